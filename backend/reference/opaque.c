@@ -1,0 +1,331 @@
+/* Sorting, running sums, scatter, permutations, and the operations whose
+ * result's size only data decides. */
+#include "backend/reference/reference.h"
+
+#include <string.h>
+
+/* ---- order of elements: ascending, NaN last, stable ---- */
+
+typedef struct Keyed { /* an element as an integer of the same order */
+  uint64_t order;
+  int64_t index;
+} Keyed;
+
+static uint64_t order_of(Scalar x) {
+  if (!dtype_is_float(x.dtype))
+    return (uint64_t)x.i ^ (uint64_t)1 << 63;
+  if (isnan(x.f))
+    return UINT64_MAX;
+  double f = x.f == 0 ? 0 : x.f; /* -0 and 0 are equal */
+  uint64_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+/* Merge sort, from the bottom up; scratch holds as many items. */
+static void sort_keyed(const Graph *g, Keyed *items, Keyed *scratch,
+                       int64_t n) {
+  Keyed *from = items, *to = scratch;
+  for (int64_t width = 1; width < n; width *= 2) {
+    if (g)
+      poll_interrupt(g);
+    for (int64_t low = 0; low < n; low += 2 * width) {
+      int64_t middle = low + width < n ? low + width : n;
+      int64_t high = low + 2 * width < n ? low + 2 * width : n;
+      int64_t i = low, j = middle;
+      for (int64_t k = low; k < high; k++)
+        if (i < middle && (j == high || from[i].order <= from[j].order))
+          to[k] = from[i++];
+        else
+          to[k] = from[j++];
+    }
+    Keyed *other = from;
+    from = to;
+    to = other;
+  }
+  if (from != items && n > 0)
+    memcpy(items, from, (size_t)n * sizeof *items);
+}
+
+/* ---- lines of a tensor along an axis, for each value of free indices ---- */
+
+typedef struct Lines {
+  int64_t outer, length, inner; /* of one slice: outer * length * inner */
+} Lines;
+
+static Lines lines_of(const Node *x, uint32_t axis) {
+  const int64_t *own = x->extents + x->free_count;
+  Lines l = {1, own[axis], 1};
+  for (uint32_t k = 0; k < axis; k++)
+    l.outer *= own[k];
+  for (uint32_t k = axis + 1; k < x->rank; k++)
+    l.inner *= own[k];
+  return l;
+}
+
+static int64_t slice_count(const Node *x) {
+  int64_t count = 1;
+  for (uint32_t k = 0; k < x->rank; k++)
+    count *= x->extents[x->free_count + k];
+  return count;
+}
+
+/* Number, among x's slices, of the slice for n's slice number `slice`. */
+static int64_t slice_of(const Node *n, const Node *x, int64_t slice) {
+  int64_t index[RANK_MAX], number = 0;
+  for (uint32_t k = n->free_count; k-- > 0; slice /= n->extents[k])
+    index[k] = slice % n->extents[k];
+  for (uint32_t k = 0; k < x->free_count; k++)
+    for (uint32_t j = 0; j < n->free_count; j++)
+      if (n->free[j] == x->free[k])
+        number = number * x->extents[k] + index[j];
+  return number;
+}
+
+typedef struct Job { /* one slice of an opaque node */
+  const Graph *graph;
+  Arena *arena;
+  const Node *node;
+  Tensor *out;
+  int64_t slice;
+  Keyed *items, *scratch; /* of one line */
+} Job;
+
+static Scalar input_at(const Job *job, uint32_t input, int64_t i) {
+  const Node *x = job->node->inputs[input];
+  int64_t first = slice_of(job->node, x, job->slice) * slice_count(x);
+  return scalar_load(x->dtype, tensor_at(x->data, first + i));
+}
+
+static void output(const Job *job, int64_t i, Scalar x) {
+  int64_t first = job->slice * slice_count(job->node);
+  scalar_store(x, tensor_at(job->out, first + i));
+}
+
+static void output_index(const Job *job, int64_t i, int64_t index) {
+  output(job, i, (Scalar){.dtype = DT_I64, .i = index});
+}
+
+static int64_t element(const Lines *l, int64_t line, int64_t k) {
+  return (line / l->inner * l->length + k) * l->inner + line % l->inner;
+}
+
+static void load_line(const Job *job, const Lines *l, int64_t line) {
+  for (int64_t k = 0; k < l->length; k++)
+    job->items[k] = (Keyed){order_of(input_at(job, 0, element(l, line, k))), k};
+}
+
+static void sort_slice(const Job *job) {
+  const Node *n = job->node;
+  Lines l = lines_of(n->inputs[0], (uint32_t)n->params[0]);
+  for (int64_t line = 0; line < l.outer * l.inner; line++) {
+    poll_interrupt(job->graph);
+    load_line(job, &l, line);
+    sort_keyed(job->graph, job->items, job->scratch, l.length);
+    for (int64_t k = 0; k < l.length; k++) {
+      int64_t from = job->items[k].index, to = element(&l, line, k);
+      if (n->op == PRIM_ARGSORT)
+        output_index(job, to, from);
+      else
+        output(job, to, input_at(job, 0, element(&l, line, from)));
+    }
+  }
+}
+
+/* The largest first, among equal ones the first, NaN before all: the order of
+ * sorting the other way round, but stable. */
+static void topk_slice(const Job *job) {
+  const Node *n = job->node, *x = n->inputs[0];
+  Lines l = lines_of(x, x->rank - 1);
+  int64_t count = n->params[0];
+  for (int64_t line = 0; line < l.outer; line++) {
+    poll_interrupt(job->graph);
+    load_line(job, &l, line);
+    for (int64_t k = 0; k < l.length; k++)
+      job->items[k].order = ~job->items[k].order;
+    sort_keyed(job->graph, job->items, job->scratch, l.length);
+    for (int64_t k = 0; k < count; k++) {
+      int64_t from = job->items[k].index;
+      if (n->output)
+        output_index(job, line * count + k, from);
+      else
+        output(job, line * count + k, input_at(job, 0, line * l.length + from));
+    }
+  }
+}
+
+/* Accumulated as sums are: in double, in float for 16 bits, in integers. */
+static Scalar sum_start(Dtype t) {
+  bool narrow = t == DT_F16 || t == DT_BF16;
+  return scalar_convert((Scalar){.dtype = DT_I64}, !dtype_is_float(t) ? DT_I64
+                                                   : narrow ? DT_F32
+                                                            : DT_F64);
+}
+
+static void sum_add(Scalar *sum, Scalar x) {
+  if (sum->dtype == DT_I64)
+    sum->i = (int64_t)((uint64_t)sum->i + (uint64_t)x.i);
+  else
+    sum->f = dtype_round(sum->dtype, sum->f + x.f);
+}
+
+static void cumsum_slice(const Job *job) {
+  const Node *n = job->node;
+  Lines l = lines_of(n->inputs[0], (uint32_t)n->params[0]);
+  for (int64_t line = 0; line < l.outer * l.inner; line++) {
+    poll_interrupt(job->graph);
+    Scalar sum = sum_start(n->dtype);
+    for (int64_t k = 0; k < l.length; k++) {
+      sum_add(&sum, input_at(job, 0, element(&l, line, k)));
+      output(job, element(&l, line, k), scalar_convert(sum, n->dtype));
+    }
+  }
+}
+
+/* ---- scatter ---- */
+
+static bool scatter_slice(const Job *job, Fault *fault) {
+  const Node *n = job->node, *index = n->inputs[1];
+  int64_t count = slice_count(n), rows = n->extents[n->free_count];
+  int64_t row = rows ? count / rows : 0, added = slice_count(index);
+  Scalar *sums = NEW_ARRAY(job->arena, Scalar, count);
+  for (int64_t i = 0; i < count; i++) {
+    sums[i] = sum_start(n->dtype);
+    sum_add(&sums[i], input_at(job, 0, i));
+  }
+  for (int64_t k = 0; k < added; k++) {
+    int64_t at = input_at(job, 1, k).i;
+    if (at < 0 || at >= rows) {
+      fault_set(fault, "index %lld is out of bounds for axis 0 of size %lld",
+                (long long)at, (long long)rows);
+      return false;
+    }
+    for (int64_t i = 0; i < row; i++)
+      sum_add(&sums[at * row + i], input_at(job, 2, k * row + i));
+  }
+  for (int64_t i = 0; i < count; i++)
+    output(job, i, scalar_convert(sums[i], n->dtype));
+  return true;
+}
+
+/* ---- permutation: the order of random keys ---- */
+
+static void permutation(const Job *job) {
+  int64_t n = job->node->params[0];
+  for (int64_t k = 0; k < n; k++)
+    job->items[k] = (Keyed){key_bits64(job->node->key, (uint64_t)k), k};
+  sort_keyed(job->graph, job->items, job->scratch, n);
+  for (int64_t k = 0; k < n; k++)
+    output_index(job, k, job->items[k].index);
+}
+
+static bool run_slice(const Job *job, Fault *fault) {
+  switch ((int)job->node->op) { /* the kinds of node_opaque */
+  case PRIM_SORT:
+  case PRIM_ARGSORT: sort_slice(job); return true;
+  case PRIM_TOPK: topk_slice(job); return true;
+  case PRIM_CUMSUM: cumsum_slice(job); return true;
+  case PRIM_SCATTER: return scatter_slice(job, fault);
+  case PRIM_PERMUTATION: permutation(job); return true;
+  }
+  fault_set(fault, "compiler bug: no opaque operation %s",
+            prim_info[job->node->op].name);
+  return false;
+}
+
+/* Is the node needed for this value of its free indices? */
+static bool guard_holds(const Node *n, int64_t slice) {
+  if (!n->guard)
+    return true;
+  const uint8_t *flags = n->guard->data->data;
+  return flags[slice_of(n, n->guard, slice)] != 0;
+}
+
+static int64_t longest_line(const Node *n) {
+  int64_t most = n->op == PRIM_PERMUTATION ? n->params[0] : 0;
+  for (uint32_t k = 0; n->input_count && k < n->inputs[0]->rank; k++) {
+    int64_t extent = n->inputs[0]->extents[n->inputs[0]->free_count + k];
+    most = extent > most ? extent : most;
+  }
+  return most;
+}
+
+bool opaque_run(const Graph *g, Arena *arena, const Node *n, Tensor *out,
+                Fault *fault) {
+  int64_t slices = 1, line = longest_line(n);
+  for (uint32_t k = 0; k < n->free_count; k++)
+    slices *= n->extents[k];
+  Job job = {.graph = g, .arena = arena, .node = n, .out = out};
+  job.items = NEW_ARRAY(arena, Keyed, line);
+  job.scratch = NEW_ARRAY(arena, Keyed, line);
+  for (job.slice = 0; job.slice < slices; job.slice++) {
+    poll_interrupt(g);
+    if (guard_holds(n, job.slice) && !run_slice(&job, fault))
+      return false;
+  }
+  return true;
+}
+
+/* ---- sizes that data decides ---- */
+
+Tensor *run_nonzero(const Tensor *x, Fault *fault) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < x->count; i++)
+    count += scalar_convert(scalar_load(x->dtype, tensor_at(x, i)), DT_BOOL).i;
+  Tensor *t = tensor_new(DT_I64, 1, &count, false, fault);
+  if (!t)
+    return NULL;
+  int64_t *to = t->data;
+  for (int64_t i = 0; i < x->count; i++)
+    if (scalar_convert(scalar_load(x->dtype, tensor_at(x, i)), DT_BOOL).i)
+      *to++ = i;
+  return t;
+}
+
+Tensor *run_unique(const Tensor *x, Fault *fault) {
+  size_t size = (size_t)x->count * sizeof(Keyed);
+  Keyed *items = mem_try_alloc(2 * size);
+  if (!items) {
+    fault_set(fault, "no memory to sort %lld elements", (long long)x->count);
+    return NULL;
+  }
+  int64_t count = 0;
+  for (int64_t i = 0; i < x->count; i++)
+    items[i] = (Keyed){order_of(scalar_load(x->dtype, tensor_at(x, i))), i};
+  sort_keyed(NULL, items, items + x->count, x->count);
+  for (int64_t i = 0; i < x->count; i++)
+    if (i == 0 || items[i].order != items[i - 1].order)
+      items[count++] = items[i];
+  Tensor *t = tensor_new(x->dtype, 1, &count, false, fault);
+  size_t bytes = dtype_info[x->dtype].bytes;
+  for (int64_t i = 0; t && i < count; i++)
+    memcpy(tensor_at(t, i), tensor_at(x, items[i].index), bytes);
+  mem_free(items);
+  return t;
+}
+
+Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault) {
+  int64_t shape[RANK_MAX];
+  if (x->rank == 0 || rows->rank != 1) {
+    fault_set(fault, "rows of a scalar");
+    return NULL;
+  }
+  memcpy(shape, x->shape, x->rank * sizeof *shape);
+  shape[0] = rows->count;
+  size_t row = dtype_info[x->dtype].bytes;
+  for (uint32_t k = 1; k < x->rank; k++)
+    row *= (size_t)shape[k];
+  Tensor *t = tensor_new(x->dtype, x->rank, shape, false, fault);
+  for (int64_t i = 0; t && i < rows->count; i++) {
+    int64_t at = scalar_load(rows->dtype, tensor_at(rows, i)).i;
+    if (at < 0 || at >= x->shape[0]) {
+      fault_set(fault, "index %lld is out of bounds for axis 0 of size %lld",
+                (long long)at, (long long)x->shape[0]);
+      tensor_release(t);
+      return NULL;
+    }
+    memcpy((char *)t->data + (size_t)i * row,
+           (const char *)x->data + (size_t)at * row, row);
+  }
+  return t;
+}

@@ -1,0 +1,83 @@
+/* cli: the program `axon`, a user of session/.  One file a verb. */
+#ifndef AXON_CLI_H
+#define AXON_CLI_H
+
+#include "session/session.h"
+
+enum { /* exit statuses */
+  EXIT_OK = 0,
+  EXIT_DIAGNOSTICS = 1,
+  EXIT_USAGE = 2,
+  EXIT_INTERNAL = 70,
+  EXIT_INTERRUPTED = 130,
+};
+
+/* ---- options.c ---- */
+
+enum { DEFINES_MOST = 64, EXPRS_MOST = 64 };
+
+typedef struct Options {
+  const char *verb;
+  bool quiet, check, stats, open, strict, plain;
+  const char *exprs[EXPRS_MOST];
+  uint32_t expr_count;
+  struct Define {
+    char name[64];
+    int64_t value;
+  } defines[DEFINES_MOST];
+  uint32_t define_count;
+  char **args; /* what is left: files and arguments of the program */
+  int arg_count;
+} Options;
+
+/* Which options a verb takes, a letter each: e q D (also --define) c (--check)
+ * s (--stats) o (--open) S (--strict) p (--plain).  All take --color, --help.
+ * Returns -1 to go on, else the status to exit with. */
+int options_parse(Options *options, const char *verb, const char *letters,
+                  int argc, char **argv);
+PRINTF_LIKE(2, 3)
+int usage_error(const char *verb, const char *format, ...);
+
+/* ---- help.c ---- */
+
+void help_print(const char *verb); /* NULL: of all */
+bool help_has(const char *verb);
+
+/* ---- host.c: the terminal as a session sees it ---- */
+
+void host_colour(const char *when); /* auto, always, never */
+bool host_colour_out(void);
+bool host_colour_err(void);
+int host_width(void);
+/* A host whose output goes to stdout; the program's arguments are borrowed. */
+SessionHost host_terminal(int arg_count, char **args);
+/* A session on the terminal: never NULL, says so and exits when it cannot. */
+Session *host_open(const SessionHost *host);
+/* Ctrl-C stops what runs in this session; a second one ends the program unless
+ * `always`. */
+void host_catch_interrupt(Session *session, bool always);
+/* Prints the diagnostics so far to stderr and forgets them. */
+void host_report(Session *session, bool errors_only);
+/* Exit status for a session's status, after its diagnostics were printed. */
+int host_finish(Session *session, SessionStatus status, bool quiet);
+void host_apply_defines(Session *session, const Options *options);
+/* Flushes stdout; a status other than 0 when that fails. */
+int host_flush(int status);
+/* All of stdin.  False, with a message, when it cannot be read. */
+bool host_read_stdin(Buffer *text);
+
+/* ---- show.c, plot.c, paint.c ---- */
+
+bool show_tensor(void *owner, const Tensor *t, const char *kind,
+                 const char *file, int64_t size, Fault *fault);
+
+/* ---- verbs ---- */
+
+int verb_run(int argc, char **argv);
+int verb_eval(int argc, char **argv); /* axon -e ... */
+int verb_check(int argc, char **argv);
+int verb_fmt(int argc, char **argv);
+int verb_test(int argc, char **argv);
+int verb_repl(int argc, char **argv);
+
+#endif

@@ -1,0 +1,208 @@
+/* The commands of the REPL: one table, read by :help and completion too. */
+#define _GNU_SOURCE
+#include "cli/repl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Command {
+  const char *name, *argument, *doc;
+  void (*run)(Repl *repl, const char *argument);
+} Command;
+
+static void command_help(Repl *repl, const char *argument);
+
+/* ---- types and docs ---- */
+
+static void command_type(Repl *repl, const char *text) {
+  const char *type = session_expr_type(repl->session, text, strlen(text));
+  host_report(repl->session, false);
+  if (type)
+    printf("%s : %s\n", text, type);
+}
+
+/* The brackets of a type: all that is asked for of a tensor. */
+static void command_shape(Repl *repl, const char *text) {
+  const char *type = session_expr_type(repl->session, text, strlen(text));
+  host_report(repl->session, false);
+  if (!type)
+    return;
+  size_t name = strspn(type, "'abcdefghijklmnopqrstuvwxyz0123456789");
+  size_t len = strlen(type);
+  bool tensor = type[name] == '[' && type[len - 1] == ']' &&
+                strchr(type, ']') == type + len - 1;
+  printf("%s\n", tensor ? type + name : type);
+}
+
+static void command_doc(Repl *repl, const char *name) {
+  Binding *binding = session_find(repl->session, name);
+  if (!binding) {
+    host_report(repl->session, false);
+    printf("there is no %s\n", name);
+    return;
+  }
+  const char *type = session_binding_type(repl->session, binding);
+  const char *doc = binding_doc(binding);
+  PrimId id = prim_named(name);
+  printf("%s : %s\n", name, type ? type : "?");
+  if (!doc && id)
+    doc = prim_info[id].doc;
+  if (doc)
+    printf("  %s\n", doc);
+  if (id && prim_info[id].example[0] != '#')
+    printf("  >>> %s\n", prim_info[id].example);
+}
+
+/* ---- browsing ---- */
+
+static void browse_own(void *arg, Binding *binding) {
+  Repl *repl = arg;
+  repl_show(repl->session, binding, false);
+}
+
+typedef struct Browse {
+  Repl *repl;
+  const char *prefix;
+  uint32_t count;
+} Browse;
+
+static void browse_name(void *arg, const char *name) {
+  Browse *b = arg;
+  size_t len = strlen(b->prefix);
+  if (strncmp(name, b->prefix, len) != 0 || name[len] != '.')
+    return;
+  Binding *binding = session_find(b->repl->session, name);
+  const char *type =
+      binding ? session_binding_type(b->repl->session, binding) : NULL;
+  if (type)
+    printf("%s : %s\n", name, type);
+  b->count++;
+}
+
+static void command_browse(Repl *repl, const char *module) {
+  if (!*module) {
+    session_each_own(repl->session, browse_own, repl);
+    return;
+  }
+  Browse b = {repl, module, 0};
+  session_each_name(repl->session, browse_name, &b);
+  host_report(repl->session, true);
+  if (!b.count)
+    printf("there is no module %s in the library\n", module);
+}
+
+/* ---- files, time, settings ---- */
+
+static void command_load(Repl *repl, const char *path) {
+  repl_load(repl, path);
+}
+
+static void command_reload(Repl *repl, const char *argument) {
+  (void)argument;
+  if (repl->loaded.len)
+    repl_load(repl, repl->loaded.text);
+  else
+    puts("nothing was loaded: :load FILE");
+}
+
+static void command_time(Repl *repl, const char *text) {
+  bool before = repl->timing;
+  repl->timing = true;
+  repl_run(repl, text, true);
+  repl->timing = before;
+}
+
+static bool number(const char *text, int64_t least, int64_t *out) {
+  char *end;
+  long long n = strtoll(text, &end, 10);
+  if (end == text || *end || n < least || n > 1000000000)
+    return false;
+  *out = n;
+  return true;
+}
+
+static void command_set(Repl *repl, const char *argument) {
+  EvalHost *host = session_eval_host(repl->session);
+  size_t len = strcspn(argument, " ");
+  const char *value = argument + len + strspn(argument + len, " ");
+  int64_t n;
+  if (len == 5 && !strncmp(argument, "limit", 5) && number(value, 1, &n))
+    host->print_limit = n;
+  else if (len == 5 && !strncmp(argument, "width", 5) && number(value, 20, &n))
+    host->print_width = (int)n;
+  else if (!strcmp(argument, "time on") || !strcmp(argument, "time off"))
+    repl->timing = strcmp(value, "on") == 0;
+  else
+    printf(":set limit N   elements printed before ... (now %lld)\n"
+           ":set width N   columns of a line (now %d)\n"
+           ":set time on   how long each input took (now %s)\n",
+           (long long)host->print_limit, host->print_width,
+           repl->timing ? "on" : "off");
+}
+
+static void command_quit(Repl *repl, const char *argument) {
+  (void)argument;
+  repl->done = true;
+}
+
+/* ---- the table ---- */
+
+static const Command commands[] = {
+    {":browse", "[MODULE]", "names and types: your own, or a module's",
+     command_browse},
+    {":doc", "NAME", "what a name is for", command_doc},
+    {":help", "", "this list", command_help},
+    {":load", "FILE", "run a file; its definitions stay", command_load},
+    {":quit", "", "end (also Ctrl-D)", command_quit},
+    {":reload", "", "load the last file again", command_reload},
+    {":set", "NAME VALUE", "limit, width, time", command_set},
+    {":shape", "EXPR", "the shape of a value", command_shape},
+    {":time", "EXPR", "how long it takes", command_time},
+    {":type", "EXPR", "the type, without running it", command_type},
+};
+
+static void command_help(Repl *repl, const char *argument) {
+  (void)repl, (void)argument;
+  for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+    printf("%-8s %-10s  %s\n", commands[i].name, commands[i].argument,
+           commands[i].doc);
+  puts("\nAnything else is a definition or an expression; `it` is the last\n"
+       "value.  An input goes on over lines while something is open; an empty\n"
+       "line ends it.  Commands can be shortened: :t is :type.");
+}
+
+void command_each(void (*f)(void *, const char *name), void *arg) {
+  for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+    f(arg, commands[i].name);
+}
+
+/* `:t` is the command that people mean by it, though :time begins so too. */
+static const Command *find(const char *word, size_t len) {
+  const Command *found = NULL;
+  for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+    if (strncmp(commands[i].name, word, len) == 0)
+      if (!found || strcmp(commands[i].name, ":type") == 0)
+        found = &commands[i];
+  return len > 1 ? found : NULL;
+}
+
+void command_run(Repl *repl, const char *line) {
+  size_t len = strcspn(line, " \t");
+  const Command *command = find(line, len);
+  if (!command) {
+    printf("there is no command %.*s: see :help\n", (int)len, line);
+    return;
+  }
+  Buffer argument = {0};
+  buffer_puts(&argument, line + len + strspn(line + len, " \t"));
+  while (argument.len && strchr(" \t\r", argument.text[argument.len - 1]))
+    argument.text[--argument.len] = 0;
+  bool wanted = command->argument[0] && command->argument[0] != '[' &&
+                command->run != command_set;
+  if (wanted && !argument.len)
+    printf("usage: %s %s\n", command->name, command->argument);
+  else
+    command->run(repl, argument.text);
+  buffer_free(&argument);
+}

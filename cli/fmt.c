@@ -1,0 +1,128 @@
+/* axon fmt: one way to lay a program out. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool fault(const char *path) {
+  fprintf(stderr, "axon fmt: cannot write %s: %s\n", path, strerror(errno));
+  return false;
+}
+
+static bool write_all(int fd, const char *text, size_t len) {
+  while (len > 0) {
+    ssize_t n = write(fd, text, len);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return false;
+    text += n, len -= (size_t)n;
+  }
+  return true;
+}
+
+/* A new file beside the old one takes its place at once, with its rights; a
+ * link stays a link. */
+static bool replace(const char *path, const Buffer *text) {
+  char *real = realpath(path, NULL);
+  struct stat info;
+  if (!real || stat(real, &info) != 0) {
+    free(real);
+    return fault(path);
+  }
+  Buffer temp = {0};
+  buffer_printf(&temp, "%s.XXXXXX", real);
+  int fd = mkstemp(temp.text);
+  bool ok = fd >= 0 && write_all(fd, text->text ? text->text : "", text->len) &&
+            fchmod(fd, info.st_mode & 07777) == 0 && fsync(fd) == 0;
+  if (fd >= 0 && close(fd) != 0)
+    ok = false;
+  if (ok)
+    ok = rename(temp.text, real) == 0;
+  if (!ok) {
+    int why = errno;
+    if (fd >= 0)
+      unlink(temp.text);
+    errno = why;
+    fault(path);
+  }
+  buffer_free(&temp);
+  free(real);
+  return ok;
+}
+
+static bool read_file(const char *path, Buffer *text) {
+  FILE *in = fopen(path, "rb");
+  char part[16 * 1024];
+  for (size_t n; in && (n = fread(part, 1, sizeof part, in)) > 0;)
+    buffer_add(text, part, n);
+  bool ok = in && !ferror(in);
+  if (!ok)
+    fprintf(stderr, "axon fmt: cannot read %s: %s\n", path, strerror(errno));
+  if (in)
+    fclose(in);
+  return ok;
+}
+
+static bool same(const Buffer *a, const Buffer *b) {
+  return a->len == b->len && (!a->len || memcmp(a->text, b->text, a->len) == 0);
+}
+
+/* From stdin to stdout. */
+static bool format_stdin(const Options *o, Session *session) {
+  Buffer text = {0}, out = {0};
+  bool ok = host_read_stdin(&text);
+  SessionText source = {.name = "stdin", .len = text.len};
+  source.text = text.text ? text.text : "";
+  ok = ok && session_format(session, &source, &out);
+  host_report(session, true);
+  if (ok && o->check)
+    ok = same(&text, &out);
+  else if (ok)
+    fwrite(out.text ? out.text : "", 1, out.len, stdout);
+  buffer_free(&text);
+  buffer_free(&out);
+  return ok;
+}
+
+static bool format_file(const Options *o, Session *session, const char *path) {
+  Buffer text = {0}, out = {0};
+  bool ok = read_file(path, &text);
+  if (ok) {
+    SessionText source = {.name = path, .len = text.len};
+    source.text = text.text ? text.text : "";
+    ok = session_format(session, &source, &out);
+    host_report(session, true);
+  }
+  if (ok && !same(&text, &out)) {
+    if (o->check) {
+      printf("%s\n", path);
+      ok = false;
+    } else if ((ok = replace(path, &out)) && !o->quiet)
+      printf("formatted %s\n", path);
+  }
+  buffer_free(&text);
+  buffer_free(&out);
+  return ok;
+}
+
+int verb_fmt(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "fmt", "qc", argc, argv);
+  if (status >= 0)
+    return status;
+  if (!o.arg_count)
+    return usage_error("fmt", "which files?  (- is the standard input)");
+  SessionHost host = host_terminal(0, NULL);
+  Session *session = host_open(&host);
+  bool ok = true;
+  for (int i = 0; i < o.arg_count; i++)
+    ok &= strcmp(o.args[i], "-") == 0 ? format_stdin(&o, session)
+                                      : format_file(&o, session, o.args[i]);
+  session_close(session);
+  return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
+}

@@ -1,0 +1,130 @@
+/* What --help says: what a verb is for, its options, and examples that work. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+typedef struct Help {
+  const char *verb; /* "" for the program itself */
+  const char *text;
+} Help;
+
+static const Help helps[] = {
+    {"",
+     "Axon: a functional language of tensors whose shapes are inferred.\n"
+     "\n"
+     "  axon                   type expressions and see what they are\n"
+     "  axon FILE.axn          run a program (also: axon run FILE.axn)\n"
+     "  axon -e EXPRESSION     print the value of an expression\n"
+     "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
+     "  axon fmt FILE...       lay programs out in the one usual way\n"
+     "  axon test FILE...      run the examples in doc comments\n"
+     "  axon help VERB         more about a verb, with examples\n"
+     "\n"
+     "Everywhere:\n"
+     "  -h, --help             help\n"
+     "  -V, --version          the version\n"
+     "      --color WHEN       auto (the default), always, never\n"
+     "\n"
+     "Try:\n"
+     "  axon -e 'sum (for i < 10 => i * i)'\n"
+     "  axon -e 'fn x => x - max ~axis:-1 ~keep:true x'\n"
+     "\n"
+     "Exit status: 0 all is well, 1 errors in the program, 2 wrong usage,\n"
+     "70 a fault of Axon itself.\n"},
+    {"run",
+     "axon run FILE [ARGUMENT...]: check a program, then run it.\n"
+     "\n"
+     "All errors that can be found before running are told first, and then\n"
+     "nothing is run.  FILE may be -, the standard input.  The arguments after\n"
+     "FILE are what `args ()` gives.\n"
+     "\n"
+     "  -e, --expr EXPRESSION  instead of a file: print its value\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "  -q, --quiet            no warnings\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon run examples/digits.axn\n"
+     "  axon run train.axn --epochs 3\n"
+     "  echo 'do print (iota 5 * 2)' | axon run -\n"},
+    {"check",
+     "axon check FILE...: infer types and shapes, and find errors.\n"
+     "\n"
+     "Nothing is run.  Prints `name : type` for each definition; a `given` says\n"
+     "what a caller must make sure of.  Headers of data files that `load` names\n"
+     "are read, so that their sizes take part.\n"
+     "\n"
+     "      --stats            how many constraints were proved, and left open\n"
+     "      --open             each place that is checked when run, and why\n"
+     "      --strict           such a place is an error\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "  -q, --quiet            only errors\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon check model.axn\n"
+     "  axon check --strict --stats model.axn\n"
+     "  axon check -D b=64 train.axn\n"},
+    {"fmt",
+     "axon fmt FILE...: lay programs out in the one usual way.\n"
+     "\n"
+     "Files are replaced at once or not at all; comments stay.  A file that\n"
+     "does not parse is left alone.  - is from standard input to output.\n"
+     "\n"
+     "      --check            change nothing; name the files that would change,\n"
+     "                         and exit with 1 if there are any\n"
+     "  -q, --quiet            do not name what was formatted\n"
+     "\n"
+     "Examples:\n"
+     "  axon fmt model.axn\n"
+     "  axon fmt --check *.axn\n"},
+    {"test",
+     "axon test FILE...: run the examples in doc comments.\n"
+     "\n"
+     "A line that begins with `>>> ` holds an expression; the lines after it, up\n"
+     "to an empty one, are what it must print.  An expression without such lines\n"
+     "must be true.  `... ` continues an expression.  The file itself is run\n"
+     "first, so its top-level `assert`s are tests too.\n"
+     "\n"
+     "  (** The square of a number.\n"
+     "      >>> square 3\n"
+     "      9\n"
+     "      >>> square 0.5 == 0.25 *)\n"
+     "  fun square x = x * x\n"
+     "\n"
+     "  -q, --quiet            name only what fails\n"
+     "\n"
+     "Examples:\n"
+     "  axon test shapes.axn\n"
+     "  axon test *.axn\n"},
+    {"repl",
+     "axon repl [FILE]: type expressions and definitions, see what they are.\n"
+     "\n"
+     "Loads FILE first, if one is given.  Inside, :help lists the commands, Tab\n"
+     "completes names, Ctrl-C stops a computation, Ctrl-D ends.\n"
+     "\n"
+     "      --plain            no line editing: read lines, echo them, and write\n"
+     "                         the same transcript each time (for tests)\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon\n"
+     "  axon repl model.axn\n"
+     "  echo '1 + 1' | axon repl --plain\n"},
+    {"help",
+     "axon help [VERB]: what Axon, or a verb, can do.\n"},
+};
+
+static const Help *find(const char *verb) {
+  for (size_t i = 0; i < ARRAY_LEN(helps); i++)
+    if (strcmp(helps[i].verb, verb ? verb : "") == 0)
+      return &helps[i];
+  return NULL;
+}
+
+bool help_has(const char *verb) { return find(verb) != NULL; }
+
+void help_print(const char *verb) {
+  const Help *help = find(verb);
+  fputs(help ? help->text : helps[0].text, stdout);
+}

@@ -1,0 +1,188 @@
+/* The terminal: output, colour, Ctrl-C, progress bars, diagnostics. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- colour and width ---- */
+
+static const char *colour_when = "auto";
+
+void host_colour(const char *when) { colour_when = when; }
+
+static bool coloured(int fd) {
+  if (strcmp(colour_when, "auto") != 0)
+    return strcmp(colour_when, "always") == 0;
+  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+  return !(no && *no) && isatty(fd) && term && strcmp(term, "dumb") != 0;
+}
+
+bool host_colour_out(void) { return coloured(STDOUT_FILENO); }
+
+bool host_colour_err(void) { return coloured(STDERR_FILENO); }
+
+int host_width(void) {
+  struct winsize size;
+  if (isatty(STDOUT_FILENO) &&
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    return size.ws_col;
+  return 80;
+}
+
+/* ---- what a session calls ---- */
+
+static void write_out(void *owner, const char *text, size_t len) {
+  (void)owner;
+  fwrite(text, 1, len, stdout);
+}
+
+static void write_trace(void *owner, const char *text, size_t len) {
+  (void)owner;
+  fflush(stdout);
+  fwrite(text, 1, len, stderr);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { BAR = 30 };
+
+static void draw_bar(int64_t done, int64_t total, double elapsed) {
+  double part = total > 0 ? (double)done / (double)total : 1;
+  int filled = (int)(part * BAR);
+  fputs("\r", stderr);
+  for (int i = 0; i < BAR; i++)
+    fputs(i < filled ? "█" : "░", stderr);
+  fprintf(stderr, " %3.0f%%  %lld/%lld", 100 * part, (long long)done,
+          (long long)total);
+  if (done > 0 && done < total)
+    fprintf(stderr, "  %.0f s left", elapsed * (1 / part - 1));
+  fputs("\033[K", stderr);
+  fflush(stderr);
+}
+
+/* Quick work shows no bar; a bar that was drawn is removed at the end. */
+static void progress(void *owner, int64_t done, int64_t total) {
+  (void)owner;
+  static double start, last;
+  static bool drawn;
+  if (!isatty(STDERR_FILENO))
+    return;
+  double t = now();
+  if (done == 0)
+    start = last = t;
+  if (done < total && t - start > 0.5 && (t - last > 0.1 || !drawn)) {
+    fflush(stdout);
+    draw_bar(done, total, t - start);
+    drawn = true, last = t;
+  }
+  if (done >= total && drawn) {
+    fputs("\r\033[K", stderr);
+    drawn = false;
+  }
+}
+
+SessionHost host_terminal(int arg_count, char **args) {
+  return (SessionHost){.eval = {
+                           .write = write_out,
+                           .trace = write_trace,
+                           .progress = progress,
+                           .show = show_tensor,
+                           .arg_count = arg_count,
+                           .args = (const char *const *)args,
+                           .print_width = host_width(),
+                           .print_limit = 1000,
+                       }};
+}
+
+Session *host_open(const SessionHost *host) {
+  Session *session = session_open(host);
+  if (session)
+    return session;
+  fputs("axon: out of memory\n", stderr);
+  exit(EXIT_INTERNAL);
+}
+
+/* ---- Ctrl-C ---- */
+
+static Session *volatile running;
+
+static void on_interrupt(int signal) {
+  (void)signal;
+  if (running)
+    session_interrupt(running);
+}
+
+void host_catch_interrupt(Session *session, bool always) {
+  running = session;
+  struct sigaction action = {.sa_handler = on_interrupt};
+  action.sa_flags = always ? 0 : (int)SA_RESETHAND;
+  sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- diagnostics and endings ---- */
+
+void host_report(Session *session, bool errors_only) {
+  const Diags *diags = session_diags(session);
+  Buffer text = {0};
+  for (uint32_t i = 0; i < diags->all.len; i++) {
+    const Diag *diag = diags->all.at[i];
+    if (!errors_only || diag->severity == SEV_ERROR)
+      diag_render(&text, session_sources(session), diag, host_colour_err());
+  }
+  fflush(stdout);
+  if (text.text)
+    fwrite(text.text, 1, text.len, stderr);
+  buffer_free(&text);
+  session_clear_diags(session);
+}
+
+int host_finish(Session *session, SessionStatus status, bool quiet) {
+  host_report(session, quiet);
+  switch (status) {
+  case SESSION_OK:
+    return host_flush(EXIT_OK);
+  case SESSION_ERROR:
+  case SESSION_INCOMPLETE:
+    return host_flush(EXIT_DIAGNOSTICS);
+  case SESSION_INTERRUPTED:
+    fputs("interrupted\n", stderr);
+    return host_flush(EXIT_INTERRUPTED);
+  case SESSION_EXITED:
+    return host_flush(session_exit_status(session));
+  }
+  return EXIT_INTERNAL;
+}
+
+void host_apply_defines(Session *session, const Options *options) {
+  for (uint32_t i = 0; i < options->define_count; i++)
+    session_define_size(session, options->defines[i].name,
+                        options->defines[i].value);
+}
+
+int host_flush(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  fprintf(stderr, "axon: cannot write the output: %s\n", strerror(errno));
+  return status ? status : EXIT_DIAGNOSTICS;
+}
+
+bool host_read_stdin(Buffer *text) {
+  char part[16 * 1024];
+  for (size_t n; (n = fread(part, 1, sizeof part, stdin)) > 0;)
+    buffer_add(text, part, n);
+  if (!ferror(stdin))
+    return true;
+  fprintf(stderr, "axon: cannot read the standard input: %s\n",
+          strerror(errno));
+  return false;
+}

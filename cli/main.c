@@ -1,0 +1,108 @@
+/* axon: finds the verb and hands over. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int verb_help(int argc, char **argv);
+
+typedef struct Verb {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} Verb;
+
+static const Verb verbs[] = {
+    {"check", verb_check}, {"fmt", verb_fmt}, {"help", verb_help},
+    {"repl", verb_repl},   {"run", verb_run}, {"test", verb_test},
+};
+
+static int verb_help(int argc, char **argv) {
+  const char *verb = argc > 1 ? argv[1] : NULL;
+  if (verb && !help_has(verb))
+    return usage_error("help", "there is no verb `%s`", verb);
+  help_print(verb);
+  return host_flush(EXIT_OK);
+}
+
+/* Levenshtein's distance, for short words. */
+static size_t distance(const char *a, const char *b) {
+  size_t row[32], n = strlen(b);
+  if (n >= ARRAY_LEN(row) || strlen(a) >= ARRAY_LEN(row))
+    return SIZE_MAX;
+  for (size_t j = 0; j <= n; j++)
+    row[j] = j;
+  for (size_t i = 1; a[i - 1]; i++) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= n; j++) {
+      size_t best = corner + (a[i - 1] != b[j - 1]);
+      corner = row[j];
+      if (row[j] + 1 < best)
+        best = row[j] + 1;
+      if (row[j - 1] + 1 < best)
+        best = row[j - 1] + 1;
+      row[j] = best;
+    }
+  }
+  return row[n];
+}
+
+static int unknown_verb(const char *name) {
+  const char *nearest = NULL;
+  size_t best = 3;
+  for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+    size_t d = distance(name, verbs[i].name);
+    if (d < best)
+      best = d, nearest = verbs[i].name;
+  }
+  if (nearest)
+    return usage_error(NULL, "there is no verb `%s`: did you mean `%s`?", name,
+                       nearest);
+  return usage_error(NULL, "there is no verb or file `%s`", name);
+}
+
+static bool names_a_file(const char *word) {
+  size_t n = strlen(word);
+  return (n > 4 && strcmp(word + n - 4, ".axn") == 0) ||
+         access(word, F_OK) == 0 || strcmp(word, "-") == 0;
+}
+
+/* Without a verb: options, a file, a program on stdin, or the REPL. */
+static int no_verb(int argc, char **argv) {
+  const char *first = argc > 1 ? argv[1] : NULL;
+  if (!first)
+    return isatty(STDIN_FILENO) ? verb_repl(argc, argv) : verb_eval(argc, argv);
+  if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+    puts("axon " AXON_VERSION);
+    return host_flush(EXIT_OK);
+  }
+  if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
+    help_print(NULL);
+    return host_flush(EXIT_OK);
+  }
+  if (first[0] == '-' && first[1])
+    return verb_eval(argc, argv);
+  if (!names_a_file(first))
+    return unknown_verb(first);
+  return verb_run(argc + 1, argv - 1);
+}
+
+static int dispatch(int argc, char **argv) {
+  for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
+    if (strcmp(argv[1], verbs[i].name) == 0)
+      return verbs[i].run(argc - 1, argv + 1);
+  return no_verb(argc, argv);
+}
+
+int main(int argc, char **argv) {
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    fputs("axon: out of memory\n", stderr);
+    return EXIT_INTERNAL;
+  }
+  int status = dispatch(argc, argv);
+  trap_end(&trap);
+  return status;
+}

@@ -1,0 +1,162 @@
+/* Options of all verbs: one table, of which a verb takes a part. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
+       LONG_PLAIN };
+
+typedef struct OptionRow {
+  char letter; /* in the verb's string; 0: every verb takes it */
+  struct option option;
+} OptionRow;
+
+static const OptionRow rows[] = {
+    {0, {"help", no_argument, NULL, 'h'}},
+    {0, {"color", required_argument, NULL, LONG_COLOR}},
+    {'q', {"quiet", no_argument, NULL, 'q'}},
+    {'e', {"expr", required_argument, NULL, 'e'}},
+    {'D', {"define", required_argument, NULL, 'D'}},
+    {'c', {"check", no_argument, NULL, LONG_CHECK}},
+    {'s', {"stats", no_argument, NULL, LONG_STATS}},
+    {'o', {"open", no_argument, NULL, LONG_OPEN}},
+    {'S', {"strict", no_argument, NULL, LONG_STRICT}},
+    {'p', {"plain", no_argument, NULL, LONG_PLAIN}},
+};
+
+typedef struct Table {
+  char shorts[32];
+  struct option longs[ARRAY_LEN(rows) + 1];
+} Table;
+
+/* '+': options end at the first file, so that its arguments are its own;
+ * ':': errors are reported here. */
+static void build(Table *table, const char *letters, bool to_program) {
+  size_t n = 0, s = 0;
+  if (to_program)
+    table->shorts[s++] = '+';
+  table->shorts[s++] = ':';
+  table->shorts[s++] = 'h';
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    const OptionRow *row = &rows[i];
+    if (row->letter && !strchr(letters, row->letter))
+      continue;
+    table->longs[n++] = row->option;
+    if (row->letter && row->option.val == row->letter) {
+      table->shorts[s++] = row->letter;
+      if (row->option.has_arg == required_argument)
+        table->shorts[s++] = ':';
+    }
+  }
+  table->shorts[s] = 0;
+  table->longs[n] = (struct option){0};
+}
+
+int usage_error(const char *verb, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "axon%s%s: ", verb ? " " : "", verb ? verb : "");
+  vfprintf(stderr, format, args);
+  va_end(args);
+  fprintf(stderr, "\nTry `axon %s%s--help`.\n", verb ? verb : "",
+          verb ? " " : "");
+  return EXIT_USAGE;
+}
+
+static int add_define(Options *o, const char *text) {
+  const char *equals = strchr(text, '=');
+  char *end = NULL;
+  errno = 0;
+  long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
+  if (!equals || equals == text || !equals[1] || *end || errno || value < 0 ||
+      (size_t)(equals - text) >= sizeof o->defines[0].name)
+    return usage_error(o->verb, "-D wants a size as in `-D n=64`, not `%s`",
+                       text);
+  if (o->define_count == DEFINES_MOST)
+    return usage_error(o->verb, "-D may be given %d times", DEFINES_MOST);
+  struct Define *define = &o->defines[o->define_count++];
+  memcpy(define->name, text, (size_t)(equals - text));
+  define->value = value;
+  return -1;
+}
+
+static int add_expr(Options *o, const char *text) {
+  if (o->expr_count == EXPRS_MOST)
+    return usage_error(o->verb, "-e may be given %d times", EXPRS_MOST);
+  o->exprs[o->expr_count++] = text;
+  return -1;
+}
+
+static int set_colour(const Options *o, const char *when) {
+  if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 &&
+      strcmp(when, "never") != 0)
+    return usage_error(o->verb, "--color is auto, always or never, not `%s`",
+                       when);
+  host_colour(when);
+  return -1;
+}
+
+static int take(Options *o, int option) {
+  switch (option) {
+  case 'h':
+    help_print(o->verb);
+    return host_flush(EXIT_OK);
+  case LONG_COLOR:
+    return set_colour(o, optarg);
+  case 'q':
+    o->quiet = true;
+    return -1;
+  case 'e':
+    return add_expr(o, optarg);
+  case 'D':
+    return add_define(o, optarg);
+  case LONG_CHECK:
+    o->check = true;
+    return -1;
+  case LONG_STATS:
+    o->stats = true;
+    return -1;
+  case LONG_OPEN:
+    o->open = true;
+    return -1;
+  case LONG_STRICT:
+    o->strict = true;
+    return -1;
+  case LONG_PLAIN:
+    o->plain = true;
+    return -1;
+  }
+  return EXIT_INTERNAL;
+}
+
+static int refuse(const Options *o, int option, char **argv) {
+  const char *word = argv[optind - 1];
+  if (option == ':')
+    return usage_error(o->verb, "`%s` wants a value", word);
+  if (optopt && optopt < LONG_COLOR)
+    return usage_error(o->verb, "there is no option `-%c`", optopt);
+  if (optopt)
+    return usage_error(o->verb, "`%s`: this option takes no value", word);
+  return usage_error(o->verb, "there is no option `%s`", word);
+}
+
+int options_parse(Options *o, const char *verb, const char *letters, int argc,
+                  char **argv) {
+  *o = (Options){.verb = verb};
+  Table table = {0};
+  build(&table, letters, strchr(letters, 'e') != NULL);
+  optind = 1;
+  for (int option; (option = getopt_long(argc, argv, table.shorts, table.longs,
+                                         NULL)) != -1;) {
+    int status = option == '?' || option == ':' ? refuse(o, option, argv)
+                                                : take(o, option);
+    if (status >= 0)
+      return status;
+  }
+  o->args = argv + optind;
+  o->arg_count = argc - optind;
+  return -1;
+}

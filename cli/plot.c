@@ -1,0 +1,255 @@
+/* Plots: axes that fit, ticks at round numbers, and drawing on a grid of dots,
+ * which a terminal shows as braille characters, eight dots each. */
+#include "cli/show.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- axes ---- */
+
+static void widen(double *low, double *high, double v) {
+  if (isfinite(v)) {
+    *low = fmin(*low, v);
+    *high = fmax(*high, v);
+  }
+}
+
+static void not_empty(double *low, double *high) {
+  if (*low > *high)
+    *low = 0, *high = 1;
+  if (*low == *high) {
+    double half = *low == 0 ? 1 : fabs(*low) / 2;
+    *low -= half, *high += half;
+  }
+}
+
+void plot_fit(Plot *p) {
+  p->left = p->bottom = INFINITY;
+  p->right = p->top = -INFINITY;
+  for (uint32_t i = 0; i < p->count; i++) {
+    widen(&p->left, &p->right, p->x[i]);
+    widen(&p->bottom, &p->top, p->y[i]);
+  }
+  if (p->kind == PLOT_BAR) {
+    widen(&p->bottom, &p->top, 0);
+    p->left -= 0.5, p->right += 0.5;
+  }
+  not_empty(&p->left, &p->right);
+  not_empty(&p->bottom, &p->top);
+}
+
+/* The least of 1, 2, 5 times a power of ten with at most so many steps. */
+static double round_step(double range, uint32_t most) {
+  double power = pow(10, floor(log10(range / most)));
+  static const double factors[] = {1, 2, 5, 10, 20};
+  for (size_t i = 0; i < ARRAY_LEN(factors); i++)
+    if (range / (factors[i] * power) <= most)
+      return factors[i] * power;
+  return 50 * power;
+}
+
+void plot_ticks(double low, double high, uint32_t most, Ticks *out) {
+  double step = round_step(high - low, most);
+  int digits = (int)fmax(0, -floor(log10(step) + 1e-9));
+  double largest = fmax(fabs(low), fabs(high));
+  bool plain = digits <= 6 && largest < 1e7;
+  out->count = 0;
+  for (double k = ceil(low / step - 1e-9);
+       k * step <= high + 1e-9 * step && out->count < TICKS_MOST; k++) {
+    double v = k == 0 ? 0 : k * step;
+    char *text = out->text[out->count];
+    if (plain)
+      snprintf(text, sizeof out->text[0], "%.*f", digits, v);
+    else
+      snprintf(text, sizeof out->text[0], "%.3g", v);
+    out->at[out->count++] = v;
+  }
+}
+
+/* ---- drawing ---- */
+
+typedef struct Grid {
+  const Plot *plot;
+  int width, height;
+  void (*dot)(void *owner, int x, int y);
+  void *owner;
+} Grid;
+
+static int clamp_round(double v, int most) {
+  return v < -1 ? -1 : v > most + 1 ? most + 1 : (int)lround(v);
+}
+
+static int grid_x(const Grid *g, double x) {
+  const Plot *p = g->plot;
+  return clamp_round((x - p->left) / (p->right - p->left) * (g->width - 1),
+                     g->width);
+}
+
+static int grid_y(const Grid *g, double y) {
+  const Plot *p = g->plot;
+  return clamp_round((p->top - y) / (p->top - p->bottom) * (g->height - 1),
+                     g->height);
+}
+
+/* Bresenham's line. */
+static void segment(const Grid *g, int x0, int y0, int x1, int y1) {
+  int dx = abs(x1 - x0), dy = -abs(y1 - y0), error = dx + dy;
+  int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1;
+  for (;;) {
+    g->dot(g->owner, x0, y0);
+    if (x0 == x1 && y0 == y1)
+      return;
+    int twice = 2 * error;
+    if (twice >= dy)
+      error += dy, x0 += sx;
+    if (twice <= dx)
+      error += dx, y0 += sy;
+  }
+}
+
+static bool finite_at(const Plot *p, uint32_t i) {
+  return isfinite(p->x[i]) && isfinite(p->y[i]);
+}
+
+/* Points that are no numbers leave a gap. */
+static void draw_line(const Grid *g) {
+  const Plot *p = g->plot;
+  for (uint32_t i = 0; i < p->count; i++) {
+    if (!finite_at(p, i))
+      continue;
+    int x = grid_x(g, p->x[i]), y = grid_y(g, p->y[i]);
+    if (i + 1 < p->count && finite_at(p, i + 1))
+      segment(g, x, y, grid_x(g, p->x[i + 1]), grid_y(g, p->y[i + 1]));
+    else
+      g->dot(g->owner, x, y);
+  }
+}
+
+static void draw_bars(const Grid *g) {
+  const Plot *p = g->plot;
+  int base = grid_y(g, 0);
+  for (uint32_t i = 0; i < p->count; i++) {
+    if (!finite_at(p, i))
+      continue;
+    int from = grid_x(g, p->x[i] - 0.4), to = grid_x(g, p->x[i] + 0.4);
+    int y = grid_y(g, p->y[i]);
+    for (int x = from; x <= (to > from ? to - 1 : to); x++)
+      segment(g, x, y, x, base);
+  }
+}
+
+void plot_draw(const Plot *plot, int width, int height,
+               void (*dot)(void *owner, int x, int y), void *owner) {
+  Grid g = {plot, width, height, dot, owner};
+  switch (plot->kind) {
+  case PLOT_LINE:
+    draw_line(&g);
+    break;
+  case PLOT_BAR:
+    draw_bars(&g);
+    break;
+  case PLOT_SCATTER:
+    for (uint32_t i = 0; i < plot->count; i++)
+      if (finite_at(plot, i))
+        dot(owner, grid_x(&g, plot->x[i]), grid_y(&g, plot->y[i]));
+    break;
+  }
+}
+
+/* ---- on a terminal ---- */
+
+enum { ROWS = 16, COLUMNS_MOST = 100 };
+
+typedef struct Cells {
+  int columns, rows;
+  uint8_t *at; /* the dots of a character, as Unicode numbers them */
+} Cells;
+
+static void set_dot(void *owner, int x, int y) {
+  static const uint8_t bits[4][2] = {
+      {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+  Cells *c = owner;
+  if (x >= 0 && y >= 0 && x < 2 * c->columns && y < 4 * c->rows)
+    c->at[(y / 4) * c->columns + x / 2] |= bits[y % 4][x % 2];
+}
+
+static void put_cells(const Cells *c, int row) {
+  int last = c->columns;
+  while (last > 0 && !c->at[row * c->columns + last - 1])
+    last--;
+  for (int x = 0; x < last; x++) {
+    uint8_t dots = c->at[row * c->columns + x];
+    if (dots)
+      printf("\xe2%c%c", 0xa0 | dots >> 6, 0x80 | (dots & 0x3f));
+    else
+      putchar(' ');
+  }
+}
+
+/* The tick that stands in a row of characters, or NULL. */
+static const char *tick_in_row(const Plot *p, const Ticks *ticks, int row) {
+  for (uint32_t i = 0; i < ticks->count; i++) {
+    double part = (p->top - ticks->at[i]) / (p->top - p->bottom);
+    if ((int)lround(part * (4 * ROWS - 1)) / 4 == row)
+      return ticks->text[i];
+  }
+  return NULL;
+}
+
+static int tick_column(const Plot *p, double at, int columns) {
+  double part = (at - p->left) / (p->right - p->left);
+  return (int)lround(part * (2 * columns - 1)) / 2;
+}
+
+/* The axis below, and its numbers where there is room for them. */
+static void put_below(const Plot *p, const Ticks *ticks, int margin,
+                      int columns) {
+  char line[COLUMNS_MOST + 32];
+  memset(line, ' ', sizeof line);
+  int used = -1, end = 0;
+  printf("%*s └", margin, "");
+  for (int x = 0; x < columns; x++) {
+    bool tick = false;
+    for (uint32_t i = 0; i < ticks->count; i++)
+      tick |= tick_column(p, ticks->at[i], columns) == x;
+    fputs(tick ? "┬" : "─", stdout);
+  }
+  putchar('\n');
+  for (uint32_t i = 0; i < ticks->count; i++) {
+    int len = (int)strlen(ticks->text[i]);
+    int start = tick_column(p, ticks->at[i], columns) - len / 2;
+    if (start < used + 1 || start + len > (int)sizeof line)
+      continue;
+    memcpy(line + (start < 0 ? 0 : start), ticks->text[i], (size_t)len);
+    used = end = (start < 0 ? 0 : start) + len;
+  }
+  printf("%*s  %.*s\n", margin, "", end, line);
+}
+
+void plot_print(const Plot *p, int64_t size) {
+  Ticks up, along;
+  plot_ticks(p->bottom, p->top, 6, &up);
+  plot_ticks(p->left, p->right, 8, &along);
+  int margin = 0, width = host_width();
+  for (uint32_t i = 0; i < up.count; i++)
+    if ((int)strlen(up.text[i]) > margin)
+      margin = (int)strlen(up.text[i]);
+  if (width > COLUMNS_MOST)
+    width = COLUMNS_MOST;
+  if (size > 0 && size < width)
+    width = (int)size;
+  Cells cells = {.rows = ROWS, .columns = width - margin - 2};
+  if (cells.columns < 8)
+    cells.columns = 8;
+  cells.at = mem_alloc((size_t)cells.columns * ROWS);
+  plot_draw(p, 2 * cells.columns, 4 * ROWS, set_dot, &cells);
+  for (int row = 0; row < ROWS; row++) {
+    const char *tick = tick_in_row(p, &up, row);
+    printf("%*s %s", margin, tick ? tick : "", tick ? "┤" : "│");
+    put_cells(&cells, row);
+    putchar('\n');
+  }
+  put_below(p, &along, margin, cells.columns);
+  mem_free(cells.at);
+}

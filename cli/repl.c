@@ -1,0 +1,222 @@
+/* axon repl: reads an input, says what it is, and loses nothing by an error. */
+#define _GNU_SOURCE
+#include "cli/repl.h"
+
+#include "cli/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- showing ---- */
+
+/* Is there an arrow outside all brackets, before any `given`? */
+static bool is_function(const char *type) {
+  int depth = 0;
+  for (const char *p = type; *p; p++) {
+    depth += strchr("([{", *p) != NULL;
+    depth -= strchr(")]}", *p) != NULL;
+    if (!depth && strncmp(p, "->", 2) == 0)
+      return true;
+    if (!depth && strncmp(p, "given ", 6) == 0)
+      return false;
+  }
+  return false;
+}
+
+static void put_value(const char *text, size_t used) {
+  bool apart = strchr(text, '\n') ||
+               used + utf8_width(text, strlen(text)) > (size_t)host_width();
+  printf("%c%s\n", apart ? '\n' : ' ', text);
+}
+
+void repl_show(Session *session, Binding *binding, bool value) {
+  const char *name = binding_name(binding)->text;
+  const char *type = session_binding_type(session, binding);
+  if (!type)
+    return;
+  const char *val = strcmp(name, "it") == 0 ? "" : "val ";
+  Buffer text = {0};
+  bool have = value && !is_function(type) &&
+              session_binding_text(session, binding, &text) && text.text;
+  bool colour = host_colour_out();
+  printf("%s%s%s%s : %s%s%s", val, colour ? "\033[1m" : "", name,
+         colour ? "\033[0m" : "", colour ? "\033[36m" : "", type,
+         colour ? "\033[0m" : "");
+  if (have) {
+    fputs(" =", stdout);
+    put_value(text.text, strlen(val) + strlen(name) + strlen(type) + 6);
+  } else {
+    putchar('\n');
+  }
+  buffer_free(&text);
+}
+
+static void ran(void *owner, Session *session, const Ran *ran) {
+  (void)owner;
+  host_report(session, false);
+  for (uint32_t i = 0; i < ran->binding_count; i++) {
+    Binding *binding = ran->bindings[i];
+    const char *type = session_binding_type(session, binding);
+    if (!ran->bare || (type && strcmp(type, "unit") != 0))
+      repl_show(session, binding, true);
+  }
+  host_report(session, false);
+}
+
+/* In the transcript of --plain, errors stand where they happen. */
+static void report(const Repl *repl) {
+  if (!repl->editing)
+    fflush(stdout);
+  host_report(repl->session, false);
+}
+
+/* ---- running ---- */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void after(Repl *repl, SessionStatus status) {
+  report(repl);
+  if (status == SESSION_INTERRUPTED)
+    puts("interrupted");
+  if (status == SESSION_EXITED)
+    repl->done = true;
+}
+
+bool repl_run(Repl *repl, const char *text, bool final) {
+  SessionText source = {.name = "input", .text = text, .len = strlen(text)};
+  source.bare = true;
+  source.final = final;
+  double start = now();
+  SessionStatus status = session_input(repl->session, &source);
+  if (status == SESSION_INCOMPLETE)
+    return false;
+  after(repl, status);
+  if (repl->timing)
+    printf("%.3f s\n", now() - start);
+  return true;
+}
+
+void repl_load(Repl *repl, const char *path) {
+  SessionText source = {.name = path};
+  session_forget_imports(repl->session);
+  SessionStatus status = session_check(repl->session, &source);
+  if (status == SESSION_OK)
+    status = session_run(repl->session);
+  after(repl, status);
+  if (path != repl->loaded.text) {
+    repl->loaded.len = 0;
+    buffer_puts(&repl->loaded, path);
+  }
+}
+
+/* ---- reading ---- */
+
+static bool blank(const char *line) { return line[strspn(line, " \t\r")] == 0; }
+
+static void take_line(Repl *repl, const char *line, bool more_follows) {
+  bool fresh = repl->input.len == 0;
+  if (fresh && blank(line))
+    return;
+  const char *start = line + strspn(line, " \t");
+  if (fresh && *start == ':') {
+    edit_remember(line);
+    command_run(repl, start);
+    return;
+  }
+  if (!fresh)
+    buffer_putc(&repl->input, '\n');
+  buffer_puts(&repl->input, line);
+  if (more_follows)
+    return;
+  bool final = !fresh && blank(line); /* an empty line ends an input */
+  if (!repl_run(repl, repl->input.text, final))
+    return;
+  edit_remember(repl->input.text);
+  repl->input.len = 0;
+}
+
+static bool interrupted(void *owner) {
+  Repl *repl = owner;
+  bool was = session_interrupted(repl->session);
+  session_clear_interrupt(repl->session);
+  return was;
+}
+
+static const char *prompt(const Repl *repl) {
+  return repl->input.len ? "| " : "> ";
+}
+
+static void greet(void) {
+  puts("Axon " AXON_VERSION "  (:help for help, Ctrl-D ends)");
+}
+
+static void read_terminal(Repl *repl) {
+  EditHost host = {repl, complete_word, interrupted};
+  edit_open(&host);
+  greet();
+  while (!repl->done) {
+    bool cancelled;
+    session_clear_interrupt(repl->session);
+    char *line = edit_line(prompt(repl), &cancelled);
+    if (!line) {
+      putchar('\n');
+      break;
+    }
+    session_clear_interrupt(repl->session);
+    if (cancelled)
+      repl->input.len = 0;
+    else
+      take_line(repl, line, edit_pasting());
+    free(line);
+  }
+  edit_close();
+}
+
+/* The same transcript each time: prompts and what was read are echoed, and
+ * diagnostics go to stdout between them. */
+static void read_plain(Repl *repl) {
+  dup2(STDOUT_FILENO, STDERR_FILENO);
+  setvbuf(stderr, NULL, _IOLBF, 4096);
+  char *line = NULL;
+  size_t size = 0;
+  while (!repl->done && getline(&line, &size, stdin) >= 0) {
+    line[strcspn(line, "\n")] = 0;
+    printf("%s%s\n", prompt(repl), line);
+    take_line(repl, line, false);
+  }
+  if (repl->input.len)
+    repl_run(repl, repl->input.text, true);
+  free(line);
+}
+
+int verb_repl(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "repl", "pD", argc, argv);
+  if (status >= 0)
+    return status;
+  if (o.arg_count > 1)
+    return usage_error("repl", "one file at most");
+  SessionHost host = host_terminal(0, NULL);
+  host.ran = ran;
+  Repl repl = {.session = host_open(&host)};
+  repl.editing = !o.plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  host_apply_defines(repl.session, &o);
+  host_catch_interrupt(repl.session, true);
+  if (o.arg_count)
+    repl_load(&repl, o.args[0]);
+  if (repl.editing)
+    read_terminal(&repl);
+  else
+    read_plain(&repl);
+  status = session_exit_status(repl.session);
+  session_close(repl.session);
+  buffer_free(&repl.input);
+  buffer_free(&repl.loaded);
+  return host_flush(status);
+}

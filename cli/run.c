@@ -1,0 +1,97 @@
+/* axon run FILE, axon -e EXPR, and a program on the standard input. */
+#include "cli/cli.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* A bare expression shows its value, unless that is (). */
+static void show_value(void *owner, Session *session, const Ran *ran) {
+  (void)owner;
+  if (!ran->bare || !ran->binding_count)
+    return;
+  Buffer text = {0};
+  const char *type = session_binding_type(session, ran->bindings[0]);
+  if (type && strcmp(type, "unit") != 0 &&
+      session_binding_text(session, ran->bindings[0], &text) && text.text) {
+    fwrite(text.text, 1, text.len, stdout);
+    putchar('\n');
+  }
+  buffer_free(&text);
+}
+
+static int run_text(const Options *o, Session *session,
+                    const SessionText *text) {
+  SessionStatus status = session_check(session, text);
+  host_report(session, o->quiet);
+  if (status == SESSION_OK)
+    status = session_run(session);
+  return host_finish(session, status, o->quiet);
+}
+
+static Session *open_program(const Options *o, int arg_count, char **args) {
+  SessionHost host = host_terminal(arg_count, args);
+  host.ran = show_value;
+  Session *session = host_open(&host);
+  host_catch_interrupt(session, false);
+  host_apply_defines(session, o);
+  return session;
+}
+
+static int run_exprs(const Options *o) {
+  Session *session = open_program(o, o->arg_count, o->args);
+  int status = EXIT_OK;
+  for (uint32_t i = 0; i < o->expr_count && status == EXIT_OK; i++) {
+    SessionText text = {.name = "-e", .text = o->exprs[i], .bare = true};
+    text.len = strlen(text.text);
+    status = run_text(o, session, &text);
+  }
+  session_close(session);
+  return status;
+}
+
+static int run_stdin(const Options *o, int arg_count, char **args) {
+  Buffer program = {0};
+  if (!host_read_stdin(&program))
+    return EXIT_DIAGNOSTICS;
+  Session *session = open_program(o, arg_count, args);
+  SessionText text = {.name = "stdin", .bare = true, .len = program.len};
+  text.text = program.text ? program.text : "";
+  int status = run_text(o, session, &text);
+  session_close(session);
+  buffer_free(&program);
+  return status;
+}
+
+static int run_file(const Options *o) {
+  int count = o->arg_count - 1;
+  char **args = o->args + 1;
+  if (count > 0 && strcmp(args[0], "--") == 0)
+    args++, count--;
+  if (strcmp(o->args[0], "-") == 0)
+    return run_stdin(o, count, args);
+  Session *session = open_program(o, count, args);
+  SessionText text = {.name = o->args[0]};
+  int status = run_text(o, session, &text);
+  session_close(session);
+  return status;
+}
+
+static int run(const char *verb, int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, verb, "eqD", argc, argv);
+  if (status >= 0)
+    return status;
+  if (o.expr_count)
+    return run_exprs(&o);
+  if (o.arg_count)
+    return run_file(&o);
+  if (!isatty(STDIN_FILENO))
+    return run_stdin(&o, 0, NULL);
+  if (!verb)
+    return verb_repl(1, argv);
+  return usage_error(verb, "which file?");
+}
+
+int verb_run(int argc, char **argv) { return run("run", argc, argv); }
+
+int verb_eval(int argc, char **argv) { return run(NULL, argc, argv); }

@@ -1,0 +1,134 @@
+/* show: a tensor as a picture or a plot, on the terminal or in a PNG file. */
+#include "cli/show.h"
+
+#include <math.h>
+#include <string.h>
+
+static double value(const Tensor *t, int64_t i) {
+  Scalar x = scalar_load(t->dtype, tensor_at(t, i));
+  return dtype_is_float(t->dtype) ? x.f : (double)x.i;
+}
+
+/* ---- pictures ---- */
+
+/* Bytes are of 255; other numbers are taken as they are where they lie from 0
+ * to 1, else stretched to that. */
+static void scale_of(const Tensor *t, double *low, double *high) {
+  *low = 0, *high = t->dtype == DT_U8 ? 255 : 1;
+  if (t->dtype == DT_U8 || t->dtype == DT_BOOL)
+    return;
+  double least = INFINITY, most = -INFINITY;
+  for (int64_t i = 0; i < t->count; i++) {
+    double v = value(t, i);
+    if (isfinite(v)) {
+      least = fmin(least, v);
+      most = fmax(most, v);
+    }
+  }
+  if (least < 0 || most > 1)
+    *low = least, *high = most > least ? most : least + 1;
+}
+
+static Picture picture_of(const Tensor *t) {
+  double low, high;
+  scale_of(t, &low, &high);
+  uint32_t deep = t->rank == 3 ? (uint32_t)t->shape[2] : 1;
+  Picture p = {.height = (uint32_t)t->shape[0], .width = (uint32_t)t->shape[1]};
+  p.channels = deep >= 3 ? 3 : 1;
+  size_t pixels = (size_t)p.width * p.height;
+  p.at = mem_alloc(pixels * p.channels * sizeof *p.at);
+  for (size_t i = 0; i < pixels; i++)
+    for (uint32_t c = 0; c < p.channels; c++) {
+      double v = value(t, (int64_t)(i * deep + c));
+      v = (v - low) / (high - low);
+      p.at[i * p.channels + c] = v > 0 ? v < 1 ? (float)v : 1 : 0;
+    }
+  return p;
+}
+
+static bool is_picture(const Tensor *t) {
+  if (t->rank != 3)
+    return t->rank == 2;
+  return t->shape[2] == 1 || t->shape[2] == 3 || t->shape[2] == 4;
+}
+
+static bool show_picture(const Tensor *t, const char *file, int64_t size,
+                         Fault *fault) {
+  Picture p = picture_of(t);
+  bool ok = true;
+  if (file)
+    ok = picture_save(&p, file, size, fault);
+  else
+    picture_print(&p, size);
+  mem_free(p.at);
+  return ok;
+}
+
+/* ---- plots ---- */
+
+static bool show_plot(const Tensor *t, PlotKind kind, const char *file,
+                      int64_t size, Fault *fault) {
+  bool pairs = t->rank == 2;
+  uint32_t n = (uint32_t)t->shape[0];
+  double *x = mem_alloc(2 * (size_t)n * sizeof *x), *y = x + n;
+  for (uint32_t i = 0; i < n; i++) {
+    x[i] = pairs ? value(t, 2 * (int64_t)i) : i;
+    y[i] = pairs ? value(t, 2 * (int64_t)i + 1) : value(t, i);
+  }
+  Plot plot = {.kind = kind, .x = x, .y = y, .count = n};
+  plot_fit(&plot);
+  bool ok = true;
+  if (file)
+    ok = plot_save(&plot, file, size, fault);
+  else
+    plot_print(&plot, size);
+  mem_free(x);
+  return ok;
+}
+
+static bool refuse(const Tensor *t, const char *kind, const char *wants,
+                   Fault *fault) {
+  Buffer type = {0};
+  tensor_print_type(&type, t);
+  fault_set(fault, "show draws no %s of %s", kind, type.text);
+  fault_help(fault, "%s", wants);
+  buffer_free(&type);
+  return false;
+}
+
+static const struct PlotName {
+  const char *name;
+  PlotKind kind;
+} plot_names[] = {
+    {"line", PLOT_LINE}, {"scatter", PLOT_SCATTER}, {"bar", PLOT_BAR}};
+
+static const char *usual_kind(const Tensor *t) {
+  if (t->rank == 1)
+    return "line";
+  return t->rank == 2 && t->shape[1] == 2 ? "scatter" : "image";
+}
+
+bool show_tensor(void *owner, const Tensor *t, const char *kind,
+                 const char *file, int64_t size, Fault *fault) {
+  (void)owner;
+  if (!kind)
+    kind = usual_kind(t);
+  if (t->count == 0 || t->count > INT32_MAX)
+    return refuse(t, kind, "it has no elements, or too many", fault);
+  if (strcmp(kind, "image") == 0)
+    return is_picture(t)
+               ? show_picture(t, file, size, fault)
+               : refuse(t, "picture",
+                        "a picture is [height, width], or [height, width, "
+                        "channels] with 1, 3 or 4 channels",
+                        fault);
+  for (size_t i = 0; i < ARRAY_LEN(plot_names); i++)
+    if (strcmp(kind, plot_names[i].name) == 0)
+      return t->rank == 1 || (t->rank == 2 && t->shape[1] == 2)
+                 ? show_plot(t, plot_names[i].kind, file, size, fault)
+                 : refuse(t, "plot", "a plot is of [n], or of [n, 2]: x and y",
+                          fault);
+  fault_set(fault, "show knows no kind \"%.40s\"", kind);
+  fault_help(fault, "kinds are line, scatter, bar and image");
+  return false;
+}

@@ -1,0 +1,51 @@
+/* What the files behind `show` share. */
+#ifndef AXON_CLI_SHOW_H
+#define AXON_CLI_SHOW_H
+
+#include "cli/cli.h"
+
+/* ---- picture.c ---- */
+
+typedef struct Picture { /* values from 0 to 1, row-major, 1 or 3 channels */
+  uint32_t width, height, channels;
+  float *at; /* from mem_alloc */
+} Picture;
+
+/* Averages where it gets smaller, repeats where it gets larger. */
+Picture picture_resize(const Picture *p, uint32_t width, uint32_t height);
+/* As wide as `size` columns, or as fits if that is 0. */
+void picture_print(const Picture *p, int64_t size);
+bool picture_save(const Picture *p, const char *path, int64_t size,
+                  Fault *fault);
+
+/* ---- plot.c ---- */
+
+typedef enum PlotKind { PLOT_LINE, PLOT_SCATTER, PLOT_BAR } PlotKind;
+
+typedef struct Plot {
+  PlotKind kind;
+  const double *x, *y;
+  uint32_t count;
+  double left, right, bottom, top; /* of the axes: plot_fit */
+} Plot;
+
+enum { TICKS_MOST = 16 };
+typedef struct Ticks {
+  double at[TICKS_MOST];
+  char text[TICKS_MOST][16];
+  uint32_t count;
+} Ticks;
+
+void plot_fit(Plot *plot); /* axes that hold all points */
+void plot_ticks(double low, double high, uint32_t most, Ticks *out);
+/* Draws the data on a grid of width by height dots, row 0 on top; `dot` may be
+ * called with places outside. */
+void plot_draw(const Plot *plot, int width, int height,
+               void (*dot)(void *owner, int x, int y), void *owner);
+void plot_print(const Plot *plot, int64_t size);
+
+/* ---- chart.c ---- */
+
+bool plot_save(const Plot *plot, const char *path, int64_t size, Fault *fault);
+
+#endif

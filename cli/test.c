@@ -1,0 +1,152 @@
+/* axon test: runs the examples that stand in doc comments. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+typedef struct Tester {
+  const Options *options;
+  Buffer printed; /* by the example at hand: output, then the value */
+  bool in_example;
+  uint32_t passed, failed;
+} Tester;
+
+static void catch_output(void *owner, const char *text, size_t len) {
+  Tester *t = owner;
+  if (t->in_example)
+    buffer_add(&t->printed, text, len);
+}
+
+static void catch_value(void *owner, Session *session, const Ran *ran) {
+  Tester *t = owner;
+  if (!t->in_example || !ran->bare || !ran->binding_count)
+    return;
+  const char *type = session_binding_type(session, ran->bindings[0]);
+  if (type && strcmp(type, "unit") != 0)
+    session_binding_text(session, ran->bindings[0], &t->printed);
+}
+
+/* ---- comparing ---- */
+
+/* The next line of *at without its margins; false at the end. */
+static bool next_line(const char **at, const char **line, size_t *len) {
+  const char *p = *at;
+  while (*p == '\n')
+    p++;
+  if (!*p)
+    return false;
+  const char *end = p + strcspn(p, "\n");
+  *at = end;
+  while (p < end && *p == ' ')
+    p++;
+  while (end > p && strchr(" \t\r", end[-1]))
+    end--;
+  *line = p, *len = (size_t)(end - p);
+  return true;
+}
+
+/* Equal line by line, margins aside: a doc comment is indented. */
+static bool same_text(const char *got, const char *want) {
+  for (;;) {
+    const char *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    bool more = next_line(&got, &a, &n), more_want = next_line(&want, &b, &m);
+    if (!more || !more_want)
+      return more == more_want;
+    if (n != m || memcmp(a, b, n) != 0)
+      return false;
+  }
+}
+
+/* Of a truth value, or of a tensor of them. */
+static bool all_true(const char *got) {
+  return strstr(got, "true") && !strstr(got, "false");
+}
+
+static void put_indented(const char *text) {
+  while (*text) {
+    size_t len = strcspn(text, "\n");
+    printf("      %.*s\n", (int)len, text);
+    text += len + (text[len] != 0);
+  }
+}
+
+/* ---- running ---- */
+
+static void put_place(Session *session, const Example *e, const char *verdict) {
+  const Source *source = sources_get(session_sources(session), e->span.file);
+  uint32_t line = 0, column = 0;
+  if (source)
+    source_place(source, e->span.start, &line, &column);
+  printf("%s  %s:%u%s%s\n      >>> %s\n", verdict, source ? source->name : "",
+         line, e->name ? "  " : "", e->name ? e->name : "", e->text);
+}
+
+static void run_example(Tester *t, Session *session, const Example *e) {
+  SessionText text = {.name = "example", .text = e->text, .bare = true};
+  text.len = strlen(e->text);
+  t->printed.len = 0;
+  buffer_puts(&t->printed, "");
+  t->in_example = true;
+  SessionStatus status = session_input(session, &text);
+  t->in_example = false;
+  const char *want = e->expected ? e->expected : "true";
+  bool right = e->expected ? same_text(t->printed.text, want)
+                           : all_true(t->printed.text);
+  if (status == SESSION_OK && right) {
+    t->passed++;
+    session_clear_diags(session);
+    return;
+  }
+  t->failed++;
+  put_place(session, e, "FAIL");
+  if (status == SESSION_OK) {
+    printf("    wanted\n");
+    put_indented(want);
+    printf("    but got\n");
+    put_indented(t->printed.text);
+  }
+  host_report(session, true);
+}
+
+static void test_file(Tester *t, const char *path) {
+  SessionHost host = host_terminal(0, NULL);
+  host.eval.owner = t;
+  host.eval.write = catch_output;
+  host.ran = catch_value;
+  Session *session = host_open(&host);
+  host_catch_interrupt(session, false);
+  SessionText text = {.name = path};
+  uint32_t passed = t->passed, failed = t->failed, count = 0;
+  SessionStatus status = session_check(session, &text);
+  if (status == SESSION_OK)
+    status = session_run(session);
+  host_report(session, true);
+  if (status == SESSION_OK) {
+    const Example *examples = session_examples(session, &count);
+    for (uint32_t i = 0; i < count; i++)
+      run_example(t, session, &examples[i]);
+  } else if (status != SESSION_EXITED || session_exit_status(session) != 0) {
+    printf("FAIL  %s: the file itself does not run\n", path);
+    t->failed++;
+  }
+  if (!t->options->quiet)
+    printf("%s: %u passed, %u failed\n", path, t->passed - passed,
+           t->failed - failed);
+  session_close(session);
+}
+
+int verb_test(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "test", "q", argc, argv);
+  if (status >= 0)
+    return status;
+  if (!o.arg_count)
+    return usage_error("test", "which files?");
+  Tester t = {.options = &o};
+  for (int i = 0; i < o.arg_count; i++)
+    test_file(&t, o.args[i]);
+  if (o.arg_count > 1)
+    printf("%u passed, %u failed\n", t.passed, t.failed);
+  buffer_free(&t.printed);
+  return host_flush(t.failed ? EXIT_DIAGNOSTICS : EXIT_OK);
+}

@@ -1,0 +1,171 @@
+/* Primitives that meet the world: files, the screen, the clock, the end. */
+#include "eval/internal.h"
+
+#include <string.h>
+#include <time.h>
+
+#define PRIM(name) \
+  Value name(Eval *vm, const PrimSite *site, Value *args, uint32_t n)
+#define UNUSED (void)site, (void)n
+
+static const char *text_of(Value v) {
+  return v.tag == V_STRING ? AS_STRING(v)->text : NULL;
+}
+
+static void no_nul(Eval *vm, Value v) {
+  if (v.tag == V_STRING && strlen(AS_STRING(v)->text) != v.obj->len)
+    vm_fail(vm, 508, "a file's name cannot hold a NUL character");
+}
+
+static NORETURN void file_fault(Eval *vm, const Fault *fault) {
+  vm_fail_at(vm, (Span){0}, 508, fault->help, "%s", fault->message);
+}
+
+PRIM(prim_load) {
+  UNUSED;
+  Fault fault = {{0}, {0}};
+  Value path = args[n - 1];
+  LoadOptions options = {.want = site->elem};
+  if (n == 3) {
+    options.name = text_of(args[0]);
+    options.header = args[1].tag != V_ABSENT && vm_bool(vm, args[1]);
+  }
+  no_nul(vm, path);
+  Tensor *t = file_load(text_of(path), &options, &fault);
+  if (!t)
+    file_fault(vm, &fault);
+  Node *node = node_data(&vm->graph, t);
+  tensor_release(t);
+  if (site->elem != DT_NONE && node->dtype != site->elem) {
+    vm_temp(vm, node);
+    vm_fail(vm, 508, "%s holds elements of type %s; %s is wanted",
+            text_of(path), dtype_info[node->dtype].name,
+            dtype_info[site->elem].name);
+  }
+  return vm_node(vm, node, &fault);
+}
+
+PRIM(prim_save) {
+  UNUSED;
+  Fault fault = {{0}, {0}};
+  Value path = args[n - 2];
+  const char *name = n == 3 ? text_of(args[0]) : NULL;
+  Tensor *t = (Tensor *)(uintptr_t)vm_tensor(vm, args[n - 1]);
+  no_nul(vm, path);
+  if (!file_save(text_of(path), 1, name ? &name : NULL, &t, &fault))
+    file_fault(vm, &fault);
+  return value_unit();
+}
+
+PRIM(prim_save_all) {
+  UNUSED;
+  Fault fault = {{0}, {0}};
+  uint32_t count = 0;
+  for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    count++;
+  const char **names = vm_scratch(vm, (count + 1) * sizeof *names);
+  Tensor **tensors = vm_scratch(vm, (count + 1) * sizeof *tensors);
+  vm_force_value(vm, args[1]);
+  uint32_t i = 0;
+  for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail, i++) {
+    const Value *pair = AS_FIELDS(AS_CONS(v)->head)->at;
+    names[i] = text_of(pair[0]);
+    tensors[i] = (Tensor *)(uintptr_t)vm_tensor(vm, pair[1]);
+  }
+  no_nul(vm, args[0]);
+  if (!file_save(text_of(args[0]), count, names, tensors, &fault))
+    file_fault(vm, &fault);
+  return value_unit();
+}
+
+PRIM(prim_show) {
+  UNUSED;
+  Fault fault = {{0}, {0}};
+  int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
+  const char *file = n < 4 ? NULL : text_of(args[1]);
+  const char *kind = n < 4 ? NULL : text_of(args[2]);
+  const Tensor *t = vm_tensor(vm, args[n - 1]);
+  if (!vm->host.show)
+    return value_unit();
+  if (!vm->host.show(vm->host.owner, t, kind, file, size, &fault))
+    file_fault(vm, &fault);
+  return value_unit();
+}
+
+static void put(Eval *vm, void (*write)(void *, const char *, size_t),
+                Value v, const char *before, bool line) {
+  Buffer text = {0};
+  if (before)
+    buffer_printf(&text, "%s: ", before);
+  vm_print(vm, &text, v, false);
+  if (line)
+    buffer_putc(&text, '\n');
+  if (write && text.len)
+    write(vm->host.owner, text.text, text.len);
+  buffer_free(&text);
+}
+
+PRIM(prim_print) {
+  UNUSED;
+  put(vm, vm->host.write, args[0], NULL, true);
+  return value_unit();
+}
+
+PRIM(prim_write) {
+  UNUSED;
+  put(vm, vm->host.write, args[0], NULL, false);
+  return value_unit();
+}
+
+/* An index of a `for` has no value yet: then the loop is run on the host. */
+PRIM(prim_trace) {
+  UNUSED;
+  if (args[1].tag == V_NODE && args[1].node->free_count)
+    vm_abandon(vm, args[1].node);
+  put(vm, vm->host.trace, args[1], text_of(args[0]), true);
+  return value_retain(args[1]);
+}
+
+PRIM(prim_args) {
+  UNUSED;
+  (void)args;
+  Value list = {.tag = V_NIL};
+  for (int i = vm->host.arg_count - 1; i >= 0; i--) {
+    vm_own(vm, list);
+    const char *text = vm->host.args[i];
+    Value arg = value_string(&vm->heap, text, strlen(text));
+    vm_own(vm, arg);
+    Value cell = value_cons(&vm->heap, arg, list);
+    vm->temp_count -= 2;
+    list = cell;
+  }
+  return list;
+}
+
+PRIM(prim_clock) {
+  UNUSED;
+  (void)vm, (void)args;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return value_scalar((Scalar){
+      DT_F64, {.f = (double)now.tv_sec + (double)now.tv_nsec * 1e-9}});
+}
+
+PRIM(prim_exit) {
+  UNUSED;
+  vm->status = (int)(vm_int(vm, args[0]) & 255);
+  vm->exited = true;
+  trap_raise(FAIL_ERROR);
+}
+
+PRIM(prim_fail) {
+  UNUSED;
+  vm_fail(vm, 501, "%s", text_of(args[0]));
+}
+
+PRIM(prim_assert) {
+  UNUSED;
+  if (!vm_bool(vm, args[0]))
+    vm_fail(vm, 503, "assertion does not hold");
+  return value_unit();
+}

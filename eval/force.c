@@ -1,0 +1,172 @@
+/* From nodes to what is known: when the graph is run, and what comes out. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+bool value_is_tensor(Value v) { return value_is_num(v) || v.tag == V_NODE; }
+
+static bool in_attempt(const Eval *vm) {
+  return vm->attempt_count || vm->graph.guard;
+}
+
+static bool much_pending(const Eval *vm) {
+  return vm->graph.next_node - vm->forced_node > PENDING_NODES ||
+         vm->graph.pending > vm->force_at;
+}
+
+void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
+  Span where = {0};
+  Fault fault = {{0}, {0}};
+  bool done = graph_force(&vm->graph, count, nodes, &where, &fault);
+  vm->forced_node = vm->graph.next_node;
+  vm->force_at = vm->graph.pending + PENDING_LIMIT;
+  if (!done)
+    vm_fail_at(vm, where, 507, fault.help, "%s", fault.message);
+}
+
+Value vm_node(Eval *vm, Node *node, const Fault *fault) {
+  if (!node)
+    vm_fault(vm, fault);
+  if (node->free_count)
+    return value_node(node);
+  Scalar x;
+  if (!node->rank && node_known(node, &x)) {
+    node_release(node);
+    return value_scalar(x);
+  }
+  if (!node->data && much_pending(vm) && !in_attempt(vm)) {
+    size_t mark = vm->temp_count;
+    vm_temp(vm, node);
+    vm_force(vm, 1, &node);
+    vm->temp_count = mark;
+  }
+  if (!node->rank && node->data) {
+    x = scalar_load(node->dtype, node->data->data);
+    node_release(node);
+    return value_scalar(x);
+  }
+  return value_node(node);
+}
+
+Node *vm_to_node(Eval *vm, Value v) {
+  if (v.tag == V_NODE)
+    return v.node;
+  if (value_is_num(v))
+    return vm_temp(vm, node_scalar(&vm->graph, value_to_scalar(v)));
+  vm_fail(vm, 599, "compiler bug in eval: a tensor is wanted");
+}
+
+Value vm_known(Eval *vm, Value v) {
+  if (value_is_num(v))
+    return v;
+  if (v.tag != V_NODE || v.node->rank)
+    vm_fail(vm, 599, "compiler bug in eval: a number is wanted");
+  Scalar x;
+  if (node_known(v.node, &x))
+    return value_scalar(x);
+  if (v.node->free_count)
+    vm_abandon(vm, v.node);
+  if (!v.node->data)
+    vm_force(vm, 1, &v.node);
+  return value_scalar(scalar_load(v.node->dtype, v.node->data->data));
+}
+
+int64_t vm_int(Eval *vm, Value v) {
+  Value k = vm_known(vm, v);
+  if (dtype_is_float((Dtype)k.tag))
+    vm_fail(vm, 599, "compiler bug in eval: an integer is wanted");
+  return k.i;
+}
+
+bool vm_bool(Eval *vm, Value v) { return vm_known(vm, v).i != 0; }
+
+const Tensor *vm_tensor(Eval *vm, Value v) {
+  Node *node = vm_to_node(vm, v);
+  if (node->free_count)
+    vm_abandon(vm, node);
+  if (!node->data)
+    vm_force(vm, 1, &node);
+  return node->data;
+}
+
+/* ---- all leaves of a value ---- */
+
+typedef struct NodeList {
+  Node **at;
+  size_t len, cap;
+} NodeList;
+
+static void add_node(NodeList *list, Node *node) {
+  if (list->len == list->cap) {
+    size_t cap = list->cap ? list->cap * 2 : 32;
+    list->at = mem_realloc(list->at, list->cap * sizeof *list->at,
+                           cap * sizeof *list->at);
+    list->cap = cap;
+  }
+  list->at[list->len++] = node;
+}
+
+static void collect(NodeList *list, Value v) {
+  for (;;)
+    switch ((Tag)v.tag) {
+    case V_NODE:
+      if (!v.node->data && !v.node->free_count)
+        add_node(list, v.node);
+      return;
+    case V_TUPLE: case V_ENV:
+      for (uint32_t i = 0; i < v.obj->len; i++)
+        collect(list, AS_FIELDS(v)->at[i]);
+      return;
+    case V_RECORD:
+      for (uint32_t i = 0; i < v.obj->len; i++)
+        collect(list, AS_RECORD(v)->at[i]);
+      return;
+    case V_CONS:
+      collect(list, AS_CONS(v)->head);
+      v = AS_CONS(v)->tail;
+      break;
+    case V_CON:
+      v = AS_CON(v)->arg;
+      break;
+    case V_PARTIAL:
+      for (uint32_t i = 0; i < v.obj->len; i++)
+        collect(list, AS_PARTIAL(v)->at[i]);
+      v = AS_PARTIAL(v)->fn;
+      break;
+    default: /* numbers too: a tag may be any Dtype */
+      return;
+    }
+}
+
+typedef struct ForceJob {
+  Eval *vm;
+  NodeList nodes;
+} ForceJob;
+
+static void force_all(ForceJob *job, Value a, Value b) {
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    collect(&job->nodes, a);
+    collect(&job->nodes, b);
+    if (job->nodes.len)
+      vm_force(job->vm, (uint32_t)job->nodes.len, job->nodes.at);
+    trap_end(&trap);
+    mem_free(job->nodes.at);
+    return;
+  }
+  mem_free(job->nodes.at);
+  trap_raise(trap.kind);
+}
+
+void vm_force_value(Eval *vm, Value v) {
+  ForceJob job = {.vm = vm};
+  force_all(&job, v, value_unit());
+}
+
+void vm_tick(Eval *vm, Value state, Value more) {
+  if (!much_pending(vm) || in_attempt(vm))
+    return;
+  ForceJob job = {.vm = vm};
+  force_all(&job, state, more);
+  vm->forced_node = vm->graph.next_node;
+}

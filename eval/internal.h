@@ -1,0 +1,373 @@
+/* What the files of eval/ tell one another.
+ *
+ * A builtin borrows its arguments, which stay on the machine's stack while it
+ * runs, and returns an owned value.  Errors unwind: vm_fail emits a diagnostic
+ * and raises, or gives a symbolic run up (symbolic.c); whatever must not leak
+ * then hangs on the machine's stack or among its temporaries (vm_own). */
+#ifndef AXON_EVAL_INTERNAL_H
+#define AXON_EVAL_INTERNAL_H
+
+#include "eval/eval.h"
+#include "eval/value.h"
+
+typedef enum Op {
+#define O(name) OP_##name,
+#include "eval/ops.def"
+#undef O
+  OP_COUNT
+} Op;
+
+typedef union Instr {
+  struct {
+    uint8_t op, a;
+    uint16_t b;
+    int32_t c;
+  };
+  const void *ptr;
+} Instr;
+
+typedef struct Join { /* a conditional and where its sides meet */
+  uint32_t at, join; /* join 0: both sides return */
+} Join;
+
+struct Code {
+  const Instr *at;
+  const Span *spans;
+  uint32_t count, arity, depth, number;
+  const char *name; /* or NULL */
+  const Join *joins;
+  uint32_t join_count;
+  Value *consts;
+  uint32_t const_count;
+  bool on_host; /* a body of `for` or map that must see its index */
+  bool builtin; /* of a control primitive */
+};
+
+typedef enum GlobalState { GS_EMPTY, GS_LAZY, GS_RUNNING, GS_DONE } GlobalState;
+
+typedef struct LazyDec {
+  const CoreDec *dec;
+  GlobalState state; /* GS_LAZY, GS_RUNNING, GS_DONE */
+  Code *code;
+} LazyDec;
+
+typedef struct Global {
+  Value value; /* V_NONE: not yet */
+  Code *code;  /* when the value is a function that captures nothing */
+  LazyDec *lazy;
+  const char *name;
+  struct Global *next; /* all globals of an Eval */
+} Global;
+
+typedef struct NumSite { /* a number, at every element type */
+  Scalar at[DT_COUNT];
+} NumSite;
+
+typedef struct FieldSite {
+  Sym *label;
+  const Layout *layout; /* seen last, and where it had the label */
+  uint32_t index;
+} FieldSite;
+
+typedef struct ItemSite { /* CORE_TENSOR, CORE_SHAPE */
+  Dtype elem;
+  bool dynamic; /* the element type lies under the items */
+  uint32_t count;
+  bool *splices;
+  bool *holes;
+} ItemSite;
+
+typedef struct IndexSite { /* CORE_INDEX: bounds that are there, in order */
+  uint32_t count, pushed;
+  struct IndexItem {
+    CoreSliceKind kind;
+    bool from, to, from_end, to_end;
+    Span span;
+  } *items;
+} IndexSite;
+
+typedef struct Frame {
+  const Instr *ret;
+  const Code *code;
+  Obj *env; /* owned; or NULL */
+  const Instr *join; /* a side of a symbolic conditional ends here; or NULL */
+  size_t base;
+} Frame;
+
+typedef struct Attempt { /* a `for` or map being run symbolically */
+  size_t frame, height, temps;
+  const Instr *fallback;
+  Node *guard;
+  uint32_t depth, branches;
+  uint32_t first_id, last_id; /* its indices */
+  Code *body; /* or NULL */
+} Attempt;
+
+typedef struct Init { /* a lazy definition being run */
+  LazyDec *lazy;
+  size_t frame;
+} Init;
+
+enum {
+  FRAME_LIMIT = 10 * 1000 * 1000, /* frames */
+  SYMBOLIC_DEPTH = 64,     /* conditionals within one another, both sides run */
+  SYMBOLIC_BRANCHES = 1024, /* of them in one attempt */
+  PENDING_NODES = 10 * 1000,
+};
+#define STACK_LIMIT ((size_t)1 << 30)          /* bytes */
+#define PENDING_LIMIT ((int64_t)64 << 20)      /* elements */
+
+struct Eval {
+  Heap heap;
+  Value *stack, *stack_end, *sp; /* sp: as of the last instruction that may
+                                    unwind */
+  Frame *frames, *frames_end, *fp;
+  const Instr *pc;
+  volatile bool *interrupt;
+  Graph graph;
+  Arena *arena;
+  DimCtx *dims;
+  Interner *interner;
+  const Sources *sources; /* or NULL */
+  EvalHost host;
+  Diags *diags; /* of the run */
+  Map size_globals; /* DimVar * to Global * */
+  Global *globals;
+  Code **code_at; /* by number */
+  uint32_t code_count, code_cap;
+  Layout *layouts;
+  Code *control[PRIM_COUNT]; /* bodies of control primitives, made when used */
+  Code *for_code[RANK_MAX + 1];
+  Code *over; /* applies what is left */
+  Value *temps;
+  size_t temp_count, temp_cap;
+  Attempt *attempts;
+  size_t attempt_count, attempt_cap;
+  Init *inits;
+  size_t init_count, init_cap;
+  uint32_t depth, branches; /* of symbolic conditionals */
+  bool abandoning;
+  size_t abandon_to;
+  bool running;
+  uint32_t forced_node; /* next_node when something was last forced */
+  int64_t force_at;     /* pending elements that call for a run */
+  Held *held;
+  bool exited;
+  int status;
+};
+
+struct Held {
+  Value value;
+  Held *next, *prev;
+};
+
+/* ---- compile.c ---- */
+
+Code *compile_expr(Eval *vm, const Core *core);
+Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy);
+void define_funs(Eval *vm, const CoreDec *dec);
+Global *global_of(Eval *vm, Var *var);
+const Layout *layout_of(Eval *vm, Sym *const *labels, uint32_t len);
+
+/* ---- emit.c: code under construction ---- */
+
+typedef struct Emit {
+  Eval *vm;
+  VEC(Instr) at;
+  VEC(Span) spans;
+  VEC(Join) joins;
+  VEC(Value) consts;
+  uint32_t depth, most; /* values on the stack; their most */
+  Span span; /* given to instructions */
+} Emit;
+uint32_t emit(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push);
+uint32_t emit_ptr(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push,
+                  const void *ptr);
+void emit_patch(Emit *e, uint32_t at); /* the jump at `at` comes here */
+void emit_const(Emit *e, Value v);     /* takes it */
+Code *code_new(Eval *vm, uint32_t arity, const char *name);
+void emit_end(Emit *e, Code *code); /* fills it in */
+void code_free(Eval *vm, Code *code);
+
+/* ---- vm.c ---- */
+
+void vm_loop(Eval *vm); /* from vm->pc to OP_HALT */
+
+/* ---- machine.c: what the machine does seldom ---- */
+
+Value vm_run(Eval *vm, const Code *code);
+NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
+                         const char *format, ...) PRINTF_LIKE(5, 6);
+NORETURN void vm_fault(Eval *vm, const Fault *fault);
+void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b);
+Span vm_span(Eval *vm, const char **inside); /* the user's place */
+void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps);
+void vm_grow_frames(Eval *vm, Obj *env); /* env is lost if it unwinds */
+void vm_grow_stack(Eval *vm, size_t need); /* vm->sp counts */
+/* Applies sp[-n-1] to n arguments; returns where to go on. */
+const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
+/* Runs a lazy definition: returns where to go on to come back to `again`. */
+const Instr *vm_init(Eval *vm, Global *g, const Instr *again);
+Value vm_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
+void vm_own(Eval *vm, Value v); /* takes it, as a temporary */
+static inline Node *vm_temp(Eval *vm, Node *n) {
+  vm_own(vm, value_node(n));
+  return n;
+}
+void vm_drop_temps(Eval *vm, size_t mark);
+/* A temporary whose parts are units at first; the caller fills them in. */
+Value vm_new_tuple(Eval *vm, uint32_t len);
+Value vm_new_record(Eval *vm, const Layout *layout);
+void *vm_scratch(Eval *vm, size_t size); /* a temporary */
+void vm_place(Eval *vm); /* gives the user's place to nodes made from now on */
+void vm_poll(Eval *vm);
+
+/* ---- symbolic.c: running with indices that have no value ---- */
+
+/* `because`: what has no value; NULL: an error in the innermost attempt. */
+NORETURN void vm_abandon(Eval *vm, const Node *because);
+/* Where to go on after a condition (taken): one side, or both. */
+const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
+                       const Instr *yes, const Instr *no);
+const Instr *vm_then_done(Eval *vm);
+const Instr *vm_else_done(Eval *vm);
+void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
+                uint32_t first_id, uint32_t last_id);
+void vm_attempt_end(Eval *vm);
+void vm_resume(Eval *vm); /* after an attempt was given up */
+Value value_select(Eval *vm, Node *cond, Value a, Value b);
+extern const Instr ret_instr[1], then_instr[1], else_instr[1];
+
+/* ---- numeric.c: scalars and pointwise primitives ---- */
+
+/* Borrows a and b. */
+Value vm_binary(Eval *vm, PrimId op, Value a, Value b);
+bool values_equal(Value a, Value b); /* not numbers, not tensors */
+Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b);
+
+/* ---- force.c: from nodes to what is known ---- */
+
+/* Takes the node: a scalar when it is known already. */
+Value vm_node(Eval *vm, Node *node, const Fault *fault);
+Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
+void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
+void vm_force_value(Eval *vm, Value v); /* all leaves */
+void vm_tick(Eval *vm, Value state, Value more);
+/* Known scalars; raises or gives up when there is none. */
+Value vm_known(Eval *vm, Value v); /* borrows; a number */
+int64_t vm_int(Eval *vm, Value v);
+bool vm_bool(Eval *vm, Value v);
+const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or temporary */
+static inline int64_t node_size(const Node *n, uint32_t axis) {
+  return n->extents[n->free_count + axis];
+}
+bool value_is_tensor(Value v);
+
+/* ---- loops.c ---- */
+
+Code *control_code(Eval *vm, PrimId prim); /* NULL: not of class CONTROL */
+Code *for_code(Eval *vm, uint32_t indices);
+const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
+                          const Instr *host);
+Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result);
+void vm_host_begin(Eval *vm, uint32_t k, bool map);
+bool vm_host_step(Eval *vm, uint32_t k, bool map);
+Value vm_host_done(Eval *vm, uint32_t k, bool map);
+int64_t vm_lead(Eval *vm, Value x);
+Value vm_slice(Eval *vm, Value x, Value i);
+Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
+                    const int64_t *shape);
+Value vm_stack_items(Eval *vm, uint32_t n, const Value *at); /* n >= 1 */
+Value vm_filter(Eval *vm, Value rows, Value mask);
+
+/* ---- tensors.c, index.c ---- */
+
+Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem,
+                     Value *items);
+Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
+Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at);
+Value vm_index(Eval *vm, const IndexSite *site, Value *at);
+Value vm_open(Eval *vm, const CoreBind *bind, Value v);
+void vm_shape(Eval *vm, Value v, uint32_t *rank, int64_t *shape,
+              uint32_t *stars);
+void vm_axis(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
+             uint32_t *count);
+
+/* ---- print.c ---- */
+
+void vm_print(Eval *vm, Buffer *out, Value v, bool nested);
+
+/* ---- builtins ---- */
+
+typedef Value (*PrimFn)(Eval *vm, const PrimSite *site, Value *args,
+                        uint32_t n);
+PrimFn prim_function(PrimId prim);
+#define B(name) \
+  Value name(Eval *vm, const PrimSite *site, Value *args, uint32_t n)
+B(prim_map);
+B(prim_reduce);
+B(prim_matmul);
+B(prim_dot);
+B(prim_outer);
+B(prim_einsum);
+B(prim_dim);
+B(prim_shape);
+B(prim_prod_of);
+B(prim_rank);
+B(prim_reshape);
+B(prim_flatten);
+B(prim_transpose);
+B(prim_permute);
+B(prim_concat);
+B(prim_stack);
+B(prim_unstack);
+B(prim_split);
+B(prim_pad);
+B(prim_reverse);
+B(prim_roll);
+B(prim_tile);
+B(prim_squeeze);
+B(prim_broadcast);
+B(prim_forget);
+B(prim_gather);
+B(prim_scatter);
+B(prim_one_hot);
+B(prim_sort);
+B(prim_topk);
+B(prim_nonzero);
+B(prim_unique);
+B(prim_triangle);
+B(prim_full);
+B(prim_iota);
+B(prim_key);
+B(prim_split_key);
+B(prim_fold_key);
+B(prim_random);
+B(prim_permutation);
+B(prim_list_length);
+B(prim_list_reverse);
+B(prim_append);
+B(prim_format);
+B(prim_str_length);
+B(prim_str_compare);
+B(prim_str_split);
+B(prim_str_join);
+B(prim_to_string);
+B(prim_parse);
+B(prim_print);
+B(prim_write);
+B(prim_show);
+B(prim_load);
+B(prim_save);
+B(prim_save_all);
+B(prim_args);
+B(prim_clock);
+B(prim_exit);
+B(prim_fail);
+B(prim_assert);
+B(prim_trace);
+#undef B
+
+#endif

@@ -1,0 +1,582 @@
+/* Primitives that take functions, as code of the machine's own: a loop keeps
+ * its state on the machine's stack, so that neither depth nor an interrupted
+ * or abandoned body is a special case. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+/* ---- writing code by hand ---- */
+
+static void begin(Emit *e, Eval *vm, uint32_t arity) {
+  *e = (Emit){.vm = vm, .depth = arity, .most = arity + 40};
+}
+
+static void jump_back(Emit *e, uint32_t to) {
+  emit(e, OP_BACK, 0, 0, (int32_t)to - (int32_t)e->at.len, 0);
+}
+
+static Code *end(Emit *e, uint32_t arity, const char *name) {
+  Code *code = code_new(e->vm, arity, name);
+  code->builtin = true;
+  emit_end(e, code);
+  return code;
+}
+
+#define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
+#define LOC(k) I(LOCAL, 0, k)
+#define TAKE(k) I(TAKE, 0, k)
+#define SET(k) I(SETLOCAL, 0, k)
+/* Leaves the loop unless local i < local n. */
+#define UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
+
+static void build_iterate(Emit *e) { /* n f x | i */
+  I(FORCE_INT, 0, 0);
+  I(INT, 0, 0);
+  uint32_t loop = e->at.len, out = UNLESS_LESS(3, 0);
+  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
+  I(INC, 0, 3), I(TICK, 0, 2);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  TAKE(2), I(RET, 0, 0);
+}
+
+static void build_while(Emit *e) { /* p f x */
+  uint32_t loop = e->at.len;
+  LOC(0), LOC(2), I(CALLV, 1, 0);
+  uint32_t out = I(JF_KNOWN, 0, 0);
+  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
+  I(TICK, 0, 2);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  TAKE(2), I(RET, 0, 0);
+}
+
+static void build_fold(Emit *e) { /* f c x | i n */
+  I(INT, 0, 0), I(LEAD, 0, 2);
+  uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
+  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), SET(1);
+  I(INC, 0, 3), I(TICK, 0, 1);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  TAKE(1), I(RET, 0, 0);
+}
+
+static void build_scan(Emit *e) { /* f c x | i n outputs */
+  I(INT, 0, 0), I(LEAD, 0, 2);
+  emit_const(e, (Value){.tag = V_NIL});
+  uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
+  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), I(SPLIT2, 0, 0);
+  TAKE(5), I(CONS, 0, 0), SET(5), SET(1);
+  I(INC, 0, 3), I(TICK, 5, 1);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  TAKE(1), TAKE(5), I(STACK, 0, 0), I(TUPLE, 0, 2), I(RET, 0, 0);
+}
+
+static void build_progress(Emit *e) { /* n f | i */
+  I(FORCE_INT, 0, 0);
+  I(INT, 0, 0), I(PROGRESS, 2, 0);
+  uint32_t loop = e->at.len, out = UNLESS_LESS(2, 0);
+  LOC(1), LOC(2), I(CALLV, 1, 0), I(POP, 0, 0);
+  I(INC, 0, 2), I(PROGRESS, 2, 0);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  emit_const(e, value_unit());
+  I(RET, 0, 0);
+}
+
+static void build_list_map(Emit *e) { /* f xs | ys */
+  emit_const(e, (Value){.tag = V_NIL});
+  uint32_t loop = e->at.len;
+  LOC(0);
+  uint32_t out = I(LIST_NEXT, 0, 1);
+  I(CALLV, 1, 0), TAKE(2), I(CONS, 0, 0), SET(2);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  I(POP, 0, 0), TAKE(2), I(LIST_REV, 0, 0), I(RET, 0, 0);
+}
+
+static void build_list_fold(Emit *e) { /* f c xs */
+  uint32_t loop = e->at.len;
+  LOC(0), TAKE(1);
+  uint32_t out = I(LIST_NEXT, 0, 2);
+  I(CALLV, 2, 0), SET(1), I(TICK, 0, 1);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  I(RET, 0, 0);
+}
+
+static void build_tabulate(Emit *e) { /* n f | i ys */
+  I(FORCE_INT, 0, 0);
+  I(INT, 0, 0);
+  emit_const(e, (Value){.tag = V_NIL});
+  uint32_t loop = e->at.len, out = UNLESS_LESS(2, 0);
+  LOC(1), LOC(2), I(CALLV, 1, 0), TAKE(3), I(CONS, 0, 0), SET(3);
+  I(INC, 0, 2);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  TAKE(3), I(LIST_REV, 0, 0), I(RET, 0, 0);
+}
+
+/* f, then k ranges (for) or k tensors (map) | indices, or on the host: the
+ * counter, its end, the results. */
+static void build_for(Emit *e, uint32_t k, bool map) {
+  for (uint32_t i = 1; i <= k && !map; i++)
+    I(FORCE_INT, 0, i);
+  uint32_t start = I(FOR_BEGIN, k, 0);
+  if (map)
+    e->at.at[start].op = OP_MAP_BEGIN;
+  I(CALLV, k, 0);
+  emit(e, map ? OP_MAP_END : OP_FOR_END, k, 0, 0, 0);
+  I(RET, 0, 0);
+  emit_patch(e, start);
+  I(HOST_BEGIN, k, map);
+  uint32_t loop = e->at.len;
+  uint32_t out = I(HOST_STEP, k, map);
+  I(CALLV, k, 0), TAKE(k + 3), I(CONS, 0, 0), SET(k + 3);
+  I(INC, 0, k + 1);
+  jump_back(e, loop);
+  emit_patch(e, out);
+  I(HOST_DONE, k, map), I(RET, 0, 0);
+}
+
+static void build_map1(Emit *e) { build_for(e, 1, true); }
+static void build_map2(Emit *e) { build_for(e, 2, true); }
+static void build_map3(Emit *e) { build_for(e, 3, true); }
+
+static void build_filter(Emit *e) { /* p x */
+  Code *map = control_code(e->vm, PRIM_MAP1);
+  LOC(1), LOC(0), LOC(1);
+  emit_ptr(e, OP_CALLC, 2, 0, 0, 0, map);
+  I(FILTER, 0, 0), I(RET, 0, 0);
+}
+
+typedef struct Control {
+  uint32_t arity;
+  void (*build)(Emit *e);
+} Control;
+
+static const Control controls[PRIM_COUNT] = {
+    [PRIM_MAP1] = {2, build_map1},
+    [PRIM_MAP2] = {3, build_map2},
+    [PRIM_MAP3] = {4, build_map3},
+    [PRIM_REDUCE] = {3, build_fold},
+    [PRIM_FOLD] = {3, build_fold},
+    [PRIM_SCAN] = {3, build_scan},
+    [PRIM_ITERATE] = {3, build_iterate},
+    [PRIM_WHILE] = {3, build_while},
+    [PRIM_PROGRESS] = {2, build_progress},
+    [PRIM_FILTER] = {2, build_filter},
+    [PRIM_LIST_MAP] = {2, build_list_map},
+    [PRIM_LIST_FOLD] = {3, build_list_fold},
+    [PRIM_LIST_TABULATE] = {2, build_tabulate},
+};
+
+Code *control_code(Eval *vm, PrimId prim) {
+  const Control *c = &controls[prim];
+  if (c->build && !vm->control[prim]) {
+    Emit e;
+    begin(&e, vm, c->arity);
+    c->build(&e);
+    vm->control[prim] = end(&e, c->arity, prim_info[prim].name);
+  }
+  return vm->control[prim];
+}
+
+Code *for_code(Eval *vm, uint32_t indices) {
+  if (indices > RANK_MAX)
+    vm_fail(vm, 511, "`for` with more than %d indices", RANK_MAX);
+  if (!vm->for_code[indices]) {
+    Emit e;
+    begin(&e, vm, indices + 1);
+    e.most += 3 * indices;
+    build_for(&e, indices, false);
+    vm->for_code[indices] = end(&e, indices + 1, NULL);
+  }
+  return vm->for_code[indices];
+}
+
+/* ---- slices of what is mapped or folded over ---- */
+
+static bool first_leaf(Value x, Value *leaf) {
+  uint32_t n = 0;
+  const Value *at = NULL;
+  if (x.tag == V_NODE) {
+    *leaf = x;
+    return true;
+  }
+  if (x.tag == V_TUPLE)
+    at = AS_FIELDS(x)->at, n = x.obj->len;
+  else if (x.tag == V_RECORD)
+    at = AS_RECORD(x)->at, n = x.obj->len;
+  for (uint32_t i = 0; i < n; i++)
+    if (first_leaf(at[i], leaf))
+      return true;
+  return false;
+}
+
+int64_t vm_lead(Eval *vm, Value x) {
+  Value leaf;
+  if (!first_leaf(x, &leaf) || !leaf.node->rank)
+    vm_fail(vm, 599, "compiler bug in eval: no leading axis");
+  return node_size(leaf.node, 0);
+}
+
+static Value slice_node(Eval *vm, Node *x, Value i) {
+  if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 && i.i >= 0 &&
+      i.i < node_size(x, 0))
+    return value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
+  Item items[RANK_MAX];
+  items[0] = (Item){.kind = ITEM_AT, .index = vm_to_node(vm, i)};
+  for (uint32_t k = 1; k < x->rank; k++)
+    items[k] = (Item){.kind = ITEM_RANGE, .to = node_size(x, k)};
+  Fault fault = {{0}, {0}};
+  return vm_node(vm, node_index_items(&vm->graph, x, x->rank, items, &fault),
+                 &fault);
+}
+
+static Value slice_value(Eval *vm, Value x, Value i) {
+  Value r;
+  switch ((Tag)x.tag) {
+  case V_NODE:
+    return slice_node(vm, x.node, i);
+  case V_TUPLE:
+    r = vm_new_tuple(vm, x.obj->len);
+    for (uint32_t k = 0; k < x.obj->len; k++)
+      AS_FIELDS(r)->at[k] = slice_value(vm, AS_FIELDS(x)->at[k], i);
+    return value_retain(r);
+  case V_RECORD:
+    r = vm_new_record(vm, AS_RECORD(x)->layout);
+    for (uint32_t k = 0; k < x.obj->len; k++)
+      AS_RECORD(r)->at[k] = slice_value(vm, AS_RECORD(x)->at[k], i);
+    return value_retain(r);
+  default: /* unit, and what has no axes */
+    return value_retain(x);
+  }
+}
+
+Value vm_slice(Eval *vm, Value x, Value i) {
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Value r = slice_value(vm, x, i);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* ---- for and map: once, with indices that have no value ---- */
+
+static Code *body_code(Eval *vm, Value f) {
+  while (f.tag == V_PARTIAL)
+    f = AS_PARTIAL(f)->fn;
+  return f.tag == V_FN        ? f.code
+         : f.tag == V_CLOSURE ? vm->code_at[f.aux]
+                              : NULL;
+}
+
+static Value *locals(Eval *vm) { return vm->stack + vm->fp->base; }
+
+const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
+                          const Instr *host) {
+  Value *bp = locals(vm);
+  Code *body = body_code(vm, bp[0]);
+  uint32_t indices = map ? 1 : k;
+  for (uint32_t i = 1; i <= k; i++) {
+    int64_t extent = map ? vm_lead(vm, bp[i]) : bp[i].i;
+    if (extent < 0)
+      vm_fail(vm, 507, "a `for` runs over %lld indices", (long long)extent);
+    if (map && extent != vm_lead(vm, bp[1]))
+      vm_fail(vm, 507, "map over leading axes of %lld and %lld",
+              (long long)vm_lead(vm, bp[1]), (long long)extent);
+  }
+  if (body && body->on_host)
+    return host;
+  size_t height = (size_t)(vm->sp - vm->stack);
+  for (uint32_t i = 1; i <= indices; i++) {
+    IndexVar *v = index_var_new(map ? vm_lead(vm, bp[i]) : bp[i].i);
+    *vm->sp++ = (Value){.tag = V_INDEX, .index = v};
+  }
+  Value *vars = vm->stack + height;
+  vm_attempt(vm, height, host, body, vars[0].index->id,
+             vars[indices - 1].index->id);
+  vm_place(vm);
+  *vm->sp++ = value_retain(bp[0]);
+  for (uint32_t i = 0; i < indices && !map; i++)
+    *vm->sp++ = value_node(node_index(&vm->graph, vars[i].index));
+  if (map) {
+    size_t mark = vm->temp_count;
+    Value index = value_node(vm_temp(vm, node_index(&vm->graph,
+                                                    vars[0].index)));
+    for (uint32_t i = 1; i <= k; i++)
+      *vm->sp++ = slice_value(vm, bp[i], index);
+    vm_drop_temps(vm, mark);
+  }
+  return next;
+}
+
+static Value close_value(Eval *vm, Value x, uint32_t count,
+                         IndexVar *const *vars) {
+  Value r;
+  if (value_is_tensor(x)) {
+    Fault fault = {{0}, {0}};
+    return vm_node(vm, node_close(&vm->graph, vm_to_node(vm, x), count, vars,
+                                  &fault), &fault);
+  }
+  switch ((Tag)x.tag) {
+  case V_TUPLE:
+    r = vm_new_tuple(vm, x.obj->len);
+    for (uint32_t k = 0; k < x.obj->len; k++)
+      AS_FIELDS(r)->at[k] = close_value(vm, AS_FIELDS(x)->at[k], count, vars);
+    return value_retain(r);
+  case V_RECORD:
+    r = vm_new_record(vm, AS_RECORD(x)->layout);
+    for (uint32_t k = 0; k < x.obj->len; k++)
+      AS_RECORD(r)->at[k] = close_value(vm, AS_RECORD(x)->at[k], count, vars);
+    return value_retain(r);
+  case V_UNIT:
+    return x;
+  default: /* the checker admits nothing else */
+    vm_fail(vm, 599, "compiler bug in eval: `for` makes what is no tensor");
+  }
+}
+
+Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result) {
+  Value *bp = locals(vm);
+  uint32_t count = map ? 1 : k;
+  IndexVar *vars[RANK_MAX];
+  for (uint32_t i = 0; i < count; i++)
+    vars[i] = bp[k + 1 + i].index;
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Value r = close_value(vm, result, count, vars);
+  vm_drop_temps(vm, mark);
+  vm_attempt_end(vm);
+  return r;
+}
+
+/* ---- for and map on the host ---- */
+
+void vm_host_begin(Eval *vm, uint32_t k, bool map) {
+  Value *bp = locals(vm);
+  Value total = value_int(map ? vm_lead(vm, bp[1]) : 1);
+  for (uint32_t i = 1; i <= k && !map; i++)
+    total = vm_dim_op(vm, DOP_MUL, total, bp[i]);
+  *vm->sp++ = value_int(0);
+  *vm->sp++ = total;
+  *vm->sp++ = (Value){.tag = V_NIL};
+}
+
+bool vm_host_step(Eval *vm, uint32_t k, bool map) {
+  Value *bp = locals(vm);
+  int64_t i = bp[k + 1].i;
+  if (i >= bp[k + 2].i)
+    return false;
+  vm_tick(vm, bp[k + 3], value_unit());
+  *vm->sp++ = value_retain(bp[0]);
+  if (map) {
+    for (uint32_t x = 1; x <= k; x++) {
+      Value part = vm_slice(vm, bp[x], value_int(i));
+      *vm->sp++ = part;
+    }
+    return true;
+  }
+  for (uint32_t x = k; x >= 1; x--) {
+    vm->sp[x - 1] = value_int(i % bp[x].i);
+    i /= bp[x].i;
+  }
+  vm->sp += k;
+  return true;
+}
+
+Value vm_host_done(Eval *vm, uint32_t k, bool map) {
+  Value *bp = locals(vm);
+  int64_t shape[RANK_MAX];
+  uint32_t rank = map ? 1 : k;
+  for (uint32_t i = 0; i < rank; i++)
+    shape[i] = map ? bp[k + 2].i : bp[1 + i].i;
+  return vm_stack_list(vm, bp[k + 3], rank, shape);
+}
+
+/* ---- stacking what a loop collected ---- */
+
+typedef struct Stacking {
+  uint32_t n;        /* values */
+  uint32_t rank;     /* axes that they are spread over */
+  const int64_t *shape;
+  bool run; /* many deferred rows are better run now */
+} Stacking;
+
+static Value stack_numbers(Eval *vm, const Stacking *s, const Value *at) {
+  Fault fault = {{0}, {0}};
+  Dtype dtype = (Dtype)at[0].tag;
+  Tensor *t = tensor_new(dtype, s->rank, s->shape, false, &fault);
+  if (!t)
+    vm_fault(vm, &fault);
+  for (uint32_t i = 0; i < s->n; i++)
+    scalar_store(value_to_scalar(at[i]), tensor_at(t, i));
+  Node *node = node_data(&vm->graph, t);
+  tensor_release(t);
+  return value_node(node);
+}
+
+static bool same_shape(const Node *a, const Node *b) {
+  if (a->rank != b->rank || a->stars != b->stars)
+    return false;
+  for (uint32_t k = 0; k < a->rank; k++)
+    if (node_size(a, k) != node_size(b, k))
+      return false;
+  return true;
+}
+
+enum { RUN_LEAST = 8 }; /* fewer rows stay deferred */
+
+/* Rows that are all there are copied, others stay deferred. */
+static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
+  const Node *first = nodes[0];
+  bool all = true;
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (nodes[i]->free_count || !same_shape(nodes[i], first))
+      return NULL;
+    all = all && nodes[i]->data;
+  }
+  if (!all && (!s->run || s->n < RUN_LEAST))
+    return NULL;
+  if (!all)
+    vm_force(vm, s->n, nodes);
+  int64_t shape[2 * RANK_MAX];
+  memcpy(shape, s->shape, s->rank * sizeof *shape);
+  for (uint32_t k = 0; k < first->rank; k++)
+    shape[s->rank + k] = node_size(first, k);
+  Fault fault = {{0}, {0}};
+  if (s->rank + first->rank > RANK_MAX)
+    vm_fail(vm, 507, "a tensor of more than %d axes", RANK_MAX);
+  Tensor *t = tensor_new(first->dtype, s->rank + first->rank, shape, false,
+                         &fault);
+  if (!t)
+    vm_fault(vm, &fault);
+  t->stars = first->stars << s->rank;
+  size_t bytes = (size_t)first->data->count * dtype_info[first->dtype].bytes;
+  for (uint32_t i = 0; i < s->n && bytes; i++)
+    memcpy((char *)t->data + i * bytes, nodes[i]->data->data, bytes);
+  Node *node = node_data(&vm->graph, t);
+  tensor_release(t);
+  return node;
+}
+
+static Value stack_nodes(Eval *vm, const Stacking *s, const Value *at) {
+  Node **nodes = vm_scratch(vm, s->n * sizeof *nodes);
+  for (uint32_t i = 0; i < s->n; i++)
+    nodes[i] = vm_to_node(vm, at[i]);
+  Fault fault = {{0}, {0}};
+  if (!vm->graph.guard) {
+    Node *copied = copy_rows(vm, s, nodes);
+    if (copied)
+      return vm_node(vm, copied, &fault);
+  }
+  Node *node = node_stack(&vm->graph, s->n, nodes, &fault);
+  if (node && s->rank != 1) {
+    vm_temp(vm, node);
+    int64_t shape[2 * RANK_MAX];
+    memcpy(shape, s->shape, s->rank * sizeof *shape);
+    for (uint32_t k = 1; k < node->rank; k++)
+      shape[s->rank + k - 1] = node_size(node, k);
+    node = node_reshape(&vm->graph, node, s->rank + node->rank - 1, shape,
+                        node->stars >> 1 << s->rank, &fault);
+  }
+  return vm_node(vm, node, &fault);
+}
+
+static Value stack_values(Eval *vm, const Stacking *s, const Value *at);
+
+static Value stack_column(Eval *vm, const Stacking *s, const Value *at,
+                          uint32_t k) {
+  Value column = vm_new_tuple(vm, s->n);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const Value *parts = at[i].tag == V_RECORD ? AS_RECORD(at[i])->at
+                                               : AS_FIELDS(at[i])->at;
+    AS_FIELDS(column)->at[i] = value_retain(parts[k]);
+  }
+  return stack_values(vm, s, AS_FIELDS(column)->at);
+}
+
+static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
+  Value first = at[0], r;
+  if (value_is_num(first)) {
+    uint32_t i = 1;
+    while (i < s->n && at[i].tag == first.tag)
+      i++;
+    return i == s->n ? stack_numbers(vm, s, at) : stack_nodes(vm, s, at);
+  }
+  switch ((Tag)first.tag) {
+  case V_NODE:
+    return stack_nodes(vm, s, at);
+  case V_TUPLE:
+    r = vm_new_tuple(vm, first.obj->len);
+    for (uint32_t k = 0; k < first.obj->len; k++)
+      AS_FIELDS(r)->at[k] = stack_column(vm, s, at, k);
+    return value_retain(r);
+  case V_RECORD:
+    r = vm_new_record(vm, AS_RECORD(first)->layout);
+    for (uint32_t k = 0; k < first.obj->len; k++)
+      AS_RECORD(r)->at[k] = stack_column(vm, s, at, k);
+    return value_retain(r);
+  case V_UNIT:
+    return first;
+  default: /* the checker admits nothing else */
+    vm_fail(vm, 599, "compiler bug in eval: what is no tensor is stacked");
+  }
+}
+
+Value vm_stack_items(Eval *vm, uint32_t n, const Value *at) {
+  int64_t length = n;
+  Stacking s = {n, 1, &length, false};
+  size_t mark = vm->temp_count;
+  Value r = stack_values(vm, &s, at);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
+                    const int64_t *shape) {
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  uint32_t n = 0;
+  for (Value v = reversed; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    n++;
+  int64_t length = n;
+  Stacking s = {n, rank ? rank : 1, rank ? shape : &length, true};
+  Value r;
+  if (!n) {
+    Fault fault = {{0}, {0}};
+    r = vm_node(vm, node_full(&vm->graph, (Scalar){DT_F32, {.i = 0}}, s.rank,
+                              s.shape, 0, &fault), &fault);
+  } else {
+    Value items = vm_new_tuple(vm, n);
+    for (Value v = reversed; v.tag == V_CONS; v = AS_CONS(v)->tail)
+      AS_FIELDS(items)->at[--n] = value_retain(AS_CONS(v)->head);
+    r = stack_values(vm, &s, AS_FIELDS(items)->at);
+  }
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+Value vm_filter(Eval *vm, Value rows, Value mask) {
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Node *nodes[2] = {vm_to_node(vm, rows), vm_to_node(vm, mask)};
+  for (int i = 0; i < 2; i++)
+    if (nodes[i]->free_count)
+      vm_abandon(vm, nodes[i]);
+  vm_force(vm, 2, nodes);
+  Fault fault = {{0}, {0}};
+  Tensor *chosen = run_nonzero(nodes[1]->data, &fault);
+  if (!chosen)
+    vm_fault(vm, &fault);
+  Tensor *t = run_take_rows(nodes[0]->data, chosen, &fault);
+  tensor_release(chosen);
+  if (!t)
+    vm_fault(vm, &fault);
+  Node *node = node_data(&vm->graph, t);
+  tensor_release(t);
+  vm_drop_temps(vm, mark);
+  return value_node(node);
+}

@@ -1,0 +1,464 @@
+/* What the machine does seldom: errors, growing, calls that do not fit. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+enum { STEPS_SHOWN = 4 };
+
+static const Instr halt_instr[1] = {{{.op = OP_HALT, .a = 0}}};
+const Instr ret_instr[1] = {{{.op = OP_RET, .a = 0}}};
+const Instr then_instr[1] = {{{.op = OP_THEN_DONE, .a = 0}}};
+const Instr else_instr[1] = {{{.op = OP_ELSE_DONE, .a = 0}}};
+
+/* ---- places ---- */
+
+static bool in_library(const Eval *vm, Span span) {
+  if (!span.file)
+    return true;
+  if (!vm->sources)
+    return false;
+  const Source *source = sources_get(vm->sources, span.file);
+  return source && source->library;
+}
+
+static Span span_at(const Code *code, const Instr *pc) {
+  if (code && pc >= code->at && pc < code->at + code->count)
+    return code->spans[pc - code->at];
+  return (Span){0};
+}
+
+Span vm_span(Eval *vm, const char **inside) {
+  *inside = NULL;
+  if (!vm->running)
+    return (Span){0};
+  const Instr *pc = vm->pc;
+  Span best = {0};
+  for (Frame *f = vm->fp; f > vm->frames; f--) {
+    Span span = span_at(f->code, pc);
+    if (!in_library(vm, span))
+      return span;
+    if (span.file && !best.file)
+      best = span;
+    if (span.file && f->code->name)
+      *inside = f->code->name;
+    pc = f->ret - 1;
+  }
+  return best;
+}
+
+void vm_place(Eval *vm) {
+  Span span = span_at(vm->fp->code, vm->pc);
+  if (in_library(vm, span)) {
+    const char *inside;
+    span = vm_span(vm, &inside);
+  }
+  vm->graph.span = span;
+}
+
+/* The calls that led here, without the innermost place. */
+static void add_steps(Eval *vm, Diag *diag) {
+  DiagStep *steps = NEW_ARRAY(vm->diags->arena, DiagStep, STEPS_SHOWN);
+  uint32_t count = 0;
+  const Instr *pc = vm->pc;
+  Span last = diag->span;
+  for (Frame *f = vm->fp; f > vm->frames && count < STEPS_SHOWN; f--) {
+    Span span = span_at(f->code, pc);
+    pc = f->ret - 1;
+    if (in_library(vm, span) || (span.file == last.file &&
+                                 span.start == last.start))
+      continue;
+    last = span;
+    steps[count++] = (DiagStep){.span = span, .text = "called from here"};
+  }
+  if (!diag->step_count && count) {
+    diag->steps = steps;
+    diag->step_count = count;
+  }
+}
+
+/* ---- errors ---- */
+
+static Diag *report(Eval *vm, Span span, uint16_t code, const char *message) {
+  const char *inside = NULL;
+  if (in_library(vm, span)) {
+    Span user = vm_span(vm, &inside);
+    if (user.file)
+      span = user;
+  }
+  Diag *diag = diag_error(vm->diags, code, span, "%s", message);
+  if (inside)
+    diag->note = arena_printf(vm->diags->arena,
+                              "it happened in the library function `%s`",
+                              inside);
+  if (vm->running)
+    add_steps(vm, diag);
+  return diag;
+}
+
+static void vfail(Eval *vm, Span span, uint16_t code, const char *help,
+                  const char *format, va_list args) {
+  if (vm->attempt_count)
+    vm_abandon(vm, NULL);
+  Arena *arena = vm->diags->arena;
+  Diag *diag = report(vm, span, code, arena_vprintf(arena, format, args));
+  if (help && *help)
+    diag->help = arena_text(arena, help, strlen(help));
+}
+
+void vm_fail(Eval *vm, uint16_t code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vfail(vm, span_at(vm->fp->code, vm->pc), code, NULL, format, args);
+  va_end(args);
+  trap_raise(FAIL_ERROR);
+}
+
+void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
+                const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vfail(vm, span, code, help, format, args);
+  va_end(args);
+  trap_raise(FAIL_ERROR);
+}
+
+void vm_fault(Eval *vm, const Fault *fault) {
+  vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 507, fault->help, "%s",
+             fault->message);
+}
+
+void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b) {
+  if (vm->attempt_count)
+    vm_abandon(vm, NULL);
+  static const char *const meets[] = {
+      [CHECK_EQ] = "%s: %lld meets %lld",
+      [CHECK_LE] = "%s: %lld is more than %lld",
+      [CHECK_NE] = "%s: %lld and %lld should differ"};
+  const Diag *of = check->diag;
+  Arena *arena = vm->diags->arena;
+  Buffer text = {0};
+  const char *format = meets[check->kind];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  buffer_printf(&text, format, of ? of->message : "sizes do not fit",
+                (long long)a, (long long)b);
+#pragma GCC diagnostic pop
+  const char *message = arena_text(arena, text.text, text.len);
+  buffer_free(&text);
+  Diag *diag = report(vm, of ? of->span : (Span){0}, of ? of->code : 507,
+                      message);
+  if (of) {
+    if (of->step_count) {
+      diag->steps = of->steps;
+      diag->step_count = of->step_count;
+    }
+    diag->label = of->label;
+    diag->help = of->help;
+    if (of->note)
+      diag->note = of->note;
+  }
+  trap_raise(FAIL_ERROR);
+}
+
+void vm_poll(Eval *vm) {
+  if (*vm->interrupt)
+    trap_raise(FAIL_INTERRUPT);
+}
+
+/* ---- temporaries ---- */
+
+void vm_own(Eval *vm, Value v) {
+  if (vm->temp_count == vm->temp_cap) {
+    Trap trap;
+    size_t cap = vm->temp_cap ? vm->temp_cap * 2 : 64;
+    if (TRAP_SET(trap) == FAIL_NONE) {
+      vm->temps = mem_realloc(vm->temps, vm->temp_cap * sizeof(Value),
+                              cap * sizeof(Value));
+      trap_end(&trap);
+    } else {
+      value_release(&vm->heap, v);
+      trap_raise(trap.kind);
+    }
+    vm->temp_cap = cap;
+  }
+  vm->temps[vm->temp_count++] = v;
+}
+
+void vm_drop_temps(Eval *vm, size_t mark) {
+  while (vm->temp_count > mark)
+    value_release(&vm->heap, vm->temps[--vm->temp_count]);
+}
+
+Value vm_new_tuple(Eval *vm, uint32_t len) {
+  Fields *t = obj_new(&vm->heap, V_TUPLE, sizeof *t + len * sizeof(Value),
+                      len);
+  for (uint32_t i = 0; i < len; i++)
+    t->at[i] = value_unit();
+  Value v = value_obj(V_TUPLE, t);
+  vm_own(vm, v);
+  return v;
+}
+
+Value vm_new_record(Eval *vm, const Layout *layout) {
+  Record *r = obj_new(&vm->heap, V_RECORD,
+                      sizeof *r + layout->len * sizeof(Value), layout->len);
+  r->layout = layout;
+  for (uint32_t i = 0; i < layout->len; i++)
+    r->at[i] = value_unit();
+  Value v = value_obj(V_RECORD, r);
+  vm_own(vm, v);
+  return v;
+}
+
+void *vm_scratch(Eval *vm, size_t size) {
+  String *s = obj_new(&vm->heap, V_STRING, sizeof *s + size + 16, 0);
+  vm_own(vm, value_obj(V_STRING, s));
+  return (void *)(((uintptr_t)s->text + 15) & ~(uintptr_t)15);
+}
+
+/* ---- the stack ---- */
+
+void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps) {
+  vm_drop_temps(vm, temps);
+  while (vm->sp > vm->stack + height) {
+    vm->sp--;
+    value_release(&vm->heap, *vm->sp);
+  }
+  for (; vm->fp > vm->frames + frame; vm->fp--)
+    if (vm->fp->env)
+      value_release(&vm->heap, value_obj(V_ENV, vm->fp->env));
+  while (vm->init_count && vm->inits[vm->init_count - 1].frame > frame)
+    vm->inits[--vm->init_count].lazy->state = GS_LAZY;
+}
+
+void vm_grow_frames(Eval *vm, Obj *env) {
+  size_t used = (size_t)(vm->fp - vm->frames);
+  size_t cap = (size_t)(vm->frames_end - vm->frames);
+  if (env)
+    vm_own(vm, value_obj(V_ENV, env));
+  if (used >= FRAME_LIMIT)
+    vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
+               "a loop, or a call in tail position, needs no stack",
+               "recursion too deep: %zu calls are waiting for a result", used);
+  vm->frames = mem_realloc(vm->frames, cap * sizeof(Frame),
+                           2 * cap * sizeof(Frame));
+  vm->frames_end = vm->frames + 2 * cap;
+  vm->fp = vm->frames + used;
+  if (env)
+    vm->temp_count--;
+}
+
+void vm_grow_stack(Eval *vm, size_t need) {
+  size_t used = (size_t)(vm->sp - vm->stack);
+  size_t cap = (size_t)(vm->stack_end - vm->stack), bigger = cap;
+  while (bigger < used + need)
+    bigger *= 2;
+  if (bigger == cap)
+    return;
+  if (bigger > STACK_LIMIT / sizeof(Value))
+    vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
+               "a loop, or a call in tail position, needs no stack",
+               "recursion too deep: its values take %zu MiB",
+               used * sizeof(Value) >> 20);
+  vm->stack = mem_realloc(vm->stack, cap * sizeof(Value),
+                          bigger * sizeof(Value));
+  vm->stack_end = vm->stack + bigger;
+  vm->sp = vm->stack + used;
+}
+
+static void push_frame(Eval *vm, const Code *code, uint32_t n, Obj *env,
+                       const Instr *ret) {
+  if (vm->fp + 1 == vm->frames_end)
+    vm_grow_frames(vm, env);
+  Frame *f = ++vm->fp;
+  *f = (Frame){.ret = ret, .code = code, .env = env};
+  f->base = (size_t)(vm->sp - vm->stack) - n;
+  vm_grow_stack(vm, code->depth);
+}
+
+/* ---- running ---- */
+
+Value vm_run(Eval *vm, const Code *code) {
+  vm->sp = vm->stack;
+  vm->fp = vm->frames;
+  *vm->fp = (Frame){0};
+  vm->running = true;
+  push_frame(vm, code, 0, NULL, halt_instr);
+  vm->pc = code->at;
+  for (;;) {
+    Trap trap;
+    if (TRAP_SET(trap) == FAIL_NONE) {
+      vm_loop(vm);
+      trap_end(&trap);
+      break;
+    }
+    if (trap.kind == FAIL_LIMIT && vm->abandoning) {
+      vm->abandoning = false;
+      vm_resume(vm);
+      continue;
+    }
+    vm->running = false;
+    trap_raise(trap.kind); /* the caller of vm_run puts things in order */
+  }
+  vm->running = false;
+  return *--vm->sp;
+}
+
+/* ---- calls ---- */
+
+/* The current frame becomes one of `code` with the top n values. */
+static void replace_frame(Eval *vm, const Code *code, uint32_t n, Obj *env) {
+  Frame *f = vm->fp;
+  Value *bp = vm->stack + f->base, *args = vm->sp - n;
+  for (Value *at = bp; at < args; at++)
+    value_release(&vm->heap, *at);
+  memmove(bp, args, n * sizeof(Value));
+  vm->sp = bp + n;
+  if (f->env)
+    value_release(&vm->heap, value_obj(V_ENV, f->env));
+  f->env = env;
+  f->code = code;
+  vm_grow_stack(vm, code->depth);
+}
+
+static const Code *over_code(Eval *vm) {
+  if (!vm->over) {
+    Emit e = {.vm = vm};
+    emit(&e, OP_REAPPLY, 0, 0, 0, 0);
+    Code *code = code_new(vm, 0, NULL);
+    code->builtin = true;
+    emit_end(&e, code);
+    vm->over = code;
+  }
+  return vm->over;
+}
+
+/* More arguments than parameters: a frame that keeps the rest and applies
+ * the result to them. */
+static const Instr *apply_over(Eval *vm, uint32_t n, uint32_t arity,
+                               const Instr *ret, bool tail) {
+  const Code *over = over_code(vm);
+  uint32_t rest = n - arity;
+  Value *at = vm->sp - n - 1; /* f, arguments, rest */
+  Value *copy = vm_scratch(vm, (n + 1) * sizeof(Value));
+  memcpy(copy, at, (n + 1) * sizeof(Value));
+  memcpy(at, copy + 1 + arity, rest * sizeof(Value));
+  memcpy(at + rest, copy, (1 + arity) * sizeof(Value));
+  vm_drop_temps(vm, vm->temp_count - 1);
+  if (tail)
+    replace_frame(vm, over, n + 1, NULL);
+  else
+    push_frame(vm, over, n + 1, NULL, ret);
+  vm_grow_stack(vm, n + 8);
+  return vm_apply(vm, arity, over->at, false);
+}
+
+static const Instr *apply_partial(Eval *vm, uint32_t n, Value f) {
+  Partial *p = obj_new(&vm->heap, V_PARTIAL, sizeof *p + n * sizeof(Value), n);
+  Value *at = vm->sp - n - 1;
+  p->fn = f;
+  memcpy(p->at, at + 1, n * sizeof(Value));
+  *at = value_obj(V_PARTIAL, p);
+  vm->sp = at + 1;
+  return NULL;
+}
+
+const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail) {
+  for (;;) {
+    Value *at = vm->sp - n - 1, f = *at;
+    if (!n)
+      return tail ? ret_instr : ret;
+    if (f.tag == V_PARTIAL) {
+      Partial *p = AS_PARTIAL(f);
+      uint32_t k = p->obj.len;
+      vm_grow_stack(vm, k + 8);
+      at = vm->sp - n - 1;
+      memmove(at + 1 + k, at + 1, n * sizeof(Value));
+      at[0] = value_retain(p->fn);
+      for (uint32_t i = 0; i < k; i++)
+        at[1 + i] = value_retain(p->at[i]);
+      vm->sp += k;
+      n += k;
+      value_release(&vm->heap, f);
+      continue;
+    }
+    uint32_t arity;
+    const Code *code = NULL;
+    if (f.tag == V_FN || f.tag == V_CLOSURE) {
+      code = f.tag == V_FN ? f.code : vm->code_at[f.aux];
+      arity = code->arity;
+    } else if (f.tag == V_PRIM) {
+      arity = AS_PRIM(f)->site.arity;
+    } else {
+      vm_fail(vm, 599, "compiler bug in eval: a value that is no function "
+                       "is applied");
+    }
+    if (n > arity)
+      return apply_over(vm, n, arity, ret, tail);
+    if (n < arity) {
+      apply_partial(vm, n, f);
+      return tail ? ret_instr : ret;
+    }
+    if (!code) {
+      Value r = vm_prim(vm, &AS_PRIM(f)->site, at + 1, n);
+      for (uint32_t i = 0; i <= n; i++) {
+        vm->sp--;
+        value_release(&vm->heap, *vm->sp);
+      }
+      *vm->sp++ = r;
+      return tail ? ret_instr : ret;
+    }
+    Obj *env = f.tag == V_CLOSURE ? f.obj : NULL;
+    memmove(at, at + 1, n * sizeof(Value));
+    vm->sp--;
+    if (tail)
+      replace_frame(vm, code, n, env);
+    else
+      push_frame(vm, code, n, env, ret);
+    return code->at;
+  }
+}
+
+const Instr *vm_init(Eval *vm, Global *g, const Instr *again) {
+  LazyDec *lazy = g->lazy;
+  if (!lazy || lazy->state == GS_DONE)
+    vm_fail(vm, 599, "compiler bug in eval: %s has no value yet",
+            g->name ? g->name : "a size");
+  if (lazy->state == GS_RUNNING)
+    vm_fail(vm, 510, "the definition of %s needs its own value",
+            g->name ? g->name : "a value");
+  if (lazy->dec->kind == CD_FUNS) {
+    define_funs(vm, lazy->dec);
+    lazy->state = GS_DONE;
+    return again;
+  }
+  if (!lazy->code)
+    lazy->code = compile_bind(vm, lazy->dec, true);
+  if (vm->init_count == vm->init_cap) {
+    size_t cap = vm->init_cap ? vm->init_cap * 2 : 16;
+    vm->inits = mem_realloc(vm->inits, vm->init_cap * sizeof(Init),
+                            cap * sizeof(Init));
+    vm->init_cap = cap;
+  }
+  vm_grow_stack(vm, 8);
+  Node *guard = vm->graph.guard;
+  *vm->sp++ = guard ? value_node(node_retain(guard)) : value_unit();
+  push_frame(vm, lazy->code, 1, NULL, again);
+  vm->inits[vm->init_count++] =
+      (Init){lazy, (size_t)(vm->fp - vm->frames)};
+  lazy->state = GS_RUNNING;
+  vm->graph.guard = NULL;
+  return lazy->code->at;
+}
+
+Value vm_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
+  PrimFn fn = prim_function(site->prim);
+  if (!fn)
+    vm_fail(vm, 599, "compiler bug in eval: no function for %s",
+            prim_info[site->prim].name);
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Value r = fn(vm, site, args, n);
+  vm_drop_temps(vm, mark);
+  return r;
+}

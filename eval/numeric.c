@@ -1,0 +1,209 @@
+/* Pointwise primitives: on known scalars at once, else as nodes. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+extern bool scalar_op(PrimId op, Dtype result, uint32_t count,
+                      const Scalar *args, Scalar *out, Fault *fault)
+    __attribute__((weak));
+
+static bool values_equal_list(Value a, Value b) {
+  while (a.tag == V_CONS && b.tag == V_CONS) {
+    if (!values_equal(AS_CONS(a)->head, AS_CONS(b)->head))
+      return false;
+    a = AS_CONS(a)->tail;
+    b = AS_CONS(b)->tail;
+  }
+  return a.tag == b.tag;
+}
+
+static bool all_equal(const Value *a, const Value *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!values_equal(a[i], b[i]))
+      return false;
+  return true;
+}
+
+bool values_equal(Value a, Value b) {
+  if (a.tag != b.tag)
+    return false;
+  if (value_is_num(a))
+    return dtype_is_float((Dtype)a.tag) ? a.f == b.f : a.i == b.i;
+  switch ((Tag)a.tag) {
+  case V_STRING:
+    return a.obj->len == b.obj->len &&
+           !memcmp(AS_STRING(a)->text, AS_STRING(b)->text, a.obj->len);
+  case V_SHAPE:
+    return a.obj->len == b.obj->len &&
+           AS_SHAPE(a)->stars == AS_SHAPE(b)->stars &&
+           !memcmp(AS_SHAPE(a)->at, AS_SHAPE(b)->at,
+                   a.obj->len * sizeof(int64_t));
+  case V_TUPLE:
+    return a.obj->len == b.obj->len &&
+           all_equal(AS_FIELDS(a)->at, AS_FIELDS(b)->at, a.obj->len);
+  case V_RECORD:
+    return AS_RECORD(a)->layout == AS_RECORD(b)->layout &&
+           all_equal(AS_RECORD(a)->at, AS_RECORD(b)->at, a.obj->len);
+  case V_CONS: case V_NIL:
+    return values_equal_list(a, b);
+  case V_CON:
+    return AS_CON(a)->con->tag == AS_CON(b)->con->tag &&
+           values_equal(AS_CON(a)->arg, AS_CON(b)->arg);
+  case V_CON0:
+    return a.con->tag == b.con->tag;
+  case V_KEY:
+    return !memcmp(&AS_KEY(a)->key, &AS_KEY(b)->key, sizeof(Key));
+  case V_UNIT: case V_ABSENT: case V_AXIS_ALL:
+    return true;
+  default: /* functions are never compared; numbers were */
+    return a.i == b.i;
+  }
+}
+
+static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
+                       uint32_t n) {
+  Fault fault = {{0}, {0}};
+  Node *nodes[3];
+  for (uint32_t i = 0; i < n; i++)
+    nodes[i] = vm_to_node(vm, args[i]);
+  return vm_node(vm, node_map(&vm->graph, op, n, nodes, to, &fault), &fault);
+}
+
+/* The meaning of a pointwise primitive on scalars is the tensor room's. */
+static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
+                         uint32_t n) {
+  Scalar xs[3], r;
+  for (uint32_t i = 0; i < n; i++)
+    xs[i] = value_to_scalar(args[i]);
+  if (op == PRIM_CONVERT)
+    return value_scalar(scalar_convert(xs[0], to));
+  Fault fault = {{0}, {0}};
+  if (!scalar_op)
+    return vm_known(vm, map_nodes(vm, op, to, args, n));
+  if (!scalar_op(op, to, n, xs, &r, &fault))
+    vm_fail_at(vm, (Span){0}, 506, fault.help, "%s", fault.message);
+  return value_scalar(r);
+}
+
+static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *args,
+                        uint32_t n) {
+  bool scalars = true;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!value_is_tensor(args[i])) {
+      if (op == PRIM_EQ)
+        return value_bool(values_equal(args[0], args[1]));
+      if (op == PRIM_NE)
+        return value_bool(!values_equal(args[0], args[1]));
+      vm_fail(vm, 599, "compiler bug in eval: %s of what is no number",
+              prim_info[op].name);
+    }
+    scalars = scalars && value_is_num(args[i]);
+  }
+  return scalars ? map_scalars(vm, op, to, args, n)
+                 : map_nodes(vm, op, to, args, n);
+}
+
+#define FAST(t, x, y, make)                \
+  switch ((int)op) {                       \
+  case PRIM_ADD:                           \
+    return make((x) + (y));                \
+  case PRIM_SUB:                           \
+    return make((x) - (y));                \
+  case PRIM_MUL:                           \
+    return make((x) * (y));                \
+  case PRIM_DIV:                           \
+    return make((x) / (y));                \
+  case PRIM_LT:                            \
+    return value_bool((x) < (y));          \
+  case PRIM_LE:                            \
+    return value_bool((x) <= (y));         \
+  case PRIM_GT:                            \
+    return value_bool((x) > (y));          \
+  case PRIM_GE:                            \
+    return value_bool((x) >= (y));         \
+  case PRIM_EQ:                            \
+    return value_bool((x) == (y));         \
+  case PRIM_NE:                            \
+    return value_bool((x) != (y));         \
+  }
+
+#define MAKE_F32(v) ((Value){.tag = DT_F32, .f = (double)(float)(v)})
+#define MAKE_F64(v) ((Value){.tag = DT_F64, .f = (v)})
+
+Value vm_binary(Eval *vm, PrimId op, Value a, Value b) {
+  if (a.tag == DT_F32 && b.tag == DT_F32)
+    FAST(float, (float)a.f, (float)b.f, MAKE_F32)
+  else if (a.tag == DT_F64 && b.tag == DT_F64)
+    FAST(double, a.f, b.f, MAKE_F64)
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Value args[2] = {a, b};
+  Value r = map_values(vm, op, DT_NONE, args, 2);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+Value prim_map(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
+  if (n > 3)
+    vm_fail(vm, 599, "compiler bug in eval: %s of %u arguments",
+            prim_info[site->prim].name, n);
+  Dtype to = site->prim == PRIM_CONVERT ? site->elem : DT_NONE;
+  if (site->prim == PRIM_CONVERT && to == DT_NONE)
+    to = DT_F32;
+  return map_values(vm, site->prim, to, args, n);
+}
+
+/* ---- sizes: integers whose overflow is an error ---- */
+
+static const char *const dim_op_name[] = {
+    [DOP_ADD] = "+", [DOP_SUB] = "-", [DOP_MUL] = "*",
+    [DOP_DIV] = "/", [DOP_MIN] = "min", [DOP_MAX] = "max"};
+
+static int64_t floored(int64_t x, int64_t y) {
+  if (y == -1)
+    return (int64_t)-(uint64_t)x;
+  return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+
+Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
+  static const PrimId prims[] = {
+      [DOP_ADD] = PRIM_ADD,     [DOP_SUB] = PRIM_SUB,
+      [DOP_MUL] = PRIM_MUL,     [DOP_DIV] = PRIM_DIV,
+      [DOP_MIN] = PRIM_MINIMUM, [DOP_MAX] = PRIM_MAXIMUM};
+  if (a.tag == V_NODE && !a.node->free_count)
+    a = vm_known(vm, a);
+  if (b.tag == V_NODE && !b.node->free_count)
+    b = vm_known(vm, b);
+  if (a.tag == V_NODE || b.tag == V_NODE)
+    return vm_binary(vm, prims[kind], a, b);
+  int64_t r = 0;
+  bool over = false;
+  switch (kind) {
+  case DOP_ADD:
+    over = __builtin_add_overflow(a.i, b.i, &r);
+    break;
+  case DOP_SUB:
+    over = __builtin_sub_overflow(a.i, b.i, &r);
+    break;
+  case DOP_MUL:
+    over = __builtin_mul_overflow(a.i, b.i, &r);
+    break;
+  case DOP_DIV:
+    if (b.i == 0)
+      vm_fail(vm, 506, "a size is divided by zero: %lld / 0", (long long)a.i);
+    r = floored(a.i, b.i);
+    break;
+  case DOP_MIN:
+    r = a.i < b.i ? a.i : b.i;
+    break;
+  case DOP_MAX:
+    r = a.i > b.i ? a.i : b.i;
+    break;
+  case DOP_INT: case DOP_VAR: case DOP_PROD:
+    break;
+  }
+  if (over)
+    vm_fail(vm, 506, "a size does not fit in 64 bits: %lld %s %lld",
+            (long long)a.i, dim_op_name[kind], (long long)b.i);
+  return value_int(r);
+}

@@ -1,0 +1,215 @@
+/* From the typed tree to code: sizes, shapes, tensors, `for`. */
+#include "eval/compile.h"
+
+#include <string.h>
+
+/* The value behind a size variable: a hidden parameter, a size that CORE_OPEN
+ * named, or the index of a `for`. */
+static const void *dim_key(const Fn *fn, const DimVar *var) {
+  if (fn_knows(fn, var))
+    return var;
+  for (; fn; fn = fn->outer)
+    for (uint32_t i = 0; fn->lam && i < fn->lam->param_count; i++) {
+      const Var *param = fn->lam->params[i].var;
+      if (param->span.file && param->span.file == var->origin.file &&
+          param->span.start == var->origin.start && param->name == var->name)
+        return param;
+    }
+  return NULL;
+}
+
+static void load_size(Fn *fn, const DimVar *var) {
+  Eval *vm = fn->e.vm;
+  const void *key = dim_key(fn, var);
+  Global *global = map_get(&vm->size_globals, var);
+  if (key && fn_load(fn, key))
+    return;
+  if (global)
+    emit_ptr(&fn->e, OP_GLOBAL, 0, 0, 0, 1, global);
+  else
+    compile_bug(fn, "a size has no value here");
+}
+
+void compile_dim(Fn *fn, Dim *dim) {
+  Eval *vm = fn->e.vm;
+  Emit *e = &fn->e;
+  dim = dim_resolve(vm->dims, dim);
+  uint32_t count;
+  const DimOp *ops = dim_postfix(vm->dims, dim, &count);
+  if (!ops || !count) {
+    compile_bug(fn, "a size does not fit in 64 bits");
+    return;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    switch (ops[i].kind) {
+    case DOP_INT:
+      if (ops[i].num == (int32_t)ops[i].num)
+        emit(e, OP_INT, 0, 0, (int32_t)ops[i].num, 1);
+      else
+        emit_const(e, value_int(ops[i].num));
+      break;
+    case DOP_VAR:
+      load_size(fn, ops[i].var);
+      break;
+    case DOP_PROD:
+      if (!fn_load(fn, ops[i].shape))
+        compile_bug(fn, "a shape has no value here");
+      emit(e, OP_DIMPROD, 0, 0, 0, 0);
+      break;
+    case DOP_ADD: case DOP_SUB: case DOP_MUL: case DOP_DIV: case DOP_MIN:
+    case DOP_MAX:
+      emit(e, OP_DIMOP, ops[i].kind, 0, 0, -1);
+      break;
+    }
+}
+
+void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
+  int pushed = 0;
+  for (uint32_t i = 0; i < ref->len; i++) {
+    const ShapeItem *item = &ref->at[i];
+    switch (item->kind) {
+    case SI_DIM:
+      compile_dim(fn, item->dim);
+      pushed++;
+      break;
+    case SI_STAR:
+      break;
+    case SI_SPLICE:
+      if (!fn_load(fn, item->var))
+        compile_bug(fn, "a shape has no value here");
+      pushed++;
+      break;
+    case SI_JOIN:
+      for (uint32_t k = 0; k < item->join_count; k++)
+        compile_shape_ref(fn, &item->joined[k]);
+      pushed += (int)item->join_count;
+      break;
+    }
+  }
+  ShapeRef *copy = NEW(fn->e.vm->arena, ShapeRef);
+  *copy = *ref;
+  if (ref->len) {
+    copy->at = NEW_ARRAY(fn->e.vm->arena, ShapeItem, ref->len);
+    memcpy(copy->at, ref->at, ref->len * sizeof *ref->at);
+  }
+  emit_ptr(&fn->e, OP_SHAPEREF, 0, 0, 0, 1 - pushed, copy);
+}
+
+void compile_checks(Fn *fn, const Core *c) {
+  for (uint32_t i = 0; i < c->check_count; i++) {
+    const CoreCheck *check = &c->checks[i];
+    bool conditional = check->cond_left && check->cond_right;
+    compile_dim(fn, check->left);
+    compile_dim(fn, check->right);
+    if (conditional) {
+      compile_dim(fn, check->cond_left);
+      compile_dim(fn, check->cond_right);
+    }
+    CoreCheck *copy = NEW(fn->e.vm->arena, CoreCheck);
+    *copy = *check;
+    emit_ptr(&fn->e, OP_CHECK, conditional, 0, 0, conditional ? -4 : -2, copy);
+  }
+}
+
+static Global *size_global(Eval *vm, const DimVar *var) {
+  Global *g = map_get(&vm->size_globals, var);
+  if (g)
+    return g;
+  g = NEW(vm->arena, Global);
+  g->name = var->name ? var->name->text : NULL;
+  g->next = vm->globals;
+  vm->globals = g;
+  map_put(&vm->size_globals, var, g);
+  return g;
+}
+
+void compile_open(Fn *fn, const Core *c) {
+  Emit *e = &fn->e;
+  compile(fn, c->items[0], false);
+  e->span = c->span;
+  for (uint32_t i = 0; i < c->bind_count; i++) {
+    CoreBind *bind = NEW(e->vm->arena, CoreBind);
+    *bind = c->binds[i];
+    emit_ptr(e, OP_OPENGET, 0, 0, 0, 1, bind);
+    if (fn->top) {
+      emit_ptr(e, OP_SETGLOBAL, 0, 0, 0, -1, size_global(e->vm, bind->var));
+      continue;
+    }
+    uint32_t slot;
+    if (!fn_slot(fn, bind->var, &slot)) {
+      slot = fn->open_next++;
+      fn_bind(fn, bind->var, slot);
+    }
+    emit(e, OP_SETLOCAL, 0, slot, 0, -1);
+  }
+}
+
+static ItemSite *item_site(Fn *fn, const Core *c) {
+  Arena *arena = fn->e.vm->arena;
+  ItemSite *site = NEW(arena, ItemSite);
+  site->count = c->item_count;
+  site->splices = NEW_ARRAY(arena, bool, c->item_count + 1);
+  site->holes = NEW_ARRAY(arena, bool, c->item_count + 1);
+  for (uint32_t i = 0; i < c->item_count; i++) {
+    site->splices[i] = c->splices && c->splices[i];
+    site->holes[i] = !c->items[i];
+  }
+  return site;
+}
+
+void compile_tensor(Fn *fn, const Core *c) {
+  ItemSite *site = item_site(fn, c);
+  site->elem = c->elem.dtype;
+  site->dynamic = !c->item_count && site->elem == DT_NONE && c->elem.var &&
+                  fn_load(fn, c->elem.var);
+  for (uint32_t i = 0; i < c->item_count; i++)
+    compile(fn, c->items[i], false);
+  fn->e.span = c->span;
+  emit_ptr(&fn->e, OP_TENSOR, 0, 0, 0, 1 - (int)c->item_count - site->dynamic,
+           site);
+}
+
+void compile_shape(Fn *fn, const Core *c) {
+  ItemSite *site = item_site(fn, c);
+  int pushed = 0;
+  for (uint32_t i = 0; i < c->item_count; i++)
+    if (c->items[i]) {
+      compile(fn, c->items[i], false);
+      pushed++;
+    }
+  fn->e.span = c->span;
+  emit_ptr(&fn->e, OP_SHAPE, 0, 0, 0, 1 - pushed, site);
+}
+
+void compile_index(Fn *fn, const Core *c) {
+  Arena *arena = fn->e.vm->arena;
+  IndexSite *site = NEW(arena, IndexSite);
+  site->count = c->slice_count;
+  site->items = NEW_ARRAY(arena, struct IndexItem, c->slice_count);
+  compile(fn, c->items[0], false);
+  for (uint32_t i = 0; i < c->slice_count; i++) {
+    const CoreSlice *slice = &c->slices[i];
+    site->items[i] = (struct IndexItem){
+        slice->kind, slice->from != NULL, slice->to != NULL, slice->from_end,
+        slice->to_end, slice->span};
+    if (slice->from)
+      compile(fn, slice->from, false);
+    if (slice->to)
+      compile(fn, slice->to, false);
+    site->pushed += (slice->from != NULL) + (slice->to != NULL);
+  }
+  fn->e.span = c->span;
+  emit_ptr(&fn->e, OP_INDEX, 0, 0, 0, -(int)site->pushed, site);
+}
+
+void compile_for(Fn *fn, const Core *c) {
+  compile_closure(fn, c, c->param_count);
+  for (uint32_t i = 0; i < c->param_count; i++)
+    if (c->ranges[i].expr)
+      compile(fn, c->ranges[i].expr, false);
+    else
+      compile_dim(fn, c->ranges[i].dim);
+  fn->e.span = c->span;
+  emit_ptr(&fn->e, OP_CALLC, c->param_count + 1, 0, 0, -(int)c->param_count,
+           for_code(fn->e.vm, c->param_count));
+}

@@ -1,0 +1,247 @@
+/* Running with indices that have no value: the body of a `for` or map is run
+ * once, on an index that is a node.  A conditional on such a node runs both
+ * sides, each in a frame that copies its locals, and selects.  What needs a
+ * value after all gives the attempt up: everything since it began is undone
+ * and the loop is run on the host, index by index. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
+                uint32_t first_id, uint32_t last_id) {
+  if (vm->attempt_count == vm->attempt_cap) {
+    size_t cap = vm->attempt_cap ? vm->attempt_cap * 2 : 16;
+    vm->attempts = mem_realloc(vm->attempts, vm->attempt_cap * sizeof(Attempt),
+                               cap * sizeof(Attempt));
+    vm->attempt_cap = cap;
+  }
+  vm->attempts[vm->attempt_count++] =
+      (Attempt){.frame = (size_t)(vm->fp - vm->frames),
+                .height = height,
+                .temps = vm->temp_count,
+                .fallback = fallback,
+                .guard = vm->graph.guard,
+                .depth = vm->depth,
+                .branches = vm->branches,
+                .first_id = first_id,
+                .last_id = last_id,
+                .body = body};
+  vm->branches = 0;
+}
+
+void vm_attempt_end(Eval *vm) {
+  Attempt *a = &vm->attempts[--vm->attempt_count];
+  vm->branches += a->branches;
+}
+
+void vm_abandon(Eval *vm, const Node *because) {
+  if (!vm->attempt_count) {
+    Diag *d = diag_error(vm->diags, 599, vm->graph.span,
+                         "compiler bug in eval: an index without a loop");
+    (void)d;
+    trap_raise(FAIL_ERROR);
+  }
+  size_t to = vm->attempt_count - 1;
+  if (because && because->free_count) {
+    uint32_t id = because->free[because->free_count - 1]->id;
+    while (to && !(vm->attempts[to].first_id <= id &&
+                   id <= vm->attempts[to].last_id))
+      to--;
+  }
+  if (because && vm->attempts[to].body)
+    vm->attempts[to].body->on_host = true;
+  vm->abandon_to = to;
+  vm->abandoning = true;
+  trap_raise(FAIL_LIMIT);
+}
+
+void vm_resume(Eval *vm) {
+  Attempt a = vm->attempts[vm->abandon_to];
+  vm->attempt_count = vm->abandon_to;
+  vm->graph.guard = a.guard;
+  vm->depth = a.depth;
+  vm->branches = a.branches;
+  vm_reset(vm, a.frame, a.height, a.temps);
+  vm->pc = a.fallback;
+}
+
+/* ---- conditionals of which both sides are run ---- */
+
+/* What lies on the stack of the frame that meets one. */
+enum {
+  S_COND,
+  S_OUTER, /* the guard around it, or unit */
+  S_GUARD, /* the guard of the side being run */
+  S_SITE, S_YES, S_NO, /* instructions */
+  S_COUNT,
+};
+
+static Value instr_value(const Instr *at) {
+  return (Value){.tag = V_FRAME, .i = (int64_t)(intptr_t)at};
+}
+
+static const Instr *value_instr(Value v) {
+  return (const Instr *)(intptr_t)v.i;
+}
+
+static const Instr *join_of(const Code *code, const Instr *site) {
+  uint32_t at = (uint32_t)(site - code->at);
+  for (uint32_t i = 0; i < code->join_count; i++)
+    if (code->joins[i].at == at)
+      return code->joins[i].join ? code->at + code->joins[i].join : NULL;
+  return NULL;
+}
+
+/* outer && (side == cond), owned. */
+static Node *side_guard(Eval *vm, Node *cond, Node *outer, bool side) {
+  Graph *g = &vm->graph;
+  Fault fault = {{0}, {0}};
+  g->guard = outer;
+  Node *is = side ? node_retain(cond)
+                  : node_map(g, PRIM_NOT, 1, &cond, DT_NONE, &fault);
+  if (!is)
+    vm_fault(vm, &fault);
+  if (!outer)
+    return is;
+  size_t mark = vm->temp_count;
+  vm_temp(vm, is);
+  Node *no = vm_temp(vm, node_scalar(g, (Scalar){DT_BOOL, {.i = 0}}));
+  Node *both = node_select_lazy(g, outer, is, no, &fault);
+  vm_drop_temps(vm, mark);
+  if (!both)
+    vm_fault(vm, &fault);
+  return both;
+}
+
+static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
+  Value *cond = vm->stack + cond_at;
+  Node *outer = cond[S_OUTER].tag == V_NODE ? cond[S_OUTER].node : NULL;
+  Node *guard = side_guard(vm, cond[S_COND].node, outer, side);
+  value_release(&vm->heap, cond[S_GUARD]);
+  cond[S_GUARD] = value_node(guard);
+  vm->graph.guard = guard;
+  size_t base = vm->fp->base, locals = cond_at - base;
+  const Instr *site = value_instr(cond[S_SITE]);
+  const Instr *to = value_instr(cond[side ? S_YES : S_NO]);
+  const Code *code = vm->fp->code;
+  vm_grow_stack(vm, locals + code->depth + S_COUNT + 8);
+  if (vm->fp + 1 == vm->frames_end)
+    vm_grow_frames(vm, NULL);
+  size_t new_base = (size_t)(vm->sp - vm->stack);
+  for (size_t i = 0; i < locals; i++)
+    *vm->sp++ = value_retain(vm->stack[base + i]);
+  if (site->op == OP_AND_TEST || site->op == OP_OR_TEST)
+    *vm->sp++ = value_bool(side);
+  Obj *env = vm->fp->env;
+  if (env)
+    env->refs++;
+  *++vm->fp = (Frame){.ret = side ? then_instr : else_instr,
+                      .code = code,
+                      .env = env,
+                      .join = join_of(code, site),
+                      .base = new_base};
+  return to;
+}
+
+const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
+                       const Instr *yes, const Instr *no) {
+  if (cond.tag == DT_BOOL)
+    return cond.i ? yes : no;
+  size_t mark = vm->temp_count;
+  vm_own(vm, cond);
+  vm_place(vm);
+  if (cond.tag != V_NODE || cond.node->rank)
+    vm_fail(vm, 599, "compiler bug in eval: a condition that is no bool");
+  if (!cond.node->free_count) {
+    bool holds = vm_bool(vm, cond);
+    vm_drop_temps(vm, mark);
+    return holds ? yes : no;
+  }
+  if (vm->depth >= SYMBOLIC_DEPTH || vm->branches >= SYMBOLIC_BRANCHES)
+    vm_abandon(vm, cond.node);
+  vm_grow_stack(vm, S_COUNT + 8);
+  size_t cond_at = (size_t)(vm->sp - vm->stack);
+  Node *guard = vm->graph.guard;
+  vm->sp[S_COND] = value_retain(cond);
+  vm->sp[S_OUTER] = guard ? value_node(node_retain(guard)) : value_unit();
+  vm->sp[S_GUARD] = value_unit();
+  vm->sp[S_SITE] = instr_value(site);
+  vm->sp[S_YES] = instr_value(yes);
+  vm->sp[S_NO] = instr_value(no);
+  vm->sp += S_COUNT;
+  vm_drop_temps(vm, mark);
+  vm->depth++;
+  vm->branches++;
+  return run_side(vm, cond_at, true);
+}
+
+const Instr *vm_then_done(Eval *vm) {
+  size_t at = (size_t)(vm->sp - vm->stack) - 1 - S_COUNT;
+  vm->pc = value_instr(vm->stack[at + S_SITE]);
+  vm_place(vm);
+  return run_side(vm, at, false);
+}
+
+const Instr *vm_else_done(Eval *vm) {
+  Value *s = vm->sp - 2 - S_COUNT;
+  const Instr *site = value_instr(s[S_SITE]);
+  vm->pc = site;
+  vm->graph.guard = s[S_OUTER].tag == V_NODE ? s[S_OUTER].node : NULL;
+  size_t mark = vm->temp_count;
+  vm_place(vm);
+  Value r = value_select(vm, s[S_COND].node, s[S_COUNT], s[S_COUNT + 1]);
+  vm_drop_temps(vm, mark);
+  for (int i = 0; i < S_COUNT + 2; i++) {
+    vm->sp--;
+    value_release(&vm->heap, *vm->sp);
+  }
+  *vm->sp++ = r;
+  vm->depth--;
+  const Instr *join = join_of(vm->fp->code, site);
+  return join ? join : ret_instr;
+}
+
+/* ---- choosing between two values, leaf by leaf ---- */
+
+static Value select_record(Eval *vm, Node *cond, Value a, Value b) {
+  const Layout *layout = AS_RECORD(a)->layout;
+  const Layout *other = AS_RECORD(b)->layout;
+  Value r = vm_new_record(vm, layout);
+  for (uint32_t i = 0; i < layout->len; i++) {
+    uint32_t k = 0;
+    while (k < other->len && other->labels[k] != layout->labels[i])
+      k++;
+    AS_RECORD(r)->at[i] = value_select(vm, cond, AS_RECORD(a)->at[i],
+                                       AS_RECORD(b)->at[k]);
+  }
+  return value_retain(r);
+}
+
+static bool same(Value a, Value b) {
+  if (a.tag != b.tag || a.aux != b.aux)
+    return false;
+  return a.i == b.i || a.tag == V_UNIT || a.tag == V_NIL ||
+         a.tag == V_ABSENT || a.tag == V_AXIS_ALL ||
+         ((a.tag == V_STRING || a.tag == V_SHAPE) && values_equal(a, b));
+}
+
+Value value_select(Eval *vm, Node *cond, Value a, Value b) {
+  if (same(a, b))
+    return value_retain(a);
+  if (value_is_tensor(a) && value_is_tensor(b)) {
+    Fault fault = {{0}, {0}};
+    Node *x = vm_to_node(vm, a), *y = vm_to_node(vm, b);
+    return vm_node(vm, node_select_lazy(&vm->graph, cond, x, y, &fault),
+                   &fault);
+  }
+  if (a.tag == V_TUPLE && b.tag == V_TUPLE && a.obj->len == b.obj->len) {
+    Value r = vm_new_tuple(vm, a.obj->len);
+    for (uint32_t i = 0; i < a.obj->len; i++)
+      AS_FIELDS(r)->at[i] = value_select(vm, cond, AS_FIELDS(a)->at[i],
+                                         AS_FIELDS(b)->at[i]);
+    return value_retain(r);
+  }
+  if (a.tag == V_RECORD && b.tag == V_RECORD)
+    return select_record(vm, cond, a, b);
+  vm_abandon(vm, cond);
+}

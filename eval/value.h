@@ -1,0 +1,239 @@
+/* Values of the evaluator: 16 bytes, unboxed where they are small.
+ *
+ * Ownership: a Value that points to something holds one counted reference.
+ * value_retain adds one, value_release gives one back; "takes" in a comment
+ * means that a function keeps the caller's reference. */
+#ifndef AXON_EVAL_VALUE_H
+#define AXON_EVAL_VALUE_H
+
+#include "support/support.h"
+#include "tensor/tensor.h"
+#include "typecheck/core.h"
+
+/* A number's tag is its Dtype, so that one comparison of tags finds the
+ * scalars of equal type. */
+typedef enum Tag {
+  V_NONE, /* 1 .. DT_COUNT - 1: a scalar; i or f as in Scalar */
+  V_UNIT = DT_COUNT,
+  V_ABSENT,   /* an omitted optional argument */
+  V_AXIS_ALL, /* the axis argument `all` */
+  V_DTYPE,    /* i: an element type, passed as a hidden argument */
+  V_NIL,      /* the empty list */
+  V_CON0,     /* con: a constructor without an argument */
+  V_FN,       /* code: a function that captures nothing */
+  V_FRAME,    /* i: the machine's own notes on its stack */
+  V_HEAP,     /* from here on the payload is a counted reference */
+  V_STRING = V_HEAP,
+  V_TUPLE,
+  V_RECORD,
+  V_CONS,
+  V_CON,
+  V_CLOSURE, /* obj: the environment; aux: number of the code */
+  V_PARTIAL,
+  V_PRIM,
+  V_SHAPE,
+  V_KEY,
+  V_ENV,
+  V_NODE,  /* node: a tensor, or a scalar that is not known yet */
+  V_INDEX, /* index: of a `for` that is being run symbolically */
+} Tag;
+
+typedef struct Obj Obj;
+typedef struct Code Code;
+
+typedef struct Value {
+  uint32_t tag;
+  uint32_t aux;
+  union {
+    int64_t i;
+    double f;
+    const Con *con;
+    Code *code;
+    Obj *obj;
+    Node *node;
+    IndexVar *index;
+  };
+} Value;
+
+/* What all heap objects begin with. */
+struct Obj {
+  union {
+    uint64_t refs;
+    Obj *next; /* in a free list, or waiting to be released */
+  };
+  uint8_t tag;
+  uint8_t class; /* size class; 0: of its own */
+  uint32_t len;
+};
+
+typedef struct Fields { /* V_TUPLE, V_ENV */
+  Obj obj;
+  Value at[];
+} Fields;
+
+typedef struct Layout { /* the labels of a record; one address per list */
+  struct Layout *next;
+  uint32_t len;
+  Sym *labels[];
+} Layout;
+
+typedef struct Record {
+  Obj obj;
+  const Layout *layout;
+  Value at[];
+} Record;
+
+typedef struct Cons {
+  Obj obj;
+  Value head, tail;
+} Cons;
+
+typedef struct ConApp {
+  Obj obj;
+  const Con *con;
+  Value arg;
+} ConApp;
+
+typedef struct String {
+  Obj obj; /* len bytes */
+  char text[]; /* NUL-ended */
+} String;
+
+typedef struct Shape {
+  Obj obj; /* len axes */
+  uint64_t stars;
+  int64_t at[]; /* SHAPE_HOLE: the _ that is to be solved for */
+} Shape;
+enum { SHAPE_HOLE = -1 };
+
+typedef struct KeyObj {
+  Obj obj;
+  Key key;
+} KeyObj;
+
+typedef struct Partial { /* len arguments that wait for more */
+  Obj obj;
+  Value fn;
+  Value at[];
+} Partial;
+
+/* A use of a primitive: what is known of it where it stands. */
+typedef struct PrimSite {
+  PrimId prim;
+  Dtype elem; /* DT_NONE: none, or given by a hidden parameter */
+  uint32_t arity;
+  const char *literal;
+} PrimSite;
+
+typedef struct PrimObj {
+  Obj obj;
+  PrimSite site;
+} PrimObj;
+
+/* ---- memory: size classes of 16 bytes, each with a list of free pieces ---- */
+
+enum { CLASS_COUNT = 17, CLASS_STEP = 16 };
+typedef struct Heap {
+  Obj *free[CLASS_COUNT];
+  struct Slab *slabs;
+  char *fresh, *fresh_end;
+  Obj *doomed; /* objects whose count fell to zero, being taken apart */
+  bool releasing;
+  uint64_t live; /* objects now alive */
+} Heap;
+
+void *heap_more(Heap *heap, uint32_t class);
+void *heap_big(size_t size);
+void heap_release(Heap *heap, Value v); /* after its count fell to zero */
+void heap_end(Heap *heap);
+
+/* Raises FAIL_MEMORY; the contents are not cleared. */
+static inline void *obj_new(Heap *heap, Tag tag, size_t size, uint32_t len) {
+  uint32_t class = (uint32_t)((size + CLASS_STEP - 1) / CLASS_STEP);
+  Obj *obj;
+  if (class < CLASS_COUNT) {
+    obj = heap->free[class];
+    if (obj)
+      heap->free[class] = obj->next;
+    else
+      obj = heap_more(heap, class);
+  } else {
+    class = 0;
+    obj = heap_big(size);
+  }
+  obj->refs = 1;
+  obj->tag = (uint8_t)tag;
+  obj->class = (uint8_t)class;
+  obj->len = len;
+  heap->live++;
+  return obj;
+}
+
+static inline Value value_retain(Value v) {
+  if (v.tag >= V_HEAP) {
+    if (v.tag < V_NODE)
+      v.obj->refs++;
+    else if (v.tag == V_NODE)
+      node_retain(v.node);
+    else
+      index_var_retain(v.index);
+  }
+  return v;
+}
+
+static inline void value_release(Heap *heap, Value v) {
+  if (v.tag < V_HEAP)
+    return;
+  if (v.tag >= V_NODE || --v.obj->refs == 0)
+    heap_release(heap, v);
+}
+
+/* ---- making values ---- */
+
+static inline Value value_int(int64_t i) {
+  return (Value){.tag = DT_I64, .i = i};
+}
+static inline Value value_bool(bool b) {
+  return (Value){.tag = DT_BOOL, .i = b};
+}
+static inline Value value_unit(void) { return (Value){.tag = V_UNIT}; }
+static inline Value value_obj(Tag tag, void *obj) {
+  return (Value){.tag = tag, .obj = obj};
+}
+static inline Value value_node(Node *node) { /* takes it */
+  return (Value){.tag = V_NODE, .node = node};
+}
+static inline bool value_is_num(Value v) {
+  return v.tag > V_NONE && v.tag < DT_COUNT;
+}
+static inline Value value_scalar(Scalar x) {
+  Value v = {.tag = x.dtype, .i = x.i};
+  if (dtype_is_float(x.dtype))
+    v.f = x.f;
+  return v;
+}
+static inline Scalar value_to_scalar(Value v) {
+  Scalar x = {.dtype = (Dtype)v.tag, .i = v.i};
+  if (dtype_is_float(x.dtype))
+    x.f = v.f;
+  return x;
+}
+Value value_string(Heap *heap, const char *text, size_t len);
+Value value_cons(Heap *heap, Value head, Value tail); /* takes both */
+Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
+                  uint64_t stars);
+Value value_key(Heap *heap, Key key);
+/* Takes the items. */
+Value value_tuple(Heap *heap, uint32_t len, const Value *items);
+
+#define AS_FIELDS(v) ((Fields *)(void *)(v).obj)
+#define AS_RECORD(v) ((Record *)(void *)(v).obj)
+#define AS_CONS(v) ((Cons *)(void *)(v).obj)
+#define AS_CON(v) ((ConApp *)(void *)(v).obj)
+#define AS_STRING(v) ((String *)(void *)(v).obj)
+#define AS_SHAPE(v) ((Shape *)(void *)(v).obj)
+#define AS_KEY(v) ((KeyObj *)(void *)(v).obj)
+#define AS_PARTIAL(v) ((Partial *)(void *)(v).obj)
+#define AS_PRIM(v) ((PrimObj *)(void *)(v).obj)
+
+#endif

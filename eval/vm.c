@@ -1,0 +1,1109 @@
+/* The machine: one loop over instructions.  What is seldom needed is in
+ * machine.c, symbolic.c and the builtins, which see the stack through vm->sp;
+ * SAVE before whatever may unwind or move the stack, LOAD after it. */
+#include "eval/internal.h"
+
+#include <string.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* An integer literal, at the element type of the other operand. */
+static Value literal_like(Value other, int32_t n) {
+  Dtype dtype = value_is_num(other)      ? (Dtype)other.tag
+                : other.tag == V_NODE ? other.node->dtype
+                                         : DT_I64;
+  return value_scalar(scalar_convert((Scalar){DT_I64, {.i = n}}, dtype));
+}
+
+void vm_loop(Eval *vm) {
+  static const void *const labels[OP_COUNT] = {
+#define O(name) [OP_##name] = &&do_##name,
+#include "eval/ops.def"
+#undef O
+  };
+  const Instr *pc = vm->pc;
+  Value *sp = vm->sp;
+  Frame *fp = vm->fp;
+  Value *bp = vm->stack + fp->base;
+  Heap *const heap = &vm->heap;
+  volatile bool *const interrupt = vm->interrupt;
+  Code *code; /* what is being called, with n arguments and env */
+  uint32_t n;
+  Obj *env;
+  const Instr *ret;
+
+#define DISPATCH goto *labels[pc->op]
+#define NEXT    \
+  do {          \
+    pc++;       \
+    DISPATCH;   \
+  } while (0)
+#define NEXT2   \
+  do {          \
+    pc += 2;    \
+    DISPATCH;   \
+  } while (0)
+#define SAVE (vm->pc = pc, vm->sp = sp, vm->fp = fp)
+#define LOAD (sp = vm->sp, fp = vm->fp, bp = vm->stack + fp->base)
+#define JUMP     \
+  do {           \
+    pc += pc->c; \
+    DISPATCH;    \
+  } while (0)
+/* Goes on where a function of the slow part says. */
+#define GO(where) \
+  do {            \
+    SAVE;         \
+    pc = (where); \
+    LOAD;         \
+    DISPATCH;     \
+  } while (0)
+#define POLL                \
+  if (UNLIKELY(*interrupt)) \
+  (SAVE, vm_poll(vm))
+#define POLL_CALL /* env is on its way */ \
+  if (UNLIKELY(*interrupt)) {             \
+    SAVE;                                 \
+    if (env)                              \
+      vm_own(vm, value_obj(V_ENV, env));  \
+    vm_poll(vm);                          \
+  }
+#define FREE(v)                   \
+  do {                            \
+    Value freed_ = (v);           \
+    value_release(heap, freed_);  \
+  } while (0)
+
+  DISPATCH;
+
+do_LOCAL:
+  *sp++ = value_retain(bp[pc->b]);
+  NEXT;
+do_TAKE:
+  *sp++ = bp[pc->b];
+  bp[pc->b] = value_unit();
+  NEXT;
+do_SETLOCAL: {
+  Value old = bp[pc->b];
+  bp[pc->b] = *--sp;
+  FREE(old);
+  NEXT;
+}
+do_ENV:
+  *sp++ = value_retain(((Fields *)(void *)fp->env)->at[pc->c]);
+  NEXT;
+do_CONST:
+  *sp++ = value_retain(fp->code->consts[pc->c]);
+  NEXT;
+do_INT:
+  *sp++ = value_int(pc->c);
+  NEXT;
+do_GLOBAL: {
+  Global *g = (Global *)pc[1].ptr;
+  if (UNLIKELY(g->value.tag == V_NONE))
+    GO(vm_init(vm, g, pc));
+  *sp++ = value_retain(g->value);
+  NEXT2;
+}
+do_SETGLOBAL: {
+  Global *g = (Global *)pc[1].ptr;
+  Value old = g->value;
+  g->value = *--sp;
+  g->code = g->value.tag == V_FN ? g->value.code : NULL;
+  FREE(old);
+  NEXT2;
+}
+do_SELF: {
+  Code *self = (Code *)pc[1].ptr;
+  if (fp->env) {
+    fp->env->refs++;
+    *sp++ = (Value){.tag = V_CLOSURE, .aux = self->number, .obj = fp->env};
+  } else {
+    *sp++ = (Value){.tag = V_FN, .code = self};
+  }
+  NEXT2;
+}
+do_FNENV: {
+  Value e = value_retain(bp[pc->b]);
+  *sp++ = (Value){.tag = V_CLOSURE,
+                  .aux = ((const Code *)pc[1].ptr)->number,
+                  .obj = e.obj};
+  NEXT2;
+}
+do_CLOSURE:
+  SAVE;
+  n = pc->b;
+  {
+    Fields *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
+    sp -= n;
+    memcpy(f->at, sp, n * sizeof(Value));
+    *sp++ = (Value){.tag = V_CLOSURE,
+                    .aux = ((const Code *)pc[1].ptr)->number,
+                    .obj = &f->obj};
+  }
+  NEXT2;
+do_MAKEENV:
+  SAVE;
+  n = pc->b;
+  {
+    Fields *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
+    sp -= n;
+    memcpy(f->at, sp, n * sizeof(Value));
+    *sp++ = value_obj(V_ENV, f);
+  }
+  NEXT;
+do_POP:
+  sp--;
+  FREE(*sp);
+  NEXT;
+do_SLIDE: {
+  Value top = *--sp;
+  for (int32_t i = 0; i < pc->c; i++) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = top;
+  NEXT;
+}
+do_RESERVE:
+  for (int32_t i = 0; i < pc->c; i++)
+    *sp++ = value_unit();
+  NEXT;
+
+do_JMP:
+  JUMP;
+do_BACK:
+  POLL;
+  JUMP;
+do_JF: {
+  Value c = sp[-1];
+  if (LIKELY(c.tag == DT_BOOL)) {
+    sp--;
+    if (c.i)
+      NEXT;
+    JUMP;
+  }
+  sp--;
+  GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
+}
+do_JF_KNOWN: {
+  SAVE;
+  bool holds = vm_bool(vm, sp[-1]);
+  sp--;
+  FREE(*sp);
+  if (holds)
+    NEXT;
+  JUMP;
+}
+do_JPRESENT:
+  if (bp[pc->b].tag != V_ABSENT)
+    JUMP;
+  NEXT;
+do_JOIN:
+  if (UNLIKELY(fp->join == pc))
+    goto do_RET;
+  NEXT;
+
+do_CALLV: {
+  n = pc->a;
+  Value f = sp[-(int)n - 1];
+  if (f.tag == V_FN) {
+    code = f.code;
+    env = NULL;
+  } else if (f.tag == V_CLOSURE) {
+    code = vm->code_at[f.aux];
+    env = f.obj;
+  } else {
+    GO(vm_apply(vm, n, pc + 1, false));
+  }
+  if (UNLIKELY(code->arity != n))
+    GO(vm_apply(vm, n, pc + 1, false));
+  ret = pc + 1;
+  sp--;
+  for (Value *at = sp - n; at < sp; at++)
+    at[0] = at[1];
+  goto enter;
+}
+do_CALLC:
+  n = pc->a;
+  code = (Code *)pc[1].ptr;
+  env = NULL;
+  ret = pc + 2;
+  goto enter;
+do_CALLS:
+  n = pc->a;
+  code = (Code *)pc[1].ptr;
+  env = fp->env;
+  if (env)
+    env->refs++;
+  ret = pc + 2;
+  goto enter;
+do_CALLG: {
+  Global *g = (Global *)pc[1].ptr;
+  n = pc->a;
+  code = g->code;
+  if (UNLIKELY(!code || code->arity != n))
+    goto call_global;
+  env = NULL;
+  ret = pc + 2;
+}
+enter: /* code with the top n values, env (owned); comes back to ret */
+  POLL_CALL;
+  if (UNLIKELY(++fp == vm->frames_end)) {
+    fp--;
+    SAVE;
+    vm_grow_frames(vm, env);
+    LOAD;
+    fp++;
+  }
+  bp = sp - n;
+  fp->ret = ret;
+  fp->code = code;
+  fp->env = env;
+  fp->join = NULL;
+  fp->base = (size_t)(bp - vm->stack);
+  if (UNLIKELY((size_t)(vm->stack_end - bp) < code->depth)) {
+    SAVE;
+    vm_grow_stack(vm, code->depth);
+    LOAD;
+  }
+  pc = code->at;
+  DISPATCH;
+call_global: {
+  Global *g = (Global *)pc[1].ptr;
+  if (g->value.tag == V_NONE)
+    GO(vm_init(vm, g, pc));
+  bool tail = pc->op == OP_TAILG;
+  for (Value *at = sp; at > sp - n; at--)
+    at[0] = at[-1];
+  sp++;
+  sp[-(int)n - 1] = value_retain(g->value);
+  GO(vm_apply(vm, n, pc + 2, tail));
+}
+
+do_TAILV: {
+  n = pc->a;
+  Value f = sp[-(int)n - 1];
+  if (f.tag == V_FN) {
+    code = f.code;
+    env = NULL;
+  } else if (f.tag == V_CLOSURE) {
+    code = vm->code_at[f.aux];
+    env = f.obj;
+  } else {
+    GO(vm_apply(vm, n, NULL, true));
+  }
+  if (UNLIKELY(code->arity != n))
+    GO(vm_apply(vm, n, NULL, true));
+  sp[-(int)n - 1] = value_unit();
+  goto enter_tail;
+}
+do_TAILC:
+  n = pc->a;
+  code = (Code *)pc[1].ptr;
+  env = NULL;
+  goto enter_tail;
+do_TAILS:
+  n = pc->a;
+  code = (Code *)pc[1].ptr;
+  env = fp->env;
+  if (env)
+    env->refs++;
+  goto enter_tail;
+do_TAILG: {
+  Global *g = (Global *)pc[1].ptr;
+  n = pc->a;
+  code = g->code;
+  if (UNLIKELY(!code || code->arity != n))
+    goto call_global;
+  env = NULL;
+}
+enter_tail:
+  POLL_CALL;
+  {
+    Value *args = sp - n;
+    for (Value *at = bp; at < args; at++)
+      value_release(heap, *at);
+    for (uint32_t i = 0; i < n; i++)
+      bp[i] = args[i];
+    sp = bp + n;
+    if (fp->env)
+      FREE(value_obj(V_ENV, fp->env));
+    fp->env = env;
+    fp->code = code;
+    if (UNLIKELY((size_t)(vm->stack_end - bp) < code->depth)) {
+      pc = code->at;
+      SAVE;
+      vm_grow_stack(vm, code->depth);
+      LOAD;
+    }
+    pc = code->at;
+    DISPATCH;
+  }
+
+do_RET: {
+  Value result = *--sp;
+  while (sp > bp) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = result;
+  if (fp->env)
+    FREE(value_obj(V_ENV, fp->env));
+  pc = fp->ret;
+  fp--;
+  bp = vm->stack + fp->base;
+  DISPATCH;
+}
+do_RET_INIT: {
+  Init *init = &vm->inits[--vm->init_count];
+  init->lazy->state = GS_DONE;
+  vm->graph.guard = bp->tag == V_NODE ? bp->node : NULL;
+  while (sp > bp) {
+    sp--;
+    FREE(*sp);
+  }
+  pc = fp->ret;
+  fp--;
+  bp = vm->stack + fp->base;
+  DISPATCH;
+}
+do_HALT:
+  SAVE;
+  return;
+do_REAPPLY: {
+  Value f = sp[-1];
+  n = (uint32_t)(sp - bp) - 1;
+  memmove(bp + 1, bp, n * sizeof(Value));
+  *bp = f;
+  GO(vm_apply(vm, n, NULL, true));
+}
+do_THEN_DONE:
+  GO(vm_then_done(vm));
+do_ELSE_DONE:
+  GO(vm_else_done(vm));
+do_NOMATCH: {
+  SAVE;
+  Buffer text = {0};
+  vm_print(vm, &text, bp[pc->b], true);
+  char shown[200];
+  size_t len = text.len;
+  bool cut = len >= sizeof shown - 4;
+  if (cut)
+    len = sizeof shown - 4;
+  if (len)
+    memcpy(shown, text.text, len);
+  memcpy(shown + len, cut ? "..." : "", cut ? 4 : 1);
+  buffer_free(&text);
+  vm_fail(vm, 504, "no case matches %s", shown);
+}
+do_BUG:
+  SAVE;
+  vm_fail(vm, 599, "compiler bug in eval: %s", (const char *)pc[1].ptr);
+
+/* ---- scalars ---- */
+
+#define SLOW_SS(op)                             \
+  do {                                          \
+    SAVE;                                       \
+    Value r_ = vm_binary(vm, op, sp[-2], sp[-1]); \
+    LOAD;                                       \
+    FREE(sp[-1]);                               \
+    FREE(sp[-2]);                               \
+    sp--;                                       \
+    sp[-1] = r_;                                \
+    NEXT;                                       \
+  } while (0)
+#define SLOW_SK(op)                                                      \
+  do {                                                                   \
+    SAVE;                                                                \
+    Value r_ = vm_binary(vm, op, sp[-1], literal_like(sp[-1], pc->c));   \
+    LOAD;                                                                \
+    FREE(sp[-1]);                                                        \
+    sp[-1] = r_;                                                         \
+    NEXT;                                                                \
+  } while (0)
+#define SLOW_LK(op)                                                        \
+  do {                                                                     \
+    SAVE;                                                                  \
+    Value r_ = vm_binary(vm, op, bp[pc->b], literal_like(bp[pc->b], pc->c)); \
+    LOAD;                                                                  \
+    *sp++ = r_;                                                            \
+    NEXT;                                                                  \
+  } while (0)
+#define SLOW_LL(op)                                           \
+  do {                                                        \
+    SAVE;                                                     \
+    Value r_ = vm_binary(vm, op, bp[pc->b], bp[pc->c]);       \
+    LOAD;                                                     \
+    *sp++ = r_;                                               \
+    NEXT;                                                     \
+  } while (0)
+#define BOTH(t) (x->tag == (t) && y->tag == (t))
+#define WRAPPED(op) (int64_t)((uint64_t)x->i op(uint64_t) y->i)
+
+#define ARITH(NAME, op)                                 \
+  do_##NAME##_SS : {                                    \
+    Value *x = sp - 2, *y = sp - 1;                     \
+    if (LIKELY(BOTH(DT_I64))) {                         \
+      x->i = WRAPPED(op);                               \
+      sp--;                                             \
+      NEXT;                                             \
+    }                                                   \
+    if (BOTH(DT_F32)) {                                 \
+      x->f = (double)((float)x->f op(float) y->f);      \
+      sp--;                                             \
+      NEXT;                                             \
+    }                                                   \
+    if (BOTH(DT_F64)) {                                 \
+      x->f = x->f op y->f;                              \
+      sp--;                                             \
+      NEXT;                                             \
+    }                                                   \
+    SLOW_SS(PRIM_##NAME);                               \
+  }                                                     \
+  do_##NAME##_LL : {                                    \
+    const Value *x = bp + pc->b, *y = bp + pc->c;       \
+    if (LIKELY(BOTH(DT_I64))) {                         \
+      *sp++ = value_int(WRAPPED(op));                   \
+      NEXT;                                             \
+    }                                                   \
+    SLOW_LL(PRIM_##NAME);                               \
+  }                                                     \
+  do_##NAME##_LK : {                                    \
+    const Value *x = bp + pc->b;                        \
+    if (LIKELY(x->tag == DT_I64)) {                     \
+      *sp++ = value_int(                                \
+          (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c)); \
+      NEXT;                                             \
+    }                                                   \
+    SLOW_LK(PRIM_##NAME);                               \
+  }                                                     \
+  do_##NAME##_SK : {                                    \
+    Value *x = sp - 1;                                  \
+    if (LIKELY(x->tag == DT_I64)) {                     \
+      x->i = (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c); \
+      NEXT;                                             \
+    }                                                   \
+    SLOW_SK(PRIM_##NAME);                               \
+  }
+  ARITH(ADD, +)
+  ARITH(SUB, -)
+  ARITH(MUL, *)
+
+#define FLOORED(x, y) ((x) / (y) - ((x) % (y) != 0 && ((x) < 0) != ((y) < 0)))
+#define MODULO(x, y) \
+  ((x) % (y) + ((x) % (y) != 0 && ((x) < 0) != ((y) < 0) ? (y) : 0))
+#define DIVISION(NAME, FORMULA)                             \
+  do_##NAME##_SS : {                                        \
+    Value *x = sp - 2, *y = sp - 1;                         \
+    if (LIKELY(BOTH(DT_I64) && y->i != 0 && y->i != -1)) {  \
+      x->i = FORMULA(x->i, y->i);                           \
+      sp--;                                                 \
+      NEXT;                                                 \
+    }                                                       \
+    SLOW_SS(PRIM_##NAME);                                   \
+  }                                                         \
+  do_##NAME##_SK : {                                        \
+    Value *x = sp - 1;                                      \
+    int64_t y = pc->c;                                      \
+    if (LIKELY(x->tag == DT_I64 && y != 0 && y != -1)) {    \
+      x->i = FORMULA(x->i, y);                              \
+      NEXT;                                                 \
+    }                                                       \
+    SLOW_SK(PRIM_##NAME);                                   \
+  }
+  DIVISION(DIV, FLOORED)
+  DIVISION(MOD, MODULO)
+
+#define COMPARE(NAME, op)                             \
+  do_##NAME##_SS : {                                  \
+    Value *x = sp - 2, *y = sp - 1;                   \
+    if (LIKELY(BOTH(DT_I64))) {                       \
+      *x = value_bool(x->i op y->i);                  \
+      sp--;                                           \
+      NEXT;                                           \
+    }                                                 \
+    SLOW_SS(PRIM_##NAME);                             \
+  }
+  COMPARE(LT, <)
+  COMPARE(LE, <=)
+  COMPARE(GT, >)
+  COMPARE(GE, >=)
+  COMPARE(EQ, ==)
+  COMPARE(NE, !=)
+
+#define DECIDE(holds)  \
+  do {                 \
+    if (holds)         \
+      NEXT2;           \
+    pc += pc[1].c;     \
+    DISPATCH;          \
+  } while (0)
+#define BRANCH_ON(r) GO(vm_branch(vm, r, pc, pc + 2, pc + pc[1].c))
+#define COMPARE_JUMP(NAME, op)                                            \
+  do_J##NAME##_SS : {                                                     \
+    Value *x = sp - 2, *y = sp - 1;                                       \
+    if (LIKELY(BOTH(DT_I64))) {                                           \
+      sp -= 2;                                                            \
+      DECIDE(x->i op y->i);                                               \
+    }                                                                     \
+    SAVE;                                                                 \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                         \
+    LOAD;                                                                 \
+    FREE(sp[-1]);                                                         \
+    FREE(sp[-2]);                                                         \
+    sp -= 2;                                                              \
+    if (r.tag == DT_BOOL)                                                 \
+      DECIDE(r.i);                                                        \
+    BRANCH_ON(r);                                                         \
+  }                                                                       \
+  do_J##NAME##_SK : {                                                     \
+    Value *x = sp - 1;                                                    \
+    if (LIKELY(x->tag == DT_I64)) {                                       \
+      sp--;                                                               \
+      DECIDE(x->i op pc->c);                                              \
+    }                                                                     \
+    SAVE;                                                                 \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c));    \
+    LOAD;                                                                 \
+    FREE(sp[-1]);                                                         \
+    sp--;                                                                 \
+    if (r.tag == DT_BOOL)                                                 \
+      DECIDE(r.i);                                                        \
+    BRANCH_ON(r);                                                         \
+  }                                                                       \
+  do_J##NAME##_LK : {                                                     \
+    const Value *x = bp + pc->b;                                          \
+    if (LIKELY(x->tag == DT_I64))                                         \
+      DECIDE(x->i op pc->c);                                              \
+    SAVE;                                                                 \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c));    \
+    LOAD;                                                                 \
+    if (r.tag == DT_BOOL)                                                 \
+      DECIDE(r.i);                                                        \
+    BRANCH_ON(r);                                                         \
+  }                                                                       \
+  do_J##NAME##_LL : {                                                     \
+    const Value *x = bp + pc->b, *y = bp + pc->c;                         \
+    if (LIKELY(BOTH(DT_I64)))                                             \
+      DECIDE(x->i op y->i);                                               \
+    SAVE;                                                                 \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                         \
+    LOAD;                                                                 \
+    if (r.tag == DT_BOOL)                                                 \
+      DECIDE(r.i);                                                        \
+    BRANCH_ON(r);                                                         \
+  }
+  COMPARE_JUMP(LT, <)
+  COMPARE_JUMP(LE, <=)
+  COMPARE_JUMP(GT, >)
+  COMPARE_JUMP(GE, >=)
+  COMPARE_JUMP(EQ, ==)
+  COMPARE_JUMP(NE, !=)
+
+do_AND_TEST: {
+  Value c = sp[-1];
+  if (LIKELY(c.tag == DT_BOOL)) {
+    if (c.i)
+      NEXT;
+    JUMP;
+  }
+  if (c.tag == V_NODE && c.node->rank)
+    NEXT;
+  sp--;
+  GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
+}
+do_OR_TEST: {
+  Value c = sp[-1];
+  if (LIKELY(c.tag == DT_BOOL)) {
+    if (!c.i)
+      NEXT;
+    JUMP;
+  }
+  if (c.tag == V_NODE && c.node->rank)
+    NEXT;
+  sp--;
+  GO(vm_branch(vm, c, pc, pc + pc->c, pc + 1));
+}
+do_AND_DONE:
+  if (LIKELY(sp[-2].tag == DT_BOOL)) {
+    sp[-2] = sp[-1];
+    sp--;
+    NEXT;
+  }
+  SLOW_SS(PRIM_AND);
+do_OR_DONE:
+  if (LIKELY(sp[-2].tag == DT_BOOL)) {
+    sp[-2] = sp[-1];
+    sp--;
+    NEXT;
+  }
+  SLOW_SS(PRIM_OR);
+do_NUMDYN:
+  sp[-1] = value_scalar(((const NumSite *)pc[1].ptr)->at[sp[-1].i]);
+  NEXT2;
+do_PRIM: {
+  SAVE;
+  n = pc->a;
+  const PrimSite *site = pc[1].ptr;
+  PrimSite dynamic;
+  uint32_t below = pc->b;
+  if (below) {
+    dynamic = *site;
+    dynamic.elem = (Dtype)sp[-(int)n - 1].i;
+    site = &dynamic;
+  }
+  Value r = vm_prim(vm, site, sp - n, n);
+  LOAD;
+  for (uint32_t i = 0; i < n; i++) {
+    sp--;
+    FREE(*sp);
+  }
+  sp -= below;
+  *sp++ = r;
+  NEXT2;
+}
+do_PRIMVAL: {
+  SAVE;
+  PrimObj *p = obj_new(heap, V_PRIM, sizeof *p, 0);
+  p->site = *(const PrimSite *)pc[1].ptr;
+  p->site.elem = (Dtype)sp[-1].i;
+  sp[-1] = value_obj(V_PRIM, p);
+  NEXT2;
+}
+
+/* ---- structures ---- */
+
+do_TUPLE:
+  SAVE;
+  n = pc->b;
+  {
+    Fields *t = obj_new(heap, V_TUPLE, sizeof *t + n * sizeof(Value), n);
+    sp -= n;
+    for (uint32_t i = 0; i < n; i++)
+      t->at[i] = sp[i];
+    *sp++ = value_obj(V_TUPLE, t);
+  }
+  NEXT;
+do_RECORD:
+  SAVE;
+  {
+    const Layout *layout = pc[1].ptr;
+    n = layout->len;
+    Record *r = obj_new(heap, V_RECORD, sizeof *r + n * sizeof(Value), n);
+    r->layout = layout;
+    sp -= n;
+    memcpy(r->at, sp, n * sizeof(Value));
+    *sp++ = value_obj(V_RECORD, r);
+  }
+  NEXT2;
+do_FIELD: {
+  FieldSite *site = (FieldSite *)pc[1].ptr;
+  Record *r = AS_RECORD(sp[-1]);
+  if (UNLIKELY(r->layout != site->layout)) {
+    uint32_t k = 0;
+    while (k < r->layout->len && r->layout->labels[k] != site->label)
+      k++;
+    if (k == r->layout->len) {
+      SAVE;
+      vm_fail(vm, 599, "compiler bug in eval: no field %s", site->label->text);
+    }
+    site->layout = r->layout;
+    site->index = k;
+  }
+  Value field = value_retain(r->at[site->index]);
+  FREE(sp[-1]);
+  sp[-1] = field;
+  NEXT2;
+}
+do_WITH:
+  SAVE;
+  {
+    const Layout *changes = pc[1].ptr;
+    n = changes->len;
+    const Record *old = AS_RECORD(sp[-(int)n - 1]);
+    uint32_t len = old->layout->len;
+    Record *r = obj_new(heap, V_RECORD, sizeof *r + len * sizeof(Value), len);
+    r->layout = old->layout;
+    for (uint32_t k = 0; k < len; k++) {
+      uint32_t i = 0;
+      while (i < n && changes->labels[i] != old->layout->labels[k])
+        i++;
+      r->at[k] = value_retain(i < n ? sp[(int)i - (int)n] : old->at[k]);
+    }
+    for (uint32_t i = 0; i <= n; i++) {
+      sp--;
+      FREE(*sp);
+    }
+    *sp++ = value_obj(V_RECORD, r);
+  }
+  NEXT2;
+do_CON:
+  SAVE;
+  {
+    ConApp *c = obj_new(heap, V_CON, sizeof *c, 1);
+    c->con = pc[1].ptr;
+    c->arg = sp[-1];
+    sp[-1] = value_obj(V_CON, c);
+  }
+  NEXT2;
+do_CONS: {
+  SAVE;
+  Cons *cell = obj_new(heap, V_CONS, sizeof *cell, 2);
+  sp--;
+  cell->head = sp[-1];
+  cell->tail = sp[0];
+  sp[-1] = value_obj(V_CONS, cell);
+  NEXT;
+}
+do_LIST:
+  *sp++ = (Value){.tag = V_NIL};
+  for (int32_t i = 0; i < pc->c; i++) {
+    SAVE;
+    Cons *cell = obj_new(heap, V_CONS, sizeof *cell, 2);
+    sp--;
+    cell->head = sp[-1];
+    cell->tail = sp[0];
+    sp[-1] = value_obj(V_CONS, cell);
+  }
+  NEXT;
+do_TUPGET: {
+  Value part = value_retain(AS_FIELDS(sp[-1])->at[pc->b]);
+  FREE(sp[-1]);
+  sp[-1] = part;
+  NEXT;
+}
+do_HEAD: {
+  Value part = value_retain(AS_CONS(sp[-1])->head);
+  FREE(sp[-1]);
+  sp[-1] = part;
+  NEXT;
+}
+do_TAIL: {
+  Value part = value_retain(AS_CONS(sp[-1])->tail);
+  FREE(sp[-1]);
+  sp[-1] = part;
+  NEXT;
+}
+do_CONARG: {
+  Value part = value_retain(AS_CON(sp[-1])->arg);
+  FREE(sp[-1]);
+  sp[-1] = part;
+  NEXT;
+}
+do_TEST_CONS:
+  sp--;
+  if (sp->tag != V_CONS)
+    JUMP;
+  FREE(*sp);
+  NEXT;
+do_TEST_NIL:
+  sp--;
+  if (sp->tag == V_NIL)
+    NEXT;
+  FREE(*sp);
+  JUMP;
+do_TEST_CON: {
+  const Con *con = pc[1].ptr;
+  sp--;
+  const Con *is = sp->tag == V_CON0  ? sp->con
+                  : sp->tag == V_CON ? AS_CON(*sp)->con
+                                     : NULL;
+  FREE(*sp);
+  if (is && is->tag == con->tag)
+    NEXT2;
+  JUMP;
+}
+do_TEST_NUM: {
+  const NumSite *site = pc[1].ptr;
+  if (pc->b)
+    sp--;
+  Value x = sp[-1];
+  if (LIKELY(x.tag == DT_I64)) {
+    sp--;
+    if (x.i == site->at[DT_I64].i)
+      NEXT2;
+    JUMP;
+  }
+  Dtype dtype = value_is_num(x)      ? (Dtype)x.tag
+                : x.tag == V_NODE ? x.node->dtype
+                                     : DT_I64;
+  SAVE;
+  Value r = vm_binary(vm, PRIM_EQ, x, value_scalar(site->at[dtype]));
+  LOAD;
+  FREE(sp[-1]);
+  sp--;
+  if (r.tag == DT_BOOL) {
+    if (r.i)
+      NEXT2;
+    JUMP;
+  }
+  GO(vm_branch(vm, r, pc, pc + 2, pc + pc->c));
+}
+do_TEST_BOOL: {
+  Value x = *--sp;
+  if (LIKELY(x.tag == DT_BOOL)) {
+    if (x.i == pc->a)
+      NEXT;
+    JUMP;
+  }
+  if (pc->a)
+    GO(vm_branch(vm, x, pc, pc + 1, pc + pc->c));
+  GO(vm_branch(vm, x, pc, pc + pc->c, pc + 1));
+}
+do_TEST_STR: {
+  sp--;
+  bool same = values_equal(*sp, fp->code->consts[pc->b]);
+  FREE(*sp);
+  if (same)
+    NEXT;
+  JUMP;
+}
+do_TEST_SHAPE: {
+  sp--;
+  uint32_t len = sp->obj->len;
+  FREE(*sp);
+  if (pc->b ? len == pc->a : len >= pc->a)
+    NEXT;
+  JUMP;
+}
+do_SHAPEGET: {
+  const Shape *s = AS_SHAPE(sp[-1]);
+  int64_t size = s->at[pc->b ? s->obj.len - 1 - pc->a : pc->a];
+  FREE(sp[-1]);
+  sp[-1] = value_int(size);
+  NEXT;
+}
+do_SHAPEREST: {
+  SAVE;
+  const Shape *s = AS_SHAPE(sp[-1]);
+  uint32_t len = s->obj.len - pc->a - pc->b;
+  Value rest = value_shape(heap, len, s->at + pc->a,
+                           s->stars >> pc->a & ((1ull << len) - 1));
+  FREE(sp[-1]);
+  sp[-1] = rest;
+  NEXT;
+}
+
+/* ---- sizes, shapes, tensors ---- */
+
+do_DIMOP: {
+  SAVE;
+  Value r = vm_dim_op(vm, (DimOpKind)pc->a, sp[-2], sp[-1]);
+  LOAD;
+  FREE(sp[-1]);
+  FREE(sp[-2]);
+  sp--;
+  sp[-1] = r;
+  NEXT;
+}
+do_DIMPROD: {
+  SAVE;
+  const Shape *s = AS_SHAPE(sp[-1]);
+  Value r = value_int(1);
+  for (uint32_t i = 0; i < s->obj.len; i++)
+    r = vm_dim_op(vm, DOP_MUL, r, value_int(s->at[i]));
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
+do_SHAPEREF: {
+  SAVE;
+  Value *at = sp;
+  Value r = vm_shape_ref(vm, pc[1].ptr, &at);
+  while (sp > at) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = r;
+  NEXT2;
+}
+do_CHECK: {
+  SAVE;
+  const CoreCheck *check = pc[1].ptr;
+  n = pc->a ? 4 : 2;
+  Value *at = sp - n;
+  bool known = true, applies = true;
+  for (uint32_t i = 0; i < n; i++)
+    known = known && at[i].tag == DT_I64;
+  if (UNLIKELY(!known)) {
+    if (check->kind != CHECK_LE)
+      for (uint32_t i = 0; i < n; i++)
+        vm_int(vm, at[i]); /* gives up, or fails */
+    applies = false; /* every access is checked when it is run */
+  } else if (n == 4) {
+    applies = at[2].i <= at[3].i;
+  }
+  if (applies) {
+    bool holds = check->kind == CHECK_EQ   ? at[0].i == at[1].i
+                 : check->kind == CHECK_LE ? at[0].i <= at[1].i
+                                           : at[0].i != at[1].i;
+    if (UNLIKELY(!holds))
+      vm_fail_check(vm, check, at[0].i, at[1].i);
+  }
+  while (sp > at) {
+    sp--;
+    FREE(*sp);
+  }
+  NEXT2;
+}
+do_OPENGET: {
+  SAVE;
+  Value r = vm_open(vm, pc[1].ptr, sp[-1]);
+  *sp++ = r;
+  NEXT2;
+}
+do_TENSOR: {
+  SAVE;
+  const ItemSite *site = pc[1].ptr;
+  n = site->count;
+  Dtype elem = site->dynamic ? (Dtype)sp[-(int)n - 1].i : site->elem;
+  Value r = vm_make_tensor(vm, site, elem, sp - n);
+  LOAD;
+  n += site->dynamic;
+  while (n--) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = r;
+  NEXT2;
+}
+do_SHAPE: {
+  SAVE;
+  const ItemSite *site = pc[1].ptr;
+  Value *at = sp;
+  for (uint32_t i = 0; i < site->count; i++)
+    at -= !site->holes[i];
+  Value r = vm_make_shape(vm, site, at);
+  while (sp > at) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = r;
+  NEXT2;
+}
+do_INDEX: {
+  SAVE;
+  const IndexSite *site = pc[1].ptr;
+  n = site->pushed + 1;
+  Value r = vm_index(vm, site, sp - n);
+  LOAD;
+  while (n--) {
+    sp--;
+    FREE(*sp);
+  }
+  *sp++ = r;
+  NEXT2;
+}
+
+/* ---- loops ---- */
+
+do_FORCE_INT: {
+  SAVE;
+  int64_t i = vm_int(vm, bp[pc->b]);
+  FREE(bp[pc->b]);
+  bp[pc->b] = value_int(i);
+  NEXT;
+}
+do_INC:
+  bp[pc->b].i++;
+  NEXT;
+do_TICK:
+  SAVE;
+  vm_tick(vm, bp[pc->b], pc->a ? bp[pc->a] : value_unit());
+  NEXT;
+do_FOR_BEGIN:
+  GO(vm_for_begin(vm, pc->a, false, pc + 1, pc + pc->c));
+do_MAP_BEGIN:
+  GO(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
+do_FOR_END:
+do_MAP_END: {
+  SAVE;
+  Value r = vm_for_end(vm, pc->a, pc->op == OP_MAP_END, sp[-1]);
+  LOAD;
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
+do_HOST_BEGIN:
+  SAVE;
+  vm_host_begin(vm, pc->a, pc->b);
+  LOAD;
+  NEXT;
+do_HOST_STEP: {
+  SAVE;
+  bool more = vm_host_step(vm, pc->a, pc->b);
+  LOAD;
+  if (more)
+    NEXT;
+  JUMP;
+}
+do_HOST_DONE: {
+  SAVE;
+  Value r = vm_host_done(vm, pc->a, pc->b);
+  LOAD;
+  *sp++ = r;
+  NEXT;
+}
+do_LEAD: {
+  SAVE;
+  int64_t lead = vm_lead(vm, bp[pc->b]);
+  *sp++ = value_int(lead);
+  NEXT;
+}
+do_SLICE: {
+  SAVE;
+  Value r = vm_slice(vm, bp[pc->b], bp[pc->a]);
+  LOAD;
+  *sp++ = r;
+  NEXT;
+}
+do_STACK: {
+  SAVE;
+  Value r = vm_stack_list(vm, sp[-1], 0, NULL);
+  LOAD;
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
+do_SPLIT2: {
+  Value pair = *--sp;
+  *sp++ = value_retain(AS_FIELDS(pair)->at[0]);
+  *sp++ = value_retain(AS_FIELDS(pair)->at[1]);
+  FREE(pair);
+  NEXT;
+}
+do_LIST_NEXT: {
+  Value list = bp[pc->b];
+  if (list.tag != V_CONS)
+    JUMP;
+  *sp++ = value_retain(AS_CONS(list)->head);
+  bp[pc->b] = value_retain(AS_CONS(list)->tail);
+  FREE(list);
+  NEXT;
+}
+do_LIST_REV: {
+  SAVE;
+  Value r = prim_list_reverse(vm, NULL, sp - 1, 1);
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
+do_PROGRESS:
+  SAVE;
+  if (vm->host.progress)
+    vm->host.progress(vm->host.owner, bp[pc->a].i, bp[pc->b].i);
+  NEXT;
+do_FILTER: {
+  SAVE;
+  Value r = vm_filter(vm, sp[-2], sp[-1]);
+  LOAD;
+  FREE(sp[-1]);
+  FREE(sp[-2]);
+  sp--;
+  sp[-1] = r;
+  NEXT;
+}
+}

@@ -1,0 +1,93 @@
+/* Keywords, and escapes in strings: what needs no automaton. */
+#include <string.h>
+
+#include "lexer/lexer.h"
+#include "parser/parse.h"
+
+const Keyword lexer_keywords[] = {
+#define KEYWORD(token, text, kind) {text, KEYWORD_##kind, TOK_##token},
+#include "lexer/keywords.def"
+#undef KEYWORD
+};
+const uint32_t lexer_keyword_count = ARRAY_LEN(lexer_keywords);
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F')
+    return c - 'A' + 10;
+  return -1;
+}
+
+static uint32_t put_utf8(uint32_t point, char out[4]) {
+  if (point < 0x80) {
+    out[0] = (char)point;
+    return 1;
+  }
+  uint32_t extra = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  static const unsigned char lead[4] = {0, 0xc0, 0xe0, 0xf0};
+  for (uint32_t i = extra; i > 0; i--, point >>= 6)
+    out[i] = (char)(0x80 | (point & 0x3f));
+  out[0] = (char)(lead[extra] | point);
+  return extra + 1;
+}
+
+static uint32_t unescape_hex(const char *text, uint32_t len, char out[4],
+                             uint32_t *out_len, EscapeProblem *problem) {
+  int high = len > 2 ? hex_digit(text[2]) : -1;
+  int low = high >= 0 && len > 3 ? hex_digit(text[3]) : -1;
+  if (low < 0) {
+    *problem = ESCAPE_HEX;
+    return 2;
+  }
+  out[0] = (char)(high * 16 + low);
+  *out_len = 1;
+  return 4;
+}
+
+static uint32_t unescape_unicode(const char *text, uint32_t len, char out[4],
+                                 uint32_t *out_len, EscapeProblem *problem) {
+  uint32_t i = 3, point = 0;
+  bool valid = len > 2 && text[2] == '{';
+  for (; valid && i < len && hex_digit(text[i]) >= 0; i++) {
+    point = point * 16 + (uint32_t)hex_digit(text[i]);
+    if (point > 0x10ffff)
+      valid = false;
+  }
+  valid = valid && i > 3 && i < len && text[i] == '}' &&
+          (point < 0xd800 || point > 0xdfff);
+  if (!valid) {
+    *problem = ESCAPE_UNICODE;
+    return 2;
+  }
+  *out_len = put_utf8(point, out);
+  return i + 1;
+}
+
+uint32_t lexer_unescape(const char *text, uint32_t len, char out[4],
+                        uint32_t *out_len, EscapeProblem *problem) {
+  static const char from[] = "ntr\\\"0", to[] = "\n\t\r\\\"\0";
+  *problem = ESCAPE_OK;
+  *out_len = 0;
+  char c = len > 1 ? text[1] : 0;
+  const char *known = c ? strchr(from, c) : NULL;
+  if (known) {
+    out[0] = to[known - from];
+    *out_len = 1;
+    return 2;
+  }
+  if (c == 'x')
+    return unescape_hex(text, len, out, out_len, problem);
+  if (c == 'u')
+    return unescape_unicode(text, len, out, out_len, problem);
+  if (c == '\n' || c == '\r') { /* a line goes on: skip its indentation */
+    uint32_t i = 2;
+    while (i < len && strchr(" \t\r\n", text[i]) && text[i])
+      i++;
+    return i;
+  }
+  *problem = ESCAPE_UNKNOWN;
+  return len > 1 ? 2 : 1;
+}

@@ -1,0 +1,19 @@
+/* machine: what this machine can do.  The cost model reads it. */
+#ifndef AXON_MACHINE_H
+#define AXON_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Machine {
+  int cores;       /* that this process may run on */
+  uint64_t memory; /* bytes that it may use */
+  size_t cache[3]; /* bytes of data cache, levels 1 to 3, as one core sees
+                      them; 0 where unknown */
+  size_t line;     /* bytes of a cache line */
+} Machine;
+
+/* Found out once; any thread may ask. */
+const Machine *machine(void);
+
+#endif

@@ -1,0 +1,327 @@
+/* The words of a syntax error: what was expected, where, what was found, and
+ * a guess at what was meant. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "parser/internal.h"
+#include "parser/parse.h"
+
+/* ---- counting and placing ---- */
+
+Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
+                  ...) {
+  if (++ps->error_count > PARSE_MAX_ERRORS) {
+    if (ps->error_count == PARSE_MAX_ERRORS + 1)
+      diag_error(ps->diags, 119, span,
+                 "too many syntax errors; the others are not shown");
+    return NULL;
+  }
+  va_list args;
+  va_start(args, format);
+  const char *message = arena_vprintf(ps->arena, format, args);
+  va_end(args);
+  return diag_error(ps->diags, code, span, "%s", message);
+}
+
+void parse_error_depth(ParseState *ps, Span span) {
+  if (ps->too_deep)
+    return;
+  ps->too_deep = true;
+  if (span.end > span.start + 1)
+    span.end = span.start + 1;
+  Diag *diag = parse_error(ps, 111, span, "this is nested too deeply");
+  if (diag) {
+    diag->note = arena_printf(ps->arena, "the limit is %d levels",
+                              PARSE_MAX_DEPTH);
+    diag->help = "name parts of it with `val`";
+  }
+}
+
+void diag_second(ParseState *ps, Diag *diag, Span span, const char *text) {
+  DiagStep *step = NEW(ps->arena, DiagStep);
+  *step = (DiagStep){.span = span, .text = text};
+  diag->steps = step;
+  diag->step_count = 1;
+}
+
+/* ---- what was expected ---- */
+
+static bool expects(const SyntaxError *e, int token) {
+  for (int i = 0; i < e->expected_count; i++)
+    if (e->expected[i] == token)
+      return true;
+  return false;
+}
+
+static bool is_symbol(int symbol, const char *name) {
+  return strcmp(parse_symbol_name(symbol), name) == 0;
+}
+
+static bool one_of(int symbol, const char *const *names, size_t count) {
+  if (symbol < PARSE_NONTERMINAL)
+    return false;
+  for (size_t i = 0; i < count; i++)
+    if (is_symbol(symbol, names[i]))
+      return true;
+  return false;
+}
+
+static int stack_at(const SyntaxError *e, int i) {
+  return i < e->stack_len ? e->stack[i] : -1;
+}
+
+/* True if a whole expression was read last. */
+static bool after_expr(const SyntaxError *e) {
+  static const char *const names[] = {"expr", "app",    "args", "arg",
+                                      "post", "atom",   "rule", "rules",
+                                      "frule", "frules"};
+  int top = stack_at(e, 0);
+  return top >= 0 && one_of(top, names, ARRAY_LEN(names));
+}
+
+/* "`then`", "a name". */
+static const char *token_text(ParseState *ps, int token) {
+  const char *name = parse_symbol_name(token);
+  bool phrase = strncmp(name, "a ", 2) == 0 || strncmp(name, "an ", 3) == 0 ||
+                strncmp(name, "the ", 4) == 0;
+  return phrase ? name : arena_printf(ps->arena, "`%s`", name);
+}
+
+typedef struct Frame { /* the construct that an error stands in */
+  int token;           /* its last word that was read; 0 at top level */
+  const char *wants;   /* what follows an expression there */
+  const char *context;
+} Frame;
+
+static const Frame frames[] = {
+    {TOK_IF, "`then`", "in this `if`"},
+    {TOK_THEN, "`else`", "in this `if`"},
+    {TOK_CASE, "`of`", "in this `case`"},
+    {TOK_LPAREN, "`)`", "in parentheses"},
+    {TOK_LBRACKET, "`,` or `]`", "in brackets"},
+    {TOK_DOTBRACKET, "`,` or `]`", "in an index"},
+    {TOK_LBRACE, "`,` or `}`", "in a record"},
+    {TOK_FOR, "`,` or `=>`", "in this `for`"},
+};
+
+/* The innermost construct that waits for more. */
+static Frame frame_of(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++) {
+    int symbol = e->stack[i];
+    for (size_t f = 0; f < ARRAY_LEN(frames); f++)
+      if (frames[f].token == symbol)
+        return frames[f];
+    if (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "in"))
+      return (Frame){TOK_IN, "`;` or `end`", "in this `let`"};
+    if (symbol == TOK_LET || (symbol >= PARSE_NONTERMINAL &&
+                              is_symbol(symbol, "decs")))
+      return (Frame){TOK_LET, "a declaration or `in`", "in this `let`"};
+  }
+  return (Frame){0, "an operator or the next declaration",
+                 "after an expression"};
+}
+
+static const char *expected_list(ParseState *ps, const SyntaxError *e) {
+  enum { MOST = 6 };
+  const char *all = "";
+  int shown = e->expected_count < MOST ? e->expected_count : MOST;
+  for (int i = 0; i < shown; i++)
+    all = arena_printf(ps->arena, "%s%s%s", all,
+                       i == 0           ? ""
+                       : i == shown - 1 ? " or "
+                                        : ", ",
+                       token_text(ps, e->expected[i]));
+  return shown ? all : "something else";
+}
+
+/* True if a whole type was read last. */
+static bool after_type(const SyntaxError *e) {
+  static const char *const names[] = {"type",    "product", "products",
+                                      "postfix", "atype",   "named",
+                                      "qid",     "type_opt"};
+  int top = stack_at(e, 0);
+  return top >= 0 && one_of(top, names, ARRAY_LEN(names));
+}
+
+/* After a pattern or a type: what the innermost construct goes on with. */
+static const char *after_pattern(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++) {
+    int symbol = e->stack[i];
+    if (symbol == TOK_LPAREN || symbol == TOK_LABEL)
+      return "`)`";
+    if (symbol == TOK_LBRACE)
+      return "`,` or `}`";
+    if (symbol == TOK_LBRACKET)
+      return "`,` or `]`";
+    if (symbol == TOK_FN || symbol == TOK_OF || symbol == TOK_FOR)
+      return "`=>`";
+    if (symbol < PARSE_NONTERMINAL)
+      continue;
+    if (is_symbol(symbol, "fun_word"))
+      return after_type(e) ? "`=`" : "an argument or `=`";
+    if (is_symbol(symbol, "val") || is_symbol(symbol, "type_word") ||
+        is_symbol(symbol, "datatype"))
+      return "`=`";
+  }
+  return "`=`";
+}
+
+/* What may come next, in a word where there is one. */
+static const char *expected_text(ParseState *ps, const SyntaxError *e,
+                                 Frame frame) {
+  if (after_expr(e))
+    return frame.wants;
+  if (expects(e, TOK_FN))
+    return "an expression";
+  if (expects(e, TOK_ARROW) && after_type(e) && !expects(e, TOK_EQUAL))
+    return "`->` or the next declaration";
+  if (expects(e, TOK_DARROW) ||
+      (expects(e, TOK_EQUAL) && e->expected_count > 1))
+    return after_pattern(e);
+  if (expects(e, TOK_ARROW))
+    return expects(e, TOK_RPAREN) ? "`->` or `)`" : "`->`";
+  if (expects(e, TOK_TYVAR) && expects(e, TOK_LBRACE))
+    return "a type";
+  if (expects(e, TOK_SOME))
+    return expects(e, TOK_ELLIPSIS) ? "a size, `*` or `...`" : "a size";
+  if (expects(e, TOK_HOLE) && expects(e, TOK_CON))
+    return expects(e, TOK_PUN) ? "an argument" : "a pattern";
+  if (expects(e, TOK_VAL))
+    return expects(e, TOK_IN) ? "a declaration or `in`" : "a declaration";
+  return expected_list(ps, e);
+}
+
+/* "after `=`": the token in front, or else the construct. */
+static const char *context_text(ParseState *ps, const SyntaxError *e,
+                                Frame frame) {
+  int top = stack_at(e, 0);
+  if (top < 0 || top == TOK_START_PROGRAM || top == TOK_START_TYPE)
+    return "";
+  if (after_expr(e))
+    return arena_printf(ps->arena, " %s", frame.context);
+  Span before = tokens_before(ps);
+  uint32_t len = before.end - before.start;
+  if (len == 0 || len > 40)
+    return "";
+  return arena_printf(ps->arena, " after `%.*s`", (int)len,
+                      ps->lexer.text + before.start);
+}
+
+static const char *found_text(ParseState *ps, const SyntaxError *e) {
+  uint32_t len = e->span.end - e->span.start;
+  if (e->seen == 0)
+    return "the text ends";
+  if (len == 0 || len > 40)
+    return arena_printf(ps->arena, "found %s", token_text(ps, e->seen));
+  return arena_printf(ps->arena, "found `%.*s`", (int)len,
+                      ps->lexer.text + e->span.start);
+}
+
+/* ---- what was meant ---- */
+
+static bool is_keyword(int token) {
+  for (uint32_t i = 0; i < lexer_keyword_count; i++)
+    if (lexer_keywords[i].token == token)
+      return true;
+  return false;
+}
+
+static bool is_comparison(int token) {
+  return token == TOK_EQ || token == TOK_NE || token == TOK_LT ||
+         token == TOK_LE || token == TOK_GT || token == TOK_GE;
+}
+
+/* Guesses from the token alone, and from what stands before it. */
+static const char *help_after_expr(ParseState *ps, const SyntaxError *e,
+                                   Frame frame) {
+  switch (e->seen) {
+  case TOK_EQUAL:
+    return "`==` compares; `=` belongs to `val`, `fun` and record fields";
+  case TOK_ARROW:
+    return "in expressions it is `=>`; `->` is for types";
+  case TOK_COLON:
+    return "a type is ascribed in parentheses: `(e : type)`";
+  case TOK_SEMI:
+    return "a sequence stands in parentheses, or between `in` and `end`";
+  case TOK_BAR:
+    return "either is `||`";
+  default:
+    break;
+  }
+  if (frame.token == TOK_THEN)
+    return "every `if` has an `else`: it gives a value either way";
+  (void)ps;
+  return NULL;
+}
+
+static bool begins_pattern(int token) {
+  return token == TOK_ID || token == TOK_HOLE || token == TOK_LPAREN ||
+         token == TOK_LBRACE || token == TOK_LBRACKET || token == TOK_NUM ||
+         token == TOK_LABEL || token == TOK_PUN;
+}
+
+static const char *help_text(ParseState *ps, const SyntaxError *e,
+                             Frame frame) {
+  int top = stack_at(e, 0);
+  if (after_expr(e))
+    return help_after_expr(ps, e, frame);
+  bool rule = strcmp(after_pattern(e), "`=>`") == 0;
+  if (e->seen == TOK_ARROW && expects(e, TOK_DARROW) && rule)
+    return "in expressions it is `=>`; `->` is for types";
+  if (e->seen == TOK_DARROW && expects(e, TOK_ARROW))
+    return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
+  if (e->seen == TOK_EQUAL && expects(e, TOK_DARROW) && rule)
+    return "a function's body follows `=>`: `fn x => e`";
+  if ((e->seen == TOK_DARROW || e->seen == TOK_ARROW) &&
+      expects(e, TOK_EQUAL))
+    return "the body of `fun` follows `=`";
+  if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
+      expects(e, TOK_MINUS))
+    return "a minus sign between spaces subtracts: `n - 1`";
+  if (top >= PARSE_NONTERMINAL && is_symbol(top, "decs") && e->seen == TOK_ID)
+    return "in a `let` each name is declared: `let val x = e in e end`";
+  if (top == TOK_ID && stack_at(e, 1) >= PARSE_NONTERMINAL &&
+      is_symbol(stack_at(e, 1), "val") && begins_pattern(e->seen))
+    return "a function is declared with `fun`: `fun f x = e`";
+  if (e->seen == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
+      is_symbol(stack_at(e, 1), "fun_word"))
+    return "without arguments it is `val x = e`";
+  if (e->seen == TOK_LPAREN && top >= PARSE_NONTERMINAL &&
+      is_symbol(top, "fun_word"))
+    return "a function without a name is `fn x => e`";
+  if (e->seen == TOK_AS && expects(e, TOK_HOLE))
+    return "here `as` stands in parentheses: `(x as p)`";
+  if (is_keyword(e->seen) && expects(e, TOK_ID) &&
+      !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL))
+    return arena_printf(ps->arena,
+                        "`%s` is a keyword, and cannot be a name",
+                        parse_symbol_name(e->seen));
+  if (e->seen == TOK_CON && expects(e, TOK_ID) && !expects(e, TOK_CON))
+    return "names of values, types and modules begin with a small letter";
+  if (e->seen == TOK_ID && expects(e, TOK_CON) && !expects(e, TOK_ID))
+    return "constructors begin with a capital letter";
+  return NULL;
+}
+
+/* Called by the grammar where no rule goes on. */
+void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
+  bool quiet = ps->panic || tokens_made_up(ps);
+  tokens_panic(ps);
+  if (quiet)
+    return;
+  if (e->seen == 0)
+    ps->open_errors++;
+  if (after_expr(e) && is_comparison(e->seen) &&
+      is_comparison(stack_at(e, 1))) {
+    Diag *diag = parse_error(ps, 115, e->span, "comparisons do not chain");
+    if (diag)
+      diag->help = "write `a < b && b < c`";
+    return;
+  }
+  Frame frame = frame_of(e);
+  Diag *diag = parse_error(ps, 110, e->span, "expected %s%s, but %s",
+                           expected_text(ps, e, frame),
+                           context_text(ps, e, frame), found_text(ps, e));
+  if (diag)
+    diag->help = help_text(ps, e, frame);
+}

@@ -1,0 +1,69 @@
+/* parser, inside: trees to documents.  The tree is walked in the order of the
+ * text; each node first takes the comments that stand before it, and last those
+ * left within its span, so that none is lost. */
+#ifndef AXON_PARSER_FORMAT_H
+#define AXON_PARSER_FORMAT_H
+
+#include "parser/internal.h"
+#include "parser/pretty.h"
+
+enum { FORMAT_WIDTH = 80 };
+
+typedef struct Formatter {
+  Arena *arena;
+  const char *text;
+  CommentVec comments;
+  uint32_t next; /* the first comment not yet placed */
+} Formatter;
+
+typedef VEC(Doc *) DocVec;
+
+#define CAT(f, ...)                                              \
+  doc_cat((f)->arena, (Doc *const[]){__VA_ARGS__},               \
+          (uint32_t)ARRAY_LEN(((Doc *const[]){__VA_ARGS__})))
+#define LINE(f) doc_line((f)->arena)
+#define SOFT(f) doc_soft((f)->arena)
+#define NEST(f, n, doc) doc_nest((f)->arena, (n), (doc))
+#define ALIGN(f, doc) doc_align((f)->arena, (doc))
+#define GROUP(f, doc) doc_group((f)->arena, (doc))
+#define ADD(f, vec, doc) VEC_PUSH((f)->arena, (vec), (doc))
+#define ALL(f, vec) doc_cat((f)->arena, (vec).at, (vec).len)
+
+/* ---- format.c ---- */
+
+Doc *fmt_text(Formatter *f, const char *text);
+Doc *fmt_sym(Formatter *f, const Sym *sym);
+Doc *fmt_name(Formatter *f, const Name *name);
+/* Comments before an offset, as they stand in front of what is there. */
+Doc *fmt_lead(Formatter *f, uint32_t offset);
+/* Comments before an offset, as they stand behind what was printed. */
+Doc *fmt_tail(Formatter *f, uint32_t offset);
+bool fmt_pending(const Formatter *f, uint32_t offset);
+/* A node's document with comments on both sides; in parentheses if `parens`,
+ * or if the source had them and comments stand before the closing one. */
+Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
+              bool parens);
+bool fmt_newline_between(const Formatter *f, uint32_t from, uint32_t to);
+/* "open item, item close", one line or one item a line; or filled. */
+Doc *fmt_list(Formatter *f, const char *open, const DocVec *items,
+              const char *close, uint32_t end, bool fill);
+Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end,
+              bool blanks);
+
+/* ---- formattype.c ---- */
+
+Doc *fmt_type(Formatter *f, const TypeExpr *type);
+Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
+              const char *close, uint32_t end);
+Doc *fmt_given(Formatter *f, const Facts *facts); /* with a break before */
+Doc *fmt_pat(Formatter *f, const Pat *pat);
+Doc *fmt_pat_atom(Formatter *f, const Pat *pat);
+
+/* ---- formatexpr.c ---- */
+
+Doc *fmt_expr(Formatter *f, const Expr *expr);
+Doc *fmt_param(Formatter *f, const Param *param);
+/* The body of a clause that others follow: its rules must not take theirs. */
+Doc *fmt_body(Formatter *f, const Expr *expr, bool more_follow);
+
+#endif

@@ -1,0 +1,610 @@
+/* Formatting of expressions: parentheses where the grammar needs them (and
+ * where the user put them around an operand), and line breaks. */
+#include <string.h>
+
+#include "parser/format.h"
+
+/* How tightly a form binds.  The open forms extend as far right as they can;
+ * they may be right operands, but nothing may follow them. */
+typedef enum Level {
+  LEVEL_OPEN, /* fn, case, if, for */
+  LEVEL_PIPE,
+  LEVEL_COMPOSE,
+  LEVEL_OR,
+  LEVEL_AND,
+  LEVEL_COMPARE,
+  LEVEL_CONS,
+  LEVEL_ADD,
+  LEVEL_MUL,
+  LEVEL_NEG,
+  LEVEL_APP,
+  LEVEL_POST,
+} Level;
+
+static const Level op_level[BIN_COUNT] = {
+    [BIN_PIPE] = LEVEL_PIPE,  [BIN_COMPOSE] = LEVEL_COMPOSE,
+    [BIN_OR] = LEVEL_OR,      [BIN_AND] = LEVEL_AND,
+    [BIN_EQ] = LEVEL_COMPARE, [BIN_NE] = LEVEL_COMPARE,
+    [BIN_LT] = LEVEL_COMPARE, [BIN_LE] = LEVEL_COMPARE,
+    [BIN_GT] = LEVEL_COMPARE, [BIN_GE] = LEVEL_COMPARE,
+    [BIN_CONS] = LEVEL_CONS,  [BIN_APPEND] = LEVEL_CONS,
+    [BIN_ADD] = LEVEL_ADD,    [BIN_SUB] = LEVEL_ADD,
+    [BIN_MUL] = LEVEL_MUL,    [BIN_DIV] = LEVEL_MUL,
+    [BIN_MOD] = LEVEL_MUL,    [BIN_MATMUL] = LEVEL_MUL,
+};
+
+static Level level_of(const Expr *e) {
+  switch (e->kind) {
+  case EX_FN:
+  case EX_CASE:
+  case EX_IF:
+  case EX_FOR: return LEVEL_OPEN;
+  case EX_BIN: return op_level[e->op];
+  case EX_NEG: return LEVEL_NEG;
+  case EX_APP: return LEVEL_APP;
+  case EX_ID:
+  case EX_CON:
+  case EX_NUM:
+  case EX_STRING:
+  case EX_HOLE:
+  case EX_TUPLE:
+  case EX_SEQ:
+  case EX_ASCRIBE:
+  case EX_OP:
+  case EX_BRACKET:
+  case EX_LIST:
+  case EX_RECORD:
+  case EX_WITH:
+  case EX_LET:
+  case EX_FIELD:
+  case EX_INDEX:
+  case EX_ERROR: return LEVEL_POST;
+  }
+  return LEVEL_POST;
+}
+
+static bool is_open(const Expr *e) { return level_of(e) == LEVEL_OPEN; }
+
+/* The last operand, if it stands there without parentheses. */
+static const Expr *last_operand(const Expr *e) {
+  while (e->kind == EX_BIN || e->kind == EX_NEG) {
+    const Expr *last = e->arg[e->kind == EX_BIN ? 1 : 0];
+    if (!is_open(last) && level_of(last) < level_of(e))
+      return e;
+    e = last;
+  }
+  return e;
+}
+
+static bool ends_open(const Expr *e) { return is_open(last_operand(e)); }
+
+/* True if the text of the expression ends in rules, which would go on with a
+ * `|` that follows. */
+static bool ends_in_rules(const Expr *e) {
+  for (;;) {
+    e = last_operand(e);
+    if (e->kind == EX_FN || e->kind == EX_CASE)
+      return true;
+    if (e->kind == EX_IF)
+      e = e->arg[2];
+    else if (e->kind == EX_FOR)
+      e = e->arg[0];
+    else
+      return false;
+  }
+}
+
+typedef enum Side { SIDE_LEFT, SIDE_RIGHT } Side;
+
+static Doc *inner(Formatter *f, const Expr *e);
+static Doc *parenthesised(Formatter *f, const Expr *e, Doc *body);
+
+static Doc *with_comments(Formatter *f, const Expr *e, bool parens) {
+  Doc *lead = fmt_lead(f, e->span.start);
+  Doc *body = inner(f, e);
+  if (parens && !fmt_pending(f, e->span.end))
+    return CAT(f, lead, parenthesised(f, e, body));
+  return fmt_wrap(f, lead, body, e->span, e->parens, parens);
+}
+
+/* An operand that must bind at least so tightly. */
+static Doc *operand(Formatter *f, const Expr *e, Level least, Side side) {
+  bool parens = is_open(e) ? side == SIDE_LEFT : level_of(e) < least;
+  if (side == SIDE_LEFT && ends_open(e))
+    parens = true;
+  if (e->kind == EX_BIN && e->parens)
+    parens = true;
+  return with_comments(f, e, parens);
+}
+
+Doc *fmt_expr(Formatter *f, const Expr *e) {
+  return with_comments(f, e, false);
+}
+
+Doc *fmt_body(Formatter *f, const Expr *e, bool more_follow) {
+  return with_comments(f, e, more_follow && ends_in_rules(e));
+}
+
+/* In parentheses: a function's body is indented from the line's start. */
+static Doc *parenthesised(Formatter *f, const Expr *e, Doc *body) {
+  bool hangs = e->kind == EX_FOR ||
+               (e->kind == EX_FN && e->clause_count == 1);
+  if (!hangs)
+    body = ALIGN(f, body);
+  return CAT(f, fmt_text(f, "("), body, fmt_text(f, ")"));
+}
+
+/* What a dot or an argument may follow. */
+static Doc *post(Formatter *f, const Expr *e) {
+  return with_comments(f, e, level_of(e) < LEVEL_POST);
+}
+
+/* ---- literals and lists ---- */
+
+static bool is_atom(const Expr *e) {
+  return e->kind == EX_NUM || e->kind == EX_ID || e->kind == EX_CON ||
+         e->kind == EX_HOLE || e->kind == EX_STRING;
+}
+
+/* One item a line if the source had it so; atoms fill lines. */
+static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
+                      const char *close) {
+  DocVec items = {0};
+  bool fill = e->item_count > 0, broken = false;
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    const Expr *item = e->items[i];
+    Doc *doc;
+    if (e->splices && e->splices[i]) {
+      bool number = item->kind == EX_NUM && item->num[0] == '-';
+      bool parens = level_of(item) < LEVEL_POST || number;
+      Doc *lead = fmt_lead(f, item->span.start);
+      doc = CAT(f, lead, fmt_text(f, "..."), with_comments(f, item, parens));
+    } else {
+      doc = fmt_expr(f, item);
+    }
+    fill &= is_atom(item);
+    if (i)
+      broken |= fmt_newline_between(f, e->items[i - 1]->span.end,
+                                    item->span.start);
+    ADD(f, items, i ? doc : ALIGN(f, doc));
+  }
+  Doc *list = fmt_list(f, open, &items, close, e->span.end, fill);
+  return broken && !fill ? GROUP(f, CAT(f, doc_break(f->arena), list)) : list;
+}
+
+static Doc *seq_items(Formatter *f, Expr *const *items, uint32_t count) {
+  DocVec all = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    if (i)
+      ADD(f, all, CAT(f, fmt_text(f, ";"), LINE(f)));
+    ADD(f, all, fmt_expr(f, items[i]));
+  }
+  return ALL(f, all);
+}
+
+static Doc *seq_doc(Formatter *f, const Expr *e) {
+  Doc *items = seq_items(f, e->items, e->item_count);
+  Doc *tail = fmt_tail(f, e->span.end);
+  return GROUP(f, CAT(f, fmt_text(f, "("), ALIGN(f, CAT(f, items, tail)),
+                      fmt_text(f, ")")));
+}
+
+static Doc *fields_doc(Formatter *f, const Expr *e) {
+  DocVec items = {0};
+  Doc *base = NULL;
+  if (e->kind == EX_WITH)
+    base = CAT(f, post(f, e->arg[0]), fmt_text(f, " with "));
+  for (uint32_t i = 0; i < e->field_count; i++) {
+    const FieldExpr *field = &e->fields[i];
+    Doc *lead = fmt_lead(f, field->span.start), *value = NULL;
+    Doc *id = fmt_sym(f, field->id);
+    bool pun = field->expr->kind == EX_ID && field->expr->id == field->id;
+    if (!pun)
+      value = CAT(f, fmt_text(f, " ="),
+                  NEST(f, 2, CAT(f, LINE(f), fmt_expr(f, field->expr))));
+    Doc *item = GROUP(f, CAT(f, lead, id, value));
+    if (pun && fmt_pending(f, field->expr->span.end))
+      item = CAT(f, item, fmt_tail(f, field->expr->span.end));
+    ADD(f, items, i ? item : CAT(f, base, item));
+  }
+  return fmt_list(f, "{", &items, "}", e->span.end, false);
+}
+
+static Doc *ascribe_doc(Formatter *f, const Expr *e) {
+  Doc *arg = fmt_expr(f, e->arg[0]);
+  Doc *type = fmt_type(f, e->type);
+  Doc *tail = fmt_tail(f, e->span.end);
+  Doc *inside = CAT(f, arg, LINE(f), fmt_text(f, ": "), ALIGN(f, type), tail);
+  return GROUP(f, CAT(f, fmt_text(f, "("), ALIGN(f, inside),
+                      fmt_text(f, ")")));
+}
+
+/* ---- operators ---- */
+
+/* True if the left operand belongs to the same chain: a + b in a + b - c. */
+static bool continues_chain(const Expr *e) {
+  const Expr *left = e->arg[0];
+  return left->kind == EX_BIN && !left->parens &&
+         op_level[left->op] == op_level[e->op] &&
+         op_level[e->op] != LEVEL_CONS && op_level[e->op] != LEVEL_COMPARE &&
+         !ends_open(left);
+}
+
+static Doc *op_item(Formatter *f, const Expr *e) {
+  Level level = op_level[e->op];
+  bool right_assoc = level == LEVEL_CONS;
+  const char *op = arena_printf(f->arena, "%s ", binop_text[e->op]);
+  Doc *right = operand(f, e->arg[1], right_assoc ? level : level + 1,
+                       SIDE_RIGHT);
+  return CAT(f, LINE(f), fmt_text(f, op), ALIGN(f, right));
+}
+
+static Doc *binary_doc(Formatter *f, const Expr *e) {
+  Level level = op_level[e->op];
+  VEC(const Expr *) chain = {0};
+  const Expr *first = e;
+  VEC_PUSH(f->arena, chain, e);
+  while (continues_chain(first)) {
+    first = first->arg[0];
+    VEC_PUSH(f->arena, chain, first);
+  }
+  bool left_assoc = level != LEVEL_CONS && level != LEVEL_COMPARE;
+  DocVec all = {0};
+  bool broken = false;
+  ADD(f, all,
+      ALIGN(f, operand(f, first->arg[0], left_assoc ? level : level + 1,
+                       SIDE_LEFT)));
+  for (uint32_t i = chain.len; i > 0; i--) {
+    const Expr *link = chain.at[i - 1];
+    broken |= fmt_newline_between(f, link->arg[0]->span.end,
+                                  link->op_span.start);
+    ADD(f, all, op_item(f, link));
+  }
+  if (broken && level == LEVEL_PIPE)
+    ADD(f, all, doc_break(f->arena));
+  return GROUP(f, ALIGN(f, ALL(f, all)));
+}
+
+/* True if the text begins with a digit, or a minus sign. */
+static bool begins_with_number(const Expr *e) {
+  for (;;) {
+    switch (e->kind) {
+    case EX_NUM:
+    case EX_NEG: return true;
+    case EX_APP:
+    case EX_FIELD:
+    case EX_INDEX:
+    case EX_BIN: e = e->arg[0]; break;
+    case EX_ID:
+    case EX_CON:
+    case EX_STRING:
+    case EX_HOLE:
+    case EX_TUPLE:
+    case EX_SEQ:
+    case EX_ASCRIBE:
+    case EX_OP:
+    case EX_BRACKET:
+    case EX_LIST:
+    case EX_RECORD:
+    case EX_WITH:
+    case EX_LET:
+    case EX_FN:
+    case EX_CASE:
+    case EX_IF:
+    case EX_FOR:
+    case EX_ERROR: return false;
+    }
+  }
+}
+
+static Doc *negation_doc(Formatter *f, const Expr *e) {
+  const char *minus = begins_with_number(e->arg[0]) ? "- " : "-";
+  Doc *arg = operand(f, e->arg[0], LEVEL_NEG, SIDE_RIGHT);
+  return CAT(f, fmt_text(f, minus), ALIGN(f, arg));
+}
+
+/* ---- application ---- */
+
+static Doc *arg_doc(Formatter *f, const Arg *arg) {
+  if (!arg->label)
+    return post(f, arg->expr);
+  Doc *lead = fmt_lead(f, arg->span.start);
+  bool pun = arg->expr->kind == EX_ID && arg->expr->id == arg->label;
+  const char *text = arena_printf(f->arena, pun ? "~%s" : "~%s:",
+                                  arg->label->text);
+  Doc *value = NULL;
+  if (!pun)
+    value = post(f, arg->expr);
+  return CAT(f, lead, fmt_text(f, text), value,
+             pun ? fmt_tail(f, arg->span.end) : NULL);
+}
+
+/* A last argument that may begin on the line and go on below it. */
+static bool hangs(const Expr *e) {
+  switch (e->kind) {
+  case EX_FOR:
+  case EX_BRACKET:
+  case EX_LIST:
+  case EX_RECORD:
+  case EX_WITH:
+  case EX_TUPLE:
+  case EX_SEQ: return true;
+  case EX_FN: return e->clause_count == 1;
+  case EX_ID:
+  case EX_CON:
+  case EX_NUM:
+  case EX_STRING:
+  case EX_HOLE:
+  case EX_ASCRIBE:
+  case EX_OP:
+  case EX_LET:
+  case EX_CASE:
+  case EX_IF:
+  case EX_BIN:
+  case EX_NEG:
+  case EX_APP:
+  case EX_FIELD:
+  case EX_INDEX:
+  case EX_ERROR: return false;
+  }
+  return false;
+}
+
+static Doc *app_doc(Formatter *f, const Expr *e) {
+  enum { HANG_WIDTH = 40 };
+  Doc *head = post(f, e->arg[0]);
+  DocVec args = {0};
+  uint32_t width = doc_width(head);
+  bool forced = doc_forced(head);
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    Doc *arg = arg_doc(f, &e->args[i]);
+    ADD(f, args, arg);
+    if (i + 1 < e->arg_count) {
+      width += doc_width(arg) + 1;
+      forced |= doc_forced(arg);
+    }
+  }
+  bool hang = hangs(e->args[e->arg_count - 1].expr) && !forced &&
+              width < HANG_WIDTH;
+  DocVec all = {0};
+  for (uint32_t i = 0; i < args.len; i++)
+    ADD(f, all,
+        hang ? CAT(f, fmt_text(f, " "), args.at[i])
+             : GROUP(f, CAT(f, LINE(f), args.at[i])));
+  return CAT(f, head, hang ? ALL(f, all) : NEST(f, 2, ALL(f, all)));
+}
+
+/* ---- fields and indices ---- */
+
+static Doc *base_doc(Formatter *f, const Expr *e) {
+  return with_comments(f, e, level_of(e) < LEVEL_POST || e->kind == EX_NUM);
+}
+
+/* True if a colon may stand beside it without a space. */
+static bool is_plain(const Expr *e) {
+  return !e || (is_atom(e) && !e->parens);
+}
+
+static Doc *slice_doc(Formatter *f, const Slice *slice) {
+  Doc *lead = fmt_lead(f, slice->span.start);
+  switch (slice->kind) {
+  case SLICE_AT: return CAT(f, lead, fmt_expr(f, slice->from));
+  case SLICE_REST: return CAT(f, lead, fmt_text(f, "..."));
+  case SLICE_NEW: return CAT(f, lead, fmt_text(f, "new"));
+  case SLICE_STAR: return CAT(f, lead, fmt_text(f, "*"));
+  case SLICE_RANGE: break;
+  }
+  bool tight = is_plain(slice->from) && is_plain(slice->to);
+  Doc *from = slice->from ? fmt_expr(f, slice->from) : NULL;
+  Doc *to = slice->to ? fmt_expr(f, slice->to) : NULL;
+  Doc *space = tight ? NULL : fmt_text(f, " ");
+  return CAT(f, lead, from, from ? space : NULL, fmt_text(f, ":"),
+             to ? space : NULL, to);
+}
+
+static Doc *index_doc(Formatter *f, const Expr *e) {
+  Doc *base = base_doc(f, e->arg[0]);
+  DocVec items = {0};
+  for (uint32_t i = 0; i < e->slice_count; i++)
+    ADD(f, items, slice_doc(f, &e->slices[i]));
+  return CAT(f, base, fmt_list(f, ".[", &items, "]", e->span.end, true));
+}
+
+/* ---- binding forms ---- */
+
+Doc *fmt_param(Formatter *f, const Param *param) {
+  Doc *lead = fmt_lead(f, param->span.start), *label = NULL;
+  const Pat *pat = param->pat;
+  if (param->label) {
+    bool pun = !param->preset && pat->kind == PAT_VAR &&
+               pat->id == param->label;
+    label = fmt_text(f, arena_printf(f->arena, pun ? "~%s" : "~%s:",
+                                     param->label->text));
+    if (pun)
+      return CAT(f, lead, label, fmt_tail(f, param->span.end));
+  }
+  if (!param->preset)
+    return CAT(f, lead, label, fmt_pat_atom(f, pat));
+  Doc *name = fmt_pat(f, pat), *type = NULL;
+  if (param->type)
+    type = CAT(f, fmt_text(f, " : "), ALIGN(f, fmt_type(f, param->type)));
+  Doc *value = fmt_expr(f, param->preset);
+  Doc *tail = fmt_tail(f, param->span.end);
+  Doc *inside = CAT(f, name, type, fmt_text(f, " = "), ALIGN(f, value), tail);
+  return CAT(f, lead, label, fmt_text(f, "("), ALIGN(f, inside),
+             fmt_text(f, ")"));
+}
+
+static Doc *rule_head(Formatter *f, const Clause *clause, bool of_case) {
+  if (of_case)
+    return fmt_pat(f, clause->params[0].pat);
+  DocVec params = {0};
+  for (uint32_t i = 0; i < clause->param_count; i++) {
+    if (i)
+      ADD(f, params, fmt_text(f, " "));
+    ADD(f, params, fmt_param(f, &clause->params[i]));
+  }
+  return ALL(f, params);
+}
+
+static Doc *rule_doc(Formatter *f, const Expr *e, uint32_t i) {
+  const Clause *clause = &e->clauses[i];
+  Doc *lead = fmt_lead(f, clause->span.start);
+  Doc *head = rule_head(f, clause, e->kind == EX_CASE);
+  Doc *body = fmt_body(f, clause->body, i + 1 < e->clause_count);
+  return CAT(f, lead, GROUP(f, CAT(f, ALIGN(f, head), fmt_text(f, " =>"),
+                                   NEST(f, 2, CAT(f, LINE(f), body)))));
+}
+
+static bool rules_broken(const Formatter *f, const Expr *e) {
+  for (uint32_t i = 1; i < e->clause_count; i++)
+    if (fmt_newline_between(f, e->clauses[i - 1].span.end,
+                            e->clauses[i].span.start))
+      return true;
+  return false;
+}
+
+static Doc *fn_doc(Formatter *f, const Expr *e) {
+  if (e->clause_count == 1)
+    return CAT(f, fmt_text(f, "fn "), rule_doc(f, e, 0));
+  DocVec all = {0};
+  if (rules_broken(f, e))
+    ADD(f, all, doc_break(f->arena));
+  for (uint32_t i = 0; i < e->clause_count; i++) {
+    if (i)
+      ADD(f, all, CAT(f, NEST(f, 1, LINE(f)), fmt_text(f, "| ")));
+    ADD(f, all, NEST(f, 3, rule_doc(f, e, i)));
+  }
+  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "fn "), ALL(f, all))));
+}
+
+static Doc *case_doc(Formatter *f, const Expr *e) {
+  Doc *subject = ALIGN(f, fmt_expr(f, e->arg[0]));
+  DocVec all = {0};
+  if (rules_broken(f, e))
+    ADD(f, all, doc_break(f->arena));
+  for (uint32_t i = 0; i < e->clause_count; i++) {
+    Doc *between = i ? CAT(f, LINE(f), fmt_text(f, "| "))
+                     : NEST(f, 2, LINE(f));
+    ADD(f, all, CAT(f, between, NEST(f, 2, rule_doc(f, e, i))));
+  }
+  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "case "), subject,
+                               fmt_text(f, " of"), ALL(f, all))));
+}
+
+static Doc *if_doc(Formatter *f, const Expr *e) {
+  DocVec all = {0};
+  for (;;) {
+    Doc *test = ALIGN(f, fmt_expr(f, e->arg[0]));
+    Doc *yes = fmt_expr(f, e->arg[1]);
+    ADD(f, all, CAT(f, fmt_text(f, "if "), test, fmt_text(f, " then"),
+                    NEST(f, 2, CAT(f, LINE(f), yes)), LINE(f),
+                    fmt_text(f, "else")));
+    if (e->arg[2]->kind != EX_IF || e->arg[2]->parens)
+      break;
+    e = e->arg[2];
+    ADD(f, all, fmt_text(f, " "));
+    ADD(f, all, fmt_lead(f, e->span.start));
+  }
+  Doc *no = fmt_expr(f, e->arg[2]);
+  ADD(f, all, NEST(f, 2, CAT(f, LINE(f), no)));
+  return GROUP(f, ALIGN(f, ALL(f, all)));
+}
+
+static Doc *for_doc(Formatter *f, const Expr *e) {
+  DocVec all = {0};
+  bool ranges = false;
+  for (uint32_t i = 0; i < e->binder_count; i++)
+    ranges |= e->binders[i].range != NULL;
+  for (uint32_t i = 0; i < e->binder_count; i++) {
+    const Binder *binder = &e->binders[i];
+    if (i)
+      ADD(f, all, fmt_text(f, ranges ? ", " : " "));
+    ADD(f, all, fmt_lead(f, binder->span.start));
+    ADD(f, all, fmt_sym(f, binder->id));
+    if (!binder->range)
+      continue;
+    ADD(f, all, fmt_text(f, " < "));
+    ADD(f, all, ALIGN(f, with_comments(f, binder->range,
+                                       is_open(binder->range))));
+  }
+  Doc *body = fmt_expr(f, e->arg[0]);
+  return GROUP(f, CAT(f, fmt_text(f, "for "), ALL(f, all), fmt_text(f, " =>"),
+                      NEST(f, 2, CAT(f, LINE(f), body))));
+}
+
+/* The offset of the `in` of a `let`. */
+static uint32_t find_in(const Formatter *f, const Expr *e) {
+  uint32_t at = e->dec_count ? e->decs[e->dec_count - 1]->span.end
+                             : e->items[0]->span.start;
+  uint32_t stop = e->items[0]->span.start;
+  for (uint32_t i = f->next; at < stop;) {
+    while (i < f->comments.len && f->comments.at[i].span.end <= at)
+      i++;
+    if (i < f->comments.len && f->comments.at[i].span.start == at)
+      at = f->comments.at[i].span.end;
+    else if (f->text[at] == 'i')
+      return at;
+    else
+      at++;
+  }
+  return stop;
+}
+
+static Doc *let_doc(Formatter *f, const Expr *e) {
+  uint32_t in = 0;
+  bool broken = false;
+  if (e->dec_count) {
+    in = find_in(f, e);
+    broken = fmt_newline_between(f, e->decs[0]->span.start,
+                                 e->items[0]->span.start);
+  }
+  Doc *decs = fmt_decs(f, e->decs, e->dec_count,
+                       e->dec_count ? in : e->items[0]->span.start, false);
+  Doc *items = seq_items(f, e->items, e->item_count);
+  Doc *tail = fmt_tail(f, e->span.end);
+  Doc *body = GROUP(f, CAT(f, fmt_text(f, "in"),
+                           NEST(f, 2, CAT(f, LINE(f), items, tail)), LINE(f),
+                           fmt_text(f, "end")));
+  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "let"),
+                               decs ? fmt_text(f, " ") : NULL,
+                               NEST(f, 4, decs), LINE(f), body,
+                               broken ? doc_break(f->arena) : NULL)));
+}
+
+/* ---- all forms ---- */
+
+static Doc *inner(Formatter *f, const Expr *e) {
+  switch (e->kind) {
+  case EX_ID:
+  case EX_CON: return fmt_sym(f, e->id);
+  case EX_NUM:
+  case EX_STRING: return fmt_text(f, e->num);
+  case EX_HOLE: return fmt_text(f, "_");
+  case EX_TUPLE: return items_doc(f, "(", e, ")");
+  case EX_SEQ: return seq_doc(f, e);
+  case EX_ASCRIBE: return ascribe_doc(f, e);
+  case EX_OP:
+    return fmt_text(f,
+                    arena_printf(f->arena, "(op %s)", binop_text[e->op]));
+  case EX_BRACKET: return items_doc(f, "[", e, "]");
+  case EX_LIST: return items_doc(f, "list [", e, "]");
+  case EX_RECORD:
+  case EX_WITH: return fields_doc(f, e);
+  case EX_LET: return let_doc(f, e);
+  case EX_FN: return fn_doc(f, e);
+  case EX_CASE: return case_doc(f, e);
+  case EX_IF: return if_doc(f, e);
+  case EX_FOR: return for_doc(f, e);
+  case EX_BIN: return binary_doc(f, e);
+  case EX_NEG: return negation_doc(f, e);
+  case EX_APP: return app_doc(f, e);
+  case EX_FIELD: {
+    Doc *base = base_doc(f, e->arg[0]);
+    return CAT(f, base, fmt_text(f, "."), fmt_sym(f, e->id));
+  }
+  case EX_INDEX: return index_doc(f, e);
+  case EX_ERROR: return fmt_text(f, "_");
+  }
+  return NULL;
+}

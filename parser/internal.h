@@ -1,0 +1,175 @@
+/* parser, inside: the state that the grammar's actions share, and builders of
+ * tree nodes.  Everything lives in the arena of the parse. */
+#ifndef AXON_PARSER_INTERNAL_H
+#define AXON_PARSER_INTERNAL_H
+
+#include "lexer/lexer.h"
+#include "parser/parser.h"
+
+/* Symbols on Bison's stack, and errors before the parser gives up. */
+enum { PARSE_MAX_STACK = 20000, PARSE_MAX_ERRORS = 100 };
+
+/* Symbols of the grammar that are no tokens are numbered from here. */
+enum { PARSE_NONTERMINAL = 1000 };
+
+typedef struct Elem { /* of a bracket */
+  Expr *expr;
+  bool splice;
+} Elem;
+
+typedef struct DecBits { /* parameters of a type declaration */
+  bool has_axes;
+  Axes axes;
+} DecBits;
+
+typedef VEC(Sym *) SymVec;
+typedef VEC(Expr *) ExprVec;
+typedef VEC(Elem) ElemVec;
+typedef VEC(Arg) ArgVec;
+typedef VEC(FieldExpr) FieldVec;
+typedef VEC(Binder) BinderVec;
+typedef VEC(Slice) SliceVec;
+typedef VEC(Clause) ClauseVec;
+typedef VEC(Param) ParamVec;
+typedef VEC(Pat *) PatVec;
+typedef VEC(PatField) PatFieldVec;
+typedef VEC(TypeExpr *) TypeVec;
+typedef VEC(TypeField) TypeFieldVec;
+typedef VEC(AxisExpr) AxisVec;
+typedef VEC(FactExpr) FactVec;
+typedef VEC(ConDef) ConVec;
+typedef VEC(Fun) FunVec;
+typedef VEC(Dec *) DecVec;
+
+typedef struct PatFields {
+  PatFieldVec at;
+  bool open;
+} PatFields;
+
+typedef struct Tokens Tokens; /* tokens.c: the balanced stream of tokens */
+
+typedef struct ParseState {
+  Arena *arena;
+  Interner *interner;
+  Diags *diags;
+  const Sources *sources;
+  uint32_t file;
+  Lexer lexer;
+  Tokens *tokens;
+  int start_token; /* which start symbol; handed out before all others */
+  bool bare;       /* DEC_EXPR may stand at top level */
+
+  /* Errors. */
+  bool panic;        /* skipping to where parsing can go on */
+  bool too_deep;     /* said so already */
+  uint32_t error_count, open_errors; /* as in the lexer */
+
+  /* Results. */
+  DecVec decs;
+  TypeExpr *type;
+  Facts given;
+} ParseState;
+
+/* ---- parser.c ---- */
+
+void parse_begin(ParseState *ps, Sources *sources, uint32_t file,
+                 Interner *interner, Arena *arena, Diags *diags);
+/* Parses [start, end) into ps->decs or ps->type. */
+void parse_run(ParseState *ps, uint32_t start, uint32_t end, int start_token);
+bool parse_failed(const ParseState *ps);
+bool parse_incomplete(const ParseState *ps);
+
+/* ---- tokens.c ---- */
+
+void tokens_init(ParseState *ps);
+/* Called once the parser has reported an error at the token it saw last. */
+void tokens_panic(ParseState *ps);
+/* True if the last token was made up to close a bracket left open. */
+bool tokens_made_up(const ParseState *ps);
+/* Span of the token before the last one. */
+Span tokens_before(const ParseState *ps);
+
+/* ---- errors.c ---- */
+
+/* Counts an error; NULL once there are too many. */
+Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
+                  ...) PRINTF_LIKE(4, 5);
+void parse_error_depth(ParseState *ps, Span span);
+void diag_second(ParseState *ps, Diag *diag, Span span, const char *text);
+
+typedef struct SyntaxError {
+  int seen; /* a token's number, as those below */
+  Span span;
+  const int *expected;
+  int expected_count;
+  const int *stack; /* what was read, innermost first */
+  int stack_len;
+} SyntaxError;
+
+void parse_syntax_error(ParseState *ps, const SyntaxError *error);
+const char *parse_symbol_name(int symbol); /* parse.y */
+
+/* ---- build.c: nodes, and the limit on their depth ---- */
+
+Expr *expr_new(ParseState *ps, ExprKind kind, Span span);
+Expr *expr_id(ParseState *ps, Sym *id, Span span);
+Expr *expr_con(ParseState *ps, Sym *id, Span span);
+Expr *expr_num(ParseState *ps, const char *num, bool is_float, Span span);
+Expr *expr_string(ParseState *ps, LexText text, Span span);
+Expr *expr_unary(ParseState *ps, ExprKind kind, Expr *arg, Span span);
+Expr *expr_binary(ParseState *ps, BinOp op, Expr *left, Expr *right,
+                  Span op_span, Span span);
+Expr *expr_parens(Expr *expr, Span span);
+Expr *expr_items(ParseState *ps, ExprKind kind, ExprVec *items, Span span);
+Expr *expr_bracket(ParseState *ps, ElemVec *elems, Span span);
+Expr *expr_record(ParseState *ps, Expr *base, FieldVec *fields, Span span);
+Expr *expr_let(ParseState *ps, DecVec *decs, ExprVec *items, Span span);
+Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg,
+                   ClauseVec *clauses, Span span);
+Expr *expr_if(ParseState *ps, Expr *test, Expr *yes, Expr *no, Span span);
+Expr *expr_for(ParseState *ps, BinderVec *binders, Expr *body, Span span);
+Expr *expr_app(ParseState *ps, Expr *fn, ArgVec *args, Span span);
+Expr *expr_field(ParseState *ps, Expr *arg, Sym *id, Span id_span, Span span);
+Expr *expr_index(ParseState *ps, Expr *arg, SliceVec *slices, Span span);
+Expr *expr_ascribe(ParseState *ps, Expr *arg, TypeExpr *type, Span span);
+
+Pat *pat_new(ParseState *ps, PatKind kind, Span span);
+Pat *pat_var(ParseState *ps, Sym *id, Span span);
+Pat *pat_num(ParseState *ps, const char *num, bool is_float, Span span);
+Pat *pat_con(ParseState *ps, Name name, Pat *arg, Span span);
+Pat *pat_args(ParseState *ps, PatKind kind, PatVec *args, Span span);
+Pat *pat_two(ParseState *ps, PatKind kind, Pat *a, Pat *b, Span span);
+Pat *pat_record(ParseState *ps, PatFields *fields, Span span);
+Pat *pat_ascribe(ParseState *ps, Pat *pat, TypeExpr *type, Span span);
+
+TypeExpr *type_new(ParseState *ps, TypeExprKind kind, Span span);
+TypeExpr *type_name(ParseState *ps, Name name, Span span);
+TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name, Span span);
+TypeExpr *type_axes(ParseState *ps, TypeExpr *type, AxisVec *axes, Span span);
+TypeExpr *type_call(ParseState *ps, Name name, AxisVec *axes, Span span);
+TypeExpr *type_fun(ParseState *ps, TypeExpr *from, TypeExpr *to, bool effect,
+                   Span span);
+TypeExpr *type_tuple(ParseState *ps, TypeVec *args, Span span);
+TypeExpr *type_record(ParseState *ps, TypeFieldVec *fields, bool open,
+                      Span span);
+TypeExpr *type_lift(ParseState *ps, DimExpr *dim, TypeExpr *type, Span span);
+
+DimExpr *dim_new(ParseState *ps, DimExprKind kind, Span span);
+DimExpr *dim_id(ParseState *ps, DimExprKind kind, Sym *id, Span span);
+DimExpr *dim_num(ParseState *ps, const char *num, Span span);
+DimExpr *dimexpr_neg(ParseState *ps, DimExpr *arg, Span span);
+DimExpr *dim_binary(ParseState *ps, char op, DimExpr *left, DimExpr *right,
+                    Span span);
+DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span);
+AxisExpr axis_dim(DimExpr *dim);
+
+Dec *dec_new(ParseState *ps, DecKind kind, Span span);
+Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
+              Span name_span, DecBits bits, Span span);
+void fun_check(ParseState *ps, const Fun *fun);
+void clauses_check(ParseState *ps, const ClauseVec *clauses);
+/* Sets the depth from its parts, and the doc comment; too deep a tree is
+ * replaced by an empty one. */
+Dec *dec_finish(ParseState *ps, Dec *dec);
+
+#endif

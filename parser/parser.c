@@ -1,0 +1,64 @@
+/* The entry points: a file, part of one, or a type. */
+#include "parser/internal.h"
+#include "parser/parse.h"
+
+void parse_begin(ParseState *ps, Sources *sources, uint32_t file,
+                 Interner *interner, Arena *arena, Diags *diags) {
+  *ps = (ParseState){.arena = arena,
+                     .interner = interner,
+                     .diags = diags,
+                     .sources = sources,
+                     .file = file};
+}
+
+void parse_run(ParseState *ps, uint32_t start, uint32_t end,
+               int start_token) {
+  lexer_init(&ps->lexer, ps->sources, ps->file, start, end, ps->interner,
+             ps->arena, ps->diags);
+  ps->start_token = start_token;
+  tokens_init(ps);
+  grammar_parse(ps);
+}
+
+bool parse_failed(const ParseState *ps) {
+  return ps->error_count + ps->lexer.error_count > 0;
+}
+
+bool parse_incomplete(const ParseState *ps) {
+  return parse_failed(ps) && ps->error_count == ps->open_errors &&
+         ps->lexer.error_count == ps->lexer.open_errors;
+}
+
+static Program program_of(const ParseState *ps) {
+  return (Program){ps->decs.at, ps->decs.len, parse_incomplete(ps)};
+}
+
+Program parse_program(Sources *sources, uint32_t file, bool bare,
+                      Interner *interner, Arena *arena, Diags *diags) {
+  ParseState ps;
+  parse_begin(&ps, sources, file, interner, arena, diags);
+  ps.bare = bare;
+  parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len,
+            TOK_START_PROGRAM);
+  return program_of(&ps);
+}
+
+Program parse_range(Sources *sources, uint32_t file, uint32_t start,
+                    uint32_t end, Interner *interner, Arena *arena,
+                    Diags *diags) {
+  ParseState ps;
+  parse_begin(&ps, sources, file, interner, arena, diags);
+  parse_run(&ps, start, end, TOK_START_PROGRAM);
+  return program_of(&ps);
+}
+
+TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
+                     Interner *interner, Arena *arena, Diags *diags) {
+  ParseState ps;
+  parse_begin(&ps, sources, file, interner, arena, diags);
+  parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len,
+            TOK_START_TYPE);
+  if (given)
+    *given = ps.given;
+  return parse_failed(&ps) ? NULL : ps.type;
+}

@@ -1,0 +1,382 @@
+/* parser: tokens to a syntax tree, and a tree back to formatted text.
+ *
+ * Ownership: trees live in the arena given to the parser and are not changed
+ * by it afterwards.  Every node has a span of the source that made it. */
+#ifndef AXON_PARSER_H
+#define AXON_PARSER_H
+
+#include "support/support.h"
+
+typedef struct Expr Expr;
+typedef struct Pat Pat;
+typedef struct TypeExpr TypeExpr;
+typedef struct DimExpr DimExpr;
+typedef struct Dec Dec;
+
+/* module may be NULL.  `nn.linear` in an expression is an EX_FIELD: only
+ * scoping tells a module from a record.  In types and patterns it is a Name. */
+typedef struct Name {
+  Sym *module, *id;
+  Span span;
+} Name;
+
+/* No tree is deeper than this (error E0111): its readers may recurse. */
+enum { PARSE_MAX_DEPTH = 5000 };
+
+/* ---- sizes and axes, inside types and facts ---- */
+
+typedef enum DimExprKind {
+  DX_NUM,  /* num */
+  DX_ID,   /* id */
+  DX_SOME, /* ? or ?id: id may be NULL */
+  DX_HOLE, /* _ */
+  DX_NEG,  /* arg[0] */
+  DX_BIN,  /* op, arg[0], arg[1] */
+  DX_CALL, /* id, axes: min(a, b), max(a, b), prod(s) */
+} DimExprKind;
+
+typedef struct AxisExpr AxisExpr;
+typedef struct Axes {
+  AxisExpr *at;
+  uint32_t len;
+} Axes;
+
+struct DimExpr {
+  DimExprKind kind;
+  Span span;
+  char op;          /* DX_BIN: + - * / % */
+  Sym *id;          /* DX_ID, DX_SOME, DX_CALL */
+  const char *num;  /* DX_NUM: decimal or hex digits, any length */
+  DimExpr *arg[2];  /* DX_NEG, DX_BIN */
+  Axes axes;        /* DX_CALL */
+  uint32_t depth;   /* of the tree: for the parser's limit, as in all nodes */
+};
+
+typedef enum AxisKind {
+  AXIS_DIM,    /* dim */
+  AXIS_STAR,   /* * */
+  AXIS_SPLICE, /* ...id, or ...id(args), or plain ... (id NULL) */
+} AxisKind;
+
+struct AxisExpr {
+  AxisKind kind;
+  Span span;
+  DimExpr *dim;
+  Sym *id;
+  bool call; /* ...id(args), as in ...join(s, t) */
+  Axes args;
+};
+
+typedef enum RelOp { REL_EQ, REL_NE, REL_LT, REL_LE, REL_GT, REL_GE } RelOp;
+
+typedef enum FactKind {
+  FACT_REL,   /* left relop right */
+  FACT_CLASS, /* tyvar : id */
+  FACT_DIM,   /* left alone: given join(s, t) */
+} FactKind;
+
+typedef struct FactExpr {
+  FactKind kind;
+  Span span;
+  RelOp op;
+  DimExpr *left, *right;
+  Sym *tyvar, *id;
+  struct FactExpr *cond; /* ... if cond; or NULL */
+} FactExpr;
+
+typedef struct Facts {
+  FactExpr *at;
+  uint32_t len;
+} Facts;
+
+/* ---- types ---- */
+
+typedef enum TypeExprKind {
+  TX_VAR,    /* id ('a, with its quote); has_axes: 'a[axes] */
+  TX_NAME,   /* name, args (postfix application), has_axes: name[axes] */
+  TX_CALL,   /* name(axes): dim(n), shape(s), axis(s, r, t), keep(u) */
+  TX_FUN,    /* label, optional, arg[0] -> arg[1], effect */
+  TX_TUPLE,  /* args; never of length 0 or 1 */
+  TX_RECORD, /* fields, open */
+  TX_LIFT,   /* lift(dim, arg[0]) */
+  TX_HOLE,   /* _ */
+} TypeExprKind;
+
+typedef struct TypeField {
+  Sym *id;
+  Span span;
+  TypeExpr *type;
+} TypeField;
+
+struct TypeExpr {
+  TypeExprKind kind;
+  Span span;
+  Sym *id;            /* TX_VAR */
+  Name name;          /* TX_NAME (also list, unit, string), TX_CALL */
+  bool has_axes;      /* TX_VAR, TX_NAME: brackets were written */
+  Axes axes;          /* TX_VAR, TX_NAME, TX_CALL */
+  TypeExpr **args;    /* TX_NAME, TX_TUPLE */
+  uint32_t arg_count;
+  Sym *label;         /* TX_FUN: ~label: or ?label: in front; or NULL */
+  bool optional;      /* TX_FUN: the label was ?label: */
+  bool effect;        /* TX_FUN: ->! */
+  TypeExpr *arg[2];   /* TX_FUN: parameter, result; TX_LIFT: arg[0] */
+  DimExpr *dim;       /* TX_LIFT */
+  TypeField *fields;  /* TX_RECORD */
+  uint32_t field_count;
+  bool open;          /* TX_RECORD: ends in ... */
+  uint32_t depth;
+};
+
+/* ---- patterns ---- */
+
+typedef enum PatKind {
+  PAT_WILD,
+  PAT_VAR,    /* id */
+  PAT_NUM,    /* num, is_float; a minus sign belongs to num */
+  PAT_STRING, /* text, text_len */
+  PAT_CON,    /* name, args[0] unless arg_count == 0 (true, false too) */
+  PAT_TUPLE,  /* args; () has none */
+  PAT_RECORD, /* fields, open */
+  PAT_SHAPE,  /* [b, h, ...s]: args; a PAT_SPLICE among them */
+  PAT_SPLICE, /* ...id; id may be NULL; only inside PAT_SHAPE */
+  PAT_LIST,   /* list [a, b]: args */
+  PAT_CONS,   /* args[0] :: args[1] */
+  PAT_AS,     /* id as args[0] */
+  PAT_ASCRIBE, /* args[0] : type */
+} PatKind;
+
+typedef struct PatField {
+  Sym *id;
+  Span span;
+  TypeExpr *type; /* {w : type}; or NULL */
+  Pat *pat;       /* {w = pat}; NULL means a variable of the field's name */
+} PatField;
+
+struct Pat {
+  PatKind kind;
+  Span span;
+  Sym *id;
+  Span id_span;
+  Name name;
+  const char *num;  /* PAT_NUM; PAT_STRING: the literal as it was written */
+  bool is_float;
+  const char *text; /* unescaped; may contain NUL */
+  uint32_t text_len;
+  Pat **args;
+  uint32_t arg_count;
+  PatField *fields;
+  uint32_t field_count;
+  bool open;
+  TypeExpr *type;
+  uint32_t depth;
+};
+
+/* A parameter of fun or fn: pat, ~label:pat, ~label, ~label:(pat : t = e). */
+typedef struct Param {
+  Span span;
+  Sym *label;     /* or NULL */
+  Pat *pat;       /* for a pun, a PAT_VAR of the label's name */
+  TypeExpr *type; /* of a parameter with a default; or NULL */
+  Expr *preset;   /* the default; or NULL */
+} Param;
+
+/* ---- expressions ---- */
+
+typedef enum ExprKind {
+  EX_ID,      /* id */
+  EX_CON,     /* id: a constructor, true, false */
+  EX_NUM,     /* num, is_float */
+  EX_STRING,  /* text, text_len */
+  EX_HOLE,    /* _ */
+  EX_TUPLE,   /* items; () has none */
+  EX_SEQ,     /* (a; b; c): items */
+  EX_ASCRIBE, /* arg[0] : type */
+  EX_OP,      /* (op +): op */
+  EX_BRACKET, /* [a, ...s, b]: items, splices[i] true for ...item */
+  EX_LIST,    /* list [a, b]: items */
+  EX_RECORD,  /* fields */
+  EX_WITH,    /* {arg[0] with fields} */
+  EX_LET,     /* decs, items (a sequence) */
+  EX_FN,      /* clauses, all with the same number of params */
+  EX_CASE,    /* arg[0], clauses (one param each) */
+  EX_IF,      /* arg[0], arg[1], arg[2] */
+  EX_FOR,     /* binders, arg[0] */
+  EX_BIN,     /* op, arg[0], arg[1] */
+  EX_NEG,     /* arg[0] */
+  EX_APP,     /* arg[0] applied to args */
+  EX_FIELD,   /* arg[0].id: field of a record, or name in a module */
+  EX_INDEX,   /* arg[0].[slices] */
+  EX_ERROR,   /* stands where a syntax error was recovered from */
+} ExprKind;
+
+typedef enum BinOp {
+  BIN_NONE,
+  BIN_PIPE, BIN_COMPOSE, BIN_OR, BIN_AND,
+  BIN_EQ, BIN_NE, BIN_LT, BIN_LE, BIN_GT, BIN_GE,
+  BIN_CONS, BIN_APPEND, /* :: ^ */
+  BIN_ADD, BIN_SUB, BIN_MUL, BIN_DIV, BIN_MOD, BIN_MATMUL,
+  BIN_COUNT
+} BinOp;
+extern const char *const binop_text[BIN_COUNT];
+
+typedef struct Arg {
+  Span span;
+  Sym *label; /* or NULL */
+  Span label_span;
+  Expr *expr; /* for a pun ~x, an EX_ID of the label's name */
+} Arg;
+
+typedef struct FieldExpr {
+  Sym *id;
+  Span span;  /* of the name */
+  Expr *expr; /* for a punned {w}, an EX_ID of the field's name */
+} FieldExpr;
+
+typedef struct Binder {
+  Sym *id;
+  Span span;
+  Expr *range; /* i < range; or NULL, to be inferred */
+} Binder;
+
+typedef enum SliceKind {
+  SLICE_AT,    /* expr */
+  SLICE_RANGE, /* [from] : [to]; each may be NULL */
+  SLICE_REST,  /* ... */
+  SLICE_NEW,   /* new: an axis of 1 */
+  SLICE_STAR,  /* *: a stretching axis */
+} SliceKind;
+
+typedef struct Slice {
+  SliceKind kind;
+  Span span;
+  Expr *from, *to; /* SLICE_AT: from */
+} Slice;
+
+typedef struct Clause {
+  Span span;
+  Sym *name;          /* fun only */
+  Span name_span;
+  Param *params;
+  uint32_t param_count;
+  TypeExpr *result;   /* fun only: the result's annotation; or NULL */
+  Facts given;        /* fun only */
+  Expr *body;
+} Clause;
+
+struct Expr {
+  ExprKind kind;
+  Span span;
+  Span op_span;     /* EX_BIN, EX_NEG, EX_OP: of the operator; EX_FIELD: of id */
+  Sym *id;          /* EX_ID, EX_CON, EX_FIELD */
+  const char *num;  /* EX_NUM: with its minus sign if it has one; NUL-ended;
+                       EX_STRING: the literal as it was written */
+  bool is_float;
+  const char *text; /* EX_STRING: unescaped, may contain NUL */
+  uint32_t text_len;
+  BinOp op;
+  Expr *arg[3];
+  Expr **items;
+  uint32_t item_count;
+  bool *splices;    /* EX_BRACKET */
+  Arg *args;        /* EX_APP */
+  uint32_t arg_count;
+  FieldExpr *fields;
+  uint32_t field_count;
+  Clause *clauses;
+  uint32_t clause_count;
+  Binder *binders;
+  uint32_t binder_count;
+  Slice *slices;
+  uint32_t slice_count;
+  Dec **decs;       /* EX_LET */
+  uint32_t dec_count;
+  TypeExpr *type;   /* EX_ASCRIBE */
+  bool parens;      /* was written in parentheses, which the span covers */
+  uint32_t depth;
+};
+
+/* ---- declarations ---- */
+
+typedef enum DecKind {
+  DEC_VAL,      /* pat, type, given, expr */
+  DEC_FUN,      /* funs */
+  DEC_TYPE,     /* tyvars, name, axes parameters, type */
+  DEC_DATATYPE, /* tyvars, name, axes parameters, cons */
+  DEC_IMPORT,   /* path (quoted) or id; as */
+  DEC_OPEN,     /* id */
+  DEC_DO,       /* expr */
+  DEC_EXPR,     /* expr: a bare expression, in the REPL and -e only */
+} DecKind;
+
+typedef struct Fun { /* clauses of one function */
+  Sym *name;
+  Span name_span;
+  Clause *clauses;
+  uint32_t clause_count;
+} Fun;
+
+typedef struct ConDef {
+  Sym *name;
+  Span span;
+  TypeExpr *type; /* or NULL */
+} ConDef;
+
+struct Dec {
+  DecKind kind;
+  Span span;
+  const char *doc; /* the text of (** ... *) before it, trimmed; or NULL */
+  Span doc_span;
+  Pat *pat;
+  TypeExpr *type;
+  Facts given;
+  Expr *expr;
+  Fun *funs;
+  uint32_t fun_count;
+  Sym *name;
+  Span name_span;
+  Sym **tyvars;
+  uint32_t tyvar_count;
+  bool has_axes; /* DEC_TYPE, DEC_DATATYPE: [o, c] after the name */
+  Axes axes;
+  ConDef *cons;
+  uint32_t con_count;
+  const char *path; /* DEC_IMPORT "path"; or NULL */
+  Sym *id;          /* DEC_IMPORT id, DEC_OPEN id */
+  Sym *as;          /* DEC_IMPORT; or NULL */
+  uint32_t depth;
+};
+
+typedef struct Program {
+  Dec **decs;
+  uint32_t dec_count;
+  bool incomplete; /* the text ended where more was needed: the REPL reads on */
+} Program;
+
+/* Parses the text of source `file`.  Errors go to diags; the tree that comes
+ * back holds what could be recovered.  `bare` allows DEC_EXPR. */
+Program parse_program(Sources *sources, uint32_t file, bool bare,
+                      Interner *interner, Arena *arena, Diags *diags);
+/* Parses the bytes [start, end) of a file as declarations. */
+Program parse_range(Sources *sources, uint32_t file, uint32_t start,
+                    uint32_t end, Interner *interner, Arena *arena,
+                    Diags *diags);
+/* Parses a type with optional `given` facts: the form in which
+ * primitives.def writes schemes and the checker prints them. */
+TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
+                     Interner *interner, Arena *arena, Diags *diags);
+
+/* ---- dump.c ---- */
+
+/* Appends the tree as an s-expression, without spans: for tests. */
+void ast_dump(Buffer *out, const Program *program);
+void ast_dump_type(Buffer *out, const TypeExpr *type, const Facts *given);
+
+/* ---- format.c ---- */
+
+/* Formatted text of a source file: the same tree, comments kept, idempotent.
+ * False if the source does not parse (diagnostics were given). */
+bool format_source(Sources *sources, uint32_t file, Interner *interner,
+                   Arena *arena, Diags *diags, Buffer *out);
+
+#endif

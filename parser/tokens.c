@@ -1,0 +1,337 @@
+/* The stream of tokens with its brackets balanced.
+ *
+ * `(`, `[`, `{` and `let ... in ... end` are matched before the grammar sees
+ * them.  Where a closer is missing, the error points at the opener and a closer
+ * is made up; a closer too many is reported and dropped.  So the grammar
+ * always meets balanced text, and after an error it can skip whole groups. */
+#include <string.h>
+
+#include "parser/internal.h"
+#include "parser/parse.h"
+
+typedef struct Opener {
+  int token;   /* TOK_LPAREN ... */
+  bool in;     /* TOK_LET: its `in` was seen */
+  bool indented; /* TOK_LET: the line it stands on is indented */
+  Span span;
+} Opener;
+
+typedef enum OpenerKind { /* what is counted of those that are open */
+  OPEN_PAREN,
+  OPEN_BRACKET,
+  OPEN_BRACE,
+  OPEN_LET,    /* before `in` */
+  OPEN_LET_IN, /* after it */
+  OPEN_COUNT
+} OpenerKind;
+
+typedef struct Token {
+  int kind;
+  GRAMMAR_STYPE value;
+  Span span;
+} Token;
+
+struct Tokens {
+  VEC(Opener) open;
+  uint32_t count[OPEN_COUNT];
+  Token ahead; /* read, and not yet handed out */
+  bool has_ahead;
+  bool reported; /* an unclosed bracket was reported at the token ahead */
+  bool started;
+  bool made_up; /* the token handed out last closes what was left open */
+  bool skip_group; /* the parser stumbled over an opener: skip to its closer */
+  int last_kind;
+  Span last, before_last;
+};
+
+void tokens_init(ParseState *ps) { ps->tokens = NEW(ps->arena, Tokens); }
+
+bool tokens_made_up(const ParseState *ps) { return ps->tokens->made_up; }
+
+Span tokens_before(const ParseState *ps) { return ps->tokens->before_last; }
+
+static OpenerKind opener_kind(const Opener *opener) {
+  switch (opener->token) {
+  case TOK_LPAREN: return OPEN_PAREN;
+  case TOK_LBRACE: return OPEN_BRACE;
+  case TOK_LET: return opener->in ? OPEN_LET_IN : OPEN_LET;
+  default: return OPEN_BRACKET;
+  }
+}
+
+static int closer_of(OpenerKind kind) {
+  static const int closers[OPEN_COUNT] = {
+      [OPEN_PAREN] = TOK_RPAREN,  [OPEN_BRACKET] = TOK_RBRACKET,
+      [OPEN_BRACE] = TOK_RBRACE,  [OPEN_LET] = TOK_END,
+      [OPEN_LET_IN] = TOK_END,
+  };
+  return closers[kind];
+}
+
+static Opener *top_opener(Tokens *t) {
+  return t->open.len ? &t->open.at[t->open.len - 1] : NULL;
+}
+
+static bool is_opener(int token) {
+  return token == TOK_LPAREN || token == TOK_LBRACKET ||
+         token == TOK_DOTBRACKET || token == TOK_LBRACE || token == TOK_LET;
+}
+
+static bool is_closer(int token) {
+  return token == TOK_RPAREN || token == TOK_RBRACKET ||
+         token == TOK_RBRACE || token == TOK_END;
+}
+
+static bool begins_dec(int token) {
+  return token == TOK_VAL || token == TOK_FUN || token == TOK_TYPE ||
+         token == TOK_DATATYPE || token == TOK_IMPORT || token == TOK_OPEN ||
+         token == TOK_DO;
+}
+
+static uint32_t line_start(const ParseState *ps, uint32_t offset) {
+  while (offset > ps->lexer.first && ps->lexer.text[offset - 1] != '\n')
+    offset--;
+  return offset;
+}
+
+static bool at_margin(const ParseState *ps, Span span) {
+  return span.start == ps->lexer.first ||
+         ps->lexer.text[span.start - 1] == '\n';
+}
+
+static bool on_indented_line(const ParseState *ps, Span span) {
+  char first = ps->lexer.text[line_start(ps, span.start)];
+  return first == ' ' || first == '\t';
+}
+
+/* ---- the stack of what is open ---- */
+
+static void push_opener(ParseState *ps, const Token *token) {
+  Tokens *t = ps->tokens;
+  Opener opener = {.token = token->kind, .span = token->span};
+  if (token->kind == TOK_LET)
+    opener.indented = on_indented_line(ps, token->span);
+  VEC_PUSH(ps->arena, t->open, opener);
+  t->count[opener_kind(&opener)]++;
+}
+
+static void pop_opener(Tokens *t) {
+  t->count[opener_kind(top_opener(t))]--;
+  t->open.len--;
+}
+
+static void track(ParseState *ps, const Token *token) {
+  Tokens *t = ps->tokens;
+  Opener *top = top_opener(t);
+  if (is_opener(token->kind)) {
+    push_opener(ps, token);
+  } else if (is_closer(token->kind)) {
+    if (top && closer_of(opener_kind(top)) == token->kind)
+      pop_opener(t);
+  } else if (token->kind == TOK_IN && top && opener_kind(top) == OPEN_LET) {
+    t->count[OPEN_LET]--;
+    top->in = true;
+    t->count[OPEN_LET_IN]++;
+  }
+}
+
+/* ---- errors ---- */
+
+static const char *opener_text(const Opener *opener) {
+  switch (opener->token) {
+  case TOK_LPAREN: return "(";
+  case TOK_LBRACKET: return "[";
+  case TOK_DOTBRACKET: return ".[";
+  case TOK_LBRACE: return "{";
+  default: return "let";
+  }
+}
+
+static void report_unclosed(ParseState *ps, const Opener *opener,
+                            const Token *at) {
+  Tokens *t = ps->tokens;
+  if (t->reported || ps->panic)
+    return;
+  t->reported = true;
+  const char *open = opener_text(opener);
+  const char *close = parse_symbol_name(closer_of(opener_kind(opener)));
+  Diag *diag = parse_error(ps, 112, opener->span, "this `%s` is never closed",
+                           open);
+  if (at->kind == 0)
+    ps->open_errors++;
+  if (!diag)
+    return;
+  if (opener_kind(opener) == OPEN_LET)
+    close = "in ... end";
+  diag->label = arena_printf(ps->arena, "opened here, it wants `%s`", close);
+  if (at->kind != 0)
+    diag_second(ps, diag, at->span,
+                arena_printf(ps->arena, "`%s` expected before this", close));
+}
+
+static void report_mismatch(ParseState *ps, const Opener *opener,
+                            const Token *at) {
+  if (ps->panic)
+    return;
+  const char *close = parse_symbol_name(closer_of(opener_kind(opener)));
+  Diag *diag = parse_error(ps, 113, at->span, "`%s` is closed by `%s`",
+                           opener_text(opener), parse_symbol_name(at->kind));
+  if (!diag)
+    return;
+  diag->label = arena_printf(ps->arena, "`%s` expected", close);
+  diag_second(ps, diag, opener->span, "opened here");
+}
+
+static void report_stray(ParseState *ps, const Token *at) {
+  if (ps->panic)
+    return;
+  const char *open = at->kind == TOK_RPAREN     ? "("
+                     : at->kind == TOK_RBRACKET ? "["
+                     : at->kind == TOK_RBRACE   ? "{"
+                                                : "let";
+  Diag *diag = parse_error(ps, 114, at->span, "`%s` without `%s`",
+                           parse_symbol_name(at->kind), open);
+  if (diag && (at->kind == TOK_END || at->kind == TOK_IN))
+    diag->help = "the form is `let val x = e in e end`; it opens with `let`";
+  if (diag && at->kind == TOK_RPAREN && at->span.start > ps->lexer.first &&
+      ps->lexer.text[at->span.start - 1] == '*')
+    diag->help = "`*)` closes a comment, and none is open";
+}
+
+/* ---- balancing ---- */
+
+typedef enum Verdict { PASS, DROP, MAKE_UP } Verdict;
+
+static Verdict unclosed(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  report_unclosed(ps, top_opener(t), &t->ahead);
+  return MAKE_UP;
+}
+
+static Verdict judge_closer(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  int kind = t->ahead.kind;
+  Opener *top = top_opener(t);
+  if (top && closer_of(opener_kind(top)) == kind)
+    return PASS;
+  for (OpenerKind k = 0; k < OPEN_COUNT; k++)
+    if (closer_of(k) == kind && t->count[k])
+      return unclosed(ps);
+  if (top && top->token != TOK_LET && kind != TOK_END) {
+    report_mismatch(ps, top, &t->ahead);
+    t->ahead.kind = closer_of(opener_kind(top));
+    return PASS;
+  }
+  if (begins_dec(t->last_kind)) /* meant as a name: the grammar's error */
+    return PASS;
+  report_stray(ps, &t->ahead);
+  return DROP;
+}
+
+static Verdict judge_in(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  Opener *top = top_opener(t);
+  if (top && opener_kind(top) == OPEN_LET)
+    return PASS;
+  if (t->count[OPEN_LET])
+    return unclosed(ps);
+  report_stray(ps, &t->ahead);
+  return DROP;
+}
+
+static Verdict judge_dec(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  Opener *top = top_opener(t);
+  if (!top)
+    return PASS;
+  if (opener_kind(top) != OPEN_LET)
+    return unclosed(ps);
+  if (top->indented && at_margin(ps, t->ahead.span))
+    return unclosed(ps);
+  return PASS;
+}
+
+static Verdict judge(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  int kind = t->ahead.kind;
+  if (is_closer(kind))
+    return judge_closer(ps);
+  if (kind == TOK_IN)
+    return judge_in(ps);
+  if (begins_dec(kind))
+    return judge_dec(ps);
+  if (kind == 0 && t->open.len)
+    return unclosed(ps);
+  return PASS;
+}
+
+/* The next token of the balanced text. */
+static Token next_token(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  for (;;) {
+    if (!t->has_ahead) {
+      t->ahead.kind =
+          lexer_token(&ps->lexer, &t->ahead.value, &t->ahead.span);
+      t->has_ahead = true;
+      t->reported = false;
+    }
+    switch (judge(ps)) {
+    case PASS:
+      t->has_ahead = false;
+      t->made_up = false;
+      track(ps, &t->ahead);
+      return t->ahead;
+    case DROP:
+      t->has_ahead = false;
+      break;
+    case MAKE_UP: {
+      Token made = {.kind = closer_of(opener_kind(top_opener(t))),
+                    .span = {ps->file, t->last.end, t->last.end}};
+      t->made_up = true;
+      pop_opener(t);
+      return made;
+    }
+    }
+  }
+}
+
+/* Reads on until no more than `depth` brackets are open. */
+static void skip_to_depth(ParseState *ps, uint32_t depth) {
+  while (ps->tokens->open.len > depth)
+    next_token(ps);
+}
+
+void tokens_panic(ParseState *ps) {
+  Tokens *t = ps->tokens;
+  ps->panic = true;
+  /* An opener handed out last is on top, with just its span. */
+  Opener *top = top_opener(t);
+  t->skip_group = top && !t->made_up && top->span.start == t->last.start &&
+                  top->span.end == t->last.end;
+}
+
+int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
+  Tokens *t = ps->tokens;
+  if (!t->started) {
+    t->started = true;
+    *span = (Span){ps->file, ps->lexer.first, ps->lexer.first};
+    t->last = *span;
+    return ps->start_token;
+  }
+  if (t->skip_group) {
+    t->skip_group = false;
+    if (t->open.len)
+      skip_to_depth(ps, t->open.len - 1);
+  }
+  Token token = next_token(ps);
+  while (ps->panic && is_opener(token.kind)) {
+    skip_to_depth(ps, t->open.len - 1);
+    token = next_token(ps);
+  }
+  t->before_last = t->last;
+  t->last = token.span;
+  t->last_kind = token.kind;
+  *value = token.value;
+  *span = token.span;
+  return token.kind;
+}

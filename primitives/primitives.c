@@ -1,0 +1,26 @@
+/* The table of primitives, as C sees it. */
+#include "primitives/primitives.h"
+
+#include <string.h>
+
+enum {
+  C = PRIM_COMMUTATIVE,
+  A = PRIM_ASSOCIATIVE,
+  T = PRIM_SPECIAL,
+  E = PRIM_EFFECT_OF_ARG,
+  I = PRIM_EFFECT,
+};
+
+const PrimInfo prim_info[PRIM_COUNT] = {
+#define P(id, name, class, flags, scheme, doc, example) \
+  [PRIM_##id] = {name, PC_##class, (flags), scheme, doc, example},
+#include "primitives/primitives.def"
+#undef P
+};
+
+PrimId prim_named(const char *name) {
+  for (PrimId id = 1; id < PRIM_COUNT; id++)
+    if (strcmp(prim_info[id].name, name) == 0)
+      return id;
+  return PRIM_NONE;
+}

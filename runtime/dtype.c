@@ -1,0 +1,375 @@
+/* Element types: conversions, exact to the bit, and their shortest text. */
+#include "runtime/internal.h"
+
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const DtypeInfo dtype_info[DT_COUNT] = {
+    [DT_NONE] = {"none", 0, 0},
+#define CLASS_b 'b'
+#define CLASS_u 'u'
+#define CLASS_i 'i'
+#define CLASS_f 'f'
+#define D(id, name, bytes, class, memory, compute) \
+  [DT_##id] = {name, bytes, CLASS_##class},
+#include "primitives/dtypes.def"
+#undef D
+};
+
+Dtype dtype_named(const char *name) {
+  for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
+    if (strcmp(dtype_info[t].name, name) == 0)
+      return t;
+  return DT_NONE;
+}
+
+/* ---- floats of 16 bits ----
+ * A format is told by the bits of its fraction; its exponent takes the rest:
+ * 10 for f16, 7 for bf16. */
+
+enum { F16_FRACTION = 10, BF16_FRACTION = 7, F64_FRACTION = 52 };
+
+static int bias_of(int fraction) {
+  return (1 << (14 - fraction)) - 1;
+}
+
+/* Rounds once, from all 53 bits: going through float would round twice. */
+static uint16_t narrow(double x, int fraction) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  uint32_t sign = (uint32_t)(bits >> 63) << 15;
+  uint32_t infinity = (uint32_t)(2 * bias_of(fraction) + 1) << fraction;
+  int exponent = (int)(bits >> F64_FRACTION & 0x7ff);
+  uint64_t rest = bits & (((uint64_t)1 << F64_FRACTION) - 1);
+  int shift = F64_FRACTION - fraction;
+  if (exponent == 0x7ff) { /* a NaN is made quiet and keeps its payload */
+    uint32_t payload = (uint32_t)(rest >> shift) | 1u << (fraction - 1);
+    return (uint16_t)(sign | infinity | (rest ? payload : 0));
+  }
+  if (exponent == 0) /* zero, or far below the least subnormal */
+    return (uint16_t)sign;
+  rest |= (uint64_t)1 << F64_FRACTION;
+  exponent += bias_of(fraction) - 1023;
+  if (exponent <= 0) { /* becomes a subnormal: more bits are rounded off */
+    shift += 1 - exponent;
+    exponent = 1;
+  }
+  if (shift > F64_FRACTION + 1)
+    return (uint16_t)sign;
+  uint64_t kept = rest >> shift, half = (uint64_t)1 << (shift - 1);
+  uint64_t lost = rest & (2 * half - 1);
+  kept += lost > half || (lost == half && (kept & 1));
+  /* The hidden bit of `kept`, and a carry, add to the exponent. */
+  uint64_t all = ((uint64_t)(exponent - 1) << fraction) + kept;
+  return (uint16_t)(sign | (all < infinity ? (uint32_t)all : infinity));
+}
+
+static double widen(uint16_t h, int fraction) {
+  uint64_t sign = (uint64_t)(h >> 15) << 63;
+  int bias = bias_of(fraction), exponent = (h & 0x7fff) >> fraction;
+  uint64_t rest = h & ((1u << fraction) - 1);
+  int shift = F64_FRACTION - fraction;
+  uint64_t bits;
+  if (exponent == 2 * bias + 1) {
+    bits = (uint64_t)0x7ff << F64_FRACTION | rest << shift;
+  } else if (exponent) {
+    bits = (uint64_t)(exponent - bias + 1023) << F64_FRACTION | rest << shift;
+  } else {
+    double least = 1; /* 2^(1 - bias - fraction), a normal double */
+    uint64_t power = (uint64_t)(1 - bias - fraction + 1023) << F64_FRACTION;
+    memcpy(&least, &power, sizeof least);
+    least *= (double)rest;
+    memcpy(&bits, &least, sizeof bits);
+  }
+  bits |= sign;
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+uint16_t f16_from_double(double x) {
+  return narrow(x, F16_FRACTION);
+}
+double f16_to_double(uint16_t h) {
+  return widen(h, F16_FRACTION);
+}
+uint16_t bf16_from_double(double x) {
+  return narrow(x, BF16_FRACTION);
+}
+double bf16_to_double(uint16_t h) {
+  return widen(h, BF16_FRACTION);
+}
+
+double dtype_round(Dtype dtype, double x) {
+  if (dtype == DT_F32)
+    return (float)x;
+  if (dtype == DT_F16)
+    return f16_to_double(f16_from_double(x));
+  if (dtype == DT_BF16)
+    return bf16_to_double(bf16_from_double(x));
+  return x;
+}
+
+/* ---- conversions ---- */
+
+int64_t dtype_wrap(Dtype dtype, int64_t x) {
+  if (dtype == DT_BOOL)
+    return x != 0;
+  if (dtype == DT_U8)
+    return (uint8_t)x;
+  if (dtype == DT_I8)
+    return (int8_t)(uint8_t)x;
+  if (dtype == DT_I32)
+    return (int32_t)(uint32_t)x;
+  return x;
+}
+
+static int64_t saturate(Dtype to, double x) {
+  if (isnan(x))
+    return 0;
+  if (to == DT_I64) {
+    if (x >= 0x1p63)
+      return INT64_MAX;
+    return x < -0x1p63 ? INT64_MIN : (int64_t)x;
+  }
+  int64_t low = to == DT_U8 ? 0 : to == DT_I8 ? INT8_MIN : INT32_MIN;
+  int64_t high = to == DT_U8 ? UINT8_MAX : to == DT_I8 ? INT8_MAX : INT32_MAX;
+  if (x <= (double)low)
+    return low;
+  return x >= (double)high ? high : (int64_t)x;
+}
+
+/* Rounded once: a 64-bit integer need not fit a double, so on the way to a
+ * narrower float the bits that do not fit are kept as one sticky bit. */
+static double int_to_float(Dtype to, int64_t i) {
+  uint64_t size = i < 0 ? -(uint64_t)i : (uint64_t)i;
+  if (to == DT_F64 || size >> 53 == 0)
+    return dtype_round(to, (double)i);
+  uint64_t kept = size >> 11 | ((size & 0x7ff) != 0);
+  double x = (double)kept * 2048.0;
+  return dtype_round(to, i < 0 ? -x : x);
+}
+
+Scalar scalar_convert(Scalar x, Dtype to) {
+  Scalar out = {.dtype = to};
+  bool from_float = dtype_is_float(x.dtype);
+  if (dtype_is_float(to))
+    out.f = from_float ? dtype_round(to, x.f) : int_to_float(to, x.i);
+  else if (to == DT_BOOL)
+    out.i = from_float ? x.f != 0 : x.i != 0;
+  else
+    out.i = from_float ? saturate(to, x.f) : dtype_wrap(to, x.i);
+  return out;
+}
+
+#define LOAD(type)                      \
+  ({                                    \
+    type value_;                        \
+    memcpy(&value_, at, sizeof value_); \
+    value_;                             \
+  })
+
+Scalar scalar_load(Dtype dtype, const void *at) {
+  Scalar x = {.dtype = dtype};
+  switch (dtype) {
+  case DT_BOOL:
+    x.i = LOAD(uint8_t) != 0;
+    break;
+  case DT_U8:
+    x.i = LOAD(uint8_t);
+    break;
+  case DT_I8:
+    x.i = LOAD(int8_t);
+    break;
+  case DT_I32:
+    x.i = LOAD(int32_t);
+    break;
+  case DT_I64:
+    x.i = LOAD(int64_t);
+    break;
+  case DT_F16:
+    x.f = f16_to_double(LOAD(uint16_t));
+    break;
+  case DT_BF16:
+    x.f = bf16_to_double(LOAD(uint16_t));
+    break;
+  case DT_F32:
+    x.f = LOAD(float);
+    break;
+  case DT_F64:
+    x.f = LOAD(double);
+    break;
+  case DT_NONE:
+  case DT_COUNT:
+    break;
+  }
+  return x;
+}
+
+#define STORE(type, value)              \
+  do {                                  \
+    type value_ = (type)(value);        \
+    memcpy(at, &value_, sizeof value_); \
+  } while (0)
+
+void scalar_store(Scalar x, void *at) {
+  switch (x.dtype) {
+  case DT_BOOL:
+    STORE(uint8_t, x.i != 0);
+    break;
+  case DT_U8:
+    STORE(uint8_t, x.i);
+    break;
+  case DT_I8:
+    STORE(int8_t, x.i);
+    break;
+  case DT_I32:
+    STORE(int32_t, x.i);
+    break;
+  case DT_I64:
+    STORE(int64_t, x.i);
+    break;
+  case DT_F16:
+    STORE(uint16_t, f16_from_double(x.f));
+    break;
+  case DT_BF16:
+    STORE(uint16_t, bf16_from_double(x.f));
+    break;
+  case DT_F32:
+    STORE(float, x.f);
+    break;
+  case DT_F64:
+    STORE(double, x.f);
+    break;
+  case DT_NONE:
+  case DT_COUNT:
+    break;
+  }
+}
+
+/* ---- text ---- */
+
+/* Whether a double that is off by less than its last bit may round to another
+ * number of the dtype than the one it stands for: next to a tie. */
+static bool near_tie(Dtype dtype, double x) {
+  if (dtype == DT_F64 || x == 0 || !isfinite(x))
+    return false;
+  return dtype_round(dtype, nextafter(x, INFINITY)) !=
+         dtype_round(dtype, nextafter(x, -INFINITY));
+}
+
+/* strtod rounds to a double, and rounding again can go wrong.  Rounded to the
+ * neighbour whose last bit is odd ("round to odd"), it cannot. */
+double dtype_parse(Dtype dtype, const char *text, char **end) {
+  double x = strtod(text, end);
+  if (near_tie(dtype, x)) {
+    int mode = fegetround();
+    fesetround(FE_DOWNWARD);
+    double down = strtod(text, NULL);
+    fesetround(FE_UPWARD);
+    double up = strtod(text, NULL);
+    fesetround(mode);
+    uint64_t bits;
+    memcpy(&bits, &down, sizeof bits);
+    x = bits & 1 ? down : up; /* equal where the text is exact */
+  }
+  return dtype_round(dtype, x);
+}
+
+/* Decimal digits that a normal number always keeps, and as many as always tell
+ * two numbers apart. */
+static int digits_kept(Dtype dtype) {
+  return dtype == DT_F16 ? 3 : dtype == DT_BF16 ? 2 : dtype == DT_F32 ? 6 : 15;
+}
+static int digits_most(Dtype dtype) {
+  return dtype == DT_F16 ? 5 : dtype == DT_BF16 ? 4 : dtype == DT_F32 ? 9 : 17;
+}
+static double least_normal(Dtype dtype) {
+  return dtype == DT_F16 ? 0x1p-14 : dtype == DT_F64 ? 0x1p-1022 : 0x1p-126;
+}
+
+static bool is_power_of_two(double x) {
+  int exponent;
+  return frexp(x, &exponent) == 0.5;
+}
+
+/* x > 0 as "d.ddde+xx" of n digits; does it read back? */
+static bool try_digits(Dtype dtype, double x, int n, char text[40]) {
+  snprintf(text, 40, "%.*e", n - 1, x);
+  if (dtype_parse(dtype, text, NULL) == x)
+    return true;
+  if (!is_power_of_two(x)) /* the numbers below it lie closer than above, */
+    return false;
+  int mode = fegetround(); /* so the nearest text need not be the best */
+  fesetround(FE_UPWARD);
+  snprintf(text, 40, "%.*e", n - 1, x);
+  fesetround(mode);
+  return dtype_parse(dtype, text, NULL) == x;
+}
+
+/* Where as many digits as a number always keeps tell it, the zeros at their end
+ * can go; otherwise it takes more.  Subnormals keep fewer. */
+int float_digits(Dtype dtype, double x, char digits[20], int *exponent) {
+  char text[40];
+  int n = x < least_normal(dtype) ? 1 : digits_kept(dtype);
+  while (!try_digits(dtype, x, n, text) && n < digits_most(dtype))
+    n++;
+  int len = 0;
+  for (const char *p = text; *p != 'e'; p++)
+    if (*p != '.')
+      digits[len++] = *p;
+  while (len > 1 && digits[len - 1] == '0')
+    len--;
+  digits[len] = 0;
+  *exponent = atoi(strchr(text, 'e') + 1);
+  return len;
+}
+
+static void print_digits(Buffer *out, const char *digits, int len,
+                         int exponent) {
+  if (exponent < -4 || exponent >= 16) {
+    buffer_putc(out, digits[0]);
+    if (len > 1)
+      buffer_printf(out, ".%s", digits + 1);
+    buffer_printf(out, "e%d", exponent);
+    return;
+  }
+  if (exponent < 0) {
+    buffer_puts(out, "0.");
+    for (int i = -1; i > exponent; i--)
+      buffer_putc(out, '0');
+    buffer_puts(out, digits);
+    return;
+  }
+  for (int i = 0; i <= exponent || i < len; i++) {
+    if (i == exponent + 1)
+      buffer_putc(out, '.');
+    buffer_putc(out, i < len ? digits[i] : '0');
+  }
+  if (len <= exponent + 1)
+    buffer_puts(out, ".0");
+}
+
+void scalar_print(Buffer *out, Scalar x) {
+  if (x.dtype == DT_BOOL) {
+    buffer_puts(out, x.i ? "true" : "false");
+  } else if (!dtype_is_float(x.dtype)) {
+    buffer_printf(out, "%lld", (long long)x.i);
+  } else if (isnan(x.f)) {
+    buffer_puts(out, "nan");
+  } else {
+    if (signbit(x.f))
+      buffer_putc(out, '-');
+    if (isinf(x.f)) {
+      buffer_puts(out, "inf");
+    } else if (x.f == 0) {
+      buffer_puts(out, "0.0");
+    } else {
+      char digits[20];
+      int exponent, len = float_digits(x.dtype, fabs(x.f), digits, &exponent);
+      print_digits(out, digits, len, exponent);
+    }
+  }
+}

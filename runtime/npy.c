@@ -1,0 +1,307 @@
+/* .npy: one array of NumPy, versions 1.0 to 3.0 of the format
+ * (numpy.org/doc/stable/reference/generated/numpy.lib.format.html): a magic
+ * string, the length of a header, the header (a Python dictionary), the data.
+ * Nothing is ever unpickled. */
+#include "runtime/internal.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "files hold little-endian numbers, and tensors take them so");
+
+static const char magic[] = "\x93NUMPY";
+enum { MAGIC = sizeof magic - 1, HEADER_MOST = 64 * 1024, ALIGN = 64 };
+
+static const struct {
+  char kind;
+  uint8_t bytes;
+  Dtype dtype;         /* DT_NONE: Axon has no such type */
+  const char *nearest; /* that it can be converted to */
+} kinds[] = {
+    {'b', 1, DT_BOOL, NULL},       {'u', 1, DT_U8, NULL},
+    {'i', 1, DT_I8, NULL},         {'i', 4, DT_I32, NULL},
+    {'i', 8, DT_I64, NULL},        {'f', 2, DT_F16, NULL},
+    {'f', 4, DT_F32, NULL},        {'f', 8, DT_F64, NULL},
+    {'u', 2, DT_NONE, "int32"},    {'i', 2, DT_NONE, "int32"},
+    {'u', 4, DT_NONE, "int64"},    {'u', 8, DT_NONE, "int64"},
+    {'f', 16, DT_NONE, "float64"}, {'f', 12, DT_NONE, "float64"},
+};
+
+/* ---- the dictionary ---- */
+
+typedef struct Reader {
+  const char *at, *end;
+} Reader;
+
+static void skip_space(Reader *r) {
+  while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t'))
+    r->at++;
+}
+
+static bool accept(Reader *r, const char *word) {
+  skip_space(r);
+  size_t len = strlen(word);
+  if ((size_t)(r->end - r->at) < len || memcmp(r->at, word, len) != 0)
+    return false;
+  r->at += len;
+  return true;
+}
+
+static bool peek(Reader *r, char c) {
+  skip_space(r);
+  return r->at < r->end && *r->at == c;
+}
+
+/* 'text'; no escapes, as NumPy writes none. */
+static bool read_string(Reader *r, char *out, size_t size) {
+  skip_space(r);
+  if (r->at == r->end || (*r->at != '\'' && *r->at != '"'))
+    return false;
+  char quote = *r->at++;
+  size_t len = 0;
+  while (r->at < r->end && *r->at != quote && *r->at != '\\') {
+    if (len + 1 < size)
+      out[len++] = *r->at;
+    r->at++;
+  }
+  out[len] = 0;
+  return accept(r, (char[]){quote, 0});
+}
+
+/* A Python 2 long ends in L. */
+static bool read_extent(Reader *r, int64_t *out) {
+  skip_space(r);
+  const char *start = r->at;
+  *out = 0;
+  for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
+    if (__builtin_mul_overflow(*out, 10, out) ||
+        __builtin_add_overflow(*out, *r->at - '0', out))
+      return false;
+  bool ok = r->at > start;
+  accept(r, "L");
+  return ok;
+}
+
+static bool read_shape(Reader *r, const Input *in, Header *is, Fault *fault) {
+  if (!accept(r, "("))
+    return input_fault(in, fault, "its header has no shape");
+  while (!accept(r, ")")) {
+    if (is->rank == RANK_MAX)
+      return input_fault(in, fault, "its rank is more than %d", RANK_MAX);
+    if (!read_extent(r, &is->shape[is->rank++]))
+      return input_fault(in, fault, "its header has no valid shape");
+    if (!accept(r, ",") && !peek(r, ')'))
+      return input_fault(in, fault, "its header has no valid shape");
+  }
+  return true;
+}
+
+/* `descr` is NULL for a list of fields. */
+static bool unsupported(const Input *in, Fault *fault, const char *descr,
+                        const char *nearest) {
+  if (descr)
+    input_fault(in, fault,
+                "its elements are '%.40s' in NumPy's notation, "
+                "which Axon has no type for",
+                descr);
+  else
+    input_fault(in, fault, "its elements are structures");
+  if (nearest)
+    fault_help(fault,
+               "convert it in NumPy: numpy.save(\"new.npy\", "
+               "numpy.load(\"old.npy\").astype(\"%s\"))",
+               nearest);
+  else
+    fault_help(fault, "only arrays of booleans, integers and floats can be "
+                      "loaded");
+  return false;
+}
+
+/* "<f4": byte order, kind, bytes */
+static bool read_descr(Reader *r, const Input *in, NpyHeader *h, Fault *fault) {
+  char descr[64];
+  if (!read_string(r, descr, sizeof descr))
+    return unsupported(in, fault, NULL, NULL);
+  const char *p = descr + (*descr && strchr("<>|=", *descr) != NULL);
+  unsigned bytes = 0;
+  char kind = *p ? *p++ : 0;
+  for (; *p >= '0' && *p <= '9' && bytes < 100; p++)
+    bytes = bytes * 10 + (unsigned)(*p - '0');
+  for (size_t i = 0; !*p && i < ARRAY_LEN(kinds); i++)
+    if (kinds[i].kind == kind && kinds[i].bytes == bytes) {
+      h->is.dtype = kinds[i].dtype;
+      h->swap = *descr == '>' && bytes > 1;
+      return h->is.dtype || unsupported(in, fault, descr, kinds[i].nearest);
+    }
+  return unsupported(in, fault, descr, NULL);
+}
+
+static bool read_bool(Reader *r, bool *out) {
+  *out = accept(r, "True");
+  return *out || accept(r, "False");
+}
+
+static bool read_dict(Reader *r, const Input *in, NpyHeader *h, Fault *fault) {
+  bool descr = false, shape = false, fortran = false;
+  if (!accept(r, "{"))
+    return input_fault(in, fault, "its header is damaged");
+  while (!accept(r, "}")) {
+    char key[32];
+    if (!read_string(r, key, sizeof key) || !accept(r, ":"))
+      return input_fault(in, fault, "its header is damaged");
+    bool ok = false;
+    if (strcmp(key, "descr") == 0 && !descr) {
+      ok = descr = read_descr(r, in, h, fault);
+      if (!ok)
+        return false;
+    } else if (strcmp(key, "shape") == 0 && !shape) {
+      ok = shape = read_shape(r, in, &h->is, fault);
+      if (!ok)
+        return false;
+    } else if (strcmp(key, "fortran_order") == 0 && !fortran) {
+      ok = fortran = read_bool(r, &h->fortran);
+    }
+    if (!ok || (!accept(r, ",") && !peek(r, '}')))
+      return input_fault(in, fault, "its header is damaged");
+  }
+  skip_space(r);
+  if (!descr || !shape || !fortran || r->at != r->end)
+    return input_fault(in, fault, "its header is damaged");
+  return true;
+}
+
+bool npy_parse(const Input *in, NpyHeader *h, Fault *fault) {
+  *h = (NpyHeader){0};
+  const uint8_t *b = in->bytes;
+  if (in->size < MAGIC + 4 || memcmp(b, magic, MAGIC) != 0)
+    return input_fault(in, fault, "it is not a .npy file");
+  int version = b[MAGIC];
+  if (version < 1 || version > 3)
+    return input_fault(in, fault, "version %d of the format is not known",
+                       version);
+  size_t start = version == 1 ? MAGIC + 4 : MAGIC + 6;
+  if (in->size < start)
+    return input_fault(in, fault, "it is cut short");
+  size_t len = (size_t)b[MAGIC + 2] | (size_t)b[MAGIC + 3] << 8;
+  if (version > 1)
+    len |= (size_t)b[MAGIC + 4] << 16 | (size_t)b[MAGIC + 5] << 24;
+  if (len > HEADER_MOST)
+    return input_fault(in, fault, "its header of %zu bytes is too long", len);
+  if (in->size - start < len)
+    return input_fault(in, fault, "it is cut short in its header");
+  Reader r = {(const char *)b + start, (const char *)b + start + len};
+  h->data = start + len;
+  return read_dict(&r, in, h, fault);
+}
+
+/* ---- the data ---- */
+
+bool npy_is_plain(const NpyHeader *h) {
+  return !h->swap && (!h->fortran || h->is.rank < 2) && h->is.dtype != DT_BOOL;
+}
+
+/* Fortran's order: the first index moves fastest. */
+static void transpose(Tensor *out, const char *data, const NpyHeader *h) {
+  size_t size = dtype_info[h->is.dtype].bytes;
+  uint32_t rank = h->is.rank, last = rank - 1;
+  int64_t step[RANK_MAX], index[RANK_MAX] = {0}, source = 0;
+  step[0] = 1;
+  for (uint32_t i = 1; i < rank; i++)
+    step[i] = step[i - 1] * h->is.shape[i - 1];
+  for (int64_t row = 0; row < out->count; row += h->is.shape[last]) {
+    for (int64_t i = 0; i < h->is.shape[last]; i++)
+      copy_elements(tensor_at(out, row + i),
+                    data + (size_t)(source + i * step[last]) * size, 1,
+                    h->is.dtype, h->swap);
+    for (uint32_t axis = last; axis-- > 0;) {
+      source += step[axis];
+      if (++index[axis] < h->is.shape[axis])
+        break;
+      source -= step[axis] * index[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+void npy_arrange(Tensor *out, const void *data, const NpyHeader *h) {
+  if (out->count && h->fortran && h->is.rank > 1)
+    transpose(out, data, h);
+  else
+    copy_elements(out->data, data, (size_t)out->count, out->dtype, h->swap);
+}
+
+static bool npy_header(Input *in, const LoadOptions *options, Header *is,
+                       Fault *fault) {
+  (void)options;
+  NpyHeader h;
+  if (!npy_parse(in, &h, fault))
+    return false;
+  *is = h.is;
+  return input_holds(in, is, in->size - h.data, fault);
+}
+
+static Tensor *npy_load(Input *in, const LoadOptions *options, Fault *fault) {
+  (void)options;
+  NpyHeader h;
+  if (!npy_parse(in, &h, fault) ||
+      !input_holds(in, &h.is, in->size - h.data, fault))
+    return NULL;
+  if (npy_is_plain(&h))
+    return input_tensor(in, h.data, &h.is, fault);
+  Tensor *t = tensor_new(h.is.dtype, h.is.rank, h.is.shape, false, fault);
+  if (t)
+    npy_arrange(t, in->bytes + h.data, &h);
+  return t;
+}
+
+/* ---- writing ---- */
+
+size_t npy_write_header(const Output *out, char text[NPY_HEADER_MOST],
+                        const Tensor *t, Fault *fault) {
+  const char *descr = NULL;
+  char code[8];
+  for (size_t i = 0; i < ARRAY_LEN(kinds) && !descr; i++)
+    if (kinds[i].dtype == t->dtype && t->dtype) {
+      snprintf(code, sizeof code, "%c%c%d", kinds[i].bytes > 1 ? '<' : '|',
+               kinds[i].kind, kinds[i].bytes);
+      descr = code;
+    }
+  if (!descr) {
+    output_fault(out, fault, "NumPy has no type for %s",
+                 dtype_info[t->dtype].name);
+    fault_help(fault, "save it as .safetensors, or convert it with f32 first");
+    return 0;
+  }
+  size_t start = MAGIC + 4;
+  size_t len = start;
+  len += (size_t)sprintf(
+      text + len, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+  for (uint32_t i = 0; i < t->rank; i++)
+    len += (size_t)sprintf(text + len, i ? ", %lld" : "%lld",
+                           (long long)t->shape[i]);
+  len += (size_t)sprintf(text + len, t->rank == 1 ? ",), }" : "), }");
+  while ((len + 1) % ALIGN)
+    text[len++] = ' ';
+  text[len++] = '\n';
+  memcpy(text, magic, MAGIC);
+  text[MAGIC] = 1;
+  text[MAGIC + 1] = 0;
+  text[MAGIC + 2] = (char)((len - start) & 0xff);
+  text[MAGIC + 3] = (char)((len - start) >> 8);
+  return len;
+}
+
+static bool npy_save(Output *out, uint32_t count, const char *const *names,
+                     Tensor *const *tensors, Fault *fault) {
+  (void)count, (void)names;
+  const Tensor *t = tensors[0];
+  char text[NPY_HEADER_MOST];
+  size_t len = npy_write_header(out, text, t, fault);
+  if (!len)
+    return false;
+  fwrite(text, 1, len, out->file);
+  fwrite(t->data, dtype_info[t->dtype].bytes, (size_t)t->count, out->file);
+  return true;
+}
+
+const Format npy_format = {".npy", npy_header, npy_load, NULL, npy_save};

@@ -1,0 +1,155 @@
+/* runtime: tensors in memory, element types, file formats, random numbers.
+ *
+ * Knows nothing of the language.  Ownership: a Tensor is reference counted;
+ * a function that returns one gives the caller a reference, a function that
+ * takes one only borrows it.  Errors: functions that can fail take a Fault
+ * and return NULL or false after filling it in; they never print or exit. */
+#ifndef AXON_RUNTIME_H
+#define AXON_RUNTIME_H
+
+#include "support/support.h"
+
+/* ---- dtype.c (table: primitives/dtypes.def) ---- */
+
+typedef enum Dtype {
+  DT_NONE,
+#define D(id, name, bytes, class, memory, compute) DT_##id,
+#include "primitives/dtypes.def"
+#undef D
+  DT_COUNT
+} Dtype;
+
+typedef struct DtypeInfo {
+  const char *name;
+  uint8_t bytes;
+  char class; /* b, u, i, f */
+} DtypeInfo;
+extern const DtypeInfo dtype_info[DT_COUNT];
+
+static inline bool dtype_is_float(Dtype t) {
+  return dtype_info[t].class == 'f';
+}
+static inline bool dtype_is_int(Dtype t) {
+  return dtype_info[t].class == 'i' || dtype_info[t].class == 'u';
+}
+Dtype dtype_named(const char *name); /* DT_NONE when there is none */
+
+/* A scalar of any element type.  Floats of 16 bits are held as float in f,
+ * f32 as a double that is exactly a float. */
+typedef struct Scalar {
+  Dtype dtype;
+  union {
+    int64_t i; /* BOOL (0 or 1), U8, I8, I32, I64 */
+    double f;  /* F16, BF16, F32, F64 */
+  };
+} Scalar;
+
+uint16_t f16_from_double(double x); /* round to nearest, ties to even */
+double f16_to_double(uint16_t h);
+uint16_t bf16_from_double(double x);
+double bf16_to_double(uint16_t h);
+/* Rounds to the precision of a float dtype (identity for F64). */
+double dtype_round(Dtype dtype, double x);
+/* Wraps to the width of an integer dtype, two's complement. */
+int64_t dtype_wrap(Dtype dtype, int64_t x);
+/* Conversion as `f32 x`, `i64 x` do it: float to integer truncates towards
+ * zero and saturates, NaN gives 0; integers wrap; to bool is x != 0. */
+Scalar scalar_convert(Scalar x, Dtype to);
+Scalar scalar_load(Dtype dtype, const void *at);
+void scalar_store(Scalar x, void *at); /* as x.dtype */
+/* Shortest text that reads back as the same value; "1.0" keeps its point,
+ * also "inf", "nan", "true". */
+void scalar_print(Buffer *out, Scalar x);
+/* The float of a dtype nearest to a decimal number: as strtod, but rounded
+ * once.  LC_NUMERIC must stay "C": neither this nor printing looks at it. */
+double dtype_parse(Dtype dtype, const char *text, char **end);
+
+/* ---- tensor.c ---- */
+
+enum { RANK_MAX = 32 };
+
+/* Row-major and contiguous.  An axis whose bit is set in `stars` was made to
+ * stretch (its extent is 1): see "Broadcasting is safe" in doc/language.md. */
+typedef struct Tensor {
+  uint32_t refs; /* atomic */
+  Dtype dtype;
+  uint32_t rank;
+  uint32_t stars;
+  int64_t shape[RANK_MAX];
+  int64_t count; /* product of the shape */
+  void *data;    /* count * bytes of the dtype, 64-byte aligned */
+  void *mapping; /* of a file, when data lies in one; private to tensor.c */
+  size_t mapping_size;
+} Tensor;
+
+typedef struct Fault { /* what went wrong, for a diagnostic to quote */
+  char message[512];   /* "" when nothing did */
+  char help[256];      /* a way out, or "" */
+} Fault;
+void fault_set(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
+void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Not initialised to zero when `clear` is false.  Fails on overflow of the
+ * size and when there is no memory ("f32[100000, 100000] needs 37.3 GiB of
+ * memory"). */
+Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
+                   bool clear, Fault *fault);
+Tensor *tensor_scalar(Scalar x); /* rank 0; raises when out of memory */
+Tensor *tensor_retain(Tensor *t);
+void tensor_release(Tensor *t);
+static inline void *tensor_at(const Tensor *t, int64_t i) {
+  return (char *)t->data + i * dtype_info[t->dtype].bytes;
+}
+/* Bytes of memory that this process may use: the machine's, or less where a
+ * container says so. */
+uint64_t memory_physical(void);
+/* "f32[2, 3]" */
+void tensor_print_type(Buffer *out, const Tensor *t);
+/* As NumPy prints, aligned, abbreviated with "..." beyond `limit` elements;
+ * `width` columns. */
+void tensor_print(Buffer *out, const Tensor *t, int64_t limit, int width);
+
+/* ---- files: npy.c, npz.c, safetensors.c, csv.c, image.c ---- */
+
+/* What a file's header says, read without its data: the type checker uses it.
+ * csv: rank 2, dtype DT_NONE (elements take the type that use asks for). */
+typedef struct Header {
+  Dtype dtype;
+  uint32_t rank;
+  int64_t shape[RANK_MAX];
+} Header;
+
+typedef struct LoadOptions {
+  const char *name; /* which tensor of a file that holds several; or NULL */
+  bool header;      /* csv: skip a first line of names */
+  Dtype want;       /* csv: element type; DT_NONE is F32 */
+} LoadOptions;
+
+/* By the extension: .npy .npz .safetensors .csv .tsv .png .pgm .ppm */
+bool file_header(const char *path, const LoadOptions *options, Header *out,
+                 Fault *fault);
+Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault);
+/* Writes to a temporary file beside `path` and renames it: an interrupted
+ * write leaves the old file.  .npz and .safetensors take several names; the
+ * others want count == 1.  .png .pgm .ppm want u8[h, w] or u8[h, w, c]. */
+bool file_save(const char *path, uint32_t count, const char *const *names,
+               Tensor *const *tensors, Fault *fault);
+/* Names of the tensors in a file that holds several, in the arena. */
+const char **file_names(const char *path, Arena *arena, uint32_t *count,
+                        Fault *fault);
+
+/* ---- random.c: Philox4x32-10 (Salmon et al., SC 2011, section 3.3) ---- */
+
+typedef struct Key {
+  uint64_t word[2];
+} Key;
+Key key_from_seed(int64_t seed);
+Key key_split(Key key, uint64_t index);       /* independent child keys */
+void philox4x32(const uint32_t counter[4], const uint32_t key[2],
+                uint32_t out[4]);
+uint32_t key_bits32(Key key, uint64_t index); /* element `index` of a stream */
+uint64_t key_bits64(Key key, uint64_t index);
+double key_uniform(Key key, uint64_t index, Dtype dtype); /* in [0, 1) */
+double key_normal(Key key, uint64_t index, Dtype dtype);
+
+#endif

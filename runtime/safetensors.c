@@ -1,0 +1,329 @@
+/* .safetensors (github.com/huggingface/safetensors): the length of a header in
+ * 8 bytes, the header (JSON, through jansson), then the tensors' bytes without
+ * a gap between them.  The header comes from strangers: every number in it is
+ * checked before it is used. */
+#include "runtime/internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUNCTIONS(F)        \
+  F(json_loadb)             \
+  F(json_delete)            \
+  F(json_object_iter)       \
+  F(json_object_iter_next)  \
+  F(json_object_iter_key)   \
+  F(json_object_iter_value) \
+  F(json_object_get)        \
+  F(json_object_size)       \
+  F(json_array_size)        \
+  F(json_array_get)         \
+  F(json_integer_value)     \
+  F(json_string_value)
+
+static LIBRARY_TABLE(FUNCTIONS) lib;
+static const Library jansson =
+    LIBRARY("libjansson.so.4", "libjansson4", FUNCTIONS, lib);
+
+enum { LENGTH = 8, HEADER_MOST = 100 * 1000 * 1000, ALIGN = 64 };
+
+static const struct {
+  const char *name;
+  Dtype dtype; /* DT_NONE: known, but Axon has no such type */
+} kinds[] = {
+    {"BOOL", DT_BOOL}, {"U8", DT_U8},        {"I8", DT_I8},
+    {"I32", DT_I32},   {"I64", DT_I64},      {"F16", DT_F16},
+    {"BF16", DT_BF16}, {"F32", DT_F32},      {"F64", DT_F64},
+    {"I16", DT_NONE},  {"U16", DT_NONE},     {"U32", DT_NONE},
+    {"U64", DT_NONE},  {"F8_E4M3", DT_NONE}, {"F8_E5M2", DT_NONE},
+};
+
+/* ---- the header ---- */
+
+typedef struct Entry {
+  Header is;
+  const char *kind;  /* as the file spells it */
+  size_t start, end; /* in the file */
+} Entry;
+
+typedef struct File {
+  json_t *json;
+  Names names; /* of the entries, in the same order */
+  Entry *entries;
+  size_t count;
+  size_t data; /* offset of the first byte behind the header */
+} File;
+
+static void file_close(File *file) {
+  names_free(&file->names);
+  mem_free(file->entries);
+  if (file->json)
+    lib.json_delete(file->json); /* ours is the only reference */
+}
+
+static bool get_size(const json_t *json, size_t *out) {
+  if (!json || !json_is_integer(json) || lib.json_integer_value(json) < 0)
+    return false;
+  *out = (size_t)lib.json_integer_value(json);
+  return true;
+}
+
+static bool read_shape(const Input *in, const json_t *shape, Entry *e,
+                       Fault *fault) {
+  if (!shape || !json_is_array(shape))
+    return input_fault(in, fault, "no \"shape\"");
+  size_t rank = lib.json_array_size(shape);
+  if (rank > RANK_MAX)
+    return input_fault(in, fault, "its rank is more than %d", RANK_MAX);
+  e->is.rank = (uint32_t)rank;
+  for (size_t i = 0; i < rank; i++) {
+    size_t extent;
+    if (!get_size(lib.json_array_get(shape, i), &extent))
+      return input_fault(in, fault, "no valid \"shape\"");
+    e->is.shape[i] = (int64_t)extent;
+  }
+  return true;
+}
+
+static bool read_range(const Input *in, const json_t *offsets, size_t data,
+                       Entry *e, Fault *fault) {
+  if (!offsets || !json_is_array(offsets) ||
+      lib.json_array_size(offsets) != 2 ||
+      !get_size(lib.json_array_get(offsets, 0), &e->start) ||
+      !get_size(lib.json_array_get(offsets, 1), &e->end) || e->start > e->end)
+    return input_fault(in, fault, "no valid \"data_offsets\"");
+  size_t room = in->size - data;
+  if (e->end > room)
+    return input_fault(in, fault,
+                       "it is cut short: byte %zu is asked for, "
+                       "%zu are there",
+                       e->end, room);
+  e->start += data;
+  e->end += data;
+  return true;
+}
+
+static bool read_entry(const Input *in, const json_t *json, size_t data,
+                       Entry *e, Fault *fault) {
+  if (!json_is_object(json))
+    return input_fault(in, fault, "its header has no object there");
+  const json_t *dtype = lib.json_object_get(json, "dtype");
+  if (!dtype || !json_is_string(dtype))
+    return input_fault(in, fault, "no \"dtype\"");
+  e->kind = lib.json_string_value(dtype);
+  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+    if (strcmp(kinds[i].name, e->kind) == 0)
+      e->is.dtype = kinds[i].dtype;
+  return read_shape(in, lib.json_object_get(json, "shape"), e, fault) &&
+         read_range(in, lib.json_object_get(json, "data_offsets"), data, e,
+                    fault) &&
+         (!e->is.dtype || input_holds(in, &e->is, e->end - e->start, fault));
+}
+
+static int by_start(const void *a, const void *b) {
+  const Entry *x = *(Entry *const *)a, *y = *(Entry *const *)b;
+  if (x->start != y->start)
+    return x->start < y->start ? -1 : 1;
+  return x->end < y->end ? -1 : x->end > y->end;
+}
+
+/* Together the entries cover the data once. */
+static bool check_cover(const Input *in, const File *file, Fault *fault) {
+  Entry **sorted = mem_try_alloc(sizeof *sorted * (file->count + 1));
+  if (!sorted)
+    return input_no_memory(in, fault);
+  for (size_t i = 0; i < file->count; i++)
+    sorted[i] = &file->entries[i];
+  qsort(sorted, file->count, sizeof *sorted, by_start);
+  size_t at = file->data, i = 0;
+  while (i < file->count && sorted[i]->start == at)
+    at = sorted[i++]->end;
+  bool overlap = i < file->count && sorted[i]->start < at;
+  bool whole = i == file->count && at == in->size;
+  mem_free(sorted);
+  if (overlap)
+    return input_fault(in, fault, "two of its tensors overlap");
+  if (!whole)
+    return input_fault(in, fault, "bytes from %zu on belong to no tensor", at);
+  return true;
+}
+
+static bool read_entries(Input *in, File *file, Fault *fault) {
+  for (void *at = lib.json_object_iter(file->json); at;
+       at = lib.json_object_iter_next(file->json, at)) {
+    const char *name = lib.json_object_iter_key(at);
+    if (strcmp(name, "__metadata__") == 0)
+      continue;
+    in->entry = name;
+    if (!read_entry(in, lib.json_object_iter_value(at), file->data,
+                    &file->entries[file->count++], fault))
+      return false;
+    in->entry = NULL;
+    if (!names_add(&file->names, name))
+      return input_no_memory(in, fault);
+  }
+  return check_cover(in, file, fault);
+}
+
+static bool file_open(Input *in, File *file, Fault *fault) {
+  *file = (File){0};
+  if (!library_load(&jansson, fault))
+    return false;
+  uint64_t length = 0;
+  if (in->size < LENGTH + 2)
+    return input_fault(in, fault, "it is cut short");
+  memcpy(&length, in->bytes, LENGTH);
+  if (length > in->size - LENGTH || length > HEADER_MOST)
+    return input_fault(in, fault, "its header would be %llu bytes long",
+                       (unsigned long long)length);
+  json_error_t error;
+  file->json = lib.json_loadb((const char *)in->bytes + LENGTH, length,
+                              JSON_REJECT_DUPLICATES, &error);
+  if (!file->json)
+    return input_fault(in, fault, "its header is damaged: %s", error.text);
+  if (!json_is_object(file->json))
+    return input_fault(in, fault, "its header is damaged: no object");
+  size_t count = lib.json_object_size(file->json);
+  file->data = LENGTH + length;
+  file->entries = mem_try_alloc(sizeof *file->entries * (count + 1));
+  if (!file->entries)
+    return input_no_memory(in, fault);
+  return read_entries(in, file, fault);
+}
+
+/* ---- reading ---- */
+
+static const Entry *choose(Input *in, const File *file,
+                           const LoadOptions *options, Fault *fault) {
+  uint32_t number;
+  if (!names_choose(&file->names, in, options, &number, fault))
+    return NULL;
+  const Entry *e = &file->entries[number];
+  if (e->is.dtype)
+    return e;
+  input_fault(in, fault, "its elements are %.40s, which Axon has no type for",
+              e->kind);
+  fault_help(fault, "convert it in PyTorch or NumPy, to int32 or float32 say");
+  return NULL;
+}
+
+static bool st_header(Input *in, const LoadOptions *options, Header *is,
+                      Fault *fault) {
+  File file;
+  const Entry *e = NULL;
+  if (file_open(in, &file, fault))
+    e = choose(in, &file, options, fault);
+  if (e)
+    *is = e->is;
+  file_close(&file);
+  in->entry = NULL;
+  return e != NULL;
+}
+
+static Tensor *st_load(Input *in, const LoadOptions *options, Fault *fault) {
+  File file;
+  const Entry *e = NULL;
+  Tensor *t = NULL;
+  if (file_open(in, &file, fault))
+    e = choose(in, &file, options, fault);
+  if (e)
+    t = input_tensor(in, e->start, &e->is, fault);
+  file_close(&file);
+  in->entry = NULL;
+  return t;
+}
+
+static bool st_names(Input *in, Names *names, Fault *fault) {
+  File file;
+  bool ok = file_open(in, &file, fault);
+  if (ok) {
+    *names = file.names;
+    file.names = (Names){0};
+  }
+  file_close(&file);
+  in->entry = NULL;
+  return ok;
+}
+
+/* ---- writing ---- */
+
+static void print_string(Buffer *b, const char *text) {
+  buffer_putc(b, '"');
+  for (const char *p = text; *p; p++)
+    if (*p == '"' || *p == '\\')
+      buffer_printf(b, "\\%c", *p);
+    else if ((unsigned char)*p < ' ')
+      buffer_printf(b, "\\u%04x", *p);
+    else
+      buffer_putc(b, *p);
+  buffer_putc(b, '"');
+}
+
+static size_t bytes_of(const Tensor *t) {
+  return (size_t)t->count * dtype_info[t->dtype].bytes;
+}
+
+static void header_entry(Buffer *b, const char *name, const Tensor *t,
+                         size_t start) {
+  const char *kind = "";
+  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+    if (kinds[i].dtype == t->dtype)
+      kind = kinds[i].name;
+  print_string(b, name);
+  buffer_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", kind);
+  for (uint32_t i = 0; i < t->rank; i++)
+    buffer_printf(b, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+  buffer_printf(b, "],\"data_offsets\":[%zu,%zu]}", start, start + bytes_of(t));
+}
+
+static bool check_names(const Output *out, uint32_t count,
+                        const char *const *names, Fault *fault) {
+  for (uint32_t i = 0; i < count; i++) {
+    const char *name = names[i];
+    if (strcmp(name, "__metadata__") == 0 ||
+        utf8_valid(name, strlen(name)) < strlen(name))
+      return output_fault(out, fault, "\"%.80s\" cannot be a tensor's name",
+                          name);
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(names[k], name) == 0)
+        return output_fault(out, fault, "two tensors have the name \"%.80s\"",
+                            name);
+  }
+  return true;
+}
+
+/* Wide elements come first, so that all are aligned to their width. */
+static bool st_save(Output *out, uint32_t count, const char *const *names,
+                    Tensor *const *tensors, Fault *fault) {
+  static const uint8_t widths[] = {8, 4, 2, 1};
+  if (!check_names(out, count, names, fault))
+    return false;
+  Buffer *b = &out->text;
+  size_t start = 0;
+  bool first = true;
+  buffer_putc(b, '{');
+  for (size_t w = 0; w < ARRAY_LEN(widths); w++)
+    for (uint32_t i = 0; i < count; i++)
+      if (dtype_info[tensors[i]->dtype].bytes == widths[w]) {
+        if (!first)
+          buffer_putc(b, ',');
+        first = false;
+        header_entry(b, names[i], tensors[i], start);
+        start += bytes_of(tensors[i]);
+      }
+  buffer_putc(b, '}');
+  while ((LENGTH + b->len) % ALIGN)
+    buffer_putc(b, ' ');
+  uint64_t length = b->len;
+  fwrite(&length, 1, LENGTH, out->file);
+  fwrite(b->text, 1, b->len, out->file);
+  for (size_t w = 0; w < ARRAY_LEN(widths); w++)
+    for (uint32_t i = 0; i < count; i++)
+      if (dtype_info[tensors[i]->dtype].bytes == widths[w])
+        fwrite(tensors[i]->data, 1, bytes_of(tensors[i]), out->file);
+  return true;
+}
+
+const Format safetensors_format = {".safetensors", st_header, st_load, st_names,
+                                   st_save};

@@ -1,0 +1,241 @@
+/* Tensors in memory, and faults. */
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGN = 64 };
+
+/* ---- faults ---- */
+
+/* Text from a file may be quoted in a message: no byte of it may steer the
+ * terminal. */
+static void make_printable(char *text) {
+  size_t len = strlen(text), done = 0;
+  while ((done += utf8_valid(text + done, len - done)) < len)
+    text[done++] = '?';
+  for (unsigned char *p = (unsigned char *)text; *p; p++)
+    if (*p < ' ' || *p == 0x7f)
+      *p = '?';
+    else if (*p == 0xc2 && p[1] < 0xa0) /* U+0080 to U+009F steer it too */
+      p[0] = p[1] = '?';
+}
+
+void fault_set(Fault *fault, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(fault->message, sizeof fault->message, format, args);
+  va_end(args);
+  make_printable(fault->message);
+  fault->help[0] = 0;
+}
+
+void fault_help(Fault *fault, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(fault->help, sizeof fault->help, format, args);
+  va_end(args);
+  make_printable(fault->help);
+}
+
+/* ---- sizes ---- */
+
+/* Zero extents do not hide an overflow of the others: strides are computed
+ * from those too. */
+bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
+                int64_t *count, size_t *bytes) {
+  int64_t product = dtype_info[dtype].bytes ? dtype_info[dtype].bytes : 1;
+  bool empty = false;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (shape[i] < 0)
+      return false;
+    if (shape[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(product, shape[i], &product))
+      return false;
+  }
+  if (product > INT64_MAX - ALIGN)
+    return false;
+  *bytes = empty ? 0 : (size_t)product;
+  int64_t bytes_each = dtype_info[dtype].bytes ? dtype_info[dtype].bytes : 1;
+  *count = empty ? 0 : product / bytes_each;
+  return true;
+}
+
+void type_text(char *out, size_t size, Dtype dtype, uint32_t rank,
+               const int64_t *shape, uint32_t stars) {
+  size_t len = (size_t)snprintf(out, size, "%s", dtype_info[dtype].name);
+  for (uint32_t i = 0; i < rank && len < size; i++) {
+    const char *before = i ? ", " : "[";
+    if (stars >> i & 1)
+      len += (size_t)snprintf(out + len, size - len, "%s*", before);
+    else
+      len += (size_t)snprintf(out + len, size - len, "%s%lld", before,
+                              (long long)shape[i]);
+  }
+  if (rank && len < size)
+    snprintf(out + len, size - len, "]");
+}
+
+void tensor_print_type(Buffer *out, const Tensor *t) {
+  char text[RANK_MAX * 24 + 16];
+  type_text(text, sizeof text, t->dtype, t->rank, t->shape, t->stars);
+  buffer_puts(out, text);
+}
+
+/* ---- memory ---- */
+
+static uint64_t number_in(const char *path) {
+  FILE *f = fopen(path, "re");
+  unsigned long long n = 0;
+  if (f) {
+    if (fscanf(f, "%llu", &n) != 1) /* "max" */
+      n = 0;
+    fclose(f);
+  }
+  return n;
+}
+
+uint64_t memory_physical(void) {
+  static _Atomic uint64_t known;
+  if (known)
+    return known;
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+  const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+  for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+    uint64_t limit = number_in(limits[i]);
+    if (limit && (!all || limit < all))
+      all = limit;
+  }
+  known = all ? all : UINT64_MAX;
+  return known;
+}
+
+/* "37.3 GiB", "12 bytes" */
+static void size_text(char *out, size_t size, uint64_t bytes) {
+  static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) {
+    snprintf(out, size, "%llu bytes", (unsigned long long)bytes);
+    return;
+  }
+  double n = (double)bytes / 1024;
+  size_t unit = 0;
+  for (; n >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+    n /= 1024;
+  snprintf(out, size, "%.1f %s", n, units[unit]);
+}
+
+static void memory_fault(Fault *fault, Dtype dtype, uint32_t rank,
+                         const int64_t *shape, size_t bytes) {
+  char type[200], need[32], have[32];
+  type_text(type, sizeof type, dtype, rank, shape, 0);
+  size_text(need, sizeof need, bytes);
+  size_text(have, sizeof have, memory_physical());
+  fault_set(fault, "%s needs %s of memory", type, need);
+  fault_help(fault,
+             bytes > memory_physical()
+                 ? "this machine has %s: work on it in parts, or reduce it "
+                   "before it is stored"
+                 : "this machine has %s, and not enough of it is free",
+             have);
+}
+
+/* calloc clears what it reuses, so memory that need not be clear comes from
+ * aligned_alloc.  Returns the address to free. */
+static void *block_new(size_t bytes, bool clear, void **data) {
+  if (clear) {
+    char *block = mem_try_alloc(bytes + ALIGN);
+    if (block)
+      *data = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
+    return block;
+  }
+  size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+  *data = aligned_alloc(ALIGN, rounded ? rounded : ALIGN);
+  return *data;
+}
+
+static Tensor *tensor_header(Dtype dtype, uint32_t rank, const int64_t *shape,
+                             int64_t count) {
+  Tensor *t = mem_try_alloc(sizeof *t);
+  if (!t)
+    return NULL;
+  t->refs = 1;
+  t->dtype = dtype;
+  t->rank = rank;
+  t->count = count;
+  if (rank)
+    memcpy(t->shape, shape, rank * sizeof *shape);
+  return t;
+}
+
+Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape, bool clear,
+                   Fault *fault) {
+  int64_t count;
+  size_t bytes;
+  if (rank > RANK_MAX) {
+    fault_set(fault, "a tensor of rank %u: the most is %d", rank, RANK_MAX);
+    return NULL;
+  }
+  if (!shape_size(dtype, rank, shape, &count, &bytes)) {
+    char type[200];
+    type_text(type, sizeof type, dtype, rank, shape, 0);
+    fault_set(fault, "%s has a size that no memory can hold", type);
+    return NULL;
+  }
+  if (bytes > memory_physical()) {
+    memory_fault(fault, dtype, rank, shape, bytes);
+    return NULL;
+  }
+  Tensor *t = tensor_header(dtype, rank, shape, count);
+  if (t)
+    t->mapping = block_new(bytes, clear, &t->data);
+  if (t && t->mapping)
+    return t;
+  mem_free(t);
+  memory_fault(fault, dtype, rank, shape, bytes);
+  return NULL;
+}
+
+Tensor *tensor_scalar(Scalar x) {
+  Fault fault;
+  Tensor *t = tensor_new(x.dtype, 0, NULL, true, &fault);
+  if (!t)
+    trap_raise(FAIL_MEMORY);
+  scalar_store(x, t->data);
+  return t;
+}
+
+Tensor *tensor_over(const Header *is, void *data, void *mapping,
+                    size_t mapping_size) {
+  int64_t count;
+  size_t bytes;
+  if (!shape_size(is->dtype, is->rank, is->shape, &count, &bytes))
+    return NULL;
+  Tensor *t = tensor_header(is->dtype, is->rank, is->shape, count);
+  if (!t)
+    return NULL;
+  t->data = data;
+  t->mapping = mapping;
+  t->mapping_size = mapping_size;
+  return t;
+}
+
+Tensor *tensor_retain(Tensor *t) {
+  __atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+/* `mapping` is what to give back: to the heap where its size is 0. */
+void tensor_release(Tensor *t) {
+  if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
+    return;
+  if (t->mapping_size)
+    munmap(t->mapping, t->mapping_size);
+  else
+    mem_free(t->mapping);
+  mem_free(t);
+}

@@ -1,0 +1,192 @@
+/* axon.h: the part of a session that others link. */
+#include "session/axon.h"
+
+#include "session/internal.h"
+
+#include <string.h>
+
+struct AxnSession {
+  Session *session;
+  Buffer text; /* of the diagnostic last asked for */
+  void (*write)(void *owner, const char *text, size_t len);
+  void *owner;
+};
+
+const char *axn_version(void) { return AXON_VERSION; }
+
+static void host_write(void *owner, const char *text, size_t len) {
+  AxnSession *a = owner;
+  if (a->write)
+    a->write(a->owner, text, len);
+}
+
+static bool host_show(void *owner, const Tensor *t, const char *kind,
+                      const char *file, int64_t size, Fault *fault) {
+  (void)owner, (void)t, (void)kind, (void)file, (void)size;
+  fault_set(fault, "there is no screen to show this on");
+  return false;
+}
+
+static void host_progress(void *owner, int64_t done, int64_t total) {
+  (void)owner, (void)done, (void)total;
+}
+
+AxnSession *axn_session_new(void) {
+  AxnSession *a = mem_try_alloc(sizeof *a);
+  if (!a)
+    return NULL;
+  SessionHost host = {.eval = {
+                          .owner = a,
+                          .write = host_write,
+                          .trace = host_write,
+                          .progress = host_progress,
+                          .show = host_show,
+                          .print_width = 80,
+                          .print_limit = 1000,
+                      }};
+  a->session = session_open(&host);
+  if (a->session)
+    return a;
+  mem_free(a);
+  return NULL;
+}
+
+void axn_session_free(AxnSession *a) {
+  if (!a)
+    return;
+  session_close(a->session);
+  buffer_free(&a->text);
+  mem_free(a);
+}
+
+void axn_session_output(AxnSession *a,
+                        void (*write)(void *owner, const char *text,
+                                      size_t len),
+                        void *owner) {
+  a->write = write;
+  a->owner = owner;
+}
+
+static AxnStatus status_of(SessionStatus status) {
+  switch (status) {
+  case SESSION_OK:
+    return AXN_OK;
+  case SESSION_ERROR:
+    return AXN_ERROR;
+  case SESSION_INCOMPLETE:
+    return AXN_INCOMPLETE;
+  case SESSION_INTERRUPTED:
+    return AXN_INTERRUPTED;
+  case SESSION_EXITED:
+    return AXN_EXITED;
+  }
+  return AXN_ERROR;
+}
+
+AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
+                            size_t len) {
+  SessionText source = {.name = name, .text = text, .len = len, .bare = true};
+  session_clear_diags(a->session);
+  SessionStatus status = session_check(a->session, &source);
+  session_drop_waiting(a->session);
+  return status_of(status);
+}
+
+AxnStatus axn_session_run(AxnSession *a, const char *name, const char *text,
+                          size_t len) {
+  SessionText source = {.name = name, .text = text, .len = len, .bare = true};
+  session_clear_diags(a->session);
+  SessionStatus status = session_check(a->session, &source);
+  if (status == SESSION_OK)
+    status = session_run(a->session);
+  return status_of(status);
+}
+
+int axn_exit_status(const AxnSession *a) {
+  return session_exit_status(a->session);
+}
+
+const char *axn_session_type(AxnSession *a, const char *name) {
+  Binding *binding = session_find(a->session, name);
+  return binding ? session_binding_type(a->session, binding) : NULL;
+}
+
+typedef struct Kept {
+  const Buffer *text;
+  const char *copy;
+} Kept;
+
+static SessionStatus keep(Session *s, void *arg) {
+  Kept *kept = arg;
+  kept->copy = arena_text(s->arena, kept->text->text, kept->text->len);
+  return SESSION_OK;
+}
+
+const char *axn_session_print(AxnSession *a, const char *name) {
+  Binding *binding = session_find(a->session, name);
+  Buffer out = {0};
+  Kept kept = {&out, NULL};
+  if (binding && session_binding_text(a->session, binding, &out) && out.text)
+    session_guard(a->session, keep, &kept);
+  buffer_free(&out);
+  return kept.copy;
+}
+
+/* ---- diagnostics ---- */
+
+size_t axn_diag_count(const AxnSession *a) {
+  return session_diags(a->session)->all.len;
+}
+
+static AxnPlace place_of(const Session *s, Span span) {
+  AxnPlace place = {0};
+  const Source *source =
+      span.file ? sources_get(session_sources(s), span.file) : NULL;
+  if (!source)
+    return place;
+  place.file = source->name;
+  source_place(source, span.start, &place.line, &place.column);
+  source_place(source, span.end, &place.end_line, &place.end_column);
+  return place;
+}
+
+bool axn_diag_get(const AxnSession *a, size_t index, AxnDiag *out) {
+  const Diags *diags = session_diags(a->session);
+  if (index >= diags->all.len)
+    return false;
+  const Diag *diag = diags->all.at[index];
+  *out = (AxnDiag){
+      .severity = (AxnSeverity)diag->severity,
+      .code = diag->code,
+      .message = diag->message,
+      .place = place_of(a->session, diag->span),
+      .label = diag->label,
+      .note = diag->note,
+      .help = diag->help,
+      .witness = diag->witness,
+  };
+  return true;
+}
+
+typedef struct Rendered {
+  Buffer *out;
+  const Diag *diag;
+} Rendered;
+
+static SessionStatus render(Session *s, void *arg) {
+  Rendered *r = arg;
+  diag_render(r->out, &s->sources, r->diag, false);
+  return SESSION_OK;
+}
+
+const char *axn_diag_text(AxnSession *a, size_t index) {
+  const Diags *diags = session_diags(a->session);
+  if (index >= diags->all.len)
+    return NULL;
+  buffer_free(&a->text);
+  Rendered r = {&a->text, diags->all.at[index]};
+  SessionStatus status = session_guard(a->session, render, &r);
+  return status == SESSION_OK ? a->text.text : NULL;
+}
+
+void axn_interrupt(AxnSession *a) { session_interrupt(a->session); }

@@ -1,0 +1,97 @@
+/* axon.h: Axon as a library.
+ *
+ * A session holds definitions; texts of the language are checked and run in it.
+ * Nothing here exits, aborts or prints: errors are diagnostics to be asked for,
+ * output goes to a function of yours.
+ *
+ * Threads: a session is used from one thread at a time; several sessions may be
+ * used from several threads.  axn_interrupt alone may be called from anywhere,
+ * also from a signal handler.
+ *
+ * Ownership: strings handed out live until the session is freed, those of
+ * diagnostics until the next text is run or checked. */
+#ifndef AXON_H
+#define AXON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AXN_API __attribute__((visibility("default")))
+
+typedef struct AxnSession AxnSession;
+
+typedef enum AxnStatus {
+  AXN_OK = 0,
+  AXN_ERROR = 1,       /* diagnostics say what is wrong */
+  AXN_INCOMPLETE = 2,  /* the text ended where more was needed */
+  AXN_INTERRUPTED = 3, /* axn_interrupt was called */
+  AXN_EXITED = 4,      /* the program called exit: axn_exit_status */
+} AxnStatus;
+
+typedef enum AxnSeverity {
+  AXN_SEVERITY_ERROR = 1,
+  AXN_SEVERITY_WARNING = 2,
+  AXN_SEVERITY_NOTE = 3,
+} AxnSeverity;
+
+typedef struct AxnPlace { /* lines and columns count from 1 */
+  const char *file;       /* NULL: no place */
+  uint32_t line, column, end_line, end_column; /* columns count bytes */
+} AxnPlace;
+
+typedef struct AxnDiag {
+  AxnSeverity severity;
+  uint32_t code;       /* 301 is E0301, or W0301 for a warning */
+  const char *message; /* one line */
+  AxnPlace place;
+  const char *label, *note, *help, *witness; /* NULL: none */
+} AxnDiag;
+
+/* "0.1.0" */
+AXN_API const char *axn_version(void);
+
+/* NULL when there is no memory. */
+AXN_API AxnSession *axn_session_new(void);
+AXN_API void axn_session_free(AxnSession *session);
+
+/* Where `print` writes.  Until this is called, output is thrown away. */
+AXN_API void axn_session_output(AxnSession *session,
+                                void (*write)(void *owner, const char *text,
+                                              size_t len),
+                                void *owner);
+
+/* Checks declarations and adds what they define; runs nothing.  `name` is what
+ * messages call the text. */
+AXN_API AxnStatus axn_session_check(AxnSession *session, const char *name,
+                                    const char *text, size_t len);
+/* Checks all of it, then runs it.  Bare expressions are allowed; the value of
+ * the last one is called `it`. */
+AXN_API AxnStatus axn_session_run(AxnSession *session, const char *name,
+                                  const char *text, size_t len);
+AXN_API int axn_exit_status(const AxnSession *session);
+
+/* The type of a name, as printed ("'a[...s, n] -> ..."); NULL if unknown. */
+AXN_API const char *axn_session_type(AxnSession *session, const char *name);
+/* The value of a top-level name as `print` shows it; NULL if it has none. */
+AXN_API const char *axn_session_print(AxnSession *session, const char *name);
+
+/* Diagnostics of the last text. */
+AXN_API size_t axn_diag_count(const AxnSession *session);
+AXN_API bool axn_diag_get(const AxnSession *session, size_t index,
+                          AxnDiag *out);
+/* As a person reads it, with the lines of source. */
+AXN_API const char *axn_diag_text(AxnSession *session, size_t index);
+
+/* Stops what the session runs, soon. */
+AXN_API void axn_interrupt(AxnSession *session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+/* Reading source files, and importing one from another. */
+#define _GNU_SOURCE
+#include "session/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { IMPORT_DEPTH = 200 };
+
+static bool cannot_read(Session *s, const char *path, Span span,
+                        const char *why) {
+  session_error(s, 601, span, "cannot read %s: %s", path, why);
+  return false;
+}
+
+static bool read_stream(Session *s, FILE *in, const char *path, Span span,
+                        Buffer *text) {
+  char part[16 * 1024];
+  for (size_t n; (n = fread(part, 1, sizeof part, in)) > 0;)
+    buffer_add(text, part, n);
+  return !ferror(in) || cannot_read(s, path, span, strerror(errno));
+}
+
+bool read_source(Session *s, const char *path, Span span, const char **text,
+                 size_t *len) {
+  struct stat info;
+  if (stat(path, &info) != 0)
+    return cannot_read(s, path, span, strerror(errno));
+  if (S_ISDIR(info.st_mode))
+    return cannot_read(s, path, span, "it is a directory");
+  FILE *in = fopen(path, "rb");
+  if (!in)
+    return cannot_read(s, path, span, strerror(errno));
+  Buffer all = {0};
+  bool ok = read_stream(s, in, path, span, &all);
+  fclose(in);
+  if (ok) {
+    *text = arena_text(s->arena, all.text ? all.text : "", all.len);
+    *len = all.len;
+  }
+  buffer_free(&all);
+  return ok;
+}
+
+/* The path of an imported file as seen from the importing one, ".axn" added
+ * where it has no ending. */
+static const char *locate(Session *s, uint32_t from, const char *path) {
+  const Source *source = sources_get(&s->sources, from);
+  const char *slash = strrchr(path, '/');
+  const char *dot = strrchr(slash ? slash : path, '.');
+  const char *ending = dot && strcmp(dot, ".axn") == 0 ? "" : ".axn";
+  const char *here = source ? strrchr(source->name, '/') : NULL;
+  if (path[0] == '/' || !here)
+    return arena_printf(s->arena, "%s%s", path, ending);
+  if (strncmp(path, "./", 2) == 0)
+    path += 2;
+  return arena_printf(s->arena, "%.*s%s%s", (int)(here - source->name + 1),
+                      source->name, path, ending);
+}
+
+static Import *import_of(Session *s, const char *path) {
+  char *real = realpath(path, NULL);
+  const char *key = arena_text(s->arena, real ? real : path,
+                               strlen(real ? real : path));
+  free(real);
+  for (uint32_t i = 0; i < s->imports.len; i++)
+    if (strcmp(s->imports.at[i].path, key) == 0)
+      return &s->imports.at[i];
+  VEC_PUSH(s->arena, s->imports, ((Import){.path = key}));
+  return &s->imports.at[s->imports.len - 1];
+}
+
+static const char *module_name(Session *s, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *base = slash ? slash + 1 : path;
+  const char *dot = strrchr(base, '.');
+  return arena_text(s->arena, base, dot ? (size_t)(dot - base) : strlen(base));
+}
+
+/* The vector of imports may move while the file is checked, so it is found
+ * again by its number. */
+static Module *import_file(Session *s, uint32_t number, const char *path,
+                           Span span) {
+  SessionText text = {.name = path};
+  uint32_t file = session_add_text(s, &text, span);
+  if (!file)
+    return NULL;
+  Sym *name = intern_text(s->interner, module_name(s, path));
+  Module *module = module_new(s->checker, name);
+  bool ok = session_check_source(s, file, module, false, false);
+  s->imports.at[number].module = ok ? module : NULL;
+  return s->imports.at[number].module;
+}
+
+Module *import_module(void *owner, uint32_t from, Span span, const char *path,
+                      Sym *id) {
+  Session *s = owner;
+  const char *found = locate(s, from, path ? path : id->text);
+  Import *import = import_of(s, found);
+  if (import->module)
+    return import->module;
+  if (import->busy) {
+    Diag *diag = session_error(s, 602, span, "%s imports itself", found);
+    diag->note = "a file is checked before those that import it, so imports "
+                 "cannot go in a circle";
+    return NULL;
+  }
+  if (s->import_depth >= IMPORT_DEPTH) {
+    session_error(s, 603, span, "imports are nested more than %d deep",
+                  IMPORT_DEPTH);
+    return NULL;
+  }
+  uint32_t number = (uint32_t)(import - s->imports.at);
+  import->busy = true;
+  s->import_depth++;
+  Module *module = import_file(s, number, found, span);
+  s->import_depth--;
+  s->imports.at[number].busy = false;
+  return module;
+}

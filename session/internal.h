@@ -1,0 +1,61 @@
+/* What the files of session/ share. */
+#ifndef AXON_SESSION_INTERNAL_H
+#define AXON_SESSION_INTERNAL_H
+
+#include "session/session.h"
+
+typedef struct Import { /* a file that was imported */
+  const char *path;     /* absolute: one file is read once */
+  Module *module;       /* NULL while it is being checked, or after an error */
+  bool busy;
+} Import;
+
+typedef struct Waiting { /* a declaration to be run */
+  CoreDec *core;
+  Ran ran; /* told after it was run; bindings NULL for a part of one */
+} Waiting;
+
+struct Session {
+  Arena *arena;
+  Sources sources;
+  Interner *interner;
+  DimCtx dims;
+  CheckHost check_host;
+  SessionHost host;
+  Checker *checker;
+  Eval *eval;
+  Module *module;
+  Diags diags;
+  Program program; /* the last text that was checked */
+  VEC(Waiting) waiting;
+  VEC(Import) imports;
+  uint32_t import_depth;
+  uint32_t *library_sources; /* by number of the library file; 0: not yet */
+  Map library_decs;          /* StdlibName -> Dec */
+  volatile bool interrupt;
+  int exit_status;
+};
+
+/* ---- session.c ---- */
+/* Adds a text; 0 after an error. */
+uint32_t session_add_text(Session *s, const SessionText *text, Span importer);
+/* Parses and checks a source; what it comes to waits.  False after an error. */
+bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
+                          bool main);
+/* Calls f where running out of memory and Ctrl-C end up as statuses. */
+SessionStatus session_guard(Session *s,
+                            SessionStatus (*f)(Session *, void *), void *arg);
+
+/* ---- library.c ---- */
+Dec *library_dec(void *owner, Sym *module, Sym *name);
+bool library_module(void *owner, Sym *module);
+void library_each_name(void (*f)(void *, const char *name), void *arg);
+
+/* ---- import.c ---- */
+/* Reads a whole file into the arena; false with an error at `span`. */
+bool read_source(Session *s, const char *path, Span span, const char **text,
+                 size_t *len);
+Module *import_module(void *owner, uint32_t from, Span span, const char *path,
+                      Sym *id);
+
+#endif

@@ -1,0 +1,270 @@
+/* A session: the pipeline, and what its parts ask of one another. */
+#include "session/internal.h"
+
+/* ---- opening and closing ---- */
+
+static void define_library(void *owner, CoreDec *dec) {
+  Session *s = owner;
+  eval_define_lazy(s->eval, dec);
+}
+
+static bool header(void *owner, uint32_t from, const char *path,
+                   const LoadOptions *options, Header *out) {
+  (void)owner, (void)from; /* as `load` will: from the working directory */
+  Fault fault = {0};
+  return file_header(path, options, out, &fault);
+}
+
+static void fill(Session *s, const SessionHost *host) {
+  s->host = *host;
+  s->host.eval.interrupt = &s->interrupt;
+  sources_init(&s->sources, s->arena);
+  diags_init(&s->diags, s->arena);
+  map_init(&s->library_decs, s->arena);
+  s->interner = interner_new(s->arena);
+  s->dims.arena = s->arena;
+  s->check_host = (CheckHost){
+      .owner = s,
+      .library = library_dec,
+      .library_module = library_module,
+      .define = define_library,
+      .import = import_module,
+      .header = header,
+  };
+  s->checker = checker_new(s->arena, &s->sources, s->interner, &s->dims,
+                           &s->check_host);
+  s->eval = eval_new(s->arena, &s->dims, s->interner, &s->host.eval);
+  s->module = module_new(s->checker, NULL);
+}
+
+Session *session_open(const SessionHost *host) {
+  Arena *volatile arena = NULL;
+  Session *volatile s = NULL;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    if (s && s->eval)
+      eval_free(s->eval);
+    arena_free(arena);
+    return NULL;
+  }
+  arena = arena_new();
+  s = NEW(arena, Session);
+  s->arena = arena;
+  fill(s, host);
+  trap_end(&trap);
+  return s;
+}
+
+void session_close(Session *s) {
+  if (!s)
+    return;
+  eval_free(s->eval);
+  arena_free(s->arena);
+}
+
+/* ---- statuses ---- */
+
+static void no_memory(Session *s) {
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE)
+    return;
+  Diag *diag = diag_error(&s->diags, 505, (Span){0}, "out of memory");
+  diag->help = "use smaller sizes, or a machine or container with more memory";
+  trap_end(&trap);
+}
+
+SessionStatus session_guard(Session *s,
+                            SessionStatus (*f)(Session *, void *), void *arg) {
+  Trap trap;
+  FailKind kind = TRAP_SET(trap);
+  switch (kind) {
+  case FAIL_NONE: {
+    SessionStatus status = f(s, arg);
+    trap_end(&trap);
+    return status;
+  }
+  case FAIL_MEMORY:
+    no_memory(s);
+    break;
+  case FAIL_INTERRUPT:
+    s->interrupt = false;
+    s->waiting.len = 0;
+    return SESSION_INTERRUPTED;
+  case FAIL_ERROR:
+  case FAIL_LIMIT:
+    break;
+  }
+  s->waiting.len = 0;
+  s->import_depth = 0;
+  return SESSION_ERROR;
+}
+
+/* ---- checking ---- */
+
+uint32_t session_add_text(Session *s, const SessionText *text, Span importer) {
+  const char *bytes = text->text;
+  size_t len = text->len;
+  if (!bytes && !read_source(s, text->name, importer, &bytes, &len))
+    return 0;
+  return sources_add(&s->sources, text->name, bytes, len, false);
+}
+
+/* A bare expression e is `val it = e`. */
+static void name_it(Session *s, Dec *dec) {
+  Pat *pat = NEW(s->arena, Pat);
+  pat->kind = PAT_VAR;
+  pat->span = pat->id_span = dec->span;
+  pat->id = intern_text(s->interner, "it");
+  dec->kind = DEC_VAL;
+  dec->pat = pat;
+}
+
+static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
+  bool bare = dec->kind == DEC_EXPR;
+  if (bare)
+    name_it(s, dec);
+  Checked checked = {0};
+  if (!checker_dec(s->checker, module, dec, &s->diags, &checked))
+    return false;
+  Ran ran = {checked.bindings, checked.binding_count, bare, main};
+  for (uint32_t i = 0; i + 1 < checked.dec_count; i++)
+    VEC_PUSH(s->arena, s->waiting, ((Waiting){checked.decs[i], {0}}));
+  uint32_t count = checked.dec_count;
+  CoreDec *last = count ? checked.decs[count - 1] : NULL;
+  VEC_PUSH(s->arena, s->waiting, ((Waiting){last, ran}));
+  return true;
+}
+
+static void tell_checked(Session *s, uint32_t from) {
+  if (!s->host.checked)
+    return;
+  for (uint32_t i = from; i < s->waiting.len; i++)
+    if (s->waiting.at[i].ran.main)
+      s->host.checked(s->host.eval.owner, s, &s->waiting.at[i].ran);
+}
+
+bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
+                          bool main) {
+  uint32_t errors = s->diags.errors, waiting = s->waiting.len;
+  Program program = parse_program(&s->sources, file, bare, s->interner,
+                                  s->arena, &s->diags);
+  if (main)
+    s->program = program;
+  bool parsed = s->diags.errors == errors;
+  for (uint32_t i = 0; parsed && i < program.dec_count; i++)
+    check_dec(s, module, program.decs[i], main);
+  if (main)
+    tell_checked(s, waiting);
+  if (s->diags.errors == errors)
+    return true;
+  s->waiting.len = waiting;
+  return false;
+}
+
+static SessionStatus check_text(Session *s, void *arg) {
+  const SessionText *text = arg;
+  uint32_t file = session_add_text(s, text, (Span){0});
+  if (!file)
+    return SESSION_ERROR;
+  Module *module =
+      text->own_module ? module_new(s->checker, NULL) : s->module;
+  bool ok = session_check_source(s, file, module, text->bare, true);
+  return ok ? SESSION_OK : SESSION_ERROR;
+}
+
+SessionStatus session_check(Session *s, const SessionText *text) {
+  SessionText copy = *text;
+  return session_guard(s, check_text, &copy);
+}
+
+/* ---- running ---- */
+
+static SessionStatus run_waiting(Session *s, void *arg) {
+  (void)arg;
+  for (uint32_t i = 0; i < s->waiting.len; i++) {
+    Waiting *w = &s->waiting.at[i];
+    bool ok = !w->core || eval_run(s->eval, w->core, &s->diags, NULL);
+    if (eval_exited(s->eval, &s->exit_status)) {
+      s->waiting.len = 0;
+      return SESSION_EXITED;
+    }
+    if (!ok) {
+      s->waiting.len = 0;
+      return SESSION_ERROR;
+    }
+    if (w->ran.main && s->host.ran)
+      s->host.ran(s->host.eval.owner, s, &w->ran);
+  }
+  s->waiting.len = 0;
+  return SESSION_OK;
+}
+
+SessionStatus session_run(Session *s) {
+  return session_guard(s, run_waiting, NULL);
+}
+
+void session_drop_waiting(Session *s) { s->waiting.len = 0; }
+
+/* Declaration by declaration: what a REPL does. */
+static SessionStatus run_input(Session *s, void *arg) {
+  const SessionText *text = arg;
+  uint32_t file = session_add_text(s, text, (Span){0});
+  if (!file)
+    return SESSION_ERROR;
+  Program program = parse_program(&s->sources, file, text->bare, s->interner,
+                                  s->arena, &s->diags);
+  if (program.incomplete && !text->final) {
+    session_clear_diags(s);
+    return SESSION_INCOMPLETE;
+  }
+  if (s->diags.errors)
+    return SESSION_ERROR;
+  for (uint32_t i = 0; i < program.dec_count; i++) {
+    if (!check_dec(s, s->module, program.decs[i], true)) {
+      s->waiting.len = 0;
+      return SESSION_ERROR;
+    }
+    SessionStatus status = run_waiting(s, NULL);
+    if (status != SESSION_OK)
+      return status;
+  }
+  return SESSION_OK;
+}
+
+SessionStatus session_input(Session *s, const SessionText *text) {
+  SessionText copy = *text;
+  return session_guard(s, run_input, &copy);
+}
+
+EvalHost *session_eval_host(Session *s) { return &s->host.eval; }
+
+int session_exit_status(const Session *s) { return s->exit_status; }
+
+void session_define_size(Session *s, const char *name, int64_t value) {
+  checker_define_size(s->checker, intern_text(s->interner, name), value);
+}
+
+void session_forget_imports(Session *s) { s->imports.len = 0; }
+
+void session_interrupt(Session *s) { s->interrupt = true; }
+
+void session_clear_interrupt(Session *s) { s->interrupt = false; }
+
+bool session_interrupted(const Session *s) { return s->interrupt; }
+
+/* ---- diagnostics ---- */
+
+const Diags *session_diags(const Session *s) { return &s->diags; }
+
+void session_clear_diags(Session *s) { diags_init(&s->diags, s->arena); }
+
+const Sources *session_sources(const Session *s) { return &s->sources; }
+
+Diag *session_error(Session *s, uint16_t code, Span span, const char *format,
+                    ...) {
+  va_list args;
+  va_start(args, format);
+  const char *message = arena_vprintf(s->arena, format, args);
+  va_end(args);
+  return diag_error(&s->diags, code, span, "%s", message);
+}

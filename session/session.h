@@ -1,0 +1,120 @@
+/* session: definitions and everything behind them; the pipeline on one screen
+ * (session.c).  A text is parsed, checked declaration by declaration, and what
+ * it comes to waits; running is a second step, so that a program with an error
+ * runs nothing.
+ *
+ * Ownership: a Session owns all that its functions hand out.  Nothing here
+ * exits or prints.  axon.h is the part of this that others link. */
+#ifndef AXON_SESSION_H
+#define AXON_SESSION_H
+
+#include "eval/eval.h"
+#include "typecheck/typecheck.h"
+
+typedef struct Session Session;
+
+typedef enum SessionStatus {
+  SESSION_OK,
+  SESSION_ERROR,       /* diagnostics say what */
+  SESSION_INCOMPLETE,  /* the text ended where more was needed */
+  SESSION_INTERRUPTED, /* Ctrl-C */
+  SESSION_EXITED,      /* by `exit`: session_exit_status */
+} SessionStatus;
+
+/* What a declaration came to, once it was run. */
+typedef struct Ran {
+  Binding *const *bindings;
+  uint32_t binding_count;
+  bool bare; /* a bare expression: bindings[0] is `it` */
+  bool main; /* of the text itself, not of a file that it imports */
+} Ran;
+
+typedef struct SessionHost {
+  EvalHost eval; /* its `interrupt` is the session's own */
+  /* After each declaration that was run; may be NULL.  Uses eval.owner. */
+  void (*ran)(void *owner, Session *session, const Ran *ran);
+  /* After each declaration that was checked; may be NULL. */
+  void (*checked)(void *owner, Session *session, const Ran *ran);
+} SessionHost;
+
+/* The host is copied.  NULL when there is no memory. */
+Session *session_open(const SessionHost *host);
+void session_close(Session *session);
+
+/* ---- checking, then running ---- */
+
+/* Texts that were only ever checked are in a module of their own each; the
+ * text of the program and of the REPL are in the session's main one. */
+typedef struct SessionText {
+  const char *name; /* as messages call it; imports are relative to it */
+  const char *text; /* NULL: read the file `name` */
+  size_t len;
+  bool bare;       /* bare expressions are allowed */
+  bool own_module;
+  bool final;      /* session_input: no more is to come, so that a text that
+                      ends too early is an error */
+} SessionText;
+
+SessionStatus session_check(Session *session, const SessionText *text);
+SessionStatus session_run(Session *session); /* what waits */
+void session_drop_waiting(Session *session);
+/* How values are printed and where output goes; may be changed. */
+EvalHost *session_eval_host(Session *session);
+/* One input of the REPL: each declaration is run before the next is checked. */
+SessionStatus session_input(Session *session, const SessionText *text);
+int session_exit_status(const Session *session);
+
+/* `-D n=64` */
+void session_define_size(Session *session, const char *name, int64_t value);
+/* Files imported before are read again when next imported. */
+void session_forget_imports(Session *session);
+void session_interrupt(Session *session); /* from signal handlers too */
+bool session_interrupted(const Session *session);
+/* Forgets an interrupt that nothing was running for. */
+void session_clear_interrupt(Session *session);
+
+/* ---- asking ---- */
+
+/* The type of an expression that is not run; NULL after an error. */
+const char *session_expr_type(Session *session, const char *text, size_t len);
+Binding *session_find(Session *session, const char *name);
+const char *session_binding_type(Session *session, Binding *binding);
+/* The value as printed; false after an error, or when there is none. */
+bool session_binding_text(Session *session, Binding *binding, Buffer *out);
+/* Every name that a program could use here: own ones, the library's, the
+ * primitives; qualified ones as "nn.linear", modules as "nn.". */
+void session_each_name(Session *session, void (*f)(void *, const char *name),
+                       void *arg);
+/* Own names, in order of definition. */
+void session_each_own(Session *session, void (*f)(void *, Binding *),
+                      void *arg);
+void session_fields(Session *session, Binding *binding,
+                    void (*f)(void *, const char *name), void *arg);
+CheckStats session_stats(const Session *session);
+const OpenConstraint *session_open_constraints(const Session *session,
+                                               uint32_t *count);
+
+/* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
+
+typedef struct Example {
+  Span span;            /* of the doc comment */
+  const char *name;     /* of what is documented; or NULL */
+  const char *text;     /* the expression */
+  const char *expected; /* NULL: it must be true */
+} Example;
+/* Those of the text last checked, in order. */
+const Example *session_examples(Session *session, uint32_t *count);
+
+/* ---- diagnostics since session_clear_diags ---- */
+
+const Diags *session_diags(const Session *session);
+void session_clear_diags(Session *session);
+const Sources *session_sources(const Session *session);
+PRINTF_LIKE(4, 5)
+Diag *session_error(Session *session, uint16_t code, Span span,
+                    const char *format, ...);
+
+/* Formats a source text; false after an error. */
+bool session_format(Session *session, const SessionText *text, Buffer *out);
+
+#endif

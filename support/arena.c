@@ -1,0 +1,98 @@
+/* Arenas: many small pieces, one lifetime. */
+#include "support.h"
+
+#include <string.h>
+
+enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 1024 * 1024, ALIGN = 16 };
+
+typedef struct Chunk {
+  struct Chunk *next;
+  size_t size, used;
+  _Alignas(ALIGN) char bytes[];
+} Chunk;
+
+struct Arena {
+  Chunk *chunks; /* the newest first */
+  size_t next_size, total;
+};
+
+Arena *arena_new(void) {
+  Arena *arena = mem_alloc(sizeof *arena);
+  arena->next_size = CHUNK_FIRST;
+  return arena;
+}
+
+void arena_free(Arena *arena) {
+  if (!arena)
+    return;
+  for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+    next = chunk->next;
+    mem_free(chunk);
+  }
+  mem_free(arena);
+}
+
+static Chunk *chunk_add(Arena *arena, size_t need) {
+  size_t size = arena->next_size;
+  if (arena->next_size < CHUNK_MOST)
+    arena->next_size *= 2;
+  if (size < need)
+    size = need;
+  Chunk *chunk = mem_alloc(sizeof *chunk + size);
+  chunk->size = size;
+  chunk->next = arena->chunks;
+  arena->chunks = chunk;
+  return chunk;
+}
+
+void *arena_alloc(Arena *arena, size_t size) {
+  if (size > PTRDIFF_MAX / 2)
+    trap_raise(FAIL_MEMORY);
+  size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+  Chunk *chunk = arena->chunks;
+  if (!chunk || chunk->size - chunk->used < size)
+    chunk = chunk_add(arena, size);
+  void *p = chunk->bytes + chunk->used;
+  chunk->used += size;
+  arena->total += size;
+  return p;
+}
+
+size_t arena_used(const Arena *arena) { return arena->total; }
+
+char *arena_text(Arena *arena, const char *text, size_t len) {
+  char *copy = arena_alloc(arena, len + 1);
+  if (len)
+    memcpy(copy, text, len);
+  copy[len] = 0;
+  return copy;
+}
+
+char *arena_vprintf(Arena *arena, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int len = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  char *text = arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
+  if (len > 0)
+    vsnprintf(text, (size_t)len + 1, format, args);
+  return text;
+}
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  char *text = arena_vprintf(arena, format, args);
+  va_end(args);
+  return text;
+}
+
+void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
+               uint32_t *cap) {
+  uint32_t bigger = *cap ? *cap * 2 : 4;
+  void *copy = arena_alloc(arena, item * bigger);
+  if (len)
+    memcpy(copy, at, item * len);
+  *cap = bigger;
+  return copy;
+}

@@ -1,0 +1,52 @@
+/* Text under construction. */
+#include "support.h"
+
+#include <string.h>
+
+static void reserve(Buffer *b, size_t more) {
+  if (b->cap - b->len > more)
+    return;
+  size_t cap = b->cap ? b->cap : 256;
+  while (cap - b->len <= more)
+    cap *= 2;
+  b->text = mem_realloc(b->text, b->cap, cap);
+  b->cap = cap;
+}
+
+void buffer_add(Buffer *b, const char *text, size_t len) {
+  reserve(b, len);
+  if (len)
+    memcpy(b->text + b->len, text, len);
+  b->len += len;
+  b->text[b->len] = 0;
+}
+
+void buffer_puts(Buffer *b, const char *text) {
+  buffer_add(b, text, strlen(text));
+}
+
+void buffer_putc(Buffer *b, char c) { buffer_add(b, &c, 1); }
+
+void buffer_vprintf(Buffer *b, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int len = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  if (len < 0)
+    return;
+  reserve(b, (size_t)len);
+  vsnprintf(b->text + b->len, (size_t)len + 1, format, args);
+  b->len += (size_t)len;
+}
+
+void buffer_printf(Buffer *b, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  buffer_vprintf(b, format, args);
+  va_end(args);
+}
+
+void buffer_free(Buffer *b) {
+  mem_free(b->text);
+  *b = (Buffer){0};
+}

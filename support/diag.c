@@ -1,0 +1,508 @@
+/* Diagnostics: kept as data, and rendered as a person reads them.
+ *
+ *   error[E0301]: inner dimensions of a matrix product differ: 5408 and 9216
+ *      ╭─ lenet.axn:14:6
+ *   13 │   |> flatten       f32[b, 5408]    32 * 13 * 13 = 5408
+ *   14 │   |> linear fc1    fc1.w : f32[128, 9216]
+ *      │      ────────── 5408 columns arrive, fc1.w wants 9216
+ *      ╰─ help: declare fc1 with 5408 inputs
+ *
+ * The lines of the primary file come in order, each once, with what the steps
+ * say about them in columns to the right; steps in other files follow under
+ * their own heading. */
+#include "support.h"
+
+#include <string.h>
+
+void diags_init(Diags *diags, Arena *arena) {
+  *diags = (Diags){.arena = arena};
+}
+
+static bool already_told(const Diags *diags, const Diag *diag) {
+  for (uint32_t i = 0; i < diags->all.len; i++) {
+    const Diag *old = diags->all.at[i];
+    if (old->severity != diag->severity || old->span.file != diag->span.file ||
+        old->span.start != diag->span.start || old->span.end != diag->span.end)
+      continue;
+    bool same_text = strcmp(old->message, diag->message) == 0;
+    if (same_text || (diag->span.file && diag->severity == SEV_ERROR))
+      return true;
+  }
+  return false;
+}
+
+static PRINTF_LIKE(5, 0) Diag *
+diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
+         const char *format, va_list args) {
+  Diag *diag = NEW(diags->arena, Diag);
+  diag->severity = severity;
+  diag->code = code;
+  diag->span = span;
+  diag->message = arena_vprintf(diags->arena, format, args);
+  if (already_told(diags, diag))
+    return diag;
+  VEC_PUSH(diags->arena, diags->all, diag);
+  if (severity == SEV_ERROR)
+    diags->errors++;
+  else
+    diags->warnings++;
+  return diag;
+}
+
+Diag *diag_error(Diags *diags, uint16_t code, Span span, const char *format,
+                 ...) {
+  va_list args;
+  va_start(args, format);
+  Diag *diag = diag_add(diags, SEV_ERROR, code, span, format, args);
+  va_end(args);
+  return diag;
+}
+
+Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
+                   ...) {
+  va_list args;
+  va_start(args, format);
+  Diag *diag = diag_add(diags, SEV_WARNING, code, span, format, args);
+  va_end(args);
+  return diag;
+}
+
+/* ---- rendering ---- */
+
+enum {
+  TAB = 4,
+  CODE_MOST = 100,      /* columns of code on a line that stands alone */
+  CODE_MOST_STEPS = 60, /* with steps beside it */
+  SHAPE_LEAST = 29,     /* the columns to the right begin here or later, so */
+  TEXT_LEAST = 23,      /* that those of one message look like the next one's */
+  LEAD = 12,            /* columns kept before an underline that is far out */
+};
+
+typedef enum Tint { TINT_NONE, TINT_ERROR, TINT_WARNING, TINT_FRAME,
+                    TINT_HELP, TINT_BOLD, TINT_SHAPE } Tint;
+
+typedef struct Row { /* a line of source, or one more remark on the same line */
+  const Source *source;
+  uint32_t line;
+  const DiagStep *step; /* NULL for the primary line without one */
+  bool primary;         /* the underline follows */
+} Row;
+
+typedef struct Render {
+  Buffer *out;
+  const Sources *sources;
+  const Diag *diag;
+  bool colour;
+  int gutter;
+  size_t shape_column, text_column;
+  Row *rows;
+  size_t row_count;
+} Render;
+
+static void tint(Render *r, Tint t) {
+  static const char *const codes[] = {
+      [TINT_NONE] = "\033[0m",       [TINT_ERROR] = "\033[1;31m",
+      [TINT_WARNING] = "\033[1;33m", [TINT_FRAME] = "\033[34m",
+      [TINT_HELP] = "\033[1;32m",    [TINT_BOLD] = "\033[1m",
+      [TINT_SHAPE] = "\033[36m",
+  };
+  if (r->colour)
+    buffer_puts(r->out, codes[t]);
+}
+
+static void tinted(Render *r, Tint t, const char *text) {
+  tint(r, t);
+  buffer_puts(r->out, text);
+  tint(r, TINT_NONE);
+}
+
+static Tint severity_tint(const Diag *diag) {
+  return diag->severity == SEV_ERROR     ? TINT_ERROR
+         : diag->severity == SEV_WARNING ? TINT_WARNING
+                                         : TINT_BOLD;
+}
+
+static void pad(Buffer *out, size_t n) {
+  while (n-- > 0)
+    buffer_putc(out, ' ');
+}
+
+/* A place that can be shown with its line of source. */
+static const Source *shown(const Sources *sources, Span span) {
+  const Source *source = span.file ? sources_get(sources, span.file) : NULL;
+  return source && !source->library ? source : NULL;
+}
+
+static uint32_t line_of(const Source *source, uint32_t offset) {
+  uint32_t line, column;
+  source_place(source, offset, &line, &column);
+  return line;
+}
+
+/* Columns count characters here, for people; source_place counts bytes. */
+static uint32_t column_of(const Source *source, uint32_t offset) {
+  uint32_t line, column;
+  source_place(source, offset, &line, &column);
+  uint32_t start = offset - (column - 1), count = 1;
+  for (uint32_t i = start; i < offset && i < source->len; i++)
+    count += ((unsigned char)source->text[i] & 0xc0) != 0x80;
+  return count;
+}
+
+/* ---- a line of source as columns ---- */
+
+typedef struct Line {
+  const char *text;
+  size_t len;
+} Line;
+
+static Line line_text(const Source *source, uint32_t line) {
+  uint32_t start = source->lines[line - 1];
+  uint32_t end = line < source->line_count ? source->lines[line]
+                                           : (uint32_t)source->len;
+  while (end > start && strchr(" \t\r\n", source->text[end - 1]))
+    end--;
+  return (Line){source->text + start, end - start};
+}
+
+/* The bytes of the character at text[0..len), its columns when it stands at
+ * `column`, and what is printed for it. */
+static size_t character(const char *text, size_t len, size_t column,
+                        size_t *width, const char **print) {
+  unsigned char c = (unsigned char)text[0];
+  *print = NULL;
+  if (c == '\t') {
+    *width = TAB - column % TAB;
+    *print = &"    "[TAB - *width];
+    return 1;
+  }
+  if (c < ' ' || c == 0x7f) {
+    *width = 1, *print = "?";
+    return 1;
+  }
+  size_t n = 1;
+  while (n < len && n < 4 && ((unsigned char)text[n] & 0xc0) == 0x80)
+    n++;
+  if (utf8_valid(text, n) != n) {
+    *width = 1, *print = "?";
+    return 1;
+  }
+  *width = utf8_width(text, n);
+  return n;
+}
+
+/* The column of a byte offset in a line. */
+static size_t line_column(Line line, size_t offset) {
+  size_t column = 0, width;
+  const char *print;
+  for (size_t i = 0; i < offset && i < line.len; column += width)
+    i += character(line.text + i, line.len - i, column, &width, &print);
+  return column;
+}
+
+/* Prints columns [from, to) of a line, with marks where it was cut.  Returns
+ * the columns printed. */
+static size_t put_line(Buffer *out, Line line, size_t from, size_t to) {
+  size_t column = 0, printed = 0, width;
+  if (from > 0) {
+    buffer_puts(out, "…");
+    printed = 1, from++;
+  }
+  for (size_t i = 0; i < line.len; column += width) {
+    const char *print;
+    size_t n = character(line.text + i, line.len - i, column, &width, &print);
+    if (column + width > to && i + n <= line.len) {
+      buffer_puts(out, "…");
+      return printed + 1;
+    }
+    if (column >= from) {
+      if (print)
+        buffer_puts(out, print);
+      else
+        buffer_add(out, line.text + i, n);
+      printed += width;
+    }
+    i += n;
+  }
+  return printed;
+}
+
+/* ---- rows ---- */
+
+static bool row_before(const Row *a, const Row *b, const Source *first) {
+  if (a->source != b->source)
+    return a->source == first && b->source != first;
+  return a->line < b->line;
+}
+
+static void add_row(Render *r, Row row, const Source *first) {
+  size_t i = r->row_count++;
+  for (; i > 0 && row_before(&row, &r->rows[i - 1], first); i--)
+    r->rows[i] = r->rows[i - 1];
+  r->rows[i] = row;
+}
+
+/* The primary line takes the first step that lies on it as its own. */
+static void collect_rows(Render *r) {
+  const Diag *diag = r->diag;
+  const Source *first = shown(r->sources, diag->span);
+  bool have_primary = false;
+  uint32_t line = first ? line_of(first, diag->span.start) : 0;
+  for (uint32_t i = 0; i < diag->step_count; i++) {
+    const DiagStep *step = &diag->steps[i];
+    const Source *source = shown(r->sources, step->span);
+    if (!source)
+      continue;
+    Row row = {source, line_of(source, step->span.start), step, false};
+    if (source == first && row.line == line)
+      have_primary = true;
+    add_row(r, row, first);
+  }
+  if (first && !have_primary)
+    add_row(r, (Row){first, line, NULL, true}, first);
+  for (size_t i = r->row_count; have_primary && i-- > 0;)
+    if (r->rows[i].source == first && r->rows[i].line == line) {
+      r->rows[i].primary = true; /* the last row of that line */
+      break;
+    }
+}
+
+static size_t code_most(const Render *r) {
+  return r->diag->step_count ? CODE_MOST_STEPS : CODE_MOST;
+}
+
+/* The first column shown of a row's line: not 0 only where the underline would
+ * lie beyond what is shown. */
+static size_t first_column(const Render *r, const Row *row) {
+  if (!row->primary)
+    return 0;
+  Line line = line_text(row->source, row->line);
+  uint32_t start = row->source->lines[row->line - 1];
+  size_t column = line_column(line, r->diag->span.start - start);
+  return column + LEAD < code_most(r) ? 0 : column - LEAD;
+}
+
+static bool continues(const Render *r, size_t i) {
+  return i > 0 && r->rows[i].source == r->rows[i - 1].source &&
+         r->rows[i].line == r->rows[i - 1].line;
+}
+
+static bool has_remark(const Row *row) {
+  return row->step && (row->step->shape || row->step->text);
+}
+
+/* Where the columns to the right of the code begin. */
+static void measure(Render *r) {
+  size_t code = 0, shape = 0;
+  uint32_t most = 1;
+  for (size_t i = 0; i < r->row_count; i++) {
+    const Row *row = &r->rows[i];
+    if (row->line > most)
+      most = row->line;
+    if (!has_remark(row))
+      continue;
+    Line line = line_text(row->source, row->line);
+    size_t width = line_column(line, line.len) - first_column(r, row);
+    if (width > code_most(r))
+      width = code_most(r) + 1;
+    if (width > code)
+      code = width;
+    size_t wide = row->step->shape
+                      ? utf8_width(row->step->shape, strlen(row->step->shape))
+                      : 0;
+    if (row->step->text && wide > shape)
+      shape = wide;
+  }
+  r->gutter = snprintf(NULL, 0, "%u", most) + 1;
+  bool narrow = code + 4 < SHAPE_LEAST && shape;
+  r->shape_column = narrow ? SHAPE_LEAST : code + 4;
+  if (shape)
+    shape = shape + 3 < TEXT_LEAST ? TEXT_LEAST : shape + 3;
+  r->text_column = r->shape_column + shape;
+}
+
+static void put_frame(Render *r, const char *mark) {
+  pad(r->out, (size_t)r->gutter);
+  tinted(r, TINT_FRAME, mark);
+}
+
+static void put_place(Render *r, const char *mark, const Source *source,
+                      uint32_t offset) {
+  put_frame(r, mark);
+  buffer_printf(r->out, " %s%s:%u:%u\n", source->library ? "library " : "",
+                source->name, line_of(source, offset),
+                column_of(source, offset));
+}
+
+/* Moves to a column, or puts two spaces where it is already passed. */
+static size_t move_to(Buffer *out, size_t at, size_t column) {
+  size_t gap = column > at ? column - at : 2;
+  pad(out, gap);
+  return at + gap;
+}
+
+static void put_remark(Render *r, const DiagStep *step, size_t at) {
+  if (step->shape) {
+    at = move_to(r->out, at, r->shape_column);
+    tinted(r, TINT_SHAPE, step->shape);
+    at += utf8_width(step->shape, strlen(step->shape));
+  }
+  if (step->text) {
+    move_to(r->out, at, r->text_column);
+    buffer_puts(r->out, step->text);
+  }
+}
+
+static void put_underline(Render *r, const Row *row) {
+  const Diag *diag = r->diag;
+  Line line = line_text(row->source, row->line);
+  uint32_t start = row->source->lines[row->line - 1];
+  size_t from = line_column(line, diag->span.start - start);
+  size_t last = diag->span.end > diag->span.start
+                    ? diag->span.end - start
+                    : diag->span.start - start + 1;
+  size_t to = line_column(line, last);
+  size_t left = first_column(r, row), right = left + code_most(r);
+  if (to > right)
+    to = right;
+  put_frame(r, "│");
+  pad(r->out, 1 + from - left);
+  tint(r, severity_tint(diag));
+  size_t n = to > from ? to - from : 1;
+  while (n-- > 0)
+    buffer_puts(r->out, "─");
+  if (diag->label)
+    buffer_printf(r->out, " %s", diag->label);
+  tint(r, TINT_NONE);
+  buffer_putc(r->out, '\n');
+}
+
+static void put_row(Render *r, size_t i) {
+  const Row *row = &r->rows[i];
+  size_t at = 0;
+  if (continues(r, i)) {
+    if (has_remark(row))
+      put_frame(r, "│ ");
+  } else {
+    tint(r, TINT_FRAME);
+    buffer_printf(r->out, "%*u │", r->gutter - 1, row->line);
+    tint(r, TINT_NONE);
+    Line line = line_text(row->source, row->line);
+    size_t left = first_column(r, row);
+    if (line.len)
+      buffer_putc(r->out, ' ');
+    at = put_line(r->out, line, left, left + code_most(r));
+  }
+  if (has_remark(row))
+    put_remark(r, row->step, at);
+  if (has_remark(row) || !continues(r, i))
+    buffer_putc(r->out, '\n');
+  if (row->primary)
+    put_underline(r, row);
+}
+
+static void put_rows(Render *r) {
+  for (size_t i = 0; i < r->row_count; i++) {
+    const Row *row = &r->rows[i], *last = i ? row - 1 : NULL;
+    if (last && last->source != row->source)
+      put_place(r, "├─", row->source, row->step->span.start);
+    else if (last && row->line > last->line + 1) {
+      put_frame(r, "┆");
+      buffer_putc(r->out, '\n');
+    }
+    put_row(r, i);
+  }
+}
+
+/* Steps without a line to show: in the library, or nowhere. */
+static void put_far_steps(Render *r) {
+  for (uint32_t i = 0; i < r->diag->step_count; i++) {
+    const DiagStep *step = &r->diag->steps[i];
+    if (shown(r->sources, step->span) || (!step->shape && !step->text))
+      continue;
+    const Source *source = sources_get(r->sources, step->span.file);
+    put_frame(r, "│ ");
+    if (source)
+      buffer_printf(r->out, "library %s:%u  ", source->name,
+                    line_of(source, step->span.start));
+    if (step->shape)
+      tinted(r, TINT_SHAPE, step->shape);
+    if (step->shape && step->text)
+      buffer_puts(r->out, "  ");
+    buffer_printf(r->out, "%s\n", step->text ? step->text : "");
+  }
+}
+
+/* ---- what closes the frame ---- */
+
+static void put_note(Render *r, const char *name, Tint t, const char *text,
+                     bool last) {
+  const char *mark = last ? "╰─ " : "├─ ";
+  size_t indent = strlen(name);
+  put_frame(r, mark);
+  tinted(r, t, name);
+  for (const char *p = text, *line; *p; p = line) {
+    size_t len = strcspn(p, "\n");
+    line = p + len + (p[len] != 0);
+    if (p != text) {
+      put_frame(r, last ? "   " : "│  ");
+      pad(r->out, indent);
+    }
+    buffer_add(r->out, p, len);
+    buffer_putc(r->out, '\n');
+  }
+}
+
+static void put_notes(Render *r) {
+  const Diag *diag = r->diag;
+  const struct {
+    const char *name, *text;
+    Tint tint;
+  } notes[] = {
+      {"", diag->witness, TINT_NONE},
+      {"note: ", diag->note, TINT_BOLD},
+      {"help: ", diag->help, TINT_HELP},
+  };
+  int left = 0;
+  for (size_t i = 0; i < ARRAY_LEN(notes); i++)
+    left += notes[i].text && *notes[i].text;
+  for (size_t i = 0; i < ARRAY_LEN(notes); i++)
+    if (notes[i].text && *notes[i].text)
+      put_note(r, notes[i].name, notes[i].tint, notes[i].text, --left == 0);
+}
+
+static void put_head(Render *r) {
+  const Diag *diag = r->diag;
+  const char *name = diag->severity == SEV_ERROR     ? "error"
+                     : diag->severity == SEV_WARNING ? "warning"
+                                                     : "note";
+  tint(r, severity_tint(diag));
+  buffer_puts(r->out, name);
+  if (diag->code)
+    buffer_printf(r->out, "[%c%04u]", diag->severity == SEV_ERROR ? 'E' : 'W',
+                  diag->code);
+  tint(r, TINT_NONE);
+  tint(r, TINT_BOLD);
+  buffer_printf(r->out, ": %s\n", diag->message);
+  tint(r, TINT_NONE);
+}
+
+void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
+                 bool colour) {
+  Render r = {.out = out, .sources = sources, .diag = diag, .colour = colour};
+  size_t most = (size_t)diag->step_count + 1;
+  r.rows = mem_alloc(most * sizeof *r.rows);
+  collect_rows(&r);
+  measure(&r);
+  put_head(&r);
+  const Source *source =
+      diag->span.file ? sources_get(sources, diag->span.file) : NULL;
+  if (source)
+    put_place(&r, "╭─", source, diag->span.start);
+  else if (r.row_count)
+    put_place(&r, "╭─", r.rows[0].source, r.rows[0].step->span.start);
+  put_rows(&r);
+  put_far_steps(&r);
+  put_notes(&r);
+  mem_free(r.rows);
+}

@@ -1,0 +1,59 @@
+/* Allocation that unwinds instead of returning NULL, and the unwinding. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local Trap *innermost;
+static uint64_t fail_after; /* set by tests before any thread starts */
+
+void trap_begin(Trap *trap) {
+  trap->kind = FAIL_NONE;
+  trap->outer = innermost;
+  innermost = trap;
+}
+
+void trap_end(Trap *trap) { innermost = trap->outer; }
+
+void trap_raise(FailKind kind) {
+  Trap *trap = innermost;
+  if (!trap) /* a bug: every entry point of the library sets one */
+    __builtin_trap();
+  innermost = trap->outer;
+  trap->kind = kind;
+  longjmp(trap->at, (int)kind);
+}
+
+void mem_fail_after(uint64_t n) { fail_after = n; }
+
+static bool must_fail(void) {
+  if (!fail_after)
+    return false;
+  return __atomic_sub_fetch(&fail_after, 1, __ATOMIC_RELAXED) == 0;
+}
+
+void *mem_try_alloc(size_t size) {
+  if (must_fail() || size > PTRDIFF_MAX)
+    return NULL;
+  return calloc(1, size ? size : 1);
+}
+
+void *mem_alloc(size_t size) {
+  void *p = mem_try_alloc(size);
+  if (!p)
+    trap_raise(FAIL_MEMORY);
+  return p;
+}
+
+void *mem_realloc(void *old, size_t old_size, size_t size) {
+  if (must_fail() || size > PTRDIFF_MAX)
+    trap_raise(FAIL_MEMORY);
+  char *p = realloc(old, size ? size : 1);
+  if (!p)
+    trap_raise(FAIL_MEMORY);
+  if (size > old_size)
+    memset(p + old_size, 0, size - old_size);
+  return p;
+}
+
+void mem_free(void *p) { free(p); }

@@ -1,0 +1,61 @@
+/* Source files and places in them. */
+#include "support.h"
+
+#include <string.h>
+
+void sources_init(Sources *sources, Arena *arena) {
+  *sources = (Sources){.arena = arena};
+  VEC_PUSH(arena, sources->files, NULL);
+}
+
+static void index_lines(Arena *arena, Source *s) {
+  uint32_t count = 1;
+  for (size_t i = 0; i < s->len; i++)
+    count += s->text[i] == '\n';
+  s->lines = NEW_ARRAY(arena, uint32_t, count);
+  s->line_count = 1;
+  for (size_t i = 0; i < s->len; i++)
+    if (s->text[i] == '\n')
+      s->lines[s->line_count++] = (uint32_t)i + 1;
+}
+
+uint32_t sources_add(Sources *sources, const char *name, const char *text,
+                     size_t len, bool library) {
+  Arena *arena = sources->arena;
+  Source *s = NEW(arena, Source);
+  s->name = arena_text(arena, name, strlen(name));
+  s->text = library ? text : arena_text(arena, text, len);
+  s->len = len;
+  s->library = library;
+  if (!library)
+    index_lines(arena, s);
+  VEC_PUSH(arena, sources->files, s);
+  return sources->files.len - 1;
+}
+
+const Source *sources_get(const Sources *sources, uint32_t file) {
+  return file < sources->files.len ? sources->files.at[file] : NULL;
+}
+
+void source_place(const Source *s, uint32_t offset, uint32_t *line,
+                  uint32_t *column) {
+  if (!s->lines) { /* a library file is not indexed: places in it are rare */
+    *line = 1, *column = 1;
+    for (uint32_t i = 0; i < offset && i < s->len; i++)
+      if (s->text[i] == '\n')
+        ++*line, *column = 1;
+      else
+        ++*column;
+    return;
+  }
+  uint32_t low = 0, high = s->line_count;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (s->lines[middle] <= offset)
+      low = middle;
+    else
+      high = middle;
+  }
+  *line = low + 1;
+  *column = offset - s->lines[low] + 1;
+}

@@ -1,0 +1,221 @@
+/* support: memory, interned strings, containers, source files and diagnostics.
+ *
+ * Nothing here knows the language.  Ownership: what an arena gives lives until
+ * the arena is freed; what mem_alloc gives is freed by its caller.
+ *
+ * Running out of memory never returns NULL: it unwinds to the innermost TRAP
+ * (see below), so that no caller needs a check, except after mem_try_alloc. */
+#ifndef AXON_SUPPORT_H
+#define AXON_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof *(a))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+#define NORETURN __attribute__((noreturn))
+
+/* ---- mem.c: allocation and unwinding ---- */
+
+typedef enum FailKind {
+  FAIL_NONE,
+  FAIL_MEMORY,    /* an allocation failed */
+  FAIL_ERROR,     /* a diagnostic was already emitted */
+  FAIL_INTERRUPT, /* Ctrl-C */
+  FAIL_LIMIT,     /* nesting or effort limit; diagnostic already emitted */
+} FailKind;
+
+/* A place to unwind to.  Traps nest, a thread has its own stack of them:
+ *
+ *   Trap trap;
+ *   if (TRAP_SET(trap) == FAIL_NONE) { ...; trap_end(&trap); }
+ *   else { ... what trap.kind says ... }    (the trap is already ended here)
+ */
+typedef struct Trap {
+  jmp_buf at;
+  FailKind kind;
+  struct Trap *outer;
+} Trap;
+
+void trap_begin(Trap *trap);
+void trap_end(Trap *trap);
+#define TRAP_SET(trap) \
+  (trap_begin(&(trap)), (FailKind)setjmp((trap).at))
+NORETURN void trap_raise(FailKind kind); /* unwinds to the innermost trap */
+
+void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
+void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
+void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
+void mem_free(void *p);
+/* Makes the n-th allocation from now fail (test builds); 0 turns it off. */
+void mem_fail_after(uint64_t n);
+
+/* ---- arena.c ---- */
+
+typedef struct Arena Arena;
+Arena *arena_new(void);
+void arena_free(Arena *arena);
+void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
+char *arena_text(Arena *arena, const char *text, size_t len); /* NUL-ended */
+char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+char *arena_vprintf(Arena *arena, const char *format, va_list args);
+size_t arena_used(const Arena *arena);
+#define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
+#define NEW_ARRAY(arena, type, n) \
+  ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))
+
+/* Growable arrays in an arena:  VEC(Dim *) v = {0};  VEC_PUSH(a, v, d); */
+#define VEC(type)    \
+  struct {           \
+    type *at;        \
+    uint32_t len, cap; \
+  }
+#define VEC_PUSH(arena, v, x)                                        \
+  do {                                                               \
+    if ((v).len == (v).cap)                                          \
+      (v).at = vec_grow((arena), (v).at, sizeof *(v).at, (v).len,    \
+                        &(v).cap);                                   \
+    (v).at[(v).len++] = (x);                                         \
+  } while (0)
+void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
+               uint32_t *cap);
+
+/* ---- intern.c: a Sym is a string with one address per interner ---- */
+
+typedef struct Sym {
+  uint32_t len;
+  uint32_t hash;
+  char text[]; /* NUL-ended */
+} Sym;
+
+typedef struct Interner Interner;
+Interner *interner_new(Arena *arena); /* lives in the arena */
+Sym *intern(Interner *in, const char *text, size_t len);
+Sym *intern_text(Interner *in, const char *text);
+
+/* ---- map.c: pointer (or non-zero integer) to pointer, in an arena ---- */
+
+typedef struct Map {
+  Arena *arena;
+  struct MapSlot {
+    const void *key;
+    void *value;
+  } *slots;
+  uint32_t len, cap;
+} Map;
+
+void map_init(Map *map, Arena *arena);
+void *map_get(const Map *map, const void *key); /* NULL when absent */
+void map_put(Map *map, const void *key, void *value);
+void map_delete(Map *map, const void *key);
+
+/* ---- buffer.c: text under construction, on the heap ---- */
+
+typedef struct Buffer {
+  char *text; /* NUL-ended once anything was added, else NULL */
+  size_t len, cap;
+} Buffer;
+
+void buffer_add(Buffer *b, const char *text, size_t len);
+void buffer_puts(Buffer *b, const char *text);
+void buffer_putc(Buffer *b, char c);
+void buffer_printf(Buffer *b, const char *format, ...) PRINTF_LIKE(2, 3);
+void buffer_vprintf(Buffer *b, const char *format, va_list args);
+void buffer_free(Buffer *b);
+
+/* ---- source.c: files and places in them ---- */
+
+typedef struct Span {
+  uint32_t file;       /* number in Sources; 0 is "no place" */
+  uint32_t start, end; /* byte offsets */
+} Span;
+
+static inline Span span_join(Span a, Span b) {
+  if (!a.file)
+    return b;
+  if (b.file == a.file && b.end > a.end)
+    a.end = b.end;
+  return a;
+}
+
+typedef struct Source {
+  const char *name; /* as the user wrote it */
+  const char *text; /* NUL-ended */
+  size_t len;
+  uint32_t *lines; /* offsets of line starts */
+  uint32_t line_count;
+  bool library; /* of the standard library: errors never point here */
+} Source;
+
+typedef struct Sources {
+  Arena *arena;
+  VEC(Source *) files; /* files.at[0] is unused */
+} Sources;
+
+void sources_init(Sources *sources, Arena *arena);
+/* Copies name and text into the arena.  Returns the file's number. */
+uint32_t sources_add(Sources *sources, const char *name, const char *text,
+                     size_t len, bool library);
+const Source *sources_get(const Sources *sources, uint32_t file);
+/* Both from 1; the column counts bytes. */
+void source_place(const Source *source, uint32_t offset, uint32_t *line,
+                  uint32_t *column);
+
+/* ---- diag.c: diagnostics are data; printing them is one of their uses ---- */
+
+typedef enum Severity { SEV_NONE, SEV_ERROR, SEV_WARNING, SEV_NOTE } Severity;
+
+/* A step of the path by which sizes came to differ, or a secondary place. */
+typedef struct DiagStep {
+  Span span;
+  const char *shape; /* what is there: "f32[b, 32, 26, 26]"; or NULL */
+  const char *text;  /* arithmetic or remark: "28 - 3 + 1 = 26"; or NULL */
+} DiagStep;
+
+typedef struct Diag {
+  Severity severity;
+  uint16_t code;       /* 301 prints as E0301, or W0301 for a warning */
+  const char *message; /* one line, no full stop */
+  Span span;           /* the primary place */
+  const char *label;   /* beside the underline; or NULL */
+  const DiagStep *steps;
+  uint32_t step_count;
+  const char *note;    /* or NULL */
+  const char *help;    /* or NULL */
+  const char *witness; /* "fails at h = 350: 20 meets 21"; or NULL */
+} Diag;
+
+typedef struct Diags {
+  Arena *arena;
+  VEC(Diag *) all;
+  uint32_t errors, warnings;
+} Diags;
+
+void diags_init(Diags *diags, Arena *arena);
+/* Adds a diagnostic and returns it, so that the caller can add steps and help.
+ * The message is formatted into the arena.  The first error per span wins:
+ * a second one at the same primary span is returned but not kept. */
+Diag *diag_error(Diags *diags, uint16_t code, Span span, const char *format,
+                 ...) PRINTF_LIKE(4, 5);
+Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
+                   ...) PRINTF_LIKE(4, 5);
+
+/* Appends the text of a diagnostic as a person reads it.  Terminal colours
+ * only where `colour` is set.  Lines that are far apart are shown with a gap;
+ * wide characters and tabs keep the underline in place. */
+void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
+                 bool colour);
+
+/* ---- utf8.c ---- */
+
+/* Length in bytes of the valid UTF-8 prefix of text[0..len); == len if all is
+ * valid.  NUL bytes are invalid here. */
+size_t utf8_valid(const char *text, size_t len);
+/* Columns that the text takes on a terminal. */
+size_t utf8_width(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,218 @@
+/* Products summed over axes: @, dot, outer, einsum. */
+#include "tensor/internal.h"
+
+#include <string.h>
+
+enum { LABELS = 256 };
+
+typedef struct Contraction {
+  uint32_t count;
+  Node *const *args;
+  const uint8_t *const *labels;
+  struct Label {
+    const Node *by; /* the node that gave the extent; NULL: not seen yet */
+    int64_t extent;
+    bool star;
+    uint8_t own, reduced; /* 1 + position, or 0 */
+  } label[LABELS];
+} Contraction;
+
+static bool see_label(Contraction *c, const Node *x, uint32_t axis,
+                      uint8_t label, Fault *fault) {
+  struct Label *l = &c->label[label];
+  int64_t extent = node_own(x)[axis];
+  bool star = node_is_star(x, axis);
+  if (!l->by || (l->star && !star)) {
+    l->by = x;
+    l->extent = extent;
+    l->star = star;
+  } else if (!star && extent != l->extent) {
+    fault_set(fault, "sizes of one axis of a product differ: %lld in %s and "
+                     "%lld in %s",
+              (long long)l->extent, node_text(l->by).text, (long long)extent,
+              node_text(x).text);
+    return false;
+  }
+  return true;
+}
+
+static bool see_args(Contraction *c, Fault *fault) {
+  Dtype t = c->args[0]->dtype;
+  for (uint32_t k = 0; k < c->count; k++) {
+    const Node *x = c->args[k];
+    if (x->dtype != t || t == DT_BOOL) {
+      fault_set(fault, "element types of a product must be one type of "
+                       "number, not %s and %s",
+                dtype_info[t].name, dtype_info[x->dtype].name);
+      return false;
+    }
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+      if (!see_label(c, x, axis, c->labels[k][axis], fault))
+        return false;
+  }
+  return true;
+}
+
+static bool contraction_form(Contraction *c, Form *form, uint32_t out_rank,
+                             const uint8_t *out, Fault *fault) {
+  for (uint32_t k = 0; k < out_rank; k++) {
+    struct Label *l = &c->label[out[k]];
+    if (!l->by || l->own) {
+      fault_set(fault, l->by ? "an axis is named twice in the result"
+                             : "an axis of the result is in no argument");
+      return false;
+    }
+    l->own = (uint8_t)(k + 1);
+    form->own[k] = l->extent;
+    form->stars |= (uint32_t)l->star << k;
+  }
+  form->rank = out_rank;
+  for (uint32_t k = 0; k < c->count; k++)
+    for (uint32_t axis = 0; axis < c->args[k]->rank; axis++) {
+      struct Label *l = &c->label[c->labels[k][axis]];
+      if (l->own || l->reduced)
+        continue;
+      if (form->reduce_count == RANK_MAX) {
+        fault_set(fault, "more than %d axes", RANK_MAX);
+        return false;
+      }
+      form->reduced[form->reduce_count] = l->extent;
+      l->reduced = (uint8_t)++form->reduce_count;
+    }
+  form->reduce = form->reduce_count ? PRIM_SUM : PRIM_NONE;
+  return form_free(form, c->count, c->args, fault);
+}
+
+/* An argument at the axes that its labels stand for. */
+static uint32_t read_labelled(Body *b, const Contraction *c, uint32_t k) {
+  Node *x = c->args[k];
+  uint32_t own[RANK_MAX];
+  for (uint32_t axis = 0; axis < x->rank; axis++) {
+    const struct Label *l = &c->label[c->labels[k][axis]];
+    if (node_is_star(x, axis) && !l->star)
+      own[axis] = body_int(b, 0);
+    else
+      own[axis] = l->own ? body_own(b, l->own - 1u)
+                         : body_reduced(b, l->reduced - 1u);
+  }
+  return body_read(b, x, own);
+}
+
+static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
+                      const uint8_t *out, Fault *fault) {
+  Form form = {.dtype = c->args[0]->dtype};
+  if (!see_args(c, fault) || !contraction_form(c, &form, out_rank, out, fault))
+    return NULL;
+  bool narrow = form.dtype == DT_F16 || form.dtype == DT_BF16;
+  Dtype t = narrow && form.reduce_count ? DT_F32 : form.dtype;
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t product = 0;
+  for (uint32_t k = 0; k < c->count; k++) {
+    uint32_t x = body_convert(&b, read_labelled(&b, c, k), t);
+    product = k ? body_op2(&b, PRIM_MUL, t, product, x) : x;
+  }
+  return body_node(&b, g, fault);
+}
+
+Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
+                  const uint8_t *const *labels, uint32_t out_rank,
+                  const uint8_t *out, Fault *fault) {
+  if (count == 0 || out_rank > RANK_MAX) {
+    fault_set(fault, count ? "more than %d axes" : "einsum of nothing",
+              RANK_MAX);
+    return NULL;
+  }
+  Contraction c = {.count = count, .args = args, .labels = labels};
+  return contract(g, &c, out_rank, out, fault);
+}
+
+/* ---- @, dot, outer ---- */
+
+static bool matmul_fits(const Node *a, const Node *b, Fault *fault) {
+  if (a->rank < 2 || b->rank < 2) {
+    fault_set(fault, "a matrix product wants two axes or more on both sides, "
+                     "not %s @ %s",
+              node_text(a).text, node_text(b).text);
+    fault_help(fault, "dot is the product with a vector");
+    return false;
+  }
+  int64_t k = node_own(a)[a->rank - 1], l = node_own(b)[b->rank - 2];
+  if (k == l)
+    return true;
+  fault_set(fault,
+            "inner dimensions of a matrix product differ: %lld and %lld "
+            "(%s @ %s)",
+            (long long)k, (long long)l, node_text(a).text, node_text(b).text);
+  return false;
+}
+
+/* Labels of @: the axes in front count from the right, then n, k, m. */
+enum { MATMUL_N = RANK_MAX, MATMUL_K, MATMUL_M };
+
+static void front_labels(uint32_t front, uint8_t *labels) {
+  for (uint32_t k = 0; k < front; k++)
+    labels[k] = (uint8_t)(front - 1 - k);
+}
+
+static bool fronts_join(const Node *a, const Node *b, Fault *fault) {
+  uint32_t fa = a->rank - 2, fb = b->rank - 2;
+  for (uint32_t k = 1; k <= fa && k <= fb; k++) {
+    int64_t x = node_own(a)[fa - k], y = node_own(b)[fb - k];
+    if (x == y || node_is_star(a, fa - k) || node_is_star(b, fb - k))
+      continue;
+    fault_set(fault, "axes in front of a matrix product do not broadcast: "
+                     "%lld meets %lld (%s @ %s)",
+              (long long)x, (long long)y, node_text(a).text,
+              node_text(b).text);
+    return false;
+  }
+  return true;
+}
+
+Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault) {
+  if (!matmul_fits(a, b, fault) || !fronts_join(a, b, fault))
+    return NULL;
+  uint8_t la[RANK_MAX], lb[RANK_MAX], out[RANK_MAX];
+  uint32_t fa = a->rank - 2, fb = b->rank - 2, front = fa > fb ? fa : fb;
+  front_labels(fa, la);
+  la[fa] = MATMUL_N, la[fa + 1] = MATMUL_K;
+  front_labels(fb, lb);
+  lb[fb] = MATMUL_K, lb[fb + 1] = MATMUL_M;
+  front_labels(front, out);
+  out[front] = MATMUL_N, out[front + 1] = MATMUL_M;
+  return node_einsum(g, 2, (Node *[]){a, b}, (const uint8_t *[]){la, lb},
+                     front + 2, out, fault);
+}
+
+Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
+  if (a->rank < 1 || b->rank != 1) {
+    fault_set(fault, "dot wants a vector on the right, not dot %s %s",
+              node_text(a).text, node_text(b).text);
+    return NULL;
+  }
+  int64_t k = node_own(a)[a->rank - 1], l = node_own(b)[0];
+  if (k != l) {
+    fault_set(fault, "inner dimensions of a dot product differ: %lld and "
+                     "%lld (dot %s %s)",
+              (long long)k, (long long)l, node_text(a).text,
+              node_text(b).text);
+    return NULL;
+  }
+  uint8_t la[RANK_MAX], lb[1] = {(uint8_t)(a->rank - 1)};
+  for (uint32_t axis = 0; axis < a->rank; axis++)
+    la[axis] = (uint8_t)axis;
+  return node_einsum(g, 2, (Node *[]){a, b}, (const uint8_t *[]){la, lb},
+                     a->rank - 1, la, fault);
+}
+
+Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault) {
+  if (a->rank != 1 || b->rank != 1) {
+    fault_set(fault, "outer wants two vectors, not %s and %s",
+              node_text(a).text, node_text(b).text);
+    return NULL;
+  }
+  static const uint8_t la[1] = {0}, lb[1] = {1}, out[2] = {0, 1};
+  return node_einsum(g, 2, (Node *[]){a, b}, (const uint8_t *[]){la, lb}, 2,
+                     out, fault);
+}

@@ -1,0 +1,370 @@
+/* Constructors that compute: pointwise operations, reductions, choices, the
+ * end of a `for`, and tensors made from sizes. */
+#include "tensor/internal.h"
+
+#include <string.h>
+
+/* ---- broadcasting ---- */
+
+/* Extends the form by the axes of x, aligned right; by[k] is the node that
+ * decided own axis k. */
+static bool join(Form *form, const Node *by[RANK_MAX], const Node *x,
+                 Fault *fault) {
+  uint32_t lead = form->rank - x->rank;
+  const int64_t *own = node_own(x);
+  for (uint32_t k = 0; k < x->rank; k++) {
+    uint32_t at = lead + k;
+    bool star = form->stars >> at & 1;
+    if (!by[at] || (star && !node_is_star(x, k))) {
+      by[at] = x;
+      form->own[at] = own[k];
+      form->stars &= ~(uint32_t)(1u << at);
+      form->stars |= (uint32_t)node_is_star(x, k) << at;
+    } else if (!node_is_star(x, k) && own[k] != form->own[at]) {
+      fault_set(fault, "shapes %s and %s do not broadcast: %lld meets %lld",
+                node_text(by[at]).text, node_text(x).text,
+                (long long)form->own[at], (long long)own[k]);
+      if (own[k] == 1 || form->own[at] == 1)
+        fault_help(fault, "a size of 1 does not stretch: write * for that axis,"
+                          " as in x.[:, *]");
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool form_broadcast(Form *form, uint32_t count, Node *const *args,
+                           Fault *fault) {
+  const Node *by[RANK_MAX] = {NULL};
+  for (uint32_t k = 0; k < count; k++)
+    if (args[k]->rank > form->rank)
+      form->rank = args[k]->rank;
+  for (uint32_t k = 0; k < count; k++)
+    if (!join(form, by, args[k], fault))
+      return false;
+  return form_free(form, count, args, fault);
+}
+
+/* ---- pointwise ---- */
+
+static bool is_test(PrimId op) {
+  return strstr(prim_info[op].scheme, "-> bool[") != NULL;
+}
+
+/* What the row's scheme wants of the element type. */
+static bool class_fits(PrimId op, Dtype t) {
+  const char *scheme = prim_info[op].scheme;
+  if (strncmp(scheme, "bool[", 5) == 0)
+    return t == DT_BOOL;
+  if (strstr(scheme, "'a : float"))
+    return dtype_is_float(t);
+  return t != DT_BOOL || !strstr(scheme, "'a : num");
+}
+
+static bool map_types(PrimId op, uint32_t count, Node *const *args,
+                      Fault *fault) {
+  const char *name = prim_info[op].name;
+  if (prim_info[op].class != PC_MAP || count == 0 || count > 3) {
+    fault_set(fault, "%s is no pointwise operation", name);
+    return false;
+  }
+  uint32_t first = op == PRIM_SELECT;
+  if (first && (count != 3 || args[0]->dtype != DT_BOOL)) {
+    fault_set(fault, "the condition of select must be bool, not %s",
+              dtype_info[args[0]->dtype].name);
+    return false;
+  }
+  Dtype t = args[first]->dtype;
+  for (uint32_t k = first; k < count; k++)
+    if (args[k]->dtype != t) {
+      fault_set(fault, "element types differ: %s and %s", dtype_info[t].name,
+                dtype_info[args[k]->dtype].name);
+      return false;
+    }
+  if (op == PRIM_SELECT || op == PRIM_CONVERT || class_fits(op, t))
+    return true;
+  fault_set(fault, "%s does not take elements of type %s", name,
+            dtype_info[t].name);
+  return false;
+}
+
+typedef enum Fold { FOLD_NOT, FOLD_DONE, FOLD_FAULT } Fold;
+
+static Fold fold(Graph *g, PrimId op, uint32_t count, Node *const *args,
+                 Dtype result, Scalar *value, Fault *fault) {
+  Scalar x[3];
+  for (uint32_t k = 0; k < count; k++)
+    if (!node_known(args[k], &x[k]))
+      return FOLD_NOT;
+  Arith bad = scalar_apply(op, count, x, result, value);
+  if (bad == ARITH_OK)
+    return FOLD_DONE;
+  if (g->guard) /* it may be that this is never run */
+    return FOLD_NOT;
+  fault_set(fault, "%s", arith_text(bad));
+  return FOLD_FAULT;
+}
+
+Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
+               Dtype result, Fault *fault) {
+  if (!map_types(op, count, args, fault))
+    return NULL;
+  if (op != PRIM_CONVERT)
+    result = is_test(op) ? DT_BOOL : args[op == PRIM_SELECT]->dtype;
+  else if (args[0]->dtype == result)
+    return node_retain(args[0]);
+  Scalar value;
+  Fold folded = fold(g, op, count, args, result, &value, fault);
+  if (folded == FOLD_DONE)
+    return node_scalar(g, value);
+  Form form = {.dtype = result};
+  if (folded == FOLD_FAULT || !form_broadcast(&form, count, args, fault))
+    return NULL;
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t cells[3];
+  for (uint32_t k = 0; k < count; k++)
+    cells[k] = body_read_axes(&b, args[k], form.rank - args[k]->rank);
+  if (op == PRIM_CONVERT)
+    body_convert(&b, cells[0], result);
+  else
+    body_op(&b, op, result, count, cells);
+  return body_node(&b, g, fault);
+}
+
+/* ---- choosing ---- */
+
+static bool same_shape(const Node *a, const Node *b) {
+  return a->rank == b->rank &&
+         memcmp(node_own(a), node_own(b), a->rank * sizeof(int64_t)) == 0;
+}
+
+Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
+  Scalar known;
+  if (c->dtype != DT_BOOL || c->rank || a->dtype != b->dtype) {
+    fault_set(fault, "if wants a bool and two values of one type, not %s, %s, "
+                     "%s", node_text(c).text, node_text(a).text,
+              node_text(b).text);
+    return NULL;
+  }
+  if (!same_shape(a, b)) {
+    fault_set(fault, "the branches of if differ in shape: %s and %s",
+              node_text(a).text, node_text(b).text);
+    return NULL;
+  }
+  if (node_known(c, &known))
+    return node_retain(known.i ? a : b);
+  Form form = {.dtype = a->dtype, .rank = a->rank,
+               .stars = a->stars & b->stars};
+  memcpy(form.own, node_own(a), a->rank * sizeof form.own[0]);
+  if (!form_free(&form, 3, (Node *[]){c, a, b}, fault))
+    return NULL;
+  Body body;
+  body_init(&body, g, &form);
+  uint32_t own[RANK_MAX];
+  for (uint32_t k = 0; k < form.rank; k++)
+    own[k] = body_own(&body, k);
+  uint32_t test = body_read(&body, c, own), x = body_read(&body, a, own);
+  uint32_t y = body_read(&body, b, own);
+  body_select(&body, test, x, y);
+  return body_node(&body, g, fault);
+}
+
+/* ---- reductions ---- */
+
+static bool reduce_fits(PrimId op, const Node *x, uint32_t first,
+                        uint32_t count, Fault *fault) {
+  const char *name = prim_info[op].name;
+  if (prim_info[op].class != PC_REDUCE || !class_fits(op, x->dtype)) {
+    fault_set(fault, "%s does not take elements of type %s", name,
+              dtype_info[x->dtype].name);
+    return false;
+  }
+  if (first > x->rank || count > x->rank - first) {
+    fault_set(fault, "%s over axes %u to %u, but %s has %u", name, first,
+              first + count - 1, node_text(x).text, x->rank);
+    return false;
+  }
+  bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+  if (arg && extents_product(count, node_own(x) + first) == 0) {
+    fault_set(fault, "%s of nothing: %s has no elements there", name,
+              node_text(x).text);
+    return false;
+  }
+  return true;
+}
+
+static void reduce_form(Form *form, const Node *x, uint32_t first,
+                        uint32_t count, bool keep) {
+  const int64_t *own = node_own(x);
+  for (uint32_t k = 0; k < x->rank; k++) {
+    bool gone = k >= first && k < first + count;
+    if (gone)
+      form->reduced[form->reduce_count++] = own[k];
+    if (gone && !keep)
+      continue;
+    form->stars |= (uint32_t)(gone || node_is_star(x, k)) << form->rank;
+    form->own[form->rank++] = gone ? 1 : own[k];
+  }
+}
+
+Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
+                  bool keep, Fault *fault) {
+  if (!reduce_fits(op, x, first, count, fault))
+    return NULL;
+  bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+  if (count == 0 && !arg)
+    return node_retain(x);
+  Form form = {.dtype = arg ? DT_I64 : x->dtype, .reduce = op};
+  form_free(&form, 1, &x, fault);
+  reduce_form(&form, x, first, count, keep);
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t own[RANK_MAX], kept = keep ? count : 0;
+  for (uint32_t k = 0; k < x->rank; k++)
+    if (k >= first && k < first + count)
+      own[k] = body_reduced(&b, k - first);
+    else
+      own[k] = body_own(&b, k < first ? k : k - count + kept);
+  return body_move(&b, g, x, own, fault);
+}
+
+/* ---- the end of a `for` ---- */
+
+Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
+                 Fault *fault) {
+  if (count + x->rank > RANK_MAX) {
+    fault_set(fault, "more than %d axes", RANK_MAX);
+    return NULL;
+  }
+  Form form = {.dtype = x->dtype, .rank = count + x->rank,
+               .stars = count < 32 ? x->stars << count : 0};
+  for (uint32_t k = 0; k < x->free_count; k++) {
+    bool closed = false;
+    for (uint32_t j = 0; j < count; j++)
+      closed |= vars[j] == x->free[k];
+    if (!closed)
+      form_free_add(&form, x->free[k]);
+  }
+  for (uint32_t k = 0; k < count; k++)
+    form.own[k] = vars[k]->extent;
+  memcpy(form.own + count, node_own(x), x->rank * sizeof form.own[0]);
+  Body b;
+  body_init(&b, g, &form);
+  Binding bound[RANK_MAX];
+  uint32_t own[RANK_MAX];
+  for (uint32_t k = 0; k < count; k++)
+    bound[k] = (Binding){vars[k], body_own(&b, k)};
+  for (uint32_t k = 0; k < x->rank; k++)
+    own[k] = body_own(&b, count + k);
+  body_read_bound(&b, x, own, count, bound);
+  return body_node(&b, g, fault);
+}
+
+/* ---- from sizes ---- */
+
+static bool form_shape(Form *form, uint32_t rank, const int64_t *shape,
+                       uint32_t stars, Fault *fault) {
+  if (rank > RANK_MAX) {
+    fault_set(fault, "more than %d axes", RANK_MAX);
+    return false;
+  }
+  form->rank = rank;
+  form->stars = stars;
+  for (uint32_t k = 0; k < rank; k++) {
+    form->own[k] = shape[k];
+    if (shape[k] < 0) {
+      fault_set(fault, "a size cannot be negative: %lld is asked for",
+                (long long)shape[k]);
+      return false;
+    }
+  }
+  return true;
+}
+
+Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
+                uint32_t stars, Fault *fault) {
+  Form form = {.dtype = x.dtype};
+  if (!form_shape(&form, rank, shape, stars, fault))
+    return NULL;
+  Body b;
+  body_init(&b, g, &form);
+  body_const(&b, x);
+  return body_node(&b, g, fault);
+}
+
+Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
+  Form form = {.dtype = dtype};
+  if (!form_shape(&form, 1, &n, 0, fault))
+    return NULL;
+  Body b;
+  body_init(&b, g, &form);
+  body_convert(&b, body_own(&b, 0), dtype);
+  return body_node(&b, g, fault);
+}
+
+Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
+  Form form = {.dtype = dtype};
+  if (!form_shape(&form, 2, (int64_t[]){n, n}, 0, fault))
+    return NULL;
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t row = body_own(&b, 0), column = body_own(&b, 1);
+  uint32_t same = body_op2(&b, PRIM_EQ, DT_BOOL, row, column);
+  body_convert(&b, same, dtype);
+  return body_node(&b, g, fault);
+}
+
+Node *node_random(Graph *g, PrimId op, Key key, Dtype dtype, uint32_t rank,
+                  const int64_t *shape, uint32_t stars, Fault *fault) {
+  Form form = {.dtype = dtype};
+  if (!form_shape(&form, rank, shape, stars, fault))
+    return NULL;
+  if (!dtype_is_float(dtype)) {
+    fault_set(fault, "random numbers are floats, not %s",
+              dtype_info[dtype].name);
+    return NULL;
+  }
+  if (extents_product(rank, shape) == INT64_MAX) {
+    fault_set(fault, "%s has too many elements",
+              form_text(dtype, rank, shape, stars).text);
+    return NULL;
+  }
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t number = UINT32_MAX;
+  int64_t stride = 1;
+  for (uint32_t k = rank; k-- > 0; stride *= form.own[k] ? form.own[k] : 1) {
+    uint32_t part = body_times(&b, body_own(&b, k), stride);
+    number = number == UINT32_MAX
+                 ? part
+                 : body_op2(&b, PRIM_ADD, DT_I64, number, part);
+  }
+  if (number == UINT32_MAX)
+    number = body_int(&b, 0);
+  body_random(&b, op, key, dtype, number);
+  return body_node(&b, g, fault);
+}
+
+Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype,
+                   Fault *fault) {
+  Form form = {.dtype = dtype};
+  if (!dtype_is_int(index->dtype)) {
+    fault_set(fault, "indices are integers, not %s",
+              dtype_info[index->dtype].name);
+    return NULL;
+  }
+  uint32_t rank = index->rank;
+  int64_t shape[RANK_MAX + 1];
+  memcpy(shape, node_own(index), rank * sizeof shape[0]);
+  shape[rank] = k;
+  if (!form_shape(&form, rank + 1, shape, index->stars, fault) ||
+      !form_free(&form, 1, &index, fault))
+    return NULL;
+  Body b;
+  body_init(&b, g, &form);
+  uint32_t at = body_convert(&b, body_read_axes(&b, index, 0), DT_I64);
+  uint32_t own = body_own(&b, rank);
+  body_convert(&b, body_op2(&b, PRIM_EQ, DT_BOOL, at, own), dtype);
+  return body_node(&b, g, fault);
+}

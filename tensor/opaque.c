@@ -1,0 +1,127 @@
+/* Nodes that are no comprehension.  What their parameters mean:
+ *
+ *   SORT, ARGSORT, CUMSUM   inputs x            params axis
+ *   SCATTER                 inputs x, index, y
+ *   PERMUTATION             key                 params n
+ *   TOPK                    inputs x            params k; outputs values (0)
+ *                                               and indices (1)
+ *
+ * With free indices each slice is treated on its own (a permutation has
+ * none).  Their inputs are always stored. */
+#include "tensor/internal.h"
+
+#include <string.h>
+
+static void like(Form *form, const Node *x) {
+  form->dtype = x->dtype;
+  form->rank = x->rank;
+  form->stars = x->stars;
+  memcpy(form->own, node_own(x), x->rank * sizeof form->own[0]);
+}
+
+static bool along_axis(Form *form, PrimId op, const Node *x, int64_t axis,
+                       Fault *fault) {
+  if (axis < 0 || axis >= x->rank) {
+    fault_set(fault, "%s along axis %lld, but %s has %u", prim_info[op].name,
+              (long long)axis, node_text(x).text, x->rank);
+    return false;
+  }
+  like(form, x);
+  if (op == PRIM_ARGSORT)
+    form->dtype = DT_I64;
+  return true;
+}
+
+static bool scatter_form(Form *form, const Node *x, const Node *index,
+                         const Node *y, Fault *fault) {
+  if (!dtype_is_int(index->dtype) || x->dtype != y->dtype) {
+    fault_set(fault, "scatter wants integer indices and one element type, not "
+                     "%s, %s, %s",
+              node_text(x).text, node_text(index).text, node_text(y).text);
+    return false;
+  }
+  bool fits = index->rank == 1 && x->rank >= 1 && x->rank == y->rank;
+  for (uint32_t k = 1; fits && k < x->rank; k++)
+    fits = node_own(x)[k] == node_own(y)[k];
+  if (!fits || node_own(index)[0] != node_own(y)[0]) {
+    fault_set(fault, "scatter wants rows of one shape and an index for each, "
+                     "not %s, %s, %s",
+              node_text(x).text, node_text(index).text, node_text(y).text);
+    return false;
+  }
+  like(form, x);
+  return true;
+}
+
+static bool topk_form(Form *form, const Node *x, int64_t k, uint32_t output,
+                      Fault *fault) {
+  if (x->rank == 0 || k < 0 || k > node_own(x)[x->rank - 1]) {
+    fault_set(fault, "topk of %lld elements from %s", (long long)k,
+              node_text(x).text);
+    return false;
+  }
+  like(form, x);
+  form->own[x->rank - 1] = k;
+  form->stars &= ~((uint32_t)1 << (x->rank - 1));
+  if (output)
+    form->dtype = DT_I64;
+  return true;
+}
+
+static bool permutation_form(Form *form, int64_t n, Fault *fault) {
+  if (n < 0) {
+    fault_set(fault, "a size cannot be negative: %lld is asked for",
+              (long long)n);
+    return false;
+  }
+  form->dtype = DT_I64;
+  form->rank = 1;
+  form->own[0] = n;
+  return true;
+}
+
+static bool opaque_form(Form *form, PrimId op, uint32_t count,
+                        Node *const *inputs, const int64_t params[4],
+                        uint32_t output, Fault *fault) {
+  if (op == PRIM_PERMUTATION && count == 0)
+    return permutation_form(form, params[0], fault);
+  if (op == PRIM_SCATTER && count == 3)
+    return scatter_form(form, inputs[0], inputs[1], inputs[2], fault);
+  if (op == PRIM_TOPK && count == 1)
+    return topk_form(form, inputs[0], params[0], output, fault);
+  if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
+      count == 1)
+    return along_axis(form, op, inputs[0], params[0], fault);
+  fault_set(fault, "%s is no operation on %u tensors", prim_info[op].name,
+            count);
+  return false;
+}
+
+Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
+                  const int64_t params[4], Key key, uint32_t output,
+                  Fault *fault) {
+  Form form = {0};
+  if (!opaque_form(&form, op, count, inputs, params, output, fault) ||
+      !form_free(&form, count, inputs, fault))
+    return NULL;
+  if (form.free_count + form.rank > RANK_MAX) {
+    fault_set(fault, "more than %d axes and indices together", RANK_MAX);
+    return NULL;
+  }
+  Node *n = node_alloc(g, NODE_OPAQUE, &form);
+  n->op = op;
+  n->key = key;
+  n->output = output;
+  memcpy(n->params, params, sizeof n->params);
+  n->inputs = mem_try_alloc(count * sizeof *n->inputs);
+  if (!n->inputs) {
+    node_release(n);
+    trap_raise(FAIL_MEMORY);
+  }
+  n->input_count = count;
+  for (uint32_t k = 0; k < count; k++)
+    n->inputs[k] = node_retain(inputs[k]);
+  node_set_guard(g, n, &form);
+  node_count_pending(g, n);
+  return n;
+}

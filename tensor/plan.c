@@ -1,0 +1,383 @@
+/* Fusion: which nodes are stored, and which become part of their readers.
+ *
+ * Nodes are decided about from the roots down, readers before inputs.  So when
+ * a node's turn comes, all places that read it are known, as cells of groups
+ * (the bodies of stored nodes); a value that two inlined readers share is one
+ * cell of one group.  The node is either stored, and those cells stay reads,
+ * or its body is put in their place.
+ *
+ * A node is inlined where that costs no more than storing it: it is never
+ * evaluated much more often than it has elements, whatever its readers do, so
+ * work cannot multiply along a chain.  Reductions are stored, except that a
+ * reader which merely moves the elements of one takes over the whole of it. */
+#include "tensor/group.h"
+
+enum {
+  CELLS_MOST = 320,     /* of a group, beyond which nothing is inlined */
+  CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
+  EAGER_DEPTH = 16,
+  EAGER_CELLS = 24,
+};
+
+/* ---- collecting ---- */
+
+static PlanNode *plan_node(const Plan *plan, const Node *n) {
+  return plan->nodes.at[n->mark - 1];
+}
+
+static uint32_t child_count(const Node *n) {
+  return n->cell_count + n->input_count + 1;
+}
+
+static Node *child(const Node *n, uint32_t k) {
+  if (k < n->cell_count)
+    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
+  k -= n->cell_count;
+  return k < n->input_count ? n->inputs[k] : n->guard;
+}
+
+typedef struct Visit {
+  Node *node;
+  uint32_t next; /* child to look at */
+} Visit;
+
+static void add_node(Plan *plan, Node *n) {
+  PlanNode *p = NEW(plan->arena, PlanNode);
+  VEC_PUSH(plan->arena, plan->nodes, p);
+  p->node = node_retain(n);
+  n->mark = plan->nodes.len;
+}
+
+/* Depth first, inputs before readers, with a stack of its own.  A node that
+ * is marked has been seen: graphs have no cycles. */
+static void collect(Plan *plan, Node *root) {
+  if (root->data || root->mark)
+    return;
+  VEC(Visit) stack = {0};
+  VEC_PUSH(plan->arena, stack, ((Visit){root, 0}));
+  while (stack.len) {
+    Visit *v = &stack.at[stack.len - 1];
+    if (v->node->mark) { /* reached by another way meanwhile */
+      stack.len--;
+    } else if (v->next == child_count(v->node)) {
+      add_node(plan, v->node);
+      stack.len--;
+    } else {
+      Node *n = child(v->node, v->next++);
+      if (n && !n->data && !n->mark)
+        VEC_PUSH(plan->arena, stack, ((Visit){n, 0}));
+    }
+  }
+}
+
+static void count_references(Plan *plan) {
+  for (uint32_t k = 0; k < plan->nodes.len; k++) {
+    const Node *n = plan->nodes.at[k]->node;
+    for (uint32_t j = 0; j < child_count(n); j++) {
+      const Node *x = child(n, j);
+      if (x && !x->data)
+        plan_node(plan, x)->inner_refs++;
+    }
+  }
+}
+
+/* ---- substitution ---- */
+
+static uint32_t cells_most(const Plan *plan) {
+  return plan->graph->fuse == FUSE_ALL ? CELLS_MOST_ALL : CELLS_MOST;
+}
+
+static bool is_index(const Node *n) {
+  return n->dtype == DT_I64 && n->rank == 0;
+}
+
+/* Indices are inlined as soon as they are met: what they index then sees
+ * equal indices as equal. */
+static bool is_eager(const Plan *plan, const Group *group, const Node *n,
+                     uint32_t depth) {
+  return plan->graph->fuse != FUSE_NONE && n->kind == NODE_COMP &&
+         n->reduce == PRIM_NONE && is_index(n) &&
+         n->cell_count <= EAGER_CELLS && depth < EAGER_DEPTH &&
+         group->cells.len < cells_most(plan);
+}
+
+static uint32_t expand(Plan *plan, Group *group, const Node *n,
+                       const uint32_t *axes, uint32_t depth);
+
+static uint32_t expand_read(Plan *plan, Group *group, const Cell *cell,
+                            const uint32_t *args, uint32_t depth) {
+  uint32_t before = group->cells.len;
+  uint32_t read = group_cell(group, cell, cell->arg_count, args);
+  Node *x = cell->node;
+  if (x->data || read < before)
+    return group_resolve(group, read);
+  if (is_eager(plan, group, x, depth)) {
+    uint32_t value = expand(plan, group, x, args, depth + 1);
+    group->cells.at[read].forward = value + 1;
+    return value;
+  }
+  Instance instance = {group, read};
+  PlanNode *p = plan_node(plan, x);
+  VEC_PUSH(plan->arena, p->instances, instance);
+  return read;
+}
+
+/* The body of n as cells of the group, n's axes being the cells `axes`. */
+static uint32_t expand(Plan *plan, Group *group, const Node *n,
+                       const uint32_t *axes, uint32_t depth) {
+  uint32_t *made = NEW_ARRAY(plan->arena, uint32_t, n->cell_count);
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *cell = &n->cells[k];
+    uint32_t small[8], count = cell->arg_count;
+    uint32_t *args = count <= ARRAY_LEN(small)
+                         ? small
+                         : NEW_ARRAY(plan->arena, uint32_t, count);
+    for (uint32_t j = 0; j < count; j++)
+      args[j] = group_resolve(group, made[cell->args[j]]);
+    if (cell->kind == CELL_AXIS)
+      made[k] = axes[cell->axis];
+    else if (cell->kind == CELL_READ)
+      made[k] = expand_read(plan, group, cell, args, depth);
+    else
+      made[k] = group_cell(group, cell, count, args);
+  }
+  return group_resolve(group, made[n->cell_count - 1]);
+}
+
+/* ---- what inlining costs ---- */
+
+/* In simple operations on one element; those not listed are one. */
+static const uint8_t op_costs[PRIM_COUNT] = {
+    [PRIM_DIV] = 2,    [PRIM_MOD] = 2,   [PRIM_POW] = 15,  [PRIM_RSQRT] = 3,
+    [PRIM_SQRT] = 2,   [PRIM_EXP] = 10,  [PRIM_EXPM1] = 10, [PRIM_LOG] = 10,
+    [PRIM_LOG1P] = 10, [PRIM_SIN] = 10,  [PRIM_COS] = 10,  [PRIM_TAN] = 15,
+    [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10, [PRIM_TANH] = 10,
+    [PRIM_ERF] = 10,
+};
+enum { RANDOM_COST = 25 };
+
+/* Sums and multiples of indices are free: they become addresses. */
+static double op_cost(const Cell *cell) {
+  if (cell->dtype == DT_I64 && (cell->op == PRIM_ADD || cell->op == PRIM_SUB ||
+                                cell->op == PRIM_MUL))
+    return 0;
+  return op_costs[cell->op] ? op_costs[cell->op] : 1;
+}
+
+static double body_cost(const Node *n) {
+  double cost = 0;
+  uint32_t reads = 0;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *cell = &n->cells[k];
+    switch (cell->kind) {
+    case CELL_CONST:
+    case CELL_AXIS: break;
+    case CELL_READ: cost += !is_index(cell->node) && reads++ > 0; break;
+    case CELL_OP: cost += op_cost(cell); break;
+    case CELL_SELECT:
+    case CELL_CONVERT: cost += 1; break;
+    case CELL_RANDOM: cost += RANDOM_COST; break;
+    }
+  }
+  return cost;
+}
+
+/* How often each element would be computed. */
+static double recomputation(const PlanNode *p) {
+  double times = 0, count = (double)node_count(p->node);
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    times += p->instances.at[k].group->iterations;
+  return count > 0 ? times / count : 0;
+}
+
+static bool is_held_outside(const PlanNode *p) {
+  return p->node->refs > p->inner_refs + 1; /* 1: the plan's own */
+}
+
+static bool fits_groups(const Plan *plan, const PlanNode *p) {
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (p->instances.at[k].group->cells.len + p->node->cell_count >
+        cells_most(plan))
+      return false;
+  return true;
+}
+
+static bool is_inlined(const Plan *plan, const PlanNode *p) {
+  const Node *n = p->node;
+  if (p->root || p->required || n->kind != NODE_COMP ||
+      n->reduce != PRIM_NONE || plan->graph->fuse == FUSE_NONE)
+    return false;
+  double cost = body_cost(n), times = recomputation(p);
+  if (!fits_groups(plan, p))
+    return false;
+  if (plan->graph->fuse == FUSE_ALL || cost == 0)
+    return true;
+  if (is_held_outside(p) && cost > 4)
+    return false;
+  return times < 1.01 || (times <= 2 && cost <= 8) || (times <= 4 && cost <= 2);
+}
+
+/* ---- deciding ---- */
+
+static void inline_node(Plan *plan, PlanNode *p) {
+  for (uint32_t k = 0; k < p->instances.len; k++) {
+    Group *group = p->instances.at[k].group;
+    uint32_t read = p->instances.at[k].cell, value, axes[2 * RANK_MAX];
+    const Cell *cell = &group->cells.at[read].cell;
+    for (uint32_t j = 0; j < cell->arg_count; j++)
+      axes[j] = group_resolve(group, cell->args[j]);
+    value = expand(plan, group, p->node, axes, 0);
+    group->cells.at[read].forward = value + 1;
+  }
+}
+
+/* Is p a reduction whose only reader moves its elements, none twice? */
+static bool is_absorbed(const Plan *plan, const PlanNode *p) {
+  if (p->root || p->required || p->node->kind != NODE_COMP ||
+      p->node->reduce == PRIM_NONE || p->instances.len != 1 ||
+      is_held_outside(p) || plan->graph->fuse == FUSE_NONE)
+    return false;
+  const Group *group = p->instances.at[0].group;
+  return group->reduce == PRIM_NONE &&
+         group->axis_count + p->node->reduce_count <= RANK_MAX &&
+         group_resolve(group, group->value) == p->instances.at[0].cell &&
+         group->iterations <= (double)node_count(p->node);
+}
+
+static void absorb(Plan *plan, PlanNode *p) {
+  const Node *n = p->node;
+  Group *group = p->instances.at[0].group;
+  uint32_t outer = n->free_count + n->rank, axes[2 * RANK_MAX];
+  const Cell *cell = &group->cells.at[p->instances.at[0].cell].cell;
+  for (uint32_t j = 0; j < outer; j++)
+    axes[j] = group_resolve(group, cell->args[j]);
+  group->reduce = n->reduce;
+  group->reduce_count = n->reduce_count;
+  for (uint32_t j = 0; j < n->reduce_count; j++) {
+    group->extents[group->axis_count + j] = n->extents[outer + j];
+    group->iterations *= (double)n->extents[outer + j];
+    axes[outer + j] = group_axis(group, group->axis_count + j);
+  }
+  group->value = expand(plan, group, n, axes, 0);
+}
+
+static void require(const Plan *plan, const Node *n) {
+  if (n && !n->data)
+    plan_node(plan, n)->required = true;
+}
+
+static void store(Plan *plan, PlanNode *p) {
+  const Node *n = p->node;
+  p->stored = true;
+  require(plan, n->guard);
+  for (uint32_t k = 0; k < n->input_count; k++)
+    require(plan, n->inputs[k]);
+  if (n->kind != NODE_COMP)
+    return;
+  p->group = group_new(plan->arena, n);
+  uint32_t axes[2 * RANK_MAX];
+  for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
+    axes[k] = group_axis(p->group, k);
+  p->group->value = expand(plan, p->group, n, axes, 0);
+}
+
+static void decide(Plan *plan, PlanNode *p) {
+  if (!p->root && !p->required && p->instances.len == 0)
+    return; /* only indices that were inlined at once read it */
+  if (is_inlined(plan, p))
+    inline_node(plan, p);
+  else if (is_absorbed(plan, p))
+    absorb(plan, p);
+  else
+    store(plan, p);
+}
+
+/* ---- the bodies that come out ---- */
+
+static void add_input(Plan *plan, PlanNode *p, const Node *x) {
+  if (!x || x->data)
+    return;
+  PlanNode *input = plan_node(plan, x);
+  input->needed = true;
+  if (input->last_reader == p)
+    return;
+  input->last_reader = p;
+  input->readers++;
+  VEC_PUSH(plan->arena, p->inputs, input);
+}
+
+static void finish(Plan *plan, PlanNode *p) {
+  const Node *n = p->node;
+  add_input(plan, p, n->guard);
+  for (uint32_t k = 0; k < n->input_count; k++)
+    add_input(plan, p, n->inputs[k]);
+  if (!p->group)
+    return;
+  p->group = group_clean(plan->arena, p->group);
+  for (uint32_t k = 0; k < p->group->cells.len; k++)
+    if (p->group->cells.at[k].cell.kind == CELL_READ)
+      add_input(plan, p, p->group->cells.at[k].cell.node);
+}
+
+static void let_go(PlanNode *p) {
+  Node *n = p->node;
+  p->node = NULL;
+  if (!n)
+    return;
+  n->mark = 0;
+  node_release(n);
+}
+
+static void install(Plan *plan) {
+  for (uint32_t k = 0; k < plan->stored.len; k++)
+    if (plan->stored.at[k]->group)
+      group_install(plan->stored.at[k]->group, plan->stored.at[k]->node);
+  for (uint32_t k = 0; k < plan->nodes.len; k++)
+    if (!plan->nodes.at[k]->stored || !plan->nodes.at[k]->needed)
+      let_go(plan->nodes.at[k]);
+}
+
+void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
+  for (uint32_t k = 0; k < count; k++)
+    collect(plan, roots[k]);
+  count_references(plan);
+  for (uint32_t k = 0; k < count; k++)
+    if (!roots[k]->data) {
+      plan_node(plan, roots[k])->root = true;
+      plan_node(plan, roots[k])->needed = true;
+    }
+  for (uint32_t k = plan->nodes.len; k-- > 0;)
+    decide(plan, plan->nodes.at[k]);
+  uint32_t needed = 0;
+  for (uint32_t k = plan->nodes.len; k-- > 0;) {
+    PlanNode *p = plan->nodes.at[k];
+    if (p->stored && p->needed) {
+      finish(plan, p);
+      needed++;
+    }
+  }
+  for (uint32_t k = 0; k < plan->nodes.len && needed; k++) {
+    PlanNode *p = plan->nodes.at[k];
+    if (p->stored && p->needed)
+      VEC_PUSH(plan->arena, plan->stored, p);
+  }
+  install(plan);
+}
+
+void plan_ran(Plan *plan, PlanNode *p) {
+  (void)plan;
+  node_settle(p->node);
+  for (uint32_t k = 0; k < p->inputs.len; k++)
+    if (--p->inputs.at[k]->readers == 0)
+      let_go(p->inputs.at[k]);
+  if (p->readers == 0)
+    let_go(p);
+}
+
+void plan_end(Plan *plan) {
+  for (uint32_t k = 0; k < plan->nodes.len; k++)
+    let_go(plan->nodes.at[k]);
+  arena_free(plan->arena);
+  plan->arena = NULL;
+  plan->nodes.len = 0;
+}

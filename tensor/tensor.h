@@ -1,0 +1,259 @@
+/* tensor: the graph of deferred tensors, and how it is run.
+ *
+ * One kind of node carries nearly everything, an indexed comprehension
+ *
+ *     T[f0 < F0, ..., i0 < d0, ...] = reduce(op)[r0 < e0, ...] body
+ *
+ * whose body is a scalar expression over constants, the axes, and reads
+ * U[index expressions] of other nodes.  The first `free_count` axes are those
+ * of the `for` (or map) indices that the node mentions: inside the body of
+ * `for i j => ...` a value of rank r that mentions i is a node with free = {i}
+ * and r axes of its own; storing it stores one more leading axis; a value
+ * that does not mention i is computed once.  Closing the `for` turns free axes
+ * into own ones.  Fusion is substitution of one body into another.
+ * (What a comprehension is: Axon, arXiv:2210.02374; index sets of bodies as in
+ * Halide and the polyhedral literature.)
+ *
+ * Ownership: nodes are reference counted, single-threaded per graph; a
+ * function that returns a Node gives the caller a reference, one that takes a
+ * Node borrows it.  Errors of building (shapes that do not fit: checks that
+ * were left open by the type checker) return NULL with *fault filled in. */
+#ifndef AXON_TENSOR_H
+#define AXON_TENSOR_H
+
+#include "primitives/primitives.h"
+#include "runtime/runtime.h"
+#include "support/support.h"
+
+typedef struct Node Node;
+
+/* An index of a `for` or `map` that is being run symbolically. */
+typedef struct IndexVar {
+  uint32_t id;    /* unique, ascending in order of nesting */
+  int64_t extent; /* 0 <= index < extent */
+  uint32_t refs;
+} IndexVar;
+IndexVar *index_var_new(int64_t extent);
+IndexVar *index_var_retain(IndexVar *v);
+void index_var_release(IndexVar *v);
+
+/* ---- bodies: scalar expressions in a node's own arena-free array ---- */
+
+typedef enum CellKind {
+  CELL_CONST,  /* value */
+  CELL_AXIS,   /* axis: position among free, own, then reduced axes (i64) */
+  CELL_READ,   /* node[args...]: one i64 index per free and own axis */
+  CELL_OP,     /* op over args; a PC_MAP primitive; result dtype in dtype */
+  CELL_SELECT, /* args[0] ? args[1] : args[2]; only the chosen one is run */
+  CELL_CONVERT, /* args[0] to dtype */
+  CELL_RANDOM, /* op UNIFORM or NORMAL, key, args[0] the element's number */
+} CellKind;
+
+typedef struct Cell { /* one operation of a body; args point to earlier cells */
+  CellKind kind;
+  Dtype dtype;
+  PrimId op;
+  uint32_t arg_count;
+  uint32_t *args; /* indices of cells; owned by the node */
+  Span span;      /* what in the program made it: faults point here */
+  union {
+    Scalar value;   /* CELL_CONST */
+    uint32_t axis;  /* CELL_AXIS */
+    Node *node;     /* CELL_READ; a counted reference */
+    Key key;        /* CELL_RANDOM */
+  };
+} Cell;
+
+typedef enum NodeKind {
+  NODE_DATA,   /* data: already there */
+  NODE_COMP,   /* a comprehension */
+  NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
+} NodeKind;
+
+struct Node {
+  NodeKind kind;
+  uint32_t refs;
+  uint32_t id; /* in order of making */
+  Dtype dtype;
+  uint32_t free_count, rank; /* rank: own axes, without the free ones */
+  uint32_t stars;            /* bit k: own axis k is a stretching one */
+  int64_t *extents;          /* free_count + rank + reduce_count of them */
+  IndexVar **free;           /* ascending ids */
+  Span span;                 /* what in the program made it */
+  Tensor *data; /* shape: free extents, then own; set once it was run */
+
+  /* NODE_COMP */
+  PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
+                    PRIM_NONE */
+  uint32_t reduce_count;
+  Cell *cells; /* the last one is the body's value */
+  uint32_t cell_count;
+  Node *guard; /* a bool scalar over a subset of the free indices: the node is
+                  only ever read where it is true, and not run elsewhere
+                  (there it holds zeros); or NULL */
+
+  /* NODE_OPAQUE */
+  PrimId op;
+  uint32_t input_count;
+  Node **inputs;
+  int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
+  Key key;
+  uint32_t output; /* which of several outputs (topk) */
+
+  void *backend; /* the backend's own notes during a run */
+  uint32_t mark; /* graph_force's own: number in its plan, or 0 */
+};
+
+/* How graph_force decides between storing a node and inlining it. */
+typedef enum FuseMode {
+  FUSE_COST, /* by what is cheaper */
+  FUSE_NONE, /* store every node: for tests */
+  FUSE_ALL,  /* inline whatever may be inlined: for tests */
+} FuseMode;
+
+typedef struct Graph { /* what a session's deferred work hangs on */
+  uint32_t next_node, next_index;
+  int64_t pending;         /* elements of nodes made and not yet run */
+  int64_t bytes_limit;     /* refuse to store more than this; 0: physical */
+  volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
+  Span span;               /* given to nodes made from now on */
+  Node *guard;             /* the condition under which code now runs */
+  const struct Backend *backend; /* NULL: the reference backend */
+  FuseMode fuse;
+  uint64_t stored; /* nodes run so far: for tests and `axon plan` */
+} Graph;
+
+/* Elements that a stored node has, free axes included; saturates. */
+int64_t node_count(const Node *n);
+/* "f32[3, *, 4]": the own axes. */
+void node_print_type(Buffer *out, const Node *n);
+
+Node *node_retain(Node *n);
+void node_release(Node *n); /* iterative: long chains do not recurse */
+
+/* ---- make.c: building nodes ---- */
+
+Node *node_data(Graph *g, Tensor *t);
+Node *node_scalar(Graph *g, Scalar x);
+Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
+
+/* A MAP primitive: arguments of equal dtype (SELECT: bool first) broadcast as
+ * the language says: per axis absent < * < a size, two sizes equal.  ADD, SUB,
+ * MUL, DIV, MOD of integer *scalars* that are known stay constants.
+ * result: DT_NONE, or the dtype that CONVERT goes to. */
+Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
+               Dtype result, Fault *fault);
+/* A REDUCE primitive over own axes first .. first + count - 1; keep puts a *
+ * in the place of each. */
+Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
+                  bool keep, Fault *fault);
+/* op @, with f16/bf16 accumulated in f32 and rounded once. */
+Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault);
+Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault);
+Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault);
+/* labels[k]: for each own axis of args[k] a small number; out: those of the
+ * result, in order; all others are summed over.  (`...` was expanded.) */
+Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
+                  const uint8_t *const *labels, uint32_t out_rank,
+                  const uint8_t *out, Fault *fault);
+
+/* `shape` may hold one -1, to be solved for. */
+Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
+                   uint32_t stars, Fault *fault);
+Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault);
+Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
+                     uint32_t stars, Fault *fault);
+Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
+                  Fault *fault);
+Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault);
+Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
+               Scalar value, Fault *fault);
+Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault);
+Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault);
+Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
+                Fault *fault); /* each: repeat */
+Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
+                   Fault *fault);
+Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault);
+
+/* x.[items]: as many items as axes (the evaluator has expanded `...`). */
+typedef enum ItemKind {
+  ITEM_AT,    /* index: a node of integer dtype.  A constant or an affine
+                 function of for-indices is an exact index (negative constants
+                 were resolved by the evaluator); other data is a gather:
+                 an index tensor of rank k puts its own axes there */
+  ITEM_RANGE, /* from .. to (exclusive) */
+  ITEM_NEW,   /* a new axis of 1 */
+  ITEM_STAR,  /* a new stretching axis */
+} ItemKind;
+typedef struct Item {
+  ItemKind kind;
+  Node *index;
+  int64_t from, to;
+} Item;
+Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
+                       Fault *fault);
+Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault);
+Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype,
+                   Fault *fault);
+
+Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
+                uint32_t stars, Fault *fault);
+Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault);
+Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault);
+Node *node_random(Graph *g, PrimId op, Key key, Dtype dtype, uint32_t rank,
+                  const int64_t *shape, uint32_t stars, Fault *fault);
+
+/* Turns the free axes of `vars` (some may not occur in x: then x is repeated)
+ * into leading own axes, in the order given: the end of a `for`. */
+Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
+                 Fault *fault);
+/* Picks one value of free index v: x with v := value (host loops). */
+/* if c then a else b on scalars that are not known yet: only the chosen side
+ * is run (CELL_SELECT). */
+Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
+
+/* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n),
+ * TOPK (k; output 0 values, 1 indices): nodes of static extents.  With free
+ * indices they act on each slice. */
+Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
+                  const int64_t params[4], Key key, uint32_t output,
+                  Fault *fault);
+
+/* ---- run.c ---- */
+
+/* Makes sure that nodes[0..count) have their data, running everything they
+ * need together.  False with a fault (index out of range, division by zero,
+ * no memory) whose place is *where.  Raises FAIL_INTERRUPT on Ctrl-C. */
+bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
+                 Fault *fault);
+/* Is the value known without running anything?  Constants and what folds. */
+bool node_known(const Node *n, Scalar *out);
+/* Sizes that only data decides: run x (a tensor without free indices) first. */
+Tensor *run_nonzero(const Tensor *x, Fault *fault);          /* i64[m] */
+Tensor *run_unique(const Tensor *x, Fault *fault);
+Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
+
+/* The graph in readable form: one line a node (axon dump, tests). */
+void graph_print(Buffer *out, uint32_t count, Node *const *roots);
+/* Checks every invariant stated above; false with a message: run after every
+ * pass in tests (AXON_VERIFY=1). */
+bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
+
+/* Gives a node that has its data leave of its inputs and its body: what a
+ * backend need not do, graph_force does it. */
+void node_settle(Node *n);
+
+/* A backend runs stored nodes whose inputs (the guard too) all have data, in
+ * the order given, and sets node->data.  The body of such a node is fused: it
+ * reads only nodes with data.  A reduction is done in the type of the body's
+ * value (sums of f16, bf16 in f32) and converted to the node's at the end.
+ * Where the guard is false the data holds zeros and the body is not run. */
+typedef struct Backend {
+  const char *name;
+  bool (*run)(Graph *g, uint32_t count, Node *const *nodes, Span *where,
+              Fault *fault);
+} Backend;
+extern const Backend backend_reference; /* backend/reference/ */
+
+#endif

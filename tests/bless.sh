@@ -1,0 +1,44 @@
+#!/bin/bash
+# Makes golden files anew from what the program now writes:
+#   tests/bless.sh [FILTER]
+# Read the difference before you keep it.  A new test begins with an empty
+# golden file.  A .out that would hold an error is refused.
+set -u
+. "$(dirname "$0")/lib.sh"
+cd "$here" || exit 1
+refused=0
+
+keep() { # keep MADE GOLDEN
+  if [ "${2##*.}" = out ] && grep -q -e '^error' -e 'error\[' "$1"; then
+    echo "refused: $2 would hold an error" >&2
+    return 1
+  fi
+  cmp -s "$1" "$2" || {
+    cp "$1" "$2"
+    echo "blessed $2"
+  }
+}
+
+bless() ( # bless KIND PATH, in a subshell: it changes directory
+  enter "$here/$(dirname "$2")"
+  name=$(basename "$2")
+  produce "$1" "$name"
+  golden=$here/$2
+  case $1 in
+  run)
+    [ -e "$golden.out" ] || [ ! -s "$work/out" ] || : >"$golden.out"
+    [ ! -e "$golden.out" ] || keep "$work/out" "$golden.out" || exit 1
+    [ -e "$golden.err" ] || [ ! -s "$work/err" ] || {
+      echo "refused: $2 has errors, and no .err" >&2
+      exit 1
+    }
+    [ ! -e "$golden.err" ] || keep "$work/err" "$golden.err"
+    ;;
+  *) keep "$work/out" "$golden.$1" ;;
+  esac
+)
+
+while read -r kind path; do
+  bless "$kind" "$path" || refused=1
+done < <(list_goldens | grep -F -e "${1-}")
+exit "$refused"

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Runs one test:  tests/case.sh KIND PATH.  Silent when it passes; else says why
+# and fails.  Kinds: run type fmt repl (golden files, see tests/lib.sh), unit,
+# example, library, doc, script.
+set -u
+. "$(dirname "$0")/lib.sh"
+kind=$1 path=$2
+cd "$here" || exit 1
+
+compare() { # compare WANTED GOT
+  diff -u --label wanted --label got "$1" "$2"
+}
+
+exited() { # exited WANTED
+  got=$(cat "$work/status")
+  [ "$got" = "$1" ] && return
+  if [ "$got" = 124 ]; then
+    echo "it ran for more than $limit s"
+  else
+    echo "exit status $got, wanted $1"
+  fi
+  [ -s "$work/err" ] && head -n 20 "$work/err"
+  return 1
+}
+
+or_empty() { if [ -e "$1" ]; then echo "$1"; else echo /dev/null; fi; }
+
+golden_run() {
+  wanted=0
+  [ -e "$name.err" ] && grep -q '^error' "$name.err" && wanted=1
+  [ -e "$name.status" ] && wanted=$(cat "$name.status")
+  exited "$wanted" && compare "$(or_empty "$name.out")" "$work/out" &&
+    compare "$(or_empty "$name.err")" "$work/err"
+}
+
+golden_fmt() {
+  exited 0 && compare "$name.fmt" "$work/out" || return 1
+  "$AXON" fmt - <"$name.fmt" >"$work/again" 2>&1
+  compare "$name.fmt" "$work/again"
+}
+
+case $kind in
+run | type | fmt | repl)
+  enter "$here/$(dirname "$path")"
+  name=$(basename "$path")
+  produce "$kind" "$name"
+  case $kind in
+  run) golden_run ;;
+  fmt) golden_fmt ;;
+  type) # errors are part of what is expected
+    compare "$name.type" "$work/out" ;;
+  repl) exited 0 && compare "$name.repl" "$work/out" ;;
+  esac
+  ;;
+unit)
+  enter "$here/tests"
+  cd "$here" || exit 1
+  timeout 120 "$path" >"$work/out" 2>&1 || {
+    echo "exit status $?"
+    tail -n 40 "$work/out"
+    exit 1
+  }
+  ;;
+example) # from a directory like the root, where it may write files
+  enter "$here/tests/data"
+  cp -rs "$here/examples" "$work/here/examples"
+  wanted=$here/${path%.axn}.expected
+  limit=120
+  timeout "$limit" "$AXON" run "$path" >"$work/out" 2>&1
+  echo $? >"$work/status"
+  sed -i 's|examples/||' "$work/out"
+  status=0
+  [ -e "$wanted" ] && grep -q '^error' "$wanted" && status=1
+  exited "$status" || { head -n 40 "$work/out" && exit 1; }
+  [ ! -e "$wanted" ] || compare "$wanted" "$work/out"
+  ;;
+library)
+  timeout 120 "$AXON" test --quiet "$path" 2>&1
+  ;;
+doc)
+  timeout 120 tests/doc_snippets.sh "$path" 2>&1
+  ;;
+script)
+  timeout 300 "$path" 2>&1
+  ;;
+*)
+  echo "no such kind of test: $kind"
+  exit 1
+  ;;
+esac

@@ -1,0 +1,76 @@
+# What tests/case.sh and tests/bless.sh share: how a golden file is made.
+#
+#   NAME.axn with NAME.out    what `axon run` writes (and NAME.err: to stderr)
+#            with NAME.err    diagnostics of `axon run`; exit status 1
+#            with NAME.type   what `axon check` writes
+#            with NAME.fmt    what `axon fmt` makes of it
+#   NAME.repl                 a session: lines `> input` and `| more`, and
+#                             between them what `axon repl --plain` answers
+#
+# Beside them: NAME.in (standard input), NAME.args (arguments of the program),
+# NAME.opts (options of the verb).  Each runs in a fresh directory that holds
+# links to the files beside NAME.axn.
+export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1
+here=$(cd "$(dirname "$0")/.." && pwd)
+AXON=${AXON:-$here/axon}
+limit=${LIMIT:-20}
+
+# A fresh directory with links to the files of $1, as the current one.
+enter() {
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  export HOME="$work/.home" XDG_STATE_HOME="$work/.state"
+  export XDG_CACHE_HOME="${TEST_CACHE:-$work/.cache}"
+  mkdir "$work/here" "$HOME"
+  cp -rs "$1/." "$work/here"
+  cd "$work/here" || exit 1
+}
+
+words() { # the words of a file that may be missing
+  [ -e "$1" ] && cat "$1"
+}
+
+# produce KIND NAME: writes $work/out, and for run $work/err and $work/status.
+produce() {
+  input=/dev/null
+  [ -e "$2.in" ] && input=$2.in
+  opts=$(words "$2.opts") args=$(words "$2.args")
+  status=0
+  case $1 in
+  run)
+    # shellcheck disable=SC2086
+    timeout "$limit" "$AXON" run $opts "$2.axn" $args \
+      <"$input" >"$work/out" 2>"$work/err" || status=$?
+    ;;
+  type)
+    # shellcheck disable=SC2086
+    timeout "$limit" "$AXON" check $opts "$2.axn" \
+      >"$work/out" 2>&1 || status=$?
+    ;;
+  fmt)
+    timeout "$limit" "$AXON" fmt - <"$2.axn" >"$work/out" 2>&1 || status=$?
+    ;;
+  repl)
+    sed -n 's/^[>|] \{0,1\}//p' "$2.repl" >"$work/input"
+    timeout "$limit" "$AXON" repl --plain \
+      <"$work/input" >"$work/out" 2>&1 || status=$?
+    ;;
+  esac
+  echo "$status" >"$work/status"
+}
+
+# The cases that a file with the name $1 stands for, one `kind name` a line.
+golden_cases() {
+  case $1 in
+  *.out | *.err) echo "run ${1%.*}" ;;
+  *.type) echo "type ${1%.type}" ;;
+  *.fmt) echo "fmt ${1%.fmt}" ;;
+  *.repl) echo "repl ${1%.repl}" ;;
+  esac
+}
+
+list_goldens() { # all golden cases below tests/, paths from the root
+  find tests -type f \( -name '*.out' -o -name '*.err' -o -name '*.type' \
+    -o -name '*.fmt' -o -name '*.repl' \) ! -path 'tests/data/*' | sort |
+    while read -r file; do golden_cases "$file"; done | uniq
+}

@@ -1,0 +1,37 @@
+#!/bin/bash
+# A room includes only rooms before it, and itself.  runtime/ reads the tables
+# of primitives/; the lexer reads the grammar's token numbers.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+rooms='support primitives runtime machine lexer parser typecheck tensor backend
+  eval session cli'
+status=0
+
+rank() { # its place in the order
+  n=0
+  for room in $rooms; do
+    n=$((n + 1))
+    [ "$room" = "$1" ] && echo "$n"
+  done
+}
+
+while IFS=: read -r file line text; do
+  from=${file%%/*} path=${text#*\"} path=${path%%\"*} to=${path%%/*}
+  [ "$path" = "$to" ] && continue # of the same folder
+  [ "$from $path" = 'lexer parser/parse.h' ] && continue
+  if [ -z "$(rank "$to")" ]; then
+    echo "$file:$line: there is no room $to"
+    status=1
+  elif [ "$(rank "$to")" -gt "$(rank "$from")" ]; then
+    echo "$file:$line: $from/ must not include $path"
+    status=1
+  elif [ "$from" != "$to" ] && [ "${path##*/}" = internal.h ]; then
+    echo "$file:$line: $path is private to $to/"
+    status=1
+  fi
+done < <(for room in $rooms; do
+  [ -d "$room" ] && grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$room" \
+    --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
+    --exclude=stdlib_data.c
+done)
+exit "$status"

@@ -1,0 +1,20 @@
+#!/bin/bash
+# Lines of at most 80 columns (but for strings that stand alone), files of at
+# most 1,200 lines, no tabs, no blanks at ends of lines.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C.UTF-8
+tab=$(printf '\t')
+files=$(find support primitives runtime machine lexer parser typecheck tensor \
+  backend eval session cli tools tests bench -type f \
+  \( -name '*.[chyl]' -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c \
+  ! -name parse.h ! -name scan.c ! -name stdlib_data.c)
+for file in $files; do
+  grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |
+    sed "s|^|over 80 columns: $file:|"
+  grep -nE "[[:blank:]]\$|$tab" "$file" |
+    sed "s|^|tab or trailing blank: $file:|"
+  lines=$(wc -l <"$file")
+  [ "$lines" -le 1200 ] || echo "over 1200 lines: $file ($lines)"
+done | grep . && exit 1
+exit 0

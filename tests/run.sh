@@ -1,0 +1,54 @@
+#!/bin/bash
+# Runs the tests, in parallel:  tests/run.sh [FILTER]
+#
+# FILTER chooses those whose `kind path` contains it.  AXON is the program to
+# test, BUILD the folder of the unit tests (both: this one, unless given).
+# What failed is shown, then one line: N passed, N failed.
+set -u
+. "$(dirname "$0")/lib.sh"
+cd "$here" || exit 1
+export AXON BUILD=${BUILD:-$here}
+export filter=${1-}
+results=$(mktemp -d)
+export results
+trap 'rm -rf "$results"' EXIT
+export TEST_CACHE="$results/cache"
+mkdir "$TEST_CACHE"
+
+list() {
+  for file in "$BUILD"/tests/unit/*_test; do
+    [ -x "$file" ] && [ -f "$file" ] && echo "unit $file"
+  done
+  for file in examples/*.axn; do [ -e "$file" ] && echo "example $file"; done
+  for file in stdlib/*.axn; do [ -e "$file" ] && echo "library $file"; done
+  for file in README.md doc/*.md; do [ -e "$file" ] && echo "doc $file"; done
+  for file in tests/lint_*.sh tests/check_*.sh; do echo "script $file"; done
+  list_goldens
+}
+
+one() { # one KIND PATH: leaves its verdict in a file of its own
+  key=$(printf '%s %s' "$1" "$2" | tr '/ ' '__')
+  if tests/case.sh "$1" "$2" >"$results/$key.log" 2>&1; then
+    echo "$1 $2" >"$results/$key.pass"
+  else
+    echo "$1 $2" >"$results/$key.fail"
+  fi
+}
+export -f one
+
+list | grep -F -e "$filter" >"$results/list"
+xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ <"$results/list"
+
+passed=0 failed=0
+while read -r kind path; do
+  key=$(printf '%s %s' "$kind" "$path" | tr '/ ' '__')
+  if [ -e "$results/$key.pass" ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAIL $kind ${path#"$BUILD"/}"
+    sed 's/^/    /' "$results/$key.log"
+  fi
+done <"$results/list"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,1211 @@
+/* Tests of eval/: programs as s-expressions that stand for Core, run without
+ * a checker.  What each form does, errors and their places, tail calls, deep
+ * recursion, `for` run once or on the host, and that nothing stays alive. */
+#include "eval/eval.h"
+
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static Arena *arena;
+static Interner *interner;
+static DimCtx dims;
+static Diags diags;
+static Sources sources;
+static Eval *eval;
+static Buffer written;
+static volatile bool interrupted;
+
+/* ---- reading s-expressions ---- */
+
+typedef struct Scope {
+  const char *name;
+  Var *var;
+  struct Scope *outer;
+} Scope;
+
+static Scope *globals;
+static const char *text_start;
+static const char *in; /* what is left to read */
+static uint32_t file;
+static Con *cons[16];
+static uint32_t con_count;
+
+static Core *read_expr(Scope *scope);
+
+static void blank(void) { in += strspn(in, " \n"); }
+
+static bool eat(char c) {
+  blank();
+  if (*in != c)
+    return false;
+  in++;
+  return true;
+}
+
+static char *word(void) {
+  blank();
+  size_t len = strcspn(in, " \n()");
+  char *w = arena_text(arena, in, len);
+  in += len;
+  return w;
+}
+
+static Sym *symbol(const char *name) { return intern_text(interner, name); }
+
+static Core *new_core(CoreKind kind) {
+  Core *c = NEW(arena, Core);
+  c->kind = kind;
+  uint32_t at = (uint32_t)(in - text_start);
+  c->span = (Span){file, at, at + 1};
+  return c;
+}
+
+static void set_items(Core *c, uint32_t n, Core **items) {
+  c->items = NEW_ARRAY(arena, Core *, n + 1);
+  memcpy(c->items, items, n * sizeof *items);
+  c->item_count = n;
+}
+
+static Var *new_var(const char *name, bool global) {
+  Var *v = NEW(arena, Var);
+  v->name = symbol(name);
+  v->global = global;
+  return v;
+}
+
+static Scope *bind(Scope *outer, const char *name, Var *var) {
+  Scope *s = NEW(arena, Scope);
+  *s = (Scope){name, var, outer};
+  return s;
+}
+
+static Var *lookup(Scope *scope, const char *name) {
+  for (; scope; scope = scope->outer)
+    if (!strcmp(scope->name, name))
+      return scope->var;
+  return NULL;
+}
+
+static Con *constructor(const char *name) {
+  for (uint32_t i = 0; i < con_count; i++)
+    if (!strcmp(cons[i]->name->text, name))
+      return cons[i];
+  assert_true(con_count < ARRAY_LEN(cons));
+  Con *con = NEW(arena, Con);
+  con->name = symbol(name);
+  con->tag = con_count;
+  return cons[con_count++] = con;
+}
+
+static uint32_t scheme_arity(PrimId prim) {
+  uint32_t depth = 0, n = 0;
+  for (const char *s = prim_info[prim].scheme; *s; s++) {
+    depth += *s == '(';
+    depth -= *s == ')';
+    n += !depth && s[0] == '-' && s[1] == '>';
+  }
+  return n;
+}
+
+/* name, or name:dtype */
+static Core *primitive(const char *name) {
+  char *plain = arena_text(arena, name, strlen(name));
+  char *colon = strchr(plain, ':');
+  if (colon)
+    *colon = 0;
+  PrimId prim = prim_named(plain);
+  if (!prim)
+    prim = prim_named(arena_printf(arena, "op %s", plain));
+  if (!prim)
+    return NULL;
+  Core *c = new_core(CORE_PRIM);
+  c->prim = prim;
+  c->arity = scheme_arity(prim);
+  c->elem.dtype = colon ? dtype_named(colon + 1) : DT_NONE;
+  return c;
+}
+
+static Core *read_string(void) {
+  const char *end = strchr(++in, '"');
+  Core *c = new_core(CORE_STRING);
+  c->text = arena_text(arena, in, (size_t)(end - in));
+  c->text_len = (uint32_t)(end - in);
+  in = end + 1;
+  return c;
+}
+
+static bool is_number(const char *w) {
+  return strspn(w, "-0123456789") &&
+         (w[0] != '-' || strspn(w + 1, "0123456789"));
+}
+
+static Core *read_atom(Scope *scope) {
+  if (*in == '"')
+    return read_string();
+  char *w = word();
+  Core *c;
+  if (is_number(w)) {
+    c = new_core(CORE_NUM);
+    char *colon = strchr(w, ':');
+    if (colon)
+      *colon = 0;
+    c->num = w;
+    c->is_float = strchr(w, '.') != NULL;
+    c->elem.dtype = colon         ? dtype_named(colon + 1)
+                    : c->is_float ? DT_F32
+                                  : DT_I64;
+    return c;
+  }
+  if (!strcmp(w, "true") || !strcmp(w, "false")) {
+    c = new_core(CORE_BOOL);
+    c->flag = *w == 't';
+    return c;
+  }
+  if (!strcmp(w, "absent"))
+    return new_core(CORE_ABSENT);
+  if (!strcmp(w, "all-axes"))
+    return new_core(CORE_AXIS_ALL);
+  Var *var = lookup(scope, w);
+  if (!var)
+    var = lookup(globals, w);
+  if (var) {
+    c = new_core(CORE_VAR);
+    c->var = var;
+    return c;
+  }
+  c = primitive(w);
+  if (!c)
+    fail_msg("unknown word %s", w);
+  return c;
+}
+
+/* ---- patterns ---- */
+
+static CorePat *read_pat(Scope **scope, bool global) {
+  CorePat *p = NEW(arena, CorePat);
+  CorePat *args[16];
+  Sym *labels[16];
+  uint32_t n = 0;
+  p->rest = -1;
+  blank();
+  p->span = (Span){file, (uint32_t)(in - text_start),
+                   (uint32_t)(in - text_start) + 1};
+  if (*in == '"') {
+    Core *s = read_string();
+    p->kind = CP_STRING;
+    p->text = s->text;
+    p->text_len = s->text_len;
+    return p;
+  }
+  if (!eat('(')) {
+    char *w = word();
+    if (!strcmp(w, "_"))
+      return p;
+    if (!strcmp(w, "true") || !strcmp(w, "false")) {
+      p->kind = CP_BOOL;
+      p->flag = *w == 't';
+    } else if (is_number(w)) {
+      p->kind = CP_NUM;
+      p->num = w;
+      p->elem.dtype = DT_I64;
+    } else {
+      p->kind = CP_VAR;
+      p->var = new_var(w, global);
+      *scope = bind(*scope, w, p->var);
+    }
+    return p;
+  }
+  char *w = word();
+  if (!strcmp(w, "tuple"))
+    p->kind = CP_TUPLE;
+  else if (!strcmp(w, "list"))
+    p->kind = CP_LIST;
+  else if (!strcmp(w, "::"))
+    p->kind = CP_CONS;
+  else if (!strcmp(w, "shape"))
+    p->kind = CP_SHAPE;
+  else if (!strcmp(w, "con")) {
+    p->kind = CP_CON;
+    p->con = constructor(word());
+  } else if (!strcmp(w, "as")) {
+    p->kind = CP_AS;
+    char *name = word();
+    p->var = new_var(name, global);
+    *scope = bind(*scope, name, p->var);
+  } else {
+    assert_string_equal(w, "rec");
+    p->kind = CP_RECORD;
+  }
+  while (!eat(')')) {
+    if (p->kind == CP_RECORD)
+      labels[n] = symbol(word());
+    if (p->kind == CP_SHAPE && eat('*'))
+      p->rest = (int)n;
+    args[n++] = read_pat(scope, global);
+  }
+  p->args = NEW_ARRAY(arena, CorePat *, n + 1);
+  memcpy(p->args, args, n * sizeof *args);
+  p->labels = NEW_ARRAY(arena, Sym *, n + 1);
+  memcpy(p->labels, labels, n * sizeof *labels);
+  p->arg_count = n;
+  return p;
+}
+
+/* ---- forms ---- */
+
+static void read_items(Core *c, Scope *scope) {
+  Core *items[64];
+  uint32_t n = 0;
+  while (!eat(')'))
+    items[n++] = read_expr(scope);
+  set_items(c, n, items);
+}
+
+/* (x y), or with presets (x (y 1)) */
+static void read_params(Core *c, Scope **scope) {
+  c->params = NEW_ARRAY(arena, CoreParam, 16);
+  bool open = eat('(');
+  assert_true(open);
+  while (!eat(')')) {
+    CoreParam *p = &c->params[c->param_count++];
+    bool preset = eat('(');
+    char *name = word();
+    if (preset) {
+      p->preset = read_expr(*scope);
+      open = eat(')');
+      assert_true(open);
+    }
+    p->var = new_var(name, false);
+    *scope = bind(*scope, name, p->var);
+  }
+}
+
+static Core *read_fn(Scope *scope) {
+  Core *c = new_core(CORE_LAM);
+  read_params(c, &scope);
+  read_items(c, scope);
+  return c;
+}
+
+static Core *read_letrec(Scope *scope) { /* (letrec ((f fn) ...) body) */
+  Core *c = new_core(CORE_LETREC);
+  const char *again;
+  c->vars = NEW_ARRAY(arena, Var *, 8);
+  Core *items[9];
+  eat('(');
+  again = in;
+  for (int pass = 0; pass < 2; pass++) {
+    in = again;
+    uint32_t n = 0;
+    while (eat('(')) {
+      char *name = word();
+      if (!pass) {
+        c->vars[n] = new_var(name, false);
+        scope = bind(scope, name, c->vars[n]);
+        int depth = 0; /* skip the function */
+        do {
+          depth += *in == '(';
+          depth -= *in == ')';
+          in++;
+        } while (depth > 0 || *in != ')');
+      } else {
+        items[n] = read_expr(scope);
+      }
+      eat(')');
+      n++;
+    }
+    c->var_count = n;
+  }
+  eat(')');
+  items[c->var_count] = read_expr(scope);
+  set_items(c, c->var_count + 1, items);
+  eat(')');
+  return c;
+}
+
+static Core *read_case(Scope *scope) { /* (case e (pat body) ...) */
+  Core *c = new_core(CORE_CASE);
+  Core *of = read_expr(scope);
+  set_items(c, 1, &of);
+  c->rules = NEW_ARRAY(arena, CoreRule, 16);
+  while (!eat(')')) {
+    Scope *inner = scope;
+    eat('(');
+    c->rules[c->rule_count].pat = read_pat(&inner, false);
+    c->rules[c->rule_count++].body = read_expr(inner);
+    eat(')');
+  }
+  return c;
+}
+
+static Core *read_for(Scope *scope) { /* (for ((i n) ...) body) */
+  Core *c = new_core(CORE_FOR);
+  c->params = NEW_ARRAY(arena, CoreParam, 8);
+  c->ranges = NEW_ARRAY(arena, CoreRange, 8);
+  Scope *inner = scope;
+  eat('(');
+  while (!eat(')')) {
+    eat('(');
+    char *name = word();
+    c->ranges[c->param_count].expr = read_expr(scope);
+    c->params[c->param_count].var = new_var(name, false);
+    inner = bind(inner, name, c->params[c->param_count++].var);
+    eat(')');
+  }
+  Core *body = read_expr(inner);
+  set_items(c, 1, &body);
+  eat(')');
+  return c;
+}
+
+/* (at x item ...): an expression, `:`, `...`, `new`, `*`, `<k` from the end,
+ * (: from to) with _ for nothing */
+static Core *read_index(Scope *scope) {
+  Core *c = new_core(CORE_INDEX);
+  Core *of = read_expr(scope);
+  set_items(c, 1, &of);
+  c->slices = NEW_ARRAY(arena, CoreSlice, 8);
+  while (!eat(')')) {
+    CoreSlice *s = &c->slices[c->slice_count++];
+    s->span = c->span;
+    if (!strncmp(in, "(: ", 3)) {
+      in += 3;
+      s->kind = CS_RANGE;
+      s->from = eat('_') ? NULL : read_expr(scope);
+      s->to = eat('_') ? NULL : read_expr(scope);
+      s->from_end = s->from && s->from->num && *s->from->num == '-';
+      s->to_end = s->to && s->to->num && *s->to->num == '-';
+      eat(')');
+    } else if (!strncmp(in, "...", 3)) {
+      in += 3;
+      s->kind = CS_REST;
+    } else if (!strncmp(in, "new", 3)) {
+      in += 3;
+      s->kind = CS_NEW;
+    } else if (eat('*')) {
+      s->kind = CS_STAR;
+    } else if (eat(':')) {
+      s->kind = CS_RANGE;
+    } else {
+      s->from = read_expr(scope);
+      s->from_end = s->from->num && *s->from->num == '-';
+    }
+  }
+  return c;
+}
+
+/* (tensor a (... s) b), (dims n _ (... s)) */
+static Core *read_spliced(CoreKind kind, Scope *scope) {
+  Core *c = new_core(kind);
+  Core *items[64];
+  uint32_t n = 0;
+  c->splices = NEW_ARRAY(arena, bool, 64);
+  c->elem.dtype = DT_I64;
+  while (!eat(')')) {
+    if (!strncmp(in, "(...", 4)) {
+      in += 4;
+      c->splices[n] = true;
+      items[n++] = read_expr(scope);
+      eat(')');
+    } else if (kind == CORE_SHAPE && eat('_')) {
+      items[n++] = NULL;
+    } else {
+      items[n++] = read_expr(scope);
+    }
+  }
+  set_items(c, n, items);
+  return c;
+}
+
+static Core *read_record(Scope *scope, Core *first) {
+  Core *c = new_core(first ? CORE_WITH : CORE_RECORD);
+  Core *items[16];
+  uint32_t n = 0;
+  c->labels = NEW_ARRAY(arena, Sym *, 16);
+  if (first)
+    items[n++] = first;
+  while (!eat(')')) {
+    c->labels[c->label_count++] = symbol(word());
+    items[n++] = read_expr(scope);
+  }
+  set_items(c, n, items);
+  return c;
+}
+
+static Core *read_let(Scope *scope) {
+  Core *c = new_core(CORE_LET), *items[2];
+  char *name = word();
+  items[0] = read_expr(scope);
+  c->var = new_var(name, false);
+  items[1] = read_expr(bind(scope, name, c->var));
+  set_items(c, 2, items);
+  eat(')');
+  return c;
+}
+
+/* (lit einsum "pattern" arity args...) */
+static Core *read_literal(Scope *scope) {
+  Core *c = new_core(CORE_APP), *items[16];
+  uint32_t n = 1;
+  items[0] = primitive(word());
+  blank();
+  items[0]->literal = read_string()->text;
+  items[0]->arity = (uint32_t)atoi(word());
+  while (!eat(')'))
+    items[n++] = read_expr(scope);
+  set_items(c, n, items);
+  return c;
+}
+
+static Core *read_form(Scope *scope) {
+  static const struct {
+    const char *name;
+    CoreKind kind;
+  } plain[] = {{"if", CORE_IF},     {"tuple", CORE_TUPLE},
+               {"list", CORE_LIST}, {"::", CORE_CONS},
+               {"seq", CORE_SEQ}};
+  const char *start = in;
+  if (eat(')'))
+    return new_core(CORE_TUPLE);
+  char *w = word();
+  for (uint32_t i = 0; i < ARRAY_LEN(plain); i++)
+    if (!strcmp(w, plain[i].name)) {
+      Core *c = new_core(plain[i].kind);
+      read_items(c, scope);
+      return c;
+    }
+  if (!strcmp(w, "fn"))
+    return read_fn(scope);
+  if (!strcmp(w, "let"))
+    return read_let(scope);
+  if (!strcmp(w, "letrec"))
+    return read_letrec(scope);
+  if (!strcmp(w, "case"))
+    return read_case(scope);
+  if (!strcmp(w, "for"))
+    return read_for(scope);
+  if (!strcmp(w, "at"))
+    return read_index(scope);
+  if (!strcmp(w, "tensor"))
+    return read_spliced(CORE_TENSOR, scope);
+  if (!strcmp(w, "dims"))
+    return read_spliced(CORE_SHAPE, scope);
+  if (!strcmp(w, "rec"))
+    return read_record(scope, NULL);
+  if (!strcmp(w, "with"))
+    return read_record(scope, read_expr(scope));
+  if (!strcmp(w, "lit"))
+    return read_literal(scope);
+  if (!strcmp(w, "con")) {
+    Core *c = new_core(CORE_CON);
+    c->con = constructor(word());
+    read_items(c, scope);
+    return c;
+  }
+  if (*w == '.' && w[1]) {
+    Core *c = new_core(CORE_FIELD);
+    c->label = symbol(w + 1);
+    read_items(c, scope);
+    return c;
+  }
+  in = start;
+  Core *c = new_core(CORE_APP);
+  read_items(c, scope);
+  return c;
+}
+
+static Core *read_expr(Scope *scope) {
+  return eat('(') ? read_form(scope) : read_atom(scope);
+}
+
+static void begin(const char *text) {
+  in = text_start = text;
+  file = sources_add(&sources, "test", text, strlen(text), false);
+}
+
+/* ---- running ---- */
+
+static Trap trap;
+
+static void write_text(void *owner, const char *text, size_t len) {
+  (void)owner;
+  buffer_add(&written, text, len);
+}
+
+static int64_t progress_last;
+static void progress(void *owner, int64_t done, int64_t total) {
+  (void)owner, (void)total;
+  progress_last = done;
+}
+
+static int setup(void **state) {
+  (void)state;
+  if (TRAP_SET(trap) != FAIL_NONE)
+    abort(); /* no test here lets one through */
+  arena = arena_new();
+  interner = interner_new(arena);
+  dims = (DimCtx){.arena = arena};
+  diags_init(&diags, arena);
+  sources_init(&sources, arena);
+  static const char *const args[] = {"one", "two"};
+  EvalHost host = {.write = write_text,
+                   .trace = write_text,
+                   .progress = progress,
+                   .arg_count = 2,
+                   .args = args,
+                   .interrupt = &interrupted};
+  eval = eval_new(arena, &dims, interner, &host);
+  eval_use_sources(eval, &sources);
+  globals = NULL;
+  con_count = 0;
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  eval_free(eval);
+  arena_free(arena);
+  buffer_free(&written);
+  trap_end(&trap);
+  return 0;
+}
+
+static void show_diags(void) {
+  for (uint32_t i = 0; i < diags.all.len; i++) {
+    Buffer text = {0};
+    diag_render(&text, &sources, diags.all.at[i], false);
+    print_message("%s", text.text);
+    buffer_free(&text);
+  }
+}
+
+/* (name (params) body) ...: mutually recursive global functions */
+static CoreDec *read_funs(const char *text) {
+  CoreDec *dec = NEW(arena, CoreDec);
+  dec->kind = CD_FUNS;
+  dec->vars = NEW_ARRAY(arena, Var *, 8);
+  dec->items = NEW_ARRAY(arena, Core *, 8);
+  for (int pass = 0; pass < 2; pass++) {
+    if (!pass)
+      begin(text);
+    in = text_start;
+    uint32_t n = 0;
+    while (eat('(')) {
+      char *name = word();
+      if (!pass) {
+        dec->vars[n] = new_var(name, true);
+        globals = bind(globals, name, dec->vars[n]);
+        int depth = 1;
+        for (; depth; in++)
+          depth += (*in == '(') - (*in == ')');
+      } else {
+        dec->items[n] = read_fn(NULL);
+      }
+      n++;
+    }
+    dec->var_count = n;
+  }
+  return dec;
+}
+
+static void funs(const char *text) {
+  if (!eval_run(eval, read_funs(text), &diags, NULL)) {
+    show_diags();
+    fail();
+  }
+}
+
+static CoreDec *read_val(const char *pat, const char *text) {
+  CoreDec *dec = NEW(arena, CoreDec);
+  dec->kind = CD_BIND;
+  begin(text);
+  dec->expr = read_expr(NULL);
+  begin(pat);
+  dec->pat = read_pat(&globals, true);
+  return dec;
+}
+
+static void val(const char *pat, const char *text) {
+  if (!eval_run(eval, read_val(pat, text), &diags, NULL)) {
+    show_diags();
+    fail();
+  }
+}
+
+static bool run(const char *text, Held **held) {
+  CoreDec *dec = NEW(arena, CoreDec);
+  dec->kind = CD_EXPR;
+  begin(text);
+  dec->expr = read_expr(NULL);
+  dec->span = dec->expr->span;
+  return eval_run(eval, dec, &diags, held);
+}
+
+static void is(const char *text, const char *expected) {
+  Held *held;
+  Buffer out = {0};
+  if (!run(text, &held) || !eval_print(eval, held, &out, &diags)) {
+    show_diags();
+    fail_msg("%s", text);
+  }
+  if (strcmp(out.text ? out.text : "", expected))
+    fail_msg("%s\ngives   %s\ninstead %s", text, out.text, expected);
+  buffer_free(&out);
+  held_free(eval, held);
+}
+
+static const Diag *fails(const char *text, int code, const char *message) {
+  uint32_t before = diags.all.len;
+  Held *held;
+  if (run(text, &held))
+    fail_msg("%s should fail", text);
+  assert_int_equal(diags.all.len, before + 1);
+  const Diag *d = diags.all.at[before];
+  assert_int_equal(d->code, code);
+  if (!strstr(d->message, message))
+    fail_msg("%s\nsays    %s\ninstead %s", text, d->message, message);
+  return d;
+}
+
+/* ---- the functional part ---- */
+
+static const char fib[] =
+    "(fib (n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))";
+
+static void test_scalars(void **state) {
+  (void)state;
+  is("(+ 1 2)", "3");
+  is("(/ -7 2)", "-4");
+  is("(% -7 2)", "1");
+  is("(% 7 -2)", "-1");
+  is("(- (* 6 7) 0)", "42");
+  is("(+ 9223372036854775807 1)", "-9223372036854775808");
+  is("(+ 200:u8 100:u8)", "44");
+  is("(+ 1.5 2.25)", "3.75");
+  is("(/ 1.0:f64 3.0:f64)", "0.3333333333333333");
+  is("(< 1.0 2.0)", "true");
+  is("(pow 2 10)", "1024");
+  is("(maximum 2 3)", "3");
+  is("(sqrt 9.0)", "3.0");
+  is("(abs -3)", "3");
+  is("(not true)", "false");
+  is("(select true 1 2)", "1");
+  is("(float:f32 3)", "3.0");
+  is("(float:i64 3.9)", "3");
+  is("(&& true (|| false true))", "true");
+  is("(let x 3 (if (&& (> x 1) (< x 3)) 10 20))", "20");
+  is("(let x 5 (+ (* x x) (- x 1)))", "29");
+  is("(== \"a\" \"a\")", "true");
+  is("(== () ())", "true");
+  fails("(/ 1 0)", 506, "division by zero");
+  fails("(let x 0 (% 1 x))", 506, "division by zero");
+}
+
+static void test_functions(void **state) {
+  (void)state;
+  funs(fib);
+  is("(fib 27)", "196418");
+  is("((fn (x y) (- x y)) 5 3)", "2");
+  is("(let add (fn (x) (fn (y) (+ x y))) ((add 1) 2))", "3");
+  is("(let add (fn (x) (fn (y) (+ x y))) (add 1 2))", "3");
+  is("(let sub (fn (x y) (- x y)) (let five (sub 5) (five 3)))", "2");
+  is("(let f (fn (a b c) (tuple a b c)) (((f 1) 2) 3))", "(1, 2, 3)");
+  is("(let f (fn (a b c) (tuple a b c)) ((f 1 2) 3))", "(1, 2, 3)");
+  is("(let f + (f 1 2))", "3");
+  is("(let inc (+ 1) (inc 2))", "3");
+  is("(fn (x) x)", "<fn>");
+  is("(let f (fn ((x 7)) (+ x 1)) (tuple (f absent) (f 1)))", "(8, 2)");
+  is("(let a 1 (let b 2 (let f (fn (x) (fn (y) (+ (+ a b) (+ x y))))"
+     " ((f 3) 4))))",
+     "10");
+}
+
+static void test_letrec(void **state) {
+  (void)state;
+  is("(letrec ((fact (fn (n) (if (== n 0) 1 (* n (fact (- n 1)))))))"
+     " (fact 10))",
+     "3628800");
+  is("(let k 2 (letrec ((even (fn (n) (if (== n 0) true (odd (- n 1)))))"
+     "          (odd (fn (n) (if (== n 0) false (even (- n (- k 1)))))))"
+     " (tuple (even 10) (odd 7) (even 7))))",
+     "(true, true, false)");
+  is("(let k 10 (letrec ((f (fn (n) (lists.map (fn (x) (if (== x 0) k"
+     " (f (- x 1)))) (list n))))) (list 1)))",
+     "list [1]");
+  is("(let k 1 (letrec ((loop (fn (n acc) (if (== n 0) acc"
+     " (loop (- n k) (+ acc n)))))) (loop 1000000 0)))",
+     "500000500000");
+}
+
+static void test_data(void **state) {
+  (void)state;
+  is("(tuple 1 2.0 \"x\" true ())", "(1, 2.0, \"x\", true, ())");
+  is("(rec w 1 b (list 1 2))", "{w = 1, b = list [1, 2]}");
+  is("(.b (rec a 1 b 2))", "2");
+  is("(with (rec a 1 b 2) b 3)", "{a = 1, b = 3}");
+  is("(con Some (con Some -1))", "Some (Some (-1))");
+  is("(con None)", "None");
+  is("(:: 1 (list 2 3))", "list [1, 2, 3]");
+  is("(list)", "list []");
+  is("(seq 1 2 3)", "3");
+  is("(dims 2 _ (... (dims 3 4)))", "[2, _, 3, 4]");
+  is("\"a\"", "\"a\"");
+}
+
+static void test_case(void **state) {
+  (void)state;
+  is("(case 3 (1 10) (3 30) (_ 0))", "30");
+  is("(case (list 1 2 3) ((list) 0) ((:: x (:: y _)) (+ x y)))", "3");
+  is("(case (list 1 2) ((list a b) (- a b)) (_ 0))", "-1");
+  is("(case (con Some 4) ((con None) 0) ((con Some x) (+ x 1)))", "5");
+  is("(case (tuple 1 (tuple 2 3)) ((tuple a (tuple b c)) (+ a (* b c))))",
+     "7");
+  is("(case \"b\" (\"a\" 1) (\"b\" 2) (_ 3))", "2");
+  is("(case (rec a 1 b 2) ((rec b x) x))", "2");
+  is("(case true (false 1) (true 2))", "2");
+  is("(case (tuple 1 (list)) ((tuple 2 _) 1) ((as t (tuple _ (list))) t))",
+     "(1, list [])");
+  is("(case (dims 2 3 4 5) ((shape a * r b) (tuple a r b)))",
+     "(2, [3, 4], 5)");
+  is("(+ 1 (case (tuple 1 2) ((tuple a b) (- a b))))", "0");
+  fails("(case (con Some 4) ((con None) 0))", 504, "no case matches Some 4");
+  fails("(case (tuple 1 2) ((tuple 2 x) x))", 504, "(1, 2)");
+  funs("(len (xs) (case xs ((list) 0) ((:: _ t) (+ 1 (len t)))))"
+       "(rev (xs acc) (case xs ((list) acc) ((:: h t) (rev t (:: h acc)))))");
+  is("(len (rev (list 1 2 3) (list)))", "3");
+}
+
+static void test_globals(void **state) {
+  (void)state;
+  val("(tuple a b)", "(tuple 1 (+ 1 1))");
+  is("(+ a b)", "3");
+  val("x", "(fn (y) (+ y a))");
+  is("(x 41)", "42");
+  fails("(case 1 (2 3))", 504, "1");
+  CoreDec *lazy = read_val("later", "(+ a (seq (write \"once\") 5))");
+  assert_true(eval_define_lazy(eval, lazy));
+  assert_true(eval_define_lazy(eval, read_funs("(twice (z) (* later z))")));
+  assert_null(written.text);
+  is("(+ later (twice 2))", "18");
+  assert_string_equal(written.text, "once");
+  Var *var = lookup(globals, "later");
+  Held *held = eval_global(eval, var);
+  Tensor *t = eval_tensor(eval, held, &diags);
+  assert_int_equal(*(int64_t *)t->data, 6);
+  tensor_release(t);
+  held_free(eval, held);
+}
+
+static size_t memory_used(void) { return mallinfo2().uordblks; }
+
+static void test_tail_calls(void **state) {
+  (void)state;
+  funs("(loop (n acc) (if (== n 0) acc (loop (- n 1) (+ acc n))))"
+       "(ping (n) (if (== n 0) 0 (pong (- n 1))))"
+       "(pong (n) (let m (- n 1) (case (tuple m n) ((tuple a _) (ping a)))))");
+  is("(loop 10 0)", "55");
+  size_t before = memory_used();
+  is("(loop 1000000 0)", "500000500000");
+  is("(ping 1000000)", "0");
+  assert_true(memory_used() < before + 65536);
+  is("(iterate 1000000 (fn (x) (+ x 1)) 0)", "1000000");
+  is("(while (fn (x) (< x 1000)) (fn (x) (* x 2)) 1)", "1024");
+}
+
+static void test_deep(void **state) {
+  (void)state;
+  funs("(down (n) (if (== n 0) 0 (+ 1 (down (- n 1)))))"
+       "(build (n xs) (if (== n 0) xs (build (- n 1) (:: n xs))))"
+       "(total (xs) (case xs ((list) 0) ((:: h t) (+ h (total t)))))");
+  is("(down 1000000)", "1000000");
+  uint64_t live = eval_live(eval);
+  is("(total (build 1000000 (list)))", "500000500000");
+  assert_int_equal(eval_live(eval), live);
+  const Diag *d = fails("(down -1)", 502, "recursion too deep");
+  assert_true(d->span.file > 0);
+  is("(down 10)", "10");
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  fails("(fail \"no\")", 501, "no");
+  fails("(assert (== 1 2))", 503, "does not hold");
+  is("(assert true)", "()");
+  funs("(inner (x) (/ 1 x)) (outer (x) (+ 1 (inner x)))");
+  const Diag *d = fails("(+ 1 (outer 0))", 506, "division by zero");
+  assert_true(d->step_count >= 2);
+  Held *held;
+  assert_false(run("(seq (exit 3) 1)", &held));
+  int status = 0;
+  assert_true(eval_exited(eval, &status));
+  assert_int_equal(status, 3);
+}
+
+static void test_interrupt(void **state) {
+  (void)state;
+  funs("(forever (n) (forever (+ n 1)))");
+  uint64_t live = eval_live(eval);
+  Trap inner;
+  interrupted = true;
+  if (TRAP_SET(inner) == FAIL_NONE) {
+    run("(forever 0)", NULL);
+    fail();
+  }
+  assert_int_equal(inner.kind, FAIL_INTERRUPT);
+  interrupted = false;
+  assert_int_equal(eval_live(eval), live);
+}
+
+static void test_strings(void **state) {
+  (void)state;
+  is("(^ \"a\" \"b\")", "\"ab\"");
+  is("(strings.length \"a\303\251\")", "2");
+  is("(strings.split \",\" \"a,b,,c\")", "list [\"a\", \"b\", \"\", \"c\"]");
+  is("(strings.join \"-\" (list \"a\" \"b\"))", "\"a-b\"");
+  is("(strings.less \"a\" \"b\")", "true");
+  is("(string (tuple 1 2))", "\"(1, 2)\"");
+}
+
+static void test_format(void **state) {
+  (void)state;
+  is("(lit format \"%d|%5.2f|%-4s|%s%%\" 4 3 1.5 \"ab\" (list 1))",
+     "\"3| 1.50|ab  |list [1]%\"");
+  is("(lit format \"%d\" 2 \"%d\" 7)", "\"7\"");
+  fails("(lit format \"%d\" 1 1.5)", 509, "wants an integer");
+  is("(parse_int \"-42\")", "-42");
+  is("(parse_float:f64 \"0.5\")", "0.5");
+  fails("(parse_int \"4x\")", 509, "is no integer");
+  is("(lists.length (args ()))", "2");
+}
+
+static void test_lists(void **state) {
+  (void)state;
+  is("(lists.map (fn (x) (* x x)) (list 1 2 3))", "list [1, 4, 9]");
+  is("(lists.fold (fn (a b) (- a b)) 10 (list 1 2 3))", "4");
+  is("(lists.tabulate 4 (fn (i) (* i 10)))", "list [0, 10, 20, 30]");
+  is("(lists.reverse (list 1 2))", "list [2, 1]");
+  is("(lists.length (lists.map (fn (x) (lists.tabulate x (fn (i) i)))"
+     " (list 1 2)))",
+     "2");
+  is("(progress 3 (fn (i) (write (string i))))", "()");
+  assert_string_equal(written.text, "012");
+  assert_int_equal(progress_last, 3);
+}
+
+/* ---- tensors ---- */
+
+static void test_tensors(void **state) {
+  (void)state;
+  is("(tensor 1 2 3)", "[1, 2, 3]");
+  is("(+ (tensor 1 2) 10)", "[11, 12]");
+  is("(sum absent absent (tensor 1 2 3))", "6");
+  is("(sum 0 absent (tensor (tensor 1 2) (tensor 3 4)))", "[4, 6]");
+  is("(sum -1 true (tensor (tensor 1 2) (tensor 3 4)))", "[[3],\n [7]]");
+  is("(max all-axes absent (tensor 1 5 2))", "5");
+  is("(argmax absent absent (tensor 1 5 2))", "1");
+  is("(@ (tensor (tensor 1 2)) (tensor (tensor 3) (tensor 4)))", "[[11]]");
+  is("(shape (tensor (tensor 1 2 3)))", "[1, 3]");
+  is("(dim -1 (tensor (tensor 1 2 3)))", "3");
+  is("(reshape (dims 2 _) (tensor 1 2 3 4))", "[[1, 2],\n [3, 4]]");
+  is("(lit einsum \"i j, j -> i\" 2 (tensor (tensor 1 2) (tensor 3 4))"
+     " (tensor 1 1))",
+     "[3, 7]");
+  is("(lit permute \"i j -> j i\" 1 (tensor (tensor 1 2) (tensor 3 4)))",
+     "[[1, 3],\n [2, 4]]");
+  is("(concat 0 (tuple (tensor 1) (tensor 2 3)))", "[1, 2, 3]");
+  is("(tensor 1 (... (tensor 2 3)) 4)", "[1, 2, 3, 4]");
+  is("(iota:i64 4)", "[0, 1, 2, 3]");
+  is("(zeros:f32 (dims 2))", "[0.0, 0.0]");
+  is("(full (dims 2) 7)", "[7, 7]");
+  is("(stack (list (tensor 1 2) (tensor 3 4)))", "[[1, 2],\n [3, 4]]");
+  is("(unstack (tensor 1 2))", "list [1, 2]");
+  is("(sort absent (tensor 3 1 2))", "[1, 2, 3]");
+  is("(nonzero (tensor true false true))", "[0, 2]");
+  is("(filter (fn (x) (> x 1)) (tensor 1 2 3))", "[2, 3]");
+  is("(pad 0 1 2 absent (tensor 1 2))", "[0, 1, 2, 0, 0]");
+  is("(case (split 0 (dims 1 _) (tensor 1 2 3)) ((tuple a b) b))", "[2, 3]");
+  is("(== (tensor 1 2) (tensor 1 3))", "[true, false]");
+}
+
+static void test_index(void **state) {
+  (void)state;
+  val("x", "(reshape (dims 2 3) (iota:i64 6))");
+  is("(at x 1 2)", "5");
+  is("(at x -1 -1)", "5");
+  is("(at x 1 :)", "[3, 4, 5]");
+  is("(at x ... 0)", "[0, 3]");
+  is("(at x 0 (: 1 _))", "[1, 2]");
+  is("(at x 0 (: _ -1))", "[0, 1]");
+  is("(shape (at x : * :))", "[2, *, 3]");
+  is("(at (tensor 10 20 30) (tensor 2 0))", "[30, 10]");
+  fails("(at x 0 (: 1 4))", 507, "1:4");
+  fails("(at x 2 0)", 507, "");
+}
+
+static void test_for(void **state) {
+  (void)state;
+  is("(for ((i 3)) (* i i))", "[0, 1, 4]");
+  is("(for ((i 2) (j 3)) (+ (* i 10) j))", "[[ 0,  1,  2],\n [10, 11, 12]]");
+  is("(let x (tensor 1 2 3 4) (for ((i 3)) (sum absent absent (for ((k 2))"
+     " (at x (+ i k))))))",
+     "[3, 5, 7]");
+  is("(for ((i 3)) 7)", "[7, 7, 7]");
+  is("(for ((i 4)) (if (< i 2) i (* i 10)))", "[ 0,  1, 20, 30]");
+  is("(for ((i 4)) (if (&& (> i 0) (< i 3)) 1 0))", "[0, 1, 1, 0]");
+  is("(for ((i 4)) (if (|| (< i 1) (> i 2)) 1 0))", "[1, 0, 0, 1]");
+  is("(for ((i 3)) (tuple i (* 2 i)))", "([0, 1, 2], [0, 2, 4])");
+  is("(for ((i 3)) (case i (0 5) (1 6) (_ i)))", "[5, 6, 2]");
+  is("(for ((i 3)) (+ 1 (case (tuple i 1) ((tuple 0 _) 5) ((tuple x 1) x))))",
+     "[6, 2, 3]");
+  is("(map (fn (r) (sum absent absent r)) (tensor (tensor 1 2) (tensor 3 4)))",
+     "[3, 7]");
+  is("(map2 * (tensor 1 2) (tensor 3 4))", "[3, 8]");
+  is("(let x (tensor 5 6) (for ((i 4)) (if (< i 2) (at x i) 0)))",
+     "[5, 6, 0, 0]");
+}
+
+static void test_for_on_host(void **state) {
+  (void)state;
+  is("(for ((i 4)) (sum absent absent (for ((j (+ i 1))) j)))",
+     "[0, 1, 3, 6]");
+  is("(for ((i 2) (j 2)) (sum absent absent (iota:i64 (+ i j))))",
+     "[[0, 0],\n [0, 1]]");
+  funs("(collatz (n) (if (== n 1) 0 (+ 1 (collatz (if (== (% n 2) 0) (/ n 2)"
+       " (+ (* 3 n) 1))))))");
+  is("(map collatz (tensor 1 6 7 27))", "[  0,   8,  16, 111]");
+  is("(for ((i 3)) (while (fn (x) (< x 10)) (fn (x) (* 2 x)) (+ i 1)))",
+     "[16, 16, 12]");
+  is("(for ((i 2)) (for ((j 2)) (while (fn (x) (< x 3)) (fn (x) (+ 1 x)) i)))",
+     "[[3, 3],\n [3, 3]]");
+  fails("(for ((i 3)) (seq (assert (< i 2)) i))", 503, "");
+}
+
+static void test_folds(void **state) {
+  (void)state;
+  is("(fold (fn (a b) (+ (* a 10) b)) 0 (tensor 1 2 3))", "123");
+  is("(reduce + 0 (tensor 1 2 3))", "6");
+  is("(scan (fn (a b) (tuple (+ a b) (+ a b))) 0 (tensor 1 2 3))",
+     "(6, [1, 3, 6])");
+  is("(fold (fn (a r) (+ a r)) (tensor 0 0) (tensor (tensor 1 2)"
+     " (tensor 3 4)))",
+     "[4, 6]");
+  is("(map (fn (r) (fold + 0 r)) (tensor (tensor 1 2) (tensor 3 4)))",
+     "[3, 7]");
+  is("(sum absent absent (iterate 3000 (fn (x) (+ x 1)) (tensor 1 2)))",
+     "6003");
+}
+
+static void test_laziness(void **state) {
+  (void)state;
+  is("(if (> (sum absent absent (tensor 1 2)) 2) \"big\" \"small\")",
+     "\"big\"");
+  is("(lists.tabulate (sum absent absent (tensor 1 2)) (fn (i) i))",
+     "list [0, 1, 2]");
+  is("(seq (print (tensor 1 2)) (print \"bare\") (print (tuple \"q\")))",
+     "()");
+  assert_string_equal(written.text, "[1, 2]\nbare\n(\"q\")\n");
+}
+
+/* ---- hidden parameters, sizes, checks ---- */
+
+static DimVar *size(const char *name) {
+  return dim_new_var(&dims, DV_RIGID, symbol(name), (Span){0});
+}
+
+static Core *core_app(Core *f, Core *x) {
+  Core *items[2] = {f, x}, *c = new_core(CORE_APP);
+  set_items(c, 2, items);
+  return c;
+}
+
+static void run_core(Core *c, const char *expected) {
+  CoreDec dec = {.kind = CD_EXPR, .expr = c};
+  Held *held;
+  Buffer out = {0};
+  if (!eval_run(eval, &dec, &diags, &held)) {
+    show_diags();
+    fail();
+  }
+  assert_true(eval_print(eval, held, &out, &diags));
+  assert_string_equal(out.text, expected);
+  buffer_free(&out);
+  held_free(eval, held);
+}
+
+static Core *core_dim(Dim *d) {
+  Core *c = new_core(CORE_DIM);
+  c->dim = d;
+  return c;
+}
+
+static void test_hidden(void **state) {
+  (void)state;
+  begin("");
+  DimVar *n = size("n");
+  ElemVar *elem = (ElemVar *)(void *)arena_alloc(arena, 16);
+  ShapeVar *s = (ShapeVar *)(void *)arena_alloc(arena, 16);
+  Hidden params[3] = {{.kind = HID_ELEM, .elem = {.var = elem}},
+                      {.kind = HID_DIM, .dim_var = n},
+                      {.kind = HID_SHAPE, .shape_var = s}};
+  /* tlam 'a n s. fn x => (x, 3 at 'a, n * n + 1, [n, *, ...s, prod(s)]) */
+  Var *x = new_var("x", false);
+  Core *parts[4];
+  parts[0] = new_core(CORE_VAR);
+  parts[0]->var = x;
+  parts[1] = new_core(CORE_NUM);
+  parts[1]->num = "3";
+  parts[1]->elem.var = elem;
+  Dim *dn = dim_of_var(&dims, n);
+  parts[2] = core_dim(dim_add(&dims, dim_mul(&dims, dn, dn),
+                              dim_int(&dims, 1)));
+  ShapeItem items[4] = {{.kind = SI_DIM, .dim = dn},
+                        {.kind = SI_STAR},
+                        {.kind = SI_SPLICE, .var = s},
+                        {.kind = SI_DIM, .dim = dim_of_prod(&dims, s)}};
+  parts[3] = new_core(CORE_SHAPEVAL);
+  parts[3]->shape = (ShapeRef){items, 4};
+  Core *body = new_core(CORE_TUPLE);
+  set_items(body, 4, parts);
+  Core *lam = new_core(CORE_LAM);
+  CoreParam param = {.var = x};
+  lam->params = &param;
+  lam->param_count = 1;
+  set_items(lam, 1, &body);
+  Core *tlam = new_core(CORE_TLAM);
+  tlam->hidden = params;
+  tlam->hidden_count = 3;
+  set_items(tlam, 1, &lam);
+  ShapeItem two[2] = {{.kind = SI_DIM, .dim = dim_int(&dims, 4)},
+                      {.kind = SI_DIM, .dim = dim_int(&dims, 5)}};
+  Hidden args[3] = {{.kind = HID_ELEM, .elem = {.dtype = DT_F32}},
+                    {.kind = HID_DIM, .dim = dim_int(&dims, 7)},
+                    {.kind = HID_SHAPE, .shape = {two, 2}}};
+  Core *tapp = new_core(CORE_TAPP);
+  tapp->hidden = args;
+  tapp->hidden_count = 3;
+  set_items(tapp, 1, &tlam);
+  Core *str = new_core(CORE_STRING);
+  str->text = "x";
+  str->text_len = 1;
+  run_core(core_app(tapp, str), "(\"x\", 3.0, 50, [7, *, 4, 5, 20])");
+}
+
+static void test_open_and_check(void **state) {
+  (void)state;
+  DimVar *n = size("n");
+  CoreBind bind_n = {.var = n, .axis = -1};
+  CoreDec *dec = read_val("data", "(reshape (dims 2 3) (iota:i64 6))");
+  Core *open = new_core(CORE_OPEN);
+  set_items(open, 1, &dec->expr);
+  open->binds = &bind_n;
+  open->bind_count = 1;
+  dec->expr = open;
+  assert_true(eval_run(eval, dec, &diags, NULL));
+  begin("0123456789");
+  run_core(core_dim(dim_of_var(&dims, n)), "3");
+
+  Diag diag = {.severity = SEV_ERROR,
+               .code = 301,
+               .message = "sizes differ",
+               .span = {file, 2, 4},
+               .help = "make them equal"};
+  CoreCheck checks[2] = {
+      {.kind = CHECK_LE,
+       .left = dim_of_var(&dims, n),
+       .right = dim_int(&dims, 3),
+       .diag = &diag},
+      {.kind = CHECK_EQ,
+       .left = dim_of_var(&dims, n),
+       .right = dim_int(&dims, 4),
+       .cond_left = dim_int(&dims, 2),
+       .cond_right = dim_int(&dims, 1),
+       .diag = &diag}};
+  Core *check = new_core(CORE_CHECK), *one = core_dim(dim_int(&dims, 1));
+  set_items(check, 1, &one);
+  check->checks = checks;
+  check->check_count = 2;
+  run_core(check, "1");
+  checks[1].cond_left = checks[1].cond_right = NULL;
+  CoreDec expr = {.kind = CD_EXPR, .expr = check};
+  assert_false(eval_run(eval, &expr, &diags, NULL));
+  const Diag *d = diags.all.at[diags.all.len - 1];
+  assert_int_equal(d->code, 301);
+  assert_string_equal(d->message, "sizes differ: 3 meets 4");
+  assert_string_equal(d->help, "make them equal");
+  assert_int_equal(d->span.start, 2);
+}
+
+/* ---- memory ---- */
+
+static const char *const programs[] = {
+    "(lists.map (fn (x) (tuple x (list x))) (list 1 2 3))",
+    "(for ((i 4)) (if (< i 2) i (* i 10)))",
+    "(for ((i 4)) (sum absent absent (for ((j (+ i 1))) j)))",
+    "(scan (fn (a b) (tuple (+ a b) (rec q (+ a b)))) 0 (tensor 1 2 3))",
+    "(let k 1 (letrec ((f (fn (n) (if (== n 0) (list) (:: n (f (- n k)))))))"
+    " (f 100)))",
+    "(iterate 100 (fn (x) (+ x 1.0)) (tensor 1.0 2.0))",
+    "(strings.join \",\" (strings.split \" \" \"a b c\"))",
+    "(lit format \"%s %d\" 2 (list 1 2) 3)",
+};
+
+static void test_no_leaks(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < ARRAY_LEN(programs); i++) {
+    Held *held;
+    assert_true(run(programs[i], &held));
+    held_free(eval, held);
+  }
+  begin("(case (tuple 1 2) ((tuple 2 _) 3))");
+  CoreDec dec = {.kind = CD_EXPR, .expr = read_expr(NULL)};
+  uint64_t live = eval_live(eval);
+  assert_false(eval_run(eval, &dec, &diags, NULL));
+  assert_int_equal(eval_live(eval), live);
+}
+
+static void run_failing(const char *text, uint64_t n) {
+  CoreDec dec = {.kind = CD_EXPR};
+  Held *volatile result = NULL;
+  Trap inner;
+  begin(text);
+  dec.expr = read_expr(NULL);
+  if (TRAP_SET(inner) == FAIL_NONE) {
+    Held *held;
+    mem_fail_after(n);
+    if (eval_run(eval, &dec, &diags, &held))
+      result = held;
+    trap_end(&inner);
+  }
+  mem_fail_after(0);
+  held_free(eval, result);
+}
+
+static void test_memory_fails(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < ARRAY_LEN(programs); i++)
+    for (uint64_t n = 1; n < 120; n++)
+      run_failing(programs[i], n);
+  is("(+ 1 2)", "3");
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      T(test_scalars),   T(test_functions), T(test_letrec),
+      T(test_data),      T(test_case),      T(test_globals),
+      T(test_tail_calls), T(test_deep),     T(test_errors),
+      T(test_interrupt), T(test_strings),   T(test_format),
+      T(test_lists),     T(test_tensors),   T(test_index),
+      T(test_for),       T(test_for_on_host), T(test_folds),
+      T(test_laziness),  T(test_hidden),    T(test_open_and_check),
+      T(test_no_leaks),  T(test_memory_fails),
+  };
+#undef T
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

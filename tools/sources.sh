@@ -1,0 +1,59 @@
+#!/bin/sh
+# Writes sources.am, the lists of files that Makefile.am reads: run it after
+# adding, renaming or removing a file.  With --check it only says whether the
+# lists are current.
+set -eu
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
+  name=$1 dirs=
+  shift
+  while [ "$1" != -- ]; do
+    [ -e "$1" ] && dirs="$dirs $1"
+    shift
+  done
+  shift
+  printf '\n%s =' "$name"
+  # shellcheck disable=SC2086
+  [ -z "$dirs" ] || find $dirs -type f \( "$@" \) \
+    ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
+    ! -path session/stdlib_data.c ! -path '*/.*' ! -name '*~' ! -name '*.o' \
+    ! -name '*.lo' ! -path '*/__pycache__/*' |
+    sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'
+  echo
+}
+
+write() {
+  echo '# Written by tools/sources.sh.'
+  code='-name *.[chyl] -o -name *.def'
+  set -f
+  # shellcheck disable=SC2086
+  {
+    list front_sources support lexer parser -- $code
+    list core_sources primitives runtime machine typecheck tensor backend \
+      eval session -- $code
+    list cli_sources cli -- $code
+    list stdlib_files stdlib -- -name '*.axn'
+    list test_files tests examples doc editors bench completions \
+      -- ! -name '*_test' ! -name '*.log' ! -name '*.trs'
+  }
+  set +f
+  printf '\nunit_tests ='
+  for file in tests/unit/*_test.c; do
+    [ -e "$file" ] && printf ' \\\n  %s' "${file%.c}"
+  done
+  echo
+}
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+write >"$new"
+if cmp -s "$new" sources.am; then
+  exit 0
+elif [ "${1-}" = --check ]; then
+  echo 'sources.am is not current: run tools/sources.sh' >&2
+  diff sources.am "$new" >&2 || :
+  exit 1
+fi
+cat "$new" >sources.am

@@ -1,0 +1,642 @@
+/* Annotations: types as the user (or the table of primitives) writes them. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+static Scope *find_name(Checker *c, Sym *name, bool shape) {
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == name &&
+        (shape ? s->shape != NULL : s->dim || s->binding))
+      return s;
+  return NULL;
+}
+
+static Scope *push_plain(Checker *c, Sym *name) {
+  return scope_push(c, name, NULL);
+}
+
+/* ---- sizes ---- */
+
+static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
+  Dim *d = meta_dim(c, name, span);
+  DimVar *v = dim_as_var(d);
+  if (mode == AN_PARAM || mode == AN_SCHEME)
+    v->kind = DV_RIGID;
+  if (mode == AN_SCHEME)
+    v->level = LEVEL_GENERIC;
+  push_plain(c, name)->dim = d;
+  return d;
+}
+
+/* The size that a name in scope stands for: an annotation's, or an integer's
+ * value. */
+static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
+  if (b->kind == BK_SIZE)
+    return b->dim;
+  Type *t = b->scheme ? ty_norm(c, b->scheme->type) : NULL;
+  Dim *term = t ? term_of(c, t) : NULL;
+  if (term)
+    return t->term;
+  if (!b->size) {
+    Dim *d = data_dim(c, b->name, span);
+    b->size = dim_as_var(d);
+    b->size->level = c->level;
+    if (t && t->tag == TY_VAR && !t->var->rigid) {
+      Dim *meta = meta_term(c, span);
+      Type *i = ty_int(c, meta);
+      unify(c, t, i, origin_new(c, OR_ANNOTATION, span));
+      b->size = NULL;
+      return meta;
+    }
+  }
+  return dim_of_var(c->dims, b->size);
+}
+
+static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);
+
+static Dim *dim_call(Checker *c, DimExpr *d, AnnotMode mode) {
+  bool min = strcmp(d->id->text, "min") == 0;
+  if (min || strcmp(d->id->text, "max") == 0) {
+    Dim *r = NULL;
+    for (uint32_t i = 0; i < d->axes.len; i++) {
+      if (d->axes.at[i].kind != AXIS_DIM)
+        continue;
+      Dim *x = annot_dim(c, d->axes.at[i].dim, mode);
+      r = !r ? x : min ? dim_min(c->dims, r, x) : dim_max(c->dims, r, x);
+    }
+    if (r)
+      return r;
+  } else if (strcmp(d->id->text, "prod") == 0 && d->axes.len == 1) {
+    AxisExpr *a = &d->axes.at[0];
+    if (a->kind == AXIS_DIM && a->dim->kind == DX_ID) {
+      AxisExpr splice = {.kind = AXIS_SPLICE, .span = a->span,
+                         .id = a->dim->id};
+      return shape_prod_dim(c, annot_axes(c, (Axes){&splice, 1}, mode));
+    }
+    return shape_prod_dim(c, annot_axes(c, d->axes, mode));
+  }
+  error_at(c, 340, d->span, "no function of sizes is named `%s`",
+           d->id->text)
+      ->help = "there are min(n, m), max(n, m) and prod(s)";
+  return meta_dim(c, NULL, d->span);
+}
+
+Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
+  switch (d->kind) {
+  case DX_NUM:
+    return dim_text(c->dims, d->num);
+  case DX_ID: {
+    Scope *s = find_name(c, d->id, false);
+    if (s && s->dim)
+      return s->dim;
+    if (s)
+      return size_of_binding(c, s->binding, d->span);
+    Dim *fixed = map_get(&c->sizes, d->id);
+    if (fixed && mode == AN_VAL)
+      return fixed;
+    if (mode != AN_SCHEME) {
+      Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
+      if (b && b->kind == BK_SIZE)
+        return b->dim;
+      if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
+          ty_norm(c, b->scheme->type)->tag == TY_TENSOR &&
+          mode != AN_PARAM)
+        return size_of_binding(c, b, d->span);
+    }
+    return new_size(c, d->id, d->span, mode);
+  }
+  case DX_SOME: {
+    Scope *s = d->id ? find_name(c, d->id, false) : NULL;
+    if (s && s->dim)
+      return s->dim;
+    Dim *r;
+    if (mode == AN_SCHEME) {
+      r = data_dim(c, d->id, d->span);
+      dim_as_var(r)->level = LEVEL_GENERIC;
+    } else if (mode == AN_PARAM && d->id) {
+      return new_size(c, d->id, d->span, mode);
+    } else {
+      r = meta_dim(c, d->id, d->span);
+      dim_as_var(r)->top = true;
+    }
+    if (d->id)
+      push_plain(c, d->id)->dim = r;
+    return r;
+  }
+  case DX_HOLE:
+    return meta_dim(c, NULL, d->span);
+  case DX_NEG:
+    return dim_neg(c->dims, annot_dim(c, d->arg[0], mode));
+  case DX_CALL:
+    return dim_call(c, d, mode);
+  case DX_BIN:
+    break;
+  }
+  Dim *a = annot_dim(c, d->arg[0], mode), *b = annot_dim(c, d->arg[1], mode);
+  if (d->op == '/' || d->op == '%') {
+    int64_t n;
+    if (dim_is_int(dim_resolve(c->dims, b), &n) && n < 1) {
+      error_at(c, 341, d->span, "the divisor of a size must be at least 1");
+      return a;
+    }
+  }
+  switch (d->op) {
+  case '+': return dim_add(c->dims, a, b);
+  case '-': return dim_sub(c->dims, a, b);
+  case '*': return dim_mul(c->dims, a, b);
+  case '/': return dim_div(c->dims, a, b);
+  default: return dim_mod(c->dims, a, b);
+  }
+}
+
+/* ---- axes ---- */
+
+static Shape *annot_join(Checker *c, AxisExpr *a, AnnotMode mode) {
+  Shape **args = NEW_ARRAY(c->arena, Shape *, a->args.len);
+  for (uint32_t i = 0; i < a->args.len; i++) {
+    AxisExpr x = a->args.at[i];
+    if (x.kind == AXIS_DIM && x.dim->kind == DX_ID) {
+      x.kind = AXIS_SPLICE;
+      x.id = x.dim->id;
+    }
+    args[i] = annot_axes(c, (Axes){&x, 1}, mode);
+  }
+  ShapeVar *v = shape_var(c, -1);
+  if (mode == AN_SCHEME)
+    v->level = LEVEL_GENERIC, v->rigid = true;
+  Shape *result = shape_of_var(c, v);
+  Constraint k = {.kind = CN_JOIN, .a = result, .joined = args,
+                  .join_count = a->args.len,
+                  .origin = origin_new(c, OR_ANNOTATION, a->span)};
+  if (c->collect) {
+    Constraint *copy = NEW(c->arena, Constraint);
+    *copy = k;
+    VEC_PUSH(c->arena, *c->collect, copy);
+  } else {
+    demand(c, k);
+  }
+  return result;
+}
+
+static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
+  if (a->call)
+    return annot_join(c, a, mode);
+  Scope *s = a->id ? find_name(c, a->id, true) : NULL;
+  if (s)
+    return s->shape;
+  if (a->id) {
+    for (s = c->scope; s; s = s->outer)
+      if (s->name == a->id && s->binding && s->binding->scheme) {
+        Type *t = ty_norm(c, s->binding->scheme->type);
+        if (t->tag == TY_SHAPE)
+          return t->shape;
+      }
+  }
+  ShapeVar *v = shape_var(c, -1);
+  v->name = a->id;
+  if (mode == AN_PARAM || mode == AN_SCHEME)
+    v->rigid = true;
+  if (mode == AN_SCHEME)
+    v->level = LEVEL_GENERIC;
+  Shape *r = shape_of_var(c, v);
+  if (a->id)
+    push_plain(c, a->id)->shape = r;
+  return r;
+}
+
+static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
+  Shape *s = shape_new(c, 0);
+  for (uint32_t i = 0; i < axes.len; i++) {
+    AxisExpr *a = &axes.at[i];
+    Shape *one = shape_new(c, 1);
+    switch (a->kind) {
+    case AXIS_DIM:
+      one->at[0].dim = annot_dim(c, a->dim, mode);
+      break;
+    case AXIS_STAR:
+      one->at[0].tag = IT_STAR;
+      break;
+    case AXIS_SPLICE:
+      one = annot_splice(c, a, mode);
+      break;
+    }
+    s = shape_concat(c, s, one);
+  }
+  return s;
+}
+
+/* ---- element types ---- */
+
+ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == name && s->elem)
+      return s->elem;
+  ElemVar *e = elem_meta(c, CLASS_ANY);
+  e->name = name;
+  if (mode == AN_PARAM || mode == AN_SCHEME)
+    e->rigid = true;
+  if (mode == AN_SCHEME)
+    e->level = LEVEL_GENERIC;
+  push_plain(c, name)->elem = e;
+  return e;
+}
+
+static Type *ty_param(Checker *c, Sym *name, AnnotMode mode) {
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == name && s->tyvar) {
+      Type *t = ty_new(c, TY_VAR);
+      t->var = s->tyvar;
+      return t;
+    }
+  Type *t = ty_meta(c);
+  t->var->name = name;
+  if (mode == AN_PARAM || mode == AN_SCHEME)
+    t->var->rigid = true;
+  if (mode == AN_SCHEME)
+    t->var->level = LEVEL_GENERIC;
+  push_plain(c, name)->tyvar = t->var;
+  return t;
+}
+
+/* ---- named types ---- */
+
+static Type *bad_type(Checker *c, TypeExpr *t, const char *what) {
+  error_at(c, 342, t->span, "%s", what);
+  return ty_meta(c);
+}
+
+static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
+  Dec *dec = n->dec;
+  if (++c->depth > 200) {
+    c->depth--;
+    return bad_type(c, t, "this type abbreviation refers to itself");
+  }
+  if (dec->tyvar_count != t->arg_count ||
+      (dec->has_axes ? dec->axes.len : 0) != (t->has_axes ? t->axes.len : 0)) {
+    c->depth--;
+    return bad_type(
+        c, t,
+        arena_printf(c->arena, "type `%s` takes %u type%s and %u size%s",
+                     n->name->text, dec->tyvar_count,
+                     dec->tyvar_count == 1 ? "" : "s",
+                     dec->has_axes ? dec->axes.len : 0,
+                     dec->has_axes && dec->axes.len == 1 ? "" : "s"));
+  }
+  Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    args[i] = annot_type(c, t->args[i], mode);
+  Dim **sizes = NEW_ARRAY(c->arena, Dim *, t->axes.len);
+  for (uint32_t i = 0; i < t->axes.len; i++)
+    sizes[i] = t->axes.at[i].kind == AXIS_DIM
+                   ? annot_dim(c, t->axes.at[i].dim, mode)
+                   : meta_dim(c, NULL, t->span);
+  Scope *saved = c->scope;
+  Module *module = c->module;
+  c->scope = NULL;
+  c->module = n->module;
+  for (uint32_t i = 0; i < t->arg_count; i++) {
+    Type *v = ty_meta(c);
+    v->var->link = args[i];
+    push_plain(c, dec->tyvars[i])->tyvar = v->var;
+  }
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    if (dec->axes.at[i].kind == AXIS_DIM &&
+        dec->axes.at[i].dim->kind == DX_ID)
+      push_plain(c, dec->axes.at[i].dim->id)->dim = sizes[i];
+  Type *r = annot_type(c, dec->type, mode);
+  c->scope = saved;
+  c->module = module;
+  c->depth--;
+  if (!t->arg_count && !t->has_axes && r->tag != TY_VAR) {
+    Type *named = ty_new(c, r->tag);
+    *named = *r;
+    named->alias = n->name;
+    return named;
+  }
+  return r;
+}
+
+static Type *data_type(Checker *c, TypeExpr *t, Data *d, AnnotMode mode) {
+  if (d->arity != t->arg_count ||
+      d->dim_arity != (t->has_axes ? t->axes.len : 0))
+    return bad_type(c, t,
+                    arena_printf(c->arena, "datatype `%s` takes %u type%s",
+                                 d->name->text, d->arity,
+                                 d->arity == 1 ? "" : "s"));
+  Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
+  for (uint32_t i = 0; i < d->arity; i++)
+    args[i] = annot_type(c, t->args[i], mode);
+  Type *r = ty_data(c, d, d->arity, args);
+  if (d->dim_arity) {
+    r->dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
+    for (uint32_t i = 0; i < d->dim_arity; i++)
+      r->dims[i] = t->axes.at[i].kind == AXIS_DIM
+                       ? annot_dim(c, t->axes.at[i].dim, mode)
+                       : meta_dim(c, NULL, t->span);
+  }
+  return r;
+}
+
+static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
+  const char *name = t->name.id->text;
+  Dtype dtype = t->name.module ? DT_NONE : dtype_named(name);
+  bool is_int = !t->name.module && strcmp(name, "int") == 0;
+  if (dtype != DT_NONE || is_int) {
+    if (t->arg_count)
+      return bad_type(c, t, "an element type takes no type arguments");
+    Shape *s = annot_axes(c, t->has_axes ? t->axes : (Axes){0}, mode);
+    return ty_tensor(c, elem_fixed(c, is_int ? DT_I64 : dtype), s, NULL);
+  }
+  if (!t->name.module && strcmp(name, "unit") == 0)
+    return ty_unit(c);
+  TypeName *n = lookup_type(c, t->name.module, t->name.id);
+  if (!n)
+    return bad_type(c, t,
+                    arena_printf(c->arena, "no type is named `%s`", name));
+  return n->data ? data_type(c, t, n->data, mode) : expand(c, t, n, mode);
+}
+
+/* One argument of axis(s, r, t) or keep(u, r): a name is a splice, but one
+ * that is a size elsewhere (axis(s, n, t) with n an axis) is that size. */
+static Shape *call_shape(Checker *c, TypeExpr *t, uint32_t i, AnnotMode mode,
+                         bool size) {
+  AxisExpr a = t->axes.at[i];
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_ID && !size &&
+      !(find_name(c, a.dim->id, false) &&
+        find_name(c, a.dim->id, false)->dim)) {
+    a.kind = AXIS_SPLICE;
+    a.id = a.dim->id;
+  }
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+static bool is_size_name(const char *s) { /* n, m, k, ... by custom */
+  return strchr("nmkpqdhwbc", s[0]) != NULL;
+}
+
+static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
+  const char *name = t->name.id->text;
+  uint32_t n = t->axes.len;
+  if (strcmp(name, "dim") == 0 && n == 1 && t->axes.at[0].kind == AXIS_DIM)
+    return ty_int(c, annot_dim(c, t->axes.at[0].dim, mode));
+  if (strcmp(name, "shape") == 0 && n == 1)
+    return ty_shape(c, call_shape(c, t, 0, mode, false));
+  if (strcmp(name, "axis") == 0 && n == 3) {
+    AxisExpr *mid = &t->axes.at[1];
+    bool size = mid->kind == AXIS_DIM && mid->dim->kind == DX_ID &&
+                is_size_name(mid->dim->id->text);
+    Shape *s = call_shape(c, t, 0, mode, false);
+    Shape *r = call_shape(c, t, 1, mode, size);
+    return ty_axis(c, s, r, call_shape(c, t, 2, mode, false));
+  }
+  if (strcmp(name, "keep") == 0 && n == 2) {
+    Type *k = ty_new(c, TY_KEEP);
+    k->axis[0] = call_shape(c, t, 0, mode, false);
+    AxisExpr *a = &t->axes.at[1];
+    bool size = a->kind == AXIS_DIM && a->dim->kind == DX_ID &&
+                is_size_name(a->dim->id->text);
+    k->axis[1] = call_shape(c, t, 1, mode, size);
+    return k;
+  }
+  return bad_type(c, t,
+                  arena_printf(c->arena, "`%s(...)` is not a type", name));
+}
+
+static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *f = ty_new(c, TY_FUN);
+  f->label = t->label;
+  f->optional = t->optional;
+  f->arg[0] = annot_type(c, t->arg[0], mode);
+  f->arg[1] = annot_type(c, t->arg[1], mode);
+  f->effect = effect_pure(c);
+  if (t->effect)
+    f->effect->tag = EF_EFFECT;
+  return f;
+}
+
+static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *r = ty_new(c, TY_RECORD);
+  r->count = t->field_count;
+  r->args = NEW_ARRAY(c->arena, Type *, r->count);
+  r->labels = NEW_ARRAY(c->arena, Sym *, r->count);
+  for (uint32_t i = 0; i < r->count; i++) {
+    r->labels[i] = t->fields[i].id;
+    r->args[i] = annot_type(c, t->fields[i].type, mode);
+    for (uint32_t k = 0; k < i; k++)
+      if (r->labels[k] == r->labels[i])
+        error_at(c, 343, t->fields[i].span, "field `%s` is given twice",
+                 r->labels[i]->text);
+  }
+  if (t->open)
+    r->arg[0] = ty_meta(c);
+  return r;
+}
+
+Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *r = NULL;
+  switch (t->kind) {
+  case TX_VAR:
+    if (!t->has_axes)
+      return ty_param(c, t->id, mode);
+    r = ty_tensor(c, elem_param(c, t->id, mode),
+                    annot_axes(c, t->axes, mode), NULL);
+    break;
+  case TX_NAME: r = annot_name(c, t, mode); break;
+  case TX_CALL: r = annot_call(c, t, mode); break;
+  case TX_FUN: r = annot_fun(c, t, mode); break;
+  case TX_TUPLE: {
+    Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
+    for (uint32_t i = 0; i < t->arg_count; i++)
+      args[i] = annot_type(c, t->args[i], mode);
+    r = ty_tuple(c, t->arg_count, args);
+    break;
+  }
+  case TX_RECORD: r = annot_record(c, t, mode); break;
+  case TX_LIFT: {
+    Dim *n = annot_dim(c, t->dim, mode);
+    r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
+    break;
+  }
+  case TX_HOLE: return ty_meta(c);
+  }
+  if (r->tag != TY_VAR && !r->span.file)
+    r->span = t->span;
+  return r;
+}
+
+/* ---- given ---- */
+
+static void fact_class(Checker *c, FactExpr *f, AnnotMode mode) {
+  static const struct { const char *name; uint32_t classes; } named[] = {
+      {"num", CLASS_NUM}, {"int", CLASS_INT}, {"float", CLASS_FLOAT}};
+  for (size_t i = 0; i < ARRAY_LEN(named); i++)
+    if (strcmp(f->id->text, named[i].name) == 0) {
+      elem_param(c, f->tyvar, mode)->classes &= named[i].classes;
+      return;
+    }
+  error_at(c, 344, f->span, "no class of element types is named `%s`",
+           f->id->text)
+      ->help = "there are num, int and float";
+}
+
+static Shape *shape_named(Checker *c, DimExpr *d, AnnotMode mode) {
+  AxisExpr a = {.kind = AXIS_SPLICE, .span = d->span, .id = d->id};
+  if (d->kind == DX_CALL)
+    a.call = true, a.args = d->axes;
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+static void add_fact(Checker *c, Constraint k, bool assume) {
+  if (c->collect) {
+    Constraint *copy = NEW(c->arena, Constraint);
+    *copy = k;
+    VEC_PUSH(c->arena, *c->collect, copy);
+  } else if (assume && k.kind == CN_DIM_EQ) {
+    fact_add(c, dim_sub(c->dims, k.right, k.left), true);
+  } else if (assume && k.kind == CN_DIM_LE) {
+    fact_add(c, dim_sub(c->dims, k.right, k.left), false);
+  }
+}
+
+static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
+  Origin *o = origin_new(c, OR_GIVEN, f->span);
+  if (f->kind == FACT_CLASS) {
+    fact_class(c, f, mode);
+    return;
+  }
+  if (f->kind == FACT_DIM) {
+    if (f->left->kind == DX_CALL)
+      shape_named(c, f->left, mode);
+    return;
+  }
+  if (f->left->kind == DX_CALL && strcmp(f->left->id->text, "join") == 0) {
+    Shape *j = shape_named(c, f->left, mode);
+    Shape *r = shape_named(c, f->right, mode);
+    Constraint k = {.kind = CN_SHAPE_EQ, .a = j, .b = r, .origin = o};
+    add_fact(c, k, assume);
+    return;
+  }
+  Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
+  Constraint k = {.kind = CN_DIM_LE, .origin = o};
+  Dim *one = dim_int(c->dims, 1);
+  switch (f->op) {
+  case REL_EQ: k.kind = CN_DIM_EQ, k.left = a, k.right = b; break;
+  case REL_NE: k.kind = CN_DIM_NE, k.left = a, k.right = b; break;
+  case REL_LE: k.left = a, k.right = b; break;
+  case REL_GE: k.left = b, k.right = a; break;
+  case REL_LT: k.left = dim_add(c->dims, a, one), k.right = b; break;
+  case REL_GT: k.left = dim_add(c->dims, b, one), k.right = a; break;
+  }
+  if (f->cond && f->cond->kind == FACT_REL) {
+    Fact *cond = NEW(c->arena, Fact);
+    Dim *l = annot_dim(c, f->cond->left, mode);
+    Dim *r = annot_dim(c, f->cond->right, mode);
+    cond->eq = f->cond->op == REL_EQ;
+    cond->ne = f->cond->op == REL_NE;
+    cond->dim = dim_sub(c->dims, r, l);
+    if (f->cond->op == REL_LT)
+      cond->dim = dim_sub(c->dims, cond->dim, one);
+    else if (f->cond->op == REL_GT)
+      cond->dim = dim_sub(c->dims, dim_neg(c->dims, cond->dim), one);
+    else if (f->cond->op == REL_GE)
+      cond->dim = dim_neg(c->dims, cond->dim);
+    k.facts = cond;
+  }
+  add_fact(c, k, assume && !k.facts);
+}
+
+void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
+  for (uint32_t i = 0; i < facts.len; i++)
+    one_fact(c, &facts.at[i], mode, assume);
+}
+
+/* ---- schemes from text: the table of primitives ---- */
+
+/* What an omitted optional argument of a primitive means. */
+static void set_preset(Checker *c, Type *fun, bool whole) {
+  Type *p = fun->arg[0];
+  if (p->tag == TY_AXIS) {
+    Shape *none = shape_new(c, 0), *any[2];
+    for (int i = 0; i < 2; i++) {
+      ShapeVar *v = shape_var(c, -1);
+      v->level = LEVEL_GENERIC;
+      v->rigid = true;
+      any[i] = shape_of_var(c, v);
+    }
+    fun->preset = ty_axis(c, whole ? none : any[0],
+                            whole ? any[1] : p->axis[1], none);
+  } else if (p->tag == TY_KEEP) {
+    fun->preset = ty_new(c, TY_KEEP);
+    fun->preset->axis[0] = shape_new(c, 0);
+    fun->preset->axis[1] = p->axis[1];
+  } else if (p->tag == TY_TENSOR && p->term) {
+    fun->preset = ty_int(c, dim_int(c->dims, 0));
+  }
+}
+
+static void effect_of_arg(Checker *c, Type *t) {
+  Effect *e = effect_var(c);
+  e->level = LEVEL_GENERIC;
+  for (;; t = t->arg[1]) {
+    for (Type *p = t->arg[0]; p->tag == TY_FUN; p = p->arg[1])
+      if (p->arg[1]->tag != TY_FUN)
+        p->effect = e;
+    if (t->arg[1]->tag != TY_FUN)
+      break;
+  }
+  t->effect = e;
+}
+
+Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
+                       const char *name) {
+  uint32_t file = sources_add(c->sources, name, text, strlen(text), true);
+  Facts given = {0};
+  TypeExpr *x = parse_type(c->sources, file, &given, c->in, c->arena, c->diags);
+  Scope *saved = c->scope;
+  Module *module = c->module;
+  Constraints all = {0}, *outer = c->collect;
+  c->scope = NULL;
+  c->module = c->prelude;
+  c->collect = &all;
+  Scheme *s = NEW(c->arena, Scheme);
+  s->type = x ? annot_type(c, x, AN_SCHEME) : ty_meta(c);
+  annot_facts(c, given, AN_SCHEME, false);
+  c->collect = outer;
+  c->scope = saved;
+  c->module = module;
+  bool whole = strcmp(name, "argmax") != 0 && strcmp(name, "argmin") != 0 &&
+               strcmp(name, "sort") != 0 && strcmp(name, "argsort") != 0 &&
+               strcmp(name, "cumsum") != 0;
+  for (Type *t = s->type; t->tag == TY_FUN; t = t->arg[1])
+    if (t->optional)
+      set_preset(c, t, whole);
+  if (flags & PRIM_EFFECT_OF_ARG)
+    effect_of_arg(c, s->type);
+  s->given = all.at;
+  s->given_count = all.len;
+  s->poly = true;
+  return s;
+}
+
+/* The scheme of a constructor: its argument -> the datatype. */
+Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg) {
+  Scope *saved = c->scope;
+  c->scope = NULL;
+  Type **args = NEW_ARRAY(c->arena, Type *, dec->tyvar_count);
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    args[i] = ty_param(c, dec->tyvars[i], AN_SCHEME);
+  Type *result = ty_data(c, data, dec->tyvar_count, args);
+  if (data->dim_arity) {
+    result->dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
+    for (uint32_t i = 0; i < data->dim_arity; i++)
+      result->dims[i] = annot_dim(c, dec->axes.at[i].dim, AN_SCHEME);
+  }
+  Scheme *s = NEW(c->arena, Scheme);
+  s->poly = true;
+  s->type = result;
+  if (arg)
+    s->type = ty_fun(c, annot_type(c, arg, AN_SCHEME), result,
+                       effect_pure(c));
+  c->scope = saved;
+  return s;
+}

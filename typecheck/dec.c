@@ -1,0 +1,569 @@
+/* Declarations. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+/* ---- val ---- */
+
+typedef struct HasFun {
+  bool any;
+} HasFun;
+
+static bool mentions_fun(Checker *c, Type *t, int depth) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_FUN)
+    return true;
+  if (depth > 8 || (t->tag != TY_RECORD && t->tag != TY_TUPLE))
+    return false;
+  for (uint32_t i = 0; i < t->count; i++)
+    if (mentions_fun(c, t->args[i], depth + 1))
+      return true;
+  return false;
+}
+
+typedef struct Lower {
+  uint32_t level;
+} Lower;
+
+static void lower_ty(void *arg, TyVar *v) {
+  Lower *l = arg;
+  if (v->level != LEVEL_GENERIC && v->level > l->level)
+    v->level = l->level;
+}
+static void lower_elem(void *arg, ElemVar *v) {
+  Lower *l = arg;
+  if (v->level != LEVEL_GENERIC && v->level > l->level)
+    v->level = l->level;
+}
+static void lower_dim(void *arg, DimVar *v) {
+  Lower *l = arg;
+  if (v->level != LEVEL_GENERIC && v->level > l->level)
+    v->level = l->level;
+}
+static void lower_shape(void *arg, ShapeVar *v) {
+  Lower *l = arg;
+  if (v->level != LEVEL_GENERIC && v->level > l->level)
+    v->level = l->level;
+}
+
+static void lower_type(Checker *c, Type *t) {
+  Lower l = {c->level};
+  Visit v = {lower_ty, lower_elem, lower_dim, lower_shape, NULL, &l, c};
+  ty_visit(&v, t);
+}
+
+/* Sizes that an annotation named and nothing has solved are what the value
+ * turns out to have. */
+void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
+  VEC(DimVar *) found = {0};
+  for (Scope *s = c->scope; s && s != mark; s = s->outer) {
+    DimVar *v = s->dim ? dim_as_var(dim_resolve(c->dims, s->dim)) : NULL;
+    if (v && v->kind == DV_META && !v->bound && !v->top && v->name == s->name)
+      VEC_PUSH(c->arena, found, v);
+  }
+  if (!found.len)
+    return;
+  Map fresh;
+  map_init(&fresh, c->arena);
+  for (uint32_t i = 0; i < found.len; i++) {
+    found.at[i]->kind = DV_DATA;
+    found.at[i]->level = c->level;
+    map_put(&fresh, found.at[i], found.at[i]);
+    VEC_PUSH(c->arena, c->found, found.at[i]);
+  }
+  open_sizes(c, t, core, &fresh);
+}
+
+static Core *with_hidden(Checker *c, Scheme *s, Core *core) {
+  if (!s->hidden.len)
+    return core;
+  Core *lam = core_items(c, CORE_TLAM, core->span, 1, core);
+  lam->hidden = s->hidden.at;
+  lam->hidden_count = s->hidden.len;
+  return lam;
+}
+
+static Type *val_annotation(Checker *c, Dec *dec) {
+  Pat *p = dec->pat;
+  if (dec->type)
+    return annot_type(c, dec->type, AN_VAL);
+  if (p->kind == PAT_ASCRIBE)
+    return annot_type(c, p->type, AN_VAL);
+  return NULL;
+}
+
+static void export_sizes(Checker *c, Scope *mark, bool top) {
+  if (!top)
+    return;
+  for (Scope *s = c->scope; s && s != mark; s = s->outer)
+    if (s->dim && s->name) {
+      Binding *b = binding_new(c, BK_SIZE, s->name, (Span){0});
+      b->dim = s->dim;
+      b->scheme = scheme_mono(c, ty_int(c, s->dim));
+      map_put(&c->module->names, s->name, b);
+    }
+}
+
+static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
+  Scope *mark = c->scope;
+  uint32_t pending = c->pending.len;
+  Effect *outer = c->effect, *effect = effect_var(c);
+  c->effect = effect;
+  c->level++;
+  Type *t, *want = val_annotation(c, dec);
+  annot_facts(c, dec->given, AN_VAL, true);
+  Pat *pat = dec->pat;
+  if (want && pat->kind == PAT_ASCRIBE && !dec->type)
+    pat = pat->args[0];
+  Core *core;
+  if (want) {
+    Origin *o = origin_new(c, OR_ANNOTATION, dec->expr->span);
+    o->other = dec->type ? dec->type->span : dec->pat->type->span;
+    o->expr = dec->expr;
+    Type *got;
+    Type *w = ty_norm(c, want);
+    if (w->tag == TY_TENSOR && dec->expr->kind != EX_FN &&
+        dec->expr->kind != EX_IF && dec->expr->kind != EX_CASE) {
+      core = infer(c, dec->expr, &got);
+      core = flow(c, core, got, w, o);
+      got = ty_norm(c, got);
+      t = got->tag == TY_TENSOR && got->term
+              ? ty_tensor(c, w->elem, w->shape, got->term)
+              : want;
+    } else {
+      core = check(c, dec->expr, want, o);
+      t = want;
+    }
+    solve_pending(c);
+    found_sizes(c, mark, want, &core);
+  } else {
+    core = infer(c, dec->expr, &t);
+  }
+  solve_pending(c);
+  c->level--;
+  c->effect = outer;
+  bool pure = effect_root(effect)->tag != EF_EFFECT;
+  if (outer)
+    effect_join(c, effect, outer, dec->expr->span, NULL);
+  Pat *var = pat;
+  bool general = pure && var->kind == PAT_VAR && mentions_fun(c, t, 0);
+  if (!general)
+    lower_type(c, t);
+  CoreDec *d = NEW(c->arena, CoreDec);
+  d->kind = CD_BIND;
+  d->span = dec->span;
+  /* an integer without a known term is named by the variable at its uses */
+  d->pat = pattern(c, pat, t, top);
+  if (general) {
+    Binding *b = c->scope->binding;
+    Scheme *s[1] = {NULL};
+    scheme_generalise(c, 1, &t, s, pending);
+    hidden_collect(c, s[0], core);
+    core = with_hidden(c, s[0], core);
+    b->scheme = s[0];
+  } else {
+    match_check(c, 1, &d->pat, t, pat->span);
+  }
+  d->expr = core;
+  export_sizes(c, mark, top);
+  *out = d;
+}
+
+/* ---- fun ---- */
+
+static Type *fun_skeleton(Checker *c, Clause *k) {
+  Type *t = ty_meta(c);
+  for (uint32_t i = k->param_count; i-- > 0;) {
+    t = ty_fun(c, ty_meta(c), t, effect_var(c));
+    t->label = k->params[i].label;
+    t->optional = k->params[i].preset != NULL;
+  }
+  return t;
+}
+
+static void add_hidden_to_uses(Checker *c, Group *g, Scheme *s) {
+  for (uint32_t i = 0; s->hidden.len && i < g->uses.len; i++) {
+    Core *use = g->uses.at[i];
+    Core *var = core_new(c, CORE_VAR, use->span);
+    *var = *use;
+    use->kind = CORE_TAPP;
+    use->items = NEW(c->arena, Core *);
+    use->items[0] = var;
+    use->item_count = 1;
+    use->hidden_count = s->hidden.len;
+    use->hidden = NEW_ARRAY(c->arena, Hidden, s->hidden.len);
+    for (uint32_t k = 0; k < s->hidden.len; k++) {
+      Hidden h = s->hidden.at[k];
+      if (h.kind == HID_DIM)
+        h.dim = dim_of_var(c->dims, h.dim_var);
+      if (h.kind == HID_SHAPE) {
+        h.shape.at = NEW(c->arena, ShapeItem);
+        h.shape.at[0] =
+            (ShapeItem){.kind = SI_SPLICE, .var = h.shape_var};
+        h.shape.len = 1;
+      }
+      use->hidden[k] = h;
+    }
+  }
+}
+
+static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
+  uint32_t n = dec->fun_count, pending = c->pending.len;
+  Group group = {.outer = c->group};
+  Binding **bs = NEW_ARRAY(c->arena, Binding *, n);
+  Type **types = NEW_ARRAY(c->arena, Type *, n);
+  CoreDec *d = NEW(c->arena, CoreDec);
+  d->kind = CD_FUNS;
+  d->span = dec->span;
+  d->vars = NEW_ARRAY(c->arena, Var *, n);
+  d->items = NEW_ARRAY(c->arena, Core *, n);
+  d->var_count = n;
+  c->level++;
+  c->group = &group;
+  Effect *outer = c->effect;
+  Fact *facts = c->facts;
+  Scope *saved = c->scope;
+  for (uint32_t i = 0; i < n; i++) {
+    Fun *f = &dec->funs[i];
+    Binding *b = bs[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
+    types[i] = fun_skeleton(c, &f->clauses[0]);
+    b->scheme = scheme_mono(c, types[i]);
+    b->var = d->vars[i] = var_new(c, f->name, f->name_span, top);
+    b->recursive = true;
+    b->group = &group;
+    b->doc = dec->doc;
+    scope_push(c, f->name, b);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    Fun *f = &dec->funs[i];
+    Type *t;
+    Scope *inner = c->scope;
+    d->items[i] = clauses_core(c, f->clauses, f->clause_count, f->name_span,
+                               types[i], NULL, &t);
+    c->scope = inner;
+    Origin *o = origin_new(c, OR_RESULT, f->name_span);
+    if (!unify(c, types[i], t, o))
+      mismatch(c, t, types[i], o);
+    types[i] = t;
+  }
+  solve_pending(c);
+  c->level--;
+  c->effect = outer;
+  c->facts = facts;
+  Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
+  scheme_generalise(c, n, types, schemes, pending);
+  for (uint32_t i = 0; i < n; i++) {
+    if (i)
+      schemes[i]->hidden.len = 0;
+    hidden_collect(c, schemes[0], d->items[i]);
+  }
+  add_hidden_to_uses(c, &group, schemes[0]);
+  for (uint32_t i = 0; i < n; i++) {
+    schemes[i]->hidden = schemes[0]->hidden;
+    d->items[i] = with_hidden(c, schemes[0], d->items[i]);
+    bs[i]->scheme = schemes[i];
+    bs[i]->recursive = false;
+    bs[i]->group = NULL;
+    if (top && c->bound)
+      VEC_PUSH(c->arena, *c->bound, bs[i]);
+  }
+  c->group = group.outer;
+  if (top)
+    c->scope = saved;
+  *out = d;
+}
+
+/* ---- types ---- */
+
+static void put_type(Checker *c, TypeName *t) {
+  map_put(&c->module->types, t->name, t);
+}
+
+static void define_type(Checker *c, Dec *dec) {
+  TypeName *t = NEW(c->arena, TypeName);
+  t->name = dec->name;
+  t->dec = dec;
+  t->module = c->module;
+  /* read it once, with its parameters free, for its errors */
+  Scope *saved = c->scope;
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    scope_push(c, dec->tyvars[i], NULL)->tyvar = ty_meta(c)->var;
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    if (dec->axes.at[i].kind == AXIS_DIM &&
+        dec->axes.at[i].dim->kind == DX_ID)
+      scope_push(c, dec->axes.at[i].dim->id, NULL)->dim =
+          meta_dim(c, NULL, dec->span);
+    else
+      error_at(c, 349, dec->axes.at[i].span,
+               "a parameter of a type is a name");
+  annot_type(c, dec->type, AN_VAL);
+  c->scope = saved;
+  put_type(c, t);
+}
+
+static void define_datatype(Checker *c, Dec *dec) {
+  Data *d = NEW(c->arena, Data);
+  d->name = dec->name;
+  d->module = c->module->library ? c->module->name : NULL;
+  d->span = dec->span;
+  d->arity = dec->tyvar_count;
+  d->dim_arity = dec->has_axes ? dec->axes.len : 0;
+  TypeName *t = NEW(c->arena, TypeName);
+  t->name = dec->name;
+  t->data = d;
+  t->module = c->module;
+  put_type(c, t);
+  d->con_count = dec->con_count;
+  d->cons = NEW_ARRAY(c->arena, struct DataCon, dec->con_count);
+  for (uint32_t i = 0; i < dec->con_count; i++) {
+    struct DataCon *k = &d->cons[i];
+    k->con = (Con){.name = dec->cons[i].name, .tag = i,
+                   .has_arg = dec->cons[i].type != NULL};
+    k->span = dec->cons[i].span;
+    k->scheme = annot_con(c, dec, d, dec->cons[i].type);
+    Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
+    b->con = k;
+    b->data = d;
+    b->scheme = k->scheme;
+    b->doc = dec->doc;
+    map_put(&c->module->names, k->con.name, b);
+    VEC_PUSH(c->arena, c->module->order, b);
+  }
+}
+
+/* ---- modules ---- */
+
+static void import_module(Checker *c, Dec *dec) {
+  Module *m = NULL;
+  if (dec->id) {
+    Binding *b = lookup(c, NULL, dec->id);
+    if (b && b->kind == BK_MODULE)
+      m = b->target;
+  }
+  if (!m)
+    m = c->host->import(c->host->owner, dec->span.file, dec->span, dec->path,
+                        dec->id);
+  if (!m)
+    return;
+  Sym *name = dec->as ? dec->as : dec->id;
+  if (!name) { /* import "./blocks" is `blocks` */
+    const char *base = strrchr(dec->path, '/');
+    base = base ? base + 1 : dec->path;
+    name = intern(c->in, base, strcspn(base, "."));
+  }
+  Binding *b = binding_new(c, BK_MODULE, name, dec->span);
+  b->target = m;
+  map_put(&c->module->names, name, b);
+}
+
+static void open_module(Checker *c, Dec *dec) {
+  Binding *b = lookup(c, NULL, dec->id);
+  if (!b || b->kind != BK_MODULE) {
+    error_at(c, 310, dec->span, "no module is named `%s`", dec->id->text)
+        ->help = "import it first, or open nn";
+    return;
+  }
+  VEC_PUSH(c->arena, c->module->opened, b->target);
+}
+
+/* ---- expressions ---- */
+
+static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
+  Effect *outer = c->effect;
+  if (!outer)
+    c->effect = effect_var(c);
+  CoreDec *d = NEW(c->arena, CoreDec);
+  d->kind = CD_EXPR;
+  d->span = dec->span;
+  d->expr = infer(c, dec->expr, type);
+  c->effect = outer;
+  *out = d;
+}
+
+bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,
+               CoreDec **out) {
+  Type *type;
+  *out = NULL;
+  (void)bound;
+  switch (dec->kind) {
+  case DEC_VAL: infer_val(c, dec, top, out); break;
+  case DEC_FUN: infer_fun(c, dec, top, out); break;
+  case DEC_TYPE: define_type(c, dec); break;
+  case DEC_DATATYPE: define_datatype(c, dec); break;
+  case DEC_IMPORT: import_module(c, dec); break;
+  case DEC_OPEN: open_module(c, dec); break;
+  case DEC_DO:
+  case DEC_EXPR: infer_do(c, dec, out, &type); break;
+  }
+  return true;
+}
+
+/* ---- at top level ---- */
+
+static void finish_dec(Checker *c, CoreDec *d) {
+  if (d->kind == CD_FUNS)
+    for (uint32_t i = 0; i < d->var_count; i++)
+      core_finish(c, d->items[i]);
+  else
+    core_finish(c, d->expr);
+}
+
+static void begin(Checker *c, Module *module, Diags *diags) {
+  c->diags = diags;
+  c->module = module;
+  c->scope = NULL;
+  c->level = 0;
+  c->effect = NULL;
+  c->pending.len = c->accesses.len = c->insts.len = c->stuck.len = 0;
+  c->found.len = 0;
+  c->stage = NULL;
+  c->loop = NULL;
+  c->conditional = 0;
+  c->depth = 0;
+  c->group = NULL;
+  c->again = false;
+  map_init(&c->terms, c->arena);
+}
+
+static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
+                        bool failed) {
+  b->doc = dec->doc;
+  b->failed = failed;
+  map_put(&c->module->names, b->name, b);
+  VEC_PUSH(c->arena, c->module->order, b);
+  if (failed)
+    return;
+  out->bindings[out->binding_count++] = b;
+}
+
+/* After an error the names stand for anything, so that one mistake is told
+ * once. */
+static void fail_names(Checker *c, Pat *p) {
+  if (p->kind == PAT_VAR || p->kind == PAT_AS) {
+    Binding *b = binding_new(c, BK_VALUE, p->id, p->span);
+    b->failed = true;
+    map_put(&c->module->names, p->id, b);
+  }
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    fail_names(c, p->args[i]);
+  for (uint32_t i = 0; i < p->field_count; i++)
+    if (p->fields[i].pat)
+      fail_names(c, p->fields[i].pat);
+}
+
+static void fail_dec(Checker *c, Dec *dec) {
+  if (dec->kind == DEC_VAL)
+    fail_names(c, dec->pat);
+  for (uint32_t i = 0; i < dec->fun_count; i++) {
+    Binding *b =
+        binding_new(c, BK_VALUE, dec->funs[i].name, dec->funs[i].name_span);
+    b->failed = true;
+    map_put(&c->module->names, b->name, b);
+  }
+}
+
+/* The value of a bare expression is kept under the name `it`. */
+static void keep_it(Checker *c, Dec *dec, CoreDec *d, Type *t, Checked *out) {
+  out->decs = NEW_ARRAY(c->arena, CoreDec *, 2);
+  if (ty_is_unit(t) || !c->host->import) {
+    out->decs[out->dec_count++] = d;
+    return;
+  }
+  Binding *b = binding_new(c, BK_VALUE, c->sym_it, dec->span);
+  b->scheme = scheme_mono(c, t);
+  b->var = var_new(c, c->sym_it, dec->span, true);
+  CoreDec *bind = NEW(c->arena, CoreDec);
+  bind->kind = CD_BIND;
+  bind->span = d->span;
+  bind->pat = NEW(c->arena, CorePat);
+  bind->pat->kind = CP_VAR;
+  bind->pat->var = b->var;
+  bind->expr = d->expr;
+  d->expr = core_var(c, b->var, d->span);
+  out->decs[out->dec_count++] = bind;
+  out->decs[out->dec_count++] = d;
+  map_put(&c->module->names, b->name, b);
+}
+
+static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
+                       Checked *out) {
+  begin(c, module, diags);
+  Bindings bound = {0};
+  c->bound = &bound;
+  uint32_t errors = diags->errors;
+  *out = (Checked){0};
+  CoreDec *d = NULL;
+  Type *type = NULL;
+  Fact *facts = c->facts;
+  if (dec->kind == DEC_EXPR || dec->kind == DEC_DO)
+    infer_do(c, dec, &d, &type);
+  else
+    dec_infer(c, dec, true, &bound, &d);
+  c->progress = true;
+  solve_pending(c);
+  if (c->again)
+    return false;
+  if (diags->errors > errors) {
+    fail_dec(c, dec);
+    c->facts = facts;
+    c->pending.len = c->stuck.len = c->insts.len = 0;
+    return false;
+  }
+  insts_finish(c);
+  if (d)
+    finish_dec(c, d);
+  if (dec->kind == DEC_EXPR) {
+    out->type = ty_text(c, type);
+    keep_it(c, dec, d, type, out);
+    finish_dec(c, out->decs[0]);
+  } else if (d) {
+    out->decs = NEW(c->arena, CoreDec *);
+    out->decs[out->dec_count++] = d;
+  }
+  constraints_settle(c);
+  out->bindings = NEW_ARRAY(c->arena, Binding *, bound.len);
+  for (uint32_t i = 0; i < bound.len; i++)
+    add_binding(c, out, bound.at[i], dec, false);
+  return true;
+}
+
+bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
+                 Checked *out) {
+  Fact *facts = c->facts;
+  map_init(&c->forgotten, c->arena);
+  for (int round = 0;; round++) {
+    uint32_t errors = diags->errors, warnings = diags->warnings;
+    uint32_t kept = diags->all.len;
+    CheckStats stats = c->stats;
+    uint32_t open = c->open.len;
+    bool ok = check_once(c, module, dec, diags, out);
+    if (!c->again || round == 8)
+      return ok;
+    diags->errors = errors; /* once more, with some terms forgotten */
+    diags->warnings = warnings;
+    diags->all.len = kept;
+    c->stats = stats;
+    c->open.len = open;
+    c->facts = facts;
+  }
+}
+
+const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
+                              Diags *diags) {
+  begin(c, module, diags);
+  map_init(&c->forgotten, c->arena);
+  uint32_t errors = diags->errors;
+  c->effect = effect_var(c);
+  c->level = 1;
+  Type *t;
+  infer(c, expr, &t);
+  c->progress = true;
+  solve_pending(c);
+  if (diags->errors > errors)
+    return NULL;
+  c->level = 0;
+  Scheme *s[1] = {NULL};
+  scheme_generalise(c, 1, &t, s, 0);
+  c->pending.len = c->stuck.len = c->insts.len = 0;
+  return scheme_text(c, s[0]);
+}

@@ -1,0 +1,167 @@
+/* dim: sizes as polynomials, and what is known of them.
+ *
+ * A Dim is an immutable canonical polynomial with integer coefficients over
+ * atoms.  An atom is a variable, or a floor division, a minimum or maximum, or
+ * the product of a shape variable, whose operands are polynomials again.
+ * Coefficients are int64 until they overflow, then GMP's mpn_ functions on
+ * limbs in the arena: nothing to free.  Two Dims that denote the same
+ * polynomial are equal by dim_equal; structure is shared freely.
+ *
+ * dimnum.c alone touches GMP. */
+#ifndef AXON_TYPECHECK_DIM_H
+#define AXON_TYPECHECK_DIM_H
+
+#include "support/support.h"
+
+typedef struct Dim Dim;
+typedef struct DimVar DimVar;
+
+typedef enum DimVarKind {
+  DV_META,   /* to be solved */
+  DV_RIGID,  /* stands for every size: an annotation's name, a generalised one */
+  DV_DATA,   /* decided by data: ?rows */
+  DV_INDEX,  /* of a `for`: 0 <= i < range */
+} DimVarKind;
+
+struct DimVar {
+  DimVarKind kind;
+  uint32_t id;    /* unique in a session; the order of printing */
+  uint32_t level; /* generalisation level; typecheck's */
+  Sym *name;      /* as the user wrote it, or NULL */
+  Span origin;    /* where it came from */
+  Dim *bound;     /* DV_META: its solution; or NULL */
+  bool top;       /* forgotten: no known term (see infer.c) */
+  bool value;     /* may be any integer, also negative; else a size, >= 0 */
+  void *home;     /* typecheck's: who supplies it at run time */
+  const char *text; /* what a fresh short name was chosen to be, for printing */
+  Dim *self;        /* dim.c's: this variable as a Dim */
+};
+
+/* A shape variable, seen from here only as something with a product. */
+typedef struct ShapeVar ShapeVar;
+
+typedef struct DimCtx { /* one per session */
+  Arena *arena;
+  uint32_t next_id;
+  /* Supplied by the owner: the solution's product of a shape variable as a
+   * Dim, or NULL while it has none; and its name for printing. */
+  Dim *(*shape_prod)(void *owner, ShapeVar *var);
+  const char *(*shape_name)(void *owner, ShapeVar *var);
+  uint32_t (*shape_id)(void *owner, ShapeVar *var);
+  void *owner;
+  /* A polynomial passed a limit (diminternal.h: thousands of terms, ...).  The
+   * owner emits a diagnostic; then FAIL_LIMIT is raised.  May be NULL. */
+  void (*too_big)(void *owner);
+  struct DimAtoms *atoms; /* dim.c's; NULL at first */
+} DimCtx;
+
+DimVar *dim_new_var(DimCtx *cx, DimVarKind kind, Sym *name, Span origin);
+
+Dim *dim_int(DimCtx *cx, int64_t n);
+Dim *dim_text(DimCtx *cx, const char *digits); /* "-12", "0xff", any length */
+Dim *dim_of_var(DimCtx *cx, DimVar *var);
+Dim *dim_of_prod(DimCtx *cx, ShapeVar *var); /* prod(s) */
+Dim *dim_add(DimCtx *cx, Dim *a, Dim *b);
+Dim *dim_sub(DimCtx *cx, Dim *a, Dim *b);
+Dim *dim_neg(DimCtx *cx, Dim *a);
+Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b);
+/* Floor division and its remainder.  Normal form: multiples of the divisor
+ * move out, (n/a)/b is n/(a*b) for positive constants, n % d is n - d*(n/d),
+ * a common constant factor cancels; exact polynomial division is done
+ * ((b*784)/784 is b; (n*m)/m is n: sizes that divide are at least 1). */
+Dim *dim_div(DimCtx *cx, Dim *a, Dim *b);
+Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b);
+Dim *dim_min(DimCtx *cx, Dim *a, Dim *b); /* flattened, sorted, constants and
+                                             known differences folded */
+Dim *dim_max(DimCtx *cx, Dim *a, Dim *b);
+
+/* Replaces solved metas (and products of solved shapes), everywhere inside.
+ * A Dim without any is returned as it is, quickly. */
+Dim *dim_resolve(DimCtx *cx, Dim *d);
+/* Replaces variables: f gives the new Dim or NULL to keep one; g likewise for
+ * products of shape variables (may be NULL). */
+Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
+               Dim *(*g)(void *, ShapeVar *), void *arg);
+
+bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
+bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
+bool dim_is_const(const Dim *d);
+int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
+DimVar *dim_as_var(const Dim *d);              /* exactly one variable, or NULL */
+bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
+/* Calls f for every variable at any depth (g for every product). */
+void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
+                  void (*g)(void *, ShapeVar *), void *arg);
+bool dim_has_top(const Dim *d); /* mentions a forgotten variable */
+
+/* ---- evaluation and printing ---- */
+
+/* A walk for other rooms, in postfix order: how to compute d from variables.
+ * DOP_INT pushes num, DOP_VAR var, DOP_PROD the product of shape; the others
+ * pop two and push one. */
+typedef enum DimOpKind {
+  DOP_INT, DOP_VAR, DOP_PROD, DOP_ADD, DOP_SUB, DOP_MUL, DOP_DIV, DOP_MIN,
+  DOP_MAX,
+} DimOpKind;
+typedef struct DimOp {
+  DimOpKind kind;
+  int64_t num;
+  DimVar *var;
+  ShapeVar *shape;
+} DimOp;
+/* NULL when a coefficient does not fit in int64. */
+DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
+
+/* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
+void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
+/* d == pos - neg, both without negative coefficients: for printing relations. */
+void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
+/* The name of a variable: its own, else var->text, else "n12". */
+const char *dim_var_name(DimCtx *cx, const DimVar *var);
+
+/* ---- solving equations ---- */
+
+typedef enum Verdict { OPEN, PROVED, REFUTED } Verdict;
+
+/* Tries to make d == 0 true by solving one meta that occurs linearly with
+ * coefficient +1 or -1 and nowhere else in d (`can(arg, var)` says which metas
+ * may be solved; NULL: all).  On success sets *var and *value (the caller
+ * binds) and returns true.  Prefers the newest meta (largest id). */
+bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
+               DimVar **var, Dim **value);
+
+/* d == 0, divided by what it has in common: constant content, and symbolic
+ * factors (b*784 - b*m gives 784 - m: a size variable that divides every term
+ * cancels, see "Sizes may be 0" in the design). */
+Dim *dim_cancel(DimCtx *cx, Dim *d);
+
+/* ---- what is known ---- */
+
+typedef struct DimFacts DimFacts;
+/* A set of facts that can be extended and goes back to an earlier state:
+ * scopes of `if` branches and `for` bodies. */
+DimFacts *dim_facts_new(DimCtx *cx);
+uint32_t dim_facts_mark(const DimFacts *facts);
+void dim_facts_reset(DimFacts *facts, uint32_t mark);
+void dim_facts_add_ge(DimFacts *facts, Dim *d); /* d >= 0 */
+void dim_facts_add_eq(DimFacts *facts, Dim *d); /* d == 0 */
+bool dim_facts_contradictory(DimFacts *facts);  /* provably no solution */
+
+/* Integer reasoning over the facts, over `var >= 0` for every size variable,
+ * over 0 <= a - b*(a/b) <= b - 1 and 1 <= b for each division atom, and over
+ * the bounds of min, max and products that occur: Fourier-Motzkin with integer
+ * tightening, with an effort limit that ends in OPEN.  Products of two sizes
+ * that are non-negative are non-negative.
+ *   PROVED:  holds for all values that satisfy the facts.
+ *   REFUTED: holds for none of them (`at_least_one`: for none where every size
+ *            variable is at least 1).
+ * Metas count as variables that stand for every value. */
+Verdict dim_ge0(DimFacts *facts, Dim *d, bool at_least_one);
+Verdict dim_eq0(DimFacts *facts, Dim *d, bool at_least_one);
+
+/* Looks for small sizes that satisfy the facts and make d != 0 (eq) or d < 0
+ * (ge): a witness for an error message, verified by evaluation.  Writes
+ * "h = 350" or "n = 2, m = 3" and returns true, or returns false. */
+bool dim_witness(DimFacts *facts, Dim *d, bool eq, Buffer *out);
+
+#endif

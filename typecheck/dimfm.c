@@ -1,0 +1,345 @@
+/* Infeasibility of linear constraints over the integers.
+ *
+ * Equations with a coefficient +-1 are used up by substitution, the others are
+ * tested by the greatest common divisor of their coefficients; then unknowns
+ * are eliminated as by Fourier and Motzkin, each row divided by the gcd of its
+ * coefficients and its constant rounded down: the real shadow of the Omega
+ * test (Pugh, 1991), which is exact in one direction, the one used here.  A
+ * row whose coefficients overflow is left out. */
+#include "dimsolver.h"
+
+#include <string.h>
+
+/* ---- scratch memory ---- */
+
+void *scratch_alloc(Scratch *scratch, size_t size) {
+  size = (size + 15) & ~(size_t)15;
+  ScratchBlock *block = scratch->now;
+  while (block && block->size - block->used < size) {
+    block = block->next;
+    if (block)
+      block->used = 0;
+  }
+  if (!block) {
+    size_t room = size > 32 * 1024 ? size : 32 * 1024;
+    block = arena_alloc(scratch->arena, sizeof *block + room);
+    block->size = room;
+    if (scratch->now) { /* those after it were too small: keep them behind */
+      block->next = scratch->now->next;
+      scratch->now->next = block;
+    } else {
+      scratch->first = block;
+    }
+  }
+  scratch->now = block;
+  void *p = (char *)(block + 1) + block->used;
+  block->used += size;
+  return p;
+}
+
+ScratchMark scratch_mark(Scratch *scratch) {
+  return (ScratchMark){scratch->now, scratch->now ? scratch->now->used : 0};
+}
+
+void scratch_release(Scratch *scratch, ScratchMark mark) {
+  scratch->now = mark.block ? mark.block : scratch->first;
+  if (scratch->now)
+    scratch->now->used = mark.used;
+}
+
+/* ---- rows ---- */
+
+/* A dense row: columns coefficients, then the constant. */
+typedef struct Fm {
+  uint32_t columns, count;
+  bool infeasible, full;
+  int64_t **rows;
+  uint32_t *hashes;
+  int64_t *spare; /* a row under construction */
+  uint32_t *table; /* hash of coefficients to 1 + index; 0 is empty */
+  Scratch *scratch;
+} Fm;
+
+enum { FM_TABLE = 2048 };
+
+static uint64_t magnitude(int64_t n) {
+  return n < 0 ? -(uint64_t)n : (uint64_t)n;
+}
+
+static uint64_t gcd64(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+static uint64_t row_gcd(const int64_t *row, uint32_t columns) {
+  uint64_t g = 0;
+  for (uint32_t i = 0; i < columns && g != 1; i++)
+    if (row[i])
+      g = gcd64(magnitude(row[i]), g);
+  return g;
+}
+
+static int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
+static uint32_t row_hash(const int64_t *row, uint32_t columns, int sign) {
+  uint64_t h = 1;
+  for (uint32_t i = 0; i < columns; i++)
+    h = (h ^ (uint64_t)(sign * row[i])) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
+  return (uint32_t)(h >> 32);
+}
+
+/* The index of the row whose coefficients are sign*row's; or UINT32_MAX and
+ * the slot where it would be. */
+static uint32_t row_find(Fm *fm, const int64_t *row, int sign, uint32_t hash,
+                         uint32_t *slot) {
+  for (uint32_t i = hash % FM_TABLE;; i = (i + 1) % FM_TABLE) {
+    *slot = i;
+    if (!fm->table[i])
+      return UINT32_MAX;
+    uint32_t index = fm->table[i] - 1;
+    if (fm->hashes[index] != hash)
+      continue;
+    uint32_t j = 0;
+    while (j < fm->columns && fm->rows[index][j] == sign * row[j])
+      j++;
+    if (j == fm->columns)
+      return index;
+  }
+}
+
+/* Adds the spare row.  Of rows that differ in the constant, the stronger one
+ * stays; two opposite ones may contradict each other. */
+static void row_add(Fm *fm) {
+  int64_t *row = fm->spare;
+  uint32_t columns = fm->columns;
+  uint64_t g = row_gcd(row, columns);
+  if (!g) {
+    fm->infeasible |= row[columns] < 0;
+    return;
+  }
+  if (g > INT64_MAX)
+    return;
+  if (g > 1)
+    for (uint32_t i = 0; i <= columns; i++)
+      row[i] = floor_div(row[i], (int64_t)g);
+  for (uint32_t i = 0; i <= columns; i++)
+    if (row[i] == INT64_MIN)
+      return; /* leaves room for a change of sign */
+  uint32_t slot, other;
+  uint32_t opposite = row_find(fm, row, -1, row_hash(row, columns, -1), &slot);
+  int64_t sum;
+  if (opposite != UINT32_MAX &&
+      !__builtin_add_overflow(fm->rows[opposite][columns], row[columns],
+                              &sum) && sum < 0) {
+    fm->infeasible = true;
+    return;
+  }
+  uint32_t hash = row_hash(row, columns, 1);
+  other = row_find(fm, row, 1, hash, &slot);
+  if (other != UINT32_MAX) {
+    if (row[columns] < fm->rows[other][columns])
+      fm->rows[other][columns] = row[columns];
+    return;
+  }
+  if (fm->count == SOLVER_ROWS) {
+    fm->full = true;
+    return;
+  }
+  fm->table[slot] = fm->count + 1;
+  fm->hashes[fm->count] = hash;
+  fm->rows[fm->count++] = row;
+  fm->spare = scratch_alloc(fm->scratch, sizeof *row * (columns + 1));
+}
+
+/* out = p*a + q*b; false on overflow. */
+static bool combine(int64_t *out, int64_t p, const int64_t *a, int64_t q,
+                    const int64_t *b, uint32_t columns) {
+  for (uint32_t i = 0; i <= columns; i++) {
+    int64_t x, y;
+    if (__builtin_mul_overflow(p, a[i], &x) ||
+        __builtin_mul_overflow(q, b[i], &y) ||
+        __builtin_add_overflow(x, y, &out[i]) || out[i] == INT64_MIN)
+      return false;
+  }
+  return true;
+}
+
+/* ---- equations ---- */
+
+static void densify(int64_t *out, const Row *row, uint32_t columns) {
+  memset(out, 0, sizeof *out * (columns + 1));
+  for (uint32_t i = 0; i < row->count; i++)
+    out[row->at[i].column] = row->at[i].coef;
+  out[columns] = row->constant;
+}
+
+/* Divides an equation by the gcd of its coefficients; false: no solutions. */
+static bool eq_normal(int64_t *eq, uint32_t columns) {
+  uint64_t g = row_gcd(eq, columns);
+  if (!g)
+    return eq[columns] == 0;
+  if (g > INT64_MAX)
+    return true;
+  if (eq[columns] % (int64_t)g)
+    return false;
+  for (uint32_t i = 0; g > 1 && i <= columns; i++)
+    eq[i] /= (int64_t)g;
+  return true;
+}
+
+static uint32_t unit_column(const int64_t *eq, uint32_t columns) {
+  for (uint32_t i = 0; i < columns; i++)
+    if (eq[i] == 1 || eq[i] == -1)
+      return i;
+  return UINT32_MAX;
+}
+
+/* A row that loses its column by an equation; empty if that overflows (which
+ * for an equation and an inequality alike leaves it out). */
+static void use_eq(int64_t *row, const int64_t *eq, uint32_t column,
+                   uint32_t columns) {
+  int64_t times = row[column];
+  if (!times)
+    return;
+  if (eq[column] > 0)
+    times = -times;
+  for (uint32_t i = 0; i <= columns; i++) {
+    int64_t x;
+    if (__builtin_mul_overflow(times, eq[i], &x) ||
+        __builtin_add_overflow(row[i], x, &row[i]) || row[i] == INT64_MIN) {
+      memset(row, 0, sizeof *row * (columns + 1));
+      return;
+    }
+  }
+}
+
+/* Uses up the equations among rows[0..count); those left become two
+ * inequalities each. */
+static bool solve_equations(const Fm *fm, int64_t **rows, bool *eqs,
+                            uint32_t count) {
+  uint32_t columns = fm->columns;
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t i = 0; i < count; i++) {
+      if (!eqs[i])
+        continue;
+      if (!eq_normal(rows[i], columns))
+        return false;
+      uint32_t column = unit_column(rows[i], columns);
+      if (column == UINT32_MAX)
+        continue;
+      scratch_effort(fm->scratch, count * 4);
+      for (uint32_t j = 0; j < count; j++)
+        if (j != i)
+          use_eq(rows[j], rows[i], column, columns);
+      eqs[i] = false;
+      memset(rows[i], 0, sizeof **rows * (columns + 1));
+      again = true;
+    }
+  }
+  return true;
+}
+
+/* ---- inequalities ---- */
+
+/* The unknown whose elimination adds fewest rows; UINT32_MAX: none is left. */
+static uint32_t cheapest(const Fm *fm) {
+  uint32_t best = UINT32_MAX;
+  int64_t best_cost = INT64_MAX;
+  for (uint32_t c = 0; c < fm->columns; c++) {
+    int64_t above = 0, below = 0;
+    for (uint32_t i = 0; i < fm->count; i++) {
+      above += fm->rows[i][c] < 0;
+      below += fm->rows[i][c] > 0;
+    }
+    int64_t cost = above * below - above - below;
+    if (above + below && cost < best_cost) {
+      best = c;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+static void fm_clear(Fm *fm) {
+  fm->count = 0;
+  memset(fm->table, 0, sizeof *fm->table * FM_TABLE);
+}
+
+static void eliminate_pair(Fm *fm, const int64_t *below, const int64_t *above,
+                           uint32_t column) {
+  int64_t p = -above[column], q = below[column];
+  int64_t g = (int64_t)gcd64((uint64_t)p, (uint64_t)q);
+  if (!scratch_effort(fm->scratch, fm->columns + 10))
+    fm->full = true;
+  else if (combine(fm->spare, p / g, below, q / g, above, fm->columns))
+    row_add(fm);
+}
+
+static void eliminate(Fm *fm, uint32_t column) {
+  uint32_t count = fm->count;
+  int64_t **old = scratch_alloc(fm->scratch, sizeof *old * (count + 1));
+  memcpy(old, fm->rows, sizeof *old * count);
+  fm_clear(fm);
+  for (uint32_t i = 0; i < count; i++)
+    if (!old[i][column]) {
+      memcpy(fm->spare, old[i], sizeof **old * (fm->columns + 1));
+      row_add(fm);
+    }
+  for (uint32_t i = 0; i < count && !fm->infeasible && !fm->full; i++)
+    for (uint32_t j = 0; j < count && !fm->infeasible && !fm->full; j++)
+      if (old[i][column] > 0 && old[j][column] < 0)
+        eliminate_pair(fm, old[i], old[j], column);
+}
+
+static bool fm_run(Fm *fm) {
+  while (!fm->infeasible && !fm->full) {
+    uint32_t column = cheapest(fm);
+    if (column == UINT32_MAX ||
+        !scratch_effort(fm->scratch, fm->count * fm->columns))
+      break;
+    eliminate(fm, column);
+  }
+  return fm->infeasible;
+}
+
+static bool fm_solve(Fm *fm, int64_t **rows, bool *eqs, uint32_t count) {
+  if (!solve_equations(fm, rows, eqs, count))
+    return true;
+  for (uint32_t i = 0; i < count && !fm->infeasible; i++)
+    for (int sign = 1; sign >= (eqs[i] ? -1 : 1); sign -= 2) {
+      for (uint32_t c = 0; c <= fm->columns; c++)
+        fm->spare[c] = sign * rows[i][c];
+      row_add(fm);
+    }
+  return fm_run(fm);
+}
+
+bool fm_infeasible(Scratch *scratch, uint32_t columns, const Row *const *rows,
+                   uint32_t count) {
+  if (!scratch_effort(scratch, count * columns + FM_TABLE / 8))
+    return false;
+  ScratchMark mark = scratch_mark(scratch);
+  Fm fm = {.columns = columns, .scratch = scratch};
+  fm.rows = scratch_alloc(scratch, sizeof *fm.rows * SOLVER_ROWS);
+  fm.hashes = scratch_alloc(scratch, sizeof *fm.hashes * SOLVER_ROWS);
+  fm.table = scratch_alloc(scratch, sizeof *fm.table * FM_TABLE);
+  fm.spare = scratch_alloc(scratch, sizeof *fm.spare * (columns + 1));
+  fm_clear(&fm);
+  int64_t **dense = scratch_alloc(scratch, sizeof *dense * (count + 1));
+  bool *eqs = scratch_alloc(scratch, sizeof *eqs * (count + 1));
+  for (uint32_t i = 0; i < count; i++) {
+    dense[i] = scratch_alloc(scratch, sizeof **dense * (columns + 1));
+    densify(dense[i], rows[i], columns);
+    eqs[i] = rows[i]->eq;
+  }
+  bool infeasible = fm_solve(&fm, dense, eqs, count);
+  scratch_release(scratch, mark);
+  return infeasible;
+}

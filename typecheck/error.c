@@ -1,0 +1,325 @@
+/* What a person reads when sizes or types do not fit. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+static Diag *add(Checker *c, bool error, uint16_t code, Span span,
+                 const char *format, va_list args) {
+  const char *text = arena_vprintf(c->arena, format, args);
+  return error ? diag_error(c->diags, code, span, "%s", text)
+               : diag_warning(c->diags, code, span, "%s", text);
+}
+
+Diag *error_at(Checker *c, uint16_t code, Span span, const char *format,
+               ...) {
+  va_list args;
+  va_start(args, format);
+  Diag *d = add(c, true, code, span, format, args);
+  va_end(args);
+  return d;
+}
+
+Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format,
+                 ...) {
+  va_list args;
+  va_start(args, format);
+  Diag *d = add(c, false, code, span, format, args);
+  va_end(args);
+  return d;
+}
+
+/* ---- the path by which it came to this ---- */
+
+/* What the last size that needed computing came from: "28 - 3 + 1 = 26". */
+static const char *arithmetic(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_TENSOR)
+    return NULL;
+  const char *text = NULL;
+  /* walk the shape as it was written down, before its solutions */
+  for (uint32_t i = t->shape->len; i-- > 0;) {
+    ShapeIt *it = &t->shape->at[i];
+    if (it->tag == IT_SPLICE && it->var->bound) {
+      Shape *inner = it->var->bound;
+      for (uint32_t k = inner->len; k-- > 0 && !text;)
+        if (inner->at[k].tag == IT_DIM)
+          text = dim_arithmetic(c, inner->at[k].dim);
+    } else if (it->tag == IT_DIM) {
+      text = dim_arithmetic(c, it->dim);
+    }
+    if (text)
+      return text;
+  }
+  return text;
+}
+
+static void add_step(Checker *c, Diag *d, Span span, const char *shape,
+                     const char *text) {
+  DiagStep *all = NEW_ARRAY(c->arena, DiagStep, d->step_count + 1);
+  if (d->step_count)
+    memcpy(all, d->steps, d->step_count * sizeof *all);
+  all[d->step_count++] = (DiagStep){span, shape, text};
+  d->steps = all;
+}
+
+static void add_stages(Checker *c, Diag *d, Stage *s, int limit) {
+  if (!s || !limit)
+    return;
+  add_stages(c, d, s->before, limit - 1);
+  add_step(c, d, s->span, ty_text(c, s->type), arithmetic(c, s->type));
+}
+
+static void add_path(Checker *c, Diag *d, Origin *o) {
+  add_stages(c, d, o->stage, 8);
+  if (o->other.file && o->kind == OR_ANNOTATION)
+    add_step(c, d, o->other, NULL, "the annotation");
+  else if (o->other.file && (o->kind == OR_BRANCH || o->kind == OR_ELEMENT))
+    add_step(c, d, o->other, NULL, "the first one");
+}
+
+/* ---- names of things ---- */
+
+static const char *op_symbol(const Origin *o) {
+  return o->what && strncmp(o->what, "op ", 3) == 0 ? o->what + 3 : o->what;
+}
+
+static const char *place(Checker *c, const Origin *o) {
+  switch (o->kind) {
+  case OR_ARG:
+    if (o->what && strcmp(o->what, "if") == 0)
+      return "this condition";
+    return o->number
+               ? arena_printf(c->arena, "argument %u of %s", o->number,
+                              o->what ? o->what : "this function")
+               : arena_printf(c->arena, "%s",
+                              o->what ? o->what : "this function");
+  case OR_OPERATOR:
+    return o->number ? arena_printf(c->arena, "the %s side of %s",
+                                    o->number == 1 ? "left" : "right",
+                                    op_symbol(o))
+                     : arena_printf(c->arena, "the operands of %s",
+                                    op_symbol(o) ? op_symbol(o) : "this");
+  case OR_ANNOTATION: return "what the annotation says";
+  case OR_BRANCH: return "this branch";
+  case OR_ELEMENT: return "this element";
+  case OR_INDEX: return "this index";
+  case OR_RANGE: return "this range";
+  case OR_PATTERN: return "this pattern";
+  case OR_RESULT: return "the result";
+  case OR_DEFAULT: return "a default";
+  case OR_GIVEN: return "a given condition";
+  case OR_FIELD: return "this field";
+  case OR_NONE: break;
+  }
+  return "this";
+}
+
+/* ---- types ---- */
+
+static bool is_tensor(Type *t) { return ty_root(t)->tag == TY_TENSOR; }
+
+static const char *elem_text(Checker *c, ElemVar *e) {
+  e = elem_root(e);
+  if (e->dtype != DT_NONE)
+    return dtype_info[e->dtype].name;
+  (void)c;
+  return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
+         : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
+         : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
+         : e->name                                ? e->name->text
+                                                  : "any element type";
+}
+
+static bool elems_clash(ElemVar *a, ElemVar *b) {
+  a = elem_root(a), b = elem_root(b);
+  if (a == b)
+    return false;
+  if (!(a->classes & b->classes))
+    return true;
+  return (a->dtype != DT_NONE || a->rigid) && (b->dtype != DT_NONE || b->rigid);
+}
+
+static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
+  ElemVar *g = elem_root(got->elem), *w = elem_root(want->elem);
+  Diag *d = error_at(c, 308, o->span, "%s is %s where %s is wanted",
+                     place(c, o), elem_text(c, g), elem_text(c, w));
+  d->label = ty_text(c, got);
+  if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
+    d->help = arena_printf(c->arena, "nothing converts by itself: write %s x "
+                                     "to convert",
+                           dtype_info[w->dtype].name);
+  else if (w->classes == CLASS_FLOAT)
+    d->help = "nothing converts by itself: write float x to convert";
+  add_path(c, d, o);
+}
+
+static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
+  Diag *d = error_at(c, 304, o->span, "%s has the wrong number of axes",
+                     place(c, o));
+  d->label = arena_printf(c->arena, "this is %s, wanted is %s",
+                          ty_text(c, got), ty_text(c, want));
+  add_path(c, d, o);
+}
+
+void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
+  got = ty_norm(c, got), want = ty_norm(c, want);
+  if (is_tensor(got) && is_tensor(want)) {
+    if (elems_clash(got->elem, want->elem))
+      elem_error(c, got, want, o);
+    else
+      rank_error(c, got, want, o);
+    return;
+  }
+  const char *g = ty_text(c, got), *w = ty_text(c, want);
+  Diag *d;
+  if (strcmp(g, w) == 0)
+    d = error_at(c, 305, o->span, "%s does not fit: a type would contain "
+                                  "itself, or a size would leave its scope",
+                 place(c, o));
+  else
+    d = error_at(c, 305, o->span, "%s is %s where %s is wanted", place(c, o),
+                 g, w);
+  if (got->tag == TY_FUN && want->tag != TY_FUN)
+    d->help = "an argument may be missing";
+  if (o->kind == OR_FIELD && o->what && got->tag == TY_RECORD)
+    d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->what,
+                           g);
+  add_path(c, d, o);
+}
+
+/* ---- shapes ---- */
+
+void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
+                   const char *why) {
+  Diag *d;
+  if (o->kind == OR_OPERATOR && o->got && o->want)
+    d = error_at(c, 303, o->span, "%s and %s do not broadcast",
+                 ty_text(c, o->got), ty_text(c, o->want));
+  else
+    d = error_at(c, 304, o->span, "%s has shape %s where %s is wanted",
+                 place(c, o), shape_text(c, a), shape_text(c, b));
+  d->note = why;
+  add_path(c, d, o);
+}
+
+/* ---- sizes ---- */
+
+static void add_witness(Checker *c, Diag *d, Constraint *k) {
+  Dim *x = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  if (dim_is_const(x) || dim_has_top(x))
+    return;
+  Buffer text = {0};
+  facts_load(c, k->facts);
+  if (dim_witness(c->solver, x, k->kind == CN_DIM_EQ, &text))
+    d->witness = arena_printf(c->arena, "fails at %s", text.text);
+  buffer_free(&text);
+}
+
+static void find_rigid(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_RIGID && v->name && !*out)
+    *out = v;
+}
+
+static void note_rigid(Checker *c, Diag *d, Constraint *k) {
+  DimVar *v = NULL;
+  dim_each_var(dim_resolve(c->dims, k->left), find_rigid, NULL, &v);
+  dim_each_var(dim_resolve(c->dims, k->right), find_rigid, NULL, &v);
+  if (!v)
+    return;
+  add_step(c, d, v->origin, NULL,
+           arena_printf(c->arena, "%s stands for every size",
+                        v->name->text));
+}
+
+static void inner_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  /* the left side flows first: its size is the one that arrived */
+  Type *a = ty_norm(c, o->got), *b = ty_norm(c, o->want);
+  Dim *x = NULL, *y = NULL;
+  if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, a->shape), *t = shape_norm(c, b->shape);
+    if (s->len && t->len > 1 && s->at[s->len - 1].tag == IT_DIM &&
+        t->at[t->len - 2].tag == IT_DIM) {
+      x = s->at[s->len - 1].dim;
+      y = t->at[t->len - 2].dim;
+    }
+  }
+  if (!x || dim_equal(x, y))
+    x = dim_resolve(c->dims, k->left), y = dim_resolve(c->dims, k->right);
+  Diag *d = error_at(c, 301, o->span,
+                     "inner dimensions of a matrix product differ: %s and %s",
+                     dim_text_of(c, x), dim_text_of(c, y));
+  d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, a),
+                          ty_text(c, b));
+  add_path(c, d, o);
+  note_rigid(c, d, k);
+  add_witness(c, d, k);
+  if (b->tag == TY_TENSOR) {
+    Shape *t = shape_norm(c, b->shape);
+    if (t->len == 2 && t->at[1].tag == IT_DIM &&
+        dim_equal(t->at[1].dim, x))
+      d->help = "the right side looks transposed: write transpose";
+  }
+}
+
+static void eq_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
+  if (o->prim == PRIM_MATMUL && o->got && o->want) {
+    inner_error(c, k);
+    return;
+  }
+  Diag *d;
+  if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
+    d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
+                 ty_text(c, o->got), ty_text(c, o->want), x, y);
+    d->help = "only a missing leading axis and a stretching one (x.[:, *], "
+              "~keep:true) stretch";
+  } else {
+    d = error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
+                 place(c, o), x, y);
+    if (o->got && o->want && ty_root(o->got) != ty_root(o->want))
+      d->label = arena_printf(c->arena, "this is %s, wanted is %s",
+                              ty_text(c, o->got), ty_text(c, o->want));
+  }
+  add_path(c, d, o);
+  note_rigid(c, d, k);
+  add_witness(c, d, k);
+}
+
+static void le_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
+  Diag *d;
+  if (o->kind == OR_INDEX)
+    d = error_at(c, 307, o->span, "out of bounds along axis %u: %s <= %s "
+                                  "does not hold",
+                 o->number, x, y);
+  else
+    d = error_at(c, 306, o->span, "a size does not fit in %s: %s <= %s does "
+                                  "not hold",
+                 place(c, o), x, y);
+  if (o->got)
+    d->label = ty_text(c, o->got);
+  if (o->kind == OR_INDEX)
+    d->help = "indices run from 0; a literal -k counts from the end";
+  add_path(c, d, o);
+  add_witness(c, d, k);
+}
+
+void report_dims(Checker *c, Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ: eq_error(c, k); break;
+  case CN_DIM_LE: le_error(c, k); break;
+  case CN_DIM_NE:
+    error_at(c, 302, k->origin->span, "sizes must differ: both are %s",
+             dim_text_of(c, k->left));
+    break;
+  case CN_SHAPE_EQ:
+  case CN_JOIN:
+  case CN_KEEP:
+    report_shapes(c, k->a, k->b, k->origin, NULL);
+    break;
+  }
+}

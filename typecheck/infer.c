@@ -1,0 +1,804 @@
+/* Expressions: their types are inferred, and they become core. */
+#include "typecheck/internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 2500 };
+
+/* ---- core ---- */
+
+Core *core_new(Checker *c, CoreKind kind, Span span) {
+  Core *core = NEW(c->arena, Core);
+  core->kind = kind;
+  core->span = span;
+  return core;
+}
+
+Core *core_var(Checker *c, Var *v, Span span) {
+  Core *core = core_new(c, CORE_VAR, span);
+  core->var = v;
+  return core;
+}
+
+Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...) {
+  Core *core = core_new(c, kind, span);
+  core->items = NEW_ARRAY(c->arena, Core *, n);
+  core->item_count = n;
+  va_list args;
+  va_start(args, n);
+  for (uint32_t i = 0; i < n; i++)
+    core->items[i] = va_arg(args, Core *);
+  va_end(args);
+  return core;
+}
+
+Core *core_let(Checker *c, Var *v, Core *value, Core *body) {
+  Core *core = core_items(c, CORE_LET, value->span, 2, value, body);
+  core->var = v;
+  return core;
+}
+
+/* ---- names ---- */
+
+static Core *bad(Checker *c, Span span, Type **type) {
+  *type = ty_meta(c);
+  return core_new(c, CORE_ERROR, span);
+}
+
+/* Element type of what a primitive gives in the end. */
+static ElemVar *result_elem(Checker *c, Type *t) {
+  for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+    ;
+  if (t->tag == TY_TUPLE && t->count)
+    t = ty_norm(c, t->args[0]);
+  return t->tag == TY_TENSOR ? t->elem : NULL;
+}
+
+static uint32_t arity_of(Type *t) {
+  uint32_t n = 0;
+  for (t = ty_root(t); t->tag == TY_FUN; t = ty_root(t->arg[1]))
+    n++;
+  return n;
+}
+
+static Core *apply_con(Checker *c, Binding *b, Span span, Type **type,
+                       Origin *o) {
+  Inst *inst;
+  *type = scheme_instantiate(c, b->scheme, o, &inst);
+  Core *con = core_new(c, CORE_CON, span);
+  con->con = &b->con->con;
+  if (!b->con->con.has_arg)
+    return con;
+  Var *v = var_new(c, b->name, span, false);
+  Core *fn = core_new(c, CORE_LAM, span);
+  fn->params = NEW(c->arena, CoreParam);
+  fn->params[0].var = v;
+  fn->param_count = 1;
+  Core *arg = core_var(c, v, span);
+  con->items = NEW(c->arena, Core *);
+  con->items[0] = arg;
+  con->item_count = 1;
+  fn->items = NEW(c->arena, Core *);
+  fn->items[0] = con;
+  fn->item_count = 1;
+  return fn;
+}
+
+Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
+                    Origin *o) {
+  if (b->failed)
+    return bad(c, span, type);
+  Scheme *s = binding_scheme(c, b);
+  switch (b->kind) {
+  case BK_MODULE:
+    error_at(c, 310, span, "`%s` is a module, not a value", b->name->text)
+        ->help = "use one of its names, as in nn.softmax";
+    return bad(c, span, type);
+  case BK_CON:
+    return apply_con(c, b, span, type, o);
+  case BK_PRIM:
+  case BK_DTYPE: {
+    *type = scheme_instantiate(c, s, o, NULL);
+    Core *core = core_new(c, CORE_PRIM, span);
+    core->prim = b->kind == BK_DTYPE ? PRIM_CONVERT : b->prim;
+    core->arity = arity_of(*type);
+    core->elem.var = result_elem(c, *type);
+    return core;
+  }
+  case BK_SIZE: {
+    *type = ty_int(c, b->dim);
+    Core *core = core_new(c, CORE_DIM, span);
+    core->dim = b->dim;
+    return core;
+  }
+  case BK_VALUE:
+    break;
+  }
+  if (!s) {
+    error_at(c, 311, span, "`%s` is used while it is being defined",
+             b->name->text)
+        ->help = "only functions can be recursive: define it with fun";
+    return bad(c, span, type);
+  }
+  Core *core = core_var(c, b->var, span);
+  Inst *inst;
+  *type = scheme_instantiate(c, s, o, &inst);
+  if (b->recursive) {
+    VEC_PUSH(c->arena, b->group->uses, core);
+  } else if (inst) {
+    inst->core = core;
+    core->inst = inst;
+  }
+  return core;
+}
+
+static void suggest_name(Checker *c, Diag *d, Sym *name);
+
+static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
+                          Type **type) {
+  Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
+                              module->text, name->text)
+                   : error_at(c, 312, span, "`%s` is not defined", name->text);
+  if (!module)
+    suggest_name(c, d, name);
+  return bad(c, span, type);
+}
+
+static Core *infer_id(Checker *c, Expr *e, Type **type) {
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == e->id && (s->binding || s->dim || s->shape)) {
+      if (s->binding)
+        break;
+      if (s->shape) {
+        *type = ty_shape(c, s->shape);
+        return core_new(c, CORE_SHAPEVAL, e->span);
+      }
+      *type = ty_int(c, s->dim);
+      Core *core = core_new(c, CORE_DIM, e->span);
+      core->dim = s->dim;
+      return core;
+    }
+  Binding *b = lookup(c, NULL, e->id);
+  if (!b)
+    return unknown_name(c, NULL, e->id, e->span, type);
+  Origin *o = origin_new(c, OR_ARG, e->span);
+  o->what = e->id->text;
+  return apply_binding(c, b, e->span, type, o);
+}
+
+/* How many edits lead from one name to another: at most 2, else 3. */
+static int edits(const char *a, const char *b) {
+  if (!*a || !*b)
+    return (int)(strlen(a) + strlen(b)) > 2 ? 3 : (int)(strlen(a) + strlen(b));
+  if (*a == *b)
+    return edits(a + 1, b + 1);
+  int best = 3;
+  for (int i = 0; i < 3; i++) {
+    static int budget;
+    if (budget >= 2)
+      break;
+    budget++;
+    int n = 1 + edits(a + (i != 1), b + (i != 0));
+    budget--;
+    best = n < best ? n : best;
+  }
+  return best;
+}
+
+static void suggest_name(Checker *c, Diag *d, Sym *name) {
+  const char *best = NULL;
+  int least = name->len <= 3 ? 2 : 3;
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->binding && edits(name->text, s->name->text) < least) {
+      best = s->name->text;
+      least = edits(name->text, best);
+    }
+  for (uint32_t i = 0; i < c->module->order.len; i++) {
+    const char *text = c->module->order.at[i]->name->text;
+    if (edits(name->text, text) < least)
+      best = text, least = edits(name->text, text);
+  }
+  for (PrimId id = 1; id < PRIM_COUNT; id++)
+    if (edits(name->text, prim_info[id].name) < least)
+      best = prim_info[id].name, least = edits(name->text, best);
+  if (best)
+    d->help = arena_printf(c->arena, "did you mean `%s`?", best);
+}
+
+/* ---- literals ---- */
+
+static Core *infer_num(Checker *c, Expr *e, Type **type) {
+  ElemVar *elem = elem_meta(c, e->is_float ? CLASS_FLOAT : CLASS_NUM);
+  elem->prefer = e->is_float ? 2 : 1;
+  Dim *term = NULL;
+  if (!e->is_float) {
+    term = meta_term(c, e->span);
+    dim_as_var(term)->bound = dim_text(c->dims, e->num);
+    term = dim_as_var(term)->bound;
+  }
+  *type = ty_tensor(c, elem, shape_new(c, 0), term);
+  Core *core = core_new(c, CORE_NUM, e->span);
+  core->num = e->num;
+  core->is_float = e->is_float;
+  core->elem.var = elem;
+  return core;
+}
+
+static Core *infer_string(Checker *c, Expr *e, Type **type) {
+  *type = ty_string(c);
+  Core *core = core_new(c, CORE_STRING, e->span);
+  core->text = e->text;
+  core->text_len = e->text_len;
+  return core;
+}
+
+static Core *infer_con(Checker *c, Expr *e, Type **type) {
+  if (e->id == c->sym_true || e->id == c->sym_false) {
+    *type = ty_scalar(c, DT_BOOL, NULL);
+    Core *core = core_new(c, CORE_BOOL, e->span);
+    core->flag = e->id == c->sym_true;
+    return core;
+  }
+  Binding *b = lookup(c, NULL, e->id);
+  if (!b) {
+    error_at(c, 313, e->span, "no constructor is named `%s`", e->id->text);
+    return bad(c, e->span, type);
+  }
+  return apply_binding(c, b, e->span, type, origin_new(c, OR_ARG, e->span));
+}
+
+/* ---- sizes of expressions ---- */
+
+/* A term for an integer whose value only running code knows: of a variable
+ * one for all uses, else a new one. */
+Dim *size_of(Checker *c, Expr *e, Core **core, Type *t) {
+  Dim *known = term_of(c, t);
+  if (known)
+    return t->term ? ty_root(t)->term : known;
+  DimVar *v = NULL;
+  Binding *b = e && e->kind == EX_ID ? lookup(c, NULL, e->id) : NULL;
+  if (b && b->kind == BK_VALUE) {
+    if (!b->size) {
+      b->size = dim_as_var(data_dim(c, b->name, e->span));
+    }
+    v = b->size;
+  } else {
+    v = dim_as_var(data_dim(c, NULL, e ? e->span : (Span){0}));
+  }
+  if (core && *core) {
+    Core *open = core_items(c, CORE_OPEN, (*core)->span, 1, *core);
+    open->binds = NEW(c->arena, CoreBind);
+    open->binds[0] = (CoreBind){.var = v, .value = true};
+    open->bind_count = 1;
+    *core = open;
+  }
+  return dim_of_var(c->dims, v);
+}
+
+/* ---- structures ---- */
+
+static Core *infer_tuple(Checker *c, Expr *e, Type *want, Type **type) {
+  Core *core = core_new(c, CORE_TUPLE, e->span);
+  core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
+  core->item_count = e->item_count;
+  Type **parts = NEW_ARRAY(c->arena, Type *, e->item_count);
+  bool fits = want && want->tag == TY_TUPLE && want->count == e->item_count;
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    Type *w = fits ? ty_norm(c, want->args[i]) : NULL;
+    if (w && w->tag != TY_VAR) {
+      Origin *o = origin_new(c, OR_ELEMENT, e->items[i]->span);
+      o->expr = e->items[i];
+      core->items[i] = check(c, e->items[i], w, o);
+      parts[i] = w;
+    } else {
+      core->items[i] = infer(c, e->items[i], &parts[i]);
+    }
+  }
+  *type = ty_tuple(c, e->item_count, parts);
+  return core;
+}
+
+static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
+                       Type *want, Type **type, Origin *o) {
+  Core *core = core_new(c, CORE_SEQ, span);
+  core->items = NEW_ARRAY(c->arena, Core *, n);
+  core->item_count = n;
+  for (uint32_t i = 0; i < n; i++) {
+    Type *t;
+    if (i + 1 == n && want) {
+      core->items[i] = check(c, items[i], want, o);
+      *type = want;
+    } else {
+      core->items[i] = infer(c, items[i], &t);
+      if (i + 1 == n)
+        *type = t;
+    }
+  }
+  return n == 1 ? core->items[0] : core;
+}
+
+static Core *infer_list(Checker *c, Expr *e, Type *want, Type **type) {
+  Core *core = core_new(c, CORE_LIST, e->span);
+  core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
+  core->item_count = e->item_count;
+  Type *item = want && want->tag == TY_DATA && want->data == c->data_list
+                   ? ty_norm(c, want->args[0])
+                   : NULL;
+  bool given = item && item->tag != TY_VAR;
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    Type *t;
+    Origin *o = origin_new(c, OR_ELEMENT, e->items[i]->span);
+    o->number = i;
+    o->expr = e->items[i];
+    if (given) {
+      core->items[i] = check(c, e->items[i], item, o);
+      continue;
+    }
+    core->items[i] = infer(c, e->items[i], &t);
+    if (i)
+      o->other = e->items[0]->span;
+    item = i ? ty_join(c, item, t, o) : t;
+  }
+  if (!given && item && e->item_count)
+    item = ty_forget_terms(c, item);
+  *type = ty_list(c, item ? item : ty_meta(c));
+  return core;
+}
+
+static Core *infer_record(Checker *c, Expr *e, Type *want, Type **type) {
+  Core *core = core_new(c, CORE_RECORD, e->span);
+  uint32_t n = e->field_count;
+  core->items = NEW_ARRAY(c->arena, Core *, n);
+  core->labels = NEW_ARRAY(c->arena, Sym *, n);
+  core->item_count = core->label_count = n;
+  Type *r = ty_new(c, TY_RECORD);
+  r->args = NEW_ARRAY(c->arena, Type *, n);
+  r->labels = NEW_ARRAY(c->arena, Sym *, n);
+  r->count = n;
+  for (uint32_t i = 0; i < n; i++) {
+    FieldExpr *f = &e->fields[i];
+    for (uint32_t k = 0; k < i; k++)
+      if (e->fields[k].id == f->id)
+        error_at(c, 343, f->span, "field `%s` is given twice", f->id->text);
+    core->labels[i] = r->labels[i] = f->id;
+    Type *w = NULL;
+    for (uint32_t k = 0; want && want->tag == TY_RECORD && k < want->count;
+         k++)
+      if (want->labels[k] == f->id)
+        w = ty_norm(c, want->args[k]);
+    if (w && w->tag != TY_VAR) {
+      Origin *o = origin_new(c, OR_FIELD, f->expr->span);
+      o->what = f->id->text;
+      o->expr = f->expr;
+      core->items[i] = check(c, f->expr, w, o);
+      r->args[i] = w;
+    } else {
+      core->items[i] = infer(c, f->expr, &r->args[i]);
+    }
+  }
+  *type = r;
+  return core;
+}
+
+static Type *open_record(Checker *c, Sym **labels, uint32_t n, Type *rest) {
+  Type *r = ty_new(c, TY_RECORD);
+  r->count = n;
+  r->labels = labels;
+  r->args = NEW_ARRAY(c->arena, Type *, n);
+  for (uint32_t i = 0; i < n; i++)
+    r->args[i] = ty_meta(c);
+  r->arg[0] = rest;
+  return r;
+}
+
+static Core *infer_with(Checker *c, Expr *e, Type **type) {
+  Type *base;
+  uint32_t n = e->field_count;
+  Core *core = core_new(c, CORE_WITH, e->span);
+  core->items = NEW_ARRAY(c->arena, Core *, n + 1);
+  core->labels = NEW_ARRAY(c->arena, Sym *, n);
+  core->item_count = n + 1;
+  core->label_count = n;
+  core->items[0] = infer(c, e->arg[0], &base);
+  for (uint32_t i = 0; i < n; i++)
+    core->labels[i] = e->fields[i].id;
+  Type *rest = ty_meta(c);
+  Type *old = open_record(c, core->labels, n, rest);
+  Origin *o = origin_new(c, OR_FIELD, e->arg[0]->span);
+  if (!unify(c, base, old, o))
+    mismatch(c, base, old, o);
+  Type *new = open_record(c, core->labels, n, rest);
+  for (uint32_t i = 0; i < n; i++)
+    core->items[i + 1] = infer(c, e->fields[i].expr, &new->args[i]);
+  *type = new;
+  return core;
+}
+
+static Core *infer_field(Checker *c, Expr *e, Type **type) {
+  Expr *base = e->arg[0];
+  if (base->kind == EX_ID) {
+    Binding *b = lookup(c, NULL, base->id);
+    if (b && b->kind == BK_MODULE) {
+      Binding *member = lookup(c, base->id, e->id);
+      if (!member)
+        return unknown_name(c, base->id, e->id, e->span, type);
+      Origin *o = origin_new(c, OR_ARG, e->span);
+      o->what = arena_printf(c->arena, "%s.%s", base->id->text, e->id->text);
+      return apply_binding(c, member, e->span, type, o);
+    }
+  }
+  Type *t;
+  Core *core = core_new(c, CORE_FIELD, e->span);
+  core->label = e->id;
+  core->items = NEW(c->arena, Core *);
+  core->item_count = 1;
+  core->items[0] = infer(c, base, &t);
+  t = ty_norm(c, t);
+  for (Type *r = t; r && r->tag == TY_RECORD;
+       r = r->arg[0] ? ty_norm(c, r->arg[0]) : NULL)
+    for (uint32_t i = 0; i < r->count; i++)
+      if (r->labels[i] == e->id) {
+        *type = r->args[i];
+        return core;
+      }
+  Sym **label = NEW(c->arena, Sym *);
+  *label = e->id;
+  Type *open = open_record(c, label, 1, ty_meta(c));
+  Origin *o = origin_new(c, OR_FIELD, e->op_span.file ? e->op_span : e->span);
+  o->what = e->id->text;
+  if (!unify(c, t, open, o))
+    mismatch(c, t, open, o);
+  *type = open->args[0];
+  return core;
+}
+
+/* ---- conditions ---- */
+
+static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
+  Dim *one = dim_int(c->dims, 1);
+  if (!holds) {
+    static const BinOp opposite[BIN_COUNT] = {
+        [BIN_EQ] = BIN_NE, [BIN_NE] = BIN_EQ, [BIN_LT] = BIN_GE,
+        [BIN_LE] = BIN_GT, [BIN_GT] = BIN_LE, [BIN_GE] = BIN_LT};
+    op = opposite[op];
+  }
+  Dim *d = dim_sub(c->dims, b, a);
+  switch (op) {
+  case BIN_EQ: fact_add(c, d, true); break;
+  case BIN_NE:
+    fact_add(c, d, false);
+    c->facts->ne = true;
+    break;
+  case BIN_LE: fact_add(c, d, false); break;
+  case BIN_GE: fact_add(c, dim_neg(c->dims, d), false); break;
+  case BIN_LT: fact_add(c, dim_sub(c->dims, d, one), false); break;
+  case BIN_GT:
+    fact_add(c, dim_sub(c->dims, dim_neg(c->dims, d), one), false);
+    break;
+  default: break;
+  }
+}
+
+void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
+  if (cond->kind == EX_APP && cond->arg_count == 1 &&
+      cond->arg[0]->kind == EX_ID &&
+      strcmp(cond->arg[0]->id->text, "not") == 0) {
+    condition_facts(c, cond->args[0].expr, core, !holds);
+    return;
+  }
+  if (cond->kind != EX_BIN)
+    return;
+  if (cond->op == (holds ? BIN_AND : BIN_OR)) {
+    condition_facts(c, cond->arg[0], core, holds);
+    condition_facts(c, cond->arg[1], core, holds);
+    return;
+  }
+  Terms *t = map_get(&c->terms, cond);
+  if (t)
+    fact_compare(c, cond->op, t->left, t->right, holds);
+}
+
+static void any_index(void *arg, DimVar *v) {
+  if (v->kind == DV_INDEX)
+    *(bool *)arg = true;
+}
+
+bool condition_on_index(Checker *c, Expr *cond) {
+  if (cond->kind == EX_APP && cond->arg_count == 1)
+    return condition_on_index(c, cond->args[0].expr);
+  if (cond->kind != EX_BIN)
+    return false;
+  if (cond->op == BIN_AND || cond->op == BIN_OR)
+    return condition_on_index(c, cond->arg[0]) ||
+           condition_on_index(c, cond->arg[1]);
+  Terms *t = map_get(&c->terms, cond);
+  bool found = false;
+  if (t) {
+    dim_each_var(dim_resolve(c->dims, t->left), any_index, NULL, &found);
+    dim_each_var(dim_resolve(c->dims, t->right), any_index, NULL, &found);
+  }
+  return found;
+}
+
+typedef struct Branch {
+  Core *core;
+  Type *type;
+  Fact *facts;
+  bool dead;
+} Branch;
+
+static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
+  Branch b = {.facts = c->facts, .dead = facts_contradict(c)};
+  uint32_t errors = c->diags->errors, kept = c->diags->all.len;
+  if (want && want->tag != TY_VAR && !b.dead) {
+    b.core = check(c, e, want, o);
+    b.type = want;
+  } else {
+    b.core = infer(c, e, &b.type);
+  }
+  if (b.dead) { /* its facts exclude each other: it never runs */
+    c->diags->errors = errors;
+    c->diags->all.len = kept;
+  }
+  return b;
+}
+
+Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
+  Origin *oc = origin_new(c, OR_ARG, e->arg[0]->span);
+  oc->what = "if";
+  oc->expr = e->arg[0];
+  Core *cond = check(c, e->arg[0], ty_scalar(c, DT_BOOL, NULL), oc);
+  bool on_index = condition_on_index(c, e->arg[0]);
+  c->conditional += on_index;
+  Fact *saved = c->facts;
+  condition_facts(c, e->arg[0], cond, true);
+  Branch yes = infer_branch(c, e->arg[1], want, o);
+  c->facts = saved;
+  condition_facts(c, e->arg[0], cond, false);
+  Branch no = infer_branch(c, e->arg[2], want, o);
+  c->conditional -= on_index;
+  if (yes.dead || no.dead) {
+    *type = yes.dead ? no.type : yes.type;
+  } else if (want && want->tag != TY_VAR) {
+    *type = want;
+  } else {
+    Origin *oj = origin_new(c, OR_BRANCH, e->arg[2]->span);
+    oj->other = e->arg[1]->span;
+    oj->expr = e->arg[2];
+    bool equation = yes.facts != saved && yes.facts && yes.facts->eq;
+    c->facts = equation ? yes.facts : no.facts;
+    *type = equation ? ty_join(c, no.type, yes.type, oj)
+                     : ty_join(c, yes.type, no.type, oj);
+  }
+  c->facts = saved;
+  return core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
+}
+
+/* ---- case ---- */
+
+static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
+                        Origin *o) {
+  Type *subject, *result = NULL;
+  Core *core = core_new(c, CORE_CASE, e->span);
+  core->items = NEW(c->arena, Core *);
+  core->item_count = 1;
+  core->items[0] = infer(c, e->arg[0], &subject);
+  core->rules = NEW_ARRAY(c->arena, CoreRule, e->clause_count);
+  core->rule_count = e->clause_count;
+  CorePat **pats = NEW_ARRAY(c->arena, CorePat *, e->clause_count);
+  Scope *saved = c->scope;
+  bool given = want && want->tag != TY_VAR;
+  for (uint32_t i = 0; i < e->clause_count; i++) {
+    Clause *rule = &e->clauses[i];
+    pats[i] = pattern(c, rule->params[0].pat, subject, false);
+    core->rules[i].pat = pats[i];
+    Type *t = NULL;
+    if (given) {
+      core->rules[i].body = check(c, rule->body, want, o);
+    } else {
+      core->rules[i].body = infer(c, rule->body, &t);
+      Origin *oj = origin_new(c, OR_BRANCH, rule->body->span);
+      oj->other = e->clauses[0].body->span;
+      oj->expr = rule->body;
+      result = i ? ty_join(c, result, t, oj) : t;
+    }
+    c->scope = saved;
+  }
+  match_check(c, e->clause_count, pats, subject, e->span);
+  *type = given ? want : result ? result : ty_meta(c);
+  return core;
+}
+
+/* ---- let ---- */
+
+Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
+  Scope *saved = c->scope;
+  Fact *facts = c->facts;
+  CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
+  for (uint32_t i = 0; i < e->dec_count; i++)
+    dec_infer(c, e->decs[i], false, NULL, &decs[i]);
+  Core *core =
+      infer_seq(c, e->items, e->item_count, e->span, want, type, o);
+  for (uint32_t i = e->dec_count; i-- > 0;) {
+    CoreDec *d = decs[i];
+    if (!d)
+      continue;
+    if (d->kind == CD_EXPR) {
+      core = core_items(c, CORE_SEQ, d->span, 2, d->expr, core);
+    } else if (d->kind == CD_BIND && d->pat->kind == CP_VAR) {
+      core = core_let(c, d->pat->var, d->expr, core);
+    } else if (d->kind == CD_BIND) {
+      Core *match = core_items(c, CORE_CASE, d->span, 1, d->expr);
+      match->rules = NEW(c->arena, CoreRule);
+      match->rules[0] = (CoreRule){d->pat, core};
+      match->rule_count = 1;
+      core = match;
+    } else {
+      Core *rec = core_new(c, CORE_LETREC, d->span);
+      rec->vars = d->vars;
+      rec->var_count = d->var_count;
+      rec->items = NEW_ARRAY(c->arena, Core *, d->var_count + 1);
+      rec->item_count = d->var_count + 1;
+      for (uint32_t k = 0; k < d->var_count; k++)
+        rec->items[k] = d->items[k];
+      rec->items[d->var_count] = core;
+      core = rec;
+    }
+  }
+  c->scope = saved;
+  if (!e->dec_count)
+    c->facts = facts;
+  return core;
+}
+
+/* ---- ascription ---- */
+
+static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
+  Scope *mark = c->scope;
+  Type *want = annot_type(c, e->type, AN_VAL);
+  Origin *o = origin_new(c, OR_ANNOTATION, e->arg[0]->span);
+  o->other = e->type->span;
+  o->expr = e->arg[0];
+  Type *w = ty_norm(c, want);
+  Core *core;
+  if (w->tag == TY_TENSOR && !w->term) {
+    Type *got;
+    core = e->arg[0]->kind == EX_FN || e->arg[0]->kind == EX_BRACKET
+               ? check(c, e->arg[0], w, o)
+               : infer(c, e->arg[0], &got);
+    if (e->arg[0]->kind != EX_FN && e->arg[0]->kind != EX_BRACKET) {
+      core = flow(c, core, got, w, o);
+      got = ty_norm(c, got);
+      if (got->tag == TY_TENSOR && got->term)
+        want = ty_tensor(c, w->elem, w->shape, got->term);
+    }
+  } else {
+    core = check(c, e->arg[0], want, o);
+  }
+  found_sizes(c, mark, want, &core);
+  *type = want;
+  return core;
+}
+
+/* ---- the two directions ---- */
+
+static Core *infer_hole(Checker *c, Expr *e, Type *want, Type **type) {
+  *type = want ? want : ty_meta(c);
+  Diag *d = error_at(c, 330, e->span, "a hole of type %s is to be filled in",
+                     ty_text(c, *type));
+  d->help = "write an expression of this type in place of _";
+  return core_new(c, CORE_ERROR, e->span);
+}
+
+static Core *infer_op(Checker *c, Expr *e, Type **type) {
+  const char *name = arena_printf(c->arena, "op %s", binop_text[e->op]);
+  PrimId id = prim_named(name);
+  if (id == PRIM_NONE) {
+    error_at(c, 314, e->span, "this operator cannot be used as a function")
+        ->help = "write fn a b => ... in its place";
+    return bad(c, e->span, type);
+  }
+  return apply_binding(c, binding_of_prim(c, id), e->span, type,
+                       origin_new(c, OR_OPERATOR, e->span));
+}
+
+static Core *infer_kind(Checker *c, Expr *e, Type **type) {
+  switch (e->kind) {
+  case EX_ID: return infer_id(c, e, type);
+  case EX_CON: return infer_con(c, e, type);
+  case EX_NUM: return infer_num(c, e, type);
+  case EX_STRING: return infer_string(c, e, type);
+  case EX_HOLE: return infer_hole(c, e, NULL, type);
+  case EX_TUPLE: return infer_tuple(c, e, NULL, type);
+  case EX_SEQ:
+    return infer_seq(c, e->items, e->item_count, e->span, NULL, type, NULL);
+  case EX_ASCRIBE: return infer_ascribe(c, e, type);
+  case EX_OP: return infer_op(c, e, type);
+  case EX_BRACKET: return infer_bracket(c, e, type);
+  case EX_LIST: return infer_list(c, e, NULL, type);
+  case EX_RECORD: return infer_record(c, e, NULL, type);
+  case EX_WITH: return infer_with(c, e, type);
+  case EX_LET: return infer_let(c, e, NULL, type, NULL);
+  case EX_FN: return infer_fn(c, e, NULL, type);
+  case EX_CASE: return infer_case(c, e, NULL, type, NULL);
+  case EX_IF: return infer_if(c, e, NULL, type, NULL);
+  case EX_FOR: return infer_for(c, e, type);
+  case EX_BIN:
+    if (e->op == BIN_PIPE)
+      return infer_app(c, e, type);
+    return infer_operator(c, e, type);
+  case EX_NEG: return infer_operator(c, e, type);
+  case EX_APP: return infer_app(c, e, type);
+  case EX_FIELD:
+    if (e->id->text[0] >= 'A' && e->id->text[0] <= 'Z' &&
+        e->arg[0]->kind == EX_ID) {
+      Binding *b = lookup(c, e->arg[0]->id, e->id);
+      if (b)
+        return apply_binding(c, b, e->span, type,
+                             origin_new(c, OR_ARG, e->span));
+    }
+    return infer_field(c, e, type);
+  case EX_INDEX: return infer_index(c, e, type);
+  case EX_ERROR: return bad(c, e->span, type);
+  }
+  return bad(c, e->span, type);
+}
+
+static bool too_deep(Checker *c, Span span) {
+  if (c->depth < DEPTH_MAX)
+    return false;
+  error_at(c, 315, span, "this expression is nested too deeply")->help =
+      "name some of its parts with val";
+  return true;
+}
+
+Core *infer(Checker *c, Expr *e, Type **type) {
+  if (too_deep(c, e->span))
+    return bad(c, e->span, type);
+  c->depth++;
+  Core *core = infer_kind(c, e, type);
+  c->depth--;
+  return core;
+}
+
+static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
+  Type *t, *w = ty_norm(c, want);
+  if (w->tag == TY_AXIS)
+    return check_axis(c, e, w, o);
+  if (w->tag == TY_KEEP)
+    return check_keep(c, e, w, o);
+  if (w->tag == TY_SHAPE && e->kind == EX_BRACKET)
+    return check_shape_bracket(c, e, w, o);
+  Core *core;
+  switch (e->kind) {
+  case EX_FN: core = infer_fn(c, e, w, &t); break;
+  case EX_IF: core = infer_if(c, e, w, &t, o); break;
+  case EX_CASE: core = infer_case(c, e, w, &t, o); break;
+  case EX_LET: core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
+    break;
+  case EX_SEQ:
+    core = infer_seq(c, e->items, e->item_count, e->span,
+                     w->tag == TY_VAR ? NULL : w, &t, o);
+    break;
+  case EX_TUPLE: core = infer_tuple(c, e, w, &t); break;
+  case EX_LIST: core = infer_list(c, e, w, &t); break;
+  case EX_RECORD: core = infer_record(c, e, w, &t); break;
+  case EX_HOLE: core = infer_hole(c, e, w, &t); break;
+  default: core = infer_kind(c, e, &t); break;
+  }
+  if (t == want || ty_root(t) == w)
+    return core;
+  return flow(c, core, t, w, o);
+}
+
+Core *check(Checker *c, Expr *e, Type *want, Origin *o) {
+  if (too_deep(c, e->span))
+    return core_new(c, CORE_ERROR, e->span);
+  c->depth++;
+  if (!o->expr)
+    o->expr = e;
+  Core *core = check_kind(c, e, want, o);
+  c->depth--;
+  return core;
+}

@@ -1,0 +1,524 @@
+/* What the files of typecheck/ share.  Terms: meta (a variable to be solved),
+ * rigid (an annotation's name: stands for everything), generic (quantified in
+ * a scheme), data (a size that only running code knows), term (the size that
+ * an integer is known to equal), top (no known term). */
+#ifndef AXON_TYPECHECK_INTERNAL_H
+#define AXON_TYPECHECK_INTERNAL_H
+
+#include "typecheck/typecheck.h"
+
+enum { LEVEL_GENERIC = 0x7fffffff };
+
+typedef struct Type Type;
+typedef struct Shape Shape;
+typedef struct Constraint Constraint;
+typedef struct Scheme Scheme;
+typedef struct Terms { /* the sides of a comparison of sizes */
+  Dim *left, *right;
+} Terms;
+
+/* ---- element types ---- */
+
+enum { /* classes as sets of dtypes, a bit each */
+  CLASS_ANY = (1 << DT_COUNT) - 2,
+  CLASS_BOOL = 1 << DT_BOOL,
+  CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64,
+  CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
+  CLASS_NUM = CLASS_INT | CLASS_FLOAT,
+};
+
+struct ElemVar { /* an element type: fixed (dtype), or a variable */
+  Dtype dtype;
+  uint32_t classes; /* what it may become */
+  uint32_t level, id;
+  bool rigid;
+  Sym *name;
+  ElemVar *link; /* a solved meta */
+  const char *text;
+  uint8_t prefer; /* when undetermined: 1 int, 2 f32; 0: nobody minds, f32 */
+};
+
+/* ---- shapes ---- */
+
+typedef enum ItemTag { IT_DIM, IT_STAR, IT_SPLICE } ItemTag;
+typedef struct Item0 {
+  ItemTag tag;
+  Dim *dim;
+  ShapeVar *var;
+} ShapeIt;
+
+struct Shape {
+  uint32_t len;
+  ShapeIt at[];
+};
+
+struct ShapeVar {
+  uint32_t id, level;
+  bool rigid;
+  int fixed; /* exactly so many axes; -1: any number */
+  Sym *name;
+  Shape *bound;
+  const char *text;
+};
+
+/* ---- types ---- */
+
+typedef enum EffectTag { EF_PURE, EF_EFFECT, EF_VAR } EffectTag;
+typedef struct Effect { /* of an arrow: one bit, or a variable */
+  EffectTag tag;
+  uint32_t level;
+  struct Effect *link;
+} Effect;
+
+typedef enum TypeTag {
+  TY_VAR,    /* var */
+  TY_TENSOR, /* elem, shape, term */
+  TY_FUN,    /* label, optional, preset; arg[0] -> arg[1]; effect */
+  TY_TUPLE,  /* args */
+  TY_RECORD, /* labels (sorted), args; arg[0] the row's rest (TY_VAR) or NULL */
+  TY_DATA,   /* data, args, dims */
+  TY_SHAPE,  /* shape */
+  TY_AXIS,   /* axis: s, r, t */
+  TY_KEEP,   /* axis[0] u, axis[1] r */
+  TY_LIFT,   /* dim, arg[0] */
+} TypeTag;
+
+typedef struct TyVar {
+  uint32_t id, level;
+  bool rigid;
+  Sym *name;
+  Type *link;
+  const char *text;
+} TyVar;
+
+typedef struct Data { /* a datatype; list, string and key are such, too */
+  Sym *name, *module;
+  Span span;
+  uint32_t arity, dim_arity;
+  struct DataCon {
+    Con con;
+    Scheme *scheme; /* arg -> data, or data */
+    Span span;
+  } *cons;
+  uint32_t con_count;
+} Data;
+
+struct Type {
+  TypeTag tag;
+  Span span; /* of the annotation that made it, or none */
+  TyVar *var;
+  ElemVar *elem;
+  Shape *shape;
+  Dim *term; /* TY_TENSOR: NULL is top */
+  Sym *label;
+  bool optional;
+  Type *preset; /* type of the default of an optional parameter; or NULL */
+  Effect *effect;
+  Type *arg[2];
+  Type **args;
+  Sym **labels;
+  uint32_t count;
+  Data *data;
+  Dim **dims;
+  Shape *axis[3];
+  Dim *dim;
+  Sym *alias; /* the abbreviation that the user wrote, for printing */
+};
+
+/* ---- facts: a persistent list, innermost first ---- */
+
+typedef struct Fact {
+  struct Fact *outer;
+  bool eq;  /* dim == 0, else dim >= 0 */
+  bool ne;  /* dim != 0 */
+  Dim *dim;
+  bool index; /* the range of a for index: not part of an implication */
+} Fact;
+
+/* ---- constraints ---- */
+
+typedef enum OriginKind {
+  OR_NONE, OR_ARG, OR_OPERATOR, OR_ANNOTATION, OR_BRANCH, OR_ELEMENT, OR_INDEX,
+  OR_RANGE, OR_PATTERN, OR_RESULT, OR_DEFAULT, OR_GIVEN, OR_FIELD,
+} OriginKind;
+
+typedef struct Origin { /* where a demand came from, for the message */
+  OriginKind kind;
+  Span span;        /* primary place */
+  Span other;       /* the other party, or none */
+  const char *what; /* "softmax", "op @" */
+  uint32_t number;  /* argument number, axis */
+  PrimId prim;
+  Expr *expr;
+  Type *got, *want; /* the whole types that met */
+  struct Stage *stage; /* where in a pipeline */
+} Origin;
+
+/* Where in a pipeline x |> f |> g we are, and what arrived so far. */
+typedef struct Stage {
+  struct Stage *before;
+  Span span;
+  Type *type;
+} Stage;
+
+typedef enum ConstraintKind {
+  CN_DIM_EQ, CN_DIM_LE, CN_DIM_NE, CN_SHAPE_EQ, CN_JOIN, CN_KEEP,
+} ConstraintKind;
+
+struct Constraint {
+  ConstraintKind kind;
+  Origin *origin;
+  Dim *left, *right;
+  Shape *a, *b;    /* SHAPE_EQ; KEEP: a == keep of b */
+  Shape **joined;  /* JOIN: a == join of these */
+  uint32_t join_count;
+  Fact *facts;     /* in whose scope it stands */
+  uint32_t level;
+  bool done;
+  bool given;      /* in a scheme: a fact about a data size, not a demand */
+  Core *site;      /* a CORE_CHECK to fill in when it stays open; or NULL */
+};
+
+typedef VEC(Constraint *) Constraints;
+typedef VEC(Binding *) Bindings;
+
+/* ---- schemes and bindings ---- */
+
+struct Scheme { /* variables of level LEVEL_GENERIC are quantified */
+  Type *type;
+  Constraint **given;
+  uint32_t given_count;
+  bool poly; /* has any quantified variable */
+  VEC(Hidden) hidden; /* those that running code needs */
+};
+
+typedef enum BindingKind {
+  BK_VALUE, BK_PRIM, BK_CON, BK_MODULE,
+  BK_DTYPE, /* f32 as a function */
+  BK_SIZE,  /* a size that an annotation of a val has bound */
+} BindingKind;
+
+struct Binding {
+  BindingKind kind;
+  Sym *name;
+  Module *module;
+  Span span;
+  const char *doc;
+  Scheme *scheme;
+  Var *var;
+  PrimId prim;
+  Dtype dtype;
+  struct DataCon *con;
+  Data *data;
+  Module *target;   /* BK_MODULE */
+  Dim *dim;         /* BK_SIZE */
+  DimVar *size;     /* name given to an integer without a known term */
+  bool recursive;   /* inside its own definition: used monomorphically */
+  struct Group *group;
+  bool failed;      /* its definition had an error: stay silent */
+  bool checking;    /* of the library: being checked right now */
+  const char *shown;  /* type as text, cached */
+};
+
+/* A type name: abbreviation or datatype. */
+typedef struct TypeName {
+  Sym *name;
+  Data *data;     /* or: */
+  Dec *dec;       /* abbreviation, expanded where used */
+  Module *module; /* in whose scope it expands */
+} TypeName;
+
+struct Module {
+  Sym *name; /* NULL: the prelude or the program */
+  Checker *checker;
+  bool library;
+  Map names;  /* Sym -> Binding */
+  Map types;  /* Sym -> TypeName */
+  VEC(Binding *) order;
+  VEC(Module *) opened;
+};
+
+/* Local scopes: a linked list of names, innermost first. */
+typedef struct Scope {
+  struct Scope *outer;
+  Sym *name;
+  Binding *binding;
+  Dim *dim;         /* a size name of an annotation */
+  Shape *shape;     /* ...s */
+  ElemVar *elem;    /* 'a[] */
+  TyVar *tyvar;     /* 'a */
+} Scope;
+
+/* A recursive group being inferred. */
+typedef struct Group {
+  struct Group *outer;
+  VEC(Core *) uses; /* occurrences inside, to get hidden arguments at the end */
+  Scheme *scheme;
+} Group;
+
+/* An occurrence of a polymorphic name: how its variables were instantiated. */
+typedef struct Inst {
+  Core *core;
+  Scheme *scheme;
+  Map map; /* generic variable -> its Elem, Dim, Shape */
+} Inst;
+
+/* A `for` being inferred: its indices and the accesses they make. */
+typedef struct Access {
+  Dim *axis, *term;
+  Span span;
+  bool conditional;
+} Access;
+typedef struct Loop {
+  struct Loop *outer;
+  DimVar **index;
+  Dim **range; /* NULL while not known */
+  uint32_t count;
+} Loop;
+
+struct Checker {
+  Arena *arena;
+  Sources *sources;
+  Interner *in;
+  DimCtx *dims;
+  const CheckHost *host;
+  DimFacts *solver;
+  uint32_t next_id;
+  Module *prelude;
+  Map library_modules; /* Sym -> Module */
+  Data *data_list, *data_string, *data_key;
+  ElemVar *fixed[DT_COUNT];
+
+  /* of the declaration being checked */
+  Diags *diags;
+  Module *module;
+  Scope *scope;
+  uint32_t level;
+  Effect *effect; /* of the body being checked */
+  Constraints pending;
+  bool progress;
+  Fact *facts;
+  Stage *stage;
+  Loop *loop;
+  VEC(Access) accesses;
+  uint32_t conditional; /* depth of ifs on indices */
+  Group *group;
+  Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
+  VEC(DimVar *) found; /* sizes that this declaration reads off a value */
+  Bindings *bound; /* what the pattern at top level binds; or NULL */
+  Map forgotten;  /* Expr -> flag: terms to forget there, found in a first pass */
+  bool again;     /* some were added: check the declaration once more */
+  VEC(Inst *) insts;
+  Checked *out;
+  uint32_t depth;
+  VEC(Constraint *) stuck; /* open at the end of a declaration */
+  uint32_t error_mark;
+  bool quiet;
+
+  Constraints *collect; /* a scheme's givens, while one is being read */
+
+  CheckStats stats;
+  VEC(OpenConstraint) open;
+  Map sizes; /* -D: Sym -> Dim */
+  Sym *sym_all, *sym_true, *sym_false, *sym_it, *sym_underscore;
+  Sym *sym_wanted;
+};
+
+/* ---- type.c ---- */
+ElemVar *elem_meta(Checker *c, uint32_t classes);
+ElemVar *elem_fixed(Checker *c, Dtype t);
+ElemVar *elem_root(ElemVar *e);
+ShapeVar *shape_var(Checker *c, int fixed);
+Shape *shape_new(Checker *c, uint32_t len);
+Shape *shape_of_var(Checker *c, ShapeVar *v);
+Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims);
+Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
+Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
+/* Solutions put in, recursively; dims too. */
+Shape *shape_norm(Checker *c, const Shape *s);
+bool shape_known_rank(const Shape *s); /* of a normalised one */
+Dim *shape_prod_dim(Checker *c, const Shape *s);
+bool shape_same(Checker *c, const Shape *a, const Shape *b);
+Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
+Dim *meta_term(Checker *c, Span origin);           /* any integer */
+Dim *data_dim(Checker *c, Sym *name, Span origin);
+Type *ty_new(Checker *c, TypeTag tag);
+Type *ty_meta(Checker *c);
+Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *term);
+Type *ty_scalar(Checker *c, Dtype t, Dim *term);
+Type *ty_int(Checker *c, Dim *term);
+Type *ty_fun(Checker *c, Type *param, Type *result, Effect *e);
+Type *ty_tuple(Checker *c, uint32_t n, Type *const *args);
+Type *ty_data(Checker *c, Data *d, uint32_t n, Type *const *args);
+Type *ty_list(Checker *c, Type *item);
+Type *ty_string(Checker *c);
+Type *ty_unit(Checker *c);
+Type *ty_shape(Checker *c, Shape *s);
+Type *ty_axis(Checker *c, Shape *s, Shape *r, Shape *t);
+Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalised where known */
+Type *ty_root(Type *t);             /* follows links only */
+Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
+Effect *effect_var(Checker *c);
+Effect *effect_pure(Checker *c);
+Effect *effect_full(Checker *c);
+Effect *effect_root(Effect *e);
+void effect_join(Checker *c, Effect *from, Effect *into, Span span,
+                 const char *what); /* into runs from */
+Dim *term_of(Checker *c, Type *t); /* resolved; NULL: none, or not an int */
+bool ty_is_unit(Type *t);
+/* Applies f to every variable, after following links. */
+typedef struct Visit {
+  void (*ty)(void *, TyVar *);
+  void (*elem)(void *, ElemVar *);
+  void (*dim)(void *, DimVar *);
+  void (*shape)(void *, ShapeVar *);
+  void (*effect)(void *, Effect *);
+  void *arg;
+  Checker *c;
+} Visit;
+void ty_visit(Visit *v, Type *t);
+void shape_visit(Visit *v, const Shape *s);
+void dim_visit(Visit *v, Dim *d);
+void constraint_visit(Visit *v, Constraint *k);
+/* A copy in which f replaces variables (NULL keeps them). */
+typedef struct Copy {
+  Checker *c;
+  Type *(*ty)(struct Copy *, TyVar *);
+  ElemVar *(*elem)(struct Copy *, ElemVar *);
+  Dim *(*dim)(struct Copy *, DimVar *);
+  Shape *(*shape)(struct Copy *, ShapeVar *);
+  Effect *(*effect)(struct Copy *, Effect *);
+  bool drop_terms;
+  Map map;
+} Copy;
+Type *ty_copy(Copy *copy, Type *t);
+Shape *shape_copy(Copy *copy, const Shape *s);
+Dim *dim_copy(Copy *copy, Dim *d);
+Constraint *constraint_copy(Copy *copy, Constraint *k);
+
+/* ---- scheme.c ---- */
+Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin, Inst **inst);
+/* Quantifies what is above the current level in the types; constraints that
+ * mention a quantified variable move from pending into the schemes. */
+void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
+                       Scheme **out, uint32_t mark);
+Scheme *scheme_mono(Checker *c, Type *t);
+void hidden_collect(Checker *c, Scheme *s, Core *body);
+void insts_finish(Checker *c);
+void core_finish(Checker *c, Core *core);
+void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
+Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core);
+
+/* ---- unify.c ---- */
+/* False after a mismatch; the caller reports (see mismatch). */
+bool unify(Checker *c, Type *a, Type *b, Origin *o);
+bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
+bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
+void unify_dim(Checker *c, Dim *a, Dim *b, Origin *o);
+bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o);
+/* A value of type `got` is used where `want` is asked for; reports. */
+Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
+Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
+Type *ty_forget_terms(Checker *c, Type *t);
+void dim_bind(Checker *c, DimVar *v, Dim *d);
+void shape_bind(Checker *c, ShapeVar *v, Shape *s);
+
+/* ---- solve.c ---- */
+Origin *origin_new(Checker *c, OriginKind kind, Span span);
+void demand(Checker *c, Constraint k); /* adds, and tries at once */
+void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
+void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
+void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
+                 Origin *o);
+void solve_pending(Checker *c);
+void facts_load(Checker *c, const Fact *facts);
+void fact_add(Checker *c, Dim *d, bool eq);
+Verdict facts_le(Checker *c, Dim *a, Dim *b);
+bool facts_contradict(Checker *c);
+void constraints_settle(Checker *c); /* end of a declaration */
+
+/* ---- annot.c ---- */
+typedef enum AnnotMode {
+  AN_SCHEME, /* primitives, datatypes: all names generic */
+  AN_PARAM,  /* names new here are rigid */
+  AN_VAL,    /* names new here are solved, or bound to what is found */
+  AN_RESULT, /* names new here are some size */
+} AnnotMode;
+Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode);
+Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode);
+void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume);
+Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
+                       const char *name);
+Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg);
+ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode);
+
+/* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
+Core *infer(Checker *c, Expr *e, Type **type);
+Core *check(Checker *c, Expr *e, Type *want, Origin *o);
+Core *infer_app(Checker *c, Expr *e, Type **type);
+Core *infer_operator(Checker *c, Expr *e, Type **type);
+Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
+                    Origin *o);
+Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
+                    uint32_t count, Type **type);
+Core *infer_for(Checker *c, Expr *e, Type **type);
+Core *infer_index(Checker *c, Expr *e, Type **type);
+Core *infer_bracket(Checker *c, Expr *e, Type **type);
+Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);
+Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o);
+Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o);
+Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type);
+Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
+                   Type *want, Type *result_want, Type **type);
+CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
+void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
+bool condition_on_index(Checker *c, Expr *cond);
+Dim *expr_term(Checker *c, Core *core, Type *t);
+Core *core_new(Checker *c, CoreKind kind, Span span);
+Core *core_var(Checker *c, Var *v, Span span);
+Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
+Core *core_let(Checker *c, Var *v, Core *value, Core *body);
+Var *var_new(Checker *c, Sym *name, Span span, bool global);
+Scope *scope_push(Checker *c, Sym *name, Binding *b);
+Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
+/* A size for an integer expression without a known term. */
+Dim *size_of(Checker *c, Expr *e, Core **core, Type *t);
+
+/* ---- match.c ---- */
+/* Warns about cases that are not handled and rules never reached. */
+void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
+                 Span span);
+
+/* ---- names.c: scopes, modules, the library ---- */
+Binding *lookup(Checker *c, Sym *module, Sym *name);
+Binding *lookup_in(Checker *c, Module *m, Sym *name);
+TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
+Binding *binding_of_prim(Checker *c, PrimId id);
+Scheme *binding_scheme(Checker *c, Binding *b);
+
+/* ---- dec.c ---- */
+bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,
+               CoreDec **out);
+void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
+
+/* ---- print.c ---- */
+const char *ty_text(Checker *c, Type *t);
+const char *scheme_text(Checker *c, Scheme *s);
+const char *shape_text(Checker *c, const Shape *s);
+const char *dim_text_of(Checker *c, Dim *d);
+/* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
+const char *dim_arithmetic(Checker *c, Dim *d);
+
+/* ---- error.c ---- */
+void mismatch(Checker *c, Type *got, Type *want, Origin *o);
+void report_dims(Checker *c, Constraint *k);
+void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
+                   const char *why);
+Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+
+#endif

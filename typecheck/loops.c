@@ -1,0 +1,600 @@
+/* Indexing, and `for` with its inferred ranges.
+ *
+ * Every index is a size symbol with 0 <= i < range; an access x.[p] with p a
+ * polynomial in indices asks for 0 <= p < the axis.  A range that is not
+ * written is inferred by the rules of doc/language.md ("for"):
+ *   1. an axis along which an index moves alone permits a range;
+ *   2. all such axes of one index permit the same range;
+ *   3. then an access with exactly one index left gives it the largest range
+ *      in bounds, and several must agree;
+ *   4. none, or two left: the range must be written;
+ *   5. every other access is an obligation. */
+#include "typecheck/internal.h"
+
+/* ---- indexing ---- */
+
+static bool negative_literal(Expr *e) {
+  return e && e->kind == EX_NUM && e->num[0] == '-';
+}
+
+/* The position that a bound of a slice or an exact index denotes. */
+static Dim *position(Checker *c, Expr *e, Type *t, Dim *axis, Core **core,
+                     bool *from_end) {
+  Dim *term = size_of(c, e, core, t);
+  *from_end = negative_literal(e);
+  return *from_end ? dim_add(c->dims, axis, dim_resolve(c->dims, term)) : term;
+}
+
+static Origin *index_origin(Checker *c, Span span, uint32_t axis, Type *base) {
+  Origin *o = origin_new(c, OR_INDEX, span);
+  o->number = axis;
+  o->got = base;
+  return o;
+}
+
+static void mention_index(void *arg, DimVar *v) {
+  if (v->kind == DV_INDEX)
+    *(bool *)arg = true;
+}
+
+static bool has_index(Checker *c, Dim *d) {
+  bool found = false;
+  dim_each_var(dim_resolve(c->dims, d), mention_index, NULL, &found);
+  return found;
+}
+
+/* The range of an index, kept in its variable: NULL while it is not known. */
+static Dim *range_of(const DimVar *v) { return v->home; }
+
+typedef struct Unranged {
+  Checker *c;
+  DimVar *one;
+  uint32_t count;
+} Unranged;
+
+static void count_unranged(void *arg, DimVar *v) {
+  Unranged *u = arg;
+  if (v->kind != DV_INDEX || v == u->one || range_of(v))
+    return;
+  u->one = v;
+  u->count++;
+}
+
+static Unranged unranged(Checker *c, Dim *d) {
+  Unranged u = {.c = c};
+  dim_each_var(dim_resolve(c->dims, d), count_unranged, NULL, &u);
+  return u;
+}
+
+static void in_bounds(Checker *c, Dim *p, Dim *axis, Origin *o) {
+  Dim *one = dim_int(c->dims, 1);
+  demand_le(c, dim_int(c->dims, 0), p, o);
+  demand_le(c, dim_add(c->dims, p, one), axis, o);
+}
+
+/* The axis that an item takes: what is known of it, else a new size. */
+static ShapeIt next_axis(Checker *c, Shape *base, uint32_t at, Span span) {
+  if (base && at < base->len && base->at[at].tag != IT_SPLICE)
+    return base->at[at];
+  ShapeIt it = {.tag = IT_DIM, .dim = meta_dim(c, NULL, span)};
+  return it;
+}
+
+typedef struct Indexing {
+  Checker *c;
+  Type *base;
+  Shape *known;   /* the base's shape, if it is known so far */
+  Shape *before;  /* axes that the items consume, left of `...` */
+  Shape *after;   /* and right of it */
+  Shape *result[2];
+  bool rest;      /* ... was seen */
+  uint32_t used;
+  uint32_t items, consumed; /* how many items take an axis, in all */
+} Indexing;
+
+static void take_axis(Indexing *x, ShapeIt it) {
+  Shape *one = shape_new(x->c, 1);
+  one->at[0] = it;
+  Shape **into = x->rest ? &x->after : &x->before;
+  *into = shape_concat(x->c, *into, one);
+  x->used++;
+}
+
+static void give_axis(Indexing *x, ShapeIt it) {
+  Shape *one = shape_new(x->c, 1);
+  one->at[0] = it;
+  Shape **into = &x->result[x->rest];
+  *into = shape_concat(x->c, *into, one);
+}
+
+/* Which axis of the known shape the next item takes. */
+static uint32_t place(Indexing *x) {
+  if (!x->rest)
+    return x->used;
+  return x->known ? x->known->len - (x->consumed - x->used) : x->used;
+}
+
+static ShapeIt axis_here(Indexing *x, Span span) {
+  bool known = x->known && (x->rest || !x->known ||
+                            shape_known_rank(x->known) || true);
+  uint32_t at = place(x);
+  if (known && x->known) {
+    uint32_t from = x->rest ? at : 0, to = x->rest ? x->known->len : at + 1;
+    for (uint32_t i = from; i < to && i < x->known->len; i++)
+      if (x->known->at[i].tag == IT_SPLICE && x->known->at[i].var->fixed != 1)
+        return next_axis(x->c, NULL, 0, span);
+  }
+  return next_axis(x->c, x->known, at, span);
+}
+
+static Dim *size_of_axis(Checker *c, ShapeIt it) {
+  return it.tag == IT_DIM ? it.dim : dim_int(c->dims, 1);
+}
+
+static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
+  Checker *c = x->c;
+  Type *t;
+  out->kind = CS_AT;
+  out->from = infer(c, s->from, &t);
+  ShapeIt axis = axis_here(x, s->span);
+  Dim *size = size_of_axis(c, axis);
+  Type *n = ty_norm(c, t);
+  if (n->tag == TY_VAR) { /* not known yet: an integer */
+    Type *i = ty_int(c, meta_term(c, s->span));
+    unify(c, n, i, index_origin(c, s->span, x->used, x->base));
+    n = i;
+  }
+  Origin *o = index_origin(c, s->span, x->used, x->base);
+  o->expr = s->from;
+  if (n->tag != TY_TENSOR ||
+      !(elem_root(n->elem)->classes & CLASS_INT)) {
+    mismatch(c, n, ty_int(c, NULL), o);
+    take_axis(x, axis);
+    return;
+  }
+  ElemVar *e = elem_root(n->elem);
+  if (e->dtype == DT_NONE && !e->rigid && n->term)
+    unify_elem(c, e, elem_fixed(c, DT_I64));
+  take_axis(x, axis);
+  Shape *shape = shape_norm(c, n->shape);
+  Dim *term = term_of(c, n);
+  if (!term && shape->len == 1 && shape->at[0].tag == IT_SPLICE &&
+      !shape->at[0].var->rigid && n->term) {
+    shape_bind(c, shape->at[0].var, shape_new(c, 0));
+    shape = shape_norm(c, n->shape);
+  }
+  if (!term) { /* data: a gather, checked when it runs */
+    for (uint32_t i = 0; i < shape->len; i++)
+      give_axis(x, shape->at[i]);
+    return;
+  }
+  Dim *p = position(c, s->from, n, size, &out->from, &out->from_end);
+  p = dim_resolve(c->dims, p);
+  Unranged u = unranged(c, p);
+  if (u.count && !c->conditional) {
+    Access a = {size, p, s->span, false};
+    VEC_PUSH(c->arena, c->accesses, a);
+  } else if (u.count) {
+    Access a = {size, p, s->span, true};
+    VEC_PUSH(c->arena, c->accesses, a);
+  } else {
+    in_bounds(c, p, size, o);
+  }
+}
+
+static void index_range(Indexing *x, Slice *s, CoreSlice *out) {
+  Checker *c = x->c;
+  out->kind = CS_RANGE;
+  ShapeIt axis = axis_here(x, s->span);
+  take_axis(x, axis);
+  if (!s->from && !s->to) {
+    give_axis(x, axis);
+    return;
+  }
+  Dim *size = size_of_axis(c, axis);
+  Dim *from = dim_int(c->dims, 0), *to = size;
+  Origin *o = index_origin(c, s->span, x->used - 1, x->base);
+  Type *t;
+  for (int end = 0; end < 2; end++) {
+    Expr *e = end ? s->to : s->from;
+    if (!e)
+      continue;
+    Type *want = ty_int(c, meta_term(c, e->span));
+    Core *core = infer(c, e, &t);
+    Origin *oi = index_origin(c, e->span, x->used - 1, x->base);
+    oi->expr = e;
+    core = flow(c, core, t, want, oi);
+    Type *known = term_of(c, want) ? want : ty_int(c, NULL);
+    Dim *d = position(c, e, known, size, &core,
+                      end ? &out->to_end : &out->from_end);
+    if (end)
+      to = d, out->to = core;
+    else
+      from = d, out->from = core;
+  }
+  demand_le(c, dim_int(c->dims, 0), from, o);
+  demand_le(c, from, to, o);
+  demand_le(c, to, size, o);
+  ShapeIt part = {.tag = IT_DIM, .dim = dim_sub(c->dims, to, from)};
+  give_axis(x, part);
+}
+
+Core *infer_index(Checker *c, Expr *e, Type **type) {
+  Type *base;
+  Core *core = core_new(c, CORE_INDEX, e->span);
+  core->items = NEW(c->arena, Core *);
+  core->item_count = 1;
+  core->items[0] = infer(c, e->arg[0], &base);
+  Type *t = ty_norm(c, base);
+  Indexing x = {.c = c, .base = t};
+  if (t->tag == TY_TENSOR)
+    x.known = shape_norm(c, t->shape);
+  x.before = x.after = x.result[0] = x.result[1] = shape_new(c, 0);
+  for (uint32_t i = 0; i < e->slice_count; i++)
+    x.consumed += e->slices[i].kind == SLICE_AT ||
+                  e->slices[i].kind == SLICE_RANGE;
+  core->slices = NEW_ARRAY(c->arena, CoreSlice, e->slice_count);
+  core->slice_count = e->slice_count;
+  for (uint32_t i = 0; i < e->slice_count; i++) {
+    Slice *s = &e->slices[i];
+    CoreSlice *out = &core->slices[i];
+    out->span = s->span;
+    switch (s->kind) {
+    case SLICE_AT: index_at(&x, s, out); break;
+    case SLICE_RANGE: index_range(&x, s, out); break;
+    case SLICE_REST:
+      out->kind = CS_REST;
+      if (x.rest)
+        error_at(c, 350, s->span, "one ... at most stands in an index");
+      x.rest = true;
+      break;
+    case SLICE_NEW: {
+      out->kind = CS_NEW;
+      ShapeIt one = {.tag = IT_DIM, .dim = dim_int(c->dims, 1)};
+      give_axis(&x, one);
+      break;
+    }
+    case SLICE_STAR: {
+      out->kind = CS_STAR;
+      ShapeIt star = {.tag = IT_STAR};
+      give_axis(&x, star);
+      break;
+    }
+    }
+  }
+  Shape *rest = x.rest ? shape_of_var(c, shape_var(c, -1)) : shape_new(c, 0);
+  Shape *whole =
+      shape_concat(c, shape_concat(c, x.before, rest), x.after);
+  ElemVar *elem = t->tag == TY_TENSOR ? t->elem : elem_meta(c, CLASS_ANY);
+  Type *want = ty_tensor(c, elem, whole, NULL);
+  Origin *o = origin_new(c, OR_INDEX, e->span);
+  o->got = base;
+  o->number = x.used;
+  o->expr = e;
+  bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->shape, whole, o)
+                                : unify(c, t, want, o);
+  if (!ok) {
+    Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+    if (have && shape_known_rank(have)) {
+      Diag *d = error_at(c, 351, e->span,
+                         "%u index%s for %u ax%ss: indexing is exact", x.used,
+                         x.used == 1 ? "" : "es", have->len,
+                         have->len == 1 ? "i" : "e");
+      d->note = arena_printf(c->arena, "what is indexed is %s",
+                             ty_text(c, t));
+      if (x.used < have->len && !x.rest)
+        d->help = "write ... for the axes that stay whole, as in x.[0, ...]";
+    } else {
+      mismatch(c, base, want, o);
+    }
+  }
+  *type = ty_tensor(
+      c, elem,
+      shape_concat(c, shape_concat(c, x.result[0], rest), x.result[1]), NULL);
+  return core;
+}
+
+/* ---- for ---- */
+
+typedef struct Linear { /* p == slope*i + rest */
+  Dim *slope, *rest;
+} Linear;
+
+typedef struct At {
+  DimVar *v;
+  Dim *value;
+} At;
+
+static Dim *at_subst(void *arg, DimVar *v) {
+  At *a = arg;
+  return v == a->v ? a->value : NULL;
+}
+
+static bool linear_in(Checker *c, Dim *p, DimVar *v, Linear *out) {
+  At zero = {v, dim_int(c->dims, 0)}, one = {v, dim_int(c->dims, 1)};
+  At two = {v, dim_int(c->dims, 2)};
+  out->rest = dim_subst(c->dims, p, at_subst, NULL, &zero);
+  out->slope = dim_sub(c->dims, dim_subst(c->dims, p, at_subst, NULL, &one),
+                       out->rest);
+  Dim *twice = dim_sub(c->dims, dim_subst(c->dims, p, at_subst, NULL, &two),
+                       out->rest);
+  return !dim_mentions(c->dims, out->slope, v) &&
+         dim_equal(twice, dim_add(c->dims, out->slope, out->slope));
+}
+
+static void first_index(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_INDEX && !*out)
+    *out = v;
+}
+
+/* The largest (or least) value of d over the ranges of its indices, each of
+ * which is then said to be at least 1. */
+static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
+  d = dim_resolve(c->dims, d);
+  for (int round = 0; round < 32; round++) {
+    DimVar *v = NULL;
+    dim_each_var(d, first_index, NULL, &v);
+    if (!v) {
+      *out = d;
+      return true;
+    }
+    Linear at;
+    if (!range_of(v) || !linear_in(c, d, v, &at))
+      return false;
+    Dim *one = dim_int(c->dims, 1);
+    Dim *last = dim_sub(c->dims, range_of(v), one);
+    facts_load(c, c->facts);
+    Dim *slope = dim_resolve(c->dims, at.slope);
+    bool up = dim_ge0(c->solver, slope, false) == PROVED;
+    if (!up && dim_ge0(c->solver, dim_neg(c->dims, slope), false) != PROVED)
+      return false;
+    d = at.rest;
+    if (up == most) {
+      d = dim_add(c->dims, d, dim_mul(c->dims, slope, last));
+      demand_le(c, one, range_of(v), o);
+    }
+    d = dim_resolve(c->dims, d);
+  }
+  return false;
+}
+
+/* The range that one access permits its only unranged index v. */
+static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
+  Linear at;
+  Dim *p = dim_resolve(c->dims, a->term);
+  if (!linear_in(c, p, v, &at) || has_index(c, at.slope))
+    return NULL;
+  facts_load(c, c->facts);
+  Dim *slope = dim_resolve(c->dims, at.slope), *one = dim_int(c->dims, 1);
+  Dim *end;
+  if (dim_ge0(c->solver, dim_sub(c->dims, slope, one), false) == PROVED ||
+      (dim_as_var(slope) && !dim_is_const(slope))) {
+    if (!dim_is_const(slope))
+      demand_le(c, one, slope, o);
+    if (!extreme(c, at.rest, true, &end, o))
+      return NULL;
+    Dim *room = dim_sub(c->dims, dim_sub(c->dims, a->axis, one), end);
+    Dim *low;
+    if (extreme(c, at.rest, false, &low, o))
+      demand_le(c, dim_int(c->dims, 0), low, o);
+    return dim_add(c->dims, dim_div(c->dims, room, slope), one);
+  }
+  Dim *down = dim_neg(c->dims, slope);
+  if (dim_ge0(c->solver, dim_sub(c->dims, down, one), false) != PROVED)
+    return NULL;
+  if (!extreme(c, at.rest, false, &end, o))
+    return NULL;
+  Dim *high;
+  if (extreme(c, at.rest, true, &high, o))
+    demand_le(c, dim_add(c->dims, high, one), a->axis, o);
+  return dim_add(c->dims, dim_div(c->dims, end, down), one);
+}
+
+/* The terms of all accesses along one axis by one index that move alone: the
+ * tightest decides. */
+static bool moves_alone(Checker *c, Access *a, DimVar *v) {
+  if (a->conditional)
+    return false;
+  Dim *p = dim_resolve(c->dims, a->term);
+  Unranged u = unranged(c, p);
+  if (u.count != 1 || u.one != v)
+    return false;
+  Linear at; /* alone: no other index either */
+  return linear_in(c, p, v, &at) && !has_index(c, at.rest) &&
+         !has_index(c, at.slope);
+}
+
+/* Rules 1 and 2 for index v: NULL if no axis permits a range. */
+static Dim *range_alone(Checker *c, DimVar *v, uint32_t from) {
+  Dim *range = NULL;
+  for (uint32_t i = from; i < c->accesses.len; i++) {
+    Access *a = &c->accesses.at[i];
+    if (!a->axis || !moves_alone(c, a, v))
+      continue;
+    Origin *o = origin_new(c, OR_RANGE, a->span);
+    Dim *r = permitted(c, a, v, o);
+    if (!r)
+      continue;
+    /* the tightest over this axis's accesses */
+    for (uint32_t j = i + 1; j < c->accesses.len; j++) {
+      Access *b = &c->accesses.at[j];
+      if (!b->axis || !dim_equal(dim_resolve(c->dims, a->axis),
+                                 dim_resolve(c->dims, b->axis)) ||
+          !moves_alone(c, b, v))
+        continue;
+      Dim *other = permitted(c, b, v, o);
+      if (other && facts_le(c, other, r) == PROVED)
+        r = other;
+      b->conditional = true; /* settled: checked like any other */
+    }
+    if (!range)
+      range = r;
+    else
+      demand_eq(c, range, r, o);
+    a->axis = NULL; /* in bounds by construction */
+  }
+  return range;
+}
+
+/* Rule 3. */
+static Dim *range_last(Checker *c, DimVar *v, uint32_t from) {
+  Dim *range = NULL;
+  for (uint32_t i = from; i < c->accesses.len; i++) {
+    Access *a = &c->accesses.at[i];
+    if (!a->axis || a->conditional)
+      continue;
+    Unranged u = unranged(c, a->term);
+    if (u.count != 1 || u.one != v)
+      continue;
+    Origin *o = origin_new(c, OR_RANGE, a->span);
+    Dim *r = permitted(c, a, v, o);
+    if (!r)
+      continue;
+    if (!range)
+      range = r;
+    else
+      demand_eq(c, range, r, o);
+    a->axis = NULL;
+  }
+  return range;
+}
+
+static void index_facts(Checker *c, DimVar *v, Dim *range) {
+  Dim *i = dim_of_var(c->dims, v);
+  fact_add(c, dim_sub(c->dims, dim_sub(c->dims, range, i),
+                      dim_int(c->dims, 1)),
+           false);
+  c->facts->index = true;
+}
+
+static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
+  for (int rule = 1; rule <= 3; rule += 2)
+    for (int round = 0; round < 2; round++)
+      for (uint32_t i = 0; i < l->count; i++) {
+        if (l->range[i])
+          continue;
+        Dim *r = rule == 1 ? range_alone(c, l->index[i], from)
+                           : range_last(c, l->index[i], from);
+        if (!r)
+          continue;
+        r = dim_resolve(c->dims, r);
+        l->range[i] = l->index[i]->home = r;
+        Origin *o = origin_new(c, OR_RANGE, e->binders[i].span);
+        o->what = e->binders[i].id->text;
+        if (!dim_as_var(r) && !dim_is_const(r))
+          demand_le(c, dim_int(c->dims, 1), r, o);
+        else if (dim_is_const(r))
+          demand_le(c, dim_int(c->dims, 0), r, o);
+      }
+  for (uint32_t i = 0; i < l->count; i++)
+    if (!l->range[i]) {
+      Binder *b = &e->binders[i];
+      error_at(c, 352, b->span, "the range of `%s` cannot be inferred",
+               b->id->text)
+          ->help = arena_printf(c->arena, "write for %s < n => ...",
+                                b->id->text);
+      l->range[i] = l->index[i]->home = meta_dim(c, NULL, b->span);
+    }
+}
+
+/* Accesses whose indices all have ranges now are obligations. */
+static void check_accesses(Checker *c, uint32_t from) {
+  uint32_t kept = from;
+  for (uint32_t i = from; i < c->accesses.len; i++) {
+    Access a = c->accesses.at[i];
+    if (!a.axis)
+      continue;
+    if (unranged(c, a.term).count) {
+      c->accesses.at[kept++] = a;
+      continue;
+    }
+    in_bounds(c, a.term, a.axis, origin_new(c, OR_INDEX, a.span));
+  }
+  c->accesses.len = kept;
+}
+
+typedef struct Escape {
+  Loop *l;
+  DimVar *found;
+} Escape;
+
+static void find_escape(void *arg, DimVar *v) {
+  Escape *e = arg;
+  for (uint32_t i = 0; i < e->l->count; i++)
+    if (e->l->index[i] == v)
+      e->found = v;
+}
+
+Core *infer_for(Checker *c, Expr *e, Type **type) {
+  uint32_t n = e->binder_count, from = c->accesses.len;
+  Loop loop = {.outer = c->loop, .count = n};
+  loop.index = NEW_ARRAY(c->arena, DimVar *, n);
+  loop.range = NEW_ARRAY(c->arena, Dim *, n);
+  Core *core = core_new(c, CORE_FOR, e->span);
+  core->params = NEW_ARRAY(c->arena, CoreParam, n);
+  core->ranges = NEW_ARRAY(c->arena, CoreRange, n);
+  core->param_count = n;
+  Scope *saved = c->scope;
+  Fact *facts = c->facts;
+  Effect *effect = c->effect;
+  c->loop = &loop;
+  for (uint32_t i = 0; i < n; i++) {
+    Binder *b = &e->binders[i];
+    if (b->range) {
+      Type *t, *want = ty_int(c, meta_term(c, b->range->span));
+      Origin *o = origin_new(c, OR_RANGE, b->range->span);
+      o->expr = b->range;
+      Core *range = infer(c, b->range, &t);
+      range = flow(c, range, t, want, o);
+      Type *known = term_of(c, want) ? want : ty_int(c, NULL);
+      loop.range[i] = size_of(c, b->range, &range, known);
+      demand_le(c, dim_int(c->dims, 0), loop.range[i], o);
+      core->ranges[i].expr = range;
+    }
+    DimVar *v = dim_new_var(c->dims, DV_INDEX, b->id, b->span);
+    v->level = c->level;
+    loop.index[i] = v;
+    v->home = loop.range[i];
+    if (b->range)
+      index_facts(c, v, loop.range[i]);
+    Binding *x = binding_new(c, BK_VALUE, b->id, b->span);
+    x->scheme = scheme_mono(c, ty_int(c, dim_of_var(c->dims, v)));
+    x->var = var_new(c, b->id, b->span, false);
+    core->params[i].var = x->var;
+    scope_push(c, b->id, x);
+  }
+  Type *body;
+  c->effect = effect_pure(c);
+  core->items = NEW(c->arena, Core *);
+  core->item_count = 1;
+  core->items[0] = infer(c, e->arg[0], &body);
+  c->effect = effect;
+  solve_pending(c);
+  infer_ranges(c, &loop, e, from);
+  for (uint32_t i = 0; i < n; i++)
+    if (!e->binders[i].range) {
+      index_facts(c, loop.index[i], loop.range[i]);
+      core->ranges[i].dim = loop.range[i];
+    }
+  check_accesses(c, from);
+  body = ty_forget_terms(c, body);
+  Escape esc = {&loop, NULL};
+  Visit look = {.dim = find_escape, .arg = &esc, .c = c};
+  ty_visit(&look, body);
+  if (esc.found) {
+    Diag *d = error_at(c, 353, e->arg[0]->span,
+                       "the size of the result depends on the index `%s`",
+                       esc.found->name->text);
+    d->note = arena_printf(c->arena, "the body is %s", ty_text(c, body));
+    d->help = "results of different sizes do not make a tensor: reduce the "
+              "inner one, or collect a list with lists.tabulate";
+  }
+  c->loop = loop.outer;
+  c->scope = saved;
+  c->facts = facts;
+  for (uint32_t i = n; i-- > 0;)
+    body = ty_lift(c, loop.range[i], body);
+  *type = body;
+  return core;
+}

@@ -1,0 +1,550 @@
+/* Types as people read them.  Variables without a name of the user's get
+ * short fresh ones, in the order in which they appear. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+typedef struct Printer {
+  Checker *c;
+  Buffer out;
+  Scheme *scheme;
+  Map named;          /* variables that have got their text */
+  VEC(const char *) used;
+  uint32_t next_dim, next_shape, next_elem;
+} Printer;
+
+static bool taken(Printer *p, const char *name) {
+  for (uint32_t i = 0; i < p->used.len; i++)
+    if (strcmp(p->used.at[i], name) == 0)
+      return true;
+  return false;
+}
+
+static const char *claim(Printer *p, const char *name) {
+  VEC_PUSH(p->c->arena, p->used, name);
+  return name;
+}
+
+/* The i-th of "nmkpqdh..." and then n1, n2, ... */
+static const char *fresh(Printer *p, const char *letters, uint32_t *next,
+                         const char *prefix) {
+  for (;;) {
+    uint32_t i = (*next)++;
+    size_t n = strlen(letters);
+    const char *name =
+        i < n ? arena_printf(p->c->arena, "%s%c", prefix, letters[i])
+              : arena_printf(p->c->arena, "%s%c%u", prefix, letters[0],
+                             i - (uint32_t)n + 1);
+    if (!taken(p, name))
+      return claim(p, name);
+  }
+}
+
+static const char *wanted(Printer *p, Sym *name, const char *prefix) {
+  if (!name)
+    return NULL;
+  const char *text = arena_printf(p->c->arena, "%s%s", prefix, name->text);
+  if (!taken(p, text))
+    return claim(p, text);
+  for (uint32_t i = 1;; i++) {
+    const char *more = arena_printf(p->c->arena, "%s%u", text, i);
+    if (!taken(p, more))
+      return claim(p, more);
+  }
+}
+
+static void name_dim(void *arg, DimVar *v) {
+  Printer *p = arg;
+  if (map_get(&p->named, v))
+    return;
+  map_put(&p->named, v, v);
+  if (v->top)
+    v->text = "?";
+  else if (v->kind == DV_DATA)
+    v->text = v->name ? wanted(p, v->name, "?") : fresh(p, "nmkpq",
+                                                        &p->next_dim, "?");
+  else
+    v->text = v->name ? wanted(p, v->name, "")
+                      : fresh(p, "nmkpqdhwbcef", &p->next_dim, "");
+}
+
+static void name_shape(void *arg, ShapeVar *v) {
+  Printer *p = arg;
+  if (map_get(&p->named, v))
+    return;
+  map_put(&p->named, v, v);
+  v->text = v->name ? wanted(p, v->name, "")
+                    : fresh(p, "stuvwxyz", &p->next_shape, "");
+}
+
+static void name_elem(void *arg, ElemVar *v) {
+  Printer *p = arg;
+  if (map_get(&p->named, v))
+    return;
+  map_put(&p->named, v, v);
+  v->text = v->name ? wanted(p, v->name, "")
+                    : fresh(p, "abcdefgh", &p->next_elem, "'");
+}
+
+static void name_ty(void *arg, TyVar *v) {
+  Printer *p = arg;
+  if (map_get(&p->named, v))
+    return;
+  map_put(&p->named, v, v);
+  v->text = v->name ? wanted(p, v->name, "")
+                    : fresh(p, "abcdefgh", &p->next_elem, "'");
+}
+
+static Visit namer(Printer *p) {
+  return (Visit){name_ty, name_elem, name_dim, name_shape, NULL, p, p->c};
+}
+
+/* ---- shapes ---- */
+
+static void put_dim(Printer *p, Dim *d0) {
+  Dim *d = dim_resolve(p->c->dims, d0);
+  if (dim_has_top(d)) {
+    buffer_putc(&p->out, '?');
+    return;
+  }
+  Visit v = namer(p);
+  dim_visit(&v, d);
+  dim_print(p->c->dims, &p->out, d);
+}
+
+static void put_shape(Printer *p, const Shape *s);
+
+/* A splice that a join of the scheme defines prints as that join. */
+static bool put_join(Printer *p, ShapeVar *v) {
+  Scheme *s = p->scheme;
+  for (uint32_t i = 0; s && i < s->given_count; i++) {
+    Constraint *k = s->given[i];
+    if (k->kind != CN_JOIN)
+      continue;
+    Shape *r = shape_norm(p->c, k->a);
+    if (r->len != 1 || r->at[0].tag != IT_SPLICE || r->at[0].var != v)
+      continue;
+    buffer_puts(&p->out, "...join(");
+    for (uint32_t j = 0; j < k->join_count; j++) {
+      if (j)
+        buffer_puts(&p->out, ", ");
+      Shape *a = shape_norm(p->c, k->joined[j]);
+      if (a->len == 1 && a->at[0].tag == IT_SPLICE) {
+        name_shape(p, a->at[0].var);
+        buffer_puts(&p->out, a->at[0].var->text);
+      } else {
+        buffer_putc(&p->out, '[');
+        put_shape(p, a);
+        buffer_putc(&p->out, ']');
+      }
+    }
+    buffer_putc(&p->out, ')');
+    return true;
+  }
+  return false;
+}
+
+static void put_shape(Printer *p, const Shape *s0) {
+  Shape *s = shape_norm(p->c, s0);
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    switch (s->at[i].tag) {
+    case IT_DIM:
+      put_dim(p, s->at[i].dim);
+      break;
+    case IT_STAR:
+      buffer_putc(&p->out, '*');
+      break;
+    case IT_SPLICE:
+      if (put_join(p, s->at[i].var))
+        break;
+      name_shape(p, s->at[i].var);
+      buffer_printf(&p->out, "...%s", s->at[i].var->text);
+      break;
+    }
+  }
+}
+
+/* A shape as an argument of shape(...), axis(...): a name alone stands for a
+ * splice. */
+static void put_shape_arg(Printer *p, const Shape *s0) {
+  Shape *s = shape_norm(p->c, s0);
+  if (s->len == 1 && s->at[0].tag == IT_SPLICE &&
+      s->at[0].var->fixed != 1) {
+    name_shape(p, s->at[0].var);
+    buffer_puts(&p->out, s->at[0].var->text);
+  } else if (s->len == 1 && s->at[0].tag == IT_DIM) {
+    put_dim(p, s->at[0].dim);
+  } else {
+    buffer_putc(&p->out, '[');
+    put_shape(p, s);
+    buffer_putc(&p->out, ']');
+  }
+}
+
+/* ---- types ---- */
+
+enum { PREC_FUN, PREC_TUPLE, PREC_POST };
+
+static void put_type(Printer *p, Type *t, int prec);
+
+static void put_elem(Printer *p, ElemVar *e) {
+  e = elem_root(e);
+  if (e->dtype != DT_NONE) {
+    buffer_puts(&p->out, dtype_info[e->dtype].name);
+    return;
+  }
+  name_elem(p, e);
+  buffer_puts(&p->out, e->text);
+}
+
+static void put_tensor(Printer *p, Type *t) {
+  Shape *s = shape_norm(p->c, t->shape);
+  ElemVar *e = elem_root(t->elem);
+  if (!s->len && e->dtype == DT_I64) {
+    Dim *d = term_of(p->c, t);
+    if (!d) {
+      buffer_puts(&p->out, "int");
+      return;
+    }
+    buffer_puts(&p->out, "dim(");
+    put_dim(p, d);
+    buffer_putc(&p->out, ')');
+    return;
+  }
+  put_elem(p, e);
+  if (s->len || e->dtype == DT_NONE) {
+    buffer_putc(&p->out, '[');
+    put_shape(p, s);
+    buffer_putc(&p->out, ']');
+  }
+}
+
+static void put_fun(Printer *p, Type *t, int prec) {
+  if (prec > PREC_FUN)
+    buffer_putc(&p->out, '(');
+  if (t->label)
+    buffer_printf(&p->out, "%c%s:", t->optional ? '?' : '~', t->label->text);
+  put_type(p, t->arg[0], PREC_TUPLE);
+  buffer_puts(&p->out,
+              effect_root(t->effect)->tag == EF_EFFECT ? " ->! " : " -> ");
+  put_type(p, t->arg[1], PREC_FUN);
+  if (prec > PREC_FUN)
+    buffer_putc(&p->out, ')');
+}
+
+static void put_record(Printer *p, Type *t) {
+  buffer_putc(&p->out, '{');
+  bool first = true;
+  while (t && t->tag == TY_RECORD) {
+    for (uint32_t i = 0; i < t->count; i++) {
+      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ",
+                    t->labels[i]->text);
+      put_type(p, t->args[i], PREC_FUN);
+      first = false;
+    }
+    t = t->arg[0] ? ty_root(t->arg[0]) : NULL;
+  }
+  if (t)
+    buffer_puts(&p->out, first ? "..." : ", ...");
+  buffer_putc(&p->out, '}');
+}
+
+static void put_data(Printer *p, Type *t) {
+  if (t->count == 1) {
+    put_type(p, t->args[0], PREC_POST);
+    buffer_putc(&p->out, ' ');
+  } else if (t->count > 1) {
+    buffer_putc(&p->out, '(');
+    for (uint32_t i = 0; i < t->count; i++) {
+      if (i)
+        buffer_puts(&p->out, ", ");
+      put_type(p, t->args[i], PREC_FUN);
+    }
+    buffer_puts(&p->out, ") ");
+  }
+  if (t->data->module && t->data->module->len)
+    buffer_printf(&p->out, "%s.", t->data->module->text);
+  buffer_puts(&p->out, t->data->name->text);
+  if (t->data->dim_arity) {
+    buffer_putc(&p->out, '[');
+    for (uint32_t i = 0; i < t->data->dim_arity; i++) {
+      if (i)
+        buffer_puts(&p->out, ", ");
+      put_dim(p, t->dims[i]);
+    }
+    buffer_putc(&p->out, ']');
+  }
+}
+
+static void put_call(Printer *p, const char *name, Shape **args, int n) {
+  buffer_printf(&p->out, "%s(", name);
+  for (int i = 0; i < n; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    put_shape_arg(p, args[i]);
+  }
+  buffer_putc(&p->out, ')');
+}
+
+static void put_type(Printer *p, Type *t, int prec) {
+  t = ty_norm(p->c, t);
+  if (t->alias) {
+    buffer_puts(&p->out, t->alias->text);
+    return;
+  }
+  switch (t->tag) {
+  case TY_VAR:
+    name_ty(p, t->var);
+    buffer_puts(&p->out, t->var->text);
+    return;
+  case TY_TENSOR:
+    put_tensor(p, t);
+    return;
+  case TY_FUN:
+    put_fun(p, t, prec);
+    return;
+  case TY_TUPLE:
+    if (!t->count) {
+      buffer_puts(&p->out, "unit");
+      return;
+    }
+    if (prec > PREC_FUN)
+      buffer_putc(&p->out, '(');
+    for (uint32_t i = 0; i < t->count; i++) {
+      if (i)
+        buffer_puts(&p->out, " * ");
+      put_type(p, t->args[i], PREC_POST);
+    }
+    if (prec > PREC_FUN)
+      buffer_putc(&p->out, ')');
+    return;
+  case TY_RECORD:
+    put_record(p, t);
+    return;
+  case TY_DATA:
+    put_data(p, t);
+    return;
+  case TY_SHAPE:
+    put_call(p, "shape", &t->shape, 1);
+    return;
+  case TY_AXIS:
+    put_call(p, "axis", t->axis, 3);
+    return;
+  case TY_KEEP:
+    put_call(p, "keep", t->axis, 2);
+    return;
+  case TY_LIFT:
+    buffer_puts(&p->out, "lift(");
+    put_dim(p, t->dim);
+    buffer_puts(&p->out, ", ");
+    put_type(p, t->arg[0], PREC_FUN);
+    buffer_putc(&p->out, ')');
+    return;
+  }
+}
+
+/* ---- given ---- */
+
+static void put_relation(Printer *p, Dim *a, const char *op, Dim *b) {
+  put_dim(p, a);
+  buffer_printf(&p->out, " %s ", op);
+  put_dim(p, b);
+}
+
+/* 0 <= h - k reads better as k <= h: negative terms change sides. */
+static void put_le(Printer *p, Dim *a, Dim *b) {
+  Checker *c = p->c;
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
+  Dim *left = dim_resolve(c->dims, a), *right = dim_resolve(c->dims, b);
+  Dim *pos, *neg;
+  dim_split_signs(c->dims, d, &pos, &neg);
+  int64_t k;
+  bool zero = dim_is_int(left, &k) && k == 0;
+  if (!dim_is_const(left) || (zero && dim_sign(neg)))
+    left = neg, right = pos;
+  put_relation(p, left, "<=", right);
+}
+
+static void put_constraint(Printer *p, Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ:
+    put_relation(p, k->left, "==", k->right);
+    break;
+  case CN_DIM_LE:
+    put_le(p, k->left, k->right);
+    break;
+  case CN_DIM_NE:
+    put_relation(p, k->left, "!=", k->right);
+    break;
+  case CN_SHAPE_EQ:
+    buffer_putc(&p->out, '[');
+    put_shape(p, k->a);
+    buffer_puts(&p->out, "] == [");
+    put_shape(p, k->b);
+    buffer_putc(&p->out, ']');
+    break;
+  case CN_JOIN:
+    buffer_puts(&p->out, "join(");
+    for (uint32_t i = 0; i < k->join_count; i++) {
+      if (i)
+        buffer_puts(&p->out, ", ");
+      put_shape_arg(p, k->joined[i]);
+    }
+    buffer_putc(&p->out, ')');
+    break;
+  case CN_KEEP:
+    put_call(p, "keep", (Shape *[]){k->a, k->b}, 2);
+    break;
+  }
+  bool first = true;
+  for (Fact *f = k->facts; f; f = f->outer) {
+    if (f->index)
+      continue;
+    buffer_puts(&p->out, first ? " if " : " && ");
+    first = false;
+    Dim *zero = dim_int(p->c->dims, 0);
+    if (f->eq || f->ne) {
+      Dim *pos, *neg;
+      dim_split_signs(p->c->dims, dim_resolve(p->c->dims, f->dim), &pos,
+                      &neg);
+      put_relation(p, pos, f->eq ? "==" : "!=", neg);
+    } else {
+      put_le(p, zero, f->dim);
+    }
+  }
+}
+
+typedef struct Reach {
+  Printer *p;
+  VEC(ElemVar *) elems;
+  ShapeVar *look;
+  bool found;
+} Reach;
+
+static void reach_elem(void *arg, ElemVar *e) {
+  Reach *r = arg;
+  for (uint32_t i = 0; i < r->elems.len; i++)
+    if (r->elems.at[i] == e)
+      return;
+  VEC_PUSH(r->p->c->arena, r->elems, e);
+}
+
+static void reach_shape(void *arg, ShapeVar *v) {
+  Reach *r = arg;
+  r->found |= v == r->look;
+}
+
+/* Is the splice that a join defines part of the type itself? */
+static bool join_shows(Printer *p, Constraint *k, Type *t) {
+  Shape *s = shape_norm(p->c, k->a);
+  if (s->len != 1 || s->at[0].tag != IT_SPLICE)
+    return false;
+  Reach r = {.p = p, .look = s->at[0].var};
+  Visit v = {.shape = reach_shape, .arg = &r, .c = p->c};
+  ty_visit(&v, t);
+  return r.found;
+}
+
+static const char *class_name(uint32_t classes) {
+  if (classes == CLASS_NUM)
+    return "num";
+  if (classes == CLASS_INT)
+    return "int";
+  if (classes == CLASS_FLOAT)
+    return "float";
+  return NULL;
+}
+
+static void put_given(Printer *p, Type *t) {
+  bool any = false;
+  Reach r = {.p = p};
+  Visit v = {.elem = reach_elem, .arg = &r, .c = p->c};
+  ty_visit(&v, t);
+  Scheme *s = p->scheme;
+  for (uint32_t i = 0; s && i < s->given_count; i++) {
+    Constraint *k = s->given[i];
+    if (k->kind == CN_JOIN && join_shows(p, k, t))
+      continue;
+    buffer_puts(&p->out, any ? ", " : " given ");
+    any = true;
+    put_constraint(p, k);
+  }
+  for (uint32_t i = 0; i < r.elems.len; i++) {
+    const char *name = class_name(r.elems.at[i]->classes);
+    if (!name || r.elems.at[i]->level != LEVEL_GENERIC)
+      continue;
+    buffer_printf(&p->out, "%s%s : %s", any ? ", " : " given ",
+                  r.elems.at[i]->text, name);
+    any = true;
+  }
+}
+
+static const char *finish(Printer *p) {
+  const char *text = arena_text(p->c->arena, p->out.text ? p->out.text : "",
+                                p->out.len);
+  buffer_free(&p->out);
+  return text;
+}
+
+static Printer printer(Checker *c) {
+  Printer p = {.c = c};
+  map_init(&p.named, c->arena);
+  return p;
+}
+
+const char *ty_text(Checker *c, Type *t) {
+  Printer p = printer(c);
+  put_type(&p, t, PREC_FUN);
+  return finish(&p);
+}
+
+const char *scheme_text(Checker *c, Scheme *s) {
+  Printer p = printer(c);
+  p.scheme = s;
+  put_type(&p, s->type, PREC_FUN);
+  put_given(&p, s->type);
+  return finish(&p);
+}
+
+const char *shape_text(Checker *c, const Shape *s) {
+  Printer p = printer(c);
+  buffer_putc(&p.out, '[');
+  put_shape(&p, s);
+  buffer_putc(&p.out, ']');
+  return finish(&p);
+}
+
+const char *dim_text_of(Checker *c, Dim *d) {
+  Printer p = printer(c);
+  put_dim(&p, d);
+  return finish(&p);
+}
+
+/* ---- arithmetic ---- */
+
+static void set_number(void *arg, DimVar *v) {
+  Checker *c = arg;
+  if (v->kind != DV_META || !v->bound)
+    return;
+  Dim *d = dim_resolve(c->dims, dim_of_var(c->dims, v));
+  Buffer text = {0};
+  dim_print(c->dims, &text, d);
+  v->text = arena_printf(c->arena,
+                         dim_is_const(d) || dim_as_var(d) ? "%s" : "(%s)",
+                         text.text);
+  buffer_free(&text);
+}
+
+const char *dim_arithmetic(Checker *c, Dim *d) {
+  if (dim_as_var(d) || dim_is_const(d))
+    return NULL;
+  dim_each_var(d, set_number, NULL, c);
+  Buffer text = {0};
+  dim_print(c->dims, &text, d);
+  const char *r = arena_printf(c->arena, "%s = %s", text.text,
+                               dim_text_of(c, d));
+  buffer_free(&text);
+  return r;
+}

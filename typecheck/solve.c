@@ -1,0 +1,442 @@
+/* Constraints: solved as soon as they can be, else kept until more is known.
+ * Three outcomes: proved, refuted (a diagnostic), open. */
+#include "typecheck/internal.h"
+
+Origin *origin_new(Checker *c, OriginKind kind, Span span) {
+  Origin *o = NEW(c->arena, Origin);
+  o->kind = kind;
+  o->span = span;
+  o->stage = c->stage;
+  return o;
+}
+
+/* ---- facts ---- */
+
+void facts_load(Checker *c, const Fact *f) {
+  dim_facts_reset(c->solver, 0);
+  for (; f; f = f->outer) {
+    Dim *d = dim_resolve(c->dims, f->dim);
+    if (f->ne || dim_has_top(d))
+      continue;
+    if (f->eq)
+      dim_facts_add_eq(c->solver, d);
+    else
+      dim_facts_add_ge(c->solver, d);
+  }
+}
+
+void fact_add(Checker *c, Dim *d, bool eq) {
+  Fact *f = NEW(c->arena, Fact);
+  f->outer = c->facts;
+  f->eq = eq;
+  f->dim = d;
+  c->facts = f;
+}
+
+Verdict facts_le(Checker *c, Dim *a, Dim *b) {
+  facts_load(c, c->facts);
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
+  return dim_has_top(d) ? OPEN : dim_ge0(c->solver, d, false);
+}
+
+bool facts_contradict(Checker *c) {
+  if (!c->facts)
+    return false;
+  facts_load(c, c->facts);
+  for (const Fact *f = c->facts; f; f = f->outer)
+    if (f->ne) {
+      Dim *d = dim_resolve(c->dims, f->dim);
+      int64_t zero;
+      if (dim_is_int(d, &zero) && zero == 0)
+        return true;
+    }
+  return dim_facts_contradictory(c->solver);
+}
+
+/* ---- what kinds of variables an equation mentions ---- */
+
+typedef struct Census {
+  bool meta, data, rigid, index, top;
+} Census;
+
+static void census_dim(void *arg, DimVar *v) {
+  Census *n = arg;
+  n->top |= v->top;
+  switch (v->kind) {
+  case DV_META: n->meta |= !v->top; break;
+  case DV_DATA: n->data = true; break;
+  case DV_RIGID: n->rigid = true; break;
+  case DV_INDEX: n->index = true; break;
+  }
+}
+
+static void census_shape(void *arg, ShapeVar *v) {
+  Census *n = arg;
+  if (v->rigid)
+    n->rigid = true;
+  else
+    n->meta = true;
+}
+
+static Census census(Checker *c, Dim *d) {
+  Census n = {0};
+  Visit v = {.dim = census_dim, .shape = census_shape, .arg = &n, .c = c};
+  dim_visit(&v, d);
+  return n;
+}
+
+/* ---- equality of sizes ---- */
+
+static bool may_solve(void *arg, DimVar *v) {
+  (void)arg;
+  return v->kind == DV_META && !v->bound && !v->top;
+}
+
+static Verdict settle_eq(Checker *c, Constraint *k, bool last) {
+  Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
+  if (dim_has_top(a) || dim_has_top(b))
+    return last ? OPEN : OPEN;
+  if (dim_equal(a, b))
+    return PROVED;
+  Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
+  if (dim_is_const(d))
+    return dim_sign(d) ? REFUTED : PROVED;
+  DimVar *v = dim_as_var(a);
+  Dim *value = b;
+  if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, b, v)) {
+    v = dim_as_var(b);
+    value = a;
+    if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, a, v))
+      v = NULL;
+  }
+  if (v || dim_solve(c->dims, d, may_solve, NULL, &v, &value)) {
+    value = dim_resolve(c->dims, value);
+    int64_t n;
+    if (!v->value && dim_is_int(value, &n) && n < 0)
+      return REFUTED;
+    dim_bind(c, v, value);
+    if (!v->value && !dim_is_const(value) && !dim_as_var(value))
+      demand_le(c, dim_int(c->dims, 0), value, k->origin);
+    return PROVED;
+  }
+  facts_load(c, k->facts);
+  return dim_eq0(c->solver, d, true);
+}
+
+static Verdict settle_le(Checker *c, Constraint *k) {
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  if (dim_has_top(d))
+    return OPEN;
+  if (dim_is_const(d))
+    return dim_sign(d) >= 0 ? PROVED : REFUTED;
+  facts_load(c, k->facts);
+  return dim_ge0(c->solver, d, true);
+}
+
+static Verdict settle_ne(Checker *c, Constraint *k) {
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  if (dim_is_const(d))
+    return dim_sign(d) ? PROVED : REFUTED;
+  return OPEN;
+}
+
+/* ---- joins ---- */
+
+typedef struct Joining {
+  Shape **args; /* normalised; what is left of each */
+  uint32_t count;
+  Shape *suffix; /* what the result ends in */
+} Joining;
+
+/* The last axis of every argument, when each is known or absent. */
+static bool join_last(Checker *c, Joining *j, Origin *o) {
+  bool any = false;
+  ShapeIt result = {.tag = IT_STAR};
+  for (uint32_t i = 0; i < j->count; i++) {
+    Shape *s = j->args[i];
+    if (s->len == 0)
+      continue;
+    ShapeIt *it = &s->at[s->len - 1];
+    if (it->tag == IT_SPLICE)
+      return false;
+    any = true;
+  }
+  if (!any)
+    return false;
+  for (uint32_t i = 0; i < j->count; i++) {
+    Shape *s = j->args[i];
+    if (s->len == 0)
+      continue;
+    ShapeIt *it = &s->at[s->len - 1];
+    if (it->tag == IT_DIM && result.tag == IT_DIM)
+      demand_eq(c, result.dim, it->dim, o);
+    else if (it->tag == IT_DIM)
+      result = *it;
+    j->args[i] = shape_slice(c, s, 0, s->len - 1);
+  }
+  Shape *one = shape_new(c, 1);
+  one->at[0] = result;
+  j->suffix = shape_concat(c, one, j->suffix);
+  return true;
+}
+
+/* Equal last splices cancel: join(s ++ x, t ++ x) is join(s, t) ++ x. */
+static bool join_same_splice(Checker *c, Joining *j) {
+  ShapeVar *v = NULL;
+  for (uint32_t i = 0; i < j->count; i++) {
+    Shape *s = j->args[i];
+    if (!s->len || s->at[s->len - 1].tag != IT_SPLICE)
+      return false;
+    ShapeVar *w = s->at[s->len - 1].var;
+    if (v && v != w)
+      return false;
+    v = w;
+  }
+  if (!v || j->count < 1)
+    return false;
+  for (uint32_t i = 0; i < j->count; i++)
+    j->args[i] = shape_slice(c, j->args[i], 0, j->args[i]->len - 1);
+  j->suffix = shape_concat(c, shape_of_var(c, v), j->suffix);
+  return true;
+}
+
+/* Drops empty and repeated arguments. */
+static void join_dedupe(Checker *c, Joining *j) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < j->count; i++) {
+    bool keep = j->args[i]->len > 0;
+    for (uint32_t k = 0; keep && k < n; k++)
+      keep = !shape_same(c, j->args[i], j->args[k]);
+    if (keep)
+      j->args[n++] = j->args[i];
+  }
+  j->count = n;
+}
+
+static Verdict settle_join(Checker *c, Constraint *k) {
+  Joining j = {.count = k->join_count, .suffix = shape_new(c, 0)};
+  j.args = NEW_ARRAY(c->arena, Shape *, j.count);
+  for (uint32_t i = 0; i < j.count; i++)
+    j.args[i] = shape_norm(c, k->joined[i]);
+  join_dedupe(c, &j);
+  while (j.count > 1 && (join_last(c, &j, k->origin) || join_same_splice(c, &j))) {
+    for (uint32_t i = 0; i < j.count; i++)
+      j.args[i] = shape_norm(c, j.args[i]);
+    join_dedupe(c, &j);
+  }
+  if (j.count <= 1) {
+    Shape *whole =
+        j.count ? shape_concat(c, j.args[0], j.suffix) : j.suffix;
+    if (!unify_shape(c, k->a, whole, k->origin))
+      report_shapes(c, k->a, whole, k->origin, NULL);
+    return PROVED;
+  }
+  if (j.suffix->len) { /* some of it is known: say so, keep the rest */
+    Shape *rest = shape_of_var(c, shape_var(c, -1));
+    if (!unify_shape(c, k->a, shape_concat(c, rest, j.suffix), k->origin)) {
+      report_shapes(c, k->a, j.suffix, k->origin, NULL);
+      return PROVED;
+    }
+    k->a = rest;
+  }
+  k->joined = j.args;
+  k->join_count = j.count;
+  return OPEN;
+}
+
+/* ---- keep ---- */
+
+static Verdict settle_keep(Checker *c, Constraint *k) {
+  Shape *r = shape_norm(c, k->b);
+  if (!shape_known_rank(r))
+    return OPEN;
+  Shape *stars = shape_new(c, r->len);
+  for (uint32_t i = 0; i < r->len; i++)
+    stars->at[i].tag = IT_STAR;
+  if (!unify_shape(c, k->a, stars, k->origin))
+    report_shapes(c, k->a, stars, k->origin, NULL);
+  return PROVED;
+}
+
+static Verdict settle_shape(Checker *c, Constraint *k) {
+  uint32_t before = c->pending.len;
+  if (!unify_shape(c, k->a, k->b, k->origin)) {
+    report_shapes(c, k->a, k->b, k->origin, NULL);
+    return PROVED;
+  }
+  if (c->pending.len > before) { /* it made one like itself: keep ours */
+    Constraint *again = c->pending.at[c->pending.len - 1];
+    if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
+      k->a = again->a, k->b = again->b;
+      c->pending.len--;
+      return OPEN;
+    }
+  }
+  return PROVED;
+}
+
+static Verdict settle(Checker *c, Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ: return settle_eq(c, k, false);
+  case CN_DIM_LE: return settle_le(c, k);
+  case CN_DIM_NE: return settle_ne(c, k);
+  case CN_SHAPE_EQ: return settle_shape(c, k);
+  case CN_JOIN: return settle_join(c, k);
+  case CN_KEEP: return settle_keep(c, k);
+  }
+  return OPEN;
+}
+
+/* An equality of sizes none of which can still change. */
+static bool is_final(Checker *c, Constraint *k) {
+  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+    return false;
+  Census l = census(c, k->left), r = census(c, k->right);
+  return !l.meta && !r.meta;
+}
+
+static void note_open(Checker *c, Constraint *k, const char *reason) {
+  c->stats.open++;
+  const char *text = "shapes that join";
+  if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
+    text = arena_printf(c->arena, "%s %s %s", dim_text_of(c, k->left),
+                        k->kind == CN_DIM_EQ   ? "=="
+                        : k->kind == CN_DIM_LE ? "<="
+                                               : "!=",
+                        dim_text_of(c, k->right));
+  OpenConstraint o = {k->origin->span, text, reason};
+  VEC_PUSH(c->arena, c->open, o);
+}
+
+/* An equality between sizes that data decides is checked when it runs, and
+ * known from there on. */
+static void leave_to_run_time(Checker *c, Constraint *k) {
+  Census l = census(c, k->left), r = census(c, k->right);
+  k->done = true;
+  VEC_PUSH(c->arena, c->stuck, k);
+  if (l.top || r.top)
+    return;
+  if (k->kind == CN_DIM_EQ)
+    fact_add(c, dim_sub(c->dims, k->left, k->right), true);
+  else if (k->kind == CN_DIM_LE && !l.index && !r.index)
+    fact_add(c, dim_sub(c->dims, k->right, k->left), false);
+}
+
+/* What remains open although everything in it is final. */
+static void settle_final(Checker *c, Constraint *k) {
+  Census l = census(c, k->left), r = census(c, k->right);
+  bool rigid = l.rigid || r.rigid;
+  if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
+      !r.top && k->kind == CN_DIM_EQ) {
+    Dim *d = dim_sub(c->dims, k->left, k->right);
+    Buffer ignored = {0};
+    facts_load(c, k->facts);
+    bool witness = dim_witness(c->solver, dim_resolve(c->dims, d), true,
+                               &ignored);
+    buffer_free(&ignored);
+    if (witness) { /* an annotation promises every size */
+      k->done = true;
+      report_dims(c, k);
+      return;
+    }
+  }
+  if (rigid || l.index || r.index)
+    return; /* it becomes a `given` of the function's type */
+  leave_to_run_time(c, k);
+}
+
+static void try_one(Checker *c, Constraint *k) {
+  Verdict v = settle(c, k);
+  if (v == PROVED) {
+    k->done = true;
+    c->stats.proved++;
+  } else if (v == REFUTED) {
+    k->done = true;
+    report_dims(c, k);
+  }
+}
+
+void demand(Checker *c, Constraint k0) {
+  Constraint *k = NEW(c->arena, Constraint);
+  *k = k0;
+  k->facts = c->facts;
+  k->level = c->level;
+  if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
+    VEC_PUSH(c->arena, c->pending, k);
+    return;
+  }
+  try_one(c, k);
+  if (!k->done && is_final(c, k))
+    settle_final(c, k);
+  if (!k->done)
+    VEC_PUSH(c->arena, c->pending, k);
+}
+
+void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o) {
+  demand(c, (Constraint){.kind = CN_DIM_EQ, .origin = o, .left = a,
+                         .right = b});
+}
+
+void demand_le(Checker *c, Dim *a, Dim *b, Origin *o) {
+  demand(c, (Constraint){.kind = CN_DIM_LE, .origin = o, .left = a,
+                         .right = b});
+}
+
+void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
+                 Origin *o) {
+  demand(c, (Constraint){.kind = CN_JOIN, .origin = o, .a = result,
+                         .joined = args, .join_count = n});
+}
+
+void solve_pending(Checker *c) {
+  for (int round = 0; c->progress && round < 100; round++) {
+    c->progress = false;
+    uint32_t n = c->pending.len, kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      Constraint *k = c->pending.at[i];
+      try_one(c, k);
+      if (!k->done && is_final(c, k) && k->kind == CN_DIM_EQ)
+        settle_final(c, k);
+    }
+    for (uint32_t i = 0; i < c->pending.len; i++)
+      if (!c->pending.at[i]->done)
+        c->pending.at[kept++] = c->pending.at[i];
+    c->pending.len = kept;
+  }
+}
+
+/* ---- the end of a declaration ---- */
+
+static const char *why_open(Checker *c, Constraint *k) {
+  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+    return "a rank is not known before the program runs";
+  Census l = census(c, k->left), r = census(c, k->right);
+  if (l.top || r.top)
+    return "a size was forgotten";
+  if (l.index || r.index)
+    return "an index that the solver cannot bound";
+  if (l.data || r.data)
+    return "a size that data decides";
+  return "beyond what the solver decides";
+}
+
+static void default_dim(void *arg, DimVar *v) {
+  (void)arg;
+  if (v->kind == DV_META && !v->bound && !v->top)
+    v->top = true;
+}
+
+void constraints_settle(Checker *c) {
+  c->progress = true;
+  solve_pending(c);
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (!k->done)
+      VEC_PUSH(c->arena, c->stuck, k);
+  }
+  c->pending.len = 0;
+  for (uint32_t i = 0; i < c->stuck.len; i++)
+    note_open(c, c->stuck.at[i], why_open(c, c->stuck.at[i]));
+  c->stuck.len = 0;
+  (void)default_dim;
+}

@@ -1,0 +1,527 @@
+/* Primitives whose types depend on literal strings, tuples or files. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+static Core *prim(Checker *c, PrimId id, Expr *e, uint32_t n, Core **args) {
+  Core *fn = core_new(c, CORE_PRIM, e->arg[0] ? e->arg[0]->span : e->span);
+  fn->prim = id;
+  fn->arity = n;
+  Core *app = core_new(c, CORE_APP, e->span);
+  app->items = NEW_ARRAY(c->arena, Core *, n + 1);
+  app->items[0] = fn;
+  for (uint32_t i = 0; i < n; i++)
+    app->items[i + 1] = args[i];
+  app->item_count = n + 1;
+  return app;
+}
+
+static Core *failed(Checker *c, Expr *e, Type **type) {
+  *type = ty_meta(c);
+  return core_new(c, CORE_ERROR, e->span);
+}
+
+static Arg *labelled(Arg *args, uint32_t n, const char *label) {
+  for (uint32_t i = 0; i < n; i++)
+    if (args[i].label && strcmp(args[i].label->text, label) == 0)
+      return &args[i];
+  return NULL;
+}
+
+static uint32_t positional(Arg *args, uint32_t n, Expr **out, uint32_t most) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (!args[i].label && count < most)
+      out[count++] = args[i].expr;
+    else if (!args[i].label)
+      count++;
+  return count;
+}
+
+static bool only_labels(Checker *c, Arg *args, uint32_t n, const char *allowed,
+                        const char *what) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (!args[i].label)
+      continue;
+    const char *at = strstr(allowed, args[i].label->text);
+    size_t len = args[i].label->len;
+    if (!at || (at[len] && at[len] != ' ') || (at != allowed && at[-1] != ' ')) {
+      error_at(c, 319, args[i].span, "%s takes no argument labelled ~%s", what,
+               args[i].label->text);
+      return false;
+    }
+  }
+  return true;
+}
+
+static Shape *any(Checker *c) { return shape_of_var(c, shape_var(c, -1)); }
+
+/* A function wanted where only a call will do. */
+static Core *needs_call(Checker *c, Expr *e, const char *what, const char *how,
+                        Type **type) {
+  error_at(c, 354, e->span, "%s", what)->help = how;
+  return failed(c, e, type);
+}
+
+/* ---- einsum and permute: labels of axes ---- */
+
+typedef struct Labels {
+  const char *name[16]; /* NULL is ... */
+  uint32_t len[16];
+  uint32_t count;
+} Labels;
+
+typedef struct Einsum {
+  Labels in[8], out;
+  uint32_t count;
+} Einsum;
+
+static bool parse_labels(const char **at, Labels *l) {
+  const char *s = *at;
+  l->count = 0;
+  for (;;) {
+    while (*s == ' ')
+      s++;
+    if (!*s || *s == ',' || (s[0] == '-' && s[1] == '>'))
+      break;
+    if (l->count == 16)
+      return false;
+    if (strncmp(s, "...", 3) == 0) {
+      l->name[l->count] = NULL;
+      l->len[l->count++] = 0;
+      s += 3;
+      continue;
+    }
+    const char *start = s;
+    while ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+           (*s >= '0' && *s <= '9') || *s == '_')
+      s++;
+    if (s == start)
+      return false;
+    l->name[l->count] = start;
+    l->len[l->count++] = (uint32_t)(s - start);
+  }
+  *at = s;
+  return true;
+}
+
+static bool parse_einsum(const char *text, Einsum *e) {
+  const char *s = text;
+  for (e->count = 0; e->count < 8;) {
+    if (!parse_labels(&s, &e->in[e->count++]))
+      return false;
+    if (*s != ',')
+      break;
+    s++;
+  }
+  if (strncmp(s, "->", 2) != 0)
+    return false;
+  s += 2;
+  return parse_labels(&s, &e->out) && !*s;
+}
+
+typedef struct LabelDims {
+  Checker *c;
+  const char *name[128];
+  uint32_t len[128];
+  Dim *dim[128];
+  uint32_t count;
+} LabelDims;
+
+static Dim *label_dim(LabelDims *d, const char *name, uint32_t len,
+                      bool make, Span span) {
+  for (uint32_t i = 0; i < d->count; i++)
+    if (d->len[i] == len && memcmp(d->name[i], name, len) == 0)
+      return d->dim[i];
+  if (!make || d->count == 128)
+    return NULL;
+  d->name[d->count] = name;
+  d->len[d->count] = len;
+  d->dim[d->count] = meta_dim(d->c, intern(d->c->in, name, len), span);
+  return d->dim[d->count++];
+}
+
+static Shape *labels_shape(LabelDims *d, const Labels *l, Shape *rest,
+                           bool make, Span span) {
+  Checker *c = d->c;
+  Shape *s = shape_new(c, 0);
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (!l->name[i]) {
+      s = shape_concat(c, s, rest);
+      continue;
+    }
+    Dim *dim = label_dim(d, l->name[i], l->len[i], make, span);
+    if (!dim) {
+      error_at(c, 355, span, "the result has a label `%.*s` that no operand has",
+               (int)l->len[i], l->name[i]);
+      dim = meta_dim(c, NULL, span);
+    }
+    s = shape_concat(c, s, shape_dims(c, 1, &dim));
+  }
+  return s;
+}
+
+static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
+                          uint32_t n, Type **type) {
+  const char *name = prim_info[id].name;
+  Expr *pos[10];
+  uint32_t count = positional(args, n, pos, 10);
+  if (count < 1 || pos[0]->kind != EX_STRING)
+    return needs_call(c, e,
+                      arena_printf(c->arena, "%s takes a literal string first",
+                                   name),
+                      "for example einsum \"b i k, k j -> b i j\" x y", type);
+  Einsum spec;
+  if (!parse_einsum(pos[0]->text, &spec) ||
+      (id == PRIM_PERMUTE && spec.count != 1)) {
+    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")
+        ->help = "name each axis and separate the names by blanks: "
+                 "\"b i k, k j -> b i j\"";
+    return failed(c, e, type);
+  }
+  if (count != spec.count + 1) {
+    error_at(c, 357, e->span, "%s \"%s\" takes %u tensor%s, not %u", name,
+             pos[0]->text, spec.count, spec.count == 1 ? "" : "s", count - 1);
+    return failed(c, e, type);
+  }
+  LabelDims dims = {.c = c};
+  ElemVar *elem = elem_meta(c, id == PRIM_EINSUM ? CLASS_NUM : CLASS_ANY);
+  Core *cores[10];
+  Type *ignored;
+  cores[0] = infer(c, pos[0], &ignored);
+  Shape *rests[8], *rest = any(c);
+  uint32_t rest_count = 0;
+  for (uint32_t i = 0; i < spec.count; i++) {
+    Shape *mine = any(c);
+    bool has = false;
+    for (uint32_t k = 0; k < spec.in[i].count; k++)
+      has |= !spec.in[i].name[k];
+    if (has)
+      rests[rest_count++] = mine;
+    Origin *o = origin_new(c, OR_ARG, pos[i + 1]->span);
+    o->what = name;
+    o->number = i + 2;
+    Shape *s = labels_shape(&dims, &spec.in[i], mine, true, pos[0]->span);
+    cores[i + 1] =
+        check(c, pos[i + 1], ty_tensor(c, elem, s, NULL), o);
+  }
+  if (rest_count) {
+    Shape **joined = NEW_ARRAY(c->arena, Shape *, rest_count);
+    memcpy(joined, rests, rest_count * sizeof *joined);
+    demand_join(c, rest, rest_count, joined,
+                origin_new(c, OR_OPERATOR, e->span));
+  }
+  Shape *out = labels_shape(&dims, &spec.out, rest, false, pos[0]->span);
+  if (id == PRIM_PERMUTE && spec.out.count != spec.in[0].count)
+    error_at(c, 358, pos[0]->span, "permute keeps every axis exactly once")
+        ->help = "use sum to remove axes, x.[:, new] to make them";
+  solve_pending(c);
+  *type = ty_tensor(c, elem, out, NULL);
+  Core *app = prim(c, id, e, count, cores);
+  app->items[0]->literal = pos[0]->text;
+  app->items[0]->elem.var = elem;
+  return app;
+}
+
+/* ---- concat, split, squeeze ---- */
+
+typedef struct AxisSplit {
+  Type *axis;
+  Shape *s, *r, *t;
+} AxisSplit;
+
+static AxisSplit axis_type(Checker *c, Shape *r) {
+  AxisSplit a = {.s = any(c), .t = any(c), .r = r};
+  a.axis = ty_axis(c, a.s, r, a.t);
+  return a;
+}
+
+static Core *check_axis_arg(Checker *c, Arg *a, AxisSplit *split,
+                            const char *what) {
+  Origin *o = origin_new(c, OR_ARG, a->expr->span);
+  o->what = what;
+  o->number = 1;
+  return check(c, a->expr, split->axis, o);
+}
+
+static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
+                          Type **type) {
+  Expr *pos[2];
+  Arg *axis = labelled(args, n, "axis");
+  if (positional(args, n, pos, 2) != 1 || !axis ||
+      pos[0]->kind != EX_TUPLE || !pos[0]->item_count)
+    return needs_call(c, e, "concat takes an axis and a tuple of tensors",
+                      "write concat ~axis:0 (a, b, c)", type);
+  if (!only_labels(c, args, n, "axis", "concat"))
+    return failed(c, e, type);
+  Expr *tuple = pos[0];
+  Shape *one = shape_of_var(c, shape_var(c, 1));
+  AxisSplit split = axis_type(c, one);
+  Core *core_axis = check_axis_arg(c, axis, &split, "concat");
+  ElemVar *elem = elem_meta(c, CLASS_ANY);
+  Core *items = core_new(c, CORE_TUPLE, tuple->span);
+  items->items = NEW_ARRAY(c->arena, Core *, tuple->item_count);
+  items->item_count = tuple->item_count;
+  Dim *total = dim_int(c->dims, 0);
+  for (uint32_t i = 0; i < tuple->item_count; i++) {
+    Dim *m = meta_dim(c, NULL, tuple->items[i]->span);
+    Shape *s = shape_concat(
+        c, shape_concat(c, split.s, shape_dims(c, 1, &m)), split.t);
+    Origin *o = origin_new(c, OR_ELEMENT, tuple->items[i]->span);
+    o->what = "concat";
+    o->number = i;
+    items->items[i] =
+        check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);
+    total = dim_add(c->dims, total, m);
+  }
+  shape_bind(c, one->at[0].var, shape_dims(c, 1, &total));
+  solve_pending(c);
+  *type = ty_tensor(
+      c, elem,
+      shape_concat(c, shape_concat(c, split.s, shape_dims(c, 1, &total)),
+                   split.t),
+      NULL);
+  Core *cores[2] = {core_axis, items};
+  return prim(c, PRIM_CONCAT, e, 2, cores);
+}
+
+static Core *infer_split(Checker *c, Expr *e, Arg *args, uint32_t n,
+                         Type **type) {
+  Expr *pos[3];
+  Arg *axis = labelled(args, n, "axis");
+  if (positional(args, n, pos, 3) != 2 || !axis || pos[0]->kind != EX_BRACKET)
+    return needs_call(c, e, "split takes an axis, sizes and a tensor",
+                      "write split ~axis:0 [100, _] x", type);
+  uint32_t parts = pos[0]->item_count;
+  Dim *total = meta_dim(c, NULL, e->span);
+  AxisSplit split = axis_type(c, shape_dims(c, 1, &total));
+  Core *cores[3];
+  cores[0] = check_axis_arg(c, axis, &split, "split");
+  ElemVar *elem = elem_meta(c, CLASS_ANY);
+  Shape *whole =
+      shape_concat(c, shape_concat(c, split.s, split.r), split.t);
+  Origin *ox = origin_new(c, OR_ARG, pos[1]->span);
+  ox->what = "split";
+  ox->number = 3;
+  cores[2] = check(c, pos[1], ty_tensor(c, elem, whole, NULL), ox);
+  Shape *sizes = shape_new(c, parts);
+  for (uint32_t i = 0; i < parts; i++)
+    sizes->at[i].dim = meta_dim(c, NULL, pos[0]->items[i]->span);
+  Origin *os = origin_new(c, OR_ARG, pos[0]->span);
+  os->what = "split";
+  os->number = 2;
+  cores[1] = check(c, pos[0], ty_shape(c, sizes), os);
+  Dim *sum = dim_int(c->dims, 0);
+  Type **types = NEW_ARRAY(c->arena, Type *, parts);
+  for (uint32_t i = 0; i < parts; i++) {
+    sum = dim_add(c->dims, sum, sizes->at[i].dim);
+    Shape *s = shape_concat(
+        c, shape_concat(c, split.s, shape_dims(c, 1, &sizes->at[i].dim)),
+        split.t);
+    types[i] = ty_tensor(c, elem, s, NULL);
+  }
+  demand_eq(c, sum, total, os);
+  solve_pending(c);
+  *type = ty_tuple(c, parts, types);
+  return prim(c, PRIM_SPLIT, e, 3, cores);
+}
+
+static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
+                           Type **type) {
+  Expr *pos[2];
+  Arg *axis = labelled(args, n, "axis");
+  if (positional(args, n, pos, 2) != 1 || !axis)
+    return NULL; /* as an ordinary function */
+  AxisSplit split = axis_type(c, any(c));
+  ElemVar *elem = elem_meta(c, CLASS_ANY);
+  Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
+  Core *cores[2];
+  cores[0] = check_axis_arg(c, axis, &split, "squeeze");
+  Origin *o = origin_new(c, OR_ARG, pos[0]->span);
+  o->what = "squeeze";
+  o->number = 2;
+  cores[1] = check(c, pos[0], ty_tensor(c, elem, whole, NULL), o);
+  solve_pending(c);
+  Shape *r = shape_norm(c, split.r);
+  Dim *one = dim_int(c->dims, 1);
+  for (uint32_t i = 0; i < r->len; i++)
+    if (r->at[i].tag == IT_DIM)
+      demand_eq(c, r->at[i].dim, one, o);
+  *type = ty_tensor(c, elem, shape_concat(c, split.s, split.t), NULL);
+  return prim(c, PRIM_SQUEEZE, e, 2, cores);
+}
+
+/* ---- forget ---- */
+
+static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
+                          Type **type) {
+  Expr *pos[2];
+  if (positional(args, n, pos, 2) != 1)
+    return NULL;
+  Type *t;
+  Core *x = infer(c, pos[0], &t);
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, t->shape);
+    for (uint32_t i = 0; i < s->len; i++)
+      if (s->at[i].tag == IT_DIM) {
+        s->at[i].dim = meta_dim(c, NULL, e->span);
+        dim_as_var(s->at[i].dim)->top = true;
+      }
+    t = ty_tensor(c, t->elem, s, NULL);
+  }
+  Core *app = prim(c, PRIM_FORGET, e, 1, &x);
+  *type = ty_open_data(c, NULL, t, &app);
+  return app;
+}
+
+/* ---- format ---- */
+
+static Core *infer_format(Checker *c, Expr *e, Arg *args, uint32_t n,
+                          Type **type) {
+  Expr **pos = NEW_ARRAY(c->arena, Expr *, n + 1);
+  uint32_t count = positional(args, n, pos, n);
+  if (!count || pos[0]->kind != EX_STRING)
+    return needs_call(c, e, "format takes a literal string first",
+                      "write format \"%d of %s\" n name", type);
+  uint32_t wanted = 0;
+  VEC(char) kinds = {0};
+  for (const char *s = pos[0]->text; *s; s++) {
+    if (*s != '%')
+      continue;
+    if (*++s == '%')
+      continue;
+    s += strspn(s, "-+ 0123456789.#");
+    if (!*s || !strchr("dxfegs", *s)) {
+      error_at(c, 359, pos[0]->span,
+               "`%%` is followed by none of d x f e g s %%");
+      return failed(c, e, type);
+    }
+    VEC_PUSH(c->arena, kinds, *s);
+    wanted++;
+  }
+  if (count - 1 != wanted) {
+    error_at(c, 360, e->span, "this format takes %u value%s, not %u", wanted,
+             wanted == 1 ? "" : "s", count - 1);
+    return failed(c, e, type);
+  }
+  Core **cores = NEW_ARRAY(c->arena, Core *, count);
+  Type *t;
+  cores[0] = infer(c, pos[0], &t);
+  for (uint32_t i = 1; i < count; i++) {
+    cores[i] = infer(c, pos[i], &t);
+    char kind = kinds.at[i - 1];
+    if (kind == 's')
+      continue;
+    ElemVar *elem =
+        elem_meta(c, kind == 'd' || kind == 'x' ? CLASS_INT : CLASS_NUM);
+    elem->prefer = kind == 'd' || kind == 'x' ? 1 : 0;
+    Type *want = ty_tensor(c, elem, shape_new(c, 0), NULL);
+    Origin *o = origin_new(c, OR_ARG, pos[i]->span);
+    o->what = "format";
+    o->number = i + 1;
+    o->expr = pos[i];
+    cores[i] = flow(c, cores[i], t, want, o);
+  }
+  *type = ty_string(c);
+  Core *app = prim(c, PRIM_FORMAT, e, count, cores);
+  app->items[0]->literal = pos[0]->text;
+  return app;
+}
+
+/* ---- load ---- */
+
+static Core *optional_arg(Checker *c, Arg *a, Type *want, const char *what) {
+  if (!a)
+    return NULL;
+  Origin *o = origin_new(c, OR_ARG, a->expr->span);
+  o->what = what;
+  return check(c, a->expr, want, o);
+}
+
+static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
+                        Type **type) {
+  Expr *pos[2];
+  if (positional(args, n, pos, 2) != 1)
+    return NULL;
+  if (!only_labels(c, args, n, "name header", "load"))
+    return failed(c, e, type);
+  Arg *name = labelled(args, n, "name"), *header = labelled(args, n, "header");
+  Core *cores[3];
+  for (int i = 0; i < 2; i++)
+    cores[i] = core_new(c, CORE_ABSENT, e->span);
+  if (name)
+    cores[0] = optional_arg(c, name, ty_string(c), "load");
+  if (header)
+    cores[1] = optional_arg(c, header, ty_scalar(c, DT_BOOL, NULL), "load");
+  Origin *o = origin_new(c, OR_ARG, pos[0]->span);
+  o->what = "load";
+  o->number = 1;
+  cores[2] = check(c, pos[0], ty_string(c), o);
+  ElemVar *elem = elem_meta(c, CLASS_ANY);
+  Shape *shape = any(c);
+  bool literal = pos[0]->kind == EX_STRING &&
+                 (!name || name->expr->kind == EX_STRING) &&
+                 (!header || header->expr->kind == EX_CON);
+  Header h;
+  LoadOptions options = {
+      .name = name && literal ? name->expr->text : NULL,
+      .header = header && literal && header->expr->id == c->sym_true};
+  if (literal && c->host->header(c->host->owner, e->span.file, pos[0]->text,
+                                 &options, &h)) {
+    Dim *dims[RANK_MAX];
+    for (uint32_t i = 0; i < h.rank; i++)
+      dims[i] = dim_int(c->dims, h.shape[i]);
+    shape = shape_dims(c, h.rank, dims);
+    if (h.dtype != DT_NONE)
+      elem = elem_fixed(c, h.dtype);
+  }
+  *type = ty_tensor(c, elem, shape, NULL);
+  Core *app = prim(c, PRIM_LOAD, e, 3, cores);
+  app->items[0]->elem.var = elem;
+  app->items[0]->inst = shape; /* becomes the expected shape: core_finish */
+  effect_join(c, effect_full(c), c->effect, e->span, "load");
+  return app;
+}
+
+/* ---- show ---- */
+
+static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
+                        Type **type) {
+  Expr *pos[2];
+  if (positional(args, n, pos, 2) != 1)
+    return NULL;
+  if (!only_labels(c, args, n, "size file kind", "show"))
+    return failed(c, e, type);
+  static const char *const labels[] = {"size", "file", "kind"};
+  Core *cores[4];
+  for (int i = 0; i < 3; i++) {
+    Core *core = optional_arg(c, labelled(args, n, labels[i]),
+                              i ? ty_string(c) : ty_int(c, NULL), "show");
+    cores[i] = core ? core : core_new(c, CORE_ABSENT, e->span);
+  }
+  Type *want = ty_tensor(c, elem_meta(c, CLASS_ANY), any(c), NULL);
+  Origin *o = origin_new(c, OR_ARG, pos[0]->span);
+  o->what = "show";
+  cores[3] = check(c, pos[0], want, o);
+  effect_join(c, effect_full(c), c->effect, e->span, "show");
+  *type = ty_unit(c);
+  return prim(c, PRIM_SHOW, e, 4, cores);
+}
+
+/* NULL: treat it as an ordinary function. */
+Core *infer_special(Checker *c, Expr *e, PrimId id, Arg *args, uint32_t count,
+                    Type **type) {
+  switch ((int)id) {
+  case PRIM_EINSUM:
+  case PRIM_PERMUTE: return infer_labels(c, e, id, args, count, type);
+  case PRIM_CONCAT: return infer_concat(c, e, args, count, type);
+  case PRIM_SPLIT: return infer_split(c, e, args, count, type);
+  case PRIM_SQUEEZE: return infer_squeeze(c, e, args, count, type);
+  case PRIM_FORGET: return infer_forget(c, e, args, count, type);
+  case PRIM_FORMAT: return infer_format(c, e, args, count, type);
+  case PRIM_LOAD: return infer_load(c, e, args, count, type);
+  case PRIM_SHOW: return infer_show(c, e, args, count, type);
+  }
+  return NULL;
+}

@@ -1,0 +1,91 @@
+/* typecheck: types with symbolic shapes, inferred; a syntax tree becomes core.
+ *
+ * Hindley-Milner with rows for records over constraints on sizes and shapes,
+ * solved as soon as they can be, else carried to the callers, else checked
+ * when the program runs.  See doc/inference in doc/language.md.
+ *
+ * Ownership: everything lives in the session's arena; a Checker is used from
+ * one thread. */
+#ifndef AXON_TYPECHECK_H
+#define AXON_TYPECHECK_H
+
+#include "parser/parser.h"
+#include "runtime/runtime.h"
+#include "typecheck/core.h"
+
+typedef struct Checker Checker;
+typedef struct Module Module;   /* a namespace: a file, a library part, the REPL */
+typedef struct Binding Binding; /* a name with its type scheme */
+
+typedef struct CheckHost {
+  void *owner;
+  /* The definition of a library name, parsed; NULL if there is none.  module is
+   * NULL for the prelude. */
+  Dec *(*library)(void *owner, Sym *module, Sym *name);
+  bool (*library_module)(void *owner, Sym *module); /* is there one */
+  /* A library definition was checked: hand it to the evaluator, to be run when
+   * first used. */
+  void (*define)(void *owner, CoreDec *dec);
+  /* Loads, checks and runs the file that `import "path"` or `import id` names,
+   * seen from source `from`.  NULL after giving a diagnostic. */
+  Module *(*import)(void *owner, uint32_t from, Span span, const char *path,
+                    Sym *id);
+  /* The header of a data file, read at check time; false if it is not there
+   * or cannot be read (then its sizes are checked when it is loaded). */
+  bool (*header)(void *owner, uint32_t from, const char *path,
+                 const LoadOptions *options, Header *out);
+} CheckHost;
+
+Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
+                     DimCtx *dims, const CheckHost *host);
+Module *module_new(Checker *checker, Sym *name);
+/* Makes everything of `other` visible in `module` (open). */
+Binding *module_find(Module *module, Sym *name); /* own names only */
+
+typedef struct Checked {
+  CoreDec **decs; /* in order; none after an error */
+  uint32_t dec_count;
+  Binding **bindings; /* what was defined */
+  uint32_t binding_count;
+  const char *type; /* of a bare expression, as printed; or NULL */
+} Checked;
+
+/* Checks one declaration and adds what it defines to the module (nothing after
+ * an error, so that one mistake is told once).  False after an error. */
+bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
+                 Checked *out);
+/* The type of an expression without running it; NULL after an error. */
+const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
+                              Diags *diags);
+
+/* ---- what is known about names ---- */
+const char *binding_type(Checker *checker, Binding *binding); /* as printed */
+Sym *binding_name(const Binding *binding);
+Span binding_span(const Binding *binding);
+const char *binding_doc(const Binding *binding); /* or NULL */
+const Var *binding_var(const Binding *binding);
+/* A name as a user would write it ("softmax", "nn.linear", a primitive) seen
+ * from a module; NULL if unknown. */
+Binding *checker_find(Checker *checker, Module *module, const char *name);
+/* Calls f for every own name of a module. */
+void module_each(Module *module, void (*f)(void *, Binding *), void *arg);
+/* Field names of a binding of record type, for completion. */
+void binding_fields(Checker *checker, Binding *binding,
+                    void (*f)(void *, const char *name), void *arg);
+
+/* ---- constraints ---- */
+typedef struct CheckStats {
+  uint64_t proved, open;
+} CheckStats;
+CheckStats checker_stats(const Checker *checker);
+/* Constraints left open since the start, with their reasons. */
+typedef struct OpenConstraint {
+  Span span;
+  const char *text;   /* "n == m" */
+  const char *reason; /* "both sizes come from data" */
+} OpenConstraint;
+const OpenConstraint *checker_open(const Checker *checker, uint32_t *count);
+/* -D n=64: a size that data at top level leaves open. */
+void checker_define_size(Checker *checker, Sym *name, int64_t value);
+
+#endif
