@@ -32,7 +32,8 @@ fun sort_list xs = case xs of
   | _ :: list [] => xs
   | _ => (case split xs of (a, b) => merge (sort_list a) (sort_list b))
 fun make (n : int) (x : int) =
-  if n == 0 then list [] else x :: make (n - 1) ((x * 1103515245 + 12345) % 65536)
+  if n == 0 then list []
+  else x :: make (n - 1) ((x * 1103515245 + 12345) % 65536)
 fun total xs = case xs of list [] => 0 | (x : int) :: rest => x + total rest
 do print (total (sort_list (make 100000 42)))
 END
@@ -66,13 +67,16 @@ while s do sum = sum + s[1]; s = s[2] end
 print(sum)
 END
 cat >"$work/sort.ml" <<'END'
-let rec split = function [] -> ([], []) | x :: r -> let a, b = split r in (x :: b, a)
+let rec split = function
+  | [] -> ([], []) | x :: r -> let a, b = split r in (x :: b, a)
 let rec merge xs ys = match xs, ys with
   | [], _ -> ys | _, [] -> xs
   | x :: xt, y :: yt -> if x <= y then x :: merge xt ys else y :: merge xs yt
 let rec sort xs = match xs with
   | [] | [_] -> xs | _ -> let a, b = split xs in merge (sort a) (sort b)
-let rec make n x = if n = 0 then [] else x :: make (n - 1) ((x * 1103515245 + 12345) mod 65536)
+let rec make n x =
+  if n = 0 then []
+  else x :: make (n - 1) ((x * 1103515245 + 12345) mod 65536)
 let rec total = function [] -> 0 | x :: r -> x + total r
 let () = print_int (total (sort (make 100000 42)))
 END

@@ -19,7 +19,11 @@ static const Verb verbs[] = {
 };
 
 static int verb_help(int argc, char **argv) {
-  const char *verb = argc > 1 ? argv[1] : NULL;
+  Options o;
+  int status = options_parse(&o, "help", "", argc, argv);
+  if (status >= 0)
+    return status;
+  const char *verb = o.arg_count ? o.args[0] : NULL;
   if (verb && !help_has(verb))
     return usage_error("help", "there is no verb `%s`", verb);
   help_print(verb);

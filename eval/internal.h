@@ -119,11 +119,12 @@ enum {
 
 struct Eval {
   Heap heap;
-  Value *stack, *stack_end, *sp; /* sp: as of the last instruction that may
-                                    unwind */
-  Frame *frames, *frames_end, *fp;
-  const Instr *pc;
+  /* sp, fp and pc as of the last instruction that may unwind.  They do not lie
+   * side by side: a compiler would load them as a vector. */
+  Value *stack, *sp, *stack_end;
+  Frame *frames, *fp, *frames_end;
   volatile bool *interrupt;
+  const Instr *pc;
   Graph graph;
   Arena *arena;
   DimCtx *dims;

@@ -78,8 +78,15 @@ static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
   if (op == PRIM_CONVERT)
     return value_scalar(scalar_convert(xs[0], to));
   Fault fault = {{0}, {0}};
-  if (!scalar_op)
-    return vm_known(vm, map_nodes(vm, op, to, args, n));
+  if (!scalar_op) {
+    Node *nodes[3];
+    for (uint32_t i = 0; i < n; i++)
+      nodes[i] = vm_to_node(vm, args[i]);
+    Node *node = node_map(&vm->graph, op, n, nodes, to, &fault);
+    if (node)
+      return vm_known(vm, value_node(vm_temp(vm, node)));
+    vm_fail_at(vm, (Span){0}, 506, fault.help, "%s", fault.message);
+  }
   if (!scalar_op(op, to, n, xs, &r, &fault))
     vm_fail_at(vm, (Span){0}, 506, fault.help, "%s", fault.message);
   return value_scalar(r);

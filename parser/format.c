@@ -47,10 +47,9 @@ static Doc *take_comment(Formatter *f) {
   size_t len = comment.span.end - comment.span.start;
   if (comment.doc)
     return doc_text(f->arena, text, len);
-  uint32_t start = comment.span.start;
-  while (start && f->text[start - 1] != '\n')
-    start--;
-  return doc_comment(f->arena, text, len, comment.span.start - start);
+  uint32_t line, column;
+  source_place(f->source, comment.span.start, &line, &column);
+  return doc_comment(f->arena, text, len, column - 1);
 }
 
 static bool own_line(const Formatter *f, uint32_t offset) {
@@ -83,6 +82,42 @@ Doc *fmt_tail(Formatter *f, uint32_t offset) {
   return ALL(f, all);
 }
 
+static bool ends_line(const Formatter *f, uint32_t offset) {
+  while (f->text[offset] && strchr(" \t\r", f->text[offset]))
+    offset++;
+  return f->text[offset] == '\n' || f->text[offset] == 0;
+}
+
+Doc *fmt_behind(Formatter *f, uint32_t end, uint32_t limit) {
+  DocVec all = {0};
+  uint32_t i = f->next, last = end;
+  while (i < f->comments.len && f->comments.at[i].span.start < limit &&
+         !fmt_newline_between(f, last, f->comments.at[i].span.start))
+    last = f->comments.at[i++].span.end;
+  if (i == f->next || !ends_line(f, last))
+    return NULL;
+  while (f->next < i) {
+    ADD(f, all, doc_hidden(fmt_text(f, " ")));
+    ADD(f, all, doc_hidden(take_comment(f)));
+  }
+  ADD(f, all, doc_break(f->arena));
+  return ALL(f, all);
+}
+
+uint32_t fmt_find(const Formatter *f, char c, uint32_t from, uint32_t stop) {
+  for (uint32_t i = f->next; from < stop;) {
+    while (i < f->comments.len && f->comments.at[i].span.end <= from)
+      i++;
+    if (i < f->comments.len && f->comments.at[i].span.start == from)
+      from = f->comments.at[i].span.end;
+    else if (f->text[from] == c)
+      return from;
+    else
+      from++;
+  }
+  return stop;
+}
+
 Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
               bool parens) {
   bool doc = fmt_pending(f, span.end) && f->comments.at[f->next].doc;
@@ -97,16 +132,14 @@ Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
 
 /* ---- lists ---- */
 
-Doc *fmt_list(Formatter *f, const char *open, const DocVec *items,
+Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
               const char *close, uint32_t end, bool fill) {
   DocVec all = {0};
   for (uint32_t i = 0; i < items->len; i++) {
-    Doc *item = items->at[i];
-    if (i + 1 < items->len)
-      item = CAT(f, item, fmt_text(f, ","));
-    if (i)
-      item = CAT(f, LINE(f), item);
+    Doc *comma = i + 1 < items->len ? fmt_text(f, ",") : NULL;
+    Doc *item = CAT(f, i ? LINE(f) : NULL, items->at[i].doc, comma);
     ADD(f, all, fill && i ? GROUP(f, item) : item);
+    ADD(f, all, items->at[i].behind);
   }
   ADD(f, all, fmt_tail(f, end));
   Doc *inside = ALIGN(f, ALL(f, all));
@@ -120,9 +153,9 @@ static Doc *tyvars_doc(Formatter *f, const Dec *dec) {
     return NULL;
   if (dec->tyvar_count == 1)
     return CAT(f, fmt_sym(f, dec->tyvars[0]), fmt_text(f, " "));
-  DocVec all = {0};
+  ItemVec all = {0};
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
-    ADD(f, all, fmt_sym(f, dec->tyvars[i]));
+    ITEM(f, all, fmt_sym(f, dec->tyvars[i]), NULL);
   return CAT(f, fmt_list(f, "(", &all, ")", 0, true), fmt_text(f, " "));
 }
 
@@ -166,6 +199,14 @@ static Doc *clause_doc(Formatter *f, const Clause *clause, bool last) {
   return define(f, head, fmt_body(f, clause->body, !last));
 }
 
+Doc *fmt_bar(Formatter *f, uint32_t indent, uint32_t from, uint32_t to) {
+  uint32_t bar = fmt_find(f, '|', from, to);
+  Doc *behind = fmt_behind(f, from, bar);
+  Doc *lead = fmt_lead(f, bar);
+  return CAT(f, behind, NEST(f, indent, CAT(f, LINE(f), lead)),
+             fmt_text(f, "| "));
+}
+
 static Doc *funs_doc(Formatter *f, const Dec *dec) {
   DocVec all = {0};
   for (uint32_t i = 0; i < dec->fun_count; i++) {
@@ -173,15 +214,23 @@ static Doc *funs_doc(Formatter *f, const Dec *dec) {
     if (i)
       ADD(f, all, doc_hard(f->arena));
     for (uint32_t j = 0; j < fun->clause_count; j++) {
-      if (j)
-        ADD(f, all, doc_hard(f->arena));
-      ADD(f, all, fmt_text(f, j ? "  | " : i ? "and " : "fun "));
-      Doc *clause =
-          clause_doc(f, &fun->clauses[j], j + 1 == fun->clause_count);
-      ADD(f, all, j ? NEST(f, 4, clause) : clause);
+      const Clause *clause = &fun->clauses[j];
+      if (j) {
+        ADD(f, all,
+            fmt_bar(f, 2, fun->clauses[j - 1].span.end, clause->span.start));
+        ADD(f, all, doc_break(f->arena));
+      } else {
+        ADD(f, all, fmt_text(f, i ? "and " : "fun "));
+      }
+      Doc *doc = clause_doc(f, clause, j + 1 == fun->clause_count);
+      ADD(f, all, j ? NEST(f, 4, doc) : doc);
     }
   }
   return ALL(f, all);
+}
+
+static uint32_t con_end(const ConDef *con) {
+  return con->type ? con->type->span.end : con->span.end;
 }
 
 static Doc *datatype_doc(Formatter *f, const Dec *dec) {
@@ -193,7 +242,7 @@ static Doc *datatype_doc(Formatter *f, const Dec *dec) {
     if (i) {
       broken |= fmt_newline_between(f, dec->cons[i - 1].span.end,
                                     con->span.start);
-      ADD(f, all, CAT(f, LINE(f), fmt_text(f, "| ")));
+      ADD(f, all, fmt_bar(f, 0, con_end(con - 1), con->span.start));
     }
     Doc *lead = fmt_lead(f, con->span.start), *type = NULL;
     if (con->type)
@@ -254,7 +303,7 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
 /* Comments up to an offset, on their own lines or behind what came last;
  * *last is the end of what came last, or UINT32_MAX at the beginning. */
 static void dec_comments(Formatter *f, DocVec *all, uint32_t *last,
-                         uint32_t offset, bool blanks) {
+                         uint32_t offset) {
   while (fmt_pending(f, offset)) {
     Span span = f->comments.at[f->next].span;
     uint32_t gap = *last == UINT32_MAX
@@ -262,32 +311,31 @@ static void dec_comments(Formatter *f, DocVec *all, uint32_t *last,
                        : newlines_between(f, *last, span.start);
     if (*last != UINT32_MAX)
       ADD(f, *all,
-          gap == 0              ? doc_hidden(fmt_text(f, " "))
-          : gap == 1 || !blanks ? doc_hard(f->arena)
-                                : doc_blank(f->arena));
+          gap == 0   ? doc_hidden(fmt_text(f, " "))
+          : gap == 1 ? doc_hard(f->arena)
+                     : doc_blank(f->arena));
     Doc *comment = take_comment(f);
     ADD(f, *all, gap == 0 ? doc_hidden(comment) : comment);
     *last = span.end;
   }
 }
 
-Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end,
-              bool blanks) {
+Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end) {
   DocVec all = {0};
   uint32_t last = UINT32_MAX;
   for (uint32_t i = 0; i < count; i++) {
     const Dec *dec = decs[i];
-    dec_comments(f, &all, &last, dec->span.start, blanks);
+    dec_comments(f, &all, &last, dec->span.start);
     if (last != UINT32_MAX) {
       uint32_t gap = newlines_between(f, last, dec->span.start);
       ADD(f, all,
-          gap > 1 && blanks ? doc_blank(f->arena) : doc_hard(f->arena));
+          gap > 1 ? doc_blank(f->arena) : doc_hard(f->arena));
     }
     ADD(f, all, dec_doc(f, dec));
     ADD(f, all, fmt_tail(f, dec->span.end));
     last = dec->span.end;
   }
-  dec_comments(f, &all, &last, end, blanks);
+  dec_comments(f, &all, &last, end);
   return ALL(f, all);
 }
 
@@ -321,9 +369,10 @@ static const char *take(Buffer *out, size_t from, Arena *arena, size_t *len) {
 static const char *render(const Round *round, Buffer *out, size_t *len) {
   const ParseState *ps = &round->ps;
   Formatter f = {.arena = ps->arena,
+                 .source = sources_get(ps->sources, ps->file),
                  .text = round->text,
                  .comments = ps->lexer.comments};
-  Doc *doc = fmt_decs(&f, ps->decs.at, ps->decs.len, UINT32_MAX, true);
+  Doc *doc = fmt_decs(&f, ps->decs.at, ps->decs.len, UINT32_MAX);
   size_t from = out->len;
   doc_print(out, doc, ps->arena, FORMAT_WIDTH);
   if (out->len > from)

@@ -11,12 +11,20 @@ enum { FORMAT_WIDTH = 80 };
 
 typedef struct Formatter {
   Arena *arena;
-  const char *text;
+  const Source *source;
+  const char *text; /* the source's */
   CommentVec comments;
   uint32_t next; /* the first comment not yet placed */
 } Formatter;
 
 typedef VEC(Doc *) DocVec;
+
+typedef struct Item { /* of a list */
+  Doc *doc;
+  Doc *behind; /* comments that end its line, after the comma */
+} Item;
+
+typedef VEC(Item) ItemVec;
 
 #define CAT(f, ...)                                              \
   doc_cat((f)->arena, (Doc *const[]){__VA_ARGS__},               \
@@ -27,6 +35,8 @@ typedef VEC(Doc *) DocVec;
 #define ALIGN(f, doc) doc_align((f)->arena, (doc))
 #define GROUP(f, doc) doc_group((f)->arena, (doc))
 #define ADD(f, vec, doc) VEC_PUSH((f)->arena, (vec), (doc))
+#define ITEM(f, vec, ...) \
+  VEC_PUSH((f)->arena, (vec), ((Item){__VA_ARGS__}))
 #define ALL(f, vec) doc_cat((f)->arena, (vec).at, (vec).len)
 
 /* ---- format.c ---- */
@@ -38,17 +48,22 @@ Doc *fmt_name(Formatter *f, const Name *name);
 Doc *fmt_lead(Formatter *f, uint32_t offset);
 /* Comments before an offset, as they stand behind what was printed. */
 Doc *fmt_tail(Formatter *f, uint32_t offset);
+/* Comments before `limit` that end the line on which `end` is. */
+Doc *fmt_behind(Formatter *f, uint32_t end, uint32_t limit);
+/* The offset of a character that is in no comment, in [from, stop). */
+uint32_t fmt_find(const Formatter *f, char c, uint32_t from, uint32_t stop);
 bool fmt_pending(const Formatter *f, uint32_t offset);
+/* A break and "| " before the next of several rules; their comments stay. */
+Doc *fmt_bar(Formatter *f, uint32_t indent, uint32_t from, uint32_t to);
 /* A node's document with comments on both sides; in parentheses if `parens`,
  * or if the source had them and comments stand before the closing one. */
 Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
               bool parens);
 bool fmt_newline_between(const Formatter *f, uint32_t from, uint32_t to);
 /* "open item, item close", one line or one item a line; or filled. */
-Doc *fmt_list(Formatter *f, const char *open, const DocVec *items,
+Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
               const char *close, uint32_t end, bool fill);
-Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end,
-              bool blanks);
+Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end);
 
 /* ---- formattype.c ---- */
 

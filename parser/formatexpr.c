@@ -149,7 +149,7 @@ static bool is_atom(const Expr *e) {
 /* One item a line if the source had it so; atoms fill lines. */
 static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
                       const char *close) {
-  DocVec items = {0};
+  ItemVec items = {0};
   bool fill = e->item_count > 0, broken = false;
   for (uint32_t i = 0; i < e->item_count; i++) {
     const Expr *item = e->items[i];
@@ -166,7 +166,9 @@ static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
     if (i)
       broken |= fmt_newline_between(f, e->items[i - 1]->span.end,
                                     item->span.start);
-    ADD(f, items, i ? doc : ALIGN(f, doc));
+    uint32_t next = i + 1 < e->item_count ? e->items[i + 1]->span.start
+                                          : e->span.end;
+    ITEM(f, items, doc, fmt_behind(f, item->span.end, next));
   }
   Doc *list = fmt_list(f, open, &items, close, e->span.end, fill);
   return broken && !fill ? GROUP(f, CAT(f, doc_break(f->arena), list)) : list;
@@ -190,7 +192,7 @@ static Doc *seq_doc(Formatter *f, const Expr *e) {
 }
 
 static Doc *fields_doc(Formatter *f, const Expr *e) {
-  DocVec items = {0};
+  ItemVec items = {0};
   Doc *base = NULL;
   if (e->kind == EX_WITH)
     base = CAT(f, post(f, e->arg[0]), fmt_text(f, " with "));
@@ -202,10 +204,11 @@ static Doc *fields_doc(Formatter *f, const Expr *e) {
     if (!pun)
       value = CAT(f, fmt_text(f, " ="),
                   NEST(f, 2, CAT(f, LINE(f), fmt_expr(f, field->expr))));
-    Doc *item = GROUP(f, CAT(f, lead, id, value));
-    if (pun && fmt_pending(f, field->expr->span.end))
-      item = CAT(f, item, fmt_tail(f, field->expr->span.end));
-    ADD(f, items, i ? item : CAT(f, base, item));
+    Doc *item = CAT(f, lead, GROUP(f, CAT(f, id, value)));
+    uint32_t next = i + 1 < e->field_count ? e->fields[i + 1].span.start
+                                           : e->span.end;
+    Doc *behind = fmt_behind(f, field->expr->span.end, next);
+    ITEM(f, items, i ? item : CAT(f, base, item), behind);
   }
   return fmt_list(f, "{", &items, "}", e->span.end, false);
 }
@@ -230,16 +233,39 @@ static bool continues_chain(const Expr *e) {
          !ends_open(left);
 }
 
-static Doc *op_item(Formatter *f, const Expr *e) {
-  Level level = op_level[e->op];
-  bool right_assoc = level == LEVEL_CONS;
+/* What follows the first operand: a break, the operator and its operand. */
+static Doc *op_item(Formatter *f, const Expr *e, const Expr *right,
+                    Level least, bool *broken) {
+  uint32_t left_end = e->arg[0]->span.end;
+  *broken |= fmt_newline_between(f, left_end, e->op_span.start);
   const char *op = arena_printf(f->arena, "%s ", binop_text[e->op]);
-  Doc *right = operand(f, e->arg[1], right_assoc ? level : level + 1,
-                       SIDE_RIGHT);
-  return CAT(f, LINE(f), fmt_text(f, op), ALIGN(f, right));
+  Doc *behind = fmt_behind(f, left_end, e->op_span.start);
+  Doc *lead = fmt_lead(f, e->op_span.start);
+  Doc *doc = ALIGN(f, operand(f, right, least, SIDE_RIGHT));
+  return CAT(f, behind, LINE(f), lead, fmt_text(f, op), doc);
 }
 
-static Doc *binary_doc(Formatter *f, const Expr *e) {
+/* a :: b :: c, which nests to the right. */
+static Doc *right_chain(Formatter *f, const Expr *e) {
+  DocVec all = {0};
+  bool broken = false;
+  Doc *first = operand(f, e->arg[0], LEVEL_CONS + 1, SIDE_LEFT);
+  ADD(f, all, ALIGN(f, first));
+  for (;;) {
+    const Expr *right = e->arg[1];
+    bool more = right->kind == EX_BIN && !right->parens &&
+                op_level[right->op] == LEVEL_CONS;
+    ADD(f, all,
+        more ? op_item(f, e, right->arg[0], LEVEL_CONS + 1, &broken)
+             : op_item(f, e, right, LEVEL_CONS, &broken));
+    if (!more)
+      break;
+    e = right;
+  }
+  return GROUP(f, ALIGN(f, ALL(f, all)));
+}
+
+static Doc *left_chain(Formatter *f, const Expr *e) {
   Level level = op_level[e->op];
   VEC(const Expr *) chain = {0};
   const Expr *first = e;
@@ -248,21 +274,22 @@ static Doc *binary_doc(Formatter *f, const Expr *e) {
     first = first->arg[0];
     VEC_PUSH(f->arena, chain, first);
   }
-  bool left_assoc = level != LEVEL_CONS && level != LEVEL_COMPARE;
   DocVec all = {0};
   bool broken = false;
-  ADD(f, all,
-      ALIGN(f, operand(f, first->arg[0], left_assoc ? level : level + 1,
-                       SIDE_LEFT)));
+  Level least = level == LEVEL_COMPARE ? level + 1 : level;
+  ADD(f, all, ALIGN(f, operand(f, first->arg[0], least, SIDE_LEFT)));
   for (uint32_t i = chain.len; i > 0; i--) {
     const Expr *link = chain.at[i - 1];
-    broken |= fmt_newline_between(f, link->arg[0]->span.end,
-                                  link->op_span.start);
-    ADD(f, all, op_item(f, link));
+    ADD(f, all, op_item(f, link, link->arg[1], level + 1, &broken));
   }
   if (broken && level == LEVEL_PIPE)
     ADD(f, all, doc_break(f->arena));
   return GROUP(f, ALIGN(f, ALL(f, all)));
+}
+
+static Doc *binary_doc(Formatter *f, const Expr *e) {
+  return op_level[e->op] == LEVEL_CONS ? right_chain(f, e)
+                                       : left_chain(f, e);
 }
 
 /* True if the text begins with a digit, or a minus sign. */
@@ -355,23 +382,28 @@ static Doc *app_doc(Formatter *f, const Expr *e) {
   Doc *head = post(f, e->arg[0]);
   DocVec args = {0};
   uint32_t width = doc_width(head);
-  bool forced = doc_forced(head);
+  bool forced = doc_forced(head), apart = false;
   for (uint32_t i = 0; i < e->arg_count; i++) {
     Doc *arg = arg_doc(f, &e->args[i]);
     ADD(f, args, arg);
     if (i + 1 < e->arg_count) {
       width += doc_width(arg) + 1;
       forced |= doc_forced(arg);
+      apart |= is_open(e->args[i].expr); /* each on its line, or all on one */
     }
   }
   bool hang = hangs(e->args[e->arg_count - 1].expr) && !forced &&
               width < HANG_WIDTH;
   DocVec all = {0};
-  for (uint32_t i = 0; i < args.len; i++)
-    ADD(f, all,
-        hang ? CAT(f, fmt_text(f, " "), args.at[i])
-             : GROUP(f, CAT(f, LINE(f), args.at[i])));
-  return CAT(f, head, hang ? ALL(f, all) : NEST(f, 2, ALL(f, all)));
+  for (uint32_t i = 0; i < args.len; i++) {
+    Doc *space = hang ? fmt_text(f, " ") : LINE(f);
+    Doc *arg = CAT(f, space, args.at[i]);
+    ADD(f, all, hang || apart ? arg : GROUP(f, arg));
+  }
+  if (hang)
+    return CAT(f, head, ALL(f, all));
+  Doc *rest = NEST(f, 2, ALL(f, all));
+  return apart ? GROUP(f, CAT(f, head, rest)) : CAT(f, head, rest);
 }
 
 /* ---- fields and indices ---- */
@@ -404,9 +436,9 @@ static Doc *slice_doc(Formatter *f, const Slice *slice) {
 
 static Doc *index_doc(Formatter *f, const Expr *e) {
   Doc *base = base_doc(f, e->arg[0]);
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < e->slice_count; i++)
-    ADD(f, items, slice_doc(f, &e->slices[i]));
+    ITEM(f, items, slice_doc(f, &e->slices[i]), NULL);
   return CAT(f, base, fmt_list(f, ".[", &items, "]", e->span.end, true));
 }
 
@@ -464,6 +496,12 @@ static bool rules_broken(const Formatter *f, const Expr *e) {
   return false;
 }
 
+static Doc *bar_doc(Formatter *f, uint32_t indent, const Expr *e,
+                    uint32_t i) {
+  return fmt_bar(f, indent, e->clauses[i - 1].span.end,
+                 e->clauses[i].span.start);
+}
+
 static Doc *fn_doc(Formatter *f, const Expr *e) {
   if (e->clause_count == 1)
     return CAT(f, fmt_text(f, "fn "), rule_doc(f, e, 0));
@@ -472,7 +510,7 @@ static Doc *fn_doc(Formatter *f, const Expr *e) {
     ADD(f, all, doc_break(f->arena));
   for (uint32_t i = 0; i < e->clause_count; i++) {
     if (i)
-      ADD(f, all, CAT(f, NEST(f, 1, LINE(f)), fmt_text(f, "| ")));
+      ADD(f, all, bar_doc(f, 1, e, i));
     ADD(f, all, NEST(f, 3, rule_doc(f, e, i)));
   }
   return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "fn "), ALL(f, all))));
@@ -484,8 +522,7 @@ static Doc *case_doc(Formatter *f, const Expr *e) {
   if (rules_broken(f, e))
     ADD(f, all, doc_break(f->arena));
   for (uint32_t i = 0; i < e->clause_count; i++) {
-    Doc *between = i ? CAT(f, LINE(f), fmt_text(f, "| "))
-                     : NEST(f, 2, LINE(f));
+    Doc *between = i ? bar_doc(f, 0, e, i) : NEST(f, 2, LINE(f));
     ADD(f, all, CAT(f, between, NEST(f, 2, rule_doc(f, e, i))));
   }
   return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "case "), subject,
@@ -533,34 +570,17 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
                       NEST(f, 2, CAT(f, LINE(f), body))));
 }
 
-/* The offset of the `in` of a `let`. */
-static uint32_t find_in(const Formatter *f, const Expr *e) {
-  uint32_t at = e->dec_count ? e->decs[e->dec_count - 1]->span.end
-                             : e->items[0]->span.start;
-  uint32_t stop = e->items[0]->span.start;
-  for (uint32_t i = f->next; at < stop;) {
-    while (i < f->comments.len && f->comments.at[i].span.end <= at)
-      i++;
-    if (i < f->comments.len && f->comments.at[i].span.start == at)
-      at = f->comments.at[i].span.end;
-    else if (f->text[at] == 'i')
-      return at;
-    else
-      at++;
-  }
-  return stop;
-}
-
 static Doc *let_doc(Formatter *f, const Expr *e) {
   uint32_t in = 0;
   bool broken = false;
   if (e->dec_count) {
-    in = find_in(f, e);
+    in = fmt_find(f, 'i', e->decs[e->dec_count - 1]->span.end,
+                  e->items[0]->span.start);
     broken = fmt_newline_between(f, e->decs[0]->span.start,
                                  e->items[0]->span.start);
   }
   Doc *decs = fmt_decs(f, e->decs, e->dec_count,
-                       e->dec_count ? in : e->items[0]->span.start, false);
+                       e->dec_count ? in : e->items[0]->span.start);
   Doc *items = seq_items(f, e->items, e->item_count);
   Doc *tail = fmt_tail(f, e->span.end);
   Doc *body = GROUP(f, CAT(f, fmt_text(f, "in"),

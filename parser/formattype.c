@@ -62,10 +62,10 @@ static Doc *axis_doc(Formatter *f, const AxisExpr *axis) {
 
 Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
               const char *close, uint32_t end) {
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < axes->len; i++) {
     Doc *lead = fmt_lead(f, axes->at[i].span.start);
-    ADD(f, items, CAT(f, lead, axis_doc(f, &axes->at[i])));
+    ITEM(f, items, CAT(f, lead, axis_doc(f, &axes->at[i])), NULL);
   }
   return fmt_list(f, open, &items, close, end, true);
 }
@@ -99,9 +99,9 @@ static Doc *fact_doc(Formatter *f, const FactExpr *fact) {
 Doc *fmt_given(Formatter *f, const Facts *facts) {
   if (!facts->len)
     return NULL;
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < facts->len; i++)
-    ADD(f, items, fact_doc(f, &facts->at[i]));
+    ITEM(f, items, fact_doc(f, &facts->at[i]), NULL);
   Doc *all = fmt_list(f, "", &items, "", 0, true);
   return GROUP(f, CAT(f, LINE(f), fmt_text(f, "given "), all));
 }
@@ -153,9 +153,9 @@ static Doc *name_type_doc(Formatter *f, const TypeExpr *t) {
   if (t->arg_count == 1) {
     args = CAT(f, type_doc(f, t->args[0], TYPE_POSTFIX), fmt_text(f, " "));
   } else if (t->arg_count) {
-    DocVec items = {0};
+    ItemVec items = {0};
     for (uint32_t i = 0; i < t->arg_count; i++)
-      ADD(f, items, type_doc(f, t->args[i], TYPE_ANY));
+      ITEM(f, items, type_doc(f, t->args[i], TYPE_ANY), NULL);
     args = CAT(f, fmt_list(f, "(", &items, ")", 0, false), fmt_text(f, " "));
   }
   Doc *lead = t->arg_count ? fmt_lead(f, t->name.span.start) : NULL;
@@ -166,16 +166,19 @@ static Doc *name_type_doc(Formatter *f, const TypeExpr *t) {
 }
 
 static Doc *record_type_doc(Formatter *f, const TypeExpr *t) {
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < t->field_count; i++) {
     const TypeField *field = &t->fields[i];
     Doc *lead = fmt_lead(f, field->span.start);
     Doc *id = fmt_sym(f, field->id);
     Doc *type = ALIGN(f, fmt_type(f, field->type));
-    ADD(f, items, CAT(f, lead, id, fmt_text(f, " : "), type));
+    uint32_t next = i + 1 < t->field_count ? t->fields[i + 1].span.start
+                                           : t->span.end;
+    Doc *behind = fmt_behind(f, field->type->span.end, next);
+    ITEM(f, items, CAT(f, lead, id, fmt_text(f, " : "), type), behind);
   }
   if (t->open)
-    ADD(f, items, fmt_text(f, "..."));
+    ITEM(f, items, fmt_text(f, "..."), NULL);
   return fmt_list(f, "{", &items, "}", t->span.end, false);
 }
 
@@ -196,9 +199,9 @@ static Doc *type_inner(Formatter *f, const TypeExpr *t) {
   case TX_TUPLE: return tuple_type_doc(f, t);
   case TX_RECORD: return record_type_doc(f, t);
   case TX_LIFT: {
-    DocVec items = {0};
-    ADD(f, items, dim_doc(f, t->dim, 0));
-    ADD(f, items, fmt_type(f, t->arg[0]));
+    ItemVec items = {0};
+    ITEM(f, items, dim_doc(f, t->dim, 0), NULL);
+    ITEM(f, items, fmt_type(f, t->arg[0]), NULL);
     return fmt_list(f, "lift(", &items, ")", t->span.end, false);
   }
   case TX_HOLE: return fmt_text(f, "_");
@@ -231,14 +234,14 @@ static PatLevel pat_level(const Pat *p) {
 
 static Doc *pats_doc(Formatter *f, const char *open, const Pat *p,
                      const char *close) {
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < p->arg_count; i++)
-    ADD(f, items, fmt_pat(f, p->args[i]));
+    ITEM(f, items, fmt_pat(f, p->args[i]), NULL);
   return fmt_list(f, open, &items, close, p->span.end, false);
 }
 
 static Doc *pat_record_doc(Formatter *f, const Pat *p) {
-  DocVec items = {0};
+  ItemVec items = {0};
   for (uint32_t i = 0; i < p->field_count; i++) {
     const PatField *field = &p->fields[i];
     Doc *lead = fmt_lead(f, field->span.start), *more = NULL;
@@ -247,10 +250,10 @@ static Doc *pat_record_doc(Formatter *f, const Pat *p) {
       more = CAT(f, fmt_text(f, " : "), ALIGN(f, fmt_type(f, field->type)));
     else if (field->pat)
       more = CAT(f, fmt_text(f, " = "), ALIGN(f, fmt_pat(f, field->pat)));
-    ADD(f, items, CAT(f, lead, id, more));
+    ITEM(f, items, CAT(f, lead, id, more), NULL);
   }
   if (p->open)
-    ADD(f, items, fmt_text(f, "..."));
+    ITEM(f, items, fmt_text(f, "..."), NULL);
   return fmt_list(f, "{", &items, "}", p->span.end, false);
 }
 

@@ -138,6 +138,7 @@ typedef struct Printer {
   Buffer *out;
   Arena *arena;
   uint32_t width, column;
+  size_t line_start;         /* of the output's last line */
   uint32_t newlines, indent; /* owed before the next text */
   bool begun;
   TaskVec tasks, probe;
@@ -217,6 +218,7 @@ static void settle(Printer *p) {
   if (p->begun)
     for (uint32_t i = 0; i < p->newlines; i++)
       buffer_putc(out, '\n');
+  p->line_start = out->len;
   for (uint32_t i = 0; i < p->indent; i++)
     buffer_putc(out, ' ');
   p->newlines = 0;
@@ -233,22 +235,15 @@ static void print_text(Printer *p, const Doc *doc) {
   size_t tail = 0;
   while (doc->text[doc->len - 1 - tail] != '\n')
     tail++;
+  p->line_start = p->out->len - tail;
   p->column = (uint32_t)utf8_width(doc->text + doc->len - tail, tail);
-}
-
-/* Bytes from the start of the output's last line. */
-static uint32_t out_column(const Printer *p) {
-  size_t start = p->out->len;
-  while (start && p->out->text[start - 1] != '\n')
-    start--;
-  return (uint32_t)(p->out->len - start);
 }
 
 /* A comment's later lines move as far as its first. */
 static void print_comment(Printer *p, const Doc *doc) {
   settle(p);
   p->begun = true;
-  int64_t shift = (int64_t)out_column(p) - doc->column;
+  int64_t shift = (int64_t)(p->out->len - p->line_start) - doc->column;
   const char *text = doc->text, *end = text + doc->len;
   while (text < end) {
     const char *stop = memchr(text, '\n', (size_t)(end - text));
@@ -261,13 +256,14 @@ static void print_comment(Printer *p, const Doc *doc) {
     if (!stop)
       break;
     buffer_putc(p->out, '\n');
+    p->line_start = p->out->len;
     bool empty = text < end && (*text == '\n' || *text == '\r');
     for (int64_t i = 0; i < shift && !empty; i++)
       buffer_putc(p->out, ' ');
     for (int64_t i = shift; i < 0 && text < end && *text == ' '; i++)
       text++;
   }
-  p->column = out_column(p);
+  p->column = (uint32_t)(p->out->len - p->line_start);
 }
 
 static void print_task(Printer *p, Task task) {
@@ -306,7 +302,8 @@ static void print_task(Printer *p, Task task) {
 void doc_print(Buffer *out, const Doc *doc, Arena *arena, uint32_t width) {
   if (!doc)
     return;
-  Printer p = {.out = out, .arena = arena, .width = width};
+  Printer p = {.out = out, .arena = arena, .width = width,
+               .line_start = out->len};
   push(&p, &p.tasks, doc, 0, false);
   while (p.tasks.len)
     print_task(&p, p.tasks.at[--p.tasks.len]);

@@ -191,6 +191,34 @@ uint32_t body_read_axes(Body *b, Node *x, uint32_t first) {
 
 /* ---- the node ---- */
 
+static bool safe_index(const Node *n, const Cell *index, int64_t extent) {
+  if (index->kind == CELL_CONST)
+    return index->value.i >= 0 && index->value.i < extent;
+  return index->kind == CELL_AXIS && n->extents[index->axis] <= extent;
+}
+
+static bool safe_cell(const Node *n, const Cell *cell) {
+  if (cell->kind == CELL_READ) {
+    bool safe = cell->node->safe || cell->node->data;
+    for (uint32_t k = 0; k < cell->arg_count; k++)
+      safe &= safe_index(n, &n->cells[cell->args[k]],
+                         cell->node->extents[k]);
+    return safe;
+  }
+  if (cell->kind != CELL_OP || dtype_is_float(cell->dtype) ||
+      (cell->op != PRIM_DIV && cell->op != PRIM_MOD && cell->op != PRIM_POW))
+    return true;
+  const Cell *y = &n->cells[cell->args[1]];
+  return y->kind == CELL_CONST && y->value.i > 0;
+}
+
+static bool safe_body(const Node *n) {
+  bool safe = true;
+  for (uint32_t k = 0; k < n->cell_count; k++)
+    safe &= safe_cell(n, &n->cells[k]);
+  return safe;
+}
+
 Node *body_node(Body *b, Graph *g, Fault *fault) {
   const Form *form = b->form;
   if (form->free_count + form->rank + form->reduce_count > RANK_MAX) {
@@ -216,6 +244,7 @@ Node *body_node(Body *b, Graph *g, Fault *fault) {
   for (uint32_t k = 0; k < n->cell_count; k++)
     if (cells[k].kind == CELL_READ)
       node_retain(cells[k].node);
+  n->safe = safe_body(n);
   node_set_guard(g, n, form);
   node_count_pending(g, n);
   return n;

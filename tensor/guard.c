@@ -1,101 +1,92 @@
 /* The condition that a node made under an `if` on indices has to record.
  *
  * g->guard may mention indices that the node does not.  The node is needed
- * wherever some value of those makes the guard true, so what it records is
- * the part of the guard that speaks of its own indices alone: conjuncts are
- * taken apart, those over other indices only are dropped, and a mixed one
- * becomes `any` over the indices that are not the node's. */
+ * wherever some value of those makes the guard true: what it records is `any`
+ * of the guard over them.  Nothing weaker would do, for where it holds the
+ * node may be run and stored: `if i > 0 && i + j > 2 then x.[j - 2] else 0`
+ * must not read x at -1 because some i, not above 0, satisfies the rest. */
 #include "tensor/internal.h"
 
-typedef enum Overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL } Overlap;
-
-static Overlap overlap(const Node *guard, const Form *form) {
+/* Bit k: index k of the guard is the node's too. */
+static uint32_t shared_indices(const Node *guard, const Form *form) {
   uint32_t shared = 0;
   for (uint32_t k = 0; k < guard->free_count; k++)
-    shared += form_axis_of(form, guard->free[k]) != UINT32_MAX;
-  return shared == guard->free_count ? OVERLAP_ALL
-         : shared                    ? OVERLAP_SOME
-                                     : OVERLAP_NONE;
+    if (form_axis_of(form, guard->free[k]) != UINT32_MAX)
+      shared |= (uint32_t)1 << k;
+  return shared;
 }
 
-static const Cell *read_of(const Node *n, uint32_t cell) {
-  const Cell *c = &n->cells[cell];
-  return c->kind == CELL_READ && c->node->rank == 0 ? c : NULL;
-}
-
-/* Is n `a && b`, or `if a then b else false`? */
-static bool conjunction(const Node *n, Node **a, Node **b, bool *lazy) {
-  if (n->kind != NODE_COMP || !n->cell_count || n->reduce != PRIM_NONE)
-    return false;
-  const Cell *top = &n->cells[n->cell_count - 1];
-  *lazy = top->kind == CELL_SELECT;
-  if (*lazy) {
-    const Cell *other = &n->cells[top->args[2]];
-    if (other->kind != CELL_CONST || other->value.i)
-      return false;
-  } else if (top->kind != CELL_OP || top->op != PRIM_AND) {
-    return false;
-  }
-  const Cell *x = read_of(n, top->args[0]), *y = read_of(n, top->args[1]);
-  if (!x || !y)
-    return false;
-  *a = x->node;
-  *b = y->node;
-  return true;
-}
-
-static Node *any_over_others(Graph *g, Node *guard, const Form *form) {
+static Node *any_over_others(Graph *g, Node *guard, uint32_t shared) {
   IndexVar *others[RANK_MAX];
   uint32_t count = 0;
   for (uint32_t k = 0; k < guard->free_count; k++)
-    if (form_axis_of(form, guard->free[k]) == UINT32_MAX)
+    if (!(shared >> k & 1))
       others[count++] = guard->free[k];
-  Fault fault = {0};
+  Fault fault = {{0}, {0}};
   Node *closed = node_close(g, guard, count, others, &fault);
-  if (!closed)
+  if (!closed) /* too many axes: the guard is left out */
     return NULL;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(closed);
+    trap_raise(trap.kind);
+  }
   Node *any = node_reduce(g, PRIM_ANY, closed, 0, count, false, &fault);
+  trap_end(&trap);
   node_release(closed);
   return any;
 }
 
-static Node *project(Graph *g, Node *guard, const Form *form) {
-  Overlap o = overlap(guard, form);
-  if (o == OVERLAP_NONE)
-    return NULL;
-  if (o == OVERLAP_ALL)
-    return node_retain(guard);
-  Node *a, *b;
-  bool lazy;
-  if (!conjunction(guard, &a, &b, &lazy))
-    return any_over_others(g, guard, form);
-  Node *x = project(g, a, form);
-  if (lazy && overlap(a, form) != OVERLAP_ALL && b->guard)
-    return x; /* b may only be read where a holds: it is left out */
-  Node *y = project(g, b, form);
-  if (!x || !y)
-    return x ? x : y;
-  Node *no = lazy ? node_scalar(g, (Scalar){.dtype = DT_BOOL}) : NULL;
-  Node *both = lazy ? node_select_lazy(g, x, y, no, NULL)
-                    : node_map(g, PRIM_AND, 2, (Node *[]){x, y}, DT_NONE, NULL);
-  node_release(no);
-  node_release(x);
-  node_release(y);
-  return both;
-}
-
-Node *guard_for(Graph *g, const Form *form) {
-  Node *guard = g->guard;
-  if (overlap(guard, form) == OVERLAP_ALL && guard->free_count)
-    return node_retain(guard);
-  g->guard = NULL; /* the nodes made here are run everywhere */
+/* The nodes made here are run everywhere. */
+static Node *part_of(Graph *g, Node *guard, uint32_t shared) {
+  g->guard = NULL;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     g->guard = guard;
     trap_raise(trap.kind);
   }
-  Node *part = project(g, guard, form);
+  Node *part = any_over_others(g, guard, shared);
   trap_end(&trap);
   g->guard = guard;
   return part;
+}
+
+/* Neighbours in a program want the same parts. */
+static Node *cached_part(Graph *g, Node *guard, uint32_t shared) {
+  for (uint32_t k = 0; k < GUARD_PARTS; k++)
+    if (g->parts[k].guard == guard && g->parts[k].shared == shared)
+      return g->parts[k].part;
+  Node *part = part_of(g, guard, shared);
+  if (!part)
+    return NULL;
+  struct GuardPart *slot = &g->parts[g->part_next++ % GUARD_PARTS];
+  node_release(slot->guard);
+  node_release(slot->part);
+  *slot = (struct GuardPart){node_retain(guard), part, shared};
+  return part;
+}
+
+void graph_end(Graph *g) {
+  for (uint32_t k = 0; k < GUARD_PARTS; k++) {
+    node_release(g->parts[k].guard);
+    node_release(g->parts[k].part);
+    g->parts[k] = (struct GuardPart){NULL, NULL, 0};
+  }
+  g->part_next = 0;
+}
+
+Node *guard_for(Graph *g, const Form *form, bool safe) {
+  if (!g->guard) {
+    if (g->part_next)
+      graph_end(g);
+    return NULL;
+  }
+  uint32_t shared = shared_indices(g->guard, form);
+  uint32_t all = (uint32_t)(((uint64_t)1 << g->guard->free_count) - 1);
+  if (shared == all)
+    return node_retain(g->guard);
+  if (safe)
+    return NULL;
+  Node *part = cached_part(g, g->guard, shared);
+  return part ? node_retain(part) : NULL;
 }

@@ -31,8 +31,9 @@ void node_count_pending(Graph *g, const Node *n);
 int64_t *node_own(const Node *n); /* extents of the own axes */
 int64_t extents_product(uint32_t count, const int64_t *extents); /* saturates */
 bool node_is_star(const Node *n, uint32_t axis);
-/* The guard that a node with these free indices has to record, or NULL. */
-Node *guard_for(Graph *g, const Form *form);
+/* guard.c: what a node with these free indices has to record, or NULL; one
+ * that is safe does without where the guard speaks of other indices too. */
+Node *guard_for(Graph *g, const Form *form, bool safe);
 
 /* "f32[3, 4]" in a buffer of the caller's */
 typedef struct TypeText {

@@ -126,14 +126,14 @@ void node_count_pending(Graph *g, const Node *n) {
 }
 
 void node_set_guard(Graph *g, Node *n, const Form *form) {
-  if (!g->guard || !n->free_count)
+  if (!g->guard && !g->part_next)
     return;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     node_release(n);
     trap_raise(trap.kind);
   }
-  n->guard = guard_for(g, form);
+  n->guard = guard_for(g, form, n->safe);
   trap_end(&trap);
 }
 
@@ -201,6 +201,7 @@ Node *node_data(Graph *g, Tensor *t) {
   memcpy(form.own, t->shape, t->rank * sizeof form.own[0]);
   Node *n = node_alloc(g, NODE_DATA, &form);
   n->data = tensor_retain(t);
+  n->safe = true;
   return n;
 }
 

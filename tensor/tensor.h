@@ -90,7 +90,8 @@ struct Node {
   uint32_t cell_count;
   Node *guard; /* a bool scalar over a subset of the free indices: the node is
                   only ever read where it is true, and not run elsewhere
-                  (there it holds zeros); or NULL */
+                  (there it holds zeros); or NULL.  A node that can fail has
+                  one even where it shares no index with g->guard */
 
   /* NODE_OPAQUE */
   PrimId op;
@@ -100,6 +101,7 @@ struct Node {
   Key key;
   uint32_t output; /* which of several outputs (topk) */
 
+  bool safe; /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
 };
@@ -111,6 +113,8 @@ typedef enum FuseMode {
   FUSE_ALL,  /* inline whatever may be inlined: for tests */
 } FuseMode;
 
+enum { GUARD_PARTS = 4 };
+
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;
   int64_t pending;         /* elements of nodes made and not yet run */
@@ -121,7 +125,15 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
+  /* private to guard.c: parts of guards, lately made */
+  struct GuardPart {
+    Node *guard, *part;
+    uint32_t shared;
+  } parts[GUARD_PARTS];
+  uint32_t part_next;
 } Graph;
+/* Lets go of what the graph keeps for itself: at the end of a session. */
+void graph_end(Graph *g);
 
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);

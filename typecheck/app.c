@@ -242,6 +242,8 @@ static void axis_literal(Checker *c, Type *want, long first, long count,
                          Origin *o) {
   Shape *s = first >= 0 ? some_axes(c, first) : any_axes(c);
   Shape *r = some_axes(c, count);
+  for (long i = 0; i < count && !c->loose_axis; i++)
+    r->at[i] = (ShapeIt){.tag = IT_DIM, .dim = meta_dim(c, NULL, o->span)};
   Shape *t = first >= 0 ? any_axes(c) : some_axes(c, -first - count);
   if (!unify(c, ty_axis(c, s, r, t), want, o)) {
     Diag *d = error_at(c, 316, o->span, "there is no axis %ld here", first);

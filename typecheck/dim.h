@@ -115,6 +115,8 @@ DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
 /* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
 void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
 /* d == pos - neg, both without negative coefficients: for printing relations. */
+/* An equivalent of d >= 0 with the divisions that stand alone multiplied out. */
+Dim *dim_clear_division(DimCtx *cx, Dim *d);
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
 /* The name of a variable: its own, else var->text, else "n12". */
 const char *dim_var_name(DimCtx *cx, const DimVar *var);

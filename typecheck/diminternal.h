@@ -18,7 +18,7 @@ enum {
   DIM_MAX_LIMBS = 4096,
   DIM_MAX_WEIGHT = 1 << 16, /* atoms, terms: bounds printing and postfix */
   DIM_MAX_DEPTH = 500,      /* nesting of atoms */
-  DIM_MAX_CHAIN = 10000,    /* nesting through solved metas */
+  DIM_MAX_CHAIN = 5000,     /* the same through solved metas: of recursion */
   DIM_MAX_ARGS = 64,        /* of one min or max */
 };
 

@@ -43,16 +43,18 @@ static Dim *rewrite_prod(Rewrite *rw, Atom *atom) {
 }
 
 static Dim *rewrite_operands(Rewrite *rw, Atom *atom) {
-  Dim *args[DIM_MAX_ARGS];
+  Dim *two[2]; /* this recurs: no large frames */
+  uint32_t count = atom->arg_count;
+  Dim **args = count <= 2 ? two : NEW_ARRAY(rw->cx->arena, Dim *, count);
   bool changed = false;
-  for (uint32_t i = 0; i < atom->arg_count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     args[i] = rewrite(rw, atom->args[i]);
     changed |= args[i] != atom->args[i];
   }
   if (!changed)
     return atom->dim;
   Dim *d = args[0];
-  for (uint32_t i = 1; i < atom->arg_count; i++)
+  for (uint32_t i = 1; i < count; i++)
     d = atom->kind == AT_DIV   ? dim_div(rw->cx, d, args[i])
         : atom->kind == AT_MIN ? dim_min(rw->cx, d, args[i])
                                : dim_max(rw->cx, d, args[i]);
@@ -180,17 +182,15 @@ static bool visit_atom(Visit *v, Atom *atom) {
     return false;
   atom->epoch = v->epoch;
   atom->memo = atom->dim;
-  if (atom->kind == AT_VAR || atom->kind == AT_PROD) {
-    if (++v->depth > DIM_MAX_CHAIN)
-      return true; /* too deep to know: "mentions" is the safe answer */
-    bool found = visit_leaf(v, atom);
-    v->depth--;
-    return found;
-  }
-  for (uint32_t i = 0; i < atom->arg_count; i++)
-    if (visit(v, atom->args[i]))
-      return true;
-  return false;
+  if (v->depth == DIM_MAX_CHAIN)
+    return true; /* too deep to know: "mentions" is the safe answer */
+  v->depth++;
+  bool leaf = atom->kind == AT_VAR || atom->kind == AT_PROD;
+  bool found = leaf && visit_leaf(v, atom);
+  for (uint32_t i = 0; i < atom->arg_count && !found; i++)
+    found = visit(v, atom->args[i]);
+  v->depth--;
+  return found;
 }
 
 static bool visit(Visit *v, const Dim *d) {

@@ -313,7 +313,7 @@ struct Checker {
   uint32_t depth;
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t error_mark;
-  bool quiet;
+  bool loose_axis; /* a literal axis may turn out to be a * */
 
   Constraints *collect; /* a scheme's givens, while one is being read */
 

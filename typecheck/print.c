@@ -357,13 +357,8 @@ static void put_relation(Printer *p, Dim *a, const char *op, Dim *b) {
 static void put_le(Printer *p, Dim *a, Dim *b) {
   Checker *c = p->c;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
-  Dim *left = dim_resolve(c->dims, a), *right = dim_resolve(c->dims, b);
-  Dim *pos, *neg;
-  dim_split_signs(c->dims, d, &pos, &neg);
-  int64_t k;
-  bool zero = dim_is_int(left, &k) && k == 0;
-  if (!dim_is_const(left) || (zero && dim_sign(neg)))
-    left = neg, right = pos;
+  Dim *left, *right;
+  dim_split_signs(c->dims, d, &right, &left);
   put_relation(p, left, "<=", right);
 }
 

@@ -23,6 +23,7 @@ static ElemVar *fresh_elem(Copy *copy, ElemVar *v) {
   ElemVar *e = map_get(&copy->map, v);
   if (!e) {
     e = elem_meta(copy->c, v->classes);
+    e->prefer = v->prefer;
     map_put(&copy->map, v, e);
   }
   return e;
@@ -287,9 +288,77 @@ static void look_constraint(Checker *c, Constraint *k, General *g) {
   constraint_visit(&look, k);
 }
 
+static ShapeVar *join_var(Checker *c, Constraint *k) {
+  if (!k || k->kind != CN_JOIN)
+    return NULL;
+  Shape *s = shape_norm(c, k->a);
+  return s->len == 1 && s->at[0].tag == IT_SPLICE ? s->at[0].var : NULL;
+}
+
+typedef struct Shows {
+  ShapeVar *var;
+  bool found;
+} Shows;
+
+static void shows_shape(void *arg, ShapeVar *v) {
+  Shows *s = arg;
+  s->found |= s->var == v;
+}
+
+static bool shape_var_shows(Checker *c, ShapeVar *v, Constraint **all,
+                            uint32_t count, uint32_t self, uint32_t n_types,
+                            Type *const *types) {
+  Shows s = {v, false};
+  Visit look = {.shape = shows_shape, .arg = &s, .c = c};
+  for (uint32_t i = 0; i < n_types; i++)
+    ty_visit(&look, types[i]);
+  for (uint32_t i = 0; i < count; i++)
+    if (i != self && all[i])
+      constraint_visit(&look, all[i]);
+  return s.found;
+}
+
+/* join(join(s, t), u) is join(s, t, u): an argument that another join defines
+ * is replaced by that one's arguments. */
+static void flatten_joins(Checker *c, Constraint **all, uint32_t count,
+                          uint32_t n_types, Type *const *types) {
+  for (uint32_t i = 0; i < count; i++) {
+    ShapeVar *v = join_var(c, all[i]);
+    bool used = false;
+    for (uint32_t j = 0; v && j < count; j++) {
+      Constraint *k = all[j];
+      if (j == i || !k || k->kind != CN_JOIN)
+        continue;
+      for (uint32_t a = 0; a < k->join_count; a++) {
+        Shape *s = shape_norm(c, k->joined[a]);
+        if (s->len != 1 || s->at[0].tag != IT_SPLICE || s->at[0].var != v)
+          continue;
+        uint32_t n = k->join_count - 1 + all[i]->join_count;
+        Shape **args = NEW_ARRAY(c->arena, Shape *, n);
+        uint32_t m = 0;
+        for (uint32_t b = 0; b < k->join_count; b++) {
+          if (b != a) {
+            args[m++] = k->joined[b];
+            continue;
+          }
+          for (uint32_t d = 0; d < all[i]->join_count; d++)
+            args[m++] = all[i]->joined[d];
+        }
+        k->joined = args;
+        k->join_count = n;
+        used = true;
+        break;
+      }
+    }
+    if (used && !shape_var_shows(c, v, all, count, i, n_types, types))
+      all[i] = NULL; /* the larger join implies it */
+  }
+}
+
 /* Takes from pending what mentions a variable above the level. */
 static Constraint **take_constraints(Checker *c, uint32_t mark,
-                                     uint32_t *count) {
+                                     uint32_t *count, uint32_t n_types,
+                                     Type *const *types) {
   VEC(Constraint *) taken = {0};
   uint32_t kept = mark;
   for (uint32_t i = mark; i < c->pending.len; i++) {
@@ -310,9 +379,10 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     }
   }
   c->pending.len = kept;
+  flatten_joins(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
   for (uint32_t i = 0; i < taken.len; i++)
-    if (implied(c, taken.at[i], taken.at, taken.len, i)) {
+    if (taken.at[i] && implied(c, taken.at[i], taken.at, taken.len, i)) {
       taken.at[i] = NULL;
       c->stats.proved++;
     }
@@ -333,7 +403,7 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
   uint32_t count;
-  Constraint **given = take_constraints(c, mark, &count);
+  Constraint **given = take_constraints(c, mark, &count, n, types);
   for (uint32_t i = 0; i < count; i++) {
     constraint_visit(&quantify, given[i]);
     for (Fact *f = given[i]->facts; f; f = f->outer)

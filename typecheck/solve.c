@@ -124,6 +124,10 @@ static Verdict settle_eq(Checker *c, Constraint *k, bool last) {
 }
 
 static Verdict settle_le(Checker *c, Constraint *k) {
+  Dim *d0 = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  Dim *clear = dim_clear_division(c->dims, d0);
+  if (clear != d0)
+    k->left = dim_int(c->dims, 0), k->right = clear;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   if (dim_has_top(d))
     return OPEN;
@@ -148,34 +152,47 @@ typedef struct Joining {
   Shape *suffix; /* what the result ends in */
 } Joining;
 
-/* The last axis of every argument, when each is known or absent. */
-static bool join_last(Checker *c, Joining *j, Origin *o) {
+/* Of one axis of all arguments: absent < * < a size.  An axis that may be
+ * either (a splice of one) joins with stars to itself.  False: wait. */
+static bool join_axis(Checker *c, Joining *j, ShapeIt *result, Origin *o) {
+  *result = (ShapeIt){.tag = IT_STAR};
   bool any = false;
-  ShapeIt result = {.tag = IT_STAR};
   for (uint32_t i = 0; i < j->count; i++) {
     Shape *s = j->args[i];
     if (s->len == 0)
       continue;
     ShapeIt *it = &s->at[s->len - 1];
-    if (it->tag == IT_SPLICE)
-      return false;
     any = true;
+    if (it->tag == IT_STAR)
+      continue;
+    if (it->tag == IT_SPLICE && it->var->fixed != 1)
+      return false;
+    if (result->tag == IT_STAR)
+      *result = *it;
+    else if (it->tag != result->tag)
+      return false;
+    else if (it->tag == IT_SPLICE && it->var != result->var)
+      return false;
   }
   if (!any)
     return false;
   for (uint32_t i = 0; i < j->count; i++) {
     Shape *s = j->args[i];
-    if (s->len == 0)
-      continue;
-    ShapeIt *it = &s->at[s->len - 1];
-    if (it->tag == IT_DIM && result.tag == IT_DIM)
-      demand_eq(c, result.dim, it->dim, o);
-    else if (it->tag == IT_DIM)
-      result = *it;
-    j->args[i] = shape_slice(c, s, 0, s->len - 1);
+    if (s->len && s->at[s->len - 1].tag == IT_DIM)
+      demand_eq(c, result->dim, s->at[s->len - 1].dim, o);
   }
+  return true;
+}
+
+static bool join_last(Checker *c, Joining *j, Origin *o) {
   Shape *one = shape_new(c, 1);
-  one->at[0] = result;
+  if (!join_axis(c, j, &one->at[0], o))
+    return false;
+  for (uint32_t i = 0; i < j->count; i++) {
+    Shape *s = j->args[i];
+    if (s->len)
+      j->args[i] = shape_slice(c, s, 0, s->len - 1);
+  }
   j->suffix = shape_concat(c, one, j->suffix);
   return true;
 }

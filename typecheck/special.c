@@ -336,7 +336,9 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Core *cores[2];
+  c->loose_axis = true; /* of squeeze it may be a * */
   cores[0] = check_axis_arg(c, axis, &split, "squeeze");
+  c->loose_axis = false;
   Origin *o = origin_new(c, OR_ARG, pos[0]->span);
   o->what = "squeeze";
   o->number = 2;

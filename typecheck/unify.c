@@ -282,6 +282,8 @@ bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
   if (dim_equal(x, y))
     return true;
   DimVar *v = loose(c, x), *w = loose(c, y);
+  if (v && w && v->value == w->value && v->id < w->id)
+    v = NULL; /* the newer one is solved */
   if (v && !v->bound && !dim_mentions(c->dims, y, v) &&
       (v->value || !w || !w->value)) {
     dim_bind(c, v, b);

@@ -680,6 +680,8 @@ static void emit_reduction(Compiler *c) {
 
 static void emit_loops(Compiler *c) {
   uint32_t top[RANK_MAX], guard = UINT32_MAX;
+  if (c->n->guard && c->guard_depth == 0)
+    guard = emit_guard(c);
   append(c, &c->blocks[0]);
   for (uint32_t k = 0; k < c->outer; k++) {
     emit(c, (Ins){.op = OP_START, .d = k});
@@ -697,6 +699,8 @@ static void emit_loops(Compiler *c) {
       jump_here(c, guard);
     emit_next(c, k, top[k]);
   }
+  if (guard != UINT32_MAX && c->guard_depth == 0)
+    jump_here(c, guard);
   emit(c, (Ins){.op = OP_HALT});
 }
 

@@ -377,6 +377,38 @@ static void test_resolve_products(void **state) {
   assert_true(dim_equal(dim_resolve(cx, d), read_dim("n*m")));
 }
 
+static bool is_stopped(Dim *(*grow)(int), int i) {
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    grow(i);
+    trap_end(&trap);
+    return false;
+  }
+  return trap.kind == FAIL_LIMIT;
+}
+
+/* As deep as the recursion goes, and deeper: small frames, then a limit. */
+static Dim *deep_chain(int n) {
+  DimCtx *cx = &w->cx;
+  DimVar *first = meta(), *last = first;
+  for (int i = 0; i < n; i++) {
+    DimVar *next = meta();
+    Dim *d = dim_of_var(cx, next);
+    last->bound = dim_min(cx, dim_mul(cx, d, w->v[0]),
+                          dim_add(cx, d, dim_int(cx, 1)));
+    last = next;
+  }
+  last->bound = dim_int(cx, 0);
+  assert_true(dim_mentions(cx, dim_of_var(cx, first), last));
+  return dim_resolve(cx, dim_of_var(cx, first));
+}
+
+static void test_deep_chain(void **state) {
+  (void)state;
+  assert_true(dim_equal(deep_chain(2000), dim_int(&w->cx, 0)));
+  assert_true(is_stopped(deep_chain, 10000));
+}
+
 /* A long chain of solutions, and one that doubles at each step. */
 static void test_resolve_chain(void **state) {
   (void)state;
@@ -548,16 +580,6 @@ static Dim *grow_min(int i) {
   return d;
 }
 
-static bool is_stopped(Dim *(*grow)(int), int i) {
-  Trap trap;
-  if (TRAP_SET(trap) == FAIL_NONE) {
-    grow(i);
-    trap_end(&trap);
-    return false;
-  }
-  return trap.kind == FAIL_LIMIT;
-}
-
 static void test_limits(void **state) {
   (void)state;
   Dim *(*const grow[])(int) = {grow_powers,  grow_terms,  grow_depth,
@@ -585,6 +607,7 @@ int main(void) {
       TEST(test_postfix_overflow),
       TEST(test_resolve),
       TEST(test_resolve_products),
+      TEST(test_deep_chain),
       TEST(test_resolve_chain),
       TEST(test_subst),
       TEST(test_each_var),

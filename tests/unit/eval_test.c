@@ -918,7 +918,7 @@ static void test_tensors(void **state) {
      "[3, 7]");
   is("(lit permute \"i j -> j i\" 1 (tensor (tensor 1 2) (tensor 3 4)))",
      "[[1, 3],\n [2, 4]]");
-  is("(concat 0 (tuple (tensor 1) (tensor 2 3)))", "[1, 2, 3]");
+  is("(lit concat \"\" 2 0 (tuple (tensor 1) (tensor 2 3)))", "[1, 2, 3]");
   is("(tensor 1 (... (tensor 2 3)) 4)", "[1, 2, 3, 4]");
   is("(iota:i64 4)", "[0, 1, 2, 3]");
   is("(zeros:f32 (dims 2))", "[0.0, 0.0]");
@@ -929,8 +929,8 @@ static void test_tensors(void **state) {
   is("(nonzero (tensor true false true))", "[0, 2]");
   is("(filter (fn (x) (> x 1)) (tensor 1 2 3))", "[2, 3]");
   is("(pad 0 1 2 absent (tensor 1 2))", "[0, 1, 2, 0, 0]");
-  is("(case (split 0 (dims 1 _) (tensor 1 2 3)) ((tuple a b) b))", "[2, 3]");
-  is("(== (tensor 1 2) (tensor 1 3))", "[true, false]");
+  is("(case (lit split \"\" 3 0 (dims 1 _) (tensor 1 2 3)) ((tuple a b) b))", "[2, 3]");
+  is("(== (tensor 1 2) (tensor 1 3))", "[ true, false]");
 }
 
 static void test_index(void **state) {

@@ -58,6 +58,7 @@ static inline int setup(void **state) {
 static inline int teardown(void **state) {
   (void)state;
   let_go();
+  graph_end(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   trap_end(&trap);

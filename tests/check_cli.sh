@@ -1,0 +1,94 @@
+#!/bin/bash
+# The command line: statuses, messages, streams.  What it writes is a fault.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+bad=0
+
+# expect STATUS PATTERN COMMAND...: the status, and a pattern in all it writes.
+expect() {
+  wanted=$1 pattern=$2
+  shift 2
+  got=0
+  text=$("$@" 2>&1 </dev/null) || got=$?
+  if [ "$got" != "$wanted" ]; then
+    echo "status $got, wanted $wanted: $*" && bad=1
+    printf '%s\n' "$text" | head -n 5
+  elif ! grep -q -e "$pattern" <<<"$text"; then
+    echo "no '$pattern' in what this writes: $*" && bad=1
+    printf '%s\n' "$text" | head -n 5
+  fi
+}
+
+echo 'do print (1 + 1)' >good.axn
+echo 'val x = 1 +' >bad.axn
+echo 'val  x=1' >ugly.axn
+echo 'do print (strings.join "," (args ()))' >args.axn
+
+expect 0 '^axon [0-9]' "$AXON" --version
+expect 0 'axon check' "$AXON" --help
+expect 0 'Examples' "$AXON" help run
+expect 2 'no verb `nothing`' "$AXON" help nothing
+expect 2 'did you mean `check`' "$AXON" chek
+expect 2 'no verb or file' "$AXON" qwertyuiop
+expect 2 'no option `--nothing`' "$AXON" run --nothing
+expect 2 'no option `-z`' "$AXON" check -z
+expect 2 'takes no value' "$AXON" fmt --check=3 good.axn
+expect 2 'wants a value' "$AXON" run -e
+expect 2 'auto, always or never' "$AXON" run --color=red good.axn
+expect 2 'wants a size' "$AXON" check -D n good.axn
+expect 2 'which files' "$AXON" check
+expect 2 'which files' "$AXON" fmt
+expect 0 '^2$' "$AXON" run good.axn
+expect 0 '^2$' "$AXON" good.axn
+expect 0 '^3$' "$AXON" -e '1 + 2'
+expect 0 '^4$' "$AXON" -e 'val x = 2' -e 'x * 2'
+expect 1 'error\[E' "$AXON" -e '1 +'
+expect 1 'cannot read none.axn' "$AXON" run none.axn
+expect 1 'is a directory' "$AXON" run .
+expect 1 'cannot read none.axn' "$AXON" check none.axn
+expect 1 'cannot read none.axn' "$AXON" fmt none.axn
+expect 1 'bad.axn:1' "$AXON" run bad.axn
+expect 0 '^a,b,--c$' "$AXON" run args.axn a b --c
+expect 0 '^a,b$' "$AXON" run args.axn -- a b
+expect 3 '' "$AXON" -e 'exit 3'
+expect 0 '^x : ' "$AXON" check ugly.axn
+expect 0 'proved' "$AXON" check --stats good.axn
+expect 1 'ugly.axn' "$AXON" fmt --check ugly.axn
+expect 0 'formatted ugly.axn' "$AXON" fmt ugly.axn
+expect 0 '' "$AXON" fmt --check ugly.axn
+expect 0 '^val x = 1$' cat ugly.axn
+expect 1 'bad.axn' "$AXON" fmt bad.axn
+expect 0 '^val x = 1 +$' cat bad.axn
+expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >/dev/full"
+expect 0 '^6$' sh -c "echo 'sum [1, 2, 3]' | '$AXON'"
+expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
+expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
+
+# Messages go to stderr, values to stdout.
+"$AXON" -e '1 +' >out 2>err
+[ -s out ] && echo 'a diagnostic on stdout' && bad=1
+grep -q error err || { echo 'no diagnostic on stderr' && bad=1; }
+"$AXON" --color=always -e 1 >out 2>&1
+"$AXON" run --color=always bad.axn 2>err
+grep -q "$(printf '\033')" err || { echo 'no colour when asked' && bad=1; }
+
+# Examples in doc comments.
+cat >doc.axn <<'END'
+(** twice a number
+    >>> twice 2
+    4
+    >>> twice 3 == 6
+    >>> twice 4
+    9 *)
+fun twice x = 2 * x
+END
+expect 1 'doc.axn: 2 passed, 1 failed' "$AXON" test doc.axn
+expect 1 'wanted' "$AXON" test -q doc.axn
+
+# Ctrl-C ends a program.
+echo 'do print (while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0)' >loop.axn
+timeout -s INT 1 "$AXON" run loop.axn >out 2>&1
+[ $? = 124 ] || { echo 'Ctrl-C did not end a loop' && bad=1; }
+grep -q interrupted out || { echo 'no word of the interrupt' && bad=1; }
+exit "$bad"

@@ -1,0 +1,122 @@
+/* axon.h as a program that links it uses it. */
+#include "session/axon.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct Output {
+  char text[1024];
+  size_t len;
+} Output;
+
+static void keep(void *owner, const char *text, size_t len) {
+  Output *out = owner;
+  assert_true(out->len + len < sizeof out->text);
+  memcpy(out->text + out->len, text, len);
+  out->len += len;
+  out->text[out->len] = 0;
+}
+
+static int set_up(void **state) {
+  *state = axn_session_new();
+  return *state ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  axn_session_free(*state);
+  return 0;
+}
+
+static AxnStatus run(AxnSession *s, const char *text) {
+  return axn_session_run(s, "test", text, strlen(text));
+}
+
+static void test_version(void **state) {
+  (void)state;
+  assert_string_equal(axn_version(), AXON_VERSION);
+}
+
+static void test_output(void **state) {
+  Output out = {0};
+  axn_session_output(*state, keep, &out);
+  assert_int_equal(run(*state, "do print (sum [1, 2, 3])"), AXN_OK);
+  assert_string_equal(out.text, "6\n");
+}
+
+static void test_definitions_stay(void **state) {
+  assert_int_equal(run(*state, "val x = [1, 2]"), AXN_OK);
+  assert_int_equal(run(*state, "x * 2"), AXN_OK);
+  assert_string_equal(axn_session_print(*state, "it"), "[2, 4]");
+  assert_string_equal(axn_session_type(*state, "x"), "i64[2]");
+  assert_null(axn_session_type(*state, "nothing"));
+  assert_null(axn_session_print(*state, "nothing"));
+}
+
+static void test_diagnostics(void **state) {
+  assert_int_equal(run(*state, "val a = [1, 2]\nval b = a @ true"), AXN_ERROR);
+  assert_true(axn_diag_count(*state) >= 1);
+  AxnDiag diag;
+  assert_true(axn_diag_get(*state, 0, &diag));
+  assert_int_equal(diag.severity, AXN_SEVERITY_ERROR);
+  assert_string_equal(diag.place.file, "test");
+  assert_int_equal(diag.place.line, 2);
+  assert_non_null(strstr(axn_diag_text(*state, 0), diag.message));
+  assert_false(axn_diag_get(*state, 1000, &diag));
+  assert_null(axn_diag_text(*state, 1000));
+  assert_int_equal(run(*state, "val c = 1"), AXN_OK);
+  assert_int_equal(axn_diag_count(*state), 0);
+}
+
+static void test_syntax_error(void **state) {
+  assert_int_equal(run(*state, "val = = 3"), AXN_ERROR);
+  assert_int_equal(run(*state, "1 + 1"), AXN_OK);
+}
+
+static void test_check_runs_nothing(void **state) {
+  Output out = {0};
+  axn_session_output(*state, keep, &out);
+  const char *text = "do print 1";
+  assert_int_equal(axn_session_check(*state, "t", text, strlen(text)), AXN_OK);
+  assert_int_equal(out.len, 0);
+  assert_int_equal(run(*state, "do print 2"), AXN_OK);
+  assert_string_equal(out.text, "2\n");
+}
+
+static void test_exit(void **state) {
+  assert_int_equal(run(*state, "do exit 3"), AXN_EXITED);
+  assert_int_equal(axn_exit_status(*state), 3);
+}
+
+static void test_interrupt(void **state) {
+  axn_interrupt(*state);
+  AxnStatus status = run(*state, "do print (while (fn x => x >= 0) "
+                                 "(fn x => (x + 1) % 1000) 0)");
+  assert_int_equal(status, AXN_INTERRUPTED);
+  assert_int_equal(run(*state, "1 + 1"), AXN_OK);
+}
+
+static void test_many_sessions(void **state) {
+  AxnSession *other = axn_session_new();
+  assert_non_null(other);
+  assert_int_equal(run(*state, "val x = 1"), AXN_OK);
+  assert_int_equal(run(other, "val x = 2.5"), AXN_OK);
+  assert_string_equal(axn_session_print(*state, "x"), "1");
+  assert_string_equal(axn_session_print(other, "x"), "2.5");
+  axn_session_free(other);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_version),          TEST(test_output),
+      TEST(test_definitions_stay), TEST(test_diagnostics),
+      TEST(test_syntax_error),     TEST(test_check_runs_nothing),
+      TEST(test_exit),             TEST(test_interrupt),
+      TEST(test_many_sessions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,625 @@
+/* Core as indented s-expressions, without spans: what `axon dump --stage=core`
+ * shows and what tests compare.
+ *
+ * A tree of text is built first; then what fits on a line stays on it. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+enum { LINE = 79 };
+
+typedef struct Sexp { /* an atom, or a list of items */
+  const char *atom;
+  size_t width;
+  VEC(struct Sexp *) items;
+} Sexp;
+
+typedef struct Printer {
+  DimCtx *cx;
+  Arena *arena;
+  Buffer text; /* an atom under construction */
+  Map names;   /* Var, ElemVar -> its name here */
+  Map counts;  /* Sym -> how many variables have that name */
+  uint32_t unnamed;
+} Printer;
+
+static Sexp *core_sexp(Printer *p, const Core *core);
+static Sexp *pat_sexp(Printer *p, const CorePat *pat);
+
+/* ---- building ---- */
+
+static Sexp *atom(Printer *p, const char *text) {
+  Sexp *s = NEW(p->arena, Sexp);
+  s->atom = text;
+  s->width = utf8_width(text, strlen(text));
+  return s;
+}
+
+static Sexp *list(Printer *p) {
+  Sexp *s = NEW(p->arena, Sexp);
+  s->width = 2;
+  return s;
+}
+
+static void add(Printer *p, Sexp *to, Sexp *item) {
+  to->width += item->width + (to->items.len ? 1 : 0);
+  VEC_PUSH(p->arena, to->items, item);
+}
+
+static Sexp *form(Printer *p, const char *name) {
+  Sexp *s = list(p);
+  add(p, s, atom(p, name));
+  return s;
+}
+
+static Sexp *pair(Printer *p, const char *name, Sexp *item) {
+  Sexp *s = form(p, name);
+  add(p, s, item);
+  return s;
+}
+
+static Buffer *text_begin(Printer *p) {
+  p->text.len = 0;
+  return &p->text;
+}
+
+static Sexp *text_end(Printer *p) {
+  return atom(p, arena_text(p->arena, p->text.text, p->text.len));
+}
+
+static void add_items(Printer *p, Sexp *to, const Core *core, uint32_t from) {
+  for (uint32_t i = from; i < core->item_count; i++)
+    add(p, to, core_sexp(p, core->items[i]));
+}
+
+/* ---- names and other atoms ---- */
+
+static const char *var_name(Printer *p, const Var *var) {
+  const char *name = map_get(&p->names, var);
+  if (name)
+    return name;
+  if (!var->name) {
+    name = arena_printf(p->arena, "$%u", ++p->unnamed);
+  } else if (var->global) {
+    name = var->name->text;
+  } else {
+    uintptr_t count = (uintptr_t)map_get(&p->counts, var->name) + 1;
+    map_put(&p->counts, var->name, (void *)count);
+    name = var->name->text;
+    if (count > 1)
+      name = arena_printf(p->arena, "%s#%u", name, (unsigned)count);
+  }
+  map_put(&p->names, var, (void *)name);
+  return name;
+}
+
+static const char *elem_name(Printer *p, ElemRef ref) {
+  if (ref.dtype != DT_NONE || !ref.var)
+    return ref.dtype == DT_NONE ? NULL : dtype_info[ref.dtype].name;
+  const ElemVar *e = ref.var;
+  while (e->link)
+    e = e->link;
+  if (e->dtype != DT_NONE)
+    return dtype_info[e->dtype].name;
+  const char *name = map_get(&p->names, e);
+  if (!name) {
+    name = e->name ? e->name->text : e->text;
+    name = name ? arena_printf(p->arena, name[0] == '\'' ? "%s" : "'%s", name)
+                : arena_printf(p->arena, "'$%u", ++p->unnamed);
+    map_put(&p->names, e, (void *)name);
+  }
+  return name;
+}
+
+static void add_elem(Printer *p, Sexp *to, ElemRef elem) {
+  const char *name = elem_name(p, elem);
+  if (name)
+    add(p, to, atom(p, name));
+}
+
+static Sexp *number(Printer *p, const char *num, ElemRef elem) {
+  const char *name = elem_name(p, elem);
+  return atom(p, name ? arena_printf(p->arena, "%s:%s", num, name) : num);
+}
+
+static Sexp *quoted(Printer *p, const char *text, size_t len) {
+  Buffer *b = text_begin(p);
+  buffer_putc(b, '"');
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c == '"' || c == '\\')
+      buffer_putc(b, '\\');
+    if (c == '\n')
+      buffer_puts(b, "\\n");
+    else if (c < ' ' || c == 127)
+      buffer_printf(b, "\\x%02x", c);
+    else
+      buffer_putc(b, (char)c);
+  }
+  buffer_putc(b, '"');
+  return text_end(p);
+}
+
+/* A size: in braces where it is more than a name or a number. */
+static Sexp *dim_sexp(Printer *p, const Dim *dim) {
+  Buffer *b = text_begin(p);
+  buffer_putc(b, '{');
+  dim_print(p->cx, b, dim);
+  if (strchr(b->text, ' ')) {
+    buffer_putc(b, '}');
+    return text_end(p);
+  }
+  return atom(p, arena_text(p->arena, b->text + 1, b->len - 1));
+}
+
+static const char *shape_name(Printer *p, ShapeVar *var) {
+  const char *name =
+      p->cx->shape_name ? p->cx->shape_name(p->cx->owner, var) : NULL;
+  return name ? name : arena_printf(p->arena, "s%u", var->id);
+}
+
+static void shape_text_into(Printer *p, Buffer *b, const ShapeRef *shape) {
+  buffer_putc(b, '[');
+  for (uint32_t i = 0; i < shape->len; i++) {
+    const ShapeItem *item = &shape->at[i];
+    if (i)
+      buffer_puts(b, ", ");
+    switch (item->kind) {
+    case SI_DIM:
+      dim_print(p->cx, b, item->dim);
+      break;
+    case SI_STAR:
+      buffer_putc(b, '*');
+      break;
+    case SI_SPLICE:
+      buffer_printf(b, "...%s", shape_name(p, item->var));
+      break;
+    case SI_JOIN:
+      buffer_puts(b, "...join(");
+      for (uint32_t k = 0; k < item->join_count; k++) {
+        if (k)
+          buffer_puts(b, ", ");
+        shape_text_into(p, b, &item->joined[k]);
+      }
+      buffer_putc(b, ')');
+      break;
+    }
+  }
+  buffer_putc(b, ']');
+}
+
+static Sexp *shape_sexp(Printer *p, const ShapeRef *shape) {
+  shape_text_into(p, text_begin(p), shape);
+  return text_end(p);
+}
+
+/* ---- patterns ---- */
+
+static Sexp *record_pat(Printer *p, const CorePat *pat) {
+  Sexp *s = form(p, "record");
+  for (uint32_t i = 0; i < pat->arg_count; i++)
+    add(p, s, pair(p, pat->labels[i]->text, pat_sexp(p, pat->args[i])));
+  return s;
+}
+
+static Sexp *pat_form(Printer *p, const CorePat *pat, const char *name) {
+  Sexp *s = form(p, name);
+  for (uint32_t i = 0; i < pat->arg_count; i++) {
+    Sexp *arg = pat_sexp(p, pat->args[i]);
+    bool rest = pat->kind == CP_SHAPE && pat->rest == (int)i;
+    add(p, s, rest ? pair(p, "rest", arg) : arg);
+  }
+  return s;
+}
+
+static Sexp *pat_sexp(Printer *p, const CorePat *pat) {
+  Sexp *s;
+  switch (pat->kind) {
+  case CP_WILD:
+    return atom(p, "_");
+  case CP_VAR:
+    return atom(p, var_name(p, pat->var));
+  case CP_AS:
+    s = pair(p, "as", atom(p, var_name(p, pat->var)));
+    add(p, s, pat_sexp(p, pat->args[0]));
+    return s;
+  case CP_NUM:
+    return number(p, pat->num, pat->elem);
+  case CP_BOOL:
+    return atom(p, pat->flag ? "true" : "false");
+  case CP_STRING:
+    return quoted(p, pat->text, pat->text_len);
+  case CP_CON:
+    s = pair(p, "con", atom(p, pat->con->name->text));
+    if (pat->arg_count)
+      add(p, s, pat_sexp(p, pat->args[0]));
+    return s;
+  case CP_TUPLE:
+    return pat_form(p, pat, "tuple");
+  case CP_RECORD:
+    return record_pat(p, pat);
+  case CP_LIST:
+    return pat_form(p, pat, "list");
+  case CP_CONS:
+    return pat_form(p, pat, "cons");
+  case CP_SHAPE:
+    return pat_form(p, pat, "shape");
+  }
+  return atom(p, "?");
+}
+
+/* ---- parts of expressions ---- */
+
+static Sexp *prim_sexp(Printer *p, const Core *core) {
+  const char *name = prim_info[core->prim].name;
+  if (strncmp(name, "op ", 3) == 0)
+    name = arena_printf(p->arena, "op%s", name + 3);
+  Sexp *s = pair(p, "prim", atom(p, name));
+  add_elem(p, s, core->elem);
+  if (core->literal)
+    add(p, s, quoted(p, core->literal, strlen(core->literal)));
+  return s;
+}
+
+static Sexp *param_sexp(Printer *p, const CoreParam *param) {
+  const char *name = var_name(p, param->var);
+  return param->preset ? pair(p, name, core_sexp(p, param->preset))
+                       : atom(p, name);
+}
+
+static Sexp *lam_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "lam"), *params = list(p);
+  for (uint32_t i = 0; i < core->param_count; i++)
+    add(p, params, param_sexp(p, &core->params[i]));
+  add(p, s, params);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *for_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "for"), *ranges = list(p);
+  for (uint32_t i = 0; i < core->param_count; i++) {
+    const CoreRange *range = core->ranges ? &core->ranges[i] : NULL;
+    Sexp *most = !range        ? atom(p, "?")
+                 : range->expr ? core_sexp(p, range->expr)
+                 : range->dim  ? dim_sexp(p, range->dim)
+                               : atom(p, "?");
+    add(p, ranges, pair(p, var_name(p, core->params[i].var), most));
+  }
+  add(p, s, ranges);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *letrec_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "letrec"), *bound = list(p);
+  for (uint32_t i = 0; i < core->var_count; i++)
+    add(p, bound,
+        pair(p, var_name(p, core->vars[i]), core_sexp(p, core->items[i])));
+  add(p, s, bound);
+  add_items(p, s, core, core->var_count);
+  return s;
+}
+
+static Sexp *case_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "case");
+  add_items(p, s, core, 0);
+  for (uint32_t i = 0; i < core->rule_count; i++) {
+    Sexp *rule = list(p);
+    add(p, rule, pat_sexp(p, core->rules[i].pat));
+    add(p, rule, core_sexp(p, core->rules[i].body));
+    add(p, s, rule);
+  }
+  return s;
+}
+
+/* The items from `from` on, each with its label. */
+static void add_fields(Printer *p, Sexp *s, const Core *core, uint32_t from) {
+  for (uint32_t i = from; i < core->item_count; i++)
+    add(p, s,
+        pair(p, core->labels[i - from]->text, core_sexp(p, core->items[i])));
+}
+
+static Sexp *bracket_sexp(Printer *p, const Core *core, const char *name) {
+  Sexp *s = form(p, name);
+  if (core->kind == CORE_TENSOR)
+    add_elem(p, s, core->elem);
+  for (uint32_t i = 0; i < core->item_count; i++) {
+    const Core *item = core->items[i];
+    Sexp *it = item ? core_sexp(p, item) : atom(p, "_");
+    bool splice = core->splices && core->splices[i];
+    add(p, s, splice ? pair(p, "splice", it) : it);
+  }
+  return s;
+}
+
+static Sexp *bound_sexp(Printer *p, const Core *bound, bool from_end) {
+  if (!bound)
+    return atom(p, "_");
+  Sexp *s = core_sexp(p, bound);
+  return from_end ? pair(p, "end", s) : s;
+}
+
+static Sexp *slice_sexp(Printer *p, const CoreSlice *slice) {
+  Sexp *s;
+  switch (slice->kind) {
+  case CS_AT:
+    return pair(p, "at", bound_sexp(p, slice->from, slice->from_end));
+  case CS_RANGE:
+    s = pair(p, "range", bound_sexp(p, slice->from, slice->from_end));
+    add(p, s, bound_sexp(p, slice->to, slice->to_end));
+    return s;
+  case CS_REST:
+    return atom(p, "...");
+  case CS_NEW:
+    return atom(p, "new");
+  case CS_STAR:
+    return atom(p, "*");
+  }
+  return atom(p, "?");
+}
+
+static Sexp *index_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "index");
+  add_items(p, s, core, 0);
+  for (uint32_t i = 0; i < core->slice_count; i++)
+    add(p, s, slice_sexp(p, &core->slices[i]));
+  return s;
+}
+
+static Sexp *relation(Printer *p, const char *op, const Dim *left,
+                      const Dim *right) {
+  Sexp *s = pair(p, op, dim_sexp(p, left));
+  add(p, s, dim_sexp(p, right));
+  return s;
+}
+
+static Sexp *check_sexp(Printer *p, const Core *core) {
+  static const char *const ops[] = {
+      [CHECK_EQ] = "==", [CHECK_LE] = "<=", [CHECK_NE] = "!="};
+  Sexp *s = form(p, "check"), *checks = list(p);
+  for (uint32_t i = 0; i < core->check_count; i++) {
+    const CoreCheck *check = &core->checks[i];
+    Sexp *it = relation(p, ops[check->kind], check->left, check->right);
+    if (check->cond_left) {
+      it = pair(p, "if",
+                relation(p, "<=", check->cond_left, check->cond_right));
+      add(p, it, relation(p, ops[check->kind], check->left, check->right));
+    }
+    add(p, checks, it);
+  }
+  add(p, s, checks);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+/* (n .w .0 (axis 1)): the name, then the way to the size. */
+static Sexp *bind_sexp(Printer *p, const CoreBind *bind) {
+  Sexp *s = form(p, dim_var_name(p->cx, bind->var));
+  for (uint32_t i = 0; i < bind->step_count; i++) {
+    const struct CoreStep *step = &bind->steps[i];
+    add(p, s, atom(p, step->label
+                          ? arena_printf(p->arena, ".%s", step->label->text)
+                          : arena_printf(p->arena, ".%u", step->index)));
+  }
+  add(p, s, bind->value ? pair(p, "value", atom(p, arena_printf(
+                                               p->arena, "%d", bind->axis)))
+                        : pair(p, "axis", atom(p, arena_printf(
+                                              p->arena, "%d", bind->axis))));
+  return s;
+}
+
+static Sexp *open_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "open"), *binds = list(p);
+  for (uint32_t i = 0; i < core->bind_count; i++)
+    add(p, binds, bind_sexp(p, &core->binds[i]));
+  add(p, s, binds);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+/* ---- hidden parameters and arguments ---- */
+
+static Sexp *hidden_param(Printer *p, const Hidden *hidden) {
+  switch (hidden->kind) {
+  case HID_ELEM: {
+    const char *name = elem_name(p, hidden->elem);
+    return atom(p, name ? name : "?");
+  }
+  case HID_DIM:
+    return atom(p, dim_var_name(p->cx, hidden->dim_var));
+  case HID_SHAPE:
+    return atom(p, arena_printf(p->arena, "...%s",
+                                shape_name(p, hidden->shape_var)));
+  }
+  return atom(p, "?");
+}
+
+static Sexp *hidden_arg(Printer *p, const Hidden *hidden) {
+  switch (hidden->kind) {
+  case HID_ELEM: {
+    const char *name = elem_name(p, hidden->elem);
+    return atom(p, name ? name : "?");
+  }
+  case HID_DIM:
+    return hidden->dim ? dim_sexp(p, hidden->dim) : atom(p, "?");
+  case HID_SHAPE:
+    return shape_sexp(p, &hidden->shape);
+  }
+  return atom(p, "?");
+}
+
+static Sexp *tlam_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "tlam"), *params = list(p);
+  for (uint32_t i = 0; i < core->hidden_count; i++)
+    add(p, params, hidden_param(p, &core->hidden[i]));
+  add(p, s, params);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *tapp_sexp(Printer *p, const Core *core) {
+  Sexp *s = form(p, "tapp");
+  add_items(p, s, core, 0);
+  for (uint32_t i = 0; i < core->hidden_count; i++)
+    add(p, s, hidden_arg(p, &core->hidden[i]));
+  return s;
+}
+
+/* ---- expressions ---- */
+
+static Sexp *items_sexp(Printer *p, const Core *core, const char *name) {
+  Sexp *s = form(p, name);
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *con_sexp(Printer *p, const Core *core) {
+  Sexp *s = pair(p, "con", atom(p, core->con->name->text));
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *let_sexp(Printer *p, const Core *core) {
+  Sexp *s = pair(p, "let", atom(p, var_name(p, core->var)));
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *field_sexp(Printer *p, const Core *core) {
+  Sexp *s = pair(p, "field", atom(p, core->label->text));
+  add_items(p, s, core, 0);
+  return s;
+}
+
+static Sexp *record_sexp(Printer *p, const Core *core) {
+  bool with = core->kind == CORE_WITH;
+  Sexp *s = form(p, with ? "with" : "record");
+  if (with)
+    add(p, s, core_sexp(p, core->items[0]));
+  add_fields(p, s, core, with);
+  return s;
+}
+
+static Sexp *core_sexp(Printer *p, const Core *core) {
+  switch (core->kind) {
+  case CORE_NUM: return number(p, core->num, core->elem);
+  case CORE_BOOL: return atom(p, core->flag ? "true" : "false");
+  case CORE_STRING: return quoted(p, core->text, core->text_len);
+  case CORE_VAR: return atom(p, var_name(p, core->var));
+  case CORE_PRIM: return prim_sexp(p, core);
+  case CORE_LAM: return lam_sexp(p, core);
+  case CORE_APP: return items_sexp(p, core, "app");
+  case CORE_ABSENT: return atom(p, "absent");
+  case CORE_LET: return let_sexp(p, core);
+  case CORE_LETREC: return letrec_sexp(p, core);
+  case CORE_CASE: return case_sexp(p, core);
+  case CORE_IF: return items_sexp(p, core, "if");
+  case CORE_TUPLE: return items_sexp(p, core, "tuple");
+  case CORE_RECORD:
+  case CORE_WITH: return record_sexp(p, core);
+  case CORE_FIELD: return field_sexp(p, core);
+  case CORE_CON: return con_sexp(p, core);
+  case CORE_LIST: return items_sexp(p, core, "list");
+  case CORE_CONS: return items_sexp(p, core, "cons");
+  case CORE_TENSOR: return bracket_sexp(p, core, "tensor");
+  case CORE_SHAPE: return bracket_sexp(p, core, "shape");
+  case CORE_FOR: return for_sexp(p, core);
+  case CORE_INDEX: return index_sexp(p, core);
+  case CORE_SEQ: return items_sexp(p, core, "seq");
+  case CORE_DIM: return pair(p, "dim", dim_sexp(p, core->dim));
+  case CORE_SHAPEVAL: return pair(p, "shapeval", shape_sexp(p, &core->shape));
+  case CORE_AXIS_ALL: return atom(p, "all");
+  case CORE_CHECK: return check_sexp(p, core);
+  case CORE_OPEN: return open_sexp(p, core);
+  case CORE_TLAM: return tlam_sexp(p, core);
+  case CORE_TAPP: return tapp_sexp(p, core);
+  case CORE_ERROR: return atom(p, "error");
+  }
+  return atom(p, "?");
+}
+
+/* ---- laying out ---- */
+
+static void put_flat(Buffer *out, const Sexp *s) {
+  if (s->atom) {
+    buffer_puts(out, s->atom);
+    return;
+  }
+  buffer_putc(out, '(');
+  for (uint32_t i = 0; i < s->items.len; i++) {
+    if (i)
+      buffer_putc(out, ' ');
+    put_flat(out, s->items.at[i]);
+  }
+  buffer_putc(out, ')');
+}
+
+/* Atoms that open a list stay on its first line; the rest is indented by two.
+ * `closing` brackets follow. */
+static void put(Buffer *out, const Sexp *s, size_t column, size_t closing) {
+  if (s->atom || column + s->width + closing <= LINE) {
+    put_flat(out, s);
+    return;
+  }
+  buffer_putc(out, '(');
+  bool leading = true;
+  for (uint32_t i = 0; i < s->items.len; i++) {
+    const Sexp *item = s->items.at[i];
+    size_t after = i + 1 == s->items.len ? closing + 1 : 0;
+    if (i == 0) {
+      put(out, item, column + 1, after);
+      leading = item->atom != NULL;
+    } else if (leading && i < 3 && item->atom) {
+      buffer_putc(out, ' ');
+      buffer_puts(out, item->atom);
+    } else {
+      leading = false;
+      buffer_printf(out, "\n%*s", (int)column + 2, "");
+      put(out, item, column + 2, after);
+    }
+  }
+  buffer_putc(out, ')');
+}
+
+static Sexp *dec_sexp(Printer *p, const CoreDec *dec) {
+  Sexp *s;
+  switch (dec->kind) {
+  case CD_BIND:
+    s = pair(p, "val", pat_sexp(p, dec->pat));
+    add(p, s, core_sexp(p, dec->expr));
+    return s;
+  case CD_FUNS:
+    s = form(p, "fun");
+    for (uint32_t i = 0; i < dec->var_count; i++)
+      add(p, s,
+          pair(p, var_name(p, dec->vars[i]), core_sexp(p, dec->items[i])));
+    return s;
+  case CD_EXPR:
+    return pair(p, "do", core_sexp(p, dec->expr));
+  }
+  return atom(p, "?");
+}
+
+static void printer_free(Printer *p) {
+  buffer_free(&p->text);
+  arena_free(p->arena);
+  mem_free(p);
+}
+
+void core_print(DimCtx *cx, Buffer *out, const CoreDec *dec) {
+  Printer *p = mem_alloc(sizeof *p);
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    printer_free(p);
+    trap_raise(trap.kind);
+  }
+  p->cx = cx;
+  p->arena = arena_new();
+  map_init(&p->names, p->arena);
+  map_init(&p->counts, p->arena);
+  put(out, dec_sexp(p, dec), 0, 0);
+  buffer_putc(out, '\n');
+  trap_end(&trap);
+  printer_free(p);
+}
