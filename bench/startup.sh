@@ -13,5 +13,5 @@ row() { printf '%-52s %s ms\n' "$1" "$2"; }
 row '/bin/true (what starting any process costs)' "$(mean /bin/true)"
 row 'axon --version' "$(mean "$AXON" --version)"
 row 'axon -e 1' "$(mean "$AXON" -e 1)"
-softmax='nn.softmax (uniform (key 1) [4, 4])'
+softmax='softmax (uniform (key 1) [4, 4])'
 row "axon -e '$softmax'" "$(mean "$AXON" -e "$softmax")"

@@ -90,7 +90,7 @@ static int no_verb(int argc, char **argv) {
     return verb_eval(argc, argv);
   if (!names_a_file(first))
     return unknown_verb(first);
-  return verb_run(argc + 1, argv - 1);
+  return verb_run(argc, argv);
 }
 
 static int dispatch(int argc, char **argv) {

@@ -36,9 +36,14 @@ void emit_patch(Emit *e, uint32_t at) {
     e->at.at[at].c = (int32_t)(e->at.len - at);
 }
 
-void emit_const(Emit *e, Value v) {
+uint32_t emit_keep(Emit *e, Value v) {
+  vm_keep(e->vm, v);
   VEC_PUSH(e->vm->arena, e->consts, v);
-  emit(e, OP_CONST, 0, 0, (int32_t)e->consts.len - 1, 1);
+  return e->consts.len - 1;
+}
+
+void emit_const(Emit *e, Value v) {
+  emit(e, OP_CONST, 0, 0, (int32_t)emit_keep(e, v), 1);
 }
 
 Code *code_new(Eval *vm, uint32_t arity, const char *name) {
@@ -64,11 +69,4 @@ void emit_end(Emit *e, Code *code) {
   code->joins = e->joins.at;
   code->join_count = e->joins.len;
   code->consts = e->consts.at;
-  code->const_count = e->consts.len;
-}
-
-void code_free(Eval *vm, Code *code) {
-  for (uint32_t i = 0; i < code->const_count; i++)
-    value_release(&vm->heap, code->consts[i]);
-  code->const_count = 0;
 }

@@ -44,8 +44,9 @@ void eval_free(Eval *vm) {
     value_release(&vm->heap, g->value);
     g->value = (Value){0};
   }
-  for (uint32_t i = 0; i < vm->code_count; i++)
-    code_free(vm, vm->code_at[i]);
+  while (vm->kept_count)
+    value_release(&vm->heap, vm->kept[--vm->kept_count]);
+  mem_free(vm->kept);
   mem_free(vm->code_at);
   mem_free(vm->stack);
   mem_free(vm->frames);

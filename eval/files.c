@@ -34,15 +34,14 @@ PRIM(prim_load) {
   Tensor *t = file_load(text_of(path), &options, &fault);
   if (!t)
     file_fault(vm, &fault);
-  Node *node = node_data(&vm->graph, t);
-  tensor_release(t);
-  if (site->elem != DT_NONE && node->dtype != site->elem) {
-    vm_temp(vm, node);
+  Dtype dtype = t->dtype;
+  if (site->elem != DT_NONE && dtype != site->elem) {
+    tensor_release(t);
     vm_fail(vm, 508, "%s holds elements of type %s; %s is wanted",
-            text_of(path), dtype_info[node->dtype].name,
+            text_of(path), dtype_info[dtype].name,
             dtype_info[site->elem].name);
   }
-  return vm_node(vm, node, &fault);
+  return vm_data(vm, t, &fault);
 }
 
 PRIM(prim_save) {

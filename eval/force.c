@@ -24,6 +24,24 @@ void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
     vm_fail_at(vm, where, 507, fault.help, "%s", fault.message);
 }
 
+static Node *data_node(Eval *vm, Tensor *t) {
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    Node *node = node_data(&vm->graph, t);
+    trap_end(&trap);
+    tensor_release(t);
+    return node;
+  }
+  tensor_release(t);
+  trap_raise(trap.kind);
+}
+
+Value vm_data(Eval *vm, Tensor *t, const Fault *fault) {
+  if (!t)
+    vm_fault(vm, fault);
+  return vm_node(vm, data_node(vm, t), fault);
+}
+
 Value vm_node(Eval *vm, Node *node, const Fault *fault) {
   if (!node)
     vm_fault(vm, fault);

@@ -37,8 +37,7 @@ struct Code {
   const char *name; /* or NULL */
   const Join *joins;
   uint32_t join_count;
-  Value *consts;
-  uint32_t const_count;
+  const Value *consts; /* kept by the Eval */
   bool on_host; /* a body of `for` or map that must see its index */
   bool builtin; /* of a control primitive */
 };
@@ -142,6 +141,8 @@ struct Eval {
   Code *over; /* applies what is left */
   Value *temps;
   size_t temp_count, temp_cap;
+  Value *kept; /* constants of code */
+  size_t kept_count, kept_cap;
   Attempt *attempts;
   size_t attempt_count, attempt_cap;
   Init *inits;
@@ -185,10 +186,10 @@ uint32_t emit(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push);
 uint32_t emit_ptr(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push,
                   const void *ptr);
 void emit_patch(Emit *e, uint32_t at); /* the jump at `at` comes here */
-void emit_const(Emit *e, Value v);     /* takes it */
+uint32_t emit_keep(Emit *e, Value v);  /* takes it; a constant's number */
+void emit_const(Emit *e, Value v);     /* takes it; pushes it */
 Code *code_new(Eval *vm, uint32_t arity, const char *name);
 void emit_end(Emit *e, Code *code); /* fills it in */
-void code_free(Eval *vm, Code *code);
 
 /* ---- vm.c ---- */
 
@@ -213,6 +214,7 @@ const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
 const Instr *vm_init(Eval *vm, Global *g, const Instr *again);
 Value vm_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
 void vm_own(Eval *vm, Value v); /* takes it, as a temporary */
+void vm_keep(Eval *vm, Value v); /* takes it, for as long as the Eval lives */
 static inline Node *vm_temp(Eval *vm, Node *n) {
   vm_own(vm, value_node(n));
   return n;
@@ -250,6 +252,8 @@ Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b);
 
 /* ---- force.c: from nodes to what is known ---- */
 
+/* Takes the tensor; NULL: the fault. */
+Value vm_data(Eval *vm, Tensor *t, const Fault *fault);
 /* Takes the node: a scalar when it is known already. */
 Value vm_node(Eval *vm, Node *node, const Fault *fault);
 Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */

@@ -413,9 +413,7 @@ static Value stack_numbers(Eval *vm, const Stacking *s, const Value *at) {
     vm_fault(vm, &fault);
   for (uint32_t i = 0; i < s->n; i++)
     scalar_store(value_to_scalar(at[i]), tensor_at(t, i));
-  Node *node = node_data(&vm->graph, t);
-  tensor_release(t);
-  return value_node(node);
+  return vm_data(vm, t, &fault);
 }
 
 static bool same_shape(const Node *a, const Node *b) {
@@ -457,9 +455,8 @@ static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
   size_t bytes = (size_t)first->data->count * dtype_info[first->dtype].bytes;
   for (uint32_t i = 0; i < s->n && bytes; i++)
     memcpy((char *)t->data + i * bytes, nodes[i]->data->data, bytes);
-  Node *node = node_data(&vm->graph, t);
-  tensor_release(t);
-  return node;
+  Value data = vm_data(vm, t, &fault);
+  return data.tag == V_NODE ? data.node : NULL;
 }
 
 static Value stack_nodes(Eval *vm, const Stacking *s, const Value *at) {
@@ -573,10 +570,7 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
     vm_fault(vm, &fault);
   Tensor *t = run_take_rows(nodes[0]->data, chosen, &fault);
   tensor_release(chosen);
-  if (!t)
-    vm_fault(vm, &fault);
-  Node *node = node_data(&vm->graph, t);
-  tensor_release(t);
+  Value r = vm_data(vm, t, &fault);
   vm_drop_temps(vm, mark);
-  return value_node(node);
+  return r;
 }

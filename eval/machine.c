@@ -167,21 +167,28 @@ void vm_poll(Eval *vm) {
 
 /* ---- temporaries ---- */
 
-void vm_own(Eval *vm, Value v) {
-  if (vm->temp_count == vm->temp_cap) {
+static void push(Eval *vm, Value **at, size_t *count, size_t *cap, Value v) {
+  if (*count == *cap) {
     Trap trap;
-    size_t cap = vm->temp_cap ? vm->temp_cap * 2 : 64;
+    size_t more = *cap ? *cap * 2 : 64;
     if (TRAP_SET(trap) == FAIL_NONE) {
-      vm->temps = mem_realloc(vm->temps, vm->temp_cap * sizeof(Value),
-                              cap * sizeof(Value));
+      *at = mem_realloc(*at, *cap * sizeof(Value), more * sizeof(Value));
       trap_end(&trap);
     } else {
       value_release(&vm->heap, v);
       trap_raise(trap.kind);
     }
-    vm->temp_cap = cap;
+    *cap = more;
   }
-  vm->temps[vm->temp_count++] = v;
+  (*at)[(*count)++] = v;
+}
+
+void vm_own(Eval *vm, Value v) {
+  push(vm, &vm->temps, &vm->temp_count, &vm->temp_cap, v);
+}
+
+void vm_keep(Eval *vm, Value v) {
+  push(vm, &vm->kept, &vm->kept_count, &vm->kept_cap, v);
 }
 
 void vm_drop_temps(Eval *vm, size_t mark) {

@@ -146,9 +146,8 @@ static void test_pat(Match *m, const CorePat *pat, const Path *path) {
     break;
   case CP_STRING: {
     push_path(m->fn, path);
-    VEC_PUSH(e->vm->arena, e->consts,
-             value_string(&e->vm->heap, pat->text, pat->text_len));
-    add_test(m, emit(e, OP_TEST_STR, 0, e->consts.len - 1, 0, -1), false);
+    Value text = value_string(&e->vm->heap, pat->text, pat->text_len);
+    add_test(m, emit(e, OP_TEST_STR, 0, emit_keep(e, text), 0, -1), false);
     break;
   }
   case CP_CON:

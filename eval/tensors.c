@@ -543,24 +543,16 @@ PRIM(prim_topk) {
   return value_retain(r);
 }
 
-static Value new_data(Eval *vm, Tensor *t, const Fault *fault) {
-  if (!t)
-    vm_fault(vm, fault);
-  Node *node = node_data(&vm->graph, t);
-  tensor_release(t);
-  return vm_node(vm, node, fault);
-}
-
 PRIM(prim_nonzero) {
   UNUSED;
   FAULT;
-  return new_data(vm, run_nonzero(vm_tensor(vm, args[0]), &fault), &fault);
+  return vm_data(vm, run_nonzero(vm_tensor(vm, args[0]), &fault), &fault);
 }
 
 PRIM(prim_unique) {
   UNUSED;
   FAULT;
-  return new_data(vm, run_unique(vm_tensor(vm, args[0]), &fault), &fault);
+  return vm_data(vm, run_unique(vm_tensor(vm, args[0]), &fault), &fault);
 }
 
 /* ---- making ---- */

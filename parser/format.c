@@ -138,7 +138,8 @@ Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
   for (uint32_t i = 0; i < items->len; i++) {
     Doc *comma = i + 1 < items->len ? fmt_text(f, ",") : NULL;
     Doc *item = CAT(f, i ? LINE(f) : NULL, items->at[i].doc, comma);
-    ADD(f, all, fill && i ? GROUP(f, item) : item);
+    bool may_stay = fill && i && !items->at[i - 1].behind;
+    ADD(f, all, may_stay ? GROUP(f, item) : item);
     ADD(f, all, items->at[i].behind);
   }
   ADD(f, all, fmt_tail(f, end));
@@ -294,7 +295,7 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
   case DEC_IMPORT: return import_doc(f, dec);
   case DEC_OPEN: return CAT(f, fmt_text(f, "open "), fmt_sym(f, dec->id));
   case DEC_DO:
-    return CAT(f, fmt_text(f, "do "), NEST(f, 2, fmt_expr(f, dec->expr)));
+    return CAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
   case DEC_EXPR: return fmt_expr(f, dec->expr);
   }
   return NULL;

@@ -53,8 +53,8 @@ static void reserve(Body *b, uint32_t args) {
   }
   if (b->arg_cap - b->arg_count < args) {
     uint32_t cap = 2 * b->arg_cap + args;
-    uint32_t *grown = bigger(b, b->args, b->arg_count * sizeof *grown,
-                             cap * sizeof *grown);
+    uint32_t *grown =
+        bigger(b, b->args, b->arg_count * sizeof *grown, cap * sizeof *grown);
     rebase_args(b->cells, b->count, b->args, grown);
     if (b->args != b->first_args)
       mem_free(b->args);
@@ -76,7 +76,9 @@ static Cell *add(Body *b, CellKind kind, Dtype dtype, uint32_t count,
   return cell;
 }
 
-static uint32_t last(const Body *b) { return b->count - 1; }
+static uint32_t last(const Body *b) {
+  return b->count - 1;
+}
 
 /* ---- cells ---- */
 
@@ -97,7 +99,9 @@ static uint32_t axis(Body *b, uint32_t k) {
   return b->axis_cell[k] - 1;
 }
 
-uint32_t body_free(Body *b, uint32_t k) { return axis(b, k); }
+uint32_t body_free(Body *b, uint32_t k) {
+  return axis(b, k);
+}
 uint32_t body_own(Body *b, uint32_t k) {
   return axis(b, b->form->free_count + k);
 }
@@ -201,8 +205,7 @@ static bool safe_cell(const Node *n, const Cell *cell) {
   if (cell->kind == CELL_READ) {
     bool safe = cell->node->safe || cell->node->data;
     for (uint32_t k = 0; k < cell->arg_count; k++)
-      safe &= safe_index(n, &n->cells[cell->args[k]],
-                         cell->node->extents[k]);
+      safe &= safe_index(n, &n->cells[cell->args[k]], cell->node->extents[k]);
     return safe;
   }
   if (cell->kind != CELL_OP || dtype_is_float(cell->dtype) ||
@@ -250,8 +253,7 @@ Node *body_node(Body *b, Graph *g, Fault *fault) {
   return n;
 }
 
-Node *body_move(Body *b, Graph *g, Node *x, const uint32_t *own,
-                Fault *fault) {
+Node *body_move(Body *b, Graph *g, Node *x, const uint32_t *own, Fault *fault) {
   body_read(b, x, own);
   return body_node(b, g, fault);
 }

@@ -27,8 +27,9 @@ static bool see_label(Contraction *c, const Node *x, uint32_t axis,
     l->extent = extent;
     l->star = star;
   } else if (!star && extent != l->extent) {
-    fault_set(fault, "sizes of one axis of a product differ: %lld in %s and "
-                     "%lld in %s",
+    fault_set(fault,
+              "sizes of one axis of a product differ: %lld in %s and "
+              "%lld in %s",
               (long long)l->extent, node_text(l->by).text, (long long)extent,
               node_text(x).text);
     return false;
@@ -41,8 +42,9 @@ static bool see_args(Contraction *c, Fault *fault) {
   for (uint32_t k = 0; k < c->count; k++) {
     const Node *x = c->args[k];
     if (x->dtype != t || t == DT_BOOL) {
-      fault_set(fault, "element types of a product must be one type of "
-                       "number, not %s and %s",
+      fault_set(fault,
+                "element types of a product must be one type of "
+                "number, not %s and %s",
                 dtype_info[t].name, dtype_info[x->dtype].name);
       return false;
     }
@@ -92,8 +94,8 @@ static uint32_t read_labelled(Body *b, const Contraction *c, uint32_t k) {
     if (node_is_star(x, axis) && !l->star)
       own[axis] = body_int(b, 0);
     else
-      own[axis] = l->own ? body_own(b, l->own - 1u)
-                         : body_reduced(b, l->reduced - 1u);
+      own[axis] =
+          l->own ? body_own(b, l->own - 1u) : body_reduced(b, l->reduced - 1u);
   }
   return body_read(b, x, own);
 }
@@ -131,8 +133,9 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
 
 static bool matmul_fits(const Node *a, const Node *b, Fault *fault) {
   if (a->rank < 2 || b->rank < 2) {
-    fault_set(fault, "a matrix product wants two axes or more on both sides, "
-                     "not %s @ %s",
+    fault_set(fault,
+              "a matrix product wants two axes or more on both sides, "
+              "not %s @ %s",
               node_text(a).text, node_text(b).text);
     fault_help(fault, "dot is the product with a vector");
     return false;
@@ -161,10 +164,10 @@ static bool fronts_join(const Node *a, const Node *b, Fault *fault) {
     int64_t x = node_own(a)[fa - k], y = node_own(b)[fb - k];
     if (x == y || node_is_star(a, fa - k) || node_is_star(b, fb - k))
       continue;
-    fault_set(fault, "axes in front of a matrix product do not broadcast: "
-                     "%lld meets %lld (%s @ %s)",
-              (long long)x, (long long)y, node_text(a).text,
-              node_text(b).text);
+    fault_set(fault,
+              "axes in front of a matrix product do not broadcast: "
+              "%lld meets %lld (%s @ %s)",
+              (long long)x, (long long)y, node_text(a).text, node_text(b).text);
     return false;
   }
   return true;
@@ -193,10 +196,10 @@ Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
   }
   int64_t k = node_own(a)[a->rank - 1], l = node_own(b)[0];
   if (k != l) {
-    fault_set(fault, "inner dimensions of a dot product differ: %lld and "
-                     "%lld (dot %s %s)",
-              (long long)k, (long long)l, node_text(a).text,
-              node_text(b).text);
+    fault_set(fault,
+              "inner dimensions of a dot product differ: %lld and "
+              "%lld (dot %s %s)",
+              (long long)k, (long long)l, node_text(a).text, node_text(b).text);
     return NULL;
   }
   uint8_t la[RANK_MAX], lb[1] = {(uint8_t)(a->rank - 1)};

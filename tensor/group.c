@@ -38,12 +38,16 @@ static uint64_t payload(const Cell *c, uint32_t word) {
     memcpy(&bits, &c->value.i, sizeof bits);
     return word ? 0 : bits;
   }
-  case CELL_AXIS: return word ? 0 : c->axis;
-  case CELL_READ: return word ? 0 : (uint64_t)(uintptr_t)c->node;
-  case CELL_RANDOM: return c->key.word[word];
+  case CELL_AXIS:
+    return word ? 0 : c->axis;
+  case CELL_READ:
+    return word ? 0 : (uint64_t)(uintptr_t)c->node;
+  case CELL_RANDOM:
+    return c->key.word[word];
   case CELL_OP:
   case CELL_SELECT:
-  case CELL_CONVERT: return 0;
+  case CELL_CONVERT:
+    return 0;
   }
   return 0;
 }
@@ -200,7 +204,7 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
   if (c->arg_count != 2 || cell_at(group, args[0])->dtype != DT_I64)
     return false;
   Bounds x = bounds_of(group, args[0]), y = bounds_of(group, args[1]);
-  bool less = x.high < y.low, more = x.low > y.high;
+  bool less = x.high<y.low, more = x.low> y.high;
   bool below = x.high <= y.low, above = x.low >= y.high;
   *out = (Scalar){.dtype = DT_BOOL};
   if (c->op == PRIM_LT && (less || above))
@@ -286,7 +290,8 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
   }
   case CELL_CONST:
   case CELL_READ:
-  case CELL_RANDOM: break;
+  case CELL_RANDOM:
+    break;
   }
   return UINT32_MAX;
 }
@@ -416,8 +421,8 @@ void group_install(Group *group, Node *n) {
   int64_t *extents = wider_extents(group, n);
   Cell *old = n->cells;
   uint32_t old_count = n->cell_count;
-  Cell *cells = mem_try_alloc(count * sizeof *cells +
-                              arg_count * sizeof(uint32_t));
+  Cell *cells =
+      mem_try_alloc(count * sizeof *cells + arg_count * sizeof(uint32_t));
   if (!cells) {
     mem_free(extents);
     trap_raise(FAIL_MEMORY);

@@ -10,8 +10,8 @@
 #include "tensor/internal.h"
 
 typedef struct GroupCell {
-  Cell cell; /* args lie in the group's arena */
-  uint32_t forward; /* 1 + the cell that this one became, or 0 */
+  Cell cell;         /* args lie in the group's arena */
+  uint32_t forward;  /* 1 + the cell that this one became, or 0 */
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: unknown */
 } GroupCell;
 

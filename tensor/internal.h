@@ -115,7 +115,7 @@ typedef struct Plan {
 } Plan;
 
 typedef struct PlanNode {
-  Node *node; /* a counted reference until it was let go */
+  Node *node;    /* a counted reference until it was let go */
   bool root;     /* the caller wants its data */
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;

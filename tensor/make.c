@@ -142,9 +142,10 @@ static bool same_shape(const Node *a, const Node *b) {
 Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
   Scalar known;
   if (c->dtype != DT_BOOL || c->rank || a->dtype != b->dtype) {
-    fault_set(fault, "if wants a bool and two values of one type, not %s, %s, "
-                     "%s", node_text(c).text, node_text(a).text,
-              node_text(b).text);
+    fault_set(fault,
+              "if wants a bool and two values of one type, not %s, %s, "
+              "%s",
+              node_text(c).text, node_text(a).text, node_text(b).text);
     return NULL;
   }
   if (!same_shape(a, b)) {
@@ -154,8 +155,8 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
   }
   if (node_known(c, &known))
     return node_retain(known.i ? a : b);
-  Form form = {.dtype = a->dtype, .rank = a->rank,
-               .stars = a->stars & b->stars};
+  Form form = {
+      .dtype = a->dtype, .rank = a->rank, .stars = a->stars & b->stars};
   memcpy(form.own, node_own(a), a->rank * sizeof form.own[0]);
   if (!form_free(&form, 3, (Node *[]){c, a, b}, fault))
     return NULL;
@@ -237,7 +238,8 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
     fault_set(fault, "more than %d axes", RANK_MAX);
     return NULL;
   }
-  Form form = {.dtype = x->dtype, .rank = count + x->rank,
+  Form form = {.dtype = x->dtype,
+               .rank = count + x->rank,
                .stars = count < 32 ? x->stars << count : 0};
   for (uint32_t k = 0; k < x->free_count; k++) {
     bool closed = false;

@@ -61,8 +61,7 @@ static bool solve_shape(const Node *x, uint32_t rank, int64_t *shape,
   if (known == count)
     return true;
   fault_set(fault, "reshape from %s to %s: %lld elements are not %lld",
-            node_text(x).text, wanted.text, (long long)count,
-            (long long)known);
+            node_text(x).text, wanted.text, (long long)count, (long long)known);
   return false;
 }
 
@@ -77,9 +76,8 @@ static void reshape_group(Body *b, const int64_t *in, uint32_t i0, uint32_t i1,
     if (out[j] == 1)
       continue;
     uint32_t part = body_times(b, body_own(b, j), stride);
-    number = number == UINT32_MAX
-                 ? part
-                 : body_op2(b, PRIM_ADD, DT_I64, part, number);
+    number = number == UINT32_MAX ? part
+                                  : body_op2(b, PRIM_ADD, DT_I64, part, number);
   }
   stride = 1;
   for (uint32_t i = i1; i-- > i0; stride *= in[i]) {
@@ -199,8 +197,9 @@ Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
   }
   for (uint32_t k = first; k < first + count; k++)
     if (node_own(x)[k] != 1) {
-      fault_set(fault, "squeeze removes axes of size 1, but axis %u of %s has "
-                       "%lld",
+      fault_set(fault,
+                "squeeze removes axes of size 1, but axis %u of %s has "
+                "%lld",
                 k, node_text(x).text, (long long)node_own(x)[k]);
       return NULL;
     }
@@ -262,9 +261,8 @@ Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
   Form form = form_like(x);
   int64_t n = form.own[axis], size;
   if (times < 0 || __builtin_mul_overflow(n, times, &size)) {
-    fault_set(fault, "%s %lld times of axis %u of %s",
-              each ? "repeat" : "tile", (long long)times, axis,
-              node_text(x).text);
+    fault_set(fault, "%s %lld times of axis %u of %s", each ? "repeat" : "tile",
+              (long long)times, axis, node_text(x).text);
     return NULL;
   }
   resize_axis(&form, axis, size);
@@ -275,8 +273,8 @@ Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
   if (size == 0)
     own[axis] = body_int(&b, 0);
   else
-    own[axis] = each ? body_over(&b, own[axis], times)
-                     : body_modulo(&b, own[axis], n);
+    own[axis] =
+        each ? body_over(&b, own[axis], times) : body_modulo(&b, own[axis], n);
   return body_move(&b, g, x, own, fault);
 }
 
@@ -341,8 +339,8 @@ static uint32_t choose(Body *b, uint32_t at, const uint32_t *cells,
   uint32_t middle = low + (high - low) / 2;
   uint32_t x = choose(b, at, cells, ends, low, middle);
   uint32_t y = choose(b, at, cells, ends, middle, high);
-  uint32_t before = body_op2(b, PRIM_LT, DT_BOOL, at,
-                             body_int(b, ends[middle - 1]));
+  uint32_t before =
+      body_op2(b, PRIM_LT, DT_BOOL, at, body_int(b, ends[middle - 1]));
   return body_select(b, before, x, y);
 }
 
@@ -388,8 +386,8 @@ static Pieces pieces_new(uint32_t count) {
   return p;
 }
 
-static void concat_body(Body *b, uint32_t axis, uint32_t count,
-                        Node *const *xs, Pieces p) {
+static void concat_body(Body *b, uint32_t axis, uint32_t count, Node *const *xs,
+                        Pieces p) {
   uint32_t own[RANK_MAX];
   own_axes(b, xs[0]->rank, own);
   uint32_t at = own[axis];

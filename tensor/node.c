@@ -73,14 +73,18 @@ int64_t node_count(const Node *n) {
   return extents_product(n->free_count + n->rank, n->extents);
 }
 
-int64_t *node_own(const Node *n) { return n->extents + n->free_count; }
+int64_t *node_own(const Node *n) {
+  return n->extents + n->free_count;
+}
 
 bool node_is_star(const Node *n, uint32_t axis) {
   return n->stars >> axis & 1;
 }
 
 /* The extents lie behind the node, then the free indices. */
-static int64_t *first_extents(Node *n) { return (int64_t *)(n + 1); }
+static int64_t *first_extents(Node *n) {
+  return (int64_t *)(n + 1);
+}
 
 Node *node_try_alloc(Graph *g, NodeKind kind, const Form *form) {
   uint32_t axes = form->free_count + form->rank + form->reduce_count;

@@ -35,8 +35,9 @@ static bool along_axis(Form *form, PrimId op, const Node *x, int64_t axis,
 static bool scatter_form(Form *form, const Node *x, const Node *index,
                          const Node *y, Fault *fault) {
   if (!dtype_is_int(index->dtype) || x->dtype != y->dtype) {
-    fault_set(fault, "scatter wants integer indices and one element type, not "
-                     "%s, %s, %s",
+    fault_set(fault,
+              "scatter wants integer indices and one element type, not "
+              "%s, %s, %s",
               node_text(x).text, node_text(index).text, node_text(y).text);
     return false;
   }
@@ -44,8 +45,9 @@ static bool scatter_form(Form *form, const Node *x, const Node *index,
   for (uint32_t k = 1; fits && k < x->rank; k++)
     fits = node_own(x)[k] == node_own(y)[k];
   if (!fits || node_own(index)[0] != node_own(y)[0]) {
-    fault_set(fault, "scatter wants rows of one shape and an index for each, "
-                     "not %s, %s, %s",
+    fault_set(fault,
+              "scatter wants rows of one shape and an index for each, "
+              "not %s, %s, %s",
               node_text(x).text, node_text(index).text, node_text(y).text);
     return false;
   }

@@ -13,7 +13,7 @@
 #include "tensor/group.h"
 
 enum {
-  CELLS_MOST = 320,     /* of a group, beyond which nothing is inlined */
+  CELLS_MOST = 320,      /* of a group, beyond which nothing is inlined */
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
@@ -148,18 +148,18 @@ static uint32_t expand(Plan *plan, Group *group, const Node *n,
 
 /* In simple operations on one element; those not listed are one. */
 static const uint8_t op_costs[PRIM_COUNT] = {
-    [PRIM_DIV] = 2,    [PRIM_MOD] = 2,   [PRIM_POW] = 15,  [PRIM_RSQRT] = 3,
+    [PRIM_DIV] = 2,    [PRIM_MOD] = 2,   [PRIM_POW] = 15,   [PRIM_RSQRT] = 3,
     [PRIM_SQRT] = 2,   [PRIM_EXP] = 10,  [PRIM_EXPM1] = 10, [PRIM_LOG] = 10,
-    [PRIM_LOG1P] = 10, [PRIM_SIN] = 10,  [PRIM_COS] = 10,  [PRIM_TAN] = 15,
-    [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10, [PRIM_TANH] = 10,
+    [PRIM_LOG1P] = 10, [PRIM_SIN] = 10,  [PRIM_COS] = 10,   [PRIM_TAN] = 15,
+    [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10,  [PRIM_TANH] = 10,
     [PRIM_ERF] = 10,
 };
 enum { RANDOM_COST = 25 };
 
 /* Sums and multiples of indices are free: they become addresses. */
 static double op_cost(const Cell *cell) {
-  if (cell->dtype == DT_I64 && (cell->op == PRIM_ADD || cell->op == PRIM_SUB ||
-                                cell->op == PRIM_MUL))
+  if (cell->dtype == DT_I64 &&
+      (cell->op == PRIM_ADD || cell->op == PRIM_SUB || cell->op == PRIM_MUL))
     return 0;
   return op_costs[cell->op] ? op_costs[cell->op] : 1;
 }
@@ -171,12 +171,21 @@ static double body_cost(const Node *n) {
     const Cell *cell = &n->cells[k];
     switch (cell->kind) {
     case CELL_CONST:
-    case CELL_AXIS: break;
-    case CELL_READ: cost += !is_index(cell->node) && reads++ > 0; break;
-    case CELL_OP: cost += op_cost(cell); break;
+    case CELL_AXIS:
+      break;
+    case CELL_READ:
+      cost += !is_index(cell->node) && reads++ > 0;
+      break;
+    case CELL_OP:
+      cost += op_cost(cell);
+      break;
     case CELL_SELECT:
-    case CELL_CONVERT: cost += 1; break;
-    case CELL_RANDOM: cost += RANDOM_COST; break;
+    case CELL_CONVERT:
+      cost += 1;
+      break;
+    case CELL_RANDOM:
+      cost += RANDOM_COST;
+      break;
     }
   }
   return cost;

@@ -106,14 +106,20 @@ static void print_op(Buffer *out, const Node *n, const Cell *cell, bool top) {
 static void print_cell_body(Buffer *out, const Node *n, const Cell *cell,
                             bool top) {
   switch (cell->kind) {
-  case CELL_CONST: scalar_print(out, cell->value); break;
-  case CELL_AXIS: print_axis(out, n, cell->axis); break;
+  case CELL_CONST:
+    scalar_print(out, cell->value);
+    break;
+  case CELL_AXIS:
+    print_axis(out, n, cell->axis);
+    break;
   case CELL_READ:
     buffer_printf(out, "%%%u", cell->node->id);
     if (cell->arg_count)
       print_list(out, n, cell, "[", "]");
     break;
-  case CELL_OP: print_op(out, n, cell, top); break;
+  case CELL_OP:
+    print_op(out, n, cell, top);
+    break;
   case CELL_SELECT:
     print_list(out, n, cell, "if(", ")");
     break;
@@ -246,25 +252,29 @@ static const char *cell_error(const Node *n, uint32_t k) {
     if (cell->args[j] >= k)
       return "a cell needs a later one";
   switch (cell->kind) {
-  case CELL_CONST: return cell->value.dtype == cell->dtype
-                              ? NULL
-                              : "a constant of another type";
-  case CELL_AXIS: return cell->axis < axes && cell->dtype == DT_I64
-                             ? NULL
-                             : "an axis that is not there";
-  case CELL_READ: return read_error(n, cell);
-  case CELL_OP: return op_error(n, cell);
-  case CELL_SELECT: return cell->arg_count == 3 &&
-                                   n->cells[cell->args[0]].dtype == DT_BOOL &&
-                                   n->cells[cell->args[1]].dtype ==
-                                       cell->dtype &&
-                                   n->cells[cell->args[2]].dtype == cell->dtype
-                               ? NULL
-                               : "a choice between types";
-  case CELL_CONVERT: return cell->arg_count == 1 ? NULL : "a bad conversion";
-  case CELL_RANDOM: return cell->arg_count == 1 && dtype_is_float(cell->dtype)
-                               ? NULL
-                               : "a bad random number";
+  case CELL_CONST:
+    return cell->value.dtype == cell->dtype ? NULL
+                                            : "a constant of another type";
+  case CELL_AXIS:
+    return cell->axis < axes && cell->dtype == DT_I64
+               ? NULL
+               : "an axis that is not there";
+  case CELL_READ:
+    return read_error(n, cell);
+  case CELL_OP:
+    return op_error(n, cell);
+  case CELL_SELECT:
+    return cell->arg_count == 3 && n->cells[cell->args[0]].dtype == DT_BOOL &&
+                   n->cells[cell->args[1]].dtype == cell->dtype &&
+                   n->cells[cell->args[2]].dtype == cell->dtype
+               ? NULL
+               : "a choice between types";
+  case CELL_CONVERT:
+    return cell->arg_count == 1 ? NULL : "a bad conversion";
+  case CELL_RANDOM:
+    return cell->arg_count == 1 && dtype_is_float(cell->dtype)
+               ? NULL
+               : "a bad random number";
   }
   return "a cell of no kind";
 }

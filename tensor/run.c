@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 static bool memory_fits(const Graph *g, const Node *n, Fault *fault) {
-  uint64_t limit = g->bytes_limit > 0 ? (uint64_t)g->bytes_limit
-                                      : memory_physical();
+  uint64_t limit =
+      g->bytes_limit > 0 ? (uint64_t)g->bytes_limit : memory_physical();
   double bytes = dtype_info[n->dtype].bytes;
   for (uint32_t k = 0; k < n->free_count + n->rank; k++)
     bytes *= (double)n->extents[k];
@@ -60,8 +60,7 @@ static bool run_plan(Graph *g, Plan *plan, Span *where, Fault *fault) {
     Node *n = p->node;
     *where = n->span;
     if (!share_data(n)) {
-      if (!memory_fits(g, n, fault) ||
-          !backend->run(g, 1, &n, where, fault))
+      if (!memory_fits(g, n, fault) || !backend->run(g, 1, &n, where, fault))
         return false;
       g->stored++;
     }

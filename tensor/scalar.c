@@ -2,8 +2,9 @@
 #include "tensor/scalar.h"
 
 #define REF_NONE(id)
-#define REF_MAP(id)                                                           \
-  case PRIM_##id: return ref_##id(kind, out, r[0], r[1], r[2]);
+#define REF_MAP(id) \
+  case PRIM_##id:   \
+    return ref_##id(kind, out, r[0], r[1], r[2]);
 #define REF_REDUCE REF_NONE
 #define REF_MOVE REF_NONE
 #define REF_MAKE REF_NONE

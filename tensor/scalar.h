@@ -27,9 +27,9 @@ static inline Kind kind_of(Dtype t) {
 }
 
 typedef enum Arith { /* how an operation on one element can fail */
-  ARITH_OK,
-  ARITH_ZERO,  /* an integer divided by zero */
-  ARITH_POWER, /* an integer to a negative power */
+                     ARITH_OK,
+                     ARITH_ZERO,  /* an integer divided by zero */
+                     ARITH_POWER, /* an integer to a negative power */
 } Arith;
 
 static inline const char *arith_text(Arith a) {
@@ -59,51 +59,55 @@ static inline Scalar scalar_of(Dtype dtype, Reg r) {
   return x;
 }
 
-#define REF_FN(id)                                                            \
-  static inline __attribute__((always_inline)) Arith ref_##id(                \
-      Kind kind, Reg *out, Reg a, Reg b, Reg c)
+#define REF_FN(id)                             \
+  static inline __attribute__((always_inline)) \
+  Arith ref_##id(Kind kind, Reg *out, Reg a, Reg b, Reg c)
 
 /* x, y, z are the arguments; `i`, `f`, `d` the value in each kind; `to` the
  * member of the result that is set, the same as the argument's unless given */
-#define REF_IN(member, type, to, value)                                       \
-  {                                                                           \
-    type x = a.member, y = b.member, z = c.member;                            \
-    (void)x, (void)y, (void)z;                                                \
-    out->to = (value);                                                        \
+#define REF_IN(member, type, to, value)            \
+  {                                                \
+    type x = a.member, y = b.member, z = c.member; \
+    (void)x, (void)y, (void)z;                     \
+    out->to = (value);                             \
   }
-#define REF_TO(id, i_, f_, d_, ti, tf, td)                                    \
-  REF_FN(id) {                                                                \
-    if (kind == KIND_I)                                                       \
-      REF_IN(i, int64_t, ti, i_)                                              \
-    else if (kind == KIND_F)                                                  \
-      REF_IN(f, float, tf, f_)                                                \
-    else                                                                      \
-      REF_IN(d, double, td, d_)                                               \
-    return ARITH_OK;                                                          \
+#define REF_TO(id, i_, f_, d_, ti, tf, td) \
+  REF_FN(id) {                             \
+    if (kind == KIND_I)                    \
+      REF_IN(i, int64_t, ti, i_)           \
+    else if (kind == KIND_F)               \
+      REF_IN(f, float, tf, f_)             \
+    else                                   \
+      REF_IN(d, double, td, d_)            \
+    return ARITH_OK;                       \
   }
 #define REF_NUM(id, i_, f_, d_) REF_TO(id, i_, f_, d_, i, f, d)
 #define REF_FLOAT(id, fn) REF_NUM(id, x, fn##f(x), fn(x))
 #define REF_TEST(id, op) REF_TO(id, x op y, x op y, x op y, i, i, i)
-#define REF_BOOL(id, value)                                                   \
-  REF_FN(id) {                                                                \
-    (void)kind, (void)c;                                                      \
-    int64_t x = a.i, y = b.i;                                                 \
-    (void)y;                                                                  \
-    out->i = (value);                                                         \
-    return ARITH_OK;                                                          \
+#define REF_BOOL(id, value)   \
+  REF_FN(id) {                \
+    (void)kind, (void)c;      \
+    int64_t x = a.i, y = b.i; \
+    (void)y;                  \
+    out->i = (value);         \
+    return ARITH_OK;          \
   }
-#define WRAP2(op) ((int64_t)((uint64_t)x op (uint64_t)y))
+#define WRAP2(op) ((int64_t)((uint64_t)x op(uint64_t) y))
 
 REF_NUM(ADD, WRAP2(+), x + y, x + y)
 REF_NUM(SUB, WRAP2(-), x - y, x - y)
-REF_NUM(MUL, WRAP2(*), x * y, x * y)
-REF_NUM(NEG, (int64_t)-(uint64_t)x, -x, -x)
+REF_NUM(MUL, WRAP2(*), x *y, x *y)
+REF_NUM(NEG, (int64_t) - (uint64_t)x, -x, -x)
 REF_NUM(MAXIMUM, x > y ? x : y, x > y || x != x ? x : y,
         x > y || x != x ? x : y)
 REF_NUM(MINIMUM, x < y ? x : y, x < y || x != x ? x : y,
         x < y || x != x ? x : y)
-REF_NUM(ABS, x < 0 ? (int64_t)-(uint64_t)x : x, fabsf(x), fabs(x))
-REF_NUM(SIGN, (x > 0) - (x < 0), x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x,
+REF_NUM(ABS, x < 0 ? (int64_t) - (uint64_t)x : x, fabsf(x), fabs(x))
+REF_NUM(SIGN, (x > 0) - (x < 0),
+        x > 0    ? 1
+        : x < 0  ? -1
+        : x == 0 ? 0
+                 : x,
         x > 0    ? 1
         : x < 0  ? -1
         : x == 0 ? 0
@@ -133,7 +137,7 @@ REF_TEST(LT, <)
 REF_TEST(LE, <=)
 REF_TEST(GT, >)
 REF_TEST(GE, >=)
-REF_BOOL(AND, x && y)
+REF_BOOL(AND, x &&y)
 REF_BOOL(OR, x || y)
 REF_BOOL(NOT, !x)
 
@@ -152,7 +156,7 @@ REF_FN(CONVERT) { /* bodies have CELL_CONVERT for it: scalar_convert */
 /* Rounds down: -7 / 2 == -4.  INT64_MIN / -1 wraps. */
 static inline int64_t int_div(int64_t x, int64_t y) {
   if (y == -1)
-    return (int64_t)-(uint64_t)x;
+    return (int64_t) - (uint64_t)x;
   int64_t q = x / y;
   return q - (x % y != 0 && (x < 0) != (y < 0));
 }
@@ -180,16 +184,16 @@ REF_FN(DIV) {
 }
 
 /* As Python: the exact remainder, moved to the side of y. */
-#define FLOAT_MOD(type, fn, x, y)                                             \
-  ({                                                                          \
-    type y_ = (y), r_ = fn((x), y_);                                          \
-    if (y_ != 0) {                                                            \
-      if (r_ == 0)                                                            \
-        r_ = (type)copysign(0, y_);                                           \
-      else if ((y_ < 0) != (r_ < 0))                                          \
-        r_ += y_;                                                             \
-    }                                                                         \
-    r_;                                                                       \
+#define FLOAT_MOD(type, fn, x, y)    \
+  ({                                 \
+    type y_ = (y), r_ = fn((x), y_); \
+    if (y_ != 0) {                   \
+      if (r_ == 0)                   \
+        r_ = (type)copysign(0, y_);  \
+      else if ((y_ < 0) != (r_ < 0)) \
+        r_ += y_;                    \
+    }                                \
+    r_;                              \
   })
 
 REF_FN(MOD) {

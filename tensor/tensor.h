@@ -40,13 +40,13 @@ void index_var_release(IndexVar *v);
 /* ---- bodies: scalar expressions in a node's own arena-free array ---- */
 
 typedef enum CellKind {
-  CELL_CONST,  /* value */
-  CELL_AXIS,   /* axis: position among free, own, then reduced axes (i64) */
-  CELL_READ,   /* node[args...]: one i64 index per free and own axis */
-  CELL_OP,     /* op over args; a PC_MAP primitive; result dtype in dtype */
-  CELL_SELECT, /* args[0] ? args[1] : args[2]; only the chosen one is run */
+  CELL_CONST,   /* value */
+  CELL_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
+  CELL_READ,    /* node[args...]: one i64 index per free and own axis */
+  CELL_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
+  CELL_SELECT,  /* args[0] ? args[1] : args[2]; only the chosen one is run */
   CELL_CONVERT, /* args[0] to dtype */
-  CELL_RANDOM, /* op UNIFORM or NORMAL, key, args[0] the element's number */
+  CELL_RANDOM,  /* op UNIFORM or NORMAL, key, args[0] the element's number */
 } CellKind;
 
 typedef struct Cell { /* one operation of a body; args point to earlier cells */
@@ -57,10 +57,10 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   uint32_t *args; /* indices of cells; owned by the node */
   Span span;      /* what in the program made it: faults point here */
   union {
-    Scalar value;   /* CELL_CONST */
-    uint32_t axis;  /* CELL_AXIS */
-    Node *node;     /* CELL_READ; a counted reference */
-    Key key;        /* CELL_RANDOM */
+    Scalar value;  /* CELL_CONST */
+    uint32_t axis; /* CELL_AXIS */
+    Node *node;    /* CELL_READ; a counted reference */
+    Key key;       /* CELL_RANDOM */
   };
 } Cell;
 
@@ -101,7 +101,7 @@ struct Node {
   Key key;
   uint32_t output; /* which of several outputs (topk) */
 
-  bool safe; /* running it cannot fail, wherever its free indices stand */
+  bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
 };
@@ -117,11 +117,11 @@ enum { GUARD_PARTS = 4 };
 
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;
-  int64_t pending;         /* elements of nodes made and not yet run */
-  int64_t bytes_limit;     /* refuse to store more than this; 0: physical */
+  int64_t pending;          /* elements of nodes made and not yet run */
+  int64_t bytes_limit;      /* refuse to store more than this; 0: physical */
   volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
-  Span span;               /* given to nodes made from now on */
-  Node *guard;             /* the condition under which code now runs */
+  Span span;                /* given to nodes made from now on */
+  Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
@@ -206,8 +206,7 @@ typedef struct Item {
 Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
                        Fault *fault);
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault);
-Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype,
-                   Fault *fault);
+Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype, Fault *fault);
 
 Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
                 uint32_t stars, Fault *fault);
@@ -242,7 +241,7 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
 /* Is the value known without running anything?  Constants and what folds. */
 bool node_known(const Node *n, Scalar *out);
 /* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *run_nonzero(const Tensor *x, Fault *fault);          /* i64[m] */
+Tensor *run_nonzero(const Tensor *x, Fault *fault); /* i64[m] */
 Tensor *run_unique(const Tensor *x, Fault *fault);
 Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 

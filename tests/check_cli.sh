@@ -48,7 +48,7 @@ expect 1 'cannot read none.axn' "$AXON" run none.axn
 expect 1 'is a directory' "$AXON" run .
 expect 1 'cannot read none.axn' "$AXON" check none.axn
 expect 1 'cannot read none.axn' "$AXON" fmt none.axn
-expect 1 'bad.axn:1' "$AXON" run bad.axn
+expect 1 'bad.axn:' "$AXON" run bad.axn
 expect 0 '^a,b,--c$' "$AXON" run args.axn a b --c
 expect 0 '^a,b$' "$AXON" run args.axn -- a b
 expect 3 '' "$AXON" -e 'exit 3'

@@ -437,7 +437,7 @@ static void check_one(Call *k, Given *g) {
   o->number = g->number;
   o->expr = g->arg->expr;
   if (k->piped.file && g->arg == &k->args[k->count - 1])
-    o->other = k->fn->span;
+    o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);
 }
 

@@ -47,7 +47,7 @@ typedef struct DimCtx { /* one per session */
    * Dim, or NULL while it has none; and its name for printing. */
   Dim *(*shape_prod)(void *owner, ShapeVar *var);
   const char *(*shape_name)(void *owner, ShapeVar *var);
-  uint32_t (*shape_id)(void *owner, ShapeVar *var);
+  uint32_t (*shape_id)(void *owner, ShapeVar *var); /* unique */
   void *owner;
   /* A polynomial passed a limit (diminternal.h: thousands of terms, ...).  The
    * owner emits a diagnostic; then FAIL_LIMIT is raised.  May be NULL. */
@@ -141,7 +141,9 @@ Dim *dim_cancel(DimCtx *cx, Dim *d);
 
 typedef struct DimFacts DimFacts;
 /* A set of facts that can be extended and goes back to an earlier state:
- * scopes of `if` branches and `for` bodies. */
+ * scopes of `if` branches and `for` bodies.  A fact follows the solutions of
+ * its metas; while it stands, a solution is neither taken back nor forgotten
+ * (`top`).  From facts that contradict each other anything may be PROVED. */
 DimFacts *dim_facts_new(DimCtx *cx);
 uint32_t dim_facts_mark(const DimFacts *facts);
 void dim_facts_reset(DimFacts *facts, uint32_t mark);

@@ -134,6 +134,7 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
 }
 
 static void suggest_name(Checker *c, Diag *d, Sym *name);
+static Core *infer_num(Checker *c, Expr *e, Type **type);
 
 static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
                           Type **type) {
@@ -160,6 +161,12 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
       return core;
     }
   Binding *b = lookup(c, NULL, e->id);
+  if (!b && (strcmp(e->id->text, "inf") == 0 ||
+             strcmp(e->id->text, "nan") == 0)) {
+    Expr num = {.kind = EX_NUM, .span = e->span, .num = e->id->text,
+                .is_float = true};
+    return infer_num(c, &num, type);
+  }
   if (!b)
     return unknown_name(c, NULL, e->id, e->span, type);
   Origin *o = origin_new(c, OR_ARG, e->span);
@@ -167,41 +174,45 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
   return apply_binding(c, b, e->span, type, o);
 }
 
-/* How many edits lead from one name to another: at most 2, else 3. */
-static int edits(const char *a, const char *b) {
-  if (!*a || !*b)
-    return (int)(strlen(a) + strlen(b)) > 2 ? 3 : (int)(strlen(a) + strlen(b));
-  if (*a == *b)
-    return edits(a + 1, b + 1);
-  int best = 3;
-  for (int i = 0; i < 3; i++) {
-    static int budget;
-    if (budget >= 2)
-      break;
-    budget++;
-    int n = 1 + edits(a + (i != 1), b + (i != 0));
-    budget--;
-    best = n < best ? n : best;
+/* Edit distance (Levenshtein 1966) of two short names; `most` + 1 if more. */
+static int edits(const char *a, const char *b, int most) {
+  enum { LEN = 32 };
+  size_t n = strlen(a), m = strlen(b);
+  if (n >= LEN || m >= LEN)
+    return most + 1;
+  int row[LEN], diagonal, up;
+  for (size_t j = 0; j <= m; j++)
+    row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      up = row[j];
+      int least = diagonal + (a[i - 1] != b[j - 1]);
+      least = up + 1 < least ? up + 1 : least;
+      row[j] = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+      diagonal = up;
+    }
   }
-  return best;
+  return row[m] <= most ? row[m] : most + 1;
 }
 
 static void suggest_name(Checker *c, Diag *d, Sym *name) {
   const char *best = NULL;
-  int least = name->len <= 3 ? 2 : 3;
+  int most = name->len <= 3 ? 1 : 2, least = most + 1;
   for (Scope *s = c->scope; s; s = s->outer)
-    if (s->binding && edits(name->text, s->name->text) < least) {
+    if (s->binding && edits(name->text, s->name->text, most) < least) {
       best = s->name->text;
-      least = edits(name->text, best);
+      least = edits(name->text, best, most);
     }
   for (uint32_t i = 0; i < c->module->order.len; i++) {
     const char *text = c->module->order.at[i]->name->text;
-    if (edits(name->text, text) < least)
-      best = text, least = edits(name->text, text);
+    if (edits(name->text, text, most) < least)
+      best = text, least = edits(name->text, text, most);
   }
   for (PrimId id = 1; id < PRIM_COUNT; id++)
-    if (edits(name->text, prim_info[id].name) < least)
-      best = prim_info[id].name, least = edits(name->text, best);
+    if (edits(name->text, prim_info[id].name, most) < least)
+      best = prim_info[id].name, least = edits(name->text, best, most);
   if (best)
     d->help = arena_printf(c->arena, "did you mean `%s`?", best);
 }

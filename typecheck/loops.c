@@ -347,6 +347,10 @@ static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
     facts_load(c, c->facts);
     Dim *slope = dim_resolve(c->dims, at.slope);
     bool up = dim_ge0(c->solver, slope, false) == PROVED;
+    if (!up && dim_as_var(slope)) { /* a dilation: it is demanded to be one */
+      demand_le(c, one, slope, o);
+      up = true;
+    }
     if (!up && dim_ge0(c->solver, dim_neg(c->dims, slope), false) != PROVED)
       return false;
     d = at.rest;
@@ -582,6 +586,8 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   Escape esc = {&loop, NULL};
   Visit look = {.dim = find_escape, .arg = &esc, .c = c};
   ty_visit(&look, body);
+  for (uint32_t i = 0; i < n; i++)
+    dim_visit(&look, loop.range[i]);
   if (esc.found) {
     Diag *d = error_at(c, 353, e->arg[0]->span,
                        "the size of the result depends on the index `%s`",

@@ -23,10 +23,10 @@ enum {
 
 typedef struct Hole { /* CP_WILD: anything */
   CorePatKind kind;
-  bool negative;    /* CP_LIST: nil; CP_BOOL: false */
+  bool other;       /* CP_BOOL: false; CP_RECORD, CP_SHAPE: there is more */
   const char *text; /* of a number or string, or the name of a constructor */
   Sym **labels;
-  uint32_t count;
+  uint32_t count, front; /* front: as in Head */
   struct Hole **parts;
 } Hole;
 
@@ -74,6 +74,7 @@ typedef struct Head { /* of the values in one branch */
   Type **types;
   Sym **labels;
   uint32_t front, back; /* CP_SHAPE: items at its ends */
+  bool other;           /* as in Hole */
 } Head;
 
 static void solve(Match *m, const Matrix *x);
@@ -100,10 +101,10 @@ typedef enum Place { PLACE_ANY, PLACE_LEFT_OF_CONS, PLACE_ATOM } Place;
 
 static void print_hole(Buffer *b, const Hole *h, Place place);
 
-static void print_parts(Buffer *b, const Hole *h, const char *between) {
+static void print_parts(Buffer *b, const Hole *h) {
   for (uint32_t i = 0; i < h->count; i++) {
     if (i)
-      buffer_puts(b, between);
+      buffer_puts(b, ", ");
     print_hole(b, h->parts[i], PLACE_ANY);
   }
 }
@@ -117,7 +118,9 @@ static void print_record(Buffer *b, const Hole *h) {
     buffer_printf(b, "%s%s = ", shown++ ? ", " : "", h->labels[i]->text);
     print_hole(b, h->parts[i], PLACE_ANY);
   }
-  buffer_puts(b, shown ? ", ...}" : "...}");
+  if (h->other || shown < h->count)
+    buffer_puts(b, shown ? ", ..." : "...");
+  buffer_putc(b, '}');
 }
 
 static bool ends_in_nil(const Hole *h) {
@@ -162,10 +165,19 @@ static void print_con(Buffer *b, const Hole *h, Place place) {
 }
 
 static void print_shape(Buffer *b, const Hole *h) {
+  const char *between = "";
   buffer_putc(b, '[');
-  print_parts(b, h, ", ");
-  if (h->negative)
-    buffer_puts(b, h->count ? ", ..." : "...");
+  for (uint32_t i = 0; i <= h->count; i++) {
+    if (h->other && i == h->front) {
+      buffer_printf(b, "%s...", between);
+      between = ", ";
+    }
+    if (i == h->count)
+      break;
+    buffer_puts(b, between);
+    print_hole(b, h->parts[i], PLACE_ANY);
+    between = ", ";
+  }
   buffer_putc(b, ']');
 }
 
@@ -176,14 +188,14 @@ static void print_hole(Buffer *b, const Hole *h, Place place) {
     buffer_puts(b, h->text);
     return;
   case CP_BOOL:
-    buffer_puts(b, h->negative ? "false" : "true");
+    buffer_puts(b, h->other ? "false" : "true");
     return;
   case CP_CON:
     print_con(b, h, place);
     return;
   case CP_TUPLE:
     buffer_putc(b, '(');
-    print_parts(b, h, ", ");
+    print_parts(b, h);
     buffer_putc(b, ')');
     return;
   case CP_RECORD:
@@ -410,13 +422,27 @@ static void head_tuple(Match *m, Head *head, Type *t, uint32_t count) {
       head->types[i] = t->args[i];
 }
 
+static Type *row_rest(Match *m, Type *t) {
+  return t->arg[0] ? ty_norm(m->c, t->arg[0]) : NULL;
+}
+
 static Type *field_type(Match *m, Type *t, const Sym *label) {
-  for (; t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(m->c, t->arg[0]) : NULL)
+  for (; t && t->tag == TY_RECORD; t = row_rest(m, t))
     for (uint32_t i = 0; i < t->count; i++)
       if (t->labels[i] == label)
         return t->args[i];
   return NULL;
+}
+
+/* Does a record have exactly so many fields? */
+static bool has_fields(Match *m, Type *t, uint32_t count) {
+  uint32_t fields = 0;
+  for (; t && t->tag == TY_RECORD; t = row_rest(m, t)) {
+    fields += t->count;
+    if (!t->arg[0])
+      return fields == count;
+  }
+  return false;
 }
 
 /* All fields that some pattern names. */
@@ -433,6 +459,7 @@ static void head_record(Match *m, Head *head, Type *t, const Entry *entries,
         VEC_PUSH(m->arena, labels, pat->labels[k]);
       }
   }
+  head->other = !has_fields(m, t, labels.len);
   head->labels = labels.at;
   head->count = labels.len;
   head->types = NEW_ARRAY(m->arena, Type *, labels.len);
@@ -457,6 +484,7 @@ static void head_shape(Match *m, Head *head, Type *t, const Entry *entries,
     head->back++;
   if (known)
     head->front = s->len, head->back = 0;
+  head->other = !known;
   for (uint32_t i = 0; i < count; i++) {
     const CorePat *pat = entries[i].cell.pat;
     uint32_t before = pat->rest < 0 ? pat->arg_count : (uint32_t)pat->rest;
@@ -504,8 +532,10 @@ static Head head_of(Match *m, const Column *column, const Entry *entries,
     if (head.kind == CP_CONS)
       head_list(m, &head, t);
     break;
-  case CP_NUM:
   case CP_BOOL:
+    head.other = !pat->flag;
+    break;
+  case CP_NUM:
   case CP_STRING:
   case CP_WILD:
   case CP_VAR:
@@ -553,7 +583,9 @@ static Cell part_of(const Head *head, Cell cell, uint32_t k) {
 /* Fills a hole with a constructor whose parts are anything. */
 static void fill_hole(Match *m, Hole *hole, const Head *head) {
   hole->kind = head->kind;
+  hole->other = head->other;
   hole->count = head->count;
+  hole->front = head->front;
   hole->labels = head->labels;
   hole->parts = NEW_ARRAY(m->arena, Hole *, head->count);
   for (uint32_t k = 0; k < head->count; k++)
@@ -578,7 +610,6 @@ static const char *quoted(Match *m, const CorePat *pat) {
 }
 
 static void name_hole(Match *m, Hole *hole, const CorePat *pat) {
-  hole->negative = pat->kind == CP_BOOL && !pat->flag;
   if (pat->kind == CP_NUM)
     hole->text = pat->num;
   else if (pat->kind == CP_STRING)
@@ -745,7 +776,7 @@ static bool missing_head(Match *m, const Split *s, Hole *hole) {
     return true;
   case CP_BOOL:
     hole->kind = CP_BOOL;
-    hole->negative = first->key != 0;
+    hole->other = first->key != 0;
     return first->key == last->key;
   case CP_LIST:
   case CP_CONS: {

@@ -519,27 +519,47 @@ const char *dim_text_of(Checker *c, Dim *d) {
 
 /* ---- arithmetic ---- */
 
-static void set_number(void *arg, DimVar *v) {
+/* Solved variables become their numbers; 0 and 1 just vanish. */
+static Dim *as_number(void *arg, DimVar *v) {
   Checker *c = arg;
-  if (v->kind != DV_META || !v->bound)
-    return;
+  if (v->kind != DV_META || !v->bound || v->top)
+    return NULL;
   Dim *d = dim_resolve(c->dims, dim_of_var(c->dims, v));
-  Buffer text = {0};
-  dim_print(c->dims, &text, d);
-  v->text = arena_printf(c->arena,
-                         dim_is_const(d) || dim_as_var(d) ? "%s" : "(%s)",
-                         text.text);
-  buffer_free(&text);
+  int64_t n;
+  if (!dim_is_int(d, &n) || n == 0 || n == 1)
+    return d;
+  DimVar *number = dim_new_var(c->dims, DV_RIGID, NULL, (Span){0});
+  number->text = arena_printf(c->arena, "%lld", (long long)n);
+  return dim_of_var(c->dims, number);
+}
+
+static Dim *as_numbers(void *arg, ShapeVar *v) {
+  Checker *c = arg;
+  if (!v->bound)
+    return NULL;
+  Shape *s = shape_norm(c, v->bound);
+  Dim *product = dim_int(c->dims, 1);
+  for (uint32_t i = 0; i < s->len; i++) {
+    DimVar *number = dim_new_var(c->dims, DV_RIGID, NULL, (Span){0});
+    number->text = s->at[i].tag == IT_DIM ? dim_text_of(c, s->at[i].dim) : "1";
+    product =
+        dim_mul(c->dims, product, dim_of_var(c->dims, number));
+  }
+  return product;
 }
 
 const char *dim_arithmetic(Checker *c, Dim *d) {
   if (dim_as_var(d) || dim_is_const(d))
     return NULL;
-  dim_each_var(d, set_number, NULL, c);
+  Dim *shown = dim_subst(c->dims, d, as_number, as_numbers, c);
+  if (dim_as_var(shown) || dim_is_const(shown))
+    return NULL;
   Buffer text = {0};
-  dim_print(c->dims, &text, d);
-  const char *r = arena_printf(c->arena, "%s = %s", text.text,
-                               dim_text_of(c, d));
+  dim_print(c->dims, &text, shown);
+  const char *result = dim_text_of(c, d);
+  const char *r = strcmp(text.text, result) == 0
+                      ? NULL
+                      : arena_printf(c->arena, "%s = %s", text.text, result);
   buffer_free(&text);
   return r;
 }

@@ -355,6 +355,20 @@ static void flatten_joins(Checker *c, Constraint **all, uint32_t count,
   }
 }
 
+/* keep(w, t) where w is mentioned nowhere else can always be met. */
+static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
+                       uint32_t n_types, Type *const *types) {
+  for (uint32_t i = 0; i < count; i++) {
+    Constraint *k = all[i];
+    if (!k || k->kind != CN_KEEP)
+      continue;
+    Shape *s = shape_norm(c, k->a);
+    if (s->len == 1 && s->at[0].tag == IT_SPLICE &&
+        !shape_var_shows(c, s->at[0].var, all, count, i, n_types, types))
+      all[i] = NULL;
+  }
+}
+
 /* Takes from pending what mentions a variable above the level. */
 static Constraint **take_constraints(Checker *c, uint32_t mark,
                                      uint32_t *count, uint32_t n_types,
@@ -380,6 +394,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   }
   c->pending.len = kept;
   flatten_joins(c, taken.at, taken.len, n_types, types);
+  drop_keeps(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && implied(c, taken.at[i], taken.at, taken.len, i)) {

@@ -197,7 +197,22 @@ static bool join_last(Checker *c, Joining *j, Origin *o) {
   return true;
 }
 
-/* Equal last splices cancel: join(s ++ x, t ++ x) is join(s, t) ++ x. */
+/* What a splice of kept axes stands for: t where keep(w, t) is pending. */
+static ShapeVar *kept_of(Checker *c, ShapeVar *w) {
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_KEEP || k->done)
+      continue;
+    Shape *a = shape_norm(c, k->a), *b = shape_norm(c, k->b);
+    if (a->len == 1 && b->len == 1 && a->at[0].tag == IT_SPLICE &&
+        b->at[0].tag == IT_SPLICE && a->at[0].var == w)
+      return b->at[0].var;
+  }
+  return NULL;
+}
+
+/* Equal last splices cancel: join(s ++ x, t ++ x) is join(s, t) ++ x; and so
+ * do x and the stars that stand for each of its axes. */
 static bool join_same_splice(Checker *c, Joining *j) {
   ShapeVar *v = NULL;
   for (uint32_t i = 0; i < j->count; i++) {
@@ -205,11 +220,13 @@ static bool join_same_splice(Checker *c, Joining *j) {
     if (!s->len || s->at[s->len - 1].tag != IT_SPLICE)
       return false;
     ShapeVar *w = s->at[s->len - 1].var;
-    if (v && v != w)
+    ShapeVar *full = kept_of(c, w);
+    if (!v || (v != w && kept_of(c, v) == w))
+      v = w;
+    else if (v != w && full != v)
       return false;
-    v = w;
   }
-  if (!v || j->count < 1)
+  if (!v)
     return false;
   for (uint32_t i = 0; i < j->count; i++)
     j->args[i] = shape_slice(c, j->args[i], 0, j->args[i]->len - 1);

@@ -89,10 +89,7 @@ bool unify_elem(Checker *c, ElemVar *a, ElemVar *b) {
     return false;
   }
   /* a is solved: b must do for all that was asked of a */
-  if (b->dtype == DT_NONE && b->rigid) {
-    if (b->classes & ~a->classes)
-      return false;
-  } else if (b->dtype == DT_NONE) {
+  if (b->dtype == DT_NONE) { /* a rigid one may be narrowed: `given` says so */
     b->classes &= a->classes;
     b->prefer = b->prefer > a->prefer ? b->prefer : a->prefer;
   }

@@ -16,7 +16,7 @@ typedef VEC(uint32_t) Numbers;
 typedef struct Affine { /* constant + sum of times[k] * axis k */
   bool known;
   int64_t constant;
-  int64_t *times; /* one per axis */
+  int64_t *times;    /* one per axis */
   int64_t low, high; /* bounds, also where it is not affine */
 } Affine;
 
@@ -148,11 +148,10 @@ static void loose_bounds(PrimId op, const Affine *x, const Affine *y,
   } else if ((op == PRIM_ADD || op == PRIM_SUB) && bounded &&
              y->low != INT64_MIN && y->high != INT64_MAX) {
     bool add = op == PRIM_ADD;
-    bool over =
-        add ? __builtin_add_overflow(x->low, y->low, &out->low) ||
-                  __builtin_add_overflow(x->high, y->high, &out->high)
-            : __builtin_sub_overflow(x->low, y->high, &out->low) ||
-                  __builtin_sub_overflow(x->high, y->low, &out->high);
+    bool over = add ? __builtin_add_overflow(x->low, y->low, &out->low) ||
+                          __builtin_add_overflow(x->high, y->high, &out->high)
+                    : __builtin_sub_overflow(x->low, y->high, &out->low) ||
+                          __builtin_sub_overflow(x->high, y->low, &out->high);
     if (over) {
       out->low = INT64_MIN;
       out->high = INT64_MAX;
@@ -254,8 +253,8 @@ static void place(Compiler *c, uint32_t k, uint32_t region) {
   const Cell *cell = &c->n->cells[k];
   Placement p = {.cell = k};
   if (cell->kind == CELL_SELECT) {
-    uint32_t depth = region == ROOT ? c->info[k].depth
-                                    : c->regions.at[region].depth;
+    uint32_t depth =
+        region == ROOT ? c->info[k].depth : c->regions.at[region].depth;
     p.yes = new_region(c, region, depth);
     p.no = new_region(c, region, depth);
     use(c, cell->args[0], region);
@@ -271,8 +270,7 @@ static void place(Compiler *c, uint32_t k, uint32_t region) {
 
 static bool is_cheap(const Cell *cell) {
   return cell->kind == CELL_OP && cell->dtype == DT_I64 &&
-         (cell->op == PRIM_ADD || cell->op == PRIM_SUB ||
-          cell->op == PRIM_MUL);
+         (cell->op == PRIM_ADD || cell->op == PRIM_SUB || cell->op == PRIM_MUL);
 }
 
 /* Users come after what they use, so all uses of a cell are known here. */
@@ -307,9 +305,9 @@ static uint32_t reg_for(Compiler *c, uint32_t k) {
   if (cell->kind == CELL_AXIS)
     return cell->axis;
   if (c->info[k].reg == 0)
-    c->info[k].reg = 1 + new_reg(c, cell->kind == CELL_CONST
-                                        ? reg_of(cell->value)
-                                        : (Reg){.i = 0});
+    c->info[k].reg =
+        1 + new_reg(c, cell->kind == CELL_CONST ? reg_of(cell->value)
+                                                : (Reg){.i = 0});
   return c->info[k].reg - 1;
 }
 
@@ -340,7 +338,10 @@ static uint32_t prefix_reg(Compiler *c, int64_t constant, int64_t *times) {
     reg = number_reg(c, 0);
     Code *here = c->out;
     c->out = &c->blocks[axis + 1];
-    emit(c, (Ins){.op = OP_AFFINE, .d = reg, .a = outer, .b = axis,
+    emit(c, (Ins){.op = OP_AFFINE,
+                  .d = reg,
+                  .a = outer,
+                  .b = axis,
                   .k = times[axis]});
     c->out = here;
   }
@@ -384,20 +385,29 @@ static void emit_read(Compiler *c, const Cell *cell, uint32_t d) {
   for (uint32_t k = 0; k < cell->arg_count; k++) {
     if (is_direct(c, cell, k))
       continue;
-    emit(c, (Ins){.op = OP_INDEX, .d = d, .a = address, .k = strides[k],
-                  .b = reg_for(c, cell->args[k]), .c = k - x->free_count,
+    emit(c, (Ins){.op = OP_INDEX,
+                  .d = d,
+                  .a = address,
+                  .k = strides[k],
+                  .b = reg_for(c, cell->args[k]),
+                  .c = k - x->free_count,
                   .extent = x->extents[k]});
     address = d;
   }
-  emit(c, (Ins){.op = load_code(x->dtype), .d = d, .a = address, .k = step,
-                .b = step ? inner : address, .base = x->data->data});
+  emit(c, (Ins){.op = load_code(x->dtype),
+                .d = d,
+                .a = address,
+                .k = step,
+                .b = step ? inner : address,
+                .base = x->data->data});
 }
 
 static OpCode map_code(PrimId op, Kind kind) {
   switch ((int)op) { /* the rows of class MAP; the others are no case */
 #define CODE_NONE(id)
-#define CODE_MAP(id)                                                          \
-  case PRIM_##id: return (OpCode)(OP_##id##_I + kind);
+#define CODE_MAP(id) \
+  case PRIM_##id:    \
+    return (OpCode)(OP_##id##_I + kind);
 #define CODE_REDUCE CODE_NONE
 #define CODE_MOVE CODE_NONE
 #define CODE_MAKE CODE_NONE
@@ -412,8 +422,7 @@ static OpCode map_code(PrimId op, Kind kind) {
 }
 
 static bool needs_fit(Dtype t) {
-  return t == DT_U8 || t == DT_I8 || t == DT_I32 || t == DT_F16 ||
-         t == DT_BF16;
+  return t == DT_U8 || t == DT_I8 || t == DT_I32 || t == DT_F16 || t == DT_BF16;
 }
 
 static void emit_op(Compiler *c, const Cell *cell, uint32_t d) {
@@ -421,8 +430,11 @@ static void emit_op(Compiler *c, const Cell *cell, uint32_t d) {
   for (uint32_t k = 0; k < cell->arg_count && k < 3; k++)
     regs[k] = reg_for(c, cell->args[k]);
   const Cell *typed = &c->n->cells[cell->args[cell->op == PRIM_SELECT]];
-  emit(c, (Ins){.op = map_code(cell->op, kind_of(typed->dtype)), .d = d,
-                .a = regs[0], .b = regs[1], .c = regs[2]});
+  emit(c, (Ins){.op = map_code(cell->op, kind_of(typed->dtype)),
+                .d = d,
+                .a = regs[0],
+                .b = regs[1],
+                .c = regs[2]});
   if (needs_fit(cell->dtype) && cell->op != PRIM_SELECT)
     emit(c, (Ins){.op = OP_FIT, .d = d, .to = cell->dtype});
 }
@@ -442,8 +454,10 @@ static OpCode convert_code(Dtype from, Dtype to) {
 
 static void emit_convert(Compiler *c, const Cell *cell, uint32_t d) {
   Dtype from = c->n->cells[cell->args[0]].dtype;
-  emit(c, (Ins){.op = convert_code(from, cell->dtype), .d = d,
-                .a = reg_for(c, cell->args[0]), .from = from,
+  emit(c, (Ins){.op = convert_code(from, cell->dtype),
+                .d = d,
+                .a = reg_for(c, cell->args[0]),
+                .from = from,
                 .to = cell->dtype});
 }
 
@@ -473,18 +487,27 @@ static void emit_cell(Compiler *c, const Placement *p) {
   c->cell = p->cell;
   switch (cell->kind) {
   case CELL_CONST:
-  case CELL_AXIS: break;
-  case CELL_READ: emit_read(c, cell, d); break;
-  case CELL_OP: emit_op(c, cell, d); break;
+  case CELL_AXIS:
+    break;
+  case CELL_READ:
+    emit_read(c, cell, d);
+    break;
+  case CELL_OP:
+    emit_op(c, cell, d);
+    break;
   case CELL_SELECT: {
     Placement copy = *p;
     emit_select(c, cell, &copy, d);
     break;
   }
-  case CELL_CONVERT: emit_convert(c, cell, d); break;
+  case CELL_CONVERT:
+    emit_convert(c, cell, d);
+    break;
   case CELL_RANDOM:
     emit(c, (Ins){.op = cell->op == PRIM_NORMAL ? OP_NORMAL : OP_UNIFORM,
-                  .d = d, .a = reg_for(c, cell->args[0]), .to = cell->dtype,
+                  .d = d,
+                  .a = reg_for(c, cell->args[0]),
+                  .to = cell->dtype,
                   .base = &cell->key});
     break;
   }
@@ -518,7 +541,9 @@ static void append(Compiler *c, const Code *block) {
 
 static void emit_next(Compiler *c, uint32_t axis, uint32_t top) {
   uint32_t here = c->out->ins.len;
-  emit(c, (Ins){.op = OP_NEXT, .d = axis, .k = c->n->extents[axis],
+  emit(c, (Ins){.op = OP_NEXT,
+                .d = axis,
+                .k = c->n->extents[axis],
                 .jump = (int32_t)top - (int32_t)here});
 }
 
@@ -532,13 +557,19 @@ static uint32_t emit_guard(Compiler *c) {
   for (uint32_t k = 0; k < guard->free_count; k++)
     for (uint32_t j = 0; j < c->n->free_count; j++)
       if (c->n->free[j] == guard->free[k]) {
-        emit(c, (Ins){.op = OP_AFFINE, .d = d, .a = address, .b = j,
+        emit(c, (Ins){.op = OP_AFFINE,
+                      .d = d,
+                      .a = address,
+                      .b = j,
                       .k = strides[k]});
         address = d;
       }
   for (uint32_t k = c->guard_depth; k < c->outer; k++)
     skipped *= c->n->extents[k];
-  emit(c, (Ins){.op = OP_LOAD_BOOL, .d = d, .a = address, .b = address,
+  emit(c, (Ins){.op = OP_LOAD_BOOL,
+                .d = d,
+                .a = address,
+                .b = address,
                 .base = guard->data->data});
   uint32_t at = c->out->ins.len;
   emit(c, (Ins){.op = OP_GUARD, .a = d, .k = skipped});
@@ -623,17 +654,21 @@ static uint32_t emit_fold_start(Compiler *c, const Fold *f) {
 static uint32_t emit_fold_end(Compiler *c, const Fold *f, uint32_t acc) {
   uint32_t d = number_reg(c, 0);
   bool where = f->op >= OP_ARGMAX_I && f->op <= OP_ARGMIN_D;
-  OpCode op = f->held == c->n->dtype ? OP_MOVE
-                                     : convert_code(f->held, c->n->dtype);
-  emit(c, (Ins){.op = op, .d = d, .a = where ? acc + 1 : acc,
-                .from = f->held, .to = c->n->dtype});
+  OpCode op =
+      f->held == c->n->dtype ? OP_MOVE : convert_code(f->held, c->n->dtype);
+  emit(c, (Ins){.op = op,
+                .d = d,
+                .a = where ? acc + 1 : acc,
+                .from = f->held,
+                .to = c->n->dtype});
   return d;
 }
 
 static void emit_store(Compiler *c, uint32_t reg) {
   bool fast = c->n->dtype == DT_F32;
-  emit(c, (Ins){.op = fast ? OP_STORE_F32 : OP_STORE, .a = reg,
-                .to = c->n->dtype});
+  emit(
+      c,
+      (Ins){.op = fast ? OP_STORE_F32 : OP_STORE, .a = reg, .to = c->n->dtype});
 }
 
 /* Is the innermost loop a sum of products of two loads and nothing else?
@@ -652,7 +687,10 @@ static void emit_dot(Compiler *c, uint32_t top, uint32_t acc) {
   emit(c, (Ins){.op = OP_JUMP}); /* makes room: the loop moves by one */
   Ins *i = c->out->ins.at + top;
   memmove(i + 1, i, 4 * sizeof *i);
-  i[0] = (Ins){.op = OP_DOT, .d = acc, .a = c->axes - 1, .jump = 6,
+  i[0] = (Ins){.op = OP_DOT,
+               .d = acc,
+               .a = c->axes - 1,
+               .jump = 6,
                .k = c->n->extents[c->axes - 1]};
 }
 
@@ -668,8 +706,7 @@ static void emit_reduction(Compiler *c) {
     append(c, &c->blocks[k + 1]);
   }
   if (!empty)
-    emit(c, (Ins){.op = f.op, .d = acc,
-                  .a = reg_for(c, c->n->cell_count - 1)});
+    emit(c, (Ins){.op = f.op, .d = acc, .a = reg_for(c, c->n->cell_count - 1)});
   if (!empty && f.op == OP_SUM_W &&
       is_dot(c, top[c->axes - 1], reg_for(c, c->n->cell_count - 1)))
     emit_dot(c, top[c->axes - 1], acc);

@@ -17,8 +17,7 @@ static bool out_of_bounds(const Ins *ins, int64_t index, Fault *fault) {
 }
 
 static Reg convert(const Ins *ins, Reg x) {
-  return reg_of(scalar_convert(scalar_of((Dtype)ins->from, x),
-                               (Dtype)ins->to));
+  return reg_of(scalar_convert(scalar_of((Dtype)ins->from, x), (Dtype)ins->to));
 }
 
 /* What a load reads while an axis moves. */
@@ -42,9 +41,10 @@ static double dot(double sum, int64_t count, Walk x, Walk y) {
   return sum;
 }
 
+/* clang-format off: rows of instructions, and rows made from the table */
 #define LABEL_NONE(id)
-#define LABEL_MAP(id)                                                         \
-  [OP_##id##_I] = &&on_##id##_I, [OP_##id##_F] = &&on_##id##_F,               \
+#define LABEL_MAP(id)                                           \
+  [OP_##id##_I] = &&on_##id##_I, [OP_##id##_F] = &&on_##id##_F, \
   [OP_##id##_D] = &&on_##id##_D,
 #define LABEL_REDUCE LABEL_NONE
 #define LABEL_MOVE LABEL_NONE
@@ -53,23 +53,23 @@ static double dot(double sum, int64_t count, Walk x, Walk y) {
 #define LABEL_CONTROL LABEL_NONE
 #define LABEL_HOST LABEL_NONE
 
-#define GO(n)                                                                 \
-  do {                                                                        \
-    ins += (n);                                                               \
-    goto *labels[ins->op];                                                    \
+#define GO(n)              \
+  do {                     \
+    ins += (n);            \
+    goto *labels[ins->op]; \
   } while (0)
 #define D r[ins->d]
 #define A r[ins->a]
 #define B r[ins->b]
 #define C r[ins->c]
 
-#define ON(name, ...)                                                         \
-  on_##name : __VA_ARGS__;                                                    \
+#define ON(name, ...)      \
+  on_##name : __VA_ARGS__; \
   GO(1);
-#define ON_MAP_KIND(id, k)                                                    \
-  on_##id##_##k : bad = ref_##id(KIND_##k, &D, A, B, C);                      \
-  if (__builtin_expect(bad != ARITH_OK, 0))                                   \
-    goto arithmetic;                                                          \
+#define ON_MAP_KIND(id, k)                               \
+  on_##id##_##k : bad = ref_##id(KIND_##k, &D, A, B, C); \
+  if (__builtin_expect(bad != ARITH_OK, 0))              \
+    goto arithmetic;                                     \
   GO(1);
 #define CODE_NONE(id)
 #define CODE_MAP(id) ON_MAP_KIND(id, I) ON_MAP_KIND(id, F) ON_MAP_KIND(id, D)
@@ -81,46 +81,23 @@ static double dot(double sum, int64_t count, Walk x, Walk y) {
 #define CODE_HOST CODE_NONE
 
 #define ADDRESS(type) (((const type *)ins->base)[A.i + ins->k * B.i])
-#define BEST(member, op)                                                      \
-  do {                                                                        \
-    Reg *best = &D;                                                           \
-    if (best[2].i == 0 || A.member op best[0].member ||                       \
-        (A.member != A.member && best[0].member == best[0].member)) {         \
-      best[0] = A;                                                            \
-      best[1].i = best[2].i;                                                  \
-    }                                                                         \
-    best[2].i++;                                                              \
+#define BEST(member, op)                                              \
+  do {                                                                \
+    Reg *best = &D;                                                   \
+    if (best[2].i == 0 || A.member op best[0].member ||               \
+        (A.member != A.member && best[0].member == best[0].member)) { \
+      best[0] = A;                                                    \
+      best[1].i = best[2].i;                                          \
+    }                                                                 \
+    best[2].i++;                                                      \
   } while (0)
 
 bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
                  Span *where, Fault *fault) {
   static const void *const labels[OP_COUNT] = {
-      [OP_HALT] = &&on_HALT, [OP_START] = &&on_START, [OP_NEXT] = &&on_NEXT,
-      [OP_GUARD] = &&on_GUARD, [OP_JUMP] = &&on_JUMP,
-      [OP_JUMP_FALSE] = &&on_JUMP_FALSE, [OP_MOVE] = &&on_MOVE,
-      [OP_AFFINE] = &&on_AFFINE, [OP_INDEX] = &&on_INDEX,
-      [OP_LOAD_BOOL] = &&on_LOAD_BOOL, [OP_LOAD_U8] = &&on_LOAD_U8,
-      [OP_LOAD_I8] = &&on_LOAD_I8, [OP_LOAD_I32] = &&on_LOAD_I32,
-      [OP_LOAD_I64] = &&on_LOAD_I64, [OP_LOAD_F16] = &&on_LOAD_F16,
-      [OP_LOAD_BF16] = &&on_LOAD_BF16, [OP_LOAD_F32] = &&on_LOAD_F32,
-      [OP_LOAD_F64] = &&on_LOAD_F64, [OP_STORE] = &&on_STORE,
-      [OP_STORE_F32] = &&on_STORE_F32, [OP_FIT] = &&on_FIT,
-      [OP_CONVERT] = &&on_CONVERT, [OP_CONVERT_I_F] = &&on_CONVERT_I_F,
-      [OP_CONVERT_I_D] = &&on_CONVERT_I_D,
-      [OP_CONVERT_F_D] = &&on_CONVERT_F_D,
-      [OP_CONVERT_D_F] = &&on_CONVERT_D_F, [OP_UNIFORM] = &&on_UNIFORM,
-      [OP_NORMAL] = &&on_NORMAL, [OP_SUM_I] = &&on_SUM_I,
-      [OP_SUM_F] = &&on_SUM_F, [OP_SUM_W] = &&on_SUM_W,
-      [OP_SUM_D] = &&on_SUM_D, [OP_PROD_I] = &&on_PROD_I,
-      [OP_PROD_F] = &&on_PROD_F, [OP_PROD_W] = &&on_PROD_W,
-      [OP_PROD_D] = &&on_PROD_D, [OP_MAX_I] = &&on_MAX_I,
-      [OP_MAX_F] = &&on_MAX_F, [OP_MAX_D] = &&on_MAX_D,
-      [OP_MIN_I] = &&on_MIN_I, [OP_MIN_F] = &&on_MIN_F,
-      [OP_MIN_D] = &&on_MIN_D, [OP_ANY] = &&on_ANY, [OP_ALL] = &&on_ALL,
-      [OP_DOT] = &&on_DOT,
-      [OP_ARGMAX_I] = &&on_ARGMAX_I, [OP_ARGMAX_F] = &&on_ARGMAX_F,
-      [OP_ARGMAX_D] = &&on_ARGMAX_D, [OP_ARGMIN_I] = &&on_ARGMIN_I,
-      [OP_ARGMIN_F] = &&on_ARGMIN_F, [OP_ARGMIN_D] = &&on_ARGMIN_D,
+#define O(name) [OP_##name] = &&on_##name,
+#include "backend/reference/ops.def"
+#undef O
 #define P(id, name, class, flags, scheme, doc, example) LABEL_##class(id)
 #include "primitives/primitives.def"
 #undef P
@@ -133,28 +110,31 @@ bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
   GO(0);
 
   ON(START, D.i = 0)
-  on_NEXT:
-    if (__builtin_expect(--rounds == 0, 0)) {
-      rounds = POLL_EVERY;
-      poll_interrupt(g);
-    }
-    GO(++D.i < ins->k ? ins->jump : 1);
-  on_GUARD:
-    if (A.i)
-      GO(1);
-    at += ins->k;
-    GO(ins->jump);
-  on_JUMP: GO(ins->jump);
-  on_JUMP_FALSE: GO(A.i ? 1 : ins->jump);
+on_NEXT:
+  if (__builtin_expect(--rounds == 0, 0)) {
+    rounds = POLL_EVERY;
+    poll_interrupt(g);
+  }
+  GO(++D.i < ins->k ? ins->jump : 1);
+on_GUARD:
+  if (A.i)
+    GO(1);
+  at += ins->k;
+  GO(ins->jump);
+on_JUMP:
+  GO(ins->jump);
+on_JUMP_FALSE:
+  GO(A.i ? 1 : ins->jump);
   ON(MOVE, D = A)
   ON(AFFINE, D.i = A.i + ins->k * B.i)
-  on_INDEX:
-    if (__builtin_expect((uint64_t)B.i >= (uint64_t)ins->extent, 0)) {
-      *where = n->cells[p->cell[ins - p->code]].span;
-      return out_of_bounds(ins, B.i, fault);
-    }
-    D.i = A.i + ins->k * B.i;
-    GO(1);
+on_INDEX:
+  if (__builtin_expect((uint64_t)B.i >= (uint64_t)ins->extent, 0)) {
+    *where = n->cells[p->cell[ins - p->code]].span;
+    return out_of_bounds(ins, B.i, fault);
+  }
+  D
+  .i = A.i + ins->k * B.i;
+  GO(1);
   ON(LOAD_BOOL, D.i = ADDRESS(uint8_t) != 0)
   ON(LOAD_U8, D.i = ADDRESS(uint8_t))
   ON(LOAD_I8, D.i = ADDRESS(int8_t))
@@ -164,8 +144,8 @@ bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
   ON(LOAD_BF16, D.f = (float)bf16_to_double(ADDRESS(uint16_t)))
   ON(LOAD_F32, D.f = ADDRESS(float))
   ON(LOAD_F64, D.d = ADDRESS(double))
-  ON(STORE, scalar_store(scalar_of((Dtype)ins->to, A),
-                         (char *)out + at++ * bytes))
+  ON(STORE,
+     scalar_store(scalar_of((Dtype)ins->to, A), (char *)out + at++ * bytes))
   ON(STORE_F32, ((float *)out)[at++] = A.f)
   ON(FIT, D = reg_fit((Dtype)ins->to, D))
   ON(CONVERT, D = convert(ins, A))
@@ -173,14 +153,14 @@ bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
   ON(CONVERT_I_D, D.d = (double)A.i)
   ON(CONVERT_F_D, D.d = A.f)
   ON(CONVERT_D_F, D.f = (float)A.d)
-  ON(UNIFORM, D = reg_of((Scalar){.dtype = (Dtype)ins->to,
-                                  .f = key_uniform(*(const Key *)ins->base,
-                                                   (uint64_t)A.i,
-                                                   (Dtype)ins->to)}))
-  ON(NORMAL, D = reg_of((Scalar){.dtype = (Dtype)ins->to,
-                                 .f = key_normal(*(const Key *)ins->base,
-                                                 (uint64_t)A.i,
-                                                 (Dtype)ins->to)}))
+  ON(UNIFORM,
+     D = reg_of((Scalar){.dtype = (Dtype)ins->to,
+                         .f = key_uniform(*(const Key *)ins->base,
+                                          (uint64_t)A.i, (Dtype)ins->to)}))
+  ON(NORMAL,
+     D = reg_of((Scalar){.dtype = (Dtype)ins->to,
+                         .f = key_normal(*(const Key *)ins->base, (uint64_t)A.i,
+                                         (Dtype)ins->to)}))
   ON(SUM_I, D.i = (int64_t)((uint64_t)D.i + (uint64_t)A.i))
   ON(SUM_F, D.f += A.f)
   ON(SUM_W, D.d += A.f)
@@ -197,11 +177,12 @@ bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
   ON(MIN_D, ref_MINIMUM(KIND_D, &D, D, A, A))
   ON(ANY, D.i |= A.i)
   ON(ALL, D.i &= A.i)
-  on_DOT:
-    D.d = dot(D.d, ins->k, walk_of(ins + 1, r, ins->a),
-              walk_of(ins + 2, r, ins->a));
-    rounds = rounds > ins->k ? rounds - (uint32_t)ins->k : 1;
-    GO(ins->jump);
+on_DOT:
+  D
+  .d = dot(D.d, ins->k, walk_of(ins + 1, r, ins->a),
+           walk_of(ins + 2, r, ins->a));
+  rounds = rounds > ins->k ? rounds - (uint32_t)ins->k : 1;
+  GO(ins->jump);
   ON(ARGMAX_I, BEST(i, >))
   ON(ARGMAX_F, BEST(f, >))
   ON(ARGMAX_D, BEST(d, >))

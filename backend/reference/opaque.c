@@ -88,13 +88,13 @@ typedef struct Job { /* one slice of an opaque node */
   const Node *node;
   Tensor *out;
   int64_t slice;
+  int64_t first[3];       /* of the slice's elements, in each input */
   Keyed *items, *scratch; /* of one line */
 } Job;
 
 static Scalar input_at(const Job *job, uint32_t input, int64_t i) {
-  const Node *x = job->node->inputs[input];
-  int64_t first = slice_of(job->node, x, job->slice) * slice_count(x);
-  return scalar_load(x->dtype, tensor_at(x->data, first + i));
+  const Tensor *x = job->node->inputs[input]->data;
+  return scalar_load(x->dtype, tensor_at(x, job->first[input] + i));
 }
 
 static void output(const Job *job, int64_t i, Scalar x) {
@@ -158,8 +158,8 @@ static void topk_slice(const Job *job) {
 static Scalar sum_start(Dtype t) {
   bool narrow = t == DT_F16 || t == DT_BF16;
   return scalar_convert((Scalar){.dtype = DT_I64}, !dtype_is_float(t) ? DT_I64
-                                                   : narrow ? DT_F32
-                                                            : DT_F64);
+                                                   : narrow           ? DT_F32
+                                                                      : DT_F64);
 }
 
 static void sum_add(Scalar *sum, Scalar x) {
@@ -194,6 +194,7 @@ static bool scatter_slice(const Job *job, Fault *fault) {
     sum_add(&sums[i], input_at(job, 0, i));
   }
   for (int64_t k = 0; k < added; k++) {
+    poll_interrupt(job->graph);
     int64_t at = input_at(job, 1, k).i;
     if (at < 0 || at >= rows) {
       fault_set(fault, "index %lld is out of bounds for axis 0 of size %lld",
@@ -219,14 +220,31 @@ static void permutation(const Job *job) {
     output_index(job, k, job->items[k].index);
 }
 
+static void begin_slice(Job *job, int64_t slice) {
+  const Node *n = job->node;
+  job->slice = slice;
+  for (uint32_t k = 0; k < n->input_count; k++)
+    job->first[k] =
+        slice_of(n, n->inputs[k], slice) * slice_count(n->inputs[k]);
+}
+
 static bool run_slice(const Job *job, Fault *fault) {
   switch ((int)job->node->op) { /* the kinds of node_opaque */
   case PRIM_SORT:
-  case PRIM_ARGSORT: sort_slice(job); return true;
-  case PRIM_TOPK: topk_slice(job); return true;
-  case PRIM_CUMSUM: cumsum_slice(job); return true;
-  case PRIM_SCATTER: return scatter_slice(job, fault);
-  case PRIM_PERMUTATION: permutation(job); return true;
+  case PRIM_ARGSORT:
+    sort_slice(job);
+    return true;
+  case PRIM_TOPK:
+    topk_slice(job);
+    return true;
+  case PRIM_CUMSUM:
+    cumsum_slice(job);
+    return true;
+  case PRIM_SCATTER:
+    return scatter_slice(job, fault);
+  case PRIM_PERMUTATION:
+    permutation(job);
+    return true;
   }
   fault_set(fault, "compiler bug: no opaque operation %s",
             prim_info[job->node->op].name);
@@ -258,9 +276,10 @@ bool opaque_run(const Graph *g, Arena *arena, const Node *n, Tensor *out,
   Job job = {.graph = g, .arena = arena, .node = n, .out = out};
   job.items = NEW_ARRAY(arena, Keyed, line);
   job.scratch = NEW_ARRAY(arena, Keyed, line);
-  for (job.slice = 0; job.slice < slices; job.slice++) {
+  for (int64_t slice = 0; slice < slices; slice++) {
     poll_interrupt(g);
-    if (guard_holds(n, job.slice) && !run_slice(&job, fault))
+    begin_slice(&job, slice);
+    if (guard_holds(n, slice) && !run_slice(&job, fault))
       return false;
   }
   return true;

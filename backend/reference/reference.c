@@ -11,8 +11,8 @@ typedef struct Run { /* what an interrupt must give back */
 
 static Tensor *output_of(const Node *n, Fault *fault) {
   bool clear = n->guard != NULL || n->kind == NODE_OPAQUE;
-  Tensor *t = tensor_new(n->dtype, n->free_count + n->rank, n->extents, clear,
-                         fault);
+  Tensor *t =
+      tensor_new(n->dtype, n->free_count + n->rank, n->extents, clear, fault);
   if (t)
     t->stars = n->free_count < 32 ? n->stars << n->free_count : 0;
   return t;

@@ -10,8 +10,7 @@ static void test_close(void **state) {
   Node *x = add(mul(index_of(i), integer(10)), index_of(j));
   CHECK_EACH(close2(x, i, j), SHAPE(3, 4), at_, at_[0] * 10 + at_[1]);
   CHECK_EACH(close2(x, j, i), SHAPE(4, 3), at_, at_[1] * 10 + at_[0]);
-  CHECK_EACH(close1(close1(x, j), i), SHAPE(3, 4), at_,
-             at_[0] * 10 + at_[1]);
+  CHECK_EACH(close1(close1(x, j), i), SHAPE(3, 4), at_, at_[0] * 10 + at_[1]);
   CHECK_EACH(close1(numbers(SHAPE(2)), unused), SHAPE(2, 2), at_, at_[1]);
   IndexVar *none = var(0);
   CHECK_EACH(close1(add(index_of(none), integer(1)), none), SHAPE(0), at_,
@@ -52,7 +51,9 @@ static void test_convolution(void **state) {
     }
 }
 
-static double alive(int64_t i) { return i * i % 3 == 1 || i % 7 == 2; }
+static double alive(int64_t i) {
+  return i * i % 3 == 1 || i % 7 == 2;
+}
 
 static void test_life(void **state) {
   (void)state;
@@ -66,14 +67,13 @@ static void test_life(void **state) {
   Node *here = get2(x, index_of(i), index_of(j));
   Node *sum = reduce(PRIM_SUM, close2(get2(x, row, column), a, b), 0, 2, false);
   Node *n = op2(PRIM_SUB, sum, here);
-  Node *two = keep(node_select_lazy(
-      &g, op2(PRIM_EQ, n, integer(2)), op2(PRIM_EQ, here, integer(1)),
-      constant(DT_BOOL, 0), &fault));
+  Node *two = keep(node_select_lazy(&g, op2(PRIM_EQ, n, integer(2)),
+                                    op2(PRIM_EQ, here, integer(1)),
+                                    constant(DT_BOOL, 0), &fault));
   Node *lives = keep(node_select_lazy(&g, op2(PRIM_EQ, n, integer(3)),
                                       constant(DT_BOOL, 1), two, &fault));
-  Node *next = close2(keep(node_select_lazy(&g, lives, integer(1), integer(0),
-                                            &fault)),
-                      i, j);
+  Node *next = close2(
+      keep(node_select_lazy(&g, lives, integer(1), integer(0), &fault)), i, j);
   must_force(next);
   for (int64_t r = 0; r < N; r++)
     for (int64_t c = 0; c < N; c++) {
@@ -92,13 +92,13 @@ static void test_free_matmul(void **state) {
   Node *a = numbers(SHAPE(5, 4)), *b = numbers(SHAPE(4, 3));
   Item row[2] = {item_at(index_of(i)), item_range(0, 4)};
   Item column[2] = {item_range(0, 4), item_at(index_of(j))};
-  Node *d = keep(node_dot(&g, keep(node_index_items(&g, a, 2, row, &fault)),
-                          keep(node_index_items(&g, b, 2, column, &fault)),
-                          &fault));
+  Node *d =
+      keep(node_dot(&g, keep(node_index_items(&g, a, 2, row, &fault)),
+                    keep(node_index_items(&g, b, 2, column, &fault)), &fault));
   Node *want = keep(node_matmul(&g, a, b, &fault));
   must_force(want);
-  CHECK_EACH(close2(d, i, j), SHAPE(5, 3), at_, at(want, ravel(SHAPE(5, 3),
-                                                               at_)));
+  CHECK_EACH(close2(d, i, j), SHAPE(5, 3), at_,
+             at(want, ravel(SHAPE(5, 3), at_)));
 }
 
 /* An index that a reduction hides: for i => sum (for j < 4 => x.[i] * j) + i,
@@ -167,11 +167,11 @@ static void test_guarded_opaque(void **state) {
   Node *sums = keep(node_opaque(&g, PRIM_CUMSUM, 1, &row, (int64_t[4]){0},
                                 (Key){{0}}, 0, &fault));
   g.guard = NULL;
-  Node *zeros = keep(node_full(&g, (Scalar){.dtype = DT_I64}, 1,
-                               (int64_t[]){4}, 0, &fault));
+  Node *zeros = keep(
+      node_full(&g, (Scalar){.dtype = DT_I64}, 1, (int64_t[]){4}, 0, &fault));
   Node *n = close1(keep(node_select_lazy(&g, c, sums, zeros, &fault)), i);
-  static const int64_t want[3][4] = {{0, 0, 0, 0}, {0, 1, 3, 6},
-                                     {4, 9, 15, 22}};
+  static const int64_t want[3][4] = {
+      {0, 0, 0, 0}, {0, 1, 3, 6}, {4, 9, 15, 22}};
   CHECK_EACH(n, SHAPE(3, 4), j, want[j[0]][j[1]]);
 }
 
@@ -198,8 +198,7 @@ static void test_foreign_guards(void **state) {
   assert_non_null(sum->guard);
   g.guard = NULL;
   n = keep(node_select_lazy(&g, mix, sum, integer(-1), &fault));
-  CHECK_EACH(close2(n, i, j), SHAPE(3, 4), at_,
-             at_[0] + at_[1] > 4 ? 1 : -1);
+  CHECK_EACH(close2(n, i, j), SHAPE(3, 4), at_, at_[0] + at_[1] > 4 ? 1 : -1);
 }
 
 /* A node without any index of the guard's: for i < 3 => if i > 5 then
@@ -212,13 +211,13 @@ static void test_never_needed(void **state) {
     Node *x = op1(PRIM_NEG, add(numbers(SHAPE(4)), integer(1)));
     Node *c = op2(PRIM_GT, index_of(i), integer(5));
     g.guard = c;
-    Node *sum = reduce(PRIM_SUM, keep(node_gather(&g, numbers(SHAPE(5)), x,
-                                                  &fault)),
-                       0, 1, false);
+    Node *sum =
+        reduce(PRIM_SUM, keep(node_gather(&g, numbers(SHAPE(5)), x, &fault)), 0,
+               1, false);
     g.guard = NULL;
-    CHECK_EACH(close1(keep(node_select_lazy(&g, c, sum, integer(8), &fault)),
-                      i),
-               SHAPE(3), at_, 8);
+    CHECK_EACH(
+        close1(keep(node_select_lazy(&g, c, sum, integer(8), &fault)), i),
+        SHAPE(3), at_, 8);
     let_go();
   }
 }
@@ -235,9 +234,9 @@ static void test_lazy_division(void **state) {
   Node *rest = keep(node_select_lazy(&g, never, bad, integer(-1), &fault));
   Node *n = keep(node_select_lazy(&g, c, q, rest, &fault));
   CHECK_EACH(close1(n, i), SHAPE(4), at_, at_[0] ? 12 / at_[0] : -1);
-  must_refuse(node_select_lazy(&g, c, numbers(SHAPE(2)), numbers(SHAPE(3)),
-                               &fault),
-              "the branches of if differ in shape: i64[2] and i64[3]");
+  must_refuse(
+      node_select_lazy(&g, c, numbers(SHAPE(2)), numbers(SHAPE(3)), &fault),
+      "the branches of if differ in shape: i64[2] and i64[3]");
 }
 
 /* The same read in two branches that exclude each other, and behind them. */
@@ -248,8 +247,8 @@ static void test_shared_lazy(void **state) {
   Node *before = get1(x, op2(PRIM_SUB, index_of(i), integer(1)));
   Node *one = op2(PRIM_EQ, index_of(i), integer(1));
   Node *many = op2(PRIM_GT, index_of(i), integer(1));
-  Node *last = keep(node_select_lazy(&g, many, mul(before, integer(2)),
-                                     integer(-7), &fault));
+  Node *last = keep(
+      node_select_lazy(&g, many, mul(before, integer(2)), integer(-7), &fault));
   Node *n = keep(node_select_lazy(&g, one, before, last, &fault));
   CHECK_EACH(close1(n, i), SHAPE(6), at_,
              at_[0] == 1  ? 0
@@ -292,19 +291,17 @@ static void test_sort(void **state) {
     }
   }
   must_force(opaque1(PRIM_SORT, numbers(SHAPE(0, 3)), 0, 0));
-  must_refuse(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){2}, (Key){{0}}, 0,
-                          &fault),
-              "sort along axis 2, but f32[3, 7] has 2");
+  must_refuse(
+      node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){2}, (Key){{0}}, 0, &fault),
+      "sort along axis 2, but f32[3, 7] has 2");
 }
 
 static void test_topk(void **state) {
   (void)state;
   Node *x = data(DT_I32, SHAPE(2, 6)); /* -4 3 -1 6 2 -2, 5 1 -3 4 0 -4 */
   static const int64_t best[] = {6, 3, 5, 4}, from[] = {3, 1, 0, 3};
-  CHECK_EACH(opaque1(PRIM_TOPK, x, 2, 0), SHAPE(2, 2), i,
-             best[i_]);
-  CHECK_EACH(opaque1(PRIM_TOPK, x, 2, 1), SHAPE(2, 2), i,
-             from[i_]);
+  CHECK_EACH(opaque1(PRIM_TOPK, x, 2, 0), SHAPE(2, 2), i, best[i_]);
+  CHECK_EACH(opaque1(PRIM_TOPK, x, 2, 1), SHAPE(2, 2), i, from[i_]);
   assert_null(node_opaque(&g, PRIM_TOPK, 1, &x, (int64_t[4]){7}, (Key){{0}}, 0,
                           &fault));
 }
@@ -320,15 +317,14 @@ static void test_cumsum_scatter(void **state) {
   Node *rows = numbers(SHAPE(5, 4));
   Node *in[3] = {x, index, rows};
   int64_t no[4] = {0};
-  CHECK_EACH(keep(node_opaque(&g, PRIM_SCATTER, 3, in, no, (Key){{0}}, 0,
-                              &fault)),
-             SHAPE(3, 4), i,
-             i_ + (i[0] * 4 + i[1]) +
-                 (i[0] < 2 ? (i[0] + 3) * 4 + i[1] : 0));
+  CHECK_EACH(
+      keep(node_opaque(&g, PRIM_SCATTER, 3, in, no, (Key){{0}}, 0, &fault)),
+      SHAPE(3, 4), i,
+      i_ + (i[0] * 4 + i[1]) + (i[0] < 2 ? (i[0] + 3) * 4 + i[1] : 0));
   in[1] = add(index, integer(1));
-  must_fault(keep(node_opaque(&g, PRIM_SCATTER, 3, in, no, (Key){{0}}, 0,
-                              &fault)),
-             "index 3 is out of bounds for axis 0 of size 3");
+  must_fault(
+      keep(node_opaque(&g, PRIM_SCATTER, 3, in, no, (Key){{0}}, 0, &fault)),
+      "index 3 is out of bounds for axis 0 of size 3");
 }
 
 static void test_permutation(void **state) {
@@ -411,8 +407,7 @@ static void test_shared_chain(void **state) {
       re = op2(PRIM_MAXIMUM, constant(DT_F32, -2),
                op2(PRIM_MINIMUM, constant(DT_F32, 2),
                    add(op2(PRIM_SUB, r2, i2), c)));
-      im = op2(PRIM_MINIMUM, constant(DT_F32, 2),
-               add(add(both, both), c));
+      im = op2(PRIM_MINIMUM, constant(DT_F32, 2), add(add(both, both), c));
     }
     clock_t start = clock();
     must_force(re);
@@ -468,13 +463,13 @@ static void test_flat_memory(void **state) {
 static void test_memory_limit(void **state) {
   (void)state;
   g.bytes_limit = 1 << 20;
-  Node *x = keep(node_full(&g, num(DT_F32, 0), 2,
-                           (int64_t[]){100000, 100000}, 0, &fault));
+  Node *x = keep(
+      node_full(&g, num(DT_F32, 0), 2, (int64_t[]){100000, 100000}, 0, &fault));
   must_fault(x, "f32[100000, 100000] needs 37.3 GiB of memory, and there are "
                 "0.0 GiB");
-  CHECK_EACH(reduce(PRIM_SUM, keep(node_full(&g, num(DT_I64, 1), 2,
-                                             (int64_t[]){3000, 1000}, 0,
-                                             &fault)),
+  CHECK_EACH(reduce(PRIM_SUM,
+                    keep(node_full(&g, num(DT_I64, 1), 2,
+                                   (int64_t[]){3000, 1000}, 0, &fault)),
                     0, 2, false),
              scalar_shape, i, 3000000); /* never stored */
 }
@@ -483,8 +478,8 @@ static void test_interrupt(void **state) {
   (void)state;
   volatile bool stop = true;
   g.interrupt = &stop;
-  Node *x = keep(node_full(&g, num(DT_F32, 1), 2, (int64_t[]){3000, 1000}, 0,
-                           &fault));
+  Node *x = keep(
+      node_full(&g, num(DT_F32, 1), 2, (int64_t[]){3000, 1000}, 0, &fault));
   Node *n = reduce(PRIM_SUM, op1(PRIM_EXP, x), 0, 2, false);
   Trap inner;
   FailKind kind = TRAP_SET(inner);
@@ -573,20 +568,32 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
   case 2:
     n = node_map(&g, ops[pick(4)], 2, (Node *[]){x, y}, DT_NONE, &fault);
     break;
-  case 3: n = node_map(&g, PRIM_TANH, 1, &x, DT_NONE, &fault); break;
+  case 3:
+    n = node_map(&g, PRIM_TANH, 1, &x, DT_NONE, &fault);
+    break;
   case 4:
     if (x->rank)
       n = node_reduce(&g, pick(2) ? PRIM_SUM : PRIM_MAX, x, axis, 1, pick(2),
                       &fault);
     break;
-  case 5: n = x->rank == 2 ? node_permute(&g, x, (uint32_t[]){1, 0}, &fault)
-                           : NULL;
+  case 5:
+    n = x->rank == 2 ? node_permute(&g, x, (uint32_t[]){1, 0}, &fault) : NULL;
     break;
-  case 6: n = node_roll(&g, x, axis, pick(5), &fault); break;
-  case 7: n = node_reverse(&g, x, axis, &fault); break;
-  case 8: n = node_reshape(&g, x, 1, (int64_t[]){-1}, 0, &fault); break;
-  case 9: n = node_concat(&g, axis, 2, (Node *[]){x, y}, &fault); break;
-  case 10: n = node_matmul(&g, x, y, &fault); break;
+  case 6:
+    n = node_roll(&g, x, axis, pick(5), &fault);
+    break;
+  case 7:
+    n = node_reverse(&g, x, axis, &fault);
+    break;
+  case 8:
+    n = node_reshape(&g, x, 1, (int64_t[]){-1}, 0, &fault);
+    break;
+  case 9:
+    n = node_concat(&g, axis, 2, (Node *[]){x, y}, &fault);
+    break;
+  case 10:
+    n = node_matmul(&g, x, y, &fault);
+    break;
   case 11: {
     Node *at_i = node_index(&g, i);
     Node *f = node_map(&g, PRIM_CONVERT, 1, &at_i, DT_F32, &fault);
@@ -594,7 +601,9 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     node_release(f), node_release(at_i);
     break;
   }
-  case 12: n = node_close(&g, x, 1, &i, &fault); break;
+  case 12:
+    n = node_close(&g, x, 1, &i, &fault);
+    break;
   case 13:
     n = node_pad(&g, x, axis, pick(3), pick(3), num(DT_F32, 0.5), &fault);
     break;
@@ -673,8 +682,12 @@ typedef struct Scope {
   Node *table; /* 7 numbers */
 } Scope;
 
-static int64_t table_value(int64_t i) { return i * 5 % 13 - 3; }
-static double table_double(int64_t i) { return (double)table_value(i); }
+static int64_t table_value(int64_t i) {
+  return i * 5 % 13 - 3;
+}
+static double table_double(int64_t i) {
+  return (double)table_value(i);
+}
 
 static Expr expression(const Scope *s, uint32_t depth);
 
@@ -685,10 +698,7 @@ static Expr leaf(const Scope *s) {
   IndexVar *v = what == 0 ? s->i : what == 1 ? s->j : what == 2 ? s->k : NULL;
   e.node = v ? index_of(v) : integer(c);
   for (int64_t p = 0; p < POINTS; p++)
-    e.at[p] = what == 0   ? p / 8
-              : what == 1 ? p / 2 % 4
-              : what == 2 ? p % 2
-                          : c;
+    e.at[p] = what == 0 ? p / 8 : what == 1 ? p / 2 % 4 : what == 2 ? p % 2 : c;
   return e;
 }
 
@@ -697,7 +707,8 @@ static Expr binary(const Scope *s, PrimId op, Expr x, Expr y) {
   for (uint32_t p = 0; p < POINTS; p++)
     if (s->active[p]) {
       Scalar args[2] = {{.dtype = DT_I64, .i = x.at[p]},
-                        {.dtype = DT_I64, .i = y.at[p]}}, out;
+                        {.dtype = DT_I64, .i = y.at[p]}},
+             out;
       assert_int_equal(scalar_apply(op, 2, args, e.node->dtype, &out),
                        ARITH_OK);
       e.at[p] = out.i;
@@ -717,8 +728,7 @@ static Node *side_guard(const Scope *s, Node *cond, bool side) {
   g.guard = s->outer;
   Node *is = side ? cond : op1(PRIM_NOT, cond);
   if (s->outer)
-    is = keep(node_select_lazy(&g, s->outer, is, constant(DT_BOOL, 0),
-                               &fault));
+    is = keep(node_select_lazy(&g, s->outer, is, constant(DT_BOOL, 0), &fault));
   return is;
 }
 
@@ -758,8 +768,8 @@ static Expr conditional(const Scope *s, Expr cond, Side *yes, Expr given,
     side[k] = k == 0 ? yes(&inner, depth, given) : expression(&inner, depth);
   }
   g.guard = s->outer;
-  e.node = keep(node_select_lazy(&g, cond.node, side[0].node, side[1].node,
-                                 &fault));
+  e.node =
+      keep(node_select_lazy(&g, cond.node, side[0].node, side[1].node, &fault));
   for (uint32_t p = 0; p < POINTS; p++)
     e.at[p] = side[cond.at[p] == 0].at[p];
   return e;
@@ -782,10 +792,14 @@ static Expr expression(const Scope *s, uint32_t depth) {
     return leaf(s);
   Expr x = expression(s, depth - 1);
   switch (pick(8)) {
-  case 0: return binary(s, PRIM_ADD, x, expression(s, depth - 1));
-  case 1: return binary(s, PRIM_SUB, x, expression(s, depth - 1));
-  case 2: return binary(s, PRIM_MOD, binary(s, PRIM_MUL, x, x), literal(11));
-  case 3: return sum_over_k(s, depth - 1);
+  case 0:
+    return binary(s, PRIM_ADD, x, expression(s, depth - 1));
+  case 1:
+    return binary(s, PRIM_SUB, x, expression(s, depth - 1));
+  case 2:
+    return binary(s, PRIM_MOD, binary(s, PRIM_MUL, x, x), literal(11));
+  case 3:
+    return sum_over_k(s, depth - 1);
   case 4: {
     Expr low = binary(s, PRIM_GE, x, literal(0));
     Expr high = binary(s, PRIM_LT, x, literal(7));
@@ -811,8 +825,8 @@ static void test_random_conditions(void **state) {
       s.table = data_with(DT_I64, SHAPE(7), table_double);
       memset(s.active, 1, sizeof s.active);
       Expr e = expression(&s, 3 + start % 3);
-      Node *n = keep(node_close(&g, e.node, 3,
-                                (IndexVar *[]){s.i, s.j, s.k}, &fault));
+      Node *n = keep(
+          node_close(&g, e.node, 3, (IndexVar *[]){s.i, s.j, s.k}, &fault));
       if (start % 2) /* nothing but the result is held */
         release_all_but(n);
       must_force(n);
@@ -828,34 +842,20 @@ static void test_random_conditions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_close),
-      TEST(test_convolution),
-      TEST(test_life),
-      TEST(test_free_matmul),
-      TEST(test_mixed_free),
-      TEST(test_index_fault),
-      TEST(test_guards),
-      TEST(test_guarded_opaque),
-      TEST(test_foreign_guards),
-      TEST(test_never_needed),
-      TEST(test_lazy_division),
-      TEST(test_shared_lazy),
-      TEST(test_sort),
-      TEST(test_topk),
-      TEST(test_cumsum_scatter),
-      TEST(test_permutation),
-      TEST(test_data_sizes),
-      TEST(test_free_sort),
-      TEST(test_deep_chain),
-      TEST(test_shared_chain),
-      TEST(test_stencil_chain),
-      TEST(test_flat_memory),
-      TEST(test_memory_limit),
-      TEST(test_interrupt),
-      TEST(test_out_of_memory),
-      TEST(test_print),
-      TEST(test_random_graphs),
-      TEST(test_random_conditions),
+      TEST(test_close),          TEST(test_convolution),
+      TEST(test_life),           TEST(test_free_matmul),
+      TEST(test_mixed_free),     TEST(test_index_fault),
+      TEST(test_guards),         TEST(test_guarded_opaque),
+      TEST(test_foreign_guards), TEST(test_never_needed),
+      TEST(test_lazy_division),  TEST(test_shared_lazy),
+      TEST(test_sort),           TEST(test_topk),
+      TEST(test_cumsum_scatter), TEST(test_permutation),
+      TEST(test_data_sizes),     TEST(test_free_sort),
+      TEST(test_deep_chain),     TEST(test_shared_chain),
+      TEST(test_stencil_chain),  TEST(test_flat_memory),
+      TEST(test_memory_limit),   TEST(test_interrupt),
+      TEST(test_out_of_memory),  TEST(test_print),
+      TEST(test_random_graphs),  TEST(test_random_conditions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,9 +134,20 @@ static void test_fold(void **state) {
 /* ---- broadcasting ---- */
 
 static const Shape some_shapes[] = {
-    {0}, {1, {1}, 1}, {1, {1}, 0}, {1, {3}, 0}, {1, {0}, 0}, {2, {2, 3}, 0},
-    {2, {2, 1}, 2}, {2, {1, 3}, 1}, {2, {1, 1}, 3}, {2, {1, 3}, 0},
-    {3, {5, 1, 3}, 2}, {3, {5, 2, 1}, 4}, {3, {1, 2, 3}, 1}, {2, {0, 3}, 0},
+    {0},
+    {1, {1}, 1},
+    {1, {1}, 0},
+    {1, {3}, 0},
+    {1, {0}, 0},
+    {2, {2, 3}, 0},
+    {2, {2, 1}, 2},
+    {2, {1, 3}, 1},
+    {2, {1, 1}, 3},
+    {2, {1, 3}, 0},
+    {3, {5, 1, 3}, 2},
+    {3, {5, 2, 1}, 4},
+    {3, {1, 2, 3}, 1},
+    {2, {0, 3}, 0},
 };
 
 /* The language's rule, said again: absent < * < a size, two sizes equal. */
@@ -150,9 +161,7 @@ static bool join_of(Shape x, Shape y, Shape *out) {
     uint32_t to = out->rank - k;
     if (size_x && size_y && x.at[x.rank - k] != y.at[y.rank - k])
       return false;
-    out->at[to] = size_x   ? x.at[x.rank - k]
-                  : size_y ? y.at[y.rank - k]
-                           : 1;
+    out->at[to] = size_x ? x.at[x.rank - k] : size_y ? y.at[y.rank - k] : 1;
     if (!size_x && !size_y)
       out->stars |= 1u << to;
   }
@@ -230,8 +239,8 @@ static double reduce_loop(PrimId op, const Node *x, Shape s, uint32_t first,
       acc = acc || v;
     else if (op == PRIM_ALL)
       acc = acc && v;
-    else if (i == 0 || (op == PRIM_MAX || op == PRIM_ARGMAX ? v > acc
-                                                            : v < acc))
+    else if (i == 0 ||
+             (op == PRIM_MAX || op == PRIM_ARGMAX ? v > acc : v < acc))
       acc = v, best = i;
   }
   if ((op == PRIM_MAX || op == PRIM_MIN) && count_of(inner) == 0)
@@ -268,7 +277,7 @@ static void check_reduce(PrimId op, Dtype t, Shape s, uint32_t first,
 static void test_reductions(void **state) {
   (void)state;
   static const Shape shapes[] = {
-      {1, {5}, 0},       {1, {0}, 0},       {1, {1}, 0}, {2, {3, 4}, 0},
+      {1, {5}, 0},       {1, {0}, 0},       {1, {1}, 0},      {2, {3, 4}, 0},
       {3, {2, 3, 5}, 0}, {3, {2, 0, 3}, 0}, {3, {7, 1, 2}, 0}};
   static const PrimId ops[] = {PRIM_SUM, PRIM_PROD, PRIM_MAX,    PRIM_MIN,
                                PRIM_ANY, PRIM_ALL,  PRIM_ARGMAX, PRIM_ARGMIN};
@@ -288,7 +297,9 @@ static void test_reductions(void **state) {
   check_reduce(PRIM_MAX, DT_F16, SHAPE(0), 0, 1);
 }
 
-static double one_nan(int64_t i) { return i == 3 ? NAN : (double)i; }
+static double one_nan(int64_t i) {
+  return i == 3 ? NAN : (double)i;
+}
 
 static void test_reduction_details(void **state) {
   (void)state;
@@ -336,8 +347,8 @@ static void test_matmul(void **state) {
                           data(DT_F32, SHAPE(728, 10)), &fault),
               "inner dimensions of a matrix product differ: 784 and 728 "
               "(f32[3, 784] @ f32[728, 10])");
-  assert_null(node_matmul(&g, data(DT_F32, SHAPE(3)),
-                          data(DT_F32, SHAPE(3, 3)), &fault));
+  assert_null(node_matmul(&g, data(DT_F32, SHAPE(3)), data(DT_F32, SHAPE(3, 3)),
+                          &fault));
 }
 
 static void test_batched_matmul(void **state) {
@@ -354,22 +365,22 @@ static void test_batched_matmul(void **state) {
       sum += ((x[0] * 3 + x[2]) * 4 + l) * ((x[1] * 4 + l) * 2 + x[3]);
     assert_true(at(c, i) == (double)sum);
   }
-  must_refuse(node_matmul(&g, numbers(SHAPE(2, 3, 4)), numbers(SHAPE(5, 4, 2)),
-                          &fault),
-              "axes in front of a matrix product do not broadcast: 2 meets 5 "
-              "(i64[2, 3, 4] @ i64[5, 4, 2])");
+  must_refuse(
+      node_matmul(&g, numbers(SHAPE(2, 3, 4)), numbers(SHAPE(5, 4, 2)), &fault),
+      "axes in front of a matrix product do not broadcast: 2 meets 5 "
+      "(i64[2, 3, 4] @ i64[5, 4, 2])");
 }
 
 static void test_einsum(void **state) {
   (void)state;
   Node *x = numbers(SHAPE(3, 3)), *y = numbers(SHAPE(3, 2));
   const uint8_t ii[] = {0, 0}, ij[] = {0, 1}, jk[] = {1, 2}, k[] = {2};
-  CHECK_EACH(keep(node_einsum(&g, 1, &x, (const uint8_t *[]){ii}, 1, ii,
-                              &fault)),
-             SHAPE(3), i, 4 * i[0]);
-  CHECK_EACH(keep(node_einsum(&g, 1, &x, (const uint8_t *[]){ii}, 0, ii,
-                              &fault)),
-             scalar_shape, i, 12);
+  CHECK_EACH(
+      keep(node_einsum(&g, 1, &x, (const uint8_t *[]){ii}, 1, ii, &fault)),
+      SHAPE(3), i, 4 * i[0]);
+  CHECK_EACH(
+      keep(node_einsum(&g, 1, &x, (const uint8_t *[]){ii}, 0, ii, &fault)),
+      scalar_shape, i, 12);
   int64_t want[2] = {0, 0};
   for (int64_t a = 0; a < 3; a++)
     for (int64_t b = 0; b < 3; b++)
@@ -383,10 +394,9 @@ static void test_einsum(void **state) {
               "sizes of one axis of a product differ: 3 in i64[3, 3] and 4 in "
               "i64[4, 2]");
   Node *v = numbers(SHAPE(3));
-  CHECK_EACH(keep(node_dot(&g, x, v, &fault)), SHAPE(3), i,
-             5 + 9 * i[0]);
-  CHECK_EACH(keep(node_outer(&g, v, numbers(SHAPE(2)), &fault)), SHAPE(3, 2),
-             i, i[0] * i[1]);
+  CHECK_EACH(keep(node_dot(&g, x, v, &fault)), SHAPE(3), i, 5 + 9 * i[0]);
+  CHECK_EACH(keep(node_outer(&g, v, numbers(SHAPE(2)), &fault)), SHAPE(3, 2), i,
+             i[0] * i[1]);
   assert_null(node_dot(&g, x, numbers(SHAPE(4)), &fault));
 }
 
@@ -398,10 +408,10 @@ static Node *reshape(Node *x, Shape s) {
 
 static void test_reshape(void **state) {
   (void)state;
-  static const Shape shapes[] = {
-      {1, {24}, 0},           {2, {4, 6}, 0},       {2, {6, 4}, 0},
-      {3, {2, 3, 4}, 0},      {4, {2, 1, 3, 4}, 0}, {3, {8, 3, 1}, 0},
-      {5, {1, 4, 1, 3, 2}, 0}};
+  static const Shape shapes[] = {{1, {24}, 0},           {2, {4, 6}, 0},
+                                 {2, {6, 4}, 0},         {3, {2, 3, 4}, 0},
+                                 {4, {2, 1, 3, 4}, 0},   {3, {8, 3, 1}, 0},
+                                 {5, {1, 4, 1, 3, 2}, 0}};
   for (uint32_t a = 0; a < ARRAY_LEN(shapes); a++)
     for (uint32_t b = 0; b < ARRAY_LEN(shapes); b++)
       for (uint32_t c = 0; c < ARRAY_LEN(shapes); c++) {
@@ -469,8 +479,7 @@ static void test_stack(void **state) {
   Node *xs[7];
   for (int64_t k = 0; k < 7; k++)
     xs[k] = add(numbers(SHAPE(3)), integer(k * 3));
-  CHECK_EACH(keep(node_stack(&g, 7, xs, &fault)), SHAPE(7, 3), i,
-             i_);
+  CHECK_EACH(keep(node_stack(&g, 7, xs, &fault)), SHAPE(7, 3), i, i_);
   for (int64_t k = 0; k < 7; k++)
     xs[k] = integer(k * k);
   Node *x = keep(node_stack(&g, 7, xs, &fault));
@@ -502,8 +511,7 @@ static void test_along_axis(void **state) {
              i[0] * 5 + i[1] % 5);
   CHECK_EACH(keep(node_tile(&g, x, 0, 3, true, &fault)), SHAPE(9, 5), i,
              i[0] / 3 * 5 + i[1]);
-  CHECK_EACH(keep(node_tile(&g, x, 0, 0, false, &fault)), SHAPE(0, 5), i,
-             i[0]);
+  CHECK_EACH(keep(node_tile(&g, x, 0, 0, false, &fault)), SHAPE(0, 5), i, i[0]);
   CHECK_EACH(keep(node_triangle(&g, x, true, &fault)), SHAPE(3, 5), i,
              i[1] <= i[0] ? i[0] * 5 + i[1] : 0);
   CHECK_EACH(keep(node_triangle(&g, x, false, &fault)), SHAPE(3, 5), i,
@@ -515,8 +523,7 @@ static void test_along_axis(void **state) {
 static void test_squeeze(void **state) {
   (void)state;
   Node *x = numbers((Shape){4, {2, 1, 1, 3}, 2});
-  CHECK_EACH(keep(node_squeeze(&g, x, 1, 2, &fault)), SHAPE(2, 3), i,
-             i_);
+  CHECK_EACH(keep(node_squeeze(&g, x, 1, 2, &fault)), SHAPE(2, 3), i, i_);
   must_refuse(node_squeeze(&g, x, 0, 1, &fault),
               "squeeze removes axes of size 1, but axis 0 of i64[2, *, 1, 3] "
               "has 2");
@@ -527,18 +534,19 @@ static void test_squeeze(void **state) {
 static void test_items(void **state) {
   (void)state;
   Node *x = numbers(SHAPE(4, 5, 6));
-  Item items[6] = {item_at(integer(2)), {.kind = ITEM_STAR}, item_range(1, 4),
-                   {.kind = ITEM_NEW}, item_range(0, 6)};
+  Item items[6] = {item_at(integer(2)),
+                   {.kind = ITEM_STAR},
+                   item_range(1, 4),
+                   {.kind = ITEM_NEW},
+                   item_range(0, 6)};
   Node *n = keep(node_index_items(&g, x, 5, items, &fault));
-  CHECK_EACH(n, ((Shape){4, {1, 3, 1, 6}, 1}), i,
-             60 + (i[1] + 1) * 6 + i[3]);
+  CHECK_EACH(n, ((Shape){4, {1, 3, 1, 6}, 1}), i, 60 + (i[1] + 1) * 6 + i[3]);
   Node *rows = data_with(DT_I32, SHAPE(2, 2), positive); /* 1 6 4 2 */
   Item gather[3] = {item_at(integer(3)), item_range(0, 5), item_at(rows)};
   n = keep(node_index_items(&g, x, 3, gather, &fault));
   must_fault(n, "index 6 is out of bounds for axis 2 of size 6");
-  gather[2] = item_at(keep(
-      node_index_items(&g, rows, 2, (Item[]){item_range(1, 2),
-                                             item_range(0, 2)}, &fault)));
+  gather[2] = item_at(keep(node_index_items(
+      &g, rows, 2, (Item[]){item_range(1, 2), item_range(0, 2)}, &fault)));
   n = keep(node_index_items(&g, x, 3, gather, &fault));
   CHECK_EACH(n, SHAPE(5, 1, 2), i, 90 + i[0] * 6 + (i[2] ? 2 : 4));
   must_refuse(node_index_items(&g, x, 1, items, &fault),
@@ -573,9 +581,9 @@ static void test_gather(void **state) {
 
 static void test_make(void **state) {
   (void)state;
-  CHECK_EACH(keep(node_full(&g, num(DT_F32, 7), 2, (int64_t[]){2, 3}, 0,
-                            &fault)),
-             SHAPE(2, 3), i, 7);
+  CHECK_EACH(
+      keep(node_full(&g, num(DT_F32, 7), 2, (int64_t[]){2, 3}, 0, &fault)),
+      SHAPE(2, 3), i, 7);
   CHECK_EACH(keep(node_iota(&g, DT_F16, 5, &fault)), SHAPE(5), i, i[0]);
   CHECK_EACH(keep(node_iota(&g, DT_U8, 300, &fault)), SHAPE(300), i,
              i[0] % 256);
@@ -600,8 +608,8 @@ static void test_random(void **state) {
     CHECK_EACH(n, SHAPE(7), i, key_normal(key, (uint64_t)i[0], types[t]));
   }
   IndexVar *v = var(2); /* the same numbers for each value of an index */
-  Node *u = keep(node_random(&g, PRIM_UNIFORM, key, DT_F32, 1,
-                             (int64_t[]){4}, 0, &fault));
+  Node *u = keep(
+      node_random(&g, PRIM_UNIFORM, key, DT_F32, 1, (int64_t[]){4}, 0, &fault));
   Node *x = close1(add(u, convert(index_of(v), DT_F32)), v);
   CHECK_EACH(x, SHAPE(2, 4), i,
              (float)(key_uniform(key, (uint64_t)i[1], DT_F32) + (double)i[0]));

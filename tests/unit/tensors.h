@@ -95,8 +95,8 @@ typedef struct Shape {
   int64_t at[6];
   uint32_t stars;
 } Shape;
-#define SHAPE(...)                                                            \
-  ((Shape){.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),        \
+#define SHAPE(...)                                                     \
+  ((Shape){.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
            .at = {__VA_ARGS__}})
 static const Shape scalar_shape;
 
@@ -118,13 +118,25 @@ static inline Node *data_with(Dtype t, Shape s, double (*f)(int64_t)) {
   return n;
 }
 
-static inline double count_up(int64_t i) { return (double)i; }
-static inline double mixed(int64_t i) { return (double)(i * 7 % 11) - 4; }
-static inline double ones(int64_t i) { return (void)i, 1; }
-static inline double positive(int64_t i) { return (double)(i * 5 % 7) + 1; }
+static inline double count_up(int64_t i) {
+  return (double)i;
+}
+static inline double mixed(int64_t i) {
+  return (double)(i * 7 % 11) - 4;
+}
+static inline double ones(int64_t i) {
+  return (void)i, 1;
+}
+static inline double positive(int64_t i) {
+  return (double)(i * 5 % 7) + 1;
+}
 
-static inline Node *data(Dtype t, Shape s) { return data_with(t, s, mixed); }
-static inline Node *numbers(Shape s) { return data_with(DT_I64, s, count_up); }
+static inline Node *data(Dtype t, Shape s) {
+  return data_with(t, s, mixed);
+}
+static inline Node *numbers(Shape s) {
+  return data_with(DT_I64, s, count_up);
+}
 static inline Node *constant(Dtype t, double x) {
   return keep(node_scalar(&g, num(t, x)));
 }
@@ -155,23 +167,25 @@ static inline int64_t ravel(Shape s, const int64_t *index) {
   return i;
 }
 
-static inline bool same(double x, double y) { return x == y || (x != x && y != y); }
+static inline bool same(double x, double y) {
+  return x == y || (x != x && y != y);
+}
 
-#define CHECK_EACH(n, shape, index, want)                                     \
-  do {                                                                        \
-    Node *n_ = (n);                                                           \
-    Shape s_ = (shape);                                                       \
-    check_shape(n_, s_);                                                      \
-    must_force(n_);                                                           \
-    for (int64_t i_ = 0; i_ < count_of(s_); i_++) {                           \
-      int64_t index[6] = {0};                                                 \
-      (void)index;                                                            \
-      unravel(s_, i_, index);                                                 \
-      double want_ = (double)(want), got_ = at(n_, i_);                       \
-      if (!same(want_, got_))                                                 \
-        fail_msg("line %d, element %d: %g, not %g", __LINE__, (int)i_, got_,  \
-                 want_);                                                      \
-    }                                                                         \
+#define CHECK_EACH(n, shape, index, want)                                    \
+  do {                                                                       \
+    Node *n_ = (n);                                                          \
+    Shape s_ = (shape);                                                      \
+    check_shape(n_, s_);                                                     \
+    must_force(n_);                                                          \
+    for (int64_t i_ = 0; i_ < count_of(s_); i_++) {                          \
+      int64_t index[6] = {0};                                                \
+      (void)index;                                                           \
+      unravel(s_, i_, index);                                                \
+      double want_ = (double)(want), got_ = at(n_, i_);                      \
+      if (!same(want_, got_))                                                \
+        fail_msg("line %d, element %d: %g, not %g", __LINE__, (int)i_, got_, \
+                 want_);                                                     \
+    }                                                                        \
   } while (0)
 
 static inline Node *op1(PrimId op, Node *x) {
@@ -180,16 +194,22 @@ static inline Node *op1(PrimId op, Node *x) {
 static inline Node *op2(PrimId op, Node *x, Node *y) {
   return keep(node_map(&g, op, 2, (Node *[]){x, y}, DT_NONE, &fault));
 }
-static inline Node *add(Node *x, Node *y) { return op2(PRIM_ADD, x, y); }
-static inline Node *mul(Node *x, Node *y) { return op2(PRIM_MUL, x, y); }
+static inline Node *add(Node *x, Node *y) {
+  return op2(PRIM_ADD, x, y);
+}
+static inline Node *mul(Node *x, Node *y) {
+  return op2(PRIM_MUL, x, y);
+}
 static inline Node *convert(Node *x, Dtype t) {
   return keep(node_map(&g, PRIM_CONVERT, 1, &x, t, &fault));
 }
 static inline Node *reduce(PrimId op, Node *x, uint32_t first, uint32_t count,
-                    bool keep_axes) {
+                           bool keep_axes) {
   return keep(node_reduce(&g, op, x, first, count, keep_axes, &fault));
 }
-static inline Node *index_of(IndexVar *v) { return keep(node_index(&g, v)); }
+static inline Node *index_of(IndexVar *v) {
+  return keep(node_index(&g, v));
+}
 static inline Node *close1(Node *x, IndexVar *v) {
   return keep(node_close(&g, x, 1, &v, &fault));
 }
@@ -197,7 +217,9 @@ static inline Node *close2(Node *x, IndexVar *v, IndexVar *w) {
   return keep(node_close(&g, x, 2, (IndexVar *[]){v, w}, &fault));
 }
 
-static inline Item item_at(Node *n) { return (Item){.kind = ITEM_AT, .index = n}; }
+static inline Item item_at(Node *n) {
+  return (Item){.kind = ITEM_AT, .index = n};
+}
 static inline Item item_range(int64_t from, int64_t to) {
   return (Item){.kind = ITEM_RANGE, .from = from, .to = to};
 }
@@ -205,8 +227,8 @@ static inline Node *get1(Node *x, Node *i) {
   return keep(node_index_items(&g, x, 1, (Item[]){item_at(i)}, &fault));
 }
 static inline Node *get2(Node *x, Node *i, Node *j) {
-  return keep(node_index_items(&g, x, 2, (Item[]){item_at(i), item_at(j)},
-                               &fault));
+  return keep(
+      node_index_items(&g, x, 2, (Item[]){item_at(i), item_at(j)}, &fault));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
