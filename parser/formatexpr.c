@@ -333,8 +333,11 @@ static Doc *negation_doc(Formatter *f, const Expr *e) {
 /* ---- application ---- */
 
 static Doc *arg_doc(Formatter *f, const Arg *arg) {
-  if (!arg->label)
-    return post(f, arg->expr);
+  if (!arg->label) {
+    const Expr *e = arg->expr;
+    bool list = e->kind == EX_LIST && e->parens;
+    return with_comments(f, e, level_of(e) < LEVEL_POST || list);
+  }
   Doc *lead = fmt_lead(f, arg->span.start);
   bool pun = arg->expr->kind == EX_ID && arg->expr->id == arg->label;
   const char *text = arena_printf(f->arena, pun ? "~%s" : "~%s:",
@@ -346,39 +349,40 @@ static Doc *arg_doc(Formatter *f, const Arg *arg) {
              pun ? fmt_tail(f, arg->span.end) : NULL);
 }
 
-/* A last argument that may begin on the line and go on below it. */
-static bool hangs(const Expr *e) {
+/* How wide what stands before a last argument may be, if that is to begin on
+ * the same line and go on below it. */
+static uint32_t hang_width(const Expr *e) {
+  enum { WIDE = 40, NARROW = 16 };
   switch (e->kind) {
+  case EX_FN: return e->clause_count == 1 ? WIDE : NARROW;
   case EX_FOR:
   case EX_BRACKET:
   case EX_LIST:
   case EX_RECORD:
   case EX_WITH:
   case EX_TUPLE:
-  case EX_SEQ: return true;
-  case EX_FN: return e->clause_count == 1;
+  case EX_SEQ: return WIDE;
+  case EX_APP:
+  case EX_BIN:
+  case EX_CASE:
+  case EX_IF:
+  case EX_ASCRIBE: return NARROW;
   case EX_ID:
   case EX_CON:
   case EX_NUM:
   case EX_STRING:
   case EX_HOLE:
-  case EX_ASCRIBE:
   case EX_OP:
   case EX_LET:
-  case EX_CASE:
-  case EX_IF:
-  case EX_BIN:
   case EX_NEG:
-  case EX_APP:
   case EX_FIELD:
   case EX_INDEX:
-  case EX_ERROR: return false;
+  case EX_ERROR: return 0;
   }
-  return false;
+  return 0;
 }
 
 static Doc *app_doc(Formatter *f, const Expr *e) {
-  enum { HANG_WIDTH = 40 };
   Doc *head = post(f, e->arg[0]);
   DocVec args = {0};
   uint32_t width = doc_width(head);
@@ -392,8 +396,8 @@ static Doc *app_doc(Formatter *f, const Expr *e) {
       apart |= is_open(e->args[i].expr); /* each on its line, or all on one */
     }
   }
-  bool hang = hangs(e->args[e->arg_count - 1].expr) && !forced &&
-              width < HANG_WIDTH;
+  bool hang =
+      !forced && width < hang_width(e->args[e->arg_count - 1].expr);
   DocVec all = {0};
   for (uint32_t i = 0; i < args.len; i++) {
     Doc *space = hang ? fmt_text(f, " ") : LINE(f);
@@ -529,22 +533,25 @@ static Doc *case_doc(Formatter *f, const Expr *e) {
                                fmt_text(f, " of"), ALL(f, all))));
 }
 
+/* Each branch on the line of its condition, where it fits. */
 static Doc *if_doc(Formatter *f, const Expr *e) {
   DocVec all = {0};
   for (;;) {
     Doc *test = ALIGN(f, fmt_expr(f, e->arg[0]));
     Doc *yes = fmt_expr(f, e->arg[1]);
-    ADD(f, all, CAT(f, fmt_text(f, "if "), test, fmt_text(f, " then"),
-                    NEST(f, 2, CAT(f, LINE(f), yes)), LINE(f),
-                    fmt_text(f, "else")));
+    Doc *arm = CAT(f, fmt_text(f, "if "), test, fmt_text(f, " then"),
+                   NEST(f, 2, CAT(f, LINE(f), yes)));
+    ADD(f, all, GROUP(f, arm));
+    ADD(f, all, LINE(f));
     if (e->arg[2]->kind != EX_IF || e->arg[2]->parens)
       break;
     e = e->arg[2];
-    ADD(f, all, fmt_text(f, " "));
     ADD(f, all, fmt_lead(f, e->span.start));
+    ADD(f, all, fmt_text(f, "else "));
   }
   Doc *no = fmt_expr(f, e->arg[2]);
-  ADD(f, all, NEST(f, 2, CAT(f, LINE(f), no)));
+  Doc *last = CAT(f, fmt_text(f, "else"), NEST(f, 2, CAT(f, LINE(f), no)));
+  ADD(f, all, GROUP(f, last));
   return GROUP(f, ALIGN(f, ALL(f, all)));
 }
 
@@ -572,23 +579,26 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
 
 static Doc *let_doc(Formatter *f, const Expr *e) {
   uint32_t in = 0;
-  bool broken = false;
+  bool broken = e->dec_count > 1;
   if (e->dec_count) {
     in = fmt_find(f, 'i', e->decs[e->dec_count - 1]->span.end,
                   e->items[0]->span.start);
-    broken = fmt_newline_between(f, e->decs[0]->span.start,
+    broken |= fmt_newline_between(f, e->decs[0]->span.start,
                                  e->items[0]->span.start);
   }
   Doc *decs = fmt_decs(f, e->decs, e->dec_count,
                        e->dec_count ? in : e->items[0]->span.start);
   Doc *items = seq_items(f, e->items, e->item_count);
   Doc *tail = fmt_tail(f, e->span.end);
-  Doc *body = GROUP(f, CAT(f, fmt_text(f, "in"),
-                           NEST(f, 2, CAT(f, LINE(f), items, tail)), LINE(f),
-                           fmt_text(f, "end")));
-  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "let"),
-                               decs ? fmt_text(f, " ") : NULL,
-                               NEST(f, 4, decs), LINE(f), body,
+  bool block = broken && e->dec_count > 1;
+  Doc *body = CAT(f, fmt_text(f, "in"),
+                  NEST(f, 2, CAT(f, LINE(f), items, tail)), LINE(f),
+                  fmt_text(f, "end"));
+  Doc *head = !decs    ? NULL
+              : block ? NEST(f, 2, CAT(f, LINE(f), decs))
+                      : CAT(f, fmt_text(f, " "), NEST(f, 4, decs));
+  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "let"), head, LINE(f),
+                               block ? body : GROUP(f, body),
                                broken ? doc_break(f->arena) : NULL)));
 }
 

@@ -79,8 +79,9 @@ static const char *module_name(Session *s, const char *path) {
   return arena_text(s->arena, base, dot ? (size_t)(dot - base) : strlen(base));
 }
 
-/* The vector of imports may move while the file is checked, so it is found
- * again by its number. */
+/* After an error the module is given all the same: it knows which of its names
+ * are in error, and the error keeps the program from being run.  The vector of
+ * imports may move while the file is checked, so it is found again. */
 static Module *import_file(Session *s, uint32_t number, const char *path,
                            Span span) {
   SessionText text = {.name = path};
@@ -89,9 +90,9 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
     return NULL;
   Sym *name = intern_text(s->interner, module_name(s, path));
   Module *module = module_new(s->checker, name);
-  bool ok = session_check_source(s, file, module, false, false);
-  s->imports.at[number].module = ok ? module : NULL;
-  return s->imports.at[number].module;
+  session_check_source(s, file, module, false, false);
+  s->imports.at[number].module = module;
+  return module;
 }
 
 Module *import_module(void *owner, uint32_t from, Span span, const char *path,

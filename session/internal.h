@@ -6,7 +6,7 @@
 
 typedef struct Import { /* a file that was imported */
   const char *path;     /* absolute: one file is read once */
-  Module *module;       /* NULL while it is being checked, or after an error */
+  Module *module;       /* NULL while it is being checked, or if unreadable */
   bool busy;
 } Import;
 

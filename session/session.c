@@ -1,6 +1,8 @@
 /* A session: the pipeline, and what its parts ask of one another. */
 #include "session/internal.h"
 
+enum { UNKNOWN_NAME = 312 };
+
 /* ---- opening and closing ---- */
 
 static void define_library(void *owner, CoreDec *dec) {
@@ -124,7 +126,9 @@ static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
   if (bare)
     name_it(s, dec);
   Checked checked = {0};
-  if (!checker_dec(s->checker, module, dec, &s->diags, &checked))
+  uint32_t errors = s->diags.errors;
+  if (!checker_dec(s->checker, module, dec, &s->diags, &checked) ||
+      s->diags.errors != errors)
     return false;
   Ran ran = {checked.bindings, checked.binding_count, bare, main};
   for (uint32_t i = 0; i + 1 < checked.dec_count; i++)
@@ -143,6 +147,20 @@ static void tell_checked(Session *s, uint32_t from) {
       s->host.checked(s->host.eval.owner, s, &s->waiting.at[i].ran);
 }
 
+/* Where a declaration did not parse, what it defines is missing: names that
+ * are unknown for that reason are not worth a word. */
+static void drop_unknown_names(Session *s, uint32_t from) {
+  uint32_t kept = from;
+  for (uint32_t i = from; i < s->diags.all.len; i++) {
+    Diag *diag = s->diags.all.at[i];
+    if (diag->code == UNKNOWN_NAME)
+      s->diags.errors--;
+    else
+      s->diags.all.at[kept++] = diag;
+  }
+  s->diags.all.len = kept;
+}
+
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main) {
   uint32_t errors = s->diags.errors, waiting = s->waiting.len;
@@ -150,9 +168,12 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                                   s->arena, &s->diags);
   if (main)
     s->program = program;
-  bool parsed = s->diags.errors == errors;
-  for (uint32_t i = 0; parsed && i < program.dec_count; i++)
+  uint32_t parsed = s->diags.all.len;
+  bool whole = s->diags.errors == errors;
+  for (uint32_t i = 0; i < program.dec_count; i++)
     check_dec(s, module, program.decs[i], main);
+  if (!whole)
+    drop_unknown_names(s, parsed);
   if (main)
     tell_checked(s, waiting);
   if (s->diags.errors == errors)

@@ -2,7 +2,7 @@
 # Makes golden files anew from what the program now writes:
 #   tests/bless.sh [FILTER]
 # Read the difference before you keep it.  A new test begins with an empty
-# golden file.  A .out that would hold an error is refused.
+# golden file.  A .out that would hold an error is refused, and so is a crash.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -11,6 +11,10 @@ refused=0
 keep() { # keep MADE GOLDEN
   if [ "${2##*.}" = out ] && grep -q -e '^error' -e 'error\[' "$1"; then
     echo "refused: $2 would hold an error" >&2
+    return 1
+  fi
+  if grep -q 'compiler bug' "$1"; then
+    echo "refused: $2 would hold a compiler bug" >&2
     return 1
   fi
   cmp -s "$1" "$2" || {
@@ -24,6 +28,10 @@ bless() ( # bless KIND PATH, in a subshell: it changes directory
   name=$(basename "$2")
   produce "$1" "$name"
   golden=$here/$2
+  if [ "$(cat "$work/status")" -ge 124 ]; then
+    echo "refused: $2 crashed, ran too long, or did not start" >&2
+    exit 1
+  fi
   case $1 in
   run)
     [ -e "$golden.out" ] || [ ! -s "$work/out" ] || : >"$golden.out"

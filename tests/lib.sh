@@ -12,7 +12,7 @@
 # links to the files beside NAME.axn.
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1
 here=$(cd "$(dirname "$0")/.." && pwd)
-AXON=${AXON:-$here/axon}
+AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-20}
 
 # A fresh directory with links to the files of $1, as the current one.
