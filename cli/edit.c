@@ -53,12 +53,12 @@ static bool was_interrupted(void) {
 /* The next byte typed; -1 at the end, -2 for Ctrl-C, -3 when none comes within
  * `wait` milliseconds (wait < 0: for ever). */
 static int typed_byte(int wait) {
-  if (typed_used < typed.len)
-    return (unsigned char)typed.text[typed_used++];
-  typed.len = typed_used = 0;
   for (;;) {
-    if (was_interrupted())
+    if (was_interrupted()) /* before what was typed after it */
       return -2;
+    if (typed_used < typed.len)
+      return (unsigned char)typed.text[typed_used++];
+    typed.len = typed_used = 0;
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     int ready = poll(&in, 1, wait);
     if (ready == 0)
@@ -72,7 +72,6 @@ static int typed_byte(int wait) {
     if (n <= 0)
       return -1;
     buffer_add(&typed, part, (size_t)n);
-    return (unsigned char)typed.text[typed_used++];
   }
 }
 

@@ -83,7 +83,7 @@ static double now(void) {
 static void after(Repl *repl, SessionStatus status) {
   report(repl);
   if (status == SESSION_INTERRUPTED)
-    puts("interrupted");
+    puts(repl->editing ? "\ninterrupted" : "interrupted");
   if (status == SESSION_EXITED)
     repl->done = true;
 }

@@ -73,16 +73,15 @@ static void build_scan(Emit *e) { /* f c x | i n outputs */
   TAKE(1), TAKE(5), I(STACK, 0, 0), I(TUPLE, 0, 2), I(RET, 0, 0);
 }
 
-static void build_progress(Emit *e) { /* n f | i */
+static void build_progress(Emit *e) { /* n f x | i */
   I(FORCE_INT, 0, 0);
-  I(INT, 0, 0), I(PROGRESS, 2, 0);
-  uint32_t loop = e->at.len, out = UNLESS_LESS(2, 0);
-  LOC(1), LOC(2), I(CALLV, 1, 0), I(POP, 0, 0);
-  I(INC, 0, 2), I(PROGRESS, 2, 0);
+  I(INT, 0, 0), I(PROGRESS, 3, 0);
+  uint32_t loop = e->at.len, out = UNLESS_LESS(3, 0);
+  LOC(1), LOC(3), TAKE(2), I(CALLV, 2, 0), SET(2);
+  I(INC, 0, 3), I(TICK, 0, 2), I(PROGRESS, 3, 0);
   jump_back(e, loop);
   emit_patch(e, out);
-  emit_const(e, value_unit());
-  I(RET, 0, 0);
+  TAKE(2), I(RET, 0, 0);
 }
 
 static void build_list_map(Emit *e) { /* f xs | ys */
@@ -165,7 +164,7 @@ static const Control controls[PRIM_COUNT] = {
     [PRIM_SCAN] = {3, build_scan},
     [PRIM_ITERATE] = {3, build_iterate},
     [PRIM_WHILE] = {3, build_while},
-    [PRIM_PROGRESS] = {2, build_progress},
+    [PRIM_PROGRESS] = {3, build_progress},
     [PRIM_FILTER] = {2, build_filter},
     [PRIM_LIST_MAP] = {2, build_list_map},
     [PRIM_LIST_FOLD] = {3, build_list_fold},

@@ -9,7 +9,8 @@
 
 #include "support/support.h"
 
-/* A file's greatest length: offsets must fit flex's int.  And the most errors reported. */
+/* A file's greatest length: offsets must fit flex's int.  And the most errors
+ * reported. */
 enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 100 };
 
 typedef struct LexText { /* of a string literal: may contain NUL */
@@ -51,7 +52,11 @@ int lexer_token(Lexer *lexer, union GRAMMAR_STYPE *value, Span *span);
 
 /* ---- keywords, for completion and highlighting ---- */
 
-typedef enum KeywordKind { KEYWORD_DEC, KEYWORD_EXPR, KEYWORD_OTHER } KeywordKind;
+typedef enum KeywordKind {
+  KEYWORD_DEC,
+  KEYWORD_EXPR,
+  KEYWORD_OTHER
+} KeywordKind;
 typedef struct Keyword {
   const char *text;
   KeywordKind kind;

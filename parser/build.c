@@ -5,12 +5,12 @@
 #include "parser/internal.h"
 
 const char *const binop_text[BIN_COUNT] = {
-    [BIN_NONE] = "",   [BIN_PIPE] = "|>", [BIN_COMPOSE] = ">>",
-    [BIN_OR] = "||",   [BIN_AND] = "&&",  [BIN_EQ] = "==",
-    [BIN_NE] = "!=",   [BIN_LT] = "<",    [BIN_LE] = "<=",
-    [BIN_GT] = ">",    [BIN_GE] = ">=",   [BIN_CONS] = "::",
-    [BIN_APPEND] = "^", [BIN_ADD] = "+",  [BIN_SUB] = "-",
-    [BIN_MUL] = "*",   [BIN_DIV] = "/",   [BIN_MOD] = "%",
+    [BIN_NONE] = "",    [BIN_PIPE] = "|>", [BIN_COMPOSE] = ">>",
+    [BIN_OR] = "||",    [BIN_AND] = "&&",  [BIN_EQ] = "==",
+    [BIN_NE] = "!=",    [BIN_LT] = "<",    [BIN_LE] = "<=",
+    [BIN_GT] = ">",     [BIN_GE] = ">=",   [BIN_CONS] = "::",
+    [BIN_APPEND] = "^", [BIN_ADD] = "+",   [BIN_SUB] = "-",
+    [BIN_MUL] = "*",    [BIN_DIV] = "/",   [BIN_MOD] = "%",
     [BIN_MATMUL] = "@",
 };
 
@@ -181,8 +181,8 @@ static uint32_t clauses_depth(const Clause *clauses, uint32_t count) {
   return depth;
 }
 
-Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg,
-                   ClauseVec *clauses, Span span) {
+Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg, ClauseVec *clauses,
+                   Span span) {
   Expr *e = expr_new(ps, kind, span);
   e->arg[0] = arg;
   if (arg)
@@ -366,8 +366,7 @@ TypeExpr *type_name(ParseState *ps, Name name, Span span) {
   return t;
 }
 
-TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name,
-                     Span span) {
+TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name, Span span) {
   name->span = span;
   name->args = args->at;
   name->arg_count = args->len;

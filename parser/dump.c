@@ -40,8 +40,12 @@ static void dump_axes(Buffer *b, const Axes *axes) {
     if (i)
       buffer_putc(b, ' ');
     switch (axis->kind) {
-    case AXIS_DIM: dump_dim(b, axis->dim); break;
-    case AXIS_STAR: buffer_putc(b, '*'); break;
+    case AXIS_DIM:
+      dump_dim(b, axis->dim);
+      break;
+    case AXIS_STAR:
+      buffer_putc(b, '*');
+      break;
     case AXIS_SPLICE:
       buffer_puts(b, "...");
       if (axis->id)
@@ -56,14 +60,20 @@ static void dump_axes(Buffer *b, const Axes *axes) {
 
 static void dump_dim(Buffer *b, const DimExpr *d) {
   switch (d->kind) {
-  case DX_NUM: buffer_puts(b, d->num); break;
-  case DX_ID: sym(b, d->id); break;
+  case DX_NUM:
+    buffer_puts(b, d->num);
+    break;
+  case DX_ID:
+    sym(b, d->id);
+    break;
   case DX_SOME:
     buffer_putc(b, '?');
     if (d->id)
       sym(b, d->id);
     break;
-  case DX_HOLE: buffer_putc(b, '_'); break;
+  case DX_HOLE:
+    buffer_putc(b, '_');
+    break;
   case DX_NEG:
     buffer_puts(b, "(- ");
     dump_dim(b, d->arg[0]);
@@ -104,7 +114,9 @@ static void dump_fact(Buffer *b, const FactExpr *fact) {
   case FACT_CLASS:
     buffer_printf(b, "(class %s %s)", fact->tyvar->text, fact->id->text);
     break;
-  case FACT_DIM: dump_dim(b, fact->left); break;
+  case FACT_DIM:
+    dump_dim(b, fact->left);
+    break;
   }
   if (fact->cond) {
     buffer_putc(b, ' ');
@@ -167,7 +179,9 @@ static void dump_type(Buffer *b, const TypeExpr *t) {
     dump_axes(b, &t->axes);
     buffer_putc(b, ')');
     break;
-  case TX_FUN: dump_fun_type(b, t); break;
+  case TX_FUN:
+    dump_fun_type(b, t);
+    break;
   case TX_TUPLE:
     buffer_puts(b, "(*");
     dump_types(b, t->args, t->arg_count);
@@ -188,7 +202,9 @@ static void dump_type(Buffer *b, const TypeExpr *t) {
     dump_type(b, t->arg[0]);
     buffer_putc(b, ')');
     break;
-  case TX_HOLE: buffer_putc(b, '_'); break;
+  case TX_HOLE:
+    buffer_putc(b, '_');
+    break;
   }
 }
 
@@ -222,12 +238,18 @@ static void dump_pat_record(Buffer *b, const Pat *p) {
 
 static void dump_pat(Buffer *b, const Pat *p) {
   switch (p->kind) {
-  case PAT_WILD: buffer_putc(b, '_'); break;
-  case PAT_VAR: sym(b, p->id); break;
+  case PAT_WILD:
+    buffer_putc(b, '_');
+    break;
+  case PAT_VAR:
+    sym(b, p->id);
+    break;
   case PAT_NUM:
     buffer_printf(b, "%s%s", p->is_float ? "float:" : "", p->num);
     break;
-  case PAT_STRING: quoted(b, p->text, p->text_len); break;
+  case PAT_STRING:
+    quoted(b, p->text, p->text_len);
+    break;
   case PAT_CON:
     if (p->arg_count)
       buffer_puts(b, "(con ");
@@ -238,16 +260,26 @@ static void dump_pat(Buffer *b, const Pat *p) {
       buffer_putc(b, ')');
     }
     break;
-  case PAT_TUPLE: dump_pats(b, "tuple", p); break;
-  case PAT_RECORD: dump_pat_record(b, p); break;
-  case PAT_SHAPE: dump_pats(b, "shape", p); break;
+  case PAT_TUPLE:
+    dump_pats(b, "tuple", p);
+    break;
+  case PAT_RECORD:
+    dump_pat_record(b, p);
+    break;
+  case PAT_SHAPE:
+    dump_pats(b, "shape", p);
+    break;
   case PAT_SPLICE:
     buffer_puts(b, "...");
     if (p->id)
       sym(b, p->id);
     break;
-  case PAT_LIST: dump_pats(b, "list", p); break;
-  case PAT_CONS: dump_pats(b, "::", p); break;
+  case PAT_LIST:
+    dump_pats(b, "list", p);
+    break;
+  case PAT_CONS:
+    dump_pats(b, "::", p);
+    break;
   case PAT_AS:
     buffer_printf(b, "(as %s ", p->id->text);
     dump_pat(b, p->args[0]);
@@ -346,11 +378,20 @@ static void dump_slices(Buffer *b, const Expr *e) {
     if (slice->from)
       dump_expr(b, slice->from);
     switch (slice->kind) {
-    case SLICE_AT: break;
-    case SLICE_RANGE: buffer_putc(b, ':'); break;
-    case SLICE_REST: buffer_puts(b, "..."); break;
-    case SLICE_NEW: buffer_puts(b, "new"); break;
-    case SLICE_STAR: buffer_putc(b, '*'); break;
+    case SLICE_AT:
+      break;
+    case SLICE_RANGE:
+      buffer_putc(b, ':');
+      break;
+    case SLICE_REST:
+      buffer_puts(b, "...");
+      break;
+    case SLICE_NEW:
+      buffer_puts(b, "new");
+      break;
+    case SLICE_STAR:
+      buffer_putc(b, '*');
+      break;
     }
     if (slice->to)
       dump_expr(b, slice->to);
@@ -404,26 +445,46 @@ static void dump_let(Buffer *b, const Expr *e) {
 static void dump_expr(Buffer *b, const Expr *e) {
   switch (e->kind) {
   case EX_ID:
-  case EX_CON: sym(b, e->id); break;
+  case EX_CON:
+    sym(b, e->id);
+    break;
   case EX_NUM:
     buffer_printf(b, "%s%s", e->is_float ? "float:" : "", e->num);
     break;
-  case EX_STRING: quoted(b, e->text, e->text_len); break;
-  case EX_HOLE: buffer_putc(b, '_'); break;
-  case EX_TUPLE: dump_items(b, "tuple", e); break;
-  case EX_SEQ: dump_items(b, "seq", e); break;
+  case EX_STRING:
+    quoted(b, e->text, e->text_len);
+    break;
+  case EX_HOLE:
+    buffer_putc(b, '_');
+    break;
+  case EX_TUPLE:
+    dump_items(b, "tuple", e);
+    break;
+  case EX_SEQ:
+    dump_items(b, "seq", e);
+    break;
   case EX_ASCRIBE:
     dump_parts(b, ":", e, 1);
     buffer_putc(b, ' ');
     dump_type(b, e->type);
     buffer_putc(b, ')');
     break;
-  case EX_OP: buffer_printf(b, "(op %s)", binop_text[e->op]); break;
-  case EX_BRACKET: dump_items(b, "bracket", e); break;
-  case EX_LIST: dump_items(b, "list", e); break;
+  case EX_OP:
+    buffer_printf(b, "(op %s)", binop_text[e->op]);
+    break;
+  case EX_BRACKET:
+    dump_items(b, "bracket", e);
+    break;
+  case EX_LIST:
+    dump_items(b, "list", e);
+    break;
   case EX_RECORD:
-  case EX_WITH: dump_fields(b, e); break;
-  case EX_LET: dump_let(b, e); break;
+  case EX_WITH:
+    dump_fields(b, e);
+    break;
+  case EX_LET:
+    dump_let(b, e);
+    break;
   case EX_FN:
     buffer_puts(b, "(fn");
     dump_clauses(b, e);
@@ -436,7 +497,9 @@ static void dump_expr(Buffer *b, const Expr *e) {
     dump_parts(b, "if", e, 3);
     buffer_putc(b, ')');
     break;
-  case EX_FOR: dump_for(b, e); break;
+  case EX_FOR:
+    dump_for(b, e);
+    break;
   case EX_BIN:
     dump_parts(b, binop_text[e->op], e, 2);
     buffer_putc(b, ')');
@@ -445,13 +508,19 @@ static void dump_expr(Buffer *b, const Expr *e) {
     dump_parts(b, "neg", e, 1);
     buffer_putc(b, ')');
     break;
-  case EX_APP: dump_args(b, e); break;
+  case EX_APP:
+    dump_args(b, e);
+    break;
   case EX_FIELD:
     dump_parts(b, ".", e, 1);
     buffer_printf(b, " %s)", e->id->text);
     break;
-  case EX_INDEX: dump_slices(b, e); break;
-  case EX_ERROR: buffer_puts(b, "(error)"); break;
+  case EX_INDEX:
+    dump_slices(b, e);
+    break;
+  case EX_ERROR:
+    buffer_puts(b, "(error)");
+    break;
   }
 }
 
@@ -510,15 +579,21 @@ static void dump_dec(Buffer *b, const Dec *dec) {
     buffer_puts(b, ") ");
   }
   switch (dec->kind) {
-  case DEC_VAL: dump_val(b, dec); break;
-  case DEC_FUN: dump_funs(b, dec); break;
+  case DEC_VAL:
+    dump_val(b, dec);
+    break;
+  case DEC_FUN:
+    dump_funs(b, dec);
+    break;
   case DEC_TYPE:
     dump_dec_head(b, "type", dec);
     buffer_putc(b, ' ');
     dump_type(b, dec->type);
     buffer_putc(b, ')');
     break;
-  case DEC_DATATYPE: dump_datatype(b, dec); break;
+  case DEC_DATATYPE:
+    dump_datatype(b, dec);
+    break;
   case DEC_IMPORT:
     buffer_puts(b, "(import ");
     if (dec->path)
@@ -529,7 +604,9 @@ static void dump_dec(Buffer *b, const Dec *dec) {
       buffer_printf(b, " as %s", dec->as->text);
     buffer_putc(b, ')');
     break;
-  case DEC_OPEN: buffer_printf(b, "(open %s)", dec->id->text); break;
+  case DEC_OPEN:
+    buffer_printf(b, "(open %s)", dec->id->text);
+    break;
   case DEC_DO:
   case DEC_EXPR:
     buffer_puts(b, dec->kind == DEC_DO ? "(do " : "(expr ");

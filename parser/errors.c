@@ -31,8 +31,8 @@ void parse_error_depth(ParseState *ps, Span span) {
     span.end = span.start + 1;
   Diag *diag = parse_error(ps, 111, span, "this is nested too deeply");
   if (diag) {
-    diag->note = arena_printf(ps->arena, "the limit is %d levels",
-                              PARSE_MAX_DEPTH);
+    diag->note =
+        arena_printf(ps->arena, "the limit is %d levels", PARSE_MAX_DEPTH);
     diag->help = "name parts of it with `val`";
   }
 }
@@ -72,8 +72,8 @@ static int stack_at(const SyntaxError *e, int i) {
 
 /* True if a whole expression was read last. */
 static bool after_expr(const SyntaxError *e) {
-  static const char *const names[] = {"expr", "app",    "args", "arg",
-                                      "post", "atom",   "rule", "rules",
+  static const char *const names[] = {"expr",  "app",   "args", "arg",
+                                      "post",  "atom",  "rule", "rules",
                                       "frule", "frules"};
   int top = stack_at(e, 0);
   return top >= 0 && one_of(top, names, ARRAY_LEN(names));
@@ -113,8 +113,8 @@ static Frame frame_of(const SyntaxError *e) {
         return frames[f];
     if (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "in"))
       return (Frame){TOK_IN, "`;` or `end`", "in this `let`"};
-    if (symbol == TOK_LET || (symbol >= PARSE_NONTERMINAL &&
-                              is_symbol(symbol, "decs")))
+    if (symbol == TOK_LET ||
+        (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "decs")))
       return (Frame){TOK_LET, "a declaration or `in`", "in this `let`"};
   }
   return (Frame){0, "an operator or the next declaration",
@@ -272,8 +272,7 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
   if (e->seen == TOK_EQUAL && expects(e, TOK_DARROW) && rule)
     return "a function's body follows `=>`: `fn x => e`";
-  if ((e->seen == TOK_DARROW || e->seen == TOK_ARROW) &&
-      expects(e, TOK_EQUAL))
+  if ((e->seen == TOK_DARROW || e->seen == TOK_ARROW) && expects(e, TOK_EQUAL))
     return "the body of `fun` follows `=`";
   if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
       expects(e, TOK_MINUS))
@@ -291,10 +290,9 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "a function without a name is `fn x => e`";
   if (e->seen == TOK_AS && expects(e, TOK_HOLE))
     return "here `as` stands in parentheses: `(x as p)`";
-  if (is_keyword(e->seen) && expects(e, TOK_ID) &&
-      !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL))
-    return arena_printf(ps->arena,
-                        "`%s` is a keyword, and cannot be a name",
+  if (is_keyword(e->seen) && expects(e, TOK_ID) && !expects(e, TOK_DARROW) &&
+      !expects(e, TOK_EQUAL))
+    return arena_printf(ps->arena, "`%s` is a keyword, and cannot be a name",
                         parse_symbol_name(e->seen));
   if (e->seen == TOK_CON && expects(e, TOK_ID) && !expects(e, TOK_CON))
     return "names of values, types and modules begin with a small letter";

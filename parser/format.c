@@ -17,8 +17,8 @@ Doc *fmt_sym(Formatter *f, const Sym *sym) {
 Doc *fmt_name(Formatter *f, const Name *name) {
   if (!name->module)
     return fmt_sym(f, name->id);
-  return fmt_text(f, arena_printf(f->arena, "%s.%s", name->module->text,
-                                  name->id->text));
+  return fmt_text(
+      f, arena_printf(f->arena, "%s.%s", name->module->text, name->id->text));
 }
 
 /* ---- comments ---- */
@@ -63,9 +63,8 @@ Doc *fmt_lead(Formatter *f, uint32_t offset) {
   while (fmt_pending(f, offset)) {
     Span span = f->comments.at[f->next].span;
     ADD(f, all, take_comment(f));
-    uint32_t after = fmt_pending(f, offset)
-                         ? f->comments.at[f->next].span.start
-                         : offset;
+    uint32_t after =
+        fmt_pending(f, offset) ? f->comments.at[f->next].span.start : offset;
     bool broken = fmt_newline_between(f, span.end, after);
     ADD(f, all, broken ? doc_hard(f->arena) : fmt_text(f, " "));
   }
@@ -187,16 +186,15 @@ static Doc *clause_doc(Formatter *f, const Clause *clause, bool last) {
   DocVec params = {0};
   Doc *lead = fmt_lead(f, clause->span.start);
   for (uint32_t i = 0; i < clause->param_count; i++)
-    ADD(f, params,
-        GROUP(f, CAT(f, LINE(f), fmt_param(f, &clause->params[i]))));
+    ADD(f, params, GROUP(f, CAT(f, LINE(f), fmt_param(f, &clause->params[i]))));
   Doc *result = NULL;
   if (clause->result)
     result = GROUP(f, CAT(f, LINE(f), fmt_text(f, ": "),
                           ALIGN(f, fmt_type(f, clause->result))));
   Doc *given = fmt_given(f, &clause->given);
-  Doc *head = CAT(f, lead, fmt_sym(f, clause->name),
-                  NEST(f, 4, CAT(f, ALL(f, params), result, given)),
-                  fmt_text(f, " ="));
+  Doc *head =
+      CAT(f, lead, fmt_sym(f, clause->name),
+          NEST(f, 4, CAT(f, ALL(f, params), result, given)), fmt_text(f, " ="));
   return define(f, head, fmt_body(f, clause->body, !last));
 }
 
@@ -224,7 +222,7 @@ static Doc *funs_doc(Formatter *f, const Dec *dec) {
         ADD(f, all, fmt_text(f, i ? "and " : "fun "));
       }
       Doc *doc = clause_doc(f, clause, j + 1 == fun->clause_count);
-      ADD(f, all, j ? NEST(f, 4, doc) : doc);
+      ADD(f, all, fun->clause_count > 1 ? NEST(f, 4, doc) : doc);
     }
   }
   return ALL(f, all);
@@ -241,8 +239,8 @@ static Doc *datatype_doc(Formatter *f, const Dec *dec) {
   for (uint32_t i = 0; i < dec->con_count; i++) {
     const ConDef *con = &dec->cons[i];
     if (i) {
-      broken |= fmt_newline_between(f, dec->cons[i - 1].span.end,
-                                    con->span.start);
+      broken |=
+          fmt_newline_between(f, dec->cons[i - 1].span.end, con->span.start);
       ADD(f, all, fmt_bar(f, 0, con_end(con - 1), con->span.start));
     }
     Doc *lead = fmt_lead(f, con->span.start), *type = NULL;
@@ -287,16 +285,22 @@ static Doc *import_doc(Formatter *f, const Dec *dec) {
 
 static Doc *dec_doc(Formatter *f, const Dec *dec) {
   switch (dec->kind) {
-  case DEC_VAL: return val_doc(f, dec);
-  case DEC_FUN: return funs_doc(f, dec);
+  case DEC_VAL:
+    return val_doc(f, dec);
+  case DEC_FUN:
+    return funs_doc(f, dec);
   case DEC_TYPE:
     return define(f, type_head(f, "type ", dec), fmt_type(f, dec->type));
-  case DEC_DATATYPE: return datatype_doc(f, dec);
-  case DEC_IMPORT: return import_doc(f, dec);
-  case DEC_OPEN: return CAT(f, fmt_text(f, "open "), fmt_sym(f, dec->id));
+  case DEC_DATATYPE:
+    return datatype_doc(f, dec);
+  case DEC_IMPORT:
+    return import_doc(f, dec);
+  case DEC_OPEN:
+    return CAT(f, fmt_text(f, "open "), fmt_sym(f, dec->id));
   case DEC_DO:
     return CAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
-  case DEC_EXPR: return fmt_expr(f, dec->expr);
+  case DEC_EXPR:
+    return fmt_expr(f, dec->expr);
   }
   return NULL;
 }
@@ -307,9 +311,8 @@ static void dec_comments(Formatter *f, DocVec *all, uint32_t *last,
                          uint32_t offset) {
   while (fmt_pending(f, offset)) {
     Span span = f->comments.at[f->next].span;
-    uint32_t gap = *last == UINT32_MAX
-                       ? 1
-                       : newlines_between(f, *last, span.start);
+    uint32_t gap =
+        *last == UINT32_MAX ? 1 : newlines_between(f, *last, span.start);
     if (*last != UINT32_MAX)
       ADD(f, *all,
           gap == 0   ? doc_hidden(fmt_text(f, " "))
@@ -329,8 +332,7 @@ Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end) {
     dec_comments(f, &all, &last, dec->span.start);
     if (last != UINT32_MAX) {
       uint32_t gap = newlines_between(f, last, dec->span.start);
-      ADD(f, all,
-          gap > 1 ? doc_blank(f->arena) : doc_hard(f->arena));
+      ADD(f, all, gap > 1 ? doc_blank(f->arena) : doc_hard(f->arena));
     }
     ADD(f, all, dec_doc(f, dec));
     ADD(f, all, fmt_tail(f, dec->span.end));

@@ -26,8 +26,8 @@ typedef struct Item { /* of a list */
 
 typedef VEC(Item) ItemVec;
 
-#define CAT(f, ...)                                              \
-  doc_cat((f)->arena, (Doc *const[]){__VA_ARGS__},               \
+#define CAT(f, ...)                                \
+  doc_cat((f)->arena, (Doc *const[]){__VA_ARGS__}, \
           (uint32_t)ARRAY_LEN(((Doc *const[]){__VA_ARGS__})))
 #define LINE(f) doc_line((f)->arena)
 #define SOFT(f) doc_soft((f)->arena)
@@ -35,8 +35,7 @@ typedef VEC(Item) ItemVec;
 #define ALIGN(f, doc) doc_align((f)->arena, (doc))
 #define GROUP(f, doc) doc_group((f)->arena, (doc))
 #define ADD(f, vec, doc) VEC_PUSH((f)->arena, (vec), (doc))
-#define ITEM(f, vec, ...) \
-  VEC_PUSH((f)->arena, (vec), ((Item){__VA_ARGS__}))
+#define ITEM(f, vec, ...) VEC_PUSH((f)->arena, (vec), ((Item){__VA_ARGS__}))
 #define ALL(f, vec) doc_cat((f)->arena, (vec).at, (vec).len)
 
 /* ---- format.c ---- */

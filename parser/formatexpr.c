@@ -38,10 +38,14 @@ static Level level_of(const Expr *e) {
   case EX_FN:
   case EX_CASE:
   case EX_IF:
-  case EX_FOR: return LEVEL_OPEN;
-  case EX_BIN: return op_level[e->op];
-  case EX_NEG: return LEVEL_NEG;
-  case EX_APP: return LEVEL_APP;
+  case EX_FOR:
+    return LEVEL_OPEN;
+  case EX_BIN:
+    return op_level[e->op];
+  case EX_NEG:
+    return LEVEL_NEG;
+  case EX_APP:
+    return LEVEL_APP;
   case EX_ID:
   case EX_CON:
   case EX_NUM:
@@ -58,12 +62,15 @@ static Level level_of(const Expr *e) {
   case EX_LET:
   case EX_FIELD:
   case EX_INDEX:
-  case EX_ERROR: return LEVEL_POST;
+  case EX_ERROR:
+    return LEVEL_POST;
   }
   return LEVEL_POST;
 }
 
-static bool is_open(const Expr *e) { return level_of(e) == LEVEL_OPEN; }
+static bool is_open(const Expr *e) {
+  return level_of(e) == LEVEL_OPEN;
+}
 
 /* The last operand, if it stands there without parentheses. */
 static const Expr *last_operand(const Expr *e) {
@@ -76,7 +83,9 @@ static const Expr *last_operand(const Expr *e) {
   return e;
 }
 
-static bool ends_open(const Expr *e) { return is_open(last_operand(e)); }
+static bool ends_open(const Expr *e) {
+  return is_open(last_operand(e));
+}
 
 /* True if the text of the expression ends in rules, which would go on with a
  * `|` that follows. */
@@ -127,8 +136,7 @@ Doc *fmt_body(Formatter *f, const Expr *e, bool more_follow) {
 
 /* In parentheses: a function's body is indented from the line's start. */
 static Doc *parenthesised(Formatter *f, const Expr *e, Doc *body) {
-  bool hangs = e->kind == EX_FOR ||
-               (e->kind == EX_FN && e->clause_count == 1);
+  bool hangs = e->kind == EX_FOR || (e->kind == EX_FN && e->clause_count == 1);
   if (!hangs)
     body = ALIGN(f, body);
   return CAT(f, fmt_text(f, "("), body, fmt_text(f, ")"));
@@ -164,10 +172,10 @@ static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
     }
     fill &= is_atom(item);
     if (i)
-      broken |= fmt_newline_between(f, e->items[i - 1]->span.end,
-                                    item->span.start);
-    uint32_t next = i + 1 < e->item_count ? e->items[i + 1]->span.start
-                                          : e->span.end;
+      broken |=
+          fmt_newline_between(f, e->items[i - 1]->span.end, item->span.start);
+    uint32_t next =
+        i + 1 < e->item_count ? e->items[i + 1]->span.start : e->span.end;
     ITEM(f, items, doc, fmt_behind(f, item->span.end, next));
   }
   Doc *list = fmt_list(f, open, &items, close, e->span.end, fill);
@@ -205,8 +213,8 @@ static Doc *fields_doc(Formatter *f, const Expr *e) {
       value = CAT(f, fmt_text(f, " ="),
                   NEST(f, 2, CAT(f, LINE(f), fmt_expr(f, field->expr))));
     Doc *item = CAT(f, lead, GROUP(f, CAT(f, id, value)));
-    uint32_t next = i + 1 < e->field_count ? e->fields[i + 1].span.start
-                                           : e->span.end;
+    uint32_t next =
+        i + 1 < e->field_count ? e->fields[i + 1].span.start : e->span.end;
     Doc *behind = fmt_behind(f, field->expr->span.end, next);
     ITEM(f, items, i ? item : CAT(f, base, item), behind);
   }
@@ -218,8 +226,7 @@ static Doc *ascribe_doc(Formatter *f, const Expr *e) {
   Doc *type = fmt_type(f, e->type);
   Doc *tail = fmt_tail(f, e->span.end);
   Doc *inside = CAT(f, arg, LINE(f), fmt_text(f, ": "), ALIGN(f, type), tail);
-  return GROUP(f, CAT(f, fmt_text(f, "("), ALIGN(f, inside),
-                      fmt_text(f, ")")));
+  return GROUP(f, CAT(f, fmt_text(f, "("), ALIGN(f, inside), fmt_text(f, ")")));
 }
 
 /* ---- operators ---- */
@@ -234,8 +241,8 @@ static bool continues_chain(const Expr *e) {
 }
 
 /* What follows the first operand: a break, the operator and its operand. */
-static Doc *op_item(Formatter *f, const Expr *e, const Expr *right,
-                    Level least, bool *broken) {
+static Doc *op_item(Formatter *f, const Expr *e, const Expr *right, Level least,
+                    bool *broken) {
   uint32_t left_end = e->arg[0]->span.end;
   *broken |= fmt_newline_between(f, left_end, e->op_span.start);
   const char *op = arena_printf(f->arena, "%s ", binop_text[e->op]);
@@ -288,8 +295,7 @@ static Doc *left_chain(Formatter *f, const Expr *e) {
 }
 
 static Doc *binary_doc(Formatter *f, const Expr *e) {
-  return op_level[e->op] == LEVEL_CONS ? right_chain(f, e)
-                                       : left_chain(f, e);
+  return op_level[e->op] == LEVEL_CONS ? right_chain(f, e) : left_chain(f, e);
 }
 
 /* True if the text begins with a digit, or a minus sign. */
@@ -297,11 +303,14 @@ static bool begins_with_number(const Expr *e) {
   for (;;) {
     switch (e->kind) {
     case EX_NUM:
-    case EX_NEG: return true;
+    case EX_NEG:
+      return true;
     case EX_APP:
     case EX_FIELD:
     case EX_INDEX:
-    case EX_BIN: e = e->arg[0]; break;
+    case EX_BIN:
+      e = e->arg[0];
+      break;
     case EX_ID:
     case EX_CON:
     case EX_STRING:
@@ -319,7 +328,8 @@ static bool begins_with_number(const Expr *e) {
     case EX_CASE:
     case EX_IF:
     case EX_FOR:
-    case EX_ERROR: return false;
+    case EX_ERROR:
+      return false;
     }
   }
 }
@@ -335,13 +345,13 @@ static Doc *negation_doc(Formatter *f, const Expr *e) {
 static Doc *arg_doc(Formatter *f, const Arg *arg) {
   if (!arg->label) {
     const Expr *e = arg->expr;
-    bool list = e->kind == EX_LIST && e->parens;
+    bool list = e->kind == EX_LIST; /* `f list [x]` reads as two arguments */
     return with_comments(f, e, level_of(e) < LEVEL_POST || list);
   }
   Doc *lead = fmt_lead(f, arg->span.start);
   bool pun = arg->expr->kind == EX_ID && arg->expr->id == arg->label;
-  const char *text = arena_printf(f->arena, pun ? "~%s" : "~%s:",
-                                  arg->label->text);
+  const char *text =
+      arena_printf(f->arena, pun ? "~%s" : "~%s:", arg->label->text);
   Doc *value = NULL;
   if (!pun)
     value = post(f, arg->expr);
@@ -354,19 +364,22 @@ static Doc *arg_doc(Formatter *f, const Arg *arg) {
 static uint32_t hang_width(const Expr *e) {
   enum { WIDE = 40, NARROW = 16 };
   switch (e->kind) {
-  case EX_FN: return e->clause_count == 1 ? WIDE : NARROW;
+  case EX_FN:
+    return e->clause_count == 1 ? WIDE : NARROW;
   case EX_FOR:
   case EX_BRACKET:
   case EX_LIST:
   case EX_RECORD:
   case EX_WITH:
   case EX_TUPLE:
-  case EX_SEQ: return WIDE;
+  case EX_SEQ:
+    return WIDE;
   case EX_APP:
   case EX_BIN:
   case EX_CASE:
   case EX_IF:
-  case EX_ASCRIBE: return NARROW;
+  case EX_ASCRIBE:
+    return NARROW;
   case EX_ID:
   case EX_CON:
   case EX_NUM:
@@ -377,7 +390,8 @@ static uint32_t hang_width(const Expr *e) {
   case EX_NEG:
   case EX_FIELD:
   case EX_INDEX:
-  case EX_ERROR: return 0;
+  case EX_ERROR:
+    return 0;
   }
   return 0;
 }
@@ -396,8 +410,7 @@ static Doc *app_doc(Formatter *f, const Expr *e) {
       apart |= is_open(e->args[i].expr); /* each on its line, or all on one */
     }
   }
-  bool hang =
-      !forced && width < hang_width(e->args[e->arg_count - 1].expr);
+  bool hang = !forced && width < hang_width(e->args[e->arg_count - 1].expr);
   DocVec all = {0};
   for (uint32_t i = 0; i < args.len; i++) {
     Doc *space = hang ? fmt_text(f, " ") : LINE(f);
@@ -424,11 +437,16 @@ static bool is_plain(const Expr *e) {
 static Doc *slice_doc(Formatter *f, const Slice *slice) {
   Doc *lead = fmt_lead(f, slice->span.start);
   switch (slice->kind) {
-  case SLICE_AT: return CAT(f, lead, fmt_expr(f, slice->from));
-  case SLICE_REST: return CAT(f, lead, fmt_text(f, "..."));
-  case SLICE_NEW: return CAT(f, lead, fmt_text(f, "new"));
-  case SLICE_STAR: return CAT(f, lead, fmt_text(f, "*"));
-  case SLICE_RANGE: break;
+  case SLICE_AT:
+    return CAT(f, lead, fmt_expr(f, slice->from));
+  case SLICE_REST:
+    return CAT(f, lead, fmt_text(f, "..."));
+  case SLICE_NEW:
+    return CAT(f, lead, fmt_text(f, "new"));
+  case SLICE_STAR:
+    return CAT(f, lead, fmt_text(f, "*"));
+  case SLICE_RANGE:
+    break;
   }
   bool tight = is_plain(slice->from) && is_plain(slice->to);
   Doc *from = slice->from ? fmt_expr(f, slice->from) : NULL;
@@ -452,10 +470,10 @@ Doc *fmt_param(Formatter *f, const Param *param) {
   Doc *lead = fmt_lead(f, param->span.start), *label = NULL;
   const Pat *pat = param->pat;
   if (param->label) {
-    bool pun = !param->preset && pat->kind == PAT_VAR &&
-               pat->id == param->label;
-    label = fmt_text(f, arena_printf(f->arena, pun ? "~%s" : "~%s:",
-                                     param->label->text));
+    bool pun =
+        !param->preset && pat->kind == PAT_VAR && pat->id == param->label;
+    label = fmt_text(
+        f, arena_printf(f->arena, pun ? "~%s" : "~%s:", param->label->text));
     if (pun)
       return CAT(f, lead, label, fmt_tail(f, param->span.end));
   }
@@ -488,8 +506,9 @@ static Doc *rule_doc(Formatter *f, const Expr *e, uint32_t i) {
   Doc *lead = fmt_lead(f, clause->span.start);
   Doc *head = rule_head(f, clause, e->kind == EX_CASE);
   Doc *body = fmt_body(f, clause->body, i + 1 < e->clause_count);
-  return CAT(f, lead, GROUP(f, CAT(f, ALIGN(f, head), fmt_text(f, " =>"),
-                                   NEST(f, 2, CAT(f, LINE(f), body)))));
+  return CAT(f, lead,
+             GROUP(f, CAT(f, ALIGN(f, head), fmt_text(f, " =>"),
+                          NEST(f, 2, CAT(f, LINE(f), body)))));
 }
 
 static bool rules_broken(const Formatter *f, const Expr *e) {
@@ -500,8 +519,7 @@ static bool rules_broken(const Formatter *f, const Expr *e) {
   return false;
 }
 
-static Doc *bar_doc(Formatter *f, uint32_t indent, const Expr *e,
-                    uint32_t i) {
+static Doc *bar_doc(Formatter *f, uint32_t indent, const Expr *e, uint32_t i) {
   return fmt_bar(f, indent, e->clauses[i - 1].span.end,
                  e->clauses[i].span.start);
 }
@@ -569,36 +587,47 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
     if (!binder->range)
       continue;
     ADD(f, all, fmt_text(f, " < "));
-    ADD(f, all, ALIGN(f, with_comments(f, binder->range,
-                                       is_open(binder->range))));
+    ADD(f, all,
+        ALIGN(f, with_comments(f, binder->range, is_open(binder->range))));
   }
   Doc *body = fmt_expr(f, e->arg[0]);
   return GROUP(f, CAT(f, fmt_text(f, "for "), ALL(f, all), fmt_text(f, " =>"),
                       NEST(f, 2, CAT(f, LINE(f), body))));
 }
 
+/* True if the text between the `let` and its body is on several lines. */
+static bool let_broken(const Formatter *f, const Expr *e) {
+  return e->dec_count > 1 ||
+         (e->dec_count && fmt_newline_between(f, e->decs[0]->span.start,
+                                              e->items[0]->span.start));
+}
+
+/* One short declaration stands beside its `let`, and a long body below that;
+ * all else is in blocks. */
 static Doc *let_doc(Formatter *f, const Expr *e) {
-  uint32_t in = 0;
-  bool broken = e->dec_count > 1;
-  if (e->dec_count) {
-    in = fmt_find(f, 'i', e->decs[e->dec_count - 1]->span.end,
-                  e->items[0]->span.start);
-    broken |= fmt_newline_between(f, e->decs[0]->span.start,
-                                 e->items[0]->span.start);
-  }
-  Doc *decs = fmt_decs(f, e->decs, e->dec_count,
-                       e->dec_count ? in : e->items[0]->span.start);
+  enum { LONG_DEC = 72, LONG_BODY = 64 };
+  bool broken = let_broken(f, e);
+  uint32_t in = e->items[0]->span.start;
+  if (e->dec_count)
+    in = fmt_find(f, 'i', e->decs[e->dec_count - 1]->span.end, in);
+  Doc *decs = fmt_decs(f, e->decs, e->dec_count, in);
   Doc *items = seq_items(f, e->items, e->item_count);
-  Doc *tail = fmt_tail(f, e->span.end);
-  bool block = broken && e->dec_count > 1;
-  Doc *body = CAT(f, fmt_text(f, "in"),
-                  NEST(f, 2, CAT(f, LINE(f), items, tail)), LINE(f),
-                  fmt_text(f, "end"));
-  Doc *head = !decs    ? NULL
-              : block ? NEST(f, 2, CAT(f, LINE(f), decs))
-                      : CAT(f, fmt_text(f, " "), NEST(f, 4, decs));
-  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "let"), head, LINE(f),
-                               block ? body : GROUP(f, body),
+  items = CAT(f, items, fmt_tail(f, e->span.end));
+  Doc *body = NEST(f, 2, CAT(f, LINE(f), items)), *head = NULL;
+  Doc *end = CAT(f, LINE(f), fmt_text(f, "end"));
+  bool block = e->dec_count > 1 || doc_forced(decs) ||
+               doc_width(decs) > LONG_DEC ||
+               (e->dec_count && e->decs[0]->kind == DEC_FUN);
+  bool beside = !block && (doc_forced(items) || doc_width(items) > LONG_BODY);
+  if (broken && block)
+    head = CAT(f, NEST(f, 2, CAT(f, LINE(f), decs)), LINE(f));
+  else if (decs)
+    head = CAT(f, fmt_text(f, " "), NEST(f, 4, decs),
+               broken && beside ? fmt_text(f, " ") : LINE(f));
+  body = CAT(f, fmt_text(f, "in"), body, end);
+  if (broken && !block && !beside)
+    body = GROUP(f, body);
+  return GROUP(f, ALIGN(f, CAT(f, fmt_text(f, "let"), head, body,
                                broken ? doc_break(f->arena) : NULL)));
 }
 
@@ -607,34 +636,52 @@ static Doc *let_doc(Formatter *f, const Expr *e) {
 static Doc *inner(Formatter *f, const Expr *e) {
   switch (e->kind) {
   case EX_ID:
-  case EX_CON: return fmt_sym(f, e->id);
+  case EX_CON:
+    return fmt_sym(f, e->id);
   case EX_NUM:
-  case EX_STRING: return fmt_text(f, e->num);
-  case EX_HOLE: return fmt_text(f, "_");
-  case EX_TUPLE: return items_doc(f, "(", e, ")");
-  case EX_SEQ: return seq_doc(f, e);
-  case EX_ASCRIBE: return ascribe_doc(f, e);
+  case EX_STRING:
+    return fmt_text(f, e->num);
+  case EX_HOLE:
+    return fmt_text(f, "_");
+  case EX_TUPLE:
+    return items_doc(f, "(", e, ")");
+  case EX_SEQ:
+    return seq_doc(f, e);
+  case EX_ASCRIBE:
+    return ascribe_doc(f, e);
   case EX_OP:
-    return fmt_text(f,
-                    arena_printf(f->arena, "(op %s)", binop_text[e->op]));
-  case EX_BRACKET: return items_doc(f, "[", e, "]");
-  case EX_LIST: return items_doc(f, "list [", e, "]");
+    return fmt_text(f, arena_printf(f->arena, "(op %s)", binop_text[e->op]));
+  case EX_BRACKET:
+    return items_doc(f, "[", e, "]");
+  case EX_LIST:
+    return items_doc(f, "list [", e, "]");
   case EX_RECORD:
-  case EX_WITH: return fields_doc(f, e);
-  case EX_LET: return let_doc(f, e);
-  case EX_FN: return fn_doc(f, e);
-  case EX_CASE: return case_doc(f, e);
-  case EX_IF: return if_doc(f, e);
-  case EX_FOR: return for_doc(f, e);
-  case EX_BIN: return binary_doc(f, e);
-  case EX_NEG: return negation_doc(f, e);
-  case EX_APP: return app_doc(f, e);
+  case EX_WITH:
+    return fields_doc(f, e);
+  case EX_LET:
+    return let_doc(f, e);
+  case EX_FN:
+    return fn_doc(f, e);
+  case EX_CASE:
+    return case_doc(f, e);
+  case EX_IF:
+    return if_doc(f, e);
+  case EX_FOR:
+    return for_doc(f, e);
+  case EX_BIN:
+    return binary_doc(f, e);
+  case EX_NEG:
+    return negation_doc(f, e);
+  case EX_APP:
+    return app_doc(f, e);
   case EX_FIELD: {
     Doc *base = base_doc(f, e->arg[0]);
     return CAT(f, base, fmt_text(f, "."), fmt_sym(f, e->id));
   }
-  case EX_INDEX: return index_doc(f, e);
-  case EX_ERROR: return fmt_text(f, "_");
+  case EX_INDEX:
+    return index_doc(f, e);
+  case EX_ERROR:
+    return fmt_text(f, "_");
   }
   return NULL;
 }

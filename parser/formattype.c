@@ -5,13 +5,16 @@
 
 static int dim_level(const DimExpr *d) {
   switch (d->kind) {
-  case DX_BIN: return d->op == '+' || d->op == '-' ? 1 : 2;
-  case DX_NEG: return 3;
+  case DX_BIN:
+    return d->op == '+' || d->op == '-' ? 1 : 2;
+  case DX_NEG:
+    return 3;
   case DX_NUM:
   case DX_ID:
   case DX_SOME:
   case DX_HOLE:
-  case DX_CALL: return 4;
+  case DX_CALL:
+    return 4;
   }
   return 4;
 }
@@ -20,13 +23,17 @@ static Doc *dim_doc(Formatter *f, const DimExpr *d, int least);
 
 static Doc *dim_inner(Formatter *f, const DimExpr *d) {
   switch (d->kind) {
-  case DX_NUM: return fmt_text(f, d->num);
-  case DX_ID: return fmt_sym(f, d->id);
+  case DX_NUM:
+    return fmt_text(f, d->num);
+  case DX_ID:
+    return fmt_sym(f, d->id);
   case DX_SOME:
-    return fmt_text(f, d->id ? arena_printf(f->arena, "?%s", d->id->text)
-                             : "?");
-  case DX_HOLE: return fmt_text(f, "_");
-  case DX_NEG: return CAT(f, fmt_text(f, "-"), dim_doc(f, d->arg[0], 3));
+    return fmt_text(f,
+                    d->id ? arena_printf(f->arena, "?%s", d->id->text) : "?");
+  case DX_HOLE:
+    return fmt_text(f, "_");
+  case DX_NEG:
+    return CAT(f, fmt_text(f, "-"), dim_doc(f, d->arg[0], 3));
   case DX_BIN: {
     int level = dim_level(d);
     Doc *left = dim_doc(f, d->arg[0], level);
@@ -50,9 +57,12 @@ static Doc *dim_doc(Formatter *f, const DimExpr *d, int least) {
 
 static Doc *axis_doc(Formatter *f, const AxisExpr *axis) {
   switch (axis->kind) {
-  case AXIS_DIM: return GROUP(f, ALIGN(f, dim_doc(f, axis->dim, 0)));
-  case AXIS_STAR: return fmt_text(f, "*");
-  case AXIS_SPLICE: break;
+  case AXIS_DIM:
+    return GROUP(f, ALIGN(f, dim_doc(f, axis->dim, 0)));
+  case AXIS_STAR:
+    return fmt_text(f, "*");
+  case AXIS_SPLICE:
+    break;
   }
   Doc *id = axis->id ? fmt_sym(f, axis->id) : NULL, *args = NULL;
   if (axis->call)
@@ -89,7 +99,9 @@ static Doc *fact_doc(Formatter *f, const FactExpr *fact) {
     body = CAT(f, fmt_sym(f, fact->tyvar), fmt_text(f, " : "),
                fmt_sym(f, fact->id));
     break;
-  case FACT_DIM: body = dim_doc(f, fact->left, 0); break;
+  case FACT_DIM:
+    body = dim_doc(f, fact->left, 0);
+    break;
   }
   if (fact->cond)
     body = CAT(f, body, LINE(f), fmt_text(f, "if "), fact_doc(f, fact->cond));
@@ -172,8 +184,8 @@ static Doc *record_type_doc(Formatter *f, const TypeExpr *t) {
     Doc *lead = fmt_lead(f, field->span.start);
     Doc *id = fmt_sym(f, field->id);
     Doc *type = ALIGN(f, fmt_type(f, field->type));
-    uint32_t next = i + 1 < t->field_count ? t->fields[i + 1].span.start
-                                           : t->span.end;
+    uint32_t next =
+        i + 1 < t->field_count ? t->fields[i + 1].span.start : t->span.end;
     Doc *behind = fmt_behind(f, field->type->span.end, next);
     ITEM(f, items, CAT(f, lead, id, fmt_text(f, " : "), type), behind);
   }
@@ -190,21 +202,26 @@ static Doc *type_inner(Formatter *f, const TypeExpr *t) {
       return id;
     return CAT(f, id, fmt_axes(f, "[", &t->axes, "]", t->span.end));
   }
-  case TX_NAME: return name_type_doc(f, t);
+  case TX_NAME:
+    return name_type_doc(f, t);
   case TX_CALL: {
     Doc *name = fmt_name(f, &t->name);
     return CAT(f, name, fmt_axes(f, "(", &t->axes, ")", t->span.end));
   }
-  case TX_FUN: return fun_type_doc(f, t);
-  case TX_TUPLE: return tuple_type_doc(f, t);
-  case TX_RECORD: return record_type_doc(f, t);
+  case TX_FUN:
+    return fun_type_doc(f, t);
+  case TX_TUPLE:
+    return tuple_type_doc(f, t);
+  case TX_RECORD:
+    return record_type_doc(f, t);
   case TX_LIFT: {
     ItemVec items = {0};
     ITEM(f, items, dim_doc(f, t->dim, 0), NULL);
     ITEM(f, items, fmt_type(f, t->arg[0]), NULL);
     return fmt_list(f, "lift(", &items, ")", t->span.end, false);
   }
-  case TX_HOLE: return fmt_text(f, "_");
+  case TX_HOLE:
+    return fmt_text(f, "_");
   }
   return NULL;
 }
@@ -267,10 +284,13 @@ static Doc *ascribed_pat_doc(Formatter *f, const Pat *p) {
 
 static Doc *pat_inner(Formatter *f, const Pat *p) {
   switch (p->kind) {
-  case PAT_WILD: return fmt_text(f, "_");
-  case PAT_VAR: return fmt_sym(f, p->id);
+  case PAT_WILD:
+    return fmt_text(f, "_");
+  case PAT_VAR:
+    return fmt_sym(f, p->id);
   case PAT_NUM:
-  case PAT_STRING: return fmt_text(f, p->num);
+  case PAT_STRING:
+    return fmt_text(f, p->num);
   case PAT_CON: {
     Doc *name = fmt_name(f, &p->name);
     if (!p->arg_count)
@@ -278,12 +298,16 @@ static Doc *pat_inner(Formatter *f, const Pat *p) {
     Doc *arg = pat_doc(f, p->args[0], PATTERN_ATOM);
     return CAT(f, name, fmt_text(f, " "), arg);
   }
-  case PAT_TUPLE: return pats_doc(f, "(", p, ")");
-  case PAT_RECORD: return pat_record_doc(f, p);
-  case PAT_SHAPE: return pats_doc(f, "[", p, "]");
+  case PAT_TUPLE:
+    return pats_doc(f, "(", p, ")");
+  case PAT_RECORD:
+    return pat_record_doc(f, p);
+  case PAT_SHAPE:
+    return pats_doc(f, "[", p, "]");
   case PAT_SPLICE:
     return CAT(f, fmt_text(f, "..."), p->id ? fmt_sym(f, p->id) : NULL);
-  case PAT_LIST: return pats_doc(f, "list [", p, "]");
+  case PAT_LIST:
+    return pats_doc(f, "list [", p, "]");
   case PAT_CONS: {
     Doc *head = pat_doc(f, p->args[0], PATTERN_HEAD);
     return CAT(f, head, fmt_text(f, " :: "), fmt_pat(f, p->args[1]));
@@ -291,7 +315,8 @@ static Doc *pat_inner(Formatter *f, const Pat *p) {
   case PAT_AS:
     return CAT(f, fmt_sym(f, p->id), fmt_text(f, " as "),
                fmt_pat(f, p->args[0]));
-  case PAT_ASCRIBE: return ascribed_pat_doc(f, p);
+  case PAT_ASCRIBE:
+    return ascribed_pat_doc(f, p);
   }
   return NULL;
 }
@@ -299,7 +324,8 @@ static Doc *pat_inner(Formatter *f, const Pat *p) {
 static Doc *pat_doc(Formatter *f, const Pat *p, PatLevel least) {
   Doc *lead = fmt_lead(f, p->span.start);
   Doc *body = pat_inner(f, p);
-  return fmt_wrap(f, lead, body, p->span, true, pat_level(p) < least);
+  bool list = least == PATTERN_ATOM && p->kind == PAT_LIST;
+  return fmt_wrap(f, lead, body, p->span, true, list || pat_level(p) < least);
 }
 
 Doc *fmt_pat(Formatter *f, const Pat *pat) {

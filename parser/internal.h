@@ -60,8 +60,8 @@ typedef struct ParseState {
   bool bare;       /* DEC_EXPR may stand at top level */
 
   /* Errors. */
-  bool panic;        /* skipping to where parsing can go on */
-  bool too_deep;     /* said so already */
+  bool panic;                        /* skipping to where parsing can go on */
+  bool too_deep;                     /* said so already */
   uint32_t error_count, open_errors; /* as in the lexer */
 
   /* Results. */
@@ -124,8 +124,8 @@ Expr *expr_items(ParseState *ps, ExprKind kind, ExprVec *items, Span span);
 Expr *expr_bracket(ParseState *ps, ElemVec *elems, Span span);
 Expr *expr_record(ParseState *ps, Expr *base, FieldVec *fields, Span span);
 Expr *expr_let(ParseState *ps, DecVec *decs, ExprVec *items, Span span);
-Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg,
-                   ClauseVec *clauses, Span span);
+Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg, ClauseVec *clauses,
+                   Span span);
 Expr *expr_if(ParseState *ps, Expr *test, Expr *yes, Expr *no, Span span);
 Expr *expr_for(ParseState *ps, BinderVec *binders, Expr *body, Span span);
 Expr *expr_app(ParseState *ps, Expr *fn, ArgVec *args, Span span);

@@ -11,8 +11,7 @@ void parse_begin(ParseState *ps, Sources *sources, uint32_t file,
                      .file = file};
 }
 
-void parse_run(ParseState *ps, uint32_t start, uint32_t end,
-               int start_token) {
+void parse_run(ParseState *ps, uint32_t start, uint32_t end, int start_token) {
   lexer_init(&ps->lexer, ps->sources, ps->file, start, end, ps->interner,
              ps->arena, ps->diags);
   ps->start_token = start_token;
@@ -56,8 +55,7 @@ TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
                      Interner *interner, Arena *arena, Diags *diags) {
   ParseState ps;
   parse_begin(&ps, sources, file, interner, arena, diags);
-  parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len,
-            TOK_START_TYPE);
+  parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len, TOK_START_TYPE);
   if (given)
     *given = ps.given;
   return parse_failed(&ps) ? NULL : ps.type;

@@ -267,7 +267,8 @@ typedef struct Clause {
 struct Expr {
   ExprKind kind;
   Span span;
-  Span op_span;     /* EX_BIN, EX_NEG, EX_OP: of the operator; EX_FIELD: of id */
+  Span op_span;     /* of the operator of EX_BIN, EX_NEG, EX_OP; of the id of
+                       EX_FIELD */
   Sym *id;          /* EX_ID, EX_CON, EX_FIELD */
   const char *num;  /* EX_NUM: with its minus sign if it has one; NUL-ended;
                        EX_STRING: the literal as it was written */

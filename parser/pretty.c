@@ -47,8 +47,7 @@ Doc *doc_text(Arena *arena, const char *text, size_t len) {
   return doc;
 }
 
-Doc *doc_comment(Arena *arena, const char *text, size_t len,
-                 uint32_t column) {
+Doc *doc_comment(Arena *arena, const char *text, size_t len, uint32_t column) {
   Doc *doc = doc_text(arena, text, len);
   doc->kind = DOC_COMMENT;
   doc->column = column;
@@ -66,7 +65,9 @@ Doc *doc_line(Arena *arena) {
   return doc;
 }
 
-Doc *doc_soft(Arena *arena) { return doc_new(arena, DOC_SOFT); }
+Doc *doc_soft(Arena *arena) {
+  return doc_new(arena, DOC_SOFT);
+}
 
 static Doc *doc_newlines(Arena *arena, uint32_t count) {
   Doc *doc = doc_new(arena, DOC_HARD);
@@ -75,8 +76,12 @@ static Doc *doc_newlines(Arena *arena, uint32_t count) {
   return doc;
 }
 
-Doc *doc_hard(Arena *arena) { return doc_newlines(arena, 1); }
-Doc *doc_blank(Arena *arena) { return doc_newlines(arena, 2); }
+Doc *doc_hard(Arena *arena) {
+  return doc_newlines(arena, 1);
+}
+Doc *doc_blank(Arena *arena) {
+  return doc_newlines(arena, 2);
+}
 
 Doc *doc_break(Arena *arena) {
   Doc *doc = doc_new(arena, DOC_BREAK);
@@ -99,8 +104,7 @@ Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count) {
   return doc->count ? doc : NULL;
 }
 
-static Doc *doc_around(Arena *arena, DocKind kind, uint32_t indent,
-                       Doc *body) {
+static Doc *doc_around(Arena *arena, DocKind kind, uint32_t indent, Doc *body) {
   if (!body)
     return NULL;
   Doc *doc = doc_cat(arena, &body, 1);
@@ -121,8 +125,12 @@ Doc *doc_group(Arena *arena, Doc *body) {
   return doc_around(arena, DOC_GROUP, 0, body);
 }
 
-bool doc_forced(const Doc *doc) { return doc && doc->forced; }
-uint32_t doc_width(const Doc *doc) { return doc ? doc->width : 0; }
+bool doc_forced(const Doc *doc) {
+  return doc && doc->forced;
+}
+uint32_t doc_width(const Doc *doc) {
+  return doc ? doc->width : 0;
+}
 
 /* ---- printing ---- */
 
@@ -168,9 +176,12 @@ static int64_t probe_step(Printer *p, Task task, int64_t room) {
     if (!task.flat)
       return -1;
     return room > 0 ? room - 1 : -2;
-  case DOC_SOFT: return task.flat ? room : -1;
-  case DOC_HARD: return -1;
-  case DOC_BREAK: return room;
+  case DOC_SOFT:
+    return task.flat ? room : -1;
+  case DOC_HARD:
+    return -1;
+  case DOC_BREAK:
+    return room;
   case DOC_NEST:
   case DOC_ALIGN:
   case DOC_GROUP:
@@ -269,8 +280,12 @@ static void print_comment(Printer *p, const Doc *doc) {
 static void print_task(Printer *p, Task task) {
   const Doc *doc = task.doc;
   switch (doc->kind) {
-  case DOC_TEXT: print_text(p, doc); break;
-  case DOC_COMMENT: print_comment(p, doc); break;
+  case DOC_TEXT:
+    print_text(p, doc);
+    break;
+  case DOC_COMMENT:
+    print_comment(p, doc);
+    break;
   case DOC_LINE:
     if (!task.flat) {
       newline(p, 1, task.indent);
@@ -283,12 +298,17 @@ static void print_task(Printer *p, Task task) {
     if (!task.flat)
       newline(p, 1, task.indent);
     break;
-  case DOC_HARD: newline(p, doc->indent, task.indent); break;
-  case DOC_BREAK: break;
+  case DOC_HARD:
+    newline(p, doc->indent, task.indent);
+    break;
+  case DOC_BREAK:
+    break;
   case DOC_NEST:
     push_items(p, &p->tasks, doc, task.indent + doc->indent, task.flat);
     break;
-  case DOC_ALIGN: push_items(p, &p->tasks, doc, p->column, task.flat); break;
+  case DOC_ALIGN:
+    push_items(p, &p->tasks, doc, p->column, task.flat);
+    break;
   case DOC_GROUP:
     push_items(p, &p->tasks, doc, task.indent,
                task.flat || (!doc->forced && fits(p, doc)));
@@ -302,8 +322,8 @@ static void print_task(Printer *p, Task task) {
 void doc_print(Buffer *out, const Doc *doc, Arena *arena, uint32_t width) {
   if (!doc)
     return;
-  Printer p = {.out = out, .arena = arena, .width = width,
-               .line_start = out->len};
+  Printer p = {
+      .out = out, .arena = arena, .width = width, .line_start = out->len};
   push(&p, &p.tasks, doc, 0, false);
   while (p.tasks.len)
     print_task(&p, p.tasks.at[--p.tasks.len]);

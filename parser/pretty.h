@@ -14,9 +14,9 @@ Doc *doc_text(Arena *arena, const char *text, size_t len);
 Doc *doc_comment(Arena *arena, const char *text, size_t len, uint32_t column);
 /* The same, at the end of a line that it may make too long. */
 Doc *doc_hidden(Doc *doc);
-Doc *doc_line(Arena *arena); /* a space, or a newline */
-Doc *doc_soft(Arena *arena); /* nothing, or a newline */
-Doc *doc_hard(Arena *arena); /* a newline; breaks all groups around it */
+Doc *doc_line(Arena *arena);  /* a space, or a newline */
+Doc *doc_soft(Arena *arena);  /* nothing, or a newline */
+Doc *doc_hard(Arena *arena);  /* a newline; breaks all groups around it */
 Doc *doc_blank(Arena *arena); /* the same with an empty line */
 Doc *doc_break(Arena *arena); /* nothing, but breaks all groups around it */
 Doc *doc_nest(Arena *arena, uint32_t indent, Doc *body);
@@ -24,8 +24,8 @@ Doc *doc_align(Arena *arena, Doc *body); /* indents to the column it is at */
 Doc *doc_group(Arena *arena, Doc *body);
 Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count);
 
-bool doc_forced(const Doc *doc);     /* cannot be on one line */
-uint32_t doc_width(const Doc *doc);  /* of the one line */
+bool doc_forced(const Doc *doc);    /* cannot be on one line */
+uint32_t doc_width(const Doc *doc); /* of the one line */
 
 void doc_print(Buffer *out, const Doc *doc, Arena *arena, uint32_t width);
 

@@ -10,19 +10,19 @@
 #include "parser/parse.h"
 
 typedef struct Opener {
-  int token;   /* TOK_LPAREN ... */
-  bool in;     /* TOK_LET: its `in` was seen */
+  int token;     /* TOK_LPAREN ... */
+  bool in;       /* TOK_LET: its `in` was seen */
   bool indented; /* TOK_LET: the line it stands on is indented */
   Span span;
 } Opener;
 
 typedef enum OpenerKind { /* what is counted of those that are open */
-  OPEN_PAREN,
-  OPEN_BRACKET,
-  OPEN_BRACE,
-  OPEN_LET,    /* before `in` */
-  OPEN_LET_IN, /* after it */
-  OPEN_COUNT
+                          OPEN_PAREN,
+                          OPEN_BRACKET,
+                          OPEN_BRACE,
+                          OPEN_LET,    /* before `in` */
+                          OPEN_LET_IN, /* after it */
+                          OPEN_COUNT
 } OpenerKind;
 
 typedef struct Token {
@@ -38,31 +38,41 @@ struct Tokens {
   bool has_ahead;
   bool reported; /* an unclosed bracket was reported at the token ahead */
   bool started;
-  bool made_up; /* the token handed out last closes what was left open */
+  bool made_up;    /* the token handed out last closes what was left open */
   bool skip_group; /* the parser stumbled over an opener: skip to its closer */
   int last_kind;
   Span last, before_last;
 };
 
-void tokens_init(ParseState *ps) { ps->tokens = NEW(ps->arena, Tokens); }
+void tokens_init(ParseState *ps) {
+  ps->tokens = NEW(ps->arena, Tokens);
+}
 
-bool tokens_made_up(const ParseState *ps) { return ps->tokens->made_up; }
+bool tokens_made_up(const ParseState *ps) {
+  return ps->tokens->made_up;
+}
 
-Span tokens_before(const ParseState *ps) { return ps->tokens->before_last; }
+Span tokens_before(const ParseState *ps) {
+  return ps->tokens->before_last;
+}
 
 static OpenerKind opener_kind(const Opener *opener) {
   switch (opener->token) {
-  case TOK_LPAREN: return OPEN_PAREN;
-  case TOK_LBRACE: return OPEN_BRACE;
-  case TOK_LET: return opener->in ? OPEN_LET_IN : OPEN_LET;
-  default: return OPEN_BRACKET;
+  case TOK_LPAREN:
+    return OPEN_PAREN;
+  case TOK_LBRACE:
+    return OPEN_BRACE;
+  case TOK_LET:
+    return opener->in ? OPEN_LET_IN : OPEN_LET;
+  default:
+    return OPEN_BRACKET;
   }
 }
 
 static int closer_of(OpenerKind kind) {
   static const int closers[OPEN_COUNT] = {
-      [OPEN_PAREN] = TOK_RPAREN,  [OPEN_BRACKET] = TOK_RBRACKET,
-      [OPEN_BRACE] = TOK_RBRACE,  [OPEN_LET] = TOK_END,
+      [OPEN_PAREN] = TOK_RPAREN, [OPEN_BRACKET] = TOK_RBRACKET,
+      [OPEN_BRACE] = TOK_RBRACE, [OPEN_LET] = TOK_END,
       [OPEN_LET_IN] = TOK_END,
   };
   return closers[kind];
@@ -78,8 +88,8 @@ static bool is_opener(int token) {
 }
 
 static bool is_closer(int token) {
-  return token == TOK_RPAREN || token == TOK_RBRACKET ||
-         token == TOK_RBRACE || token == TOK_END;
+  return token == TOK_RPAREN || token == TOK_RBRACKET || token == TOK_RBRACE ||
+         token == TOK_END;
 }
 
 static bool begins_dec(int token) {
@@ -139,11 +149,16 @@ static void track(ParseState *ps, const Token *token) {
 
 static const char *opener_text(const Opener *opener) {
   switch (opener->token) {
-  case TOK_LPAREN: return "(";
-  case TOK_LBRACKET: return "[";
-  case TOK_DOTBRACKET: return ".[";
-  case TOK_LBRACE: return "{";
-  default: return "let";
+  case TOK_LPAREN:
+    return "(";
+  case TOK_LBRACKET:
+    return "[";
+  case TOK_DOTBRACKET:
+    return ".[";
+  case TOK_LBRACE:
+    return "{";
+  default:
+    return "let";
   }
 }
 
@@ -155,8 +170,8 @@ static void report_unclosed(ParseState *ps, const Opener *opener,
   t->reported = true;
   const char *open = opener_text(opener);
   const char *close = parse_symbol_name(closer_of(opener_kind(opener)));
-  Diag *diag = parse_error(ps, 112, opener->span, "this `%s` is never closed",
-                           open);
+  Diag *diag =
+      parse_error(ps, 112, opener->span, "this `%s` is never closed", open);
   if (at->kind == 0)
     ps->open_errors++;
   if (!diag)
@@ -270,8 +285,7 @@ static Token next_token(ParseState *ps) {
   Tokens *t = ps->tokens;
   for (;;) {
     if (!t->has_ahead) {
-      t->ahead.kind =
-          lexer_token(&ps->lexer, &t->ahead.value, &t->ahead.span);
+      t->ahead.kind = lexer_token(&ps->lexer, &t->ahead.value, &t->ahead.span);
       t->has_ahead = true;
       t->reported = false;
     }

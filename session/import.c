@@ -52,10 +52,10 @@ static const char *locate(Session *s, uint32_t from, const char *path) {
   const char *dot = strrchr(slash ? slash : path, '.');
   const char *ending = dot && strcmp(dot, ".axn") == 0 ? "" : ".axn";
   const char *here = source ? strrchr(source->name, '/') : NULL;
-  if (path[0] == '/' || !here)
-    return arena_printf(s->arena, "%s%s", path, ending);
   if (strncmp(path, "./", 2) == 0)
     path += 2;
+  if (path[0] == '/' || !here)
+    return arena_printf(s->arena, "%s%s", path, ending);
   return arena_printf(s->arena, "%.*s%s%s", (int)(here - source->name + 1),
                       source->name, path, ending);
 }
@@ -95,17 +95,13 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
   return module;
 }
 
-Module *import_module(void *owner, uint32_t from, Span span, const char *path,
-                      Sym *id) {
-  Session *s = owner;
-  const char *found = locate(s, from, path ? path : id->text);
-  Import *import = import_of(s, found);
-  if (import->module)
-    return import->module;
+static Module *import_new(Session *s, uint32_t number, const char *path,
+                          Span span) {
+  Import *import = &s->imports.at[number];
   if (import->busy) {
-    Diag *diag = session_error(s, 602, span, "%s imports itself", found);
-    diag->note = "a file is checked before those that import it, so imports "
-                 "cannot go in a circle";
+    Diag *diag = session_error(s, 602, span, "%s imports itself", path);
+    diag->note = "a file is checked before those that import it,\n"
+                 "so imports cannot go in a circle";
     return NULL;
   }
   if (s->import_depth >= IMPORT_DEPTH) {
@@ -113,11 +109,28 @@ Module *import_module(void *owner, uint32_t from, Span span, const char *path,
                   IMPORT_DEPTH);
     return NULL;
   }
-  uint32_t number = (uint32_t)(import - s->imports.at);
   import->busy = true;
   s->import_depth++;
-  Module *module = import_file(s, number, found, span);
+  Module *module = import_file(s, number, path, span);
   s->import_depth--;
   s->imports.at[number].busy = false;
   return module;
+}
+
+Module *import_module(void *owner, uint32_t from, Span span, const char *path,
+                      Sym *id) {
+  Session *s = owner;
+  const char *found = locate(s, from, path ? path : id->text);
+  Import *import = import_of(s, found);
+  if (import->module)
+    return import->module;
+  uint32_t number = (uint32_t)(import - s->imports.at);
+  Module *module = import_new(s, number, found, span);
+  s->names_missing |= !module;
+  return module;
+}
+
+void import_before(Session *s, const Dec *dec) {
+  if (dec->path || !library_module(s, dec->id))
+    import_module(s, dec->span.file, dec->span, dec->path, dec->id);
 }

@@ -30,6 +30,7 @@ struct Session {
   VEC(Waiting) waiting;
   VEC(Import) imports;
   uint32_t import_depth;
+  bool names_missing; /* a file that the one at hand imports is not there */
   uint32_t *library_sources; /* by number of the library file; 0: not yet */
   Map library_decs;          /* StdlibName -> Dec */
   volatile bool interrupt;
@@ -55,6 +56,9 @@ void library_each_name(void (*f)(void *, const char *name), void *arg);
 /* Reads a whole file into the arena; false with an error at `span`. */
 bool read_source(Session *s, const char *path, Span span, const char **text,
                  size_t *len);
+/* Checks a file before the checker meets the declaration that imports it, as
+ * it checks one declaration at a time. */
+void import_before(Session *s, const Dec *dec);
 Module *import_module(void *owner, uint32_t from, Span span, const char *path,
                       Sym *id);
 

@@ -1,7 +1,7 @@
 /* A session: the pipeline, and what its parts ask of one another. */
 #include "session/internal.h"
 
-enum { UNKNOWN_NAME = 312 };
+enum { UNKNOWN_MODULE = 310, UNKNOWN_NAME = 312 }; /* typecheck's errors */
 
 /* ---- opening and closing ---- */
 
@@ -75,6 +75,14 @@ static void no_memory(Session *s) {
   trap_end(&trap);
 }
 
+/* Forgets what was under way. */
+static void stop(Session *s) {
+  s->waiting.len = 0;
+  s->import_depth = 0;
+  for (uint32_t i = 0; i < s->imports.len; i++)
+    s->imports.at[i].busy = false;
+}
+
 SessionStatus session_guard(Session *s,
                             SessionStatus (*f)(Session *, void *), void *arg) {
   Trap trap;
@@ -90,14 +98,13 @@ SessionStatus session_guard(Session *s,
     break;
   case FAIL_INTERRUPT:
     s->interrupt = false;
-    s->waiting.len = 0;
+    stop(s);
     return SESSION_INTERRUPTED;
   case FAIL_ERROR:
   case FAIL_LIMIT:
     break;
   }
-  s->waiting.len = 0;
-  s->import_depth = 0;
+  stop(s);
   return SESSION_ERROR;
 }
 
@@ -127,6 +134,8 @@ static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
     name_it(s, dec);
   Checked checked = {0};
   uint32_t errors = s->diags.errors;
+  if (dec->kind == DEC_IMPORT)
+    import_before(s, dec);
   if (!checker_dec(s->checker, module, dec, &s->diags, &checked) ||
       s->diags.errors != errors)
     return false;
@@ -147,13 +156,13 @@ static void tell_checked(Session *s, uint32_t from) {
       s->host.checked(s->host.eval.owner, s, &s->waiting.at[i].ran);
 }
 
-/* Where a declaration did not parse, what it defines is missing: names that
- * are unknown for that reason are not worth a word. */
+/* Where a declaration did not parse, or a file was not imported, names are
+ * missing: that they are unknown is not worth a word. */
 static void drop_unknown_names(Session *s, uint32_t from) {
   uint32_t kept = from;
   for (uint32_t i = from; i < s->diags.all.len; i++) {
     Diag *diag = s->diags.all.at[i];
-    if (diag->code == UNKNOWN_NAME)
+    if (diag->code == UNKNOWN_NAME || diag->code == UNKNOWN_MODULE)
       s->diags.errors--;
     else
       s->diags.all.at[kept++] = diag;
@@ -164,6 +173,8 @@ static void drop_unknown_names(Session *s, uint32_t from) {
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main) {
   uint32_t errors = s->diags.errors, waiting = s->waiting.len;
+  bool missing = s->names_missing;
+  s->names_missing = false;
   Program program = parse_program(&s->sources, file, bare, s->interner,
                                   s->arena, &s->diags);
   if (main)
@@ -172,8 +183,9 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   bool whole = s->diags.errors == errors;
   for (uint32_t i = 0; i < program.dec_count; i++)
     check_dec(s, module, program.decs[i], main);
-  if (!whole)
+  if (!whole || s->names_missing)
     drop_unknown_names(s, parsed);
+  s->names_missing = missing;
   if (main)
     tell_checked(s, waiting);
   if (s->diags.errors == errors)

@@ -120,7 +120,8 @@ typedef struct PlanNode {
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;
   uint32_t inner_refs; /* references from nodes of the plan */
-  uint32_t readers;    /* stored nodes not yet run that read it */
+  double work;      /* of one element, with all that it needs and is pending */
+  uint32_t readers; /* stored nodes not yet run that read it */
   const struct PlanNode *last_reader; /* so that each is counted once */
   struct Group *group; /* of a stored node: its body under construction */
   VEC(Instance) instances;

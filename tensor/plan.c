@@ -17,6 +17,7 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
+  KEPT_WORK = 4, /* of an element that is not worth being kept */
 };
 
 /* ---- collecting ---- */
@@ -66,17 +67,6 @@ static void collect(Plan *plan, Node *root) {
       Node *n = child(v->node, v->next++);
       if (n && !n->data && !n->mark)
         VEC_PUSH(plan->arena, stack, ((Visit){n, 0}));
-    }
-  }
-}
-
-static void count_references(Plan *plan) {
-  for (uint32_t k = 0; k < plan->nodes.len; k++) {
-    const Node *n = plan->nodes.at[k]->node;
-    for (uint32_t j = 0; j < child_count(n); j++) {
-      const Node *x = child(n, j);
-      if (x && !x->data)
-        plan_node(plan, x)->inner_refs++;
     }
   }
 }
@@ -154,7 +144,7 @@ static const uint8_t op_costs[PRIM_COUNT] = {
     [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10,  [PRIM_TANH] = 10,
     [PRIM_ERF] = 10,
 };
-enum { RANDOM_COST = 25 };
+enum { RANDOM_COST = 25, OPAQUE_COST = 50, WORK_MOST = 1 << 30 };
 
 /* Sums and multiples of indices are free: they become addresses. */
 static double op_cost(const Cell *cell) {
@@ -191,16 +181,55 @@ static double body_cost(const Node *n) {
   return cost;
 }
 
+static void count_references(const Plan *plan) {
+  for (uint32_t k = 0; k < plan->nodes.len; k++) {
+    const Node *n = plan->nodes.at[k]->node;
+    for (uint32_t j = 0; j < child_count(n); j++) {
+      const Node *x = child(n, j);
+      if (x && !x->data)
+        plan_node(plan, x)->inner_refs++;
+    }
+  }
+}
+
+static bool is_held_outside(const PlanNode *p) {
+  return p->node->refs > p->inner_refs + 1; /* 1: the plan's own */
+}
+
+/* Somebody may ask for it again: then its work is not to be done again. */
+static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
+  const Graph *g = plan->graph;
+  double limit =
+      g->bytes_limit > 0 ? (double)g->bytes_limit : (double)memory_physical();
+  double bytes = (double)node_count(p->node) * dtype_info[p->node->dtype].bytes;
+  return is_held_outside(p) && p->work > KEPT_WORK && bytes < limit / 8;
+}
+
+/* Inputs are before their readers. */
+static void add_up_work(const Plan *plan) {
+  for (uint32_t k = 0; k < plan->nodes.len; k++) {
+    PlanNode *p = plan->nodes.at[k];
+    const Node *n = p->node;
+    const int64_t *reduced = n->extents + n->free_count + n->rank;
+    p->work = n->kind == NODE_COMP ? body_cost(n) : OPAQUE_COST;
+    p->work += n->reduce != PRIM_NONE;
+    p->work *= (double)extents_product(n->reduce_count, reduced);
+    for (uint32_t j = 0; j < child_count(n); j++) {
+      const Node *x = child(n, j);
+      if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
+        p->work += plan_node(plan, x)->work;
+    }
+    if (p->work > WORK_MOST)
+      p->work = WORK_MOST; /* shared inputs count twice: let it not overflow */
+  }
+}
+
 /* How often each element would be computed. */
 static double recomputation(const PlanNode *p) {
   double times = 0, count = (double)node_count(p->node);
   for (uint32_t k = 0; k < p->instances.len; k++)
     times += p->instances.at[k].group->iterations;
   return count > 0 ? times / count : 0;
-}
-
-static bool is_held_outside(const PlanNode *p) {
-  return p->node->refs > p->inner_refs + 1; /* 1: the plan's own */
 }
 
 static bool fits_groups(const Plan *plan, const PlanNode *p) {
@@ -219,11 +248,12 @@ static bool is_inlined(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(n), times = recomputation(p);
   if (!fits_groups(plan, p))
     return false;
-  if (plan->graph->fuse == FUSE_ALL || cost == 0)
+  if (plan->graph->fuse == FUSE_ALL)
     return true;
-  if (is_held_outside(p) && cost > 4)
+  if (is_worth_keeping(plan, p))
     return false;
-  return times < 1.01 || (times <= 2 && cost <= 8) || (times <= 4 && cost <= 2);
+  return cost == 0 || times < 1.01 || (times <= 2 && cost <= 8) ||
+         (times <= 4 && cost <= 2);
 }
 
 /* ---- deciding ---- */
@@ -350,6 +380,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
   for (uint32_t k = 0; k < count; k++)
     collect(plan, roots[k]);
   count_references(plan);
+  add_up_work(plan);
   for (uint32_t k = 0; k < count; k++)
     if (!roots[k]->data) {
       plan_node(plan, roots[k])->root = true;

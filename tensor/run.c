@@ -13,8 +13,11 @@ static bool memory_fits(const Graph *g, const Node *n, Fault *fault) {
   if (bytes <= (double)limit)
     return true;
   TypeText t = form_text(n->dtype, n->free_count + n->rank, n->extents, 0);
-  fault_set(fault, "%s needs %.1f GiB of memory, and there are %.1f GiB",
-            t.text, bytes / 0x1p30, (double)limit / 0x1p30);
+  fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
+  fault_help(fault,
+             "at most %.1f GiB may be used: work on it in parts, or reduce it "
+             "before it is stored",
+             (double)limit / 0x1p30);
   return false;
 }
 

@@ -107,7 +107,7 @@ static void export_sizes(Checker *c, Scope *mark, bool top) {
 static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Scope *mark = c->scope;
   uint32_t pending = c->pending.len;
-  Effect *outer = c->effect, *effect = effect_var(c);
+  Effect *outer = c->effect, *effect = effect_context(c);
   c->effect = effect;
   c->level++;
   Type *t, *want = val_annotation(c, dec);
@@ -142,7 +142,8 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   solve_pending(c);
   c->level--;
   c->effect = outer;
-  bool pure = effect_root(effect)->tag != EF_EFFECT;
+  effect = effect_close(c, effect);
+  bool pure = effect->tag != EF_EFFECT;
   if (outer)
     effect_join(c, effect, outer, dec->expr->span, NULL);
   Pat *var = pat;
@@ -341,8 +342,7 @@ static void import_module(Checker *c, Dec *dec) {
       m = b->target;
   }
   if (!m)
-    m = c->host->import(c->host->owner, dec->span.file, dec->span, dec->path,
-                        dec->id);
+    m = checker_import(c, dec);
   if (!m)
     return;
   Sym *name = dec->as ? dec->as : dec->id;
@@ -371,7 +371,7 @@ static void open_module(Checker *c, Dec *dec) {
 static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   Effect *outer = c->effect;
   if (!outer)
-    c->effect = effect_var(c);
+    c->effect = effect_context(c);
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_EXPR;
   d->span = dec->span;
@@ -553,7 +553,7 @@ const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
   begin(c, module, diags);
   map_init(&c->forgotten, c->arena);
   uint32_t errors = diags->errors;
-  c->effect = effect_var(c);
+  c->effect = effect_context(c);
   c->level = 1;
   Type *t;
   infer(c, expr, &t);

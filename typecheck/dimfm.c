@@ -56,11 +56,12 @@ typedef struct Fm {
   int64_t **rows;
   uint32_t *hashes;
   int64_t *spare; /* a row under construction */
-  uint32_t *table; /* hash of coefficients to 1 + index; 0 is empty */
+  uint16_t *table; /* hash of coefficients to 1 + index; 0 is empty */
   Scratch *scratch;
 } Fm;
 
-enum { FM_TABLE = 2048 };
+enum { FM_TABLE = 1024 };
+_Static_assert((int)FM_TABLE > (int)SOLVER_ROWS, "the table never fills up");
 
 static uint64_t magnitude(int64_t n) {
   return n < 0 ? -(uint64_t)n : (uint64_t)n;
@@ -102,7 +103,7 @@ static uint32_t row_find(Fm *fm, const int64_t *row, int sign, uint32_t hash,
     *slot = i;
     if (!fm->table[i])
       return UINT32_MAX;
-    uint32_t index = fm->table[i] - 1;
+    uint32_t index = fm->table[i] - 1u;
     if (fm->hashes[index] != hash)
       continue;
     uint32_t j = 0;
@@ -151,7 +152,7 @@ static void row_add(Fm *fm) {
     fm->full = true;
     return;
   }
-  fm->table[slot] = fm->count + 1;
+  fm->table[slot] = (uint16_t)(fm->count + 1);
   fm->hashes[fm->count] = hash;
   fm->rows[fm->count++] = row;
   fm->spare = scratch_alloc(fm->scratch, sizeof *row * (columns + 1));

@@ -337,6 +337,8 @@ static Core *infer_list(Checker *c, Expr *e, Type *want, Type **type) {
                    ? ty_norm(c, want->args[0])
                    : NULL;
   bool given = item && item->tag != TY_VAR;
+  if (given)
+    item = ty_forget_terms(c, item);
   for (uint32_t i = 0; i < e->item_count; i++) {
     Type *t;
     Origin *o = origin_new(c, OR_ELEMENT, e->items[i]->span);

@@ -64,11 +64,14 @@ struct ShapeVar {
 /* ---- types ---- */
 
 typedef enum EffectTag { EF_PURE, EF_EFFECT, EF_VAR } EffectTag;
-typedef struct Effect { /* of an arrow: one bit, or a variable */
+typedef struct Effect Effect;
+struct Effect { /* of an arrow: one bit, or a variable */
   EffectTag tag;
   uint32_t level;
-  struct Effect *link;
-} Effect;
+  Effect *link;
+  bool context;         /* of a body being checked: collects what it runs */
+  VEC(Effect *) lowers; /* effects of which it has at least these */
+};
 
 typedef enum TypeTag {
   TY_VAR,    /* var */
@@ -361,6 +364,8 @@ Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
 Effect *effect_var(Checker *c);
 Effect *effect_pure(Checker *c);
 Effect *effect_full(Checker *c);
+Effect *effect_context(Checker *c);
+Effect *effect_close(Checker *c, Effect *context);
 Effect *effect_root(Effect *e);
 void effect_join(Checker *c, Effect *from, Effect *into, Span span,
                  const char *what); /* into runs from */
@@ -494,6 +499,7 @@ void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
 /* ---- names.c: scopes, modules, the library ---- */
 Binding *lookup(Checker *c, Sym *module, Sym *name);
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
+Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
 Scheme *binding_scheme(Checker *c, Binding *b);

@@ -144,11 +144,9 @@ static Binding *builtin(Checker *c, Sym *module, Sym *name) {
 
 /* ---- the library ---- */
 
-/* Checks a library definition in its own module, whatever is being checked
- * now; it is handed to the evaluator, to be run when first used. */
-static void library_check(Checker *c, Module *m, Dec *dec) {
-  Checker saved = *c;
-  c->module = m;
+/* What a nested check must not disturb is put aside, and what it adds to the
+ * session is kept. */
+static void set_aside(Checker *c) {
   c->scope = NULL;
   c->level = 0;
   c->facts = NULL;
@@ -160,20 +158,41 @@ static void library_check(Checker *c, Module *m, Dec *dec) {
   memset(&c->accesses, 0, sizeof c->accesses);
   memset(&c->insts, 0, sizeof c->insts);
   memset(&c->stuck, 0, sizeof c->stuck);
+  memset(&c->found, 0, sizeof c->found);
   c->conditional = 0;
-  Checked out = {0};
-  checker_dec(c, m, dec, saved.diags, &out);
-  for (uint32_t i = 0; i < out.dec_count; i++)
-    c->host->define(c->host->owner, out.decs[i]);
+}
+
+static void take_back(Checker *c, const Checker *saved) {
   CheckStats stats = c->stats;
   uint32_t next = c->next_id;
   Map libs = c->library_modules;
   __typeof__(c->open) open = c->open;
-  *c = saved;
+  *c = *saved;
   c->stats = stats;
   c->next_id = next;
   c->library_modules = libs;
   c->open = open;
+}
+
+/* Checks a library definition in its own module, whatever is being checked
+ * now; it is handed to the evaluator, to be run when first used. */
+static void library_check(Checker *c, Module *m, Dec *dec) {
+  Checker saved = *c;
+  set_aside(c);
+  Checked out = {0};
+  checker_dec(c, m, dec, saved.diags, &out);
+  for (uint32_t i = 0; i < out.dec_count; i++)
+    c->host->define(c->host->owner, out.decs[i]);
+  take_back(c, &saved);
+}
+
+Module *checker_import(Checker *c, Dec *dec) {
+  Checker saved = *c;
+  set_aside(c);
+  Module *m = c->host->import(c->host->owner, dec->span.file, dec->span,
+                              dec->path, dec->id);
+  take_back(c, &saved);
+  return m;
 }
 
 static Binding *library_name(Checker *c, Module *m, Sym *name) {
@@ -305,6 +324,8 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   map_init(&c->library_modules, session);
   map_init(&c->forgotten, session);
   map_init(&c->sizes, session);
+  for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
+    elem_fixed(c, t);
   c->data_list = builtin_data(c, "list", 1);
   c->data_string = builtin_data(c, "string", 0);
   c->data_key = builtin_data(c, "key", 0);

@@ -354,7 +354,7 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     w = fit ? ty_norm(c, w->arg[1]) : NULL;
   }
   Type *result = result_want ? result_want : w ? w : ty_meta(c);
-  Effect *outer = c->effect, *effect = effect_var(c);
+  Effect *outer = c->effect, *effect = effect_context(c);
   c->effect = effect;
   Fact *facts = c->facts;
   Scope *saved = c->scope;
@@ -417,6 +417,7 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     (void)param_is_number;
   }
   c->effect = outer;
+  effect = effect_close(c, effect);
   c->stage = stage;
   /* types: p1 -> ... -> result; only the last arrow runs the body */
   Type *t = joined && result_open ? joined : result;

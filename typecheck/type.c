@@ -309,28 +309,56 @@ Effect *effect_root(Effect *e) {
   return e;
 }
 
+Effect *effect_context(Checker *c) {
+  Effect *e = effect_var(c);
+  e->context = true;
+  return e;
+}
+
+/* What a body has come to: an effect, or the variable that all unknown effects
+ * in it share. */
+Effect *effect_close(Checker *c, Effect *context) {
+  Effect *shared = NULL;
+  if (effect_root(context)->tag == EF_EFFECT)
+    return effect_root(context);
+  for (uint32_t i = 0; i < context->lowers.len; i++) {
+    Effect *e = effect_root(context->lowers.at[i]);
+    if (e->tag == EF_EFFECT)
+      return e;
+    if (e->tag != EF_VAR || e == shared)
+      continue;
+    if (shared) {
+      if (e->level < shared->level)
+        shared->level = e->level;
+      e->link = shared;
+    } else {
+      shared = e;
+    }
+  }
+  return shared ? shared : effect_var(c);
+}
+
 void effect_join(Checker *c, Effect *from, Effect *into, Span span,
                  const char *what) {
   from = effect_root(from), into = effect_root(into);
-  if (from == into || from->tag == EF_PURE)
+  if (from == into || from->tag == EF_PURE || into->tag == EF_EFFECT)
     return;
   if (into->tag == EF_VAR) {
-    if (from->tag == EF_VAR && from->level > into->level)
-      from->level = into->level;
-    into->link = from;
-  } else if (into->tag == EF_PURE) {
     if (from->tag == EF_VAR)
-      from->link = into;
-    else {
-      Diag *d = error_at(c, 320, span,
-                         "%s has effects where a pure function is wanted",
-                         what ? what : "this function");
-      d->help = "map, for, reduce, fold and scan run their function in any "
-                "order: use iterate, lists.map or a recursive function";
-    }
-  } else if (from->tag == EF_VAR) {
-    from->link = into;
+      VEC_PUSH(c->arena, into->lowers, from);
+    else
+      into->link = from;
+    return;
   }
+  if (from->tag == EF_VAR) {
+    from->link = into;
+    return;
+  }
+  Diag *d = error_at(c, 320, span,
+                     "%s has effects where a pure function is wanted",
+                     what ? what : "this function");
+  d->help = "map, for, reduce, fold and scan run their function in any order: "
+            "use iterate, lists.map or a recursive function";
 }
 
 Dim *term_of(Checker *c, Type *t) {

@@ -438,6 +438,22 @@ static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
   return unify(c, lift->arg[0], inner, o);
 }
 
+/* The elements of a list share a type: none of them is known to be a size. */
+static void forget_items(Checker *c, Type *t) {
+  for (uint32_t i = 0; i < t->count; i++) {
+    Type *item = ty_norm(c, t->args[i]);
+    if (item->tag == TY_TUPLE || item->tag == TY_RECORD)
+      forget_items(c, item);
+    if (item->tag != TY_TENSOR || !item->term)
+      continue;
+    DimVar *v = loose(c, dim_resolve(c->dims, item->term));
+    if (v && v->value && !v->bound)
+      forget(c, v);
+    else
+      item->term = NULL;
+  }
+}
+
 static bool unify_parts(Checker *c, Type *a, Type *b, Origin *o) {
   if (a->count != b->count)
     return false;
@@ -484,6 +500,8 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   case TY_DATA:
     if (a->data != b->data)
       return false;
+    forget_items(c, a);
+    forget_items(c, b);
     for (uint32_t i = 0; i < a->data->dim_arity; i++)
       demand_eq(c, a->dims[i], b->dims[i], o);
     return unify_parts(c, a, b, o);

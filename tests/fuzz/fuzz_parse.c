@@ -59,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   session_begin(&s);
   uint32_t file = add(&s, (const char *)data, size);
-  Program program = parse_program(&s.sources, file, true, s.interner, s.arena,
-                                  &s.diags);
+  Program program =
+      parse_program(&s.sources, file, true, s.interner, s.arena, &s.diags);
   Buffer out = {0};
   ast_dump(&out, &program);
   buffer_free(&out);

@@ -51,8 +51,8 @@ static void tree(const char *source, const char *expected) {
   Fixture f;
   begin(&f);
   uint32_t file = add(&f, source, strlen(source));
-  Program program = parse_program(&f.sources, file, true, f.interner, f.arena,
-                                  &f.diags);
+  Program program =
+      parse_program(&f.sources, file, true, f.interner, f.arena, &f.diags);
   Buffer out = {0};
   ast_dump(&out, &program);
   while (out.len && out.text[out.len - 1] == '\n')
@@ -117,16 +117,14 @@ static void test_decs(void) {
        "(fun (f [0] 1) (f [n] 2) and (g [x] x))");
   tree("datatype 'a t = A | B of 'a t list",
        "(datatype 'a t (A) (B (list (t 'a))))");
-  tree("type ('a, 'b) p[n] = 'a[n] * 'b",
-       "(type 'a 'b p[n] (* 'a[n] 'b))");
+  tree("type ('a, 'b) p[n] = 'a[n] * 'b", "(type 'a 'b p[n] (* 'a[n] 'b))");
   tree("import \"./blocks\" as b open nn import nn",
        "(import \"./blocks\" as b)\n(open nn)\n(import nn)");
   tree("(** a doc *) val x = 1", "(doc \"a doc\") (val x 1)");
   tree("(** far *) (* near *) val x = 1", "(val x 1)");
   tree("(*** no doc *) val x = 1", "(val x 1)");
   tree("val [b, ...s] = shape x", "(val (shape b ...s) (app shape x))");
-  tree("val {w = a, b : f32, ...} = p",
-       "(val {w=a b: f32 ...} p)");
+  tree("val {w = a, b : f32, ...} = p", "(val {w=a b: f32 ...} p)");
   tree("val x as y :: z = list [1]", "(val (as x (:: y z)) (list 1))");
   tree("1; val x = 2; x", "(expr 1)\n(val x 2)\n(expr x)");
 }
@@ -148,8 +146,8 @@ static void type(const char *source, const char *expected) {
   begin(&f);
   uint32_t file = add(&f, source, strlen(source));
   Facts given = {0};
-  TypeExpr *t = parse_type(&f.sources, file, &given, f.interner, f.arena,
-                           &f.diags);
+  TypeExpr *t =
+      parse_type(&f.sources, file, &given, f.interner, f.arena, &f.diags);
   Buffer out = {0};
   if (t)
     ast_dump_type(&out, t, &given);
@@ -183,8 +181,8 @@ static void codes(const char *source, size_t len, const char *expected) {
   Fixture f;
   begin(&f);
   uint32_t file = add(&f, source, len);
-  Program program = parse_program(&f.sources, file, false, f.interner,
-                                  f.arena, &f.diags);
+  Program program =
+      parse_program(&f.sources, file, false, f.interner, f.arena, &f.diags);
   Buffer out = {0};
   list_codes(&f, &out);
   if (program.incomplete)
@@ -254,8 +252,9 @@ static void repeated(const char *head, const char *part, const char *tail,
 
 static void test_depth(void) {
   static const char *const parts[] = {
-      "(", "[", "{a = ", "fn x => ", "if ", "let val x = ", "1 :: ", "- ",
-      "case x of y => ", "for i => ", "f ~x:(", "x.[", "list [",
+      "(",      "[",  "{a = ",           "fn x => ",  "if ",    "let val x = ",
+      "1 :: ",  "- ", "case x of y => ", "for i => ", "f ~x:(", "x.[",
+      "list [",
   };
   for (size_t i = 0; i < ARRAY_LEN(parts); i++)
     repeated("val x = ", parts[i], "1", 200000, "111");
@@ -293,8 +292,7 @@ static void test_format(void) {
          "val x = (fn a => a) + if a then b else c\n");
   format("val x = case a of A => (case b of C => 1) | B => 2",
          "val x = case a of A => (case b of C => 1) | B => 2\n");
-  format("fun f 0 = 1 | f n = 2",
-         "fun f 0 = 1\n  | f n = 2\n");
+  format("fun f 0 = 1 | f n = 2", "fun f 0 = 1\n  | f n = 2\n");
   format("val x = f ~a:a {b = b}", "val x = f ~a {b}\n");
   format("val x = y.[(f ~k):3, 1 : 2]", "val x = y.[f ~k : 3, 1:2]\n");
   format("val x = [1, (* a *)\n2 (* b *)\n]",
@@ -352,14 +350,14 @@ static void test_range(void) {
   Fixture f;
   begin(&f);
   uint32_t file = add(&f, text, sizeof text - 1);
-  Program program = parse_range(&f.sources, file, 10, 20, f.interner, f.arena,
-                                &f.diags);
+  Program program =
+      parse_range(&f.sources, file, 10, 20, f.interner, f.arena, &f.diags);
   Buffer out = {0};
   ast_dump(&out, &program);
   list_codes(&f, &out);
   expect_text("range", text, "(val b -1)\n", &out);
-  if (program.dec_count == 1 && (program.decs[0]->span.start != 10 ||
-                                 program.decs[0]->span.end != 20))
+  if (program.dec_count == 1 &&
+      (program.decs[0]->span.start != 10 || program.decs[0]->span.end != 20))
     fail("range", text, "span 10 to 20", "another");
   buffer_free(&out);
   arena_free(f.arena);

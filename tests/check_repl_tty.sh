@@ -1,0 +1,75 @@
+#!/bin/bash
+# The REPL on a terminal: editing, pasting, completion, Ctrl-C, history.  tmux is
+# the terminal; without it there is nothing to test with.
+set -u
+command -v tmux >/dev/null || exit 0
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+export TERM=xterm-256color
+server=axon$$
+bad=0
+trap 'tmux -L $server kill-server 2>/dev/null; rm -rf "$work"' EXIT
+
+tm() { tmux -L "$server" "$@"; }
+screen() { tm capture-pane -p -t t; }
+
+# Waits until the screen shows a line that matches.
+see() {
+  for _ in $(seq 100); do
+    screen | grep -q -e "$1" && return
+    sleep 0.1
+  done
+  echo "never seen: $1" && bad=1
+  screen | grep . | sed 's/^/  | /'
+}
+
+keys() { tm send-keys -t t "$@"; }
+
+tm -f /dev/null new-session -d -s t -x 90 -y 40 \
+  "env NO_COLOR=1 XDG_STATE_HOME=$work/state '$AXON'; echo left \$?; sleep 60"
+see '^Axon .*:help'
+keys '20 + 3' Enter
+see '^it : .* = 23$'
+keys 'half of a li' C-c
+keys '40 + 4' Enter
+see '^it : .* = 44$'
+
+# An open input goes on; Ctrl-C forgets it.
+keys '(1 +' Enter
+see '^|$'
+keys C-c
+keys '50 + 5' Enter
+see '^it : .* = 55$'
+
+# Completion of a command, a name, a field.
+keys ':hel' Tab Enter
+see '^:browse'
+keys 'val record = {alpha = 66, beta = 1}' Enter
+see '^val record'
+keys 'recor' Tab '.alp' Tab Enter
+see '^it : .* = 66$'
+
+# A pasted text is one input for each declaration, whatever its line breaks.
+tm set-buffer -b p "$(printf 'val pasted =\n  70\n\n  + 7')"
+tm paste-buffer -p -b p -t t
+keys Enter
+see '^val pasted : .* = 77$'
+
+# Ctrl-C stops what runs, and nothing is lost.
+keys 'while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0' Enter
+sleep 1
+keys C-c
+see '^interrupted$'
+keys 'pasted + 11' Enter
+see '^it : .* = 88$'
+
+# The arrow brings the last input back.
+keys Up Enter
+see '^it : .* = 88$'
+keys C-d
+see '^left 0$'
+grep -q '^val pasted = 70 + 7$' "$work/state/axon/history" || {
+  echo 'the history lacks what was pasted' && bad=1
+  cat "$work/state/axon/history"
+}
+exit "$bad"
