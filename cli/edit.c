@@ -58,7 +58,8 @@ static int typed_byte(int wait) {
       return -2;
     if (typed_used < typed.len)
       return (unsigned char)typed.text[typed_used++];
-    typed.len = typed_used = 0;
+    if (wait < 0) /* else bytes may be given back: see follows */
+      typed.len = typed_used = 0;
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     int ready = poll(&in, 1, wait);
     if (ready == 0)

@@ -202,8 +202,7 @@ void compile_closure(Fn *fn, const Core *c, uint32_t arity) {
     return;
   }
   load_captures(fn, &captures);
-  emit_ptr(&fn->e, OP_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len,
-           code);
+  emit_ptr(&fn->e, OP_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len, code);
 }
 
 static void compile_letrec(Fn *fn, const Core *c, bool tail) {
@@ -212,8 +211,8 @@ static void compile_letrec(Fn *fn, const Core *c, bool tail) {
   group.codes = NEW_ARRAY(vm->arena, Code *, c->var_count);
   KeyVec captures = {0};
   for (uint32_t i = 0; i < c->var_count; i++)
-    group.codes[i] = code_new(vm, lam_arity(c->items[i]),
-                              var_text(vm, c->vars[i]));
+    group.codes[i] =
+        code_new(vm, lam_arity(c->items[i]), var_text(vm, c->vars[i]));
   for (uint32_t i = 0; i < c->var_count; i++)
     compile_fn(vm, fn, &group, &captures, c->items[i], group.codes[i]);
   uint32_t base = fn->e.depth;
@@ -295,8 +294,7 @@ static PrimSite *prim_site(Fn *fn, const Core *c, bool *dynamic) {
   site->elem = c->elem.dtype;
   if (c->literal)
     site->literal = arena_text(vm->arena, c->literal, strlen(c->literal));
-  *dynamic = site->elem == DT_NONE && c->elem.var &&
-             fn_knows(fn, c->elem.var);
+  *dynamic = site->elem == DT_NONE && c->elem.var && fn_knows(fn, c->elem.var);
   return site;
 }
 
@@ -407,10 +405,10 @@ static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
   compile(fn, args[0], false);
   e->span = span;
   bool and = prim == PRIM_AND;
-  uint32_t test = emit(e, and ? OP_AND_TEST : OP_OR_TEST, 0, 0, 0, 0);
+  uint32_t test = emit(e, and? OP_AND_TEST : OP_OR_TEST, 0, 0, 0, 0);
   compile(fn, args[1], false);
   e->span = span;
-  emit(e, and ? OP_AND_DONE : OP_OR_DONE, 0, 0, 0, -1);
+  emit(e, and? OP_AND_DONE : OP_OR_DONE, 0, 0, 0, -1);
   emit_patch(e, test);
   uint32_t join = emit(e, OP_JOIN, 0, 0, 0, 0);
   VEC_PUSH(e->vm->arena, e->joins, ((Join){test, join}));
@@ -603,7 +601,8 @@ static void compile_value(Fn *fn, const Core *c) {
   case CORE_PRIM:
     compile_prim(fn, c);
     return;
-  case CORE_LAM: case CORE_TLAM:
+  case CORE_LAM:
+  case CORE_TLAM:
     if (!lam_arity(c)) /* no hidden parameter after all */
       compile(fn, c->items[0], false);
     else
@@ -690,8 +689,13 @@ static void compile_value(Fn *fn, const Core *c) {
   case CORE_ERROR:
     compile_bug(fn, "code that did not pass the checker is run");
     return;
-  case CORE_APP: case CORE_LET: case CORE_LETREC: case CORE_CASE: case CORE_IF:
-  case CORE_SEQ: case CORE_CHECK:
+  case CORE_APP:
+  case CORE_LET:
+  case CORE_LETREC:
+  case CORE_CASE:
+  case CORE_IF:
+  case CORE_SEQ:
+  case CORE_CHECK:
     return; /* in compile */
   }
 }
@@ -731,12 +735,30 @@ void compile(Fn *fn, const Core *c, bool tail) {
     compile_checks(fn, c);
     compile(fn, c->items[0], tail);
     break;
-  case CORE_NUM: case CORE_BOOL: case CORE_STRING: case CORE_VAR:
-  case CORE_PRIM: case CORE_LAM: case CORE_ABSENT: case CORE_TUPLE:
-  case CORE_RECORD: case CORE_FIELD: case CORE_WITH: case CORE_CON:
-  case CORE_LIST: case CORE_CONS: case CORE_TENSOR: case CORE_SHAPE:
-  case CORE_FOR: case CORE_INDEX: case CORE_DIM: case CORE_SHAPEVAL:
-  case CORE_AXIS_ALL: case CORE_OPEN: case CORE_TLAM: case CORE_TAPP:
+  case CORE_NUM:
+  case CORE_BOOL:
+  case CORE_STRING:
+  case CORE_VAR:
+  case CORE_PRIM:
+  case CORE_LAM:
+  case CORE_ABSENT:
+  case CORE_TUPLE:
+  case CORE_RECORD:
+  case CORE_FIELD:
+  case CORE_WITH:
+  case CORE_CON:
+  case CORE_LIST:
+  case CORE_CONS:
+  case CORE_TENSOR:
+  case CORE_SHAPE:
+  case CORE_FOR:
+  case CORE_INDEX:
+  case CORE_DIM:
+  case CORE_SHAPEVAL:
+  case CORE_AXIS_ALL:
+  case CORE_OPEN:
+  case CORE_TLAM:
+  case CORE_TAPP:
   case CORE_ERROR:
     compile_value(fn, c);
     if (tail)
@@ -789,8 +811,8 @@ void define_funs(Eval *vm, const CoreDec *dec) {
   Code **codes = NEW_ARRAY(vm->arena, Code *, dec->var_count);
   for (uint32_t i = 0; i < dec->var_count; i++) {
     KeyVec captures = {0};
-    codes[i] = code_new(vm, lam_arity(dec->items[i]),
-                        var_text(vm, dec->vars[i]));
+    codes[i] =
+        code_new(vm, lam_arity(dec->items[i]), var_text(vm, dec->vars[i]));
     compile_fn(vm, NULL, NULL, &captures, dec->items[i], codes[i]);
   }
   for (uint32_t i = 0; i < dec->var_count; i++) {

@@ -17,12 +17,12 @@ typedef struct Group { /* functions that share an environment */
 typedef struct Fn {
   struct Fn *outer;
   Emit e;
-  Map slots;        /* key to its place on the stack, plus 1 */
-  KeyVec *captures; /* what the environment holds, in order */
-  Group *group;     /* it is one of these; or NULL */
-  const Core *lam;  /* whose parameters it has; or NULL */
+  Map slots;          /* key to its place on the stack, plus 1 */
+  KeyVec *captures;   /* what the environment holds, in order */
+  Group *group;       /* it is one of these; or NULL */
+  const Core *lam;    /* whose parameters it has; or NULL */
   uint32_t open_next; /* the next place for CORE_OPEN */
-  bool top;         /* the code of a declaration itself */
+  bool top;           /* the code of a declaration itself */
 } Fn;
 
 typedef struct CondJump {

@@ -53,6 +53,7 @@ void eval_free(Eval *vm) {
   mem_free(vm->temps);
   mem_free(vm->attempts);
   mem_free(vm->inits);
+  graph_end(&vm->graph);
   heap_end(&vm->heap);
 }
 
@@ -60,9 +61,13 @@ void eval_use_sources(Eval *vm, const Sources *sources) {
   vm->sources = sources;
 }
 
-Graph *eval_graph(Eval *vm) { return &vm->graph; }
+Graph *eval_graph(Eval *vm) {
+  return &vm->graph;
+}
 
-uint64_t eval_live(const Eval *vm) { return vm->heap.live; }
+uint64_t eval_live(const Eval *vm) {
+  return vm->heap.live;
+}
 
 /* ---- after an error ---- */
 

@@ -38,8 +38,7 @@ PRIM(prim_load) {
   if (site->elem != DT_NONE && dtype != site->elem) {
     tensor_release(t);
     vm_fail(vm, 508, "%s holds elements of type %s; %s is wanted",
-            text_of(path), dtype_info[dtype].name,
-            dtype_info[site->elem].name);
+            text_of(path), dtype_info[dtype].name, dtype_info[site->elem].name);
   }
   return vm_data(vm, t, &fault);
 }
@@ -91,8 +90,8 @@ PRIM(prim_show) {
   return value_unit();
 }
 
-static void put(Eval *vm, void (*write)(void *, const char *, size_t),
-                Value v, const char *before, bool line) {
+static void put(Eval *vm, void (*write)(void *, const char *, size_t), Value v,
+                const char *before, bool line) {
   Buffer text = {0};
   if (before)
     buffer_printf(&text, "%s: ", before);
@@ -146,8 +145,8 @@ PRIM(prim_clock) {
   (void)vm, (void)args;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return value_scalar((Scalar){
-      DT_F64, {.f = (double)now.tv_sec + (double)now.tv_nsec * 1e-9}});
+  return value_scalar(
+      (Scalar){DT_F64, {.f = (double)now.tv_sec + (double)now.tv_nsec * 1e-9}});
 }
 
 PRIM(prim_exit) {

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-bool value_is_tensor(Value v) { return value_is_num(v) || v.tag == V_NODE; }
+bool value_is_tensor(Value v) {
+  return value_is_num(v) || v.tag == V_NODE;
+}
 
 static bool in_attempt(const Eval *vm) {
   return vm->attempt_count || vm->graph.guard;
@@ -96,7 +98,9 @@ int64_t vm_int(Eval *vm, Value v) {
   return k.i;
 }
 
-bool vm_bool(Eval *vm, Value v) { return vm_known(vm, v).i != 0; }
+bool vm_bool(Eval *vm, Value v) {
+  return vm_known(vm, v).i != 0;
+}
 
 const Tensor *vm_tensor(Eval *vm, Value v) {
   Node *node = vm_to_node(vm, v);
@@ -131,7 +135,8 @@ static void collect(NodeList *list, Value v) {
       if (!v.node->data && !v.node->free_count)
         add_node(list, v.node);
       return;
-    case V_TUPLE: case V_ENV:
+    case V_TUPLE:
+    case V_ENV:
       for (uint32_t i = 0; i < v.obj->len; i++)
         collect(list, AS_FIELDS(v)->at[i]);
       return;

@@ -6,8 +6,7 @@
 
 /* ---- [a, b, ...s] ---- */
 
-Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem,
-                     Value *items) {
+Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items) {
   Fault fault = {{0}, {0}};
   uint32_t n = site->count, splices = 0;
   vm_place(vm);
@@ -37,8 +36,8 @@ Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem,
     vm_own(vm, row);
     parts[count++] = vm_to_node(vm, row);
   }
-  Value r = vm_node(vm, node_concat(&vm->graph, 0, count, parts, &fault),
-                    &fault);
+  Value r =
+      vm_node(vm, node_concat(&vm->graph, 0, count, parts, &fault), &fault);
   vm_drop_temps(vm, mark);
   return r;
 }
@@ -251,8 +250,8 @@ Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
   for (uint32_t i = 0; i < bind->step_count; i++)
     v = step_into(vm, &bind->steps[i], v);
   if (v.tag == V_SHAPE) {
-    int64_t len = v.obj->len, at = bind->axis < 0 ? bind->axis + len
-                                                  : bind->axis;
+    int64_t len = v.obj->len,
+            at = bind->axis < 0 ? bind->axis + len : bind->axis;
     if (at < 0 || at >= len)
       vm_fail(vm, 507, "item %d of a shape of %lld", bind->axis,
               (long long)len);

@@ -27,7 +27,7 @@ typedef union Instr {
 } Instr;
 
 typedef struct Join { /* a conditional and where its sides meet */
-  uint32_t at, join; /* join 0: both sides return */
+  uint32_t at, join;  /* join 0: both sides return */
 } Join;
 
 struct Code {
@@ -38,8 +38,8 @@ struct Code {
   const Join *joins;
   uint32_t join_count;
   const Value *consts; /* kept by the Eval */
-  bool on_host; /* a body of `for` or map that must see its index */
-  bool builtin; /* of a control primitive */
+  bool on_host;        /* a body of `for` or map that must see its index */
+  bool builtin;        /* of a control primitive */
 };
 
 typedef enum GlobalState { GS_EMPTY, GS_LAZY, GS_RUNNING, GS_DONE } GlobalState;
@@ -82,13 +82,13 @@ typedef struct IndexSite { /* CORE_INDEX: bounds that are there, in order */
     CoreSliceKind kind;
     bool from, to, from_end, to_end;
     Span span;
-  } *items;
+  } * items;
 } IndexSite;
 
 typedef struct Frame {
   const Instr *ret;
   const Code *code;
-  Obj *env; /* owned; or NULL */
+  Obj *env;          /* owned; or NULL */
   const Instr *join; /* a side of a symbolic conditional ends here; or NULL */
   size_t base;
 } Frame;
@@ -99,7 +99,7 @@ typedef struct Attempt { /* a `for` or map being run symbolically */
   Node *guard;
   uint32_t depth, branches;
   uint32_t first_id, last_id; /* its indices */
-  Code *body; /* or NULL */
+  Code *body;                 /* or NULL */
 } Attempt;
 
 typedef struct Init { /* a lazy definition being run */
@@ -109,12 +109,12 @@ typedef struct Init { /* a lazy definition being run */
 
 enum {
   FRAME_LIMIT = 10 * 1000 * 1000, /* frames */
-  SYMBOLIC_DEPTH = 64,     /* conditionals within one another, both sides run */
+  SYMBOLIC_DEPTH = 64, /* conditionals within one another, both sides run */
   SYMBOLIC_BRANCHES = 1024, /* of them in one attempt */
   PENDING_NODES = 10 * 1000,
 };
-#define STACK_LIMIT ((size_t)1 << 30)          /* bytes */
-#define PENDING_LIMIT ((int64_t)64 << 20)      /* elements */
+#define STACK_LIMIT ((size_t)1 << 30)     /* bytes */
+#define PENDING_LIMIT ((int64_t)64 << 20) /* elements */
 
 struct Eval {
   Heap heap;
@@ -130,7 +130,7 @@ struct Eval {
   Interner *interner;
   const Sources *sources; /* or NULL */
   EvalHost host;
-  Diags *diags; /* of the run */
+  Diags *diags;     /* of the run */
   Map size_globals; /* DimVar * to Global * */
   Global *globals;
   Code **code_at; /* by number */
@@ -180,7 +180,7 @@ typedef struct Emit {
   VEC(Join) joins;
   VEC(Value) consts;
   uint32_t depth, most; /* values on the stack; their most */
-  Span span; /* given to instructions */
+  Span span;            /* given to instructions */
 } Emit;
 uint32_t emit(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push);
 uint32_t emit_ptr(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push,
@@ -206,14 +206,14 @@ NORETURN void vm_fault(Eval *vm, const Fault *fault);
 void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b);
 Span vm_span(Eval *vm, const char **inside); /* the user's place */
 void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps);
-void vm_grow_frames(Eval *vm, Obj *env); /* env is lost if it unwinds */
+void vm_grow_frames(Eval *vm, Obj *env);   /* env is lost if it unwinds */
 void vm_grow_stack(Eval *vm, size_t need); /* vm->sp counts */
 /* Applies sp[-n-1] to n arguments; returns where to go on. */
 const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
 /* Runs a lazy definition: returns where to go on to come back to `again`. */
 const Instr *vm_init(Eval *vm, Global *g, const Instr *again);
 Value vm_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
-void vm_own(Eval *vm, Value v); /* takes it, as a temporary */
+void vm_own(Eval *vm, Value v);  /* takes it, as a temporary */
 void vm_keep(Eval *vm, Value v); /* takes it, for as long as the Eval lives */
 static inline Node *vm_temp(Eval *vm, Node *n) {
   vm_own(vm, value_node(n));
@@ -289,8 +289,7 @@ Value vm_filter(Eval *vm, Value rows, Value mask);
 
 /* ---- tensors.c, index.c ---- */
 
-Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem,
-                     Value *items);
+Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items);
 Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
 Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at);
 Value vm_index(Eval *vm, const IndexSite *site, Value *at);

@@ -139,9 +139,15 @@ static void build_for(Emit *e, uint32_t k, bool map) {
   I(HOST_DONE, k, map), I(RET, 0, 0);
 }
 
-static void build_map1(Emit *e) { build_for(e, 1, true); }
-static void build_map2(Emit *e) { build_for(e, 2, true); }
-static void build_map3(Emit *e) { build_for(e, 3, true); }
+static void build_map1(Emit *e) {
+  build_for(e, 1, true);
+}
+static void build_map2(Emit *e) {
+  build_for(e, 2, true);
+}
+static void build_map3(Emit *e) {
+  build_for(e, 3, true);
+}
 
 static void build_filter(Emit *e) { /* p x */
   Code *map = control_code(e->vm, PRIM_MAP1);
@@ -222,8 +228,8 @@ int64_t vm_lead(Eval *vm, Value x) {
 }
 
 static Value slice_node(Eval *vm, Node *x, Value i) {
-  if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 && i.i >= 0 &&
-      i.i < node_size(x, 0))
+  if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 &&
+      i.i >= 0 && i.i < node_size(x, 0))
     return value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
   Item items[RANK_MAX];
   items[0] = (Item){.kind = ITEM_AT, .index = vm_to_node(vm, i)};
@@ -272,7 +278,9 @@ static Code *body_code(Eval *vm, Value f) {
                               : NULL;
 }
 
-static Value *locals(Eval *vm) { return vm->stack + vm->fp->base; }
+static Value *locals(Eval *vm) {
+  return vm->stack + vm->fp->base;
+}
 
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
                           const Instr *host) {
@@ -303,8 +311,8 @@ const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
     *vm->sp++ = value_node(node_index(&vm->graph, vars[i].index));
   if (map) {
     size_t mark = vm->temp_count;
-    Value index = value_node(vm_temp(vm, node_index(&vm->graph,
-                                                    vars[0].index)));
+    Value index =
+        value_node(vm_temp(vm, node_index(&vm->graph, vars[0].index)));
     for (uint32_t i = 1; i <= k; i++)
       *vm->sp++ = slice_value(vm, bp[i], index);
     vm_drop_temps(vm, mark);
@@ -317,8 +325,9 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
   Value r;
   if (value_is_tensor(x)) {
     Fault fault = {{0}, {0}};
-    return vm_node(vm, node_close(&vm->graph, vm_to_node(vm, x), count, vars,
-                                  &fault), &fault);
+    return vm_node(
+        vm, node_close(&vm->graph, vm_to_node(vm, x), count, vars, &fault),
+        &fault);
   }
   switch ((Tag)x.tag) {
   case V_TUPLE:
@@ -398,8 +407,8 @@ Value vm_host_done(Eval *vm, uint32_t k, bool map) {
 /* ---- stacking what a loop collected ---- */
 
 typedef struct Stacking {
-  uint32_t n;        /* values */
-  uint32_t rank;     /* axes that they are spread over */
+  uint32_t n;    /* values */
+  uint32_t rank; /* axes that they are spread over */
   const int64_t *shape;
   bool run; /* many deferred rows are better run now */
 } Stacking;
@@ -446,8 +455,8 @@ static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
   Fault fault = {{0}, {0}};
   if (s->rank + first->rank > RANK_MAX)
     vm_fail(vm, 507, "a tensor of more than %d axes", RANK_MAX);
-  Tensor *t = tensor_new(first->dtype, s->rank + first->rank, shape, false,
-                         &fault);
+  Tensor *t =
+      tensor_new(first->dtype, s->rank + first->rank, shape, false, &fault);
   if (!t)
     vm_fault(vm, &fault);
   t->stars = first->stars << s->rank;
@@ -487,8 +496,8 @@ static Value stack_column(Eval *vm, const Stacking *s, const Value *at,
                           uint32_t k) {
   Value column = vm_new_tuple(vm, s->n);
   for (uint32_t i = 0; i < s->n; i++) {
-    const Value *parts = at[i].tag == V_RECORD ? AS_RECORD(at[i])->at
-                                               : AS_FIELDS(at[i])->at;
+    const Value *parts =
+        at[i].tag == V_RECORD ? AS_RECORD(at[i])->at : AS_FIELDS(at[i])->at;
     AS_FIELDS(column)->at[i] = value_retain(parts[k]);
   }
   return stack_values(vm, s, AS_FIELDS(column)->at);
@@ -543,8 +552,10 @@ Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
   Value r;
   if (!n) {
     Fault fault = {{0}, {0}};
-    r = vm_node(vm, node_full(&vm->graph, (Scalar){DT_F32, {.i = 0}}, s.rank,
-                              s.shape, 0, &fault), &fault);
+    r = vm_node(vm,
+                node_full(&vm->graph, (Scalar){DT_F32, {.i = 0}}, s.rank,
+                          s.shape, 0, &fault),
+                &fault);
   } else {
     Value items = vm_new_tuple(vm, n);
     for (Value v = reversed; v.tag == V_CONS; v = AS_CONS(v)->tail)

@@ -64,8 +64,8 @@ static void add_steps(Eval *vm, Diag *diag) {
   for (Frame *f = vm->fp; f > vm->frames && count < STEPS_SHOWN; f--) {
     Span span = span_at(f->code, pc);
     pc = f->ret - 1;
-    if (in_library(vm, span) || (span.file == last.file &&
-                                 span.start == last.start))
+    if (in_library(vm, span) ||
+        (span.file == last.file && span.start == last.start))
       continue;
     last = span;
     steps[count++] = (DiagStep){.span = span, .text = "called from here"};
@@ -87,9 +87,8 @@ static Diag *report(Eval *vm, Span span, uint16_t code, const char *message) {
   }
   Diag *diag = diag_error(vm->diags, code, span, "%s", message);
   if (inside)
-    diag->note = arena_printf(vm->diags->arena,
-                              "it happened in the library function `%s`",
-                              inside);
+    diag->note = arena_printf(
+        vm->diags->arena, "it happened in the library function `%s`", inside);
   if (vm->running)
     add_steps(vm, diag);
   return diag;
@@ -130,10 +129,10 @@ void vm_fault(Eval *vm, const Fault *fault) {
 void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b) {
   if (vm->attempt_count)
     vm_abandon(vm, NULL);
-  static const char *const meets[] = {
-      [CHECK_EQ] = "%s: %lld meets %lld",
-      [CHECK_LE] = "%s: %lld is more than %lld",
-      [CHECK_NE] = "%s: %lld and %lld should differ"};
+  static const char *const meets[] = {[CHECK_EQ] = "%s: %lld meets %lld",
+                                      [CHECK_LE] = "%s: %lld is more than %lld",
+                                      [CHECK_NE] =
+                                          "%s: %lld and %lld should differ"};
   const Diag *of = check->diag;
   Arena *arena = vm->diags->arena;
   Buffer text = {0};
@@ -145,8 +144,8 @@ void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b) {
 #pragma GCC diagnostic pop
   const char *message = arena_text(arena, text.text, text.len);
   buffer_free(&text);
-  Diag *diag = report(vm, of ? of->span : (Span){0}, of ? of->code : 507,
-                      message);
+  Diag *diag =
+      report(vm, of ? of->span : (Span){0}, of ? of->code : 507, message);
   if (of) {
     if (of->step_count) {
       diag->steps = of->steps;
@@ -197,8 +196,7 @@ void vm_drop_temps(Eval *vm, size_t mark) {
 }
 
 Value vm_new_tuple(Eval *vm, uint32_t len) {
-  Fields *t = obj_new(&vm->heap, V_TUPLE, sizeof *t + len * sizeof(Value),
-                      len);
+  Fields *t = obj_new(&vm->heap, V_TUPLE, sizeof *t + len * sizeof(Value), len);
   for (uint32_t i = 0; i < len; i++)
     t->at[i] = value_unit();
   Value v = value_obj(V_TUPLE, t);
@@ -247,8 +245,8 @@ void vm_grow_frames(Eval *vm, Obj *env) {
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
                "a loop, or a call in tail position, needs no stack",
                "recursion too deep: %zu calls are waiting for a result", used);
-  vm->frames = mem_realloc(vm->frames, cap * sizeof(Frame),
-                           2 * cap * sizeof(Frame));
+  vm->frames =
+      mem_realloc(vm->frames, cap * sizeof(Frame), 2 * cap * sizeof(Frame));
   vm->frames_end = vm->frames + 2 * cap;
   vm->fp = vm->frames + used;
   if (env)
@@ -267,8 +265,8 @@ void vm_grow_stack(Eval *vm, size_t need) {
                "a loop, or a call in tail position, needs no stack",
                "recursion too deep: its values take %zu MiB",
                used * sizeof(Value) >> 20);
-  vm->stack = mem_realloc(vm->stack, cap * sizeof(Value),
-                          bigger * sizeof(Value));
+  vm->stack =
+      mem_realloc(vm->stack, cap * sizeof(Value), bigger * sizeof(Value));
   vm->stack_end = vm->stack + bigger;
   vm->sp = vm->stack + used;
 }
@@ -397,8 +395,9 @@ const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail) {
     } else if (f.tag == V_PRIM) {
       arity = AS_PRIM(f)->site.arity;
     } else {
-      vm_fail(vm, 599, "compiler bug in eval: a value that is no function "
-                       "is applied");
+      vm_fail(vm, 599,
+              "compiler bug in eval: a value that is no function "
+              "is applied");
     }
     if (n > arity)
       return apply_over(vm, n, arity, ret, tail);
@@ -443,16 +442,15 @@ const Instr *vm_init(Eval *vm, Global *g, const Instr *again) {
     lazy->code = compile_bind(vm, lazy->dec, true);
   if (vm->init_count == vm->init_cap) {
     size_t cap = vm->init_cap ? vm->init_cap * 2 : 16;
-    vm->inits = mem_realloc(vm->inits, vm->init_cap * sizeof(Init),
-                            cap * sizeof(Init));
+    vm->inits =
+        mem_realloc(vm->inits, vm->init_cap * sizeof(Init), cap * sizeof(Init));
     vm->init_cap = cap;
   }
   vm_grow_stack(vm, 8);
   Node *guard = vm->graph.guard;
   *vm->sp++ = guard ? value_node(node_retain(guard)) : value_unit();
   push_frame(vm, lazy->code, 1, NULL, again);
-  vm->inits[vm->init_count++] =
-      (Init){lazy, (size_t)(vm->fp - vm->frames)};
+  vm->inits[vm->init_count++] = (Init){lazy, (size_t)(vm->fp - vm->frames)};
   lazy->state = GS_RUNNING;
   vm->graph.guard = NULL;
   return lazy->code->at;

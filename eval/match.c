@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-typedef struct Path { /* how to get at a part of the matched value */
+typedef struct Path {       /* how to get at a part of the matched value */
   const struct Path *outer; /* NULL: the local `slot` */
   uint32_t slot;
   Op op;
@@ -108,18 +108,24 @@ static void each_part(Match *m, const CorePat *pat, const Path *path,
       f(m, pat->args[i], &part);
     }
     return;
-  case CP_WILD: case CP_VAR: case CP_NUM: case CP_BOOL: case CP_STRING:
+  case CP_WILD:
+  case CP_VAR:
+  case CP_NUM:
+  case CP_BOOL:
+  case CP_STRING:
     return;
   }
 }
 
 static void test_number(Match *m, const CorePat *pat) {
   Emit *e = &m->fn->e;
-  Core number = {.kind = CORE_NUM, .elem = pat->elem, .is_float = pat->is_float};
-  bool dynamic = num_dtype(&number) == DT_NONE &&
-                 fn_load(m->fn, pat->elem.var);
-  add_test(m, emit_ptr(e, OP_TEST_NUM, 0, dynamic, 0, -1 - dynamic,
-                       num_site(e->vm, pat->num)), true);
+  Core number = {
+      .kind = CORE_NUM, .elem = pat->elem, .is_float = pat->is_float};
+  bool dynamic = num_dtype(&number) == DT_NONE && fn_load(m->fn, pat->elem.var);
+  add_test(m,
+           emit_ptr(e, OP_TEST_NUM, 0, dynamic, 0, -1 - dynamic,
+                    num_site(e->vm, pat->num)),
+           true);
 }
 
 static void test_list(Match *m, const CorePat *pat, const Path *path) {
@@ -128,8 +134,10 @@ static void test_list(Match *m, const CorePat *pat, const Path *path) {
     push_path(m->fn, path);
     for (uint32_t k = 0; k < i; k++)
       emit(e, OP_TAIL, 0, 0, 0, 0);
-    add_test(m, emit(e, i < pat->arg_count ? OP_TEST_CONS : OP_TEST_NIL, 0, 0,
-                     0, -1), false);
+    add_test(
+        m,
+        emit(e, i < pat->arg_count ? OP_TEST_CONS : OP_TEST_NIL, 0, 0, 0, -1),
+        false);
   }
 }
 
@@ -163,11 +171,16 @@ static void test_pat(Match *m, const CorePat *pat, const Path *path) {
     break;
   case CP_SHAPE:
     push_path(m->fn, path);
-    add_test(m, emit(e, OP_TEST_SHAPE,
-                     pat->arg_count - (pat->rest >= 0 ? 1 : 0), pat->rest < 0,
-                     0, -1), false);
+    add_test(m,
+             emit(e, OP_TEST_SHAPE, pat->arg_count - (pat->rest >= 0 ? 1 : 0),
+                  pat->rest < 0, 0, -1),
+             false);
     break;
-  case CP_WILD: case CP_VAR: case CP_AS: case CP_TUPLE: case CP_RECORD:
+  case CP_WILD:
+  case CP_VAR:
+  case CP_AS:
+  case CP_TUPLE:
+  case CP_RECORD:
     break;
   }
   each_part(m, pat, path, test_pat);

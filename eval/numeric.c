@@ -1,11 +1,8 @@
 /* Pointwise primitives: on known scalars at once, else as nodes. */
 #include "eval/internal.h"
+#include "tensor/scalar.h"
 
 #include <string.h>
-
-extern bool scalar_op(PrimId op, Dtype result, uint32_t count,
-                      const Scalar *args, Scalar *out, Fault *fault)
-    __attribute__((weak));
 
 static bool values_equal_list(Value a, Value b) {
   while (a.tag == V_CONS && b.tag == V_CONS) {
@@ -44,7 +41,8 @@ bool values_equal(Value a, Value b) {
   case V_RECORD:
     return AS_RECORD(a)->layout == AS_RECORD(b)->layout &&
            all_equal(AS_RECORD(a)->at, AS_RECORD(b)->at, a.obj->len);
-  case V_CONS: case V_NIL:
+  case V_CONS:
+  case V_NIL:
     return values_equal_list(a, b);
   case V_CON:
     return AS_CON(a)->con->tag == AS_CON(b)->con->tag &&
@@ -53,7 +51,9 @@ bool values_equal(Value a, Value b) {
     return a.con->tag == b.con->tag;
   case V_KEY:
     return !memcmp(&AS_KEY(a)->key, &AS_KEY(b)->key, sizeof(Key));
-  case V_UNIT: case V_ABSENT: case V_AXIS_ALL:
+  case V_UNIT:
+  case V_ABSENT:
+  case V_AXIS_ALL:
     return true;
   default: /* functions are never compared; numbers were */
     return a.i == b.i;
@@ -77,18 +77,9 @@ static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
     xs[i] = value_to_scalar(args[i]);
   if (op == PRIM_CONVERT)
     return value_scalar(scalar_convert(xs[0], to));
-  Fault fault = {{0}, {0}};
-  if (!scalar_op) {
-    Node *nodes[3];
-    for (uint32_t i = 0; i < n; i++)
-      nodes[i] = vm_to_node(vm, args[i]);
-    Node *node = node_map(&vm->graph, op, n, nodes, to, &fault);
-    if (node)
-      return vm_known(vm, value_node(vm_temp(vm, node)));
-    vm_fail_at(vm, (Span){0}, 506, fault.help, "%s", fault.message);
-  }
-  if (!scalar_op(op, to, n, xs, &r, &fault))
-    vm_fail_at(vm, (Span){0}, 506, fault.help, "%s", fault.message);
+  Arith arith = scalar_apply(op, n, xs, to, &r);
+  if (arith != ARITH_OK)
+    vm_fail(vm, 506, "%s", arith_text(arith));
   return value_scalar(r);
 }
 
@@ -110,28 +101,28 @@ static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *args,
                  : map_nodes(vm, op, to, args, n);
 }
 
-#define FAST(t, x, y, make)                \
-  switch ((int)op) {                       \
-  case PRIM_ADD:                           \
-    return make((x) + (y));                \
-  case PRIM_SUB:                           \
-    return make((x) - (y));                \
-  case PRIM_MUL:                           \
-    return make((x) * (y));                \
-  case PRIM_DIV:                           \
-    return make((x) / (y));                \
-  case PRIM_LT:                            \
-    return value_bool((x) < (y));          \
-  case PRIM_LE:                            \
-    return value_bool((x) <= (y));         \
-  case PRIM_GT:                            \
-    return value_bool((x) > (y));          \
-  case PRIM_GE:                            \
-    return value_bool((x) >= (y));         \
-  case PRIM_EQ:                            \
-    return value_bool((x) == (y));         \
-  case PRIM_NE:                            \
-    return value_bool((x) != (y));         \
+#define FAST(t, x, y, make)        \
+  switch ((int)op) {               \
+  case PRIM_ADD:                   \
+    return make((x) + (y));        \
+  case PRIM_SUB:                   \
+    return make((x) - (y));        \
+  case PRIM_MUL:                   \
+    return make((x) * (y));        \
+  case PRIM_DIV:                   \
+    return make((x) / (y));        \
+  case PRIM_LT:                    \
+    return value_bool((x) < (y));  \
+  case PRIM_LE:                    \
+    return value_bool((x) <= (y)); \
+  case PRIM_GT:                    \
+    return value_bool((x) > (y));  \
+  case PRIM_GE:                    \
+    return value_bool((x) >= (y)); \
+  case PRIM_EQ:                    \
+    return value_bool((x) == (y)); \
+  case PRIM_NE:                    \
+    return value_bool((x) != (y)); \
   }
 
 #define MAKE_F32(v) ((Value){.tag = DT_F32, .f = (double)(float)(v)})
@@ -163,20 +154,19 @@ Value prim_map(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
 /* ---- sizes: integers whose overflow is an error ---- */
 
 static const char *const dim_op_name[] = {
-    [DOP_ADD] = "+", [DOP_SUB] = "-", [DOP_MUL] = "*",
+    [DOP_ADD] = "+", [DOP_SUB] = "-",   [DOP_MUL] = "*",
     [DOP_DIV] = "/", [DOP_MIN] = "min", [DOP_MAX] = "max"};
 
 static int64_t floored(int64_t x, int64_t y) {
   if (y == -1)
-    return (int64_t)-(uint64_t)x;
+    return (int64_t) - (uint64_t)x;
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
 Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
   static const PrimId prims[] = {
-      [DOP_ADD] = PRIM_ADD,     [DOP_SUB] = PRIM_SUB,
-      [DOP_MUL] = PRIM_MUL,     [DOP_DIV] = PRIM_DIV,
-      [DOP_MIN] = PRIM_MINIMUM, [DOP_MAX] = PRIM_MAXIMUM};
+      [DOP_ADD] = PRIM_ADD, [DOP_SUB] = PRIM_SUB,     [DOP_MUL] = PRIM_MUL,
+      [DOP_DIV] = PRIM_DIV, [DOP_MIN] = PRIM_MINIMUM, [DOP_MAX] = PRIM_MAXIMUM};
   if (a.tag == V_NODE && !a.node->free_count)
     a = vm_known(vm, a);
   if (b.tag == V_NODE && !b.node->free_count)
@@ -206,7 +196,9 @@ Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
   case DOP_MAX:
     r = a.i > b.i ? a.i : b.i;
     break;
-  case DOP_INT: case DOP_VAR: case DOP_PROD:
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
     break;
   }
   if (over)

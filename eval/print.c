@@ -119,7 +119,8 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     }
     buffer_putc(out, '}');
     return;
-  case V_NIL: case V_CONS:
+  case V_NIL:
+  case V_CONS:
     print_list(vm, out, v, depth);
     return;
   case V_CON0:
@@ -139,13 +140,20 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_NODE:
     print_node(vm, out, v);
     return;
-  case V_FN: case V_CLOSURE: case V_PARTIAL: case V_PRIM:
+  case V_FN:
+  case V_CLOSURE:
+  case V_PARTIAL:
+  case V_PRIM:
     buffer_puts(out, "<fn>");
     return;
   case V_AXIS_ALL:
     buffer_puts(out, "all");
     return;
-  case V_NONE: case V_ABSENT: case V_DTYPE: case V_FRAME: case V_ENV:
+  case V_NONE:
+  case V_ABSENT:
+  case V_DTYPE:
+  case V_FRAME:
+  case V_ENV:
   case V_INDEX:
     buffer_puts(out, "<internal>");
     return;

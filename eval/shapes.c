@@ -56,7 +56,11 @@ void compile_dim(Fn *fn, Dim *dim) {
         compile_bug(fn, "a shape has no value here");
       emit(e, OP_DIMPROD, 0, 0, 0, 0);
       break;
-    case DOP_ADD: case DOP_SUB: case DOP_MUL: case DOP_DIV: case DOP_MIN:
+    case DOP_ADD:
+    case DOP_SUB:
+    case DOP_MUL:
+    case DOP_DIV:
+    case DOP_MIN:
     case DOP_MAX:
       emit(e, OP_DIMOP, ops[i].kind, 0, 0, -1);
       break;
@@ -189,9 +193,9 @@ void compile_index(Fn *fn, const Core *c) {
   compile(fn, c->items[0], false);
   for (uint32_t i = 0; i < c->slice_count; i++) {
     const CoreSlice *slice = &c->slices[i];
-    site->items[i] = (struct IndexItem){
-        slice->kind, slice->from != NULL, slice->to != NULL, slice->from_end,
-        slice->to_end, slice->span};
+    site->items[i] = (struct IndexItem){slice->kind,       slice->from != NULL,
+                                        slice->to != NULL, slice->from_end,
+                                        slice->to_end,     slice->span};
     if (slice->from)
       compile(fn, slice->from, false);
     if (slice->to)

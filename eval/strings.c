@@ -94,8 +94,8 @@ PRIM(prim_str_split) {
   for (;;) {
     const char *stop = find(at, (size_t)(end - at), sep);
     vm_own(vm, reversed);
-    Value part = value_string(&vm->heap, at,
-                              (size_t)((stop ? stop : end) - at));
+    Value part =
+        value_string(&vm->heap, at, (size_t)((stop ? stop : end) - at));
     vm_own(vm, part);
     Value cell = value_cons(&vm->heap, part, reversed);
     vm->temp_count -= 2;
@@ -163,8 +163,7 @@ PRIM(prim_parse) {
     errno = 0;
   }
   if (!start || !end || end != text + s->obj.len || errno == ERANGE)
-    vm_fail(vm, 509, "\"%.60s\" is no %s", text,
-            whole ? "integer" : "number");
+    vm_fail(vm, 509, "\"%.60s\" is no %s", text, whole ? "integer" : "number");
   return r;
 }
 
@@ -276,8 +275,7 @@ static uint32_t count_directives(const char *text) {
   return count;
 }
 
-static Value format_text(Eval *vm, const char *text, Value *args,
-                         uint32_t n) {
+static Value format_text(Eval *vm, const char *text, Value *args, uint32_t n) {
   Buffer out = {0};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {

@@ -44,8 +44,8 @@ void vm_abandon(Eval *vm, const Node *because) {
   size_t to = vm->attempt_count - 1;
   if (because && because->free_count) {
     uint32_t id = because->free[because->free_count - 1]->id;
-    while (to && !(vm->attempts[to].first_id <= id &&
-                   id <= vm->attempts[to].last_id))
+    while (to &&
+           !(vm->attempts[to].first_id <= id && id <= vm->attempts[to].last_id))
       to--;
   }
   if (because && vm->attempts[to].body)
@@ -72,7 +72,9 @@ enum {
   S_COND,
   S_OUTER, /* the guard around it, or unit */
   S_GUARD, /* the guard of the side being run */
-  S_SITE, S_YES, S_NO, /* instructions */
+  S_SITE,
+  S_YES,
+  S_NO, /* instructions */
   S_COUNT,
 };
 
@@ -211,8 +213,8 @@ static Value select_record(Eval *vm, Node *cond, Value a, Value b) {
     uint32_t k = 0;
     while (k < other->len && other->labels[k] != layout->labels[i])
       k++;
-    AS_RECORD(r)->at[i] = value_select(vm, cond, AS_RECORD(a)->at[i],
-                                       AS_RECORD(b)->at[k]);
+    AS_RECORD(r)->at[i] =
+        value_select(vm, cond, AS_RECORD(a)->at[i], AS_RECORD(b)->at[k]);
   }
   return value_retain(r);
 }
@@ -220,8 +222,8 @@ static Value select_record(Eval *vm, Node *cond, Value a, Value b) {
 static bool same(Value a, Value b) {
   if (a.tag != b.tag || a.aux != b.aux)
     return false;
-  return a.i == b.i || a.tag == V_UNIT || a.tag == V_NIL ||
-         a.tag == V_ABSENT || a.tag == V_AXIS_ALL ||
+  return a.i == b.i || a.tag == V_UNIT || a.tag == V_NIL || a.tag == V_ABSENT ||
+         a.tag == V_AXIS_ALL ||
          ((a.tag == V_STRING || a.tag == V_SHAPE) && values_equal(a, b));
 }
 
@@ -237,8 +239,8 @@ Value value_select(Eval *vm, Node *cond, Value a, Value b) {
   if (a.tag == V_TUPLE && b.tag == V_TUPLE && a.obj->len == b.obj->len) {
     Value r = vm_new_tuple(vm, a.obj->len);
     for (uint32_t i = 0; i < a.obj->len; i++)
-      AS_FIELDS(r)->at[i] = value_select(vm, cond, AS_FIELDS(a)->at[i],
-                                         AS_FIELDS(b)->at[i]);
+      AS_FIELDS(r)->at[i] =
+          value_select(vm, cond, AS_FIELDS(a)->at[i], AS_FIELDS(b)->at[i]);
     return value_retain(r);
   }
   if (a.tag == V_RECORD && b.tag == V_RECORD)

@@ -72,8 +72,8 @@ static const Shape *shape_of(Eval *vm, Value v) {
     vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
   const Shape *s = AS_SHAPE(v);
   if (s->obj.len > RANK_MAX)
-    vm_fail(vm, 507, "a tensor of %u axes; at most %d are possible",
-            s->obj.len, RANK_MAX);
+    vm_fail(vm, 507, "a tensor of %u axes; at most %d are possible", s->obj.len,
+            RANK_MAX);
   return s;
 }
 
@@ -139,8 +139,11 @@ PRIM(prim_outer) {
 
 /* ---- einsum and permute: axes by name ---- */
 
-enum { DOTS = 64, LABEL_MOST = 64 }; /* axes of `...` are DOTS + k from the
-                                        right */
+enum {
+  DOTS = 64,
+  LABEL_MOST = 64
+}; /* axes of `...` are DOTS + k from the
+      right */
 
 typedef struct Labels {
   const char *name[LABEL_MOST];
@@ -224,7 +227,7 @@ PRIM(prim_einsum) {
     tensors += *c == ',';
   const char *at = pattern_of(site, &args, &n, tensors);
   Labels labels = {.count = 0};
-  uint8_t (*names)[RANK_MAX] = vm_scratch(vm, (n + 1) * sizeof *names);
+  uint8_t(*names)[RANK_MAX] = vm_scratch(vm, (n + 1) * sizeof *names);
   const uint8_t **list = vm_scratch(vm, n * sizeof *list);
   Node **nodes = vm_scratch(vm, n * sizeof *nodes);
   uint32_t dots = 0, count;
@@ -237,8 +240,7 @@ PRIM(prim_einsum) {
   }
   at = expect(vm, at, "->");
   read_labels(vm, &labels, at, UINT32_MAX, &dots, names[n], &count);
-  return MADE(node_einsum(&vm->graph, n, nodes, list, count, names[n],
-                          &fault));
+  return MADE(node_einsum(&vm->graph, n, nodes, list, count, names[n], &fault));
 }
 
 PRIM(prim_permute) {
@@ -252,8 +254,7 @@ PRIM(prim_permute) {
   at = expect(vm, at, "->");
   read_labels(vm, &labels, at, UINT32_MAX, &dots, to, &count);
   if (count != x->rank)
-    vm_fail(vm, 507, "permute keeps all %u axes; %u are named", x->rank,
-            count);
+    vm_fail(vm, 507, "permute keeps all %u axes; %u are named", x->rank, count);
   for (uint32_t k = 0; k < count; k++) {
     uint32_t j = 0;
     while (j < count && from[j] != to[k])
@@ -363,8 +364,9 @@ PRIM(prim_stack) {
   for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail)
     count++;
   if (!count)
-    vm_fail(vm, 507, "stack of an empty list: the shape of its elements is "
-                     "not known");
+    vm_fail(vm, 507,
+            "stack of an empty list: the shape of its elements is "
+            "not known");
   Value items = vm_new_tuple(vm, count);
   count = 0;
   for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail)
@@ -386,8 +388,8 @@ PRIM(prim_unstack) {
   return list;
 }
 
-static Node *part_of(Eval *vm, Node *x, uint32_t axis, int64_t from,
-                     int64_t to, Fault *fault) {
+static Node *part_of(Eval *vm, Node *x, uint32_t axis, int64_t from, int64_t to,
+                     Fault *fault) {
   Item items[RANK_MAX];
   for (uint32_t k = 0; k < x->rank; k++)
     items[k] = (Item){.kind = ITEM_RANGE, .to = node_size(x, k)};
@@ -411,14 +413,13 @@ PRIM(prim_split) {
       holes++;
   }
   if (known > all || (!holes && known != all) || holes > 1)
-    vm_fail(vm, 507, "split of %lld into pieces of %lld in all",
-            (long long)all, (long long)known);
+    vm_fail(vm, 507, "split of %lld into pieces of %lld in all", (long long)all,
+            (long long)known);
   Value r = vm_new_tuple(vm, count);
   int64_t from = 0;
   for (uint32_t i = 0; i < count; i++) {
     int64_t size = s->at[i] >= 0 ? s->at[i] : all - known;
-    AS_FIELDS(r)->at[i] = MADE(part_of(vm, x, axis, from, from + size,
-                                       &fault));
+    AS_FIELDS(r)->at[i] = MADE(part_of(vm, x, axis, from, from + size, &fault));
     from += size;
   }
   return value_retain(r);
@@ -432,9 +433,8 @@ PRIM(prim_pad) {
   int64_t before = args[1].tag == V_ABSENT ? 0 : vm_int(vm, args[1]);
   int64_t after = args[2].tag == V_ABSENT ? 0 : vm_int(vm, args[2]);
   Scalar zero = scalar_convert((Scalar){DT_I64, {.i = 0}}, x->dtype);
-  Scalar value = args[3].tag == V_ABSENT
-                     ? zero
-                     : value_to_scalar(vm_known(vm, args[3]));
+  Scalar value =
+      args[3].tag == V_ABSENT ? zero : value_to_scalar(vm_known(vm, args[3]));
   return MADE(node_pad(&vm->graph, x, axis, before, after, value, &fault));
 }
 
@@ -442,8 +442,8 @@ PRIM(prim_reverse) {
   UNUSED;
   FAULT;
   Node *x = vm_to_node(vm, args[1]);
-  return MADE(node_reverse(&vm->graph, x, axis_or_last(vm, args[0], x->rank),
-                           &fault));
+  return MADE(
+      node_reverse(&vm->graph, x, axis_or_last(vm, args[0], x->rank), &fault));
 }
 
 PRIM(prim_roll) {
@@ -510,8 +510,8 @@ PRIM(prim_scatter) {
   int64_t params[4] = {0};
   for (uint32_t i = 0; i < n; i++)
     nodes[i] = vm_to_node(vm, args[i]);
-  return MADE(node_opaque(&vm->graph, site->prim, n, nodes, params, no_key, 0,
-                          &fault));
+  return MADE(
+      node_opaque(&vm->graph, site->prim, n, nodes, params, no_key, 0, &fault));
 }
 
 PRIM(prim_one_hot) {
@@ -527,8 +527,8 @@ PRIM(prim_sort) {
   FAULT;
   Node *x = vm_to_node(vm, args[1]);
   int64_t params[4] = {axis_or_last(vm, args[0], x->rank)};
-  return MADE(node_opaque(&vm->graph, site->prim, 1, &x, params, no_key, 0,
-                          &fault));
+  return MADE(
+      node_opaque(&vm->graph, site->prim, 1, &x, params, no_key, 0, &fault));
 }
 
 PRIM(prim_topk) {
@@ -538,8 +538,8 @@ PRIM(prim_topk) {
   int64_t params[4] = {vm_int(vm, args[0])};
   Value r = vm_new_tuple(vm, 2);
   for (uint32_t i = 0; i < 2; i++)
-    AS_FIELDS(r)->at[i] = MADE(node_opaque(&vm->graph, PRIM_TOPK, 1, &x,
-                                           params, no_key, i, &fault));
+    AS_FIELDS(r)->at[i] = MADE(
+        node_opaque(&vm->graph, PRIM_TOPK, 1, &x, params, no_key, i, &fault));
   return value_retain(r);
 }
 
@@ -568,8 +568,8 @@ PRIM(prim_full) {
                           (Scalar){DT_I64, {.i = site->prim == PRIM_ONES}},
                           elem_of(site)));
   if (value_is_num(value))
-    return MADE(node_full(&vm->graph, value_to_scalar(value), s->obj.len,
-                          s->at, (uint32_t)s->stars, &fault));
+    return MADE(node_full(&vm->graph, value_to_scalar(value), s->obj.len, s->at,
+                          (uint32_t)s->stars, &fault));
   return MADE(node_broadcast(&vm->graph, vm_to_node(vm, value), s->obj.len,
                              s->at, (uint32_t)s->stars, &fault));
 }
@@ -580,8 +580,7 @@ PRIM(prim_iota) {
   FAULT;
   int64_t size = vm_int(vm, args[0]);
   if (size < 0)
-    vm_fail(vm, 507, "%s of %lld", prim_info[site->prim].name,
-            (long long)size);
+    vm_fail(vm, 507, "%s of %lld", prim_info[site->prim].name, (long long)size);
   return MADE(site->prim == PRIM_IOTA
                   ? node_iota(&vm->graph, elem_of(site), size, &fault)
                   : node_eye(&vm->graph, elem_of(site), size, &fault));
@@ -609,8 +608,8 @@ PRIM(prim_split_key) {
 
 PRIM(prim_fold_key) {
   UNUSED;
-  return value_key(&vm->heap, key_split(key_of(vm, args[0]),
-                                        (uint64_t)vm_int(vm, args[1])));
+  return value_key(
+      &vm->heap, key_split(key_of(vm, args[0]), (uint64_t)vm_int(vm, args[1])));
 }
 
 PRIM(prim_random) {
@@ -618,8 +617,8 @@ PRIM(prim_random) {
   FAULT;
   const Shape *s = full_shape(vm, args[1]);
   return MADE(node_random(&vm->graph, site->prim, key_of(vm, args[0]),
-                          elem_of(site), s->obj.len, s->at,
-                          (uint32_t)s->stars, &fault));
+                          elem_of(site), s->obj.len, s->at, (uint32_t)s->stars,
+                          &fault));
 }
 
 PRIM(prim_permutation) {

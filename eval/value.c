@@ -21,10 +21,12 @@ typedef struct Slab {
   _Alignas(CLASS_STEP) char bytes[];
 } Slab;
 
-void *heap_big(size_t size) { return mem_alloc(size); }
+void *heap_big(size_t size) {
+  return mem_alloc(size);
+}
 
 void *heap_more(Heap *heap, uint32_t class) {
-  size_t size = (size_t)class * CLASS_STEP;
+  size_t size = (size_t) class * CLASS_STEP;
   if (CHECKED_HEAP)
     return mem_alloc(size);
   if ((size_t)(heap->fresh_end - heap->fresh) < size) {
@@ -55,11 +57,26 @@ static void doom(Heap *heap, Value v) {
   case V_INDEX:
     index_var_release(v.index);
     return;
-  case V_NONE: case V_UNIT: case V_ABSENT: case V_AXIS_ALL: case V_DTYPE:
-  case V_NIL: case V_CON0: case V_FN: case V_FRAME:
+  case V_NONE:
+  case V_UNIT:
+  case V_ABSENT:
+  case V_AXIS_ALL:
+  case V_DTYPE:
+  case V_NIL:
+  case V_CON0:
+  case V_FN:
+  case V_FRAME:
     return;
-  case V_STRING: case V_TUPLE: case V_RECORD: case V_CONS: case V_CON:
-  case V_CLOSURE: case V_PARTIAL: case V_PRIM: case V_SHAPE: case V_KEY:
+  case V_STRING:
+  case V_TUPLE:
+  case V_RECORD:
+  case V_CONS:
+  case V_CON:
+  case V_CLOSURE:
+  case V_PARTIAL:
+  case V_PRIM:
+  case V_SHAPE:
+  case V_KEY:
   case V_ENV:
     break;
   }
@@ -81,7 +98,8 @@ static void drop_all(Heap *heap, const Value *at, uint32_t len) {
 
 static void take_apart(Heap *heap, Obj *obj) {
   switch ((Tag)obj->tag) {
-  case V_TUPLE: case V_ENV:
+  case V_TUPLE:
+  case V_ENV:
     drop_all(heap, ((Fields *)(void *)obj)->at, obj->len);
     break;
   case V_RECORD:
@@ -98,10 +116,22 @@ static void take_apart(Heap *heap, Obj *obj) {
     drop(heap, ((Partial *)(void *)obj)->fn);
     drop_all(heap, ((Partial *)(void *)obj)->at, obj->len);
     break;
-  case V_STRING: case V_PRIM: case V_SHAPE: case V_KEY:
-  case V_NONE: case V_UNIT: case V_ABSENT: case V_AXIS_ALL: case V_DTYPE:
-  case V_NIL: case V_CON0: case V_FN: case V_FRAME: case V_CLOSURE:
-  case V_NODE: case V_INDEX:
+  case V_STRING:
+  case V_PRIM:
+  case V_SHAPE:
+  case V_KEY:
+  case V_NONE:
+  case V_UNIT:
+  case V_ABSENT:
+  case V_AXIS_ALL:
+  case V_DTYPE:
+  case V_NIL:
+  case V_CON0:
+  case V_FN:
+  case V_FRAME:
+  case V_CLOSURE:
+  case V_NODE:
+  case V_INDEX:
     break;
   }
 }

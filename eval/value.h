@@ -95,7 +95,7 @@ typedef struct ConApp {
 } ConApp;
 
 typedef struct String {
-  Obj obj; /* len bytes */
+  Obj obj;     /* len bytes */
   char text[]; /* NUL-ended */
 } String;
 
@@ -130,7 +130,8 @@ typedef struct PrimObj {
   PrimSite site;
 } PrimObj;
 
-/* ---- memory: size classes of 16 bytes, each with a list of free pieces ---- */
+/* ---- memory: size classes of 16 bytes, each with a list of free pieces ----
+ */
 
 enum { CLASS_COUNT = 17, CLASS_STEP = 16 };
 typedef struct Heap {
@@ -163,7 +164,7 @@ static inline void *obj_new(Heap *heap, Tag tag, size_t size, uint32_t len) {
   }
   obj->refs = 1;
   obj->tag = (uint8_t)tag;
-  obj->class = (uint8_t)class;
+  obj->class = (uint8_t) class;
   obj->len = len;
   heap->live++;
   return obj;
@@ -196,7 +197,9 @@ static inline Value value_int(int64_t i) {
 static inline Value value_bool(bool b) {
   return (Value){.tag = DT_BOOL, .i = b};
 }
-static inline Value value_unit(void) { return (Value){.tag = V_UNIT}; }
+static inline Value value_unit(void) {
+  return (Value){.tag = V_UNIT};
+}
 static inline Value value_obj(Tag tag, void *obj) {
   return (Value){.tag = tag, .obj = obj};
 }
@@ -220,8 +223,7 @@ static inline Scalar value_to_scalar(Value v) {
 }
 Value value_string(Heap *heap, const char *text, size_t len);
 Value value_cons(Heap *heap, Value head, Value tail); /* takes both */
-Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
-                  uint64_t stars);
+Value value_shape(Heap *heap, uint32_t rank, const int64_t *at, uint64_t stars);
 Value value_key(Heap *heap, Key key);
 /* Takes the items. */
 Value value_tuple(Heap *heap, uint32_t len, const Value *items);

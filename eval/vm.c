@@ -10,9 +10,9 @@
 
 /* An integer literal, at the element type of the other operand. */
 static Value literal_like(Value other, int32_t n) {
-  Dtype dtype = value_is_num(other)      ? (Dtype)other.tag
+  Dtype dtype = value_is_num(other)   ? (Dtype)other.tag
                 : other.tag == V_NODE ? other.node->dtype
-                                         : DT_I64;
+                                      : DT_I64;
   return value_scalar(scalar_convert((Scalar){DT_I64, {.i = n}}, dtype));
 }
 
@@ -34,15 +34,15 @@ void vm_loop(Eval *vm) {
   const Instr *ret;
 
 #define DISPATCH goto *labels[pc->op]
-#define NEXT    \
-  do {          \
-    pc++;       \
-    DISPATCH;   \
+#define NEXT  \
+  do {        \
+    pc++;     \
+    DISPATCH; \
   } while (0)
-#define NEXT2   \
-  do {          \
-    pc += 2;    \
-    DISPATCH;   \
+#define NEXT2 \
+  do {        \
+    pc += 2;  \
+    DISPATCH; \
   } while (0)
 #define SAVE (vm->pc = pc, vm->sp = sp, vm->fp = fp)
 #define LOAD (sp = vm->sp, fp = vm->fp, bp = vm->stack + fp->base)
@@ -69,10 +69,10 @@ void vm_loop(Eval *vm) {
       vm_own(vm, value_obj(V_ENV, env));  \
     vm_poll(vm);                          \
   }
-#define FREE(v)                   \
-  do {                            \
-    Value freed_ = (v);           \
-    value_release(heap, freed_);  \
+#define FREE(v)                  \
+  do {                           \
+    Value freed_ = (v);          \
+    value_release(heap, freed_); \
   } while (0)
 
   DISPATCH;
@@ -84,7 +84,7 @@ do_TAKE:
   *sp++ = bp[pc->b];
   bp[pc->b] = value_unit();
   NEXT;
-do_SETLOCAL: {
+do_SETLOCAL : {
   Value old = bp[pc->b];
   bp[pc->b] = *--sp;
   FREE(old);
@@ -99,14 +99,14 @@ do_CONST:
 do_INT:
   *sp++ = value_int(pc->c);
   NEXT;
-do_GLOBAL: {
+do_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   if (UNLIKELY(g->value.tag == V_NONE))
     GO(vm_init(vm, g, pc));
   *sp++ = value_retain(g->value);
   NEXT2;
 }
-do_SETGLOBAL: {
+do_SETGLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   Value old = g->value;
   g->value = *--sp;
@@ -114,7 +114,7 @@ do_SETGLOBAL: {
   FREE(old);
   NEXT2;
 }
-do_SELF: {
+do_SELF : {
   Code *self = (Code *)pc[1].ptr;
   if (fp->env) {
     fp->env->refs++;
@@ -124,11 +124,10 @@ do_SELF: {
   }
   NEXT2;
 }
-do_FNENV: {
+do_FNENV : {
   Value e = value_retain(bp[pc->b]);
-  *sp++ = (Value){.tag = V_CLOSURE,
-                  .aux = ((const Code *)pc[1].ptr)->number,
-                  .obj = e.obj};
+  *sp++ = (Value){
+      .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->number, .obj = e.obj};
   NEXT2;
 }
 do_CLOSURE:
@@ -157,7 +156,7 @@ do_POP:
   sp--;
   FREE(*sp);
   NEXT;
-do_SLIDE: {
+do_SLIDE : {
   Value top = *--sp;
   for (int32_t i = 0; i < pc->c; i++) {
     sp--;
@@ -176,7 +175,7 @@ do_JMP:
 do_BACK:
   POLL;
   JUMP;
-do_JF: {
+do_JF : {
   Value c = sp[-1];
   if (LIKELY(c.tag == DT_BOOL)) {
     sp--;
@@ -187,7 +186,7 @@ do_JF: {
   sp--;
   GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
 }
-do_JF_KNOWN: {
+do_JF_KNOWN : {
   SAVE;
   bool holds = vm_bool(vm, sp[-1]);
   sp--;
@@ -205,7 +204,7 @@ do_JOIN:
     goto do_RET;
   NEXT;
 
-do_CALLV: {
+do_CALLV : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
@@ -239,7 +238,7 @@ do_CALLS:
     env->refs++;
   ret = pc + 2;
   goto enter;
-do_CALLG: {
+do_CALLG : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -270,7 +269,7 @@ enter: /* code with the top n values, env (owned); comes back to ret */
   }
   pc = code->at;
   DISPATCH;
-call_global: {
+call_global : {
   Global *g = (Global *)pc[1].ptr;
   if (g->value.tag == V_NONE)
     GO(vm_init(vm, g, pc));
@@ -282,7 +281,7 @@ call_global: {
   GO(vm_apply(vm, n, pc + 2, tail));
 }
 
-do_TAILV: {
+do_TAILV : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
@@ -311,7 +310,7 @@ do_TAILS:
   if (env)
     env->refs++;
   goto enter_tail;
-do_TAILG: {
+do_TAILG : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -342,7 +341,7 @@ enter_tail:
     DISPATCH;
   }
 
-do_RET: {
+do_RET : {
   Value result = *--sp;
   while (sp > bp) {
     sp--;
@@ -356,7 +355,7 @@ do_RET: {
   bp = vm->stack + fp->base;
   DISPATCH;
 }
-do_RET_INIT: {
+do_RET_INIT : {
   Init *init = &vm->inits[--vm->init_count];
   init->lazy->state = GS_DONE;
   vm->graph.guard = bp->tag == V_NODE ? bp->node : NULL;
@@ -372,7 +371,7 @@ do_RET_INIT: {
 do_HALT:
   SAVE;
   return;
-do_REAPPLY: {
+do_REAPPLY : {
   Value f = sp[-1];
   n = (uint32_t)(sp - bp) - 1;
   memmove(bp + 1, bp, n * sizeof(Value));
@@ -383,7 +382,7 @@ do_THEN_DONE:
   GO(vm_then_done(vm));
 do_ELSE_DONE:
   GO(vm_else_done(vm));
-do_NOMATCH: {
+do_NOMATCH : {
   SAVE;
   Buffer text = {0};
   vm_print(vm, &text, bp[pc->b], true);
@@ -402,91 +401,91 @@ do_BUG:
   SAVE;
   vm_fail(vm, 599, "compiler bug in eval: %s", (const char *)pc[1].ptr);
 
-/* ---- scalars ---- */
+  /* ---- scalars ---- */
 
-#define SLOW_SS(op)                             \
-  do {                                          \
-    SAVE;                                       \
+#define SLOW_SS(op)                               \
+  do {                                            \
+    SAVE;                                         \
     Value r_ = vm_binary(vm, op, sp[-2], sp[-1]); \
-    LOAD;                                       \
-    FREE(sp[-1]);                               \
-    FREE(sp[-2]);                               \
-    sp--;                                       \
-    sp[-1] = r_;                                \
-    NEXT;                                       \
+    LOAD;                                         \
+    FREE(sp[-1]);                                 \
+    FREE(sp[-2]);                                 \
+    sp--;                                         \
+    sp[-1] = r_;                                  \
+    NEXT;                                         \
   } while (0)
-#define SLOW_SK(op)                                                      \
-  do {                                                                   \
-    SAVE;                                                                \
-    Value r_ = vm_binary(vm, op, sp[-1], literal_like(sp[-1], pc->c));   \
-    LOAD;                                                                \
-    FREE(sp[-1]);                                                        \
-    sp[-1] = r_;                                                         \
-    NEXT;                                                                \
+#define SLOW_SK(op)                                                    \
+  do {                                                                 \
+    SAVE;                                                              \
+    Value r_ = vm_binary(vm, op, sp[-1], literal_like(sp[-1], pc->c)); \
+    LOAD;                                                              \
+    FREE(sp[-1]);                                                      \
+    sp[-1] = r_;                                                       \
+    NEXT;                                                              \
   } while (0)
-#define SLOW_LK(op)                                                        \
-  do {                                                                     \
-    SAVE;                                                                  \
+#define SLOW_LK(op)                                                          \
+  do {                                                                       \
+    SAVE;                                                                    \
     Value r_ = vm_binary(vm, op, bp[pc->b], literal_like(bp[pc->b], pc->c)); \
-    LOAD;                                                                  \
-    *sp++ = r_;                                                            \
-    NEXT;                                                                  \
+    LOAD;                                                                    \
+    *sp++ = r_;                                                              \
+    NEXT;                                                                    \
   } while (0)
-#define SLOW_LL(op)                                           \
-  do {                                                        \
-    SAVE;                                                     \
-    Value r_ = vm_binary(vm, op, bp[pc->b], bp[pc->c]);       \
-    LOAD;                                                     \
-    *sp++ = r_;                                               \
-    NEXT;                                                     \
+#define SLOW_LL(op)                                     \
+  do {                                                  \
+    SAVE;                                               \
+    Value r_ = vm_binary(vm, op, bp[pc->b], bp[pc->c]); \
+    LOAD;                                               \
+    *sp++ = r_;                                         \
+    NEXT;                                               \
   } while (0)
 #define BOTH(t) (x->tag == (t) && y->tag == (t))
 #define WRAPPED(op) (int64_t)((uint64_t)x->i op(uint64_t) y->i)
 
-#define ARITH(NAME, op)                                 \
-  do_##NAME##_SS : {                                    \
-    Value *x = sp - 2, *y = sp - 1;                     \
-    if (LIKELY(BOTH(DT_I64))) {                         \
-      x->i = WRAPPED(op);                               \
-      sp--;                                             \
-      NEXT;                                             \
-    }                                                   \
-    if (BOTH(DT_F32)) {                                 \
-      x->f = (double)((float)x->f op(float) y->f);      \
-      sp--;                                             \
-      NEXT;                                             \
-    }                                                   \
-    if (BOTH(DT_F64)) {                                 \
-      x->f = x->f op y->f;                              \
-      sp--;                                             \
-      NEXT;                                             \
-    }                                                   \
-    SLOW_SS(PRIM_##NAME);                               \
-  }                                                     \
-  do_##NAME##_LL : {                                    \
-    const Value *x = bp + pc->b, *y = bp + pc->c;       \
-    if (LIKELY(BOTH(DT_I64))) {                         \
-      *sp++ = value_int(WRAPPED(op));                   \
-      NEXT;                                             \
-    }                                                   \
-    SLOW_LL(PRIM_##NAME);                               \
-  }                                                     \
-  do_##NAME##_LK : {                                    \
-    const Value *x = bp + pc->b;                        \
-    if (LIKELY(x->tag == DT_I64)) {                     \
-      *sp++ = value_int(                                \
-          (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c)); \
-      NEXT;                                             \
-    }                                                   \
-    SLOW_LK(PRIM_##NAME);                               \
-  }                                                     \
-  do_##NAME##_SK : {                                    \
-    Value *x = sp - 1;                                  \
-    if (LIKELY(x->tag == DT_I64)) {                     \
-      x->i = (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c); \
-      NEXT;                                             \
-    }                                                   \
-    SLOW_SK(PRIM_##NAME);                               \
+#define ARITH(NAME, op)                                                     \
+  do_##NAME##_SS : {                                                        \
+    Value *x = sp - 2, *y = sp - 1;                                         \
+    if (LIKELY(BOTH(DT_I64))) {                                             \
+      x->i = WRAPPED(op);                                                   \
+      sp--;                                                                 \
+      NEXT;                                                                 \
+    }                                                                       \
+    if (BOTH(DT_F32)) {                                                     \
+      x->f = (double)((float)x->f op(float) y->f);                          \
+      sp--;                                                                 \
+      NEXT;                                                                 \
+    }                                                                       \
+    if (BOTH(DT_F64)) {                                                     \
+      x->f = x->f op y->f;                                                  \
+      sp--;                                                                 \
+      NEXT;                                                                 \
+    }                                                                       \
+    SLOW_SS(PRIM_##NAME);                                                   \
+  }                                                                         \
+  do_##NAME##_LL : {                                                        \
+    const Value *x = bp + pc->b, *y = bp + pc->c;                           \
+    if (LIKELY(BOTH(DT_I64))) {                                             \
+      *sp++ = value_int(WRAPPED(op));                                       \
+      NEXT;                                                                 \
+    }                                                                       \
+    SLOW_LL(PRIM_##NAME);                                                   \
+  }                                                                         \
+  do_##NAME##_LK : {                                                        \
+    const Value *x = bp + pc->b;                                            \
+    if (LIKELY(x->tag == DT_I64)) {                                         \
+      *sp++ =                                                               \
+          value_int((int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c)); \
+      NEXT;                                                                 \
+    }                                                                       \
+    SLOW_LK(PRIM_##NAME);                                                   \
+  }                                                                         \
+  do_##NAME##_SK : {                                                        \
+    Value *x = sp - 1;                                                      \
+    if (LIKELY(x->tag == DT_I64)) {                                         \
+      x->i = (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c);         \
+      NEXT;                                                                 \
+    }                                                                       \
+    SLOW_SK(PRIM_##NAME);                                                   \
   }
   ARITH(ADD, +)
   ARITH(SUB, -)
@@ -495,37 +494,37 @@ do_BUG:
 #define FLOORED(x, y) ((x) / (y) - ((x) % (y) != 0 && ((x) < 0) != ((y) < 0)))
 #define MODULO(x, y) \
   ((x) % (y) + ((x) % (y) != 0 && ((x) < 0) != ((y) < 0) ? (y) : 0))
-#define DIVISION(NAME, FORMULA)                             \
-  do_##NAME##_SS : {                                        \
-    Value *x = sp - 2, *y = sp - 1;                         \
-    if (LIKELY(BOTH(DT_I64) && y->i != 0 && y->i != -1)) {  \
-      x->i = FORMULA(x->i, y->i);                           \
-      sp--;                                                 \
-      NEXT;                                                 \
-    }                                                       \
-    SLOW_SS(PRIM_##NAME);                                   \
-  }                                                         \
-  do_##NAME##_SK : {                                        \
-    Value *x = sp - 1;                                      \
-    int64_t y = pc->c;                                      \
-    if (LIKELY(x->tag == DT_I64 && y != 0 && y != -1)) {    \
-      x->i = FORMULA(x->i, y);                              \
-      NEXT;                                                 \
-    }                                                       \
-    SLOW_SK(PRIM_##NAME);                                   \
+#define DIVISION(NAME, FORMULA)                            \
+  do_##NAME##_SS : {                                       \
+    Value *x = sp - 2, *y = sp - 1;                        \
+    if (LIKELY(BOTH(DT_I64) && y->i != 0 && y->i != -1)) { \
+      x->i = FORMULA(x->i, y->i);                          \
+      sp--;                                                \
+      NEXT;                                                \
+    }                                                      \
+    SLOW_SS(PRIM_##NAME);                                  \
+  }                                                        \
+  do_##NAME##_SK : {                                       \
+    Value *x = sp - 1;                                     \
+    int64_t y = pc->c;                                     \
+    if (LIKELY(x->tag == DT_I64 && y != 0 && y != -1)) {   \
+      x->i = FORMULA(x->i, y);                             \
+      NEXT;                                                \
+    }                                                      \
+    SLOW_SK(PRIM_##NAME);                                  \
   }
   DIVISION(DIV, FLOORED)
   DIVISION(MOD, MODULO)
 
-#define COMPARE(NAME, op)                             \
-  do_##NAME##_SS : {                                  \
-    Value *x = sp - 2, *y = sp - 1;                   \
-    if (LIKELY(BOTH(DT_I64))) {                       \
-      *x = value_bool(x->i op y->i);                  \
-      sp--;                                           \
-      NEXT;                                           \
-    }                                                 \
-    SLOW_SS(PRIM_##NAME);                             \
+#define COMPARE(NAME, op)            \
+  do_##NAME##_SS : {                 \
+    Value *x = sp - 2, *y = sp - 1;  \
+    if (LIKELY(BOTH(DT_I64))) {      \
+      *x = value_bool(x->i op y->i); \
+      sp--;                          \
+      NEXT;                          \
+    }                                \
+    SLOW_SS(PRIM_##NAME);            \
   }
   COMPARE(LT, <)
   COMPARE(LE, <=)
@@ -534,67 +533,67 @@ do_BUG:
   COMPARE(EQ, ==)
   COMPARE(NE, !=)
 
-#define DECIDE(holds)  \
-  do {                 \
-    if (holds)         \
-      NEXT2;           \
-    pc += pc[1].c;     \
-    DISPATCH;          \
+#define DECIDE(holds) \
+  do {                \
+    if (holds)        \
+      NEXT2;          \
+    pc += pc[1].c;    \
+    DISPATCH;         \
   } while (0)
 #define BRANCH_ON(r) GO(vm_branch(vm, r, pc, pc + 2, pc + pc[1].c))
-#define COMPARE_JUMP(NAME, op)                                            \
-  do_J##NAME##_SS : {                                                     \
-    Value *x = sp - 2, *y = sp - 1;                                       \
-    if (LIKELY(BOTH(DT_I64))) {                                           \
-      sp -= 2;                                                            \
-      DECIDE(x->i op y->i);                                               \
-    }                                                                     \
-    SAVE;                                                                 \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                         \
-    LOAD;                                                                 \
-    FREE(sp[-1]);                                                         \
-    FREE(sp[-2]);                                                         \
-    sp -= 2;                                                              \
-    if (r.tag == DT_BOOL)                                                 \
-      DECIDE(r.i);                                                        \
-    BRANCH_ON(r);                                                         \
-  }                                                                       \
-  do_J##NAME##_SK : {                                                     \
-    Value *x = sp - 1;                                                    \
-    if (LIKELY(x->tag == DT_I64)) {                                       \
-      sp--;                                                               \
-      DECIDE(x->i op pc->c);                                              \
-    }                                                                     \
-    SAVE;                                                                 \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c));    \
-    LOAD;                                                                 \
-    FREE(sp[-1]);                                                         \
-    sp--;                                                                 \
-    if (r.tag == DT_BOOL)                                                 \
-      DECIDE(r.i);                                                        \
-    BRANCH_ON(r);                                                         \
-  }                                                                       \
-  do_J##NAME##_LK : {                                                     \
-    const Value *x = bp + pc->b;                                          \
-    if (LIKELY(x->tag == DT_I64))                                         \
-      DECIDE(x->i op pc->c);                                              \
-    SAVE;                                                                 \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c));    \
-    LOAD;                                                                 \
-    if (r.tag == DT_BOOL)                                                 \
-      DECIDE(r.i);                                                        \
-    BRANCH_ON(r);                                                         \
-  }                                                                       \
-  do_J##NAME##_LL : {                                                     \
-    const Value *x = bp + pc->b, *y = bp + pc->c;                         \
-    if (LIKELY(BOTH(DT_I64)))                                             \
-      DECIDE(x->i op y->i);                                               \
-    SAVE;                                                                 \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                         \
-    LOAD;                                                                 \
-    if (r.tag == DT_BOOL)                                                 \
-      DECIDE(r.i);                                                        \
-    BRANCH_ON(r);                                                         \
+#define COMPARE_JUMP(NAME, op)                                         \
+  do_J##NAME##_SS : {                                                  \
+    Value *x = sp - 2, *y = sp - 1;                                    \
+    if (LIKELY(BOTH(DT_I64))) {                                        \
+      sp -= 2;                                                         \
+      DECIDE(x->i op y->i);                                            \
+    }                                                                  \
+    SAVE;                                                              \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                      \
+    LOAD;                                                              \
+    FREE(sp[-1]);                                                      \
+    FREE(sp[-2]);                                                      \
+    sp -= 2;                                                           \
+    if (r.tag == DT_BOOL)                                              \
+      DECIDE(r.i);                                                     \
+    BRANCH_ON(r);                                                      \
+  }                                                                    \
+  do_J##NAME##_SK : {                                                  \
+    Value *x = sp - 1;                                                 \
+    if (LIKELY(x->tag == DT_I64)) {                                    \
+      sp--;                                                            \
+      DECIDE(x->i op pc->c);                                           \
+    }                                                                  \
+    SAVE;                                                              \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c)); \
+    LOAD;                                                              \
+    FREE(sp[-1]);                                                      \
+    sp--;                                                              \
+    if (r.tag == DT_BOOL)                                              \
+      DECIDE(r.i);                                                     \
+    BRANCH_ON(r);                                                      \
+  }                                                                    \
+  do_J##NAME##_LK : {                                                  \
+    const Value *x = bp + pc->b;                                       \
+    if (LIKELY(x->tag == DT_I64))                                      \
+      DECIDE(x->i op pc->c);                                           \
+    SAVE;                                                              \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c)); \
+    LOAD;                                                              \
+    if (r.tag == DT_BOOL)                                              \
+      DECIDE(r.i);                                                     \
+    BRANCH_ON(r);                                                      \
+  }                                                                    \
+  do_J##NAME##_LL : {                                                  \
+    const Value *x = bp + pc->b, *y = bp + pc->c;                      \
+    if (LIKELY(BOTH(DT_I64)))                                          \
+      DECIDE(x->i op y->i);                                            \
+    SAVE;                                                              \
+    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                      \
+    LOAD;                                                              \
+    if (r.tag == DT_BOOL)                                              \
+      DECIDE(r.i);                                                     \
+    BRANCH_ON(r);                                                      \
   }
   COMPARE_JUMP(LT, <)
   COMPARE_JUMP(LE, <=)
@@ -603,7 +602,7 @@ do_BUG:
   COMPARE_JUMP(EQ, ==)
   COMPARE_JUMP(NE, !=)
 
-do_AND_TEST: {
+do_AND_TEST : {
   Value c = sp[-1];
   if (LIKELY(c.tag == DT_BOOL)) {
     if (c.i)
@@ -615,7 +614,7 @@ do_AND_TEST: {
   sp--;
   GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
 }
-do_OR_TEST: {
+do_OR_TEST : {
   Value c = sp[-1];
   if (LIKELY(c.tag == DT_BOOL)) {
     if (!c.i)
@@ -644,7 +643,7 @@ do_OR_DONE:
 do_NUMDYN:
   sp[-1] = value_scalar(((const NumSite *)pc[1].ptr)->at[sp[-1].i]);
   NEXT2;
-do_PRIM: {
+do_PRIM : {
   SAVE;
   n = pc->a;
   const PrimSite *site = pc[1].ptr;
@@ -665,7 +664,7 @@ do_PRIM: {
   *sp++ = r;
   NEXT2;
 }
-do_PRIMVAL: {
+do_PRIMVAL : {
   SAVE;
   PrimObj *p = obj_new(heap, V_PRIM, sizeof *p, 0);
   p->site = *(const PrimSite *)pc[1].ptr;
@@ -674,7 +673,7 @@ do_PRIMVAL: {
   NEXT2;
 }
 
-/* ---- structures ---- */
+  /* ---- structures ---- */
 
 do_TUPLE:
   SAVE;
@@ -699,7 +698,7 @@ do_RECORD:
     *sp++ = value_obj(V_RECORD, r);
   }
   NEXT2;
-do_FIELD: {
+do_FIELD : {
   FieldSite *site = (FieldSite *)pc[1].ptr;
   Record *r = AS_RECORD(sp[-1]);
   if (UNLIKELY(r->layout != site->layout)) {
@@ -749,7 +748,7 @@ do_CON:
     sp[-1] = value_obj(V_CON, c);
   }
   NEXT2;
-do_CONS: {
+do_CONS : {
   SAVE;
   Cons *cell = obj_new(heap, V_CONS, sizeof *cell, 2);
   sp--;
@@ -769,25 +768,25 @@ do_LIST:
     sp[-1] = value_obj(V_CONS, cell);
   }
   NEXT;
-do_TUPGET: {
+do_TUPGET : {
   Value part = value_retain(AS_FIELDS(sp[-1])->at[pc->b]);
   FREE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_HEAD: {
+do_HEAD : {
   Value part = value_retain(AS_CONS(sp[-1])->head);
   FREE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_TAIL: {
+do_TAIL : {
   Value part = value_retain(AS_CONS(sp[-1])->tail);
   FREE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_CONARG: {
+do_CONARG : {
   Value part = value_retain(AS_CON(sp[-1])->arg);
   FREE(sp[-1]);
   sp[-1] = part;
@@ -805,7 +804,7 @@ do_TEST_NIL:
     NEXT;
   FREE(*sp);
   JUMP;
-do_TEST_CON: {
+do_TEST_CON : {
   const Con *con = pc[1].ptr;
   sp--;
   const Con *is = sp->tag == V_CON0  ? sp->con
@@ -816,7 +815,7 @@ do_TEST_CON: {
     NEXT2;
   JUMP;
 }
-do_TEST_NUM: {
+do_TEST_NUM : {
   const NumSite *site = pc[1].ptr;
   if (pc->b)
     sp--;
@@ -827,9 +826,9 @@ do_TEST_NUM: {
       NEXT2;
     JUMP;
   }
-  Dtype dtype = value_is_num(x)      ? (Dtype)x.tag
+  Dtype dtype = value_is_num(x)   ? (Dtype)x.tag
                 : x.tag == V_NODE ? x.node->dtype
-                                     : DT_I64;
+                                  : DT_I64;
   SAVE;
   Value r = vm_binary(vm, PRIM_EQ, x, value_scalar(site->at[dtype]));
   LOAD;
@@ -842,7 +841,7 @@ do_TEST_NUM: {
   }
   GO(vm_branch(vm, r, pc, pc + 2, pc + pc->c));
 }
-do_TEST_BOOL: {
+do_TEST_BOOL : {
   Value x = *--sp;
   if (LIKELY(x.tag == DT_BOOL)) {
     if (x.i == pc->a)
@@ -853,7 +852,7 @@ do_TEST_BOOL: {
     GO(vm_branch(vm, x, pc, pc + 1, pc + pc->c));
   GO(vm_branch(vm, x, pc, pc + pc->c, pc + 1));
 }
-do_TEST_STR: {
+do_TEST_STR : {
   sp--;
   bool same = values_equal(*sp, fp->code->consts[pc->b]);
   FREE(*sp);
@@ -861,7 +860,7 @@ do_TEST_STR: {
     NEXT;
   JUMP;
 }
-do_TEST_SHAPE: {
+do_TEST_SHAPE : {
   sp--;
   uint32_t len = sp->obj->len;
   FREE(*sp);
@@ -869,14 +868,14 @@ do_TEST_SHAPE: {
     NEXT;
   JUMP;
 }
-do_SHAPEGET: {
+do_SHAPEGET : {
   const Shape *s = AS_SHAPE(sp[-1]);
   int64_t size = s->at[pc->b ? s->obj.len - 1 - pc->a : pc->a];
   FREE(sp[-1]);
   sp[-1] = value_int(size);
   NEXT;
 }
-do_SHAPEREST: {
+do_SHAPEREST : {
   SAVE;
   const Shape *s = AS_SHAPE(sp[-1]);
   uint32_t len = s->obj.len - pc->a - pc->b;
@@ -887,9 +886,9 @@ do_SHAPEREST: {
   NEXT;
 }
 
-/* ---- sizes, shapes, tensors ---- */
+  /* ---- sizes, shapes, tensors ---- */
 
-do_DIMOP: {
+do_DIMOP : {
   SAVE;
   Value r = vm_dim_op(vm, (DimOpKind)pc->a, sp[-2], sp[-1]);
   LOAD;
@@ -899,7 +898,7 @@ do_DIMOP: {
   sp[-1] = r;
   NEXT;
 }
-do_DIMPROD: {
+do_DIMPROD : {
   SAVE;
   const Shape *s = AS_SHAPE(sp[-1]);
   Value r = value_int(1);
@@ -909,7 +908,7 @@ do_DIMPROD: {
   sp[-1] = r;
   NEXT;
 }
-do_SHAPEREF: {
+do_SHAPEREF : {
   SAVE;
   Value *at = sp;
   Value r = vm_shape_ref(vm, pc[1].ptr, &at);
@@ -920,7 +919,7 @@ do_SHAPEREF: {
   *sp++ = r;
   NEXT2;
 }
-do_CHECK: {
+do_CHECK : {
   SAVE;
   const CoreCheck *check = pc[1].ptr;
   n = pc->a ? 4 : 2;
@@ -932,7 +931,7 @@ do_CHECK: {
     if (check->kind != CHECK_LE)
       for (uint32_t i = 0; i < n; i++)
         vm_int(vm, at[i]); /* gives up, or fails */
-    applies = false; /* every access is checked when it is run */
+    applies = false;       /* every access is checked when it is run */
   } else if (n == 4) {
     applies = at[2].i <= at[3].i;
   }
@@ -949,13 +948,13 @@ do_CHECK: {
   }
   NEXT2;
 }
-do_OPENGET: {
+do_OPENGET : {
   SAVE;
   Value r = vm_open(vm, pc[1].ptr, sp[-1]);
   *sp++ = r;
   NEXT2;
 }
-do_TENSOR: {
+do_TENSOR : {
   SAVE;
   const ItemSite *site = pc[1].ptr;
   n = site->count;
@@ -970,7 +969,7 @@ do_TENSOR: {
   *sp++ = r;
   NEXT2;
 }
-do_SHAPE: {
+do_SHAPE : {
   SAVE;
   const ItemSite *site = pc[1].ptr;
   Value *at = sp;
@@ -984,7 +983,7 @@ do_SHAPE: {
   *sp++ = r;
   NEXT2;
 }
-do_INDEX: {
+do_INDEX : {
   SAVE;
   const IndexSite *site = pc[1].ptr;
   n = site->pushed + 1;
@@ -998,9 +997,9 @@ do_INDEX: {
   NEXT2;
 }
 
-/* ---- loops ---- */
+  /* ---- loops ---- */
 
-do_FORCE_INT: {
+do_FORCE_INT : {
   SAVE;
   int64_t i = vm_int(vm, bp[pc->b]);
   FREE(bp[pc->b]);
@@ -1019,7 +1018,7 @@ do_FOR_BEGIN:
 do_MAP_BEGIN:
   GO(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
 do_FOR_END:
-do_MAP_END: {
+do_MAP_END : {
   SAVE;
   Value r = vm_for_end(vm, pc->a, pc->op == OP_MAP_END, sp[-1]);
   LOAD;
@@ -1032,7 +1031,7 @@ do_HOST_BEGIN:
   vm_host_begin(vm, pc->a, pc->b);
   LOAD;
   NEXT;
-do_HOST_STEP: {
+do_HOST_STEP : {
   SAVE;
   bool more = vm_host_step(vm, pc->a, pc->b);
   LOAD;
@@ -1040,27 +1039,27 @@ do_HOST_STEP: {
     NEXT;
   JUMP;
 }
-do_HOST_DONE: {
+do_HOST_DONE : {
   SAVE;
   Value r = vm_host_done(vm, pc->a, pc->b);
   LOAD;
   *sp++ = r;
   NEXT;
 }
-do_LEAD: {
+do_LEAD : {
   SAVE;
   int64_t lead = vm_lead(vm, bp[pc->b]);
   *sp++ = value_int(lead);
   NEXT;
 }
-do_SLICE: {
+do_SLICE : {
   SAVE;
   Value r = vm_slice(vm, bp[pc->b], bp[pc->a]);
   LOAD;
   *sp++ = r;
   NEXT;
 }
-do_STACK: {
+do_STACK : {
   SAVE;
   Value r = vm_stack_list(vm, sp[-1], 0, NULL);
   LOAD;
@@ -1068,14 +1067,14 @@ do_STACK: {
   sp[-1] = r;
   NEXT;
 }
-do_SPLIT2: {
+do_SPLIT2 : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_FIELDS(pair)->at[0]);
   *sp++ = value_retain(AS_FIELDS(pair)->at[1]);
   FREE(pair);
   NEXT;
 }
-do_LIST_NEXT: {
+do_LIST_NEXT : {
   Value list = bp[pc->b];
   if (list.tag != V_CONS)
     JUMP;
@@ -1084,7 +1083,7 @@ do_LIST_NEXT: {
   FREE(list);
   NEXT;
 }
-do_LIST_REV: {
+do_LIST_REV : {
   SAVE;
   Value r = prim_list_reverse(vm, NULL, sp - 1, 1);
   FREE(sp[-1]);
@@ -1096,7 +1095,7 @@ do_PROGRESS:
   if (vm->host.progress)
     vm->host.progress(vm->host.owner, bp[pc->a].i, bp[pc->b].i);
   NEXT;
-do_FILTER: {
+do_FILTER : {
   SAVE;
   Value r = vm_filter(vm, sp[-2], sp[-1]);
   LOAD;

@@ -263,6 +263,30 @@ static void inner_error(Checker *c, Constraint *k) {
   }
 }
 
+/* Do the two shapes hold the same sizes in another order? */
+static bool same_count(Checker *c, Origin *o, Constraint *k) {
+  (void)k;
+  if (!o->got || !o->want || !is_tensor(o->got) || !is_tensor(o->want))
+    return false;
+  Shape *a = shape_norm(c, ty_norm(c, o->got)->shape);
+  Shape *b = shape_norm(c, ty_norm(c, o->want)->shape);
+  if (a->len != b->len || a->len < 2)
+    return false;
+  uint64_t used = 0;
+  for (uint32_t i = 0; i < a->len; i++) {
+    bool found = false;
+    for (uint32_t j = 0; j < b->len && !found; j++)
+      if (!(used >> j & 1) && a->at[i].tag == IT_DIM &&
+          b->at[j].tag == IT_DIM && dim_equal(a->at[i].dim, b->at[j].dim)) {
+        used |= (uint64_t)1 << j;
+        found = true;
+      }
+    if (!found)
+      return false;
+  }
+  return true;
+}
+
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
@@ -279,6 +303,8 @@ static void eq_error(Checker *c, Constraint *k) {
   } else {
     d = error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
                  place(c, o), x, y);
+    if (same_count(c, o, k))
+      d->help = "the axes look swapped: write transpose, or permute";
     if (o->got && o->want && ty_root(o->got) != ty_root(o->want))
       d->label = arena_printf(c->arena, "this is %s, wanted is %s",
                               ty_text(c, o->got), ty_text(c, o->want));
@@ -288,22 +314,40 @@ static void eq_error(Checker *c, Constraint *k) {
   add_witness(c, d, k);
 }
 
+static void index_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *from = dim_text_of(c, o->from), *size = dim_text_of(c, o->axis);
+  Diag *d;
+  if (!o->to)
+    d = error_at(c, 307, o->span,
+                 "index %s is out of bounds for axis %u of size %s", from,
+                 o->number, size);
+  else
+    d = error_at(c, 307, o->span,
+                 "the slice %s:%s does not fit axis %u of size %s", from,
+                 dim_text_of(c, o->to), o->number, size);
+  if (o->got)
+    d->label = arena_printf(c->arena, "of %s", ty_text(c, o->got));
+  d->help = o->to ? "slices are not cut to fit: write : alone for the rest of "
+                    "an axis"
+                  : "indices run from 0 to one less than the size; a literal "
+                    "-k counts from the end";
+  add_path(c, d, o);
+  add_witness(c, d, k);
+}
+
 static void le_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
+  if (o->kind == OR_INDEX && o->axis) {
+    index_error(c, k);
+    return;
+  }
   const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
-  Diag *d;
-  if (o->kind == OR_INDEX)
-    d = error_at(c, 307, o->span, "out of bounds along axis %u: %s <= %s "
-                                  "does not hold",
-                 o->number, x, y);
-  else
-    d = error_at(c, 306, o->span, "a size does not fit in %s: %s <= %s does "
-                                  "not hold",
-                 place(c, o), x, y);
+  Diag *d = error_at(c, 306, o->span,
+                     "a size does not fit in %s: %s <= %s does not hold",
+                     place(c, o), x, y);
   if (o->got)
     d->label = ty_text(c, o->got);
-  if (o->kind == OR_INDEX)
-    d->help = "indices run from 0; a literal -k counts from the end";
   add_path(c, d, o);
   add_witness(c, d, k);
 }

@@ -154,6 +154,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   PrimId prim;
   Expr *expr;
   Type *got, *want; /* the whole types that met */
+  Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
   struct Stage *stage; /* where in a pipeline */
 } Origin;
 

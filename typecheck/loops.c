@@ -67,6 +67,8 @@ static Unranged unranged(Checker *c, Dim *d) {
 }
 
 static void in_bounds(Checker *c, Dim *p, Dim *axis, Origin *o) {
+  o->from = p;
+  o->axis = axis;
   Dim *one = dim_int(c->dims, 1);
   demand_le(c, dim_int(c->dims, 0), p, o);
   demand_le(c, dim_add(c->dims, p, one), axis, o);
@@ -212,6 +214,7 @@ static void index_range(Indexing *x, Slice *s, CoreSlice *out) {
     else
       from = d, out->from = core;
   }
+  o->from = from, o->to = to, o->axis = size;
   demand_le(c, dim_int(c->dims, 0), from, o);
   demand_le(c, from, to, o);
   demand_le(c, to, size, o);

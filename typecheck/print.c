@@ -189,10 +189,19 @@ enum { PREC_FUN, PREC_TUPLE, PREC_POST };
 
 static void put_type(Printer *p, Type *t, int prec);
 
+/* What an element type is, or will be by default: DT_NONE while open. */
+static Dtype settled(const ElemVar *e) {
+  if (e->dtype != DT_NONE || e->rigid || !e->prefer)
+    return e->dtype;
+  return e->prefer == 1 && (e->classes & 1u << DT_I64) ? DT_I64
+         : e->classes & CLASS_FLOAT                    ? DT_F32
+                                                       : DT_NONE;
+}
+
 static void put_elem(Printer *p, ElemVar *e) {
   e = elem_root(e);
-  if (e->dtype != DT_NONE) {
-    buffer_puts(&p->out, dtype_info[e->dtype].name);
+  if (settled(e) != DT_NONE) {
+    buffer_puts(&p->out, dtype_info[settled(e)].name);
     return;
   }
   name_elem(p, e);
@@ -202,7 +211,7 @@ static void put_elem(Printer *p, ElemVar *e) {
 static void put_tensor(Printer *p, Type *t) {
   Shape *s = shape_norm(p->c, t->shape);
   ElemVar *e = elem_root(t->elem);
-  if (!s->len && e->dtype == DT_I64) {
+  if (!s->len && settled(e) == DT_I64) {
     Dim *d = term_of(p->c, t);
     if (!d) {
       buffer_puts(&p->out, "int");
@@ -214,7 +223,7 @@ static void put_tensor(Printer *p, Type *t) {
     return;
   }
   put_elem(p, e);
-  if (s->len || e->dtype == DT_NONE) {
+  if (s->len || settled(e) == DT_NONE) {
     buffer_putc(&p->out, '[');
     put_shape(p, s);
     buffer_putc(&p->out, ']');
