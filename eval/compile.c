@@ -433,6 +433,8 @@ static void compile_prim_call(Fn *fn, const Core *prim, Core *const *args,
     compile(fn, args[i], false);
   e->span = span;
   emit_ptr(e, OP_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
+  if (prim->prim == PRIM_LOAD && prim->flag)
+    compile_loaded(fn, &prim->shape);
 }
 
 /* ---- application ---- */

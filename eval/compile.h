@@ -48,6 +48,7 @@ void compile_global_pat(Fn *fn, const CorePat *pat, uint32_t slot);
 
 void compile_dim(Fn *fn, Dim *dim);
 void compile_shape_ref(Fn *fn, const ShapeRef *ref);
+void compile_loaded(Fn *fn, const ShapeRef *want);
 void compile_checks(Fn *fn, const Core *c);
 void compile_open(Fn *fn, const Core *c);
 void compile_tensor(Fn *fn, const Core *c);

@@ -142,6 +142,38 @@ Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at) {
   return value_shape(&vm->heap, axes.rank, axes.at, axes.stars);
 }
 
+static void print_sizes(Buffer *out, uint32_t len, const int64_t *sizes) {
+  for (uint32_t i = 0; i < len; i++)
+    if (sizes[i] == SHAPE_HOLE)
+      buffer_puts(out, i ? ", _" : "_");
+    else
+      buffer_printf(out, "%s%lld", i ? ", " : "", (long long)sizes[i]);
+}
+
+void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
+                     const Value *sizes) {
+  uint32_t rank, stars;
+  int64_t shape[RANK_MAX], wanted[RANK_MAX];
+  vm_shape(vm, v, &rank, shape, &stars);
+  uint32_t len = want->len < RANK_MAX ? want->len : RANK_MAX;
+  bool fits = rank == want->len;
+  for (uint32_t i = 0; i < len; i++) {
+    wanted[i] = want->at[i].dim ? vm_int(vm, *sizes++) : SHAPE_HOLE;
+    fits = fits && (wanted[i] == SHAPE_HOLE || wanted[i] == shape[i]);
+  }
+  if (fits)
+    return;
+  Buffer text = {0};
+  buffer_puts(&text, "the file holds a tensor of shape [");
+  print_sizes(&text, rank, shape);
+  buffer_puts(&text, "]; [");
+  print_sizes(&text, len, wanted);
+  buffer_puts(&text, "] is wanted");
+  const char *message = arena_text(vm->diags->arena, text.text, text.len);
+  buffer_free(&text);
+  vm_fail(vm, 508, "%s", message);
+}
+
 /* ---- x.[items] ---- */
 
 static int64_t bound(Eval *vm, Value v, bool from_end, int64_t size) {

@@ -294,6 +294,8 @@ Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
 Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at);
 Value vm_index(Eval *vm, const IndexSite *site, Value *at);
 Value vm_open(Eval *vm, const CoreBind *bind, Value v);
+void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
+                     const Value *sizes);
 void vm_shape(Eval *vm, Value v, uint32_t *rank, int64_t *shape,
               uint32_t *stars);
 void vm_axis(Eval *vm, Value axis, uint32_t rank, uint32_t *first,

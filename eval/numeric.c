@@ -69,14 +69,33 @@ static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
   return vm_node(vm, node_map(&vm->graph, op, n, nodes, to, &fault), &fault);
 }
 
+static Dtype result_of(PrimId op, const Scalar *args) {
+  switch ((int)op) {
+  case PRIM_EQ:
+  case PRIM_NE:
+  case PRIM_LT:
+  case PRIM_LE:
+  case PRIM_GT:
+  case PRIM_GE:
+  case PRIM_AND:
+  case PRIM_OR:
+  case PRIM_NOT:
+  case PRIM_ISNAN:
+    return DT_BOOL;
+  case PRIM_SELECT:
+    return args[1].dtype;
+  }
+  return args[0].dtype;
+}
+
 /* The meaning of a pointwise primitive on scalars is the tensor room's. */
 static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
                          uint32_t n) {
   Scalar xs[3], r;
   for (uint32_t i = 0; i < n; i++)
     xs[i] = value_to_scalar(args[i]);
-  if (op == PRIM_CONVERT)
-    return value_scalar(scalar_convert(xs[0], to));
+  if (op != PRIM_CONVERT)
+    to = result_of(op, xs);
   Arith arith = scalar_apply(op, n, xs, to, &r);
   if (arith != ARITH_OK)
     vm_fail(vm, 506, "%s", arith_text(arith));

@@ -67,6 +67,16 @@ void compile_dim(Fn *fn, Dim *dim) {
     }
 }
 
+static const ShapeRef *keep_ref(Fn *fn, const ShapeRef *ref) {
+  ShapeRef *copy = NEW(fn->e.vm->arena, ShapeRef);
+  *copy = *ref;
+  if (ref->len) {
+    copy->at = NEW_ARRAY(fn->e.vm->arena, ShapeItem, ref->len);
+    memcpy(copy->at, ref->at, ref->len * sizeof *ref->at);
+  }
+  return copy;
+}
+
 void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
   int pushed = 0;
   for (uint32_t i = 0; i < ref->len; i++) {
@@ -90,13 +100,18 @@ void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
       break;
     }
   }
-  ShapeRef *copy = NEW(fn->e.vm->arena, ShapeRef);
-  *copy = *ref;
-  if (ref->len) {
-    copy->at = NEW_ARRAY(fn->e.vm->arena, ShapeItem, ref->len);
-    memcpy(copy->at, ref->at, ref->len * sizeof *ref->at);
-  }
-  emit_ptr(&fn->e, OP_SHAPEREF, 0, 0, 0, 1 - pushed, copy);
+  emit_ptr(&fn->e, OP_SHAPEREF, 0, 0, 0, 1 - pushed, keep_ref(fn, ref));
+}
+
+/* What a file must hold; a NULL size is any. */
+void compile_loaded(Fn *fn, const ShapeRef *want) {
+  int pushed = 0;
+  for (uint32_t i = 0; i < want->len; i++)
+    if (want->at[i].dim) {
+      compile_dim(fn, want->at[i].dim);
+      pushed++;
+    }
+  emit_ptr(&fn->e, OP_LOADED, 0, 0, 0, -pushed, keep_ref(fn, want));
 }
 
 void compile_checks(Fn *fn, const Core *c) {

@@ -948,6 +948,19 @@ do_CHECK : {
   }
   NEXT2;
 }
+do_LOADED : {
+  SAVE;
+  const ShapeRef *want = pc[1].ptr;
+  Value *at = sp;
+  for (uint32_t i = 0; i < want->len; i++)
+    at -= want->at[i].dim != NULL;
+  vm_check_loaded(vm, want, at[-1], at);
+  while (sp > at) {
+    sp--;
+    FREE(*sp);
+  }
+  NEXT2;
+}
 do_OPENGET : {
   SAVE;
   Value r = vm_open(vm, pc[1].ptr, sp[-1]);

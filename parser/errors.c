@@ -117,8 +117,7 @@ static Frame frame_of(const SyntaxError *e) {
         (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "decs")))
       return (Frame){TOK_LET, "a declaration or `in`", "in this `let`"};
   }
-  return (Frame){0, "an operator or the next declaration",
-                 "after an expression"};
+  return (Frame){0, "an operator or the next declaration", NULL};
 }
 
 static const char *expected_list(ParseState *ps, const SyntaxError *e) {
@@ -147,6 +146,10 @@ static bool after_type(const SyntaxError *e) {
 static const char *after_pattern(const SyntaxError *e) {
   for (int i = 0; i < e->stack_len; i++) {
     int symbol = e->stack[i];
+    if (symbol == TOK_EQUAL)
+      return "the next declaration";
+    if (symbol == TOK_GIVEN)
+      return "`,` or `=`";
     if (symbol == TOK_LPAREN || symbol == TOK_LABEL)
       return "`)`";
     if (symbol == TOK_LBRACE)
@@ -198,7 +201,7 @@ static const char *context_text(ParseState *ps, const SyntaxError *e,
   if (top < 0 || top == TOK_START_PROGRAM || top == TOK_START_TYPE)
     return "";
   if (after_expr(e))
-    return arena_printf(ps->arena, " %s", frame.context);
+    return frame.context ? arena_printf(ps->arena, " %s", frame.context) : "";
   Span before = tokens_before(ps);
   uint32_t len = before.end - before.start;
   if (len == 0 || len > 40)
@@ -232,25 +235,32 @@ static bool is_comparison(int token) {
 }
 
 /* Guesses from the token alone, and from what stands before it. */
-static const char *help_after_expr(ParseState *ps, const SyntaxError *e,
-                                   Frame frame) {
+static const char *help_after_expr(const SyntaxError *e, Frame frame) {
   switch (e->seen) {
   case TOK_EQUAL:
+    if (frame.token == TOK_LBRACE)
+      return "a field is `name = value`, its name with a small letter";
     return "`==` compares; `=` belongs to `val`, `fun` and record fields";
   case TOK_ARROW:
     return "in expressions it is `=>`; `->` is for types";
   case TOK_COLON:
+    if (frame.token == TOK_DOTBRACKET)
+      return "a slice is `from:to`; it has no step";
     return "a type is ascribed in parentheses: `(e : type)`";
   case TOK_SEMI:
     return "a sequence stands in parentheses, or between `in` and `end`";
   case TOK_BAR:
-    return "either is `||`";
+    return "logical or is `||`";
+  case TOK_IN:
+    return "`in` belongs to `let val x = e in e end`";
+  case TOK_OPTLABEL:
+  case TOK_SOME:
+    return "the label of an argument is `~x:`, also where it is optional";
   default:
     break;
   }
   if (frame.token == TOK_THEN)
     return "every `if` has an `else`: it gives a value either way";
-  (void)ps;
   return NULL;
 }
 
@@ -260,38 +270,39 @@ static bool begins_pattern(int token) {
          token == TOK_LABEL || token == TOK_PUN;
 }
 
-static const char *help_text(ParseState *ps, const SyntaxError *e,
-                             Frame frame) {
-  int top = stack_at(e, 0);
-  if (after_expr(e))
-    return help_after_expr(ps, e, frame);
-  bool rule = strcmp(after_pattern(e), "`=>`") == 0;
-  if (e->seen == TOK_ARROW && expects(e, TOK_DARROW) && rule)
-    return "in expressions it is `=>`; `->` is for types";
-  if (e->seen == TOK_DARROW && expects(e, TOK_ARROW))
+/* True if the token before stands on the same line. */
+static bool same_line(ParseState *ps, const SyntaxError *e) {
+  uint32_t from = tokens_before(ps).end;
+  return from < e->span.start &&
+         !memchr(ps->lexer.text + from, '\n', e->span.start - from);
+}
+
+static bool top_is(const SyntaxError *e, int i, const char *name) {
+  int symbol = stack_at(e, i);
+  return symbol >= PARSE_NONTERMINAL && is_symbol(symbol, name);
+}
+
+/* For arrows and equal signs that stand for one another. */
+static const char *help_arrow(const SyntaxError *e) {
+  bool arrow = e->seen == TOK_ARROW || e->seen == TOK_DARROW;
+  const char *next = after_pattern(e);
+  if (e->seen == TOK_DARROW && after_type(e))
     return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
-  if (e->seen == TOK_EQUAL && expects(e, TOK_DARROW) && rule)
+  if (e->seen == TOK_ARROW && strcmp(next, "`=>`") == 0)
+    return "in expressions it is `=>`; `->` is for types";
+  if (e->seen == TOK_EQUAL && strcmp(next, "`=>`") == 0)
     return "a function's body follows `=>`: `fn x => e`";
-  if ((e->seen == TOK_DARROW || e->seen == TOK_ARROW) && expects(e, TOK_EQUAL))
+  if (arrow && strcmp(next, "an argument or `=`") == 0)
     return "the body of `fun` follows `=`";
-  if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
-      expects(e, TOK_MINUS))
-    return "a minus sign between spaces subtracts: `n - 1`";
-  if (top >= PARSE_NONTERMINAL && is_symbol(top, "decs") && e->seen == TOK_ID)
-    return "in a `let` each name is declared: `let val x = e in e end`";
-  if (top == TOK_ID && stack_at(e, 1) >= PARSE_NONTERMINAL &&
-      is_symbol(stack_at(e, 1), "val") && begins_pattern(e->seen))
-    return "a function is declared with `fun`: `fun f x = e`";
-  if (e->seen == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
-      is_symbol(stack_at(e, 1), "fun_word"))
-    return "without arguments it is `val x = e`";
-  if (e->seen == TOK_LPAREN && top >= PARSE_NONTERMINAL &&
-      is_symbol(top, "fun_word"))
-    return "a function without a name is `fn x => e`";
+  return NULL;
+}
+
+/* For words that cannot be names, and names with the wrong first letter. */
+static const char *help_name(ParseState *ps, const SyntaxError *e) {
   if (e->seen == TOK_AS && expects(e, TOK_HOLE))
     return "here `as` stands in parentheses: `(x as p)`";
-  if (is_keyword(e->seen) && expects(e, TOK_ID) && !expects(e, TOK_DARROW) &&
-      !expects(e, TOK_EQUAL))
+  if (is_keyword(e->seen) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
+      !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL) && same_line(ps, e))
     return arena_printf(ps->arena, "`%s` is a keyword, and cannot be a name",
                         parse_symbol_name(e->seen));
   if (e->seen == TOK_CON && expects(e, TOK_ID) && !expects(e, TOK_CON))
@@ -299,6 +310,31 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   if (e->seen == TOK_ID && expects(e, TOK_CON) && !expects(e, TOK_ID))
     return "constructors begin with a capital letter";
   return NULL;
+}
+
+static const char *help_text(ParseState *ps, const SyntaxError *e,
+                             Frame frame) {
+  if (after_expr(e))
+    return help_after_expr(e, frame);
+  const char *arrow = help_arrow(e);
+  if (arrow)
+    return arrow;
+  if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
+      expects(e, TOK_MINUS))
+    return "a minus sign between spaces subtracts: `n - 1`";
+  if (e->seen == TOK_TYVAR && expects(e, TOK_FN))
+    return "strings take double quotes; `'a` is a type";
+  if (top_is(e, 0, "decs") && e->seen == TOK_ID)
+    return "in a `let` each name is declared: `let val x = e in e end`";
+  if (stack_at(e, 0) == TOK_ID && top_is(e, 1, "val") &&
+      begins_pattern(e->seen))
+    return "a function is declared with `fun`: `fun f x = e`";
+  if (e->seen == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
+      top_is(e, 1, "fun_word"))
+    return "without arguments it is `val x = e`";
+  if (e->seen == TOK_LPAREN && top_is(e, 0, "fun_word"))
+    return "a function without a name is `fn x => e`";
+  return help_name(ps, e);
 }
 
 /* Called by the grammar where no rule goes on. */
@@ -317,7 +353,8 @@ void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
     return;
   }
   Frame frame = frame_of(e);
-  Diag *diag = parse_error(ps, 110, e->span, "expected %s%s, but %s",
+  Span at = e->seen == 0 ? tokens_before(ps) : e->span;
+  Diag *diag = parse_error(ps, 110, at, "expected %s%s, but %s",
                            expected_text(ps, e, frame),
                            context_text(ps, e, frame), found_text(ps, e));
   if (diag)

@@ -278,9 +278,11 @@ static Doc *quoted_doc(Formatter *f, const char *text) {
 }
 
 static Doc *import_doc(Formatter *f, const Dec *dec) {
+  const char *word = dec->kind == DEC_OPEN ? "open " : "import ";
+  Doc *lead = fmt_lead(f, dec->span.end);
   Doc *what = dec->path ? quoted_doc(f, dec->path) : fmt_sym(f, dec->id);
   Doc *as = dec->as ? CAT(f, fmt_text(f, " as "), fmt_sym(f, dec->as)) : NULL;
-  return CAT(f, fmt_text(f, "import "), what, as);
+  return CAT(f, fmt_text(f, word), lead, what, as);
 }
 
 static Doc *dec_doc(Formatter *f, const Dec *dec) {
@@ -289,14 +291,15 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
     return val_doc(f, dec);
   case DEC_FUN:
     return funs_doc(f, dec);
-  case DEC_TYPE:
-    return define(f, type_head(f, "type ", dec), fmt_type(f, dec->type));
+  case DEC_TYPE: {
+    Doc *head = type_head(f, "type ", dec);
+    return define(f, head, fmt_type(f, dec->type));
+  }
   case DEC_DATATYPE:
     return datatype_doc(f, dec);
   case DEC_IMPORT:
-    return import_doc(f, dec);
   case DEC_OPEN:
-    return CAT(f, fmt_text(f, "open "), fmt_sym(f, dec->id));
+    return import_doc(f, dec);
   case DEC_DO:
     return CAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
   case DEC_EXPR:

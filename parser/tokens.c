@@ -206,7 +206,7 @@ static void report_stray(ParseState *ps, const Token *at) {
                                                 : "let";
   Diag *diag = parse_error(ps, 114, at->span, "`%s` without `%s`",
                            parse_symbol_name(at->kind), open);
-  if (diag && (at->kind == TOK_END || at->kind == TOK_IN))
+  if (diag && (at->kind == TOK_END))
     diag->help = "the form is `let val x = e in e end`; it opens with `let`";
   if (diag && at->kind == TOK_RPAREN && at->span.start > ps->lexer.first &&
       ps->lexer.text[at->span.start - 1] == '*')
@@ -248,10 +248,7 @@ static Verdict judge_in(ParseState *ps) {
   Opener *top = top_opener(t);
   if (top && opener_kind(top) == OPEN_LET)
     return PASS;
-  if (t->count[OPEN_LET])
-    return unclosed(ps);
-  report_stray(ps, &t->ahead);
-  return DROP;
+  return t->count[OPEN_LET] ? unclosed(ps) : PASS;
 }
 
 static Verdict judge_dec(ParseState *ps) {

@@ -132,7 +132,7 @@ typedef struct PlanNode {
  * fused body.  May raise: plan_end must run in any case. */
 void plan_make(Plan *plan, uint32_t count, Node *const *roots);
 /* Lets go of a node that has run, and of inputs nobody else will read. */
-void plan_ran(Plan *plan, PlanNode *p);
+void plan_ran(PlanNode *p);
 void plan_end(Plan *plan);
 
 #endif

@@ -404,8 +404,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
   install(plan);
 }
 
-void plan_ran(Plan *plan, PlanNode *p) {
-  (void)plan;
+void plan_ran(PlanNode *p) {
   node_settle(p->node);
   for (uint32_t k = 0; k < p->inputs.len; k++)
     if (--p->inputs.at[k]->readers == 0)

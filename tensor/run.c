@@ -67,7 +67,7 @@ static bool run_plan(Graph *g, Plan *plan, Span *where, Fault *fault) {
         return false;
       g->stored++;
     }
-    plan_ran(plan, p);
+    plan_ran(p);
   }
   return true;
 }

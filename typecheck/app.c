@@ -158,6 +158,12 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   if ((id == PRIM_EQ || id == PRIM_NE) &&
       (is_string(c, ta) || is_string(c, tb)))
     return string_compare(c, e, args[0], args[1], ta, tb, type);
+  if ((id == PRIM_EQ || id == PRIM_NE) && ty_is_unit(ta) && ty_is_unit(tb)) {
+    Core *same = core_new(c, CORE_BOOL, e->span);
+    same->flag = id == PRIM_EQ;
+    *type = ty_scalar(c, DT_BOOL, NULL);
+    return core_items(c, CORE_SEQ, e->span, 3, args[0], args[1], same);
+  }
   Origin *o = origin_new(c, OR_OPERATOR,
                          e->op_span.file ? e->op_span : e->span);
   o->what = prim_info[id].name;
@@ -681,6 +687,23 @@ static Core *call_core(Call *k) {
   return app;
 }
 
+/* The best of one is always the first: most likely the axes were mixed up. */
+static void warn_single(Checker *c, Call *k, Type *before) {
+  for (Type *t = ty_norm(c, before); t->tag == TY_FUN;
+       t = ty_norm(c, t->arg[1])) {
+    Type *a = ty_norm(c, t->arg[0]);
+    int64_t n;
+    if (a->tag != TY_AXIS)
+      continue;
+    Shape *r = shape_norm(c, a->axis[1]);
+    if (r->len == 1 && r->at[0].tag == IT_DIM &&
+        dim_is_int(r->at[0].dim, &n) && n == 1)
+      warning_at(c, 403, k->e->span, "%s over an axis of size 1 is always 0",
+                 k->name)
+          ->help = "another axis may be meant: give it with ~axis";
+  }
+}
+
 static Core *run_call(Call *k, Type **type) {
   Checker *c = k->c;
   uint32_t next = 0, number = 0, stuck = c->stuck.len;
@@ -697,6 +720,8 @@ static Core *run_call(Call *k, Type **type) {
   flush(k);
   if (c->progress && c->pending.len)
     solve_pending(c);
+  if (k->prim == PRIM_ARGMAX || k->prim == PRIM_ARGMIN)
+    warn_single(c, k, before);
   Core *app = call_core(k);
   if (c->diags->errors == errors)
     app = with_checks(c, app, stuck);

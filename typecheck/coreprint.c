@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LINE = 79 };
+enum { LINE = 79, BESIDE = 24 /* columns */ };
 
 typedef struct Sexp { /* an atom, or a list of items */
   const char *atom;
@@ -20,7 +20,7 @@ typedef struct Printer {
   Buffer text; /* an atom under construction */
   Map names;   /* Var, ElemVar -> its name here */
   Map counts;  /* Sym -> how many variables have that name */
-  uint32_t unnamed;
+  uint32_t unnamed, unnamed_elems;
 } Printer;
 
 static Sexp *core_sexp(Printer *p, const Core *core);
@@ -105,7 +105,7 @@ static const char *elem_name(Printer *p, ElemRef ref) {
   if (!name) {
     name = e->name ? e->name->text : e->text;
     name = name ? arena_printf(p->arena, name[0] == '\'' ? "%s" : "'%s", name)
-                : arena_printf(p->arena, "'$%u", ++p->unnamed);
+                : arena_printf(p->arena, "'e%u", ++p->unnamed_elems);
     map_put(&p->names, e, (void *)name);
   }
   return name;
@@ -555,7 +555,13 @@ static void put_flat(Buffer *out, const Sexp *s) {
   buffer_putc(out, ')');
 }
 
-/* Atoms that open a list stay on its first line; the rest is indented by two.
+/* Does an item stay beside the name of its form?  Atoms and short lists do. */
+static bool beside(const Sexp *item, uint32_t i, size_t column) {
+  return i < 3 && (item->atom || (item->width <= BESIDE && i == 1)) &&
+         column + item->width < LINE;
+}
+
+/* What does not fit on the line is indented by two, but for the first items.
  * `closing` brackets follow. */
 static void put(Buffer *out, const Sexp *s, size_t column, size_t closing) {
   if (s->atom || column + s->width + closing <= LINE) {
@@ -563,18 +569,21 @@ static void put(Buffer *out, const Sexp *s, size_t column, size_t closing) {
     return;
   }
   buffer_putc(out, '(');
-  bool leading = true;
+  size_t at = column + 1;
+  bool first_line = true;
   for (uint32_t i = 0; i < s->items.len; i++) {
     const Sexp *item = s->items.at[i];
     size_t after = i + 1 == s->items.len ? closing + 1 : 0;
+    first_line = first_line && (i == 0 || beside(item, i, at + 1));
     if (i == 0) {
-      put(out, item, column + 1, after);
-      leading = item->atom != NULL;
-    } else if (leading && i < 3 && item->atom) {
+      put(out, item, at, after);
+      first_line = item->atom != NULL;
+      at += item->width;
+    } else if (first_line) {
       buffer_putc(out, ' ');
-      buffer_puts(out, item->atom);
+      put_flat(out, item);
+      at += 1 + item->width;
     } else {
-      leading = false;
       buffer_printf(out, "\n%*s", (int)column + 2, "");
       put(out, item, column + 2, after);
     }

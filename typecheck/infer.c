@@ -85,6 +85,29 @@ static Core *apply_con(Checker *c, Binding *b, Span span, Type **type,
   return fn;
 }
 
+/* Sizes that a variable's type leaves as `?` get names, the same at each of
+ * its uses. */
+static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
+  if (!b->opened) {
+    uint32_t level = c->level;
+    c->level = b->level;
+    Core *open = core;
+    b->opened = ty_open_data(c, NULL, *type, &open);
+    b->opening = open != core ? open : NULL;
+    c->level = level;
+    if (!b->opening)
+      b->opened = NULL;
+  }
+  if (!b->opened)
+    return core;
+  Core *open = core_new(c, CORE_OPEN, core->span);
+  *open = *b->opening;
+  open->items = NEW(c->arena, Core *);
+  open->items[0] = core;
+  *type = b->opened;
+  return open;
+}
+
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o) {
   if (b->failed)
@@ -124,6 +147,8 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
   Core *core = core_var(c, b->var, span);
   Inst *inst;
   *type = scheme_instantiate(c, s, o, &inst);
+  if (!s->poly && !b->recursive)
+    core = open_variable(c, b, core, type);
   if (b->recursive) {
     VEC_PUSH(c->arena, b->group->uses, core);
   } else if (inst) {

@@ -216,6 +216,9 @@ struct Binding {
   Data *data;
   Module *target;   /* BK_MODULE */
   Dim *dim;         /* BK_SIZE */
+  uint32_t level;   /* where it was bound */
+  Type *opened;     /* its type with names for sizes that were `?` */
+  Core *opening;    /* how they are read off its value */
   DimVar *size;     /* name given to an integer without a known term */
   bool recursive;   /* inside its own definition: used monomorphically */
   struct Group *group;

@@ -10,6 +10,7 @@ Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span) {
   b->name = name;
   b->span = span;
   b->module = c->module;
+  b->level = c->level;
   return b;
 }
 

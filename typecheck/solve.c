@@ -379,9 +379,27 @@ static void settle_final(Checker *c, Constraint *k) {
   leave_to_run_time(c, k);
 }
 
+/* The facts in whose scope it stands exclude each other. */
+static bool never_runs(Checker *c, Constraint *k) {
+  if (!k->facts)
+    return false;
+  facts_load(c, k->facts);
+  for (const Fact *f = k->facts; f; f = f->outer) {
+    Dim *d = dim_resolve(c->dims, f->dim);
+    if (dim_is_const(d) && !f->index &&
+        (f->eq ? dim_sign(d) != 0
+               : f->ne ? dim_sign(d) == 0 : dim_sign(d) < 0))
+      return true;
+  }
+  return dim_facts_contradictory(c->solver);
+}
+
 static void try_one(Checker *c, Constraint *k) {
   Verdict v = settle(c, k);
   if (v == PROVED) {
+    k->done = true;
+    c->stats.proved++;
+  } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
     c->stats.proved++;
   } else if (v == REFUTED) {

@@ -635,6 +635,8 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
     ok = true;
     for (uint32_t i = 0; i < got->count; i++) {
       Type *g = ty_norm(c, got->args[i]), *w = ty_norm(c, want->args[i]);
+      if (w->tag == TY_VAR)
+        g = ty_relax(c, g, o->expr);
       if (w->tag == TY_TENSOR && g->tag == TY_TENSOR && !w->term)
         g = ty_forget_terms(c, g);
       ok = ok && unify(c, g, w, o);

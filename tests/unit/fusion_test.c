@@ -576,12 +576,35 @@ static uint32_t pick(uint32_t n) {
   return (uint32_t)(seed >> 33) % n;
 }
 
+/* x at rows [2 * k % rows], as a range or a gather. */
+static Node *random_rows(Node *x) {
+  int64_t rows = x->rank ? x->extents[x->free_count] : 0;
+  if (rows == 0)
+    return NULL;
+  if (pick(2)) {
+    Item items[RANK_MAX];
+    for (uint32_t k = 0; k < x->rank; k++)
+      items[k] = item_range(0, x->extents[x->free_count + k]);
+    items[0] = item_range(pick(2) % rows, rows);
+    return node_index_items(&g, x, x->rank, items, &fault);
+  }
+  Node *k = node_iota(&g, DT_I64, rows + 1, &fault);
+  Node *two = node_map(&g, PRIM_ADD, 2, (Node *[]){k, k}, DT_NONE, &fault);
+  Node *size = node_scalar(&g, (Scalar){.dtype = DT_I64, .i = rows});
+  Node *at_rows =
+      node_map(&g, PRIM_MOD, 2, (Node *[]){two, size}, DT_NONE, &fault);
+  Node *n = node_gather(&g, x, at_rows, &fault);
+  node_release(k), node_release(two), node_release(size);
+  node_release(at_rows);
+  return n;
+}
+
 static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
   Node *x = pool[pick(count)], *y = pool[pick(count)];
   Node *n = NULL;
   uint32_t axis = x->rank ? pick(x->rank) : 0;
   static const PrimId ops[] = {PRIM_ADD, PRIM_SUB, PRIM_MUL, PRIM_MAXIMUM};
-  switch (pick(14)) {
+  switch (pick(20)) {
   case 0:
   case 1:
   case 2:
@@ -626,6 +649,33 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
   case 13:
     n = node_pad(&g, x, axis, pick(3), pick(3), num(DT_F32, 0.5), &fault);
     break;
+  case 14:
+    n = node_tile(&g, x, axis, 2, pick(2), &fault);
+    break;
+  case 15:
+    n = node_triangle(&g, x, pick(2), &fault);
+    break;
+  case 16:
+    n = node_opaque(&g, pick(2) ? PRIM_CUMSUM : PRIM_SORT, 1, &x,
+                    (int64_t[4]){axis}, (Key){{0}}, 0, &fault);
+    break;
+  case 17:
+    n = random_rows(x);
+    break;
+  case 18: {
+    Node *c = node_map(&g, PRIM_LT, 2, (Node *[]){x, y}, DT_NONE, &fault);
+    if (c)
+      n = node_map(&g, PRIM_SELECT, 3, (Node *[]){c, y, x}, DT_NONE, &fault);
+    node_release(c);
+    break;
+  }
+  case 19: { /* through f16 and back */
+    Node *h = node_map(&g, PRIM_CONVERT, 1, &x, DT_F16, &fault);
+    Node *twice = node_map(&g, PRIM_ADD, 2, (Node *[]){h, h}, DT_NONE, &fault);
+    n = node_map(&g, PRIM_CONVERT, 1, &twice, DT_F32, &fault);
+    node_release(h), node_release(twice);
+    break;
+  }
   }
   if (n && node_count(n) > 4000) {
     node_release(n);

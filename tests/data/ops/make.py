@@ -1,0 +1,427 @@
+#!/usr/bin/python3
+"""Makes tests/ops/*.axn and *.out, and the data of tests/run/files
+and tests/shape/files, with NumPy:
+
+    /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24 made ours)
+
+What a program must print is computed here, by NumPy and `math`, never by Axon.
+"""
+import math
+import os
+import struct
+import zlib
+
+import numpy as np
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+OPS = os.path.join(ROOT, "ops")
+FILES = os.path.join(ROOT, "run", "files")
+SHAPES = os.path.join(ROOT, "shape", "files")
+TYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64",
+         "int32": "i32", "int8": "i8", "uint8": "u8", "bool": "bool"}
+
+
+# ---- Axon's way of writing values ----
+
+def literal(x):
+    """An array as source text."""
+    if x.ndim:
+        return "[" + ", ".join(literal(row) for row in x) + "]"
+    if x.dtype == bool:
+        return "true" if x else "false"
+    if x.dtype.kind in "iu":
+        return str(int(x))
+    if np.isnan(x):
+        return "nan"
+    if np.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    return np.format_float_positional(x, unique=True, trim="0")
+
+
+def typed(name, x):
+    """A declaration with its type."""
+    axes = ", ".join(str(n) for n in x.shape)
+    of = TYPES[x.dtype.name] + ("[" + axes + "]" if axes else "")
+    return f"val {name} : {of} = {literal(x)}\n"
+
+
+def decimals(v):
+    text = np.format_float_positional(v, unique=True, trim="0")
+    return len(text.split(".")[1])
+
+
+def printed(x):
+    """An array as `print` writes it."""
+    x = np.asarray(x)
+    if x.dtype.kind == "f" and x.ndim:
+        places = [decimals(v) for v in x.flat if np.isfinite(v)]
+        d = min(4, max(places, default=1))
+        cells = [literal(v) if not np.isfinite(v) else "%.*f" % (d, v)
+                 for v in x.flat]
+    else:
+        cells = [literal(v) for v in x.flat]
+    if not x.ndim:
+        return cells[0]
+    width = max((len(c) for c in cells), default=0)
+    cells = iter(c.rjust(width) for c in cells)
+
+    def rows(shape, depth):
+        if len(shape) == 1:
+            return "[" + ", ".join(next(cells) for _ in range(shape[0])) + "]"
+        gap = ",\n" + "\n" * (len(shape) - 2) + " " * (depth + 1)
+        return "[" + gap.join(rows(shape[1:], depth + 1)
+                              for _ in range(shape[0])) + "]"
+    return rows(x.shape, 0)
+
+
+# ---- tests ----
+
+def write(name, comment, program, *results):
+    """A test: its program prints these results."""
+    with open(os.path.join(OPS, name + ".axn"), "w") as f:
+        f.write(f"(* {comment}; by NumPy: tests/data/ops/make.py *)\n")
+        f.write(program)
+    with open(os.path.join(OPS, name + ".out"), "w") as f:
+        for x in results:
+            f.write((x if isinstance(x, str) else printed(x)) + "\n")
+
+
+def exact(name, comment, inputs, *cases):
+    """Prints expressions, each with its exact value."""
+    program = "".join(typed(k, np.asarray(v)) for k, v in inputs.items())
+    for text, _ in cases:
+        program += f"do print ({text})\n"
+    write(name, comment, program, *(x for _, x in cases))
+
+
+def near(name, comment, inputs, expr, want, rtol="1e-6"):
+    """Compares an expression in f32 and f64 with values in f64."""
+    program = ""
+    for t, tol in (("float32", rtol), ("float64", "1e-13")):
+        s = TYPES[t]
+        for k, v in inputs.items():
+            program += typed(k + s, np.asarray(v, dtype=t))
+        program += typed("want" + s, np.asarray(want(
+            *(np.asarray(v, dtype=t).astype("float64")
+              for v in inputs.values())), dtype=t))
+        call = expr
+        for k in inputs:
+            call = call.replace("$" + k, k + s)
+        program += (f"do print (allclose ~rtol:{tol} ~atol:0.0 ({call}) "
+                    f"want{s})\n")
+    write(name, comment, program, "true", "true")
+
+
+def pointwise():
+    x = [-2.5, -1.0, -0.25, 0.5, 1.0, 3.0]
+    p = [0.001, 0.25, 1.0, 2.0, 10.0, 12345.0]
+    erf = np.vectorize(math.erf)
+    for name, points, f in (
+            ("exp", x, np.exp), ("expm1", x + [1e-5], np.expm1),
+            ("log", p, np.log), ("sqrt", p, np.sqrt),
+            ("log1p", [-0.5, 1e-5, 0.5, 3.0], np.log1p),
+            ("rsqrt", p, lambda v: 1 / np.sqrt(v)),
+            ("sin", x + [100.0], np.sin), ("cos", x + [100.0], np.cos),
+            ("tan", x, np.tan), ("sinh", x, np.sinh), ("cosh", x, np.cosh),
+            ("tanh", x + [20.0], np.tanh), ("erf", x + [0.01], erf)):
+        near(name, f"{name} in f32 and f64", {"x": points}, f"{name} $x", f)
+    near("atan2", "atan2 in all four quadrants",
+         {"y": [1.0, 1.0, -1.0, -1.0], "x": [2.0, -2.0, 2.0, -2.0]},
+         "atan2 $y $x", np.arctan2)
+    near("pow", "pow of floats", {"x": p, "y": [2.0, 0.5, 7.0, -1.5, 3.0, 0.0]},
+         "pow $x $y", np.power)
+    h = np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4, -2.6])
+    exact("rounding", "floor, ceil, round (ties to even), trunc", {"x": h},
+          ("floor x", np.floor(h)), ("ceil x", np.ceil(h)),
+          ("round x + 0.0", np.round(h) + 0), ("trunc x + 0.0", np.trunc(h) + 0))
+    i = np.array([-3, 0, 5])
+    exact("abs_sign", "abs, sign, negate of integers", {"x": i},
+          ("abs x", abs(i)), ("sign x", np.sign(i)), ("negate x", -i))
+    f = np.float32([-1.5, 0.0, 2.25])
+    exact("abs_sign_float", "abs and sign of floats", {"x": f},
+          ("abs x", abs(f)), ("sign x", np.sign(f)))
+    n = np.float32([1.0, np.nan, np.inf])
+    exact("isnan", "isnan", {"x": n}, ("isnan x", np.isnan(n)))
+    a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -3, 5])
+    exact("arith_i64", "+ - * / % of integers", {"a": a, "b": b},
+          ("a + b", a + b), ("a - b", a - b), ("a * b", a * b),
+          ("a / b", a // b), ("a % b", a % b))
+    u, v = np.uint8([250, 3, 128]), np.uint8([10, 5, 2])
+    exact("arith_u8", "u8 wraps around", {"a": u, "b": v},
+          ("a + b", u + v), ("a - b", u - v), ("a * b", u * v),
+          ("a / b", u // v), ("a % b", u % v))
+    c, d = np.int32([2147483647, -2147483648]), np.int32([1, 1])
+    exact("arith_i32", "i32 wraps around", {"a": c, "b": d},
+          ("a + b", c + d), ("a - b", c - d), ("a * a", c * c))
+    e, g = np.float32([5.5, -5.5, 5.5]), np.float32([2.0, 2.0, -2.0])
+    exact("mod_float", "% of floats has the sign of the divisor",
+          {"a": e, "b": g}, ("a % b", np.mod(e, g)), ("a / b", e / g))
+    exact("pow_int", "pow of integers", {"a": np.array([2, 3, -2])},
+          ("pow a [10, 3, 3]", np.power([2, 3, -2], [10, 3, 3])))
+    s, t = np.float32([1.0, np.nan, 3.0]), np.float32([2.0, 0.0, np.nan])
+    exact("maximum", "maximum and minimum, where NaN wins", {"a": s, "b": t},
+          ("maximum a b", np.maximum(s, t)), ("minimum a b", np.minimum(s, t)))
+    w, z = np.array([1, 2, 3]), np.array([3, 2, 1])
+    exact("compare", "comparisons", {"a": w, "b": z},
+          ("a == b", w == z), ("a != b", w != z), ("a < b", w < z),
+          ("a <= b", w <= z), ("a > b", w > z), ("a >= b", w >= z))
+    p, q = np.array([True, True, False, False]), np.array([True, False] * 2)
+    exact("logic", "&& || not of tensors", {"p": p, "q": q},
+          ("p && q", p & q), ("p || q", p | q), ("not p", ~p))
+    exact("select", "select with a row and a scalar",
+          {"c": np.array([[True, False], [False, True]]),
+           "a": np.array([1, 2])},
+          ("select c a (-1)", np.where([[True, False], [False, True]],
+                                       [1, 2], -1)))
+    hh = np.float16([2049, 1, 10])
+    exact("f16_arith", "f16 rounds after every operation", {"x": hh},
+          ("f32 (x + x)", (hh + hh).astype("float32")),
+          ("f32 (x / 3.0)", (hh / np.float16(3)).astype("float32")))
+
+
+def reductions():
+    x = np.arange(24).reshape(2, 3, 4) * 7 % 11
+    for name, f in (("sum", np.sum), ("prod", np.prod), ("max", np.max),
+                    ("min", np.min)):
+        y = x % 3 + 1 if name == "prod" else x
+        exact(name, f"{name} over each axis, several, all, with ~keep",
+              {"x": y},
+              (f"{name} x", f(y)),
+              (f"{name} ~axis:0 x", f(y, axis=0)),
+              (f"{name} ~axis:1 x", f(y, axis=1)),
+              (f"{name} ~axis:-1 x", f(y, axis=-1)),
+              (f"{name} ~axis:(0, 1) x", f(y, axis=(0, 1))),
+              (f"{name} ~axis:(-2, -1) x", f(y, axis=(-2, -1))),
+              (f"{name} ~axis:1 ~keep:true x", f(y, axis=1, keepdims=True)),
+              (f"{name} ~keep:true x", f(y, keepdims=True)))
+    for name, f in (("argmax", np.argmax), ("argmin", np.argmin)):
+        exact(name, f"{name}: the first of equals; the last axis by default",
+              {"x": x},
+              (f"{name} x", f(x, axis=-1)),
+              (f"{name} ~axis:0 x", f(x, axis=0)),
+              (f"{name} ~axis:1 ~keep:true x",
+               np.expand_dims(f(x, axis=1), 1)))
+    b = x > 3
+    exact("any_all", "any and all over axes", {"b": b},
+          ("any b", b.any()), ("all b", b.all()),
+          ("any ~axis:0 b", b.any(axis=0)), ("all ~axis:-1 b", b.all(axis=-1)))
+    f = np.float32([[1, 2, 6], [4, 4, 4.5]])
+    near("mean_var", "mean, var and std over axes", {"x": f},
+         "concat ~axis:0 (mean ~axis:0 $x, var ~axis:1 $x, std ~axis:0 $x)",
+         lambda v: np.concatenate([v.mean(0), v.var(1), v.std(0)]))
+    exact("sum_bool_count", "count", {"b": b},
+          ("count b", b.sum()), ("count ~axis:0 b", b.sum(axis=0)))
+    exact("cumsum", "running sums along axes", {"x": x[0]},
+          ("cumsum x", np.cumsum(x[0], axis=-1)),
+          ("cumsum ~axis:0 x", np.cumsum(x[0], axis=0)))
+    exact("sum_u8", "a sum has the type of its elements, and wraps",
+          {"x": np.uint8([200, 100])}, ("sum x", np.uint8(44)))
+    write("sum_float_accuracy", "a sum of a million f32 stays accurate",
+          "val x : f32[1000000] = full [1000000] 0.1\n"
+          "do print (abs (sum x - 100000.0) < 1.0)\n", "true")
+    near("logsumexp", "logsumexp without overflow",
+         {"x": [[1000.0, 1001.0], [-5.0, 2.0]]}, "logsumexp ~axis:1 $x",
+         lambda v: np.log(np.exp(v - v.max(1, keepdims=True)).sum(1))
+         + v.max(1))
+    near("softmax", "softmax along the last and the first axis",
+         {"x": [[1.0, 2.0, 3.0], [0.0, -1.0, 5.0]]},
+         "softmax $x + softmax ~axis:0 $x",
+         lambda v: np.exp(v) / np.exp(v).sum(1, keepdims=True)
+         + np.exp(v) / np.exp(v).sum(0, keepdims=True))
+
+
+def products():
+    a = np.arange(6).reshape(2, 3) - 2
+    b = np.arange(12).reshape(3, 4) % 5
+    exact("matmul", "matrix product", {"a": a, "b": b}, ("a @ b", a @ b))
+    c = np.arange(12).reshape(2, 2, 3)
+    exact("matmul_batch", "a batch of matrices with one matrix",
+          {"c": c, "b": b}, ("c @ b", c @ b))
+    d = np.arange(24).reshape(2, 3, 4) % 7
+    exact("matmul_batches", "two batches of matrices", {"c": c, "d": d},
+          ("c @ d", c @ d))
+    exact("matmul_empty", "an inner axis of nothing gives zeros",
+          {"x": np.zeros((2, 3), dtype="int64")},
+          ("x.[:, :0] @ zeros [0, 2]", np.zeros((2, 2), dtype="int64")))
+    v, w = np.array([1, 2, 3]), np.array([4, 5, 6])
+    exact("dot_outer", "dot, also of rows, and outer", {"v": v, "w": w, "a": a},
+          ("dot v w", v @ w), ("dot a v", a @ v), ("outer v w", np.outer(v, w)))
+    x = np.arange(8).reshape(2, 2, 2)
+    m = np.arange(9).reshape(3, 3)
+    exact("einsum", "einsum: products, traces, transposes, batches",
+          {"a": a, "b": b, "x": x, "m": m, "v": v},
+          ('einsum "i j, j k -> i k" a b', a @ b),
+          ('einsum "i j -> j i" a', a.T),
+          ('einsum "i j -> i" a', a.sum(1)),
+          ('einsum "i j ->" a', a.sum()),
+          ('einsum "i i ->" m', np.trace(m)),
+          ('einsum "i i -> i" m', np.diag(m)),
+          ('einsum "i, j -> i j" v v', np.outer(v, v)),
+          ('einsum "b i j, b j k -> b i k" x x', x @ x),
+          ('einsum "i, i, i ->" v v v', (v ** 3).sum()))
+    exact("einsum_ellipsis", "... stands for any axes", {"x": x},
+          ('einsum "... i j -> ... j i" x', x.swapaxes(1, 2)))
+    near("matmul_float", "matrix product of floats",
+         {"a": np.linspace(-1, 1, 12).reshape(3, 4),
+          "b": np.linspace(2, 3, 8).reshape(4, 2)}, "$a @ $b",
+         lambda a, b: a @ b, rtol="1e-5")
+
+
+def moves():
+    x = np.arange(6).reshape(2, 3)
+    y = np.arange(12).reshape(2, 3, 2)
+    exact("reshape", "reshape, with _ solved for", {"x": x},
+          ("reshape [3, 2] x", x.reshape(3, 2)),
+          ("reshape [_] x", x.ravel()), ("reshape [_, 2] x", x.reshape(-1, 2)),
+          ("reshape [1, 6] x", x.reshape(1, 6)))
+    exact("flatten", "flatten keeps the leading axis", {"y": y},
+          ("flatten y", y.reshape(2, 6)))
+    exact("transpose", "transpose exchanges the last two axes",
+          {"x": x, "y": y}, ("transpose x", x.T),
+          ("transpose y", y.swapaxes(1, 2)))
+    exact("permute", "permute by names", {"y": y},
+          ('permute "a b c -> c a b" y', y.transpose(2, 0, 1)))
+    exact("concat", "concat along both axes, of three", {"x": x},
+          ("concat ~axis:0 (x, x + 10)", np.concatenate([x, x + 10])),
+          ("concat ~axis:-1 (x, x.[:, :1], x)",
+           np.concatenate([x, x[:, :1], x], axis=1)))
+    exact("stack", "stack of a list", {"x": x},
+          ("stack (list [x, x + 10])", np.stack([x, x + 10])))
+    write("split", "split into pieces of given sizes, one of them _; by NumPy",
+          "val x = [0, 1, 2, 3, 4, 5]\n"
+          "val (a, b, c) = split ~axis:0 [1, _, 2] x\ndo print a\ndo print b\n"
+          "do print c\n", np.arange(1), np.arange(1, 4), np.arange(4, 6))
+    exact("pad", "pad before and after, with a value", {"x": x},
+          ("pad ~axis:0 ~before:1 x", np.pad(x, [(1, 0), (0, 0)])),
+          ("pad ~axis:1 ~before:1 ~after:2 ~value:9 x",
+           np.pad(x, [(0, 0), (1, 2)], constant_values=9)))
+    exact("reverse", "reverse along axes", {"x": x},
+          ("reverse ~axis:0 x", x[::-1]), ("reverse ~axis:-1 x", x[:, ::-1]))
+    exact("roll", "roll forwards, backwards, further than the axis is long",
+          {"x": x}, ("roll ~axis:1 1 x", np.roll(x, 1, axis=1)),
+          ("roll ~axis:1 (-1) x", np.roll(x, -1, axis=1)),
+          ("roll ~axis:0 5 x", np.roll(x, 5, axis=0)))
+    exact("tile_repeat", "tile repeats the whole, repeat each element",
+          {"x": x}, ("tile ~axis:1 2 x", np.tile(x, (1, 2))),
+          ("repeat ~axis:0 2 x", np.repeat(x, 2, axis=0)))
+    exact("squeeze", "squeeze removes axes of one",
+          {"x": np.array([[[1], [2]]])},
+          ("squeeze ~axis:0 x", np.array([[1], [2]])),
+          ("squeeze ~axis:-1 x", np.array([[1, 2]])))
+    exact("broadcast", "broadcast to a shape", {"x": np.array([1, 2])},
+          ("broadcast [2, 2] x", np.broadcast_to([1, 2], (2, 2))))
+    i = np.array([[2, 0], [1, 1]])
+    g = np.array([[1, 2], [3, 4], [5, 6]])
+    exact("gather", "gather rows by a matrix of indices", {"x": g, "i": i},
+          ("gather x i", g[i]))
+    s = np.zeros(4, dtype="int64")
+    np.add.at(s, [1, 3, 1], [10, 20, 30])
+    exact("scatter", "scatter adds, also several to one place",
+          {"x": np.zeros(4, dtype="int64")},
+          ("scatter x [1, 3, 1] [10, 20, 30]", s))
+    exact("one_hot", "one_hot of a matrix", {"i": np.array([[0, 2], [1, 0]])},
+          ("i64 (one_hot 3 i)", np.eye(3, dtype="int64")[[[0, 2], [1, 0]]]))
+    u = np.array([[3, 1, 2], [9, 9, 0]])
+    exact("sort", "sort and argsort along axes; stable", {"x": u},
+          ("sort x", np.sort(u)), ("sort ~axis:0 x", np.sort(u, axis=0)),
+          ("argsort x", np.argsort(u, kind="stable")))
+    n = np.float32([2.0, np.nan, -1.0, np.inf])
+    exact("sort_nan", "NaN comes last", {"x": n}, ("sort x", np.sort(n)))
+    write("topk", "topk: the largest first, and where they stand; by NumPy",
+          "val (v, i) = topk 2 [[3, 1, 2], [7, 9, 8]]\ndo print v\n"
+          "do print i\n", np.array([[3, 2], [9, 8]]), np.array([[0, 2], [1, 2]]))
+    q = np.arange(1, 10).reshape(3, 3)
+    exact("tril_triu", "tril and triu", {"x": q},
+          ("tril x", np.tril(q)), ("triu x", np.triu(q)))
+    exact("unique", "unique", {"x": np.array([5, 1, 5, 3])},
+          ("unique x", np.array([1, 3, 5])))
+    exact("filter", "filter rows", {"x": q},
+          ("filter (fn r => sum r % 2 == 1) x", q[q.sum(1) % 2 == 1]))
+
+
+def making():
+    exact("make", "zeros, ones, full, iota, eye", {"k": np.array(2)},
+          ("zeros [2, 2] + 0", np.zeros((2, 2), dtype="int64")),
+          ("ones [2] + 0.5", np.ones(2, dtype="float32") + np.float32(0.5)),
+          ("full [2, 1] k", np.full((2, 1), 2)),
+          ("iota 4 * 2", np.arange(4) * 2),
+          ("eye 3 * 5", np.eye(3, dtype="int64") * 5))
+    exact("ranges", "linspace and arange", {"k": np.array(2)},
+          ("linspace 0.0 1.0 5", np.linspace(0, 1, 5, dtype="float32")),
+          ("arange 2 6", np.arange(2, 6)))
+    a, b = np.array([[1, 2], [3, 4]]), np.array([[0, 1], [1, 0]])
+    exact("matrices", "diagonal, diag, diag_sum, kron, matrix_power, diff",
+          {"a": a, "b": b},
+          ("diagonal a", np.diag(a)), ("diag [1, 2]", np.diag([1, 2])),
+          ("diag_sum a", np.trace(a)), ("kron a b", np.kron(a, b)),
+          ("matrix_power 5 a", np.linalg.matrix_power(a, 5)),
+          ("diff [1, 4, 9]", np.diff([1, 4, 9])),
+          ("convolve [1, 2] [1, 2, 3]",
+           np.convolve([1, 2, 3], [1, 2], mode="valid")),
+          ("correlate [1, 2] [1, 2, 3]",
+           np.correlate([1, 2, 3], [1, 2], mode="valid")),
+          ("cumprod [1, 2, 3]", np.cumprod([1, 2, 3])))
+    near("statistics", "median, cov, corr, norm",
+         {"x": [5.0, 1.0, 2.0, 4.0], "y": [1.0, 0.0, 2.0, 8.0]},
+         "stack (list [median $x, cov $x $y, corr $x $y, norm $x])",
+         lambda x, y: np.array([np.median(x), np.cov(x, y, bias=True)[0, 1],
+                                np.corrcoef(x, y)[0, 1],
+                                np.linalg.norm(x)]))
+
+
+# ---- files to load ----
+
+def png(path, x):
+    """An 8-bit PNG without NumPy's help: gray, RGB."""
+    h, w, c = x.shape
+    raw = b"".join(b"\0" + row.tobytes() for row in x)
+
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data
+                + struct.pack(">I", zlib.crc32(kind + data)))
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n"
+                + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8,
+                                             {1: 0, 3: 2}[c], 0, 0, 0))
+                + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+
+
+def files():
+    os.makedirs(FILES, exist_ok=True)
+    at = lambda name: os.path.join(FILES, name)
+    m = np.float32([[1, 2, 3], [4, 5, 6]])
+    np.save(at("matrix.npy"), m)
+    os.makedirs(SHAPES, exist_ok=True)
+    np.save(os.path.join(SHAPES, "matrix.npy"), m)
+    np.save(at("fortran.npy"), np.asfortranarray(m))
+    np.save(at("ints.npy"), np.array([3, 1, 2]))
+    np.save(at("doubles.npy"), np.array([0.5, 0.25]))
+    np.save(at("bools.npy"), np.array([True, False]))
+    np.save(at("scalar.npy"), np.float32(2.5))
+    np.savez(at("two.npz"), images=np.uint8([[1, 2], [3, 4]]),
+             labels=np.array([7, 9]))
+    with open(at("table.csv"), "w") as f:
+        f.write("1,2\n3,4\n5,6\n")
+    with open(at("header.csv"), "w") as f:
+        f.write("width,height\n1.5,2\n3,4e1\n")
+    png(at("gray.png"), np.uint8([[[0], [128]], [[255], [7]]]))
+    png(at("rgb.png"), np.arange(18, dtype="uint8").reshape(2, 3, 3))
+    with open(at("tiny.pgm"), "wb") as f:
+        f.write(b"P5\n2 2\n255\n" + bytes([1, 2, 3, 4]))
+    w = np.float32([[1.5, -2.0]]).tobytes()
+    head = b'{"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},'
+    head += b'"n":{"dtype":"I64","shape":[2],"data_offsets":[8,24]}}'
+    head += b" " * (-len(head) % 8)
+    with open(at("weights.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + w
+                + np.array([4, 2]).tobytes())
+
+
+os.makedirs(OPS, exist_ok=True)
+np.seterr(all="ignore")
+pointwise()
+reductions()
+products()
+moves()
+making()
+files()
