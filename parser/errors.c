@@ -72,9 +72,9 @@ static int stack_at(const SyntaxError *e, int i) {
 
 /* True if a whole expression was read last. */
 static bool after_expr(const SyntaxError *e) {
-  static const char *const names[] = {"expr",  "app",   "args", "arg",
-                                      "post",  "atom",  "rule", "rules",
-                                      "frule", "frules"};
+  static const char *const names[] = {"expr",  "app",    "args",        "arg",
+                                      "post",  "atom",   "rule",        "rules",
+                                      "frule", "frules", "decs_or_expr"};
   int top = stack_at(e, 0);
   return top >= 0 && one_of(top, names, ARRAY_LEN(names));
 }
@@ -176,11 +176,12 @@ static const char *expected_text(ParseState *ps, const SyntaxError *e,
     return frame.wants;
   if (expects(e, TOK_FN))
     return "an expression";
-  if (expects(e, TOK_ARROW) && after_type(e) && !expects(e, TOK_EQUAL))
+  const char *next = after_pattern(e);
+  if (after_type(e) && strcmp(next, "the next declaration") == 0)
     return "`->` or the next declaration";
   if (expects(e, TOK_DARROW) ||
       (expects(e, TOK_EQUAL) && e->expected_count > 1))
-    return after_pattern(e);
+    return next;
   if (expects(e, TOK_ARROW))
     return expects(e, TOK_RPAREN) ? "`->` or `)`" : "`->`";
   if (expects(e, TOK_TYVAR) && expects(e, TOK_LBRACE))
@@ -273,7 +274,7 @@ static bool begins_pattern(int token) {
 /* True if the token before stands on the same line. */
 static bool same_line(ParseState *ps, const SyntaxError *e) {
   uint32_t from = tokens_before(ps).end;
-  return from < e->span.start &&
+  return from <= e->span.start &&
          !memchr(ps->lexer.text + from, '\n', e->span.start - from);
 }
 
@@ -322,6 +323,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
       expects(e, TOK_MINUS))
     return "a minus sign between spaces subtracts: `n - 1`";
+  if (e->seen == TOK_IN && frame.token == TOK_FOR)
+    return "a range is `for i < n => e`";
   if (e->seen == TOK_TYVAR && expects(e, TOK_FN))
     return "strings take double quotes; `'a` is a type";
   if (top_is(e, 0, "decs") && e->seen == TOK_ID)

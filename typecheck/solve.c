@@ -92,10 +92,10 @@ static bool may_solve(void *arg, DimVar *v) {
   return v->kind == DV_META && !v->bound && !v->top;
 }
 
-static Verdict settle_eq(Checker *c, Constraint *k, bool last) {
+static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (dim_has_top(a) || dim_has_top(b))
-    return last ? OPEN : OPEN;
+    return PROVED; /* `?` takes any size */
   if (dim_equal(a, b))
     return PROVED;
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
@@ -311,7 +311,7 @@ static Verdict settle_shape(Checker *c, Constraint *k) {
 
 static Verdict settle(Checker *c, Constraint *k) {
   switch (k->kind) {
-  case CN_DIM_EQ: return settle_eq(c, k, false);
+  case CN_DIM_EQ: return settle_eq(c, k);
   case CN_DIM_LE: return settle_le(c, k);
   case CN_DIM_NE: return settle_ne(c, k);
   case CN_SHAPE_EQ: return settle_shape(c, k);
@@ -472,12 +472,6 @@ static const char *why_open(Checker *c, Constraint *k) {
   return "beyond what the solver decides";
 }
 
-static void default_dim(void *arg, DimVar *v) {
-  (void)arg;
-  if (v->kind == DV_META && !v->bound && !v->top)
-    v->top = true;
-}
-
 void constraints_settle(Checker *c) {
   c->progress = true;
   solve_pending(c);
@@ -490,5 +484,4 @@ void constraints_settle(Checker *c) {
   for (uint32_t i = 0; i < c->stuck.len; i++)
     note_open(c, c->stuck.at[i], why_open(c, c->stuck.at[i]));
   c->stuck.len = 0;
-  (void)default_dim;
 }
