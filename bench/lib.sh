@@ -16,5 +16,5 @@ best() {
     took=$(echo "$(now) $start" | awk '{ print $1 - $2 }')
     least=$(echo "$took ${least:-9999}" | awk '{ print $1 < $2 ? $1 : $2 }')
   done
-  echo "$least"
+  printf '%.3f\n' "$least"
 }

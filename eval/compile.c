@@ -414,10 +414,12 @@ static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
   VEC_PUSH(e->vm->arena, e->joins, ((Join){test, join}));
 }
 
+/* `both`: of && and ||, that a side may be a tensor, so that both are run. */
 static void compile_prim_call(Fn *fn, const Core *prim, Core *const *args,
-                              uint32_t n, Span span) {
+                              uint32_t n, Span span, bool both) {
   Emit *e = &fn->e;
-  if ((prim->prim == PRIM_AND || prim->prim == PRIM_OR) && n == 2) {
+  bool logic = prim->prim == PRIM_AND || prim->prim == PRIM_OR;
+  if (logic && n == 2 && !both) {
     compile_lazy_logic(fn, prim->prim, args, span);
     return;
   }
@@ -510,7 +512,7 @@ static void compile_app(Fn *fn, const Core *c, bool tail) {
       return;
     }
     if (!control && n >= arity) {
-      compile_prim_call(fn, f, call.args.at, arity, c->span);
+      compile_prim_call(fn, f, call.args.at, arity, c->span, c->flag);
       if (n > arity) {
         push_args(fn, &call, arity, n);
         fn->e.span = c->span;

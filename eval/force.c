@@ -113,83 +113,93 @@ const Tensor *vm_tensor(Eval *vm, Value v) {
 
 /* ---- all leaves of a value ---- */
 
-typedef struct NodeList {
-  Node **at;
-  size_t len, cap;
-} NodeList;
+typedef struct ForceJob {
+  Eval *vm;
+  Node **nodes;
+  size_t count, cap;
+  Value *todo; /* borrowed: a value can be deeper than the C stack */
+  size_t todo_count, todo_cap;
+} ForceJob;
 
-static void add_node(NodeList *list, Node *node) {
-  if (list->len == list->cap) {
-    size_t cap = list->cap ? list->cap * 2 : 32;
-    list->at = mem_realloc(list->at, list->cap * sizeof *list->at,
-                           cap * sizeof *list->at);
-    list->cap = cap;
+static void add_node(ForceJob *job, Node *node) {
+  if (job->count == job->cap) {
+    size_t cap = job->cap ? job->cap * 2 : 32;
+    job->nodes = mem_realloc(job->nodes, job->cap * sizeof *job->nodes,
+                             cap * sizeof *job->nodes);
+    job->cap = cap;
   }
-  list->at[list->len++] = node;
+  job->nodes[job->count++] = node;
 }
 
-static void collect(NodeList *list, Value v) {
-  for (;;)
+static void add_values(ForceJob *job, const Value *at, uint32_t len) {
+  if (job->todo_count + len > job->todo_cap) {
+    size_t cap = (job->todo_cap + len) * 2;
+    job->todo = mem_realloc(job->todo, job->todo_cap * sizeof *job->todo,
+                            cap * sizeof *job->todo);
+    job->todo_cap = cap;
+  }
+  if (len)
+    memcpy(job->todo + job->todo_count, at, len * sizeof *at);
+  job->todo_count += len;
+}
+
+static void collect(ForceJob *job) {
+  while (job->todo_count) {
+    Value v = job->todo[--job->todo_count];
+    if (v.tag < V_HEAP)
+      continue;
     switch ((Tag)v.tag) {
     case V_NODE:
       if (!v.node->data && !v.node->free_count)
-        add_node(list, v.node);
-      return;
+        add_node(job, v.node);
+      break;
     case V_TUPLE:
     case V_ENV:
-      for (uint32_t i = 0; i < v.obj->len; i++)
-        collect(list, AS_FIELDS(v)->at[i]);
-      return;
+      add_values(job, AS_FIELDS(v)->at, v.obj->len);
+      break;
     case V_RECORD:
-      for (uint32_t i = 0; i < v.obj->len; i++)
-        collect(list, AS_RECORD(v)->at[i]);
-      return;
+      add_values(job, AS_RECORD(v)->at, v.obj->len);
+      break;
     case V_CONS:
-      collect(list, AS_CONS(v)->head);
-      v = AS_CONS(v)->tail;
+      add_values(job, &AS_CONS(v)->tail, 1);
+      add_values(job, &AS_CONS(v)->head, 1);
       break;
     case V_CON:
-      v = AS_CON(v)->arg;
+      add_values(job, &AS_CON(v)->arg, 1);
       break;
-    case V_PARTIAL:
-      for (uint32_t i = 0; i < v.obj->len; i++)
-        collect(list, AS_PARTIAL(v)->at[i]);
-      v = AS_PARTIAL(v)->fn;
+    default: /* functions keep what they captured for later */
       break;
-    default: /* numbers too: a tag may be any Dtype */
-      return;
     }
+  }
 }
 
-typedef struct ForceJob {
-  Eval *vm;
-  NodeList nodes;
-} ForceJob;
-
-static void force_all(ForceJob *job, Value a, Value b) {
+static void force_all(Eval *vm, Value a, Value b) {
+  ForceJob job = {.vm = vm};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
-    collect(&job->nodes, a);
-    collect(&job->nodes, b);
-    if (job->nodes.len)
-      vm_force(job->vm, (uint32_t)job->nodes.len, job->nodes.at);
+    add_values(&job, &a, 1);
+    add_values(&job, &b, 1);
+    collect(&job);
+    if (job.count)
+      vm_force(vm, (uint32_t)job.count, job.nodes);
     trap_end(&trap);
-    mem_free(job->nodes.at);
+    mem_free(job.nodes);
+    mem_free(job.todo);
     return;
   }
-  mem_free(job->nodes.at);
+  mem_free(job.nodes);
+  mem_free(job.todo);
   trap_raise(trap.kind);
 }
 
 void vm_force_value(Eval *vm, Value v) {
-  ForceJob job = {.vm = vm};
-  force_all(&job, v, value_unit());
+  if (v.tag >= V_HEAP)
+    force_all(vm, v, value_unit());
 }
 
 void vm_tick(Eval *vm, Value state, Value more) {
   if (!much_pending(vm) || in_attempt(vm))
     return;
-  ForceJob job = {.vm = vm};
-  force_all(&job, state, more);
+  force_all(vm, state, more);
   vm->forced_node = vm->graph.next_node;
 }

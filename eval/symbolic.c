@@ -115,6 +115,11 @@ static Node *side_guard(Eval *vm, Node *cond, Node *outer, bool side) {
   return both;
 }
 
+/* && and || leave the left side on the stack. */
+static bool keeps_value(const Instr *site) {
+  return site->op == OP_AND_TEST || site->op == OP_OR_TEST;
+}
+
 static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   Value *cond = vm->stack + cond_at;
   Node *outer = cond[S_OUTER].tag == V_NODE ? cond[S_OUTER].node : NULL;
@@ -132,7 +137,7 @@ static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   size_t new_base = (size_t)(vm->sp - vm->stack);
   for (size_t i = 0; i < locals; i++)
     *vm->sp++ = value_retain(vm->stack[base + i]);
-  if (site->op == OP_AND_TEST || site->op == OP_OR_TEST)
+  if (keeps_value(site))
     *vm->sp++ = value_bool(side);
   Obj *env = vm->fp->env;
   if (env)
@@ -157,6 +162,8 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
   if (!cond.node->free_count) {
     bool holds = vm_bool(vm, cond);
     vm_drop_temps(vm, mark);
+    if (keeps_value(site))
+      *vm->sp++ = value_bool(holds);
     return holds ? yes : no;
   }
   if (vm->depth >= SYMBOLIC_DEPTH || vm->branches >= SYMBOLIC_BRANCHES)

@@ -132,15 +132,17 @@ Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
 /* ---- lists ---- */
 
 Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
-              const char *close, uint32_t end, bool fill) {
+              const char *close, uint32_t end, ListStyle style) {
   DocVec all = {0};
   for (uint32_t i = 0; i < items->len; i++) {
     Doc *comma = i + 1 < items->len ? fmt_text(f, ",") : NULL;
     Doc *item = CAT(f, i ? LINE(f) : NULL, items->at[i].doc, comma);
-    bool may_stay = fill && i && !items->at[i - 1].behind;
+    bool may_stay = style == LIST_FILLS && i && !items->at[i - 1].behind;
     ADD(f, all, may_stay ? GROUP(f, item) : item);
     ADD(f, all, items->at[i].behind);
   }
+  if (style == LIST_BROKEN)
+    ADD(f, all, doc_break(f->arena));
   ADD(f, all, fmt_tail(f, end));
   Doc *inside = ALIGN(f, ALL(f, all));
   return GROUP(f, CAT(f, fmt_text(f, open), inside, fmt_text(f, close)));
@@ -156,7 +158,7 @@ static Doc *tyvars_doc(Formatter *f, const Dec *dec) {
   ItemVec all = {0};
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     ITEM(f, all, fmt_sym(f, dec->tyvars[i]), NULL);
-  return CAT(f, fmt_list(f, "(", &all, ")", 0, true), fmt_text(f, " "));
+  return CAT(f, fmt_list(f, "(", &all, ")", 0, LIST_FILLS), fmt_text(f, " "));
 }
 
 static Doc *type_head(Formatter *f, const char *word, const Dec *dec) {

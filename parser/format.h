@@ -59,9 +59,14 @@ Doc *fmt_bar(Formatter *f, uint32_t indent, uint32_t from, uint32_t to);
 Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
               bool parens);
 bool fmt_newline_between(const Formatter *f, uint32_t from, uint32_t to);
-/* "open item, item close", one line or one item a line; or filled. */
+typedef enum ListStyle {
+  LIST_FITS,   /* on one line, or one item a line */
+  LIST_FILLS,  /* as many items a line as fit */
+  LIST_BROKEN, /* one item a line */
+} ListStyle;
+/* "open item, item close". */
 Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
-              const char *close, uint32_t end, bool fill);
+              const char *close, uint32_t end, ListStyle style);
 Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end);
 
 /* ---- formattype.c ---- */

@@ -178,8 +178,8 @@ static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
         i + 1 < e->item_count ? e->items[i + 1]->span.start : e->span.end;
     ITEM(f, items, doc, fmt_behind(f, item->span.end, next));
   }
-  Doc *list = fmt_list(f, open, &items, close, e->span.end, fill);
-  return broken && !fill ? GROUP(f, CAT(f, doc_break(f->arena), list)) : list;
+  ListStyle style = fill ? LIST_FILLS : broken ? LIST_BROKEN : LIST_FITS;
+  return fmt_list(f, open, &items, close, e->span.end, style);
 }
 
 static Doc *seq_items(Formatter *f, Expr *const *items, uint32_t count) {
@@ -201,11 +201,15 @@ static Doc *seq_doc(Formatter *f, const Expr *e) {
 
 static Doc *fields_doc(Formatter *f, const Expr *e) {
   ItemVec items = {0};
+  bool broken = false;
   Doc *base = NULL;
   if (e->kind == EX_WITH)
     base = CAT(f, post(f, e->arg[0]), fmt_text(f, " with "));
   for (uint32_t i = 0; i < e->field_count; i++) {
     const FieldExpr *field = &e->fields[i];
+    if (i)
+      broken |=
+          fmt_newline_between(f, field[-1].expr->span.end, field->span.start);
     Doc *lead = fmt_lead(f, field->span.start), *value = NULL;
     Doc *id = fmt_sym(f, field->id);
     bool pun = field->expr->kind == EX_ID && field->expr->id == field->id;
@@ -218,7 +222,8 @@ static Doc *fields_doc(Formatter *f, const Expr *e) {
     Doc *behind = fmt_behind(f, field->expr->span.end, next);
     ITEM(f, items, i ? item : CAT(f, base, item), behind);
   }
-  return fmt_list(f, "{", &items, "}", e->span.end, false);
+  return fmt_list(f, "{", &items, "}", e->span.end,
+                  broken ? LIST_BROKEN : LIST_FITS);
 }
 
 static Doc *ascribe_doc(Formatter *f, const Expr *e) {
@@ -461,7 +466,7 @@ static Doc *index_doc(Formatter *f, const Expr *e) {
   ItemVec items = {0};
   for (uint32_t i = 0; i < e->slice_count; i++)
     ITEM(f, items, slice_doc(f, &e->slices[i]), NULL);
-  return CAT(f, base, fmt_list(f, ".[", &items, "]", e->span.end, true));
+  return CAT(f, base, fmt_list(f, ".[", &items, "]", e->span.end, LIST_FILLS));
 }
 
 /* ---- binding forms ---- */
@@ -551,17 +556,26 @@ static Doc *case_doc(Formatter *f, const Expr *e) {
                                fmt_text(f, " of"), ALL(f, all))));
 }
 
+/* A part of an `if`, and the comments up to the word that follows it. */
+static Doc *before_word(Formatter *f, const Expr *e, char word,
+                        const Expr *next, bool parens) {
+  Doc *doc = with_comments(f, e, parens);
+  uint32_t at = fmt_find(f, word, e->span.end, next->span.start);
+  return CAT(f, doc, fmt_tail(f, at));
+}
+
 /* Each branch on the line of its condition, where it fits. */
 static Doc *if_doc(Formatter *f, const Expr *e) {
   DocVec all = {0};
   for (;;) {
-    Doc *test = ALIGN(f, fmt_expr(f, e->arg[0]));
-    Doc *yes = fmt_expr(f, e->arg[1]);
-    Doc *arm = CAT(f, fmt_text(f, "if "), test, fmt_text(f, " then"),
+    const Expr *branch = e->arg[1];
+    Doc *test = before_word(f, e->arg[0], 't', branch, false);
+    Doc *yes = before_word(f, branch, 'e', e->arg[2], branch->kind == EX_IF);
+    Doc *arm = CAT(f, fmt_text(f, "if "), ALIGN(f, test), fmt_text(f, " then"),
                    NEST(f, 2, CAT(f, LINE(f), yes)));
     ADD(f, all, GROUP(f, arm));
     ADD(f, all, LINE(f));
-    if (e->arg[2]->kind != EX_IF || e->arg[2]->parens)
+    if (e->arg[2]->kind != EX_IF)
       break;
     e = e->arg[2];
     ADD(f, all, fmt_lead(f, e->span.start));

@@ -77,7 +77,7 @@ Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
     Doc *lead = fmt_lead(f, axes->at[i].span.start);
     ITEM(f, items, CAT(f, lead, axis_doc(f, &axes->at[i])), NULL);
   }
-  return fmt_list(f, open, &items, close, end, true);
+  return fmt_list(f, open, &items, close, end, LIST_FILLS);
 }
 
 /* ---- facts ---- */
@@ -114,7 +114,7 @@ Doc *fmt_given(Formatter *f, const Facts *facts) {
   ItemVec items = {0};
   for (uint32_t i = 0; i < facts->len; i++)
     ITEM(f, items, fact_doc(f, &facts->at[i]), NULL);
-  Doc *all = fmt_list(f, "", &items, "", 0, true);
+  Doc *all = fmt_list(f, "", &items, "", 0, LIST_FILLS);
   return GROUP(f, CAT(f, LINE(f), fmt_text(f, "given "), all));
 }
 
@@ -168,7 +168,8 @@ static Doc *name_type_doc(Formatter *f, const TypeExpr *t) {
     ItemVec items = {0};
     for (uint32_t i = 0; i < t->arg_count; i++)
       ITEM(f, items, type_doc(f, t->args[i], TYPE_ANY), NULL);
-    args = CAT(f, fmt_list(f, "(", &items, ")", 0, false), fmt_text(f, " "));
+    args =
+        CAT(f, fmt_list(f, "(", &items, ")", 0, LIST_FITS), fmt_text(f, " "));
   }
   Doc *lead = t->arg_count ? fmt_lead(f, t->name.span.start) : NULL;
   Doc *name = fmt_name(f, &t->name), *axes = NULL;
@@ -191,7 +192,7 @@ static Doc *record_type_doc(Formatter *f, const TypeExpr *t) {
   }
   if (t->open)
     ITEM(f, items, fmt_text(f, "..."), NULL);
-  return fmt_list(f, "{", &items, "}", t->span.end, false);
+  return fmt_list(f, "{", &items, "}", t->span.end, LIST_FITS);
 }
 
 static Doc *type_inner(Formatter *f, const TypeExpr *t) {
@@ -218,7 +219,7 @@ static Doc *type_inner(Formatter *f, const TypeExpr *t) {
     ItemVec items = {0};
     ITEM(f, items, dim_doc(f, t->dim, 0), NULL);
     ITEM(f, items, fmt_type(f, t->arg[0]), NULL);
-    return fmt_list(f, "lift(", &items, ")", t->span.end, false);
+    return fmt_list(f, "lift(", &items, ")", t->span.end, LIST_FITS);
   }
   case TX_HOLE:
     return fmt_text(f, "_");
@@ -254,7 +255,7 @@ static Doc *pats_doc(Formatter *f, const char *open, const Pat *p,
   ItemVec items = {0};
   for (uint32_t i = 0; i < p->arg_count; i++)
     ITEM(f, items, fmt_pat(f, p->args[i]), NULL);
-  return fmt_list(f, open, &items, close, p->span.end, false);
+  return fmt_list(f, open, &items, close, p->span.end, LIST_FITS);
 }
 
 static Doc *pat_record_doc(Formatter *f, const Pat *p) {
@@ -271,7 +272,7 @@ static Doc *pat_record_doc(Formatter *f, const Pat *p) {
   }
   if (p->open)
     ITEM(f, items, fmt_text(f, "..."), NULL);
-  return fmt_list(f, "{", &items, "}", p->span.end, false);
+  return fmt_list(f, "{", &items, "}", p->span.end, LIST_FITS);
 }
 
 static Doc *ascribed_pat_doc(Formatter *f, const Pat *p) {

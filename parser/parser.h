@@ -21,7 +21,7 @@ typedef struct Name {
 } Name;
 
 /* No tree is deeper than this (error E0111): its readers may recurse. */
-enum { PARSE_MAX_DEPTH = 5000 };
+enum { PARSE_MAX_DEPTH = 2000 };
 
 /* ---- sizes and axes, inside types and facts ---- */
 

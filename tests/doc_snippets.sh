@@ -1,18 +1,25 @@
 #!/bin/bash
 # Tests what a document shows:  tests/doc_snippets.sh FILE.md
 #
-# A block ```axon that is followed by a block ```output is run; the output must
-# be as shown.  "```axon more" goes on with the block before it, so that a text
-# can build a program step by step.  A block ```repl is a session, as in
-# NAME.repl.  Other blocks are not looked at.
+# A block ```axon that is followed by a block ```output is run, one that is
+# followed by ```types is checked; what that writes must be as shown (types may
+# be broken into lines).  "```axon more" goes on with the block before it, so that a text can build a program
+# step by step; its output is what comes last.  A block ```repl is a session, as
+# in NAME.repl.  A block ```primitives must agree with primitives.def.  Other
+# blocks are not looked at.  Programs run where they see examples/, and may
+# write files.
 set -u
 . "$(dirname "$0")/lib.sh"
 doc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-enter "$here/tests"
-mkdir blocks && cd "$here" || exit 1
-blocks=$work/here/blocks
+enter "$here/tests/data"
+cp -rs "$here/examples" "$work/here/examples"
+blocks=$work/blocks
+mkdir "$blocks"
 
 awk -v dir="$blocks" '
+  function keep(ending, text) {
+    printf "%s", text >(dir "/" at ending); close(dir "/" at ending)
+  }
   /^```/ && fence == "" {
     fence = substr($0, 4); text = ""; line = NR + 1
     if (fence == "") fence = "plain"
@@ -23,12 +30,11 @@ awk -v dir="$blocks" '
     if (word[1] == "axon") {
       program = word[2] == "more" ? program text : text
       at = line; have = 1
-    } else if (word[1] == "output" && have) {
-      printf "%s", program >(dir "/" at ".axn"); close(dir "/" at ".axn")
-      printf "%s", text >(dir "/" at ".want"); close(dir "/" at ".want")
+    } else if ((word[1] == "output" || word[1] == "types") && have) {
+      keep(".axn", program); keep("." word[1], text)
+    } else if (word[1] == "repl" || word[1] == "primitives") {
+      at = line; keep("." word[1], text)
       have = 0
-    } else if (word[1] == "repl") {
-      printf "%s", text >(dir "/" line ".repl"); close(dir "/" line ".repl")
     }
     fence = ""
     next
@@ -37,20 +43,32 @@ awk -v dir="$blocks" '
 ' "$doc"
 
 failed=0
-tell() {
+tell() { # tell LINE WANTED GOT
   echo "$(basename "$doc"):$1:"
   diff -u --label 'in the document' --label 'from axon' "$2" "$3"
   failed=1
 }
 
-for want in "$blocks"/*.want; do
+words_of() { tr -s ' \n' ' ' <"$1"; }
+
+# A block that goes on with another shows only its own, last, lines.
+for want in "$blocks"/*.output; do
   [ -e "$want" ] || continue
-  base=${want%.want}
+  base=${want%.output}
   timeout "$limit" "$AXON" run - <"$base.axn" >"$base.got" 2>&1
-  # A block that goes on with another shows only its own, last, output.
   tail -n "$(wc -l <"$want")" "$base.got" >"$base.tail"
-  cmp -s "$want" "$base.tail" || tell "$(basename "$base")" "$want" "$base.got"
+  cmp -s "$want" "$base.tail" || tell "${base##*/}" "$want" "$base.got"
 done
+
+# Types are long: a document may break them into lines.
+for want in "$blocks"/*.types; do
+  [ -e "$want" ] || continue
+  base=${want%.types}
+  timeout "$limit" "$AXON" check - <"$base.axn" >"$base.got" 2>&1
+  [ "$(words_of "$want")" = "$(words_of "$base.got")" ] ||
+    tell "${base##*/}" "$want" "$base.got"
+done
+
 for want in "$blocks"/*.repl; do
   [ -e "$want" ] || continue
   sed -n 's/^[>|] \{0,1\}//p' "$want" | timeout "$limit" "$AXON" repl --plain \
@@ -58,4 +76,22 @@ for want in "$blocks"/*.repl; do
   cmp -s "$want" "$want.got" ||
     tell "$(basename "${want%.repl}")" "$want" "$want.got"
 done
+
+# The rows of primitives.def as `name : type -- what it does`.
+rows() {
+  sed 's/\\"/\x01/g' "$here/primitives/primitives.def" |
+    awk -F '"' '/^P\(/ {
+      sub(/^op /, "", $2)
+      print $2 " : " $4 " -- " $6
+    }' | tr '\001' '"'
+}
+
+if cat "$blocks"/*.primitives >"$work/table" 2>/dev/null; then
+  words_of "$work/table" >"$work/line"
+  while IFS= read -r row; do
+    grep -qF -e "$row" "$work/line" && continue
+    echo "$(basename "$doc") does not list: $row"
+    failed=1
+  done < <(rows)
+fi
 exit "$failed"

@@ -92,8 +92,10 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     if (s)
       return size_of_binding(c, s->binding, d->span);
     Dim *fixed = map_get(&c->sizes, d->id);
-    if (fixed && mode == AN_VAL)
+    if (fixed && mode == AN_VAL) {
+      push_plain(c, d->id)->dim = fixed;
       return fixed;
+    }
     if (mode != AN_SCHEME) {
       Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
       if (b && b->kind == BK_SIZE)
@@ -307,10 +309,12 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   c->scope = saved;
   c->module = module;
   c->depth--;
-  if (!t->arg_count && !t->has_axes && r->tag != TY_VAR) {
+  if (!t->arg_count && r->tag != TY_VAR) {
     Type *named = ty_new(c, r->tag);
     *named = *r;
     named->alias = n->name;
+    named->alias_dims = sizes;
+    named->alias_count = t->has_axes ? t->axes.len : 0;
     return named;
   }
   return r;
@@ -491,11 +495,20 @@ static void add_fact(Checker *c, Constraint k, bool assume) {
     Constraint *copy = NEW(c->arena, Constraint);
     *copy = k;
     VEC_PUSH(c->arena, *c->collect, copy);
-  } else if (assume && k.kind == CN_DIM_EQ) {
-    fact_add(c, dim_sub(c->dims, k.right, k.left), true);
-  } else if (assume && k.kind == CN_DIM_LE) {
-    fact_add(c, dim_sub(c->dims, k.right, k.left), false);
+    return;
   }
+  if (!assume)
+    return;
+  /* known in the body, demanded of the callers */
+  Constraint *demanded = NEW(c->arena, Constraint);
+  *demanded = k;
+  demanded->assumed = true;
+  demanded->level = c->level;
+  VEC_PUSH(c->arena, c->pending, demanded);
+  if (k.kind == CN_DIM_EQ && !k.facts)
+    fact_add(c, dim_sub(c->dims, k.right, k.left), true);
+  else if (k.kind == CN_DIM_LE && !k.facts)
+    fact_add(c, dim_sub(c->dims, k.right, k.left), false);
 }
 
 static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
@@ -542,7 +555,7 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
       cond->dim = dim_neg(c->dims, cond->dim);
     k.facts = cond;
   }
-  add_fact(c, k, assume && !k.facts);
+  add_fact(c, k, assume);
 }
 
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {

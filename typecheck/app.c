@@ -339,6 +339,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
     Type *t;
     if (item->kind == EX_HOLE) {
       one->at[0].dim = meta_dim(c, NULL, item->span);
+      dim_as_var(one->at[0].dim)->hole = true;
       if (holes++)
         error_at(c, 318, item->span, "only one _ can be solved for");
     } else if (e->splices && e->splices[i]) {

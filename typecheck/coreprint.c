@@ -555,13 +555,13 @@ static void put_flat(Buffer *out, const Sexp *s) {
   buffer_putc(out, ')');
 }
 
-/* Does an item stay beside the name of its form?  Atoms and short lists do. */
+/* Does an item stay beside the name of its form?  The first one if short. */
 static bool beside(const Sexp *item, uint32_t i, size_t column) {
-  return i < 3 && (item->atom || (item->width <= BESIDE && i == 1)) &&
+  return i == 1 && (item->atom || item->width <= BESIDE) &&
          column + item->width < LINE;
 }
 
-/* What does not fit on the line is indented by two, but for the first items.
+/* What does not fit on the line is indented by two.
  * `closing` brackets follow. */
 static void put(Buffer *out, const Sexp *s, size_t column, size_t closing) {
   if (s->atom || column + s->width + closing <= LINE) {

@@ -415,7 +415,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->level = 0;
   c->effect = NULL;
   c->pending.len = c->accesses.len = c->insts.len = c->stuck.len = 0;
-  c->found.len = 0;
+  c->found.len = c->data_facts.len = 0;
   c->stage = NULL;
   c->loop = NULL;
   c->conditional = 0;

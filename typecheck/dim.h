@@ -31,6 +31,7 @@ struct DimVar {
   Span origin;    /* where it came from */
   Dim *bound;     /* DV_META: its solution; or NULL */
   bool top;       /* forgotten: no known term (see infer.c) */
+  bool hole;      /* the _ of a reshape: solved by division if need be */
   bool value;     /* may be any integer, also negative; else a size, >= 0 */
   void *home;     /* typecheck's: who supplies it at run time */
   const char *text; /* what a fresh short name was chosen to be, for printing */
@@ -118,7 +119,7 @@ void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
 /* An equivalent of d >= 0 with the divisions that stand alone multiplied out. */
 Dim *dim_clear_division(DimCtx *cx, Dim *d);
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
-/* The name of a variable: its own, else var->text, else "n12". */
+/* The name of a variable: var->text, else its own, else "n12". */
 const char *dim_var_name(DimCtx *cx, const DimVar *var);
 
 /* ---- solving equations ---- */

@@ -32,9 +32,9 @@ typedef struct Items {
 } Items;
 
 const char *dim_var_name(DimCtx *cx, const DimVar *var) {
-  if (var->name)
-    return var->name->text;
-  return var->text ? var->text : arena_printf(cx->arena, "n%u", var->id);
+  if (var->text)
+    return var->text;
+  return var->name ? var->name->text : arena_printf(cx->arena, "n%u", var->id);
 }
 
 /* ---- undoing the normal form ---- */

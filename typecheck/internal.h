@@ -125,7 +125,9 @@ struct Type {
   Dim **dims;
   Shape *axis[3];
   Dim *dim;
-  Sym *alias; /* the abbreviation that the user wrote, for printing */
+  Sym *alias; /* the abbreviation that the user wrote, for printing, */
+  Dim **alias_dims; /* and its sizes */
+  uint32_t alias_count;
 };
 
 /* ---- facts: a persistent list, innermost first ---- */
@@ -179,7 +181,8 @@ struct Constraint {
   Fact *facts;     /* in whose scope it stands */
   uint32_t level;
   bool done;
-  bool given;      /* in a scheme: a fact about a data size, not a demand */
+  bool divides;    /* of a _: that its division is exact */
+  bool assumed;    /* written by the user: not to be proved here */
   Core *site;      /* a CORE_CHECK to fill in when it stays open; or NULL */
 };
 
@@ -311,6 +314,7 @@ struct Checker {
   uint32_t conditional; /* depth of ifs on indices */
   Group *group;
   Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
+  VEC(Fact *) data_facts; /* about sizes that calls brought into being */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
   Bindings *bound; /* what the pattern at top level binds; or NULL */
   Map forgotten;  /* Expr -> flag: terms to forget there, found in a first pass */
@@ -320,6 +324,7 @@ struct Checker {
   uint32_t depth;
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t error_mark;
+  bool shortened; /* the range last inferred is less than its axis */
   bool loose_axis; /* a literal axis may turn out to be a * */
 
   Constraints *collect; /* a scheme's givens, while one is being read */
@@ -440,6 +445,7 @@ void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
                  Origin *o);
 void solve_pending(Checker *c);
+void solve_holes(Checker *c, uint32_t mark);
 void facts_load(Checker *c, const Fact *facts);
 void fact_add(Checker *c, Dim *d, bool eq);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);

@@ -159,12 +159,12 @@ static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
     unify_elem(c, e, elem_fixed(c, DT_I64));
   take_axis(x, axis);
   Shape *shape = shape_norm(c, n->shape);
-  Dim *term = term_of(c, n);
-  if (!term && shape->len == 1 && shape->at[0].tag == IT_SPLICE &&
-      !shape->at[0].var->rigid && n->term) {
+  if (shape->len == 1 && shape->at[0].tag == IT_SPLICE &&
+      !shape->at[0].var->rigid) { /* of unknown rank: taken for a scalar */
     shape_bind(c, shape->at[0].var, shape_new(c, 0));
     shape = shape_norm(c, n->shape);
   }
+  Dim *term = term_of(c, n);
   if (!term) { /* data: a gather, checked when it runs */
     for (uint32_t i = 0; i < shape->len; i++)
       give_axis(x, shape->at[i]);
@@ -381,6 +381,7 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
       demand_le(c, one, slope, o);
     if (!extreme(c, at.rest, true, &end, o))
       return NULL;
+    c->shortened |= !dim_is_const(end) || dim_sign(end) > 0;
     Dim *room = dim_sub(c->dims, dim_sub(c->dims, a->axis, one), end);
     Dim *low;
     if (extreme(c, at.rest, false, &low, o))
@@ -481,6 +482,7 @@ static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
       for (uint32_t i = 0; i < l->count; i++) {
         if (l->range[i])
           continue;
+        c->shortened = false;
         Dim *r = rule == 1 ? range_alone(c, l->index[i], from)
                            : range_last(c, l->index[i], from);
         if (!r)
@@ -489,7 +491,7 @@ static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
         l->range[i] = l->index[i]->home = r;
         Origin *o = origin_new(c, OR_RANGE, e->binders[i].span);
         o->what = e->binders[i].id->text;
-        if (!dim_as_var(r) && !dim_is_const(r))
+        if (c->shortened && !dim_is_const(r))
           demand_le(c, dim_int(c->dims, 1), r, o);
         else if (dim_is_const(r))
           demand_le(c, dim_int(c->dims, 0), r, o);

@@ -160,6 +160,7 @@ static void set_aside(Checker *c) {
   memset(&c->insts, 0, sizeof c->insts);
   memset(&c->stuck, 0, sizeof c->stuck);
   memset(&c->found, 0, sizeof c->found);
+  memset(&c->data_facts, 0, sizeof c->data_facts);
   c->conditional = 0;
 }
 

@@ -301,6 +301,11 @@ static void put_type(Printer *p, Type *t, int prec) {
   t = ty_norm(p->c, t);
   if (t->alias) {
     buffer_puts(&p->out, t->alias->text);
+    for (uint32_t i = 0; i < t->alias_count; i++) {
+      buffer_puts(&p->out, i ? ", " : "[");
+      put_dim(p, t->alias_dims[i]);
+    }
+    buffer_puts(&p->out, t->alias_count ? "]" : "");
     return;
   }
   switch (t->tag) {
@@ -319,14 +324,14 @@ static void put_type(Printer *p, Type *t, int prec) {
       buffer_puts(&p->out, "unit");
       return;
     }
-    if (prec > PREC_FUN)
+    if (prec > PREC_TUPLE)
       buffer_putc(&p->out, '(');
     for (uint32_t i = 0; i < t->count; i++) {
       if (i)
         buffer_puts(&p->out, " * ");
       put_type(p, t->args[i], PREC_POST);
     }
-    if (prec > PREC_FUN)
+    if (prec > PREC_TUPLE)
       buffer_putc(&p->out, ')');
     return;
   case TY_RECORD:
@@ -371,10 +376,30 @@ static void put_le(Printer *p, Dim *a, Dim *b) {
   put_relation(p, left, "<=", right);
 }
 
+/* d*(n/d) == n reads better as n % d == 0. */
+static void put_eq(Printer *p, Dim *a, Dim *b) {
+  Checker *c = p->c;
+  for (int turn = 0; turn < 2; turn++) {
+    Dim *d = dim_resolve(c->dims, turn ? dim_sub(c->dims, a, b)
+                                       : dim_sub(c->dims, b, a));
+    Buffer text = {0};
+    Visit v = namer(p);
+    dim_visit(&v, d);
+    dim_print(c->dims, &text, d);
+    bool mod = strchr(text.text, '%') && text.text[0] != '-';
+    if (mod)
+      buffer_printf(&p->out, "%s == 0", text.text);
+    buffer_free(&text);
+    if (mod)
+      return;
+  }
+  put_relation(p, a, "==", b);
+}
+
 static void put_constraint(Printer *p, Constraint *k) {
   switch (k->kind) {
   case CN_DIM_EQ:
-    put_relation(p, k->left, "==", k->right);
+    put_eq(p, k->left, k->right);
     break;
   case CN_DIM_LE:
     put_le(p, k->left, k->right);

@@ -263,8 +263,12 @@ static bool eliminate_indices(Checker *c, Constraint *k) {
 
 static bool implied(Checker *c, Constraint *k, Constraint **others,
                     uint32_t count, uint32_t self) {
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE)
+  int64_t one;
+  if ((k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
     return false;
+  if (k->kind == CN_DIM_LE && dim_is_int(k->left, &one) && one == 1 &&
+      dim_as_var(dim_resolve(c->dims, k->right)))
+    return false; /* the solver takes it for granted of divisors */
   facts_load(c, k->facts);
   for (uint32_t i = 0; i < count; i++) {
     Constraint *o = others[i];
@@ -355,6 +359,18 @@ static void flatten_joins(Checker *c, Constraint **all, uint32_t count,
   }
 }
 
+static void join_unique(Checker *c, Constraint *k) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < k->join_count; i++) {
+    bool seen = false;
+    for (uint32_t j = 0; j < n && !seen; j++)
+      seen = shape_same(c, k->joined[i], k->joined[j]);
+    if (!seen)
+      k->joined[n++] = k->joined[i];
+  }
+  k->join_count = n;
+}
+
 /* keep(w, t) where w is mentioned nowhere else can always be met. */
 static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
                        uint32_t n_types, Type *const *types) {
@@ -394,6 +410,9 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   }
   c->pending.len = kept;
   flatten_joins(c, taken.at, taken.len, n_types, types);
+  for (uint32_t i = 0; i < taken.len; i++)
+    if (taken.at[i] && taken.at[i]->kind == CN_JOIN)
+      join_unique(c, taken.at[i]);
   drop_keeps(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
   for (uint32_t i = 0; i < taken.len; i++)
@@ -408,17 +427,60 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   return taken.at;
 }
 
+/* An axis of which only the number is known becomes a size. */
+static void settle_axis(void *arg, ShapeVar *v) {
+  Checker *c = arg;
+  if (v->fixed != 1 || v->rigid || v->bound || v->level <= c->level)
+    return;
+  Dim *d = meta_dim(c, NULL, (Span){0});
+  dim_as_var(d)->level = v->level;
+  v->bound = shape_dims(c, 1, &d);
+}
+
+static void data_dim_generic(void *arg, DimVar *v) {
+  if (v->kind == DV_DATA && v->level == LEVEL_GENERIC)
+    *(bool *)arg = true;
+}
+
+/* What is known of a size that each call brings into being goes with it. */
+static void take_data_facts(Checker *c, Constraint ***given,
+                            uint32_t *count) {
+  for (uint32_t i = 0; i < c->data_facts.len; i++) {
+    Fact *f = c->data_facts.at[i];
+    Dim *d = dim_resolve(c->dims, f->dim), *pos, *neg;
+    bool generic = false;
+    dim_each_var(d, data_dim_generic, NULL, &generic);
+    dim_split_signs(c->dims, d, &pos, &neg);
+    DimVar *v = dim_as_var(neg);
+    if (!generic || f->eq || !v || v->kind != DV_DATA ||
+        v->level != LEVEL_GENERIC)
+      continue;
+    Constraint *k = NEW(c->arena, Constraint);
+    *k = (Constraint){.kind = CN_DIM_LE, .left = neg, .right = pos};
+    Constraint **more = NEW_ARRAY(c->arena, Constraint *, *count + 1);
+    for (uint32_t j = 0; j < *count; j++)
+      more[j] = (*given)[j];
+    more[(*count)++] = k;
+    *given = more;
+  }
+}
+
 void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
                        Scheme **out, uint32_t mark) {
   c->progress = true;
   solve_pending(c);
+  solve_holes(c, mark);
   General g = {.c = c};
+  Visit single = {.shape = settle_axis, .arg = c, .c = c};
+  for (uint32_t i = 0; i < n; i++)
+    ty_visit(&single, types[i]);
   Visit quantify = {general_ty, general_elem, general_dim, general_shape,
                     general_effect, &g, c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
   uint32_t count;
   Constraint **given = take_constraints(c, mark, &count, n, types);
+  take_data_facts(c, &given, &count);
   for (uint32_t i = 0; i < count; i++) {
     constraint_visit(&quantify, given[i]);
     for (Fact *f = given[i]->facts; f; f = f->outer)
@@ -838,8 +900,10 @@ Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core) {
     result = ty_copy(&copy, result);
     for (Fact *f = facts; f; f = f->outer) {
       Dim *d = dim_copy(&copy, f->dim);
-      if (!dim_equal(d, dim_resolve(c->dims, f->dim)))
+      if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
         fact_add(c, d, f->eq);
+        VEC_PUSH(c->arena, c->data_facts, c->facts);
+      }
     }
   }
   result = open_tops(c, result, (*core)->span, &fresh);

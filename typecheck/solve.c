@@ -358,6 +358,8 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
 
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
+  if (k->divides)
+    return; /* that a _ comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
   bool rigid = l.rigid || r.rigid;
   if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
@@ -395,6 +397,8 @@ static bool never_runs(Checker *c, Constraint *k) {
 }
 
 static void try_one(Checker *c, Constraint *k) {
+  if (k->assumed)
+    return;
   Verdict v = settle(c, k);
   if (v == PROVED) {
     k->done = true;
@@ -447,7 +451,8 @@ void solve_pending(Checker *c) {
     for (uint32_t i = 0; i < n; i++) {
       Constraint *k = c->pending.at[i];
       try_one(c, k);
-      if (!k->done && is_final(c, k) && k->kind == CN_DIM_EQ)
+      if (!k->done && !k->assumed && is_final(c, k) &&
+          k->kind == CN_DIM_EQ)
         settle_final(c, k);
     }
     for (uint32_t i = 0; i < c->pending.len; i++)
@@ -455,6 +460,60 @@ void solve_pending(Checker *c) {
         c->pending.at[kept++] = c->pending.at[i];
     c->pending.len = kept;
   }
+}
+
+/* ---- the _ of a reshape ---- */
+
+typedef struct Hole {
+  DimVar *var;
+  Dim *value;
+} Hole;
+
+static void find_hole(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && v->hole && !v->bound && !v->top)
+    *out = v;
+}
+
+static Dim *hole_subst(void *arg, DimVar *v) {
+  Hole *h = arg;
+  return v == h->var ? h->value : NULL;
+}
+
+/* An equation that has a hole times a factor gives hole := rest / factor, and
+ * demands that the division is exact. */
+void solve_holes(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+      continue;
+    Dim *d = dim_cancel(c->dims, dim_resolve(c->dims, dim_sub(c->dims, k->left,
+                                                              k->right)));
+    DimVar *v = NULL;
+    dim_each_var(d, find_hole, NULL, &v);
+    if (!v)
+      continue;
+    Hole h = {v, dim_int(c->dims, 0)};
+    Dim *rest = dim_subst(c->dims, d, hole_subst, NULL, &h);
+    h.value = dim_int(c->dims, 1);
+    Dim *factor = dim_sub(
+        c->dims, dim_subst(c->dims, d, hole_subst, NULL, &h), rest);
+    if (dim_mentions(c->dims, factor, v))
+      continue;
+    if (dim_sign(factor) < 0) {
+      factor = dim_neg(c->dims, factor);
+      rest = dim_neg(c->dims, rest);
+    }
+    rest = dim_neg(c->dims, rest);
+    Dim *quotient = dim_div(c->dims, rest, factor);
+    dim_bind(c, v, quotient);
+    k->divides = true;
+    k->left = rest;
+    k->right = dim_mul(c->dims, factor, quotient);
+    if (!dim_is_const(factor))
+      demand_le(c, dim_int(c->dims, 1), factor, k->origin);
+  }
+  solve_pending(c);
 }
 
 /* ---- the end of a declaration ---- */
@@ -475,9 +534,10 @@ static const char *why_open(Checker *c, Constraint *k) {
 void constraints_settle(Checker *c) {
   c->progress = true;
   solve_pending(c);
+  solve_holes(c, 0);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
-    if (!k->done)
+    if (!k->done && !k->assumed)
       VEC_PUSH(c->arena, c->stuck, k);
   }
   c->pending.len = 0;

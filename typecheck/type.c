@@ -538,6 +538,16 @@ static Effect *effect_copy(Copy *copy, Effect *e) {
   return r ? r : e;
 }
 
+static void copy_alias(Copy *copy, const Type *t, Type *r) {
+  r->alias = t->alias;
+  r->alias_count = t->alias_count;
+  r->alias_dims = NULL;
+  if (t->alias_count)
+    r->alias_dims = NEW_ARRAY(copy->c->arena, Dim *, t->alias_count);
+  for (uint32_t i = 0; i < t->alias_count; i++)
+    r->alias_dims[i] = dim_copy(copy, t->alias_dims[i]);
+}
+
 Type *ty_copy(Copy *copy, Type *t) {
   t = ty_root(t);
   Type *r;
@@ -551,6 +561,7 @@ Type *ty_copy(Copy *copy, Type *t) {
     if (t->term && !copy->drop_terms)
       r->term = dim_copy(copy, t->term);
     r->span = t->span;
+    copy_alias(copy, t, r);
     return r;
   case TY_SHAPE:
     return ty_shape(copy->c, shape_copy(copy, t->shape));
@@ -567,6 +578,7 @@ Type *ty_copy(Copy *copy, Type *t) {
   }
   r = ty_new(copy->c, t->tag);
   *r = *t;
+  copy_alias(copy, t, r);
   for (int i = 0; i < 2; i++)
     if (t->arg[i])
       r->arg[i] = ty_copy(copy, t->arg[i]);

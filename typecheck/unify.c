@@ -36,6 +36,9 @@ static Visit lowering(Checker *c, uint32_t *level) {
 }
 
 void dim_bind(Checker *c, DimVar *v, Dim *d) {
+  DimVar *data = dim_as_var(d);
+  if (v->name && data && data->kind == DV_DATA && data->level == v->level)
+    data->name = v->name; /* the annotation says what to call it */
   Visit lower = lowering(c, &v->level);
   dim_visit(&lower, d);
   v->bound = d;

@@ -493,6 +493,9 @@ static void test_folds(void **state) {
 
 static void test_laziness(void **state) {
   (void)state;
+  is("(let x (sum absent absent (tensor 1 2)) (tuple (|| (== x 1) (== x 3))"
+     " (&& (== x 3) (== x 1)) (|| (== x 3) false) (&& (== x 1) true)))",
+     "(true, false, true, false)");
   is("(if (> (sum absent absent (tensor 1 2)) 2) \"big\" \"small\")",
      "\"big\"");
   is("(lists.tabulate (sum absent absent (tensor 1 2)) (fn (i) i))",

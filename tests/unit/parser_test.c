@@ -265,7 +265,7 @@ static void test_depth(void) {
   repeated("type t = f32[n", " + n", "]", 100000, "111");
   repeated("val ", "x :: ", "y = z", 100000, "111");
   repeated("", "(*", "", 100000, "101");
-  repeated("val x = 1", " + 1", "", 4000, "");
+  repeated("val x = 1", " + 1", "", 1900, "");
   repeated("", "val x = 1\n", "", 20000, "");
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Makes tests/ops/*.axn and *.out, and the data of tests/run/files
-and tests/shape/files, with NumPy:
+"""Makes tests/ops/*.axn and *.out, and the data of tests/run/files,
+tests/shape/files and tests/error/files, with NumPy:
 
     /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24 made ours)
 
@@ -16,7 +16,6 @@ import numpy as np
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 OPS = os.path.join(ROOT, "ops")
 FILES = os.path.join(ROOT, "run", "files")
-SHAPES = os.path.join(ROOT, "shape", "files")
 TYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64",
          "int32": "i32", "int8": "i8", "uint8": "u8", "bool": "bool"}
 
@@ -391,8 +390,11 @@ def files():
     at = lambda name: os.path.join(FILES, name)
     m = np.float32([[1, 2, 3], [4, 5, 6]])
     np.save(at("matrix.npy"), m)
-    os.makedirs(SHAPES, exist_ok=True)
-    np.save(os.path.join(SHAPES, "matrix.npy"), m)
+    for folder in "shape", "error":
+        other = os.path.join(ROOT, folder, "files")
+        os.makedirs(other, exist_ok=True)
+        np.save(os.path.join(other, "matrix.npy"), m)
+    np.savez(os.path.join(other, "two.npz"), images=m)
     np.save(at("fortran.npy"), np.asfortranarray(m))
     np.save(at("ints.npy"), np.array([3, 1, 2]))
     np.save(at("doubles.npy"), np.array([0.5, 0.25]))
