@@ -47,8 +47,11 @@ Value vm_data(Eval *vm, Tensor *t, const Fault *fault) {
 Value vm_node(Eval *vm, Node *node, const Fault *fault) {
   if (!node)
     vm_fault(vm, fault);
-  if (node->free_count)
+  if (node->free_count) {
+    if (vm->graph.next_node - vm->attempts[0].first_node > SYMBOLIC_NODES)
+      vm_abandon(vm, vm_temp(vm, node));
     return value_node(node);
+  }
   Scalar x;
   if (!node->rank && node_known(node, &x)) {
     node_release(node);

@@ -97,7 +97,7 @@ typedef struct Attempt { /* a `for` or map being run symbolically */
   size_t frame, height, temps;
   const Instr *fallback;
   Node *guard;
-  uint32_t depth, branches;
+  uint32_t depth, branches, first_node;
   uint32_t first_id, last_id; /* its indices */
   Code *body;                 /* or NULL */
 } Attempt;
@@ -110,7 +110,8 @@ typedef struct Init { /* a lazy definition being run */
 enum {
   FRAME_LIMIT = 10 * 1000 * 1000, /* frames */
   SYMBOLIC_DEPTH = 64, /* conditionals within one another, both sides run */
-  SYMBOLIC_BRANCHES = 1024, /* of them in one attempt */
+  SYMBOLIC_BRANCHES = 1024,    /* of them in one attempt */
+  SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */
   PENDING_NODES = 10 * 1000,
 };
 #define STACK_LIMIT ((size_t)1 << 30)     /* bytes */

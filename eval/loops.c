@@ -61,7 +61,9 @@ static void build_fold(Emit *e) { /* f c x | i n */
   TAKE(1), I(RET, 0, 0);
 }
 
+/* Over nothing, a map that is run on no element says what the outputs are. */
 static void build_scan(Emit *e) { /* f c x | i n outputs */
+  Code *map = control_code(e->vm, PRIM_MAP1);
   I(INT, 0, 0), I(LEAD, 0, 2);
   emit_const(e, (Value){.tag = V_NIL});
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
@@ -70,6 +72,11 @@ static void build_scan(Emit *e) { /* f c x | i n outputs */
   I(INC, 0, 3), I(TICK, 5, 1);
   jump_back(e, loop);
   emit_patch(e, out);
+  uint32_t some = emit_ptr(e, OP_JLT_LK, 0, 4, 1, 0, NULL);
+  LOC(1), LOC(0), LOC(1), I(CALLV, 1, 0), LOC(2);
+  emit_ptr(e, OP_CALLC, 2, 0, 0, 0, map);
+  I(TUPGET, 0, 1), I(TUPLE, 0, 2), I(RET, 0, 0);
+  emit_patch(e, some);
   TAKE(1), TAKE(5), I(STACK, 0, 0), I(TUPLE, 0, 2), I(RET, 0, 0);
 }
 

@@ -23,6 +23,7 @@ void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
                 .guard = vm->graph.guard,
                 .depth = vm->depth,
                 .branches = vm->branches,
+                .first_node = vm->graph.next_node,
                 .first_id = first_id,
                 .last_id = last_id,
                 .body = body};

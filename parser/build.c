@@ -189,7 +189,6 @@ Expr *expr_clauses(ParseState *ps, ExprKind kind, Expr *arg, ClauseVec *clauses,
     deepen(&e->depth, arg->depth);
   e->clauses = clauses->at;
   e->clause_count = clauses->len;
-  clauses_check(ps, clauses);
   deepen(&e->depth, clauses_depth(e->clauses, e->clause_count));
   return expr_done(ps, e);
 }
@@ -513,22 +512,6 @@ Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
   return dec;
 }
 
-void clauses_check(ParseState *ps, const ClauseVec *clauses) {
-  for (uint32_t i = 1; i < clauses->len; i++) {
-    const Clause *first = &clauses->at[0], *clause = &clauses->at[i];
-    if (clause->param_count == first->param_count)
-      continue;
-    uint32_t n = first->param_count;
-    Diag *diag = parse_error(ps, 117, clause->params[0].span,
-                             "all clauses of a function take the same number "
-                             "of arguments");
-    if (diag)
-      diag->label = arena_printf(ps->arena, "%u here, %u in the first clause",
-                                 clause->param_count, n);
-    return;
-  }
-}
-
 void fun_check(ParseState *ps, const Fun *fun) {
   for (uint32_t i = 1; i < fun->clause_count; i++) {
     const Clause *clause = &fun->clauses[i];
@@ -543,8 +526,6 @@ void fun_check(ParseState *ps, const Fun *fun) {
                    "the two call each other";
     return;
   }
-  ClauseVec clauses = {fun->clauses, fun->clause_count, fun->clause_count};
-  clauses_check(ps, &clauses);
 }
 
 static bool blank(const char *text, uint32_t from, uint32_t to) {

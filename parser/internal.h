@@ -166,10 +166,9 @@ AxisExpr axis_dim(DimExpr *dim);
 Dec *dec_new(ParseState *ps, DecKind kind, Span span);
 Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
               Span name_span, DecBits bits, Span span);
+/* All clauses bear one name. */
 void fun_check(ParseState *ps, const Fun *fun);
-void clauses_check(ParseState *ps, const ClauseVec *clauses);
-/* Sets the depth from its parts, and the doc comment; too deep a tree is
- * replaced by an empty one. */
+/* Sets the depth from its parts, and the doc comment. */
 Dec *dec_finish(ParseState *ps, Dec *dec);
 
 #endif

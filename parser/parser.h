@@ -198,7 +198,7 @@ typedef enum ExprKind {
   EX_RECORD,  /* fields */
   EX_WITH,    /* {arg[0] with fields} */
   EX_LET,     /* decs, items (a sequence) */
-  EX_FN,      /* clauses, all with the same number of params */
+  EX_FN,      /* clauses: the checker compares their numbers of params */
   EX_CASE,    /* arg[0], clauses (one param each) */
   EX_IF,      /* arg[0], arg[1], arg[2] */
   EX_FOR,     /* binders, arg[0] */

@@ -3,11 +3,11 @@
 #
 # A block ```axon that is followed by a block ```output is run, one that is
 # followed by ```types is checked; what that writes must be as shown (types may
-# be broken into lines).  "```axon more" goes on with the block before it, so that a text can build a program
-# step by step; its output is what comes last.  A block ```repl is a session, as
-# in NAME.repl.  A block ```primitives must agree with primitives.def.  Other
-# blocks are not looked at.  Programs run where they see examples/, and may
-# write files.
+# be broken into lines).  "```axon more" goes on with the block before it, so
+# that a text can build a program step by step; its output is what comes last.
+# A block ```repl is a session, as in NAME.repl.  The blocks ```primitives must
+# hold all rows of primitives.def.  Other blocks are not looked at.  Programs
+# run where they see examples/, and may write files.
 set -u
 . "$(dirname "$0")/lib.sh"
 doc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")

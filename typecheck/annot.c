@@ -383,8 +383,9 @@ static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
   uint32_t n = t->axes.len;
   if (strcmp(name, "dim") == 0 && n == 1 && t->axes.at[0].kind == AXIS_DIM)
     return ty_int(c, annot_dim(c, t->axes.at[0].dim, mode));
-  if (strcmp(name, "shape") == 0 && n == 1)
-    return ty_shape(c, call_shape(c, t, 0, mode, false));
+  if (strcmp(name, "shape") == 0)
+    return ty_shape(c, n == 1 ? call_shape(c, t, 0, mode, false)
+                              : annot_axes(c, t->axes, mode));
   if (strcmp(name, "axis") == 0 && n == 3) {
     AxisExpr *mid = &t->axes.at[1];
     bool size = mid->kind == AXIS_DIM && mid->dim->kind == DX_ID &&
@@ -506,9 +507,9 @@ static void add_fact(Checker *c, Constraint k, bool assume) {
   demanded->level = c->level;
   VEC_PUSH(c->arena, c->pending, demanded);
   if (k.kind == CN_DIM_EQ && !k.facts)
-    fact_add(c, dim_sub(c->dims, k.right, k.left), true);
+    fact_known(c, dim_sub(c->dims, k.right, k.left), true);
   else if (k.kind == CN_DIM_LE && !k.facts)
-    fact_add(c, dim_sub(c->dims, k.right, k.left), false);
+    fact_known(c, dim_sub(c->dims, k.right, k.left), false);
 }
 
 static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {

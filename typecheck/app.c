@@ -443,7 +443,13 @@ static void check_one(Call *k, Given *g) {
   o->what = k->name;
   o->prim = k->prim;
   o->number = g->number;
+  o->label = g->arg->label;
   o->expr = g->arg->expr;
+  for (uint32_t i = 0; i < k->count; i++)
+    if (k->args[i].label && strcmp(k->args[i].label->text, "axis") == 0)
+      o->axis_expr = k->args[i].expr;
+  if (k->prim == PRIM_DIM)
+    o->axis_expr = k->args[0].expr;
   if (k->piped.file && g->arg == &k->args[k->count - 1])
     o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);
@@ -530,7 +536,7 @@ static bool call_group(Call *k, uint32_t *next, uint32_t *number) {
   while (t->tag == TY_FUN && t->label) {
     Arg *a = take_label(k, first, last, t->label);
     if (a) {
-      queue_arg(k, a, t->arg[0], ++*number);
+      queue_arg(k, a, t->arg[0], 0);
       used++;
     } else if (!positional) {
       CoreParam p = {.var = var_new(c, t->label, k->e->span, false)};
@@ -807,6 +813,16 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   return core_let(c, ref->var, value, core);
 }
 
+/* f64 0.1 is that number in f64, not one that was an f32 first. */
+static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
+  if (e->kind != EX_NUM || dtype == DT_BOOL ||
+      (e->is_float && !dtype_is_float(dtype)))
+    return NULL;
+  Core *core = infer(c, e, type);
+  unify_elem(c, ty_root(*type)->elem, elem_fixed(c, dtype));
+  return core;
+}
+
 Core *infer_app(Checker *c, Expr *e, Type **type) {
   if (e->kind == EX_BIN) {
     Stage *stage = c->stage;
@@ -829,6 +845,11 @@ Core *infer_app(Checker *c, Expr *e, Type **type) {
   Expr *last = s.args.len ? s.args.at[s.args.len - 1].expr : NULL;
   if (last && last->kind == EX_ID && strcmp(last->id->text, "|>") == 0)
     k.piped = last->span;
+  if (b && b->kind == BK_DTYPE && k.count == 1) {
+    Core *literal = typed_literal(c, b->dtype, k.args[0].expr, type);
+    if (literal)
+      return literal;
+  }
   k.fn = infer(c, s.head, &k.type);
   return run_call(&k, type);
 }

@@ -520,6 +520,11 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }
+  if (diags->errors > errors) { /* a literal that does not fit */
+    fail_dec(c, dec);
+    *out = (Checked){0};
+    return false;
+  }
   constraints_settle(c);
   out->bindings = NEW_ARRAY(c->arena, Binding *, bound.len);
   for (uint32_t i = 0; i < bound.len; i++)

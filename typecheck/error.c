@@ -88,6 +88,9 @@ static const char *place(Checker *c, const Origin *o) {
   case OR_ARG:
     if (o->what && strcmp(o->what, "if") == 0)
       return "this condition";
+    if (o->label)
+      return arena_printf(c->arena, "~%s of %s", o->label->text,
+                          o->what ? o->what : "this function");
     return o->number
                ? arena_printf(c->arena, "argument %u of %s", o->number,
                               o->what ? o->what : "this function")
@@ -154,11 +157,29 @@ static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
 }
 
 static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
+  Shape *have = shape_norm(c, got->shape);
+  if (o->axis_expr && o->axis_expr->kind == EX_NUM &&
+      shape_known_rank(have)) {
+    error_at(c, 316, o->axis_expr->span, "there is no axis %s: %s has %u %s",
+             o->axis_expr->num, ty_text(c, got), have->len,
+             have->len == 1 ? "axis" : "axes")
+        ->help = "axes are counted from 0, or from the end with -1, -2, ...";
+    return;
+  }
   Diag *d = error_at(c, 304, o->span, "%s has the wrong number of axes",
                      place(c, o));
   d->label = arena_printf(c->arena, "this is %s, wanted is %s",
                           ty_text(c, got), ty_text(c, want));
   add_path(c, d, o);
+}
+
+static bool effect_clash(Type *got, Type *want) {
+  for (; got->tag == TY_FUN && want->tag == TY_FUN;
+       got = ty_root(got->arg[1]), want = ty_root(want->arg[1]))
+    if (effect_root(got->effect)->tag == EF_EFFECT &&
+        effect_root(want->effect)->tag == EF_PURE)
+      return true;
+  return false;
 }
 
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
@@ -172,6 +193,22 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
   }
   const char *g = ty_text(c, got), *w = ty_text(c, want);
   Diag *d;
+  if (got->tag == TY_FUN && want->tag == TY_FUN && effect_clash(got, want)) {
+    d = error_at(c, 320, o->span,
+                 "%s has effects where a pure function is wanted",
+                 place(c, o));
+    d->label = g;
+    d->help = "map, for, reduce, fold and scan run their function in any "
+              "order: use iterate, lists.map or a recursive function";
+    return;
+  }
+  if (want->tag == TY_LIFT && got->tag == TY_TENSOR) {
+    d = error_at(c, 304, o->span, "%s has no leading axis to run over",
+                 place(c, o));
+    d->label = g;
+    add_path(c, d, o);
+    return;
+  }
   if (strcmp(g, w) == 0)
     d = error_at(c, 305, o->span, "%s does not fit: a type would contain "
                                   "itself, or a size would leave its scope",
@@ -289,7 +326,8 @@ static bool same_count(Checker *c, Origin *o, Constraint *k) {
 
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
   if (o->prim == PRIM_MATMUL && o->got && o->want) {
     inner_error(c, k);
     return;
@@ -342,12 +380,16 @@ static void le_error(Checker *c, Constraint *k) {
     index_error(c, k);
     return;
   }
-  const char *x = dim_text_of(c, k->left), *y = dim_text_of(c, k->right);
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
   Diag *d = error_at(c, 306, o->span,
                      "a size does not fit in %s: %s <= %s does not hold",
                      place(c, o), x, y);
   if (o->got)
     d->label = ty_text(c, o->got);
+  else if (o->scheme && o->what)
+    d->note = arena_printf(c->arena, "%s : %s", o->what,
+                           scheme_text(c, o->scheme));
   add_path(c, d, o);
   add_witness(c, d, k);
 }

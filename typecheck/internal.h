@@ -138,6 +138,7 @@ typedef struct Fact {
   bool ne;  /* dim != 0 */
   Dim *dim;
   bool index; /* the range of a for index: not part of an implication */
+  bool known; /* holds for good: not part of one, either */
 } Fact;
 
 /* ---- constraints ---- */
@@ -156,6 +157,9 @@ typedef struct Origin { /* where a demand came from, for the message */
   PrimId prim;
   Expr *expr;
   Type *got, *want; /* the whole types that met */
+  Sym *label;        /* OR_ARG: of a labelled argument */
+  Scheme *scheme;    /* whose given it was */
+  Expr *axis_expr;   /* the ~axis of the same call */
   Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
   struct Stage *stage; /* where in a pipeline */
 } Origin;
@@ -181,6 +185,7 @@ struct Constraint {
   Fact *facts;     /* in whose scope it stands */
   uint32_t level;
   bool done;
+  bool paired;     /* of a join: its axes were compared from the right */
   bool divides;    /* of a _: that its division is exact */
   bool assumed;    /* written by the user: not to be proved here */
   Core *site;      /* a CORE_CHECK to fill in when it stays open; or NULL */
@@ -448,6 +453,7 @@ void solve_pending(Checker *c);
 void solve_holes(Checker *c, uint32_t mark);
 void facts_load(Checker *c, const Fact *facts);
 void fact_add(Checker *c, Dim *d, bool eq);
+void fact_known(Checker *c, Dim *d, bool eq);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
@@ -524,6 +530,8 @@ const char *ty_text(Checker *c, Type *t);
 const char *scheme_text(Checker *c, Scheme *s);
 const char *shape_text(Checker *c, const Shape *s);
 const char *dim_text_of(Checker *c, Dim *d);
+/* Both with the same names. */
+void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
 

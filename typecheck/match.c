@@ -900,7 +900,10 @@ static void say(const Match *m, uint32_t rules, CorePat **pats, Span span) {
 }
 
 /* Where there were errors, patterns may not be what they seem. */
-static bool has_errors(const Checker *c, Span span) {
+static bool has_errors(const Checker *c, uint32_t rules, CorePat **pats,
+                       Span span) {
+  for (uint32_t i = 0; i < rules; i++)
+    span = span_join(span, pats[i]->span);
   for (uint32_t i = 0; i < c->diags->all.len; i++) {
     const Diag *d = c->diags->all.at[i];
     if (d->severity == SEV_ERROR && d->span.file == span.file &&
@@ -925,6 +928,13 @@ static void run(Match *m, uint32_t rules, CorePat **pats, Type *type) {
   solve(m, &x);
 }
 
+static bool all_there(uint32_t rules, CorePat **pats) {
+  for (uint32_t i = 0; i < rules; i++)
+    if (!pats[i])
+      return false;
+  return true;
+}
+
 static void match_free(Match *m) {
   buffer_free(&m->example);
   buffer_free(&m->scratch);
@@ -934,11 +944,8 @@ static void match_free(Match *m) {
 
 void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
                  Span span) {
-  if (!rules || has_errors(c, span))
+  if (!rules || !all_there(rules, pats) || has_errors(c, rules, pats, span))
     return;
-  for (uint32_t i = 0; i < rules; i++)
-    if (!pats[i])
-      return;
   Match *m = mem_alloc(sizeof *m);
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {

@@ -341,7 +341,13 @@ static void put_type(Printer *p, Type *t, int prec) {
     put_data(p, t);
     return;
   case TY_SHAPE:
-    put_call(p, "shape", &t->shape, 1);
+    if (shape_norm(p->c, t->shape)->len == 1) {
+      put_call(p, "shape", &t->shape, 1);
+      return;
+    }
+    buffer_puts(&p->out, "shape(");
+    put_shape(p, t->shape);
+    buffer_putc(&p->out, ')');
     return;
   case TY_AXIS:
     put_call(p, "axis", t->axis, 3);
@@ -429,7 +435,7 @@ static void put_constraint(Printer *p, Constraint *k) {
   }
   bool first = true;
   for (Fact *f = k->facts; f; f = f->outer) {
-    if (f->index)
+    if (f->index || f->known)
       continue;
     buffer_puts(&p->out, first ? " if " : " && ");
     first = false;
@@ -543,6 +549,16 @@ const char *shape_text(Checker *c, const Shape *s) {
   put_shape(&p, s);
   buffer_putc(&p.out, ']');
   return finish(&p);
+}
+
+void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y) {
+  Printer p = printer(c);
+  put_dim(&p, a);
+  size_t len = p.out.len;
+  put_dim(&p, b);
+  *x = arena_text(c->arena, p.out.text, len);
+  *y = arena_text(c->arena, p.out.text + len, p.out.len - len);
+  buffer_free(&p.out);
 }
 
 const char *dim_text_of(Checker *c, Dim *d) {

@@ -83,9 +83,10 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = constraint_copy(&copy, s->given[i]);
     k->origin = o;
+    o->scheme = s;
     if (is_unopened(k, c)) { /* filter's ?m <= n: known, not demanded */
-      fact_add(c, dim_sub(c->dims, k->right, k->left),
-               k->kind == CN_DIM_EQ);
+      fact_known(c, dim_sub(c->dims, k->right, k->left),
+                 k->kind == CN_DIM_EQ);
       continue;
     }
     Fact *saved = c->facts;
@@ -385,6 +386,33 @@ static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
   }
 }
 
+static void look_local(void *arg, DimVar *v) {
+  General *g = arg;
+  g->local |= v->level > g->c->level;
+}
+
+/* As its callers will read it: k <= n rather than 0 <= n - k; and under the
+ * conditions of its branch alone. */
+static void tidy_constraint(Checker *c, Constraint *k) {
+  if (k->kind == CN_DIM_LE) {
+    Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+    dim_split_signs(c->dims, dim_clear_division(c->dims, d), &k->right,
+                    &k->left);
+  }
+  Fact *kept = NULL;
+  for (Fact *f = k->facts; f; f = f->outer) {
+    General g = {.c = c};
+    dim_each_var(dim_resolve(c->dims, f->dim), look_local, NULL, &g);
+    if (f->index || f->known || !g.local)
+      continue;
+    Fact *copy = NEW(c->arena, Fact);
+    *copy = *f;
+    copy->outer = kept;
+    kept = copy;
+  }
+  k->facts = kept;
+}
+
 /* Takes from pending what mentions a variable above the level. */
 static Constraint **take_constraints(Checker *c, uint32_t mark,
                                      uint32_t *count, uint32_t n_types,
@@ -423,6 +451,8 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       taken.at[n++] = taken.at[i];
+  for (uint32_t i = 0; i < n; i++)
+    tidy_constraint(c, taken.at[i]);
   *count = n;
   return taken.at;
 }
@@ -718,6 +748,19 @@ static void finish_load(Checker *c, Core *core) {
   }
 }
 
+static void literal_fits(Checker *c, const char *num, Dtype t, Span span) {
+  if (t == DT_NONE || !dtype_is_int(t))
+    return;
+  int bits = dtype_info[t].bytes * 8 - (dtype_info[t].class == 'i');
+  int64_t n, most = bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+  int64_t least = dtype_info[t].class == 'i' ? -most - 1 : 0;
+  if (dim_is_int(dim_text(c->dims, num), &n) && n >= least && n <= most)
+    return;
+  error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name)
+      ->help = arena_printf(c->arena, "it holds %lld to %lld",
+                            (long long)least, (long long)most);
+}
+
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
@@ -725,6 +768,8 @@ void core_finish(Checker *c, Core *core) {
     finish_load(c, core);
   if (core->elem.var)
     core->elem = elem_ref(c, core->elem.var);
+  if (core->kind == CORE_NUM)
+    literal_fits(c, core->num, core->elem.dtype, core->span);
   if (core->dim)
     core->dim = dim_resolve(c->dims, core->dim);
   if (core->kind == CORE_FOR)
@@ -901,7 +946,7 @@ Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core) {
     for (Fact *f = facts; f; f = f->outer) {
       Dim *d = dim_copy(&copy, f->dim);
       if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
-        fact_add(c, d, f->eq);
+        fact_known(c, d, f->eq);
         VEC_PUSH(c->arena, c->data_facts, c->facts);
       }
     }

@@ -39,6 +39,12 @@ Verdict facts_le(Checker *c, Dim *a, Dim *b) {
   return dim_has_top(d) ? OPEN : dim_ge0(c->solver, d, false);
 }
 
+/* A fact that holds from here on, not a condition of a branch. */
+void fact_known(Checker *c, Dim *d, bool eq) {
+  fact_add(c, d, eq);
+  c->facts->known = true;
+}
+
 bool facts_contradict(Checker *c) {
   if (!c->facts)
     return false;
@@ -124,11 +130,8 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
 }
 
 static Verdict settle_le(Checker *c, Constraint *k) {
-  Dim *d0 = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-  Dim *clear = dim_clear_division(c->dims, d0);
-  if (clear != d0)
-    k->left = dim_int(c->dims, 0), k->right = clear;
-  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  Dim *d = dim_clear_division(
+      c->dims, dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
   if (dim_has_top(d))
     return OPEN;
   if (dim_is_const(d))
@@ -247,7 +250,36 @@ static void join_dedupe(Checker *c, Joining *j) {
   j->count = n;
 }
 
+/* Axes counted from the right meet whatever stands further left. */
+static void join_pairs(Checker *c, Constraint *k) {
+  k->paired = true;
+  for (uint32_t at = 0;; at++) {
+    Dim *first = NULL;
+    bool any = false;
+    for (uint32_t i = 0; i < k->join_count; i++) {
+      Shape *s = shape_norm(c, k->joined[i]);
+      if (at >= s->len)
+        continue;
+      bool reached = true;
+      for (uint32_t j = 0; j <= at; j++)
+        reached &= s->at[s->len - 1 - j].tag != IT_SPLICE ||
+                   s->at[s->len - 1 - j].var->fixed == 1;
+      ShapeIt *it = &s->at[s->len - 1 - at];
+      any |= reached;
+      if (!reached || it->tag != IT_DIM)
+        continue;
+      if (first && !dim_equal(first, it->dim))
+        demand_eq(c, first, it->dim, k->origin);
+      first = first ? first : it->dim;
+    }
+    if (!any)
+      return;
+  }
+}
+
 static Verdict settle_join(Checker *c, Constraint *k) {
+  if (!k->paired)
+    join_pairs(c, k);
   Joining j = {.count = k->join_count, .suffix = shape_new(c, 0)};
   j.args = NEW_ARRAY(c->arena, Shape *, j.count);
   for (uint32_t i = 0; i < j.count; i++)
@@ -333,11 +365,15 @@ static void note_open(Checker *c, Constraint *k, const char *reason) {
   c->stats.open++;
   const char *text = "shapes that join";
   if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
-    text = arena_printf(c->arena, "%s %s %s", dim_text_of(c, k->left),
+  {
+    const char *x, *y;
+    dims_text(c, k->left, k->right, &x, &y);
+    text = arena_printf(c->arena, "%s %s %s", x,
                         k->kind == CN_DIM_EQ   ? "=="
                         : k->kind == CN_DIM_LE ? "<="
                                                : "!=",
-                        dim_text_of(c, k->right));
+                        y);
+  }
   OpenConstraint o = {k->origin->span, text, reason};
   VEC_PUSH(c->arena, c->open, o);
 }
@@ -351,9 +387,9 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
   if (l.top || r.top)
     return;
   if (k->kind == CN_DIM_EQ)
-    fact_add(c, dim_sub(c->dims, k->left, k->right), true);
+    fact_known(c, dim_sub(c->dims, k->left, k->right), true);
   else if (k->kind == CN_DIM_LE && !l.index && !r.index)
-    fact_add(c, dim_sub(c->dims, k->right, k->left), false);
+    fact_known(c, dim_sub(c->dims, k->right, k->left), false);
 }
 
 /* What remains open although everything in it is final. */

@@ -476,6 +476,50 @@ static void test_for_on_host(void **state) {
   fails("(for ((i 3)) (seq (assert (< i 2)) i))", 503, "");
 }
 
+static void test_nothing(void **state) {
+  (void)state;
+  val("none", "(at (tensor (tensor 1 2)) (: 1 _) :)");
+  is("(shape none)", "[0, 2]");
+  is("(for ((i 0)) (* i 2))", "[]");
+  is("(shape (map (fn (r) (sum absent absent r)) none))", "[0]");
+  is("(case (scan (fn (a r) (tuple a (+ r a))) 5 none)"
+     " ((tuple c y) (tuple c (shape y))))",
+     "(5, [0, 2])");
+  is("(fold (fn (a r) (+ a r)) 3 none)", "3");
+  is("(iterate 0 (fn (x) (fail \"no\")) 1)", "1");
+  is("(lists.map (fn (x) (fail \"no\")) (list))", "list []");
+  is("(filter (fn (x) (> x 9)) (tensor 1 2))", "[]");
+}
+
+/* A body that would make too many nodes is run index by index. */
+static void test_long_bodies(void **state) {
+  (void)state;
+  is("(for ((i 3)) (fold (fn (a x) (+ a (* x i))) 0 (iota:i64 60000)))",
+     "[         0, 1799970000, 3599940000]");
+}
+
+static void test_library_places(void **state) {
+  (void)state;
+  funs("(broken (x) (+ 1 (/ x 0)))");
+  sources.files.at[sources.files.len - 1]->library = true;
+  funs("(mine (x) (+ 2 (broken x)))");
+  const Diag *d = fails("(+ 3 (mine 1))", 506, "division by zero");
+  assert_int_equal(d->span.file, sources.files.len - 2);
+  assert_non_null(strstr(d->note, "`broken`"));
+  assert_int_equal(d->step_count, 1);
+  assert_int_equal(d->steps[0].span.file, sources.files.len - 1);
+}
+
+/* Lazy definitions that are first needed inside a body run symbolically. */
+static void test_lazy_in_for(void **state) {
+  (void)state;
+  eval_define_lazy(eval, read_val("table", "(for ((i 4)) (* i i))"));
+  eval_define_lazy(eval, read_val("bad", "(fail \"bad\")"));
+  is("(for ((i 4)) (if (< i 2) (at table i) 0))", "[0, 1, 0, 0]");
+  is("(for ((i 2)) (if (< i 2) i bad))", "[0, 1]");
+  fails("(for ((i 4)) (if (< i 2) i bad))", 501, "bad");
+}
+
 static void test_folds(void **state) {
   (void)state;
   is("(fold (fn (a b) (+ (* a 10) b)) 0 (tensor 1 2 3))", "123");
@@ -688,14 +732,20 @@ static void test_memory_fails(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(test_scalars),    T(test_functions),    T(test_letrec),
-      T(test_data),       T(test_case),         T(test_globals),
-      T(test_tail_calls), T(test_deep),         T(test_errors),
-      T(test_interrupt),  T(test_strings),      T(test_format),
-      T(test_lists),      T(test_tensors),      T(test_index),
-      T(test_for),        T(test_for_on_host),  T(test_folds),
-      T(test_laziness),   T(test_hidden),       T(test_open_and_check),
-      T(test_no_leaks),   T(test_memory_fails),
+      T(test_scalars),        T(test_functions),
+      T(test_letrec),         T(test_data),
+      T(test_case),           T(test_globals),
+      T(test_tail_calls),     T(test_deep),
+      T(test_errors),         T(test_interrupt),
+      T(test_strings),        T(test_format),
+      T(test_lists),          T(test_tensors),
+      T(test_index),          T(test_for),
+      T(test_for_on_host),    T(test_folds),
+      T(test_nothing),        T(test_long_bodies),
+      T(test_library_places), T(test_lazy_in_for),
+      T(test_laziness),       T(test_hidden),
+      T(test_open_and_check), T(test_no_leaks),
+      T(test_memory_fails),
   };
 #undef T
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,6 @@ static void test_errors(void) {
   error("val x = let val y = (1 in y end\ndo y end", "112 114");
   error("val x = a < b < c", "115");
   error("1 + 2", "116");
-  error("fun f 1 = 2 | f 2 3 = 4", "117");
   error("fun f 1 = 2 | g 2 = 4", "118");
   error("val x = \"abc", "103");
   error("val x = \"\\q\\xg\\u{zz}\"", "104 104 104");

@@ -1,0 +1,67 @@
+/* axon explain: what a code of a diagnostic means, and how to mend its cause.
+ * The pages are support/catalog.def. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Page {
+  uint16_t code;
+  Severity severity;
+  const char *title, *text;
+} Page;
+
+static const Page pages[] = {
+#define E(code, severity, title, page) {code, severity, title, page},
+#include "support/catalog.def"
+#undef E
+};
+
+static char letter(const Page *page) {
+  return page->severity == SEV_WARNING ? 'W' : 'E';
+}
+
+/* E0301, W0401, and as people type them: e301, 301. */
+static const Page *find(const char *word) {
+  size_t skip = strchr("EeWw", word[0]) && word[0] ? 1 : 0;
+  size_t digits = strspn(word + skip, "0123456789");
+  if (!digits || digits > 6 || word[skip + digits])
+    return NULL;
+  unsigned long code = strtoul(word + skip, NULL, 10);
+  for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+    if (pages[i].code == code &&
+        (!skip || letter(&pages[i]) == (word[0] & ~0x20)))
+      return &pages[i];
+  return NULL;
+}
+
+static void print_title(const Page *page) {
+  bool colour = host_colour_out();
+  printf("%s%c%04u: %s%s\n", colour ? "\033[1m" : "", letter(page), page->code,
+         page->title, colour ? "\033[0m" : "");
+}
+
+static void print_page(const Page *page) {
+  print_title(page);
+  printf("\n%s", page->text);
+}
+
+int explain_main(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "explain", "", argc, argv);
+  if (status >= 0)
+    return status;
+  for (int i = 0; i < o.arg_count; i++)
+    if (!find(o.args[i]))
+      return usage_error("explain",
+                         "there is no code `%s`; `axon explain` lists them",
+                         o.args[i]);
+  for (int i = 0; i < o.arg_count; i++) {
+    if (i)
+      putchar('\n');
+    print_page(find(o.args[i]));
+  }
+  for (size_t i = 0; !o.arg_count && i < ARRAY_LEN(pages); i++)
+    print_title(&pages[i]);
+  return host_flush(EXIT_OK);
+}
