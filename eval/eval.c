@@ -13,9 +13,7 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
   vm->arena = session;
   vm->dims = dims;
   vm->interner = interner;
-  vm->host = *host;
-  vm->interrupt = host->interrupt ? host->interrupt : &never;
-  vm->graph.interrupt = vm->interrupt;
+  vm->host = host;
   vm->graph.backend = &backend_reference;
   vm->force_at = PENDING_LIMIT;
   map_init(&vm->size_globals, session);
@@ -114,6 +112,14 @@ static void failed(Eval *vm, FailKind kind) {
     trap_raise(FAIL_INTERRUPT);
 }
 
+static void enter(Eval *vm, Diags *diags) {
+  vm->diags = diags;
+  vm->interrupt = vm->host->interrupt ? vm->host->interrupt : &never;
+  vm->graph.interrupt = vm->interrupt;
+  vm->fp = vm->frames;
+  vm->sp = vm->stack;
+}
+
 /* ---- held values ---- */
 
 static Held *hold(Eval *vm, Value v) { /* takes it */
@@ -168,9 +174,7 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
   Trap trap;
   if (result)
     *result = NULL;
-  vm->diags = diags;
-  vm->fp = vm->frames;
-  vm->sp = vm->stack;
+  enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     run_dec(vm, dec, result);
     trap_end(&trap);
@@ -229,7 +233,7 @@ Held *eval_global(Eval *vm, const Var *var) {
 
 bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
   Trap trap;
-  vm->diags = diags;
+  enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     vm_print(vm, out, held->value, true);
     trap_end(&trap);
@@ -244,7 +248,7 @@ Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
   Trap trap;
   if (!value_is_tensor(held->value))
     return NULL;
-  vm->diags = diags;
+  enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     const Tensor *t = vm_tensor(vm, held->value);
     tensor_retain((Tensor *)(uintptr_t)t);

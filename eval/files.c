@@ -83,9 +83,9 @@ PRIM(prim_show) {
   const char *file = n < 4 ? NULL : text_of(args[1]);
   const char *kind = n < 4 ? NULL : text_of(args[2]);
   const Tensor *t = vm_tensor(vm, args[n - 1]);
-  if (!vm->host.show)
+  if (!vm->host->show)
     return value_unit();
-  if (!vm->host.show(vm->host.owner, t, kind, file, size, &fault))
+  if (!vm->host->show(vm->host->owner, t, kind, file, size, &fault))
     file_fault(vm, &fault);
   return value_unit();
 }
@@ -99,19 +99,19 @@ static void put(Eval *vm, void (*write)(void *, const char *, size_t), Value v,
   if (line)
     buffer_putc(&text, '\n');
   if (write && text.len)
-    write(vm->host.owner, text.text, text.len);
+    write(vm->host->owner, text.text, text.len);
   buffer_free(&text);
 }
 
 PRIM(prim_print) {
   UNUSED;
-  put(vm, vm->host.write, args[0], NULL, true);
+  put(vm, vm->host->write, args[0], NULL, true);
   return value_unit();
 }
 
 PRIM(prim_write) {
   UNUSED;
-  put(vm, vm->host.write, args[0], NULL, false);
+  put(vm, vm->host->write, args[0], NULL, false);
   return value_unit();
 }
 
@@ -120,7 +120,7 @@ PRIM(prim_trace) {
   UNUSED;
   if (args[1].tag == V_NODE && args[1].node->free_count)
     vm_abandon(vm, args[1].node);
-  put(vm, vm->host.trace, args[1], text_of(args[0]), true);
+  put(vm, vm->host->trace, args[1], text_of(args[0]), true);
   return value_retain(args[1]);
 }
 
@@ -128,9 +128,9 @@ PRIM(prim_args) {
   UNUSED;
   (void)args;
   Value list = {.tag = V_NIL};
-  for (int i = vm->host.arg_count - 1; i >= 0; i--) {
+  for (int i = vm->host->arg_count - 1; i >= 0; i--) {
     vm_own(vm, list);
-    const char *text = vm->host.args[i];
+    const char *text = vm->host->args[i];
     Value arg = value_string(&vm->heap, text, strlen(text));
     vm_own(vm, arg);
     Value cell = value_cons(&vm->heap, arg, list);

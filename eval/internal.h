@@ -130,7 +130,7 @@ struct Eval {
   DimCtx *dims;
   Interner *interner;
   const Sources *sources; /* or NULL */
-  EvalHost host;
+  const EvalHost *host;
   Diags *diags;     /* of the run */
   Map size_globals; /* DimVar * to Global * */
   Global *globals;

@@ -76,8 +76,8 @@ static void print_number(Buffer *out, Value v) {
 static void print_node(Eval *vm, Buffer *out, Value v) {
   const Tensor *t = vm_tensor(vm, v);
   if (t->rank)
-    tensor_print(out, t, vm->host.print_limit ? vm->host.print_limit : 1000,
-                 vm->host.print_width ? vm->host.print_width : 80);
+    tensor_print(out, t, vm->host->print_limit ? vm->host->print_limit : 1000,
+                 vm->host->print_width ? vm->host->print_width : 80);
   else
     scalar_print(out, scalar_load(t->dtype, t->data));
 }

@@ -1105,8 +1105,8 @@ do_LIST_REV : {
 }
 do_PROGRESS:
   SAVE;
-  if (vm->host.progress)
-    vm->host.progress(vm->host.owner, bp[pc->a].i, bp[pc->b].i);
+  if (vm->host->progress)
+    vm->host->progress(vm->host->owner, bp[pc->a].i, bp[pc->b].i);
   NEXT;
 do_FILTER : {
   SAVE;

@@ -240,9 +240,25 @@ static bool fits_groups(const Plan *plan, const PlanNode *p) {
   return true;
 }
 
+/* Where an index may lie outside, the node is stored: the backend checks the
+ * indices of what it reads, and of nothing that was substituted away. */
+static bool is_read_in_bounds(const PlanNode *p) {
+  for (uint32_t k = 0; k < p->instances.len; k++) {
+    const Group *group = p->instances.at[k].group;
+    const Cell *cell = &group->cells.at[p->instances.at[k].cell].cell;
+    for (uint32_t j = 0; j < cell->arg_count; j++) {
+      const GroupCell *index =
+          &group->cells.at[group_resolve(group, cell->args[j])];
+      if (index->low < 0 || index->high >= p->node->extents[j])
+        return false;
+    }
+  }
+  return true;
+}
+
 static bool is_inlined(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
-  if (p->root || p->required || n->kind != NODE_COMP ||
+  if (!is_read_in_bounds(p) || p->root || p->required || n->kind != NODE_COMP ||
       n->reduce != PRIM_NONE || plan->graph->fuse == FUSE_NONE)
     return false;
   double cost = body_cost(n), times = recomputation(p);
@@ -272,8 +288,8 @@ static void inline_node(Plan *plan, PlanNode *p) {
 
 /* Is p a reduction whose only reader moves its elements, none twice? */
 static bool is_absorbed(const Plan *plan, const PlanNode *p) {
-  if (p->root || p->required || p->node->kind != NODE_COMP ||
-      p->node->reduce == PRIM_NONE || p->instances.len != 1 ||
+  if (!is_read_in_bounds(p) || p->root || p->required ||
+      p->node->kind != NODE_COMP || p->node->reduce == PRIM_NONE || p->instances.len != 1 ||
       is_held_outside(p) || plan->graph->fuse == FUSE_NONE)
     return false;
   const Group *group = p->instances.at[0].group;

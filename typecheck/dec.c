@@ -58,7 +58,8 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   VEC(DimVar *) found = {0};
   for (Scope *s = c->scope; s && s != mark; s = s->outer) {
     DimVar *v = s->dim ? dim_as_var(dim_resolve(c->dims, s->dim)) : NULL;
-    if (v && v->kind == DV_META && !v->bound && !v->top && v->name == s->name)
+    if (v && v->kind == DV_META && !v->bound && !v->top &&
+        v->name == s->name && !of_parameter(c, v))
       VEC_PUSH(c->arena, found, v);
   }
   if (!found.len)
@@ -415,7 +416,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->level = 0;
   c->effect = NULL;
   c->pending.len = c->accesses.len = c->insts.len = c->stuck.len = 0;
-  c->found.len = c->data_facts.len = 0;
+  c->found.len = c->data_facts.len = c->params.len = 0;
   c->stage = NULL;
   c->loop = NULL;
   c->conditional = 0;

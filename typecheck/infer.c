@@ -729,13 +729,33 @@ static Core *infer_hole(Checker *c, Expr *e, Type *want, Type **type) {
   return core_new(c, CORE_ERROR, e->span);
 }
 
+/* (op ::) is fn a b => a :: b. */
+static Expr *operator_fn(Checker *c, Expr *e) {
+  static const char *const names[] = {"a", "b"};
+  Expr *body = NEW(c->arena, Expr), *fn = NEW(c->arena, Expr);
+  *body = (Expr){.kind = EX_BIN, .span = e->span, .op = e->op};
+  Clause *clause = NEW(c->arena, Clause);
+  *clause = (Clause){.span = e->span, .param_count = 2, .body = body};
+  clause->params = NEW_ARRAY(c->arena, Param, 2);
+  for (int i = 0; i < 2; i++) {
+    Pat *p = NEW(c->arena, Pat);
+    Expr *x = NEW(c->arena, Expr);
+    Sym *name = intern_text(c->in, names[i]);
+    *p = (Pat){.kind = PAT_VAR, .span = e->span, .id = name};
+    *x = (Expr){.kind = EX_ID, .span = e->span, .id = name};
+    clause->params[i] = (Param){.span = e->span, .pat = p};
+    body->arg[i] = x;
+  }
+  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
+               .clause_count = 1};
+  return fn;
+}
+
 static Core *infer_op(Checker *c, Expr *e, Type **type) {
   const char *name = arena_printf(c->arena, "op %s", binop_text[e->op]);
   PrimId id = prim_named(name);
   if (id == PRIM_NONE) {
-    error_at(c, 314, e->span, "this operator cannot be used as a function")
-        ->help = "write fn a b => ... in its place";
-    return bad(c, e->span, type);
+    return infer_fn(c, operator_fn(c, e), NULL, type);
   }
   return apply_binding(c, binding_of_prim(c, id), e->span, type,
                        origin_new(c, OR_OPERATOR, e->span));

@@ -185,7 +185,7 @@ struct Constraint {
   Fact *facts;     /* in whose scope it stands */
   uint32_t level;
   bool done;
-  bool paired;     /* of a join: its axes were compared from the right */
+  bool at_run_time; /* only the running program can tell */
   bool divides;    /* of a _: that its division is exact */
   bool assumed;    /* written by the user: not to be proved here */
   Core *site;      /* a CORE_CHECK to fill in when it stays open; or NULL */
@@ -319,6 +319,7 @@ struct Checker {
   uint32_t conditional; /* depth of ifs on indices */
   Group *group;
   Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
+  VEC(Type *) params; /* of the functions being checked */
   VEC(Fact *) data_facts; /* about sizes that calls brought into being */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
   Bindings *bound; /* what the pattern at top level binds; or NULL */
@@ -450,6 +451,7 @@ void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
                  Origin *o);
 void solve_pending(Checker *c);
+bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
 void facts_load(Checker *c, const Fact *facts);
 void fact_add(Checker *c, Dim *d, bool eq);

@@ -157,6 +157,7 @@ static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
   ElemVar *e = elem_root(n->elem);
   if (e->dtype == DT_NONE && !e->rigid && n->term)
     unify_elem(c, e, elem_fixed(c, DT_I64));
+  unify_elem(c, n->elem, elem_meta(c, CLASS_INT));
   take_axis(x, axis);
   Shape *shape = shape_norm(c, n->shape);
   if (shape->len == 1 && shape->at[0].tag == IT_SPLICE &&

@@ -900,14 +900,11 @@ static void say(const Match *m, uint32_t rules, CorePat **pats, Span span) {
 }
 
 /* Where there were errors, patterns may not be what they seem. */
-static bool has_errors(const Checker *c, uint32_t rules, CorePat **pats,
-                       Span span) {
-  for (uint32_t i = 0; i < rules; i++)
-    span = span_join(span, pats[i]->span);
+static bool has_errors(const Checker *c, Span span) {
   for (uint32_t i = 0; i < c->diags->all.len; i++) {
     const Diag *d = c->diags->all.at[i];
     if (d->severity == SEV_ERROR && d->span.file == span.file &&
-        d->span.start >= span.start && d->span.end <= span.end)
+        d->span.start >= span.start)
       return true;
   }
   return false;
@@ -944,7 +941,7 @@ static void match_free(Match *m) {
 
 void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
                  Span span) {
-  if (!rules || !all_there(rules, pats) || has_errors(c, rules, pats, span))
+  if (!rules || !all_there(rules, pats) || has_errors(c, span))
     return;
   Match *m = mem_alloc(sizeof *m);
   Trap trap;

@@ -161,6 +161,7 @@ static void set_aside(Checker *c) {
   memset(&c->stuck, 0, sizeof c->stuck);
   memset(&c->found, 0, sizeof c->found);
   memset(&c->data_facts, 0, sizeof c->data_facts);
+  memset(&c->params, 0, sizeof c->params);
   c->conditional = 0;
 }
 

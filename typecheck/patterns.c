@@ -354,6 +354,9 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     w = fit ? ty_norm(c, w->arg[1]) : NULL;
   }
   Type *result = result_want ? result_want : w ? w : ty_meta(c);
+  uint32_t outer_params = c->params.len;
+  for (uint32_t i = 0; i < n; i++)
+    VEC_PUSH(c->arena, c->params, params[i].type);
   Effect *outer = c->effect, *effect = effect_context(c);
   c->effect = effect;
   Fact *facts = c->facts;
@@ -416,6 +419,7 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     name_term(c, p->pat, params[j].type);
     (void)param_is_number;
   }
+  c->params.len = outer_params;
   c->effect = outer;
   effect = effect_close(c, effect);
   c->stage = stage;

@@ -262,6 +262,18 @@ static bool eliminate_indices(Checker *c, Constraint *k) {
   return false;
 }
 
+static bool stated_before(Checker *c, Constraint *k, Constraint **others,
+                          uint32_t self) {
+  for (uint32_t i = 0; i < self; i++)
+    if (others[i] && others[i]->kind == k->kind && !others[i]->facts &&
+        dim_equal(dim_resolve(c->dims, others[i]->left),
+                  dim_resolve(c->dims, k->left)) &&
+        dim_equal(dim_resolve(c->dims, others[i]->right),
+                  dim_resolve(c->dims, k->right)))
+      return true;
+  return false;
+}
+
 static bool implied(Checker *c, Constraint *k, Constraint **others,
                     uint32_t count, uint32_t self) {
   int64_t one;
@@ -269,7 +281,8 @@ static bool implied(Checker *c, Constraint *k, Constraint **others,
     return false;
   if (k->kind == CN_DIM_LE && dim_is_int(k->left, &one) && one == 1 &&
       dim_as_var(dim_resolve(c->dims, k->right)))
-    return false; /* the solver takes it for granted of divisors */
+    return stated_before(c, k, others, self); /* of divisors the solver takes
+                                                 it for granted */
   facts_load(c, k->facts);
   for (uint32_t i = 0; i < count; i++) {
     Constraint *o = others[i];

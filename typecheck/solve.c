@@ -98,6 +98,25 @@ static bool may_solve(void *arg, DimVar *v) {
   return v->kind == DV_META && !v->bound && !v->top;
 }
 
+typedef struct Find {
+  DimVar *var;
+  bool found;
+} Find;
+
+static void find_dim(void *arg, DimVar *v) {
+  Find *f = arg;
+  f->found |= v == f->var;
+}
+
+/* Does a parameter of a function being checked have this size? */
+bool of_parameter(Checker *c, DimVar *v) {
+  Find f = {v, false};
+  Visit look = {.dim = find_dim, .arg = &f, .c = c};
+  for (uint32_t i = 0; i < c->params.len && !f.found; i++)
+    ty_visit(&look, c->params.at[i]);
+  return f.found;
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (dim_has_top(a) || dim_has_top(b))
@@ -120,6 +139,10 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
     int64_t n;
     if (!v->value && dim_is_int(value, &n) && n < 0)
       return REFUTED;
+    if (census(c, value).data && of_parameter(c, v)) {
+      k->at_run_time = true; /* callers do not know that size */
+      return OPEN;
+    }
     dim_bind(c, v, value);
     if (!v->value && !dim_is_const(value) && !dim_as_var(value))
       demand_le(c, dim_int(c->dims, 0), value, k->origin);
@@ -250,9 +273,44 @@ static void join_dedupe(Checker *c, Joining *j) {
   j->count = n;
 }
 
-/* Axes counted from the right meet whatever stands further left. */
-static void join_pairs(Checker *c, Constraint *k) {
-  k->paired = true;
+/* Arguments that other joins define are replaced by those joins' arguments. */
+static void join_expand(Checker *c, Constraint *k) {
+  for (int round = 0; round < 4; round++) {
+    bool any = false;
+    for (uint32_t i = 0; i < k->join_count; i++) {
+      Shape *s = shape_norm(c, k->joined[i]);
+      for (uint32_t p = 0; s->len == 1 && s->at[0].tag == IT_SPLICE &&
+                           p < c->pending.len;
+           p++) {
+        Constraint *o = c->pending.at[p];
+        Shape *r = o->kind == CN_JOIN && !o->done ? shape_norm(c, o->a) : NULL;
+        if (!r || r->len != 1 || r->at[0].tag != IT_SPLICE ||
+            r->at[0].var != s->at[0].var)
+          continue;
+        Shape **args = NEW_ARRAY(c->arena, Shape *,
+                                 k->join_count + o->join_count);
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < k->join_count; j++)
+          if (j != i)
+            args[n++] = k->joined[j];
+        for (uint32_t j = 0; j < o->join_count; j++)
+          args[n++] = o->joined[j];
+        k->joined = args;
+        k->join_count = n;
+        any = true;
+        break;
+      }
+    }
+    if (!any)
+      return;
+  }
+}
+
+/* Axes counted from the right meet whatever stands further left: sizes that
+ * differ are found although the join itself must wait. */
+static void join_pairs(Checker *c, Constraint *whole) {
+  Constraint flat = *whole, *k = &flat;
+  join_expand(c, k);
   for (uint32_t at = 0;; at++) {
     Dim *first = NULL;
     bool any = false;
@@ -268,7 +326,8 @@ static void join_pairs(Checker *c, Constraint *k) {
       any |= reached;
       if (!reached || it->tag != IT_DIM)
         continue;
-      if (first && !dim_equal(first, it->dim))
+      if (first && dim_is_const(dim_resolve(
+                       c->dims, dim_sub(c->dims, first, it->dim))))
         demand_eq(c, first, it->dim, k->origin);
       first = first ? first : it->dim;
     }
@@ -278,8 +337,7 @@ static void join_pairs(Checker *c, Constraint *k) {
 }
 
 static Verdict settle_join(Checker *c, Constraint *k) {
-  if (!k->paired)
-    join_pairs(c, k);
+  join_pairs(c, k);
   Joining j = {.count = k->join_count, .suffix = shape_new(c, 0)};
   j.args = NEW_ARRAY(c->arena, Shape *, j.count);
   for (uint32_t i = 0; i < j.count; i++)
@@ -432,6 +490,8 @@ static bool never_runs(Checker *c, Constraint *k) {
   return dim_facts_contradictory(c->solver);
 }
 
+static void leave_to_run_time(Checker *c, Constraint *k);
+
 static void try_one(Checker *c, Constraint *k) {
   if (k->assumed)
     return;
@@ -439,6 +499,8 @@ static void try_one(Checker *c, Constraint *k) {
   if (v == PROVED) {
     k->done = true;
     c->stats.proved++;
+  } else if (k->at_run_time) {
+    leave_to_run_time(c, k);
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
     c->stats.proved++;

@@ -629,5 +629,6 @@ Constraint *constraint_copy(Copy *copy, Constraint *k) {
       r->joined[i] = shape_copy(copy, k->joined[i]);
   }
   r->facts = facts_copy(copy, k->facts);
+  r->assumed = r->divides = false;
   return r;
 }
