@@ -29,10 +29,12 @@ static void command_shape(Repl *repl, const char *text) {
   if (!type)
     return;
   size_t name = strspn(type, "'abcdefghijklmnopqrstuvwxyz0123456789");
-  size_t len = strlen(type);
-  bool tensor = type[name] == '[' && type[len - 1] == ']' &&
-                strchr(type, ']') == type + len - 1;
-  printf("%s\n", tensor ? type + name : type);
+  size_t end = type[name] == '[' ? strcspn(type, "]") + 1 : 0;
+  bool tensor = end && (!type[end] || strncmp(type + end, " given ", 7) == 0);
+  if (tensor)
+    printf("%.*s\n", (int)(end - name), type + name);
+  else
+    puts(type);
 }
 
 static void command_doc(Repl *repl, const char *name) {

@@ -109,7 +109,7 @@ Session *host_open(const SessionHost *host) {
   if (session)
     return session;
   fputs("axon: out of memory\n", stderr);
-  exit(EXIT_INTERNAL);
+  exit(EXIT_DIAGNOSTICS);
 }
 
 /* ---- Ctrl-C ---- */

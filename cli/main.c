@@ -1,6 +1,11 @@
 /* axon: finds the verb and hands over. */
 #include "cli/cli.h"
 
+#ifdef __linux__
+#include <malloc.h>
+#endif
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,13 +105,52 @@ static int dispatch(int argc, char **argv) {
   return no_verb(argc, argv);
 }
 
-int main(int argc, char **argv) {
+/* All work is done in a thread with a stack of its own: how deep a program may
+ * nest, and its types, must not depend on `ulimit -s`.  What is not touched of
+ * it takes no memory. */
+enum { STACK = 512 * 1024 * 1024 };
+
+typedef struct Invocation {
+  int argc;
+  char **argv;
+  sigset_t signals;
+  int status;
+} Invocation;
+
+static void *run_program(void *arg) {
+  Invocation *program = arg;
+  pthread_sigmask(SIG_SETMASK, &program->signals, NULL);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
+    fflush(stdout);
     fputs("axon: out of memory\n", stderr);
-    return EXIT_INTERNAL;
+    program->status = EXIT_DIAGNOSTICS;
+    return NULL;
   }
-  int status = dispatch(argc, argv);
+  program->status = dispatch(program->argc, program->argv);
   trap_end(&trap);
-  return status;
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+#ifdef AXON_FAIL_ALLOC /* for tests/oom.sh */
+  const char *after = getenv("AXON_FAIL_AFTER");
+  mem_fail_after(after ? strtoull(after, NULL, 10) : 0);
+#endif
+  Invocation program = {.argc = argc, .argv = argv};
+  pthread_attr_t attr;
+  pthread_t thread;
+#ifdef M_ARENA_MAX
+  mallopt(M_ARENA_MAX, 1); /* one thread at a time allocates */
+#endif
+  sigset_t all; /* signals are for the other thread: they interrupt its reads */
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &program.signals);
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK);
+  if (pthread_create(&thread, &attr, run_program, &program) == 0)
+    pthread_join(thread, NULL);
+  else /* the address space is limited */
+    run_program(&program);
+  return program.status;
 }

@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define CHECKED_HEAP 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CHECKED_HEAP 1
-#endif
-#endif
-#ifndef CHECKED_HEAP
-#define CHECKED_HEAP 0 /* 1: every object an allocation of its own */
-#endif
-
 enum { SLAB_SIZE = 64 * 1024 };
 
 typedef struct Slab {

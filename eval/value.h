@@ -130,6 +130,19 @@ typedef struct PrimObj {
   PrimSite site;
 } PrimObj;
 
+/* With a sanitizer every object is an allocation of its own, and the machine
+ * has one dispatch, as its compilation takes minutes otherwise. */
+#if defined(__SANITIZE_ADDRESS__)
+#define CHECKED_HEAP 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHECKED_HEAP 1
+#endif
+#endif
+#ifndef CHECKED_HEAP
+#define CHECKED_HEAP 0
+#endif
+
 /* ---- memory: size classes of 16 bytes, each with a list of free pieces ----
  */
 

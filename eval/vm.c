@@ -33,7 +33,11 @@ void vm_loop(Eval *vm) {
   Obj *env;
   const Instr *ret;
 
+#if CHECKED_HEAP
+#define DISPATCH goto dispatch
+#else
 #define DISPATCH goto *labels[pc->op]
+#endif
 #define NEXT  \
   do {        \
     pc++;     \
@@ -75,6 +79,10 @@ void vm_loop(Eval *vm) {
     value_release(heap, freed_); \
   } while (0)
 
+#if CHECKED_HEAP
+dispatch:
+  goto *labels[pc->op];
+#endif
   DISPATCH;
 
 do_LOCAL:

@@ -635,7 +635,9 @@ static Doc *let_doc(Formatter *f, const Expr *e) {
   bool beside = !block && (doc_forced(items) || doc_width(items) > LONG_BODY);
   if (broken && block)
     head = CAT(f, NEST(f, 2, CAT(f, LINE(f), decs)), LINE(f));
-  else if (decs)
+  else if (!decs)
+    head = LINE(f);
+  else
     head = CAT(f, fmt_text(f, " "), NEST(f, 4, decs),
                broken && beside ? fmt_text(f, " ") : LINE(f));
   body = CAT(f, fmt_text(f, "in"), body, end);

@@ -255,9 +255,12 @@ static SessionStatus run_input(Session *s, void *arg) {
   for (uint32_t i = 0; i < program.dec_count; i++) {
     if (!check_dec(s, s->module, program.decs[i], true)) {
       s->waiting.len = 0;
+      checker_undo(s->checker, s->module); /* an error loses no binding */
       return SESSION_ERROR;
     }
     SessionStatus status = run_waiting(s, NULL);
+    if (status == SESSION_ERROR)
+      checker_undo(s->checker, s->module);
     if (status != SESSION_OK)
       return status;
   }

@@ -24,8 +24,8 @@ keep() { # keep MADE GOLDEN
 }
 
 bless() ( # bless KIND PATH, in a subshell: it changes directory
-  enter "$here/$(dirname "$2")"
-  name=$(basename "$2")
+  name=${2##*/}
+  enter "$here/${2%/*}" "$name"
   produce "$1" "$name"
   golden=$here/$2
   if [ "$(cat "$work/status")" -ge 124 ]; then

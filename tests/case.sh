@@ -5,6 +5,8 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2
+# A program that grows without end must not take the machine with it.
+ulimit -v "${MEMORY:-8000000}"
 cd "$here" || exit 1
 
 compare() { # compare WANTED GOT
@@ -41,8 +43,8 @@ golden_fmt() {
 
 case $kind in
 run | type | fmt | repl)
-  enter "$here/$(dirname "$path")"
-  name=$(basename "$path")
+  name=${path##*/}
+  enter "$here/${path%/*}" "$name"
   produce "$kind" "$name"
   case $kind in
   run) golden_run ;;
@@ -63,7 +65,7 @@ unit)
   ;;
 example) # from a directory like the root, where it may write files
   enter "$here/tests/data"
-  cp -rs "$here/examples" "$work/here/examples"
+  ln -s "$here/examples" examples
   wanted=$here/${path%.axn}.expected
   limit=120
   timeout "$limit" "$AXON" run "$path" >"$work/out" 2>&1

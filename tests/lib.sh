@@ -9,21 +9,35 @@
 #
 # Beside them: NAME.in (standard input), NAME.args (arguments of the program),
 # NAME.opts (options of the verb).  Each runs in a fresh directory that holds
-# links to the files beside NAME.axn.
+# links to NAME.*, to the folders beside it, and to programs that are no tests.
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-20}
 
-# A fresh directory with links to the files of $1, as the current one.
+# A fresh directory, as the current one, with links to what the test $2 of the
+# directory $1 may read; to all that is in $1 where there is no $2.
 enter() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   export HOME="$work/.home" XDG_STATE_HOME="$work/.state"
   export XDG_CACHE_HOME="${TEST_CACHE:-$work/.cache}"
   mkdir "$work/here" "$HOME"
-  cp -rs "$1/." "$work/here"
   cd "$work/here" || exit 1
+  files=("$1"/*)
+  if [ $# -gt 1 ]; then
+    files=("$1/$2".*)
+    for file in "$1"/*; do
+      if [ -d "$file" ]; then
+        files+=("$file")
+      elif [ "${file%.axn}" != "$file" ] && [ "$file" != "$1/$2.axn" ]; then
+        base=${file%.axn}
+        [ -e "$base.out" ] || [ -e "$base.err" ] || [ -e "$base.type" ] ||
+          [ -e "$base.fmt" ] || files+=("$file")
+      fi
+    done
+  fi
+  ln -s "${files[@]}" .
 }
 
 words() { # the words of a file that may be missing

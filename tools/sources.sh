@@ -35,8 +35,6 @@ write() {
       eval session -- $code
     list cli_sources cli -- $code
     list stdlib_files stdlib -- -name '*.axn'
-    list test_files tests examples doc editors bench completions \
-      -- ! -name '*_test' ! -name '*.log' ! -name '*.trs'
   }
   set +f
   printf '\nunit_tests ='

@@ -101,7 +101,7 @@ static void export_sizes(Checker *c, Scope *mark, bool top) {
       Binding *b = binding_new(c, BK_SIZE, s->name, (Span){0});
       b->dim = s->dim;
       b->scheme = scheme_mono(c, ty_int(c, s->dim));
-      map_put(&c->module->names, s->name, b);
+      module_put(c, s->name, b);
     }
 }
 
@@ -328,7 +328,7 @@ static void define_datatype(Checker *c, Dec *dec) {
     b->data = d;
     b->scheme = k->scheme;
     b->doc = dec->doc;
-    map_put(&c->module->names, k->con.name, b);
+    module_put(c, k->con.name, b);
     VEC_PUSH(c->arena, c->module->order, b);
   }
 }
@@ -354,7 +354,7 @@ static void import_module(Checker *c, Dec *dec) {
   }
   Binding *b = binding_new(c, BK_MODULE, name, dec->span);
   b->target = m;
-  map_put(&c->module->names, name, b);
+  module_put(c, name, b);
 }
 
 static void open_module(Checker *c, Dec *dec) {
@@ -430,7 +430,7 @@ static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
                         bool failed) {
   b->doc = dec->doc;
   b->failed = failed;
-  map_put(&c->module->names, b->name, b);
+  module_put(c, b->name, b);
   VEC_PUSH(c->arena, c->module->order, b);
   if (failed)
     return;
@@ -443,7 +443,7 @@ static void fail_names(Checker *c, Pat *p) {
   if (p->kind == PAT_VAR || p->kind == PAT_AS) {
     Binding *b = binding_new(c, BK_VALUE, p->id, p->span);
     b->failed = true;
-    map_put(&c->module->names, p->id, b);
+    module_put(c, p->id, b);
   }
   for (uint32_t i = 0; i < p->arg_count; i++)
     fail_names(c, p->args[i]);
@@ -459,36 +459,14 @@ static void fail_dec(Checker *c, Dec *dec) {
     Binding *b =
         binding_new(c, BK_VALUE, dec->funs[i].name, dec->funs[i].name_span);
     b->failed = true;
-    map_put(&c->module->names, b->name, b);
+    module_put(c, b->name, b);
   }
-}
-
-/* The value of a bare expression is kept under the name `it`. */
-static void keep_it(Checker *c, Dec *dec, CoreDec *d, Type *t, Checked *out) {
-  out->decs = NEW_ARRAY(c->arena, CoreDec *, 2);
-  if (ty_is_unit(t) || !c->host->import) {
-    out->decs[out->dec_count++] = d;
-    return;
-  }
-  Binding *b = binding_new(c, BK_VALUE, c->sym_it, dec->span);
-  b->scheme = scheme_mono(c, t);
-  b->var = var_new(c, c->sym_it, dec->span, true);
-  CoreDec *bind = NEW(c->arena, CoreDec);
-  bind->kind = CD_BIND;
-  bind->span = d->span;
-  bind->pat = NEW(c->arena, CorePat);
-  bind->pat->kind = CP_VAR;
-  bind->pat->var = b->var;
-  bind->expr = d->expr;
-  d->expr = core_var(c, b->var, d->span);
-  out->decs[out->dec_count++] = bind;
-  out->decs[out->dec_count++] = d;
-  map_put(&c->module->names, b->name, b);
 }
 
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin(c, module, diags);
+  module->journal.len = 0;
   Bindings bound = {0};
   c->bound = &bound;
   uint32_t errors = diags->errors;
@@ -513,11 +491,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   insts_finish(c);
   if (d)
     finish_dec(c, d);
-  if (dec->kind == DEC_EXPR) {
-    out->type = ty_text(c, type);
-    keep_it(c, dec, d, type, out);
-    finish_dec(c, out->decs[0]);
-  } else if (d) {
+  if (d) {
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }

@@ -231,7 +231,10 @@ static void suggest_name(Checker *c, Diag *d, Sym *name) {
       least = edits(name->text, best, most);
     }
   for (uint32_t i = 0; i < c->module->order.len; i++) {
-    const char *text = c->module->order.at[i]->name->text;
+    Sym *other = c->module->order.at[i]->name;
+    const char *text = other->text;
+    if (other == name || !map_get(&c->module->names, other))
+      continue;
     if (edits(name->text, text, most) < least)
       best = text, least = edits(name->text, text, most);
   }

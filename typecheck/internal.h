@@ -243,6 +243,11 @@ typedef struct TypeName {
   Module *module; /* in whose scope it expands */
 } TypeName;
 
+typedef struct NameChange {
+  Sym *name;
+  Binding *before; /* or NULL */
+} NameChange;
+
 struct Module {
   Sym *name; /* NULL: the prelude or the program */
   Checker *checker;
@@ -250,6 +255,7 @@ struct Module {
   Map names;  /* Sym -> Binding */
   Map types;  /* Sym -> TypeName */
   VEC(Binding *) order;
+  VEC(NameChange) journal; /* what the last declaration did to names */
   VEC(Module *) opened;
 };
 
@@ -338,8 +344,7 @@ struct Checker {
   CheckStats stats;
   VEC(OpenConstraint) open;
   Map sizes; /* -D: Sym -> Dim */
-  Sym *sym_all, *sym_true, *sym_false, *sym_it, *sym_underscore;
-  Sym *sym_wanted;
+  Sym *sym_all, *sym_true, *sym_false;
 };
 
 /* ---- type.c ---- */
@@ -517,6 +522,7 @@ void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
 /* ---- names.c: scopes, modules, the library ---- */
 Binding *lookup(Checker *c, Sym *module, Sym *name);
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
+void module_put(Checker *c, Sym *name, Binding *b);
 Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);

@@ -42,6 +42,22 @@ Module *module_new(Checker *c, Sym *name) {
   return m;
 }
 
+/* Gives a name in the module being checked; checker_undo takes it back. */
+void module_put(Checker *c, Sym *name, Binding *b) {
+  Module *m = c->module;
+  VEC_PUSH(c->arena, m->journal,
+           ((NameChange){name, map_get(&m->names, name)}));
+  map_put(&m->names, name, b);
+}
+
+void checker_undo(Checker *c, Module *m) {
+  (void)c;
+  while (m->journal.len) {
+    NameChange *change = &m->journal.at[--m->journal.len];
+    map_put(&m->names, change->name, change->before);
+  }
+}
+
 Binding *module_find(Module *m, Sym *name) { return map_get(&m->names, name); }
 
 static Module *library_module(Checker *c, Sym *name) {
@@ -335,7 +351,6 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   c->sym_all = intern_text(interner, "all");
   c->sym_true = intern_text(interner, "true");
   c->sym_false = intern_text(interner, "false");
-  c->sym_it = intern_text(interner, "it");
   return c;
 }
 

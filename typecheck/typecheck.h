@@ -47,13 +47,15 @@ typedef struct Checked {
   uint32_t dec_count;
   Binding **bindings; /* what was defined */
   uint32_t binding_count;
-  const char *type; /* of a bare expression, as printed; or NULL */
 } Checked;
 
 /* Checks one declaration and adds what it defines to the module (nothing after
  * an error, so that one mistake is told once).  False after an error. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* Takes back what the last declaration checked did to the module's names: the
+ * REPL does so when it had an error, or failed when run. */
+void checker_undo(Checker *checker, Module *module);
 /* The type of an expression without running it; NULL after an error. */
 const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
                               Diags *diags);

@@ -1,0 +1,161 @@
+#!/bin/bash
+# Programs made to hurt: nested without end, endless in other ways, or no text
+# at all.  Each ends in good time, with status 0 or 1, whatever `ulimit -s` is.
+# What this writes is a fault.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/fuzz/seeds/csv"
+ulimit -c 0
+bad=0
+
+rep() { # rep N TEXT: the text N times
+  [ "$1" -gt 0 ] || return 0
+  printf "%$1s" '' | sed "s/ /$2/g"
+}
+
+# ends WANTED VERB: runs `axon VERB p.axn`.  WANTED is `error`, `fine`, or
+# `any`, which is either.
+ends() {
+  got=0
+  timeout 60 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
+  case $got in
+  0) [ "$1" != error ] && return ;;
+  1) [ "$1" != fine ] && grep -q '^error' err && return ;;
+  esac
+  echo "status $got, wanted $1: axon $2 of $name" && bad=1
+  head -c 300 err
+}
+
+# nest NAME BEFORE OPEN MIDDLE CLOSE AFTER: far too deep is an error, and as
+# deep as is allowed is something to be checked and run.
+nest() {
+  for depth in 200000 1990 900; do
+    name="$1, $depth times"
+    wanted=any
+    [ "$depth" = 200000 ] && wanted=error
+    {
+      printf '%s' "$2"
+      rep "$depth" "$3"
+      printf '%s' "$4"
+      rep "$depth" "$5"
+      printf '%s\n' "$6"
+    } >p.axn
+    ends "$wanted" check
+    [ "$depth" = 900 ] && ends any run
+    [ "$depth" = 1990 ] && ends any fmt
+  done
+}
+
+nest parentheses 'val x = ' '(' 1 ')' ''
+nest brackets 'val x = ' '[' 1 ']' ''
+nest pairs 'val x = ' '(1, ' 1 ')' ''
+nest records 'val x = ' '{a = ' 1 '}' ''
+nest fn 'val x = ' 'fn y => ' 1 '' ''
+nest applied 'val x = ' '(fn y => y) (' 1 ')' ''
+nest let 'val x = ' 'let val y = 1 in ' 1 ' end' ''
+nest 'let within let' 'val x = ' 'let val y = ' 1 ' in y end' ''
+nest if 'val x = ' 'if true then ' 1 ' else 2' ''
+nest else 'val x = ' 'if true then 2 else ' 1 '' ''
+nest case 'val x = ' 'case 1 of y => ' 1 '' ''
+nest for 'val x = ' 'for i < 1 => ' 1 '' ''
+nest '+' 'val x = 1' ' + 1' '' '' ''
+nest '+ to the right' 'val x = ' '1 + (' 1 ')' ''
+nest '::' 'val x = ' '1 :: ' '[]' '' ''
+nest '|>' 'val x = 1' ' |> (fn x => x)' '' '' ''
+nest '>>' 'val x = (fn x => x)' ' >> (fn x => x)' '' '' ''
+nest andalso 'val x = true' ' andalso true' '' '' ''
+nest not 'val x = ' 'not (' true ')' ''
+nest minus 'val x = ' '-(' 1 ')' ''
+nest 'pattern' 'fun f ' '(' x ')' ' = 1'
+nest 'pattern of pairs' 'fun f ' '(_, ' x ')' ' = 1'
+nest 'pattern of conses' 'fun f (' 'x :: ' y '' ') = 1'
+nest 'type' 'val x : ' '(' i64 ')' ' = 1'
+nest 'type of functions' 'fun f (x : ' 'i64 -> ' i64 '' ') = x'
+nest 'type of lists' 'fun f (x : ' '(' i64 ') list' ') = x'
+nest 'size' 'fun f (x : f32[' '(' n ')' ']) = x'
+nest 'sum of sizes' 'fun f (x : f32[n' ' + n' '' '' ']) = x'
+nest 'product of sizes' 'fun f (x : f32[n' ' * n' '' '' ']) = x'
+nest 'power of sums' 'fun f (x : f32[' '(n + m) * ' 1 '' ']) = x'
+nest 'quotient of sizes' 'fun f (x : f32[' '(1 + ' n ') \/ 2' ']) = x'
+nest 'access' 'fun f x = x' '.a' '' '' ''
+nest 'index' 'fun f x = x' '[0]' '' '' ''
+nest 'application' 'fun f g = g' ' 1' '' '' ''
+nest 'dec in let' 'val x = let ' 'val y = 1 ' 'in y' '' ' end'
+
+# Comments nest, and many of anything is no nesting.
+name=comments
+{ rep 200000 '(\* ' && rep 200000 ' \*)' && echo 'val x = 1'; } >p.axn
+ends any check
+name='open comments'
+rep 200000 '(\* ' >p.axn
+ends error check
+name='open brackets'
+{ echo -n 'val x = ' && rep 200000 '['; } >p.axn
+ends error check
+name='closed brackets'
+{ echo -n 'val x = ' && rep 200000 ']'; } >p.axn
+ends error check
+name='mixed brackets'
+{ echo -n 'val x = ' && rep 100000 '([{' && rep 100000 ')]}'; } >p.axn
+ends error check
+name='many values'
+rep 5000 'val x = 1\n' >p.axn
+ends fine check
+name='many errors'
+rep 5000 'val x = y\n' >p.axn
+ends error check
+name='a long list'
+{ echo -n 'val x = [1' && rep 20000 ', 1' && echo ']'; } >p.axn
+ends any run
+name='a long name'
+{ echo -n 'val x' && rep 200000 a && echo ' = 1'; } >p.axn
+ends any check
+name='a long number'
+{ echo -n 'val x = ' && rep 200000 9; } >p.axn
+ends error check
+name='a long text'
+{ echo -n 'val x = "' && rep 200000 'a' && echo '"'; } >p.axn
+ends fine run
+name='a text without end'
+{ echo -n 'val x = "' && rep 200000 'a'; } >p.axn
+ends error check
+
+# Types grow where the text does not.
+name='pairs of pairs'
+{
+  echo 'val x0 = 1'
+  for i in {1..3000}; do echo "val x$i = (x$((i - 1)), 1)"; done
+} >p.axn
+ends any run
+name='pairs doubled'
+{
+  echo 'fun f0 x = (x, x)'
+  for i in {1..40}; do echo "fun f$i x = f$((i - 1)) (f$((i - 1)) x)"; done
+} >p.axn
+ends any check
+
+# What is no text.
+name='no UTF-8'
+for bytes in '\xff' '\xc0\x80' '\xed\xa0\x80' '\xf5\x80\x80\x80' '\xe2\x82' \
+  '\x80' '\0' '\x01' '\x7f' '\xef\xbf\xbe'; do
+  for text in "val x = $bytes" "val x = \"$bytes\"" "(* $bytes *) val x = 1" \
+    "val x$bytes = 1" "$bytes" "val x = \"$bytes"; do
+    printf '%b' "$text\n" >p.axn
+    name="bytes $text"
+    ends any check
+    ends any fmt
+  done
+done
+name='random bytes'
+for seed in 1 2 3 4 5; do
+  awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 20000; i++)
+    printf "%c", int(rand() * 255) + 1 }' >p.axn
+  ends any check
+done
+name='zeros'
+head -c 200000 /dev/zero >p.axn
+ends error check
+name='nothing'
+: >p.axn
+ends fine run
+exit "$bad"

@@ -1,0 +1,96 @@
+#!/bin/bash
+# Fuzzes:  tests/fuzz/run.sh [SECONDS [NAME...]]   e.g. run.sh 600 check
+#
+# Builds the fuzzers with clang, its sanitizers and libFuzzer, in $FUZZ_BUILD
+# (a folder that lasts saves the second build; unless given, one that does not),
+# and runs each from its seeds for SECONDS, unless given 5.  What they find
+# stays in the folder FUZZ_FOUND (unless given, the current one) and its path
+# is shown.  Status 77: there is no libFuzzer here.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+seconds=${1:-5}
+shift $(($# > 0))
+names=${*:-check parse csv npy npz png safetensors}
+found=${FUZZ_FOUND:-$PWD}
+build=${FUZZ_BUILD:-}
+if [ -z "$build" ]; then
+  build=$(mktemp -d)
+  trap 'rm -rf "$build"' EXIT
+fi
+mkdir -p "$build"
+
+flags=(-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer
+  -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$build")
+
+printf 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n%s\n' \
+  'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) {
+     return p && n > 9; }' >"$build/probe.c"
+if ! clang -fsanitize=fuzzer,address,undefined "$build/probe.c" \
+  -o "$build/probe" 2>/dev/null; then
+  echo 'fuzzing needs clang and its runtime: apt install clang libclang-rt-14-dev'
+  exit 77
+fi
+
+objects=$build/objects
+mkdir -p "$objects"
+
+sources() { # those of all rooms but cli/, the generated ones included
+  (cd "$root" && find support primitives runtime machine lexer parser \
+    typecheck tensor backend eval session -name '*.c' | sort)
+}
+
+compile() { # compile FILE: into the objects, if it or a header is newer
+  object=$objects/$(tr '/' '_' <<<"${1%.c}").o
+  if [ ! -e "$object" ] || [ -n "$(find "$root/$1" "$newest" -newer "$object")" ]; then
+    clang "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined \
+      -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$root/$1" \
+      -o "$object" || return 255
+  fi
+}
+
+newest=$(find "$root" \( -name '*.h' -o -name '*.def' \) -printf '%T@ %p\n' |
+  sort -n | tail -n 1 | cut -d' ' -f2-)
+export root objects newest
+export -f compile
+declare -p flags >"$build/flags"
+export build
+sources | xargs -P "$(nproc)" -I{} bash -c '. "$build/flags" && compile {}' ||
+  exit 1
+
+seeds() { # the folder with the seeds of a fuzzer
+  if [ "$1" = check ]; then
+    mkdir -p "$build/seeds"
+    (cd "$root" && find tests examples -name '*.axn' -size -3k) |
+      while read -r file; do
+        cp "$root/$file" "$build/seeds/$(tr '/' '_' <<<"$file")"
+      done
+    echo "$build/seeds"
+  else
+    echo "$root/tests/fuzz/seeds/$1"
+  fi
+}
+
+bad=0
+for name in $names; do
+  if ! clang "${flags[@]}" -fsanitize=fuzzer,address,undefined \
+    "$root/tests/fuzz/fuzz_$name.c" "$objects"/*.o -o "$build/fuzz_$name" \
+    -lgmp -lm -ldl -lpthread; then
+    bad=1
+    continue
+  fi
+  mkdir -p "$build/corpus_$name"
+  # The limit of time is for a busy machine; the check itself has none.
+  (ulimit -s 65536 2>/dev/null
+  "$build/fuzz_$name" -max_total_time="$seconds" -max_len=2000 -timeout=25 \
+    -rss_limit_mb=4000 -detect_leaks=1 -print_final_stats=1 \
+    -artifact_prefix="$found/fuzz_$name-" \
+    "$build/corpus_$name" "$(seeds "$name")" >"$build/$name.log" 2>&1) || {
+    bad=1
+    echo "fuzz_$name found something:"
+    tail -n 60 "$build/$name.log"
+    continue
+  }
+  echo "fuzz_$name: $(sed -n 's/.*number_of_executed_units: *//p' \
+    "$build/$name.log") inputs"
+done
+exit "$bad"
