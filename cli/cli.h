@@ -76,6 +76,7 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
 int verb_run(int argc, char **argv);
 int verb_eval(int argc, char **argv); /* axon -e ... */
 int verb_check(int argc, char **argv);
+int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_test(int argc, char **argv);
 int verb_repl(int argc, char **argv);

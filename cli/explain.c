@@ -21,16 +21,15 @@ static char letter(const Page *page) {
   return page->severity == SEV_WARNING ? 'W' : 'E';
 }
 
-/* E0301, W0401, and as people type them: e301, 301. */
+/* E0301, W0401, and as people type them: e301, 301.  The number is enough. */
 static const Page *find(const char *word) {
-  size_t skip = strchr("EeWw", word[0]) && word[0] ? 1 : 0;
+  size_t skip = word[0] && strchr("EeWw", word[0]) ? 1 : 0;
   size_t digits = strspn(word + skip, "0123456789");
   if (!digits || digits > 6 || word[skip + digits])
     return NULL;
   unsigned long code = strtoul(word + skip, NULL, 10);
   for (size_t i = 0; i < ARRAY_LEN(pages); i++)
-    if (pages[i].code == code &&
-        (!skip || letter(&pages[i]) == (word[0] & ~0x20)))
+    if (pages[i].code == code)
       return &pages[i];
   return NULL;
 }
@@ -46,7 +45,7 @@ static void print_page(const Page *page) {
   printf("\n%s", page->text);
 }
 
-int explain_main(int argc, char **argv) {
+int verb_explain(int argc, char **argv) {
   Options o;
   int status = options_parse(&o, "explain", "", argc, argv);
   if (status >= 0)

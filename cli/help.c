@@ -18,6 +18,7 @@ static const Help helps[] = {
      "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
      "  axon fmt FILE...       lay programs out in the one usual way\n"
      "  axon test FILE...      run the examples in doc comments\n"
+     "  axon explain CODE      what an error is about, and how to mend it\n"
      "  axon help VERB         more about a verb, with examples\n"
      "\n"
      "Everywhere:\n"
@@ -65,6 +66,15 @@ static const Help helps[] = {
      "  axon check model.axn\n"
      "  axon check --strict --stats model.axn\n"
      "  axon check -D b=64 train.axn\n"},
+    {"explain",
+     "axon explain [CODE...]: what an error or warning is about.\n"
+     "\n"
+     "CODE is what stands in the brackets of a message, as in error[E0301].\n"
+     "Without one, lists all codes.\n"
+     "\n"
+     "Examples:\n"
+     "  axon explain E0301\n"
+     "  axon explain\n"},
     {"fmt",
      "axon fmt FILE...: lay programs out in the one usual way.\n"
      "\n"

@@ -16,6 +16,34 @@ static Value literal_like(Value other, int32_t n) {
   return value_scalar(scalar_convert((Scalar){DT_I64, {.i = n}}, dtype));
 }
 
+/* Where the operands of an instruction are. */
+typedef enum Form { FORM_SS, FORM_SK, FORM_LK, FORM_LL } Form;
+
+/* An operation that is not of two i64: at vm->pc; pushes the result. */
+static void binary_slow(Eval *vm, PrimId op, Form form) {
+  const Instr *pc = vm->pc;
+  const Value *bp = vm->stack + vm->fp->base;
+  uint32_t popped = form == FORM_SS ? 2 : form == FORM_SK;
+  Value x = popped ? vm->sp[-(int)popped] : bp[pc->b];
+  Value y = form == FORM_SS   ? vm->sp[-1]
+            : form == FORM_LL ? bp[pc->c]
+                              : literal_like(x, pc->c);
+  Value r = vm_binary(vm, op, x, y);
+  while (popped--) {
+    vm->sp--;
+    value_release(&vm->heap, *vm->sp);
+  }
+  *vm->sp++ = r;
+}
+
+/* The same for a jump: where to go on. */
+static const Instr *compare_slow(Eval *vm, PrimId op, Form form) {
+  const Instr *pc = vm->pc;
+  binary_slow(vm, op, form);
+  vm->sp--;
+  return vm_branch(vm, *vm->sp, pc, pc + 2, pc + pc[1].c);
+}
+
 void vm_loop(Eval *vm) {
   static const void *const labels[OP_COUNT] = {
 #define O(name) [OP_##name] = &&do_##name,
@@ -411,42 +439,17 @@ do_BUG:
 
   /* ---- scalars ---- */
 
-#define SLOW_SS(op)                               \
-  do {                                            \
-    SAVE;                                         \
-    Value r_ = vm_binary(vm, op, sp[-2], sp[-1]); \
-    LOAD;                                         \
-    FREE(sp[-1]);                                 \
-    FREE(sp[-2]);                                 \
-    sp--;                                         \
-    sp[-1] = r_;                                  \
-    NEXT;                                         \
+#define SLOW(op, form)         \
+  do {                         \
+    SAVE;                      \
+    binary_slow(vm, op, form); \
+    LOAD;                      \
+    NEXT;                      \
   } while (0)
-#define SLOW_SK(op)                                                    \
-  do {                                                                 \
-    SAVE;                                                              \
-    Value r_ = vm_binary(vm, op, sp[-1], literal_like(sp[-1], pc->c)); \
-    LOAD;                                                              \
-    FREE(sp[-1]);                                                      \
-    sp[-1] = r_;                                                       \
-    NEXT;                                                              \
-  } while (0)
-#define SLOW_LK(op)                                                          \
-  do {                                                                       \
-    SAVE;                                                                    \
-    Value r_ = vm_binary(vm, op, bp[pc->b], literal_like(bp[pc->b], pc->c)); \
-    LOAD;                                                                    \
-    *sp++ = r_;                                                              \
-    NEXT;                                                                    \
-  } while (0)
-#define SLOW_LL(op)                                     \
-  do {                                                  \
-    SAVE;                                               \
-    Value r_ = vm_binary(vm, op, bp[pc->b], bp[pc->c]); \
-    LOAD;                                               \
-    *sp++ = r_;                                         \
-    NEXT;                                               \
-  } while (0)
+#define SLOW_SS(op) SLOW(op, FORM_SS)
+#define SLOW_SK(op) SLOW(op, FORM_SK)
+#define SLOW_LK(op) SLOW(op, FORM_LK)
+#define SLOW_LL(op) SLOW(op, FORM_LL)
 #define BOTH(t) (x->tag == (t) && y->tag == (t))
 #define WRAPPED(op) (int64_t)((uint64_t)x->i op(uint64_t) y->i)
 
@@ -548,60 +551,34 @@ do_BUG:
     pc += pc[1].c;    \
     DISPATCH;         \
   } while (0)
-#define BRANCH_ON(r) GO(vm_branch(vm, r, pc, pc + 2, pc + pc[1].c))
-#define COMPARE_JUMP(NAME, op)                                         \
-  do_J##NAME##_SS : {                                                  \
-    Value *x = sp - 2, *y = sp - 1;                                    \
-    if (LIKELY(BOTH(DT_I64))) {                                        \
-      sp -= 2;                                                         \
-      DECIDE(x->i op y->i);                                            \
-    }                                                                  \
-    SAVE;                                                              \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                      \
-    LOAD;                                                              \
-    FREE(sp[-1]);                                                      \
-    FREE(sp[-2]);                                                      \
-    sp -= 2;                                                           \
-    if (r.tag == DT_BOOL)                                              \
-      DECIDE(r.i);                                                     \
-    BRANCH_ON(r);                                                      \
-  }                                                                    \
-  do_J##NAME##_SK : {                                                  \
-    Value *x = sp - 1;                                                 \
-    if (LIKELY(x->tag == DT_I64)) {                                    \
-      sp--;                                                            \
-      DECIDE(x->i op pc->c);                                           \
-    }                                                                  \
-    SAVE;                                                              \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c)); \
-    LOAD;                                                              \
-    FREE(sp[-1]);                                                      \
-    sp--;                                                              \
-    if (r.tag == DT_BOOL)                                              \
-      DECIDE(r.i);                                                     \
-    BRANCH_ON(r);                                                      \
-  }                                                                    \
-  do_J##NAME##_LK : {                                                  \
-    const Value *x = bp + pc->b;                                       \
-    if (LIKELY(x->tag == DT_I64))                                      \
-      DECIDE(x->i op pc->c);                                           \
-    SAVE;                                                              \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, literal_like(*x, pc->c)); \
-    LOAD;                                                              \
-    if (r.tag == DT_BOOL)                                              \
-      DECIDE(r.i);                                                     \
-    BRANCH_ON(r);                                                      \
-  }                                                                    \
-  do_J##NAME##_LL : {                                                  \
-    const Value *x = bp + pc->b, *y = bp + pc->c;                      \
-    if (LIKELY(BOTH(DT_I64)))                                          \
-      DECIDE(x->i op y->i);                                            \
-    SAVE;                                                              \
-    Value r = vm_binary(vm, PRIM_##NAME, *x, *y);                      \
-    LOAD;                                                              \
-    if (r.tag == DT_BOOL)                                              \
-      DECIDE(r.i);                                                     \
-    BRANCH_ON(r);                                                      \
+#define COMPARE_JUMP(NAME, op)                    \
+  do_J##NAME##_SS : {                             \
+    Value *x = sp - 2, *y = sp - 1;               \
+    if (LIKELY(BOTH(DT_I64))) {                   \
+      sp -= 2;                                    \
+      DECIDE(x->i op y->i);                       \
+    }                                             \
+    GO(compare_slow(vm, PRIM_##NAME, FORM_SS));   \
+  }                                               \
+  do_J##NAME##_SK : {                             \
+    Value *x = sp - 1;                            \
+    if (LIKELY(x->tag == DT_I64)) {               \
+      sp--;                                       \
+      DECIDE(x->i op pc->c);                      \
+    }                                             \
+    GO(compare_slow(vm, PRIM_##NAME, FORM_SK));   \
+  }                                               \
+  do_J##NAME##_LK : {                             \
+    const Value *x = bp + pc->b;                  \
+    if (LIKELY(x->tag == DT_I64))                 \
+      DECIDE(x->i op pc->c);                      \
+    GO(compare_slow(vm, PRIM_##NAME, FORM_LK));   \
+  }                                               \
+  do_J##NAME##_LL : {                             \
+    const Value *x = bp + pc->b, *y = bp + pc->c; \
+    if (LIKELY(BOTH(DT_I64)))                     \
+      DECIDE(x->i op y->i);                       \
+    GO(compare_slow(vm, PRIM_##NAME, FORM_LL));   \
   }
   COMPARE_JUMP(LT, <)
   COMPARE_JUMP(LE, <=)

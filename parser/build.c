@@ -177,6 +177,7 @@ static uint32_t clauses_depth(const Clause *clauses, uint32_t count) {
       deepen(&depth, clause->result->depth);
     deepen(&depth, facts_depth(&clause->given));
     deepen(&depth, clause->body->depth);
+    deepen(&depth, clause->param_count);
   }
   return depth;
 }
@@ -223,6 +224,7 @@ Expr *expr_app(ParseState *ps, Expr *fn, ArgVec *args, Span span) {
   e->arg_count = args->len;
   for (uint32_t i = 0; i < args->len; i++)
     deepen(&e->depth, args->at[i].expr->depth);
+  deepen(&e->depth, args->len); /* as deep as the type of the function */
   return expr_done(ps, e);
 }
 

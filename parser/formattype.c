@@ -72,6 +72,8 @@ static Doc *axis_doc(Formatter *f, const AxisExpr *axis) {
 
 Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
               const char *close, uint32_t end) {
+  if (open[0] == '(' && axes->len && axes->at[0].kind == AXIS_STAR)
+    open = "( "; /* else it would open a comment */
   ItemVec items = {0};
   for (uint32_t i = 0; i < axes->len; i++) {
     Doc *lead = fmt_lead(f, axes->at[i].span.start);

@@ -354,6 +354,15 @@ typedef struct Program {
   bool incomplete; /* the text ended where more was needed: the REPL reads on */
 } Program;
 
+/* Codes of errors here.  The lexer's: 101 comment never closed, 102 stray
+ * character or operator of another language, 103 string never closed, 104 bad
+ * escape, 105 name that begins with a digit, 106 float without digits on both
+ * sides, 107 bytes that are no text, 108 file too large.  The parser's: 110
+ * something else expected, 111 nested too deeply, 112 bracket or let never
+ * closed, 113 closed by another bracket, 114 closer without opener, 115 chained
+ * comparison, 116 expression for a declaration, 118 clauses with two names,
+ * 119 too many errors.  The formatter's: 120, a bug in it. */
+
 /* Parses the text of source `file`.  Errors go to diags; the tree that comes
  * back holds what could be recovered.  `bare` allows DEC_EXPR. */
 Program parse_program(Sources *sources, uint32_t file, bool bare,

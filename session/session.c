@@ -253,23 +253,27 @@ static SessionStatus run_input(Session *s, void *arg) {
   if (s->diags.errors)
     return SESSION_ERROR;
   for (uint32_t i = 0; i < program.dec_count; i++) {
+    s->unfinished = true;
     if (!check_dec(s, s->module, program.decs[i], true)) {
       s->waiting.len = 0;
-      checker_undo(s->checker, s->module); /* an error loses no binding */
       return SESSION_ERROR;
     }
     SessionStatus status = run_waiting(s, NULL);
-    if (status == SESSION_ERROR)
-      checker_undo(s->checker, s->module);
     if (status != SESSION_OK)
       return status;
+    s->unfinished = false;
   }
   return SESSION_OK;
 }
 
+/* An error, an interrupt or a lack of memory loses no binding. */
 SessionStatus session_input(Session *s, const SessionText *text) {
   SessionText copy = *text;
-  return session_guard(s, run_input, &copy);
+  s->unfinished = false;
+  SessionStatus status = session_guard(s, run_input, &copy);
+  if (s->unfinished)
+    checker_undo(s->checker, s->module);
+  return status;
 }
 
 EvalHost *session_eval_host(Session *s) { return &s->host.eval; }

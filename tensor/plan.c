@@ -289,7 +289,8 @@ static void inline_node(Plan *plan, PlanNode *p) {
 /* Is p a reduction whose only reader moves its elements, none twice? */
 static bool is_absorbed(const Plan *plan, const PlanNode *p) {
   if (!is_read_in_bounds(p) || p->root || p->required ||
-      p->node->kind != NODE_COMP || p->node->reduce == PRIM_NONE || p->instances.len != 1 ||
+      p->node->kind != NODE_COMP || p->node->reduce == PRIM_NONE ||
+      p->instances.len != 1 ||
       is_held_outside(p) || plan->graph->fuse == FUSE_NONE)
     return false;
   const Group *group = p->instances.at[0].group;

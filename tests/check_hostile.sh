@@ -80,7 +80,7 @@ nest 'quotient of sizes' 'fun f (x : f32[' '(1 + ' n ') \/ 2' ']) = x'
 nest 'access' 'fun f x = x' '.a' '' '' ''
 nest 'index' 'fun f x = x' '[0]' '' '' ''
 nest 'application' 'fun f g = g' ' 1' '' '' ''
-nest 'dec in let' 'val x = let ' 'val y = 1 ' 'in y' '' ' end'
+nest 'type of for' 'val x = ' 'for i < 2 => ' 'sum (for j < 2 => i + j)' '' ''
 
 # Comments nest, and many of anything is no nesting.
 name=comments

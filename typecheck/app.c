@@ -790,7 +790,7 @@ static Expr *standing(Checker *c, Type *t, Span span, Core **core) {
   return e;
 }
 
-/* Leaves c->stage at what arrived last: the caller of a whole chain resets it. */
+/* Leaves c->stage at what arrived last: the caller of a chain resets it. */
 static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   Type *t;
   Scope *saved = c->scope;

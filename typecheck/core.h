@@ -35,7 +35,9 @@ typedef struct ElemRef {
 } ElemRef;
 
 /* A shape as running code computes it.  Dims are resolved (dim_postfix). */
-typedef enum ShapeItemKind { SI_DIM, SI_STAR, SI_SPLICE, SI_JOIN } ShapeItemKind;
+typedef enum ShapeItemKind {
+  SI_DIM, SI_STAR, SI_SPLICE, SI_JOIN,
+} ShapeItemKind;
 typedef struct ShapeItem ShapeItem;
 typedef struct ShapeRef {
   ShapeItem *at;
@@ -66,8 +68,8 @@ typedef enum CoreKind {
   CORE_BOOL,   /* flag */
   CORE_STRING, /* text, text_len */
   CORE_VAR,    /* var */
-  CORE_PRIM,   /* prim as a function; for load, flag: the file must have shape (a
-                  NULL dim: any size); elem: element type of its result where
+  CORE_PRIM,   /* prim as a function; for load, flag: the file must have shape
+                  (a NULL dim: any size); elem: element type of its result where
                   that is a tensor; literal: string argument of einsum, permute,
                   format; arity: number of parameters */
   CORE_LAM,    /* params, items[0] the body */
@@ -89,9 +91,9 @@ typedef enum CoreKind {
   CORE_CONS,   /* items[0] :: items[1] */
   CORE_TENSOR, /* [a, b, c]: stacks scalars or tensors along a new leading axis;
                   elem; empty if no items; splices[k]: item k is spliced in */
-  CORE_SHAPE,  /* a shape value: items are ints, splices[k]: a shape; a NULL item
-                  is the _ to be solved for */
-  CORE_FOR,    /* params (the indices), ranges[k]: how many; items[0] the body */
+  CORE_SHAPE,  /* a shape value: items are ints, splices[k]: a shape; a NULL
+                  item is the _ to be solved for */
+  CORE_FOR,    /* params (the indices), ranges[k]: how many; items[0]: body */
   CORE_INDEX,  /* items[0] indexed by slices */
   CORE_SEQ,    /* items, the last is the value */
   CORE_DIM,    /* dim as an int */
@@ -211,7 +213,7 @@ typedef enum CorePatKind {
   CP_RECORD, /* labels, args; other fields are ignored */
   CP_LIST,   /* args: a list of exactly these */
   CP_CONS,   /* args[0] :: args[1] */
-  CP_SHAPE,  /* args: ints; arg `rest` (if >= 0) takes what is left as a shape */
+  CP_SHAPE,  /* args: ints; arg `rest` (if >= 0) takes what is left */
 } CorePatKind;
 
 struct CorePat {

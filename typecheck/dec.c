@@ -420,7 +420,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->stage = NULL;
   c->loop = NULL;
   c->conditional = 0;
-  c->depth = 0;
+  c->depth = c->work = 0;
   c->group = NULL;
   c->again = false;
   map_init(&c->terms, c->arena);
@@ -507,6 +507,27 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   return true;
 }
 
+/* Past a limit the declaration alone is in error. */
+static bool check_within_limits(Checker *c, Module *module, Dec *dec,
+                                Diags *diags, Checked *out) {
+  Fact *facts = c->facts;
+  Trap trap;
+  c->at = dec->span;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    bool ok = check_once(c, module, dec, diags, out);
+    trap_end(&trap);
+    return ok;
+  }
+  c->collect = NULL;
+  if (trap.kind != FAIL_LIMIT)
+    trap_raise(trap.kind);
+  begin(c, module, diags);
+  c->facts = facts;
+  fail_dec(c, dec);
+  *out = (Checked){0};
+  return false;
+}
+
 bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
                  Checked *out) {
   Fact *facts = c->facts;
@@ -516,7 +537,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t kept = diags->all.len;
     CheckStats stats = c->stats;
     uint32_t open = c->open.len;
-    bool ok = check_once(c, module, dec, diags, out);
+    bool ok = check_within_limits(c, module, dec, diags, out);
     if (!c->again || round == 8)
       return ok;
     diags->errors = errors; /* once more, with some terms forgotten */

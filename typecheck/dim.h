@@ -18,7 +18,7 @@ typedef struct DimVar DimVar;
 
 typedef enum DimVarKind {
   DV_META,   /* to be solved */
-  DV_RIGID,  /* stands for every size: an annotation's name, a generalised one */
+  DV_RIGID,  /* stands for every size: an annotation's name, or generalised */
   DV_DATA,   /* decided by data: ?rows */
   DV_INDEX,  /* of a `for`: 0 <= i < range */
 } DimVarKind;
@@ -88,7 +88,7 @@ bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
 bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
 bool dim_is_const(const Dim *d);
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
-DimVar *dim_as_var(const Dim *d);              /* exactly one variable, or NULL */
+DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth (g for every product). */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
@@ -115,8 +115,8 @@ DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
 
 /* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
 void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
-/* d == pos - neg, both without negative coefficients: for printing relations. */
-/* An equivalent of d >= 0 with the divisions that stand alone multiplied out. */
+/* d == pos - neg, both without negative coefficients: to print relations. */
+/* An equivalent of d >= 0, the divisions that stand alone multiplied out. */
 Dim *dim_clear_division(DimCtx *cx, Dim *d);
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
 /* The name of a variable: var->text, else its own, else "n12". */

@@ -329,11 +329,13 @@ struct Checker {
   VEC(Fact *) data_facts; /* about sizes that calls brought into being */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
   Bindings *bound; /* what the pattern at top level binds; or NULL */
-  Map forgotten;  /* Expr -> flag: terms to forget there, found in a first pass */
+  Map forgotten;  /* Expr -> flag: terms to forget there, from a first pass */
   bool again;     /* some were added: check the declaration once more */
   VEC(Inst *) insts;
   Checked *out;
   uint32_t depth;
+  uint32_t work; /* steps over types in this declaration: see spend */
+  Span at;       /* of this declaration */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t error_mark;
   bool shortened; /* the range last inferred is less than its axis */
@@ -402,6 +404,10 @@ typedef struct Visit {
   Checker *c;
 } Visit;
 void ty_visit(Visit *v, Type *t);
+/* What walks over a type pays for its steps: shared parts are walked again and
+ * again, so that a type can be exponentially larger than the text.  Past a
+ * limit the declaration is in error, and FAIL_LIMIT raised. */
+void spend(Checker *c, uint32_t steps);
 void shape_visit(Visit *v, const Shape *s);
 void dim_visit(Visit *v, Dim *d);
 void constraint_visit(Visit *v, Constraint *k);

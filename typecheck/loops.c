@@ -539,6 +539,15 @@ static void find_escape(void *arg, DimVar *v) {
 Core *infer_for(Checker *c, Expr *e, Type **type) {
   uint32_t n = e->binder_count, from = c->accesses.len;
   Loop loop = {.outer = c->loop, .count = n};
+  uint32_t nested = 0;
+  for (Loop *l = &loop; l; l = l->outer)
+    nested += l->count;
+  if (nested > RANK_MAX) {
+    error_at(c, 324, e->span, "more than %d indices of `for` are nested",
+             RANK_MAX);
+    *type = ty_meta(c);
+    return core_new(c, CORE_ERROR, e->span);
+  }
   loop.index = NEW_ARRAY(c->arena, DimVar *, n);
   loop.range = NEW_ARRAY(c->arena, Dim *, n);
   Core *core = core_new(c, CORE_FOR, e->span);

@@ -325,6 +325,14 @@ static uint32_t id_of(void *owner, ShapeVar *v) {
   return v->id;
 }
 
+static void size_too_big(void *owner) {
+  Checker *c = owner;
+  if (!c->diags)
+    return;
+  error_at(c, 324, c->at, "a size in this declaration grows too large")->help =
+      "name parts of it with a size of their own";
+}
+
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
                      DimCtx *dims, const CheckHost *host) {
   Checker *c = NEW(session, Checker);
@@ -337,6 +345,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   dims->shape_name = name_of;
   dims->shape_id = id_of;
   dims->owner = c;
+  dims->too_big = size_too_big;
   c->solver = dim_facts_new(dims);
   c->prelude = module_new(c, NULL);
   c->prelude->library = true;
@@ -377,6 +386,7 @@ const char *binding_type(Checker *c, Binding *b) {
     if (b->kind == BK_MODULE)
       return "module";
     Diags ignored;
+    c->work = 0;
     diags_init(&ignored, c->arena);
     Diags *saved = c->diags;
     c->diags = &ignored;

@@ -453,7 +453,7 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
   Core *subject = core_new(c, CORE_TUPLE, span);
   uint32_t used = 0;
   subject->items = NEW_ARRAY(c->arena, Core *, n);
-  for (uint32_t j = 0; j < n; j++) { /* parameters that only name are left out */
+  for (uint32_t j = 0; j < n; j++) { /* those that only name are left out */
     if (count == 1 && (pats[0]->args[j]->kind == CP_VAR ||
                        pats[0]->args[j]->kind == CP_WILD))
       continue;

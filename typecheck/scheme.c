@@ -245,8 +245,8 @@ static bool eliminate_indices(Checker *c, Constraint *k) {
     Worst at0 = {c, v, dim_int(c->dims, 0)}, at1 = {c, v, dim_int(c->dims, 1)};
     Worst at2 = {c, v, dim_int(c->dims, 2)};
     Dim *d0 = dim_subst(c->dims, d, worst_subst, NULL, &at0);
-    Dim *slope = dim_sub(c->dims, dim_subst(c->dims, d, worst_subst, NULL, &at1),
-                         d0);
+    Dim *slope = dim_sub(
+        c->dims, dim_subst(c->dims, d, worst_subst, NULL, &at1), d0);
     Dim *slope2 = dim_sub(
         c->dims, dim_subst(c->dims, d, worst_subst, NULL, &at2), d0);
     if (!last || !dim_equal(slope2, dim_add(c->dims, slope, slope)))

@@ -275,9 +275,10 @@ static void join_dedupe(Checker *c, Joining *j) {
 
 /* Arguments that other joins define are replaced by those joins' arguments. */
 static void join_expand(Checker *c, Constraint *k) {
+  enum { MOST = 12 }; /* a join may define itself: recursive functions */
   for (int round = 0; round < 4; round++) {
     bool any = false;
-    for (uint32_t i = 0; i < k->join_count; i++) {
+    for (uint32_t i = 0; i < k->join_count && k->join_count < MOST; i++) {
       Shape *s = shape_norm(c, k->joined[i]);
       for (uint32_t p = 0; s->len == 1 && s->at[0].tag == IT_SPLICE &&
                            p < c->pending.len;
@@ -343,7 +344,8 @@ static Verdict settle_join(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < j.count; i++)
     j.args[i] = shape_norm(c, k->joined[i]);
   join_dedupe(c, &j);
-  while (j.count > 1 && (join_last(c, &j, k->origin) || join_same_splice(c, &j))) {
+  while (j.count > 1 &&
+         (join_last(c, &j, k->origin) || join_same_splice(c, &j))) {
     for (uint32_t i = 0; i < j.count; i++)
       j.args[i] = shape_norm(c, j.args[i]);
     join_dedupe(c, &j);

@@ -45,7 +45,8 @@ static bool only_labels(Checker *c, Arg *args, uint32_t n, const char *allowed,
       continue;
     const char *at = strstr(allowed, args[i].label->text);
     size_t len = args[i].label->len;
-    if (!at || (at[len] && at[len] != ' ') || (at != allowed && at[-1] != ' ')) {
+    if (!at || (at[len] && at[len] != ' ') ||
+        (at != allowed && at[-1] != ' ')) {
       error_at(c, 319, args[i].span, "%s takes no argument labelled ~%s", what,
                args[i].label->text);
       return false;
@@ -152,7 +153,8 @@ static Shape *labels_shape(LabelDims *d, const Labels *l, Shape *rest,
     }
     Dim *dim = label_dim(d, l->name[i], l->len[i], make, span);
     if (!dim) {
-      error_at(c, 355, span, "the result has a label `%.*s` that no operand has",
+      error_at(c, 355, span,
+               "the result has a label `%.*s` that no operand has",
                (int)l->len[i], l->name[i]);
       dim = meta_dim(c, NULL, span);
     }

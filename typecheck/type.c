@@ -23,8 +23,11 @@ ElemVar *elem_fixed(Checker *c, Dtype t) {
 }
 
 ElemVar *elem_root(ElemVar *e) {
-  while (e->link)
+  while (e->link) {
+    if (e->link->link)
+      e->link = e->link->link; /* path halving */
     e = e->link;
+  }
   return e;
 }
 
@@ -414,8 +417,22 @@ static void visit_elem(Visit *v, ElemVar *e) {
     v->elem(v->arg, e);
 }
 
+enum { WORK_MAX = 50 * 1000 * 1000, COPY_WORK = 16 };
+
+void spend(Checker *c, uint32_t steps) {
+  c->work += steps;
+  if (c->work < WORK_MAX)
+    return;
+  c->work = 0;
+  error_at(c, 324, c->at, "the types of this declaration grow too large")
+      ->help = "give parts of it types of their own, or fewer fields";
+  trap_raise(FAIL_LIMIT);
+}
+
 void ty_visit(Visit *v, Type *t) {
   t = ty_root(t);
+  if (v->c)
+    spend(v->c, 1);
   switch (t->tag) {
   case TY_VAR:
     if (v->ty)
@@ -550,6 +567,7 @@ static void copy_alias(Copy *copy, const Type *t, Type *r) {
 
 Type *ty_copy(Copy *copy, Type *t) {
   t = ty_root(t);
+  spend(copy->c, COPY_WORK);
   Type *r;
   switch (t->tag) {
   case TY_VAR:

@@ -14,7 +14,7 @@
 #include "typecheck/core.h"
 
 typedef struct Checker Checker;
-typedef struct Module Module;   /* a namespace: a file, a library part, the REPL */
+typedef struct Module Module;   /* a namespace: a file, the REPL, ... */
 typedef struct Binding Binding; /* a name with its type scheme */
 
 typedef struct CheckHost {

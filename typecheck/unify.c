@@ -2,7 +2,7 @@
  * is used. */
 #include "typecheck/internal.h"
 
-/* ---- levels: a variable lives as long as the outermost it was bound to ---- */
+/* --- levels: a variable lives as long as the outermost it is bound to --- */
 
 static void lower_ty(void *arg, TyVar *v) {
   uint32_t level = *(uint32_t *)arg;
@@ -467,6 +467,7 @@ static bool unify_parts(Checker *c, Type *a, Type *b, Origin *o) {
 }
 
 bool unify(Checker *c, Type *a, Type *b, Origin *o) {
+  spend(c, 1);
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a == b)
     return true;

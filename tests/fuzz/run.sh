@@ -27,7 +27,8 @@ printf 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n%s\n' \
      return p && n > 9; }' >"$build/probe.c"
 if ! clang -fsanitize=fuzzer,address,undefined "$build/probe.c" \
   -o "$build/probe" 2>/dev/null; then
-  echo 'fuzzing needs clang and its runtime: apt install clang libclang-rt-14-dev'
+  echo 'fuzzing needs clang and its runtime:' \
+    'apt install clang libclang-rt-14-dev'
   exit 77
 fi
 
@@ -41,7 +42,8 @@ sources() { # those of all rooms but cli/, the generated ones included
 
 compile() { # compile FILE: into the objects, if it or a header is newer
   object=$objects/$(tr '/' '_' <<<"${1%.c}").o
-  if [ ! -e "$object" ] || [ -n "$(find "$root/$1" "$newest" -newer "$object")" ]; then
+  if [ ! -e "$object" ] ||
+    [ -n "$(find "$root/$1" "$newest" -newer "$object")" ]; then
     clang "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined \
       -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$root/$1" \
       -o "$object" || return 255

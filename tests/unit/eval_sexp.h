@@ -5,6 +5,8 @@
 
 #include "typecheck/core.h"
 
+#include <string.h>
+
 static Arena *arena;
 static Interner *interner;
 static Sources sources;

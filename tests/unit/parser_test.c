@@ -92,6 +92,7 @@ static void test_forms(void) {
   tree("for _ < 3 => 1", "(expr (for _<3 => 1))");
   tree("x.[i, 2:5, :, -1, ..., new, *]",
        "(expr (index x i 2:5 : -1 ... new *))");
+  tree("1.[0].w + 2", "(expr (+ (. (index 1 0) w) 2))");
   tree("x.[:, *] * y.[*, :]", "(expr (* (index x : *) (index y * :)))");
   tree("[...s, 4]", "(expr (bracket ...s 4))");
   tree("list [a, b]", "(expr (list a b))");
@@ -298,6 +299,9 @@ static void test_format(void) {
          "val x =\n  [1, (* a *)\n   2 (* b *)]\n");
   format("val a = (1 (** d *))\nval b = 2", "val a = (1 (** d *))\nval b = "
                                             "2\n");
+  format("val x = let in 1 end", "val x = let in 1 end\n");
+  format("val x = 12.[0].w", "val x = (12).[0].w\n");
+  format("type t = a[...join( *, s)]", "type t = a[...join( *, s)]\n");
   format("val x = 1 +", "");
 }
 
