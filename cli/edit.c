@@ -325,6 +325,9 @@ void edit_open(const EditHost *with) {
   setlocale(LC_CTYPE, "");
   if (!load())
     return;
+  int *catch_signals; /* Ctrl-C is ours */
+  if (symbol("rl_catch_signals", &catch_signals))
+    *catch_signals = 0;
   *lib.getc = next_char;
   *lib.completer = complete;
   *lib.breaks = " \t\n\"\\@><=;|&{}()+-*/%,[]:~!^";

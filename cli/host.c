@@ -147,6 +147,8 @@ void host_report(Session *session, bool errors_only) {
 }
 
 int host_finish(Session *session, SessionStatus status, bool quiet) {
+  if (status == SESSION_OK && session_diags(session)->errors)
+    status = SESSION_ERROR; /* a value could not be shown */
   host_report(session, quiet);
   switch (status) {
   case SESSION_OK:

@@ -114,7 +114,7 @@ enum {
   SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */
   PENDING_NODES = 10 * 1000,
 };
-#define STACK_LIMIT ((size_t)1 << 30)     /* bytes */
+#define STACK_LIMIT ((size_t)40 << 20)    /* values: 640 MiB */
 #define PENDING_LIMIT ((int64_t)64 << 20) /* elements */
 
 struct Eval {

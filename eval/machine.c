@@ -239,15 +239,16 @@ void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps) {
 void vm_grow_frames(Eval *vm, Obj *env) {
   size_t used = (size_t)(vm->fp - vm->frames);
   size_t cap = (size_t)(vm->frames_end - vm->frames);
+  size_t bigger = cap * 2 < FRAME_LIMIT ? cap * 2 : FRAME_LIMIT;
   if (env)
     vm_own(vm, value_obj(V_ENV, env));
-  if (used >= FRAME_LIMIT)
+  if (bigger == cap)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
                "a loop, or a call in tail position, needs no stack",
                "recursion too deep: %zu calls are waiting for a result", used);
   vm->frames =
-      mem_realloc(vm->frames, cap * sizeof(Frame), 2 * cap * sizeof(Frame));
-  vm->frames_end = vm->frames + 2 * cap;
+      mem_realloc(vm->frames, cap * sizeof(Frame), bigger * sizeof(Frame));
+  vm->frames_end = vm->frames + bigger;
   vm->fp = vm->frames + used;
   if (env)
     vm->temp_count--;
@@ -260,7 +261,9 @@ void vm_grow_stack(Eval *vm, size_t need) {
     bigger *= 2;
   if (bigger == cap)
     return;
-  if (bigger > STACK_LIMIT / sizeof(Value))
+  if (bigger > STACK_LIMIT)
+    bigger = STACK_LIMIT;
+  if (bigger < used + need)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
                "a loop, or a call in tail position, needs no stack",
                "recursion too deep: its values take %zu MiB",

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Memory that runs out, at each allocation in turn:  tests/oom.sh [MOST]
+#
+# Wants a program that was configured with --enable-failing-alloc (AXON, unless
+# given ./axon); best with --enable-asan.  Each small program below is run with
+# the n-th allocation failing, for all n up to MOST (unless given 300), then
+# for some, until there are fewer than n.  It must end as it does else, or with
+# status 1 and a diagnostic.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/fuzz/seeds"
+ulimit -c 0
+most=${1:-300} bad=0
+export ASAN_OPTIONS=exitcode=99:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+
+if AXON_FAIL_AFTER=1 "$AXON" -e 1 >out 2>&1; then
+  echo "$AXON was not configured with --enable-failing-alloc"
+  exit 77
+fi
+
+each() { # each NAME ARGUMENT...: runs axon with them
+  name=$1 calm=0 n=1 wanted=0
+  shift
+  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err </dev/null || wanted=$?
+  if [ "$wanted" -gt 1 ]; then
+    echo "$name: status $wanted without any failure" && bad=1
+    return
+  fi
+  while [ "$calm" -lt 25 ]; do
+    got=0
+    AXON_FAIL_AFTER=$n timeout 60 "$AXON" "$@" >out 2>err </dev/null || got=$?
+    if [ "$got" = "$wanted" ] && cmp -s wanted.out out; then
+      cmp -s wanted.err err && calm=$((calm + 1))
+    elif [ "$got" = 1 ] && [ -s err ]; then
+      calm=0
+    else
+      echo "$name: status $got when allocation $n fails" && bad=1
+      head -n 20 err
+    fi
+    n=$((n + (n < most ? 1 : 1 + n / 40)))
+  done
+  echo "$name: $n"
+}
+
+cat >error.axn <<'END'
+val a : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+fun f (x : f32[n, k]) (y : f32[k, m]) = x @ y
+val b = f a a
+val c = unknown 1
+val d = 1 +
+END
+cat >tensors.axn <<'END'
+val a : f32[3, 3] = for i, j => if i < j then 1.0 else 0.5
+val b = a @ a + sum a
+do print b
+do print (for i < 3 => b.[i, 0] * 2.0)
+do print (softmax b)
+END
+cat >data.axn <<'END'
+datatype shape = Dot | Circle of f32
+fun area s = case s of Dot => 0.0 | Circle r => 3.0 * r * r
+val r = {name = "x" ^ "y", at = (1, 2.5), all = list [Dot, Circle 2.0]}
+do print r
+do print (lists.map area r.all)
+do print (strings.join "," (list ["a", "b"]))
+END
+for kind in npy npz safetensors csv; do
+  cat >"file_$kind.axn" <<END
+val t : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+do save t "t.$kind"
+val u : f32[2, 3] = load "t.$kind"
+do print u
+END
+done
+cat >file_png.axn <<'END'
+val t : u8[4, 4, 3] = zeros [4, 4, 3]
+do save t "t.png"
+val u : u8[4, 4, 3] = load "t.png"
+do print u
+END
+
+each 'an expression' -e '1 + 2' -e 'sum [1.0, 2.0]'
+each errors check error.axn
+each types check tensors.axn
+each tensors run tensors.axn
+each data run data.axn
+for kind in npy npz safetensors csv png; do
+  each "$kind" run "file_$kind.axn"
+done
+each fmt fmt --check data.axn
+each explain help run
+exit "$bad"
