@@ -441,6 +441,9 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
     fault_help(fault, ".npz and .safetensors hold several");
     return false;
   }
+  static const char *const unnamed[] = {"arr_0"}; /* as numpy.savez does */
+  if (!names && format->names && count == 1)
+    names = unnamed;
   return find_target(&out, target, fault) &&
          temp_open(&out, target, temp, fault) &&
          save(&out, format, target, count, names, tensors, fault);

@@ -3,7 +3,11 @@
 
 #include <string.h>
 
+#ifdef AXON_FAIL_ALLOC /* many small chunks, so that each may fail */
+enum { CHUNK_FIRST = 256, CHUNK_MOST = 256, ALIGN = 16 };
+#else
 enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 1024 * 1024, ALIGN = 16 };
+#endif
 
 typedef struct Chunk {
   struct Chunk *next;

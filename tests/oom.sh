@@ -18,15 +18,16 @@ if AXON_FAIL_AFTER=1 "$AXON" -e 1 >out 2>&1; then
   exit 77
 fi
 
-each() { # each NAME ARGUMENT...: runs axon with them
-  name=$1 calm=0 n=1 wanted=0
-  shift
-  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err </dev/null || wanted=$?
-  if [ "$wanted" -gt 1 ]; then
-    echo "$name: status $wanted without any failure" && bad=1
+each() { # each NAME STATUS ARGUMENT...: runs axon with them
+  name=$1 calm=0 n=1 wanted=$2 got=0
+  shift 2
+  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err </dev/null || got=$?
+  if [ "$got" != "$wanted" ]; then
+    echo "$name: status $got without any failure" && bad=1
+    head -n 20 wanted.err
     return
   fi
-  while [ "$calm" -lt 25 ]; do
+  while [ "$calm" -lt 12 ]; do
     got=0
     AXON_FAIL_AFTER=$n timeout 60 "$AXON" "$@" >out 2>err </dev/null || got=$?
     if [ "$got" = "$wanted" ] && cmp -s wanted.out out; then
@@ -50,7 +51,7 @@ val c = unknown 1
 val d = 1 +
 END
 cat >tensors.axn <<'END'
-val a : f32[3, 3] = for i, j => if i < j then 1.0 else 0.5
+val a : f32[3, 3] = for i < 3, j < 3 => if i < j then 1.0 else 0.5
 val b = a @ a + sum a
 do print b
 do print (for i < 3 => b.[i, 0] * 2.0)
@@ -67,26 +68,26 @@ END
 for kind in npy npz safetensors csv; do
   cat >"file_$kind.axn" <<END
 val t : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-do save t "t.$kind"
+do save "t.$kind" t
 val u : f32[2, 3] = load "t.$kind"
 do print u
 END
 done
 cat >file_png.axn <<'END'
 val t : u8[4, 4, 3] = zeros [4, 4, 3]
-do save t "t.png"
+do save "t.png" t
 val u : u8[4, 4, 3] = load "t.png"
 do print u
 END
 
-each 'an expression' -e '1 + 2' -e 'sum [1.0, 2.0]'
-each errors check error.axn
-each types check tensors.axn
-each tensors run tensors.axn
-each data run data.axn
+each 'an expression' 0 -e '1 + 2' -e 'sum [1.0, 2.0]'
+each errors 1 check error.axn
+each types 0 check tensors.axn
+each tensors 0 run tensors.axn
+each data 0 run data.axn
 for kind in npy npz safetensors csv png; do
-  each "$kind" run "file_$kind.axn"
+  each "$kind" 0 run "file_$kind.axn"
 done
-each fmt fmt --check data.axn
-each explain help run
+each fmt 0 fmt data.axn
+each help 0 help run
 exit "$bad"
