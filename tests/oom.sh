@@ -11,7 +11,8 @@ set -u
 enter "$here/tests/fuzz/seeds"
 ulimit -c 0
 most=${1:-300} bad=0
-ASAN_OPTIONS=exitcode=99:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+options=exitcode=99:allocator_may_return_null=1
+ASAN_OPTIONS=$options${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export ASAN_OPTIONS
 
 if AXON_FAIL_AFTER=1 "$AXON" -e 1 >out 2>&1; then
