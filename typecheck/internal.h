@@ -496,6 +496,8 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
 Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
                     uint32_t count, Type **type);
 Core *infer_for(Checker *c, Expr *e, Type **type);
+bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
+                 bool *exact);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_bracket(Checker *c, Expr *e, Type **type);
 Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);

@@ -333,7 +333,7 @@ static void first_index(void *arg, DimVar *v) {
 }
 
 /* The largest (or least) value of d over the ranges of its indices, each of
- * which is then said to be at least 1. */
+ * which is then said to be at least 1 (unless o is NULL). */
 static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
   d = dim_resolve(c->dims, d);
   for (int round = 0; round < 32; round++) {
@@ -351,7 +351,7 @@ static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
     facts_load(c, c->facts);
     Dim *slope = dim_resolve(c->dims, at.slope);
     bool up = dim_ge0(c->solver, slope, false) == PROVED;
-    if (!up && dim_as_var(slope)) { /* a dilation: it is demanded to be one */
+    if (!up && o && dim_as_var(slope)) { /* a dilation: demanded to be one */
       demand_le(c, one, slope, o);
       up = true;
     }
@@ -360,11 +360,95 @@ static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
     d = at.rest;
     if (up == most) {
       d = dim_add(c->dims, d, dim_mul(c->dims, slope, last));
-      demand_le(c, one, range_of(v), o);
+      if (o)
+        demand_le(c, one, range_of(v), o);
     }
     d = dim_resolve(c->dims, d);
   }
   return false;
+}
+
+/* What is left of `left <= right` where each `for` index is at its worst:
+ * enough for all of them.  False if that cannot be told.  *exact: necessary,
+ * too, if the loops run at all. */
+bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
+                 bool *exact) {
+  if (k->kind != CN_DIM_LE)
+    return false;
+  Fact *saved = c->facts;
+  Dim *d;
+  c->facts = k->facts;
+  bool found = extreme(c, dim_sub(c->dims, k->right, k->left), false, &d, NULL);
+  c->facts = saved;
+  if (!found)
+    return false;
+  *worst = *k;
+  *exact = true;
+  worst->left = dim_int(c->dims, 0), worst->right = d;
+  Fact *kept = NULL;
+  for (Fact *f = k->facts; f; f = f->outer) {
+    bool conditional = has_index(c, f->dim);
+    *exact &= f->index || !conditional;
+    if (f->index || conditional)
+      continue;
+    Fact *g = NEW(c->arena, Fact);
+    *g = *f;
+    g->outer = kept;
+    kept = g;
+  }
+  worst->facts = kept;
+  return true;
+}
+
+static void other_var(void *arg, DimVar *v) {
+  if (v->kind != DV_INDEX)
+    *(bool *)arg = true;
+}
+
+static bool has_size(Checker *c, Dim *d) {
+  bool found = false;
+  dim_each_var(dim_resolve(c->dims, d), other_var, NULL, &found);
+  return found;
+}
+
+/* Does it fail for some index whenever the loops run?  Then a witness is
+ * found, or no sizes satisfy what is left. */
+static bool fails_somewhere(Checker *c, const Constraint *k) {
+  if (k->kind != CN_DIM_LE && k->kind != CN_DIM_EQ)
+    return false;
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  if (!has_index(c, d) || dim_has_top(d))
+    return false;
+  Constraint worst;
+  bool exact = false, sizes = has_size(c, d);
+  if (index_worst(c, k, &worst, &exact) && exact) {
+    facts_load(c, worst.facts);
+    if (dim_ge0(c->solver, dim_resolve(c->dims, worst.right), true) !=
+        REFUTED)
+      return false;
+    facts_load(c, k->facts);
+    return !dim_facts_contradictory(c->solver);
+  }
+  for (const Fact *f = k->facts; f && !sizes; f = f->outer)
+    sizes |= f->ne || (has_index(c, f->dim) && has_size(c, f->dim));
+  if (sizes)
+    return false;
+  Buffer ignored = {0};
+  facts_load(c, k->facts);
+  bool found = dim_witness(c->solver, d, k->kind == CN_DIM_EQ, &ignored);
+  buffer_free(&ignored);
+  return found;
+}
+
+/* At the end of the outermost `for`, what its indices break is an error. */
+static void refute_accesses(Checker *c) {
+  for (uint32_t i = 0; !c->loop && i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->done || k->assumed || !fails_somewhere(c, k))
+      continue;
+    k->done = true;
+    report_dims(c, k);
+  }
 }
 
 /* The range that one access permits its only unranged index v. */
@@ -614,6 +698,7 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   c->loop = loop.outer;
   c->scope = saved;
   c->facts = facts;
+  refute_accesses(c);
   for (uint32_t i = n; i-- > 0;)
     body = ty_lift(c, loop.range[i], body);
   *type = body;

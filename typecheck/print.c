@@ -11,6 +11,7 @@ typedef struct Printer {
   Map named;          /* variables that have got their text */
   VEC(const char *) used;
   uint32_t next_dim, next_shape, next_elem;
+  bool claiming; /* a first round, for those with names alone */
 } Printer;
 
 static bool taken(Printer *p, const char *name) {
@@ -53,9 +54,17 @@ static const char *wanted(Printer *p, Sym *name, const char *prefix) {
   }
 }
 
+/* While the user's names are taken, others have none. */
+static bool not_yet(const Printer *p, const Sym *name, const char **text) {
+  if (!p->claiming || name)
+    return false;
+  *text = "";
+  return true;
+}
+
 static void name_dim(void *arg, DimVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v))
+  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
     return;
   map_put(&p->named, v, v);
   if (v->top)
@@ -70,7 +79,7 @@ static void name_dim(void *arg, DimVar *v) {
 
 static void name_shape(void *arg, ShapeVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v))
+  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
     return;
   map_put(&p->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
@@ -79,7 +88,7 @@ static void name_shape(void *arg, ShapeVar *v) {
 
 static void name_elem(void *arg, ElemVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v))
+  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
     return;
   map_put(&p->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
@@ -88,7 +97,7 @@ static void name_elem(void *arg, ElemVar *v) {
 
 static void name_ty(void *arg, TyVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v))
+  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
     return;
   map_put(&p->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
@@ -529,8 +538,18 @@ static Printer printer(Checker *c) {
   return p;
 }
 
+/* The user's names are taken before fresh ones are chosen. */
+static void claim_names(Printer *p, Type *t) {
+  p->claiming = true;
+  put_type(p, t, PREC_FUN);
+  p->claiming = false;
+  p->out.len = 0;
+  p->next_shape = p->next_elem = 0;
+}
+
 const char *ty_text(Checker *c, Type *t) {
   Printer p = printer(c);
+  claim_names(&p, t);
   put_type(&p, t, PREC_FUN);
   return finish(&p);
 }
@@ -538,6 +557,7 @@ const char *ty_text(Checker *c, Type *t) {
 const char *scheme_text(Checker *c, Scheme *s) {
   Printer p = printer(c);
   p.scheme = s;
+  claim_names(&p, s->type);
   put_type(&p, s->type, PREC_FUN);
   put_given(&p, s->type);
   return finish(&p);

@@ -197,69 +197,19 @@ static void look_shape(void *arg, ShapeVar *v) {
   g->local |= v->level > g->c->level;
 }
 
-/* The worst case of a linear index: coefficient sign decides which end. */
-typedef struct Worst {
-  Checker *c;
-  DimVar *index;
-  Dim *value;
-} Worst;
-
-static Dim *worst_subst(void *arg, DimVar *v) {
-  Worst *w = arg;
-  return v == w->index ? w->value : NULL;
-}
-
-static void find_index(void *arg, DimVar *v) {
-  DimVar **out = arg;
-  if (v->kind == DV_INDEX && !*out)
-    *out = v;
-}
-
-/* Replaces for-indices in `left <= right` by the ends of their ranges: what is
- * then left is enough for every index.  False if it cannot. */
-static bool eliminate_indices(Checker *c, Constraint *k) {
-  if (k->kind != CN_DIM_LE)
+/* Replaces its for-indices by their worst case; false if it cannot, or if
+ * that asks for what no sizes satisfy although the condition may hold. */
+static bool without_indices(Checker *c, Constraint *k) {
+  Constraint worst;
+  bool exact;
+  if (!index_worst(c, k, &worst, &exact))
     return false;
-  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-  for (int i = 0; i < 8; i++) {
-    DimVar *v = NULL;
-    dim_each_var(d, find_index, NULL, &v);
-    if (!v) {
-      k->left = dim_int(c->dims, 0), k->right = d;
-      Fact *kept = NULL;
-      for (Fact *f = k->facts; f; f = f->outer) {
-        DimVar *w = NULL;
-        dim_each_var(dim_resolve(c->dims, f->dim), find_index, NULL, &w);
-        if (f->index || w)
-          continue;
-        Fact *g = NEW(c->arena, Fact);
-        *g = *f;
-        g->outer = kept;
-        kept = g;
-      }
-      k->facts = kept;
-      return true;
-    }
-    Dim *range = v->home; /* see range_of in loops.c */
-    Dim *last = range ? dim_sub(c->dims, range, dim_int(c->dims, 1)) : NULL;
-    Worst at0 = {c, v, dim_int(c->dims, 0)}, at1 = {c, v, dim_int(c->dims, 1)};
-    Worst at2 = {c, v, dim_int(c->dims, 2)};
-    Dim *d0 = dim_subst(c->dims, d, worst_subst, NULL, &at0);
-    Dim *slope = dim_sub(
-        c->dims, dim_subst(c->dims, d, worst_subst, NULL, &at1), d0);
-    Dim *slope2 = dim_sub(
-        c->dims, dim_subst(c->dims, d, worst_subst, NULL, &at2), d0);
-    if (!last || !dim_equal(slope2, dim_add(c->dims, slope, slope)))
-      return false;
-    if (dim_ge0(c->solver, slope, false) == PROVED) {
-      d = d0;
-    } else if (dim_ge0(c->solver, dim_neg(c->dims, slope), false) == PROVED) {
-      d = dim_add(c->dims, d0, dim_mul(c->dims, slope, last));
-    } else {
-      return false;
-    }
-  }
-  return false;
+  facts_load(c, worst.facts);
+  if (!exact && dim_ge0(c->solver, dim_resolve(c->dims, worst.right), true) ==
+                    REFUTED)
+    return false;
+  *k = worst;
+  return true;
 }
 
 static bool stated_before(Checker *c, Constraint *k, Constraint **others,
@@ -438,7 +388,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       continue;
     General g;
     look_constraint(c, k, &g);
-    if (g.index && eliminate_indices(c, k))
+    if (g.index && without_indices(c, k))
       look_constraint(c, k, &g);
     if (!g.local) {
       c->pending.at[kept++] = k;
