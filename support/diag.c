@@ -267,14 +267,26 @@ static void collect_rows(Render *r) {
     }
 }
 
+/* A step with a shape has its columns to the right of the code; one that only
+ * says something is a mark below it. */
+static bool has_shape(const Row *row) { return row->step && row->step->shape; }
+
+static bool is_mark(const Row *row) {
+  return row->step && !row->step->shape && row->step->text;
+}
+
 static size_t code_most(const Render *r) {
-  return r->diag->step_count ? CODE_MOST_STEPS : CODE_MOST;
+  for (size_t i = 0; i < r->row_count; i++)
+    if (has_shape(&r->rows[i]))
+      return CODE_MOST_STEPS;
+  return CODE_MOST;
 }
 
 /* The first column shown of a row's line: not 0 only where the underline would
  * lie beyond what is shown. */
 static size_t first_column(const Render *r, const Row *row) {
-  if (!row->primary)
+  const Source *first = shown(r->sources, r->diag->span);
+  if (row->source != first || row->line != line_of(first, r->diag->span.start))
     return 0;
   Line line = line_text(row->source, row->line);
   uint32_t start = row->source->lines[row->line - 1];
@@ -287,10 +299,6 @@ static bool continues(const Render *r, size_t i) {
          r->rows[i].line == r->rows[i - 1].line;
 }
 
-static bool has_remark(const Row *row) {
-  return row->step && (row->step->shape || row->step->text);
-}
-
 /* Where the columns to the right of the code begin. */
 static void measure(Render *r) {
   size_t code = 0, shape = 0;
@@ -299,7 +307,7 @@ static void measure(Render *r) {
     const Row *row = &r->rows[i];
     if (row->line > most)
       most = row->line;
-    if (!has_remark(row))
+    if (!has_shape(row))
       continue;
     Line line = line_text(row->source, row->line);
     size_t width = line_column(line, line.len) - first_column(r, row);
@@ -307,9 +315,7 @@ static void measure(Render *r) {
       width = code_most(r) + 1;
     if (width > code)
       code = width;
-    size_t wide = row->step->shape
-                      ? utf8_width(row->step->shape, strlen(row->step->shape))
-                      : 0;
+    size_t wide = utf8_width(row->step->shape, strlen(row->step->shape));
     if (row->step->text && wide > shape)
       shape = wide;
   }
@@ -342,37 +348,36 @@ static size_t move_to(Buffer *out, size_t at, size_t column) {
 }
 
 static void put_remark(Render *r, const DiagStep *step, size_t at) {
-  if (step->shape) {
-    at = move_to(r->out, at, r->shape_column);
-    tinted(r, TINT_SHAPE, step->shape);
-    at += utf8_width(step->shape, strlen(step->shape));
-  }
+  at = move_to(r->out, at, r->shape_column);
+  tinted(r, TINT_SHAPE, step->shape);
+  at += utf8_width(step->shape, strlen(step->shape));
   if (step->text) {
     move_to(r->out, at, r->text_column);
     buffer_puts(r->out, step->text);
   }
 }
 
-static void put_underline(Render *r, const Row *row) {
-  const Diag *diag = r->diag;
+static void put_underline(Render *r, const Row *row, Span span,
+                          const char *label, Tint t) {
   Line line = line_text(row->source, row->line);
   uint32_t start = row->source->lines[row->line - 1];
-  size_t from = line_column(line, diag->span.start - start);
-  size_t last = diag->span.end > diag->span.start
-                    ? diag->span.end - start
-                    : diag->span.start - start + 1;
+  size_t from = line_column(line, span.start - start);
+  size_t last = span.end > span.start ? span.end - start
+                                      : span.start - start + 1;
   size_t to = line_column(line, last);
   size_t left = first_column(r, row), right = left + code_most(r);
+  if (from < left)
+    from = left;
   if (to > right)
     to = right;
   put_frame(r, "│");
-  pad(r->out, 1 + from - left);
-  tint(r, severity_tint(diag));
+  pad(r->out, 1 + (from < right ? from - left : 0));
+  tint(r, t);
   size_t n = to > from ? to - from : 1;
   while (n-- > 0)
     buffer_puts(r->out, "─");
-  if (diag->label)
-    buffer_printf(r->out, " %s", diag->label);
+  if (label)
+    buffer_printf(r->out, " %s", label);
   tint(r, TINT_NONE);
   buffer_putc(r->out, '\n');
 }
@@ -381,7 +386,7 @@ static void put_row(Render *r, size_t i) {
   const Row *row = &r->rows[i];
   size_t at = 0;
   if (continues(r, i)) {
-    if (has_remark(row))
+    if (has_shape(row))
       put_frame(r, "│ ");
   } else {
     tint(r, TINT_FRAME);
@@ -393,12 +398,15 @@ static void put_row(Render *r, size_t i) {
       buffer_putc(r->out, ' ');
     at = put_line(r->out, line, left, left + code_most(r));
   }
-  if (has_remark(row))
+  if (has_shape(row))
     put_remark(r, row->step, at);
-  if (has_remark(row) || !continues(r, i))
+  if (has_shape(row) || !continues(r, i))
     buffer_putc(r->out, '\n');
+  if (is_mark(row))
+    put_underline(r, row, row->step->span, row->step->text, TINT_FRAME);
   if (row->primary)
-    put_underline(r, row);
+    put_underline(r, row, r->diag->span, r->diag->label,
+                  severity_tint(r->diag));
 }
 
 static void put_rows(Render *r) {

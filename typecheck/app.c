@@ -425,7 +425,7 @@ typedef struct Call {
   const char *name;
   PrimId prim;
   Core *fn;
-  Type *type;
+  Type *whole, *type; /* of fn; and what is left of it */
   Arg *args;
   uint32_t count;
   VEC(Core *) items;   /* fn, then arguments in order */
@@ -445,11 +445,9 @@ static void check_one(Call *k, Given *g) {
   o->number = g->number;
   o->label = g->arg->label;
   o->expr = g->arg->expr;
-  for (uint32_t i = 0; i < k->count; i++)
-    if (k->args[i].label && strcmp(k->args[i].label->text, "axis") == 0)
-      o->axis_expr = k->args[i].expr;
-  if (k->prim == PRIM_DIM)
-    o->axis_expr = k->args[0].expr;
+  o->fun = k->whole;
+  o->args = k->args;
+  o->arg_count = k->count;
   if (k->piped.file && g->arg == &k->args[k->count - 1])
     o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);
@@ -718,7 +716,7 @@ static Core *run_call(Call *k, Type **type) {
   Checker *c = k->c;
   uint32_t next = 0, number = 0, stuck = c->stuck.len;
   uint32_t errors = c->diags->errors;
-  Type *before = k->type;
+  Type *before = k->whole = k->type;
   while (next < k->count && !k->stop) {
     before = k->type;
     if (!call_group(k, &next, &number)) {

@@ -102,7 +102,7 @@ static const char *place(Checker *c, const Origin *o) {
                                     op_symbol(o))
                      : arena_printf(c->arena, "the operands of %s",
                                     op_symbol(o) ? op_symbol(o) : "this");
-  case OR_ANNOTATION: return "what the annotation says";
+  case OR_ANNOTATION: return "the annotated value";
   case OR_BRANCH: return "this branch";
   case OR_ELEMENT: return "this element";
   case OR_INDEX: return "this index";
@@ -156,20 +156,38 @@ static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
   add_path(c, d, o);
 }
 
+/* The literal axis of the call. */
+static Expr *axis_of_call(const Origin *o) {
+  for (uint32_t i = 0; i < o->arg_count; i++) {
+    Arg *a = &o->args[i];
+    bool axis = a->label ? strcmp(a->label->text, "axis") == 0
+                         : i == 0 && o->prim == PRIM_DIM;
+    if (axis && a->expr->kind == EX_NUM)
+      return a->expr;
+  }
+  return NULL;
+}
+
 static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
   Shape *have = shape_norm(c, got->shape);
-  if (o->axis_expr && o->axis_expr->kind == EX_NUM &&
-      shape_known_rank(have)) {
-    error_at(c, 316, o->axis_expr->span, "there is no axis %s: %s has %u %s",
-             o->axis_expr->num, ty_text(c, got), have->len,
+  Expr *axis = axis_of_call(o);
+  if (axis && shape_known_rank(have)) {
+    error_at(c, 316, axis->span, "there is no axis %s: %s has %u %s",
+             axis->num, ty_text(c, got), have->len,
              have->len == 1 ? "axis" : "axes")
         ->help = "axes are counted from 0, or from the end with -1, -2, ...";
     return;
   }
   Diag *d = error_at(c, 304, o->span, "%s has the wrong number of axes",
                      place(c, o));
-  d->label = arena_printf(c->arena, "this is %s, wanted is %s",
-                          ty_text(c, got), ty_text(c, want));
+  if (o->prim == PRIM_MATMUL) {
+    d->label = arena_printf(c->arena, "this is %s", ty_text(c, got));
+    d->help = "a matrix product wants rank 2 or more on both sides: dot m v "
+              "takes a vector";
+  } else {
+    d->label = arena_printf(c->arena, "this is %s, wanted is %s",
+                            ty_text(c, got), ty_text(c, want));
+  }
   add_path(c, d, o);
 }
 
@@ -252,21 +270,168 @@ static void add_witness(Checker *c, Diag *d, Constraint *k) {
   buffer_free(&text);
 }
 
+typedef struct Rigids {
+  DimVar *at[2];
+  uint32_t count;
+} Rigids;
+
 static void find_rigid(void *arg, DimVar *v) {
-  DimVar **out = arg;
-  if (v->kind == DV_RIGID && v->name && !*out)
-    *out = v;
+  Rigids *r = arg;
+  if (v->kind == DV_RIGID && v->name && r->count < 2 &&
+      (!r->count || r->at[0] != v))
+    r->at[r->count++] = v;
 }
 
 static void note_rigid(Checker *c, Diag *d, Constraint *k) {
-  DimVar *v = NULL;
-  dim_each_var(dim_resolve(c->dims, k->left), find_rigid, NULL, &v);
-  dim_each_var(dim_resolve(c->dims, k->right), find_rigid, NULL, &v);
-  if (!v)
-    return;
-  add_step(c, d, v->origin, NULL,
-           arena_printf(c->arena, "%s stands for every size",
-                        v->name->text));
+  Rigids r = {.count = 0};
+  dim_each_var(dim_resolve(c->dims, k->left), find_rigid, NULL, &r);
+  dim_each_var(dim_resolve(c->dims, k->right), find_rigid, NULL, &r);
+  for (uint32_t i = 0; i < r.count; i++)
+    add_step(c, d, r.at[i]->origin, NULL,
+             arena_printf(c->arena, "%s stands for every size",
+                          r.at[i]->name->text));
+}
+
+/* ---- who said so: another argument of the same call ---- */
+
+typedef struct Party {
+  const char *name; /* "fc1.w" */
+  Expr *expr;       /* fc1 */
+  Type *type;       /* of fc1.w */
+} Party;
+
+/* A part of t in whose shape v stands, and its path from name. */
+static Type *part_with(Checker *c, Type *t, const DimVar *v,
+                       const char **name) {
+  t = ty_root(t);
+  if (t->tag == TY_TENSOR) {
+    for (uint32_t i = 0; i < t->shape->len; i++)
+      if (t->shape->at[i].tag == IT_DIM &&
+          dim_as_var(t->shape->at[i].dim) == v)
+        return t;
+  } else if (t->tag == TY_RECORD || t->tag == TY_TUPLE) {
+    for (uint32_t i = 0; i < t->count; i++) {
+      const char *path =
+          t->tag == TY_TUPLE
+              ? *name
+              : arena_printf(c->arena, "%s.%s", *name, t->labels[i]->text);
+      Type *found = part_with(c, t->args[i], v, &path);
+      if (!found)
+        continue;
+      *name = path;
+      return found;
+    }
+  }
+  return NULL;
+}
+
+/* The argument that the next parameter of a call takes; *next counts the
+ * positional ones. */
+static Arg *arg_of_param(const Origin *o, const Type *param, uint32_t *next) {
+  for (uint32_t i = param->label ? 0 : *next; i < o->arg_count; i++) {
+    if (o->args[i].label != param->label)
+      continue;
+    if (!param->label)
+      *next = i + 1;
+    return &o->args[i];
+  }
+  return NULL;
+}
+
+static Type *param_of(const Origin *o) {
+  uint32_t next = 0;
+  for (Type *t = o->fun ? ty_root(o->fun) : NULL; t && t->tag == TY_FUN;
+       t = ty_root(t->arg[1])) {
+    Arg *a = arg_of_param(o, t, &next);
+    if (a && a->expr == o->expr)
+      return ty_root(t->arg[0]);
+  }
+  return NULL;
+}
+
+static bool find_party(Checker *c, const Origin *o, const DimVar *v,
+                       Party *out) {
+  uint32_t next = 0;
+  for (Type *t = ty_root(o->fun); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
+    Arg *a = arg_of_param(o, t, &next);
+    if (!a || a->expr == o->expr || a->expr->kind != EX_ID)
+      continue;
+    out->name = a->expr->id->text;
+    out->expr = a->expr;
+    out->type = part_with(c, t->arg[0], v, &out->name);
+    if (out->type)
+      return true;
+  }
+  return false;
+}
+
+/* The axis, counted from the right, along which a call's argument differs
+ * from its parameter, and the variable that stands there. */
+static DimVar *differing(Checker *c, const Origin *o, uint32_t *axis) {
+  Type *param = param_of(o), *got = o->got ? ty_norm(c, o->got) : NULL;
+  if (!param || !got || param->tag != TY_TENSOR || got->tag != TY_TENSOR)
+    return NULL;
+  Shape *s = shape_norm(c, got->shape), *p = param->shape;
+  for (uint32_t i = 1; i <= s->len && i <= p->len; i++) {
+    ShapeIt *have = &s->at[s->len - i], *want = &p->at[p->len - i];
+    if (have->tag != IT_DIM || want->tag != IT_DIM)
+      return NULL;
+    if (dim_equal(have->dim, dim_resolve(c->dims, want->dim)))
+      continue;
+    *axis = i;
+    return dim_as_var(want->dim);
+  }
+  return NULL;
+}
+
+/* "5408 columns arrive, fc1.w wants 9216". */
+static bool call_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  uint32_t axis;
+  Party party;
+  DimVar *v = o->kind == OR_ARG ? differing(c, o, &axis) : NULL;
+  if (!v || !find_party(c, o, v, &party))
+    return false;
+  Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
+  const char *got, *want;
+  dims_text(c, s->at[s->len - axis].dim, dim_of_var(c->dims, v), &got, &want);
+  Diag *d =
+      v->inner
+          ? error_at(c, 301, o->span, "inner dimensions of a matrix product "
+                                      "differ: %s and %s",
+                     got, want)
+          : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
+                     place(c, o), got, want);
+  d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
+                          v->inner && axis == 1 ? "columns arrive" : "arrive",
+                          party.name, want);
+  if (v->inner && axis == 1 && dim_is_const(s->at[s->len - axis].dim))
+    d->help = arena_printf(c->arena, "declare %s with %s inputs",
+                           party.expr->id->text, got);
+  add_path(c, d, o);
+  add_step(c, d, o->span,
+           arena_printf(c->arena, "%s : %s", party.name,
+                        ty_text(c, party.type)),
+           NULL);
+  note_rigid(c, d, k);
+  add_witness(c, d, k);
+  return true;
+}
+
+/* ---- what does not fit ---- */
+
+static void batch_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  Diag *d = error_at(c, 303, o->span, "the axes in front of a matrix product "
+                                      "do not broadcast: %s meets %s",
+                     x, y);
+  d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, o->got),
+                          ty_text(c, o->want));
+  add_path(c, d, o);
+  note_rigid(c, d, k);
+  add_witness(c, d, k);
 }
 
 static void inner_error(Checker *c, Constraint *k) {
@@ -329,9 +494,14 @@ static void eq_error(Checker *c, Constraint *k) {
   const char *x, *y;
   dims_text(c, k->left, k->right, &x, &y);
   if (o->prim == PRIM_MATMUL && o->got && o->want) {
-    inner_error(c, k);
+    if (o->number)
+      inner_error(c, k);
+    else
+      batch_error(c, k);
     return;
   }
+  if (call_error(c, k))
+    return;
   Diag *d;
   if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
     d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",

@@ -159,7 +159,9 @@ typedef struct Origin { /* where a demand came from, for the message */
   Type *got, *want; /* the whole types that met */
   Sym *label;        /* OR_ARG: of a labelled argument */
   Scheme *scheme;    /* whose given it was */
-  Expr *axis_expr;   /* the ~axis of the same call */
+  Type *fun;         /* OR_ARG: the type of what is called, */
+  Arg *args;         /* and all arguments of the call */
+  uint32_t arg_count;
   Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
   struct Stage *stage; /* where in a pipeline */
 } Origin;

@@ -40,6 +40,7 @@ static Dim *fresh_dim(Copy *copy, DimVar *v) {
       dim_as_var(d)->home = &unopened;
     } else {
       d = v->value ? meta_term(c, v->origin) : meta_dim(c, NULL, v->origin);
+      dim_as_var(d)->inner = v->inner;
     }
     map_put(&copy->map, v, d);
   }
