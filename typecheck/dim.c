@@ -572,6 +572,12 @@ static void reduce(DimCtx *cx, Dim *a, Dim *b, Dim **q, Dim **r) {
   }
 }
 
+Dim *dim_quotient(DimCtx *cx, Dim *a, Dim *b) {
+  Dim *q, *r;
+  reduce(cx, a, b, &q, &r);
+  return r->count ? NULL : q;
+}
+
 static Dim *div_atom(DimCtx *cx, Dim *a, Dim *b) {
   Dim *args[2] = {a, b};
   Atom key = {.kind = AT_DIV, .arg_count = 2, .args = args};

@@ -116,6 +116,10 @@ DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
 
 /* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
 void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
+/* Its factors, as far as they are found: those in which some variable is
+ * linear.  At most DIM_FACTORS, 1 if it does not factor; their product is d. */
+enum { DIM_FACTORS = 16 };
+uint32_t dim_factor(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]);
 /* d == pos - neg, both without negative coefficients: to print relations. */
 /* An equivalent of d >= 0, the divisions that stand alone multiplied out. */
 Dim *dim_clear_division(DimCtx *cx, Dim *d);

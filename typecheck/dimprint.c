@@ -265,7 +265,33 @@ static bool wants_parens(const Items *items, Context where) {
   return where == IN_PRODUCT && item_factors(item) > 1;
 }
 
+/* n*(h - 1)*(w + 2), where the sum is such a product. */
+static bool print_product(DimCtx *cx, Buffer *out, Dim *d, Context where) {
+  Dim *factors[DIM_FACTORS], *lead = dim_int(cx, 1);
+  uint32_t count = d->count > 1 ? dim_factor(cx, d, factors) : 0, sums = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (factors[i]->count > 1)
+      factors[sums++] = factors[i];
+    else
+      lead = dim_mul(cx, lead, factors[i]);
+  if (sums + !dim_is_const(lead) < 2 || num_sign(lead->at[0].coef) < 0)
+    return false;
+  int64_t one;
+  bool alone = dim_is_int(lead, &one) && one == 1;
+  buffer_puts(out, where == IN_PRODUCT ? "(" : "");
+  if (!alone)
+    print(cx, out, lead, IN_QUOTIENT);
+  for (uint32_t i = 0; i < sums; i++) {
+    buffer_puts(out, i || !alone ? "*" : "");
+    print(cx, out, factors[i], IN_PRODUCT);
+  }
+  buffer_puts(out, where == IN_PRODUCT ? ")" : "");
+  return true;
+}
+
 static void print(DimCtx *cx, Buffer *out, Dim *d, Context where) {
+  if (print_product(cx, out, d, where))
+    return;
   Items items;
   items_of(&items, cx, d);
   bool parens = wants_parens(&items, where);

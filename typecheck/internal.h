@@ -469,6 +469,7 @@ void solve_holes(Checker *c, uint32_t mark);
 void facts_load(Checker *c, const Fact *facts);
 void fact_add(Checker *c, Dim *d, bool eq);
 void fact_known(Checker *c, Dim *d, bool eq);
+Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */

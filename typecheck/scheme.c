@@ -248,7 +248,7 @@ static bool implied(Checker *c, Constraint *k, Constraint **others,
   }
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
-                               : dim_ge0(c->solver, d, false)) == PROVED;
+                               : loaded_ge0(c, d, false)) == PROVED;
 }
 
 static void look_constraint(Checker *c, Constraint *k, General *g) {

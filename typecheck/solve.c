@@ -33,10 +33,26 @@ void fact_add(Checker *c, Dim *d, bool eq) {
   c->facts = f;
 }
 
+/* A product of what is not negative. */
+static bool factors_ge0(Checker *c, Dim *d) {
+  Dim *factors[DIM_FACTORS];
+  uint32_t count = dim_factor(c->dims, d, factors);
+  for (uint32_t i = 0; count > 1 && i < count; i++)
+    if (dim_ge0(c->solver, factors[i], false) != PROVED)
+      return false;
+  return count > 1;
+}
+
+/* d >= 0 by the facts that were loaded last. */
+Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one) {
+  Verdict v = dim_ge0(c->solver, d, at_least_one);
+  return v == OPEN && factors_ge0(c, d) ? PROVED : v;
+}
+
 Verdict facts_le(Checker *c, Dim *a, Dim *b) {
   facts_load(c, c->facts);
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
-  return dim_has_top(d) ? OPEN : dim_ge0(c->solver, d, false);
+  return dim_has_top(d) ? OPEN : loaded_ge0(c, d, false);
 }
 
 /* A fact that holds from here on, not a condition of a branch. */
@@ -169,7 +185,7 @@ static Verdict settle_le(Checker *c, Constraint *k) {
   if (dim_is_const(d))
     return dim_sign(d) >= 0 ? PROVED : REFUTED;
   facts_load(c, k->facts);
-  return dim_ge0(c->solver, d, true);
+  return loaded_ge0(c, d, true);
 }
 
 static Verdict settle_ne(Checker *c, Constraint *k) {

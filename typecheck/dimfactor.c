@@ -1,0 +1,107 @@
+/* Products: sizes multiply where axes are flattened, and a normal form that is
+ * a sum hides it.
+ *
+ * A polynomial q*x + r that is linear in x factors as gcd(q, r) times a part
+ * that does not factor.  The factors of q, which has fewer variables, are tried
+ * on r. */
+#include "diminternal.h"
+
+enum { MOST_TERMS = 64 };
+
+typedef struct Factors {
+  DimCtx *cx;
+  Dim **at;
+  uint32_t count;
+} Factors;
+
+/* How often an atom occurs in all terms at most. */
+static uint32_t degree_in(const Dim *d, const Atom *atom) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++)
+      if (d->at[i].mono->at[j].atom == atom && d->at[i].mono->at[j].exp > most)
+        most = d->at[i].mono->at[j].exp;
+  return most;
+}
+
+/* A quotient rather than a variable: it is what the rest was made for. */
+static Atom *linear_atom(const Dim *d) {
+  Atom *found = NULL;
+  for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
+      Atom *atom = d->at[i].mono->at[j].atom;
+      bool better = !found || (found->kind != AT_DIV && atom->kind == AT_DIV);
+      if (better && degree_in(d, atom) == 1)
+        found = atom;
+    }
+  return found;
+}
+
+/* d == q*atom + r */
+static void split(DimCtx *cx, Dim *d, const Atom *atom, Dim **q, Dim **r) {
+  Dim *with = dim_int(cx, 0);
+  for (uint32_t i = 0; i < d->count; i++) {
+    Dim *term = dim_of_term(cx, d->at[i].coef, d->at[i].mono);
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++)
+      if (d->at[i].mono->at[j].atom == atom)
+        with = dim_add(cx, with, term);
+  }
+  *q = dim_quotient(cx, with, atom->dim);
+  *r = dim_sub(cx, d, with);
+}
+
+static void keep(Factors *f, Dim *d) {
+  int64_t one;
+  if (dim_is_int(d, &one) && one == 1)
+    return;
+  if (f->count < DIM_FACTORS)
+    f->at[f->count++] = d;
+  else
+    f->at[f->count - 1] = dim_mul(f->cx, f->at[f->count - 1], d);
+}
+
+static void factor_term(Factors *f, const Term *term) {
+  keep(f, dim_of_num(f->cx, term->coef));
+  for (uint32_t i = 0; i < term->mono->count; i++)
+    for (uint32_t e = 0; e < term->mono->at[i].exp; e++)
+      keep(f, term->mono->at[i].atom->dim);
+}
+
+static void factor(Factors *f, Dim *d) {
+  DimCtx *cx = f->cx;
+  if (d->count == 1) {
+    factor_term(f, &d->at[0]);
+    return;
+  }
+  Atom *atom = d->count > 1 && d->count <= MOST_TERMS ? linear_atom(d) : NULL;
+  if (!atom) {
+    keep(f, d);
+    return;
+  }
+  Dim *q, *r, *at[DIM_FACTORS];
+  split(cx, d, atom, &q, &r);
+  Factors of_q = {cx, at, 0};
+  factor(&of_q, q);
+  for (uint32_t i = 0; i < of_q.count; i++) {
+    Dim *less = dim_quotient(cx, r, at[i]);
+    if (!less)
+      continue;
+    keep(f, at[i]);
+    r = less;
+    q = dim_quotient(cx, q, at[i]);
+  }
+  Dim *last = dim_add(cx, dim_mul(cx, q, atom->dim), r);
+  if (dim_is_const(q) && dim_sign(q) < 0) {
+    keep(f, dim_int(cx, -1));
+    last = dim_neg(cx, last);
+  }
+  keep(f, last);
+}
+
+uint32_t dim_factor(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]) {
+  Factors f = {cx, out, 0};
+  factor(&f, d);
+  if (!f.count)
+    out[f.count++] = d;
+  return f.count;
+}
