@@ -5,8 +5,9 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2
-# A program that grows without end must not take the machine with it.
-ulimit -v "${MEMORY:-8000000}"
+# A program that grows without end must not take the machine with it.  The limit
+# is soft: a script whose programs reserve more than they use may raise it.
+ulimit -S -v "${MEMORY:-8000000}"
 cd "$here" || exit 1
 
 compare() { # compare WANTED GOT

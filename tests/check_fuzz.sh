@@ -3,6 +3,7 @@
 # slow to build with; tests/fuzz/run.sh 600 is the real thing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+ulimit -S -v unlimited # a sanitizer reserves terabytes; run.sh limits use
 found=$(mktemp -d)
 trap 'rm -rf "$found"' EXIT
 build=${BUILD:-$PWD}/.libs/fuzz

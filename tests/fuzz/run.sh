@@ -19,7 +19,7 @@ if [ -z "$build" ]; then
 fi
 mkdir -p "$build"
 
-flags=(-std=gnu11 -D_GNU_SOURCE "${FUZZ_OPT:--O1}" -g -fno-omit-frame-pointer
+flags=(-std=gnu11 "${FUZZ_OPT:--O1}" -g -fno-omit-frame-pointer
   -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$build")
 
 printf 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n%s\n' \
