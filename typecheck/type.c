@@ -385,9 +385,7 @@ Dim *term_of(Checker *c, Type *t) {
 
 static void visit_dimvar(void *arg, DimVar *var) {
   Visit *v = arg;
-  if (var->kind == DV_META && var->bound && !var->top)
-    dim_visit(v, var->bound);
-  else if (v->dim)
+  if (v->dim)
     v->dim(v->arg, var);
 }
 
@@ -400,7 +398,7 @@ static void visit_shapevar(void *arg, ShapeVar *var) {
 }
 
 void dim_visit(Visit *v, Dim *d) {
-  dim_each_var(d, visit_dimvar, visit_shapevar, v);
+  dim_each_var(dim_resolve(v->c->dims, d), visit_dimvar, visit_shapevar, v);
 }
 
 void shape_visit(Visit *v, const Shape *s) {
