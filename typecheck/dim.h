@@ -37,6 +37,8 @@ struct DimVar {
   void *home;     /* typecheck's: who supplies it at run time */
   const char *text; /* what a fresh short name was chosen to be, for printing */
   Dim *self;        /* dim.c's: this variable as a Dim */
+  Dim *near;        /* dimwalk.c's: `bound`, as it was last resolved, while */
+  uint64_t near_at; /* nothing has been forgotten since */
 };
 
 /* A shape variable, seen from here only as something with a product. */
@@ -95,6 +97,7 @@ bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg);
 bool dim_has_top(const Dim *d); /* mentions a forgotten variable */
+void dim_forget(DimCtx *cx, DimVar *var); /* sets `top` of a meta */
 
 /* ---- evaluation and printing ---- */
 

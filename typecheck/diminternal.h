@@ -103,6 +103,7 @@ struct DimAtoms {
   Atom **slots; /* open addressing; capacity a power of two */
   uint32_t len, cap, next;
   uint64_t epoch;
+  uint64_t forgotten; /* how many solved metas were */
   Mono *unit; /* no powers */
   Dim *zero;
   Dim *ints[272]; /* -16 .. 255 */

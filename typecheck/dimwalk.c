@@ -18,6 +18,20 @@ typedef struct Rewrite {
 
 static Dim *rewrite(Rewrite *rw, Dim *d);
 
+/* The solution of a meta, as far as it was followed before: chains of
+ * solutions stay short.  To forget a variable puts it back into all that were
+ * followed past it. */
+static Dim *nearest(const struct DimAtoms *atoms, const DimVar *var) {
+  return var->near && var->near_at == atoms->forgotten ? var->near
+                                                       : var->bound;
+}
+
+void dim_forget(DimCtx *cx, DimVar *var) {
+  var->top = true;
+  if (var->bound)
+    dim_atoms(cx)->forgotten++;
+}
+
 static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   if (!rw->resolving) {
     Dim *d = rw->var ? rw->var(rw->arg, atom->var) : NULL;
@@ -26,10 +40,10 @@ static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   DimVar *var = atom->var;
   if (!var->bound || var->top)
     return atom->dim;
-  for (DimVar *next; (next = dim_as_var(var->bound)); var = next)
-    if (!next->bound || next->top)
-      return var->bound;
-  return rewrite(rw, var->bound);
+  Dim *d = rewrite(rw, nearest(rw->cx->atoms, var));
+  var->near = d;
+  var->near_at = rw->cx->atoms->forgotten;
+  return d;
 }
 
 static Dim *rewrite_prod(Rewrite *rw, Atom *atom) {
@@ -169,7 +183,8 @@ static bool visit_leaf(Visit *v, Atom *atom) {
   if (!v->through)
     return false;
   if (atom->var)
-    return atom->var->bound && !atom->var->top && visit(v, atom->var->bound);
+    return atom->var->bound && !atom->var->top &&
+           visit(v, nearest(atom->home, atom->var));
   DimCtx *cx = v->cx;
   Dim *d = cx && cx->shape_prod ? cx->shape_prod(cx->owner, atom->shape) : NULL;
   return d && visit(v, d);
@@ -224,7 +239,7 @@ static bool is_top(Visit *v, Atom *atom) {
 
 bool dim_has_top(const Dim *d) {
   Visit v = {.stop = is_top, .through = true};
-  return visit_from(&v, d);
+  return d->has_meta && visit_from(&v, d);
 }
 
 static bool report(Visit *v, Atom *atom) {

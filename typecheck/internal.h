@@ -361,7 +361,8 @@ Shape *shape_of_var(Checker *c, ShapeVar *v);
 Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims);
 Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
 Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
-/* Solutions put in, recursively; dims too. */
+/* Solutions put in, recursively; dims too.  May be s itself: not to be written
+ * to. */
 Shape *shape_norm(Checker *c, const Shape *s);
 bool shape_known_rank(const Shape *s); /* of a normalised one */
 Dim *shape_prod_dim(Checker *c, const Shape *s);

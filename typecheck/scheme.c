@@ -780,6 +780,12 @@ static Dim *opened_dim(Copy *copy, DimVar *v) {
 /* `?` axes get names here, too. */
 static Shape *name_tops(Checker *c, Shape *s0, Span span, bool *any) {
   Shape *s = shape_norm(c, s0);
+  bool some = false;
+  for (uint32_t i = 0; i < s->len; i++)
+    some |= s->at[i].tag == IT_DIM && dim_has_top(s->at[i].dim);
+  if (!some)
+    return s;
+  s = shape_slice(c, s, 0, s->len);
   for (uint32_t i = 0; i < s->len; i++)
     if (s->at[i].tag == IT_DIM && dim_has_top(s->at[i].dim)) {
       s->at[i].dim = data_dim(c, NULL, span);

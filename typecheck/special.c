@@ -367,6 +367,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR) {
     Shape *s = shape_norm(c, t->shape);
+    s = shape_slice(c, s, 0, s->len);
     for (uint32_t i = 0; i < s->len; i++)
       if (s->at[i].tag == IT_DIM) {
         s->at[i].dim = meta_dim(c, NULL, e->span);

@@ -76,28 +76,63 @@ Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to) {
   return part;
 }
 
-static void norm_into(Checker *c, const Shape *s, Shape *out, uint32_t *n) {
+static bool is_solved(const ShapeIt *it) {
+  return it->tag == IT_SPLICE && it->var->bound;
+}
+
+/* The solution of a variable without solved variables in it: what was found is
+ * kept, so that chains of solutions are followed once. */
+static const Shape *solution(Checker *c, ShapeVar *v) {
+  const Shape *s = v->bound;
+  uint32_t len = 0, n = 0;
+  bool flat = true;
   for (uint32_t i = 0; i < s->len; i++) {
-    ShapeIt it = s->at[i];
-    if (it.tag == IT_SPLICE && it.var->bound) {
-      norm_into(c, it.var->bound, out, n);
+    bool solved = is_solved(&s->at[i]);
+    len += solved ? solution(c, s->at[i].var)->len : 1;
+    flat &= !solved;
+  }
+  if (flat)
+    return s;
+  Shape *out = shape_new(c, len);
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (!is_solved(&s->at[i])) {
+      out->at[n++] = s->at[i];
       continue;
     }
-    if (out) {
-      if (it.tag == IT_DIM)
-        it.dim = dim_resolve(c->dims, it.dim);
-      out->at[*n] = it;
-    }
-    ++*n;
+    const Shape *inner = s->at[i].var->bound;
+    for (uint32_t k = 0; k < inner->len; k++)
+      out->at[n++] = inner->at[k];
   }
+  v->bound = out;
+  return out;
+}
+
+static ShapeIt item_norm(Checker *c, ShapeIt it) {
+  if (it.tag == IT_DIM)
+    it.dim = dim_resolve(c->dims, it.dim);
+  return it;
 }
 
 Shape *shape_norm(Checker *c, const Shape *s) {
-  uint32_t n = 0;
-  norm_into(c, s, NULL, &n);
-  Shape *out = shape_new(c, n);
-  n = 0;
-  norm_into(c, s, out, &n);
+  uint32_t len = 0, n = 0;
+  bool same = true;
+  for (uint32_t i = 0; i < s->len; i++) {
+    bool solved = is_solved(&s->at[i]);
+    len += solved ? solution(c, s->at[i].var)->len : 1;
+    same &= !solved && item_norm(c, s->at[i]).dim == s->at[i].dim;
+  }
+  if (same)
+    return (Shape *)s;
+  Shape *out = shape_new(c, len);
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (!is_solved(&s->at[i])) {
+      out->at[n++] = item_norm(c, s->at[i]);
+      continue;
+    }
+    const Shape *inner = s->at[i].var->bound;
+    for (uint32_t k = 0; k < inner->len; k++)
+      out->at[n++] = item_norm(c, inner->at[k]);
+  }
   return out;
 }
 
@@ -385,9 +420,7 @@ Dim *term_of(Checker *c, Type *t) {
 
 static void visit_dimvar(void *arg, DimVar *var) {
   Visit *v = arg;
-  if (var->kind == DV_META && var->bound && !var->top)
-    dim_visit(v, var->bound);
-  else if (v->dim)
+  if (v->dim)
     v->dim(v->arg, var);
 }
 
@@ -400,7 +433,7 @@ static void visit_shapevar(void *arg, ShapeVar *var) {
 }
 
 void dim_visit(Visit *v, Dim *d) {
-  dim_each_var(d, visit_dimvar, visit_shapevar, v);
+  dim_each_var(dim_resolve(v->c->dims, d), visit_dimvar, visit_shapevar, v);
 }
 
 void shape_visit(Visit *v, const Shape *s) {

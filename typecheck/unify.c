@@ -238,7 +238,7 @@ static DimVar *loose(Checker *c, Dim *d) {
 }
 
 static void forget(Checker *c, DimVar *v) {
-  v->top = true;
+  dim_forget(c->dims, v);
   c->progress = true;
   if (v->bound && v->home) { /* soft: what was proved with it is void */
     if (!map_get(&c->forgotten, v->home)) {
