@@ -204,7 +204,8 @@ NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
                          const char *format, ...) PRINTF_LIKE(5, 6);
 NORETURN void vm_fault(Eval *vm, const Fault *fault);
-void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b);
+/* at: left and right, then those of each condition. */
+void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
 Span vm_span(Eval *vm, const char **inside); /* the user's place */
 void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps);
 void vm_grow_frames(Eval *vm, Obj *env);   /* env is lost if it unwinds */

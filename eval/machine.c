@@ -126,7 +126,8 @@ void vm_fault(Eval *vm, const Fault *fault) {
              fault->message);
 }
 
-void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b) {
+NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
+                                int64_t b) {
   if (vm->attempt_count)
     vm_abandon(vm, NULL);
   static const char *const meets[] = {[CHECK_EQ] = "%s: %lld meets %lld",
@@ -157,6 +158,41 @@ void vm_fail_check(Eval *vm, const CoreCheck *check, int64_t a, int64_t b) {
       diag->note = of->note;
   }
   trap_raise(FAIL_ERROR);
+}
+
+typedef enum Holds { HOLDS_NOT, HOLDS, HOLDS_LATER, HOLDS_MOOT } Holds;
+
+static Holds holds(CheckKind kind, Value a, Value b) {
+  if (a.tag == V_UNIT || b.tag == V_UNIT)
+    return HOLDS_MOOT; /* a size of the branch that was not taken */
+  if (a.tag != DT_I64 || b.tag != DT_I64)
+    return HOLDS_LATER;
+  switch (kind) {
+  case CHECK_EQ:
+    return a.i == b.i;
+  case CHECK_LE:
+    return a.i <= b.i;
+  case CHECK_NE:
+    return a.i != b.i;
+  }
+  return HOLDS_LATER;
+}
+
+void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
+  for (uint32_t i = 0; i < check->cond_count; i++) {
+    const Value *sides = at + 2 + 2 * i;
+    Holds applies = holds(check->conds[i].kind, sides[0], sides[1]);
+    if (applies == HOLDS_NOT || applies == HOLDS_MOOT)
+      return;
+    if (applies == HOLDS_LATER) /* on the host it will be known */
+      vm_int(vm, sides[sides[0].tag == DT_I64]);
+  }
+  Holds right = holds(check->kind, at[0], at[1]);
+  if (right == HOLDS_NOT)
+    fail_check(vm, check, at[0].i, at[1].i);
+  if (right == HOLDS_LATER && check->kind != CHECK_LE)
+    vm_int(vm, at[at[0].tag == DT_I64]);
+  /* an inequality of indices: each access is tested when it is run */
 }
 
 void vm_poll(Eval *vm) {

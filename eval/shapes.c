@@ -114,19 +114,47 @@ void compile_loaded(Fn *fn, const ShapeRef *want) {
   emit_ptr(&fn->e, OP_LOADED, 0, 0, 0, -pushed, keep_ref(fn, want));
 }
 
+/* Where it stands, can the size be computed?  One that only a function inside
+ * knows cannot: then the operations test for themselves. */
+static bool dim_known(Fn *fn, Dim *dim) {
+  Eval *vm = fn->e.vm;
+  uint32_t count;
+  const DimOp *ops =
+      dim_postfix(vm->dims, dim_resolve(vm->dims, dim), &count);
+  for (uint32_t i = 0; ops && i < count; i++) {
+    const DimVar *var = ops[i].var;
+    if (ops[i].kind == DOP_VAR && !map_get(&vm->size_globals, var) &&
+        !dim_key(fn, var))
+      return false;
+    if (ops[i].kind == DOP_PROD && !fn_knows(fn, ops[i].shape))
+      return false;
+  }
+  return ops && count;
+}
+
+static bool check_known(Fn *fn, const CoreCheck *check) {
+  bool known = dim_known(fn, check->left) && dim_known(fn, check->right);
+  for (uint32_t i = 0; i < check->cond_count; i++)
+    known = known && dim_known(fn, check->conds[i].left) &&
+            dim_known(fn, check->conds[i].right);
+  return known && check->cond_count <= UINT8_MAX;
+}
+
 void compile_checks(Fn *fn, const Core *c) {
   for (uint32_t i = 0; i < c->check_count; i++) {
     const CoreCheck *check = &c->checks[i];
-    bool conditional = check->cond_left && check->cond_right;
+    if (!check_known(fn, check))
+      continue;
     compile_dim(fn, check->left);
     compile_dim(fn, check->right);
-    if (conditional) {
-      compile_dim(fn, check->cond_left);
-      compile_dim(fn, check->cond_right);
+    for (uint32_t k = 0; k < check->cond_count; k++) {
+      compile_dim(fn, check->conds[k].left);
+      compile_dim(fn, check->conds[k].right);
     }
     CoreCheck *copy = NEW(fn->e.vm->arena, CoreCheck);
     *copy = *check;
-    emit_ptr(&fn->e, OP_CHECK, conditional, 0, 0, conditional ? -4 : -2, copy);
+    emit_ptr(&fn->e, OP_CHECK, check->cond_count, 0, 0,
+             -2 - 2 * (int)check->cond_count, copy);
   }
 }
 

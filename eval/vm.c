@@ -907,26 +907,8 @@ do_SHAPEREF : {
 do_CHECK : {
   SAVE;
   const CoreCheck *check = pc[1].ptr;
-  n = pc->a ? 4 : 2;
-  Value *at = sp - n;
-  bool known = true, applies = true;
-  for (uint32_t i = 0; i < n; i++)
-    known = known && at[i].tag == DT_I64;
-  if (UNLIKELY(!known)) {
-    if (check->kind != CHECK_LE)
-      for (uint32_t i = 0; i < n; i++)
-        vm_int(vm, at[i]); /* gives up, or fails */
-    applies = false;       /* every access is checked when it is run */
-  } else if (n == 4) {
-    applies = at[2].i <= at[3].i;
-  }
-  if (applies) {
-    bool holds = check->kind == CHECK_EQ   ? at[0].i == at[1].i
-                 : check->kind == CHECK_LE ? at[0].i <= at[1].i
-                                           : at[0].i != at[1].i;
-    if (UNLIKELY(!holds))
-      vm_fail_check(vm, check, at[0].i, at[1].i);
-  }
+  Value *at = sp - 2 - 2 * (int)pc->a;
+  vm_check(vm, check, at);
   while (sp > at) {
     sp--;
     FREE(*sp);

@@ -36,6 +36,7 @@ static void fill(Session *s, const SessionHost *host) {
   s->checker = checker_new(s->arena, &s->sources, s->interner, &s->dims,
                            &s->check_host);
   s->eval = eval_new(s->arena, &s->dims, s->interner, &s->host.eval);
+  eval_use_sources(s->eval, &s->sources);
   s->module = module_new(s->checker, NULL);
 }
 

@@ -599,53 +599,6 @@ static bool call_group(Call *k, uint32_t *next, uint32_t *number) {
   return true;
 }
 
-/* Conditions that this call leaves to the running program: tested when its
- * arguments are there, before it is made. */
-static Core *with_checks(Checker *c, Core *app, uint32_t from) {
-  uint32_t n = 0;
-  for (uint32_t i = from; i < c->stuck.len; i++)
-    n += c->stuck.at[i]->kind == CN_DIM_EQ ||
-         c->stuck.at[i]->kind == CN_DIM_LE;
-  if (!n)
-    return app;
-  Core *check = core_new(c, CORE_CHECK, app->span);
-  check->checks = NEW_ARRAY(c->arena, CoreCheck, n);
-  for (uint32_t i = from; i < c->stuck.len; i++) {
-    Constraint *k = c->stuck.at[i];
-    if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE)
-      continue;
-    if (dim_has_top(dim_resolve(c->dims, k->left)) ||
-        dim_has_top(dim_resolve(c->dims, k->right)))
-      continue; /* the operation itself will see */
-    Diags quiet;
-    diags_init(&quiet, c->arena);
-    Diags *saved = c->diags;
-    c->diags = &quiet;
-    report_dims(c, k);
-    c->diags = saved;
-    if (!quiet.all.len)
-      continue;
-    check->checks[check->check_count++] = (CoreCheck){
-        .kind = k->kind == CN_DIM_EQ ? CHECK_EQ : CHECK_LE,
-        .left = dim_resolve(c->dims, k->left),
-        .right = dim_resolve(c->dims, k->right),
-        .diag = quiet.all.at[0]};
-  }
-  check->items = NEW(c->arena, Core *);
-  check->item_count = 1;
-  check->items[0] = app;
-  Core *whole = check;
-  for (uint32_t i = app->item_count; i-- > 1;) {
-    Core *arg = app->items[i];
-    if (arg->kind == CORE_ABSENT)
-      continue;
-    Var *v = var_new(c, NULL, arg->span, false);
-    app->items[i] = core_var(c, v, arg->span);
-    whole = core_let(c, v, arg, whole);
-  }
-  return whole;
-}
-
 /* f ~label:x without a positional argument waits for what is missing. */
 static Core *wait_for_rest(Call *k, Core *app) {
   Checker *c = k->c;
@@ -714,8 +667,7 @@ static void warn_single(Checker *c, Call *k, Type *before) {
 
 static Core *run_call(Call *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0, stuck = c->stuck.len;
-  uint32_t errors = c->diags->errors;
+  uint32_t next = 0, number = 0;
   Type *before = k->whole = k->type;
   while (next < k->count && !k->stop) {
     before = k->type;
@@ -731,8 +683,6 @@ static Core *run_call(Call *k, Type **type) {
   if (k->prim == PRIM_ARGMAX || k->prim == PRIM_ARGMIN)
     warn_single(c, k, before);
   Core *app = call_core(k);
-  if (c->diags->errors == errors)
-    app = with_checks(c, app, stuck);
   *type = k->stop ? waiting_type(k, before) : k->type;
   app = wait_for_rest(k, app);
   *type = ty_open_data(c, NULL, *type, &app);
@@ -821,13 +771,7 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
   return core;
 }
 
-Core *infer_app(Checker *c, Expr *e, Type **type) {
-  if (e->kind == EX_BIN) {
-    Stage *stage = c->stage;
-    Core *core = infer_pipe(c, e, type);
-    c->stage = stage;
-    return core;
-  }
+static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   Spine s = {0};
   flatten(c, e, &s);
   Binding *b = head_binding(c, s.head);
@@ -850,4 +794,17 @@ Core *infer_app(Checker *c, Expr *e, Type **type) {
   }
   k.fn = infer(c, s.head, &k.type);
   return run_call(&k, type);
+}
+
+Core *infer_app(Checker *c, Expr *e, Type **type) {
+  if (e->kind == EX_BIN) {
+    Stage *stage = c->stage;
+    Core *core = infer_pipe(c, e, type);
+    c->stage = stage;
+    return core;
+  }
+  uint32_t mark = c->serial;
+  Core *core = infer_spine(c, e, type);
+  checks_claim(c, core, mark, false);
+  return core;
 }

@@ -142,10 +142,15 @@ typedef struct CoreRule {
 
 /* A condition that the checker left open: an error when it does not hold. */
 typedef enum CheckKind { CHECK_EQ, CHECK_LE, CHECK_NE } CheckKind;
+typedef struct CoreCond {
+  CheckKind kind;
+  Dim *left, *right;
+} CoreCond;
 typedef struct CoreCheck {
   CheckKind kind;
   Dim *left, *right;
-  Dim *cond_left, *cond_right; /* only where left <= right holds; or NULL */
+  CoreCond *conds; /* it has to hold only where all of these do */
+  uint32_t cond_count;
   const Diag *diag; /* the message it would have had when checked */
 } CoreCheck;
 

@@ -381,10 +381,12 @@ static Sexp *check_sexp(Printer *p, const Core *core) {
   for (uint32_t i = 0; i < core->check_count; i++) {
     const CoreCheck *check = &core->checks[i];
     Sexp *it = relation(p, ops[check->kind], check->left, check->right);
-    if (check->cond_left) {
-      it = pair(p, "if",
-                relation(p, "<=", check->cond_left, check->cond_right));
-      add(p, it, relation(p, ops[check->kind], check->left, check->right));
+    for (uint32_t j = check->cond_count; j-- > 0;) {
+      const CoreCond *cond = &check->conds[j];
+      Sexp *rest = it;
+      it = pair(p, "if", relation(p, ops[cond->kind], cond->left,
+                                  cond->right));
+      add(p, it, rest);
     }
     add(p, checks, it);
   }

@@ -107,7 +107,7 @@ static void export_sizes(Checker *c, Scope *mark, bool top) {
 
 static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Scope *mark = c->scope;
-  uint32_t pending = c->pending.len;
+  uint32_t pending = c->pending.len, serial = c->serial;
   Effect *outer = c->effect, *effect = effect_context(c);
   c->effect = effect;
   c->level++;
@@ -137,6 +137,7 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
     }
     solve_pending(c);
     found_sizes(c, mark, want, &core);
+    checks_claim(c, core, serial, true);
   } else {
     core = infer(c, dec->expr, &t);
   }
@@ -160,6 +161,7 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
     Binding *b = c->scope->binding;
     Scheme *s[1] = {NULL};
     scheme_generalise(c, 1, &t, s, pending);
+    checks_place(c);
     hidden_collect(c, s[0], core);
     core = with_hidden(c, s[0], core);
     b->scheme = s[0];
@@ -254,6 +256,7 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   c->facts = facts;
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalise(c, n, types, schemes, pending);
+  checks_place(c);
   for (uint32_t i = 0; i < n; i++) {
     if (i)
       schemes[i]->hidden.len = 0;
@@ -423,6 +426,8 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->depth = c->work = 0;
   c->group = NULL;
   c->again = false;
+  c->serial = c->unclaimed = 0;
+  c->solving = NULL;
   map_init(&c->terms, c->arena);
 }
 
@@ -488,6 +493,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     c->pending.len = c->stuck.len = c->insts.len = 0;
     return false;
   }
+  constraints_settle(c);
   insts_finish(c);
   if (d)
     finish_dec(c, d);
@@ -500,7 +506,6 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     *out = (Checked){0};
     return false;
   }
-  constraints_settle(c);
   out->bindings = NEW_ARRAY(c->arena, Binding *, bound.len);
   for (uint32_t i = 0; i < bound.len; i++)
     add_binding(c, out, bound.at[i], dec, false);

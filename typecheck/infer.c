@@ -376,7 +376,9 @@ static Core *infer_list(Checker *c, Expr *e, Type *want, Type **type) {
       core->items[i] = check(c, e->items[i], item, o);
       continue;
     }
+    uint32_t mark = c->dims->next_id;
     core->items[i] = infer(c, e->items[i], &t);
+    t = ty_leave(c, t, mark, true);
     if (i)
       o->other = e->items[0]->span;
     item = i ? ty_join(c, item, t, o) : t;
@@ -571,12 +573,14 @@ typedef struct Branch {
 
 static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
   Branch b = {.facts = c->facts, .dead = facts_contradict(c)};
+  uint32_t mark = c->dims->next_id;
   uint32_t errors = c->diags->errors, kept = c->diags->all.len;
   if (want && want->tag != TY_VAR && !b.dead) {
     b.core = check(c, e, want, o);
     b.type = want;
   } else {
     b.core = infer(c, e, &b.type);
+    b.type = ty_leave(c, b.type, mark, false);
   }
   if (b.dead) { /* its facts exclude each other: it never runs */
     c->diags->errors = errors;
@@ -613,7 +617,10 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
                      : ty_join(c, yes.type, no.type, oj);
   }
   c->facts = saved;
-  return core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
+  Core *core = core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
+  if (!want || want->tag == TY_VAR)
+    *type = ty_open_data(c, NULL, *type, &core);
+  return core;
 }
 
 /* ---- case ---- */
@@ -638,7 +645,9 @@ static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
     if (given) {
       core->rules[i].body = check(c, rule->body, want, o);
     } else {
+      uint32_t mark = c->dims->next_id;
       core->rules[i].body = infer(c, rule->body, &t);
+      t = ty_leave(c, t, mark, false);
       Origin *oj = origin_new(c, OR_BRANCH, rule->body->span);
       oj->other = e->clauses[0].body->span;
       oj->expr = rule->body;
@@ -648,6 +657,8 @@ static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
   }
   match_check(c, e->clause_count, pats, subject, e->span);
   *type = given ? want : result ? result : ty_meta(c);
+  if (!given)
+    *type = ty_open_data(c, NULL, *type, &core);
   return core;
 }
 
@@ -818,9 +829,30 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   if (too_deep(c, e->span))
     return bad(c, e->span, type);
   c->depth++;
+  uint32_t mark = c->serial;
   Core *core = infer_kind(c, e, type);
+  checks_claim(c, core, mark, false);
   c->depth--;
   return core;
+}
+
+static void find_meta(void *arg, DimVar *v) {
+  bool *found = arg;
+  *found |= v->kind == DV_META && !v->bound && !v->top;
+}
+
+/* A branch must not decide by a size of its own what the others have. */
+static bool is_open_shape(Checker *c, Type *w) {
+  if (w->tag != TY_TENSOR)
+    return false;
+  Shape *s = shape_norm(c, w->shape);
+  bool open = false;
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM)
+      dim_each_var(s->at[i].dim, find_meta, NULL, &open);
+    else
+      open |= s->at[i].tag == IT_SPLICE && !s->at[i].var->rigid;
+  return open;
 }
 
 static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
@@ -832,10 +864,12 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   if (w->tag == TY_SHAPE && e->kind == EX_BRACKET)
     return check_shape_bracket(c, e, w, o);
   Core *core;
+  uint32_t mark = c->serial;
+  Type *for_branches = is_open_shape(c, w) ? NULL : w;
   switch (e->kind) {
   case EX_FN: core = infer_fn(c, e, w, &t); break;
-  case EX_IF: core = infer_if(c, e, w, &t, o); break;
-  case EX_CASE: core = infer_case(c, e, w, &t, o); break;
+  case EX_IF: core = infer_if(c, e, for_branches, &t, o); break;
+  case EX_CASE: core = infer_case(c, e, for_branches, &t, o); break;
   case EX_LET: core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
     break;
   case EX_SEQ:
@@ -848,9 +882,14 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   case EX_HOLE: core = infer_hole(c, e, w, &t); break;
   default: core = infer_kind(c, e, &t); break;
   }
+  checks_claim(c, core, mark, false);
   if (t == want || ty_root(t) == w)
     return core;
-  return flow(c, core, t, w, o);
+  mark = c->serial;
+  core = flow(c, core, t, w, o);
+  if (o->kind != OR_ARG) /* those of a call belong to the call */
+    checks_claim(c, core, mark, true);
+  return core;
 }
 
 Core *check(Checker *c, Expr *e, Type *want, Origin *o) {

@@ -190,7 +190,11 @@ struct Constraint {
   bool at_run_time; /* only the running program can tell */
   bool divides;    /* of a _: that its division is exact */
   bool assumed;    /* written by the user: not to be proved here */
-  Core *site;      /* a CORE_CHECK to fill in when it stays open; or NULL */
+  uint32_t serial; /* in order of demand */
+  Core *site;      /* the expression that claimed it (checks.c); or NULL */
+  bool after;      /* its test comes after the value of the site */
+  bool placed;     /* its test was put there */
+  Fact *scope;     /* those of the facts that hold at the site */
 };
 
 typedef VEC(Constraint *) Constraints;
@@ -339,6 +343,9 @@ struct Checker {
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
+  uint32_t serial;         /* of the last constraint */
+  uint32_t unclaimed;      /* at least as many constraints have no site */
+  Constraint *solving;     /* what it brings about belongs where it does */
   uint32_t error_mark;
   bool shortened; /* the range last inferred is less than its axis */
   bool loose_axis; /* a literal axis may turn out to be a * */
@@ -350,6 +357,12 @@ struct Checker {
   Map sizes; /* -D: Sym -> Dim */
   Sym *sym_all, *sym_true, *sym_false;
 };
+
+/* ---- checks.c ---- */
+/* Constraints demanded since `mark` (c->serial then) that have no site belong
+ * to this expression. */
+void checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
+void checks_place(Checker *c); /* puts in the tests of those that are stuck */
 
 /* ---- type.c ---- */
 ElemVar *elem_meta(Checker *c, uint32_t classes);
@@ -441,6 +454,8 @@ void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);
 void core_finish(Checker *c, Core *core);
 void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
+/* forgotten: only those that `forget` has made unknown. */
+Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
 Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core);
 
 /* ---- unify.c ---- */

@@ -395,7 +395,10 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
       o->expr = k->body;
       rules[i].body = check(c, k->body, result, o);
     } else {
+      uint32_t mark = c->dims->next_id;
       rules[i].body = infer(c, k->body, &annotated);
+      if (count > 1)
+        annotated = ty_leave(c, annotated, mark, false);
     }
     if (annotated) {
       Origin *o = origin_new(c, OR_BRANCH, k->body->span);

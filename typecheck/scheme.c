@@ -589,6 +589,10 @@ static void need_core(Need *n, Core *core, Visit *v) {
   for (uint32_t i = 0; i < core->check_count; i++) {
     dim_visit(v, core->checks[i].left);
     dim_visit(v, core->checks[i].right);
+    for (uint32_t j = 0; j < core->checks[i].cond_count; j++) {
+      dim_visit(v, core->checks[i].conds[j].left);
+      dim_visit(v, core->checks[i].conds[j].right);
+    }
   }
   if (core->kind == CORE_FOR)
     for (uint32_t i = 0; i < core->param_count; i++) {
@@ -856,6 +860,35 @@ static void bind_sizes(Checker *c, Core *open, Type *t, Path *path,
       path->len--;
     }
   }
+}
+
+/* Sizes that a branch alone has named, since `mark`, are unknown outside it:
+ * the others do not know them, and are not to be like them. */
+typedef struct Leaving {
+  Copy copy;
+  uint32_t mark;
+  bool forgotten;
+} Leaving;
+
+static Dim *left_behind(Copy *copy, DimVar *v) {
+  const Leaving *l = (const Leaving *)(const void *)copy;
+  if (v->kind != DV_DATA || v->id < l->mark || v->level == LEVEL_GENERIC ||
+      (l->forgotten && !v->forgotten))
+    return NULL;
+  Dim *d = meta_dim(copy->c, v->name, v->origin);
+  dim_as_var(d)->top = true;
+  return d;
+}
+
+Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten) {
+  if (mark == c->dims->next_id)
+    return t;
+  t = ty_norm(c, t);
+  if (t->tag == TY_FUN || t->tag == TY_VAR)
+    return t;
+  Leaving l = {{.c = c, .dim = left_behind}, mark, forgotten};
+  map_init(&l.copy.map, c->arena);
+  return ty_copy(&l.copy, t);
 }
 
 /* Wraps core so that the sizes in `fresh` are read off its value. */

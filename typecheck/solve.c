@@ -522,7 +522,10 @@ static void leave_to_run_time(Checker *c, Constraint *k);
 static void try_one(Checker *c, Constraint *k) {
   if (k->assumed)
     return;
+  Constraint *outer = c->solving;
+  c->solving = k;
   Verdict v = settle(c, k);
+  c->solving = outer;
   if (v == PROVED) {
     k->done = true;
     c->stats.proved++;
@@ -537,11 +540,22 @@ static void try_one(Checker *c, Constraint *k) {
   }
 }
 
+static void place_constraint(Checker *c, Constraint *k) {
+  const Constraint *of = c->solving;
+  k->serial = of ? of->serial : ++c->serial;
+  k->site = of ? of->site : NULL;
+  k->after = of && of->after;
+  k->scope = of ? of->scope : NULL;
+  k->placed = false;
+  c->unclaimed += !k->site;
+}
+
 void demand(Checker *c, Constraint k0) {
   Constraint *k = NEW(c->arena, Constraint);
   *k = k0;
   k->facts = c->facts;
   k->level = c->level;
+  place_constraint(c, k);
   if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
     VEC_PUSH(c->arena, c->pending, k);
     return;
@@ -666,6 +680,7 @@ void constraints_settle(Checker *c) {
       VEC_PUSH(c->arena, c->stuck, k);
   }
   c->pending.len = 0;
+  checks_place(c);
   for (uint32_t i = 0; i < c->stuck.len; i++)
     note_open(c, c->stuck.at[i], why_open(c, c->stuck.at[i]));
   c->stuck.len = 0;

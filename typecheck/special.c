@@ -377,6 +377,8 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   }
   Core *app = prim(c, PRIM_FORGET, e, 1, &x);
   *type = ty_open_data(c, NULL, t, &app);
+  for (uint32_t i = 0; i < app->bind_count; i++)
+    app->binds[i].var->forgotten = true;
   return app;
 }
 

@@ -661,12 +661,27 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
 
 /* The type of a place that two values reach: terms that differ are forgotten,
  * `?` absorbs sizes. */
+/* a, with the axes that are `?` in b. */
+static Shape *with_tops(Checker *c, Shape *a, Shape *b) {
+  a = shape_norm(c, a), b = shape_norm(c, b);
+  if (a->len != b->len)
+    return a;
+  Shape *r = shape_new(c, a->len);
+  for (uint32_t i = 0; i < a->len; i++)
+    r->at[i] = a->at[i].tag == IT_DIM && b->at[i].tag == IT_DIM &&
+                       dim_has_top(b->at[i].dim)
+                   ? b->at[i]
+                   : a->at[i];
+  return r;
+}
+
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
     Dim *x = term_of(c, a), *y = term_of(c, b);
     Dim *term = x && y && dim_equal(x, y) ? x : NULL;
-    Type *ta = ty_tensor(c, a->elem, a->shape, NULL);
+    Shape *shape = with_tops(c, a->shape, b->shape);
+    Type *ta = ty_tensor(c, a->elem, shape, NULL);
     Type *tb = ty_tensor(c, b->elem, b->shape, NULL);
     if (!unify(c, ta, tb, o))
       mismatch(c, b, a, o);

@@ -652,6 +652,7 @@ static void test_open_and_check(void **state) {
                .message = "sizes differ",
                .span = {file, 2, 4},
                .help = "make them equal"};
+  CoreCond cond = {CHECK_LE, dim_int(&dims, 2), dim_int(&dims, 1)};
   CoreCheck checks[2] = {{.kind = CHECK_LE,
                           .left = dim_of_var(&dims, n),
                           .right = dim_int(&dims, 3),
@@ -659,15 +660,15 @@ static void test_open_and_check(void **state) {
                          {.kind = CHECK_EQ,
                           .left = dim_of_var(&dims, n),
                           .right = dim_int(&dims, 4),
-                          .cond_left = dim_int(&dims, 2),
-                          .cond_right = dim_int(&dims, 1),
+                          .conds = &cond,
+                          .cond_count = 1,
                           .diag = &diag}};
   Core *check = new_core(CORE_CHECK), *one = core_dim(dim_int(&dims, 1));
   set_items(check, 1, &one);
   check->checks = checks;
   check->check_count = 2;
   run_core(check, "1");
-  checks[1].cond_left = checks[1].cond_right = NULL;
+  checks[1].cond_count = 0;
   CoreDec expr = {.kind = CD_EXPR, .expr = check};
   assert_false(eval_run(eval, &expr, &diags, NULL));
   const Diag *d = diags.all.at[diags.all.len - 1];
