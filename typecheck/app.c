@@ -832,6 +832,7 @@ Core *infer_app(Checker *c, Expr *e, Type **type) {
   }
   Spine s = {0};
   flatten(c, e, &s);
+  unique_labels(c, s.args.at, s.args.len);
   Binding *b = head_binding(c, s.head);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {
