@@ -36,6 +36,9 @@ typedef struct Lexer {
   CommentVec comments;      /* in the order of the text */
   uint32_t error_count;
   uint32_t open_errors; /* those that more text would mend */
+  uint32_t error_at;    /* just behind the start of the last error; or 0 */
+  uint32_t quiet_until; /* errors before this offset are not reported */
+  bool said_space;      /* a blank that is none was reported */
   uint32_t comment_start, comment_depth;
   void *scanner; /* flex's own state */
 } Lexer;
@@ -64,6 +67,17 @@ typedef struct Keyword {
 } Keyword;
 extern const Keyword lexer_keywords[];
 extern const uint32_t lexer_keyword_count;
+
+/* ---- words of other languages ---- */
+
+typedef struct Foreign {
+  const char *text;
+  int blame; /* the token at which an error is its fault; or one of these: */
+  const char *help;
+} Foreign;
+enum { FOREIGN_NONE = -1, FOREIGN_MARGIN = -2, FOREIGN_HEAD = -3 };
+
+const Foreign *lexer_foreign(const char *word); /* or NULL */
 
 /* ---- literals, shared by the lexer and the formatter ---- */
 

@@ -1,4 +1,4 @@
-/* Keywords, and escapes in strings: what needs no automaton. */
+/* Keywords, words of other languages, escapes: what needs no automaton. */
 #include <string.h>
 
 #include "lexer/lexer.h"
@@ -10,6 +10,25 @@ const Keyword lexer_keywords[] = {
 #undef KEYWORD
 };
 const uint32_t lexer_keyword_count = ARRAY_LEN(lexer_keywords);
+
+enum {
+  TOK_NONE = FOREIGN_NONE,
+  TOK_MARGIN = FOREIGN_MARGIN,
+  TOK_HEAD = FOREIGN_HEAD
+};
+
+static const Foreign foreign[] = {
+#define FOREIGN(text, blame, help) {text, TOK_##blame, help},
+#include "lexer/foreign.def"
+#undef FOREIGN
+};
+
+const Foreign *lexer_foreign(const char *word) {
+  for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+    if (foreign[i].text[0] == word[0] && strcmp(foreign[i].text, word) == 0)
+      return &foreign[i];
+  return NULL;
+}
 
 static int hex_digit(char c) {
   if (c >= '0' && c <= '9')

@@ -10,6 +10,7 @@
 
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) {
+  ps->error_at = span.start;
   if (++ps->error_count > PARSE_MAX_ERRORS) {
     if (ps->error_count == PARSE_MAX_ERRORS + 1)
       diag_error(ps->diags, 119, span,
@@ -35,6 +36,13 @@ void parse_error_depth(ParseState *ps, Span span) {
         arena_printf(ps->arena, "the limit is %d levels", PARSE_MAX_DEPTH);
     diag->help = "name parts of it with `val`";
   }
+}
+
+void parse_error_word(ParseState *ps, const Foreign *word, Span span) {
+  Diag *diag =
+      parse_error(ps, 102, span, "there is no `%s` in Axon", word->text);
+  if (diag)
+    diag->help = word->help;
 }
 
 void diag_second(ParseState *ps, Diag *diag, Span span, const char *text) {
@@ -68,6 +76,11 @@ static bool one_of(int symbol, const char *const *names, size_t count) {
 
 static int stack_at(const SyntaxError *e, int i) {
   return i < e->stack_len ? e->stack[i] : -1;
+}
+
+static bool top_is(const SyntaxError *e, int i, const char *name) {
+  int symbol = stack_at(e, i);
+  return symbol >= PARSE_NONTERMINAL && is_symbol(symbol, name);
 }
 
 /* True if a whole expression was read last. */
@@ -235,23 +248,41 @@ static bool is_comparison(int token) {
          token == TOK_LE || token == TOK_GT || token == TOK_GE;
 }
 
+/* True inside a declaration. */
+static bool in_dec(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++)
+    if (e->stack[i] == TOK_EQUAL || top_is(e, i, "do") || top_is(e, i, "val"))
+      return true;
+  return false;
+}
+
 /* Guesses from the token alone, and from what stands before it. */
 static const char *help_after_expr(const SyntaxError *e, Frame frame) {
   switch (e->seen) {
   case TOK_EQUAL:
     if (frame.token == TOK_LBRACE)
       return "a field is `name = value`, its name with a small letter";
+    if (!frame.token && !in_dec(e))
+      return "a value is named by `val x = e`, a function by `fun f x = e`";
     return "`==` compares; `=` belongs to `val`, `fun` and record fields";
   case TOK_ARROW:
     return "in expressions it is `=>`; `->` is for types";
   case TOK_COLON:
     if (frame.token == TOK_DOTBRACKET)
       return "a slice is `from:to`; it has no step";
+    if (frame.token == TOK_LBRACKET)
+      return "a slice has a dot: `x.[from:to]`";
+    if (frame.token == TOK_LBRACE)
+      return "a field is `name = value`; the colon is for its type";
+    if (frame.token == TOK_IF || frame.token == TOK_THEN)
+      return "it is `if c then a else b`";
     return "a type is ascribed in parentheses: `(e : type)`";
   case TOK_SEMI:
     return "a sequence stands in parentheses, or between `in` and `end`";
   case TOK_BAR:
     return "logical or is `||`";
+  case TOK_LBRACE:
+    return "a block is `let val x = e in e end`; braces are for records";
   case TOK_IN:
     return "`in` belongs to `let val x = e in e end`";
   case TOK_OPTLABEL:
@@ -278,16 +309,11 @@ static bool same_line(ParseState *ps, const SyntaxError *e) {
          !memchr(ps->lexer.text + from, '\n', e->span.start - from);
 }
 
-static bool top_is(const SyntaxError *e, int i, const char *name) {
-  int symbol = stack_at(e, i);
-  return symbol >= PARSE_NONTERMINAL && is_symbol(symbol, name);
-}
-
 /* For arrows and equal signs that stand for one another. */
 static const char *help_arrow(const SyntaxError *e) {
   bool arrow = e->seen == TOK_ARROW || e->seen == TOK_DARROW;
   const char *next = after_pattern(e);
-  if (e->seen == TOK_DARROW && after_type(e))
+  if (e->seen == TOK_DARROW && (after_type(e) || expects(e, TOK_ARROW)))
     return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
   if (e->seen == TOK_ARROW && strcmp(next, "`=>`") == 0)
     return "in expressions it is `=>`; `->` is for types";
@@ -295,6 +321,8 @@ static const char *help_arrow(const SyntaxError *e) {
     return "a function's body follows `=>`: `fn x => e`";
   if (arrow && strcmp(next, "an argument or `=`") == 0)
     return "the body of `fun` follows `=`";
+  if (e->seen == TOK_EQ && expects(e, TOK_EQUAL))
+    return "`=` defines; `==` compares";
   return NULL;
 }
 
@@ -327,8 +355,13 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "a range is `for i < n => e`";
   if (e->seen == TOK_TYVAR && expects(e, TOK_FN))
     return "strings take double quotes; `'a` is a type";
+  if (e->seen == TOK_BAR)
+    return "`|` stands between rules, and not before the first";
   if (top_is(e, 0, "decs") && e->seen == TOK_ID)
-    return "in a `let` each name is declared: `let val x = e in e end`";
+    return "it is `val x = e` or `fun f x = e`, in a `let` too: `let val x = "
+           "e in e end`";
+  if (e->seen == TOK_LBRACE && top_is(e, 0, "params"))
+    return "the body of `fun` follows `=`, without braces";
   if (stack_at(e, 0) == TOK_ID && top_is(e, 1, "val") &&
       begins_pattern(e->seen))
     return "a function is declared with `fun`: `fun f x = e`";
@@ -340,14 +373,58 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   return help_name(ps, e);
 }
 
+/* An error that is likely to come from one already reported: at a bracket
+ * that was made up, behind a group that was skipped, on a line where the lexer
+ * found something wrong. */
+static bool follows_another(ParseState *ps, const SyntaxError *e) {
+  if (ps->panic || tokens_made_up(ps))
+    return true;
+  if (ps->mended && tokens_before(ps).end == ps->mended)
+    return true;
+  uint32_t from = ps->lexer.error_at;
+  Span before = tokens_before(ps);
+  if (before.start < from && from <= before.end)
+    return true;
+  return from && from <= e->span.start + 1 &&
+         !memchr(ps->lexer.text + from, '\n',
+                 e->span.start < from ? 0 : e->span.start - from);
+}
+
+/* What stands in quotes of the other kind up to the end of the line is not
+ * looked at. */
+static void skip_quoted(ParseState *ps, const SyntaxError *e) {
+  const char *from = ps->lexer.text + e->span.end;
+  size_t rest = ps->lexer.end - e->span.end;
+  const char *line = memchr(from, '\n', rest);
+  const char *quote = memchr(from, '\'', line ? (size_t)(line - from) : rest);
+  if (quote)
+    ps->lexer.quiet_until = (uint32_t)(quote - ps->lexer.text) + 1;
+}
+
+/* A word that is a keyword elsewhere. */
+static bool blame_word(ParseState *ps, const SyntaxError *e) {
+  Span span;
+  const Foreign *word = tokens_foreign(ps, e->seen, &span);
+  if (!word)
+    return false;
+  parse_error_word(ps, word, span);
+  return true;
+}
+
 /* Called by the grammar where no rule goes on. */
 void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
-  bool quiet = ps->panic || tokens_made_up(ps);
+  bool quiet = follows_another(ps, e);
   tokens_panic(ps);
   if (quiet)
     return;
   if (e->seen == 0)
     ps->open_errors++;
+  if (e->seen == TOK_TYVAR && expects(e, TOK_FN))
+    skip_quoted(ps, e);
+  if (top_is(e, 0, "decs") && e->seen == TOK_ID)
+    tokens_let_failed(ps);
+  if (blame_word(ps, e))
+    return;
   if (after_expr(e) && is_comparison(e->seen) &&
       is_comparison(stack_at(e, 1))) {
     Diag *diag = parse_error(ps, 115, e->span, "comparisons do not chain");

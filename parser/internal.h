@@ -63,6 +63,8 @@ typedef struct ParseState {
   bool panic;                        /* skipping to where parsing can go on */
   bool too_deep;                     /* said so already */
   uint32_t error_count, open_errors; /* as in the lexer */
+  uint32_t error_at; /* where the last one is */
+  uint32_t mended;   /* end of the group last skipped because of an error */
 
   /* Results. */
   DecVec decs;
@@ -88,12 +90,18 @@ void tokens_panic(ParseState *ps);
 bool tokens_made_up(const ParseState *ps);
 /* Span of the token before the last one. */
 Span tokens_before(const ParseState *ps);
+/* A word of another language in this declaration, for which an error at a
+ * token of this kind is to be blamed; NULL: none. */
+const Foreign *tokens_foreign(const ParseState *ps, int seen, Span *span);
+/* The `let` read last is in error at its head: of the rest nothing is said. */
+void tokens_let_failed(ParseState *ps);
 
 /* ---- errors.c ---- */
 
 /* Counts an error; NULL once there are too many. */
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) PRINTF_LIKE(4, 5);
+void parse_error_word(ParseState *ps, const Foreign *word, Span span);
 void parse_error_depth(ParseState *ps, Span span);
 void diag_second(ParseState *ps, Diag *diag, Span span, const char *text);
 

@@ -57,6 +57,13 @@ static Span rule_span(Span all, Span part) {
     ps->panic = false;  \
   } while (0)
 
+/* As well, after a group that ends at `last`. */
+#define RESUME_AFTER(last)   \
+  do {                       \
+    RESUME;                  \
+    ps->mended = (last).end; \
+  } while (0)
+
 static void grammar_error(Span *span, ParseState *ps, const char *message);
 static Facts facts_of(const FactVec *facts);
 static Clause clause_of(ParamVec *params, Expr *body, Span span);
@@ -484,8 +491,8 @@ atype
   | "{" type_fields "}" { $$ = type_record(ps, $2, false, @$); }
   | "{" type_fields "," "..." "}" { $$ = type_record(ps, $2, true, @$); }
   | "_"                 { $$ = type_new(ps, TX_HOLE, @$); }
-  | "(" error ")"       { RESUME; $$ = type_new(ps, TX_HOLE, @$); }
-  | "{" error "}"       { RESUME; $$ = type_new(ps, TX_HOLE, @$); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = type_new(ps, TX_HOLE, @$); }
+  | "{" error "}"       { RESUME_AFTER(@$); $$ = type_new(ps, TX_HOLE, @$); }
   ;
 
 types
@@ -514,12 +521,12 @@ qid
 
 axes_bracket
   : "[" axes_opt "]"    { $$ = $2; }
-  | "[" error "]"       { RESUME; $$ = NEW(ps->arena, AxisVec); }
+  | "[" error "]"       { RESUME_AFTER(@$); $$ = NEW(ps->arena, AxisVec); }
   ;
 
 axes_parens
   : "(" axes_opt ")"    { $$ = $2; }
-  | "(" error ")"       { RESUME; $$ = NEW(ps->arena, AxisVec); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = NEW(ps->arena, AxisVec); }
   ;
 
 axes_opt
@@ -622,7 +629,7 @@ post
   | post "." ID         { $$ = expr_field(ps, $1, $3, @3, @$); }
   | post "." CON        { $$ = expr_field(ps, $1, $3, @3, @$); }
   | post ".[" slices "]" { $$ = expr_index(ps, $1, $3, @$); }
-  | post ".[" error "]" { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
+  | post ".[" error "]" { RESUME_AFTER(@$); $$ = expr_new(ps, EX_ERROR, @$); }
   ;
 
 slices
@@ -675,12 +682,18 @@ atom
   | "{" fields_opt "}"  { $$ = expr_record(ps, NULL, $2, @$); }
   | "{" post "with" fields "}" { $$ = expr_record(ps, $2, $4, @$); }
   | "let" decs in seq "end" { $$ = expr_let(ps, $2, $4, @$); }
-  | "(" error ")"       { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
-  | "[" error "]"       { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
-  | "list" "[" error "]" { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
-  | "{" error "}"       { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
-  | "let" decs error "end" { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
-  | "let" decs in error "end" { RESUME; $$ = expr_new(ps, EX_ERROR, @$); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = expr_new(ps, EX_ERROR, @$); }
+  | "[" error "]"       { RESUME_AFTER(@$); $$ = expr_new(ps, EX_ERROR, @$); }
+  | "list" "[" error "]" { RESUME_AFTER(@$); $$ = expr_new(ps, EX_ERROR, @$); }
+  | "{" error "}"       { RESUME_AFTER(@$); $$ = expr_new(ps, EX_ERROR, @$); }
+  | "let" decs error "end" {
+      RESUME_AFTER(@$);
+      $$ = expr_new(ps, EX_ERROR, @$);
+    }
+  | "let" decs in error "end" {
+      RESUME_AFTER(@$);
+      $$ = expr_new(ps, EX_ERROR, @$);
+    }
   ;
 
 binop
@@ -840,9 +853,9 @@ apat
   | "{" pat_fields "}"  { $$ = pat_record(ps, $2, @$); }
   | "[" spats_opt "]"   { $$ = pat_args(ps, PAT_SHAPE, $2, @$); }
   | "list" "[" pats_opt "]" { $$ = pat_args(ps, PAT_LIST, $3, @$); }
-  | "(" error ")"       { RESUME; $$ = pat_new(ps, PAT_WILD, @$); }
-  | "{" error "}"       { RESUME; $$ = pat_new(ps, PAT_WILD, @$); }
-  | "[" error "]"       { RESUME; $$ = pat_new(ps, PAT_WILD, @$); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
+  | "{" error "}"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
+  | "[" error "]"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
   ;
 
 qcon
@@ -935,8 +948,16 @@ static void add_bare(ParseState *ps, Expr *expr) {
   Dec *dec = dec_new(ps, DEC_EXPR, expr->span);
   dec->expr = expr;
   VEC_PUSH(ps->arena, ps->decs, dec_finish(ps, dec));
-  if (ps->bare || expr->kind == EX_ERROR)
+  if (ps->bare || expr->kind == EX_ERROR ||
+      (ps->error_count && ps->error_at >= expr->span.start))
     return;
+  const Expr *head = expr->kind == EX_APP ? expr->arg[0] : expr;
+  const Foreign *word =
+      head->kind == EX_ID ? lexer_foreign(head->id->text) : NULL;
+  if (word && word->blame == FOREIGN_MARGIN) {
+    parse_error_word(ps, word, head->span);
+    return;
+  }
   Diag *diag = parse_error(ps, 116, expr->span,
                            "an expression stands where a declaration is "
                            "expected");

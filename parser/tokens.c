@@ -13,6 +13,7 @@ typedef struct Opener {
   int token;     /* TOK_LPAREN ... */
   bool in;       /* TOK_LET: its `in` was seen */
   bool indented; /* TOK_LET: the line it stands on is indented */
+  bool failed;   /* TOK_LET: its first declaration is none */
   Span span;
 } Opener;
 
@@ -42,6 +43,9 @@ struct Tokens {
   bool skip_group; /* the parser stumbled over an opener: skip to its closer */
   int last_kind;
   Span last, before_last;
+  const Foreign *foreign; /* the first of this declaration */
+  Span foreign_span;
+  int foreign_place; /* FOREIGN_MARGIN, FOREIGN_HEAD, or 0 */
 };
 
 void tokens_init(ParseState *ps) {
@@ -54,6 +58,21 @@ bool tokens_made_up(const ParseState *ps) {
 
 Span tokens_before(const ParseState *ps) {
   return ps->tokens->before_last;
+}
+
+const Foreign *tokens_foreign(const ParseState *ps, int seen, Span *span) {
+  const Tokens *t = ps->tokens;
+  const Foreign *f = t->foreign;
+  *span = t->foreign_span;
+  return f && (f->blame == t->foreign_place || f->blame == seen) ? f : NULL;
+}
+
+void tokens_let_failed(ParseState *ps) {
+  Opener *top = ps->tokens->open.len
+                    ? &ps->tokens->open.at[ps->tokens->open.len - 1]
+                    : NULL;
+  if (top && top->token == TOK_LET)
+    top->failed = true;
 }
 
 static OpenerKind opener_kind(const Opener *opener) {
@@ -165,7 +184,7 @@ static const char *opener_text(const Opener *opener) {
 static void report_unclosed(ParseState *ps, const Opener *opener,
                             const Token *at) {
   Tokens *t = ps->tokens;
-  if (t->reported || ps->panic)
+  if (t->reported || ps->panic || opener->failed)
     return;
   t->reported = true;
   const char *open = opener_text(opener);
@@ -321,6 +340,22 @@ void tokens_panic(ParseState *ps) {
                   top->span.end == t->last.end;
 }
 
+/* Remembers the first word of the declaration that is a keyword elsewhere. */
+static void note_foreign(ParseState *ps, const Token *token) {
+  Tokens *t = ps->tokens;
+  if (begins_dec(token->kind))
+    t->foreign = NULL;
+  if (token->kind != TOK_ID || t->foreign)
+    return;
+  int last = t->last_kind;
+  t->foreign = lexer_foreign(token->value.sym->text);
+  t->foreign_span = token->span;
+  t->foreign_place =
+      last == TOK_VAL || last == TOK_FUN || last == TOK_LET ? FOREIGN_HEAD
+      : at_margin(ps, token->span)                          ? FOREIGN_MARGIN
+                                                            : 0;
+}
+
 int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
   Tokens *t = ps->tokens;
   if (!t->started) {
@@ -339,6 +374,7 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
     skip_to_depth(ps, t->open.len - 1);
     token = next_token(ps);
   }
+  note_foreign(ps, &token);
   t->before_last = t->last;
   t->last = token.span;
   t->last_kind = token.kind;

@@ -112,7 +112,7 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     if (s && s->dim)
       return s->dim;
     Dim *r;
-    if (mode == AN_SCHEME) {
+    if (mode == AN_SCHEME && c->collect) { /* not of a constructor */
       r = data_dim(c, d->id, d->span);
       dim_as_var(r)->level = LEVEL_GENERIC;
     } else if (mode == AN_PARAM && d->id) {
@@ -267,6 +267,37 @@ static Type *bad_type(Checker *c, TypeExpr *t, const char *what) {
   return ty_meta(c);
 }
 
+bool annot_knows(Checker *c, Sym *name) {
+  if (find_name(c, name, false) || map_get(&c->sizes, name))
+    return true;
+  Binding *b = c->module ? lookup_in(c, c->module, name) : NULL;
+  return b && (b->kind == BK_SIZE || b->kind == BK_VALUE);
+}
+
+void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
+                      Span span) {
+  Type *v = ty_meta(c);
+  v->var->link = arg;
+  Scope *s = push_plain(c, dec->tyvars[i]);
+  s->tyvar = v->var;
+  if (!param_is_elem(dec, i))
+    return;
+  s->elem = elem_meta(c, CLASS_ANY);
+  Type *scalar = ty_tensor(c, s->elem, shape_new(c, 0), NULL);
+  if (!unify(c, arg, scalar, origin_new(c, OR_ANNOTATION, span)))
+    error_at(c, 342, span, "the parameter `%s` of `%s` is an element type",
+             dec->tyvars[i]->text, dec->name->text)
+        ->help = "it stands for f32, i64, ... or a type variable";
+}
+
+/* An argument of a named type. */
+static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
+                       AnnotMode mode) {
+  if (dec && arg->kind == TX_VAR && !arg->has_axes && param_is_elem(dec, i))
+    return ty_tensor(c, elem_param(c, arg->id, mode), shape_new(c, 0), NULL);
+  return annot_type(c, arg, mode);
+}
+
 static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   Dec *dec = n->dec;
   if (++c->depth > 200) {
@@ -286,7 +317,7 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   }
   Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
   for (uint32_t i = 0; i < t->arg_count; i++)
-    args[i] = annot_type(c, t->args[i], mode);
+    args[i] = annot_arg(c, dec, i, t->args[i], mode);
   Dim **sizes = NEW_ARRAY(c->arena, Dim *, t->axes.len);
   for (uint32_t i = 0; i < t->axes.len; i++)
     sizes[i] = t->axes.at[i].kind == AXIS_DIM
@@ -296,11 +327,8 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   Module *module = c->module;
   c->scope = NULL;
   c->module = n->module;
-  for (uint32_t i = 0; i < t->arg_count; i++) {
-    Type *v = ty_meta(c);
-    v->var->link = args[i];
-    push_plain(c, dec->tyvars[i])->tyvar = v->var;
-  }
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    annot_bind_param(c, dec, i, args[i], t->args[i]->span);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM &&
         dec->axes.at[i].dim->kind == DX_ID)
@@ -329,7 +357,7 @@ static Type *data_type(Checker *c, TypeExpr *t, Data *d, AnnotMode mode) {
                                  d->arity == 1 ? "" : "s"));
   Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
   for (uint32_t i = 0; i < d->arity; i++)
-    args[i] = annot_type(c, t->args[i], mode);
+    args[i] = annot_arg(c, d->dec, i, t->args[i], mode);
   Type *r = ty_data(c, d, d->arity, args);
   if (d->dim_arity) {
     r->dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
@@ -357,6 +385,8 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   if (!n)
     return bad_type(c, t,
                     arena_printf(c->arena, "no type is named `%s`", name));
+  if (n->failed)
+    return ty_meta(c);
   return n->data ? data_type(c, t, n->data, mode) : expand(c, t, n, mode);
 }
 
@@ -411,6 +441,10 @@ static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *f = ty_new(c, TY_FUN);
   f->label = t->label;
   f->optional = t->optional;
+  for (TypeExpr *u = t->arg[1]; t->label && u->kind == TX_FUN && u->label;
+       u = u->arg[1])
+    if (u->label == t->label)
+      error_at(c, 343, u->span, "label `%s` is given twice", u->label->text);
   f->arg[0] = annot_type(c, t->arg[0], mode);
   f->arg[1] = annot_type(c, t->arg[1], mode);
   f->effect = effect_pure(c);
@@ -638,12 +672,21 @@ Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg) {
   c->scope = NULL;
   Type **args = NEW_ARRAY(c->arena, Type *, dec->tyvar_count);
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
-    args[i] = ty_param(c, dec->tyvars[i], AN_SCHEME);
+    if (param_is_elem(dec, i)) {
+      args[i] = ty_tensor(c, elem_param(c, dec->tyvars[i], AN_SCHEME),
+                          shape_new(c, 0), NULL);
+      c->scope->tyvar = ty_meta(c)->var;
+      c->scope->tyvar->link = args[i];
+    } else {
+      args[i] = ty_param(c, dec->tyvars[i], AN_SCHEME);
+    }
   Type *result = ty_data(c, data, dec->tyvar_count, args);
   if (data->dim_arity) {
     result->dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
     for (uint32_t i = 0; i < data->dim_arity; i++)
-      result->dims[i] = annot_dim(c, dec->axes.at[i].dim, AN_SCHEME);
+      result->dims[i] = dec->axes.at[i].kind == AXIS_DIM
+                            ? annot_dim(c, dec->axes.at[i].dim, AN_SCHEME)
+                            : meta_dim(c, NULL, dec->span);
   }
   Scheme *s = NEW(c->arena, Scheme);
   s->poly = true;

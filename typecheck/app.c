@@ -774,6 +774,7 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
 static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   Spine s = {0};
   flatten(c, e, &s);
+  unique_labels(c, s.args.at, s.args.len);
   Binding *b = head_binding(c, s.head);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {

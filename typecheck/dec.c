@@ -86,6 +86,7 @@ static Core *with_hidden(Checker *c, Scheme *s, Core *core) {
 
 static Type *val_annotation(Checker *c, Dec *dec) {
   Pat *p = dec->pat;
+  unique_pattern(c, p);
   if (dec->type)
     return annot_type(c, dec->type, AN_VAL);
   if (p->kind == PAT_ASCRIBE)
@@ -222,6 +223,7 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   d->vars = NEW_ARRAY(c->arena, Var *, n);
   d->items = NEW_ARRAY(c->arena, Core *, n);
   d->var_count = n;
+  unique_funs(c, dec);
   c->level++;
   c->group = &group;
   Effect *outer = c->effect;
@@ -285,30 +287,32 @@ static void put_type(Checker *c, TypeName *t) {
 }
 
 static void define_type(Checker *c, Dec *dec) {
+  uint32_t errors = c->diags->errors;
   TypeName *t = NEW(c->arena, TypeName);
   t->name = dec->name;
   t->dec = dec;
   t->module = c->module;
+  unique_type(c, dec);
   /* read it once, with its parameters free, for its errors */
   Scope *saved = c->scope;
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
-    scope_push(c, dec->tyvars[i], NULL)->tyvar = ty_meta(c)->var;
+    annot_bind_param(c, dec, i, ty_meta(c), dec->span);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM &&
         dec->axes.at[i].dim->kind == DX_ID)
       scope_push(c, dec->axes.at[i].dim->id, NULL)->dim =
           meta_dim(c, NULL, dec->span);
-    else
-      error_at(c, 349, dec->axes.at[i].span,
-               "a parameter of a type is a name");
   annot_type(c, dec->type, AN_VAL);
   c->scope = saved;
+  t->failed = c->diags->errors > errors;
   put_type(c, t);
 }
 
 static void define_datatype(Checker *c, Dec *dec) {
+  unique_type(c, dec);
   Data *d = NEW(c->arena, Data);
   d->name = dec->name;
+  d->dec = dec;
   d->module = c->module->library ? c->module->name : NULL;
   d->span = dec->span;
   d->arity = dec->tyvar_count;
@@ -364,7 +368,7 @@ static void open_module(Checker *c, Dec *dec) {
   Binding *b = lookup(c, NULL, dec->id);
   if (!b || b->kind != BK_MODULE) {
     error_at(c, 310, dec->span, "no module is named `%s`", dec->id->text)
-        ->help = "import it first, or open nn";
+        ->help = "a file is imported first: `import \"./file\" as m`";
     return;
   }
   VEC_PUSH(c->arena, c->module->opened, b->target);

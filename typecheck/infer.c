@@ -399,11 +399,9 @@ static Core *infer_record(Checker *c, Expr *e, Type *want, Type **type) {
   r->args = NEW_ARRAY(c->arena, Type *, n);
   r->labels = NEW_ARRAY(c->arena, Sym *, n);
   r->count = n;
+  unique_fields(c, e->fields, n);
   for (uint32_t i = 0; i < n; i++) {
     FieldExpr *f = &e->fields[i];
-    for (uint32_t k = 0; k < i; k++)
-      if (e->fields[k].id == f->id)
-        error_at(c, 343, f->span, "field `%s` is given twice", f->id->text);
     core->labels[i] = r->labels[i] = f->id;
     Type *w = NULL;
     for (uint32_t k = 0; want && want->tag == TY_RECORD && k < want->count;
@@ -444,6 +442,7 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
   core->item_count = n + 1;
   core->label_count = n;
   core->items[0] = infer(c, e->arg[0], &base);
+  unique_fields(c, e->fields, n);
   for (uint32_t i = 0; i < n; i++)
     core->labels[i] = e->fields[i].id;
   Type *rest = ty_meta(c);
@@ -639,6 +638,7 @@ static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
   bool given = want && want->tag != TY_VAR;
   for (uint32_t i = 0; i < e->clause_count; i++) {
     Clause *rule = &e->clauses[i];
+    unique_pattern(c, rule->params[0].pat);
     pats[i] = pattern(c, rule->params[0].pat, subject, false);
     core->rules[i].pat = pats[i];
     Type *t = NULL;

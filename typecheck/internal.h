@@ -104,6 +104,7 @@ typedef struct Data { /* a datatype; list, string and key are such, too */
     Span span;
   } *cons;
   uint32_t con_count;
+  Dec *dec; /* or NULL: built in */
 } Data;
 
 struct Type {
@@ -247,6 +248,7 @@ typedef struct TypeName {
   Data *data;     /* or: */
   Dec *dec;       /* abbreviation, expanded where used */
   Module *module; /* in whose scope it expands */
+  bool failed;    /* its declaration had an error: it is any type */
 } TypeName;
 
 typedef struct NameChange {
@@ -504,6 +506,11 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
                        const char *name);
 Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg);
 ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode);
+/* In the scope: a parameter of a type is what it is applied to. */
+void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
+                      Span span);
+/* True if a name stands for a size where a val is annotated. */
+bool annot_knows(Checker *c, Sym *name);
 
 /* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
@@ -554,6 +561,17 @@ Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
 Scheme *binding_scheme(Checker *c, Binding *b);
+
+/* ---- unique.c: names that must differ, or be declared ---- */
+void unique_pattern(Checker *c, const Pat *p);
+void unique_params(Checker *c, const Clause *k);
+void unique_labels(Checker *c, const Arg *args, uint32_t count);
+bool unique_binders(Checker *c, const Binder *binders, uint32_t count);
+void unique_fields(Checker *c, const FieldExpr *fields, uint32_t count);
+void unique_funs(Checker *c, const Dec *dec);
+void unique_type(Checker *c, const Dec *dec);
+/* True if the parameter is an element type: 'a in 'a[n]. */
+bool param_is_elem(const Dec *dec, uint32_t i);
 
 /* ---- dec.c ---- */
 bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,

@@ -632,6 +632,10 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
     *type = ty_meta(c);
     return core_new(c, CORE_ERROR, e->span);
   }
+  if (!unique_binders(c, e->binders, n)) {
+    *type = ty_meta(c);
+    return core_new(c, CORE_ERROR, e->span);
+  }
   loop.index = NEW_ARRAY(c->arena, DimVar *, n);
   loop.range = NEW_ARRAY(c->arena, Dim *, n);
   Core *core = core_new(c, CORE_FOR, e->span);

@@ -381,6 +381,7 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
         error_at(c, 348, k->params[j].span,
                  "every clause has the same labels as the first");
     }
+    unique_params(c, k);
     pats[i] = clause_params(c, k, params, i == 0);
     Type *annotated = NULL;
     annot_facts(c, k->given, AN_PARAM, true);
