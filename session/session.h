@@ -91,7 +91,10 @@ void session_each_own(Session *session, void (*f)(void *, Binding *),
 void session_fields(Session *session, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
 CheckStats session_stats(const Session *session);
-const OpenConstraint *session_open_constraints(const Session *session,
+/* Makes an error of each constraint that was left to the running program. */
+void session_refuse_open(Session *session);
+/* NULL and none where there is no memory to list them. */
+const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
