@@ -79,7 +79,7 @@ static void progress(void *owner, int64_t done, int64_t total) {
     return;
   double t = now();
   if (done == 0)
-    start = last = t;
+    start = last = t, drawn = false;
   if (done < total && t - start > 0.5 && (t - last > 0.1 || !drawn)) {
     fflush(stdout);
     draw_bar(done, total, t - start);

@@ -75,7 +75,10 @@ static SessionStatus ask_text(Session *s, void *arg) {
 
 bool session_binding_text(Session *s, Binding *binding, Buffer *out) {
   Ask ask = {.binding = binding, .out = out};
-  return session_guard(s, ask_text, &ask) == SESSION_OK;
+  SessionStatus status = session_guard(s, ask_text, &ask);
+  if (status != SESSION_OK)
+    s->shown = status;
+  return status == SESSION_OK;
 }
 
 /* ---- names ---- */

@@ -31,7 +31,8 @@ typedef struct Ran {
 
 typedef struct SessionHost {
   EvalHost eval; /* its `interrupt` is the session's own */
-  /* After each declaration that was run; may be NULL.  Uses eval.owner. */
+  /* After each declaration that was run; may be NULL.  Uses eval.owner.  When
+   * session_binding_text fails in it, nothing more is run. */
   void (*ran)(void *owner, Session *session, const Ran *ran);
   /* After each declaration that was checked; may be NULL. */
   void (*checked)(void *owner, Session *session, const Ran *ran);

@@ -63,6 +63,7 @@ expect 1 'bad.axn' "$AXON" fmt bad.axn
 expect 0 '^val x = 1 +$' cat bad.axn
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >/dev/full"
 expect 0 '^6$' sh -c "echo 'sum [1, 2, 3]' | '$AXON'"
+expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
 expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
 expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
 
