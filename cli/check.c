@@ -13,43 +13,67 @@ static void print_types(void *owner, Session *session, const Ran *ran) {
   }
 }
 
-static bool check_file(const Options *o, Session *session, const char *path) {
+static void print_open(Session *session, const OpenConstraint *open) {
+  const Source *source =
+      sources_get(session_sources(session), open->span.file);
+  if (source) {
+    uint32_t line, column;
+    source_place(source, open->span.start, &line, &column);
+    printf("%s:%u:%u: ", source->name, line, column);
+  }
+  if (open->name)
+    printf("given of %s: %s\n", open->name, open->text);
+  else
+    printf("checked when run: %s (%s)\n", open->text, open->reason);
+}
+
+static void list_open(Session *session) {
+  uint32_t count;
+  const OpenConstraint *open = session_open_constraints(session, &count);
+  for (uint32_t i = 0; i < count; i++)
+    print_open(session, &open[i]);
+}
+
+static void print_stats(Session *session, const char *name) {
+  CheckStats stats = session_stats(session);
+  printf("%s: %llu constraints proved, %llu carried by types, %llu left to "
+         "check when run\n",
+         name, (unsigned long long)stats.proved,
+         (unsigned long long)stats.carried, (unsigned long long)stats.open);
+}
+
+/* Each file is checked in a session of its own, so that what one needs of the
+ * library does not change what is said about the next. */
+static bool check_file(const Options *o, const char *path) {
+  SessionHost host = host_terminal(0, NULL);
+  host.eval.owner = (void *)o;
+  host.checked = print_types;
+  Session *session = host_open(&host);
+  host_apply_defines(session, o);
   SessionText text = {.name = path, .own_module = true};
   Buffer program = {0};
   if (strcmp(path, "-") == 0) {
-    if (!host_read_stdin(&program))
+    if (!host_read_stdin(&program)) {
+      session_close(session);
       return false;
+    }
     text.name = "stdin";
     text.text = program.text ? program.text : "";
     text.len = program.len;
   }
-  SessionStatus status = session_check(session, &text);
+  session_check(session, &text);
   session_drop_waiting(session);
+  if (o->strict)
+    session_refuse_open(session);
+  bool ok = session_diags(session)->errors == 0;
   host_report(session, o->quiet);
+  if (o->open)
+    list_open(session);
+  if (o->stats)
+    print_stats(session, text.name);
+  session_close(session);
   buffer_free(&program);
-  return status == SESSION_OK;
-}
-
-static void print_open(Session *session, FILE *out) {
-  uint32_t count;
-  const OpenConstraint *open = session_open_constraints(session, &count);
-  for (uint32_t i = 0; i < count; i++) {
-    const Source *source =
-        sources_get(session_sources(session), open[i].span.file);
-    if (source) {
-      uint32_t line, column;
-      source_place(source, open[i].span.start, &line, &column);
-      fprintf(out, "%s:%u:%u: ", source->name, line, column);
-    }
-    fprintf(out, "checked when run: %s", open[i].text);
-    fprintf(out, open[i].reason ? " (%s)\n" : "\n", open[i].reason);
-  }
-}
-
-static void print_stats(Session *session) {
-  CheckStats stats = session_stats(session);
-  printf("%llu constraints proved, %llu left to check when run\n",
-         (unsigned long long)stats.proved, (unsigned long long)stats.open);
+  return ok;
 }
 
 int verb_check(int argc, char **argv) {
@@ -59,24 +83,8 @@ int verb_check(int argc, char **argv) {
     return status;
   if (!o.arg_count)
     return usage_error("check", "which files?");
-  SessionHost host = host_terminal(0, NULL);
-  host.eval.owner = &o;
-  host.checked = print_types;
-  Session *session = host_open(&host);
-  host_apply_defines(session, &o);
   bool ok = true;
   for (int i = 0; i < o.arg_count; i++)
-    ok &= check_file(&o, session, o.args[i]);
-  if (o.open)
-    print_open(session, stdout);
-  if (o.stats)
-    print_stats(session);
-  if (o.strict && session_stats(session).open) {
-    fflush(stdout);
-    if (!o.open)
-      print_open(session, stderr);
-    ok = false;
-  }
-  session_close(session);
+    ok &= check_file(&o, o.args[i]);
   return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
 }

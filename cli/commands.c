@@ -15,11 +15,17 @@ static void command_help(Repl *repl, const char *argument);
 
 /* ---- types and docs ---- */
 
+static void put_typed(const char *name, const char *type) {
+  printf("%s : ", name);
+  repl_put_type(type, utf8_width(name, strlen(name)) + 3);
+  putchar('\n');
+}
+
 static void command_type(Repl *repl, const char *text) {
   const char *type = session_expr_type(repl->session, text, strlen(text));
   host_report(repl->session, false);
   if (type)
-    printf("%s : %s\n", text, type);
+    put_typed(text, type);
 }
 
 /* The brackets of a type: all that is asked for of a tensor. */
@@ -47,7 +53,7 @@ static void command_doc(Repl *repl, const char *name) {
   const char *type = session_binding_type(repl->session, binding);
   const char *doc = binding_doc(binding);
   PrimId id = prim_named(name);
-  printf("%s : %s\n", name, type ? type : "?");
+  put_typed(name, type ? type : "?");
   if (!doc && id)
     doc = prim_info[id].doc;
   if (doc)
@@ -78,7 +84,7 @@ static void browse_name(void *arg, const char *name) {
   const char *type =
       binding ? session_binding_type(b->repl->session, binding) : NULL;
   if (type)
-    printf("%s : %s\n", name, type);
+    put_typed(name, type);
   b->count++;
 }
 
@@ -124,6 +130,12 @@ static bool number(const char *text, int64_t least, int64_t *out) {
   return true;
 }
 
+static bool is_setting(const char *word, size_t len) {
+  return (len == 5 && !strncmp(word, "limit", 5)) ||
+         (len == 5 && !strncmp(word, "width", 5)) ||
+         (len == 4 && !strncmp(word, "time", 4));
+}
+
 static void command_set(Repl *repl, const char *argument) {
   EvalHost *host = session_eval_host(repl->session);
   size_t len = strcspn(argument, " ");
@@ -132,9 +144,11 @@ static void command_set(Repl *repl, const char *argument) {
   if (len == 5 && !strncmp(argument, "limit", 5) && number(value, 1, &n))
     host->print_limit = n;
   else if (len == 5 && !strncmp(argument, "width", 5) && number(value, 20, &n))
-    host->print_width = (int)n;
+    host->print_width = (int)n, repl->width_set = true;
   else if (!strcmp(argument, "time on") || !strcmp(argument, "time off"))
     repl->timing = strcmp(value, "on") == 0;
+  else if (len && !is_setting(argument, len))
+    printf("there is no setting %.*s: see :set\n", (int)len, argument);
   else
     printf(":set limit N   elements printed before ... (now %lld)\n"
            ":set width N   columns of a line (now %d)\n"

@@ -1,10 +1,12 @@
 /* Tab: commands, keywords, names, what is in a module, fields of records. */
+#define _GNU_SOURCE
 #include "cli/repl.h"
 
 #include "lexer/lexer.h"
 
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct Search {
   Repl *repl;
@@ -44,18 +46,48 @@ static void offer_fields(Search *s, const char *word, size_t len) {
   session_fields(s->repl->session, binding, offer, &fields);
 }
 
-/* Entries of the directory that the line names so far. */
+static bool is_directory(DIR *dir, const char *name) {
+  struct stat status;
+  return fstatat(dirfd(dir), name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Entries of the directory that `path` names so far.  A word begins behind a
+ * `-` too, so that a name may have begun before it. */
 static void offer_files(Search *s, const char *path) {
-  Buffer directory = {0};
-  if (s->word > path)
-    buffer_add(&directory, path, (size_t)(s->word - path));
+  const char *end = s->word + s->len, *base = end;
+  while (base > path && base[-1] != '/')
+    base--;
+  Buffer directory = {0}, begun = {0}, name = {0};
+  buffer_add(&directory, path, (size_t)(base - path));
+  if (base < s->word)
+    buffer_add(&begun, base, (size_t)(s->word - base));
   DIR *dir = opendir(directory.len ? directory.text : ".");
-  for (struct dirent *e; dir && (e = readdir(dir));)
-    if (e->d_name[0] != '.')
-      offer(s, e->d_name);
+  for (struct dirent *e; dir && (e = readdir(dir));) {
+    if ((e->d_name[0] == '.' && *base != '.') ||
+        (begun.len && strncmp(e->d_name, begun.text, begun.len) != 0))
+      continue;
+    name.len = 0;
+    buffer_puts(&name, e->d_name + begun.len);
+    if (is_directory(dir, e->d_name))
+      buffer_putc(&name, '/');
+    offer(s, name.text);
+  }
   if (dir)
     closedir(dir);
   buffer_free(&directory);
+  buffer_free(&begun);
+  buffer_free(&name);
+}
+
+/* Behind the quote of a string that is not closed before `at`; else NULL. */
+static const char *open_string(const char *line, const char *at) {
+  const char *quote = NULL;
+  for (const char *p = line; p < at; p++)
+    if (*p == '"')
+      quote = quote ? NULL : p + 1;
+    else if (*p == '\\' && quote && p + 1 < at)
+      p++;
+  return quote;
 }
 
 static void offer_command(void *arg, const char *name) {
@@ -76,6 +108,11 @@ void complete_word(void *owner, const char *line, int start, int end,
   if (strncmp(rest, ":l", 2) == 0) {
     rest += strcspn(rest, " \t");
     offer_files(&s, rest + strspn(rest, " \t"));
+    return;
+  }
+  const char *string = open_string(line, s.word);
+  if (string) {
+    offer_files(&s, string);
     return;
   }
   if (!s.len)

@@ -191,7 +191,9 @@ static char **complete(const char *text, int start, int end) {
   words.len = 0;
   const char *line = *lib.line;
   host.complete(host.owner, line, start, end, add_word);
-  *lib.append = line[strspn(line, " ")] == ':' ? ' ' : 0;
+  size_t indent = strspn(line, " \t");
+  bool command = line[indent] == ':' && (size_t)start == indent + 1;
+  *lib.append = command ? ' ' : 0;
   *lib.over = 1;
   if (words.len)
     return lib.matches(text, next_word);

@@ -79,7 +79,7 @@ static void progress(void *owner, int64_t done, int64_t total) {
     return;
   double t = now();
   if (done == 0)
-    start = last = t;
+    start = last = t, drawn = false;
   if (done < total && t - start > 0.5 && (t - last > 0.1 || !drawn)) {
     fflush(stdout);
     draw_bar(done, total, t - start);
@@ -115,17 +115,27 @@ Session *host_open(const SessionHost *host) {
 /* ---- Ctrl-C ---- */
 
 static Session *volatile running;
+static bool ends; /* a second one ends the program */
 
-static void on_interrupt(int signal) {
-  (void)signal;
+/* Two at once are one: `timeout` sends it to the program and to its group. */
+static void on_interrupt(int number) {
+  static double first;
+  double t = now();
+  if (ends && first > 0 && t - first > 0.2) {
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+  if (first == 0)
+    first = t;
+  (void)number;
   if (running)
     session_interrupt(running);
 }
 
 void host_catch_interrupt(Session *session, bool always) {
   running = session;
+  ends = !always;
   struct sigaction action = {.sa_handler = on_interrupt};
-  action.sa_flags = always ? 0 : (int)SA_RESETHAND;
   sigaction(SIGINT, &action, NULL);
 }
 

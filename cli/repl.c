@@ -25,6 +25,29 @@ static bool is_function(const char *type) {
   return false;
 }
 
+/* Breaks a type that is wider than the terminal behind its arrows. */
+void repl_put_type(const char *type, size_t used) {
+  bool colour = host_colour_out();
+  fputs(colour ? "\033[36m" : "", stdout);
+  size_t width = (size_t)host_width(), column = used;
+  for (const char *p = type; *p;) {
+    size_t len = 0; /* up to where it may be broken */
+    while (p[len] && !(len > 1 && p[len - 1] == ' ' &&
+                       (p[len - 2] == '>' || p[len - 2] == '!' ||
+                        strncmp(p + len, "given ", 6) == 0)))
+      len++;
+    size_t wide = utf8_width(p, len);
+    if (column > used && column + wide > width + 1) {
+      fputs("\n    ", stdout);
+      column = 4;
+    }
+    fwrite(p, 1, len, stdout);
+    column += wide;
+    p += len;
+  }
+  fputs(colour ? "\033[0m" : "", stdout);
+}
+
 static void put_value(const char *text, size_t used) {
   bool apart = strchr(text, '\n') ||
                used + utf8_width(text, strlen(text)) > (size_t)host_width();
@@ -38,12 +61,16 @@ void repl_show(Session *session, Binding *binding, bool value) {
     return;
   const char *val = strcmp(name, "it") == 0 ? "" : "val ";
   Buffer text = {0};
-  bool have = value && !is_function(type) &&
-              session_binding_text(session, binding, &text) && text.text;
+  bool have = value && !is_function(type);
+  if (have && !session_binding_text(session, binding, &text)) {
+    buffer_free(&text);
+    return;
+  }
+  have &= text.text != NULL;
   bool colour = host_colour_out();
-  printf("%s%s%s%s : %s%s%s", val, colour ? "\033[1m" : "", name,
-         colour ? "\033[0m" : "", colour ? "\033[36m" : "", type,
+  printf("%s%s%s%s : ", val, colour ? "\033[1m" : "", name,
          colour ? "\033[0m" : "");
+  repl_put_type(type, strlen(val) + strlen(name) + 3);
   if (have) {
     fputs(" =", stdout);
     put_value(text.text, strlen(val) + strlen(name) + strlen(type) + 6);
@@ -109,7 +136,7 @@ void repl_load(Repl *repl, const char *path) {
   if (status == SESSION_OK)
     status = session_run(repl->session);
   after(repl, status);
-  if (path != repl->loaded.text) {
+  if (path != repl->loaded.text && access(path, R_OK) == 0) {
     repl->loaded.len = 0;
     buffer_puts(&repl->loaded, path);
   }
@@ -124,6 +151,10 @@ static void take_line(Repl *repl, const char *line, bool more_follows) {
   if (fresh && blank(line))
     return;
   const char *start = line + strspn(line, " \t");
+  if (fresh && *start == '|' && repl->last.len) { /* one more clause of it */
+    buffer_puts(&repl->input, start[1] == '>' ? "it" : repl->last.text);
+    fresh = false;
+  }
   if (fresh && *start == ':') {
     edit_remember(line);
     command_run(repl, start);
@@ -138,6 +169,9 @@ static void take_line(Repl *repl, const char *line, bool more_follows) {
   if (!repl_run(repl, repl->input.text, final))
     return;
   edit_remember(repl->input.text);
+  Buffer last = repl->last;
+  repl->last = repl->input;
+  repl->input = last;
   repl->input.len = 0;
 }
 
@@ -169,6 +203,8 @@ static void read_terminal(Repl *repl) {
       break;
     }
     session_clear_interrupt(repl->session);
+    if (!repl->width_set) /* the window may have been resized */
+      session_eval_host(repl->session)->print_width = host_width();
     if (cancelled)
       repl->input.len = 0;
     else
@@ -217,6 +253,7 @@ int verb_repl(int argc, char **argv) {
   status = session_exit_status(repl.session);
   session_close(repl.session);
   buffer_free(&repl.input);
+  buffer_free(&repl.last);
   buffer_free(&repl.loaded);
   return host_flush(status);
 }

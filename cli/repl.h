@@ -7,15 +7,18 @@
 typedef struct Repl {
   Session *session;
   Buffer input;       /* lines so far of an input that goes on */
+  Buffer last;        /* the input before this one */
   Buffer loaded;      /* path of the file that :load read last */
   bool editing, done; /* lines are edited; :quit was typed */
   bool timing;        /* :set time on */
+  bool width_set;     /* :set width */
 } Repl;
 
 /* Runs a text as one input and reports.  False where more lines are needed. */
 bool repl_run(Repl *repl, const char *text, bool final);
 void repl_load(Repl *repl, const char *path);
 /* Shows a definition with its type and, unless it is a function, its value. */
+void repl_put_type(const char *type, size_t used);
 void repl_show(Session *session, Binding *binding, bool value);
 
 /* ---- commands.c: lines that begin with a colon ---- */

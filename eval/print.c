@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { DEPTH_SHOWN = 200, ITEMS_SHOWN = 1000 };
+enum { DEPTH_SHOWN = 200, ITEMS_SHOWN = 1000, INDENT_MOST = 60 };
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
                         uint32_t depth);
@@ -41,11 +41,59 @@ static void print_shape(Buffer *out, const Shape *s) {
   buffer_putc(out, ']');
 }
 
+/* ---- several lines inside of brackets ---- */
+
+/* Columns since the last line break; 1 where they are too many to indent by. */
+static int column(const Buffer *out) {
+  size_t start = out->len;
+  if (!start)
+    return 0;
+  while (start && out->text[start - 1] != '\n' &&
+         out->len - start <= 4 * INDENT_MOST)
+    start--;
+  size_t width = utf8_width(out->text + start, out->len - start);
+  return width > INDENT_MOST ? 1 : (int)width;
+}
+
+static void blanks(Buffer *out, size_t count) {
+  while (count--)
+    buffer_putc(out, ' ');
+}
+
+/* Moves the lines that begin after `from` to the right. */
+static void indent(Buffer *out, size_t from, size_t columns) {
+  size_t lines = 0, end = out->len;
+  for (size_t i = from; i < end; i++)
+    lines += out->text[i] == '\n';
+  blanks(out, lines * columns);
+  char *to = out->text + out->len;
+  for (size_t i = end; lines; i--) {
+    if (out->text[i - 1] == '\n') {
+      memset(to -= columns, ' ', columns);
+      lines--;
+    }
+    *--to = out->text[i - 1];
+  }
+}
+
+/* Between the items of what was opened before `from`: on one line for as long
+ * as they are. */
+static void separate(Buffer *out, size_t from, int columns) {
+  if (memchr(out->text + from, '\n', out->len - from)) {
+    buffer_puts(out, ",\n");
+    blanks(out, (size_t)columns);
+  } else {
+    buffer_puts(out, ", ");
+  }
+}
+
 static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_puts(out, "list [");
+  int columns = column(out);
+  size_t from = out->len;
   for (uint32_t i = 0; v.tag == V_CONS; v = AS_CONS(v)->tail, i++) {
     if (i)
-      buffer_puts(out, ", ");
+      separate(out, from, columns);
     if (i == ITEMS_SHOWN) {
       buffer_puts(out, "...");
       break;
@@ -75,11 +123,41 @@ static void print_number(Buffer *out, Value v) {
 
 static void print_node(Eval *vm, Buffer *out, Value v) {
   const Tensor *t = vm_tensor(vm, v);
-  if (t->rank)
-    tensor_print(out, t, vm->host->print_limit ? vm->host->print_limit : 1000,
-                 vm->host->print_width ? vm->host->print_width : 80);
-  else
+  int width = vm->host->print_width ? vm->host->print_width : 80;
+  int64_t limit = vm->host->print_limit ? vm->host->print_limit : 1000;
+  int columns = column(out);
+  size_t from = out->len;
+  if (t->rank) {
+    tensor_print(out, t, limit, width - columns);
+    indent(out, from, (size_t)columns);
+  } else {
     scalar_print(out, scalar_load(t->dtype, t->data));
+  }
+}
+
+static void print_tuple(Eval *vm, Buffer *out, Value v, uint32_t depth) {
+  buffer_putc(out, '(');
+  int columns = column(out);
+  size_t from = out->len;
+  for (uint32_t i = 0; i < v.obj->len; i++) {
+    if (i)
+      separate(out, from, columns);
+    print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
+  }
+  buffer_putc(out, ')');
+}
+
+static void print_record(Eval *vm, Buffer *out, Value v, uint32_t depth) {
+  buffer_putc(out, '{');
+  int columns = column(out);
+  size_t from = out->len;
+  for (uint32_t i = 0; i < v.obj->len; i++) {
+    if (i)
+      separate(out, from, columns);
+    buffer_printf(out, "%s = ", AS_RECORD(v)->layout->labels[i]->text);
+    print_value(vm, out, AS_RECORD(v)->at[i], true, depth);
+  }
+  buffer_putc(out, '}');
 }
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
@@ -104,20 +182,10 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
       buffer_add(out, AS_STRING(v)->text, v.obj->len);
     return;
   case V_TUPLE:
-    for (uint32_t i = 0; i < v.obj->len; i++) {
-      buffer_puts(out, i ? ", " : "(");
-      print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
-    }
-    buffer_putc(out, ')');
+    print_tuple(vm, out, v, depth);
     return;
   case V_RECORD:
-    buffer_putc(out, '{');
-    for (uint32_t i = 0; i < v.obj->len; i++) {
-      buffer_printf(out, "%s%s = ", i ? ", " : "",
-                    AS_RECORD(v)->layout->labels[i]->text);
-      print_value(vm, out, AS_RECORD(v)->at[i], true, depth);
-    }
-    buffer_putc(out, '}');
+    print_record(vm, out, v, depth);
     return;
   case V_NIL:
   case V_CONS:

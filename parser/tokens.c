@@ -296,6 +296,29 @@ static Verdict judge(ParseState *ps) {
   return PASS;
 }
 
+static bool ends_expr(int token) {
+  return token == TOK_ID || token == TOK_CON || token == TOK_NUM ||
+         token == TOK_FLOAT || token == TOK_NEGNUM || token == TOK_NEGFLOAT ||
+         token == TOK_STRING || token == TOK_PUN || is_closer(token);
+}
+
+static bool begins_expr(int token) {
+  return token == TOK_ID || token == TOK_CON || token == TOK_NUM ||
+         token == TOK_FLOAT || token == TOK_NEGNUM || token == TOK_NEGFLOAT ||
+         token == TOK_STRING || token == TOK_LPAREN ||
+         token == TOK_LBRACKET || token == TOK_LBRACE || token == TOK_LET ||
+         token == TOK_LIST || token == TOK_FN || token == TOK_FOR ||
+         token == TOK_IF || token == TOK_CASE;
+}
+
+/* Where bare expressions are allowed, one that begins at the margin is no
+ * further argument of the line before. */
+static bool begins_bare(const ParseState *ps) {
+  const Tokens *t = ps->tokens;
+  return ps->bare && !t->open.len && ends_expr(t->last_kind) &&
+         begins_expr(t->ahead.kind) && at_margin(ps, t->ahead.span);
+}
+
 /* The next token of the balanced text. */
 static Token next_token(ParseState *ps) {
   Tokens *t = ps->tokens;
@@ -307,8 +330,11 @@ static Token next_token(ParseState *ps) {
     }
     switch (judge(ps)) {
     case PASS:
-      t->has_ahead = false;
       t->made_up = false;
+      if (begins_bare(ps))
+        return (Token){.kind = TOK_SEMI,
+                       .span = {ps->file, t->last.end, t->last.end}};
+      t->has_ahead = false;
       track(ps, &t->ahead);
       return t->ahead;
     case DROP:

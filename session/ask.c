@@ -11,6 +11,8 @@ typedef struct Ask {
   const char *type;
   Binding *binding;
   Buffer *out;
+  const OpenConstraint *open;
+  uint32_t count;
 } Ask;
 
 static SessionStatus ask_expr_type(Session *s, void *arg) {
@@ -73,7 +75,10 @@ static SessionStatus ask_text(Session *s, void *arg) {
 
 bool session_binding_text(Session *s, Binding *binding, Buffer *out) {
   Ask ask = {.binding = binding, .out = out};
-  return session_guard(s, ask_text, &ask) == SESSION_OK;
+  SessionStatus status = session_guard(s, ask_text, &ask);
+  if (status != SESSION_OK)
+    s->shown = status;
+  return status == SESSION_OK;
 }
 
 /* ---- names ---- */
@@ -112,9 +117,29 @@ void session_fields(Session *s, Binding *binding,
 
 CheckStats session_stats(const Session *s) { return checker_stats(s->checker); }
 
-const OpenConstraint *session_open_constraints(const Session *s,
-                                               uint32_t *count) {
-  return checker_open(s->checker, count);
+static SessionStatus ask_open(Session *s, void *arg) {
+  Ask *ask = arg;
+  ask->open = checker_open(s->checker, &ask->count);
+  return SESSION_OK;
+}
+
+const OpenConstraint *session_open_constraints(Session *s, uint32_t *count) {
+  Ask ask = {0};
+  session_guard(s, ask_open, &ask);
+  *count = ask.count;
+  return ask.open;
+}
+
+void session_refuse_open(Session *s) {
+  uint32_t count;
+  const OpenConstraint *open = session_open_constraints(s, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (!open[i].name) {
+      Diag *diag = session_error(s, 362, open[i].span,
+                                 "only the running program can check: %s",
+                                 open[i].text);
+      diag->label = open[i].reason;
+    }
 }
 
 /* ---- examples ---- */

@@ -189,4 +189,9 @@ const char *axn_diag_text(AxnSession *a, size_t index) {
   return status == SESSION_OK ? a->text.text : NULL;
 }
 
+AxnCounts axn_session_counts(const AxnSession *a) {
+  CheckStats stats = session_stats(a->session);
+  return (AxnCounts){stats.proved, stats.carried, stats.open};
+}
+
 void axn_interrupt(AxnSession *a) { session_interrupt(a->session); }

@@ -80,6 +80,14 @@ AXN_API const char *axn_session_type(AxnSession *session, const char *name);
 /* The value of a top-level name as `print` shows it; NULL if it has none. */
 AXN_API const char *axn_session_print(AxnSession *session, const char *name);
 
+/* What became of the constraints on sizes and shapes of all texts so far. */
+typedef struct AxnCounts {
+  uint64_t proved;
+  uint64_t carried; /* part of a type: each call has to meet them */
+  uint64_t open;    /* checked when the program runs */
+} AxnCounts;
+AXN_API AxnCounts axn_session_counts(const AxnSession *session);
+
 /* Diagnostics of the last text. */
 AXN_API size_t axn_diag_count(const AxnSession *session);
 AXN_API bool axn_diag_get(const AxnSession *session, size_t index,

@@ -30,6 +30,7 @@ struct Session {
   VEC(Waiting) waiting;
   VEC(Import) imports;
   uint32_t import_depth;
+  SessionStatus shown; /* worst of session_binding_text in host.ran */
   bool unfinished;    /* the last declaration of an input failed, or yet may */
   bool names_missing; /* a file that the one at hand imports is not there */
   uint32_t *library_sources; /* by number of the library file; 0: not yet */

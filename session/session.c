@@ -1,7 +1,11 @@
 /* A session: the pipeline, and what its parts ask of one another. */
 #include "session/internal.h"
 
-enum { UNKNOWN_MODULE = 310, UNKNOWN_NAME = 312 }; /* typecheck's errors */
+enum { /* codes of typecheck/ */
+  UNKNOWN_MODULE = 310,
+  UNKNOWN_NAME = 312,
+  NOT_EXHAUSTIVE = 401
+};
 
 /* ---- opening and closing ---- */
 
@@ -226,8 +230,14 @@ static SessionStatus run_waiting(Session *s, void *arg) {
       s->waiting.len = 0;
       return SESSION_ERROR;
     }
-    if (w->ran.main && s->host.ran)
+    if (w->ran.main && s->host.ran) {
+      s->shown = SESSION_OK;
       s->host.ran(s->host.eval.owner, s, &w->ran);
+      if (s->shown != SESSION_OK) { /* its value could not be had */
+        s->waiting.len = 0;
+        return s->shown;
+      }
+    }
   }
   s->waiting.len = 0;
   return SESSION_OK;
@@ -238,6 +248,16 @@ SessionStatus session_run(Session *s) {
 }
 
 void session_drop_waiting(Session *s) { s->waiting.len = 0; }
+
+/* Clauses that do not match everything: more may be on the next line. */
+static bool wants_clauses(const Session *s, const Program *program) {
+  if (program->dec_count != 1 || program->decs[0]->kind != DEC_FUN)
+    return false;
+  for (uint32_t i = 0; i < s->diags.all.len; i++)
+    if (s->diags.all.at[i]->code == NOT_EXHAUSTIVE)
+      return true;
+  return false;
+}
 
 /* Declaration by declaration: what a REPL does. */
 static SessionStatus run_input(Session *s, void *arg) {
@@ -258,6 +278,11 @@ static SessionStatus run_input(Session *s, void *arg) {
     if (!check_dec(s, s->module, program.decs[i], true)) {
       s->waiting.len = 0;
       return SESSION_ERROR;
+    }
+    if (!text->final && wants_clauses(s, &program)) {
+      s->waiting.len = 0;
+      session_clear_diags(s);
+      return SESSION_INCOMPLETE;
     }
     SessionStatus status = run_waiting(s, NULL);
     if (status != SESSION_OK)

@@ -31,7 +31,8 @@ typedef struct Ran {
 
 typedef struct SessionHost {
   EvalHost eval; /* its `interrupt` is the session's own */
-  /* After each declaration that was run; may be NULL.  Uses eval.owner. */
+  /* After each declaration that was run; may be NULL.  Uses eval.owner.  When
+   * session_binding_text fails in it, nothing more is run. */
   void (*ran)(void *owner, Session *session, const Ran *ran);
   /* After each declaration that was checked; may be NULL. */
   void (*checked)(void *owner, Session *session, const Ran *ran);
@@ -91,7 +92,10 @@ void session_each_own(Session *session, void (*f)(void *, Binding *),
 void session_fields(Session *session, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
 CheckStats session_stats(const Session *session);
-const OpenConstraint *session_open_constraints(const Session *session,
+/* Makes an error of each constraint that was left to the running program. */
+void session_refuse_open(Session *session);
+/* NULL and none where there is no memory to list them. */
+const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */

@@ -49,4 +49,7 @@ bless() ( # bless KIND PATH, in a subshell: it changes directory
 while read -r kind path; do
   bless "$kind" "$path" || refused=1
 done < <(list_goldens | grep -F -e "${1-}")
+if grep -qF -e "${1-}" <<<'script tests/check_open.sh'; then
+  tests/check_open.sh --bless >/dev/null && git diff --stat tests/open.golden
+fi
 exit "$refused"

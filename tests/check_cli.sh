@@ -53,7 +53,8 @@ expect 0 '^a,b,--c$' "$AXON" run args.axn a b --c
 expect 0 '^a,b$' "$AXON" run args.axn -- a b
 expect 3 '' "$AXON" -e 'exit 3'
 expect 0 '^x : ' "$AXON" check ugly.axn
-expect 0 'proved' "$AXON" check --stats good.axn
+expect 0 '^good.axn: [0-9]* constraints proved, 0 carried by types, 0 left' \
+  "$AXON" check --stats good.axn
 expect 1 'ugly.axn' "$AXON" fmt --check ugly.axn
 expect 0 'formatted ugly.axn' "$AXON" fmt ugly.axn
 expect 0 '' "$AXON" fmt --check ugly.axn
@@ -62,6 +63,7 @@ expect 1 'bad.axn' "$AXON" fmt bad.axn
 expect 0 '^val x = 1 +$' cat bad.axn
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >/dev/full"
 expect 0 '^6$' sh -c "echo 'sum [1, 2, 3]' | '$AXON'"
+expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
 expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
 expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
 

@@ -55,6 +55,34 @@ tm paste-buffer -p -b p -t t
 keys Enter
 see '^val pasted : .* = 77$'
 
+# An expression at the margin is an input of its own.
+tm set-buffer -b p \
+  "$(printf 'do print 1\npasted + 12\nfun f 0 = 1\n| f n =\n  n')"
+tm paste-buffer -p -b p -t t
+keys Enter
+see '^it : .* = 89$'
+see '^val f : '
+
+# Names of files, also behind a dash; a directory goes on.
+mkdir my-models
+echo 'val loaded = 90' >my-models/first-one.axn
+keys ':load my-' Tab 'first-' Tab Enter
+see '^val loaded : .* = 90$'
+
+# What was resized is known.
+tm resize-window -t t -x 60 -y 40
+keys ':doc sum' Enter
+see "^    'a\[...s, ...r, ...t\] ->"
+tm resize-window -t t -x 90 -y 40
+
+# Ctrl-C while a value is computed that is to be shown: nothing is lost.
+keys '(1, sum (uniform (key 1) [3000, 3000] @ ones [3000, 3000]))' Enter
+sleep 0.3
+keys C-c
+see '^interrupted$'
+keys C-l it Enter
+see '^val loaded\|^it : .* = 89$'
+
 # Ctrl-C stops what runs, and nothing is lost.
 keys 'while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0' Enter
 sleep 1

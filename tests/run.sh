@@ -3,8 +3,9 @@
 #
 # FILTER chooses those whose `kind path` contains it.  AXON is the program to
 # test, BUILD the folder of the unit tests (both: this one, unless given).
-# What fails is shown, and at the end one line: N passed, N failed.  A sanitized
-# program wants MEMORY=unlimited.
+# What fails is shown, then what is known of the constraints of library and
+# examples (check_open.sh), and at the end one line: N passed, N failed.  A
+# sanitized program wants MEMORY=unlimited.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -41,6 +42,7 @@ export -f one
 list | grep -F -e "$filter" >"$results/list"
 xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ <"$results/list"
 
+[ ! -e "$results/constraints" ] || cat "$results/constraints"
 passed=$(find "$results" -name '*.pass' | wc -l)
 failed=$(($(wc -l <"$results/list") - passed))
 echo "$passed passed, $failed failed"

@@ -163,6 +163,8 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
     Scheme *s[1] = {NULL};
     scheme_generalise(c, 1, &t, s, pending);
     checks_place(c);
+    if (top)
+      note_carried(c, s[0], b->name);
     hidden_collect(c, s[0], core);
     core = with_hidden(c, s[0], core);
     b->scheme = s[0];
@@ -259,6 +261,8 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalise(c, n, types, schemes, pending);
   checks_place(c);
+  if (top)
+    note_carried(c, schemes[0], bs[0]->name);
   for (uint32_t i = 0; i < n; i++) {
     if (i)
       schemes[i]->hidden.len = 0;
@@ -545,7 +549,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t errors = diags->errors, warnings = diags->warnings;
     uint32_t kept = diags->all.len;
     CheckStats stats = c->stats;
-    uint32_t open = c->open.len;
+    uint32_t open = c->open.len, carried = c->carried.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
     if (!c->again || round == 8)
       return ok;
@@ -554,6 +558,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     diags->all.len = kept;
     c->stats = stats;
     c->open.len = open;
+    c->carried.len = carried;
     c->facts = facts;
   }
 }

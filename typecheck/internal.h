@@ -305,6 +305,14 @@ typedef struct Loop {
   uint32_t count;
 } Loop;
 
+/* A constraint that became part of a type at top level; its text is made when
+ * it is asked for. */
+typedef struct Carried {
+  Scheme *scheme;
+  Constraint *given;
+  Sym *name;
+} Carried;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -356,6 +364,7 @@ struct Checker {
 
   CheckStats stats;
   VEC(OpenConstraint) open;
+  VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
   Sym *sym_all, *sym_true, *sym_false;
 };
@@ -491,6 +500,8 @@ Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
+/* Counts what the type of a name at top level asks of its callers. */
+void note_carried(Checker *c, Scheme *s, Sym *name);
 
 /* ---- annot.c ---- */
 typedef enum AnnotMode {
@@ -581,6 +592,8 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* ---- print.c ---- */
 const char *ty_text(Checker *c, Type *t);
 const char *scheme_text(Checker *c, Scheme *s);
+/* One of its givens, with the names that the whole of it has when printed. */
+const char *given_text(Checker *c, Scheme *s, Constraint *given);
 const char *shape_text(Checker *c, const Shape *s);
 const char *dim_text_of(Checker *c, Dim *d);
 /* Both with the same names. */

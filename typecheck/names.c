@@ -182,12 +182,12 @@ static void set_aside(Checker *c) {
 }
 
 static void take_back(Checker *c, const Checker *saved) {
-  CheckStats stats = c->stats;
+  uint64_t left_open = c->stats.open;
   uint32_t next = c->next_id;
   Map libs = c->library_modules;
   __typeof__(c->open) open = c->open;
   *c = *saved;
-  c->stats = stats;
+  c->stats.open = left_open;
   c->next_id = next;
   c->library_modules = libs;
   c->open = open;
@@ -369,9 +369,20 @@ void checker_define_size(Checker *c, Sym *name, int64_t value) {
 
 CheckStats checker_stats(const Checker *c) { return c->stats; }
 
-const OpenConstraint *checker_open(const Checker *c, uint32_t *count) {
-  *count = c->open.len;
-  return c->open.at;
+const OpenConstraint *checker_open(Checker *c, uint32_t *count) {
+  uint32_t n = c->open.len;
+  OpenConstraint *all =
+      NEW_ARRAY(c->arena, OpenConstraint, n + c->carried.len);
+  for (uint32_t i = 0; i < n; i++)
+    all[i] = c->open.at[i];
+  for (uint32_t i = 0; i < c->carried.len; i++) {
+    Carried *k = &c->carried.at[i];
+    all[n++] = (OpenConstraint){.span = k->given->origin->span,
+                                .text = given_text(c, k->scheme, k->given),
+                                .name = k->name->text};
+  }
+  *count = n;
+  return all;
 }
 
 /* ---- what is known about names ---- */

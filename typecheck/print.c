@@ -563,6 +563,18 @@ const char *scheme_text(Checker *c, Scheme *s) {
   return finish(&p);
 }
 
+const char *given_text(Checker *c, Scheme *s, Constraint *given) {
+  Printer p = printer(c);
+  p.scheme = s;
+  put_type(&p, s->type, PREC_FUN);
+  size_t start = p.out.len;
+  put_constraint(&p, given);
+  const char *text =
+      arena_text(c->arena, p.out.text + start, p.out.len - start);
+  buffer_free(&p.out);
+  return text;
+}
+
 const char *shape_text(Checker *c, const Shape *s) {
   Printer p = printer(c);
   buffer_putc(&p.out, '[');

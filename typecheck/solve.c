@@ -459,7 +459,7 @@ static void note_open(Checker *c, Constraint *k, const char *reason) {
                                                : "!=",
                         y);
   }
-  OpenConstraint o = {k->origin->span, text, reason};
+  OpenConstraint o = {k->origin->span, text, reason, NULL};
   VEC_PUSH(c->arena, c->open, o);
 }
 
@@ -668,6 +668,16 @@ static const char *why_open(Checker *c, Constraint *k) {
   if (l.data || r.data)
     return "a size that data decides";
   return "beyond what the solver decides";
+}
+
+/* What is merely known of its sizes comes from no demand. */
+void note_carried(Checker *c, Scheme *s, Sym *name) {
+  for (uint32_t i = 0; i < s->given_count; i++)
+    if (s->given[i]->origin) {
+      Carried k = {s, s->given[i], name};
+      VEC_PUSH(c->arena, c->carried, k);
+      c->stats.carried++;
+    }
 }
 
 void constraints_settle(Checker *c) {

@@ -76,17 +76,22 @@ void binding_fields(Checker *checker, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
 
 /* ---- constraints ---- */
+/* Proved and carried: of what was asked to be checked, not of the library that
+ * it uses; open: of both. */
 typedef struct CheckStats {
-  uint64_t proved, open;
+  uint64_t proved;
+  uint64_t carried; /* part of a type: each call has to meet them */
+  uint64_t open;    /* checked when the program runs */
 } CheckStats;
 CheckStats checker_stats(const Checker *checker);
-/* Constraints left open since the start, with their reasons. */
+/* Constraints that were not proved since the start, in order of checking. */
 typedef struct OpenConstraint {
   Span span;
   const char *text;   /* "n == m" */
-  const char *reason; /* "both sizes come from data" */
+  const char *reason; /* "a size that data decides"; NULL: carried */
+  const char *name;   /* carried: by the type of this name */
 } OpenConstraint;
-const OpenConstraint *checker_open(const Checker *checker, uint32_t *count);
+const OpenConstraint *checker_open(Checker *checker, uint32_t *count);
 /* -D n=64: a size that data at top level leaves open. */
 void checker_define_size(Checker *checker, Sym *name, int64_t value);
 

@@ -86,6 +86,17 @@ static void test_check_runs_nothing(void **state) {
   assert_string_equal(out.text, "2\n");
 }
 
+static void test_counts(void **state) {
+  const char *text = "fun pair x = x.[0:2]\n"
+                     "val y = pair (filter (fn v => v > 0) [1, 2, 3])";
+  AxnStatus status = axn_session_check(*state, "test", text, strlen(text));
+  assert_int_equal(status, AXN_OK);
+  AxnCounts counts = axn_session_counts(*state);
+  assert_true(counts.proved > 0);
+  assert_int_equal(counts.carried, 1);
+  assert_int_equal(counts.open, 1);
+}
+
 static void test_exit(void **state) {
   assert_int_equal(run(*state, "do exit 3"), AXN_EXITED);
   assert_int_equal(axn_exit_status(*state), 3);
@@ -115,7 +126,8 @@ int main(void) {
       TEST(test_version),          TEST(test_output),
       TEST(test_definitions_stay), TEST(test_diagnostics),
       TEST(test_syntax_error),     TEST(test_check_runs_nothing),
-      TEST(test_exit),             TEST(test_interrupt),
+      TEST(test_counts),           TEST(test_exit),
+      TEST(test_interrupt),
       TEST(test_many_sessions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
