@@ -574,6 +574,8 @@ static void reduce(DimCtx *cx, Dim *a, Dim *b, Dim **q, Dim **r) {
 
 Dim *dim_quotient(DimCtx *cx, Dim *a, Dim *b) {
   Dim *q, *r;
+  if (!b->count)
+    return NULL;
   reduce(cx, a, b, &q, &r);
   return r->count ? NULL : q;
 }

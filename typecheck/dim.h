@@ -120,13 +120,23 @@ DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
 
 /* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
 void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
+/* d == slope*v + rest, v in neither; false: it is not so. */
+bool dim_linear(DimCtx *cx, Dim *d, DimVar *v, Dim **slope, Dim **rest);
+/* a == result*b exactly; NULL: it is not so. */
+Dim *dim_quotient(DimCtx *cx, Dim *a, Dim *b);
+/* d == slope*(num/den) + rest where v stands in num or den. */
+typedef struct Division {
+  Dim *num, *den, *slope, *rest;
+} Division;
+bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out);
 /* Its factors, as far as they are found: those in which some variable is
  * linear.  At most DIM_FACTORS, 1 if it does not factor; their product is d. */
 enum { DIM_FACTORS = 16 };
 uint32_t dim_factor(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]);
+/* An equivalent of d >= 0: divisions that stand alone multiplied out, common
+ * factors divided out. */
+Dim *dim_simplify_ge(DimCtx *cx, Dim *d);
 /* d == pos - neg, both without negative coefficients: to print relations. */
-/* An equivalent of d >= 0, the divisions that stand alone multiplied out. */
-Dim *dim_clear_division(DimCtx *cx, Dim *d);
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
 /* The name of a variable: var->text, else its own, else "n12". */
 const char *dim_var_name(DimCtx *cx, const DimVar *var);

@@ -50,6 +50,28 @@ static void split(DimCtx *cx, Dim *d, const Atom *atom, Dim **q, Dim **r) {
   *r = dim_sub(cx, d, with);
 }
 
+bool dim_linear(DimCtx *cx, Dim *d, DimVar *v, Dim **slope, Dim **rest) {
+  const Atom *atom = dim_of_var(cx, v)->at[0].mono->at[0].atom;
+  if (degree_in(d, atom) > 1)
+    return false;
+  split(cx, d, atom, slope, rest);
+  return !dim_mentions(cx, *slope, v) && !dim_mentions(cx, *rest, v);
+}
+
+bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {
+  for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
+      const Atom *atom = d->at[i].mono->at[j].atom;
+      if (atom->kind != AT_DIV || degree_in(d, atom) != 1 ||
+          !dim_mentions(cx, atom->dim, v))
+        continue;
+      *out = (Division){.num = atom->args[0], .den = atom->args[1]};
+      split(cx, d, atom, &out->slope, &out->rest);
+      return true;
+    }
+  return false;
+}
+
 static void keep(Factors *f, Dim *d) {
   int64_t one;
   if (dim_is_int(d, &one) && one == 1)

@@ -497,6 +497,19 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
 
 /* ---- conditions ---- */
 
+/* d != 0: at one end of what d can be, it is an inequality. */
+static void fact_differ(Checker *c, Dim *d) {
+  Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
+  if (facts_le(c, zero, d) == PROVED) {
+    fact_add(c, dim_sub(c->dims, d, one), false);
+  } else if (facts_le(c, d, zero) == PROVED) {
+    fact_add(c, dim_neg(c->dims, dim_add(c->dims, d, one)), false);
+  } else {
+    fact_add(c, d, false);
+    c->facts->ne = true;
+  }
+}
+
 static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
   Dim *one = dim_int(c->dims, 1);
   if (!holds) {
@@ -508,10 +521,7 @@ static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
   Dim *d = dim_sub(c->dims, b, a);
   switch (op) {
   case BIN_EQ: fact_add(c, d, true); break;
-  case BIN_NE:
-    fact_add(c, d, false);
-    c->facts->ne = true;
-    break;
+  case BIN_NE: fact_differ(c, d); break;
   case BIN_LE: fact_add(c, d, false); break;
   case BIN_GE: fact_add(c, dim_neg(c->dims, d), false); break;
   case BIN_LT: fact_add(c, dim_sub(c->dims, d, one), false); break;

@@ -533,8 +533,6 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
 Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
                     uint32_t count, Type **type);
 Core *infer_for(Checker *c, Expr *e, Type **type);
-bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
-                 bool *exact);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_bracket(Checker *c, Expr *e, Type **type);
 Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);
@@ -558,6 +556,20 @@ Scope *scope_push(Checker *c, Sym *name, Binding *b);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
 /* A size for an integer expression without a known term. */
 Dim *size_of(Checker *c, Expr *e, Core **core, Type *t);
+
+/* ---- worst.c ---- */
+bool mentions_index(Checker *c, Dim *d);
+Dim *index_range_of(const DimVar *v); /* NULL while it is not known */
+/* The largest (or least) value of d over the ranges of its indices, each of
+ * which is then demanded to be at least 1.  False: it is not known exactly. */
+bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
+/* What is left of `left <= right` where each index is at its worst: enough for
+ * all of them.  False if that cannot be told.  *exact: necessary, too, if the
+ * loops run at all. */
+bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
+                 bool *exact);
+/* At the end of the outermost `for`, what its indices break is an error. */
+void refute_accesses(Checker *c);
 
 /* ---- match.c ---- */
 /* Warns about cases that are not handled and rules never reached. */

@@ -32,20 +32,6 @@ static Origin *index_origin(Checker *c, Span span, uint32_t axis, Type *base) {
   return o;
 }
 
-static void mention_index(void *arg, DimVar *v) {
-  if (v->kind == DV_INDEX)
-    *(bool *)arg = true;
-}
-
-static bool has_index(Checker *c, Dim *d) {
-  bool found = false;
-  dim_each_var(dim_resolve(c->dims, d), mention_index, NULL, &found);
-  return found;
-}
-
-/* The range of an index, kept in its variable: NULL while it is not known. */
-static Dim *range_of(const DimVar *v) { return v->home; }
-
 typedef struct Unranged {
   Checker *c;
   DimVar *one;
@@ -54,7 +40,7 @@ typedef struct Unranged {
 
 static void count_unranged(void *arg, DimVar *v) {
   Unranged *u = arg;
-  if (v->kind != DV_INDEX || v == u->one || range_of(v))
+  if (v->kind != DV_INDEX || v == u->one || index_range_of(v))
     return;
   u->one = v;
   u->count++;
@@ -300,186 +286,34 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
 
 /* ---- for ---- */
 
-typedef struct Linear { /* p == slope*i + rest */
-  Dim *slope, *rest;
-} Linear;
-
-typedef struct At {
-  DimVar *v;
-  Dim *value;
-} At;
-
-static Dim *at_subst(void *arg, DimVar *v) {
-  At *a = arg;
-  return v == a->v ? a->value : NULL;
-}
-
-static bool linear_in(Checker *c, Dim *p, DimVar *v, Linear *out) {
-  At zero = {v, dim_int(c->dims, 0)}, one = {v, dim_int(c->dims, 1)};
-  At two = {v, dim_int(c->dims, 2)};
-  out->rest = dim_subst(c->dims, p, at_subst, NULL, &zero);
-  out->slope = dim_sub(c->dims, dim_subst(c->dims, p, at_subst, NULL, &one),
-                       out->rest);
-  Dim *twice = dim_sub(c->dims, dim_subst(c->dims, p, at_subst, NULL, &two),
-                       out->rest);
-  return !dim_mentions(c->dims, out->slope, v) &&
-         dim_equal(twice, dim_add(c->dims, out->slope, out->slope));
-}
-
-static void first_index(void *arg, DimVar *v) {
-  DimVar **out = arg;
-  if (v->kind == DV_INDEX && !*out)
-    *out = v;
-}
-
-/* The largest (or least) value of d over the ranges of its indices, each of
- * which is then said to be at least 1 (unless o is NULL). */
-static bool extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
-  d = dim_resolve(c->dims, d);
-  for (int round = 0; round < 32; round++) {
-    DimVar *v = NULL;
-    dim_each_var(d, first_index, NULL, &v);
-    if (!v) {
-      *out = d;
-      return true;
-    }
-    Linear at;
-    if (!range_of(v) || !linear_in(c, d, v, &at))
-      return false;
-    Dim *one = dim_int(c->dims, 1);
-    Dim *last = dim_sub(c->dims, range_of(v), one);
-    facts_load(c, c->facts);
-    Dim *slope = dim_resolve(c->dims, at.slope);
-    bool up = dim_ge0(c->solver, slope, false) == PROVED;
-    if (!up && o && dim_as_var(slope)) { /* a dilation: demanded to be one */
-      demand_le(c, one, slope, o);
-      up = true;
-    }
-    if (!up && dim_ge0(c->solver, dim_neg(c->dims, slope), false) != PROVED)
-      return false;
-    d = at.rest;
-    if (up == most) {
-      d = dim_add(c->dims, d, dim_mul(c->dims, slope, last));
-      if (o)
-        demand_le(c, one, range_of(v), o);
-    }
-    d = dim_resolve(c->dims, d);
-  }
-  return false;
-}
-
-/* What is left of `left <= right` where each `for` index is at its worst:
- * enough for all of them.  False if that cannot be told.  *exact: necessary,
- * too, if the loops run at all. */
-bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
-                 bool *exact) {
-  if (k->kind != CN_DIM_LE)
-    return false;
-  Fact *saved = c->facts;
-  Dim *d;
-  c->facts = k->facts;
-  bool found = extreme(c, dim_sub(c->dims, k->right, k->left), false, &d, NULL);
-  c->facts = saved;
-  if (!found)
-    return false;
-  *worst = *k;
-  *exact = true;
-  worst->left = dim_int(c->dims, 0), worst->right = d;
-  Fact *kept = NULL;
-  for (Fact *f = k->facts; f; f = f->outer) {
-    bool conditional = has_index(c, f->dim);
-    *exact &= f->index || !conditional;
-    if (f->index || conditional)
-      continue;
-    Fact *g = NEW(c->arena, Fact);
-    *g = *f;
-    g->outer = kept;
-    kept = g;
-  }
-  worst->facts = kept;
-  return true;
-}
-
-static void other_var(void *arg, DimVar *v) {
-  if (v->kind != DV_INDEX)
-    *(bool *)arg = true;
-}
-
-static bool has_size(Checker *c, Dim *d) {
-  bool found = false;
-  dim_each_var(dim_resolve(c->dims, d), other_var, NULL, &found);
-  return found;
-}
-
-/* Does it fail for some index whenever the loops run?  Then a witness is
- * found, or no sizes satisfy what is left. */
-static bool fails_somewhere(Checker *c, const Constraint *k) {
-  if (k->kind != CN_DIM_LE && k->kind != CN_DIM_EQ)
-    return false;
-  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-  if (!has_index(c, d) || dim_has_top(d))
-    return false;
-  Constraint worst;
-  bool exact = false, sizes = has_size(c, d);
-  if (index_worst(c, k, &worst, &exact) && exact) {
-    facts_load(c, worst.facts);
-    if (dim_ge0(c->solver, dim_resolve(c->dims, worst.right), true) !=
-        REFUTED)
-      return false;
-    facts_load(c, k->facts);
-    return !dim_facts_contradictory(c->solver);
-  }
-  for (const Fact *f = k->facts; f && !sizes; f = f->outer)
-    sizes |= f->ne || (has_index(c, f->dim) && has_size(c, f->dim));
-  if (sizes)
-    return false;
-  Buffer ignored = {0};
-  facts_load(c, k->facts);
-  bool found = dim_witness(c->solver, d, k->kind == CN_DIM_EQ, &ignored);
-  buffer_free(&ignored);
-  return found;
-}
-
-/* At the end of the outermost `for`, what its indices break is an error. */
-static void refute_accesses(Checker *c) {
-  for (uint32_t i = 0; !c->loop && i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
-    if (k->done || k->assumed || !fails_somewhere(c, k))
-      continue;
-    k->done = true;
-    report_dims(c, k);
-  }
-}
-
 /* The range that one access permits its only unranged index v. */
 static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
-  Linear at;
-  Dim *p = dim_resolve(c->dims, a->term);
-  if (!linear_in(c, p, v, &at) || has_index(c, at.slope))
+  Dim *p = dim_resolve(c->dims, a->term), *slope, *rest;
+  if (!dim_linear(c->dims, p, v, &slope, &rest) || mentions_index(c, slope))
     return NULL;
   facts_load(c, c->facts);
-  Dim *slope = dim_resolve(c->dims, at.slope), *one = dim_int(c->dims, 1);
+  Dim *one = dim_int(c->dims, 1);
   Dim *end;
   if (dim_ge0(c->solver, dim_sub(c->dims, slope, one), false) == PROVED ||
       (dim_as_var(slope) && !dim_is_const(slope))) {
     if (!dim_is_const(slope))
       demand_le(c, one, slope, o);
-    if (!extreme(c, at.rest, true, &end, o))
+    if (!index_extreme(c, rest, true, &end, o))
       return NULL;
     c->shortened |= !dim_is_const(end) || dim_sign(end) > 0;
     Dim *room = dim_sub(c->dims, dim_sub(c->dims, a->axis, one), end);
     Dim *low;
-    if (extreme(c, at.rest, false, &low, o))
+    if (index_extreme(c, rest, false, &low, o))
       demand_le(c, dim_int(c->dims, 0), low, o);
     return dim_add(c->dims, dim_div(c->dims, room, slope), one);
   }
   Dim *down = dim_neg(c->dims, slope);
   if (dim_ge0(c->solver, dim_sub(c->dims, down, one), false) != PROVED)
     return NULL;
-  if (!extreme(c, at.rest, false, &end, o))
+  if (!index_extreme(c, rest, false, &end, o))
     return NULL;
   Dim *high;
-  if (extreme(c, at.rest, true, &high, o))
+  if (index_extreme(c, rest, true, &high, o))
     demand_le(c, dim_add(c->dims, high, one), a->axis, o);
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
 }
@@ -493,9 +327,9 @@ static bool moves_alone(Checker *c, Access *a, DimVar *v) {
   Unranged u = unranged(c, p);
   if (u.count != 1 || u.one != v)
     return false;
-  Linear at; /* alone: no other index either */
-  return linear_in(c, p, v, &at) && !has_index(c, at.rest) &&
-         !has_index(c, at.slope);
+  Dim *slope, *rest; /* alone: no other index either */
+  return dim_linear(c->dims, p, v, &slope, &rest) && !mentions_index(c, rest) &&
+         !mentions_index(c, slope);
 }
 
 /* Rules 1 and 2 for index v: NULL if no axis permits a range. */

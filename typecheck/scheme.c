@@ -360,7 +360,7 @@ static void look_local(void *arg, DimVar *v) {
 static void tidy_constraint(Checker *c, Constraint *k) {
   if (k->kind == CN_DIM_LE) {
     Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-    dim_split_signs(c->dims, dim_clear_division(c->dims, d), &k->right,
+    dim_split_signs(c->dims, dim_simplify_ge(c->dims, d), &k->right,
                     &k->left);
   }
   Fact *kept = NULL;

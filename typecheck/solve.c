@@ -178,7 +178,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
 }
 
 static Verdict settle_le(Checker *c, Constraint *k) {
-  Dim *d = dim_clear_division(
+  Dim *d = dim_simplify_ge(
       c->dims, dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
   if (dim_has_top(d))
     return OPEN;
