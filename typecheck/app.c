@@ -357,8 +357,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
       Dim *d = dim_resolve(c->dims, want_int->term);
       if (dim_has_top(d))
         d = size_of(c, item, &core->items[i], ty_int(c, NULL));
-      else
-        demand_le(c, dim_int(c->dims, 0), d, oi);
+      demand_le(c, dim_int(c->dims, 0), d, oi);
       one->at[0].dim = d;
     }
     s = shape_concat(c, s, one);

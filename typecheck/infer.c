@@ -305,6 +305,7 @@ Dim *size_of(Checker *c, Expr *e, Core **core, Type *t) {
   } else {
     v = dim_as_var(data_dim(c, NULL, e ? e->span : (Span){0}));
   }
+  v->value = true; /* what makes a size of it demands that it is one */
   if (core && *core) {
     Core *open = core_items(c, CORE_OPEN, (*core)->span, 1, *core);
     open->binds = NEW(c->arena, CoreBind);

@@ -190,7 +190,7 @@ static void look_dim(void *arg, DimVar *v) {
   bool above = v->level > g->c->level;
   g->local |= above;
   g->index |= v->kind == DV_INDEX;
-  g->data |= v->kind == DV_DATA && above && v->level != LEVEL_GENERIC;
+  g->data |= v->kind == DV_DATA && above;
 }
 
 static void look_shape(void *arg, ShapeVar *v) {
@@ -428,7 +428,7 @@ static void settle_axis(void *arg, ShapeVar *v) {
     return;
   Dim *d = meta_dim(c, NULL, (Span){0});
   dim_as_var(d)->level = v->level;
-  v->bound = shape_dims(c, 1, &d);
+  shape_bind(c, v, shape_dims(c, 1, &d));
 }
 
 static void data_dim_generic(void *arg, DimVar *v) {
@@ -463,11 +463,12 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
                        Scheme **out, uint32_t mark) {
   c->progress = true;
   solve_pending(c);
-  solve_holes(c, mark);
-  General g = {.c = c};
   Visit single = {.shape = settle_axis, .arg = c, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
+  solve_pending(c);
+  solve_holes(c, mark);
+  General g = {.c = c};
   Visit quantify = {general_ty, general_elem, general_dim, general_shape,
                     general_effect, &g, c};
   for (uint32_t i = 0; i < n; i++)

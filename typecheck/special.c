@@ -347,10 +347,9 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   cores[1] = check(c, pos[0], ty_tensor(c, elem, whole, NULL), o);
   solve_pending(c);
   Shape *r = shape_norm(c, split.r);
-  Dim *one = dim_int(c->dims, 1);
   for (uint32_t i = 0; i < r->len; i++)
-    if (r->at[i].tag == IT_DIM)
-      demand_eq(c, r->at[i].dim, one, o);
+    demand_eq(c, shape_prod_dim(c, shape_slice(c, r, i, i + 1)),
+              dim_int(c->dims, 1), o);
   *type = ty_tensor(c, elem, shape_concat(c, split.s, split.t), NULL);
   return prim(c, PRIM_SQUEEZE, e, 2, cores);
 }

@@ -112,6 +112,26 @@ static bool mentions_shape(const Shape *s, const ShapeVar *v) {
   return false;
 }
 
+typedef struct InSizes {
+  const ShapeVar *var;
+  bool found;
+} InSizes;
+
+static void find_in_sizes(void *arg, ShapeVar *v) {
+  InSizes *f = arg;
+  f->found |= v == f->var;
+}
+
+/* A size in s is a product of v. */
+static bool sizes_mention(Checker *c, const Shape *s, const ShapeVar *v) {
+  InSizes f = {v, false};
+  Visit look = {.shape = find_in_sizes, .arg = &f, .c = c};
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM)
+      dim_visit(&look, s->at[i].dim);
+  return f.found;
+}
+
 static bool is_one(const ShapeIt *it) {
   return it->tag != IT_SPLICE || it->var->fixed == 1;
 }
@@ -188,6 +208,17 @@ static uint32_t least_rank(const Shape *s) {
   return n;
 }
 
+/* v as all, of which a size is a product of v: v has as many axes. */
+static Shape *as_many_axes(Checker *c, const Shape *all) {
+  Shape *s = shape_new(c, all->len);
+  for (uint32_t i = 0; i < all->len; i++)
+    if (all->at[i].tag == IT_DIM)
+      s->at[i].dim = meta_dim(c, NULL, (Span){0});
+    else
+      s->at[i] = all->at[i];
+  return s;
+}
+
 bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   Rest r = {shape_norm(c, a0), shape_norm(c, b0)};
   if (!strip_ends(c, &r, o))
@@ -200,8 +231,15 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
     if (one->len == 1 && one->at[0].tag == IT_SPLICE &&
         !one->at[0].var->rigid && one->at[0].var->fixed < 0 &&
         !mentions_shape(all, one->at[0].var)) {
-      shape_bind(c, one->at[0].var, all);
-      return true;
+      ShapeVar *v = one->at[0].var;
+      if (!sizes_mention(c, all, v)) {
+        shape_bind(c, v, all);
+        return true;
+      }
+      if (shape_known_rank(all)) {
+        shape_bind(c, v, as_many_axes(c, all));
+        return unify_shape(c, one, all, o);
+      }
     }
   }
   /* Too short for what the other has, or rigid against sizes: no solution. */
