@@ -41,6 +41,7 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
     Dim *d = data_dim(c, b->name, span);
     b->size = dim_as_var(d);
     b->size->level = c->level;
+    b->size->value = true;
     if (t && t->tag == TY_VAR && !t->var->rigid) {
       Dim *meta = meta_term(c, span);
       Type *i = ty_int(c, meta);
@@ -206,6 +207,25 @@ static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
   return r;
 }
 
+static void is_data(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_DATA;
+}
+
+/* An axis of a parameter that is said to have a size that another parameter
+ * alone knows: callers see some size, that is compared when it is called. */
+static Dim *axis_of_data(Checker *c, Dim *d, Span span) {
+  bool data = false;
+  dim_each_var(dim_resolve(c->dims, d), is_data, NULL, &data);
+  if (!data)
+    return d;
+  Dim *m = meta_dim(c, NULL, span);
+  dim_as_var(m)->kind = DV_RIGID;
+  Origin *o = origin_new(c, OR_ANNOTATION, span);
+  demand(c, (Constraint){.kind = CN_DIM_EQ, .origin = o, .left = m, .right = d,
+                         .at_run_time = true});
+  return m;
+}
+
 static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
   Shape *s = shape_new(c, 0);
   for (uint32_t i = 0; i < axes.len; i++) {
@@ -214,6 +234,8 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
     switch (a->kind) {
     case AXIS_DIM:
       one->at[0].dim = annot_dim(c, a->dim, mode);
+      if (mode == AN_PARAM)
+        one->at[0].dim = axis_of_data(c, one->at[0].dim, a->span);
       break;
     case AXIS_STAR:
       one->at[0].tag = IT_STAR;

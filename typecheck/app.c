@@ -434,7 +434,54 @@ typedef struct Call {
   bool stop;
 } Call;
 
-static bool is_lambda(Expr *e) { return e->kind == EX_FN; }
+static bool has_some(const TypeExpr *t) {
+  for (uint32_t i = 0; i < t->axes.len; i++)
+    if (t->axes.at[i].kind == AXIS_DIM && t->axes.at[i].dim->kind == DX_SOME)
+      return true;
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    if (has_some(t->args[i]))
+      return true;
+  return false;
+}
+
+/* A function that says of its parameter that some size does: it tells the
+ * others, not they it. */
+static bool tells_size(const Expr *e) {
+  const Pat *p = e->clauses[0].params[0].pat;
+  return p->kind == PAT_ASCRIBE && has_some(p->type);
+}
+
+static bool is_lambda(Expr *e) {
+  return e->kind == EX_FN && !tells_size(e);
+}
+
+static bool has_part(Type *t, const TyVar *v) {
+  t = ty_root(t);
+  if (t->tag == TY_VAR)
+    return t->var == v;
+  for (uint32_t i = 0; t->tag == TY_TUPLE && i < t->count; i++)
+    if (has_part(t->args[i], v))
+      return true;
+  return false;
+}
+
+/* Whether a function among the arguments makes values of the variable that
+ * `want` is: the state of a loop. */
+static bool is_state(Call *k, Type *want) {
+  want = ty_root(want);
+  if (want->tag != TY_VAR || want->var->rigid)
+    return false;
+  for (Type *t = ty_root(k->whole); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
+    Type *p = ty_root(t->arg[0]);
+    if (p->tag != TY_FUN)
+      continue;
+    while (p->tag == TY_FUN)
+      p = ty_root(p->arg[1]);
+    if (has_part(p, want->var))
+      return true;
+  }
+  return false;
+}
 
 static void check_one(Call *k, Given *g) {
   Checker *c = k->c;
@@ -447,6 +494,7 @@ static void check_one(Call *k, Given *g) {
   o->fun = k->whole;
   o->args = k->args;
   o->arg_count = k->count;
+  o->state = is_state(k, g->want);
   if (k->piped.file && g->arg == &k->args[k->count - 1])
     o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);

@@ -31,7 +31,7 @@ struct DimVar {
   Span origin;    /* where it came from */
   Dim *bound;     /* DV_META: its solution; or NULL */
   bool top;       /* forgotten: no known term (see infer.c) */
-  bool forgotten; /* DV_DATA: what `forget` leaves has it */
+  bool forgotten; /* DV_DATA: it names a `?` of a type */
   bool hole;      /* the _ of a reshape: solved by division if need be */
   bool inner;     /* an inner dimension of some matrix product */
   bool value;     /* may be any integer, also negative; else a size, >= 0 */

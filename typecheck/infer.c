@@ -108,6 +108,29 @@ static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
   return open;
 }
 
+/* The body of what binds the names from `from` to `until`: sizes that it has
+ * found in them are read first, for all of it. */
+Core *open_bound(Checker *c, const Scope *from, const Scope *until,
+                 Core *body) {
+  for (const Scope *s = from; s && s != until; s = s->outer) {
+    Binding *b = s->binding;
+    if (!b || b->kind != BK_VALUE || !b->var || (!b->opening && !b->size))
+      continue;
+    Core *value = core_var(c, b->var, b->span);
+    Core *open = core_items(c, CORE_OPEN, b->span, 1, value);
+    if (b->opening) {
+      open->binds = b->opening->binds;
+      open->bind_count = b->opening->bind_count;
+    } else {
+      open->binds = NEW(c->arena, CoreBind);
+      open->binds[0] = (CoreBind){.var = b->size, .value = true};
+      open->bind_count = 1;
+    }
+    body = core_items(c, CORE_SEQ, body->span, 2, open, body);
+  }
+  return body;
+}
+
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o) {
   if (b->failed)
@@ -664,6 +687,8 @@ static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
       oj->expr = rule->body;
       result = i ? ty_join(c, result, t, oj) : t;
     }
+    core->rules[i].body =
+        open_bound(c, c->scope, saved, core->rules[i].body);
     c->scope = saved;
   }
   match_check(c, e->clause_count, pats, subject, e->span);
@@ -679,14 +704,18 @@ Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
   Scope *saved = c->scope;
   Fact *facts = c->facts;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
-  for (uint32_t i = 0; i < e->dec_count; i++)
+  Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
+  for (uint32_t i = 0; i < e->dec_count; i++) {
     dec_infer(c, e->decs[i], false, NULL, &decs[i]);
+    scopes[i] = c->scope;
+  }
   Core *core =
       infer_seq(c, e->items, e->item_count, e->span, want, type, o);
   for (uint32_t i = e->dec_count; i-- > 0;) {
     CoreDec *d = decs[i];
     if (!d)
       continue;
+    core = open_bound(c, scopes[i], i ? scopes[i - 1] : saved, core);
     if (d->kind == CD_EXPR) {
       core = core_items(c, CORE_SEQ, d->span, 2, d->expr, core);
     } else if (d->kind == CD_BIND && d->pat->kind == CP_VAR) {

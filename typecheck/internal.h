@@ -165,6 +165,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   uint32_t arg_count;
   Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
   struct Stage *stage; /* where in a pipeline */
+  bool state;        /* OR_ARG: a callback makes others of its type: a loop's */
 } Origin;
 
 /* Where in a pipeline x |> f |> g we are, and what arrived so far. */
@@ -526,6 +527,8 @@ bool annot_knows(Checker *c, Sym *name);
 /* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
+Core *open_bound(Checker *c, const Scope *from, const Scope *until,
+                 Core *body);
 Core *infer_app(Checker *c, Expr *e, Type **type);
 Core *infer_operator(Checker *c, Expr *e, Type **type);
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
@@ -570,6 +573,12 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void refute_accesses(Checker *c);
+
+/* ---- determined.c ---- */
+/* Reports the rigid names in scope, from `from` to `until`, that no argument
+ * for parameters of these types decides. */
+void names_determined(Checker *c, uint32_t n, Type *const *params,
+                      const Scope *from, const Scope *until);
 
 /* ---- match.c ---- */
 /* Warns about cases that are not handled and rules never reached. */

@@ -337,6 +337,14 @@ static CorePat *clause_params(Checker *c, Clause *k, FunParam *params,
   return tuple;
 }
 
+static void determine_names(Checker *c, uint32_t n, const FunParam *params,
+                            const Scope *outer) {
+  Type **types = NEW_ARRAY(c->arena, Type *, n);
+  for (uint32_t i = 0; i < n; i++)
+    types[i] = params[i].type;
+  names_determined(c, n, types, c->scope, outer);
+}
+
 /* A default alone can say what a parameter is: `~k:(k = 2)`. */
 static bool param_is_number(const Param *p) {
   return p->preset && p->preset->kind == EX_NUM && !p->preset->is_float;
@@ -382,8 +390,10 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
                  "every clause has the same labels as the first");
     }
     unique_params(c, k);
+    uint32_t serial = c->serial;
     pats[i] = clause_params(c, k, params, i == 0);
     Type *annotated = NULL;
+    determine_names(c, n, params, saved);
     annot_facts(c, k->given, AN_PARAM, true);
     if (k->result) {
       annotated = annot_type(c, k->result, AN_RESULT);
@@ -408,6 +418,8 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
       joined = joined ? ty_join(c, joined, annotated, o) : annotated;
     }
     rules[i].pat = pats[i];
+    rules[i].body = open_bound(c, c->scope, saved, rules[i].body);
+    checks_claim(c, rules[i].body, serial, false);
     c->scope = saved;
     c->facts = facts;
   }

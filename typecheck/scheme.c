@@ -794,6 +794,7 @@ static Shape *name_tops(Checker *c, Shape *s0, Span span, bool *any) {
   for (uint32_t i = 0; i < s->len; i++)
     if (s->at[i].tag == IT_DIM && dim_has_top(s->at[i].dim)) {
       s->at[i].dim = data_dim(c, NULL, span);
+      dim_as_var(s->at[i].dim)->forgotten = true;
       *any = true;
     }
   return s;

@@ -667,6 +667,8 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
     ok = unify(c, got, ty_tensor(c, want->elem, want->shape,
                                    meta_term(c, (Span){0})), o);
   } else if (want->tag == TY_VAR && !want->var->rigid) {
+    if (o->state)
+      got = ty_leave(c, got, 0, true);
     ok = unify(c, ty_relax(c, got, o->expr), want, o);
   } else if (got->tag == TY_TENSOR && want->tag == TY_TENSOR) {
     ok = unify_elem(c, got->elem, want->elem) &&
