@@ -22,6 +22,7 @@ void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
   bool done = graph_force(&vm->graph, count, nodes, &where, &fault);
   vm->forced_node = vm->graph.next_node;
   vm->force_at = vm->graph.pending + PENDING_LIMIT;
+  vm->forcing = !done;
   if (!done)
     vm_fail_at(vm, where, 507, fault.help, "%s", fault.message);
 }

@@ -152,6 +152,7 @@ struct Eval {
   bool abandoning;
   size_t abandon_to;
   bool running;
+  bool forcing; /* an error is one of a deferred tensor, found now */
   uint32_t forced_node; /* next_node when something was last forced */
   int64_t force_at;     /* pending elements that call for a run */
   Held *held;

@@ -55,20 +55,41 @@ void vm_place(Eval *vm) {
   vm->graph.span = span;
 }
 
-/* The calls that led here, without the innermost place. */
+static uint32_t line_of(const Eval *vm, Span span) {
+  const Source *source =
+      vm->sources ? sources_get(vm->sources, span.file) : NULL;
+  uint32_t line = span.start, column = 0;
+  if (source)
+    source_place(source, span.start, &line, &column);
+  return line;
+}
+
+static bool is_shown(const Eval *vm, const Diag *diag, const DiagStep *steps,
+                     uint32_t count, Span span) {
+  uint32_t line = line_of(vm, span);
+  if (span.file == diag->span.file && line == line_of(vm, diag->span))
+    return true;
+  for (uint32_t i = 0; i < count; i++)
+    if (span.file == steps[i].span.file && line == line_of(vm, steps[i].span))
+      return true;
+  return false;
+}
+
+/* The calls that led here, on other lines than the error itself; of a deferred
+ * tensor, where it is needed. */
 static void add_steps(Eval *vm, Diag *diag) {
   DiagStep *steps = NEW_ARRAY(vm->diags->arena, DiagStep, STEPS_SHOWN);
   uint32_t count = 0;
   const Instr *pc = vm->pc;
-  Span last = diag->span;
+  const char *text = vm->forcing ? "needed here" : "called from here";
   for (Frame *f = vm->fp; f > vm->frames && count < STEPS_SHOWN; f--) {
     Span span = span_at(f->code, pc);
     pc = f->ret - 1;
-    if (in_library(vm, span) ||
-        (span.file == last.file && span.start == last.start))
+    if (in_library(vm, span))
       continue;
-    last = span;
-    steps[count++] = (DiagStep){.span = span, .text = "called from here"};
+    if (!is_shown(vm, diag, steps, count, span))
+      steps[count++] = (DiagStep){.span = span, .text = text};
+    text = "called from here";
   }
   if (!diag->step_count && count) {
     diag->steps = steps;

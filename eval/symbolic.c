@@ -59,6 +59,7 @@ void vm_abandon(Eval *vm, const Node *because) {
 void vm_resume(Eval *vm) {
   Attempt a = vm->attempts[vm->abandon_to];
   vm->attempt_count = vm->abandon_to;
+  vm->forcing = false;
   vm->graph.guard = a.guard;
   vm->depth = a.depth;
   vm->branches = a.branches;

@@ -91,6 +91,8 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
     }
     Fact *saved = c->facts;
     if (k->facts) { /* an implication: its conditions come first */
+      k->implied = true;
+      k->scope = saved;
       Fact *f = k->facts;
       for (; f; f = f->outer) {
         Fact *g = NEW(c->arena, Fact);
