@@ -627,6 +627,12 @@ static void need_pat(Need *n, CorePat *p) {
     need_pat(n, p->args[i]);
 }
 
+/* The shape of the right side of && and ||; else NULL. */
+static Shape *shape_of_logic(Checker *c, const Core *core) {
+  Type *t = core->kind == CORE_APP && core->inst ? ty_norm(c, core->inst) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
 static void need_core(Need *n, Core *core, Visit *v) {
   if (!core)
     return;
@@ -665,6 +671,9 @@ static void need_core(Need *n, Core *core, Visit *v) {
     need_core(n, core->items[i], v);
   if (core->inst && core->kind == CORE_VAR)
     need_inst(n, core->inst, v);
+  Shape *logic = shape_of_logic(n->c, core);
+  if (logic && !shape_known_rank(logic))
+    shape_visit(v, logic);
 }
 
 void hidden_collect(Checker *c, Scheme *s, Core *body) {
@@ -787,6 +796,13 @@ void core_finish(Checker *c, Core *core) {
     finish_load(c, core);
   if (core->elem.var)
     core->elem = elem_ref(c, core->elem.var);
+  Shape *logic = shape_of_logic(c, core);
+  if (logic) {
+    core->shape = shape_ref(c, logic);
+    core->flag = shape_known_rank(logic) && logic->len;
+    if (shape_known_rank(logic))
+      core->shape.len = 0;
+  }
   if (core->kind == CORE_NUM)
     literal_fits(c, core->num, core->elem.dtype, core->span);
   if (core->dim)
