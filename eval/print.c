@@ -41,11 +41,52 @@ static void print_shape(Buffer *out, const Shape *s) {
   buffer_putc(out, ']');
 }
 
+/* Does it take more than one line, whatever the width?  What lies deeper than
+ * `levels` is not asked. */
+static bool is_tall(Value v, int levels) {
+  if (v.tag == V_NODE && v.node->data) {
+    const Tensor *t = v.node->data;
+    return t->rank > 1 && t->count > t->shape[t->rank - 1];
+  }
+  if (!levels)
+    return false;
+  if (v.tag == V_TUPLE || v.tag == V_RECORD) {
+    const Value *at =
+        v.tag == V_TUPLE ? AS_FIELDS(v)->at : AS_RECORD(v)->at;
+    for (uint32_t i = 0; i < v.obj->len; i++)
+      if (is_tall(at[i], levels - 1))
+        return true;
+  }
+  return v.tag == V_CON && is_tall(AS_CON(v)->arg, levels - 1);
+}
+
+/* Parts of a value: what takes several lines stands alone on them. */
+typedef struct Parts {
+  Buffer *out;
+  int column;  /* where they begin */
+  size_t from; /* where the last one begins */
+} Parts;
+
+static Parts parts_begin(Buffer *out) {
+  return (Parts){out, buffer_column(out), out->len};
+}
+
+static void parts_next(Parts *p, Value v) {
+  bool tall = is_tall(v, 4) || (p->out->len > p->from &&
+                             memchr(p->out->text + p->from, '\n',
+                                    p->out->len - p->from));
+  buffer_puts(p->out, tall ? ",\n" : ", ");
+  for (int i = 0; tall && i < p->column; i++)
+    buffer_putc(p->out, ' ');
+  p->from = p->out->len;
+}
+
 static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_puts(out, "list [");
+  Parts parts = parts_begin(out);
   for (uint32_t i = 0; v.tag == V_CONS; v = AS_CONS(v)->tail, i++) {
     if (i)
-      buffer_puts(out, ", ");
+      parts_next(&parts, AS_CONS(v)->head);
     if (i == ITEMS_SHOWN) {
       buffer_puts(out, "...");
       break;
@@ -93,6 +134,7 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     return;
   }
   depth++;
+  Parts parts;
   switch ((Tag)v.tag) {
   case V_UNIT:
     buffer_puts(out, "()");
@@ -104,17 +146,22 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
       buffer_add(out, AS_STRING(v)->text, v.obj->len);
     return;
   case V_TUPLE:
+    buffer_putc(out, '(');
+    parts = parts_begin(out);
     for (uint32_t i = 0; i < v.obj->len; i++) {
-      buffer_puts(out, i ? ", " : "(");
+      if (i)
+        parts_next(&parts, AS_FIELDS(v)->at[i]);
       print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
     }
     buffer_putc(out, ')');
     return;
   case V_RECORD:
     buffer_putc(out, '{');
+    parts = parts_begin(out);
     for (uint32_t i = 0; i < v.obj->len; i++) {
-      buffer_printf(out, "%s%s = ", i ? ", " : "",
-                    AS_RECORD(v)->layout->labels[i]->text);
+      if (i)
+        parts_next(&parts, AS_RECORD(v)->at[i]);
+      buffer_printf(out, "%s = ", AS_RECORD(v)->layout->labels[i]->text);
       print_value(vm, out, AS_RECORD(v)->at[i], true, depth);
     }
     buffer_putc(out, '}');

@@ -629,7 +629,8 @@ static void need_pat(Need *n, CorePat *p) {
 
 /* The shape of the right side of && and ||; else NULL. */
 static Shape *shape_of_logic(Checker *c, const Core *core) {
-  Type *t = core->kind == CORE_APP && core->inst ? ty_norm(c, core->inst) : NULL;
+  Type *t =
+      core->kind == CORE_APP && core->inst ? ty_norm(c, core->inst) : NULL;
   return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
 }
 
