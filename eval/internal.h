@@ -205,6 +205,7 @@ NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
                          const char *format, ...) PRINTF_LIKE(5, 6);
 NORETURN void vm_fault(Eval *vm, const Fault *fault);
+NORETURN void vm_fault_at(Eval *vm, Span span, const Fault *fault);
 /* at: left and right, then those of each condition. */
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
 Span vm_span(Eval *vm, const char **inside); /* the user's place */

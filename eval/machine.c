@@ -142,9 +142,14 @@ void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
   trap_raise(FAIL_ERROR);
 }
 
+void vm_fault_at(Eval *vm, Span span, const Fault *fault) {
+  static const uint16_t codes[FAULT_COUNT] = {
+      [FAULT_SIZES] = 507, [FAULT_ARITHMETIC] = 506, [FAULT_MEMORY] = 505};
+  vm_fail_at(vm, span, codes[fault->kind], fault->help, "%s", fault->message);
+}
+
 void vm_fault(Eval *vm, const Fault *fault) {
-  vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 507, fault->help, "%s",
-             fault->message);
+  vm_fault_at(vm, span_at(vm->fp->code, vm->pc), fault);
 }
 
 NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
