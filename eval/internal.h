@@ -108,7 +108,7 @@ typedef struct Init { /* a lazy definition being run */
 } Init;
 
 enum {
-  FRAME_LIMIT = 10 * 1000 * 1000, /* frames */
+  FRAME_LIMIT = 1200 * 1000, /* calls that wait: a second or so of recursing */
   SYMBOLIC_DEPTH = 64, /* conditionals within one another, both sides run */
   SYMBOLIC_BRANCHES = 1024,    /* of them in one attempt */
   SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */

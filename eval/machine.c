@@ -306,8 +306,9 @@ void vm_grow_frames(Eval *vm, Obj *env) {
     vm_own(vm, value_obj(V_ENV, env));
   if (bigger == cap)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
-               "a loop, or a call in tail position, needs no stack",
-               "recursion too deep: %zu calls are waiting for a result", used);
+               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
+               "tail position, needs none that wait",
+               "recursion too deep: %zu calls wait for a result", used + 1);
   vm->frames =
       mem_realloc(vm->frames, cap * sizeof(Frame), bigger * sizeof(Frame));
   vm->frames_end = vm->frames + bigger;
@@ -327,8 +328,9 @@ void vm_grow_stack(Eval *vm, size_t need) {
     bigger = STACK_LIMIT;
   if (bigger < used + need)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
-               "a loop, or a call in tail position, needs no stack",
-               "recursion too deep: its values take %zu MiB",
+               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
+               "tail position, needs none that wait",
+               "recursion too deep: the values of calls that wait take %zu MiB",
                used * sizeof(Value) >> 20);
   vm->stack =
       mem_realloc(vm->stack, cap * sizeof(Value), bigger * sizeof(Value));
