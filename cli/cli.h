@@ -49,6 +49,8 @@ void host_colour(const char *when); /* auto, always, never */
 bool host_colour_out(void);
 bool host_colour_err(void);
 int host_width(void);
+/* Before anything is written to the terminal: a progress bar is removed. */
+void host_hide_bar(void);
 /* A host whose output goes to stdout; the program's arguments are borrowed. */
 SessionHost host_terminal(int arg_count, char **args);
 /* A session on the terminal: never NULL, says so and exits when it cannot. */

@@ -37,13 +37,30 @@ int host_width(void) {
 
 /* ---- what a session calls ---- */
 
+static struct Bar {
+  double start, last; /* seconds: when it began, when it was last drawn */
+  bool drawn;
+  bool in_line; /* output has not ended its line: a bar would cover it */
+} bar;
+
+void host_hide_bar(void) {
+  if (bar.drawn)
+    fputs("\r\033[K", stderr);
+  fflush(stderr);
+  bar.drawn = false;
+}
+
 static void write_out(void *owner, const char *text, size_t len) {
   (void)owner;
+  host_hide_bar();
   fwrite(text, 1, len, stdout);
+  if (len)
+    bar.in_line = text[len - 1] != '\n' && isatty(STDOUT_FILENO);
 }
 
 static void write_trace(void *owner, const char *text, size_t len) {
   (void)owner;
+  host_hide_bar();
   fflush(stdout);
   fwrite(text, 1, len, stderr);
 }
@@ -70,24 +87,22 @@ static void draw_bar(int64_t done, int64_t total, double elapsed) {
   fflush(stderr);
 }
 
-/* Quick work shows no bar; a bar that was drawn is removed at the end. */
+/* Quick work shows no bar; a bar that was drawn is removed at the end, and
+ * before anything else is written. */
 static void progress(void *owner, int64_t done, int64_t total) {
   (void)owner;
-  static double start, last;
-  static bool drawn;
   if (!isatty(STDERR_FILENO))
     return;
   double t = now();
   if (done == 0)
-    start = last = t, drawn = false;
-  if (done < total && t - start > 0.5 && (t - last > 0.1 || !drawn)) {
+    bar.start = bar.last = t;
+  if (done >= total) {
+    host_hide_bar();
+  } else if (t - bar.start > 0.5 && (t - bar.last > 0.1 || !bar.drawn) &&
+             !bar.in_line) {
     fflush(stdout);
-    draw_bar(done, total, t - start);
-    drawn = true, last = t;
-  }
-  if (done >= total && drawn) {
-    fputs("\r\033[K", stderr);
-    drawn = false;
+    draw_bar(done, total, t - bar.start);
+    bar.drawn = true, bar.last = t;
   }
 }
 
@@ -144,6 +159,7 @@ void host_catch_interrupt(Session *session, bool always) {
 void host_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);
   Buffer text = {0};
+  host_hide_bar();
   for (uint32_t i = 0; i < diags->all.len; i++) {
     const Diag *diag = diags->all.at[i];
     if (!errors_only || diag->severity == SEV_ERROR)

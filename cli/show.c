@@ -111,6 +111,7 @@ static const char *usual_kind(const Tensor *t) {
 bool show_tensor(void *owner, const Tensor *t, const char *kind,
                  const char *file, int64_t size, Fault *fault) {
   (void)owner;
+  host_hide_bar();
   if (!kind)
     kind = usual_kind(t);
   if (t->count == 0 || t->count > INT32_MAX)

@@ -399,10 +399,17 @@ static uint32_t emit_binary(Fn *fn, const BinaryOps *ops, const Core *x,
   return emit(e, op, 0, wide, c, push);
 }
 
+/* The right side is only run if it matters.  Where `shape`, that of the right
+ * side, turns out to have axes, both are run. */
 static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
-                               Span span) {
+                               Span span, const ShapeRef *shape) {
   Emit *e = &fn->e;
+  uint32_t tensor = 0, end = 0, depth = e->depth;
   compile(fn, args[0], false);
+  if (shape->len) {
+    compile_shape_ref(fn, shape);
+    tensor = emit(e, OP_JAXES, 0, 0, 0, -1);
+  }
   e->span = span;
   bool and = prim == PRIM_AND;
   uint32_t test = emit(e, and? OP_AND_TEST : OP_OR_TEST, 0, 0, 0, 0);
@@ -412,15 +419,26 @@ static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
   emit_patch(e, test);
   uint32_t join = emit(e, OP_JOIN, 0, 0, 0, 0);
   VEC_PUSH(e->vm->arena, e->joins, ((Join){test, join}));
+  if (!shape->len)
+    return;
+  end = emit(e, OP_JMP, 0, 0, 0, 0);
+  emit_patch(e, tensor);
+  e->depth = depth + 1;
+  compile(fn, args[1], false);
+  e->span = span;
+  PrimSite *site = NEW(e->vm->arena, PrimSite);
+  *site = (PrimSite){.prim = prim, .arity = 2, .elem = DT_BOOL};
+  emit_ptr(e, OP_PRIM, 2, 0, 0, -1, site);
+  emit_patch(e, end);
 }
 
-/* `both`: of && and ||, that a side may be a tensor, so that both are run. */
 static void compile_prim_call(Fn *fn, const Core *prim, Core *const *args,
-                              uint32_t n, Span span, bool both) {
+                              uint32_t n, const Core *app) {
+  Span span = app->span;
   Emit *e = &fn->e;
   bool logic = prim->prim == PRIM_AND || prim->prim == PRIM_OR;
-  if (logic && n == 2 && !both) {
-    compile_lazy_logic(fn, prim->prim, args, span);
+  if (logic && n == 2 && !app->flag) {
+    compile_lazy_logic(fn, prim->prim, args, span, &app->shape);
     return;
   }
   if (n == 2 && value_ops[prim->prim].ss) {
@@ -512,7 +530,7 @@ static void compile_app(Fn *fn, const Core *c, bool tail) {
       return;
     }
     if (!control && n >= arity) {
-      compile_prim_call(fn, f, call.args.at, arity, c->span, c->flag);
+      compile_prim_call(fn, f, call.args.at, arity, c);
       if (n > arity) {
         push_args(fn, &call, arity, n);
         fn->e.span = c->span;

@@ -23,7 +23,7 @@ static NORETURN void file_fault(Eval *vm, const Fault *fault) {
 
 PRIM(prim_load) {
   UNUSED;
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Value path = args[n - 1];
   LoadOptions options = {.want = site->elem};
   if (n == 3) {
@@ -45,7 +45,7 @@ PRIM(prim_load) {
 
 PRIM(prim_save) {
   UNUSED;
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Value path = args[n - 2];
   const char *name = n == 3 ? text_of(args[0]) : NULL;
   Tensor *t = (Tensor *)(uintptr_t)vm_tensor(vm, args[n - 1]);
@@ -57,7 +57,7 @@ PRIM(prim_save) {
 
 PRIM(prim_save_all) {
   UNUSED;
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   uint32_t count = 0;
   for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
     count++;
@@ -78,7 +78,7 @@ PRIM(prim_save_all) {
 
 PRIM(prim_show) {
   UNUSED;
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
   const char *file = n < 4 ? NULL : text_of(args[1]);
   const char *kind = n < 4 ? NULL : text_of(args[2]);

@@ -18,12 +18,13 @@ static bool much_pending(const Eval *vm) {
 
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
   Span where = {0};
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   bool done = graph_force(&vm->graph, count, nodes, &where, &fault);
   vm->forced_node = vm->graph.next_node;
   vm->force_at = vm->graph.pending + PENDING_LIMIT;
+  vm->forcing = !done;
   if (!done)
-    vm_fail_at(vm, where, 507, fault.help, "%s", fault.message);
+    vm_fault_at(vm, where, &fault);
 }
 
 static Node *data_node(Eval *vm, Tensor *t) {

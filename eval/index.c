@@ -7,7 +7,7 @@
 /* ---- [a, b, ...s] ---- */
 
 Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items) {
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   uint32_t n = site->count, splices = 0;
   vm_place(vm);
   for (uint32_t i = 0; i < n; i++)
@@ -257,7 +257,7 @@ Value vm_index(Eval *vm, const IndexSite *site, Value *at) {
       break;
     }
   }
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Value r = vm_node(vm, node_index_items(&vm->graph, x, count, items, &fault),
                     &fault);
   vm_drop_temps(vm, mark);

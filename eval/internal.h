@@ -108,7 +108,7 @@ typedef struct Init { /* a lazy definition being run */
 } Init;
 
 enum {
-  FRAME_LIMIT = 10 * 1000 * 1000, /* frames */
+  FRAME_LIMIT = 1200 * 1000, /* calls that wait: a second or so of recursing */
   SYMBOLIC_DEPTH = 64, /* conditionals within one another, both sides run */
   SYMBOLIC_BRANCHES = 1024,    /* of them in one attempt */
   SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */
@@ -152,6 +152,7 @@ struct Eval {
   bool abandoning;
   size_t abandon_to;
   bool running;
+  bool forcing; /* an error is one of a deferred tensor, found now */
   uint32_t forced_node; /* next_node when something was last forced */
   int64_t force_at;     /* pending elements that call for a run */
   Held *held;
@@ -204,6 +205,7 @@ NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
                          const char *format, ...) PRINTF_LIKE(5, 6);
 NORETURN void vm_fault(Eval *vm, const Fault *fault);
+NORETURN void vm_fault_at(Eval *vm, Span span, const Fault *fault);
 /* at: left and right, then those of each condition. */
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
 Span vm_span(Eval *vm, const char **inside); /* the user's place */

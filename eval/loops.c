@@ -242,7 +242,7 @@ static Value slice_node(Eval *vm, Node *x, Value i) {
   items[0] = (Item){.kind = ITEM_AT, .index = vm_to_node(vm, i)};
   for (uint32_t k = 1; k < x->rank; k++)
     items[k] = (Item){.kind = ITEM_RANGE, .to = node_size(x, k)};
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   return vm_node(vm, node_index_items(&vm->graph, x, x->rank, items, &fault),
                  &fault);
 }
@@ -331,7 +331,7 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
                          IndexVar *const *vars) {
   Value r;
   if (value_is_tensor(x)) {
-    Fault fault = {{0}, {0}};
+    Fault fault = {0};
     return vm_node(
         vm, node_close(&vm->graph, vm_to_node(vm, x), count, vars, &fault),
         &fault);
@@ -421,7 +421,7 @@ typedef struct Stacking {
 } Stacking;
 
 static Value stack_numbers(Eval *vm, const Stacking *s, const Value *at) {
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Dtype dtype = (Dtype)at[0].tag;
   Tensor *t = tensor_new(dtype, s->rank, s->shape, false, &fault);
   if (!t)
@@ -459,7 +459,7 @@ static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
   memcpy(shape, s->shape, s->rank * sizeof *shape);
   for (uint32_t k = 0; k < first->rank; k++)
     shape[s->rank + k] = node_size(first, k);
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   if (s->rank + first->rank > RANK_MAX)
     vm_fail(vm, 507, "a tensor of more than %d axes", RANK_MAX);
   Tensor *t =
@@ -478,7 +478,7 @@ static Value stack_nodes(Eval *vm, const Stacking *s, const Value *at) {
   Node **nodes = vm_scratch(vm, s->n * sizeof *nodes);
   for (uint32_t i = 0; i < s->n; i++)
     nodes[i] = vm_to_node(vm, at[i]);
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   if (!vm->graph.guard) {
     Node *copied = copy_rows(vm, s, nodes);
     if (copied)
@@ -558,7 +558,7 @@ Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
   Stacking s = {n, rank ? rank : 1, rank ? shape : &length, true};
   Value r;
   if (!n) {
-    Fault fault = {{0}, {0}};
+    Fault fault = {0};
     r = vm_node(vm,
                 node_full(&vm->graph, (Scalar){DT_F32, {.i = 0}}, s.rank,
                           s.shape, 0, &fault),
@@ -581,7 +581,7 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
     if (nodes[i]->free_count)
       vm_abandon(vm, nodes[i]);
   vm_force(vm, 2, nodes);
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Tensor *chosen = run_nonzero(nodes[1]->data, &fault);
   if (!chosen)
     vm_fault(vm, &fault);

@@ -55,20 +55,41 @@ void vm_place(Eval *vm) {
   vm->graph.span = span;
 }
 
-/* The calls that led here, without the innermost place. */
+static uint32_t line_of(const Eval *vm, Span span) {
+  const Source *source =
+      vm->sources ? sources_get(vm->sources, span.file) : NULL;
+  uint32_t line = span.start, column = 0;
+  if (source)
+    source_place(source, span.start, &line, &column);
+  return line;
+}
+
+static bool is_shown(const Eval *vm, const Diag *diag, const DiagStep *steps,
+                     uint32_t count, Span span) {
+  uint32_t line = line_of(vm, span);
+  if (span.file == diag->span.file && line == line_of(vm, diag->span))
+    return true;
+  for (uint32_t i = 0; i < count; i++)
+    if (span.file == steps[i].span.file && line == line_of(vm, steps[i].span))
+      return true;
+  return false;
+}
+
+/* The calls that led here, on other lines than the error itself; of a deferred
+ * tensor, where it is needed. */
 static void add_steps(Eval *vm, Diag *diag) {
   DiagStep *steps = NEW_ARRAY(vm->diags->arena, DiagStep, STEPS_SHOWN);
   uint32_t count = 0;
   const Instr *pc = vm->pc;
-  Span last = diag->span;
+  const char *text = vm->forcing ? "needed here" : "called from here";
   for (Frame *f = vm->fp; f > vm->frames && count < STEPS_SHOWN; f--) {
     Span span = span_at(f->code, pc);
     pc = f->ret - 1;
-    if (in_library(vm, span) ||
-        (span.file == last.file && span.start == last.start))
+    if (in_library(vm, span))
       continue;
-    last = span;
-    steps[count++] = (DiagStep){.span = span, .text = "called from here"};
+    if (!is_shown(vm, diag, steps, count, span))
+      steps[count++] = (DiagStep){.span = span, .text = text};
+    text = "called from here";
   }
   if (!diag->step_count && count) {
     diag->steps = steps;
@@ -121,9 +142,14 @@ void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
   trap_raise(FAIL_ERROR);
 }
 
+void vm_fault_at(Eval *vm, Span span, const Fault *fault) {
+  static const uint16_t codes[FAULT_COUNT] = {
+      [FAULT_SIZES] = 507, [FAULT_ARITHMETIC] = 506, [FAULT_MEMORY] = 505};
+  vm_fail_at(vm, span, codes[fault->kind], fault->help, "%s", fault->message);
+}
+
 void vm_fault(Eval *vm, const Fault *fault) {
-  vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 507, fault->help, "%s",
-             fault->message);
+  vm_fault_at(vm, span_at(vm->fp->code, vm->pc), fault);
 }
 
 NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
@@ -280,8 +306,9 @@ void vm_grow_frames(Eval *vm, Obj *env) {
     vm_own(vm, value_obj(V_ENV, env));
   if (bigger == cap)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
-               "a loop, or a call in tail position, needs no stack",
-               "recursion too deep: %zu calls are waiting for a result", used);
+               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
+               "tail position, needs none that wait",
+               "recursion too deep: %zu calls wait for a result", used + 1);
   vm->frames =
       mem_realloc(vm->frames, cap * sizeof(Frame), bigger * sizeof(Frame));
   vm->frames_end = vm->frames + bigger;
@@ -301,8 +328,9 @@ void vm_grow_stack(Eval *vm, size_t need) {
     bigger = STACK_LIMIT;
   if (bigger < used + need)
     vm_fail_at(vm, span_at(vm->fp->code, vm->pc), 502,
-               "a loop, or a call in tail position, needs no stack",
-               "recursion too deep: its values take %zu MiB",
+               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
+               "tail position, needs none that wait",
+               "recursion too deep: the values of calls that wait take %zu MiB",
                used * sizeof(Value) >> 20);
   vm->stack =
       mem_realloc(vm->stack, cap * sizeof(Value), bigger * sizeof(Value));

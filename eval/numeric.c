@@ -62,7 +62,7 @@ bool values_equal(Value a, Value b) {
 
 static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
                        uint32_t n) {
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Node *nodes[3];
   for (uint32_t i = 0; i < n; i++)
     nodes[i] = vm_to_node(vm, args[i]);

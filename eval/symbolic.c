@@ -59,6 +59,7 @@ void vm_abandon(Eval *vm, const Node *because) {
 void vm_resume(Eval *vm) {
   Attempt a = vm->attempts[vm->abandon_to];
   vm->attempt_count = vm->abandon_to;
+  vm->forcing = false;
   vm->graph.guard = a.guard;
   vm->depth = a.depth;
   vm->branches = a.branches;
@@ -98,7 +99,7 @@ static const Instr *join_of(const Code *code, const Instr *site) {
 /* outer && (side == cond), owned. */
 static Node *side_guard(Eval *vm, Node *cond, Node *outer, bool side) {
   Graph *g = &vm->graph;
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   g->guard = outer;
   Node *is = side ? node_retain(cond)
                   : node_map(g, PRIM_NOT, 1, &cond, DT_NONE, &fault);
@@ -239,7 +240,7 @@ Value value_select(Eval *vm, Node *cond, Value a, Value b) {
   if (same(a, b))
     return value_retain(a);
   if (value_is_tensor(a) && value_is_tensor(b)) {
-    Fault fault = {{0}, {0}};
+    Fault fault = {0};
     Node *x = vm_to_node(vm, a), *y = vm_to_node(vm, b);
     return vm_node(vm, node_select_lazy(&vm->graph, cond, x, y, &fault),
                    &fault);

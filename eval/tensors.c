@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define FAULT Fault fault = {{0}, {0}}
+#define FAULT Fault fault = {0}
 #define MADE(node) vm_node(vm, (node), &fault)
 
 void vm_shape(Eval *vm, Value v, uint32_t *rank, int64_t *shape,

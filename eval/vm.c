@@ -231,6 +231,14 @@ do_JF_KNOWN : {
     NEXT;
   JUMP;
 }
+do_JAXES : {
+  bool axes = sp[-1].obj->len != 0;
+  sp--;
+  FREE(*sp);
+  if (axes)
+    JUMP;
+  NEXT;
+}
 do_JPRESENT:
   if (bp[pc->b].tag != V_ABSENT)
     JUMP;

@@ -17,6 +17,7 @@ typedef struct Printer {
   const Tensor *t;
   bool cut;      /* axes longer than 2 * EDGE are cut */
   int width;     /* of the text */
+  int column;    /* where it begins: further lines are indented as far */
   int cell;      /* width of one number */
   int decimals;  /* behind the point; -1 where not a float */
   bool exponent; /* floats as 1.25e-7 */
@@ -142,7 +143,7 @@ static void spaces(Buffer *out, int n) {
 static void print_row(const Printer *p, int64_t offset) {
   uint32_t axis = p->t->rank - 1;
   int64_t n = p->t->shape[axis];
-  int indent = (int)p->t->rank, column = indent;
+  int indent = p->column + (int)p->t->rank, column = indent;
   for (int64_t i = 0; i < n;) {
     int64_t next = next_index(p, axis, i);
     Scalar x = scalar_load(p->t->dtype, tensor_at(p->t, offset + i));
@@ -176,7 +177,7 @@ static void print_row(const Printer *p, int64_t offset) {
 static void line_ends(const Printer *p, uint32_t axis) {
   for (uint32_t i = axis + 1; i < p->t->rank; i++)
     buffer_putc(p->out, '\n');
-  spaces(p->out, (int)axis + 1);
+  spaces(p->out, p->column + (int)axis + 1);
 }
 
 static void print_axis(const Printer *p, uint32_t axis, int64_t offset) {
@@ -211,7 +212,13 @@ void tensor_print(Buffer *out, const Tensor *t, int64_t limit, int width) {
     buffer_puts(out, "[]");
     return;
   }
-  Printer p = {.out = out, .t = t, .cut = t->count > limit, .width = width};
+  Printer p = {.out = out,
+               .t = t,
+               .cut = t->count > limit,
+               .width = width,
+               .column = buffer_column(out)};
+  if (p.column > width / 2)
+    p.column = width / 2;
   int64_t step = 1;
   for (uint32_t i = t->rank; i-- > 0; step *= t->shape[i])
     p.step[i] = step;

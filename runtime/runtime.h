@@ -82,11 +82,20 @@ typedef struct Tensor {
   size_t mapping_size;
 } Tensor;
 
+typedef enum FaultKind {
+  FAULT_SIZES, /* or none: sizes or indices do not fit */
+  FAULT_ARITHMETIC,
+  FAULT_MEMORY,
+  FAULT_COUNT,
+} FaultKind;
+
 typedef struct Fault { /* what went wrong, for a diagnostic to quote */
   char message[512];   /* "" when nothing did */
   char help[256];      /* a way out, or "" */
+  FaultKind kind;
 } Fault;
 void fault_set(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
+void fault_set_kind(Fault *fault, FaultKind kind, const char *message);
 void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Not initialised to zero when `clear` is false.  Fails on overflow of the

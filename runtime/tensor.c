@@ -30,6 +30,12 @@ void fault_set(Fault *fault, const char *format, ...) {
   va_end(args);
   make_printable(fault->message);
   fault->help[0] = 0;
+  fault->kind = FAULT_SIZES;
+}
+
+void fault_set_kind(Fault *fault, FaultKind kind, const char *message) {
+  fault_set(fault, "%s", message);
+  fault->kind = kind;
 }
 
 void fault_help(Fault *fault, const char *format, ...) {
@@ -136,6 +142,7 @@ static void memory_fault(Fault *fault, Dtype dtype, uint32_t rank,
   size_text(need, sizeof need, bytes);
   size_text(have, sizeof have, memory_physical());
   fault_set(fault, "%s needs %s of memory", type, need);
+  fault->kind = FAULT_MEMORY;
   fault_help(fault,
              bytes > memory_physical()
                  ? "this machine has %s: work on it in parts, or reduce it "
@@ -184,6 +191,7 @@ Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape, bool clear,
     char type[200];
     type_text(type, sizeof type, dtype, rank, shape, 0);
     fault_set(fault, "%s has a size that no memory can hold", type);
+    fault->kind = FAULT_MEMORY;
     return NULL;
   }
   if (bytes > memory_physical()) {

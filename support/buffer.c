@@ -46,6 +46,13 @@ void buffer_printf(Buffer *b, const char *format, ...) {
   va_end(args);
 }
 
+int buffer_column(const Buffer *b) {
+  int column = 0;
+  for (size_t i = b->len; i-- > 0 && b->text[i] != '\n';)
+    column += ((unsigned char)b->text[i] & 0xc0) != 0x80;
+  return column;
+}
+
 void buffer_free(Buffer *b) {
   mem_free(b->text);
   *b = (Buffer){0};

@@ -125,6 +125,8 @@ void buffer_puts(Buffer *b, const char *text);
 void buffer_putc(Buffer *b, char c);
 void buffer_printf(Buffer *b, const char *format, ...) PRINTF_LIKE(2, 3);
 void buffer_vprintf(Buffer *b, const char *format, va_list args);
+/* Characters since the last line end. */
+int buffer_column(const Buffer *b);
 void buffer_free(Buffer *b);
 
 /* ---- source.c: files and places in them ---- */

@@ -22,7 +22,7 @@ static Node *any_over_others(Graph *g, Node *guard, uint32_t shared) {
   for (uint32_t k = 0; k < guard->free_count; k++)
     if (!(shared >> k & 1))
       others[count++] = guard->free[k];
-  Fault fault = {{0}, {0}};
+  Fault fault = {0};
   Node *closed = node_close(g, guard, count, others, &fault);
   if (!closed) /* too many axes: the guard is left out */
     return NULL;

@@ -101,7 +101,7 @@ static Fold fold(Graph *g, PrimId op, uint32_t count, Node *const *args,
     return FOLD_DONE;
   if (g->guard) /* it may be that this is never run */
     return FOLD_NOT;
-  fault_set(fault, "%s", arith_text(bad));
+  fault_set_kind(fault, FAULT_ARITHMETIC, arith_text(bad));
   return FOLD_FAULT;
 }
 

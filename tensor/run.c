@@ -14,6 +14,7 @@ static bool memory_fits(const Graph *g, const Node *n, Fault *fault) {
     return true;
   TypeText t = form_text(n->dtype, n->free_count + n->rank, n->extents, 0);
   fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
+  fault->kind = FAULT_MEMORY;
   fault_help(fault,
              "at most %.1f GiB may be used: work on it in parts, or reduce it "
              "before it is stored",

@@ -195,8 +195,11 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
     solve_pending(c);
   *type = r;
   Type *rn = ty_norm(c, r);
-  return prim_core(c, id, 2, args,
-                   rn->tag == TY_TENSOR ? rn->elem : NULL, e->span);
+  Core *app = prim_core(c, id, 2, args,
+                        rn->tag == TY_TENSOR ? rn->elem : NULL, e->span);
+  if (cond)
+    app->inst = tb; /* whether its right side is run is known later */
+  return app;
 }
 
 static Core *infer_negate(Checker *c, Expr *e, Type **type) {

@@ -74,7 +74,9 @@ typedef enum CoreKind {
                   format; arity: number of parameters */
   CORE_LAM,    /* params, items[0] the body */
   CORE_APP,    /* items[0] applied to items[1..]: maybe fewer than its arity
-                  (partial), maybe more (the result is applied on) */
+                  (partial), maybe more (the result is applied on).  Of && and
+                  ||: flag: the right side is a tensor, so that both are run;
+                  shape: that of the right side, where only it can tell */
   CORE_ABSENT, /* an omitted optional argument */
   CORE_LET,    /* var = items[0] in items[1] */
   CORE_LETREC, /* vars[k] = items[k] (CORE_LAMs, or a CORE_TLAM around one);
@@ -203,7 +205,7 @@ struct Core {
   uint32_t bind_count;
   Hidden *hidden;
   uint32_t hidden_count;
-  void *inst; /* CORE_TAPP, CORE_VAR: private to the checker */
+  void *inst; /* CORE_TAPP, CORE_VAR, CORE_APP: private to the checker */
 };
 
 typedef enum CorePatKind {

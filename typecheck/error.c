@@ -472,7 +472,7 @@ static bool same_count(Checker *c, Origin *o, Constraint *k) {
     return false;
   Shape *a = shape_norm(c, ty_norm(c, o->got)->shape);
   Shape *b = shape_norm(c, ty_norm(c, o->want)->shape);
-  if (a->len != b->len || a->len < 2)
+  if (a->len != b->len || a->len < 2 || shape_same(c, a, b))
     return false;
   uint64_t used = 0;
   for (uint32_t i = 0; i < a->len; i++) {
@@ -513,9 +513,13 @@ static void eq_error(Checker *c, Constraint *k) {
                  place(c, o), x, y);
     if (same_count(c, o, k))
       d->help = "the axes look swapped: write transpose, or permute";
-    if (o->got && o->want && ty_root(o->got) != ty_root(o->want))
-      d->label = arena_printf(c->arena, "this is %s, wanted is %s",
-                              ty_text(c, o->got), ty_text(c, o->want));
+    if (o->got && o->want && ty_root(o->got) != ty_root(o->want)) {
+      const char *got = ty_text(c, o->got), *want = ty_text(c, o->want);
+      d->label = strcmp(got, want) == 0
+                     ? got
+                     : arena_printf(c->arena, "this is %s, wanted is %s", got,
+                                    want);
+    }
   }
   add_path(c, d, o);
   note_rigid(c, d, k);

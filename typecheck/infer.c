@@ -341,6 +341,25 @@ Dim *size_of(Checker *c, Expr *e, Core **core, Type *t) {
 
 /* ---- structures ---- */
 
+static void find_meta(void *arg, DimVar *v) {
+  bool *found = arg;
+  *found |= v->kind == DV_META && !v->bound && !v->top;
+}
+
+/* A branch or an element must not decide what the others have. */
+static bool is_open_shape(Checker *c, Type *w) {
+  if (w->tag != TY_TENSOR)
+    return false;
+  Shape *s = shape_norm(c, w->shape);
+  bool open = false;
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM)
+      dim_each_var(s->at[i].dim, find_meta, NULL, &open);
+    else
+      open |= s->at[i].tag == IT_SPLICE && !s->at[i].var->rigid;
+  return open;
+}
+
 static Core *infer_tuple(Checker *c, Expr *e, Type *want, Type **type) {
   Core *core = core_new(c, CORE_TUPLE, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
@@ -388,7 +407,7 @@ static Core *infer_list(Checker *c, Expr *e, Type *want, Type **type) {
   Type *item = want && want->tag == TY_DATA && want->data == c->data_list
                    ? ty_norm(c, want->args[0])
                    : NULL;
-  bool given = item && item->tag != TY_VAR;
+  bool given = item && item->tag != TY_VAR && !is_open_shape(c, item);
   if (given)
     item = ty_forget_terms(c, item);
   for (uint32_t i = 0; i < e->item_count; i++) {
@@ -874,25 +893,6 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   checks_claim(c, core, mark, false);
   c->depth--;
   return core;
-}
-
-static void find_meta(void *arg, DimVar *v) {
-  bool *found = arg;
-  *found |= v->kind == DV_META && !v->bound && !v->top;
-}
-
-/* A branch must not decide by a size of its own what the others have. */
-static bool is_open_shape(Checker *c, Type *w) {
-  if (w->tag != TY_TENSOR)
-    return false;
-  Shape *s = shape_norm(c, w->shape);
-  bool open = false;
-  for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag == IT_DIM)
-      dim_each_var(s->at[i].dim, find_meta, NULL, &open);
-    else
-      open |= s->at[i].tag == IT_SPLICE && !s->at[i].var->rigid;
-  return open;
 }
 
 static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {

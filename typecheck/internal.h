@@ -196,6 +196,7 @@ struct Constraint {
   Core *site;      /* the expression that claimed it (checks.c); or NULL */
   bool after;      /* its test comes after the value of the site */
   bool placed;     /* its test was put there */
+  bool implied;    /* of a call: it holds where facts that may not hold do */
   Fact *scope;     /* those of the facts that hold at the site */
 };
 

@@ -92,6 +92,8 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
     }
     Fact *saved = c->facts;
     if (k->facts) { /* an implication: its conditions come first */
+      k->implied = true;
+      k->scope = saved;
       Fact *f = k->facts;
       for (; f; f = f->outer) {
         Fact *g = NEW(c->arena, Fact);
@@ -577,6 +579,13 @@ static void need_pat(Need *n, CorePat *p) {
     need_pat(n, p->args[i]);
 }
 
+/* The shape of the right side of && and ||; else NULL. */
+static Shape *shape_of_logic(Checker *c, const Core *core) {
+  Type *t =
+      core->kind == CORE_APP && core->inst ? ty_norm(c, core->inst) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
 static void need_core(Need *n, Core *core, Visit *v) {
   if (!core)
     return;
@@ -615,6 +624,9 @@ static void need_core(Need *n, Core *core, Visit *v) {
     need_core(n, core->items[i], v);
   if (core->inst && core->kind == CORE_VAR)
     need_inst(n, core->inst, v);
+  Shape *logic = shape_of_logic(n->c, core);
+  if (logic && !shape_known_rank(logic))
+    shape_visit(v, logic);
 }
 
 void hidden_collect(Checker *c, Scheme *s, Core *body) {
@@ -737,6 +749,13 @@ void core_finish(Checker *c, Core *core) {
     finish_load(c, core);
   if (core->elem.var)
     core->elem = elem_ref(c, core->elem.var);
+  Shape *logic = shape_of_logic(c, core);
+  if (logic) {
+    core->shape = shape_ref(c, logic);
+    core->flag = shape_known_rank(logic) && logic->len;
+    if (shape_known_rank(logic))
+      core->shape.len = 0;
+  }
   if (core->kind == CORE_NUM)
     literal_fits(c, core->num, core->elem.dtype, core->span);
   if (core->dim)

@@ -469,7 +469,7 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
   Census l = census(c, k->left), r = census(c, k->right);
   k->done = true;
   VEC_PUSH(c->arena, c->stuck, k);
-  if (l.top || r.top)
+  if (l.top || r.top || k->implied)
     return;
   if (k->kind == CN_DIM_EQ)
     fact_known(c, dim_sub(c->dims, k->left, k->right), true);
@@ -477,12 +477,40 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
     fact_known(c, dim_sub(c->dims, k->right, k->left), false);
 }
 
+/* Sizes of the conditions under which a constraint has to hold. */
+static Census census_conditions(Checker *c, const Constraint *k) {
+  Census n = {0};
+  Visit v = {.dim = census_dim, .shape = census_shape, .arg = &n, .c = c};
+  for (const Fact *f = k->facts; k->implied && f && f != k->scope;
+       f = f->outer)
+    dim_visit(&v, f->dim);
+  return n;
+}
+
+/* May its conditions fail to hold? */
+static bool is_uncertain(Checker *c, const Constraint *k) {
+  facts_load(c, k->scope);
+  for (const Fact *f = k->facts; k->implied && f && f != k->scope;
+       f = f->outer) {
+    Dim *d = dim_resolve(c->dims, f->dim);
+    Verdict v = f->eq   ? dim_eq0(c->solver, d, true)
+                : f->ne ? dim_is_const(d) && dim_sign(d) ? PROVED : OPEN
+                        : dim_ge0(c->solver, d, true);
+    if (v != PROVED)
+      return true;
+  }
+  return false;
+}
+
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
   if (k->divides)
     return; /* that a _ comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
+  Census when = census_conditions(c, k);
   bool rigid = l.rigid || r.rigid;
+  if (when.rigid || when.meta || when.index)
+    return;
   if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
       !r.top && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
@@ -534,7 +562,7 @@ static void try_one(Checker *c, Constraint *k) {
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
     c->stats.proved++;
-  } else if (v == REFUTED) {
+  } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
   }
@@ -545,7 +573,8 @@ static void place_constraint(Checker *c, Constraint *k) {
   k->serial = of ? of->serial : ++c->serial;
   k->site = of ? of->site : NULL;
   k->after = of && of->after;
-  k->scope = of ? of->scope : NULL;
+  if (!k->implied)
+    k->scope = of ? of->scope : NULL;
   k->placed = false;
   c->unclaimed += !k->site;
 }

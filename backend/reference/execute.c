@@ -195,7 +195,7 @@ on_DOT:
 
 arithmetic:
   *where = n->cells[p->cell[ins - p->code]].span;
-  fault_set(fault, "%s", arith_text(bad));
+  fault_set_kind(fault, FAULT_ARITHMETIC, arith_text(bad));
   return false;
 on_HALT:
   return true;
