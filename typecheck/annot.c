@@ -565,6 +565,10 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
     return;
   }
   Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
+  if (f->op == REL_NE && dim_equal(a, b) && !c->collect) {
+    error_at(c, 372, f->span, "no sizes satisfy this condition");
+    return;
+  }
   Constraint k = {.kind = CN_DIM_LE, .origin = o};
   Dim *one = dim_int(c->dims, 1);
   switch (f->op) {
@@ -593,9 +597,57 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
   add_fact(c, k, assume);
 }
 
+/* A condition is about sizes that the parameters have, or that are known. */
+static void check_known(Checker *c, const DimExpr *d) {
+  if (!d)
+    return;
+  if (d->kind == DX_CALL) {
+    for (uint32_t i = 0; i < d->axes.len; i++)
+      if (strcmp(d->id->text, "prod") != 0 &&
+          strcmp(d->id->text, "join") != 0)
+        check_known(c, d->axes.at[i].dim);
+    return;
+  }
+  if (d->kind == DX_ID && !annot_knows(c, d->id))
+    error_at(c, 371, d->span, "the size `%s` is not in a parameter",
+             d->id->text)
+        ->help = "a condition is about sizes that callers can see";
+  check_known(c, d->arg[0]);
+  check_known(c, d->arg[1]);
+}
+
+static void check_fact(Checker *c, const FactExpr *f) {
+  if (f->kind == FACT_CLASS)
+    return;
+  if (f->kind == FACT_DIM && (f->left->kind != DX_CALL ||
+                              strcmp(f->left->id->text, "join") != 0))
+    error_at(c, 373, f->span, "this is a size, not a condition")->help =
+        "a condition is as `n <= m`, `'a : num` or `join(s, t)`";
+  else
+    check_known(c, f->left);
+  check_known(c, f->right);
+  if (f->cond)
+    check_fact(c, f->cond);
+}
+
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
-  for (uint32_t i = 0; i < facts.len; i++)
+  if (!facts.len)
+    return;
+  bool dead = facts_contradict(c);
+  uint32_t errors = c->diags->errors;
+  for (uint32_t i = 0; i < facts.len; i++) {
+    if (!c->collect)
+      check_fact(c, &facts.at[i]);
+    if (c->diags->errors > errors)
+      return;
     one_fact(c, &facts.at[i], mode, assume);
+    if (!assume || dead || !facts_contradict(c))
+      continue;
+    error_at(c, 372, facts.at[i].span, "no sizes satisfy this condition")
+        ->help = i ? "it contradicts the others after `given`"
+                   : "sizes are at least 0, and numbers are what they are";
+    return;
+  }
 }
 
 /* ---- schemes from text: the table of primitives ---- */

@@ -525,6 +525,7 @@ bool annot_knows(Checker *c, Sym *name);
 
 /* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
+void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
 Core *infer_app(Checker *c, Expr *e, Type **type);
 Core *infer_operator(Checker *c, Expr *e, Type **type);

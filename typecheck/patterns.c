@@ -76,8 +76,7 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   }
   Binding *b = lookup(c, p->name.module, p->name.id);
   if (!b || b->kind != BK_CON) {
-    error_at(c, 313, p->span, "no constructor is named `%s`",
-             p->name.id->text);
+    unknown_con(c, p->name.module, p->name.id, p->span);
     return pat_new(c, CP_WILD, p->span);
   }
   Type *t = scheme_instantiate(c, b->scheme,
