@@ -168,10 +168,10 @@ static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
                               module->text, name->text)
                    : error_at(c, 312, span, "`%s` is not defined", name->text);
   const Foreign *word = lexer_foreign(name->text);
-  if (!module)
-    suggest_name(c, d, name);
-  if (!d->help && word)
+  if (word && !module)
     d->help = word->help;
+  else if (!module)
+    suggest_name(c, d, name);
   return bad(c, span, type);
 }
 

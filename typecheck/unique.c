@@ -30,10 +30,6 @@ static void error_twice(Met *m, Span span, Span first, const Sym *name) {
                      name->text, m->verb);
   if (m->code == 370)
     d->help = "give one of them another name";
-  const char *text = sources_get(m->c->sources, span.file)->text;
-  if (first.end <= span.start &&
-      !memchr(text + first.end, '\n', span.start - first.end))
-    return; /* both are seen on one line */
   DiagStep *step = NEW(m->c->arena, DiagStep);
   *step = (DiagStep){.span = first, .text = "the first one"};
   d->steps = step;
