@@ -411,6 +411,8 @@ static const char *help_arrow(const SyntaxError *e) {
 
 /* For words that cannot be names, and names with the wrong first letter. */
 static const char *help_name(ParseState *ps, const SyntaxError *e) {
+  if (e->seen == TOK_LIST && expects(e, TOK_TYVAR) && !expects(e, TOK_FN))
+    return "the type of the elements stands in front: `int list`";
   if (e->seen == TOK_AS && expects(e, TOK_HOLE))
     return "here `as` stands in parentheses: `(x as p)`";
   if (is_keyword(e->seen) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&

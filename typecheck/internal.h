@@ -352,6 +352,7 @@ struct Checker {
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
+  Sym *defining; /* the abbreviation being read, or NULL */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t serial;         /* of the last constraint */
   uint32_t unclaimed;      /* at least as many constraints have no site */

@@ -371,7 +371,9 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     Clause *k = &clauses[i];
     if (k->param_count != n) {
       error_at(c, 347, k->span, "this clause has %u parameter%s, the first %u",
-               k->param_count, k->param_count == 1 ? "" : "s", n);
+               k->param_count, k->param_count == 1 ? "" : "s", n)
+          ->help = "every clause takes the same number: `_` is one that is "
+                   "not looked at";
       continue;
     }
     for (uint32_t j = 0; j < n; j++) {
