@@ -38,6 +38,12 @@ void parse_error_depth(ParseState *ps, Span span) {
   }
 }
 
+uint32_t parse_line_end(const ParseState *ps, uint32_t offset) {
+  const char *from = ps->lexer.text + offset;
+  const char *end = memchr(from, '\n', ps->lexer.end - offset);
+  return end ? (uint32_t)(end - ps->lexer.text) : ps->lexer.end;
+}
+
 void parse_error_word(ParseState *ps, const Foreign *word, Span span) {
   Diag *diag =
       parse_error(ps, 102, span, "there is no `%s` in Axon", word->text);
@@ -204,7 +210,9 @@ static const char *expected_text(ParseState *ps, const SyntaxError *e,
   if (expects(e, TOK_HOLE) && expects(e, TOK_CON))
     return expects(e, TOK_PUN) ? "an argument" : "a pattern";
   if (expects(e, TOK_VAL))
-    return expects(e, TOK_IN) ? "a declaration or `in`" : "a declaration";
+    return frame.token == TOK_LET             ? "a declaration or `in`"
+           : stack_at(e, 0) == TOK_START_PROGRAM ? "a declaration"
+                                                 : "the next declaration";
   return expected_list(ps, e);
 }
 
@@ -256,33 +264,73 @@ static bool in_dec(const SyntaxError *e) {
   return false;
 }
 
+/* In braces nothing but fields is understood. */
+static const char *const BRACES =
+    "braces are for records, `{x = e}`; a block is `let val x = e in e end`";
+
+/* A guess from the token, by the construct that it stands in. */
+static const char *help_in_frame(int seen, int frame) {
+  switch (frame) {
+  case TOK_LBRACE:
+    if (seen == TOK_EQUAL || seen == TOK_COLON)
+      return "a field is `name = value`, its name with a small letter";
+    if (seen == TOK_SEMI)
+      return "fields are separated by commas";
+    if (seen == TOK_BAR || seen == TOK_WITH)
+      return "with another value for a field it is `{r with x = e}`";
+    return seen == TOK_RBRACE ? NULL : BRACES;
+  case TOK_DOTBRACKET:
+    return seen == TOK_COLON ? "a slice is `from:to`; it has no step" : NULL;
+  case TOK_LBRACKET:
+    return seen == TOK_COLON  ? "a slice has a dot: `x.[from:to]`"
+           : seen == TOK_SEMI ? "elements are separated by commas"
+           : seen == TOK_FOR  ? "it is `for i => e`, or `map (fn x => e) xs`"
+                              : NULL;
+  case TOK_IF:
+  case TOK_THEN:
+    if (seen == TOK_COLON || (frame == TOK_IF && seen == TOK_ELSE))
+      return "it is `if c then a else b`";
+    return NULL;
+  case TOK_CASE:
+    return seen == TOK_DARROW || seen == TOK_WITH || seen == TOK_COLON
+               ? "it is `case e of p => e | q => e`"
+               : NULL;
+  default:
+    return NULL;
+  }
+}
+
 /* Guesses from the token alone, and from what stands before it. */
 static const char *help_after_expr(const SyntaxError *e, Frame frame) {
+  if (stack_at(e, 0) == TOK_PUN && e->seen == TOK_EQUAL)
+    return "a labelled argument is `~axis:0`";
+  const char *help = help_in_frame(e->seen, frame.token);
+  if (help)
+    return help;
+  bool bare = !frame.token && !in_dec(e);
   switch (e->seen) {
   case TOK_EQUAL:
-    if (frame.token == TOK_LBRACE)
-      return "a field is `name = value`, its name with a small letter";
-    if (!frame.token && !in_dec(e))
+    if (bare)
       return "a value is named by `val x = e`, a function by `fun f x = e`";
-    return "`==` compares; `=` belongs to `val`, `fun` and record fields";
+    return top_is(e, 1, "post") || top_is(e, 1, "args")
+               ? "a labelled argument is `~axis:0`; `==` compares"
+               : "`==` compares; `=` belongs to `val`, `fun` and record "
+                 "fields";
   case TOK_ARROW:
     return "in expressions it is `=>`; `->` is for types";
+  case TOK_DARROW:
+    return "a function is `fn x => e`";
   case TOK_COLON:
-    if (frame.token == TOK_DOTBRACKET)
-      return "a slice is `from:to`; it has no step";
-    if (frame.token == TOK_LBRACKET)
-      return "a slice has a dot: `x.[from:to]`";
-    if (frame.token == TOK_LBRACE)
-      return "a field is `name = value`; the colon is for its type";
-    if (frame.token == TOK_IF || frame.token == TOK_THEN)
-      return "it is `if c then a else b`";
-    return "a type is ascribed in parentheses: `(e : type)`";
+    return bare ? "a value with a type is named by `val x : type = e`"
+                : "a type is ascribed in parentheses: `(e : type)`";
   case TOK_SEMI:
     return "a sequence stands in parentheses, or between `in` and `end`";
   case TOK_BAR:
     return "logical or is `||`";
-  case TOK_LBRACE:
-    return "a block is `let val x = e in e end`; braces are for records";
+  case TOK_QUESTION:
+    return "it is `if c then a else b`";
+  case TOK_WITH:
+    return "with another value for a field it is `{r with x = e}`";
   case TOK_IN:
     return "`in` belongs to `let val x = e in e end`";
   case TOK_OPTLABEL:
@@ -293,6 +341,41 @@ static const char *help_after_expr(const SyntaxError *e, Frame frame) {
   }
   if (frame.token == TOK_THEN)
     return "every `if` has an `else`: it gives a value either way";
+  return NULL;
+}
+
+/* Where a word or a bracket follows another that wants something else. */
+static const char *help_after_word(const SyntaxError *e) {
+  switch (stack_at(e, 0)) {
+  case TOK_LIST:
+    return "a list is `list [x, y]`";
+  case TOK_FOR:
+    return "a range is `for i < n => e`";
+  case TOK_DOT:
+    return e->seen == TOK_LPAREN ? "an element is `x.[i]`" : NULL;
+  case TOK_OPEN:
+    return e->seen == TOK_STRING ? "`open` takes the name of a module" : NULL;
+  case TOK_CON:
+    return expects(e, TOK_OF) ? "an argument follows `of`: `A of int`" : NULL;
+  case TOK_COMMA:
+    return e->seen == TOK_RPAREN || e->seen == TOK_RBRACKET ||
+                   e->seen == TOK_RBRACE
+               ? "no comma follows the last one"
+               : NULL;
+  case TOK_LPAREN:
+    return e->seen == TOK_PUN || e->seen == TOK_LABEL
+               ? "labelled arguments stand without parentheses and commas: "
+                 "`f ~x:1 y`"
+               : NULL;
+  default:
+    break;
+  }
+  if (e->seen == TOK_CON && top_is(e, 4, "type_word"))
+    return "constructors are declared by `datatype`";
+  if (e->seen == TOK_OPTLABEL && top_is(e, 1, "fun_word"))
+    return "an optional parameter is `~x:(x = e)`";
+  if (e->seen == TOK_FUN && expects(e, TOK_FN))
+    return "a function without a name is `fn x => e`";
   return NULL;
 }
 
@@ -328,6 +411,8 @@ static const char *help_arrow(const SyntaxError *e) {
 
 /* For words that cannot be names, and names with the wrong first letter. */
 static const char *help_name(ParseState *ps, const SyntaxError *e) {
+  if (e->seen == TOK_LIST && expects(e, TOK_TYVAR) && !expects(e, TOK_FN))
+    return "the type of the elements stands in front: `int list`";
   if (e->seen == TOK_AS && expects(e, TOK_HOLE))
     return "here `as` stands in parentheses: `(x as p)`";
   if (is_keyword(e->seen) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
@@ -348,6 +433,9 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   const char *arrow = help_arrow(e);
   if (arrow)
     return arrow;
+  const char *word = help_after_word(e);
+  if (word)
+    return word;
   if ((e->seen == TOK_NEGNUM || e->seen == TOK_NEGFLOAT) &&
       expects(e, TOK_MINUS))
     return "a minus sign between spaces subtracts: `n - 1`";
@@ -355,8 +443,12 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "a range is `for i < n => e`";
   if (e->seen == TOK_TYVAR && expects(e, TOK_FN))
     return "strings take double quotes; `'a` is a type";
-  if (e->seen == TOK_BAR)
-    return "`|` stands between rules, and not before the first";
+  if (e->seen == TOK_BAR && frame.token != TOK_LBRACE)
+    return "`|` stands between two, and not before the first";
+  if (e->seen == TOK_EQUAL && frame.token == TOK_FOR)
+    return "a range is `for i < n => e`";
+  if (e->seen == TOK_EQUAL && expects(e, TOK_RPAREN))
+    return "a default belongs to a label: `~x:(x = e)`";
   if (top_is(e, 0, "decs") && e->seen == TOK_ID)
     return "it is `val x = e` or `fun f x = e`, in a `let` too: `let val x = "
            "e in e end`";
@@ -370,7 +462,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "without arguments it is `val x = e`";
   if (e->seen == TOK_LPAREN && top_is(e, 0, "fun_word"))
     return "a function without a name is `fn x => e`";
-  return help_name(ps, e);
+  const char *name = help_name(ps, e);
+  return name ? name : help_in_frame(e->seen, frame.token);
 }
 
 /* An error that is likely to come from one already reported: at a bracket
@@ -423,6 +516,10 @@ void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
     skip_quoted(ps, e);
   if (top_is(e, 0, "decs") && e->seen == TOK_ID)
     tokens_let_failed(ps);
+  if (e->seen == TOK_FUN && expects(e, TOK_FN))
+    ps->no_dec = e->span.start + 1;
+  if (ps->lexer.quiet_until < e->span.end && e->seen)
+    ps->lexer.quiet_until = parse_line_end(ps, e->span.start);
   if (blame_word(ps, e))
     return;
   if (after_expr(e) && is_comparison(e->seen) &&

@@ -64,6 +64,8 @@ typedef struct ParseState {
   bool too_deep;                     /* said so already */
   uint32_t error_count, open_errors; /* as in the lexer */
   uint32_t error_at; /* where the last one is */
+  uint32_t no_dec;   /* a word here begins no declaration; behind its start */
+  uint32_t ignore;   /* declarations before this offset are left out */
   uint32_t mended;   /* end of the group last skipped because of an error */
 
   /* Results. */
@@ -102,6 +104,7 @@ void tokens_let_failed(ParseState *ps);
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) PRINTF_LIKE(4, 5);
 void parse_error_word(ParseState *ps, const Foreign *word, Span span);
+uint32_t parse_line_end(const ParseState *ps, uint32_t offset);
 void parse_error_depth(ParseState *ps, Span span);
 void diag_second(ParseState *ps, Diag *diag, Span span, const char *text);
 

@@ -224,7 +224,10 @@ decs_or_expr
   : expr                { add_bare(ps, $1); }
   | dec                 { VEC_PUSH(ps->arena, ps->decs, $1); }
   | error
-  | decs_or_expr dec    { VEC_PUSH(ps->arena, ps->decs, $2); }
+  | decs_or_expr dec {
+      if (@2.start >= ps->ignore)
+        VEC_PUSH(ps->arena, ps->decs, $2);
+    }
   | decs_or_expr error
   ;
 
@@ -239,7 +242,10 @@ decs
 
 /* A word at which parsing resumes after an error. */
 val: "val"              { RESUME; };
-fun_word: "fun"         { RESUME; };
+fun_word: "fun" {
+      if (@1.start + 1 != ps->no_dec)
+        RESUME;
+    };
 type_word: "type"       { RESUME; };
 datatype: "datatype"    { RESUME; };
 import: "import"        { RESUME; };
@@ -956,6 +962,7 @@ static void add_bare(ParseState *ps, Expr *expr) {
       head->kind == EX_ID ? lexer_foreign(head->id->text) : NULL;
   if (word && word->blame == FOREIGN_MARGIN) {
     parse_error_word(ps, word, head->span);
+    ps->ignore = parse_line_end(ps, head->span.end);
     return;
   }
   Diag *diag = parse_error(ps, 116, expr->span,

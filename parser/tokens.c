@@ -223,6 +223,12 @@ static void report_stray(ParseState *ps, const Token *at) {
                      : at->kind == TOK_RBRACKET ? "["
                      : at->kind == TOK_RBRACE   ? "{"
                                                 : "let";
+  Span word_span;
+  const Foreign *word = tokens_foreign(ps, at->kind, &word_span);
+  if (word) {
+    parse_error_word(ps, word, word_span);
+    return;
+  }
   Diag *diag = parse_error(ps, 114, at->span, "`%s` without `%s`",
                            parse_symbol_name(at->kind), open);
   if (diag && (at->kind == TOK_END))

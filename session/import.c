@@ -11,7 +11,10 @@ enum { IMPORT_DEPTH = 200 };
 
 static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
-  session_error(s, 601, span, "cannot read %s: %s", path, why);
+  Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
+  if (span.file)
+    diag->help = "an import is a module of the library, or a file seen from "
+                 "this one's folder";
   return false;
 }
 

@@ -289,6 +289,71 @@ static Type *bad_type(Checker *c, TypeExpr *t, const char *what) {
   return ty_meta(c);
 }
 
+/* Names that types bear elsewhere. */
+static const struct {
+  const char *name, *help;
+} type_words[] = {
+    {"float", "the float types are f32, f64, f16 and bf16"},
+    {"float32", "it is `f32`"},
+    {"float64", "it is `f64`"},
+    {"float16", "it is `f16`"},
+    {"bfloat16", "it is `bf16`"},
+    {"double", "it is `f64`"},
+    {"real", "the float types are f32, f64, f16 and bf16"},
+    {"int32", "it is `i32`"},
+    {"int64", "it is `i64`, or `int`"},
+    {"int8", "it is `i8`"},
+    {"uint8", "it is `u8`"},
+    {"integer", "it is `int`"},
+    {"long", "it is `i64`, or `int`"},
+    {"boolean", "it is `bool`"},
+    {"str", "it is `string`"},
+    {"text", "it is `string`"},
+    {"char", "text is a `string`"},
+    {"num", "a numeric type is a variable with its class: `'a[n] given 'a : "
+            "num`"},
+    {"void", "it is `unit`"},
+    {"tensor", "a tensor is as `f32[n, m]`"},
+    {"array", "a tensor is as `f32[n, m]`"},
+    {"vector", "a tensor is as `f32[n]`"},
+    {"matrix", "a tensor is as `f32[n, m]`"},
+    {"dict", "there are records, `{w : f32}`, and lists of pairs"},
+};
+
+static Type *unknown_type(Checker *c, TypeExpr *t) {
+  const char *name = t->name.id->text;
+  Diag *d = t->name.module
+                ? error_at(c, 342, t->span, "module `%s` has no type `%s`",
+                           t->name.module->text, name)
+                : error_at(c, 342, t->span, "no type is named `%s`", name);
+  for (size_t i = 0; i < ARRAY_LEN(type_words); i++)
+    if (!t->name.module && strcmp(type_words[i].name, name) == 0)
+      d->help = type_words[i].help;
+  if (!d->help && c->defining == t->name.id)
+    d->help = "an abbreviation cannot contain itself: a `datatype` can";
+  return ty_meta(c);
+}
+
+/* The types and sizes that a named type wants. */
+static const char *type_form(Checker *c, const Dec *dec) {
+  Buffer b = {0};
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    buffer_printf(&b, "%s%s", i ? ", " : dec->tyvar_count > 1 ? "(" : "",
+                  dec->tyvars[i]->text);
+  buffer_puts(&b, dec->tyvar_count > 1 ? ") " : dec->tyvar_count ? " " : "");
+  buffer_puts(&b, dec->name->text);
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    buffer_printf(&b, "%s%s", i ? ", " : "[",
+                  dec->axes.at[i].kind == AXIS_DIM &&
+                          dec->axes.at[i].dim->kind == DX_ID
+                      ? dec->axes.at[i].dim->id->text
+                      : "?");
+  buffer_puts(&b, dec->has_axes ? "]" : "");
+  const char *text = arena_printf(c->arena, "it is declared as `%s`", b.text);
+  buffer_free(&b);
+  return text;
+}
+
 bool annot_knows(Checker *c, Sym *name) {
   if (find_name(c, name, false) || map_get(&c->sizes, name))
     return true;
@@ -329,13 +394,13 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   if (dec->tyvar_count != t->arg_count ||
       (dec->has_axes ? dec->axes.len : 0) != (t->has_axes ? t->axes.len : 0)) {
     c->depth--;
-    return bad_type(
-        c, t,
-        arena_printf(c->arena, "type `%s` takes %u type%s and %u size%s",
-                     n->name->text, dec->tyvar_count,
-                     dec->tyvar_count == 1 ? "" : "s",
-                     dec->has_axes ? dec->axes.len : 0,
-                     dec->has_axes && dec->axes.len == 1 ? "" : "s"));
+    error_at(c, 342, t->span, "type `%s` takes %u type%s and %u size%s",
+             n->name->text, dec->tyvar_count,
+             dec->tyvar_count == 1 ? "" : "s",
+             dec->has_axes ? dec->axes.len : 0,
+             dec->has_axes && dec->axes.len == 1 ? "" : "s")
+        ->help = type_form(c, dec);
+    return ty_meta(c);
   }
   Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
   for (uint32_t i = 0; i < t->arg_count; i++)
@@ -372,11 +437,14 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
 
 static Type *data_type(Checker *c, TypeExpr *t, Data *d, AnnotMode mode) {
   if (d->arity != t->arg_count ||
-      d->dim_arity != (t->has_axes ? t->axes.len : 0))
-    return bad_type(c, t,
-                    arena_printf(c->arena, "datatype `%s` takes %u type%s",
-                                 d->name->text, d->arity,
-                                 d->arity == 1 ? "" : "s"));
+      d->dim_arity != (t->has_axes ? t->axes.len : 0)) {
+    Diag *diag = error_at(
+        c, 342, t->span, "datatype `%s` takes %u type%s and %u size%s",
+        d->name->text, d->arity, d->arity == 1 ? "" : "s", d->dim_arity,
+        d->dim_arity == 1 ? "" : "s");
+    diag->help = d->dec ? type_form(c, d->dec) : "as in `int list`";
+    return ty_meta(c);
+  }
   Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
   for (uint32_t i = 0; i < d->arity; i++)
     args[i] = annot_arg(c, d->dec, i, t->args[i], mode);
@@ -405,8 +473,7 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
     return ty_unit(c);
   TypeName *n = lookup_type(c, t->name.module, t->name.id);
   if (!n)
-    return bad_type(c, t,
-                    arena_printf(c->arena, "no type is named `%s`", name));
+    return unknown_type(c, t);
   if (n->failed)
     return ty_meta(c);
   return n->data ? data_type(c, t, n->data, mode) : expand(c, t, n, mode);
@@ -587,6 +654,10 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
     return;
   }
   Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
+  if (f->op == REL_NE && dim_equal(a, b) && !c->collect) {
+    error_at(c, 372, f->span, "no sizes satisfy this condition");
+    return;
+  }
   Constraint k = {.kind = CN_DIM_LE, .origin = o};
   Dim *one = dim_int(c->dims, 1);
   switch (f->op) {
@@ -615,9 +686,57 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
   add_fact(c, k, assume);
 }
 
+/* A condition is about sizes that the parameters have, or that are known. */
+static void check_known(Checker *c, const DimExpr *d) {
+  if (!d)
+    return;
+  if (d->kind == DX_CALL) {
+    for (uint32_t i = 0; i < d->axes.len; i++)
+      if (strcmp(d->id->text, "prod") != 0 &&
+          strcmp(d->id->text, "join") != 0)
+        check_known(c, d->axes.at[i].dim);
+    return;
+  }
+  if (d->kind == DX_ID && !annot_knows(c, d->id))
+    error_at(c, 371, d->span, "the size `%s` is not in a parameter",
+             d->id->text)
+        ->help = "a condition is about sizes that callers can see";
+  check_known(c, d->arg[0]);
+  check_known(c, d->arg[1]);
+}
+
+static void check_fact(Checker *c, const FactExpr *f) {
+  if (f->kind == FACT_CLASS)
+    return;
+  if (f->kind == FACT_DIM && (f->left->kind != DX_CALL ||
+                              strcmp(f->left->id->text, "join") != 0))
+    error_at(c, 373, f->span, "this is a size, not a condition")->help =
+        "a condition is as `n <= m`, `'a : num` or `join(s, t)`";
+  else
+    check_known(c, f->left);
+  check_known(c, f->right);
+  if (f->cond)
+    check_fact(c, f->cond);
+}
+
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
-  for (uint32_t i = 0; i < facts.len; i++)
+  if (!facts.len)
+    return;
+  bool dead = facts_contradict(c);
+  uint32_t errors = c->diags->errors;
+  for (uint32_t i = 0; i < facts.len; i++) {
+    if (!c->collect)
+      check_fact(c, &facts.at[i]);
+    if (c->diags->errors > errors)
+      return;
     one_fact(c, &facts.at[i], mode, assume);
+    if (!assume || dead || !facts_contradict(c))
+      continue;
+    error_at(c, 372, facts.at[i].span, "no sizes satisfy this condition")
+        ->help = i ? "it contradicts the others after `given`"
+                   : "sizes are at least 0, and numbers are what they are";
+    return;
+  }
 }
 
 /* ---- schemes from text: the table of primitives ---- */

@@ -1,5 +1,6 @@
 /* Application: operators, labelled arguments and their defaults, pipelines,
  * and the arguments whose notation depends on what is wanted (axes, shapes). */
+#include "lexer/lexer.h"
 #include "typecheck/internal.h"
 
 #include <stdlib.h>
@@ -370,6 +371,19 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
   return core;
 }
 
+/* True, and an error, if a tensor cannot have an element of this type. */
+static bool no_element(Checker *c, Expr *whole, Expr *item, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_DATA && t->tag != TY_TUPLE && t->tag != TY_RECORD &&
+      t->tag != TY_FUN)
+    return false;
+  Diag *d = error_at(c, 305, item->span, "a tensor has no elements of type %s",
+                     ty_text(c, ty_forget_terms(c, t)));
+  d->help = whole->item_count == 1 ? "a list is written `list [x]`"
+                                   : "a list is written `list [x, y]`";
+  return true;
+}
+
 /* [a, b, c] as a tensor: the items have one shape, a leading axis is new. */
 Core *infer_bracket(Checker *c, Expr *e, Type **type) {
   Core *core = core_new(c, CORE_TENSOR, e->span);
@@ -377,7 +391,7 @@ Core *infer_bracket(Checker *c, Expr *e, Type **type) {
   core->item_count = e->item_count;
   core->splices = NEW_ARRAY(c->arena, bool, e->item_count);
   ElemVar *elem = elem_meta(c, CLASS_ANY);
-    Shape *row = e->item_count ? NULL : shape_new(c, 0);
+  Shape *row = e->item_count ? NULL : shape_new(c, 0);
   Dim *n = dim_int(c->dims, 0);
   Type *first = NULL;
   for (uint32_t i = 0; i < e->item_count; i++) {
@@ -390,6 +404,10 @@ Core *infer_bracket(Checker *c, Expr *e, Type **type) {
     bool splice = e->splices && e->splices[i];
     core->splices[i] = splice;
     core->items[i] = infer(c, e->items[i], &t);
+    if (no_element(c, e, e->items[i], t)) {
+      *type = ty_meta(c);
+      return core;
+    }
     if (!row)
       row = any_axes(c);
     Shape *whole = row;
@@ -538,6 +556,38 @@ static void unknown_label(Call *k, Arg *a) {
   d->note = arena_printf(c->arena, "its type is %s", ty_text(c, k->type));
 }
 
+/* What may be meant where a value that is no function is applied. */
+static const char *help_not_function(const Call *k) {
+  const Expr *a = k->args[0].expr;
+  if (a->kind == EX_NUM && a->num[0] == '-')
+    return "to subtract, put a space after the minus sign";
+  if (a->kind == EX_BRACKET && k->fn->span.end == a->span.start)
+    return "an index has a dot: `x.[i, j]`";
+  return NULL;
+}
+
+/* Words of other languages stand between operands like arguments: of those
+ * that are not defined each is an error, and the call is not looked at. */
+static bool foreign_args(Checker *c, Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const Expr *a = args[i].expr;
+    if (a->kind != EX_ID || args[i].label || !lexer_foreign(a->id->text) ||
+        lookup(c, NULL, a->id))
+      continue;
+    Type *t;
+    infer(c, args[i].expr, &t);
+    return true;
+  }
+  return false;
+}
+
+static bool broken_args(const Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (args[i].expr->kind == EX_ERROR)
+      return true;
+  return false;
+}
+
 /* One group of label parameters and the positional one behind it. */
 static bool call_group(Call *k, uint32_t *next, uint32_t *number) {
   Checker *c = k->c;
@@ -569,9 +619,7 @@ static bool call_group(Call *k, uint32_t *next, uint32_t *number) {
       d = error_at(c, 321, k->fn->span, "%s is not a function",
                    k->name ? k->name : "this");
       d->note = arena_printf(c->arena, "it is %s", ty_text(c, t));
-      Expr *a = k->args[0].expr;
-      if (a->kind == EX_NUM && a->num[0] == '-')
-        d->help = "to subtract, put a space after the minus sign";
+      d->help = help_not_function(k);
     } else {
       d = error_at(c, 322, span, "%s is given too many arguments",
                    k->name ? k->name : "this function");
@@ -825,6 +873,11 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   Spine s = {0};
   flatten(c, e, &s);
   unique_labels(c, s.args.at, s.args.len);
+  if (broken_args(s.args.at, s.args.len) ||
+      foreign_args(c, s.args.at, s.args.len)) {
+    *type = ty_meta(c);
+    return core_new(c, CORE_ERROR, e->span);
+  }
   Binding *b = head_binding(c, s.head);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {

@@ -306,7 +306,9 @@ static void define_type(Checker *c, Dec *dec) {
         dec->axes.at[i].dim->kind == DX_ID)
       scope_push(c, dec->axes.at[i].dim->id, NULL)->dim =
           meta_dim(c, NULL, dec->span);
+  c->defining = dec->name;
   annot_type(c, dec->type, AN_VAL);
+  c->defining = NULL;
   c->scope = saved;
   t->failed = c->diags->errors > errors;
   put_type(c, t);

@@ -200,6 +200,10 @@ static bool effect_clash(Type *got, Type *want) {
   return false;
 }
 
+static bool is_list(Checker *c, Type *t) {
+  return t->tag == TY_DATA && t->data == c->data_list;
+}
+
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
   got = ty_norm(c, got), want = ty_norm(c, want);
   if (is_tensor(got) && is_tensor(want)) {
@@ -236,6 +240,10 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
                  g, w);
   if (got->tag == TY_FUN && want->tag != TY_FUN)
     d->help = "an argument may be missing";
+  else if (is_list(c, want) && o->expr && o->expr->kind == EX_BRACKET)
+    d->help = "a list is written `list [x, y]`: brackets alone make a tensor";
+  else if (is_list(c, got) && o->expr && o->expr->kind == EX_LIST)
+    d->help = "a tensor is written without `list`: `[x, y]`";
   if (o->kind == OR_FIELD && o->what && got->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->what,
                            g);

@@ -1,4 +1,5 @@
 /* Expressions: their types are inferred, and they become core. */
+#include "lexer/lexer.h"
 #include "typecheck/internal.h"
 
 #include <stdarg.h>
@@ -189,7 +190,10 @@ static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
   Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
                               module->text, name->text)
                    : error_at(c, 312, span, "`%s` is not defined", name->text);
-  if (!module)
+  const Foreign *word = lexer_foreign(name->text);
+  if (word && !module)
+    d->help = word->help;
+  else if (!module)
     suggest_name(c, d, name);
   return bad(c, span, type);
 }
@@ -268,6 +272,28 @@ static void suggest_name(Checker *c, Diag *d, Sym *name) {
     d->help = arena_printf(c->arena, "did you mean `%s`?", best);
 }
 
+static void suggest_con(Checker *c, Diag *d, Sym *name) {
+  static const char *const common[] = {"Some", "None"};
+  int most = name->len <= 3 ? 1 : 2, least = most + 1;
+  for (size_t i = 0; i < ARRAY_LEN(common); i++)
+    if (edits(name->text, common[i], most) < least) {
+      least = edits(name->text, common[i], most);
+      d->help = arena_printf(c->arena, "did you mean `%s`?", common[i]);
+    }
+  for (uint32_t i = 0; i < c->module->order.len; i++) {
+    Binding *b = c->module->order.at[i];
+    int distance = edits(name->text, b->name->text, most);
+    if (b->kind == BK_CON && distance < least) {
+      least = distance;
+      d->help =
+          arena_printf(c->arena, "did you mean `%s`?", b->name->text);
+    }
+  }
+  if (!d->help)
+    d->help = "names with a capital are constructors; those of values and "
+              "functions begin with a small letter";
+}
+
 /* ---- literals ---- */
 
 static Core *infer_num(Checker *c, Expr *e, Type **type) {
@@ -295,6 +321,25 @@ static Core *infer_string(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
+/* Constructors are known by their case: a name may be meant. */
+void unknown_con(Checker *c, Sym *module, Sym *name, Span span) {
+  if (module) {
+    error_at(c, 313, span, "module `%s` has no constructor `%s`",
+             module->text, name->text);
+    return;
+  }
+  Diag *d = error_at(c, 313, span, "no constructor is named `%s`", name->text);
+  const Foreign *word = lexer_foreign(name->text);
+  char *small = arena_text(c->arena, name->text, name->len);
+  small[0] = (char)(small[0] - 'A' + 'a');
+  if (word)
+    d->help = word->help;
+  else if (lookup(c, NULL, intern_text(c->in, small)))
+    d->help = arena_printf(c->arena, "there is a value named `%s`", small);
+  else
+    suggest_con(c, d, name);
+}
+
 static Core *infer_con(Checker *c, Expr *e, Type **type) {
   if (e->id == c->sym_true || e->id == c->sym_false) {
     *type = ty_scalar(c, DT_BOOL, NULL);
@@ -304,7 +349,7 @@ static Core *infer_con(Checker *c, Expr *e, Type **type) {
   }
   Binding *b = lookup(c, NULL, e->id);
   if (!b) {
-    error_at(c, 313, e->span, "no constructor is named `%s`", e->id->text);
+    unknown_con(c, NULL, e->id, e->span);
     return bad(c, e->span, type);
   }
   return apply_binding(c, b, e->span, type, origin_new(c, OR_ARG, e->span));
@@ -500,6 +545,22 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
+/* What is a method elsewhere is a function here. */
+static Core *field_of_tensor(Checker *c, Expr *e, Type *t, Type **type) {
+  const char *name = e->id->text;
+  Span span = e->op_span.file ? e->op_span : e->span;
+  Diag *d = error_at(c, 305, span, "a tensor has no field `%s`", name);
+  d->note = arena_printf(c->arena, "this is %s", ty_text(c, t));
+  const Foreign *word = lexer_foreign(name);
+  if (word)
+    d->help = word->help;
+  else if (lookup(c, NULL, e->id))
+    d->help = arena_printf(c->arena, "apply the function: `%s x`", name);
+  else
+    d->help = "only records have fields; an element is `x.[i]`";
+  return bad(c, e->span, type);
+}
+
 static Core *infer_field(Checker *c, Expr *e, Type **type) {
   Expr *base = e->arg[0];
   if (base->kind == EX_ID) {
@@ -527,6 +588,8 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
         *type = r->args[i];
         return core;
       }
+  if (t->tag == TY_TENSOR)
+    return field_of_tensor(c, e, t, type);
   Sym **label = NEW(c->arena, Sym *);
   *label = e->id;
   Type *open = open_record(c, label, 1, ty_meta(c));

@@ -354,6 +354,7 @@ struct Checker {
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
+  Sym *defining; /* the abbreviation being read, or NULL */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t serial;         /* of the last constraint */
   uint32_t unclaimed;      /* at least as many constraints have no site */
@@ -527,6 +528,7 @@ bool annot_knows(Checker *c, Sym *name);
 
 /* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
+void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body);

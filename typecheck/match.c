@@ -876,6 +876,13 @@ static Span heading(const Source *source, Span span, const CorePat *first) {
   return span;
 }
 
+/* True if the text in front is `val`. */
+static bool follows_val(const Source *source, uint32_t at) {
+  while (at && strchr(" \t\r\n(", source->text[at - 1]))
+    at--;
+  return at >= 3 && memcmp(source->text + at - 3, "val", 3) == 0;
+}
+
 static void say(const Match *m, uint32_t rules, CorePat **pats, Span span) {
   Checker *c = m->c;
   const Source *source = span.file ? sources_get(c->sources, span.file) : NULL;
@@ -886,7 +893,9 @@ static void say(const Match *m, uint32_t rules, CorePat **pats, Span span) {
                          show ? ": for example `" : "",
                          show ? m->example.text : "",
                          show ? "` is not matched" : "");
-    if (source && !begins_with(source, span.start, "case"))
+    if (source && follows_val(source, span.start))
+      d->help = "take the value apart with `case`, which has a rule for each";
+    else if (source && !begins_with(source, span.start, "case"))
       d->help = "add a clause for what is missing";
     else
       d->help = "add a rule, or a final `_ => ...`";

@@ -76,8 +76,7 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   }
   Binding *b = lookup(c, p->name.module, p->name.id);
   if (!b || b->kind != BK_CON) {
-    error_at(c, 313, p->span, "no constructor is named `%s`",
-             p->name.id->text);
+    unknown_con(c, p->name.module, p->name.id, p->span);
     return pat_new(c, CP_WILD, p->span);
   }
   Type *t = scheme_instantiate(c, b->scheme,
@@ -380,7 +379,9 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
     Clause *k = &clauses[i];
     if (k->param_count != n) {
       error_at(c, 347, k->span, "this clause has %u parameter%s, the first %u",
-               k->param_count, k->param_count == 1 ? "" : "s", n);
+               k->param_count, k->param_count == 1 ? "" : "s", n)
+          ->help = "every clause takes the same number: `_` is one that is "
+                   "not looked at";
       continue;
     }
     for (uint32_t j = 0; j < n; j++) {

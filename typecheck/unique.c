@@ -30,10 +30,6 @@ static void error_twice(Met *m, Span span, Span first, const Sym *name) {
                      name->text, m->verb);
   if (m->code == 370)
     d->help = "give one of them another name";
-  const char *text = sources_get(m->c->sources, span.file)->text;
-  if (first.end <= span.start &&
-      !memchr(text + first.end, '\n', span.start - first.end))
-    return; /* both are seen on one line */
   DiagStep *step = NEW(m->c->arena, DiagStep);
   *step = (DiagStep){.span = first, .text = "the first one"};
   d->steps = step;
@@ -268,6 +264,7 @@ bool param_is_elem(const Dec *dec, uint32_t i) {
 }
 
 void unique_type(Checker *c, const Dec *dec) {
+  uint32_t errors = c->diags->errors;
   Met params = met_none(c, "the parameter", "declared");
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     meet(&params, dec->tyvars[i], dec->name_span);
@@ -285,15 +282,16 @@ void unique_type(Checker *c, const Dec *dec) {
         ->help = "take another name: this one stands for a type of its own";
   Met cons = met_none(c, "the constructor", "defined");
   Inside in = {.c = c, .dec = dec};
+  bool sound = c->diags->errors == errors;
   for (uint32_t i = 0; i < dec->con_count; i++) {
     const ConDef *k = &dec->cons[i];
     meet(&cons, k->name, k->span);
     if (k->name == c->sym_true || k->name == c->sym_false)
       error_at(c, 370, k->span, "`%s` cannot be defined anew", k->name->text)
           ->help = "constructors begin with a capital letter";
-    if (k->type)
+    if (k->type && sound)
       walk_type(&in, k->type);
   }
-  if (dec->type)
+  if (dec->type && sound)
     walk_type(&in, dec->type);
 }
