@@ -135,8 +135,10 @@ static void on_interrupt(int number) {
 void host_catch_interrupt(Session *session, bool always) {
   running = session;
   ends = !always;
-  struct sigaction action = {.sa_handler = on_interrupt};
-  sigaction(SIGINT, &action, NULL);
+  struct sigaction action = {.sa_handler = on_interrupt}, before;
+  sigaction(SIGINT, &action, &before);
+  if (before.sa_handler == SIG_IGN) /* put into the background, by `sh` */
+    sigaction(SIGINT, &before, NULL);
 }
 
 /* ---- diagnostics and endings ---- */
