@@ -65,6 +65,8 @@ void host_apply_defines(Session *session, const Options *options);
 int host_flush(int status);
 /* All of stdin.  False, with a message, when it cannot be read. */
 bool host_read_stdin(Buffer *text);
+/* The program of an argument, `-` being stdin, which `program` will hold. */
+bool host_text(const char *path, SessionText *text, Buffer *program);
 
 /* ---- show.c, plot.c, paint.c ---- */
 

@@ -190,6 +190,18 @@ int host_flush(int status) {
   return status ? status : EXIT_DIAGNOSTICS;
 }
 
+bool host_text(const char *path, SessionText *text, Buffer *program) {
+  text->name = path;
+  if (strcmp(path, "-") != 0)
+    return true;
+  if (!host_read_stdin(program))
+    return false;
+  text->name = "stdin";
+  text->text = program->text ? program->text : "";
+  text->len = program->len;
+  return true;
+}
+
 bool host_read_stdin(Buffer *text) {
   char part[16 * 1024];
   for (size_t n; (n = fread(part, 1, sizeof part, stdin)) > 0;)

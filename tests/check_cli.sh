@@ -99,6 +99,11 @@ fun twice x = 2 * x
 END
 expect 1 'doc.axn: 2 passed, 1 failed' "$AXON" test doc.axn
 expect 1 'wanted' "$AXON" test -q doc.axn
+expect 1 '^FAIL  doc.axn:5  twice$' "$AXON" test doc.axn
+expect 1 '^stdin: 2 passed, 1 failed$' sh -c "'$AXON' test - <doc.axn"
+echo 'do exit 3' >exits.axn
+expect 1 'exits.axn: it calls exit' "$AXON" test exits.axn
+expect 1 'cannot read none.axn' "$AXON" test none.axn
 
 # Ctrl-C ends a program.
 echo 'do print (while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0)' >loop.axn
