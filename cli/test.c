@@ -81,7 +81,8 @@ static void put_place(Session *session, const Example *e, const char *verdict) {
          line, e->name ? "  " : "", e->name ? e->name : "", e->text);
 }
 
-static SessionStatus run_example(Tester *t, Session *session, const Example *e) {
+static SessionStatus run_example(Tester *t, Session *session,
+                                 const Example *e) {
   SessionText text = {.name = "example", .text = e->text, .bare = true};
   text.len = strlen(e->text);
   t->printed.len = 0;
