@@ -12,6 +12,8 @@ enum { /* exit statuses */
   EXIT_INTERRUPTED = 130,
 };
 
+enum { OWN_FAULT = 599 }; /* E0599: a fault of Axon itself */
+
 /* ---- options.c ---- */
 
 enum { DEFINES_MOST = 64, EXPRS_MOST = 64 };

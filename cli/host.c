@@ -143,11 +143,14 @@ void host_catch_interrupt(Session *session, bool always) {
 
 /* ---- diagnostics and endings ---- */
 
+static bool at_fault; /* a fault of Axon itself was told */
+
 void host_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);
   Buffer text = {0};
   for (uint32_t i = 0; i < diags->all.len; i++) {
     const Diag *diag = diags->all.at[i];
+    at_fault |= diag->code == OWN_FAULT;
     if (!errors_only || diag->severity == SEV_ERROR)
       diag_render(&text, session_sources(session), diag, host_colour_err());
   }
@@ -184,6 +187,8 @@ void host_apply_defines(Session *session, const Options *options) {
 }
 
 int host_flush(int status) {
+  if (at_fault && status == EXIT_DIAGNOSTICS)
+    status = EXIT_INTERNAL;
   if (fflush(stdout) == 0 && !ferror(stdout))
     return status;
   fprintf(stderr, "axon: cannot write the output: %s\n", strerror(errno));
