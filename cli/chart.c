@@ -104,8 +104,8 @@ static void put_axes(const Plot *p, Area *a, const Ticks *up,
 
 static void draw(const Plot *p, Sheet *s) {
   Ticks up, along;
-  plot_ticks(p->bottom, p->top, 8, &up);
-  plot_ticks(p->left, p->right, (uint32_t)s->width / (FINE * 75), &along);
+  plot_ticks_up(p, 8, &up);
+  plot_ticks_along(p, (uint32_t)s->width / (FINE * 75), &along);
   int label = 0;
   for (uint32_t i = 0; i < up.count; i++)
     if (text_width(up.text[i]) > label)

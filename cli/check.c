@@ -1,8 +1,6 @@
 /* axon check: the types of a program, without running it. */
 #include "cli/cli.h"
 
-#include <string.h>
-
 static void print_types(void *owner, Session *session, const Ran *ran) {
   const Options *o = owner;
   for (uint32_t i = 0; !o->quiet && i < ran->binding_count; i++) {
@@ -50,16 +48,11 @@ static bool check_file(const Options *o, const char *path) {
   host.checked = print_types;
   Session *session = host_open(&host);
   host_apply_defines(session, o);
-  SessionText text = {.name = path, .own_module = true};
+  SessionText text = {.own_module = true};
   Buffer program = {0};
-  if (strcmp(path, "-") == 0) {
-    if (!host_read_stdin(&program)) {
-      session_close(session);
-      return false;
-    }
-    text.name = "stdin";
-    text.text = program.text ? program.text : "";
-    text.len = program.len;
+  if (!host_text(path, &text, &program)) {
+    session_close(session);
+    return false;
   }
   session_check(session, &text);
   session_drop_waiting(session);

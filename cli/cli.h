@@ -12,6 +12,8 @@ enum { /* exit statuses */
   EXIT_INTERRUPTED = 130,
 };
 
+enum { OWN_FAULT = 599 }; /* E0599: a fault of Axon itself */
+
 /* ---- options.c ---- */
 
 enum { DEFINES_MOST = 64, EXPRS_MOST = 64 };
@@ -67,6 +69,8 @@ void host_apply_defines(Session *session, const Options *options);
 int host_flush(int status);
 /* All of stdin.  False, with a message, when it cannot be read. */
 bool host_read_stdin(Buffer *text);
+/* The program of an argument, `-` being stdin, which `program` will hold. */
+bool host_text(const char *path, SessionText *text, Buffer *program);
 
 /* ---- show.c, plot.c, paint.c ---- */
 

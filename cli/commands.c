@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "cli/repl.h"
 
+#include "lexer/lexer.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -43,11 +45,30 @@ static void command_shape(Repl *repl, const char *text) {
     puts(type);
 }
 
+/* Operators and keywords have no binding. */
+static void doc_operator(const char *name) {
+  Buffer full = {0};
+  buffer_printf(&full, "op %s", name);
+  PrimId id = prim_named(full.text);
+  buffer_free(&full);
+  if (id) {
+    put_typed(name, prim_info[id].scheme);
+    printf("  %s\n  >>> %s\n", prim_info[id].doc, prim_info[id].example);
+    return;
+  }
+  for (uint32_t i = 0; i < lexer_keyword_count; i++)
+    if (strcmp(lexer_keywords[i].text, name) == 0) {
+      printf("%s is a word of the language: see doc/language.md\n", name);
+      return;
+    }
+  printf("there is no %s\n", name);
+}
+
 static void command_doc(Repl *repl, const char *name) {
   Binding *binding = session_find(repl->session, name);
   if (!binding) {
     host_report(repl->session, false);
-    printf("there is no %s\n", name);
+    doc_operator(name);
     return;
   }
   const char *type = session_binding_type(repl->session, binding);
@@ -185,7 +206,8 @@ static void command_help(Repl *repl, const char *argument) {
            commands[i].doc);
   puts("\nAnything else is a definition or an expression; `it` is the last\n"
        "value.  An input goes on over lines while something is open; an empty\n"
-       "line ends it.  Commands can be shortened: :t is :type.");
+       "line ends it.  A line that begins with | goes on with the input before,\n"
+       "and |> f applies f to `it`.  Commands can be shortened: :t is :type.");
 }
 
 void command_each(void (*f)(void *, const char *name), void *arg) {

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
 #include <stdio.h>
@@ -325,6 +326,8 @@ static void bracket_paste(bool on) {
 void edit_open(const EditHost *with) {
   host = *with;
   setlocale(LC_CTYPE, "");
+  if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+    setlocale(LC_CTYPE, "C.UTF-8"); /* programs are UTF-8, always */
   if (!load())
     return;
   int *catch_signals; /* Ctrl-C is ours */

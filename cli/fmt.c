@@ -80,9 +80,11 @@ static bool format_stdin(const Options *o, Session *session) {
   source.text = text.text ? text.text : "";
   ok = ok && session_format(session, &source, &out);
   host_report(session, true);
-  if (ok && o->check)
+  if (ok && o->check) {
     ok = same(&text, &out);
-  else if (ok)
+    if (!ok)
+      puts("stdin");
+  } else if (ok)
     fwrite(out.text ? out.text : "", 1, out.len, stdout);
   buffer_free(&text);
   buffer_free(&out);

@@ -116,6 +116,7 @@ static const Help helps[] = {
      "\n"
      "      --plain            no line editing: read lines, echo them, and write\n"
      "                         the same transcript each time (for tests)\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "      --color WHEN       auto, always, never\n"
      "\n"
      "Examples:\n"

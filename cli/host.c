@@ -150,11 +150,15 @@ static void on_interrupt(int number) {
 void host_catch_interrupt(Session *session, bool always) {
   running = session;
   ends = !always;
-  struct sigaction action = {.sa_handler = on_interrupt};
-  sigaction(SIGINT, &action, NULL);
+  struct sigaction action = {.sa_handler = on_interrupt}, before;
+  sigaction(SIGINT, &action, &before);
+  if (before.sa_handler == SIG_IGN) /* put into the background, by `sh` */
+    sigaction(SIGINT, &before, NULL);
 }
 
 /* ---- diagnostics and endings ---- */
+
+static bool at_fault; /* a fault of Axon itself was told */
 
 void host_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);
@@ -162,6 +166,7 @@ void host_report(Session *session, bool errors_only) {
   host_hide_bar();
   for (uint32_t i = 0; i < diags->all.len; i++) {
     const Diag *diag = diags->all.at[i];
+    at_fault |= diag->code == OWN_FAULT;
     if (!errors_only || diag->severity == SEV_ERROR)
       diag_render(&text, session_sources(session), diag, host_colour_err());
   }
@@ -198,10 +203,24 @@ void host_apply_defines(Session *session, const Options *options) {
 }
 
 int host_flush(int status) {
+  if (at_fault && status == EXIT_DIAGNOSTICS)
+    status = EXIT_INTERNAL;
   if (fflush(stdout) == 0 && !ferror(stdout))
     return status;
   fprintf(stderr, "axon: cannot write the output: %s\n", strerror(errno));
   return status ? status : EXIT_DIAGNOSTICS;
+}
+
+bool host_text(const char *path, SessionText *text, Buffer *program) {
+  text->name = path;
+  if (strcmp(path, "-") != 0)
+    return true;
+  if (!host_read_stdin(program))
+    return false;
+  text->name = "stdin";
+  text->text = program->text ? program->text : "";
+  text->len = program->len;
+  return true;
 }
 
 bool host_read_stdin(Buffer *text) {

@@ -4,6 +4,7 @@
 #ifdef __linux__
 #include <malloc.h>
 #endif
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -133,7 +134,16 @@ static void *run_program(void *arg) {
   return NULL;
 }
 
+/* A stream that was closed must not become the next file to be opened; using
+ * it stays an error. */
+static void hold_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+  hold_streams();
 #ifdef AXON_FAIL_ALLOC /* for tests/oom.sh */
   const char *after = getenv("AXON_FAIL_AFTER");
   mem_fail_after(after ? strtoull(after, NULL, 10) : 0);

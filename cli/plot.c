@@ -49,8 +49,7 @@ static double round_step(double range, uint32_t most) {
   return 50 * power;
 }
 
-void plot_ticks(double low, double high, uint32_t most, Ticks *out) {
-  double step = round_step(high - low, most);
+static void ticks(double low, double high, double step, Ticks *out) {
   int digits = (int)fmax(0, -floor(log10(step) + 1e-9));
   double largest = fmax(fabs(low), fabs(high));
   bool plain = digits <= 6 && largest < 1e7;
@@ -65,6 +64,16 @@ void plot_ticks(double low, double high, uint32_t most, Ticks *out) {
       snprintf(text, sizeof out->text[0], "%.3g", v);
     out->at[out->count++] = v;
   }
+}
+
+void plot_ticks_up(const Plot *p, uint32_t most, Ticks *out) {
+  ticks(p->bottom, p->top, round_step(p->top - p->bottom, most), out);
+}
+
+/* Bars stand at whole numbers. */
+void plot_ticks_along(const Plot *p, uint32_t most, Ticks *out) {
+  double step = round_step(p->right - p->left, most ? most : 1);
+  ticks(p->left, p->right, p->kind == PLOT_BAR ? fmax(1, step) : step, out);
 }
 
 /* ---- drawing ---- */
@@ -219,18 +228,21 @@ static void put_below(const Plot *p, const Ticks *ticks, int margin,
   for (uint32_t i = 0; i < ticks->count; i++) {
     int len = (int)strlen(ticks->text[i]);
     int start = tick_column(p, ticks->at[i], columns) - len / 2;
-    if (start < used + 1 || start + len > (int)sizeof line)
+    if (start + len > columns)
+      start = columns - len;
+    if (start < 0)
+      start = 0;
+    if (start < used + 1)
       continue;
-    memcpy(line + (start < 0 ? 0 : start), ticks->text[i], (size_t)len);
-    used = end = (start < 0 ? 0 : start) + len;
+    memcpy(line + start, ticks->text[i], (size_t)len);
+    used = end = start + len;
   }
   printf("%*s  %.*s\n", margin, "", end, line);
 }
 
 void plot_print(const Plot *p, int64_t size) {
   Ticks up, along;
-  plot_ticks(p->bottom, p->top, 6, &up);
-  plot_ticks(p->left, p->right, 8, &along);
+  plot_ticks_up(p, 6, &up);
   int margin = 0, width = host_width();
   for (uint32_t i = 0; i < up.count; i++)
     if ((int)strlen(up.text[i]) > margin)
@@ -242,6 +254,8 @@ void plot_print(const Plot *p, int64_t size) {
   Cells cells = {.rows = ROWS, .columns = width - margin - 2};
   if (cells.columns < 8)
     cells.columns = 8;
+  uint32_t most = (uint32_t)cells.columns / 8;
+  plot_ticks_along(p, most < 8 ? most : 8, &along);
   cells.at = mem_alloc((size_t)cells.columns * ROWS);
   plot_draw(p, 2 * cells.columns, 4 * ROWS, set_dot, &cells);
   for (int row = 0; row < ROWS; row++) {

@@ -37,7 +37,9 @@ typedef struct Ticks {
 } Ticks;
 
 void plot_fit(Plot *plot); /* axes that hold all points */
-void plot_ticks(double low, double high, uint32_t most, Ticks *out);
+/* At most so many, roughly, at round numbers. */
+void plot_ticks_up(const Plot *plot, uint32_t most, Ticks *out);
+void plot_ticks_along(const Plot *plot, uint32_t most, Ticks *out);
 /* Draws the data on a grid of width by height dots, row 0 on top; `dot` may be
  * called with places outside. */
 void plot_draw(const Plot *plot, int width, int height,

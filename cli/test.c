@@ -81,7 +81,8 @@ static void put_place(Session *session, const Example *e, const char *verdict) {
          line, e->name ? "  " : "", e->name ? e->name : "", e->text);
 }
 
-static void run_example(Tester *t, Session *session, const Example *e) {
+static SessionStatus run_example(Tester *t, Session *session,
+                                 const Example *e) {
   SessionText text = {.name = "example", .text = e->text, .bare = true};
   text.len = strlen(e->text);
   t->printed.len = 0;
@@ -95,7 +96,7 @@ static void run_example(Tester *t, Session *session, const Example *e) {
   if (status == SESSION_OK && right) {
     t->passed++;
     session_clear_diags(session);
-    return;
+    return status;
   }
   t->failed++;
   put_place(session, e, "FAIL");
@@ -105,7 +106,18 @@ static void run_example(Tester *t, Session *session, const Example *e) {
     printf("    but got\n");
     put_indented(t->printed.text);
   }
+  if (status == SESSION_EXITED)
+    puts("    it calls exit: no example after it is run");
+  if (status == SESSION_INTERRUPTED)
+    puts("    interrupted");
   host_report(session, true);
+  return status;
+}
+
+static const char *why_not_run(SessionStatus status) {
+  return status == SESSION_EXITED        ? "it calls exit"
+         : status == SESSION_INTERRUPTED ? "interrupted"
+                                         : "the file itself does not run";
 }
 
 static void test_file(Tester *t, const char *path) {
@@ -115,7 +127,13 @@ static void test_file(Tester *t, const char *path) {
   host.ran = catch_value;
   Session *session = host_open(&host);
   host_catch_interrupt(session, false);
-  SessionText text = {.name = path};
+  SessionText text = {0};
+  Buffer program = {0};
+  if (!host_text(path, &text, &program)) {
+    t->failed++;
+    session_close(session);
+    return;
+  }
   uint32_t passed = t->passed, failed = t->failed, count = 0;
   SessionStatus status = session_check(session, &text);
   if (status == SESSION_OK)
@@ -123,15 +141,16 @@ static void test_file(Tester *t, const char *path) {
   host_report(session, true);
   if (status == SESSION_OK) {
     const Example *examples = session_examples(session, &count);
-    for (uint32_t i = 0; i < count; i++)
-      run_example(t, session, &examples[i]);
+    for (uint32_t i = 0; i < count && status != SESSION_EXITED; i++)
+      status = run_example(t, session, &examples[i]);
   } else if (status != SESSION_EXITED || session_exit_status(session) != 0) {
-    printf("FAIL  %s: the file itself does not run\n", path);
+    printf("FAIL  %s: %s\n", text.name, why_not_run(status));
     t->failed++;
   }
   if (!t->options->quiet)
-    printf("%s: %u passed, %u failed\n", path, t->passed - passed,
+    printf("%s: %u passed, %u failed\n", text.name, t->passed - passed,
            t->failed - failed);
+  buffer_free(&program);
   session_close(session);
 }
 

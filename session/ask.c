@@ -195,6 +195,8 @@ typedef VEC(Example) Examples;
  * what it prints, up to an empty line, the next example or the end. */
 static void add_examples(Session *s, const Dec *dec, Examples *all) {
   Lines lines = {.at = dec->doc};
+  const Source *source = sources_get(&s->sources, dec->doc_span.file);
+  const char *start = strstr(source->text + dec->doc_span.start, dec->doc);
   bool more = next_line(&lines);
   while (more) {
     if (!begins(&lines, ">>> ")) {
@@ -202,13 +204,17 @@ static void add_examples(Session *s, const Dec *dec, Examples *all) {
       continue;
     }
     Buffer text = {0}, expected = {0};
+    uint32_t at = start ? (uint32_t)(start - source->text +
+                                     (lines.text - dec->doc))
+                        : dec->doc_span.start;
     do
       add_line(&text, lines.text + 4, lines.len - 4);
     while ((more = next_line(&lines)) && begins(&lines, "... "));
     for (; more && lines.len && !begins(&lines, ">>> ");
          more = next_line(&lines))
       add_line(&expected, lines.text, lines.len);
-    Example example = {.span = dec->doc_span, .name = documented(dec)};
+    Example example = {.span = {dec->doc_span.file, at, dec->doc_span.end},
+                       .name = documented(dec)};
     example.text = taken(s->arena, &text);
     example.expected = taken(s->arena, &expected);
     VEC_PUSH(s->arena, *all, example);

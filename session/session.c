@@ -1,5 +1,8 @@
 /* A session: the pipeline, and what its parts ask of one another. */
+#define _GNU_SOURCE
 #include "session/internal.h"
+
+#include <string.h>
 
 enum { /* codes of typecheck/ */
   UNKNOWN_MODULE = 310,
@@ -249,6 +252,12 @@ SessionStatus session_run(Session *s) {
 
 void session_drop_waiting(Session *s) { s->waiting.len = 0; }
 
+/* A doc comment alone waits for what it is about. */
+static bool wants_declaration(const SessionText *text, const Program *program) {
+  return !program->dec_count && text->text &&
+         memmem(text->text, text->len, "(**", 3);
+}
+
 /* Clauses that do not match everything: more may be on the next line. */
 static bool wants_clauses(const Session *s, const Program *program) {
   if (program->dec_count != 1 || program->decs[0]->kind != DEC_FUN)
@@ -267,6 +276,8 @@ static SessionStatus run_input(Session *s, void *arg) {
     return SESSION_ERROR;
   Program program = parse_program(&s->sources, file, text->bare, s->interner,
                                   s->arena, &s->diags);
+  if (!text->final && !s->diags.errors && wants_declaration(text, &program))
+    return SESSION_INCOMPLETE;
   if (program.incomplete && !text->final) {
     session_clear_diags(s);
     return SESSION_INCOMPLETE;

@@ -101,7 +101,7 @@ const OpenConstraint *session_open_constraints(Session *session,
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
 
 typedef struct Example {
-  Span span;            /* of the doc comment */
+  Span span;            /* from its line to the end of the doc comment */
   const char *name;     /* of what is documented; or NULL */
   const char *text;     /* the expression */
   const char *expected; /* NULL: it must be true */

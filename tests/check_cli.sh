@@ -67,6 +67,18 @@ expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
 expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
 expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
 
+# A stream that is closed is an error where it is used, and no file takes its
+# place.
+expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >&-"
+expect 1 'cannot read the standard input' sh -c "'$AXON' run - <&-"
+echo 'do save "saved.npy" [1.0] do print "into the file"' >save.axn
+"$AXON" run save.axn >&- 2>&-
+expect 0 '^\[1.0\]$' "$AXON" -e '(load "saved.npy" : f32[1])'
+
+# A reader that has enough ends it without a word.
+"$AXON" -e 'iterate 100000 (fn i => (print i; i + 1)) 0' 2>err | head -n 1 >out
+[ -s err ] && echo 'a broken pipe is told' && bad=1
+
 # Messages go to stderr, values to stdout.
 "$AXON" -e '1 +' >out 2>err
 [ -s out ] && echo 'a diagnostic on stdout' && bad=1
@@ -87,6 +99,11 @@ fun twice x = 2 * x
 END
 expect 1 'doc.axn: 2 passed, 1 failed' "$AXON" test doc.axn
 expect 1 'wanted' "$AXON" test -q doc.axn
+expect 1 '^FAIL  doc.axn:5  twice$' "$AXON" test doc.axn
+expect 1 '^stdin: 2 passed, 1 failed$' sh -c "'$AXON' test - <doc.axn"
+echo 'do exit 3' >exits.axn
+expect 1 'exits.axn: it calls exit' "$AXON" test exits.axn
+expect 1 'cannot read none.axn' "$AXON" test none.axn
 
 # Ctrl-C ends a program.
 echo 'do print (while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0)' >loop.axn

@@ -26,13 +26,17 @@ see() {
 keys() { tm send-keys -t t "$@"; }
 
 tm -f /dev/null new-session -d -s t -x 90 -y 40 \
-  "env NO_COLOR=1 XDG_STATE_HOME=$work/state '$AXON'; echo left \$?; sleep 60"
+  "env LC_ALL=C NO_COLOR=1 XDG_STATE_HOME=$work/state '$AXON'; echo left \$?; sleep 60"
 see '^Axon .*:help'
 keys '20 + 3' Enter
 see '^it : .* = 23$'
 keys 'half of a li' C-c
 keys '40 + 4' Enter
 see '^it : .* = 44$'
+
+# Wide characters, whatever the locale is.
+keys '"日本" ^ "é"' Enter
+see '^it : string = "日本é"$'
 
 # An open input goes on; Ctrl-C forgets it.
 keys '(1 +' Enter

@@ -10,7 +10,7 @@
 # Beside them: NAME.in (standard input), NAME.args (arguments of the program),
 # NAME.opts (options of the verb).  Each runs in a fresh directory that holds
 # links to NAME.*, to the folders beside it, and to programs that are no tests.
-export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1
+export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1 COLORTERM=truecolor
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-20}
