@@ -5,13 +5,15 @@
 # (a folder that lasts saves the second build; unless given, one that does not),
 # and runs each from its seeds for SECONDS, unless given 5.  What they find
 # stays in the folder FUZZ_FOUND (unless given, the current one) and its path
-# is shown.  FUZZ_OPT=-O0 builds faster.  Status 77: there is no libFuzzer here.
+# is shown.  FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
+# made, for the generated sources.  Status 77: there is no libFuzzer here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
 shift $(($# > 0))
 names=${*:-check parse csv npy npz png safetensors}
 found=${FUZZ_FOUND:-$PWD}
+made=${BUILD:-$root}
 build=${FUZZ_BUILD:-}
 if [ -z "$build" ]; then
   build=$(mktemp -d)
@@ -20,7 +22,7 @@ fi
 mkdir -p "$build"
 
 flags=(-std=gnu11 "${FUZZ_OPT:--O1}" -g -fno-omit-frame-pointer
-  -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$build")
+  -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$made")
 
 printf 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n%s\n' \
   'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) {
@@ -36,23 +38,27 @@ objects=$build/objects
 mkdir -p "$objects"
 
 sources() { # those of all rooms but cli/, the generated ones included
-  (cd "$root" && find support primitives runtime machine lexer parser \
-    typecheck tensor backend eval session -name '*.c' | sort)
+  for tree in "$root" "$made"; do
+    (cd "$tree" && find support primitives runtime machine lexer parser \
+      typecheck tensor backend eval session -name '*.c' 2>/dev/null)
+  done | sort -u
 }
 
 compile() { # compile FILE: into the objects, if it or a header is newer
   object=$objects/$(tr '/' '_' <<<"${1%.c}").o
+  file=$made/$1
+  [ -e "$file" ] || file=$root/$1
   if [ ! -e "$object" ] ||
-    [ -n "$(find "$root/$1" "$newest" -newer "$object")" ]; then
+    [ -n "$(find "$file" "$newest" -newer "$object")" ]; then
     clang "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined \
-      -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$root/$1" \
+      -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$file" \
       -o "$object" || return 255
   fi
 }
 
 newest=$(find "$root" \( -name '*.h' -o -name '*.def' \) -printf '%T@ %p\n' |
   sort -n | tail -n 1 | cut -d' ' -f2-)
-export root objects newest
+export root made objects newest
 export -f compile
 declare -p flags >"$build/flags"
 export build
