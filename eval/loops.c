@@ -289,6 +289,9 @@ static Value *locals(Eval *vm) {
   return vm->stack + vm->fp->base;
 }
 
+/* A function, so that what raises is done before the stack grows. */
+static void push(Eval *vm, Value v) { *vm->sp++ = v; }
+
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
                           const Instr *host) {
   Value *bp = locals(vm);
@@ -315,13 +318,13 @@ const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
   vm_place(vm);
   *vm->sp++ = value_retain(bp[0]);
   for (uint32_t i = 0; i < indices && !map; i++)
-    *vm->sp++ = value_node(node_index(&vm->graph, vars[i].index));
+    push(vm, value_node(node_index(&vm->graph, vars[i].index)));
   if (map) {
     size_t mark = vm->temp_count;
     Value index =
         value_node(vm_temp(vm, node_index(&vm->graph, vars[0].index)));
     for (uint32_t i = 1; i <= k; i++)
-      *vm->sp++ = slice_value(vm, bp[i], index);
+      push(vm, slice_value(vm, bp[i], index));
     vm_drop_temps(vm, mark);
   }
   return next;

@@ -51,8 +51,11 @@ void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
 void mem_free(void *p);
-/* Makes the n-th allocation from now fail (test builds); 0 turns it off. */
+/* For tests: the n-th allocation from now fails, or it and all after it; 0
+ * turns this off.  Whether one has failed since. */
 void mem_fail_after(uint64_t n);
+void mem_fail_from(uint64_t n);
+bool mem_has_failed(void);
 
 /* ---- arena.c ---- */
 

@@ -5,22 +5,25 @@
 # (a folder that lasts saves the second build; unless given, one that does not),
 # and runs each from its seeds for SECONDS, unless given 5.  What they find
 # stays in the folder FUZZ_FOUND (unless given, the current one) and its path
-# is shown.  FUZZ_OPT=-O0 builds faster.  Status 77: there is no libFuzzer here.
+# is shown.  FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
+# made, for the generated sources.  Status 77: there is no libFuzzer here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
 shift $(($# > 0))
 names=${*:-check parse csv npy npz png safetensors}
 found=${FUZZ_FOUND:-$PWD}
+made=${BUILD:-$root}
 build=${FUZZ_BUILD:-}
 if [ -z "$build" ]; then
   build=$(mktemp -d)
   trap 'rm -rf "$build"' EXIT
 fi
 mkdir -p "$build"
+build=$(realpath "$build") found=$(realpath "$found")
 
 flags=(-std=gnu11 "${FUZZ_OPT:--O1}" -g -fno-omit-frame-pointer
-  -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$build")
+  -fno-sanitize-recover=all -ffp-contract=off "-I$root" "-I$made")
 
 printf 'int LLVMFuzzerTestOneInput(const char *p, unsigned long n);\n%s\n' \
   'int LLVMFuzzerTestOneInput(const char *p, unsigned long n) {
@@ -36,23 +39,27 @@ objects=$build/objects
 mkdir -p "$objects"
 
 sources() { # those of all rooms but cli/, the generated ones included
-  (cd "$root" && find support primitives runtime machine lexer parser \
-    typecheck tensor backend eval session -name '*.c' | sort)
+  for tree in "$root" "$made"; do
+    (cd "$tree" && find support primitives runtime machine lexer parser \
+      typecheck tensor backend eval session -name '*.c' 2>/dev/null)
+  done | sort -u
 }
 
 compile() { # compile FILE: into the objects, if it or a header is newer
   object=$objects/$(tr '/' '_' <<<"${1%.c}").o
+  file=$made/$1
+  [ -e "$file" ] || file=$root/$1
   if [ ! -e "$object" ] ||
-    [ -n "$(find "$root/$1" "$newest" -newer "$object")" ]; then
+    [ -n "$(find "$file" "$newest" -newer "$object")" ]; then
     clang "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined \
-      -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$root/$1" \
+      -DAXON_VERSION='"fuzz"' -DEDIT_SONAME='""' -w -c "$file" \
       -o "$object" || return 255
   fi
 }
 
 newest=$(find "$root" \( -name '*.h' -o -name '*.def' \) -printf '%T@ %p\n' |
   sort -n | tail -n 1 | cut -d' ' -f2-)
-export root objects newest
+export root made objects newest
 export -f compile
 declare -p flags >"$build/flags"
 export build
@@ -73,9 +80,13 @@ seeds() { # the folder with the seeds of a fuzzer
 }
 
 bad=0
+ulimit -S -s 524288 2>/dev/null # as large as the program's own
 for name in $names; do
+  main=("$root/tests/fuzz/fuzz_$name.c")
+  [ "$name" = check ] || [ "$name" = parse ] &&
+    main+=("$root/tests/fuzz/grammar.c")
   if ! clang "${flags[@]}" -fsanitize=fuzzer,address,undefined \
-    "$root/tests/fuzz/fuzz_$name.c" "$objects"/*.o -o "$build/fuzz_$name" \
+    "${main[@]}" "$objects"/*.o -o "$build/fuzz_$name" \
     -lgmp -lm -ldl -lpthread; then
     bad=1
     continue
@@ -84,10 +95,13 @@ for name in $names; do
   # The limit of time is for a busy machine; the check itself has none.
   length=()
   [ -d "$root/tests/fuzz/seeds/$name" ] || length=(-max_len=2000)
-  "$build/fuzz_$name" -max_total_time="$seconds" "${length[@]}" -timeout=25 \
-    -rss_limit_mb=4000 -detect_leaks=1 -print_final_stats=1 \
-    -artifact_prefix="$found/fuzz_$name-" \
-    "$build/corpus_$name" "$(seeds "$name")" >"$build/$name.log" 2>&1 || {
+  # In a folder that programs may load from.  Entropic scheduling would take
+  # most of the time: what is fuzzed is fast.
+  (cd "$root/tests/fuzz/seeds/npy" &&
+    exec "$build/fuzz_$name" -max_total_time="$seconds" "${length[@]}" \
+      -timeout=25 -rss_limit_mb=2000 -detect_leaks=1 -print_final_stats=1 \
+      -entropic=0 -artifact_prefix="$found/fuzz_$name-" \
+      "$build/corpus_$name" "$(seeds "$name")") >"$build/$name.log" 2>&1 || {
     bad=1
     echo "fuzz_$name found something:"
     tail -n 60 "$build/$name.log"
