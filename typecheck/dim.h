@@ -38,6 +38,7 @@ struct DimVar {
   void *home;     /* typecheck's: who supplies it at run time */
   const char *text; /* what a fresh short name was chosen to be, for printing */
   Dim *self;        /* dim.c's: this variable as a Dim */
+  struct Waiter *waiting; /* typecheck's: what to try when it is solved */
   Dim *near;        /* dimwalk.c's: `bound`, as it was last resolved, while */
   uint64_t near_at; /* nothing has been forgotten since */
 };

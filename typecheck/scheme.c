@@ -391,6 +391,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     look_constraint(c, k, &g);
     if (g.index && without_indices(c, k))
       look_constraint(c, k, &g);
+    k->pending = !g.local;
     if (!g.local) {
       c->pending.at[kept++] = k;
     } else if (g.data || g.index) {

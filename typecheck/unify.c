@@ -43,6 +43,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   dim_visit(&lower, d);
   v->bound = d;
   c->progress = true;
+  wait_solved_dim(c, v);
 }
 
 void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
@@ -50,6 +51,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   shape_visit(&lower, s);
   v->bound = s;
   c->progress = true;
+  wait_solved_shape(c, v, s);
 }
 
 typedef struct Occurs {
@@ -278,6 +280,7 @@ static DimVar *loose(Checker *c, Dim *d) {
 static void forget(Checker *c, DimVar *v) {
   dim_forget(c->dims, v);
   c->progress = true;
+  wait_forgotten(c);
   if (v->bound && v->home) { /* soft: what was proved with it is void */
     if (!map_get(&c->forgotten, v->home)) {
       map_put(&c->forgotten, v->home, v);
