@@ -508,8 +508,10 @@ static bool never_runs(Checker *c, Constraint *k) {
 static void leave_to_run_time(Checker *c, Constraint *k);
 
 static void try_one(Checker *c, Constraint *k) {
-  if (k->assumed)
+  if (k->assumed) {
+    wait_sleep(c, k);
     return;
+  }
   Constraint *outer = c->solving;
   uint32_t changes = c->changes;
   c->solving = k;

@@ -22,10 +22,13 @@ struct Definer {
 
 static void wake(Checker *c, Constraint *k);
 
-static void wake_list(Checker *c, Waiter *list) {
-  for (; list; list = list->next)
-    if (list->turn == list->k->turn)
-      wake(c, list->k);
+/* What is woken registers anew, if it stays open: the list starts afresh. */
+static void wake_all(Checker *c, Waiter **list) {
+  Waiter *w = *list;
+  *list = NULL;
+  for (; w; w = w->next)
+    if (w->turn == w->k->turn)
+      wake(c, w->k);
 }
 
 /* The variable that a join or keep says something of; or NULL. */
@@ -44,7 +47,7 @@ static void wake(Checker *c, Constraint *k) {
   c->awake = true;
   ShapeVar *v = defined_by(c, k);
   if (v)
-    wake_list(c, v->waiting);
+    wake_all(c, &v->waiting);
 }
 
 /* ---- registering ---- */
@@ -79,7 +82,7 @@ static void define(Checker *c, ShapeVar *v, Constraint *k) {
   Definer *d = NEW(c->arena, Definer);
   *d = (Definer){k, v->defined};
   v->defined = d;
-  wake_list(c, v->waiting);
+  wake_all(c, &v->waiting);
 }
 
 void wait_sleep(Checker *c, Constraint *k) {
@@ -97,7 +100,7 @@ void wait_sleep(Checker *c, Constraint *k) {
 
 void wait_solved_dim(Checker *c, DimVar *v) {
   c->changes++;
-  wake_list(c, v->waiting);
+  wake_all(c, &v->waiting);
 }
 
 /* What a solution has led to is not told apart: all are tried again. */
@@ -111,7 +114,7 @@ void wait_forgotten(Checker *c) {
 /* v has become s. */
 void wait_solved_shape(Checker *c, ShapeVar *v, const Shape *s) {
   c->changes++;
-  wake_list(c, v->waiting);
+  wake_all(c, &v->waiting);
   if (s->len == 1 && s->at[0].tag == IT_SPLICE)
     for (Definer *d = v->defined; d; d = d->next)
       define(c, s->at[0].var, d->k);
