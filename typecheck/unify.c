@@ -289,7 +289,10 @@ static DimVar *loose(Checker *c, Dim *d) {
 static void forget(Checker *c, DimVar *v) {
   dim_forget(c->dims, v);
   c->progress = true;
-  wait_forgotten(c);
+  if (v->bound)
+    wait_forgotten(c);
+  else
+    wait_solved_dim(c, v);
   if (v->bound && v->home) { /* soft: what was proved with it is void */
     if (!map_get(&c->forgotten, v->home)) {
       map_put(&c->forgotten, v->home, v);

@@ -103,7 +103,8 @@ void wait_solved_dim(Checker *c, DimVar *v) {
   wake_all(c, &v->waiting);
 }
 
-/* What a solution has led to is not told apart: all are tried again. */
+/* A solution is forgotten.  Who has used it is not known: all are tried
+ * again. */
 void wait_forgotten(Checker *c) {
   c->changes++;
   c->awake = true;
