@@ -132,12 +132,17 @@ static bool keeps_one(Checker *c, const Constraint *k) {
  * is, the first. */
 Constraint *wait_definer(Checker *c, ShapeVar *v, ConstraintKind kind) {
   Constraint *first = NULL;
-  for (Definer *d = v->defined; d; d = d->next) {
-    Constraint *k = d->k;
-    if (k->kind == kind && k->pending && !k->done &&
-        (!first || k->order < first->order) && defined_by(c, k) == v &&
+  for (Definer **at = &v->defined; *at;) {
+    Constraint *k = (*at)->k;
+    if (k->done || defined_by(c, k) != v) { /* for good */
+      *at = (*at)->next;
+      continue;
+    }
+    if (k->kind == kind && k->pending &&
+        (!first || k->order < first->order) &&
         (kind != CN_KEEP || keeps_one(c, k)))
       first = k;
+    at = &(*at)->next;
   }
   return first;
 }
