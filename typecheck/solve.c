@@ -151,8 +151,11 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
   if (dim_is_const(d))
     return dim_sign(d) ? REFUTED : PROVED;
-  DimVar *v = dim_as_var(a);
+  DimVar *v = dim_as_var(a), *w = dim_as_var(b);
   Dim *value = b;
+  if (v && w && may_solve(NULL, w) && v->value == w->value && v->id < w->id &&
+      (v->name || !w->name))
+    v = NULL; /* the newer one is solved: fewer constraints mention it */
   if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, b, v)) {
     v = dim_as_var(b);
     value = a;
