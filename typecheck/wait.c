@@ -91,7 +91,8 @@ void wait_sleep(Checker *c, Constraint *k) {
   Visit v = {.dim = watch_dim, .shape = watch_shape, .arg = &w, .c = c};
   constraint_visit(&v, k);
   for (Fact *f = k->facts; f; f = f->outer)
-    dim_visit(&v, f->dim);
+    if (dim_may_change(f->dim))
+      dim_visit(&v, f->dim);
   ShapeVar *defined = defined_by(c, k);
   if (defined)
     define(c, defined, k);
