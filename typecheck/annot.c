@@ -628,7 +628,7 @@ static void add_fact(Checker *c, Constraint k, bool assume) {
   *demanded = k;
   demanded->assumed = true;
   demanded->level = c->level;
-  VEC_PUSH(c->arena, c->pending, demanded);
+  pending_add(c, demanded);
   if (k.kind == CN_DIM_EQ && !k.facts)
     fact_known(c, dim_sub(c->dims, k.right, k.left), true);
   else if (k.kind == CN_DIM_LE && !k.facts)

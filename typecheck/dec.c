@@ -68,6 +68,7 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   map_init(&fresh, c->arena);
   for (uint32_t i = 0; i < found.len; i++) {
     found.at[i]->kind = DV_DATA;
+    wait_solved_dim(c, found.at[i]);
     found.at[i]->level = c->level;
     map_put(&fresh, found.at[i], found.at[i]);
     VEC_PUSH(c->arena, c->found, found.at[i]);
@@ -428,7 +429,8 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->scope = NULL;
   c->level = 0;
   c->effect = NULL;
-  c->pending.len = c->accesses.len = c->insts.len = c->stuck.len = 0;
+  pending_clear(c);
+  c->accesses.len = c->insts.len = c->stuck.len = 0;
   c->found.len = c->data_facts.len = c->params.len = 0;
   c->stage = NULL;
   c->loop = NULL;
@@ -500,7 +502,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (diags->errors > errors) {
     fail_dec(c, dec);
     c->facts = facts;
-    c->pending.len = c->stuck.len = c->insts.len = 0;
+    pending_clear(c);
+    c->stuck.len = c->insts.len = 0;
     return false;
   }
   constraints_settle(c);
@@ -581,6 +584,7 @@ const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
   c->level = 0;
   Scheme *s[1] = {NULL};
   scheme_generalise(c, 1, &t, s, 0);
-  c->pending.len = c->stuck.len = c->insts.len = 0;
+  pending_clear(c);
+  c->stuck.len = c->insts.len = 0;
   return scheme_text(c, s[0]);
 }

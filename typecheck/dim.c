@@ -377,6 +377,8 @@ bool dim_is_int(const Dim *d, int64_t *value) {
   return true;
 }
 
+bool dim_may_change(const Dim *d) { return d->has_meta; }
+
 int dim_sign(const Dim *d) { return d->count ? num_sign(d->at[0].coef) : 0; }
 
 DimVar *dim_as_var(const Dim *d) {

@@ -38,6 +38,7 @@ struct DimVar {
   void *home;     /* typecheck's: who supplies it at run time */
   const char *text; /* what a fresh short name was chosen to be, for printing */
   Dim *self;        /* dim.c's: this variable as a Dim */
+  struct Waiter *waiting; /* typecheck's: what to try when it is solved */
   Dim *near;        /* dimwalk.c's: `bound`, as it was last resolved, while */
   uint64_t near_at; /* nothing has been forgotten since */
 };
@@ -91,6 +92,7 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
 bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
 bool dim_is_const(const Dim *d);
+bool dim_may_change(const Dim *d); /* has metas, or products of shapes */
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */

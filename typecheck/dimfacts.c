@@ -18,6 +18,7 @@ typedef struct Fact {
 struct DimFacts {
   DimCtx *cx;
   VEC(Fact) all;
+  uint32_t filled; /* facts that the array holds, past its end too */
   Scratch scratch;
   uint32_t consistent; /* facts before this one contradict nothing that was
                           found when it was asked */
@@ -71,10 +72,23 @@ static void fact_set(DimFacts *facts, Fact *fact, Dim *d) {
   fact->signature = list.signature;
 }
 
+/* The same facts are asked about again and again: what stood in a place before
+ * a reset is found there. */
 static void facts_add(DimFacts *facts, Dim *d, bool eq) {
+  uint32_t at = facts->all.len;
+  d = dim_resolve(facts->cx, d);
+  if (at < facts->filled && facts->all.at[at].d == d) {
+    facts->all.at[at].eq = eq;
+    facts->all.len++;
+    return;
+  }
   Fact fact = {.eq = eq};
-  fact_set(facts, &fact, dim_resolve(facts->cx, d));
+  fact_set(facts, &fact, d);
+  if (at == facts->all.cap)
+    facts->filled = at; /* a larger array holds only these */
   VEC_PUSH(facts->cx->arena, facts->all, fact);
+  if (facts->filled <= at)
+    facts->filled = at + 1;
 }
 
 void dim_facts_add_ge(DimFacts *facts, Dim *d) { facts_add(facts, d, false); }

@@ -12,6 +12,8 @@ enum { LEVEL_GENERIC = 0x7fffffff };
 typedef struct Type Type;
 typedef struct Shape Shape;
 typedef struct Constraint Constraint;
+typedef struct Waiter Waiter;   /* wait.c's, like */
+typedef struct Definer Definer; /* this one */
 typedef struct Scheme Scheme;
 typedef struct Terms { /* the sides of a comparison of sizes */
   Dim *left, *right;
@@ -59,6 +61,8 @@ struct ShapeVar {
   Sym *name;
   Shape *bound;
   const char *text;
+  Waiter *waiting;
+  Definer *defined;
 };
 
 /* ---- types ---- */
@@ -192,6 +196,8 @@ struct Constraint {
   bool at_run_time; /* only the running program can tell */
   bool divides;    /* of a _: that its division is exact */
   bool assumed;    /* written by the user: not to be proved here */
+  bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
+  uint32_t order, turn;
   uint32_t serial; /* in order of demand */
   Core *site;      /* the expression that claimed it (checks.c); or NULL */
   bool after;      /* its test comes after the value of the site */
@@ -336,6 +342,9 @@ struct Checker {
   Effect *effect; /* of the body being checked */
   Constraints pending;
   bool progress;
+  bool awake;          /* some pending constraint is to be tried */
+  uint32_t changes;    /* solutions found, or forgotten */
+  uint32_t next_order; /* of pending constraints */
   Fact *facts;
   Stage *stage;
   Loop *loop;
@@ -505,6 +514,16 @@ bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
 /* Counts what the type of a name at top level asks of its callers. */
 void note_carried(Checker *c, Scheme *s, Sym *name);
+
+/* ---- wait.c ---- */
+void pending_add(Checker *c, Constraint *k);
+void pending_clear(Checker *c);
+/* k is open: it is not tried again until something in it changes. */
+void wait_sleep(Checker *c, Constraint *k);
+void wait_solved_dim(Checker *c, DimVar *v);
+void wait_solved_shape(Checker *c, ShapeVar *v, const Shape *s);
+void wait_forgotten(Checker *c);
+Constraint *wait_definer(Checker *c, ShapeVar *v, ConstraintKind kind);
 
 /* ---- annot.c ---- */
 typedef enum AnnotMode {

@@ -227,8 +227,15 @@ static bool stated_before(Checker *c, Constraint *k, Constraint **others,
   return false;
 }
 
+/* right - left where they are sizes, else NULL. */
+static Dim *gap_of(Checker *c, const Constraint *k) {
+  return k->left ? dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left))
+                 : NULL;
+}
+
+/* By the others, gaps[i] being gap_of(others[i]). */
 static bool implied(Checker *c, Constraint *k, Constraint **others,
-                    uint32_t count, uint32_t self) {
+                    Dim *const *gaps, uint32_t count, uint32_t self) {
   int64_t one;
   if ((k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
     return false;
@@ -241,14 +248,12 @@ static bool implied(Checker *c, Constraint *k, Constraint **others,
     Constraint *o = others[i];
     if (i == self || !o || o->facts)
       continue;
-    Dim *d = o->left ? dim_resolve(c->dims, dim_sub(c->dims, o->right, o->left))
-                     : NULL;
     if (o->kind == CN_DIM_EQ)
-      dim_facts_add_eq(c->solver, d);
+      dim_facts_add_eq(c->solver, gaps[i]);
     else if (o->kind == CN_DIM_LE)
-      dim_facts_add_ge(c->solver, d);
+      dim_facts_add_ge(c->solver, gaps[i]);
   }
-  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  Dim *d = gaps[self];
   return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
                                : loaded_ge0(c, d, false)) == PROVED;
 }
@@ -393,6 +398,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     look_constraint(c, k, &g);
     if (g.index && without_indices(c, k))
       look_constraint(c, k, &g);
+    k->pending = !g.local;
     if (!g.local) {
       c->pending.at[kept++] = k;
     } else if (g.data || g.index) {
@@ -409,8 +415,11 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       join_unique(c, taken.at[i]);
   drop_keeps(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
+  Dim **gaps = NEW_ARRAY(c->arena, Dim *, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
-    if (taken.at[i] && implied(c, taken.at[i], taken.at, taken.len, i)) {
+    gaps[i] = taken.at[i] ? gap_of(c, taken.at[i]) : NULL;
+  for (uint32_t i = 0; i < taken.len; i++)
+    if (taken.at[i] && implied(c, taken.at[i], taken.at, gaps, taken.len, i)) {
       taken.at[i] = NULL;
       c->stats.proved++;
     }
@@ -797,6 +806,10 @@ static void find_unopened(void *arg, DimVar *v) {
   VEC_PUSH(o->c->arena, o->vars, v);
 }
 
+static void any_unopened(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_DATA && v->home == &unopened;
+}
+
 static Dim *opened_dim(Copy *copy, DimVar *v) {
   return map_get(&copy->map, v);
 }
@@ -968,6 +981,10 @@ Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core) {
   if (o.vars.len) {
     result = ty_copy(&copy, result);
     for (Fact *f = facts; f; f = f->outer) {
+      bool any = false;
+      dim_each_var(dim_resolve(c->dims, f->dim), any_unopened, NULL, &any);
+      if (!any)
+        continue;
       Dim *d = dim_copy(&copy, f->dim);
       if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
         fact_known(c, d, f->eq);

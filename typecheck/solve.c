@@ -151,8 +151,11 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
   if (dim_is_const(d))
     return dim_sign(d) ? REFUTED : PROVED;
-  DimVar *v = dim_as_var(a);
+  DimVar *v = dim_as_var(a), *w = dim_as_var(b);
   Dim *value = b;
+  if (v && w && may_solve(NULL, w) && v->value == w->value && v->id < w->id &&
+      (v->name || !w->name))
+    v = NULL; /* the newer one is solved: fewer constraints mention it */
   if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, b, v)) {
     v = dim_as_var(b);
     value = a;
@@ -250,16 +253,8 @@ static bool join_last(Checker *c, Joining *j, Origin *o) {
 
 /* What a splice of kept axes stands for: t where keep(w, t) is pending. */
 static ShapeVar *kept_of(Checker *c, ShapeVar *w) {
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
-    if (k->kind != CN_KEEP || k->done)
-      continue;
-    Shape *a = shape_norm(c, k->a), *b = shape_norm(c, k->b);
-    if (a->len == 1 && b->len == 1 && a->at[0].tag == IT_SPLICE &&
-        b->at[0].tag == IT_SPLICE && a->at[0].var == w)
-      return b->at[0].var;
-  }
-  return NULL;
+  Constraint *k = wait_definer(c, w, CN_KEEP);
+  return k ? shape_norm(c, k->b)->at[0].var : NULL;
 }
 
 /* Equal last splices cancel: join(s ++ x, t ++ x) is join(s, t) ++ x; and so
@@ -305,27 +300,22 @@ static void join_expand(Checker *c, Constraint *k) {
     bool any = false;
     for (uint32_t i = 0; i < k->join_count && k->join_count < MOST; i++) {
       Shape *s = shape_norm(c, k->joined[i]);
-      for (uint32_t p = 0; s->len == 1 && s->at[0].tag == IT_SPLICE &&
-                           p < c->pending.len;
-           p++) {
-        Constraint *o = c->pending.at[p];
-        Shape *r = o->kind == CN_JOIN && !o->done ? shape_norm(c, o->a) : NULL;
-        if (!r || r->len != 1 || r->at[0].tag != IT_SPLICE ||
-            r->at[0].var != s->at[0].var)
-          continue;
-        Shape **args = NEW_ARRAY(c->arena, Shape *,
-                                 k->join_count + o->join_count);
-        uint32_t n = 0;
-        for (uint32_t j = 0; j < k->join_count; j++)
-          if (j != i)
-            args[n++] = k->joined[j];
-        for (uint32_t j = 0; j < o->join_count; j++)
-          args[n++] = o->joined[j];
-        k->joined = args;
-        k->join_count = n;
-        any = true;
-        break;
-      }
+      Constraint *o = s->len == 1 && s->at[0].tag == IT_SPLICE
+                          ? wait_definer(c, s->at[0].var, CN_JOIN)
+                          : NULL;
+      if (!o)
+        continue;
+      Shape **args = NEW_ARRAY(c->arena, Shape *,
+                               k->join_count + o->join_count);
+      uint32_t n = 0;
+      for (uint32_t j = 0; j < k->join_count; j++)
+        if (j != i)
+          args[n++] = k->joined[j];
+      for (uint32_t j = 0; j < o->join_count; j++)
+        args[n++] = o->joined[j];
+      k->joined = args;
+      k->join_count = n;
+      any = true;
     }
     if (!any)
       return;
@@ -419,6 +409,7 @@ static Verdict settle_shape(Checker *c, Constraint *k) {
     Constraint *again = c->pending.at[c->pending.len - 1];
     if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
       k->a = again->a, k->b = again->b;
+      again->pending = false;
       c->pending.len--;
       return OPEN;
     }
@@ -548,9 +539,12 @@ static bool never_runs(Checker *c, Constraint *k) {
 static void leave_to_run_time(Checker *c, Constraint *k);
 
 static void try_one(Checker *c, Constraint *k) {
-  if (k->assumed)
+  if (k->assumed) {
+    wait_sleep(c, k);
     return;
+  }
   Constraint *outer = c->solving;
+  uint32_t changes = c->changes;
   c->solving = k;
   Verdict v = settle(c, k);
   c->solving = outer;
@@ -565,6 +559,10 @@ static void try_one(Checker *c, Constraint *k) {
   } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
+  } else {
+    wait_sleep(c, k);
+    k->asleep = c->changes == changes;
+    c->awake |= !k->asleep;
   }
 }
 
@@ -586,14 +584,14 @@ void demand(Checker *c, Constraint k0) {
   k->level = c->level;
   place_constraint(c, k);
   if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
-    VEC_PUSH(c->arena, c->pending, k);
+    pending_add(c, k);
     return;
   }
   try_one(c, k);
   if (!k->done && is_final(c, k))
     settle_final(c, k);
   if (!k->done)
-    VEC_PUSH(c->arena, c->pending, k);
+    pending_add(c, k);
 }
 
 void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o) {
@@ -615,9 +613,14 @@ void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
 void solve_pending(Checker *c) {
   for (int round = 0; c->progress && round < 100; round++) {
     c->progress = false;
+    if (!c->awake)
+      return;
+    c->awake = false;
     uint32_t n = c->pending.len, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
       Constraint *k = c->pending.at[i];
+      if (k->asleep)
+        continue;
       try_one(c, k);
       if (!k->done && !k->assumed && is_final(c, k) &&
           k->kind == CN_DIM_EQ)

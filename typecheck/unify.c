@@ -43,6 +43,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   dim_visit(&lower, d);
   v->bound = d;
   c->progress = true;
+  wait_solved_dim(c, v);
 }
 
 void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
@@ -50,6 +51,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   shape_visit(&lower, s);
   v->bound = s;
   c->progress = true;
+  wait_solved_shape(c, v, s);
 }
 
 typedef struct Occurs {
@@ -219,6 +221,14 @@ static Shape *as_many_axes(Checker *c, const Shape *all) {
   return s;
 }
 
+/* The variable for any number of axes that s is; or NULL. */
+static ShapeVar *lone_var(const Shape *s) {
+  if (s->len != 1 || s->at[0].tag != IT_SPLICE)
+    return NULL;
+  ShapeVar *v = s->at[0].var;
+  return v->rigid || v->fixed >= 0 ? NULL : v;
+}
+
 bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   Rest r = {shape_norm(c, a0), shape_norm(c, b0)};
   if (!strip_ends(c, &r, o))
@@ -226,20 +236,21 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   r.a = shape_norm(c, r.a), r.b = shape_norm(c, r.b);
   if (r.a->len == 0 || r.b->len == 0)
     return make_empty(c, r.a->len ? r.a : r.b);
+  ShapeVar *x = lone_var(r.a), *y = lone_var(r.b);
+  if (x && y && x->id < y->id)
+    x = NULL; /* the newer one is solved: fewer constraints mention it */
   for (int turn = 0; turn < 2; turn++) {
+    ShapeVar *v = turn ? y : x;
     Shape *one = turn ? r.b : r.a, *all = turn ? r.a : r.b;
-    if (one->len == 1 && one->at[0].tag == IT_SPLICE &&
-        !one->at[0].var->rigid && one->at[0].var->fixed < 0 &&
-        !mentions_shape(all, one->at[0].var)) {
-      ShapeVar *v = one->at[0].var;
-      if (!sizes_mention(c, all, v)) {
-        shape_bind(c, v, all);
-        return true;
-      }
-      if (shape_known_rank(all)) {
-        shape_bind(c, v, as_many_axes(c, all));
-        return unify_shape(c, one, all, o);
-      }
+    if (!v || mentions_shape(all, v))
+      continue;
+    if (!sizes_mention(c, all, v)) {
+      shape_bind(c, v, all);
+      return true;
+    }
+    if (shape_known_rank(all)) {
+      shape_bind(c, v, as_many_axes(c, all));
+      return unify_shape(c, one, all, o);
     }
   }
   /* Too short for what the other has, or rigid against sizes: no solution. */
@@ -278,6 +289,10 @@ static DimVar *loose(Checker *c, Dim *d) {
 static void forget(Checker *c, DimVar *v) {
   dim_forget(c->dims, v);
   c->progress = true;
+  if (v->bound)
+    wait_forgotten(c);
+  else
+    wait_solved_dim(c, v);
   if (v->bound && v->home) { /* soft: what was proved with it is void */
     if (!map_get(&c->forgotten, v->home)) {
       map_put(&c->forgotten, v->home, v);
