@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { DEPTH_SHOWN = 200, ITEMS_SHOWN = 1000, INDENT_MOST = 60 };
+enum { DEPTH_SHOWN = 200, ITEMS_SHOWN = 1000 };
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
                         uint32_t depth);
@@ -41,59 +41,51 @@ static void print_shape(Buffer *out, const Shape *s) {
   buffer_putc(out, ']');
 }
 
-/* ---- several lines inside of brackets ---- */
-
-/* Columns since the last line break; 1 where they are too many to indent by. */
-static int column(const Buffer *out) {
-  size_t start = out->len;
-  if (!start)
-    return 0;
-  while (start && out->text[start - 1] != '\n' &&
-         out->len - start <= 4 * INDENT_MOST)
-    start--;
-  size_t width = utf8_width(out->text + start, out->len - start);
-  return width > INDENT_MOST ? 1 : (int)width;
-}
-
-static void blanks(Buffer *out, size_t count) {
-  while (count--)
-    buffer_putc(out, ' ');
-}
-
-/* Moves the lines that begin after `from` to the right. */
-static void indent(Buffer *out, size_t from, size_t columns) {
-  size_t lines = 0, end = out->len;
-  for (size_t i = from; i < end; i++)
-    lines += out->text[i] == '\n';
-  blanks(out, lines * columns);
-  char *to = out->text + out->len;
-  for (size_t i = end; lines; i--) {
-    if (out->text[i - 1] == '\n') {
-      memset(to -= columns, ' ', columns);
-      lines--;
-    }
-    *--to = out->text[i - 1];
+/* Does it take more than one line, whatever the width?  What lies deeper than
+ * `levels` is not asked. */
+static bool is_tall(Value v, int levels) {
+  if (v.tag == V_NODE && v.node->data) {
+    const Tensor *t = v.node->data;
+    return t->rank > 1 && t->count > t->shape[t->rank - 1];
   }
+  if (!levels)
+    return false;
+  if (v.tag == V_TUPLE || v.tag == V_RECORD) {
+    const Value *at =
+        v.tag == V_TUPLE ? AS_FIELDS(v)->at : AS_RECORD(v)->at;
+    for (uint32_t i = 0; i < v.obj->len; i++)
+      if (is_tall(at[i], levels - 1))
+        return true;
+  }
+  return v.tag == V_CON && is_tall(AS_CON(v)->arg, levels - 1);
 }
 
-/* Between the items of what was opened before `from`: on one line for as long
- * as they are. */
-static void separate(Buffer *out, size_t from, int columns) {
-  if (memchr(out->text + from, '\n', out->len - from)) {
-    buffer_puts(out, ",\n");
-    blanks(out, (size_t)columns);
-  } else {
-    buffer_puts(out, ", ");
-  }
+/* Parts of a value: each on a line of its own, once one takes several. */
+typedef struct Parts {
+  Buffer *out;
+  int column;  /* where they begin */
+  size_t from; /* where the first one begins */
+} Parts;
+
+static Parts parts_begin(Buffer *out) {
+  return (Parts){out, buffer_column(out), out->len};
+}
+
+static void parts_next(Parts *p, Value v) {
+  bool tall = is_tall(v, 4) || (p->out->len > p->from &&
+                             memchr(p->out->text + p->from, '\n',
+                                    p->out->len - p->from));
+  buffer_puts(p->out, tall ? ",\n" : ", ");
+  for (int i = 0; tall && i < p->column; i++)
+    buffer_putc(p->out, ' ');
 }
 
 static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_puts(out, "list [");
-  int columns = column(out);
-  size_t from = out->len;
+  Parts parts = parts_begin(out);
   for (uint32_t i = 0; v.tag == V_CONS; v = AS_CONS(v)->tail, i++) {
     if (i)
-      separate(out, from, columns);
+      parts_next(&parts, AS_CONS(v)->head);
     if (i == ITEMS_SHOWN) {
       buffer_puts(out, "...");
       break;
@@ -123,41 +115,11 @@ static void print_number(Buffer *out, Value v) {
 
 static void print_node(Eval *vm, Buffer *out, Value v) {
   const Tensor *t = vm_tensor(vm, v);
-  int width = vm->host->print_width ? vm->host->print_width : 80;
-  int64_t limit = vm->host->print_limit ? vm->host->print_limit : 1000;
-  int columns = column(out);
-  size_t from = out->len;
-  if (t->rank) {
-    tensor_print(out, t, limit, width - columns);
-    indent(out, from, (size_t)columns);
-  } else {
+  if (t->rank)
+    tensor_print(out, t, vm->host->print_limit ? vm->host->print_limit : 1000,
+                 vm->host->print_width ? vm->host->print_width : 80);
+  else
     scalar_print(out, scalar_load(t->dtype, t->data));
-  }
-}
-
-static void print_tuple(Eval *vm, Buffer *out, Value v, uint32_t depth) {
-  buffer_putc(out, '(');
-  int columns = column(out);
-  size_t from = out->len;
-  for (uint32_t i = 0; i < v.obj->len; i++) {
-    if (i)
-      separate(out, from, columns);
-    print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
-  }
-  buffer_putc(out, ')');
-}
-
-static void print_record(Eval *vm, Buffer *out, Value v, uint32_t depth) {
-  buffer_putc(out, '{');
-  int columns = column(out);
-  size_t from = out->len;
-  for (uint32_t i = 0; i < v.obj->len; i++) {
-    if (i)
-      separate(out, from, columns);
-    buffer_printf(out, "%s = ", AS_RECORD(v)->layout->labels[i]->text);
-    print_value(vm, out, AS_RECORD(v)->at[i], true, depth);
-  }
-  buffer_putc(out, '}');
 }
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
@@ -171,6 +133,7 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     return;
   }
   depth++;
+  Parts parts;
   switch ((Tag)v.tag) {
   case V_UNIT:
     buffer_puts(out, "()");
@@ -182,10 +145,25 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
       buffer_add(out, AS_STRING(v)->text, v.obj->len);
     return;
   case V_TUPLE:
-    print_tuple(vm, out, v, depth);
+    buffer_putc(out, '(');
+    parts = parts_begin(out);
+    for (uint32_t i = 0; i < v.obj->len; i++) {
+      if (i)
+        parts_next(&parts, AS_FIELDS(v)->at[i]);
+      print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
+    }
+    buffer_putc(out, ')');
     return;
   case V_RECORD:
-    print_record(vm, out, v, depth);
+    buffer_putc(out, '{');
+    parts = parts_begin(out);
+    for (uint32_t i = 0; i < v.obj->len; i++) {
+      if (i)
+        parts_next(&parts, AS_RECORD(v)->at[i]);
+      buffer_printf(out, "%s = ", AS_RECORD(v)->layout->labels[i]->text);
+      print_value(vm, out, AS_RECORD(v)->at[i], true, depth);
+    }
+    buffer_putc(out, '}');
     return;
   case V_NIL:
   case V_CONS:
