@@ -335,6 +335,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
   core->splices = NEW_ARRAY(c->arena, bool, e->item_count);
   Shape *s = shape_new(c, 0);
   uint32_t holes = 0;
+  bool zero = false;
   for (uint32_t i = 0; i < e->item_count; i++) {
     Expr *item = e->items[i];
     Shape *one = shape_new(c, 1);
@@ -344,6 +345,8 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
     if (item->kind == EX_HOLE) {
       one->at[0].dim = meta_dim(c, NULL, item->span);
       dim_as_var(one->at[0].dim)->hole = true;
+      core->items[i] = core_new(c, CORE_DIM, item->span);
+      core->items[i]->dim = one->at[0].dim;
       if (holes++)
         error_at(c, 318, item->span, "only one _ can be solved for");
     } else if (e->splices && e->splices[i]) {
@@ -363,9 +366,13 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
         d = size_of(c, item, &core->items[i], ty_int(c, NULL));
       demand_le(c, dim_int(c->dims, 0), d, oi);
       one->at[0].dim = d;
+      zero |= dim_is_const(dim_resolve(c->dims, d)) &&
+              !dim_sign(dim_resolve(c->dims, d));
     }
     s = shape_concat(c, s, one);
   }
+  if (holes && zero)
+    error_at(c, 318, e->span, "a _ beside a size of 0 could be any size");
   if (!unify(c, ty_shape(c, s), want, o))
     mismatch(c, ty_shape(c, s), want, o);
   return core;

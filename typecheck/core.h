@@ -94,7 +94,7 @@ typedef enum CoreKind {
   CORE_TENSOR, /* [a, b, c]: stacks scalars or tensors along a new leading axis;
                   elem; empty if no items; splices[k]: item k is spliced in */
   CORE_SHAPE,  /* a shape value: items are ints, splices[k]: a shape; a NULL
-                  item is the _ to be solved for */
+                  item is a _ that could not be solved for yet */
   CORE_FOR,    /* params (the indices), ranges[k]: how many; items[0]: body */
   CORE_INDEX,  /* items[0] indexed by slices */
   CORE_SEQ,    /* items, the last is the value */

@@ -410,6 +410,62 @@ Num dim_constant(const Dim *d) {
 
 /* ---- ring operations ---- */
 
+static Dim *div_atom(DimCtx *cx, Dim *a, Dim *b);
+
+/* A quotient by a small constant that stands alone, or NULL. */
+static const Atom *small_quotient(const Term *term, int64_t *by) {
+  const Mono *m = term->mono;
+  if (m->degree != 1 || m->at[0].atom->kind != AT_DIV ||
+      !dim_is_int(m->at[0].atom->args[1], by) || *by < 2 || *by > 16)
+    return NULL;
+  return m->at[0].atom;
+}
+
+static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, Num by);
+
+/* The quotients (x + r)/by that stand in d, for all r below by: *k of each. */
+static bool all_quotients(DimCtx *cx, const Dim *d, Dim *x, Dim *den,
+                          int64_t by, const Mono **parts, Num *k) {
+  for (int64_t r = 0; r < by; r++) {
+    parts[r] = div_atom(cx, dim_add(cx, x, dim_int(cx, r)), den)->at[0].mono;
+    Num there = dim_coef(d, parts[r]);
+    if (!num_sign(there) || (r && num_sign(there) != num_sign(*k)))
+      return false;
+    if (!r || num_cmp(num_abs(cx, there), num_abs(cx, *k)) < 0)
+      *k = there;
+  }
+  return true;
+}
+
+/* Hermite's identity: x/2 + (x + 1)/2 is x, and so on for other divisors. */
+static Dim *join_quotients(DimCtx *cx, Dim *d) {
+  enum { MOST = 16 };
+  const Mono *parts[MOST];
+  Num k;
+  for (uint32_t i = 0; i < d->count; i++) {
+    int64_t by;
+    const Atom *q = small_quotient(&d->at[i], &by);
+    if (!q || by > d->count)
+      continue;
+    Dim *num = q->args[0];
+    Dim *x = dim_sub(cx, num, dim_of_num(cx, dim_constant(num)));
+    if (!all_quotients(cx, d, x, q->args[1], by, parts, &k))
+      continue;
+    Term *out = NEW_ARRAY(cx->arena, Term, d->count);
+    uint32_t n = 0;
+    for (uint32_t j = 0; j < d->count; j++) {
+      Term t = d->at[j];
+      for (int64_t r = 0; r < by; r++)
+        if (dim_mono_cmp(parts[r], t.mono) == 0)
+          t.coef = num_sub(cx, t.coef, k);
+      if (num_sign(t.coef))
+        out[n++] = t;
+    }
+    return add_scaled(cx, dim_make(cx, out, n), x, k);
+  }
+  return d;
+}
+
 /* a + by*b */
 static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, Num by) {
   Term local[LOCAL_TERMS];
@@ -431,7 +487,12 @@ static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, Num by) {
       out[n++] = (Term){coef, b->at[j].mono};
     j++;
   }
-  return dim_make(cx, out, n);
+  Dim *sum = dim_make(cx, out, n);
+  int64_t any;
+  for (i = 0; i < n; i++)
+    if (small_quotient(&out[i], &any))
+      return join_quotients(cx, sum);
+  return sum;
 }
 
 Dim *dim_add(DimCtx *cx, Dim *a, Dim *b) {

@@ -131,6 +131,8 @@ typedef struct Division {
   Dim *num, *den, *slope, *rest;
 } Division;
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out);
+/* Does something in d stand over this divisor? */
+bool dim_divides_by(const Dim *d, const Dim *divisor);
 /* Its factors, as far as they are found: those in which some variable is
  * linear.  At most DIM_FACTORS, 1 if it does not factor; their product is d. */
 enum { DIM_FACTORS = 16 };

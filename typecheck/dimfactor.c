@@ -58,6 +58,19 @@ bool dim_linear(DimCtx *cx, Dim *d, DimVar *v, Dim **slope, Dim **rest) {
   return !dim_mentions(cx, *slope, v) && !dim_mentions(cx, *rest, v);
 }
 
+bool dim_divides_by(const Dim *d, const Dim *divisor) {
+  for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
+      const Atom *atom = d->at[i].mono->at[j].atom;
+      if (atom->kind == AT_DIV && dim_equal(atom->args[1], divisor))
+        return true;
+      for (uint32_t k = 0; k < atom->arg_count; k++)
+        if (dim_divides_by(atom->args[k], divisor))
+          return true;
+    }
+  return false;
+}
+
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {
   for (uint32_t i = 0; i < d->count; i++)
     for (uint32_t j = 0; j < d->at[i].mono->count; j++) {

@@ -244,10 +244,12 @@ static bool implied(Checker *c, Constraint *k, Constraint **others,
     return stated_before(c, k, others, self); /* of divisors the solver takes
                                                  it for granted */
   facts_load(c, k->facts);
+  Dim *divisor = dim_add(c->dims, gaps[self], dim_int(c->dims, 1));
   for (uint32_t i = 0; i < count; i++) {
     Constraint *o = others[i];
-    if (i == self || !o || o->facts)
-      continue;
+    if (i == self || !o || o->facts ||
+        (gaps[i] && dim_divides_by(gaps[i], divisor)))
+      continue; /* what it divides takes 1 <= divisor for granted */
     if (o->kind == CN_DIM_EQ)
       dim_facts_add_eq(c->solver, gaps[i]);
     else if (o->kind == CN_DIM_LE)
@@ -751,9 +753,27 @@ static void literal_fits(Checker *c, const char *num, Dtype t, Span span) {
                             (long long)least, (long long)most);
 }
 
+static void find_unsolved(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_META && !v->bound;
+}
+
+/* The _ of a shape, unless only the running program can solve it. */
+static void finish_holes(Checker *c, Core *core) {
+  for (uint32_t i = 0; i < core->item_count; i++) {
+    bool unsolved = false;
+    if (core->items[i]->kind == CORE_DIM)
+      dim_each_var(dim_resolve(c->dims, core->items[i]->dim), find_unsolved,
+                   NULL, &unsolved);
+    if (unsolved)
+      core->items[i] = NULL;
+  }
+}
+
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
+  if (core->kind == CORE_SHAPE)
+    finish_holes(c, core);
   if (core->kind == CORE_PRIM && core->prim == PRIM_LOAD && core->inst)
     finish_load(c, core);
   if (core->elem.var)

@@ -12,17 +12,25 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
 
 /* ---- facts ---- */
 
-void facts_load(Checker *c, const Fact *f) {
+static void load(Checker *c, const Fact *f, const Dim *divisor) {
   dim_facts_reset(c->solver, 0);
   for (; f; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    if (f->ne || dim_has_top(d))
+    if (f->ne || dim_has_top(d) || (divisor && dim_divides_by(d, divisor)))
       continue;
     if (f->eq)
       dim_facts_add_eq(c->solver, d);
     else
       dim_facts_add_ge(c->solver, d);
   }
+}
+
+void facts_load(Checker *c, const Fact *f) { load(c, f, NULL); }
+
+/* For the goal d >= 0: where it says that a divisor is at least 1, what is
+ * divided by it must not be taken to know that. */
+static void load_for(Checker *c, const Fact *f, Dim *d) {
+  load(c, f, dim_add(c->dims, d, dim_int(c->dims, 1)));
 }
 
 void fact_add(Checker *c, Dim *d, bool eq) {
@@ -187,7 +195,7 @@ static Verdict settle_le(Checker *c, Constraint *k) {
     return OPEN;
   if (dim_is_const(d))
     return dim_sign(d) >= 0 ? PROVED : REFUTED;
-  facts_load(c, k->facts);
+  load_for(c, k->facts, d);
   return loaded_ge0(c, d, true);
 }
 
@@ -577,12 +585,44 @@ static void place_constraint(Checker *c, Constraint *k) {
   c->unclaimed += !k->site;
 }
 
+static bool in_scope(const Fact *chain, const Fact *outer) {
+  while (chain && chain != outer)
+    chain = chain->outer;
+  return chain == outer;
+}
+
+/* What else this shape is already said to be, the other side must be, too:
+ * all of one shape's leading axes are one size. */
+static bool same_as_pending(Checker *c, Constraint *k) {
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    Constraint *o = c->pending.at[i];
+    if (o->kind != CN_SHAPE_EQ || o->done || o->assumed || o == c->solving ||
+        !in_scope(k->facts, o->facts) || !shape_same(c, o->a, k->a))
+      continue;
+    if (shape_same(c, o->b, k->b))
+      return true;
+    Shape *x = shape_norm(c, o->b), *y = shape_norm(c, k->b);
+    bool alike = x->len && y->len &&
+                 (x->at[0].tag != IT_SPLICE) == (y->at[0].tag != IT_SPLICE) &&
+                 (x->at[x->len - 1].tag != IT_SPLICE) ==
+                     (y->at[y->len - 1].tag != IT_SPLICE);
+    if (!alike)
+      continue; /* nothing can be learnt before the rank is known */
+    if (!unify_shape(c, x, y, k->origin))
+      report_shapes(c, k->a, k->b, k->origin, NULL);
+    return true;
+  }
+  return false;
+}
+
 void demand(Checker *c, Constraint k0) {
   Constraint *k = NEW(c->arena, Constraint);
   *k = k0;
   k->facts = c->facts;
   k->level = c->level;
   place_constraint(c, k);
+  if (k->kind == CN_SHAPE_EQ && same_as_pending(c, k))
+    return;
   if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
     pending_add(c, k);
     return;
@@ -635,20 +675,10 @@ void solve_pending(Checker *c) {
 
 /* ---- the _ of a reshape ---- */
 
-typedef struct Hole {
-  DimVar *var;
-  Dim *value;
-} Hole;
-
 static void find_hole(void *arg, DimVar *v) {
   DimVar **out = arg;
   if (v->kind == DV_META && v->hole && !v->bound && !v->top)
     *out = v;
-}
-
-static Dim *hole_subst(void *arg, DimVar *v) {
-  Hole *h = arg;
-  return v == h->var ? h->value : NULL;
 }
 
 /* An equation that has a hole times a factor gives hole := rest / factor, and
@@ -664,12 +694,8 @@ void solve_holes(Checker *c, uint32_t mark) {
     dim_each_var(d, find_hole, NULL, &v);
     if (!v)
       continue;
-    Hole h = {v, dim_int(c->dims, 0)};
-    Dim *rest = dim_subst(c->dims, d, hole_subst, NULL, &h);
-    h.value = dim_int(c->dims, 1);
-    Dim *factor = dim_sub(
-        c->dims, dim_subst(c->dims, d, hole_subst, NULL, &h), rest);
-    if (dim_mentions(c->dims, factor, v))
+    Dim *factor, *rest;
+    if (!dim_linear(c->dims, d, v, &factor, &rest))
       continue;
     if (dim_sign(factor) < 0) {
       factor = dim_neg(c->dims, factor);
