@@ -33,8 +33,9 @@ typedef struct Options {
 } Options;
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain).  All take --color, --help.
- * Returns -1 to go on, else the status to exit with. */
+ * s (--stats) o (--open) S (--strict) p (--plain).  All take --color,
+ * --diagnostics and --help.  Returns -1 to go on, else the status to exit
+ * with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -71,6 +72,12 @@ int host_flush(int status);
 bool host_read_stdin(Buffer *text);
 /* The program of an argument, `-` being stdin, which `program` will hold. */
 bool host_text(const char *path, SessionText *text, Buffer *program);
+
+/* ---- report.c: diagnostics as text, JSON lines or SARIF ---- */
+
+bool report_as(const char *format); /* false: there is no such format */
+void report_diag(Buffer *out, const Sources *sources, const Diag *diag);
+void report_end(void); /* what is to follow the last one */
 
 /* ---- show.c, plot.c, paint.c ---- */
 

@@ -25,6 +25,8 @@ static const Help helps[] = {
      "  -h, --help             help\n"
      "  -V, --version          the version\n"
      "      --color WHEN       auto (the default), always, never\n"
+     "      --diagnostics HOW  text (the default), json (an object a line),\n"
+     "                         sarif\n"
      "\n"
      "Try:\n"
      "  axon -e 'sum (for i < 10 => i * i)'\n"
@@ -62,11 +64,13 @@ static const Help helps[] = {
      "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "  -q, --quiet            only errors\n"
      "      --color WHEN       auto, always, never\n"
+     "      --diagnostics HOW  text, json (an object a line), sarif: for tools\n"
      "\n"
      "Examples:\n"
      "  axon check model.axn\n"
      "  axon check --strict --stats model.axn\n"
-     "  axon check -D b=64 train.axn\n"},
+     "  axon check -D b=64 train.axn\n"
+     "  axon check -q --diagnostics json *.axn 2>errors.json\n"},
     {"explain",
      "axon explain [CODE...]: what an error or warning is about.\n"
      "\n"

@@ -168,7 +168,7 @@ void host_report(Session *session, bool errors_only) {
     const Diag *diag = diags->all.at[i];
     at_fault |= diag->code == OWN_FAULT;
     if (!errors_only || diag->severity == SEV_ERROR)
-      diag_render(&text, session_sources(session), diag, host_colour_err());
+      report_diag(&text, session_sources(session), diag);
   }
   fflush(stdout);
   if (text.text)
@@ -203,6 +203,7 @@ void host_apply_defines(Session *session, const Options *options) {
 }
 
 int host_flush(int status) {
+  report_end();
   if (at_fault && status == EXIT_DIAGNOSTICS)
     status = EXIT_INTERNAL;
   if (fflush(stdout) == 0 && !ferror(stdout))

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN };
+       LONG_PLAIN, LONG_DIAGNOSTICS };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -17,6 +17,7 @@ typedef struct OptionRow {
 static const OptionRow rows[] = {
     {0, {"help", no_argument, NULL, 'h'}},
     {0, {"color", required_argument, NULL, LONG_COLOR}},
+    {0, {"diagnostics", required_argument, NULL, LONG_DIAGNOSTICS}},
     {'q', {"quiet", no_argument, NULL, 'q'}},
     {'e', {"expr", required_argument, NULL, 'e'}},
     {'D', {"define", required_argument, NULL, 'D'}},
@@ -106,6 +107,11 @@ static int take(Options *o, int option) {
     return host_flush(EXIT_OK);
   case LONG_COLOR:
     return set_colour(o, optarg);
+  case LONG_DIAGNOSTICS:
+    if (report_as(optarg))
+      return -1;
+    return usage_error(o->verb, "--diagnostics is text, json or sarif, not "
+                                "`%s`", optarg);
   case 'q':
     o->quiet = true;
     return -1;

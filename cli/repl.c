@@ -124,6 +124,10 @@ bool repl_run(Repl *repl, const char *text, bool final) {
   if (status == SESSION_INCOMPLETE)
     return false;
   after(repl, status);
+  uint32_t rest = session_input_rest(repl->session);
+  if (rest && (status == SESSION_ERROR || status == SESSION_INTERRUPTED))
+    printf("%u declaration%s behind it %s not run\n", rest,
+           rest == 1 ? "" : "s", rest == 1 ? "was" : "were");
   if (repl->timing)
     printf("%.3f s\n", now() - start);
   return true;

@@ -32,6 +32,7 @@ struct Session {
   VEC(Import) imports;
   uint32_t import_depth;
   SessionStatus shown; /* worst of session_binding_text in host.ran */
+  uint32_t rest;      /* declarations of an input behind the one at hand */
   bool unfinished;    /* the last declaration of an input failed, or yet may */
   bool names_missing; /* a file that the one at hand imports is not there */
   uint32_t *library_sources; /* by number of the library file; 0: not yet */

@@ -306,6 +306,7 @@ static SessionStatus run_input(Session *s, void *arg) {
     return SESSION_ERROR;
   for (uint32_t i = 0; i < program.dec_count; i++) {
     s->unfinished = true;
+    s->rest = program.dec_count - i - 1;
     if (!check_dec(s, s->module, program.decs[i], true)) {
       s->waiting.len = 0;
       return SESSION_ERROR;
@@ -326,12 +327,15 @@ static SessionStatus run_input(Session *s, void *arg) {
 /* An error, an interrupt or a lack of memory loses no binding. */
 SessionStatus session_input(Session *s, const SessionText *text) {
   SessionText copy = *text;
+  s->rest = 0;
   s->unfinished = false;
   SessionStatus status = session_guard(s, run_input, &copy);
   if (s->unfinished)
     checker_undo(s->checker, s->module);
   return status;
 }
+
+uint32_t session_input_rest(const Session *s) { return s->rest; }
 
 EvalHost *session_eval_host(Session *s) { return &s->host.eval; }
 

@@ -63,6 +63,9 @@ void session_drop_waiting(Session *session);
 EvalHost *session_eval_host(Session *session);
 /* One input of the REPL: each declaration is run before the next is checked. */
 SessionStatus session_input(Session *session, const SessionText *text);
+/* Declarations that an error or an interrupt in the last input kept from being
+ * run. */
+uint32_t session_input_rest(const Session *session);
 int session_exit_status(const Session *session);
 
 /* `-D n=64` */

@@ -67,6 +67,30 @@ expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
 expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
 expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
 
+# For tools.
+expect 2 'text, json or sarif' "$AXON" check --diagnostics xml good.axn
+cat >tool.axn <<'END'
+val a = ("é", x)
+fun f 0 = 1
+val b = [1, 2] + [1, 2, 3]
+END
+"$AXON" check -q --diagnostics json tool.axn 2>json
+"$AXON" check --diagnostics sarif tool.axn good.axn >out 2>sarif
+if command -v python3 >/dev/null; then
+  python3 - <<'END' || bad=1
+import json
+found = [json.loads(line) for line in open("json")]
+codes = [d["code"] for d in found]
+assert codes == ["E0312", "E0303"], codes
+assert (found[0]["line"], found[0]["column"]) == (1, 16), found[0]
+assert found[0]["file"] == "tool.axn"
+results = json.load(open("sarif"))["runs"][0]["results"]
+assert len(results) == 3, results
+region = results[0]["locations"][0]["physicalLocation"]["region"]
+assert (region["startLine"], region["startColumn"]) == (1, 15), region
+END
+fi
+
 # A stream that is closed is an error where it is used, and no file takes its
 # place.
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >&-"

@@ -6,6 +6,7 @@ set -u
 cd "$here" || exit 1
 . completions/axon
 bad=0
+common='--color --diagnostics --help' # of all verbs
 
 offered() { # offered WORD...: what completes the last one
   COMP_WORDS=("$@")
@@ -20,12 +21,13 @@ helped() { # helped VERB: its options
     grep -oE -e '--[a-z]+'
 }
 
+# shellcheck disable=SC2086
 for verb in run check fmt test repl explain; do
   diff -u --label "axon $verb --help" --label completions/axon \
-    <({ helped "$verb"; printf '%s\n' --color --help; } | sort -u) \
+    <({ helped "$verb"; printf '%s\n' $common; } | sort -u) \
     <(offered "$AXON" "$verb" --) || bad=1
   part=$(sed -n "/^    $verb)/,/;;/p; /program=(/,/^  )/p" completions/_axon)
-  for option in $(helped "$verb" | grep -v -e --color); do
+  for option in $(helped "$verb" | grep -v -e --color -e --diagnostics); do
     grep -qF -e "$option" <<<"$part" || {
       echo "completions/_axon: no $option of $verb"
       bad=1

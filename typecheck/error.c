@@ -204,6 +204,22 @@ static bool is_list(Checker *c, Type *t) {
   return t->tag == TY_DATA && t->data == c->data_list;
 }
 
+/* Two datatypes of one name in types that print alike: the second was declared
+ * when the first was in use already. */
+static Data *namesake(Checker *c, Type *a, Type *b) {
+  a = ty_norm(c, a), b = ty_norm(c, b);
+  if (a->tag != b->tag)
+    return NULL;
+  if (a->tag == TY_DATA && a->data != b->data)
+    return a->data->name == b->data->name ? a->data : NULL;
+  Data *found = NULL;
+  for (uint32_t i = 0; i < a->count && i < b->count && !found; i++)
+    found = namesake(c, a->args[i], b->args[i]);
+  for (int i = 0; a->tag == TY_FUN && i < 2 && !found; i++)
+    found = namesake(c, a->arg[i], b->arg[i]);
+  return found;
+}
+
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
   got = ty_norm(c, got), want = ty_norm(c, want);
   if (is_tensor(got) && is_tensor(want)) {
@@ -231,7 +247,15 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
     add_path(c, d, o);
     return;
   }
-  if (strcmp(g, w) == 0)
+  Data *two = strcmp(g, w) == 0 ? namesake(c, got, want) : NULL;
+  if (two) {
+    d = error_at(c, 305, o->span, "%s is %s, where another datatype %s is "
+                                  "wanted",
+                 place(c, o), g, two->name->text);
+    d->note = arena_printf(c->arena, "there are two datatypes %s: what was "
+                                     "made of the earlier one stays of it",
+                           two->name->text);
+  } else if (strcmp(g, w) == 0)
     d = error_at(c, 305, o->span, "%s does not fit: a type would contain "
                                   "itself, or a size would leave its scope",
                  place(c, o));
