@@ -521,9 +521,10 @@ static void eq_error(Checker *c, Constraint *k) {
                  place(c, o), x, y);
     if (same_count(c, o, k))
       d->help = "the axes look swapped: write transpose, or permute";
-    if (o->got && o->want && ty_root(o->got) != ty_root(o->want))
-      d->label = arena_printf(c->arena, "this is %s, wanted is %s",
-                              ty_text(c, o->got), ty_text(c, o->want));
+    const char *got = o->got && o->want ? ty_text(c, o->got) : NULL;
+    if (got && strcmp(got, ty_text(c, o->want)) != 0)
+      d->label = arena_printf(c->arena, "this is %s, wanted is %s", got,
+                              ty_text(c, o->want));
   }
   add_path(c, d, o);
   note_rigid(c, d, k);
