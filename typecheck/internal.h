@@ -473,6 +473,8 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin, Inst **inst);
 void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
                        Scheme **out, uint32_t mark);
 Scheme *scheme_mono(Checker *c, Type *t);
+/* map, map2, map3, scan: what they make of nothing depends on types alone. */
+bool prim_maps(PrimId id);
 void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);
 void core_finish(Checker *c, Core *core);
