@@ -33,7 +33,7 @@ stops permutation <<'END'
 do print (sum (permutation (key 1) 40000000))
 END
 stops save <<'END'
-do save "big.csv" (reshape [4000000, 10] (uniform (key 1) [40000000] : f32[40000000]))
+do save "big.csv" (uniform (key 1) [4000000, 10] : f32[4000000, 10])
 END
 stops loop <<'END'
 fun f n = if n < 0 then n else f (n + 1)
