@@ -468,7 +468,10 @@ static void compile_hidden(Fn *fn, const Hidden *h) {
       compile_bug(fn, "an element type is not known here");
     return;
   case HID_DIM:
-    compile_dim(fn, h->dim);
+    if (dim_known(fn, h->dim))
+      compile_dim(fn, h->dim);
+    else /* an error only if it is needed */
+      emit_const(&fn->e, value_unit());
     return;
   case HID_SHAPE:
     compile_shape_ref(fn, &h->shape);
@@ -525,8 +528,15 @@ static void compile_app(Fn *fn, const Core *c, bool tail) {
     uint32_t arity = control ? control->arity : f->arity;
     if (control && n == arity) {
       push_args(fn, &call, 0, n);
+      bool scan = f->prim == PRIM_SCAN;
+      uint32_t end = compile_nothing(fn, c, scan ? 1 : n - 1,
+                                     scan ? LOOP_SCAN : LOOP_MAP);
       fn->e.span = c->span;
-      emit_call(fn, tail, OP_CALLC, OP_TAILC, n, 1 - (int)n, control);
+      emit_call(fn, tail && !end, OP_CALLC, OP_TAILC, n, 1 - (int)n, control);
+      if (end)
+        emit_patch(&fn->e, end);
+      if (end && tail)
+        emit(&fn->e, OP_RET, 0, 0, 0, 0);
       return;
     }
     if (!control && n >= arity) {
@@ -695,7 +705,7 @@ static void compile_value(Fn *fn, const Core *c) {
     compile_dim(fn, c->dim);
     return;
   case CORE_SHAPEVAL:
-    compile_shape_ref(fn, &c->shape);
+    compile_shape_value(fn, c);
     return;
   case CORE_OPEN:
     compile_open(fn, c);

@@ -47,7 +47,9 @@ void compile_global_pat(Fn *fn, const CorePat *pat, uint32_t slot);
 /* ---- shapes.c ---- */
 
 void compile_dim(Fn *fn, Dim *dim);
+bool dim_known(Fn *fn, Dim *dim); /* can it be computed here? */
 void compile_shape_ref(Fn *fn, const ShapeRef *ref);
+void compile_shape_value(Fn *fn, const Core *c); /* CORE_SHAPEVAL */
 void compile_loaded(Fn *fn, const ShapeRef *want);
 void compile_checks(Fn *fn, const Core *c);
 void compile_open(Fn *fn, const Core *c);
@@ -55,5 +57,8 @@ void compile_tensor(Fn *fn, const Core *c);
 void compile_shape(Fn *fn, const Core *c);
 void compile_index(Fn *fn, const Core *c);
 void compile_for(Fn *fn, const Core *c);
+/* With the function and its top n values pushed: code for the case that the
+ * loop runs over nothing.  The jump at its end is to be patched; 0: none. */
+uint32_t compile_nothing(Fn *fn, const Core *c, uint32_t n, LoopKind kind);
 
 #endif

@@ -36,6 +36,7 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
 void eval_free(Eval *vm) {
   if (!vm)
     return;
+  interrupt_watch(NULL);
   while (vm->held)
     held_free(vm, vm->held);
   for (Global *g = vm->globals; g; g = g->next) {
@@ -116,6 +117,7 @@ static void enter(Eval *vm, Diags *diags) {
   vm->diags = diags;
   vm->interrupt = vm->host->interrupt ? vm->host->interrupt : &never;
   vm->graph.interrupt = vm->interrupt;
+  interrupt_watch(vm->interrupt);
   vm->fp = vm->frames;
   vm->sp = vm->stack;
 }

@@ -18,6 +18,7 @@ static void no_nul(Eval *vm, Value v) {
 }
 
 static NORETURN void file_fault(Eval *vm, const Fault *fault) {
+  vm_poll(vm); /* it may have been left undone for that */
   vm_fail_at(vm, (Span){0}, 508, fault->help, "%s", fault->message);
 }
 

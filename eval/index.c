@@ -107,7 +107,12 @@ static void join_into(Eval *vm, Axes *axes, Value shape) {
   }
 }
 
-Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at) {
+/* For what has no elements any size will do. */
+static int64_t some_size(Value v) {
+  return v.tag == DT_I64 && v.i > 0 ? v.i : 0;
+}
+
+Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at, bool empty) {
   uint32_t pushed = 0;
   for (uint32_t i = 0; i < ref->len; i++)
     pushed += ref->at[i].kind == SI_JOIN ? ref->at[i].join_count
@@ -119,7 +124,8 @@ Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at) {
     const ShapeItem *item = &ref->at[i];
     switch (item->kind) {
     case SI_DIM: {
-      int64_t size = vm_int(vm, *v++);
+      int64_t size = empty ? some_size(*v) : vm_int(vm, *v);
+      v++;
       add_axis(vm, &axes, size, false);
       break;
     }

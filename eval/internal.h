@@ -284,6 +284,9 @@ Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result);
 void vm_host_begin(Eval *vm, uint32_t k, bool map);
 bool vm_host_step(Eval *vm, uint32_t k, bool map);
 Value vm_host_done(Eval *vm, uint32_t k, bool map);
+typedef enum LoopKind { LOOP_FOR, LOOP_MAP, LOOP_SCAN } LoopKind;
+/* Does a loop run at all, over the top k values? */
+bool vm_runs(Eval *vm, uint32_t k, LoopKind kind);
 int64_t vm_lead(Eval *vm, Value x);
 Value vm_slice(Eval *vm, Value x, Value i);
 Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
@@ -295,7 +298,8 @@ Value vm_filter(Eval *vm, Value rows, Value mask);
 
 Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items);
 Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
-Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at);
+/* `empty`: of a tensor without elements: unknown sizes are 0. */
+Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at, bool empty);
 Value vm_index(Eval *vm, const IndexSite *site, Value *at);
 Value vm_open(Eval *vm, const CoreBind *bind, Value v);
 void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,

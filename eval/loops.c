@@ -234,6 +234,22 @@ int64_t vm_lead(Eval *vm, Value x) {
   return node_size(leaf.node, 0);
 }
 
+bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {
+  bool some = true;
+  for (uint32_t i = 1; i <= k; i++) {
+    Value leaf, v = vm->sp[-(int)i];
+    int64_t n = 1;
+    if (kind == LOOP_FOR)
+      n = vm_int(vm, v);
+    else if (first_leaf(v, &leaf) && leaf.node->rank)
+      n = node_size(leaf.node, 0);
+    if (n < 0 || (n && kind != LOOP_FOR))
+      return true;
+    some = some && n;
+  }
+  return some;
+}
+
 static Value slice_node(Eval *vm, Node *x, Value i) {
   if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 &&
       i.i >= 0 && i.i < node_size(x, 0))

@@ -192,6 +192,8 @@ Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
     b = vm_known(vm, b);
   if (a.tag == V_NODE || b.tag == V_NODE)
     return vm_binary(vm, prims[kind], a, b);
+  if (a.tag == V_UNIT || b.tag == V_UNIT)
+    return value_unit(); /* a size that nobody knows */
   int64_t r = 0;
   bool over = false;
   switch (kind) {

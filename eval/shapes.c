@@ -77,7 +77,7 @@ static const ShapeRef *keep_ref(Fn *fn, const ShapeRef *ref) {
   return copy;
 }
 
-void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
+static void shape_ref(Fn *fn, const ShapeRef *ref, bool empty) {
   int pushed = 0;
   for (uint32_t i = 0; i < ref->len; i++) {
     const ShapeItem *item = &ref->at[i];
@@ -95,12 +95,20 @@ void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
       break;
     case SI_JOIN:
       for (uint32_t k = 0; k < item->join_count; k++)
-        compile_shape_ref(fn, &item->joined[k]);
+        shape_ref(fn, &item->joined[k], empty);
       pushed += (int)item->join_count;
       break;
     }
   }
-  emit_ptr(&fn->e, OP_SHAPEREF, 0, 0, 0, 1 - pushed, keep_ref(fn, ref));
+  emit_ptr(&fn->e, OP_SHAPEREF, empty, 0, 0, 1 - pushed, keep_ref(fn, ref));
+}
+
+void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
+  shape_ref(fn, ref, false);
+}
+
+void compile_shape_value(Fn *fn, const Core *c) {
+  shape_ref(fn, &c->shape, c->flag);
 }
 
 /* What a file must hold; a NULL size is any. */
@@ -116,7 +124,7 @@ void compile_loaded(Fn *fn, const ShapeRef *want) {
 
 /* Where it stands, can the size be computed?  One that only a function inside
  * knows cannot: then the operations test for themselves. */
-static bool dim_known(Fn *fn, Dim *dim) {
+bool dim_known(Fn *fn, Dim *dim) {
   Eval *vm = fn->e.vm;
   uint32_t count;
   const DimOp *ops =
@@ -249,6 +257,58 @@ void compile_index(Fn *fn, const Core *c) {
   emit_ptr(&fn->e, OP_INDEX, 0, 0, 0, -(int)site->pushed, site);
 }
 
+/* ---- loops over nothing: what they make is in their type ---- */
+
+static bool fill_shape(Fn *fn, ShapeRef *ref) {
+  Eval *vm = fn->e.vm;
+  ShapeItem *at = NEW_ARRAY(vm->arena, ShapeItem, ref->len + 1);
+  for (uint32_t i = 0; i < ref->len; i++) {
+    at[i] = ref->at[i];
+    if (at[i].kind == SI_DIM && !dim_known(fn, at[i].dim))
+      at[i].dim = dim_int(vm->dims, 0);
+    if (at[i].kind == SI_JOIN ||
+        (at[i].kind == SI_SPLICE && !fn_knows(fn, at[i].var)))
+      return false;
+  }
+  ref->at = at;
+  return true;
+}
+
+/* A copy whose shapes can be computed here; NULL where some cannot. */
+static Core *nothing_here(Fn *fn, const Core *c) {
+  Arena *arena = fn->e.vm->arena;
+  Core *copy = NEW(arena, Core);
+  *copy = *c;
+  if (c->kind == CORE_SHAPEVAL)
+    return fill_shape(fn, &copy->shape) ? copy : NULL;
+  copy->items = NEW_ARRAY(arena, Core *, c->item_count + 1);
+  for (uint32_t i = 0; i < c->item_count; i++)
+    if (!(copy->items[i] = nothing_here(fn, c->items[i])))
+      return NULL;
+  return copy;
+}
+
+uint32_t compile_nothing(Fn *fn, const Core *c, uint32_t n, LoopKind kind) {
+  Emit *e = &fn->e;
+  const Core *nothing = c->nothing ? nothing_here(fn, c->nothing) : NULL;
+  if (!nothing)
+    return 0;
+  uint32_t depth = e->depth, drop = kind == LOOP_SCAN ? 1 : n + 1;
+  e->span = c->span;
+  uint32_t some = emit(e, OP_JSOME, n, kind, 0, 0);
+  for (uint32_t i = 0; i < drop; i++)
+    emit(e, OP_POP, 0, 0, 0, -1);
+  if (kind == LOOP_SCAN) /* f and the state: the state stays */
+    emit(e, OP_SLIDE, 0, 0, 1, -1);
+  compile(fn, nothing, false);
+  if (kind == LOOP_SCAN)
+    emit(e, OP_TUPLE, 0, 2, 0, -1);
+  uint32_t end = emit(e, OP_JMP, 0, 0, 0, 0);
+  emit_patch(e, some);
+  e->depth = depth;
+  return end;
+}
+
 void compile_for(Fn *fn, const Core *c) {
   compile_closure(fn, c, c->param_count);
   for (uint32_t i = 0; i < c->param_count; i++)
@@ -256,7 +316,10 @@ void compile_for(Fn *fn, const Core *c) {
       compile(fn, c->ranges[i].expr, false);
     else
       compile_dim(fn, c->ranges[i].dim);
+  uint32_t end = compile_nothing(fn, c, c->param_count, LOOP_FOR);
   fn->e.span = c->span;
   emit_ptr(&fn->e, OP_CALLC, c->param_count + 1, 0, 0, -(int)c->param_count,
            for_code(fn->e.vm, c->param_count));
+  if (end)
+    emit_patch(&fn->e, end);
 }

@@ -239,6 +239,13 @@ do_JAXES : {
     JUMP;
   NEXT;
 }
+do_JSOME : {
+  SAVE;
+  bool some = vm_runs(vm, pc->a, (LoopKind)pc->b);
+  if (some)
+    JUMP;
+  NEXT;
+}
 do_JPRESENT:
   if (bp[pc->b].tag != V_ABSENT)
     JUMP;
@@ -904,7 +911,7 @@ do_DIMPROD : {
 do_SHAPEREF : {
   SAVE;
   Value *at = sp;
-  Value r = vm_shape_ref(vm, pc[1].ptr, &at);
+  Value r = vm_shape_ref(vm, pc[1].ptr, &at, pc->a);
   while (sp > at) {
     sp--;
     FREE(*sp);

@@ -329,6 +329,10 @@ static bool read_rows(Scan *s, int64_t columns, const Tensor *t) {
   char *out = t ? t->data : scratch;
   s->first = true;
   for (; next_line(s); end_line(s), s->first = false) {
+    if (interrupt_seen()) {
+      fault_set(s->fault, "it was not read to its end");
+      return false;
+    }
     if (!read_row(s, columns, out, step))
       return false;
     out += step * (size_t)columns;
@@ -385,6 +389,7 @@ static bool save(Output *out, const Tensor *t, char separator, Fault *fault) {
       scalar_print(b, x);
     buffer_putc(b, (i + 1) % columns ? separator : '\n');
     if (b->len >= FLUSH || i + 1 == t->count) {
+      interrupt_poll(); /* file_save tidies up */
       fwrite(b->text, 1, b->len, out->file);
       b->len = 0;
     }

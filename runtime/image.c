@@ -228,8 +228,11 @@ static bool run_png_out(PngOut *p, const Tensor *t, int64_t c) {
                    (png_uint_32)t->shape[0], 8, colours[c], PNG_INTERLACE_NONE,
                    PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   lib.png_write_info(p->png, p->info);
-  for (int64_t i = 0; i < t->shape[0]; i++)
+  for (int64_t i = 0; i < t->shape[0]; i++) {
+    if (interrupt_seen())
+      return false;
     lib.png_write_row(p->png, tensor_at(t, i * t->shape[1] * c));
+  }
   lib.png_write_end(p->png, p->info);
   return true;
 }

@@ -84,6 +84,8 @@ typedef struct Tensor {
 
 typedef enum FaultKind {
   FAULT_SIZES, /* or none: sizes or indices do not fit */
+  FAULT_BROADCAST,
+  FAULT_INNER, /* inner sizes of a product */
   FAULT_ARITHMETIC,
   FAULT_MEMORY,
   FAULT_COUNT,

@@ -39,6 +39,17 @@ void mem_fail_from(uint64_t n) {
 
 bool mem_has_failed(void) { return has_failed; }
 
+static _Thread_local volatile bool *watched;
+
+void interrupt_watch(volatile bool *flag) { watched = flag; }
+
+bool interrupt_seen(void) { return watched && *watched; }
+
+void interrupt_poll(void) {
+  if (interrupt_seen())
+    trap_raise(FAIL_INTERRUPT);
+}
+
 static bool must_fail(void) {
   if (!fail_after || __atomic_sub_fetch(&fail_after, 1, __ATOMIC_RELAXED) > 0)
     return false;

@@ -47,6 +47,11 @@ void trap_end(Trap *trap);
   (trap_begin(&(trap)), (FailKind)setjmp((trap).at))
 NORETURN void trap_raise(FailKind kind); /* unwinds to the innermost trap */
 
+/* Ctrl-C, for what takes long: the flag that this thread watches, NULL none. */
+void interrupt_watch(volatile bool *flag);
+bool interrupt_seen(void);
+void interrupt_poll(void); /* raises FAIL_INTERRUPT if it is set */
+
 void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */

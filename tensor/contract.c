@@ -147,6 +147,7 @@ static bool matmul_fits(const Node *a, const Node *b, Fault *fault) {
             "inner dimensions of a matrix product differ: %lld and %lld "
             "(%s @ %s)",
             (long long)k, (long long)l, node_text(a).text, node_text(b).text);
+  fault->kind = FAULT_INNER;
   return false;
 }
 
@@ -168,6 +169,7 @@ static bool fronts_join(const Node *a, const Node *b, Fault *fault) {
               "axes in front of a matrix product do not broadcast: "
               "%lld meets %lld (%s @ %s)",
               (long long)x, (long long)y, node_text(a).text, node_text(b).text);
+    fault->kind = FAULT_BROADCAST;
     return false;
   }
   return true;
@@ -200,6 +202,7 @@ Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
               "inner dimensions of a dot product differ: %lld and "
               "%lld (dot %s %s)",
               (long long)k, (long long)l, node_text(a).text, node_text(b).text);
+    fault->kind = FAULT_INNER;
     return NULL;
   }
   uint8_t la[RANK_MAX], lb[1] = {(uint8_t)(a->rank - 1)};

@@ -24,6 +24,7 @@ static bool join(Form *form, const Node *by[RANK_MAX], const Node *x,
       fault_set(fault, "shapes %s and %s do not broadcast: %lld meets %lld",
                 node_text(by[at]).text, node_text(x).text,
                 (long long)form->own[at], (long long)own[k]);
+      fault->kind = FAULT_BROADCAST;
       if (own[k] == 1 || form->own[at] == 1)
         fault_help(fault, "a size of 1 does not stretch: write * for that axis,"
                           " as in x.[:, *]");

@@ -799,6 +799,8 @@ static Core *run_call(Call *k, Type **type) {
     warn_single(c, k, before);
   Core *app = call_core(k);
   *type = k->stop ? waiting_type(k, before) : k->type;
+  if (k->fn->kind == CORE_PRIM && prim_maps(k->prim))
+    app->inst = k->type;
   app = wait_for_rest(k, app);
   *type = ty_open_data(c, NULL, *type, &app);
   return app;

@@ -99,7 +99,7 @@ typedef enum CoreKind {
   CORE_INDEX,  /* items[0] indexed by slices */
   CORE_SEQ,    /* items, the last is the value */
   CORE_DIM,    /* dim as an int */
-  CORE_SHAPEVAL, /* shape as a shape value */
+  CORE_SHAPEVAL, /* shape as a shape value; flag: of what has no elements */
   CORE_AXIS_ALL, /* the axis argument `all` */
   CORE_CHECK,  /* checks, then items[0] */
   CORE_OPEN,   /* items[0], whose sizes get names: binds */
@@ -205,7 +205,10 @@ struct Core {
   uint32_t bind_count;
   Hidden *hidden;
   uint32_t hidden_count;
-  void *inst; /* CORE_TAPP, CORE_VAR, CORE_APP: private to the checker */
+  Core *nothing; /* CORE_FOR, CORE_APP of map and scan: what it makes (scan: of
+                    its steps) when it runs over nothing; or NULL.  Its sizes
+                    may be some that nobody knows: they are 0 */
+  void *inst; /* private to the checker */
 };
 
 typedef enum CorePatKind {

@@ -544,8 +544,13 @@ static void eq_error(Checker *c, Constraint *k) {
     return;
   Diag *d;
   if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
-    d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
-                 ty_text(c, o->got), ty_text(c, o->want), x, y);
+    const char *got = ty_text(c, o->got), *want = ty_text(c, o->want);
+    if (strcmp(got, want) == 0) /* each names its sizes for itself */
+      d = error_at(c, 303, o->span, "shapes do not broadcast: %s meets %s", x,
+                   y);
+    else
+      d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
+                   got, want, x, y);
     d->help = "only a missing leading axis and a stretching one (x.[:, *], "
               "~keep:true) stretch";
   } else {

@@ -477,6 +477,8 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
 /* A use of a scheme of which it is known what its variables stand for. */
 Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);
+/* map, map2, map3, scan: what they make of nothing depends on types alone. */
+bool prim_maps(PrimId id);
 void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);
 void core_finish(Checker *c, Core *core);

@@ -540,5 +540,6 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   for (uint32_t i = n; i-- > 0;)
     body = ty_lift(c, loop.range[i], body);
   *type = body;
+  core->inst = body;
   return core;
 }

@@ -609,14 +609,35 @@ static void need_pat(Need *n, CorePat *p) {
 
 /* The shape of the right side of && and ||; else NULL. */
 static Shape *shape_of_logic(Checker *c, const Core *core) {
-  Type *t =
-      core->kind == CORE_APP && core->inst ? ty_norm(c, core->inst) : NULL;
+  if (core->kind != CORE_APP || !core->inst ||
+      (core->items[0]->prim != PRIM_AND && core->items[0]->prim != PRIM_OR))
+    return NULL;
+  Type *t = ty_norm(c, core->inst);
   return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
+bool prim_maps(PrimId id) {
+  return id == PRIM_MAP1 || id == PRIM_MAP2 || id == PRIM_MAP3 ||
+         id == PRIM_SCAN;
+}
+
+/* What a loop over nothing makes; NULL where core is none. */
+static Type *type_of_nothing(Checker *c, const Core *core) {
+  if (!core->inst || (core->kind != CORE_FOR && core->kind != CORE_APP) ||
+      (core->kind == CORE_APP && !prim_maps(core->items[0]->prim)))
+    return NULL;
+  Type *t = ty_norm(c, core->inst);
+  if (core->kind == CORE_APP && core->items[0]->prim == PRIM_SCAN)
+    return t->tag == TY_TUPLE && t->count == 2 ? ty_norm(c, t->args[1]) : NULL;
+  return t;
 }
 
 static void need_core(Need *n, Core *core, Visit *v) {
   if (!core)
     return;
+  Type *nothing = type_of_nothing(n->c, core);
+  if (nothing)
+    ty_visit(v, nothing);
   if (core->kind == CORE_TLAM)
     for (uint32_t i = 0; i < core->hidden_count; i++)
       map_put(&n->seen, hidden_var(&core->hidden[i]), n);
@@ -786,11 +807,39 @@ static void finish_holes(Checker *c, Core *core) {
   }
 }
 
+/* Zeros of the type; NULL where it is no tensor, nor made of tensors. */
+static Core *core_of_nothing(Checker *c, Type *t, Span span) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR) {
+    Core *prim = core_new(c, CORE_PRIM, span);
+    prim->prim = PRIM_ZEROS;
+    prim->arity = 1;
+    prim->elem = elem_ref(c, t->elem);
+    Core *shape = core_new(c, CORE_SHAPEVAL, span);
+    shape->shape = shape_ref(c, t->shape);
+    shape->flag = true;
+    return core_items(c, CORE_APP, span, 2, prim, shape);
+  }
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+    return NULL;
+  Core *all = core_new(c, t->tag == TY_TUPLE ? CORE_TUPLE : CORE_RECORD, span);
+  all->items = NEW_ARRAY(c->arena, Core *, t->count);
+  all->labels = t->labels;
+  for (uint32_t i = 0; i < t->count; i++)
+    if (!(all->items[all->item_count++] =
+              core_of_nothing(c, t->args[i], span)))
+      return NULL;
+  return all;
+}
+
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
   if (core->kind == CORE_SHAPE)
     finish_holes(c, core);
+  Type *nothing = type_of_nothing(c, core);
+  if (nothing)
+    core->nothing = core_of_nothing(c, nothing, core->span);
   if (core->kind == CORE_PRIM && core->prim == PRIM_LOAD && core->inst)
     finish_load(c, core);
   if (core->elem.var)

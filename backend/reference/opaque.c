@@ -22,22 +22,28 @@ static uint64_t order_of(Scalar x) {
   return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
+enum { POLL_MASK = (1 << 16) - 1 }; /* steps from one poll to the next */
+
+static void poll_at(int64_t step) {
+  if (!(step & POLL_MASK))
+    interrupt_poll();
+}
+
 /* Merge sort, from the bottom up; scratch holds as many items. */
-static void sort_keyed(const Graph *g, Keyed *items, Keyed *scratch,
-                       int64_t n) {
+static void sort_keyed(Keyed *items, Keyed *scratch, int64_t n) {
   Keyed *from = items, *to = scratch;
   for (int64_t width = 1; width < n; width *= 2) {
-    if (g)
-      poll_interrupt(g);
     for (int64_t low = 0; low < n; low += 2 * width) {
       int64_t middle = low + width < n ? low + width : n;
       int64_t high = low + 2 * width < n ? low + 2 * width : n;
       int64_t i = low, j = middle;
-      for (int64_t k = low; k < high; k++)
+      for (int64_t k = low; k < high; k++) {
+        poll_at(k);
         if (i < middle && (j == high || from[i].order <= from[j].order))
           to[k] = from[i++];
         else
           to[k] = from[j++];
+      }
     }
     Keyed *other = from;
     from = to;
@@ -111,8 +117,10 @@ static int64_t element(const Lines *l, int64_t line, int64_t k) {
 }
 
 static void load_line(const Job *job, const Lines *l, int64_t line) {
-  for (int64_t k = 0; k < l->length; k++)
+  for (int64_t k = 0; k < l->length; k++) {
+    poll_at(k);
     job->items[k] = (Keyed){order_of(input_at(job, 0, element(l, line, k))), k};
+  }
 }
 
 static void sort_slice(const Job *job) {
@@ -121,8 +129,9 @@ static void sort_slice(const Job *job) {
   for (int64_t line = 0; line < l.outer * l.inner; line++) {
     poll_interrupt(job->graph);
     load_line(job, &l, line);
-    sort_keyed(job->graph, job->items, job->scratch, l.length);
+    sort_keyed(job->items, job->scratch, l.length);
     for (int64_t k = 0; k < l.length; k++) {
+      poll_at(k);
       int64_t from = job->items[k].index, to = element(&l, line, k);
       if (n->op == PRIM_ARGSORT)
         output_index(job, to, from);
@@ -141,9 +150,10 @@ static void topk_slice(const Job *job) {
   for (int64_t line = 0; line < l.outer; line++) {
     poll_interrupt(job->graph);
     load_line(job, &l, line);
+    interrupt_poll();
     for (int64_t k = 0; k < l.length; k++)
       job->items[k].order = ~job->items[k].order;
-    sort_keyed(job->graph, job->items, job->scratch, l.length);
+    sort_keyed(job->items, job->scratch, l.length);
     for (int64_t k = 0; k < count; k++) {
       int64_t from = job->items[k].index;
       if (n->output)
@@ -176,6 +186,7 @@ static void cumsum_slice(const Job *job) {
     poll_interrupt(job->graph);
     Scalar sum = sum_start(n->dtype);
     for (int64_t k = 0; k < l.length; k++) {
+      poll_at(k);
       sum_add(&sum, input_at(job, 0, element(&l, line, k)));
       output(job, element(&l, line, k), scalar_convert(sum, n->dtype));
     }
@@ -190,6 +201,7 @@ static bool scatter_slice(const Job *job, Fault *fault) {
   int64_t row = rows ? count / rows : 0, added = slice_count(index);
   Scalar *sums = NEW_ARRAY(job->arena, Scalar, count);
   for (int64_t i = 0; i < count; i++) {
+    poll_at(i);
     sums[i] = sum_start(n->dtype);
     sum_add(&sums[i], input_at(job, 0, i));
   }
@@ -204,8 +216,10 @@ static bool scatter_slice(const Job *job, Fault *fault) {
     for (int64_t i = 0; i < row; i++)
       sum_add(&sums[at * row + i], input_at(job, 2, k * row + i));
   }
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
+    poll_at(i);
     output(job, i, scalar_convert(sums[i], n->dtype));
+  }
   return true;
 }
 
@@ -213,11 +227,15 @@ static bool scatter_slice(const Job *job, Fault *fault) {
 
 static void permutation(const Job *job) {
   int64_t n = job->node->params[0];
-  for (int64_t k = 0; k < n; k++)
+  for (int64_t k = 0; k < n; k++) {
+    poll_at(k);
     job->items[k] = (Keyed){key_bits64(job->node->key, (uint64_t)k), k};
-  sort_keyed(job->graph, job->items, job->scratch, n);
-  for (int64_t k = 0; k < n; k++)
+  }
+  sort_keyed(job->items, job->scratch, n);
+  for (int64_t k = 0; k < n; k++) {
+    poll_at(k);
     output_index(job, k, job->items[k].index);
+  }
 }
 
 static void begin_slice(Job *job, int64_t slice) {
@@ -309,9 +327,17 @@ Tensor *run_unique(const Tensor *x, Fault *fault) {
     return NULL;
   }
   int64_t count = 0;
-  for (int64_t i = 0; i < x->count; i++)
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    mem_free(items);
+    trap_raise(trap.kind);
+  }
+  for (int64_t i = 0; i < x->count; i++) {
+    poll_at(i);
     items[i] = (Keyed){order_of(scalar_load(x->dtype, tensor_at(x, i))), i};
-  sort_keyed(NULL, items, items + x->count, x->count);
+  }
+  sort_keyed(items, items + x->count, x->count);
+  trap_end(&trap);
   for (int64_t i = 0; i < x->count; i++)
     if (i == 0 || items[i].order != items[i - 1].order)
       items[count++] = items[i];

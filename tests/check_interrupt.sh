@@ -1,0 +1,43 @@
+#!/bin/bash
+# Ctrl-C ends what takes long, soon.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+stops() { # stops NAME: the program on stdin, interrupted after half a second
+  cat >"$work/$1.axn"
+  setsid "$AXON" run "$work/$1.axn" >"$work/out" 2>&1 &
+  pid=$!
+  sleep 0.5
+  before=$(date +%s%N)
+  kill -INT "$pid"
+  wait "$pid"
+  status=$? took=$((($(date +%s%N) - before) / 1000000))
+  if [ "$status" != 130 ] || [ "$took" -gt 1500 ]; then
+    echo "$1: status $status after $took ms" && bad=1
+    sed 's/^/  /' "$work/out"
+  fi
+}
+
+# A shell that is not interactive has its children ignore Ctrl-C.
+trap : INT
+stops sort <<'END'
+do print (sum (sort (uniform (key 1) [40000000] : f32[40000000])))
+END
+stops unique <<'END'
+do print (sum (unique (uniform (key 1) [20000000] : f32[20000000])))
+END
+stops permutation <<'END'
+do print (sum (permutation (key 1) 40000000))
+END
+stops save <<'END'
+do save "big.csv" (uniform (key 1) [4000000, 10] : f32[4000000, 10])
+END
+stops loop <<'END'
+fun f n = if n < 0 then n else f (n + 1)
+do print (f 0)
+END
+[ -e big.csv ] && echo "big.csv was written" && bad=1
+exit $bad
