@@ -215,6 +215,35 @@ static void add_hidden_to_uses(Checker *c, Group *g, Scheme *s) {
   }
 }
 
+/* The functions of a group share their variables, and so what they are handed
+ * beside their arguments. */
+static void hidden_of_all(Checker *c, Group *g, uint32_t n, Scheme **schemes,
+                          Core **items) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (i)
+      schemes[i]->hidden.len = 0;
+    hidden_collect(c, schemes[0], items[i]);
+  }
+  add_hidden_to_uses(c, g, schemes[0]);
+  for (uint32_t i = 1; i < n; i++)
+    schemes[i]->hidden = schemes[0]->hidden;
+}
+
+/* Those that are annotated have variables of their own.  What one needs, those
+ * that call it may need as well. */
+static void hidden_of_each(Checker *c, Group *g, uint32_t n, Scheme **schemes,
+                           Core **items) {
+  polyrec_finish(c, g);
+  for (bool more = true; more;) {
+    more = false;
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t before = schemes[i]->hidden.len;
+      hidden_collect(c, schemes[i], items[i]);
+      more |= schemes[i]->hidden.len > before;
+    }
+  }
+}
+
 static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   uint32_t n = dec->fun_count, pending = c->pending.len;
   Group group = {.outer = c->group};
@@ -243,6 +272,13 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
     b->doc = dec->doc;
     scope_push(c, f->name, b);
   }
+  bool annotated = true; /* all of them: else they share variables */
+  for (uint32_t i = 0; i < n; i++) {
+    bs[i]->annotated = annotated_scheme(c, dec->funs[i].clauses, types[i]);
+    annotated &= bs[i]->annotated != NULL;
+  }
+  for (uint32_t i = 0; i < n && !annotated; i++)
+    bs[i]->annotated = NULL;
   for (uint32_t i = 0; i < n; i++) {
     Fun *f = &dec->funs[i];
     Type *t;
@@ -264,16 +300,14 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   checks_place(c);
   if (top)
     note_carried(c, schemes[0], bs[0]->name);
-  for (uint32_t i = 0; i < n; i++) {
-    if (i)
-      schemes[i]->hidden.len = 0;
-    hidden_collect(c, schemes[0], d->items[i]);
-  }
-  add_hidden_to_uses(c, &group, schemes[0]);
-  for (uint32_t i = 0; i < n; i++) {
-    schemes[i]->hidden = schemes[0]->hidden;
-    d->items[i] = with_hidden(c, schemes[0], d->items[i]);
+  for (uint32_t i = 0; i < n; i++)
     bs[i]->scheme = schemes[i];
+  if (annotated)
+    hidden_of_each(c, &group, n, schemes, d->items);
+  else
+    hidden_of_all(c, &group, n, schemes, d->items);
+  for (uint32_t i = 0; i < n; i++) {
+    d->items[i] = with_hidden(c, schemes[i], d->items[i]);
     bs[i]->recursive = false;
     bs[i]->group = NULL;
     if (top && c->bound)

@@ -169,6 +169,10 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
     return bad(c, span, type);
   }
   Core *core = core_var(c, b->var, span);
+  if (b->recursive && b->annotated) {
+    polyrec_use(c, b, core, type, o);
+    return core;
+  }
   Inst *inst;
   *type = scheme_instantiate(c, s, o, &inst);
   if (!s->poly && !b->recursive)

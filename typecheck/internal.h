@@ -243,7 +243,8 @@ struct Binding {
   Type *opened;     /* its type with names for sizes that were `?` */
   Core *opening;    /* how they are read off its value */
   DimVar *size;     /* name given to an integer without a known term */
-  bool recursive;   /* inside its own definition: used monomorphically */
+  bool recursive;   /* inside its own definition: used monomorphically, or */
+  Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
   bool checking;    /* of the library: being checked right now */
@@ -290,6 +291,7 @@ typedef struct Scope {
 typedef struct Group {
   struct Group *outer;
   VEC(Core *) uses; /* occurrences inside, to get hidden arguments at the end */
+  VEC(struct PolyUse *) poly; /* those of functions that are annotated */
   Scheme *scheme;
 } Group;
 
@@ -472,6 +474,8 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin, Inst **inst);
  * mention a quantified variable move from pending into the schemes. */
 void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
                        Scheme **out, uint32_t mark);
+/* A use of a scheme of which it is known what its variables stand for. */
+Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);
 void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);
@@ -615,6 +619,14 @@ Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
 Scheme *binding_scheme(Checker *c, Binding *b);
+
+/* ---- polyrec.c: recursion that is polymorphic by annotation ---- */
+/* What the annotations of parameters and result say; NULL if not all of it. */
+Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton);
+/* A use inside of the definition. */
+void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o);
+/* Once the group has its schemes: what its uses inside demand of them. */
+void polyrec_finish(Checker *c, Group *group);
 
 /* ---- unique.c: names that must differ, or be declared ---- */
 void unique_pattern(Checker *c, const Pat *p);

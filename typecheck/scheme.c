@@ -72,17 +72,11 @@ static bool is_unopened(Constraint *k, Checker *c) {
   return v && v->kind == DV_DATA && v->home == &unopened;
 }
 
-Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
-  if (inst)
-    *inst = NULL;
-  if (!s->poly)
-    return s->type;
-  Copy copy = {.c = c, .ty = fresh_ty, .elem = fresh_elem, .dim = fresh_dim,
-               .shape = fresh_shape, .effect = fresh_effect};
-  map_init(&copy.map, c->arena);
-  Type *t = ty_copy(&copy, s->type);
+/* What a scheme demands, of the copies of its variables. */
+static void demand_given(Copy *copy, Scheme *s, Origin *o) {
+  Checker *c = copy->c;
   for (uint32_t i = 0; i < s->given_count; i++) {
-    Constraint *k = constraint_copy(&copy, s->given[i]);
+    Constraint *k = constraint_copy(copy, s->given[i]);
     k->origin = o;
     o->scheme = s;
     if (is_unopened(k, c)) { /* filter's ?m <= n: known, not demanded */
@@ -110,12 +104,35 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
     }
     c->facts = saved;
   }
-  if (inst) {
-    *inst = NEW(c->arena, Inst);
-    (*inst)->scheme = s;
-    (*inst)->map = copy.map;
-    VEC_PUSH(c->arena, c->insts, *inst);
-  }
+}
+
+static Inst *inst_new(Checker *c, Scheme *s, Map map) {
+  Inst *inst = NEW(c->arena, Inst);
+  inst->scheme = s;
+  inst->map = map;
+  VEC_PUSH(c->arena, c->insts, inst);
+  return inst;
+}
+
+Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o) {
+  Copy copy = {.c = c, .ty = fresh_ty, .elem = fresh_elem, .dim = fresh_dim,
+               .shape = fresh_shape, .effect = fresh_effect, .map = map};
+  demand_given(&copy, s, o);
+  return inst_new(c, s, map);
+}
+
+Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
+  if (inst)
+    *inst = NULL;
+  if (!s->poly)
+    return s->type;
+  Copy copy = {.c = c, .ty = fresh_ty, .elem = fresh_elem, .dim = fresh_dim,
+               .shape = fresh_shape, .effect = fresh_effect};
+  map_init(&copy.map, c->arena);
+  Type *t = ty_copy(&copy, s->type);
+  demand_given(&copy, s, o);
+  if (inst)
+    *inst = inst_new(c, s, copy.map);
   return t;
 }
 
