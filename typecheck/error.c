@@ -220,8 +220,11 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
                  "%s has effects where a pure function is wanted",
                  place(c, o));
     d->label = g;
-    d->help = "map, for, reduce, fold and scan run their function in any "
-              "order: use iterate, lists.map or a recursive function";
+    d->help = o->prim != PRIM_NONE
+                  ? "map, for, reduce, fold and scan run their function in any "
+                    "order: use iterate, lists.map or a recursive function"
+                  : "an arrow `->` is of a pure function; with effects it is "
+                    "`->!`";
     return;
   }
   if (want->tag == TY_LIFT && got->tag == TY_TENSOR) {
@@ -240,6 +243,11 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
                  g, w);
   if (got->tag == TY_FUN && want->tag != TY_FUN)
     d->help = "an argument may be missing";
+  else if (o->prim == PRIM_ADD && got->tag == TY_DATA &&
+           got->data == c->data_string)
+    d->help = "strings are joined by `^`";
+  else if (o->prim == PRIM_APPEND && is_tensor(got))
+    d->help = "`^` joins strings; a power is `pow x y`";
   else if (is_list(c, want) && o->expr && o->expr->kind == EX_BRACKET)
     d->help = "a list is written `list [x, y]`: brackets alone make a tensor";
   else if (is_list(c, got) && o->expr && o->expr->kind == EX_LIST)

@@ -904,7 +904,7 @@ static void say(const Match *m, uint32_t rules, CorePat **pats, Span span) {
     if (m->reached[i])
       continue;
     Diag *d = warning_at(c, 402, pats[i]->span, "this rule is never reached");
-    d->help = "an earlier rule matches everything that it does";
+    d->help = "the rules before it match all that it does";
   }
 }
 

@@ -85,7 +85,11 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   cp->con = &b->con->con;
   if (b->con->con.has_arg != (p->arg_count == 1)) {
     error_at(c, 345, p->span, "constructor `%s` takes %s argument",
-             b->name->text, b->con->con.has_arg ? "an" : "no");
+             b->name->text, b->con->con.has_arg ? "an" : "no")
+        ->help = arena_printf(c->arena,
+                              b->con->con.has_arg ? "write `%s x`, or `%s _`"
+                                                  : "write `%s` alone",
+                              b->name->text, b->name->text);
     return pat_new(c, CP_WILD, p->span);
   }
   if (!p->arg_count) {
@@ -97,6 +101,35 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   cp->arg_count = 1;
   cp->args[0] = pattern(c, p->args[0], t->arg[0], top);
   return cp;
+}
+
+static bool has_label(const Type *t, const Sym *label) {
+  for (uint32_t i = 0; i < t->count; i++)
+    if (t->labels[i] == label)
+      return true;
+  return false;
+}
+
+/* True if the pattern and a record whose fields are all known agree in their
+ * labels, or nothing can be said; else an error. */
+static bool labels_fit(Checker *c, Pat *p, Type *type, Type *want) {
+  Type *t = ty_norm(c, type);
+  if (t->tag != TY_RECORD || t->arg[0])
+    return true;
+  for (uint32_t i = 0; i < want->count; i++)
+    if (!has_label(t, want->labels[i])) {
+      error_at(c, 305, p->fields[i].span, "there is no field `%s` in %s",
+               want->labels[i]->text, ty_text(c, ty_forget_terms(c, t)));
+      return false;
+    }
+  for (uint32_t i = 0; i < t->count && !p->open; i++)
+    if (!has_label(want, t->labels[i])) {
+      error_at(c, 305, p->span, "this pattern leaves out the field `%s`",
+               t->labels[i]->text)
+          ->help = "end it in `...` where other fields are not looked at";
+      return false;
+    }
+  return true;
 }
 
 static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
@@ -118,7 +151,8 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
                                      top ? AN_VAL : AN_PARAM)
                         : ty_meta(c);
   }
-  fits(c, p, type, want);
+  if (labels_fit(c, p, type, want))
+    fits(c, p, type, want);
   CorePat *cp = pat_new(c, CP_RECORD, p->span);
   cp->labels = want->labels;
   cp->arg_count = n;
@@ -155,7 +189,12 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
     }
     s = shape_concat(c, s, parts[i]);
   }
-  fits(c, p, type, ty_shape(c, s));
+  Type *value = ty_norm(c, type);
+  if (value->tag == TY_DATA && value->data == c->data_list)
+    error_at(c, 305, p->span, "this is the pattern of a shape, not of a list")
+        ->help = "a list is matched by `list [a, b]`, or by `x :: rest`";
+  else
+    fits(c, p, type, ty_shape(c, s));
   for (uint32_t i = 0; i < p->arg_count; i++) {
     Pat *item = p->args[i];
     if (item->kind != PAT_SPLICE) {
