@@ -556,6 +556,21 @@ static void unknown_label(Call *k, Arg *a) {
   d->note = arena_printf(c->arena, "its type is %s", ty_text(c, k->type));
 }
 
+/* True, and an error, if one of these labels is none of the function's. */
+static bool unknown_labels(Call *k, uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i < last; i++) {
+    bool found = false;
+    for (Type *u = ty_norm(k->c, k->type); u->tag == TY_FUN && u->label;
+         u = ty_norm(k->c, u->arg[1]))
+      found |= u->label == k->args[i].label;
+    if (!found) {
+      unknown_label(k, &k->args[i]);
+      return true;
+    }
+  }
+  return false;
+}
+
 /* What may be meant where a value that is no function is applied. */
 static const char *help_not_function(const Call *k) {
   const Expr *a = k->args[0].expr;
@@ -650,27 +665,22 @@ static bool call_group(Call *k, uint32_t *next, uint32_t *number) {
       Core **slot = NEW(c->arena, Core *);
       *slot = core_new(c, CORE_ABSENT, k->fn->span);
       VEC_PUSH(c->arena, k->items, (Core *)slot);
+    } else if (unknown_labels(k, first, last)) {
+      return false;
     } else {
-      error_at(c, 323, k->fn->span, "the argument ~%s is missing",
-               t->label->text)
-          ->note = arena_printf(c->arena, "%s : %s",
-                                k->name ? k->name : "its type",
-                                ty_text(c, k->type));
+      Diag *d = error_at(c, 323, k->fn->span, "the argument ~%s is missing",
+                         t->label->text);
+      if (take_label(k, last, k->count, t->label))
+        d->help = "labelled arguments stand before the others";
+      d->note =
+          arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
+                       ty_text(c, k->type));
       return false;
     }
     t = ty_norm(c, t->arg[1]);
   }
-  if (used < last - first)
-    for (uint32_t i = first; i < last; i++) {
-      bool found = false;
-      for (Type *u = ty_norm(c, k->type); u->tag == TY_FUN && u->label;
-           u = ty_norm(c, u->arg[1]))
-        found |= u->label == k->args[i].label;
-      if (!found) {
-        unknown_label(k, &k->args[i]);
-        return false;
-      }
-    }
+  if (used < last - first && unknown_labels(k, first, last))
+    return false;
   if (!positional) {
     k->stop = true;
     k->type = t;

@@ -187,6 +187,7 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
 }
 
 static void suggest_name(Checker *c, Diag *d, Sym *name);
+static bool may_have_field(Checker *c, Type *t, Sym *name, Span span);
 static Core *infer_num(Checker *c, Expr *e, Type **type);
 
 static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
@@ -197,7 +198,9 @@ static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
   const Foreign *word = lexer_foreign(name->text);
   if (word && !module)
     d->help = word->help;
-  else if (!module)
+  else if (!module && lookup_type(c, NULL, name))
+    d->help = "this is the name of a type, not of a value";
+  else if (!module && name->len > 1) /* one letter is like all others */
     suggest_name(c, d, name);
   return bad(c, span, type);
 }
@@ -537,6 +540,10 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
   unique_fields(c, e->fields, n);
   for (uint32_t i = 0; i < n; i++)
     core->labels[i] = e->fields[i].id;
+  for (uint32_t i = 0; i < n; i++)
+    if (!may_have_field(c, ty_norm(c, base), e->fields[i].id,
+                        e->fields[i].span))
+      return bad(c, e->span, type);
   Type *rest = ty_meta(c);
   Type *old = open_record(c, core->labels, n, rest);
   Origin *o = origin_new(c, OR_FIELD, e->arg[0]->span);
@@ -550,19 +557,43 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
 }
 
 /* What is a method elsewhere is a function here. */
-static Core *field_of_tensor(Checker *c, Expr *e, Type *t, Type **type) {
-  const char *name = e->id->text;
-  Span span = e->op_span.file ? e->op_span : e->span;
-  Diag *d = error_at(c, 305, span, "a tensor has no field `%s`", name);
-  d->note = arena_printf(c->arena, "this is %s", ty_text(c, t));
-  const Foreign *word = lexer_foreign(name);
+static void help_method(Checker *c, Diag *d, Sym *name) {
+  const Foreign *word = lexer_foreign(name->text);
   if (word)
     d->help = word->help;
-  else if (lookup(c, NULL, e->id))
-    d->help = arena_printf(c->arena, "apply the function: `%s x`", name);
-  else
-    d->help = "only records have fields; an element is `x.[i]`";
-  return bad(c, e->span, type);
+  else if (lookup(c, NULL, name))
+    d->help = arena_printf(c->arena, "apply the function: `%s x`", name->text);
+}
+
+/* False, and an error, if a value of this type has no such field. */
+static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
+  if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->arg[0]))
+    return true;
+  const char *best = NULL;
+  int most = name->len < 2 ? 0 : name->len <= 3 ? 1 : 2, least = most + 1;
+  for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++) {
+    int distance = edits(name->text, t->labels[i]->text, most);
+    if (t->labels[i] == name)
+      return true;
+    if (distance < least)
+      best = t->labels[i]->text, least = distance;
+  }
+  const char *shown = ty_text(c, ty_forget_terms(c, t));
+  Diag *d;
+  if (t->tag == TY_RECORD) {
+    d = error_at(c, 305, span, "there is no field `%s` in %s", name->text,
+                 shown);
+    if (best)
+      d->help = arena_printf(c->arena, "did you mean `%s`?", best);
+    return false;
+  }
+  d = error_at(c, 305, span, "%s has no field `%s`",
+               t->tag == TY_TENSOR ? "a tensor" : "this", name->text);
+  d->note = arena_printf(c->arena, "it is %s", shown);
+  help_method(c, d, name);
+  if (!d->help)
+    d->help = "only records have fields";
+  return false;
 }
 
 static Core *infer_field(Checker *c, Expr *e, Type **type) {
@@ -592,8 +623,9 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
         *type = r->args[i];
         return core;
       }
-  if (t->tag == TY_TENSOR)
-    return field_of_tensor(c, e, t, type);
+  if (!may_have_field(c, t, e->id,
+                      e->op_span.file ? e->op_span : e->span))
+    return bad(c, e->span, type);
   Sym **label = NEW(c->arena, Sym *);
   *label = e->id;
   Type *open = open_record(c, label, 1, ty_meta(c));
