@@ -2,12 +2,15 @@
 #include "support.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #ifdef AXON_FAIL_ALLOC /* many small chunks, so that each may fail */
 enum { CHUNK_FIRST = 256, CHUNK_MOST = 256, ALIGN = 16 };
 #else
-enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 1024 * 1024, ALIGN = 16 };
+enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024, ALIGN = 16 };
 #endif
+
+enum { PAGE = 4096, HUGE_FROM = 4 * 1024 * 1024 };
 
 typedef struct Chunk {
   struct Chunk *next;
@@ -36,6 +39,19 @@ void arena_free(Arena *arena) {
   mem_free(arena);
 }
 
+/* Large chunks in large pages: that the kernel hands out and clears small ones
+ * took a third of the time of checking a long program. */
+static void use_large_pages(void *at, size_t size) {
+#ifdef MADV_HUGEPAGE
+  uintptr_t from = ((uintptr_t)at + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+  uintptr_t to = ((uintptr_t)at + size) & ~(uintptr_t)(PAGE - 1);
+  if (size >= HUGE_FROM)
+    madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+  (void)at, (void)size;
+#endif
+}
+
 static Chunk *chunk_add(Arena *arena, size_t need) {
   size_t size = arena->next_size;
   if (arena->next_size < CHUNK_MOST)
@@ -43,6 +59,7 @@ static Chunk *chunk_add(Arena *arena, size_t need) {
   if (size < need)
     size = need;
   Chunk *chunk = mem_alloc(sizeof *chunk + size);
+  use_large_pages(chunk, size);
   chunk->size = size;
   chunk->next = arena->chunks;
   arena->chunks = chunk;

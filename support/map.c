@@ -24,7 +24,7 @@ void *map_get(const Map *map, const void *key) {
 }
 
 static void grow(Map *map) {
-  Map bigger = {.arena = map->arena, .cap = map->cap ? map->cap * 2 : 16};
+  Map bigger = {.arena = map->arena, .cap = map->cap ? map->cap * 2 : 8};
   bigger.slots = NEW_ARRAY(map->arena, struct MapSlot, bigger.cap);
   for (uint32_t i = 0; i < map->cap; i++)
     if (map->slots[i].key && map->slots[i].key != &deleted) {

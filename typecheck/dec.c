@@ -541,6 +541,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     return false;
   }
   constraints_settle(c);
+  for (Fact *f = c->facts; f && f != facts; f = f->outer)
+    f->dim = dim_resolve(c->dims, f->dim);
   insts_finish(c);
   if (d)
     finish_dec(c, d);

@@ -89,6 +89,8 @@ static Core *apply_con(Checker *c, Binding *b, Span span, Type **type,
 /* Sizes that a variable's type leaves as `?` get names, the same at each of
  * its uses. */
 static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
+  if (b->plain)
+    return core;
   if (!b->opened) {
     uint32_t level = c->level;
     c->level = b->level;
@@ -96,8 +98,10 @@ static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
     b->opened = ty_open_data(c, NULL, *type, &open);
     b->opening = open != core ? open : NULL;
     c->level = level;
-    if (!b->opening)
+    if (!b->opening) {
       b->opened = NULL;
+      b->plain = ty_is_ground(c, *type);
+    }
   }
   if (!b->opened)
     return core;

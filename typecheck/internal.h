@@ -242,6 +242,7 @@ struct Binding {
   uint32_t level;   /* where it was bound */
   Type *opened;     /* its type with names for sizes that were `?` */
   Core *opening;    /* how they are read off its value */
+  bool plain;       /* its type has nothing to open and no variables */
   DimVar *size;     /* name given to an integer without a known term */
   bool recursive;   /* inside its own definition: used monomorphically, or */
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
@@ -434,6 +435,7 @@ void effect_join(Checker *c, Effect *from, Effect *into, Span span,
                  const char *what); /* into runs from */
 Dim *term_of(Checker *c, Type *t); /* resolved; NULL: none, or not an int */
 bool ty_is_unit(Type *t);
+bool ty_is_ground(Checker *c, Type *t); /* nothing in it can still change */
 /* Applies f to every variable, after following links. */
 typedef struct Visit {
   void (*ty)(void *, TyVar *);

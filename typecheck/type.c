@@ -530,6 +530,26 @@ void constraint_visit(Visit *v, Constraint *k) {
     shape_visit(v, k->joined[i]);
 }
 
+static void found_ty(void *arg, TyVar *v) {
+  (void)v;
+  *(bool *)arg = true;
+}
+static void found_dim(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_META;
+}
+static void found_shape(void *arg, ShapeVar *v) {
+  *(bool *)arg |= !v->rigid;
+}
+
+/* Sizes that were forgotten, or still may be, are variables here. */
+bool ty_is_ground(Checker *c, Type *t) {
+  bool found = false;
+  Visit look = {.ty = found_ty, .dim = found_dim, .shape = found_shape,
+                .arg = &found, .c = c};
+  ty_visit(&look, t);
+  return !found;
+}
+
 /* ---- copying ---- */
 
 static Dim *copy_dimvar(void *arg, DimVar *v) {

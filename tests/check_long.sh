@@ -1,0 +1,33 @@
+#!/bin/bash
+# Long programs of simple parts are checked in a time that grows about as they
+# do: each of these took minutes, or all memory, while it grew as the square.
+cd "$(dirname "$0")/.." || exit 1
+AXON=${AXON:-$PWD/axon}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+many() { # many COUNT TEXT: the text so many times, % being the number
+  awk -v n="$1" -v text="$2" 'BEGIN {
+    for (i = 1; i <= n; i++) { t = text; gsub(/%/, i, t); print t }
+  }'
+}
+
+failed=0
+checks() { # checks NAME: the program on standard input has no error
+  cat >"$work/$1.axn"
+  (ulimit -t 20 && "$AXON" check -q "$work/$1.axn") && return
+  echo "$1: not checked" && failed=1
+}
+
+{ echo 'fun f x = x + 1' && echo 'val y = 1' && many 900 '  |> f'; } |
+  checks pipe
+{ echo 'val y = 1' && many 1500 '  + %'; } | checks sum
+{ echo 'val a0 = 1' && many 2000 'val a% = a0 + %'; } | checks values
+{ echo 'fun layer {w, b} x = nn.relu (x @ w + b)' && echo 'fun net p x = x' &&
+  many 500 '  |> layer p'; } | checks network
+{ echo 'fun f r = r.a0' && many 150 '  + r.a%'; } | checks fields
+{ echo 'val r = {a0 = 0' && many 1500 ', a% = %' && echo '}' &&
+  many 1500 'val b% = r.a%'; } | checks record
+{ echo 'val d : f32[?n] = [1.0, 2.0]' &&
+  many 300 'val d = filter (fn x => x > %.0) d'; } | checks data
+exit $failed
