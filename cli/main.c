@@ -136,7 +136,10 @@ static void *run_program(void *arg) {
 int main(int argc, char **argv) {
 #ifdef AXON_FAIL_ALLOC /* for tests/oom.sh */
   const char *after = getenv("AXON_FAIL_AFTER");
+  const char *from = getenv("AXON_FAIL_FROM");
   mem_fail_after(after ? strtoull(after, NULL, 10) : 0);
+  if (from)
+    mem_fail_from(strtoull(from, NULL, 10));
 #endif
   Invocation program = {.argc = argc, .argv = argv};
   pthread_attr_t attr;

@@ -26,6 +26,7 @@ struct Session {
   Eval *eval;
   Module *module;
   Diags diags;
+  Diag spare, *spare_at; /* for want of memory, see session.c */
   Program program; /* the last text that was checked */
   VEC(Waiting) waiting;
   VEC(Import) imports;

@@ -71,12 +71,32 @@ void session_close(Session *s) {
 
 /* ---- statuses ---- */
 
+static const char no_memory_help[] =
+    "use smaller sizes, or a machine or container with more memory";
+
+/* Where there is no memory for a diagnostic there is this one. */
+static void tell_without_memory(Session *s) {
+  Diags *diags = &s->diags;
+  s->spare = (Diag){.severity = SEV_ERROR, .code = 505,
+                    .message = "out of memory", .help = no_memory_help};
+  if (diags->all.cap == 0) {
+    diags->all.at = &s->spare_at;
+    diags->all.cap = 1;
+  }
+  if (diags->all.len == diags->all.cap) /* the last one gives way */
+    diags->all.len--;
+  diags->all.at[diags->all.len++] = &s->spare;
+  diags->errors++;
+}
+
 static void no_memory(Session *s) {
   Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE)
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    tell_without_memory(s);
     return;
+  }
   Diag *diag = diag_error(&s->diags, 505, (Span){0}, "out of memory");
-  diag->help = "use smaller sizes, or a machine or container with more memory";
+  diag->help = no_memory_help;
   trap_end(&trap);
 }
 

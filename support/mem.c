@@ -5,7 +5,9 @@
 #include <string.h>
 
 static _Thread_local Trap *innermost;
-static uint64_t fail_after; /* set by tests before any thread starts */
+/* Set by tests before any thread starts. */
+static uint64_t fail_after;
+static bool fail_on, has_failed;
 
 void trap_begin(Trap *trap) {
   trap->kind = FAIL_NONE;
@@ -24,12 +26,25 @@ void trap_raise(FailKind kind) {
   longjmp(trap->at, (int)kind);
 }
 
-void mem_fail_after(uint64_t n) { fail_after = n; }
+void mem_fail_after(uint64_t n) {
+  fail_after = n;
+  fail_on = false;
+  has_failed = has_failed && !n;
+}
+
+void mem_fail_from(uint64_t n) {
+  mem_fail_after(n);
+  fail_on = true;
+}
+
+bool mem_has_failed(void) { return has_failed; }
 
 static bool must_fail(void) {
-  if (!fail_after)
+  if (!fail_after || __atomic_sub_fetch(&fail_after, 1, __ATOMIC_RELAXED) > 0)
     return false;
-  return __atomic_sub_fetch(&fail_after, 1, __ATOMIC_RELAXED) == 0;
+  fail_after = fail_on;
+  has_failed = true;
+  return true;
 }
 
 void *mem_try_alloc(size_t size) {

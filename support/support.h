@@ -51,8 +51,11 @@ void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
 void mem_free(void *p);
-/* Makes the n-th allocation from now fail (test builds); 0 turns it off. */
+/* For tests: the n-th allocation from now fails, or it and all after it; 0
+ * turns this off.  Whether one has failed since. */
 void mem_fail_after(uint64_t n);
+void mem_fail_from(uint64_t n);
+bool mem_has_failed(void);
 
 /* ---- arena.c ---- */
 
@@ -113,11 +116,14 @@ void *map_get(const Map *map, const void *key); /* NULL when absent */
 void map_put(Map *map, const void *key, void *value);
 void map_delete(Map *map, const void *key);
 
-/* ---- buffer.c: text under construction, on the heap ---- */
+/* ---- buffer.c: text under construction ---- */
 
+/* On the heap, until buffer_free; or in an arena, where there is one, which
+ * loses nothing when what adds to it unwinds. */
 typedef struct Buffer {
   char *text; /* NUL-ended once anything was added, else NULL */
   size_t len, cap;
+  Arena *arena; /* or NULL */
 } Buffer;
 
 void buffer_add(Buffer *b, const char *text, size_t len);
