@@ -175,12 +175,6 @@ static void add_line(Buffer *b, const char *text, size_t len) {
   buffer_add(b, text, len);
 }
 
-static const char *taken(Arena *arena, Buffer *b) {
-  const char *text = b->text ? arena_text(arena, b->text, b->len) : NULL;
-  buffer_free(b);
-  return text;
-}
-
 static const char *documented(const Dec *dec) {
   if (dec->name)
     return dec->name->text;
@@ -201,7 +195,7 @@ static void add_examples(Session *s, const Dec *dec, Examples *all) {
       more = next_line(&lines);
       continue;
     }
-    Buffer text = {0}, expected = {0};
+    Buffer text = {.arena = s->arena}, expected = {.arena = s->arena};
     do
       add_line(&text, lines.text + 4, lines.len - 4);
     while ((more = next_line(&lines)) && begins(&lines, "... "));
@@ -209,8 +203,8 @@ static void add_examples(Session *s, const Dec *dec, Examples *all) {
          more = next_line(&lines))
       add_line(&expected, lines.text, lines.len);
     Example example = {.span = dec->doc_span, .name = documented(dec)};
-    example.text = taken(s->arena, &text);
-    example.expected = taken(s->arena, &expected);
+    example.text = text.text;
+    example.expected = expected.text;
     VEC_PUSH(s->arena, *all, example);
   }
 }

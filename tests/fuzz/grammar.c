@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parser/parser.h"
 #include "primitives/primitives.h"
 #include "session/stdlib.h"
-#include "support/support.h"
+#include "tests/fuzz/grammar.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
@@ -421,7 +422,40 @@ static size_t finish(Buffer *b, uint8_t *out, size_t max) {
   return len;
 }
 
+/* ---- what libFuzzer calls ---- */
+
 static Program first, second; /* large */
+
+static bool parses(const Buffer *text) {
+  Sources sources;
+  Diags diags;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE)
+    return false;
+  Arena *arena = arena_new();
+  sources_init(&sources, arena);
+  diags_init(&diags, arena);
+  uint32_t file =
+      sources_add(&sources, "", text->text ? text->text : "", text->len, false);
+  parse_program(&sources, file, true, interner_new(arena), arena, &diags);
+  bool good = diags.errors == 0;
+  arena_free(arena);
+  trap_end(&trap);
+  return good;
+}
+
+/* A change of data; one that leaves a program, if that is wanted. */
+static Buffer changed(const uint8_t *data, size_t size, size_t max) {
+  Buffer out = {0};
+  for (uint32_t tries = 0; tries < 12; tries++) {
+    buffer_free(&out);
+    read_tokens(&first, data, size);
+    change(&out, &first, &first);
+    if (!grammar_keeps_programs || (out.len <= max && parses(&out)))
+      break;
+  }
+  return out;
+}
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
                                unsigned seed) {
@@ -430,9 +464,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
   if (roll(16) == 0)
     return LLVMFuzzerMutate(data, size, max);
   for (uint32_t i = 1 + roll(3); i > 0; i--) {
-    Buffer out = {0};
-    read_tokens(&first, data, size);
-    change(&out, &first, &first);
+    Buffer out = changed(data, size, max);
     size = finish(&out, data, max);
   }
   return size;
@@ -446,11 +478,16 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size,
   roll(2);
   read_tokens(&first, a, a_size);
   read_tokens(&second, b, b_size);
-  if (first.count && second.count && roll(2))
-    replace(&text, &first, &second);
-  else if (first.count && second.count)
-    insert(&text, &first, &second);
-  else
-    add_line(&text, &second);
+  for (uint32_t tries = 0; tries < 12; tries++) {
+    buffer_free(&text);
+    if (first.count && second.count && roll(2))
+      replace(&text, &first, &second);
+    else if (first.count && second.count)
+      insert(&text, &first, &second);
+    else
+      add_line(&text, &second);
+    if (!grammar_keeps_programs || (text.len <= max && parses(&text)))
+      break;
+  }
   return finish(&text, out, max);
 }
