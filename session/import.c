@@ -8,10 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-  IMPORT_DEPTH = 200,
-  SOURCE_MOST = 1 << 28, /* bytes; a device may give them without end */
-};
+enum { IMPORT_DEPTH = 200 };
 
 static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
@@ -31,8 +28,8 @@ static void read_stream(Session *s, Reading *r) {
   char part[16 * 1024];
   for (size_t n; (n = fread(part, 1, sizeof part, r->in)) > 0;) {
     buffer_add(&r->all, part, n);
-    if (r->all.len > SOURCE_MOST) {
-      cannot_read(s, r->path, r->span, "it is too long for a program");
+    if (r->all.len > SESSION_TEXT_MOST) {
+      cannot_read(s, r->path, r->span, strerror(EFBIG));
       return;
     }
   }
