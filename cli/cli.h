@@ -68,7 +68,10 @@ int host_finish(Session *session, SessionStatus status, bool quiet);
 void host_apply_defines(Session *session, const Options *options);
 /* Flushes stdout; a status other than 0 when that fails. */
 int host_flush(int status);
-/* All of stdin.  False, with a message, when it cannot be read. */
+/* All of a file.  False when it cannot be read, or is no text of
+ * a program for its length: errno says which. */
+bool host_read(FILE *in, Buffer *text);
+/* The same of stdin.  False, with a message, when it cannot be read. */
 bool host_read_stdin(Buffer *text);
 /* The program of an argument, `-` being stdin, which `program` will hold. */
 bool host_text(const char *path, SessionText *text, Buffer *program);

@@ -57,10 +57,7 @@ static bool replace(const char *path, const Buffer *text) {
 
 static bool read_file(const char *path, Buffer *text) {
   FILE *in = fopen(path, "rb");
-  char part[16 * 1024];
-  for (size_t n; in && (n = fread(part, 1, sizeof part, in)) > 0;)
-    buffer_add(text, part, n);
-  bool ok = in && !ferror(in);
+  bool ok = in && host_read(in, text);
   if (!ok)
     fprintf(stderr, "axon fmt: cannot read %s: %s\n", path, strerror(errno));
   if (in)

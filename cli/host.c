@@ -224,11 +224,20 @@ bool host_text(const char *path, SessionText *text, Buffer *program) {
   return true;
 }
 
-bool host_read_stdin(Buffer *text) {
+bool host_read(FILE *in, Buffer *text) {
   char part[16 * 1024];
-  for (size_t n; (n = fread(part, 1, sizeof part, stdin)) > 0;)
+  for (size_t n; (n = fread(part, 1, sizeof part, in)) > 0;) {
     buffer_add(text, part, n);
-  if (!ferror(stdin))
+    if (text->len > SESSION_TEXT_MOST) {
+      errno = EFBIG;
+      return false;
+    }
+  }
+  return !ferror(in);
+}
+
+bool host_read_stdin(Buffer *text) {
+  if (host_read(stdin, text))
     return true;
   fprintf(stderr, "axon: cannot read the standard input: %s\n",
           strerror(errno));

@@ -91,17 +91,28 @@ PRIM(prim_show) {
   return value_unit();
 }
 
+static void put_text(Eval *vm, Buffer *text, Value v, const char *before,
+                     bool line) {
+  if (before)
+    buffer_printf(text, "%s: ", before);
+  vm_print(vm, text, v, false);
+  if (line)
+    buffer_putc(text, '\n');
+}
+
 static void put(Eval *vm, void (*write)(void *, const char *, size_t), Value v,
                 const char *before, bool line) {
   Buffer text = {0};
-  if (before)
-    buffer_printf(&text, "%s: ", before);
-  vm_print(vm, &text, v, false);
-  if (line)
-    buffer_putc(&text, '\n');
-  if (write && text.len)
-    write(vm->host->owner, text.text, text.len);
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    put_text(vm, &text, v, before, line);
+    if (write && text.len)
+      write(vm->host->owner, text.text, text.len);
+    trap_end(&trap);
+  }
   buffer_free(&text);
+  if (trap.kind != FAIL_NONE)
+    trap_raise(trap.kind);
 }
 
 PRIM(prim_print) {

@@ -169,15 +169,13 @@ void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
   }
   if (fits)
     return;
-  Buffer text = {0};
+  Buffer text = {.arena = vm->diags->arena};
   buffer_puts(&text, "the file holds a tensor of shape [");
   print_sizes(&text, rank, shape);
   buffer_puts(&text, "]; [");
   print_sizes(&text, len, wanted);
   buffer_puts(&text, "] is wanted");
-  const char *message = arena_text(vm->diags->arena, text.text, text.len);
-  buffer_free(&text);
-  vm_fail(vm, 508, "%s", message);
+  vm_fail(vm, 508, "%s", text.text);
 }
 
 /* ---- x.[items] ---- */

@@ -165,18 +165,15 @@ NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
                                       [CHECK_NE] =
                                           "%s: %lld and %lld should differ"};
   const Diag *of = check->diag;
-  Arena *arena = vm->diags->arena;
-  Buffer text = {0};
+  Buffer text = {.arena = vm->diags->arena};
   const char *format = meets[check->kind];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   buffer_printf(&text, format, of ? of->message : "sizes do not fit",
                 (long long)a, (long long)b);
 #pragma GCC diagnostic pop
-  const char *message = arena_text(arena, text.text, text.len);
-  buffer_free(&text);
   Diag *diag =
-      report(vm, of ? of->span : (Span){0}, of ? of->code : 507, message);
+      report(vm, of ? of->span : (Span){0}, of ? of->code : 507, text.text);
   if (of) {
     if (of->step_count) {
       diag->steps = of->steps;

@@ -175,12 +175,6 @@ static void add_line(Buffer *b, const char *text, size_t len) {
   buffer_add(b, text, len);
 }
 
-static const char *taken(Arena *arena, Buffer *b) {
-  const char *text = b->text ? arena_text(arena, b->text, b->len) : NULL;
-  buffer_free(b);
-  return text;
-}
-
 static const char *documented(const Dec *dec) {
   if (dec->name)
     return dec->name->text;
@@ -203,7 +197,7 @@ static void add_examples(Session *s, const Dec *dec, Examples *all) {
       more = next_line(&lines);
       continue;
     }
-    Buffer text = {0}, expected = {0};
+    Buffer text = {.arena = s->arena}, expected = {.arena = s->arena};
     uint32_t at = start ? (uint32_t)(start - source->text +
                                      (lines.text - dec->doc))
                         : dec->doc_span.start;
@@ -215,8 +209,8 @@ static void add_examples(Session *s, const Dec *dec, Examples *all) {
       add_line(&expected, lines.text, lines.len);
     Example example = {.span = {dec->doc_span.file, at, dec->doc_span.end},
                        .name = documented(dec)};
-    example.text = taken(s->arena, &text);
-    example.expected = taken(s->arena, &expected);
+    example.text = text.text;
+    example.expected = expected.text;
     VEC_PUSH(s->arena, *all, example);
   }
 }

@@ -3,6 +3,7 @@
 #include "session/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +19,37 @@ static bool cannot_read(Session *s, const char *path, Span span,
   return false;
 }
 
-static bool read_stream(Session *s, FILE *in, const char *path, Span span,
-                        Buffer *text) {
+typedef struct Reading {
+  const char *path;
+  Span span; /* of what asks for it */
+  FILE *in;
+  Buffer all;
+  const char *text; /* in the arena; NULL after an error */
+} Reading;
+
+static void read_stream(Session *s, Reading *r) {
   char part[16 * 1024];
-  for (size_t n; (n = fread(part, 1, sizeof part, in)) > 0;)
-    buffer_add(text, part, n);
-  return !ferror(in) || cannot_read(s, path, span, strerror(errno));
+  for (size_t n; (n = fread(part, 1, sizeof part, r->in)) > 0;) {
+    buffer_add(&r->all, part, n);
+    if (r->all.len > SESSION_TEXT_MOST) {
+      cannot_read(s, r->path, r->span, strerror(EFBIG));
+      return;
+    }
+  }
+  if (ferror(r->in))
+    cannot_read(s, r->path, r->span, strerror(errno));
+  else
+    r->text = arena_text(s->arena, r->all.text ? r->all.text : "", r->all.len);
+}
+
+static FailKind try_read(Session *s, Reading *r) {
+  Trap trap;
+  FailKind kind = TRAP_SET(trap);
+  if (kind == FAIL_NONE) {
+    read_stream(s, r);
+    trap_end(&trap);
+  }
+  return kind;
 }
 
 bool read_source(Session *s, const char *path, Span span, const char **text,
@@ -33,18 +59,16 @@ bool read_source(Session *s, const char *path, Span span, const char **text,
     return cannot_read(s, path, span, strerror(errno));
   if (S_ISDIR(info.st_mode))
     return cannot_read(s, path, span, "it is a directory");
-  FILE *in = fopen(path, "rb");
-  if (!in)
+  Reading r = {.path = path, .span = span, .in = fopen(path, "rb")};
+  if (!r.in)
     return cannot_read(s, path, span, strerror(errno));
-  Buffer all = {0};
-  bool ok = read_stream(s, in, path, span, &all);
-  fclose(in);
-  if (ok) {
-    *text = arena_text(s->arena, all.text ? all.text : "", all.len);
-    *len = all.len;
-  }
-  buffer_free(&all);
-  return ok;
+  FailKind kind = try_read(s, &r);
+  *text = r.text, *len = r.all.len;
+  fclose(r.in);
+  buffer_free(&r.all);
+  if (kind != FAIL_NONE)
+    trap_raise(kind);
+  return *text;
 }
 
 /* The path of an imported file as seen from the importing one, ".axn" added
@@ -64,10 +88,9 @@ static const char *locate(Session *s, uint32_t from, const char *path) {
 }
 
 static Import *import_of(Session *s, const char *path) {
-  char *real = realpath(path, NULL);
-  const char *key = arena_text(s->arena, real ? real : path,
-                               strlen(real ? real : path));
-  free(real);
+  char real[PATH_MAX];
+  const char *found = realpath(path, real) ? real : path;
+  const char *key = arena_text(s->arena, found, strlen(found));
   for (uint32_t i = 0; i < s->imports.len; i++)
     if (strcmp(s->imports.at[i].path, key) == 0)
       return &s->imports.at[i];

@@ -143,6 +143,10 @@ uint32_t session_add_text(Session *s, const SessionText *text, Span importer) {
   size_t len = text->len;
   if (!bytes && !read_source(s, text->name, importer, &bytes, &len))
     return 0;
+  if (len > SESSION_TEXT_MOST) {
+    session_error(s, 601, importer, "%s is too long for a program", text->name);
+    return 0;
+  }
   return sources_add(&s->sources, text->name, bytes, len, false);
 }
 

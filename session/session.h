@@ -44,6 +44,10 @@ void session_close(Session *session);
 
 /* ---- checking, then running ---- */
 
+/* Bytes of a text.  Spans could hold more, but a device, or a file that is no
+ * program, may give bytes without end. */
+enum { SESSION_TEXT_MOST = 1 << 28 };
+
 /* Texts that were only ever checked are in a module of their own each; the
  * text of the program and of the REPL are in the session's main one. */
 typedef struct SessionText {

@@ -6,10 +6,16 @@
 static void reserve(Buffer *b, size_t more) {
   if (b->cap - b->len > more)
     return;
-  size_t cap = b->cap ? b->cap : 256;
+  size_t cap = b->cap ? b->cap : b->arena ? 64 : 256;
   while (cap - b->len <= more)
     cap *= 2;
-  b->text = mem_realloc(b->text, b->cap, cap);
+  if (b->arena) {
+    char *text = arena_alloc(b->arena, cap);
+    if (b->len)
+      memcpy(text, b->text, b->len);
+    b->text = text;
+  } else
+    b->text = mem_realloc(b->text, b->cap, cap);
   b->cap = cap;
 }
 
@@ -54,6 +60,7 @@ int buffer_column(const Buffer *b) {
 }
 
 void buffer_free(Buffer *b) {
-  mem_free(b->text);
-  *b = (Buffer){0};
+  if (!b->arena)
+    mem_free(b->text);
+  *b = (Buffer){.arena = b->arena};
 }

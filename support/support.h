@@ -121,11 +121,14 @@ void *map_get(const Map *map, const void *key); /* NULL when absent */
 void map_put(Map *map, const void *key, void *value);
 void map_delete(Map *map, const void *key);
 
-/* ---- buffer.c: text under construction, on the heap ---- */
+/* ---- buffer.c: text under construction ---- */
 
+/* On the heap, until buffer_free; or in an arena, where there is one, which
+ * loses nothing when what adds to it unwinds. */
 typedef struct Buffer {
   char *text; /* NUL-ended once anything was added, else NULL */
   size_t len, cap;
+  Arena *arena; /* or NULL */
 } Buffer;
 
 void buffer_add(Buffer *b, const char *text, size_t len);

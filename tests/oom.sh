@@ -3,15 +3,17 @@
 #
 # Wants a program that was configured with --enable-failing-alloc (AXON, unless
 # given ./axon); best with --enable-asan.  Each small program below is run with
-# the n-th allocation failing, for all n up to MOST (unless given 300), then
-# for some, until there are fewer than n.  It must end as it does else, or with
-# status 1 and a diagnostic.
+# the n-th allocation failing, alone or with all after it, for all n up to MOST
+# (unless given 300), then for some, until there are fewer than n.  It must end
+# as it does else, or with status 1 and a diagnostic.  This is for the program;
+# tests/unit/memory_test.c, of such a build, is for the session and every n.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/fuzz/seeds"
 ulimit -c 0
 most=${1:-300} bad=0
-options=exitcode=99:allocator_may_return_null=1
+# What a program that ends leaves behind is no leak that matters here.
+options=exitcode=99:allocator_may_return_null=1:detect_leaks=0
 ASAN_OPTIONS=$options${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export ASAN_OPTIONS
 
@@ -20,10 +22,17 @@ if AXON_FAIL_AFTER=1 "$AXON" -e 1 >out 2>&1; then
   exit 77
 fi
 
+: >input
+
 each() { # each NAME STATUS ARGUMENT...: runs axon with them
-  name=$1 calm=0 n=1 wanted=$2 got=0
-  shift 2
-  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err </dev/null || got=$?
+  failing AXON_FAIL_AFTER "$@"
+  failing AXON_FAIL_FROM "$@"
+}
+
+failing() { # failing HOW NAME STATUS ARGUMENT...
+  how=$1 name="$2 ($1)" calm=0 n=1 wanted=$3 got=0
+  shift 3
+  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err <input || got=$?
   if [ "$got" != "$wanted" ]; then
     echo "$name: status $got without any failure" && bad=1
     head -n 20 wanted.err
@@ -31,7 +40,7 @@ each() { # each NAME STATUS ARGUMENT...: runs axon with them
   fi
   while [ "$calm" -lt 12 ]; do
     got=0
-    AXON_FAIL_AFTER=$n timeout 60 "$AXON" "$@" >out 2>err </dev/null || got=$?
+    env "$how=$n" timeout 60 "$AXON" "$@" >out 2>err <input || got=$?
     if [ "$got" = "$wanted" ] && cmp -s wanted.out out; then
       cmp -s wanted.err err && calm=$((calm + 1))
     elif [ "$got" = 1 ] && [ -s err ]; then
@@ -92,4 +101,6 @@ for kind in npy npz safetensors csv png; do
 done
 each fmt 0 fmt data.axn
 each help 0 help run
+printf 'val x = 1 +\n2\nx * "a"\n:type x\n[x, 2]\n' >input
+each session 0 repl --plain
 exit "$bad"

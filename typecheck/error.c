@@ -303,11 +303,10 @@ static void add_witness(Checker *c, Diag *d, Constraint *k) {
   Dim *x = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   if (dim_is_const(x) || dim_has_top(x))
     return;
-  Buffer text = {0};
+  Buffer text = {.arena = c->arena};
   facts_load(c, k->facts);
   if (dim_witness(c->solver, x, k->kind == CN_DIM_EQ, &text))
     d->witness = arena_printf(c->arena, "fails at %s", text.text);
-  buffer_free(&text);
 }
 
 typedef struct Rigids {

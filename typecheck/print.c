@@ -397,14 +397,13 @@ static void put_eq(Printer *p, Dim *a, Dim *b) {
   for (int turn = 0; turn < 2; turn++) {
     Dim *d = dim_resolve(c->dims, turn ? dim_sub(c->dims, a, b)
                                        : dim_sub(c->dims, b, a));
-    Buffer text = {0};
+    Buffer text = {.arena = c->arena};
     Visit v = namer(p);
     dim_visit(&v, d);
     dim_print(c->dims, &text, d);
     bool mod = strchr(text.text, '%') && text.text[0] != '-';
     if (mod)
       buffer_printf(&p->out, "%s == 0", text.text);
-    buffer_free(&text);
     if (mod)
       return;
   }
@@ -526,14 +525,11 @@ static void put_given(Printer *p, Type *t) {
 }
 
 static const char *finish(Printer *p) {
-  const char *text = arena_text(p->c->arena, p->out.text ? p->out.text : "",
-                                p->out.len);
-  buffer_free(&p->out);
-  return text;
+  return p->out.text ? p->out.text : "";
 }
 
 static Printer printer(Checker *c) {
-  Printer p = {.c = c};
+  Printer p = {.c = c, .out.arena = c->arena};
   map_init(&p.named, c->arena);
   return p;
 }
@@ -569,10 +565,7 @@ const char *given_text(Checker *c, Scheme *s, Constraint *given) {
   put_type(&p, s->type, PREC_FUN);
   size_t start = p.out.len;
   put_constraint(&p, given);
-  const char *text =
-      arena_text(c->arena, p.out.text + start, p.out.len - start);
-  buffer_free(&p.out);
-  return text;
+  return arena_text(c->arena, p.out.text + start, p.out.len - start);
 }
 
 const char *shape_text(Checker *c, const Shape *s) {
@@ -590,7 +583,6 @@ void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y) {
   put_dim(&p, b);
   *x = arena_text(c->arena, p.out.text, len);
   *y = arena_text(c->arena, p.out.text + len, p.out.len - len);
-  buffer_free(&p.out);
 }
 
 const char *dim_text_of(Checker *c, Dim *d) {
@@ -636,12 +628,10 @@ const char *dim_arithmetic(Checker *c, Dim *d) {
   Dim *shown = dim_subst(c->dims, d, as_number, as_numbers, c);
   if (dim_as_var(shown) || dim_is_const(shown))
     return NULL;
-  Buffer text = {0};
+  Buffer text = {.arena = c->arena};
   dim_print(c->dims, &text, shown);
   const char *result = dim_text_of(c, d);
-  const char *r = strcmp(text.text, result) == 0
-                      ? NULL
-                      : arena_printf(c->arena, "%s = %s", text.text, result);
-  buffer_free(&text);
-  return r;
+  return strcmp(text.text, result) == 0
+             ? NULL
+             : arena_printf(c->arena, "%s = %s", text.text, result);
 }

@@ -513,11 +513,10 @@ static void settle_final(Checker *c, Constraint *k) {
   if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
       !r.top && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
-    Buffer ignored = {0};
+    Buffer ignored = {.arena = c->arena};
     facts_load(c, k->facts);
     bool witness = dim_witness(c->solver, dim_resolve(c->dims, d), true,
                                &ignored);
-    buffer_free(&ignored);
     if (witness) { /* an annotation promises every size */
       k->done = true;
       report_dims(c, k);

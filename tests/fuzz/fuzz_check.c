@@ -7,8 +7,11 @@
 #include <time.h>
 
 #include "session/session.h"
+#include "tests/fuzz/grammar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+const bool grammar_keeps_programs = true;
 
 enum { SECONDS = 5, COMPILER_BUG = 599 };
 

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "parser/parser.h"
+#include "tests/fuzz/grammar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+const bool grammar_keeps_programs = false;
 
 typedef struct Session {
   Arena *arena;

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parser/parser.h"
 #include "primitives/primitives.h"
 #include "session/stdlib.h"
-#include "support/support.h"
+#include "tests/fuzz/grammar.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
@@ -35,11 +36,11 @@ typedef struct Token {
   Kind kind;
 } Token;
 
-typedef struct Program {
+typedef struct Tokens {
   const char *text;
   uint32_t len, count;
   Token tokens[TOKENS];
-} Program;
+} Tokens;
 
 static bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -50,7 +51,7 @@ static bool is_blank(char c) {
   return c == ' ' || c == '\n' || c == '\t';
 }
 
-static uint32_t skip_while(const Program *p, uint32_t i, bool (*f)(char)) {
+static uint32_t skip_while(const Tokens *p, uint32_t i, bool (*f)(char)) {
   while (i < p->len && f(p->text[i]))
     i++;
   return i;
@@ -60,13 +61,13 @@ static bool is_mark(char c) {
   return c && strchr("+-*/%@<>=&|:^!.", c);
 }
 
-static uint32_t to_quote(const Program *p, uint32_t i) {
+static uint32_t to_quote(const Tokens *p, uint32_t i) {
   while (i < p->len && p->text[i] != '"')
     i += 1 + (p->text[i] == '\\');
   return i < p->len ? i + 1 : p->len;
 }
 
-static uint32_t token_end(const Program *p, Token *t) {
+static uint32_t token_end(const Tokens *p, Token *t) {
   char c = p->text[t->at];
   t->kind = MARK;
   if (is_word(c) || c == '~' || c == '?' || c == '\'') {
@@ -84,13 +85,13 @@ static uint32_t token_end(const Program *p, Token *t) {
   return is_mark(c) ? skip_while(p, t->at, is_mark) : t->at + 1;
 }
 
-static bool is(const Program *p, uint32_t i, const char *text) {
+static bool is(const Tokens *p, uint32_t i, const char *text) {
   const Token *t = &p->tokens[i];
   size_t len = strlen(text);
   return t->end - t->at == len && memcmp(p->text + t->at, text, len) == 0;
 }
 
-static void read_tokens(Program *p, const void *text, size_t len) {
+static void read_tokens(Tokens *p, const void *text, size_t len) {
   p->text = text, p->len = (uint32_t)len, p->count = 0;
   for (uint32_t i = 0; p->count < TOKENS;) {
     Token *t = &p->tokens[p->count];
@@ -113,7 +114,7 @@ typedef struct Phrase {
   uint32_t from, to; /* tokens; the second is outside */
 } Phrase;
 
-static uint32_t group_end(const Program *p, uint32_t open) {
+static uint32_t group_end(const Tokens *p, uint32_t open) {
   uint32_t depth = 0;
   for (uint32_t i = open; i < p->count; i++) {
     depth += p->tokens[i].kind == OPEN;
@@ -124,12 +125,12 @@ static uint32_t group_end(const Program *p, uint32_t open) {
   return open + 1;
 }
 
-static bool begins_line(const Program *p, uint32_t i) {
+static bool begins_line(const Tokens *p, uint32_t i) {
   uint32_t at = p->tokens[i].at;
   return at == 0 || p->text[at - 1] == '\n';
 }
 
-static Phrase declaration(const Program *p, uint32_t i) {
+static Phrase declaration(const Tokens *p, uint32_t i) {
   Phrase r = {i, i + 1};
   while (r.from > 0 && !begins_line(p, r.from))
     r.from--;
@@ -138,7 +139,7 @@ static Phrase declaration(const Program *p, uint32_t i) {
   return r;
 }
 
-static Phrase pick(const Program *p) { /* of at least one token */
+static Phrase pick(const Tokens *p) { /* of at least one token */
   uint32_t i = roll(p->count), n;
   switch (roll(8)) {
   case 0:
@@ -161,7 +162,7 @@ static Phrase pick(const Program *p) { /* of at least one token */
 
 /* One that begins as `like` does, if there soon is one: more of these are
  * still programs. */
-static Phrase pick_like(const Program *p, Kind like) {
+static Phrase pick_like(const Tokens *p, Kind like) {
   Phrase r = pick(p);
   for (uint32_t i = 0; i < 4 && p->tokens[r.from].kind != like; i++)
     r = pick(p);
@@ -239,12 +240,12 @@ static void put_name(Buffer *out) {
   buffer_printf(out, strncmp(name, "op ", 3) == 0 ? "(%s)" : "%s", name);
 }
 
-static void put_token(Buffer *out, const Program *p, uint32_t i) {
+static void put_token(Buffer *out, const Tokens *p, uint32_t i) {
   const Token *t = &p->tokens[i];
   buffer_add(out, p->text + t->at, t->end - t->at);
 }
 
-static void put_variable(Buffer *out, const Program *p) {
+static void put_variable(Buffer *out, const Tokens *p) {
   for (uint32_t tries = 0; tries < 8 && p->count > 0; tries++) {
     uint32_t i = roll(p->count);
     char c = p->text[p->tokens[i].at];
@@ -257,7 +258,7 @@ static void put_variable(Buffer *out, const Program *p) {
   buffer_puts(out, names->all[roll(names->count)]);
 }
 
-static void grow(Buffer *out, const Program *p, char letter, uint32_t depth) {
+static void grow(Buffer *out, const Tokens *p, char letter, uint32_t depth) {
   const Rule *rule = rules;
   if (letter == 'f')
     put_name(out);
@@ -277,25 +278,25 @@ static void grow(Buffer *out, const Program *p, char letter, uint32_t depth) {
 
 /* ---- changes ---- */
 
-static void put(Buffer *out, const Program *p, uint32_t from, uint32_t to) {
+static void put(Buffer *out, const Tokens *p, uint32_t from, uint32_t to) {
   if (from < to)
     buffer_add(out, p->text + p->tokens[from].begin,
                p->tokens[to - 1].end - p->tokens[from].begin);
 }
 
-static void put_rest(Buffer *out, const Program *p, uint32_t from) {
+static void put_rest(Buffer *out, const Tokens *p, uint32_t from) {
   put(out, p, from, p->count);
   buffer_putc(out, '\n');
 }
 
-static void put_new(Buffer *out, const Program *p) {
+static void put_new(Buffer *out, const Tokens *p) {
   static const char what[] = "eeeepttsxfnrov";
   buffer_putc(out, ' ');
   grow(out, p, what[roll(sizeof what - 1)], roll(4));
 }
 
 /* A phrase gives way to one of `other`. */
-static void replace(Buffer *out, const Program *p, const Program *other) {
+static void replace(Buffer *out, const Tokens *p, const Tokens *other) {
   Phrase old = pick(p);
   Phrase new = pick_like(other, p->tokens[old.from].kind);
   put(out, p, 0, old.from);
@@ -303,7 +304,7 @@ static void replace(Buffer *out, const Program *p, const Program *other) {
   put_rest(out, p, old.to);
 }
 
-static void insert(Buffer *out, const Program *p, const Program *other) {
+static void insert(Buffer *out, const Tokens *p, const Tokens *other) {
   uint32_t at = declaration(p, roll(p->count)).from;
   Phrase new = roll(2) ? pick(other) : declaration(other, roll(other->count));
   if (roll(2))
@@ -313,20 +314,20 @@ static void insert(Buffer *out, const Program *p, const Program *other) {
   put_rest(out, p, at);
 }
 
-static void delete (Buffer *out, const Program *p) {
+static void delete (Buffer *out, const Tokens *p) {
   Phrase old = pick(p);
   put(out, p, 0, old.from);
   put_rest(out, p, old.to);
 }
 
-static void make(Buffer *out, const Program *p) {
+static void make(Buffer *out, const Tokens *p) {
   Phrase old = pick(p);
   put(out, p, 0, old.from);
   put_new(out, p);
   put_rest(out, p, old.to);
 }
 
-static void wrap(Buffer *out, const Program *p) {
+static void wrap(Buffer *out, const Tokens *p) {
   static const char *const wraps[][2] = {
       {" (", ")"},
       {" [", "]"},
@@ -355,7 +356,7 @@ static void wrap(Buffer *out, const Program *p) {
 }
 
 /* A word becomes another, wherever it is; or one that is new here. */
-static void rename_word(Buffer *out, const Program *p) {
+static void rename_word(Buffer *out, const Tokens *p) {
   uint32_t old = roll(p->count), new = roll(p->count);
   Buffer made = {0};
   if (roll(2))
@@ -378,13 +379,13 @@ static void rename_word(Buffer *out, const Program *p) {
   buffer_free(&made);
 }
 
-static void add_line(Buffer *out, const Program *p) {
+static void add_line(Buffer *out, const Tokens *p) {
   put_rest(out, p, 0);
   grow(out, p, 'd', 1 + roll(4));
   buffer_putc(out, '\n');
 }
 
-static void change(Buffer *out, const Program *p, const Program *other) {
+static void change(Buffer *out, const Tokens *p, const Tokens *other) {
   switch (p->count && other->count ? roll(12) : 0) {
   case 0:
     add_line(out, p);
@@ -421,7 +422,40 @@ static size_t finish(Buffer *b, uint8_t *out, size_t max) {
   return len;
 }
 
-static Program first, second; /* large */
+/* ---- what libFuzzer calls ---- */
+
+static Tokens first, second; /* large */
+
+static bool parses(const Buffer *text) {
+  Sources sources;
+  Diags diags;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE)
+    return false;
+  Arena *arena = arena_new();
+  sources_init(&sources, arena);
+  diags_init(&diags, arena);
+  uint32_t file =
+      sources_add(&sources, "", text->text ? text->text : "", text->len, false);
+  parse_program(&sources, file, true, interner_new(arena), arena, &diags);
+  bool good = diags.errors == 0;
+  arena_free(arena);
+  trap_end(&trap);
+  return good;
+}
+
+/* A change of data; one that leaves a program, if that is wanted. */
+static Buffer changed(const uint8_t *data, size_t size, size_t max) {
+  Buffer out = {0};
+  for (uint32_t tries = 0; tries < 12; tries++) {
+    buffer_free(&out);
+    read_tokens(&first, data, size);
+    change(&out, &first, &first);
+    if (!grammar_keeps_programs || (out.len <= max && parses(&out)))
+      break;
+  }
+  return out;
+}
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
                                unsigned seed) {
@@ -430,9 +464,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
   if (roll(16) == 0)
     return LLVMFuzzerMutate(data, size, max);
   for (uint32_t i = 1 + roll(3); i > 0; i--) {
-    Buffer out = {0};
-    read_tokens(&first, data, size);
-    change(&out, &first, &first);
+    Buffer out = changed(data, size, max);
     size = finish(&out, data, max);
   }
   return size;
@@ -446,11 +478,16 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size,
   roll(2);
   read_tokens(&first, a, a_size);
   read_tokens(&second, b, b_size);
-  if (first.count && second.count && roll(2))
-    replace(&text, &first, &second);
-  else if (first.count && second.count)
-    insert(&text, &first, &second);
-  else
-    add_line(&text, &second);
+  for (uint32_t tries = 0; tries < 12; tries++) {
+    buffer_free(&text);
+    if (first.count && second.count && roll(2))
+      replace(&text, &first, &second);
+    else if (first.count && second.count)
+      insert(&text, &first, &second);
+    else
+      add_line(&text, &second);
+    if (!grammar_keeps_programs || (text.len <= max && parses(&text)))
+      break;
+  }
   return finish(&text, out, max);
 }

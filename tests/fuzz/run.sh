@@ -94,7 +94,7 @@ for name in $names; do
   mkdir -p "$build/corpus_$name"
   # The limit of time is for a busy machine; the check itself has none.
   length=()
-  [ -d "$root/tests/fuzz/seeds/$name" ] || length=(-max_len=2000)
+  [ -d "$root/tests/fuzz/seeds/$name" ] || length=(-max_len=1200)
   # In a folder that programs may load from.  Entropic scheduling would take
   # most of the time: what is fuzzed is fast.
   (cd "$root/tests/fuzz/seeds/npy" &&
