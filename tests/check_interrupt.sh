@@ -8,7 +8,8 @@ bad=0
 
 stops() { # stops NAME: the program on stdin, interrupted after half a second
   cat >"$work/$1.axn"
-  setsid "$AXON" run "$work/$1.axn" >"$work/out" 2>&1 &
+  # What a shell starts behind it ignores the signal, and axon goes on so.
+  env --default-signal=INT setsid "$AXON" run "$work/$1.axn" >"$work/out" 2>&1 &
   pid=$!
   sleep 0.5
   before=$(date +%s%N)
