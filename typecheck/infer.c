@@ -780,41 +780,78 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
 
 /* ---- case ---- */
 
+/* The size that a literal pattern compares the subject with; or NULL. */
+static Dim *literal_of(Checker *c, const Pat *p) {
+  return p->kind == PAT_NUM && !p->is_float ? dim_text(c->dims, p->num) : NULL;
+}
+
+static Branch infer_rule(Checker *c, Clause *rule, CoreRule *out,
+                         Type *subject, Type *want, Origin *o) {
+  Scope *saved = c->scope;
+  unique_pattern(c, rule->params[0].pat);
+  out->pat = pattern(c, rule->params[0].pat, subject, false);
+  Branch b = infer_branch(c, rule->body, want, o);
+  out->body = open_bound(c, c->scope, saved, b.core);
+  c->scope = saved;
+  return b;
+}
+
+/* The type that all have: each agrees with it under its own facts.  One that
+ * an equation does not narrow comes first. */
+static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
+  const Branch *base = NULL;
+  for (uint32_t i = 0; i < e->clause_count; i++)
+    if (!at[i].dead &&
+        (!base || (base->facts && base->facts->eq && at[i].facts &&
+                   !at[i].facts->eq)))
+      base = &at[i];
+  if (!base)
+    return ty_meta(c);
+  Type *t = base->type;
+  for (uint32_t i = 0; i < e->clause_count; i++) {
+    if (&at[i] == base || at[i].dead)
+      continue;
+    Origin *o = origin_new(c, OR_BRANCH, e->clauses[i].body->span);
+    o->other = e->clauses[base - at].body->span;
+    o->expr = e->clauses[i].body;
+    c->facts = at[i].facts;
+    t = ty_join(c, t, at[i].type, o);
+  }
+  return t;
+}
+
 static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
                         Origin *o) {
-  Type *subject, *result = NULL;
+  Type *subject;
+  uint32_t n = e->clause_count;
   Core *core = core_new(c, CORE_CASE, e->span);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
   core->items[0] = infer(c, e->arg[0], &subject);
-  core->rules = NEW_ARRAY(c->arena, CoreRule, e->clause_count);
-  core->rule_count = e->clause_count;
-  CorePat **pats = NEW_ARRAY(c->arena, CorePat *, e->clause_count);
-  Scope *saved = c->scope;
-  bool given = want && want->tag != TY_VAR;
-  for (uint32_t i = 0; i < e->clause_count; i++) {
-    Clause *rule = &e->clauses[i];
-    unique_pattern(c, rule->params[0].pat);
-    pats[i] = pattern(c, rule->params[0].pat, subject, false);
-    core->rules[i].pat = pats[i];
-    Type *t = NULL;
-    if (given) {
-      core->rules[i].body = check(c, rule->body, want, o);
-    } else {
-      uint32_t mark = c->dims->next_id;
-      core->rules[i].body = infer(c, rule->body, &t);
-      t = ty_leave(c, t, mark, false);
-      Origin *oj = origin_new(c, OR_BRANCH, rule->body->span);
-      oj->other = e->clauses[0].body->span;
-      oj->expr = rule->body;
-      result = i ? ty_join(c, result, t, oj) : t;
-    }
-    core->rules[i].body =
-        open_bound(c, c->scope, saved, core->rules[i].body);
-    c->scope = saved;
+  core->rules = NEW_ARRAY(c->arena, CoreRule, n);
+  core->rule_count = n;
+  Branch *branches = NEW_ARRAY(c->arena, Branch, n);
+  Fact *saved = c->facts, *rest = saved;
+  Dim *term = term_of(c, subject);
+  for (uint32_t i = 0; i < n; i++) {
+    Dim *literal = term ? literal_of(c, e->clauses[i].params[0].pat) : NULL;
+    c->facts = rest;
+    if (literal)
+      fact_compare(c, BIN_EQ, term, literal, true);
+    branches[i] =
+        infer_rule(c, &e->clauses[i], &core->rules[i], subject, want, o);
+    c->facts = rest;
+    if (literal)
+      fact_compare(c, BIN_EQ, term, literal, false);
+    rest = c->facts;
   }
-  match_check(c, e->clause_count, pats, subject, e->span);
-  *type = given ? want : result ? result : ty_meta(c);
+  CorePat **pats = NEW_ARRAY(c->arena, CorePat *, n);
+  for (uint32_t i = 0; i < n; i++)
+    pats[i] = core->rules[i].pat;
+  match_check(c, n, pats, subject, e->span);
+  bool given = want && want->tag != TY_VAR;
+  *type = given ? want : join_branches(c, branches, e);
+  c->facts = saved;
   if (!given)
     *type = ty_open_data(c, NULL, *type, &core);
   return core;

@@ -123,6 +123,23 @@ static void put_dim(Printer *p, Dim *d0) {
 
 static void put_shape(Printer *p, const Shape *s);
 
+/* The arguments of a join: s, or [n, m]. */
+static void put_joined(Printer *p, const Constraint *k) {
+  for (uint32_t i = 0; i < k->join_count; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    Shape *s = shape_norm(p->c, k->joined[i]);
+    if (s->len == 1 && s->at[0].tag == IT_SPLICE) {
+      name_shape(p, s->at[0].var);
+      buffer_puts(&p->out, s->at[0].var->text);
+    } else {
+      buffer_putc(&p->out, '[');
+      put_shape(p, s);
+      buffer_putc(&p->out, ']');
+    }
+  }
+}
+
 /* A splice that a join of the scheme defines prints as that join. */
 static bool put_join(Printer *p, ShapeVar *v) {
   Scheme *s = p->scheme;
@@ -134,19 +151,7 @@ static bool put_join(Printer *p, ShapeVar *v) {
     if (r->len != 1 || r->at[0].tag != IT_SPLICE || r->at[0].var != v)
       continue;
     buffer_puts(&p->out, "...join(");
-    for (uint32_t j = 0; j < k->join_count; j++) {
-      if (j)
-        buffer_puts(&p->out, ", ");
-      Shape *a = shape_norm(p->c, k->joined[j]);
-      if (a->len == 1 && a->at[0].tag == IT_SPLICE) {
-        name_shape(p, a->at[0].var);
-        buffer_puts(&p->out, a->at[0].var->text);
-      } else {
-        buffer_putc(&p->out, '[');
-        put_shape(p, a);
-        buffer_putc(&p->out, ']');
-      }
-    }
+    put_joined(p, k);
     buffer_putc(&p->out, ')');
     return true;
   }
@@ -430,11 +435,7 @@ static void put_constraint(Printer *p, Constraint *k) {
     break;
   case CN_JOIN:
     buffer_puts(&p->out, "join(");
-    for (uint32_t i = 0; i < k->join_count; i++) {
-      if (i)
-        buffer_puts(&p->out, ", ");
-      put_shape_arg(p, k->joined[i]);
-    }
+    put_joined(p, k);
     buffer_putc(&p->out, ')');
     break;
   case CN_KEEP:

@@ -362,6 +362,36 @@ static void join_unique(Checker *c, Constraint *k) {
   k->join_count = n;
 }
 
+static bool joins_all(Checker *c, const Constraint *k, const Constraint *of) {
+  for (uint32_t i = 0; i < of->join_count; i++) {
+    bool found = false;
+    for (uint32_t j = 0; j < k->join_count && !found; j++)
+      found = shape_same(c, k->joined[j], of->joined[i]);
+    if (!found)
+      return false;
+  }
+  return true;
+}
+
+/* What joins and is not looked at says no more than another that joins as much
+ * and holds without its conditions. */
+static void drop_joins(Checker *c, Constraint **all, uint32_t count,
+                       uint32_t n_types, Type *const *types) {
+  for (uint32_t i = 0; i < count; i++) {
+    ShapeVar *v = join_var(c, all[i]);
+    for (uint32_t j = 0; v && j < count; j++) {
+      Constraint *k = all[j];
+      if (j == i || !k || k->kind != CN_JOIN ||
+          (k->facts && k->facts != all[i]->facts) ||
+          !joins_all(c, k, all[i]) ||
+          shape_var_shows(c, v, all, count, i, n_types, types))
+        continue;
+      all[i] = NULL;
+      v = NULL;
+    }
+  }
+}
+
 /* keep(w, t) where w is mentioned nowhere else can always be met. */
 static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
                        uint32_t n_types, Type *const *types) {
@@ -432,6 +462,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && taken.at[i]->kind == CN_JOIN)
       join_unique(c, taken.at[i]);
+  drop_joins(c, taken.at, taken.len, n_types, types);
   drop_keeps(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
   Dim **gaps = NEW_ARRAY(c->arena, Dim *, taken.len);

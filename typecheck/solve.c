@@ -117,9 +117,48 @@ static Census census(Checker *c, Dim *d) {
 
 /* ---- equality of sizes ---- */
 
+static void find_hole(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && v->hole && !v->bound && !v->top)
+    *out = v;
+}
+
+static bool is_condition(const Fact *f) { return !f->known && !f->index; }
+
+static bool has_condition(const Fact *f) {
+  while (f && !is_condition(f))
+    f = f->outer;
+  return f != NULL;
+}
+
+typedef struct Solver {
+  Checker *c;
+  const Constraint *k;
+} Solver;
+
+/* What a condition is about is not decided in its branch. */
+static bool is_conditioned(Checker *c, const Constraint *k, DimVar *v) {
+  for (const Fact *f = k->facts; f; f = f->outer)
+    if (is_condition(f) &&
+        dim_mentions(c->dims, dim_resolve(c->dims, f->dim), v))
+      return true;
+  return false;
+}
+
 static bool may_solve(void *arg, DimVar *v) {
-  (void)arg;
-  return v->kind == DV_META && !v->bound && !v->top;
+  Solver *s = arg;
+  return v->kind == DV_META && !v->bound && !v->top &&
+         !is_conditioned(s->c, s->k, v);
+}
+
+/* An equation that gives a _ by a division waits for all the others. */
+static bool divides_hole(Checker *c, Dim *d) {
+  DimVar *v = NULL;
+  int64_t n;
+  Dim *slope, *rest;
+  dim_each_var(d, find_hole, NULL, &v);
+  return v && (!dim_linear(c->dims, d, v, &slope, &rest) ||
+               !dim_is_int(slope, &n) || (n != 1 && n != -1));
 }
 
 typedef struct Find {
@@ -159,18 +198,26 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
   if (dim_is_const(d))
     return dim_sign(d) ? REFUTED : PROVED;
+  if (has_condition(k->facts)) {
+    facts_load(c, k->facts);
+    if (dim_eq0(c->solver, d, false) == PROVED)
+      return PROVED;
+  }
+  if (divides_hole(c, d))
+    return OPEN;
+  Solver solver = {c, k};
   DimVar *v = dim_as_var(a), *w = dim_as_var(b);
   Dim *value = b;
-  if (v && w && may_solve(NULL, w) && v->value == w->value && v->id < w->id &&
-      (v->name || !w->name))
+  if (v && w && may_solve(&solver, w) && v->value == w->value &&
+      v->id < w->id && (v->name || !w->name))
     v = NULL; /* the newer one is solved: fewer constraints mention it */
-  if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, b, v)) {
+  if (!v || !may_solve(&solver, v) || dim_mentions(c->dims, b, v)) {
     v = dim_as_var(b);
     value = a;
-    if (!v || !may_solve(NULL, v) || dim_mentions(c->dims, a, v))
+    if (!v || !may_solve(&solver, v) || dim_mentions(c->dims, a, v))
       v = NULL;
   }
-  if (v || dim_solve(c->dims, d, may_solve, NULL, &v, &value)) {
+  if (v || dim_solve(c->dims, d, may_solve, &solver, &v, &value)) {
     value = dim_resolve(c->dims, value);
     int64_t n;
     if (!v->value && dim_is_int(value, &n) && n < 0)
@@ -543,6 +590,12 @@ static bool never_runs(Checker *c, Constraint *k) {
   return dim_facts_contradictory(c->solver);
 }
 
+/* Of shapes, under conditions that cannot be: sizes are left to the solver. */
+static bool is_void(Checker *c, Constraint *k) {
+  return (k->kind == CN_JOIN || k->kind == CN_SHAPE_EQ || k->kind == CN_KEEP) &&
+         has_condition(k->facts) && never_runs(c, k);
+}
+
 static void leave_to_run_time(Checker *c, Constraint *k);
 
 static void try_one(Checker *c, Constraint *k) {
@@ -552,8 +605,11 @@ static void try_one(Checker *c, Constraint *k) {
   }
   Constraint *outer = c->solving;
   uint32_t changes = c->changes;
+  Fact *facts = c->facts;
   c->solving = k;
-  Verdict v = settle(c, k);
+  c->facts = k->facts;
+  Verdict v = is_void(c, k) ? PROVED : settle(c, k);
+  c->facts = facts;
   c->solving = outer;
   if (v == PROVED) {
     k->done = true;
@@ -673,12 +729,6 @@ void solve_pending(Checker *c) {
 }
 
 /* ---- the _ of a reshape ---- */
-
-static void find_hole(void *arg, DimVar *v) {
-  DimVar **out = arg;
-  if (v->kind == DV_META && v->hole && !v->bound && !v->top)
-    *out = v;
-}
 
 /* An equation that has a hole times a factor gives hole := rest / factor, and
  * demands that the division is exact. */
