@@ -29,7 +29,16 @@ static bool is_int_type(Checker *c, Type *t) {
          !(elem_root(t->elem)->classes & ~(uint32_t)CLASS_INT);
 }
 
-/* x / d and x % d are tracked where d is known to be at least 1. */
+static void find_size(void *arg, DimVar *v) { *(bool *)arg |= !v->value; }
+
+static bool mentions_size(Checker *c, Dim *d) {
+  bool found = false;
+  dim_each_var(dim_resolve(c->dims, d), find_size, NULL, &found);
+  return found;
+}
+
+/* x / d and x % d are tracked where d is known to be at least 1, or must be
+ * as a size is divided by it. */
 static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
                            Origin *o) {
   Dim *x = term_of(c, a), *y = term_of(c, b);
@@ -38,7 +47,8 @@ static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
   bool positive = facts_le(c, dim_int(c->dims, 1), y) == PROVED;
   if (!positive) {
     DimVar *v = dim_as_var(y);
-    if (!is_int_type(c, a) || dim_is_const(y) || (v && v->value))
+    bool any = v && v->value && !mentions_size(c, x);
+    if (!is_int_type(c, a) || dim_is_const(y) || any)
       return;
     demand_le(c, dim_int(c->dims, 1), y, o);
   }
