@@ -84,7 +84,8 @@ nest 'type of for' 'val x = ' 'for i < 2 => ' 'sum (for j < 2 => i + j)' '' ''
 
 nest 'list' 'val x = ' 'list [' 1 ']' ''
 nest 'in a call' 'fun f g = ' 'g (' 1 ')' ''
-depths='200000 150' nest 'tensor of conditions' 'val x = ' '[if true then ' 1 ' else 2]' ''
+depths='200000 150' nest 'tensor of conditions' 'val x = ' \
+  '[if true then ' 1 ' else 2]' ''
 nest 'condition' 'val x = ' 'if ' true ' then true else false' ''
 nest 'case within case' 'val x = ' 'case ' 1 ' of y => y' ''
 nest 'index in index' 'fun f x = ' 'x.[' 0 ']' ''
