@@ -16,12 +16,26 @@
 
 void diags_init(Diags *diags, Arena *arena) {
   *diags = (Diags){.arena = arena};
+  map_init(&diags->places, arena);
+}
+
+/* Different places may have one key. */
+static const void *place_key(Span span) {
+  uint64_t h = span.file * 0x9e3779b97f4a7c15u;
+  h = (h ^ span.start) * 0x9e3779b97f4a7c15u;
+  h = (h ^ span.end) * 0x9e3779b97f4a7c15u;
+  return (const void *)(uintptr_t)(h | 1);
+}
+
+/* The checker may forget what it said and say it again. */
+static bool is_kept(const Diags *diags, const Diag *diag) {
+  return diag->index < diags->all.len && diags->all.at[diag->index] == diag;
 }
 
 static bool already_told(const Diags *diags, const Diag *diag) {
-  for (uint32_t i = 0; i < diags->all.len; i++) {
-    const Diag *old = diags->all.at[i];
-    if (old->severity != diag->severity || old->span.file != diag->span.file ||
+  for (const Diag *old = diag->before; old; old = old->before) {
+    if (!is_kept(diags, old) || old->severity != diag->severity ||
+        old->span.file != diag->span.file ||
         old->span.start != diag->span.start || old->span.end != diag->span.end)
       continue;
     bool same_text = strcmp(old->message, diag->message) == 0;
@@ -39,8 +53,12 @@ diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
   diag->code = code;
   diag->span = span;
   diag->message = arena_vprintf(diags->arena, format, args);
+  const void *place = place_key(span);
+  diag->before = map_get(&diags->places, place);
   if (already_told(diags, diag))
     return diag;
+  map_put(&diags->places, place, diag);
+  diag->index = diags->all.len;
   VEC_PUSH(diags->arena, diags->all, diag);
   if (severity == SEV_ERROR)
     diags->errors++;

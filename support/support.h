@@ -200,11 +200,14 @@ typedef struct Diag {
   const char *note;    /* or NULL */
   const char *help;    /* or NULL */
   const char *witness; /* "fails at h = 350: 20 meets 21"; or NULL */
+  const struct Diag *before; /* an earlier one, perhaps at the same place */
+  uint32_t index;            /* among all */
 } Diag;
 
 typedef struct Diags {
   Arena *arena;
   VEC(Diag *) all;
+  Map places; /* the last of each, see `before` */
   uint32_t errors, warnings;
 } Diags;
 

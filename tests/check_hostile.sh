@@ -29,7 +29,7 @@ ends() {
 # nest NAME BEFORE OPEN MIDDLE CLOSE AFTER: far too deep is an error, and as
 # deep as is allowed is something to be checked and run.
 nest() {
-  for depth in 200000 1990 900; do
+  for depth in ${depths:-200000 1990 900}; do
     name="$1, $depth times"
     wanted=any
     [ "$depth" = 200000 ] && wanted=error
@@ -81,6 +81,56 @@ nest 'access' 'fun f x = x' '.a' '' '' ''
 nest 'index' 'fun f x = x' '[0]' '' '' ''
 nest 'application' 'fun f g = g' ' 1' '' '' ''
 nest 'type of for' 'val x = ' 'for i < 2 => ' 'sum (for j < 2 => i + j)' '' ''
+
+nest 'list' 'val x = ' 'list [' 1 ']' ''
+nest 'in a call' 'fun f g = ' 'g (' 1 ')' ''
+depths='200000 150' nest 'tensor of conditions' 'val x = ' \
+  '[if true then ' 1 ' else 2]' ''
+nest 'condition' 'val x = ' 'if ' true ' then true else false' ''
+nest 'case within case' 'val x = ' 'case ' 1 ' of y => y' ''
+nest 'index in index' 'fun f x = ' 'x.[' 0 ']' ''
+depths='200000 150' nest 'range in index' 'fun f x = ' 'x.[1:' 0 ']' ''
+nest 'record with' 'fun f x = ' '{x with a = ' 1 '}' ''
+nest 'joined text' 'val x = "a"' ' ^ "a"' '' '' ''
+nest '@' 'fun f x = x' ' @ x' '' '' ''
+nest 'let fun' 'val x = ' 'let fun f y = y in ' 1 ' end' ''
+nest 'fn of patterns' 'val f = ' 'fn (y, _) => ' 1 '' ''
+nest 'annotation' 'val x = ' '(' 1 ' : i64)' ''
+nest 'argument with label' 'fun f g = ' 'g ~x:(' 1 ')' ''
+nest 'pattern of records' 'fun f ' '{a = ' x '}' ' = 1'
+nest 'pattern of tensors' 'fun f ' '[' x ']' ' = 1'
+nest 'pattern of lists' 'fun f ' 'list [' x ']' ' = 1'
+nest 'pattern of annotations' 'fun f ' '(' x ' : i64)' ' = 1'
+nest 'pattern of constructors' 'fun f ' '(Some ' x ')' ' = 1'
+nest 'type of pairs' 'val x : ' '(i64 * ' i64 ')' ' = 1'
+nest 'product of types' 'val x : i64' ' * i64' '' '' ' = 1'
+nest 'type of records' 'val x : ' '{a : ' i64 '}' ' = 1'
+nest 'type of lift' 'fun f (x : ' 'lift(n, ' "'a" ')' ') = x'
+nest 'list list' 'val x : i64' ' list' '' '' ' = 1'
+nest 'appended axes' 'fun f (x : f32[' '...join(s, ' ...t ')' ']) = x'
+nest 'minimum' 'fun f (x : f32[' 'min(n, ' m ')' ']) = x'
+nest 'minus size' 'fun f (x : f32[' '-' n '' ']) = x'
+nest 'remainder' 'fun f (x : f32[n' ' % m' '' '' ']) = x'
+nest 'constructor of type' 'datatype t = A of ' '(' i64 ')' ''
+nest 'minus signs' 'val x = ' '- ' 1 '' ''
+
+# many NAME BEFORE PART AFTER: side by side, which is no nesting.
+many() {
+  name="many $1"
+  { printf '%s' "$2" && rep 700 "$3" && printf '%s\n' "$4"; } >p.axn
+  ends any check
+  ends any fmt
+}
+
+many 'case of many' 'val x = case 1 of 0 => 0' ' | 1 => 1' ''
+many 'clauses' 'fun f 0 = 0' ' | f 1 = 1' ''
+many 'functions of one fun' 'fun f x = 1' ' and g x = f x' ''
+many 'constructors' 'datatype t = A' ' | A' ''
+many 'parameters' 'fun f' ' x' ' = 1'
+many 'sequence' 'val x = (1' '; 1' ')'
+many 'axes' 'fun f (x : f32[n' ', n' ']) = x'
+many 'facts' 'fun f (x : f32[n]) given 1 <= n' ', 1 <= n' ' = x'
+many 'fields' 'val x = {a = 1' ', a = 1' '}'
 
 # Comments nest, and many of anything is no nesting.
 name=comments
@@ -158,4 +208,41 @@ ends error check
 name='nothing'
 : >p.axn
 ends fine run
+
+# What is no file, or one without end.
+for verb in check run fmt test; do
+  for file in /dev/zero /dev/null . nothing.axn /proc/self/mem; do
+    got=0
+    timeout 60 "$AXON" "$verb" "$file" >out 2>err </dev/null || got=$?
+    [ "$got" -le 1 ] || { echo "status $got: axon $verb $file" && bad=1; }
+  done
+  got=0
+  timeout 60 "$AXON" "$verb" - >out 2>err </dev/zero || got=$?
+  [ "$got" = 1 ] || { echo "status $got: axon $verb - </dev/zero" && bad=1; }
+done
+mkfifo pipe.npy
+ln -s /dev/zero zero.npy
+mkdir folder.npy
+
+# Data that claims to be more than it is, and data cut short: an error or a
+# tensor, within little memory.  (The stack, 512 MB, is only reserved.)
+ulimit -S -v "${MEMORY:-1500000}"
+name='hostile data'
+rm -f -- *.csv
+for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors} \
+  pipe.npy zero.npy folder.npy /dev/zero; do
+  echo "do print (load \"$file\" : f32[...s])" >p.axn
+  name="loading $file"
+  ends any run
+done
+for file in "$here"/tests/fuzz/seeds/*/[!h]*.{npy,npz,png,safetensors}; do
+  size=$(stat -c %s "$file")
+  for part in 0 3 7; do
+    cut=cut$part.${file##*.}
+    head -c $((size * part / 8)) "$file" >"$cut"
+    echo "do print (load \"$cut\" : f32[...s])" >p.axn
+    name="$part eighths of $file"
+    ends error run
+  done
+done
 exit "$bad"

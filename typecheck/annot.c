@@ -228,6 +228,11 @@ static Dim *axis_of_data(Checker *c, Dim *d, Span span) {
 
 static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
   Shape *s = shape_new(c, 0);
+  if (axes.len > RANK_MAX) {
+    error_at(c, 342, axes.at[RANK_MAX].span,
+             "a tensor has at most %d axes; these are %u", RANK_MAX, axes.len);
+    axes.len = RANK_MAX;
+  }
   for (uint32_t i = 0; i < axes.len; i++) {
     AxisExpr *a = &axes.at[i];
     Shape *one = shape_new(c, 1);

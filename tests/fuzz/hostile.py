@@ -1,0 +1,142 @@
+"""Writes files that claim more than they hold, or are damaged otherwise:
+
+    python3 tests/fuzz/hostile.py
+
+They are seeds of the fuzzers of the readers, and tests/check_hostile.sh loads
+them: each gives an error or a tensor, and takes little memory.
+"""
+import io
+import os
+import struct
+import warnings
+import zipfile
+import zlib
+
+warnings.simplefilter("ignore")  # two entries of one name
+os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds"))
+
+
+def write(path, data):
+    with open(path.replace("/", "/hostile_"), "wb") as out:
+        out.write(data)
+
+
+# ---- .npy ----
+
+
+def npy(header, data=b"", version=1, length=None):
+    header = header.encode("latin1")
+    length = len(header) if length is None else length
+    size = struct.pack("<H" if version == 1 else "<I", length)
+    return b"\x93NUMPY" + bytes([version, 0]) + size + header + data
+
+
+F32 = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }\n"
+SHAPES = {
+    "huge": "(4611686018427387904,)",
+    "overflow": "(4294967296, 4294967296, 4294967296)",
+    "empty_huge": "(0, 9223372036854775807)",
+    "huge_empty": "(9223372036854775807, 9223372036854775807, 0)",
+    "negative": "(-1, 4)",
+    "deep": "(" + "1, " * 70 + ")",
+    "long": "(99999999999999999999999,)",
+    "more": "()",
+    "plenty": "(1000000000,)",
+}
+for name, shape in SHAPES.items():
+    write("npy/%s.npy" % name, npy(F32 % shape, bytes(64)))
+four = F32 % "(4,)"
+write("npy/header.npy", npy(four, bytes(16), 2, 0xFFFFFFFF))
+write("npy/short.npy", npy(four, bytes(16), 1, 10))
+write("npy/object.npy", npy(four.replace("<f4", "|O"), bytes(64)))
+write("npy/open.npy", npy("{'descr': '<f4', 'shape': (", bytes(64)))
+write("npy/many.npy", npy("{" + "'shape': (1,), " * 100 + "}\n", bytes(64)))
+
+# ---- PNG ----
+
+
+def chunk(kind, data):
+    sum = struct.pack(">I", zlib.crc32(kind + data))
+    return struct.pack(">I", len(data)) + kind + data + sum
+
+
+def png(width, height, depth, colour, data=bytes(100), extra=b""):
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra
+            + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b""))
+
+
+MOST = 2**31 - 1
+write("png/huge.png", png(MOST, MOST, 8, 6))
+write("png/large.png", png(60000, 60000, 16, 6))
+write("png/wide.png", png(MOST, 1, 8, 0))
+write("png/tall.png", png(1, MOST, 8, 0))
+write("png/none.png", png(0, 0, 8, 0, b""))
+write("png/depth.png", png(4, 4, 7, 5))
+write("png/palette.png", png(4, 4, 8, 3))
+text = chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(1000000)))
+write("png/text.png", png(1, 1, 8, 0, b"\0\0", text))
+
+# ---- .npz ----
+
+
+def npz(*entries):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries:
+            archive.writestr(name, data)
+    return bytearray(out.getvalue())
+
+
+good = npy(four, bytes(16))
+write("npz/claims.npz", npz(("a.npy", npy(F32 % "(100000000000,)", bytes(16)))))
+size = npz(("a.npy", good))
+at = size.rfind(b"PK\x01\x02")
+size[at + 24:at + 28] = struct.pack("<I", 0xFFFFFFF0)
+write("npz/size.npz", size)
+count = npz(("a.npy", good))
+at = count.rfind(b"PK\x05\x06")
+count[at + 8:at + 12] = b"\xff\xff\xff\xff"
+write("npz/count.npz", count)
+write("npz/paths.npz", npz(("../../a.npy", good), ("/b.npy", good),
+                           ("a", b"nothing")))
+write("npz/twice.npz", npz(("a.npy", good), ("a.npy", good)))
+write("npz/nested.npz", npz(("a.npz", bytes(npz(("a.npy", good))))))
+
+# ---- .safetensors ----
+
+
+def safetensors(header, data=b"", length=None):
+    length = len(header) if length is None else length
+    return struct.pack("<Q", length) + header.encode() + data
+
+
+ONE = '{"a":{"dtype":"F32","shape":%s,"data_offsets":%s}}'
+
+
+def one(name, shape, offsets, length=None):
+    write("safetensors/%s.safetensors" % name,
+          safetensors(ONE % (shape, offsets), bytes(16), length))
+
+
+one("length", "[4]", "[0,16]", 2**63)
+one("outside", "[4]", "[0,1600]")
+one("backwards", "[4]", "[16,0]")
+one("overflow", "[4294967296,4294967296,4294967296]", "[0,16]")
+one("negative", "[-4]", "[0,16]")
+one("empty_huge", "[0,9223372036854775807]", "[0,0]")
+write("safetensors/nested.safetensors",
+      safetensors('{"a":' * 3000 + "1" + "}" * 3000))
+write("safetensors/brackets.safetensors", safetensors("[" * 20000))
+two = (ONE % ("[4]", "[0,16]"))[:-1] + "," + (ONE % ("[4]", "[0,16]"))[1:]
+write("safetensors/overlap.safetensors",
+      safetensors(two.replace('"a"', '"b"', 1), bytes(16)))
+
+# ---- .csv ----
+
+write("csv/open.csv", b'"abc\n1,2\n')
+write("csv/ragged.csv", b"1,2,3\n4,5\n6\n")
+write("csv/nul.csv", b"1,\0,3\n")
+write("csv/number.csv", b"1e999999,-1e999999," + b"9" * 5000 + b"\n1,2,3\n")
+write("csv/blank.csv", b"\n\n\n,,,\n\n")
+write("csv/wide.csv", b"," * 3000 + b"\n" + b"," * 3000)
