@@ -84,7 +84,8 @@ static void test_gap_and_notes(void **state) {
   renders(f, d,
           "error: no\n"
           "  ╭─ a.axn:4:1\n"
-          "1 │ a    from here\n"
+          "1 │ a\n"
+          "  │ ─ from here\n"
           "  ┆\n"
           "4 │ d\n"
           "  │ ─\n"

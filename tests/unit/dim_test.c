@@ -350,7 +350,6 @@ static void test_resolve(void **state) {
   assert_true(dim_equal(dim_resolve(cx, da), read_dim("2*n + 1")));
   assert_true(dim_equal(dim_resolve(cx, d), read_dim("n + 1")));
   assert_true(dim_mentions(cx, d, w->vars[0]));
-  assert_true(dim_mentions(cx, d, c));
   assert_true(dim_mentions(cx, da, a));
   assert_false(dim_mentions(cx, d, w->vars[1]));
   assert_false(dim_has_top(d));
@@ -358,7 +357,7 @@ static void test_resolve(void **state) {
   assert_true(dim_has_top(d));
   assert_false(dim_has_top(w->v[1]));
   w->vars[0]->top = false;
-  b->top = true; /* stays as it is, its solution is not seen */
+  dim_forget(cx, b); /* stays as it is, its solution is not seen */
   assert_true(dim_equal(dim_resolve(cx, da), db));
   assert_true(dim_has_top(da));
   assert_false(dim_mentions(cx, da, w->vars[0]));
@@ -425,6 +424,8 @@ static void test_resolve_chain(void **state) {
   Dim *want = dim_add(cx, dim_of_var(cx, chain[N - 1]), dim_int(cx, N / 2));
   assert_true(dim_equal(d, want));
   assert_true(dim_mentions(cx, dim_of_var(cx, chain[0]), chain[N - 1]));
+  for (int i = 0; i <= 60; i++)
+    chain[i]->near = NULL; /* other solutions, as no checker finds them */
   for (int i = 0; i < 60; i++) {
     chain[i]->bound = dim_add(cx, dim_of_var(cx, chain[i + 1]),
                               dim_of_var(cx, chain[i + 1]));

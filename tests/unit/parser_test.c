@@ -198,7 +198,7 @@ static void error(const char *source, const char *expected) {
 }
 
 static void test_errors(void) {
-  error("val = 1\nval x = \nfun f = 2\ndo 1", "110 110 110");
+  error("val = 1\nval x = \nval y = 1\nfun f = 2\ndo 1", "110 110 110");
   error("val x = (1 + 2\nval y = 3", "112");
   error("val x = [1, 2)\nval y = )", "113 114 110");
   error("val x = let val y = (1 in y end\ndo y end", "112 114");
