@@ -812,7 +812,7 @@ static Core *run_call(Call *k, Type **type) {
   if (k->fn->kind == CORE_PRIM && prim_maps(k->prim))
     app->inst = k->type;
   app = wait_for_rest(k, app);
-  *type = ty_open_data(c, NULL, *type, &app);
+  *type = ty_open_data(c, *type, &app);
   return app;
 }
 

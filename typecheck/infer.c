@@ -95,7 +95,7 @@ static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
     uint32_t level = c->level;
     c->level = b->level;
     Core *open = core;
-    b->opened = ty_open_data(c, NULL, *type, &open);
+    b->opened = ty_open_data(c, *type, &open);
     b->opening = open != core ? open : NULL;
     c->level = level;
     if (!b->opening) {
@@ -774,7 +774,7 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
   c->facts = saved;
   Core *core = core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
   if (!want || want->tag == TY_VAR)
-    *type = ty_open_data(c, NULL, *type, &core);
+    *type = ty_open_data(c, *type, &core);
   return core;
 }
 
@@ -853,7 +853,7 @@ static Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
   *type = given ? want : join_branches(c, branches, e);
   c->facts = saved;
   if (!given)
-    *type = ty_open_data(c, NULL, *type, &core);
+    *type = ty_open_data(c, *type, &core);
   return core;
 }
 

@@ -479,15 +479,26 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
 /* A use of a scheme of which it is known what its variables stand for. */
 Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);
+
+/* ---- hidden.c ---- */
 /* map, map2, map3, scan: what they make of nothing depends on types alone. */
 bool prim_maps(PrimId id);
+/* Adds to the scheme what the body of its definition has to be told. */
 void hidden_collect(Checker *c, Scheme *s, Core *body);
-void insts_finish(Checker *c);
-void core_finish(Checker *c, Core *core);
+void insts_finish(Checker *c);            /* uses pass what is asked for */
+void core_finish(Checker *c, Core *core); /* writes solved types into it */
+
+/* ---- opening.c ---- */
+void dim_leave_unopened(DimVar *v);
+bool dim_is_unopened(const DimVar *v);
+/* A result whose sizes nobody has named yet: names them, and has them read
+ * off the value when the program runs. */
+Type *ty_open_data(Checker *c, Type *result, Core **core);
+/* Wraps core so that the sizes in `fresh` are read off its value. */
 void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
-/* forgotten: only those that `forget` has made unknown. */
+/* t outside of a branch: sizes that it alone has named, since `mark`, are
+ * unknown there.  forgotten: only those that `forget` has made unknown. */
 Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
-Type *ty_open_data(Checker *c, Type *fun, Type *result, Core **core);
 
 /* ---- unify.c ---- */
 /* False after a mismatch; the caller reports (see mismatch). */

@@ -375,7 +375,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
     t = ty_tensor(c, t->elem, s, NULL);
   }
   Core *app = prim(c, PRIM_FORGET, e, 1, &x);
-  *type = ty_open_data(c, NULL, t, &app);
+  *type = ty_open_data(c, t, &app);
   for (uint32_t i = 0; i < app->bind_count; i++)
     app->binds[i].var->forgotten = true;
   return app;
