@@ -131,6 +131,8 @@ typedef struct Division {
   Dim *num, *den, *slope, *rest;
 } Division;
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out);
+/* d == num - den*(num/den), or the negative of it. */
+bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den);
 /* Does something in d stand over this divisor? */
 bool dim_divides_by(const Dim *d, const Dim *divisor);
 /* Its factors, as far as they are found: those in which some variable is

@@ -71,6 +71,20 @@ bool dim_divides_by(const Dim *d, const Dim *divisor) {
   return false;
 }
 
+bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
+  for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
+      const Atom *atom = d->at[i].mono->at[j].atom;
+      if (atom->kind != AT_DIV)
+        continue;
+      *num = atom->args[0], *den = atom->args[1];
+      Dim *mod = dim_sub(cx, *num, dim_mul(cx, *den, atom->dim));
+      if (dim_equal(d, mod) || dim_equal(d, dim_neg(cx, mod)))
+        return true;
+    }
+  return false;
+}
+
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {
   for (uint32_t i = 0; i < d->count; i++)
     for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
@@ -107,6 +121,13 @@ static void factor(Factors *f, Dim *d) {
   if (d->count == 1) {
     factor_term(f, &d->at[0]);
     return;
+  }
+  Num by = num_of(0);
+  for (uint32_t i = 0; i < d->count; i++)
+    by = num_gcd(cx, by, d->at[i].coef);
+  if (num_cmp(by, num_of(1)) > 0) {
+    keep(f, dim_of_num(cx, by));
+    d = dim_quotient(cx, d, dim_of_num(cx, by));
   }
   Atom *atom = d->count > 1 && d->count <= MOST_TERMS ? linear_atom(d) : NULL;
   if (!atom) {

@@ -528,6 +528,28 @@ static bool same_count(Checker *c, Origin *o, Constraint *k) {
   return true;
 }
 
+/* The type whose condition it was. */
+static void note_scheme(Checker *c, Diag *d, const Origin *o) {
+  if (o->scheme && o->what)
+    d->note = arena_printf(c->arena, "%s : %s", o->what,
+                           scheme_text(c, o->scheme));
+}
+
+static void squeeze_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  Dim *one = dim_int(c->dims, 1), *x = dim_resolve(c->dims, k->left);
+  if (dim_equal(x, one))
+    x = dim_resolve(c->dims, k->right);
+  Diag *d = error_at(c, 302, o->span,
+                     "squeeze removes axes that are * or 1, not one of size %s",
+                     dim_text_of(c, x));
+  if (o->got)
+    d->label = arena_printf(c->arena, "this is %s", ty_text(c, o->got));
+  add_path(c, d, o);
+  note_rigid(c, d, k);
+  add_witness(c, d, k);
+}
+
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
@@ -541,8 +563,27 @@ static void eq_error(Checker *c, Constraint *k) {
   }
   if (call_error(c, k))
     return;
+  if (o->prim == PRIM_SQUEEZE) {
+    squeeze_error(c, k);
+    return;
+  }
   Diag *d;
-  if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
+  if (k->divisor) {
+    dims_text(c, k->left, k->divisor, &x, &y);
+    d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
+                 y, place(c, o));
+    note_scheme(c, d, o);
+  } else if (o->scheme && o->what && strcmp(o->what, "reshape") == 0) {
+    d = error_at(c, 302, o->span, "reshape keeps the number of elements: %s "
+                                  "and %s differ",
+                 x, y);
+  } else if (o->kind == OR_ARG && k->joins && !o->got) {
+    d = error_at(c, 303, o->span, "shapes do not broadcast in %s: %s meets %s",
+                 place(c, o), x, y);
+    d->help = "only a missing leading axis and a stretching one (x.[:, *], "
+              "~keep:true) stretch";
+    note_scheme(c, d, o);
+  } else if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
     const char *got = ty_text(c, o->got), *want = ty_text(c, o->want);
     if (strcmp(got, want) == 0) /* each names its sizes for itself */
       d = error_at(c, 303, o->span, "shapes do not broadcast: %s meets %s", x,
@@ -561,6 +602,8 @@ static void eq_error(Checker *c, Constraint *k) {
     if (got && strcmp(got, ty_text(c, o->want)) != 0)
       d->label = arena_printf(c->arena, "this is %s, wanted is %s", got,
                               ty_text(c, o->want));
+    if (!got)
+      note_scheme(c, d, o);
   }
   add_path(c, d, o);
   note_rigid(c, d, k);
@@ -569,7 +612,10 @@ static void eq_error(Checker *c, Constraint *k) {
 
 static void index_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  const char *from = dim_text_of(c, o->from), *size = dim_text_of(c, o->axis);
+  const char *from = o->expr && o->expr->kind == EX_NUM && !o->to
+                         ? o->expr->num
+                         : dim_text_of(c, o->from);
+  const char *size = dim_text_of(c, o->axis);
   Diag *d;
   if (!o->to)
     d = error_at(c, 307, o->span,
@@ -602,9 +648,8 @@ static void le_error(Checker *c, Constraint *k) {
                      place(c, o), x, y);
   if (o->got)
     d->label = ty_text(c, o->got);
-  else if (o->scheme && o->what)
-    d->note = arena_printf(c->arena, "%s : %s", o->what,
-                           scheme_text(c, o->scheme));
+  else
+    note_scheme(c, d, o);
   add_path(c, d, o);
   add_witness(c, d, k);
 }

@@ -915,10 +915,12 @@ static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
   Core *core;
   if (w->tag == TY_TENSOR && !w->term) {
     Type *got;
+    uint32_t errors = c->diags->errors;
     core = e->arg[0]->kind == EX_FN || e->arg[0]->kind == EX_BRACKET
                ? check(c, e->arg[0], w, o)
                : infer(c, e->arg[0], &got);
-    if (e->arg[0]->kind != EX_FN && e->arg[0]->kind != EX_BRACKET) {
+    if (e->arg[0]->kind != EX_FN && e->arg[0]->kind != EX_BRACKET &&
+        errors == c->diags->errors) {
       core = flow(c, core, got, w, o);
       got = ty_norm(c, got);
       if (got->tag == TY_TENSOR && got->term)
@@ -1044,7 +1046,7 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   if (w->tag == TY_SHAPE && e->kind == EX_BRACKET)
     return check_shape_bracket(c, e, w, o);
   Core *core;
-  uint32_t mark = c->serial;
+  uint32_t mark = c->serial, errors = c->diags->errors;
   Type *for_branches = is_open_shape(c, w) ? NULL : w;
   switch (e->kind) {
   case EX_FN: core = infer_fn(c, e, w, &t); break;
@@ -1063,8 +1065,8 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   default: core = infer_kind(c, e, &t); break;
   }
   checks_claim(c, core, mark, false);
-  if (t == want || ty_root(t) == w)
-    return core;
+  if (t == want || ty_root(t) == w || c->diags->errors > errors)
+    return core; /* one mistake is told once */
   mark = c->serial;
   core = flow(c, core, t, w, o);
   if (o->kind != OR_ARG) /* those of a call belong to the call */

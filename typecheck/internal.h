@@ -187,6 +187,7 @@ struct Constraint {
   ConstraintKind kind;
   Origin *origin;
   Dim *left, *right;
+  Dim *divisor;    /* where left is to be a multiple of it, for the message */
   Shape *a, *b;    /* SHAPE_EQ; KEEP: a == keep of b */
   Shape **joined;  /* JOIN: a == join of these */
   uint32_t join_count;
@@ -194,7 +195,8 @@ struct Constraint {
   uint32_t level;
   bool done;
   bool at_run_time; /* only the running program can tell */
-  bool divides;    /* of a _: that its division is exact */
+  bool divides;    /* that a division is exact, to be seen to by callers */
+  bool joins;      /* demanded by a join */
   bool assumed;    /* written by the user: not to be proved here */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
   uint32_t order, turn;
@@ -524,6 +526,9 @@ void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
 void solve_pending(Checker *c);
 bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
+/* Whether it says, at bottom, that a division is exact: then it says only
+ * that. */
+bool is_divisibility(Checker *c, Constraint *k);
 void facts_load(Checker *c, const Fact *facts);
 void fact_add(Checker *c, Dim *d, bool eq);
 void fact_known(Checker *c, Dim *d, bool eq);

@@ -410,7 +410,7 @@ static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
         l->range[i] = l->index[i]->home = r;
         Origin *o = origin_new(c, OR_RANGE, e->binders[i].span);
         o->what = e->binders[i].id->text;
-        if (c->shortened && !dim_is_const(r))
+        if (c->shortened)
           demand_le(c, dim_int(c->dims, 1), r, o);
         else if (dim_is_const(r))
           demand_le(c, dim_int(c->dims, 0), r, o);

@@ -408,6 +408,7 @@ static void look_local(void *arg, DimVar *v) {
 /* As its callers will read it: k <= n rather than 0 <= n - k; and under the
  * conditions of its branch alone. */
 static void tidy_constraint(Checker *c, Constraint *k) {
+  is_divisibility(c, k);
   if (k->kind == CN_DIM_LE) {
     Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
     dim_split_signs(c->dims, dim_simplify_ge(c->dims, d), &k->right,

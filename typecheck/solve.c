@@ -187,6 +187,12 @@ static void note_inner(Dim *a) {
     v->inner = true;
 }
 
+/* Nothing more will be learnt of its sizes: what only sizes of 0 satisfy is
+ * refuted then. */
+static bool is_settled(Checker *c, const Constraint *k) {
+  return !census(c, k->left).meta && !census(c, k->right).meta;
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -232,7 +238,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
     return PROVED;
   }
   facts_load(c, k->facts);
-  return dim_eq0(c->solver, d, true);
+  return dim_eq0(c->solver, d, is_settled(c, k));
 }
 
 static Verdict settle_le(Checker *c, Constraint *k) {
@@ -243,7 +249,7 @@ static Verdict settle_le(Checker *c, Constraint *k) {
   if (dim_is_const(d))
     return dim_sign(d) >= 0 ? PROVED : REFUTED;
   load_for(c, k->facts, d);
-  return loaded_ge0(c, d, true);
+  return loaded_ge0(c, d, is_settled(c, k));
 }
 
 static Verdict settle_ne(Checker *c, Constraint *k) {
@@ -548,10 +554,27 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
+/* x == d*(x/d), times something: that x % d == 0. */
+bool is_divisibility(Checker *c, Constraint *k) {
+  if (k->kind != CN_DIM_EQ)
+    return false;
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
+  Dim *num, *den, *factors[DIM_FACTORS];
+  uint32_t count = dim_factor(c->dims, d, factors);
+  for (uint32_t i = 0; i < count; i++)
+    if (dim_is_remainder(c->dims, factors[i], &num, &den)) {
+      k->divides = true;
+      k->divisor = den;
+      k->left = num;
+      k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
+    }
+  return k->divides;
+}
+
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
-  if (k->divides)
-    return; /* that a _ comes out even is for the callers to see to */
+  if (k->divides || is_divisibility(c, k))
+    return; /* that it comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
   Census when = census_conditions(c, k);
   bool rigid = l.rigid || r.rigid;
@@ -637,6 +660,7 @@ static void place_constraint(Checker *c, Constraint *k) {
   if (!k->implied)
     k->scope = of ? of->scope : NULL;
   k->placed = false;
+  k->joins = of && of->kind == CN_JOIN;
   c->unclaimed += !k->site;
 }
 
@@ -743,9 +767,13 @@ void solve_holes(Checker *c, uint32_t mark) {
     dim_each_var(d, find_hole, NULL, &v);
     if (!v)
       continue;
-    Dim *factor, *rest;
+    Dim *factor, *rest, *whole, *of;
     if (!dim_linear(c->dims, d, v, &factor, &rest))
       continue;
+    d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
+    if (dim_is_const(factor) && dim_linear(c->dims, d, v, &whole, &of) &&
+        dim_is_const(whole))
+      factor = whole, rest = of; /* as the user knows them */
     if (dim_sign(factor) < 0) {
       factor = dim_neg(c->dims, factor);
       rest = dim_neg(c->dims, rest);
@@ -754,6 +782,7 @@ void solve_holes(Checker *c, uint32_t mark) {
     Dim *quotient = dim_div(c->dims, rest, factor);
     dim_bind(c, v, quotient);
     k->divides = true;
+    k->divisor = factor;
     k->left = rest;
     k->right = dim_mul(c->dims, factor, quotient);
     if (!dim_is_const(factor))

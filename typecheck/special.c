@@ -343,6 +343,7 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   c->loose_axis = false;
   Origin *o = origin_new(c, OR_ARG, pos[0]->span);
   o->what = "squeeze";
+  o->prim = PRIM_SQUEEZE;
   o->number = 2;
   cores[1] = check(c, pos[0], ty_tensor(c, elem, whole, NULL), o);
   solve_pending(c);

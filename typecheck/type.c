@@ -701,5 +701,7 @@ Constraint *constraint_copy(Copy *copy, Constraint *k) {
   }
   r->facts = facts_copy(copy, k->facts);
   r->assumed = r->divides = false;
+  if (k->divisor)
+    r->divisor = dim_copy(copy, k->divisor);
   return r;
 }
