@@ -564,7 +564,7 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
 /* True if a name stands for a size where a val is annotated. */
 bool annot_knows(Checker *c, Sym *name);
 
-/* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
+/* ---- infer.c, app.c, special.c, loops.c, patterns.c, function.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
 void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
@@ -587,6 +587,7 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
 Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type);
 Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
                    Type *want, Type *result_want, Type **type);
+CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
 bool condition_on_index(Checker *c, Expr *cond);
