@@ -248,7 +248,6 @@ struct Binding {
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
-  bool checking;    /* of the library: being checked right now */
   const char *shown;  /* type as text, cached */
 };
 
@@ -371,7 +370,6 @@ struct Checker {
   uint32_t serial;         /* of the last constraint */
   uint32_t unclaimed;      /* at least as many constraints have no site */
   Constraint *solving;     /* what it brings about belongs where it does */
-  uint32_t error_mark;
   bool shortened; /* the range last inferred is less than its axis */
   bool loose_axis; /* a literal axis may turn out to be a * */
 
@@ -505,7 +503,6 @@ Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-void unify_dim(Checker *c, Dim *a, Dim *b, Origin *o);
 bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o);
 /* A value of type `got` is used where `want` is asked for; reports. */
 Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
@@ -591,7 +588,6 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
 bool condition_on_index(Checker *c, Expr *cond);
-Dim *expr_term(Checker *c, Core *core, Type *t);
 Core *core_new(Checker *c, CoreKind kind, Span span);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);

@@ -58,8 +58,6 @@ void checker_undo(Checker *c, Module *m) {
   }
 }
 
-Binding *module_find(Module *m, Sym *name) { return map_get(&m->names, name); }
-
 static Module *library_module(Checker *c, Sym *name) {
   Module *m = map_get(&c->library_modules, name);
   if (!m && c->host->library_module(c->host->owner, name)) {
@@ -388,7 +386,6 @@ const OpenConstraint *checker_open(Checker *c, uint32_t *count) {
 /* ---- what is known about names ---- */
 
 Sym *binding_name(const Binding *b) { return b->name; }
-Span binding_span(const Binding *b) { return b->span; }
 const char *binding_doc(const Binding *b) { return b->doc; }
 const Var *binding_var(const Binding *b) { return b->var; }
 

@@ -272,10 +272,6 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   return true;
 }
 
-void unify_dim(Checker *c, Dim *a, Dim *b, Origin *o) {
-  demand_eq(c, a, b, o);
-}
-
 /* ---- terms ---- */
 
 /* The variable that d is, if it is a value meta that is not solved, or a soft
