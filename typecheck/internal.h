@@ -652,8 +652,7 @@ void unique_type(Checker *c, const Dec *dec);
 bool param_is_elem(const Dec *dec, uint32_t i);
 
 /* ---- dec.c ---- */
-bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,
-               CoreDec **out);
+bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 
 /* ---- print.c ---- */

@@ -50,8 +50,7 @@ void module_put(Checker *c, Sym *name, Binding *b) {
   map_put(&m->names, name, b);
 }
 
-void checker_undo(Checker *c, Module *m) {
-  (void)c;
+void module_undo(Module *m) {
   while (m->journal.len) {
     NameChange *change = &m->journal.at[--m->journal.len];
     map_put(&m->names, change->name, change->before);

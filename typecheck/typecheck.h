@@ -53,7 +53,7 @@ bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
 /* Takes back what the last declaration checked did to the module's names: the
  * REPL does so when it had an error, or failed when run. */
-void checker_undo(Checker *checker, Module *module);
+void module_undo(Module *module);
 /* The type of an expression without running it; NULL after an error. */
 const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
                               Diags *diags);
