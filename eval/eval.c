@@ -60,10 +60,6 @@ void eval_use_sources(Eval *vm, const Sources *sources) {
   vm->sources = sources;
 }
 
-Graph *eval_graph(Eval *vm) {
-  return &vm->graph;
-}
-
 uint64_t eval_live(const Eval *vm) {
   return vm->heap.live;
 }

@@ -38,8 +38,6 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
 void eval_free(Eval *eval);
 /* With these, errors inside library sources point at the user's call. */
 void eval_use_sources(Eval *eval, const Sources *sources);
-/* The graph of deferred tensors: to choose a backend or a limit. */
-Graph *eval_graph(Eval *eval);
 /* Objects now alive, for tests: runs leave no more than their results. */
 uint64_t eval_live(const Eval *eval);
 

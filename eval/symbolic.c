@@ -37,9 +37,8 @@ void vm_attempt_end(Eval *vm) {
 
 void vm_abandon(Eval *vm, const Node *because) {
   if (!vm->attempt_count) {
-    Diag *d = diag_error(vm->diags, 599, vm->graph.span,
-                         "compiler bug in eval: an index without a loop");
-    (void)d;
+    diag_error(vm->diags, 599, vm->graph.span,
+               "compiler bug in eval: an index without a loop");
     trap_raise(FAIL_ERROR);
   }
   size_t to = vm->attempt_count - 1;

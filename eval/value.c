@@ -176,11 +176,3 @@ Value value_key(Heap *heap, Key key) {
   k->key = key;
   return value_obj(V_KEY, k);
 }
-
-Value value_tuple(Heap *heap, uint32_t len, const Value *items) {
-  if (!len)
-    return value_unit();
-  Fields *t = obj_new(heap, V_TUPLE, sizeof *t + len * sizeof *items, len);
-  memcpy(t->at, items, len * sizeof *items);
-  return value_obj(V_TUPLE, t);
-}

@@ -238,8 +238,6 @@ Value value_string(Heap *heap, const char *text, size_t len);
 Value value_cons(Heap *heap, Value head, Value tail); /* takes both */
 Value value_shape(Heap *heap, uint32_t rank, const int64_t *at, uint64_t stars);
 Value value_key(Heap *heap, Key key);
-/* Takes the items. */
-Value value_tuple(Heap *heap, uint32_t len, const Value *items);
 
 #define AS_FIELDS(v) ((Fields *)(void *)(v).obj)
 #define AS_RECORD(v) ((Record *)(void *)(v).obj)

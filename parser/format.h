@@ -30,7 +30,6 @@ typedef VEC(Item) ItemVec;
   doc_cat((f)->arena, (Doc *const[]){__VA_ARGS__}, \
           (uint32_t)ARRAY_LEN(((Doc *const[]){__VA_ARGS__})))
 #define LINE(f) doc_line((f)->arena)
-#define SOFT(f) doc_soft((f)->arena)
 #define NEST(f, n, doc) doc_nest((f)->arena, (n), (doc))
 #define ALIGN(f, doc) doc_align((f)->arena, (doc))
 #define GROUP(f, doc) doc_group((f)->arena, (doc))

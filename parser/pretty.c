@@ -7,7 +7,6 @@ typedef enum DocKind {
   DOC_TEXT,
   DOC_COMMENT, /* column: of its first byte in the source */
   DOC_LINE,
-  DOC_SOFT,
   DOC_HARD, /* indent: newlines */
   DOC_BREAK,
   DOC_NEST, /* indent */
@@ -63,10 +62,6 @@ Doc *doc_line(Arena *arena) {
   Doc *doc = doc_new(arena, DOC_LINE);
   doc->width = 1;
   return doc;
-}
-
-Doc *doc_soft(Arena *arena) {
-  return doc_new(arena, DOC_SOFT);
 }
 
 static Doc *doc_newlines(Arena *arena, uint32_t count) {
@@ -176,8 +171,6 @@ static int64_t probe_step(Printer *p, Task task, int64_t room) {
     if (!task.flat)
       return -1;
     return room > 0 ? room - 1 : -2;
-  case DOC_SOFT:
-    return task.flat ? room : -1;
   case DOC_HARD:
     return -1;
   case DOC_BREAK:
@@ -293,10 +286,6 @@ static void print_task(Printer *p, Task task) {
       buffer_putc(p->out, ' ');
       p->column++;
     }
-    break;
-  case DOC_SOFT:
-    if (!task.flat)
-      newline(p, 1, task.indent);
     break;
   case DOC_HARD:
     newline(p, doc->indent, task.indent);

@@ -15,7 +15,6 @@ Doc *doc_comment(Arena *arena, const char *text, size_t len, uint32_t column);
 /* The same, at the end of a line that it may make too long. */
 Doc *doc_hidden(Doc *doc);
 Doc *doc_line(Arena *arena);  /* a space, or a newline */
-Doc *doc_soft(Arena *arena);  /* nothing, or a newline */
 Doc *doc_hard(Arena *arena);  /* a newline; breaks all groups around it */
 Doc *doc_blank(Arena *arena); /* the same with an empty line */
 Doc *doc_break(Arena *arena); /* nothing, but breaks all groups around it */

@@ -335,7 +335,7 @@ SessionStatus session_input(Session *s, const SessionText *text) {
   s->unfinished = false;
   SessionStatus status = session_guard(s, run_input, &copy);
   if (s->unfinished)
-    checker_undo(s->checker, s->module);
+    module_undo(s->module);
   return status;
 }
 

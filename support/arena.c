@@ -20,7 +20,7 @@ typedef struct Chunk {
 
 struct Arena {
   Chunk *chunks; /* the newest first */
-  size_t next_size, total;
+  size_t next_size;
 };
 
 Arena *arena_new(void) {
@@ -75,11 +75,8 @@ void *arena_alloc(Arena *arena, size_t size) {
     chunk = chunk_add(arena, size);
   void *p = chunk->bytes + chunk->used;
   chunk->used += size;
-  arena->total += size;
   return p;
 }
-
-size_t arena_used(const Arena *arena) { return arena->total; }
 
 char *arena_text(Arena *arena, const char *text, size_t len) {
   char *copy = arena_alloc(arena, len + 1);

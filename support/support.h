@@ -71,7 +71,6 @@ void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
 char *arena_text(Arena *arena, const char *text, size_t len); /* NUL-ended */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *arena, const char *format, va_list args);
-size_t arena_used(const Arena *arena);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
 #define NEW_ARRAY(arena, type, n) \
   ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))

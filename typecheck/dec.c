@@ -429,11 +429,9 @@ static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   *out = d;
 }
 
-bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,
-               CoreDec **out) {
+bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Type *type;
   *out = NULL;
-  (void)bound;
   switch (dec->kind) {
   case DEC_VAL: infer_val(c, dec, top, out); break;
   case DEC_FUN: infer_fun(c, dec, top, out); break;
@@ -528,7 +526,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (dec->kind == DEC_EXPR || dec->kind == DEC_DO)
     infer_do(c, dec, &d, &type);
   else
-    dec_infer(c, dec, true, &bound, &d);
+    dec_infer(c, dec, true, &d);
   c->progress = true;
   solve_pending(c);
   if (c->again)

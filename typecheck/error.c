@@ -121,11 +121,10 @@ static const char *place(Checker *c, const Origin *o) {
 
 static bool is_tensor(Type *t) { return ty_root(t)->tag == TY_TENSOR; }
 
-static const char *elem_text(Checker *c, ElemVar *e) {
+static const char *elem_text(ElemVar *e) {
   e = elem_root(e);
   if (e->dtype != DT_NONE)
     return dtype_info[e->dtype].name;
-  (void)c;
   return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
          : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
          : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
@@ -145,7 +144,7 @@ static bool elems_clash(ElemVar *a, ElemVar *b) {
 static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
   ElemVar *g = elem_root(got->elem), *w = elem_root(want->elem);
   Diag *d = error_at(c, 308, o->span, "%s is %s where %s is wanted",
-                     place(c, o), elem_text(c, g), elem_text(c, w));
+                     place(c, o), elem_text(g), elem_text(w));
   d->label = ty_text(c, got);
   if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
     d->help = arena_printf(c->arena, "nothing converts by itself: write %s x "
@@ -505,8 +504,7 @@ static void inner_error(Checker *c, Constraint *k) {
 }
 
 /* Do the two shapes hold the same sizes in another order? */
-static bool same_count(Checker *c, Origin *o, Constraint *k) {
-  (void)k;
+static bool same_count(Checker *c, Origin *o) {
   if (!o->got || !o->want || !is_tensor(o->got) || !is_tensor(o->want))
     return false;
   Shape *a = shape_norm(c, ty_norm(c, o->got)->shape);
@@ -596,7 +594,7 @@ static void eq_error(Checker *c, Constraint *k) {
   } else {
     d = error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
                  place(c, o), x, y);
-    if (same_count(c, o, k))
+    if (same_count(c, o))
       d->help = "the axes look swapped: write transpose, or permute";
     const char *got = o->got && o->want ? ty_text(c, o->got) : NULL;
     if (got && strcmp(got, ty_text(c, o->want)) != 0)

@@ -865,7 +865,7 @@ Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
-    dec_infer(c, e->decs[i], false, NULL, &decs[i]);
+    dec_infer(c, e->decs[i], false, &decs[i]);
     scopes[i] = c->scope;
   }
   Core *core =

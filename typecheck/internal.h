@@ -250,7 +250,6 @@ struct Binding {
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
-  bool checking;    /* of the library: being checked right now */
   const char *shown;  /* type as text, cached */
 };
 
@@ -373,7 +372,6 @@ struct Checker {
   uint32_t serial;         /* of the last constraint */
   uint32_t unclaimed;      /* at least as many constraints have no site */
   Constraint *solving;     /* what it brings about belongs where it does */
-  uint32_t error_mark;
   bool shortened; /* the range last inferred is less than its axis */
   bool loose_axis; /* a literal axis may turn out to be a * */
 
@@ -507,7 +505,6 @@ Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-void unify_dim(Checker *c, Dim *a, Dim *b, Origin *o);
 bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o);
 /* A value of type `got` is used where `want` is asked for; reports. */
 Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
@@ -569,7 +566,7 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
 /* True if a name stands for a size where a val is annotated. */
 bool annot_knows(Checker *c, Sym *name);
 
-/* ---- infer.c, app.c, special.c, loops.c, patterns.c ---- */
+/* ---- infer.c, app.c, special.c, loops.c, patterns.c, function.c ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
 void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
@@ -592,10 +589,10 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
 Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type);
 Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
                    Type *want, Type *result_want, Type **type);
+CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
 bool condition_on_index(Checker *c, Expr *cond);
-Dim *expr_term(Checker *c, Core *core, Type *t);
 Core *core_new(Checker *c, CoreKind kind, Span span);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
@@ -660,8 +657,7 @@ void unique_type(Checker *c, const Dec *dec);
 bool param_is_elem(const Dec *dec, uint32_t i);
 
 /* ---- dec.c ---- */
-bool dec_infer(Checker *c, Dec *dec, bool top, Bindings *bound,
-               CoreDec **out);
+bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 
 /* ---- print.c ---- */

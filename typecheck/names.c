@@ -50,15 +50,12 @@ void module_put(Checker *c, Sym *name, Binding *b) {
   map_put(&m->names, name, b);
 }
 
-void checker_undo(Checker *c, Module *m) {
-  (void)c;
+void module_undo(Module *m) {
   while (m->journal.len) {
     NameChange *change = &m->journal.at[--m->journal.len];
     map_put(&m->names, change->name, change->before);
   }
 }
-
-Binding *module_find(Module *m, Sym *name) { return map_get(&m->names, name); }
 
 static Module *library_module(Checker *c, Sym *name) {
   Module *m = map_get(&c->library_modules, name);
@@ -388,7 +385,6 @@ const OpenConstraint *checker_open(Checker *c, uint32_t *count) {
 /* ---- what is known about names ---- */
 
 Sym *binding_name(const Binding *b) { return b->name; }
-Span binding_span(const Binding *b) { return b->span; }
 const char *binding_doc(const Binding *b) { return b->doc; }
 const Var *binding_var(const Binding *b) { return b->var; }
 

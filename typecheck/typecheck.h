@@ -39,8 +39,6 @@ typedef struct CheckHost {
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
                      DimCtx *dims, const CheckHost *host);
 Module *module_new(Checker *checker, Sym *name);
-/* Makes everything of `other` visible in `module` (open). */
-Binding *module_find(Module *module, Sym *name); /* own names only */
 
 typedef struct Checked {
   CoreDec **decs; /* in order; none after an error */
@@ -55,7 +53,7 @@ bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
 /* Takes back what the last declaration checked did to the module's names: the
  * REPL does so when it had an error, or failed when run. */
-void checker_undo(Checker *checker, Module *module);
+void module_undo(Module *module);
 /* The type of an expression without running it; NULL after an error. */
 const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
                               Diags *diags);
@@ -63,7 +61,6 @@ const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
 Sym *binding_name(const Binding *binding);
-Span binding_span(const Binding *binding);
 const char *binding_doc(const Binding *binding); /* or NULL */
 const Var *binding_var(const Binding *binding);
 /* A name as a user would write it ("softmax", "nn.linear", a primitive) seen

@@ -272,16 +272,11 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   return true;
 }
 
-void unify_dim(Checker *c, Dim *a, Dim *b, Origin *o) {
-  demand_eq(c, a, b, o);
-}
-
 /* ---- terms ---- */
 
 /* The variable that d is, if it is a value meta that is not solved, or a soft
  * one: a meta standing for the term that an argument had. */
-static DimVar *loose(Checker *c, Dim *d) {
-  (void)c;
+static DimVar *loose(Dim *d) {
   DimVar *v = dim_as_var(d);
   return v && v->kind == DV_META && !v->top ? v : NULL;
 }
@@ -327,14 +322,14 @@ bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *x = term_look(c, a), *y = term_look(c, b);
   if (dim_has_top(x) || dim_has_top(y)) {
     Dim *other = dim_has_top(x) ? y : x;
-    DimVar *v = loose(c, other);
+    DimVar *v = loose(other);
     if (v && v->value)
       forget(c, v);
     return true;
   }
   if (dim_equal(x, y))
     return true;
-  DimVar *v = loose(c, x), *w = loose(c, y);
+  DimVar *v = loose(x), *w = loose(y);
   if (v && w && v->value == w->value && v->id < w->id)
     v = NULL; /* the newer one is solved */
   if (v && !v->bound && !dim_mentions(c->dims, y, v) &&
@@ -372,7 +367,7 @@ static bool unify_terms_of(Checker *c, Type *a, Type *b, Origin *o) {
   if (a->term && b->term)
     return unify_term(c, a->term, b->term, o);
   Dim *d = dim_resolve(c->dims, a->term ? a->term : b->term);
-  DimVar *v = loose(c, d);
+  DimVar *v = loose(d);
   if (v && !v->bound) {
     forget(c, v);
   } else {
@@ -382,7 +377,7 @@ static bool unify_terms_of(Checker *c, Type *a, Type *b, Origin *o) {
   return true;
 }
 
-static bool unify_effect(Checker *c, Effect *a, Effect *b) {
+static bool unify_effect(Effect *a, Effect *b) {
   a = effect_root(a), b = effect_root(b);
   if (a == b || (a->tag == b->tag && a->tag != EF_VAR))
     return true;
@@ -395,7 +390,6 @@ static bool unify_effect(Checker *c, Effect *a, Effect *b) {
   if (b->tag == EF_VAR && b->level > a->level)
     b->level = a->level;
   a->link = b;
-  (void)c;
   return true;
 }
 
@@ -502,7 +496,7 @@ static void forget_items(Checker *c, Type *t) {
       forget_items(c, item);
     if (item->tag != TY_TENSOR || !item->term)
       continue;
-    DimVar *v = loose(c, dim_resolve(c->dims, item->term));
+    DimVar *v = loose(dim_resolve(c->dims, item->term));
     if (v && v->value && !v->bound)
       forget(c, v);
     else
@@ -549,7 +543,7 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
       return false;
     return unify(c, a->arg[0], b->arg[0], o) &&
            unify(c, a->arg[1], b->arg[1], o) &&
-           unify_effect(c, a->effect, b->effect);
+           unify_effect(a->effect, b->effect);
   case TY_TUPLE:
     return unify_parts(c, a, b, o);
   case TY_RECORD:
@@ -658,7 +652,7 @@ static bool flow_term(Checker *c, Core **core, Type *got, Type *want,
   bool known = got->term && !dim_has_top(dim_resolve(c->dims, got->term));
   if (known)
     return unify_term(c, got->term, want->term, o);
-  DimVar *v = loose(c, d);
+  DimVar *v = loose(d);
   if (v && v->value && !v->bound) {
     forget(c, v);
     return true;
@@ -714,8 +708,6 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
   return core;
 }
 
-/* The type of a place that two values reach: terms that differ are forgotten,
- * `?` absorbs sizes. */
 /* a, with the axes that are `?` in b. */
 static Shape *with_tops(Checker *c, Shape *a, Shape *b) {
   a = shape_norm(c, a), b = shape_norm(c, b);
@@ -730,6 +722,8 @@ static Shape *with_tops(Checker *c, Shape *a, Shape *b) {
   return r;
 }
 
+/* The type of a place that two values reach: terms that differ are forgotten,
+ * `?` absorbs sizes. */
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
