@@ -102,6 +102,15 @@ int64_t vm_int(Eval *vm, Value v) {
   return k.i;
 }
 
+int64_t vm_size(Eval *vm, Value v) {
+  int64_t size = vm_int(vm, v);
+  if (v.tag == DT_I64 && v.aux)
+    vm_fail(vm, 506,
+            "a size does not fit in 64 bits: it wrapped around to %lld",
+            (long long)size);
+  return size;
+}
+
 bool vm_bool(Eval *vm, Value v) {
   return vm_known(vm, v).i != 0;
 }

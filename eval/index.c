@@ -71,7 +71,7 @@ Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items) {
     } else if (site->splices[i]) {
       add_shape(vm, &axes, *items++);
     } else {
-      int64_t size = vm_int(vm, *items++);
+      int64_t size = vm_size(vm, *items++);
       if (size < 0)
         vm_fail(vm, 507, "a size cannot be %lld", (long long)size);
       add_axis(vm, &axes, size, false);
@@ -124,7 +124,7 @@ Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at, bool empty) {
     const ShapeItem *item = &ref->at[i];
     switch (item->kind) {
     case SI_DIM: {
-      int64_t size = empty ? some_size(*v) : vm_int(vm, *v);
+      int64_t size = empty ? some_size(*v) : vm_size(vm, *v);
       v++;
       add_axis(vm, &axes, size, false);
       break;

@@ -115,7 +115,6 @@ enum {
   PENDING_NODES = 10 * 1000,
 };
 #define STACK_LIMIT ((size_t)40 << 20)    /* values: 640 MiB */
-#define PENDING_LIMIT ((int64_t)64 << 20) /* elements */
 
 struct Eval {
   Heap heap;
@@ -267,6 +266,7 @@ void vm_tick(Eval *vm, Value state, Value more);
 /* Known scalars; raises or gives up when there is none. */
 Value vm_known(Eval *vm, Value v); /* borrows; a number */
 int64_t vm_int(Eval *vm, Value v);
+int64_t vm_size(Eval *vm, Value v); /* an error if it has wrapped around */
 bool vm_bool(Eval *vm, Value v);
 const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or temporary */
 static inline int64_t node_size(const Node *n, uint32_t axis) {

@@ -240,7 +240,7 @@ bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {
     Value leaf, v = vm->sp[-(int)i];
     int64_t n = 1;
     if (kind == LOOP_FOR)
-      n = vm_int(vm, v);
+      n = vm_size(vm, v);
     else if (first_leaf(v, &leaf) && leaf.node->rank)
       n = node_size(leaf.node, 0);
     if (n < 0 || (n && kind != LOOP_FOR))

@@ -88,6 +88,30 @@ static Dtype result_of(PrimId op, const Scalar *args) {
   return args[0].dtype;
 }
 
+/* Has an i64 wrapped around on the way to this result?  Quotients and
+ * remainders of one that has are numbers like others: hashes are made so. */
+static bool has_wrapped(PrimId op, const Value *args) {
+  int64_t r, x = args[0].i;
+  switch ((int)op) {
+  case PRIM_ADD:
+    return args[0].aux || args[1].aux ||
+           __builtin_add_overflow(x, args[1].i, &r);
+  case PRIM_SUB:
+    return args[0].aux || args[1].aux ||
+           __builtin_sub_overflow(x, args[1].i, &r);
+  case PRIM_MUL:
+    return args[0].aux || args[1].aux ||
+           __builtin_mul_overflow(x, args[1].i, &r);
+  case PRIM_MAXIMUM:
+  case PRIM_MINIMUM:
+    return args[0].aux || args[1].aux;
+  case PRIM_NEG:
+  case PRIM_ABS:
+    return args[0].aux || x == INT64_MIN;
+  }
+  return false;
+}
+
 /* The meaning of a pointwise primitive on scalars is the tensor room's. */
 static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
                          uint32_t n) {
@@ -99,7 +123,10 @@ static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
   Arith arith = scalar_apply(op, n, xs, to, &r);
   if (arith != ARITH_OK)
     vm_fail(vm, 506, "%s", arith_text(arith));
-  return value_scalar(r);
+  Value v = value_scalar(r);
+  if (to == DT_I64 && xs[0].dtype == DT_I64)
+    v.aux = has_wrapped(op, args);
+  return v;
 }
 
 static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *args,

@@ -430,8 +430,8 @@ PRIM(prim_pad) {
   FAULT;
   Node *x = vm_to_node(vm, args[4]);
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
-  int64_t before = args[1].tag == V_ABSENT ? 0 : vm_int(vm, args[1]);
-  int64_t after = args[2].tag == V_ABSENT ? 0 : vm_int(vm, args[2]);
+  int64_t before = args[1].tag == V_ABSENT ? 0 : vm_size(vm, args[1]);
+  int64_t after = args[2].tag == V_ABSENT ? 0 : vm_size(vm, args[2]);
   Scalar zero = scalar_convert((Scalar){DT_I64, {.i = 0}}, x->dtype);
   Scalar value =
       args[3].tag == V_ABSENT ? zero : value_to_scalar(vm_known(vm, args[3]));
@@ -459,7 +459,7 @@ PRIM(prim_tile) {
   FAULT;
   Node *x = vm_to_node(vm, args[2]);
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
-  return MADE(node_tile(&vm->graph, x, axis, vm_int(vm, args[1]),
+  return MADE(node_tile(&vm->graph, x, axis, vm_size(vm, args[1]),
                         site->prim == PRIM_REPEAT, &fault));
 }
 
@@ -517,7 +517,7 @@ PRIM(prim_scatter) {
 PRIM(prim_one_hot) {
   UNUSED;
   FAULT;
-  return MADE(node_one_hot(&vm->graph, vm_int(vm, args[0]),
+  return MADE(node_one_hot(&vm->graph, vm_size(vm, args[0]),
                            vm_to_node(vm, args[1]), elem_of(site), &fault));
 }
 
@@ -535,7 +535,7 @@ PRIM(prim_topk) {
   UNUSED;
   FAULT;
   Node *x = vm_to_node(vm, args[1]);
-  int64_t params[4] = {vm_int(vm, args[0])};
+  int64_t params[4] = {vm_size(vm, args[0])};
   Value r = vm_new_tuple(vm, 2);
   for (uint32_t i = 0; i < 2; i++)
     AS_FIELDS(r)->at[i] = MADE(
@@ -578,7 +578,7 @@ PRIM(prim_full) {
 PRIM(prim_iota) {
   UNUSED;
   FAULT;
-  int64_t size = vm_int(vm, args[0]);
+  int64_t size = vm_size(vm, args[0]);
   if (size < 0)
     vm_fail(vm, 507, "%s of %lld", prim_info[site->prim].name, (long long)size);
   return MADE(site->prim == PRIM_IOTA
@@ -624,7 +624,7 @@ PRIM(prim_random) {
 PRIM(prim_permutation) {
   UNUSED;
   FAULT;
-  int64_t params[4] = {vm_int(vm, args[1])};
+  int64_t params[4] = {vm_size(vm, args[1])};
   return MADE(node_opaque(&vm->graph, site->prim, 0, NULL, params,
                           key_of(vm, args[0]), 0, &fault));
 }

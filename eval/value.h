@@ -207,6 +207,12 @@ static inline void value_release(Heap *heap, Value v) {
 static inline Value value_int(int64_t i) {
   return (Value){.tag = DT_I64, .i = i};
 }
+/* Arithmetic on integers wraps around, on sizes it must not.  An integer that
+ * came about by wrapping says so in `aux`, for those who would take it as a
+ * size. */
+static inline bool value_is_int(const Value *v) { /* that has not wrapped */
+  return ((uint64_t)v->aux << 32 | v->tag) == DT_I64;
+}
 static inline Value value_bool(bool b) {
   return (Value){.tag = DT_BOOL, .i = b};
 }

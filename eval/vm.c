@@ -466,78 +466,82 @@ do_BUG:
 #define SLOW_LK(op) SLOW(op, FORM_LK)
 #define SLOW_LL(op) SLOW(op, FORM_LL)
 #define BOTH(t) (x->tag == (t) && y->tag == (t))
-#define WRAPPED(op) (int64_t)((uint64_t)x->i op(uint64_t) y->i)
 
-#define ARITH(NAME, op)                                                     \
-  do_##NAME##_SS : {                                                        \
-    Value *x = sp - 2, *y = sp - 1;                                         \
-    if (LIKELY(BOTH(DT_I64))) {                                             \
-      x->i = WRAPPED(op);                                                   \
-      sp--;                                                                 \
-      NEXT;                                                                 \
-    }                                                                       \
-    if (BOTH(DT_F32)) {                                                     \
-      x->f = (double)((float)x->f op(float) y->f);                          \
-      sp--;                                                                 \
-      NEXT;                                                                 \
-    }                                                                       \
-    if (BOTH(DT_F64)) {                                                     \
-      x->f = x->f op y->f;                                                  \
-      sp--;                                                                 \
-      NEXT;                                                                 \
-    }                                                                       \
-    SLOW_SS(PRIM_##NAME);                                                   \
-  }                                                                         \
-  do_##NAME##_LL : {                                                        \
-    const Value *x = bp + pc->b, *y = bp + pc->c;                           \
-    if (LIKELY(BOTH(DT_I64))) {                                             \
-      *sp++ = value_int(WRAPPED(op));                                       \
-      NEXT;                                                                 \
-    }                                                                       \
-    SLOW_LL(PRIM_##NAME);                                                   \
-  }                                                                         \
-  do_##NAME##_LK : {                                                        \
-    const Value *x = bp + pc->b;                                            \
-    if (LIKELY(x->tag == DT_I64)) {                                         \
-      *sp++ =                                                               \
-          value_int((int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c)); \
-      NEXT;                                                                 \
-    }                                                                       \
-    SLOW_LK(PRIM_##NAME);                                                   \
-  }                                                                         \
-  do_##NAME##_SK : {                                                        \
-    Value *x = sp - 1;                                                      \
-    if (LIKELY(x->tag == DT_I64)) {                                         \
-      x->i = (int64_t)((uint64_t)x->i op(uint64_t)(int64_t) pc->c);         \
-      NEXT;                                                                 \
-    }                                                                       \
-    SLOW_SK(PRIM_##NAME);                                                   \
+/* Sums that wrap around take the slow way: value_is_int says why. */
+#define ARITH(NAME, op, over)                                                  \
+  do_##NAME##_SS : {                                                           \
+    Value *x = sp - 2, *y = sp - 1;                                            \
+    int64_t r;                                                                 \
+    if (LIKELY(value_is_int(x) && value_is_int(y) && !over(x->i, y->i, &r))) { \
+      x->i = r;                                                                \
+      sp--;                                                                    \
+      NEXT;                                                                    \
+    }                                                                          \
+    if (BOTH(DT_F32)) {                                                        \
+      x->f = (double)((float)x->f op(float) y->f);                             \
+      sp--;                                                                    \
+      NEXT;                                                                    \
+    }                                                                          \
+    if (BOTH(DT_F64)) {                                                        \
+      x->f = x->f op y->f;                                                     \
+      sp--;                                                                    \
+      NEXT;                                                                    \
+    }                                                                          \
+    SLOW_SS(PRIM_##NAME);                                                      \
+  }                                                                            \
+  do_##NAME##_LL : {                                                           \
+    const Value *x = bp + pc->b, *y = bp + pc->c;                              \
+    int64_t r;                                                                 \
+    if (LIKELY(value_is_int(x) && value_is_int(y) && !over(x->i, y->i, &r))) { \
+      *sp++ = value_int(r);                                                    \
+      NEXT;                                                                    \
+    }                                                                          \
+    SLOW_LL(PRIM_##NAME);                                                      \
+  }                                                                            \
+  do_##NAME##_LK : {                                                           \
+    const Value *x = bp + pc->b;                                               \
+    int64_t r, k = pc->c;                                                      \
+    if (LIKELY(value_is_int(x) && !over(x->i, k, &r))) {                       \
+      *sp++ = value_int(r);                                                    \
+      NEXT;                                                                    \
+    }                                                                          \
+    SLOW_LK(PRIM_##NAME);                                                      \
+  }                                                                            \
+  do_##NAME##_SK : {                                                           \
+    Value *x = sp - 1;                                                         \
+    int64_t r, k = pc->c;                                                      \
+    if (LIKELY(value_is_int(x) && !over(x->i, k, &r))) {                       \
+      x->i = r;                                                                \
+      NEXT;                                                                    \
+    }                                                                          \
+    SLOW_SK(PRIM_##NAME);                                                      \
   }
-  ARITH(ADD, +)
-  ARITH(SUB, -)
-  ARITH(MUL, *)
+  ARITH(ADD, +, __builtin_add_overflow)
+  ARITH(SUB, -, __builtin_sub_overflow)
+  ARITH(MUL, *, __builtin_mul_overflow)
 
 #define FLOORED(x, y) ((x) / (y) - ((x) % (y) != 0 && ((x) < 0) != ((y) < 0)))
 #define MODULO(x, y) \
   ((x) % (y) + ((x) % (y) != 0 && ((x) < 0) != ((y) < 0) ? (y) : 0))
-#define DIVISION(NAME, FORMULA)                            \
-  do_##NAME##_SS : {                                       \
-    Value *x = sp - 2, *y = sp - 1;                        \
-    if (LIKELY(BOTH(DT_I64) && y->i != 0 && y->i != -1)) { \
-      x->i = FORMULA(x->i, y->i);                          \
-      sp--;                                                \
-      NEXT;                                                \
-    }                                                      \
-    SLOW_SS(PRIM_##NAME);                                  \
-  }                                                        \
-  do_##NAME##_SK : {                                       \
-    Value *x = sp - 1;                                     \
-    int64_t y = pc->c;                                     \
-    if (LIKELY(x->tag == DT_I64 && y != 0 && y != -1)) {   \
-      x->i = FORMULA(x->i, y);                             \
-      NEXT;                                                \
-    }                                                      \
-    SLOW_SK(PRIM_##NAME);                                  \
+#define DIVISION(NAME, FORMULA)                                    \
+  do_##NAME##_SS : {                                               \
+    Value *x = sp - 2, *y = sp - 1;                                \
+    if (LIKELY(value_is_int(x) && y->tag == DT_I64 && y->i != 0 && \
+               y->i != -1)) {                                      \
+      x->i = FORMULA(x->i, y->i);                                  \
+      sp--;                                                        \
+      NEXT;                                                        \
+    }                                                              \
+    SLOW_SS(PRIM_##NAME);                                          \
+  }                                                                \
+  do_##NAME##_SK : {                                               \
+    Value *x = sp - 1;                                             \
+    int64_t y = pc->c;                                             \
+    if (LIKELY(value_is_int(x) && y != 0 && y != -1)) {            \
+      x->i = FORMULA(x->i, y);                                     \
+      NEXT;                                                        \
+    }                                                              \
+    SLOW_SK(PRIM_##NAME);                                          \
   }
   DIVISION(DIV, FLOORED)
   DIVISION(MOD, MODULO)

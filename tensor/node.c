@@ -125,7 +125,9 @@ Node *node_alloc(Graph *g, NodeKind kind, const Form *form) {
 }
 
 void node_count_pending(Graph *g, const Node *n) {
-  if (__builtin_add_overflow(g->pending, node_count(n), &g->pending))
+  int64_t count = node_count(n);
+  if (count <= PENDING_LIMIT &&
+      __builtin_add_overflow(g->pending, count, &g->pending))
     g->pending = INT64_MAX;
 }
 

@@ -114,10 +114,14 @@ typedef enum FuseMode {
 } FuseMode;
 
 enum { GUARD_PARTS = 4 };
+#define PENDING_LIMIT ((int64_t)64 << 20) /* elements: then it is time to run \
+                                           */
 
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;
-  int64_t pending;          /* elements of nodes made and not yet run */
+  int64_t pending; /* elements of nodes made and not yet run, but for those that
+                      are larger than PENDING_LIMIT: what reads them may need
+                      none of them stored */
   int64_t bytes_limit;      /* refuse to store more than this; 0: physical */
   volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
   Span span;                /* given to nodes made from now on */
