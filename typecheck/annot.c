@@ -619,13 +619,17 @@ static Shape *shape_named(Checker *c, DimExpr *d, AnnotMode mode) {
   return annot_axes(c, (Axes){&a, 1}, mode);
 }
 
-static void add_fact(Checker *c, Constraint k, bool assume) {
+/* Assumed where a function asks for it; what is written at a value it must
+ * have. */
+static void add_fact(Checker *c, Constraint k, AnnotMode mode, bool assume) {
   if (c->collect) {
     Constraint *copy = NEW(c->arena, Constraint);
     *copy = k;
     VEC_PUSH(c->arena, *c->collect, copy);
     return;
   }
+  if (!assume && mode == AN_VAL)
+    demand(c, k);
   if (!assume)
     return;
   /* known in the body, demanded of the callers */
@@ -655,7 +659,7 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
     Shape *j = shape_named(c, f->left, mode);
     Shape *r = shape_named(c, f->right, mode);
     Constraint k = {.kind = CN_SHAPE_EQ, .a = j, .b = r, .origin = o};
-    add_fact(c, k, assume);
+    add_fact(c, k, mode, assume);
     return;
   }
   Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
@@ -688,7 +692,7 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
       cond->dim = dim_neg(c->dims, cond->dim);
     k.facts = cond;
   }
-  add_fact(c, k, assume);
+  add_fact(c, k, mode, assume);
 }
 
 /* A condition is about sizes that the parameters have, or that are known. */

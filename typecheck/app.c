@@ -381,7 +381,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
     }
     s = shape_concat(c, s, one);
   }
-  if (holes && zero)
+  if (holes && zero && o->prim == PRIM_RESHAPE)
     error_at(c, 318, e->span, "a _ beside a size of 0 could be any size");
   if (!unify(c, ty_shape(c, s), want, o))
     mismatch(c, ty_shape(c, s), want, o);

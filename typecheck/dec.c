@@ -114,7 +114,9 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   c->effect = effect;
   c->level++;
   Type *t, *want = val_annotation(c, dec);
-  annot_facts(c, dec->given, AN_VAL, true);
+  bool fn = dec->expr->kind == EX_FN;
+  if (fn)
+    annot_facts(c, dec->given, AN_VAL, true);
   Pat *pat = dec->pat;
   if (want && pat->kind == PAT_ASCRIBE && !dec->type)
     pat = pat->args[0];
@@ -138,6 +140,11 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
       t = want;
     }
     solve_pending(c);
+    if (!fn) { /* it has to be so */
+      uint32_t serial = c->serial;
+      annot_facts(c, dec->given, AN_VAL, false);
+      checks_claim(c, core, serial, true);
+    }
     found_sizes(c, mark, want, &core);
     checks_claim(c, core, serial, true);
   } else {

@@ -282,10 +282,11 @@ static void literal_fits(Checker *c, const char *num, Dtype t, Span span) {
 }
 
 static void find_unsolved(void *arg, DimVar *v) {
-  *(bool *)arg |= v->kind == DV_META && !v->bound;
+  *(bool *)arg |= (v->kind == DV_META && !v->bound) || v->kind == DV_DATA;
 }
 
-/* The _ of a shape, unless only the running program can solve it. */
+/* The _ of a shape, unless only the running program can solve it, or has yet
+ * to find the sizes that it needs. */
 static void finish_holes(Checker *c, Core *core) {
   for (uint32_t i = 0; i < core->item_count; i++) {
     bool unsolved = false;
