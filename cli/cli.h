@@ -23,6 +23,7 @@ typedef struct Options {
   bool quiet, check, stats, open, strict, plain;
   const char *exprs[EXPRS_MOST];
   uint32_t expr_count;
+  const char *stage; /* or NULL */
   struct Define {
     char name[64];
     int64_t value;
@@ -33,9 +34,9 @@ typedef struct Options {
 } Options;
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain).  All take --color,
- * --diagnostics and --help.  Returns -1 to go on, else the status to exit
- * with. */
+ * s (--stats) o (--open) S (--strict) p (--plain) g (--stage).  All take
+ * --color, --diagnostics and --help.  Returns -1 to go on, else the status to
+ * exit with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -92,6 +93,7 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
 int verb_run(int argc, char **argv);
 int verb_eval(int argc, char **argv); /* axon -e ... */
 int verb_check(int argc, char **argv);
+int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_test(int argc, char **argv);

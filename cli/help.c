@@ -18,6 +18,7 @@ static const Help helps[] = {
      "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
      "  axon fmt FILE...       lay programs out in the one usual way\n"
      "  axon test FILE...      run the examples in doc comments\n"
+     "  axon dump FILE         a program as the compiler sees it\n"
      "  axon explain CODE      what an error is about, and how to mend it\n"
      "  axon help VERB         more about a verb, with examples\n"
      "\n"
@@ -71,6 +72,20 @@ static const Help helps[] = {
      "  axon check --strict --stats model.axn\n"
      "  axon check -D b=64 train.axn\n"
      "  axon check -q --diagnostics json *.axn 2>errors.json\n"},
+    {"dump",
+     "axon dump FILE: a program as a stage of the compiler sees it.\n"
+     "\n"
+     "For those who work on Axon, and for reports of faults.  Nothing is run.\n"
+     "\n"
+     "      --stage STAGE      tree: as it was parsed; core: as it was checked,\n"
+     "                         with the arguments that types supply (the\n"
+     "                         default)\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon dump model.axn\n"
+     "  axon dump --stage tree model.axn\n"},
     {"explain",
      "axon explain [CODE...]: what an error or warning is about.\n"
      "\n"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN, LONG_DIAGNOSTICS };
+       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -26,6 +26,7 @@ static const OptionRow rows[] = {
     {'o', {"open", no_argument, NULL, LONG_OPEN}},
     {'S', {"strict", no_argument, NULL, LONG_STRICT}},
     {'p', {"plain", no_argument, NULL, LONG_PLAIN}},
+    {'g', {"stage", required_argument, NULL, LONG_STAGE}},
 };
 
 typedef struct Table {
@@ -133,6 +134,9 @@ static int take(Options *o, int option) {
     return -1;
   case LONG_PLAIN:
     o->plain = true;
+    return -1;
+  case LONG_STAGE:
+    o->stage = optarg;
     return -1;
   }
   return EXIT_INTERNAL;

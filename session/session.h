@@ -125,6 +125,20 @@ PRINTF_LIKE(4, 5)
 Diag *session_error(Session *session, uint16_t code, Span span,
                     const char *format, ...);
 
+/* ---- for those who work on Axon ---- */
+
+typedef enum DumpStage {
+  DUMP_NONE,
+  DUMP_TREE, /* what was parsed, as s-expressions */
+  DUMP_CORE, /* what the checker made of it */
+  DUMP_COUNT,
+} DumpStage;
+
+DumpStage dump_stage(const char *name); /* DUMP_NONE: there is no such one */
+/* Appends what the stage makes of a text; nothing is run. */
+SessionStatus session_dump(Session *session, const SessionText *text,
+                           DumpStage stage, Buffer *out);
+
 /* Formats a source text; false after an error. */
 bool session_format(Session *session, const SessionText *text, Buffer *out);
 

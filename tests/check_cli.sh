@@ -38,6 +38,10 @@ expect 2 'wants a value' "$AXON" run -e
 expect 2 'auto, always or never' "$AXON" run --color=red good.axn
 expect 2 'wants a size' "$AXON" check -D n good.axn
 expect 2 'which files' "$AXON" check
+expect 2 'which file' "$AXON" dump
+expect 2 'tree or core' "$AXON" dump --stage=leaf good.axn
+expect 1 'E0' "$AXON" dump --stage=tree bad.axn
+expect 1 'E0' "$AXON" dump bad.axn
 expect 2 'which files' "$AXON" fmt
 expect 0 '^2$' "$AXON" run good.axn
 expect 0 '^2$' "$AXON" good.axn

@@ -1,31 +1,7 @@
 /* Fuzzes the reader of .png files: whatever the bytes, it returns a tensor or a
  * fault, allocates no more than the file can hold, and agrees with what it
  * says of the header.  Seeds: seeds/png. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "runtime/internal.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void load(const uint8_t *data, size_t size, LoadOptions options) {
-  Input in = {.path = "fuzz.png", .bytes = data, .size = size};
-  Fault fault = {0};
-  Header is;
-  bool header = png_format.header(&in, &options, &is, &fault);
-  Tensor *t = png_format.load(&in, &options, &fault);
-  if (!t && !fault.message[0])
-    abort();
-  if (t && (!header || is.rank != t->rank ||
-            memcmp(is.shape, t->shape, is.rank * sizeof *is.shape) != 0))
-    abort();
-  if (t) {
-    Buffer text = {0};
-    tensor_print(&text, t, 100, 80);
-    buffer_free(&text);
-  }
-  tensor_release(t);
-}
+#include "tests/fuzz/reader.h"
 
 static uint32_t crc(const uint8_t *at, size_t len) {
   uint32_t c = ~0u;
@@ -56,9 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!copy)
     return 0;
   memcpy(copy, data, size);
-  load(copy, size, (LoadOptions){0});
+  reader_load(&png_format, copy, size, (LoadOptions){0});
   mend(copy, size);
-  load(copy, size, (LoadOptions){0});
+  reader_load(&png_format, copy, size, (LoadOptions){0});
   free(copy);
   return 0;
 }

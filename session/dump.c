@@ -1,0 +1,58 @@
+/* What a stage of the pipeline makes of a text, for those who work on Axon. */
+#include "session/internal.h"
+
+#include <string.h>
+
+static const char *const stages[] = {
+    [DUMP_TREE] = "tree",
+    [DUMP_CORE] = "core",
+};
+
+DumpStage dump_stage(const char *name) {
+  for (size_t i = 1; i < ARRAY_LEN(stages); i++)
+    if (strcmp(stages[i], name) == 0)
+      return (DumpStage)i;
+  return DUMP_NONE;
+}
+
+typedef struct Dumping {
+  const SessionText *text;
+  DumpStage stage;
+  Buffer *out;
+} Dumping;
+
+static SessionStatus dump_tree(Session *s, const Dumping *d) {
+  uint32_t file = session_add_text(s, d->text, (Span){0});
+  if (!file)
+    return SESSION_ERROR;
+  Program program = parse_program(&s->sources, file, d->text->bare,
+                                  s->interner, s->arena, &s->diags);
+  ast_dump(d->out, &program);
+  return s->diags.errors ? SESSION_ERROR : SESSION_OK;
+}
+
+static SessionStatus dump_core(Session *s, const Dumping *d) {
+  SessionStatus status = session_check(s, d->text);
+  for (uint32_t i = 0; status == SESSION_OK && i < s->waiting.len; i++)
+    if (s->waiting.at[i].core)
+      core_print(&s->dims, d->out, s->waiting.at[i].core);
+  session_drop_waiting(s);
+  return status;
+}
+
+static SessionStatus dump(Session *s, void *arg) {
+  const Dumping *d = arg;
+  switch (d->stage) {
+  case DUMP_TREE: return dump_tree(s, d);
+  case DUMP_CORE: return dump_core(s, d);
+  case DUMP_NONE:
+  case DUMP_COUNT: break;
+  }
+  return SESSION_ERROR;
+}
+
+SessionStatus session_dump(Session *s, const SessionText *text,
+                           DumpStage stage, Buffer *out) {
+  Dumping d = {text, stage, out};
+  return session_guard(s, dump, &d);
+}
