@@ -37,6 +37,16 @@ static Session *open_program(const Options *o, int arg_count, char **args) {
   return session;
 }
 
+/* What was interrupted may have millions of values, and the process ends. */
+static void close_program(Session *session, int status) {
+  static Session *left_open;
+  if (status == EXIT_INTERRUPTED)
+    left_open = session;
+  else
+    session_close(session);
+  (void)left_open;
+}
+
 static int run_exprs(const Options *o) {
   Session *session = open_program(o, o->arg_count, o->args);
   int status = EXIT_OK;
@@ -45,7 +55,7 @@ static int run_exprs(const Options *o) {
     text.len = strlen(text.text);
     status = run_text(o, session, &text);
   }
-  session_close(session);
+  close_program(session, status);
   return status;
 }
 
@@ -57,7 +67,7 @@ static int run_stdin(const Options *o, int arg_count, char **args) {
   SessionText text = {.name = "stdin", .bare = true, .len = program.len};
   text.text = program.text ? program.text : "";
   int status = run_text(o, session, &text);
-  session_close(session);
+  close_program(session, status);
   buffer_free(&program);
   return status;
 }
@@ -72,7 +82,7 @@ static int run_file(const Options *o) {
   Session *session = open_program(o, count, args);
   SessionText text = {.name = o->args[0]};
   int status = run_text(o, session, &text);
-  session_close(session);
+  close_program(session, status);
   return status;
 }
 
@@ -92,6 +102,10 @@ static int run(const char *verb, int argc, char **argv) {
   return usage_error(verb, "which file?");
 }
 
-int verb_run(int argc, char **argv) { return run("run", argc, argv); }
+int verb_run(int argc, char **argv) {
+  return run("run", argc, argv);
+}
 
-int verb_eval(int argc, char **argv) { return run(NULL, argc, argv); }
+int verb_eval(int argc, char **argv) {
+  return run(NULL, argc, argv);
+}

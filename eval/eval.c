@@ -52,8 +52,8 @@ void eval_free(Eval *vm) {
   mem_free(vm->temps);
   mem_free(vm->attempts);
   mem_free(vm->inits);
-  graph_end(&vm->graph);
   heap_end(&vm->heap);
+  graph_end(&vm->graph);
 }
 
 void eval_use_sources(Eval *vm, const Sources *sources) {
@@ -100,6 +100,7 @@ static void failed(Eval *vm, FailKind kind) {
   vm->running = true;
   Span span = vm_span(vm, &inside);
   vm->running = false;
+  vm->heap.slowly = kind == FAIL_INTERRUPT;
   tidy(vm);
   Diags *diags = vm->diags;
   vm->diags = NULL;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SLAB_SIZE = 64 * 1024 };
+enum { SLAB_SIZE = 64 * 1024, RELEASED_AT_ONCE = 16 * 1024 };
 
 typedef struct Slab {
   struct Slab *next;
@@ -28,14 +28,6 @@ void *heap_more(Heap *heap, uint32_t class) {
   void *piece = heap->fresh;
   heap->fresh += size;
   return piece;
-}
-
-void heap_end(Heap *heap) {
-  for (Slab *slab = heap->slabs, *next; slab; slab = next) {
-    next = slab->next;
-    mem_free(slab);
-  }
-  *heap = (Heap){0};
 }
 
 static void doom(Heap *heap, Value v) {
@@ -125,12 +117,9 @@ static void take_apart(Heap *heap, Obj *obj) {
   }
 }
 
-void heap_release(Heap *heap, Value v) {
-  doom(heap, v);
-  if (heap->releasing)
-    return;
+static void release_some(Heap *heap, uint64_t most) {
   heap->releasing = true;
-  while (heap->doomed) {
+  while (heap->doomed && most--) {
     Obj *obj = heap->doomed;
     heap->doomed = obj->next;
     take_apart(heap, obj);
@@ -143,6 +132,22 @@ void heap_release(Heap *heap, Value v) {
     }
   }
   heap->releasing = false;
+  heap->slowly = heap->slowly && heap->doomed;
+}
+
+void heap_release(Heap *heap, Value v) {
+  doom(heap, v);
+  if (!heap->releasing)
+    release_some(heap, heap->slowly ? RELEASED_AT_ONCE : UINT64_MAX);
+}
+
+void heap_end(Heap *heap) {
+  release_some(heap, UINT64_MAX);
+  for (Slab *slab = heap->slabs, *next; slab; slab = next) {
+    next = slab->next;
+    mem_free(slab);
+  }
+  *heap = (Heap){0};
 }
 
 Value value_string(Heap *heap, const char *text, size_t len) {

@@ -153,6 +153,7 @@ typedef struct Heap {
   char *fresh, *fresh_end;
   Obj *doomed; /* objects whose count fell to zero, being taken apart */
   bool releasing;
+  bool slowly;   /* a part at each release: Ctrl-C must not wait for millions */
   uint64_t live; /* objects now alive */
 } Heap;
 
