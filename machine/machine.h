@@ -1,4 +1,5 @@
-/* machine: what this machine can do.  The cost model reads it. */
+/* machine: what this machine can do.  Read by tests alone so far: the cost
+ * model of the compilers is to be built on it. */
 #ifndef AXON_MACHINE_H
 #define AXON_MACHINE_H
 
