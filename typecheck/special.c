@@ -365,16 +365,21 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   Type *t;
   Core *x = infer(c, pos[0], &t);
   t = ty_norm(c, t);
-  if (t->tag == TY_TENSOR) {
-    Shape *s = shape_norm(c, t->shape);
-    s = shape_slice(c, s, 0, s->len);
-    for (uint32_t i = 0; i < s->len; i++)
-      if (s->at[i].tag == IT_DIM) {
-        s->at[i].dim = meta_dim(c, NULL, e->span);
-        dim_as_var(s->at[i].dim)->top = true;
-      }
-    t = ty_tensor(c, t->elem, s, NULL);
+  Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  if (!s || !shape_known_rank(s)) {
+    error_at(c, 364, pos[0]->span,
+             "forget wants to know how many axes there are")
+        ->help = "say it where this comes from, as in (x : f32[n, m])";
+    *type = ty_meta(c);
+    return core_new(c, CORE_ERROR, e->span);
   }
+  s = shape_slice(c, s, 0, s->len);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM) {
+      s->at[i].dim = meta_dim(c, NULL, e->span);
+      dim_as_var(s->at[i].dim)->top = true;
+    }
+  t = ty_tensor(c, t->elem, s, NULL);
   Core *app = prim(c, PRIM_FORGET, e, 1, &x);
   *type = ty_open_data(c, t, &app);
   for (uint32_t i = 0; i < app->bind_count; i++)
