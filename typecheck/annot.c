@@ -50,6 +50,8 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
       return meta;
     }
   }
+  if (b->var && b->var->global)
+    VEC_PUSH(c->arena, c->sized, b);
   return dim_of_var(c->dims, b->size);
 }
 

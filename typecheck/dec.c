@@ -147,6 +147,8 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
     }
     found_sizes(c, mark, want, &core);
     checks_claim(c, core, serial, true);
+    for (uint32_t i = 0; top && i < c->sized.len; i++)
+      core = open_binding(c, c->sized.at[i], core);
   } else {
     core = infer(c, dec->expr, &t);
   }
@@ -470,7 +472,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->effect = NULL;
   pending_clear(c);
   c->accesses.len = c->insts.len = c->stuck.len = 0;
-  c->found.len = c->data_facts.len = c->params.len = 0;
+  c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
   c->stage = NULL;
   c->loop = NULL;
   c->conditional = 0;

@@ -113,25 +113,29 @@ static Core *open_variable(Checker *c, Binding *b, Core *core, Type **type) {
   return open;
 }
 
+/* Reads the sizes that were found in a variable, then runs the body. */
+Core *open_binding(Checker *c, const Binding *b, Core *body) {
+  Core *value = core_var(c, b->var, b->span);
+  Core *open = core_items(c, CORE_OPEN, b->span, 1, value);
+  if (b->opening) {
+    open->binds = b->opening->binds;
+    open->bind_count = b->opening->bind_count;
+  } else {
+    open->binds = NEW(c->arena, CoreBind);
+    open->binds[0] = (CoreBind){.var = b->size, .value = true};
+    open->bind_count = 1;
+  }
+  return core_items(c, CORE_SEQ, body->span, 2, open, body);
+}
+
 /* The body of what binds the names from `from` to `until`: sizes that it has
  * found in them are read first, for all of it. */
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body) {
   for (const Scope *s = from; s && s != until; s = s->outer) {
-    Binding *b = s->binding;
-    if (!b || b->kind != BK_VALUE || !b->var || (!b->opening && !b->size))
-      continue;
-    Core *value = core_var(c, b->var, b->span);
-    Core *open = core_items(c, CORE_OPEN, b->span, 1, value);
-    if (b->opening) {
-      open->binds = b->opening->binds;
-      open->bind_count = b->opening->bind_count;
-    } else {
-      open->binds = NEW(c->arena, CoreBind);
-      open->binds[0] = (CoreBind){.var = b->size, .value = true};
-      open->bind_count = 1;
-    }
-    body = core_items(c, CORE_SEQ, body->span, 2, open, body);
+    const Binding *b = s->binding;
+    if (b && b->kind == BK_VALUE && b->var && (b->opening || b->size))
+      body = open_binding(c, b, body);
   }
   return body;
 }

@@ -358,6 +358,7 @@ struct Checker {
   Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
   VEC(Type *) params; /* of the functions being checked */
   VEC(Fact *) data_facts; /* about sizes that calls brought into being */
+  VEC(Binding *) sized; /* integers of top level that are sizes in it */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
   Bindings *bound; /* what the pattern at top level binds; or NULL */
   Map forgotten;  /* Expr -> flag: terms to forget there, from a first pass */
@@ -570,6 +571,7 @@ bool annot_knows(Checker *c, Sym *name);
 Core *infer(Checker *c, Expr *e, Type **type);
 void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
+Core *open_binding(Checker *c, const Binding *b, Core *body);
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body);
 Core *infer_app(Checker *c, Expr *e, Type **type);
