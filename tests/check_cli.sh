@@ -135,7 +135,7 @@ expect 1 'cannot read none.axn' "$AXON" test none.axn
 
 # Ctrl-C ends a program.
 echo 'do print (while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0)' >loop.axn
-timeout -s INT 1 "$AXON" run loop.axn >out 2>&1
+env --default-signal=INT timeout -k 5 -s INT 1 "$AXON" run loop.axn >out 2>&1
 [ $? = 124 ] || { echo 'Ctrl-C did not end a loop' && bad=1; }
 grep -q interrupted out || { echo 'no word of the interrupt' && bad=1; }
 exit "$bad"

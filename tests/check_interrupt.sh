@@ -3,7 +3,8 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
-trap 'rm -rf "$work"' EXIT
+pid=
+trap 'kill -KILL $pid 2>/dev/null; rm -rf "$work"' EXIT
 bad=0
 
 stops() { # stops NAME: the program on stdin, interrupted after half a second
@@ -15,7 +16,7 @@ stops() { # stops NAME: the program on stdin, interrupted after half a second
   before=$(date +%s%N)
   kill -INT "$pid"
   wait "$pid"
-  status=$? took=$((($(date +%s%N) - before) / 1000000))
+  status=$? pid= took=$((($(date +%s%N) - before) / 1000000))
   if [ "$status" != 130 ] || [ "$took" -gt 1500 ]; then
     echo "$1: status $status after $took ms" && bad=1
     sed 's/^/  /' "$work/out"
