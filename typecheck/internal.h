@@ -506,6 +506,9 @@ void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
 Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
 
 /* ---- unify.c ---- */
+/* A field of a record, or NULL; the record with its rest put in. */
+Type *row_field(Type *t, Sym *label);
+Type *row_flat(Checker *c, Type *t);
 /* False after a mismatch; the caller reports (see mismatch). */
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
@@ -696,6 +699,21 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
 void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
 void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
 void suggest_foreign(Checker *c, Diag *d, Span span, const Foreign *word);
+
+/* ---- clash.c: where two types part ---- */
+
+typedef struct Clash {
+  const char *path; /* "attn.q" of records and tuples; "" at their top */
+  Type *got, *want; /* what stands there */
+  Sym *field;       /* one that `got` lacks, or NULL */
+  bool extra;       /* it is `want` that lacks it */
+} Clash;
+
+/* Finds the first difference of kind, of rank, of elements; false: none. */
+bool type_clash(Checker *c, Type *got, Type *want, Clash *out);
+/* Finds the first tensors of known ranks whose sizes differ. */
+bool size_clash(Checker *c, Type *got, Type *want, Clash *out);
+bool elems_clash(ElemVar *a, ElemVar *b);
 
 /* ---- error.c ---- */
 void mismatch(Checker *c, Type *got, Type *want, Origin *o);

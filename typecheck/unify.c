@@ -393,15 +393,14 @@ static bool unify_effect(Effect *a, Effect *b) {
   return true;
 }
 
-static Type *row_field(Type *t, Sym *label) {
+Type *row_field(Type *t, Sym *label) {
   for (uint32_t i = 0; i < t->count; i++)
     if (t->labels[i] == label)
       return t->args[i];
   return NULL;
 }
 
-/* The record with its rest put in. */
-static Type *row_flat(Checker *c, Type *t) {
+Type *row_flat(Checker *c, Type *t) {
   t = ty_root(t);
   Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
   if (!rest || rest->tag != TY_RECORD)
