@@ -94,6 +94,8 @@ typedef enum TypeTag {
 typedef struct TyVar {
   uint32_t id, level;
   bool rigid;
+  bool element; /* an element of a tensor: an integer is data, of no known
+                   term */
   Sym *name;
   Type *link;
   const char *text;
