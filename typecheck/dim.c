@@ -138,6 +138,7 @@ static void measure(Dim *d) {
       const Atom *atom = mono->at[j].atom;
       weight += (uint64_t)atom->weight * mono->at[j].exp;
       d->has_meta |= atom->has_meta;
+      d->has_soft |= atom->has_soft;
       if (atom->depth > d->depth)
         d->depth = atom->depth;
     }
@@ -250,6 +251,7 @@ static Atom *atom_finish(DimCtx *cx, const Atom *key) {
     const Dim *arg = atom->args[i];
     weight += arg->weight;
     atom->has_meta |= arg->has_meta;
+    atom->has_soft |= arg->has_soft;
     if (arg->depth >= atom->depth)
       atom->depth = (uint16_t)(arg->depth + 1);
   }
@@ -668,8 +670,19 @@ static Atom *lone_division(const Dim *d) {
   return found;
 }
 
+static Dim *div_of(DimCtx *cx, Dim *a, Dim *b, bool soft) {
+  Dim *d = div_atom(cx, a, b);
+  if (soft) {
+    Atom *atom = d->at[0].mono->at[0].atom;
+    atom->soft = atom->has_soft = d->has_soft = true;
+  }
+  return d;
+}
+
+static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool soft);
+
 /* r/b where r is reduced. */
-static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b) {
+static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b, bool soft) {
   const Mono *unit = dim_atoms(cx)->unit;
   Num by = content(cx, b, content(cx, r, num_of(0), false), true);
   const Mono *mono =
@@ -677,30 +690,40 @@ static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b) {
   if (!num_is(by, 1) || mono->count) {
     /* floor((g*x + c)/(g*y)) = floor((x + floor(c/g))/y) */
     r = divide_out(cx, r, by, mono);
-    return dim_div(cx, r, divide_out(cx, b, by, mono));
+    return divide(cx, r, divide_out(cx, b, by, mono), soft);
   }
   Atom *inner = dim_is_const(b) ? lone_division(r) : NULL;
   if (inner) {
     /* floor((floor(x/c) + y)/b) = floor((x + c*y)/(c*b)) for c, b >= 1 */
     Num c = inner->args[1]->at[0].coef;
     Dim *rest = dim_scale(cx, dim_sub(cx, r, inner->dim), c);
-    return dim_div(cx, dim_add(cx, inner->args[0], rest),
-                   mul_term(cx, b, c, unit));
+    return divide(cx, dim_add(cx, inner->args[0], rest),
+                  mul_term(cx, b, c, unit), soft);
   }
-  return div_atom(cx, r, b);
+  return div_of(cx, r, b, soft);
 }
 
-Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) {
+static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool soft) {
   if (dim_is_const(b) && dim_sign(b) <= 0)
-    return div_atom(cx, a, b); /* an error that the caller finds */
+    return div_of(cx, a, b, soft); /* an error that the caller finds */
   if (dim_is_const(b) && num_is(b->at[0].coef, 1))
     return a;
   Dim *q, *r;
   reduce(cx, a, b, &q, &r);
   if (!r->count || (dim_is_const(b) && dim_is_const(r)))
     return q;
-  return dim_add(cx, q, div_reduced(cx, r, b));
+  return dim_add(cx, q, div_reduced(cx, r, b, soft));
 }
+
+Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) { return divide(cx, a, b, false); }
+
+Dim *dim_div_soft(DimCtx *cx, Dim *a, Dim *b) {
+  if (dim_is_const(b) && dim_sign(b) < 0)
+    return dim_div(cx, dim_neg(cx, a), dim_neg(cx, b));
+  return divide(cx, a, b, true);
+}
+
+bool dim_is_soft(const Dim *d) { return d->has_soft; }
 
 Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b) {
   return dim_sub(cx, a, dim_mul(cx, b, dim_div(cx, a, b)));

@@ -77,6 +77,14 @@ Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b);
  * ((b*784)/784 is b; (n*m)/m is n: sizes that divide are at least 1). */
 Dim *dim_div(DimCtx *cx, Dim *a, Dim *b);
 Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b);
+/* a/b as a mere integer: nobody has asked for 1 <= b.  A term with such a
+ * division is soft; who makes a size, a fact or a demand of it asks. */
+Dim *dim_div_soft(DimCtx *cx, Dim *a, Dim *b);
+bool dim_is_soft(const Dim *d);
+/* Calls f for each divisor in d that is not constant, or for those of soft
+ * divisions. */
+void dim_each_divisor(DimCtx *cx, const Dim *d, bool soft,
+                      void (*f)(void *, Dim *), void *arg);
 Dim *dim_min(DimCtx *cx, Dim *a, Dim *b); /* flattened, sorted, constants and
                                              known differences folded */
 Dim *dim_max(DimCtx *cx, Dim *a, Dim *b);
@@ -184,7 +192,7 @@ bool dim_facts_contradictory(DimFacts *facts);  /* provably no solution */
  * that are non-negative are non-negative.
  *   PROVED:  holds for all values that satisfy the facts.
  *   REFUTED: holds for none of them (`at_least_one`: for none where every size
- *            variable is at least 1).
+ *            variable but those of data is at least 1).
  * Metas count as variables that stand for every value. */
 Verdict dim_ge0(DimFacts *facts, Dim *d, bool at_least_one);
 Verdict dim_eq0(DimFacts *facts, Dim *d, bool at_least_one);

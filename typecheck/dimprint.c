@@ -3,6 +3,7 @@
  * The normal form is undone where that reads better:
  *   n - d*(n/d)         prints  n % d
  *   (h + 1)/2 - 2       prints  (h - 3)/2
+ *   h - h/2             prints  (h + 1)/2
  *   min(n, m + 1) - 1   prints  min(n - 1, m)
  * Added terms come first, then subtracted ones; constants come last, except
  * where that would start with a minus: 3 - n. */
@@ -110,6 +111,11 @@ static void take_atom(Items *items, const Term *term, const Atom *atom) {
     return;
   items->rest =
       dim_sub(cx, rest, dim_of_term(cx, term->coef, term->mono));
+  if (atom->kind == AT_DIV && num_sign(sign) < 0) { /* rounded up */
+    Dim *most = dim_sub(cx, args[1], dim_int(cx, 1));
+    args[0] = dim_sub(cx, most, args[0]);
+    sign = num_of(1);
+  }
   Item item = {.coef = sign, .mono = term->mono, .atom = atom, .args = args};
   VEC_PUSH(cx->arena, items->all, item);
 }
