@@ -389,6 +389,12 @@ DimVar *dim_as_var(const Dim *d) {
   return d->at[0].mono->at[0].atom->var;
 }
 
+bool dim_is_prod(const Dim *d) {
+  return d->count == 1 && d->at[0].mono->degree == 1 &&
+         num_is(d->at[0].coef, 1) &&
+         d->at[0].mono->at[0].atom->kind == AT_PROD;
+}
+
 Num dim_coef(const Dim *d, const Mono *mono) {
   uint32_t low = 0, high = d->count;
   while (low < high) {
@@ -859,14 +865,21 @@ Dim *dim_max(DimCtx *cx, Dim *a, Dim *b) { return choose(cx, AT_MAX, a, b); }
 
 /* ---- equations ---- */
 
-Dim *dim_cancel(DimCtx *cx, Dim *d) {
+Dim *dim_common(DimCtx *cx, Dim *d) {
   if (!d->count || dim_is_const(d))
-    return d;
+    return dim_int(cx, 1);
   const Mono *mono = dim_atoms(cx)->unit;
   if (d->count > 1) /* n*m == 0 is no contradiction */
     mono = size_factors(cx, common_mono(cx, d, NULL));
-  Num by = content(cx, d, num_of(0), true);
-  return num_is(by, 1) && !mono->count ? d : divide_out(cx, d, by, mono);
+  return dim_of_term(cx, content(cx, d, num_of(0), true), mono);
+}
+
+Dim *dim_cancel(DimCtx *cx, Dim *d) {
+  Dim *by = dim_common(cx, d);
+  const Term *term = &by->at[0];
+  return num_is(term->coef, 1) && !term->mono->count
+             ? d
+             : divide_out(cx, d, term->coef, term->mono);
 }
 
 /* Whether term i of d is +-v for a meta v that may be solved and does not

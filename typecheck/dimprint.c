@@ -3,7 +3,6 @@
  * The normal form is undone where that reads better:
  *   n - d*(n/d)         prints  n % d
  *   (h + 1)/2 - 2       prints  (h - 3)/2
- *   h - h/2             prints  (h + 1)/2
  *   min(n, m + 1) - 1   prints  min(n - 1, m)
  * Added terms come first, then subtracted ones; constants come last, except
  * where that would start with a minus: 3 - n. */
@@ -111,11 +110,6 @@ static void take_atom(Items *items, const Term *term, const Atom *atom) {
     return;
   items->rest =
       dim_sub(cx, rest, dim_of_term(cx, term->coef, term->mono));
-  if (atom->kind == AT_DIV && num_sign(sign) < 0) { /* rounded up */
-    Dim *most = dim_sub(cx, args[1], dim_int(cx, 1));
-    args[0] = dim_sub(cx, most, args[0]);
-    sign = num_of(1);
-  }
   Item item = {.coef = sign, .mono = term->mono, .atom = atom, .args = args};
   VEC_PUSH(cx->arena, items->all, item);
 }
@@ -143,7 +137,7 @@ static void take_atoms(Items *items) {
       continue;
     const Atom *atom = term->mono->at[0].atom;
     bool constant = atom->kind == AT_DIV && dim_is_const(atom->args[1]) &&
-                    dim_sign(atom->args[1]) > 0;
+                    dim_sign(atom->args[1]) > 0 && num_is(term->coef, 1);
     if (constant || atom->kind == AT_MIN || atom->kind == AT_MAX)
       take_atom(items, term, atom);
   }
@@ -307,7 +301,8 @@ static void print(DimCtx *cx, Buffer *out, Dim *d, Context where) {
     const Item *item = &items.all.at[i];
     bool minus = num_sign(item->coef) < 0;
     buffer_puts(out, minus ? (i ? " - " : "-") : i ? " + " : "");
-    print_item(cx, out, item, parens || count > 1 ? IN_SUM : where);
+    Context around = parens || count > 1 ? IN_SUM : where;
+    print_item(cx, out, item, minus && !i ? IN_PRODUCT : around);
   }
   buffer_puts(out, parens ? ")" : "");
 }

@@ -431,9 +431,21 @@ static void look_local(void *arg, DimVar *v) {
   g->local |= v->level > g->c->level;
 }
 
+/* b*784 == b*d is 784 == d. */
+static void tidy_equation(Checker *c, Constraint *k) {
+  Dim *left = dim_resolve(c->dims, k->left);
+  Dim *right = dim_resolve(c->dims, k->right);
+  Dim *by = dim_common(c->dims, dim_sub(c->dims, left, right));
+  left = dim_quotient(c->dims, left, by);
+  right = dim_quotient(c->dims, right, by);
+  if (left && right)
+    k->left = left, k->right = right;
+}
+
 /* As its callers will read it: k <= n rather than 0 <= n - k. */
 static void tidy_constraint(Checker *c, Constraint *k) {
-  is_divisibility(c, k);
+  if (k->kind == CN_DIM_EQ && !is_divisibility(c, k))
+    tidy_equation(c, k);
   if (k->kind == CN_DIM_LE) {
     Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
     dim_split_signs(c->dims, dim_simplify_ge(c->dims, d), &k->right,

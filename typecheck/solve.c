@@ -600,21 +600,30 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* x == d*(x/d), times something: that x % d == 0. */
+/* x == d*(x/d), times sizes, which cancel: that x % d == 0.  Another factor may
+ * be what is 0. */
 bool is_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
-  Dim *num, *den, *factors[DIM_FACTORS];
+  Dim *num, *den, *factors[DIM_FACTORS], *left = NULL;
   uint32_t count = dim_factor(c->dims, d, factors);
-  for (uint32_t i = 0; i < count; i++)
-    if (dim_is_remainder(c->dims, factors[i], &num, &den)) {
-      k->divides = true;
-      k->divisor = den;
-      k->left = num;
-      k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
-    }
-  return k->divides;
+  for (uint32_t i = 0; i < count; i++) {
+    DimVar *v = dim_as_var(factors[i]);
+    if (dim_is_const(factors[i]) || (v && !v->value) ||
+        dim_is_prod(factors[i]))
+      continue;
+    if (left || !dim_is_remainder(c->dims, factors[i], &num, &den))
+      return k->divides;
+    left = num;
+  }
+  if (!left)
+    return k->divides;
+  k->divides = true;
+  k->divisor = den;
+  k->left = num;
+  k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
+  return true;
 }
 
 /* What remains open although everything in it is final. */
