@@ -568,6 +568,8 @@ void solve_holes(Checker *c, uint32_t mark);
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);
 void facts_load(Checker *c, const Fact *facts);
+/* For the goal d >= 0. */
+void facts_load_for(Checker *c, const Fact *facts, Dim *d);
 void fact_add(Checker *c, Dim *d, bool eq);
 void fact_known(Checker *c, Dim *d, bool eq);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
