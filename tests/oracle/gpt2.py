@@ -1,6 +1,6 @@
 """GPT-2 in transformers, for gpt2.axn; hugging.py says how to run it."""
 
-from hugging import LENGTH, VOCABULARY, shake, stacked, write
+from hugging import LENGTH, VOCABULARY, shake, stacked, write_logits
 from transformers import GPT2Config, GPT2LMHeadModel
 
 LAYERS = 3
@@ -28,4 +28,4 @@ for ours, theirs in [("attention.qkv", "attn.c_attn"),
         w, f"transformer.h.%d.{theirs}.weight", LAYERS, lambda x: x.T)
     tensors[f"blocks.{ours}.b"] = stacked(
         w, f"transformer.h.%d.{theirs}.bias", LAYERS)
-write(__file__, model, tensors)
+write_logits(__file__, tensors, model)

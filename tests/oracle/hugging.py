@@ -22,8 +22,8 @@ def shake(model):
     model.eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
-            near = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-            near = 1.0 if ".ln_" in name and name.endswith("weight") else near
+            norm = "norm" in name.lower() or ".ln_" in name
+            near = 1.0 if norm and name.endswith("weight") else 0.0
             p.copy_(near + 0.3 * torch.randn_like(p))
     return model
 
@@ -33,10 +33,31 @@ def stacked(weights, name, count, change=lambda w: w):
     return torch.stack([change(weights[name % i]) for i in range(count)])
 
 
-def write(script, model, tensors):
-    tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH))
-    with torch.no_grad():
-        logits = model(tokens).logits
-    tensors |= {"input": tokens, "output": logits}
-    save_file({name: t.contiguous() for name, t in tensors.items()},
+def pairs(heads):
+    """The library turns column i of a head with column i + half of it; the
+    paper on rotary embeddings turns neighbours."""
+    return lambda x: (x.reshape(heads, 2, -1, x.shape[1]).transpose(1, 2)
+                      .reshape(x.shape))
+
+
+def write(script, tensors, got, **inputs):
+    """All tensors, the inputs, and `output`: what the model made of them."""
+    tensors |= inputs | {"output": got}
+    save_file({name: t.detach().contiguous() for name, t in tensors.items()},
               pathlib.Path(script).with_suffix(".safetensors"))
+
+
+def tokens(length=LENGTH, most=VOCABULARY):
+    return torch.randint(0, most, (BATCH, length))
+
+
+def write_logits(script, tensors, model):
+    """As most models here: logits of tokens."""
+    text = tokens()
+    write(script, tensors, model(text).logits, input=text)
+
+
+def dense(weights, ours, theirs, count):
+    """Weights and biases of a dense layer in each of the layers."""
+    return {f"{ours}.{part}": stacked(weights, f"{theirs}.{end}", count)
+            for part, end in [("w", "weight"), ("b", "bias")]}

@@ -1,6 +1,6 @@
 """Llama 3 in transformers, for llama.axn; hugging.py says how to run it."""
 
-from hugging import VOCABULARY, shake, stacked, write
+from hugging import VOCABULARY, pairs, shake, stacked, write_logits
 from transformers import LlamaConfig, LlamaForCausalLM
 
 LAYERS, HEADS, GROUPS = 2, 4, 2
@@ -11,14 +11,6 @@ model = shake(LlamaForCausalLM(LlamaConfig(
     num_key_value_heads=GROUPS, rms_norm_eps=1e-5,
     rope_parameters={"rope_type": "default", "rope_theta": 500000.0})))
 w = model.state_dict()
-
-
-def pairs(heads):
-    """The library turns column i of a head with column i + half of it; the
-    paper turns neighbours."""
-    return lambda x: (x.reshape(heads, 2, -1, x.shape[1]).transpose(1, 2)
-                      .reshape(x.shape))
-
 
 tensors = {
     "tokens.w": w["model.embed_tokens.weight"],
@@ -38,4 +30,4 @@ for ours, theirs in [("attention.v", "self_attn.v_proj"),
                      ("norm2.w", "post_attention_layernorm")]:
     tensors[f"blocks.{ours}"] = stacked(
         w, f"model.layers.%d.{theirs}.weight", LAYERS)
-write(__file__, model, tensors)
+write_logits(__file__, tensors, model)

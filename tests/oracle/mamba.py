@@ -1,6 +1,6 @@
 """Mamba in transformers, for mamba.axn; hugging.py says how to run it."""
 
-from hugging import VOCABULARY, shake, stacked, write
+from hugging import VOCABULARY, shake, stacked, write_logits
 from transformers import MambaConfig, MambaForCausalLM
 
 LAYERS = 2
@@ -28,4 +28,4 @@ for ours, theirs in [("norm.w", "norm.weight"),
                      ("output", "mixer.out_proj.weight")]:
     tensors[f"blocks.{ours}"] = stacked(
         w, f"backbone.layers.%d.{theirs}", LAYERS)
-write(__file__, model, tensors)
+write_logits(__file__, tensors, model)
