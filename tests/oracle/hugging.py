@@ -1,9 +1,9 @@
 """What the scripts beside this share: a small model of the library transformers
 with random weights, what it makes of random tokens, and both in one file.
 
-    python3 -m venv /tmp/oracle
-    /tmp/oracle/bin/pip install torch transformers safetensors
-    /tmp/oracle/bin/python tests/oracle/gpt2.py     (writes gpt2.safetensors)
+    python3 -m venv DIR
+    DIR/bin/pip install torch transformers safetensors
+    DIR/bin/python tests/oracle/gpt2.py     (writes gpt2.safetensors)
 
 made with torch 2.15 and transformers 5.23, whose models are independent of
 examples/models/: they load the weights that the papers' authors published."""
