@@ -748,8 +748,10 @@ typedef struct Clash {
 
 /* Finds the first difference of kind, of rank, of elements; false: none. */
 bool type_clash(Checker *c, Type *got, Type *want, Clash *out);
-/* Finds the first tensors of known ranks whose sizes differ. */
-bool size_clash(Checker *c, Type *got, Type *want, Clash *out);
+/* Finds the first tensors whose sizes differ, axis by axis: where there are
+ * such, because of these two. */
+bool size_clash(Checker *c, Type *got, Type *want, Dim *left, Dim *right,
+                Clash *out);
 bool elems_clash(ElemVar *a, ElemVar *b);
 
 /* ---- error.c ---- */
