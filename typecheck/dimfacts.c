@@ -252,8 +252,9 @@ static bool proves_nonneg(void *arg, Dim *d) {
   return proved;
 }
 
+/* One that is at least 1 unless something is empty. */
 static bool is_size(const DimVar *var) {
-  return !var->value && var->kind != DV_INDEX;
+  return !var->value && var->kind != DV_INDEX && var->kind != DV_DATA;
 }
 
 static Linear *query_linear(DimFacts *facts, Query *query) {

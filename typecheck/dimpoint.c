@@ -112,9 +112,11 @@ static uint32_t violations(Point *p, uint32_t *which) {
 
 static int64_t lowest(const Point *p, const Atom *leaf) {
   const DimVar *var = leaf->var;
-  if (var && (var->value || var->kind == DV_INDEX))
-    return var->value ? -POINT_FAR : 0;
-  return var && p->at_least_one;
+  if (var && var->value)
+    return -POINT_FAR;
+  if (!var || var->kind == DV_INDEX)
+    return 0;
+  return var->kind != DV_DATA && p->at_least_one;
 }
 
 static void leaf_take(void *arg, Atom *atom) {
