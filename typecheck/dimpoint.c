@@ -128,21 +128,22 @@ static void leaf_take(void *arg, Atom *atom) {
   p->leaves[p->leaf_count++] = atom;
 }
 
-/* Where the leaf must go for the condition to hold, others staying. */
+/* Where the leaf must go for the condition to hold, others staying; if that
+ * has no value here, somewhere else. */
 static bool target(Point *p, const Poly *condition, Atom *leaf,
                    int64_t *to) {
   int64_t from = leaf->point, here, there = 0;
   p->epoch = dim_epoch(p->cx);
-  if (!value_of(p, condition->d, &here))
-    return false;
+  if (!value_of(p, condition->d, &here)) {
+    *to = from == 1 ? POINT_START : 1;
+    return true;
+  }
   for (int64_t step = 1; step <= 64; step *= 8) {
     leaf->point = from + step;
     p->epoch = dim_epoch(p->cx);
     bool known = value_of(p, condition->d, &there);
     leaf->point = from;
-    if (!known)
-      return false;
-    if (there == here)
+    if (!known || there == here)
       continue;
     int64_t slope = there - here, need = -here * step;
     if (here < -POINT_FAR || here > POINT_FAR)
@@ -165,8 +166,8 @@ typedef struct Move {
 } Move;
 
 /* Makes the best move that mends condition `which`, but for going back on the
- * last one; false: there is none. */
-static bool move(Point *p, uint32_t which, Move *last) {
+ * last one; where there is none, a leaf starts anew. */
+static void move(Point *p, uint32_t which, Move *last) {
   Atom *best = NULL;
   int64_t best_to = 0;
   uint32_t best_sum = UINT32_MAX;
@@ -187,11 +188,12 @@ static bool move(Point *p, uint32_t which, Move *last) {
       best_sum = sum;
     }
   }
-  if (!best)
-    return false;
+  if (!best) {
+    best = p->leaves[(which + p->effort) % p->leaf_count];
+    best_to = best->point == POINT_START ? 2 : POINT_START;
+  }
   *last = (Move){best, best->point};
   best->point = best_to;
-  return true;
 }
 
 /* ---- the search ---- */
@@ -218,8 +220,9 @@ bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
   uint64_t epoch = dim_epoch(cx);
   for (uint32_t i = 0; i < count; i++)
     dim_each_leaf(at[i].d, epoch, leaf_take, &p);
-  if (p.too_many)
+  if (p.too_many || !p.leaf_count)
     return false;
+  int64_t start[POINT_LEAVES];
   for (uint32_t i = 0; i < p.leaf_count; i++) {
     Atom *leaf = p.leaves[i];
     if (!leaf->pointed) {
@@ -228,6 +231,10 @@ bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
     }
     if (leaf->point < lowest(&p, leaf))
       leaf->point = lowest(&p, leaf);
+    start[i] = leaf->point;
   }
-  return repair(&p);
+  bool found = repair(&p);
+  for (uint32_t i = 0; i < p.leaf_count && !found; i++)
+    p.leaves[i]->point = start[i];
+  return found;
 }
