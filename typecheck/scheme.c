@@ -465,8 +465,9 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     gaps[i] = taken.at[i] ? gap_of(c, taken.at[i]) : NULL;
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && implied(c, taken.at[i], taken.at, gaps, taken.len, i)) {
-      taken.at[i] = NULL;
       c->stats.proved++;
+      c->stats.row[constraint_row(taken.at[i])].proved++;
+      taken.at[i] = NULL;
     }
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])

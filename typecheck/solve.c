@@ -2,6 +2,8 @@
  * Three outcomes: proved, refuted (a diagnostic), open. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
   o->kind = kind;
@@ -504,7 +506,43 @@ void open_note(Checker *c, Span span, const char *text, const char *reason) {
   VEC_PUSH(c->arena, c->open, o);
 }
 
+static void mention_prod(void *arg, ShapeVar *v) {
+  (void)v;
+  *(bool *)arg = true;
+}
+
+static void mention_nothing(void *arg, DimVar *v) { (void)arg, (void)v; }
+
+static bool is_of_products(const Constraint *k) {
+  bool found = k->divides;
+  const Origin *o = k->origin;
+  if (o && o->scheme && o->what && strcmp(o->what, "reshape") == 0)
+    return true;
+  dim_each_var(k->left, mention_nothing, mention_prod, &found);
+  dim_each_var(k->right, mention_nothing, mention_prod, &found);
+  return found;
+}
+
+CheckRow constraint_row(const Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ:
+    return k->joins ? ROW_JOIN : is_of_products(k) ? ROW_PROD : ROW_SIZE;
+  case CN_DIM_NE: return ROW_SIZE;
+  case CN_DIM_LE: return ROW_LE;
+  case CN_SHAPE_EQ: return ROW_SHAPE;
+  case CN_JOIN: return ROW_JOIN;
+  case CN_KEEP: return ROW_KEEP;
+  }
+  return ROW_NONE;
+}
+
+static void count_proved(Checker *c, const Constraint *k) {
+  c->stats.proved++;
+  c->stats.row[constraint_row(k)].proved++;
+}
+
 static void note_open(Checker *c, Constraint *k, const char *reason) {
+  c->stats.row[constraint_row(k)].open++;
   const char *text = "shapes that join";
   if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
   {
@@ -640,12 +678,12 @@ static void try_one(Checker *c, Constraint *k) {
   c->solving = outer;
   if (v == PROVED) {
     k->done = true;
-    c->stats.proved++;
+    count_proved(c, k);
   } else if (k->at_run_time) {
     leave_to_run_time(c, k);
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
-    c->stats.proved++;
+    count_proved(c, k);
   } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
@@ -853,6 +891,7 @@ void note_carried(Checker *c, Scheme *s, Sym *name) {
       Carried k = {s, s->given[i], name};
       VEC_PUSH(c->arena, c->carried, k);
       c->stats.carried++;
+      c->stats.row[constraint_row(k.given)].carried++;
     }
 }
 
