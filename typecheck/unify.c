@@ -157,7 +157,13 @@ static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
       return false;
     Shape *s = shape_new(c, 1);
     s->at[0] = *b;
+    if (!sizes_mention(c, s, a->var)) {
+      shape_bind(c, a->var, s);
+      return true;
+    }
+    s->at[0].dim = meta_dim(c, NULL, (Span){0}); /* b is a product of a */
     shape_bind(c, a->var, s);
+    demand_eq(c, s->at[0].dim, b->dim, o);
     return true;
   }
   if (a->tag == IT_STAR || b->tag == IT_STAR)

@@ -312,7 +312,9 @@ static Truth own_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int n = x->rank;
   *out = *x;
-  if (s->form != 6 && (!n || axes_has_star(x)))
+  if (s->form != 6 && axes_has_star(x))
+    return UNSURE; /* in a splice one is right */
+  if (s->form != 6 && !n)
     return WRONG;
   switch (s->form) {
   case 0: /* both halves */
@@ -343,17 +345,17 @@ static Truth own_shape(const Env *env, const Step *s, Extents *out) {
   case 6: /* as zeros_like */
     return RIGHT;
   case 7: /* in pairs */
-    if (n != 1 || x->at[0] % 2)
-      return WRONG;
-    if (!x->at[0])
+    if (!axes_prod(x) || x->at[0] == 1)
       return UNSURE;
     *out = (Extents){2, {x->at[0] / 2, 2}};
-    return RIGHT;
+    return axes_prod(out) == axes_prod(x) ? RIGHT : WRONG;
   }
-  if (n != 3 || x->at[2] % 2) /* two heads */
+  if (n < 3) /* two heads */
     return WRONG;
-  if (!axes_prod(x))
+  if (!axes_prod(x) || x->at[2] == 1)
     return UNSURE;
+  if (axes_prod(x) != x->at[0] * x->at[1] * (x->at[2] / 2) * 2)
+    return WRONG;
   *out = (Extents){4, {x->at[0], 2, x->at[1], x->at[2] / 2}};
   return RIGHT;
 }

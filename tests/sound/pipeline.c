@@ -79,14 +79,15 @@ static Truth truth_of(const Pipeline *p, const Env *inputs, Env *env,
   return pipeline_shapes(p, env, &failed);
 }
 
-/* At the sizes that a witness names, and any others for the rest. */
+/* At the sizes that a witness names, and some for the rest: it is to be blamed
+ * only if it is right for all of these. */
 static Truth truth_at(void *arg, const char *witness) {
   const Pipeline *p = arg;
   int64_t size[NAMES];
-  for (int fill = 0; fill < 4; fill++) {
+  for (int fill = 0; fill < 8; fill++) {
     Env inputs = p->base, env;
     for (int i = 0; i < NAMES; i++)
-      size[i] = fill ? fill * 2 : STAR;
+      size[i] = fill ? fill : STAR;
     for (const char *at = witness; (at = strstr(at, " = ")); at += 3) {
       const char *name = at;
       while (name > witness && name[-1] != ' ')
@@ -100,10 +101,10 @@ static Truth truth_at(void *arg, const char *witness) {
       for (int k = 0; k < inputs.var[i].rank; k++)
         if (p->name[i][k] != LITERAL && size[p->name[i][k]] != STAR)
           inputs.var[i].at[k] = size[p->name[i][k]];
-    if (truth_of(p, &inputs, &env, NULL) == RIGHT)
-      return RIGHT;
+    if (truth_of(p, &inputs, &env, NULL) != RIGHT)
+      return WRONG;
   }
-  return WRONG;
+  return RIGHT;
 }
 
 /* ---- making one ---- */

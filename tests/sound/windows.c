@@ -45,8 +45,10 @@ static Truth window_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int64_t k, o;
   int form = s->form % W_FORMS;
-  if (x->rank != 1 || x->at[0] == STAR)
+  if (x->rank != 1)
     return WRONG;
+  if (x->at[0] == STAR)
+    return UNSURE;
   if (size_value(s->size[0], env, &k) != RIGHT ||
       size_value(s->size[1], env, &o) != RIGHT)
     return WRONG;
@@ -115,9 +117,10 @@ static Truth cross_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   const Extents *y = s->ins > 1 ? &env->var[s->in[1]] : x;
   int form = s->form % 6, rank = form == 0 ? 1 : 2;
-  if (x->rank != rank || y->rank != rank || axes_has_star(x) ||
-      axes_has_star(y))
+  if (x->rank != rank || y->rank != rank)
     return WRONG;
+  if (axes_has_star(x) || axes_has_star(y))
+    return UNSURE;
   switch (form) {
   case 0:
     *out = *x;
