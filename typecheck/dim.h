@@ -165,6 +165,8 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
  * factors (b*784 - b*m gives 784 - m: a size variable that divides every term
  * cancels, see "Sizes may be 0" in the design). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
+/* Is d a constant or a product of such factors? */
+bool dim_cancels(DimCtx *cx, const Dim *d);
 
 /* ---- what is known ---- */
 

@@ -596,7 +596,17 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* x == d*(x/d), times something: that x % d == 0. */
+/* The others are sizes: what else may well be 0 itself. */
+static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
+                     uint32_t one) {
+  for (uint32_t i = 0; i < count; i++)
+    if (i != one && !dim_cancels(c->dims, factors[i]) &&
+        !dim_equal(factors[i], factors[one]))
+      return false;
+  return true;
+}
+
+/* x == d*(x/d), times sizes: that x % d == 0. */
 bool is_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;
@@ -604,7 +614,8 @@ bool is_divisibility(Checker *c, Constraint *k) {
   Dim *num, *den, *factors[DIM_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
   for (uint32_t i = 0; i < count; i++)
-    if (dim_is_remainder(c->dims, factors[i], &num, &den)) {
+    if (dim_is_remainder(c->dims, factors[i], &num, &den) &&
+        is_alone(c, factors, count, i)) {
       k->divides = true;
       k->divisor = den;
       k->left = num;
@@ -671,10 +682,13 @@ static void try_one(Checker *c, Constraint *k) {
   Constraint *outer = c->solving;
   uint32_t changes = c->changes;
   Fact *facts = c->facts;
+  uint32_t level = c->level;
   c->solving = k;
   c->facts = k->facts;
+  c->level = k->level; /* what it brings into being belongs where it does */
   Verdict v = is_void(c, k) ? PROVED : settle(c, k);
   c->facts = facts;
+  c->level = level;
   c->solving = outer;
   if (v == PROVED) {
     k->done = true;

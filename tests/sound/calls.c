@@ -205,6 +205,8 @@ static Truth carry_shape(const Env *env, const Step *s, Extents *out) {
   if (s->form == 1 || s->form == 2) {
     if (!x->rank || x->at[0] == STAR)
       return WRONG;
+    if (!x->at[0]) /* it is never run */
+      return UNSURE;
     row = rest_of(x);
   }
   if (axes_join(state, &row, &after) != RIGHT || !axes_equal(state, &after))

@@ -90,8 +90,8 @@ static void report(uint64_t seed, Finding f) {
   Buffer why = {0}, text = {0};
   uint32_t parts;
   attempt(seed, shrink(seed, f), NULL, &why, &text, &parts);
-  printf("---- --only %llu\n%s(* %s *)\n\n", (unsigned long long)seed, text.text,
-         why.text);
+  printf("---- --only %llu\n%s(* %s *)\n\n", (unsigned long long)seed,
+         text.text, why.text);
   fflush(stdout);
   buffer_free(&why);
   buffer_free(&text);

@@ -438,6 +438,8 @@ static Truth squeeze_shape(const Env *env, const Step *s, Extents *out) {
   if (!axis_of(x, s->axis, &axis) ||
       (x->at[axis] != STAR && x->at[axis] != 1))
     return WRONG;
+  if (!env->ranks && axes_has_star(x))
+    return UNSURE;
   for (int i = 0; i < x->rank; i++)
     if (i != axis)
       out->at[out->rank++] = x->at[i];

@@ -427,7 +427,6 @@ static void put_expected(Call *call, const Pipeline *p, const Env *env) {
   }
 }
 
-/* Some size is 0: what only such sizes satisfy is refuted. */
 static bool has_nothing(const Env *env) {
   bool found = false;
   for (int i = 0; i < env->count; i++)
@@ -454,7 +453,7 @@ void pipeline_script(Gen *g, Script *out) {
     Call *call = &out->call[out->calls++];
     Env env;
     call->truth = truth_of(p, &p->call[i], &env, &call->vacuous);
-    call->vacuous |= p->mode != TOP && has_nothing(&env);
+    call->empty = p->mode != TOP && has_nothing(&env);
     put_call(&call->text, p, i);
     if (call->truth == RIGHT)
       put_expected(call, p, &env);

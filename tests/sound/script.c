@@ -177,6 +177,11 @@ static Finding compare_right(Running *r, int at, Said *said) {
              : found(r, FOUND_TYPE, NULL, type);
 }
 
+/* The reference lets it be refuted all the same. */
+static bool may_be_refuted(const Call *call, bool whole) {
+  return call->truth != RIGHT || call->empty || (call->vacuous && whole);
+}
+
 static Finding compare_call(Running *r, int at, bool open, Outcome *outcome) {
   const Call *call = &r->script->call[at];
   Said said = say(r, &call->text);
@@ -187,9 +192,9 @@ static Finding compare_call(Running *r, int at, bool open, Outcome *outcome) {
   if (said.refuted && !is_of_shapes(said.diag))
     return found(r, FOUND_BUG, said.diag, NULL);
   if (said.refuted)
-    return call->truth == RIGHT && !(call->vacuous && r->script->whole)
-               ? found(r, FOUND_REFUTED, said.diag, NULL)
-               : FOUND_NOTHING;
+    return may_be_refuted(call, r->script->whole)
+               ? FOUND_NOTHING
+               : found(r, FOUND_REFUTED, said.diag, NULL);
   run(r, &said);
   if (said.failed && !is_of_shapes(said.diag))
     return found(r, FOUND_BUG, said.diag, NULL);
@@ -210,7 +215,7 @@ static Finding refuted_defs(Running *r, const Said *said) {
   const Script *s = r->script;
   bool right = false;
   for (int i = 0; i < s->calls; i++)
-    right |= s->call[i].truth == RIGHT && !s->call[i].vacuous;
+    right |= !may_be_refuted(&s->call[i], true);
   if (!is_of_shapes(said->diag))
     return found(r, FOUND_BUG, said->diag, NULL);
   if (s->rigid && said->diag->witness &&
@@ -224,9 +229,9 @@ static Finding refuted_defs(Running *r, const Said *said) {
 
 static void count_call(Running *r, int at, Outcome outcome) {
   Truth truth = r->script->call[at].truth;
-  bool vacuous = r->script->call[at].vacuous;
+  bool excused = r->script->call[at].vacuous || r->script->call[at].empty;
   Tally *t = r->tally;
-  if (!t || truth == UNSURE || (vacuous && outcome == SAID_REFUTED))
+  if (!t || truth == UNSURE || (excused && outcome == SAID_REFUTED))
     return;
   if (r->script->data)
     (truth == RIGHT ? t->data_right : t->data_wrong)[outcome]++;

@@ -135,6 +135,7 @@ typedef struct Call {
   Buffer output; /* what it prints, likewise */
   Truth truth;
   bool vacuous; /* right, but some of it is never run and may be wrong */
+  bool empty;   /* right, but some size is 0, by which equations are divided */
 } Call;
 
 enum { MOST_CALLS = 5 };

@@ -16,12 +16,19 @@ static int64_t floor_half(int64_t a, int64_t b) {
 
 enum { W_SLIDE, W_STRIDE, W_UP, W_BACK, W_ROUND, W_STENCIL, W_FORMS };
 
+/* How many sizes a form is made with: k, or k and o. */
+static int window_sizes(int form) {
+  return form == W_STRIDE || form == W_ROUND ? 2
+         : form == W_SLIDE || form == W_UP   ? 1
+                                             : 0;
+}
+
 static bool window_make(Gen *g, const Env *env, Step *s) {
   if (!one(g, env, s, 1, 1))
     return false;
   int64_t d = env->var[s->in[0]].at[0];
   s->form = pick(g, W_FORMS);
-  s->sizes = 2;
+  s->sizes = window_sizes(s->form);
   s->size[0] = size_for(g, env, between(g, 1, d > 3 ? 4 : d > 0 ? (int)d : 1));
   s->size[1] = size_for(g, env, pick(g, 3));
   if (s->form == W_STRIDE) /* a symbolic slope has no range */
@@ -43,18 +50,17 @@ static int64_t window_range(int form, int64_t d, int64_t k, int64_t o) {
 
 static Truth window_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
-  int64_t k, o;
+  int64_t k = 1, o = 0;
   int form = s->form % W_FORMS;
   if (x->rank != 1)
     return WRONG;
   if (x->at[0] == STAR)
     return UNSURE;
-  if (size_value(s->size[0], env, &k) != RIGHT ||
-      size_value(s->size[1], env, &o) != RIGHT)
+  if ((s->sizes > 0 && size_value(s->size[0], env, &k) != RIGHT) ||
+      (s->sizes > 1 && size_value(s->size[1], env, &o) != RIGHT))
     return WRONG;
   int64_t d = x->at[0];
-  bool uses_k = form <= W_UP, uses_o = form == W_STRIDE || form == W_ROUND;
-  if ((uses_k && k < 1) || (uses_o && o < 0) || !d)
+  if ((form <= W_UP && k < 1) || o < 0 || !d)
     return UNSURE;
   if (form == W_ROUND && k < 0)
     return WRONG;
