@@ -270,7 +270,7 @@ static void axis_literal(Checker *c, Type *want, long first, long count,
   for (long i = 0; i < count && !c->loose_axis; i++)
     r->at[i] = (ShapeIt){.tag = IT_DIM, .dim = meta_dim(c, NULL, o->span)};
   Shape *t = first >= 0 ? any_axes(c) : some_axes(c, -first - count);
-  if (!unify(c, ty_axis(c, s, r, t), want, o)) {
+  if (!decided(c, ROW_AXIS, unify(c, ty_axis(c, s, r, t), want, o))) {
     Diag *d = error_at(c, 316, o->span, "there is no axis %ld here", first);
     d->note = arena_printf(c->arena, "the axes are split as %s",
                            ty_text(c, want));
@@ -326,7 +326,8 @@ Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o) {
     if (e->id == c->sym_true)
       demand(c, (Constraint){.kind = CN_KEEP, .origin = o, .a = want->axis[0],
                              .b = want->axis[1]});
-    else if (!unify_shape(c, want->axis[0], shape_new(c, 0), o))
+    else if (!decided(c, ROW_KEEP,
+                      unify_shape(c, want->axis[0], shape_new(c, 0), o)))
       report_shapes(c, want->axis[0], shape_new(c, 0), o, NULL);
     Type *ignored;
     return infer(c, e, &ignored);

@@ -890,6 +890,11 @@ Dim *dim_cancel(DimCtx *cx, Dim *d) {
              : divide_out(cx, d, term->coef, term->mono);
 }
 
+bool dim_cancels(DimCtx *cx, const Dim *d) {
+  return d->count == 1 &&
+         size_factors(cx, d->at[0].mono)->degree == d->at[0].mono->degree;
+}
+
 /* Whether term i of d is +-v for a meta v that may be solved and does not
  * occur in the others. */
 static DimVar *solvable(DimCtx *cx, Dim *d, uint32_t i,

@@ -175,6 +175,8 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
  * cancels, see "Sizes may be 0" in the design). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
 Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
+/* Is d a constant or a product of such factors? */
+bool dim_cancels(DimCtx *cx, const Dim *d);
 
 /* ---- what is known ---- */
 

@@ -578,6 +578,13 @@ bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
 /* What only the running program can check, besides constraints. */
 void open_note(Checker *c, Span span, const char *text, const char *reason);
+/* What a constraint is about. */
+CheckRow constraint_row(const Constraint *k);
+/* What never waits is proved, or an error, at once; and is counted so. */
+static inline bool decided(Checker *c, CheckRow row, bool holds) {
+  c->stats.row[row].proved += holds;
+  return holds;
+}
 /* Counts what the type of a name at top level asks of its callers. */
 void note_carried(Checker *c, Scheme *s, Sym *name);
 
