@@ -106,7 +106,6 @@ int64_t dim_content(DimCtx *cx, const Dim *d);
 bool dim_may_change(const Dim *d); /* has metas, or products of shapes */
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
-bool dim_is_prod(const Dim *d);      /* of a shape variable */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth (g for every product). */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
