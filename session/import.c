@@ -55,6 +55,9 @@ static FailKind try_read(Session *s, Reading *r) {
 bool read_source(Session *s, const char *path, Span span, const char **text,
                  size_t *len) {
   struct stat info;
+  if (s->host.unsaved &&
+      s->host.unsaved(s->host.eval.owner, path, text, len))
+    return true;
   if (stat(path, &info) != 0)
     return cannot_read(s, path, span, strerror(errno));
   if (S_ISDIR(info.st_mode))
@@ -118,6 +121,7 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
   Module *module = module_new(s->checker, name);
   session_check_source(s, file, module, false, false);
   s->imports.at[number].module = module;
+  s->imports.at[number].file = file;
   return module;
 }
 

@@ -36,6 +36,10 @@ typedef struct SessionHost {
   void (*ran)(void *owner, Session *session, const Ran *ran);
   /* After each declaration that was checked; may be NULL. */
   void (*checked)(void *owner, Session *session, const Ran *ran);
+  /* The text of a file that is other than on disk, as in an editor; false:
+   * it is not.  May be NULL. */
+  bool (*unsaved)(void *owner, const char *path, const char **text,
+                  size_t *len);
 } SessionHost;
 
 /* The host is copied.  NULL when there is no memory. */
@@ -104,6 +108,63 @@ void session_refuse_open(Session *session);
 /* NULL and none where there is no memory to list them. */
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
+
+/* ---- places: what an editor asks of the text last checked ---- */
+
+/* From the next text on.  All that is handed out lives as long as the
+ * session; offsets are of bytes. */
+void session_keep_places(Session *session);
+uint32_t session_file(const Session *session); /* of that text */
+/* The name at an offset, or ending there; NULL: there is none. */
+const Place *session_name_at(Session *session, uint32_t file, uint32_t offset);
+/* The innermost expression there, or NULL. */
+const Place *session_expr_at(Session *session, uint32_t file, uint32_t offset);
+const char *session_place_type(Session *session, const Place *place);
+/* Each place of the same name, once, in order of the text. */
+void session_each_use(Session *session, const Place *of,
+                      void (*f)(void *, const Place *), void *arg);
+bool session_same_name(const Session *session, const Place *a,
+                       const Place *b);
+/* Where a name is bound, or a module begins; file 0: nowhere. */
+Span session_definition(Session *session, const Place *place);
+const char *session_doc(Session *session, const Place *place); /* or NULL */
+/* A place of that kind exactly there; or NULL. */
+const Place *session_place(Session *session, PlaceKind kind, Span span);
+
+/* What was inferred and is not written: behind `at` of the text it is shown,
+ * and there it can be written by what is put before and behind. */
+typedef struct Hint {
+  enum { HINT_TYPE, HINT_STAGE } kind;
+  uint32_t at;
+  const char *type;
+  uint32_t before_at, behind_at;
+  const char *before, *behind; /* "(", " : f32[n])"; NULL: it cannot be */
+} Hint;
+void session_each_hint(Session *session, void (*f)(void *, const Hint *),
+                       void *arg);
+
+/* What can be written at a place, or is called there.  The text is checked
+ * with a name put there; what was asked before stays as it was. */
+typedef struct Offer {
+  enum {
+    OFFER_VALUE, OFFER_FUNCTION, OFFER_CONSTRUCTOR, OFFER_SIZE, OFFER_MODULE,
+    OFFER_FIELD, OFFER_LABEL, OFFER_TYPE, OFFER_KEYWORD,
+  } kind;
+  const char *name;
+  const char *type, *doc; /* or NULL */
+} Offer;
+/* Those names that begin like what stands before the offset. */
+void session_complete(Session *session, const SessionText *text,
+                      uint32_t offset, void (*f)(void *, const Offer *),
+                      void *arg);
+typedef struct Called {
+  const char *name, *type, *doc;
+  const char *label; /* of the argument at hand; or NULL: */
+  uint32_t number;   /* of it among those without one, from 0 */
+} Called;
+/* False: nothing is called there. */
+bool session_called(Session *session, const SessionText *text,
+                    uint32_t offset, Called *out);
 
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
 

@@ -551,6 +551,19 @@ const char *ty_text(Checker *c, Type *t) {
   return finish(&p);
 }
 
+const char *ty_text_within(Checker *c, Scheme *around, Type *t) {
+  if (!around)
+    return ty_text(c, t);
+  Printer p = printer(c);
+  p.scheme = around;
+  claim_names(&p, around->type);
+  put_type(&p, around->type, PREC_FUN);
+  put_given(&p, around->type);
+  p.out.len = 0;
+  put_type(&p, t, PREC_FUN);
+  return finish(&p);
+}
+
 const char *scheme_text(Checker *c, Scheme *s) {
   Printer p = printer(c);
   p.scheme = s;
