@@ -1,13 +1,23 @@
 /* axon check: the types of a program, without running it. */
 #include "cli/cli.h"
 
+#include <string.h>
+#include <unistd.h>
+
 static void print_types(void *owner, Session *session, const Ran *ran) {
   const Options *o = owner;
   for (uint32_t i = 0; !o->quiet && i < ran->binding_count; i++) {
     Binding *binding = ran->bindings[i];
     const char *type = session_binding_type(session, binding);
-    if (type)
-      printf("%s : %s\n", binding_name(binding)->text, type);
+    if (!type)
+      continue;
+    const char *name = binding_name(binding)->text;
+    printf("%s : ", name);
+    if (isatty(STDOUT_FILENO))
+      host_put_type(type, utf8_width(name, strlen(name)) + 3);
+    else
+      fputs(type, stdout);
+    putchar('\n');
   }
 }
 

@@ -53,6 +53,9 @@ void host_colour(const char *when); /* auto, always, never */
 bool host_colour_out(void);
 bool host_colour_err(void);
 int host_width(void);
+/* Prints a type after `used` columns: in colour, and in several lines where the
+ * terminal is too narrow for it. */
+void host_put_type(const char *type, size_t used);
 /* Before anything is written to the terminal: a progress bar is removed. */
 void host_hide_bar(void);
 /* A host whose output goes to stdout; the program's arguments are borrowed. */

@@ -19,7 +19,7 @@ static void command_help(Repl *repl, const char *argument);
 
 static void put_typed(const char *name, const char *type) {
   printf("%s : ", name);
-  repl_put_type(type, utf8_width(name, strlen(name)) + 3);
+  host_put_type(type, utf8_width(name, strlen(name)) + 3);
   putchar('\n');
 }
 

@@ -35,6 +35,41 @@ int host_width(void) {
   return 80;
 }
 
+/* How much of a type stands on one line whatever its width: up to behind an
+ * arrow, behind a comma outside of all shapes, or before `given`. */
+static size_t unbroken(const char *p, int *shapes) {
+  for (size_t len = 0;; len++) {
+    if (!p[len] || (len && strncmp(p + len, "given ", 6) == 0))
+      return len;
+    *shapes += (p[len] == '[') - (p[len] == ']');
+    if (len && p[len] == ' ' && !*shapes && strchr(">!,", p[len - 1]))
+      return len + 1;
+  }
+}
+
+void host_put_type(const char *type, size_t used) {
+  bool colour = host_colour_out();
+  fputs(colour ? "\033[36m" : "", stdout);
+  size_t width = (size_t)host_width(), column = used;
+  int shapes = 0;
+  for (const char *p = type; *p;) {
+    size_t len = unbroken(p, &shapes);
+    bool blank = len && p[len - 1] == ' '; /* not at the end of a line */
+    size_t wide = utf8_width(p, len) - blank;
+    if (p > type && column + 1 + wide > width) {
+      fputs("\n    ", stdout);
+      column = 4;
+    } else if (p > type) {
+      putchar(' ');
+      column++;
+    }
+    fwrite(p, 1, len - blank, stdout);
+    column += wide;
+    p += len;
+  }
+  fputs(colour ? "\033[0m" : "", stdout);
+}
+
 /* ---- what a session calls ---- */
 
 static struct Bar {

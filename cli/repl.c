@@ -25,29 +25,6 @@ static bool is_function(const char *type) {
   return false;
 }
 
-/* Breaks a type that is wider than the terminal behind its arrows. */
-void repl_put_type(const char *type, size_t used) {
-  bool colour = host_colour_out();
-  fputs(colour ? "\033[36m" : "", stdout);
-  size_t width = (size_t)host_width(), column = used;
-  for (const char *p = type; *p;) {
-    size_t len = 0; /* up to where it may be broken */
-    while (p[len] && !(len > 1 && p[len - 1] == ' ' &&
-                       (p[len - 2] == '>' || p[len - 2] == '!' ||
-                        strncmp(p + len, "given ", 6) == 0)))
-      len++;
-    size_t wide = utf8_width(p, len);
-    if (column > used && column + wide > width + 1) {
-      fputs("\n    ", stdout);
-      column = 4;
-    }
-    fwrite(p, 1, len, stdout);
-    column += wide;
-    p += len;
-  }
-  fputs(colour ? "\033[0m" : "", stdout);
-}
-
 static void put_value(const char *text, size_t used) {
   bool apart = strchr(text, '\n') ||
                used + utf8_width(text, strlen(text)) > (size_t)host_width();
@@ -70,7 +47,7 @@ void repl_show(Session *session, Binding *binding, bool value) {
   bool colour = host_colour_out();
   printf("%s%s%s%s : ", val, colour ? "\033[1m" : "", name,
          colour ? "\033[0m" : "");
-  repl_put_type(type, strlen(val) + strlen(name) + 3);
+  host_put_type(type, strlen(val) + strlen(name) + 3);
   if (have) {
     fputs(" =", stdout);
     put_value(text.text, strlen(val) + strlen(name) + strlen(type) + 6);

@@ -18,7 +18,6 @@ typedef struct Repl {
 bool repl_run(Repl *repl, const char *text, bool final);
 void repl_load(Repl *repl, const char *path);
 /* Shows a definition with its type and, unless it is a function, its value. */
-void repl_put_type(const char *type, size_t used);
 void repl_show(Session *session, Binding *binding, bool value);
 
 /* ---- commands.c: lines that begin with a colon ---- */

@@ -1,5 +1,5 @@
-/* machine: what this machine can do.  Read by tests alone so far: the cost
- * model of the compilers is to be built on it. */
+/* machine: what this machine can do.  Nothing reads it yet: it is the ground
+ * for the cost model of the compilers. */
 #ifndef AXON_MACHINE_H
 #define AXON_MACHINE_H
 

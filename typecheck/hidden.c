@@ -163,6 +163,8 @@ static void need_core(void *arg, Core *core) {
   each_part(core, need_core, n);
   if (core->inst && core->kind == CORE_VAR)
     need_inst(n, core->inst, v);
+  if (core->inst && core->kind == CORE_SHAPEVAL)
+    shape_visit(v, core->inst);
   Shape *logic = shape_of_logic(n->c, core);
   if (logic && !shape_known_rank(logic))
     shape_visit(v, logic);
@@ -335,6 +337,10 @@ void core_finish(Checker *c, Core *core) {
     core->nothing = core_of_nothing(c, nothing, core->span);
   if (core->kind == CORE_PRIM && core->prim == PRIM_LOAD && core->inst)
     finish_load(c, core);
+  if (core->kind == CORE_SHAPEVAL && core->inst) {
+    core->shape = shape_ref(c, core->inst);
+    core->inst = NULL;
+  }
   if (core->elem.var)
     core->elem = elem_ref(c, core->elem.var);
   Shape *logic = shape_of_logic(c, core);

@@ -230,7 +230,9 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
       places_size(c, e->span, e->id, s->shape != NULL);
       if (s->shape) {
         *type = ty_shape(c, s->shape);
-        return core_new(c, CORE_SHAPEVAL, e->span);
+        Core *core = core_new(c, CORE_SHAPEVAL, e->span);
+        core->inst = s->shape; /* read when all is solved: core_finish */
+        return core;
       }
       *type = ty_int(c, s->dim);
       Core *core = core_new(c, CORE_DIM, e->span);
