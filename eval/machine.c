@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { STEPS_SHOWN = 4 };
+enum { CALLS_SHOWN = 4 };
 
 static const Instr halt_instr[1] = {{{.op = OP_HALT, .a = 0}}};
 const Instr ret_instr[1] = {{{.op = OP_RET, .a = 0}}};
@@ -64,36 +64,31 @@ static uint32_t line_of(const Eval *vm, Span span) {
   return line;
 }
 
-static bool is_shown(const Eval *vm, const Diag *diag, const DiagStep *steps,
-                     uint32_t count, Span span) {
+static bool is_shown(const Eval *vm, const Diag *diag, Span span) {
   uint32_t line = line_of(vm, span);
   if (span.file == diag->span.file && line == line_of(vm, diag->span))
     return true;
-  for (uint32_t i = 0; i < count; i++)
-    if (span.file == steps[i].span.file && line == line_of(vm, steps[i].span))
+  for (uint32_t i = 0; i < diag->mark_count; i++)
+    if (span.file == diag->marks[i].span.file &&
+        line == line_of(vm, diag->marks[i].span))
       return true;
   return false;
 }
 
 /* The calls that led here, on other lines than the error itself; of a deferred
  * tensor, where it is needed. */
-static void add_steps(Eval *vm, Diag *diag) {
-  DiagStep *steps = NEW_ARRAY(vm->diags->arena, DiagStep, STEPS_SHOWN);
-  uint32_t count = 0;
+static void add_calls(Eval *vm, Diag *diag) {
   const Instr *pc = vm->pc;
   const char *text = vm->forcing ? "needed here" : "called from here";
-  for (Frame *f = vm->fp; f > vm->frames && count < STEPS_SHOWN; f--) {
+  for (Frame *f = vm->fp;
+       f > vm->frames && diag->mark_count < CALLS_SHOWN; f--) {
     Span span = span_at(f->code, pc);
     pc = f->ret - 1;
     if (in_library(vm, span))
       continue;
-    if (!is_shown(vm, diag, steps, count, span))
-      steps[count++] = (DiagStep){.span = span, .text = text};
+    if (!is_shown(vm, diag, span))
+      diag_mark(vm->diags->arena, diag, span, text);
     text = "called from here";
-  }
-  if (!diag->step_count && count) {
-    diag->steps = steps;
-    diag->step_count = count;
   }
 }
 
@@ -111,7 +106,7 @@ static Diag *report(Eval *vm, Span span, uint16_t code, const char *message) {
     diag->note = arena_printf(
         vm->diags->arena, "it happened in the library function `%s`", inside);
   if (vm->running)
-    add_steps(vm, diag);
+    add_calls(vm, diag);
   return diag;
 }
 
@@ -175,10 +170,17 @@ NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
   Diag *diag =
       report(vm, of ? of->span : (Span){0}, of ? of->code : 507, text.text);
   if (of) {
-    if (of->step_count) {
-      diag->steps = of->steps;
-      diag->step_count = of->step_count;
+    diag->steps = of->steps;
+    diag->step_count = of->step_count;
+    if (of->step_count || of->mark_count) {
+      diag->marks = of->marks;
+      diag->mark_count = of->mark_count;
     }
+    diag->fixes = of->fixes;
+    diag->fix_count = of->fix_count;
+    diag->found = of->found;
+    diag->expected = of->expected;
+    diag->axis = of->axis;
     diag->label = of->label;
     diag->help = of->help;
     if (of->note)

@@ -74,6 +74,7 @@ typedef struct Foreign {
   const char *text;
   int blame; /* the token at which an error is its fault; or one of these: */
   const char *help;
+  const char *own; /* what to write in its place, where that is all; or NULL */
 } Foreign;
 enum { FOREIGN_NONE = -1, FOREIGN_MARGIN = -2, FOREIGN_HEAD = -3 };
 

@@ -18,8 +18,10 @@ enum {
 };
 
 static const Foreign foreign[] = {
-#define FOREIGN(text, blame, help) {text, TOK_##blame, help},
+#define FOREIGN(text, blame, help) {text, TOK_##blame, help, NULL},
+#define RENAMED(text, own) {text, FOREIGN_NONE, "it is `" own "`", own},
 #include "lexer/foreign.def"
+#undef RENAMED
 #undef FOREIGN
 };
 

@@ -47,15 +47,11 @@ uint32_t parse_line_end(const ParseState *ps, uint32_t offset) {
 void parse_error_word(ParseState *ps, const Foreign *word, Span span) {
   Diag *diag =
       parse_error(ps, 102, span, "there is no `%s` in Axon", word->text);
-  if (diag)
-    diag->help = word->help;
-}
-
-void diag_second(ParseState *ps, Diag *diag, Span span, const char *text) {
-  DiagStep *step = NEW(ps->arena, DiagStep);
-  *step = (DiagStep){.span = span, .text = text};
-  diag->steps = step;
-  diag->step_count = 1;
+  if (!diag)
+    return;
+  diag->help = word->help;
+  if (word->own)
+    diag_fix(ps->arena, diag, span, word->own, "write `%s`", word->own);
 }
 
 /* ---- what was expected ---- */

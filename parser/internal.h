@@ -106,7 +106,6 @@ Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
 void parse_error_word(ParseState *ps, const Foreign *word, Span span);
 uint32_t parse_line_end(const ParseState *ps, uint32_t offset);
 void parse_error_depth(ParseState *ps, Span span);
-void diag_second(ParseState *ps, Diag *diag, Span span, const char *text);
 
 typedef struct SyntaxError {
   int seen; /* a token's number, as those below */

@@ -199,8 +199,8 @@ static void report_unclosed(ParseState *ps, const Opener *opener,
     close = "in ... end";
   diag->label = arena_printf(ps->arena, "opened here, it wants `%s`", close);
   if (at->kind != 0)
-    diag_second(ps, diag, at->span,
-                arena_printf(ps->arena, "`%s` expected before this", close));
+    diag_mark(ps->arena, diag, at->span,
+              arena_printf(ps->arena, "`%s` expected before this", close));
 }
 
 static void report_mismatch(ParseState *ps, const Opener *opener,
@@ -213,7 +213,7 @@ static void report_mismatch(ParseState *ps, const Opener *opener,
   if (!diag)
     return;
   diag->label = arena_printf(ps->arena, "`%s` expected", close);
-  diag_second(ps, diag, opener->span, "opened here");
+  diag_mark(ps->arena, diag, opener->span, "opened here");
 }
 
 static void report_stray(ParseState *ps, const Token *at) {

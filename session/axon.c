@@ -8,6 +8,8 @@
 struct AxnSession {
   Session *session;
   Buffer text; /* of the diagnostic last asked for */
+  Arena *arena; /* of those that were told; or NULL */
+  VEC(AxnDiag *) told;
   void (*write)(void *owner, const char *text, size_t len);
   void *owner;
 };
@@ -51,9 +53,20 @@ AxnSession *axn_session_new(void) {
   return NULL;
 }
 
+/* What was said of the text before. */
+static void forget_diags(AxnSession *a) {
+  session_clear_diags(a->session);
+  if (a->arena)
+    arena_free(a->arena);
+  a->arena = NULL;
+  a->told.at = NULL;
+  a->told.len = a->told.cap = 0;
+}
+
 void axn_session_free(AxnSession *a) {
   if (!a)
     return;
+  forget_diags(a);
   session_close(a->session);
   buffer_free(&a->text);
   mem_free(a);
@@ -86,7 +99,7 @@ static AxnStatus status_of(SessionStatus status) {
 AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
                             size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  session_clear_diags(a->session);
+  forget_diags(a);
   SessionStatus status = session_check(a->session, &source);
   session_drop_waiting(a->session);
   return status_of(status);
@@ -95,7 +108,7 @@ AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
 AxnStatus axn_session_run(AxnSession *a, const char *name, const char *text,
                           size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  session_clear_diags(a->session);
+  forget_diags(a);
   SessionStatus status = session_check(a->session, &source);
   if (status == SESSION_OK)
     status = session_run(a->session);
@@ -138,34 +151,108 @@ size_t axn_diag_count(const AxnSession *a) {
   return session_diags(a->session)->all.len;
 }
 
-static AxnPlace place_of(const Session *s, Span span) {
+static AxnPlace place_of(const Sources *sources, Span span) {
   AxnPlace place = {0};
-  const Source *source =
-      span.file ? sources_get(session_sources(s), span.file) : NULL;
+  const Source *source = span.file ? sources_get(sources, span.file) : NULL;
   if (!source)
     return place;
   place.file = source->name;
+  place.start = span.start;
+  place.end = span.end;
   source_place(source, span.start, &place.line, &place.column);
   source_place(source, span.end, &place.end_line, &place.end_column);
   return place;
 }
 
-bool axn_diag_get(const AxnSession *a, size_t index, AxnDiag *out) {
-  const Diags *diags = session_diags(a->session);
-  if (index >= diags->all.len)
-    return false;
-  const Diag *diag = diags->all.at[index];
+static const AxnStep *steps_of(Arena *arena, const Sources *sources,
+                               const Diag *diag) {
+  AxnStep *steps = NEW_ARRAY(arena, AxnStep, diag->step_count);
+  for (uint32_t i = 0; i < diag->step_count; i++) {
+    const DiagStep *step = &diag->steps[i];
+    steps[i] = (AxnStep){.place = place_of(sources, step->span),
+                         .expression =
+                             source_excerpt(arena, sources, step->span),
+                         .shape = step->shape,
+                         .arithmetic = step->text};
+  }
+  return steps;
+}
+
+static const AxnMark *marks_of(Arena *arena, const Sources *sources,
+                               const Diag *diag) {
+  AxnMark *marks = NEW_ARRAY(arena, AxnMark, diag->mark_count);
+  for (uint32_t i = 0; i < diag->mark_count; i++)
+    marks[i] = (AxnMark){place_of(sources, diag->marks[i].span),
+                         diag->marks[i].label};
+  return marks;
+}
+
+static const AxnFix *fixes_of(Arena *arena, const Sources *sources,
+                              const Diag *diag) {
+  AxnFix *fixes = NEW_ARRAY(arena, AxnFix, diag->fix_count);
+  for (uint32_t i = 0; i < diag->fix_count; i++) {
+    const DiagFix *fix = &diag->fixes[i];
+    AxnEdit *edits = NEW_ARRAY(arena, AxnEdit, fix->edit_count);
+    for (uint32_t k = 0; k < fix->edit_count; k++)
+      edits[k] = (AxnEdit){place_of(sources, fix->edits[k].span),
+                           fix->edits[k].text};
+    fixes[i] = (AxnFix){fix->title, edits, fix->edit_count};
+  }
+  return fixes;
+}
+
+static AxnDiag *diag_of(Arena *arena, const Sources *sources,
+                        const Diag *diag) {
+  AxnDiag *out = NEW(arena, AxnDiag);
   *out = (AxnDiag){
       .severity = (AxnSeverity)diag->severity,
       .code = diag->code,
       .message = diag->message,
-      .place = place_of(a->session, diag->span),
+      .place = place_of(sources, diag->span),
       .label = diag->label,
       .note = diag->note,
       .help = diag->help,
       .witness = diag->witness,
+      .found = diag->found,
+      .expected = diag->expected,
+      .axis = diag->axis,
+      .steps = steps_of(arena, sources, diag),
+      .step_count = diag->step_count,
+      .marks = marks_of(arena, sources, diag),
+      .mark_count = diag->mark_count,
+      .fixes = fixes_of(arena, sources, diag),
+      .fix_count = diag->fix_count,
   };
-  return true;
+  return out;
+}
+
+typedef struct Telling {
+  AxnSession *of;
+  size_t most;
+} Telling;
+
+static SessionStatus tell(Session *s, void *arg) {
+  const Telling *t = arg;
+  AxnSession *a = t->of;
+  const Diags *diags = session_diags(s);
+  if (!a->arena)
+    a->arena = arena_new();
+  while (a->told.len <= t->most) {
+    AxnDiag *diag =
+        diag_of(a->arena, &s->sources, diags->all.at[a->told.len]);
+    VEC_PUSH(a->arena, a->told, diag);
+  }
+  return SESSION_OK;
+}
+
+const AxnDiag *axn_diag_get(AxnSession *a, size_t index) {
+  if (index >= axn_diag_count(a))
+    return NULL;
+  Telling telling = {a, index};
+  if (index >= a->told.len &&
+      session_guard(a->session, tell, &telling) != SESSION_OK)
+    return NULL;
+  return a->told.at[index];
 }
 
 typedef struct Rendered {

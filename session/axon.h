@@ -42,14 +42,57 @@ typedef enum AxnSeverity {
 typedef struct AxnPlace { /* lines and columns count from 1 */
   const char *file;       /* NULL: no place */
   uint32_t line, column, end_line, end_column; /* columns count bytes */
+  uint32_t start, end;    /* in bytes of the whole text, from 0 */
 } AxnPlace;
 
+/* A link of the chain by which two sizes came to differ. */
+typedef struct AxnStep {
+  AxnPlace place;
+  const char *expression; /* what stands there, on one line; or NULL */
+  const char *shape;      /* its type: "f32[b, 32, 26, 26]" */
+  const char *arithmetic; /* how that came to be: "28 - 3 + 1 = 26"; or NULL */
+} AxnStep;
+
+/* A place that has to do with it. */
+typedef struct AxnMark {
+  AxnPlace place;
+  const char *label; /* "the annotation"; or NULL */
+} AxnMark;
+
+/* `text` in the place of what stands there, which may be nothing. */
+typedef struct AxnEdit {
+  AxnPlace place;
+  const char *text;
+} AxnEdit;
+
+/* A change that does what the help line says.  Its edits are in order and do
+ * not overlap; their places are those of the text as it was. */
+typedef struct AxnFix {
+  const char *title; /* "write `softmax`" */
+  const AxnEdit *edits;
+  size_t edit_count;
+} AxnFix;
+
+/* All that is known of a mistake.  Later versions may add fields at the end of
+ * this struct; those that it points to stay as they are. */
 typedef struct AxnDiag {
   AxnSeverity severity;
   uint32_t code;       /* 301 is E0301, or W0301 for a warning */
   const char *message; /* one line */
-  AxnPlace place;
-  const char *label, *note, *help, *witness; /* NULL: none */
+  AxnPlace place;      /* where a person would mend it */
+  const char *label;   /* what is wrong there; the texts may be NULL: none */
+  const char *note, *help;
+  const char *witness; /* sizes for which it fails: "fails at h = 350: 20 meets
+                        * 21", where sizes are symbolic */
+  const char *found, *expected; /* the types, or sizes, that met */
+  int32_t axis;                 /* of the one found along which they differ,
+                                 * from 0; -1: none, or several */
+  const AxnStep *steps;         /* the chain, in order of the program */
+  size_t step_count;
+  const AxnMark *marks;
+  size_t mark_count;
+  const AxnFix *fixes; /* the best first */
+  size_t fix_count;
 } AxnDiag;
 
 /* "0.1.0" */
@@ -90,8 +133,8 @@ AXN_API AxnCounts axn_session_counts(const AxnSession *session);
 
 /* Diagnostics of the last text. */
 AXN_API size_t axn_diag_count(const AxnSession *session);
-AXN_API bool axn_diag_get(const AxnSession *session, size_t index,
-                          AxnDiag *out);
+/* NULL: there are not so many, or there is no memory. */
+AXN_API const AxnDiag *axn_diag_get(AxnSession *session, size_t index);
 /* As a person reads it, with the lines of source. */
 AXN_API const char *axn_diag_text(AxnSession *session, size_t index);
 

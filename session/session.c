@@ -36,6 +36,7 @@ static void fill(Session *s, const SessionHost *host) {
       .owner = s,
       .library = library_dec,
       .library_module = library_module,
+      .library_names = library_each_name,
       .define = define_library,
       .import = import_module,
       .header = header,
@@ -81,7 +82,8 @@ static const char no_memory_help[] =
 static void tell_without_memory(Session *s) {
   Diags *diags = &s->diags;
   s->spare = (Diag){.severity = SEV_ERROR, .code = 505,
-                    .message = "out of memory", .help = no_memory_help};
+                    .message = "out of memory", .help = no_memory_help,
+                    .axis = -1};
   if (diags->all.cap == 0) {
     diags->all.at = &s->spare_at;
     diags->all.cap = 1;

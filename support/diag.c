@@ -8,8 +8,8 @@
  *      ╰─ help: declare fc1 with 5408 inputs
  *
  * The lines of the primary file come in order, each once, with what the steps
- * say about them in columns to the right; steps in other files follow under
- * their own heading. */
+ * say about them in columns to the right and marks below them; other files
+ * follow under their own heading. */
 #include "support.h"
 
 #include <string.h>
@@ -52,6 +52,7 @@ diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
   diag->severity = severity;
   diag->code = code;
   diag->span = span;
+  diag->axis = -1;
   diag->message = arena_vprintf(diags->arena, format, args);
   const void *place = place_key(span);
   diag->before = map_get(&diags->places, place);
@@ -85,6 +86,71 @@ Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
   return diag;
 }
 
+/* ---- what is added ---- */
+
+/* A copy of an array with room for one more; the new one is zeroed. */
+static void *longer(Arena *arena, const void *at, uint32_t count,
+                    size_t item) {
+  void *all = arena_alloc(arena, (count + 1) * item);
+  if (count)
+    memcpy(all, at, count * item);
+  return all;
+}
+
+void diag_step(Arena *arena, Diag *diag, Span span, const char *shape,
+               const char *text) {
+  DiagStep *all =
+      longer(arena, diag->steps, diag->step_count, sizeof *diag->steps);
+  all[diag->step_count++] = (DiagStep){span, shape, text};
+  diag->steps = all;
+}
+
+void diag_mark(Arena *arena, Diag *diag, Span span, const char *label) {
+  DiagMark *all =
+      longer(arena, diag->marks, diag->mark_count, sizeof *diag->marks);
+  all[diag->mark_count++] = (DiagMark){span, label};
+  diag->marks = all;
+}
+
+static void add_fix(Arena *arena, Diag *diag, const char *title,
+                    const DiagEdit *edits, uint32_t count) {
+  DiagFix *all =
+      longer(arena, diag->fixes, diag->fix_count, sizeof *diag->fixes);
+  DiagEdit *own = NEW_ARRAY(arena, DiagEdit, count);
+  memcpy(own, edits, count * sizeof *own);
+  all[diag->fix_count++] = (DiagFix){title, own, count};
+  diag->fixes = all;
+}
+
+void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
+              const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *title = arena_vprintf(arena, format, args);
+  va_end(args);
+  add_fix(arena, diag, title, &(DiagEdit){span, text}, 1);
+}
+
+void diag_fix_around(Arena *arena, Diag *diag, Span span, const char *before,
+                     const char *after, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *title = arena_vprintf(arena, format, args);
+  va_end(args);
+  DiagEdit edits[] = {{{span.file, span.start, span.start}, before},
+                      {{span.file, span.end, span.end}, after}};
+  add_fix(arena, diag, title, edits, ARRAY_LEN(edits));
+}
+
+void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
+                    uint32_t count, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *title = arena_vprintf(arena, format, args);
+  va_end(args);
+  add_fix(arena, diag, title, edits, count);
+}
+
 /* ---- rendering ---- */
 
 enum {
@@ -102,7 +168,9 @@ typedef enum Tint { TINT_NONE, TINT_ERROR, TINT_WARNING, TINT_FRAME,
 typedef struct Row { /* a line of source, or one more remark on the same line */
   const Source *source;
   uint32_t line;
-  const DiagStep *step; /* NULL for the primary line without one */
+  Span span;            /* of the step or mark; or none */
+  const char *shape;    /* of a step: columns to the right of the code */
+  const char *text;     /* what is beside the shape, or below the line */
   bool primary;         /* the underline follows */
 } Row;
 
@@ -260,24 +328,32 @@ static void add_row(Render *r, Row row, const Source *first) {
   r->rows[i] = row;
 }
 
-/* The primary line takes the first step that lies on it as its own. */
+/* What is told of a place; true if that is on the primary line. */
+static bool place_row(Render *r, Span span, const char *shape,
+                      const char *text) {
+  const Source *first = shown(r->sources, r->diag->span);
+  const Source *source = shown(r->sources, span);
+  if (!source)
+    return false;
+  Row row = {source, line_of(source, span.start), span, shape, text, false};
+  add_row(r, row, first);
+  return source == first && row.line == line_of(first, r->diag->span.start);
+}
+
+/* The primary line takes what is told of it as its own. */
 static void collect_rows(Render *r) {
   const Diag *diag = r->diag;
   const Source *first = shown(r->sources, diag->span);
   bool have_primary = false;
   uint32_t line = first ? line_of(first, diag->span.start) : 0;
-  for (uint32_t i = 0; i < diag->step_count; i++) {
-    const DiagStep *step = &diag->steps[i];
-    const Source *source = shown(r->sources, step->span);
-    if (!source)
-      continue;
-    Row row = {source, line_of(source, step->span.start), step, false};
-    if (source == first && row.line == line)
-      have_primary = true;
-    add_row(r, row, first);
-  }
+  for (uint32_t i = 0; i < diag->step_count; i++)
+    have_primary |= place_row(r, diag->steps[i].span, diag->steps[i].shape,
+                              diag->steps[i].text);
+  for (uint32_t i = 0; i < diag->mark_count; i++)
+    have_primary |=
+        place_row(r, diag->marks[i].span, NULL, diag->marks[i].label);
   if (first && !have_primary)
-    add_row(r, (Row){first, line, NULL, true}, first);
+    add_row(r, (Row){.source = first, .line = line, .primary = true}, first);
   for (size_t i = r->row_count; have_primary && i-- > 0;)
     if (r->rows[i].source == first && r->rows[i].line == line) {
       r->rows[i].primary = true; /* the last row of that line */
@@ -285,13 +361,10 @@ static void collect_rows(Render *r) {
     }
 }
 
-/* A step with a shape has its columns to the right of the code; one that only
- * says something is a mark below it. */
-static bool has_shape(const Row *row) { return row->step && row->step->shape; }
+/* A step has its columns to the right of the code; a mark is below it. */
+static bool has_shape(const Row *row) { return row->shape; }
 
-static bool is_mark(const Row *row) {
-  return row->step && !row->step->shape && row->step->text;
-}
+static bool is_mark(const Row *row) { return !row->shape && row->text; }
 
 static size_t code_most(const Render *r) {
   for (size_t i = 0; i < r->row_count; i++)
@@ -333,8 +406,8 @@ static void measure(Render *r) {
       width = code_most(r) + 1;
     if (width > code)
       code = width;
-    size_t wide = utf8_width(row->step->shape, strlen(row->step->shape));
-    if (row->step->text && wide > shape)
+    size_t wide = utf8_width(row->shape, strlen(row->shape));
+    if (row->text && wide > shape)
       shape = wide;
   }
   r->gutter = snprintf(NULL, 0, "%u", most) + 1;
@@ -365,13 +438,13 @@ static size_t move_to(Buffer *out, size_t at, size_t column) {
   return at + gap;
 }
 
-static void put_remark(Render *r, const DiagStep *step, size_t at) {
+static void put_remark(Render *r, const Row *row, size_t at) {
   at = move_to(r->out, at, r->shape_column);
-  tinted(r, TINT_SHAPE, step->shape);
-  at += utf8_width(step->shape, strlen(step->shape));
-  if (step->text) {
+  tinted(r, TINT_SHAPE, row->shape);
+  at += utf8_width(row->shape, strlen(row->shape));
+  if (row->text) {
     move_to(r->out, at, r->text_column);
-    buffer_puts(r->out, step->text);
+    buffer_puts(r->out, row->text);
   }
 }
 
@@ -417,11 +490,11 @@ static void put_row(Render *r, size_t i) {
     at = put_line(r->out, line, left, left + code_most(r));
   }
   if (has_shape(row))
-    put_remark(r, row->step, at);
+    put_remark(r, row, at);
   if (has_shape(row) || !continues(r, i))
     buffer_putc(r->out, '\n');
   if (is_mark(row))
-    put_underline(r, row, row->step->span, row->step->text, TINT_FRAME);
+    put_underline(r, row, row->span, row->text, TINT_FRAME);
   if (row->primary)
     put_underline(r, row, r->diag->span, r->diag->label,
                   severity_tint(r->diag));
@@ -431,7 +504,7 @@ static void put_rows(Render *r) {
   for (size_t i = 0; i < r->row_count; i++) {
     const Row *row = &r->rows[i], *last = i ? row - 1 : NULL;
     if (last && last->source != row->source)
-      put_place(r, "├─", row->source, row->step->span.start);
+      put_place(r, "├─", row->source, row->span.start);
     else if (last && row->line > last->line + 1) {
       put_frame(r, "┆");
       buffer_putc(r->out, '\n');
@@ -440,23 +513,30 @@ static void put_rows(Render *r) {
   }
 }
 
-/* Steps without a line to show: in the library, or nowhere. */
-static void put_far_steps(Render *r) {
-  for (uint32_t i = 0; i < r->diag->step_count; i++) {
-    const DiagStep *step = &r->diag->steps[i];
-    if (shown(r->sources, step->span) || (!step->shape && !step->text))
-      continue;
-    const Source *source = sources_get(r->sources, step->span.file);
-    put_frame(r, "│ ");
-    if (source)
-      buffer_printf(r->out, "library %s:%u  ", source->name,
-                    line_of(source, step->span.start));
-    if (step->shape)
-      tinted(r, TINT_SHAPE, step->shape);
-    if (step->shape && step->text)
-      buffer_puts(r->out, "  ");
-    buffer_printf(r->out, "%s\n", step->text ? step->text : "");
-  }
+/* What has no line to show: in the library, or nowhere. */
+static void put_far(Render *r, Span span, const char *shape,
+                    const char *text) {
+  if (shown(r->sources, span) || (!shape && !text))
+    return;
+  const Source *source = sources_get(r->sources, span.file);
+  put_frame(r, "│ ");
+  if (source)
+    buffer_printf(r->out, "library %s:%u  ", source->name,
+                  line_of(source, span.start));
+  if (shape)
+    tinted(r, TINT_SHAPE, shape);
+  if (shape && text)
+    buffer_puts(r->out, "  ");
+  buffer_printf(r->out, "%s\n", text ? text : "");
+}
+
+static void put_far_rows(Render *r) {
+  const Diag *diag = r->diag;
+  for (uint32_t i = 0; i < diag->step_count; i++)
+    put_far(r, diag->steps[i].span, diag->steps[i].shape,
+            diag->steps[i].text);
+  for (uint32_t i = 0; i < diag->mark_count; i++)
+    put_far(r, diag->marks[i].span, NULL, diag->marks[i].label);
 }
 
 /* ---- what closes the frame ---- */
@@ -516,7 +596,7 @@ static void put_head(Render *r) {
 void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
                  bool colour) {
   Render r = {.out = out, .sources = sources, .diag = diag, .colour = colour};
-  size_t most = (size_t)diag->step_count + 1;
+  size_t most = (size_t)diag->step_count + diag->mark_count + 1;
   r.rows = mem_alloc(most * sizeof *r.rows);
   collect_rows(&r);
   measure(&r);
@@ -526,9 +606,9 @@ void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
   if (source)
     put_place(&r, "╭─", source, diag->span.start);
   else if (r.row_count)
-    put_place(&r, "╭─", r.rows[0].source, r.rows[0].step->span.start);
+    put_place(&r, "╭─", r.rows[0].source, r.rows[0].span.start);
   put_rows(&r);
-  put_far_steps(&r);
+  put_far_rows(&r);
   put_notes(&r);
   mem_free(r.rows);
 }

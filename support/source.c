@@ -59,3 +59,30 @@ void source_place(const Source *s, uint32_t offset, uint32_t *line,
   *line = low + 1;
   *column = offset - s->lines[low] + 1;
 }
+
+const char *source_excerpt(Arena *arena, const Sources *sources, Span span) {
+  enum { MOST = 80 };
+  const Source *s = span.file ? sources_get(sources, span.file) : NULL;
+  if (!s || span.start >= span.end || span.end > s->len)
+    return NULL;
+  char *text = arena_text(arena, s->text + span.start, span.end - span.start);
+  size_t len = 0;
+  bool blank = false;
+  for (const char *p = text; *p; p++) {
+    if (strchr(" \t\r\n", *p)) {
+      blank = len > 0;
+      continue;
+    }
+    if (blank)
+      text[len++] = ' ';
+    text[len++] = *p;
+    blank = false;
+  }
+  text[len] = 0;
+  if (len <= MOST)
+    return len ? text : NULL;
+  len = MOST;
+  while (((unsigned char)text[len] & 0xc0) == 0x80)
+    len--;
+  return arena_printf(arena, "%.*s…", (int)len, text);
+}

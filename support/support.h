@@ -176,27 +176,56 @@ const Source *sources_get(const Sources *sources, uint32_t file);
 /* Both from 1; the column counts bytes. */
 void source_place(const Source *source, uint32_t offset, uint32_t *line,
                   uint32_t *column);
+/* What stands at a place, on one line, and cut where that is long.  NULL where
+ * there is nothing. */
+const char *source_excerpt(Arena *arena, const Sources *sources, Span span);
 
 /* ---- diag.c: diagnostics are data; printing them is one of their uses ---- */
 
 typedef enum Severity { SEV_NONE, SEV_ERROR, SEV_WARNING, SEV_NOTE } Severity;
 
-/* A step of the path by which sizes came to differ, or a secondary place. */
+/* A link of the chain by which sizes came to differ. */
 typedef struct DiagStep {
-  Span span;
-  const char *shape; /* what is there: "f32[b, 32, 26, 26]"; or NULL */
-  const char *text;  /* arithmetic or remark: "28 - 3 + 1 = 26"; or NULL */
+  Span span;         /* the expression */
+  const char *shape; /* what is there: "f32[b, 32, 26, 26]" */
+  const char *text;  /* how it came to be: "28 - 3 + 1 = 26"; or NULL */
 } DiagStep;
 
+/* A secondary place, and what is to be said of it. */
+typedef struct DiagMark {
+  Span span;
+  const char *label; /* "the annotation"; or NULL */
+} DiagMark;
+
+typedef struct DiagEdit { /* `text` in the place of what stands at the span */
+  Span span;              /* where it is empty `text` is inserted */
+  const char *text;
+} DiagEdit;
+
+/* A change to the program that a tool can make by itself: what the help line
+ * says.  The edits are in order and do not overlap. */
+typedef struct DiagFix {
+  const char *title; /* "write `softmax`" */
+  const DiagEdit *edits;
+  uint32_t edit_count;
+} DiagFix;
+
+/* What a person and every tool is told; all that show one (text, JSON, SARIF,
+ * axon.h, the editor) read this. */
 typedef struct Diag {
   Severity severity;
   uint16_t code;       /* 301 prints as E0301, or W0301 for a warning */
   const char *message; /* one line, no full stop */
   Span span;           /* the primary place */
   const char *label;   /* beside the underline; or NULL */
-  const DiagStep *steps;
-  uint32_t step_count;
-  const char *note;    /* or NULL */
+  const DiagStep *steps; /* the chain, in order of the program */
+  const DiagMark *marks; /* secondary places */
+  const DiagFix *fixes;  /* the best first */
+  uint32_t step_count, mark_count, fix_count;
+  const char *found, *expected; /* types or sizes that met; or NULL */
+  int32_t axis;        /* of `found` along which they differ, from 0; -1: none
+                        * or several */
+  const char *note;    /* may have several lines; or NULL */
   const char *help;    /* or NULL */
   const char *witness; /* "fails at h = 350: 20 meets 21"; or NULL */
   const struct Diag *before; /* an earlier one, perhaps at the same place */
@@ -218,6 +247,23 @@ Diag *diag_error(Diags *diags, uint16_t code, Span span, const char *format,
                  ...) PRINTF_LIKE(4, 5);
 Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
                    ...) PRINTF_LIKE(4, 5);
+
+/* What is added to a diagnostic; the texts are not copied. */
+void diag_step(Arena *arena, Diag *diag, Span span, const char *shape,
+               const char *text);
+void diag_mark(Arena *arena, Diag *diag, Span span, const char *label);
+/* A fix of one edit: `text` in the place of the span.  The title is
+ * formatted into the arena. */
+void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
+              const char *format, ...) PRINTF_LIKE(5, 6);
+/* One that writes `before` in front of the span and `after` behind it. */
+void diag_fix_around(Arena *arena, Diag *diag, Span span, const char *before,
+                     const char *after, const char *format, ...)
+    PRINTF_LIKE(6, 7);
+/* One of several edits, which are copied. */
+void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
+                    uint32_t count, const char *format, ...)
+    PRINTF_LIKE(5, 6);
 
 /* Appends the text of a diagnostic as a person reads it.  Terminal colours
  * only where `colour` is set.  Lines that are far apart are shown with a gap;

@@ -350,6 +350,8 @@ static Type *unknown_type(Checker *c, TypeExpr *t) {
       d->help = type_words[i].help;
   if (!d->help && c->defining == t->name.id)
     d->help = "an abbreviation cannot contain itself: a `datatype` can";
+  if (!d->help && !t->name.module)
+    suggest_type(c, d, t->name.span, t->name.id);
   return ty_meta(c);
 }
 

@@ -1,6 +1,5 @@
 /* Application: operators, labelled arguments and their defaults, pipelines,
  * and the arguments whose notation depends on what is wanted (axes, shapes). */
-#include "lexer/lexer.h"
 #include "typecheck/internal.h"
 
 #include <stdlib.h>
@@ -571,6 +570,7 @@ static void unknown_label(Call *k, Arg *a) {
                      "%s takes no argument labelled ~%s",
                      k->name ? k->name : "this function", a->label->text);
   d->note = arena_printf(c->arena, "its type is %s", ty_text(c, k->type));
+  suggest_label(c, d, a, k->type);
 }
 
 /* True, and an error, if one of these labels is none of the function's. */

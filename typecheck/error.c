@@ -53,28 +53,19 @@ static const char *arithmetic(Checker *c, Type *t) {
   return text;
 }
 
-static void add_step(Checker *c, Diag *d, Span span, const char *shape,
-                     const char *text) {
-  DiagStep *all = NEW_ARRAY(c->arena, DiagStep, d->step_count + 1);
-  if (d->step_count)
-    memcpy(all, d->steps, d->step_count * sizeof *all);
-  all[d->step_count++] = (DiagStep){span, shape, text};
-  d->steps = all;
-}
-
 static void add_stages(Checker *c, Diag *d, Stage *s, int limit) {
   if (!s || !limit)
     return;
   add_stages(c, d, s->before, limit - 1);
-  add_step(c, d, s->span, ty_text(c, s->type), arithmetic(c, s->type));
+  diag_step(c->arena, d, s->span, ty_text(c, s->type), arithmetic(c, s->type));
 }
 
 static void add_path(Checker *c, Diag *d, Origin *o) {
   add_stages(c, d, o->stage, 8);
   if (o->other.file && o->kind == OR_ANNOTATION)
-    add_step(c, d, o->other, NULL, "the annotation");
+    diag_mark(c->arena, d, o->other, "the annotation");
   else if (o->other.file && (o->kind == OR_BRANCH || o->kind == OR_ELEMENT))
-    add_step(c, d, o->other, NULL, "the first one");
+    diag_mark(c->arena, d, o->other, "the first one");
 }
 
 /* ---- names of things ---- */
@@ -325,8 +316,8 @@ static void note_rigid(Checker *c, Diag *d, Constraint *k) {
   dim_each_var(dim_resolve(c->dims, k->left), find_rigid, NULL, &r);
   dim_each_var(dim_resolve(c->dims, k->right), find_rigid, NULL, &r);
   for (uint32_t i = 0; i < r.count; i++)
-    add_step(c, d, r.at[i]->origin, NULL,
-             arena_printf(c->arena, "%s stands for every size",
+    diag_mark(c->arena, d, r.at[i]->origin,
+              arena_printf(c->arena, "%s stands for every size",
                           r.at[i]->name->text));
 }
 
@@ -447,8 +438,8 @@ static bool call_error(Checker *c, Constraint *k) {
     d->help = arena_printf(c->arena, "declare %s with %s inputs",
                            party.expr->id->text, got);
   add_path(c, d, o);
-  add_step(c, d, o->span,
-           arena_printf(c->arena, "%s : %s", party.name,
+  diag_step(c->arena, d, o->span,
+            arena_printf(c->arena, "%s : %s", party.name,
                         ty_text(c, party.type)),
            NULL);
   note_rigid(c, d, k);

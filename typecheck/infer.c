@@ -1,5 +1,4 @@
 /* Expressions: their types are inferred, and they become core. */
-#include "lexer/lexer.h"
 #include "typecheck/internal.h"
 
 #include <stdarg.h>
@@ -194,23 +193,25 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
   return core;
 }
 
-static void suggest_name(Checker *c, Diag *d, Sym *name);
 static bool may_have_field(Checker *c, Type *t, Sym *name, Span span);
 static Core *infer_num(Checker *c, Expr *e, Type **type);
 
+/* `at` is where the name itself stands. */
 static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
-                          Type **type) {
-  places_name(c, PLACE_VALUE, span, name, (Span){0}, NULL);
+                          Span at, Type **type) {
+  places_name(c, PLACE_VALUE, at, name, (Span){0}, NULL);
   Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
                               module->text, name->text)
                    : error_at(c, 312, span, "`%s` is not defined", name->text);
   const Foreign *word = lexer_foreign(name->text);
-  if (word && !module)
-    d->help = word->help;
-  else if (!module && lookup_type(c, NULL, name))
+  if (module)
+    suggest_member(c, d, at, module, name);
+  else if (word)
+    suggest_foreign(c, d, span, word);
+  else if (lookup_type(c, NULL, name))
     d->help = "this is the name of a type, not of a value";
-  else if (!module && name->len > 1) /* one letter is like all others */
-    suggest_name(c, d, name);
+  else
+    suggest_name(c, d, span, name);
   return bad(c, span, type);
 }
 
@@ -247,78 +248,10 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
     return infer_num(c, &num, type);
   }
   if (!b)
-    return unknown_name(c, NULL, e->id, e->span, type);
+    return unknown_name(c, NULL, e->id, e->span, e->span, type);
   Origin *o = origin_new(c, OR_ARG, e->span);
   o->what = e->id->text;
   return name_at(c, b, e->span, e->span, type, o);
-}
-
-/* Edit distance (Levenshtein 1966) of two short names; `most` + 1 if more. */
-static int edits(const char *a, const char *b, int most) {
-  enum { LEN = 32 };
-  size_t n = strlen(a), m = strlen(b);
-  if (n >= LEN || m >= LEN)
-    return most + 1;
-  int row[LEN], diagonal, up;
-  for (size_t j = 0; j <= m; j++)
-    row[j] = (int)j;
-  for (size_t i = 1; i <= n; i++) {
-    diagonal = row[0];
-    row[0] = (int)i;
-    for (size_t j = 1; j <= m; j++) {
-      up = row[j];
-      int least = diagonal + (a[i - 1] != b[j - 1]);
-      least = up + 1 < least ? up + 1 : least;
-      row[j] = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
-      diagonal = up;
-    }
-  }
-  return row[m] <= most ? row[m] : most + 1;
-}
-
-static void suggest_name(Checker *c, Diag *d, Sym *name) {
-  const char *best = NULL;
-  int most = name->len <= 3 ? 1 : 2, least = most + 1;
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->binding && edits(name->text, s->name->text, most) < least) {
-      best = s->name->text;
-      least = edits(name->text, best, most);
-    }
-  for (uint32_t i = 0; i < c->module->order.len; i++) {
-    Sym *other = c->module->order.at[i]->name;
-    const char *text = other->text;
-    if (other == name || !map_get(&c->module->names, other))
-      continue;
-    if (edits(name->text, text, most) < least)
-      best = text, least = edits(name->text, text, most);
-  }
-  for (PrimId id = 1; id < PRIM_COUNT; id++)
-    if (edits(name->text, prim_info[id].name, most) < least)
-      best = prim_info[id].name, least = edits(name->text, best, most);
-  if (best)
-    d->help = arena_printf(c->arena, "did you mean `%s`?", best);
-}
-
-static void suggest_con(Checker *c, Diag *d, Sym *name) {
-  static const char *const common[] = {"Some", "None"};
-  int most = name->len <= 3 ? 1 : 2, least = most + 1;
-  for (size_t i = 0; i < ARRAY_LEN(common); i++)
-    if (edits(name->text, common[i], most) < least) {
-      least = edits(name->text, common[i], most);
-      d->help = arena_printf(c->arena, "did you mean `%s`?", common[i]);
-    }
-  for (uint32_t i = 0; i < c->module->order.len; i++) {
-    Binding *b = c->module->order.at[i];
-    int distance = edits(name->text, b->name->text, most);
-    if (b->kind == BK_CON && distance < least) {
-      least = distance;
-      d->help =
-          arena_printf(c->arena, "did you mean `%s`?", b->name->text);
-    }
-  }
-  if (!d->help)
-    d->help = "names with a capital are constructors; those of values and "
-              "functions begin with a small letter";
 }
 
 /* ---- literals ---- */
@@ -360,11 +293,11 @@ void unknown_con(Checker *c, Sym *module, Sym *name, Span span) {
   char *small = arena_text(c->arena, name->text, name->len);
   small[0] = (char)(small[0] - 'A' + 'a');
   if (word)
-    d->help = word->help;
+    suggest_foreign(c, d, span, word);
   else if (lookup(c, NULL, intern_text(c->in, small)))
     d->help = arena_printf(c->arena, "there is a value named `%s`", small);
   else
-    suggest_con(c, d, name);
+    suggest_con(c, d, span, name);
 }
 
 static Core *infer_con(Checker *c, Expr *e, Type **type) {
@@ -585,7 +518,7 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
 static void help_method(Checker *c, Diag *d, Sym *name) {
   const Foreign *word = lexer_foreign(name->text);
   if (word)
-    d->help = word->help;
+    d->help = word->help; /* its value stands in front */
   else if (lookup(c, NULL, name))
     d->help = arena_printf(c->arena, "apply the function: `%s x`", name->text);
 }
@@ -594,22 +527,15 @@ static void help_method(Checker *c, Diag *d, Sym *name) {
 static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
   if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->arg[0]))
     return true;
-  const char *best = NULL;
-  int most = name->len < 2 ? 0 : name->len <= 3 ? 1 : 2, least = most + 1;
-  for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++) {
-    int distance = edits(name->text, t->labels[i]->text, most);
+  for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
     if (t->labels[i] == name)
       return true;
-    if (distance < least)
-      best = t->labels[i]->text, least = distance;
-  }
   const char *shown = ty_text(c, ty_forget_terms(c, t));
   Diag *d;
   if (t->tag == TY_RECORD) {
     d = error_at(c, 305, span, "there is no field `%s` in %s", name->text,
                  shown);
-    if (best)
-      d->help = arena_printf(c->arena, "did you mean `%s`?", best);
+    suggest_field(c, d, span, t, name);
     return false;
   }
   d = error_at(c, 305, span, "%s has no field `%s`",
@@ -627,13 +553,11 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
     Binding *b = lookup(c, NULL, base->id);
     if (b && b->kind == BK_MODULE) {
       Binding *member = lookup(c, base->id, e->id);
+      places_module(c, base->span, base->id, b);
       if (!member)
-        places_module(c, base->span, base->id, b);
-      if (!member)
-        return unknown_name(c, base->id, e->id, e->span, type);
+        return unknown_name(c, base->id, e->id, e->span, e->op_span, type);
       Origin *o = origin_new(c, OR_ARG, e->span);
       o->what = arena_printf(c->arena, "%s.%s", base->id->text, e->id->text);
-      places_module(c, base->span, base->id, b);
       return name_at(c, member, e->span, e->op_span, type, o);
     }
   }

@@ -5,6 +5,7 @@
 #ifndef AXON_TYPECHECK_INTERNAL_H
 #define AXON_TYPECHECK_INTERNAL_H
 
+#include "lexer/lexer.h"
 #include "typecheck/typecheck.h"
 
 enum { LEVEL_GENERIC = 0x7fffffff };
@@ -698,6 +699,17 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+
+/* ---- suggest.c: what may have been meant, as a help with its fix ---- */
+/* The span is that of the name alone. */
+void suggest_name(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name);
+void suggest_con(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
+                   Sym *name);
+void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
+void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_foreign(Checker *c, Diag *d, Span span, const Foreign *word);
 
 /* ---- error.c ---- */
 void mismatch(Checker *c, Type *got, Type *want, Origin *o);

@@ -26,6 +26,8 @@ typedef struct CheckHost {
    * NULL for the prelude. */
   Dec *(*library)(void *owner, Sym *module, Sym *name);
   bool (*library_module)(void *owner, Sym *module); /* is there one */
+  /* Calls f for all of them, "nn.linear"; NULL where there is no library. */
+  void (*library_names)(void (*f)(void *, const char *name), void *arg);
   /* A library definition was checked: hand it to the evaluator, to be run when
    * first used. */
   void (*define)(void *owner, CoreDec *dec);

@@ -30,10 +30,7 @@ static void error_twice(Met *m, Span span, Span first, const Sym *name) {
                      name->text, m->verb);
   if (m->code == 370)
     d->help = "give one of them another name";
-  DiagStep *step = NEW(m->c->arena, DiagStep);
-  *step = (DiagStep){.span = first, .text = "the first one"};
-  d->steps = step;
-  d->step_count = 1;
+  diag_mark(m->c->arena, d, first, "the first one");
 }
 
 static const Span *met_before(Met *m, Sym *name) {

@@ -59,16 +59,43 @@ static void test_definitions_stay(void **state) {
 static void test_diagnostics(void **state) {
   assert_int_equal(run(*state, "val a = [1, 2]\nval b = a @ true"), AXN_ERROR);
   assert_true(axn_diag_count(*state) >= 1);
-  AxnDiag diag;
-  assert_true(axn_diag_get(*state, 0, &diag));
-  assert_int_equal(diag.severity, AXN_SEVERITY_ERROR);
-  assert_string_equal(diag.place.file, "test");
-  assert_int_equal(diag.place.line, 2);
-  assert_non_null(strstr(axn_diag_text(*state, 0), diag.message));
-  assert_false(axn_diag_get(*state, 1000, &diag));
+  const AxnDiag *diag = axn_diag_get(*state, 0);
+  assert_non_null(diag);
+  assert_ptr_equal(diag, axn_diag_get(*state, 0));
+  assert_int_equal(diag->severity, AXN_SEVERITY_ERROR);
+  assert_string_equal(diag->place.file, "test");
+  assert_int_equal(diag->place.line, 2);
+  assert_non_null(strstr(axn_diag_text(*state, 0), diag->message));
+  assert_null(axn_diag_get(*state, 1000));
   assert_null(axn_diag_text(*state, 1000));
   assert_int_equal(run(*state, "val c = 1"), AXN_OK);
   assert_int_equal(axn_diag_count(*state), 0);
+}
+
+static void test_fix(void **state) {
+  const char *text = "fun f weight = weihgt + 1";
+  assert_int_equal(run(*state, text), AXN_ERROR);
+  const AxnDiag *diag = axn_diag_get(*state, 0);
+  assert_string_equal(diag->help, "did you mean `weight`?");
+  assert_int_equal(diag->axis, -1);
+  assert_int_equal(diag->fix_count, 1);
+  assert_int_equal(diag->fixes[0].edit_count, 1);
+  const AxnEdit *edit = &diag->fixes[0].edits[0];
+  assert_string_equal(edit->text, "weight");
+  assert_int_equal(edit->place.start, strstr(text, "weihgt") - text);
+  assert_int_equal(edit->place.end, edit->place.start + strlen("weihgt"));
+}
+
+static void test_chain(void **state) {
+  assert_int_equal(run(*state, "fun f (x : f32[b, 4, 6]) (w : f32[20, 3]) =\n"
+                               "  x |> flatten\n    |> (fn y => y @ w)"),
+                   AXN_ERROR);
+  const AxnDiag *diag = axn_diag_get(*state, 0);
+  assert_int_equal(diag->code, 301);
+  assert_int_equal(diag->step_count, 1);
+  assert_string_equal(diag->steps[0].expression, "flatten");
+  assert_string_equal(diag->steps[0].shape, "f32[b, 24]");
+  assert_int_equal(diag->steps[0].place.line, 2);
 }
 
 static void test_syntax_error(void **state) {
@@ -127,7 +154,8 @@ int main(void) {
       TEST(test_definitions_stay), TEST(test_diagnostics),
       TEST(test_syntax_error),     TEST(test_check_runs_nothing),
       TEST(test_counts),           TEST(test_exit),
-      TEST(test_interrupt),
+      TEST(test_interrupt),         TEST(test_fix),
+      TEST(test_chain),
       TEST(test_many_sessions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

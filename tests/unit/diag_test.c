@@ -53,12 +53,12 @@ static void test_steps(void **state) {
                        "  |> linear fc1\n");
   Diag *d = diag_error(&f->diags, 301, at(f, n, "linear fc1"),
                        "inner dimensions differ: %d and %d", 5408, 9216);
-  DiagStep steps[] = {
-      {at(f, n, "conv2d"), "f32[b, 32, 26, 26]", "28 - 3 + 1 = 26"},
-      {at(f, n, "flatten"), "f32[b, 5408]", "32 * 13 * 13 = 5408"},
-      {at(f, n, "linear fc1"), "fc1.w : f32[128, 9216]", NULL},
-  };
-  d->steps = steps, d->step_count = 3;
+  diag_step(f->arena, d, at(f, n, "conv2d"), "f32[b, 32, 26, 26]",
+            "28 - 3 + 1 = 26");
+  diag_step(f->arena, d, at(f, n, "flatten"), "f32[b, 5408]",
+            "32 * 13 * 13 = 5408");
+  diag_step(f->arena, d, at(f, n, "linear fc1"), "fc1.w : f32[128, 9216]",
+            NULL);
   d->label = "5408 columns arrive";
   d->help = "declare fc1 with 5408 inputs";
   renders(f, d,
@@ -77,8 +77,7 @@ static void test_gap_and_notes(void **state) {
   Fixture *f = *state;
   uint32_t n = file(f, "a\nb\nc\nd\n");
   Diag *d = diag_error(&f->diags, 0, at(f, n, "d"), "no");
-  DiagStep step = {at(f, n, "a"), NULL, "from here"};
-  d->steps = &step, d->step_count = 1;
+  diag_mark(f->arena, d, at(f, n, "a"), "from here");
   d->witness = "fails at n = 3";
   d->note = "one\ntwo";
   renders(f, d,

@@ -331,7 +331,7 @@ static void test_errors(void **state) {
   is("(assert true)", "()");
   funs("(inner (x) (/ 1 x)) (outer (x) (+ 1 (inner x)))");
   const Diag *d = fails("(+ 1 (outer 0))", 506, "division by zero");
-  assert_int_equal(d->step_count, 1); /* one a line */
+  assert_int_equal(d->mark_count, 1); /* one a line */
   Held *held;
   assert_false(run("(seq (exit 3) 1)", &held));
   int status = 0;
@@ -507,8 +507,8 @@ static void test_library_places(void **state) {
   const Diag *d = fails("(+ 3 (mine 1))", 506, "division by zero");
   assert_int_equal(d->span.file, sources.files.len - 2);
   assert_non_null(strstr(d->note, "`broken`"));
-  assert_int_equal(d->step_count, 1);
-  assert_int_equal(d->steps[0].span.file, sources.files.len - 1);
+  assert_int_equal(d->mark_count, 1);
+  assert_int_equal(d->marks[0].span.file, sources.files.len - 1);
 }
 
 /* Lazy definitions that are first needed inside a body run symbolically. */
