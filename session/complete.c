@@ -26,32 +26,6 @@ static bool in_name(char c) {
 
 /* ---- the probe ---- */
 
-/* What a session knows of the text last checked. */
-typedef struct Known {
-  Program program;
-  uint32_t file, waiting;
-  Module *checked;
-  Diags diags;
-  Places *places;
-} Known;
-
-static Known set_aside(Session *s) {
-  Known k = {s->program, s->file,  s->waiting.len,
-             s->checked, s->diags, checker_swap_places(s->checker, NULL)};
-  diags_init(&s->diags, s->arena);
-  checker_keep_places(s->checker, true);
-  return k;
-}
-
-static void put_back(Session *s, const Known *k) {
-  s->program = k->program;
-  s->file = k->file;
-  s->waiting.len = k->waiting;
-  s->checked = k->checked;
-  s->diags = k->diags;
-  checker_swap_places(s->checker, k->places);
-}
-
 /* The place of our name in what was checked; or NULL. */
 static const Place *our_place(Session *s) {
   uint32_t count;
@@ -139,7 +113,9 @@ static void offer_library(void *arg, const char *name) {
   if (b)
     offer_binding(arg, b);
   else /* a type */
-    offer(g->probe, &(Offer){.kind = OFFER_TYPE, .name = name + len});
+    offer(g->probe,
+          &(Offer){.kind = OFFER_TYPE,
+                   .name = intern_text(g->s->interner, name + len)->text});
 }
 
 static void offer_prims(Offering *g) {
@@ -248,7 +224,7 @@ static char before(const Probe *p) {
 
 static SessionStatus complete(Session *s, void *arg) {
   Probe *p = arg;
-  Known known = set_aside(s);
+  Known known = known_aside(s);
   Offering g = {.s = s, .probe = p};
   bool spread = p->start > 1 && p->text.text[p->start - 2] == '.';
   const Place *place = probe(s, p);
@@ -258,7 +234,7 @@ static SessionStatus complete(Session *s, void *arg) {
     offer_members(s, p);
   else if (before(p) != '~')
     offer_names(s, p, place);
-  put_back(s, &known);
+  known_back(s, &known);
   return SESSION_OK;
 }
 
@@ -329,7 +305,7 @@ static void search(Search *f, const Expr *e) {
 
 static SessionStatus find_called(Session *s, void *arg) {
   Probe *p = arg;
-  Known known = set_aside(s);
+  Known known = known_aside(s);
   const Place *place = probe(s, p);
   Search f = {.span = place ? place->span : (Span){0}};
   for (uint32_t i = 0; place && i < s->program.dec_count; i++)
@@ -350,7 +326,7 @@ static SessionStatus find_called(Session *s, void *arg) {
       c->label = f.app->args[f.arg].label->text;
     p->found = true;
   }
-  put_back(s, &known);
+  known_back(s, &known);
   return SESSION_OK;
 }
 

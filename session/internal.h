@@ -31,6 +31,8 @@ struct Session {
   Program program; /* the last text that was checked, */
   uint32_t file;   /* and its number, */
   Module *checked; /* and module */
+  Unsaved *unsaved; /* or NULL */
+  void *unsaved_owner;
   VEC(Waiting) waiting;
   VEC(Import) imports;
   uint32_t import_depth;
@@ -62,8 +64,18 @@ uint32_t library_file(Session *s, const Sym *module);
 void library_each_name(void (*f)(void *, const char *name), void *arg);
 
 /* ---- places.c ---- */
-typedef VEC(Place) PlaceVec;
 const Place *all_places(const Session *s, uint32_t *count);
+/* What a session knows of the text last checked. */
+typedef struct Known {
+  Program program;
+  uint32_t file, waiting;
+  Module *checked;
+  Diags diags;
+  Places *places;
+} Known;
+/* Another text is checked, and then what was known is put back. */
+Known known_aside(Session *s);
+void known_back(Session *s, const Known *known);
 
 /* ---- import.c ---- */
 /* Reads a whole file into the arena; false with an error at `span`. */

@@ -7,7 +7,14 @@
 
 void session_keep_places(Session *s) { checker_keep_places(s->checker, true); }
 
+void session_on_unsaved(Session *s, Unsaved *f, void *owner) {
+  s->unsaved = f;
+  s->unsaved_owner = owner;
+}
+
 uint32_t session_file(const Session *s) { return s->file; }
+
+const Program *session_program(const Session *s) { return &s->program; }
 
 const Place *all_places(const Session *s, uint32_t *count) {
   return checker_places(s->checker, count);
@@ -107,6 +114,26 @@ const char *session_doc(Session *s, const Place *p) {
   return p->dec ? p->dec->doc : NULL;
 }
 
+typedef struct Labels {
+  const Place *place;
+  void (*f)(void *, Sym *name, bool optional, const char *type);
+  void *arg;
+} Labels;
+
+static SessionStatus each_label(Session *s, void *arg) {
+  const Labels *l = arg;
+  place_labels(s->checker, l->place, l->f, l->arg);
+  return SESSION_OK;
+}
+
+void session_labels(Session *s, const Place *place,
+                    void (*f)(void *, Sym *name, bool optional,
+                              const char *type),
+                    void *arg) {
+  Labels l = {place, f, arg};
+  session_guard(s, each_label, &l);
+}
+
 /* ---- one name ---- */
 
 /* A file may have been read twice, as the text at hand and as an import. */
@@ -191,4 +218,23 @@ Span session_definition(Session *s, const Place *place) {
   Defined d = {.place = place};
   session_guard(s, find_definition, &d);
   return d.span;
+}
+
+/* ---- another text in between ---- */
+
+Known known_aside(Session *s) {
+  Known k = {s->program, s->file,  s->waiting.len,
+             s->checked, s->diags, checker_swap_places(s->checker, NULL)};
+  diags_init(&s->diags, s->arena);
+  checker_keep_places(s->checker, true);
+  return k;
+}
+
+void known_back(Session *s, const Known *k) {
+  s->program = k->program;
+  s->file = k->file;
+  s->waiting.len = k->waiting;
+  s->checked = k->checked;
+  s->diags = k->diags;
+  checker_swap_places(s->checker, k->places);
 }
