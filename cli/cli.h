@@ -101,6 +101,7 @@ int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);
+int verb_shapes(int argc, char **argv);
 int verb_repl(int argc, char **argv);
 
 #endif

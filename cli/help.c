@@ -16,6 +16,7 @@ static const Help helps[] = {
      "  axon FILE.axn          run a program (also: axon run FILE.axn)\n"
      "  axon -e EXPRESSION     print the value of an expression\n"
      "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
+     "  axon shapes FILE       the tensors of its types, and their elements\n"
      "  axon fmt FILE...       lay programs out in the one usual way\n"
      "  axon test FILE...      run the examples in doc comments\n"
      "  axon dump FILE         a program as the compiler sees it\n"
@@ -72,6 +73,22 @@ static const Help helps[] = {
      "  axon check --strict --stats model.axn\n"
      "  axon check -D b=64 train.axn\n"
      "  axon check -q --diagnostics json *.axn 2>errors.json\n"},
+    {"shapes",
+     "axon shapes FILE [EXPRESSION...]: the tensors that a type consists of.\n"
+     "\n"
+     "Nothing is run.  Lists each tensor in the type of an expression, mostly a\n"
+     "name that FILE defines, with its field, its shape and the number of its\n"
+     "elements, and their sum.  Of a function those of its result are listed:\n"
+     "so the function that makes the parameters of a model tells how many there\n"
+     "are.  Without an expression, lists every definition with tensors.\n"
+     "\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon shapes examples/models/resnet.axn imagenet50\n"
+     "  axon shapes examples/models/resnet.axn 'resnet18_params 16 10'\n"
+     "  axon shapes model.axn\n"},
     {"dump",
      "axon dump FILE: a program as a stage of the compiler sees it.\n"
      "\n"

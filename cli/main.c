@@ -22,7 +22,7 @@ typedef struct Verb {
 static const Verb verbs[] = {
     {"check", verb_check}, {"dump", verb_dump}, {"explain", verb_explain},
     {"fmt", verb_fmt},     {"help", verb_help}, {"repl", verb_repl},
-    {"run", verb_run},     {"test", verb_test},
+    {"run", verb_run},     {"shapes", verb_shapes}, {"test", verb_test},
 };
 
 static int verb_help(int argc, char **argv) {

@@ -13,29 +13,51 @@ typedef struct Ask {
   Buffer *out;
   const OpenConstraint *open;
   uint32_t count;
+  Leaves *leaves;
 } Ask;
 
-static SessionStatus ask_expr_type(Session *s, void *arg) {
-  Ask *ask = arg;
+/* The one expression that a text consists of; NULL after an error. */
+static Expr *ask_expr(Session *s, const Ask *ask) {
   SessionText text = {.name = "input", .text = ask->text, .len = ask->len};
   uint32_t file = session_add_text(s, &text, (Span){0});
   Program program = parse_program(&s->sources, file, true, s->interner,
                                   s->arena, &s->diags);
   if (s->diags.errors)
-    return SESSION_ERROR;
-  if (program.dec_count != 1 || program.decs[0]->kind != DEC_EXPR) {
-    Span all = {file, 0, (uint32_t)ask->len};
-    session_error(s, 605, all, "this is not one expression");
-    return SESSION_ERROR;
-  }
-  ask->type = checker_expr_type(s->checker, s->module, program.decs[0]->expr,
-                                &s->diags);
+    return NULL;
+  if (program.dec_count == 1 && program.decs[0]->kind == DEC_EXPR)
+    return program.decs[0]->expr;
+  Span all = {file, 0, (uint32_t)ask->len};
+  session_error(s, 605, all, "this is not one expression");
+  return NULL;
+}
+
+static SessionStatus ask_expr_type(Session *s, void *arg) {
+  Ask *ask = arg;
+  Expr *expr = ask_expr(s, ask);
+  if (expr)
+    ask->type = checker_expr_type(s->checker, s->module, expr, &s->diags);
   return ask->type ? SESSION_OK : SESSION_ERROR;
 }
 
 const char *session_expr_type(Session *s, const char *text, size_t len) {
   Ask ask = {.text = text, .len = len};
   return session_guard(s, ask_expr_type, &ask) == SESSION_OK ? ask.type : NULL;
+}
+
+static SessionStatus ask_leaves(Session *s, void *arg) {
+  Ask *ask = arg;
+  Binding *binding = checker_find(s->checker, s->module, ask->text);
+  Expr *expr = binding ? NULL : ask_expr(s, ask);
+  bool ok = binding ? binding_leaves(s->checker, binding, &s->diags,
+                                     ask->leaves)
+                    : expr && checker_expr_leaves(s->checker, s->module, expr,
+                                                  &s->diags, ask->leaves);
+  return ok ? SESSION_OK : SESSION_ERROR;
+}
+
+bool session_leaves(Session *s, const char *text, size_t len, Leaves *out) {
+  Ask ask = {.text = text, .len = len, .leaves = out};
+  return session_guard(s, ask_leaves, &ask) == SESSION_OK;
 }
 
 static SessionStatus ask_find(Session *s, void *arg) {

@@ -124,6 +124,20 @@ const char *axn_session_type(AxnSession *a, const char *name) {
   return binding ? session_binding_type(a->session, binding) : NULL;
 }
 
+size_t axn_session_leaves(AxnSession *a, const char *expression, AxnLeaf *out,
+                          size_t most, const char **total) {
+  Leaves leaves = {0};
+  session_clear_diags(a->session);
+  if (!session_leaves(a->session, expression, strlen(expression), &leaves))
+    return 0;
+  for (uint32_t i = 0; i < leaves.count && i < most; i++)
+    out[i] = (AxnLeaf){leaves.at[i].path, leaves.at[i].type,
+                       leaves.at[i].count};
+  if (total)
+    *total = leaves.total;
+  return leaves.count;
+}
+
 typedef struct Kept {
   const Buffer *text;
   const char *copy;

@@ -120,6 +120,19 @@ AXN_API int axn_exit_status(const AxnSession *session);
 
 /* The type of a name, as printed ("'a[...s, n] -> ..."); NULL if unknown. */
 AXN_API const char *axn_session_type(AxnSession *session, const char *name);
+/* A tensor in a type: the field of a record that it is in, "conv.w"; its type,
+ * "f32[64, 3, 7, 7]"; how many elements it has, "9408" or "64*n".  What is no
+ * tensor has no count, NULL. */
+typedef struct AxnLeaf {
+  const char *path, *type, *count;
+} AxnLeaf;
+/* Those of the type of an expression that is not run; if it is a function, of
+ * what it comes to when it has all its arguments.  Puts the first `most` of
+ * them into `out` and returns how many there are, 0 after an error; `total`,
+ * unless NULL, becomes the number of elements of all. */
+AXN_API size_t axn_session_leaves(AxnSession *session, const char *expression,
+                                  AxnLeaf *out, size_t most,
+                                  const char **total);
 /* The value of a top-level name as `print` shows it; NULL if it has none. */
 AXN_API const char *axn_session_print(AxnSession *session, const char *name);
 

@@ -85,6 +85,10 @@ void session_clear_interrupt(Session *session);
 
 /* The type of an expression that is not run; NULL after an error. */
 const char *session_expr_type(Session *session, const char *text, size_t len);
+/* The tensors in it, or in what the function that it is comes to; false after
+ * an error. */
+bool session_leaves(Session *session, const char *text, size_t len,
+                    Leaves *out);
 Binding *session_find(Session *session, const char *name);
 const char *session_binding_type(Session *session, Binding *binding);
 /* The value as printed; false after an error, or when there is none. */

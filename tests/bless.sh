@@ -46,9 +46,24 @@ bless() ( # bless KIND PATH, in a subshell: it changes directory
   esac
 )
 
+bless_model() ( # bless_model PATH: only where there is no error
+  name=${1##*/}
+  enter "$here/examples/models" "$name"
+  model "$name" || {
+    echo "refused: $1 has errors" >&2
+    exit 1
+  }
+  for golden in types expected params; do
+    keep "$work/$golden" "$here/$1.$golden"
+  done
+)
+
 while read -r kind path; do
   bless "$kind" "$path" || refused=1
 done < <(list_goldens | grep -F -e "${1-}")
+while read -r path; do
+  bless_model "${path%.axn}" || refused=1
+done < <(ls examples/models/*.axn | grep -F -e "${1-}")
 if grep -qF -e "${1-}" <<<'script tests/check_open.sh'; then
   tests/check_open.sh --bless >/dev/null && git diff --stat tests/open.golden
 fi

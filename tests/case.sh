@@ -77,6 +77,17 @@ example) # from a directory like the root, where it may write files
   exited "$status" || { head -n 40 "$work/out" && exit 1; }
   [ ! -e "$wanted" ] || compare "$wanted" "$work/out"
   ;;
+model)
+  name=${path##*/}
+  name=${name%.axn}
+  enter "$here/examples/models" "$name"
+  bad=0
+  model "$name" || bad=1
+  for golden in types expected params; do
+    compare "$name.$golden" "$work/$golden" || bad=1
+  done
+  exit "$bad"
+  ;;
 library)
   timeout 120 "$AXON" test --quiet "$path" 2>&1
   ;;

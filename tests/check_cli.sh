@@ -25,6 +25,13 @@ echo 'val x = 1 +' >bad.axn
 echo 'val  x=1' >ugly.axn
 echo 'do print (strings.join "," (args ()))' >args.axn
 
+cat >params.axn <<'END'
+fun part n k = {w = normal k [n, 3], at = [1, 2]}
+fun whole k = {a = part 4 k, rest = for i < 5 => part 2 k, key = k}
+val pair = ([1.0, 2.0], 3)
+fun wild r = (r, fn x => x)
+END
+
 expect 0 '^axon [0-9]' "$AXON" --version
 expect 0 'axon check' "$AXON" --help
 expect 0 'Examples' "$AXON" help run
@@ -43,6 +50,34 @@ expect 2 'tree or core' "$AXON" dump --stage=leaf good.axn
 expect 1 'E0' "$AXON" dump --stage=tree bad.axn
 expect 1 'E0' "$AXON" dump bad.axn
 expect 2 'which files' "$AXON" fmt
+expect 2 'which file' "$AXON" shapes
+expect 1 'cannot read none.axn' "$AXON" shapes none.axn
+expect 1 'error\[E0312\]' "$AXON" shapes params.axn nothing
+expect 1 'error\[E0605\]' "$AXON" shapes params.axn 'val x = 1'
+expect 1 'bad.axn:' "$AXON" shapes bad.axn
+"$AXON" shapes params.axn part 'part 7' whole wild >shapes.out
+cat >shapes.want <<'END'
+part
+  w      f32[n, 3]      3*n
+  at     i64[2]           2
+  total             3*n + 2
+part 7
+  w      f32[7, 3]  21
+  at     i64[2]      2
+  total             23
+whole
+  a.w      f32[4, 3]     12
+  a.at     i64[2]         2
+  rest.w   f32[5, 2, 3]  30
+  rest.at  i64[5, 2]     10
+  key      key            -
+  total                  54
+wild
+  0      'a        -
+  1      'b -> 'b  -
+  total            0
+END
+diff -u shapes.want shapes.out || bad=1
 expect 0 '^2$' "$AXON" run good.axn
 expect 0 '^2$' "$AXON" good.axn
 expect 0 '^3$' "$AXON" -e '1 + 2'

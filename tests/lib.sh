@@ -4,6 +4,10 @@
 #            with NAME.err    diagnostics of `axon run`; exit status 1
 #            with NAME.type   what `axon check` writes
 #            with NAME.fmt    what `axon fmt` makes of it
+#   examples/models/NAME.axn
+#            with NAME.types, what `axon check --strict` writes; NAME.expected,
+#            what `axon run` does; NAME.params, `axon shapes` of what its own
+#            headings name
 #   NAME.repl                 a session: lines `> input` and `| more`, and
 #                             between them what `axon repl --plain` answers
 #
@@ -71,6 +75,22 @@ produce() {
     ;;
   esac
   echo "$status" >"$work/status"
+}
+
+# model NAME: writes $work/types, $work/expected and $work/params, each with the
+# errors that came up; false after one.
+model() {
+  status=0
+  timeout "$limit" "$AXON" check --strict "$1.axn" >"$work/types" 2>&1 ||
+    status=1
+  timeout "$limit" "$AXON" run "$1.axn" >"$work/expected" 2>&1 || status=1
+  names=()
+  while IFS= read -r line; do
+    case $line in ' '* | '') ;; *) names+=("$line") ;; esac
+  done <"$1.params"
+  timeout "$limit" "$AXON" shapes "$1.axn" "${names[@]}" \
+    >"$work/params" 2>&1 || status=1
+  return "$status"
 }
 
 # The cases that a file with the name $1 stands for, one `kind name` a line.

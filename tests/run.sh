@@ -22,6 +22,7 @@ list() {
     [ -x "$file" ] && [ -f "$file" ] && echo "unit $file"
   done
   for file in examples/*.axn; do [ -e "$file" ] && echo "example $file"; done
+  for file in examples/models/*.axn; do echo "model $file"; done
   for file in stdlib/*.axn; do [ -e "$file" ] && echo "library $file"; done
   for file in README.md doc/*.md; do [ -e "$file" ] && echo "doc $file"; done
   for file in tests/lint_*.sh tests/check_*.sh; do echo "script $file"; done

@@ -628,8 +628,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
   }
 }
 
-const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
-                              Diags *diags) {
+Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin(c, module, diags);
   map_init(&c->forgotten, c->arena);
   uint32_t errors = diags->errors;
@@ -646,5 +645,11 @@ const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
   scheme_generalise(c, 1, &t, s, 0);
   pending_clear(c);
   c->stuck.len = c->insts.len = 0;
-  return scheme_text(c, s[0]);
+  return s[0];
+}
+
+const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
+                              Diags *diags) {
+  Scheme *s = expr_scheme(c, module, expr, diags);
+  return s ? scheme_text(c, s) : NULL;
 }

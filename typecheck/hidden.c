@@ -25,16 +25,16 @@ static void each_part(Core *core, void (*f)(void *, Core *), void *arg) {
 
 /* ---- what a definition needs ---- */
 
-/* What stays undetermined becomes f32, or int where integers were written. */
-static void elem_default(Checker *c, ElemVar *e) {
-  Dtype t = DT_BOOL;
+Dtype elem_choice(const ElemVar *e) {
   if ((e->classes & CLASS_FLOAT) && e->prefer != 1)
-    t = DT_F32;
-  else if (e->classes & 1u << DT_I64)
-    t = DT_I64;
-  else if (e->classes & CLASS_FLOAT)
-    t = DT_F32;
-  unify_elem(c, e, elem_fixed(c, t));
+    return DT_F32;
+  if (e->classes & 1u << DT_I64)
+    return DT_I64;
+  return e->classes & CLASS_FLOAT ? DT_F32 : DT_BOOL;
+}
+
+static void elem_default(Checker *c, ElemVar *e) {
+  unify_elem(c, e, elem_fixed(c, elem_choice(e)));
 }
 
 typedef struct Need {

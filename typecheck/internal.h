@@ -489,6 +489,9 @@ Scheme *scheme_mono(Checker *c, Type *t);
 /* ---- hidden.c ---- */
 /* map, map2, map3, scan: what they make of nothing depends on types alone. */
 bool prim_maps(PrimId id);
+/* What an element type that stays undetermined becomes: f32, or int where
+ * integers were written. */
+Dtype elem_choice(const ElemVar *e);
 /* Adds to the scheme what the body of its definition has to be told. */
 void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);            /* uses pass what is asked for */
@@ -666,6 +669,8 @@ bool param_is_elem(const Dec *dec, uint32_t i);
 /* ---- dec.c ---- */
 bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
+/* Of an expression that is not run; NULL after an error. */
+Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);
 
 /* ---- places.c ---- */
 uint32_t places_mark(const Checker *c);
@@ -694,6 +699,12 @@ const char *scheme_text(Checker *c, Scheme *s);
 /* One of its givens, with the names that the whole of it has when printed. */
 const char *given_text(Checker *c, Scheme *s, Constraint *given);
 const char *shape_text(Checker *c, const Shape *s);
+/* For parts of a scheme's type: its variables have the same names in all of
+ * them, and what is undetermined is what it would be at top level. */
+typedef struct Printer Printer;
+Printer *printer_new(Checker *c, Scheme *s);
+const char *printer_type(Printer *p, Type *t);
+const char *printer_dim(Printer *p, Dim *d);
 const char *dim_text_of(Checker *c, Dim *d);
 /* Both with the same names. */
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);

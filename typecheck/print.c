@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-typedef struct Printer {
+struct Printer {
   Checker *c;
   Buffer out;
   Scheme *scheme;
@@ -12,7 +12,8 @@ typedef struct Printer {
   VEC(const char *) used;
   uint32_t next_dim, next_shape, next_elem;
   bool claiming; /* a first round, for those with names alone */
-} Printer;
+  bool choosing; /* what is undetermined is what it would be at top level */
+};
 
 static bool taken(Printer *p, const char *name) {
   for (uint32_t i = 0; i < p->used.len; i++)
@@ -204,9 +205,13 @@ enum { PREC_FUN, PREC_TUPLE, PREC_POST };
 static void put_type(Printer *p, Type *t, int prec);
 
 /* What an element type is, or will be by default: DT_NONE while open. */
-static Dtype settled(const ElemVar *e) {
-  if (e->dtype != DT_NONE || e->rigid || !e->prefer)
+static Dtype settled(const Printer *p, const ElemVar *e) {
+  if (e->dtype != DT_NONE)
     return e->dtype;
+  if (p->choosing)
+    return elem_choice(e);
+  if (e->rigid || !e->prefer)
+    return DT_NONE;
   return e->prefer == 1 && (e->classes & 1u << DT_I64) ? DT_I64
          : e->classes & CLASS_FLOAT                    ? DT_F32
                                                        : DT_NONE;
@@ -214,8 +219,8 @@ static Dtype settled(const ElemVar *e) {
 
 static void put_elem(Printer *p, ElemVar *e) {
   e = elem_root(e);
-  if (settled(e) != DT_NONE) {
-    buffer_puts(&p->out, dtype_info[settled(e)].name);
+  if (settled(p, e) != DT_NONE) {
+    buffer_puts(&p->out, dtype_info[settled(p, e)].name);
     return;
   }
   name_elem(p, e);
@@ -225,7 +230,7 @@ static void put_elem(Printer *p, ElemVar *e) {
 static void put_tensor(Printer *p, Type *t) {
   Shape *s = shape_norm(p->c, t->shape);
   ElemVar *e = elem_root(t->elem);
-  if (!s->len && settled(e) == DT_I64) {
+  if (!s->len && settled(p, e) == DT_I64) {
     Dim *d = term_of(p->c, t);
     if (!d) {
       buffer_puts(&p->out, "int");
@@ -237,7 +242,7 @@ static void put_tensor(Printer *p, Type *t) {
     return;
   }
   put_elem(p, e);
-  if (s->len || settled(e) == DT_NONE) {
+  if (s->len || settled(p, e) == DT_NONE) {
     buffer_putc(&p->out, '[');
     put_shape(p, s);
     buffer_putc(&p->out, ']');
@@ -571,6 +576,28 @@ const char *scheme_text(Checker *c, Scheme *s) {
   put_type(&p, s->type, PREC_FUN);
   put_given(&p, s->type);
   return finish(&p);
+}
+
+Printer *printer_new(Checker *c, Scheme *s) {
+  Printer *p = NEW(c->arena, Printer);
+  *p = printer(c);
+  p->scheme = s;
+  p->choosing = true;
+  claim_names(p, s->type);
+  put_type(p, s->type, PREC_FUN);
+  return p;
+}
+
+const char *printer_type(Printer *p, Type *t) {
+  p->out.len = 0;
+  put_type(p, t, PREC_FUN);
+  return arena_text(p->c->arena, p->out.text, p->out.len);
+}
+
+const char *printer_dim(Printer *p, Dim *d) {
+  p->out.len = 0;
+  put_dim(p, d);
+  return arena_text(p->c->arena, p->out.text, p->out.len);
 }
 
 const char *given_text(Checker *c, Scheme *s, Constraint *given) {

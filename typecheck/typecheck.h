@@ -63,6 +63,25 @@ void module_undo(Module *module);
 const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
                               Diags *diags);
 
+/* A part of a type that is no record and no tuple. */
+typedef struct Leaf {
+  const char *path;  /* "stage1.conv.w", of a tuple "0"; "": all of the type */
+  const char *type;  /* "f32[64, 3, 7, 7]" */
+  const char *count; /* of elements, "9408" or "64*n"; NULL: no tensor */
+} Leaf;
+typedef struct Leaves {
+  const Leaf *at;
+  uint32_t count;
+  const char *total; /* elements of all of them */
+} Leaves;
+/* Those of the type of an expression that is not run; if it is a function, of
+ * what it comes to when it has all its arguments.  False after an error. */
+bool checker_expr_leaves(Checker *checker, Module *module, Expr *expr,
+                         Diags *diags, Leaves *out);
+/* Of a name's, with the sizes called as in its definition. */
+bool binding_leaves(Checker *checker, Binding *binding, Diags *diags,
+                    Leaves *out);
+
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
 Sym *binding_name(const Binding *binding);

@@ -56,6 +56,23 @@ static void test_definitions_stay(void **state) {
   assert_null(axn_session_print(*state, "nothing"));
 }
 
+static void test_leaves(void **state) {
+  assert_int_equal(run(*state, "fun f n k = {w = normal k [n, 3], k}"),
+                   AXN_OK);
+  AxnLeaf leaves[2];
+  const char *total;
+  assert_int_equal(axn_session_leaves(*state, "f", leaves, 2, &total), 2);
+  assert_string_equal(leaves[0].path, "w");
+  assert_string_equal(leaves[0].type, "f32[n, 3]");
+  assert_string_equal(leaves[0].count, "3*n");
+  assert_null(leaves[1].count);
+  assert_string_equal(total, "3*n");
+  assert_int_equal(axn_session_leaves(*state, "f 4", leaves, 1, NULL), 2);
+  assert_string_equal(leaves[0].count, "12");
+  assert_int_equal(axn_session_leaves(*state, "nothing", leaves, 2, NULL), 0);
+  assert_int_equal(axn_diag_count(*state), 1);
+}
+
 static void test_diagnostics(void **state) {
   assert_int_equal(run(*state, "val a = [1, 2]\nval b = a @ true"), AXN_ERROR);
   assert_true(axn_diag_count(*state) >= 1);
@@ -151,7 +168,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
       TEST(test_version),          TEST(test_output),
-      TEST(test_definitions_stay), TEST(test_diagnostics),
+      TEST(test_definitions_stay), TEST(test_leaves), TEST(test_diagnostics),
       TEST(test_syntax_error),     TEST(test_check_runs_nothing),
       TEST(test_counts),           TEST(test_exit),
       TEST(test_interrupt),         TEST(test_fix),
