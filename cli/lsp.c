@@ -70,7 +70,7 @@ typedef struct Server {
   bool initialized, shut_down, over;
   int status;
   char *root;
-  bool markdown, related;
+  bool markdown, related, resolves;
 } Server;
 
 /* ---- to the editor ---- */
@@ -215,6 +215,7 @@ static NORETURN void work(Server *v, Doc *doc, int channel) {
                .path = doc->path, .version = doc->version, .root = v->root,
                .unsaved = unsaved, .unsaved_count = count,
                .markdown = v->markdown, .related = v->related,
+               .resolves = v->resolves,
                .channel = channel};
   work.text = (SessionText){.name = doc->path,
                             .text = doc->text.text ? doc->text.text : "",
@@ -497,7 +498,7 @@ static const char capabilities[] =
     "\"renameProvider\":{\"prepareProvider\":true},"
     "\"completionProvider\":{\"triggerCharacters\":[\".\",\"~\"]},"
     "\"signatureHelpProvider\":{\"triggerCharacters\":[\" \",\"~\"]},"
-    "\"inlayHintProvider\":true,"
+    "\"inlayHintProvider\":{\"resolveProvider\":true},"
     "\"codeActionProvider\":{\"codeActionKinds\":[\"quickfix\","
     "\"refactor.rewrite\"]}},"
     "\"serverInfo\":{\"name\":\"axon\",\"version\":\"" AXON_VERSION "\"}}";
@@ -518,6 +519,9 @@ static void initialize(Server *v, const char *id, const json_t *params) {
   v->markdown =
       lsp_has_string(lsp_get(text, "hover.contentFormat"), "markdown");
   v->related = lsp_bool(text, "publishDiagnostics.relatedInformation");
+  v->resolves =
+      lsp_has_string(lsp_get(text, "inlayHint.resolveSupport.properties"),
+                     "textEdits");
   const char *root = lsp_string(params, "rootUri");
   const json_t *folders = lsp_get(params, "workspaceFolders");
   if (!root && lsp_count(folders))
@@ -604,6 +608,8 @@ static void request(Server *v, const char *id, const char *method,
     send_error(v, id, METHOD_NOT_FOUND, "there is no such method");
   } else {
     const char *uri = lsp_string(params, "textDocument.uri");
+    if (!uri) /* of what an earlier answer has brought */
+      uri = lsp_string(params, "data.uri");
     Doc *doc = uri ? doc_of(v, uri) : NULL;
     if (doc)
       worker_ask(v, doc, id, body, len);

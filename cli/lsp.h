@@ -72,7 +72,7 @@ typedef struct Work { /* what it knows */
     const Buffer *text;
   } *unsaved;        /* texts that are open */
   size_t unsaved_count;
-  bool markdown, related; /* what the editor can show */
+  bool markdown, related, resolves; /* what the editor can do */
   int channel;
 } Work;
 
@@ -125,6 +125,7 @@ void ask_rename(Ask *ask);
 void ask_hover(Ask *ask);
 void ask_symbols(Ask *ask);
 void ask_hints(Ask *ask);
+void ask_hint_edits(Ask *ask);
 void ask_formatting(Ask *ask);
 /* lspcomplete.c */
 void ask_completion(Ask *ask);

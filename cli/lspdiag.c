@@ -237,6 +237,6 @@ void ask_code_action(Ask *ask) {
       out_fix(ask, diag, k);
   }
   if (only(ask, "refactor.rewrite"))
-    session_each_hint(ask->session, out_hint, &r);
+    session_each_hint(ask->session, r.start, r.end, true, out_hint, &r);
   buffer_putc(ask->out, ']');
 }

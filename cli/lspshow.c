@@ -241,6 +241,7 @@ enum { HINT_COLUMNS = 60 }; /* a longer type would push the line away */
 typedef struct Hints {
   Ask *ask;
   uint32_t start, end;
+  bool one; /* the one at `start`, as it is wanted now with its edits */
 } Hints;
 
 static void out_edit(Ask *ask, uint32_t at, const char *text) {
@@ -274,6 +275,8 @@ static void out_hint(void *arg, const Hint *hint) {
   Ask *ask = h->ask;
   if (hint->at < h->start || hint->at > h->end)
     return;
+  if (h->one && ask->out->text[ask->out->len - 1] == '}')
+    return;
   Position at = lsp_position(ask->source->text, ask->source->len, hint->at);
   out_comma(ask->out);
   buffer_printf(ask->out, "{\"position\":{\"line\":%u,\"character\":%u}",
@@ -285,20 +288,37 @@ static void out_hint(void *arg, const Hint *hint) {
     out_edit(ask, hint->before_at, hint->before);
     out_edit(ask, hint->behind_at, hint->behind);
     buffer_putc(ask->out, ']');
+  } else if (ask->work->resolves) {
+    out_key(ask->out, "data");
+    buffer_putc(ask->out, '{');
+    out_field(ask->out, "uri", ask->work->uri);
+    buffer_putc(ask->out, '}');
   }
   buffer_putc(ask->out, '}');
+}
+
+/* What writes it takes some time to find out: for one it is asked alone. */
+void ask_hint_edits(Ask *ask) {
+  Position at;
+  if (!lsp_get_position(lsp_get(ask->params, "position"), &at))
+    return;
+  uint32_t offset = (uint32_t)lsp_offset(ask->source->text,
+                                         ask->source->len, at);
+  Hints h = {ask, offset, offset, true};
+  session_each_hint(ask->session, offset, offset, true, out_hint, &h);
 }
 
 void ask_hints(Ask *ask) {
   Position start, end;
   const Source *source = ask->source;
-  Hints h = {ask, 0, (uint32_t)source->len};
+  Hints h = {ask, 0, (uint32_t)source->len, false};
   if (lsp_get_position(lsp_get(ask->params, "range.start"), &start))
     h.start = (uint32_t)lsp_offset(source->text, source->len, start);
   if (lsp_get_position(lsp_get(ask->params, "range.end"), &end))
     h.end = (uint32_t)lsp_offset(source->text, source->len, end);
   buffer_putc(ask->out, '[');
-  session_each_hint(ask->session, out_hint, &h);
+  session_each_hint(ask->session, h.start, h.end, !ask->work->resolves,
+                    out_hint, &h);
   buffer_putc(ask->out, ']');
 }
 

@@ -71,6 +71,7 @@ static const struct Method {
   const char *name;
   void (*ask)(Ask *ask);
 } methods[] = {
+    {"inlayHint/resolve", ask_hint_edits},
     {"textDocument/codeAction", ask_code_action},
     {"textDocument/completion", ask_completion},
     {"textDocument/definition", ask_definition},

@@ -6,8 +6,12 @@
 
 typedef struct Hints {
   Session *s;
+  const Dec *dec;   /* of top level, at hand */
+  const Map *apart; /* names of values there */
+  bool write;       /* what writes them is asked for */
   void (*f)(void *, const Hint *);
   void *arg;
+  uint32_t start, end; /* of the text that is asked about */
   Map names, stages, exprs; /* end of a place (and 1 more) -> Place */
 } Hints;
 
@@ -45,24 +49,46 @@ static void index_places(Hints *h) {
   }
 }
 
-/* ---- whether it can be written ---- */
+/* ---- what writes it ---- */
 
-/* Some of what is printed no annotation can say: a name for a size that only
- * data decides, a `given` of a value, a type that is not known. */
-static bool can_be_written(const char *type) {
-  return !strstr(type, " given ") && !strchr(type, '?') &&
-         strcmp(type, "module") != 0;
+/* The declaration with a type written in it still checks.  Some of what is
+ * inferred no annotation can say. */
+static bool checks(Hints *h, const Hint *hint) {
+  Session *s = h->s;
+  const char *text = sources_get(&s->sources, s->file)->text;
+  Span dec = h->dec->span;
+  Buffer new = {.arena = s->arena};
+  buffer_add(&new, text + dec.start, hint->before_at - dec.start);
+  buffer_puts(&new, hint->before);
+  buffer_add(&new, text + hint->before_at, hint->behind_at - hint->before_at);
+  buffer_puts(&new, hint->behind);
+  buffer_add(&new, text + hint->behind_at, dec.end - hint->behind_at);
+  Diags ignored;
+  diags_init(&ignored, s->arena);
+  uint32_t file = sources_add(&s->sources, "input", new.text, new.len, false);
+  Program program = parse_range(&s->sources, file, 0, (uint32_t)new.len,
+                                s->interner, s->arena, &ignored);
+  return program.dec_count == 1 && !ignored.errors &&
+         checker_tries(s->checker, s->checked, program.decs[0]);
 }
 
-static const char *add(Hints *h, const char *before, const char *text,
-                       const char *behind) {
-  return arena_printf(h->s->arena, "%s%s%s", before, text, behind);
+static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
+                 const char *between, const char *behind) {
+  if (hint->at < h->start || hint->before_at > h->end)
+    return;
+  const char *type =
+      h->write ? place_annotation(h->s->checker, p, h->apart) : NULL;
+  if (type) {
+    hint->before = before;
+    hint->behind = arena_printf(h->s->arena, "%s%s%s", between, type, behind);
+    if (!checks(h, hint))
+      hint->before = hint->behind = NULL;
+  }
+  h->f(h->arg, hint);
 }
 
 static const char *hint_type(Hints *h, const Place *p) {
-  return p && !(p->binding && !session_place_type(h->s, p))
-             ? session_place_type(h->s, p)
-             : NULL;
+  return p ? session_place_type(h->s, p) : NULL;
 }
 
 /* ---- names ---- */
@@ -81,11 +107,7 @@ static void name_hint(Hints *h, const Pat *p, bool parens) {
     return;
   Hint hint = {.kind = HINT_TYPE, .at = end, .type = type,
                .before_at = place->span.start, .behind_at = end};
-  if (can_be_written(type)) {
-    hint.before = parens ? "(" : "";
-    hint.behind = add(h, " : ", type, parens ? ")" : "");
-  }
-  h->f(h->arg, &hint);
+  tell(h, &hint, place, parens ? "(" : "", " : ", parens ? ")" : "");
 }
 
 /* Parts of a pattern: each name alone. */
@@ -110,12 +132,8 @@ static void pun_hint(Hints *h, const Param *p) {
     return;
   Hint hint = {.kind = HINT_TYPE, .at = name.span.end, .type = type,
                .before_at = name.span.start, .behind_at = name.span.end};
-  if (can_be_written(type)) {
-    hint.before = "";
-    hint.behind = add(h, arena_printf(h->s->arena, ":(%s : ", name.id->text),
-                      type, ")");
-  }
-  h->f(h->arg, &hint);
+  tell(h, &hint, place, "",
+       arena_printf(h->s->arena, ":(%s : ", name.id->text), ")");
 }
 
 static void param_hints(Hints *h, const Param *p) {
@@ -143,11 +161,7 @@ static void stage_hint(Hints *h, const Place *p, uint32_t chain) {
     return;
   Hint hint = {.kind = HINT_STAGE, .at = p->span.end, .type = type,
                .before_at = chain, .behind_at = p->span.end};
-  if (can_be_written(type)) {
-    hint.before = "(";
-    hint.behind = add(h, " : ", type, ")");
-  }
-  h->f(h->arg, &hint);
+  tell(h, &hint, p, "(", " : ", ")");
 }
 
 static const Expr *chain_head(const Expr *e) {
@@ -224,16 +238,33 @@ static void expr_hints(Hints *h, const Expr *e) {
       expr_hints(h, e->clauses[i].body);
 }
 
+static bool inside(Span inner, Span outer) {
+  return inner.start >= outer.start && inner.end <= outer.end;
+}
+
 static SessionStatus hints(Session *s, void *arg) {
   Hints *h = arg;
+  uint32_t count, at = 0;
+  const Place *all = all_places(s, &count);
   index_places(h);
-  for (uint32_t i = 0; i < s->program.dec_count; i++)
-    dec_hints(h, s->program.decs[i]);
+  for (uint32_t i = 0; i < s->program.dec_count; i++) {
+    uint32_t from = at;
+    h->dec = s->program.decs[i];
+    while (at < count && (all[at].span.file != s->file ||
+                          inside(all[at].span, h->dec->span)))
+      at++;
+    if (h->start > h->dec->span.end || h->end < h->dec->span.start)
+      continue;
+    if (h->write)
+      h->apart = places_names(s->checker, s->checked, all + from, at - from);
+    dec_hints(h, h->dec);
+  }
   return SESSION_OK;
 }
 
-void session_each_hint(Session *s, void (*f)(void *, const Hint *),
-                       void *arg) {
-  Hints h = {.s = s, .f = f, .arg = arg};
+void session_each_hint(Session *s, uint32_t start, uint32_t end, bool write,
+                       void (*f)(void *, const Hint *), void *arg) {
+  Hints h = {.s = s, .start = start, .end = end, .write = write, .f = f,
+             .arg = arg};
   session_guard(s, hints, &h);
 }

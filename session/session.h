@@ -162,7 +162,10 @@ typedef struct Hint {
   uint32_t before_at, behind_at;
   const char *before, *behind; /* "(", " : f32[n])"; NULL: it cannot be */
 } Hint;
-void session_each_hint(Session *session, void (*f)(void *, const Hint *),
+/* Those that touch a part of the text; with what writes them if that is asked
+ * for, where there is such a thing. */
+void session_each_hint(Session *session, uint32_t start, uint32_t end,
+                       bool write, void (*f)(void *, const Hint *),
                        void *arg);
 
 /* What can be written at a place, or is called there.  The text is checked

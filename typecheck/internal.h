@@ -695,6 +695,10 @@ void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
 const char *ty_text(Checker *c, Type *t);
 /* With the names that the scheme around it has when printed; or NULL. */
 const char *ty_text_within(Checker *c, Scheme *around, Type *t);
+/* And with none of these names (Sym) for a variable, but that which such a
+ * name stands for: its value. */
+const char *ty_text_apart(Checker *c, Scheme *around, Type *t,
+                          const Map *apart);
 const char *scheme_text(Checker *c, Scheme *s);
 /* One of its givens, with the names that the whole of it has when printed. */
 const char *given_text(Checker *c, Scheme *s, Constraint *given);

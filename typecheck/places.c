@@ -238,6 +238,45 @@ const char *place_type(Checker *c, const Place *p) {
   return text;
 }
 
+/* ---- what can be written ---- */
+
+typedef struct Names {
+  Checker *c;
+  Map *map;
+} Names;
+
+/* An integer may stand for its size: then its name is that of the size. */
+static void note_name(Names *n, Sym *name, Type *type) {
+  Type *t = type ? ty_norm(n->c, type) : NULL;
+  Dim *term = t && t->tag == TY_TENSOR ? term_of(n->c, t) : NULL;
+  DimVar *v = term ? dim_as_var(term) : NULL;
+  map_put(n->map, name, v ? (void *)v : (void *)n);
+}
+
+Map *places_names(Checker *c, Module *m, const Place *from, uint32_t count) {
+  Names n = {c, NEW(c->arena, Map)};
+  map_init(n.map, c->arena);
+  for (uint32_t i = 0; i < m->names.cap; i++) {
+    const Binding *b = m->names.slots[i].key ? m->names.slots[i].value : NULL;
+    if (b)
+      note_name(&n, b->name, b->scheme ? b->scheme->type : NULL);
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (from[i].kind == PLACE_VALUE && from[i].bound)
+      note_name(&n, from[i].name, from[i].type);
+  return n.map;
+}
+
+const char *place_annotation(Checker *c, const Place *p, const Map *names) {
+  if (!p->type)
+    return NULL;
+  Quiet q;
+  quiet_begin(c, &q);
+  const char *text = ty_text_apart(c, around_scheme(p), p->type, names);
+  c->diags = q.diags;
+  return text;
+}
+
 bool place_is_tensor(Checker *c, const Place *p) {
   return p->type && ty_norm(c, p->type)->tag == TY_TENSOR;
 }

@@ -144,6 +144,14 @@ Places *checker_swap_places(Checker *checker, Places *places); /* the old */
 const Place *checker_places(const Checker *checker, uint32_t *count);
 /* Its type as text; NULL: there is none. */
 const char *place_type(Checker *checker, const Place *place);
+/* The names of values that a declaration with these places sees or binds. */
+Map *places_names(Checker *checker, Module *module, const Place *from,
+                  uint32_t count);
+/* Its type so that it can be written there: sizes are not called like values. */
+const char *place_annotation(Checker *checker, const Place *place,
+                             const Map *names);
+/* Whether a declaration checks, without a trace. */
+bool checker_tries(Checker *checker, Module *module, Dec *dec);
 bool place_is_tensor(Checker *checker, const Place *place);
 /* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
  * of the one that is applied. */
