@@ -84,12 +84,19 @@ static void out_diag(Ask *ask, const Diag *diag) {
   buffer_putc(out, '}');
 }
 
+/* A file may have been read twice: as the text, and by what it imports. */
+static bool same_file(const Ask *ask, uint32_t a, uint32_t b) {
+  const Source *x = sources_get(session_sources(ask->session), a);
+  const Source *y = sources_get(session_sources(ask->session), b);
+  return x && y && strcmp(x->name, y->name) == 0;
+}
+
 /* Those of one file; without a place they are told in the text itself. */
 static bool is_of(const Ask *ask, const Diag *diag, uint32_t file) {
   const Source *source =
       sources_get(session_sources(ask->session), diag->span.file);
   bool nowhere = !source || source->library;
-  return nowhere ? file == ask->file : diag->span.file == file;
+  return same_file(ask, nowhere ? ask->file : diag->span.file, file);
 }
 
 static void publish_file(Ask *ask, uint32_t file) {
@@ -97,7 +104,6 @@ static void publish_file(Ask *ask, uint32_t file) {
   Buffer out = {0};
   const char *uri = work_uri(ask->work, file);
   buffer_add(&out, uri, strlen(uri) + 1);
-  size_t start = out.len;
   buffer_putc(&out, '{');
   out_field(&out, "uri", uri);
   if (file == ask->file) {
@@ -114,7 +120,6 @@ static void publish_file(Ask *ask, uint32_t file) {
       count++;
     }
   buffer_puts(&out, "]}");
-  (void)start;
   if (count || file == ask->file)
     work_send(ask->work, FRAME_PUBLISH, &out);
   buffer_free(&out);
@@ -124,9 +129,14 @@ void work_publish(Work *work) {
   Ask ask = {.work = work, .session = work->session,
              .file = session_file(work->session)};
   const Sources *sources = session_sources(work->session);
-  for (uint32_t i = 1; i < sources->files.len; i++)
-    if (!sources->files.at[i]->library)
+  publish_file(&ask, ask.file);
+  for (uint32_t i = 1; i < sources->files.len; i++) {
+    bool told = sources->files.at[i]->library || same_file(&ask, i, ask.file);
+    for (uint32_t k = 1; k < i && !told; k++)
+      told = same_file(&ask, i, k);
+    if (!told)
       publish_file(&ask, i);
+  }
 }
 
 /* ---- what can be done ---- */

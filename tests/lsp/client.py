@@ -24,10 +24,12 @@ def uri_of(path):
 
 
 class Client:
-    def __init__(self, utf8=False, initialize=True, options=()):
+    def __init__(self, utf8=False, initialize=True, options=(),
+                 complains=False):
         self.process = subprocess.Popen(
             [AXON, "lsp", *options], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE)
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if complains else None)
         self.incoming = queue.Queue()
         self.notes = []          # notifications that nobody has asked for yet
         self.answers = {}
