@@ -45,24 +45,20 @@ static void check_probe(Session *s, const Probe *p, const Buffer *text) {
   session_check(s, &probe);
 }
 
-/* With all of the text, and if that does not parse, without what follows. */
-static const Place *probe(Session *s, const Probe *p) {
+/* With all of the text; or, where that does not parse, without what follows. */
+static void probe(Session *s, const Probe *p, bool cut) {
   Buffer text = {.arena = s->arena};
   buffer_add(&text, p->text.text, p->start);
   buffer_puts(&text, our_name);
-  size_t cut = text.len;
-  buffer_add(&text, p->text.text + p->end, p->text.len - p->end);
+  if (cut) {
+    uint32_t file =
+        sources_add(&s->sources, "input", text.text, text.len, false);
+    parse_closing(&s->sources, file, s->interner, s->arena, &text);
+    checker_keep_places(s->checker, true);
+  } else {
+    buffer_add(&text, p->text.text + p->end, p->text.len - p->end);
+  }
   check_probe(s, p, &text);
-  const Place *found = our_place(s);
-  if (found)
-    return found;
-  Buffer begun = {.arena = s->arena};
-  buffer_add(&begun, text.text, cut);
-  uint32_t file = sources_add(&s->sources, "input", begun.text, cut, false);
-  parse_closing(&s->sources, file, s->interner, s->arena, &begun);
-  checker_keep_places(s->checker, true);
-  check_probe(s, p, &begun);
-  return our_place(s);
 }
 
 /* ---- offers ---- */
@@ -227,7 +223,12 @@ static SessionStatus complete(Session *s, void *arg) {
   Known known = known_aside(s);
   Offering g = {.s = s, .probe = p};
   bool spread = p->start > 1 && p->text.text[p->start - 2] == '.';
-  const Place *place = probe(s, p);
+  probe(s, p, false);
+  const Place *place = our_place(s);
+  if (!place) {
+    probe(s, p, true);
+    place = our_place(s);
+  }
   if (before(p) == '~' && place)
     place_labels(s->checker, place, offer_label, &g);
   else if (before(p) == '.' && !spread)
@@ -303,13 +304,23 @@ static void search(Search *f, const Expr *e) {
   search_parts(f, e);
 }
 
+static Search search_program(Session *s, const Probe *p) {
+  uint32_t len = (uint32_t)strlen(our_name);
+  Search f = {.span = {s->file, p->start, p->start + len}};
+  for (uint32_t i = 0; i < s->program.dec_count; i++)
+    search_dec(&f, s->program.decs[i]);
+  return f;
+}
+
 static SessionStatus find_called(Session *s, void *arg) {
   Probe *p = arg;
   Known known = known_aside(s);
-  const Place *place = probe(s, p);
-  Search f = {.span = place ? place->span : (Span){0}};
-  for (uint32_t i = 0; place && i < s->program.dec_count; i++)
-    search_dec(&f, s->program.decs[i]);
+  probe(s, p, false);
+  Search f = search_program(s, p);
+  if (!f.app) {
+    probe(s, p, true);
+    f = search_program(s, p);
+  }
   const Expr *head = f.app ? f.app->arg[0] : NULL;
   const Place *name =
       head ? session_name_at(s, s->file, head->span.end - 1) : NULL;

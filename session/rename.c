@@ -143,12 +143,12 @@ static uint32_t moved(const Rename *r, uint32_t file, uint32_t offset) {
   return (uint32_t)((int64_t)offset + shift);
 }
 
-static void apply(Session *s, const Rename *r, Buffer *out) {
-  const Source *source = sources_get(&s->sources, s->file);
+static void apply(Session *s, const Rename *r, uint32_t file, Buffer *out) {
+  const Source *source = sources_get(&s->sources, file);
   uint32_t at = 0;
   for (uint32_t i = 0; i < r->edits.len; i++) {
     const DiagEdit *e = &r->edits.at[i];
-    if (e->span.file != s->file)
+    if (e->span.file != file)
       continue;
     buffer_add(out, source->text + at, e->span.start - at);
     buffer_puts(out, e->text);
@@ -200,17 +200,50 @@ static Bound *bounds(Session *s, const Rename *r, uint32_t *count) {
   return at;
 }
 
-static bool means_the_same(Session *s, Rename *r) {
-  uint32_t before_count, after_count, errors = s->diags.errors;
-  Bound *before = bounds(s, r, &before_count);
+/* Files that the text imports are as the edits make them. */
+typedef struct Edited {
+  Session *s;
+  const Rename *r;
+  Unsaved *unsaved;
+  void *owner;
+} Edited;
+
+static bool edited_text(void *owner, const char *path, const char **text,
+                        size_t *len) {
+  const Edited *e = owner;
+  for (uint32_t i = 0; i < e->r->edits.len; i++) {
+    uint32_t file = e->r->edits.at[i].span.file;
+    if (strcmp(sources_get(&e->s->sources, file)->name, path) != 0)
+      continue;
+    Buffer out = {.arena = e->s->arena};
+    apply(e->s, e->r, file, &out);
+    *text = out.text, *len = out.len;
+    return true;
+  }
+  return e->unsaved && e->unsaved(e->owner, path, text, len);
+}
+
+static void check_edited(Session *s, Rename *r) {
   Buffer text = {.arena = s->arena};
-  apply(s, r, &text);
+  Edited e = {s, r, s->unsaved, s->unsaved_owner};
+  __typeof__(s->imports) imports = s->imports;
+  apply(s, r, s->file, &text);
   SessionText edited = r->text;
   edited.text = text.text ? text.text : "";
   edited.len = text.len;
   edited.own_module = true;
-  Known known = known_aside(s);
+  memset(&s->imports, 0, sizeof s->imports);
+  session_on_unsaved(s, edited_text, &e);
   session_check(s, &edited);
+  session_on_unsaved(s, e.unsaved, e.owner);
+  s->imports = imports;
+}
+
+static bool means_the_same(Session *s, Rename *r) {
+  uint32_t before_count, after_count, errors = s->diags.errors;
+  Bound *before = bounds(s, r, &before_count);
+  Known known = known_aside(s);
+  check_edited(s, r);
   bool same = s->diags.errors == errors;
   Bound *after = bounds(s, NULL, &after_count);
   known_back(s, &known);

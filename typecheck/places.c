@@ -178,10 +178,16 @@ static Type *type_of(Checker *c, Binding *b) {
 }
 
 void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b) {
-  for (uint32_t i = 0; c->places && i < count; i++)
-    if (args[i].label)
-      places_name(c, PLACE_LABEL, args[i].label_span, args[i].label,
-                  label_of(b, args[i].label), type_of(c, b));
+  for (uint32_t i = 0; c->places && i < count; i++) {
+    Sym *label = args[i].label;
+    Place *p = label ? add_name(c, PLACE_LABEL, args[i].label_span, label,
+                                label_of(b, label))
+                     : NULL;
+    if (!p)
+      continue;
+    p->applied = b;
+    p->type = type_of(c, b);
+  }
 }
 
 /* ---- in whose names a type is to be told ---- */
@@ -299,11 +305,11 @@ void place_labels(Checker *c, const Place *p,
                   void *arg) {
   Quiet q;
   quiet_begin(c, &q);
+  Scheme *s = p->applied ? p->applied->scheme : around_scheme(p);
   for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_FUN;
        t = ty_norm(c, t->arg[1]))
     if (t->label)
-      f(arg, t->label, t->optional,
-        ty_text_within(c, around_scheme(p), t->arg[0]));
+      f(arg, t->label, t->optional, ty_text_within(c, s, t->arg[0]));
   c->diags = q.diags;
 }
 

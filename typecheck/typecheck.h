@@ -133,6 +133,7 @@ typedef struct Place {
   Sym *name;
   Binding *binding; /* or NULL */
   const Dec *dec;
+  Binding *applied; /* PLACE_LABEL: what the argument is for; or NULL */
   Type *type;       /* as it is here; or NULL */
   Binding *around;  /* of top level: types are told in its names; or NULL */
   Scope *scope;     /* what it sees */
