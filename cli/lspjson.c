@@ -96,7 +96,8 @@ void out_text_len(Buffer *out, const char *text, size_t len) {
   buffer_putc(out, '"');
   for (size_t i = 0; i < len; i++) {
     unsigned char c = (unsigned char)text[i];
-    size_t valid = c < 0x80 ? 1 : utf8_valid(text + i, len - i < 4 ? len - i : 4);
+    size_t left = len - i < 4 ? len - i : 4;
+    size_t valid = c < 0x80 ? 1 : utf8_valid(text + i, left);
     if (c == '"' || c == '\\')
       buffer_printf(out, "\\%c", c);
     else if (c == '\n')

@@ -1,5 +1,5 @@
 /* Texts as an editor counts them: lines and UTF-16 units, or bytes where the
- * editor can do so; and paths as URIs.  Everywhere else offsets are of bytes. */
+ * editor can; and paths as URIs.  Everywhere else offsets are of bytes. */
 #include "cli/lsp.h"
 
 #include <string.h>

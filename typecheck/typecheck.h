@@ -148,7 +148,7 @@ const char *place_type(Checker *checker, const Place *place);
 /* The names of values that a declaration with these places sees or binds. */
 Map *places_names(Checker *checker, Module *module, const Place *from,
                   uint32_t count);
-/* Its type so that it can be written there: sizes are not called like values. */
+/* Its type so that it can be written there: no size is called like a value. */
 const char *place_annotation(Checker *checker, const Place *place,
                              const Map *names);
 /* Whether a declaration checks, without a trace. */
