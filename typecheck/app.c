@@ -488,8 +488,21 @@ static bool tells_size(const Expr *e) {
   return p->kind == PAT_ASCRIBE && has_some(p->type);
 }
 
-static bool is_lambda(Expr *e) {
-  return e->kind == EX_FN && !tells_size(e);
+static bool takes_data(Checker *c, Type *fun) {
+  for (; fun->tag == TY_FUN; fun = ty_root(fun->arg[1]))
+    if (ty_norm(c, fun->arg[0])->tag == TY_DATA)
+      return true;
+  return false;
+}
+
+/* Checked after the others, which say what it is given: where there are items,
+ * whose sizes may be unknown, a name is, too. */
+static bool is_later(const Call *k, const Given *g) {
+  Expr *e = g->arg->expr;
+  if (e->kind == EX_FN)
+    return !tells_size(e);
+  return (e->kind == EX_ID || e->kind == EX_FIELD) &&
+         ty_root(g->want)->tag == TY_FUN && takes_data(k->c, ty_root(k->whole));
 }
 
 static bool has_part(Type *t, const TyVar *v) {
@@ -541,10 +554,10 @@ static void check_one(Call *k, Given *g) {
  * types of their parameters. */
 static void flush(Call *k) {
   for (uint32_t i = 0; i < k->queue.len; i++)
-    if (!is_lambda(k->queue.at[i].arg->expr))
+    if (!is_later(k, &k->queue.at[i]))
       check_one(k, &k->queue.at[i]);
   for (uint32_t i = 0; i < k->queue.len; i++)
-    if (is_lambda(k->queue.at[i].arg->expr))
+    if (is_later(k, &k->queue.at[i]))
       check_one(k, &k->queue.at[i]);
   k->queue.len = 0;
 }
@@ -805,6 +818,7 @@ static Core *run_call(Call *k, Type **type) {
   flush(k);
   if (c->progress && c->pending.len)
     solve_pending(c);
+  lifts_agree(c, k->whole, k->e->span);
   if (k->prim == PRIM_ARGMAX || k->prim == PRIM_ARGMIN)
     warn_single(c, k, before);
   Core *app = call_core(k);

@@ -48,7 +48,8 @@ static void lower_shape(void *arg, ShapeVar *v) {
 
 static void lower_type(Checker *c, Type *t) {
   Lower l = {c->level};
-  Visit v = {lower_ty, lower_elem, lower_dim, lower_shape, NULL, &l, c};
+  Visit v = {.ty = lower_ty, .elem = lower_elem, .dim = lower_dim,
+             .shape = lower_shape, .arg = &l, .c = c};
   ty_visit(&v, t);
 }
 
@@ -188,14 +189,43 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
 
 /* ---- fun ---- */
 
-static Type *fun_skeleton(Checker *c, Clause *k) {
-  Type *t = ty_meta(c);
+static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
   for (uint32_t i = k->param_count; i-- > 0;) {
     t = ty_fun(c, ty_meta(c), t, effect_var(c));
     t->label = k->params[i].label;
     t->optional = k->params[i].preset != NULL;
   }
   return t;
+}
+
+/* The parameters as in t, and a result of which nothing is said. */
+static Type *params_of(Checker *c, const Fun *f, Type *t) {
+  uint32_t n = f->clauses[0].param_count;
+  return map_get(&c->forgotten, f) ? fun_params(c, t, n) : t;
+}
+
+static bool is_used(const Group *g, const Binding *b) {
+  for (uint32_t i = 0; i < g->uses.len; i++)
+    if (g->uses.at[i]->var == b->var)
+      return true;
+  return false;
+}
+
+/* Results of a recursive function whose sizes each call decides are different
+ * results already where it calls itself: it is checked once more, knowing
+ * that. */
+static void note_result(Checker *c, const Fun *f, Type *t, uint32_t mark) {
+  for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
+    t = ty_norm(c, t)->arg[1];
+  if (!result_differs(c, t, mark) || map_get(&c->forgotten, f))
+    return;
+  map_put(&c->forgotten, f, t);
+  c->again = true;
+}
+
+static Type *result_before(Checker *c, const Fun *f) {
+  Type *t = map_get(&c->forgotten, f);
+  return t ? result_anew(c, t) : ty_meta(c);
 }
 
 static void add_hidden_to_uses(Checker *c, Group *g, Scheme *s) {
@@ -255,6 +285,7 @@ static void hidden_of_each(Checker *c, Group *g, uint32_t n, Scheme **schemes,
 
 static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   uint32_t n = dec->fun_count, pending = c->pending.len;
+  uint32_t mark = c->dims->next_id;
   Group group = {.outer = c->group};
   Binding **bs = NEW_ARRAY(c->arena, Binding *, n);
   Type **types = NEW_ARRAY(c->arena, Type *, n);
@@ -273,7 +304,7 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
   for (uint32_t i = 0; i < n; i++) {
     Fun *f = &dec->funs[i];
     Binding *b = bs[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
-    types[i] = fun_skeleton(c, &f->clauses[0]);
+    types[i] = fun_skeleton(c, &f->clauses[0], result_before(c, f));
     b->scheme = scheme_mono(c, types[i]);
     b->var = d->vars[i] = var_new(c, f->name, f->name_span, top);
     b->recursive = true;
@@ -296,12 +327,14 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
     Type *t;
     Scope *inner = c->scope;
     d->items[i] = clauses_core(c, f->clauses, f->clause_count, f->name_span,
-                               types[i], NULL, &t);
+                               params_of(c, f, types[i]), NULL, &t);
     c->scope = inner;
     Origin *o = origin_new(c, OR_RESULT, f->name_span);
     if (!unify(c, types[i], t, o))
       mismatch(c, t, types[i], o);
     types[i] = t;
+    if (is_used(&group, bs[i]))
+      note_result(c, f, t, mark);
   }
   solve_pending(c);
   c->level--;

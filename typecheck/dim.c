@@ -377,6 +377,14 @@ bool dim_is_int(const Dim *d, int64_t *value) {
   return true;
 }
 
+int64_t dim_content(DimCtx *cx, const Dim *d) {
+  Num g = {0};
+  for (uint32_t i = 0; i < d->count; i++)
+    if (d->at[i].mono->count)
+      g = num_gcd(cx, g, d->at[i].coef);
+  return g.limbs ? 0 : g.small;
+}
+
 bool dim_may_change(const Dim *d) { return d->has_meta; }
 
 int dim_sign(const Dim *d) { return d->count ? num_sign(d->at[0].coef) : 0; }

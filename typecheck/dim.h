@@ -92,6 +92,9 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
 bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
 bool dim_is_const(const Dim *d);
+/* The greatest common divisor of all coefficients but the constant; 0: there
+ * are none, or it does not fit. */
+int64_t dim_content(DimCtx *cx, const Dim *d);
 bool dim_may_change(const Dim *d); /* has metas, or products of shapes */
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */

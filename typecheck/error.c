@@ -123,15 +123,6 @@ static const char *elem_text(ElemVar *e) {
                                                   : "any element type";
 }
 
-static bool elems_clash(ElemVar *a, ElemVar *b) {
-  a = elem_root(a), b = elem_root(b);
-  if (a == b)
-    return false;
-  if (!(a->classes & b->classes))
-    return true;
-  return (a->dtype != DT_NONE || a->rigid) && (b->dtype != DT_NONE || b->rigid);
-}
-
 static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
   ElemVar *g = elem_root(got->elem), *w = elem_root(want->elem);
   Diag *d = error_at(c, 308, o->span, "%s is %s where %s is wanted",
@@ -210,6 +201,40 @@ static Data *namesake(Checker *c, Type *a, Type *b) {
   return found;
 }
 
+/* "argument 1 of f", or a field of it. */
+static const char *part_of(Checker *c, const Clash *part, const Origin *o) {
+  return *part->path ? arena_printf(c->arena, "%s of %s", part->path,
+                                    place(c, o))
+                     : place(c, o);
+}
+
+/* "w, b" */
+static const char *fields_text(Checker *c, const Type *record) {
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < record->count; i++)
+    buffer_printf(&text, "%s%s", i ? ", " : "", record->labels[i]->text);
+  if (record->arg[0] || !record->count)
+    buffer_printf(&text, record->count ? ", ..." : "none");
+  return text.text;
+}
+
+static Diag *clash_error(Checker *c, Type *got, Type *want, Origin *o) {
+  Clash part;
+  if (!type_clash(c, got, want, &part))
+    part = (Clash){.path = "", .got = got, .want = want};
+  const char *what = part_of(c, &part, o);
+  if (!part.field)
+    return error_at(c, 305, o->span, "%s is %s where %s is wanted", what,
+                    ty_text(c, part.got), ty_text(c, part.want));
+  Diag *d = error_at(c, 305, o->span,
+                     part.extra ? "%s has a field `%s`, which is not wanted"
+                                : "%s lacks the field `%s`",
+                     what, part.field->text);
+  d->label = arena_printf(c->arena, "the fields are %s; wanted are %s",
+                          fields_text(c, part.got), fields_text(c, part.want));
+  return d;
+}
+
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
   got = ty_norm(c, got), want = ty_norm(c, want);
   if (is_tensor(got) && is_tensor(want)) {
@@ -253,8 +278,7 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
                                   "itself, or a size would leave its scope",
                  place(c, o));
   else
-    d = error_at(c, 305, o->span, "%s is %s where %s is wanted", place(c, o),
-                 g, w);
+    d = clash_error(c, got, want, o);
   if (got->tag == TY_FUN && want->tag != TY_FUN)
     d->help = "an argument may be missing";
   else if (o->prim == PRIM_ADD && got->tag == TY_DATA &&
@@ -494,6 +518,23 @@ static void inner_error(Checker *c, Constraint *k) {
   }
 }
 
+/* "60 is not a multiple of 8", of 60 and 8*n; NULL: no such thing. */
+static const char *no_multiple(Checker *c, Constraint *k) {
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  if (dim_is_const(y)) {
+    Dim *z = x;
+    x = y, y = z;
+  }
+  int64_t n, factor = dim_content(c->dims, y);
+  Dim *rest = NULL;
+  if (dim_is_int(x, &n) && factor > 1)
+    rest = dim_quotient(c->dims, y, dim_int(c->dims, factor));
+  return rest && n % factor
+             ? arena_printf(c->arena, "%lld is not a multiple of %lld",
+                            (long long)n, (long long)factor)
+             : NULL;
+}
+
 /* Do the two shapes hold the same sizes in another order? */
 static bool same_count(Checker *c, Origin *o) {
   if (!o->got || !o->want || !is_tensor(o->got) || !is_tensor(o->want))
@@ -557,6 +598,7 @@ static void eq_error(Checker *c, Constraint *k) {
     return;
   }
   Diag *d;
+  const char *uneven = no_multiple(c, k);
   if (k->divisor) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
@@ -583,20 +625,26 @@ static void eq_error(Checker *c, Constraint *k) {
     d->help = "only a missing leading axis and a stretching one (x.[:, *], "
               "~keep:true) stretch";
   } else {
-    d = error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
-                 place(c, o), x, y);
+    d = uneven ? error_at(c, 302, o->span, "sizes differ in %s: %s",
+                          place(c, o), uneven)
+               : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
+                          place(c, o), x, y);
     if (same_count(c, o))
       d->help = "the axes look swapped: write transpose, or permute";
-    const char *got = o->got && o->want ? ty_text(c, o->got) : NULL;
-    if (got && strcmp(got, ty_text(c, o->want)) != 0)
-      d->label = arena_printf(c->arena, "this is %s, wanted is %s", got,
-                              ty_text(c, o->want));
-    if (!got)
+    Clash part;
+    if (!o->got || !o->want)
       note_scheme(c, d, o);
+    else if (size_clash(c, o->got, o->want, &part) && *part.path)
+      d->label = arena_printf(c->arena, "%s : %s, wanted is %s", part.path,
+                              ty_text(c, part.got), ty_text(c, part.want));
+    else if (strcmp(ty_text(c, o->got), ty_text(c, o->want)) != 0)
+      d->label = arena_printf(c->arena, "this is %s, wanted is %s",
+                              ty_text(c, o->got), ty_text(c, o->want));
   }
   add_path(c, d, o);
   note_rigid(c, d, k);
-  add_witness(c, d, k);
+  if (!uneven)
+    add_witness(c, d, k);
 }
 
 static void index_error(Checker *c, Constraint *k) {

@@ -173,7 +173,7 @@ static Core *clause_body(Checker *c, const Function *f, Clause *k,
   uint32_t mark = c->dims->next_id;
   Core *body = infer(c, k->body, type);
   if (f->count > 1)
-    *type = ty_leave(c, *type, mark, false);
+    *type = ty_leave(c, *type, mark, LEAVE_NEW);
   return body;
 }
 
@@ -321,6 +321,10 @@ Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
 }
 
 Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type) {
-  return clauses_core(c, e->clauses, e->clause_count, e->span, want, NULL,
-                      type);
+  uint32_t mark = c->dims->next_id;
+  Core *core = clauses_core(c, e->clauses, e->clause_count, e->span, want,
+                            NULL, type);
+  if (want)
+    lambda_per_call(c, want, e->clauses[0].param_count, mark, e->span);
+  return core;
 }

@@ -208,6 +208,45 @@ static ShapeRef shape_ref(Checker *c, const Shape *s0) {
   return r;
 }
 
+static void find_nowhere(void *arg, DimVar *v) {
+  *(bool *)arg |= dim_is_nowhere(v);
+}
+
+/* What is passed for a size or shape, where no value shows it. */
+static void not_shown(Checker *c, const char *param, const Core *use) {
+  error_at(c, 302, use->span,
+           "%s needs to know `%s`, the same for all items, whose sizes may "
+           "differ",
+           use->var && use->var->name ? use->var->name->text
+                                      : "this function", param)
+      ->help = "make one tensor of them first, with stack";
+}
+
+static void is_shown(Checker *c, Dim *d, const char *param, const Core *use) {
+  bool nowhere = false;
+  dim_each_var(d, find_nowhere, NULL, &nowhere);
+  if (nowhere)
+    not_shown(c, param, use);
+}
+
+static void inst_passes(Checker *c, Hidden *h, void *to, const Core *use) {
+  switch (h->kind) {
+  case HID_ELEM:
+    h->elem = elem_ref(c, to ? to : h->elem.var);
+    return;
+  case HID_DIM:
+    h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
+    is_shown(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
+    return;
+  case HID_SHAPE:
+    h->shape = shape_ref(c, to ? to : shape_of_var(c, h->shape_var));
+    for (uint32_t i = 0; i < h->shape.len; i++)
+      if (h->shape.at[i].dim && dim_has_top(h->shape.at[i].dim))
+        not_shown(c, c->dims->shape_name(c->dims->owner, h->shape_var), use);
+    return;
+  }
+}
+
 static void inst_finish(Checker *c, Inst *inst) {
   Scheme *s = inst->scheme;
   Core *core = inst->core;
@@ -224,16 +263,7 @@ static void inst_finish(Checker *c, Inst *inst) {
   core->hidden_count = s->hidden.len;
   for (uint32_t i = 0; i < s->hidden.len; i++) {
     Hidden h = s->hidden.at[i];
-    void *to = map_get(&inst->map, hidden_var(&h));
-    switch (h.kind) {
-    case HID_ELEM: h.elem = elem_ref(c, to ? to : h.elem.var); break;
-    case HID_DIM:
-      h.dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h.dim_var));
-      break;
-    case HID_SHAPE:
-      h.shape = shape_ref(c, to ? to : shape_of_var(c, h.shape_var));
-      break;
-    }
+    inst_passes(c, &h, map_get(&inst->map, hidden_var(&h)), var);
     core->hidden[i] = h;
   }
 }

@@ -427,7 +427,7 @@ static Core *infer_list(Checker *c, Expr *e, Type *want, Type **type) {
     }
     uint32_t mark = c->dims->next_id;
     core->items[i] = infer(c, e->items[i], &t);
-    t = ty_leave(c, t, mark, true);
+    t = ty_leave(c, t, mark, LEAVE_FORGOTTEN);
     if (i)
       o->other = e->items[0]->span;
     item = i ? ty_join(c, item, t, o) : t;
@@ -680,16 +680,19 @@ static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
   Branch b = {.facts = c->facts, .dead = facts_contradict(c)};
   uint32_t mark = c->dims->next_id;
   uint32_t errors = c->diags->errors, kept = c->diags->all.len;
+  uint32_t open = c->open.len;
   if (want && want->tag != TY_VAR && !b.dead) {
     b.core = check(c, e, want, o);
     b.type = want;
   } else {
     b.core = infer(c, e, &b.type);
-    b.type = ty_leave(c, b.type, mark, false);
+    b.type = ty_leave(c, b.type, mark, LEAVE_NEW);
   }
   if (b.dead) { /* its facts exclude each other: it never runs */
     c->diags->errors = errors;
     c->diags->all.len = kept;
+    c->stats.open -= c->open.len - open;
+    c->open.len = open;
   }
   return b;
 }
@@ -894,6 +897,32 @@ static Core *infer_hole(Checker *c, Expr *e, Type *want, Type **type) {
   return core_new(c, CORE_ERROR, e->span);
 }
 
+/* `f` as fn a b => f a b: what f's variables stand for is found anew at each
+ * call. */
+static Expr *at_each_call(Checker *c, Expr *e, Type *want) {
+  uint32_t n = 0;
+  for (Type *t = want; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+    n++;
+  Expr *body = NEW(c->arena, Expr), *fn = NEW(c->arena, Expr);
+  *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
+  body->args = NEW_ARRAY(c->arena, Arg, n);
+  Clause *clause = NEW(c->arena, Clause);
+  *clause = (Clause){.span = e->span, .param_count = n, .body = body};
+  clause->params = NEW_ARRAY(c->arena, Param, n);
+  for (uint32_t i = 0; i < n; i++) {
+    Pat *p = NEW(c->arena, Pat);
+    Expr *x = NEW(c->arena, Expr);
+    Sym *name = intern_text(c->in, arena_printf(c->arena, "%u", i));
+    *p = (Pat){.kind = PAT_VAR, .span = e->span, .id = name};
+    *x = (Expr){.kind = EX_ID, .span = e->span, .id = name};
+    clause->params[i] = (Param){.span = e->span, .pat = p};
+    body->args[i] = (Arg){.span = e->span, .expr = x};
+  }
+  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
+               .clause_count = 1};
+  return fn;
+}
+
 /* (op ::) is fn a b => a :: b. */
 static Expr *operator_fn(Checker *c, Expr *e) {
   static const char *const names[] = {"a", "b"};
@@ -996,6 +1025,8 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
     return check_keep(c, e, w, o);
   if (w->tag == TY_SHAPE && e->kind == EX_BRACKET)
     return check_shape_bracket(c, e, w, o);
+  if ((e->kind == EX_ID || e->kind == EX_FIELD) && takes_unknown(c, w))
+    e = at_each_call(c, e, w);
   Core *core;
   uint32_t mark = c->serial, errors = c->diags->errors;
   Type *for_branches = is_open_shape(c, w) ? NULL : w;

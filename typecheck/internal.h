@@ -451,6 +451,7 @@ typedef struct Visit {
   void (*effect)(void *, Effect *);
   void *arg;
   Checker *c;
+  bool shapes; /* of tensors: the terms of integers are left out */
 } Visit;
 void ty_visit(Visit *v, Type *t);
 /* What walks over a type pays for its steps: shared parts are walked again and
@@ -500,16 +501,49 @@ void core_finish(Checker *c, Core *core); /* writes solved types into it */
 /* ---- opening.c ---- */
 void dim_leave_unopened(DimVar *v);
 bool dim_is_unopened(const DimVar *v);
+void dim_leave_nowhere(DimVar *v);
+bool dim_is_nowhere(const DimVar *v);
 /* A result whose sizes nobody has named yet: names them, and has them read
  * off the value when the program runs. */
 Type *ty_open_data(Checker *c, Type *result, Core **core);
 /* Wraps core so that the sizes in `fresh` are read off its value. */
 void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
-/* t outside of a branch: sizes that it alone has named, since `mark`, are
- * unknown there.  forgotten: only those that `forget` has made unknown. */
-Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten);
+typedef enum LeaveKind {
+  LEAVE_NEW,       /* all sizes of data */
+  LEAVE_FORGOTTEN, /* those that `forget` has made unknown */
+  LEAVE_UNOPENED,  /* those that each application names */
+} LeaveKind;
+/* t outside of a branch: of the sizes that it alone has named, since `mark`,
+ * those of a kind are unknown there. */
+Type *ty_leave(Checker *c, Type *t, uint32_t mark, LeaveKind kind);
+
+/* ---- percall.c: sizes that each call decides ---- */
+/* A function `got` as an argument for `want`: its results as that one may see
+ * them. */
+Type *fun_per_call(Checker *c, Type *got, Type *want, Span span);
+/* The same for one that is written there, with parameters for the first arity
+ * arrows of `want`; its sizes are those since `mark`. */
+void lambda_per_call(Checker *c, Type *want, uint32_t arity, uint32_t mark,
+                     Span span);
+/* A call of `fun` makes a tensor of results: that they are of one shape. */
+void lifts_agree(Checker *c, Type *fun, Span span);
+/* The same for the body of a `for`, as its result has it. */
+Type *body_per_index(Checker *c, Type *body, uint32_t mark, Span span);
+/* Items whose sizes are `?` where those of `want` have one shape. */
+void items_agree(Checker *c, Type *got, Type *want, Span span);
+/* Does a function of this type take values whose sizes are `?`? */
+bool takes_unknown(Checker *c, Type *fun);
+/* Of a function with sizes made since `mark`. */
+bool result_differs(Checker *c, Type *result, uint32_t mark);
+/* A result like this one, of which `?` are kept and all the rest is open. */
+Type *result_anew(Checker *c, Type *result);
+/* The function with the first arity parameters of `fun`, and any result. */
+Type *fun_params(Checker *c, Type *fun, uint32_t arity);
 
 /* ---- unify.c ---- */
+/* A field of a record, or NULL; the record with its rest put in. */
+Type *row_field(Type *t, Sym *label);
+Type *row_flat(Checker *c, Type *t);
 /* False after a mismatch; the caller reports (see mismatch). */
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
@@ -542,6 +576,8 @@ Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
+/* What only the running program can check, besides constraints. */
+void open_note(Checker *c, Span span, const char *text, const char *reason);
 /* Counts what the type of a name at top level asks of its callers. */
 void note_carried(Checker *c, Scheme *s, Sym *name);
 
@@ -725,6 +761,21 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
 void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
 void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
 void suggest_foreign(Checker *c, Diag *d, Span span, const Foreign *word);
+
+/* ---- clash.c: where two types part ---- */
+
+typedef struct Clash {
+  const char *path; /* "attn.q" of records and tuples; "" at their top */
+  Type *got, *want; /* what stands there */
+  Sym *field;       /* one that `got` lacks, or NULL */
+  bool extra;       /* it is `want` that lacks it */
+} Clash;
+
+/* Finds the first difference of kind, of rank, of elements; false: none. */
+bool type_clash(Checker *c, Type *got, Type *want, Clash *out);
+/* Finds the first tensors of known ranks whose sizes differ. */
+bool size_clash(Checker *c, Type *got, Type *want, Clash *out);
+bool elems_clash(ElemVar *a, ElemVar *b);
 
 /* ---- error.c ---- */
 void mismatch(Checker *c, Type *got, Type *want, Origin *o);

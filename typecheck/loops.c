@@ -510,6 +510,7 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   c->effect = effect_pure(c);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
+  uint32_t mark = c->dims->next_id;
   core->items[0] = infer(c, e->arg[0], &body);
   c->effect = effect;
   solve_pending(c);
@@ -520,7 +521,7 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
       core->ranges[i].dim = loop.range[i];
     }
   check_accesses(c, from);
-  body = ty_forget_terms(c, body);
+  body = body_per_index(c, ty_forget_terms(c, body), mark, e->arg[0]->span);
   Escape esc = {&loop, NULL};
   Visit look = {.dim = find_escape, .arg = &esc, .c = c};
   ty_visit(&look, body);
@@ -540,7 +541,7 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   refute_accesses(c);
   for (uint32_t i = n; i-- > 0;)
     body = ty_lift(c, loop.range[i], body);
-  *type = body;
   core->inst = body;
+  *type = ty_open_data(c, body, &core);
   return core;
 }

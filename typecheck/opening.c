@@ -14,6 +14,17 @@ bool dim_is_unopened(const DimVar *v) {
   return v->kind == DV_DATA && v->home == &unopened;
 }
 
+/* Marks a size that no value shows. */
+static char nowhere;
+
+void dim_leave_nowhere(DimVar *v) {
+  v->home = &nowhere;
+}
+
+bool dim_is_nowhere(const DimVar *v) {
+  return v->kind == DV_DATA && v->home == &nowhere;
+}
+
 typedef struct Opening {
   Checker *c;
   VEC(DimVar *) vars;
@@ -104,26 +115,36 @@ static void bind_sizes(Checker *c, Core *open, Type *t, Path *path,
 typedef struct Leaving {
   Copy copy;
   uint32_t mark;
-  bool forgotten;
+  LeaveKind kind;
 } Leaving;
+
+static bool leaves(const Leaving *l, const DimVar *v) {
+  if (v->kind != DV_DATA || v->id < l->mark || v->level == LEVEL_GENERIC)
+    return false;
+  switch (l->kind) {
+  case LEAVE_NEW: return true;
+  case LEAVE_FORGOTTEN: return v->forgotten;
+  case LEAVE_UNOPENED: return dim_is_unopened(v);
+  }
+  return false;
+}
 
 static Dim *left_behind(Copy *copy, DimVar *v) {
   const Leaving *l = (const Leaving *)(const void *)copy;
-  if (v->kind != DV_DATA || v->id < l->mark || v->level == LEVEL_GENERIC ||
-      (l->forgotten && !v->forgotten))
+  if (!leaves(l, v))
     return NULL;
   Dim *d = meta_dim(copy->c, v->name, v->origin);
   dim_as_var(d)->top = true;
   return d;
 }
 
-Type *ty_leave(Checker *c, Type *t, uint32_t mark, bool forgotten) {
+Type *ty_leave(Checker *c, Type *t, uint32_t mark, LeaveKind kind) {
   if (mark == c->dims->next_id)
     return t;
   t = ty_norm(c, t);
   if (t->tag == TY_FUN || t->tag == TY_VAR)
     return t;
-  Leaving l = {{.c = c, .dim = left_behind}, mark, forgotten};
+  Leaving l = {{.c = c, .dim = left_behind}, mark, kind};
   map_init(&l.copy.map, c->arena);
   return ty_copy(&l.copy, t);
 }

@@ -91,7 +91,8 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
     t->optional = k->params[i].preset != NULL;
   }
   Holes holes = {.c = c};
-  Visit v = {hole_ty, hole_elem, hole_dim, hole_shape, NULL, &holes, c};
+  Visit v = {.ty = hole_ty, .elem = hole_elem, .dim = hole_dim,
+             .shape = hole_shape, .arg = &holes, .c = c};
   ty_visit(&v, t);
   if (holes.any)
     return NULL;

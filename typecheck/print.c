@@ -109,7 +109,8 @@ static void name_ty(void *arg, TyVar *v) {
 }
 
 static Visit namer(Printer *p) {
-  return (Visit){name_ty, name_elem, name_dim, name_shape, NULL, p, p->c};
+  return (Visit){.ty = name_ty, .elem = name_elem, .dim = name_dim,
+                 .shape = name_shape, .arg = p, .c = p->c};
 }
 
 /* ---- shapes ---- */

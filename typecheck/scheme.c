@@ -525,8 +525,9 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
   solve_pending(c);
   solve_holes(c, mark);
   General g = {.c = c};
-  Visit quantify = {general_ty, general_elem, general_dim, general_shape,
-                    general_effect, &g, c};
+  Visit quantify = {.ty = general_ty, .elem = general_elem,
+                    .dim = general_dim, .shape = general_shape,
+                    .effect = general_effect, .arg = &g, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
   uint32_t count;

@@ -498,8 +498,13 @@ static bool is_final(Checker *c, Constraint *k) {
   return !l.meta && !r.meta;
 }
 
-static void note_open(Checker *c, Constraint *k, const char *reason) {
+void open_note(Checker *c, Span span, const char *text, const char *reason) {
   c->stats.open++;
+  OpenConstraint o = {span, text, reason, NULL};
+  VEC_PUSH(c->arena, c->open, o);
+}
+
+static void note_open(Checker *c, Constraint *k, const char *reason) {
   const char *text = "shapes that join";
   if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
   {
@@ -511,8 +516,7 @@ static void note_open(Checker *c, Constraint *k, const char *reason) {
                                                : "!=",
                         y);
   }
-  OpenConstraint o = {k->origin->span, text, reason, NULL};
-  VEC_PUSH(c->arena, c->open, o);
+  open_note(c, k->origin->span, text, reason);
 }
 
 /* An equality between sizes that data decides is checked when it runs, and

@@ -474,7 +474,7 @@ void ty_visit(Visit *v, Type *t) {
   case TY_TENSOR:
     visit_elem(v, t->elem);
     shape_visit(v, t->shape);
-    if (t->term)
+    if (t->term && !v->shapes)
       dim_visit(v, t->term);
     return;
   case TY_FUN: {

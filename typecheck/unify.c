@@ -31,8 +31,9 @@ static void lower_effect(void *arg, Effect *e) {
 }
 
 static Visit lowering(Checker *c, uint32_t *level) {
-  return (Visit){lower_ty, lower_elem, lower_dim, lower_shape, lower_effect,
-                 level, c};
+  return (Visit){.ty = lower_ty, .elem = lower_elem, .dim = lower_dim,
+                 .shape = lower_shape, .effect = lower_effect, .arg = level,
+                 .c = c};
 }
 
 void dim_bind(Checker *c, DimVar *v, Dim *d) {
@@ -393,15 +394,14 @@ static bool unify_effect(Effect *a, Effect *b) {
   return true;
 }
 
-static Type *row_field(Type *t, Sym *label) {
+Type *row_field(Type *t, Sym *label) {
   for (uint32_t i = 0; i < t->count; i++)
     if (t->labels[i] == label)
       return t->args[i];
   return NULL;
 }
 
-/* The record with its rest put in. */
-static Type *row_flat(Checker *c, Type *t) {
+Type *row_flat(Checker *c, Type *t) {
   t = ty_root(t);
   Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
   if (!rest || rest->tag != TY_RECORD)
@@ -571,6 +571,16 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
 
 /* ---- flow ---- */
 
+/* A term that can be forgotten later: `site` is the expression where a second
+ * pass would forget it from the start. */
+static Dim *soft_term(Checker *c, Dim *term, Expr *site) {
+  Dim *soft = meta_term(c, (Span){0});
+  DimVar *v = dim_as_var(soft);
+  v->bound = term;
+  v->home = site;
+  return soft;
+}
+
 /* A copy whose terms can be forgotten later, each knowing the place (an
  * expression) where a second pass would forget it from the start. */
 static Type *ty_relax(Checker *c, Type *t, Expr *site) {
@@ -583,11 +593,7 @@ static Type *ty_relax(Checker *c, Type *t, Expr *site) {
                  : t;
     if (site && map_get(&c->forgotten, site))
       return ty_tensor(c, t->elem, t->shape, NULL);
-    Dim *soft = meta_term(c, (Span){0});
-    DimVar *v = dim_as_var(soft);
-    v->bound = t->term;
-    v->home = site;
-    return ty_tensor(c, t->elem, t->shape, soft);
+    return ty_tensor(c, t->elem, t->shape, soft_term(c, t->term, site));
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATA)
     return t;
@@ -650,10 +656,18 @@ static bool flow_term(Checker *c, Core **core, Type *got, Type *want,
   if (dim_has_top(d))
     return true;
   bool known = got->term && !dim_has_top(dim_resolve(c->dims, got->term));
+  DimVar *v = loose(d);
+  bool free = v && v->value && !v->bound;
+  if (known && free && o->expr && map_get(&c->forgotten, o->expr))
+    known = false;
+  if (known && free &&
+      !dim_mentions(c->dims, dim_resolve(c->dims, got->term), v)) {
+    dim_bind(c, v, soft_term(c, got->term, o->expr));
+    return true;
+  }
   if (known)
     return unify_term(c, got->term, want->term, o);
-  DimVar *v = loose(d);
-  if (v && v->value && !v->bound) {
+  if (free) {
     forget(c, v);
     return true;
   }
@@ -669,6 +683,9 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
     got = drop_optional(c, got, want, &core, o);
   if (!o->got)
     o->got = got, o->want = want;
+  if (o->kind == OR_ARG)
+    got = fun_per_call(c, got, want, o->span);
+  items_agree(c, got, want, o->span);
   bool ok;
   if (got->tag == TY_VAR && !got->var->rigid && want->tag == TY_TENSOR &&
       !want->term && (elem_root(want->elem)->classes & CLASS_INT)) {
@@ -677,7 +694,7 @@ Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o) {
                                    meta_term(c, (Span){0})), o);
   } else if (want->tag == TY_VAR && !want->var->rigid) {
     if (o->state)
-      got = ty_leave(c, got, 0, true);
+      got = ty_leave(c, got, 0, LEAVE_FORGOTTEN);
     ok = unify(c, ty_relax(c, got, o->expr), want, o);
   } else if (got->tag == TY_TENSOR && want->tag == TY_TENSOR) {
     ok = unify_elem(c, got->elem, want->elem) &&
