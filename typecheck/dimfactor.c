@@ -85,7 +85,7 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
   return false;
 }
 
-/* A quotient in *b that stands there with its divisor, and whose dividend stands
+/* A quotient in *b that stands there with its divisor, and whose dividend is
  * in *a: both are taken out. */
 static bool take_division(DimCtx *cx, Dim **a, Dim **b, Division *out) {
   for (uint32_t i = 0; (*b)->count && i < (*b)->at[0].mono->count; i++) {
