@@ -225,16 +225,6 @@ static uint32_t line_of(const Source *source, uint32_t offset) {
   return line;
 }
 
-/* Columns count characters here, for people; source_place counts bytes. */
-static uint32_t column_of(const Source *source, uint32_t offset) {
-  uint32_t line, column;
-  source_place(source, offset, &line, &column);
-  uint32_t start = offset - (column - 1), count = 1;
-  for (uint32_t i = start; i < offset && i < source->len; i++)
-    count += ((unsigned char)source->text[i] & 0xc0) != 0x80;
-  return count;
-}
-
 /* ---- a line of source as columns ---- */
 
 typedef struct Line {
@@ -428,7 +418,7 @@ static void put_place(Render *r, const char *mark, const Source *source,
   put_frame(r, mark);
   buffer_printf(r->out, " %s%s:%u:%u\n", source->library ? "library " : "",
                 source->name, line_of(source, offset),
-                column_of(source, offset));
+                source_column(source, offset));
 }
 
 /* Moves to a column, or puts two spaces where it is already passed. */
