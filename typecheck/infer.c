@@ -216,6 +216,17 @@ static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
   return bad(c, span, type);
 }
 
+/* Of what a name demands of its use: of all arguments, if it is applied. */
+static Origin *name_origin(Checker *c, Expr *e, const char *what) {
+  Origin *o = origin_new(c, OR_ARG, e->span);
+  o->what = what;
+  if (e != c->head)
+    return o;
+  o->args = c->head_args;
+  o->arg_count = c->head_arg_count;
+  return o;
+}
+
 static Core *infer_id(Checker *c, Expr *e, Type **type) {
   for (Scope *s = c->scope; s; s = s->outer)
     if (s->name == e->id && (s->binding || s->dim || s->shape)) {
@@ -241,9 +252,11 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
   }
   if (!b)
     return unknown_name(c, NULL, e->id, e->span, e->span, type);
-  Origin *o = origin_new(c, OR_ARG, e->span);
-  o->what = e->id->text;
-  return apply_binding(c, b, e->span, type, o);
+  Origin *o = name_origin(c, e, e->id->text);
+  e->means = b;
+  Core *core = apply_binding(c, b, e->span, type, o);
+  e->inst = core->kind == CORE_VAR ? core->inst : NULL;
+  return core;
 }
 
 /* ---- literals ---- */
@@ -588,8 +601,9 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
       Binding *member = lookup(c, base->id, e->id);
       if (!member)
         return unknown_name(c, base->id, e->id, e->span, e->op_span, type);
-      Origin *o = origin_new(c, OR_ARG, e->span);
-      o->what = arena_printf(c->arena, "%s.%s", base->id->text, e->id->text);
+      Origin *o = name_origin(
+          c, e, arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
+      e->means = member;
       return apply_binding(c, member, e->span, type, o);
     }
   }
@@ -1041,6 +1055,7 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   c->depth++;
   uint32_t mark = c->serial;
   Core *core = infer_kind(c, e, type);
+  e->inferred = *type;
   checks_claim(c, core, mark, false);
   c->depth--;
   return core;
@@ -1075,6 +1090,7 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   case EX_HOLE: core = infer_hole(c, e, w, &t); break;
   default: core = infer_kind(c, e, &t); break;
   }
+  e->inferred = t;
   checks_claim(c, core, mark, false);
   if (t == want || ty_root(t) == w || c->diags->errors > errors)
     return core; /* one mistake is told once */
