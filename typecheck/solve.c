@@ -452,7 +452,7 @@ static bool join_is_scalar(Checker *c, Constraint *k) {
     return false;
   for (uint32_t i = 0; i < k->join_count; i++)
     if (!unify_shape(c, k->joined[i], none, k->origin))
-      report_shapes(c, k->joined[i], none, k->origin, NULL);
+      report_shapes(c, k->joined[i], none, k->origin);
   return true;
 }
 
