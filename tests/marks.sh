@@ -74,7 +74,7 @@ for i in "${!marks[@]}"; do
   fi
   code=$(sed 's/.*"code": "\([^"]*\)".*/\1/' <<<"$said")
   [[ "|$codes|" = *"|$code|"* ]] || complain "$code, not $codes"
-  help=${said##*\"help\": }
+  help=; [[ $said = *\"help\":* ]] && help=${said##*\"help\": }
   said=${said%%, \"note\":*}
   said=${said%%, \"help\":*}
   said=$(sed -E 's/"(file|code)": "[^"]*"//g
