@@ -10,6 +10,17 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   return o;
 }
 
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args) {
+  for (uint32_t i = mark; i < c->told.len; i++) {
+    const Origin *o = c->told.at[i];
+    if ((args && o->args == args) ||
+        (o->span.file == place.file && o->span.start == place.start &&
+         o->span.end == place.end))
+      return true;
+  }
+  return false;
+}
+
 /* ---- facts ---- */
 
 static void load(Checker *c, const Fact *f, const Dim *divisor) {
