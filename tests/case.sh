@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs one test:  tests/case.sh KIND PATH.  Silent when it passes; else says why
-# and fails.  Kinds: run type strict bug fmt repl (golden files, see tests/lib.sh), unit,
-# example, library, doc, script.
+# and fails.  Kinds: run type strict bug fmt repl (golden files, see
+# tests/lib.sh), unit, example, library, doc, script.
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2

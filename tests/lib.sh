@@ -54,7 +54,7 @@ words() { # the words of a file that may be missing
   [ -e "$1" ] && cat "$1"
 }
 
-# Makes the data files that the comments `(* file NAME.npy TYPE[SIZES] *)` of the
+# Makes the data files that comments `(* file NAME.npy TYPE[SIZES] *)` of the
 # program $1 speak of: all zero, and sparse, so that they may have any size.
 make_files() {
   sed -n 's/^(\* file \([^ ]*\) \([a-z0-9]*\)\[\(.*\)\] \*)$/\1 \2 \3/p' "$1" |
@@ -98,7 +98,7 @@ produce() {
   bug)
     make_files "$2.axn"
     timeout "$limit" "$AXON" check "$2.axn" >"$work/out" 2>&1 || status=$?
-    timeout "$limit" "$AXON" check -q --diagnostics json "$2.axn" \
+    timeout "$limit" "$AXON" check --diagnostics json "$2.axn" \
       >/dev/null 2>"$work/json"
     ;;
   fmt)
@@ -143,6 +143,7 @@ golden_cases() {
 
 list_goldens() { # all golden cases below tests/, paths from the root
   find tests -type f \( -name '*.out' -o -name '*.err' -o -name '*.type' \
-    -o -name '*.fmt' -o -name '*.strict' -o -name '*.bug' -o -name '*.repl' \) ! -path 'tests/data/*' | sort |
+    -o -name '*.fmt' -o -name '*.strict' -o -name '*.bug' -o -name '*.repl' \) \
+    ! -path 'tests/data/*' | sort |
     while read -r file; do golden_cases "$file"; done | uniq
 }

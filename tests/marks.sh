@@ -9,13 +9,14 @@
 #     |> linear fc1
 #   (*   ^^^^^^^^^^ E0301 5408 9216 *)
 #
-# There are as many diagnostics as marks, in the same order, and nothing else is
-# said.  The primary span of each begins on the marked line and overlaps the
-# carets.  First stands the code, then what must be named by its message, label,
-# steps or witness, or after `help:` by its help: numbers, names and, without
-# blanks, terms and shapes, as [b,6,10].  `|` stands between alternatives.
+# There are as many diagnostics as runs of carets, in the same order.  The
+# primary span of each begins on the marked line and overlaps the carets.  First
+# stands the code, then what is to be named by message, label, steps or witness,
+# or after `help:` by the help: numbers, names and, without blanks, terms and
+# shapes, as [b,6,10].  `|` stands between alternatives.
 set -u
-program=$1 json=$2
+program=$1
+mapfile -t found <"$2"
 status=0
 
 complain() {
@@ -44,16 +45,21 @@ says_one_of() { # says_one_of TEXT WORD|WORD|...
   return 1
 }
 
+field() { # field NAME DIAGNOSTIC: its first field of that name
+  local wanted="\"$1\": (\"(([^\"\\]|\\.)*)\"|([0-9]+))"
+  [[ $2 =~ $wanted ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
+}
+
 # A line each: line, first and last column of the carets, code, words.
 mapfile -t marks < <(awk '
-  match($0, /\^+/) && /^\(\*.*\*\)$/ {
+  /^\(\*.*\^.*\*\)$/ {
     words = $0
     gsub(/\(\*|\*\)|\^+/, " ", words)
-    print code, RSTART, RSTART + RLENGTH - 1, words
+    for (at = 1; match(substr($0, at), /\^+/); at += RSTART + RLENGTH - 1)
+      print code, at + RSTART - 1, at + RSTART + RLENGTH - 2, words
     next
   }
   { code = NR }' "$program")
-mapfile -t found <"$json"
 
 for i in "${!marks[@]}"; do
   # shellcheck disable=SC2086
@@ -65,18 +71,20 @@ for i in "${!marks[@]}"; do
     continue
   fi
   said=${found[i]}
-  read -r at from end_line to < <(sed -E 's/^[^{]*\{.*"file": "[^"]*", "line": ([0-9]+), "column": ([0-9]+), "end_line": ([0-9]+), "end_column": ([0-9]+).*/\1 \2 \3 \4/' <<<"${said%%, \"steps\"*}")
+  code=$(field code "$said")
+  at=$(field line "$said") end=$(field end_line "$said")
+  from=$(field column "$said") to=$(field end_column "$said")
   if [ "$at" != "$line" ]; then
     complain "said of line $at"
   elif [ "$from" -gt "$last" ] ||
-    { [ "$end_line" = "$at" ] && [ "$to" -le "$first" ]; }; then
+    { [ "$end" = "$at" ] && [ "$to" -le "$first" ]; }; then
     complain "said of columns $from to $((to - 1)), not of $first to $last"
   fi
-  code=$(sed 's/.*"code": "\([^"]*\)".*/\1/' <<<"$said")
   [[ "|$codes|" = *"|$code|"* ]] || complain "$code, not $codes"
-  help=; [[ $said = *\"help\":* ]] && help=${said##*\"help\": }
-  said=${said%%, \"note\":*}
-  said=${said%%, \"help\":*}
+  help=
+  [[ $said = *', "help": '* ]] && help=${said##*, \"help\": }
+  said=${said%%, \"note\": *}
+  said=${said%%, \"help\": *}
   said=$(sed -E 's/"(file|code)": "[^"]*"//g
     s/"(line|column|end_line|end_column)": [0-9]+//g' <<<"$said")
   for words; do
@@ -86,8 +94,10 @@ for i in "${!marks[@]}"; do
     esac || complain "does not say $words"
   done
 done
-line=0
+
 for ((i = ${#marks[@]}; i < ${#found[@]}; i++)); do
-  complain "not marked: $(sed 's/.*"code": "\([^"]*\)", "message": "\([^"]*\)".*"line": \([0-9]*\).*/\1: \2/' <<<"${found[i]%%, \"column\"*}")"
+  line=$(field line "${found[i]}")
+  complain "not marked: $(field code "${found[i]}"):" \
+    "$(field message "${found[i]}")"
 done
 exit "$status"
