@@ -328,6 +328,11 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+typedef struct Filled { /* the _ of a reshape, and the shape that it stands in */
+  DimVar *var;
+  Span shape;
+} Filled;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -355,6 +360,7 @@ struct Checker {
   Fact *facts;
   Stage *stage;
   VEC(Origin *) told; /* whose demands were refuted, in order */
+  VEC(Filled) holes;    /* the _ of reshapes */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -733,6 +739,7 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 
 /* ---- suggest.c: what may have been meant, as a help with its fix ---- */
 /* The span is that of the name alone. */
