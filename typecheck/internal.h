@@ -330,6 +330,11 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+typedef struct Filled { /* the _ of a reshape, and the shape with it */
+  DimVar *var;
+  Span shape;
+} Filled;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -359,6 +364,8 @@ struct Checker {
   Arg *head_args; /* and what it is applied to */
   uint32_t head_arg_count;
   Names *names;   /* of the message being written; or NULL */
+  VEC(Origin *) told; /* whose demands were refuted, in order */
+  VEC(Filled) holes;    /* the _ of reshapes */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -413,6 +420,7 @@ Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
  * to. */
 Shape *shape_norm(Checker *c, const Shape *s);
 bool shape_known_rank(const Shape *s); /* of a normalised one */
+uint32_t shape_least_rank(const Shape *s);
 Dim *shape_prod_dim(Checker *c, const Shape *s);
 bool shape_same(Checker *c, const Shape *a, const Shape *b);
 Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
@@ -561,6 +569,9 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
+/* Whether an error was told of this place, or of an argument of the call with
+ * these, after so many were told. */
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args);
 void demand(Checker *c, Constraint k); /* adds, and tries at once */
 void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
@@ -624,6 +635,9 @@ Core *open_binding(Checker *c, const Binding *b, Core *body);
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body);
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* What is at fault where an argument of the call e does not fit: the argument,
+ * or where a pipe brings it the stage. */
+Span arg_place(const Expr *e, const Expr *arg);
 Core *infer_operator(Checker *c, Expr *e, Type **type);
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o);
@@ -736,6 +750,7 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 
 /* ---- suggest.c: what may have been meant, as a help with its fix ---- */
 /* The span is that of the name alone. */
@@ -769,7 +784,7 @@ bool elems_clash(ElemVar *a, ElemVar *b);
 /* The steps by which what met there has got its shape. */
 void chain_add(Checker *c, Diag *d, const Origin *o);
 /* And what the calls hand on by which a condition of a body is not met. */
-void chain_calls(Checker *c, Diag *d, Origin *call);
+void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
 /* What the variables of a body stand for in a call, and those of the body with
  * that call in one further out; or NULL. */
 typedef struct PutIn {
