@@ -223,6 +223,7 @@ static bool without_indices(Checker *c, Constraint *k) {
                     REFUTED)
     return false;
   *k = worst;
+  k->enough |= !exact;
   return true;
 }
 
@@ -270,7 +271,7 @@ static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
                      uint32_t count, uint32_t self, bool dividing) {
   for (uint32_t i = 0; i < count; i++) {
     const Constraint *o = others[i];
-    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE ||
+    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE || o->enough ||
         !holds_where(c, o, others[self]))
       continue;
     Granted g = {c, false, true};
@@ -453,6 +454,19 @@ static void tidy_constraint(Checker *c, Constraint *k) {
   }
 }
 
+/* f follows from the others. */
+static bool is_repeated(Checker *c, const Fact *all, const Fact *f) {
+  if (f->eq || f->ne)
+    return false;
+  dim_facts_reset(c->solver, 0);
+  for (; all; all = all->outer)
+    if (all != f && all->eq)
+      dim_facts_add_eq(c->solver, all->dim);
+    else if (all != f && !all->ne)
+      dim_facts_add_ge(c->solver, all->dim);
+  return dim_ge0(c->solver, dim_resolve(c->dims, f->dim), false) == PROVED;
+}
+
 /* Its conditions, each once, are those of its branch alone. */
 static void tidy_conditions(Checker *c, Constraint *k) {
   Fact *kept = NULL;
@@ -466,6 +480,11 @@ static void tidy_conditions(Checker *c, Constraint *k) {
     copy->outer = kept;
     kept = copy;
   }
+  for (Fact **f = &kept; *f;)
+    if (is_repeated(c, kept, *f))
+      *f = (*f)->outer;
+    else
+      f = &(*f)->outer;
   k->facts = kept;
 }
 
@@ -477,7 +496,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   uint32_t kept = mark;
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
-    if (k->done)
+    if (k->done || constraint_is_void(c, k))
       continue;
     General g;
     look_constraint(c, k, &g);
@@ -490,6 +509,8 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       k->done = true;
       VEC_PUSH(c->arena, c->stuck, k);
     } else {
+      if (k->left && !k->assumed)
+        index_runs(c, k);
       VEC_PUSH(c->arena, taken, k);
     }
   }
