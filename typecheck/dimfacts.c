@@ -428,7 +428,7 @@ static bool follows_from_one(DimFacts *facts, Dim *d) {
     return true;
   for (uint32_t i = 0; i < facts->all.len; i++) {
     Fact *fact = &facts->all.at[i];
-    if (fact->eq)
+    if (fact->eq || fact->skipped)
       continue;
     if (!fact->plain)
       fact->plain = dim_simplify_ge(cx, fact->d);
