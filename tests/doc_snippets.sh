@@ -12,7 +12,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 doc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 enter "$here/tests/data"
-cp -rs "$here/examples" "$work/here/examples"
+cp -rs "$here/examples" examples
 blocks=$work/blocks
 mkdir "$blocks"
 

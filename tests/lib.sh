@@ -20,14 +20,16 @@ AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-20}
 
 # A fresh directory, as the current one, with links to what the test $2 of the
-# directory $1 may read; to all that is in $1 where there is no $2.
+# directory $1 may read; to all that is in $1 where there is no $2.  As from a
+# folder of tests/, ../../examples are the examples.
 enter() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   export HOME="$work/.home" XDG_STATE_HOME="$work/.state"
   export XDG_CACHE_HOME="${TEST_CACHE:-$work/.cache}"
-  mkdir "$work/here" "$HOME"
-  cd "$work/here" || exit 1
+  mkdir -p "$work/tests/here" "$HOME"
+  ln -s "$here/examples" "$work/examples"
+  cd "$work/tests/here" || exit 1
   files=("$1"/*)
   if [ $# -gt 1 ]; then
     files=("$1/$2".*)

@@ -36,22 +36,27 @@ static bool mentions_size(Checker *c, Dim *d) {
   return found;
 }
 
-/* x / d and x % d are tracked where d is known to be at least 1, or must be
- * as a size is divided by it. */
+/* x / d and x % d are tracked.  Where a size is divided, d must be at least 1;
+ * of mere integers nothing is asked before they are used as sizes. */
 static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
                            Origin *o) {
   Dim *x = term_of(c, a), *y = term_of(c, b);
   if (!x || !y)
     return;
-  bool positive = facts_le(c, dim_int(c->dims, 1), y) == PROVED;
-  if (!positive) {
+  if (dim_is_const(y) && dim_sign(y) == 0)
+    return;
+  bool soft = false;
+  if (facts_le(c, dim_int(c->dims, 1), y) != PROVED) {
     DimVar *v = dim_as_var(y);
-    bool any = v && v->value && !mentions_size(c, x);
-    if (!is_int_type(c, a) || dim_is_const(y) || any)
-      return;
-    demand_le(c, dim_int(c->dims, 1), y, o);
+    soft = !is_int_type(c, a) || dim_is_const(y) ||
+           (v && v->value && !mentions_size(c, x));
+    if (!soft)
+      demand_le(c, dim_int(c->dims, 1), y, o);
   }
-  r->term = id == PRIM_DIV ? dim_div(c->dims, x, y) : dim_mod(c->dims, x, y);
+  Dim *q = soft ? dim_div_soft(c->dims, x, y) : dim_div(c->dims, x, y);
+  if (id == PRIM_MOD)
+    q = dim_sub(c->dims, x, dim_mul(c->dims, y, q));
+  r->term = q;
 }
 
 static void note_terms(Checker *c, Expr *e, Type *a, Type *b) {

@@ -11,10 +11,12 @@ bool elems_clash(ElemVar *a, ElemVar *b) {
   return (a->dtype != DT_NONE || a->rigid) && (b->dtype != DT_NONE || b->rigid);
 }
 
-/* What is looked for: a difference of kind, or one of sizes alone. */
+/* What is looked for: a difference of kind, or one of sizes alone; then, where
+ * left is, of these two. */
 typedef struct Search {
   Checker *c;
   bool sizes;
+  Dim *left, *right;
   Clash *out;
 } Search;
 
@@ -23,16 +25,33 @@ static bool found(Search *s, const char *path, Type *got, Type *want) {
   return true;
 }
 
+static bool sizes_part(Search *s, const Dim *a, const Dim *b) {
+  if (s->left)
+    return (dim_equal(a, s->left) && dim_equal(b, s->right)) ||
+           (dim_equal(a, s->right) && dim_equal(b, s->left));
+  return !dim_equal(a, b);
+}
+
+/* From the left, or from the right, as far as both have no splice. */
+static bool axes_part(Search *s, const Shape *a, const Shape *b, bool right) {
+  for (uint32_t i = 0; i < a->len && i < b->len; i++) {
+    const ShapeIt *x = &a->at[right ? a->len - 1 - i : i];
+    const ShapeIt *y = &b->at[right ? b->len - 1 - i : i];
+    if (x->tag == IT_SPLICE || y->tag == IT_SPLICE)
+      return false;
+    if (x->tag == IT_DIM && y->tag == IT_DIM && sizes_part(s, x->dim, y->dim))
+      return true;
+  }
+  return false;
+}
+
 static bool tensors_part(Search *s, Type *got, Type *want) {
   Shape *a = shape_norm(s->c, got->shape), *b = shape_norm(s->c, want->shape);
-  bool known = shape_known_rank(a) && shape_known_rank(b);
+  bool ranks =
+      shape_known_rank(a) && shape_known_rank(b) && a->len != b->len;
   if (!s->sizes)
-    return elems_clash(got->elem, want->elem) || (known && a->len != b->len);
-  for (uint32_t i = 0; known && a->len == b->len && i < a->len; i++)
-    if (a->at[i].tag == IT_DIM && b->at[i].tag == IT_DIM &&
-        !dim_equal(a->at[i].dim, b->at[i].dim))
-      return true;
-  return false;
+    return elems_clash(got->elem, want->elem) || ranks;
+  return !ranks && (axes_part(s, a, b, false) || axes_part(s, a, b, true));
 }
 
 static bool walk(Search *s, const char *path, Type *got, Type *want);
@@ -77,8 +96,23 @@ static bool parts_part(Search *s, const char *path, Type *got, Type *want) {
   return false;
 }
 
+/* lift(n, {a : 'x, ...}) as {a : lift(n, 'x), ...}; others as they are. */
+static Type *spread(Search *s, Type *t) {
+  t = ty_norm(s->c, t);
+  Type *inner = t->tag == TY_LIFT ? ty_norm(s->c, t->arg[0]) : t;
+  if (inner == t || inner->tag != TY_RECORD)
+    return t;
+  Type *r = ty_new(s->c, TY_RECORD);
+  *r = *row_flat(s->c, inner);
+  Type **fields = NEW_ARRAY(s->c->arena, Type *, r->count);
+  for (uint32_t i = 0; i < r->count; i++)
+    fields[i] = ty_lift(s->c, t->dim, r->args[i]);
+  r->args = fields;
+  return r;
+}
+
 static bool walk(Search *s, const char *path, Type *got, Type *want) {
-  got = ty_norm(s->c, got), want = ty_norm(s->c, want);
+  got = spread(s, got), want = spread(s, want);
   if (got == want || got->tag == TY_LIFT || want->tag == TY_LIFT ||
       (got->tag == TY_VAR && !got->var->rigid) ||
       (want->tag == TY_VAR && !want->var->rigid))
@@ -110,7 +144,12 @@ bool type_clash(Checker *c, Type *got, Type *want, Clash *out) {
   return walk(&s, "", got, want);
 }
 
-bool size_clash(Checker *c, Type *got, Type *want, Clash *out) {
+bool size_clash(Checker *c, Type *got, Type *want, Dim *left, Dim *right,
+                Clash *out) {
   Search s = {.c = c, .out = out, .sizes = true};
+  s.left = dim_resolve(c->dims, left), s.right = dim_resolve(c->dims, right);
+  if (walk(&s, "", got, want))
+    return true;
+  s.left = NULL;
   return walk(&s, "", got, want);
 }

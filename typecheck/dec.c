@@ -148,8 +148,6 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
     }
     found_sizes(c, mark, want, &core);
     checks_claim(c, core, serial, true);
-    for (uint32_t i = 0; top && i < c->sized.len; i++)
-      core = open_binding(c, c->sized.at[i], core);
   } else {
     core = infer(c, dec->expr, &t);
   }
@@ -489,6 +487,30 @@ bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
 
 /* ---- at top level ---- */
 
+/* The body of a function, the value of anything else. */
+static Core **run_part(Core **at) {
+  while ((*at)->kind == CORE_TLAM || (*at)->kind == CORE_LAM)
+    at = &(*at)->items[0];
+  return at;
+}
+
+/* Sizes that come from names of top level are read first. */
+static void open_sized(Checker *c, CoreDec *d) {
+  for (uint32_t i = 0; i < c->sized.len; i++) {
+    bool again = false;
+    for (uint32_t k = 0; k < i; k++)
+      again |= c->sized.at[k] == c->sized.at[i];
+    for (uint32_t k = 0; k < d->var_count && !again; k++) {
+      Core **at = run_part(&d->items[k]);
+      *at = open_binding(c, c->sized.at[i], *at);
+    }
+    if (d->kind != CD_FUNS && !again) {
+      Core **at = run_part(&d->expr);
+      *at = open_binding(c, c->sized.at[i], *at);
+    }
+  }
+}
+
 static void finish_dec(Checker *c, CoreDec *d) {
   if (d->kind == CD_FUNS)
     for (uint32_t i = 0; i < d->var_count; i++)
@@ -584,8 +606,10 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   for (Fact *f = c->facts; f && f != facts; f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
   insts_finish(c);
-  if (d)
+  if (d) {
+    open_sized(c, d);
     finish_dec(c, d);
+  }
   if (d) {
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;

@@ -138,6 +138,7 @@ static void measure(Dim *d) {
       const Atom *atom = mono->at[j].atom;
       weight += (uint64_t)atom->weight * mono->at[j].exp;
       d->has_meta |= atom->has_meta;
+      d->has_soft |= atom->has_soft;
       if (atom->depth > d->depth)
         d->depth = atom->depth;
     }
@@ -250,6 +251,7 @@ static Atom *atom_finish(DimCtx *cx, const Atom *key) {
     const Dim *arg = atom->args[i];
     weight += arg->weight;
     atom->has_meta |= arg->has_meta;
+    atom->has_soft |= arg->has_soft;
     if (arg->depth >= atom->depth)
       atom->depth = (uint16_t)(arg->depth + 1);
   }
@@ -393,6 +395,12 @@ DimVar *dim_as_var(const Dim *d) {
   if (d->count != 1 || d->at[0].mono->degree != 1 || !num_is(d->at[0].coef, 1))
     return NULL;
   return d->at[0].mono->at[0].atom->var;
+}
+
+bool dim_is_prod(const Dim *d) {
+  return d->count == 1 && d->at[0].mono->degree == 1 &&
+         num_is(d->at[0].coef, 1) &&
+         d->at[0].mono->at[0].atom->kind == AT_PROD;
 }
 
 Num dim_coef(const Dim *d, const Mono *mono) {
@@ -676,8 +684,19 @@ static Atom *lone_division(const Dim *d) {
   return found;
 }
 
+static Dim *div_of(DimCtx *cx, Dim *a, Dim *b, bool soft) {
+  Dim *d = div_atom(cx, a, b);
+  if (soft) {
+    Atom *atom = d->at[0].mono->at[0].atom;
+    atom->soft = atom->has_soft = d->has_soft = true;
+  }
+  return d;
+}
+
+static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool soft);
+
 /* r/b where r is reduced. */
-static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b) {
+static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b, bool soft) {
   const Mono *unit = dim_atoms(cx)->unit;
   Num by = content(cx, b, content(cx, r, num_of(0), false), true);
   const Mono *mono =
@@ -685,30 +704,40 @@ static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b) {
   if (!num_is(by, 1) || mono->count) {
     /* floor((g*x + c)/(g*y)) = floor((x + floor(c/g))/y) */
     r = divide_out(cx, r, by, mono);
-    return dim_div(cx, r, divide_out(cx, b, by, mono));
+    return divide(cx, r, divide_out(cx, b, by, mono), soft);
   }
   Atom *inner = dim_is_const(b) ? lone_division(r) : NULL;
   if (inner) {
     /* floor((floor(x/c) + y)/b) = floor((x + c*y)/(c*b)) for c, b >= 1 */
     Num c = inner->args[1]->at[0].coef;
     Dim *rest = dim_scale(cx, dim_sub(cx, r, inner->dim), c);
-    return dim_div(cx, dim_add(cx, inner->args[0], rest),
-                   mul_term(cx, b, c, unit));
+    return divide(cx, dim_add(cx, inner->args[0], rest),
+                  mul_term(cx, b, c, unit), soft);
   }
-  return div_atom(cx, r, b);
+  return div_of(cx, r, b, soft);
 }
 
-Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) {
+static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool soft) {
   if (dim_is_const(b) && dim_sign(b) <= 0)
-    return div_atom(cx, a, b); /* an error that the caller finds */
+    return div_of(cx, a, b, soft); /* an error that the caller finds */
   if (dim_is_const(b) && num_is(b->at[0].coef, 1))
     return a;
   Dim *q, *r;
   reduce(cx, a, b, &q, &r);
   if (!r->count || (dim_is_const(b) && dim_is_const(r)))
     return q;
-  return dim_add(cx, q, div_reduced(cx, r, b));
+  return dim_add(cx, q, div_reduced(cx, r, b, soft));
 }
+
+Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) { return divide(cx, a, b, false); }
+
+Dim *dim_div_soft(DimCtx *cx, Dim *a, Dim *b) {
+  if (dim_is_const(b) && dim_sign(b) < 0)
+    return dim_div(cx, dim_neg(cx, a), dim_neg(cx, b));
+  return divide(cx, a, b, true);
+}
+
+bool dim_is_soft(const Dim *d) { return d->has_soft; }
 
 Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b) {
   return dim_sub(cx, a, dim_mul(cx, b, dim_div(cx, a, b)));
@@ -844,19 +873,21 @@ Dim *dim_max(DimCtx *cx, Dim *a, Dim *b) { return choose(cx, AT_MAX, a, b); }
 
 /* ---- equations ---- */
 
-Dim *dim_cancel(DimCtx *cx, Dim *d) {
+Dim *dim_common(DimCtx *cx, Dim *d) {
   if (!d->count || dim_is_const(d))
-    return d;
+    return dim_int(cx, 1);
   const Mono *mono = dim_atoms(cx)->unit;
   if (d->count > 1) /* n*m == 0 is no contradiction */
     mono = size_factors(cx, common_mono(cx, d, NULL));
-  Num by = content(cx, d, num_of(0), true);
-  return num_is(by, 1) && !mono->count ? d : divide_out(cx, d, by, mono);
+  return dim_of_term(cx, content(cx, d, num_of(0), true), mono);
 }
 
-bool dim_cancels(DimCtx *cx, const Dim *d) {
-  return d->count == 1 &&
-         size_factors(cx, d->at[0].mono)->degree == d->at[0].mono->degree;
+Dim *dim_cancel(DimCtx *cx, Dim *d) {
+  Dim *by = dim_common(cx, d);
+  const Term *term = &by->at[0];
+  return num_is(term->coef, 1) && !term->mono->count
+             ? d
+             : divide_out(cx, d, term->coef, term->mono);
 }
 
 /* Whether term i of d is +-v for a meta v that may be solved and does not

@@ -77,6 +77,14 @@ Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b);
  * ((b*784)/784 is b; (n*m)/m is n: sizes that divide are at least 1). */
 Dim *dim_div(DimCtx *cx, Dim *a, Dim *b);
 Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b);
+/* a/b as a mere integer: nobody has asked for 1 <= b.  A term with such a
+ * division is soft; who makes a size, a fact or a demand of it asks. */
+Dim *dim_div_soft(DimCtx *cx, Dim *a, Dim *b);
+bool dim_is_soft(const Dim *d);
+/* Calls f for each divisor in d that is not constant, or for those of soft
+ * divisions. */
+void dim_each_divisor(DimCtx *cx, const Dim *d, bool soft,
+                      void (*f)(void *, Dim *), void *arg);
 Dim *dim_min(DimCtx *cx, Dim *a, Dim *b); /* flattened, sorted, constants and
                                              known differences folded */
 Dim *dim_max(DimCtx *cx, Dim *a, Dim *b);
@@ -98,6 +106,7 @@ int64_t dim_content(DimCtx *cx, const Dim *d);
 bool dim_may_change(const Dim *d); /* has metas, or products of shapes */
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
+bool dim_is_prod(const Dim *d);      /* of a shape variable */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth (g for every product). */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
@@ -165,8 +174,7 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
  * factors (b*784 - b*m gives 784 - m: a size variable that divides every term
  * cancels, see "Sizes may be 0" in the design). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
-/* Is d a constant or a product of such factors? */
-bool dim_cancels(DimCtx *cx, const Dim *d);
+Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
 
 /* ---- what is known ---- */
 
@@ -189,7 +197,7 @@ bool dim_facts_contradictory(DimFacts *facts);  /* provably no solution */
  * that are non-negative are non-negative.
  *   PROVED:  holds for all values that satisfy the facts.
  *   REFUTED: holds for none of them (`at_least_one`: for none where every size
- *            variable is at least 1).
+ *            variable but those of data is at least 1).
  * Metas count as variables that stand for every value. */
 Verdict dim_ge0(DimFacts *facts, Dim *d, bool at_least_one);
 Verdict dim_eq0(DimFacts *facts, Dim *d, bool at_least_one);

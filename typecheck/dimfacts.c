@@ -255,7 +255,8 @@ static Linear *query_linear(DimFacts *facts, Query *query) {
                            facts);
   for (uint32_t i = 0; i < query->def_count; i++) {
     const Definition *def = &query->defs[i];
-    if (!def->var->value && def->var->kind != DV_INDEX)
+    if (!def->var->value && def->var->kind != DV_INDEX &&
+        def->var->kind != DV_DATA)
       linear_at_least(lin, dim_sub(cx, def->value, dim_int(cx, 1)));
   }
   return lin;
@@ -286,6 +287,15 @@ static Verdict simple_verdict(DimCtx *cx, Dim *d, bool eq) {
   return OPEN;
 }
 
+/* d is at least what a single fact says is not negative. */
+static bool by_one_fact(const Query *query) {
+  for (uint32_t i = 0; i < query->poly_count; i++)
+    if (dim_obviously_nonneg(
+            dim_sub(query->cx, query->goal, query->polys[i].d)))
+      return true;
+  return false;
+}
+
 static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
                              bool at_least_one, bool refute) {
   Verdict simple = simple_verdict(facts->cx, d, eq);
@@ -297,6 +307,8 @@ static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
   Verdict verdict = simple_verdict(facts->cx, query.goal, eq);
   if (query.contradiction)
     verdict = PROVED; /* of nothing */
+  else if (verdict == OPEN && !eq && by_one_fact(&query))
+    verdict = PROVED;
   else if (verdict == OPEN && (query.poly_count ||
                                !unconstrained(facts->cx, query.goal)))
     verdict = by_elimination(facts, &query, eq, at_least_one, refute);

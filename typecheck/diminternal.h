@@ -78,12 +78,14 @@ struct Dim {
   uint32_t count, hash, weight;
   uint16_t depth;
   bool has_meta; /* an unsolved meta or a product, when it was made */
+  bool has_soft; /* a division whose divisor may be anything */
   Term at[];
 };
 
 struct Atom {
   AtomKind kind;
   bool has_meta, nonneg; /* nonneg: see dim_atom_nonneg */
+  bool soft, has_soft;   /* AT_DIV: see dim_div_soft; in operands, too */
   uint16_t depth;
   uint32_t hash, weight;
   uint64_t key; /* the order; unique */

@@ -389,11 +389,12 @@ void linear_at_least(Linear *lin, Dim *d) {
     lin->least[lin->least_count++] = d;
 }
 
-/* Only sizes, so at least 1 where each size is. */
+/* Only sizes, so at least 1 where each size is.  What data decides may well be
+ * 0. */
 static bool mono_of_sizes(const Mono *mono) {
   for (uint32_t i = 0; i < mono->count; i++) {
     const DimVar *var = mono->at[i].atom->var;
-    if (!var || var->value || var->kind == DV_INDEX)
+    if (!var || var->value || var->kind == DV_INDEX || var->kind == DV_DATA)
       return false;
   }
   return true;

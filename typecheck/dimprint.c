@@ -137,7 +137,7 @@ static void take_atoms(Items *items) {
       continue;
     const Atom *atom = term->mono->at[0].atom;
     bool constant = atom->kind == AT_DIV && dim_is_const(atom->args[1]) &&
-                    dim_sign(atom->args[1]) > 0;
+                    dim_sign(atom->args[1]) > 0 && num_is(term->coef, 1);
     if (constant || atom->kind == AT_MIN || atom->kind == AT_MAX)
       take_atom(items, term, atom);
   }
@@ -301,7 +301,8 @@ static void print(DimCtx *cx, Buffer *out, Dim *d, Context where) {
     const Item *item = &items.all.at[i];
     bool minus = num_sign(item->coef) < 0;
     buffer_puts(out, minus ? (i ? " - " : "-") : i ? " + " : "");
-    print_item(cx, out, item, parens || count > 1 ? IN_SUM : where);
+    Context around = parens || count > 1 ? IN_SUM : where;
+    print_item(cx, out, item, minus && !i ? IN_PRODUCT : around);
   }
   buffer_puts(out, parens ? ")" : "");
 }

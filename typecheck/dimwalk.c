@@ -69,7 +69,8 @@ static Dim *rewrite_operands(Rewrite *rw, Atom *atom) {
     return atom->dim;
   Dim *d = args[0];
   for (uint32_t i = 1; i < count; i++)
-    d = atom->kind == AT_DIV   ? dim_div(rw->cx, d, args[i])
+    d = atom->soft             ? dim_div_soft(rw->cx, d, args[i])
+        : atom->kind == AT_DIV ? dim_div(rw->cx, d, args[i])
         : atom->kind == AT_MIN ? dim_min(rw->cx, d, args[i])
                                : dim_max(rw->cx, d, args[i]);
   return d;
@@ -274,6 +275,39 @@ void dim_each_leaf(const Dim *d, uint64_t epoch, void (*f)(void *, Atom *),
                    void *arg) {
   Leaves leaves = {{.stop = is_leaf, .epoch = epoch}, f, arg};
   visit(&leaves.visit, d);
+}
+
+/* ---- divisors ---- */
+
+typedef struct Divisors {
+  DimCtx *cx;
+  uint64_t epoch;
+  bool soft;
+  VEC(Dim *) all; /* f may start a walk of its own: they come first */
+} Divisors;
+
+static void divisors(Divisors *s, const Dim *d) {
+  for (uint32_t i = 0; (d->has_soft || !s->soft) && i < d->count; i++)
+    for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
+      Atom *atom = d->at[i].mono->at[j].atom;
+      if (!atom->arg_count || atom->epoch == s->epoch)
+        continue;
+      atom->epoch = s->epoch;
+      atom->memo = atom->dim;
+      if (s->soft ? atom->soft
+                  : atom->kind == AT_DIV && !dim_is_const(atom->args[1]))
+        VEC_PUSH(s->cx->arena, s->all, atom->args[1]);
+      for (uint32_t k = 0; k < atom->arg_count; k++)
+        divisors(s, atom->args[k]);
+    }
+}
+
+void dim_each_divisor(DimCtx *cx, const Dim *d, bool soft,
+                      void (*f)(void *, Dim *), void *arg) {
+  Divisors s = {.cx = cx, .epoch = dim_epoch(cx), .soft = soft};
+  divisors(&s, d);
+  for (uint32_t i = 0; i < s.all.len; i++)
+    f(arg, s.all.at[i]);
 }
 
 /* ---- postfix ---- */

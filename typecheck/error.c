@@ -634,7 +634,8 @@ static void eq_error(Checker *c, Constraint *k) {
     Clash part;
     if (!o->got || !o->want)
       note_scheme(c, d, o);
-    else if (size_clash(c, o->got, o->want, &part) && *part.path)
+    else if (size_clash(c, o->got, o->want, k->left, k->right, &part) &&
+             *part.path)
       d->label = arena_printf(c->arena, "%s : %s, wanted is %s", part.path,
                               ty_text(c, part.got), ty_text(c, part.want));
     else if (strcmp(ty_text(c, o->got), ty_text(c, o->want)) != 0)

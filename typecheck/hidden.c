@@ -355,11 +355,63 @@ static Core *core_of_nothing(Checker *c, Type *t, Span span) {
   return all;
 }
 
+static void find_data(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_DATA;
+}
+
+static bool passes_data(const Core *use) {
+  bool found = false;
+  for (uint32_t i = 0; i < use->hidden_count; i++) {
+    const Hidden *h = &use->hidden[i];
+    if (h->kind == HID_DIM)
+      dim_each_var(h->dim, find_data, NULL, &found);
+    for (uint32_t k = 0; h->kind == HID_SHAPE && k < h->shape.len; k++)
+      if (h->shape.at[k].dim)
+        dim_each_var(h->shape.at[k].dim, find_data, NULL, &found);
+  }
+  return found;
+}
+
+static void add_args(Checker *c, const Core *app, Core *to) {
+  if (app->items[0]->kind == CORE_APP)
+    add_args(c, app->items[0], to);
+  for (uint32_t i = 1; i < app->item_count; i++)
+    to->items[to->item_count++] = app->items[i];
+}
+
+/* A size that is handed over may be read off an argument: those are run before
+ * it is. */
+static void args_first(Checker *c, Core *core) {
+  uint32_t count = 1;
+  const Core *head = core;
+  for (; head->kind == CORE_APP; head = head->items[0])
+    count += head->item_count - 1;
+  if (head->kind != CORE_TAPP || !passes_data(head))
+    return;
+  Core *app = core_new(c, CORE_APP, core->span), *whole = app;
+  app->items = NEW_ARRAY(c->arena, Core *, count);
+  app->items[app->item_count++] = core_new(c, CORE_TAPP, head->span);
+  *app->items[0] = *head;
+  add_args(c, core, app);
+  for (uint32_t i = app->item_count; --i > 0;) {
+    Core *value = app->items[i];
+    if (value->kind == CORE_VAR || value->kind == CORE_ABSENT ||
+        value->kind == CORE_AXIS_ALL || value->kind == CORE_LAM)
+      continue;
+    Var *v = var_new(c, NULL, value->span, false);
+    app->items[i] = core_var(c, v, value->span);
+    whole = core_let(c, v, value, whole);
+  }
+  *core = *whole;
+}
+
 static void finish_part(void *c, Core *core);
 
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
+  if (core->kind == CORE_APP)
+    args_first(c, core);
   if (core->kind == CORE_SHAPE)
     finish_holes(c, core);
   Type *nothing = type_of_nothing(c, core);

@@ -94,6 +94,8 @@ typedef enum TypeTag {
 typedef struct TyVar {
   uint32_t id, level;
   bool rigid;
+  bool element; /* an element of a tensor: an integer is data, of no known
+                   term */
   Sym *name;
   Type *link;
   const char *text;
@@ -566,6 +568,8 @@ void solve_holes(Checker *c, uint32_t mark);
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);
 void facts_load(Checker *c, const Fact *facts);
+/* For the goal d >= 0. */
+void facts_load_for(Checker *c, const Fact *facts, Dim *d);
 void fact_add(Checker *c, Dim *d, bool eq);
 void fact_known(Checker *c, Dim *d, bool eq);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
@@ -751,8 +755,10 @@ typedef struct Clash {
 
 /* Finds the first difference of kind, of rank, of elements; false: none. */
 bool type_clash(Checker *c, Type *got, Type *want, Clash *out);
-/* Finds the first tensors of known ranks whose sizes differ. */
-bool size_clash(Checker *c, Type *got, Type *want, Clash *out);
+/* Finds the first tensors whose sizes differ, axis by axis: where there are
+ * such, because of these two. */
+bool size_clash(Checker *c, Type *got, Type *want, Dim *left, Dim *right,
+                Clash *out);
 bool elems_clash(ElemVar *a, ElemVar *b);
 
 /* ---- error.c ---- */

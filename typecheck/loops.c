@@ -130,7 +130,7 @@ static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
   if (n->tag == TY_VAR) { /* not known yet: an integer */
     Type *i = ty_int(c, meta_term(c, s->span));
     unify(c, n, i, index_origin(c, s->span, x->used, x->base));
-    n = i;
+    n = ty_norm(c, n);
   }
   Origin *o = index_origin(c, s->span, x->used, x->base);
   o->expr = s->from;
@@ -313,8 +313,11 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
   if (!index_extreme(c, rest, false, &end, o))
     return NULL;
   Dim *high;
-  if (index_extreme(c, rest, true, &high, o))
-    demand_le(c, dim_add(c->dims, high, one), a->axis, o);
+  if (index_extreme(c, rest, true, &high, o)) {
+    Dim *most = dim_resolve(c->dims, dim_add(c->dims, high, one));
+    demand_le(c, most, a->axis, o);
+    c->shortened |= !dim_equal(most, dim_resolve(c->dims, a->axis));
+  }
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
 }
 

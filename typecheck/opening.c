@@ -199,6 +199,80 @@ static Type *open_tops(Checker *c, Type *t, Span span, Map *fresh) {
   return r;
 }
 
+/* What no axis of the value shows alone: a size that is computed of it gets a
+ * name of its own, and that of an item of a list is unknown. */
+typedef struct Others {
+  Checker *c;
+  Span span;
+  Map *hidden;    /* those variables, */
+  VEC(Dim *) of;  /* sizes that mention them */
+  VEC(Dim *) as;  /* and what these are called */
+  bool mentioned; /* one was found */
+} Others;
+
+static void find_hidden(void *arg, DimVar *v) {
+  Others *o = arg;
+  o->mentioned |= map_get(o->hidden, v) != NULL;
+}
+
+static Dim *other_dim(Others *o, Dim *d, bool item) {
+  o->mentioned = false;
+  d = dim_resolve(o->c->dims, d);
+  dim_each_var(d, find_hidden, NULL, o);
+  if (!o->mentioned)
+    return d;
+  if (item) {
+    d = meta_dim(o->c, NULL, o->span);
+    dim_as_var(d)->top = true;
+    return d;
+  }
+  for (uint32_t i = 0; i < o->of.len; i++)
+    if (dim_equal(o->of.at[i], d))
+      return o->as.at[i];
+  VEC_PUSH(o->c->arena, o->of, d);
+  VEC_PUSH(o->c->arena, o->as, data_dim(o->c, NULL, o->span));
+  return o->as.at[o->as.len - 1];
+}
+
+static Shape *other_shape(Others *o, const Shape *s0, bool item) {
+  Shape *s = shape_norm(o->c, s0);
+  s = shape_slice(o->c, s, 0, s->len);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM)
+      s->at[i].dim = other_dim(o, s->at[i].dim, item);
+  return s;
+}
+
+static Type *other_sizes(Others *o, Type *t, bool item) {
+  t = ty_norm(o->c, t);
+  if (t->tag == TY_TENSOR)
+    return ty_tensor(o->c, t->elem, other_shape(o, t->shape, item),
+                     t->term && item ? NULL : t->term);
+  if (t->tag == TY_SHAPE)
+    return ty_shape(o->c, other_shape(o, t->shape, item));
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATA)
+    return t;
+  item |= t->tag == TY_DATA;
+  Type *r = ty_new(o->c, t->tag);
+  *r = *t;
+  r->args = NEW_ARRAY(o->c->arena, Type *, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    r->args[i] = other_sizes(o, t->args[i], item);
+  return r;
+}
+
+static Type *open_others(Checker *c, Type *t, Core **core, Map *hidden) {
+  Others o = {.c = c, .span = (*core)->span, .hidden = hidden};
+  t = other_sizes(&o, t, false);
+  Map fresh;
+  map_init(&fresh, c->arena);
+  for (uint32_t i = 0; i < o.as.len; i++)
+    map_put(&fresh, dim_as_var(o.as.at[i]), o.as.at[i]);
+  if (fresh.len)
+    open_sizes(c, t, core, &fresh);
+  return t;
+}
+
 Type *ty_open_data(Checker *c, Type *result, Core **core) {
   result = ty_norm(c, result);
   if (result->tag == TY_FUN || result->tag == TY_VAR)
@@ -233,5 +307,5 @@ Type *ty_open_data(Checker *c, Type *result, Core **core) {
   result = open_tops(c, result, (*core)->span, &fresh);
   if (fresh.len)
     open_sizes(c, result, core, &fresh);
-  return result;
+  return fresh.len ? open_others(c, result, core, &fresh) : result;
 }

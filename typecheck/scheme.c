@@ -226,47 +226,73 @@ static bool without_indices(Checker *c, Constraint *k) {
   return true;
 }
 
-static bool stated_before(Checker *c, Constraint *k, Constraint **others,
-                          uint32_t self) {
-  for (uint32_t i = 0; i < self; i++)
-    if (others[i] && others[i]->kind == k->kind && !others[i]->facts &&
-        dim_equal(dim_resolve(c->dims, others[i]->left),
-                  dim_resolve(c->dims, k->left)) &&
-        dim_equal(dim_resolve(c->dims, others[i]->right),
-                  dim_resolve(c->dims, k->right)))
-      return true;
-  return false;
-}
-
 /* right - left where they are sizes, else NULL. */
 static Dim *gap_of(Checker *c, const Constraint *k) {
   return k->left ? dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left))
                  : NULL;
 }
 
+typedef struct Granted {
+  Checker *c;
+  bool any, all; /* divisors; each of them is known to be at least 1 */
+} Granted;
+
+static void look_granted(void *arg, Dim *divisor) {
+  Granted *g = arg;
+  Checker *c = g->c;
+  g->any = true;
+  g->all = g->all &&
+           dim_ge0(c->solver, dim_sub(c->dims, divisor, dim_int(c->dims, 1)),
+                   false) == PROVED;
+}
+
+static bool has_fact(Checker *c, const Fact *facts, const Fact *f) {
+  Dim *d = dim_resolve(c->dims, f->dim);
+  for (; facts; facts = facts->outer)
+    if (facts->eq == f->eq && facts->ne == f->ne &&
+        dim_equal(dim_resolve(c->dims, facts->dim), d))
+      return true;
+  return false;
+}
+
+/* o has no conditions but those of k. */
+static bool holds_where(Checker *c, const Constraint *o, const Constraint *k) {
+  for (const Fact *f = o->facts; f; f = f->outer)
+    if (!has_fact(c, k->facts, f))
+      return false;
+  return true;
+}
+
+/* Adds those of the gaps that divide by nothing; or those that do, but by what
+ * is known to be at least 1: the solver takes that for granted, so that it
+ * would follow from what divides. */
+static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
+                     uint32_t count, uint32_t self, bool dividing) {
+  for (uint32_t i = 0; i < count; i++) {
+    const Constraint *o = others[i];
+    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE ||
+        !holds_where(c, o, others[self]))
+      continue;
+    Granted g = {c, false, true};
+    dim_each_divisor(c->dims, gaps[i], false, look_granted, &g);
+    if (g.any != dividing || !g.all)
+      continue;
+    if (o->kind == CN_DIM_EQ)
+      dim_facts_add_eq(c->solver, gaps[i]);
+    else
+      dim_facts_add_ge(c->solver, gaps[i]);
+  }
+}
+
 /* By the others, gaps[i] being gap_of(others[i]). */
 static bool implied(Checker *c, Constraint *k, Constraint **others,
                     Dim *const *gaps, uint32_t count, uint32_t self) {
-  int64_t one;
   if ((k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
     return false;
-  if (k->kind == CN_DIM_LE && dim_is_int(k->left, &one) && one == 1 &&
-      dim_as_var(dim_resolve(c->dims, k->right)))
-    return stated_before(c, k, others, self); /* of divisors the solver takes
-                                                 it for granted */
-  facts_load(c, k->facts);
-  Dim *divisor = dim_add(c->dims, gaps[self], dim_int(c->dims, 1));
-  for (uint32_t i = 0; i < count; i++) {
-    Constraint *o = others[i];
-    if (i == self || !o || o->facts ||
-        (gaps[i] && dim_divides_by(gaps[i], divisor)))
-      continue; /* what it divides takes 1 <= divisor for granted */
-    if (o->kind == CN_DIM_EQ)
-      dim_facts_add_eq(c->solver, gaps[i]);
-    else if (o->kind == CN_DIM_LE)
-      dim_facts_add_ge(c->solver, gaps[i]);
-  }
   Dim *d = gaps[self];
+  facts_load_for(c, k->facts, d);
+  add_gaps(c, others, gaps, count, self, false);
+  add_gaps(c, others, gaps, count, self, true);
   return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
                                : loaded_ge0(c, d, false)) == PROVED;
 }
@@ -405,20 +431,35 @@ static void look_local(void *arg, DimVar *v) {
   g->local |= v->level > g->c->level;
 }
 
-/* As its callers will read it: k <= n rather than 0 <= n - k; and under the
- * conditions of its branch alone. */
+/* b*784 == b*d is 784 == d. */
+static void tidy_equation(Checker *c, Constraint *k) {
+  Dim *left = dim_resolve(c->dims, k->left);
+  Dim *right = dim_resolve(c->dims, k->right);
+  Dim *by = dim_common(c->dims, dim_sub(c->dims, left, right));
+  left = dim_quotient(c->dims, left, by);
+  right = dim_quotient(c->dims, right, by);
+  if (left && right)
+    k->left = left, k->right = right;
+}
+
+/* As its callers will read it: k <= n rather than 0 <= n - k. */
 static void tidy_constraint(Checker *c, Constraint *k) {
-  is_divisibility(c, k);
+  if (k->kind == CN_DIM_EQ && !is_divisibility(c, k))
+    tidy_equation(c, k);
   if (k->kind == CN_DIM_LE) {
     Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
     dim_split_signs(c->dims, dim_simplify_ge(c->dims, d), &k->right,
                     &k->left);
   }
+}
+
+/* Its conditions, each once, are those of its branch alone. */
+static void tidy_conditions(Checker *c, Constraint *k) {
   Fact *kept = NULL;
   for (Fact *f = k->facts; f; f = f->outer) {
     General g = {.c = c};
     dim_each_var(dim_resolve(c->dims, f->dim), look_local, NULL, &g);
-    if (f->index || f->known || !g.local)
+    if (f->index || f->known || !g.local || has_fact(c, kept, f))
       continue;
     Fact *copy = NEW(c->arena, Fact);
     *copy = *f;
@@ -462,8 +503,11 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   uint32_t n = 0;
   Dim **gaps = NEW_ARRAY(c->arena, Dim *, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
-    gaps[i] = taken.at[i] ? gap_of(c, taken.at[i]) : NULL;
-  for (uint32_t i = 0; i < taken.len; i++)
+    if (taken.at[i]) {
+      tidy_conditions(c, taken.at[i]);
+      gaps[i] = gap_of(c, taken.at[i]);
+    }
+  for (uint32_t i = taken.len; i-- > 0;) /* of equals the first one stays */
     if (taken.at[i] && implied(c, taken.at[i], taken.at, gaps, taken.len, i)) {
       c->stats.proved++;
       c->stats.row[constraint_row(taken.at[i])].proved++;

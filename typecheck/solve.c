@@ -18,7 +18,8 @@ static void load(Checker *c, const Fact *f, const Dim *divisor) {
   dim_facts_reset(c->solver, 0);
   for (; f; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    if (f->ne || dim_has_top(d) || (divisor && dim_divides_by(d, divisor)))
+    if (f->ne || dim_has_top(d) || dim_is_soft(d) ||
+        (divisor && dim_divides_by(d, divisor)))
       continue;
     if (f->eq)
       dim_facts_add_eq(c->solver, d);
@@ -31,7 +32,7 @@ void facts_load(Checker *c, const Fact *f) { load(c, f, NULL); }
 
 /* For the goal d >= 0: where it says that a divisor is at least 1, what is
  * divided by it must not be taken to know that. */
-static void load_for(Checker *c, const Fact *f, Dim *d) {
+void facts_load_for(Checker *c, const Fact *f, Dim *d) {
   load(c, f, dim_add(c->dims, d, dim_int(c->dims, 1)));
 }
 
@@ -59,6 +60,7 @@ Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one) {
   return v == OPEN && factors_ge0(c, d) ? PROVED : v;
 }
 
+/* By the facts at this place. */
 Verdict facts_le(Checker *c, Dim *a, Dim *b) {
   facts_load(c, c->facts);
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
@@ -195,6 +197,35 @@ static bool is_settled(Checker *c, const Constraint *k) {
   return !census(c, k->left).meta && !census(c, k->right).meta;
 }
 
+typedef struct Harden {
+  Checker *c;
+  const Constraint *k;
+} Harden;
+
+static void harden_divisor(void *arg, Dim *divisor) {
+  Harden *h = arg;
+  Checker *c = h->c;
+  Dim *one = dim_int(c->dims, 1);
+  if (facts_le(c, one, divisor) == PROVED)
+    return;
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    const Constraint *o = c->pending.at[i];
+    if (o->kind == CN_DIM_LE && !o->done && o->facts == h->k->facts &&
+        dim_equal(o->left, one) &&
+        dim_equal(dim_resolve(c->dims, o->right), divisor))
+      return;
+  }
+  demand_le(c, one, divisor, h->k->origin);
+}
+
+/* What a demand says of a quotient of mere integers it says of a size: the
+ * solver takes for granted that the divisor is at least 1. */
+static void harden(Checker *c, const Constraint *k, Dim *d) {
+  Harden h = {c, k};
+  if (dim_is_soft(d))
+    dim_each_divisor(c->dims, d, true, harden_divisor, &h);
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -206,6 +237,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
   if (dim_is_const(d))
     return dim_sign(d) ? REFUTED : PROVED;
+  harden(c, k, d);
   if (has_condition(k->facts)) {
     facts_load(c, k->facts);
     if (dim_eq0(c->solver, d, false) == PROVED)
@@ -244,13 +276,14 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
 }
 
 static Verdict settle_le(Checker *c, Constraint *k) {
-  Dim *d = dim_simplify_ge(
-      c->dims, dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  harden(c, k, d);
+  d = dim_simplify_ge(c->dims, d);
   if (dim_has_top(d))
     return OPEN;
   if (dim_is_const(d))
     return dim_sign(d) >= 0 ? PROVED : REFUTED;
-  load_for(c, k->facts, d);
+  facts_load_for(c, k->facts, d);
   return loaded_ge0(c, d, is_settled(c, k));
 }
 
@@ -415,7 +448,20 @@ static void join_pairs(Checker *c, Constraint *whole) {
   }
 }
 
+/* What joins to nothing is nothing: an integer is a sum of integers. */
+static bool join_is_scalar(Checker *c, Constraint *k) {
+  Shape *none = shape_norm(c, k->a);
+  if (none->len)
+    return false;
+  for (uint32_t i = 0; i < k->join_count; i++)
+    if (!unify_shape(c, k->joined[i], none, k->origin))
+      report_shapes(c, k->joined[i], none, k->origin, NULL);
+  return true;
+}
+
 static Verdict settle_join(Checker *c, Constraint *k) {
+  if (join_is_scalar(c, k))
+    return PROVED;
   join_pairs(c, k);
   Joining j = {.count = k->join_count, .suffix = shape_new(c, 0)};
   j.args = NEW_ARRAY(c->arena, Shape *, j.count);
@@ -596,32 +642,30 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* The others are sizes: what else may well be 0 itself. */
-static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
-                     uint32_t one) {
-  for (uint32_t i = 0; i < count; i++)
-    if (i != one && !dim_cancels(c->dims, factors[i]) &&
-        !dim_equal(factors[i], factors[one]))
-      return false;
-  return true;
-}
-
-/* x == d*(x/d), times sizes: that x % d == 0. */
+/* x == d*(x/d), times sizes, which cancel: that x % d == 0.  Another factor may
+ * be what is 0. */
 bool is_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
-  Dim *num, *den, *factors[DIM_FACTORS];
+  Dim *num, *den, *factors[DIM_FACTORS], *left = NULL;
   uint32_t count = dim_factor(c->dims, d, factors);
-  for (uint32_t i = 0; i < count; i++)
-    if (dim_is_remainder(c->dims, factors[i], &num, &den) &&
-        is_alone(c, factors, count, i)) {
-      k->divides = true;
-      k->divisor = den;
-      k->left = num;
-      k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
-    }
-  return k->divides;
+  for (uint32_t i = 0; i < count; i++) {
+    DimVar *v = dim_as_var(factors[i]);
+    if (dim_is_const(factors[i]) || (v && !v->value) ||
+        dim_is_prod(factors[i]))
+      continue;
+    if (left || !dim_is_remainder(c->dims, factors[i], &num, &den))
+      return k->divides;
+    left = num;
+  }
+  if (!left)
+    return k->divides;
+  k->divides = true;
+  k->divisor = den;
+  k->left = num;
+  k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
+  return true;
 }
 
 /* What remains open although everything in it is final. */

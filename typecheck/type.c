@@ -303,6 +303,8 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
                        shape_concat(c, shape_dims(c, 1, &n), t->shape), NULL);
   if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->arg[0]))
     return lift_parts(c, n, t);
+  if (t->tag == TY_VAR)
+    t->var->element = true;
   Type *lift = ty_new(c, TY_LIFT);
   lift->dim = n;
   lift->arg[0] = t;

@@ -55,29 +55,6 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   wait_solved_shape(c, v, s);
 }
 
-typedef struct Occurs {
-  TyVar *var;
-  bool found;
-} Occurs;
-
-static void occurs_ty(void *arg, TyVar *v) {
-  Occurs *o = arg;
-  o->found |= o->var == v;
-}
-
-static bool ty_bind(Checker *c, TyVar *v, Type *t) {
-  Occurs o = {v, false};
-  Visit look = {.ty = occurs_ty, .arg = &o, .c = c};
-  ty_visit(&look, t);
-  if (o.found)
-    return false;
-  Visit lower = lowering(c, &v->level);
-  ty_visit(&lower, t);
-  v->link = t;
-  c->progress = true;
-  return true;
-}
-
 /* ---- element types ---- */
 
 static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
@@ -385,6 +362,50 @@ bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
 }
 
 /* ---- types ---- */
+
+typedef struct Occurs {
+  TyVar *var;
+  bool found;
+} Occurs;
+
+static void occurs_ty(void *arg, TyVar *v) {
+  Occurs *o = arg;
+  o->found |= o->var == v;
+}
+
+/* t, whose integers are data: each element is another. */
+static Type *as_element(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_VAR)
+    t->var->element = true;
+  if (t->tag == TY_TENSOR && t->term) {
+    DimVar *v = loose(dim_resolve(c->dims, t->term));
+    if (v && v->value && !v->bound)
+      forget(c, v);
+    return ty_tensor(c, t->elem, t->shape, NULL);
+  }
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+    return t;
+  Type *r = ty_new(c, t->tag);
+  *r = *t;
+  r->args = NEW_ARRAY(c->arena, Type *, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    r->args[i] = as_element(c, t->args[i]);
+  return r;
+}
+
+static bool ty_bind(Checker *c, TyVar *v, Type *t) {
+  Occurs o = {v, false};
+  Visit look = {.ty = occurs_ty, .arg = &o, .c = c};
+  ty_visit(&look, t);
+  if (o.found)
+    return false;
+  Visit lower = lowering(c, &v->level);
+  ty_visit(&lower, t);
+  v->link = v->element ? as_element(c, t) : t;
+  c->progress = true;
+  return true;
+}
 
 static bool unify_terms_of(Checker *c, Type *a, Type *b, Origin *o) {
   if (!a->term && !b->term)

@@ -87,15 +87,15 @@ static void define(Checker *c, ShapeVar *v, Constraint *k) {
 
 void wait_sleep(Checker *c, Constraint *k) {
   k->turn++;
+  ShapeVar *defined = defined_by(c, k);
+  if (defined)
+    define(c, defined, k); /* wakes who waits for it: k itself comes later */
   Watch w = {c, k};
   Visit v = {.dim = watch_dim, .shape = watch_shape, .arg = &w, .c = c};
   constraint_visit(&v, k);
   for (Fact *f = k->facts; f; f = f->outer)
     if (dim_may_change(f->dim))
       dim_visit(&v, f->dim);
-  ShapeVar *defined = defined_by(c, k);
-  if (defined)
-    define(c, defined, k);
   k->asleep = true;
 }
 

@@ -2,6 +2,8 @@
  * for all of them becomes one that mentions none. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 static void mention_index(void *arg, DimVar *v) {
   if (v->kind == DV_INDEX)
     *(bool *)arg = true;
@@ -22,12 +24,16 @@ static void innermost_index(void *arg, DimVar *v) {
     *out = v;
 }
 
+enum { WORST_INDICES = 32 };
+
 typedef struct Extreme {
   Checker *c;
   bool most;  /* the largest value, else the least */
   bool exact; /* it is attained, if the loops run at all */
   Origin *o;  /* in whose name what is needed is demanded; or NULL */
   const Fact *facts; /* conditions that bound indices; or NULL */
+  DimVar *used[WORST_INDICES]; /* put at an end of their ranges */
+  uint32_t used_count;
 } Extreme;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -71,6 +77,8 @@ static bool at_end(Extreme *x, DimVar *v, Dim *slope, Dim *rest, Dim **out) {
     end = last ? dim_sub(c->dims, index_range_of(v), one) : dim_int(c->dims, 0);
   if (last && x->o)
     demand_le(c, one, index_range_of(v), x->o);
+  if (x->used_count < WORST_INDICES)
+    x->used[x->used_count++] = v;
   *out = dim_add(c->dims, rest, dim_mul(c->dims, slope, end));
   return true;
 }
@@ -114,6 +122,8 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   if (!extreme(&inner, q->num, &num))
     return false;
   x->exact = inner.exact;
+  memcpy(x->used, inner.used, sizeof x->used);
+  x->used_count = inner.used_count;
   *out = dim_add(c->dims, q->rest,
                  dim_mul(c->dims, q->slope, dim_div(c->dims, num, q->den)));
   return true;
@@ -121,7 +131,7 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
 
 static bool extreme(Extreme *x, Dim *d, Dim **out) {
   Checker *c = x->c;
-  for (int round = 0; round < 32; round++) {
+  for (int round = 0; round < WORST_INDICES; round++) {
     DimVar *v = NULL;
     Division q;
     Dim *slope, *rest;
@@ -145,6 +155,29 @@ static bool extreme(Extreme *x, Dim *d, Dim **out) {
 bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o) {
   Extreme x = {.c = c, .most = most, .exact = true, .o = o};
   return extreme(&x, d, out) && x.exact;
+}
+
+static void note_divisor(void *arg, Dim *divisor) {
+  (void)divisor;
+  *(bool *)arg = true;
+}
+
+/* Where the loop over v does not run, nothing is asked; unless what is asked
+ * holds then anyway, or the range is at least 1, this is a condition. */
+static Fact *runs(Checker *c, const DimVar *v, Dim *d, Fact *outer) {
+  Dim *range = dim_resolve(c->dims, index_range_of(v));
+  Dim *more = dim_sub(c->dims, range, dim_int(c->dims, 1));
+  facts_load(c, outer);
+  if (mentions_index(c, range) || dim_ge0(c->solver, more, false) == PROVED)
+    return outer;
+  dim_facts_add_ge(c->solver, dim_neg(c->dims, range));
+  bool divides = false; /* by what is then at least 1, so never by 0 */
+  dim_each_divisor(c->dims, d, false, note_divisor, &divides);
+  if (!divides && dim_ge0(c->solver, d, false) == PROVED)
+    return outer;
+  Fact *f = NEW(c->arena, Fact);
+  *f = (Fact){.outer = outer, .dim = more};
+  return f;
 }
 
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
@@ -173,6 +206,9 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
     g->outer = kept;
     kept = g;
   }
+  for (uint32_t i = 0; i < x.used_count; i++)
+    kept = runs(c, x.used[i],
+                dim_simplify_ge(c->dims, dim_resolve(c->dims, d)), kept);
   worst->facts = kept;
   return true;
 }
