@@ -110,7 +110,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->placed = true;
   if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
     return false; /* the operation itself will see */
-  if (has_top(c, k->left) || has_top(c, k->right))
+  if (k->enough || has_top(c, k->left) || has_top(c, k->right))
     return false;
   for (const Fact *f = k->facts; f && f != k->scope; f = f->outer)
     if (has_top(c, f->dim))

@@ -201,6 +201,7 @@ struct Constraint {
   bool divides;    /* that a division is exact, to be seen to by callers */
   bool joins;      /* demanded by a join */
   bool assumed;    /* written by the user: not to be proved here */
+  bool enough;     /* more may be asked than is needed: it is never refuted */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
   uint32_t order, turn;
   uint32_t serial; /* in order of demand */
@@ -665,6 +666,8 @@ bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
 /* What is left of `left <= right` where each index is at its worst: enough for
  * all of them.  False if that cannot be told.  *exact: necessary, too, if the
  * loops run at all. */
+/* Is it of an access in a loop, or under a condition on an index? */
+bool index_scoped(Checker *c, const Constraint *k);
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
 /* At the end of the outermost `for`, what its indices break is an error. */

@@ -223,6 +223,7 @@ static bool without_indices(Checker *c, Constraint *k) {
                     REFUTED)
     return false;
   *k = worst;
+  k->enough |= !exact;
   return true;
 }
 
@@ -271,6 +272,7 @@ static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
   for (uint32_t i = 0; i < count; i++) {
     const Constraint *o = others[i];
     if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE ||
+        (o->enough && !others[self]->enough) ||
         !holds_where(c, o, others[self]))
       continue;
     Granted g = {c, false, true};
@@ -481,7 +483,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       continue;
     General g;
     look_constraint(c, k, &g);
-    if (g.index && without_indices(c, k))
+    if ((g.index || index_scoped(c, k)) && without_indices(c, k))
       look_constraint(c, k, &g);
     k->pending = !g.local;
     if (!g.local) {

@@ -609,7 +609,7 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
   Census l = census(c, k->left), r = census(c, k->right);
   k->done = true;
   VEC_PUSH(c->arena, c->stuck, k);
-  if (l.top || r.top || k->implied)
+  if (l.top || r.top || k->implied || k->enough)
     return;
   if (k->kind == CN_DIM_EQ)
     fact_known(c, dim_sub(c->dims, k->left, k->right), true);
@@ -742,6 +742,9 @@ static void try_one(Checker *c, Constraint *k) {
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
     count_proved(c, k);
+  } else if (v == REFUTED && k->enough) { /* each access is checked itself */
+    k->done = true;
+    VEC_PUSH(c->arena, c->stuck, k);
   } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
@@ -935,6 +938,8 @@ static const char *why_open(Checker *c, Constraint *k) {
   Census l = census(c, k->left), r = census(c, k->right);
   if (l.top || r.top)
     return "a size was forgotten";
+  if (k->enough)
+    return "an index that the solver cannot bound";
   if (l.index || r.index)
     return "an index that the solver cannot bound";
   if (l.data || r.data)

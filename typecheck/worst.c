@@ -2,8 +2,6 @@
  * for all of them becomes one that mentions none. */
 #include "typecheck/internal.h"
 
-#include <string.h>
-
 static void mention_index(void *arg, DimVar *v) {
   if (v->kind == DV_INDEX)
     *(bool *)arg = true;
@@ -24,7 +22,7 @@ static void innermost_index(void *arg, DimVar *v) {
     *out = v;
 }
 
-enum { WORST_INDICES = 32 };
+enum { WORST_INDICES = 32 }; /* at most so many loops in one another */
 
 typedef struct Extreme {
   Checker *c;
@@ -32,8 +30,6 @@ typedef struct Extreme {
   bool exact; /* it is attained, if the loops run at all */
   Origin *o;  /* in whose name what is needed is demanded; or NULL */
   const Fact *facts; /* conditions that bound indices; or NULL */
-  DimVar *used[WORST_INDICES]; /* put at an end of their ranges */
-  uint32_t used_count;
 } Extreme;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -77,8 +73,6 @@ static bool at_end(Extreme *x, DimVar *v, Dim *slope, Dim *rest, Dim **out) {
     end = last ? dim_sub(c->dims, index_range_of(v), one) : dim_int(c->dims, 0);
   if (last && x->o)
     demand_le(c, one, index_range_of(v), x->o);
-  if (x->used_count < WORST_INDICES)
-    x->used[x->used_count++] = v;
   *out = dim_add(c->dims, rest, dim_mul(c->dims, slope, end));
   return true;
 }
@@ -122,8 +116,6 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   if (!extreme(&inner, q->num, &num))
     return false;
   x->exact = inner.exact;
-  memcpy(x->used, inner.used, sizeof x->used);
-  x->used_count = inner.used_count;
   *out = dim_add(c->dims, q->rest,
                  dim_mul(c->dims, q->slope, dim_div(c->dims, num, q->den)));
   return true;
@@ -180,6 +172,34 @@ static Fact *runs(Checker *c, const DimVar *v, Dim *d, Fact *outer) {
   return f;
 }
 
+/* Of the index whose range a fact is. */
+static DimVar *index_of(Checker *c, const Fact *f) {
+  DimVar *v = NULL;
+  dim_each_var(dim_resolve(c->dims, f->dim), innermost_index, NULL, &v);
+  return v;
+}
+
+/* A range that depends on another index may be empty for some of these. */
+static bool runs_always(Checker *c, const Constraint *k, const DimVar *v) {
+  Dim *range = dim_resolve(c->dims, index_range_of(v));
+  if (!mentions_index(c, range))
+    return true;
+  const Fact *f = k->facts;
+  while (f && !(f->index && index_of(c, f) == v))
+    f = f->outer;
+  facts_load(c, f ? f->outer : NULL);
+  return dim_ge0(c->solver, dim_sub(c->dims, range, dim_int(c->dims, 1)),
+                 false) == PROVED;
+}
+
+bool index_scoped(Checker *c, const Constraint *k) {
+  bool access = k->origin->kind == OR_INDEX;
+  for (const Fact *f = k->facts; f; f = f->outer)
+    if (f->index ? access : mentions_index(c, f->dim))
+      return true;
+  return false;
+}
+
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact) {
   if (k->kind != CN_DIM_LE)
@@ -206,9 +226,16 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
     g->outer = kept;
     kept = g;
   }
-  for (uint32_t i = 0; i < x.used_count; i++)
-    kept = runs(c, x.used[i],
-                dim_simplify_ge(c->dims, dim_resolve(c->dims, d)), kept);
+  d = dim_simplify_ge(c->dims, dim_resolve(c->dims, d));
+  Dim *whole = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  for (Fact *f = k->facts; f; f = f->outer) {
+    DimVar *v = f->index ? index_of(c, f) : NULL;
+    if (!v || !index_range_of(v) ||
+        (k->origin->kind != OR_INDEX && !dim_mentions(c->dims, whole, v)))
+      continue;
+    *exact &= runs_always(c, k, v);
+    kept = runs(c, v, d, kept);
+  }
   worst->facts = kept;
   return true;
 }
