@@ -1,6 +1,7 @@
 /* What a person reads when sizes or types do not fit. */
 #include "typecheck/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static Diag *add(Checker *c, bool error, uint16_t code, Span span,
@@ -380,6 +381,30 @@ static void note_rigid(Checker *c, Diag *d, Constraint *k) {
                           r.at[i]->name->text));
 }
 
+/* b rows meet 4*b: the `_` that took the factor over is at fault.  With a
+ * factor that is no number it may be as it should. */
+static void blame_hole(Checker *c, Diag *d, const Constraint *k) {
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  for (uint32_t i = c->holes.len; i-- > 0;) {
+    Filled *h = &c->holes.at[i];
+    Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
+    bool left = dim_equal(value, x);
+    if (dim_is_const(value) || (!left && !dim_equal(value, y)))
+      continue;
+    Dim *factor = dim_quotient(c->dims, value, left ? y : x);
+    const char *text = arena_printf(c->arena, "its _ is %s",
+                                    dim_text_of(c, value));
+    if (!factor || !dim_is_const(factor) || h->shape.file != d->span.file) {
+      diag_mark(c->arena, d, h->shape, text);
+      return;
+    }
+    diag_mark(c->arena, d, d->span, d->label ? d->label : "here they meet");
+    d->span = h->shape;
+    d->label = text;
+    return;
+  }
+}
+
 /* ---- what met ---- */
 
 static Shape *shape_of(Checker *c, Type *t) {
@@ -572,6 +597,7 @@ static bool call_error(Checker *c, Constraint *k) {
             arena_printf(c->arena, "%s : %s", party.name,
                          ty_text(c, party.type)),
             NULL);
+  blame_hole(c, d, k);
   return true;
 }
 
@@ -743,6 +769,87 @@ static const char *join_help(Checker *c, const Origin *o) {
                : usual;
 }
 
+/* A term computed twice: rounding down, and exactly. */
+typedef struct Value {
+  int64_t floor;
+  double exact;
+  bool named; /* a size that somebody knows, not an interim result */
+} Value;
+
+typedef struct Uneven { /* the first division that is not exact */
+  bool found, named;
+  int64_t num, den;
+} Uneven;
+
+static bool apply_op(DimOpKind kind, Value x, Value y, Value *out, Uneven *u) {
+  switch (kind) {
+  case DOP_ADD:
+    *out = (Value){x.floor + y.floor, x.exact + y.exact, false};
+    break;
+  case DOP_SUB:
+    *out = (Value){x.floor - y.floor, x.exact - y.exact, false};
+    break;
+  case DOP_MUL:
+    *out = (Value){x.floor * y.floor, x.exact * y.exact, false};
+    break;
+  case DOP_DIV:
+    if (y.floor < 1 || x.floor < 0)
+      return false;
+    if (!u->found && x.floor % y.floor)
+      *u = (Uneven){true, x.named, x.floor, y.floor};
+    *out = (Value){x.floor / y.floor, x.exact / y.exact, false};
+    break;
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
+  case DOP_MIN:
+  case DOP_MAX: return false;
+  }
+  const int64_t limit = (int64_t)1 << 31; /* of what is multiplied */
+  return out->floor < limit && out->floor > -limit;
+}
+
+/* The value of d, in which all is known by now, in the form that it had before
+ * it was; false: it is not so. */
+static bool value_of(Checker *c, Dim *d, Value *out, Uneven *u) {
+  enum { DEEP = 32 };
+  Value stack[DEEP];
+  uint32_t count, top = 0;
+  DimOp *ops = dim_postfix(c->dims, d, &count);
+  for (uint32_t i = 0; ops && i < count; i++) {
+    DimOp *op = &ops[i];
+    int64_t n = op->num;
+    if (op->kind == DOP_INT || op->kind == DOP_VAR) {
+      if (top == DEEP ||
+          (op->kind == DOP_VAR &&
+           !dim_is_int(dim_resolve(c->dims, dim_of_var(c->dims, op->var)),
+                       &n)))
+        return false;
+      stack[top++] = (Value){n, (double)n, op->kind == DOP_VAR};
+    } else if (top < 2 || !apply_op(op->kind, stack[top - 2], stack[top - 1],
+                                    &stack[top - 2], u)) {
+      return false;
+    } else {
+      top--;
+    }
+  }
+  *out = stack[0];
+  return ops && top == 1;
+}
+
+/* "15 is not a multiple of 2", where nothing but that makes two sizes differ;
+ * or NULL.  Where both sides are rounded there is no telling. */
+static const char *uneven_division(Checker *c, const Constraint *k) {
+  Uneven u = {0};
+  Value x, y;
+  if (!value_of(c, k->left, &x, &u) || !value_of(c, k->right, &y, &u) ||
+      !u.named || fabs(x.exact - y.exact) > 1e-9 * fabs(x.exact) ||
+      (x.exact > (double)x.floor && y.exact > (double)y.floor))
+    return NULL;
+  return arena_printf(c->arena, "%lld is not a multiple of %lld",
+                      (long long)u.num, (long long)u.den);
+}
+
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
@@ -762,8 +869,12 @@ static void eq_error(Checker *c, Constraint *k) {
   }
   Diag *d;
   const char *uneven = no_multiple(c, k);
+  const char *rounded = o->got && o->want ? NULL : uneven_division(c, k);
   bool operator = o->kind == OR_OPERATOR && !o->number && o->got && o->want;
-  if (k->divisor && !operator) {
+  if (rounded) {
+    d = error_at(c, 302, o->span, "%s, as %s needs", rounded, place(c, o));
+    note_scheme(c, d, o);
+  } else if (k->divisor && !operator) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
                  y, place(c, o));
@@ -808,8 +919,9 @@ static void eq_error(Checker *c, Constraint *k) {
     note_callee(c, d, o);
   }
   explain(c, d, k);
-  if (uneven)
+  if (uneven || rounded)
     d->witness = NULL; /* it says so itself */
+  blame_hole(c, d, k);
 }
 
 static void index_error(Checker *c, Constraint *k) {
@@ -843,7 +955,7 @@ static void le_error(Checker *c, Constraint *k) {
     return;
   }
   const char *x, *y;
-  dims_text(c, k->left, k->right, &x, &y);
+  order_text(c, k->left, k->right, &x, &y);
   Diag *d = error_at(c, 306, o->span,
                      "a size does not fit in %s: %s <= %s does not hold",
                      place(c, o), x, y);

@@ -330,6 +330,11 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+typedef struct Filled { /* the _ of a reshape, and the shape with it */
+  DimVar *var;
+  Span shape;
+} Filled;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -356,6 +361,7 @@ struct Checker {
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
   VEC(Origin *) told; /* whose demands were refuted, in order */
+  VEC(Filled) holes;  /* the _ of reshapes */
   Expr *head;     /* of the application being looked at, */
   Arg *head_args; /* and what it is applied to */
   uint32_t head_arg_count;
@@ -782,6 +788,7 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 
 /* ---- suggest.c: what may have been meant, as a help with its fix ---- */
 /* The span is that of the name alone. */
