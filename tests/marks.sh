@@ -46,7 +46,7 @@ says_one_of() { # says_one_of TEXT WORD|WORD|...
 }
 
 field() { # field NAME DIAGNOSTIC: its first field of that name
-  local wanted="\"$1\": ?(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
+  local wanted="\"$1\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
   [[ $2 =~ $wanted ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
 }
 
@@ -81,11 +81,13 @@ for i in "${!marks[@]}"; do
     complain "said of columns $from to $((to - 1)), not of $first to $last"
   fi
   [[ "|$codes|" = *"|$code|"* ]] || complain "$code, not $codes"
-  help=$(field help "$said")
-  hidden='file|code|found|expected|expression|note|help'
-  said=$(sed -E "s/\"($hidden)\": ?\"(\\\\.|[^\"\\\\])*\"//g
-    s/\"fixes\": ?.*//
-    s/\"[a-z_]+\": ?[0-9]+//g" <<<"$said")
+  help=
+  said=${said%%,\"fixes\":*}
+  [[ $said = *',"help":'* ]] && help=${said##*,\"help\":}
+  said=${said%%,\"note\":*}
+  said=${said%%,\"help\":*}
+  said=$(sed -E 's/"(file|code|expression|found|expected)":"([^"\\]|\\.)*"//g
+    s/"(schema|axis|start|end|(end_)?(line|column))":[0-9]+//g' <<<"$said")
   for words; do
     case $words in
     help:*) says "$help" "${words#help:}" ;;

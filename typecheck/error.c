@@ -381,30 +381,6 @@ static void note_rigid(Checker *c, Diag *d, Constraint *k) {
                           r.at[i]->name->text));
 }
 
-/* b rows meet 4*b: the `_` that took the factor over is at fault.  With a
- * factor that is no number it may be as it should. */
-static void blame_hole(Checker *c, Diag *d, const Constraint *k) {
-  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
-  for (uint32_t i = c->holes.len; i-- > 0;) {
-    Filled *h = &c->holes.at[i];
-    Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
-    bool left = dim_equal(value, x);
-    if (dim_is_const(value) || (!left && !dim_equal(value, y)))
-      continue;
-    Dim *factor = dim_quotient(c->dims, value, left ? y : x);
-    const char *text = arena_printf(c->arena, "its _ is %s",
-                                    dim_text_of(c, value));
-    if (!factor || !dim_is_const(factor) || h->shape.file != d->span.file) {
-      diag_mark(c->arena, d, h->shape, text);
-      return;
-    }
-    diag_mark(c->arena, d, d->span, d->label ? d->label : "here they meet");
-    d->span = h->shape;
-    d->label = text;
-    return;
-  }
-}
-
 /* ---- what met ---- */
 
 static Shape *shape_of(Checker *c, Type *t) {
@@ -455,6 +431,30 @@ static void explain(Checker *c, Diag *d, Constraint *k) {
   if (k->kind == CN_DIM_EQ)
     note_rigid(c, d, k);
   add_witness(c, d, k);
+}
+
+/* b rows meet 4*b: the `_` that took the factor over is at fault.  With a
+ * factor that is no number it may be as it should. */
+static void blame_hole(Checker *c, Diag *d, const Constraint *k) {
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  for (uint32_t i = c->holes.len; i-- > 0;) {
+    Filled *h = &c->holes.at[i];
+    Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
+    bool left = dim_equal(value, x);
+    if (dim_is_const(value) || (!left && !dim_equal(value, y)))
+      continue;
+    Dim *factor = dim_quotient(c->dims, value, left ? y : x);
+    const char *text = arena_printf(c->arena, "its _ is %s",
+                                    dim_text_of(c, value));
+    if (!factor || !dim_is_const(factor) || h->shape.file != d->span.file) {
+      diag_mark(c->arena, d, h->shape, text);
+      return;
+    }
+    diag_mark(c->arena, d, d->span, d->label ? d->label : "here they meet");
+    d->span = h->shape;
+    d->label = text;
+    return;
+  }
 }
 
 /* ---- who said so: another argument of the same call ---- */
@@ -868,13 +868,17 @@ static void eq_error(Checker *c, Constraint *k) {
     return;
   }
   Diag *d;
-  const char *uneven = no_multiple(c, k);
-  const char *rounded = o->got && o->want ? NULL : uneven_division(c, k);
   bool operator = o->kind == OR_OPERATOR && !o->number && o->got && o->want;
-  if (rounded) {
-    d = error_at(c, 302, o->span, "%s, as %s needs", rounded, place(c, o));
+  const char *uneven = o->got && o->want ? NULL : uneven_division(c, k);
+  if (uneven) {
+    d = error_at(c, 302, o->span, "%s, as %s needs", uneven, place(c, o));
     note_scheme(c, d, o);
-  } else if (k->divisor && !operator) {
+    explain(c, d, k);
+    d->witness = NULL; /* it says so itself */
+    return;
+  }
+  uneven = no_multiple(c, k);
+  if (k->divisor && !operator) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
                  y, place(c, o));
@@ -919,7 +923,7 @@ static void eq_error(Checker *c, Constraint *k) {
     note_callee(c, d, o);
   }
   explain(c, d, k);
-  if (uneven || rounded)
+  if (uneven)
     d->witness = NULL; /* it says so itself */
   blame_hole(c, d, k);
 }
@@ -992,7 +996,6 @@ static void report_one(Checker *c, Constraint *k) {
     shapes_error(c, k->a, k->b, k->origin);
     break;
   }
-  VEC_PUSH(c->arena, c->told, k->origin);
 }
 
 /* ---- what a call does not meet ---- */
@@ -1051,12 +1054,13 @@ static void report_in_call(Checker *c, const Constraint *k) {
              : call->what ? arena_printf(c->arena, "in this call of %s",
                                          call->what)
                           : "in this call";
-  chain_calls(c, d, call);
+  d->axis = body->axis;
+  chain_calls(c, d, call, in.origin);
   for (uint32_t i = 0; i < body->step_count; i++)
     diag_step(c->arena, d, body->steps[i].span, body->steps[i].shape,
               body->steps[i].text);
   d->marks = body->marks, d->mark_count = body->mark_count;
-  d->found = body->found, d->expected = body->expected, d->axis = body->axis;
+  d->found = body->found, d->expected = body->expected;
   d->witness = body->witness;
   mark_calls(c, d, call,
              stated ? "this needs it" : body->label ? body->label : "here");
@@ -1079,6 +1083,7 @@ static void claim_names(Checker *c, const Constraint *k) {
 void report_dims(Checker *c, Constraint *k) {
   if (follows(c, k))
     return;
+  VEC_PUSH(c->arena, c->told, k->origin);
   Names *names = names_share(c);
   claim_names(c, k);
   if (k->origin->inner)
