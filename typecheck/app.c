@@ -927,6 +927,7 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   app->arg_count = 1;
   Core *core = infer_app(c, app, type);
   c->scope = saved;
+  places_expr(c, PLACE_STAGE, app->span, *type);
   return core_let(c, ref->var, value, core);
 }
 
@@ -950,6 +951,9 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     return core_new(c, CORE_ERROR, e->span);
   }
   Binding *b = head_binding(c, s.head);
+  places_labels(c, s.args.at, s.args.len, b);
+  if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
+    places_binding(c, s.head->span, b, NULL);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {
     uint32_t told = c->told.len;

@@ -10,7 +10,6 @@
 
 enum { LEVEL_GENERIC = 0x7fffffff };
 
-typedef struct Type Type;
 typedef struct Shape Shape;
 typedef struct Constraint Constraint;
 typedef struct Waiter Waiter;   /* wait.c's, like */
@@ -253,6 +252,7 @@ struct Binding {
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
+  const Clause *clause; /* the first of a function; or NULL */
   const char *shown;  /* type as text, cached */
 };
 
@@ -282,7 +282,7 @@ struct Module {
 };
 
 /* Local scopes: a linked list of names, innermost first. */
-typedef struct Scope {
+struct Scope {
   struct Scope *outer;
   Sym *name;
   Binding *binding;
@@ -290,7 +290,8 @@ typedef struct Scope {
   Shape *shape;     /* ...s */
   ElemVar *elem;    /* 'a[] */
   TyVar *tyvar;     /* 'a */
-} Scope;
+  Span span;        /* of a size or variable: where it was first written */
+};
 
 /* A recursive group being inferred. */
 typedef struct Group {
@@ -381,6 +382,9 @@ struct Checker {
   bool loose_axis; /* a literal axis may turn out to be a * */
 
   Constraints *collect; /* a scheme's givens, while one is being read */
+
+  Places *kept;   /* what stands where; NULL: nobody asks */
+  Places *places; /* the same, where it is to be noted */
 
   CheckStats stats;
   VEC(OpenConstraint) open;
@@ -723,8 +727,33 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* Of an expression that is not run; NULL after an error. */
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);
 
+/* ---- places.c ---- */
+uint32_t places_mark(const Checker *c);
+void places_forget(Checker *c, uint32_t mark);
+/* What was noted since belongs to this declaration. */
+void places_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec);
+/* PLACE_EXPR, PLACE_STAGE */
+void places_expr(Checker *c, PlaceKind kind, Span span, Type *type);
+/* A name within the span; def: where it is bound, or none. */
+void places_name(Checker *c, PlaceKind kind, Span span, Sym *name, Span def,
+                 Type *type);
+void places_binding(Checker *c, Span span, Binding *b, Type *type);
+void places_module(Checker *c, Span span, Sym *name, Binding *b);
+void places_import(Checker *c, const Dec *dec, Sym *name, Binding *b);
+void places_type(Checker *c, Span span, const TypeName *t);
+/* A name of an annotation, which is in scope now. */
+void places_size(Checker *c, Span span, Sym *name, bool shape);
+/* Labels of arguments of what is bound so; or NULL. */
+void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
+
 /* ---- print.c ---- */
 const char *ty_text(Checker *c, Type *t);
+/* With the names that the scheme around it has when printed; or NULL. */
+const char *ty_text_within(Checker *c, Scheme *around, Type *t);
+/* And with none of these names (Sym) for a variable, but that which such a
+ * name stands for: its value. */
+const char *ty_text_apart(Checker *c, Scheme *around, Type *t,
+                          const Map *apart);
 const char *scheme_text(Checker *c, Scheme *s);
 /* One of its givens, with the names that the whole of it has when printed. */
 const char *given_text(Checker *c, Scheme *s, Constraint *given);
