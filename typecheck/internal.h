@@ -329,6 +329,12 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+/* A value of top level: later declarations may decide its sizes. */
+typedef struct Unsized {
+  Type *type;
+  CoreDec *dec;
+} Unsized;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -390,6 +396,7 @@ struct Checker {
   VEC(OpenConstraint) open;
   VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
+  VEC(Unsized) unsized;
   Sym *sym_all, *sym_true, *sym_false;
 };
 
