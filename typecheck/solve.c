@@ -8,7 +8,6 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
   o->kind = kind;
   o->span = span;
-  o->stage = c->stage;
   return o;
 }
 
@@ -237,6 +236,19 @@ static void harden(Checker *c, const Constraint *k, Dim *d) {
     dim_each_divisor(c->dims, d, true, harden_divisor, &h);
 }
 
+/* The size that n == 2*n makes 0; or NULL.  It is solved last: where n becomes
+ * known otherwise, the message speaks of that number and its double. */
+static DimVar *only_zero(Checker *c, Dim *a, Dim *b) {
+  Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
+  DimVar *v = dim_as_var(d);
+  if (!v)
+    v = dim_as_var(dim_neg(c->dims, d));
+  return v && v->kind == DV_META && !v->value &&
+                 dim_mentions(c->dims, a, v) && dim_mentions(c->dims, b, v)
+             ? v
+             : NULL;
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -254,7 +266,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
     if (dim_eq0(c->solver, d, false) == PROVED)
       return PROVED;
   }
-  if (divides_hole(c, d))
+  if (divides_hole(c, d) || only_zero(c, a, b))
     return OPEN;
   Solver solver = {c, k};
   DimVar *v = dim_as_var(a), *w = dim_as_var(b);
@@ -466,7 +478,7 @@ static bool join_is_scalar(Checker *c, Constraint *k) {
     return false;
   for (uint32_t i = 0; i < k->join_count; i++)
     if (!unify_shape(c, k->joined[i], none, k->origin))
-      report_shapes(c, k->joined[i], none, k->origin, NULL);
+      report_shapes(c, k->joined[i], none, k->origin);
   return true;
 }
 
@@ -489,13 +501,13 @@ static Verdict settle_join(Checker *c, Constraint *k) {
     Shape *whole =
         j.count ? shape_concat(c, j.args[0], j.suffix) : j.suffix;
     if (!unify_shape(c, k->a, whole, k->origin))
-      report_shapes(c, k->a, whole, k->origin, NULL);
+      report_shapes(c, k->a, whole, k->origin);
     return PROVED;
   }
   if (j.suffix->len) { /* some of it is known: say so, keep the rest */
     Shape *rest = shape_of_var(c, shape_var(c, -1));
     if (!unify_shape(c, k->a, shape_concat(c, rest, j.suffix), k->origin)) {
-      report_shapes(c, k->a, j.suffix, k->origin, NULL);
+      report_shapes(c, k->a, j.suffix, k->origin);
       return PROVED;
     }
     k->a = rest;
@@ -515,14 +527,14 @@ static Verdict settle_keep(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < r->len; i++)
     stars->at[i].tag = IT_STAR;
   if (!unify_shape(c, k->a, stars, k->origin))
-    report_shapes(c, k->a, stars, k->origin, NULL);
+    report_shapes(c, k->a, stars, k->origin);
   return PROVED;
 }
 
 static Verdict settle_shape(Checker *c, Constraint *k) {
   uint32_t before = c->pending.len;
   if (!unify_shape(c, k->a, k->b, k->origin)) {
-    report_shapes(c, k->a, k->b, k->origin, NULL);
+    report_shapes(c, k->a, k->b, k->origin);
     return PROVED;
   }
   if (c->pending.len > before) { /* it made one like itself: keep ours */
@@ -681,9 +693,19 @@ bool is_divisibility(Checker *c, Constraint *k) {
   return k->divides;
 }
 
+uint32_t even_parts(Checker *c, const Constraint *k,
+                    Division out[DIM_FACTORS]) {
+  if (k->kind != CN_DIM_EQ)
+    return 0;
+  Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
+  uint32_t n = dim_divisions(c->dims, a, b, out);
+  return n ? n : dim_divisions(c->dims, b, a, out);
+}
+
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
-  if (k->divides || is_divisibility(c, k))
+  Division parts[DIM_FACTORS];
+  if (k->divides || is_divisibility(c, k) || even_parts(c, k, parts))
     return; /* that it comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
   Census when = census_conditions(c, k);
@@ -801,7 +823,7 @@ static bool same_as_pending(Checker *c, Constraint *k) {
     if (!alike)
       continue; /* nothing can be learnt before the rank is known */
     if (!unify_shape(c, x, y, k->origin))
-      report_shapes(c, k->a, k->b, k->origin, NULL);
+      report_shapes(c, k->a, k->b, k->origin);
     return true;
   }
   return false;
@@ -929,8 +951,21 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   return true;
 }
 
+static void solve_zeros(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+      continue;
+    DimVar *v = only_zero(c, dim_resolve(c->dims, k->left),
+                          dim_resolve(c->dims, k->right));
+    if (v)
+      dim_bind(c, v, dim_int(c->dims, 0));
+  }
+}
+
 /* Those that stand alone in an equation first. */
 void solve_holes(Checker *c, uint32_t mark) {
+  solve_zeros(c, mark);
   for (uint32_t most = 1; most <= 2; most++)
     for (bool any = true; any;) {
       any = false;
