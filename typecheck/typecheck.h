@@ -56,6 +56,9 @@ typedef struct Checked {
  * an error, so that one mistake is told once).  False after an error. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* After the last declaration of a text, before any is run: sizes of values that
+ * nothing has decided are those that the values turn out to have. */
+void checker_settle(Checker *checker);
 /* Takes back what the last declaration checked did to the module's names: the
  * REPL does so when it had an error, or failed when run. */
 void module_undo(Module *module);
