@@ -198,9 +198,9 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
       c, binding_scheme(c, binding_of_prim(c, id)), o, NULL);
   Type *pa = ft->arg[0], *rest = ty_norm(c, ft->arg[1]);
   Type *pb = rest->arg[0], *r = rest->arg[1];
-  uint32_t errors = c->diags->errors;
+  uint32_t told = c->told.len;
   args[0] = flow(c, args[0], ta, pa, oa);
-  if (errors == c->diags->errors)
+  if (told == c->told.len)
     args[1] = flow(c, args[1], tb, pb, ob);
   if (id == PRIM_DIV || id == PRIM_MOD)
     track_division(c, id, ta, tb, ty_root(r), o);
@@ -208,7 +208,7 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
     note_terms(c, e, ta, tb);
   if (c->progress && c->pending.len)
     solve_pending(c);
-  *type = r;
+  *type = told_of(c, told, o->span, NULL) ? ty_meta(c) : r;
   Type *rn = ty_norm(c, r);
   Core *app = prim_core(c, id, 2, args,
                         rn->tag == TY_TENSOR ? rn->elem : NULL, e->span);
@@ -270,7 +270,7 @@ static void axis_literal(Checker *c, Type *want, long first, long count,
   for (long i = 0; i < count && !c->loose_axis; i++)
     r->at[i] = (ShapeIt){.tag = IT_DIM, .dim = meta_dim(c, NULL, o->span)};
   Shape *t = first >= 0 ? any_axes(c) : some_axes(c, -first - count);
-  if (!unify(c, ty_axis(c, s, r, t), want, o)) {
+  if (!decided(c, ROW_AXIS, unify(c, ty_axis(c, s, r, t), want, o))) {
     Diag *d = error_at(c, 316, o->span, "there is no axis %ld here", first);
     d->note = arena_printf(c->arena, "the axes are split as %s",
                            ty_text(c, want));
@@ -326,7 +326,8 @@ Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o) {
     if (e->id == c->sym_true)
       demand(c, (Constraint){.kind = CN_KEEP, .origin = o, .a = want->axis[0],
                              .b = want->axis[1]});
-    else if (!unify_shape(c, want->axis[0], shape_new(c, 0), o))
+    else if (!decided(c, ROW_KEEP,
+                      unify_shape(c, want->axis[0], shape_new(c, 0), o)))
       report_shapes(c, want->axis[0], shape_new(c, 0), o, NULL);
     Type *ignored;
     return infer(c, e, &ignored);
@@ -465,6 +466,7 @@ typedef struct Call {
   Expr *e;
   const char *name;
   PrimId prim;
+  Expr *head;
   Core *fn;
   Type *whole, *type; /* of fn; and what is left of it */
   Arg *args;
@@ -472,7 +474,6 @@ typedef struct Call {
   VEC(Core *) items;   /* fn, then arguments in order */
   VEC(Given) queue;
   VEC(CoreParam) waiting; /* label parameters still open (partial call) */
-  Span piped;          /* of the value that a pipe brings, or none */
   bool stop;
 } Call;
 
@@ -538,9 +539,17 @@ static bool is_state(Call *k, Type *want) {
   return false;
 }
 
+/* A pipe's value is the argument of a call under this name. */
+static const char pipe_name[] = "|>";
+
+Span arg_place(const Expr *e, const Expr *arg) {
+  bool piped = arg->kind == EX_ID && strcmp(arg->id->text, pipe_name) == 0;
+  return piped ? e->span : arg->span;
+}
+
 static void check_one(Call *k, Given *g) {
   Checker *c = k->c;
-  Origin *o = origin_new(c, OR_ARG, g->arg->expr->span);
+  Origin *o = origin_new(c, OR_ARG, arg_place(k->e, g->arg->expr));
   o->what = k->name;
   o->prim = k->prim;
   o->number = g->number;
@@ -550,8 +559,6 @@ static void check_one(Call *k, Given *g) {
   o->args = k->args;
   o->arg_count = k->count;
   o->state = is_state(k, g->want);
-  if (k->piped.file && g->arg == &k->args[k->count - 1])
-    o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);
 }
 
@@ -810,7 +817,7 @@ static void warn_single(Checker *c, Call *k, Type *before) {
 
 static Core *run_call(Call *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0;
+  uint32_t next = 0, number = 0, told = c->told.len;
   Type *before = k->whole = k->type;
   while (next < k->count && !k->stop) {
     before = k->type;
@@ -828,6 +835,8 @@ static Core *run_call(Call *k, Type **type) {
     warn_single(c, k, before);
   Core *app = call_core(k);
   *type = k->stop ? waiting_type(k, before) : k->type;
+  if (told_of(c, told, k->head->span, k->args))
+    *type = ty_meta(c); /* what came of it is not judged */
   if (k->fn->kind == CORE_PRIM && prim_maps(k->prim))
     app->inst = k->type;
   app = wait_for_rest(k, app);
@@ -851,6 +860,20 @@ static void flatten(Checker *c, Expr *e, Spine *s) {
   }
 }
 
+/* Whether an error was told of an argument, or of an item of one. */
+static bool arg_told(const Checker *c, uint32_t mark, const Expr *e,
+                     const Spine *s) {
+  for (uint32_t i = 0; i < s->args.len; i++) {
+    const Expr *arg = s->args.at[i].expr;
+    if (told_of(c, mark, arg_place(e, arg), NULL))
+      return true;
+    for (uint32_t k = 0; arg->kind == EX_TUPLE && k < arg->item_count; k++)
+      if (told_of(c, mark, arg->items[k]->span, NULL))
+        return true;
+  }
+  return false;
+}
+
 static const char *head_name(Checker *c, Expr *e) {
   if (e->kind == EX_ID)
     return e->id->text;
@@ -872,7 +895,7 @@ static Binding *head_binding(Checker *c, Expr *e) {
 
 /* A stand-in for a value that was already checked: what a pipe brings. */
 static Expr *standing(Checker *c, Type *t, Span span, Core **core) {
-  Binding *b = binding_new(c, BK_VALUE, intern_text(c->in, "|>"), span);
+  Binding *b = binding_new(c, BK_VALUE, intern_text(c->in, pipe_name), span);
   b->scheme = scheme_mono(c, t);
   b->var = var_new(c, NULL, span, false);
   scope_push(c, b->name, b);
@@ -933,16 +956,16 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     places_binding(c, s.head->span, b, NULL);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {
+    uint32_t told = c->told.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
+    if (core && arg_told(c, told, e, &s))
+      *type = ty_meta(c);
     if (core)
       return core;
   }
-  Call k = {.c = c, .e = e, .name = head_name(c, s.head), .args = s.args.at,
-            .count = s.args.len};
+  Call k = {.c = c, .e = e, .name = head_name(c, s.head), .head = s.head,
+            .args = s.args.at, .count = s.args.len};
   k.prim = b && b->kind == BK_PRIM ? b->prim : PRIM_NONE;
-  Expr *last = s.args.len ? s.args.at[s.args.len - 1].expr : NULL;
-  if (last && last->kind == EX_ID && strcmp(last->id->text, "|>") == 0)
-    k.piped = last->span;
   if (b && b->kind == BK_DTYPE && k.count == 1) {
     Core *literal = typed_literal(c, b->dtype, k.args[0].expr, type);
     if (literal)

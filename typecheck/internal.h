@@ -355,6 +355,7 @@ struct Checker {
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
   Stage *stage;
+  VEC(Origin *) told; /* whose demands were refuted, in order */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -412,6 +413,7 @@ Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
  * to. */
 Shape *shape_norm(Checker *c, const Shape *s);
 bool shape_known_rank(const Shape *s); /* of a normalised one */
+uint32_t shape_least_rank(const Shape *s);
 Dim *shape_prod_dim(Checker *c, const Shape *s);
 bool shape_same(Checker *c, const Shape *a, const Shape *b);
 Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
@@ -560,6 +562,9 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
+/* Whether an error was told of this place, or of an argument of the call with
+ * these, after so many were told. */
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args);
 void demand(Checker *c, Constraint k); /* adds, and tries at once */
 void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
@@ -582,6 +587,13 @@ bool facts_contradict(Checker *c);
 void constraints_settle(Checker *c); /* end of a declaration */
 /* What only the running program can check, besides constraints. */
 void open_note(Checker *c, Span span, const char *text, const char *reason);
+/* What a constraint is about. */
+CheckRow constraint_row(const Constraint *k);
+/* What never waits is proved, or an error, at once; and is counted so. */
+static inline bool decided(Checker *c, CheckRow row, bool holds) {
+  c->stats.row[row].proved += holds;
+  return holds;
+}
 /* Counts what the type of a name at top level asks of its callers. */
 void note_carried(Checker *c, Scheme *s, Sym *name);
 
@@ -623,6 +635,9 @@ Core *open_binding(Checker *c, const Binding *b, Core *body);
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body);
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* What is at fault where an argument of the call e does not fit: the argument,
+ * or where a pipe brings it the stage. */
+Span arg_place(const Expr *e, const Expr *arg);
 Core *infer_operator(Checker *c, Expr *e, Type **type);
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o);

@@ -179,12 +179,14 @@ static void set_aside(Checker *c) {
 }
 
 static void take_back(Checker *c, const Checker *saved) {
-  uint64_t left_open = c->stats.open;
+  CheckStats stats = c->stats;
   uint32_t next = c->next_id;
   Map libs = c->library_modules;
   __typeof__(c->open) open = c->open;
   *c = *saved;
-  c->stats.open = left_open;
+  c->stats.open = stats.open;
+  for (CheckRow row = 0; row < ROW_COUNT; row++)
+    c->stats.row[row].open = stats.row[row].open;
   c->next_id = next;
   c->library_modules = libs;
   c->open = open;

@@ -509,8 +509,9 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     }
   for (uint32_t i = taken.len; i-- > 0;) /* of equals the first one stays */
     if (taken.at[i] && implied(c, taken.at[i], taken.at, gaps, taken.len, i)) {
-      taken.at[i] = NULL;
       c->stats.proved++;
+      c->stats.row[constraint_row(taken.at[i])].proved++;
+      taken.at[i] = NULL;
     }
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])

@@ -2,12 +2,25 @@
  * Three outcomes: proved, refuted (a diagnostic), open. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
   o->kind = kind;
   o->span = span;
   o->stage = c->stage;
   return o;
+}
+
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args) {
+  for (uint32_t i = mark; i < c->told.len; i++) {
+    const Origin *o = c->told.at[i];
+    if ((args && o->args == args) ||
+        (o->span.file == place.file && o->span.start == place.start &&
+         o->span.end == place.end))
+      return true;
+  }
+  return false;
 }
 
 /* ---- facts ---- */
@@ -550,7 +563,43 @@ void open_note(Checker *c, Span span, const char *text, const char *reason) {
   VEC_PUSH(c->arena, c->open, o);
 }
 
+static void mention_prod(void *arg, ShapeVar *v) {
+  (void)v;
+  *(bool *)arg = true;
+}
+
+static void mention_nothing(void *arg, DimVar *v) { (void)arg, (void)v; }
+
+static bool is_of_products(const Constraint *k) {
+  bool found = k->divides;
+  const Origin *o = k->origin;
+  if (o && o->scheme && o->what && strcmp(o->what, "reshape") == 0)
+    return true;
+  dim_each_var(k->left, mention_nothing, mention_prod, &found);
+  dim_each_var(k->right, mention_nothing, mention_prod, &found);
+  return found;
+}
+
+CheckRow constraint_row(const Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ:
+    return k->joins ? ROW_JOIN : is_of_products(k) ? ROW_PROD : ROW_SIZE;
+  case CN_DIM_NE: return ROW_SIZE;
+  case CN_DIM_LE: return ROW_LE;
+  case CN_SHAPE_EQ: return ROW_SHAPE;
+  case CN_JOIN: return ROW_JOIN;
+  case CN_KEEP: return ROW_KEEP;
+  }
+  return ROW_NONE;
+}
+
+static void count_proved(Checker *c, const Constraint *k) {
+  c->stats.proved++;
+  c->stats.row[constraint_row(k)].proved++;
+}
+
 static void note_open(Checker *c, Constraint *k, const char *reason) {
+  c->stats.row[constraint_row(k)].open++;
   const char *text = "shapes that join";
   if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
   {
@@ -604,30 +653,32 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* x == d*(x/d), times sizes, which cancel: that x % d == 0.  Another factor may
- * be what is 0. */
+/* The others are sizes: what else may well be 0 itself. */
+static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
+                     uint32_t one) {
+  for (uint32_t i = 0; i < count; i++)
+    if (i != one && !dim_cancels(c->dims, factors[i]) &&
+        !dim_equal(factors[i], factors[one]))
+      return false;
+  return true;
+}
+
+/* x == d*(x/d), times sizes: that x % d == 0. */
 bool is_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
-  Dim *num, *den, *factors[DIM_FACTORS], *left = NULL;
+  Dim *num, *den, *factors[DIM_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
-  for (uint32_t i = 0; i < count; i++) {
-    DimVar *v = dim_as_var(factors[i]);
-    if (dim_is_const(factors[i]) || (v && !v->value) ||
-        dim_is_prod(factors[i]))
-      continue;
-    if (left || !dim_is_remainder(c->dims, factors[i], &num, &den))
-      return k->divides;
-    left = num;
-  }
-  if (!left)
-    return k->divides;
-  k->divides = true;
-  k->divisor = den;
-  k->left = num;
-  k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
-  return true;
+  for (uint32_t i = 0; i < count; i++)
+    if (dim_is_remainder(c->dims, factors[i], &num, &den) &&
+        is_alone(c, factors, count, i)) {
+      k->divides = true;
+      k->divisor = den;
+      k->left = num;
+      k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
+    }
+  return k->divides;
 }
 
 /* What remains open although everything in it is final. */
@@ -688,19 +739,22 @@ static void try_one(Checker *c, Constraint *k) {
   Constraint *outer = c->solving;
   uint32_t changes = c->changes;
   Fact *facts = c->facts;
+  uint32_t level = c->level;
   c->solving = k;
   c->facts = k->facts;
+  c->level = k->level; /* what it brings into being belongs where it does */
   Verdict v = is_void(c, k) ? PROVED : settle(c, k);
   c->facts = facts;
+  c->level = level;
   c->solving = outer;
   if (v == PROVED) {
     k->done = true;
-    c->stats.proved++;
+    count_proved(c, k);
   } else if (k->at_run_time) {
     leave_to_run_time(c, k);
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
-    c->stats.proved++;
+    count_proved(c, k);
   } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
@@ -908,6 +962,7 @@ void note_carried(Checker *c, Scheme *s, Sym *name) {
       Carried k = {s, s->given[i], name};
       VEC_PUSH(c->arena, c->carried, k);
       c->stats.carried++;
+      c->stats.row[constraint_row(k.given)].carried++;
     }
 }
 

@@ -170,12 +170,31 @@ void place_scope(Checker *checker, const Place *place,
                  void *arg);
 
 /* ---- constraints ---- */
+/* What they are about. */
+typedef enum CheckRow {
+  ROW_NONE,
+  ROW_SIZE,   /* two sizes are equal */
+  ROW_SHAPE,  /* two shapes with splices are */
+  ROW_JOIN,   /* shapes broadcast */
+  ROW_PROD,   /* numbers of elements are equal, a division is exact */
+  ROW_LE,     /* a size is at most another */
+  ROW_AXIS,   /* there is such an axis */
+  ROW_KEEP,   /* which axes are kept */
+  ROW_LIFT,   /* a leading axis on all parts */
+  ROW_CLASS,  /* element types of a class */
+  ROW_RECORD, /* fields */
+  ROW_COUNT
+} CheckRow;
+
 /* Proved and carried: of what was asked to be checked, not of the library that
  * it uses; open: of both. */
 typedef struct CheckStats {
   uint64_t proved;
   uint64_t carried; /* part of a type: each call has to meet them */
   uint64_t open;    /* checked when the program runs */
+  struct CheckCount { /* by what they are about; some are no constraints, but */
+    uint64_t proved, carried, open; /* were decided at once */
+  } row[ROW_COUNT];
 } CheckStats;
 CheckStats checker_stats(const Checker *checker);
 /* Constraints that were not proved since the start, in order of checking. */

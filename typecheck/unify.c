@@ -57,10 +57,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
 
 /* ---- element types ---- */
 
-bool unify_elem(Checker *c, ElemVar *a, ElemVar *b) {
-  a = elem_root(a), b = elem_root(b);
-  if (a == b)
-    return true;
+static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   if (!(a->classes & b->classes))
     return false;
   bool a_free = a->dtype == DT_NONE && !a->rigid;
@@ -81,6 +78,15 @@ bool unify_elem(Checker *c, ElemVar *a, ElemVar *b) {
   a->link = b;
   c->progress = true;
   return true;
+}
+
+bool unify_elem(Checker *c, ElemVar *a, ElemVar *b) {
+  a = elem_root(a), b = elem_root(b);
+  if (a == b)
+    return true;
+  bool free = a->classes == CLASS_ANY || b->classes == CLASS_ANY;
+  bool fits = unify_elem_roots(c, a, b);
+  return free ? fits : decided(c, ROW_CLASS, fits);
 }
 
 /* ---- shapes ---- */
@@ -128,7 +134,13 @@ static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
       return false;
     Shape *s = shape_new(c, 1);
     s->at[0] = *b;
+    if (!sizes_mention(c, s, a->var)) {
+      shape_bind(c, a->var, s);
+      return true;
+    }
+    s->at[0].dim = meta_dim(c, NULL, (Span){0}); /* b is a product of a */
     shape_bind(c, a->var, s);
+    demand_eq(c, s->at[0].dim, b->dim, o);
     return true;
   }
   if (a->tag == IT_STAR || b->tag == IT_STAR)
@@ -181,7 +193,7 @@ static bool make_empty(Checker *c, Shape *s) {
   return true;
 }
 
-static uint32_t least_rank(const Shape *s) {
+uint32_t shape_least_rank(const Shape *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->len; i++)
     n += is_one(&s->at[i]);
@@ -207,9 +219,18 @@ static ShapeVar *lone_var(const Shape *s) {
   return v->rigid || v->fixed >= 0 ? NULL : v;
 }
 
-bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
+/* No axes that a splice may stand for make the two of one rank. */
+static bool ranks_clash(const Shape *a, const Shape *b) {
+  return (shape_known_rank(a) && shape_least_rank(b) > a->len) ||
+         (shape_known_rank(b) && shape_least_rank(a) > b->len);
+}
+
+static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
+                       Origin *o) {
   Rest r = {shape_norm(c, a0), shape_norm(c, b0)};
-  if (!strip_ends(c, &r, o))
+  /* first, for else some of the sizes were solved, and the message would speak
+   * of these */
+  if (ranks_clash(r.a, r.b) || !strip_ends(c, &r, o))
     return false;
   r.a = shape_norm(c, r.a), r.b = shape_norm(c, r.b);
   if (r.a->len == 0 || r.b->len == 0)
@@ -228,13 +249,13 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
     }
     if (shape_known_rank(all)) {
       shape_bind(c, v, as_many_axes(c, all));
-      return unify_shape(c, one, all, o);
+      return unify_ends(c, one, all, o);
     }
   }
   /* Too short for what the other has, or rigid against sizes: no solution. */
   for (int turn = 0; turn < 2; turn++) {
     Shape *x = turn ? r.b : r.a, *y = turn ? r.a : r.b;
-    if (shape_known_rank(x) && least_rank(y) > x->len)
+    if (shape_known_rank(x) && shape_least_rank(y) > x->len)
       return false;
     bool rigid = true;
     for (uint32_t i = 0; i < y->len; i++)
@@ -248,6 +269,22 @@ bool unify_shape(Checker *c, const Shape *a0, const Shape *b0, Origin *o) {
   demand(c, (Constraint){.kind = CN_SHAPE_EQ, .origin = o, .a = r.a,
                          .b = r.b});
   return true;
+}
+
+static bool has_splice(const Shape *s) {
+  bool found = false;
+  for (uint32_t i = 0; i < s->len; i++)
+    found |= s->at[i].tag == IT_SPLICE;
+  return found;
+}
+
+bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o) {
+  bool splice = has_splice(a) || has_splice(b);
+  uint32_t waiting = c->pending.len;
+  bool fits = unify_ends(c, a, b, o);
+  if (splice && c->pending.len == waiting)
+    return decided(c, ROW_SHAPE, fits);
+  return fits;
 }
 
 /* ---- terms ---- */
@@ -457,7 +494,7 @@ static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   return r;
 }
 
-static bool unify_record(Checker *c, Type *a, Type *b, Origin *o) {
+static bool unify_rows(Checker *c, Type *a, Type *b, Origin *o) {
   a = row_flat(c, a), b = row_flat(c, b);
   for (uint32_t i = 0; i < a->count; i++) {
     Type *other = row_field(b, a->labels[i]);
@@ -483,7 +520,11 @@ static bool unify_record(Checker *c, Type *a, Type *b, Origin *o) {
   return unify(c, open->arg[0], missing, o);
 }
 
-static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
+static bool unify_record(Checker *c, Type *a, Type *b, Origin *o) {
+  return decided(c, ROW_RECORD, unify_rows(c, a, b, o));
+}
+
+static bool unify_parts_lifted(Checker *c, Type *lift, Type *t, Origin *o) {
   if (t->tag == TY_LIFT) {
     demand_eq(c, lift->dim, t->dim, o);
     return unify(c, lift->arg[0], t->arg[0], o);
@@ -507,6 +548,10 @@ static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
       return false;
   }
   return unify(c, lift->arg[0], inner, o);
+}
+
+static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
+  return decided(c, ROW_LIFT, unify_parts_lifted(c, lift, t, o));
 }
 
 /* The elements of a list share a type: none of them is known to be a size. */
