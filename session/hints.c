@@ -8,6 +8,7 @@ typedef struct Hints {
   Session *s;
   const Dec *dec;   /* of top level, at hand */
   const Map *apart; /* names of values there */
+  const char *types; /* of what it defines, once they are asked for; or NULL */
   bool write;       /* what writes them is asked for */
   void (*f)(void *, const Hint *);
   void *arg;
@@ -51,8 +52,49 @@ static void index_places(Hints *h) {
 
 /* ---- what writes it ---- */
 
-/* The declaration with a type written in it still checks.  Some of what is
- * inferred no annotation can say. */
+/* What the declaration defines, as a text of it has it; NULL after an error. */
+static const char *types_of(Hints *h, const char *text, size_t len) {
+  Session *s = h->s;
+  Diags ignored;
+  diags_init(&ignored, s->arena);
+  uint32_t file = sources_add(&s->sources, "input", text, len, false);
+  Program program = parse_range(&s->sources, file, 0, (uint32_t)len,
+                                s->interner, s->arena, &ignored);
+  return program.dec_count == 1 && !ignored.errors
+             ? checker_tries(s->checker, s->checked, program.decs[0])
+             : NULL;
+}
+
+static size_t word_at(const char *text) {
+  return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_'?"
+                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+/* Two types that differ in the names of sizes alone, as they stand in order. */
+static bool same_types(Hints *h, const char *a, const char *b) {
+  Map to, from;
+  Interner *in = h->s->interner;
+  map_init(&to, h->s->arena);
+  map_init(&from, h->s->arena);
+  while (*a && *b) {
+    size_t n = word_at(a), m = word_at(b);
+    if (!n != !m || (!n && *a++ != *b++))
+      return false;
+    if (!n)
+      continue;
+    Sym *x = intern(in, a, n), *y = intern(in, b, m);
+    Sym *was = map_get(&to, x), *is = map_get(&from, y);
+    if ((was && was != y) || (is && is != x))
+      return false;
+    map_put(&to, x, y);
+    map_put(&from, y, x);
+    a += n, b += m;
+  }
+  return *a == *b;
+}
+
+/* The declaration with a type written in it checks, and what it defines has
+ * the type that it had.  Some of what is inferred no annotation can say. */
 static bool checks(Hints *h, const Hint *hint) {
   Session *s = h->s;
   const char *text = sources_get(&s->sources, s->file)->text;
@@ -63,13 +105,10 @@ static bool checks(Hints *h, const Hint *hint) {
   buffer_add(&new, text + hint->before_at, hint->behind_at - hint->before_at);
   buffer_puts(&new, hint->behind);
   buffer_add(&new, text + hint->behind_at, dec.end - hint->behind_at);
-  Diags ignored;
-  diags_init(&ignored, s->arena);
-  uint32_t file = sources_add(&s->sources, "input", new.text, new.len, false);
-  Program program = parse_range(&s->sources, file, 0, (uint32_t)new.len,
-                                s->interner, s->arena, &ignored);
-  return program.dec_count == 1 && !ignored.errors &&
-         checker_tries(s->checker, s->checked, program.decs[0]);
+  if (!h->types)
+    h->types = types_of(h, text + dec.start, dec.end - dec.start);
+  const char *types = h->types ? types_of(h, new.text, new.len) : NULL;
+  return types && same_types(h, h->types, types);
 }
 
 static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
@@ -250,6 +289,7 @@ static SessionStatus hints(Session *s, void *arg) {
   for (uint32_t i = 0; i < s->program.dec_count; i++) {
     uint32_t from = at;
     h->dec = s->program.decs[i];
+    h->types = NULL;
     while (at < count && (all[at].span.file != s->file ||
                           inside(all[at].span, h->dec->span)))
       at++;

@@ -204,22 +204,25 @@ static void library_check(Checker *c, Module *m, Dec *dec) {
   take_back(c, &saved);
 }
 
-bool checker_tries(Checker *c, Module *m, Dec *dec) {
+const char *checker_tries(Checker *c, Module *m, Dec *dec) {
   Checker saved = *c;
   Diags ignored;
   Checked out;
+  Buffer types = {.arena = c->arena};
   uint32_t names = m->order.len;
   diags_init(&ignored, c->arena);
   set_aside(c);
   c->facts = saved.facts;
   c->kept = NULL;
   bool ok = checker_dec(c, m, dec, &ignored, &out);
+  for (uint32_t i = 0; ok && i < out.binding_count; i++)
+    buffer_printf(&types, "%s\n", binding_type(c, out.bindings[i]));
   module_undo(m);
   m->order.len = names;
   take_back(c, &saved);
   c->stats = saved.stats;
   c->open = saved.open;
-  return ok && !ignored.errors;
+  return !ok || ignored.errors ? NULL : types.text ? types.text : "";
 }
 
 Module *checker_import(Checker *c, Dec *dec) {

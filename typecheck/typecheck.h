@@ -151,8 +151,9 @@ Map *places_names(Checker *checker, Module *module, const Place *from,
 /* Its type so that it can be written there: no size is called like a value. */
 const char *place_annotation(Checker *checker, const Place *place,
                              const Map *names);
-/* Whether a declaration checks, without a trace. */
-bool checker_tries(Checker *checker, Module *module, Dec *dec);
+/* Checks a declaration without a trace: the types of what it defines, a line
+ * each; NULL: it has an error. */
+const char *checker_tries(Checker *checker, Module *module, Dec *dec);
 bool place_is_tensor(Checker *checker, const Place *place);
 /* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
  * of the one that is applied. */
