@@ -72,7 +72,7 @@ typedef struct Work { /* what it knows */
     const Buffer *text;
   } *unsaved;        /* texts that are open */
   size_t unsaved_count;
-  bool markdown, related, resolves; /* what the editor can do */
+  bool markdown, related; /* what the editor can show */
   int channel;
 } Work;
 

@@ -8,7 +8,9 @@ typedef struct Hints {
   Session *s;
   const Dec *dec;   /* of top level, at hand */
   const Map *apart; /* names of values there */
-  const char *types; /* of what it defines, once they are asked for; or NULL */
+  uint32_t number, next; /* of it, and of the first place behind it */
+  VEC(Dec *) users;      /* those that use it, once that is asked for */
+  bool users_known;
   bool write;       /* what writes them is asked for */
   void (*f)(void *, const Hint *);
   void *arg;
@@ -52,49 +54,43 @@ static void index_places(Hints *h) {
 
 /* ---- what writes it ---- */
 
-/* What the declaration defines, as a text of it has it; NULL after an error. */
-static const char *types_of(Hints *h, const char *text, size_t len) {
-  Session *s = h->s;
-  Diags ignored;
-  diags_init(&ignored, s->arena);
-  uint32_t file = sources_add(&s->sources, "input", text, len, false);
-  Program program = parse_range(&s->sources, file, 0, (uint32_t)len,
-                                s->interner, s->arena, &ignored);
-  return program.dec_count == 1 && !ignored.errors
-             ? checker_tries(s->checker, s->checked, program.decs[0])
-             : NULL;
+static bool inside(Span inner, Span outer) {
+  return inner.start >= outer.start && inner.end <= outer.end;
 }
 
-static size_t word_at(const char *text) {
-  return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_'?"
-                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+/* Places stand in the order of checking, those of imports between them. */
+static bool belongs(const Hints *h, const Place *p, const Dec *dec) {
+  return p->span.file != h->s->file || inside(p->span, dec->span);
 }
 
-/* Two types that differ in the names of sizes alone, as they stand in order. */
-static bool same_types(Hints *h, const char *a, const char *b) {
-  Map to, from;
-  Interner *in = h->s->interner;
-  map_init(&to, h->s->arena);
-  map_init(&from, h->s->arena);
-  while (*a && *b) {
-    size_t n = word_at(a), m = word_at(b);
-    if (!n != !m || (!n && *a++ != *b++))
-      return false;
-    if (!n)
-      continue;
-    Sym *x = intern(in, a, n), *y = intern(in, b, m);
-    Sym *was = map_get(&to, x), *is = map_get(&from, y);
-    if ((was && was != y) || (is && is != x))
-      return false;
-    map_put(&to, x, y);
-    map_put(&from, y, x);
-    a += n, b += m;
+static bool defines(const Hints *h, Span name) {
+  bool found = inside(name, h->dec->span);
+  for (uint32_t i = 0; i < h->users.len && !found; i++)
+    found = inside(name, h->users.at[i]->span);
+  return found;
+}
+
+/* The declarations behind the one at hand that use what it defines, or what
+ * these define. */
+static void find_users(Hints *h) {
+  const Program *program = &h->s->program;
+  uint32_t count;
+  const Place *all = all_places(h->s, &count);
+  h->users.len = 0;
+  h->users_known = true;
+  uint32_t at = h->next;
+  for (uint32_t i = h->number + 1; i < program->dec_count; i++) {
+    bool uses = false;
+    for (; at < count && belongs(h, &all[at], program->decs[i]); at++)
+      uses |= all[at].kind == PLACE_VALUE && !all[at].bound &&
+              all[at].def.file == h->s->file && defines(h, all[at].def);
+    if (uses)
+      VEC_PUSH(h->s->arena, h->users, program->decs[i]);
   }
-  return *a == *b;
 }
 
-/* The declaration with a type written in it checks, and what it defines has
- * the type that it had.  Some of what is inferred no annotation can say. */
+/* With the type written in it the declaration checks, and so do those that use
+ * it.  Some of what is inferred no annotation can say. */
 static bool checks(Hints *h, const Hint *hint) {
   Session *s = h->s;
   const char *text = sources_get(&s->sources, s->file)->text;
@@ -105,10 +101,20 @@ static bool checks(Hints *h, const Hint *hint) {
   buffer_add(&new, text + hint->before_at, hint->behind_at - hint->before_at);
   buffer_puts(&new, hint->behind);
   buffer_add(&new, text + hint->behind_at, dec.end - hint->behind_at);
-  if (!h->types)
-    h->types = types_of(h, text + dec.start, dec.end - dec.start);
-  const char *types = h->types ? types_of(h, new.text, new.len) : NULL;
-  return types && same_types(h, h->types, types);
+  Diags ignored;
+  diags_init(&ignored, s->arena);
+  uint32_t file = sources_add(&s->sources, "input", new.text, new.len, false);
+  Program program = parse_range(&s->sources, file, 0, (uint32_t)new.len,
+                                s->interner, s->arena, &ignored);
+  if (program.dec_count != 1 || ignored.errors)
+    return false;
+  if (!h->users_known)
+    find_users(h);
+  Dec **decs = NEW_ARRAY(s->arena, Dec *, h->users.len + 1);
+  decs[0] = program.decs[0];
+  for (uint32_t i = 0; i < h->users.len; i++)
+    decs[i + 1] = h->users.at[i];
+  return checker_tries(s->checker, s->checked, decs, h->users.len + 1);
 }
 
 static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
@@ -277,10 +283,6 @@ static void expr_hints(Hints *h, const Expr *e) {
       expr_hints(h, e->clauses[i].body);
 }
 
-static bool inside(Span inner, Span outer) {
-  return inner.start >= outer.start && inner.end <= outer.end;
-}
-
 static SessionStatus hints(Session *s, void *arg) {
   Hints *h = arg;
   uint32_t count, at = 0;
@@ -289,10 +291,11 @@ static SessionStatus hints(Session *s, void *arg) {
   for (uint32_t i = 0; i < s->program.dec_count; i++) {
     uint32_t from = at;
     h->dec = s->program.decs[i];
-    h->types = NULL;
-    while (at < count && (all[at].span.file != s->file ||
-                          inside(all[at].span, h->dec->span)))
+    while (at < count && belongs(h, &all[at], h->dec))
       at++;
+    h->number = i;
+    h->next = at;
+    h->users_known = false;
     if (h->start > h->dec->span.end || h->end < h->dec->span.start)
       continue;
     if (h->write)
