@@ -119,7 +119,8 @@ static bool checks(Hints *h, const Hint *hint) {
 
 static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
                  const char *between, const char *behind) {
-  if (hint->at < h->start || hint->before_at > h->end)
+  uint32_t from = hint->kind == HINT_STAGE ? hint->at : hint->before_at;
+  if (hint->at < h->start || from > h->end)
     return;
   const char *type =
       h->write ? place_annotation(h->s->checker, p, h->apart) : NULL;
