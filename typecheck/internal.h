@@ -576,6 +576,9 @@ void solve_holes(Checker *c, uint32_t mark);
 /* Whether it says, at bottom, that a division is exact: then it says only
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);
+/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
+ * divided; 0: it is nothing of the kind. */
+uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
 void facts_load(Checker *c, const Fact *facts);
 /* For the goal d >= 0. */
 void facts_load_for(Checker *c, const Fact *facts, Dim *d);

@@ -494,6 +494,21 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     }
   }
   c->pending.len = kept;
+  for (uint32_t i = 0; i < taken.len; i++) {
+    Division parts[DIM_FACTORS];
+    uint32_t many = even_parts(c, taken.at[i], parts);
+    for (uint32_t p = 0; many > 1 && p < many; p++) {
+      Constraint *k = taken.at[i];
+      if (p) {
+        k = NEW(c->arena, Constraint);
+        *k = *taken.at[i];
+        VEC_PUSH(c->arena, taken, k);
+      }
+      k->left = parts[p].num;
+      k->right = dim_mul(c->dims, parts[p].den,
+                         dim_div(c->dims, parts[p].num, parts[p].den));
+    }
+  }
   flatten_joins(c, taken.at, taken.len, n_types, types);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && taken.at[i]->kind == CN_JOIN)

@@ -681,9 +681,19 @@ bool is_divisibility(Checker *c, Constraint *k) {
   return k->divides;
 }
 
+uint32_t even_parts(Checker *c, const Constraint *k,
+                    Division out[DIM_FACTORS]) {
+  if (k->kind != CN_DIM_EQ)
+    return 0;
+  Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
+  uint32_t n = dim_divisions(c->dims, a, b, out);
+  return n ? n : dim_divisions(c->dims, b, a, out);
+}
+
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
-  if (k->divides || is_divisibility(c, k))
+  Division parts[DIM_FACTORS];
+  if (k->divides || is_divisibility(c, k) || even_parts(c, k, parts))
     return; /* that it comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
   Census when = census_conditions(c, k);
