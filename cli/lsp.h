@@ -12,8 +12,8 @@
 #define AXON_CLI_LSP_H
 
 #include "cli/cli.h"
+#include "runtime/json.h"
 
-#include <jansson.h>
 #include <sys/types.h>
 
 /* ---- lspjson.c: JSON read (by jansson) and written ---- */
