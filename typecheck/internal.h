@@ -198,6 +198,7 @@ struct Constraint {
   bool at_run_time; /* only the running program can tell */
   bool divides;    /* that a division is exact, to be seen to by callers */
   bool joins;      /* demanded by a join */
+  bool enough;     /* what is wanted follows from it, not the reverse */
   bool assumed;    /* written by the user: not to be proved here */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
   uint32_t order, turn;
@@ -330,6 +331,11 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+typedef struct Filled { /* the _ of a reshape, and the shape with it */
+  DimVar *var;
+  Span shape;
+} Filled;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -355,11 +361,12 @@ struct Checker {
   uint32_t changes;    /* solutions found, or forgotten */
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
-  VEC(Origin *) told; /* whose demands were refuted, in order */
   Expr *head;     /* of the application being looked at, */
   Arg *head_args; /* and what it is applied to */
   uint32_t head_arg_count;
   Names *names;   /* of the message being written; or NULL */
+  VEC(Origin *) told; /* whose demands were refuted, in order */
+  VEC(Filled) holes;    /* the _ of reshapes */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -591,6 +598,7 @@ void fact_known(Checker *c, Dim *d, bool eq);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
+bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */
 void constraints_settle(Checker *c); /* end of a declaration */
 /* What only the running program can check, besides constraints. */
 void open_note(Checker *c, Span span, const char *text, const char *reason);
@@ -686,6 +694,9 @@ bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
  * loops run at all. */
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
+/* Adds that the loops run in which k stands, where it is not asked for
+ * otherwise. */
+void index_runs(Checker *c, Constraint *k);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void refute_accesses(Checker *c);
 
@@ -782,6 +793,7 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 
 /* ---- suggest.c: what may have been meant, as a help with its fix ---- */
 /* The span is that of the name alone. */
@@ -815,7 +827,7 @@ bool elems_clash(ElemVar *a, ElemVar *b);
 /* The steps by which what met there has got its shape. */
 void chain_add(Checker *c, Diag *d, const Origin *o);
 /* And what the calls hand on by which a condition of a body is not met. */
-void chain_calls(Checker *c, Diag *d, Origin *call);
+void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
 /* What the variables of a body stand for in a call, and those of the body with
  * that call in one further out; or NULL. */
 typedef struct PutIn {

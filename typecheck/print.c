@@ -522,8 +522,8 @@ static void put_given(Printer *p, Type *t) {
   Scheme *s = p->scheme;
   for (uint32_t i = 0; s && i < s->given_count; i++) {
     Constraint *k = s->given[i];
-    if (k->kind == CN_JOIN && join_shows(p, k, t))
-      continue;
+    if (k->enough || (k->kind == CN_JOIN && join_shows(p, k, t)))
+      continue; /* nobody has to make sure of what is merely enough */
     buffer_puts(&p->out, any ? ", " : " given ");
     any = true;
     put_constraint(p, k);
@@ -730,6 +730,26 @@ static Dim *product_in_numbers(Checker *c, Dim *d) {
                     computed ? number(c, n) : in_numbers(c, factors[i]));
   }
   return whole;
+}
+
+/* a <= b, of numbers as they came about and without what both sides have:
+ * k*d + 1 <= l + d of k = 10, l = d = 1 is "10" and "1". */
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y) {
+  dims_text(c, a, b, x, y);
+  if (!dim_is_const(dim_resolve(c->dims, a)) ||
+      !dim_is_const(dim_resolve(c->dims, b)))
+    return;
+  Dim *pos, *neg, *d = dim_sub(c->dims, b, a);
+  d = dim_subst(c->dims, d, as_number, as_numbers, c);
+  if (dim_is_const(d))
+    return;
+  dim_split_signs(c->dims, d, &pos, &neg);
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, neg);
+  size_t len = text.len;
+  dim_print(c->dims, &text, pos);
+  *x = arena_text(c->arena, text.text, len);
+  *y = arena_text(c->arena, text.text + len, text.len - len);
 }
 
 const char *dim_arithmetic(Checker *c, Dim *d) {

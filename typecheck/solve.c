@@ -236,6 +236,19 @@ static void harden(Checker *c, const Constraint *k, Dim *d) {
     dim_each_divisor(c->dims, d, true, harden_divisor, &h);
 }
 
+/* The size that n == 2*n makes 0; or NULL.  It is solved last: where n becomes
+ * known otherwise, the message speaks of that number and its double. */
+static DimVar *only_zero(Checker *c, Dim *a, Dim *b) {
+  Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
+  DimVar *v = dim_as_var(d);
+  if (!v)
+    v = dim_as_var(dim_neg(c->dims, d));
+  return v && v->kind == DV_META && !v->value &&
+                 dim_mentions(c->dims, a, v) && dim_mentions(c->dims, b, v)
+             ? v
+             : NULL;
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -253,7 +266,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
     if (dim_eq0(c->solver, d, false) == PROVED)
       return PROVED;
   }
-  if (divides_hole(c, d))
+  if (divides_hole(c, d) || only_zero(c, a, b))
     return OPEN;
   Solver solver = {c, k};
   DimVar *v = dim_as_var(a), *w = dim_as_var(b);
@@ -619,8 +632,8 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
   Census l = census(c, k->left), r = census(c, k->right);
   k->done = true;
   VEC_PUSH(c->arena, c->stuck, k);
-  if (l.top || r.top || k->implied)
-    return;
+  if (l.top || r.top || k->implied || k->enough)
+    return; /* no test will have made sure of it */
   if (k->kind == CN_DIM_EQ)
     fact_known(c, dim_sub(c->dims, k->left, k->right), true);
   else if (k->kind == CN_DIM_LE && !l.index && !r.index)
@@ -732,10 +745,15 @@ static bool never_runs(Checker *c, Constraint *k) {
   return dim_facts_contradictory(c->solver);
 }
 
-/* Of shapes, under conditions that cannot be: sizes are left to the solver. */
+/* It stands under conditions that cannot be. */
+bool constraint_is_void(Checker *c, Constraint *k) {
+  return !k->assumed && has_condition(k->facts) && never_runs(c, k);
+}
+
+/* Sizes are left to the solver. */
 static bool is_void(Checker *c, Constraint *k) {
   return (k->kind == CN_JOIN || k->kind == CN_SHAPE_EQ || k->kind == CN_KEEP) &&
-         has_condition(k->facts) && never_runs(c, k);
+         constraint_is_void(c, k);
 }
 
 static void leave_to_run_time(Checker *c, Constraint *k);
@@ -759,7 +777,7 @@ static void try_one(Checker *c, Constraint *k) {
   if (v == PROVED) {
     k->done = true;
     count_proved(c, k);
-  } else if (k->at_run_time) {
+  } else if (k->at_run_time || (v == REFUTED && k->enough)) {
     leave_to_run_time(c, k);
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
@@ -938,8 +956,21 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   return true;
 }
 
+static void solve_zeros(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+      continue;
+    DimVar *v = only_zero(c, dim_resolve(c->dims, k->left),
+                          dim_resolve(c->dims, k->right));
+    if (v)
+      dim_bind(c, v, dim_int(c->dims, 0));
+  }
+}
+
 /* Those that stand alone in an equation first. */
 void solve_holes(Checker *c, uint32_t mark) {
+  solve_zeros(c, mark);
   for (uint32_t most = 1; most <= 2; most++)
     for (bool any = true; any;) {
       any = false;
@@ -954,6 +985,8 @@ void solve_holes(Checker *c, uint32_t mark) {
 static const char *why_open(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
     return "a rank is not known before the program runs";
+  if (k->enough)
+    return "enough for every index of a loop, perhaps more than is needed";
   Census l = census(c, k->left), r = census(c, k->right);
   if (l.top || r.top)
     return "a size was forgotten";
