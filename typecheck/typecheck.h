@@ -154,8 +154,10 @@ Map *places_names(Checker *checker, Module *module, const Place *from,
 /* Its type so that it can be written there: no size is called like a value. */
 const char *place_annotation(Checker *checker, const Place *place,
                              const Map *names);
-/* Whether a declaration checks, without a trace. */
-bool checker_tries(Checker *checker, Module *module, Dec *dec);
+/* Checks declarations, one after the other, without a trace; false after an
+ * error. */
+bool checker_tries(Checker *checker, Module *module, Dec *const *decs,
+                   uint32_t count);
 bool place_is_tensor(Checker *checker, const Place *place);
 /* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
  * of the one that is applied. */
