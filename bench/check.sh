@@ -51,14 +51,14 @@ generate() { # generate LINES
 
 # peak COMMAND...: MiB of memory at most.
 peak() {
-  command time -f %M "$@" 2>&1 >/dev/null </dev/null | tail -1 |
+  command time -q -f %M "$@" 2>&1 >/dev/null </dev/null | tail -1 |
     awk '{ printf "%.0f", $1 / 1024 }'
 }
 
 # report NAME FILE: a line for one program.
 report() {
   local took memory said
-  took=$(typical 5 timeout 60 "$AXON" check -q "$2")
+  took=$(typical 3 bash -c '"$0" check -q "$1"; true' "$AXON" "$2")
   memory=$(peak timeout 60 "$AXON" check -q "$2")
   said=$("$AXON" check -q "$2" 2>&1 | sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' |
     sort | uniq -c | awk '{ printf " %s times %s", $1, $2 }')
