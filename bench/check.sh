@@ -1,8 +1,11 @@
 #!/bin/bash
-# How long `axon check` takes for generated programs of 1,000, 10,000 and
-# 100,000 lines, or of the numbers of lines that are given: seconds, the time
-# for one line, and how that compares with the smallest program (1.0: linear).
-# Goal: 0.2 s for 10,000 lines.
+# How long `axon check` takes, and how much memory:
+# - for each model in examples/models (goal: 10 ms);
+# - for programs that were made to be hard (goal: a second, or an error that
+#   names the limit);
+# - for generated programs of 1,000, 10,000 and 100,000 lines, or of the numbers
+#   of lines that are given: seconds, the time for one line, and how that
+#   compares with the smallest program (1.0: linear; goal: 0.2 s for 10,000).
 . "$(dirname "$0")/lib.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -45,6 +48,122 @@ generate() { # generate LINES
     }
   }'
 }
+
+# peak COMMAND...: MiB of memory at most.
+peak() {
+  command time -q -f %M "$@" 2>&1 >/dev/null </dev/null | tail -1 |
+    awk '{ printf "%.0f", $1 / 1024 }'
+}
+
+# report NAME FILE: a line for one program.
+report() {
+  local took memory said
+  took=$(typical 3 bash -c '"$0" check -q "$1"; true' "$AXON" "$2")
+  memory=$(peak timeout 60 "$AXON" check -q "$2")
+  said=$("$AXON" check -q "$2" 2>&1 | sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' |
+    sort | uniq -c | awk '{ printf " %s times %s", $1, $2 }')
+  printf '%-24s %8.3f s %6s MiB%s\n' "$1" "$took" "$memory" "$said"
+}
+
+# ---- models ----
+
+for model in "$here"/examples/models/*.axn; do
+  case $(basename "$model") in *_test.axn) continue ;; esac
+  report "$(basename "$model")" "$model"
+done
+
+# ---- made to be hard ----
+
+# a thousand layers of one record of parameters
+deep_network() {
+  echo "fun net p h0 = let"
+  for k in {1..1000}; do
+    echo "  val h$k = nn.relu (nn.linear p.l$k h$((k - 1)))"
+  done
+  echo "  in h1000 end"
+}
+
+# a thousand windows, each of the result of the one before
+windows() {
+  echo "fun net h0 = let"
+  for k in {1..1000}; do
+    echo "  val h$k = for i => h$((k - 1)).[i] + h$((k - 1)).[i + 1]"
+  done
+  echo "  in h1000 end"
+}
+
+# polymorphic functions, each of which uses the one before at two types
+deep_let() {
+  echo "fun f0 x = x"
+  for k in {1..24}; do echo "fun f$k x = (f$((k - 1)) x, f$((k - 1)) x)"; done
+}
+
+# 200 equations in 200 unknowns
+equations() {
+  awk 'BEGIN {
+    printf "fun f"
+    for (i = 0; i < 200; i++) printf " (a%d : f32[n%d])", i, i
+    for (i = 0; i < 198; i++)
+      printf "%s n%d + n%d == n%d + %d", i ? "," : " given", i, i + 1,
+        i * 7 % 200, i % 5
+    print " = a0"
+  }'
+}
+
+# the same, as joins of what is put together
+joined() {
+  awk 'BEGIN {
+    printf "fun f"
+    for (i = 0; i < 200; i++) printf " a%d", i
+    print " = let"
+    for (i = 0; i < 200; i++)
+      printf "  val z%d = concat ~axis:0 (a%d, a%d) + %s (a%d, a%d)\n", i, i,
+        (i + 1) % 200, "concat ~axis:0", (i + 2) % 200, (i * 7 + 3) % 200
+    print "  in z0 end"
+  }'
+}
+
+# shapes with eight splices a side
+splices() {
+  echo "fun f (x : f32[...a, ...b, ...c, ...d, ...e, ...g, ...h, ...k])"
+  echo "  (y : f32[...k, ...h, ...g, ...e, ...d, ...c, ...b, ...a]) ="
+  echo "  (x + y, reshape (shape x) y)"
+  echo "fun twice x = f x x"
+  echo "val z = f (zeros [2, 3]) (zeros [3, 2])"
+}
+
+# sizes that divide one another
+divisors() {
+  echo "fun f (x : f32[n0])"
+  for k in {1..20}; do echo "  (x$k : f32[n$k])"; done
+  printf '  given n0 %% n1 == 0'
+  for k in {1..19}; do printf ', n%s %% n%s == 0' "$k" "$((k + 1))"; done
+  echo " = reshape [n20, _] x"
+  echo "fun arms x ="
+  for k in {2..41}; do
+    echo "  if dim 0 x % $k == 0 then reshape [$k, _] x |> sum else"
+  done
+  echo "  sum x"
+}
+
+# functions that all call one another
+recursion() {
+  echo "fun f0 x = x + 1"
+  for k in {1..8000}; do echo "and f$k x = f$((k - 1)) x + $k"; done
+}
+
+# thousands of mistakes
+mistakes() {
+  for k in {1..4000}; do echo "val a$k = zeros [3] + zeros [$((k + 3))]"; done
+}
+
+for hard in deep_network windows deep_let equations joined splices divisors \
+  recursion mistakes; do
+  $hard >"$work/$hard.axn"
+  report "$hard" "$work/$hard.axn"
+done
+
+# ---- long programs ----
 
 per_line() { echo "$1 $2" | awk '{ printf "%.1f", 1e6 * $1 / $2 }'; }
 

@@ -204,7 +204,7 @@ static bool define(DimCtx *cx, Dim *d, Definition *def) {
       continue;
     DimVar *var = term->mono->at[0].atom->var;
     Dim *rest = dim_sub(cx, d, dim_of_term(cx, term->coef, term->mono));
-    if (dim_mentions(cx, rest, var))
+    if (rest->count > SOLVER_DEFINITION || dim_mentions(cx, rest, var))
       continue;
     *def = (Definition){
         var, num_is(term->coef, 1) ? dim_neg(cx, rest) : rest};
@@ -227,10 +227,16 @@ static void use_equation(Query *query, uint32_t i) {
     return;
   query->defs[query->def_count++] = def;
   *poly = (Poly){def.var->value ? dim_int(cx, 0) : def.value, false};
-  for (uint32_t j = 0; j < query->poly_count; j++)
-    if (j != i)
-      query->polys[j].d =
-          dim_subst(cx, query->polys[j].d, defined, NULL, &def);
+  for (uint32_t j = 0; j < query->poly_count; j++) {
+    if (j == i)
+      continue;
+    Poly *other = &query->polys[j];
+    other->d = dim_subst(cx, other->d, defined, NULL, &def);
+    if (other->d->count > SOLVER_COLUMNS) { /* too long for a row */
+      *other = (Poly){dim_int(cx, 0), false};
+      query->partial = true;
+    }
+  }
   query->goal = dim_subst(cx, query->goal, defined, NULL, &def);
 }
 

@@ -16,6 +16,7 @@ enum {
   SOLVER_EFFORT_FIRST = 60000, /* before a point is looked for in earnest */
   SOLVER_TRIALS = 2500,  /* terms looked at in the search for a point */
   SOLVER_TRIALS_MOST = 80000,
+  SOLVER_DEFINITION = 24, /* terms of what an equation puts for a variable */
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
@@ -115,6 +116,7 @@ typedef struct Query {
   Definition *defs; /* a value may mention variables defined later */
   uint32_t poly_count, def_count;
   bool contradiction;
+  bool partial; /* some facts were left out */
 } Query;
 
 /* Prepares a query; valid until the scratch is released. */

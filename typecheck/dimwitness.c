@@ -305,7 +305,7 @@ bool dim_witness(DimFacts *facts, Dim *d, bool eq, Buffer *out) {
   d = dim_resolve(cx, d);
   ScratchMark mark = scratch_mark(dim_facts_scratch(facts));
   query_init(&search->query, facts, d, UINT32_MAX);
-  bool found = !search->query.contradiction &&
+  bool found = !search->query.contradiction && !search->query.partial &&
                search->query.poly_count < SOLVER_RELATED &&
                search_compile(search, d) && search->shown;
   for (uint32_t i = 0; found && i < search->slot_count; i++)

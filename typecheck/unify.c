@@ -459,23 +459,29 @@ Type *row_field(Type *t, Sym *label) {
   return NULL;
 }
 
+/* The record that stands where t has its row variable; or NULL. */
+static Type *row_rest(Type *t) {
+  Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
+  return rest && rest->tag == TY_RECORD ? rest : NULL;
+}
+
 Type *row_flat(Checker *c, Type *t) {
   t = ty_root(t);
-  Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
-  if (!rest || rest->tag != TY_RECORD)
+  if (!row_rest(t))
     return t;
-  rest = row_flat(c, rest);
   Type *r = ty_new(c, TY_RECORD);
-  r->count = t->count + rest->count;
-  r->args = NEW_ARRAY(c->arena, Type *, r->count);
-  r->labels = NEW_ARRAY(c->arena, Sym *, r->count);
-  for (uint32_t i = 0; i < r->count; i++) {
-    Type *from = i < t->count ? t : rest;
-    uint32_t k = i < t->count ? i : i - t->count;
-    r->args[i] = from->args[k];
-    r->labels[i] = from->labels[k];
+  uint32_t count = 0;
+  for (Type *part = t; part; part = row_rest(part)) {
+    count += part->count;
+    r->arg[0] = part->arg[0];
   }
-  r->arg[0] = rest->arg[0];
+  r->args = NEW_ARRAY(c->arena, Type *, count);
+  r->labels = NEW_ARRAY(c->arena, Sym *, count);
+  for (Type *part = t; part; part = row_rest(part))
+    for (uint32_t i = 0; i < part->count; i++) {
+      r->args[r->count] = part->args[i];
+      r->labels[r->count++] = part->labels[i];
+    }
   r->alias = t->alias;
   return r;
 }
