@@ -149,6 +149,8 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den);
  * n*m and d*(n/d) * e*(m/e) are?  How many (where sizes are at least 1); 0: no
  * such thing. */
 uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]);
+/* d, where den divides num: num for den*(num/den). */
+Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den);
 /* Does something in d stand over this divisor? */
 bool dim_divides_by(const Dim *d, const Dim *divisor);
 /* Its factors, as far as they are found: those in which some variable is

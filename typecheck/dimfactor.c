@@ -71,6 +71,25 @@ bool dim_divides_by(const Dim *d, const Dim *divisor) {
   return false;
 }
 
+/* Is d, or -d, num - den*q? */
+static bool leaves(DimCtx *cx, Dim *d, Dim *num, Dim *den, const Atom *q) {
+  Dim *mod = dim_sub(cx, num, dim_mul(cx, den, q->dim));
+  return dim_equal(d, mod) || dim_equal(d, dim_neg(cx, mod));
+}
+
+/* x/b, where d has this and the atom x/(b*c), which is (x/b)/c; or NULL. */
+static Dim *coarser(DimCtx *cx, const Dim *d, const Atom *atom) {
+  for (uint32_t i = 0; i < d->count; i++) {
+    const Mono *mono = d->at[i].mono;
+    const Atom *q = mono->degree == 1 ? mono->at[0].atom : NULL;
+    if (q && q != atom && q->kind == AT_DIV &&
+        dim_equal(q->args[0], atom->args[0]) &&
+        dim_quotient(cx, atom->args[1], q->args[1]))
+      return q->dim;
+  }
+  return NULL;
+}
+
 bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
   for (uint32_t i = 0; i < d->count; i++)
     for (uint32_t j = 0; j < d->at[i].mono->count; j++) {
@@ -78,8 +97,14 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
       if (atom->kind != AT_DIV)
         continue;
       *num = atom->args[0], *den = atom->args[1];
-      Dim *mod = dim_sub(cx, *num, dim_mul(cx, *den, atom->dim));
-      if (dim_equal(d, mod) || dim_equal(d, dim_neg(cx, mod)))
+      if (leaves(cx, d, *num, *den, atom))
+        return true;
+      Dim *less = coarser(cx, d, atom);
+      if (!less)
+        continue;
+      *num = less;
+      *den = dim_quotient(cx, *den, less->at[0].mono->at[0].atom->args[1]);
+      if (*den && leaves(cx, d, *num, *den, atom))
         return true;
     }
   return false;
@@ -103,11 +128,38 @@ static bool take_division(DimCtx *cx, Dim **a, Dim **b, Division *out) {
   return false;
 }
 
+/* A sum of products of sizes is 0 only where sizes are. */
+static bool is_size(DimCtx *cx, const Dim *d) {
+  for (uint32_t i = 0; i < d->count; i++)
+    if (num_sign(d->at[i].coef) < 0 ||
+        !dim_cancels(cx, dim_of_term(cx, d->at[i].coef, d->at[i].mono)))
+      return false;
+  return d->count;
+}
+
 uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]) {
   uint32_t n = 0;
-  while (n < DIM_FACTORS && take_division(cx, &a, &b, &out[n]))
+  while (n < DIM_FACTORS && take_division(cx, &a, &b, &out[n]) &&
+         is_size(cx, out[n].num))
     n++;
-  return dim_equal(a, b) ? n : 0;
+  return dim_equal(a, b) && is_size(cx, a) ? n : 0;
+}
+
+Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
+  Dim *product = dim_mul(cx, den, dim_div(cx, num, den));
+  if (product->count != 1 || dim_equal(product, num))
+    return d;
+  for (uint32_t i = 0, steps = 0; i < d->count && steps < DIM_FACTORS;) {
+    Dim *term = dim_of_term(cx, d->at[i].coef, d->at[i].mono);
+    Dim *rest = dim_quotient(cx, term, product);
+    if (!rest) {
+      i++;
+      continue;
+    }
+    d = dim_add(cx, dim_sub(cx, d, term), dim_mul(cx, rest, num));
+    i = 0, steps++;
+  }
+  return d;
 }
 
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {

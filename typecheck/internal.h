@@ -494,6 +494,8 @@ typedef struct Copy {
   Dim *(*dim)(struct Copy *, DimVar *);
   Shape *(*shape)(struct Copy *, ShapeVar *);
   Effect *(*effect)(struct Copy *, Effect *);
+  Dim *(*size)(struct Copy *, Dim *); /* of whole sizes, after the others */
+  void *arg;
   bool drop_terms;
   Map map;
 } Copy;
@@ -506,8 +508,8 @@ Constraint *constraint_copy(Copy *copy, Constraint *k);
 Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin, Inst **inst);
 /* Quantifies what is above the current level in the types; constraints that
  * mention a quantified variable move from pending into the schemes. */
-void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
-                       Scheme **out, uint32_t mark);
+void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
+                       uint32_t mark);
 /* A use of a scheme of which it is known what its variables stand for. */
 Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);

@@ -409,6 +409,23 @@ static void put_le(Printer *p, Dim *a, Dim *b) {
   put_relation(p, left, "<=", right);
 }
 
+/* n/4 == 2*(n/8) is n/4 % 2 == 0: the parts of that. */
+static bool put_remainder(Printer *p, Dim *d) {
+  Checker *c = p->c;
+  Dim *part[2];
+  if (!dim_is_remainder(c->dims, d, &part[0], &part[1]) ||
+      !dim_cancels(c->dims, part[1]))
+    return false;
+  for (int i = 0; i < 2; i++) {
+    Buffer text = {.arena = c->arena};
+    dim_print(c->dims, &text, part[i]);
+    bool alone = !strpbrk(text.text, i ? " */" : " ");
+    buffer_printf(&p->out, alone ? "%s" : "(%s)", text.text);
+    buffer_puts(&p->out, i ? " == 0" : " % ");
+  }
+  return true;
+}
+
 /* d*(n/d) == n reads better as n % d == 0. */
 static void put_eq(Printer *p, Dim *a, Dim *b) {
   Checker *c = p->c;
@@ -418,6 +435,8 @@ static void put_eq(Printer *p, Dim *a, Dim *b) {
     Buffer text = {.arena = c->arena};
     Visit v = namer(p);
     dim_visit(&v, d);
+    if (put_remainder(p, d))
+      return;
     dim_print(c->dims, &text, d);
     bool mod = strchr(text.text, '%') && text.text[0] != '-';
     if (mod)

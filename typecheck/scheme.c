@@ -313,6 +313,16 @@ static bool follows(Checker *c, const Constraint *k, Dim *d) {
                                : loaded_ge0(c, d, false)) == PROVED;
 }
 
+/* Does one before it say the same? */
+static bool repeats(const Constraint *k, Constraint *const *others,
+                    Dim *const *gaps, uint32_t self) {
+  for (uint32_t i = 0; i < self; i++)
+    if (others[i] && gaps[i] && others[i]->kind == k->kind &&
+        others[i]->facts == k->facts && dim_equal(gaps[i], gaps[self]))
+      return true;
+  return false;
+}
+
 /* By the others, gaps[i] being gap_of(others[i]). */
 static bool implied(Checker *c, Constraint *k, Constraint **others,
                     Dim *const *gaps, uint32_t count, uint32_t self) {
@@ -371,7 +381,8 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *gaps,
       if (at[i] != UINT32_MAX)
         dim_facts_skip(c->solver, at[i], found);
     } else {
-      found = implied(c, k, all, gaps, count, i);
+      found = repeats(k, all, gaps, i) ||
+              implied(c, k, all, gaps, count, i);
     }
     if (found) {
       all[i] = NULL;
@@ -675,8 +686,50 @@ static void take_data_facts(Checker *c, Constraint ***given,
   }
 }
 
-void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
-                       Scheme **out, uint32_t mark) {
+/* The constraints of a scheme. */
+typedef struct Given {
+  Constraint **at;
+  uint32_t count;
+} Given;
+
+static Dim *rejoin(Copy *copy, Dim *d) {
+  const Given *given = copy->arg;
+  for (uint32_t i = 0; i < given->count; i++) {
+    const Constraint *k = given->at[i];
+    if (k->divides && !k->facts)
+      d = dim_rejoin(copy->c->dims, d, dim_resolve(copy->c->dims, k->left),
+                     dim_resolve(copy->c->dims, k->divisor));
+  }
+  return d;
+}
+
+/* Where h divides n, types and the other constraints say n, not h*(n/h). */
+static void rejoin_sizes(Checker *c, Given *given, uint32_t n, Type **types) {
+  Copy copy = {.c = c, .size = rejoin, .arg = given};
+  uint32_t some = 0, kept = 0;
+  for (uint32_t i = 0; i < given->count; i++)
+    some += given->at[i]->divides && !given->at[i]->facts;
+  if (!some)
+    return;
+  for (uint32_t i = 0; i < n; i++)
+    types[i] = ty_copy(&copy, types[i]);
+  for (uint32_t i = 0; i < given->count; i++) {
+    Constraint *k = given->at[i];
+    Dim *d = !k->divides && k->left ? dim_copy(&copy, gap_of(c, k)) : NULL;
+    if (d && k->kind == CN_DIM_EQ)
+      d = dim_cancel(c->dims, d);
+    if (d)
+      dim_split_signs(c->dims, d, &k->right, &k->left);
+    if (d && k->kind == CN_DIM_EQ && dim_is_const(d) && !dim_sign(d))
+      c->stats.proved++;
+    else
+      given->at[kept++] = k;
+  }
+  given->count = kept;
+}
+
+void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
+                       uint32_t mark) {
   c->progress = true;
   solve_pending(c);
   Visit single = {.shape = settle_axis, .arg = c, .c = c};
@@ -692,20 +745,21 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
                     .effect = general_effect, .arg = &g, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
-  uint32_t count;
-  Constraint **given = take_constraints(c, mark, &count, n, types);
-  take_data_facts(c, &given, &count);
-  for (uint32_t i = 0; i < count; i++) {
-    constraint_visit(&quantify, given[i]);
-    for (Fact *f = given[i]->facts; f; f = f->outer)
+  Given given;
+  given.at = take_constraints(c, mark, &given.count, n, types);
+  take_data_facts(c, &given.at, &given.count);
+  rejoin_sizes(c, &given, n, types);
+  for (uint32_t i = 0; i < given.count; i++) {
+    constraint_visit(&quantify, given.at[i]);
+    for (Fact *f = given.at[i]->facts; f; f = f->outer)
       dim_visit(&quantify, f->dim);
   }
   for (uint32_t i = 0; i < n; i++) {
     Scheme *s = out[i] ? out[i] : NEW(c->arena, Scheme);
     s->type = types[i];
-    s->given = given;
-    s->given_count = count;
-    s->poly = g.any || count;
+    s->given = given.at;
+    s->given_count = given.count;
+    s->poly = g.any || given.count;
     out[i] = s;
   }
 }

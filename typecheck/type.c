@@ -567,7 +567,8 @@ static Dim *copy_prod(void *arg, ShapeVar *v) {
 
 Dim *dim_copy(Copy *copy, Dim *d) {
   d = dim_resolve(copy->c->dims, d);
-  return dim_subst(copy->c->dims, d, copy_dimvar, copy_prod, copy);
+  d = dim_subst(copy->c->dims, d, copy_dimvar, copy_prod, copy);
+  return copy->size ? copy->size(copy, d) : d;
 }
 
 Shape *shape_copy(Copy *copy, const Shape *s0) {
