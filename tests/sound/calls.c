@@ -418,7 +418,7 @@ void put_helpers(Buffer *out, const char *text) {
 
 const Op call_ops[] = {
     {.name = "wrap", 9, wrap_make, wrap_shape, wrap_print, 0, 0,
-     ROW_AXIS},
+     ROW_AXIS, .keeps = true},
     {.name = "dense", 8, dense_make, dense_shape, dense_print, 4, 3,
      ROW_RECORD},
     {.name = "field", 6, field_make, field_shape, field_print, 4, 3,

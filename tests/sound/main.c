@@ -223,8 +223,10 @@ static int print_tally(const Tally *t) {
   print_line("wrong", t->wrong);
   print_line("right, sizes from data", t->data_right);
   print_line("wrong, sizes from data", t->data_wrong);
-  printf("wrong ones that were run, and failed: %llu\n\n",
+  printf("wrong ones that were run, and failed: %llu\n",
          (unsigned long long)t->wrong_ran);
+  printf("witnesses that were tried, and failed: %llu\n\n",
+         (unsigned long long)t->witnesses);
   for (Finding f = FOUND_NOTHING + 1; f < FOUND_COUNT; f++) {
     printf("%-28s %10llu\n", name[f], (unsigned long long)t->found[f]);
     bad += t->found[f];

@@ -315,7 +315,8 @@ static void tril_print(Buffer *out, const Step *s) {
 const Op math_ops[] = {
     {.name = "join", 26, join_make, join_shape, join_print},
     {.name = "plain", 4, plain_make, plain_shape, plain_print},
-    {.name = "reduce", 18, reduce_make, reduce_shape, reduce_print},
+    {.name = "reduce", 18, reduce_make, reduce_shape, reduce_print,
+     .keeps = true},
     {.name = "matmul", 14, matmul_make, matmul_shape, matmul_print},
     {.name = "dot", 6, dot_make, dot_shape, dot_print},
     {.name = "einsum", 8, einsum_make, einsum_shape, einsum_print},

@@ -528,6 +528,28 @@ static void fill_print(Buffer *out, const Step *s) {
   PUT(out, "%s", s->form % 3 == 2 ? " 2.0" : "");
 }
 
+/* ---- sizes that data decides ---- */
+
+static bool filter_make(Gen *g, const Env *env, Step *s) {
+  s->form = pick(g, 2);
+  return one_operand(g, env, s, 1, s->form ? 1 : 4);
+}
+
+/* It keeps every row; or those that are positive, which depends. */
+static Truth filter_shape(const Env *env, const Step *s, Extents *out) {
+  *out = env->var[s->in[0]];
+  if (!out->rank || out->at[0] == STAR || (s->form % 2 && out->rank > 1))
+    return WRONG;
+  return RIGHT;
+}
+
+static void filter_print(Buffer *out, const Step *s) {
+  put_form(out,
+           s->form % 2 ? "filter (fn r => not (r > inf)) $0"
+                       : "filter (fn r => sum r != inf || true) $0",
+           s);
+}
+
 const Op move_ops[] = {
     {.name = "slice", 24, slice_make, slice_shape, slice_print},
     {.name = "reshape", 12, reshape_make, reshape_shape, reshape_print},
@@ -544,5 +566,7 @@ const Op move_ops[] = {
     {.name = "broadcast", 3, broadcast_make, broadcast_shape,
      broadcast_print},
     {.name = "fill", 6, fill_make, fill_shape, fill_print},
+    {.name = "filter", 2, filter_make, filter_shape, filter_print,
+     .data = true},
     {.name = NULL},
 };

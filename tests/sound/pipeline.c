@@ -18,6 +18,7 @@ typedef struct Pipeline {
   Env call[MOST_CALLS]; /* likewise, other sizes */
   int calls;
   int name[MOST_INPUTS][MOST_AXES]; /* ANNOTATED: n0, n1, ... or LITERAL */
+  int times[MOST_INPUTS][MOST_AXES]; /* as 2 in 2*n0 */
   uint32_t drop;
   CheckRow broken;
 } Pipeline;
@@ -58,11 +59,14 @@ static Truth names_fit(const Pipeline *p, const Env *env) {
     for (int k = 0; k < x->rank; k++) {
       int name = p->name[i][k];
       int64_t *known = name == LITERAL ? NULL : &size[name];
-      int64_t want = known ? *known : base->at[k];
-      if (want != STAR && want != x->at[k])
+      int times = p->times[i][k];
+      int64_t want = !known          ? base->at[k]
+                     : *known == STAR ? STAR
+                                      : *known * times;
+      if ((want != STAR && want != x->at[k]) || x->at[k] % times)
         return WRONG;
       if (known)
-        *known = x->at[k];
+        *known = x->at[k] / times;
     }
   }
   return RIGHT;
@@ -100,7 +104,7 @@ static Truth truth_at(void *arg, const char *witness) {
     for (int i = 0; i < p->inputs; i++)
       for (int k = 0; k < inputs.var[i].rank; k++)
         if (p->name[i][k] != LITERAL && size[p->name[i][k]] != STAR)
-          inputs.var[i].at[k] = size[p->name[i][k]];
+          inputs.var[i].at[k] = size[p->name[i][k]] * p->times[i][k];
     if (truth_of(p, &inputs, &env, NULL) != RIGHT)
       return WRONG;
   }
@@ -193,7 +197,12 @@ static bool change_step(Gen *g, const Env *env, Step *s, CheckRow *row) {
     *row = s->op->row;
     return true;
   }
-  switch (pick(g, 5)) {
+  if (s->op->keeps && chance(g, 40)) {
+    s->keep = !s->keep;
+    *row = ROW_KEEP;
+    return true;
+  }
+  switch (pick(g, 4)) {
   case 0:
   case 1: {
     Size **at = some_size(g, s), *size;
@@ -205,10 +214,6 @@ static bool change_step(Gen *g, const Env *env, Step *s, CheckRow *row) {
   case 2:
     s->axis += between(g, 1, 3) * (s->axis < 0 ? -1 : 1);
     *row = ROW_AXIS;
-    return true;
-  case 3:
-    s->keep = !s->keep;
-    *row = ROW_KEEP;
     return true;
   }
   if (!s->ins)
@@ -276,11 +281,14 @@ static void make_names(Gen *g, Pipeline *p, const int64_t *palette,
       int how = pick(g, 20);
       int *name = &p->name[i][k];
       *name = LITERAL;
+      p->times[i][k] = 1;
       for (int c = 0; how < 17 && c < colours; c++)
         if (p->base.var[i].at[k] == palette[c])
           *name = c;
-      if (how >= 17 && how < 19 && fresh < NAMES)
+      if (how >= 17 && how < 19 && fresh < NAMES) {
         *name = fresh++;
+        p->times[i][k] = 1 + (p->base.var[i].at[k] % 2 == 0 && chance(g, 60));
+      }
     }
 }
 
@@ -367,7 +375,8 @@ static void put_param(Buffer *out, const Pipeline *p, int input) {
     if (name == LITERAL)
       PUT(out, "%s%d", k ? ", " : "", (int)p->base.var[input].at[k]);
     else
-      PUT(out, "%sn%d", k ? ", " : "", name);
+      PUT(out, "%s%sn%d", k ? ", " : "", p->times[input][k] == 2 ? "2*" : "",
+          name);
   }
   PUT(out, "])");
 }
@@ -445,6 +454,8 @@ void pipeline_script(Gen *g, Script *out) {
   Buffer steps = {.arena = g->arena};
   put_steps(&steps, p, "");
   put_helpers(&out->defs, steps.text ? steps.text : "");
+  for (int i = 0; i < p->steps; i++)
+    out->data |= !is_dropped(p, i) && p->step[i].op->data;
   if (p->mode == FUN || p->mode == ANNOTATED)
     put_function(&out->defs, p);
   for (int i = 0; i < p->calls; i++) {

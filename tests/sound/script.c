@@ -218,11 +218,14 @@ static Finding refuted_defs(Running *r, const Said *said) {
     right |= !may_be_refuted(&s->call[i], true);
   if (!is_of_shapes(said->diag))
     return found(r, FOUND_BUG, said->diag, NULL);
-  if (s->rigid && said->diag->witness &&
-      s->at(s->at_arg, said->diag->witness) == RIGHT)
+  bool witness = s->rigid && said->diag->witness;
+  Truth there = witness ? s->at(s->at_arg, said->diag->witness) : UNSURE;
+  if (there == RIGHT)
     return found(r, FOUND_WITNESS, said->diag, NULL);
+  if (r->tally && there == WRONG)
+    r->tally->witnesses++;
   /* annotations promise every size: others than those may be at fault */
-  if (right && !(s->rigid && said->diag->witness))
+  if (right && !witness)
     return found(r, FOUND_REFUTED, said->diag, NULL);
   return FOUND_NOTHING;
 }

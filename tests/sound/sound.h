@@ -112,6 +112,8 @@ struct Op {
   int forms;       /* right ones: 0 ... forms - 1 (0: `form` is no choice) */
   int wrong_forms; /* those behind them, which never check */
   CheckRow row;    /* what a wrong form breaks */
+  bool keeps;      /* takes ~keep */
+  bool data;       /* the size of its result is known when it runs */
 };
 
 /* Definitions of the functions that the text calls. */
@@ -184,6 +186,7 @@ typedef struct Tally { /* of many programs */
   uint64_t right[SAID_COUNT], wrong[SAID_COUNT]; /* calls, sizes known */
   uint64_t data_right[SAID_COUNT], data_wrong[SAID_COUNT];
   uint64_t found[FOUND_COUNT];
+  uint64_t witnesses; /* that were tried, and are wrong there */
   uint64_t wrong_ran; /* calls that were run and failed, as they should */
 } Tally;
 
