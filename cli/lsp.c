@@ -97,9 +97,6 @@ static void initialize(Server *v, const char *id, const json_t *params) {
   v->markdown =
       lsp_has_string(lsp_get(text, "hover.contentFormat"), "markdown");
   v->related = lsp_bool(text, "publishDiagnostics.relatedInformation");
-  v->resolves =
-      lsp_has_string(lsp_get(text, "inlayHint.resolveSupport.properties"),
-                     "textEdits");
   const char *root = lsp_string(params, "rootUri");
   const json_t *folders = lsp_get(params, "workspaceFolders");
   if (!root && lsp_count(folders))

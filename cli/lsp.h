@@ -12,8 +12,8 @@
 #define AXON_CLI_LSP_H
 
 #include "cli/cli.h"
+#include "runtime/json.h"
 
-#include <jansson.h>
 #include <sys/types.h>
 
 /* ---- lspjson.c: JSON read (by jansson) and written ---- */
@@ -72,7 +72,7 @@ typedef struct Work { /* what it knows */
     const Buffer *text;
   } *unsaved;        /* texts that are open */
   size_t unsaved_count;
-  bool markdown, related, resolves; /* what the editor can do */
+  bool markdown, related; /* what the editor can show */
   int channel;
 } Work;
 

@@ -104,7 +104,6 @@ static NORETURN void work(Server *v, Doc *doc, int channel) {
                .path = doc->path, .version = doc->version, .root = v->root,
                .unsaved = unsaved, .unsaved_count = count,
                .markdown = v->markdown, .related = v->related,
-               .resolves = v->resolves,
                .channel = channel};
   work.text = (SessionText){.name = doc->path,
                             .text = doc->text.text ? doc->text.text : "",

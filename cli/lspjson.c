@@ -3,38 +3,24 @@
 
 #include <string.h>
 
-#define FUNCTIONS(F)    \
-  F(json_loadb)         \
-  F(json_delete)        \
-  F(json_object_get)    \
-  F(json_array_size)    \
-  F(json_array_get)     \
-  F(json_integer_value) \
-  F(json_string_value)  \
-  F(json_string_length)
-
-static LIBRARY_TABLE(FUNCTIONS) lib;
-static const Library jansson =
-    LIBRARY("libjansson.so.4", "libjansson4", FUNCTIONS, lib);
-
 bool lsp_json_load(void) {
   Fault fault = {0};
-  if (library_load(&jansson, &fault))
+  if (json_ready(&fault))
     return true;
-  fprintf(stderr, "axon lsp: the library libjansson.so.4 is not installed\n"
-                  "on Debian and Ubuntu: apt install libjansson4\n");
+  fprintf(stderr, "axon lsp: %s\n", fault.message);
+  if (fault.help[0])
+    fprintf(stderr, "%s\n", fault.help);
   return false;
 }
 
 /* ---- reading ---- */
 
 json_t *lsp_parse(const char *text, size_t len) {
-  return lib.json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+  return jansson.json_loadb(text, len, JSON_ALLOW_NUL, NULL);
 }
 
 void lsp_free(json_t *json) {
-  if (json)
-    lib.json_delete(json); /* ours is the only reference */
+  json_drop(json);
 }
 
 const json_t *lsp_get(const json_t *json, const char *path) {
@@ -45,7 +31,7 @@ const json_t *lsp_get(const json_t *json, const char *path) {
       return NULL;
     memcpy(key, path, len);
     key[len] = 0;
-    json = lib.json_object_get(json, key);
+    json = jansson.json_object_get(json, key);
     path += len + (path[len] == '.');
   }
   return json;
@@ -53,18 +39,20 @@ const json_t *lsp_get(const json_t *json, const char *path) {
 
 const char *lsp_string(const json_t *json, const char *path) {
   const json_t *value = lsp_get(json, path);
-  return value && json_is_string(value) ? lib.json_string_value(value) : NULL;
+  bool is = value && json_is_string(value);
+  return is ? jansson.json_string_value(value) : NULL;
 }
 
 size_t lsp_string_len(const json_t *json, const char *path) {
   const json_t *value = lsp_get(json, path);
-  return value && json_is_string(value) ? lib.json_string_length(value) : 0;
+  bool is = value && json_is_string(value);
+  return is ? jansson.json_string_length(value) : 0;
 }
 
 int64_t lsp_int(const json_t *json, const char *path, int64_t otherwise) {
   const json_t *value = lsp_get(json, path);
   return value && json_is_integer(value)
-             ? (int64_t)lib.json_integer_value(value)
+             ? (int64_t)jansson.json_integer_value(value)
              : otherwise;
 }
 
@@ -74,11 +62,11 @@ bool lsp_bool(const json_t *json, const char *path) {
 }
 
 size_t lsp_count(const json_t *array) {
-  return array && json_is_array(array) ? lib.json_array_size(array) : 0;
+  return array && json_is_array(array) ? jansson.json_array_size(array) : 0;
 }
 
 const json_t *lsp_item(const json_t *array, size_t i) {
-  return lib.json_array_get(array, i);
+  return jansson.json_array_get(array, i);
 }
 
 bool lsp_has_string(const json_t *array, const char *text) {

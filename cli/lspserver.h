@@ -56,7 +56,7 @@ typedef struct Server {
   bool initialized, shut_down, over;
   int status;
   char *root;
-  bool markdown, related, resolves;
+  bool markdown, related;
 } Server;
 
 /* ---- lsp.c: to the editor ---- */

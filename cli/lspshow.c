@@ -288,7 +288,7 @@ static void out_hint(void *arg, const Hint *hint) {
     out_edit(ask, hint->before_at, hint->before);
     out_edit(ask, hint->behind_at, hint->behind);
     buffer_putc(ask->out, ']');
-  } else if (ask->work->resolves) {
+  } else if (!h->one) {
     out_key(ask->out, "data");
     buffer_putc(ask->out, '{');
     out_field(ask->out, "uri", ask->work->uri);
@@ -297,7 +297,7 @@ static void out_hint(void *arg, const Hint *hint) {
   buffer_putc(ask->out, '}');
 }
 
-/* What writes it takes some time to find out: for one it is asked alone. */
+/* What writes it takes some time to find out: it is asked for one alone. */
 void ask_hint_edits(Ask *ask) {
   Position at;
   if (!lsp_get_position(lsp_get(ask->params, "position"), &at))
@@ -317,8 +317,7 @@ void ask_hints(Ask *ask) {
   if (lsp_get_position(lsp_get(ask->params, "range.end"), &end))
     h.end = (uint32_t)lsp_offset(source->text, source->len, end);
   buffer_putc(ask->out, '[');
-  session_each_hint(ask->session, h.start, h.end, !ask->work->resolves,
-                    out_hint, &h);
+  session_each_hint(ask->session, h.start, h.end, false, out_hint, &h);
   buffer_putc(ask->out, ']');
 }
 

@@ -33,6 +33,7 @@
   F(json_array_get)         \
   F(json_string)            \
   F(json_string_value)      \
+  F(json_string_length)     \
   F(json_integer)           \
   F(json_true)              \
   F(json_integer_value)

@@ -8,6 +8,9 @@ typedef struct Hints {
   Session *s;
   const Dec *dec;   /* of top level, at hand */
   const Map *apart; /* names of values there */
+  uint32_t number, next; /* of it, and of the first place behind it */
+  VEC(Dec *) users;      /* those that use it, once that is asked for */
+  bool users_known;
   bool write;       /* what writes them is asked for */
   void (*f)(void *, const Hint *);
   void *arg;
@@ -51,8 +54,43 @@ static void index_places(Hints *h) {
 
 /* ---- what writes it ---- */
 
-/* The declaration with a type written in it still checks.  Some of what is
- * inferred no annotation can say. */
+static bool inside(Span inner, Span outer) {
+  return inner.start >= outer.start && inner.end <= outer.end;
+}
+
+/* Places stand in the order of checking, those of imports between them. */
+static bool belongs(const Hints *h, const Place *p, const Dec *dec) {
+  return p->span.file != h->s->file || inside(p->span, dec->span);
+}
+
+static bool defines(const Hints *h, Span name) {
+  bool found = inside(name, h->dec->span);
+  for (uint32_t i = 0; i < h->users.len && !found; i++)
+    found = inside(name, h->users.at[i]->span);
+  return found;
+}
+
+/* The declarations behind the one at hand that use what it defines, or what
+ * these define. */
+static void find_users(Hints *h) {
+  const Program *program = &h->s->program;
+  uint32_t count;
+  const Place *all = all_places(h->s, &count);
+  h->users.len = 0;
+  h->users_known = true;
+  uint32_t at = h->next;
+  for (uint32_t i = h->number + 1; i < program->dec_count; i++) {
+    bool uses = false;
+    for (; at < count && belongs(h, &all[at], program->decs[i]); at++)
+      uses |= all[at].kind == PLACE_VALUE && !all[at].bound &&
+              all[at].def.file == h->s->file && defines(h, all[at].def);
+    if (uses)
+      VEC_PUSH(h->s->arena, h->users, program->decs[i]);
+  }
+}
+
+/* With the type written in it the declaration checks, and so do those that use
+ * it.  Some of what is inferred no annotation can say. */
 static bool checks(Hints *h, const Hint *hint) {
   Session *s = h->s;
   const char *text = sources_get(&s->sources, s->file)->text;
@@ -68,13 +106,21 @@ static bool checks(Hints *h, const Hint *hint) {
   uint32_t file = sources_add(&s->sources, "input", new.text, new.len, false);
   Program program = parse_range(&s->sources, file, 0, (uint32_t)new.len,
                                 s->interner, s->arena, &ignored);
-  return program.dec_count == 1 && !ignored.errors &&
-         checker_tries(s->checker, s->checked, program.decs[0]);
+  if (program.dec_count != 1 || ignored.errors)
+    return false;
+  if (!h->users_known)
+    find_users(h);
+  Dec **decs = NEW_ARRAY(s->arena, Dec *, h->users.len + 1);
+  decs[0] = program.decs[0];
+  for (uint32_t i = 0; i < h->users.len; i++)
+    decs[i + 1] = h->users.at[i];
+  return checker_tries(s->checker, s->checked, decs, h->users.len + 1);
 }
 
 static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
                  const char *between, const char *behind) {
-  if (hint->at < h->start || hint->before_at > h->end)
+  uint32_t from = hint->kind == HINT_STAGE ? hint->at : hint->before_at;
+  if (hint->at < h->start || from > h->end)
     return;
   const char *type =
       h->write ? place_annotation(h->s->checker, p, h->apart) : NULL;
@@ -238,10 +284,6 @@ static void expr_hints(Hints *h, const Expr *e) {
       expr_hints(h, e->clauses[i].body);
 }
 
-static bool inside(Span inner, Span outer) {
-  return inner.start >= outer.start && inner.end <= outer.end;
-}
-
 static SessionStatus hints(Session *s, void *arg) {
   Hints *h = arg;
   uint32_t count, at = 0;
@@ -250,9 +292,11 @@ static SessionStatus hints(Session *s, void *arg) {
   for (uint32_t i = 0; i < s->program.dec_count; i++) {
     uint32_t from = at;
     h->dec = s->program.decs[i];
-    while (at < count && (all[at].span.file != s->file ||
-                          inside(all[at].span, h->dec->span)))
+    while (at < count && belongs(h, &all[at], h->dec))
       at++;
+    h->number = i;
+    h->next = at;
+    h->users_known = false;
     if (h->start > h->dec->span.end || h->end < h->dec->span.start)
       continue;
     if (h->write)

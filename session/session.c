@@ -225,6 +225,7 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   s->names_missing = missing;
   if (main)
     tell_checked(s, waiting);
+  checker_settle(s->checker);
   if (s->diags.errors == errors)
     return true;
   s->waiting.len = waiting;

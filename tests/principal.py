@@ -91,19 +91,24 @@ def main():
     axon, known, *files = sys.argv[1:]
     known = set(pathlib.Path(known).read_text().splitlines())
     functions = faults = 0
+    mended = set()
     with tempfile.TemporaryDirectory() as folder:
         for file in files:
             if f"{file}: *" in known:
                 continue
             found = differing(axon, file, pathlib.Path(folder))
             functions += next(found)
+            mended |= {line for line in known if line.startswith(f"{file}: ")}
             for name, want, got, errors in found:
+                mended.discard(f"{file}: {name}")
                 if f"{file}: {name}" in known:
                     continue
                 faults += 1
                 print(f"{file}: {name} : {want}\n    again : {got}")
                 print("".join(f"    {line}\n"
                               for line in errors.splitlines()[:6]), end="")
+    for line in sorted(mended):
+        print(f"no longer differs: {line}")
     print(f"{functions} functions, {faults} differ")
     return 1 if faults or not functions else 0
 

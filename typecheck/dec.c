@@ -183,7 +183,46 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   }
   d->expr = core;
   export_sizes(c, mark, top);
+  if (top && !general)
+    VEC_PUSH(c->arena, c->unsized, ((Unsized){t, d}));
   *out = d;
+}
+
+static void becomes_data(Checker *c, DimVar *v, Map *fresh) {
+  if (!v || v->kind != DV_META || v->bound || v->top ||
+      v->level == LEVEL_GENERIC)
+    return;
+  v->kind = DV_DATA;
+  wait_solved_dim(c, v);
+  map_put(fresh, v, v);
+}
+
+/* Axes alone: of what they are part of nothing can be read. */
+static void unsolved_axes(Checker *c, Type *t, Map *fresh) {
+  spend(c, 1);
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, t->shape);
+    for (uint32_t i = 0; i < s->len; i++)
+      if (s->at[i].tag == IT_DIM)
+        becomes_data(c, dim_as_var(s->at[i].dim), fresh);
+  } else if (t->tag == TY_TUPLE || t->tag == TY_RECORD) {
+    for (uint32_t i = 0; i < t->count; i++)
+      unsolved_axes(c, t->args[i], fresh);
+  }
+}
+
+void checker_settle(Checker *c) {
+  for (uint32_t i = 0; i < c->unsized.len; i++) {
+    Unsized *at = &c->unsized.at[i];
+    Map fresh;
+    map_init(&fresh, c->arena);
+    c->work = 0;
+    unsolved_axes(c, at->type, &fresh);
+    if (fresh.len)
+      open_sizes(c, at->type, &at->dec->expr, &fresh);
+  }
+  c->unsized.len = 0;
 }
 
 /* ---- fun ---- */
@@ -670,6 +709,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t kept = diags->all.len;
     CheckStats stats = c->stats;
     uint32_t open = c->open.len, carried = c->carried.len;
+    uint32_t unsized = c->unsized.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
     if (!c->again || round == 8) {
       places_finish(c, places, module, dec);
@@ -682,6 +722,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     c->stats = stats;
     c->open.len = open;
     c->carried.len = carried;
+    c->unsized.len = unsized;
     c->facts = facts;
   }
 }

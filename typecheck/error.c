@@ -869,7 +869,7 @@ static void eq_error(Checker *c, Constraint *k) {
   }
   Diag *d;
   bool operator = o->kind == OR_OPERATOR && !o->number && o->got && o->want;
-  const char *uneven = operator ? NULL : uneven_division(c, k);
+  const char *uneven = o->got && o->want ? NULL : uneven_division(c, k);
   if (uneven) {
     d = error_at(c, 302, o->span, "%s, as %s needs", uneven, place(c, o));
     note_scheme(c, d, o);

@@ -331,6 +331,12 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+/* A value of top level: later declarations may decide its sizes. */
+typedef struct Unsized {
+  Type *type;
+  CoreDec *dec;
+} Unsized;
+
 typedef struct Filled { /* the _ of a reshape, and the shape with it */
   DimVar *var;
   Span shape;
@@ -401,6 +407,7 @@ struct Checker {
   VEC(OpenConstraint) open;
   VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
+  VEC(Unsized) unsized;
   Sym *sym_all, *sym_true, *sym_false;
 };
 

@@ -204,22 +204,32 @@ static void library_check(Checker *c, Module *m, Dec *dec) {
   take_back(c, &saved);
 }
 
-bool checker_tries(Checker *c, Module *m, Dec *dec) {
+bool checker_tries(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   Checker saved = *c;
   Diags ignored;
   Checked out;
   uint32_t names = m->order.len;
+  VEC(NameChange) changes = {0};
+  bool ok = true;
   diags_init(&ignored, c->arena);
   set_aside(c);
   c->facts = saved.facts;
   c->kept = NULL;
-  bool ok = checker_dec(c, m, dec, &ignored, &out);
-  module_undo(m);
+  for (uint32_t i = 0; ok && i < count; i++) {
+    ok = checker_dec(c, m, decs[i], &ignored, &out) && !ignored.errors;
+    for (uint32_t k = 0; k < m->journal.len; k++)
+      VEC_PUSH(c->arena, changes, m->journal.at[k]);
+  }
+  while (changes.len) {
+    NameChange *change = &changes.at[--changes.len];
+    map_put(&m->names, change->name, change->before);
+  }
   m->order.len = names;
+  m->journal.len = 0;
   take_back(c, &saved);
   c->stats = saved.stats;
   c->open = saved.open;
-  return ok && !ignored.errors;
+  return ok;
 }
 
 Module *checker_import(Checker *c, Dec *dec) {

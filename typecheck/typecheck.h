@@ -56,6 +56,9 @@ typedef struct Checked {
  * an error, so that one mistake is told once).  False after an error. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* After the last declaration of a text, before any is run: sizes of values that
+ * nothing has decided are those that the values turn out to have. */
+void checker_settle(Checker *checker);
 /* Takes back what the last declaration checked did to the module's names: the
  * REPL does so when it had an error, or failed when run. */
 void module_undo(Module *module);
@@ -155,8 +158,10 @@ Map *places_names(Checker *checker, Module *module, const Place *from,
 /* Its type so that it can be written there: no size is called like a value. */
 const char *place_annotation(Checker *checker, const Place *place,
                              const Map *names);
-/* Whether a declaration checks, without a trace. */
-bool checker_tries(Checker *checker, Module *module, Dec *dec);
+/* Checks declarations, one after the other, without a trace; false after an
+ * error. */
+bool checker_tries(Checker *checker, Module *module, Dec *const *decs,
+                   uint32_t count);
 bool place_is_tensor(Checker *checker, const Place *place);
 /* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
  * of the one that is applied. */

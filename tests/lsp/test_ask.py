@@ -522,9 +522,14 @@ def test_hints_can_be_written():
         before = [d for d in c.diagnostics(u) if d["severity"] == 1]
         assert before == []
         types = [t for _, t in types_of(c, u)]
-        hints = [h for h in c.of("inlayHint", u) if "textEdits" in h]
+        hints = c.of("inlayHint", u)
         for h in hints[::3]:
-            c.change(u, apply(text, h["textEdits"]))
+            c.change(u, text)
+            whole = c.ask("inlayHint/resolve", h)
+            assert whole["label"] == h["label"], (h, whole)
+            if "textEdits" not in whole:
+                continue
+            c.change(u, apply(text, whole["textEdits"]))
             errors = [d for d in c.diagnostics(u) if d["severity"] == 1]
             assert errors == [], (name, h, errors)
             assert len(types_of(c, u)) == len(types)

@@ -157,7 +157,7 @@ static void test_places(void **state) {
                              "  |> nn.linear c\n"
                              "val y = f {w = ones [3, 28], b = ones [3]}\n"
                              "  (ones [5, 28])\n"
-                             "val bad = y @ y\n";
+                             "do print (y @ y)\n";
   AxnPlace place;
   assert_null(axn_type_at(*state, 0, NULL)); /* nothing was checked yet */
   axn_session_keep_places(*state);
@@ -188,8 +188,7 @@ static void test_places(void **state) {
                       "1:8:{w : f32[n, 28], b : f32[n]}\n"
                       "2:4|f32[b, 28]\n"
                       "3:17|f32[b, n]\n"
-                      "4:6:f32[5, 3]\n"
-                      "6:8:f32[5, 3]\n");
+                      "4:6:f32[5, 3]\n");
 }
 
 static void test_counts(void **state) {
