@@ -435,7 +435,8 @@ def test_as_the_command_line():
         p = subprocess.run([AXON, "check", "-q", "--diagnostics", "json",
                             path], capture_output=True, text=True)
         wanted = [json.loads(line) for line in p.stderr.splitlines()]
-        wanted = [w for w in wanted if w.get("file", path) == path]
+        wanted = [w for w in wanted
+                  if w.get("place", {}).get("file", path) == path]
         errors = [d for d in got if d["severity"] == 1]
         assert [w["code"] for w in wanted] == [d["code"] for d in errors], name
         for w, d in zip(wanted, errors):
