@@ -441,12 +441,12 @@ def test_as_the_command_line():
         assert [w["code"] for w in wanted] == [d["code"] for d in errors], name
         for w, d in zip(wanted, errors):
             assert d["message"].startswith(w["message"])
-            if "line" not in w:
+            if "place" not in w:
                 continue
-            line = text.split("\n")[w["line"] - 1].encode()
+            at = w["place"]
+            before = text.split("\n")[at["line"] - 1][:at["column"] - 1]
             start = d["range"]["start"]
-            before = line[:w["column"] - 1].decode(errors="replace")
-            assert start["line"] == w["line"] - 1, name
+            assert start["line"] == at["line"] - 1, name
             assert start["character"] == \
                 len(before.encode("utf-16-le")) // 2, name
         c.close(u)
