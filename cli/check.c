@@ -4,9 +4,24 @@
 #include <string.h>
 #include <unistd.h>
 
+typedef struct Check {
+  const Options *options;
+  Binding *why; /* the name that --why asks about; or NULL */
+} Check;
+
+static void find_why(Check *check, const Ran *ran) {
+  const char *name = check->options->why;
+  for (uint32_t i = 0; name && i < ran->binding_count; i++)
+    if (strcmp(binding_name(ran->bindings[i])->text, name) == 0)
+      check->why = ran->bindings[i];
+}
+
 static void print_types(void *owner, Session *session, const Ran *ran) {
-  const Options *o = owner;
-  for (uint32_t i = 0; !o->quiet && i < ran->binding_count; i++) {
+  Check *check = owner;
+  const Options *o = check->options;
+  find_why(check, ran);
+  bool types = !o->quiet && !o->why;
+  for (uint32_t i = 0; types && i < ran->binding_count; i++) {
     Binding *binding = ran->bindings[i];
     const char *type = session_binding_type(session, binding);
     if (!type)
@@ -54,7 +69,8 @@ static void print_stats(Session *session, const char *name) {
  * library does not change what is said about the next. */
 static bool check_file(const Options *o, const char *path) {
   SessionHost host = host_terminal(0, NULL);
-  host.eval.owner = (void *)o;
+  Check check = {.options = o};
+  host.eval.owner = &check;
   host.checked = print_types;
   Session *session = host_open(&host);
   host_apply_defines(session, o);
@@ -70,6 +86,12 @@ static bool check_file(const Options *o, const char *path) {
     session_refuse_open(session);
   bool ok = session_diags(session)->errors == 0;
   host_report(session, o->quiet);
+  if (check.why)
+    report_why(session, check.why);
+  else if (o->why && ok) {
+    fprintf(stderr, "axon check: %s defines no `%s`\n", text.name, o->why);
+    ok = false;
+  }
   if (o->open)
     list_open(session);
   if (o->stats)
@@ -81,7 +103,7 @@ static bool check_file(const Options *o, const char *path) {
 
 int verb_check(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "check", "qDsoS", argc, argv);
+  int status = options_parse(&o, "check", "qDsoSw", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count)

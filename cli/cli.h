@@ -24,6 +24,7 @@ typedef struct Options {
   const char *exprs[EXPRS_MOST];
   uint32_t expr_count;
   const char *stage; /* or NULL */
+  const char *why;   /* a name; or NULL */
   struct Define {
     char name[64];
     int64_t value;
@@ -34,9 +35,9 @@ typedef struct Options {
 } Options;
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain) g (--stage).  All take
- * --color, --diagnostics and --help.  Returns -1 to go on, else the status to
- * exit with. */
+ * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why).  All
+ * take --color, --diagnostics and --help.  Returns -1 to go on, else the status
+ * to exit with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -84,6 +85,8 @@ bool host_text(const char *path, SessionText *text, Buffer *program);
 
 /* False, and *problem where there is such a format: why it cannot be had. */
 bool report_as(const char *format, Fault *problem);
+/* To stdout: how the type of a name came about. */
+void report_why(Session *session, Binding *binding);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);
 void report_end(void); /* what is to follow the last one */
 

@@ -83,6 +83,15 @@ static void command_doc(Repl *repl, const char *name) {
     printf("  >>> %s\n", prim_info[id].example);
 }
 
+static void command_why(Repl *repl, const char *name) {
+  Binding *binding = session_find(repl->session, name);
+  host_report(repl->session, false);
+  if (binding)
+    report_why(repl->session, binding);
+  else
+    printf("there is no %s\n", name);
+}
+
 /* ---- browsing ---- */
 
 static void browse_own(void *arg, Binding *binding) {
@@ -197,6 +206,8 @@ static const Command commands[] = {
     {":shape", "EXPR", "the shape of a value", command_shape},
     {":time", "EXPR", "how long it takes", command_time},
     {":type", "EXPR", "the type, without running it", command_type},
+    {":why", "NAME", "how its type came about: shapes, sizes, conditions",
+     command_why},
 };
 
 static void command_help(Repl *repl, const char *argument) {

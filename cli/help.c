@@ -64,6 +64,9 @@ static const Help helps[] = {
      "                         carried by types, and left to check when run\n"
      "      --open             each one that was not proved: where and why\n"
      "      --strict           what is left to check when run is an error\n"
+     "      --why NAME         how the type of a name came about: the shapes on\n"
+     "                         the way, what made sizes equal, where conditions\n"
+     "                         come from\n"
      "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "  -q, --quiet            only errors\n"
      "      --color WHEN       auto, always, never\n"
@@ -73,6 +76,7 @@ static const Help helps[] = {
      "  axon check model.axn\n"
      "  axon check --strict --stats model.axn\n"
      "  axon check -D b=64 train.axn\n"
+     "  axon check --why forward model.axn\n"
      "  axon check -q --diagnostics json *.axn 2>errors.json\n"},
     {"shapes",
      "axon shapes FILE [EXPRESSION...]: the tensors that a type consists of.\n"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE };
+       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -27,6 +27,7 @@ static const OptionRow rows[] = {
     {'S', {"strict", no_argument, NULL, LONG_STRICT}},
     {'p', {"plain", no_argument, NULL, LONG_PLAIN}},
     {'g', {"stage", required_argument, NULL, LONG_STAGE}},
+    {'w', {"why", required_argument, NULL, LONG_WHY}},
 };
 
 typedef struct Table {
@@ -141,6 +142,9 @@ static int take(Options *o, int option) {
     return -1;
   case LONG_PLAIN:
     o->plain = true;
+    return -1;
+  case LONG_WHY:
+    o->why = optarg;
     return -1;
   case LONG_STAGE:
     o->stage = optarg;

@@ -63,10 +63,12 @@ static const char *level(Severity severity) {
                                    : "note";
 }
 
+/* "" of what has none. */
 static json_t *code_of(const Diag *diag) {
-  char code[8];
-  snprintf(code, sizeof code, "%c%04u",
-           diag->severity == SEV_ERROR ? 'E' : 'W', diag->code);
+  char code[8] = "";
+  if (diag->code)
+    snprintf(code, sizeof code, "%c%04u",
+             diag->severity == SEV_ERROR ? 'E' : 'W', diag->code);
   return jansson.json_string(code);
 }
 
@@ -151,7 +153,8 @@ static json_t *json_of(const Sources *sources, const Diag *diag) {
   json_t *all = jansson.json_object(), *fixes = jansson.json_array();
   put_int(all, "schema", JSON_SCHEMA);
   put_text(all, "severity", level(diag->severity));
-  put(all, "code", code_of(diag));
+  if (diag->code)
+    put(all, "code", code_of(diag));
   put_text(all, "message", diag->message);
   put_place(all, sources, diag->span);
   put_text(all, "label", diag->label);
@@ -407,6 +410,20 @@ void report_diag(Buffer *out, const Sources *sources, const Diag *diag) {
     add(results, sarif_of(sources, diag));
     return;
   }
+}
+
+void report_why(Session *session, Binding *binding) {
+  const Diag *why = session_why(session, binding);
+  if (!why)
+    return;
+  Buffer text = {0};
+  if (format == FORMAT_TEXT)
+    diag_render(&text, session_sources(session), why, host_colour_out());
+  else
+    report_diag(&text, session_sources(session), why);
+  if (text.text)
+    fwrite(text.text, 1, text.len, stdout);
+  buffer_free(&text);
 }
 
 void report_end(void) {

@@ -14,6 +14,7 @@ typedef struct Ask {
   const OpenConstraint *open;
   uint32_t count;
   Leaves *leaves;
+  const Diag *why;
 } Ask;
 
 /* The one expression that a text consists of; NULL after an error. */
@@ -76,6 +77,20 @@ static SessionStatus ask_type(Session *s, void *arg) {
   Ask *ask = arg;
   ask->type = binding_type(s->checker, ask->binding);
   return SESSION_OK;
+}
+
+static SessionStatus ask_why(Session *s, void *arg) {
+  Ask *ask = arg;
+  Diags told;
+  diags_init(&told, s->arena);
+  ask->why = checker_why(s->checker, ask->binding, &told);
+  return SESSION_OK;
+}
+
+const Diag *session_why(Session *s, Binding *binding) {
+  Ask ask = {.binding = binding};
+  session_guard(s, ask_why, &ask);
+  return ask.why;
 }
 
 const char *session_binding_type(Session *s, Binding *binding) {

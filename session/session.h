@@ -91,6 +91,8 @@ bool session_leaves(Session *session, const char *text, size_t len,
                     Leaves *out);
 Binding *session_find(Session *session, const char *name);
 const char *session_binding_type(Session *session, Binding *binding);
+/* How the type came about (see checker_why); NULL when there is none. */
+const Diag *session_why(Session *session, Binding *binding);
 /* The value as printed; false after an error, or when there is none. */
 bool session_binding_text(Session *session, Binding *binding, Buffer *out);
 /* Every name that a program could use here: own ones, the library's, the

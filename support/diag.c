@@ -61,10 +61,8 @@ diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
   map_put(&diags->places, place, diag);
   diag->index = diags->all.len;
   VEC_PUSH(diags->arena, diags->all, diag);
-  if (severity == SEV_ERROR)
-    diags->errors++;
-  else
-    diags->warnings++;
+  diags->errors += severity == SEV_ERROR;
+  diags->warnings += severity == SEV_WARNING;
   return diag;
 }
 
@@ -82,6 +80,14 @@ Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
   va_list args;
   va_start(args, format);
   Diag *diag = diag_add(diags, SEV_WARNING, code, span, format, args);
+  va_end(args);
+  return diag;
+}
+
+Diag *diag_note(Diags *diags, Span span, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  Diag *diag = diag_add(diags, SEV_NOTE, 0, span, format, args);
   va_end(args);
   return diag;
 }

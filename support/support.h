@@ -250,6 +250,10 @@ Diag *diag_error(Diags *diags, uint16_t code, Span span, const char *format,
 Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
                    ...) PRINTF_LIKE(4, 5);
 
+/* What is no mistake: not counted. */
+Diag *diag_note(Diags *diags, Span span, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
 /* What is added to a diagnostic; the texts are not copied. */
 void diag_step(Arena *arena, Diag *diag, Span span, const char *shape,
                const char *text);

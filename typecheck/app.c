@@ -293,6 +293,15 @@ static bool tuple_axes(Expr *e, long *first, long *count) {
   return *first >= 0 || *first + *count <= 0;
 }
 
+/* (0, 2): numbers, but not adjacent ones. */
+static bool literal_axes(Expr *e) {
+  long k;
+  bool all = e->kind == EX_TUPLE && e->item_count > 0;
+  for (uint32_t i = 0; all && i < e->item_count; i++)
+    all = literal_axis(e->items[i], &k);
+  return all;
+}
+
 Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o) {
   long first, count = 1;
   if (literal_axis(e, &first) || tuple_axes(e, &first, &count)) {
@@ -316,8 +325,12 @@ Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o) {
     error_at(c, 317, e->span, "an axis is a literal number, a tuple of "
                               "adjacent ones, `all`, or a parameter that "
                               "takes an axis")
-        ->help = "write the number here: shapes are known before the program "
-                 "runs";
+        ->help = literal_axes(e)
+                     ? "the axes of a tuple follow one another: reduce in two "
+                       "steps, as in `mean ~axis:0 (mean ~axis:(2, 3) x)`, or "
+                       "`permute` them together first"
+                     : "write the number here: shapes are known before the "
+                       "program runs";
     return core;
   }
   return flow(c, core, t, want, o);

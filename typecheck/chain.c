@@ -35,6 +35,8 @@ typedef struct Chain {
   uint32_t axis, rank; /* and where; rank 0: not known */
   VEC(Step) steps;
   uint32_t budget;
+  bool whole;   /* all of it is wanted: no bodies but this one, all operands, */
+  bool library; /* also where that is the library's */
 } Chain;
 
 /* ---- shapes as a call has them ---- */
@@ -141,7 +143,7 @@ static const char *arithmetic(const Chain *x, Type *t, Type *plain) {
 static bool is_shown(const Chain *x, Span span) {
   const Source *source =
       span.file ? sources_get(x->c->sources, span.file) : NULL;
-  return source && !source->library;
+  return source && (x->library || !source->library);
 }
 
 /* What has no axes has come to no shape; what is as before says nothing. */
@@ -241,7 +243,8 @@ static void follow_args(Chain *x, const Expr *e) {
     if (e->args[i].label || !has_axes(x->c, a->inferred))
       continue;
     follow(x, a);
-    return;
+    if (!x->whole)
+      return;
   }
 }
 
@@ -252,7 +255,7 @@ static bool follow_body(Chain *x, const Expr *e) {
   while (head->kind == EX_APP)
     head = head->arg[0];
   const Binding *b = head->kind == EX_ID ? head->means : NULL;
-  if (!b || !b->clause || !is_shown(x, b->clause->span) ||
+  if (!b || !b->clause || !is_shown(x, b->clause->span) || x->whole ||
       x->depth == BODIES_MOST)
     return false;
   Body body = {x->body, b->clause, e, x->as};
@@ -269,6 +272,11 @@ static bool follow_body(Chain *x, const Expr *e) {
 
 /* The operand whose shape is that of the result, the left one else. */
 static void follow_operand(Chain *x, const Expr *e) {
+  if (x->whole) {
+    follow(x, e->arg[0]);
+    follow(x, e->arg[1]);
+    return;
+  }
   Type *whole = e->inferred ? ty_norm(x->c, e->inferred) : NULL;
   for (int i = 0; i < 2 && whole && whole->tag == TY_TENSOR; i++) {
     Type *t = e->arg[i]->inferred;
@@ -417,6 +425,16 @@ void chain_add(Checker *c, Diag *d, const Origin *o) {
       if (!o->args[i].label && has_axes(c, o->args[i].expr->inferred))
         add_way(c, d, o, o->args[i].expr);
   }
+}
+
+void chain_all(Checker *c, Diag *d, Expr *e, bool library) {
+  Chain x = {.c = c, .budget = 4 * LOOKED_AT, .whole = true,
+             .library = library};
+  follow(&x, e);
+  for (uint32_t i = 0; i < x.steps.len; i++)
+    if (!has_step(d, x.steps.at[i].is.span))
+      diag_step(c->arena, d, x.steps.at[i].is.span, x.steps.at[i].is.shape,
+                x.steps.at[i].is.text);
 }
 
 void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met) {

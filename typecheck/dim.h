@@ -36,6 +36,7 @@ struct DimVar {
   bool inner;     /* an inner dimension of some matrix product */
   bool value;     /* may be any integer, also negative; else a size, >= 0 */
   void *home;     /* typecheck's: who supplies it at run time */
+  void *by;       /* typecheck's: what demanded its solution; or NULL */
   const char *text; /* what a fresh short name was chosen to be, for printing */
   Dim *self;        /* dim.c's: this variable as a Dim */
   struct Waiter *waiting; /* typecheck's: what to try when it is solved */

@@ -841,6 +841,8 @@ bool elems_clash(ElemVar *a, ElemVar *b);
 void chain_add(Checker *c, Diag *d, const Origin *o);
 /* And what the calls hand on by which a condition of a body is not met. */
 void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
+/* All steps to the value of an expression, none left out. */
+void chain_all(Checker *c, Diag *d, Expr *e, bool library);
 /* What the variables of a body stand for in a call, and those of the body with
  * that call in one further out; or NULL. */
 typedef struct PutIn {

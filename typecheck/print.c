@@ -727,6 +727,14 @@ static Dim *as_number(void *arg, DimVar *v) {
   return number(c, n);
 }
 
+static const char *factor_text(Checker *c, Dim *d) {
+  d = dim_resolve(c->dims, d);
+  const char *text = dim_text_of(c, d);
+  return dim_as_var(d) || dim_is_const(d)
+             ? text
+             : arena_printf(c->arena, "(%s)", text);
+}
+
 static Dim *as_numbers(void *arg, ShapeVar *v) {
   Checker *c = arg;
   if (!v->bound)
@@ -735,7 +743,7 @@ static Dim *as_numbers(void *arg, ShapeVar *v) {
   Dim *product = dim_int(c->dims, 1);
   for (uint32_t i = 0; i < s->len; i++) {
     DimVar *number = dim_new_var(c->dims, DV_RIGID, NULL, (Span){0});
-    number->text = s->at[i].tag == IT_DIM ? dim_text_of(c, s->at[i].dim) : "1";
+    number->text = s->at[i].tag == IT_DIM ? factor_text(c, s->at[i].dim) : "1";
     product =
         dim_mul(c->dims, product, dim_of_var(c->dims, number));
   }
@@ -749,6 +757,8 @@ static Dim *in_numbers(Checker *c, Dim *d) {
 /* Of a product, what each factor has come to: 64 * 13 * 13. */
 static Dim *product_in_numbers(Checker *c, Dim *d) {
   Dim *factors[DIM_FACTORS], *whole = dim_int(c->dims, 1);
+  if (!dim_is_const(dim_resolve(c->dims, d)))
+    return in_numbers(c, d);
   uint32_t count = dim_factor(c->dims, d, factors);
   if (count < 2)
     return in_numbers(c, d);

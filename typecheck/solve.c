@@ -289,6 +289,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
       k->at_run_time = true; /* callers do not know that size */
       return OPEN;
     }
+    v->by = k->origin;
     dim_bind(c, v, value);
     if (!v->value && !dim_is_const(value) && !dim_as_var(value))
       demand_le(c, dim_int(c->dims, 0), value, k->origin);

@@ -87,6 +87,10 @@ bool binding_leaves(Checker *checker, Binding *binding, Diags *diags,
 
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
+/* How it came about: a note with the shapes on the way and their arithmetic,
+ * and marks where sizes were made equal and conditions arose.  NULL: it has no
+ * type. */
+const Diag *checker_why(Checker *checker, Binding *binding, Diags *diags);
 Sym *binding_name(const Binding *binding);
 const char *binding_doc(const Binding *binding); /* or NULL */
 const Var *binding_var(const Binding *binding);

@@ -1,0 +1,26 @@
+#!/bin/bash
+# The words of lexer/foreign.def: one that the library or a primitive defines
+# would never get its help as a name.  Such a word may stand there for what it
+# begins in other languages (`var x = 1`) only, with a token to blame it at.
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+AXON=$(realpath "${AXON:-$here/axon}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HOME="$work" NO_COLOR=1
+status=0 count=0
+while IFS=$'\t' read -r kind word blame; do
+  count=$((count + 1))
+  said=$(echo "val q = $word" | "$AXON" check - 2>&1)
+  grep -q "not defined\|no constructor is named\|there is no" <<<"$said" &&
+    continue
+  [ "$kind" = FOREIGN ] && [ "$blame" != NONE ] && continue
+  echo "$word is defined: its row in lexer/foreign.def is dead"
+  status=1
+done < <(sed -nE 's/^(FOREIGN|RENAMED)\("([^"]+)", *"?([^",]*).*/\1\t\2\t\3/p' \
+  "$here/lexer/foreign.def")
+if [ "$count" -lt 50 ]; then
+  echo "only $count words were found"
+  status=1
+fi
+exit "$status"
