@@ -195,7 +195,7 @@ static bool runs_always(Checker *c, const Constraint *k, const DimVar *v) {
 bool index_scoped(Checker *c, const Constraint *k) {
   bool access = k->origin->kind == OR_INDEX;
   for (const Fact *f = k->facts; f; f = f->outer)
-    if (f->index ? access : mentions_index(c, f->dim))
+    if (f->index ? access : f->unsaid || mentions_index(c, f->dim))
       return true;
   return false;
 }
@@ -217,7 +217,7 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
   worst->left = dim_int(c->dims, 0), worst->right = d;
   Fact *kept = NULL;
   for (Fact *f = k->facts; f; f = f->outer) {
-    bool conditional = mentions_index(c, f->dim);
+    bool conditional = f->unsaid || mentions_index(c, f->dim);
     *exact &= f->index || !conditional;
     if (f->index || conditional)
       continue;
@@ -235,6 +235,9 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
       continue;
     *exact &= runs_always(c, k, v);
     kept = runs(c, v, d, kept);
+    if (dim_is_const(dim_resolve(c->dims, index_range_of(v))) &&
+        dim_sign(dim_resolve(c->dims, index_range_of(v))) <= 0)
+      worst->right = dim_int(c->dims, 0); /* it never runs */
   }
   worst->facts = kept;
   return true;
@@ -272,7 +275,7 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return !dim_facts_contradictory(c->solver);
   }
   for (const Fact *f = k->facts; f && !sizes; f = f->outer)
-    sizes |= f->ne || (mentions_index(c, f->dim) && has_size(c, f->dim));
+    sizes |= f->ne || f->unsaid || (mentions_index(c, f->dim) && has_size(c, f->dim));
   if (sizes)
     return false;
   Buffer ignored = {0};
