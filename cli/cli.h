@@ -99,6 +99,7 @@ int verb_check(int argc, char **argv);
 int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
+int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);
 int verb_shapes(int argc, char **argv);
 int verb_repl(int argc, char **argv);

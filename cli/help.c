@@ -21,6 +21,7 @@ static const Help helps[] = {
      "  axon test FILE...      run the examples in doc comments\n"
      "  axon dump FILE         a program as the compiler sees it\n"
      "  axon explain CODE      what an error is about, and how to mend it\n"
+     "  axon lsp               what editors start: types and errors as one types\n"
      "  axon help VERB         more about a verb, with examples\n"
      "\n"
      "Everywhere:\n"
@@ -159,6 +160,18 @@ static const Help helps[] = {
      "  axon\n"
      "  axon repl model.axn\n"
      "  echo '1 + 1' | axon repl --plain\n"},
+    {"lsp",
+     "axon lsp: a server for editors.\n"
+     "\n"
+     "Speaks the Language Server Protocol (JSON-RPC 2.0) on standard input and\n"
+     "output; an editor starts it.  Errors as one types, types and docs of what\n"
+     "is under the cursor, definitions, uses, renaming, completion, types that\n"
+     "were inferred, fixes, layout.  How to set an editor up: doc/editors.md.\n"
+     "\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "\n"
+     "Exit status: 0 after `shutdown` and `exit`, 1 where the editor is gone\n"
+     "without them.\n"},
     {"help",
      "axon help [VERB]: what Axon, or a verb, can do.\n"},
 };

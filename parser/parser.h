@@ -376,6 +376,12 @@ Program parse_range(Sources *sources, uint32_t file, uint32_t start,
 TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
                      Interner *interner, Arena *arena, Diags *diags);
 
+/* ---- closing.c ---- */
+
+/* Appends what closes all that a text leaves open: " in 0 end", ")". */
+void parse_closing(Sources *sources, uint32_t file, Interner *interner,
+                   Arena *arena, Buffer *out);
+
 /* ---- dump.c ---- */
 
 /* Appends the tree as an s-expression, without spans: for tests. */

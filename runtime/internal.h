@@ -106,33 +106,4 @@ enum { NPY_HEADER_MOST = 1024 };
 size_t npy_write_header(const Output *out, char text[NPY_HEADER_MOST],
                         const Tensor *t, Fault *fault);
 
-/* ---- library.c: libraries that only some files need ----
- *
- *   #define FUNCTIONS(F) F(zip_close) F(zip_fread)
- *   static LIBRARY_TABLE(FUNCTIONS) zip;
- *   static const Library zip_library = LIBRARY("libzip.so.4", "libzip4",
- *                                              FUNCTIONS, zip);
- *   if (!library_load(&zip_library, fault)) return NULL;
- *   zip.zip_close(...); */
-typedef struct Library {
-  const char *soname, *package; /* of Debian */
-  const char *const *symbols;   /* NULL at the end */
-  void *table;                  /* of function pointers, in their order */
-} Library;
-
-#define LIBRARY_POINTER(name) __typeof__(&name) name;
-#define LIBRARY_SYMBOL(name) #name,
-#define LIBRARY_TABLE(functions) \
-  struct {                       \
-    functions(LIBRARY_POINTER)   \
-  }
-#define LIBRARY(soname, package, functions, table)                      \
-  {                                                                     \
-    (soname), (package),                                                \
-        (const char *const[]){functions(LIBRARY_SYMBOL) NULL}, &(table) \
-  }
-
-/* Loads it on first use; false with a fault that names the package. */
-bool library_load(const Library *library, Fault *fault);
-
 #endif

@@ -163,4 +163,33 @@ uint64_t key_bits64(Key key, uint64_t index);
 double key_uniform(Key key, uint64_t index, Dtype dtype); /* in [0, 1) */
 double key_normal(Key key, uint64_t index, Dtype dtype);
 
+/* ---- library.c: libraries that only some programs need ----
+ *
+ *   #define FUNCTIONS(F) F(zip_close) F(zip_fread)
+ *   static LIBRARY_TABLE(FUNCTIONS) zip;
+ *   static const Library zip_library = LIBRARY("libzip.so.4", "libzip4",
+ *                                              FUNCTIONS, zip);
+ *   if (!library_load(&zip_library, fault)) return NULL;
+ *   zip.zip_close(...); */
+typedef struct Library {
+  const char *soname, *package; /* of Debian */
+  const char *const *symbols;   /* NULL at the end */
+  void *table;                  /* of function pointers, in their order */
+} Library;
+
+#define LIBRARY_POINTER(name) __typeof__(&name) name;
+#define LIBRARY_SYMBOL(name) #name,
+#define LIBRARY_TABLE(functions) \
+  struct {                       \
+    functions(LIBRARY_POINTER)   \
+  }
+#define LIBRARY(soname, package, functions, table)                      \
+  {                                                                     \
+    (soname), (package),                                                \
+        (const char *const[]){functions(LIBRARY_SYMBOL) NULL}, &(table) \
+  }
+
+/* Loads it on first use; false with a fault that names the package. */
+bool library_load(const Library *library, Fault *fault);
+
 #endif

@@ -265,3 +265,17 @@ bool session_format(Session *s, const SessionText *text, Buffer *out) {
   Formatting f = {text, out};
   return session_guard(s, format, &f) == SESSION_OK;
 }
+
+static SessionStatus format_quietly(Session *s, void *arg) {
+  diags_init(&s->diags, s->arena);
+  return format(s, arg);
+}
+
+bool session_format_quietly(Session *s, const SessionText *text,
+                            Buffer *out) {
+  Diags diags = s->diags;
+  Formatting f = {text, out};
+  bool ok = session_guard(s, format_quietly, &f) == SESSION_OK;
+  s->diags = diags;
+  return ok;
+}

@@ -55,6 +55,8 @@ static FailKind try_read(Session *s, Reading *r) {
 bool read_source(Session *s, const char *path, Span span, const char **text,
                  size_t *len) {
   struct stat info;
+  if (s->unsaved && s->unsaved(s->unsaved_owner, path, text, len))
+    return true;
   if (stat(path, &info) != 0)
     return cannot_read(s, path, span, strerror(errno));
   if (S_ISDIR(info.st_mode))
@@ -118,6 +120,7 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
   Module *module = module_new(s->checker, name);
   session_check_source(s, file, module, false, false);
   s->imports.at[number].module = module;
+  s->imports.at[number].file = file;
   return module;
 }
 
@@ -159,4 +162,27 @@ Module *import_module(void *owner, uint32_t from, Span span, const char *path,
 void import_before(Session *s, const Dec *dec) {
   if (dec->path || !library_module(s, dec->id))
     import_module(s, dec->span.file, dec->span, dec->path, dec->id);
+}
+
+/* ---- files that may import the text at hand ---- */
+
+static SessionStatus check_beside(Session *s, void *arg) {
+  const char *path = arg;
+  Diags diags = s->diags;
+  diags_init(&s->diags, s->arena);
+  const Source *main = sources_get(&s->sources, s->file);
+  Import *here = main ? import_of(s, main->name) : NULL;
+  if (here && !here->module) { /* it is what they import */
+    here->module = s->checked;
+    here->file = s->file;
+  }
+  Import *import = import_of(s, path);
+  if (!import->module)
+    import_new(s, (uint32_t)(import - s->imports.at), import->path, (Span){0});
+  s->diags = diags;
+  return SESSION_OK;
+}
+
+void session_check_beside(Session *s, const char *path) {
+  session_guard(s, check_beside, (void *)path);
 }

@@ -7,6 +7,7 @@
 typedef struct Import { /* a file that was imported */
   const char *path;     /* absolute: one file is read once */
   Module *module;       /* NULL while it is being checked, or if unreadable */
+  uint32_t file;
   bool busy;
 } Import;
 
@@ -27,7 +28,11 @@ struct Session {
   Module *module;
   Diags diags;
   Diag spare, *spare_at; /* for want of memory, see session.c */
-  Program program; /* the last text that was checked */
+  Program program; /* the last text that was checked, */
+  uint32_t file;   /* and its number, */
+  Module *checked; /* and module */
+  Unsaved *unsaved; /* or NULL */
+  void *unsaved_owner;
   VEC(Waiting) waiting;
   VEC(Import) imports;
   uint32_t import_depth;
@@ -54,7 +59,23 @@ SessionStatus session_guard(Session *s,
 /* ---- library.c ---- */
 Dec *library_dec(void *owner, Sym *module, Sym *name);
 bool library_module(void *owner, Sym *module);
+/* The source of a module of the library. */
+uint32_t library_file(Session *s, const Sym *module);
 void library_each_name(void (*f)(void *, const char *name), void *arg);
+
+/* ---- places.c ---- */
+const Place *all_places(const Session *s, uint32_t *count);
+/* What a session knows of the text last checked. */
+typedef struct Known {
+  Program program;
+  uint32_t file, waiting;
+  Module *checked;
+  Diags diags;
+  Places *places;
+} Known;
+/* Another text is checked, and then what was known is put back. */
+Known known_aside(Session *s);
+void known_back(Session *s, const Known *known);
 
 /* ---- import.c ---- */
 /* Reads a whole file into the arena; false with an error at `span`. */

@@ -37,6 +37,13 @@ static uint32_t library_source(Session *s, uint32_t number) {
   return *file;
 }
 
+uint32_t library_file(Session *s, const Sym *module) {
+  for (uint32_t i = 0; i < stdlib_file_count; i++)
+    if (strcmp(stdlib_files[i].module, module ? module->text : "") == 0)
+      return library_source(s, i);
+  return 0;
+}
+
 Dec *library_dec(void *owner, Sym *module, Sym *name) {
   Session *s = owner;
   const StdlibName *entry = find(module ? module->text : "", name->text);

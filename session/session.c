@@ -211,8 +211,11 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   s->names_missing = false;
   Program program = parse_program(&s->sources, file, bare, s->interner,
                                   s->arena, &s->diags);
-  if (main)
+  if (main) {
     s->program = program;
+    s->file = file;
+    s->checked = module;
+  }
   uint32_t parsed = s->diags.all.len;
   bool whole = s->diags.errors == errors;
   for (uint32_t i = 0; i < program.dec_count; i++)

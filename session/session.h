@@ -109,6 +109,88 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* ---- places: what an editor asks of the text last checked ---- */
+
+/* Who knows the text of a file that is other than on disk, as in an editor;
+ * it says false where it is not. */
+typedef bool Unsaved(void *owner, const char *path, const char **text,
+                     size_t *len);
+void session_on_unsaved(Session *session, Unsaved *f, void *owner);
+/* From the next text on.  All that is handed out lives as long as the
+ * session; offsets are of bytes. */
+void session_keep_places(Session *session);
+uint32_t session_file(const Session *session); /* of that text, */
+const Program *session_program(const Session *session); /* its tree */
+/* Checks another file, which may import that text, for its places: to know all
+ * uses of a name. */
+void session_check_beside(Session *session, const char *path);
+/* The name at an offset, or ending there; NULL: there is none. */
+const Place *session_name_at(Session *session, uint32_t file, uint32_t offset);
+/* The innermost expression there, or NULL. */
+const Place *session_expr_at(Session *session, uint32_t file, uint32_t offset);
+const char *session_place_type(Session *session, const Place *place);
+/* Each place of the same name, once, in order of the text. */
+void session_each_use(Session *session, const Place *of,
+                      void (*f)(void *, const Place *), void *arg);
+/* Parameters with labels of the function that a PLACE_LABEL is for. */
+void session_labels(Session *session, const Place *place,
+                    void (*f)(void *, Sym *name, bool optional,
+                              const char *type),
+                    void *arg);
+bool session_same_name(const Session *session, const Place *a,
+                       const Place *b);
+/* Where a name is bound, or a module begins; file 0: nowhere. */
+Span session_definition(Session *session, const Place *place);
+const char *session_doc(Session *session, const Place *place); /* or NULL */
+/* A place of that kind exactly there; or NULL. */
+const Place *session_place(Session *session, PlaceKind kind, Span span);
+
+/* Why a name cannot be renamed at all; NULL: it can. */
+const char *session_rename_refused(Session *session, const Place *of);
+/* The edits, in order of file and place, that call `of` by another name in
+ * `text`, the one last checked, and in what it imports; or why not. */
+const char *session_rename(Session *session, const SessionText *text,
+                           const Place *of, const char *name,
+                           void (*f)(void *, const DiagEdit *), void *arg);
+
+/* What was inferred and is not written: behind `at` of the text it is shown,
+ * and there it can be written by what is put before and behind. */
+typedef struct Hint {
+  enum { HINT_TYPE, HINT_STAGE } kind;
+  uint32_t at;
+  const char *type;
+  uint32_t before_at, behind_at;
+  const char *before, *behind; /* "(", " : f32[n])"; NULL: it cannot be */
+} Hint;
+/* Those that touch a part of the text; with what writes them if that is asked
+ * for, where there is such a thing. */
+void session_each_hint(Session *session, uint32_t start, uint32_t end,
+                       bool write, void (*f)(void *, const Hint *),
+                       void *arg);
+
+/* What can be written at a place, or is called there.  The text is checked
+ * with a name put there; what was asked before stays as it was. */
+typedef struct Offer {
+  enum {
+    OFFER_VALUE, OFFER_FUNCTION, OFFER_CONSTRUCTOR, OFFER_SIZE, OFFER_MODULE,
+    OFFER_FIELD, OFFER_LABEL, OFFER_TYPE, OFFER_KEYWORD,
+  } kind;
+  const char *name;
+  const char *type, *doc; /* or NULL */
+} Offer;
+/* Those names that begin like what stands before the offset. */
+void session_complete(Session *session, const SessionText *text,
+                      uint32_t offset, void (*f)(void *, const Offer *),
+                      void *arg);
+typedef struct Called {
+  const char *name, *type, *doc;
+  const char *label; /* of the argument at hand; or NULL: */
+  uint32_t number;   /* of it among those without one, from 0 */
+} Called;
+/* False: nothing is called there. */
+bool session_called(Session *session, const SessionText *text,
+                    uint32_t offset, Called *out);
+
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
 
 typedef struct Example {
@@ -145,5 +227,8 @@ SessionStatus session_dump(Session *session, const SessionText *text,
 
 /* Formats a source text; false after an error. */
 bool session_format(Session *session, const SessionText *text, Buffer *out);
+/* The same, and no word of errors. */
+bool session_format_quietly(Session *session, const SessionText *text,
+                            Buffer *out);
 
 #endif

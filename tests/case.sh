@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs one test:  tests/case.sh KIND PATH.  Silent when it passes; else says why
-# and fails.  Kinds: run type fmt repl (golden files, see tests/lib.sh), unit,
-# example, library, doc, script.
+# and fails.  Kinds: run type strict bug fmt repl (golden files, see
+# tests/lib.sh), unit, example, library, doc, script.
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2
@@ -43,7 +43,7 @@ golden_fmt() {
 }
 
 case $kind in
-run | type | fmt | repl)
+run | type | strict | bug | fmt | repl)
   name=${path##*/}
   enter "$here/${path%/*}" "$name"
   produce "$kind" "$name"
@@ -52,6 +52,11 @@ run | type | fmt | repl)
   fmt) golden_fmt ;;
   type) # errors are part of what is expected
     compare "$name.type" "$work/out" ;;
+  strict) exited 0 && compare "$name.strict" "$work/out" ;;
+  bug)
+    "$here/tests/marks.sh" "$name.axn" "$work/json" &&
+      compare "$name.bug" "$work/out"
+    ;;
   repl) exited 0 && compare "$name.repl" "$work/out" ;;
   esac
   ;;

@@ -4,6 +4,9 @@
 #            with NAME.err    diagnostics of `axon run`; exit status 1
 #            with NAME.type   what `axon check` writes
 #            with NAME.fmt    what `axon fmt` makes of it
+#            with NAME.strict what `axon check --strict` writes; no error
+#            with NAME.bug    what `axon check` writes; each diagnostic stands
+#                             at a mark of the program (tests/marks.sh)
 #   examples/models/NAME.axn
 #            with NAME.types, what `axon check --strict` writes; NAME.expected,
 #            what `axon run` does; NAME.params, `axon shapes` of what its own
@@ -39,7 +42,8 @@ enter() {
       elif [ "${file%.axn}" != "$file" ] && [ "$file" != "$1/$2.axn" ]; then
         base=${file%.axn}
         [ -e "$base.out" ] || [ -e "$base.err" ] || [ -e "$base.type" ] ||
-          [ -e "$base.fmt" ] || files+=("$file")
+          [ -e "$base.fmt" ] || [ -e "$base.strict" ] || [ -e "$base.bug" ] ||
+          files+=("$file")
       fi
     done
   fi
@@ -50,7 +54,26 @@ words() { # the words of a file that may be missing
   [ -e "$1" ] && cat "$1"
 }
 
-# produce KIND NAME: writes $work/out, and for run $work/err and $work/status.
+# Makes the data files that comments `(* file NAME.npy TYPE[SIZES] *)` of the
+# program $1 speak of: all zero, and sparse, so that they may have any size.
+make_files() {
+  sed -n 's/^(\* file \([^ ]*\) \([a-z0-9]*\)\[\(.*\)\] \*)$/\1 \2 \3/p' "$1" |
+    while read -r file type sizes; do
+      case $type in
+      f32) code='<f4' bytes=4 ;;
+      i64) code='<i8' bytes=8 ;;
+      u8) code='|u1' bytes=1 ;;
+      *) echo "$1: no such type: $type" && return 1 ;;
+      esac
+      printf "\x93NUMPY\x01\x00v\x00%-117s\n" \
+        "{'descr': '$code', 'fortran_order': False, 'shape': ($sizes,), }" \
+        >"$file"
+      truncate -s $((128 + bytes * ${sizes//,/ *})) "$file"
+    done
+}
+
+# produce KIND NAME: writes $work/out and $work/status, for run $work/err, and
+# for bug $work/json.
 produce() {
   input=/dev/null
   [ -e "$2.in" ] && input=$2.in
@@ -66,6 +89,17 @@ produce() {
     # shellcheck disable=SC2086
     timeout "$limit" "$AXON" check $opts "$2.axn" \
       >"$work/out" 2>&1 || status=$?
+    ;;
+  strict)
+    make_files "$2.axn"
+    timeout "$limit" "$AXON" check --strict "$2.axn" \
+      >"$work/out" 2>&1 || status=$?
+    ;;
+  bug)
+    make_files "$2.axn"
+    timeout "$limit" "$AXON" check "$2.axn" >"$work/out" 2>&1 || status=$?
+    timeout "$limit" "$AXON" check --diagnostics json "$2.axn" \
+      >/dev/null 2>"$work/json"
     ;;
   fmt)
     timeout "$limit" "$AXON" fmt - <"$2.axn" >"$work/out" 2>&1 || status=$?
@@ -101,12 +135,15 @@ golden_cases() {
   *.out | *.err) echo "run ${1%.*}" ;;
   *.type) echo "type ${1%.type}" ;;
   *.fmt) echo "fmt ${1%.fmt}" ;;
+  *.strict) echo "strict ${1%.strict}" ;;
+  *.bug) echo "bug ${1%.bug}" ;;
   *.repl) echo "repl ${1%.repl}" ;;
   esac
 }
 
 list_goldens() { # all golden cases below tests/, paths from the root
   find tests -type f \( -name '*.out' -o -name '*.err' -o -name '*.type' \
-    -o -name '*.fmt' -o -name '*.repl' \) ! -path 'tests/data/*' | sort |
+    -o -name '*.fmt' -o -name '*.strict' -o -name '*.bug' -o -name '*.repl' \) \
+    ! -path 'tests/data/*' | sort |
     while read -r file; do golden_cases "$file"; done | uniq
 }

@@ -84,50 +84,60 @@ static Dim *dim_call(Checker *c, DimExpr *d, AnnotMode mode) {
   return meta_dim(c, NULL, d->span);
 }
 
+static Dim *dim_named(Checker *c, DimExpr *d, AnnotMode mode) {
+  Scope *s = find_name(c, d->id, false);
+  if (s && s->dim)
+    return s->dim;
+  if (s)
+    return size_of_binding(c, s->binding, d->span);
+  Dim *fixed = map_get(&c->sizes, d->id);
+  if (fixed && mode == AN_VAL) {
+    push_plain(c, d->id)->dim = fixed;
+    return fixed;
+  }
+  if (mode != AN_SCHEME) {
+    Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
+    if (b && b->kind == BK_SIZE)
+      return b->dim;
+    if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
+        ty_norm(c, b->scheme->type)->tag == TY_TENSOR && mode != AN_PARAM)
+      return size_of_binding(c, b, d->span);
+  }
+  return new_size(c, d->id, d->span, mode);
+}
+
+static Dim *dim_some(Checker *c, DimExpr *d, AnnotMode mode) {
+  Scope *s = d->id ? find_name(c, d->id, false) : NULL;
+  if (s && s->dim)
+    return s->dim;
+  Dim *r;
+  if (mode == AN_SCHEME && c->collect) { /* not of a constructor */
+    r = data_dim(c, d->id, d->span);
+    dim_as_var(r)->level = LEVEL_GENERIC;
+  } else if (mode == AN_PARAM && d->id) {
+    return new_size(c, d->id, d->span, mode);
+  } else {
+    r = meta_dim(c, d->id, d->span);
+    dim_as_var(r)->top = true;
+  }
+  if (d->id)
+    push_plain(c, d->id)->dim = r;
+  return r;
+}
+
 Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
+  Dim *r;
   switch (d->kind) {
   case DX_NUM:
     return dim_text(c->dims, d->num);
-  case DX_ID: {
-    Scope *s = find_name(c, d->id, false);
-    if (s && s->dim)
-      return s->dim;
-    if (s)
-      return size_of_binding(c, s->binding, d->span);
-    Dim *fixed = map_get(&c->sizes, d->id);
-    if (fixed && mode == AN_VAL) {
-      push_plain(c, d->id)->dim = fixed;
-      return fixed;
-    }
-    if (mode != AN_SCHEME) {
-      Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
-      if (b && b->kind == BK_SIZE)
-        return b->dim;
-      if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
-          ty_norm(c, b->scheme->type)->tag == TY_TENSOR &&
-          mode != AN_PARAM)
-        return size_of_binding(c, b, d->span);
-    }
-    return new_size(c, d->id, d->span, mode);
-  }
-  case DX_SOME: {
-    Scope *s = d->id ? find_name(c, d->id, false) : NULL;
-    if (s && s->dim)
-      return s->dim;
-    Dim *r;
-    if (mode == AN_SCHEME && c->collect) { /* not of a constructor */
-      r = data_dim(c, d->id, d->span);
-      dim_as_var(r)->level = LEVEL_GENERIC;
-    } else if (mode == AN_PARAM && d->id) {
-      return new_size(c, d->id, d->span, mode);
-    } else {
-      r = meta_dim(c, d->id, d->span);
-      dim_as_var(r)->top = true;
-    }
-    if (d->id)
-      push_plain(c, d->id)->dim = r;
+  case DX_ID:
+    r = dim_named(c, d, mode);
+    places_size(c, d->span, d->id, false);
     return r;
-  }
+  case DX_SOME:
+    r = dim_some(c, d, mode);
+    places_size(c, d->span, d->id, false);
+    return r;
   case DX_HOLE:
     return meta_dim(c, NULL, d->span);
   case DX_NEG:
@@ -249,6 +259,8 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
       break;
     case AXIS_SPLICE:
       one = annot_splice(c, a, mode);
+      if (!a->call)
+        places_size(c, a->span, a->id, true);
       break;
     }
     s = shape_concat(c, s, one);
@@ -429,7 +441,10 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
     if (dec->axes.at[i].kind == AXIS_DIM &&
         dec->axes.at[i].dim->kind == DX_ID)
       push_plain(c, dec->axes.at[i].dim->id)->dim = sizes[i];
+  Places *places = c->places;
+  c->places = NULL; /* it was noted where it is declared */
   Type *r = annot_type(c, dec->type, mode);
+  c->places = places;
   c->scope = saved;
   c->module = module;
   c->depth--;
@@ -481,6 +496,8 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   if (!t->name.module && strcmp(name, "unit") == 0)
     return ty_unit(c);
   TypeName *n = lookup_type(c, t->name.module, t->name.id);
+  if (n)
+    places_type(c, t->name.span, n);
   if (!n)
     return unknown_type(c, t);
   if (n->failed)
@@ -559,6 +576,8 @@ static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
   for (uint32_t i = 0; i < r->count; i++) {
     r->labels[i] = t->fields[i].id;
     r->args[i] = annot_type(c, t->fields[i].type, mode);
+    places_name(c, PLACE_FIELD, t->fields[i].span, r->labels[i], (Span){0},
+                r->args[i]);
     for (uint32_t k = 0; k < i; k++)
       if (r->labels[k] == r->labels[i])
         error_at(c, 343, t->fields[i].span, "field `%s` is given twice",
@@ -573,10 +592,14 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *r = NULL;
   switch (t->kind) {
   case TX_VAR:
-    if (!t->has_axes)
-      return ty_param(c, t->id, mode);
+    if (!t->has_axes) {
+      r = ty_param(c, t->id, mode);
+      places_size(c, t->span, t->id, false);
+      return r;
+    }
     r = ty_tensor(c, elem_param(c, t->id, mode),
                     annot_axes(c, t->axes, mode), NULL);
+    places_size(c, t->span, t->id, false);
     break;
   case TX_NAME: r = annot_name(c, t, mode); break;
   case TX_CALL: r = annot_call(c, t, mode); break;
@@ -609,6 +632,7 @@ static void fact_class(Checker *c, FactExpr *f, AnnotMode mode) {
   for (size_t i = 0; i < ARRAY_LEN(named); i++)
     if (strcmp(f->id->text, named[i].name) == 0) {
       elem_param(c, f->tyvar, mode)->classes &= named[i].classes;
+      places_size(c, f->span, f->tyvar, false);
       return;
     }
   error_at(c, 344, f->span, "no class of element types is named `%s`",

@@ -198,9 +198,9 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
       c, binding_scheme(c, binding_of_prim(c, id)), o, NULL);
   Type *pa = ft->arg[0], *rest = ty_norm(c, ft->arg[1]);
   Type *pb = rest->arg[0], *r = rest->arg[1];
-  uint32_t errors = c->diags->errors;
+  uint32_t told = c->told.len;
   args[0] = flow(c, args[0], ta, pa, oa);
-  if (errors == c->diags->errors)
+  if (told == c->told.len)
     args[1] = flow(c, args[1], tb, pb, ob);
   if (id == PRIM_DIV || id == PRIM_MOD)
     track_division(c, id, ta, tb, ty_root(r), o);
@@ -208,7 +208,7 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
     note_terms(c, e, ta, tb);
   if (c->progress && c->pending.len)
     solve_pending(c);
-  *type = r;
+  *type = told_of(c, told, o->span, NULL) ? ty_meta(c) : r;
   Type *rn = ty_norm(c, r);
   Core *app = prim_core(c, id, 2, args,
                         rn->tag == TY_TENSOR ? rn->elem : NULL, e->span);
@@ -466,6 +466,7 @@ typedef struct Call {
   Expr *e;
   const char *name;
   PrimId prim;
+  Expr *head;
   Core *fn;
   Type *whole, *type; /* of fn; and what is left of it */
   Arg *args;
@@ -473,7 +474,6 @@ typedef struct Call {
   VEC(Core *) items;   /* fn, then arguments in order */
   VEC(Given) queue;
   VEC(CoreParam) waiting; /* label parameters still open (partial call) */
-  Span piped;          /* of the value that a pipe brings, or none */
   bool stop;
 } Call;
 
@@ -539,9 +539,17 @@ static bool is_state(Call *k, Type *want) {
   return false;
 }
 
+/* A pipe's value is the argument of a call under this name. */
+static const char pipe_name[] = "|>";
+
+Span arg_place(const Expr *e, const Expr *arg) {
+  bool piped = arg->kind == EX_ID && strcmp(arg->id->text, pipe_name) == 0;
+  return piped ? e->span : arg->span;
+}
+
 static void check_one(Call *k, Given *g) {
   Checker *c = k->c;
-  Origin *o = origin_new(c, OR_ARG, g->arg->expr->span);
+  Origin *o = origin_new(c, OR_ARG, arg_place(k->e, g->arg->expr));
   o->what = k->name;
   o->prim = k->prim;
   o->number = g->number;
@@ -551,8 +559,6 @@ static void check_one(Call *k, Given *g) {
   o->args = k->args;
   o->arg_count = k->count;
   o->state = is_state(k, g->want);
-  if (k->piped.file && g->arg == &k->args[k->count - 1])
-    o->span = k->e->span; /* the stage is at fault, not what flows into it */
   *g->slot = check(c, g->arg->expr, g->want, o);
 }
 
@@ -811,7 +817,7 @@ static void warn_single(Checker *c, Call *k, Type *before) {
 
 static Core *run_call(Call *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0;
+  uint32_t next = 0, number = 0, told = c->told.len;
   Type *before = k->whole = k->type;
   while (next < k->count && !k->stop) {
     before = k->type;
@@ -829,6 +835,8 @@ static Core *run_call(Call *k, Type **type) {
     warn_single(c, k, before);
   Core *app = call_core(k);
   *type = k->stop ? waiting_type(k, before) : k->type;
+  if (told_of(c, told, k->head->span, k->args))
+    *type = ty_meta(c); /* what came of it is not judged */
   if (k->fn->kind == CORE_PRIM && prim_maps(k->prim))
     app->inst = k->type;
   app = wait_for_rest(k, app);
@@ -852,6 +860,20 @@ static void flatten(Checker *c, Expr *e, Spine *s) {
   }
 }
 
+/* Whether an error was told of an argument, or of an item of one. */
+static bool arg_told(const Checker *c, uint32_t mark, const Expr *e,
+                     const Spine *s) {
+  for (uint32_t i = 0; i < s->args.len; i++) {
+    const Expr *arg = s->args.at[i].expr;
+    if (told_of(c, mark, arg_place(e, arg), NULL))
+      return true;
+    for (uint32_t k = 0; arg->kind == EX_TUPLE && k < arg->item_count; k++)
+      if (told_of(c, mark, arg->items[k]->span, NULL))
+        return true;
+  }
+  return false;
+}
+
 static const char *head_name(Checker *c, Expr *e) {
   if (e->kind == EX_ID)
     return e->id->text;
@@ -873,7 +895,7 @@ static Binding *head_binding(Checker *c, Expr *e) {
 
 /* A stand-in for a value that was already checked: what a pipe brings. */
 static Expr *standing(Checker *c, Type *t, Span span, Core **core) {
-  Binding *b = binding_new(c, BK_VALUE, intern_text(c->in, "|>"), span);
+  Binding *b = binding_new(c, BK_VALUE, intern_text(c->in, pipe_name), span);
   b->scheme = scheme_mono(c, t);
   b->var = var_new(c, NULL, span, false);
   scope_push(c, b->name, b);
@@ -905,6 +927,7 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   app->arg_count = 1;
   Core *core = infer_app(c, app, type);
   c->scope = saved;
+  places_expr(c, PLACE_STAGE, app->span, *type);
   return core_let(c, ref->var, value, core);
 }
 
@@ -928,18 +951,21 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     return core_new(c, CORE_ERROR, e->span);
   }
   Binding *b = head_binding(c, s.head);
+  places_labels(c, s.args.at, s.args.len, b);
+  if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
+    places_binding(c, s.head->span, b, NULL);
   if (b && b->kind == BK_PRIM &&
       (prim_info[b->prim].flags & PRIM_SPECIAL)) {
+    uint32_t told = c->told.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
+    if (core && arg_told(c, told, e, &s))
+      *type = ty_meta(c);
     if (core)
       return core;
   }
-  Call k = {.c = c, .e = e, .name = head_name(c, s.head), .args = s.args.at,
-            .count = s.args.len};
+  Call k = {.c = c, .e = e, .name = head_name(c, s.head), .head = s.head,
+            .args = s.args.at, .count = s.args.len};
   k.prim = b && b->kind == BK_PRIM ? b->prim : PRIM_NONE;
-  Expr *last = s.args.len ? s.args.at[s.args.len - 1].expr : NULL;
-  if (last && last->kind == EX_ID && strcmp(last->id->text, "|>") == 0)
-    k.piped = last->span;
   if (b && b->kind == BK_DTYPE && k.count == 1) {
     Core *literal = typed_literal(c, b->dtype, k.args[0].expr, type);
     if (literal)

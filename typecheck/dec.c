@@ -101,7 +101,7 @@ static void export_sizes(Checker *c, Scope *mark, bool top) {
     return;
   for (Scope *s = c->scope; s && s != mark; s = s->outer)
     if (s->dim && s->name) {
-      Binding *b = binding_new(c, BK_SIZE, s->name, (Span){0});
+      Binding *b = binding_new(c, BK_SIZE, s->name, s->span);
       b->dim = s->dim;
       b->scheme = scheme_mono(c, ty_int(c, s->dim));
       module_put(c, s->name, b);
@@ -308,7 +308,10 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
     b->recursive = true;
     b->group = &group;
     b->doc = dec->doc;
+    b->clause = &f->clauses[0];
     scope_push(c, f->name, b);
+    for (uint32_t k = 0; k < f->clause_count; k++)
+      places_binding(c, f->clauses[k].name_span, b, NULL);
   }
   bool annotated = true; /* all of them: else they share variables */
   for (uint32_t i = 0; i < n; i++) {
@@ -365,6 +368,11 @@ static void put_type(Checker *c, TypeName *t) {
   map_put(&c->module->types, t->name, t);
 }
 
+static void define_size(Checker *c, const DimExpr *d) {
+  scope_push(c, d->id, NULL)->dim = meta_dim(c, NULL, d->span);
+  places_size(c, d->span, d->id, false);
+}
+
 static void define_type(Checker *c, Dec *dec) {
   uint32_t errors = c->diags->errors;
   TypeName *t = NEW(c->arena, TypeName);
@@ -379,14 +387,14 @@ static void define_type(Checker *c, Dec *dec) {
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM &&
         dec->axes.at[i].dim->kind == DX_ID)
-      scope_push(c, dec->axes.at[i].dim->id, NULL)->dim =
-          meta_dim(c, NULL, dec->span);
+      define_size(c, dec->axes.at[i].dim);
   c->defining = dec->name;
   annot_type(c, dec->type, AN_VAL);
   c->defining = NULL;
   c->scope = saved;
   t->failed = c->diags->errors > errors;
   put_type(c, t);
+  places_type(c, dec->name_span, t);
 }
 
 static void define_datatype(Checker *c, Dec *dec) {
@@ -403,6 +411,7 @@ static void define_datatype(Checker *c, Dec *dec) {
   t->data = d;
   t->module = c->module;
   put_type(c, t);
+  places_type(c, dec->name_span, t);
   d->con_count = dec->con_count;
   d->cons = NEW_ARRAY(c->arena, struct DataCon, dec->con_count);
   for (uint32_t i = 0; i < dec->con_count; i++) {
@@ -416,6 +425,7 @@ static void define_datatype(Checker *c, Dec *dec) {
     b->data = d;
     b->scheme = k->scheme;
     b->doc = dec->doc;
+    places_binding(c, k->span, b, NULL);
     module_put(c, k->con.name, b);
     VEC_PUSH(c->arena, c->module->order, b);
   }
@@ -442,6 +452,7 @@ static void import_module(Checker *c, Dec *dec) {
   }
   Binding *b = binding_new(c, BK_MODULE, name, dec->span);
   b->target = m;
+  places_import(c, dec, name, b);
   module_put(c, name, b);
 }
 
@@ -452,6 +463,7 @@ static void open_module(Checker *c, Dec *dec) {
         ->help = "a file is imported first: `import \"./file\" as m`";
     return;
   }
+  places_import(c, dec, dec->id, b);
   VEC_PUSH(c->arena, c->module->opened, b->target);
 }
 
@@ -522,6 +534,7 @@ static void finish_dec(Checker *c, CoreDec *d) {
 static void begin(Checker *c, Module *module, Diags *diags) {
   c->diags = diags;
   c->module = module;
+  c->places = module->library ? NULL : c->kept;
   c->scope = NULL;
   c->level = 0;
   c->effect = NULL;
@@ -649,6 +662,7 @@ static bool check_within_limits(Checker *c, Module *module, Dec *dec,
 bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
                  Checked *out) {
   Fact *facts = c->facts;
+  uint32_t places = places_mark(c);
   map_init(&c->forgotten, c->arena);
   for (int round = 0;; round++) {
     uint32_t errors = diags->errors, warnings = diags->warnings;
@@ -656,8 +670,11 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     CheckStats stats = c->stats;
     uint32_t open = c->open.len, carried = c->carried.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
-    if (!c->again || round == 8)
+    if (!c->again || round == 8) {
+      places_finish(c, places, module, dec);
       return ok;
+    }
+    places_forget(c, places);
     diags->errors = errors; /* once more, with some terms forgotten */
     diags->warnings = warnings;
     diags->all.len = kept;

@@ -397,12 +397,6 @@ DimVar *dim_as_var(const Dim *d) {
   return d->at[0].mono->at[0].atom->var;
 }
 
-bool dim_is_prod(const Dim *d) {
-  return d->count == 1 && d->at[0].mono->degree == 1 &&
-         num_is(d->at[0].coef, 1) &&
-         d->at[0].mono->at[0].atom->kind == AT_PROD;
-}
-
 Num dim_coef(const Dim *d, const Mono *mono) {
   uint32_t low = 0, high = d->count;
   while (low < high) {
@@ -888,6 +882,11 @@ Dim *dim_cancel(DimCtx *cx, Dim *d) {
   return num_is(term->coef, 1) && !term->mono->count
              ? d
              : divide_out(cx, d, term->coef, term->mono);
+}
+
+bool dim_cancels(DimCtx *cx, const Dim *d) {
+  return d->count == 1 &&
+         size_factors(cx, d->at[0].mono)->degree == d->at[0].mono->degree;
 }
 
 /* Whether term i of d is +-v for a meta v that may be solved and does not

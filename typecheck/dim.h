@@ -106,7 +106,6 @@ int64_t dim_content(DimCtx *cx, const Dim *d);
 bool dim_may_change(const Dim *d); /* has metas, or products of shapes */
 int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
-bool dim_is_prod(const Dim *d);      /* of a shape variable */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth (g for every product). */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
@@ -175,6 +174,8 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
  * cancels, see "Sizes may be 0" in the design). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
 Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
+/* Is d a constant or a product of such factors? */
+bool dim_cancels(DimCtx *cx, const Dim *d);
 
 /* ---- what is known ---- */
 

@@ -6,6 +6,8 @@
  * infeasible, REFUTED when the claim itself is; every limit ends in OPEN. */
 #include "dimsolver.h"
 
+#include <string.h>
+
 typedef struct Fact {
   Dim *d; /* resolved when it was last looked at */
   bool eq;
@@ -13,6 +15,7 @@ typedef struct Fact {
   uint32_t leaf_count;
   Atom **leaves;
   uint64_t signature; /* of the leaves: a quick test */
+  Dim *plain;         /* d without divisions that stand alone, or NULL */
 } Fact;
 
 struct DimFacts {
@@ -67,6 +70,7 @@ static void fact_set(DimFacts *facts, Fact *fact, Dim *d) {
   LeafList list = {.arena = facts->cx->arena};
   dim_each_leaf(d, dim_epoch(facts->cx), leaf_add, &list);
   fact->d = d;
+  fact->plain = NULL;
   fact->leaves = list.all.at;
   fact->leaf_count = list.all.len;
   fact->signature = list.signature;
@@ -248,6 +252,11 @@ static bool proves_nonneg(void *arg, Dim *d) {
   return proved;
 }
 
+/* One that is at least 1 unless something is empty. */
+static bool is_size(const DimVar *var) {
+  return !var->value && var->kind != DV_INDEX && var->kind != DV_DATA;
+}
+
 static Linear *query_linear(DimFacts *facts, Query *query) {
   DimCtx *cx = facts->cx;
   Linear *lin = linear_new(cx, &facts->scratch, query->polys,
@@ -255,23 +264,85 @@ static Linear *query_linear(DimFacts *facts, Query *query) {
                            facts);
   for (uint32_t i = 0; i < query->def_count; i++) {
     const Definition *def = &query->defs[i];
-    if (!def->var->value && def->var->kind != DV_INDEX &&
-        def->var->kind != DV_DATA)
+    if (is_size(def->var))
       linear_at_least(lin, dim_sub(cx, def->value, dim_int(cx, 1)));
   }
   return lin;
 }
 
+/* What is asked of a query: do the facts allow d >= 0, or d == 0? */
+typedef struct Claim {
+  Dim *d;
+  bool eq, at_least_one;
+  bool possible; /* yes, at a point that was found */
+  bool refuted;  /* no */
+} Claim;
+
+static void claim_point(DimFacts *facts, const Query *query, Claim *claim,
+                        uint32_t effort) {
+  DimCtx *cx = facts->cx;
+  if (claim->possible || claim->refuted)
+    return;
+  uint32_t count = query->poly_count;
+  Poly *all = scratch_alloc(&facts->scratch,
+                            sizeof *all * (count + query->def_count + 1));
+  memcpy(all, query->polys, sizeof *all * count);
+  for (uint32_t i = 0; claim->at_least_one && i < query->def_count; i++)
+    if (is_size(query->defs[i].var))
+      all[count++] = (Poly){
+          dim_sub(cx, query->defs[i].value, dim_int(cx, 1)), false};
+  all[count++] = (Poly){claim->d, claim->eq};
+  claim->possible = point_exists(cx, &facts->scratch, all, count,
+                                 claim->at_least_one, effort);
+}
+
+/* Elimination with a part of the effort that is left. */
+static void claim_refute(DimFacts *facts, Linear *lin, Claim *claim,
+                         uint32_t effort) {
+  if (claim->possible || claim->refuted)
+    return;
+  uint32_t left = facts->scratch.effort;
+  uint32_t most = left < effort ? left : effort;
+  facts->scratch.effort = most;
+  claim->refuted =
+      linear_refutes(lin, claim->d, claim->eq, claim->at_least_one);
+  facts->scratch.effort += left - most;
+}
+
+/* A claim is proved when what denies it is refuted, and refuted when it is
+ * itself.  Points that show that neither can be are looked for first, shortly;
+ * then proofs that are short; then each with more patience. */
 static Verdict by_elimination(DimFacts *facts, Query *query, bool eq,
                               bool at_least_one, bool refute) {
   DimCtx *cx = facts->cx;
   Dim *d = query->goal, *one = dim_int(cx, 1);
-  Linear *lin = query_linear(facts, query);
-  if (linear_refutes(lin, dim_neg(cx, dim_add(cx, d, one)), false, false) &&
-      (!eq || linear_refutes(lin, dim_sub(cx, d, one), false, false)))
-    return PROVED;
-  if (refute && linear_refutes(lin, d, eq, at_least_one))
-    return REFUTED;
+  Claim below = {.d = dim_neg(cx, dim_add(cx, d, one))};
+  Claim above = {.d = dim_sub(cx, d, one), .refuted = !eq};
+  Claim itself = {d, eq, at_least_one, .possible = !refute};
+  Linear *lin = NULL;
+  for (int patient = 0; patient < 2; patient++) {
+    uint32_t trials = patient ? SOLVER_TRIALS_MOST : SOLVER_TRIALS;
+    claim_point(facts, query, &itself, trials);
+    claim_point(facts, query, &below, trials);
+    if (!below.possible)
+      claim_point(facts, query, &above, trials);
+    bool unproved = below.possible || above.possible;
+    if (unproved && itself.possible)
+      return OPEN;
+    if (!lin)
+      lin = query_linear(facts, query);
+    uint32_t effort = patient ? SOLVER_EFFORT : SOLVER_EFFORT_FIRST;
+    if (!unproved) {
+      claim_refute(facts, lin, &below, effort);
+      if (below.refuted)
+        claim_refute(facts, lin, &above, effort);
+      if (below.refuted && above.refuted)
+        return PROVED;
+    }
+    claim_refute(facts, lin, &itself, effort);
+    if (itself.refuted)
+      return REFUTED;
+  }
   return OPEN;
 }
 
@@ -287,12 +358,40 @@ static Verdict simple_verdict(DimCtx *cx, Dim *d, bool eq) {
   return OPEN;
 }
 
-/* d is at least what a single fact says is not negative. */
-static bool by_one_fact(const Query *query) {
-  for (uint32_t i = 0; i < query->poly_count; i++)
-    if (dim_obviously_nonneg(
-            dim_sub(query->cx, query->goal, query->polys[i].d)))
+/* Is a >= b for all sizes, as each coefficient shows? */
+static bool exceeds(const Dim *a, const Dim *b) {
+  uint32_t i = 0, j = 0;
+  while (i < a->count || j < b->count) {
+    int order = i == a->count   ? 1
+                : j == b->count ? -1
+                                : dim_mono_cmp(a->at[i].mono, b->at[j].mono);
+    Num x = order <= 0 ? a->at[i].coef : num_of(0);
+    Num y = order >= 0 ? b->at[j].coef : num_of(0);
+    const Mono *mono = order <= 0 ? a->at[i].mono : b->at[j].mono;
+    int sign = num_cmp(x, y);
+    if (sign < 0 || (sign > 0 && !dim_mono_nonneg(mono)))
+      return false;
+    i += order <= 0;
+    j += order >= 0;
+  }
+  return true;
+}
+
+/* d >= 0 from a single fact, as most that is asked follows. */
+static bool follows_from_one(DimFacts *facts, Dim *d) {
+  DimCtx *cx = facts->cx;
+  d = dim_simplify_ge(cx, d);
+  if (dim_obviously_nonneg(d))
+    return true;
+  for (uint32_t i = 0; i < facts->all.len; i++) {
+    Fact *fact = &facts->all.at[i];
+    if (fact->eq)
+      continue;
+    if (!fact->plain)
+      fact->plain = dim_simplify_ge(cx, fact->d);
+    if (exceeds(d, fact->plain))
       return true;
+  }
   return false;
 }
 
@@ -301,14 +400,14 @@ static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
   Verdict simple = simple_verdict(facts->cx, d, eq);
   if (simple != OPEN)
     return simple;
+  if (!eq && follows_from_one(facts, d))
+    return PROVED;
   ScratchMark mark = scratch_mark(&facts->scratch);
   Query query;
   query_init(&query, facts, d, SOLVER_ROUNDS);
   Verdict verdict = simple_verdict(facts->cx, query.goal, eq);
   if (query.contradiction)
     verdict = PROVED; /* of nothing */
-  else if (verdict == OPEN && !eq && by_one_fact(&query))
-    verdict = PROVED;
   else if (verdict == OPEN && (query.poly_count ||
                                !unconstrained(facts->cx, query.goal)))
     verdict = by_elimination(facts, &query, eq, at_least_one, refute);

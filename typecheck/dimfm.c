@@ -54,7 +54,7 @@ typedef struct Fm {
   uint32_t columns, count;
   bool infeasible, full;
   int64_t **rows;
-  uint32_t *hashes;
+  uint64_t *hashes;
   int64_t *spare; /* a row under construction */
   uint16_t *table; /* hash of coefficients to 1 + index; 0 is empty */
   Scratch *scratch;
@@ -88,18 +88,23 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
-static uint32_t row_hash(const int64_t *row, uint32_t columns, int sign) {
-  uint64_t h = 1;
-  for (uint32_t i = 0; i < columns; i++)
-    h = (h ^ (uint64_t)(sign * row[i])) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
-  return (uint32_t)(h >> 32);
+/* Linear, so that the opposite row has the opposite hash. */
+static uint64_t row_hash(const int64_t *row, uint32_t columns) {
+  uint64_t h = 0, factor = 1;
+  for (uint32_t i = 0; i < columns; i++) {
+    factor *= 0x9E3779B97F4A7C15u;
+    h += (uint64_t)row[i] * factor;
+  }
+  return h;
 }
 
 /* The index of the row whose coefficients are sign*row's; or UINT32_MAX and
  * the slot where it would be. */
-static uint32_t row_find(Fm *fm, const int64_t *row, int sign, uint32_t hash,
+static uint32_t row_find(Fm *fm, const int64_t *row, int sign, uint64_t hash,
                          uint32_t *slot) {
-  for (uint32_t i = hash % FM_TABLE;; i = (i + 1) % FM_TABLE) {
+  if (sign < 0)
+    hash = -hash;
+  for (uint32_t i = (hash >> 32) % FM_TABLE;; i = (i + 1) % FM_TABLE) {
     *slot = i;
     if (!fm->table[i])
       return UINT32_MAX;
@@ -133,7 +138,8 @@ static void row_add(Fm *fm) {
     if (row[i] == INT64_MIN)
       return; /* leaves room for a change of sign */
   uint32_t slot, other;
-  uint32_t opposite = row_find(fm, row, -1, row_hash(row, columns, -1), &slot);
+  uint64_t hash = row_hash(row, columns);
+  uint32_t opposite = row_find(fm, row, -1, hash, &slot);
   int64_t sum;
   if (opposite != UINT32_MAX &&
       !__builtin_add_overflow(fm->rows[opposite][columns], row[columns],
@@ -141,7 +147,6 @@ static void row_add(Fm *fm) {
     fm->infeasible = true;
     return;
   }
-  uint32_t hash = row_hash(row, columns, 1);
   other = row_find(fm, row, 1, hash, &slot);
   if (other != UINT32_MAX) {
     if (row[columns] < fm->rows[other][columns])

@@ -13,6 +13,9 @@ enum {
   SOLVER_ROWS = 600,     /* at any time during elimination */
   SOLVER_EFFORT = 400000, /* coefficients looked at, in one query with those
                              that it asks: less than a millisecond */
+  SOLVER_EFFORT_FIRST = 60000, /* before a point is looked for in earnest */
+  SOLVER_TRIALS = 2500,  /* terms looked at in the search for a point */
+  SOLVER_TRIALS_MOST = 80000,
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
@@ -87,6 +90,13 @@ bool linear_refutes(Linear *lin, Dim *d, bool eq, bool at_least_one);
 
 /* For at_least_one: d >= 0 then holds too. */
 void linear_at_least(Linear *lin, Dim *d);
+
+/* ---- dimpoint.c ---- */
+
+/* Whether integers were found that meet all conditions, with sizes of at least
+ * 0, or 1.  False: none was found, with so many terms looked at. */
+bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
+                  uint32_t count, bool at_least_one, uint32_t effort);
 
 /* ---- dimfacts.c, for dimwitness.c ---- */
 

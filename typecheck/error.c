@@ -149,18 +149,76 @@ static Expr *axis_of_call(const Origin *o) {
   return NULL;
 }
 
+static const char *axes_text(Checker *c, uint32_t n) {
+  return n == 0 ? "no axes"
+                : arena_printf(c->arena, "%u %s", n, n == 1 ? "axis" : "axes");
+}
+
+/* "3 axes where 4 are wanted" */
+static const char *ranks_text(Checker *c, const Shape *have,
+                              const Shape *want) {
+  uint32_t least = shape_least_rank(want), n = shape_least_rank(have);
+  if (!shape_known_rank(have) || (!shape_known_rank(want) && least <= n))
+    return "the wrong number of axes";
+  if (least == 0)
+    return arena_printf(c->arena, "%s where none is wanted", axes_text(c, n));
+  return arena_printf(c->arena, "%s where %u%s %s wanted", axes_text(c, n),
+                      least, shape_known_rank(want) ? "" : " or more",
+                      least == 1 ? "is" : "are");
+}
+
+static bool is_unit(const ShapeIt *it) {
+  int64_t n;
+  return it->tag == IT_DIM && dim_is_int(it->dim, &n) && n == 1;
+}
+
+static bool is_free(Dim *d) {
+  DimVar *v = dim_as_var(d);
+  return v && v->kind == DV_META;
+}
+
+/* Are the axes of a from `at` on those of b, as far as they are known, and some
+ * are? */
+static bool agree(const Shape *a, uint32_t at, const Shape *b) {
+  bool some = false;
+  for (uint32_t i = 0; i < b->len; i++) {
+    const ShapeIt *x = &a->at[at + i], *y = &b->at[i];
+    if (x->tag != IT_DIM || y->tag != IT_DIM)
+      return false;
+    if (is_free(x->dim) || is_free(y->dim))
+      continue;
+    if (!dim_equal(x->dim, y->dim))
+      return false;
+    some = true;
+  }
+  return some;
+}
+
+static const char *rank_help(const Shape *have, const Shape *want) {
+  if (!shape_known_rank(have) || !shape_known_rank(want))
+    return NULL;
+  if (want->len == have->len + 1 && agree(want, 1, have))
+    return "a leading axis, as of a batch of one, is made by x.[new, ...]";
+  if (want->len == have->len + 1 && is_unit(&want->at[have->len]) &&
+      agree(want, 0, have))
+    return "a last axis of 1 is made by x.[..., new]";
+  if (have->len == want->len + 1 && is_unit(&have->at[want->len]) &&
+      agree(have, 0, want))
+    return "its last axis just is 1: take it off, x.[..., 0]";
+  return NULL;
+}
+
 static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
   Shape *have = shape_norm(c, got->shape);
   Expr *axis = axis_of_call(o);
   if (axis && shape_known_rank(have)) {
-    error_at(c, 316, axis->span, "there is no axis %s: %s has %u %s",
-             axis->num, ty_text(c, got), have->len,
-             have->len == 1 ? "axis" : "axes")
+    error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
+             ty_text(c, got), axes_text(c, have->len))
         ->help = "axes are counted from 0, or from the end with -1, -2, ...";
     return;
   }
-  Diag *d = error_at(c, 304, o->span, "%s has the wrong number of axes",
-                     place(c, o));
+  Diag *d = error_at(c, 304, o->span, "%s has %s", place(c, o),
+                     ranks_text(c, have, shape_norm(c, want->shape)));
   if (o->prim == PRIM_MATMUL) {
     d->label = arena_printf(c->arena, "this is %s", ty_text(c, got));
     d->help = "a matrix product wants rank 2 or more on both sides: dot m v "
@@ -168,6 +226,7 @@ static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
   } else {
     d->label = arena_printf(c->arena, "this is %s, wanted is %s",
                             ty_text(c, got), ty_text(c, want));
+    d->help = rank_help(have, shape_norm(c, want->shape));
   }
   add_path(c, d, o);
 }
@@ -236,6 +295,7 @@ static Diag *clash_error(Checker *c, Type *got, Type *want, Origin *o) {
 }
 
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
+  VEC_PUSH(c->arena, c->told, o);
   got = ty_norm(c, got), want = ty_norm(c, want);
   if (is_tensor(got) && is_tensor(want)) {
     if (elems_clash(got->elem, want->elem))
@@ -301,6 +361,7 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
 void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
                    const char *why) {
   Diag *d;
+  VEC_PUSH(c->arena, c->told, o);
   if (o->kind == OR_OPERATOR && o->got && o->want)
     d = error_at(c, 303, o->span, "%s and %s do not broadcast",
                  ty_text(c, o->got), ty_text(c, o->want));
@@ -348,9 +409,10 @@ static void note_rigid(Checker *c, Diag *d, Constraint *k) {
 /* ---- who said so: another argument of the same call ---- */
 
 typedef struct Party {
-  const char *name; /* "fc1.w" */
-  Expr *expr;       /* fc1 */
-  Type *type;       /* of fc1.w */
+  const char *name;   /* "p.fc1.w" */
+  const char *holder; /* "p.fc1" */
+  Expr *expr;
+  Type *type;         /* of p.fc1.w */
 } Party;
 
 /* A part of t in whose shape v stands, and its path from name. */
@@ -402,18 +464,33 @@ static Type *param_of(const Origin *o) {
   return NULL;
 }
 
+/* x, x.w, x.w.v as it is written; or NULL. */
+static const char *path_text(Checker *c, const Expr *e) {
+  if (e->kind == EX_ID)
+    return e->id->text;
+  const char *base = e->kind == EX_FIELD ? path_text(c, e->arg[0]) : NULL;
+  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
+}
+
 static bool find_party(Checker *c, const Origin *o, const DimVar *v,
                        Party *out) {
   uint32_t next = 0;
   for (Type *t = ty_root(o->fun); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
     Arg *a = arg_of_param(o, t, &next);
-    if (!a || a->expr == o->expr || a->expr->kind != EX_ID)
+    const char *base = a && a->expr != o->expr ? path_text(c, a->expr) : NULL;
+    if (!base)
       continue;
-    out->name = a->expr->id->text;
     out->expr = a->expr;
+    out->name = base;
     out->type = part_with(c, t->arg[0], v, &out->name);
-    if (out->type)
-      return true;
+    if (!out->type)
+      continue;
+    const char *dot = strrchr(out->name, '.');
+    out->holder = out->name;
+    if (dot && strlen(out->name) > strlen(base))
+      out->holder = arena_printf(c->arena, "%.*s", (int)(dot - out->name),
+                                 out->name);
+    return true;
   }
   return false;
 }
@@ -445,6 +522,8 @@ static bool call_error(Checker *c, Constraint *k) {
   DimVar *v = o->kind == OR_ARG ? differing(c, o, &axis) : NULL;
   if (!v || !find_party(c, o, v, &party))
     return false;
+  if (told_of(c, 0, party.expr->span, NULL))
+    return true; /* what it does not fit does not fit itself */
   Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
   const char *got, *want;
   dims_text(c, s->at[s->len - axis].dim, dim_of_var(c->dims, v), &got, &want);
@@ -458,9 +537,10 @@ static bool call_error(Checker *c, Constraint *k) {
   d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
                           v->inner && axis == 1 ? "columns arrive" : "arrive",
                           party.name, want);
-  if (v->inner && axis == 1 && dim_is_const(s->at[s->len - axis].dim))
+  if (v->inner && axis == 1 && s->len > 1 &&
+      dim_is_const(s->at[s->len - axis].dim))
     d->help = arena_printf(c->arena, "declare %s with %s inputs",
-                           party.expr->id->text, got);
+                           party.holder, got);
   add_path(c, d, o);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,
@@ -580,6 +660,51 @@ static void squeeze_error(Checker *c, Constraint *k) {
   add_witness(c, d, k);
 }
 
+static bool same_axis(const ShapeIt *a, const ShapeIt *b) {
+  return a->tag == IT_DIM && b->tag == IT_DIM && dim_equal(a->dim, b->dim);
+}
+
+/* How the two operands would broadcast. */
+static const char *join_help(Checker *c, const Origin *o) {
+  static const char usual[] = "only a missing leading axis and a stretching "
+                              "one (x.[:, *], ~keep:true) stretch";
+  if (!is_tensor(o->got) || !is_tensor(o->want))
+    return usual;
+  Shape *x = shape_norm(c, ty_norm(c, o->got)->shape);
+  Shape *y = shape_norm(c, ty_norm(c, o->want)->shape);
+  if (!shape_known_rank(x) || !shape_known_rank(y))
+    return usual;
+  Shape *small = x->len < y->len ? x : y, *large = x->len < y->len ? y : x;
+  uint32_t same = 0; /* axes in front that are equal */
+  while (same < small->len && same_axis(&small->at[same], &large->at[same]))
+    same++;
+  if (same == small->len && large->len == same + 1 &&
+      is_unit(&large->at[same]))
+    return arena_printf(c->arena, "the last axis of %s just is 1: take it off, "
+                                  "x.[..., 0]",
+                        shape_text(c, large));
+  if (same && same == small->len && large->len > same) {
+    Buffer stars = {.arena = c->arena};
+    for (uint32_t i = same; i < large->len; i++)
+      buffer_puts(&stars, ", *");
+    return arena_printf(c->arena,
+                        "axes line up at the right: %s lacks %s behind its "
+                        "own, made by x.[...%s], or by ~keep:true in a "
+                        "reduction",
+                        shape_text(c, small),
+                        large->len == same + 1 ? "a stretching axis"
+                                               : "stretching axes",
+                        stars.text);
+  }
+  bool units = x->len == y->len;
+  for (uint32_t i = 0; i < x->len && units; i++)
+    units = same_axis(&x->at[i], &y->at[i]) || is_unit(&x->at[i]) ||
+            is_unit(&y->at[i]);
+  return units ? "an axis that just is 1 does not stretch: take it off by an "
+                 "index 0, and make one that does, as in x.[:, *]"
+               : usual;
+}
+
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
@@ -622,8 +747,7 @@ static void eq_error(Checker *c, Constraint *k) {
     else
       d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
                    got, want, x, y);
-    d->help = "only a missing leading axis and a stretching one (x.[:, *], "
-              "~keep:true) stretch";
+    d->help = join_help(c, o);
   } else {
     d = uneven ? error_at(c, 302, o->span, "sizes differ in %s: %s",
                           place(c, o), uneven)
@@ -692,10 +816,24 @@ static void le_error(Checker *c, Constraint *k) {
   add_witness(c, d, k);
 }
 
+/* It would be a size below 0: the inequality that forbids that was refuted
+ * before, and this only follows. */
+static bool follows(Checker *c, const Constraint *k) {
+  return k->kind == CN_DIM_EQ && c->diags->errors &&
+         (dim_sign(dim_resolve(c->dims, k->left)) < 0 ||
+          dim_sign(dim_resolve(c->dims, k->right)) < 0);
+}
+
 void report_dims(Checker *c, Constraint *k) {
+  if (follows(c, k))
+    return;
   switch (k->kind) {
-  case CN_DIM_EQ: eq_error(c, k); break;
-  case CN_DIM_LE: le_error(c, k); break;
+  case CN_DIM_EQ:
+    eq_error(c, k);
+    break;
+  case CN_DIM_LE:
+    le_error(c, k);
+    break;
   case CN_DIM_NE:
     error_at(c, 302, k->origin->span, "sizes must differ: both are %s",
              dim_text_of(c, k->left));
@@ -706,4 +844,5 @@ void report_dims(Checker *c, Constraint *k) {
     report_shapes(c, k->a, k->b, k->origin, NULL);
     break;
   }
+  VEC_PUSH(c->arena, c->told, k->origin);
 }

@@ -135,6 +135,9 @@ static CorePat *clause_params(Checker *c, const Function *f, Clause *k) {
     Type *type = f->params[i].type;
     if (k == f->clauses)
       f->params[i].scope = c->scope;
+    if (p->label)
+      places_name(c, PLACE_LABEL, p->span, p->label,
+                  f->clauses[0].params[i].span, type);
     if (p->type) {
       Type *want = annot_type(c, p->type, AN_PARAM);
       Origin *o = origin_new(c, OR_ANNOTATION, p->span);

@@ -201,6 +201,7 @@ static Core *infer_num(Checker *c, Expr *e, Type **type);
 /* `at` is where the name itself stands. */
 static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
                           Span at, Type **type) {
+  places_name(c, PLACE_VALUE, at, name, (Span){0}, NULL);
   Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
                               module->text, name->text)
                    : error_at(c, 312, span, "`%s` is not defined", name->text);
@@ -216,11 +217,20 @@ static Core *unknown_name(Checker *c, Sym *module, Sym *name, Span span,
   return bad(c, span, type);
 }
 
+/* A use of a name, which stands at `place` in an expression. */
+static Core *name_at(Checker *c, Binding *b, Span span, Span place,
+                     Type **type, Origin *o) {
+  Core *core = apply_binding(c, b, span, type, o);
+  places_binding(c, place, b, *type);
+  return core;
+}
+
 static Core *infer_id(Checker *c, Expr *e, Type **type) {
   for (Scope *s = c->scope; s; s = s->outer)
     if (s->name == e->id && (s->binding || s->dim || s->shape)) {
       if (s->binding)
         break;
+      places_size(c, e->span, e->id, s->shape != NULL);
       if (s->shape) {
         *type = ty_shape(c, s->shape);
         Core *core = core_new(c, CORE_SHAPEVAL, e->span);
@@ -243,7 +253,7 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
     return unknown_name(c, NULL, e->id, e->span, e->span, type);
   Origin *o = origin_new(c, OR_ARG, e->span);
   o->what = e->id->text;
-  return apply_binding(c, b, e->span, type, o);
+  return name_at(c, b, e->span, e->span, type, o);
 }
 
 /* ---- literals ---- */
@@ -304,7 +314,8 @@ static Core *infer_con(Checker *c, Expr *e, Type **type) {
     unknown_con(c, NULL, e->id, e->span);
     return bad(c, e->span, type);
   }
-  return apply_binding(c, b, e->span, type, origin_new(c, OR_ARG, e->span));
+  return name_at(c, b, e->span, e->span, type,
+                 origin_new(c, OR_ARG, e->span));
 }
 
 /* ---- sizes of expressions ---- */
@@ -503,6 +514,7 @@ static Core *infer_record(Checker *c, Expr *e, Type *want, Type **type) {
     } else {
       core->items[i] = infer(c, f->expr, &r->args[i]);
     }
+    places_name(c, PLACE_FIELD, f->span, f->id, (Span){0}, r->args[i]);
   }
   *type = r;
   return core;
@@ -543,6 +555,9 @@ static Core *infer_with(Checker *c, Expr *e, Type **type) {
   Type *new = open_record(c, core->labels, n, rest);
   for (uint32_t i = 0; i < n; i++)
     core->items[i + 1] = infer(c, e->fields[i].expr, &new->args[i]);
+  for (uint32_t i = 0; i < n; i++)
+    places_name(c, PLACE_FIELD, e->fields[i].span, e->fields[i].id, (Span){0},
+                new->args[i]);
   *type = new;
   return core;
 }
@@ -586,11 +601,12 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
     Binding *b = lookup(c, NULL, base->id);
     if (b && b->kind == BK_MODULE) {
       Binding *member = lookup(c, base->id, e->id);
+      places_module(c, base->span, base->id, b);
       if (!member)
         return unknown_name(c, base->id, e->id, e->span, e->op_span, type);
       Origin *o = origin_new(c, OR_ARG, e->span);
       o->what = arena_printf(c->arena, "%s.%s", base->id->text, e->id->text);
-      return apply_binding(c, member, e->span, type, o);
+      return name_at(c, member, e->span, e->op_span, type, o);
     }
   }
   Type *t;
@@ -605,6 +621,7 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
     for (uint32_t i = 0; i < r->count; i++)
       if (r->labels[i] == e->id) {
         *type = r->args[i];
+        places_name(c, PLACE_FIELD, e->op_span, e->id, (Span){0}, *type);
         return core;
       }
   if (!may_have_field(c, t, e->id,
@@ -618,6 +635,7 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
   if (!unify(c, t, open, o))
     mismatch(c, t, open, o);
   *type = open->args[0];
+  places_name(c, PLACE_FIELD, e->op_span, e->id, (Span){0}, *type);
   return core;
 }
 
@@ -1026,8 +1044,8 @@ static Core *infer_kind(Checker *c, Expr *e, Type **type) {
         e->arg[0]->kind == EX_ID) {
       Binding *b = lookup(c, e->arg[0]->id, e->id);
       if (b)
-        return apply_binding(c, b, e->span, type,
-                             origin_new(c, OR_ARG, e->span));
+        return name_at(c, b, e->span, e->op_span, type,
+                       origin_new(c, OR_ARG, e->span));
     }
     return infer_field(c, e, type);
   case EX_INDEX: return infer_index(c, e, type);
@@ -1050,6 +1068,7 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   c->depth++;
   uint32_t mark = c->serial;
   Core *core = infer_kind(c, e, type);
+  places_expr(c, PLACE_EXPR, e->span, *type);
   checks_claim(c, core, mark, false);
   c->depth--;
   return core;
@@ -1084,6 +1103,7 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   case EX_HOLE: core = infer_hole(c, e, w, &t); break;
   default: core = infer_kind(c, e, &t); break;
   }
+  places_expr(c, PLACE_EXPR, e->span, t);
   checks_claim(c, core, mark, false);
   if (t == want || ty_root(t) == w || c->diags->errors > errors)
     return core; /* one mistake is told once */

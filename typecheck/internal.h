@@ -10,7 +10,6 @@
 
 enum { LEVEL_GENERIC = 0x7fffffff };
 
-typedef struct Type Type;
 typedef struct Shape Shape;
 typedef struct Constraint Constraint;
 typedef struct Waiter Waiter;   /* wait.c's, like */
@@ -255,6 +254,7 @@ struct Binding {
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
+  const Clause *clause; /* the first of a function; or NULL */
   const char *shown;  /* type as text, cached */
 };
 
@@ -284,7 +284,7 @@ struct Module {
 };
 
 /* Local scopes: a linked list of names, innermost first. */
-typedef struct Scope {
+struct Scope {
   struct Scope *outer;
   Sym *name;
   Binding *binding;
@@ -292,7 +292,8 @@ typedef struct Scope {
   Shape *shape;     /* ...s */
   ElemVar *elem;    /* 'a[] */
   TyVar *tyvar;     /* 'a */
-} Scope;
+  Span span;        /* of a size or variable: where it was first written */
+};
 
 /* A recursive group being inferred. */
 typedef struct Group {
@@ -356,6 +357,7 @@ struct Checker {
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
   Stage *stage;
+  VEC(Origin *) told; /* whose demands were refuted, in order */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -382,6 +384,9 @@ struct Checker {
   bool loose_axis; /* a literal axis may turn out to be a * */
 
   Constraints *collect; /* a scheme's givens, while one is being read */
+
+  Places *kept;   /* what stands where; NULL: nobody asks */
+  Places *places; /* the same, where it is to be noted */
 
   CheckStats stats;
   VEC(OpenConstraint) open;
@@ -410,6 +415,7 @@ Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
  * to. */
 Shape *shape_norm(Checker *c, const Shape *s);
 bool shape_known_rank(const Shape *s); /* of a normalised one */
+uint32_t shape_least_rank(const Shape *s);
 Dim *shape_prod_dim(Checker *c, const Shape *s);
 bool shape_same(Checker *c, const Shape *a, const Shape *b);
 Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
@@ -558,11 +564,16 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
+/* Whether an error was told of this place, or of an argument of the call with
+ * these, after so many were told. */
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args);
 void demand(Checker *c, Constraint k); /* adds, and tries at once */
 void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
                  Origin *o);
+/* The facts in whose scope it stands exclude each other. */
+bool never_runs(Checker *c, const Constraint *k);
 void solve_pending(Checker *c);
 bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
@@ -628,6 +639,9 @@ Core *open_binding(Checker *c, const Binding *b, Core *body);
 Core *open_bound(Checker *c, const Scope *from, const Scope *until,
                  Core *body);
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* What is at fault where an argument of the call e does not fit: the argument,
+ * or where a pipe brings it the stage. */
+Span arg_place(const Expr *e, const Expr *arg);
 Core *infer_operator(Checker *c, Expr *e, Type **type);
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o);
@@ -719,8 +733,33 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* Of an expression that is not run; NULL after an error. */
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);
 
+/* ---- places.c ---- */
+uint32_t places_mark(const Checker *c);
+void places_forget(Checker *c, uint32_t mark);
+/* What was noted since belongs to this declaration. */
+void places_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec);
+/* PLACE_EXPR, PLACE_STAGE */
+void places_expr(Checker *c, PlaceKind kind, Span span, Type *type);
+/* A name within the span; def: where it is bound, or none. */
+void places_name(Checker *c, PlaceKind kind, Span span, Sym *name, Span def,
+                 Type *type);
+void places_binding(Checker *c, Span span, Binding *b, Type *type);
+void places_module(Checker *c, Span span, Sym *name, Binding *b);
+void places_import(Checker *c, const Dec *dec, Sym *name, Binding *b);
+void places_type(Checker *c, Span span, const TypeName *t);
+/* A name of an annotation, which is in scope now. */
+void places_size(Checker *c, Span span, Sym *name, bool shape);
+/* Labels of arguments of what is bound so; or NULL. */
+void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
+
 /* ---- print.c ---- */
 const char *ty_text(Checker *c, Type *t);
+/* With the names that the scheme around it has when printed; or NULL. */
+const char *ty_text_within(Checker *c, Scheme *around, Type *t);
+/* And with none of these names (Sym) for a variable, but that which such a
+ * name stands for: its value. */
+const char *ty_text_apart(Checker *c, Scheme *around, Type *t,
+                          const Map *apart);
 const char *scheme_text(Checker *c, Scheme *s);
 /* One of its givens, with the names that the whole of it has when printed. */
 const char *given_text(Checker *c, Scheme *s, Constraint *given);

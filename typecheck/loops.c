@@ -507,6 +507,7 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
     x->var = var_new(c, b->id, b->span, false);
     core->params[i].var = x->var;
     scope_push(c, b->id, x);
+    places_binding(c, b->span, x, x->scheme->type);
   }
   Type *body;
   c->effect = effect_pure(c);

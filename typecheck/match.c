@@ -97,9 +97,9 @@ static bool is_nil(const Cell *cell) {
 
 /* ---- the example as text ---- */
 
-typedef enum Place { PLACE_ANY, PLACE_LEFT_OF_CONS, PLACE_ATOM } Place;
+typedef enum HolePlace { PLACE_ANY, PLACE_LEFT_OF_CONS, PLACE_ATOM } HolePlace;
 
-static void print_hole(Buffer *b, const Hole *h, Place place);
+static void print_hole(Buffer *b, const Hole *h, HolePlace place);
 
 static void print_parts(Buffer *b, const Hole *h) {
   for (uint32_t i = 0; i < h->count; i++) {
@@ -129,7 +129,7 @@ static bool ends_in_nil(const Hole *h) {
   return h->kind == CP_LIST;
 }
 
-static void print_cons(Buffer *b, const Hole *h, Place place) {
+static void print_cons(Buffer *b, const Hole *h, HolePlace place) {
   if (ends_in_nil(h)) {
     buffer_puts(b, "list [");
     for (const Hole *at = h; at->kind == CP_CONS; at = at->parts[1]) {
@@ -151,7 +151,7 @@ static void print_cons(Buffer *b, const Hole *h, Place place) {
     buffer_putc(b, ')');
 }
 
-static void print_con(Buffer *b, const Hole *h, Place place) {
+static void print_con(Buffer *b, const Hole *h, HolePlace place) {
   bool paren = h->count && place == PLACE_ATOM;
   if (paren)
     buffer_putc(b, '(');
@@ -181,7 +181,7 @@ static void print_shape(Buffer *b, const Hole *h) {
   buffer_putc(b, ']');
 }
 
-static void print_hole(Buffer *b, const Hole *h, Place place) {
+static void print_hole(Buffer *b, const Hole *h, HolePlace place) {
   switch (h->kind) {
   case CP_NUM:
   case CP_STRING:

@@ -204,6 +204,24 @@ static void library_check(Checker *c, Module *m, Dec *dec) {
   take_back(c, &saved);
 }
 
+bool checker_tries(Checker *c, Module *m, Dec *dec) {
+  Checker saved = *c;
+  Diags ignored;
+  Checked out;
+  uint32_t names = m->order.len;
+  diags_init(&ignored, c->arena);
+  set_aside(c);
+  c->facts = saved.facts;
+  c->kept = NULL;
+  bool ok = checker_dec(c, m, dec, &ignored, &out);
+  module_undo(m);
+  m->order.len = names;
+  take_back(c, &saved);
+  c->stats = saved.stats;
+  c->open = saved.open;
+  return ok && !ignored.errors;
+}
+
 Module *checker_import(Checker *c, Dec *dec) {
   Checker saved = *c;
   set_aside(c);

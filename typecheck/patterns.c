@@ -18,6 +18,7 @@ static Var *bind_name(Checker *c, Sym *name, Span span, Type *type,
   b->scheme = scheme_mono(c, type);
   b->var = var_new(c, name, span, top);
   scope_push(c, name, b);
+  places_binding(c, span, b, type);
   if (top && c->bound)
     VEC_PUSH(c->arena, *c->bound, b);
   return b->var;
@@ -80,6 +81,7 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
     unknown_con(c, p->name.module, p->name.id, p->span);
     return corepat_new(c, CP_WILD, p->span);
   }
+  places_binding(c, p->name.span, b, NULL);
   Type *t = scheme_instantiate(c, b->scheme,
                                origin_new(c, OR_PATTERN, p->span), NULL);
   CorePat *cp = corepat_new(c, CP_CON, p->span);
@@ -160,6 +162,7 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   cp->args = NEW_ARRAY(c->arena, CorePat *, n);
   for (uint32_t i = 0; i < n; i++) {
     PatField *f = &p->fields[i];
+    places_name(c, PLACE_FIELD, f->span, f->id, (Span){0}, want->args[i]);
     if (f->pat) {
       cp->args[i] = pattern(c, f->pat, want->args[i], top);
     } else {

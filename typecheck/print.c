@@ -16,6 +16,7 @@ struct Printer {
   Map named;          /* variables that have got their text */
   VEC(const char *) used;
   uint32_t next_dim, next_shape, next_elem;
+  const Map *apart; /* see ty_text_apart; or NULL */
   bool claiming; /* a first round, for those with names alone */
   bool choosing; /* what is undetermined is what it would be at top level */
   const Joining *joining;
@@ -25,7 +26,7 @@ static bool taken(Printer *p, const char *name) {
   for (uint32_t i = 0; i < p->used.len; i++)
     if (strcmp(p->used.at[i], name) == 0)
       return true;
-  return false;
+  return p->apart && map_get(p->apart, intern_text(p->c->in, name));
 }
 
 static const char *claim(Printer *p, const char *name) {
@@ -79,6 +80,8 @@ static void name_dim(void *arg, DimVar *v) {
   else if (v->kind == DV_DATA)
     v->text = v->name ? wanted(p, v->name, "?") : fresh(p, "nmkpq",
                                                         &p->next_dim, "?");
+  else if (v->name && p->apart && map_get(p->apart, v->name) == v)
+    v->text = v->name->text;
   else
     v->text = v->name ? wanted(p, v->name, "")
                       : fresh(p, "nmkpqdhwbcef", &p->next_dim, "");
@@ -572,6 +575,25 @@ const char *ty_text(Checker *c, Type *t) {
   claim_names(&p, t);
   put_type(&p, t, PREC_FUN);
   return finish(&p);
+}
+
+const char *ty_text_apart(Checker *c, Scheme *around, Type *t,
+                          const Map *apart) {
+  Printer p = printer(c);
+  p.apart = apart;
+  p.scheme = around;
+  claim_names(&p, around ? around->type : t);
+  if (around) {
+    put_type(&p, around->type, PREC_FUN);
+    put_given(&p, around->type);
+    p.out.len = 0;
+  }
+  put_type(&p, t, PREC_FUN);
+  return finish(&p);
+}
+
+const char *ty_text_within(Checker *c, Scheme *around, Type *t) {
+  return ty_text_apart(c, around, t, NULL);
 }
 
 const char *scheme_text(Checker *c, Scheme *s) {

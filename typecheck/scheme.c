@@ -481,6 +481,11 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     Constraint *k = c->pending.at[i];
     if (k->done)
       continue;
+    if (k->left && !k->assumed && never_runs(c, k)) {
+      k->done = true;
+      k->pending = false;
+      continue;
+    }
     General g;
     look_constraint(c, k, &g);
     if ((g.index || index_scoped(c, k)) && without_indices(c, k))

@@ -12,6 +12,17 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   return o;
 }
 
+bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args) {
+  for (uint32_t i = mark; i < c->told.len; i++) {
+    const Origin *o = c->told.at[i];
+    if ((args && o->args == args) ||
+        (o->span.file == place.file && o->span.start == place.start &&
+         o->span.end == place.end))
+      return true;
+  }
+  return false;
+}
+
 /* ---- facts ---- */
 
 static void load(Checker *c, const Fact *f, const Dim *divisor) {
@@ -642,30 +653,32 @@ static bool is_uncertain(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* x == d*(x/d), times sizes, which cancel: that x % d == 0.  Another factor may
- * be what is 0. */
+/* The others are sizes: what else may well be 0 itself. */
+static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
+                     uint32_t one) {
+  for (uint32_t i = 0; i < count; i++)
+    if (i != one && !dim_cancels(c->dims, factors[i]) &&
+        !dim_equal(factors[i], factors[one]))
+      return false;
+  return true;
+}
+
+/* x == d*(x/d), times sizes: that x % d == 0. */
 bool is_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
-  Dim *num, *den, *factors[DIM_FACTORS], *left = NULL;
+  Dim *num, *den, *factors[DIM_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
-  for (uint32_t i = 0; i < count; i++) {
-    DimVar *v = dim_as_var(factors[i]);
-    if (dim_is_const(factors[i]) || (v && !v->value) ||
-        dim_is_prod(factors[i]))
-      continue;
-    if (left || !dim_is_remainder(c->dims, factors[i], &num, &den))
-      return k->divides;
-    left = num;
-  }
-  if (!left)
-    return k->divides;
-  k->divides = true;
-  k->divisor = den;
-  k->left = num;
-  k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
-  return true;
+  for (uint32_t i = 0; i < count; i++)
+    if (dim_is_remainder(c->dims, factors[i], &num, &den) &&
+        is_alone(c, factors, count, i)) {
+      k->divides = true;
+      k->divisor = den;
+      k->left = num;
+      k->right = dim_mul(c->dims, den, dim_div(c->dims, num, den));
+    }
+  return k->divides;
 }
 
 /* What remains open although everything in it is final. */
@@ -696,7 +709,7 @@ static void settle_final(Checker *c, Constraint *k) {
 }
 
 /* The facts in whose scope it stands exclude each other. */
-static bool never_runs(Checker *c, Constraint *k) {
+bool never_runs(Checker *c, const Constraint *k) {
   if (!k->facts)
     return false;
   facts_load(c, k->facts);

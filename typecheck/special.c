@@ -200,7 +200,7 @@ static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
       has |= !spec.in[i].name[k];
     if (has)
       rests[rest_count++] = mine;
-    Origin *o = origin_new(c, OR_ARG, pos[i + 1]->span);
+    Origin *o = origin_new(c, OR_ARG, arg_place(e, pos[i + 1]));
     o->what = name;
     o->number = i + 2;
     Shape *s = labels_shape(&dims, &spec.in[i], mine, true, pos[0]->span);
@@ -302,7 +302,7 @@ static Core *infer_split(Checker *c, Expr *e, Arg *args, uint32_t n,
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole =
       shape_concat(c, shape_concat(c, split.s, split.r), split.t);
-  Origin *ox = origin_new(c, OR_ARG, pos[1]->span);
+  Origin *ox = origin_new(c, OR_ARG, arg_place(e, pos[1]));
   ox->what = "split";
   ox->number = 3;
   cores[2] = check(c, pos[1], ty_tensor(c, elem, whole, NULL), ox);
@@ -341,7 +341,7 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   c->loose_axis = true; /* of squeeze it may be a * */
   cores[0] = check_axis_arg(c, axis, &split, "squeeze");
   c->loose_axis = false;
-  Origin *o = origin_new(c, OR_ARG, pos[0]->span);
+  Origin *o = origin_new(c, OR_ARG, arg_place(e, pos[0]));
   o->what = "squeeze";
   o->prim = PRIM_SQUEEZE;
   o->number = 2;
@@ -429,7 +429,7 @@ static Core *infer_format(Checker *c, Expr *e, Arg *args, uint32_t n,
         elem_meta(c, kind == 'd' || kind == 'x' ? CLASS_INT : CLASS_NUM);
     elem->prefer = kind == 'd' || kind == 'x' ? 1 : 0;
     Type *want = ty_tensor(c, elem, shape_new(c, 0), NULL);
-    Origin *o = origin_new(c, OR_ARG, pos[i]->span);
+    Origin *o = origin_new(c, OR_ARG, arg_place(e, pos[i]));
     o->what = "format";
     o->number = i + 1;
     o->expr = pos[i];
@@ -513,7 +513,7 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
     cores[i] = core ? core : core_new(c, CORE_ABSENT, e->span);
   }
   Type *want = ty_tensor(c, elem_meta(c, CLASS_ANY), any(c), NULL);
-  Origin *o = origin_new(c, OR_ARG, pos[0]->span);
+  Origin *o = origin_new(c, OR_ARG, arg_place(e, pos[0]));
   o->what = "show";
   cores[3] = check(c, pos[0], want, o);
   effect_join(c, effect_full(c), c->effect, e->span, "show");

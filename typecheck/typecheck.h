@@ -16,6 +16,9 @@
 typedef struct Checker Checker;
 typedef struct Module Module;   /* a namespace: a file, the REPL, ... */
 typedef struct Binding Binding; /* a name with its type scheme */
+typedef struct Type Type;
+typedef struct Scope Scope;   /* local names */
+typedef struct Places Places;
 
 typedef struct CheckHost {
   void *owner;
@@ -92,6 +95,79 @@ void module_each(Module *module, void (*f)(void *, Binding *), void *arg);
 /* Field names of a binding of record type, for completion. */
 void binding_fields(Checker *checker, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
+
+Span binding_span(const Binding *b); /* of the name where it is bound */
+typedef enum BindingSort {
+  SORT_NONE,
+  SORT_VALUE,
+  SORT_FUNCTION,
+  SORT_CONSTRUCTOR,
+  SORT_SIZE,
+  SORT_MODULE,
+} BindingSort;
+BindingSort binding_sort(Checker *checker, Binding *b);
+Module *binding_target(const Binding *b); /* of a module; else NULL */
+Sym *module_called(const Module *module);   /* NULL: of a program */
+bool module_is_library(const Module *module);
+/* Modules that `open` has opened in it. */
+void module_each_opened(const Module *module, void (*f)(void *, Module *),
+                        void *arg);
+
+/* ---- places.c: what stands where, for editors ---- */
+typedef enum PlaceKind {
+  PLACE_NONE,
+  PLACE_EXPR,   /* an expression */
+  PLACE_STAGE,  /* `f a` of `x |> f a`: the type of what it makes */
+  PLACE_VALUE,  /* a name: of a value, function or constructor (binding) */
+  PLACE_SIZE,   /* of a size, a shape or a type variable in an annotation */
+  PLACE_TYPE,   /* of a type (dec) */
+  PLACE_LABEL,  /* of an argument */
+  PLACE_FIELD,  /* of a record */
+  PLACE_MODULE, /* of a module (binding) */
+} PlaceKind;
+typedef struct Place {
+  PlaceKind kind;
+  Span span;        /* of a name: without ~, ... and the like */
+  bool bound;       /* here the name is bound */
+  Span def;         /* of a name: where it is bound; or none */
+  Sym *name;
+  Binding *binding; /* or NULL */
+  const Dec *dec;
+  Binding *applied; /* PLACE_LABEL: what the argument is for; or NULL */
+  Type *type;       /* as it is here; or NULL */
+  Binding *around;  /* of top level: types are told in its names; or NULL */
+  Scope *scope;     /* what it sees */
+} Place;
+/* From now on; those of texts of the library are not kept. */
+void checker_keep_places(Checker *checker, bool keep);
+Places *checker_swap_places(Checker *checker, Places *places); /* the old */
+/* In order of checking; types are known once their declaration is checked. */
+const Place *checker_places(const Checker *checker, uint32_t *count);
+/* Its type as text; NULL: there is none. */
+const char *place_type(Checker *checker, const Place *place);
+/* The names of values that a declaration with these places sees or binds. */
+Map *places_names(Checker *checker, Module *module, const Place *from,
+                  uint32_t count);
+/* Its type so that it can be written there: no size is called like a value. */
+const char *place_annotation(Checker *checker, const Place *place,
+                             const Map *names);
+/* Whether a declaration checks, without a trace. */
+bool checker_tries(Checker *checker, Module *module, Dec *dec);
+bool place_is_tensor(Checker *checker, const Place *place);
+/* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
+ * of the one that is applied. */
+void place_fields(Checker *checker, const Place *place,
+                  void (*f)(void *, Sym *name, const char *type), void *arg);
+void place_labels(Checker *checker, const Place *place,
+                  void (*f)(void *, Sym *name, bool optional,
+                            const char *type),
+                  void *arg);
+/* Local names that are seen from there, innermost first; binding may be NULL
+ * (a size). */
+void place_scope(Checker *checker, const Place *place,
+                 void (*f)(void *, Sym *name, Binding *binding,
+                           const char *type),
+                 void *arg);
 
 /* ---- constraints ---- */
 /* What they are about. */

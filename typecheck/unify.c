@@ -193,7 +193,7 @@ static bool make_empty(Checker *c, Shape *s) {
   return true;
 }
 
-static uint32_t least_rank(const Shape *s) {
+uint32_t shape_least_rank(const Shape *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->len; i++)
     n += is_one(&s->at[i]);
@@ -219,10 +219,18 @@ static ShapeVar *lone_var(const Shape *s) {
   return v->rigid || v->fixed >= 0 ? NULL : v;
 }
 
+/* No axes that a splice may stand for make the two of one rank. */
+static bool ranks_clash(const Shape *a, const Shape *b) {
+  return (shape_known_rank(a) && shape_least_rank(b) > a->len) ||
+         (shape_known_rank(b) && shape_least_rank(a) > b->len);
+}
+
 static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
                        Origin *o) {
   Rest r = {shape_norm(c, a0), shape_norm(c, b0)};
-  if (!strip_ends(c, &r, o))
+  /* first, for else some of the sizes were solved, and the message would speak
+   * of these */
+  if (ranks_clash(r.a, r.b) || !strip_ends(c, &r, o))
     return false;
   r.a = shape_norm(c, r.a), r.b = shape_norm(c, r.b);
   if (r.a->len == 0 || r.b->len == 0)
@@ -247,7 +255,7 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
   /* Too short for what the other has, or rigid against sizes: no solution. */
   for (int turn = 0; turn < 2; turn++) {
     Shape *x = turn ? r.b : r.a, *y = turn ? r.a : r.b;
-    if (shape_known_rank(x) && least_rank(y) > x->len)
+    if (shape_known_rank(x) && shape_least_rank(y) > x->len)
       return false;
     bool rigid = true;
     for (uint32_t i = 0; i < y->len; i++)

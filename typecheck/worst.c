@@ -275,7 +275,8 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return !dim_facts_contradictory(c->solver);
   }
   for (const Fact *f = k->facts; f && !sizes; f = f->outer)
-    sizes |= f->ne || f->unsaid || (mentions_index(c, f->dim) && has_size(c, f->dim));
+    sizes |= f->ne || f->unsaid ||
+             (mentions_index(c, f->dim) && has_size(c, f->dim));
   if (sizes)
     return false;
   Buffer ignored = {0};

@@ -1,0 +1,15 @@
+#!/bin/bash
+# The editor server, by a client that speaks the whole protocol over stdio.
+# Arguments are parts of names of tests: tests/check_lsp.sh rename
+set -u
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || {
+  echo 'python3 is not installed'
+  exit 77
+}
+export AXON EXAMPLES="$here/examples" ERRORS="$here/tests/error"
+export XDG_CACHE_HOME
+XDG_CACHE_HOME=$(mktemp -d)
+trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+python3 "$here/tests/lsp/run.py" "$@"
