@@ -676,8 +676,20 @@ static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
   }
 }
 
+/* Does it compare sizes, or indices? */
+static bool condition_on_sizes(Checker *c, Expr *cond) {
+  if (cond->kind == EX_APP && cond->arg_count == 1)
+    return condition_on_sizes(c, cond->args[0].expr);
+  if (cond->kind != EX_BIN)
+    return false;
+  if (cond->op == BIN_AND || cond->op == BIN_OR)
+    return condition_on_sizes(c, cond->arg[0]) ||
+           condition_on_sizes(c, cond->arg[1]);
+  return map_get(&c->terms, cond) != NULL;
+}
+
 static void fact_unsaid(Checker *c, Expr *cond) {
-  if (!condition_on_index(c, cond))
+  if (!condition_on_sizes(c, cond))
     return;
   fact_add(c, dim_int(c->dims, 0), true);
   c->facts->unsaid = true;
