@@ -82,9 +82,19 @@ bool host_text(const char *path, SessionText *text, Buffer *program);
 
 /* ---- report.c: diagnostics as text, JSON lines or SARIF ---- */
 
-bool report_as(const char *format); /* false: there is no such format */
+/* False, and *problem where there is such a format: why it cannot be had. */
+bool report_as(const char *format, Fault *problem);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);
 void report_end(void); /* what is to follow the last one */
+
+/* ---- explain.c: the pages about codes ---- */
+
+typedef struct Page {
+  uint16_t code;
+  Severity severity;
+  const char *title, *text;
+} Page;
+const Page *explain_page(uint16_t code); /* or NULL */
 
 /* ---- show.c, plot.c, paint.c ---- */
 

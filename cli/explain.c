@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Page {
-  uint16_t code;
-  Severity severity;
-  const char *title, *text;
-} Page;
-
 static const Page pages[] = {
 #define E(code, severity, title, page) {code, severity, title, page},
 #include "support/catalog.def"
@@ -21,6 +15,13 @@ static char letter(const Page *page) {
   return page->severity == SEV_WARNING ? 'W' : 'E';
 }
 
+const Page *explain_page(uint16_t code) {
+  for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+    if (pages[i].code == code)
+      return &pages[i];
+  return NULL;
+}
+
 /* E0301, W0401, and as people type them: e301, 301.  The number is enough. */
 static const Page *find(const char *word) {
   size_t skip = word[0] && strchr("EeWw", word[0]) ? 1 : 0;
@@ -28,10 +29,7 @@ static const Page *find(const char *word) {
   if (!digits || digits > 6 || word[skip + digits])
     return NULL;
   unsigned long code = strtoul(word + skip, NULL, 10);
-  for (size_t i = 0; i < ARRAY_LEN(pages); i++)
-    if (pages[i].code == code)
-      return &pages[i];
-  return NULL;
+  return code <= UINT16_MAX ? explain_page((uint16_t)code) : NULL;
 }
 
 static void print_title(const Page *page) {

@@ -88,7 +88,7 @@ static const Help helps[] = {
      "\n"
      "Examples:\n"
      "  axon shapes examples/models/resnet.axn imagenet50\n"
-     "  axon shapes examples/models/resnet.axn 'resnet18_params 16 10'\n"
+     "  axon shapes examples/models/resnet.axn 'resnet18_params ~width:16 ~classes:10'\n"
      "  axon shapes model.axn\n"},
     {"dump",
      "axon dump FILE: a program as a stage of the compiler sees it.\n"

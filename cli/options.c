@@ -101,6 +101,16 @@ static int set_colour(const Options *o, const char *when) {
   return -1;
 }
 
+static int set_format(const Options *o, const char *name) {
+  Fault problem = {0};
+  if (report_as(name, &problem))
+    return -1;
+  if (problem.message[0])
+    return usage_error(o->verb, "%s; %s", problem.message, problem.help);
+  return usage_error(o->verb, "--diagnostics is text, json or sarif, not `%s`",
+                     name);
+}
+
 static int take(Options *o, int option) {
   switch (option) {
   case 'h':
@@ -109,10 +119,7 @@ static int take(Options *o, int option) {
   case LONG_COLOR:
     return set_colour(o, optarg);
   case LONG_DIAGNOSTICS:
-    if (report_as(optarg))
-      return -1;
-    return usage_error(o->verb, "--diagnostics is text, json or sarif, not "
-                                "`%s`", optarg);
+    return set_format(o, optarg);
   case 'q':
     o->quiet = true;
     return -1;

@@ -8,6 +8,9 @@
 #include "support/support.h"
 
 typedef struct Expr Expr;
+struct Type; /* typecheck/'s */
+struct Binding;
+struct Inst;
 typedef struct Pat Pat;
 typedef struct TypeExpr TypeExpr;
 typedef struct DimExpr DimExpr;
@@ -169,6 +172,7 @@ struct Pat {
   uint32_t field_count;
   bool open;
   TypeExpr *type;
+  Expr *value; /* PAT_VAR: what the checker found it to be bound to; or NULL */
   uint32_t depth;
 };
 
@@ -293,6 +297,11 @@ struct Expr {
   Dec **decs;       /* EX_LET */
   uint32_t dec_count;
   TypeExpr *type;   /* EX_ASCRIBE */
+  /* What the checker found, for its messages; or NULL: */
+  struct Type *inferred;
+  struct Binding *means; /* EX_ID, EX_FIELD: the value of this name, */
+  struct Inst *inst;     /* and how it is used; or NULL */
+  Expr *call;            /* EX_BIN of a pipe: the application that it is */
   bool parens;      /* was written in parentheses, which the span covers */
   uint32_t depth;
 };

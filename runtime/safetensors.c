@@ -3,28 +3,10 @@
  * a gap between them.  The header comes from strangers: every number in it is
  * checked before it is used. */
 #include "runtime/internal.h"
+#include "runtime/json.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FUNCTIONS(F)        \
-  F(json_loadb)             \
-  F(json_delete)            \
-  F(json_object_iter)       \
-  F(json_object_iter_next)  \
-  F(json_object_iter_key)   \
-  F(json_object_iter_value) \
-  F(json_object_get)        \
-  F(json_object_size)       \
-  F(json_array_size)        \
-  F(json_array_get)         \
-  F(json_integer_value)     \
-  F(json_string_value)
-
-static LIBRARY_TABLE(FUNCTIONS) lib;
-static const Library jansson =
-    LIBRARY("libjansson.so.4", "libjansson4", FUNCTIONS, lib);
 
 enum { LENGTH = 8, HEADER_MOST = 100 * 1000 * 1000, ALIGN = 64 };
 
@@ -58,14 +40,13 @@ typedef struct File {
 static void file_close(File *file) {
   names_free(&file->names);
   mem_free(file->entries);
-  if (file->json)
-    lib.json_delete(file->json); /* ours is the only reference */
+  json_drop(file->json);
 }
 
 static bool get_size(const json_t *json, size_t *out) {
-  if (!json || !json_is_integer(json) || lib.json_integer_value(json) < 0)
+  if (!json || !json_is_integer(json) || jansson.json_integer_value(json) < 0)
     return false;
-  *out = (size_t)lib.json_integer_value(json);
+  *out = (size_t)jansson.json_integer_value(json);
   return true;
 }
 
@@ -73,13 +54,13 @@ static bool read_shape(const Input *in, const json_t *shape, Entry *e,
                        Fault *fault) {
   if (!shape || !json_is_array(shape))
     return input_fault(in, fault, "no \"shape\"");
-  size_t rank = lib.json_array_size(shape);
+  size_t rank = jansson.json_array_size(shape);
   if (rank > RANK_MAX)
     return input_fault(in, fault, "its rank is more than %d", RANK_MAX);
   e->is.rank = (uint32_t)rank;
   for (size_t i = 0; i < rank; i++) {
     size_t extent;
-    if (!get_size(lib.json_array_get(shape, i), &extent))
+    if (!get_size(jansson.json_array_get(shape, i), &extent))
       return input_fault(in, fault, "no valid \"shape\"");
     e->is.shape[i] = (int64_t)extent;
   }
@@ -89,9 +70,10 @@ static bool read_shape(const Input *in, const json_t *shape, Entry *e,
 static bool read_range(const Input *in, const json_t *offsets, size_t data,
                        Entry *e, Fault *fault) {
   if (!offsets || !json_is_array(offsets) ||
-      lib.json_array_size(offsets) != 2 ||
-      !get_size(lib.json_array_get(offsets, 0), &e->start) ||
-      !get_size(lib.json_array_get(offsets, 1), &e->end) || e->start > e->end)
+      jansson.json_array_size(offsets) != 2 ||
+      !get_size(jansson.json_array_get(offsets, 0), &e->start) ||
+      !get_size(jansson.json_array_get(offsets, 1), &e->end) ||
+      e->start > e->end)
     return input_fault(in, fault, "no valid \"data_offsets\"");
   size_t room = in->size - data;
   if (e->end > room)
@@ -108,15 +90,15 @@ static bool read_entry(const Input *in, const json_t *json, size_t data,
                        Entry *e, Fault *fault) {
   if (!json_is_object(json))
     return input_fault(in, fault, "its header has no object there");
-  const json_t *dtype = lib.json_object_get(json, "dtype");
+  const json_t *dtype = jansson.json_object_get(json, "dtype");
   if (!dtype || !json_is_string(dtype))
     return input_fault(in, fault, "no \"dtype\"");
-  e->kind = lib.json_string_value(dtype);
+  e->kind = jansson.json_string_value(dtype);
   for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
     if (strcmp(kinds[i].name, e->kind) == 0)
       e->is.dtype = kinds[i].dtype;
-  return read_shape(in, lib.json_object_get(json, "shape"), e, fault) &&
-         read_range(in, lib.json_object_get(json, "data_offsets"), data, e,
+  return read_shape(in, jansson.json_object_get(json, "shape"), e, fault) &&
+         read_range(in, jansson.json_object_get(json, "data_offsets"), data, e,
                     fault) &&
          (!e->is.dtype || input_holds(in, &e->is, e->end - e->start, fault));
 }
@@ -150,13 +132,13 @@ static bool check_cover(const Input *in, const File *file, Fault *fault) {
 }
 
 static bool read_entries(Input *in, File *file, Fault *fault) {
-  for (void *at = lib.json_object_iter(file->json); at;
-       at = lib.json_object_iter_next(file->json, at)) {
-    const char *name = lib.json_object_iter_key(at);
+  for (void *at = jansson.json_object_iter(file->json); at;
+       at = jansson.json_object_iter_next(file->json, at)) {
+    const char *name = jansson.json_object_iter_key(at);
     if (strcmp(name, "__metadata__") == 0)
       continue;
     in->entry = name;
-    if (!read_entry(in, lib.json_object_iter_value(at), file->data,
+    if (!read_entry(in, jansson.json_object_iter_value(at), file->data,
                     &file->entries[file->count++], fault))
       return false;
     in->entry = NULL;
@@ -168,7 +150,7 @@ static bool read_entries(Input *in, File *file, Fault *fault) {
 
 static bool file_open(Input *in, File *file, Fault *fault) {
   *file = (File){0};
-  if (!library_load(&jansson, fault))
+  if (!json_ready(fault))
     return false;
   uint64_t length = 0;
   if (in->size < LENGTH + 2)
@@ -178,13 +160,13 @@ static bool file_open(Input *in, File *file, Fault *fault) {
     return input_fault(in, fault, "its header would be %llu bytes long",
                        (unsigned long long)length);
   json_error_t error;
-  file->json = lib.json_loadb((const char *)in->bytes + LENGTH, length,
+  file->json = jansson.json_loadb((const char *)in->bytes + LENGTH, length,
                               JSON_REJECT_DUPLICATES, &error);
   if (!file->json)
     return input_fault(in, fault, "its header is damaged: %s", error.text);
   if (!json_is_object(file->json))
     return input_fault(in, fault, "its header is damaged: no object");
-  size_t count = lib.json_object_size(file->json);
+  size_t count = jansson.json_object_size(file->json);
   file->data = LENGTH + length;
   file->entries = mem_try_alloc(sizeof *file->entries * (count + 1));
   if (!file->entries)

@@ -225,16 +225,6 @@ static uint32_t line_of(const Source *source, uint32_t offset) {
   return line;
 }
 
-/* Columns count characters here, for people; source_place counts bytes. */
-static uint32_t column_of(const Source *source, uint32_t offset) {
-  uint32_t line, column;
-  source_place(source, offset, &line, &column);
-  uint32_t start = offset - (column - 1), count = 1;
-  for (uint32_t i = start; i < offset && i < source->len; i++)
-    count += ((unsigned char)source->text[i] & 0xc0) != 0x80;
-  return count;
-}
-
 /* ---- a line of source as columns ---- */
 
 typedef struct Line {
@@ -366,9 +356,11 @@ static bool has_shape(const Row *row) { return row->shape; }
 
 static bool is_mark(const Row *row) { return !row->shape && row->text; }
 
-static size_t code_most(const Render *r) {
+/* Of the line of a row. */
+static size_t code_most(const Render *r, const Row *row) {
   for (size_t i = 0; i < r->row_count; i++)
-    if (has_shape(&r->rows[i]))
+    if (has_shape(&r->rows[i]) && r->rows[i].source == row->source &&
+        r->rows[i].line == row->line)
       return CODE_MOST_STEPS;
   return CODE_MOST;
 }
@@ -382,7 +374,7 @@ static size_t first_column(const Render *r, const Row *row) {
   Line line = line_text(row->source, row->line);
   uint32_t start = row->source->lines[row->line - 1];
   size_t column = line_column(line, r->diag->span.start - start);
-  return column + LEAD < code_most(r) ? 0 : column - LEAD;
+  return column + LEAD < code_most(r, row) ? 0 : column - LEAD;
 }
 
 static bool continues(const Render *r, size_t i) {
@@ -402,8 +394,8 @@ static void measure(Render *r) {
       continue;
     Line line = line_text(row->source, row->line);
     size_t width = line_column(line, line.len) - first_column(r, row);
-    if (width > code_most(r))
-      width = code_most(r) + 1;
+    if (width > code_most(r, row))
+      width = code_most(r, row) + 1;
     if (width > code)
       code = width;
     size_t wide = utf8_width(row->shape, strlen(row->shape));
@@ -428,7 +420,7 @@ static void put_place(Render *r, const char *mark, const Source *source,
   put_frame(r, mark);
   buffer_printf(r->out, " %s%s:%u:%u\n", source->library ? "library " : "",
                 source->name, line_of(source, offset),
-                column_of(source, offset));
+                source_column(source, offset));
 }
 
 /* Moves to a column, or puts two spaces where it is already passed. */
@@ -456,7 +448,7 @@ static void put_underline(Render *r, const Row *row, Span span,
   size_t last = span.end > span.start ? span.end - start
                                       : span.start - start + 1;
   size_t to = line_column(line, last);
-  size_t left = first_column(r, row), right = left + code_most(r);
+  size_t left = first_column(r, row), right = left + code_most(r, row);
   if (from < left)
     from = left;
   if (to > right)
@@ -473,6 +465,18 @@ static void put_underline(Render *r, const Row *row, Span span,
   buffer_putc(r->out, '\n');
 }
 
+/* The line of a row; returns the columns printed. */
+static size_t put_code(Render *r, const Row *row) {
+  tint(r, TINT_FRAME);
+  buffer_printf(r->out, "%*u │", r->gutter - 1, row->line);
+  tint(r, TINT_NONE);
+  Line line = line_text(row->source, row->line);
+  size_t left = first_column(r, row);
+  if (line.len)
+    buffer_putc(r->out, ' ');
+  return put_line(r->out, line, left, left + code_most(r, row));
+}
+
 static void put_row(Render *r, size_t i) {
   const Row *row = &r->rows[i];
   size_t at = 0;
@@ -480,14 +484,7 @@ static void put_row(Render *r, size_t i) {
     if (has_shape(row))
       put_frame(r, "│ ");
   } else {
-    tint(r, TINT_FRAME);
-    buffer_printf(r->out, "%*u │", r->gutter - 1, row->line);
-    tint(r, TINT_NONE);
-    Line line = line_text(row->source, row->line);
-    size_t left = first_column(r, row);
-    if (line.len)
-      buffer_putc(r->out, ' ');
-    at = put_line(r->out, line, left, left + code_most(r));
+    at = put_code(r, row);
   }
   if (has_shape(row))
     put_remark(r, row, at);
@@ -503,9 +500,12 @@ static void put_row(Render *r, size_t i) {
 static void put_rows(Render *r) {
   for (size_t i = 0; i < r->row_count; i++) {
     const Row *row = &r->rows[i], *last = i ? row - 1 : NULL;
-    if (last && last->source != row->source)
+    if (last && last->source != row->source) {
       put_place(r, "├─", row->source, row->span.start);
-    else if (last && row->line > last->line + 1) {
+    } else if (last && row->line == last->line + 2) { /* as short as a gap */
+      put_code(r, &(Row){.source = row->source, .line = row->line - 1});
+      buffer_putc(r->out, '\n');
+    } else if (last && row->line > last->line + 1) {
       put_frame(r, "┆");
       buffer_putc(r->out, '\n');
     }

@@ -60,6 +60,14 @@ void source_place(const Source *s, uint32_t offset, uint32_t *line,
   *column = offset - s->lines[low] + 1;
 }
 
+uint32_t source_column(const Source *s, uint32_t offset) {
+  uint32_t line, column, count = 1;
+  source_place(s, offset, &line, &column);
+  for (uint32_t i = offset - (column - 1); i < offset && i < s->len; i++)
+    count += ((unsigned char)s->text[i] & 0xc0) != 0x80;
+  return count;
+}
+
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span) {
   enum { MOST = 80 };
   const Source *s = span.file ? sources_get(sources, span.file) : NULL;

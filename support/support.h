@@ -176,6 +176,8 @@ const Source *sources_get(const Sources *sources, uint32_t file);
 /* Both from 1; the column counts bytes. */
 void source_place(const Source *source, uint32_t offset, uint32_t *line,
                   uint32_t *column);
+/* The column in characters, from 1, as people and most tools count. */
+uint32_t source_column(const Source *source, uint32_t offset);
 /* What stands at a place, on one line, and cut where that is long.  NULL where
  * there is nothing. */
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span);

@@ -121,8 +121,9 @@ import json
 found = [json.loads(line) for line in open("json")]
 codes = [d["code"] for d in found]
 assert codes == ["E0312", "E0303"], codes
-assert (found[0]["line"], found[0]["column"]) == (1, 16), found[0]
-assert found[0]["file"] == "tool.axn"
+place = found[0]["place"]
+assert (place["line"], place["column"]) == (1, 15), found[0]
+assert place["file"] == "tool.axn"
 results = json.load(open("sarif"))["runs"][0]["results"]
 assert len(results) == 3, results
 region = results[0]["locations"][0]["physicalLocation"]["region"]

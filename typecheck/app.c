@@ -187,6 +187,8 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   o->other = e->span;
   Origin *oa = operand(c, e->arg[0], id, 1);
   Origin *ob = operand(c, e->arg[1], id, 2);
+  o->left = oa->left = ob->left = e->arg[0];
+  o->right = oa->right = ob->right = e->arg[1];
   oa->other = e->arg[1]->span;
   ob->other = e->arg[0]->span;
   if (id == PRIM_MATMUL) {
@@ -328,7 +330,7 @@ Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o) {
                              .b = want->axis[1]});
     else if (!decided(c, ROW_KEEP,
                       unify_shape(c, want->axis[0], shape_new(c, 0), o)))
-      report_shapes(c, want->axis[0], shape_new(c, 0), o, NULL);
+      report_shapes(c, want->axis[0], shape_new(c, 0), o);
     Type *ignored;
     return infer(c, e, &ignored);
   }
@@ -464,9 +466,9 @@ typedef struct Given { /* an argument, and where its core goes */
 typedef struct Call {
   Checker *c;
   Expr *e;
+  Expr *head;
   const char *name;
   PrimId prim;
-  Expr *head;
   Core *fn;
   Type *whole, *type; /* of fn; and what is left of it */
   Arg *args;
@@ -555,6 +557,7 @@ static void check_one(Call *k, Given *g) {
   o->number = g->number;
   o->label = g->arg->label;
   o->expr = g->arg->expr;
+  o->head = k->head;
   o->fun = k->whole;
   o->args = k->args;
   o->arg_count = k->count;
@@ -894,10 +897,12 @@ static Binding *head_binding(Checker *c, Expr *e) {
 }
 
 /* A stand-in for a value that was already checked: what a pipe brings. */
-static Expr *standing(Checker *c, Type *t, Span span, Core **core) {
+static Expr *standing(Checker *c, Type *t, Expr *value, Core **core) {
+  Span span = value->span;
   Binding *b = binding_new(c, BK_VALUE, intern_text(c->in, pipe_name), span);
   b->scheme = scheme_mono(c, t);
   b->var = var_new(c, NULL, span, false);
+  b->value = value;
   scope_push(c, b->name, b);
   *core = core_var(c, b->var, span);
   Expr *e = NEW(c->arena, Expr);
@@ -907,25 +912,24 @@ static Expr *standing(Checker *c, Type *t, Span span, Core **core) {
   return e;
 }
 
-/* Leaves c->stage at what arrived last: the caller of a chain resets it. */
 static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   Type *t;
   Scope *saved = c->scope;
   Expr *left = e->arg[0];
   bool chain = left->kind == EX_BIN && left->op == BIN_PIPE;
   Core *value = chain ? infer_pipe(c, left, &t) : infer(c, left, &t);
-  Stage *stage = NEW(c->arena, Stage);
-  *stage = (Stage){c->stage, chain ? left->arg[1]->span : left->span, t};
-  c->stage = stage;
+  left->inferred = t;
   Core *ref;
-  Expr *x = standing(c, t, left->span, &ref);
+  Expr *x = standing(c, t, left, &ref);
   Expr *app = NEW(c->arena, Expr);
   *app = (Expr){.kind = EX_APP, .span = e->arg[1]->span};
   app->arg[0] = e->arg[1];
   app->args = NEW(c->arena, Arg);
   app->args[0] = (Arg){.span = x->span, .expr = x};
   app->arg_count = 1;
+  e->call = app;
   Core *core = infer_app(c, app, type);
+  app->inferred = *type;
   c->scope = saved;
   places_expr(c, PLACE_STAGE, app->span, *type);
   return core_let(c, ref->var, value, core);
@@ -939,6 +943,13 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
   Core *core = infer(c, e, type);
   unify_elem(c, ty_root(*type)->elem, elem_fixed(c, dtype));
   return core;
+}
+
+/* What the parameters of a function that is applied at once are bound to. */
+static void bind_values(Clause *k, const Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count && i < k->param_count; i++)
+    if (!args[i].label && !k->params[i].label && k->params[i].pat)
+      k->params[i].pat->value = args[i].expr;
 }
 
 static Core *infer_spine(Checker *c, Expr *e, Type **type) {
@@ -963,7 +974,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     if (core)
       return core;
   }
-  Call k = {.c = c, .e = e, .name = head_name(c, s.head), .head = s.head,
+  Call k = {.c = c, .e = e, .head = s.head, .name = head_name(c, s.head),
             .args = s.args.at, .count = s.args.len};
   k.prim = b && b->kind == BK_PRIM ? b->prim : PRIM_NONE;
   if (b && b->kind == BK_DTYPE && k.count == 1) {
@@ -971,17 +982,18 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     if (literal)
       return literal;
   }
+  c->head = s.head;
+  c->head_args = k.args;
+  c->head_arg_count = k.count;
+  if (s.head->kind == EX_FN)
+    bind_values(s.head->clauses, k.args, k.count);
   k.fn = infer(c, s.head, &k.type);
   return run_call(&k, type);
 }
 
 Core *infer_app(Checker *c, Expr *e, Type **type) {
-  if (e->kind == EX_BIN) {
-    Stage *stage = c->stage;
-    Core *core = infer_pipe(c, e, type);
-    c->stage = stage;
-    return core;
-  }
+  if (e->kind == EX_BIN)
+    return infer_pipe(c, e, type);
   uint32_t mark = c->serial;
   Core *core = infer_spine(c, e, type);
   checks_claim(c, core, mark, false);

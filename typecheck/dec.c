@@ -166,6 +166,7 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   d->kind = CD_BIND;
   d->span = dec->span;
   /* an integer without a known term is named by the variable at its uses */
+  pat->value = dec->expr;
   d->pat = pattern(c, pat, t, top);
   if (general) {
     Binding *b = c->scope->binding;
@@ -308,7 +309,7 @@ static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
     b->recursive = true;
     b->group = &group;
     b->doc = dec->doc;
-    b->clause = &f->clauses[0];
+    b->clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
     scope_push(c, f->name, b);
     for (uint32_t k = 0; k < f->clause_count; k++)
       places_binding(c, f->clauses[k].name_span, b, NULL);
@@ -541,7 +542,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   pending_clear(c);
   c->accesses.len = c->insts.len = c->stuck.len = 0;
   c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
-  c->stage = NULL;
+  c->head = NULL;
   c->loop = NULL;
   c->conditional = 0;
   c->depth = c->work = 0;

@@ -137,6 +137,7 @@ void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
 bool dim_linear(DimCtx *cx, Dim *d, DimVar *v, Dim **slope, Dim **rest);
 /* a == result*b exactly; NULL: it is not so. */
 Dim *dim_quotient(DimCtx *cx, Dim *a, Dim *b);
+enum { DIM_FACTORS = 16 }; /* at most */
 /* d == slope*(num/den) + rest where v stands in num or den. */
 typedef struct Division {
   Dim *num, *den, *slope, *rest;
@@ -144,11 +145,14 @@ typedef struct Division {
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out);
 /* d == num - den*(num/den), or the negative of it. */
 bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den);
+/* Are a and b equal just if some num are divided by their den without rest, as
+ * n*m and d*(n/d) * e*(m/e) are?  How many (where sizes are at least 1); 0: no
+ * such thing. */
+uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]);
 /* Does something in d stand over this divisor? */
 bool dim_divides_by(const Dim *d, const Dim *divisor);
 /* Its factors, as far as they are found: those in which some variable is
  * linear.  At most DIM_FACTORS, 1 if it does not factor; their product is d. */
-enum { DIM_FACTORS = 16 };
 uint32_t dim_factor(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]);
 /* An equivalent of d >= 0: divisions that stand alone multiplied out, common
  * factors divided out. */

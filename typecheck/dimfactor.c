@@ -85,6 +85,31 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
   return false;
 }
 
+/* A quotient in *b that stands there with its divisor, and whose dividend is
+ * in *a: both are taken out. */
+static bool take_division(DimCtx *cx, Dim **a, Dim **b, Division *out) {
+  for (uint32_t i = 0; (*b)->count && i < (*b)->at[0].mono->count; i++) {
+    const Atom *atom = (*b)->at[0].mono->at[i].atom;
+    if (atom->kind != AT_DIV)
+      continue;
+    *out = (Division){.num = atom->args[0], .den = atom->args[1]};
+    Dim *x = dim_quotient(cx, *a, out->num);
+    Dim *y = dim_quotient(cx, *b, dim_mul(cx, out->den, atom->dim));
+    if (!x || !y)
+      continue;
+    *a = x, *b = y;
+    return true;
+  }
+  return false;
+}
+
+uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]) {
+  uint32_t n = 0;
+  while (n < DIM_FACTORS && take_division(cx, &a, &b, &out[n]))
+    n++;
+  return dim_equal(a, b) ? n : 0;
+}
+
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {
   for (uint32_t i = 0; i < d->count; i++)
     for (uint32_t j = 0; j < d->at[i].mono->count; j++) {

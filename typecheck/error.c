@@ -30,42 +30,17 @@ Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format,
 
 /* ---- the path by which it came to this ---- */
 
-/* What the last size that needed computing came from: "28 - 3 + 1 = 26". */
-static const char *arithmetic(Checker *c, Type *t) {
-  t = ty_norm(c, t);
-  if (t->tag != TY_TENSOR)
-    return NULL;
-  const char *text = NULL;
-  /* walk the shape as it was written down, before its solutions */
-  for (uint32_t i = t->shape->len; i-- > 0;) {
-    ShapeIt *it = &t->shape->at[i];
-    if (it->tag == IT_SPLICE && it->var->bound) {
-      Shape *inner = it->var->bound;
-      for (uint32_t k = inner->len; k-- > 0 && !text;)
-        if (inner->at[k].tag == IT_DIM)
-          text = dim_arithmetic(c, inner->at[k].dim);
-    } else if (it->tag == IT_DIM) {
-      text = dim_arithmetic(c, it->dim);
-    }
-    if (text)
-      return text;
-  }
-  return text;
-}
-
-static void add_stages(Checker *c, Diag *d, Stage *s, int limit) {
-  if (!s || !limit)
-    return;
-  add_stages(c, d, s->before, limit - 1);
-  diag_step(c->arena, d, s->span, ty_text(c, s->type), arithmetic(c, s->type));
-}
-
-static void add_path(Checker *c, Diag *d, Origin *o) {
-  add_stages(c, d, o->stage, 8);
+/* The other place that has to do with it. */
+static void add_marks(Checker *c, Diag *d, const Origin *o) {
   if (o->other.file && o->kind == OR_ANNOTATION)
     diag_mark(c->arena, d, o->other, "the annotation");
   else if (o->other.file && (o->kind == OR_BRANCH || o->kind == OR_ELEMENT))
     diag_mark(c->arena, d, o->other, "the first one");
+}
+
+static void add_path(Checker *c, Diag *d, const Origin *o) {
+  chain_add(c, d, o);
+  add_marks(c, d, o);
 }
 
 /* ---- names of things ---- */
@@ -134,7 +109,7 @@ static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
                            dtype_info[w->dtype].name);
   else if (w->classes == CLASS_FLOAT)
     d->help = "nothing converts by itself: write float x to convert";
-  add_path(c, d, o);
+  add_marks(c, d, o);
 }
 
 /* The literal axis of the call. */
@@ -353,13 +328,13 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
   if (o->kind == OR_FIELD && o->what && got->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->what,
                            g);
-  add_path(c, d, o);
+  add_marks(c, d, o);
 }
 
 /* ---- shapes ---- */
 
-void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
-                   const char *why) {
+static void shapes_error(Checker *c, const Shape *a, const Shape *b,
+                         Origin *o) {
   Diag *d;
   VEC_PUSH(c->arena, c->told, o);
   if (o->kind == OR_OPERATOR && o->got && o->want)
@@ -368,7 +343,6 @@ void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
   else
     d = error_at(c, 304, o->span, "%s has shape %s where %s is wanted",
                  place(c, o), shape_text(c, a), shape_text(c, b));
-  d->note = why;
   add_path(c, d, o);
 }
 
@@ -404,6 +378,58 @@ static void note_rigid(Checker *c, Diag *d, Constraint *k) {
     diag_mark(c->arena, d, r.at[i]->origin,
               arena_printf(c->arena, "%s stands for every size",
                           r.at[i]->name->text));
+}
+
+/* ---- what met ---- */
+
+static Shape *shape_of(Checker *c, Type *t) {
+  t = t ? ty_norm(c, t) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
+/* The only axis along which two shapes differ, of each of them; the sizes are
+ * aligned at the right. */
+static bool only_difference(const Shape *a, const Shape *b, uint32_t *i,
+                            uint32_t *j) {
+  uint32_t count = 0;
+  if (!a || !b || !shape_known_rank(a) || !shape_known_rank(b))
+    return false;
+  for (uint32_t k = 1; k <= a->len && k <= b->len; k++) {
+    const ShapeIt *x = &a->at[a->len - k], *y = &b->at[b->len - k];
+    if (x->tag != IT_DIM || y->tag != IT_DIM || dim_equal(x->dim, y->dim))
+      continue;
+    *i = a->len - k, *j = b->len - k;
+    count++;
+  }
+  return count == 1;
+}
+
+static void set_met(Checker *c, Diag *d, const Constraint *k) {
+  Origin *o = k->origin;
+  Shape *a = shape_of(c, o->got), *b = shape_of(c, o->want);
+  uint32_t i, j;
+  if (k->left) {
+    o->about[0] = dim_resolve(c->dims, k->left);
+    o->about[1] = dim_resolve(c->dims, k->right);
+  }
+  if (a && b) {
+    d->found = ty_text(c, o->got), d->expected = ty_text(c, o->want);
+    if (o->prim == PRIM_MATMUL && o->number)
+      d->axis = a->len ? (int32_t)a->len - 1 : -1;
+    else if (only_difference(a, b, &i, &j))
+      d->axis = (int32_t)i;
+  } else if (k->kind == CN_DIM_EQ) {
+    dims_text(c, k->left, k->right, &d->found, &d->expected);
+  }
+}
+
+/* What a message about a constraint shows besides. */
+static void explain(Checker *c, Diag *d, Constraint *k) {
+  set_met(c, d, k);
+  add_path(c, d, k->origin);
+  if (k->kind == CN_DIM_EQ)
+    note_rigid(c, d, k);
+  add_witness(c, d, k);
 }
 
 /* ---- who said so: another argument of the same call ---- */
@@ -541,13 +567,11 @@ static bool call_error(Checker *c, Constraint *k) {
       dim_is_const(s->at[s->len - axis].dim))
     d->help = arena_printf(c->arena, "declare %s with %s inputs",
                            party.holder, got);
-  add_path(c, d, o);
+  explain(c, d, k);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,
-                        ty_text(c, party.type)),
-           NULL);
-  note_rigid(c, d, k);
-  add_witness(c, d, k);
+                         ty_text(c, party.type)),
+            NULL);
   return true;
 }
 
@@ -562,9 +586,7 @@ static void batch_error(Checker *c, Constraint *k) {
                      x, y);
   d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, o->got),
                           ty_text(c, o->want));
-  add_path(c, d, o);
-  note_rigid(c, d, k);
-  add_witness(c, d, k);
+  explain(c, d, k);
 }
 
 static void inner_error(Checker *c, Constraint *k) {
@@ -587,9 +609,7 @@ static void inner_error(Checker *c, Constraint *k) {
                      dim_text_of(c, x), dim_text_of(c, y));
   d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, a),
                           ty_text(c, b));
-  add_path(c, d, o);
-  note_rigid(c, d, k);
-  add_witness(c, d, k);
+  explain(c, d, k);
   if (b->tag == TY_TENSOR) {
     Shape *t = shape_norm(c, b->shape);
     if (t->len == 2 && t->at[1].tag == IT_DIM &&
@@ -638,6 +658,17 @@ static bool same_count(Checker *c, Origin *o) {
   return true;
 }
 
+/* The type of what is called, which says how its parameters hang together. */
+static void note_callee(Checker *c, Diag *d, const Origin *o) {
+  enum { LONG = 200 };
+  const Binding *b = o->kind == OR_ARG && o->head ? o->head->means : NULL;
+  if (!b || !b->scheme || !b->scheme->poly || !o->what || d->note)
+    return;
+  const char *type = scheme_text(c, b->scheme);
+  if (strlen(type) <= LONG)
+    d->note = arena_printf(c->arena, "%s : %s", o->what, type);
+}
+
 /* The type whose condition it was. */
 static void note_scheme(Checker *c, Diag *d, const Origin *o) {
   if (o->scheme && o->what)
@@ -655,9 +686,16 @@ static void squeeze_error(Checker *c, Constraint *k) {
                      dim_text_of(c, x));
   if (o->got)
     d->label = arena_printf(c->arena, "this is %s", ty_text(c, o->got));
-  add_path(c, d, o);
-  note_rigid(c, d, k);
-  add_witness(c, d, k);
+  explain(c, d, k);
+}
+
+/* The left operand's comes first. */
+static void operand_sizes(Checker *c, const Origin *o, const char **x,
+                          const char **y) {
+  Shape *a = shape_of(c, o->got), *b = shape_of(c, o->want);
+  uint32_t i, j;
+  if (only_difference(a, b, &i, &j))
+    dims_text(c, a->at[i].dim, b->at[j].dim, x, y);
 }
 
 static bool same_axis(const ShapeIt *a, const ShapeIt *b) {
@@ -724,7 +762,8 @@ static void eq_error(Checker *c, Constraint *k) {
   }
   Diag *d;
   const char *uneven = no_multiple(c, k);
-  if (k->divisor) {
+  bool operator = o->kind == OR_OPERATOR && !o->number && o->got && o->want;
+  if (k->divisor && !operator) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
                  y, place(c, o));
@@ -739,15 +778,16 @@ static void eq_error(Checker *c, Constraint *k) {
     d->help = "only a missing leading axis and a stretching one (x.[:, *], "
               "~keep:true) stretch";
     note_scheme(c, d, o);
-  } else if (o->kind == OR_OPERATOR && !o->number && o->got && o->want) {
-    const char *got = ty_text(c, o->got), *want = ty_text(c, o->want);
-    if (strcmp(got, want) == 0) /* each names its sizes for itself */
-      d = error_at(c, 303, o->span, "shapes do not broadcast: %s meets %s", x,
-                   y);
-    else
-      d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
-                   got, want, x, y);
-    d->help = join_help(c, o);
+  } else if (operator) {
+    operand_sizes(c, o, &x, &y);
+    d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
+                 ty_text(c, o->got), ty_text(c, o->want), x, y);
+    if (k->divisor) {
+      dims_text(c, k->left, k->divisor, &x, &y);
+      d->note = arena_printf(c->arena, "%s is not a multiple of %s", x, y);
+    } else {
+      d->help = join_help(c, o);
+    }
   } else {
     d = uneven ? error_at(c, 302, o->span, "sizes differ in %s: %s",
                           place(c, o), uneven)
@@ -765,11 +805,11 @@ static void eq_error(Checker *c, Constraint *k) {
     else if (strcmp(ty_text(c, o->got), ty_text(c, o->want)) != 0)
       d->label = arena_printf(c->arena, "this is %s, wanted is %s",
                               ty_text(c, o->got), ty_text(c, o->want));
+    note_callee(c, d, o);
   }
-  add_path(c, d, o);
-  note_rigid(c, d, k);
-  if (!uneven)
-    add_witness(c, d, k);
+  explain(c, d, k);
+  if (uneven)
+    d->witness = NULL; /* it says so itself */
 }
 
 static void index_error(Checker *c, Constraint *k) {
@@ -793,8 +833,7 @@ static void index_error(Checker *c, Constraint *k) {
                     "an axis"
                   : "indices run from 0 to one less than the size; a literal "
                     "-k counts from the end";
-  add_path(c, d, o);
-  add_witness(c, d, k);
+  explain(c, d, k);
 }
 
 static void le_error(Checker *c, Constraint *k) {
@@ -812,8 +851,7 @@ static void le_error(Checker *c, Constraint *k) {
     d->label = ty_text(c, o->got);
   else
     note_scheme(c, d, o);
-  add_path(c, d, o);
-  add_witness(c, d, k);
+  explain(c, d, k);
 }
 
 /* It would be a size below 0: the inequality that forbids that was refuted
@@ -824,9 +862,7 @@ static bool follows(Checker *c, const Constraint *k) {
           dim_sign(dim_resolve(c->dims, k->right)) < 0);
 }
 
-void report_dims(Checker *c, Constraint *k) {
-  if (follows(c, k))
-    return;
+static void report_one(Checker *c, Constraint *k) {
   switch (k->kind) {
   case CN_DIM_EQ:
     eq_error(c, k);
@@ -841,8 +877,106 @@ void report_dims(Checker *c, Constraint *k) {
   case CN_SHAPE_EQ:
   case CN_JOIN:
   case CN_KEEP:
-    report_shapes(c, k->a, k->b, k->origin, NULL);
+    shapes_error(c, k->a, k->b, k->origin);
     break;
   }
   VEC_PUSH(c->arena, c->told, k->origin);
+}
+
+/* ---- what a call does not meet ---- */
+
+/* The place in the body, with the sizes of the call. */
+static Origin *origin_in_call(Checker *c, Origin *call) {
+  Origin *o = NEW(c->arena, Origin);
+  const Origin *in = call;
+  while (in->inner)
+    in = in->inner;
+  *o = *in;
+  PutIn *as = o->as = put_in_of(c, call);
+  o->got = put_in_type(c, as, in->got);
+  o->want = put_in_type(c, as, in->want);
+  o->fun = put_in_type(c, as, in->fun);
+  o->from = put_in_dim(c, as, in->from);
+  o->to = put_in_dim(c, as, in->to);
+  o->axis = put_in_dim(c, as, in->axis);
+  return o;
+}
+
+static const Diag *report_quietly(Checker *c, Constraint *k) {
+  Diags told, *saved = c->diags;
+  diags_init(&told, c->arena);
+  c->diags = &told;
+  report_one(c, k);
+  c->diags = saved;
+  return told.all.len ? told.all.at[0] : NULL;
+}
+
+/* The calls between, and the place in the body. */
+static void mark_calls(Checker *c, Diag *d, const Origin *call,
+                       const char *label) {
+  for (const Origin *in = call->inner; in; in = in->inner)
+    diag_mark(c->arena, d, in->span,
+              !in->inner ? label
+              : in->what ? arena_printf(c->arena, "calls %s", in->what)
+                         : "calls");
+}
+
+/* The body is right for others: the call is at fault, and is shown why.  A
+ * condition says itself what is wanted. */
+static void report_in_call(Checker *c, const Constraint *k) {
+  Origin *call = k->origin, *inner = origin_in_call(c, call);
+  Origin *itself = NEW(c->arena, Origin);
+  *itself = *call;
+  itself->inner = NULL;
+  bool stated = k->kind == CN_DIM_LE || inner->kind == OR_GIVEN;
+  Constraint in = *k;
+  in.origin = stated ? itself : inner;
+  const Diag *body = report_quietly(c, &in);
+  if (!body)
+    return;
+  Diag *d = error_at(c, body->code, call->span, "%s", body->message);
+  d->label = stated      ? body->label
+             : call->what ? arena_printf(c->arena, "in this call of %s",
+                                         call->what)
+                          : "in this call";
+  chain_calls(c, d, call);
+  for (uint32_t i = 0; i < body->step_count; i++)
+    diag_step(c->arena, d, body->steps[i].span, body->steps[i].shape,
+              body->steps[i].text);
+  d->marks = body->marks, d->mark_count = body->mark_count;
+  d->found = body->found, d->expected = body->expected, d->axis = body->axis;
+  d->witness = body->witness;
+  mark_calls(c, d, call,
+             stated ? "this needs it" : body->label ? body->label : "here");
+  note_scheme(c, d, call);
+}
+
+/* One variable has one name in all that is said of it. */
+static void claim_names(Checker *c, const Constraint *k) {
+  const Origin *o = k->origin;
+  if (o->got)
+    names_claim(c, o->got);
+  if (o->want)
+    names_claim(c, o->want);
+  if (k->left)
+    names_claim_dim(c, k->left);
+  if (k->right)
+    names_claim_dim(c, k->right);
+}
+
+void report_dims(Checker *c, Constraint *k) {
+  if (follows(c, k))
+    return;
+  Names *names = names_share(c);
+  claim_names(c, k);
+  if (k->origin->inner)
+    report_in_call(c, k);
+  else
+    report_one(c, k);
+  c->names = names;
+}
+
+void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o) {
+  Constraint k = {.kind = CN_SHAPE_EQ, .origin = o, .a = a, .b = b};
+  report_dims(c, &k);
 }

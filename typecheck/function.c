@@ -208,9 +208,7 @@ static Effect *clauses_infer(Checker *c, Function *f) {
   for (uint32_t i = 0; i < f->arity; i++)
     VEC_PUSH(c->arena, c->params, f->params[i].type);
   Effect *outer = c->effect, *effect = effect_context(c);
-  Stage *stage = c->stage;
   c->effect = effect;
-  c->stage = NULL;
   for (uint32_t i = 0; i < f->count; i++)
     if (like_the_first(c, f, i))
       clause(c, f, i);
@@ -227,7 +225,6 @@ static Effect *clauses_infer(Checker *c, Function *f) {
   }
   c->params.len = outer_params;
   c->effect = outer;
-  c->stage = stage;
   return effect_close(c, effect);
 }
 

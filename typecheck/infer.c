@@ -225,6 +225,17 @@ static Core *name_at(Checker *c, Binding *b, Span span, Span place,
   return core;
 }
 
+/* Of what a name demands of its use: of all arguments, if it is applied. */
+static Origin *name_origin(Checker *c, Expr *e, const char *what) {
+  Origin *o = origin_new(c, OR_ARG, e->span);
+  o->what = what;
+  if (e != c->head)
+    return o;
+  o->args = c->head_args;
+  o->arg_count = c->head_arg_count;
+  return o;
+}
+
 static Core *infer_id(Checker *c, Expr *e, Type **type) {
   for (Scope *s = c->scope; s; s = s->outer)
     if (s->name == e->id && (s->binding || s->dim || s->shape)) {
@@ -251,9 +262,11 @@ static Core *infer_id(Checker *c, Expr *e, Type **type) {
   }
   if (!b)
     return unknown_name(c, NULL, e->id, e->span, e->span, type);
-  Origin *o = origin_new(c, OR_ARG, e->span);
-  o->what = e->id->text;
-  return name_at(c, b, e->span, e->span, type, o);
+  Origin *o = name_origin(c, e, e->id->text);
+  e->means = b;
+  Core *core = name_at(c, b, e->span, e->span, type, o);
+  e->inst = core->kind == CORE_VAR ? core->inst : NULL;
+  return core;
 }
 
 /* ---- literals ---- */
@@ -604,8 +617,9 @@ static Core *infer_field(Checker *c, Expr *e, Type **type) {
       places_module(c, base->span, base->id, b);
       if (!member)
         return unknown_name(c, base->id, e->id, e->span, e->op_span, type);
-      Origin *o = origin_new(c, OR_ARG, e->span);
-      o->what = arena_printf(c->arena, "%s.%s", base->id->text, e->id->text);
+      Origin *o = name_origin(
+          c, e, arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
+      e->means = member;
       return name_at(c, member, e->span, e->op_span, type, o);
     }
   }
@@ -1081,6 +1095,7 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   uint32_t mark = c->serial;
   Core *core = infer_kind(c, e, type);
   places_expr(c, PLACE_EXPR, e->span, *type);
+  e->inferred = *type;
   checks_claim(c, core, mark, false);
   c->depth--;
   return core;
@@ -1116,6 +1131,7 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   default: core = infer_kind(c, e, &t); break;
   }
   places_expr(c, PLACE_EXPR, e->span, t);
+  e->inferred = t;
   checks_claim(c, core, mark, false);
   if (t == want || ty_root(t) == w || c->diags->errors > errors)
     return core; /* one mistake is told once */

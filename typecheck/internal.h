@@ -14,6 +14,7 @@ typedef struct Shape Shape;
 typedef struct Constraint Constraint;
 typedef struct Waiter Waiter;   /* wait.c's, like */
 typedef struct Definer Definer; /* this one */
+typedef struct Names Names;     /* print.c's */
 typedef struct Scheme Scheme;
 typedef struct Terms { /* the sides of a comparison of sizes */
   Dim *left, *right;
@@ -160,6 +161,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   OriginKind kind;
   Span span;        /* primary place */
   Span other;       /* the other party, or none */
+  Expr *left, *right; /* OR_OPERATOR: the operands */
   const char *what; /* "softmax", "op @" */
   uint32_t number;  /* argument number, axis */
   PrimId prim;
@@ -167,20 +169,17 @@ typedef struct Origin { /* where a demand came from, for the message */
   Type *got, *want; /* the whole types that met */
   Sym *label;        /* OR_ARG: of a labelled argument */
   Scheme *scheme;    /* whose given it was */
-  Type *fun;         /* OR_ARG: the type of what is called, */
+  Expr *head;        /* OR_ARG: what is called, */
+  Type *fun;         /* its type, */
   Arg *args;         /* and all arguments of the call */
   uint32_t arg_count;
   Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
-  struct Stage *stage; /* where in a pipeline */
+  struct Origin *inner; /* of a given: where it arose in the body, */
+  Map *put_in;          /* and what its variables stand for at this call */
+  struct PutIn *as;     /* of one in a body, for a message: as a call has it */
+  Dim *about[2];        /* for a message: the sizes that met */
   bool state;        /* OR_ARG: a callback makes others of its type: a loop's */
 } Origin;
-
-/* Where in a pipeline x |> f |> g we are, and what arrived so far. */
-typedef struct Stage {
-  struct Stage *before;
-  Span span;
-  Type *type;
-} Stage;
 
 typedef enum ConstraintKind {
   CN_DIM_EQ, CN_DIM_LE, CN_DIM_NE, CN_SHAPE_EQ, CN_JOIN, CN_KEEP,
@@ -254,8 +253,10 @@ struct Binding {
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
   bool failed;      /* its definition had an error: stay silent */
-  const Clause *clause; /* the first of a function; or NULL */
   const char *shown;  /* type as text, cached */
+  Expr *value;        /* what it is bound to, for messages; or NULL */
+  Clause *clause;     /* of a function of one clause; or NULL */
+  Span said;          /* of its annotation, where it is a parameter */
 };
 
 /* A type name: abbreviation or datatype. */
@@ -356,8 +357,11 @@ struct Checker {
   uint32_t changes;    /* solutions found, or forgotten */
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
-  Stage *stage;
   VEC(Origin *) told; /* whose demands were refuted, in order */
+  Expr *head;     /* of the application being looked at, */
+  Arg *head_args; /* and what it is applied to */
+  uint32_t head_arg_count;
+  Names *names;   /* of the message being written; or NULL */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -580,6 +584,9 @@ void solve_holes(Checker *c, uint32_t mark);
 /* Whether it says, at bottom, that a division is exact: then it says only
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);
+/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
+ * divided; 0: it is nothing of the kind. */
+uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
 void facts_load(Checker *c, const Fact *facts);
 /* For the goal d >= 0. */
 void facts_load_for(Checker *c, const Fact *facts, Dim *d);
@@ -753,6 +760,12 @@ void places_size(Checker *c, Span span, Sym *name, bool shape);
 void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
 
 /* ---- print.c ---- */
+/* From here on one variable has one name in all texts, until c->names is what
+ * it was before, which is returned.  The user's names in what is claimed are
+ * taken before others are given. */
+Names *names_share(Checker *c);
+void names_claim(Checker *c, Type *t);
+void names_claim_dim(Checker *c, Dim *d);
 const char *ty_text(Checker *c, Type *t);
 /* With the names that the scheme around it has when printed; or NULL. */
 const char *ty_text_within(Checker *c, Scheme *around, Type *t);
@@ -804,11 +817,26 @@ bool size_clash(Checker *c, Type *got, Type *want, Dim *left, Dim *right,
                 Clash *out);
 bool elems_clash(ElemVar *a, ElemVar *b);
 
+/* ---- chain.c ---- */
+/* The steps by which what met there has got its shape. */
+void chain_add(Checker *c, Diag *d, const Origin *o);
+/* And what the calls hand on by which a condition of a body is not met. */
+void chain_calls(Checker *c, Diag *d, Origin *call);
+/* What the variables of a body stand for in a call, and those of the body with
+ * that call in one further out; or NULL. */
+typedef struct PutIn {
+  const Map *map;
+  struct PutIn *outer;
+} PutIn;
+/* The one for the body that is furthest in. */
+PutIn *put_in_of(Checker *c, const Origin *call);
+Type *put_in_type(Checker *c, const PutIn *as, Type *t);
+Dim *put_in_dim(Checker *c, const PutIn *as, Dim *d);
+
 /* ---- error.c ---- */
 void mismatch(Checker *c, Type *got, Type *want, Origin *o);
 void report_dims(Checker *c, Constraint *k);
-void report_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o,
-                   const char *why);
+void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);
 Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...)
     PRINTF_LIKE(4, 5);
 Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format, ...)

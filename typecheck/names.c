@@ -164,7 +164,7 @@ static void set_aside(Checker *c) {
   c->scope = NULL;
   c->level = 0;
   c->facts = NULL;
-  c->stage = NULL;
+  c->head = NULL;
   c->loop = NULL;
   c->group = NULL;
   c->collect = NULL;

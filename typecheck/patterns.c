@@ -243,6 +243,7 @@ CorePat *pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_VAR:
     cp = corepat_new(c, CP_VAR, p->span);
     cp->var = bind_name(c, p->id, p->span, type, top);
+    c->scope->binding->value = p->value;
     return cp;
   case PAT_NUM:
     return pat_num(c, p, type);
@@ -269,7 +270,11 @@ CorePat *pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_ASCRIBE: {
     Type *want = annot_type(c, p->type, top ? AN_VAL : AN_PARAM);
     fits(c, p, type, want);
-    return pattern(c, p->args[0], want, top);
+    p->args[0]->value = p->value;
+    cp = pattern(c, p->args[0], want, top);
+    if (p->args[0]->kind == PAT_VAR)
+      c->scope->binding->said = p->span;
+    return cp;
   }
   case PAT_SPLICE:
     break;

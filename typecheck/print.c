@@ -9,13 +9,17 @@ typedef struct Joining { /* a join that is being printed */
   const struct Joining *outer;
 } Joining;
 
+struct Names {
+  Map named;          /* variables that have got their text */
+  VEC(const char *) used;
+  uint32_t next_dim, next_shape, next_elem;
+};
+
 struct Printer {
   Checker *c;
   Buffer out;
   Scheme *scheme;
-  Map named;          /* variables that have got their text */
-  VEC(const char *) used;
-  uint32_t next_dim, next_shape, next_elem;
+  Names *names;
   const Map *apart; /* see ty_text_apart; or NULL */
   bool claiming; /* a first round, for those with names alone */
   bool choosing; /* what is undetermined is what it would be at top level */
@@ -23,14 +27,14 @@ struct Printer {
 };
 
 static bool taken(Printer *p, const char *name) {
-  for (uint32_t i = 0; i < p->used.len; i++)
-    if (strcmp(p->used.at[i], name) == 0)
+  for (uint32_t i = 0; i < p->names->used.len; i++)
+    if (strcmp(p->names->used.at[i], name) == 0)
       return true;
   return p->apart && map_get(p->apart, intern_text(p->c->in, name));
 }
 
 static const char *claim(Printer *p, const char *name) {
-  VEC_PUSH(p->c->arena, p->used, name);
+  VEC_PUSH(p->c->arena, p->names->used, name);
   return name;
 }
 
@@ -72,46 +76,46 @@ static bool not_yet(const Printer *p, const Sym *name, const char **text) {
 
 static void name_dim(void *arg, DimVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
+  if (map_get(&p->names->named, v) || not_yet(p, v->name, &v->text))
     return;
-  map_put(&p->named, v, v);
+  map_put(&p->names->named, v, v);
   if (v->top)
     v->text = "?";
   else if (v->kind == DV_DATA)
-    v->text = v->name ? wanted(p, v->name, "?") : fresh(p, "nmkpq",
-                                                        &p->next_dim, "?");
+    v->text = v->name ? wanted(p, v->name, "?")
+                      : fresh(p, "nmkpq", &p->names->next_dim, "?");
   else if (v->name && p->apart && map_get(p->apart, v->name) == v)
     v->text = v->name->text;
   else
     v->text = v->name ? wanted(p, v->name, "")
-                      : fresh(p, "nmkpqdhwbcef", &p->next_dim, "");
+                      : fresh(p, "nmkpqdhwbcef", &p->names->next_dim, "");
 }
 
 static void name_shape(void *arg, ShapeVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
+  if (map_get(&p->names->named, v) || not_yet(p, v->name, &v->text))
     return;
-  map_put(&p->named, v, v);
+  map_put(&p->names->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
-                    : fresh(p, "stuvwxyz", &p->next_shape, "");
+                    : fresh(p, "stuvwxyz", &p->names->next_shape, "");
 }
 
 static void name_elem(void *arg, ElemVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
+  if (map_get(&p->names->named, v) || not_yet(p, v->name, &v->text))
     return;
-  map_put(&p->named, v, v);
+  map_put(&p->names->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
-                    : fresh(p, "abcdefgh", &p->next_elem, "'");
+                    : fresh(p, "abcdefgh", &p->names->next_elem, "'");
 }
 
 static void name_ty(void *arg, TyVar *v) {
   Printer *p = arg;
-  if (map_get(&p->named, v) || not_yet(p, v->name, &v->text))
+  if (map_get(&p->names->named, v) || not_yet(p, v->name, &v->text))
     return;
-  map_put(&p->named, v, v);
+  map_put(&p->names->named, v, v);
   v->text = v->name ? wanted(p, v->name, "")
-                    : fresh(p, "abcdefgh", &p->next_elem, "'");
+                    : fresh(p, "abcdefgh", &p->names->next_elem, "'");
 }
 
 static Visit namer(Printer *p) {
@@ -555,9 +559,21 @@ static const char *finish(Printer *p) {
   return p->out.text ? p->out.text : "";
 }
 
+static Names *names_new(Checker *c) {
+  Names *names = NEW(c->arena, Names);
+  map_init(&names->named, c->arena);
+  return names;
+}
+
+/* Of a type that stands for itself. */
+static Printer own_printer(Checker *c) {
+  return (Printer){.c = c, .out.arena = c->arena, .names = names_new(c)};
+}
+
+/* Of a part of a message, in which one variable has one name. */
 static Printer printer(Checker *c) {
   Printer p = {.c = c, .out.arena = c->arena};
-  map_init(&p.named, c->arena);
+  p.names = c->names ? c->names : names_new(c);
   return p;
 }
 
@@ -567,7 +583,25 @@ static void claim_names(Printer *p, Type *t) {
   put_type(p, t, PREC_FUN);
   p->claiming = false;
   p->out.len = 0;
-  p->next_shape = p->next_elem = 0;
+  p->names->next_shape = p->names->next_elem = 0;
+}
+
+Names *names_share(Checker *c) {
+  Names *before = c->names;
+  if (!before)
+    c->names = names_new(c);
+  return before;
+}
+
+void names_claim(Checker *c, Type *t) {
+  Printer p = printer(c);
+  claim_names(&p, t);
+}
+
+void names_claim_dim(Checker *c, Dim *d) {
+  Printer p = printer(c);
+  p.claiming = true;
+  put_dim(&p, d);
 }
 
 const char *ty_text(Checker *c, Type *t) {
@@ -597,7 +631,7 @@ const char *ty_text_within(Checker *c, Scheme *around, Type *t) {
 }
 
 const char *scheme_text(Checker *c, Scheme *s) {
-  Printer p = printer(c);
+  Printer p = own_printer(c);
   p.scheme = s;
   claim_names(&p, s->type);
   put_type(&p, s->type, PREC_FUN);
@@ -607,7 +641,7 @@ const char *scheme_text(Checker *c, Scheme *s) {
 
 Printer *printer_new(Checker *c, Scheme *s) {
   Printer *p = NEW(c->arena, Printer);
-  *p = printer(c);
+  *p = own_printer(c);
   p->scheme = s;
   p->choosing = true;
   claim_names(p, s->type);
@@ -628,7 +662,7 @@ const char *printer_dim(Printer *p, Dim *d) {
 }
 
 const char *given_text(Checker *c, Scheme *s, Constraint *given) {
-  Printer p = printer(c);
+  Printer p = own_printer(c);
   p.scheme = s;
   put_type(&p, s->type, PREC_FUN);
   size_t start = p.out.len;
@@ -661,6 +695,13 @@ const char *dim_text_of(Checker *c, Dim *d) {
 
 /* ---- arithmetic ---- */
 
+/* A number that stays as it is written: 3 * 3, not 9. */
+static Dim *number(Checker *c, int64_t n) {
+  DimVar *v = dim_new_var(c->dims, DV_RIGID, NULL, (Span){0});
+  v->text = arena_printf(c->arena, "%lld", (long long)n);
+  return dim_of_var(c->dims, v);
+}
+
 /* Solved variables become their numbers; 0 and 1 just vanish. */
 static Dim *as_number(void *arg, DimVar *v) {
   Checker *c = arg;
@@ -670,9 +711,7 @@ static Dim *as_number(void *arg, DimVar *v) {
   int64_t n;
   if (!dim_is_int(d, &n) || n == 0 || n == 1)
     return d;
-  DimVar *number = dim_new_var(c->dims, DV_RIGID, NULL, (Span){0});
-  number->text = arena_printf(c->arena, "%lld", (long long)n);
-  return dim_of_var(c->dims, number);
+  return number(c, n);
 }
 
 static Dim *as_numbers(void *arg, ShapeVar *v) {
@@ -690,10 +729,30 @@ static Dim *as_numbers(void *arg, ShapeVar *v) {
   return product;
 }
 
+static Dim *in_numbers(Checker *c, Dim *d) {
+  return dim_subst(c->dims, d, as_number, as_numbers, c);
+}
+
+/* Of a product, what each factor has come to: 64 * 13 * 13. */
+static Dim *product_in_numbers(Checker *c, Dim *d) {
+  Dim *factors[DIM_FACTORS], *whole = dim_int(c->dims, 1);
+  uint32_t count = dim_factor(c->dims, d, factors);
+  if (count < 2)
+    return in_numbers(c, d);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t n;
+    bool computed = !dim_as_var(factors[i]) && !dim_is_const(factors[i]) &&
+                    dim_is_int(dim_resolve(c->dims, factors[i]), &n) && n > 1;
+    whole = dim_mul(c->dims, whole,
+                    computed ? number(c, n) : in_numbers(c, factors[i]));
+  }
+  return whole;
+}
+
 const char *dim_arithmetic(Checker *c, Dim *d) {
   if (dim_as_var(d) || dim_is_const(d))
     return NULL;
-  Dim *shown = dim_subst(c->dims, d, as_number, as_numbers, c);
+  Dim *shown = product_in_numbers(c, d);
   if (dim_as_var(shown) || dim_is_const(shown))
     return NULL;
   Buffer text = {.arena = c->arena};

@@ -66,13 +66,32 @@ static bool is_unopened(const Constraint *k) {
   return v && dim_is_unopened(v);
 }
 
-/* What a scheme demands, of the copies of its variables. */
-static void demand_given(Copy *copy, Scheme *s, Origin *o) {
+/* One that a body of the user's has brought about remembers where. */
+static Origin *origin_of_given(Copy *copy, const Origin *at, Origin *inner,
+                               Map *put_in) {
   Checker *c = copy->c;
+  const Source *source =
+      inner && inner->span.file ? sources_get(c->sources, inner->span.file)
+                                : NULL;
+  Origin *o = NEW(c->arena, Origin);
+  *o = *at;
+  if (!source || source->library)
+    return o;
+  o->inner = inner;
+  o->put_in = put_in;
+  return o;
+}
+
+/* What a scheme demands, of the copies of its variables. */
+static void demand_given(Copy *copy, Scheme *s, Origin *at) {
+  Checker *c = copy->c;
+  Map *put_in = s->given_count ? NEW(c->arena, Map) : NULL;
+  at->scheme = s;
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = constraint_copy(copy, s->given[i]);
+    Origin *o = origin_of_given(copy, at, s->given[i]->origin, put_in);
+    *put_in = copy->map;
     k->origin = o;
-    o->scheme = s;
     if (is_unopened(k)) { /* filter's ?m <= n: known, not demanded */
       fact_known(c, dim_sub(c->dims, k->right, k->left),
                  k->kind == CN_DIM_EQ);
@@ -92,7 +111,7 @@ static void demand_given(Copy *copy, Scheme *s, Origin *o) {
     }
     if (k->kind == CN_SHAPE_EQ) {
       if (!unify_shape(c, k->a, k->b, o))
-        report_shapes(c, k->a, k->b, o, NULL);
+        report_shapes(c, k->a, k->b, o);
     } else if (!k->facts || !facts_contradict(c)) {
       demand(c, *k);
     }
@@ -501,6 +520,21 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     }
   }
   c->pending.len = kept;
+  for (uint32_t i = 0; i < taken.len; i++) {
+    Division parts[DIM_FACTORS];
+    uint32_t many = even_parts(c, taken.at[i], parts);
+    for (uint32_t p = 0; many > 1 && p < many; p++) {
+      Constraint *k = taken.at[i];
+      if (p) {
+        k = NEW(c->arena, Constraint);
+        *k = *taken.at[i];
+        VEC_PUSH(c->arena, taken, k);
+      }
+      k->left = parts[p].num;
+      k->right = dim_mul(c->dims, parts[p].den,
+                         dim_div(c->dims, parts[p].num, parts[p].den));
+    }
+  }
   flatten_joins(c, taken.at, taken.len, n_types, types);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && taken.at[i]->kind == CN_JOIN)

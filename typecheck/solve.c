@@ -8,7 +8,6 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
   o->kind = kind;
   o->span = span;
-  o->stage = c->stage;
   return o;
 }
 
@@ -466,7 +465,7 @@ static bool join_is_scalar(Checker *c, Constraint *k) {
     return false;
   for (uint32_t i = 0; i < k->join_count; i++)
     if (!unify_shape(c, k->joined[i], none, k->origin))
-      report_shapes(c, k->joined[i], none, k->origin, NULL);
+      report_shapes(c, k->joined[i], none, k->origin);
   return true;
 }
 
@@ -489,13 +488,13 @@ static Verdict settle_join(Checker *c, Constraint *k) {
     Shape *whole =
         j.count ? shape_concat(c, j.args[0], j.suffix) : j.suffix;
     if (!unify_shape(c, k->a, whole, k->origin))
-      report_shapes(c, k->a, whole, k->origin, NULL);
+      report_shapes(c, k->a, whole, k->origin);
     return PROVED;
   }
   if (j.suffix->len) { /* some of it is known: say so, keep the rest */
     Shape *rest = shape_of_var(c, shape_var(c, -1));
     if (!unify_shape(c, k->a, shape_concat(c, rest, j.suffix), k->origin)) {
-      report_shapes(c, k->a, j.suffix, k->origin, NULL);
+      report_shapes(c, k->a, j.suffix, k->origin);
       return PROVED;
     }
     k->a = rest;
@@ -515,14 +514,14 @@ static Verdict settle_keep(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < r->len; i++)
     stars->at[i].tag = IT_STAR;
   if (!unify_shape(c, k->a, stars, k->origin))
-    report_shapes(c, k->a, stars, k->origin, NULL);
+    report_shapes(c, k->a, stars, k->origin);
   return PROVED;
 }
 
 static Verdict settle_shape(Checker *c, Constraint *k) {
   uint32_t before = c->pending.len;
   if (!unify_shape(c, k->a, k->b, k->origin)) {
-    report_shapes(c, k->a, k->b, k->origin, NULL);
+    report_shapes(c, k->a, k->b, k->origin);
     return PROVED;
   }
   if (c->pending.len > before) { /* it made one like itself: keep ours */
@@ -681,9 +680,19 @@ bool is_divisibility(Checker *c, Constraint *k) {
   return k->divides;
 }
 
+uint32_t even_parts(Checker *c, const Constraint *k,
+                    Division out[DIM_FACTORS]) {
+  if (k->kind != CN_DIM_EQ)
+    return 0;
+  Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
+  uint32_t n = dim_divisions(c->dims, a, b, out);
+  return n ? n : dim_divisions(c->dims, b, a, out);
+}
+
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
-  if (k->divides || is_divisibility(c, k))
+  Division parts[DIM_FACTORS];
+  if (k->divides || is_divisibility(c, k) || even_parts(c, k, parts))
     return; /* that it comes out even is for the callers to see to */
   Census l = census(c, k->left), r = census(c, k->right);
   Census when = census_conditions(c, k);
@@ -804,7 +813,7 @@ static bool same_as_pending(Checker *c, Constraint *k) {
     if (!alike)
       continue; /* nothing can be learnt before the rank is known */
     if (!unify_shape(c, x, y, k->origin))
-      report_shapes(c, k->a, k->b, k->origin, NULL);
+      report_shapes(c, k->a, k->b, k->origin);
     return true;
   }
   return false;

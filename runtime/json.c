@@ -1,0 +1,18 @@
+/* jansson, loaded when something is first read or written as JSON. */
+#include "runtime/json.h"
+
+#include "runtime/internal.h"
+
+Jansson jansson;
+
+static const Library library =
+    LIBRARY("libjansson.so.4", "libjansson4", JSON_FUNCTIONS, jansson);
+
+bool json_ready(Fault *fault) { return library_load(&library, fault); }
+
+/* json_decref would call json_delete directly. */
+void json_drop(json_t *json) {
+  if (json && json->refcount != (size_t)-1 &&
+      JSON_INTERNAL_DECREF(json) == 0)
+    jansson.json_delete(json);
+}
