@@ -108,6 +108,8 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
 
 static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->placed = true;
+  if (k->enough)
+    return false; /* each access is seen to where it is run */
   if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
     return false; /* the operation itself will see */
   if (k->enough || has_top(c, k->left) || has_top(c, k->right))

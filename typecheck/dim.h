@@ -193,7 +193,11 @@ uint32_t dim_facts_mark(const DimFacts *facts);
 void dim_facts_reset(DimFacts *facts, uint32_t mark);
 void dim_facts_add_ge(DimFacts *facts, Dim *d); /* d >= 0 */
 void dim_facts_add_eq(DimFacts *facts, Dim *d); /* d == 0 */
+/* The fact added after `at` others is left out, or no longer. */
+void dim_facts_skip(DimFacts *facts, uint32_t at, bool skip);
 bool dim_facts_contradictory(DimFacts *facts);  /* provably no solution */
+/* Queries may end in OPEN early: for many that nothing depends on. */
+void dim_facts_brief(DimFacts *facts, bool brief);
 
 /* Integer reasoning over the facts, over `var >= 0` for every size variable,
  * over 0 <= a - b*(a/b) <= b - 1 and 1 <= b for each division atom, and over

@@ -12,11 +12,18 @@ typedef struct Fact {
   Dim *d; /* resolved when it was last looked at */
   bool eq;
   bool related; /* to the query in progress */
+  bool skipped; /* for now it is no fact */
   uint32_t leaf_count;
   Atom **leaves;
   uint64_t signature; /* of the leaves: a quick test */
   Dim *plain;         /* d without divisions that stand alone, or NULL */
 } Fact;
+
+typedef struct Asked { /* whether d is never negative */
+  const Dim *d;
+  uint32_t depth;
+  bool proved;
+} Asked;
 
 struct DimFacts {
   DimCtx *cx;
@@ -26,6 +33,9 @@ struct DimFacts {
   uint32_t consistent; /* facts before this one contradict nothing that was
                           found when it was asked */
   uint32_t depth;
+  bool brief; /* queries look at what is near, and not for long */
+  Asked asked[SOLVER_ASKED]; /* by the query in progress */
+  uint32_t asked_count;
 };
 
 DimFacts *dim_facts_new(DimCtx *cx) {
@@ -47,6 +57,12 @@ void dim_facts_reset(DimFacts *facts, uint32_t mark) {
   if (facts->consistent > mark)
     facts->consistent = mark;
 }
+
+void dim_facts_skip(DimFacts *facts, uint32_t at, bool skip) {
+  facts->all.at[at].skipped = skip;
+}
+
+void dim_facts_brief(DimFacts *facts, bool brief) { facts->brief = brief; }
 
 /* ---- leaves ---- */
 
@@ -83,6 +99,7 @@ static void facts_add(DimFacts *facts, Dim *d, bool eq) {
   d = dim_resolve(facts->cx, d);
   if (at < facts->filled && facts->all.at[at].d == d) {
     facts->all.at[at].eq = eq;
+    facts->all.at[at].skipped = false;
     facts->all.len++;
     return;
   }
@@ -109,6 +126,16 @@ static bool fact_touches(const Fact *fact, uint64_t epoch, uint64_t signature) {
   return false;
 }
 
+/* It speaks of nothing else. */
+static bool fact_within(const Fact *fact, uint64_t epoch, uint64_t signature) {
+  if (fact->signature & ~signature)
+    return false;
+  for (uint32_t i = 0; i < fact->leaf_count; i++)
+    if (fact->leaves[i]->epoch != epoch)
+      return false;
+  return true;
+}
+
 typedef struct Reach { /* leaves stamped with the epoch */
   uint64_t epoch, signature;
 } Reach;
@@ -123,6 +150,22 @@ static void reach_fact(Reach *reach, const Fact *fact) {
   reach->signature |= fact->signature;
 }
 
+/* Picks facts that touch what was reached, first those within it. */
+static uint32_t pick_facts(DimFacts *facts, const Reach *reach,
+                           uint32_t *picked, uint32_t count) {
+  for (int within = 1; within >= 0; within--)
+    for (uint32_t i = 0; i < facts->all.len && count < SOLVER_RELATED; i++) {
+      Fact *fact = &facts->all.at[i];
+      if (fact->related || fact->skipped ||
+          !(within ? fact_within : fact_touches)(fact, reach->epoch,
+                                                 reach->signature))
+        continue;
+      fact->related = true;
+      picked[count++] = i;
+    }
+  return count;
+}
+
 /* Collects the facts that goal's leaves reach within a few rounds.  No other
  * walk may run meanwhile: it would stamp leaves. */
 static void relate(DimFacts *facts, Query *query, uint32_t rounds) {
@@ -132,13 +175,7 @@ static void relate(DimFacts *facts, Query *query, uint32_t rounds) {
   for (uint32_t round = 0, from = UINT32_MAX;
        count != from && round < rounds; round++) {
     from = count;
-    for (uint32_t i = 0; i < facts->all.len && count < SOLVER_RELATED; i++) {
-      Fact *fact = &facts->all.at[i];
-      if (fact->related || !fact_touches(fact, reach.epoch, reach.signature))
-        continue;
-      fact->related = true;
-      picked[count++] = i;
-    }
+    count = pick_facts(facts, &reach, picked, count);
     for (uint32_t i = from; i < count; i++)
       reach_fact(&reach, &facts->all.at[picked[i]]);
   }
@@ -246,9 +283,15 @@ static bool proves_nonneg(void *arg, Dim *d) {
   DimFacts *facts = arg;
   if (facts->depth >= SOLVER_DEPTH)
     return dim_obviously_nonneg(d);
+  for (uint32_t i = 0; i < facts->asked_count; i++)
+    if (facts->asked[i].depth == facts->depth &&
+        dim_equal(facts->asked[i].d, d))
+      return facts->asked[i].proved;
   facts->depth++;
   bool proved = query_verdict(facts, d, false, false, false) == PROVED;
   facts->depth--;
+  if (facts->asked_count < SOLVER_ASKED)
+    facts->asked[facts->asked_count++] = (Asked){d, facts->depth, proved};
   return proved;
 }
 
@@ -385,7 +428,7 @@ static bool follows_from_one(DimFacts *facts, Dim *d) {
     return true;
   for (uint32_t i = 0; i < facts->all.len; i++) {
     Fact *fact = &facts->all.at[i];
-    if (fact->eq)
+    if (fact->eq || fact->skipped)
       continue;
     if (!fact->plain)
       fact->plain = dim_simplify_ge(cx, fact->d);
@@ -404,7 +447,8 @@ static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
     return PROVED;
   ScratchMark mark = scratch_mark(&facts->scratch);
   Query query;
-  query_init(&query, facts, d, SOLVER_ROUNDS);
+  query_init(&query, facts, d,
+             facts->brief ? SOLVER_BRIEF_ROUNDS : SOLVER_ROUNDS);
   Verdict verdict = simple_verdict(facts->cx, query.goal, eq);
   if (query.contradiction)
     verdict = PROVED; /* of nothing */
@@ -441,7 +485,9 @@ static bool within_limits(DimFacts *facts, Verdict (*f)(const Ask *),
   void (*too_big)(void *) = cx->too_big;
   ScratchMark mark = scratch_mark(&facts->scratch);
   Trap trap;
-  facts->scratch.effort = SOLVER_EFFORT;
+  facts->asked_count = 0;
+  facts->scratch.effort =
+      facts->brief ? SOLVER_BRIEF_EFFORT : SOLVER_EFFORT;
   if (TRAP_SET(trap) == FAIL_NONE) {
     cx->too_big = NULL;
     *verdict = f(ask);

@@ -40,6 +40,7 @@ struct Linear {
   void *arg;
   uint32_t column_count, bounded, row_count, source_count, seen_count;
   uint32_t known_count, split_count, product_count, least_count;
+  uint32_t plain_count; /* rows before any products */
   uint32_t most_degree; /* of products */
   const Mono *columns[SOLVER_COLUMNS];
   uint32_t hashes[SOLVER_COLUMNS];
@@ -380,6 +381,7 @@ Linear *linear_new(DimCtx *cx, Scratch *scratch, const Poly *polys,
   for (uint32_t i = 0; i < count; i++)
     poly_keep(lin, polys[i].d, polys[i].eq);
   bound_columns(lin);
+  lin->plain_count = lin->row_count;
   products(lin);
   return lin;
 }
@@ -463,6 +465,20 @@ static void goal_products(Linear *lin, Dim *d, bool eq) {
   bound_columns(lin);
 }
 
+/* Without the products of facts, which are many and rarely needed: with what
+ * was added from row `from` on alone. */
+static bool plainly(Linear *lin, uint32_t from) {
+  if (lin->plain_count == from)
+    return false;
+  const Row **rows =
+      scratch_alloc(lin->scratch, sizeof *rows * (lin->row_count + 1));
+  uint32_t n = lin->plain_count;
+  memcpy(rows, lin->rows, sizeof *rows * n);
+  for (; from < lin->row_count; from++)
+    rows[n++] = lin->rows[from];
+  return fm_infeasible(lin->scratch, lin->column_count, rows, n);
+}
+
 bool linear_refutes(Linear *lin, Dim *d, bool eq, bool at_least_one) {
   char counts[offsetof(Linear, columns)]; /* back to these afterwards */
   uint32_t budget = SOLVER_CASES;
@@ -470,11 +486,12 @@ bool linear_refutes(Linear *lin, Dim *d, bool eq, bool at_least_one) {
   memcpy(counts, lin, sizeof counts);
   Row *row = row_new(lin, d, NULL, 1, eq, UINT32_MAX);
   bool refuted = false;
+  uint32_t from = lin->row_count;
   if (row_keep(lin, row)) {
     goal_products(lin, d, eq);
     if (at_least_one)
       at_least_one_rows(lin);
-    refuted = cases(lin, 0, &budget);
+    refuted = plainly(lin, from) || cases(lin, 0, &budget);
   }
   memcpy(lin, counts, sizeof counts);
   scratch_release(lin->scratch, mark);

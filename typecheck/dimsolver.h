@@ -19,8 +19,11 @@ enum {
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
+  SOLVER_BRIEF_EFFORT = 10000, /* where an answer is merely welcome */
+  SOLVER_BRIEF_ROUNDS = 2,
   SOLVER_CASES = 24,     /* of minima and maxima, in one query */
-  SOLVER_DEPTH = 2,      /* queries within queries: signs of numerators */
+  SOLVER_DEPTH = 2,      /* queries within queries: signs of numerators, */
+  SOLVER_ASKED = 32,     /* of which so many answers are kept */
 };
 
 /* ---- memory of a query, reused by the next ---- */

@@ -199,6 +199,7 @@ struct Constraint {
   bool at_run_time; /* only the running program can tell */
   bool divides;    /* that a division is exact, to be seen to by callers */
   bool joins;      /* demanded by a join */
+  bool enough;     /* what is wanted follows from it, not the reverse */
   bool assumed;    /* written by the user: not to be proved here */
   bool enough;     /* more may be asked than is needed: it is never refuted */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
@@ -595,6 +596,7 @@ void fact_known(Checker *c, Dim *d, bool eq);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_contradict(Checker *c);
+bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */
 void constraints_settle(Checker *c); /* end of a declaration */
 /* What only the running program can check, besides constraints. */
 void open_note(Checker *c, Span span, const char *text, const char *reason);
@@ -692,6 +694,9 @@ bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
 bool index_scoped(Checker *c, const Constraint *k);
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
+/* Adds that the loops run in which k stands, where it is not asked for
+ * otherwise. */
+void index_runs(Checker *c, Constraint *k);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void refute_accesses(Checker *c);
 

@@ -539,8 +539,8 @@ static void put_given(Printer *p, Type *t) {
   Scheme *s = p->scheme;
   for (uint32_t i = 0; s && i < s->given_count; i++) {
     Constraint *k = s->given[i];
-    if (k->kind == CN_JOIN && join_shows(p, k, t))
-      continue;
+    if (k->enough || (k->kind == CN_JOIN && join_shows(p, k, t)))
+      continue; /* nobody has to make sure of what is merely enough */
     buffer_puts(&p->out, any ? ", " : " given ");
     any = true;
     put_constraint(p, k);

@@ -246,10 +246,14 @@ static bool without_indices(Checker *c, Constraint *k) {
   return true;
 }
 
-/* right - left where they are sizes, else NULL. */
+/* right - left where they are sizes, else NULL; an equivalent that is simple
+ * and divides as little as can be. */
 static Dim *gap_of(Checker *c, const Constraint *k) {
-  return k->left ? dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left))
-                 : NULL;
+  if (!k->left)
+    return NULL;
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  return k->kind == CN_DIM_LE ? dim_simplify_ge(c->dims, d)
+                              : dim_cancel(c->dims, d);
 }
 
 typedef struct Granted {
@@ -290,8 +294,7 @@ static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
                      uint32_t count, uint32_t self, bool dividing) {
   for (uint32_t i = 0; i < count; i++) {
     const Constraint *o = others[i];
-    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE ||
-        (o->enough && !others[self]->enough) ||
+    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE || o->enough ||
         !holds_where(c, o, others[self]))
       continue;
     Granted g = {c, false, true};
@@ -305,17 +308,78 @@ static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
   }
 }
 
+static bool follows(Checker *c, const Constraint *k, Dim *d) {
+  return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
+                               : loaded_ge0(c, d, false)) == PROVED;
+}
+
 /* By the others, gaps[i] being gap_of(others[i]). */
 static bool implied(Checker *c, Constraint *k, Constraint **others,
                     Dim *const *gaps, uint32_t count, uint32_t self) {
-  if ((k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
-    return false;
   Dim *d = gaps[self];
   facts_load_for(c, k->facts, d);
   add_gaps(c, others, gaps, count, self, false);
   add_gaps(c, others, gaps, count, self, true);
-  return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
-                               : loaded_ge0(c, d, false)) == PROVED;
+  return follows(c, k, d);
+}
+
+static void note_any(void *arg, Dim *divisor) {
+  (void)divisor;
+  *(bool *)arg = true;
+}
+
+static bool divides(Checker *c, const Dim *d) {
+  bool any = false;
+  dim_each_divisor(c->dims, d, false, note_any, &any);
+  return any;
+}
+
+enum { IMPLIED_MOST = 16 }; /* constraints that get the solver's whole effort */
+
+/* Drops what others imply; of equals the first one stays.  Most have no
+ * conditions and divide by constants alone: they are all facts at once, but
+ * for the one that is asked about. */
+static void drop_implied(Checker *c, Constraint **all, Dim *const *gaps,
+                         uint32_t count) {
+  uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
+  bool plain = true;
+  dim_facts_reset(c->solver, 0);
+  for (uint32_t i = 0; i < count && plain; i++) {
+    at[i] = UINT32_MAX;
+    Constraint *k = all[i];
+    if (!k || !gaps[i] || k->kind == CN_DIM_NE)
+      continue;
+    plain = !k->facts && !divides(c, gaps[i]);
+    if (!plain || k->enough)
+      continue;
+    at[i] = loaded++;
+    if (k->kind == CN_DIM_EQ)
+      dim_facts_add_eq(c->solver, gaps[i]);
+    else
+      dim_facts_add_ge(c->solver, gaps[i]);
+  }
+  dim_facts_brief(c->solver, count > IMPLIED_MOST);
+  for (uint32_t i = count; i-- > 0;) {
+    Constraint *k = all[i];
+    if (!k || (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
+      continue;
+    bool found;
+    if (plain) {
+      if (at[i] != UINT32_MAX)
+        dim_facts_skip(c->solver, at[i], true);
+      found = follows(c, k, gaps[i]);
+      if (at[i] != UINT32_MAX)
+        dim_facts_skip(c->solver, at[i], found);
+    } else {
+      found = implied(c, k, all, gaps, count, i);
+    }
+    if (found) {
+      all[i] = NULL;
+      c->stats.proved++;
+      c->stats.row[constraint_row(k)].proved++;
+    }
+  }
+  dim_facts_brief(c->solver, false);
 }
 
 static void look_constraint(Checker *c, Constraint *k, General *g) {
@@ -474,6 +538,19 @@ static void tidy_constraint(Checker *c, Constraint *k) {
   }
 }
 
+/* f follows from the others. */
+static bool is_repeated(Checker *c, const Fact *all, const Fact *f) {
+  if (f->eq || f->ne)
+    return false;
+  dim_facts_reset(c->solver, 0);
+  for (; all; all = all->outer)
+    if (all != f && all->eq)
+      dim_facts_add_eq(c->solver, all->dim);
+    else if (all != f && !all->ne)
+      dim_facts_add_ge(c->solver, all->dim);
+  return dim_ge0(c->solver, dim_resolve(c->dims, f->dim), false) == PROVED;
+}
+
 /* Its conditions, each once, are those of its branch alone. */
 static void tidy_conditions(Checker *c, Constraint *k) {
   Fact *kept = NULL;
@@ -487,6 +564,11 @@ static void tidy_conditions(Checker *c, Constraint *k) {
     copy->outer = kept;
     kept = copy;
   }
+  for (Fact **f = &kept; *f;)
+    if (is_repeated(c, kept, *f))
+      *f = (*f)->outer;
+    else
+      f = &(*f)->outer;
   k->facts = kept;
 }
 
@@ -498,7 +580,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   uint32_t kept = mark;
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
-    if (k->done)
+    if (k->done || constraint_is_void(c, k))
       continue;
     if (k->left && !k->assumed && never_runs(c, k)) {
       k->done = true;
@@ -516,6 +598,8 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       k->done = true;
       VEC_PUSH(c->arena, c->stuck, k);
     } else {
+      if (k->left && !k->assumed)
+        index_runs(c, k);
       VEC_PUSH(c->arena, taken, k);
     }
   }
@@ -548,12 +632,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       tidy_conditions(c, taken.at[i]);
       gaps[i] = gap_of(c, taken.at[i]);
     }
-  for (uint32_t i = taken.len; i-- > 0;) /* of equals the first one stays */
-    if (taken.at[i] && implied(c, taken.at[i], taken.at, gaps, taken.len, i)) {
-      c->stats.proved++;
-      c->stats.row[constraint_row(taken.at[i])].proved++;
-      taken.at[i] = NULL;
-    }
+  drop_implied(c, taken.at, gaps, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       taken.at[n++] = taken.at[i];

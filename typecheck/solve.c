@@ -620,7 +620,7 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
   k->done = true;
   VEC_PUSH(c->arena, c->stuck, k);
   if (l.top || r.top || k->implied || k->enough)
-    return;
+    return; /* no test will have made sure of it */
   if (k->kind == CN_DIM_EQ)
     fact_known(c, dim_sub(c->dims, k->left, k->right), true);
   else if (k->kind == CN_DIM_LE && !l.index && !r.index)
@@ -732,10 +732,15 @@ bool never_runs(Checker *c, const Constraint *k) {
   return dim_facts_contradictory(c->solver);
 }
 
-/* Of shapes, under conditions that cannot be: sizes are left to the solver. */
+/* It stands under conditions that cannot be. */
+bool constraint_is_void(Checker *c, Constraint *k) {
+  return !k->assumed && has_condition(k->facts) && never_runs(c, k);
+}
+
+/* Sizes are left to the solver. */
 static bool is_void(Checker *c, Constraint *k) {
   return (k->kind == CN_JOIN || k->kind == CN_SHAPE_EQ || k->kind == CN_KEEP) &&
-         has_condition(k->facts) && never_runs(c, k);
+         constraint_is_void(c, k);
 }
 
 static void leave_to_run_time(Checker *c, Constraint *k);
@@ -759,7 +764,7 @@ static void try_one(Checker *c, Constraint *k) {
   if (v == PROVED) {
     k->done = true;
     count_proved(c, k);
-  } else if (k->at_run_time) {
+  } else if (k->at_run_time || (v == REFUTED && k->enough)) {
     leave_to_run_time(c, k);
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
@@ -957,6 +962,8 @@ void solve_holes(Checker *c, uint32_t mark) {
 static const char *why_open(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
     return "a rank is not known before the program runs";
+  if (k->enough)
+    return "enough for every index of a loop, perhaps more than is needed";
   Census l = census(c, k->left), r = census(c, k->right);
   if (l.top || r.top)
     return "a size was forgotten";

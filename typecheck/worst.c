@@ -38,29 +38,52 @@ static bool is_nonneg(Checker *c, Dim *d) {
 }
 
 /* A bound of v that a condition states: v <= *bound, or v >= *bound. */
-static bool fact_bound(Extreme *x, DimVar *v, bool upper, Dim **bound) {
-  Checker *c = x->c;
+static bool states_bound(Checker *c, const Fact *f, DimVar *v, bool upper,
+                         Dim **bound) {
   int64_t slope;
-  Dim *by, *rest;
+  Dim *d = dim_resolve(c->dims, f->dim), *by, *rest;
+  if (f->index || f->ne || dim_has_top(d) ||
+      !dim_linear(c->dims, d, v, &by, &rest) || !dim_is_int(by, &slope) ||
+      (slope != 1 && slope != -1) || (!f->eq && (slope < 0) != upper))
+    return false;
+  *bound = slope < 0 ? rest : dim_neg(c->dims, rest);
+  return true;
+}
+
+/* The end of a range, or what conditions leave of it: whichever is tighter
+ * bounds the index. */
+static Dim *end_of(Extreme *x, DimVar *v, bool upper) {
+  Checker *c = x->c;
+  Dim *end = upper ? dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1))
+                   : dim_int(c->dims, 0);
   for (const Fact *f = x->facts; f; f = f->outer) {
-    Dim *d = dim_resolve(c->dims, f->dim);
-    if (f->index || f->ne || dim_has_top(d) ||
-        !dim_linear(c->dims, d, v, &by, &rest) || !dim_is_int(by, &slope) ||
-        (slope != 1 && slope != -1))
+    Dim *bound;
+    if (!states_bound(c, f, v, upper, &bound))
       continue;
-    if (!f->eq && (slope < 0) != upper)
-      continue;
-    *bound = slope < 0 ? rest : dim_neg(c->dims, rest);
-    x->exact = false;
-    return true;
+    Dim *less = upper ? dim_sub(c->dims, bound, end)
+                      : dim_sub(c->dims, end, bound);
+    if (is_nonneg(c, less))
+      continue; /* it says no more */
+    end = is_nonneg(c, dim_neg(c->dims, less)) ? bound
+          : upper                              ? dim_min(c->dims, end, bound)
+                                               : dim_max(c->dims, end, bound);
   }
-  return false;
+  return end;
+}
+
+/* An inner range may be empty where those further out are at their worst. */
+static void use(Extreme *x, DimVar *v) {
+  Checker *c = x->c;
+  Dim *more = dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1));
+  x->exact &= !mentions_index(c, more) || is_nonneg(c, more);
+  if (x->used_count < WORST_INDICES)
+    x->used[x->used_count++] = v;
 }
 
 /* d == slope*v + rest */
 static bool at_end(Extreme *x, DimVar *v, Dim *slope, Dim *rest, Dim **out) {
   Checker *c = x->c;
-  Dim *one = dim_int(c->dims, 1), *end;
+  Dim *one = dim_int(c->dims, 1);
   bool up = is_nonneg(c, slope);
   if (!up && x->o && dim_as_var(slope)) { /* a dilation: demanded to be one */
     demand_le(c, one, slope, x->o);
@@ -69,10 +92,10 @@ static bool at_end(Extreme *x, DimVar *v, Dim *slope, Dim *rest, Dim **out) {
   if (!up && !is_nonneg(c, dim_neg(c->dims, slope)))
     return false;
   bool last = up == x->most;
-  if (!fact_bound(x, v, last, &end))
-    end = last ? dim_sub(c->dims, index_range_of(v), one) : dim_int(c->dims, 0);
+  Dim *end = end_of(x, v, last);
   if (last && x->o)
     demand_le(c, one, index_range_of(v), x->o);
+  use(x, v);
   *out = dim_add(c->dims, rest, dim_mul(c->dims, slope, end));
   return true;
 }
@@ -91,13 +114,37 @@ static bool at_remainder(Extreme *x, DimVar *v, Division *q, Dim **out) {
   bool up = is_nonneg(c, k);
   if (!up && !is_nonneg(c, dim_neg(c->dims, k)))
     return false;
-  x->exact = false; /* the range may be shorter than the divisor */
+  Dim *slope, *from, *room = dim_sub(c->dims, index_range_of(v), q->den);
+  int64_t by;
+  bool round = dim_linear(c->dims, q->num, v, &slope, &from) &&
+               dim_is_int(slope, &by) && (by == 1 || by == -1) &&
+               is_nonneg(c, room);
+  x->exact &= round; /* else the range may be shorter than the divisor */
+  use(x, v);
   *out = rest;
   if (up == x->most)
     *out = dim_add(c->dims, rest,
                    dim_mul(c->dims, k,
                            dim_sub(c->dims, q->den, dim_int(c->dims, 1))));
   return true;
+}
+
+typedef struct Share {
+  Checker *c;
+  Dim *with;
+  bool found;
+} Share;
+
+static void look_share(void *arg, DimVar *v) {
+  Share *s = arg;
+  s->found |= v->kind == DV_INDEX && dim_mentions(s->c->dims, s->with, v);
+}
+
+/* One index may not be at two ends at once. */
+static bool share_index(Checker *c, Dim *a, Dim *b) {
+  Share s = {c, b, false};
+  dim_each_var(a, look_share, NULL, &s);
+  return s.found;
 }
 
 /* d == slope*(num / den) + rest: a quotient grows with its numerator. */
@@ -109,7 +156,7 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   bool up = is_nonneg(c, q->slope);
   if (!up && !is_nonneg(c, dim_neg(c->dims, q->slope)))
     return false;
-  x->exact &= !mentions_index(c, q->rest);
+  x->exact &= !share_index(c, q->num, q->rest);
   Extreme inner = *x;
   Dim *num;
   inner.most = up == x->most;
@@ -154,50 +201,93 @@ static void note_divisor(void *arg, Dim *divisor) {
   *(bool *)arg = true;
 }
 
-/* Where the loop over v does not run, nothing is asked; unless what is asked
- * holds then anyway, or the range is at least 1, this is a condition. */
-static Fact *runs(Checker *c, const DimVar *v, Dim *d, Fact *outer) {
-  Dim *range = dim_resolve(c->dims, index_range_of(v));
-  Dim *more = dim_sub(c->dims, range, dim_int(c->dims, 1));
+/* Nothing is asked where low <= high does not hold; unless what is asked holds
+ * then anyway, this is a condition. */
+static Fact *if_between(Checker *c, Dim *low, Dim *high, Dim *d, Fact *outer) {
+  Dim *more = dim_resolve(c->dims, dim_sub(c->dims, high, low));
   facts_load(c, outer);
-  if (mentions_index(c, range) || dim_ge0(c->solver, more, false) == PROVED)
+  if (mentions_index(c, more) || dim_ge0(c->solver, more, false) == PROVED)
     return outer;
-  dim_facts_add_ge(c->solver, dim_neg(c->dims, range));
+  Dim *less = dim_neg(c->dims, dim_add(c->dims, more, dim_int(c->dims, 1)));
+  dim_facts_add_ge(c->solver, less);
   bool divides = false; /* by what is then at least 1, so never by 0 */
   dim_each_divisor(c->dims, d, false, note_divisor, &divides);
   if (!divides && dim_ge0(c->solver, d, false) == PROVED)
     return outer;
   Fact *f = NEW(c->arena, Fact);
-  *f = (Fact){.outer = outer, .dim = more};
+  *f = (Fact){.outer = outer, .dim = dim_simplify_ge(c->dims, more)};
   return f;
 }
 
-/* Of the index whose range a fact is. */
-static DimVar *index_of(Checker *c, const Fact *f) {
+/* Adds that range and conditions leave some index v. */
+static Fact *runs(Extreme *x, DimVar *v, Dim *d, Fact *outer) {
+  Checker *c = x->c;
+  Dim *zero = dim_int(c->dims, 0), *low, *high;
+  Dim *last = dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1));
+  outer = if_between(c, zero, last, d, outer);
+  for (const Fact *f = x->facts; f; f = f->outer) {
+    if (states_bound(c, f, v, true, &high))
+      outer = if_between(c, zero, high, d, outer);
+    if (!states_bound(c, f, v, false, &low))
+      continue;
+    outer = if_between(c, low, last, d, outer);
+    for (const Fact *g = x->facts; g; g = g->outer)
+      if (states_bound(c, g, v, true, &high))
+        outer = if_between(c, low, high, d, outer);
+  }
+  return outer;
+}
+
+/* Does it bound one index, whatever the others are? */
+static bool bounds_one(Checker *c, const Fact *f) {
   DimVar *v = NULL;
-  dim_each_var(dim_resolve(c->dims, f->dim), innermost_index, NULL, &v);
-  return v;
+  Dim *d = dim_resolve(c->dims, f->dim), *bound;
+  dim_each_var(d, innermost_index, NULL, &v);
+  return v &&
+         (states_bound(c, f, v, true, &bound) ||
+          states_bound(c, f, v, false, &bound)) &&
+         !mentions_index(c, bound);
 }
 
-/* A range that depends on another index may be empty for some of these. */
-static bool runs_always(Checker *c, const Constraint *k, const DimVar *v) {
-  Dim *range = dim_resolve(c->dims, index_range_of(v));
-  if (!mentions_index(c, range))
-    return true;
-  const Fact *f = k->facts;
-  while (f && !(f->index && index_of(c, f) == v))
-    f = f->outer;
-  facts_load(c, f ? f->outer : NULL);
-  return dim_ge0(c->solver, dim_sub(c->dims, range, dim_int(c->dims, 1)),
-                 false) == PROVED;
+/* The conditions of k that mention no index; *all: the others each bound one,
+ * so that the ends of what is left are attained. */
+static Fact *without_index(Checker *c, const Constraint *k, bool *all) {
+  Fact *kept = NULL;
+  *all = true;
+  for (Fact *f = k->facts; f; f = f->outer) {
+    if (f->index)
+      continue;
+    if (mentions_index(c, f->dim)) {
+      *all = *all && bounds_one(c, f);
+      continue;
+    }
+    Fact *g = NEW(c->arena, Fact);
+    *g = *f;
+    g->outer = kept;
+    kept = g;
+  }
+  return kept;
 }
 
-bool index_scoped(Checker *c, const Constraint *k) {
-  bool access = k->origin->kind == OR_INDEX;
-  for (const Fact *f = k->facts; f; f = f->outer)
-    if (f->index ? access : f->unsaid || mentions_index(c, f->dim))
-      return true;
-  return false;
+static Dim *gap(Checker *c, const Constraint *k) {
+  Dim *d = dim_sub(c->dims, k->right, k->left);
+  return dim_simplify_ge(c->dims, dim_resolve(c->dims, d));
+}
+
+void index_runs(Checker *c, Constraint *k) {
+  bool all;
+  Fact *kept = without_index(c, k, &all), *saved = c->facts;
+  Extreme x = {.c = c, .facts = k->facts};
+  for (const Fact *f = k->facts; f; f = f->outer) {
+    DimVar *v = NULL;
+    if (f->index && k->kind == CN_DIM_LE && k->origin->kind == OR_INDEX)
+      dim_each_var(f->dim, innermost_index, NULL, &v);
+    if (v && index_range_of(v))
+      kept = runs(&x, v, gap(c, k), kept);
+  }
+  c->facts = saved;
+  k->enough |= !all;
+  k->facts = kept;
 }
 
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
@@ -215,30 +305,12 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
   *worst = *k;
   *exact = x.exact;
   worst->left = dim_int(c->dims, 0), worst->right = d;
-  Fact *kept = NULL;
-  for (Fact *f = k->facts; f; f = f->outer) {
-    bool conditional = f->unsaid || mentions_index(c, f->dim);
-    *exact &= f->index || !conditional;
-    if (f->index || conditional)
-      continue;
-    Fact *g = NEW(c->arena, Fact);
-    *g = *f;
-    g->outer = kept;
-    kept = g;
-  }
-  d = dim_simplify_ge(c->dims, dim_resolve(c->dims, d));
-  Dim *whole = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-  for (Fact *f = k->facts; f; f = f->outer) {
-    DimVar *v = f->index ? index_of(c, f) : NULL;
-    if (!v || !index_range_of(v) ||
-        (k->origin->kind != OR_INDEX && !dim_mentions(c->dims, whole, v)))
-      continue;
-    *exact &= runs_always(c, k, v);
-    kept = runs(c, v, d, kept);
-    if (dim_is_const(dim_resolve(c->dims, index_range_of(v))) &&
-        dim_sign(dim_resolve(c->dims, index_range_of(v))) <= 0)
-      worst->right = dim_int(c->dims, 0); /* it never runs */
-  }
+  bool all;
+  Fact *kept = without_index(c, k, &all);
+  *exact &= all;
+  for (uint32_t i = 0; i < x.used_count; i++)
+    kept = runs(&x, x.used[i], gap(c, worst), kept);
+  c->facts = saved;
   worst->facts = kept;
   return true;
 }
@@ -256,6 +328,14 @@ static bool has_size(Checker *c, Dim *d) {
   return found;
 }
 
+/* A condition on indices may exclude the sizes for which it would fail. */
+static bool conditional(Checker *c, const Constraint *k) {
+  for (const Fact *f = k->facts; f; f = f->outer)
+    if (!f->index && mentions_index(c, f->dim))
+      return true;
+  return false;
+}
+
 /* Does it fail for some index whenever the loops run?  Then a witness is
  * found, or no sizes satisfy what is left. */
 static bool fails_somewhere(Checker *c, const Constraint *k) {
@@ -266,7 +346,7 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return false;
   Constraint worst;
   bool exact = false, sizes = has_size(c, d);
-  if (index_worst(c, k, &worst, &exact) && exact) {
+  if (!conditional(c, k) && index_worst(c, k, &worst, &exact) && exact) {
     facts_load(c, worst.facts);
     if (dim_ge0(c->solver, dim_resolve(c->dims, worst.right), true) !=
         REFUTED)
