@@ -112,7 +112,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
     return false; /* each access is seen to where it is run */
   if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
     return false; /* the operation itself will see */
-  if (k->enough || has_top(c, k->left) || has_top(c, k->right))
+  if (has_top(c, k->left) || has_top(c, k->right))
     return false;
   for (const Fact *f = k->facts; f && f != k->scope; f = f->outer)
     if (has_top(c, f->dim))

@@ -201,7 +201,6 @@ struct Constraint {
   bool joins;      /* demanded by a join */
   bool enough;     /* what is wanted follows from it, not the reverse */
   bool assumed;    /* written by the user: not to be proved here */
-  bool enough;     /* more may be asked than is needed: it is never refuted */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
   uint32_t order, turn;
   uint32_t serial; /* in order of demand */
@@ -577,8 +576,6 @@ void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
                  Origin *o);
-/* The facts in whose scope it stands exclude each other. */
-bool never_runs(Checker *c, const Constraint *k);
 void solve_pending(Checker *c);
 bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
@@ -690,8 +687,6 @@ bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
 /* What is left of `left <= right` where each index is at its worst: enough for
  * all of them.  False if that cannot be told.  *exact: necessary, too, if the
  * loops run at all. */
-/* Is it of an access in a loop, or under a condition on an index? */
-bool index_scoped(Checker *c, const Constraint *k);
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
 /* Adds that the loops run in which k stands, where it is not asked for

@@ -582,14 +582,9 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     Constraint *k = c->pending.at[i];
     if (k->done || constraint_is_void(c, k))
       continue;
-    if (k->left && !k->assumed && never_runs(c, k)) {
-      k->done = true;
-      k->pending = false;
-      continue;
-    }
     General g;
     look_constraint(c, k, &g);
-    if ((g.index || index_scoped(c, k)) && without_indices(c, k))
+    if (g.index && without_indices(c, k))
       look_constraint(c, k, &g);
     k->pending = !g.local;
     if (!g.local) {

@@ -718,7 +718,7 @@ static void settle_final(Checker *c, Constraint *k) {
 }
 
 /* The facts in whose scope it stands exclude each other. */
-bool never_runs(Checker *c, const Constraint *k) {
+static bool never_runs(Checker *c, const Constraint *k) {
   if (!k->facts)
     return false;
   facts_load(c, k->facts);
@@ -769,9 +769,6 @@ static void try_one(Checker *c, Constraint *k) {
   } else if (v == REFUTED && never_runs(c, k)) {
     k->done = true;
     count_proved(c, k);
-  } else if (v == REFUTED && k->enough) { /* each access is checked itself */
-    k->done = true;
-    VEC_PUSH(c->arena, c->stuck, k);
   } else if (v == REFUTED && !is_uncertain(c, k)) {
     k->done = true;
     report_dims(c, k);
@@ -967,8 +964,6 @@ static const char *why_open(Checker *c, Constraint *k) {
   Census l = census(c, k->left), r = census(c, k->right);
   if (l.top || r.top)
     return "a size was forgotten";
-  if (k->enough)
-    return "an index that the solver cannot bound";
   if (l.index || r.index)
     return "an index that the solver cannot bound";
   if (l.data || r.data)

@@ -2,6 +2,8 @@
  * for all of them becomes one that mentions none. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 static void mention_index(void *arg, DimVar *v) {
   if (v->kind == DV_INDEX)
     *(bool *)arg = true;
@@ -22,7 +24,7 @@ static void innermost_index(void *arg, DimVar *v) {
     *out = v;
 }
 
-enum { WORST_INDICES = 32 }; /* at most so many loops in one another */
+enum { WORST_INDICES = 32 };
 
 typedef struct Extreme {
   Checker *c;
@@ -30,6 +32,8 @@ typedef struct Extreme {
   bool exact; /* it is attained, if the loops run at all */
   Origin *o;  /* in whose name what is needed is demanded; or NULL */
   const Fact *facts; /* conditions that bound indices; or NULL */
+  DimVar *used[WORST_INDICES]; /* put at an end of their ranges */
+  uint32_t used_count;
 } Extreme;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -163,6 +167,8 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   if (!extreme(&inner, q->num, &num))
     return false;
   x->exact = inner.exact;
+  memcpy(x->used, inner.used, sizeof x->used);
+  x->used_count = inner.used_count;
   *out = dim_add(c->dims, q->rest,
                  dim_mul(c->dims, q->slope, dim_div(c->dims, num, q->den)));
   return true;
@@ -257,6 +263,10 @@ static Fact *without_index(Checker *c, const Constraint *k, bool *all) {
   for (Fact *f = k->facts; f; f = f->outer) {
     if (f->index)
       continue;
+    if (f->unsaid) { /* of slices and the like: those see to themselves */
+      *all &= k->kind != CN_DIM_LE || k->origin->kind != OR_INDEX;
+      continue;
+    }
     if (mentions_index(c, f->dim)) {
       *all = *all && bounds_one(c, f);
       continue;
