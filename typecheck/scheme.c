@@ -258,7 +258,7 @@ static bool has_fact(Checker *c, const Fact *facts, const Fact *f) {
 /* o has no conditions but those of k. */
 static bool holds_where(Checker *c, const Constraint *o, const Constraint *k) {
   for (const Fact *f = o->facts; f; f = f->outer)
-    if (!has_fact(c, k->facts, f))
+    if (!f->index && !f->known && !has_fact(c, k->facts, f))
       return false;
   return true;
 }

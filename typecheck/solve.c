@@ -140,7 +140,7 @@ static void find_hole(void *arg, DimVar *v) {
 
 static bool is_condition(const Fact *f) { return !f->known && !f->index; }
 
-static bool has_condition(const Fact *f) {
+bool has_condition(const Fact *f) {
   while (f && !is_condition(f))
     f = f->outer;
   return f != NULL;
