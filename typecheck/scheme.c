@@ -567,6 +567,8 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
   Visit single = {.shape = settle_axis, .arg = c, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
+  for (uint32_t i = mark; i < c->pending.len; i++)
+    constraint_visit(&single, c->pending.at[i]);
   solve_pending(c);
   solve_holes(c, mark);
   General g = {.c = c};
