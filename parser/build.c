@@ -486,6 +486,13 @@ DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span) {
   return dim_done(ps, d);
 }
 
+DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span) {
+  DimExpr *d = dim_new(ps, DX_SHAPE, span);
+  d->axes = (Axes){axes->at, axes->len};
+  deepen(&d->depth, axes_depth(&d->axes));
+  return dim_done(ps, d);
+}
+
 AxisExpr axis_dim(DimExpr *dim) {
   return (AxisExpr){.kind = AXIS_DIM, .span = dim->span, .dim = dim};
 }

@@ -93,6 +93,9 @@ static void dump_dim(Buffer *b, const DimExpr *d) {
     dump_axes(b, &d->axes);
     buffer_putc(b, ')');
     break;
+  case DX_SHAPE:
+    dump_axes(b, &d->axes);
+    break;
   }
 }
 

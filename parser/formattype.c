@@ -14,6 +14,7 @@ static int dim_level(const DimExpr *d) {
   case DX_SOME:
   case DX_HOLE:
   case DX_CALL:
+  case DX_SHAPE:
     return 4;
   }
   return 4;
@@ -45,6 +46,8 @@ static Doc *dim_inner(Formatter *f, const DimExpr *d) {
     Doc *id = fmt_sym(f, d->id);
     return CAT(f, id, fmt_axes(f, "(", &d->axes, ")", d->span.end));
   }
+  case DX_SHAPE:
+    return fmt_axes(f, "[", &d->axes, "]", d->span.end);
   }
   return NULL;
 }
@@ -84,7 +87,8 @@ Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
 
 /* ---- facts ---- */
 
-static Doc *fact_doc(Formatter *f, const FactExpr *fact) {
+/* cond: it is one itself. */
+static Doc *condition_doc(Formatter *f, const FactExpr *fact, bool cond) {
   static const char *const rel[] = {
       [REL_EQ] = "==", [REL_NE] = "!=", [REL_LT] = "<",
       [REL_LE] = "<=", [REL_GT] = ">",  [REL_GE] = ">=",
@@ -106,7 +110,8 @@ static Doc *fact_doc(Formatter *f, const FactExpr *fact) {
     break;
   }
   if (fact->cond)
-    body = CAT(f, body, LINE(f), fmt_text(f, "if "), fact_doc(f, fact->cond));
+    body = CAT(f, body, LINE(f), fmt_text(f, cond ? "&& " : "if "),
+               condition_doc(f, fact->cond, true));
   return CAT(f, lead, GROUP(f, ALIGN(f, body)));
 }
 
@@ -115,7 +120,7 @@ Doc *fmt_given(Formatter *f, const Facts *facts) {
     return NULL;
   ItemVec items = {0};
   for (uint32_t i = 0; i < facts->len; i++)
-    ITEM(f, items, fact_doc(f, &facts->at[i]), NULL);
+    ITEM(f, items, condition_doc(f, &facts->at[i], false), NULL);
   Doc *all = fmt_list(f, "", &items, "", 0, LIST_FILLS);
   return GROUP(f, CAT(f, LINE(f), fmt_text(f, "given "), all));
 }

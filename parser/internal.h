@@ -171,6 +171,7 @@ DimExpr *dimexpr_neg(ParseState *ps, DimExpr *arg, Span span);
 DimExpr *dim_binary(ParseState *ps, char op, DimExpr *left, DimExpr *right,
                     Span span);
 DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span);
+DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span);
 AxisExpr axis_dim(DimExpr *dim);
 
 Dec *dec_new(ParseState *ps, DecKind kind, Span span);

@@ -169,7 +169,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %type <sym> as binder
 %type <facts> given
 %type <fact_list> facts
-%type <fact> fact plain_fact
+%type <fact> fact conditions plain_fact
 %type <relop> relop
 
 %type <type> type_opt type product postfix atype named
@@ -387,7 +387,17 @@ facts
 
 fact
   : plain_fact
-  | plain_fact "if" plain_fact {
+  | plain_fact "if" conditions {
+      $$ = $1;
+      $$.span = @$;
+      $$.cond = NEW(ps->arena, FactExpr);
+      *$$.cond = $3;
+    }
+  ;
+
+conditions
+  : plain_fact
+  | plain_fact "&&" conditions {
       $$ = $1;
       $$.span = @$;
       $$.cond = NEW(ps->arena, FactExpr);
@@ -573,6 +583,7 @@ dim
   | "_"                 { $$ = dim_new(ps, DX_HOLE, @$); }
   | "(" dim ")"         { $$ = $2; $$->span = @$; }
   | ID axes_parens      { $$ = dim_call(ps, $1, $2, @$); }
+  | axes_bracket        { $$ = dim_shape(ps, $1, @$); }
   ;
 
 /* ---- expressions ---- */

@@ -35,7 +35,8 @@ typedef enum DimExprKind {
   DX_HOLE, /* _ */
   DX_NEG,  /* arg[0] */
   DX_BIN,  /* op, arg[0], arg[1] */
-  DX_CALL, /* id, axes: min(a, b), max(a, b), prod(s) */
+  DX_CALL, /* id, axes: min(a, b), max(a, b), prod(s), join(s, t) */
+  DX_SHAPE, /* axes: [n, ...s], where a fact or a join is about shapes */
 } DimExprKind;
 
 typedef struct AxisExpr AxisExpr;
@@ -51,7 +52,7 @@ struct DimExpr {
   Sym *id;          /* DX_ID, DX_SOME, DX_CALL */
   const char *num;  /* DX_NUM: decimal or hex digits, any length */
   DimExpr *arg[2];  /* DX_NEG, DX_BIN */
-  Axes axes;        /* DX_CALL */
+  Axes axes;        /* DX_CALL, DX_SHAPE */
   uint32_t depth;   /* of the tree: for the parser's limit, as in all nodes */
 };
 
@@ -84,7 +85,7 @@ typedef struct FactExpr {
   RelOp op;
   DimExpr *left, *right;
   Sym *tyvar, *id;
-  struct FactExpr *cond; /* ... if cond; or NULL */
+  struct FactExpr *cond; /* ... if cond && its own cond; or NULL */
 } FactExpr;
 
 typedef struct Facts {

@@ -144,6 +144,11 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     return dim_neg(c->dims, annot_dim(c, d->arg[0], mode));
   case DX_CALL:
     return dim_call(c, d, mode);
+  case DX_SHAPE:
+    error_at(c, 340, d->span, "a shape stands where a size is wanted")->help =
+        "after `given` shapes are compared with shapes, as in "
+        "`join(s, t) == [n, m]`";
+    return meta_dim(c, NULL, d->span);
   case DX_BIN:
     break;
   }
@@ -166,23 +171,31 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
 
 /* ---- axes ---- */
 
-static Shape *annot_join(Checker *c, AxisExpr *a, AnnotMode mode) {
-  Shape **args = NEW_ARRAY(c->arena, Shape *, a->args.len);
-  for (uint32_t i = 0; i < a->args.len; i++) {
-    AxisExpr x = a->args.at[i];
-    if (x.kind == AXIS_DIM && x.dim->kind == DX_ID) {
-      x.kind = AXIS_SPLICE;
-      x.id = x.dim->id;
-    }
-    args[i] = annot_axes(c, (Axes){&x, 1}, mode);
+/* Of a join: s, or [n, ...s]. */
+static Shape *annot_joined(Checker *c, AxisExpr a, AnnotMode mode) {
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_SHAPE)
+    return annot_axes(c, a.dim->axes, mode);
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_ID) {
+    a.kind = AXIS_SPLICE;
+    a.id = a.dim->id;
   }
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+/* result: of the join; NULL: a new one. */
+static Shape *annot_join(Checker *c, Axes axes, Span span, Shape *result,
+                         AnnotMode mode) {
+  Shape **args = NEW_ARRAY(c->arena, Shape *, axes.len);
+  for (uint32_t i = 0; i < axes.len; i++)
+    args[i] = annot_joined(c, axes.at[i], mode);
   ShapeVar *v = shape_var(c, -1);
   if (mode == AN_SCHEME)
     v->level = LEVEL_GENERIC, v->rigid = true;
-  Shape *result = shape_of_var(c, v);
+  if (!result)
+    result = shape_of_var(c, v);
   Constraint k = {.kind = CN_JOIN, .a = result, .joined = args,
-                  .join_count = a->args.len,
-                  .origin = origin_new(c, OR_ANNOTATION, a->span)};
+                  .join_count = axes.len,
+                  .origin = origin_new(c, OR_ANNOTATION, span)};
   if (c->collect) {
     Constraint *copy = NEW(c->arena, Constraint);
     *copy = k;
@@ -195,7 +208,7 @@ static Shape *annot_join(Checker *c, AxisExpr *a, AnnotMode mode) {
 
 static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
   if (a->call)
-    return annot_join(c, a, mode);
+    return annot_join(c, a->args, a->span, NULL, mode);
   Scope *s = a->id ? find_name(c, a->id, true) : NULL;
   if (s)
     return s->shape;
@@ -640,7 +653,17 @@ static void fact_class(Checker *c, FactExpr *f, AnnotMode mode) {
       ->help = "there are num, int and float";
 }
 
+static bool is_join(const DimExpr *d) {
+  return d->kind == DX_CALL && strcmp(d->id->text, "join") == 0;
+}
+
+static bool is_shape(const DimExpr *d) {
+  return d->kind == DX_SHAPE || is_join(d);
+}
+
 static Shape *shape_named(Checker *c, DimExpr *d, AnnotMode mode) {
+  if (d->kind == DX_SHAPE)
+    return annot_axes(c, d->axes, mode);
   AxisExpr a = {.kind = AXIS_SPLICE, .span = d->span, .id = d->id};
   if (d->kind == DX_CALL)
     a.call = true, a.args = d->axes;
@@ -672,6 +695,47 @@ static void add_fact(Checker *c, Constraint k, AnnotMode mode, bool assume) {
     fact_known(c, dim_sub(c->dims, k.right, k.left), false);
 }
 
+/* join(s, t) == [n, m], or [n, ...s] == [...t, m] */
+static void fact_shape(Checker *c, const FactExpr *f, AnnotMode mode,
+                       bool assume, Origin *o) {
+  bool turn = is_join(f->right);
+  DimExpr *a = turn ? f->right : f->left, *b = turn ? f->left : f->right;
+  if (f->op != REL_EQ) {
+    error_at(c, 340, f->span, "shapes are compared with == only");
+    return;
+  }
+  if (is_join(a)) {
+    annot_join(c, a->axes, a->span, shape_named(c, b, mode), mode);
+    return;
+  }
+  Constraint k = {.kind = CN_SHAPE_EQ, .a = shape_named(c, a, mode),
+                  .b = shape_named(c, b, mode), .origin = o};
+  add_fact(c, k, mode, assume);
+}
+
+/* The conditions of a fact, of which all have to hold for it. */
+static Fact *fact_conditions(Checker *c, const FactExpr *f, AnnotMode mode) {
+  if (!f || f->kind != FACT_REL)
+    return NULL;
+  Dim *one = dim_int(c->dims, 1);
+  Dim *d = dim_sub(c->dims, annot_dim(c, f->right, mode),
+                   annot_dim(c, f->left, mode));
+  Fact *cond = NEW(c->arena, Fact);
+  *cond = (Fact){.eq = f->op == REL_EQ, .ne = f->op == REL_NE,
+                 .outer = fact_conditions(c, f->cond, mode)};
+  switch (f->op) {
+  case REL_EQ:
+  case REL_NE:
+  case REL_LE: cond->dim = d; break;
+  case REL_LT: cond->dim = dim_sub(c->dims, d, one); break;
+  case REL_GE: cond->dim = dim_neg(c->dims, d); break;
+  case REL_GT:
+    cond->dim = dim_sub(c->dims, dim_neg(c->dims, d), one);
+    break;
+  }
+  return cond;
+}
+
 static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
   Origin *o = origin_new(c, OR_GIVEN, f->span);
   if (f->kind == FACT_CLASS) {
@@ -683,11 +747,8 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
       shape_named(c, f->left, mode);
     return;
   }
-  if (f->left->kind == DX_CALL && strcmp(f->left->id->text, "join") == 0) {
-    Shape *j = shape_named(c, f->left, mode);
-    Shape *r = shape_named(c, f->right, mode);
-    Constraint k = {.kind = CN_SHAPE_EQ, .a = j, .b = r, .origin = o};
-    add_fact(c, k, mode, assume);
+  if (is_shape(f->left) || is_shape(f->right)) {
+    fact_shape(c, f, mode, assume, o);
     return;
   }
   Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
@@ -705,21 +766,7 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
   case REL_LT: k.left = dim_add(c->dims, a, one), k.right = b; break;
   case REL_GT: k.left = dim_add(c->dims, b, one), k.right = a; break;
   }
-  if (f->cond && f->cond->kind == FACT_REL) {
-    Fact *cond = NEW(c->arena, Fact);
-    Dim *l = annot_dim(c, f->cond->left, mode);
-    Dim *r = annot_dim(c, f->cond->right, mode);
-    cond->eq = f->cond->op == REL_EQ;
-    cond->ne = f->cond->op == REL_NE;
-    cond->dim = dim_sub(c->dims, r, l);
-    if (f->cond->op == REL_LT)
-      cond->dim = dim_sub(c->dims, cond->dim, one);
-    else if (f->cond->op == REL_GT)
-      cond->dim = dim_sub(c->dims, dim_neg(c->dims, cond->dim), one);
-    else if (f->cond->op == REL_GE)
-      cond->dim = dim_neg(c->dims, cond->dim);
-    k.facts = cond;
-  }
+  k.facts = fact_conditions(c, f->cond, mode);
   add_fact(c, k, mode, assume);
 }
 
@@ -727,6 +774,8 @@ static void one_fact(Checker *c, FactExpr *f, AnnotMode mode, bool assume) {
 static void check_known(Checker *c, const DimExpr *d) {
   if (!d)
     return;
+  if (d->kind == DX_SHAPE)
+    return; /* its names may be found by it */
   if (d->kind == DX_CALL) {
     for (uint32_t i = 0; i < d->axes.len; i++)
       if (strcmp(d->id->text, "prod") != 0 &&

@@ -316,11 +316,13 @@ typedef struct Access {
   Dim *axis, *term;
   Span span;
   bool conditional;
+  int side; /* of a slice: 1 its last, -1 its first element; else 0 */
 } Access;
 typedef struct Loop {
   struct Loop *outer;
   DimVar **index;
-  Dim **range; /* NULL while not known */
+  Dim **range;    /* NULL while not known */
+  DimVar **later; /* what stands for a range that is not written; or NULL */
   uint32_t count;
 } Loop;
 
@@ -384,7 +386,8 @@ struct Checker {
   uint32_t serial;         /* of the last constraint */
   uint32_t unclaimed;      /* at least as many constraints have no site */
   Constraint *solving;     /* what it brings about belongs where it does */
-  bool shortened; /* the range last inferred is less than its axis */
+  bool shortened; /* the range last inferred is less than its axis; */
+  Dim *tightened; /* or it is this, known to be at least 1; or NULL */
   bool loose_axis; /* a literal axis may turn out to be a * */
 
   Constraints *collect; /* a scheme's givens, while one is being read */
@@ -589,6 +592,7 @@ void facts_load(Checker *c, const Fact *facts);
 /* For the goal d >= 0. */
 void facts_load_for(Checker *c, const Fact *facts, Dim *d);
 void fact_add(Checker *c, Dim *d, bool eq);
+bool has_condition(const Fact *f); /* one that may fail to hold */
 void fact_known(Checker *c, Dim *d, bool eq);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);

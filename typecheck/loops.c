@@ -52,12 +52,15 @@ static Unranged unranged(Checker *c, Dim *d) {
   return u;
 }
 
-static void in_bounds(Checker *c, Dim *p, Dim *axis, Origin *o) {
+/* side: of a slice only the upper bound (1) or the lower (-1) is asked for. */
+static void in_bounds(Checker *c, Dim *p, Dim *axis, int side, Origin *o) {
   o->from = p;
   o->axis = axis;
   Dim *one = dim_int(c->dims, 1);
-  demand_le(c, dim_int(c->dims, 0), p, o);
-  demand_le(c, dim_add(c->dims, p, one), axis, o);
+  if (side <= 0)
+    demand_le(c, dim_int(c->dims, 0), p, o);
+  if (side >= 0)
+    demand_le(c, dim_add(c->dims, p, one), axis, o);
 }
 
 /* The axis that an item takes: what is known of it, else a new size. */
@@ -119,6 +122,35 @@ static Dim *size_of_axis(Checker *c, ShapeIt it) {
   return it.tag == IT_DIM ? it.dim : dim_int(c->dims, 1);
 }
 
+/* A position by an index whose range is not known yet: that it is in bounds is
+ * seen to when it is. */
+static bool is_access(Checker *c, Dim *p, Dim *size, Span span, int side) {
+  p = dim_resolve(c->dims, p);
+  if (!unranged(c, p).count)
+    return false;
+  Access a = {size, p, span, c->conditional > 0, side};
+  VEC_PUSH(c->arena, c->accesses, a);
+  return true;
+}
+
+/* Of a slice the end that such an index moves towards its bound is like a
+ * position; the rest is demanded as of any. */
+static void slice_bounds(Checker *c, Dim *from, Dim *to, Dim *size,
+                         Origin *o) {
+  Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
+  Dim *last = dim_resolve(c->dims, dim_sub(c->dims, to, one)), *slope, *rest;
+  Unranged u = unranged(c, last);
+  o->from = from, o->to = to, o->axis = size;
+  bool down = u.count == 1 &&
+              dim_linear(c->dims, last, u.one, &slope, &rest) &&
+              dim_is_const(slope) && dim_sign(slope) < 0;
+  if (!down || !is_access(c, from, size, o->span, -1))
+    demand_le(c, zero, from, o);
+  demand_le(c, from, to, o);
+  if (down || !is_access(c, last, size, o->span, 1))
+    demand_le(c, to, size, o);
+}
+
 static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
   Checker *c = x->c;
   Type *t;
@@ -158,17 +190,8 @@ static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
     return;
   }
   Dim *p = position(c, s->from, n, size, &out->from, &out->from_end);
-  p = dim_resolve(c->dims, p);
-  Unranged u = unranged(c, p);
-  if (u.count && !c->conditional) {
-    Access a = {size, p, s->span, false};
-    VEC_PUSH(c->arena, c->accesses, a);
-  } else if (u.count) {
-    Access a = {size, p, s->span, true};
-    VEC_PUSH(c->arena, c->accesses, a);
-  } else {
-    in_bounds(c, p, size, o);
-  }
+  if (!is_access(c, p, size, s->span, 0))
+    in_bounds(c, dim_resolve(c->dims, p), size, 0, o);
 }
 
 static void index_range(Indexing *x, Slice *s, CoreSlice *out) {
@@ -201,12 +224,50 @@ static void index_range(Indexing *x, Slice *s, CoreSlice *out) {
     else
       from = d, out->from = core;
   }
-  o->from = from, o->to = to, o->axis = size;
-  demand_le(c, dim_int(c->dims, 0), from, o);
-  demand_le(c, from, to, o);
-  demand_le(c, to, size, o);
+  slice_bounds(c, from, to, size, o);
   ShapeIt part = {.tag = IT_DIM, .dim = dim_sub(c->dims, to, from)};
   give_axis(x, part);
+}
+
+static void index_item(Indexing *x, Slice *s, CoreSlice *out) {
+  Checker *c = x->c;
+  out->span = s->span;
+  switch (s->kind) {
+  case SLICE_AT: index_at(x, s, out); break;
+  case SLICE_RANGE: index_range(x, s, out); break;
+  case SLICE_REST:
+    out->kind = CS_REST;
+    if (x->rest)
+      error_at(c, 350, s->span, "one ... at most stands in an index");
+    x->rest = true;
+    break;
+  case SLICE_NEW:
+    out->kind = CS_NEW;
+    give_axis(x, (ShapeIt){.tag = IT_DIM, .dim = dim_int(c->dims, 1)});
+    break;
+  case SLICE_STAR:
+    out->kind = CS_STAR;
+    give_axis(x, (ShapeIt){.tag = IT_STAR});
+    break;
+  }
+}
+
+/* The items do not take the axes that there are. */
+static void wrong_items(Indexing *x, Expr *e, Type *want, Origin *o) {
+  Checker *c = x->c;
+  Type *t = x->base;
+  Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  if (!have || !shape_known_rank(have)) {
+    mismatch(c, t, want, o);
+    return;
+  }
+  Diag *d = error_at(c, 351, e->span, "%u index%s for %u ax%ss: indexing is "
+                                      "exact",
+                     x->used, x->used == 1 ? "" : "es", have->len,
+                     have->len == 1 ? "i" : "e");
+  d->note = arena_printf(c->arena, "what is indexed is %s", ty_text(c, t));
+  if (x->used < have->len && !x->rest)
+    d->help = "write ... for the axes that stay whole, as in x.[0, ...]";
 }
 
 Core *infer_index(Checker *c, Expr *e, Type **type) {
@@ -225,33 +286,8 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
                   e->slices[i].kind == SLICE_RANGE;
   core->slices = NEW_ARRAY(c->arena, CoreSlice, e->slice_count);
   core->slice_count = e->slice_count;
-  for (uint32_t i = 0; i < e->slice_count; i++) {
-    Slice *s = &e->slices[i];
-    CoreSlice *out = &core->slices[i];
-    out->span = s->span;
-    switch (s->kind) {
-    case SLICE_AT: index_at(&x, s, out); break;
-    case SLICE_RANGE: index_range(&x, s, out); break;
-    case SLICE_REST:
-      out->kind = CS_REST;
-      if (x.rest)
-        error_at(c, 350, s->span, "one ... at most stands in an index");
-      x.rest = true;
-      break;
-    case SLICE_NEW: {
-      out->kind = CS_NEW;
-      ShapeIt one = {.tag = IT_DIM, .dim = dim_int(c->dims, 1)};
-      give_axis(&x, one);
-      break;
-    }
-    case SLICE_STAR: {
-      out->kind = CS_STAR;
-      ShapeIt star = {.tag = IT_STAR};
-      give_axis(&x, star);
-      break;
-    }
-    }
-  }
+  for (uint32_t i = 0; i < e->slice_count; i++)
+    index_item(&x, &e->slices[i], &core->slices[i]);
   Shape *rest = x.rest ? shape_of_var(c, shape_var(c, -1)) : shape_new(c, 0);
   Shape *whole =
       shape_concat(c, shape_concat(c, x.before, rest), x.after);
@@ -263,21 +299,8 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   o->expr = e;
   bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->shape, whole, o)
                                 : unify(c, t, want, o);
-  if (!ok) {
-    Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
-    if (have && shape_known_rank(have)) {
-      Diag *d = error_at(c, 351, e->span,
-                         "%u index%s for %u ax%ss: indexing is exact", x.used,
-                         x.used == 1 ? "" : "es", have->len,
-                         have->len == 1 ? "i" : "e");
-      d->note = arena_printf(c->arena, "what is indexed is %s",
-                             ty_text(c, t));
-      if (x.used < have->len && !x.rest)
-        d->help = "write ... for the axes that stay whole, as in x.[0, ...]";
-    } else {
-      mismatch(c, base, want, o);
-    }
-  }
+  if (!ok)
+    wrong_items(&x, e, want, o);
   *type = ty_tensor(
       c, elem,
       shape_concat(c, shape_concat(c, x.result[0], rest), x.result[1]), NULL);
@@ -303,7 +326,7 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
     c->shortened |= !dim_is_const(end) || dim_sign(end) > 0;
     Dim *room = dim_sub(c->dims, dim_sub(c->dims, a->axis, one), end);
     Dim *low;
-    if (index_extreme(c, rest, false, &low, o))
+    if (!a->side && index_extreme(c, rest, false, &low, o))
       demand_le(c, dim_int(c->dims, 0), low, o);
     return dim_add(c->dims, dim_div(c->dims, room, slope), one);
   }
@@ -315,7 +338,8 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
   Dim *high;
   if (index_extreme(c, rest, true, &high, o)) {
     Dim *most = dim_resolve(c->dims, dim_add(c->dims, high, one));
-    demand_le(c, most, a->axis, o);
+    if (!a->side)
+      demand_le(c, most, a->axis, o);
     c->shortened |= !dim_equal(most, dim_resolve(c->dims, a->axis));
   }
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
@@ -333,6 +357,17 @@ static bool moves_alone(Checker *c, Access *a, DimVar *v) {
   Dim *slope, *rest; /* alone: no other index either */
   return dim_linear(c->dims, p, v, &slope, &rest) && !mentions_index(c, rest) &&
          !mentions_index(c, slope);
+}
+
+static Dim *tighter(Checker *c, Dim *a, Dim *b, Origin *o) {
+  if (facts_le(c, a, b) == PROVED)
+    return a;
+  if (facts_le(c, b, a) == PROVED)
+    return b;
+  Dim *one = dim_int(c->dims, 1); /* as the smaller one has to be */
+  demand_le(c, one, a, o);
+  demand_le(c, one, b, o);
+  return c->tightened = dim_min(c->dims, a, b);
 }
 
 /* Rules 1 and 2 for index v: NULL if no axis permits a range. */
@@ -354,8 +389,8 @@ static Dim *range_alone(Checker *c, DimVar *v, uint32_t from) {
           !moves_alone(c, b, v))
         continue;
       Dim *other = permitted(c, b, v, o);
-      if (other && facts_le(c, other, r) == PROVED)
-        r = other;
+      if (other)
+        r = tighter(c, r, other, o);
       b->conditional = true; /* settled: checked like any other */
     }
     if (!range)
@@ -405,15 +440,15 @@ static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
         if (l->range[i])
           continue;
         c->shortened = false;
+        c->tightened = NULL;
         Dim *r = rule == 1 ? range_alone(c, l->index[i], from)
                            : range_last(c, l->index[i], from);
         if (!r)
           continue;
-        r = dim_resolve(c->dims, r);
-        l->range[i] = l->index[i]->home = r;
+        l->range[i] = l->index[i]->home = dim_resolve(c->dims, r);
         Origin *o = origin_new(c, OR_RANGE, e->binders[i].span);
         o->what = e->binders[i].id->text;
-        if (c->shortened)
+        if (c->shortened && r != c->tightened)
           demand_le(c, dim_int(c->dims, 1), r, o);
         else if (dim_is_const(r))
           demand_le(c, dim_int(c->dims, 0), r, o);
@@ -440,7 +475,7 @@ static void check_accesses(Checker *c, uint32_t from) {
       c->accesses.at[kept++] = a;
       continue;
     }
-    in_bounds(c, a.term, a.axis, origin_new(c, OR_INDEX, a.span));
+    in_bounds(c, a.term, a.axis, a.side, origin_new(c, OR_INDEX, a.span));
   }
   c->accesses.len = kept;
 }
@@ -457,23 +492,99 @@ static void find_escape(void *arg, DimVar *v) {
       e->found = v;
 }
 
+static bool nests_too_deep(Checker *c, const Loop *loop, Span span) {
+  uint32_t nested = 0;
+  for (const Loop *l = loop; l; l = l->outer)
+    nested += l->count;
+  if (nested > RANK_MAX)
+    error_at(c, 324, span, "more than %d indices of `for` are nested",
+             RANK_MAX);
+  return nested > RANK_MAX;
+}
+
+static Dim *written_range(Checker *c, Binder *b, Core **core) {
+  Type *t, *want = ty_int(c, meta_term(c, b->range->span));
+  Origin *o = origin_new(c, OR_RANGE, b->range->span);
+  o->expr = b->range;
+  *core = infer(c, b->range, &t);
+  *core = flow(c, *core, t, want, o);
+  Type *known = term_of(c, want) ? want : ty_int(c, NULL);
+  Dim *range = size_of(c, b->range, core, known);
+  demand_le(c, dim_int(c->dims, 0), range, o);
+  return range;
+}
+
+/* The indices come into scope. */
+static void begin_indices(Checker *c, Loop *loop, Expr *e, Core *core) {
+  for (uint32_t i = 0; i < loop->count; i++) {
+    Binder *b = &e->binders[i];
+    if (b->range)
+      loop->range[i] = written_range(c, b, &core->ranges[i].expr);
+    DimVar *v = dim_new_var(c->dims, DV_INDEX, b->id, b->span);
+    v->level = c->level;
+    v->home = loop->range[i];
+    loop->index[i] = v;
+    if (b->range)
+      index_facts(c, v, loop->range[i]);
+    else
+      loop->later[i] = dim_as_var(meta_term(c, b->span));
+    Binding *x = binding_new(c, BK_VALUE, b->id, b->span);
+    x->scheme = scheme_mono(c, ty_int(c, dim_of_var(c->dims, v)));
+    x->var = var_new(c, b->id, b->span, false);
+    core->params[i].var = x->var;
+    scope_push(c, b->id, x);
+    places_binding(c, b->span, x, x->scheme->type);
+  }
+}
+
+/* Where a range is not known yet, what is asked for inside knows that the index
+ * is below it: loop->later is solved by it. */
+static void later_facts(Checker *c, const Loop *loop) {
+  for (uint32_t i = 0; i < loop->count; i++)
+    if (loop->later[i])
+      index_facts(c, loop->index[i], dim_of_var(c->dims, loop->later[i]));
+}
+
+/* Not by those facts: that a range is not empty has to be shown. */
+static void end_indices(Checker *c, Loop *loop, Expr *e, Core *core,
+                        uint32_t from) {
+  infer_ranges(c, loop, e, from);
+  for (uint32_t i = 0; i < loop->count; i++)
+    if (loop->later[i]) {
+      core->ranges[i].dim = loop->range[i];
+      dim_bind(c, loop->later[i], loop->range[i]);
+    }
+  later_facts(c, loop);
+  check_accesses(c, from);
+}
+
+/* No size of the result may depend on an index. */
+static void refute_escape(Checker *c, Loop *loop, Expr *e, Type *body) {
+  Escape esc = {loop, NULL};
+  Visit look = {.dim = find_escape, .arg = &esc, .c = c};
+  ty_visit(&look, body);
+  for (uint32_t i = 0; i < loop->count; i++)
+    dim_visit(&look, loop->range[i]);
+  if (!esc.found)
+    return;
+  Diag *d = error_at(c, 353, e->arg[0]->span,
+                     "the size of the result depends on the index `%s`",
+                     esc.found->name->text);
+  d->note = arena_printf(c->arena, "the body is %s", ty_text(c, body));
+  d->help = "results of different sizes do not make a tensor: reduce the "
+            "inner one, or collect a list with lists.tabulate";
+}
+
 Core *infer_for(Checker *c, Expr *e, Type **type) {
   uint32_t n = e->binder_count, from = c->accesses.len;
   Loop loop = {.outer = c->loop, .count = n};
-  uint32_t nested = 0;
-  for (Loop *l = &loop; l; l = l->outer)
-    nested += l->count;
-  if (nested > RANK_MAX) {
-    error_at(c, 324, e->span, "more than %d indices of `for` are nested",
-             RANK_MAX);
-    *type = ty_meta(c);
-    return core_new(c, CORE_ERROR, e->span);
-  }
-  if (!unique_binders(c, e->binders, n)) {
+  if (nests_too_deep(c, &loop, e->span) ||
+      !unique_binders(c, e->binders, n)) {
     *type = ty_meta(c);
     return core_new(c, CORE_ERROR, e->span);
   }
   loop.index = NEW_ARRAY(c->arena, DimVar *, n);
+  loop.later = NEW_ARRAY(c->arena, DimVar *, n);
   loop.range = NEW_ARRAY(c->arena, Dim *, n);
   Core *core = core_new(c, CORE_FOR, e->span);
   core->params = NEW_ARRAY(c->arena, CoreParam, n);
@@ -482,34 +593,11 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   Scope *saved = c->scope;
   Fact *facts = c->facts;
   Effect *effect = c->effect;
-  c->loop = &loop;
-  for (uint32_t i = 0; i < n; i++) {
-    Binder *b = &e->binders[i];
-    if (b->range) {
-      Type *t, *want = ty_int(c, meta_term(c, b->range->span));
-      Origin *o = origin_new(c, OR_RANGE, b->range->span);
-      o->expr = b->range;
-      Core *range = infer(c, b->range, &t);
-      range = flow(c, range, t, want, o);
-      Type *known = term_of(c, want) ? want : ty_int(c, NULL);
-      loop.range[i] = size_of(c, b->range, &range, known);
-      demand_le(c, dim_int(c->dims, 0), loop.range[i], o);
-      core->ranges[i].expr = range;
-    }
-    DimVar *v = dim_new_var(c->dims, DV_INDEX, b->id, b->span);
-    v->level = c->level;
-    loop.index[i] = v;
-    v->home = loop.range[i];
-    if (b->range)
-      index_facts(c, v, loop.range[i]);
-    Binding *x = binding_new(c, BK_VALUE, b->id, b->span);
-    x->scheme = scheme_mono(c, ty_int(c, dim_of_var(c->dims, v)));
-    x->var = var_new(c, b->id, b->span, false);
-    core->params[i].var = x->var;
-    scope_push(c, b->id, x);
-    places_binding(c, b->span, x, x->scheme->type);
-  }
   Type *body;
+  c->loop = &loop;
+  begin_indices(c, &loop, e, core);
+  Fact *written = c->facts;
+  later_facts(c, &loop);
   c->effect = effect_pure(c);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
@@ -517,27 +605,10 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   core->items[0] = infer(c, e->arg[0], &body);
   c->effect = effect;
   solve_pending(c);
-  infer_ranges(c, &loop, e, from);
-  for (uint32_t i = 0; i < n; i++)
-    if (!e->binders[i].range) {
-      index_facts(c, loop.index[i], loop.range[i]);
-      core->ranges[i].dim = loop.range[i];
-    }
-  check_accesses(c, from);
+  c->facts = written;
+  end_indices(c, &loop, e, core, from);
   body = body_per_index(c, ty_forget_terms(c, body), mark, e->arg[0]->span);
-  Escape esc = {&loop, NULL};
-  Visit look = {.dim = find_escape, .arg = &esc, .c = c};
-  ty_visit(&look, body);
-  for (uint32_t i = 0; i < n; i++)
-    dim_visit(&look, loop.range[i]);
-  if (esc.found) {
-    Diag *d = error_at(c, 353, e->arg[0]->span,
-                       "the size of the result depends on the index `%s`",
-                       esc.found->name->text);
-    d->note = arena_printf(c->arena, "the body is %s", ty_text(c, body));
-    d->help = "results of different sizes do not make a tensor: reduce the "
-              "inner one, or collect a list with lists.tabulate";
-  }
+  refute_escape(c, &loop, e, body);
   c->loop = loop.outer;
   c->scope = saved;
   c->facts = facts;

@@ -445,6 +445,16 @@ static void put_eq(Printer *p, Dim *a, Dim *b) {
   put_relation(p, a, "==", b);
 }
 
+/* What more is known of a join than that it is one. */
+static void put_join_result(Printer *p, const Constraint *k) {
+  Shape *s = shape_norm(p->c, k->a);
+  if (s->len == 1 && s->at[0].tag == IT_SPLICE)
+    return;
+  buffer_puts(&p->out, " == [");
+  put_shape(p, s);
+  buffer_putc(&p->out, ']');
+}
+
 static void put_constraint(Printer *p, Constraint *k) {
   switch (k->kind) {
   case CN_DIM_EQ:
@@ -467,6 +477,7 @@ static void put_constraint(Printer *p, Constraint *k) {
     buffer_puts(&p->out, "join(");
     put_joined(p, k);
     buffer_putc(&p->out, ')');
+    put_join_result(p, k);
     break;
   case CN_KEEP:
     put_call(p, "keep", (Shape *[]){k->a, k->b}, 2);

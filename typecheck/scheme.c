@@ -282,7 +282,7 @@ static bool has_fact(Checker *c, const Fact *facts, const Fact *f) {
 /* o has no conditions but those of k. */
 static bool holds_where(Checker *c, const Constraint *o, const Constraint *k) {
   for (const Fact *f = o->facts; f; f = f->outer)
-    if (!has_fact(c, k->facts, f))
+    if (!f->index && !f->known && !has_fact(c, k->facts, f))
       return false;
   return true;
 }
@@ -682,6 +682,8 @@ void scheme_generalise(Checker *c, uint32_t n, Type *const *types,
   Visit single = {.shape = settle_axis, .arg = c, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
+  for (uint32_t i = mark; i < c->pending.len; i++)
+    constraint_visit(&single, c->pending.at[i]);
   solve_pending(c);
   solve_holes(c, mark);
   General g = {.c = c};

@@ -139,7 +139,7 @@ static void find_hole(void *arg, DimVar *v) {
 
 static bool is_condition(const Fact *f) { return !f->known && !f->index; }
 
-static bool has_condition(const Fact *f) {
+bool has_condition(const Fact *f) {
   while (f && !is_condition(f))
     f = f->outer;
   return f != NULL;
@@ -469,6 +469,39 @@ static bool join_is_scalar(Checker *c, Constraint *k) {
   return true;
 }
 
+static bool in_scope(const Fact *chain, const Fact *outer) {
+  while (chain && chain != outer)
+    chain = chain->outer;
+  return chain == outer;
+}
+
+static bool joins_like(Checker *c, const Constraint *k, const Constraint *o) {
+  if (o->kind != CN_JOIN || o->done || o->join_count != k->join_count)
+    return false;
+  for (uint32_t i = 0; i < k->join_count; i++) {
+    bool found = false;
+    for (uint32_t j = 0; j < o->join_count && !found; j++)
+      found = shape_same(c, k->joined[i], o->joined[j]);
+    if (!found)
+      return false;
+  }
+  return true;
+}
+
+/* What the same shapes join to is the same. */
+static bool same_join(Checker *c, Constraint *k) {
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    Constraint *o = c->pending.at[i];
+    if (o == k || (k->pending && o->order > k->order) ||
+        !in_scope(k->facts, o->facts) || !joins_like(c, k, o))
+      continue;
+    if (!unify_shape(c, k->a, o->a, k->origin))
+      report_shapes(c, k->a, o->a, k->origin, NULL);
+    return true;
+  }
+  return false;
+}
+
 static Verdict settle_join(Checker *c, Constraint *k) {
   if (join_is_scalar(c, k))
     return PROVED;
@@ -501,7 +534,7 @@ static Verdict settle_join(Checker *c, Constraint *k) {
   }
   k->joined = j.args;
   k->join_count = j.count;
-  return OPEN;
+  return same_join(c, k) ? PROVED : OPEN;
 }
 
 /* ---- keep ---- */
@@ -789,12 +822,6 @@ static void place_constraint(Checker *c, Constraint *k) {
   k->placed = false;
   k->joins = of && of->kind == CN_JOIN;
   c->unclaimed += !k->site;
-}
-
-static bool in_scope(const Fact *chain, const Fact *outer) {
-  while (chain && chain != outer)
-    chain = chain->outer;
-  return chain == outer;
 }
 
 /* What else this shape is already said to be, the other side must be, too:

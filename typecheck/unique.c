@@ -196,8 +196,9 @@ static void walk_dim(Inside *in, const DimExpr *d) {
     walk_dim(in, d->arg[0]);
     walk_dim(in, d->arg[1]);
     break;
+  case DX_SHAPE:
   case DX_CALL:
-    if (strcmp(d->id->text, "prod") != 0)
+    if (!d->id || strcmp(d->id->text, "prod") != 0)
       walk_axes(in, d->axes);
     break;
   case DX_NUM:
