@@ -496,7 +496,7 @@ static bool same_join(Checker *c, Constraint *k) {
         !in_scope(k->facts, o->facts) || !joins_like(c, k, o))
       continue;
     if (!unify_shape(c, k->a, o->a, k->origin))
-      report_shapes(c, k->a, o->a, k->origin, NULL);
+      report_shapes(c, k->a, o->a, k->origin);
     return true;
   }
   return false;
