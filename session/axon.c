@@ -12,6 +12,7 @@ struct AxnSession {
   VEC(AxnDiag *) told;
   void (*write)(void *owner, const char *text, size_t len);
   void *owner;
+  bool places; /* are kept */
 };
 
 const char *axn_version(void) { return AXON_VERSION; }
@@ -96,10 +97,17 @@ static AxnStatus status_of(SessionStatus status) {
   return AXN_ERROR;
 }
 
+/* What was known of the text before is known no longer. */
+static void begin_text(AxnSession *a) {
+  forget_diags(a);
+  if (a->places)
+    session_keep_places(a->session);
+}
+
 AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
                             size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  forget_diags(a);
+  begin_text(a);
   SessionStatus status = session_check(a->session, &source);
   session_drop_waiting(a->session);
   return status_of(status);
@@ -108,7 +116,7 @@ AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
 AxnStatus axn_session_run(AxnSession *a, const char *name, const char *text,
                           size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  forget_diags(a);
+  begin_text(a);
   SessionStatus status = session_check(a->session, &source);
   if (status == SESSION_OK)
     status = session_run(a->session);
@@ -296,3 +304,80 @@ AxnCounts axn_session_counts(const AxnSession *a) {
 }
 
 void axn_interrupt(AxnSession *a) { session_interrupt(a->session); }
+
+/* ---- what stands where ---- */
+
+void axn_session_keep_places(AxnSession *a) {
+  a->places = true;
+  session_keep_places(a->session);
+}
+
+static const Place *name_at(AxnSession *a, size_t offset) {
+  return session_name_at(a->session, session_file(a->session),
+                         (uint32_t)offset);
+}
+
+const char *axn_type_at(AxnSession *a, size_t offset, AxnPlace *place) {
+  const Place *p = name_at(a, offset);
+  const char *type = p ? session_place_type(a->session, p) : NULL;
+  if (!type) {
+    p = session_expr_at(a->session, session_file(a->session),
+                        (uint32_t)offset);
+    type = p ? session_place_type(a->session, p) : NULL;
+  }
+  if (type && place)
+    *place = place_of(session_sources(a->session), p->span);
+  return type;
+}
+
+bool axn_definition_at(AxnSession *a, size_t offset, AxnPlace *out) {
+  const Place *p = name_at(a, offset);
+  Span span = p ? session_definition(a->session, p) : (Span){0};
+  *out = place_of(session_sources(a->session), span);
+  return out->file;
+}
+
+typedef struct Uses {
+  AxnSession *session;
+  void (*f)(void *, const AxnPlace *);
+  void *owner;
+  size_t count;
+} Uses;
+
+static void tell_use(void *arg, const Place *p) {
+  Uses *u = arg;
+  AxnPlace place = place_of(session_sources(u->session->session), p->span);
+  u->f(u->owner, &place);
+  u->count++;
+}
+
+size_t axn_uses_at(AxnSession *a, size_t offset,
+                   void (*f)(void *owner, const AxnPlace *place),
+                   void *owner) {
+  const Place *p = name_at(a, offset);
+  Uses uses = {a, f, owner, 0};
+  if (p)
+    session_each_use(a->session, p, tell_use, &uses);
+  return uses.count;
+}
+
+typedef struct Shapes {
+  AxnSession *session;
+  void (*f)(void *, const AxnShape *);
+  void *owner;
+} Shapes;
+
+static void tell_shape(void *arg, const Hint *hint) {
+  const Shapes *s = arg;
+  Span at = {session_file(s->session->session), hint->at, hint->at};
+  AxnShape shape = {.type = hint->type, .stage = hint->kind == HINT_STAGE};
+  shape.place = place_of(session_sources(s->session->session), at);
+  s->f(s->owner, &shape);
+}
+
+void axn_each_shape(AxnSession *a,
+                    void (*f)(void *owner, const AxnShape *shape),
+                    void *owner) {
+  Shapes shapes = {a, f, owner};
+  session_each_hint(a->session, 0, UINT32_MAX, false, tell_shape, &shapes);
+}

@@ -144,6 +144,38 @@ typedef struct AxnCounts {
 } AxnCounts;
 AXN_API AxnCounts axn_session_counts(const AxnSession *session);
 
+/* ---- what stands where, for editors and other tools ----
+ *
+ * Of the text that axn_session_check or axn_session_run was given last, if
+ * axn_session_keep_places was called before.  Offsets are of bytes, from 0; a
+ * text with errors is known as far as it could be understood. */
+
+AXN_API void axn_session_keep_places(AxnSession *session);
+/* The type of the name, or of the innermost expression, at an offset; NULL:
+ * there is none.  place: what it is the type of; may be NULL. */
+AXN_API const char *axn_type_at(AxnSession *session, size_t offset,
+                                AxnPlace *place);
+/* Where the name at an offset is bound; false: there is no name, or it is
+ * built in.  A name of the library is bound in a file of its own, as
+ * "nn.axn". */
+AXN_API bool axn_definition_at(AxnSession *session, size_t offset,
+                               AxnPlace *out);
+/* Calls f with each place of the name at an offset, that where it is bound
+ * included, in the text and what it imports; returns how many there are. */
+AXN_API size_t axn_uses_at(AxnSession *session, size_t offset,
+                           void (*f)(void *owner, const AxnPlace *place),
+                           void *owner);
+/* What was inferred and is not written: types of names and parameters, and
+ * the shape behind each line of a pipeline. */
+typedef struct AxnShape {
+  AxnPlace place;   /* behind which it belongs: it is empty */
+  const char *type; /* "f32[b, 784]" */
+  bool stage;       /* of a pipeline; else of a name */
+} AxnShape;
+AXN_API void axn_each_shape(AxnSession *session,
+                            void (*f)(void *owner, const AxnShape *shape),
+                            void *owner);
+
 /* Diagnostics of the last text. */
 AXN_API size_t axn_diag_count(const AxnSession *session);
 /* NULL: there are not so many, or there is no memory. */

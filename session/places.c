@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void session_keep_places(Session *s) { checker_keep_places(s->checker, true); }
+static SessionStatus keep_places(Session *s, void *arg) {
+  (void)arg;
+  checker_keep_places(s->checker, true);
+  return SESSION_OK;
+}
+
+void session_keep_places(Session *s) { session_guard(s, keep_places, NULL); }
 
 void session_on_unsaved(Session *s, Unsaved *f, void *owner) {
   s->unsaved = f;

@@ -46,7 +46,7 @@ says_one_of() { # says_one_of TEXT WORD|WORD|...
 }
 
 field() { # field NAME DIAGNOSTIC: its first field of that name
-  local wanted="\"$1\": (\"(([^\"\\]|\\.)*)\"|([0-9]+))"
+  local wanted="\"$1\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
   [[ $2 =~ $wanted ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
 }
 
@@ -82,11 +82,12 @@ for i in "${!marks[@]}"; do
   fi
   [[ "|$codes|" = *"|$code|"* ]] || complain "$code, not $codes"
   help=
-  [[ $said = *', "help": '* ]] && help=${said##*, \"help\": }
-  said=${said%%, \"note\": *}
-  said=${said%%, \"help\": *}
-  said=$(sed -E 's/"(file|code)": "[^"]*"//g
-    s/"(line|column|end_line|end_column)": [0-9]+//g' <<<"$said")
+  said=${said%%,\"fixes\":*}
+  [[ $said = *',"help":'* ]] && help=${said##*,\"help\":}
+  said=${said%%,\"note\":*}
+  said=${said%%,\"help\":*}
+  said=$(sed -E 's/"(file|code|expression|found|expected)":"([^"\\]|\\.)*"//g
+    s/"(schema|axis|start|end|(end_)?(line|column))":[0-9]+//g' <<<"$said")
   for words; do
     case $words in
     help:*) says "$help" "${words#help:}" ;;

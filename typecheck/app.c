@@ -362,6 +362,8 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
     if (item->kind == EX_HOLE) {
       one->at[0].dim = meta_dim(c, NULL, item->span);
       dim_as_var(one->at[0].dim)->hole = true;
+      Filled hole = {dim_as_var(one->at[0].dim), e->span};
+      VEC_PUSH(c->arena, c->holes, hole);
       core->items[i] = core_new(c, CORE_DIM, item->span);
       core->items[i]->dim = one->at[0].dim;
       if (holes++)

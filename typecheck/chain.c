@@ -283,6 +283,14 @@ static void follow_operand(Chain *x, const Expr *e) {
   follow(x, e->arg[0]);
 }
 
+/* Where a call says itself how its sizes came to be, its body need not. */
+static bool is_computed(const Chain *x, Type *found) {
+  Type *plain = found ? ty_norm(x->c, found) : NULL;
+  Type *t = found ? ty_norm(x->c, put_in_type(x->c, x->as, found)) : NULL;
+  return t && t->tag == TY_TENSOR && plain->tag == TY_TENSOR &&
+         arithmetic(x, t, plain);
+}
+
 static void follow_kind(Chain *x, Expr *e) {
   switch (e->kind) {
   case EX_ID:
@@ -296,7 +304,7 @@ static void follow_kind(Chain *x, Expr *e) {
     follow_operand(x, e);
     break;
   case EX_APP:
-    if (!follow_body(x, e))
+    if (is_computed(x, e->inferred) || !follow_body(x, e))
       follow_args(x, e);
     break;
   case EX_INDEX:
@@ -411,11 +419,13 @@ void chain_add(Checker *c, Diag *d, const Origin *o) {
   }
 }
 
-void chain_calls(Checker *c, Diag *d, Origin *call) {
+void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met) {
   PutIn *as = NULL;
   for (const Origin *in = call; in->inner; in = in->inner) {
     Origin at = *in;
     at.as = as;
+    at.about[0] = met->about[0], at.about[1] = met->about[1];
+    at.got = met->got; /* whose axis matters */
     chain_add(c, d, &at);
     as = one_further(c, in->put_in, as);
   }

@@ -1,6 +1,7 @@
 /* What a person reads when sizes or types do not fit. */
 #include "typecheck/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static Diag *add(Checker *c, bool error, uint16_t code, Span span,
@@ -432,6 +433,30 @@ static void explain(Checker *c, Diag *d, Constraint *k) {
   add_witness(c, d, k);
 }
 
+/* b rows meet 4*b: the `_` that took the factor over is at fault.  With a
+ * factor that is no number it may be as it should. */
+static void blame_hole(Checker *c, Diag *d, const Constraint *k) {
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  for (uint32_t i = c->holes.len; i-- > 0;) {
+    Filled *h = &c->holes.at[i];
+    Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
+    bool left = dim_equal(value, x);
+    if (dim_is_const(value) || (!left && !dim_equal(value, y)))
+      continue;
+    Dim *factor = dim_quotient(c->dims, value, left ? y : x);
+    const char *text = arena_printf(c->arena, "its _ is %s",
+                                    dim_text_of(c, value));
+    if (!factor || !dim_is_const(factor) || h->shape.file != d->span.file) {
+      diag_mark(c->arena, d, h->shape, text);
+      return;
+    }
+    diag_mark(c->arena, d, d->span, d->label ? d->label : "here they meet");
+    d->span = h->shape;
+    d->label = text;
+    return;
+  }
+}
+
 /* ---- who said so: another argument of the same call ---- */
 
 typedef struct Party {
@@ -572,6 +597,7 @@ static bool call_error(Checker *c, Constraint *k) {
             arena_printf(c->arena, "%s : %s", party.name,
                          ty_text(c, party.type)),
             NULL);
+  blame_hole(c, d, k);
   return true;
 }
 
@@ -743,6 +769,87 @@ static const char *join_help(Checker *c, const Origin *o) {
                : usual;
 }
 
+/* A term computed twice: rounding down, and exactly. */
+typedef struct Value {
+  int64_t floor;
+  double exact;
+  bool named; /* a size that somebody knows, not an interim result */
+} Value;
+
+typedef struct Uneven { /* the first division that is not exact */
+  bool found, named;
+  int64_t num, den;
+} Uneven;
+
+static bool apply_op(DimOpKind kind, Value x, Value y, Value *out, Uneven *u) {
+  switch (kind) {
+  case DOP_ADD:
+    *out = (Value){x.floor + y.floor, x.exact + y.exact, false};
+    break;
+  case DOP_SUB:
+    *out = (Value){x.floor - y.floor, x.exact - y.exact, false};
+    break;
+  case DOP_MUL:
+    *out = (Value){x.floor * y.floor, x.exact * y.exact, false};
+    break;
+  case DOP_DIV:
+    if (y.floor < 1 || x.floor < 0)
+      return false;
+    if (!u->found && x.floor % y.floor)
+      *u = (Uneven){true, x.named, x.floor, y.floor};
+    *out = (Value){x.floor / y.floor, x.exact / y.exact, false};
+    break;
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
+  case DOP_MIN:
+  case DOP_MAX: return false;
+  }
+  const int64_t limit = (int64_t)1 << 31; /* of what is multiplied */
+  return out->floor < limit && out->floor > -limit;
+}
+
+/* The value of d, in which all is known by now, in the form that it had before
+ * it was; false: it is not so. */
+static bool value_of(Checker *c, Dim *d, Value *out, Uneven *u) {
+  enum { DEEP = 32 };
+  Value stack[DEEP];
+  uint32_t count, top = 0;
+  DimOp *ops = dim_postfix(c->dims, d, &count);
+  for (uint32_t i = 0; ops && i < count; i++) {
+    DimOp *op = &ops[i];
+    int64_t n = op->num;
+    if (op->kind == DOP_INT || op->kind == DOP_VAR) {
+      if (top == DEEP ||
+          (op->kind == DOP_VAR &&
+           !dim_is_int(dim_resolve(c->dims, dim_of_var(c->dims, op->var)),
+                       &n)))
+        return false;
+      stack[top++] = (Value){n, (double)n, op->kind == DOP_VAR};
+    } else if (top < 2 || !apply_op(op->kind, stack[top - 2], stack[top - 1],
+                                    &stack[top - 2], u)) {
+      return false;
+    } else {
+      top--;
+    }
+  }
+  *out = stack[0];
+  return ops && top == 1;
+}
+
+/* "15 is not a multiple of 2", where nothing but that makes two sizes differ;
+ * or NULL.  Where both sides are rounded there is no telling. */
+static const char *uneven_division(Checker *c, const Constraint *k) {
+  Uneven u = {0};
+  Value x, y;
+  if (!value_of(c, k->left, &x, &u) || !value_of(c, k->right, &y, &u) ||
+      !u.named || fabs(x.exact - y.exact) > 1e-9 * fabs(x.exact) ||
+      (x.exact > (double)x.floor && y.exact > (double)y.floor))
+    return NULL;
+  return arena_printf(c->arena, "%lld is not a multiple of %lld",
+                      (long long)u.num, (long long)u.den);
+}
+
 static void eq_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
@@ -761,8 +868,16 @@ static void eq_error(Checker *c, Constraint *k) {
     return;
   }
   Diag *d;
-  const char *uneven = no_multiple(c, k);
   bool operator = o->kind == OR_OPERATOR && !o->number && o->got && o->want;
+  const char *uneven = o->got && o->want ? NULL : uneven_division(c, k);
+  if (uneven) {
+    d = error_at(c, 302, o->span, "%s, as %s needs", uneven, place(c, o));
+    note_scheme(c, d, o);
+    explain(c, d, k);
+    d->witness = NULL; /* it says so itself */
+    return;
+  }
+  uneven = no_multiple(c, k);
   if (k->divisor && !operator) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d = error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
@@ -810,6 +925,7 @@ static void eq_error(Checker *c, Constraint *k) {
   explain(c, d, k);
   if (uneven)
     d->witness = NULL; /* it says so itself */
+  blame_hole(c, d, k);
 }
 
 static void index_error(Checker *c, Constraint *k) {
@@ -843,7 +959,7 @@ static void le_error(Checker *c, Constraint *k) {
     return;
   }
   const char *x, *y;
-  dims_text(c, k->left, k->right, &x, &y);
+  order_text(c, k->left, k->right, &x, &y);
   Diag *d = error_at(c, 306, o->span,
                      "a size does not fit in %s: %s <= %s does not hold",
                      place(c, o), x, y);
@@ -880,7 +996,6 @@ static void report_one(Checker *c, Constraint *k) {
     shapes_error(c, k->a, k->b, k->origin);
     break;
   }
-  VEC_PUSH(c->arena, c->told, k->origin);
 }
 
 /* ---- what a call does not meet ---- */
@@ -939,12 +1054,13 @@ static void report_in_call(Checker *c, const Constraint *k) {
              : call->what ? arena_printf(c->arena, "in this call of %s",
                                          call->what)
                           : "in this call";
-  chain_calls(c, d, call);
+  d->axis = body->axis;
+  chain_calls(c, d, call, in.origin);
   for (uint32_t i = 0; i < body->step_count; i++)
     diag_step(c->arena, d, body->steps[i].span, body->steps[i].shape,
               body->steps[i].text);
   d->marks = body->marks, d->mark_count = body->mark_count;
-  d->found = body->found, d->expected = body->expected, d->axis = body->axis;
+  d->found = body->found, d->expected = body->expected;
   d->witness = body->witness;
   mark_calls(c, d, call,
              stated ? "this needs it" : body->label ? body->label : "here");
@@ -967,6 +1083,7 @@ static void claim_names(Checker *c, const Constraint *k) {
 void report_dims(Checker *c, Constraint *k) {
   if (follows(c, k))
     return;
+  VEC_PUSH(c->arena, c->told, k->origin);
   Names *names = names_share(c);
   claim_names(c, k);
   if (k->origin->inner)

@@ -334,6 +334,11 @@ typedef struct Carried {
   Sym *name;
 } Carried;
 
+typedef struct Filled { /* the _ of a reshape, and the shape with it */
+  DimVar *var;
+  Span shape;
+} Filled;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -359,11 +364,12 @@ struct Checker {
   uint32_t changes;    /* solutions found, or forgotten */
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
-  VEC(Origin *) told; /* whose demands were refuted, in order */
   Expr *head;     /* of the application being looked at, */
   Arg *head_args; /* and what it is applied to */
   uint32_t head_arg_count;
   Names *names;   /* of the message being written; or NULL */
+  VEC(Origin *) told; /* whose demands were refuted, in order */
+  VEC(Filled) holes;    /* the _ of reshapes */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */
@@ -792,6 +798,7 @@ const char *dim_text_of(Checker *c, Dim *d);
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 /* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
 
 /* ---- suggest.c: what may have been meant, as a help with its fix ---- */
 /* The span is that of the name alone. */
@@ -825,7 +832,7 @@ bool elems_clash(ElemVar *a, ElemVar *b);
 /* The steps by which what met there has got its shape. */
 void chain_add(Checker *c, Diag *d, const Origin *o);
 /* And what the calls hand on by which a condition of a body is not met. */
-void chain_calls(Checker *c, Diag *d, Origin *call);
+void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
 /* What the variables of a body stand for in a call, and those of the body with
  * that call in one further out; or NULL. */
 typedef struct PutIn {

@@ -760,6 +760,26 @@ static Dim *product_in_numbers(Checker *c, Dim *d) {
   return whole;
 }
 
+/* a <= b, of numbers as they came about and without what both sides have:
+ * k*d + 1 <= l + d of k = 10, l = d = 1 is "10" and "1". */
+void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y) {
+  dims_text(c, a, b, x, y);
+  if (!dim_is_const(dim_resolve(c->dims, a)) ||
+      !dim_is_const(dim_resolve(c->dims, b)))
+    return;
+  Dim *pos, *neg, *d = dim_sub(c->dims, b, a);
+  d = dim_subst(c->dims, d, as_number, as_numbers, c);
+  if (dim_is_const(d))
+    return;
+  dim_split_signs(c->dims, d, &pos, &neg);
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, neg);
+  size_t len = text.len;
+  dim_print(c->dims, &text, pos);
+  *x = arena_text(c->arena, text.text, len);
+  *y = arena_text(c->arena, text.text + len, text.len - len);
+}
+
 const char *dim_arithmetic(Checker *c, Dim *d) {
   if (dim_as_var(d) || dim_is_const(d))
     return NULL;

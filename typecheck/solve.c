@@ -236,6 +236,19 @@ static void harden(Checker *c, const Constraint *k, Dim *d) {
     dim_each_divisor(c->dims, d, true, harden_divisor, &h);
 }
 
+/* The size that n == 2*n makes 0; or NULL.  It is solved last: where n becomes
+ * known otherwise, the message speaks of that number and its double. */
+static DimVar *only_zero(Checker *c, Dim *a, Dim *b) {
+  Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
+  DimVar *v = dim_as_var(d);
+  if (!v)
+    v = dim_as_var(dim_neg(c->dims, d));
+  return v && v->kind == DV_META && !v->value &&
+                 dim_mentions(c->dims, a, v) && dim_mentions(c->dims, b, v)
+             ? v
+             : NULL;
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -253,7 +266,7 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
     if (dim_eq0(c->solver, d, false) == PROVED)
       return PROVED;
   }
-  if (divides_hole(c, d))
+  if (divides_hole(c, d) || only_zero(c, a, b))
     return OPEN;
   Solver solver = {c, k};
   DimVar *v = dim_as_var(a), *w = dim_as_var(b);
@@ -970,8 +983,21 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   return true;
 }
 
+static void solve_zeros(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+      continue;
+    DimVar *v = only_zero(c, dim_resolve(c->dims, k->left),
+                          dim_resolve(c->dims, k->right));
+    if (v)
+      dim_bind(c, v, dim_int(c->dims, 0));
+  }
+}
+
 /* Those that stand alone in an equation first. */
 void solve_holes(Checker *c, uint32_t mark) {
+  solve_zeros(c, mark);
   for (uint32_t most = 1; most <= 2; most++)
     for (bool any = true; any;) {
       any = false;

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -130,6 +131,67 @@ static void test_check_runs_nothing(void **state) {
   assert_string_equal(out.text, "2\n");
 }
 
+typedef struct Told {
+  size_t count;
+  char text[1000];
+} Told;
+
+static void tell_use(void *owner, const AxnPlace *place) {
+  Told *told = owner;
+  size_t len = strlen(told->text);
+  snprintf(told->text + len, sizeof told->text - len, "%u:%u ", place->line,
+           place->column);
+}
+
+static void tell_shape(void *owner, const AxnShape *shape) {
+  Told *told = owner;
+  size_t len = strlen(told->text);
+  snprintf(told->text + len, sizeof told->text - len, "%u:%u%c%s\n",
+           shape->place.line, shape->place.column, shape->stage ? '|' : ':',
+           shape->type);
+}
+
+static void test_places(void **state) {
+  static const char text[] = "fun f c (x : f32[b, 28]) =\n"
+                             "  x\n"
+                             "  |> nn.linear c\n"
+                             "val y = f {w = ones [3, 28], b = ones [3]}\n"
+                             "  (ones [5, 28])\n"
+                             "val bad = y @ y\n";
+  AxnPlace place;
+  assert_null(axn_type_at(*state, 0, NULL)); /* nothing was checked yet */
+  axn_session_keep_places(*state);
+  assert_int_equal(axn_session_check(*state, "t", text, strlen(text)),
+                   AXN_ERROR);
+  size_t call = (size_t)(strstr(text, "f {w") - text);
+  const char *type = axn_type_at(*state, call, &place);
+  assert_string_equal(type, "{w : f32[3, 28], b : f32[3]} -> f32[5, 28] -> "
+                            "f32[5, 3]");
+  assert_int_equal(place.start, call);
+  assert_int_equal(place.end, call + 1);
+  assert_true(axn_definition_at(*state, call, &place));
+  assert_int_equal(place.line, 1);
+  assert_int_equal(place.column, 5);
+  assert_string_equal(place.file, "t");
+  size_t linear = (size_t)(strstr(text, "linear") - text);
+  assert_true(axn_definition_at(*state, linear, &place));
+  assert_string_equal(place.file, "nn.axn");
+  assert_false(axn_definition_at(*state, strlen(text), &place));
+  size_t operator = (size_t)(strstr(text, "@") - text);
+  assert_non_null(axn_type_at(*state, operator, &place));
+  Told told = {0};
+  assert_int_equal(axn_uses_at(*state, call, tell_use, &told), 2);
+  assert_string_equal(told.text, "1:5 4:9 ");
+  told = (Told){0};
+  axn_each_shape(*state, tell_shape, &told);
+  assert_string_equal(told.text,
+                      "1:8:{w : f32[n, 28], b : f32[n]}\n"
+                      "2:4|f32[b, 28]\n"
+                      "3:17|f32[b, n]\n"
+                      "4:6:f32[5, 3]\n"
+                      "6:8:f32[5, 3]\n");
+}
+
 static void test_counts(void **state) {
   const char *text = "fun pair x = x.[0:2]\n"
                      "val y = pair (filter (fn v => v > 0) [1, 2, 3])";
@@ -170,7 +232,7 @@ int main(void) {
       TEST(test_version),          TEST(test_output),
       TEST(test_definitions_stay), TEST(test_leaves), TEST(test_diagnostics),
       TEST(test_syntax_error),     TEST(test_check_runs_nothing),
-      TEST(test_counts),           TEST(test_exit),
+      TEST(test_places),           TEST(test_counts),           TEST(test_exit),
       TEST(test_interrupt),         TEST(test_fix),
       TEST(test_chain),
       TEST(test_many_sessions),
