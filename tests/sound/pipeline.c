@@ -75,12 +75,15 @@ static Truth names_fit(const Pipeline *p, const Env *env) {
 static Truth truth_of(const Pipeline *p, const Env *inputs, Env *env,
                       bool *skipped) {
   int failed;
+  bool unsure = false;
   *env = *inputs;
   env->ranks = p->mode != FUN;
   env->skipped = skipped;
+  env->unsure = &unsure;
   if (p->mode == ANNOTATED && names_fit(p, inputs) != RIGHT)
     return WRONG;
-  return pipeline_shapes(p, env, &failed);
+  Truth truth = pipeline_shapes(p, env, &failed);
+  return unsure ? UNSURE : truth;
 }
 
 /* At the sizes that a witness names, and some for the rest: it is to be blamed
