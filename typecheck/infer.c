@@ -690,6 +690,25 @@ static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
   }
 }
 
+/* Does it compare sizes, or indices? */
+static bool condition_on_sizes(Checker *c, Expr *cond) {
+  if (cond->kind == EX_APP && cond->arg_count == 1)
+    return condition_on_sizes(c, cond->args[0].expr);
+  if (cond->kind != EX_BIN)
+    return false;
+  if (cond->op == BIN_AND || cond->op == BIN_OR)
+    return condition_on_sizes(c, cond->arg[0]) ||
+           condition_on_sizes(c, cond->arg[1]);
+  return map_get(&c->terms, cond) != NULL;
+}
+
+static void fact_unsaid(Checker *c, Expr *cond) {
+  if (!condition_on_sizes(c, cond))
+    return;
+  fact_add(c, dim_int(c->dims, 0), true);
+  c->facts->unsaid = true;
+}
+
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
   if (cond->kind == EX_APP && cond->arg_count == 1 &&
       cond->arg[0]->kind == EX_ID &&
@@ -704,6 +723,8 @@ void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
     condition_facts(c, cond->arg[1], core, holds);
     return;
   }
+  if (cond->op == BIN_AND || cond->op == BIN_OR)
+    fact_unsaid(c, cond);
   Terms *t = map_get(&c->terms, cond);
   if (t)
     fact_compare(c, cond->op, t->left, t->right, holds);

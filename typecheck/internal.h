@@ -147,6 +147,7 @@ typedef struct Fact {
   Dim *dim;
   bool index; /* the range of a for index: not part of an implication */
   bool known; /* holds for good: not part of one, either */
+  bool unsaid; /* 0 == 0: there is a condition on sizes that no fact says */
 } Fact;
 
 /* ---- constraints ---- */

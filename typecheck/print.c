@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+typedef struct Joining { /* a join that is being printed */
+  const ShapeVar *var;
+  const struct Joining *outer;
+} Joining;
+
 struct Names {
   Map named;          /* variables that have got their text */
   VEC(const char *) used;
@@ -18,6 +23,7 @@ struct Printer {
   const Map *apart; /* see ty_text_apart; or NULL */
   bool claiming; /* a first round, for those with names alone */
   bool choosing; /* what is undetermined is what it would be at top level */
+  const Joining *joining;
 };
 
 static bool taken(Printer *p, const char *name) {
@@ -149,9 +155,18 @@ static void put_joined(Printer *p, const Constraint *k) {
   }
 }
 
-/* A splice that a join of the scheme defines prints as that join. */
+static bool is_joining(const Printer *p, const ShapeVar *v) {
+  const Joining *j = p->joining;
+  while (j && j->var != v)
+    j = j->outer;
+  return j != NULL;
+}
+
+/* A splice that a join of the scheme defines prints as that join; within it by
+ * its name: a state that a loop makes larger joins with itself. */
 static bool put_join(Printer *p, ShapeVar *v) {
-  Scheme *s = p->scheme;
+  Scheme *s = is_joining(p, v) ? NULL : p->scheme;
+  Joining inner = {v, p->joining};
   for (uint32_t i = 0; s && i < s->given_count; i++) {
     Constraint *k = s->given[i];
     if (k->kind != CN_JOIN)
@@ -160,7 +175,9 @@ static bool put_join(Printer *p, ShapeVar *v) {
     if (r->len != 1 || r->at[0].tag != IT_SPLICE || r->at[0].var != v)
       continue;
     buffer_puts(&p->out, "...join(");
+    p->joining = &inner;
     put_joined(p, k);
+    p->joining = inner.outer;
     buffer_putc(&p->out, ')');
     return true;
   }

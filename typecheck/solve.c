@@ -765,7 +765,7 @@ static void settle_final(Checker *c, Constraint *k) {
 }
 
 /* The facts in whose scope it stands exclude each other. */
-static bool never_runs(Checker *c, Constraint *k) {
+static bool never_runs(Checker *c, const Constraint *k) {
   if (!k->facts)
     return false;
   facts_load(c, k->facts);

@@ -34,6 +34,7 @@ typedef struct Extreme {
   const Fact *facts; /* conditions that bound indices; or NULL */
   DimVar *used[WORST_INDICES]; /* put at an end of their ranges */
   uint32_t used_count;
+  bool never; /* a loop runs for no index at all */
 } Extreme;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -209,10 +210,15 @@ static void note_divisor(void *arg, Dim *divisor) {
 
 /* Nothing is asked where low <= high does not hold; unless what is asked holds
  * then anyway, this is a condition. */
-static Fact *if_between(Checker *c, Dim *low, Dim *high, Dim *d, Fact *outer) {
+static Fact *if_between(Extreme *x, Dim *low, Dim *high, Dim *d, Fact *outer) {
+  Checker *c = x->c;
   Dim *more = dim_resolve(c->dims, dim_sub(c->dims, high, low));
-  facts_load(c, outer);
-  if (mentions_index(c, more) || dim_ge0(c->solver, more, false) == PROVED)
+  bool inner = mentions_index(c, more);
+  facts_load(c, inner ? x->facts : outer);
+  bool always = dim_ge0(c->solver, more, false) == PROVED;
+  x->exact &= always || !inner;
+  x->never |= dim_is_const(more) && dim_sign(more) < 0;
+  if (inner || always)
     return outer;
   Dim *less = dim_neg(c->dims, dim_add(c->dims, more, dim_int(c->dims, 1)));
   dim_facts_add_ge(c->solver, less);
@@ -230,16 +236,16 @@ static Fact *runs(Extreme *x, DimVar *v, Dim *d, Fact *outer) {
   Checker *c = x->c;
   Dim *zero = dim_int(c->dims, 0), *low, *high;
   Dim *last = dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1));
-  outer = if_between(c, zero, last, d, outer);
+  outer = if_between(x, zero, last, d, outer);
   for (const Fact *f = x->facts; f; f = f->outer) {
     if (states_bound(c, f, v, true, &high))
-      outer = if_between(c, zero, high, d, outer);
+      outer = if_between(x, zero, high, d, outer);
     if (!states_bound(c, f, v, false, &low))
       continue;
-    outer = if_between(c, low, last, d, outer);
+    outer = if_between(x, low, last, d, outer);
     for (const Fact *g = x->facts; g; g = g->outer)
       if (states_bound(c, g, v, true, &high))
-        outer = if_between(c, low, high, d, outer);
+        outer = if_between(x, low, high, d, outer);
   }
   return outer;
 }
@@ -263,6 +269,10 @@ static Fact *without_index(Checker *c, const Constraint *k, bool *all) {
   for (Fact *f = k->facts; f; f = f->outer) {
     if (f->index)
       continue;
+    if (f->unsaid) { /* of slices and the like: those see to themselves */
+      *all &= k->kind != CN_DIM_LE || k->origin->kind != OR_INDEX;
+      continue;
+    }
     if (mentions_index(c, f->dim)) {
       *all = *all && bounds_one(c, f);
       continue;
@@ -280,20 +290,29 @@ static Dim *gap(Checker *c, const Constraint *k) {
   return dim_simplify_ge(c->dims, dim_resolve(c->dims, d));
 }
 
-void index_runs(Checker *c, Constraint *k) {
-  bool all;
-  Fact *kept = without_index(c, k, &all), *saved = c->facts;
-  Extreme x = {.c = c, .facts = k->facts};
+/* Of all loops around an access to which nothing is done where they do not
+ * run. */
+static Fact *all_run(Extreme *x, const Constraint *k, Dim *d, Fact *kept) {
   for (const Fact *f = k->facts; f; f = f->outer) {
     DimVar *v = NULL;
     if (f->index && k->kind == CN_DIM_LE && k->origin->kind == OR_INDEX)
       dim_each_var(f->dim, innermost_index, NULL, &v);
     if (v && index_range_of(v))
-      kept = runs(&x, v, gap(c, k), kept);
+      kept = runs(x, v, d, kept);
   }
+  return kept;
+}
+
+void index_runs(Checker *c, Constraint *k) {
+  bool all;
+  Fact *kept = without_index(c, k, &all), *saved = c->facts;
+  Extreme x = {.c = c, .exact = true, .facts = k->facts};
+  kept = all_run(&x, k, gap(c, k), kept);
   c->facts = saved;
-  k->enough |= !all;
+  k->enough |= !all || !x.exact;
   k->facts = kept;
+  if (x.never)
+    k->left = k->right;
 }
 
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
@@ -309,15 +328,17 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
   if (!found)
     return false;
   *worst = *k;
-  *exact = x.exact;
   worst->left = dim_int(c->dims, 0), worst->right = d;
   bool all;
   Fact *kept = without_index(c, k, &all);
-  *exact &= all;
   for (uint32_t i = 0; i < x.used_count; i++)
     kept = runs(&x, x.used[i], gap(c, worst), kept);
+  kept = all_run(&x, k, gap(c, worst), kept);
   c->facts = saved;
   worst->facts = kept;
+  *exact = x.exact && all;
+  if (x.never)
+    worst->right = worst->left;
   return true;
 }
 
@@ -361,7 +382,8 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return !dim_facts_contradictory(c->solver);
   }
   for (const Fact *f = k->facts; f && !sizes; f = f->outer)
-    sizes |= f->ne || (mentions_index(c, f->dim) && has_size(c, f->dim));
+    sizes |= f->ne || f->unsaid ||
+             (mentions_index(c, f->dim) && has_size(c, f->dim));
   if (sizes)
     return false;
   Buffer ignored = {0};

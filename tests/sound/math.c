@@ -76,12 +76,12 @@ static Truth reduce_shape(const Env *env, const Step *s, Extents *out) {
     if (!axis_of(x, s->axis, &first) ||
         !axis_of(x, s->axis + (kind == BY_TWO), &last))
       return WRONG;
+    if (!env->ranks && axes_has_star(x))
+      return UNSURE; /* a size was wanted before there was a star */
     for (int i = first; i <= last; i++)
       if (x->at[i] == STAR)
         return WRONG;
   }
-  if (!env->ranks && kind < BY_ALL && axes_has_star(x))
-    return UNSURE;
   for (int i = 0; i < x->rank; i++)
     if (i < first || i > last)
       out->at[out->rank++] = x->at[i];

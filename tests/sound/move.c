@@ -318,7 +318,10 @@ static bool split_make(Gen *g, const Env *env, Step *s) {
     return false;
   int axis;
   own_axis(env, s, &axis);
-  int64_t d = env->var[s->in[0]].at[axis], a = pick(g, (int)d + 1);
+  int64_t d = env->var[s->in[0]].at[axis], a;
+  if (d < 2)
+    return false;
+  a = between(g, 1, (int)d - 1);
   s->sizes = 2;
   s->form = pick(g, 2); /* the piece that goes on */
   s->size[0] = size_for(g, env, a);
@@ -342,6 +345,8 @@ static Truth split_shape(const Env *env, const Step *s, Extents *out) {
     if (!s->size[i])
       piece[i] = d - piece[1 - i];
   out->at[axis] = piece[s->form % 2];
+  if (!piece[0] || !piece[1]) /* equations are divided by sizes */
+    return UNSURE;
   return piece[0] >= 0 && piece[1] >= 0 && piece[0] + piece[1] == d ? RIGHT
                                                                     : WRONG;
 }

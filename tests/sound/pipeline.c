@@ -75,12 +75,15 @@ static Truth names_fit(const Pipeline *p, const Env *env) {
 static Truth truth_of(const Pipeline *p, const Env *inputs, Env *env,
                       bool *skipped) {
   int failed;
+  bool unsure = false;
   *env = *inputs;
   env->ranks = p->mode != FUN;
   env->skipped = skipped;
+  env->unsure = &unsure;
   if (p->mode == ANNOTATED && names_fit(p, inputs) != RIGHT)
     return WRONG;
-  return pipeline_shapes(p, env, &failed);
+  Truth truth = pipeline_shapes(p, env, &failed);
+  return unsure ? UNSURE : truth;
 }
 
 /* At the sizes that a witness names, and some for the rest: it is to be blamed
@@ -297,7 +300,6 @@ static Pipeline *pipeline_new(Gen *g) {
   int64_t palette[4];
   int colours = between(g, 2, 4), how = pick(g, 100);
   p->mode = how < 20 ? TOP : how < 75 ? FUN : how < 92 ? ANNOTATED : DATA;
-  p->drop = g->drop;
   for (int i = 0; i < colours; i++) /* all different */
     for (bool again = true; again;) {
       palette[i] = chance(g, 3) ? 0 : between(g, 1, 6);
@@ -312,6 +314,7 @@ static Pipeline *pipeline_new(Gen *g) {
     break_one(g, p);
   make_names(g, p, palette, colours);
   make_calls(g, p, palette, colours);
+  p->drop = g->drop; /* of its text: it is made in whole */
   return p;
 }
 

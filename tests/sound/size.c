@@ -186,6 +186,8 @@ static Truth dim_value(const Size *s, const Env *env, int64_t *out) {
   const Extents *of = &env->var[s->var];
   if (!axis_of(of, (int)s->n, &axis) || of->at[axis] == STAR)
     return WRONG;
+  if (!env->ranks && env->unsure && axes_has_star(of))
+    *env->unsure = true; /* a size was wanted before there was a star */
   *out = of->at[axis];
   return RIGHT;
 }

@@ -43,6 +43,7 @@ typedef struct Env { /* the shapes of the variables v0, v1, ... */
   Extents var[MOST_VARS];
   int count;
   bool ranks;    /* all ranks are known where operations are checked */
+  bool *unsure;  /* set where the reference does not say */
   bool *skipped; /* set where a condition keeps a part from being run */
 } Env;
 
