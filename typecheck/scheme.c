@@ -583,6 +583,20 @@ static void tidy_conditions(Checker *c, Constraint *k) {
   k->facts = kept;
 }
 
+static bool is_forgotten(Checker *c, Dim *d) {
+  return dim_has_top(dim_resolve(c->dims, d));
+}
+
+/* Of a size that was forgotten no caller can see to anything. */
+static bool mentions_forgotten(Checker *c, const Constraint *k) {
+  if (k->left && (is_forgotten(c, k->left) || is_forgotten(c, k->right)))
+    return true;
+  for (const Fact *f = k->facts; k->left && f; f = f->outer)
+    if (is_forgotten(c, f->dim))
+      return true;
+  return false;
+}
+
 /* Takes from pending what mentions a variable above the level. */
 static Constraint **take_constraints(Checker *c, uint32_t mark,
                                      uint32_t *count, uint32_t n_types,
@@ -600,7 +614,7 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     k->pending = !g.local;
     if (!g.local) {
       c->pending.at[kept++] = k;
-    } else if (g.data || g.index) {
+    } else if (g.data || g.index || mentions_forgotten(c, k)) {
       k->done = true;
       VEC_PUSH(c->arena, c->stuck, k);
     } else {
