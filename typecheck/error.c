@@ -86,6 +86,19 @@ static const char *place(Checker *c, const Origin *o) {
 
 /* ---- types ---- */
 
+static bool prints_alike(Checker *c, Type *a, Type *b) {
+  const char *x = ty_text(c, a), *y = ty_text(c, b);
+  return strcmp(x, y) == 0;
+}
+
+/* "this is f32[2], wanted is f32[3]", and others of two types: the first gets
+ * its names first, whatever the compiler does first. */
+static const char *two_types(Checker *c, const char *format, Type *a,
+                             Type *b) {
+  const char *x = ty_text(c, a), *y = ty_text(c, b);
+  return arena_printf(c->arena, format, x, y);
+}
+
 static bool is_tensor(Type *t) { return ty_root(t)->tag == TY_TENSOR; }
 
 static const char *elem_text(ElemVar *e) {
@@ -200,8 +213,7 @@ static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
     d->help = "a matrix product wants rank 2 or more on both sides: dot m v "
               "takes a vector";
   } else {
-    d->label = arena_printf(c->arena, "this is %s, wanted is %s",
-                            ty_text(c, got), ty_text(c, want));
+    d->label = two_types(c, "this is %s, wanted is %s", got, want);
     d->help = rank_help(have, shape_norm(c, want->shape));
   }
   add_path(c, d, o);
@@ -259,8 +271,9 @@ static Diag *clash_error(Checker *c, Type *got, Type *want, Origin *o) {
     part = (Clash){.path = "", .got = got, .want = want};
   const char *what = part_of(c, &part, o);
   if (!part.field)
-    return error_at(c, 305, o->span, "%s is %s where %s is wanted", what,
-                    ty_text(c, part.got), ty_text(c, part.want));
+    return error_at(c, 305, o->span, "%s is %s", what,
+                    two_types(c, "%s where %s is wanted", part.got,
+                              part.want));
   Diag *d = error_at(c, 305, o->span,
                      part.extra ? "%s has a field `%s`, which is not wanted"
                                 : "%s lacks the field `%s`",
@@ -339,11 +352,13 @@ static void shapes_error(Checker *c, const Shape *a, const Shape *b,
   Diag *d;
   VEC_PUSH(c->arena, c->told, o);
   if (o->kind == OR_OPERATOR && o->got && o->want)
-    d = error_at(c, 303, o->span, "%s and %s do not broadcast",
-                 ty_text(c, o->got), ty_text(c, o->want));
-  else
+    d = error_at(c, 303, o->span, "%s do not broadcast",
+                 two_types(c, "%s and %s", o->got, o->want));
+  else {
+    const char *got = shape_text(c, a), *want = shape_text(c, b);
     d = error_at(c, 304, o->span, "%s has shape %s where %s is wanted",
-                 place(c, o), shape_text(c, a), shape_text(c, b));
+                 place(c, o), got, want);
+  }
   add_path(c, d, o);
 }
 
@@ -610,8 +625,7 @@ static void batch_error(Checker *c, Constraint *k) {
   Diag *d = error_at(c, 303, o->span, "the axes in front of a matrix product "
                                       "do not broadcast: %s meets %s",
                      x, y);
-  d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, o->got),
-                          ty_text(c, o->want));
+  d->label = two_types(c, "%s @ %s", o->got, o->want);
   explain(c, d, k);
 }
 
@@ -630,11 +644,11 @@ static void inner_error(Checker *c, Constraint *k) {
   }
   if (!x || dim_equal(x, y))
     x = dim_resolve(c->dims, k->left), y = dim_resolve(c->dims, k->right);
+  const char *left = dim_text_of(c, x), *right = dim_text_of(c, y);
   Diag *d = error_at(c, 301, o->span,
                      "inner dimensions of a matrix product differ: %s and %s",
-                     dim_text_of(c, x), dim_text_of(c, y));
-  d->label = arena_printf(c->arena, "%s @ %s", ty_text(c, a),
-                          ty_text(c, b));
+                     left, right);
+  d->label = two_types(c, "%s @ %s", a, b);
   explain(c, d, k);
   if (b->tag == TY_TENSOR) {
     Shape *t = shape_norm(c, b->shape);
@@ -895,8 +909,8 @@ static void eq_error(Checker *c, Constraint *k) {
     note_scheme(c, d, o);
   } else if (operator) {
     operand_sizes(c, o, &x, &y);
-    d = error_at(c, 303, o->span, "%s and %s do not broadcast: %s meets %s",
-                 ty_text(c, o->got), ty_text(c, o->want), x, y);
+    d = error_at(c, 303, o->span, "%s do not broadcast: %s meets %s",
+                 two_types(c, "%s and %s", o->got, o->want), x, y);
     if (k->divisor) {
       dims_text(c, k->left, k->divisor, &x, &y);
       d->note = arena_printf(c->arena, "%s is not a multiple of %s", x, y);
@@ -915,11 +929,11 @@ static void eq_error(Checker *c, Constraint *k) {
       note_scheme(c, d, o);
     else if (size_clash(c, o->got, o->want, k->left, k->right, &part) &&
              *part.path)
-      d->label = arena_printf(c->arena, "%s : %s, wanted is %s", part.path,
-                              ty_text(c, part.got), ty_text(c, part.want));
-    else if (strcmp(ty_text(c, o->got), ty_text(c, o->want)) != 0)
-      d->label = arena_printf(c->arena, "this is %s, wanted is %s",
-                              ty_text(c, o->got), ty_text(c, o->want));
+      d->label = arena_printf(
+          c->arena, "%s : %s", part.path,
+          two_types(c, "%s, wanted is %s", part.got, part.want));
+    else if (!prints_alike(c, o->got, o->want))
+      d->label = two_types(c, "this is %s, wanted is %s", o->got, o->want);
     note_callee(c, d, o);
   }
   explain(c, d, k);
