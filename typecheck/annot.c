@@ -17,6 +17,13 @@ static Scope *push_plain(Checker *c, Sym *name) {
 
 /* ---- sizes ---- */
 
+/* A _ to be filled in: what it is can be told at the end. */
+static void note_hole(Checker *c, Span span, Dim *dim, Type *type) {
+  AnnotHole hole = {span, dim, type};
+  if (!c->module->library)
+    VEC_PUSH(c->arena, c->unwritten, hole);
+}
+
 static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
   Dim *d = meta_dim(c, name, span);
   DimVar *v = dim_as_var(d);
@@ -139,7 +146,9 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     places_size(c, d->span, d->id, false);
     return r;
   case DX_HOLE:
-    return meta_dim(c, NULL, d->span);
+    r = meta_dim(c, NULL, d->span);
+    note_hole(c, d->span, r, NULL);
+    return r;
   case DX_NEG:
     return dim_neg(c->dims, annot_dim(c, d->arg[0], mode));
   case DX_CALL:
@@ -630,7 +639,11 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
     r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
     break;
   }
-  case TX_HOLE: return ty_meta(c);
+  case TX_HOLE:
+    r = ty_meta(c);
+    if (t->span.end - t->span.start == 1) /* else of a mistake of syntax */
+      note_hole(c, t->span, NULL, r);
+    return r;
   }
   if (r->tag != TY_VAR && !r->span.file)
     r->span = t->span;

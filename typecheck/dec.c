@@ -581,6 +581,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   pending_clear(c);
   c->accesses.len = c->insts.len = c->stuck.len = 0;
   c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
+  c->unwritten.len = 0;
   c->head = NULL;
   c->loop = NULL;
   c->conditional = 0;
@@ -629,6 +630,26 @@ static void fail_dec(Checker *c, Dec *dec) {
   }
 }
 
+/* Each _ of an annotation is told as what it was found to be, in the names of
+ * the type in which it stands. */
+static void report_holes(Checker *c, const Bindings *bound) {
+  for (uint32_t i = 0; i < c->unwritten.len; i++) {
+    const AnnotHole *h = &c->unwritten.at[i];
+    Scheme *around = NULL;
+    for (uint32_t j = 0; j < bound->len; j++)
+      if (!around || bound->at[j]->span.start <= h->span.start)
+        around = bound->at[j]->scheme;
+    Printer *p = around ? printer_new(c, around) : NULL;
+    const char *is = h->dim ? p ? printer_dim(p, h->dim)
+                                : dim_text_of(c, h->dim)
+                   : p      ? printer_type(p, h->type)
+                            : ty_text(c, h->type);
+    error_at(c, 330, h->span, "a hole is to be filled in: _ is %s", is)
+        ->help = h->dim ? "write this size, or a name, in place of _"
+                        : "write this type in place of _";
+  }
+}
+
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin(c, module, diags);
@@ -667,7 +688,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }
-  if (diags->errors > errors) { /* a literal that does not fit */
+  report_holes(c, &bound);
+  if (diags->errors > errors) { /* or a literal that does not fit */
     fail_dec(c, dec);
     *out = (Checked){0};
     return false;

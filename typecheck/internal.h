@@ -345,6 +345,12 @@ typedef struct Filled { /* the _ of a reshape, and the shape with it */
   Span shape;
 } Filled;
 
+typedef struct AnnotHole { /* a _ in an annotation: a size, or a type */
+  Span span;
+  Dim *dim;
+  Type *type;
+} AnnotHole;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -376,6 +382,7 @@ struct Checker {
   Names *names;   /* of the message being written; or NULL */
   VEC(Origin *) told; /* whose demands were refuted, in order */
   VEC(Filled) holes;    /* the _ of reshapes */
+  VEC(AnnotHole) unwritten; /* and those of annotations */
   Loop *loop;
   VEC(Access) accesses;
   uint32_t conditional; /* depth of ifs on indices */

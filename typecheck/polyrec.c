@@ -64,6 +64,7 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
     return NULL;
   Scope *mark = c->scope;
   uint32_t errors = c->diags->errors, n = k->param_count;
+  uint32_t holes_before = c->unwritten.len;
   Constraints given = {0}, *outer = c->collect;
   c->collect = &given;
   Type **params = NEW_ARRAY(c->arena, Type *, n);
@@ -74,6 +75,7 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   annot_facts(c, k->given, AN_PARAM, false);
   Scope *named = c->scope;
   Type *t = annot_type(c, k->result, AN_RESULT);
+  c->unwritten.len = holes_before; /* they are met again, and solved */
   bool closed = c->scope == named; /* the result names no size of its own */
   c->collect = outer;
   c->scope = mark;

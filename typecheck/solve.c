@@ -249,6 +249,19 @@ static DimVar *only_zero(Checker *c, Dim *a, Dim *b) {
              : NULL;
 }
 
+/* An axis of 1 does not stretch: most likely a * was meant, and the other one
+ * was never meant to be 1. */
+static void warn_joined(Checker *c, const Constraint *k, DimVar *v) {
+  const Origin *o = k->origin;
+  if (c->module->library || o->kind != OR_OPERATOR || o->inner)
+    return; /* of a call: its sizes are still to be found from the arguments */
+  Diag *d = warning_at(c, 404, o->span,
+                       "%s has to be 1 here: it meets an axis that is 1",
+                       dim_text_of(c, dim_of_var(c->dims, v)));
+  d->help = "an axis that is 1 does not stretch; one made with * does, as in "
+            "x.[:, *]";
+}
+
 static Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -290,6 +303,9 @@ static Verdict settle_eq(Checker *c, Constraint *k) {
       return OPEN;
     }
     v->by = k->origin;
+    if (k->joins && !v->value && !v->hole && dim_is_int(value, &n) && n == 1 &&
+        (value == a || value == b)) /* it meets a 1; 3 - n == 2 is no such */
+      warn_joined(c, k, v);
     dim_bind(c, v, value);
     if (!v->value && !dim_is_const(value) && !dim_as_var(value))
       demand_le(c, dim_int(c->dims, 0), value, k->origin);
