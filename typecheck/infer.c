@@ -690,8 +690,16 @@ static void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds) {
   }
 }
 
+/* The name of a condition says what it was bound to. */
+static Expr *condition_meant(Expr *cond) {
+  while (cond->kind == EX_ID && cond->means && cond->means->value)
+    cond = cond->means->value;
+  return cond;
+}
+
 /* Does it compare sizes, or indices? */
 static bool condition_on_sizes(Checker *c, Expr *cond) {
+  cond = condition_meant(cond);
   if (cond->kind == EX_APP && cond->arg_count == 1)
     return condition_on_sizes(c, cond->args[0].expr);
   if (cond->kind != EX_BIN)
@@ -710,6 +718,7 @@ static void fact_unsaid(Checker *c, Expr *cond) {
 }
 
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
+  cond = condition_meant(cond);
   if (cond->kind == EX_APP && cond->arg_count == 1 &&
       cond->arg[0]->kind == EX_ID &&
       strcmp(cond->arg[0]->id->text, "not") == 0) {
@@ -736,6 +745,7 @@ static void any_index(void *arg, DimVar *v) {
 }
 
 bool condition_on_index(Checker *c, Expr *cond) {
+  cond = condition_meant(cond);
   if (cond->kind == EX_APP && cond->arg_count == 1)
     return condition_on_index(c, cond->args[0].expr);
   if (cond->kind != EX_BIN)
