@@ -557,8 +557,7 @@ static bool fact_contradicts(DimFacts *facts, const Fact *fact) {
          verdict == PROVED;
 }
 
-/* The place of a fact among those that contradicted nothing: it is there still,
- * as it was. */
+/* The fact at i is what stood at `old` when nothing was found. */
 static bool still_consistent(const DimFacts *facts, uint32_t i, uint32_t old) {
   const Fact *fact = &facts->all.at[i];
   const Poly *was = &facts->consistent.at[old];
@@ -587,6 +586,7 @@ bool dim_facts_contradictory(DimFacts *facts) {
   for (uint32_t i = from; i < to; i++)
     if (fact_contradicts(facts, &facts->all.at[i]))
       return true;
-  keep_consistent(facts);
+  if (!facts->brief)
+    keep_consistent(facts);
   return false;
 }
