@@ -227,6 +227,28 @@ mkdir folder.npy
 # Data that claims to be more than it is, and data cut short: an error or a
 # tensor, within little memory.  (The stack, 512 MB, is only reserved.)
 ulimit -S -v "${MEMORY:-1500000}"
+
+# Many equations, and types that double, within little memory too.
+for last in 5 200; do
+  awk -v last="$last" 'BEGIN {
+    printf "fun f"
+    for (i = 0; i < 200; i++) printf " (a%d : f32[n%d])", i, i
+    for (i = 0; i < 198; i++)
+      printf "%s n%d + n%d == n%d + %s%d", i ? "," : " given", i, i + 1,
+        (i * 7 + 3) % 200, last > 5 ? "n" : "", (i * 11 + 5) % last
+    print " = a0"
+  }' >p.axn
+  name="equations $last"
+  ends fine check
+done
+name='types that double'
+{
+  echo 'fun f0 x = x'
+  for i in {1..24}; do echo "fun f$i x = (f$((i - 1)) x, f$((i - 1)) x)"; done
+} >p.axn
+ends error check
+grep -q E0324 err || { echo "no limit named: $name" && bad=1; }
+
 name='hostile data'
 rm -f -- *.csv
 for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors} \

@@ -30,8 +30,8 @@ struct DimFacts {
   VEC(Fact) all;
   uint32_t filled; /* facts that the array holds, past its end too */
   Scratch scratch;
-  uint32_t consistent; /* facts before this one contradict nothing that was
-                          found when it was asked */
+  VEC(Poly) consistent; /* facts of which no contradiction was found when that
+                           was last asked; NULL for what was skipped */
   uint32_t depth;
   bool brief; /* queries look at what is near, and not for long */
   Asked asked[SOLVER_ASKED]; /* by the query in progress */
@@ -54,8 +54,6 @@ uint32_t dim_facts_mark(const DimFacts *facts) { return facts->all.len; }
 void dim_facts_reset(DimFacts *facts, uint32_t mark) {
   if (mark < facts->all.len)
     facts->all.len = mark;
-  if (facts->consistent > mark)
-    facts->consistent = mark;
 }
 
 void dim_facts_skip(DimFacts *facts, uint32_t at, bool skip) {
@@ -541,7 +539,7 @@ static Verdict ask_contradiction(const Ask *ask) {
   DimFacts *facts = ask->facts;
   ScratchMark mark = scratch_mark(&facts->scratch);
   Query query;
-  query_init(&query, facts, ask->d, SOLVER_ROUNDS);
+  query_init(&query, facts, ask->d, SOLVER_ROUNDS_FAR);
   bool found = query.contradiction;
   if (!found)
     found = linear_refutes(query_linear(facts, &query),
@@ -559,11 +557,36 @@ static bool fact_contradicts(DimFacts *facts, const Fact *fact) {
          verdict == PROVED;
 }
 
+/* The fact at i is what stood at `old` when nothing was found. */
+static bool still_consistent(const DimFacts *facts, uint32_t i, uint32_t old) {
+  const Fact *fact = &facts->all.at[i];
+  const Poly *was = &facts->consistent.at[old];
+  return fact->d == was->d && fact->eq == was->eq;
+}
+
+static void keep_consistent(DimFacts *facts) {
+  facts->consistent.len = 0;
+  for (uint32_t i = 0; i < facts->all.len; i++) {
+    const Fact *fact = &facts->all.at[i];
+    Poly poly = {fact->skipped ? NULL : fact->d, fact->eq};
+    VEC_PUSH(facts->cx->arena, facts->consistent, poly);
+  }
+}
+
+/* Facts come and go at the start, the newest, or at the end.  A contradiction
+ * of which nothing was found before needs one that was not there: only those
+ * between what is still at the start and what is still at the end are asked. */
 bool dim_facts_contradictory(DimFacts *facts) {
   refresh(facts);
-  for (uint32_t i = facts->consistent; i < facts->all.len; i++)
+  uint32_t from = 0, to = facts->all.len, old = facts->consistent.len;
+  while (to && old && still_consistent(facts, to - 1, old - 1))
+    to--, old--;
+  while (from < to && from < old && still_consistent(facts, from, from))
+    from++;
+  for (uint32_t i = from; i < to; i++)
     if (fact_contradicts(facts, &facts->all.at[i]))
       return true;
-  facts->consistent = facts->all.len;
+  if (!facts->brief)
+    keep_consistent(facts);
   return false;
 }

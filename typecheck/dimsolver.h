@@ -20,6 +20,8 @@ enum {
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
+  SOLVER_ROUNDS_FAR = 8, /* where a fact is asked about once, not again for each
+                            that comes after it */
   SOLVER_BRIEF_EFFORT = 10000, /* where an answer is merely welcome */
   SOLVER_BRIEF_ROUNDS = 2,
   SOLVER_CASES = 24,     /* of minima and maxima, in one query */

@@ -2,6 +2,8 @@
  * they get names, and CORE_OPEN reads them off the value. */
 #include "typecheck/internal.h"
 
+#include <string.h>
+
 /* Marks a data size that a scheme has just given and no application has
  * opened yet. */
 static char unopened;
@@ -191,11 +193,19 @@ static Type *open_tops(Checker *c, Type *t, Span span, Map *fresh) {
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
     return t;
-  Type *r = ty_new(c, t->tag);
-  *r = *t;
-  r->args = NEW_ARRAY(c->arena, Type *, t->count);
-  for (uint32_t i = 0; i < t->count; i++)
-    r->args[i] = open_tops(c, t->args[i], span, fresh);
+  Type *r = t; /* a copy only where something in it is opened */
+  for (uint32_t i = 0; i < t->count; i++) {
+    Type *opened = open_tops(c, t->args[i], span, fresh);
+    if (opened == ty_root(t->args[i]))
+      continue;
+    if (r == t) {
+      r = ty_new(c, t->tag);
+      *r = *t;
+      r->args = NEW_ARRAY(c->arena, Type *, t->count);
+      memcpy(r->args, t->args, sizeof *r->args * t->count);
+    }
+    r->args[i] = opened;
+  }
   return r;
 }
 

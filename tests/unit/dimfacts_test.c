@@ -199,6 +199,39 @@ static void test_marks(void **state) {
   assert_true(dim_facts_contradictory(facts));
 }
 
+/* What contradicted nothing is not asked again, wherever facts are added. */
+static void test_contradictions_with_new_facts(void **state) {
+  (void)state;
+  static const struct {
+    const char *facts;
+    bool want;
+  } table[] = {
+      {"k+1 <= n, m+1 <= k", false},
+      {"h <= m, k+1 <= n, m+1 <= k", false}, /* a new one at the start */
+      {"n <= m, k+1 <= n, m+1 <= k", true},
+      {"k+1 <= n, m+1 <= k, n <= m", true},  /* at the end */
+      {"k+1 <= n, n <= m, m+1 <= k", true},  /* between */
+      {"k+1 <= n, m+1 <= k", false},         /* gone again */
+      {"n <= m, m+1 <= k", false},           /* another in its place */
+      {"k+1 <= n, m+1 <= k, 1 <= m", false},
+      {"k+1 <= n, m+1 <= k, n <= 1", true},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    dim_facts_reset(w->facts, 0);
+    facts_of(table[i].facts);
+    assert_int_equal(dim_facts_contradictory(w->facts), table[i].want);
+  }
+  /* The same polynomial, now an equation. */
+  dim_facts_reset(w->facts, 0);
+  fact("1", "<", "n");
+  dim_facts_add_ge(w->facts, w->v[0]);
+  assert_false(dim_facts_contradictory(w->facts));
+  dim_facts_reset(w->facts, 0);
+  fact("1", "<", "n");
+  dim_facts_add_eq(w->facts, w->v[0]);
+  assert_true(dim_facts_contradictory(w->facts));
+}
+
 /* Facts about a meta follow its solution. */
 static void test_facts_of_metas(void **state) {
   (void)state;
@@ -437,6 +470,7 @@ int main(void) {
       TEST(test_verdicts),
       TEST(test_at_least_one),
       TEST(test_marks),
+      TEST(test_contradictions_with_new_facts),
       TEST(test_facts_of_metas),
       TEST(test_soundness),
       TEST(test_soundness_linear),
