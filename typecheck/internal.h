@@ -597,6 +597,7 @@ void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
 void solve_pending(Checker *c);
 bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
+void solve_together(Checker *c); /* pinned.c */
 /* Whether it says, at bottom, that a division is exact: then it says only
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);
