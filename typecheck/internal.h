@@ -340,6 +340,16 @@ typedef struct Unsized {
   CoreDec *dec;
 } Unsized;
 
+/* A size that is handed to running code, and that equations which wait speak
+ * of, without saying what it is. */
+typedef struct Unfound {
+  Dim *dim;
+  Sym *of; /* what is used */
+  Span use;
+  Module *module;
+  Dec *dec;
+} Unfound;
+
 typedef struct Filled { /* the _ of a reshape, and the shape with it */
   DimVar *var;
   Span shape;
@@ -412,6 +422,8 @@ struct Checker {
   VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
   VEC(Unsized) unsized;
+  Map entangled; /* DimVar: in an equation that stays open */
+  VEC(Unfound) unfound;
   Sym *sym_all, *sym_true, *sym_false;
 };
 
