@@ -212,19 +212,6 @@ static void unsolved_axes(Checker *c, Type *t, Map *fresh) {
   }
 }
 
-void checker_settle(Checker *c) {
-  for (uint32_t i = 0; i < c->unsized.len; i++) {
-    Unsized *at = &c->unsized.at[i];
-    Map fresh;
-    map_init(&fresh, c->arena);
-    c->work = 0;
-    unsolved_axes(c, at->type, &fresh);
-    if (fresh.len)
-      open_sizes(c, at->type, &at->dec->expr, &fresh);
-  }
-  c->unsized.len = 0;
-}
-
 /* ---- fun ---- */
 
 static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
@@ -591,6 +578,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->serial = c->unclaimed = 0;
   c->solving = NULL;
   map_init(&c->terms, c->arena);
+  map_init(&c->entangled, c->arena);
 }
 
 static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
@@ -650,13 +638,54 @@ static void report_holes(Checker *c, const Bindings *bound) {
   }
 }
 
+static void find_unsolved(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && !v->bound && !v->top)
+    *out = v;
+}
+
+/* A size that is wanted when the program runs, and that nothing tells. */
+static bool report_unfound(Checker *c, const Unfound *u) {
+  DimVar *v = NULL;
+  dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
+  if (!v)
+    return false;
+  error_at(c, 363, u->use, "the size `%s` of %s cannot be found here",
+           dim_var_name(c->dims, v), u->of ? u->of->text : "this")
+      ->help = "what is known of it leaves more than one number, or none, or "
+               "is too hard to solve";
+  c->module = u->module;
+  fail_dec(c, u->dec);
+  return true;
+}
+
+void checker_settle(Checker *c) {
+  for (uint32_t i = 0; i < c->unsized.len; i++) {
+    Unsized *at = &c->unsized.at[i];
+    Map fresh;
+    map_init(&fresh, c->arena);
+    c->work = 0;
+    unsolved_axes(c, at->type, &fresh);
+    if (fresh.len)
+      open_sizes(c, at->type, &at->dec->expr, &fresh);
+  }
+  c->unsized.len = 0;
+  const Dec *told = NULL;
+  for (uint32_t i = 0; i < c->unfound.len; i++) {
+    const Unfound *u = &c->unfound.at[i];
+    if (u->dec != told && report_unfound(c, u))
+      told = u->dec;
+  }
+  c->unfound.len = 0;
+}
+
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin(c, module, diags);
   module->journal.len = 0;
   Bindings bound = {0};
   c->bound = &bound;
-  uint32_t errors = diags->errors;
+  uint32_t errors = diags->errors, unfound = c->unfound.len;
   *out = (Checked){0};
   CoreDec *d = NULL;
   Type *type = NULL;
@@ -680,6 +709,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   for (Fact *f = c->facts; f && f != facts; f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
   insts_finish(c);
+  for (uint32_t i = unfound; i < c->unfound.len; i++)
+    c->unfound.at[i].dec = dec;
   if (d) {
     open_sized(c, d);
     finish_dec(c, d);
@@ -731,7 +762,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t kept = diags->all.len;
     CheckStats stats = c->stats;
     uint32_t open = c->open.len, carried = c->carried.len;
-    uint32_t unsized = c->unsized.len;
+    uint32_t unsized = c->unsized.len, unfound = c->unfound.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
     if (!c->again || round == 8) {
       places_finish(c, places, module, dec);
@@ -745,6 +776,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     c->open.len = open;
     c->carried.len = carried;
     c->unsized.len = unsized;
+    c->unfound.len = unfound;
     c->facts = facts;
   }
 }

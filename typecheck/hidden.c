@@ -229,6 +229,27 @@ static void is_shown(Checker *c, Dim *d, const char *param, const Core *use) {
     not_shown(c, param, use);
 }
 
+typedef struct Tangle {
+  Checker *c;
+  bool found;
+} Tangle;
+
+static void find_entangled(void *arg, DimVar *v) {
+  Tangle *t = arg;
+  t->found |= map_get(&t->c->entangled, v) != NULL;
+}
+
+/* Whether something says what it is, is known when all is read. */
+static void note_unfound(Checker *c, Dim *d, const Core *use) {
+  Tangle t = {c, false};
+  dim_each_var(d, find_entangled, NULL, &t);
+  if (!t.found)
+    return;
+  Unfound u = {.dim = d, .of = use->var ? use->var->name : NULL,
+               .use = use->span, .module = c->module};
+  VEC_PUSH(c->arena, c->unfound, u);
+}
+
 static void inst_passes(Checker *c, Hidden *h, void *to, const Core *use) {
   switch (h->kind) {
   case HID_ELEM:
@@ -237,12 +258,16 @@ static void inst_passes(Checker *c, Hidden *h, void *to, const Core *use) {
   case HID_DIM:
     h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
     is_shown(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
+    note_unfound(c, h->dim, use);
     return;
   case HID_SHAPE:
     h->shape = shape_ref(c, to ? to : shape_of_var(c, h->shape_var));
     for (uint32_t i = 0; i < h->shape.len; i++)
       if (h->shape.at[i].dim && dim_has_top(h->shape.at[i].dim))
         not_shown(c, c->dims->shape_name(c->dims->owner, h->shape_var), use);
+    for (uint32_t i = 0; i < h->shape.len; i++)
+      if (h->shape.at[i].dim)
+        note_unfound(c, h->shape.at[i].dim, use);
     return;
   }
 }

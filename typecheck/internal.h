@@ -340,6 +340,16 @@ typedef struct Unsized {
   CoreDec *dec;
 } Unsized;
 
+/* A size that is handed to running code, and that equations which wait speak
+ * of, without saying what it is. */
+typedef struct Unfound {
+  Dim *dim;
+  Sym *of; /* what is used */
+  Span use;
+  Module *module;
+  Dec *dec;
+} Unfound;
+
 typedef struct Filled { /* the _ of a reshape, and the shape with it */
   DimVar *var;
   Span shape;
@@ -419,6 +429,8 @@ struct Checker {
   VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
   VEC(Unsized) unsized;
+  Map entangled; /* DimVar: in an equation that stays open */
+  VEC(Unfound) unfound;
   Sym *sym_all, *sym_true, *sym_false;
 };
 
@@ -604,6 +616,7 @@ void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
 void solve_pending(Checker *c);
 bool of_parameter(Checker *c, DimVar *v);
 void solve_holes(Checker *c, uint32_t mark);
+void solve_together(Checker *c); /* pinned.c */
 /* Whether it says, at bottom, that a division is exact: then it says only
  * that. */
 bool is_divisibility(Checker *c, Constraint *k);

@@ -1052,10 +1052,17 @@ void note_carried(Checker *c, Scheme *s, Sym *name) {
     }
 }
 
+static void note_entangled(void *arg, DimVar *v) {
+  Checker *c = arg;
+  if (v->kind == DV_META && !v->bound && !v->top)
+    map_put(&c->entangled, v, v);
+}
+
 void constraints_settle(Checker *c) {
   c->progress = true;
   solve_pending(c);
   solve_holes(c, 0);
+  solve_together(c);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
     if (!k->done && !k->assumed)
@@ -1063,7 +1070,12 @@ void constraints_settle(Checker *c) {
   }
   c->pending.len = 0;
   checks_place(c);
-  for (uint32_t i = 0; i < c->stuck.len; i++)
-    note_open(c, c->stuck.at[i], why_open(c, c->stuck.at[i]));
+  for (uint32_t i = 0; i < c->stuck.len; i++) {
+    Constraint *k = c->stuck.at[i];
+    note_open(c, k, why_open(c, k));
+    if (k->kind == CN_DIM_EQ)
+      dim_each_var(dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right)),
+                   note_entangled, NULL, c);
+  }
   c->stuck.len = 0;
 }

@@ -208,13 +208,32 @@ static void note_divisor(void *arg, Dim *divisor) {
   *(bool *)arg = true;
 }
 
-/* Nothing is asked where low <= high does not hold; unless what is asked holds
- * then anyway, this is a condition. */
-static Fact *if_between(Extreme *x, Dim *low, Dim *high, Dim *d, Fact *outer) {
+/* What is known outside of the loop of v: that there is a v at all says
+ * something of the indices around it, and is not to be taken for granted. */
+static Fact *known_around(Checker *c, const Fact *facts, const DimVar *v) {
+  Fact *kept = NULL;
+  for (; facts; facts = facts->outer) {
+    DimVar *inmost = NULL;
+    dim_each_var(dim_resolve(c->dims, facts->dim), innermost_index, NULL,
+                 &inmost);
+    if (inmost && inmost->id >= v->id)
+      continue;
+    Fact *f = NEW(c->arena, Fact);
+    *f = *facts;
+    f->outer = kept;
+    kept = f;
+  }
+  return kept;
+}
+
+/* Nothing is asked where low <= high, bounds of v, does not hold; unless what
+ * is asked holds then anyway, this is a condition. */
+static Fact *if_between(Extreme *x, DimVar *v, Dim *low, Dim *high, Dim *d,
+                        Fact *outer) {
   Checker *c = x->c;
   Dim *more = dim_resolve(c->dims, dim_sub(c->dims, high, low));
   bool inner = mentions_index(c, more);
-  facts_load(c, inner ? x->facts : outer);
+  facts_load(c, inner ? known_around(c, x->facts, v) : outer);
   bool always = dim_ge0(c->solver, more, false) == PROVED;
   x->exact &= always || !inner;
   x->never |= dim_is_const(more) && dim_sign(more) < 0;
@@ -236,16 +255,16 @@ static Fact *runs(Extreme *x, DimVar *v, Dim *d, Fact *outer) {
   Checker *c = x->c;
   Dim *zero = dim_int(c->dims, 0), *low, *high;
   Dim *last = dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1));
-  outer = if_between(x, zero, last, d, outer);
+  outer = if_between(x, v, zero, last, d, outer);
   for (const Fact *f = x->facts; f; f = f->outer) {
     if (states_bound(c, f, v, true, &high))
-      outer = if_between(x, zero, high, d, outer);
+      outer = if_between(x, v, zero, high, d, outer);
     if (!states_bound(c, f, v, false, &low))
       continue;
-    outer = if_between(x, low, last, d, outer);
+    outer = if_between(x, v, low, last, d, outer);
     for (const Fact *g = x->facts; g; g = g->outer)
       if (states_bound(c, g, v, true, &high))
-        outer = if_between(x, low, high, d, outer);
+        outer = if_between(x, v, low, high, d, outer);
   }
   return outer;
 }

@@ -106,7 +106,7 @@ static void test_fix(void **state) {
 
 static void test_chain(void **state) {
   assert_int_equal(run(*state, "fun f (x : f32[b, 4, 6]) (w : f32[20, 3]) =\n"
-                               "  x |> flatten\n    |> (fn y => y @ w)"),
+                               "  let val y = x |> flatten\n  in y @ w end"),
                    AXN_ERROR);
   const AxnDiag *diag = axn_diag_get(*state, 0);
   assert_int_equal(diag->code, 301);
