@@ -264,13 +264,19 @@ static Shape *any_axes(Checker *c) {
   return shape_of_var(c, shape_var(c, -1));
 }
 
+ShapeIt literal_item(Checker *c, Span span) {
+  ShapeIt it = {.tag = IT_DIM, .dim = meta_dim(c, NULL, span)};
+  dim_as_var(it.dim)->literal = true;
+  return it;
+}
+
 /* The axes first .. first + count - 1; a negative first counts from the end. */
 static void axis_literal(Checker *c, Type *want, long first, long count,
                          Origin *o) {
   Shape *s = first >= 0 ? some_axes(c, first) : any_axes(c);
   Shape *r = some_axes(c, count);
   for (long i = 0; i < count && !c->loose_axis; i++)
-    r->at[i] = (ShapeIt){.tag = IT_DIM, .dim = meta_dim(c, NULL, o->span)};
+    r->at[i] = literal_item(c, o->span);
   Shape *t = first >= 0 ? any_axes(c) : some_axes(c, -first - count);
   if (!decided(c, ROW_AXIS, unify(c, ty_axis(c, s, r, t), want, o))) {
     Diag *d = error_at(c, 316, o->span, "there is no axis %ld here", first);

@@ -32,6 +32,7 @@ struct DimVar {
   Dim *bound;     /* DV_META: its solution; or NULL */
   bool top;       /* forgotten: no known term (see infer.c) */
   bool forgotten; /* DV_DATA: it names a `?` of a type */
+  bool literal;   /* of the axis that a literal ~axis names, or an index */
   bool hole;      /* the _ of a reshape: solved by division if need be */
   bool inner;     /* an inner dimension of some matrix product */
   bool value;     /* may be any integer, also negative; else a size, >= 0 */

@@ -696,6 +696,8 @@ Core *infer_for(Checker *c, Expr *e, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_bracket(Checker *c, Expr *e, Type **type);
 Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);
+/* A new size, of an axis that is named by its place: it may be a *. */
+ShapeIt literal_item(Checker *c, Span span);
 Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o);
 Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o);
 Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);

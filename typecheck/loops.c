@@ -67,8 +67,7 @@ static void in_bounds(Checker *c, Dim *p, Dim *axis, int side, Origin *o) {
 static ShapeIt next_axis(Checker *c, Shape *base, uint32_t at, Span span) {
   if (base && at < base->len && base->at[at].tag != IT_SPLICE)
     return base->at[at];
-  ShapeIt it = {.tag = IT_DIM, .dim = meta_dim(c, NULL, span)};
-  return it;
+  return literal_item(c, span);
 }
 
 typedef struct Indexing {

@@ -122,6 +122,19 @@ static bool is_one(const ShapeIt *it) {
   return it->tag != IT_SPLICE || it->var->fixed == 1;
 }
 
+/* What a literal axis or an index takes may be a *: for it, an axis of 1. */
+static bool takes_star(Checker *c, const ShapeIt *it) {
+  Dim *d = dim_resolve(c->dims, it->dim);
+  DimVar *v = dim_as_var(d);
+  int64_t n;
+  if (v && v->kind == DV_META && v->literal)
+    dim_bind(c, v, dim_int(c->dims, 1));
+  else
+    v = dim_as_var(it->dim);
+  return v && v->literal && dim_is_int(dim_resolve(c->dims, it->dim), &n) &&
+         n == 1;
+}
+
 static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
   if (a->tag == IT_SPLICE || b->tag == IT_SPLICE) {
     if (a->tag == IT_SPLICE && b->tag == IT_SPLICE && a->var == b->var)
@@ -144,7 +157,7 @@ static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
     return true;
   }
   if (a->tag == IT_STAR || b->tag == IT_STAR)
-    return a->tag == b->tag;
+    return a->tag == b->tag || takes_star(c, a->tag == IT_STAR ? b : a);
   demand_eq(c, a->dim, b->dim, o);
   return true;
 }
