@@ -104,9 +104,19 @@ static void limit_time(void) {
   setitimer(ITIMER_VIRTUAL, &t, NULL);
 }
 
+/* A sanitizer wants more room than there is. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED 0
+#endif
+
 static void work(const Options *o, Slot *slot, int job) {
   struct rlimit memory = {(rlim_t)4 << 30, (rlim_t)4 << 30};
-  setrlimit(RLIMIT_AS, &memory);
+  if (!SANITIZED)
+    setrlimit(RLIMIT_AS, &memory);
   for (; slot->next < o->programs; slot->next += (uint64_t)o->jobs) {
     Buffer why = {0};
     uint32_t parts;
