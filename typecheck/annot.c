@@ -821,7 +821,7 @@ static void check_fact(Checker *c, const FactExpr *f) {
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
   if (!facts.len)
     return;
-  bool dead = facts_contradict(c);
+  bool dead = facts_exclude(c, c->facts);
   uint32_t errors = c->diags->errors;
   for (uint32_t i = 0; i < facts.len; i++) {
     if (!c->collect)
@@ -829,7 +829,7 @@ void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
     if (c->diags->errors > errors)
       return;
     one_fact(c, &facts.at[i], mode, assume);
-    if (!assume || dead || !facts_contradict(c))
+    if (!assume || dead || !facts_exclude(c, c->facts))
       continue;
     error_at(c, 372, facts.at[i].span, "no sizes satisfy this condition")
         ->help = i ? "it contradicts the others after `given`"

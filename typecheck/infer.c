@@ -770,7 +770,7 @@ typedef struct Branch {
 } Branch;
 
 static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
-  Branch b = {.facts = c->facts, .dead = facts_contradict(c)};
+  Branch b = {.facts = c->facts, .dead = facts_exclude(c, c->facts)};
   uint32_t mark = c->dims->next_id;
   uint32_t errors = c->diags->errors, kept = c->diags->all.len;
   uint32_t open = c->open.len;

@@ -603,6 +603,67 @@ Type *ty_forget_terms(Checker *c, Type *t);
 void dim_bind(Checker *c, DimVar *v, Dim *d);
 void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
+/* ---- facts.c ---- */
+void facts_load(Checker *c, const Fact *facts);
+/* For the goal d >= 0. */
+void facts_load_for(Checker *c, const Fact *facts, Dim *d);
+void fact_add(Checker *c, Dim *d, bool eq);
+void fact_known(Checker *c, Dim *d, bool eq);
+bool is_condition(const Fact *f); /* one that may fail to hold */
+bool has_condition(const Fact *f);
+bool in_scope(const Fact *chain, const Fact *outer);
+Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
+Verdict facts_le(Checker *c, Dim *a, Dim *b);
+bool facts_exclude(Checker *c, const Fact *facts); /* each other */
+bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */
+bool is_uncertain(Checker *c, const Constraint *k);
+
+/* ---- settle.c: sizes; joins.c: shapes ---- */
+typedef struct Census { /* the kinds of variables that there are */
+  bool meta, data, rigid, index, top;
+} Census;
+Census dim_census(Checker *c, Dim *d);
+/* Of the conditions under which a constraint has to hold. */
+Census conditions_census(Checker *c, const Constraint *k);
+bool of_parameter(Checker *c, DimVar *v);
+DimVar *only_zero(Checker *c, Dim *a, Dim *b);
+Verdict settle_eq(Checker *c, Constraint *k);
+Verdict settle_le(Checker *c, Constraint *k);
+Verdict settle_ne(Checker *c, Constraint *k);
+Verdict settle_join(Checker *c, Constraint *k);
+Verdict settle_keep(Checker *c, Constraint *k);
+Verdict settle_shape(Checker *c, Constraint *k);
+
+/* ---- divisible.c ---- */
+/* Whether it says, at bottom, that a division is exact: then it says only
+ * that. */
+bool is_divisibility(Checker *c, Constraint *k);
+/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
+ * divided; 0: it is nothing of the kind. */
+uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
+
+/* ---- holes.c ---- */
+bool divides_hole(Checker *c, Dim *d);
+void solve_holes(Checker *c, uint32_t mark);
+
+/* ---- pinned.c ---- */
+void solve_together(Checker *c);
+
+/* ---- tally.c ---- */
+/* What a constraint is about. */
+CheckRow constraint_row(const Constraint *k);
+void tally_proved(Checker *c, const Constraint *k);
+void tally_open(Checker *c, Constraint *k);
+/* What never waits is proved, or an error, at once; and is counted so. */
+static inline bool decided(Checker *c, CheckRow row, bool holds) {
+  c->stats.row[row].proved += holds;
+  return holds;
+}
+/* What only the running program can check, besides constraints. */
+void open_note(Checker *c, Span span, const char *text, const char *reason);
+/* Counts what the type of a name at top level asks of its callers. */
+void note_carried(Checker *c, Scheme *s, Sym *name);
+
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
 /* Whether an error was told of this place, or of an argument of the call with
@@ -614,37 +675,7 @@ void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
                  Origin *o);
 void solve_pending(Checker *c);
-bool of_parameter(Checker *c, DimVar *v);
-void solve_holes(Checker *c, uint32_t mark);
-void solve_together(Checker *c); /* pinned.c */
-/* Whether it says, at bottom, that a division is exact: then it says only
- * that. */
-bool is_divisibility(Checker *c, Constraint *k);
-/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
- * divided; 0: it is nothing of the kind. */
-uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
-void facts_load(Checker *c, const Fact *facts);
-/* For the goal d >= 0. */
-void facts_load_for(Checker *c, const Fact *facts, Dim *d);
-void fact_add(Checker *c, Dim *d, bool eq);
-bool has_condition(const Fact *f); /* one that may fail to hold */
-void fact_known(Checker *c, Dim *d, bool eq);
-Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
-Verdict facts_le(Checker *c, Dim *a, Dim *b);
-bool facts_contradict(Checker *c);
-bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */
 void constraints_settle(Checker *c); /* end of a declaration */
-/* What only the running program can check, besides constraints. */
-void open_note(Checker *c, Span span, const char *text, const char *reason);
-/* What a constraint is about. */
-CheckRow constraint_row(const Constraint *k);
-/* What never waits is proved, or an error, at once; and is counted so. */
-static inline bool decided(Checker *c, CheckRow row, bool holds) {
-  c->stats.row[row].proved += holds;
-  return holds;
-}
-/* Counts what the type of a name at top level asks of its callers. */
-void note_carried(Checker *c, Scheme *s, Sym *name);
 
 /* ---- wait.c ---- */
 void pending_add(Checker *c, Constraint *k);

@@ -112,7 +112,7 @@ static void demand_given(Copy *copy, Scheme *s, Origin *at) {
     if (k->kind == CN_SHAPE_EQ) {
       if (!unify_shape(c, k->a, k->b, o))
         report_shapes(c, k->a, k->b, o);
-    } else if (!k->facts || !facts_contradict(c)) {
+    } else if (!k->facts || !facts_exclude(c, c->facts)) {
       demand(c, *k);
     }
     c->facts = saved;

@@ -3,7 +3,7 @@
  * has not changed is not tried again.
  *
  * A join also depends on the joins and keeps that define its arguments (see
- * join_expand in solve.c): it is woken when one of those is added or changes.
+ * join_expand in joins.c): it is woken when one of those is added or changes.
  * A shape variable lists what defines it. */
 #include "typecheck/internal.h"
 

@@ -1,0 +1,104 @@
+/* The _ of a reshape: what is left for it by all other equations. */
+#include "typecheck/internal.h"
+
+static void find_hole(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && v->hole && !v->bound && !v->top)
+    *out = v;
+}
+
+/* An equation that gives a _ by a division waits for all the others. */
+bool divides_hole(Checker *c, Dim *d) {
+  DimVar *v = NULL;
+  int64_t n;
+  Dim *slope, *rest;
+  dim_each_var(d, find_hole, NULL, &v);
+  return v && (!dim_linear(c->dims, d, v, &slope, &rest) ||
+               !dim_is_int(slope, &n) || (n != 1 && n != -1));
+}
+
+typedef struct Holes {
+  DimVar *one;
+  uint32_t count;
+} Holes;
+
+static void count_hole(void *arg, DimVar *v) {
+  Holes *h = arg;
+  DimVar *found = NULL;
+  find_hole(&found, v);
+  if (!found || found == h->one)
+    return;
+  h->one = found;
+  h->count++;
+}
+
+/* The sign with which the hole stands on its own side of the equation. */
+static bool is_turned(Checker *c, const Constraint *k, DimVar *v,
+                      Dim *factor) {
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  Dim *d = dim_mentions(c->dims, x, v) ? dim_sub(c->dims, x, y)
+                                       : dim_sub(c->dims, y, x);
+  Dim *whole, *rest, *pos, *neg;
+  if (!dim_linear(c->dims, d, v, &whole, &rest))
+    return dim_sign(factor) < 0;
+  Dim *times = dim_quotient(c->dims, whole, factor);
+  if (!times)
+    return dim_sign(factor) < 0;
+  dim_split_signs(c->dims, times, &pos, &neg);
+  return dim_is_const(pos) && !dim_sign(pos);
+}
+
+/* An equation that has a hole times a factor gives hole := rest / factor, and
+ * demands that the division is exact. */
+static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
+  if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+    return false;
+  Dim *whole = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
+  Dim *d = dim_cancel(c->dims, whole), *factor, *rest, *n, *of;
+  Holes holes = {NULL, 0};
+  dim_each_var(d, count_hole, NULL, &holes);
+  DimVar *v = holes.one;
+  if (!v || holes.count > most ||
+      !dim_linear(c->dims, d, v, &factor, &rest))
+    return false;
+  if (dim_is_const(factor) && dim_linear(c->dims, whole, v, &n, &of) &&
+      dim_is_const(n))
+    factor = n, rest = of; /* as the user knows them */
+  if (is_turned(c, k, v, factor))
+    factor = dim_neg(c->dims, factor);
+  else
+    rest = dim_neg(c->dims, rest);
+  Dim *quotient = dim_div(c->dims, rest, factor);
+  dim_bind(c, v, quotient);
+  k->divides = true;
+  k->divisor = factor;
+  k->left = rest;
+  k->right = dim_mul(c->dims, factor, quotient);
+  if (!dim_is_const(factor))
+    demand_le(c, dim_int(c->dims, 1), factor, k->origin);
+  return true;
+}
+
+static void solve_zeros(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->pending.len; i++) {
+    Constraint *k = c->pending.at[i];
+    if (k->kind != CN_DIM_EQ || k->done || k->assumed)
+      continue;
+    DimVar *v = only_zero(c, dim_resolve(c->dims, k->left),
+                          dim_resolve(c->dims, k->right));
+    if (v)
+      dim_bind(c, v, dim_int(c->dims, 0));
+  }
+}
+
+/* Those that stand alone in an equation first. */
+void solve_holes(Checker *c, uint32_t mark) {
+  solve_zeros(c, mark);
+  for (uint32_t most = 1; most <= 2; most++)
+    for (bool any = true; any;) {
+      any = false;
+      for (uint32_t i = mark; i < c->pending.len; i++)
+        any |= solve_hole(c, c->pending.at[i], most);
+    }
+  solve_pending(c);
+}
