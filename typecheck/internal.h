@@ -908,7 +908,7 @@ PutIn *put_in_of(Checker *c, const Origin *call);
 Type *put_in_type(Checker *c, const PutIn *as, Type *t);
 Dim *put_in_dim(Checker *c, const PutIn *as, Dim *d);
 
-/* ---- error.c ---- */
+/* ---- error.c, mismatch.c, report.c (what else they share: errors.h) ---- */
 void mismatch(Checker *c, Type *got, Type *want, Origin *o);
 void report_dims(Checker *c, Constraint *k);
 void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);

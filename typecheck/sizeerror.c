@@ -1,0 +1,239 @@
+/* Sizes and shapes that do not fit: each kind of constraint that is refuted. */
+#include "errors.h"
+
+#include <string.h>
+
+void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
+  Diag *d;
+  VEC_PUSH(c->arena, c->told, o);
+  if (o->kind == OR_OPERATOR && o->got && o->want)
+    d = error_at(c, 303, o->span, "%s do not broadcast",
+                 error_two_types(c, "%s and %s", o->got, o->want));
+  else {
+    const char *got = shape_text(c, a), *want = shape_text(c, b);
+    d = error_at(c, 304, o->span, "%s has shape %s where %s is wanted",
+                 error_place(c, o), got, want);
+  }
+  error_path(c, d, o);
+}
+
+/* ---- equations ---- */
+
+static void batch_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  Diag *d = error_at(c, 303, o->span, "the axes in front of a matrix product "
+                                      "do not broadcast: %s meets %s",
+                     x, y);
+  d->label = error_two_types(c, "%s @ %s", o->got, o->want);
+  error_explain(c, d, k);
+}
+
+static void inner_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  /* the left side flows first: its size is the one that arrived */
+  Type *a = ty_norm(c, o->got), *b = ty_norm(c, o->want);
+  Dim *x = NULL, *y = NULL;
+  if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, a->shape), *t = shape_norm(c, b->shape);
+    if (s->len && t->len > 1 && s->at[s->len - 1].tag == IT_DIM &&
+        t->at[t->len - 2].tag == IT_DIM) {
+      x = s->at[s->len - 1].dim;
+      y = t->at[t->len - 2].dim;
+    }
+  }
+  if (!x || dim_equal(x, y))
+    x = dim_resolve(c->dims, k->left), y = dim_resolve(c->dims, k->right);
+  const char *left = dim_text_of(c, x), *right = dim_text_of(c, y);
+  Diag *d = error_at(c, 301, o->span,
+                     "inner dimensions of a matrix product differ: %s and %s",
+                     left, right);
+  d->label = error_two_types(c, "%s @ %s", a, b);
+  error_explain(c, d, k);
+  if (b->tag == TY_TENSOR) {
+    Shape *t = shape_norm(c, b->shape);
+    if (t->len == 2 && t->at[1].tag == IT_DIM &&
+        dim_equal(t->at[1].dim, x))
+      d->help = "the right side looks transposed: write transpose";
+  }
+}
+
+static void squeeze_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  Dim *one = dim_int(c->dims, 1), *x = dim_resolve(c->dims, k->left);
+  if (dim_equal(x, one))
+    x = dim_resolve(c->dims, k->right);
+  Diag *d = error_at(c, 302, o->span,
+                     "squeeze removes axes that are * or 1, not one of size %s",
+                     dim_text_of(c, x));
+  if (o->got)
+    d->label = arena_printf(c->arena, "this is %s", ty_text(c, o->got));
+  error_explain(c, d, k);
+}
+
+/* The left operand's comes first. */
+static void operand_sizes(Checker *c, const Origin *o, const char **x,
+                          const char **y) {
+  Shape *a = error_shape(c, o->got), *b = error_shape(c, o->want);
+  uint32_t i, j;
+  if (error_one_axis(a, b, &i, &j))
+    dims_text(c, a->at[i].dim, b->at[j].dim, x, y);
+}
+
+/* All that is wrong is that a division leaves something over. */
+static bool uneven_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *uneven = o->got && o->want ? NULL : multiple_uneven(c, k);
+  if (!uneven)
+    return false;
+  Diag *d = error_at(c, 302, o->span, "%s, as %s needs", uneven,
+                     error_place(c, o));
+  error_note_scheme(c, d, o);
+  error_explain(c, d, k);
+  d->witness = NULL; /* it says so itself */
+  return true;
+}
+
+static bool of_operands(const Origin *o) {
+  return o->kind == OR_OPERATOR && !o->number && o->got && o->want;
+}
+
+static Diag *operands_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  operand_sizes(c, o, &x, &y);
+  Diag *d = error_at(c, 303, o->span, "%s do not broadcast: %s meets %s",
+                     error_two_types(c, "%s and %s", o->got, o->want), x, y);
+  if (k->divisor) {
+    dims_text(c, k->left, k->divisor, &x, &y);
+    d->note = arena_printf(c->arena, "%s is not a multiple of %s", x, y);
+  } else {
+    d->help = help_join(c, o);
+  }
+  return d;
+}
+
+/* Sizes of a value that is wanted otherwise; `multiple` says it better. */
+static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  Diag *d = multiple ? error_at(c, 302, o->span, "sizes differ in %s: %s",
+                                error_place(c, o), multiple)
+                     : error_at(c, 302, o->span,
+                                "sizes differ in %s: %s and %s",
+                                error_place(c, o), x, y);
+  if (help_swapped(c, o))
+    d->help = "the axes look swapped: write transpose, or permute";
+  Clash part;
+  if (!o->got || !o->want)
+    error_note_scheme(c, d, o);
+  else if (size_clash(c, o->got, o->want, k->left, k->right, &part) &&
+           *part.path)
+    d->label = arena_printf(
+        c->arena, "%s : %s", part.path,
+        error_two_types(c, "%s, wanted is %s", part.got, part.want));
+  else if (!error_prints_alike(c, o->got, o->want))
+    d->label = error_two_types(c, "this is %s, wanted is %s", o->got, o->want);
+  error_note_callee(c, d, o);
+  return d;
+}
+
+static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  if (k->divisor && !of_operands(o)) {
+    dims_text(c, k->left, k->divisor, &x, &y);
+    Diag *d = error_at(c, 302, o->span,
+                       "%s is not a multiple of %s, as %s needs", x, y,
+                       error_place(c, o));
+    error_note_scheme(c, d, o);
+    return d;
+  }
+  dims_text(c, k->left, k->right, &x, &y);
+  if (o->scheme && o->what && strcmp(o->what, "reshape") == 0)
+    return error_at(c, 302, o->span, "reshape keeps the number of elements: "
+                                     "%s and %s differ",
+                    x, y);
+  if (o->kind == OR_ARG && k->joins && !o->got) {
+    Diag *d = error_at(c, 303, o->span,
+                       "shapes do not broadcast in %s: %s meets %s",
+                       error_place(c, o), x, y);
+    d->help = "only a missing leading axis and a stretching one (x.[:, *], "
+              "~keep:true) stretch";
+    error_note_scheme(c, d, o);
+    return d;
+  }
+  return of_operands(o) ? operands_error(c, k) : value_error(c, k, multiple);
+}
+
+void size_error_eq(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  if (o->prim == PRIM_MATMUL && o->got && o->want) {
+    if (o->number)
+      inner_error(c, k);
+    else
+      batch_error(c, k);
+    return;
+  }
+  if (party_error(c, k))
+    return;
+  if (o->prim == PRIM_SQUEEZE) {
+    squeeze_error(c, k);
+    return;
+  }
+  if (uneven_error(c, k))
+    return;
+  const char *multiple = multiple_of(c, k);
+  Diag *d = sizes_error(c, k, multiple);
+  error_explain(c, d, k);
+  if (multiple)
+    d->witness = NULL; /* it says so itself */
+  party_hole(c, d, k);
+}
+
+/* ---- inequalities ---- */
+
+static void index_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *from = o->expr && o->expr->kind == EX_NUM && !o->to
+                         ? o->expr->num
+                         : dim_text_of(c, o->from);
+  const char *size = dim_text_of(c, o->axis);
+  Diag *d;
+  if (!o->to)
+    d = error_at(c, 307, o->span,
+                 "index %s is out of bounds for axis %u of size %s", from,
+                 o->number, size);
+  else
+    d = error_at(c, 307, o->span,
+                 "the slice %s:%s does not fit axis %u of size %s", from,
+                 dim_text_of(c, o->to), o->number, size);
+  if (o->got)
+    d->label = arena_printf(c->arena, "of %s", ty_text(c, o->got));
+  d->help = o->to ? "slices are not cut to fit: write : alone for the rest of "
+                    "an axis"
+                  : "indices run from 0 to one less than the size; a literal "
+                    "-k counts from the end";
+  error_explain(c, d, k);
+}
+
+void size_error_le(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  if (o->kind == OR_INDEX && o->axis) {
+    index_error(c, k);
+    return;
+  }
+  const char *x, *y;
+  order_text(c, k->left, k->right, &x, &y);
+  Diag *d = error_at(c, 306, o->span,
+                     "a size does not fit in %s: %s <= %s does not hold",
+                     error_place(c, o), x, y);
+  if (o->got)
+    d->label = ty_text(c, o->got);
+  else
+    error_note_scheme(c, d, o);
+  error_explain(c, d, k);
+}
