@@ -77,7 +77,7 @@ void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   open_sizes(c, t, core, &fresh);
 }
 
-static Core *with_hidden(Checker *c, Scheme *s, Core *core) {
+Core *with_hidden(Checker *c, Scheme *s, Core *core) {
   if (!s->hidden.len)
     return core;
   Core *lam = core_items(c, CORE_TLAM, core->span, 1, core);
@@ -108,58 +108,80 @@ static void export_sizes(Checker *c, Scope *mark, bool top) {
     }
 }
 
-static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
-  Scope *mark = c->scope;
-  uint32_t pending = c->pending.len, serial = c->serial;
-  Effect *outer = c->effect, *effect = effect_context(c);
-  c->effect = effect;
-  c->level++;
-  Type *t, *want = val_annotation(c, dec);
+/* The value where a type is written: *t is its own.  Tensors are inferred
+ * first, so that an integer is known to be the one that it is. */
+static Core *check_val(Checker *c, Dec *dec, Type *want, Type **t) {
+  Origin *o = origin_new(c, OR_ANNOTATION, dec->expr->span);
+  o->other = dec->type ? dec->type->span : dec->pat->type->span;
+  o->expr = dec->expr;
+  Type *w = ty_norm(c, want), *got;
+  *t = want;
+  if (w->tag != TY_TENSOR || dec->expr->kind == EX_FN ||
+      dec->expr->kind == EX_IF || dec->expr->kind == EX_CASE)
+    return check(c, dec->expr, want, o);
+  Core *core = infer(c, dec->expr, &got);
+  core = flow(c, core, got, w, o);
+  got = ty_norm(c, got);
+  if (got->tag == TY_TENSOR && got->term)
+    *t = ty_tensor(c, w->elem, w->shape, got->term);
+  return core;
+}
+
+/* The value, with what is written of it.  What is given of a function it may
+ * assume; of other values it has to be so. */
+static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
+  uint32_t serial = c->serial;
+  Type *want = val_annotation(c, dec);
   bool fn = dec->expr->kind == EX_FN;
   if (fn)
     annot_facts(c, dec->given, AN_VAL, true);
-  Pat *pat = dec->pat;
-  if (want && pat->kind == PAT_ASCRIBE && !dec->type)
-    pat = pat->args[0];
-  Core *core;
-  if (want) {
-    Origin *o = origin_new(c, OR_ANNOTATION, dec->expr->span);
-    o->other = dec->type ? dec->type->span : dec->pat->type->span;
-    o->expr = dec->expr;
-    Type *got;
-    Type *w = ty_norm(c, want);
-    if (w->tag == TY_TENSOR && dec->expr->kind != EX_FN &&
-        dec->expr->kind != EX_IF && dec->expr->kind != EX_CASE) {
-      core = infer(c, dec->expr, &got);
-      core = flow(c, core, got, w, o);
-      got = ty_norm(c, got);
-      t = got->tag == TY_TENSOR && got->term
-              ? ty_tensor(c, w->elem, w->shape, got->term)
-              : want;
-    } else {
-      core = check(c, dec->expr, want, o);
-      t = want;
-    }
-    solve_pending(c);
-    if (!fn) { /* it has to be so */
-      uint32_t serial = c->serial;
-      annot_facts(c, dec->given, AN_VAL, false);
-      checks_claim(c, core, serial, true);
-    }
-    found_sizes(c, mark, want, &core);
-    checks_claim(c, core, serial, true);
-  } else {
-    core = infer(c, dec->expr, &t);
+  if (!want)
+    return infer(c, dec->expr, t);
+  Core *core = check_val(c, dec, want, t);
+  solve_pending(c);
+  if (!fn) {
+    uint32_t before = c->serial;
+    annot_facts(c, dec->given, AN_VAL, false);
+    checks_claim(c, core, before, true);
   }
+  found_sizes(c, mark, want, &core);
+  checks_claim(c, core, serial, true);
+  return core;
+}
+
+/* A name that every use has at a type of its own. */
+static Core *generalise_val(Checker *c, Type *t, Core *core, bool top,
+                            uint32_t pending) {
+  Binding *b = c->scope->binding;
+  Scheme *s = NULL;
+  scheme_generalise(c, 1, &t, &s, pending);
+  checks_place(c);
+  if (top)
+    note_carried(c, s, b->name);
+  hidden_collect(c, s, core);
+  b->scheme = s;
+  return with_hidden(c, s, core);
+}
+
+static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
+  Scope *mark = c->scope;
+  uint32_t pending = c->pending.len;
+  Effect *outer = c->effect, *effect = effect_context(c);
+  c->effect = effect;
+  c->level++;
+  Type *t;
+  Core *core = infer_value(c, dec, mark, &t);
   solve_pending(c);
   c->level--;
   c->effect = outer;
   effect = effect_close(c, effect);
-  bool pure = effect->tag != EF_EFFECT;
   if (outer)
     effect_join(c, effect, outer, dec->expr->span, NULL);
-  Pat *var = pat;
-  bool general = pure && var->kind == PAT_VAR && mentions_fun(c, t, 0);
+  Pat *pat = dec->pat;
+  if (pat->kind == PAT_ASCRIBE && !dec->type)
+    pat = pat->args[0];
+  bool general = effect->tag != EF_EFFECT && pat->kind == PAT_VAR &&
+                 mentions_fun(c, t, 0);
   if (!general)
     lower_type(c, t);
   CoreDec *d = NEW(c->arena, CoreDec);
@@ -168,19 +190,10 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   /* an integer without a known term is named by the variable at its uses */
   pat->value = dec->expr;
   d->pat = pattern(c, pat, t, top);
-  if (general) {
-    Binding *b = c->scope->binding;
-    Scheme *s[1] = {NULL};
-    scheme_generalise(c, 1, &t, s, pending);
-    checks_place(c);
-    if (top)
-      note_carried(c, s[0], b->name);
-    hidden_collect(c, s[0], core);
-    core = with_hidden(c, s[0], core);
-    b->scheme = s[0];
-  } else {
+  if (general)
+    core = generalise_val(c, t, core, top, pending);
+  else
     match_check(c, 1, &d->pat, t, pat->span);
-  }
   d->expr = core;
   export_sizes(c, mark, top);
   if (top && !general)
@@ -210,183 +223,6 @@ static void unsolved_axes(Checker *c, Type *t, Map *fresh) {
     for (uint32_t i = 0; i < t->count; i++)
       unsolved_axes(c, t->args[i], fresh);
   }
-}
-
-/* ---- fun ---- */
-
-static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
-  for (uint32_t i = k->param_count; i-- > 0;) {
-    t = ty_fun(c, ty_meta(c), t, effect_var(c));
-    t->label = k->params[i].label;
-    t->optional = k->params[i].preset != NULL;
-  }
-  return t;
-}
-
-/* The parameters as in t, and a result of which nothing is said. */
-static Type *params_of(Checker *c, const Fun *f, Type *t) {
-  uint32_t n = f->clauses[0].param_count;
-  return map_get(&c->forgotten, f) ? fun_params(c, t, n) : t;
-}
-
-static bool is_used(const Group *g, const Binding *b) {
-  for (uint32_t i = 0; i < g->uses.len; i++)
-    if (g->uses.at[i]->var == b->var)
-      return true;
-  return false;
-}
-
-/* Results of a recursive function whose sizes each call decides are different
- * results already where it calls itself: it is checked once more, knowing
- * that. */
-static void note_result(Checker *c, const Fun *f, Type *t, uint32_t mark) {
-  for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
-    t = ty_norm(c, t)->arg[1];
-  if (!result_differs(c, t, mark) || map_get(&c->forgotten, f))
-    return;
-  map_put(&c->forgotten, f, t);
-  c->again = true;
-}
-
-static Type *result_before(Checker *c, const Fun *f) {
-  Type *t = map_get(&c->forgotten, f);
-  return t ? result_anew(c, t) : ty_meta(c);
-}
-
-static void add_hidden_to_uses(Checker *c, Group *g, Scheme *s) {
-  for (uint32_t i = 0; s->hidden.len && i < g->uses.len; i++) {
-    Core *use = g->uses.at[i];
-    Core *var = core_new(c, CORE_VAR, use->span);
-    *var = *use;
-    use->kind = CORE_TAPP;
-    use->items = NEW(c->arena, Core *);
-    use->items[0] = var;
-    use->item_count = 1;
-    use->hidden_count = s->hidden.len;
-    use->hidden = NEW_ARRAY(c->arena, Hidden, s->hidden.len);
-    for (uint32_t k = 0; k < s->hidden.len; k++) {
-      Hidden h = s->hidden.at[k];
-      if (h.kind == HID_DIM)
-        h.dim = dim_of_var(c->dims, h.dim_var);
-      if (h.kind == HID_SHAPE) {
-        h.shape.at = NEW(c->arena, ShapeItem);
-        h.shape.at[0] =
-            (ShapeItem){.kind = SI_SPLICE, .var = h.shape_var};
-        h.shape.len = 1;
-      }
-      use->hidden[k] = h;
-    }
-  }
-}
-
-/* The functions of a group share their variables, and so what they are handed
- * beside their arguments. */
-static void hidden_of_all(Checker *c, Group *g, uint32_t n, Scheme **schemes,
-                          Core **items) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (i)
-      schemes[i]->hidden.len = 0;
-    hidden_collect(c, schemes[0], items[i]);
-  }
-  add_hidden_to_uses(c, g, schemes[0]);
-  for (uint32_t i = 1; i < n; i++)
-    schemes[i]->hidden = schemes[0]->hidden;
-}
-
-/* Those that are annotated have variables of their own.  What one needs, those
- * that call it may need as well. */
-static void hidden_of_each(Checker *c, Group *g, uint32_t n, Scheme **schemes,
-                           Core **items) {
-  polyrec_finish(c, g);
-  for (bool more = true; more;) {
-    more = false;
-    for (uint32_t i = 0; i < n; i++) {
-      uint32_t before = schemes[i]->hidden.len;
-      hidden_collect(c, schemes[i], items[i]);
-      more |= schemes[i]->hidden.len > before;
-    }
-  }
-}
-
-static void infer_fun(Checker *c, Dec *dec, bool top, CoreDec **out) {
-  uint32_t n = dec->fun_count, pending = c->pending.len;
-  uint32_t mark = c->dims->next_id;
-  Group group = {.outer = c->group};
-  Binding **bs = NEW_ARRAY(c->arena, Binding *, n);
-  Type **types = NEW_ARRAY(c->arena, Type *, n);
-  CoreDec *d = NEW(c->arena, CoreDec);
-  d->kind = CD_FUNS;
-  d->span = dec->span;
-  d->vars = NEW_ARRAY(c->arena, Var *, n);
-  d->items = NEW_ARRAY(c->arena, Core *, n);
-  d->var_count = n;
-  unique_funs(c, dec);
-  c->level++;
-  c->group = &group;
-  Effect *outer = c->effect;
-  Fact *facts = c->facts;
-  Scope *saved = c->scope;
-  for (uint32_t i = 0; i < n; i++) {
-    Fun *f = &dec->funs[i];
-    Binding *b = bs[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
-    types[i] = fun_skeleton(c, &f->clauses[0], result_before(c, f));
-    b->scheme = scheme_mono(c, types[i]);
-    b->var = d->vars[i] = var_new(c, f->name, f->name_span, top);
-    b->recursive = true;
-    b->group = &group;
-    b->doc = dec->doc;
-    b->clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
-    scope_push(c, f->name, b);
-    for (uint32_t k = 0; k < f->clause_count; k++)
-      places_binding(c, f->clauses[k].name_span, b, NULL);
-  }
-  bool annotated = true; /* all of them: else they share variables */
-  for (uint32_t i = 0; i < n; i++) {
-    bs[i]->annotated = annotated_scheme(c, dec->funs[i].clauses, types[i]);
-    annotated &= bs[i]->annotated != NULL;
-  }
-  for (uint32_t i = 0; i < n && !annotated; i++)
-    bs[i]->annotated = NULL;
-  for (uint32_t i = 0; i < n; i++) {
-    Fun *f = &dec->funs[i];
-    Type *t;
-    Scope *inner = c->scope;
-    d->items[i] = clauses_core(c, f->clauses, f->clause_count, f->name_span,
-                               params_of(c, f, types[i]), NULL, &t);
-    c->scope = inner;
-    Origin *o = origin_new(c, OR_RESULT, f->name_span);
-    if (!unify(c, types[i], t, o))
-      mismatch(c, t, types[i], o);
-    types[i] = t;
-    if (is_used(&group, bs[i]))
-      note_result(c, f, t, mark);
-  }
-  solve_pending(c);
-  c->level--;
-  c->effect = outer;
-  c->facts = facts;
-  Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
-  scheme_generalise(c, n, types, schemes, pending);
-  checks_place(c);
-  if (top)
-    note_carried(c, schemes[0], bs[0]->name);
-  for (uint32_t i = 0; i < n; i++)
-    bs[i]->scheme = schemes[i];
-  if (annotated)
-    hidden_of_each(c, &group, n, schemes, d->items);
-  else
-    hidden_of_all(c, &group, n, schemes, d->items);
-  for (uint32_t i = 0; i < n; i++) {
-    d->items[i] = with_hidden(c, schemes[i], d->items[i]);
-    bs[i]->recursive = false;
-    bs[i]->group = NULL;
-    if (top && c->bound)
-      VEC_PUSH(c->arena, *c->bound, bs[i]);
-  }
-  c->group = group.outer;
-  if (top)
-    c->scope = saved;
-  *out = d;
 }
 
 /* ---- types ---- */
@@ -513,7 +349,7 @@ bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   *out = NULL;
   switch (dec->kind) {
   case DEC_VAL: infer_val(c, dec, top, out); break;
-  case DEC_FUN: infer_fun(c, dec, top, out); break;
+  case DEC_FUN: *out = infer_fun(c, dec, top); break;
   case DEC_TYPE: define_type(c, dec); break;
   case DEC_DATATYPE: define_datatype(c, dec); break;
   case DEC_IMPORT: import_module(c, dec); break;

@@ -28,7 +28,7 @@ static Type *relaxed(Checker *c, Type *t) {
   t = ty_norm(c, t);
   Shape *any[3];
   for (int i = 0; i < 3; i++)
-    any[i] = shape_of_var(c, shape_var(c, -1));
+    any[i] = shape_any(c);
   switch (t->tag) {
   case TY_TENSOR:
     return ty_tensor(c, t->elem, t->shape,

@@ -447,6 +447,7 @@ ElemVar *elem_root(ElemVar *e);
 ShapeVar *shape_var(Checker *c, int fixed);
 Shape *shape_new(Checker *c, uint32_t len);
 Shape *shape_of_var(Checker *c, ShapeVar *v);
+Shape *shape_any(Checker *c); /* a new variable, of any rank */
 Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims);
 Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
 Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
@@ -707,48 +708,95 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
 /* True if a name stands for a size where a val is annotated. */
 bool annot_knows(Checker *c, Sym *name);
 
-/* ---- infer.c, app.c, special.c, loops.c, patterns.c, function.c ---- */
+/* ---- infer.c: the two directions ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
-void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
-Core *open_binding(Checker *c, const Binding *b, Core *body);
-Core *open_bound(Checker *c, const Scope *from, const Scope *until,
-                 Core *body);
-Core *infer_app(Checker *c, Expr *e, Type **type);
-/* What is at fault where an argument of the call e does not fit: the argument,
- * or where a pipe brings it the stage. */
-Span arg_place(const Expr *e, const Expr *arg);
-Core *infer_operator(Checker *c, Expr *e, Type **type);
+Core *infer_num(Checker *c, Expr *e, Type **type);
+Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+/* A branch or an element must not decide what the others have. */
+bool is_open_shape(Checker *c, Type *w);
+
+/* ---- uses.c: names in expressions ---- */
+Core *infer_id(Checker *c, Expr *e, Type **type);
+Core *infer_con(Checker *c, Expr *e, Type **type);
+void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
+/* A use of a name, which stands at `place` in an expression. */
+Core *use_name(Checker *c, Binding *b, Span span, Span place, Type **type,
+               Origin *o);
+/* Of what a name demands of its use: of all arguments, if it is applied. */
+Origin *use_origin(Checker *c, Expr *e, const char *what);
+/* An error; `at` is where the name itself stands. */
+Core *use_unknown(Checker *c, Sym *module, Sym *name, Span span, Span at,
+                  Type **type);
 Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
                     Origin *o);
-Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
-                    uint32_t count, Type **type);
-Core *infer_for(Checker *c, Expr *e, Type **type);
-Core *infer_index(Checker *c, Expr *e, Type **type);
+/* Reads the sizes that were found in a variable, then runs the body. */
+Core *open_binding(Checker *c, const Binding *b, Core *body);
+/* The body of what binds the names from `from` to `until`: sizes that it has
+ * found in them are read first, for all of it. */
+Core *open_bound(Checker *c, const Scope *from, const Scope *until,
+                 Core *body);
+
+/* ---- sizeof.c ---- */
+/* A size for an integer expression without a known term. */
+Dim *size_of(Checker *c, Expr *e, Core **core, Type *t);
+
+/* ---- structures.c ---- */
+Core *infer_tuple(Checker *c, Expr *e, Type *want, Type **type);
+Core *infer_list(Checker *c, Expr *e, Type *want, Type **type);
+Core *infer_record(Checker *c, Expr *e, Type *want, Type **type);
+Core *infer_with(Checker *c, Expr *e, Type **type);
+Core *infer_field(Checker *c, Expr *e, Type **type);
 Core *infer_bracket(Checker *c, Expr *e, Type **type);
+
+/* ---- conditions.c ---- */
+void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
+bool condition_on_index(Checker *c, Expr *cond);
+void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds);
+
+/* ---- branches.c ---- */
+Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+Core *infer_case(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+
+/* ---- operators.c ---- */
+Core *infer_operator(Checker *c, Expr *e, Type **type);
+
+/* ---- statics.c: arguments whose notation depends on what is wanted ---- */
 Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);
 /* A new size, of an axis that is named by its place: it may be a *. */
 ShapeIt literal_item(Checker *c, Span span);
 Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o);
 Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o);
-Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
-Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+
+/* ---- app.c ---- */
+Core *infer_app(Checker *c, Expr *e, Type **type);
+/* What is at fault where an argument of the call e does not fit: the argument,
+ * or where a pipe brings it the stage. */
+Span arg_place(const Expr *e, const Expr *arg);
+
+/* ---- special.c, loops.c, function.c, patterns.c ---- */
+Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
+                    uint32_t count, Type **type);
+Core *infer_for(Checker *c, Expr *e, Type **type);
+Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type);
 Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
                    Type *want, Type *result_want, Type **type);
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
-void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
-bool condition_on_index(Checker *c, Expr *cond);
+
+/* ---- coremake.c ---- */
 Core *core_new(Checker *c, CoreKind kind, Span span);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
 Core *core_let(Checker *c, Var *v, Core *value, Core *body);
+/* After an error, of any type. */
+Core *core_bad(Checker *c, Span span, Type **type);
+
+/* ---- names.c: what is bound ---- */
 Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
-/* A size for an integer expression without a known term. */
-Dim *size_of(Checker *c, Expr *e, Core **core, Type *t);
 
 /* ---- worst.c ---- */
 bool mentions_index(Checker *c, Dim *d);
@@ -806,7 +854,11 @@ void unique_type(Checker *c, const Dec *dec);
 /* True if the parameter is an element type: 'a in 'a[n]. */
 bool param_is_elem(const Dec *dec, uint32_t i);
 
+/* ---- group.c ---- */
+CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
+
 /* ---- dec.c ---- */
+Core *with_hidden(Checker *c, Scheme *s, Core *core);
 bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* Of an expression that is not run; NULL after an error. */

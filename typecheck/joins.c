@@ -215,7 +215,7 @@ Verdict settle_join(Checker *c, Constraint *k) {
     return PROVED;
   }
   if (j.suffix->len) { /* some of it is known: say so, keep the rest */
-    Shape *rest = shape_of_var(c, shape_var(c, -1));
+    Shape *rest = shape_any(c);
     if (!unify_shape(c, k->a, shape_concat(c, rest, j.suffix), k->origin)) {
       report_shapes(c, k->a, j.suffix, k->origin);
       return PROVED;

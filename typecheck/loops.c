@@ -287,7 +287,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   core->slice_count = e->slice_count;
   for (uint32_t i = 0; i < e->slice_count; i++)
     index_item(&x, &e->slices[i], &core->slices[i]);
-  Shape *rest = x.rest ? shape_of_var(c, shape_var(c, -1)) : shape_new(c, 0);
+  Shape *rest = x.rest ? shape_any(c) : shape_new(c, 0);
   Shape *whole =
       shape_concat(c, shape_concat(c, x.before, rest), x.after);
   ElemVar *elem = t->tag == TY_TENSOR ? t->elem : elem_meta(c, CLASS_ANY);

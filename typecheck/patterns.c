@@ -185,7 +185,7 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
       if (cp->rest >= 0)
         error_at(c, 346, p->args[i]->span,
                  "a shape pattern has one ... at most");
-      parts[i] = shape_of_var(c, shape_var(c, -1));
+      parts[i] = shape_any(c);
       cp->rest = (int)i;
     } else {
       Dim *d = meta_dim(c, p->args[i]->id, p->args[i]->span);

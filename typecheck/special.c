@@ -55,8 +55,6 @@ static bool only_labels(Checker *c, Arg *args, uint32_t n, const char *allowed,
   return true;
 }
 
-static Shape *any(Checker *c) { return shape_of_var(c, shape_var(c, -1)); }
-
 /* A function wanted where only a call will do. */
 static Core *needs_call(Checker *c, Expr *e, const char *what, const char *how,
                         Type **type) {
@@ -163,6 +161,24 @@ static Shape *labels_shape(LabelDims *d, const Labels *l, Shape *rest,
   return s;
 }
 
+/* False, and an error, if the string is none, or is not for so many. */
+static bool labels_read(Checker *c, Expr *e, PrimId id, Expr **pos,
+                        uint32_t count, Einsum *out) {
+  if (!parse_einsum(pos[0]->text, out) ||
+      (id == PRIM_PERMUTE && out->count != 1)) {
+    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")
+        ->help = "name each axis and separate the names by blanks: "
+                 "\"b i k, k j -> b i j\"";
+    return false;
+  }
+  if (count == out->count + 1)
+    return true;
+  error_at(c, 357, e->span, "%s \"%s\" takes %u tensor%s, not %u",
+           prim_info[id].name, pos[0]->text, out->count,
+           out->count == 1 ? "" : "s", count - 1);
+  return false;
+}
+
 static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
                           uint32_t n, Type **type) {
   const char *name = prim_info[id].name;
@@ -174,27 +190,17 @@ static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
                                    name),
                       "for example einsum \"b i k, k j -> b i j\" x y", type);
   Einsum spec;
-  if (!parse_einsum(pos[0]->text, &spec) ||
-      (id == PRIM_PERMUTE && spec.count != 1)) {
-    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")
-        ->help = "name each axis and separate the names by blanks: "
-                 "\"b i k, k j -> b i j\"";
+  if (!labels_read(c, e, id, pos, count, &spec))
     return failed(c, e, type);
-  }
-  if (count != spec.count + 1) {
-    error_at(c, 357, e->span, "%s \"%s\" takes %u tensor%s, not %u", name,
-             pos[0]->text, spec.count, spec.count == 1 ? "" : "s", count - 1);
-    return failed(c, e, type);
-  }
   LabelDims dims = {.c = c};
   ElemVar *elem = elem_meta(c, id == PRIM_EINSUM ? CLASS_NUM : CLASS_ANY);
   Core *cores[10];
   Type *ignored;
   cores[0] = infer(c, pos[0], &ignored);
-  Shape *rests[8], *rest = any(c);
+  Shape *rests[8], *rest = shape_any(c);
   uint32_t rest_count = 0;
   for (uint32_t i = 0; i < spec.count; i++) {
-    Shape *mine = any(c);
+    Shape *mine = shape_any(c);
     bool has = false;
     for (uint32_t k = 0; k < spec.in[i].count; k++)
       has |= !spec.in[i].name[k];
@@ -233,7 +239,7 @@ typedef struct AxisSplit {
 } AxisSplit;
 
 static AxisSplit axis_type(Checker *c, Shape *r) {
-  AxisSplit a = {.s = any(c), .t = any(c), .r = r};
+  AxisSplit a = {.s = shape_any(c), .t = shape_any(c), .r = r};
   a.axis = ty_axis(c, a.s, r, a.t);
   return a;
 }
@@ -334,7 +340,7 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   Arg *axis = labelled(args, n, "axis");
   if (positional(args, n, pos, 2) != 1 || !axis)
     return NULL; /* as an ordinary function */
-  AxisSplit split = axis_type(c, any(c));
+  AxisSplit split = axis_type(c, shape_any(c));
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Core *cores[2];
@@ -471,7 +477,7 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
   o->number = 1;
   cores[2] = check(c, pos[0], ty_string(c), o);
   ElemVar *elem = elem_meta(c, CLASS_ANY);
-  Shape *shape = any(c);
+  Shape *shape = shape_any(c);
   bool literal = pos[0]->kind == EX_STRING &&
                  (!name || name->expr->kind == EX_STRING) &&
                  (!header || header->expr->kind == EX_CON);
@@ -512,7 +518,7 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
                               i ? ty_string(c) : ty_int(c, NULL), "show");
     cores[i] = core ? core : core_new(c, CORE_ABSENT, e->span);
   }
-  Type *want = ty_tensor(c, elem_meta(c, CLASS_ANY), any(c), NULL);
+  Type *want = ty_tensor(c, elem_meta(c, CLASS_ANY), shape_any(c), NULL);
   Origin *o = origin_new(c, OR_ARG, arg_place(e, pos[0]));
   o->what = "show";
   cores[3] = check(c, pos[0], want, o);

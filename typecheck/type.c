@@ -53,6 +53,8 @@ Shape *shape_of_var(Checker *c, ShapeVar *v) {
   return s;
 }
 
+Shape *shape_any(Checker *c) { return shape_of_var(c, shape_var(c, -1)); }
+
 Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims) {
   Shape *s = shape_new(c, n);
   for (uint32_t i = 0; i < n; i++)

@@ -549,7 +549,7 @@ static bool unify_parts_lifted(Checker *c, Type *lift, Type *t, Origin *o) {
     return unify(c, lift->arg[0], t->arg[0], o);
   }
   if (t->tag == TY_TENSOR) {
-    Shape *rest = shape_of_var(c, shape_var(c, -1));
+    Shape *rest = shape_any(c);
     Shape *whole = shape_concat(c, shape_dims(c, 1, &lift->dim), rest);
     if (!unify_shape(c, t->shape, whole, o))
       return false;
