@@ -57,13 +57,15 @@ static void leave_to_run_time(Checker *c, Constraint *k) {
 /* What remains open although everything in it is final. */
 static void settle_final(Checker *c, Constraint *k) {
   Division parts[DIM_FACTORS];
-  if (k->divides || is_divisibility(c, k) || even_parts(c, k, parts))
-    return; /* that it comes out even is for the callers to see to */
+  bool even =
+      k->divides || is_divisibility(c, k) || even_parts(c, k, parts);
   Census l = dim_census(c, k->left), r = dim_census(c, k->right);
   Census when = conditions_census(c, k);
   bool rigid = l.rigid || r.rigid;
   if (when.rigid || when.meta || when.index)
     return;
+  if (even && (rigid || l.meta || r.meta))
+    return; /* that it comes out even is for the callers to see to */
   if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
       !r.top && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
@@ -101,7 +103,8 @@ static void try_one(Checker *c, Constraint *k) {
   c->facts = k->facts;
   c->level = k->level; /* what it brings into being belongs where it does */
   Verdict v = is_void(c, k) ? PROVED : settle(c, k);
-  c->facts = facts;
+  if (facts != k->facts) /* else it stays known what will have been checked */
+    c->facts = facts;
   c->level = level;
   c->solving = outer;
   if (v == PROVED) {

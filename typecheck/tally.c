@@ -17,14 +17,17 @@ static void mention_prod(void *arg, ShapeVar *v) {
 
 static void mention_nothing(void *arg, DimVar *v) { (void)arg, (void)v; }
 
-static bool is_of_products(const Constraint *k) {
-  bool found = k->divides;
-  const Origin *o = k->origin;
-  if (o && o->scheme && o->what && strcmp(o->what, "reshape") == 0)
-    return true;
+static bool mentions_products(const Constraint *k) {
+  bool found = false;
   dim_each_var(k->left, mention_nothing, mention_prod, &found);
   dim_each_var(k->right, mention_nothing, mention_prod, &found);
   return found;
+}
+
+static bool is_of_products(const Constraint *k) {
+  const Origin *o = k->origin;
+  return k->divides || mentions_products(k) ||
+         (o && o->scheme && o->what && strcmp(o->what, "reshape") == 0);
 }
 
 CheckRow constraint_row(const Constraint *k) {
@@ -57,6 +60,8 @@ static const char *why_open(Checker *c, Constraint *k) {
     return "an index that the solver cannot bound";
   if (l.data || r.data)
     return "a size that data decides";
+  if (mentions_products(k)) /* of a shape, not of its sizes */
+    return "a rank is not known before the program runs";
   return "beyond what the solver decides";
 }
 

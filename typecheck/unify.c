@@ -232,6 +232,35 @@ static ShapeVar *lone_var(const Shape *s) {
   return v->rigid || v->fixed >= 0 ? NULL : v;
 }
 
+/* The only variable of s that may stand for any number of axes; NULL if there
+ * are more of them, or none.  *times is how often it stands there. */
+static ShapeVar *only_var(const Shape *s, uint32_t *times) {
+  ShapeVar *v = NULL;
+  *times = 0;
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (s->at[i].tag != IT_SPLICE)
+      continue;
+    ShapeVar *x = s->at[i].var;
+    if (x->rigid || x->fixed >= 0 || (v && v != x))
+      return NULL;
+    v = x;
+    ++*times;
+  }
+  return v;
+}
+
+/* [...v, 3, ...v] == all, of which the rank is known: so is that of v, if the
+ * axes can be shared out.  NULL where they cannot. */
+static Shape *shared_out(Checker *c, const Shape *s, const Shape *all,
+                         uint32_t times) {
+  uint32_t ones = shape_least_rank(s), at = 0;
+  if (all->len < ones || (all->len - ones) % times)
+    return NULL;
+  while (s->at[at].tag != IT_SPLICE)
+    at++;
+  return shape_slice(c, all, at, at + (all->len - ones) / times);
+}
+
 /* No axes that a splice may stand for make the two of one rank. */
 static bool ranks_clash(const Shape *a, const Shape *b) {
   return (shape_known_rank(a) && shape_least_rank(b) > a->len) ||
@@ -264,6 +293,18 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
       shape_bind(c, v, as_many_axes(c, all));
       return unify_ends(c, one, all, o);
     }
+  }
+  for (int turn = 0; turn < 2; turn++) {
+    Shape *s = turn ? r.b : r.a, *all = turn ? r.a : r.b;
+    uint32_t times;
+    ShapeVar *v = only_var(s, &times);
+    if (!v || !shape_known_rank(all))
+      continue;
+    Shape *part = shared_out(c, s, all, times);
+    if (!part)
+      return false;
+    shape_bind(c, v, sizes_mention(c, part, v) ? as_many_axes(c, part) : part);
+    return unify_ends(c, s, all, o);
   }
   /* Too short for what the other has, or rigid against sizes: no solution. */
   for (int turn = 0; turn < 2; turn++) {
