@@ -48,6 +48,7 @@ typedef struct Item0 {
   ItemTag tag;
   Dim *dim;
   ShapeVar *var;
+  bool literal; /* IT_DIM: it was a variable with that flag (dim.h) */
 } ShapeIt;
 
 struct Shape {

@@ -110,8 +110,11 @@ static const Shape *solution(Checker *c, ShapeVar *v) {
 }
 
 static ShapeIt item_norm(Checker *c, ShapeIt it) {
-  if (it.tag == IT_DIM)
+  if (it.tag == IT_DIM) {
+    const DimVar *v = dim_as_var(it.dim);
+    it.literal |= v && v->literal;
     it.dim = dim_resolve(c->dims, it.dim);
+  }
   return it;
 }
 

@@ -124,15 +124,15 @@ static bool is_one(const ShapeIt *it) {
 
 /* What a literal axis or an index takes may be a *: for it, an axis of 1. */
 static bool takes_star(Checker *c, const ShapeIt *it) {
-  Dim *d = dim_resolve(c->dims, it->dim);
-  DimVar *v = dim_as_var(d);
+  const DimVar *named = dim_as_var(it->dim);
+  DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
   int64_t n;
-  if (v && v->kind == DV_META && v->literal)
+  if (v && v->kind == DV_META && v->literal) {
     dim_bind(c, v, dim_int(c->dims, 1));
-  else
-    v = dim_as_var(it->dim);
-  return v && v->literal && dim_is_int(dim_resolve(c->dims, it->dim), &n) &&
-         n == 1;
+    return true;
+  }
+  return (it->literal || (named && named->literal)) &&
+         dim_is_int(dim_resolve(c->dims, it->dim), &n) && n == 1;
 }
 
 static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
