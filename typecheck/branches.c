@@ -12,7 +12,7 @@ static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
   Branch b = {.facts = c->facts, .dead = facts_exclude(c, c->facts)};
   uint32_t mark = c->dims->next_id;
   uint32_t errors = c->diags->errors, kept = c->diags->all.len;
-  uint32_t open = c->open.len;
+  uint32_t open = c->open.len, part = part_begin(c);
   if (want && want->tag != TY_VAR && !b.dead) {
     b.core = check(c, e, want, o);
     b.type = want;
@@ -20,6 +20,7 @@ static Branch infer_branch(Checker *c, Expr *e, Type *want, Origin *o) {
     b.core = infer(c, e, &b.type);
     b.type = ty_leave(c, b.type, mark, LEAVE_NEW);
   }
+  part_end(c, part);
   if (b.dead) { /* its facts exclude each other: it never runs */
     c->diags->errors = errors;
     c->diags->all.len = kept;

@@ -408,6 +408,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->head = NULL;
   c->loop = NULL;
   c->conditional = 0;
+  c->part = 0;
   c->depth = c->work = 0;
   c->group = NULL;
   c->again = false;

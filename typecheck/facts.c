@@ -61,6 +61,14 @@ void fact_known(Checker *c, Dim *d, bool eq) {
   c->facts->known = true;
 }
 
+uint32_t part_begin(Checker *c) {
+  uint32_t outer = c->part;
+  c->part = ++c->parts;
+  return outer;
+}
+
+void part_end(Checker *c, uint32_t outer) { c->part = outer; }
+
 bool is_condition(const Fact *f) { return !f->known && !f->index; }
 
 bool has_condition(const Fact *f) {

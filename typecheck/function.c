@@ -181,7 +181,7 @@ static void clause(Checker *c, Function *f, uint32_t i) {
   Clause *k = &f->clauses[i];
   Scope *saved = c->scope;
   Fact *facts = c->facts;
-  uint32_t serial = c->serial;
+  uint32_t serial = c->serial, part = part_begin(c);
   Type *type;
   unique_params(c, k);
   f->pats[i] = clause_params(c, f, k);
@@ -200,6 +200,7 @@ static void clause(Checker *c, Function *f, uint32_t i) {
   f->rules[i].body = body;
   c->scope = saved;
   c->facts = facts;
+  part_end(c, part);
 }
 
 /* In the scope of the function; returns the effect of its bodies. */

@@ -205,6 +205,7 @@ struct Constraint {
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
   uint32_t order, turn;
   uint32_t serial; /* in order of demand */
+  uint32_t part;   /* of the program in which it arose (part_begin) */
   Core *site;      /* the expression that claimed it (checks.c); or NULL */
   bool after;      /* its test comes after the value of the site */
   bool placed;     /* its test was put there */
@@ -387,6 +388,7 @@ struct Checker {
   uint32_t changes;    /* solutions found, or forgotten */
   uint32_t next_order; /* of pending constraints */
   Fact *facts;
+  uint32_t part, parts; /* of the program, and how many there are */
   Expr *head;     /* of the application being looked at, */
   Arg *head_args; /* and what it is applied to */
   uint32_t head_arg_count;
@@ -611,6 +613,11 @@ void facts_load(Checker *c, const Fact *facts);
 void facts_load_for(Checker *c, const Fact *facts, Dim *d);
 void fact_add(Checker *c, Dim *d, bool eq);
 void fact_known(Checker *c, Dim *d, bool eq);
+/* A part of the program, as the body of a function or a branch, may not run
+ * although what is around it does: what is tested there is not known behind.
+ * Returns the part around it, for part_end. */
+uint32_t part_begin(Checker *c);
+void part_end(Checker *c, uint32_t outer);
 bool is_condition(const Fact *f); /* one that may fail to hold */
 bool has_condition(const Fact *f);
 bool in_scope(const Fact *chain, const Fact *outer);

@@ -600,10 +600,11 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   c->effect = effect_pure(c);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
-  uint32_t mark = c->dims->next_id;
+  uint32_t mark = c->dims->next_id, part = part_begin(c);
   core->items[0] = infer(c, e->arg[0], &body);
   c->effect = effect;
   solve_pending(c);
+  part_end(c, part);
   c->facts = written;
   end_indices(c, &loop, e, core, from);
   body = body_per_index(c, ty_forget_terms(c, body), mark, e->arg[0]->span);

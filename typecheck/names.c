@@ -164,6 +164,7 @@ static void set_aside(Checker *c) {
   c->scope = NULL;
   c->level = 0;
   c->facts = NULL;
+  c->part = 0;
   c->head = NULL;
   c->loop = NULL;
   c->group = NULL;

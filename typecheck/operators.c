@@ -155,11 +155,13 @@ static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
   bool cond = e->op == BIN_AND || e->op == BIN_OR;
   bool on_index = cond && condition_on_index(c, e->arg[0]);
   Fact *facts = c->facts;
+  uint32_t part = cond ? part_begin(c) : c->part;
   if (cond)
     condition_facts(c, e->arg[0], args[0], e->op == BIN_AND);
   c->conditional += on_index;
   args[1] = infer(c, e->arg[1], &types[1]);
   c->conditional -= on_index;
+  part_end(c, part);
   if (cond)
     c->facts = facts;
 }

@@ -43,10 +43,13 @@ static bool is_final(Checker *c, Constraint *k) {
 /* An equality between sizes that data decides is checked when it runs, and
  * known from there on. */
 static void leave_to_run_time(Checker *c, Constraint *k) {
-  Census l = dim_census(c, k->left), r = dim_census(c, k->right);
   k->done = true;
   VEC_PUSH(c->arena, c->stuck, k);
-  if (l.top || r.top || k->implied || k->enough)
+  if (!k->left)
+    return; /* of shapes: the operation itself will see */
+  Census l = dim_census(c, k->left), r = dim_census(c, k->right);
+  if (l.top || r.top || k->implied || k->enough || k->part != c->part ||
+      !in_scope(c->facts, k->facts))
     return; /* no test will have made sure of it */
   if (k->kind == CN_DIM_EQ)
     fact_known(c, dim_sub(c->dims, k->left, k->right), true);
@@ -128,6 +131,7 @@ static void try_one(Checker *c, Constraint *k) {
 static void place_constraint(Checker *c, Constraint *k) {
   const Constraint *of = c->solving;
   k->serial = of ? of->serial : ++c->serial;
+  k->part = of ? of->part : c->part;
   k->site = of ? of->site : NULL;
   k->after = of && of->after;
   if (!k->implied)
@@ -234,8 +238,10 @@ void constraints_settle(Checker *c) {
   solve_together(c);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
+    if (!k->done && !k->assumed && c->stuck.len)
+      try_one(c, k); /* with what will have been tested */
     if (!k->done && !k->assumed)
-      VEC_PUSH(c->arena, c->stuck, k);
+      leave_to_run_time(c, k);
   }
   c->pending.len = 0;
   checks_place(c);
