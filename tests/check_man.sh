@@ -16,13 +16,13 @@ help'
 
 taken() { # taken VERB: options that it does not refuse
   for option in $table; do
-    timeout 10 "$AXON" $1 "--$option" 2>&1 </dev/null |
+    timeout 10 "$AXON" "$1" "--$option" 2>&1 </dev/null |
       grep -q 'there is no option' || echo "$option"
   done | sort
 }
 
 helped() { # helped VERB: what --help names, and what every verb takes
-  { "$AXON" help $1 | sed '/^Examples/,$d' |
+  { "$AXON" help "$1" | sed '/^Examples/,$d' |
     sed -n 's/^  .*--\([a-z]*\) .*/\1/p' && echo "$common"; } | sort -u
 }
 
