@@ -98,7 +98,6 @@ static void put_name(Ask *ask, const Place *p, Buffer *code) {
                                            : "  (a size)");
     return;
   case PLACE_EXPR:
-  case PLACE_STAGE:
   case PLACE_NONE:
     break;
   }
@@ -127,7 +126,7 @@ void ask_hover(Ask *ask) {
   if (code.len) {
     out_hover(ask, name->span, code.text, session_doc(ask->session, name));
   } else {
-    const Place *p = session_expr_at(ask->session, ask->file, ask->offset);
+    const Place *p = session_expr_at(ask->session, ask->offset);
     const char *type = p ? session_place_type(ask->session, p) : NULL;
     if (type)
       out_hover(ask, p->span, type, NULL);
