@@ -83,8 +83,7 @@ bool host_text(const char *path, SessionText *text, Buffer *program);
 
 /* ---- report.c: diagnostics as text, JSON lines or SARIF ---- */
 
-/* False, and *problem where there is such a format: why it cannot be had. */
-bool report_as(const char *format, Fault *problem);
+bool report_as(const char *format); /* false: there is no such */
 /* To stdout: how the type of a name came about. */
 void report_why(Session *session, Binding *binding);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);

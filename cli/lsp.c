@@ -41,7 +41,7 @@ void server_answer(Server *v, const char *id, const char *rest, size_t len) {
 void server_error(Server *v, const char *id, int code, const char *message) {
   Buffer out = {0};
   buffer_printf(&out, "\"error\":{\"code\":%d,\"message\":", code);
-  out_text(&out, message);
+  json_text(&out, message);
   buffer_putc(&out, '}');
   server_answer(v, id, out.text, out.len);
   buffer_free(&out);
@@ -58,7 +58,7 @@ void server_notify(Server *v, const char *method, const char *params,
                    size_t len) {
   Buffer out = {0};
   buffer_puts(&out, "{\"jsonrpc\":\"2.0\",\"method\":");
-  out_text(&out, method);
+  json_text(&out, method);
   buffer_puts(&out, ",\"params\":");
   buffer_add(&out, params, len);
   buffer_putc(&out, '}');
@@ -124,7 +124,7 @@ static char *id_text(const json_t *id) {
   if (id && json_is_integer(id))
     buffer_printf(&out, "%lld", (long long)lsp_int(id, "", 0));
   else if (id && json_is_string(id))
-    out_text_len(&out, lsp_string(id, ""), lsp_string_len(id, ""));
+    json_text_len(&out, lsp_string(id, ""), lsp_string_len(id, ""));
   return out.text;
 }
 

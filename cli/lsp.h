@@ -16,7 +16,7 @@
 
 #include <sys/types.h>
 
-/* ---- lspjson.c: JSON read (by jansson) and written ---- */
+/* ---- lspjson.c: JSON, read by jansson ---- */
 
 bool lsp_json_load(void); /* false, with a message: there is no jansson */
 json_t *lsp_parse(const char *text, size_t len); /* NULL: it is no JSON */
@@ -30,14 +30,6 @@ bool lsp_bool(const json_t *json, const char *path);
 size_t lsp_count(const json_t *array);
 const json_t *lsp_item(const json_t *array, size_t i);
 bool lsp_has_string(const json_t *array, const char *text);
-
-void out_text(Buffer *out, const char *text); /* with its quotes */
-void out_text_len(Buffer *out, const char *text, size_t len);
-/* `"name": ` in front of it, and a comma where the object or array that is
- * being written has something already. */
-void out_key(Buffer *out, const char *name);
-void out_field(Buffer *out, const char *name, const char *text);
-void out_comma(Buffer *out);
 
 /* ---- lsptext.c: positions, paths ---- */
 

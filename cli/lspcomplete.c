@@ -31,25 +31,24 @@ static void out_offer(void *arg, const Offer *offer) {
     return;
   o->names[o->count++] = offer->name;
   bool label = offer->kind == OFFER_LABEL;
-  out_comma(out);
-  buffer_putc(out, '{');
-  out_field(out, "label", offer->name);
-  out_key(out, "kind");
+  json_open(out, NULL, '{');
+  json_field(out, "label", offer->name);
+  json_key(out, "kind");
   buffer_printf(out, "%d", kinds[offer->kind]);
-  out_field(out, "detail", offer->type);
+  json_field(out, "detail", offer->type);
   if (offer->doc) {
     buffer_puts(out, ",\"documentation\":{");
-    out_field(out, "kind", "plaintext");
-    out_field(out, "value", offer->doc);
+    json_field(out, "kind", "plaintext");
+    json_field(out, "value", offer->doc);
     buffer_putc(out, '}');
   }
   Buffer text = {0};
   buffer_printf(&text, "%05u", o->count);
-  out_field(out, "sortText", text.text);
+  json_field(out, "sortText", text.text);
   text.len = 0;
   if (label) {
     buffer_printf(&text, "%s:", offer->name);
-    out_field(out, "insertText", text.text);
+    json_field(out, "insertText", text.text);
   }
   buffer_free(&text);
   buffer_putc(out, '}');
@@ -108,11 +107,10 @@ void ask_signature(Ask *ask) {
   Buffer *out = ask->out, label = {0};
   buffer_printf(&label, "%s : %s", called.name, called.type);
   buffer_puts(out, "{\"signatures\":[{");
-  out_field(out, "label", label.text);
+  json_field(out, "label", label.text);
   if (called.doc)
-    out_field(out, "documentation", called.doc);
-  out_key(out, "parameters");
-  buffer_putc(out, '[');
+    json_field(out, "documentation", called.doc);
+  json_open(out, "parameters", '[');
   size_t at = strlen(called.name) + 3, len, behind;
   uint32_t active = 0, count = 0, plain = 0;
   bool found = false;
@@ -124,7 +122,7 @@ void ask_signature(Ask *ask) {
     plain += !labelled;
     if (is && !found)
       active = count, found = true;
-    out_comma(out);
+    json_comma(out);
     buffer_printf(out, "{\"label\":[%zu,%zu]}", at, at + len);
   }
   buffer_printf(out, "]}],\"activeSignature\":0,\"activeParameter\":%u}",

@@ -44,17 +44,16 @@ static void out_related(Ask *ask, Span span, const char *a, const char *b) {
     return;
   Buffer text = {0};
   buffer_printf(&text, "%s%s%s", a ? a : "", a && b ? "  " : "", b ? b : "");
-  out_comma(ask->out);
+  json_comma(ask->out);
   buffer_puts(ask->out, "{\"location\":");
   out_location(ask, span);
-  out_field(ask->out, "message", text.text ? text.text : "");
+  json_field(ask->out, "message", text.text ? text.text : "");
   buffer_putc(ask->out, '}');
   buffer_free(&text);
 }
 
 static void out_all_related(Ask *ask, const Diag *diag) {
-  out_key(ask->out, "relatedInformation");
-  buffer_putc(ask->out, '[');
+  json_open(ask->out, "relatedInformation", '[');
   for (uint32_t i = 0; i < diag->step_count; i++)
     out_related(ask, diag->steps[i].span, diag->steps[i].shape,
                 diag->steps[i].text);
@@ -68,14 +67,14 @@ static void out_diag(Ask *ask, const Diag *diag) {
       [SEV_NONE] = 3, [SEV_ERROR] = 1, [SEV_WARNING] = 2, [SEV_NOTE] = 3};
   bool error = diag->severity == SEV_ERROR;
   Buffer *out = ask->out;
-  out_comma(out);
+  json_comma(out);
   buffer_puts(out, "{\"range\":");
   out_span(ask, diag->span);
   buffer_printf(out,
                 ",\"severity\":%d,\"code\":\"%c%04u\",\"source\":\"axon\"",
                 severities[diag->severity], error ? 'E' : 'W', diag->code);
   char *message = message_of(ask->work, diag);
-  out_field(out, "message", message);
+  json_field(out, "message", message);
   mem_free(message);
   if (!error && diag->code == NEVER_REACHED)
     buffer_puts(out, ",\"tags\":[1]");
@@ -105,13 +104,12 @@ static void publish_file(Ask *ask, uint32_t file) {
   const char *uri = work_uri(ask->work, file);
   buffer_add(&out, uri, strlen(uri) + 1);
   buffer_putc(&out, '{');
-  out_field(&out, "uri", uri);
+  json_field(&out, "uri", uri);
   if (file == ask->file) {
-    out_key(&out, "version");
+    json_key(&out, "version");
     buffer_printf(&out, "%lld", (long long)ask->work->version);
   }
-  out_key(&out, "diagnostics");
-  buffer_putc(&out, '[');
+  json_open(&out, "diagnostics", '[');
   ask->out = &out;
   uint32_t count = 0;
   for (uint32_t i = 0; i < diags->all.len; i++)
@@ -143,18 +141,18 @@ void work_publish(Work *work) {
 
 /* Edits of one file or several, as a WorkspaceEdit, in order of file. */
 static void out_edits(Ask *ask, const DiagEdit *edits, uint32_t count) {
-  out_key(ask->out, "edit");
+  json_key(ask->out, "edit");
   buffer_puts(ask->out, "{\"changes\":{");
   for (uint32_t i = 0; i < count; i++) {
     if (!i || edits[i].span.file != edits[i - 1].span.file) {
       buffer_puts(ask->out, i ? "]" : "");
-      out_key(ask->out, work_uri(ask->work, edits[i].span.file));
+      json_key(ask->out, work_uri(ask->work, edits[i].span.file));
       buffer_putc(ask->out, '[');
     }
-    out_comma(ask->out);
+    json_comma(ask->out);
     buffer_puts(ask->out, "{\"range\":");
     out_span(ask, edits[i].span);
-    out_field(ask->out, "newText", edits[i].text);
+    json_field(ask->out, "newText", edits[i].text);
     buffer_putc(ask->out, '}');
   }
   buffer_puts(ask->out, count ? "]}}" : "}}");
@@ -168,14 +166,12 @@ static void out_fix(Ask *ask, const Diag *diag, uint32_t number) {
     if (!source || source->library)
       return;
   }
-  out_comma(ask->out);
-  buffer_putc(ask->out, '{');
-  out_field(ask->out, "title", fix->title);
-  out_field(ask->out, "kind", "quickfix");
+  json_open(ask->out, NULL, '{');
+  json_field(ask->out, "title", fix->title);
+  json_field(ask->out, "kind", "quickfix");
   if (!number)
     buffer_puts(ask->out, ",\"isPreferred\":true");
-  out_key(ask->out, "diagnostics");
-  buffer_putc(ask->out, '[');
+  json_open(ask->out, "diagnostics", '[');
   out_diag(ask, diag);
   buffer_putc(ask->out, ']');
   out_edits(ask, fix->edits, fix->edit_count);
@@ -202,13 +198,13 @@ static void out_hint(void *arg, const Hint *hint) {
       {{ask->file, hint->before_at, hint->before_at}, hint->before},
       {{ask->file, hint->behind_at, hint->behind_at}, hint->behind}};
   bool both = *hint->before;
-  out_comma(ask->out);
+  json_comma(ask->out);
   buffer_puts(ask->out, "{\"title\":");
   Buffer title = {0};
   buffer_printf(&title, "write the type: %s", hint->type);
-  out_text(ask->out, title.text);
+  json_text(ask->out, title.text);
   buffer_free(&title);
-  out_field(ask->out, "kind", "refactor.rewrite");
+  json_field(ask->out, "kind", "refactor.rewrite");
   out_edits(ask, both ? edits : edits + 1, both ? 2 : 1);
   buffer_putc(ask->out, '}');
 }

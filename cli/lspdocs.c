@@ -18,7 +18,7 @@
 static void log_message(Server *v, const char *text) {
   Buffer out = {0};
   buffer_puts(&out, "{\"type\":1,\"message\":");
-  out_text(&out, text);
+  json_text(&out, text);
   buffer_putc(&out, '}');
   server_notify(v, "window/logMessage", out.text, out.len);
   buffer_free(&out);
@@ -173,7 +173,7 @@ void doc_ask(Server *v, Doc *doc, const char *id, const char *body,
 static void publish_nothing(Server *v, const char *uri) {
   Buffer out = {0};
   buffer_puts(&out, "{\"uri\":");
-  out_text(&out, uri);
+  json_text(&out, uri);
   buffer_puts(&out, ",\"diagnostics\":[]}");
   server_notify(v, "textDocument/publishDiagnostics", out.text, out.len);
   buffer_free(&out);

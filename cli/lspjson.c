@@ -1,4 +1,4 @@
-/* JSON of the editor protocol: read by jansson, written to buffers. */
+/* JSON of the editor protocol, read by jansson. */
 #include "cli/lsp.h"
 
 #include <string.h>
@@ -12,8 +12,6 @@ bool lsp_json_load(void) {
     fprintf(stderr, "%s\n", fault.help);
   return false;
 }
-
-/* ---- reading ---- */
 
 json_t *lsp_parse(const char *text, size_t len) {
   return jansson.json_loadb(text, len, JSON_ALLOW_NUL, NULL);
@@ -76,51 +74,4 @@ bool lsp_has_string(const json_t *array, const char *text) {
       return true;
   }
   return false;
-}
-
-/* ---- writing ---- */
-
-void out_text_len(Buffer *out, const char *text, size_t len) {
-  buffer_putc(out, '"');
-  for (size_t i = 0; i < len; i++) {
-    unsigned char c = (unsigned char)text[i];
-    size_t left = len - i < 4 ? len - i : 4;
-    size_t valid = c < 0x80 ? 1 : utf8_valid(text + i, left);
-    if (c == '"' || c == '\\')
-      buffer_printf(out, "\\%c", c);
-    else if (c == '\n')
-      buffer_puts(out, "\\n");
-    else if (c < ' ' || c == 0x7f)
-      buffer_printf(out, "\\u%04x", c);
-    else if (!valid)
-      buffer_putc(out, '?');
-    else
-      buffer_putc(out, (char)c);
-    for (size_t more = 1; c >= 0xc0 && valid && more < 4 && i + 1 < len &&
-                          ((unsigned char)text[i + 1] & 0xc0) == 0x80;
-         more++)
-      buffer_putc(out, text[++i]);
-  }
-  buffer_putc(out, '"');
-}
-
-void out_text(Buffer *out, const char *text) {
-  out_text_len(out, text, strlen(text));
-}
-
-void out_comma(Buffer *out) {
-  if (out->len && !strchr("{[,:", out->text[out->len - 1]))
-    buffer_putc(out, ',');
-}
-
-void out_key(Buffer *out, const char *name) {
-  out_comma(out);
-  buffer_printf(out, "\"%s\":", name);
-}
-
-void out_field(Buffer *out, const char *name, const char *text) {
-  if (!text)
-    return;
-  out_key(out, name);
-  out_text(out, text);
 }

@@ -73,8 +73,8 @@ static void out_library(Ask *ask, const Source *source, Span span) {
     if (is_there(path.text, source) || write_file(path.text, source)) {
       char *uri = lsp_uri(path.text);
       buffer_putc(ask->out, '{');
-      out_field(ask->out, "uri", uri);
-      out_key(ask->out, "range");
+      json_field(ask->out, "uri", uri);
+      json_key(ask->out, "range");
       out_span(ask, span);
       buffer_putc(ask->out, '}');
       mem_free(uri);
@@ -112,7 +112,7 @@ static void out_use(void *arg, const Place *p) {
     out_location(u->ask, p->span);
     return;
   }
-  out_comma(u->ask->out);
+  json_comma(u->ask->out);
   buffer_puts(u->ask->out, "{\"range\":");
   out_span(u->ask, p->span);
   buffer_printf(u->ask->out, ",\"kind\":%d}", p->bound ? 3 : 2);
@@ -205,7 +205,7 @@ void ask_prepare_rename(Ask *ask) {
     return;
   buffer_puts(ask->out, "{\"range\":");
   out_span(ask, place->span);
-  out_field(ask->out, "placeholder", place->name->text);
+  json_field(ask->out, "placeholder", place->name->text);
   buffer_putc(ask->out, '}');
 }
 
@@ -219,14 +219,14 @@ static void out_edit(void *arg, const DiagEdit *edit) {
   Buffer *out = e->ask->out;
   if (edit->span.file != e->file) {
     buffer_puts(out, e->file ? "]" : "");
-    out_key(out, work_uri(e->ask->work, edit->span.file));
+    json_key(out, work_uri(e->ask->work, edit->span.file));
     buffer_putc(out, '[');
     e->file = edit->span.file;
   }
-  out_comma(out);
+  json_comma(out);
   buffer_puts(out, "{\"range\":");
   out_span(e->ask, edit->span);
-  out_field(out, "newText", edit->text);
+  json_field(out, "newText", edit->text);
   buffer_putc(out, '}');
 }
 

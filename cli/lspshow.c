@@ -98,7 +98,6 @@ static void put_name(Ask *ask, const Place *p, Buffer *code) {
                                            : "  (a size)");
     return;
   case PLACE_EXPR:
-  case PLACE_STAGE:
   case PLACE_NONE:
     break;
   }
@@ -111,8 +110,8 @@ static void out_hover(Ask *ask, Span span, const char *code, const char *doc) {
   if (doc)
     put_doc(&text, markdown, doc);
   buffer_puts(ask->out, "{\"contents\":{");
-  out_field(ask->out, "kind", markdown ? "markdown" : "plaintext");
-  out_field(ask->out, "value", text.text);
+  json_field(ask->out, "kind", markdown ? "markdown" : "plaintext");
+  json_field(ask->out, "value", text.text);
   buffer_puts(ask->out, "},\"range\":");
   out_span(ask, span);
   buffer_putc(ask->out, '}');
@@ -127,7 +126,7 @@ void ask_hover(Ask *ask) {
   if (code.len) {
     out_hover(ask, name->span, code.text, session_doc(ask->session, name));
   } else {
-    const Place *p = session_expr_at(ask->session, ask->file, ask->offset);
+    const Place *p = session_expr_at(ask->session, ask->offset);
     const char *type = p ? session_place_type(ask->session, p) : NULL;
     if (type)
       out_hover(ask, p->span, type, NULL);
@@ -155,11 +154,10 @@ static void out_symbol(Ask *ask, const char *name, int kind, Span whole,
   const char *type = p ? session_place_type(ask->session, p) : NULL;
   if (type && kind == SYMBOL_VARIABLE && strstr(type, " -> "))
     kind = SYMBOL_FUNCTION;
-  out_comma(ask->out);
-  buffer_putc(ask->out, '{');
-  out_field(ask->out, "name", name);
-  out_field(ask->out, "detail", type);
-  out_key(ask->out, "kind");
+  json_open(ask->out, NULL, '{');
+  json_field(ask->out, "name", name);
+  json_field(ask->out, "detail", type);
+  json_key(ask->out, "kind");
   buffer_printf(ask->out, "%d,\"range\":", kind);
   out_span(ask, whole);
   buffer_puts(ask->out, ",\"selectionRange\":");
@@ -187,8 +185,7 @@ static void out_pattern(Ask *ask, const Dec *dec, const Pat *p) {
 static void out_type(Ask *ask, const Dec *dec) {
   out_symbol(ask, dec->name->text, SYMBOL_CLASS, dec->span, dec->name_span);
   if (dec->con_count) {
-    out_key(ask->out, "children");
-    buffer_putc(ask->out, '[');
+    json_open(ask->out, "children", '[');
     for (uint32_t i = 0; i < dec->con_count; i++) {
       out_symbol(ask, dec->cons[i].name->text, SYMBOL_CONSTRUCTOR,
                  dec->cons[i].span, dec->cons[i].span);
@@ -247,10 +244,10 @@ typedef struct Hints {
 static void out_edit(Ask *ask, uint32_t at, const char *text) {
   if (!*text)
     return;
-  out_comma(ask->out);
+  json_comma(ask->out);
   buffer_puts(ask->out, "{\"range\":");
   out_span(ask, (Span){ask->file, at, at});
-  out_field(ask->out, "newText", text);
+  json_field(ask->out, "newText", text);
   buffer_putc(ask->out, '}');
 }
 
@@ -262,9 +259,9 @@ static void out_label(Ask *ask, const Hint *hint) {
     buffer_puts(&label, hint->type);
   else
     buffer_printf(&label, "%.*s...", HINT_COLUMNS - 3, hint->type);
-  out_field(ask->out, "label", label.text);
+  json_field(ask->out, "label", label.text);
   if (strlen(hint->type) > HINT_COLUMNS)
-    out_field(ask->out, "tooltip", hint->type);
+    json_field(ask->out, "tooltip", hint->type);
   buffer_printf(ask->out, ",\"kind\":1,\"padding%s\":true",
                 stage ? "Left" : "Right");
   buffer_free(&label);
@@ -278,20 +275,18 @@ static void out_hint(void *arg, const Hint *hint) {
   if (h->one && ask->out->text[ask->out->len - 1] == '}')
     return;
   Position at = lsp_position(ask->source->text, ask->source->len, hint->at);
-  out_comma(ask->out);
+  json_comma(ask->out);
   buffer_printf(ask->out, "{\"position\":{\"line\":%u,\"character\":%u}",
                 at.line, at.character);
   out_label(ask, hint);
   if (hint->behind) {
-    out_key(ask->out, "textEdits");
-    buffer_putc(ask->out, '[');
+    json_open(ask->out, "textEdits", '[');
     out_edit(ask, hint->before_at, hint->before);
     out_edit(ask, hint->behind_at, hint->behind);
     buffer_putc(ask->out, ']');
   } else if (!h->one) {
-    out_key(ask->out, "data");
-    buffer_putc(ask->out, '{');
-    out_field(ask->out, "uri", ask->work->uri);
+    json_open(ask->out, "data", '{');
+    json_field(ask->out, "uri", ask->work->uri);
     buffer_putc(ask->out, '}');
   }
   buffer_putc(ask->out, '}');
@@ -340,8 +335,8 @@ static void out_changed(Ask *ask, const char *new, size_t new_len) {
     to++, new_to++;
   buffer_puts(ask->out, "{\"range\":");
   out_range(ask->out, old, len, from, to);
-  out_key(ask->out, "newText");
-  out_text_len(ask->out, new + from, new_to - from);
+  json_key(ask->out, "newText");
+  json_text_len(ask->out, new + from, new_to - from);
   buffer_putc(ask->out, '}');
 }
 

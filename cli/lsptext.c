@@ -109,7 +109,7 @@ bool lsp_get_position(const json_t *json, Position *out) {
 }
 
 static void out_position(Buffer *out, const char *name, Position at) {
-  out_key(out, name);
+  json_key(out, name);
   buffer_printf(out, "{\"line\":%u,\"character\":%u}", at.line, at.character);
 }
 

@@ -57,10 +57,9 @@ void out_span(Ask *ask, Span span) {
 }
 
 void out_location(Ask *ask, Span span) {
-  out_comma(ask->out);
-  buffer_putc(ask->out, '{');
-  out_field(ask->out, "uri", work_uri(ask->work, span.file));
-  out_key(ask->out, "range");
+  json_open(ask->out, NULL, '{');
+  json_field(ask->out, "uri", work_uri(ask->work, span.file));
+  json_key(ask->out, "range");
   out_span(ask, span);
   buffer_putc(ask->out, '}');
 }
@@ -111,7 +110,7 @@ static void answer(Work *work, int64_t number, const json_t *request) {
   if (ask.refused) {
     out.len = 0;
     buffer_puts(&out, "\"error\":{\"code\":-32803,\"message\":");
-    out_text(&out, ask.refused);
+    json_text(&out, ask.refused);
     buffer_putc(&out, '}');
   } else if (out.len == empty) {
     buffer_puts(&out, "null");

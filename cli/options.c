@@ -103,11 +103,8 @@ static int set_colour(const Options *o, const char *when) {
 }
 
 static int set_format(const Options *o, const char *name) {
-  Fault problem = {0};
-  if (report_as(name, &problem))
+  if (report_as(name))
     return -1;
-  if (problem.message[0])
-    return usage_error(o->verb, "%s; %s", problem.message, problem.help);
   return usage_error(o->verb, "--diagnostics is text, json or sarif, not `%s`",
                      name);
 }

@@ -1,9 +1,7 @@
 /* Diagnostics for tools: JSON, an object a line, or one SARIF document.
  * doc/diagnostics.md describes both. */
 #include "cli/cli.h"
-#include "runtime/json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { JSON_SCHEMA = 1 }; /* of the objects; see doc/diagnostics.md */
@@ -11,51 +9,19 @@ enum { JSON_SCHEMA = 1 }; /* of the objects; see doc/diagnostics.md */
 typedef enum Format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF } Format;
 
 static Format format;
-static json_t *results, *rules; /* of SARIF, until the end */
 
-bool report_as(const char *name, Fault *problem) {
-  if (strcmp(name, "text") == 0) {
-    format = FORMAT_TEXT;
-    return true;
-  }
-  bool json = strcmp(name, "json") == 0;
-  if ((!json && strcmp(name, "sarif") != 0) || !json_ready(problem))
-    return false;
-  format = json ? FORMAT_JSON : FORMAT_SARIF;
-  return true;
+bool report_as(const char *name) {
+  static const char *const names[] = {
+      [FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_SARIF] = "sarif"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++)
+    if (strcmp(name, names[i]) == 0) {
+      format = (Format)i;
+      return true;
+    }
+  return false;
 }
 
 /* ---- what both say ---- */
-
-static void put(json_t *object, const char *name, json_t *value) {
-  jansson.json_object_set_new(object, name, value);
-}
-
-static void add(json_t *array, json_t *value) {
-  jansson.json_array_append_new(array, value);
-}
-
-/* What is not UTF-8 is `?`. */
-static json_t *string(const char *text) {
-  size_t len = strlen(text), valid = utf8_valid(text, len);
-  if (valid == len)
-    return jansson.json_string(text);
-  Buffer mended = {0};
-  for (size_t i = 0; i < len; i++)
-    buffer_putc(&mended, i < valid || !(text[i] & 0x80) ? text[i] : '?');
-  json_t *value = jansson.json_string(mended.text);
-  buffer_free(&mended);
-  return value;
-}
-
-static void put_text(json_t *object, const char *name, const char *text) {
-  if (text)
-    put(object, name, string(text));
-}
-
-static void put_int(json_t *object, const char *name, int64_t n) {
-  put(object, name, jansson.json_integer(n));
-}
 
 static const char *level(Severity severity) {
   return severity == SEV_ERROR     ? "error"
@@ -63,13 +29,15 @@ static const char *level(Severity severity) {
                                    : "note";
 }
 
-/* "" of what has none. */
-static json_t *code_of(const Diag *diag) {
-  char code[8] = "";
-  if (diag->code)
-    snprintf(code, sizeof code, "%c%04u",
-             diag->severity == SEV_ERROR ? 'E' : 'W', diag->code);
-  return jansson.json_string(code);
+typedef struct Code {
+  char text[8];
+} Code;
+
+static Code code_of(const Diag *diag) { /* that has one */
+  Code code;
+  snprintf(code.text, sizeof code.text, "%c%04u",
+           diag->severity == SEV_ERROR ? 'E' : 'W', diag->code);
+  return code;
 }
 
 typedef struct Region { /* lines and columns from 1, columns in characters */
@@ -92,97 +60,101 @@ static bool place_of(const Sources *sources, Span span, Region *out) {
 
 /* ---- JSON ---- */
 
-static void put_place(json_t *object, const Sources *sources, Span span) {
+static void put_place(Buffer *out, const Sources *sources, Span span) {
   Region at;
   if (!place_of(sources, span, &at))
     return;
-  json_t *place = jansson.json_object();
-  put_text(place, "file", at.source->name);
-  if (at.source->library)
-    put(place, "library", jansson.json_true());
-  put_int(place, "line", at.line);
-  put_int(place, "column", at.column);
-  put_int(place, "end_line", at.end_line);
-  put_int(place, "end_column", at.end_column);
-  put_int(place, "start", span.start);
-  put_int(place, "end", span.end);
-  put(object, "place", place);
+  json_open(out, "place", '{');
+  json_field(out, "file", at.source->name);
+  if (at.source->library) {
+    json_key(out, "library");
+    buffer_puts(out, "true");
+  }
+  json_number(out, "line", at.line);
+  json_number(out, "column", at.column);
+  json_number(out, "end_line", at.end_line);
+  json_number(out, "end_column", at.end_column);
+  json_number(out, "start", span.start);
+  json_number(out, "end", span.end);
+  buffer_putc(out, '}');
 }
 
-static json_t *json_steps(const Sources *sources, const Diag *diag) {
-  json_t *all = jansson.json_array();
+static void put_steps(Buffer *out, const Sources *sources, const Diag *diag) {
   Arena *arena = arena_new();
+  json_open(out, "steps", '[');
   for (uint32_t i = 0; i < diag->step_count; i++) {
     const DiagStep *step = &diag->steps[i];
-    json_t *one = jansson.json_object();
-    put_place(one, sources, step->span);
-    put_text(one, "expression", source_excerpt(arena, sources, step->span));
-    put_text(one, "shape", step->shape);
-    put_text(one, "arithmetic", step->text);
-    add(all, one);
+    json_open(out, NULL, '{');
+    put_place(out, sources, step->span);
+    json_field(out, "expression", source_excerpt(arena, sources, step->span));
+    json_field(out, "shape", step->shape);
+    json_field(out, "arithmetic", step->text);
+    buffer_putc(out, '}');
   }
+  buffer_putc(out, ']');
   arena_free(arena);
-  return all;
 }
 
-static json_t *json_marks(const Sources *sources, const Diag *diag) {
-  json_t *all = jansson.json_array();
+static void put_marks(Buffer *out, const Sources *sources, const Diag *diag) {
+  json_open(out, "marks", '[');
   for (uint32_t i = 0; i < diag->mark_count; i++) {
-    json_t *one = jansson.json_object();
-    put_place(one, sources, diag->marks[i].span);
-    put_text(one, "label", diag->marks[i].label);
-    add(all, one);
+    json_open(out, NULL, '{');
+    put_place(out, sources, diag->marks[i].span);
+    json_field(out, "label", diag->marks[i].label);
+    buffer_putc(out, '}');
   }
-  return all;
+  buffer_putc(out, ']');
 }
 
-static json_t *json_fix(const Sources *sources, const DiagFix *fix) {
-  json_t *one = jansson.json_object(), *edits = jansson.json_array();
-  put_text(one, "title", fix->title);
+static void put_fix(Buffer *out, const Sources *sources, const DiagFix *fix) {
+  json_open(out, NULL, '{');
+  json_field(out, "title", fix->title);
+  json_open(out, "edits", '[');
   for (uint32_t i = 0; i < fix->edit_count; i++) {
-    json_t *edit = jansson.json_object();
-    put_place(edit, sources, fix->edits[i].span);
-    put_text(edit, "text", fix->edits[i].text);
-    add(edits, edit);
+    json_open(out, NULL, '{');
+    put_place(out, sources, fix->edits[i].span);
+    json_field(out, "text", fix->edits[i].text);
+    buffer_putc(out, '}');
   }
-  put(one, "edits", edits);
-  return one;
+  buffer_puts(out, "]}");
 }
 
-static json_t *json_of(const Sources *sources, const Diag *diag) {
-  json_t *all = jansson.json_object(), *fixes = jansson.json_array();
-  put_int(all, "schema", JSON_SCHEMA);
-  put_text(all, "severity", level(diag->severity));
+static void put_json(Buffer *out, const Sources *sources, const Diag *diag) {
+  json_open(out, NULL, '{');
+  json_number(out, "schema", JSON_SCHEMA);
+  json_field(out, "severity", level(diag->severity));
   if (diag->code)
-    put(all, "code", code_of(diag));
-  put_text(all, "message", diag->message);
-  put_place(all, sources, diag->span);
-  put_text(all, "label", diag->label);
-  put_text(all, "found", diag->found);
-  put_text(all, "expected", diag->expected);
+    json_field(out, "code", code_of(diag).text);
+  json_field(out, "message", diag->message);
+  put_place(out, sources, diag->span);
+  json_field(out, "label", diag->label);
+  json_field(out, "found", diag->found);
+  json_field(out, "expected", diag->expected);
   if (diag->axis >= 0)
-    put_int(all, "axis", diag->axis);
-  put(all, "steps", json_steps(sources, diag));
-  put(all, "marks", json_marks(sources, diag));
-  put_text(all, "witness", diag->witness);
-  put_text(all, "note", diag->note);
-  put_text(all, "help", diag->help);
+    json_number(out, "axis", diag->axis);
+  put_steps(out, sources, diag);
+  put_marks(out, sources, diag);
+  json_field(out, "witness", diag->witness);
+  json_field(out, "note", diag->note);
+  json_field(out, "help", diag->help);
+  json_open(out, "fixes", '[');
   for (uint32_t i = 0; i < diag->fix_count; i++)
-    add(fixes, json_fix(sources, &diag->fixes[i]));
-  put(all, "fixes", fixes);
-  return all;
+    put_fix(out, sources, &diag->fixes[i]);
+  buffer_puts(out, "]}");
 }
 
 /* ---- SARIF 2.1.0 ---- */
 
-static json_t *sarif_text(const char *text) {
-  json_t *message = jansson.json_object();
-  put_text(message, "text", text);
-  return message;
+static Buffer results, rules; /* until the end */
+
+static void sarif_text(Buffer *out, const char *name, const char *text) {
+  json_open(out, name, '{');
+  json_field(out, "text", text);
+  buffer_putc(out, '}');
 }
 
 /* A file as a relative reference, or a file of the library. */
-static json_t *sarif_artifact(const Source *source) {
+static void sarif_artifact(Buffer *out, const Source *source) {
   Buffer uri = {0};
   buffer_puts(&uri, source->library ? "axon-library:" : "");
   for (const char *p = source->name; *p; p++) {
@@ -194,220 +166,212 @@ static json_t *sarif_artifact(const Source *source) {
     else
       buffer_printf(&uri, "%%%02X", c);
   }
-  json_t *artifact = jansson.json_object();
-  put_text(artifact, "uri", uri.text ? uri.text : "");
+  json_open(out, "artifactLocation", '{');
+  json_field(out, "uri", uri.text);
+  buffer_putc(out, '}');
   buffer_free(&uri);
-  return artifact;
 }
 
-static json_t *sarif_region(const Region *at) {
-  json_t *region = jansson.json_object();
-  put_int(region, "startLine", at->line);
-  put_int(region, "startColumn", at->column);
-  put_int(region, "endLine", at->end_line);
-  put_int(region, "endColumn", at->end_column);
-  return region;
+static void sarif_region(Buffer *out, const char *name, const Region *at) {
+  json_open(out, name, '{');
+  json_number(out, "startLine", at->line);
+  json_number(out, "startColumn", at->column);
+  json_number(out, "endLine", at->end_line);
+  json_number(out, "endColumn", at->end_column);
+  buffer_putc(out, '}');
 }
 
-/* NULL where there is no place. */
-static json_t *sarif_location(const Sources *sources, Span span,
-                              const char *message) {
+/* Nothing where there is no place. */
+static void sarif_location(Buffer *out, const char *name,
+                           const Sources *sources, Span span,
+                           const char *message) {
   Region at;
   if (!place_of(sources, span, &at))
-    return NULL;
-  json_t *location = jansson.json_object(), *place = jansson.json_object();
-  put(place, "artifactLocation", sarif_artifact(at.source));
-  put(place, "region", sarif_region(&at));
-  put(location, "physicalLocation", place);
+    return;
+  json_open(out, name, '{');
+  json_open(out, "physicalLocation", '{');
+  sarif_artifact(out, at.source);
+  sarif_region(out, "region", &at);
+  buffer_putc(out, '}');
   if (message)
-    put(location, "message", sarif_text(message));
-  return location;
+    sarif_text(out, "message", message);
+  buffer_putc(out, '}');
 }
 
-static void add_location(json_t *all, const Sources *sources, Span span,
-                         const char *message) {
-  json_t *location = sarif_location(sources, span, message);
-  if (location)
-    add(all, location);
+/* An array that is not left empty. */
+static void sarif_array(Buffer *out, const char *name, Buffer *items) {
+  if (items->len) {
+    json_open(out, name, '[');
+    buffer_add(out, items->text, items->len);
+    buffer_putc(out, ']');
+  }
+  buffer_free(items);
 }
 
-/* Adds an array that is not empty. */
-static void put_some(json_t *object, const char *name, json_t *array) {
-  if (array && jansson.json_array_size(array))
-    put(object, name, array);
-  else
-    json_drop(array);
+static void sarif_step(Buffer *out, const Sources *sources, Span span,
+                       const char *shape, const char *arithmetic) {
+  Region at;
+  if (!place_of(sources, span, &at))
+    return;
+  Buffer text = {0};
+  buffer_puts(&text, shape);
+  if (arithmetic)
+    buffer_printf(&text, "    %s", arithmetic);
+  json_open(out, NULL, '{');
+  sarif_location(out, "location", sources, span, text.text);
+  buffer_putc(out, '}');
+  buffer_free(&text);
 }
 
 /* The chain, which ends where the error is. */
-static void put_flow(json_t *result, const Sources *sources,
-                     const Diag *diag) {
-  if (!diag->step_count)
+static void sarif_flow(Buffer *out, const Sources *sources,
+                       const Diag *diag) {
+  Buffer steps = {0};
+  for (uint32_t i = 0; i < diag->step_count; i++)
+    sarif_step(&steps, sources, diag->steps[i].span, diag->steps[i].shape,
+               diag->steps[i].text);
+  if (!steps.len)
     return;
-  json_t *places = jansson.json_array();
-  for (uint32_t i = 0; i <= diag->step_count; i++) {
-    const DiagStep *step = i < diag->step_count ? &diag->steps[i] : NULL;
-    Buffer text = {0};
-    buffer_puts(&text, step ? step->shape : diag->message);
-    if (step && step->text)
-      buffer_printf(&text, "    %s", step->text);
-    json_t *location = sarif_location(
-        sources, step ? step->span : diag->span, text.text);
-    buffer_free(&text);
-    if (!location)
-      continue;
-    json_t *place = jansson.json_object();
-    put(place, "location", location);
-    add(places, place);
-  }
-  json_t *thread = jansson.json_object(), *threads = jansson.json_array();
-  json_t *flow = jansson.json_object(), *flows = jansson.json_array();
-  put(thread, "locations", places);
-  add(threads, thread);
-  put(flow, "threadFlows", threads);
-  add(flows, flow);
-  put(result, "codeFlows", flows);
+  sarif_step(&steps, sources, diag->span, diag->message, NULL);
+  json_open(out, "codeFlows", '[');
+  json_open(out, NULL, '{');
+  json_open(out, "threadFlows", '[');
+  json_open(out, NULL, '{');
+  sarif_array(out, "locations", &steps);
+  buffer_puts(out, "}]}]");
 }
 
 /* The edits of one file; all of ours are. */
-static json_t *sarif_fix(const Sources *sources, const DiagFix *fix) {
-  json_t *one = jansson.json_object(), *changes = jansson.json_array();
-  json_t *change = jansson.json_object(), *edits = jansson.json_array();
-  put(one, "description", sarif_text(fix->title));
+static void sarif_fix(Buffer *out, const Sources *sources,
+                      const DiagFix *fix) {
+  Buffer edits = {0};
+  Region at, first = {0};
   for (uint32_t i = 0; i < fix->edit_count; i++) {
-    Region at;
     if (!place_of(sources, fix->edits[i].span, &at))
       continue;
-    json_t *edit = jansson.json_object();
-    put(edit, "deletedRegion", sarif_region(&at));
-    put(edit, "insertedContent", sarif_text(fix->edits[i].text));
-    add(edits, edit);
-    if (i == 0)
-      put(change, "artifactLocation", sarif_artifact(at.source));
+    if (!first.source)
+      first = at;
+    json_open(&edits, NULL, '{');
+    sarif_region(&edits, "deletedRegion", &at);
+    sarif_text(&edits, "insertedContent", fix->edits[i].text);
+    buffer_putc(&edits, '}');
   }
-  put(change, "replacements", edits);
-  add(changes, change);
-  put(one, "artifactChanges", changes);
-  return one;
+  if (!first.source)
+    return;
+  json_open(out, NULL, '{');
+  sarif_text(out, "description", fix->title);
+  json_open(out, "artifactChanges", '[');
+  json_open(out, NULL, '{');
+  sarif_artifact(out, first.source);
+  sarif_array(out, "replacements", &edits);
+  buffer_puts(out, "}]}");
 }
 
 /* Its number among the rules, each of which stands there once. */
 static size_t rule_of(const Diag *diag) {
-  json_t *code = code_of(diag);
-  size_t count = jansson.json_array_size(rules), i = 0;
-  for (; i < count; i++) {
-    json_t *id = jansson.json_object_get(jansson.json_array_get(rules, i),
-                                         "id");
-    if (strcmp(jansson.json_string_value(id),
-               jansson.json_string_value(code)) == 0)
-      break;
-  }
-  if (i < count) {
-    json_drop(code);
-    return i;
-  }
+  enum { LENGTH = 5 };
+  static char seen[4096]; /* their codes */
+  Code code = code_of(diag);
+  const char *found = strstr(seen, code.text);
+  size_t len = strlen(seen);
+  if (found)
+    return (size_t)(found - seen) / LENGTH;
+  memcpy(seen + len, code.text, LENGTH + 1);
   const Page *page = explain_page(diag->code);
-  json_t *rule = jansson.json_object(), *by = jansson.json_object();
-  put(rule, "id", code);
+  json_open(&rules, NULL, '{');
+  json_field(&rules, "id", code.text);
   if (page) {
-    put(rule, "shortDescription", sarif_text(page->title));
-    put(rule, "help", sarif_text(page->text));
+    sarif_text(&rules, "shortDescription", page->title);
+    sarif_text(&rules, "help", page->text);
   }
-  put_text(by, "level", level(diag->severity));
-  put(rule, "defaultConfiguration", by);
-  add(rules, rule);
-  return count;
+  json_open(&rules, "defaultConfiguration", '{');
+  json_field(&rules, "level", level(diag->severity));
+  buffer_puts(&rules, "}}");
+  return len / LENGTH;
 }
 
-static void put_properties(json_t *result, const Diag *diag) {
-  if (!diag->found && !diag->expected && !diag->witness && diag->axis < 0)
-    return;
-  json_t *all = jansson.json_object();
-  put_text(all, "found", diag->found);
-  put_text(all, "expected", diag->expected);
-  if (diag->axis >= 0)
-    put_int(all, "axis", diag->axis);
-  put_text(all, "witness", diag->witness);
-  put(result, "properties", all);
-}
-
-static json_t *sarif_of(const Sources *sources, const Diag *diag) {
+static void sarif_message(Buffer *out, const Diag *diag) {
   const char *parts[] = {diag->label, diag->witness, diag->note, diag->help};
   Buffer text = {0};
   buffer_puts(&text, diag->message);
   for (size_t i = 0; i < ARRAY_LEN(parts); i++)
     if (parts[i])
       buffer_printf(&text, "\n%s", parts[i]);
-  json_t *result = jansson.json_object();
-  json_t *places = jansson.json_array(), *related = jansson.json_array();
-  json_t *fixes = jansson.json_array();
-  put(result, "ruleId", code_of(diag));
-  put_int(result, "ruleIndex", (int64_t)rule_of(diag));
-  put_text(result, "level", level(diag->severity));
-  put(result, "message", sarif_text(text.text));
-  add_location(places, sources, diag->span, NULL);
-  put_some(result, "locations", places);
-  for (uint32_t i = 0; i < diag->mark_count; i++)
-    add_location(related, sources, diag->marks[i].span, diag->marks[i].label);
-  put_some(result, "relatedLocations", related);
-  put_flow(result, sources, diag);
-  for (uint32_t i = 0; i < diag->fix_count; i++)
-    add(fixes, sarif_fix(sources, &diag->fixes[i]));
-  put_some(result, "fixes", fixes);
-  put_properties(result, diag);
+  sarif_text(out, "message", text.text);
   buffer_free(&text);
-  return result;
 }
 
-static json_t *sarif_document(void) {
-  json_t *all = jansson.json_object(), *runs = jansson.json_array();
-  json_t *run = jansson.json_object(), *tool = jansson.json_object();
-  json_t *driver = jansson.json_object();
-  put_text(all, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-  put_text(all, "version", "2.1.0");
-  put_text(driver, "name", "axon");
-  put_text(driver, "version", AXON_VERSION);
-  put(driver, "rules", rules);
-  put(tool, "driver", driver);
-  put(run, "tool", tool);
-  put_text(run, "columnKind", "unicodeCodePoints");
-  put(run, "results", results);
-  add(runs, run);
-  put(all, "runs", runs);
-  rules = results = NULL;
-  return all;
+static void sarif_properties(Buffer *out, const Diag *diag) {
+  if (!diag->found && !diag->expected && !diag->witness && diag->axis < 0)
+    return;
+  json_open(out, "properties", '{');
+  json_field(out, "found", diag->found);
+  json_field(out, "expected", diag->expected);
+  if (diag->axis >= 0)
+    json_number(out, "axis", diag->axis);
+  json_field(out, "witness", diag->witness);
+  buffer_putc(out, '}');
+}
+
+static void sarif_result(Buffer *out, const Sources *sources,
+                         const Diag *diag) {
+  Buffer places = {0}, related = {0}, fixes = {0};
+  json_open(out, NULL, '{');
+  if (diag->code) {
+    json_field(out, "ruleId", code_of(diag).text);
+    json_number(out, "ruleIndex", (int64_t)rule_of(diag));
+  }
+  json_field(out, "level", level(diag->severity));
+  sarif_message(out, diag);
+  sarif_location(&places, NULL, sources, diag->span, NULL);
+  sarif_array(out, "locations", &places);
+  for (uint32_t i = 0; i < diag->mark_count; i++)
+    sarif_location(&related, NULL, sources, diag->marks[i].span,
+                   diag->marks[i].label);
+  sarif_array(out, "relatedLocations", &related);
+  sarif_flow(out, sources, diag);
+  for (uint32_t i = 0; i < diag->fix_count; i++)
+    sarif_fix(&fixes, sources, &diag->fixes[i]);
+  sarif_array(out, "fixes", &fixes);
+  sarif_properties(out, diag);
+  buffer_putc(out, '}');
+}
+
+static void sarif_document(Buffer *out) {
+  json_open(out, NULL, '{');
+  json_field(out, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+  json_field(out, "version", "2.1.0");
+  json_open(out, "runs", '[');
+  json_open(out, NULL, '{');
+  json_open(out, "tool", '{');
+  json_open(out, "driver", '{');
+  json_field(out, "name", "axon");
+  json_field(out, "version", AXON_VERSION);
+  sarif_array(out, "rules", &rules);
+  buffer_puts(out, "}}");
+  json_field(out, "columnKind", "unicodeCodePoints");
+  json_open(out, "results", '[');
+  buffer_add(out, results.text, results.len);
+  buffer_puts(out, "]}]}\n");
+  buffer_free(&results);
 }
 
 /* ---- for all formats ---- */
-
-static void put_document(Buffer *out, json_t *json, size_t flags) {
-  char *text = jansson.json_dumps(json, flags);
-  json_drop(json);
-  if (!text)
-    trap_raise(FAIL_MEMORY);
-  buffer_puts(out, text);
-  buffer_putc(out, '\n');
-  free(text);
-}
-
-static void begin_sarif(void) {
-  if (results)
-    return;
-  results = jansson.json_array();
-  rules = jansson.json_array();
-}
 
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag) {
   switch (format) {
   case FORMAT_TEXT:
     diag_render(out, sources, diag, host_colour_err());
     return;
-  case FORMAT_JSON:
-    put_document(out, json_of(sources, diag), JSON_COMPACT);
+  case FORMAT_JSON: {
+    Buffer line = {0};
+    put_json(&line, sources, diag);
+    buffer_printf(out, "%s\n", line.text);
+    buffer_free(&line);
     return;
+  }
   case FORMAT_SARIF:
-    begin_sarif();
-    add(results, sarif_of(sources, diag));
+    sarif_result(&results, sources, diag);
     return;
   }
 }
@@ -430,8 +394,7 @@ void report_end(void) {
   if (format != FORMAT_SARIF)
     return;
   Buffer out = {0};
-  begin_sarif();
-  put_document(&out, sarif_document(), JSON_INDENT(2));
+  sarif_document(&out);
   fputs(out.text, stderr);
   buffer_free(&out);
   format = FORMAT_TEXT;

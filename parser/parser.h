@@ -298,7 +298,7 @@ struct Expr {
   Dec **decs;       /* EX_LET */
   uint32_t dec_count;
   TypeExpr *type;   /* EX_ASCRIBE */
-  /* What the checker found, for its messages; or NULL: */
+  /* What the checker found, for messages and editors; or NULL: */
   struct Type *inferred;
   struct Binding *means; /* EX_ID, EX_FIELD: the value of this name, */
   struct Inst *inst;     /* and how it is used; or NULL */
@@ -397,6 +397,12 @@ void parse_closing(Sources *sources, uint32_t file, Interner *interner,
 /* Appends the tree as an s-expression, without spans: for tests. */
 void ast_dump(Buffer *out, const Program *program);
 void ast_dump_type(Buffer *out, const TypeExpr *type, const Facts *given);
+
+/* ---- parts.c ---- */
+
+/* Each expression right inside of another, or of a declaration. */
+void expr_each_part(const Expr *e, void (*f)(void *, Expr *), void *arg);
+void dec_each_expr(const Dec *dec, void (*f)(void *, Expr *), void *arg);
 
 /* ---- format.c ---- */
 

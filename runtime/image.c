@@ -11,29 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTIONS(F)            \
-  F(png_create_read_struct)     \
-  F(png_create_write_struct)    \
-  F(png_create_info_struct)     \
-  F(png_destroy_read_struct)    \
-  F(png_destroy_write_struct)   \
-  F(png_get_error_ptr)          \
-  F(png_get_io_ptr)             \
-  F(png_set_read_fn)            \
-  F(png_set_write_fn)           \
-  F(png_read_info)              \
-  F(png_read_update_info)       \
-  F(png_read_image)             \
-  F(png_read_end)               \
-  F(png_get_IHDR)               \
-  F(png_get_rowbytes)           \
-  F(png_get_channels)           \
-  F(png_set_expand)             \
-  F(png_set_scale_16)           \
-  F(png_set_interlace_handling) \
-  F(png_set_IHDR)               \
-  F(png_write_info)             \
-  F(png_write_row)              \
+#define FUNCTIONS(F)             \
+  F(png_create_read_struct)      \
+  F(png_create_write_struct)     \
+  F(png_create_info_struct)      \
+  F(png_destroy_read_struct)     \
+  F(png_destroy_write_struct)    \
+  F(png_set_chunk_malloc_max)    \
+  F(png_set_keep_unknown_chunks) \
+  F(png_get_error_ptr)           \
+  F(png_get_io_ptr)              \
+  F(png_set_read_fn)             \
+  F(png_set_write_fn)            \
+  F(png_read_info)               \
+  F(png_read_update_info)        \
+  F(png_read_image)              \
+  F(png_read_end)                \
+  F(png_get_IHDR)                \
+  F(png_get_rowbytes)            \
+  F(png_get_channels)            \
+  F(png_set_expand)              \
+  F(png_set_scale_16)            \
+  F(png_set_interlace_handling)  \
+  F(png_set_IHDR)                \
+  F(png_write_info)              \
+  F(png_write_row)               \
   F(png_write_end)
 
 static LIBRARY_TABLE(FUNCTIONS) lib;
@@ -132,6 +134,14 @@ static bool run_png(Png *p, bool data) {
   return read_png_header(p) && (!data || read_png_data(p));
 }
 
+/* Only what makes the pixels is read.  The rest would take memory: texts that
+ * inflate to a thousand times their size, and what a chunk says its length is,
+ * which cannot be more than the file has. */
+static void limit_chunks(const Png *p) {
+  lib.png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+  lib.png_set_chunk_malloc_max(p->png, p->in->size);
+}
+
 static bool read_png(Png *p, const Input *in, bool data, Fault *fault) {
   *p = (Png){.in = in, .fault = fault};
   if (!library_load(&libpng, fault))
@@ -144,6 +154,7 @@ static bool read_png(Png *p, const Input *in, bool data, Fault *fault) {
     p->info = lib.png_create_info_struct(p->png);
   bool ok = p->info || input_no_memory(in, fault);
   if (ok) {
+    limit_chunks(p);
     lib.png_set_read_fn(p->png, p, on_read);
     ok = run_png(p, data);
   }

@@ -1,4 +1,4 @@
-/* jansson, loaded when something is first read or written as JSON. */
+/* jansson, loaded when JSON is first read. */
 #include "runtime/json.h"
 
 #include "runtime/internal.h"

@@ -1,13 +1,12 @@
-/* json.h: jansson, the library for JSON, which is loaded when it is first
- * needed: its functions are called through the table `jansson`.
+/* json.h: jansson, the library that reads JSON, which is loaded when it is
+ * first needed: its functions are called through the table `jansson`.
  *
  *   if (!json_ready(&fault)) ...
- *   json_t *all = jansson.json_array();
- *   jansson.json_array_append_new(all, jansson.json_integer(1));
+ *   json_t *all = jansson.json_loadb(text, len, 0, NULL);
+ *   size_t count = jansson.json_array_size(all);
  *   json_drop(all);
  *
- * As in jansson, `..._new` takes over its argument, which may be NULL; what
- * there is no memory for is NULL, and adding to NULL does nothing. */
+ * JSON is written by json_text and the like (support.h). */
 #ifndef AXON_JSON_H
 #define AXON_JSON_H
 
@@ -18,24 +17,16 @@
 #define JSON_FUNCTIONS(F)   \
   F(json_loadb)             \
   F(json_delete)            \
-  F(json_dumps)             \
-  F(json_object)            \
   F(json_object_iter)       \
   F(json_object_iter_next)  \
   F(json_object_iter_key)   \
   F(json_object_iter_value) \
   F(json_object_get)        \
-  F(json_object_set_new)    \
   F(json_object_size)       \
-  F(json_array)             \
-  F(json_array_append_new)  \
   F(json_array_size)        \
   F(json_array_get)         \
-  F(json_string)            \
   F(json_string_value)      \
   F(json_string_length)     \
-  F(json_integer)           \
-  F(json_true)              \
   F(json_integer_value)
 
 #define JSON_POINTER(name) __typeof__(&name) name;

@@ -230,18 +230,6 @@ static bool st_names(Input *in, Names *names, Fault *fault) {
 
 /* ---- writing ---- */
 
-static void print_string(Buffer *b, const char *text) {
-  buffer_putc(b, '"');
-  for (const char *p = text; *p; p++)
-    if (*p == '"' || *p == '\\')
-      buffer_printf(b, "\\%c", *p);
-    else if ((unsigned char)*p < ' ')
-      buffer_printf(b, "\\u%04x", *p);
-    else
-      buffer_putc(b, *p);
-  buffer_putc(b, '"');
-}
-
 static size_t bytes_of(const Tensor *t) {
   return (size_t)t->count * dtype_info[t->dtype].bytes;
 }
@@ -252,7 +240,7 @@ static void header_entry(Buffer *b, const char *name, const Tensor *t,
   for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
     if (kinds[i].dtype == t->dtype)
       kind = kinds[i].name;
-  print_string(b, name);
+  json_text(b, name);
   buffer_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", kind);
   for (uint32_t i = 0; i < t->rank; i++)
     buffer_printf(b, i ? ",%lld" : "%lld", (long long)t->shape[i]);

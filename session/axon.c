@@ -321,8 +321,7 @@ const char *axn_type_at(AxnSession *a, size_t offset, AxnPlace *place) {
   const Place *p = name_at(a, offset);
   const char *type = p ? session_place_type(a->session, p) : NULL;
   if (!type) {
-    p = session_expr_at(a->session, session_file(a->session),
-                        (uint32_t)offset);
+    p = session_expr_at(a->session, (uint32_t)offset);
     type = p ? session_place_type(a->session, p) : NULL;
   }
   if (type && place)

@@ -196,7 +196,7 @@ static void offer_members(Session *s, const Probe *p) {
   while (from > 0 && in_name(p->text.text[from - 1]))
     from--;
   Sym *base = intern(s->interner, p->text.text + from, dot - from);
-  const Place *place = session_expr_at(s, s->file, dot);
+  const Place *place = session_expr_at(s, dot);
   Binding *b = checker_find(s->checker, s->checked, base->text);
   Module *m = b ? binding_target(b) : NULL;
   const Place *name = session_name_at(s, s->file, dot);
@@ -267,48 +267,21 @@ static bool around(Span outer, Span inner) {
   return outer.start <= inner.start && inner.end <= outer.end;
 }
 
-static void search(Search *f, const Expr *e);
-
-static void search_dec(Search *f, const Dec *dec) {
-  search(f, dec->expr);
-  for (uint32_t i = 0; i < dec->fun_count; i++)
-    for (uint32_t k = 0; k < dec->funs[i].clause_count; k++)
-      search(f, dec->funs[i].clauses[k].body);
-}
-
-static void search_parts(Search *f, const Expr *e) {
-  for (size_t i = 0; i < ARRAY_LEN(e->arg); i++)
-    search(f, e->arg[i]);
-  for (uint32_t i = 0; i < e->item_count; i++)
-    search(f, e->items[i]);
-  for (uint32_t i = 0; i < e->arg_count; i++)
-    search(f, e->args[i].expr);
-  for (uint32_t i = 0; i < e->field_count; i++)
-    search(f, e->fields[i].expr);
-  for (uint32_t i = 0; i < e->dec_count; i++)
-    search_dec(f, e->decs[i]);
-  for (uint32_t i = 0; i < e->slice_count; i++) {
-    search(f, e->slices[i].from);
-    search(f, e->slices[i].to);
-  }
-  for (uint32_t i = 0; i < e->clause_count; i++)
-    search(f, e->clauses[i].body);
-}
-
-static void search(Search *f, const Expr *e) {
-  if (!e || !around(e->span, f->span))
+static void search(void *arg, Expr *e) {
+  Search *f = arg;
+  if (!around(e->span, f->span))
     return;
   for (uint32_t i = 0; e->kind == EX_APP && i < e->arg_count; i++)
     if (around(e->args[i].span, f->span))
       f->app = e, f->arg = i;
-  search_parts(f, e);
+  expr_each_part(e, search, f);
 }
 
 static Search search_program(Session *s, const Probe *p) {
   uint32_t len = (uint32_t)strlen(our_name);
   Search f = {.span = {s->file, p->start, p->start + len}};
   for (uint32_t i = 0; i < s->program.dec_count; i++)
-    search_dec(&f, s->program.decs[i]);
+    dec_each_expr(s->program.decs[i], search, &f);
   return f;
 }
 

@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+/* What writes a hint is checked along with all that uses it: that would take
+ * seconds for all of a text, and who asks so wants no list of hundreds. */
+enum { TRIED_MOST = 8 };
+
 typedef struct Hints {
   Session *s;
   const Dec *dec;   /* of top level, at hand */
@@ -11,14 +15,15 @@ typedef struct Hints {
   uint32_t number, next; /* of it, and of the first place behind it */
   VEC(Dec *) users;      /* those that use it, once that is asked for */
   bool users_known;
-  bool write;       /* what writes them is asked for */
+  bool write;       /* what writes them is asked for, */
+  uint32_t tried;   /* and was looked for so often */
   void (*f)(void *, const Hint *);
   void *arg;
   uint32_t start, end; /* of the text that is asked about */
-  Map names, stages, exprs; /* end of a place (and 1 more) -> Place */
+  Map names; /* end of a place (and 1 more) -> Place */
 } Hints;
 
-static void expr_hints(Hints *h, const Expr *e);
+static void expr_hints(void *arg, Expr *e);
 
 /* ---- finding types ---- */
 
@@ -27,28 +32,17 @@ static const void *key(uint32_t offset) {
 }
 
 /* Of those that end at one offset, the widest, and of these the last. */
-static void note(Map *map, const Place *p) {
-  const Place *old = map_get(map, key(p->span.end));
-  if (!old || p->span.start <= old->span.start)
-    map_put(map, key(p->span.end), (void *)p);
-}
-
-static void index_places(Hints *h) {
+static void index_names(Hints *h) {
   uint32_t count;
   const Place *all = all_places(h->s, &count);
   map_init(&h->names, h->s->arena);
-  map_init(&h->stages, h->s->arena);
-  map_init(&h->exprs, h->s->arena);
   for (uint32_t i = 0; i < count; i++) {
     const Place *p = &all[i];
-    if (p->span.file != h->s->file)
+    if (p->span.file != h->s->file || p->kind != PLACE_VALUE || !p->bound)
       continue;
-    if (p->kind == PLACE_VALUE && p->bound)
-      note(&h->names, p);
-    else if (p->kind == PLACE_STAGE)
-      note(&h->stages, p);
-    else if (p->kind == PLACE_EXPR)
-      note(&h->exprs, p);
+    const Place *old = map_get(&h->names, key(p->span.end));
+    if (!old || p->span.start <= old->span.start)
+      map_put(&h->names, key(p->span.end), (void *)p);
   }
 }
 
@@ -123,8 +117,11 @@ static void tell(Hints *h, Hint *hint, const Place *p, const char *before,
   if (hint->at < h->start || from > h->end)
     return;
   const char *type =
-      h->write ? place_annotation(h->s->checker, p, h->apart) : NULL;
+      h->write && h->tried < TRIED_MOST
+          ? place_annotation(h->s->checker, p, h->apart)
+          : NULL;
   if (type) {
+    h->tried++;
     hint->before = before;
     hint->behind = arena_printf(h->s->arena, "%s%s%s", between, type, behind);
     if (!checks(h, hint))
@@ -200,14 +197,15 @@ static bool line_between(const Hints *h, uint32_t from, uint32_t to) {
   return memchr(text + from, '\n', to - from) != NULL;
 }
 
-static void stage_hint(Hints *h, const Place *p, uint32_t chain) {
-  const char *type = p && place_is_tensor(h->s->checker, p) ? hint_type(h, p)
-                                                           : NULL;
+static void stage_hint(Hints *h, const Expr *e, uint32_t chain) {
+  Place p = place_of_expr(h->s->checked, h->dec, e);
+  const char *type = place_is_tensor(h->s->checker, &p) ? hint_type(h, &p)
+                                                       : NULL;
   if (!type)
     return;
-  Hint hint = {.kind = HINT_STAGE, .at = p->span.end, .type = type,
-               .before_at = chain, .behind_at = p->span.end};
-  tell(h, &hint, p, "(", " : ", ")");
+  Hint hint = {.kind = HINT_STAGE, .at = p.span.end, .type = type,
+               .before_at = chain, .behind_at = p.span.end};
+  tell(h, &hint, &p, "(", " : ", ")");
 }
 
 static const Expr *chain_head(const Expr *e) {
@@ -218,7 +216,7 @@ static const Expr *chain_head(const Expr *e) {
 
 /* The first line, and each that is followed by one more or is the last. */
 static void pipe_hints(Hints *h, const Expr *e, const Expr *head) {
-  const Expr *left = e->arg[0], *right = e->arg[1];
+  Expr *left = e->arg[0], *right = e->arg[1];
   bool chain = left != head;
   bool broken = line_between(h, left->span.end, right->span.start);
   if (chain)
@@ -226,10 +224,9 @@ static void pipe_hints(Hints *h, const Expr *e, const Expr *head) {
   else
     expr_hints(h, left);
   if (!chain && broken)
-    stage_hint(h, map_get(&h->exprs, key(left->span.end)), head->span.start);
-  if (broken)
-    stage_hint(h, map_get(&h->stages, key(right->span.end)),
-               head->span.start);
+    stage_hint(h, left, head->span.start);
+  if (broken && e->call)
+    stage_hint(h, e->call, head->span.start);
   expr_hints(h, right);
 }
 
@@ -256,39 +253,28 @@ static void dec_hints(Hints *h, const Dec *dec) {
   }
 }
 
-static void expr_hints(Hints *h, const Expr *e) {
-  if (!e)
-    return;
+static void expr_hints(void *arg, Expr *e) {
+  Hints *h = arg;
   if (e->kind == EX_BIN && e->op == BIN_PIPE) {
     pipe_hints(h, e, chain_head(e->arg[0]));
-    return;
-  }
-  for (size_t i = 0; i < ARRAY_LEN(e->arg); i++)
-    expr_hints(h, e->arg[i]);
-  for (uint32_t i = 0; i < e->item_count; i++)
-    expr_hints(h, e->items[i]);
-  for (uint32_t i = 0; i < e->arg_count; i++)
-    expr_hints(h, e->args[i].expr);
-  for (uint32_t i = 0; i < e->field_count; i++)
-    expr_hints(h, e->fields[i].expr);
-  for (uint32_t i = 0; i < e->dec_count; i++)
-    dec_hints(h, e->decs[i]);
-  for (uint32_t i = 0; i < e->slice_count; i++) {
-    expr_hints(h, e->slices[i].from);
-    expr_hints(h, e->slices[i].to);
-  }
-  for (uint32_t i = 0; i < e->clause_count; i++)
-    if (e->kind == EX_FN)
+  } else if (e->kind == EX_FN) {
+    for (uint32_t i = 0; i < e->clause_count; i++)
       clause_hints(h, &e->clauses[i]);
-    else
-      expr_hints(h, e->clauses[i].body);
+  } else if (e->kind == EX_LET) {
+    for (uint32_t i = 0; i < e->dec_count; i++)
+      dec_hints(h, e->decs[i]);
+    for (uint32_t i = 0; i < e->item_count; i++)
+      expr_hints(h, e->items[i]);
+  } else {
+    expr_each_part(e, expr_hints, h);
+  }
 }
 
 static SessionStatus hints(Session *s, void *arg) {
   Hints *h = arg;
   uint32_t count, at = 0;
   const Place *all = all_places(s, &count);
-  index_places(h);
+  index_names(h);
   for (uint32_t i = 0; i < s->program.dec_count; i++) {
     uint32_t from = at;
     h->dec = s->program.decs[i];

@@ -16,6 +16,13 @@ typedef struct Waiting { /* a declaration to be run */
   Ran ran; /* told after it was run; bindings NULL for a part of one */
 } Waiting;
 
+typedef struct PlaceIndex { /* of the places that were kept when it was made */
+  const Place *all;
+  uint32_t count;
+  Map last;         /* file and start -> number of the last one, from 1 */
+  uint32_t *before; /* of each, the number of the one before it there; or 0 */
+} PlaceIndex;
+
 struct Session {
   Arena *arena;
   Sources sources;
@@ -33,6 +40,7 @@ struct Session {
   Module *checked; /* and module */
   Unsaved *unsaved; /* or NULL */
   void *unsaved_owner;
+  PlaceIndex index;
   VEC(Waiting) waiting;
   VEC(Import) imports;
   uint32_t import_depth;

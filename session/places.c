@@ -1,5 +1,5 @@
-/* What stands where in the text last checked, and in what it imports: names,
- * their definitions and uses, types of expressions. */
+/* What stands where in the text last checked: names, their definitions and
+ * uses, also in what it imports, and types of expressions. */
 #include "session/internal.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ const Place *all_places(const Session *s, uint32_t *count) {
 }
 
 static bool is_name(const Place *p) {
-  return p->kind != PLACE_EXPR && p->kind != PLACE_STAGE && p->name;
+  return p->name;
 }
 
 static uint32_t width(Span span) { return span.end - span.start; }
@@ -63,28 +63,90 @@ const Place *session_name_at(Session *s, uint32_t file, uint32_t offset) {
   return best;
 }
 
-const Place *session_expr_at(Session *s, uint32_t file, uint32_t offset) {
+typedef struct Innermost {
+  Session *s;
+  const Dec *dec; /* of top level, at hand */
+  uint32_t offset;
+  const Place *best;
+} Innermost;
+
+static void nearer(Innermost *in, const Place *p) {
+  if (p->type && (!in->best || width(p->span) <= width(in->best->span)))
+    in->best = p;
+}
+
+/* Of two that cover the same, the outer one. */
+static void look_into(void *arg, Expr *e) {
+  Innermost *in = arg;
+  if (!covers(e->span, in->s->file, in->offset))
+    return;
+  expr_each_part(e, look_into, in);
+  const Expr *both[] = {e->call, e};
+  for (size_t i = 0; i < ARRAY_LEN(both); i++)
+    if (both[i] && covers(both[i]->span, in->s->file, in->offset)) {
+      Place *p = NEW(in->s->arena, Place);
+      *p = place_of_expr(in->s->checked, in->dec, both[i]);
+      nearer(in, p);
+    }
+}
+
+static SessionStatus find_expr(Session *s, void *arg) {
+  Innermost *in = arg;
   uint32_t count;
-  const Place *all = all_places(s, &count), *best = NULL;
-  for (uint32_t i = 0; i < count; i++) {
-    const Place *p = &all[i];
-    if (!p->type || p->kind == PLACE_LABEL ||
-        !covers(p->span, file, offset))
-      continue;
-    if (!best || width(p->span) <= width(best->span))
-      best = p;
+  const Place *all = all_places(s, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (all[i].kind != PLACE_LABEL &&
+        covers(all[i].span, s->file, in->offset))
+      nearer(in, &all[i]);
+  for (uint32_t i = 0; i < s->program.dec_count; i++) {
+    in->dec = s->program.decs[i];
+    if (covers(in->dec->span, s->file, in->offset))
+      dec_each_expr(in->dec, look_into, in);
   }
-  return best;
+  return SESSION_OK;
+}
+
+const Place *session_expr_at(Session *s, uint32_t offset) {
+  Innermost in = {.s = s, .offset = offset};
+  session_guard(s, find_expr, &in);
+  return in.best;
+}
+
+/* ---- places by where they begin ---- */
+
+static const void *beginning(Span span) {
+  return (const void *)(uintptr_t)((uint64_t)span.file << 32 | span.start);
+}
+
+/* A place leads to the one before it that begins there too. */
+static SessionStatus index_places(Session *s, void *arg) {
+  PlaceIndex *x = &s->index;
+  (void)arg;
+  x->all = all_places(s, &x->count);
+  x->before = NEW_ARRAY(s->arena, uint32_t, x->count + 1);
+  map_init(&x->last, s->arena);
+  for (uint32_t i = 0; i < x->count; i++) {
+    const void *key = beginning(x->all[i].span);
+    x->before[i] = (uint32_t)(uintptr_t)map_get(&x->last, key);
+    map_put(&x->last, key, (void *)(uintptr_t)(i + 1));
+  }
+  return SESSION_OK;
 }
 
 const Place *session_place(Session *s, PlaceKind kind, Span span) {
   uint32_t count;
   const Place *all = all_places(s, &count), *found = NULL;
-  for (uint32_t i = 0; i < count; i++)
-    if (all[i].kind == kind && all[i].span.file == span.file &&
-        all[i].span.start == span.start && all[i].span.end == span.end &&
-        (!found || all[i].type))
-      found = &all[i];
+  PlaceIndex *x = &s->index;
+  if ((x->all != all || x->count != count) &&
+      session_guard(s, index_places, NULL) != SESSION_OK)
+    return NULL;
+  for (uint32_t i = (uint32_t)(uintptr_t)map_get(&x->last, beginning(span)); i;
+       i = x->before[i - 1])
+    if (all[i - 1].kind == kind && all[i - 1].span.end == span.end) {
+      found = &all[i - 1];
+      if (found->type) /* the last one with a type, or else the first */
+        break;
+    }
   return found;
 }
 

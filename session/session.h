@@ -128,8 +128,8 @@ const Program *session_program(const Session *session); /* its tree */
 void session_check_beside(Session *session, const char *path);
 /* The name at an offset, or ending there; NULL: there is none. */
 const Place *session_name_at(Session *session, uint32_t file, uint32_t offset);
-/* The innermost expression there, or NULL. */
-const Place *session_expr_at(Session *session, uint32_t file, uint32_t offset);
+/* The innermost expression of that text, or NULL. */
+const Place *session_expr_at(Session *session, uint32_t offset);
 const char *session_place_type(Session *session, const Place *place);
 /* Each place of the same name, once, in order of the text. */
 void session_each_use(Session *session, const Place *of,
@@ -165,7 +165,7 @@ typedef struct Hint {
   const char *before, *behind; /* "(", " : f32[n])"; NULL: it cannot be */
 } Hint;
 /* Those that touch a part of the text; with what writes them if that is asked
- * for, where there is such a thing. */
+ * for, of the first few, where there is such a thing. */
 void session_each_hint(Session *session, uint32_t start, uint32_t end,
                        bool write, void (*f)(void *, const Hint *),
                        void *arg);

@@ -139,6 +139,20 @@ void buffer_vprintf(Buffer *b, const char *format, va_list args);
 int buffer_column(const Buffer *b);
 void buffer_free(Buffer *b);
 
+/* ---- jsonout.c: JSON, written to a buffer ---- */
+
+/* With its quotes; what is not UTF-8 is `?`. */
+void json_text(Buffer *out, const char *text);
+void json_text_len(Buffer *out, const char *text, size_t len);
+/* `"name":`.  Here and below there is a comma in front where the object or
+ * array that is being written has something already. */
+void json_key(Buffer *out, const char *name);
+void json_field(Buffer *out, const char *name, const char *text); /* or NULL */
+void json_number(Buffer *out, const char *name, int64_t n);
+/* `{` or `[`, with its name in an object, NULL in an array. */
+void json_open(Buffer *out, const char *name, char bracket);
+void json_comma(Buffer *out);
+
 /* ---- source.c: files and places in them ---- */
 
 typedef struct Span {

@@ -4,9 +4,12 @@
                                 doc/diagnostics.md say
     diagnostics.py sarif FILE   a document has the properties that SARIF 2.1.0
                                 demands, and only such as it knows
+    diagnostics.py schema SCHEMA FILE
+                                a document against a JSON schema, by the
+                                package jsonschema (doc/diagnostics.md)
     diagnostics.py fix AXON DIR each first fix makes its message go away
 
-Of the standard library only."""
+All but `schema` is of the standard library only."""
 
 import json
 import os
@@ -172,6 +175,20 @@ def check_document(path):
         fail(f"nothing has {set(SARIF) - seen}")
 
 
+def check_schema(schema, path):
+    import jsonschema
+    rules = json.load(open(schema, encoding="utf-8"))
+    judge = jsonschema.validators.validator_for(rules)(rules)
+    log = json.load(open(path, encoding="utf-8"))
+    for error in judge.iter_errors(log):
+        print(f"{error.json_path}: {error.message[:200]}")
+        seen.add("wrong")
+    results = sum(len(run["results"]) for run in log["runs"])
+    print(f"{results} results, {rules['title']}")
+    if "wrong" in seen:
+        sys.exit(1)
+
+
 # ---- fixes ----
 
 def diagnostics(axon, path):
@@ -224,5 +241,7 @@ if sys.argv[1] == "json":
     check_json(sys.argv[2])
 elif sys.argv[1] == "sarif":
     check_document(sys.argv[2])
+elif sys.argv[1] == "schema":
+    check_schema(sys.argv[2], sys.argv[3])
 else:
     check_fixes(sys.argv[2], sys.argv[3])

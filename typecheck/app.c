@@ -510,7 +510,6 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   Core *core = infer_app(c, app, type);
   app->inferred = *type;
   c->scope = saved;
-  places_expr(c, PLACE_STAGE, app->span, *type);
   return core_let(c, ref->var, value, core);
 }
 

@@ -261,7 +261,6 @@ Core *infer(Checker *c, Expr *e, Type **type) {
   c->depth++;
   uint32_t mark = c->serial;
   Core *core = infer_kind(c, e, type);
-  places_expr(c, PLACE_EXPR, e->span, *type);
   e->inferred = *type;
   checks_claim(c, core, mark, false);
   c->depth--;
@@ -297,7 +296,6 @@ static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
   case EX_HOLE: core = infer_hole(c, e, w, &t); break;
   default: core = infer_kind(c, e, &t); break;
   }
-  places_expr(c, PLACE_EXPR, e->span, t);
   e->inferred = t;
   checks_claim(c, core, mark, false);
   if (t == want || ty_root(t) == w || c->diags->errors > errors)

@@ -877,8 +877,6 @@ uint32_t places_mark(const Checker *c);
 void places_forget(Checker *c, uint32_t mark);
 /* What was noted since belongs to this declaration. */
 void places_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec);
-/* PLACE_EXPR, PLACE_STAGE */
-void places_expr(Checker *c, PlaceKind kind, Span span, Type *type);
 /* A name within the span; def: where it is bound, or none. */
 void places_name(Checker *c, PlaceKind kind, Span span, Sym *name, Span def,
                  Type *type);

@@ -1,6 +1,7 @@
-/* Places: what stands where in a text, kept while it is checked for those who
- * ask, such as editors.  A type is kept as it was inferred, and so is solved
- * along with the rest; it becomes text when it is asked for. */
+/* Places: the names of a text, kept while it is checked for those who ask, such
+ * as editors.  What an expression is stands in the tree itself.  A type is kept
+ * as it was inferred, and so is solved along with the rest; it becomes text
+ * when it is asked for. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -48,11 +49,6 @@ static bool wanted(const Checker *c, Span span) {
     return false;
   const Source *source = sources_get(c->sources, span.file);
   return source && !source->library;
-}
-
-void places_expr(Checker *c, PlaceKind kind, Span span, Type *type) {
-  if (wanted(c, span) && type)
-    add(c, kind, span)->type = type;
 }
 
 /* Whether a name that ends here would go on. */
@@ -214,6 +210,11 @@ void places_finish(Checker *c, uint32_t mark, Module *module,
     if (inside(p->span, dec->span))
       p->around = around(module, dec, p->span);
   }
+}
+
+Place place_of_expr(const Module *module, const Dec *dec, const Expr *e) {
+  return (Place){.kind = PLACE_EXPR, .span = e->span, .type = e->inferred,
+                 .around = around(module, dec, e->span)};
 }
 
 /* ---- what is told ---- */

@@ -120,11 +120,10 @@ bool module_is_library(const Module *module);
 void module_each_opened(const Module *module, void (*f)(void *, Module *),
                         void *arg);
 
-/* ---- places.c: what stands where, for editors ---- */
+/* ---- places.c: which names stand where, for editors ---- */
 typedef enum PlaceKind {
   PLACE_NONE,
-  PLACE_EXPR,   /* an expression */
-  PLACE_STAGE,  /* `f a` of `x |> f a`: the type of what it makes */
+  PLACE_EXPR,   /* an expression: made when one is asked about */
   PLACE_VALUE,  /* a name: of a value, function or constructor (binding) */
   PLACE_SIZE,   /* of a size, a shape or a type variable in an annotation */
   PLACE_TYPE,   /* of a type (dec) */
@@ -150,6 +149,8 @@ void checker_keep_places(Checker *checker, bool keep);
 Places *checker_swap_places(Checker *checker, Places *places); /* the old */
 /* In order of checking; types are known once their declaration is checked. */
 const Place *checker_places(const Checker *checker, uint32_t *count);
+/* Of an expression in a declaration that was checked. */
+Place place_of_expr(const Module *module, const Dec *dec, const Expr *expr);
 /* Its type as text; NULL: there is none. */
 const char *place_type(Checker *checker, const Place *place);
 /* The names of values that a declaration with these places sees or binds. */

@@ -74,8 +74,10 @@ write("png/tall.png", png(1, MOST, 8, 0))
 write("png/none.png", png(0, 0, 8, 0, b""))
 write("png/depth.png", png(4, 4, 7, 5))
 write("png/palette.png", png(4, 4, 8, 3))
-text = chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(1000000)))
+text = chunk(b"zTXt", b"k\0\0" + zlib.compress(b"x" * 1000000))
 write("png/text.png", png(1, 1, 8, 0, b"\0\0", text))
+claim = struct.pack(">I", 7900000) + b"eXIf"
+write("png/length.png", png(1, 1, 8, 0, b"\0\0", claim))
 
 # ---- .npz ----
 

@@ -583,6 +583,21 @@ def test_write_the_type():
     assert c.end() == 0
 
 
+def test_write_types_of_all():
+    """Of a whole text some are offered: each costs a check of its users."""
+    path = os.path.join(os.environ["EXAMPLES"], "models", "resnet.axn")
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    c = Client()
+    u = uri_of("resnet.axn")
+    c.open(u, text)
+    found = c.of("codeAction", u, context={"diagnostics": []}, range={
+        "start": {"line": 0, "character": 0},
+        "end": {"line": 9999, "character": 0}})
+    assert 1 <= len(found) <= 8, len(found)
+    assert c.end() == 0
+
+
 # ---- layout ----
 
 def test_formatting():

@@ -317,6 +317,31 @@ static void test_bad_png(void **state) {
   BAD("x.png", "P5 1 1 255 x", "it is not a PNG file");
 }
 
+static long most_memory(void) { /* so far, in KiB */
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/* Many texts, each of which would inflate to a megabyte. */
+static void test_png_memory(void **state) {
+  (void)state;
+  enum { HEAD = 33, TAIL = 34, TIMES = 400, LITTLE = 64 * 1024 };
+  char bytes[4096];
+  size_t size = read_file(data_path("text.png"), bytes, sizeof bytes);
+  assert_in_range(size, HEAD + TAIL + 1, sizeof bytes - 1);
+  size_t each = size - HEAD - TAIL, len = HEAD;
+  char *many = malloc(size + TIMES * each);
+  memcpy(many, bytes, HEAD);
+  for (int i = 0; i < TIMES; i++, len += each)
+    memcpy(many + len, bytes + HEAD, each);
+  memcpy(many + len, bytes + size - TAIL, TAIL);
+  long before = most_memory();
+  check_picture(write_file("x.png", many, len + TAIL), 1, 1, 1, "\5");
+  assert_in_range(most_memory() - before, 0, LITTLE);
+  free(many);
+}
+
 /* ---- .npy from strangers ---- */
 
 static const char *npy_file(const char *dict, size_t data) {
@@ -846,6 +871,7 @@ int main(void) {
       cmocka_unit_test(test_mapped),
       cmocka_unit_test(test_pictures),
       cmocka_unit_test(test_bad_png),
+      cmocka_unit_test(test_png_memory),
       cmocka_unit_test(test_bad_npy),
       cmocka_unit_test(test_bad_npz),
       cmocka_unit_test(test_bad_safetensors),

@@ -97,6 +97,8 @@ def make(d):
         b"PLTE" + bytes([1, 2, 3, 250, 251, 252]))
     gamma = b"gAMA" + struct.pack(">I", 100000)
     png(f"{d}/gamma.png", 2, 1, 8, 0, [bytes([10, 100])], gamma)
+    text = b"zTXt" + b"k\0\0" + zlib.compress(b"x" * 1000000, 9)
+    png(f"{d}/text.png", 1, 1, 8, 0, [bytes([5])], text)
     np.savetxt(f"{d}/savetxt.csv", reference("f64").reshape(6, 4),
                delimiter=",")
 

@@ -1,0 +1,60 @@
+/* JSON, written to buffers. */
+#include "support.h"
+
+#include <string.h>
+
+void json_text_len(Buffer *out, const char *text, size_t len) {
+  buffer_putc(out, '"');
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)text[i];
+    size_t left = len - i < 4 ? len - i : 4;
+    size_t valid = c < 0x80 ? 1 : utf8_valid(text + i, left);
+    if (c == '"' || c == '\\')
+      buffer_printf(out, "\\%c", c);
+    else if (c == '\n')
+      buffer_puts(out, "\\n");
+    else if (c < ' ' || c == 0x7f)
+      buffer_printf(out, "\\u%04x", c);
+    else
+      buffer_putc(out, valid ? (char)c : '?');
+    for (size_t more = 1; c >= 0xc0 && valid && more < 4 && i + 1 < len &&
+                          ((unsigned char)text[i + 1] & 0xc0) == 0x80;
+         more++)
+      buffer_putc(out, text[++i]);
+  }
+  buffer_putc(out, '"');
+}
+
+void json_text(Buffer *out, const char *text) {
+  json_text_len(out, text, strlen(text));
+}
+
+void json_comma(Buffer *out) {
+  if (out->len && !strchr("{[,:", out->text[out->len - 1]))
+    buffer_putc(out, ',');
+}
+
+void json_key(Buffer *out, const char *name) {
+  json_comma(out);
+  buffer_printf(out, "\"%s\":", name);
+}
+
+void json_field(Buffer *out, const char *name, const char *text) {
+  if (!text)
+    return;
+  json_key(out, name);
+  json_text(out, text);
+}
+
+void json_number(Buffer *out, const char *name, int64_t n) {
+  json_key(out, name);
+  buffer_printf(out, "%lld", (long long)n);
+}
+
+void json_open(Buffer *out, const char *name, char bracket) {
+  if (name)
+    json_key(out, name);
+  else
+    json_comma(out);
+  buffer_putc(out, bracket);
+}
