@@ -151,6 +151,9 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den);
  * n*m and d*(n/d) * e*(m/e) are?  How many (where sizes are at least 1); 0: no
  * such thing. */
 uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]);
+/* Is d, which is not 0, 0 just where sizes are: all of its terms are products
+ * of sizes, with one sign? */
+bool dim_only_zero(const Dim *d);
 /* d, where den divides num: num for den*(num/den). */
 Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den);
 /* Does something in d stand over this divisor? */

@@ -635,6 +635,8 @@ Census dim_census(Checker *c, Dim *d);
 /* Of the conditions under which a constraint has to hold. */
 Census conditions_census(Checker *c, const Constraint *k);
 bool of_parameter(Checker *c, DimVar *v);
+/* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
+ * becomes known otherwise, the message speaks of that number and its double. */
 DimVar *only_zero(Checker *c, Dim *a, Dim *b);
 Verdict settle_eq(Checker *c, Constraint *k);
 Verdict settle_le(Checker *c, Constraint *k);
