@@ -188,6 +188,24 @@ Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
 /* Is d a constant or a product of such factors? */
 bool dim_cancels(DimCtx *cx, const Dim *d);
 
+/* ---- equations solved together: dimsystem.c ---- */
+
+/* A system of equations over the integers; what is not linear in one is an
+ * unknown of its own. */
+typedef struct DimSystem DimSystem;
+typedef struct DimSolution {
+  DimVar *var;   /* an unsolved meta */
+  Dim *value;    /* which does not mention it */
+  uint64_t from; /* the n-th equation that was added is bit n % 64 */
+} DimSolution;
+DimSystem *dim_system_new(DimCtx *cx);
+/* d == 0.  False: no integers satisfy it with those before. */
+bool dim_system_add(DimSystem *s, Dim *d);
+/* Then: which equations contradict each other, bits as above. */
+uint64_t dim_system_cause(const DimSystem *s);
+/* The metas that are solved, one after the other: *at is 0 at first. */
+bool dim_system_next(const DimSystem *s, uint32_t *at, DimSolution *out);
+
 /* ---- what is known ---- */
 
 typedef struct DimFacts DimFacts;

@@ -177,8 +177,7 @@ static DimVar *solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   return v;
 }
 
-static Verdict bind_solution(Checker *c, Constraint *k, DimVar *v,
-                             Dim *value) {
+Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   int64_t n;
   if (!v->value && dim_is_int(value, &n) && n < 0)
     return REFUTED;
