@@ -151,6 +151,9 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den);
  * n*m and d*(n/d) * e*(m/e) are?  How many (where sizes are at least 1); 0: no
  * such thing. */
 uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]);
+/* Is d, which is not 0, 0 just where sizes are: all of its terms are products
+ * of sizes, with one sign? */
+bool dim_only_zero(const Dim *d);
 /* d, where den divides num: num for den*(num/den). */
 Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den);
 /* Does something in d stand over this divisor? */
@@ -184,6 +187,24 @@ Dim *dim_cancel(DimCtx *cx, Dim *d);
 Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
 /* Is d a constant or a product of such factors? */
 bool dim_cancels(DimCtx *cx, const Dim *d);
+
+/* ---- equations solved together: dimsystem.c ---- */
+
+/* A system of equations over the integers; what is not linear in one is an
+ * unknown of its own. */
+typedef struct DimSystem DimSystem;
+typedef struct DimSolution {
+  DimVar *var;   /* an unsolved meta */
+  Dim *value;    /* which does not mention it */
+  uint64_t from; /* the n-th equation that was added is bit n % 64 */
+} DimSolution;
+DimSystem *dim_system_new(DimCtx *cx);
+/* d == 0.  False: no integers satisfy it with those before. */
+bool dim_system_add(DimSystem *s, Dim *d);
+/* Then: which equations contradict each other, bits as above. */
+uint64_t dim_system_cause(const DimSystem *s);
+/* The metas that are solved, one after the other: *at is 0 at first. */
+bool dim_system_next(const DimSystem *s, uint32_t *at, DimSolution *out);
 
 /* ---- what is known ---- */
 

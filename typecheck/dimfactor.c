@@ -137,6 +137,22 @@ static bool is_size(DimCtx *cx, const Dim *d) {
   return d->count;
 }
 
+bool dim_only_zero(const Dim *d) {
+  for (uint32_t i = 0; i < d->count; i++) {
+    const Mono *mono = d->at[i].mono;
+    bool sizes = mono->count && num_sign(d->at[i].coef) == dim_sign(d);
+    for (uint32_t j = 0; j < mono->count && sizes; j++) {
+      const Atom *atom = mono->at[j].atom;
+      sizes = atom->kind == AT_PROD ||
+              (atom->kind == AT_VAR && dim_atom_nonneg(atom) &&
+               atom->var->kind != DV_DATA && atom->var->kind != DV_INDEX);
+    }
+    if (!sizes)
+      return false;
+  }
+  return d->count;
+}
+
 uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]) {
   uint32_t n = 0;
   while (n < DIM_FACTORS && take_division(cx, &a, &b, &out[n]) &&

@@ -199,4 +199,11 @@ void error_explain(Checker *c, Diag *d, Constraint *k) {
   if (k->kind == CN_DIM_EQ)
     note_rigid(c, d, k);
   add_witness(c, d, k);
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  if (k->kind == CN_DIM_EQ && !d->note && only_zero(c, x, y)) {
+    const char *left, *right;
+    dims_text(c, x, y, &left, &right);
+    d->note = arena_printf(c->arena, "only sizes of 0 satisfy %s == %s", left,
+                           right);
+  }
 }

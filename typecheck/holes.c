@@ -79,21 +79,32 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   return true;
 }
 
-static void solve_zeros(Checker *c, uint32_t mark) {
+static bool may_be_one(Checker *c, const Constraint *k, DimVar *v) {
+  Dim *less = dim_sub(c->dims, dim_of_var(c->dims, v), dim_int(c->dims, 1));
+  facts_load(c, k->facts);
+  return dim_ge0(c->solver, less, false) != REFUTED;
+}
+
+/* Nothing more is to come: that a shape is empty is nothing that an equation
+ * is to find out. */
+static void refute_zeros(Checker *c, uint32_t mark) {
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
     if (k->kind != CN_DIM_EQ || k->done || k->assumed)
       continue;
     DimVar *v = only_zero(c, dim_resolve(c->dims, k->left),
                           dim_resolve(c->dims, k->right));
-    if (v)
-      dim_bind(c, v, dim_int(c->dims, 0));
+    if (!v || (c->level && v->level <= c->level) || is_uncertain(c, k) ||
+        !may_be_one(c, k, v))
+      continue;
+    k->done = true;
+    report_dims(c, k);
   }
 }
 
 /* Those that stand alone in an equation first. */
 void solve_holes(Checker *c, uint32_t mark) {
-  solve_zeros(c, mark);
+  refute_zeros(c, mark);
   for (uint32_t most = 1; most <= 2; most++)
     for (bool any = true; any;) {
       any = false;

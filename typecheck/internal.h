@@ -635,7 +635,11 @@ Census dim_census(Checker *c, Dim *d);
 /* Of the conditions under which a constraint has to hold. */
 Census conditions_census(Checker *c, const Constraint *k);
 bool of_parameter(Checker *c, DimVar *v);
+/* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
+ * becomes known otherwise, the message speaks of that number and its double. */
 DimVar *only_zero(Checker *c, Dim *a, Dim *b);
+/* v is that size: what k says. */
+Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value);
 Verdict settle_eq(Checker *c, Constraint *k);
 Verdict settle_le(Checker *c, Constraint *k);
 Verdict settle_ne(Checker *c, Constraint *k);
@@ -655,8 +659,9 @@ uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
 bool divides_hole(Checker *c, Dim *d);
 void solve_holes(Checker *c, uint32_t mark);
 
-/* ---- pinned.c ---- */
-void solve_together(Checker *c);
+/* ---- together.c ---- */
+/* Those that wait since mark; the last time: with all that can be done. */
+void solve_together(Checker *c, uint32_t mark, bool last);
 
 /* ---- tally.c ---- */
 /* What a constraint is about. */

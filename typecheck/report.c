@@ -5,9 +5,10 @@
 /* It would be a size below 0: the inequality that forbids that was refuted
  * before, and this only follows. */
 static bool follows(Checker *c, const Constraint *k) {
+  int64_t n;
   return k->kind == CN_DIM_EQ && c->diags->errors &&
-         (dim_sign(dim_resolve(c->dims, k->left)) < 0 ||
-          dim_sign(dim_resolve(c->dims, k->right)) < 0);
+         ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n < 0) ||
+          (dim_is_int(dim_resolve(c->dims, k->right), &n) && n < 0));
 }
 
 static void report_one(Checker *c, Constraint *k) {

@@ -752,6 +752,7 @@ void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
   for (uint32_t i = mark; i < c->pending.len; i++)
     constraint_visit(&single, c->pending.at[i]);
   solve_pending(c);
+  solve_together(c, mark, false);
   solve_holes(c, mark);
   General g = {.c = c};
   Visit quantify = {.ty = general_ty, .elem = general_elem,

@@ -120,17 +120,26 @@ static void harden(Checker *c, const Constraint *k, Dim *d) {
     dim_each_divisor(c->dims, d, true, harden_divisor, &h);
 }
 
-/* The size that n == 2*n makes 0; or NULL.  It is solved last: where n becomes
- * known otherwise, the message speaks of that number and its double. */
+typedef struct Shared { /* a size that is still open, on both sides */
+  Checker *c;
+  Dim *a, *b;
+  DimVar *found;
+} Shared;
+
+static void look_shared(void *arg, DimVar *v) {
+  Shared *s = arg;
+  DimCtx *cx = s->c->dims;
+  if (v->kind == DV_META && !v->value && dim_mentions(cx, s->a, v) &&
+      dim_mentions(cx, s->b, v))
+    s->found = v;
+}
+
 DimVar *only_zero(Checker *c, Dim *a, Dim *b) {
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b));
-  DimVar *v = dim_as_var(d);
-  if (!v)
-    v = dim_as_var(dim_neg(c->dims, d));
-  return v && v->kind == DV_META && !v->value &&
-                 dim_mentions(c->dims, a, v) && dim_mentions(c->dims, b, v)
-             ? v
-             : NULL;
+  Shared s = {c, a, b, NULL};
+  if (dim_only_zero(d))
+    dim_each_var(d, look_shared, NULL, &s);
+  return s.found;
 }
 
 /* An axis of 1 does not stretch: most likely a * was meant, and the other one
@@ -168,8 +177,7 @@ static DimVar *solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   return v;
 }
 
-static Verdict bind_solution(Checker *c, Constraint *k, DimVar *v,
-                             Dim *value) {
+Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   int64_t n;
   if (!v->value && dim_is_int(value, &n) && n < 0)
     return REFUTED;

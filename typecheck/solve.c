@@ -235,7 +235,7 @@ void constraints_settle(Checker *c) {
   c->progress = true;
   solve_pending(c);
   solve_holes(c, 0);
-  solve_together(c);
+  solve_together(c, 0, true);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
     if (!k->done && !k->assumed && c->stuck.len)

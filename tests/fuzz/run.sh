@@ -66,6 +66,9 @@ export build
 sources | xargs -P "$(nproc)" -I{} bash -c '. "$build/flags" && compile {}' ||
   exit 1
 
+# Not what is left of files that are no more.
+mapfile -t linked < <(sources | sed "s/\\.c\$/.o/; y|/|_|; s|^|$objects/|")
+
 seeds() { # the folder with the seeds of a fuzzer
   if [ "$1" = check ]; then
     mkdir -p "$build/seeds"
@@ -86,7 +89,7 @@ for name in $names; do
   [ "$name" = check ] || [ "$name" = parse ] &&
     main+=("$root/tests/fuzz/grammar.c")
   if ! clang "${flags[@]}" -fsanitize=fuzzer,address,undefined \
-    "${main[@]}" "$objects"/*.o -o "$build/fuzz_$name" \
+    "${main[@]}" "${linked[@]}" -o "$build/fuzz_$name" \
     -lgmp -lm -ldl -lpthread; then
     bad=1
     continue

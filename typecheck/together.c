@@ -1,7 +1,6 @@
-/* Sizes that no equation gives by itself, and all that wait give together:
- * 4 == n/2 + 2 and n/2 + 2 == n say that n is 4.  Looked for at the end of a
- * declaration of top level, where nothing more is to come and running code
- * needs the size. */
+/* Equations that wait, taken together: 2*n + 3*m == 16 and 3*n + 2*m == 14 say
+ * that n is 2 and m is 4.  They are looked at when a function is generalised
+ * and at the end of a declaration, where no more is to come. */
 #include "typecheck/internal.h"
 
 enum { MOST_SIZE = 1 << 30, MOST_TRIALS = 1000, MOST_EQUATIONS = 64 };
@@ -22,37 +21,64 @@ static bool is_unsolved(const DimVar *v) {
   return v->kind == DV_META && !v->bound && !v->top;
 }
 
-static bool may_pin(void *arg, DimVar *v) {
-  (void)arg;
-  return is_unsolved(v);
+static bool pin(Checker *c, DimVar *v, Dim *value, Constraint *k) {
+  return bind_solution(c, k, v, dim_resolve(c->dims, value)) == PROVED;
 }
 
-static bool pin(Checker *c, DimVar *v, Dim *value, const Constraint *k) {
-  int64_t n;
-  if (!v->value && dim_is_int(value, &n) && n < 0)
-    return false; /* no size at all */
-  v->by = k->origin;
-  dim_bind(c, v, value);
-  if (!v->value && !dim_is_const(value) && !dim_as_var(value))
-    demand_le(c, dim_int(c->dims, 0), value, k->origin);
-  return true;
-}
+/* ---- linear systems ---- */
 
-/* Sum or difference of two equations: what both have cancels, a quotient of
- * the size as well. */
-static bool pin_by_two(Checker *c, const Waiting *all) {
+/* What contradicts the others is told, with the places of those. */
+static void contradicts(Checker *c, const Waiting *all, uint64_t cause) {
+  Constraint *last = NULL;
   for (uint32_t i = 0; i < all->len; i++)
-    for (uint32_t j = 0; j < i; j++) {
-      Dim *a = difference(c, all->at[i]), *b = difference(c, all->at[j]);
-      Dim *both[2] = {dim_sub(c->dims, a, b), dim_add(c->dims, a, b)}, *value;
-      DimVar *v;
-      for (uint32_t n = 0; n < 2; n++)
-        if (!dim_has_top(both[n]) &&
-            dim_solve(c->dims, dim_cancel(c->dims, both[n]), may_pin, NULL,
-                      &v, &value) &&
-            pin(c, v, dim_resolve(c->dims, value), all->at[i]))
-          return true;
+    if (cause >> i & 1)
+      last = all->at[i];
+  last->done = true;
+  uint32_t before = c->diags->all.len;
+  Names *names = names_share(c);
+  report_dims(c, last);
+  for (uint32_t i = 0; c->diags->all.len > before && i < all->len; i++) {
+    const Constraint *k = all->at[i];
+    const char *x, *y;
+    if (!(cause >> i & 1) || k == last)
+      continue;
+    dims_text(c, k->left, k->right, &x, &y);
+    diag_mark(c->arena, c->diags->all.at[before], k->origin->span,
+              arena_printf(c->arena, "where %s == %s", x, y));
+  }
+  c->names = names;
+}
+
+/* A solution that one equation gives by itself waits for another reason. */
+static bool is_found(Checker *c, const DimSolution *found) {
+  return dim_is_const(found->value) ||
+         ((found->from & (found->from - 1)) &&
+          !divides_hole(c, found->value) && !found->var->hole);
+}
+
+static bool solve_system(Checker *c, const Waiting *all) {
+  DimSystem *s = dim_system_new(c->dims);
+  for (uint32_t i = 0; i < all->len; i++)
+    if (!dim_system_add(s, difference(c, all->at[i]))) {
+      contradicts(c, all, dim_system_cause(s));
+      return true;
     }
+  DimSolution found;
+  for (uint32_t at = 0; dim_system_next(s, &at, &found);) {
+    if (!is_found(c, &found))
+      continue;
+    uint32_t last = 0;
+    while (found.from >> last > 1)
+      last++;
+    Constraint *k = all->at[last];
+    Verdict v = bind_solution(c, k, found.var, found.value);
+    if (v == REFUTED) {
+      k->done = true;
+      report_dims(c, k);
+    }
+    if (v != OPEN)
+      return true;
+  }
   return false;
 }
 
@@ -131,35 +157,44 @@ static void find_unsolved(void *arg, DimVar *v) {
     *out = v;
 }
 
+static DimVar *unsolved_in(Checker *c, const Constraint *k) {
+  DimVar *v = NULL;
+  dim_each_var(difference(c, k), find_unsolved, NULL, &v);
+  return v;
+}
+
 static bool pin_one(Checker *c, const Waiting *all) {
-  if (pin_by_two(c, all))
-    return true;
   for (uint32_t i = 0; i < all->len; i++) {
-    DimVar *v = NULL;
-    dim_each_var(difference(c, all->at[i]), find_unsolved, NULL, &v);
+    DimVar *v = unsolved_in(c, all->at[i]);
     if (v && pin_only(c, all, v))
       return true;
   }
   return false;
 }
 
-void solve_together(Checker *c) {
+static Waiting waiting(Checker *c, uint32_t mark) {
+  Waiting all = {0};
+  for (uint32_t i = mark; i < c->pending.len && all.len < MOST_EQUATIONS; i++)
+  {
+    Constraint *k = c->pending.at[i];
+    if (is_plain(k) && !dim_has_top(difference(c, k)) && unsolved_in(c, k) &&
+        !only_zero(c, dim_resolve(c->dims, k->left),
+                   dim_resolve(c->dims, k->right)))
+      VEC_PUSH(c->arena, all, k);
+  }
+  return all;
+}
+
+void solve_together(Checker *c, uint32_t mark, bool last) {
   for (bool more = true; more;) {
-    Waiting all = {0};
-    for (uint32_t i = 0; i < c->pending.len && all.len < MOST_EQUATIONS; i++) {
-      Constraint *k = c->pending.at[i];
-      DimVar *v = NULL;
-      if (!is_plain(k) || dim_has_top(difference(c, k)))
-        continue;
-      dim_each_var(difference(c, k), find_unsolved, NULL, &v);
-      if (v)
-        VEC_PUSH(c->arena, all, k);
-    }
-    more = all.len && pin_one(c, &all);
+    Waiting all = waiting(c, mark);
+    more = (all.len > 1 && solve_system(c, &all)) ||
+           (last && all.len && pin_one(c, &all));
     if (more) {
       c->progress = true;
       solve_pending(c);
-      solve_holes(c, 0);
+      if (last)
+        solve_holes(c, mark);
     }
   }
 }
