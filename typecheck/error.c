@@ -84,6 +84,24 @@ const char *error_place(Checker *c, const Origin *o) {
   return "this";
 }
 
+const char *error_path_text(Checker *c, const Expr *e) {
+  if (e->kind == EX_ID)
+    return e->id->text;
+  const char *base = e->kind == EX_FIELD ? error_path_text(c, e->arg[0]) : NULL;
+  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
+}
+
+const char *error_written(Checker *c, Span span) {
+  enum { LONG = 40 };
+  const Source *source =
+      span.file ? sources_get(c->sources, span.file) : NULL;
+  if (!source || source->library || span.end - span.start > LONG)
+    return NULL;
+  const char *text = source->text + span.start;
+  size_t len = span.end - span.start;
+  return memchr(text, '\n', len) ? NULL : arena_text(c->arena, text, len);
+}
+
 /* ---- types ---- */
 
 bool error_prints_alike(Checker *c, Type *a, Type *b) {

@@ -10,6 +10,10 @@
 /* ---- error.c ---- */
 /* "argument 1 of f" */
 const char *error_place(Checker *c, const Origin *o);
+/* x, x.w, x.w.v as it is written; or NULL: it is something else. */
+const char *error_path_text(Checker *c, const Expr *e);
+/* What stands there; or NULL, where that is no text of the user's, or long. */
+const char *error_written(Checker *c, Span span);
 /* The other place that has to do with it; with it, the chain. */
 void error_marks(Checker *c, Diag *d, const Origin *o);
 void error_path(Checker *c, Diag *d, const Origin *o);

@@ -88,20 +88,13 @@ static Type *param_of(const Origin *o) {
   return NULL;
 }
 
-/* x, x.w, x.w.v as it is written; or NULL. */
-static const char *path_text(Checker *c, const Expr *e) {
-  if (e->kind == EX_ID)
-    return e->id->text;
-  const char *base = e->kind == EX_FIELD ? path_text(c, e->arg[0]) : NULL;
-  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
-}
-
 static bool find_party(Checker *c, const Origin *o, const DimVar *v,
                        Party *out) {
   uint32_t next = 0;
   for (Type *t = ty_root(o->fun); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
     Arg *a = arg_of_param(o, t, &next);
-    const char *base = a && a->expr != o->expr ? path_text(c, a->expr) : NULL;
+    const char *base =
+        a && a->expr != o->expr ? error_path_text(c, a->expr) : NULL;
     if (!base)
       continue;
     out->expr = a->expr;
