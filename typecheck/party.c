@@ -131,6 +131,26 @@ static DimVar *differing(Checker *c, const Origin *o, uint32_t *axis) {
   return NULL;
 }
 
+/* Data that is not flat yet, or a layer that is declared for other data. */
+static void inner_help(Checker *c, Diag *d, const Origin *o,
+                       const Party *party, Dim *wanted) {
+  enum { IMAGES = 4 }; /* axes */
+  Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
+  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2 ||
+      !dim_is_const(s->at[s->len - 1].dim))
+    return;
+  Dim *columns = s->at[s->len - 1].dim, *row = columns;
+  bool images = s->len == IMAGES;
+  for (uint32_t i = 1; images && i + 1 < s->len; i++) {
+    images = s->at[i].tag == IT_DIM && dim_is_const(s->at[i].dim);
+    if (images)
+      row = dim_mul(c->dims, row, s->at[i].dim);
+  }
+  d->help = arena_printf(c->arena, "%sdeclare %s with %s inputs",
+                         images ? "insert flatten, and " : "", party->holder,
+                         dim_text_of(c, images ? row : columns));
+}
+
 /* "5408 columns arrive, fc1.w wants 9216". */
 bool party_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
@@ -154,10 +174,8 @@ bool party_error(Checker *c, Constraint *k) {
   d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
                           v->inner && axis == 1 ? "columns arrive" : "arrive",
                           party.name, want);
-  if (v->inner && axis == 1 && s->len > 1 &&
-      dim_is_const(s->at[s->len - axis].dim))
-    d->help = arena_printf(c->arena, "declare %s with %s inputs",
-                           party.holder, got);
+  if (v->inner && axis == 1)
+    inner_help(c, d, o, &party, dim_of_var(c->dims, v));
   error_explain(c, d, k);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,
