@@ -35,6 +35,30 @@ static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
   return d;
 }
 
+/* May a value of this type be a size? */
+static bool may_be_size(Checker *c, Type *t) {
+  if (t->tag == TY_VAR)
+    return !t->var->rigid;
+  return t->tag == TY_TENSOR && elem_root(t->elem)->classes & CLASS_INT &&
+         !shape_least_rank(shape_norm(c, t->shape));
+}
+
+/* A name that stands for a value of another kind, as where a parameter has the
+ * name of a size. */
+static void no_size(Checker *c, const Binding *b, Type *t, Span span) {
+  Diag *d = error_at(c, 374, span, "`%s` is no size here: it is %s",
+                     b->name->text, ty_text(c, t));
+  diag_mark(c->arena, d, b->span, "the value");
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == b->name && s->dim) {
+      if (dim_as_var(s->dim))
+        diag_mark(c->arena, d, dim_as_var(s->dim)->origin,
+                  "the size, which it hides");
+      d->help = "give one of them another name";
+      return;
+    }
+}
+
 /* The size that a name in scope stands for: an annotation's, or an integer's
  * value. */
 static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
@@ -44,6 +68,10 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
   Dim *term = t ? term_of(c, t) : NULL;
   if (term)
     return t->term;
+  if (t && !may_be_size(c, t)) {
+    no_size(c, b, t, span);
+    return meta_dim(c, NULL, span);
+  }
   if (!b->size) {
     Dim *d = data_dim(c, b->name, span);
     b->size = dim_as_var(d);

@@ -29,6 +29,16 @@ Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format,
   return d;
 }
 
+Diag *error_told_at(Checker *c, Span span) {
+  for (uint32_t i = c->diags->all.len; i-- > 0;) {
+    Diag *d = c->diags->all.at[i];
+    if (d->severity == SEV_ERROR && d->span.file == span.file &&
+        d->span.start == span.start && d->span.end == span.end)
+      return d;
+  }
+  return NULL;
+}
+
 /* ---- the path by which it came to this ---- */
 
 /* The other place that has to do with it. */
@@ -82,6 +92,24 @@ const char *error_place(Checker *c, const Origin *o) {
   case OR_NONE: break;
   }
   return "this";
+}
+
+const char *error_path_text(Checker *c, const Expr *e) {
+  if (e->kind == EX_ID)
+    return e->id->text;
+  const char *base = e->kind == EX_FIELD ? error_path_text(c, e->arg[0]) : NULL;
+  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
+}
+
+const char *error_written(Checker *c, Span span) {
+  enum { LONG = 40 };
+  const Source *source =
+      span.file ? sources_get(c->sources, span.file) : NULL;
+  if (!source || source->library || span.end - span.start > LONG)
+    return NULL;
+  const char *text = source->text + span.start;
+  size_t len = span.end - span.start;
+  return memchr(text, '\n', len) ? NULL : arena_text(c->arena, text, len);
 }
 
 /* ---- types ---- */
@@ -144,14 +172,30 @@ static void find_rigid(void *arg, DimVar *v) {
     r->at[r->count++] = v;
 }
 
+/* A value of the same name, which is the one that is meant in expressions. */
+static void mark_hiding(Checker *c, Diag *d, const DimVar *v) {
+  for (const Scope *s = c->scope; s; s = s->outer)
+    if (s->name == v->name && s->dim) {
+      return;
+    } else if (s->name == v->name && s->binding &&
+               s->binding->kind == BK_VALUE) {
+      diag_mark(c->arena, d, s->binding->span,
+                arena_printf(c->arena, "a value, which hides the size %s",
+                             v->name->text));
+      return;
+    }
+}
+
 static void note_rigid(Checker *c, Diag *d, Constraint *k) {
   Rigids r = {.count = 0};
   dim_each_var(dim_resolve(c->dims, k->left), find_rigid, NULL, &r);
   dim_each_var(dim_resolve(c->dims, k->right), find_rigid, NULL, &r);
-  for (uint32_t i = 0; i < r.count; i++)
+  for (uint32_t i = 0; i < r.count; i++) {
     diag_mark(c->arena, d, r.at[i]->origin,
               arena_printf(c->arena, "%s stands for every size",
                           r.at[i]->name->text));
+    mark_hiding(c, d, r.at[i]);
+  }
 }
 
 /* ---- what met ---- */

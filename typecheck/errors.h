@@ -10,6 +10,10 @@
 /* ---- error.c ---- */
 /* "argument 1 of f" */
 const char *error_place(Checker *c, const Origin *o);
+/* x, x.w, x.w.v as it is written; or NULL: it is something else. */
+const char *error_path_text(Checker *c, const Expr *e);
+/* What stands there; or NULL, where that is no text of the user's, or long. */
+const char *error_written(Checker *c, Span span);
 /* The other place that has to do with it; with it, the chain. */
 void error_marks(Checker *c, Diag *d, const Origin *o);
 void error_path(Checker *c, Diag *d, const Origin *o);
@@ -30,6 +34,9 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o);
 /* The type whose condition it was. */
 void error_note_scheme(Checker *c, Diag *d, const Origin *o);
 
+/* The error that was told of this place; or NULL. */
+Diag *error_told_at(Checker *c, Span span);
+
 /* ---- sizeerror.c ---- */
 void size_error_eq(Checker *c, Constraint *k);
 void size_error_le(Checker *c, Constraint *k);
@@ -45,9 +52,36 @@ void party_hole(Checker *c, Diag *d, const Constraint *k);
 const char *multiple_of(Checker *c, Constraint *k);
 const char *multiple_uneven(Checker *c, const Constraint *k);
 
-/* ---- help.c; NULL: none is right ---- */
-const char *help_rank(const Shape *have, const Shape *want);
-bool help_swapped(Checker *c, Origin *o);
-const char *help_join(Checker *c, const Origin *o);
+/* ---- helpkind.c: ways out of types that do not fit; none where none is right
+ * ---- */
+void help_kind(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
+void help_elem(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
+
+/* ---- help.c: of shapes ---- */
+void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
+/* Of the operands that met. */
+void help_join(Checker *c, Diag *d, const Origin *o);
+/* Of a product whose inner sizes are x and y. */
+void help_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y);
+/* What has the axes of `got`, e, would fit if they stood in another order. */
+bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
+                Type *want);
+/* Rows of the size that is wanted are made of e by flatten. */
+bool help_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
+                  Dim *wanted);
+
+/* ---- edit.c: fixes; none where the text is not the user's ---- */
+/* As it may stand as an argument; or NULL. */
+const char *edit_argument(Checker *c, const Expr *e);
+/* The function `fun` is applied to an operand or argument, which may come by a
+ * pipe. */
+void edit_apply(Checker *c, Diag *d, const Origin *o, const Expr *e,
+                const char *fun);
+/* The index .[items] behind it. */
+void edit_index(Checker *c, Diag *d, const Origin *o, const Expr *e,
+                const char *items);
+void edit_replace(Checker *c, Diag *d, Span span, const char *text);
+/* Of two arguments, the first of which stands first. */
+void edit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b);
 
 #endif

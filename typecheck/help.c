@@ -1,4 +1,5 @@
-/* Ways out of shapes that do not fit: given only where they are right. */
+/* Ways out of shapes that do not fit: given only where they are right, so that
+ * the program with the help applied checks at that place. */
 #include "errors.h"
 
 static bool is_unit(const ShapeIt *it) {
@@ -6,111 +7,398 @@ static bool is_unit(const ShapeIt *it) {
   return it->tag == IT_DIM && dim_is_int(it->dim, &n) && n == 1;
 }
 
-/* ---- ranks ---- */
-
-static bool is_free(Dim *d) {
-  DimVar *v = dim_as_var(d);
+static bool is_free(const ShapeIt *it) {
+  DimVar *v = it->tag == IT_DIM ? dim_as_var(it->dim) : NULL;
   return v && v->kind == DV_META;
-}
-
-/* Are the axes of a from `at` on those of b, as far as they are known, and some
- * are? */
-static bool agree(const Shape *a, uint32_t at, const Shape *b) {
-  bool some = false;
-  for (uint32_t i = 0; i < b->len; i++) {
-    const ShapeIt *x = &a->at[at + i], *y = &b->at[i];
-    if (x->tag != IT_DIM || y->tag != IT_DIM)
-      return false;
-    if (is_free(x->dim) || is_free(y->dim))
-      continue;
-    if (!dim_equal(x->dim, y->dim))
-      return false;
-    some = true;
-  }
-  return some;
-}
-
-const char *help_rank(const Shape *have, const Shape *want) {
-  if (!shape_known_rank(have) || !shape_known_rank(want))
-    return NULL;
-  if (want->len == have->len + 1 && agree(want, 1, have))
-    return "a leading axis, as of a batch of one, is made by x.[new, ...]";
-  if (want->len == have->len + 1 && is_unit(&want->at[have->len]) &&
-      agree(want, 0, have))
-    return "a last axis of 1 is made by x.[..., new]";
-  if (have->len == want->len + 1 && is_unit(&have->at[want->len]) &&
-      agree(have, 0, want))
-    return "its last axis just is 1: take it off, x.[..., 0]";
-  return NULL;
-}
-
-/* ---- sizes ---- */
-
-/* Do the two shapes hold the same sizes in another order? */
-bool help_swapped(Checker *c, Origin *o) {
-  if (!o->got || !o->want || !error_is_tensor(o->got) ||
-      !error_is_tensor(o->want))
-    return false;
-  Shape *a = shape_norm(c, ty_norm(c, o->got)->shape);
-  Shape *b = shape_norm(c, ty_norm(c, o->want)->shape);
-  if (a->len != b->len || a->len < 2 || shape_same(c, a, b))
-    return false;
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < a->len; i++) {
-    bool found = false;
-    for (uint32_t j = 0; j < b->len && !found; j++)
-      if (!(used >> j & 1) && a->at[i].tag == IT_DIM &&
-          b->at[j].tag == IT_DIM && dim_equal(a->at[i].dim, b->at[j].dim)) {
-        used |= (uint64_t)1 << j;
-        found = true;
-      }
-    if (!found)
-      return false;
-  }
-  return true;
 }
 
 static bool same_axis(const ShapeIt *a, const ShapeIt *b) {
   return a->tag == IT_DIM && b->tag == IT_DIM && dim_equal(a->dim, b->dim);
 }
 
-/* How the two operands would broadcast. */
-const char *help_join(Checker *c, const Origin *o) {
-  static const char usual[] = "only a missing leading axis and a stretching "
-                              "one (x.[:, *], ~keep:true) stretch";
-  if (!error_is_tensor(o->got) || !error_is_tensor(o->want))
-    return usual;
-  Shape *x = shape_norm(c, ty_norm(c, o->got)->shape);
-  Shape *y = shape_norm(c, ty_norm(c, o->want)->shape);
-  if (!shape_known_rank(x) || !shape_known_rank(y))
-    return usual;
-  Shape *small = x->len < y->len ? x : y, *large = x->len < y->len ? y : x;
-  uint32_t same = 0; /* axes in front that are equal */
-  while (same < small->len && same_axis(&small->at[same], &large->at[same]))
-    same++;
-  if (same == small->len && large->len == same + 1 &&
-      is_unit(&large->at[same]))
-    return arena_printf(c->arena, "the last axis of %s just is 1: take it off, "
-                                  "x.[..., 0]",
-                        shape_text(c, large));
-  if (same && same == small->len && large->len > same) {
-    Buffer stars = {.arena = c->arena};
-    for (uint32_t i = same; i < large->len; i++)
-      buffer_puts(&stars, ", *");
-    return arena_printf(c->arena,
-                        "axes line up at the right: %s lacks %s behind its "
-                        "own, made by x.[...%s], or by ~keep:true in a "
-                        "reduction",
-                        shape_text(c, small),
-                        large->len == same + 1 ? "a stretching axis"
-                                               : "stretching axes",
-                        stars.text);
+static bool fits_axis(const ShapeIt *a, const ShapeIt *b) {
+  return a->tag == IT_DIM && b->tag == IT_DIM &&
+         (is_free(a) || is_free(b) || dim_equal(a->dim, b->dim));
+}
+
+/* How an operand or argument is called: by its name, if it has one. */
+static const char *name_of(Checker *c, const Expr *e) {
+  const char *path = e ? error_path_text(c, e) : NULL;
+  return path && path[0] != '|' ? path : "x";
+}
+
+/* ":, new, ..." of `item` at an axis; before is the number of axes there. */
+static const char *items_at(Checker *c, uint32_t at, uint32_t before,
+                            const char *item) {
+  Buffer text = {.arena = c->arena};
+  if (at == before) {
+    buffer_printf(&text, "..., %s", item);
+    return text.text;
   }
-  bool units = x->len == y->len;
-  for (uint32_t i = 0; i < x->len && units; i++)
-    units = same_axis(&x->at[i], &y->at[i]) || is_unit(&x->at[i]) ||
-            is_unit(&y->at[i]);
-  return units ? "an axis that just is 1 does not stretch: take it off by an "
-                 "index 0, and make one that does, as in x.[:, *]"
-               : usual;
+  for (uint32_t i = 0; i < at; i++)
+    buffer_puts(&text, ":, ");
+  buffer_printf(&text, "%s, ...", item);
+  return text.text;
+}
+
+/* ---- flatten ---- */
+
+static Dim *row_size(Checker *c, const Shape *s) {
+  Dim *product = dim_int(c->dims, 1);
+  for (uint32_t i = 1; i < s->len; i++) {
+    if (s->at[i].tag != IT_DIM || is_free(&s->at[i]))
+      return NULL;
+    product = dim_mul(c->dims, product, s->at[i].dim);
+  }
+  return product;
+}
+
+bool help_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
+                  Dim *wanted) {
+  Shape *s = error_shape(c, got);
+  Dim *size = s && s->len > 2 && shape_known_rank(s) ? row_size(c, s) : NULL;
+  if (!size || !dim_equal(size, dim_resolve(c->dims, wanted)))
+    return false;
+  Shape *flat = shape_new(c, 2);
+  flat->at[0] = s->at[0];
+  flat->at[1] = (ShapeIt){.tag = IT_DIM, .dim = size};
+  d->help = arena_printf(c->arena, "insert flatten: it makes %s of %s",
+                         shape_text(c, flat), shape_text(c, s));
+  if (e)
+    edit_apply(c, d, o, e, "flatten");
+  return true;
+}
+
+/* ---- ranks ---- */
+
+/* Where one axis more makes `small` fit `large`; false: nowhere, or there is no
+ * telling.  A place for an axis that has to be 1 goes before others. */
+static bool missing_axis(const Shape *small, const Shape *large,
+                         uint32_t *out) {
+  uint32_t found = 0, units = 0;
+  for (uint32_t p = 0; p < large->len; p++) {
+    bool unit = is_unit(&large->at[p]), some = unit;
+    bool fits = unit || is_free(&large->at[p]);
+    for (uint32_t i = 0; i < small->len && fits; i++) {
+      const ShapeIt *other = &large->at[i + (i >= p)];
+      fits = fits_axis(&small->at[i], other);
+      some |= same_axis(&small->at[i], other);
+    }
+    if (!fits || !some || (units && !unit))
+      continue;
+    if (unit && !units)
+      found = 0;
+    units += unit;
+    if (!found++)
+      *out = p;
+  }
+  return found == 1 || (found && *out == 0);
+}
+
+static void help_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
+                          const Shape *have, bool unit) {
+  const char *items = items_at(c, at, have->len, "new"),
+             *name = name_of(c, o->expr);
+  d->help = arena_printf(
+      c->arena,
+      at == 0 && !unit ? "a leading axis, as of a batch of one, is made by "
+                         "%s.[%s]"
+      : at == have->len ? "a last axis of 1 is made by %s.[%s]"
+                        : "an axis of 1 is made by %s.[%s]",
+      name, items);
+  if (o->expr)
+    edit_index(c, d, o, o->expr, items);
+}
+
+void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
+  Shape *have = error_shape(c, got), *wanted = error_shape(c, want);
+  uint32_t at;
+  if (!shape_known_rank(have) || !shape_known_rank(wanted))
+    return;
+  if (wanted->len == 2 && have->len > 2 &&
+      fits_axis(&have->at[0], &wanted->at[0]) &&
+      wanted->at[1].tag == IT_DIM &&
+      help_flatten(c, d, o, o->expr, got, wanted->at[1].dim))
+    return;
+  if (wanted->len == have->len + 1 && missing_axis(have, wanted, &at)) {
+    help_new_axis(c, d, o, at, have, is_unit(&wanted->at[at]));
+  } else if (have->len == wanted->len + 1 &&
+             missing_axis(wanted, have, &at) && is_unit(&have->at[at])) {
+    const char *items = items_at(c, at, wanted->len, "0");
+    d->help = arena_printf(c->arena, "its %s axis just is 1: take it off, "
+                                     "%s.[%s]",
+                           at == wanted->len ? "last"
+                           : at == 0         ? "first"
+                                             : "middle",
+                           name_of(c, o->expr), items);
+    if (o->expr)
+      edit_index(c, d, o, o->expr, items);
+  }
+}
+
+/* ---- axes in another order ---- */
+
+typedef struct Order { /* axis i is to be axis at[i] of what there is */
+  uint32_t at[RANK_MAX], len;
+} Order;
+
+static bool order_fits(const Order *order, const Shape *have,
+                       const Shape *want) {
+  for (uint32_t i = 0; i < order->len; i++)
+    if (!fits_axis(&have->at[order->at[i]], &want->at[i]))
+      return false;
+  return true;
+}
+
+/* One axis is moved elsewhere. */
+static Order moved(uint32_t len, uint32_t from, uint32_t to) {
+  Order order = {.len = len};
+  for (uint32_t i = 0, next = 0; i < len; i++) {
+    next += next == from;
+    order.at[i] = i == to ? from : next++;
+  }
+  return order;
+}
+
+/* The only way in which one axis moved, or else two exchanged, makes it fit. */
+static bool find_order(const Shape *have, const Shape *want, Order *out) {
+  uint32_t found = 0, n = have->len;
+  for (uint32_t from = 0; from < n; from++)
+    for (uint32_t to = 0; to < n; to++) {
+      Order order = moved(n, from, to);
+      if (from == to || from == to + 1 || !order_fits(&order, have, want))
+        continue; /* neighbours are exchanged in one way only */
+      *out = order;
+      found++;
+    }
+  for (uint32_t i = 0; i < n && !found; i++)
+    for (uint32_t j = i + 2; j < n; j++) {
+      Order order = moved(n, n, n);
+      order.at[i] = j, order.at[j] = i;
+      if (!order_fits(&order, have, want))
+        continue;
+      *out = order;
+      found++;
+    }
+  return found == 1;
+}
+
+static const char *permute_text(Checker *c, const Order *order) {
+  static const char *const plain = "abcdefghijklmnopqrstuvwxyz";
+  bool images = order->len == 4 && order->at[0] == 0;
+  const char *letters = images && order->at[1] == 3 && order->at[2] == 1
+                            ? "bhwc"
+                        : images && order->at[3] == 1 && order->at[1] == 2
+                            ? "bchw"
+                            : plain;
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < order->len; i++)
+    buffer_printf(&text, "%s%c", i ? " " : "permute \"", letters[i]);
+  for (uint32_t i = 0; i < order->len; i++)
+    buffer_printf(&text, "%s%c", i ? " " : " -> ", letters[order->at[i]]);
+  buffer_puts(&text, "\"");
+  return text.text;
+}
+
+bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
+                Type *want) {
+  Shape *a = error_shape(c, got), *b = error_shape(c, want);
+  Order order = {.len = 0};
+  if (!a || !b || !shape_known_rank(a) || !shape_known_rank(b) ||
+      a->len != b->len || a->len < 2 || a->len > 26 ||
+      !find_order(a, b, &order))
+    return false;
+  uint32_t n = order.len, first = 0, last = n - 1;
+  while (order.at[first] == first)
+    first++;
+  while (order.at[last] == last)
+    last--;
+  bool exchanged = order.at[first] == last && order.at[last] == first;
+  const char *change = first + 2 == n && exchanged ? "transpose"
+                                                   : permute_text(c, &order);
+  const char *name = name_of(c, e);
+  d->help = exchanged ? arena_printf(c->arena,
+                                     "axes %u and %u look swapped: %s %s",
+                                     first, last, change, name)
+                      : arena_printf(c->arena,
+                                     "the axes look to be in another order: "
+                                     "%s %s",
+                                     change, name);
+  if (e)
+    edit_apply(c, d, o, e, change);
+  return true;
+}
+
+/* ---- products ---- */
+
+void help_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y) {
+  Shape *a = error_shape(c, o->got), *b = error_shape(c, o->want);
+  if (!a || !b || !shape_known_rank(a) || !shape_known_rank(b))
+    return;
+  const ShapeIt *rows = a->len > 1 ? &a->at[a->len - 2] : NULL;
+  const ShapeIt *columns = b->len > 1 ? &b->at[b->len - 1] : NULL;
+  if (columns && columns->tag == IT_DIM && dim_equal(columns->dim, x)) {
+    d->help = "the right side looks transposed: write transpose";
+    if (o->right)
+      edit_apply(c, d, o, o->right, "transpose");
+  } else if (help_flatten(c, d, o, o->left, o->got, y)) {
+    return;
+  } else if (rows && rows->tag == IT_DIM && dim_equal(rows->dim, y) &&
+             o->left && error_path_text(c, o->left)) {
+    d->help = "the left side looks transposed: write transpose";
+    edit_apply(c, d, o, o->left, "transpose");
+  }
+}
+
+/* ---- joins ---- */
+
+/* The shapes of two operands, the shorter one and the longer one. */
+typedef struct Operands {
+  Shape *small, *large;
+  Expr *of_small, *of_large;
+} Operands;
+
+/* In how many ways the axes of `small` are some of `large`, in order; where[i]
+ * is where axis i is in one of them. */
+static uint32_t ways_within(const Shape *small, uint32_t i, const Shape *large,
+                            uint32_t from, uint32_t *where) {
+  if (i == small->len)
+    return 1;
+  uint32_t count = 0, rest[RANK_MAX];
+  for (uint32_t k = from; k < large->len && count < 2; k++) {
+    if (!same_axis(&small->at[i], &large->at[k]))
+      continue;
+    uint32_t more = ways_within(small, i + 1, large, k + 1, rest);
+    if (more && !count) {
+      where[i] = k;
+      for (uint32_t j = i + 1; j < small->len; j++)
+        where[j] = rest[j];
+    }
+    count += more;
+  }
+  return count;
+}
+
+/* Axes that are missing elsewhere than in front. */
+static bool help_stars(Checker *c, Diag *d, const Origin *o,
+                       const Operands *x) {
+  enum { AXES_MOST = 8 };
+  uint32_t where[RANK_MAX], next = 0, stars = 0;
+  if (!x->small->len || x->large->len > AXES_MOST ||
+      x->small->len == x->large->len)
+    return false;
+  uint32_t ways = ways_within(x->small, 0, x->large, 0, where);
+  bool front = where[0] == 0; /* found first, where it is one */
+  for (uint32_t i = 0; ways && i < x->small->len; i++)
+    front &= where[i] == i;
+  if (!ways || (ways > 1 && !front))
+    return false;
+  Buffer items = {.arena = c->arena};
+  for (uint32_t k = front ? x->small->len : where[0]; k < x->large->len; k++) {
+    bool has = !front && next < x->small->len && where[next] == k;
+    next += has;
+    stars += !has;
+    buffer_printf(&items, "%s%s",
+                  items.len ? ", " : front ? "..., " : "",
+                  has ? ":" : "*");
+  }
+  d->help = arena_printf(
+      c->arena, "axes line up at the right: %s lacks %s%s, made by %s.[%s]%s",
+      shape_text(c, x->small),
+      stars == 1 ? "a stretching axis" : "stretching axes",
+      front ? " behind its own" : "", name_of(c, x->of_small), items.text,
+      front ? ", or by ~keep:true in a reduction" : "");
+  if (x->of_small)
+    edit_index(c, d, o, x->of_small, items.text);
+  return true;
+}
+
+/* [b] meets [b, 1]. */
+static bool help_last_unit(Checker *c, Diag *d, const Origin *o,
+                           const Operands *x) {
+  uint32_t n = x->small->len;
+  if (x->large->len != n + 1 || !is_unit(&x->large->at[n]))
+    return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (!same_axis(&x->small->at[i], &x->large->at[i]))
+      return false;
+  d->help = arena_printf(c->arena, "the last axis of %s just is 1: take it "
+                                   "off, %s.[..., 0]",
+                         shape_text(c, x->large), name_of(c, x->of_large));
+  if (x->of_large)
+    edit_index(c, d, o, x->of_large, "..., 0");
+  return true;
+}
+
+/* [b, 1] meets [b, n]: the units of one side alone. */
+static bool help_units(Checker *c, Diag *d, const Origin *o, const Shape *x,
+                       const Shape *y) {
+  uint32_t units[2] = {0};
+  Buffer items = {.arena = c->arena};
+  for (uint32_t i = 0; i < x->len; i++) {
+    bool same = same_axis(&x->at[i], &y->at[i]);
+    bool left = !same && is_unit(&x->at[i]);
+    bool right = !same && is_unit(&y->at[i]);
+    if (!same && !left && !right)
+      return false;
+    units[0] += left, units[1] += right;
+    buffer_printf(&items, "%s%s", i ? ", " : "", same ? ":" : "0, *");
+  }
+  if (units[0] && units[1]) {
+    d->help = "an axis that just is 1 does not stretch: take it off by an "
+              "index 0, and make one that does, as in x.[:, *]";
+    return true;
+  }
+  Expr *e = units[0] ? o->left : o->right;
+  d->help = arena_printf(c->arena, "an axis that just is 1 does not stretch: "
+                                   "%s.[%s] makes one that does of it",
+                         name_of(c, e), items.text);
+  if (e)
+    edit_index(c, d, o, e, items.text);
+  return true;
+}
+
+/* n meets n - 1: a part of the longer one is as long. */
+static bool help_part(Checker *c, Diag *d, const Origin *o, const Shape *x,
+                      const Shape *y) {
+  enum { MORE_MOST = 16 };
+  uint32_t i, j;
+  int64_t more;
+  if (!error_one_axis(x, y, &i, &j) || dim_is_const(x->at[i].dim) ||
+      !dim_is_int(dim_sub(c->dims, x->at[i].dim, y->at[j].dim), &more))
+    return false;
+  const Shape *longer = more > 0 ? x : y;
+  Expr *e = more > 0 ? o->left : o->right;
+  uint32_t at = more > 0 ? i : j, by = (uint32_t)(more > 0 ? more : -more);
+  if (more > MORE_MOST || more < -MORE_MOST)
+    return false;
+  const char *items[2];
+  for (int k = 0; k < 2; k++) {
+    const char *part = k ? arena_printf(c->arena, "%u:", by)
+                         : arena_printf(c->arena, ":-%u", by);
+    items[k] = longer->len == 1 ? part
+                                : items_at(c, at, longer->len - 1, part);
+  }
+  const char *name = name_of(c, e);
+  d->help = arena_printf(c->arena, "one is longer by %u: %s.[%s] and %s.[%s] "
+                                   "are parts of the other's length",
+                         by, name, items[0], name, items[1]);
+  for (int k = 0; e && k < 2; k++)
+    edit_index(c, d, o, e, items[k]);
+  return true;
+}
+
+/* How the two operands would broadcast. */
+void help_join(Checker *c, Diag *d, const Origin *o) {
+  Shape *a = error_shape(c, o->got), *b = error_shape(c, o->want);
+  if (!a || !b || !shape_known_rank(a) || !shape_known_rank(b))
+    return;
+  bool shorter = a->len < b->len;
+  Operands x = {shorter ? a : b, shorter ? b : a, shorter ? o->left : o->right,
+                shorter ? o->right : o->left};
+  if (help_last_unit(c, d, o, &x) || help_stars(c, d, o, &x) ||
+      help_part(c, d, o, a, b))
+    return;
+  if (a->len == b->len && !help_units(c, d, o, a, b))
+    help_order(c, d, o, o->right, o->want, o->got);
 }

@@ -317,8 +317,12 @@ typedef struct Inst {
 typedef struct Access {
   Dim *axis, *term;
   Span span;
-  bool conditional;
-  int side; /* of a slice: 1 its last, -1 its first element; else 0 */
+  bool conditional; /* under an `if` on indices, or settled */
+  bool guarded;     /* the former */
+  Fact *facts; /* of its branch */
+  int side;    /* of a slice: 1 its last, -1 its first element; else 0 */
+  Expr *expr;  /* x.[i, j], */
+  int32_t number; /* and which axis of x: from the end if negative */
 } Access;
 typedef struct Loop {
   struct Loop *outer;
@@ -827,6 +831,11 @@ bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
 void index_runs(Checker *c, Constraint *k);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void refute_accesses(Checker *c);
+
+/* ---- unranged.c ---- */
+/* That ranges of these indices are not known, why, and what to write; of the
+ * accesses those since `from` are in the body. */
+void unranged_error(Checker *c, const Loop *l, const Expr *e, uint32_t from);
 
 /* ---- determined.c ---- */
 /* Reports the rigid names in scope, from `from` to `until`, that no argument

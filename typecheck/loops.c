@@ -72,6 +72,7 @@ static ShapeIt next_axis(Checker *c, Shape *base, uint32_t at, Span span) {
 
 typedef struct Indexing {
   Checker *c;
+  Expr *expr;
   Type *base;
   Shape *known;   /* the base's shape, if it is known so far */
   Shape *before;  /* axes that the items consume, left of `...` */
@@ -123,19 +124,26 @@ static Dim *size_of_axis(Checker *c, ShapeIt it) {
 
 /* A position by an index whose range is not known yet: that it is in bounds is
  * seen to when it is. */
-static bool is_access(Checker *c, Dim *p, Dim *size, Span span, int side) {
+static bool is_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
+  Checker *c = x->c;
   p = dim_resolve(c->dims, p);
   if (!unranged(c, p).count)
     return false;
-  Access a = {size, p, span, c->conditional > 0, side};
+  bool guarded = c->conditional > 0;
+  uint32_t last = x->used - 1; /* the axis was taken */
+  Access a = {.axis = size, .term = p, .span = span, .conditional = guarded,
+              .guarded = guarded, .facts = c->facts, .side = side,
+              .expr = x->expr};
+  a.number = (int32_t)last - (x->rest ? (int32_t)x->consumed : 0);
   VEC_PUSH(c->arena, c->accesses, a);
   return true;
 }
 
 /* Of a slice the end that such an index moves towards its bound is like a
  * position; the rest is demanded as of any. */
-static void slice_bounds(Checker *c, Dim *from, Dim *to, Dim *size,
+static void slice_bounds(Indexing *x, Dim *from, Dim *to, Dim *size,
                          Origin *o) {
+  Checker *c = x->c;
   Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
   Dim *last = dim_resolve(c->dims, dim_sub(c->dims, to, one)), *slope, *rest;
   Unranged u = unranged(c, last);
@@ -143,10 +151,10 @@ static void slice_bounds(Checker *c, Dim *from, Dim *to, Dim *size,
   bool down = u.count == 1 &&
               dim_linear(c->dims, last, u.one, &slope, &rest) &&
               dim_is_const(slope) && dim_sign(slope) < 0;
-  if (!down || !is_access(c, from, size, o->span, -1))
+  if (!down || !is_access(x, from, size, o->span, -1))
     demand_le(c, zero, from, o);
   demand_le(c, from, to, o);
-  if (down || !is_access(c, last, size, o->span, 1))
+  if (down || !is_access(x, last, size, o->span, 1))
     demand_le(c, to, size, o);
 }
 
@@ -189,7 +197,7 @@ static void index_at(Indexing *x, Slice *s, CoreSlice *out) {
     return;
   }
   Dim *p = position(c, s->from, n, size, &out->from, &out->from_end);
-  if (!is_access(c, p, size, s->span, 0))
+  if (!is_access(x, p, size, s->span, 0))
     in_bounds(c, dim_resolve(c->dims, p), size, 0, o);
 }
 
@@ -223,7 +231,7 @@ static void index_range(Indexing *x, Slice *s, CoreSlice *out) {
     else
       from = d, out->from = core;
   }
-  slice_bounds(c, from, to, size, o);
+  slice_bounds(x, from, to, size, o);
   ShapeIt part = {.tag = IT_DIM, .dim = dim_sub(c->dims, to, from)};
   give_axis(x, part);
 }
@@ -276,7 +284,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   core->item_count = 1;
   core->items[0] = infer(c, e->arg[0], &base);
   Type *t = ty_norm(c, base);
-  Indexing x = {.c = c, .base = t};
+  Indexing x = {.c = c, .expr = e, .base = t};
   if (t->tag == TY_TENSOR)
     x.known = shape_norm(c, t->shape);
   x.before = x.after = x.result[0] = x.result[1] = shape_new(c, 0);
@@ -452,20 +460,21 @@ static void infer_ranges(Checker *c, Loop *l, Expr *e, uint32_t from) {
         else if (dim_is_const(r))
           demand_le(c, dim_int(c->dims, 0), r, o);
       }
-  for (uint32_t i = 0; i < l->count; i++)
-    if (!l->range[i]) {
-      Binder *b = &e->binders[i];
-      error_at(c, 352, b->span, "the range of `%s` cannot be inferred",
-               b->id->text)
-          ->help = arena_printf(c->arena, "write for %s < n => ...",
-                                b->id->text);
-      l->range[i] = l->index[i]->home = meta_dim(c, NULL, b->span);
-    }
+  unranged_error(c, l, e, from);
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (l->range[i])
+      continue;
+    for (uint32_t k = from; k < c->accesses.len; k++)
+      if (dim_mentions(c->dims, c->accesses.at[k].term, l->index[i]))
+        c->accesses.at[k].axis = NULL; /* what it breaks is not told as well */
+    l->range[i] = l->index[i]->home = meta_dim(c, NULL, e->binders[i].span);
+  }
 }
 
 /* Accesses whose indices all have ranges now are obligations. */
 static void check_accesses(Checker *c, uint32_t from) {
   uint32_t kept = from;
+  Fact *facts = c->facts;
   for (uint32_t i = from; i < c->accesses.len; i++) {
     Access a = c->accesses.at[i];
     if (!a.axis)
@@ -474,8 +483,10 @@ static void check_accesses(Checker *c, uint32_t from) {
       c->accesses.at[kept++] = a;
       continue;
     }
+    c->facts = a.facts;
     in_bounds(c, a.term, a.axis, a.side, origin_new(c, OR_INDEX, a.span));
   }
+  c->facts = facts;
   c->accesses.len = kept;
 }
 

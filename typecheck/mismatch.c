@@ -21,12 +21,9 @@ static void elem_error(Checker *c, Type *got, Type *want, Origin *o) {
   Diag *d = error_at(c, 308, o->span, "%s is %s where %s is wanted",
                      error_place(c, o), elem_text(g), elem_text(w));
   d->label = ty_text(c, got);
-  if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
-    d->help = arena_printf(c->arena, "nothing converts by itself: write %s x "
-                                     "to convert",
-                           dtype_info[w->dtype].name);
-  else if (w->classes == CLASS_FLOAT)
-    d->help = "nothing converts by itself: write float x to convert";
+  help_elem(c, d, got, want, o);
+  if (o->prim == PRIM_NONE)
+    error_note_callee(c, d, o);
   error_marks(c, d, o);
 }
 
@@ -77,7 +74,7 @@ static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
               "takes a vector";
   } else {
     d->label = error_two_types(c, "this is %s, wanted is %s", got, want);
-    d->help = help_rank(have, shape_norm(c, want->shape));
+    help_rank(c, d, got, want, o);
   }
   error_path(c, d, o);
 }
@@ -91,10 +88,6 @@ static bool effect_clash(Type *got, Type *want) {
         effect_root(want->effect)->tag == EF_PURE)
       return true;
   return false;
-}
-
-static bool is_list(Checker *c, Type *t) {
-  return t->tag == TY_DATA && t->data == c->data_list;
 }
 
 /* Two datatypes of one name in types that print alike: the second was declared
@@ -187,26 +180,36 @@ static Diag *types_error(Checker *c, Type *got, Type *want, Origin *o) {
   return d;
 }
 
-/* What newcomers write for something else. */
-static const char *kind_help(Checker *c, Type *got, Type *want,
-                             const Origin *o) {
-  if (got->tag == TY_FUN && want->tag != TY_FUN)
-    return "an argument may be missing";
-  if (o->prim == PRIM_ADD && got->tag == TY_DATA &&
-      got->data == c->data_string)
-    return "strings are joined by `^`";
-  if (o->prim == PRIM_APPEND && error_is_tensor(got))
-    return "`^` joins strings; a power is `pow x y`";
-  if (is_list(c, want) && o->expr && o->expr->kind == EX_BRACKET)
-    return "a list is written `list [x, y]`: brackets alone make a tensor";
-  if (is_list(c, got) && o->expr && o->expr->kind == EX_LIST)
-    return "a tensor is written without `list`: `[x, y]`";
-  return NULL;
+/* Each of two arguments is of the kind that is wanted of the other: the first
+ * that was told of gets the help, and the second is not told. */
+static bool swapped_arguments(Checker *c, Type *got, Type *want,
+                              const Origin *o) {
+  for (uint32_t i = 0; o->kind == OR_ARG && o->args && i < c->told.len; i++) {
+    const Origin *other = c->told.at[i];
+    if (other->args != o->args || other->kind != OR_ARG || !other->number ||
+        !o->number || !other->got || !other->want ||
+        ty_root(other->got)->tag != want->tag ||
+        ty_root(other->want)->tag != got->tag || got->tag == want->tag)
+      continue;
+    Diag *d = error_told_at(c, other->span);
+    if (!d)
+      return false;
+    d->help = arena_printf(c->arena, "arguments %u and %u look swapped",
+                           other->number, o->number);
+    edit_swap(c, d, other->expr, o->expr);
+    return true;
+  }
+  return false;
 }
 
 void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
-  VEC_PUSH(c->arena, c->told, o);
   got = ty_norm(c, got), want = ty_norm(c, want);
+  bool swapped = swapped_arguments(c, got, want, o);
+  VEC_PUSH(c->arena, c->told, o);
+  if (!o->got)
+    o->got = got, o->want = want;
+  if (swapped)
+    return;
   if (error_is_tensor(got) && error_is_tensor(want)) {
     if (elems_clash(got->elem, want->elem))
       elem_error(c, got, want, o);
@@ -223,7 +226,7 @@ void mismatch(Checker *c, Type *got, Type *want, Origin *o) {
     return;
   }
   Diag *d = types_error(c, got, want, o);
-  d->help = kind_help(c, got, want, o);
+  help_kind(c, d, got, want, o);
   if (o->kind == OR_FIELD && o->what && got->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->what,
                            ty_text(c, got));

@@ -88,20 +88,13 @@ static Type *param_of(const Origin *o) {
   return NULL;
 }
 
-/* x, x.w, x.w.v as it is written; or NULL. */
-static const char *path_text(Checker *c, const Expr *e) {
-  if (e->kind == EX_ID)
-    return e->id->text;
-  const char *base = e->kind == EX_FIELD ? path_text(c, e->arg[0]) : NULL;
-  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
-}
-
 static bool find_party(Checker *c, const Origin *o, const DimVar *v,
                        Party *out) {
   uint32_t next = 0;
   for (Type *t = ty_root(o->fun); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
     Arg *a = arg_of_param(o, t, &next);
-    const char *base = a && a->expr != o->expr ? path_text(c, a->expr) : NULL;
+    const char *base =
+        a && a->expr != o->expr ? error_path_text(c, a->expr) : NULL;
     if (!base)
       continue;
     out->expr = a->expr;
@@ -138,6 +131,26 @@ static DimVar *differing(Checker *c, const Origin *o, uint32_t *axis) {
   return NULL;
 }
 
+/* Data that is not flat yet, or a layer that is declared for other data. */
+static void inner_help(Checker *c, Diag *d, const Origin *o,
+                       const Party *party, Dim *wanted) {
+  enum { IMAGES = 4 }; /* axes */
+  Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
+  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2 ||
+      !dim_is_const(s->at[s->len - 1].dim))
+    return;
+  Dim *columns = s->at[s->len - 1].dim, *row = columns;
+  bool images = s->len == IMAGES;
+  for (uint32_t i = 1; images && i + 1 < s->len; i++) {
+    images = s->at[i].tag == IT_DIM && dim_is_const(s->at[i].dim);
+    if (images)
+      row = dim_mul(c->dims, row, s->at[i].dim);
+  }
+  d->help = arena_printf(c->arena, "%sdeclare %s with %s inputs",
+                         images ? "insert flatten, and " : "", party->holder,
+                         dim_text_of(c, images ? row : columns));
+}
+
 /* "5408 columns arrive, fc1.w wants 9216". */
 bool party_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
@@ -161,10 +174,8 @@ bool party_error(Checker *c, Constraint *k) {
   d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
                           v->inner && axis == 1 ? "columns arrive" : "arrive",
                           party.name, want);
-  if (v->inner && axis == 1 && s->len > 1 &&
-      dim_is_const(s->at[s->len - axis].dim))
-    d->help = arena_printf(c->arena, "declare %s with %s inputs",
-                           party.holder, got);
+  if (v->inner && axis == 1)
+    inner_help(c, d, o, &party, dim_of_var(c->dims, v));
   error_explain(c, d, k);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,

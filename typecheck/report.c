@@ -2,10 +2,15 @@
  * not meet a condition of what it calls. */
 #include "errors.h"
 
-/* It would be a size below 0: the inequality that forbids that was refuted
- * before, and this only follows. */
+/* A condition of what is called, where an argument does not fit already; or it
+ * would be a size below 0: the inequality that forbids that was refuted before.
+ */
 static bool follows(Checker *c, const Constraint *k) {
   int64_t n;
+  const Origin *o = k->origin;
+  if (c->diags->errors && o->scheme && o->args &&
+      told_of(c, 0, o->span, o->args))
+    return true;
   return k->kind == CN_DIM_EQ && c->diags->errors &&
          ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n < 0) ||
           (dim_is_int(dim_resolve(c->dims, k->right), &n) && n < 0));

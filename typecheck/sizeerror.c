@@ -51,12 +51,7 @@ static void inner_error(Checker *c, Constraint *k) {
                      left, right);
   d->label = error_two_types(c, "%s @ %s", a, b);
   error_explain(c, d, k);
-  if (b->tag == TY_TENSOR) {
-    Shape *t = shape_norm(c, b->shape);
-    if (t->len == 2 && t->at[1].tag == IT_DIM &&
-        dim_equal(t->at[1].dim, x))
-      d->help = "the right side looks transposed: write transpose";
-  }
+  help_inner(c, d, o, x, y);
 }
 
 static void squeeze_error(Checker *c, Constraint *k) {
@@ -110,7 +105,7 @@ static Diag *operands_error(Checker *c, Constraint *k) {
     dims_text(c, k->left, k->divisor, &x, &y);
     d->note = arena_printf(c->arena, "%s is not a multiple of %s", x, y);
   } else {
-    d->help = help_join(c, o);
+    help_join(c, d, o);
   }
   return d;
 }
@@ -125,8 +120,8 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
                      : error_at(c, 302, o->span,
                                 "sizes differ in %s: %s and %s",
                                 error_place(c, o), x, y);
-  if (help_swapped(c, o))
-    d->help = "the axes look swapped: write transpose, or permute";
+  if (o->got && o->want)
+    help_order(c, d, o, o->expr, o->got, o->want);
   Clash part;
   if (!o->got || !o->want)
     error_note_scheme(c, d, o);
@@ -161,8 +156,11 @@ static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
     Diag *d = error_at(c, 303, o->span,
                        "shapes do not broadcast in %s: %s meets %s",
                        error_place(c, o), x, y);
-    d->help = "only a missing leading axis and a stretching one (x.[:, *], "
-              "~keep:true) stretch";
+    int64_t n;
+    if ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n == 1) ||
+        (dim_is_int(dim_resolve(c->dims, k->right), &n) && n == 1))
+      d->help = "an axis that just is 1 does not stretch: take it off by an "
+                "index 0, and make one that does, as in x.[:, *]";
     error_note_scheme(c, d, o);
     return d;
   }

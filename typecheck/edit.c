@@ -1,0 +1,116 @@
+/* Changes of the text that do what a help says: written for expressions of the
+ * user's, wherever these stand. */
+#include "errors.h"
+
+#include <string.h>
+
+static const Source *own_source(Checker *c, Span span) {
+  const Source *s = span.file ? sources_get(c->sources, span.file) : NULL;
+  return s && !s->library ? s : NULL;
+}
+
+static const char *text_of(Checker *c, Span span) {
+  const Source *s = own_source(c, span);
+  return s ? arena_text(c->arena, s->text + span.start, span.end - span.start)
+           : NULL;
+}
+
+/* One pair of brackets around all of it? */
+static bool is_bracketed(const char *text) {
+  int depth = 0;
+  size_t len = strlen(text);
+  if (text[0] != '(')
+    return false;
+  for (size_t i = 0; i < len; i++) {
+    if (text[i] == '"' || (text[i] == '(' && text[i + 1] == '*'))
+      return false; /* strings and comments may hold any */
+    depth += text[i] == '(';
+    depth -= text[i] == ')';
+    if (depth == 0)
+      return i + 1 == len;
+  }
+  return false;
+}
+
+static bool is_atom(const Expr *e, const char *text) {
+  switch (e->kind) {
+  case EX_ID:
+  case EX_CON:
+  case EX_STRING:
+  case EX_TUPLE:
+  case EX_SEQ:
+  case EX_ASCRIBE:
+  case EX_OP:
+  case EX_BRACKET:
+  case EX_RECORD:
+  case EX_WITH:
+  case EX_LET:
+  case EX_FIELD:
+  case EX_INDEX: return true;
+  case EX_NUM: return text[0] != '-';
+  case EX_HOLE:
+  case EX_LIST:
+  case EX_FN:
+  case EX_CASE:
+  case EX_IF:
+  case EX_FOR:
+  case EX_BIN:
+  case EX_NEG:
+  case EX_APP:
+  case EX_ERROR: break;
+  }
+  return is_bracketed(text);
+}
+
+const char *edit_argument(Checker *c, const Expr *e) {
+  const char *text = text_of(c, e->span);
+  return !text || is_atom(e, text) ? text
+                                   : arena_printf(c->arena, "(%s)", text);
+}
+
+/* A stage of a pipe takes what comes from the left. */
+static bool comes_by_pipe(const Origin *o, const Expr *e) {
+  return o->kind == OR_ARG && e == o->expr && e->kind == EX_ID &&
+         (o->span.start != e->span.start || o->span.end != e->span.end);
+}
+
+void edit_apply(Checker *c, Diag *d, const Origin *o, const Expr *e,
+                const char *fun) {
+  Span at = comes_by_pipe(o, e) ? o->span : e->span;
+  const char *text = edit_argument(c, e);
+  if (!text || !own_source(c, at))
+    return;
+  if (comes_by_pipe(o, e)) {
+    at.end = at.start;
+    diag_fix(c->arena, d, at, arena_printf(c->arena, "%s |> ", fun),
+             "insert `%s`", fun);
+    return;
+  }
+  bool operand = o->kind == OR_OPERATOR;
+  const char *all = arena_printf(c->arena, operand ? "%s %s" : "(%s %s)", fun,
+                                 text);
+  diag_fix(c->arena, d, at, all, "write `%s %s`", fun, text);
+}
+
+void edit_index(Checker *c, Diag *d, const Origin *o, const Expr *e,
+                const char *items) {
+  const char *text = edit_argument(c, e);
+  if (!text || comes_by_pipe(o, e))
+    return;
+  const char *all = arena_printf(c->arena, "%s.[%s]", text, items);
+  diag_fix(c->arena, d, e->span, all, "write `%s`", all);
+}
+
+void edit_replace(Checker *c, Diag *d, Span span, const char *text) {
+  if (own_source(c, span))
+    diag_fix(c->arena, d, span, text, "write `%s`", text);
+}
+
+void edit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b) {
+  const char *x = a && b ? edit_argument(c, a) : NULL;
+  const char *y = x ? edit_argument(c, b) : NULL;
+  if (!y || a->span.file != b->span.file || a->span.end > b->span.start)
+    return;
+  DiagEdit edits[2] = {{a->span, y}, {b->span, x}};
+  diag_fix_edits(c->arena, d, edits, 2, "write `%s %s`", y, x);
+}
