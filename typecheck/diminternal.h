@@ -98,7 +98,8 @@ struct Atom {
   uint64_t epoch; /* of the last walk that was here, and */
   Dim *memo;      /* what it found */
   int64_t point;  /* dimpoint.c's: its value at the last point, */
-  bool pointed;   /* if it has been at one */
+  bool pointed;   /* if it has been at one, */
+  uint32_t place; /* and its place among the variables there */
   Dim **bounds;   /* dimlinear.c's: polynomials that are never negative */
   uint32_t bound_count;
 };
