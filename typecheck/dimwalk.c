@@ -40,9 +40,13 @@ static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   DimVar *var = atom->var;
   if (!var->bound || var->top)
     return atom->dim;
-  Dim *d = rewrite(rw, nearest(rw->cx->atoms, var));
+  Dim *d = nearest(rw->cx->atoms, var);
+  if (d == var->near && var->solved == rw->cx->solved)
+    return d;
+  d = rewrite(rw, d);
   var->near = d;
   var->near_at = rw->cx->atoms->forgotten;
+  var->solved = rw->cx->solved;
   return d;
 }
 
