@@ -106,6 +106,7 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
 bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
 bool dim_is_const(const Dim *d);
+bool dim_is_linear(const Dim *d); /* in atoms: it has constant factors alone */
 /* The greatest common divisor of all coefficients but the constant; 0: there
  * are none, or it does not fit. */
 int64_t dim_content(DimCtx *cx, const Dim *d);

@@ -79,6 +79,8 @@ struct Dim {
   uint16_t depth;
   bool has_meta; /* an unsolved meta or a product, when it was made */
   bool has_soft; /* a division whose divisor may be anything */
+  Dim *near;     /* dimwalk.c's: as it was last resolved, if that is another, */
+  uint64_t near_at; /* while nothing has been forgotten since */
   Term at[];
 };
 
@@ -118,6 +120,8 @@ NORETURN void dim_too_big(DimCtx *cx);
 struct DimAtoms *dim_atoms(DimCtx *cx);
 /* The Dim of count sorted terms without zero coefficients; copies them. */
 Dim *dim_make(DimCtx *cx, const Term *at, uint32_t count);
+/* Sorts terms, in place, and adds up those of one monomial. */
+Dim *dim_collect(DimCtx *cx, Term *at, uint32_t count);
 Dim *dim_of_num(DimCtx *cx, Num n);
 Dim *dim_of_term(DimCtx *cx, Num coef, const Mono *mono);
 Dim *dim_scale(DimCtx *cx, Dim *d, Num by);

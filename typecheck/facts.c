@@ -34,6 +34,8 @@ void fact_add(Checker *c, Dim *d, bool eq) {
 
 /* A product of what is not negative. */
 static bool factors_ge0(Checker *c, Dim *d) {
+  if (dim_is_linear(d))
+    return false;
   Dim *factors[DIM_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
   for (uint32_t i = 0; count > 1 && i < count; i++)
