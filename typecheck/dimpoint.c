@@ -209,6 +209,8 @@ static void move(Point *p, uint32_t which, Move *last) {
       best_to = to;
       best_sum = sum;
     }
+    if (!sum)
+      break;
   }
   if (best == UINT32_MAX) {
     best = (which + p->effort) % p->leaf_count;
@@ -304,6 +306,30 @@ static void point_collect(Point *p, Scratch *scratch) {
   }
 }
 
+static void point_start(Point *p) {
+  for (uint32_t i = 0; i < p->leaf_count; i++) {
+    Atom *leaf = p->leaves[i];
+    if (!leaf->pointed) {
+      leaf->pointed = true;
+      leaf->point = POINT_START;
+    }
+    if (leaf->point < lowest(p, leaf))
+      leaf->point = lowest(p, leaf);
+  }
+}
+
+static void point_store(const Point *p, int64_t *to) {
+  for (uint32_t i = 0; i < p->leaf_count; i++)
+    to[i] = p->leaves[i]->point;
+}
+
+static void point_restore(const Point *p, const int64_t *from) {
+  for (uint32_t i = 0; i < p->leaf_count; i++)
+    p->leaves[i]->point = from[i];
+}
+
+/* What is remembered is a point of the facts alone: most of them are those of
+ * the next claim too, which is then few moves away. */
 bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
                   uint32_t count, bool at_least_one, uint32_t effort) {
   Point p = {.cx = cx, .at = at, .count = count, .at_least_one = at_least_one,
@@ -312,22 +338,19 @@ bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
   if (p.too_many || !p.leaf_count)
     return false;
   int64_t start[POINT_LEAVES];
-  for (uint32_t i = 0; i < p.leaf_count; i++) {
-    Atom *leaf = p.leaves[i];
-    if (!leaf->pointed) {
-      leaf->pointed = true;
-      leaf->point = POINT_START;
-    }
-    if (leaf->point < lowest(&p, leaf))
-      leaf->point = lowest(&p, leaf);
-    start[i] = leaf->point;
-  }
+  point_start(&p);
   settle_low(&p);
+  p.count--;
   p.epoch = dim_epoch(cx);
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < p.count; i++)
     p.sum += p.by[i] = violation(&p, &at[i]);
+  if (!repair(&p))
+    return false;
+  point_store(&p, start);
+  p.count++;
+  p.epoch = dim_epoch(cx);
+  p.sum = p.by[count - 1] = violation(&p, &at[count - 1]);
   bool found = repair(&p);
-  for (uint32_t i = 0; i < p.leaf_count && !found; i++)
-    p.leaves[i]->point = start[i];
+  point_restore(&p, start);
   return found;
 }
