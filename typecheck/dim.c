@@ -389,6 +389,10 @@ int64_t dim_content(DimCtx *cx, const Dim *d) {
 
 bool dim_may_change(const Dim *d) { return d->has_meta; }
 
+bool dim_is_linear(const Dim *d) {
+  return !d->count || d->at[0].mono->degree <= 1;
+}
+
 int dim_sign(const Dim *d) { return d->count ? num_sign(d->at[0].coef) : 0; }
 
 DimVar *dim_as_var(const Dim *d) {
@@ -476,6 +480,16 @@ static Dim *join_quotients(DimCtx *cx, Dim *d) {
   return d;
 }
 
+/* Of sorted terms, each monomial once. */
+static Dim *make_sum(DimCtx *cx, const Term *at, uint32_t count) {
+  Dim *sum = dim_make(cx, at, count);
+  int64_t any;
+  for (uint32_t i = 0; i < count; i++)
+    if (small_quotient(&at[i], &any))
+      return join_quotients(cx, sum);
+  return sum;
+}
+
 /* a + by*b */
 static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, Num by) {
   Term local[LOCAL_TERMS];
@@ -497,12 +511,7 @@ static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, Num by) {
       out[n++] = (Term){coef, b->at[j].mono};
     j++;
   }
-  Dim *sum = dim_make(cx, out, n);
-  int64_t any;
-  for (i = 0; i < n; i++)
-    if (small_quotient(&out[i], &any))
-      return join_quotients(cx, sum);
-  return sum;
+  return make_sum(cx, out, n);
 }
 
 Dim *dim_add(DimCtx *cx, Dim *a, Dim *b) {
@@ -544,10 +553,13 @@ static int term_order(const void *a, const void *b) {
   return dim_mono_cmp(((const Term *)a)->mono, ((const Term *)b)->mono);
 }
 
-/* Sorts terms and adds up those of one monomial. */
-static Dim *dim_collect(DimCtx *cx, Term *at, uint32_t count) {
-  qsort(at, count, sizeof *at, term_order);
-  uint32_t n = 0;
+Dim *dim_collect(DimCtx *cx, Term *at, uint32_t count) {
+  uint32_t n = 1;
+  while (n < count && dim_mono_cmp(at[n - 1].mono, at[n].mono) < 0)
+    n++;
+  if (n < count)
+    qsort(at, count, sizeof *at, term_order);
+  n = 0;
   for (uint32_t i = 0; i < count;) {
     Term sum = at[i++];
     for (; i < count && !dim_mono_cmp(at[i].mono, sum.mono); i++)
@@ -555,7 +567,7 @@ static Dim *dim_collect(DimCtx *cx, Term *at, uint32_t count) {
     if (num_sign(sum.coef))
       at[n++] = sum;
   }
-  return dim_make(cx, at, n);
+  return make_sum(cx, at, n);
 }
 
 Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b) {

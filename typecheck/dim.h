@@ -42,7 +42,8 @@ struct DimVar {
   Dim *self;        /* dim.c's: this variable as a Dim */
   struct Waiter *waiting; /* typecheck's: what to try when it is solved */
   Dim *near;        /* dimwalk.c's: `bound`, as it was last resolved, while */
-  uint64_t near_at; /* nothing has been forgotten since */
+  uint64_t near_at; /* nothing has been forgotten since, */
+  uint64_t solved;  /* and what DimCtx's said then: is it resolved still? */
 };
 
 /* A shape variable, seen from here only as something with a product. */
@@ -60,6 +61,9 @@ typedef struct DimCtx { /* one per session */
   /* A polynomial passed a limit (diminternal.h: thousands of terms, ...).  The
    * owner emits a diagnostic; then FAIL_LIMIT is raised.  May be NULL. */
   void (*too_big)(void *owner);
+  /* The owner counts here each meta and each shape variable that was given its
+   * solution after terms had come to mention it. */
+  uint64_t solved;
   struct DimAtoms *atoms; /* dim.c's; NULL at first */
 } DimCtx;
 
@@ -102,6 +106,7 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 bool dim_equal(const Dim *a, const Dim *b);    /* after dim_resolve of both */
 bool dim_is_int(const Dim *d, int64_t *value); /* constant that fits */
 bool dim_is_const(const Dim *d);
+bool dim_is_linear(const Dim *d); /* in atoms: it has constant factors alone */
 /* The greatest common divisor of all coefficients but the constant; 0: there
  * are none, or it does not fit. */
 int64_t dim_content(DimCtx *cx, const Dim *d);
@@ -235,6 +240,8 @@ void dim_facts_brief(DimFacts *facts, bool brief);
  * Metas count as variables that stand for every value. */
 Verdict dim_ge0(DimFacts *facts, Dim *d, bool at_least_one);
 Verdict dim_eq0(DimFacts *facts, Dim *d, bool at_least_one);
+/* Whether d >= 0, or d == 0, is PROVED: half the work. */
+bool dim_holds(DimFacts *facts, Dim *d, bool eq);
 
 /* Looks for small sizes that satisfy the facts and make d != 0 (eq) or d < 0
  * (ge): a witness for an error message, verified by evaluation.  Writes

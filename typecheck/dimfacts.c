@@ -29,6 +29,7 @@ struct DimFacts {
   DimCtx *cx;
   VEC(Fact) all;
   uint32_t filled; /* facts that the array holds, past its end too */
+  uint64_t fresh_at; /* cx->solved when all were looked at */
   Scratch scratch;
   VEC(Poly) consistent; /* facts of which no contradiction was found when that
                            was last asked; NULL for what was skipped */
@@ -238,6 +239,14 @@ static void use_equation(Query *query, uint32_t i) {
   query->goal = dim_subst(cx, query->goal, defined, NULL, &def);
 }
 
+static bool is_among(const Poly *polys, uint32_t count, Poly poly) {
+  for (uint32_t i = 0; i < count; i++)
+    if (polys[i].d->hash == poly.d->hash && polys[i].eq == poly.eq &&
+        dim_equal(polys[i].d, poly.d))
+      return true;
+  return false;
+}
+
 void query_init(Query *query, DimFacts *facts, Dim *goal, uint32_t rounds) {
   *query = (Query){.cx = facts->cx, .goal = goal};
   relate(facts, query, rounds);
@@ -246,12 +255,16 @@ void query_init(Query *query, DimFacts *facts, Dim *goal, uint32_t rounds) {
   for (uint32_t i = 0; i < query->poly_count; i++)
     if (query->polys[i].eq)
       use_equation(query, i);
+  uint32_t kept = 0;
   for (uint32_t i = 0; i < query->poly_count; i++) {
-    const Poly *poly = &query->polys[i];
-    if (dim_is_const(poly->d))
-      query->contradiction |= poly->eq ? dim_sign(poly->d) != 0
-                                       : dim_sign(poly->d) < 0;
+    Poly poly = query->polys[i];
+    if (dim_is_const(poly.d))
+      query->contradiction |= poly.eq ? dim_sign(poly.d) != 0
+                                      : dim_sign(poly.d) < 0;
+    else if (!is_among(query->polys, kept, poly))
+      query->polys[kept++] = poly;
   }
+  query->poly_count = kept;
 }
 
 /* ---- verdicts ---- */
@@ -328,7 +341,7 @@ typedef struct Claim {
 static void claim_point(DimFacts *facts, const Query *query, Claim *claim,
                         uint32_t effort) {
   DimCtx *cx = facts->cx;
-  if (claim->possible || claim->refuted)
+  if (claim->possible || claim->refuted || !effort)
     return;
   uint32_t count = query->poly_count;
   Poly *all = scratch_alloc(&facts->scratch,
@@ -356,6 +369,13 @@ static void claim_refute(DimFacts *facts, Linear *lin, Claim *claim,
   facts->scratch.effort += left - most;
 }
 
+/* A second search pays where the answer is worth it. */
+static uint32_t trials_for(const DimFacts *facts, bool patient) {
+  if (!patient)
+    return facts->depth ? SOLVER_TRIALS_WITHIN : SOLVER_TRIALS;
+  return facts->depth || facts->brief ? 0 : SOLVER_TRIALS_MOST;
+}
+
 /* A claim is proved when what denies it is refuted, and refuted when it is
  * itself.  Points that show that neither can be are looked for first, shortly;
  * then proofs that are short; then each with more patience. */
@@ -368,7 +388,7 @@ static Verdict by_elimination(DimFacts *facts, Query *query, bool eq,
   Claim itself = {d, eq, at_least_one, .possible = !refute};
   Linear *lin = NULL;
   for (int patient = 0; patient < 2; patient++) {
-    uint32_t trials = patient ? SOLVER_TRIALS_MOST : SOLVER_TRIALS;
+    uint32_t trials = trials_for(facts, patient);
     claim_point(facts, query, &itself, trials);
     claim_point(facts, query, &below, trials);
     if (!below.possible)
@@ -465,6 +485,9 @@ static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
 
 /* Looks again at facts whose metas may have been solved. */
 static void refresh(DimFacts *facts) {
+  if (facts->fresh_at == facts->cx->solved)
+    return;
+  facts->fresh_at = facts->cx->solved;
   for (uint32_t i = 0; i < facts->all.len; i++) {
     Fact *fact = &facts->all.at[i];
     if (!fact->d->has_meta)
@@ -478,7 +501,7 @@ static void refresh(DimFacts *facts) {
 typedef struct Ask {
   DimFacts *facts;
   Dim *d;
-  bool eq, at_least_one;
+  bool eq, at_least_one, refute;
 } Ask;
 
 /* Runs f; a polynomial that grows past a limit meanwhile ends it, without a
@@ -508,11 +531,12 @@ static bool within_limits(DimFacts *facts, Verdict (*f)(const Ask *),
 }
 
 static Verdict ask_query(const Ask *ask) {
-  return query_verdict(ask->facts, ask->d, ask->eq, ask->at_least_one, true);
+  return query_verdict(ask->facts, ask->d, ask->eq, ask->at_least_one,
+                       ask->refute);
 }
 
 static Verdict verdict_of(DimFacts *facts, Dim *d, bool eq,
-                          bool at_least_one) {
+                          bool at_least_one, bool refute) {
   d = dim_resolve(facts->cx, d);
   Verdict verdict = simple_verdict(facts->cx, d, eq);
   if (verdict != OPEN)
@@ -520,16 +544,20 @@ static Verdict verdict_of(DimFacts *facts, Dim *d, bool eq,
   refresh(facts);
   if (!facts->all.len && unconstrained(facts->cx, d))
     return OPEN;
-  Ask ask = {facts, d, eq, at_least_one};
+  Ask ask = {facts, d, eq, at_least_one, refute};
   return within_limits(facts, ask_query, &ask, &verdict) ? verdict : OPEN;
 }
 
 Verdict dim_ge0(DimFacts *facts, Dim *d, bool at_least_one) {
-  return verdict_of(facts, d, false, at_least_one);
+  return verdict_of(facts, d, false, at_least_one, true);
 }
 
 Verdict dim_eq0(DimFacts *facts, Dim *d, bool at_least_one) {
-  return verdict_of(facts, d, true, at_least_one);
+  return verdict_of(facts, d, true, at_least_one, true);
+}
+
+bool dim_holds(DimFacts *facts, Dim *d, bool eq) {
+  return verdict_of(facts, d, eq, false, false) == PROVED;
 }
 
 /* ---- contradictions ---- */

@@ -79,6 +79,8 @@ struct Dim {
   uint16_t depth;
   bool has_meta; /* an unsolved meta or a product, when it was made */
   bool has_soft; /* a division whose divisor may be anything */
+  Dim *near;     /* dimwalk.c's: as it was last resolved, if that is another, */
+  uint64_t near_at; /* while nothing has been forgotten since */
   Term at[];
 };
 
@@ -98,7 +100,8 @@ struct Atom {
   uint64_t epoch; /* of the last walk that was here, and */
   Dim *memo;      /* what it found */
   int64_t point;  /* dimpoint.c's: its value at the last point, */
-  bool pointed;   /* if it has been at one */
+  bool pointed;   /* if it has been at one, */
+  uint32_t place; /* and its place among the variables there */
   Dim **bounds;   /* dimlinear.c's: polynomials that are never negative */
   uint32_t bound_count;
 };
@@ -117,6 +120,8 @@ NORETURN void dim_too_big(DimCtx *cx);
 struct DimAtoms *dim_atoms(DimCtx *cx);
 /* The Dim of count sorted terms without zero coefficients; copies them. */
 Dim *dim_make(DimCtx *cx, const Term *at, uint32_t count);
+/* Sorts terms, in place, and adds up those of one monomial. */
+Dim *dim_collect(DimCtx *cx, Term *at, uint32_t count);
 Dim *dim_of_num(DimCtx *cx, Num n);
 Dim *dim_of_term(DimCtx *cx, Num coef, const Mono *mono);
 Dim *dim_scale(DimCtx *cx, Dim *d, Num by);

@@ -23,11 +23,20 @@ typedef struct Point {
   Atom *leaves[POINT_LEAVES];
   uint32_t leaf_count;
   bool too_many;
-  uint16_t *weights; /* grow while a condition stays violated */
-  uint64_t epoch; /* of the values that compound atoms remember */
+  uint64_t mask;     /* of the leaves that a walk has met; */
+  uint64_t held;     /* of those that some condition wants to be large */
+  uint64_t *touched; /* of each condition, the leaves in it; */
+  uint32_t *by;      /* how much it is violated; */
+  uint32_t *weights; /* grows while it stays so */
+  uint32_t sum;      /* of all, by weight */
+  uint64_t epoch;    /* of the values that compound atoms remember */
 } Point;
 
 /* ---- evaluation ---- */
+
+static void spend(Point *p, uint32_t effort) {
+  p->effort -= effort < p->effort ? effort : p->effort;
+}
 
 static bool value_of(Point *p, const Dim *d, int64_t *value);
 
@@ -91,21 +100,31 @@ static uint32_t violation(Point *p, const Poly *condition) {
   return 66 - (uint32_t)__builtin_clzll(x < 0 ? -(uint64_t)x : (uint64_t)x);
 }
 
-/* The weighted sum of the violations, and, from *which on and around, the
- * index of a violated condition. */
-static uint32_t violations(Point *p, uint32_t *which) {
-  uint32_t sum = 0, from = which ? *which : 0, nearest = UINT32_MAX;
+/* What the sum is where leaf i has moved; notes that, or not yet. */
+static uint32_t sum_at(Point *p, uint32_t i, bool note) {
+  uint64_t bit = (uint64_t)1 << i;
+  uint32_t sum = p->sum;
   p->epoch = dim_epoch(p->cx);
-  for (uint32_t i = 0; i < p->count; i++) {
-    uint32_t by = violation(p, &p->at[i]);
-    sum += by * p->weights[i];
-    if (by && (i >= from || nearest == UINT32_MAX))
-      if (nearest == UINT32_MAX || nearest < from)
-        nearest = i;
+  spend(p, p->count / 8);
+  for (uint32_t c = 0; c < p->count; c++) {
+    if (!(p->touched[c] & bit))
+      continue;
+    uint32_t by = violation(p, &p->at[c]);
+    sum += (by - p->by[c]) * p->weights[c]; /* modulo 2^32 */
+    if (note)
+      p->by[c] = by;
   }
-  if (which)
-    *which = nearest;
+  if (note)
+    p->sum = sum;
   return sum;
+}
+
+/* Of a violated condition, from `from` on and around. */
+static uint32_t nearest_violated(const Point *p, uint32_t from) {
+  for (uint32_t i = 0; i < p->count; i++)
+    if (p->by[(from + i) % p->count])
+      return (from + i) % p->count;
+  return 0;
 }
 
 /* ---- moves ---- */
@@ -121,11 +140,16 @@ static int64_t lowest(const Point *p, const Atom *leaf) {
 
 static void leaf_take(void *arg, Atom *atom) {
   Point *p = arg;
-  if (p->leaf_count == POINT_LEAVES) {
-    p->too_many = true;
-    return;
+  uint32_t i = atom->place;
+  if (i >= p->leaf_count || p->leaves[i] != atom) {
+    if (p->leaf_count == POINT_LEAVES) {
+      p->too_many = true;
+      return;
+    }
+    atom->place = i = p->leaf_count++;
+    p->leaves[i] = atom;
   }
-  p->leaves[p->leaf_count++] = atom;
+  p->mask |= (uint64_t)1 << i;
 }
 
 /* Where the leaf must go for the condition to hold, others staying; if that
@@ -168,32 +192,33 @@ typedef struct Move {
 /* Makes the best move that mends condition `which`, but for going back on the
  * last one; where there is none, a leaf starts anew. */
 static void move(Point *p, uint32_t which, Move *last) {
-  Atom *best = NULL;
+  uint32_t best = UINT32_MAX, best_sum = UINT32_MAX;
   int64_t best_to = 0;
-  uint32_t best_sum = UINT32_MAX;
-  Point own = {.cx = p->cx};
-  dim_each_leaf(p->at[which].d, dim_epoch(p->cx), leaf_take, &own);
-  for (uint32_t i = 0; i < own.leaf_count; i++) {
-    Atom *leaf = own.leaves[i];
+  for (uint64_t left = p->touched[which]; left; left &= left - 1) {
+    uint32_t i = (uint32_t)__builtin_ctzll(left);
+    Atom *leaf = p->leaves[i];
     int64_t from = leaf->point, to;
     if (!target(p, &p->at[which], leaf, &to) ||
         (leaf == last->leaf && to == last->from))
       continue;
     leaf->point = to;
-    uint32_t sum = violations(p, NULL);
+    uint32_t sum = sum_at(p, i, false);
     leaf->point = from;
     if (sum < best_sum) {
-      best = leaf;
+      best = i;
       best_to = to;
       best_sum = sum;
     }
+    if (!sum)
+      break;
   }
-  if (!best) {
-    best = p->leaves[(which + p->effort) % p->leaf_count];
-    best_to = best->point == POINT_START ? 2 : POINT_START;
+  if (best == UINT32_MAX) {
+    best = (which + p->effort) % p->leaf_count;
+    best_to = p->leaves[best]->point == POINT_START ? 2 : POINT_START;
   }
-  *last = (Move){best, best->point};
-  best->point = best_to;
+  *last = (Move){p->leaves[best], p->leaves[best]->point};
+  p->leaves[best]->point = best_to;
+  sum_at(p, best, true);
 }
 
 /* ---- the search ---- */
@@ -202,39 +227,130 @@ static bool repair(Point *p) {
   Move last = {0};
   uint32_t which = 0;
   for (uint32_t n = 0; n < POINT_MOVES && p->effort; n++) {
-    if (!violations(p, &which))
-      return p->effort > 0;
+    if (!p->sum)
+      return true;
+    which = nearest_violated(p, which);
     p->weights[which]++;
+    p->sum += p->by[which];
     move(p, which++, &last);
   }
   return false;
 }
 
-bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
-                  uint32_t count, bool at_least_one, uint32_t effort) {
-  Point p = {.cx = cx, .at = at, .count = count, .at_least_one = at_least_one,
-             .effort = effort};
-  p.weights = scratch_alloc(scratch, sizeof *p.weights * count);
-  for (uint32_t i = 0; i < count; i++)
-    p.weights[i] = 1;
-  uint64_t epoch = dim_epoch(cx);
-  for (uint32_t i = 0; i < count; i++)
-    dim_each_leaf(at[i].d, epoch, leaf_take, &p);
-  if (p.too_many || !p.leaf_count)
-    return false;
-  int64_t start[POINT_LEAVES];
-  for (uint32_t i = 0; i < p.leaf_count; i++) {
-    Atom *leaf = p.leaves[i];
+/* Is the term a product of leaves, and never falls where one of them grows? */
+static bool grows(const Point *p, const Term *term) {
+  const Mono *mono = term->mono;
+  for (uint32_t i = 0; i < mono->count; i++)
+    if (mono->at[i].atom->arg_count ||
+        (mono->degree > 1 && lowest(p, mono->at[i].atom) < 0))
+      return false;
+  return num_sign(term->coef) > 0;
+}
+
+static bool falls(const Point *p, const Term *term) {
+  Term opposite = *term;
+  opposite.coef = num_of(1);
+  return num_sign(term->coef) < 0 && grows(p, &opposite);
+}
+
+/* A bound of a single leaf holds none: where the leaf has to go is known. */
+static bool is_bound(const Point *p, uint32_t i) {
+  const Poly *at = &p->at[i];
+  uint64_t touched = p->touched[i];
+  return !at->eq && touched && !(touched & (touched - 1)) &&
+         at->d->at[0].mono->degree == 1 &&
+         !at->d->at[0].mono->at[0].atom->arg_count;
+}
+
+static void collect_leaves(Point *p, uint32_t i) {
+  const Dim *d = p->at[i].d;
+  uint64_t touched = 0, held = 0;
+  for (uint32_t t = 0; t < d->count; t++) {
+    const Mono *mono = d->at[t].mono;
+    p->mask = 0;
+    for (uint32_t j = 0; j < mono->count; j++)
+      if (mono->at[j].atom->arg_count)
+        dim_each_leaf(mono->at[j].atom->dim, dim_epoch(p->cx), leaf_take, p);
+      else
+        leaf_take(p, mono->at[j].atom);
+    touched |= p->mask;
+    if (p->at[i].eq || !falls(p, &d->at[t]))
+      held |= p->mask;
+  }
+  p->touched[i] = touched;
+  if (!is_bound(p, i))
+    p->held |= held;
+}
+
+/* What no condition wants to be large starts as small as can be. */
+static void settle_low(Point *p) {
+  for (uint32_t i = 0; i < p->leaf_count; i++)
+    if (!(p->held >> i & 1))
+      p->leaves[i]->point = lowest(p, p->leaves[i]);
+  for (uint32_t c = 0; c < p->count; c++) {
+    uint32_t i = (uint32_t)__builtin_ctzll(p->touched[c]);
+    int64_t to;
+    if (is_bound(p, c) && !(p->held >> i & 1) && violation(p, &p->at[c]) &&
+        target(p, &p->at[c], p->leaves[i], &to))
+      p->leaves[i]->point = to;
+  }
+}
+
+static void point_collect(Point *p, Scratch *scratch) {
+  p->touched = scratch_alloc(scratch, sizeof *p->touched * p->count);
+  p->by = scratch_alloc(scratch, sizeof *p->by * p->count);
+  p->weights = scratch_alloc(scratch, sizeof *p->weights * p->count);
+  for (uint32_t i = 0; i < p->count; i++) {
+    collect_leaves(p, i);
+    p->weights[i] = 1;
+  }
+}
+
+static void point_start(Point *p) {
+  for (uint32_t i = 0; i < p->leaf_count; i++) {
+    Atom *leaf = p->leaves[i];
     if (!leaf->pointed) {
       leaf->pointed = true;
       leaf->point = POINT_START;
     }
-    if (leaf->point < lowest(&p, leaf))
-      leaf->point = lowest(&p, leaf);
-    start[i] = leaf->point;
+    if (leaf->point < lowest(p, leaf))
+      leaf->point = lowest(p, leaf);
   }
+}
+
+static void point_store(const Point *p, int64_t *to) {
+  for (uint32_t i = 0; i < p->leaf_count; i++)
+    to[i] = p->leaves[i]->point;
+}
+
+static void point_restore(const Point *p, const int64_t *from) {
+  for (uint32_t i = 0; i < p->leaf_count; i++)
+    p->leaves[i]->point = from[i];
+}
+
+/* What is remembered is a point of the facts alone: most of them are those of
+ * the next claim too, which is then few moves away. */
+bool point_exists(DimCtx *cx, Scratch *scratch, const Poly *at,
+                  uint32_t count, bool at_least_one, uint32_t effort) {
+  Point p = {.cx = cx, .at = at, .count = count, .at_least_one = at_least_one,
+             .effort = effort};
+  point_collect(&p, scratch);
+  if (p.too_many || !p.leaf_count)
+    return false;
+  int64_t start[POINT_LEAVES];
+  point_start(&p);
+  settle_low(&p);
+  p.count--;
+  p.epoch = dim_epoch(cx);
+  for (uint32_t i = 0; i < p.count; i++)
+    p.sum += p.by[i] = violation(&p, &at[i]);
+  if (!repair(&p))
+    return false;
+  point_store(&p, start);
+  p.count++;
+  p.epoch = dim_epoch(cx);
+  p.sum = p.by[count - 1] = violation(&p, &at[count - 1]);
   bool found = repair(&p);
-  for (uint32_t i = 0; i < p.leaf_count && !found; i++)
-    p.leaves[i]->point = start[i];
+  point_restore(&p, start);
   return found;
 }

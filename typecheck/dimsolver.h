@@ -14,7 +14,8 @@ enum {
   SOLVER_EFFORT = 400000, /* coefficients looked at, in one query with those
                              that it asks: less than a millisecond */
   SOLVER_EFFORT_FIRST = 60000, /* before a point is looked for in earnest */
-  SOLVER_TRIALS = 2500,  /* terms looked at in the search for a point */
+  SOLVER_TRIALS = 2000,  /* terms looked at in the search for a point */
+  SOLVER_TRIALS_WITHIN = 500, /* in a query within a query */
   SOLVER_TRIALS_MOST = 80000,
   SOLVER_DEFINITION = 24, /* terms of what an equation puts for a variable */
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */

@@ -6,6 +6,8 @@
  * that restamps atoms, and costs a visit, never a result. */
 #include "diminternal.h"
 
+#include <string.h>
+
 typedef struct Rewrite {
   DimCtx *cx;
   Dim *(*var)(void *, DimVar *); /* NULL: metas by their solutions */
@@ -40,9 +42,13 @@ static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   DimVar *var = atom->var;
   if (!var->bound || var->top)
     return atom->dim;
-  Dim *d = rewrite(rw, nearest(rw->cx->atoms, var));
+  Dim *d = nearest(rw->cx->atoms, var);
+  if (d == var->near && var->solved == rw->cx->solved)
+    return d;
+  d = rewrite(rw, d);
   var->near = d;
   var->near_at = rw->cx->atoms->forgotten;
+  var->solved = rw->cx->solved;
   return d;
 }
 
@@ -112,29 +118,63 @@ static Dim *rewrite_term(Rewrite *rw, const Term *term) {
   return d;
 }
 
+/* Most are variables that have no solution. */
+static bool atom_keeps(Rewrite *rw, Atom *atom) {
+  if (rw->resolving && atom->kind == AT_VAR &&
+      (!atom->var->bound || atom->var->top))
+    return true;
+  return rewrite_atom(rw, atom) == atom->dim;
+}
+
 static bool rewrite_keeps(Rewrite *rw, const Term *term) {
   for (uint32_t i = 0; i < term->mono->count; i++)
-    if (rewrite_atom(rw, term->mono->at[i].atom) != term->mono->at[i].atom->dim)
+    if (!atom_keeps(rw, term->mono->at[i].atom))
       return false;
   return true;
 }
 
-/* The terms that stay are copied as they are, the others computed anew. */
+/* The terms that stay are taken as they are, the others computed anew. */
+static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
+  uint32_t from = 0, most = 0;
+  while (from < d->count && rewrite_keeps(rw, &d->at[from]))
+    from++;
+  if (from == d->count)
+    return (Dim *)d;
+  Dim **parts = NEW_ARRAY(rw->cx->arena, Dim *, d->count - from);
+  for (uint32_t i = from; i < d->count; i++) {
+    Dim *part = rewrite_keeps(rw, &d->at[i]) ? NULL
+                                             : rewrite_term(rw, &d->at[i]);
+    parts[i - from] = part;
+    most += part ? part->count : 1;
+  }
+  if (most > DIM_MAX_PRODUCTS)
+    dim_too_big(rw->cx);
+  Term *all = NEW_ARRAY(rw->cx->arena, Term, from + most);
+  memcpy(all, d->at, from * sizeof *all);
+  uint32_t n = from;
+  for (uint32_t i = from; i < d->count; i++) {
+    const Dim *part = parts[i - from];
+    if (part)
+      memcpy(&all[n], part->at, part->count * sizeof *all);
+    else
+      all[n] = d->at[i];
+    n += part ? part->count : 1;
+  }
+  return dim_collect(rw->cx, all, n);
+}
+
+/* A size in a type is resolved again and again: each time from where that last
+ * ended. */
 static Dim *rewrite_some(Rewrite *rw, Dim *d) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->count; i++)
-    n += rewrite_keeps(rw, &d->at[i]);
-  if (n == d->count)
-    return d;
-  Term *kept = NEW_ARRAY(rw->cx->arena, Term, n);
-  n = 0;
-  for (uint32_t i = 0; i < d->count; i++)
-    if (rewrite_keeps(rw, &d->at[i]))
-      kept[n++] = d->at[i];
-  Dim *out = dim_make(rw->cx, kept, n);
-  for (uint32_t i = 0; i < d->count; i++)
-    if (!rewrite_keeps(rw, &d->at[i]))
-      out = dim_add(rw->cx, out, rewrite_term(rw, &d->at[i]));
+  if (!rw->resolving)
+    return rewrite_terms(rw, d);
+  uint64_t forgotten = rw->cx->atoms->forgotten;
+  bool known = d->near && d->near_at == forgotten;
+  Dim *out = known ? rewrite(rw, d->near) : rewrite_terms(rw, d);
+  if (out != d) {
+    d->near = out;
+    d->near_at = forgotten;
+  }
   return out;
 }
 

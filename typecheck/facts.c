@@ -34,10 +34,12 @@ void fact_add(Checker *c, Dim *d, bool eq) {
 
 /* A product of what is not negative. */
 static bool factors_ge0(Checker *c, Dim *d) {
+  if (dim_is_linear(d))
+    return false;
   Dim *factors[DIM_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
   for (uint32_t i = 0; count > 1 && i < count; i++)
-    if (dim_ge0(c->solver, factors[i], false) != PROVED)
+    if (!dim_holds(c->solver, factors[i], false))
       return false;
   return count > 1;
 }
@@ -46,6 +48,10 @@ static bool factors_ge0(Checker *c, Dim *d) {
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one) {
   Verdict v = dim_ge0(c->solver, d, at_least_one);
   return v == OPEN && factors_ge0(c, d) ? PROVED : v;
+}
+
+bool loaded_holds(Checker *c, Dim *d, bool eq) {
+  return dim_holds(c->solver, d, eq) || (!eq && factors_ge0(c, d));
 }
 
 /* By the facts at this place. */

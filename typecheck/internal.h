@@ -626,6 +626,7 @@ bool is_condition(const Fact *f); /* one that may fail to hold */
 bool has_condition(const Fact *f);
 bool in_scope(const Fact *chain, const Fact *outer);
 Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
+bool loaded_holds(Checker *c, Dim *d, bool eq);
 Verdict facts_le(Checker *c, Dim *a, Dim *b);
 bool facts_exclude(Checker *c, const Fact *facts); /* each other */
 bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */

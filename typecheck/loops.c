@@ -324,7 +324,7 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
   facts_load(c, c->facts);
   Dim *one = dim_int(c->dims, 1);
   Dim *end;
-  if (dim_ge0(c->solver, dim_sub(c->dims, slope, one), false) == PROVED ||
+  if (dim_holds(c->solver, dim_sub(c->dims, slope, one), false) ||
       (dim_as_var(slope) && !dim_is_const(slope))) {
     if (!dim_is_const(slope))
       demand_le(c, one, slope, o);
@@ -338,7 +338,7 @@ static Dim *permitted(Checker *c, Access *a, DimVar *v, Origin *o) {
     return dim_add(c->dims, dim_div(c->dims, room, slope), one);
   }
   Dim *down = dim_neg(c->dims, slope);
-  if (dim_ge0(c->solver, dim_sub(c->dims, down, one), false) != PROVED)
+  if (!dim_holds(c->solver, dim_sub(c->dims, down, one), false))
     return NULL;
   if (!index_extreme(c, rest, false, &end, o))
     return NULL;

@@ -266,8 +266,8 @@ static void look_granted(void *arg, Dim *divisor) {
   Checker *c = g->c;
   g->any = true;
   g->all = g->all &&
-           dim_ge0(c->solver, dim_sub(c->dims, divisor, dim_int(c->dims, 1)),
-                   false) == PROVED;
+           dim_holds(c->solver,
+                     dim_sub(c->dims, divisor, dim_int(c->dims, 1)), false);
 }
 
 static bool has_fact(Checker *c, const Fact *facts, const Fact *f) {
@@ -309,8 +309,7 @@ static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
 }
 
 static bool follows(Checker *c, const Constraint *k, Dim *d) {
-  return (k->kind == CN_DIM_EQ ? dim_eq0(c->solver, d, false)
-                               : loaded_ge0(c, d, false)) == PROVED;
+  return loaded_holds(c, d, k->kind == CN_DIM_EQ);
 }
 
 /* Does one before it say the same? */
@@ -559,7 +558,7 @@ static bool is_repeated(Checker *c, const Fact *all, const Fact *f) {
       dim_facts_add_eq(c->solver, all->dim);
     else if (all != f && !all->ne)
       dim_facts_add_ge(c->solver, all->dim);
-  return dim_ge0(c->solver, dim_resolve(c->dims, f->dim), false) == PROVED;
+  return dim_holds(c->solver, dim_resolve(c->dims, f->dim), false);
 }
 
 /* Its conditions, each once, are those of its branch alone. */

@@ -43,6 +43,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   Visit lower = lowering(c, &v->level);
   dim_visit(&lower, d);
   v->bound = d;
+  c->dims->solved++;
   c->progress = true;
   wait_solved_dim(c, v);
 }
@@ -51,6 +52,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   Visit lower = lowering(c, &v->level);
   shape_visit(&lower, s);
   v->bound = s;
+  c->dims->solved++;
   c->progress = true;
   wait_solved_shape(c, v, s);
 }

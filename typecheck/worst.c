@@ -39,7 +39,7 @@ typedef struct Extreme {
 
 static bool is_nonneg(Checker *c, Dim *d) {
   facts_load(c, c->facts);
-  return loaded_ge0(c, dim_resolve(c->dims, d), false) == PROVED;
+  return loaded_holds(c, dim_resolve(c->dims, d), false);
 }
 
 /* A bound of v that a condition states: v <= *bound, or v >= *bound. */
@@ -234,7 +234,7 @@ static Fact *if_between(Extreme *x, DimVar *v, Dim *low, Dim *high, Dim *d,
   Dim *more = dim_resolve(c->dims, dim_sub(c->dims, high, low));
   bool inner = mentions_index(c, more);
   facts_load(c, inner ? known_around(c, x->facts, v) : outer);
-  bool always = dim_ge0(c->solver, more, false) == PROVED;
+  bool always = dim_holds(c->solver, more, false);
   x->exact &= always || !inner;
   x->never |= dim_is_const(more) && dim_sign(more) < 0;
   if (inner || always)
@@ -243,7 +243,7 @@ static Fact *if_between(Extreme *x, DimVar *v, Dim *low, Dim *high, Dim *d,
   dim_facts_add_ge(c->solver, less);
   bool divides = false; /* by what is then at least 1, so never by 0 */
   dim_each_divisor(c->dims, d, false, note_divisor, &divides);
-  if (!divides && dim_ge0(c->solver, d, false) == PROVED)
+  if (!divides && dim_holds(c->solver, d, false))
     return outer;
   Fact *f = NEW(c->arena, Fact);
   *f = (Fact){.outer = outer, .dim = dim_simplify_ge(c->dims, more)};
