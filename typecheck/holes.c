@@ -48,6 +48,21 @@ static bool is_turned(Checker *c, const Constraint *k, DimVar *v,
   return dim_is_const(pos) && !dim_sign(pos);
 }
 
+/* Where the hole stands on both sides, nothing says which sign of its factor
+ * was meant.  False: neither is known. */
+static bool known_sign(Checker *c, const Constraint *k, DimVar *v,
+                       Dim **factor, Dim **rest) {
+  if (dim_is_const(*factor) ||
+      !dim_mentions(c->dims, dim_resolve(c->dims, k->left), v) ||
+      !dim_mentions(c->dims, dim_resolve(c->dims, k->right), v))
+    return true;
+  facts_load(c, k->facts);
+  if (loaded_ge0(c, *factor, false) == PROVED)
+    return true;
+  *factor = dim_neg(c->dims, *factor), *rest = dim_neg(c->dims, *rest);
+  return loaded_ge0(c, *factor, false) == PROVED;
+}
+
 /* An equation that has a hole times a factor gives hole := rest / factor, and
  * demands that the division is exact. */
 static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
@@ -68,6 +83,8 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
     factor = dim_neg(c->dims, factor);
   else
     rest = dim_neg(c->dims, rest);
+  if (!known_sign(c, k, v, &factor, &rest))
+    return false;
   Dim *quotient = dim_div(c->dims, rest, factor);
   dim_bind(c, v, quotient);
   k->divides = true;

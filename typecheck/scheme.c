@@ -566,7 +566,7 @@ static void tidy_conditions(Checker *c, Constraint *k) {
   Fact *kept = NULL;
   for (Fact *f = k->facts; f; f = f->outer) {
     General g = {.c = c};
-    dim_each_var(dim_resolve(c->dims, f->dim), look_local, NULL, &g);
+    dim_each_var(dim_resolve(c->dims, f->dim), look_local, look_shape, &g);
     if (f->index || f->known || !g.local || has_fact(c, kept, f))
       continue;
     Fact *copy = NEW(c->arena, Fact);

@@ -93,6 +93,29 @@ static bool is_void(Checker *c, Constraint *k) {
          constraint_is_void(c, k);
 }
 
+/* What was demanded before it is seen to, by callers or a check: where that
+ * and its conditions exclude each other, it is never run. */
+static bool is_never_reached(Checker *c, const Constraint *k) {
+  if (!has_condition(k->facts))
+    return false;
+  facts_load(c, k->facts);
+  for (uint32_t i = 0; i < c->pending.len; i++) {
+    const Constraint *o = c->pending.at[i];
+    if (o == k || o->done || o->enough || o->at_run_time ||
+        (k->pending && o->order > k->order) || !in_scope(k->facts, o->facts) ||
+        (o->kind != CN_DIM_LE && o->kind != CN_DIM_EQ))
+      continue;
+    Dim *d = dim_resolve(c->dims, dim_sub(c->dims, o->right, o->left));
+    if (dim_has_top(d) || dim_is_soft(d))
+      continue;
+    if (o->kind == CN_DIM_EQ)
+      dim_facts_add_eq(c->solver, d);
+    else
+      dim_facts_add_ge(c->solver, d);
+  }
+  return dim_facts_contradictory(c->solver);
+}
+
 static void try_one(Checker *c, Constraint *k) {
   if (k->assumed) {
     wait_sleep(c, k);
@@ -115,7 +138,8 @@ static void try_one(Checker *c, Constraint *k) {
     tally_proved(c, k);
   } else if (k->at_run_time || (v == REFUTED && k->enough)) {
     leave_to_run_time(c, k);
-  } else if (v == REFUTED && facts_exclude(c, k->facts)) {
+  } else if (v == REFUTED &&
+             (facts_exclude(c, k->facts) || is_never_reached(c, k))) {
     k->done = true;
     tally_proved(c, k);
   } else if (v == REFUTED && !is_uncertain(c, k)) {

@@ -107,6 +107,15 @@ static bool at_end(Extreme *x, DimVar *v, Dim *slope, Dim *rest, Dim **out) {
 
 static bool extreme(Extreme *x, Dim *d, Dim **out);
 
+/* Conditions may leave less than its range of an index. */
+static bool is_narrowed(Extreme *x, DimVar *v) {
+  bool found = false;
+  for (const Fact *f = x->facts; f && !found; f = f->outer)
+    found = !f->index &&
+            dim_mentions(x->c->dims, dim_resolve(x->c->dims, f->dim), v);
+  return found;
+}
+
 /* d == k*(num % den) + rest */
 static bool at_remainder(Extreme *x, DimVar *v, Division *q, Dim **out) {
   Checker *c = x->c;
@@ -124,7 +133,8 @@ static bool at_remainder(Extreme *x, DimVar *v, Division *q, Dim **out) {
   bool round = dim_linear(c->dims, q->num, v, &slope, &from) &&
                dim_is_int(slope, &by) && (by == 1 || by == -1) &&
                is_nonneg(c, room);
-  x->exact &= round; /* else the range may be shorter than the divisor */
+  /* else there may be fewer of it than the divisor */
+  x->exact &= round && !is_narrowed(x, v);
   use(x, v);
   *out = rest;
   if (up == x->most)

@@ -48,10 +48,10 @@ static bool wrap_make(Gen *g, const Env *env, Step *s) {
 static Truth wrap_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int axis;
-  if (!axis_of(x, s->form == 2 ? -1 : s->axis, &axis) || x->at[axis] == STAR)
+  if (!axis_of(x, s->form == 2 ? -1 : s->axis, &axis))
     return WRONG;
-  if (axes_has_star(x))
-    return UNSURE;
+  if (axes_has_star(x) && (!env->ranks || (s->form && x->at[axis] == STAR)))
+    return UNSURE; /* a size was wanted before there was a star */
   if (s->form) {
     *out = *x;
     return RIGHT;
@@ -253,7 +253,7 @@ static void class_print(Buffer *out, const Step *s) {
 static bool cond_make(Gen *g, const Env *env, Step *s) {
   if (!one(g, env, s, 1, MOST_AXES, false))
     return false;
-  int64_t d = env->var[s->in[0]].at[0];
+  int64_t d = env->var[s->in[0]].at[0]; /* no star */
   s->form = pick(g, 6);
   s->sizes = 2;
   s->size[0] = size_for(g, env, between(g, 0, 5));
@@ -272,21 +272,24 @@ static bool holds(int form, int64_t a, int64_t b) {
   return a >= b;
 }
 
-/* Where the first axis compares so with a size, some of it is left out. */
+/* Where the first axis compares so with a size, some of it is left out.  An
+ * axis that is not there is a mistake in what is never run, too. */
 static Truth cond_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int64_t b, from;
-  if (!x->rank || x->at[0] == STAR ||
-      size_value(s->size[0], env, &b) != RIGHT)
+  if (!x->rank || size_value(s->size[0], env, &b) != RIGHT ||
+      !size_has_axes(s->size[1], env))
     return WRONG;
+  if (!env->ranks && axes_has_star(x))
+    return UNSURE; /* a size was wanted before there was a star */
   *out = rest_of(x);
-  if (!holds(s->form, x->at[0], b)) {
+  int64_t d = x->at[0] == STAR ? 1 : x->at[0];
+  if (!holds(s->form, d, b)) {
     if (env->skipped)
       *env->skipped = true;
     return RIGHT;
   }
-  return size_value(s->size[1], env, &from) == RIGHT && from >= 0 &&
-                 from <= x->at[0]
+  return size_value(s->size[1], env, &from) == RIGHT && from >= 0 && from <= d
              ? RIGHT
              : WRONG;
 }

@@ -78,9 +78,6 @@ static Truth reduce_shape(const Env *env, const Step *s, Extents *out) {
       return WRONG;
     if (!env->ranks && axes_has_star(x))
       return UNSURE; /* a size was wanted before there was a star */
-    for (int i = first; i <= last; i++)
-      if (x->at[i] == STAR)
-        return WRONG;
   }
   for (int i = 0; i < x->rank; i++)
     if (i < first || i > last)

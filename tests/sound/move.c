@@ -526,11 +526,12 @@ static Truth fill_shape(const Env *env, const Step *s, Extents *out) {
   return RIGHT;
 }
 
+/* Floats, or a literal of the library that meets them may make it integers. */
 static void fill_print(Buffer *out, const Step *s) {
-  PUT(out, "%s ", s->form % 3 == 0 ? "zeros" : s->form % 3 == 1 ? "ones"
-                                                                : "full");
+  int form = s->form % 3;
+  PUT(out, "%s ", form == 0 ? "(zeros" : form == 1 ? "(ones" : "full");
   put_sizes(out, s);
-  PUT(out, "%s", s->form % 3 == 2 ? " 2.0" : "");
+  PUT(out, "%s", form == 2 ? " 2.0" : " : f32[...])");
 }
 
 /* ---- sizes that data decides ---- */

@@ -177,6 +177,15 @@ bool size_mentions(const Size *s, int var) {
          size_mentions(s->a, var) || size_mentions(s->b, var);
 }
 
+bool size_has_axes(const Size *s, const Env *env) {
+  int axis;
+  if (!s)
+    return true;
+  return (s->kind != SZ_DIM ||
+          axis_of(&env->var[s->var], (int)s->n, &axis)) &&
+         size_has_axes(s->a, env) && size_has_axes(s->b, env);
+}
+
 static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
@@ -184,11 +193,11 @@ static int64_t floor_div(int64_t a, int64_t b) {
 static Truth dim_value(const Size *s, const Env *env, int64_t *out) {
   int axis;
   const Extents *of = &env->var[s->var];
-  if (!axis_of(of, (int)s->n, &axis) || of->at[axis] == STAR)
+  if (!axis_of(of, (int)s->n, &axis))
     return WRONG;
   if (!env->ranks && env->unsure && axes_has_star(of))
     *env->unsure = true; /* a size was wanted before there was a star */
-  *out = of->at[axis];
+  *out = of->at[axis] == STAR ? 1 : of->at[axis];
   return RIGHT;
 }
 

@@ -74,6 +74,7 @@ Size *size_for(Gen *g, const Env *env, int64_t n);
 Truth size_value(const Size *s, const Env *env, int64_t *out);
 void size_print(Buffer *out, const Size *s); /* in brackets unless an atom */
 bool size_mentions(const Size *s, int var);
+bool size_has_axes(const Size *s, const Env *env); /* that it speaks of */
 
 /* ---- operations ---- */
 
