@@ -896,6 +896,14 @@ Dim *dim_cancel(DimCtx *cx, Dim *d) {
              : divide_out(cx, d, term->coef, term->mono);
 }
 
+bool dim_may_vanish(DimCtx *cx, Dim *d) {
+  const Mono *mono = dim_common(cx, d)->at[0].mono;
+  for (uint32_t i = 0; i < mono->count; i++)
+    if (mono->at[i].atom->arg_count)
+      return true;
+  return false;
+}
+
 bool dim_cancels(DimCtx *cx, const Dim *d) {
   return d->count == 1 &&
          size_factors(cx, d->at[0].mono)->degree == d->at[0].mono->degree;

@@ -190,6 +190,8 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
  * cancels, see "Sizes may be 0" in the design). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
 Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
+/* Is a quotient or the like among that, 0 also for sizes of at least 1? */
+bool dim_may_vanish(DimCtx *cx, Dim *d);
 /* Is d a constant or a product of such factors? */
 bool dim_cancels(DimCtx *cx, const Dim *d);
 

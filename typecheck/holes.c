@@ -7,14 +7,21 @@ static void find_hole(void *arg, DimVar *v) {
     *out = v;
 }
 
+/* What only a branch needs does not say what callers give. */
+static bool is_of_caller(Checker *c, const Constraint *k, DimVar *v) {
+  return has_condition(k->facts) && of_parameter(c, v);
+}
+
 /* An equation that gives a _ by a division waits for all the others. */
-bool divides_hole(Checker *c, Dim *d) {
+bool divides_hole(Checker *c, const Constraint *k, Dim *d) {
   DimVar *v = NULL;
   int64_t n;
   Dim *slope, *rest;
   dim_each_var(d, find_hole, NULL, &v);
-  return v && (!dim_linear(c->dims, d, v, &slope, &rest) ||
-               !dim_is_int(slope, &n) || (n != 1 && n != -1));
+  return v &&
+         (!dim_linear(c->dims, d, v, &slope, &rest) ||
+          !dim_is_int(slope, &n) || (n != 1 && n != -1)) &&
+         !is_of_caller(c, k, v);
 }
 
 typedef struct Holes {
@@ -74,7 +81,8 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   dim_each_var(d, count_hole, NULL, &holes);
   DimVar *v = holes.one;
   if (!v || holes.count > most ||
-      !dim_linear(c->dims, d, v, &factor, &rest))
+      !dim_linear(c->dims, d, v, &factor, &rest) ||
+      is_of_caller(c, k, v))
     return false;
   if (dim_is_const(factor) && dim_linear(c->dims, whole, v, &n, &of) &&
       dim_is_const(n))

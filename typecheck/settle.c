@@ -196,6 +196,14 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   return PROVED;
 }
 
+/* Of a*x == b*x, of which a == b is d.  An x that may be 0 at sizes of at
+ * least 1, as n/2 may, makes it true whatever a and b are. */
+static Verdict unless_vanishing(Checker *c, Dim *ax, Dim *bx, Verdict of_d) {
+  return of_d == REFUTED && dim_may_vanish(c->dims, dim_sub(c->dims, ax, bx))
+             ? OPEN
+             : of_d;
+}
+
 Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (k->origin->prim == PRIM_MATMUL && k->origin->number)
@@ -206,20 +214,20 @@ Verdict settle_eq(Checker *c, Constraint *k) {
     return PROVED;
   Dim *d = dim_cancel(c->dims, dim_sub(c->dims, a, b)), *value;
   if (dim_is_const(d))
-    return dim_sign(d) ? REFUTED : PROVED;
+    return unless_vanishing(c, a, b, dim_sign(d) ? REFUTED : PROVED);
   harden(c, k, d);
   if (has_condition(k->facts)) {
     facts_load(c, k->facts);
     if (dim_eq0(c->solver, d, false) == PROVED)
       return PROVED;
   }
-  if (divides_hole(c, d) || only_zero(c, a, b))
+  if (divides_hole(c, k, d) || only_zero(c, a, b))
     return OPEN;
   DimVar *v = solution(c, k, a, b, d, &value);
   if (v)
-    return bind_solution(c, k, v, value);
+    return unless_vanishing(c, a, b, bind_solution(c, k, v, value));
   facts_load(c, k->facts);
-  return dim_eq0(c->solver, d, is_settled(c, k));
+  return unless_vanishing(c, a, b, dim_eq0(c->solver, d, is_settled(c, k)));
 }
 
 Verdict settle_le(Checker *c, Constraint *k) {
