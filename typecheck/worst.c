@@ -35,6 +35,7 @@ typedef struct Extreme {
   DimVar *used[WORST_INDICES]; /* put at an end of their ranges */
   uint32_t used_count;
   bool never; /* a loop runs for no index at all */
+  uint32_t rounds; /* bounds may state each other: that has to end */
 } Extreme;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -175,9 +176,11 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   Extreme inner = *x;
   Dim *num;
   inner.most = up == x->most;
+  inner.rounds++;
   if (!extreme(&inner, q->num, &num))
     return false;
   x->exact = inner.exact;
+  x->rounds = inner.rounds;
   memcpy(x->used, inner.used, sizeof x->used);
   x->used_count = inner.used_count;
   *out = dim_add(c->dims, q->rest,
@@ -187,7 +190,7 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
 
 static bool extreme(Extreme *x, Dim *d, Dim **out) {
   Checker *c = x->c;
-  for (int round = 0; round < WORST_INDICES; round++) {
+  for (; x->rounds < WORST_INDICES; x->rounds++) {
     DimVar *v = NULL;
     Division q;
     Dim *slope, *rest;
