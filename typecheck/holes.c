@@ -8,12 +8,12 @@ static void find_hole(void *arg, DimVar *v) {
 }
 
 /* What only a branch needs does not say what callers give. */
-static bool is_of_caller(Checker *c, const Constraint *k, DimVar *v) {
-  return has_condition(k->facts) && of_parameter(c, v);
+static bool is_of_caller(Checker *c, const Fact *facts, DimVar *v) {
+  return has_condition(facts) && of_parameter(c, v);
 }
 
 /* An equation that gives a _ by a division waits for all the others. */
-bool divides_hole(Checker *c, const Constraint *k, Dim *d) {
+bool divides_hole(Checker *c, const Fact *facts, Dim *d) {
   DimVar *v = NULL;
   int64_t n;
   Dim *slope, *rest;
@@ -21,7 +21,7 @@ bool divides_hole(Checker *c, const Constraint *k, Dim *d) {
   return v &&
          (!dim_linear(c->dims, d, v, &slope, &rest) ||
           !dim_is_int(slope, &n) || (n != 1 && n != -1)) &&
-         !is_of_caller(c, k, v);
+         !is_of_caller(c, facts, v);
 }
 
 typedef struct Holes {
@@ -82,7 +82,7 @@ static bool solve_hole(Checker *c, Constraint *k, uint32_t most) {
   DimVar *v = holes.one;
   if (!v || holes.count > most ||
       !dim_linear(c->dims, d, v, &factor, &rest) ||
-      is_of_caller(c, k, v))
+      is_of_caller(c, k->facts, v))
     return false;
   if (dim_is_const(factor) && dim_linear(c->dims, whole, v, &n, &of) &&
       dim_is_const(n))

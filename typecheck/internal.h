@@ -661,7 +661,7 @@ bool is_divisibility(Checker *c, Constraint *k);
 uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
 
 /* ---- holes.c ---- */
-bool divides_hole(Checker *c, const Constraint *k, Dim *d);
+bool divides_hole(Checker *c, const Fact *facts, Dim *d);
 void solve_holes(Checker *c, uint32_t mark);
 
 /* ---- together.c ---- */

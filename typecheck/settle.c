@@ -221,7 +221,7 @@ Verdict settle_eq(Checker *c, Constraint *k) {
     if (dim_eq0(c->solver, d, false) == PROVED)
       return PROVED;
   }
-  if (divides_hole(c, k, d) || only_zero(c, a, b))
+  if (divides_hole(c, k->facts, d) || only_zero(c, a, b))
     return OPEN;
   DimVar *v = solution(c, k, a, b, d, &value);
   if (v)

@@ -53,7 +53,7 @@ static void contradicts(Checker *c, const Waiting *all, uint64_t cause) {
 static bool is_found(Checker *c, const DimSolution *found) {
   return dim_is_const(found->value) ||
          ((found->from & (found->from - 1)) &&
-          !divides_hole(c, found->value) && !found->var->hole);
+          !divides_hole(c, NULL, found->value) && !found->var->hole);
 }
 
 static bool solve_system(Checker *c, const Waiting *all) {
