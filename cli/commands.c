@@ -61,7 +61,7 @@ static void doc_operator(const char *name) {
       printf("%s is a word of the language: see doc/language.md\n", name);
       return;
     }
-  printf("there is no %s\n", name);
+  printf("there is no `%s`\n", name);
 }
 
 static void command_doc(Repl *repl, const char *name) {
@@ -89,7 +89,7 @@ static void command_why(Repl *repl, const char *name) {
   if (binding)
     report_why(repl->session, binding);
   else
-    printf("there is no %s\n", name);
+    printf("there is no `%s`\n", name);
 }
 
 /* ---- browsing ---- */
@@ -127,7 +127,7 @@ static void command_browse(Repl *repl, const char *module) {
   session_each_name(repl->session, browse_name, &b);
   host_report(repl->session, true);
   if (!b.count)
-    printf("there is no module %s in the library\n", module);
+    printf("there is no module `%s` in the library\n", module);
 }
 
 /* ---- files, time, settings ---- */
@@ -178,7 +178,7 @@ static void command_set(Repl *repl, const char *argument) {
   else if (!strcmp(argument, "time on") || !strcmp(argument, "time off"))
     repl->timing = strcmp(value, "on") == 0;
   else if (len && !is_setting(argument, len))
-    printf("there is no setting %.*s: see :set\n", (int)len, argument);
+    printf("there is no setting `%.*s`: see :set\n", (int)len, argument);
   else
     printf(":set limit N   elements printed before ... (now %lld)\n"
            ":set width N   columns of a line (now %d)\n"
@@ -240,7 +240,7 @@ void command_run(Repl *repl, const char *line) {
   size_t len = strcspn(line, " \t");
   const Command *command = find(line, len);
   if (!command) {
-    printf("there is no command %.*s: see :help\n", (int)len, line);
+    printf("there is no command `%.*s`: see :help\n", (int)len, line);
     return;
   }
   Buffer argument = {0};

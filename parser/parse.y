@@ -26,12 +26,16 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps);
 #define YYFREE(p) ((void)(p))
 #define YYMAXDEPTH PARSE_MAX_STACK
 
-/* The span of a rule: from its first to its last part that is not empty. */
+/* The span of a rule: from its first to its last part that is not empty.  Only
+ * a rule without parts has a place before them. */
 #define YYLLOC_DEFAULT(current, rhs, n)                        \
   do {                                                         \
-    (current) = (Span){ps->file, YYRHSLOC(rhs, 0).end,         \
-                       YYRHSLOC(rhs, 0).end};                  \
-    for (int i_ = 1; i_ <= (n); i_++)                          \
+    if (n)                                                     \
+      (current) = YYRHSLOC(rhs, 1);                            \
+    else                                                       \
+      (current) = (Span){ps->file, YYRHSLOC(rhs, 0).end,       \
+                         YYRHSLOC(rhs, 0).end};                \
+    for (int i_ = 2; i_ <= (n); i_++)                          \
       (current) = rule_span((current), YYRHSLOC(rhs, i_));     \
   } while (0)
 

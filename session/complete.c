@@ -12,7 +12,8 @@ typedef struct Probe {
   SessionText text;  /* as it is */
   uint32_t offset;   /* where something is to be written: from */
   uint32_t start;    /* here, */
-  uint32_t end;      /* instead of what goes on to here */
+  uint32_t end;      /* instead of what goes on to here; */
+  uint32_t until;    /* what begins here is not looked at */
   void (*f)(void *, const Offer *);
   void *arg;
   Called *called;
@@ -45,7 +46,17 @@ static void check_probe(Session *s, const Probe *p, const Buffer *text) {
   session_check(s, &probe);
 }
 
-/* With all of the text; or, where that does not parse, without what follows. */
+/* Declarations behind the one at hand take no part: our name is none that they
+ * know, and what uses something that failed may take long. */
+static void leave_rest(const Session *s, Probe *p) {
+  p->until = (uint32_t)p->text.len;
+  for (uint32_t i = s->program.dec_count; i-- > 0;)
+    if (s->program.decs[i]->span.start >= p->end)
+      p->until = s->program.decs[i]->span.start;
+}
+
+/* With all of the declaration; or, where that does not parse, without what
+ * follows. */
 static void probe(Session *s, const Probe *p, bool cut) {
   Buffer text = {.arena = s->arena};
   buffer_add(&text, p->text.text, p->start);
@@ -56,7 +67,7 @@ static void probe(Session *s, const Probe *p, bool cut) {
     parse_closing(&s->sources, file, s->interner, s->arena, &text);
     checker_keep_places(s->checker, true);
   } else {
-    buffer_add(&text, p->text.text + p->end, p->text.len - p->end);
+    buffer_add(&text, p->text.text + p->end, p->until - p->end);
   }
   check_probe(s, p, &text);
 }
@@ -220,6 +231,7 @@ static char before(const Probe *p) {
 
 static SessionStatus complete(Session *s, void *arg) {
   Probe *p = arg;
+  leave_rest(s, p);
   Known known = known_aside(s);
   Offering g = {.s = s, .probe = p};
   bool spread = p->start > 1 && p->text.text[p->start - 2] == '.';
@@ -287,6 +299,7 @@ static Search search_program(Session *s, const Probe *p) {
 
 static SessionStatus find_called(Session *s, void *arg) {
   Probe *p = arg;
+  leave_rest(s, p);
   Known known = known_aside(s);
   probe(s, p, false);
   Search f = search_program(s, p);

@@ -13,6 +13,7 @@ typedef struct Rename {
   const Place *of;
   const char *name;
   EditVec edits;
+  VEC(const char *) files; /* names of those that have to mean the same */
   const char *refused;
 } Rename;
 
@@ -157,38 +158,68 @@ static void apply(Session *s, const Rename *r, uint32_t file, Buffer *out) {
   buffer_add(out, source->text + at, source->len - at);
 }
 
-typedef struct Bound { /* a name, and where it is bound, in the new text */
+typedef struct Bound { /* a name, and where it is bound, in the new texts */
   PlaceKind kind;
-  uint32_t end, def; /* ends: what a pun puts in front does not move them */
-  bool own;          /* bound in this text */
+  uint32_t file;     /* of Rename.files */
+  uint32_t end;      /* ends: what a pun puts in front does not move them */
+  uint32_t def_file; /* of Rename.files; 0: bound elsewhere */
+  uint32_t def;
 } Bound;
 
 static int by_end(const void *a, const void *b) {
   const Bound *x = a, *y = b;
+  if (x->file != y->file)
+    return x->file < y->file ? -1 : 1;
   if (x->end != y->end)
     return x->end < y->end ? -1 : 1;
   if (x->kind != y->kind)
     return (int)x->kind - (int)y->kind;
+  if (x->def_file != y->def_file)
+    return x->def_file < y->def_file ? -1 : 1;
   return x->def < y->def ? -1 : x->def > y->def;
 }
 
+/* Of each source, which of Rename.files it is, from 1; 0: none, or not the last
+ * of that name that was read. */
+static uint32_t *numbers(Session *s, const Rename *r) {
+  uint32_t count;
+  const Place *all = all_places(s, &count);
+  uint32_t *of = NEW_ARRAY(s->arena, uint32_t, s->sources.files.len);
+  uint32_t *last = NEW_ARRAY(s->arena, uint32_t, r->files.len);
+  for (uint32_t i = 0, before = 0; i < count; i++) {
+    uint32_t file = all[i].span.file;
+    const Source *source = sources_get(&s->sources, file);
+    for (uint32_t k = 1; file != before && k < r->files.len; k++)
+      if (file > last[k] && strcmp(source->name, r->files.at[k]) == 0)
+        last[k] = file;
+    before = file;
+  }
+  for (uint32_t k = 1; k < r->files.len; k++)
+    of[last[k]] = k + 1;
+  of[s->file] = 1;
+  of[0] = 0;
+  return of;
+}
+
 /* Labels are left out: a pun that was taken apart has moved them. */
-static Bound *bounds(Session *s, const Rename *r, uint32_t *count) {
+static Bound *bounds(Session *s, const Rename *r, bool edited,
+                     uint32_t *count) {
   uint32_t all_count, n = 0;
   const Place *all = all_places(s, &all_count);
   Bound *at = NEW_ARRAY(s->arena, Bound, all_count + 1);
+  const uint32_t *number = numbers(s, r);
   for (uint32_t i = 0; i < all_count; i++) {
     const Place *p = &all[i];
-    if (p->span.file != s->file ||
+    if (!number[p->span.file] ||
         (p->kind != PLACE_VALUE && p->kind != PLACE_SIZE &&
          p->kind != PLACE_TYPE))
       continue;
-    Bound b = {.kind = p->kind, .end = p->span.end,
-               .own = p->def.file == s->file};
-    b.def = b.own ? p->def.end : 0;
-    if (r) {
-      b.end = moved(r, s->file, b.end);
-      b.def = b.own ? moved(r, s->file, b.def) : 0;
+    Bound b = {.kind = p->kind, .file = number[p->span.file],
+               .end = p->span.end, .def_file = number[p->def.file]};
+    b.def = b.def_file ? p->def.end : 0;
+    if (!edited) {
+      b.end = moved(r, p->span.file, b.end);
+      b.def = b.def_file ? moved(r, p->def.file, b.def) : 0;
     }
     at[n++] = b;
   }
@@ -235,21 +266,46 @@ static void check_edited(Session *s, Rename *r) {
   memset(&s->imports, 0, sizeof s->imports);
   session_on_unsaved(s, edited_text, &e);
   session_check(s, &edited);
+  for (uint32_t i = 1; i < r->files.len; i++)
+    session_check_beside(s, r->files.at[i]);
   session_on_unsaved(s, e.unsaved, e.owner);
   s->imports = imports;
 }
 
+static void add_file(Session *s, Rename *r, uint32_t file) {
+  const Source *source = sources_get(&s->sources, file);
+  bool known = !source || source->library;
+  for (uint32_t i = 0; i < r->files.len && !known; i++)
+    known = strcmp(r->files.at[i], source->name) == 0;
+  if (!known)
+    VEC_PUSH(s->arena, r->files, source->name);
+}
+
+/* The text itself is the first; a name that others see may be taken for
+ * another in each of them, or another for it. */
+static void find_files(Session *s, Rename *r) {
+  uint32_t count, last = 0;
+  const Place *all = all_places(s, &count);
+  const Var *var = r->of->binding ? binding_var(r->of->binding) : NULL;
+  bool local = r->of->kind == PLACE_SIZE || (var && !var->global);
+  add_file(s, r, s->file);
+  for (uint32_t i = 0; i < count && !local; i++)
+    if (all[i].span.file != last)
+      add_file(s, r, last = all[i].span.file);
+}
+
 static bool means_the_same(Session *s, Rename *r) {
   uint32_t before_count, after_count, errors = s->diags.errors;
-  Bound *before = bounds(s, r, &before_count);
+  find_files(s, r);
+  Bound *before = bounds(s, r, false, &before_count);
   Known known = known_aside(s);
   check_edited(s, r);
   bool same = s->diags.errors == errors;
-  Bound *after = bounds(s, NULL, &after_count);
+  Bound *after = bounds(s, r, true, &after_count);
   known_back(s, &known);
   same = same && before_count == after_count;
   for (uint32_t i = 0; same && i < before_count; i++)
-    same = by_end(&before[i], &after[i]) == 0 && before[i].own == after[i].own;
+    same = by_end(&before[i], &after[i]) == 0;
   return same;
 }
 

@@ -170,8 +170,9 @@ void session_each_hint(Session *session, uint32_t start, uint32_t end,
                        bool write, void (*f)(void *, const Hint *),
                        void *arg);
 
-/* What can be written at a place, or is called there.  The text is checked
- * with a name put there; what was asked before stays as it was. */
+/* What can be written at a place of the text last checked, or is called there.
+ * It is checked with a name put there, to the end of that declaration; what was
+ * asked before stays as it was. */
 typedef struct Offer {
   enum {
     OFFER_VALUE, OFFER_FUNCTION, OFFER_CONSTRUCTOR, OFFER_SIZE, OFFER_MODULE,

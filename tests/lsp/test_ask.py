@@ -377,6 +377,60 @@ def test_imports():
     assert c.end() == 0
 
 
+# Files of a folder, of which the first is open; @ stands in it.
+ELSEWHERE = (
+    # what another file means by its names stays as it is
+    (("val @limit = 10\n",
+      'import "./f0"\nopen f0\nval bound = 3\nval b = limit + bound\n'),
+     "bound", None),
+    (('import "./f1"\nval b = f1.@limit\n',
+      "val limit = 10\nfun f bound = limit + bound\n"), "bound", None),
+    # its own name of that kind, and one behind the module's, do no harm
+    (("val @limit = 10\n",
+      'import "./f0"\nopen f0\nval limit = 3\nval b = limit\n'), "bound",
+     ("val bound = 10\n",
+      'import "./f0"\nopen f0\nval limit = 3\nval b = limit\n')),
+    (("val @limit = 10\n",
+      'import "./f0"\nval bound = 3\nopen f0\nval b = f0.limit + bound\n'),
+     "bound",
+     ("val bound = 10\n",
+      'import "./f0"\nval bound = 3\nopen f0\nval b = f0.bound + bound\n')),
+    # puns
+    (("val @w = 1\n",
+      'import "./f0"\nopen f0\nval r = {w}\nval z = sum ~axis:w [r]\n'), "v",
+     ("val v = 1\n",
+      'import "./f0"\nopen f0\nval r = {w = v}\nval z = sum ~axis:v [r]\n')),
+    # a file between
+    (('import "./f1"\nval m = f1.@limit\n', "val limit = 10\n",
+      'import "./f0"\nimport "./f1"\nval t = f0.m + f1.limit\n'), "bound",
+     ('import "./f1"\nval m = f1.bound\n', "val bound = 10\n",
+      'import "./f0"\nimport "./f1"\nval t = f0.m + f1.bound\n')),
+)
+
+
+def test_rename_elsewhere():
+    for marked, new, wanted in ELSEWHERE:
+        at = marked[0].index("@")
+        texts = (marked[0].replace("@", ""),) + marked[1:]
+        os.makedirs("elsewhere", exist_ok=True)
+        for i in range(3):
+            write(f"elsewhere/f{i}.axn", texts[i] if i < len(texts) else "")
+        c = Client()
+        u = uri_of("elsewhere/f0.axn")
+        c.open(u, texts[0])
+        try:
+            edit = c.at("rename", u, position(texts[0], at), newName=new)
+        except Failed as failed:
+            assert wanted is None and "something else" in str(failed), \
+                (marked, str(failed))
+        else:
+            got = tuple(apply(t, edit["changes"].get(
+                uri_of(f"elsewhere/f{i}.axn"), []))
+                        for i, t in enumerate(texts))
+            assert got == wanted, (marked, got)
+        assert c.end() == 0
+
+
 def test_errors_of_imports():
     write("lib.axn", "val x = 1 + true\n")
     c = Client()
