@@ -1,6 +1,7 @@
 /* The room's door: declarations run, values held, errors caught. */
 #include "eval/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { STACK_FIRST = 4096, FRAMES_FIRST = 256 };
@@ -14,7 +15,9 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
   vm->dims = dims;
   vm->interner = interner;
   vm->host = host;
-  vm->graph.backend = &backend_reference;
+  const char *target = getenv("AXON_TARGET");
+  bool cpu = target && strcmp(target, "cpu") == 0;
+  vm->graph.backend = cpu ? &backend_cpu : &backend_reference;
   vm->force_at = PENDING_LIMIT;
   map_init(&vm->size_globals, session);
   vm->stack = mem_alloc(STACK_FIRST * sizeof(Value));

@@ -270,5 +270,6 @@ typedef struct Backend {
               Fault *fault);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
+extern const Backend backend_cpu;       /* backend/cpu/ */
 
 #endif

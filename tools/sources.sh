@@ -18,7 +18,8 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
   # shellcheck disable=SC2086
   [ -z "$dirs" ] || find $dirs -type f \( "$@" \) \
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
-    ! -path session/stdlib_data.c ! -path '*/.*' ! -name '*~' ! -name '*.o' \
+    ! -path session/stdlib_data.c ! -path backend/cpu/prelude_text.c \
+    ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
     sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'
   echo

@@ -1,0 +1,757 @@
+/* The steps of a kernel as C: straight-line code in blocks, one for each loop:
+ * what does not change with a loop stands outside of it. */
+#include "backend/cpu/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NEED_MOST = 600 };
+
+#define format emit_format
+const char *emit_format(Emitter *e, const char *text, ...) {
+  Buffer b = {.arena = e->arena};
+  va_list args;
+  va_start(args, text);
+  buffer_vprintf(&b, text, args);
+  va_end(args);
+  return b.text;
+}
+
+static Buffer *block(Emitter *e, uint32_t level) {
+  return &e->blocks[level];
+}
+
+/* ---- parameters ---- */
+
+const char *emit_int(Emitter *e, int64_t x) {
+  VEC_PUSH(e->arena, e->out->call.ints, x);
+  return format(e, "n[%u]", e->out->call.ints.len - 1 - e->ints_from);
+}
+
+static const char *float_param(Emitter *e, double x) {
+  VEC_PUSH(e->arena, e->out->call.floats, x);
+  return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);
+}
+
+/* ---- classes of values ---- */
+
+static bool fits_i32(int64_t low, int64_t high) {
+  return low >= -0x40000000 && high <= 0x3fffffff;
+}
+
+char class_of(Dtype t) {
+  switch (t) {
+  case DT_BOOL:
+    return 'b';
+  case DT_U8:
+  case DT_I8:
+  case DT_I32:
+    return 'i';
+  case DT_I64:
+    return 'l';
+  case DT_F16:
+  case DT_BF16:
+  case DT_F32:
+    return 'f';
+  case DT_F64:
+    return 'd';
+  case DT_NONE:
+  case DT_COUNT:
+    break;
+  }
+  return 'l';
+}
+
+const char *scalar_type(char class) {
+  switch (class) {
+  case 'f':
+    return "float";
+  case 'd':
+    return "double";
+  case 'b':
+    return "int";
+  case 'i':
+    return "int32_t";
+  default:
+    return "int64_t";
+  }
+}
+
+const char *memory_type(Dtype t) {
+  static const char *const names[DT_COUNT] = {
+      [DT_BOOL] = "uint8_t",  [DT_U8] = "uint8_t",  [DT_I8] = "int8_t",
+      [DT_I32] = "int32_t",   [DT_I64] = "int64_t", [DT_F16] = "uint16_t",
+      [DT_BF16] = "uint16_t", [DT_F32] = "float",   [DT_F64] = "double"};
+  return names[t];
+}
+
+char vector_letter(char class) {
+  return class == 'b' ? 'i' : class;
+}
+
+/* ---- quasi-affine forms as expressions ---- */
+
+static uint32_t var_level(const Emitter *e, uint32_t v) {
+  return v < KERNEL_AXES ? e->level_of[v] : e->quotient_level[v - KERNEL_AXES];
+}
+
+static uint32_t quasi_level(const Emitter *e, const Quasi *q, bool lane) {
+  uint32_t level = 0;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (q->times[v] && (lane || v != e->s.lane) && var_level(e, v) > level)
+      level = var_level(e, v);
+  return level;
+}
+
+static const char *term(Emitter *e, int64_t times, const char *name) {
+  return times == 1 ? name : format(e, "%s * %s", emit_int(e, times), name);
+}
+
+/* The form without the lane's term, as a name or a number: built up level by
+ * level, so that each part is computed where it changes. */
+const char *emit_quasi(Emitter *e, const Quasi *q) {
+  const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
+  for (uint32_t level = 0; level <= e->lane_level; level++) {
+    uint32_t terms = 0;
+    for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+      if (!q->times[v] || v == e->s.lane || var_level(e, v) != level)
+        continue;
+      const char *name = v < KERNEL_AXES ? format(e, "i%u", v)
+                                         : format(e, "q%u", v - KERNEL_AXES);
+      const char *t = term(e, q->times[v], name);
+      sum = sum ? format(e, "%s + %s", sum, t) : t;
+      terms++;
+    }
+    if (terms) {
+      buffer_printf(block(e, level), "const int64_t a%u = %s;\n", e->names,
+                    sum);
+      sum = format(e, "a%u", e->names++);
+    }
+  }
+  return sum ? sum : "0";
+}
+
+/* ---- quotients ---- */
+
+static void emit_quotients(Emitter *e) {
+  for (uint32_t j = 0; j < e->k->quotient_count; j++) {
+    const Quotient *q = &e->k->quotients[j];
+    e->quotient_level[j] = quasi_level(e, &q->of, true);
+    if (q->of.times[e->s.lane]) {
+      e->failed = true; /* for now: lanes of a quotient */
+      return;
+    }
+    const char *of = emit_quasi(e, &q->of);
+    buffer_printf(block(e, e->quotient_level[j]),
+                  "const int64_t q%u = floor_div(%s, %s);\n", j, of,
+                  emit_int(e, q->by));
+  }
+}
+
+/* ---- operands ---- */
+
+/* A step's value as lanes of a class. */
+const char *emit_lanes(Emitter *e, uint32_t at, char class) {
+  char from = e->classes[at];
+  if (!e->varies[at]) {
+    const char *cast =
+        class == 'b' || from == class ? ""
+                                      : format(e, "(%s)", scalar_type(class));
+    return format(e, "splat_%c(%ss%u)", class, cast, at);
+  }
+  if (from == class)
+    return format(e, "v%u", at);
+  if (from == 'b')
+    return class == 'i' ? format(e, "(v%u & 1)", at)
+                        : format(e, "CONVERT(v%u & 1, v%c)", at, class);
+  return format(e, "CONVERT(v%u, v%c)", at, class);
+}
+
+/* An operand beside another one that is lanes: a scalar may stay one. */
+static const char *operand(Emitter *e, uint32_t at, char class, bool lanes) {
+  if (lanes)
+    return emit_lanes(e, at, class);
+  return e->classes[at] == class ? format(e, "s%u", at)
+                                 : format(e, "(%s)s%u", scalar_type(class), at);
+}
+
+static void define(Emitter *e, uint32_t at, const char *value) {
+  char class = e->classes[at];
+  if (e->varies[at])
+    buffer_printf(block(e, e->levels[at]), "const v%c v%u = %s;\n",
+                  vector_letter(class), at, value);
+  else
+    buffer_printf(block(e, e->levels[at]), "const %s s%u = %s;\n",
+                  scalar_type(class), at, value);
+}
+
+/* ---- checks: an index or a divisor that is wrong where it is needed ---- */
+
+static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
+  const char *need = e->need[at];
+  if (!need)
+    e->failed = true;
+  else if (lanes)
+    buffer_printf(&e->checks, "bad |= (%s) & %s & LIVE;\n", wrong, need);
+  else
+    buffer_printf(&e->checks, "bad |= splat_b(%s) & %s & LIVE;\n", wrong, need);
+}
+
+static const char *mask_of(Emitter *e, uint32_t at) {
+  return emit_lanes(e, at, 'b');
+}
+
+static const char *both(Emitter *e, const char *x, const char *y) {
+  const char *r = !strcmp(x, "ALL") ? y : format(e, "(%s & %s)", x, y);
+  return strlen(r) > NEED_MOST ? NULL : r;
+}
+
+static void add_need(Emitter *e, uint32_t at, const char *more) {
+  const char *old = e->need[at];
+  bool first = old == (const char *)e; /* not seen yet */
+  if (!more || !old)
+    e->need[at] = NULL;
+  else if (first || !strcmp(more, "ALL"))
+    e->need[at] = more;
+  else if (strcmp(old, "ALL") && strcmp(old, more))
+    e->need[at] = strlen(old) + strlen(more) > NEED_MOST
+                      ? NULL
+                      : format(e, "(%s | %s)", old, more);
+}
+
+/* Under which condition the value of a step is wanted at all; NULL: that is
+ * too long to say. */
+static void find_needs(Emitter *e) {
+  uint32_t count = e->k->steps.len;
+  for (uint32_t j = 0; j < count; j++)
+    e->need[j] = (const char *)e;
+  e->need[count - 1] = "ALL";
+  for (uint32_t j = count; j-- > 0;) {
+    const Step *s = &e->k->steps.at[j];
+    const char *need = e->need[j];
+    for (uint32_t a = 0; a < s->arg_count; a++) {
+      const char *arg = need;
+      if (s->kind == STEP_SELECT && a > 0 && need) {
+        const char *m = mask_of(e, s->args[0]);
+        arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
+      }
+      add_need(e, s->args[a], arg);
+    }
+    if (s->kind == STEP_READ)
+      for (uint32_t a = 0; a < s->index_count; a++)
+        add_need(e, s->indices[a].step, need);
+  }
+}
+
+/* ---- reads ---- */
+
+static bool read_varies(const Emitter *e, const Step *s) {
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (e->varies[s->indices[j].step])
+      return true;
+  return s->address->times[e->s.lane] != 0;
+}
+
+/* One element. */
+static const char *get(Emitter *e, const Step *s, const char *at) {
+  if (s->dtype == DT_F16 || s->dtype == DT_BF16)
+    return format(e, "get_%s(p%u + %s)", dtype_info[s->dtype].name, s->input,
+                  at);
+  return format(e, "p%u[%s]%s", s->input, at,
+                s->dtype == DT_BOOL ? " != 0" : "");
+}
+
+/* Adds the checked indices that are the same in all lanes. */
+static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
+                                    const char *address) {
+  const char *index = operand(e, r->step, 'l', false);
+  const char *extent = emit_int(e, r->extent);
+  uint32_t name = e->names++;
+  buffer_printf(block(e, e->levels[at]),
+                "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name, index,
+                extent);
+  buffer_printf(block(e, e->levels[at]), "const int64_t x%u = w%u ? 0 : %s;\n",
+                name, name, index);
+  check(e, at, false, format(e, "w%u", name));
+  const char *t = term(e, r->stride, format(e, "x%u", name));
+  return strcmp(address, "0") ? format(e, "%s + %s", address, t) : t;
+}
+
+static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
+                                  const char *address) {
+  const char *index = emit_lanes(e, r->step, 'l');
+  const char *extent = emit_int(e, r->extent);
+  uint32_t name = e->names++;
+  Buffer *b = block(e, e->levels[at]);
+  buffer_printf(b, "const vl y%u = %s;\n", name, index);
+  buffer_printf(b, "const vi w%u = narrow((vl)((vw)y%u >= (uint64_t)%s));\n",
+                name, name, extent);
+  buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
+  check(e, at, true, format(e, "w%u", name));
+  const char *t = term(e, r->stride, format(e, "x%u", name));
+  return address ? format(e, "%s + %s", address, t) : t;
+}
+
+static const char *lane_step(Emitter *e, int64_t times) {
+  return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
+}
+
+static void emit_read(Emitter *e, uint32_t at, const Step *s) {
+  const char *base = emit_quasi(e, s->address);
+  const char *name = dtype_info[s->dtype].name;
+  int64_t step = s->address->times[e->s.lane];
+  bool lanes = false;
+  for (uint32_t j = 0; j < s->index_count; j++) {
+    const ReadIndex *r = &s->indices[j];
+    if (e->varies[r->step])
+      lanes = true;
+    else
+      base = add_scalar_index(e, at, r, base);
+  }
+  if (!e->varies[at]) {
+    define(e, at, get(e, s, base));
+    return;
+  }
+  if (!lanes) {
+    const char *from =
+        format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
+    define(e, at,
+           step == 1 ? format(e, "LOAD(%s, %s)", name, from)
+                     : format(e, "lds_%s(%s, %s, REST)", name, from,
+                              emit_int(e, step)));
+    return;
+  }
+  const char *index =
+      step ? format(e, "(%s + wide(lanes())) * %s", "j", emit_int(e, step))
+           : NULL;
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (e->varies[s->indices[j].step])
+      index = add_lane_index(e, at, &s->indices[j], index);
+  define(e, at,
+         format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index));
+}
+
+/* ---- operations ---- */
+
+static char wider(char x, char y) {
+  static const char ranks[] = "bilfd";
+  return strchr(ranks, x) > strchr(ranks, y) ? x : y;
+}
+
+/* The class in which an operation is computed. */
+static char working_class(const Emitter *e, const Step *s) {
+  char class = 'b';
+  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++)
+    class = wider(class, e->classes[s->args[j]]);
+  return class == 'b' ? 'b' : class;
+}
+
+/* Integers of eight bits live in 32. */
+static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
+  if (s->dtype == DT_U8)
+    return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
+  if (s->dtype == DT_I8)
+    return lanes ? format(e, "CONVERT(CONVERT(%s, v_i8), vi)", x)
+                 : format(e, "(int8_t)(%s)", x);
+  if (s->dtype == DT_F16 || s->dtype == DT_BF16)
+    return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
+                 : format(e, "round_%s((vf){%s})[0]", dtype_info[s->dtype].name,
+                          x);
+  return x;
+}
+
+static const char *function_name(PrimId op) {
+  switch ((int)op) {
+  case PRIM_FLOOR:
+    return "floor";
+  case PRIM_CEIL:
+    return "ceil";
+  case PRIM_ROUND:
+    return "nearbyint";
+  case PRIM_TRUNC:
+    return "trunc";
+  case PRIM_SQRT:
+    return "sqrt";
+  case PRIM_EXP:
+    return "exp";
+  case PRIM_EXPM1:
+    return "expm1";
+  case PRIM_LOG:
+    return "log";
+  case PRIM_LOG1P:
+    return "log1p";
+  case PRIM_SIN:
+    return "sin";
+  case PRIM_COS:
+    return "cos";
+  case PRIM_TAN:
+    return "tan";
+  case PRIM_ATAN2:
+    return "atan2";
+  case PRIM_SINH:
+    return "sinh";
+  case PRIM_COSH:
+    return "cosh";
+  case PRIM_TANH:
+    return "tanh";
+  case PRIM_ERF:
+    return "erf";
+  case PRIM_POW:
+    return "pow";
+  }
+  return NULL;
+}
+
+static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
+                             const char *const *args) {
+  const char *name = function_name(s->op);
+  const char *f = format(e, "__builtin_%s%s", name, class == 'f' ? "f" : "");
+  if (!lanes)
+    return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
+                             : format(e, "%s(%s, %s)", f, args[0], args[1]);
+  if (s->arg_count == 1)
+    return format(e, "LANES1(v%c, %s, %s)", class, f, args[0]);
+  return format(e, "LANES2(v%c, %s, %s, %s)", class, f, args[0], args[1]);
+}
+
+static const char *infix(PrimId op) {
+  switch ((int)op) {
+  case PRIM_ADD:
+    return "+";
+  case PRIM_SUB:
+    return "-";
+  case PRIM_MUL:
+    return "*";
+  case PRIM_EQ:
+    return "==";
+  case PRIM_NE:
+    return "!=";
+  case PRIM_LT:
+    return "<";
+  case PRIM_LE:
+    return "<=";
+  case PRIM_GT:
+    return ">";
+  case PRIM_GE:
+    return ">=";
+  }
+  return NULL;
+}
+
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
+bool is_float_class(char class) {
+  return class == 'f' || class == 'd';
+}
+
+/* select(condition, x, y) on lanes or scalars of a class */
+static const char *choose(Emitter *e, char class, bool lanes, const char *c,
+                          const char *x, const char *y) {
+  return lanes ? format(e, "sel_%c(%s, %s, %s)", class, c, x, y)
+               : format(e, "(%s ? %s : %s)", c, x, y);
+}
+
+/* A test on lanes of a class, as a mask. */
+static const char *test(Emitter *e, char class, bool lanes, const char *text) {
+  if (lanes && (class == 'd' || class == 'l'))
+    return format(e, "narrow((vl)(%s))", text);
+  return lanes ? format(e, "(%s)", text) : text;
+}
+
+/* Names for arguments, so that an expression may use one twice. */
+static const char *named(Emitter *e, uint32_t at, char class, bool lanes,
+                         const char *value) {
+  uint32_t name = e->names++;
+  if (lanes)
+    buffer_printf(block(e, e->levels[at]), "const v%c t%u = %s;\n",
+                  vector_letter(class), name, value);
+  else
+    buffer_printf(block(e, e->levels[at]), "const %s t%u = %s;\n",
+                  scalar_type(class), name, value);
+  return format(e, "t%u", name);
+}
+
+/* Integer division: the divisor is looked at unless its bounds say enough. */
+static const char *int_division(Emitter *e, uint32_t at, const Step *s,
+                                bool lanes, const char *const *args) {
+  const Step *by = &e->k->steps.at[s->args[1]];
+  const char *x = args[0], *y = args[1];
+  const char *f = s->op == PRIM_DIV   ? "div_int"
+                  : s->op == PRIM_MOD ? "mod_int"
+                                      : "pow_int";
+  bool safe = by->low > 0 || (s->op != PRIM_POW && by->high < 0) ||
+              (s->op == PRIM_POW && by->low >= 0);
+  if (!safe) {
+    const char *wrong =
+        s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
+    uint32_t name = e->names++;
+    char class = working_class(e, s);
+    buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
+                  lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
+    check(e, at, lanes, format(e, "w%u", name));
+    const char *one = lanes ? format(e, "splat_%c(1)", class) : "1";
+    y = named(e, at, class, lanes,
+              choose(e, class, lanes, format(e, "w%u", name), one, y));
+  }
+  if (lanes)
+    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+  return format(e, "%s(%s, %s)", f, x, y);
+}
+
+static const char *float_mod(Emitter *e, uint32_t at, char class, bool lanes,
+                             const char *x, const char *y) {
+  (void)at;
+  const char *f = class == 'f' ? "mod_f" : "mod_d";
+  return lanes ? format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y)
+               : format(e, "%s(%s, %s)", f, x, y);
+}
+
+static const char *wrapping(Emitter *e, char class, bool lanes, const char *x,
+                            const char *op, const char *y) {
+  if (lanes || is_float_class(class))
+    return format(e, "%s %s %s", x, op, y);
+  const char *u = class == 'l' ? "uint64_t" : "uint32_t";
+  return format(e, "(%s)((%s)%s %s (%s)%s)", scalar_type(class), u, x, op, u,
+                y);
+}
+
+static const char *sign_text(Emitter *e, char class, bool lanes,
+                             const char *x) {
+  if (!lanes)
+    return format(e, "(%s > 0 ? 1 : %s < 0 ? -1 : %s == 0 ? 0 : %s)", x, x, x,
+                  x);
+  const char *one = format(e, "splat_%c(1)", class);
+  const char *more = test(e, class, true, format(e, "%s > 0", x));
+  const char *less = test(e, class, true, format(e, "%s < 0", x));
+  const char *zero = test(e, class, true, format(e, "%s == 0", x));
+  const char *rest =
+      format(e, "sel_%c(%s, splat_%c(0), %s)", class, zero, class, x);
+  rest = choose(e, class, true, less, format(e, "-%s", one), rest);
+  return choose(e, class, true, more, one, rest);
+}
+
+const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
+                         const char *x, const char *y) {
+  const char *c =
+      test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
+  if (is_float_class(class)) {
+    const char *nan = test(e, class, lanes, format(e, "%s != %s", x, x));
+    c = lanes ? format(e, "(%s | %s)", c, nan)
+              : format(e, "(%s || %s)", c, nan);
+  }
+  return choose(e, class, lanes, c, x, y);
+}
+
+static const char *abs_text(Emitter *e, char class, bool lanes, const char *x) {
+  if (is_float_class(class) && !lanes)
+    return format(e, "__builtin_fabs%s(%s)", class == 'f' ? "f" : "", x);
+  if (class == 'f')
+    return format(e, "(vf)((vi)%s & 0x7fffffff)", x);
+  if (class == 'd')
+    return format(e, "(vd)((vl)%s & 0x7fffffffffffffff)", x);
+  const char *minus =
+      lanes ? format(e, "-%s", x) : wrapping(e, class, false, "0", "-", x);
+  return choose(e, class, lanes, test(e, class, lanes, format(e, "%s < 0", x)),
+                minus, x);
+}
+
+static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
+                           bool lanes, const char *const *a) {
+  switch ((int)s->op) {
+  case PRIM_ADD:
+  case PRIM_SUB:
+  case PRIM_MUL:
+    return wrapping(e, class, lanes, a[0], infix(s->op), a[1]);
+  case PRIM_DIV:
+    return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
+                                 : int_division(e, at, s, lanes, a);
+  case PRIM_MOD:
+    return is_float_class(class) ? float_mod(e, at, class, lanes, a[0], a[1])
+                                 : int_division(e, at, s, lanes, a);
+  case PRIM_POW:
+    return is_float_class(class) ? call_text(e, s, class, lanes, a)
+                                 : int_division(e, at, s, lanes, a);
+  case PRIM_NEG:
+    return is_float_class(class) || lanes
+               ? format(e, "-%s", a[0])
+               : wrapping(e, class, false, "0", "-", a[0]);
+  case PRIM_MAXIMUM:
+  case PRIM_MINIMUM:
+    return emit_extreme(e, s->op == PRIM_MAXIMUM, class, lanes, a[0], a[1]);
+  case PRIM_ABS:
+    return abs_text(e, class, lanes, a[0]);
+  case PRIM_SIGN:
+    return sign_text(e, class, lanes, a[0]);
+  case PRIM_RSQRT: {
+    const char *f = class == 'f' ? "__builtin_sqrtf" : "__builtin_sqrt";
+    return lanes ? format(e, "1 / LANES1(v%c, %s, %s)", class, f, a[0])
+                 : format(e, "1 / %s(%s)", f, a[0]);
+  }
+  case PRIM_ISNAN:
+    return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
+  case PRIM_AND:
+    return lanes ? format(e, "%s & %s", a[0], a[1])
+                 : format(e, "%s && %s", a[0], a[1]);
+  case PRIM_OR:
+    return lanes ? format(e, "%s | %s", a[0], a[1])
+                 : format(e, "%s || %s", a[0], a[1]);
+  case PRIM_NOT:
+    return format(e, "%s%s", lanes ? "~" : "!", a[0]);
+  case PRIM_SELECT:
+    return choose(e, class, lanes, a[0], a[1], a[2]);
+  }
+  if (is_test(s->op))
+    return test(e, class, lanes,
+                format(e, "%s %s %s", a[0], infix(s->op), a[1]));
+  if (function_name(s->op) && is_float_class(class))
+    return call_text(e, s, class, lanes, a);
+  e->failed = true;
+  return "0";
+}
+
+static void emit_op(Emitter *e, uint32_t at, const Step *s) {
+  char class = working_class(e, s), result = e->classes[at];
+  bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
+  const char *args[3] = {NULL, NULL, NULL};
+  for (uint32_t j = 0; j < s->arg_count; j++) {
+    char c = chooses && j == 0 ? 'b' : class;
+    args[j] = operand(e, s->args[j], c, lanes);
+    if (args[j][0] != 's' && args[j][0] != 'v')
+      args[j] = named(e, at, c, lanes, args[j]);
+    else if (!strncmp(args[j], "splat", 5))
+      args[j] = named(e, at, c, lanes, args[j]);
+  }
+  const char *value = op_text(e, at, s, class, lanes, args);
+  if (!is_test(s->op) && s->op != PRIM_ISNAN && class != result && lanes)
+    value = class == 'l' ? format(e, "narrow(%s)", value) : value;
+  define(e, at, s->op == PRIM_SELECT ? value : fit(e, s, lanes, value));
+}
+
+static void emit_select(Emitter *e, uint32_t at, const Step *s) {
+  char class = e->classes[at];
+  bool lanes = e->varies[at];
+  define(e, at,
+         choose(e, class, lanes, operand(e, s->args[0], 'b', lanes),
+                operand(e, s->args[1], class, lanes),
+                operand(e, s->args[2], class, lanes)));
+}
+
+/* ---- conversions: as scalar_convert ---- */
+
+static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
+  const Step *x = &e->k->steps.at[s->args[0]];
+  char from = e->classes[s->args[0]], to = e->classes[at];
+  bool lanes = e->varies[at];
+  const char *v = operand(e, s->args[0], from, lanes);
+  if (s->dtype == DT_BOOL) {
+    define(e, at,
+           from == 'b' ? v : test(e, from, lanes, format(e, "%s != 0", v)));
+    return;
+  }
+  if (is_float_class(from) && !is_float_class(to)) {
+    e->failed = x->dtype == DT_NONE; /* saturating: lane by lane */
+    const char *f = format(e, "to_%s", dtype_info[s->dtype].name);
+    if (!lanes)
+      define(e, at, format(e, "%s(%s)", f, v));
+    else
+      define(e, at, format(e, "CONVERT_LANES(v%c, %s, %s)", to, f, v));
+    return;
+  }
+  const char *r = operand(e, s->args[0], to, lanes);
+  define(e, at, fit(e, s, lanes, r));
+}
+
+static const char *const_text(Emitter *e, const Step *s) {
+  if (!dtype_is_float(s->dtype))
+    return s->value.i == 0 || s->value.i == 1 ? format(e, "%d", (int)s->value.i)
+                                              : emit_int(e, s->value.i);
+  if (s->value.f == 0 && !signbit(s->value.f))
+    return "0";
+  return s->value.f == 1 ? "1" : float_param(e, s->value.f);
+}
+
+static void emit_index(Emitter *e, uint32_t at, const Step *s) {
+  const char *base = emit_quasi(e, s->index);
+  int64_t times = s->index->times[e->s.lane];
+  if (!e->varies[at]) {
+    define(e, at, base);
+    return;
+  }
+  bool small = e->classes[at] == 'i';
+  const char *lane =
+      format(e, small ? "((int32_t)j + lanes())" : "(j + wide(lanes()))");
+  if (times != 1)
+    lane = format(e, "%s%s * %s", small ? "(int32_t)" : "", emit_int(e, times),
+                  lane);
+  define(e, at,
+         format(e, "%s%s + %s", small ? "(int32_t)" : "",
+                strcmp(base, "0") ? format(e, "(%s)", base) : "0", lane));
+}
+
+/* ---- steps ---- */
+
+static void emit_step(Emitter *e, uint32_t at) {
+  const Step *s = &e->k->steps.at[at];
+  switch (s->kind) {
+  case STEP_CONST:
+    define(e, at, const_text(e, s));
+    break;
+  case STEP_INDEX:
+    emit_index(e, at, s);
+    break;
+  case STEP_READ:
+    emit_read(e, at, s);
+    break;
+  case STEP_OP:
+    emit_op(e, at, s);
+    break;
+  case STEP_SELECT:
+    emit_select(e, at, s);
+    break;
+  case STEP_CONVERT:
+    emit_convert(e, at, s);
+    break;
+  case STEP_RANDOM:
+    e->failed = true;
+    break;
+  }
+}
+
+static void place_step(Emitter *e, uint32_t at) {
+  const Step *s = &e->k->steps.at[at];
+  uint32_t level = 0;
+  bool varies = false;
+  if (s->kind == STEP_INDEX) {
+    level = quasi_level(e, s->index, true);
+    varies = s->index->times[e->s.lane] != 0;
+  } else if (s->kind == STEP_READ) {
+    level = quasi_level(e, s->address, true);
+    varies = read_varies(e, s);
+    for (uint32_t j = 0; j < s->index_count; j++)
+      if (e->levels[s->indices[j].step] > level)
+        level = e->levels[s->indices[j].step];
+  }
+  for (uint32_t j = 0; j < s->arg_count; j++) {
+    varies |= e->varies[s->args[j]];
+    if (e->levels[s->args[j]] > level)
+      level = e->levels[s->args[j]];
+  }
+  char class = class_of(s->dtype);
+  if (class == 'l' && varies && fits_i32(s->low, s->high))
+    class = 'i';
+  e->levels[at] = level;
+  e->varies[at] = varies;
+  e->classes[at] = class;
+}
+
+void emit_steps(Emitter *e) {
+  emit_quotients(e);
+  for (uint32_t j = 0; j < e->k->steps.len; j++)
+    place_step(e, j);
+  find_needs(e);
+  for (uint32_t j = 0; j < e->k->steps.len && !e->failed; j++)
+    emit_step(e, j);
+}

@@ -1,0 +1,599 @@
+/* From a stored node to its kernel. */
+#include "tensor/kernel.h"
+
+#include "tensor/scalar.h"
+
+#include <string.h>
+
+enum { NO_STEP = UINT32_MAX, CUTS_MOST = 8 };
+
+typedef struct Form { /* what is known of a cell that is an i64 */
+  bool known;         /* q says it all */
+  Quasi *q;
+  int64_t low, high; /* also where it is not known */
+} Form;
+
+typedef struct Builder {
+  Kernel *k;
+  const Node *n;
+  Form *forms;     /* by cell */
+  uint32_t *steps; /* by cell: 1 + its step, or 0 */
+  /* how an axis of the node was cut: variables first .. first + parts - 1 */
+  uint32_t first[RANK_MAX], parts[RANK_MAX];
+  int64_t cuts[RANK_MAX][CUTS_MOST]; /* ascending */
+  uint32_t cut_count[RANK_MAX];
+  bool full; /* too many variables */
+} Builder;
+
+/* ---- quasi-affine forms ---- */
+
+static Quasi *quasi_new(Builder *b, int64_t constant) {
+  Quasi *q = NEW(b->k->arena, Quasi);
+  q->constant = constant;
+  return q;
+}
+
+/* x + factor * y; false: an overflow */
+static bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
+  int64_t part;
+  bool over = __builtin_mul_overflow(y->constant, factor, &part) ||
+              __builtin_add_overflow(x->constant, part, &x->constant);
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    over |= __builtin_mul_overflow(y->times[v], factor, &part) ||
+            __builtin_add_overflow(x->times[v], part, &x->times[v]);
+  return !over;
+}
+
+static bool quasi_is_constant(const Quasi *q) {
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      return false;
+  return true;
+}
+
+static void var_bounds(const Kernel *k, uint32_t v, int64_t *low,
+                       int64_t *high) {
+  *low = v < KERNEL_AXES ? 0 : k->quotients[v - KERNEL_AXES].low;
+  *high =
+      v < KERNEL_AXES ? k->extents[v] - 1 : k->quotients[v - KERNEL_AXES].high;
+}
+
+/* False: they do not fit. */
+static bool quasi_bounds(const Kernel *k, const Quasi *q, int64_t *low,
+                         int64_t *high) {
+  *low = *high = q->constant;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    int64_t t = q->times[v], a, b, x, y;
+    if (t == 0)
+      continue;
+    var_bounds(k, v, &a, &b);
+    if (__builtin_mul_overflow(t, t > 0 ? a : b, &x) ||
+        __builtin_mul_overflow(t, t > 0 ? b : a, &y) ||
+        __builtin_add_overflow(*low, x, low) ||
+        __builtin_add_overflow(*high, y, high))
+      return false;
+  }
+  return true;
+}
+
+/* ---- quotients ---- */
+
+static uint32_t quotient_var(Builder *b, const Quasi *of, int64_t by) {
+  Kernel *k = b->k;
+  for (uint32_t j = 0; j < k->quotient_count; j++)
+    if (k->quotients[j].by == by &&
+        memcmp(&k->quotients[j].of, of, sizeof *of) == 0)
+      return KERNEL_AXES + j;
+  int64_t low, high;
+  if (k->quotient_count == ARRAY_LEN(k->quotients) ||
+      !quasi_bounds(k, of, &low, &high)) {
+    b->full = true;
+    return KERNEL_AXES;
+  }
+  k->quotients[k->quotient_count] =
+      (Quotient){*of, by, int_div(low, by), int_div(high, by)};
+  return KERNEL_AXES + k->quotient_count++;
+}
+
+/* Is it one quotient and a constant?  Then floor(that / by) is one quotient. */
+static bool is_quotient(const Quasi *q, uint32_t *var) {
+  uint32_t found = 0;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    if (q->times[v] == 0)
+      continue;
+    if (v < KERNEL_AXES || q->times[v] != 1)
+      return false;
+    *var = v;
+    found++;
+  }
+  return found == 1;
+}
+
+/* floor(of / by): terms that `by` divides go out; of the rest nothing remains
+ * if it lies in 0 .. by - 1. */
+static Quasi *quasi_over(Builder *b, const Quasi *of, int64_t by) {
+  Quasi *out = quasi_new(b, int_div(of->constant, by)), rest = {0};
+  rest.constant = int_mod(of->constant, by);
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (of->times[v] % by == 0)
+      out->times[v] = of->times[v] / by;
+    else
+      rest.times[v] = of->times[v];
+  int64_t low, high, more;
+  if (quasi_bounds(b->k, &rest, &low, &high) && low >= 0 && high < by)
+    return out;
+  uint32_t var;
+  if (is_quotient(&rest, &var)) {
+    const Quotient *inner = &b->k->quotients[var - KERNEL_AXES];
+    Quasi of_inner = inner->of;
+    int64_t both;
+    if (!__builtin_mul_overflow(rest.constant, inner->by, &more) &&
+        !__builtin_add_overflow(of_inner.constant, more, &of_inner.constant) &&
+        !__builtin_mul_overflow(inner->by, by, &both)) {
+      quasi_add(out, 1, quasi_over(b, &of_inner, both));
+      return out;
+    }
+  }
+  out->times[quotient_var(b, &rest, by)] += 1;
+  return out;
+}
+
+/* ---- the forms of cells ---- */
+
+static Form unknown(void) {
+  return (Form){.low = INT64_MIN, .high = INT64_MAX};
+}
+
+static Form form_of(const Builder *b, Quasi *q) {
+  Form f = {.q = q, .known = quasi_bounds(b->k, q, &f.low, &f.high)};
+  return f.known ? f : unknown();
+}
+
+static Quasi *axis_form(Builder *b, uint32_t axis) {
+  Quasi *q = quasi_new(b, 0);
+  int64_t stride = 1;
+  for (uint32_t k = b->parts[axis]; k-- > 0;) {
+    q->times[b->first[axis] + k] = stride;
+    stride *= b->k->extents[b->first[axis] + k];
+  }
+  return q;
+}
+
+static bool is_number(const Form *f, int64_t least) {
+  return f->known && f->low == f->high && f->low >= least;
+}
+
+static Form scaled(Builder *b, const Form *x, int64_t factor) {
+  Quasi *q = quasi_new(b, 0);
+  return quasi_add(q, factor, x->q) ? form_of(b, q) : unknown();
+}
+
+static Form op_form(Builder *b, PrimId op, const Form *x, const Form *y) {
+  if (!x->known || !y->known)
+    return unknown();
+  Quasi *q = quasi_new(b, 0);
+  if (op == PRIM_ADD || op == PRIM_SUB) {
+    quasi_add(q, 1, x->q);
+    return quasi_add(q, op == PRIM_ADD ? 1 : -1, y->q) ? form_of(b, q)
+                                                       : unknown();
+  }
+  if (op == PRIM_MUL && quasi_is_constant(y->q))
+    return scaled(b, x, y->q->constant);
+  if (op == PRIM_MUL && quasi_is_constant(x->q))
+    return scaled(b, y, x->q->constant);
+  if ((op == PRIM_DIV || op == PRIM_MOD) && is_number(y, 1)) {
+    Quasi *over = quasi_over(b, x->q, y->low);
+    if (op == PRIM_DIV)
+      return form_of(b, over);
+    *q = *x->q;
+    return quasi_add(q, -y->low, over) ? form_of(b, q) : unknown();
+  }
+  return unknown();
+}
+
+static bool bounded(const Form *f) {
+  return f->low != INT64_MIN && f->high != INT64_MAX;
+}
+
+static int64_t min64(int64_t x, int64_t y) {
+  return x < y ? x : y;
+}
+static int64_t max64(int64_t x, int64_t y) {
+  return x > y ? x : y;
+}
+
+/* Bounds that the operation itself gives, better or beside the form's. */
+static void narrow_bounds(PrimId op, const Form *x, const Form *y, Form *out) {
+  int64_t low = INT64_MIN, high = INT64_MAX;
+  bool number = y->low == y->high && y->low > 0;
+  if (op == PRIM_MOD && y->low > 0 && y->high != INT64_MAX) {
+    low = 0;
+    high = y->high - 1;
+  } else if (!bounded(x) || !bounded(y)) {
+    if (op == PRIM_MAXIMUM)
+      low = max64(x->low, y->low);
+    if (op == PRIM_MINIMUM)
+      high = min64(x->high, y->high);
+  } else if (op == PRIM_DIV && number) {
+    low = int_div(x->low, y->low);
+    high = int_div(x->high, y->low);
+  } else if (op == PRIM_MAXIMUM || op == PRIM_MINIMUM) {
+    bool most = op == PRIM_MAXIMUM;
+    low = most ? max64(x->low, y->low) : min64(x->low, y->low);
+    high = most ? max64(x->high, y->high) : min64(x->high, y->high);
+  } else if (op == PRIM_ADD || op == PRIM_SUB) {
+    int64_t a = op == PRIM_ADD ? y->low : y->high;
+    int64_t c = op == PRIM_ADD ? y->high : y->low;
+    bool over = op == PRIM_ADD ? __builtin_add_overflow(x->low, a, &low) ||
+                                     __builtin_add_overflow(x->high, c, &high)
+                               : __builtin_sub_overflow(x->low, a, &low) ||
+                                     __builtin_sub_overflow(x->high, c, &high);
+    if (over)
+      low = INT64_MIN, high = INT64_MAX;
+  }
+  out->low = max64(out->low, low);
+  out->high = min64(out->high, high);
+}
+
+static Form cell_form(Builder *b, const Cell *cell) {
+  if (cell->dtype != DT_I64)
+    return unknown();
+  if (cell->kind == CELL_CONST)
+    return form_of(b, quasi_new(b, cell->value.i));
+  if (cell->kind == CELL_AXIS)
+    return form_of(b, axis_form(b, cell->axis));
+  if (cell->kind != CELL_OP || cell->arg_count != 2)
+    return unknown();
+  const Form *x = &b->forms[cell->args[0]], *y = &b->forms[cell->args[1]];
+  Form f = op_form(b, cell->op, x, y);
+  narrow_bounds(cell->op, x, y, &f);
+  return f;
+}
+
+static void find_forms(Builder *b) {
+  for (uint32_t k = 0; k < b->n->cell_count; k++)
+    b->forms[k] = cell_form(b, &b->n->cells[k]);
+}
+
+/* ---- cutting axes ---- */
+
+static void add_cut(Builder *b, uint32_t axis, int64_t by) {
+  uint32_t at = b->cut_count[axis];
+  int64_t *cuts = b->cuts[axis];
+  for (uint32_t k = 0; k < at; k++)
+    if (cuts[k] == by)
+      return;
+  if (at == CUTS_MOST)
+    return;
+  for (; at > 0 && cuts[at - 1] > by; at--)
+    cuts[at] = cuts[at - 1];
+  cuts[at] = by;
+  b->cut_count[axis]++;
+}
+
+/* A quotient of a whole axis by a part of it: before any cut, variable v is
+ * axis v of the node. */
+static void find_cuts(Builder *b) {
+  for (uint32_t j = 0; j < b->k->quotient_count; j++) {
+    const Quotient *q = &b->k->quotients[j];
+    uint32_t axis = NO_STEP, terms = 0;
+    for (uint32_t v = 0; v < KERNEL_VARS; v++)
+      if (q->of.times[v]) {
+        axis = v;
+        terms++;
+      }
+    if (terms == 1 && axis < KERNEL_AXES && q->of.times[axis] == 1 &&
+        q->of.constant == 0 && b->k->extents[axis] % q->by == 0)
+      add_cut(b, axis, q->by);
+  }
+}
+
+static void place_axis(Builder *b, uint32_t axis, uint32_t *var) {
+  int64_t rest = b->n->extents[axis], sizes[CUTS_MOST + 1], inner = 1;
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < b->cut_count[axis]; j++) {
+    int64_t cut = b->cuts[axis][j];
+    if (cut % inner || cut == inner)
+      continue;
+    sizes[count++] = cut / inner;
+    rest /= cut / inner;
+    inner = cut;
+  }
+  if (rest != 1 || count == 0)
+    sizes[count++] = rest;
+  b->first[axis] = *var;
+  b->parts[axis] = count;
+  for (uint32_t j = 0; j < count && *var < KERNEL_AXES; j++)
+    b->k->extents[(*var)++] = sizes[count - 1 - j];
+}
+
+/* Axes of extent 1 are nowhere in the cells, and get no variable. */
+static void place_axes(Builder *b) {
+  Kernel *k = b->k;
+  const Node *n = b->n;
+  uint32_t var = 0, outer = n->free_count + n->rank;
+  for (uint32_t axis = 0; axis < outer + n->reduce_count; axis++) {
+    if (axis == outer)
+      k->outer = var;
+    b->first[axis] = var;
+    b->parts[axis] = 0;
+    if (n->extents[axis] != 1)
+      place_axis(b, axis, &var);
+  }
+  if (n->reduce_count == 0)
+    k->outer = var;
+  k->axes = var;
+  b->full |= var >= KERNEL_AXES;
+  k->quotient_count = 0;
+  find_forms(b);
+}
+
+/* ---- steps ---- */
+
+static uint32_t input_of(Kernel *k, const Node *x) {
+  for (uint32_t j = 0; j < k->inputs.len; j++)
+    if (k->inputs.at[j] == x)
+      return j;
+  VEC_PUSH(k->arena, k->inputs, x);
+  return k->inputs.len - 1;
+}
+
+static uint32_t step_of(Builder *b, uint32_t cell);
+
+static void read_step(Builder *b, const Cell *cell, Step *s) {
+  const Node *x = cell->node;
+  int64_t stride = 1;
+  s->input = input_of(b->k, x);
+  s->address = quasi_new(b, 0);
+  s->indices = NEW_ARRAY(b->k->arena, ReadIndex, cell->arg_count + 1);
+  for (uint32_t j = cell->arg_count; j-- > 0; stride *= x->extents[j]) {
+    const Form *f = &b->forms[cell->args[j]];
+    if (f->known && f->low >= 0 && f->high < x->extents[j])
+      b->full |= !quasi_add(s->address, stride, f->q);
+    else
+      s->indices[s->index_count++] =
+          (ReadIndex){step_of(b, cell->args[j]), stride, x->extents[j]};
+  }
+}
+
+static Step plain_step(Builder *b, uint32_t at) {
+  const Cell *cell = &b->n->cells[at];
+  Step s = {.dtype = cell->dtype, .op = cell->op, .cell = at};
+  s.low = b->forms[at].low;
+  s.high = b->forms[at].high;
+  switch (cell->kind) {
+  case CELL_CONST:
+    s.kind = STEP_CONST;
+    s.value = cell->value;
+    return s;
+  case CELL_READ:
+    s.kind = STEP_READ;
+    read_step(b, cell, &s);
+    return s;
+  case CELL_RANDOM:
+    s.kind = STEP_RANDOM;
+    s.key = cell->key;
+    break;
+  case CELL_OP:
+    s.kind = STEP_OP;
+    break;
+  case CELL_SELECT:
+    s.kind = STEP_SELECT;
+    break;
+  case CELL_CONVERT:
+    s.kind = STEP_CONVERT;
+    break;
+  case CELL_AXIS: /* always known */
+    b->full = true;
+    return s;
+  }
+  b->full |= cell->arg_count > 3;
+  for (uint32_t j = 0; j < cell->arg_count && j < 3; j++)
+    s.args[s.arg_count++] = step_of(b, cell->args[j]);
+  return s;
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static uint32_t step_of(Builder *b, uint32_t cell) {
+  if (b->steps[cell])
+    return b->steps[cell] - 1;
+  Step s;
+  const Form *f = &b->forms[cell];
+  if (f->known) {
+    s = (Step){.kind = STEP_INDEX, .dtype = DT_I64, .cell = cell};
+    s.index = f->q;
+    s.low = f->low;
+    s.high = f->high;
+  } else {
+    s = plain_step(b, cell);
+  }
+  VEC_PUSH(b->k->arena, b->k->steps, s);
+  b->steps[cell] = b->k->steps.len;
+  return b->k->steps.len - 1;
+}
+
+/* ---- putting axes together ---- */
+
+typedef struct Uses {
+  Quasi *at[256];
+  uint32_t count;
+  bool full;
+} Uses;
+
+static void note_use(Uses *u, Quasi *q) {
+  if (u->count == ARRAY_LEN(u->at))
+    u->full = true;
+  else
+    u->at[u->count++] = q;
+}
+
+static bool walks_as_one(const Uses *u, uint32_t v, int64_t inner) {
+  for (uint32_t j = 0; j < u->count; j++) {
+    int64_t step;
+    if (__builtin_mul_overflow(u->at[j]->times[v + 1], inner, &step) ||
+        u->at[j]->times[v] != step)
+      return false;
+  }
+  return true;
+}
+
+static void remove_axis(Kernel *k, const Uses *u, uint32_t v) {
+  k->extents[v + 1] *= k->extents[v];
+  memmove(k->extents + v, k->extents + v + 1,
+          (k->axes - v - 1) * sizeof *k->extents);
+  for (uint32_t j = 0; j < u->count; j++) {
+    int64_t *times = u->at[j]->times;
+    memmove(times + v, times + v + 1, (k->axes - v - 1) * sizeof *times);
+    times[k->axes - 1] = 0;
+  }
+  k->axes--;
+  k->outer -= v < k->outer;
+}
+
+static void mark_quotients(const Kernel *k, const Quasi *q, bool *used) {
+  for (uint32_t j = 0; j < k->quotient_count; j++)
+    used[j] |= q->times[KERNEL_AXES + j] != 0;
+}
+
+/* Those that are left in no address are forgotten. */
+static void note_quotients(Kernel *k, Uses *u) {
+  bool used[ARRAY_LEN(k->quotients)] = {false};
+  for (uint32_t j = 0; j < u->count; j++)
+    mark_quotients(k, u->at[j], used);
+  for (uint32_t j = k->quotient_count; j-- > 0;)
+    if (used[j])
+      mark_quotients(k, &k->quotients[j].of, used);
+  for (uint32_t j = 0; j < k->quotient_count; j++)
+    if (used[j])
+      note_use(u, &k->quotients[j].of);
+    else
+      k->quotients[j] = (Quotient){.by = 1};
+}
+
+static void merge_axes(Kernel *k) {
+  Uses u = {.count = 0};
+  note_use(&u, k->out);
+  for (uint32_t j = 0; j < k->steps.len; j++)
+    if (k->steps.at[j].kind == STEP_INDEX)
+      note_use(&u, k->steps.at[j].index);
+    else if (k->steps.at[j].kind == STEP_READ)
+      note_use(&u, k->steps.at[j].address);
+  note_quotients(k, &u);
+  for (uint32_t v = k->axes; v-- > 1 && !u.full;)
+    if (v != k->outer && walks_as_one(&u, v - 1, k->extents[v]))
+      remove_axis(k, &u, v - 1);
+}
+
+/* ---- the whole ---- */
+
+static void set_output(Builder *b) {
+  Kernel *k = b->k;
+  int64_t stride = 1;
+  k->out = quasi_new(b, 0);
+  for (uint32_t v = k->outer; v-- > 0;) {
+    k->out->times[v] = stride;
+    stride *= k->extents[v];
+  }
+}
+
+/* Steps share the forms of cells; merging changes each once. */
+static void own_forms(Kernel *k) {
+  for (uint32_t j = 0; j < k->steps.len; j++) {
+    Step *s = &k->steps.at[j];
+    if (s->kind != STEP_INDEX)
+      continue;
+    Quasi *copy = NEW(k->arena, Quasi);
+    *copy = *s->index;
+    s->index = copy;
+  }
+}
+
+Kernel *kernel_new(Arena *arena, const Node *n) {
+  Builder *b = NEW(arena, Builder);
+  b->k = NEW(arena, Kernel);
+  b->n = n;
+  b->k->arena = arena;
+  b->k->node = n;
+  b->k->reduce = n->reduce;
+  b->k->dtype = n->dtype;
+  b->forms = NEW_ARRAY(arena, Form, n->cell_count);
+  b->steps = NEW_ARRAY(arena, uint32_t, n->cell_count);
+  for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++) {
+    b->first[k] = k;
+    b->parts[k] = 1;
+    b->k->extents[k] = n->extents[k];
+  }
+  find_forms(b);
+  find_cuts(b);
+  place_axes(b);
+  if (b->full)
+    return NULL;
+  set_output(b);
+  step_of(b, n->cell_count - 1);
+  if (b->full)
+    return NULL;
+  own_forms(b->k);
+  merge_axes(b->k);
+  return b->k;
+}
+
+/* ---- as text ---- */
+
+static void print_quasi(Buffer *out, const Quasi *q) {
+  buffer_printf(out, "%lld", (long long)q->constant);
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      buffer_printf(out, " + %lld*%c%u", (long long)q->times[v],
+                    v < KERNEL_AXES ? 'i' : 'q',
+                    v < KERNEL_AXES ? v : v - KERNEL_AXES);
+}
+
+static void print_step(Buffer *out, const Kernel *k, uint32_t at) {
+  const Step *s = &k->steps.at[at];
+  buffer_printf(out, "  %%%u %s = ", at, dtype_info[s->dtype].name);
+  switch (s->kind) {
+  case STEP_CONST:
+    scalar_print(out, s->value);
+    break;
+  case STEP_INDEX:
+    print_quasi(out, s->index);
+    break;
+  case STEP_READ:
+    buffer_printf(out, "in%u[", s->input);
+    print_quasi(out, s->address);
+    for (uint32_t j = 0; j < s->index_count; j++)
+      buffer_printf(out, " + %lld*(%%%u < %lld)",
+                    (long long)s->indices[j].stride, s->indices[j].step,
+                    (long long)s->indices[j].extent);
+    buffer_puts(out, "]");
+    break;
+  case STEP_OP:
+  case STEP_RANDOM:
+    buffer_puts(out, prim_info[s->op].name);
+    break;
+  case STEP_SELECT:
+    buffer_puts(out, "choose");
+    break;
+  case STEP_CONVERT:
+    buffer_puts(out, "convert");
+    break;
+  }
+  for (uint32_t j = 0; j < s->arg_count; j++)
+    buffer_printf(out, " %%%u", s->args[j]);
+  buffer_puts(out, "\n");
+}
+
+void kernel_print(Buffer *out, const Kernel *k) {
+  buffer_puts(out, "kernel");
+  for (uint32_t v = 0; v < k->axes; v++)
+    buffer_printf(out, "%s i%u < %lld", v == k->outer ? " reduce" : "", v,
+                  (long long)k->extents[v]);
+  buffer_puts(out, "\n");
+  for (uint32_t j = 0; j < k->quotient_count; j++) {
+    buffer_printf(out, "  q%u = (", j);
+    print_quasi(out, &k->quotients[j].of);
+    buffer_printf(out, ") / %lld\n", (long long)k->quotients[j].by);
+  }
+  for (uint32_t j = 0; j < k->steps.len; j++)
+    print_step(out, k, j);
+}
