@@ -67,7 +67,7 @@ static void print_stats(Session *session, const char *name) {
 
 /* Each file is checked in a session of its own, so that what one needs of the
  * library does not change what is said about the next. */
-static bool check_file(const Options *o, const char *path) {
+static bool check_file(Options *o, const char *path) {
   SessionHost host = host_terminal(0, NULL);
   Check check = {.options = o};
   host.eval.owner = &check;
@@ -82,6 +82,7 @@ static bool check_file(const Options *o, const char *path) {
   }
   session_check(session, &text);
   session_drop_waiting(session);
+  host_note_defines(session, o);
   if (o->strict)
     session_refuse_open(session);
   bool ok = session_diags(session)->errors == 0;
@@ -111,5 +112,6 @@ int verb_check(int argc, char **argv) {
   bool ok = true;
   for (int i = 0; i < o.arg_count; i++)
     ok &= check_file(&o, o.args[i]);
+  ok = ok && host_defines_met(&o);
   return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
 }

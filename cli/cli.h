@@ -28,6 +28,7 @@ typedef struct Options {
   struct Define {
     char name[64];
     int64_t value;
+    bool met; /* it is the name of a size that data leaves open */
   } defines[DEFINES_MOST];
   uint32_t define_count;
   char **args; /* what is left: files and arguments of the program */
@@ -71,6 +72,10 @@ void host_report(Session *session, bool errors_only);
 /* Exit status for a session's status, after its diagnostics were printed. */
 int host_finish(Session *session, SessionStatus status, bool quiet);
 void host_apply_defines(Session *session, const Options *options);
+/* Notes each -D whose name is a size of what was checked. */
+void host_note_defines(const Session *session, Options *options);
+/* False, with a message, for those that were never noted. */
+bool host_defines_met(const Options *options);
 /* Flushes stdout; a status other than 0 when that fails. */
 int host_flush(int status);
 /* All of a file.  False when it cannot be read, or is no text of

@@ -237,6 +237,27 @@ void host_apply_defines(Session *session, const Options *options) {
                         options->defines[i].value);
 }
 
+void host_note_defines(const Session *session, Options *options) {
+  for (uint32_t i = 0; i < options->define_count; i++)
+    options->defines[i].met |=
+        session_met_size(session, options->defines[i].name);
+}
+
+bool host_defines_met(const Options *options) {
+  bool ok = true;
+  for (uint32_t i = 0; i < options->define_count; i++) {
+    const struct Define *d = &options->defines[i];
+    if (!d->met)
+      fprintf(stderr,
+              "axon %s: -D %s=%lld: data at top level leaves no size `%s` "
+              "open\n",
+              options->verb ? options->verb : "run", d->name,
+              (long long)d->value, d->name);
+    ok &= d->met;
+  }
+  return ok;
+}
+
 int host_flush(int status) {
   report_end();
   if (at_fault && status == EXIT_DIAGNOSTICS)

@@ -80,6 +80,10 @@ static int add_define(Options *o, const char *text) {
                        text);
   if (o->define_count == DEFINES_MOST)
     return usage_error(o->verb, "-D may be given %d times", DEFINES_MOST);
+  for (uint32_t i = 0; i < o->define_count; i++)
+    if (strlen(o->defines[i].name) == (size_t)(equals - text) &&
+        memcmp(o->defines[i].name, text, (size_t)(equals - text)) == 0)
+      return usage_error(o->verb, "-D %s is given twice", o->defines[i].name);
   struct Define *define = &o->defines[o->define_count++];
   memcpy(define->name, text, (size_t)(equals - text));
   define->value = value;

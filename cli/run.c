@@ -19,10 +19,14 @@ static void show_value(void *owner, Session *session, const Ran *ran) {
   buffer_free(&text);
 }
 
-static int run_text(const Options *o, Session *session,
-                    const SessionText *text) {
+/* The last text is to have met each -D. */
+static int run_text(Options *o, Session *session, const SessionText *text,
+                    bool last) {
   SessionStatus status = session_check(session, text);
   host_report(session, o->quiet);
+  host_note_defines(session, o);
+  if (status == SESSION_OK && last && !host_defines_met(o))
+    return host_flush(EXIT_DIAGNOSTICS);
   if (status == SESSION_OK)
     status = session_run(session);
   return host_finish(session, status, o->quiet);
@@ -47,32 +51,32 @@ static void close_program(Session *session, int status) {
   (void)left_open;
 }
 
-static int run_exprs(const Options *o) {
+static int run_exprs(Options *o) {
   Session *session = open_program(o, o->arg_count, o->args);
   int status = EXIT_OK;
   for (uint32_t i = 0; i < o->expr_count && status == EXIT_OK; i++) {
     SessionText text = {.name = "-e", .text = o->exprs[i], .bare = true};
     text.len = strlen(text.text);
-    status = run_text(o, session, &text);
+    status = run_text(o, session, &text, i + 1 == o->expr_count);
   }
   close_program(session, status);
   return status;
 }
 
-static int run_stdin(const Options *o, int arg_count, char **args) {
+static int run_stdin(Options *o, int arg_count, char **args) {
   Buffer program = {0};
   if (!host_read_stdin(&program))
     return EXIT_DIAGNOSTICS;
   Session *session = open_program(o, arg_count, args);
   SessionText text = {.name = "stdin", .bare = true, .len = program.len};
   text.text = program.text ? program.text : "";
-  int status = run_text(o, session, &text);
+  int status = run_text(o, session, &text, true);
   close_program(session, status);
   buffer_free(&program);
   return status;
 }
 
-static int run_file(const Options *o) {
+static int run_file(Options *o) {
   int count = o->arg_count - 1;
   char **args = o->args + 1;
   if (count > 0 && strcmp(args[0], "--") == 0)
@@ -81,7 +85,7 @@ static int run_file(const Options *o) {
     return run_stdin(o, count, args);
   Session *session = open_program(o, count, args);
   SessionText text = {.name = o->args[0]};
-  int status = run_text(o, session, &text);
+  int status = run_text(o, session, &text, true);
   close_program(session, status);
   return status;
 }

@@ -75,6 +75,8 @@ int verb_shapes(int argc, char **argv) {
   bool ok = host_text(o.args[0], &text, &program) &&
             session_check(session, &text) == SESSION_OK;
   session_drop_waiting(session);
+  host_note_defines(session, &o);
+  ok = ok && host_defines_met(&o);
   for (int i = 1; ok && i < o.arg_count; i++)
     ok = list_expr(session, o.args[i]);
   if (ok && o.arg_count == 1)

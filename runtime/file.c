@@ -258,6 +258,10 @@ static bool no_name(const Format *format, const Input *in,
 
 /* ---- entry points ---- */
 
+bool file_known(const char *path, Fault *fault) {
+  return format_of(path, fault) != NULL;
+}
+
 bool file_header(const char *path, const LoadOptions *options, Header *out,
                  Fault *fault) {
   static const LoadOptions none;

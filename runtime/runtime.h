@@ -137,6 +137,7 @@ typedef struct LoadOptions {
 } LoadOptions;
 
 /* By the extension: .npy .npz .safetensors .csv .tsv .png .pgm .ppm */
+bool file_known(const char *path, Fault *fault); /* there or not */
 bool file_header(const char *path, const LoadOptions *options, Header *out,
                  Fault *fault);
 Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault);

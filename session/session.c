@@ -3,6 +3,7 @@
 #include "session/internal.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { /* codes of typecheck/ */
   UNKNOWN_MODULE = 310,
@@ -17,11 +18,14 @@ static void define_library(void *owner, CoreDec *dec) {
   eval_define_lazy(s->eval, dec);
 }
 
-static bool header(void *owner, uint32_t from, const char *path,
-                   const LoadOptions *options, Header *out) {
-  (void)owner, (void)from; /* as `load` will: from the working directory */
-  Fault fault = {0};
-  return file_header(path, options, out, &fault);
+/* As `load` will: from the working directory. */
+static bool header(void *owner, const char *path, const LoadOptions *options,
+                   Header *out, Fault *fault) {
+  (void)owner;
+  if (!file_known(path, fault))
+    return false;
+  bool there = access(path, F_OK) == 0; /* else it may still be made */
+  return there && file_header(path, options, out, fault);
 }
 
 static void fill(Session *s, const SessionHost *host) {
@@ -353,6 +357,10 @@ int session_exit_status(const Session *s) { return s->exit_status; }
 
 void session_define_size(Session *s, const char *name, int64_t value) {
   checker_define_size(s->checker, intern_text(s->interner, name), value);
+}
+
+bool session_met_size(const Session *s, const char *name) {
+  return checker_met_size(s->checker, intern_text(s->interner, name));
 }
 
 void session_forget_imports(Session *s) { s->imports.len = 0; }

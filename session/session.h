@@ -74,6 +74,7 @@ int session_exit_status(const Session *session);
 
 /* `-D n=64` */
 void session_define_size(Session *session, const char *name, int64_t value);
+bool session_met_size(const Session *session, const char *name);
 /* Files imported before are read again when next imported. */
 void session_forget_imports(Session *session);
 void session_interrupt(Session *session); /* from signal handlers too */

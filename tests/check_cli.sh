@@ -44,6 +44,14 @@ expect 2 'takes no value' "$AXON" fmt --check=3 good.axn
 expect 2 'wants a value' "$AXON" run -e
 expect 2 'auto, always or never' "$AXON" run --color=red good.axn
 expect 2 'wants a size' "$AXON" check -D n good.axn
+echo 'val x : f32[n, 3] = load "nowhere.npy"' >open.axn
+expect 0 'x : f32.5, 3.' "$AXON" check -D n=5 good.axn open.axn
+expect 1 'leaves no size `q` open' "$AXON" check -D q=5 good.axn open.axn
+expect 1 'leaves no size `q` open' "$AXON" run -D q=5 good.axn
+expect 2 'given twice' "$AXON" check -D n=5 -D n=6 open.axn
+for n in x -1 3.5 '' 99999999999999999999; do
+  expect 2 'wants a size' "$AXON" check -D n=$n open.axn
+done
 expect 2 'which files' "$AXON" check
 expect 2 'which file' "$AXON" dump
 expect 2 'tree or core' "$AXON" dump --stage=leaf good.axn

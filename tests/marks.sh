@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compares diagnostics with the marks that a program of tests/shape_bugs/ bears:
+# Compares diagnostics with the marks that a program with a .bug file bears:
 #   tests/marks.sh PROGRAM JSON
 # Silent when they agree.  JSON is what `axon check --diagnostics json` says.
 #

@@ -125,18 +125,19 @@ static Dim *dim_named(Checker *c, DimExpr *d, AnnotMode mode) {
     return s->dim;
   if (s)
     return size_of_binding(c, s->binding, d->span);
-  Dim *fixed = map_get(&c->sizes, d->id);
-  if (fixed && mode == AN_VAL) {
-    push_plain(c, d->id)->dim = fixed;
-    return fixed;
-  }
-  if (mode != AN_SCHEME) {
+  if (mode == AN_VAL) { /* elsewhere it is a name of its own */
     Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
     if (b && b->kind == BK_SIZE)
       return b->dim;
     if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
-        ty_norm(c, b->scheme->type)->tag == TY_TENSOR && mode != AN_PARAM)
+        ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
       return size_of_binding(c, b, d->span);
+    Dim *fixed = map_get(&c->sizes, d->id);
+    if (fixed) {
+      map_put(&c->sizes_met, d->id, fixed);
+      push_plain(c, d->id)->dim = fixed;
+      return fixed;
+    }
   }
   return new_size(c, d->id, d->span, mode);
 }
@@ -851,6 +852,8 @@ void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume) {
     return;
   bool dead = facts_exclude(c, c->facts);
   uint32_t errors = c->diags->errors;
+  if (mode == AN_PARAM) /* none is new, and sizes of top level are meant */
+    mode = AN_VAL;
   for (uint32_t i = 0; i < facts.len; i++) {
     if (!c->collect)
       check_fact(c, &facts.at[i]);

@@ -436,6 +436,7 @@ struct Checker {
   VEC(OpenConstraint) open;
   VEC(Carried) carried;
   Map sizes; /* -D: Sym -> Dim */
+  Map sizes_met; /* those of them that were: Sym -> Dim */
   VEC(Unsized) unsized;
   Map entangled; /* DimVar: in an equation that stays open */
   VEC(Unfound) unfound;

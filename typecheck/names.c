@@ -380,6 +380,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   map_init(&c->library_modules, session);
   map_init(&c->forgotten, session);
   map_init(&c->sizes, session);
+  map_init(&c->sizes_met, session);
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
     elem_fixed(c, t);
   c->data_list = builtin_data(c, "list", 1);
@@ -393,6 +394,10 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
 
 void checker_define_size(Checker *c, Sym *name, int64_t value) {
   map_put(&c->sizes, name, dim_int(c->dims, value));
+}
+
+bool checker_met_size(const Checker *c, Sym *name) {
+  return map_get(&c->sizes_met, name) != NULL;
 }
 
 CheckStats checker_stats(const Checker *c) { return c->stats; }

@@ -485,14 +485,19 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
   LoadOptions options = {
       .name = name && literal ? name->expr->text : NULL,
       .header = header && literal && header->expr->id == c->sym_true};
-  if (literal && c->host->header(c->host->owner, e->span.file, pos[0]->text,
-                                 &options, &h)) {
+  Fault fault = {0};
+  if (literal && c->host->header(c->host->owner, pos[0]->text, &options, &h,
+                                 &fault)) {
     Dim *dims[RANK_MAX];
     for (uint32_t i = 0; i < h.rank; i++)
       dims[i] = dim_int(c->dims, h.shape[i]);
     shape = shape_dims(c, h.rank, dims);
     if (h.dtype != DT_NONE)
       elem = elem_fixed(c, h.dtype);
+  } else if (fault.message[0]) {
+    Diag *d = error_at(c, 508, e->span, "%s", fault.message);
+    if (fault.help[0])
+      d->help = arena_printf(c->arena, "%s", fault.help);
   }
   *type = ty_tensor(c, elem, shape, NULL);
   Core *app = prim(c, PRIM_LOAD, e, 3, cores);

@@ -36,9 +36,10 @@ typedef struct CheckHost {
   Module *(*import)(void *owner, uint32_t from, Span span, const char *path,
                     Sym *id);
   /* The header of a data file, read at check time; false if it is not there
-   * or cannot be read (then its sizes are checked when it is loaded). */
-  bool (*header)(void *owner, uint32_t from, const char *path,
-                 const LoadOptions *options, Header *out);
+   * (then its sizes are checked when it is loaded), or with the reason if what
+   * is there cannot be loaded. */
+  bool (*header)(void *owner, const char *path, const LoadOptions *options,
+                 Header *out, Fault *fault);
 } CheckHost;
 
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
@@ -217,5 +218,7 @@ typedef struct OpenConstraint {
 const OpenConstraint *checker_open(Checker *checker, uint32_t *count);
 /* -D n=64: a size that data at top level leaves open. */
 void checker_define_size(Checker *checker, Sym *name, int64_t value);
+/* Was a size of that name found, which data would have left open? */
+bool checker_met_size(const Checker *checker, Sym *name);
 
 #endif
