@@ -1,6 +1,7 @@
 /* JSON of the editor protocol, read by jansson. */
 #include "cli/lsp.h"
 
+#include <ctype.h>
 #include <string.h>
 
 bool lsp_json_load(void) {
@@ -13,8 +14,38 @@ bool lsp_json_load(void) {
   return false;
 }
 
+/* Whether a half of a pair is escaped at `at`: the first (\ud800 to \udbff), or
+ * the second. */
+static bool is_half(const char *text, size_t len, size_t at, bool first) {
+  return at + 6 <= len && strncmp(text + at, "\\u", 2) == 0 &&
+         strchr("dD", text[at + 2]) &&
+         strchr(first ? "89abAB" : "cdefCDEF", text[at + 3]) &&
+         isxdigit((unsigned char)text[at + 4]) &&
+         isxdigit((unsigned char)text[at + 5]);
+}
+
+/* An editor may send half of a character, which jansson refuses; were the
+ * message lost, the text would be another one from then on.  U+FFFD is as long. */
+static json_t *parse_halves(const char *text, size_t len) {
+  Buffer mended = {0};
+  buffer_add(&mended, text, len);
+  for (size_t i = 0; i < len; i++) {
+    bool first = is_half(text, len, i, true);
+    if (first && is_half(text, len, i + 6, false))
+      i += 11;
+    else if (first || is_half(text, len, i, false))
+      memcpy(mended.text + i, "\\ufffd", 6);
+    else if (text[i] == '\\')
+      i++;
+  }
+  json_t *json = jansson.json_loadb(mended.text, len, JSON_ALLOW_NUL, NULL);
+  buffer_free(&mended);
+  return json;
+}
+
 json_t *lsp_parse(const char *text, size_t len) {
-  return jansson.json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+  json_t *json = jansson.json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+  return json ? json : parse_halves(text, len);
 }
 
 void lsp_free(json_t *json) {

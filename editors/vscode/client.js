@@ -14,7 +14,10 @@ function start() {
   client = new LanguageClient("axon", "Axon", server, {
     documentSelector: [{ language: "axon" }],
     synchronize: {
-      fileEvents: vscode.workspace.createFileSystemWatcher("**/*"),
+      fileEvents: vscode.workspace.createFileSystemWatcher(
+        // programs, and the data whose headers they read
+        "**/*.{axn,npy,npz,safetensors,csv,png,pgm,ppm}"
+      ),
     },
   });
   return client.start();
