@@ -25,7 +25,8 @@ static bool is_half(const char *text, size_t len, size_t at, bool first) {
 }
 
 /* An editor may send half of a character, which jansson refuses; were the
- * message lost, the text would be another one from then on.  U+FFFD is as long. */
+ * message lost, the text would be another one from then on.  U+FFFD takes as
+ * many units. */
 static json_t *parse_halves(const char *text, size_t len) {
   Buffer mended = {0};
   buffer_add(&mended, text, len);
