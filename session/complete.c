@@ -72,6 +72,59 @@ static void probe(Session *s, const Probe *p, bool cut) {
   check_probe(s, p, &text);
 }
 
+/* ---- what is around our name ---- */
+
+typedef struct Search {
+  Span span;         /* of our name */
+  const Dec *dec;    /* of top level, at hand */
+  const Expr *app;   /* the innermost application, or NULL, */
+  uint32_t arg;      /* and in which argument */
+  const Expr *whole; /* the record of which it may name a field, or NULL: */
+  const Dec *whole_dec;
+} Search;
+
+static bool around(Span outer, Span inner) {
+  return outer.start <= inner.start && inner.end <= outer.end;
+}
+
+/* {r with x}, case r of {x} => ..., val {x} = r */
+static void part_of(Search *f, Span field, const Expr *whole) {
+  if (around(field, f->span))
+    f->whole = whole, f->whole_dec = f->dec;
+}
+
+static void part_of_pat(Search *f, const Pat *p, const Expr *whole) {
+  for (uint32_t i = 0; p && p->kind == PAT_RECORD && i < p->field_count; i++)
+    part_of(f, p->fields[i].span, whole);
+}
+
+static void search(void *arg, Expr *e) {
+  Search *f = arg;
+  if (!around(e->span, f->span))
+    return;
+  for (uint32_t i = 0; e->kind == EX_APP && i < e->arg_count; i++)
+    if (around(e->args[i].span, f->span))
+      f->app = e, f->arg = i;
+  for (uint32_t i = 0; e->kind == EX_WITH && i < e->field_count; i++)
+    part_of(f, e->fields[i].span, e->arg[0]);
+  for (uint32_t i = 0; e->kind == EX_CASE && i < e->clause_count; i++)
+    part_of_pat(f, e->clauses[i].params[0].pat, e->arg[0]);
+  for (uint32_t i = 0; i < e->dec_count; i++)
+    part_of_pat(f, e->decs[i]->pat, e->decs[i]->expr);
+  expr_each_part(e, search, f);
+}
+
+static Search search_program(Session *s, const Probe *p) {
+  uint32_t len = (uint32_t)strlen(our_name);
+  Search f = {.span = {s->file, p->start, p->start + len}};
+  for (uint32_t i = 0; i < s->program.dec_count; i++) {
+    f.dec = s->program.decs[i];
+    part_of_pat(&f, f.dec->pat, f.dec->expr);
+    dec_each_expr(f.dec, search, &f);
+  }
+  return f;
+}
+
 /* ---- offers ---- */
 
 static bool begins_so(const Probe *p, const char *name) {
@@ -89,6 +142,7 @@ typedef struct Offering {
   const Probe *probe;
   const char *prefix; /* of library names: "nn."; or NULL */
   uint32_t before;    /* names of the text are offered behind their place */
+  const Expr *app;    /* whose labels are not offered again; or NULL */
 } Offering;
 
 static void offer_binding(void *arg, Binding *b) {
@@ -220,9 +274,22 @@ static void offer_members(Session *s, const Probe *p) {
 static void offer_label(void *arg, Sym *name, bool optional,
                         const char *type) {
   const Offering *g = arg;
+  for (uint32_t i = 0; g->app && i < g->app->arg_count; i++)
+    if (g->app->args[i].label == name)
+      return;
   offer(g->probe, &(Offer){.kind = OFFER_LABEL, .name = name->text,
                            .type = type,
                            .doc = optional ? "may be left out" : NULL});
+}
+
+/* Fields of a record that is taken apart or changed. */
+static void offer_parts(Session *s, const Probe *p) {
+  Offering g = {.s = s, .probe = p};
+  Search f = search_program(s, p);
+  if (!f.whole)
+    return;
+  Place place = place_of_expr(s->checked, f.whole_dec, f.whole);
+  place_fields(s->checker, &place, offer_field, &g);
 }
 
 static char before(const Probe *p) {
@@ -241,12 +308,15 @@ static SessionStatus complete(Session *s, void *arg) {
     probe(s, p, true);
     place = our_place(s);
   }
-  if (before(p) == '~' && place)
+  if (before(p) == '~' && place) {
+    g.app = search_program(s, p).app;
     place_labels(s->checker, place, offer_label, &g);
-  else if (before(p) == '.' && !spread)
+  } else if (before(p) == '.' && !spread) {
     offer_members(s, p);
-  else if (before(p) != '~')
+  } else if (before(p) != '~') {
+    offer_parts(s, p);
     offer_names(s, p, place);
+  }
   known_back(s, &known);
   return SESSION_OK;
 }
@@ -268,34 +338,6 @@ void session_complete(Session *s, const SessionText *text, uint32_t offset,
 }
 
 /* ---- what is called ---- */
-
-typedef struct Search { /* the innermost application around our name */
-  Span span;
-  const Expr *app, *head;
-  uint32_t arg;
-} Search;
-
-static bool around(Span outer, Span inner) {
-  return outer.start <= inner.start && inner.end <= outer.end;
-}
-
-static void search(void *arg, Expr *e) {
-  Search *f = arg;
-  if (!around(e->span, f->span))
-    return;
-  for (uint32_t i = 0; e->kind == EX_APP && i < e->arg_count; i++)
-    if (around(e->args[i].span, f->span))
-      f->app = e, f->arg = i;
-  expr_each_part(e, search, f);
-}
-
-static Search search_program(Session *s, const Probe *p) {
-  uint32_t len = (uint32_t)strlen(our_name);
-  Search f = {.span = {s->file, p->start, p->start + len}};
-  for (uint32_t i = 0; i < s->program.dec_count; i++)
-    dec_each_expr(s->program.decs[i], search, &f);
-  return f;
-}
 
 static SessionStatus find_called(Session *s, void *arg) {
   Probe *p = arg;
