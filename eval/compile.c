@@ -143,6 +143,38 @@ const void *hidden_key(const Hidden *h) {
   return NULL;
 }
 
+static const void *bind_key(const CoreBind *b) {
+  return b->shape ? (const void *)b->shape : b->var;
+}
+
+/* Hidden parameters that the caller did not know are read off the arguments,
+ * of which the first is in slot `first`. */
+static void read_shown(Fn *fn, const Core *tlam, uint32_t first) {
+  Emit *e = &fn->e;
+  Map done;
+  map_init(&done, e->vm->arena);
+  for (uint32_t i = 0; i < tlam->bind_count; i++) {
+    const void *key = bind_key(&tlam->binds[i]);
+    uint32_t slot;
+    if (map_get(&done, key) || !fn_slot(fn, key, &slot))
+      continue;
+    map_put(&done, key, (void *)key);
+    uint32_t known = emit(e, OP_JKNOWN, 0, slot, 0, 0);
+    for (uint32_t k = i; k < tlam->bind_count; k++) {
+      CoreBind *b = &tlam->binds[k];
+      if (bind_key(b) != key)
+        continue;
+      emit(e, OP_LOCAL, 0, first + b->param, 0, 1);
+      emit_ptr(e, k == i ? OP_OPENGET : OP_OPENSAME, 0, k == i ? 0 : slot, 0,
+               k == i, b);
+      if (k == i)
+        emit(e, OP_SETLOCAL, 0, slot, 0, -1);
+      emit(e, OP_POP, 0, 0, 0, -1);
+    }
+    emit_patch(e, known);
+  }
+}
+
 /* c is a LAM, a TLAM, or (indices of a for) a FOR. */
 static void compile_fn(Eval *vm, Fn *outer, Group *group, KeyVec *captures,
                        const Core *c, Code *code) {
@@ -151,6 +183,7 @@ static void compile_fn(Eval *vm, Fn *outer, Group *group, KeyVec *captures,
   fn.e.span = c->span;
   map_init(&fn.slots, vm->arena);
   uint32_t slot = 0;
+  const Core *whole = c;
   if (c->kind == CORE_TLAM) {
     for (uint32_t i = 0; i < c->hidden_count; i++)
       fn_bind(&fn, hidden_key(&c->hidden[i]), slot++);
@@ -169,6 +202,8 @@ static void compile_fn(Eval *vm, Fn *outer, Group *group, KeyVec *captures,
   fn.open_next = slot;
   if (opens)
     emit(&fn.e, OP_RESERVE, 0, 0, (int32_t)opens, (int)opens);
+  if (whole != c)
+    read_shown(&fn, whole, first);
   for (uint32_t i = 0; i < count; i++) {
     if (!params[i].preset)
       continue;
@@ -474,7 +509,7 @@ static void compile_hidden(Fn *fn, const Hidden *h) {
       emit_const(&fn->e, value_unit());
     return;
   case HID_SHAPE:
-    compile_shape_ref(fn, &h->shape);
+    compile_shape_arg(fn, h);
     return;
   }
 }
@@ -702,7 +737,7 @@ static void compile_value(Fn *fn, const Core *c) {
     compile_index(fn, c);
     return;
   case CORE_DIM:
-    compile_dim(fn, c->dim);
+    compile_size(fn, c->dim);
     return;
   case CORE_SHAPEVAL:
     compile_shape_value(fn, c);

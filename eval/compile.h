@@ -47,7 +47,11 @@ void compile_global_pat(Fn *fn, const CorePat *pat, uint32_t slot);
 /* ---- shapes.c ---- */
 
 void compile_dim(Fn *fn, Dim *dim);
+void compile_size(Fn *fn, Dim *dim); /* CORE_DIM */
 bool dim_known(Fn *fn, Dim *dim); /* can it be computed here? */
+bool shape_known(Fn *fn, const ShapeRef *ref);
+/* As a hidden argument: unit where a part of it is not known. */
+void compile_shape_arg(Fn *fn, const Hidden *h);
 void compile_shape_ref(Fn *fn, const ShapeRef *ref);
 void compile_shape_value(Fn *fn, const Core *c); /* CORE_SHAPEVAL */
 void compile_loaded(Fn *fn, const ShapeRef *want);

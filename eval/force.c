@@ -83,6 +83,8 @@ Node *vm_to_node(Eval *vm, Value v) {
 Value vm_known(Eval *vm, Value v) {
   if (value_is_num(v))
     return v;
+  if (v.tag == V_UNIT)
+    vm_unknown(vm, NULL);
   if (v.tag != V_NODE || v.node->rank)
     vm_fail(vm, 599, "compiler bug in eval: a number is wanted");
   Scalar x;

@@ -56,6 +56,8 @@ static void add_axis(Eval *vm, Axes *axes, int64_t size, bool star) {
 }
 
 static void add_shape(Eval *vm, Axes *axes, Value shape) {
+  if (shape.tag == V_UNIT)
+    return; /* what has no elements may have any shape */
   if (shape.tag != V_SHAPE)
     vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
   const Shape *s = AS_SHAPE(shape);
@@ -70,6 +72,9 @@ Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items) {
       add_axis(vm, &axes, SHAPE_HOLE, false);
     } else if (site->splices[i]) {
       add_shape(vm, &axes, *items++);
+    } else if (items->tag == V_UNIT) { /* a _ */
+      add_axis(vm, &axes, SHAPE_HOLE, false);
+      items++;
     } else {
       int64_t size = vm_size(vm, *items++);
       if (size < 0)
@@ -112,19 +117,34 @@ static int64_t some_size(Value v) {
   return v.tag == DT_I64 && v.i > 0 ? v.i : 0;
 }
 
-Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at, bool empty) {
+void vm_unknown(Eval *vm, const char *name) {
+  Buffer text = {.arena = vm->diags->arena};
+  buffer_puts(&text, "a size");
+  if (name)
+    buffer_printf(&text, " `%s`", name);
+  vm_fail(vm, 363, "%s cannot be found: nothing says what it is", text.text);
+}
+
+Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at,
+                   Unknowns unknown) {
   uint32_t pushed = 0;
   for (uint32_t i = 0; i < ref->len; i++)
     pushed += ref->at[i].kind == SI_JOIN ? ref->at[i].join_count
                                          : ref->at[i].kind != SI_STAR;
   Value *v = *at - pushed;
   *at = v;
+  for (uint32_t i = 0; i < pushed && unknown != UNKNOWN_EMPTY; i++)
+    if (v[i].tag == V_UNIT && unknown == UNKNOWN_STAYS)
+      return value_unit();
+    else if (v[i].tag == V_UNIT)
+      vm_unknown(vm, NULL);
   Axes axes = {.rank = 0};
   for (uint32_t i = 0; i < ref->len; i++) {
     const ShapeItem *item = &ref->at[i];
     switch (item->kind) {
     case SI_DIM: {
-      int64_t size = empty ? some_size(*v) : vm_size(vm, *v);
+      int64_t size =
+          unknown == UNKNOWN_EMPTY ? some_size(*v) : vm_size(vm, *v);
       v++;
       add_axis(vm, &axes, size, false);
       break;
@@ -282,9 +302,36 @@ static Value step_into(Eval *vm, const struct CoreStep *step, Value v) {
   vm_fail(vm, 599, "compiler bug in eval: no such part");
 }
 
+/* The axes from `axis` on, but for the last `after`. */
+static Value open_shape(Eval *vm, const CoreBind *bind, Value v) {
+  uint32_t rank, stars;
+  int64_t shape[RANK_MAX];
+  vm_shape(vm, v, &rank, shape, &stars);
+  uint32_t from = (uint32_t)bind->axis;
+  if (from + bind->after > rank)
+    vm_fail(vm, 507, "%u axes of a tensor with %u axes", from + bind->after,
+            rank);
+  return value_shape(&vm->heap, rank - from - bind->after, shape + from,
+                     stars >> from);
+}
+
+void vm_open_same(Eval *vm, const CoreBind *bind, Value v, Value known) {
+  Value other = vm_open(vm, bind, v);
+  bool same = values_equal(other, known);
+  int64_t size = bind->shape ? 0 : other.i;
+  value_release(&vm->heap, other);
+  if (!same && bind->shape)
+    vm_fail(vm, 303, "shapes that have to be the same differ");
+  if (!same)
+    vm_fail(vm, 302, "sizes that have to be the same differ: %lld and %lld",
+            (long long)known.i, (long long)size);
+}
+
 Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
   for (uint32_t i = 0; i < bind->step_count; i++)
     v = step_into(vm, &bind->steps[i], v);
+  if (bind->shape)
+    return open_shape(vm, bind, v);
   if (v.tag == V_SHAPE) {
     int64_t len = v.obj->len,
             at = bind->axis < 0 ? bind->axis + len : bind->axis;

@@ -299,9 +299,19 @@ Value vm_filter(Eval *vm, Value rows, Value mask);
 Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items);
 Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
 /* `empty`: of a tensor without elements: unknown sizes are 0. */
-Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at, bool empty);
+typedef enum Unknowns { /* sizes that nothing decides, in a shape: */
+  UNKNOWN_WRONG, /* are an error */
+  UNKNOWN_EMPTY, /* may be any: it has no elements */
+  UNKNOWN_STAYS, /* make it unknown */
+} Unknowns;
+Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at,
+                   Unknowns unknown);
+/* A size that nothing decides is needed; name: or NULL. */
+NORETURN void vm_unknown(Eval *vm, const char *name);
 Value vm_index(Eval *vm, const IndexSite *site, Value *at);
 Value vm_open(Eval *vm, const CoreBind *bind, Value v);
+/* An error unless this is what it finds, too. */
+void vm_open_same(Eval *vm, const CoreBind *bind, Value v, Value known);
 void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
                      const Value *sizes);
 void vm_shape(Eval *vm, Value v, uint32_t *rank, int64_t *shape,

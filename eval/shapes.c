@@ -67,6 +67,28 @@ void compile_dim(Fn *fn, Dim *dim) {
     }
 }
 
+static void is_hidden(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind != DV_INDEX && v->kind != DV_DATA;
+}
+
+static void size_is_known(Fn *fn, Dim *dim) {
+  Sym *name = dim_as_var(dim) ? dim_as_var(dim)->name : NULL;
+  bool hidden = false;
+  dim_each_var(dim, is_hidden, NULL, &hidden);
+  if (hidden)
+    emit_ptr(&fn->e, OP_KNOWN, 0, 0, 0, 0, name ? name->text : NULL);
+}
+
+/* As a value: a size that nothing decides is none. */
+void compile_size(Fn *fn, Dim *dim) {
+  dim = dim_resolve(fn->e.vm->dims, dim);
+  if (dim_known(fn, dim))
+    compile_dim(fn, dim);
+  else
+    emit_const(&fn->e, value_unit());
+  size_is_known(fn, dim);
+}
+
 static const ShapeRef *keep_ref(Fn *fn, const ShapeRef *ref) {
   ShapeRef *copy = NEW(fn->e.vm->arena, ShapeRef);
   *copy = *ref;
@@ -77,7 +99,7 @@ static const ShapeRef *keep_ref(Fn *fn, const ShapeRef *ref) {
   return copy;
 }
 
-static void shape_ref(Fn *fn, const ShapeRef *ref, bool empty) {
+static void shape_ref(Fn *fn, const ShapeRef *ref, Unknowns unknown) {
   int pushed = 0;
   for (uint32_t i = 0; i < ref->len; i++) {
     const ShapeItem *item = &ref->at[i];
@@ -95,20 +117,20 @@ static void shape_ref(Fn *fn, const ShapeRef *ref, bool empty) {
       break;
     case SI_JOIN:
       for (uint32_t k = 0; k < item->join_count; k++)
-        shape_ref(fn, &item->joined[k], empty);
+        shape_ref(fn, &item->joined[k], unknown);
       pushed += (int)item->join_count;
       break;
     }
   }
-  emit_ptr(&fn->e, OP_SHAPEREF, empty, 0, 0, 1 - pushed, keep_ref(fn, ref));
+  emit_ptr(&fn->e, OP_SHAPEREF, unknown, 0, 0, 1 - pushed, keep_ref(fn, ref));
 }
 
 void compile_shape_ref(Fn *fn, const ShapeRef *ref) {
-  shape_ref(fn, ref, false);
+  shape_ref(fn, ref, UNKNOWN_WRONG);
 }
 
 void compile_shape_value(Fn *fn, const Core *c) {
-  shape_ref(fn, &c->shape, c->flag);
+  shape_ref(fn, &c->shape, c->flag ? UNKNOWN_EMPTY : UNKNOWN_WRONG);
 }
 
 /* What a file must hold; a NULL size is any. */
@@ -138,6 +160,27 @@ bool dim_known(Fn *fn, Dim *dim) {
       return false;
   }
   return ops && count;
+}
+
+/* The same of a shape. */
+bool shape_known(Fn *fn, const ShapeRef *ref) {
+  for (uint32_t i = 0; i < ref->len; i++) {
+    const ShapeItem *item = &ref->at[i];
+    if ((item->kind == SI_DIM && !dim_known(fn, item->dim)) ||
+        (item->kind == SI_SPLICE && !fn_knows(fn, item->var)))
+      return false;
+    for (uint32_t k = 0; item->kind == SI_JOIN && k < item->join_count; k++)
+      if (!shape_known(fn, &item->joined[k]))
+        return false;
+  }
+  return true;
+}
+
+void compile_shape_arg(Fn *fn, const Hidden *h) {
+  if (h->unknown || !shape_known(fn, &h->shape))
+    emit_const(&fn->e, value_unit());
+  else
+    shape_ref(fn, &h->shape, UNKNOWN_STAYS);
 }
 
 static bool check_known(Fn *fn, const CoreCheck *check) {
@@ -208,6 +251,9 @@ static ItemSite *item_site(Fn *fn, const Core *c) {
   for (uint32_t i = 0; i < c->item_count; i++) {
     site->splices[i] = c->splices && c->splices[i];
     site->holes[i] = !c->items[i];
+    if (c->items[i] && c->items[i]->kind == CORE_DIM && c->items[i]->flag &&
+        !dim_known(fn, c->items[i]->dim))
+      site->holes[i] = true;
   }
   return site;
 }
@@ -227,11 +273,16 @@ void compile_tensor(Fn *fn, const Core *c) {
 void compile_shape(Fn *fn, const Core *c) {
   ItemSite *site = item_site(fn, c);
   int pushed = 0;
-  for (uint32_t i = 0; i < c->item_count; i++)
-    if (c->items[i]) {
-      compile(fn, c->items[i], false);
-      pushed++;
-    }
+  for (uint32_t i = 0; i < c->item_count; i++) {
+    const Core *item = c->items[i];
+    if (site->holes[i])
+      continue;
+    if (item->kind == CORE_DIM && item->flag)
+      compile_dim(fn, item->dim);
+    else
+      compile(fn, item, false);
+    pushed++;
+  }
   fn->e.span = c->span;
   emit_ptr(&fn->e, OP_SHAPE, 0, 0, 0, 1 - pushed, site);
 }
@@ -315,7 +366,7 @@ void compile_for(Fn *fn, const Core *c) {
     if (c->ranges[i].expr)
       compile(fn, c->ranges[i].expr, false);
     else
-      compile_dim(fn, c->ranges[i].dim);
+      compile_size(fn, c->ranges[i].dim);
   uint32_t end = compile_nothing(fn, c, c->param_count, LOOP_FOR);
   fn->e.span = c->span;
   emit_ptr(&fn->e, OP_CALLC, c->param_count + 1, 0, 0, -(int)c->param_count,

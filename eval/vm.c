@@ -250,6 +250,10 @@ do_JPRESENT:
   if (bp[pc->b].tag != V_ABSENT)
     JUMP;
   NEXT;
+do_JKNOWN:
+  if (LIKELY(bp[pc->b].tag != V_UNIT))
+    JUMP;
+  NEXT;
 do_JOIN:
   if (UNLIKELY(fp->join == pc))
     goto do_RET;
@@ -904,6 +908,8 @@ do_DIMOP : {
 }
 do_DIMPROD : {
   SAVE;
+  if (sp[-1].tag == V_UNIT)
+    NEXT; /* as unknown as the shape */
   const Shape *s = AS_SHAPE(sp[-1]);
   Value r = value_int(1);
   for (uint32_t i = 0; i < s->obj.len; i++)
@@ -953,6 +959,16 @@ do_OPENGET : {
   *sp++ = r;
   NEXT2;
 }
+do_OPENSAME:
+  SAVE;
+  vm_open_same(vm, pc[1].ptr, sp[-1], bp[pc->b]);
+  NEXT2;
+do_KNOWN:
+  if (UNLIKELY(sp[-1].tag == V_UNIT)) {
+    SAVE;
+    vm_unknown(vm, pc[1].ptr);
+  }
+  NEXT2;
 do_TENSOR : {
   SAVE;
   const ItemSite *site = pc[1].ptr;

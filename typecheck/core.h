@@ -4,7 +4,8 @@
  * order, an omitted optional argument is CORE_ABSENT), patterns are typed,
  * hidden arguments are explicit: element types, sizes and shapes that types
  * decide and running code needs are passed as values (CORE_TLAM, CORE_TAPP).
- * No search through values for a size ever happens when a program runs.
+ * No search through values for a size ever happens when a program runs: where
+ * only a value has it, the tree says which axis of which part (CoreBind).
  *
  * Ownership: arena of the unit (a session's for definitions). */
 #ifndef AXON_TYPECHECK_CORE_H
@@ -61,6 +62,7 @@ typedef struct Hidden {
   Dim *dim;           /* HID_DIM, argument */
   ShapeVar *shape_var; /* HID_SHAPE, parameter */
   ShapeRef shape;     /* HID_SHAPE, argument */
+  bool unknown;       /* HID_SHAPE, argument: nothing says what it is */
 } Hidden;
 
 typedef enum CoreKind {
@@ -98,12 +100,14 @@ typedef enum CoreKind {
   CORE_FOR,    /* params (the indices), ranges[k]: how many; items[0]: body */
   CORE_INDEX,  /* items[0] indexed by slices */
   CORE_SEQ,    /* items, the last is the value */
-  CORE_DIM,    /* dim as an int */
+  CORE_DIM,    /* dim as an int; flag: the _ of a shape, which running code
+                  solves for where it is not known */
   CORE_SHAPEVAL, /* shape as a shape value; flag: of what has no elements */
   CORE_AXIS_ALL, /* the axis argument `all` */
   CORE_CHECK,  /* checks, then items[0] */
   CORE_OPEN,   /* items[0], whose sizes get names: binds */
-  CORE_TLAM,   /* hidden parameters; items[0] */
+  CORE_TLAM,   /* hidden parameters; items[0]; binds: where the parameters of
+                  items[0] (a CORE_LAM) show what a caller may not know */
   CORE_TAPP,   /* items[0] at hidden arguments */
   CORE_ERROR,  /* stands where checking failed: never run */
 } CoreKind;
@@ -167,6 +171,10 @@ typedef struct CoreBind {
   bool value;  /* the size is the (integer) value itself, not an axis; or the
                   item `axis` of a shape value */
   int axis;    /* negative: from the end */
+  ShapeVar *shape; /* or, instead of var: the axes from `axis` on, but for the
+                      last `after` */
+  uint32_t after;
+  uint32_t param;  /* CORE_TLAM: of which parameter */
 } CoreBind;
 
 struct Core {

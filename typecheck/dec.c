@@ -83,6 +83,8 @@ Core *with_hidden(Checker *c, Scheme *s, Core *core) {
   Core *lam = core_items(c, CORE_TLAM, core->span, 1, core);
   lam->hidden = s->hidden.at;
   lam->hidden_count = s->hidden.len;
+  sizes_shown(c, lam, s->type);
+  s->tlam = lam;
   return lam;
 }
 

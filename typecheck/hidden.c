@@ -208,6 +208,14 @@ static ShapeRef shape_ref(Checker *c, const Shape *s0) {
   return r;
 }
 
+static bool is_determined(Checker *c, const Shape *s0) {
+  Shape *s = shape_norm(c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_SPLICE && !s->at[i].var->rigid)
+      return false;
+  return true;
+}
+
 static void find_nowhere(void *arg, DimVar *v) {
   *(bool *)arg |= dim_is_nowhere(v);
 }
@@ -250,7 +258,15 @@ static void note_unfound(Checker *c, Dim *d, const Core *use) {
   VEC_PUSH(c->arena, c->unfound, u);
 }
 
-static void inst_passes(Checker *c, Hidden *h, void *to, const Core *use) {
+/* Whether running code finds it where its caller does not know it. */
+static bool found_later(const Scheme *s, const Hidden *h) {
+  return size_is_shown(s, hidden_var(h)) ||
+         (h->kind == HID_DIM && h->dim_var->hole);
+}
+
+static void inst_passes(Checker *c, const Scheme *s, Hidden *h, void *to,
+                        const Core *use) {
+  bool found = found_later(s, h);
   switch (h->kind) {
   case HID_ELEM:
     h->elem = elem_ref(c, to ? to : h->elem.var);
@@ -258,14 +274,16 @@ static void inst_passes(Checker *c, Hidden *h, void *to, const Core *use) {
   case HID_DIM:
     h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
     is_shown(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
-    note_unfound(c, h->dim, use);
+    if (!found)
+      note_unfound(c, h->dim, use);
     return;
   case HID_SHAPE:
+    h->unknown = !is_determined(c, to ? to : shape_of_var(c, h->shape_var));
     h->shape = shape_ref(c, to ? to : shape_of_var(c, h->shape_var));
     for (uint32_t i = 0; i < h->shape.len; i++)
       if (h->shape.at[i].dim && dim_has_top(h->shape.at[i].dim))
         not_shown(c, c->dims->shape_name(c->dims->owner, h->shape_var), use);
-    for (uint32_t i = 0; i < h->shape.len; i++)
+    for (uint32_t i = 0; i < h->shape.len && !found; i++)
       if (h->shape.at[i].dim)
         note_unfound(c, h->shape.at[i].dim, use);
     return;
@@ -288,7 +306,7 @@ static void inst_finish(Checker *c, Inst *inst) {
   core->hidden_count = s->hidden.len;
   for (uint32_t i = 0; i < s->hidden.len; i++) {
     Hidden h = s->hidden.at[i];
-    inst_passes(c, &h, map_get(&inst->map, hidden_var(&h)), var);
+    inst_passes(c, s, &h, map_get(&inst->map, hidden_var(&h)), var);
     core->hidden[i] = h;
   }
 }

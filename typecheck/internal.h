@@ -223,7 +223,8 @@ struct Scheme { /* variables of level LEVEL_GENERIC are quantified */
   Constraint **given;
   uint32_t given_count;
   bool poly; /* has any quantified variable */
-  VEC(Hidden) hidden; /* those that running code needs */
+  VEC(Hidden) hidden; /* those that running code needs, */
+  Core *tlam;         /* of which it takes them; or NULL */
 };
 
 typedef enum BindingKind {
@@ -541,6 +542,12 @@ void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
 /* A use of a scheme of which it is known what its variables stand for. */
 Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);
+
+/* ---- shown.c ---- */
+/* Notes where the parameters of a function of type t show what it is handed
+ * beside them. */
+void sizes_shown(Checker *c, Core *tlam, Type *t);
+bool size_is_shown(const Scheme *s, const void *var);
 
 /* ---- hidden.c ---- */
 /* map, map2, map3, scan: what they make of nothing depends on types alone. */

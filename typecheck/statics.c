@@ -141,6 +141,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o) {
       VEC_PUSH(c->arena, c->holes, hole);
       core->items[i] = core_new(c, CORE_DIM, item->span);
       core->items[i]->dim = one->at[0].dim;
+      core->items[i]->flag = true;
       if (holes++)
         error_at(c, 318, item->span, "only one _ can be solved for");
     } else if (e->splices && e->splices[i]) {
