@@ -119,7 +119,7 @@ static int64_t some_size(Value v) {
 
 void vm_unknown(Eval *vm, const char *name) {
   Buffer text = {.arena = vm->diags->arena};
-  buffer_puts(&text, "a size");
+  buffer_puts(&text, name ? "the size" : "a size");
   if (name)
     buffer_printf(&text, " `%s`", name);
   vm_fail(vm, 363, "%s cannot be found: nothing says what it is", text.text);

@@ -59,6 +59,10 @@ static bool may_solve(void *arg, DimVar *v) {
          !is_conditioned(s->c, s->k, v);
 }
 
+static bool may_fill(void *arg, DimVar *v) {
+  return v->hole && may_solve(arg, v);
+}
+
 typedef struct Find {
   DimVar *var;
   bool found;
@@ -156,7 +160,8 @@ static void warn_joined(Checker *c, const Constraint *k, DimVar *v) {
 }
 
 /* A variable that a == b gives, and what it is: the side that stands alone,
- * or one that is linear in d, their difference. */
+ * or one that is linear in d, their difference.  A `_` is solved before a size
+ * of a parameter: nothing is to be divided for that. */
 static DimVar *solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
                         Dim *d, Dim **value) {
   Solver solver = {c, k};
@@ -173,6 +178,8 @@ static DimVar *solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   }
   if (!v && !dim_solve(c->dims, d, may_solve, &solver, &v, value))
     return NULL;
+  if (!v->hole && of_parameter(c, v))
+    dim_solve(c->dims, d, may_fill, &solver, &v, value);
   *value = dim_resolve(c->dims, *value);
   return v;
 }
