@@ -33,8 +33,9 @@ static struct {
 } table;
 
 static const char *const flags[] = {
-    "-O2",        "-march=native",     "-shared",         "-fPIC",  "-w",
-    "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fwrapv"};
+    "-O2",     "-march=native",   "-shared",           "-fPIC",
+    "-w",      "-std=gnu11",      "-ffp-contract=off", "-fno-math-errno",
+    "-fwrapv", "-ftree-vectorize"};
 
 static const char *compiler(void) {
   const char *wanted = getenv("AXON_CC");
