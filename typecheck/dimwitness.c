@@ -288,7 +288,14 @@ static int slot_order(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* The claim's own, and others that are 0, of which nobody would think. */
 static void show(Search *search, Buffer *out) {
+  for (uint32_t i = search->shown; i < search->slot_count; i++)
+    if (!search->slots[i].value) {
+      Slot other = search->slots[i];
+      search->slots[i] = search->slots[search->shown];
+      search->slots[search->shown++] = other;
+    }
   qsort(search->slots, search->shown, sizeof *search->slots, slot_order);
   for (uint32_t i = 0; i < search->shown; i++) {
     buffer_puts(out, i ? ", " : "");

@@ -124,12 +124,13 @@ static bool is_one(const ShapeIt *it) {
   return it->tag != IT_SPLICE || it->var->fixed == 1;
 }
 
-/* What a literal axis or an index takes may be a *: for it, an axis of 1. */
+/* What a literal axis or an index takes may be a *: for it, an axis of 1.  Not
+ * so a size of a parameter: no name of a size stands for a *. */
 static bool takes_star(Checker *c, const ShapeIt *it) {
   const DimVar *named = dim_as_var(it->dim);
   DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
   int64_t n;
-  if (v && v->kind == DV_META && v->literal) {
+  if (v && v->kind == DV_META && v->literal && !of_parameter(c, v)) {
     dim_bind(c, v, dim_int(c->dims, 1));
     return true;
   }

@@ -179,6 +179,8 @@ static bool at_quotient(Extreme *x, DimVar *v, Division *q, Dim **out) {
   inner.rounds++;
   if (!extreme(&inner, q->num, &num))
     return false;
+  for (uint32_t i = x->used_count; i < inner.used_count; i++)
+    inner.exact &= !dim_mentions(c->dims, q->rest, inner.used[i]);
   x->exact = inner.exact;
   x->rounds = inner.rounds;
   memcpy(x->used, inner.used, sizeof x->used);

@@ -273,25 +273,25 @@ static bool holds(int form, int64_t a, int64_t b) {
 }
 
 /* Where the first axis compares so with a size, some of it is left out.  An
- * axis that is not there is a mistake in what is never run, too. */
+ * axis that is not there is a mistake in what is never run, too, if that is
+ * known before the call. */
 static Truth cond_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int64_t b, from;
-  if (!x->rank || size_value(s->size[0], env, &b) != RIGHT ||
-      !size_has_axes(s->size[1], env))
+  if (!x->rank || size_value(s->size[0], env, &b) != RIGHT)
     return WRONG;
   if (!env->ranks && axes_has_star(x))
     return UNSURE; /* a size was wanted before there was a star */
   *out = rest_of(x);
   int64_t d = x->at[0] == STAR ? 1 : x->at[0];
-  if (!holds(s->form, d, b)) {
-    if (env->skipped)
-      *env->skipped = true;
-    return RIGHT;
-  }
-  return size_value(s->size[1], env, &from) == RIGHT && from >= 0 && from <= d
-             ? RIGHT
-             : WRONG;
+  bool runs = holds(s->form, d, b), fits = false;
+  if (size_value(s->size[1], env, &from) == RIGHT)
+    fits = from >= 0 && from <= d;
+  else if (!runs && !size_has_axes(s->size[1], env))
+    return env->ranks ? WRONG : UNSURE;
+  if (!runs && env->skipped)
+    *env->skipped = true;
+  return fits || !runs ? RIGHT : WRONG;
 }
 
 static void cond_print(Buffer *out, const Step *s) {
