@@ -161,6 +161,14 @@ uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]);
 bool dim_only_zero(const Dim *d);
 /* d, where den divides num: num for den*(num/den). */
 Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den);
+/* d times a power of den, without num/den, where den divides num; or d, where
+ * that is not in it. */
+Dim *dim_exact(DimCtx *cx, Dim *d, Dim *num, Dim *den);
+/* d with a product put in as eq, which is 0, says: its n-th term, if that is a
+ * product.  NULL: there are not so many terms. */
+Dim *dim_reduce_by(DimCtx *cx, Dim *d, Dim *eq, uint32_t n);
+/* Is d just a quotient? */
+bool dim_as_quotient(const Dim *d, Dim **num, Dim **den);
 /* Does something in d stand over this divisor? */
 bool dim_divides_by(const Dim *d, const Dim *divisor);
 /* Its factors, as far as they are found: those in which some variable is
@@ -169,6 +177,13 @@ uint32_t dim_factor(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]);
 /* An equivalent of d >= 0: divisions that stand alone multiplied out, common
  * factors divided out. */
 Dim *dim_simplify_ge(DimCtx *cx, Dim *d);
+/* d >= 0 just where each of these is: the factors of 1 <= n*m, what stands in
+ * max(n, m) <= k.  How many: 1 if it is d itself.  nonneg is asked about
+ * variables that are no sizes. */
+uint32_t dim_ge_parts(DimCtx *cx, Dim *d, bool (*nonneg)(void *, Dim *),
+                      void *arg, Dim *out[DIM_FACTORS]);
+/* Is there a monomial that both have? */
+bool dim_share_term(const Dim *a, const Dim *b);
 /* d == pos - neg, both without negative coefficients: to print relations. */
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg);
 /* The name of a variable: var->text, else its own, else "n12". */

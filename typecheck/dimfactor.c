@@ -161,10 +161,12 @@ uint32_t dim_divisions(DimCtx *cx, Dim *a, Dim *b, Division out[DIM_FACTORS]) {
   return dim_equal(a, b) && is_size(cx, a) ? n : 0;
 }
 
-Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
-  Dim *product = dim_mul(cx, den, dim_div(cx, num, den));
-  if (product->count != 1 || dim_equal(product, num))
-    return d;
+/* d with a product replaced by what it is equal to. */
+static Dim *put_for(DimCtx *cx, Dim *d, Dim *product, Dim *by) {
+  const Mono *mono = product->at[0].mono;
+  for (uint32_t i = 0; i < mono->count; i++)
+    if (!degree_in(d, mono->at[i].atom))
+      return d;
   for (uint32_t i = 0, steps = 0; i < d->count && steps < DIM_FACTORS;) {
     Dim *term = dim_of_term(cx, d->at[i].coef, d->at[i].mono);
     Dim *rest = dim_quotient(cx, term, product);
@@ -172,10 +174,51 @@ Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
       i++;
       continue;
     }
-    d = dim_add(cx, dim_sub(cx, d, term), dim_mul(cx, rest, num));
+    d = dim_add(cx, dim_sub(cx, d, term), dim_mul(cx, rest, by));
     i = 0, steps++;
   }
   return d;
+}
+
+Dim *dim_rejoin(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
+  Dim *product = dim_mul(cx, den, dim_div(cx, num, den));
+  if (product->count != 1 || dim_equal(product, num))
+    return d;
+  return put_for(cx, d, product, num);
+}
+
+Dim *dim_reduce_by(DimCtx *cx, Dim *d, Dim *eq, uint32_t n) {
+  if (n >= eq->count)
+    return NULL;
+  const Term *term = &eq->at[n];
+  if (term->mono->degree < 2 ||
+      (!num_is(term->coef, 1) && !num_is(term->coef, -1)))
+    return d;
+  Dim *product = dim_of_term(cx, num_of(1), term->mono);
+  Dim *by = num_is(term->coef, 1) ? dim_sub(cx, product, eq)
+                                  : dim_add(cx, product, eq);
+  return put_for(cx, d, product, by);
+}
+
+bool dim_as_quotient(const Dim *d, Dim **num, Dim **den) {
+  if (d->count != 1 || d->at[0].mono->degree != 1 ||
+      !num_is(d->at[0].coef, 1) || d->at[0].mono->at[0].atom->kind != AT_DIV)
+    return false;
+  const Atom *atom = d->at[0].mono->at[0].atom;
+  *num = atom->args[0], *den = atom->args[1];
+  return true;
+}
+
+Dim *dim_exact(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
+  enum { MOST_POWERS = 3 };
+  Dim *q = dim_div(cx, num, den), *out = d, *n, *m;
+  if (!dim_as_quotient(q, &n, &m))
+    return d;
+  const Atom *atom = q->at[0].mono->at[0].atom;
+  out = dim_rejoin(cx, out, num, den);
+  for (int i = 0; i < MOST_POWERS && degree_in(out, atom); i++)
+    out = dim_rejoin(cx, dim_mul(cx, out, den), num, den);
+  return degree_in(out, atom) ? d : out;
 }
 
 bool dim_division(DimCtx *cx, Dim *d, DimVar *v, Division *out) {

@@ -1,4 +1,5 @@
-/* A polynomial as the difference of two without negative coefficients. */
+/* Polynomials and relations taken apart: by signs, by what a relation asks of
+ * its parts. */
 #include "typecheck/diminternal.h"
 
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
@@ -52,4 +53,53 @@ Dim *dim_simplify_ge(DimCtx *cx, Dim *d) {
                   dim_add(cx, num, one));
   }
   return tighten(cx, d);
+}
+
+/* rest + min(a, b) >= 0, or rest - max(a, b) >= 0. */
+static uint32_t choice_parts(DimCtx *cx, Dim *d, Dim *out[DIM_FACTORS]) {
+  for (uint32_t i = 0; i < d->count; i++) {
+    const Term *term = &d->at[i];
+    const Atom *atom = term->mono->degree == 1 ? term->mono->at[0].atom : NULL;
+    AtomKind kind = num_sign(term->coef) > 0 ? AT_MIN : AT_MAX;
+    if (!atom || atom->kind != kind || atom->arg_count > DIM_FACTORS)
+      continue;
+    Dim *rest = dim_sub(cx, d, dim_of_term(cx, term->coef, term->mono));
+    for (uint32_t j = 0; j < atom->arg_count; j++)
+      out[j] = dim_add(cx, rest, dim_scale(cx, atom->args[j], term->coef));
+    return atom->arg_count;
+  }
+  return 1;
+}
+
+/* Of what is not negative, a product is at least 1 where each factor is. */
+static uint32_t factor_parts(DimCtx *cx, Dim *d, bool (*nonneg)(void *, Dim *),
+                             void *arg, Dim *out[DIM_FACTORS]) {
+  Dim *one = dim_int(cx, 1);
+  if (d->count != 2 || d->at[0].mono->degree < 2 ||
+      !num_is(d->at[0].coef, 1) || !num_is(dim_constant(d), -1))
+    return 1;
+  const Mono *mono = d->at[0].mono;
+  for (uint32_t i = 0; i < mono->count; i++) {
+    Atom *atom = mono->at[i].atom;
+    if ((!dim_atom_nonneg(atom) && !nonneg(arg, atom->dim)) ||
+        i == DIM_FACTORS)
+      return 1;
+  }
+  for (uint32_t i = 0; i < mono->count; i++)
+    out[i] = dim_sub(cx, mono->at[i].atom->dim, one);
+  return mono->count;
+}
+
+uint32_t dim_ge_parts(DimCtx *cx, Dim *d, bool (*nonneg)(void *, Dim *),
+                      void *arg, Dim *out[DIM_FACTORS]) {
+  out[0] = d;
+  uint32_t many = factor_parts(cx, d, nonneg, arg, out);
+  return many > 1 || out[0] != d ? many : choice_parts(cx, d, out);
+}
+
+bool dim_share_term(const Dim *a, const Dim *b) {
+  for (uint32_t i = 0; i < a->count; i++)
+    if (num_sign(dim_coef(b, a->at[i].mono)))
+      return true;
+  return false;
 }

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 96, SYSTEM_MOST = 1 << 30 };
+enum { COLUMNS = 96, VALUE_TERMS = 16, SYSTEM_MOST = 1 << 30 };
 
 typedef struct Solved { /* the unknown of a column, by those of others */
   uint32_t column;
@@ -234,17 +234,18 @@ bool dim_system_add(DimSystem *s, Dim *d) {
 
 /* ---- what was found ---- */
 
-/* NULL: a parameter is in it. */
+/* NULL: a parameter is in it, or it is too long to be of use. */
 static Dim *value_of(const DimSystem *s, const Solved *one) {
   DimCtx *cx = s->cx;
-  Dim *sum = dim_int(cx, one->at[COLUMNS]);
-  for (uint32_t i = 0; i < s->column_count; i++) {
-    if (one->at[i] && !s->columns[i])
+  uint32_t terms = 0;
+  for (uint32_t i = 0; i < s->column_count; i++)
+    if (one->at[i] && (!s->columns[i] || ++terms > VALUE_TERMS))
       return NULL;
+  Dim *sum = dim_int(cx, one->at[COLUMNS]);
+  for (uint32_t i = 0; i < s->column_count; i++)
     if (one->at[i])
       sum = dim_add(cx, sum,
                     dim_of_term(cx, num_of(one->at[i]), s->columns[i]));
-  }
   return sum;
 }
 

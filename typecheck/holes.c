@@ -12,6 +12,12 @@ static bool is_of_caller(Checker *c, const Fact *facts, DimVar *v) {
   return has_condition(facts) && of_parameter(c, v);
 }
 
+bool has_hole(const Dim *d) {
+  DimVar *v = NULL;
+  dim_each_var(d, find_hole, NULL, &v);
+  return v;
+}
+
 /* An equation that gives a _ by a division waits for all the others. */
 bool divides_hole(Checker *c, const Fact *facts, Dim *d) {
   DimVar *v = NULL;

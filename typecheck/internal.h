@@ -668,7 +668,15 @@ bool is_divisibility(Checker *c, Constraint *k);
  * divided; 0: it is nothing of the kind. */
 uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
 
+/* ---- given.c ---- */
+/* Constraints that a type is to carry; those that others say too become
+ * NULL. */
+void givens_simplify(Checker *c, Constraints *all);
+/* As callers will read it: k <= n rather than 0 <= n - k. */
+void given_tidy(Checker *c, Constraint *k);
+
 /* ---- holes.c ---- */
+bool has_hole(const Dim *d);
 bool divides_hole(Checker *c, const Fact *facts, Dim *d);
 void solve_holes(Checker *c, uint32_t mark);
 

@@ -443,6 +443,24 @@ static bool put_remainder(Printer *p, Dim *d) {
   return true;
 }
 
+static size_t length(Checker *c, Dim *a, Dim *b) {
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, a);
+  dim_print(c->dims, &text, b);
+  return text.len;
+}
+
+/* 5 == n/2 + 3 reads better as 2 == n/2.  The constraint keeps the sides that
+ * the user knows. */
+static void drop_shared(Checker *c, Dim **a, Dim **b) {
+  Dim *left, *right;
+  if (!dim_share_term(*a, *b))
+    return;
+  dim_split_signs(c->dims, dim_sub(c->dims, *a, *b), &left, &right);
+  if (length(c, left, right) < length(c, *a, *b))
+    *a = left, *b = right;
+}
+
 /* d*(n/d) == n reads better as n % d == 0. */
 static void put_eq(Printer *p, Dim *a, Dim *b) {
   Checker *c = p->c;
@@ -461,6 +479,8 @@ static void put_eq(Printer *p, Dim *a, Dim *b) {
     if (mod)
       return;
   }
+  a = dim_resolve(c->dims, a), b = dim_resolve(c->dims, b);
+  drop_shared(c, &a, &b);
   put_relation(p, a, "==", b);
 }
 

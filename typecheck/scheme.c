@@ -526,28 +526,6 @@ static void look_local(void *arg, DimVar *v) {
   g->local |= v->level > g->c->level;
 }
 
-/* b*784 == b*d is 784 == d. */
-static void tidy_equation(Checker *c, Constraint *k) {
-  Dim *left = dim_resolve(c->dims, k->left);
-  Dim *right = dim_resolve(c->dims, k->right);
-  Dim *by = dim_common(c->dims, dim_sub(c->dims, left, right));
-  left = dim_quotient(c->dims, left, by);
-  right = dim_quotient(c->dims, right, by);
-  if (left && right)
-    k->left = left, k->right = right;
-}
-
-/* As its callers will read it: k <= n rather than 0 <= n - k. */
-static void tidy_constraint(Checker *c, Constraint *k) {
-  if (k->kind == CN_DIM_EQ && !is_divisibility(c, k))
-    tidy_equation(c, k);
-  if (k->kind == CN_DIM_LE) {
-    Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
-    dim_split_signs(c->dims, dim_simplify_ge(c->dims, d), &k->right,
-                    &k->left);
-  }
-}
-
 /* f follows from the others. */
 static bool is_repeated(Checker *c, const Fact *all, const Fact *f) {
   if (f->eq || f->ne)
@@ -600,7 +578,7 @@ static bool mentions_forgotten(Checker *c, const Constraint *k) {
 static Constraint **take_constraints(Checker *c, uint32_t mark,
                                      uint32_t *count, uint32_t n_types,
                                      Type *const *types) {
-  VEC(Constraint *) taken = {0};
+  Constraints taken = {0};
   uint32_t kept = mark;
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
@@ -623,21 +601,9 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
     }
   }
   c->pending.len = kept;
-  for (uint32_t i = 0; i < taken.len; i++) {
-    Division parts[DIM_FACTORS];
-    uint32_t many = even_parts(c, taken.at[i], parts);
-    for (uint32_t p = 0; many > 1 && p < many; p++) {
-      Constraint *k = taken.at[i];
-      if (p) {
-        k = NEW(c->arena, Constraint);
-        *k = *taken.at[i];
-        VEC_PUSH(c->arena, taken, k);
-      }
-      k->left = parts[p].num;
-      k->right = dim_mul(c->dims, parts[p].den,
-                         dim_div(c->dims, parts[p].num, parts[p].den));
-    }
-  }
+  for (uint32_t i = 0; i < taken.len; i++)
+    tidy_conditions(c, taken.at[i]);
+  givens_simplify(c, &taken);
   flatten_joins(c, taken.at, taken.len, n_types, types);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i] && taken.at[i]->kind == CN_JOIN)
@@ -647,16 +613,14 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
   uint32_t n = 0;
   Dim **gaps = NEW_ARRAY(c->arena, Dim *, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
-    if (taken.at[i]) {
-      tidy_conditions(c, taken.at[i]);
+    if (taken.at[i])
       gaps[i] = gap_of(c, taken.at[i]);
-    }
   drop_implied(c, taken.at, gaps, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       taken.at[n++] = taken.at[i];
   for (uint32_t i = 0; i < n; i++)
-    tidy_constraint(c, taken.at[i]);
+    given_tidy(c, taken.at[i]);
   *count = n;
   return taken.at;
 }

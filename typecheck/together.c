@@ -50,10 +50,18 @@ static void contradicts(Checker *c, const Waiting *all, uint64_t cause) {
 }
 
 /* A solution that one equation gives by itself waits for another reason. */
-static bool is_found(Checker *c, const DimSolution *found) {
+static bool is_found(const DimSolution *found) {
   return dim_is_const(found->value) ||
          ((found->from & (found->from - 1)) &&
-          !divides_hole(c, NULL, found->value) && !found->var->hole);
+          !has_hole(found->value) && !found->var->hole);
+}
+
+/* The last of the equations that it comes from. */
+static Constraint *cause_of(const Waiting *all, const DimSolution *found) {
+  uint32_t last = 0;
+  while (found->from >> last > 1)
+    last++;
+  return all->at[last];
 }
 
 static bool solve_system(Checker *c, const Waiting *all) {
@@ -64,20 +72,73 @@ static bool solve_system(Checker *c, const Waiting *all) {
       return true;
     }
   DimSolution found;
+  bool any = false;
   for (uint32_t at = 0; dim_system_next(s, &at, &found);) {
-    if (!is_found(c, &found))
+    Dim *value = dim_resolve(c->dims, found.value);
+    if (!is_found(&found) || dim_mentions(c->dims, value, found.var))
       continue;
-    uint32_t last = 0;
-    while (found.from >> last > 1)
-      last++;
-    Constraint *k = all->at[last];
-    Verdict v = bind_solution(c, k, found.var, found.value);
+    Constraint *k = cause_of(all, &found);
+    Verdict v = bind_solution(c, k, found.var, value);
     if (v == REFUTED) {
       k->done = true;
       report_dims(c, k);
     }
-    if (v != OPEN)
+    any |= v != OPEN;
+  }
+  return any;
+}
+
+/* ---- one by another ---- */
+
+static bool may_pin(void *arg, DimVar *v) {
+  (void)arg;
+  return is_unsolved(v);
+}
+
+static bool pin_by(Checker *c, Dim *less, Dim *d, Constraint *k) {
+  DimVar *v;
+  Dim *value;
+  if (dim_equal(less, d))
+    return false;
+  less = dim_cancel(c->dims, less);
+  return !has_hole(less) &&
+         dim_solve(c->dims, less, may_pin, NULL, &v, &value) &&
+         pin(c, v, value, k);
+}
+
+/* Where h divides n and m, n/h == m/h says that these are equal. */
+static bool pin_exact(Checker *c, const Waiting *all, Constraint *k, Dim *d) {
+  Dim *less = d;
+  for (uint32_t i = 0; i < all->len; i++) {
+    const Constraint *o = all->at[i];
+    if (o != k && o->divides)
+      less = dim_exact(c->dims, less, dim_resolve(c->dims, o->left),
+                       dim_resolve(c->dims, o->divisor));
+  }
+  return pin_by(c, less, d, k);
+}
+
+/* h == g*r makes h*e == h*d of g*r*e == h*d, so that d is e. */
+static bool pin_product(Checker *c, Dim *d, Dim *by, Constraint *k) {
+  Dim *less;
+  for (uint32_t i = 0; (less = dim_reduce_by(c->dims, d, by, i)); i++)
+    if (pin_by(c, less, d, k))
       return true;
+  return false;
+}
+
+static bool solve_by_others(Checker *c, const Waiting *all) {
+  Dim *at[MOST_EQUATIONS];
+  for (uint32_t i = 0; i < all->len; i++) {
+    is_divisibility(c, all->at[i]);
+    at[i] = difference(c, all->at[i]);
+  }
+  for (uint32_t i = 0; i < all->len; i++) {
+    if (pin_exact(c, all, all->at[i], at[i]))
+      return true;
+    for (uint32_t j = 0; j < all->len; j++)
+      if (i != j && pin_product(c, at[i], at[j], all->at[i]))
+        return true;
   }
   return false;
 }
@@ -188,7 +249,8 @@ static Waiting waiting(Checker *c, uint32_t mark) {
 void solve_together(Checker *c, uint32_t mark, bool last) {
   for (bool more = true; more;) {
     Waiting all = waiting(c, mark);
-    more = (all.len > 1 && solve_system(c, &all)) ||
+    more = (all.len > 1 &&
+            (solve_system(c, &all) || solve_by_others(c, &all))) ||
            (last && all.len && pin_one(c, &all));
     if (more) {
       c->progress = true;
