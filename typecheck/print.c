@@ -457,7 +457,9 @@ static void drop_shared(Checker *c, Dim **a, Dim **b) {
   if (!dim_share_term(*a, *b))
     return;
   dim_split_signs(c->dims, dim_sub(c->dims, *a, *b), &left, &right);
-  if (length(c, left, right) < length(c, *a, *b))
+  int64_t n;
+  bool none = (dim_is_int(left, &n) && !n) || (dim_is_int(right, &n) && !n);
+  if (!none && length(c, left, right) < length(c, *a, *b))
     *a = left, *b = right;
 }
 
