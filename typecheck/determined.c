@@ -81,7 +81,8 @@ void names_determined(Checker *c, uint32_t n, Type *const *params,
                       const Scope *from, const Scope *until) {
   Found f = {.c = c};
   map_init(&f.known, c->arena);
-  for (const Scope *s = until; s; s = s->outer) { /* of functions outside */
+  /* of functions outside */
+  for (const Scope *s = until; s; s = scope_past(s)) {
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (v)
       map_put(&f.known, v, v);

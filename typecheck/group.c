@@ -17,13 +17,6 @@ static Type *params_of(Checker *c, const Fun *f, Type *t) {
   return map_get(&c->forgotten, f) ? fun_params(c, t, n) : t;
 }
 
-static bool is_used(const Group *g, const Binding *b) {
-  for (uint32_t i = 0; i < g->uses.len; i++)
-    if (g->uses.at[i]->var == b->var)
-      return true;
-  return false;
-}
-
 /* Results of a recursive function whose sizes each call decides are different
  * results already where it calls itself: it is checked once more, knowing
  * that. */
@@ -96,10 +89,13 @@ static void hidden_of_each(Checker *c, Group *g, uint32_t n, Scheme **schemes,
   }
 }
 
+enum { GROUP_LARGE = 16 };
+
 /* The names of the group stand for themselves in it; types: a function of as
  * many arguments each, of which nothing else is known. */
 static void bind_group(Checker *c, Dec *dec, Group *g, bool top, Binding **bs,
                        Type **types) {
+  Scope *before = c->scope;
   for (uint32_t i = 0; i < dec->fun_count; i++) {
     Fun *f = &dec->funs[i];
     Binding *b = bs[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
@@ -114,6 +110,8 @@ static void bind_group(Checker *c, Dec *dec, Group *g, bool top, Binding **bs,
     for (uint32_t k = 0; k < f->clause_count; k++)
       places_binding(c, f->clauses[k].name_span, b, NULL);
   }
+  if (dec->fun_count >= GROUP_LARGE)
+    scope_group(c, before);
 }
 
 /* Where annotations say all of each of them: else they share variables. */
@@ -128,8 +126,8 @@ static void group_annotated(Checker *c, Dec *dec, Binding **bs,
     bs[i]->annotated = NULL;
 }
 
-static Core *infer_member(Checker *c, const Fun *f, const Group *g,
-                          const Binding *b, Type **type, uint32_t mark) {
+static Core *infer_member(Checker *c, const Fun *f, const Binding *b,
+                          Type **type, uint32_t mark) {
   Type *t;
   Scope *inner = c->scope;
   Core *core = clauses_core(c, f->clauses, f->clause_count, f->name_span,
@@ -139,7 +137,7 @@ static Core *infer_member(Checker *c, const Fun *f, const Group *g,
   if (!unify(c, *type, t, o))
     mismatch(c, t, *type, o);
   *type = t;
-  if (is_used(g, b))
+  if (b->used)
     note_result(c, f, t, mark);
   return core;
 }
@@ -192,7 +190,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   for (uint32_t i = 0; i < n; i++) {
     d->vars[i] = bs[i]->var;
     d->items[i] =
-        infer_member(c, &dec->funs[i], &group, bs[i], &types[i], mark);
+        infer_member(c, &dec->funs[i], bs[i], &types[i], mark);
   }
   solve_pending(c);
   c->level--;

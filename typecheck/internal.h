@@ -252,6 +252,7 @@ struct Binding {
   Core *opening;    /* how they are read off its value */
   bool plain;       /* its type has nothing to open and no variables */
   DimVar *size;     /* name given to an integer without a known term */
+  bool used;        /* inside its own definition, as it stands there */
   bool recursive;   /* inside its own definition: used monomorphically, or */
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
@@ -297,7 +298,14 @@ struct Scope {
   ElemVar *elem;    /* 'a[] */
   TyVar *tyvar;     /* 'a */
   Span span;        /* of a size or variable: where it was first written */
+  Map *group;       /* of many functions' bindings by name, this one the last; */
+  struct Scope *before; /* what is outside of all of them */
 };
+
+/* What to look at after it. */
+static inline Scope *scope_past(const Scope *s) {
+  return s->group ? s->before : s->outer;
+}
 
 /* A recursive group being inferred. */
 typedef struct Group {
@@ -822,6 +830,7 @@ Core *core_bad(Checker *c, Span span, Type **type);
 /* ---- names.c: what is bound ---- */
 Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
+void scope_group(Checker *c, Scope *before);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
 
 /* ---- worst.c ---- */

@@ -23,6 +23,17 @@ Scope *scope_push(Checker *c, Sym *name, Binding *b) {
   return s;
 }
 
+/* Those pushed since are looked up as one. */
+void scope_group(Checker *c, Scope *before) {
+  Scope *last = c->scope;
+  last->before = before;
+  last->group = NEW(c->arena, Map);
+  map_init(last->group, c->arena);
+  for (Scope *s = last; s != before; s = s->outer)
+    if (!map_get(last->group, s->name))
+      map_put(last->group, s->name, s->binding);
+}
+
 Var *var_new(Checker *c, Sym *name, Span span, bool global) {
   Var *v = NEW(c->arena, Var);
   v->name = name;
@@ -290,9 +301,13 @@ Binding *lookup(Checker *c, Sym *module, Sym *name) {
     Module *m = module_named(c, module);
     return m ? lookup_in(c, m, name) : NULL;
   }
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == name && s->binding)
-      return s->binding;
+  for (Scope *s = c->scope; s; s = scope_past(s)) {
+    Binding *b = s->group          ? map_get(s->group, name)
+                 : s->name == name ? s->binding
+                                   : NULL;
+    if (b)
+      return b;
+  }
   Binding *b = lookup_in(c, c->module, name);
   if (!b && c->module != c->prelude)
     b = lookup_in(c, c->prelude, name);
