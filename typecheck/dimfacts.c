@@ -222,7 +222,7 @@ static void use_equation(Query *query, uint32_t i) {
     return;
   }
   Definition def;
-  if (!define(cx, poly->d, &def))
+  if (query->put_in > SOLVER_PUT_IN || !define(cx, poly->d, &def))
     return;
   query->defs[query->def_count++] = def;
   *poly = (Poly){def.var->value ? dim_int(cx, 0) : def.value, false};
@@ -230,7 +230,10 @@ static void use_equation(Query *query, uint32_t i) {
     if (j == i)
       continue;
     Poly *other = &query->polys[j];
-    other->d = dim_subst(cx, other->d, defined, NULL, &def);
+    Dim *was = other->d;
+    other->d = dim_subst(cx, was, defined, NULL, &def);
+    if (other->d != was)
+      query->put_in += other->d->weight;
     if (other->d->count > SOLVER_COLUMNS) { /* too long for a row */
       *other = (Poly){dim_int(cx, 0), false};
       query->partial = true;
