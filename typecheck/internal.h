@@ -520,6 +520,10 @@ void ty_visit(Visit *v, Type *t);
 /* What walks over a type pays for its steps: shared parts are walked again and
  * again, so that a type can be exponentially larger than the text.  Past a
  * limit the declaration is in error, and FAIL_LIMIT raised. */
+/* Takes steps from those that a declaration may take over types.  What is
+ * copied stays in memory: a copy costs so much that there may be some 200 MB of
+ * them. */
+enum { COPY_WORK = 64 };
 void spend(Checker *c, uint32_t steps);
 void shape_visit(Visit *v, const Shape *s);
 void dim_visit(Visit *v, Dim *d);
