@@ -79,10 +79,14 @@ static bool find_in_axis(Found *f, Dim *d) {
 
 void names_determined(Checker *c, uint32_t n, Type *const *params,
                       const Scope *from, const Scope *until) {
+  bool any = false;
+  for (const Scope *s = from; s && s != until; s = s->outer)
+    any |= s->dim != NULL;
+  if (!any)
+    return;
   Found f = {.c = c};
   map_init(&f.known, c->arena);
-  /* of functions outside */
-  for (const Scope *s = until; s; s = scope_past(s)) {
+  for (const Scope *s = until; s; s = s->outer) { /* of functions outside */
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (v)
       map_put(&f.known, v, v);

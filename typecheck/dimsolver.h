@@ -18,8 +18,7 @@ enum {
   SOLVER_TRIALS_WITHIN = 500, /* in a query within a query */
   SOLVER_TRIALS_MOST = 80000,
   SOLVER_DEFINITION = 24, /* terms of what an equation puts for a variable */
-  SOLVER_PUT_IN = 10000,  /* terms that come of putting it in; then equations are
-                            rows */
+  SOLVER_PUT_IN = 10000,  /* weight of what comes of that, in one query */
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
@@ -120,7 +119,7 @@ typedef struct Query {
   Poly *polys; /* the related facts, definitions applied */
   Definition *defs; /* a value may mention variables defined later */
   uint32_t poly_count, def_count;
-  uint32_t put_in; /* terms that came of substitution */
+  uint32_t put_in; /* weight of what came of definitions that were put in */
   bool contradiction;
   bool partial; /* some facts were left out */
 } Query;

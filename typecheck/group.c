@@ -89,13 +89,10 @@ static void hidden_of_each(Checker *c, Group *g, uint32_t n, Scheme **schemes,
   }
 }
 
-enum { GROUP_LARGE = 16 };
-
 /* The names of the group stand for themselves in it; types: a function of as
  * many arguments each, of which nothing else is known. */
 static void bind_group(Checker *c, Dec *dec, Group *g, bool top, Binding **bs,
                        Type **types) {
-  Scope *before = c->scope;
   for (uint32_t i = 0; i < dec->fun_count; i++) {
     Fun *f = &dec->funs[i];
     Binding *b = bs[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
@@ -110,8 +107,6 @@ static void bind_group(Checker *c, Dec *dec, Group *g, bool top, Binding **bs,
     for (uint32_t k = 0; k < f->clause_count; k++)
       places_binding(c, f->clauses[k].name_span, b, NULL);
   }
-  if (dec->fun_count >= GROUP_LARGE)
-    scope_group(c, before);
 }
 
 /* Where annotations say all of each of them: else they share variables. */

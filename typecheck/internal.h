@@ -298,14 +298,10 @@ struct Scope {
   ElemVar *elem;    /* 'a[] */
   TyVar *tyvar;     /* 'a */
   Span span;        /* of a size or variable: where it was first written */
-  Map *group;       /* of many functions' bindings by name, this one the last; */
-  struct Scope *before; /* what is outside of all of them */
+  uint32_t count;   /* of those since a block of names ended, and this one */
+  Map *names;       /* where it ends a block: whose names are in it, and */
+  struct Scope *before; /* what is outside of the block */
 };
-
-/* What to look at after it. */
-static inline Scope *scope_past(const Scope *s) {
-  return s->group ? s->before : s->outer;
-}
 
 /* A recursive group being inferred. */
 typedef struct Group {
@@ -834,7 +830,8 @@ Core *core_bad(Checker *c, Span span, Type **type);
 /* ---- names.c: what is bound ---- */
 Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
-void scope_group(Checker *c, Scope *before);
+/* The innermost of this name, from s outwards; NULL: there is none. */
+Scope *scope_find(Scope *s, const Sym *name);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
 
 /* ---- worst.c ---- */

@@ -192,10 +192,10 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
 }
 
 Core *infer_id(Checker *c, Expr *e, Type **type) {
-  for (Scope *s = c->scope; s; s = scope_past(s))
-    if (s->group ? map_get(s->group, e->id) != NULL
-                 : s->name == e->id && (s->binding || s->dim || s->shape)) {
-      if (s->group || s->binding)
+  for (Scope *s = scope_find(c->scope, e->id); s;
+       s = scope_find(s->outer, e->id))
+    if (s->binding || s->dim || s->shape) {
+      if (s->binding)
         break;
       places_size(c, e->span, e->id, s->shape != NULL);
       if (s->shape) {
