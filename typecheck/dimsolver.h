@@ -24,6 +24,7 @@ enum {
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
   SOLVER_ROUNDS_FAR = 8, /* where a fact is asked about once, not again for each
                             that comes after it */
+  SOLVER_EFFORT_ALL = 100000000, /* in all queries of a declaration */
   SOLVER_BRIEF_EFFORT = 10000, /* where an answer is merely welcome */
   SOLVER_BRIEF_ROUNDS = 2,
   SOLVER_CASES = 24,     /* of minima and maxima, in one query */
