@@ -140,7 +140,7 @@ divisors() {
   for k in {1..19}; do printf ', n%s %% n%s == 0' "$k" "$((k + 1))"; done
   echo " = reshape [n20, _] x"
   echo "fun arms x ="
-  for k in {2..41}; do
+  for k in {2..201}; do
     echo "  if dim 0 x % $k == 0 then reshape [$k, _] x |> sum else"
   done
   echo "  sum x"
@@ -149,7 +149,34 @@ divisors() {
 # functions that all call one another
 recursion() {
   echo "fun f0 x = x + 1"
-  for k in {1..8000}; do echo "and f$k x = f$((k - 1)) x + $k"; done
+  for k in {1..32000}; do echo "and f$k x = f$((k - 1)) x + $k"; done
+}
+
+# names bound in one body
+names() {
+  echo "fun g x = x + 1"
+  echo "fun f x = let"
+  for k in {1..20000}; do echo "  val a$k = g $k"; done
+  echo "  in a1 end"
+}
+
+# a pair of itself, thirty times
+pairs() {
+  echo "fun d x = (x, x)"
+  printf 'val x = %s1%s\n' "$(printf 'd (%.0s' {1..30})" \
+    "$(printf ')%.0s' {1..30})"
+}
+
+# 200 equations with quotients
+quotients() {
+  awk 'BEGIN {
+    printf "fun f"
+    for (i = 0; i < 200; i++) printf " (a%d : f32[n%d])", i, i
+    for (i = 0; i < 200; i++)
+      printf "%s n%d/%d + n%d == n%d/2 + n%d + %d", i ? "," : " given", i,
+        2 + i % 4, i * 7 % 200, (i + 1) % 200, (i * 11 + 3) % 200, i % 5
+    print " = a0"
+  }'
 }
 
 # thousands of mistakes
@@ -158,7 +185,7 @@ mistakes() {
 }
 
 for hard in deep_network windows deep_let equations joined splices divisors \
-  recursion mistakes; do
+  recursion names pairs quotients mistakes; do
   $hard >"$work/$hard.axn"
   report "$hard" "$work/$hard.axn"
 done

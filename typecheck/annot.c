@@ -4,9 +4,9 @@
 #include <string.h>
 
 static Scope *find_name(Checker *c, Sym *name, bool shape) {
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == name &&
-        (shape ? s->shape != NULL : s->dim || s->binding))
+  for (Scope *s = scope_find(c->scope, name); s;
+       s = scope_find(s->outer, name))
+    if (shape ? s->shape != NULL : s->dim || s->binding)
       return s;
   return NULL;
 }
@@ -251,8 +251,8 @@ static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
   if (s)
     return s->shape;
   if (a->id) {
-    for (s = c->scope; s; s = s->outer)
-      if (s->name == a->id && s->binding && s->binding->scheme) {
+    for (s = scope_find(c->scope, a->id); s; s = scope_find(s->outer, a->id))
+      if (s->binding && s->binding->scheme) {
         Type *t = ty_norm(c, s->binding->scheme->type);
         if (t->tag == TY_SHAPE)
           return t->shape;
@@ -322,8 +322,9 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
 /* ---- element types ---- */
 
 ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == name && s->elem)
+  for (Scope *s = scope_find(c->scope, name); s;
+       s = scope_find(s->outer, name))
+    if (s->elem)
       return s->elem;
   ElemVar *e = elem_meta(c, CLASS_ANY);
   e->name = name;
@@ -336,8 +337,9 @@ ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
 }
 
 static Type *ty_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == name && s->tyvar) {
+  for (Scope *s = scope_find(c->scope, name); s;
+       s = scope_find(s->outer, name))
+    if (s->tyvar) {
       Type *t = ty_new(c, TY_VAR);
       t->var = s->tyvar;
       return t;

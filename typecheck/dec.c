@@ -412,6 +412,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->conditional = 0;
   c->part = 0;
   c->depth = c->work = 0;
+  dim_facts_renew(c->solver);
   c->group = NULL;
   c->again = false;
   c->serial = c->unclaimed = 0;

@@ -79,6 +79,11 @@ static bool find_in_axis(Found *f, Dim *d) {
 
 void names_determined(Checker *c, uint32_t n, Type *const *params,
                       const Scope *from, const Scope *until) {
+  bool any = false;
+  for (const Scope *s = from; s && s != until; s = s->outer)
+    any |= s->dim != NULL;
+  if (!any)
+    return;
   Found f = {.c = c};
   map_init(&f.known, c->arena);
   for (const Scope *s = until; s; s = s->outer) { /* of functions outside */

@@ -245,6 +245,9 @@ void dim_facts_skip(DimFacts *facts, uint32_t at, bool skip);
 bool dim_facts_contradictory(DimFacts *facts);  /* provably no solution */
 /* Queries may end in OPEN early: for many that nothing depends on. */
 void dim_facts_brief(DimFacts *facts, bool brief);
+/* So much effort as a declaration may take in all is there again; when it is
+ * used up, queries end early too. */
+void dim_facts_renew(DimFacts *facts);
 
 /* Integer reasoning over the facts, over `var >= 0` for every size variable,
  * over 0 <= a - b*(a/b) <= b - 1 and 1 <= b for each division atom, and over

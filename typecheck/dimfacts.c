@@ -35,6 +35,7 @@ struct DimFacts {
                            was last asked; NULL for what was skipped */
   uint32_t depth;
   bool brief; /* queries look at what is near, and not for long */
+  uint64_t spent; /* of SOLVER_EFFORT_ALL */
   Asked asked[SOLVER_ASKED]; /* by the query in progress */
   uint32_t asked_count;
 };
@@ -62,6 +63,12 @@ void dim_facts_skip(DimFacts *facts, uint32_t at, bool skip) {
 }
 
 void dim_facts_brief(DimFacts *facts, bool brief) { facts->brief = brief; }
+
+void dim_facts_renew(DimFacts *facts) { facts->spent = 0; }
+
+static bool is_brief(const DimFacts *facts) {
+  return facts->brief || facts->spent > SOLVER_EFFORT_ALL;
+}
 
 /* ---- leaves ---- */
 
@@ -222,7 +229,7 @@ static void use_equation(Query *query, uint32_t i) {
     return;
   }
   Definition def;
-  if (!define(cx, poly->d, &def))
+  if (query->put_in > SOLVER_PUT_IN || !define(cx, poly->d, &def))
     return;
   query->defs[query->def_count++] = def;
   *poly = (Poly){def.var->value ? dim_int(cx, 0) : def.value, false};
@@ -230,7 +237,10 @@ static void use_equation(Query *query, uint32_t i) {
     if (j == i)
       continue;
     Poly *other = &query->polys[j];
-    other->d = dim_subst(cx, other->d, defined, NULL, &def);
+    Dim *was = other->d;
+    other->d = dim_subst(cx, was, defined, NULL, &def);
+    if (other->d != was)
+      query->put_in += other->d->weight;
     if (other->d->count > SOLVER_COLUMNS) { /* too long for a row */
       *other = (Poly){dim_int(cx, 0), false};
       query->partial = true;
@@ -373,7 +383,7 @@ static void claim_refute(DimFacts *facts, Linear *lin, Claim *claim,
 static uint32_t trials_for(const DimFacts *facts, bool patient) {
   if (!patient)
     return facts->depth ? SOLVER_TRIALS_WITHIN : SOLVER_TRIALS;
-  return facts->depth || facts->brief ? 0 : SOLVER_TRIALS_MOST;
+  return facts->depth || is_brief(facts) ? 0 : SOLVER_TRIALS_MOST;
 }
 
 /* A claim is proved when what denies it is refuted, and refuted when it is
@@ -472,7 +482,7 @@ static Verdict query_verdict(DimFacts *facts, Dim *d, bool eq,
   ScratchMark mark = scratch_mark(&facts->scratch);
   Query query;
   query_init(&query, facts, d,
-             facts->brief ? SOLVER_BRIEF_ROUNDS : SOLVER_ROUNDS);
+             is_brief(facts) ? SOLVER_BRIEF_ROUNDS : SOLVER_ROUNDS);
   Verdict verdict = simple_verdict(facts->cx, query.goal, eq);
   if (query.contradiction)
     verdict = PROVED; /* of nothing */
@@ -513,11 +523,12 @@ static bool within_limits(DimFacts *facts, Verdict (*f)(const Ask *),
   ScratchMark mark = scratch_mark(&facts->scratch);
   Trap trap;
   facts->asked_count = 0;
-  facts->scratch.effort =
-      facts->brief ? SOLVER_BRIEF_EFFORT : SOLVER_EFFORT;
+  uint32_t effort = is_brief(facts) ? SOLVER_BRIEF_EFFORT : SOLVER_EFFORT;
+  facts->scratch.effort = effort;
   if (TRAP_SET(trap) == FAIL_NONE) {
     cx->too_big = NULL;
     *verdict = f(ask);
+    facts->spent += effort - facts->scratch.effort;
     trap_end(&trap);
     cx->too_big = too_big;
     return true;

@@ -34,7 +34,7 @@ typedef struct Point {
 
 /* ---- evaluation ---- */
 
-static void spend(Point *p, uint32_t effort) {
+static void take_effort(Point *p, uint32_t effort) {
   p->effort -= effort < p->effort ? effort : p->effort;
 }
 
@@ -105,7 +105,7 @@ static uint32_t sum_at(Point *p, uint32_t i, bool note) {
   uint64_t bit = (uint64_t)1 << i;
   uint32_t sum = p->sum;
   p->epoch = dim_epoch(p->cx);
-  spend(p, p->count / 8);
+  take_effort(p, p->count / 8);
   for (uint32_t c = 0; c < p->count; c++) {
     if (!(p->touched[c] & bit))
       continue;

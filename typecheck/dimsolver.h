@@ -18,11 +18,13 @@ enum {
   SOLVER_TRIALS_WITHIN = 500, /* in a query within a query */
   SOLVER_TRIALS_MOST = 80000,
   SOLVER_DEFINITION = 24, /* terms of what an equation puts for a variable */
+  SOLVER_PUT_IN = 10000,  /* weight of what comes of that, in one query */
   SOLVER_PRODUCTS = 64,  /* facts multiplied by monomials */
   SOLVER_RELATED = 96,   /* facts that one query considers */
   SOLVER_ROUNDS = 4,     /* how far relatedness reaches */
   SOLVER_ROUNDS_FAR = 8, /* where a fact is asked about once, not again for each
                             that comes after it */
+  SOLVER_EFFORT_ALL = 100000000, /* in all queries of a declaration */
   SOLVER_BRIEF_EFFORT = 10000, /* where an answer is merely welcome */
   SOLVER_BRIEF_ROUNDS = 2,
   SOLVER_CASES = 24,     /* of minima and maxima, in one query */
@@ -118,6 +120,7 @@ typedef struct Query {
   Poly *polys; /* the related facts, definitions applied */
   Definition *defs; /* a value may mention variables defined later */
   uint32_t poly_count, def_count;
+  uint32_t put_in; /* weight of what came of definitions that were put in */
   bool contradiction;
   bool partial; /* some facts were left out */
 } Query;

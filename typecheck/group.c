@@ -17,13 +17,6 @@ static Type *params_of(Checker *c, const Fun *f, Type *t) {
   return map_get(&c->forgotten, f) ? fun_params(c, t, n) : t;
 }
 
-static bool is_used(const Group *g, const Binding *b) {
-  for (uint32_t i = 0; i < g->uses.len; i++)
-    if (g->uses.at[i]->var == b->var)
-      return true;
-  return false;
-}
-
 /* Results of a recursive function whose sizes each call decides are different
  * results already where it calls itself: it is checked once more, knowing
  * that. */
@@ -128,8 +121,8 @@ static void group_annotated(Checker *c, Dec *dec, Binding **bs,
     bs[i]->annotated = NULL;
 }
 
-static Core *infer_member(Checker *c, const Fun *f, const Group *g,
-                          const Binding *b, Type **type, uint32_t mark) {
+static Core *infer_member(Checker *c, const Fun *f, const Binding *b,
+                          Type **type, uint32_t mark) {
   Type *t;
   Scope *inner = c->scope;
   Core *core = clauses_core(c, f->clauses, f->clause_count, f->name_span,
@@ -139,7 +132,7 @@ static Core *infer_member(Checker *c, const Fun *f, const Group *g,
   if (!unify(c, *type, t, o))
     mismatch(c, t, *type, o);
   *type = t;
-  if (is_used(g, b))
+  if (b->used)
     note_result(c, f, t, mark);
   return core;
 }
@@ -192,7 +185,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   for (uint32_t i = 0; i < n; i++) {
     d->vars[i] = bs[i]->var;
     d->items[i] =
-        infer_member(c, &dec->funs[i], &group, bs[i], &types[i], mark);
+        infer_member(c, &dec->funs[i], bs[i], &types[i], mark);
   }
   solve_pending(c);
   c->level--;

@@ -252,6 +252,7 @@ struct Binding {
   Core *opening;    /* how they are read off its value */
   bool plain;       /* its type has nothing to open and no variables */
   DimVar *size;     /* name given to an integer without a known term */
+  bool used;        /* inside its own definition, as it stands there */
   bool recursive;   /* inside its own definition: used monomorphically, or */
   Scheme *annotated; /* as its annotation says, where that says all; or NULL */
   struct Group *group;
@@ -297,6 +298,9 @@ struct Scope {
   ElemVar *elem;    /* 'a[] */
   TyVar *tyvar;     /* 'a */
   Span span;        /* of a size or variable: where it was first written */
+  uint32_t count;   /* of those since a block of names ended, and this one */
+  Map *names;       /* where it ends a block: whose names are in it, and */
+  struct Scope *before; /* what is outside of the block */
 };
 
 /* A recursive group being inferred. */
@@ -512,6 +516,10 @@ void ty_visit(Visit *v, Type *t);
 /* What walks over a type pays for its steps: shared parts are walked again and
  * again, so that a type can be exponentially larger than the text.  Past a
  * limit the declaration is in error, and FAIL_LIMIT raised. */
+/* Takes steps from those that a declaration may take over types.  What is
+ * copied stays in memory: a copy costs so much that there may be some 200 MB of
+ * them. */
+enum { COPY_WORK = 64 };
 void spend(Checker *c, uint32_t steps);
 void shape_visit(Visit *v, const Shape *s);
 void dim_visit(Visit *v, Dim *d);
@@ -830,6 +838,8 @@ Core *core_bad(Checker *c, Span span, Type **type);
 /* ---- names.c: what is bound ---- */
 Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
+/* The innermost of this name, from s outwards; NULL: there is none. */
+Scope *scope_find(Scope *s, const Sym *name);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
 
 /* ---- worst.c ---- */

@@ -14,12 +14,36 @@ Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span) {
   return b;
 }
 
+enum { SCOPE_BLOCK = 256 };
+
+static void block_end(Checker *c, Scope *last) {
+  Scope *s = last;
+  Map *names = NEW(c->arena, Map);
+  map_init(names, c->arena);
+  for (uint32_t i = 0; i < last->count; i++, s = s->outer)
+    if (s->name)
+      map_put(names, s->name, s);
+  last->names = names;
+  last->before = s;
+}
+
+/* Of very many names, as in a large group of functions, most are passed over
+ * in blocks. */
 Scope *scope_push(Checker *c, Sym *name, Binding *b) {
   Scope *s = NEW(c->arena, Scope);
   s->outer = c->scope;
   s->name = name;
   s->binding = b;
+  s->count = s->outer && !s->outer->names ? s->outer->count + 1 : 1;
+  if (s->count == SCOPE_BLOCK)
+    block_end(c, s);
   c->scope = s;
+  return s;
+}
+
+Scope *scope_find(Scope *s, const Sym *name) {
+  while (s && s->name != name)
+    s = s->names && !map_get(s->names, name) ? s->before : s->outer;
   return s;
 }
 
@@ -290,8 +314,9 @@ Binding *lookup(Checker *c, Sym *module, Sym *name) {
     Module *m = module_named(c, module);
     return m ? lookup_in(c, m, name) : NULL;
   }
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == name && s->binding)
+  for (Scope *s = scope_find(c->scope, name); s;
+       s = scope_find(s->outer, name))
+    if (s->binding)
       return s->binding;
   Binding *b = lookup_in(c, c->module, name);
   if (!b && c->module != c->prelude)

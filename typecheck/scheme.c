@@ -552,11 +552,16 @@ static void tidy_conditions(Checker *c, Constraint *k) {
     copy->outer = kept;
     kept = copy;
   }
+  uint32_t count = 0;
+  for (const Fact *f = kept; f; f = f->outer)
+    count++;
+  dim_facts_brief(c->solver, count > IMPLIED_MOST);
   for (Fact **f = &kept; *f;)
     if (is_repeated(c, kept, *f))
       *f = (*f)->outer;
     else
       f = &(*f)->outer;
+  dim_facts_brief(c->solver, false);
   k->facts = kept;
 }
 

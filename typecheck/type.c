@@ -457,9 +457,7 @@ static void visit_elem(Visit *v, ElemVar *e) {
     v->elem(v->arg, e);
 }
 
-/* What is copied stays in memory: a copy costs so much that a declaration may
- * make some 200 MB of them. */
-enum { WORK_MAX = 50 * 1000 * 1000, COPY_WORK = 64 };
+enum { WORK_MAX = 50 * 1000 * 1000 };
 
 void spend(Checker *c, uint32_t steps) {
   c->work += steps;

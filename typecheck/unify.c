@@ -705,6 +705,7 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
 static Dim *soft_term(Checker *c, Dim *term, Expr *site) {
   Dim *soft = meta_term(c, (Span){0});
   DimVar *v = dim_as_var(soft);
+  spend(c, 4 * COPY_WORK); /* a variable with all that is kept of it */
   v->bound = term;
   v->home = site;
   return soft;
@@ -714,6 +715,7 @@ static Dim *soft_term(Checker *c, Dim *term, Expr *site) {
  * expression) where a second pass would forget it from the start. */
 static Type *ty_relax(Checker *c, Type *t, Expr *site) {
   t = ty_norm(c, t);
+  spend(c, COPY_WORK);
   if (t->tag == TY_TENSOR && t->term) {
     Dim *term = term_of(c, t);
     if (!term)

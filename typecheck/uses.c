@@ -144,6 +144,7 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
   if (!s->poly && !b->recursive)
     core = open_variable(c, b, core, type);
   if (b->recursive) {
+    b->used = true;
     VEC_PUSH(c->arena, b->group->uses, core);
   } else if (inst) {
     inst->core = core;
@@ -191,8 +192,9 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
 }
 
 Core *infer_id(Checker *c, Expr *e, Type **type) {
-  for (Scope *s = c->scope; s; s = s->outer)
-    if (s->name == e->id && (s->binding || s->dim || s->shape)) {
+  for (Scope *s = scope_find(c->scope, e->id); s;
+       s = scope_find(s->outer, e->id))
+    if (s->binding || s->dim || s->shape) {
       if (s->binding)
         break;
       places_size(c, e->span, e->id, s->shape != NULL);
