@@ -1,6 +1,6 @@
 /* What the files share that write messages: error.c (what all of them have),
  * mismatch.c (types), sizeerror.c (sizes and shapes), multiple.c (divisions),
- * party.c (who else has to do with it), help.c (ways out), report.c (where a
+ * party.c (who else has to do with it), help.c (ways out), demand.c (who wants that many axes), report.c (where a
  * refuted constraint is told).  Texts live in the checker's arena. */
 #ifndef AXON_TYPECHECK_ERRORS_H
 #define AXON_TYPECHECK_ERRORS_H
@@ -69,6 +69,12 @@ bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
 /* Rows of the size that is wanted are made of e by flatten. */
 bool help_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
                   Dim *wanted);
+
+/* ---- demand.c ---- */
+/* Marks the place in the body of the called function for which an argument, or
+ * the field `path` of it, is to have as many axes as `want`. */
+void error_demand(Checker *c, Diag *d, const Origin *o, const char *path,
+                  Type *want);
 
 /* ---- edit.c: fixes; none where the text is not the user's ---- */
 /* As it may stand as an argument; or NULL. */

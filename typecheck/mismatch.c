@@ -75,6 +75,7 @@ static void rank_error(Checker *c, Type *got, Type *want, Origin *o) {
   } else {
     d->label = error_two_types(c, "this is %s, wanted is %s", got, want);
     help_rank(c, d, got, want, o);
+    error_demand(c, d, o, "", want);
   }
   error_path(c, d, o);
 }
@@ -128,10 +129,13 @@ static Diag *clash_error(Checker *c, Type *got, Type *want, Origin *o) {
   if (!type_clash(c, got, want, &part))
     part = (Clash){.path = "", .got = got, .want = want};
   const char *what = part_of(c, &part, o);
-  if (!part.field)
-    return error_at(c, 305, o->span, "%s is %s", what,
-                    error_two_types(c, "%s where %s is wanted", part.got,
-                                    part.want));
+  if (!part.field) {
+    Diag *d = error_at(c, 305, o->span, "%s is %s", what,
+                       error_two_types(c, "%s where %s is wanted", part.got,
+                                       part.want));
+    error_demand(c, d, o, part.path, part.want);
+    return d;
+  }
   Diag *d = error_at(c, 305, o->span,
                      part.extra ? "%s has a field `%s`, which is not wanted"
                                 : "%s lacks the field `%s`",
