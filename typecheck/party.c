@@ -131,15 +131,43 @@ static DimVar *differing(Checker *c, const Origin *o, uint32_t *axis) {
   return NULL;
 }
 
+/* Has another argument as many numbers as a matrix has rows, as its bias? */
+static bool outputs_fit(Checker *c, const Origin *o,
+                        const Party *party) {
+  DimVar *rows = dim_as_var(ty_root(party->type)->shape->at[0].dim);
+  uint32_t next = 0;
+  const char *name = "";
+  for (Type *t = ty_root(o->fun); rows && t->tag == TY_FUN;
+       t = ty_root(t->arg[1])) {
+    Arg *a = arg_of_param(o, t, &next);
+    if (a && a->expr != o->expr && a->expr != party->expr &&
+        part_with(c, t->arg[0], rows, &name))
+      return !told_of(c, 0, a->expr->span, NULL);
+  }
+  return false;
+}
+
 /* Data that is not flat yet, or a layer that is declared for other data. */
 static void inner_help(Checker *c, Diag *d, const Origin *o,
                        const Party *party, Dim *wanted) {
   enum { IMAGES = 4 }; /* axes */
   Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
-  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2 ||
-      !dim_is_const(s->at[s->len - 1].dim))
+  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2)
     return;
   Dim *columns = s->at[s->len - 1].dim, *row = columns;
+  Shape *w = error_shape(c, party->type);
+  if (w && w->len == 2 && w->at[0].tag == IT_DIM &&
+      dim_equal(w->at[0].dim, columns) && !dim_equal(columns, wanted) &&
+      !outputs_fit(c, o, party)) {
+    d->help = arena_printf(c->arena, "%s looks transposed: [outputs, inputs] "
+                                     "is wanted",
+                           party->name);
+    if (strcmp(party->name, party->holder) == 0)
+      edit_apply(c, d, o, party->expr, "transpose");
+    return;
+  }
+  if (!dim_is_const(columns))
+    return;
   bool images = s->len == IMAGES;
   for (uint32_t i = 1; images && i + 1 < s->len; i++) {
     images = s->at[i].tag == IT_DIM && dim_is_const(s->at[i].dim);
@@ -174,8 +202,13 @@ bool party_error(Checker *c, Constraint *k) {
   d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
                           v->inner && axis == 1 ? "columns arrive" : "arrive",
                           party.name, want);
+  Dim *arrived = s->at[s->len - axis].dim;
+  bool direct = strcmp(party.name, party.holder) == 0;
   if (v->inner && axis == 1)
     inner_help(c, d, o, &party, dim_of_var(c->dims, v));
+  else if (direct)
+    help_matrix(c, d, o, party.name, party.expr, party.type, arrived,
+                dim_resolve(c->dims, dim_of_var(c->dims, v)));
   error_explain(c, d, k);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,
