@@ -245,6 +245,25 @@ static bool wants_tuple(Call *k) {
   return true;
 }
 
+/* f x ~label:y: the call was complete with x. */
+static bool labels_late(Call *k, uint32_t first) {
+  Checker *c = k->c;
+  uint32_t known = 0;
+  for (uint32_t i = first; i < k->count; i++)
+    for (Type *t = ty_norm(c, k->whole); t->tag == TY_FUN;
+         t = ty_norm(c, t->arg[1]))
+      known += t->label && t->label == k->args[i].label;
+  if (known != k->count - first)
+    return false;
+  Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span, "~%s stands behind an argument without a "
+                                   "label",
+                     k->args[first].label->text);
+  d->help = "labelled arguments stand before the others";
+  edit_labels(c, d, k->args, k->count, first);
+  return true;
+}
+
 static void not_function(Call *k, Type *t, uint32_t first) {
   Checker *c = k->c;
   if (first == 0) {
@@ -254,7 +273,7 @@ static void not_function(Call *k, Type *t, uint32_t first) {
     d->help = help_not_function(k);
     return;
   }
-  if (wants_tuple(k))
+  if (wants_tuple(k) || labels_late(k, first))
     return;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
   Diag *d = error_at(c, 322, span, "%s is given too many arguments",

@@ -102,6 +102,11 @@ void edit_index(Checker *c, Diag *d, const Origin *o, const Expr *e,
 void edit_replace(Checker *c, Diag *d, Span span, const char *text);
 /* Of the arguments, which stand in order, one tuple. */
 void edit_tuple(Checker *c, Diag *d, const Arg *args, uint32_t count);
+/* Those since `first` before the others. */
+void edit_labels(Checker *c, Diag *d, const Arg *args, uint32_t count,
+                 uint32_t first);
+/* What is called becomes an argument of `fun`. */
+void edit_head(Checker *c, Diag *d, const Origin *o, const char *fun);
 /* Of two arguments, the first of which stands first. */
 void edit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b);
 

@@ -2,6 +2,8 @@
  * the program with the help applied checks at that place. */
 #include "errors.h"
 
+#include <string.h>
+
 static bool is_unit(const ShapeIt *it) {
   int64_t n;
   return it->tag == IT_DIM && dim_is_int(it->dim, &n) && n == 1;
@@ -110,10 +112,31 @@ static void help_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
     edit_index(c, d, o, o->expr, items);
 }
 
+/* One number is wanted, and many are there. */
+static bool help_elements(Checker *c, Diag *d, const Origin *o,
+                          const Shape *have) {
+  if (o->what && strcmp(o->what, "if") == 0) {
+    d->help = "select c x y chooses element by element";
+    return true;
+  }
+  Type *fun = o->fun ? ty_root(o->fun) : NULL;
+  if (o->kind != OR_ARG || o->prim != PRIM_NONE || have->len != 1 || !fun ||
+      !o->head || o->arg_count != 1 || fun->tag != TY_FUN || fun->label ||
+      ty_root(fun->arg[1])->tag == TY_FUN)
+    return false;
+  const char *name = o->what ? o->what : "f";
+  d->help = arena_printf(c->arena, "map %s x applies it to each element",
+                         name);
+  edit_head(c, d, o, "map");
+  return true;
+}
+
 void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
   Shape *have = error_shape(c, got), *wanted = error_shape(c, want);
   uint32_t at;
   if (!shape_known_rank(have) || !shape_known_rank(wanted))
+    return;
+  if (wanted->len == 0 && help_elements(c, d, o, have))
     return;
   if (wanted->len == 2 && have->len > 2 &&
       fits_axis(&have->at[0], &wanted->at[0]) &&

@@ -419,6 +419,7 @@ struct Checker {
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
+  Sym *naming;   /* the val whose value is being inferred, or NULL */
   Sym *defining; /* the abbreviation being read, or NULL */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t serial;         /* of the last constraint */

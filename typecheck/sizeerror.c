@@ -230,8 +230,13 @@ static void index_error(Checker *c, Constraint *k) {
                  dim_text_of(c, o->to), o->number, size);
   if (o->got)
     d->label = arena_printf(c->arena, "of %s", ty_text(c, o->got));
-  d->help = o->to ? "slices are not cut to fit: write : alone for the rest of "
-                    "an axis"
+  int64_t first, end;
+  bool reversed = o->to && dim_is_int(dim_resolve(c->dims, o->from), &first) &&
+                  dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
+  d->help = reversed ? "a slice ends behind its first element: reverse turns "
+                       "an axis round"
+            : o->to ? "slices are not cut to fit: the rest of an axis has no "
+                    "end, as in x.[2:]"
                   : "indices run from 0 to one less than the size; a literal "
                     "-k counts from the end";
   error_explain(c, d, k);
