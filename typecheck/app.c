@@ -1,5 +1,5 @@
 /* Application: labelled arguments and their defaults, pipelines. */
-#include "typecheck/internal.h"
+#include "errors.h"
 
 #include <string.h>
 
@@ -223,6 +223,47 @@ static Type *becomes_fun(Call *k, Type *t, Part p) {
   return f;
 }
 
+/* f x y, where f takes (x, y). */
+static bool wants_tuple(Call *k) {
+  Checker *c = k->c;
+  Type *whole = ty_norm(c, k->whole);
+  Type *param = whole->tag == TY_FUN ? ty_norm(c, whole->arg[0]) : NULL;
+  if (!param || whole->label || param->tag != TY_TUPLE ||
+      param->count != k->count)
+    return false;
+  for (uint32_t i = 0; i < k->count; i++)
+    if (k->args[i].label)
+      return false;
+  Span span = span_join(k->args[0].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span, "%s takes one tuple, and is given %u "
+                                   "arguments",
+                     k->name ? k->name : "this function", k->count);
+  d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
+                         ty_text(c, whole));
+  edit_tuple(c, d, k->args, k->count);
+  k->queue.len = 0;
+  return true;
+}
+
+/* f x ~label:y: the call was complete with x. */
+static bool labels_late(Call *k, uint32_t first) {
+  Checker *c = k->c;
+  uint32_t known = 0;
+  for (uint32_t i = first; i < k->count; i++)
+    for (Type *t = ty_norm(c, k->whole); t->tag == TY_FUN;
+         t = ty_norm(c, t->arg[1]))
+      known += t->label && t->label == k->args[i].label;
+  if (known != k->count - first)
+    return false;
+  Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span, "~%s stands behind an argument without a "
+                                   "label",
+                     k->args[first].label->text);
+  d->help = "labelled arguments stand before the others";
+  edit_labels(c, d, k->args, k->count, first);
+  return true;
+}
+
 static void not_function(Call *k, Type *t, uint32_t first) {
   Checker *c = k->c;
   if (first == 0) {
@@ -232,6 +273,8 @@ static void not_function(Call *k, Type *t, uint32_t first) {
     d->help = help_not_function(k);
     return;
   }
+  if (wants_tuple(k) || labels_late(k, first))
+    return;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
   Diag *d = error_at(c, 322, span, "%s is given too many arguments",
                      k->name ? k->name : "this function");

@@ -37,6 +37,8 @@ typedef struct Chain {
   uint32_t budget;
   bool whole;   /* all of it is wanted: no bodies but this one, all operands, */
   bool library; /* also where that is the library's */
+  int64_t looked_for; /* not 0: a size of this number is, and its term, */
+  Dim *computed;      /* not a mere number; or NULL */
 } Chain;
 
 /* ---- shapes as a call has them ---- */
@@ -89,7 +91,6 @@ PutIn *put_in_of(Checker *c, const Origin *call) {
 
 /* ---- arithmetic ---- */
 
-/* The items of a shape as they came to be, without what was solved since. */
 static void written_items(const Shape *s, uint32_t depth, ShapeIt **items,
                           uint32_t *count) {
   enum { DEEPEST = 4 };
@@ -100,6 +101,11 @@ static void written_items(const Shape *s, uint32_t depth, ShapeIt **items,
     else
       items[(*count)++] = (ShapeIt *)it;
   }
+}
+
+void chain_items(const Shape *s, ShapeIt **items, uint32_t *count) {
+  *count = 0;
+  written_items(s, 0, items, count);
 }
 
 /* An item as a call has it, and as it stands in the body, where numbers are
@@ -122,8 +128,8 @@ static const char *arithmetic(const Chain *x, Type *t, Type *plain) {
   Checker *c = x->c;
   ShapeIt *items[RANK_MAX], *others[RANK_MAX] = {NULL};
   uint32_t count = 0, other_count = 0;
-  written_items(t->shape, 0, items, &count);
-  written_items(plain->shape, 0, others, &other_count);
+  chain_items(t->shape, items, &count);
+  chain_items(plain->shape, others, &other_count);
   bool same = count == other_count;
   const char *text, *last = NULL;
   for (uint32_t i = count; i-- > 0;) {
@@ -146,8 +152,30 @@ static bool is_shown(const Chain *x, Span span) {
   return source && (x->library || !source->library);
 }
 
+/* Is the number that is looked for computed here? */
+static void look(Chain *x, Type *found) {
+  Checker *c = x->c;
+  Type *t = found ? ty_norm(c, found) : NULL;
+  ShapeIt *items[RANK_MAX];
+  uint32_t count = 0;
+  if (!t || t->tag != TY_TENSOR)
+    return;
+  chain_items(t->shape, items, &count);
+  for (uint32_t i = 0; i < count && !x->computed; i++) {
+    Dim *d = items[i]->tag == IT_DIM ? items[i]->dim : NULL;
+    int64_t n;
+    if (d && !dim_as_var(d) && !dim_is_const(d) &&
+        dim_is_int(dim_resolve(c->dims, d), &n) && n == x->looked_for)
+      x->computed = d;
+  }
+}
+
 /* What has no axes has come to no shape; what is as before says nothing. */
 static void add(Chain *x, Span span, const char *name, Type *found) {
+  if (x->looked_for) {
+    look(x, found);
+    return;
+  }
   if (!found || !is_shown(x, span))
     return;
   Checker *c = x->c;
@@ -412,6 +440,12 @@ static void add_way(Checker *c, Diag *d, const Origin *o, Expr *e) {
                          : s->is.shape,
                 s->is.text);
   }
+}
+
+Dim *chain_computed(Checker *c, Expr *e, int64_t n) {
+  Chain x = {.c = c, .budget = LOOKED_AT, .looked_for = n};
+  follow(&x, e);
+  return x.computed;
 }
 
 void chain_add(Checker *c, Diag *d, const Origin *o) {

@@ -172,7 +172,11 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   c->effect = effect;
   c->level++;
   Type *t;
+  Sym *naming = c->naming;
+  if (dec->pat->kind == PAT_VAR)
+    c->naming = dec->pat->id;
   Core *core = infer_value(c, dec, mark, &t);
+  c->naming = naming;
   solve_pending(c);
   c->level--;
   c->effect = outer;

@@ -106,6 +106,43 @@ void edit_replace(Checker *c, Diag *d, Span span, const char *text) {
     diag_fix(c->arena, d, span, text, "write `%s`", text);
 }
 
+void edit_tuple(Checker *c, Diag *d, const Arg *args, uint32_t count) {
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < count; i++) {
+    const char *item = text_of(c, args[i].expr->span);
+    if (!item || (i && args[i].span.start < args[i - 1].span.end))
+      return;
+    buffer_printf(&text, "%s%s", i ? ", " : "(", item);
+  }
+  buffer_puts(&text, ")");
+  d->help = arena_printf(c->arena, "write %s", text.text);
+  edit_replace(c, d, span_join(args[0].span, args[count - 1].span), text.text);
+}
+
+void edit_labels(Checker *c, Diag *d, const Arg *args, uint32_t count,
+                 uint32_t first) {
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < count; i++) {
+    const Arg *a = &args[i < count - first ? first + i : i - (count - first)];
+    Span span = a->span;
+    if (a->label_span.file && a->label_span.start < span.start)
+      span.start = a->label_span.start;
+    const char *item = text_of(c, span);
+    if (!item || (i && args[i].span.start < args[i - 1].span.end))
+      return;
+    buffer_printf(&text, "%s%s", i ? " " : "", item);
+  }
+  edit_replace(c, d, span_join(args[0].span, args[count - 1].span), text.text);
+}
+
+void edit_head(Checker *c, Diag *d, const Origin *o, const char *fun) {
+  Span at = o->head->span;
+  at.end = at.start;
+  if (own_source(c, at))
+    diag_fix(c->arena, d, at, arena_printf(c->arena, "%s ", fun),
+             "write `%s %s`", fun, o->what ? o->what : "");
+}
+
 void edit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b) {
   const char *x = a && b ? edit_argument(c, a) : NULL;
   const char *y = x ? edit_argument(c, b) : NULL;

@@ -48,9 +48,17 @@ bool party_error(Checker *c, Constraint *k);
 /* Where a `_` took a factor over, the blame is its reshape's. */
 void party_hole(Checker *c, Diag *d, const Constraint *k);
 
-/* ---- multiple.c: "60 is not a multiple of 8", or NULL ---- */
-const char *multiple_of(Checker *c, Constraint *k);
-const char *multiple_uneven(Checker *c, const Constraint *k);
+/* ---- multiple.c ---- */
+typedef struct Multiple {
+  const char *text; /* "60 is not a multiple of 8" */
+  int64_t num, den;
+} Multiple;
+/* Of 60 and 8*n; false: it is no such thing. */
+bool multiple_of(Checker *c, const Constraint *k, Multiple *out);
+/* Of two sizes that are equal but for a division that is not exact. */
+bool multiple_uneven(Checker *c, Dim *left, Dim *right, Multiple *out);
+/* Adds to the message about it what would be one. */
+void multiple_help(Checker *c, const Constraint *k);
 
 /* ---- helpkind.c: ways out of types that do not fit; none where none is right
  * ---- */
@@ -63,6 +71,17 @@ void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
 void help_join(Checker *c, Diag *d, const Origin *o);
 /* Of a product whose inner sizes are x and y. */
 void help_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y);
+/* A matrix t has the sizes that met as its rows and columns, the other way
+ * round: `have` is there, `want` is wanted.  e may be NULL. */
+bool help_matrix(Checker *c, Diag *d, const Origin *o, const char *name,
+                 Expr *e, Type *t, Dim *have, Dim *want);
+/* Of a field of a record, by its siblings. */
+void help_field(Checker *c, Diag *d, const Origin *o,
+                const Clash *part);
+/* One number of the shape that is written would make the elements as many. */
+void help_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k);
+/* The tensors of a concat would fit along another axis. */
+bool help_concat(Checker *c, Diag *d, const Origin *o);
 /* What has the axes of `got`, e, would fit if they stood in another order. */
 bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
                 Type *want);
@@ -87,6 +106,13 @@ void edit_apply(Checker *c, Diag *d, const Origin *o, const Expr *e,
 void edit_index(Checker *c, Diag *d, const Origin *o, const Expr *e,
                 const char *items);
 void edit_replace(Checker *c, Diag *d, Span span, const char *text);
+/* Of the arguments, which stand in order, one tuple. */
+void edit_tuple(Checker *c, Diag *d, const Arg *args, uint32_t count);
+/* Those since `first` before the others. */
+void edit_labels(Checker *c, Diag *d, const Arg *args, uint32_t count,
+                 uint32_t first);
+/* What is called becomes an argument of `fun`. */
+void edit_head(Checker *c, Diag *d, const Origin *o, const char *fun);
 /* Of two arguments, the first of which stands first. */
 void edit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b);
 

@@ -2,6 +2,8 @@
  * the program with the help applied checks at that place. */
 #include "errors.h"
 
+#include <string.h>
+
 static bool is_unit(const ShapeIt *it) {
   int64_t n;
   return it->tag == IT_DIM && dim_is_int(it->dim, &n) && n == 1;
@@ -110,10 +112,31 @@ static void help_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
     edit_index(c, d, o, o->expr, items);
 }
 
+/* One number is wanted, and many are there. */
+static bool help_elements(Checker *c, Diag *d, const Origin *o,
+                          const Shape *have) {
+  if (o->what && strcmp(o->what, "if") == 0) {
+    d->help = "select c x y chooses element by element";
+    return true;
+  }
+  Type *fun = o->fun ? ty_root(o->fun) : NULL;
+  if (o->kind != OR_ARG || o->prim != PRIM_NONE || have->len != 1 || !fun ||
+      !o->head || o->arg_count != 1 || fun->tag != TY_FUN || fun->label ||
+      ty_root(fun->arg[1])->tag == TY_FUN)
+    return false;
+  const char *name = o->what ? o->what : "f";
+  d->help = arena_printf(c->arena, "map %s x applies it to each element",
+                         name);
+  edit_head(c, d, o, "map");
+  return true;
+}
+
 void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
   Shape *have = error_shape(c, got), *wanted = error_shape(c, want);
   uint32_t at;
   if (!shape_known_rank(have) || !shape_known_rank(wanted))
+    return;
+  if (wanted->len == 0 && help_elements(c, d, o, have))
     return;
   if (wanted->len == 2 && have->len > 2 &&
       fits_axis(&have->at[0], &wanted->at[0]) &&
@@ -229,6 +252,54 @@ bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
   return true;
 }
 
+/* ---- reshape and concat ---- */
+
+void help_reshape(Checker *c, Diag *d, const Expr *shape,
+                  const Constraint *k) {
+  Dim *have = dim_resolve(c->dims, k->left);
+  Dim *made = dim_resolve(c->dims, k->right);
+  const Expr *item = NULL;
+  int64_t n, right = 0;
+  if (shape->kind != EX_BRACKET)
+    return;
+  for (uint32_t i = 0; i < shape->item_count; i++) {
+    const Expr *e = shape->items[i];
+    Dim *other = NULL;
+    if (e->kind == EX_NUM && !e->is_float && !shape->splices[i])
+      other = dim_quotient(
+          c->dims, dim_mul(c->dims, have, dim_text(c->dims, e->num)), made);
+    if (!other || !dim_is_int(other, &n) || n < 2)
+      continue;
+    if (item)
+      return; /* which of them is wrong? */
+    item = e, right = n;
+  }
+  if (!item)
+    return;
+  const char *text = arena_printf(c->arena, "%lld", (long long)right);
+  d->help = arena_printf(c->arena, "with %s in place of %s they are as many",
+                         text, item->num);
+  edit_replace(c, d, item->span, text);
+}
+
+bool help_concat(Checker *c, Diag *d, const Origin *o) {
+  const Expr *axis = o->kind == OR_ELEMENT ? o->head : NULL;
+  uint32_t i, j;
+  if (!axis || axis->kind != EX_NUM || !o->left)
+    return false;
+  Shape *a = error_shape(c, o->left->inferred);
+  Shape *b = error_shape(c, o->right->inferred);
+  if (!a || !b || a->len != b->len || !error_one_axis(a, b, &i, &j))
+    return false;
+  const char *other = axis->num[0] == '-'
+                          ? arena_printf(c->arena, "-%u", a->len - i)
+                          : arena_printf(c->arena, "%u", i);
+  d->help = arena_printf(c->arena, "they fit along another axis: ~axis:%s",
+                         other);
+  edit_replace(c, d, axis->span, other);
+  return true;
+}
+
 /* ---- products ---- */
 
 void help_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y) {
@@ -248,6 +319,73 @@ void help_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y) {
     d->help = "the left side looks transposed: write transpose";
     edit_apply(c, d, o, o->left, "transpose");
   }
+}
+
+/* ---- layers: weights and biases ---- */
+
+bool help_matrix(Checker *c, Diag *d, const Origin *o, const char *name,
+                 Expr *e, Type *t, Dim *have, Dim *want) {
+  Shape *w = error_shape(c, t);
+  if (!w || w->len != 2 || w->at[0].tag != IT_DIM || w->at[1].tag != IT_DIM ||
+      !dim_equal(w->at[0].dim, want) || !dim_equal(w->at[1].dim, have))
+    return false;
+  d->help = arena_printf(c->arena, "%s : %s looks transposed", name,
+                         ty_text(c, t));
+  if (e)
+    edit_apply(c, d, o, e, "transpose");
+  return true;
+}
+
+/* The sizes of one axis that met, as the types have them. */
+static bool sizes_met(Checker *c, Type *got, Type *want, Dim **x, Dim **y) {
+  Shape *a = error_shape(c, got), *b = error_shape(c, want);
+  uint32_t i, j;
+  if (!error_one_axis(a, b, &i, &j))
+    return false;
+  *x = a->at[i].dim, *y = b->at[j].dim;
+  return true;
+}
+
+static bool has_size(Checker *c, Type *t, Dim *d) {
+  Shape *s = error_shape(c, t);
+  for (uint32_t i = 0; s && i < s->len; i++)
+    if (s->at[i].tag == IT_DIM && dim_equal(s->at[i].dim, d))
+      return true;
+  return false;
+}
+
+/* In {w = ..., b = ...} as it is written. */
+static void help_written(Checker *c, Diag *d, const Origin *o, Dim *have,
+                         Dim *want) {
+  const Expr *record = o->head;
+  for (uint32_t i = 0; i < record->field_count; i++) {
+    FieldExpr *f = &record->fields[i];
+    Type *t = f->expr->inferred;
+    if (f->expr == o->expr || !t || !has_size(c, t, want))
+      continue;
+    diag_mark(c->arena, d, f->expr->span, ty_text(c, ty_norm(c, t)));
+    help_matrix(c, d, o, f->id->text, f->expr, t, have, want);
+    return;
+  }
+}
+
+void help_field(Checker *c, Diag *d, const Origin *o,
+                const Clash *part) {
+  Dim *have, *want;
+  if (!sizes_met(c, part->got, part->want, &have, &want))
+    return;
+  if (o->kind == OR_FIELD && o->head && o->head->kind == EX_RECORD) {
+    help_written(c, d, o, have, want);
+    return;
+  }
+  Type *record = ty_norm(c, o->got);
+  if (record->tag != TY_RECORD || o->kind != OR_ARG)
+    return;
+  record = row_flat(c, record);
+  for (uint32_t i = 0; i < record->count; i++)
+    if (help_matrix(c, d, o, record->labels[i]->text, NULL, record->args[i],
+                    have, want))
+      return;
 }
 
 /* ---- joins ---- */

@@ -62,7 +62,11 @@ void help_kind(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
   else if (o->prim == PRIM_ADD && got->tag == TY_DATA &&
            got->data == c->data_string)
     d->help = "strings are joined by `^`";
-  else if (o->prim == PRIM_APPEND && error_is_tensor(got))
+  else if (o->prim == PRIM_APPEND && error_is_tensor(got) && o->number == 2) {
+    d->help = "`^` joins strings: `string x` is how x is written";
+    if (o->expr)
+      edit_apply(c, d, o, o->expr, "string");
+  } else if (o->prim == PRIM_APPEND && error_is_tensor(got))
     d->help = "`^` joins strings; a power is `pow x y`";
   else if (is_list(c, want) && o->expr && o->expr->kind == EX_BRACKET)
     d->help = "a list is written `list [x, y]`: brackets alone make a tensor";

@@ -162,7 +162,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   OriginKind kind;
   Span span;        /* primary place */
   Span other;       /* the other party, or none */
-  Expr *left, *right; /* OR_OPERATOR: the operands */
+  Expr *left, *right; /* OR_OPERATOR: the operands; of concat what met */
   const char *what; /* "softmax", "op @" */
   uint32_t number;  /* argument number, axis */
   PrimId prim;
@@ -170,7 +170,8 @@ typedef struct Origin { /* where a demand came from, for the message */
   Type *got, *want; /* the whole types that met */
   Sym *label;        /* OR_ARG: of a labelled argument */
   Scheme *scheme;    /* whose given it was */
-  Expr *head;        /* OR_ARG: what is called, */
+  Expr *head;        /* OR_FIELD: the record; of concat the axis;
+                        OR_ARG: what is called, */
   Type *fun;         /* its type, */
   Arg *args;         /* and all arguments of the call */
   uint32_t arg_count;
@@ -422,6 +423,7 @@ struct Checker {
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
+  Sym *naming;   /* the val whose value is being inferred, or NULL */
   Sym *defining; /* the abbreviation being read, or NULL */
   VEC(Constraint *) stuck; /* open at the end of a declaration */
   uint32_t serial;         /* of the last constraint */
@@ -992,6 +994,11 @@ bool elems_clash(ElemVar *a, ElemVar *b);
 /* ---- chain.c ---- */
 /* The steps by which what met there has got its shape. */
 void chain_add(Checker *c, Diag *d, const Origin *o);
+/* The items of a shape as they came to be, without what was solved since; of
+ * them at most RANK_MAX. */
+void chain_items(const Shape *s, ShapeIt **items, uint32_t *count);
+/* On the way to e, the term by which an axis came to have size n; or NULL. */
+Dim *chain_computed(Checker *c, Expr *e, int64_t n);
 /* And what the calls hand on by which a condition of a body is not met. */
 void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
 /* All steps to the value of an expression, none left out. */

@@ -2,53 +2,91 @@
 #include "errors.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* "60 is not a multiple of 8", of 60 and 8*n; NULL: no such thing. */
-const char *multiple_of(Checker *c, Constraint *k) {
+static bool no_multiple(Checker *c, int64_t num, int64_t den, Multiple *out) {
+  const char *text = arena_printf(c->arena, "%lld is not a multiple of %lld",
+                                  (long long)num, (long long)den);
+  *out = (Multiple){text, num, den};
+  return true;
+}
+
+/* Of 60 and 8*n. */
+bool multiple_of(Checker *c, const Constraint *k, Multiple *out) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
   if (dim_is_const(y)) {
     Dim *z = x;
     x = y, y = z;
   }
   int64_t n, factor = dim_content(c->dims, y);
-  Dim *rest = NULL;
-  if (dim_is_int(x, &n) && factor > 1)
-    rest = dim_quotient(c->dims, y, dim_int(c->dims, factor));
-  return rest && n % factor
-             ? arena_printf(c->arena, "%lld is not a multiple of %lld",
-                            (long long)n, (long long)factor)
-             : NULL;
+  return dim_is_int(x, &n) && factor > 1 && n % factor &&
+         dim_quotient(c->dims, y, dim_int(c->dims, factor)) &&
+         no_multiple(c, n, factor, out);
 }
+
+/* ---- sizes as they were computed ---- */
 
 /* A term computed twice: rounding down, and exactly. */
 typedef struct Value {
   int64_t floor;
   double exact;
-  bool named; /* a size that somebody knows, not an interim result */
+  bool named; /* it is base/scale + offset, of a size that somebody knows */
+  int64_t base, scale, offset;
 } Value;
 
 typedef struct Uneven { /* the first division that is not exact */
   bool found, named;
   int64_t num, den;
+  Expr *from;      /* whose size it is, or NULL */
+  uint32_t looked; /* into so many sizes */
 } Uneven;
+
+static Value unnamed(int64_t floor, double exact) {
+  return (Value){.floor = floor, .exact = exact};
+}
+
+/* A size and a number that is added to it, as of n - k, are still that size. */
+static Value sum(Value x, Value y, int sign) {
+  Value r = unnamed(x.floor + sign * y.floor, x.exact + sign * y.exact);
+  bool swapped = !x.named && y.named && sign > 0;
+  Value size = swapped ? y : x, added = swapped ? x : y;
+  if (!size.named || (double)added.floor != added.exact)
+    return r;
+  r.named = true;
+  r.base = size.base, r.scale = size.scale;
+  r.offset = size.offset + sign * added.floor;
+  return r;
+}
+
+static bool divide(Value x, Value y, Value *out, Uneven *u) {
+  int64_t den = y.floor;
+  if (den < 1 || x.floor < 0)
+    return false;
+  bool named = x.named && x.offset % den == 0;
+  if (!u->found && x.floor % den) {
+    u->found = true, u->named = named;
+    u->num = x.base, u->den = x.scale * den;
+  }
+  *out = unnamed(x.floor / den, x.exact / y.exact);
+  if (named && x.floor % den == 0) {
+    out->named = true;
+    out->base = x.base, out->scale = x.scale * den;
+    out->offset = x.offset / den;
+  }
+  return true;
+}
 
 static bool apply_op(DimOpKind kind, Value x, Value y, Value *out, Uneven *u) {
   switch (kind) {
-  case DOP_ADD:
-    *out = (Value){x.floor + y.floor, x.exact + y.exact, false};
-    break;
-  case DOP_SUB:
-    *out = (Value){x.floor - y.floor, x.exact - y.exact, false};
-    break;
+  case DOP_ADD: *out = sum(x, y, 1); break;
+  case DOP_SUB: *out = sum(x, y, -1); break;
   case DOP_MUL:
-    *out = (Value){x.floor * y.floor, x.exact * y.exact, false};
+    *out = unnamed(x.floor * y.floor, x.exact * y.exact);
     break;
   case DOP_DIV:
-    if (y.floor < 1 || x.floor < 0)
+    if (!divide(x, y, out, u))
       return false;
-    if (!u->found && x.floor % y.floor)
-      *u = (Uneven){true, x.named, x.floor, y.floor};
-    *out = (Value){x.floor / y.floor, x.exact / y.exact, false};
     break;
   case DOP_INT:
   case DOP_VAR:
@@ -60,23 +98,46 @@ static bool apply_op(DimOpKind kind, Value x, Value y, Value *out, Uneven *u) {
   return out->floor < limit && out->floor > -limit;
 }
 
+static bool value_of(Checker *c, Dim *d, uint32_t depth, Value *out, Uneven *u);
+
+/* A variable is what it was solved by, computed; or a size, with a name. */
+static bool value_of_var(Checker *c, DimVar *v, uint32_t depth, Value *out,
+                         Uneven *u) {
+  enum { DEEPEST = 24, LOOKED_MOST = 32 };
+  int64_t n;
+  if (!dim_is_int(dim_resolve(c->dims, dim_of_var(c->dims, v)), &n))
+    return false;
+  while (v->bound && dim_as_var(v->bound))
+    v = dim_as_var(v->bound);
+  if (depth < DEEPEST && v->bound && !dim_is_const(v->bound))
+    return value_of(c, v->bound, depth + 1, out, u);
+  Dim *computed = u->from && n > 0 && u->looked++ < LOOKED_MOST
+                      ? chain_computed(c, u->from, n)
+                      : NULL;
+  if (computed)
+    return value_of(c, computed, depth + 1, out, u);
+  *out = (Value){n, (double)n, true, n, 1, 0};
+  return true;
+}
+
 /* The value of d, in which all is known by now, in the form that it had before
  * it was; false: it is not so. */
-static bool value_of(Checker *c, Dim *d, Value *out, Uneven *u) {
+static bool value_of(Checker *c, Dim *d, uint32_t depth, Value *out,
+                     Uneven *u) {
   enum { DEEP = 32 };
   Value stack[DEEP];
   uint32_t count, top = 0;
   DimOp *ops = dim_postfix(c->dims, d, &count);
   for (uint32_t i = 0; ops && i < count; i++) {
     DimOp *op = &ops[i];
-    int64_t n = op->num;
     if (op->kind == DOP_INT || op->kind == DOP_VAR) {
-      if (top == DEEP ||
-          (op->kind == DOP_VAR &&
-           !dim_is_int(dim_resolve(c->dims, dim_of_var(c->dims, op->var)),
-                       &n)))
+      if (top == DEEP)
         return false;
-      stack[top++] = (Value){n, (double)n, op->kind == DOP_VAR};
+      stack[top] = unnamed(op->num, (double)op->num);
+      if (op->kind == DOP_VAR &&
+          !value_of_var(c, op->var, depth, &stack[top], u))
+        return false;
+      top++;
     } else if (top < 2 || !apply_op(op->kind, stack[top - 2], stack[top - 1],
                                     &stack[top - 2], u)) {
       return false;
@@ -88,15 +149,117 @@ static bool value_of(Checker *c, Dim *d, Value *out, Uneven *u) {
   return ops && top == 1;
 }
 
-/* "15 is not a multiple of 2", where nothing but that makes two sizes differ;
- * or NULL.  Where both sides are rounded there is no telling. */
-const char *multiple_uneven(Checker *c, const Constraint *k) {
-  Uneven u = {0};
+static Dim *as_computed(Checker *c, Dim *d, Expr *from) {
+  int64_t n;
+  Dim *computed = from && dim_is_int(d, &n) && n > 0
+                      ? chain_computed(c, from, n)
+                      : NULL;
+  return computed ? computed : d;
+}
+
+/* Where both sides are rounded there is no telling.  The sizes may be those of
+ * two expressions. */
+static bool uneven_of(Checker *c, Dim *left, Expr *a, Dim *right, Expr *b,
+                      Multiple *out) {
+  Uneven u = {.from = a};
   Value x, y;
-  if (!value_of(c, k->left, &x, &u) || !value_of(c, k->right, &y, &u) ||
-      !u.named || fabs(x.exact - y.exact) > 1e-9 * fabs(x.exact) ||
-      (x.exact > (double)x.floor && y.exact > (double)y.floor))
-    return NULL;
-  return arena_printf(c->arena, "%lld is not a multiple of %lld",
-                      (long long)u.num, (long long)u.den);
+  left = as_computed(c, left, a), right = as_computed(c, right, b);
+  if (!value_of(c, left, 0, &x, &u))
+    return false;
+  u.from = b;
+  return value_of(c, right, 0, &y, &u) && u.named &&
+         fabs(x.exact - y.exact) <= 1e-9 * fabs(x.exact) &&
+         (x.exact <= (double)x.floor || y.exact <= (double)y.floor) &&
+         no_multiple(c, u.num, u.den, out);
+}
+
+bool multiple_uneven(Checker *c, Dim *left, Dim *right, Multiple *out) {
+  return uneven_of(c, left, NULL, right, NULL, out);
+}
+
+/* Halved, doubled and added to what it was: where an axis was odd. */
+static bool uneven_operands(Checker *c, const Origin *o, Multiple *out) {
+  Type *types[2] = {ty_root(o->got), ty_root(o->want)};
+  ShapeIt *items[2][RANK_MAX];
+  uint32_t count[2] = {0, 0};
+  for (int i = 0; i < 2; i++) {
+    if (types[i]->tag != TY_TENSOR)
+      return false;
+    chain_items(types[i]->shape, items[i], &count[i]);
+  }
+  for (uint32_t i = 1; i <= count[0] && i <= count[1]; i++) {
+    ShapeIt *x = items[0][count[0] - i], *y = items[1][count[1] - i];
+    if (x->tag == IT_DIM && y->tag == IT_DIM &&
+        !dim_equal(dim_resolve(c->dims, x->dim),
+                   dim_resolve(c->dims, y->dim)))
+      return o->kind == OR_ELEMENT /* the first one is wanted */
+                 ? uneven_of(c, x->dim, o->right, y->dim, o->left, out)
+                 : uneven_of(c, x->dim, o->left, y->dim, o->right, out);
+  }
+  return false;
+}
+
+/* ---- ways out ---- */
+
+static bool is_number(const Expr *e, int64_t n) {
+  return e->kind == EX_NUM && !e->is_float && strtoll(e->num, NULL, 0) == n;
+}
+
+/* Or an element of one, as of a shape. */
+static bool is_argument(const Origin *o, int64_t n) {
+  for (uint32_t i = 0; i < o->arg_count; i++) {
+    const Expr *e = o->args[i].expr;
+    if (is_number(e, n))
+      return true;
+    for (uint32_t k = 0; e->kind == EX_BRACKET && k < e->item_count; k++)
+      if (is_number(e->items[k], n))
+        return true;
+  }
+  return false;
+}
+
+/* Of so many heads others divide the width; of a size the next multiples. */
+static const char *nearest(Checker *c, const Origin *o, Multiple m) {
+  const int64_t far = 1 << 16;
+  int64_t low = m.den - 1, high = m.den + 1;
+  if (!is_argument(o, m.den)) {
+    low = m.num / m.den * m.den, high = low + m.den;
+    return low > 0 ? arena_printf(c->arena, "the nearest multiples are %lld "
+                                            "and %lld",
+                                  (long long)low, (long long)high)
+                   : arena_printf(c->arena, "the least one is %lld",
+                                  (long long)high);
+  }
+  while (low > 1 && m.num % low)
+    low--;
+  while (high < m.num && high < far && m.num % high)
+    high++;
+  return low > 1 && high < m.num && m.num % high == 0
+             ? arena_printf(c->arena, "it is one of %lld and of %lld",
+                            (long long)low, (long long)high)
+             : NULL;
+}
+
+static bool any_multiple(Checker *c, const Constraint *k, Multiple *out) {
+  const Origin *o = k->origin;
+  int64_t num, den;
+  if (k->divisor && dim_is_int(dim_resolve(c->dims, k->left), &num) &&
+      dim_is_int(dim_resolve(c->dims, k->divisor), &den) && den > 1 && num > 0)
+    return num % den && no_multiple(c, num, den, out);
+  if (((o->kind == OR_OPERATOR && !o->number) || o->kind == OR_ELEMENT) &&
+      o->got && o->want)
+    return uneven_operands(c, o, out);
+  return multiple_uneven(c, k->left, k->right, out) || multiple_of(c, k, out);
+}
+
+void multiple_help(Checker *c, const Constraint *k) {
+  Multiple m;
+  Diag *d = error_told_at(c, k->origin->span);
+  if (!d || d->help || k->kind != CN_DIM_EQ || !any_multiple(c, k, &m))
+    return;
+  const char *near = nearest(c, k->origin, m);
+  bool said = strstr(d->message, m.text) ||
+              (d->note && strstr(d->note, m.text));
+  if (near)
+    d->help = said ? near : arena_printf(c->arena, "%s: %s", m.text, near);
 }

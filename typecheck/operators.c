@@ -204,6 +204,14 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
   out[0] = o, out[1] = oa, out[2] = ob;
 }
 
+/* For the messages about calls of what has the product in its body. */
+static void note_inner(Checker *c, Type *left) {
+  const Shape *s = shape_norm(c, ty_norm(c, left)->shape);
+  DimVar *v = dim_as_var(s->at[s->len - 1].dim);
+  if (v)
+    v->inner = true;
+}
+
 static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   PrimId id = prim_of_op(e->op);
   Type *types[2];
@@ -218,6 +226,8 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
       c, binding_scheme(c, binding_of_prim(c, id)), o[0], NULL);
   Type *rest = ty_norm(c, ft->arg[1]), *r = rest->arg[1];
   uint32_t told = c->told.len;
+  if (id == PRIM_MATMUL)
+    note_inner(c, ft->arg[0]);
   args[0] = flow(c, args[0], types[0], ft->arg[0], o[1]);
   if (told == c->told.len)
     args[1] = flow(c, args[1], types[1], rest->arg[0], o[2]);

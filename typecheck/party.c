@@ -131,23 +131,119 @@ static DimVar *differing(Checker *c, const Origin *o, uint32_t *axis) {
   return NULL;
 }
 
+typedef struct Uses {
+  const DimVar *of;
+  uint32_t count;
+} Uses;
+
+static void count_use(void *arg, DimVar *v) {
+  Uses *u = arg;
+  u->count += v == u->of;
+}
+
+static void count_in(Uses *u, Type *t) {
+  t = ty_root(t);
+  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->shape->len; i++)
+    if (t->shape->at[i].tag == IT_DIM)
+      dim_each_var(t->shape->at[i].dim, count_use, NULL, u);
+  if (t->tag == TY_RECORD || t->tag == TY_TUPLE)
+    for (uint32_t i = 0; i < t->count; i++)
+      count_in(u, t->args[i]);
+}
+
+/* The layers within t, called `path`, that have v as the number of their
+ * inputs. */
+static uint32_t layers_with(Checker *c, Type *t, const DimVar *v,
+                            const char *path, Buffer *names) {
+  t = ty_root(t);
+  uint32_t found = 0;
+  if (t->tag == TY_TENSOR && t->shape->len == 2 &&
+      t->shape->at[1].tag == IT_DIM &&
+      dim_as_var(t->shape->at[1].dim) == v) {
+    const char *dot = strrchr(path, '.');
+    size_t len = dot ? (size_t)(dot - path) : strlen(path);
+    buffer_printf(names, "%s%.*s", names->len ? " and " : "", (int)len, path);
+    return 1;
+  }
+  for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
+    found += layers_with(c, t->args[i], v,
+                         arena_printf(c->arena, "%s.%s", path,
+                                      t->labels[i]->text),
+                         names);
+  return found;
+}
+
+/* All layers that have to be declared otherwise, where it is only these that
+ * have the size; or NULL. */
+static const char *layers_of(Checker *c, const Origin *o, const Party *party,
+                             const DimVar *v) {
+  Buffer names = {.arena = c->arena};
+  Uses u = {.of = v};
+  uint32_t next = 0, layers = 0;
+  for (Type *t = ty_root(o->fun); t->tag == TY_FUN; t = ty_root(t->arg[1])) {
+    Arg *a = arg_of_param(o, t, &next);
+    const char *path = a ? error_path_text(c, a->expr) : NULL;
+    count_in(&u, t->arg[0]);
+    if (path && a->expr == party->expr)
+      layers = layers_with(c, t->arg[0], v, path, &names);
+  }
+  return layers && u.count == layers + 1 ? names.text : NULL;
+}
+
+/* Has something else as many numbers as a matrix has rows, as its bias? */
+static bool outputs_fit(Checker *c, const Origin *o, const Party *party) {
+  Uses u = {.of = dim_as_var(ty_root(party->type)->shape->at[0].dim)};
+  uint32_t next = 0;
+  const char *name = "";
+  for (Type *t = ty_root(o->fun); u.of && t->tag == TY_FUN;
+       t = ty_root(t->arg[1])) {
+    Arg *a = arg_of_param(o, t, &next);
+    if (a && a->expr == party->expr) {
+      u.count = 0;
+      count_in(&u, t->arg[0]);
+      if (u.count > 1)
+        return true;
+    } else if (a && a->expr != o->expr &&
+               part_with(c, t->arg[0], u.of, &name)) {
+      return !told_of(c, 0, a->expr->span, NULL);
+    }
+  }
+  return false;
+}
+
 /* Data that is not flat yet, or a layer that is declared for other data. */
-static void inner_help(Checker *c, Diag *d, const Origin *o,
-                       const Party *party, Dim *wanted) {
+static void inner_help(Checker *c, Diag *d, const Origin *o, DimVar *v,
+                       const Party *party) {
   enum { IMAGES = 4 }; /* axes */
+  Dim *wanted = dim_of_var(c->dims, v);
   Shape *s = shape_norm(c, ty_norm(c, o->got)->shape);
-  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2 ||
-      !dim_is_const(s->at[s->len - 1].dim))
+  if (help_flatten(c, d, o, o->expr, o->got, wanted) || s->len < 2)
     return;
   Dim *columns = s->at[s->len - 1].dim, *row = columns;
+  Shape *w = error_shape(c, party->type);
+  if (w && w->len == 2 && w->at[0].tag == IT_DIM &&
+      dim_equal(w->at[0].dim, columns) && !dim_equal(columns, wanted) &&
+      !outputs_fit(c, o, party)) {
+    d->help = arena_printf(c->arena, "%s looks transposed: [outputs, inputs] "
+                                     "is wanted",
+                           party->name);
+    if (strcmp(party->name, party->holder) == 0)
+      edit_apply(c, d, o, party->expr, "transpose");
+    return;
+  }
+  if (!dim_is_const(columns))
+    return;
   bool images = s->len == IMAGES;
   for (uint32_t i = 1; images && i + 1 < s->len; i++) {
     images = s->at[i].tag == IT_DIM && dim_is_const(s->at[i].dim);
     if (images)
       row = dim_mul(c->dims, row, s->at[i].dim);
   }
+  const char *layers = layers_of(c, o, party, v);
+  if (!layers)
+    return;
   d->help = arena_printf(c->arena, "%sdeclare %s with %s inputs",
-                         images ? "insert flatten, and " : "", party->holder,
+                         images ? "insert flatten, and " : "", layers,
                          dim_text_of(c, images ? row : columns));
 }
 
@@ -174,8 +270,13 @@ bool party_error(Checker *c, Constraint *k) {
   d->label = arena_printf(c->arena, "%s %s, %s wants %s", got,
                           v->inner && axis == 1 ? "columns arrive" : "arrive",
                           party.name, want);
+  Dim *arrived = s->at[s->len - axis].dim;
+  bool direct = strcmp(party.name, party.holder) == 0;
   if (v->inner && axis == 1)
-    inner_help(c, d, o, &party, dim_of_var(c->dims, v));
+    inner_help(c, d, o, v, &party);
+  else if (direct)
+    help_matrix(c, d, o, party.name, party.expr, party.type, arrived,
+                dim_resolve(c->dims, dim_of_var(c->dims, v)));
   error_explain(c, d, k);
   diag_step(c->arena, d, o->span,
             arena_printf(c->arena, "%s : %s", party.name,

@@ -2,6 +2,30 @@
  * not meet a condition of what it calls. */
 #include "errors.h"
 
+static bool is_arg(const Origin *call, Span span) {
+  for (uint32_t i = 0; i < call->arg_count; i++) {
+    Span arg = call->args[i].expr->span;
+    if (span.file == arg.file && span.start >= arg.start && span.end <= arg.end)
+      return true;
+  }
+  return false;
+}
+
+/* Of two arguments one has x where y is wanted, the other y where x is: what
+ * both belong to is wrong, once. */
+static bool told_of_sizes(Checker *c, const Constraint *k) {
+  const Origin *o = k->origin;
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  for (uint32_t i = 0; o->kind == OR_ARG && i < c->told.len; i++) {
+    const Origin *other = c->told.at[i];
+    Dim *const *met = other->about;
+    if (other != o && met[0] && met[1] && is_arg(o, other->span) &&
+        dim_equal(met[0], y) && dim_equal(met[1], x))
+      return true;
+  }
+  return false;
+}
+
 /* A condition of what is called, where an argument does not fit already; or it
  * would be a size below 0: the inequality that forbids that was refuted before.
  */
@@ -10,6 +34,8 @@ static bool follows(Checker *c, const Constraint *k) {
   const Origin *o = k->origin;
   if (c->diags->errors && o->scheme && o->args &&
       told_of(c, 0, o->span, o->args))
+    return true;
+  if (c->diags->errors && k->kind == CN_DIM_EQ && told_of_sizes(c, k))
     return true;
   return k->kind == CN_DIM_EQ && c->diags->errors &&
          ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n < 0) ||
@@ -130,6 +156,7 @@ void report_dims(Checker *c, Constraint *k) {
     report_in_call(c, k);
   else
     report_one(c, k);
+  multiple_help(c, k);
   c->names = names;
 }
 

@@ -82,13 +82,6 @@ bool of_parameter(Checker *c, DimVar *v) {
   return f.found;
 }
 
-/* For the messages about calls of what has the product in its body. */
-static void note_inner(Dim *a) {
-  DimVar *v = dim_as_var(a);
-  if (v)
-    v->inner = true;
-}
-
 /* Nothing more will be learnt of its sizes: what only sizes of 0 satisfy is
  * refuted then. */
 static bool is_settled(Checker *c, const Constraint *k) {
@@ -213,8 +206,6 @@ static Verdict unless_vanishing(Checker *c, Dim *ax, Dim *bx, Verdict of_d) {
 
 Verdict settle_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
-  if (k->origin->prim == PRIM_MATMUL && k->origin->number)
-    note_inner(a), note_inner(b);
   if (dim_has_top(a) || dim_has_top(b))
     return PROVED; /* `?` takes any size */
   if (dim_equal(a, b))

@@ -79,10 +79,10 @@ static void operand_sizes(Checker *c, const Origin *o, const char **x,
 /* All that is wrong is that a division leaves something over. */
 static bool uneven_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  const char *uneven = o->got && o->want ? NULL : multiple_uneven(c, k);
-  if (!uneven)
+  Multiple uneven;
+  if ((o->got && o->want) || !multiple_uneven(c, k->left, k->right, &uneven))
     return false;
-  Diag *d = error_at(c, 302, o->span, "%s, as %s needs", uneven,
+  Diag *d = error_at(c, 302, o->span, "%s, as %s needs", uneven.text,
                      error_place(c, o));
   error_note_scheme(c, d, o);
   error_explain(c, d, k);
@@ -120,19 +120,39 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
                      : error_at(c, 302, o->span,
                                 "sizes differ in %s: %s and %s",
                                 error_place(c, o), x, y);
-  if (o->got && o->want)
+  if (!help_concat(c, d, o) && o->got && o->want)
     help_order(c, d, o, o->expr, o->got, o->want);
   Clash part;
+  bool found = o->got && o->want &&
+               size_clash(c, o->got, o->want, k->left, k->right, &part);
+  if (found && !d->help)
+    help_field(c, d, o, &part);
   if (!o->got || !o->want)
     error_note_scheme(c, d, o);
-  else if (size_clash(c, o->got, o->want, k->left, k->right, &part) &&
-           *part.path)
+  else if (found && *part.path)
     d->label = arena_printf(
         c->arena, "%s : %s", part.path,
         error_two_types(c, "%s, wanted is %s", part.got, part.want));
   else if (!error_prints_alike(c, o->got, o->want))
     d->label = error_two_types(c, "this is %s, wanted is %s", o->got, o->want);
   error_note_callee(c, d, o);
+  return d;
+}
+
+static Diag *reshape_error(Checker *c, Constraint *k, const char *x,
+                           const char *y) {
+  Origin *o = k->origin;
+  Diag *d = error_at(c, 302, o->span, "reshape keeps the number of elements: "
+                                      "%s and %s differ",
+                     x, y);
+  Type *data = o->arg_count == 2 ? o->args[1].expr->inferred : NULL;
+  const char *shape = data ? error_written(c, o->args[0].expr->span) : NULL;
+  if (shape)
+    d->label = arena_printf(c->arena, "of %s to %s",
+                            ty_text(c, ty_norm(c, put_in_type(c, o->as, data))),
+                            shape);
+  if (o->arg_count)
+    help_reshape(c, d, o->args[0].expr, k);
   return d;
 }
 
@@ -149,9 +169,7 @@ static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
   }
   dims_text(c, k->left, k->right, &x, &y);
   if (o->scheme && o->what && strcmp(o->what, "reshape") == 0)
-    return error_at(c, 302, o->span, "reshape keeps the number of elements: "
-                                     "%s and %s differ",
-                    x, y);
+    return reshape_error(c, k, x, y);
   if (o->kind == OR_ARG && k->joins && !o->got) {
     Diag *d = error_at(c, 303, o->span,
                        "shapes do not broadcast in %s: %s meets %s",
@@ -184,7 +202,8 @@ void size_error_eq(Checker *c, Constraint *k) {
   }
   if (uneven_error(c, k))
     return;
-  const char *multiple = multiple_of(c, k);
+  Multiple m;
+  const char *multiple = multiple_of(c, k, &m) ? m.text : NULL;
   Diag *d = sizes_error(c, k, multiple);
   error_explain(c, d, k);
   if (multiple)
@@ -211,8 +230,13 @@ static void index_error(Checker *c, Constraint *k) {
                  dim_text_of(c, o->to), o->number, size);
   if (o->got)
     d->label = arena_printf(c->arena, "of %s", ty_text(c, o->got));
-  d->help = o->to ? "slices are not cut to fit: write : alone for the rest of "
-                    "an axis"
+  int64_t first, end;
+  bool reversed = o->to && dim_is_int(dim_resolve(c->dims, o->from), &first) &&
+                  dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
+  d->help = reversed ? "a slice ends behind its first element: reverse turns "
+                       "an axis round"
+            : o->to ? "slices are not cut to fit: the rest of an axis has no "
+                    "end, as in x.[2:]"
                   : "indices run from 0 to one less than the size; a literal "
                     "-k counts from the end";
   error_explain(c, d, k);

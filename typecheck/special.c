@@ -278,6 +278,11 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
     Origin *o = origin_new(c, OR_ELEMENT, tuple->items[i]->span);
     o->what = "concat";
     o->number = i;
+    o->head = axis->expr;
+    if (i) {
+      o->left = tuple->items[0], o->right = tuple->items[i];
+      o->other = tuple->items[0]->span;
+    }
     items->items[i] =
         check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);
     total = dim_add(c->dims, total, m);

@@ -77,6 +77,7 @@ Core *infer_record(Checker *c, Expr *e, Type *want, Type **type) {
       Origin *o = origin_new(c, OR_FIELD, f->expr->span);
       o->what = f->id->text;
       o->expr = f->expr;
+      o->head = e;
       core->items[i] = check(c, f->expr, w, o);
       r->args[i] = w;
     } else {

@@ -97,6 +97,10 @@ static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
 
 void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   Search s = search_for(c, name);
+  if (name == c->naming) {
+    d->help = "what calls itself is declared by `fun`";
+    return;
+  }
   for (Scope *scope = c->scope; scope; scope = scope->outer)
     if (scope->binding || scope->dim)
       offer(&s, scope->name->text);
@@ -151,12 +155,26 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
   take(&s, d, span);
 }
 
+/* What libraries for Python call them. */
+static const struct {
+  const char *theirs, *ours;
+} elsewhere[] = {{"dim", "axis"},           {"dims", "axis"},
+                 {"axes", "axis"},          {"keepdim", "keep"},
+                 {"keepdims", "keep"},      {"kernel_size", "size"},
+                 {"scale_factor", "scale"}, {"lr", "rate"},
+                 {"num_heads", "heads"},    {"p", "rate"}};
+
 /* Where the label is short for itself (`~axis`), the value keeps its name. */
 void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
   Search s = search_for(c, a->label);
   for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
     if (t->label)
       offer(&s, t->label->text);
+  for (size_t i = 0; i < ARRAY_LEN(elsewhere) && !s.best; i++)
+    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+      if (strcmp(a->label->text, elsewhere[i].theirs) == 0 && t->label &&
+          strcmp(t->label->text, elsewhere[i].ours) == 0)
+        s.best = elsewhere[i].ours;
   if (!s.best || !a->label_span.file)
     return;
   Span span = a->label_span;

@@ -40,6 +40,8 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   DimVar *data = dim_as_var(d);
   if (v->name && data && data->kind == DV_DATA && data->level == v->level)
     data->name = v->name; /* the annotation says what to call it */
+  if (data)
+    data->inner |= v->inner;
   Visit lower = lowering(c, &v->level);
   dim_visit(&lower, d);
   v->bound = d;
