@@ -34,6 +34,7 @@ static Dim *tighten(DimCtx *cx, Dim *d) {
 Dim *dim_simplify_ge(DimCtx *cx, Dim *d) {
   for (int round = 0; round < 8; round++) {
     const Term *found = NULL;
+    d = tighten(cx, d);
     for (uint32_t i = 0; i < d->count; i++) {
       const Mono *m = d->at[i].mono;
       if (m->degree == 1 && m->at[0].atom->kind == AT_DIV &&
@@ -41,7 +42,7 @@ Dim *dim_simplify_ge(DimCtx *cx, Dim *d) {
         found = &d->at[i];
     }
     if (!found)
-      return tighten(cx, d);
+      return d;
     Atom *q = found->mono->at[0].atom;
     Dim *num = q->args[0], *den = q->args[1], *one = dim_int(cx, 1);
     if (num_is(found->coef, 1))

@@ -170,12 +170,22 @@ static void place_constraint(Checker *c, Constraint *k) {
 static bool same_as_pending(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *o = c->pending.at[i];
-    if (o->kind != CN_SHAPE_EQ || o->done || o->assumed || o == c->solving ||
-        !in_scope(k->facts, o->facts) || !shape_same(c, o->a, k->a))
+    if (o->kind != CN_SHAPE_EQ || o->done || o == c->solving ||
+        !in_scope(k->facts, o->facts))
       continue;
-    if (shape_same(c, o->b, k->b))
+    Shape *x, *y; /* what each says besides the side that they share */
+    if (shape_same(c, o->a, k->a))
+      x = shape_norm(c, o->b), y = shape_norm(c, k->b);
+    else if (shape_same(c, o->a, k->b))
+      x = shape_norm(c, o->b), y = shape_norm(c, k->a);
+    else if (shape_same(c, o->b, k->a))
+      x = shape_norm(c, o->a), y = shape_norm(c, k->b);
+    else if (shape_same(c, o->b, k->b))
+      x = shape_norm(c, o->a), y = shape_norm(c, k->a);
+    else
+      continue;
+    if (shape_same(c, x, y))
       return true;
-    Shape *x = shape_norm(c, o->b), *y = shape_norm(c, k->b);
     bool alike = x->len && y->len &&
                  (x->at[0].tag != IT_SPLICE) == (y->at[0].tag != IT_SPLICE) &&
                  (x->at[x->len - 1].tag != IT_SPLICE) ==
