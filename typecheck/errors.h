@@ -1,6 +1,7 @@
 /* What the files share that write messages: error.c (what all of them have),
  * mismatch.c (types), sizeerror.c (sizes and shapes), multiple.c (divisions),
- * party.c (who else has to do with it), help.c (ways out), demand.c (who wants that many axes), report.c (where a
+ * party.c (who else has to do with it), demand.c (who wants that many axes),
+ * help.c and helpkind.c (ways out), edit.c (as fixes), report.c (where a
  * refuted constraint is told).  Texts live in the checker's arena. */
 #ifndef AXON_TYPECHECK_ERRORS_H
 #define AXON_TYPECHECK_ERRORS_H

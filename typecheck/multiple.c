@@ -227,7 +227,7 @@ static const char *nearest(Checker *c, const Origin *o, Multiple m) {
     return low > 0 ? arena_printf(c->arena, "the nearest multiples are %lld "
                                             "and %lld",
                                   (long long)low, (long long)high)
-                   : arena_printf(c->arena, "the least one is %lld",
+                   : arena_printf(c->arena, "the least multiple is %lld",
                                   (long long)high);
   }
   while (low > 1 && m.num % low)
@@ -235,7 +235,7 @@ static const char *nearest(Checker *c, const Origin *o, Multiple m) {
   while (high < m.num && high < far && m.num % high)
     high++;
   return low > 1 && high < m.num && m.num % high == 0
-             ? arena_printf(c->arena, "it is one of %lld and of %lld",
+             ? arena_printf(c->arena, "it is a multiple of %lld and of %lld",
                             (long long)low, (long long)high)
              : NULL;
 }
