@@ -542,14 +542,15 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   solve_pending(c);
   if (c->again)
     return false;
-  if (diags->errors > errors) {
+  if (diags->errors == errors)
+    constraints_settle(c);
+  if (diags->errors > errors) { /* what it made known is not so */
     fail_dec(c, dec);
     c->facts = facts;
     pending_clear(c);
     c->stuck.len = c->insts.len = 0;
     return false;
   }
-  constraints_settle(c);
   for (Fact *f = c->facts; f && f != facts; f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
   insts_finish(c);
