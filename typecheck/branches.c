@@ -66,19 +66,75 @@ Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
 
 /* ---- case ---- */
 
-/* The size that a literal pattern compares the subject with; or NULL. */
-static Dim *literal_of(Checker *c, const Pat *p) {
-  return p->kind == PAT_NUM && !p->is_float ? dim_text(c->dims, p->num) : NULL;
+/* What a pattern says of sizes: that each of these is that number, or that a
+ * condition holds.  It may say more, of what is no size. */
+typedef struct Says {
+  VEC(Terms) equal;
+  bool condition, holds;
+} Says;
+
+static void pattern_says(Checker *c, const Pat *p, Type *t, Says *out);
+
+/* From the left up to a splice, and from the right. */
+static void shape_says(Checker *c, const Pat *p, Type *t, Says *out) {
+  if (t->tag != TY_SHAPE)
+    return;
+  Shape *s = shape_norm(c, t->shape);
+  bool whole = shape_known_rank(s) && s->len == p->arg_count;
+  for (uint32_t i = 0; whole && i < s->len; i++)
+    if (s->at[i].tag == IT_DIM)
+      pattern_says(c, p->args[i], ty_int(c, s->at[i].dim), out);
 }
 
-static Branch infer_rule(Checker *c, Clause *rule, CoreRule *out,
+static void pattern_says(Checker *c, const Pat *p, Type *t, Says *out) {
+  t = ty_norm(c, t);
+  Dim *term = p->kind == PAT_NUM && !p->is_float ? term_of(c, t) : NULL;
+  if (term)
+    VEC_PUSH(c->arena, out->equal,
+             ((Terms){term, dim_text(c->dims, p->num)}));
+  else if (p->kind == PAT_CON && !p->name.module &&
+           (p->name.id == c->sym_true || p->name.id == c->sym_false))
+    out->condition = true, out->holds = p->name.id == c->sym_true;
+  else if (p->kind == PAT_AS || p->kind == PAT_ASCRIBE)
+    pattern_says(c, p->args[0], t, out);
+  else if (p->kind == PAT_SHAPE)
+    shape_says(c, p, t, out);
+  else if (p->kind == PAT_TUPLE && t->tag == TY_TUPLE &&
+           t->count == p->arg_count)
+    for (uint32_t i = 0; i < t->count; i++)
+      if (p->args[i]->kind == PAT_NUM)
+        pattern_says(c, p->args[i], t->args[i], out);
+}
+
+/* What is known where it matches, and where it does not: of several sizes then
+ * no more than that one of them differs. */
+static void says_facts(Checker *c, const Says *s, Expr *subject, Core *core,
+                       bool match) {
+  if (s->condition)
+    condition_facts(c, subject, core, s->holds == match);
+  for (uint32_t i = 0; i < s->equal.len && (match || s->equal.len == 1); i++)
+    fact_compare(c, BIN_EQ, s->equal.at[i].left, s->equal.at[i].right, match);
+  if (!match && s->equal.len > 1)
+    fact_unsaid(c);
+}
+
+/* The rule's own facts; what is known when it does not match stays. */
+static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
                          Type *subject, Type *want, Origin *o) {
+  Clause *rule = &e->clauses[i];
+  CoreRule *out = &core->rules[i];
   Scope *saved = c->scope;
+  Fact *facts = c->facts;
+  Says says = {0};
   unique_pattern(c, rule->params[0].pat);
   out->pat = pattern(c, rule->params[0].pat, subject, false);
+  pattern_says(c, rule->params[0].pat, subject, &says);
+  says_facts(c, &says, e->arg[0], core->items[0], true);
   Branch b = infer_branch(c, rule->body, want, o);
   out->body = open_bound(c, c->scope, saved, b.core);
   c->scope = saved;
+  c->facts = facts;
+  says_facts(c, &says, e->arg[0], core->items[0], false);
   return b;
 }
 
@@ -117,20 +173,9 @@ Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
   core->rules = NEW_ARRAY(c->arena, CoreRule, n);
   core->rule_count = n;
   Branch *branches = NEW_ARRAY(c->arena, Branch, n);
-  Fact *saved = c->facts, *rest = saved;
-  Dim *term = term_of(c, subject);
-  for (uint32_t i = 0; i < n; i++) {
-    Dim *literal = term ? literal_of(c, e->clauses[i].params[0].pat) : NULL;
-    c->facts = rest;
-    if (literal)
-      fact_compare(c, BIN_EQ, term, literal, true);
-    branches[i] =
-        infer_rule(c, &e->clauses[i], &core->rules[i], subject, want, o);
-    c->facts = rest;
-    if (literal)
-      fact_compare(c, BIN_EQ, term, literal, false);
-    rest = c->facts;
-  }
+  Fact *saved = c->facts;
+  for (uint32_t i = 0; i < n; i++)
+    branches[i] = infer_rule(c, e, i, core, subject, want, o);
   CorePat **pats = NEW_ARRAY(c->arena, CorePat *, n);
   for (uint32_t i = 0; i < n; i++)
     pats[i] = core->rules[i].pat;

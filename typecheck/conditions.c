@@ -58,11 +58,31 @@ static bool condition_on_sizes(Checker *c, Expr *cond) {
   return map_get(&c->terms, cond) != NULL;
 }
 
-static void fact_unsaid(Checker *c, Expr *cond) {
-  if (!condition_on_sizes(c, cond))
-    return;
+void fact_unsaid(Checker *c) {
   fact_add(c, dim_int(c->dims, 0), true);
   c->facts->unsaid = true;
+}
+
+static void condition_unsaid(Checker *c, Expr *cond) {
+  if (condition_on_sizes(c, cond))
+    fact_unsaid(c);
+}
+
+/* One of two: where the first cannot be, the second is a fact. */
+static void either_facts(Checker *c, Expr *cond, Core *core, bool holds) {
+  Fact *saved = c->facts;
+  condition_facts(c, cond->arg[0], core, holds);
+  bool first = !facts_exclude(c, c->facts);
+  Fact *known = c->facts;
+  c->facts = saved;
+  condition_facts(c, cond->arg[1], core, holds);
+  bool second = !facts_exclude(c, c->facts);
+  if (second && first)
+    c->facts = saved;
+  else if (first)
+    c->facts = known;
+  if (second && first)
+    condition_unsaid(c, cond);
 }
 
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
@@ -81,7 +101,7 @@ void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
     return;
   }
   if (cond->op == BIN_AND || cond->op == BIN_OR)
-    fact_unsaid(c, cond);
+    either_facts(c, cond, core, holds);
   Terms *t = map_get(&c->terms, cond);
   if (t)
     fact_compare(c, cond->op, t->left, t->right, holds);

@@ -421,7 +421,6 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->again = false;
   c->serial = c->unclaimed = 0;
   c->solving = NULL;
-  map_init(&c->terms, c->arena);
   map_init(&c->entangled, c->arena);
 }
 

@@ -96,7 +96,7 @@ bool facts_exclude(Checker *c, const Fact *facts) {
   facts_load(c, facts);
   for (const Fact *f = facts; f; f = f->outer) {
     Dim *d = f->ne ? dim_resolve(c->dims, f->dim) : NULL;
-    if (d && dim_is_const(d) && !dim_sign(d))
+    if (d && !dim_has_top(d) && dim_holds(c->solver, d, true))
       return true;
   }
   return dim_facts_contradictory(c->solver);

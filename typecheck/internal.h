@@ -797,6 +797,8 @@ Core *infer_bracket(Checker *c, Expr *e, Type **type);
 void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
 bool condition_on_index(Checker *c, Expr *cond);
 void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds);
+/* There is a condition on sizes that no fact says. */
+void fact_unsaid(Checker *c);
 
 /* ---- branches.c ---- */
 Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);

@@ -200,6 +200,7 @@ static void set_aside(Checker *c) {
   memset(&c->found, 0, sizeof c->found);
   memset(&c->data_facts, 0, sizeof c->data_facts);
   memset(&c->params, 0, sizeof c->params);
+  map_init(&c->terms, c->arena);
   c->conditional = 0;
 }
 
@@ -406,6 +407,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   map_init(&c->forgotten, session);
   map_init(&c->sizes, session);
   map_init(&c->sizes_met, session);
+  map_init(&c->terms, session);
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
     elem_fixed(c, t);
   c->data_list = builtin_data(c, "list", 1);
