@@ -5,10 +5,6 @@
 
 /* ---- val ---- */
 
-typedef struct HasFun {
-  bool any;
-} HasFun;
-
 static bool mentions_fun(Checker *c, Type *t, int depth) {
   t = ty_norm(c, t);
   if (t->tag == TY_FUN)
@@ -350,7 +346,7 @@ static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   *out = d;
 }
 
-bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
+void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Type *type;
   *out = NULL;
   switch (dec->kind) {
@@ -363,7 +359,6 @@ bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   case DEC_DO:
   case DEC_EXPR: infer_do(c, dec, out, &type); break;
   }
-  return true;
 }
 
 /* ---- at top level ---- */
@@ -558,8 +553,6 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (d) {
     open_sized(c, d);
     finish_dec(c, d);
-  }
-  if (d) {
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }

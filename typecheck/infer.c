@@ -70,7 +70,8 @@ static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
 
 /* ---- let ---- */
 
-Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
+static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
+                       Origin *o) {
   Scope *saved = c->scope;
   Fact *facts = c->facts;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);

@@ -383,7 +383,7 @@ struct Checker {
   uint32_t next_id;
   Module *prelude;
   Map library_modules; /* Sym -> Module */
-  Data *data_list, *data_string, *data_key;
+  Data *data_list, *data_string;
   ElemVar *fixed[DT_COUNT];
 
   /* of the declaration being checked */
@@ -540,7 +540,6 @@ typedef struct Copy {
   Map map;
 } Copy;
 Type *ty_copy(Copy *copy, Type *t);
-Shape *shape_copy(Copy *copy, const Shape *s);
 Dim *dim_copy(Copy *copy, Dim *d);
 Constraint *constraint_copy(Copy *copy, Constraint *k);
 
@@ -621,7 +620,6 @@ Type *row_flat(Checker *c, Type *t);
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o);
 /* A value of type `got` is used where `want` is asked for; reports. */
 Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
@@ -740,12 +738,10 @@ typedef enum AnnotMode {
   AN_RESULT, /* names new here are some size */
 } AnnotMode;
 Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode);
-Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode);
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume);
 Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
                        const char *name);
 Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg);
-ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode);
 /* In the scope: a parameter of a type is what it is applied to. */
 void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
                       Span span);
@@ -756,7 +752,6 @@ bool annot_knows(Checker *c, Sym *name);
 Core *infer(Checker *c, Expr *e, Type **type);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
 Core *infer_num(Checker *c, Expr *e, Type **type);
-Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
 /* A branch or an element must not decide what the others have. */
 bool is_open_shape(Checker *c, Type *w);
 
@@ -912,7 +907,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 
 /* ---- dec.c ---- */
 Core *with_hidden(Checker *c, Scheme *s, Core *core);
-bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
+void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* Of an expression that is not run; NULL after an error. */
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);

@@ -412,7 +412,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
     elem_fixed(c, t);
   c->data_list = builtin_data(c, "list", 1);
   c->data_string = builtin_data(c, "string", 0);
-  c->data_key = builtin_data(c, "key", 0);
+  builtin_data(c, "key", 0);
   c->sym_all = intern_text(interner, "all");
   c->sym_true = intern_text(interner, "true");
   c->sym_false = intern_text(interner, "false");

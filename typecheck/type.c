@@ -576,7 +576,7 @@ Dim *dim_copy(Copy *copy, Dim *d) {
   return copy->size ? copy->size(copy, d) : d;
 }
 
-Shape *shape_copy(Copy *copy, const Shape *s0) {
+static Shape *shape_copy(Copy *copy, const Shape *s0) {
   Shape *s = shape_norm(copy->c, s0);
   Shape *out = shape_new(copy->c, s->len);
   bool splice = false;

@@ -392,7 +392,7 @@ static void forget_each(void *arg, DimVar *v) {
 /* Chases soft metas only as far as they are plainly bound to one another. */
 static Dim *term_look(Checker *c, Dim *d) { return dim_resolve(c->dims, d); }
 
-bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
+static bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *x = term_look(c, a), *y = term_look(c, b);
   if (dim_has_top(x) || dim_has_top(y)) {
     Dim *other = dim_has_top(x) ? y : x;
