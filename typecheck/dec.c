@@ -17,38 +17,6 @@ static bool mentions_fun(Checker *c, Type *t, int depth) {
   return false;
 }
 
-typedef struct Lower {
-  uint32_t level;
-} Lower;
-
-static void lower_ty(void *arg, TyVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_elem(void *arg, ElemVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_dim(void *arg, DimVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_shape(void *arg, ShapeVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-
-static void lower_type(Checker *c, Type *t) {
-  Lower l = {c->level};
-  Visit v = {.ty = lower_ty, .elem = lower_elem, .dim = lower_dim,
-             .shape = lower_shape, .arg = &l, .c = c};
-  ty_visit(&v, t);
-}
-
 /* Sizes that an annotation named and nothing has solved are what the value
  * turns out to have. */
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
@@ -185,7 +153,7 @@ static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   bool general = effect->tag != EF_EFFECT && pat->kind == PAT_VAR &&
                  mentions_fun(c, t, 0);
   if (!general)
-    lower_type(c, t);
+    ty_lower(c, t);
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_BIND;
   d->span = dec->span;

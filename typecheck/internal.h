@@ -624,6 +624,8 @@ bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
 Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
 Type *ty_forget_terms(Checker *c, Type *t);
+/* What is in it is no more general than what is made at this level. */
+void ty_lower(Checker *c, Type *t);
 void dim_bind(Checker *c, DimVar *v, Dim *d);
 void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 

@@ -36,6 +36,11 @@ static Visit lowering(Checker *c, uint32_t *level) {
                  .c = c};
 }
 
+void ty_lower(Checker *c, Type *t) {
+  Visit lower = lowering(c, &c->level);
+  ty_visit(&lower, t);
+}
+
 void dim_bind(Checker *c, DimVar *v, Dim *d) {
   DimVar *data = dim_as_var(d);
   if (v->name && data && data->kind == DV_DATA && data->level == v->level)
