@@ -132,7 +132,7 @@ static Core *generalise_val(Checker *c, Type *t, Core *core, bool top,
 static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Scope *mark = c->scope;
   uint32_t pending = c->pending.len;
-  Effect *outer = c->effect, *effect = effect_context(c);
+  Effect *outer = c->effect, *effect = effect_var(c);
   c->effect = effect;
   c->level++;
   Type *t;
@@ -305,7 +305,7 @@ static void open_module(Checker *c, Dec *dec) {
 static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   Effect *outer = c->effect;
   if (!outer)
-    c->effect = effect_context(c);
+    c->effect = effect_var(c);
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_EXPR;
   d->span = dec->span;
@@ -373,7 +373,7 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   pending_clear(c);
   c->accesses.len = c->insts.len = c->stuck.len = 0;
   c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
-  c->unwritten.len = 0;
+  c->unwritten.len = c->told.len = c->holes.len = 0;
   c->head = NULL;
   c->loop = NULL;
   c->conditional = 0;
@@ -590,7 +590,7 @@ Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin(c, module, diags);
   map_init(&c->forgotten, c->arena);
   uint32_t errors = diags->errors;
-  c->effect = effect_context(c);
+  c->effect = effect_var(c);
   c->level = 1;
   Type *t;
   infer(c, expr, &t);

@@ -200,6 +200,10 @@ static void set_aside(Checker *c) {
   memset(&c->found, 0, sizeof c->found);
   memset(&c->data_facts, 0, sizeof c->data_facts);
   memset(&c->params, 0, sizeof c->params);
+  memset(&c->sized, 0, sizeof c->sized);
+  memset(&c->unwritten, 0, sizeof c->unwritten);
+  memset(&c->told, 0, sizeof c->told);
+  memset(&c->holes, 0, sizeof c->holes);
   map_init(&c->terms, c->arena);
   c->conditional = 0;
 }
