@@ -208,7 +208,7 @@ static Effect *clauses_infer(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
   for (uint32_t i = 0; i < f->arity; i++)
     VEC_PUSH(c->arena, c->params, f->params[i].type);
-  Effect *outer = c->effect, *effect = effect_context(c);
+  Effect *outer = c->effect, *effect = effect_var(c);
   c->effect = effect;
   for (uint32_t i = 0; i < f->count; i++)
     if (like_the_first(c, f, i))

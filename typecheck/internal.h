@@ -75,7 +75,6 @@ struct Effect { /* of an arrow: one bit, or a variable */
   EffectTag tag;
   uint32_t level;
   Effect *link;
-  bool context;         /* of a body being checked: collects what it runs */
   VEC(Effect *) lowers; /* effects of which it has at least these */
 };
 
@@ -419,7 +418,6 @@ struct Checker {
   Map forgotten;  /* Expr -> flag: terms to forget there, from a first pass */
   bool again;     /* some were added: check the declaration once more */
   VEC(Inst *) insts;
-  Checked *out;
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
@@ -495,7 +493,6 @@ Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
 Effect *effect_var(Checker *c);
 Effect *effect_pure(Checker *c);
 Effect *effect_full(Checker *c);
-Effect *effect_context(Checker *c);
 Effect *effect_close(Checker *c, Effect *context);
 Effect *effect_root(Effect *e);
 void effect_join(Checker *c, Effect *from, Effect *into, Span span,

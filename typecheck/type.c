@@ -354,12 +354,6 @@ Effect *effect_root(Effect *e) {
   return e;
 }
 
-Effect *effect_context(Checker *c) {
-  Effect *e = effect_var(c);
-  e->context = true;
-  return e;
-}
-
 /* What a body has come to: an effect, or the variable that all unknown effects
  * in it share. */
 Effect *effect_close(Checker *c, Effect *context) {
