@@ -375,6 +375,9 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
   c->unwritten.len = c->told.len = c->holes.len = 0;
   c->head = NULL;
+  c->names = NULL; /* a limit may have ended what had set these */
+  c->defining = NULL;
+  c->loose_axis = false;
   c->loop = NULL;
   c->conditional = 0;
   c->part = 0;
