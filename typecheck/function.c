@@ -207,7 +207,8 @@ static void clause(Checker *c, Function *f, uint32_t i) {
 static Effect *clauses_infer(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
   for (uint32_t i = 0; i < f->arity; i++)
-    VEC_PUSH(c->arena, c->params, f->params[i].type);
+    VEC_PUSH(c->arena, c->params,
+             ((ParamType){f->params[i].type, c->dims->next_id}));
   Effect *outer = c->effect, *effect = effect_var(c);
   c->effect = effect;
   for (uint32_t i = 0; i < f->count; i++)

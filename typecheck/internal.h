@@ -372,6 +372,11 @@ typedef struct AnnotHole { /* a _ in an annotation: a size, or a type */
   Type *type;
 } AnnotHole;
 
+typedef struct ParamType {
+  Type *type;
+  uint32_t from; /* sizes from this number on are of the function's body */
+} ParamType;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -410,7 +415,8 @@ struct Checker {
   uint32_t conditional; /* depth of ifs on indices */
   Group *group;
   Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
-  VEC(Type *) params; /* of the functions being checked */
+  VEC(ParamType) params; /* of the functions being checked */
+  uint32_t last_data;    /* the number of the newest size of data */
   VEC(Fact *) data_facts; /* about sizes that calls brought into being */
   VEC(Binding *) sized; /* integers of top level that are sizes in it */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
@@ -654,7 +660,17 @@ typedef struct Census { /* the kinds of variables that there are */
 Census dim_census(Checker *c, Dim *d);
 /* Of the conditions under which a constraint has to hold. */
 Census conditions_census(Checker *c, const Constraint *k);
+/* ---- inside.c ---- */
+/* Does a parameter of a function being checked have this size? */
 bool of_parameter(Checker *c, DimVar *v);
+/* Would v := d give a parameter's type a size that only the body knows? */
+bool inside_escapes(Checker *c, DimVar *v, Dim *d);
+/* Solves v; sizes of data that only the body of v's function knows become sizes
+ * of its own, of which the running program tests that they are those. */
+void inside_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
+/* The same for v := t: the type to bind, and what to ask then. */
+Type *inside_own(Checker *c, TyVar *v, Type *t, Origin *o);
+void inside_same(Checker *c, Type *own, Type *t, Origin *o);
 /* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
  * becomes known otherwise, the message speaks of that number and its double. */
 DimVar *only_zero(Checker *c, Dim *a, Dim *b);

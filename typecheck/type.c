@@ -202,7 +202,9 @@ Dim *meta_term(Checker *c, Span origin) {
 }
 
 Dim *data_dim(Checker *c, Sym *name, Span origin) {
-  return var_dim(c, DV_DATA, name, origin, false);
+  Dim *d = var_dim(c, DV_DATA, name, origin, false);
+  c->last_data = dim_as_var(d)->id;
+  return d;
 }
 
 /* ---- types ---- */
