@@ -348,7 +348,7 @@ typedef struct Carried {
 /* A value of top level: later declarations may decide its sizes. */
 typedef struct Unsized {
   Type *type;
-  CoreDec *dec;
+  Core **core;
 } Unsized;
 
 /* A size that is handed to running code, and that equations which wait speak
@@ -921,6 +921,7 @@ bool param_is_elem(const Dec *dec, uint32_t i);
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 
 /* ---- dec.c ---- */
+CoreDec *infer_val(Checker *c, Dec *dec, bool top);
 Core *with_hidden(Checker *c, Scheme *s, Core *core);
 void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
