@@ -179,6 +179,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   Map *put_in;          /* and what its variables stand for at this call */
   struct PutIn *as;     /* of one in a body, for a message: as a call has it */
   Dim *about[2];        /* for a message: the sizes that met */
+  struct Binding *self; /* what is called, where it calls itself */
   bool state;        /* OR_ARG: a callback makes others of its type: a loop's */
 } Origin;
 
@@ -307,6 +308,7 @@ struct Scope {
 typedef struct Group {
   struct Group *outer;
   VEC(Core *) uses; /* occurrences inside, to get hidden arguments at the end */
+  VEC(Origin *) calls; /* arguments of calls of what is being defined */
   VEC(struct PolyUse *) poly; /* those of functions that are annotated */
   Scheme *scheme;
 } Group;
@@ -900,6 +902,8 @@ Scheme *binding_scheme(Checker *c, Binding *b);
 
 /* ---- polyrec.c: recursion that is polymorphic by annotation ---- */
 /* What the annotations of parameters and result say; NULL if not all of it. */
+/* Do annotations say all of its type? */
+bool is_annotated(const Clause *k);
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton);
 /* A use inside of the definition. */
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o);
