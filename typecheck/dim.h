@@ -33,6 +33,8 @@ struct DimVar {
   bool top;       /* forgotten: no known term (see unify.c) */
   bool forgotten; /* DV_DATA: it names a `?` of a type */
   bool literal;   /* of the axis that a literal ~axis names, or an index */
+  bool star;      /* literal, and bound to 1: the axis is a * */
+  bool sized;     /* literal: it met an axis of a size, so it is no * */
   bool hole;      /* the _ of a reshape: solved by division if need be */
   bool inner;     /* an inner dimension of some matrix product */
   bool value;     /* may be any integer, also negative; else a size, >= 0 */

@@ -48,7 +48,7 @@ typedef struct Item0 {
   ItemTag tag;
   Dim *dim;
   ShapeVar *var;
-  bool literal; /* IT_DIM: it was a variable with that flag (dim.h) */
+  bool literal; /* IT_DIM: of a literal axis, and may be a * (dim.h) */
 } ShapeIt;
 
 struct Shape {
@@ -472,6 +472,8 @@ Shape *shape_any(Checker *c); /* a new variable, of any rank */
 Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims);
 Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
 Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
+/* A *, or the axis of a literal to which one was given. */
+bool item_is_star(const ShapeIt *it);
 /* Solutions put in, recursively; dims too.  May be s itself: not to be written
  * to. */
 Shape *shape_norm(Checker *c, const Shape *s);

@@ -109,12 +109,22 @@ static const Shape *solution(Checker *c, ShapeVar *v) {
   return out;
 }
 
+bool item_is_star(const ShapeIt *it) {
+  const DimVar *v = it->tag == IT_DIM ? dim_as_var(it->dim) : NULL;
+  while (v && !v->star)
+    v = v->bound ? dim_as_var(v->bound) : NULL;
+  return v || it->tag == IT_STAR;
+}
+
 static ShapeIt item_norm(Checker *c, ShapeIt it) {
-  if (it.tag == IT_DIM) {
-    const DimVar *v = dim_as_var(it.dim);
-    it.literal |= v && v->literal;
-    it.dim = dim_resolve(c->dims, it.dim);
-  }
+  if (it.tag != IT_DIM)
+    return it;
+  if (item_is_star(&it))
+    return (ShapeIt){.tag = IT_STAR};
+  const DimVar *v = dim_as_var(it.dim);
+  if (v)
+    it.literal = v->literal && !v->sized;
+  it.dim = dim_resolve(c->dims, it.dim);
   return it;
 }
 
@@ -124,7 +134,8 @@ Shape *shape_norm(Checker *c, const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++) {
     bool solved = is_solved(&s->at[i]);
     len += solved ? solution(c, s->at[i].var)->len : 1;
-    same &= !solved && item_norm(c, s->at[i]).dim == s->at[i].dim;
+    ShapeIt item = item_norm(c, s->at[i]);
+    same &= !solved && item.tag == s->at[i].tag && item.dim == s->at[i].dim;
   }
   if (same)
     return (Shape *)s;

@@ -131,18 +131,36 @@ static bool is_one(const ShapeIt *it) {
   return it->tag != IT_SPLICE || it->var->fixed == 1;
 }
 
-/* What a literal axis or an index takes may be a *: for it, an axis of 1.  Not
- * so a size of a parameter: no name of a size stands for a *. */
-static bool takes_star(Checker *c, const ShapeIt *it) {
-  const DimVar *named = dim_as_var(it->dim);
+/* What a literal axis or an index takes: not known yet. */
+static DimVar *of_literal(Checker *c, const ShapeIt *it) {
   DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
-  int64_t n;
-  if (v && v->kind == DV_META && v->literal && !of_parameter(c, v)) {
+  return v && v->kind == DV_META && v->literal ? v : NULL;
+}
+
+/* What a literal axis or an index takes may be a *: for it, an axis of 1.  Not
+ * so a size of a parameter: no name of a size stands for a *; nor what was an
+ * axis of a size before. */
+static bool takes_star(Checker *c, const ShapeIt *it) {
+  DimVar *v = of_literal(c, it);
+  if (v && !of_parameter(c, v)) {
+    v->star = true;
     dim_bind(c, v, dim_int(c->dims, 1));
     return true;
   }
-  return (it->literal || (named && named->literal)) &&
+  const DimVar *named = dim_as_var(it->dim);
+  int64_t n;
+  return (named ? named->literal && !named->sized : it->literal) &&
          dim_is_int(dim_resolve(c->dims, it->dim), &n) && n == 1;
+}
+
+static void same_size(Checker *c, const ShapeIt *a, const ShapeIt *b,
+                      Origin *o) {
+  DimVar *v = of_literal(c, a), *w = of_literal(c, b);
+  if (v && !w)
+    v->sized = true;
+  if (w && !v)
+    w->sized = true;
+  demand_eq(c, a->dim, b->dim, o);
 }
 
 static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
@@ -166,9 +184,10 @@ static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
     demand_eq(c, s->at[0].dim, b->dim, o);
     return true;
   }
-  if (a->tag == IT_STAR || b->tag == IT_STAR)
-    return a->tag == b->tag || takes_star(c, a->tag == IT_STAR ? b : a);
-  demand_eq(c, a->dim, b->dim, o);
+  bool a_star = item_is_star(a), b_star = item_is_star(b);
+  if (a_star || b_star)
+    return (a_star && b_star) || takes_star(c, a_star ? b : a);
+  same_size(c, a, b, o);
   return true;
 }
 

@@ -273,8 +273,8 @@ static bool holds(int form, int64_t a, int64_t b) {
 }
 
 /* Where the first axis compares so with a size, some of it is left out.  An
- * axis that is not there is a mistake in what is never run, too, if that is
- * known before the call. */
+ * axis that is not there is a mistake in what is never run, too, unless it is
+ * known before that it never is. */
 static Truth cond_shape(const Env *env, const Step *s, Extents *out) {
   const Extents *x = &env->var[s->in[0]];
   int64_t b, from;
@@ -288,7 +288,7 @@ static Truth cond_shape(const Env *env, const Step *s, Extents *out) {
   if (size_value(s->size[1], env, &from) == RIGHT)
     fits = from >= 0 && from <= d;
   else if (!runs && !size_has_axes(s->size[1], env))
-    return env->ranks ? WRONG : UNSURE;
+    return UNSURE;
   if (!runs && env->skipped)
     *env->skipped = true;
   return fits || !runs ? RIGHT : WRONG;
