@@ -871,9 +871,10 @@ bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
  * loops run at all. */
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
                  bool *exact);
-/* Adds that the loops run in which k stands, where it is not asked for
- * otherwise. */
-void index_runs(Checker *c, Constraint *k);
+/* Instead of what its conditions say of indices: that the loops run in which k
+ * stands, or get as far, where it is not asked for otherwise.  False: they
+ * never do. */
+bool index_runs(Checker *c, Constraint *k);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void refute_accesses(Checker *c);
 

@@ -496,6 +496,25 @@ static void put_join_result(Printer *p, const Constraint *k) {
   buffer_putc(&p->out, ']');
 }
 
+typedef struct Unnamed {
+  Printer *p;
+  bool found;
+} Unnamed;
+
+static void unnamed_dim(void *arg, DimVar *v) {
+  Unnamed *u = arg;
+  u->found |= v->kind == DV_INDEX ||
+              (v->level == LEVEL_GENERIC && !map_get(&u->p->names->named, v));
+}
+
+/* A condition that no caller can tell, as on a number that need be no size, is
+ * left out: what is asked under it is asked. */
+static bool can_tell(Printer *p, const Fact *f) {
+  Unnamed u = {p, false};
+  dim_each_var(dim_resolve(p->c->dims, f->dim), unnamed_dim, NULL, &u);
+  return !f->index && !f->known && !u.found;
+}
+
 static void put_constraint(Printer *p, Constraint *k) {
   switch (k->kind) {
   case CN_DIM_EQ:
@@ -526,7 +545,7 @@ static void put_constraint(Printer *p, Constraint *k) {
   }
   bool first = true;
   for (Fact *f = k->facts; f; f = f->outer) {
-    if (f->index || f->known)
+    if (!p->claiming && !can_tell(p, f))
       continue;
     buffer_puts(&p->out, first ? " if " : " && ");
     first = false;

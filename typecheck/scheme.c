@@ -600,9 +600,10 @@ static Constraint **take_constraints(Checker *c, uint32_t mark,
       k->done = true;
       VEC_PUSH(c->arena, c->stuck, k);
     } else {
-      if (k->left && !k->assumed)
-        index_runs(c, k);
-      VEC_PUSH(c->arena, taken, k);
+      if (k->assumed || index_runs(c, k))
+        VEC_PUSH(c->arena, taken, k);
+      else
+        k->done = true;
     }
   }
   c->pending.len = kept;

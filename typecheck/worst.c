@@ -337,16 +337,46 @@ static Fact *all_run(Extreme *x, const Constraint *k, Dim *d, Fact *kept) {
   return kept;
 }
 
-void index_runs(Checker *c, Constraint *k) {
+/* A condition on indices may exclude the sizes for which it would fail. */
+static bool conditional(Checker *c, const Constraint *k) {
+  for (const Fact *f = k->facts; f; f = f->outer)
+    if (!f->index && mentions_index(c, f->dim))
+      return true;
+  return false;
+}
+
+/* What stands where an index is some number is asked where it gets there. */
+static Fact *reached(Extreme *x, Fact *kept) {
+  Checker *c = x->c;
+  Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1), *at;
+  for (const Fact *f = x->facts; f; f = f->outer) {
+    DimVar *v = NULL;
+    dim_each_var(dim_resolve(c->dims, f->dim), innermost_index, NULL, &v);
+    if (!v || !f->eq || !index_range_of(v) ||
+        !states_bound(c, f, v, true, &at) || mentions_index(c, at) ||
+        mentions_index(c, index_range_of(v)))
+      continue;
+    Dim *last = dim_sub(c->dims, index_range_of(v), one);
+    kept = if_between(x, v, zero, at, dim_neg(c->dims, one), kept);
+    kept = if_between(x, v, at, last, dim_neg(c->dims, one), kept);
+  }
+  return kept;
+}
+
+bool index_runs(Checker *c, Constraint *k) {
+  if (!k->left && !conditional(c, k))
+    return true;
   bool all;
   Fact *kept = without_index(c, k, &all), *saved = c->facts;
   Extreme x = {.c = c, .exact = true, .facts = k->facts};
-  kept = all_run(&x, k, gap(c, k), kept);
+  if (k->kind == CN_DIM_LE && k->origin->kind == OR_INDEX)
+    kept = all_run(&x, k, gap(c, k), kept);
+  else
+    kept = reached(&x, kept);
   c->facts = saved;
-  k->enough |= !all || !x.exact;
+  k->enough |= k->left && (!all || !x.exact);
   k->facts = kept;
-  if (x.never)
-    k->left = k->right;
+  return !x.never || !k->left; /* shapes may follow from it all the same */
 }
 
 bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
@@ -387,14 +417,6 @@ static bool has_size(Checker *c, Dim *d) {
   bool found = false;
   dim_each_var(dim_resolve(c->dims, d), other_var, NULL, &found);
   return found;
-}
-
-/* A condition on indices may exclude the sizes for which it would fail. */
-static bool conditional(Checker *c, const Constraint *k) {
-  for (const Fact *f = k->facts; f; f = f->outer)
-    if (!f->index && mentions_index(c, f->dim))
-      return true;
-  return false;
 }
 
 /* Does it fail for some index whenever the loops run?  Then a witness is
