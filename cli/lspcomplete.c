@@ -33,8 +33,7 @@ static void out_offer(void *arg, const Offer *offer) {
   bool label = offer->kind == OFFER_LABEL;
   json_open(out, NULL, '{');
   json_field(out, "label", offer->name);
-  json_key(out, "kind");
-  buffer_printf(out, "%d", kinds[offer->kind]);
+  json_number(out, "kind", kinds[offer->kind]);
   json_field(out, "detail", offer->type);
   if (offer->doc) {
     buffer_puts(out, ",\"documentation\":{");

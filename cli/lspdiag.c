@@ -105,10 +105,8 @@ static void publish_file(Ask *ask, uint32_t file) {
   buffer_add(&out, uri, strlen(uri) + 1);
   buffer_putc(&out, '{');
   json_field(&out, "uri", uri);
-  if (file == ask->file) {
-    json_key(&out, "version");
-    buffer_printf(&out, "%lld", (long long)ask->work->version);
-  }
+  if (file == ask->file)
+    json_number(&out, "version", ask->work->version);
   json_open(&out, "diagnostics", '[');
   ask->out = &out;
   uint32_t count = 0;
@@ -146,8 +144,7 @@ static void out_edits(Ask *ask, const DiagEdit *edits, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (!i || edits[i].span.file != edits[i - 1].span.file) {
       buffer_puts(ask->out, i ? "]" : "");
-      json_key(ask->out, work_uri(ask->work, edits[i].span.file));
-      buffer_putc(ask->out, '[');
+      json_open(ask->out, work_uri(ask->work, edits[i].span.file), '[');
     }
     json_comma(ask->out);
     buffer_puts(ask->out, "{\"range\":");

@@ -219,8 +219,7 @@ static void out_edit(void *arg, const DiagEdit *edit) {
   Buffer *out = e->ask->out;
   if (edit->span.file != e->file) {
     buffer_puts(out, e->file ? "]" : "");
-    json_key(out, work_uri(e->ask->work, edit->span.file));
-    buffer_putc(out, '[');
+    json_open(out, work_uri(e->ask->work, edit->span.file), '[');
     e->file = edit->span.file;
   }
   json_comma(out);

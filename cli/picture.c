@@ -29,7 +29,8 @@ static uint32_t ends(uint32_t i, uint32_t from, uint32_t to) {
   return end > start ? end : start + 1;
 }
 
-Picture picture_resize(const Picture *p, uint32_t width, uint32_t height) {
+/* Averages where it gets smaller, repeats where it gets larger. */
+static Picture resize(const Picture *p, uint32_t width, uint32_t height) {
   Picture out = {width, height, p->channels, NULL};
   out.at = mem_alloc((size_t)width * height * p->channels * sizeof *out.at);
   float *at = out.at;
@@ -113,7 +114,7 @@ static void put_plain(Colour top, Colour bottom) {
 
 void picture_print(const Picture *p, int64_t size) {
   uint32_t width = columns(p, size);
-  Picture small = picture_resize(p, width, rows(p, width));
+  Picture small = resize(p, width, rows(p, width));
   Depth d = depth();
   for (uint32_t y = 0; y < small.height; y += 2) {
     for (uint32_t x = 0; x < small.width; x++) {
@@ -136,8 +137,8 @@ void picture_print(const Picture *p, int64_t size) {
 bool picture_save(const Picture *p, const char *path, int64_t size,
                   Fault *fault) {
   uint32_t width = size > 0 && size < 20000 ? (uint32_t)size : p->width;
-  Picture out = picture_resize(p, width, width == p->width ? p->height
-                                                           : rows(p, width));
+  Picture out = resize(p, width,
+                       width == p->width ? p->height : rows(p, width));
   int64_t shape[] = {out.height, out.width, out.channels};
   Tensor *t = tensor_new(DT_U8, out.channels == 1 ? 2 : 3, shape, false, fault);
   for (int64_t i = 0; t && i < t->count; i++)

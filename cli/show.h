@@ -11,8 +11,6 @@ typedef struct Picture { /* values from 0 to 1, row-major, 1 or 3 channels */
   float *at; /* from mem_alloc */
 } Picture;
 
-/* Averages where it gets smaller, repeats where it gets larger. */
-Picture picture_resize(const Picture *p, uint32_t width, uint32_t height);
 /* As wide as `size` columns, or as fits if that is 0. */
 void picture_print(const Picture *p, int64_t size);
 bool picture_save(const Picture *p, const char *path, int64_t size,

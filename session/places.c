@@ -211,7 +211,7 @@ static bool same_file(const Session *s, uint32_t a, uint32_t b) {
   return a == b || (x && y && strcmp(x->name, y->name) == 0);
 }
 
-bool session_same_name(const Session *s, const Place *a, const Place *b) {
+static bool same_name(const Session *s, const Place *a, const Place *b) {
   if (a->kind != b->kind || a->name != b->name)
     return false;
   if (a->kind == PLACE_FIELD)
@@ -241,7 +241,7 @@ static SessionStatus find_uses(Session *s, void *arg) {
   uint32_t count;
   const Place *all = all_places(s, &count);
   for (uint32_t i = 0; i < count; i++)
-    if (is_name(&all[i]) && session_same_name(s, u->of, &all[i]))
+    if (is_name(&all[i]) && same_name(s, u->of, &all[i]))
       VEC_PUSH(s->arena, u->found, &all[i]);
   if (u->found.len)
     qsort(u->found.at, u->found.len, sizeof *u->found.at, by_place);

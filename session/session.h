@@ -140,8 +140,6 @@ void session_labels(Session *session, const Place *place,
                     void (*f)(void *, Sym *name, bool optional,
                               const char *type),
                     void *arg);
-bool session_same_name(const Session *session, const Place *a,
-                       const Place *b);
 /* Where a name is bound, or a module begins; file 0: nowhere. */
 Span session_definition(Session *session, const Place *place);
 const char *session_doc(Session *session, const Place *place); /* or NULL */

@@ -137,17 +137,6 @@ void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
   add_fix(arena, diag, title, &(DiagEdit){span, text}, 1);
 }
 
-void diag_fix_around(Arena *arena, Diag *diag, Span span, const char *before,
-                     const char *after, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  const char *title = arena_vprintf(arena, format, args);
-  va_end(args);
-  DiagEdit edits[] = {{{span.file, span.start, span.start}, before},
-                      {{span.file, span.end, span.end}, after}};
-  add_fix(arena, diag, title, edits, ARRAY_LEN(edits));
-}
-
 void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
                     uint32_t count, const char *format, ...) {
   va_list args;

@@ -5,22 +5,22 @@
 
 void json_text_len(Buffer *out, const char *text, size_t len) {
   buffer_putc(out, '"');
-  for (size_t i = 0; i < len; i++) {
+  for (size_t i = 0, n; i < len; i += n) {
     unsigned char c = (unsigned char)text[i];
-    size_t left = len - i < 4 ? len - i : 4;
-    size_t valid = c < 0x80 ? 1 : utf8_valid(text + i, left);
+    n = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4; /* bytes of it */
+    bool valid = n <= len - i && utf8_valid(text + i, n) == n;
     if (c == '"' || c == '\\')
       buffer_printf(out, "\\%c", c);
     else if (c == '\n')
       buffer_puts(out, "\\n");
     else if (c < ' ' || c == 0x7f)
       buffer_printf(out, "\\u%04x", c);
+    else if (valid)
+      buffer_add(out, text + i, n);
     else
-      buffer_putc(out, valid ? (char)c : '?');
-    for (size_t more = 1; c >= 0xc0 && valid && more < 4 && i + 1 < len &&
-                          ((unsigned char)text[i + 1] & 0xc0) == 0x80;
-         more++)
-      buffer_putc(out, text[++i]);
+      buffer_putc(out, '?');
+    if (!valid)
+      n = 1;
   }
   buffer_putc(out, '"');
 }

@@ -276,10 +276,6 @@ void diag_mark(Arena *arena, Diag *diag, Span span, const char *label);
  * formatted into the arena. */
 void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
               const char *format, ...) PRINTF_LIKE(5, 6);
-/* One that writes `before` in front of the span and `after` behind it. */
-void diag_fix_around(Arena *arena, Diag *diag, Span span, const char *before,
-                     const char *after, const char *format, ...)
-    PRINTF_LIKE(6, 7);
 /* One of several edits, which are copied. */
 void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
                     uint32_t count, const char *format, ...)

@@ -91,6 +91,7 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
 }
 
 static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);
+static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode);
 
 static Dim *dim_call(Checker *c, DimExpr *d, AnnotMode mode) {
   bool min = strcmp(d->id->text, "min") == 0;
@@ -161,7 +162,7 @@ static Dim *dim_some(Checker *c, DimExpr *d, AnnotMode mode) {
   return r;
 }
 
-Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
+static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
   Dim *r;
   switch (d->kind) {
   case DX_NUM:
@@ -321,7 +322,7 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
 
 /* ---- element types ---- */
 
-ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
+static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
   for (Scope *s = scope_find(c->scope, name); s;
        s = scope_find(s->outer, name))
     if (s->elem)

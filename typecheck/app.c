@@ -96,6 +96,15 @@ Span arg_place(const Expr *e, const Expr *arg) {
   return piped ? e->span : arg->span;
 }
 
+/* What is called, where it is being defined and has one type. */
+static Binding *called_by_itself(Checker *c, const Call *k, Origin *o) {
+  Binding *b = k->head->kind == EX_ID ? k->head->means : NULL;
+  if (!b || !b->recursive || b->annotated || !b->group)
+    return NULL;
+  VEC_PUSH(c->arena, b->group->calls, o);
+  return b;
+}
+
 static void check_one(Call *k, Given *g) {
   Checker *c = k->c;
   Origin *o = origin_new(c, OR_ARG, arg_place(k->e, g->arg->expr));
@@ -109,6 +118,7 @@ static void check_one(Call *k, Given *g) {
   o->args = k->args;
   o->arg_count = k->count;
   o->state = is_state(k, g->want);
+  o->self = called_by_itself(c, k, o);
   *g->slot = check(c, g->arg->expr, g->want, o);
 }
 

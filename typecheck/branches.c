@@ -163,7 +163,7 @@ static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
 }
 
 Core *infer_case(Checker *c, Expr *e, Type *want, Type **type,
-                        Origin *o) {
+                 Origin *o) {
   Type *subject;
   uint32_t n = e->clause_count;
   Core *core = core_new(c, CORE_CASE, e->span);

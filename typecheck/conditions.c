@@ -107,11 +107,6 @@ void condition_facts(Checker *c, Expr *cond, Core *core, bool holds) {
     fact_compare(c, cond->op, t->left, t->right, holds);
 }
 
-static void any_index(void *arg, DimVar *v) {
-  if (v->kind == DV_INDEX)
-    *(bool *)arg = true;
-}
-
 bool condition_on_index(Checker *c, Expr *cond) {
   cond = condition_meant(cond);
   if (cond->kind == EX_APP && cond->arg_count == 1)
@@ -122,10 +117,5 @@ bool condition_on_index(Checker *c, Expr *cond) {
     return condition_on_index(c, cond->arg[0]) ||
            condition_on_index(c, cond->arg[1]);
   Terms *t = map_get(&c->terms, cond);
-  bool found = false;
-  if (t) {
-    dim_each_var(dim_resolve(c->dims, t->left), any_index, NULL, &found);
-    dim_each_var(dim_resolve(c->dims, t->right), any_index, NULL, &found);
-  }
-  return found;
+  return t && (mentions_index(c, t->left) || mentions_index(c, t->right));
 }

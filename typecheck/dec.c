@@ -3,209 +3,7 @@
 
 #include <string.h>
 
-/* ---- val ---- */
-
-typedef struct HasFun {
-  bool any;
-} HasFun;
-
-static bool mentions_fun(Checker *c, Type *t, int depth) {
-  t = ty_norm(c, t);
-  if (t->tag == TY_FUN)
-    return true;
-  if (depth > 8 || (t->tag != TY_RECORD && t->tag != TY_TUPLE))
-    return false;
-  for (uint32_t i = 0; i < t->count; i++)
-    if (mentions_fun(c, t->args[i], depth + 1))
-      return true;
-  return false;
-}
-
-typedef struct Lower {
-  uint32_t level;
-} Lower;
-
-static void lower_ty(void *arg, TyVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_elem(void *arg, ElemVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_dim(void *arg, DimVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-static void lower_shape(void *arg, ShapeVar *v) {
-  Lower *l = arg;
-  if (v->level != LEVEL_GENERIC && v->level > l->level)
-    v->level = l->level;
-}
-
-static void lower_type(Checker *c, Type *t) {
-  Lower l = {c->level};
-  Visit v = {.ty = lower_ty, .elem = lower_elem, .dim = lower_dim,
-             .shape = lower_shape, .arg = &l, .c = c};
-  ty_visit(&v, t);
-}
-
-/* Sizes that an annotation named and nothing has solved are what the value
- * turns out to have. */
-void found_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
-  VEC(DimVar *) found = {0};
-  for (Scope *s = c->scope; s && s != mark; s = s->outer) {
-    DimVar *v = s->dim ? dim_as_var(dim_resolve(c->dims, s->dim)) : NULL;
-    if (v && v->kind == DV_META && !v->bound && !v->top &&
-        v->name == s->name && !of_parameter(c, v))
-      VEC_PUSH(c->arena, found, v);
-  }
-  if (!found.len)
-    return;
-  Map fresh;
-  map_init(&fresh, c->arena);
-  for (uint32_t i = 0; i < found.len; i++) {
-    found.at[i]->kind = DV_DATA;
-    wait_solved_dim(c, found.at[i]);
-    found.at[i]->level = c->level;
-    map_put(&fresh, found.at[i], found.at[i]);
-    VEC_PUSH(c->arena, c->found, found.at[i]);
-  }
-  open_sizes(c, t, core, &fresh);
-}
-
-Core *with_hidden(Checker *c, Scheme *s, Core *core) {
-  if (!s->hidden.len)
-    return core;
-  Core *lam = core_items(c, CORE_TLAM, core->span, 1, core);
-  lam->hidden = s->hidden.at;
-  lam->hidden_count = s->hidden.len;
-  sizes_shown(c, lam, s->type);
-  s->tlam = lam;
-  return lam;
-}
-
-static Type *val_annotation(Checker *c, Dec *dec) {
-  Pat *p = dec->pat;
-  unique_pattern(c, p);
-  if (dec->type)
-    return annot_type(c, dec->type, AN_VAL);
-  if (p->kind == PAT_ASCRIBE)
-    return annot_type(c, p->type, AN_VAL);
-  return NULL;
-}
-
-static void export_sizes(Checker *c, Scope *mark, bool top) {
-  if (!top)
-    return;
-  for (Scope *s = c->scope; s && s != mark; s = s->outer)
-    if (s->dim && s->name) {
-      Binding *b = binding_new(c, BK_SIZE, s->name, s->span);
-      b->dim = s->dim;
-      b->scheme = scheme_mono(c, ty_int(c, s->dim));
-      module_put(c, s->name, b);
-    }
-}
-
-/* The value where a type is written: *t is its own.  Tensors are inferred
- * first, so that an integer is known to be the one that it is. */
-static Core *check_val(Checker *c, Dec *dec, Type *want, Type **t) {
-  Origin *o = origin_new(c, OR_ANNOTATION, dec->expr->span);
-  o->other = dec->type ? dec->type->span : dec->pat->type->span;
-  o->expr = dec->expr;
-  Type *w = ty_norm(c, want), *got;
-  *t = want;
-  if (w->tag != TY_TENSOR || dec->expr->kind == EX_FN ||
-      dec->expr->kind == EX_IF || dec->expr->kind == EX_CASE)
-    return check(c, dec->expr, want, o);
-  Core *core = infer(c, dec->expr, &got);
-  core = flow(c, core, got, w, o);
-  got = ty_norm(c, got);
-  if (got->tag == TY_TENSOR && got->term)
-    *t = ty_tensor(c, w->elem, w->shape, got->term);
-  return core;
-}
-
-/* The value, with what is written of it.  What is given of a function it may
- * assume; of other values it has to be so. */
-static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
-  uint32_t serial = c->serial;
-  Type *want = val_annotation(c, dec);
-  bool fn = dec->expr->kind == EX_FN;
-  if (fn)
-    annot_facts(c, dec->given, AN_VAL, true);
-  if (!want)
-    return infer(c, dec->expr, t);
-  Core *core = check_val(c, dec, want, t);
-  solve_pending(c);
-  if (!fn) {
-    uint32_t before = c->serial;
-    annot_facts(c, dec->given, AN_VAL, false);
-    checks_claim(c, core, before, true);
-  }
-  found_sizes(c, mark, want, &core);
-  checks_claim(c, core, serial, true);
-  return core;
-}
-
-/* A name that every use has at a type of its own. */
-static Core *generalise_val(Checker *c, Type *t, Core *core, bool top,
-                            uint32_t pending) {
-  Binding *b = c->scope->binding;
-  Scheme *s = NULL;
-  scheme_generalise(c, 1, &t, &s, pending);
-  checks_place(c);
-  if (top)
-    note_carried(c, s, b->name);
-  hidden_collect(c, s, core);
-  b->scheme = s;
-  return with_hidden(c, s, core);
-}
-
-static void infer_val(Checker *c, Dec *dec, bool top, CoreDec **out) {
-  Scope *mark = c->scope;
-  uint32_t pending = c->pending.len;
-  Effect *outer = c->effect, *effect = effect_context(c);
-  c->effect = effect;
-  c->level++;
-  Type *t;
-  Sym *naming = c->naming;
-  if (dec->pat->kind == PAT_VAR)
-    c->naming = dec->pat->id;
-  Core *core = infer_value(c, dec, mark, &t);
-  c->naming = naming;
-  solve_pending(c);
-  c->level--;
-  c->effect = outer;
-  effect = effect_close(c, effect);
-  if (outer)
-    effect_join(c, effect, outer, dec->expr->span, NULL);
-  Pat *pat = dec->pat;
-  if (pat->kind == PAT_ASCRIBE && !dec->type)
-    pat = pat->args[0];
-  bool general = effect->tag != EF_EFFECT && pat->kind == PAT_VAR &&
-                 mentions_fun(c, t, 0);
-  if (!general)
-    lower_type(c, t);
-  CoreDec *d = NEW(c->arena, CoreDec);
-  d->kind = CD_BIND;
-  d->span = dec->span;
-  /* an integer without a known term is named by the variable at its uses */
-  pat->value = dec->expr;
-  d->pat = pattern(c, pat, t, top);
-  if (general)
-    core = generalise_val(c, t, core, top, pending);
-  else
-    match_check(c, 1, &d->pat, t, pat->span);
-  d->expr = core;
-  export_sizes(c, mark, top);
-  if (top && !general)
-    VEC_PUSH(c->arena, c->unsized, ((Unsized){t, d}));
-  *out = d;
-}
+/* ---- sizes of values of top level ---- */
 
 static void becomes_data(Checker *c, DimVar *v, Map *fresh) {
   if (!v || v->kind != DV_META || v->bound || v->top ||
@@ -341,7 +139,7 @@ static void open_module(Checker *c, Dec *dec) {
 static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   Effect *outer = c->effect;
   if (!outer)
-    c->effect = effect_context(c);
+    c->effect = effect_var(c);
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_EXPR;
   d->span = dec->span;
@@ -350,11 +148,11 @@ static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
   *out = d;
 }
 
-bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
+void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Type *type;
   *out = NULL;
   switch (dec->kind) {
-  case DEC_VAL: infer_val(c, dec, top, out); break;
+  case DEC_VAL: *out = infer_val(c, dec, top); break;
   case DEC_FUN: *out = infer_fun(c, dec, top); break;
   case DEC_TYPE: define_type(c, dec); break;
   case DEC_DATATYPE: define_datatype(c, dec); break;
@@ -363,7 +161,6 @@ bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   case DEC_DO:
   case DEC_EXPR: infer_do(c, dec, out, &type); break;
   }
-  return true;
 }
 
 /* ---- at top level ---- */
@@ -410,8 +207,11 @@ static void begin(Checker *c, Module *module, Diags *diags) {
   pending_clear(c);
   c->accesses.len = c->insts.len = c->stuck.len = 0;
   c->found.len = c->data_facts.len = c->params.len = c->sized.len = 0;
-  c->unwritten.len = 0;
+  c->unwritten.len = c->told.len = c->holes.len = 0;
   c->head = NULL;
+  c->names = NULL; /* a limit may have ended what had set these */
+  c->defining = NULL;
+  c->loose_axis = false;
   c->loop = NULL;
   c->conditional = 0;
   c->part = 0;
@@ -510,7 +310,7 @@ void checker_settle(Checker *c) {
     c->work = 0;
     unsolved_axes(c, at->type, &fresh);
     if (fresh.len)
-      open_sizes(c, at->type, &at->dec->expr, &fresh);
+      open_sizes(c, at->type, at->core, &fresh);
   }
   c->unsized.len = 0;
   const Dec *told = NULL;
@@ -558,8 +358,6 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (d) {
     open_sized(c, d);
     finish_dec(c, d);
-  }
-  if (d) {
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }
@@ -629,7 +427,7 @@ Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin(c, module, diags);
   map_init(&c->forgotten, c->arena);
   uint32_t errors = diags->errors;
-  c->effect = effect_context(c);
+  c->effect = effect_var(c);
   c->level = 1;
   Type *t;
   infer(c, expr, &t);

@@ -356,7 +356,7 @@ bool dim_equal(const Dim *a, const Dim *b) {
 }
 
 /* A total order, for canonical lists of operands. */
-int dim_order(const Dim *a, const Dim *b) {
+static int canonical_order(const Dim *a, const Dim *b) {
   for (uint32_t i = 0; i < a->count && i < b->count; i++) {
     int order = dim_mono_cmp(a->at[i].mono, b->at[i].mono);
     if (!order)
@@ -825,7 +825,7 @@ static Dim *least_terms(DimCtx *cx, const Dim *a, const Dim *b) {
 }
 
 static int args_order(const void *a, const void *b) {
-  return dim_order(*(Dim *const *)a, *(Dim *const *)b);
+  return canonical_order(*(Dim *const *)a, *(Dim *const *)b);
 }
 
 /* Takes out what all arguments have in common, by addition and by a positive

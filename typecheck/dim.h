@@ -30,7 +30,7 @@ struct DimVar {
   Sym *name;      /* as the user wrote it, or NULL */
   Span origin;    /* where it came from */
   Dim *bound;     /* DV_META: its solution; or NULL */
-  bool top;       /* forgotten: no known term (see infer.c) */
+  bool top;       /* forgotten: no known term (see unify.c) */
   bool forgotten; /* DV_DATA: it names a `?` of a type */
   bool literal;   /* of the axis that a literal ~axis names, or an index */
   bool star;      /* literal, and bound to 1: the axis is a * */
@@ -140,7 +140,7 @@ typedef struct DimOp {
 /* NULL when a coefficient does not fit in int64. */
 DimOp *dim_postfix(DimCtx *cx, const Dim *d, uint32_t *count);
 
-/* As the design prints: "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
+/* "n - k + 1", "2*n", "(h - k)/s + 1", "prod(s)". */
 void dim_print(DimCtx *cx, Buffer *out, const Dim *d);
 /* d == slope*v + rest, v in neither; false: it is not so. */
 bool dim_linear(DimCtx *cx, Dim *d, DimVar *v, Dim **slope, Dim **rest);
@@ -204,7 +204,7 @@ bool dim_solve(DimCtx *cx, Dim *d, bool (*can)(void *, DimVar *), void *arg,
 
 /* d == 0, divided by what it has in common: constant content, and symbolic
  * factors (b*784 - b*m gives 784 - m: a size variable that divides every term
- * cancels, see "Sizes may be 0" in the design). */
+ * cancels although it may be 0, as doc/language.md has it). */
 Dim *dim_cancel(DimCtx *cx, Dim *d);
 Dim *dim_common(DimCtx *cx, Dim *d); /* what it has in common */
 /* Is a quotient or the like among that, 0 also for sizes of at least 1? */

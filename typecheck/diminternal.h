@@ -127,7 +127,6 @@ Dim *dim_of_term(DimCtx *cx, Num coef, const Mono *mono);
 Dim *dim_scale(DimCtx *cx, Dim *d, Num by);
 int dim_mono_cmp(const Mono *a, const Mono *b); /* < 0: a stands first */
 uint32_t dim_mono_hash(const Mono *mono);
-int dim_order(const Dim *a, const Dim *b);
 Num dim_coef(const Dim *d, const Mono *mono); /* 0 when absent */
 Num dim_constant(const Dim *d);               /* its constant term */
 /* Never negative for sizes: structurally, without facts. */

@@ -189,9 +189,20 @@ void num_divide(DimCtx *cx, Num a, Num b, Num *q, Num *r) {
     *q = num_neg(cx, *q);
 }
 
+static uint64_t small_gcd(uint64_t a, uint64_t b) {
+  while (b > 1) {
+    uint64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return b ? 1 : a;
+}
+
 Num num_gcd(DimCtx *cx, Num a, Num b) {
   a = num_abs(cx, a);
   b = num_abs(cx, b);
+  if (!a.limbs && !b.limbs)
+    return num_of((int64_t)small_gcd((uint64_t)a.small, (uint64_t)b.small));
   while (num_sign(b)) { /* Euclid */
     Num q, r;
     num_divide(cx, a, b, &q, &r);

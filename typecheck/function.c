@@ -203,18 +203,41 @@ static void clause(Checker *c, Function *f, uint32_t i) {
   part_end(c, part);
 }
 
+static bool other_shape(Checker *c, Type *a, Type *b) {
+  a = ty_norm(c, a), b = ty_norm(c, b);
+  return a->tag == TY_TENSOR && b->tag == TY_TENSOR &&
+         !shape_same(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
+}
+
+/* Its bodies may have another result than its calls of itself: where one of
+ * their arguments is of another size than its parameter, as that one is. */
+static Origin *result_origin(Checker *c, const Function *f) {
+  Origin *o = origin_new(c, OR_RESULT, f->span);
+  for (uint32_t i = 0; c->group && i < c->group->calls.len; i++) {
+    const Origin *call = c->group->calls.at[i];
+    Span name = call->self->span;
+    if (name.file != f->span.file || name.start != f->span.start ||
+        !call->got || !call->want || !other_shape(c, call->got, call->want))
+      continue;
+    *o = *call;
+    break;
+  }
+  return o;
+}
+
 /* In the scope of the function; returns the effect of its bodies. */
 static Effect *clauses_infer(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
   for (uint32_t i = 0; i < f->arity; i++)
-    VEC_PUSH(c->arena, c->params, f->params[i].type);
-  Effect *outer = c->effect, *effect = effect_context(c);
+    VEC_PUSH(c->arena, c->params,
+             ((ParamType){f->params[i].type, c->dims->next_id}));
+  Effect *outer = c->effect, *effect = effect_var(c);
   c->effect = effect;
   for (uint32_t i = 0; i < f->count; i++)
     if (like_the_first(c, f, i))
       clause(c, f, i);
   if (f->joined && ty_root(f->result) != ty_root(f->joined)) {
-    Origin *o = origin_new(c, OR_RESULT, f->span);
+    Origin *o = result_origin(c, f);
     if (!unify(c, f->result, f->joined, o))
       mismatch(c, f->joined, f->result, o);
   }

@@ -70,7 +70,8 @@ static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
 
 /* ---- let ---- */
 
-Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o) {
+static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
+                       Origin *o) {
   Scope *saved = c->scope;
   Fact *facts = c->facts;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
@@ -155,60 +156,59 @@ static Core *infer_hole(Checker *c, Expr *e, Type *want, Type **type) {
   return core_new(c, CORE_ERROR, e->span);
 }
 
+/* fn with a body that is still to be written, all at the place of e. */
+static Expr *fn_at(Checker *c, const Expr *e, uint32_t param_count,
+                   Expr *body) {
+  Clause *clause = NEW(c->arena, Clause);
+  *clause = (Clause){.span = e->span, .param_count = param_count, .body = body};
+  clause->params = NEW_ARRAY(c->arena, Param, param_count);
+  Expr *fn = NEW(c->arena, Expr);
+  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
+               .clause_count = 1};
+  return fn;
+}
+
+/* Gives a parameter its name; returns a use of it. */
+static Expr *fn_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
+  Pat *p = NEW(c->arena, Pat);
+  Expr *x = NEW(c->arena, Expr);
+  Sym *id = intern_text(c->in, name);
+  *p = (Pat){.kind = PAT_VAR, .span = fn->span, .id = id};
+  *x = (Expr){.kind = EX_ID, .span = fn->span, .id = id};
+  fn->clauses->params[i] = (Param){.span = fn->span, .pat = p};
+  return x;
+}
+
 /* `f` as fn a b => f a b: what f's variables stand for is found anew at each
  * call. */
 static Expr *at_each_call(Checker *c, Expr *e, Type *want) {
   uint32_t n = 0;
   for (Type *t = want; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
     n++;
-  Expr *body = NEW(c->arena, Expr), *fn = NEW(c->arena, Expr);
+  Expr *body = NEW(c->arena, Expr), *fn = fn_at(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
   body->args = NEW_ARRAY(c->arena, Arg, n);
-  Clause *clause = NEW(c->arena, Clause);
-  *clause = (Clause){.span = e->span, .param_count = n, .body = body};
-  clause->params = NEW_ARRAY(c->arena, Param, n);
-  for (uint32_t i = 0; i < n; i++) {
-    Pat *p = NEW(c->arena, Pat);
-    Expr *x = NEW(c->arena, Expr);
-    Sym *name = intern_text(c->in, arena_printf(c->arena, "%u", i));
-    *p = (Pat){.kind = PAT_VAR, .span = e->span, .id = name};
-    *x = (Expr){.kind = EX_ID, .span = e->span, .id = name};
-    clause->params[i] = (Param){.span = e->span, .pat = p};
+  for (uint32_t i = 0; i < n; i++) { /* names that f cannot be */
+    Expr *x = fn_param(c, fn, i, arena_printf(c->arena, "%u", i));
     body->args[i] = (Arg){.span = e->span, .expr = x};
   }
-  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
-               .clause_count = 1};
   return fn;
 }
 
 /* (op ::) is fn a b => a :: b. */
 static Expr *operator_fn(Checker *c, Expr *e) {
-  static const char *const names[] = {"a", "b"};
-  Expr *body = NEW(c->arena, Expr), *fn = NEW(c->arena, Expr);
+  Expr *body = NEW(c->arena, Expr), *fn = fn_at(c, e, 2, body);
   *body = (Expr){.kind = EX_BIN, .span = e->span, .op = e->op};
-  Clause *clause = NEW(c->arena, Clause);
-  *clause = (Clause){.span = e->span, .param_count = 2, .body = body};
-  clause->params = NEW_ARRAY(c->arena, Param, 2);
-  for (int i = 0; i < 2; i++) {
-    Pat *p = NEW(c->arena, Pat);
-    Expr *x = NEW(c->arena, Expr);
-    Sym *name = intern_text(c->in, names[i]);
-    *p = (Pat){.kind = PAT_VAR, .span = e->span, .id = name};
-    *x = (Expr){.kind = EX_ID, .span = e->span, .id = name};
-    clause->params[i] = (Param){.span = e->span, .pat = p};
-    body->arg[i] = x;
-  }
-  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
-               .clause_count = 1};
+  body->arg[0] = fn_param(c, fn, 0, "a");
+  body->arg[1] = fn_param(c, fn, 1, "b");
   return fn;
 }
 
 static Core *infer_op(Checker *c, Expr *e, Type **type) {
   const char *name = arena_printf(c->arena, "op %s", binop_text[e->op]);
   PrimId id = prim_named(name);
-  if (id == PRIM_NONE) {
+  if (id == PRIM_NONE)
     return infer_fn(c, operator_fn(c, e), NULL, type);
-  }
   return apply_binding(c, binding_of_prim(c, id), e->span, type,
                        origin_new(c, OR_OPERATOR, e->span));
 }

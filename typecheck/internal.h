@@ -75,7 +75,6 @@ struct Effect { /* of an arrow: one bit, or a variable */
   EffectTag tag;
   uint32_t level;
   Effect *link;
-  bool context;         /* of a body being checked: collects what it runs */
   VEC(Effect *) lowers; /* effects of which it has at least these */
 };
 
@@ -180,6 +179,7 @@ typedef struct Origin { /* where a demand came from, for the message */
   Map *put_in;          /* and what its variables stand for at this call */
   struct PutIn *as;     /* of one in a body, for a message: as a call has it */
   Dim *about[2];        /* for a message: the sizes that met */
+  struct Binding *self; /* what is called, where it calls itself */
   bool state;        /* OR_ARG: a callback makes others of its type: a loop's */
 } Origin;
 
@@ -308,6 +308,7 @@ struct Scope {
 typedef struct Group {
   struct Group *outer;
   VEC(Core *) uses; /* occurrences inside, to get hidden arguments at the end */
+  VEC(Origin *) calls; /* arguments of calls of what is being defined */
   VEC(struct PolyUse *) poly; /* those of functions that are annotated */
   Scheme *scheme;
 } Group;
@@ -350,7 +351,7 @@ typedef struct Carried {
 /* A value of top level: later declarations may decide its sizes. */
 typedef struct Unsized {
   Type *type;
-  CoreDec *dec;
+  Core **core;
 } Unsized;
 
 /* A size that is handed to running code, and that equations which wait speak
@@ -374,6 +375,11 @@ typedef struct AnnotHole { /* a _ in an annotation: a size, or a type */
   Type *type;
 } AnnotHole;
 
+typedef struct ParamType {
+  Type *type;
+  uint32_t from; /* sizes from this number on are of the function's body */
+} ParamType;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
@@ -384,7 +390,7 @@ struct Checker {
   uint32_t next_id;
   Module *prelude;
   Map library_modules; /* Sym -> Module */
-  Data *data_list, *data_string, *data_key;
+  Data *data_list, *data_string;
   ElemVar *fixed[DT_COUNT];
 
   /* of the declaration being checked */
@@ -412,7 +418,8 @@ struct Checker {
   uint32_t conditional; /* depth of ifs on indices */
   Group *group;
   Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
-  VEC(Type *) params; /* of the functions being checked */
+  VEC(ParamType) params; /* of the functions being checked */
+  uint32_t last_data;    /* the number of the newest size of data */
   VEC(Fact *) data_facts; /* about sizes that calls brought into being */
   VEC(Binding *) sized; /* integers of top level that are sizes in it */
   VEC(DimVar *) found; /* sizes that this declaration reads off a value */
@@ -420,7 +427,6 @@ struct Checker {
   Map forgotten;  /* Expr -> flag: terms to forget there, from a first pass */
   bool again;     /* some were added: check the declaration once more */
   VEC(Inst *) insts;
-  Checked *out;
   uint32_t depth;
   uint32_t work; /* steps over types in this declaration: see spend */
   Span at;       /* of this declaration */
@@ -498,7 +504,6 @@ Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
 Effect *effect_var(Checker *c);
 Effect *effect_pure(Checker *c);
 Effect *effect_full(Checker *c);
-Effect *effect_context(Checker *c);
 Effect *effect_close(Checker *c, Effect *context);
 Effect *effect_root(Effect *e);
 void effect_join(Checker *c, Effect *from, Effect *into, Span span,
@@ -543,7 +548,6 @@ typedef struct Copy {
   Map map;
 } Copy;
 Type *ty_copy(Copy *copy, Type *t);
-Shape *shape_copy(Copy *copy, const Shape *s);
 Dim *dim_copy(Copy *copy, Dim *d);
 Constraint *constraint_copy(Copy *copy, Constraint *k);
 
@@ -624,11 +628,12 @@ Type *row_flat(Checker *c, Type *t);
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o);
 /* A value of type `got` is used where `want` is asked for; reports. */
 Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
 Type *ty_forget_terms(Checker *c, Type *t);
+/* What is in it is no more general than what is made at this level. */
+void ty_lower(Checker *c, Type *t);
 void dim_bind(Checker *c, DimVar *v, Dim *d);
 void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
@@ -660,7 +665,17 @@ typedef struct Census { /* the kinds of variables that there are */
 Census dim_census(Checker *c, Dim *d);
 /* Of the conditions under which a constraint has to hold. */
 Census conditions_census(Checker *c, const Constraint *k);
+/* ---- inside.c ---- */
+/* Does a parameter of a function being checked have this size? */
 bool of_parameter(Checker *c, DimVar *v);
+/* Would v := d give a parameter's type a size that only the body knows? */
+bool inside_escapes(Checker *c, DimVar *v, Dim *d);
+/* Solves v; sizes of data that only the body of v's function knows become sizes
+ * of its own, of which the running program tests that they are those. */
+void inside_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
+/* The same for v := t: the type to bind, and what to ask then. */
+Type *inside_own(Checker *c, TyVar *v, Type *t, Origin *o);
+void inside_same(Checker *c, Type *own, Type *t, Origin *o);
 /* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
  * becomes known otherwise, the message speaks of that number and its double. */
 DimVar *only_zero(Checker *c, Dim *a, Dim *b);
@@ -743,12 +758,10 @@ typedef enum AnnotMode {
   AN_RESULT, /* names new here are some size */
 } AnnotMode;
 Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode);
-Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode);
 void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume);
 Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
                        const char *name);
 Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg);
-ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode);
 /* In the scope: a parameter of a type is what it is applied to. */
 void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
                       Span span);
@@ -759,7 +772,6 @@ bool annot_knows(Checker *c, Sym *name);
 Core *infer(Checker *c, Expr *e, Type **type);
 Core *check(Checker *c, Expr *e, Type *want, Origin *o);
 Core *infer_num(Checker *c, Expr *e, Type **type);
-Core *infer_let(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
 /* A branch or an element must not decide what the others have. */
 bool is_open_shape(Checker *c, Type *w);
 
@@ -893,6 +905,8 @@ Scheme *binding_scheme(Checker *c, Binding *b);
 
 /* ---- polyrec.c: recursion that is polymorphic by annotation ---- */
 /* What the annotations of parameters and result say; NULL if not all of it. */
+/* Do annotations say all of its type? */
+bool is_annotated(const Clause *k);
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton);
 /* A use inside of the definition. */
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o);
@@ -914,8 +928,9 @@ bool param_is_elem(const Dec *dec, uint32_t i);
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 
 /* ---- dec.c ---- */
+CoreDec *infer_val(Checker *c, Dec *dec, bool top);
 Core *with_hidden(Checker *c, Scheme *s, Core *core);
-bool dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
+void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
 void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
 /* Of an expression that is not run; NULL after an error. */
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);

@@ -200,6 +200,10 @@ static void set_aside(Checker *c) {
   memset(&c->found, 0, sizeof c->found);
   memset(&c->data_facts, 0, sizeof c->data_facts);
   memset(&c->params, 0, sizeof c->params);
+  memset(&c->sized, 0, sizeof c->sized);
+  memset(&c->unwritten, 0, sizeof c->unwritten);
+  memset(&c->told, 0, sizeof c->told);
+  memset(&c->holes, 0, sizeof c->holes);
   map_init(&c->terms, c->arena);
   c->conditional = 0;
 }
@@ -412,7 +416,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
     elem_fixed(c, t);
   c->data_list = builtin_data(c, "list", 1);
   c->data_string = builtin_data(c, "string", 0);
-  c->data_key = builtin_data(c, "key", 0);
+  builtin_data(c, "key", 0);
   c->sym_all = intern_text(interner, "all");
   c->sym_true = intern_text(interner, "true");
   c->sym_false = intern_text(interner, "false");

@@ -92,7 +92,7 @@ static Core *infer_compose(Checker *c, Expr *e, Type **type) {
   fn->params = NEW(c->arena, CoreParam);
   fn->params[0].var = x;
   fn->param_count = 1;
-  Effect *effect = effect_context(c);
+  Effect *effect = effect_var(c);
   effect_join(c, ef, effect, e->span, NULL);
   effect_join(c, eg, effect, e->span, NULL);
   effect = effect_close(c, effect);

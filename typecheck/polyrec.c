@@ -16,7 +16,7 @@ typedef struct PolyUse {
 
 /* ---- the scheme of an annotation ---- */
 
-static bool all_annotated(const Clause *k) {
+bool is_annotated(const Clause *k) {
   for (uint32_t i = 0; i < k->param_count; i++)
     if (!k->params[i].type && k->params[i].pat->kind != PAT_ASCRIBE)
       return false;
@@ -60,7 +60,7 @@ static void hole_shape(void *arg, ShapeVar *v) {
 }
 
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
-  if (!all_annotated(k))
+  if (!is_annotated(k))
     return NULL;
   Scope *mark = c->scope;
   uint32_t errors = c->diags->errors, n = k->param_count;

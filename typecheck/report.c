@@ -129,6 +129,8 @@ static void report_in_call(Checker *c, const Constraint *k) {
   mark_calls(c, d, call,
              stated ? "this needs it" : body->label ? body->label : "here");
   error_note_scheme(c, d, call);
+  if (inner->self)
+    d->help = body->help; /* the body can be written better */
 }
 
 /* ---- any of them ---- */

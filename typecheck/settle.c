@@ -63,25 +63,6 @@ static bool may_fill(void *arg, DimVar *v) {
   return v->hole && may_solve(arg, v);
 }
 
-typedef struct Find {
-  DimVar *var;
-  bool found;
-} Find;
-
-static void find_dim(void *arg, DimVar *v) {
-  Find *f = arg;
-  f->found |= v == f->var;
-}
-
-/* Does a parameter of a function being checked have this size? */
-bool of_parameter(Checker *c, DimVar *v) {
-  Find f = {v, false};
-  Visit look = {.dim = find_dim, .arg = &f, .c = c};
-  for (uint32_t i = 0; i < c->params.len && !f.found; i++)
-    ty_visit(&look, c->params.at[i]);
-  return f.found;
-}
-
 /* Nothing more will be learnt of its sizes: what only sizes of 0 satisfy is
  * refuted then. */
 static bool is_settled(Checker *c, const Constraint *k) {
@@ -181,7 +162,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   int64_t n;
   if (!v->value && dim_is_int(value, &n) && n < 0)
     return REFUTED;
-  if (dim_census(c, value).data && of_parameter(c, v)) {
+  if (inside_escapes(c, v, value)) {
     k->at_run_time = true; /* callers do not know that size */
     return OPEN;
   }

@@ -3,9 +3,60 @@
 
 #include <string.h>
 
+/* ---- a function that calls itself at another size ---- */
+
+/* How it may: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
+static const char *signature(Checker *c, const Binding *b) {
+  const Clause *k = b->clause;
+  Buffer text = {.arena = c->arena};
+  Type *t = b->scheme->poly && k ? ty_norm(c, b->scheme->type) : NULL;
+  if (!t)
+    return NULL;
+  buffer_printf(&text, "fun %s", b->name->text);
+  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->arg[1])) {
+    const Param *p = &k->params[i];
+    if (p->label || p->preset || p->pat->kind != PAT_VAR || t->tag != TY_FUN)
+      return NULL;
+    buffer_printf(&text, " (%s : %s)", p->pat->id->text,
+                  ty_text_within(c, b->scheme, t->arg[0]));
+  }
+  buffer_printf(&text, " : %s", ty_text_within(c, b->scheme, t));
+  return text.text;
+}
+
+/* Without an annotation it has one type where it is defined. */
+static bool self_error(Checker *c, const Origin *o, Diag **out) {
+  if (!o->self || !o->got || !o->want || error_prints_alike(c, o->got, o->want))
+    return false;
+  const Shape *a = error_shape(c, o->got), *b = error_shape(c, o->want);
+  const char *x, *y, *name = o->self->name->text;
+  uint32_t i, j;
+  bool size = error_one_axis(a, b, &i, &j);
+  if (size)
+    dims_text(c, a->at[i].dim, b->at[j].dim, &x, &y);
+  else
+    x = ty_text(c, o->got), y = ty_text(c, o->want);
+  Diag *d = *out =
+      error_at(c, 302, o->span, "%s calls itself at another %s: %s, not %s",
+               name, size ? "size" : "shape", x, y);
+  d->label = error_two_types(c, "this is %s, its parameter %s", o->got,
+                             o->want);
+  const char *as = signature(c, o->self);
+  if (!o->self->clause || !is_annotated(o->self->clause))
+    d->help = arena_printf(
+        c->arena, "annotate its parameters and its result, so that it may%s",
+        as ? arena_printf(c->arena, ": %s", as)
+           : ", as in fun f (x : 'a[n]) : 'a[n]");
+  return true;
+}
+
 void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   Diag *d;
   VEC_PUSH(c->arena, c->told, o);
+  if (self_error(c, o, &d)) {
+    error_path(c, d, o);
+    return;
+  }
   if (o->kind == OR_OPERATOR && o->got && o->want)
     d = error_at(c, 303, o->span, "%s do not broadcast",
                  error_two_types(c, "%s and %s", o->got, o->want));
@@ -192,6 +243,11 @@ void size_error_eq(Checker *c, Constraint *k) {
       inner_error(c, k);
     else
       batch_error(c, k);
+    return;
+  }
+  Diag *self;
+  if (self_error(c, o, &self)) {
+    error_explain(c, self, k);
     return;
   }
   if (party_error(c, k))

@@ -213,7 +213,9 @@ Dim *meta_term(Checker *c, Span origin) {
 }
 
 Dim *data_dim(Checker *c, Sym *name, Span origin) {
-  return var_dim(c, DV_DATA, name, origin, false);
+  Dim *d = var_dim(c, DV_DATA, name, origin, false);
+  c->last_data = dim_as_var(d)->id;
+  return d;
 }
 
 /* ---- types ---- */
@@ -362,12 +364,6 @@ Effect *effect_full(Checker *c) {
 Effect *effect_root(Effect *e) {
   while (e->link)
     e = e->link;
-  return e;
-}
-
-Effect *effect_context(Checker *c) {
-  Effect *e = effect_var(c);
-  e->context = true;
   return e;
 }
 
@@ -587,7 +583,7 @@ Dim *dim_copy(Copy *copy, Dim *d) {
   return copy->size ? copy->size(copy, d) : d;
 }
 
-Shape *shape_copy(Copy *copy, const Shape *s0) {
+static Shape *shape_copy(Copy *copy, const Shape *s0) {
   Shape *s = shape_norm(copy->c, s0);
   Shape *out = shape_new(copy->c, s->len);
   bool splice = false;

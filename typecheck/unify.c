@@ -36,6 +36,11 @@ static Visit lowering(Checker *c, uint32_t *level) {
                  .c = c};
 }
 
+void ty_lower(Checker *c, Type *t) {
+  Visit lower = lowering(c, &c->level);
+  ty_visit(&lower, t);
+}
+
 void dim_bind(Checker *c, DimVar *v, Dim *d) {
   DimVar *data = dim_as_var(d);
   if (v->name && data && data->kind == DV_DATA && data->level == v->level)
@@ -171,7 +176,7 @@ static bool unify_item(Checker *c, ShapeIt *a, ShapeIt *b, Origin *o) {
     Shape *s = shape_new(c, 1);
     s->at[0] = *b;
     if (!sizes_mention(c, s, a->var)) {
-      shape_bind(c, a->var, s);
+      inside_bind_shape(c, a->var, s, o);
       return true;
     }
     s->at[0].dim = meta_dim(c, NULL, (Span){0}); /* b is a product of a */
@@ -310,7 +315,7 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
     if (!v || mentions_shape(all, v))
       continue;
     if (!sizes_mention(c, all, v)) {
-      shape_bind(c, v, all);
+      inside_bind_shape(c, v, all, o);
       return true;
     }
     if (shape_known_rank(all)) {
@@ -411,7 +416,7 @@ static void forget_each(void *arg, DimVar *v) {
 /* Chases soft metas only as far as they are plainly bound to one another. */
 static Dim *term_look(Checker *c, Dim *d) { return dim_resolve(c->dims, d); }
 
-bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
+static bool unify_term(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *x = term_look(c, a), *y = term_look(c, b);
   if (dim_has_top(x) || dim_has_top(y)) {
     Dim *other = dim_has_top(x) ? y : x;
@@ -663,6 +668,14 @@ static bool unify_parts(Checker *c, Type *a, Type *b, Origin *o) {
   return true;
 }
 
+static bool bind_var(Checker *c, TyVar *v, Type *t, Origin *o) {
+  Type *own = inside_own(c, v, t, o);
+  if (!ty_bind(c, v, own))
+    return false;
+  inside_same(c, own, t, o);
+  return true;
+}
+
 bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   spend(c, 1);
   a = ty_norm(c, a), b = ty_norm(c, b);
@@ -671,9 +684,9 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   if (a->tag == TY_VAR && b->tag == TY_VAR && a->var == b->var)
     return true;
   if (a->tag == TY_VAR && !a->var->rigid)
-    return ty_bind(c, a->var, b);
+    return bind_var(c, a->var, b, o);
   if (b->tag == TY_VAR && !b->var->rigid)
-    return ty_bind(c, b->var, a);
+    return bind_var(c, b->var, a, o);
   if (a->tag == TY_LIFT)
     return unify_lift(c, a, b, o);
   if (b->tag == TY_LIFT)

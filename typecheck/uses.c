@@ -154,8 +154,8 @@ Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
 }
 
 /* `at` is where the name itself stands. */
-Core *use_unknown(Checker *c, Sym *module, Sym *name, Span span,
-                          Span at, Type **type) {
+Core *use_unknown(Checker *c, Sym *module, Sym *name, Span span, Span at,
+                  Type **type) {
   places_name(c, PLACE_VALUE, at, name, (Span){0}, NULL);
   Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
                               module->text, name->text)
@@ -173,8 +173,8 @@ Core *use_unknown(Checker *c, Sym *module, Sym *name, Span span,
 }
 
 /* A use of a name, which stands at `place` in an expression. */
-Core *use_name(Checker *c, Binding *b, Span span, Span place,
-                     Type **type, Origin *o) {
+Core *use_name(Checker *c, Binding *b, Span span, Span place, Type **type,
+               Origin *o) {
   Core *core = apply_binding(c, b, span, type, o);
   places_binding(c, place, b, *type);
   return core;

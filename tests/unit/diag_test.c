@@ -167,6 +167,19 @@ static void test_utf8(void **state) {
   assert_int_equal(utf8_width("e\xcc\x81", 3), 1);         /* combining */
 }
 
+/* Whatever the text has, what is written is UTF-8. */
+static void test_json_text(void **state) {
+  (void)state;
+  Buffer out = {0};
+  json_text(&out, "a\"\\\n\t漢😀");
+  json_text(&out, "\xff" "b\xc3");
+  json_text(&out, "\xc3\xa4\x80" "c"); /* one byte too many */
+  json_text_len(&out, "\xe6\xbc\xa2", 2);
+  assert_string_equal(out.text, "\"a\\\"\\\\\\n\\u0009漢😀\""
+                                "\"?b?\"\"ä?c\"\"??\"");
+  buffer_free(&out);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -174,6 +187,7 @@ int main(void) {
       TEST(test_places),    TEST(test_tabs_and_wide),
       TEST(test_long_line), TEST(test_end_of_text),
       TEST(test_utf8),      TEST(test_first_error_wins),
+      TEST(test_json_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
