@@ -571,6 +571,15 @@ bool dim_holds(DimFacts *facts, Dim *d, bool eq) {
   return verdict_of(facts, d, eq, false, false) == PROVED;
 }
 
+void dim_facts_each_leaf(DimFacts *facts, void (*f)(void *, Atom *),
+                         void *arg) {
+  for (uint32_t i = 0; i < facts->all.len; i++) {
+    const Fact fact = facts->all.at[i]; /* f may ask the facts */
+    for (uint32_t k = 0; !fact.skipped && k < fact.leaf_count; k++)
+      f(arg, fact.leaves[k]);
+  }
+}
+
 /* ---- contradictions ---- */
 
 /* PROVED: ask->d, a fact, and those related to it have no solution. */

@@ -127,6 +127,9 @@ typedef struct Query {
 
 /* Prepares a query; valid until the scratch is released. */
 void query_init(Query *query, DimFacts *facts, Dim *goal, uint32_t rounds);
+/* The variables of all facts, of the newest first, some several times. */
+void dim_facts_each_leaf(DimFacts *facts, void (*f)(void *, Atom *),
+                         void *arg);
 DimCtx *dim_facts_cx(const DimFacts *facts);
 Scratch *dim_facts_scratch(DimFacts *facts);
 

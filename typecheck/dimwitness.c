@@ -304,6 +304,33 @@ static void show(Search *search, Buffer *out) {
   }
 }
 
+typedef struct Zeros {
+  Search *search;
+  DimFacts *facts;
+  Buffer *out;
+} Zeros;
+
+static void show_zero(void *arg, Atom *atom) {
+  Zeros *z = arg;
+  Search *search = z->search;
+  uint32_t seen = search->slot_count;
+  slot_add(search, atom);
+  if (search->slot_count == seen)
+    return; /* shown, or one too many */
+  Dim *none = dim_neg(search->cx, atom->dim);
+  if (dim_ge0(z->facts, none, false) != PROVED)
+    return;
+  buffer_puts(z->out, ", ");
+  dim_print(search->cx, z->out, atom->dim);
+  buffer_puts(z->out, " = 0");
+}
+
+/* Nor of sizes that share no fact with the claim, and have to be 0. */
+static void show_zeros(Search *search, DimFacts *facts, Buffer *out) {
+  Zeros z = {search, facts, out};
+  dim_facts_each_leaf(facts, show_zero, &z);
+}
+
 bool dim_witness(DimFacts *facts, Dim *d, bool eq, Buffer *out) {
   DimCtx *cx = dim_facts_cx(facts);
   Search *search = NEW(cx->arena, Search);
@@ -322,7 +349,9 @@ bool dim_witness(DimFacts *facts, Dim *d, bool eq, Buffer *out) {
     }
   found = found && search_run(search);
   scratch_release(dim_facts_scratch(facts), mark);
-  if (found)
+  if (found) {
     show(search, out);
+    show_zeros(search, facts, out);
+  }
   return found;
 }

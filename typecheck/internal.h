@@ -337,6 +337,7 @@ typedef struct Loop {
   Dim **range;    /* NULL while not known */
   DimVar **later; /* what stands for a range that is not written; or NULL */
   uint32_t count;
+  Fact *facts; /* of its place */
 } Loop;
 
 /* A constraint that became part of a type at top level; its text is made when

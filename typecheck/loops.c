@@ -377,6 +377,31 @@ static Dim *tighter(Checker *c, Dim *a, Dim *b, Origin *o) {
   return c->tightened = dim_min(c->dims, a, b);
 }
 
+/* f without what says that the loops up to `until` have an index at all. */
+static Fact *without_ranges(Checker *c, Fact *f, const Fact *until) {
+  if (!f || f == until)
+    return f;
+  Fact *outer = without_ranges(c, f->outer, until);
+  if (f->index || outer == f->outer)
+    return f->index ? outer : f;
+  Fact *copy = NEW(c->arena, Fact);
+  *copy = *f;
+  copy->outer = outer;
+  return copy;
+}
+
+/* That two ranges agree is asked of loops inside of an empty one, too. */
+static void same_range(Checker *c, Dim *a, Dim *b, Origin *o) {
+  Fact *facts = c->facts;
+  const Loop *outermost = c->loop;
+  while (outermost->outer)
+    outermost = outermost->outer;
+  if (!mentions_index(c, a) && !mentions_index(c, b))
+    c->facts = without_ranges(c, facts, outermost->facts);
+  demand_eq(c, a, b, o);
+  c->facts = facts;
+}
+
 /* Rules 1 and 2 for index v: NULL if no axis permits a range. */
 static Dim *range_alone(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
@@ -403,7 +428,7 @@ static Dim *range_alone(Checker *c, DimVar *v, uint32_t from) {
     if (!range)
       range = r;
     else
-      demand_eq(c, range, r, o);
+      same_range(c, range, r, o);
     a->axis = NULL; /* in bounds by construction */
   }
   return range;
@@ -426,7 +451,7 @@ static Dim *range_last(Checker *c, DimVar *v, uint32_t from) {
     if (!range)
       range = r;
     else
-      demand_eq(c, range, r, o);
+      same_range(c, range, r, o);
     a->axis = NULL;
   }
   return range;
@@ -587,7 +612,7 @@ static void refute_escape(Checker *c, Loop *loop, Expr *e, Type *body) {
 
 Core *infer_for(Checker *c, Expr *e, Type **type) {
   uint32_t n = e->binder_count, from = c->accesses.len;
-  Loop loop = {.outer = c->loop, .count = n};
+  Loop loop = {.outer = c->loop, .count = n, .facts = c->facts};
   if (nests_too_deep(c, &loop, e->span) ||
       !unique_binders(c, e->binders, n)) {
     *type = ty_meta(c);
