@@ -30,4 +30,15 @@ checks() { # checks NAME: the program on standard input has no error
   many 1500 'val b% = r.a%'; } | checks record
 { echo 'val d : f32[?n] = [1.0, 2.0]' &&
   many 300 'val d = filter (fn x => x > %.0) d'; } | checks data
+below() { # below COUNT TEXT: as many, # being the number before
+  awk -v n="$1" -v text="$2" 'BEGIN {
+    for (i = 1; i <= n; i++) { t = text; gsub(/%/, i, t); gsub(/#/, i - 1, t)
+      print t }
+  }'
+}
+{ echo 'type a0[n] = f32[n]' && below 1000 'type a%[n] = a#[n + 1]' &&
+  echo 'fun f (x : a1000[2]) = x' && echo 'val y = f (zeros [1002])'; } |
+  checks abbreviations
+{ echo 'type a0[n] = f32[n]' && below 17 'type a%[n] = a#[n] * a#[n]' &&
+  echo 'fun f (x : a17[3]) = x'; } | checks doubling
 exit $failed

@@ -460,31 +460,13 @@ static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
   return annot_type(c, arg, mode);
 }
 
-static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
+/* The type that it is declared to be, with its parameters in scope. */
+static Type *read_again(Checker *c, TypeExpr *t, TypeName *n, Type **args,
+                        Dim **sizes, AnnotMode mode) {
   Dec *dec = n->dec;
-  if (++c->depth > 200) {
-    c->depth--;
-    return bad_type(c, t, "this type abbreviation refers to itself");
-  }
-  if (dec->tyvar_count != t->arg_count ||
-      (dec->has_axes ? dec->axes.len : 0) != (t->has_axes ? t->axes.len : 0)) {
-    c->depth--;
-    error_at(c, 342, t->span, "type `%s` takes %u type%s and %u size%s",
-             n->name->text, dec->tyvar_count,
-             dec->tyvar_count == 1 ? "" : "s",
-             dec->has_axes ? dec->axes.len : 0,
-             dec->has_axes && dec->axes.len == 1 ? "" : "s")
-        ->help = type_form(c, dec);
-    return ty_meta(c);
-  }
-  Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
-  for (uint32_t i = 0; i < t->arg_count; i++)
-    args[i] = annot_arg(c, dec, i, t->args[i], mode);
-  Dim **sizes = NEW_ARRAY(c->arena, Dim *, t->axes.len);
-  for (uint32_t i = 0; i < t->axes.len; i++)
-    sizes[i] = t->axes.at[i].kind == AXIS_DIM
-                   ? annot_dim(c, t->axes.at[i].dim, mode)
-                   : meta_dim(c, NULL, t->span);
+  if (c->depth > 200)
+    return bad_type(c, t, "these type abbreviations are nested too deeply");
+  c->depth++;
   Scope *saved = c->scope;
   Module *module = c->module;
   c->scope = NULL;
@@ -502,6 +484,32 @@ static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
   c->scope = saved;
   c->module = module;
   c->depth--;
+  return r;
+}
+
+static Type *expand(Checker *c, TypeExpr *t, TypeName *n, AnnotMode mode) {
+  Dec *dec = n->dec;
+  if (dec->tyvar_count != t->arg_count ||
+      (dec->has_axes ? dec->axes.len : 0) != (t->has_axes ? t->axes.len : 0)) {
+    error_at(c, 342, t->span, "type `%s` takes %u type%s and %u size%s",
+             n->name->text, dec->tyvar_count,
+             dec->tyvar_count == 1 ? "" : "s",
+             dec->has_axes ? dec->axes.len : 0,
+             dec->has_axes && dec->axes.len == 1 ? "" : "s")
+        ->help = type_form(c, dec);
+    return ty_meta(c);
+  }
+  Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    args[i] = annot_arg(c, dec, i, t->args[i], mode);
+  Dim **sizes = NEW_ARRAY(c->arena, Dim *, t->axes.len);
+  for (uint32_t i = 0; i < t->axes.len; i++)
+    sizes[i] = t->axes.at[i].kind == AXIS_DIM
+                   ? annot_dim(c, t->axes.at[i].dim, mode)
+                   : meta_dim(c, NULL, t->span);
+  Type *r = template_at(c, n, sizes);
+  if (!r)
+    r = read_again(c, t, n, args, sizes, mode);
   if (!t->arg_count && r->tag != TY_VAR) {
     Type *named = ty_new(c, r->tag);
     *named = *r;

@@ -35,9 +35,11 @@ static void put_type(Checker *c, TypeName *t) {
   map_put(&c->module->types, t->name, t);
 }
 
-static void define_size(Checker *c, const DimExpr *d) {
-  scope_push(c, d->id, NULL)->dim = meta_dim(c, NULL, d->span);
+static Dim *define_size(Checker *c, const DimExpr *d) {
+  Dim *size = meta_dim(c, NULL, d->span);
+  scope_push(c, d->id, NULL)->dim = size;
   places_size(c, d->span, d->id, false);
+  return size;
 }
 
 static void define_type(Checker *c, Dec *dec) {
@@ -51,15 +53,17 @@ static void define_type(Checker *c, Dec *dec) {
   Scope *saved = c->scope;
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     annot_bind_param(c, dec, i, ty_meta(c), dec->span);
+  Dim **sizes = NEW_ARRAY(c->arena, Dim *, dec->axes.len);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM &&
         dec->axes.at[i].dim->kind == DX_ID)
-      define_size(c, dec->axes.at[i].dim);
+      sizes[i] = define_size(c, dec->axes.at[i].dim);
   c->defining = dec->name;
-  annot_type(c, dec->type, AN_VAL);
+  Type *is = annot_type(c, dec->type, AN_VAL);
   c->defining = NULL;
   c->scope = saved;
   t->failed = c->diags->errors > errors;
+  template_keep(c, t, is, sizes);
   put_type(c, t);
   places_type(c, dec->name_span, t);
 }

@@ -270,6 +270,11 @@ typedef struct TypeName {
   Data *data;     /* or: */
   Dec *dec;       /* abbreviation, expanded where used */
   Module *module; /* in whose scope it expands */
+  Type *template; /* what it stands for, with sizes as its parameters, where it
+                     is the same wherever it stands; or NULL */
+  Dim **sizes;    /* those parameters */
+  Type *last;     /* the template where it was used last, */
+  Dim **at;       /* with these in place of its parameters */
   bool failed;    /* its declaration had an error: it is any type */
 } TypeName;
 
@@ -545,6 +550,7 @@ typedef struct Copy {
   Dim *(*size)(struct Copy *, Dim *); /* of whole sizes, after the others */
   void *arg;
   bool drop_terms;
+  bool share; /* what has a name is copied once, in map */
   Map map;
 } Copy;
 Type *ty_copy(Copy *copy, Type *t);
@@ -767,6 +773,12 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
                       Span span);
 /* True if a name stands for a size where a val is annotated. */
 bool annot_knows(Checker *c, Sym *name);
+
+/* ---- abbreviation.c ---- */
+/* Of an abbreviation that has been read, with its parameters free. */
+void template_keep(Checker *c, TypeName *n, Type *t, Dim **sizes);
+/* What it stands for at sizes; NULL where it has to be read again. */
+Type *template_at(Checker *c, TypeName *n, Dim **sizes);
 
 /* ---- infer.c: the two directions ---- */
 Core *infer(Checker *c, Expr *e, Type **type);

@@ -633,8 +633,7 @@ static void copy_alias(Copy *copy, const Type *t, Type *r) {
     r->alias_dims[i] = dim_copy(copy, t->alias_dims[i]);
 }
 
-Type *ty_copy(Copy *copy, Type *t) {
-  t = ty_root(t);
+static Type *copy_type(Copy *copy, Type *t) {
   spend(copy->c, COPY_WORK);
   Type *r;
   switch (t->tag) {
@@ -685,6 +684,16 @@ Type *ty_copy(Copy *copy, Type *t) {
   for (int i = 0; i < 3; i++)
     if (t->axis[i])
       r->axis[i] = shape_copy(copy, t->axis[i]);
+  return r;
+}
+
+Type *ty_copy(Copy *copy, Type *t) {
+  t = ty_root(t);
+  if (!copy->share || !t->alias)
+    return copy_type(copy, t);
+  Type *r = map_get(&copy->map, t);
+  if (!r)
+    map_put(&copy->map, t, r = copy_type(copy, t));
   return r;
 }
 
