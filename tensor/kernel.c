@@ -145,7 +145,8 @@ static Form unknown(void) {
 }
 
 static Form form_of(const Builder *b, Quasi *q) {
-  Form f = {.q = q, .known = quasi_bounds(b->k, q, &f.low, &f.high)};
+  Form f = {.q = q};
+  f.known = quasi_bounds(b->k, q, &f.low, &f.high);
   return f.known ? f : unknown();
 }
 

@@ -288,6 +288,8 @@ static void settle_low(Point *p) {
     if (!(p->held >> i & 1))
       p->leaves[i]->point = lowest(p, p->leaves[i]);
   for (uint32_t c = 0; c < p->count; c++) {
+    if (!p->touched[c])
+      continue; /* a condition on numbers alone */
     uint32_t i = (uint32_t)__builtin_ctzll(p->touched[c]);
     int64_t to;
     if (is_bound(p, c) && !(p->held >> i & 1) && violation(p, &p->at[c]) &&
