@@ -210,10 +210,13 @@ static bool other_shape(Checker *c, Type *a, Type *b) {
 }
 
 /* Its bodies may have another result than its calls of itself: where one of
- * their arguments is of another size than its parameter, as that one is. */
-static Origin *result_origin(Checker *c, const Function *f) {
+ * their arguments is of another size than its parameter, as that one is.  In
+ * large groups its own calls are looked at, from `own` on, and no others. */
+static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
+  enum { LARGE = 256 };
   Origin *o = origin_new(c, OR_RESULT, f->span);
-  for (uint32_t i = 0; c->group && i < c->group->calls.len; i++) {
+  uint32_t count = c->group ? c->group->calls.len : 0;
+  for (uint32_t i = count > LARGE ? own : 0; i < count; i++) {
     const Origin *call = c->group->calls.at[i];
     Span name = call->self->span;
     if (name.file != f->span.file || name.start != f->span.start ||
@@ -228,6 +231,7 @@ static Origin *result_origin(Checker *c, const Function *f) {
 /* In the scope of the function; returns the effect of its bodies. */
 static Effect *clauses_infer(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
+  uint32_t calls = c->group ? c->group->calls.len : 0;
   for (uint32_t i = 0; i < f->arity; i++)
     VEC_PUSH(c->arena, c->params,
              ((ParamType){f->params[i].type, c->dims->next_id}));
@@ -237,7 +241,7 @@ static Effect *clauses_infer(Checker *c, Function *f) {
     if (like_the_first(c, f, i))
       clause(c, f, i);
   if (f->joined && ty_root(f->result) != ty_root(f->joined)) {
-    Origin *o = result_origin(c, f);
+    Origin *o = result_origin(c, f, calls);
     if (!unify(c, f->result, f->joined, o))
       mismatch(c, f->joined, f->result, o);
   }
