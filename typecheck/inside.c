@@ -61,14 +61,25 @@ static bool is_inside(Checker *c, uint32_t from, Dim *d) {
   return in.found;
 }
 
-/* Has nothing been named in the body of any function being checked? */
-static bool is_needless(const Checker *c) {
-  return !c->params.len || c->last_data < c->params.at[0].from;
+/* Without looking at the parameters: is it of no body at all? */
+static bool is_outside(Checker *c, Dim *d) {
+  return !c->params.len || c->last_data < c->params.at[0].from ||
+         !is_inside(c, c->params.at[0].from, d);
+}
+
+static bool shape_is_outside(Checker *c, Shape *s0) {
+  if (!c->params.len || c->last_data < c->params.at[0].from)
+    return true;
+  Shape *s = shape_norm(c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->at[i].tag == IT_DIM && !is_outside(c, s->at[i].dim))
+      return false;
+  return true;
 }
 
 bool inside_escapes(Checker *c, DimVar *v, Dim *d) {
   Owner o = {.dim = v};
-  return !is_needless(c) && is_inside(c, body_from(c, &o), d);
+  return !is_outside(c, d) && is_inside(c, body_from(c, &o), d);
 }
 
 static Shape *own_sizes(Checker *c, uint32_t from, Shape *s0, Origin *o) {
@@ -92,7 +103,7 @@ static void demand_same(Checker *c, const Shape *own, Shape *s0, Origin *o) {
 
 void inside_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o) {
   Owner owner = {.shape = v};
-  uint32_t from = is_needless(c) ? UINT32_MAX : body_from(c, &owner);
+  uint32_t from = shape_is_outside(c, s) ? UINT32_MAX : body_from(c, &owner);
   Shape *own = from == UINT32_MAX ? s : own_sizes(c, from, s, o);
   shape_bind(c, v, own);
   demand_same(c, own, s, o);
@@ -100,7 +111,7 @@ void inside_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o) {
 
 Type *inside_own(Checker *c, TyVar *v, Type *t, Origin *o) {
   Owner owner = {.ty = v};
-  if (t->tag != TY_TENSOR || is_needless(c))
+  if (t->tag != TY_TENSOR || shape_is_outside(c, t->shape))
     return t;
   uint32_t from = body_from(c, &owner);
   Shape *own = from == UINT32_MAX ? t->shape : own_sizes(c, from, t->shape, o);
