@@ -158,3 +158,20 @@ int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
   pthread_mutex_unlock(&pool.caller);
   return result;
 }
+
+void *pool_scratch(size_t bytes) {
+  static _Thread_local struct {
+    void *at;
+    size_t bytes;
+  } room;
+  if (room.bytes < bytes) {
+    free(room.at);
+    room.bytes = 0;
+    size_t size = (bytes + 4095) / 4096 * 4096;
+    room.at = aligned_alloc(4096, size);
+    if (!room.at)
+      return NULL;
+    room.bytes = size;
+  }
+  return room.at;
+}

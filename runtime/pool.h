@@ -3,6 +3,7 @@
 #define AXON_POOL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Works on units begin .. end - 1; other than 0 stops the rest. */
@@ -16,5 +17,9 @@ int pool_threads(void);
  * one, ends it between pieces.  From one thread at a time; others wait. */
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
              volatile bool *stop);
+
+/* Scratch memory of the calling thread, 64-byte aligned, kept until it asks
+ * for more or ends.  NULL: there is none. */
+void *pool_scratch(size_t bytes);
 
 #endif

@@ -422,7 +422,8 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
 }
 
 void plan_ran(PlanNode *p) {
-  node_settle(p->node);
+  if (p->node->data) /* else only its cluster has seen it */
+    node_settle(p->node);
   for (uint32_t k = 0; k < p->inputs.len; k++)
     if (--p->inputs.at[k]->readers == 0)
       let_go(p->inputs.at[k]);

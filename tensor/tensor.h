@@ -26,6 +26,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
+typedef struct Cluster Cluster; /* kernel.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -123,6 +124,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
                       are larger than PENDING_LIMIT: what reads them may need
                       none of them stored */
   int64_t bytes_limit;      /* refuse to store more than this; 0: physical */
+  int64_t least_work; /* operations below which no kernel is made for a plan */
   volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
   Span span;                /* given to nodes made from now on */
   Node *guard;              /* the condition under which code now runs */
@@ -255,19 +257,24 @@ void graph_print(Buffer *out, uint32_t count, Node *const *roots);
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
 
+/* Whether the data of a node may be stored at all; false with a fault. */
+bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
 /* Gives a node that has its data leave of its inputs and its body: what a
  * backend need not do, graph_force does it. */
 void node_settle(Node *n);
 
-/* A backend runs stored nodes whose inputs (the guard too) all have data, in
- * the order given, and sets node->data.  The body of such a node is fused: it
- * reads only nodes with data.  A reduction is done in the type of the body's
- * value (sums of f16, bf16 in f32) and converted to the node's at the end.
- * Where the guard is false the data holds zeros and the body is not run. */
+/* A backend runs clusters of stored nodes (kernel.h) whose inputs (guards too)
+ * all have data, and sets node->data of those that others read.  The body of
+ * such a node is fused: it reads only nodes with data, and earlier ones of its
+ * cluster.  A reduction is done in the type of the body's value (sums of f16,
+ * bf16 in f32) and converted to the node's at the end.  Where the guard is
+ * false the data holds zeros and the body is not run. */
 typedef struct Backend {
   const char *name;
-  bool (*run)(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-              Fault *fault);
+  bool kernels; /* wants the clusters' kernels */
+  /* Before any of them runs: what takes long can begin.  NULL: nothing. */
+  void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
+  bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */

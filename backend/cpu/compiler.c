@@ -147,8 +147,7 @@ static bool load(Loaded *l, const char *object) {
   l->library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
   if (!l->library)
     return false;
-  l->functions = (Compiled){function(l, "kernel"), function(l, "fold"),
-                            function(l, "pack_a"), function(l, "pack_b")};
+  l->functions = (Compiled){function(l, "kernel"), function(l, "fold")};
   return l->functions.kernel != NULL;
 }
 
