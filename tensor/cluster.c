@@ -16,6 +16,8 @@
 #include "machine/machine.h"
 
 #include <string.h>
+#include <stdlib.h>
+#include <stdio.h>
 
 enum {
   LANES = 16,              /* points that go together, where they are vectors */
@@ -207,12 +209,17 @@ static bool has_product(const Draft *d) {
   return false;
 }
 
+/* Is what lies next to each other in the largest value of a shared? */
 static bool pairs_last_axis(const Merge *m) {
-  const Candidate *last = m->b->items.at[m->b->items.len - 1];
-  const Loop *loop = last->stage->loop;
+  const Candidate *largest = m->a->items.at[0];
+  for (uint32_t k = 1; k < m->a->items.len; k++)
+    if (node_count(m->a->items.at[k]->p->node) >
+        node_count(largest->p->node))
+      largest = m->a->items.at[k];
+  const Loop *loop = largest->stage->loop;
   for (uint32_t k = 0; k < m->a->outer; k++)
     if (m->pairs->of[k] != UINT32_MAX && loop->kept > 0 &&
-        last->shared[m->pairs->of[k]] == loop->kept - 1)
+        largest->shared[k] == loop->kept - 1)
       return true;
   return false;
 }
@@ -350,6 +357,7 @@ static void try_merge(Clusterer *c, Draft *a, Draft *b) {
   if (a == b || !a->items.at[0]->stage || !b->items.at[0]->stage)
     return;
   find_pairs(c, a, b, &pairs);
+  if (getenv("AXON_PLAN")) fprintf(stderr, "merge n%u n%u: any %d failed %d pairs %u of %u\n", a->items.at[0]->p->node->id, b->items.at[0]->p->node->id, pairs.any, pairs.failed, pairs.failed || !pairs.any ? 0 : count_pairs(a,b,&pairs), a->outer);
   if (!pairs.any || pairs.failed || count_pairs(a, b, &pairs) == 0)
     return;
   Merge m = {.a = a, .b = b, .pairs = &pairs};

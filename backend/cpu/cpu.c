@@ -42,6 +42,7 @@ static void prepare_one(const Graph *g, Cluster *c) {
     return;
   p->work = work_of(k);
   c->backend = p;
+  if (getenv("AXON_PLAN")) { Buffer b = {0}; kernel_print(&b, k); fprintf(stderr, "shape %d block %ld height %ld units %ld room %zu\n%s", p->schedule.shape, (long)p->schedule.block, (long)p->schedule.height, (long)p->emitted.call.units, p->emitted.call.room, b.text); buffer_free(&b); }
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {

@@ -12,7 +12,8 @@ enum {
 /* What one call of a unit works on. */
 typedef enum UnitShape {
   UNIT_POINT,   /* one point of the outer axes: lanes lie along inner axes */
-  UNIT_ROWS,    /* lo .. hi of the last outer axis; lanes likewise */
+  UNIT_ROWS,    /* a span of the last outer axis, lo .. hi at a time; lanes
+                   likewise */
   UNIT_COLUMNS, /* lo .. hi of the last outer axis, along which lanes lie */
   UNIT_TILE,    /* that, and top .. bottom of the axis before it */
 } UnitShape;
@@ -24,7 +25,9 @@ typedef struct Schedule {
   UnitShape shape;
   uint32_t width;        /* lanes */
   uint32_t *lanes;       /* of each loop: the axis along which they lie */
-  int64_t block;         /* points of the last outer axis in a unit */
+  int64_t block;         /* points of the last outer axis in a unit; ROWS: at a
+                            time */
+  int64_t span;          /* ROWS: in a unit */
   int64_t height;        /* TILE: points of the axis before it */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */

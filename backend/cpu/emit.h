@@ -27,6 +27,7 @@ typedef struct Emitter {
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */
   Local *locals[KERNEL_LOOPS];     /* by loop and result */
+  const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
   bool failed;
 
@@ -86,6 +87,9 @@ void emit_put(Buffer *out, const Buffer *text);
 
 /* Functions that the products of a kernel call. */
 void emit_tiles(Emitter *e, Buffer *out);
+/* What the rows of a unit share of a product, before these are gone through.
+ */
+void emit_ahead(Emitter *e, Buffer *out, uint32_t loop);
 /* The product that a loop is; rest: what is done with each part of the result
  * as soon as it is there. */
 void emit_product(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);

@@ -13,11 +13,11 @@
 
 enum {
   BLOCK_N = 1024,        /* columns of a unit, at most, */
-  PANEL_BYTES = 2 << 20, /* and bytes of these, copied */
+  PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
   UNITS = 8,             /* that are wanted at least */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
-  ROWS = 48,               /* that a unit of rows has at least */
+  PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) {
@@ -132,28 +132,36 @@ static uint32_t strides_along(const Loop *loop, uint32_t v) {
   return bad;
 }
 
-static bool is_direct(const Loop *b, const Schedule *s) {
-  const Step *value = &b->steps.at[b->results.at[0].step];
-  if (s->shape != UNIT_COLUMNS || value->kind != STEP_LOCAL ||
-      b->axes != b->kept + 1)
-    return false;
+/* The one value in memory that an operand is; NULL: it is computed. */
+static const Step *plain_read(const Loop *loop, Dtype t) {
+  const Step *s = &loop->steps.at[loop->results.at[0].step];
+  bool read = s->kind == STEP_READ && s->index_count == 0;
+  if ((!read && s->kind != STEP_LOCAL) || s->dtype != t ||
+      loop->axes != loop->kept + 1)
+    return NULL;
   for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
-    if (value->address->times[v])
-      return false;
-  return true;
+    if (s->address->times[v])
+      return NULL;
+  return s;
 }
 
 static void choose_forms(Tile *t, const Loop *loop, const Schedule *s) {
   bool single = loop->axes == loop->kept + 1;
   uint32_t k = loop->kept;
+  const Step *a = plain_read(t->a.loop, t->dtype);
+  const Step *b = plain_read(t->b.loop, t->dtype);
   t->a.form = OPERAND_COLUMNS;
   if (single && strides_along(t->a.loop, k) <= strides_along(t->a.loop, t->m))
     t->a.form = OPERAND_ROWS;
+  if (a && a->address->times[k] == 1 &&
+      (a->kind == STEP_READ || s->shape == UNIT_ROWS))
+    t->a.form = OPERAND_PLAIN;
   t->b.form = OPERAND_PANELS;
   if (single && strides_along(t->b.loop, k) < strides_along(t->b.loop, t->n))
     t->b.form = OPERAND_TURNED;
-  if (is_direct(t->b.loop, s))
-    t->b.form = OPERAND_DIRECT;
+  if (b && b->kind == STEP_READ && b->address->times[t->n] == 1 &&
+      b->address->times[k] <= PLAIN_STRIDE)
+    t->b.form = OPERAND_PLAIN;
 }
 
 /* ---- the shape of units ---- */
@@ -175,25 +183,17 @@ static void find_products(Choice *c) {
   }
 }
 
-/* Would all products do with lanes along n, and the broadcast axis inner or,
- * if tile, outer? */
-static bool suits(const Choice *c, uint32_t n, bool tile) {
+/* Would the product do with lanes along n? */
+static bool suits(const Choice *c, uint32_t n) {
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     uint32_t m, with_n;
     if (!c->is[j])
       continue;
     if (!product_sides(c->k->loops.at[j], &c->products[j], n, &m, &with_n) ||
-        !with_n || (m < c->k->outer) != tile)
+        !with_n || m >= c->k->outer)
       return false;
   }
   return true;
-}
-
-static bool reads_local(const Loop *loop) {
-  for (uint32_t j = 0; j < loop->steps.len; j++)
-    if (loop->steps.at[j].kind == STEP_LOCAL)
-      return true;
-  return false;
 }
 
 static double strided_work(const Choice *c, uint32_t v) {
@@ -216,12 +216,12 @@ static double strided_work(const Choice *c, uint32_t v) {
 
 /* The outer axis for lanes: one along which the rest is contiguous, and the
  * longest of those. */
-static uint32_t outer_lane(const Choice *c, bool tile) {
+static uint32_t outer_lane(const Choice *c) {
   const Loop *loop = c->k->loops.at[0];
   uint32_t best = NO_LANE;
   double least = 0;
   for (uint32_t v = c->k->outer; v-- > 0;) {
-    if (!suits(c, v, tile))
+    if (!suits(c, v))
       continue;
     double work = strided_work(c, v);
     if (best == NO_LANE || work < least ||
@@ -241,25 +241,13 @@ static bool choose_tiles(Choice *c) {
       return false;
   if (c->count != 1 || !c->is[0] || outer < 2)
     return false;
-  uint32_t n = outer_lane(c, true);
+  uint32_t n = outer_lane(c);
   if (n == NO_LANE)
     return false;
   product_sides(c->k->loops.at[0], &c->products[0], n, &m, &with_n);
   kernel_move_last(c->k, m);
   kernel_move_last(c->k, n - (n > m));
   c->s->shape = UNIT_TILE;
-  return true;
-}
-
-static bool choose_columns(Choice *c) {
-  uint32_t n = outer_lane(c, false);
-  bool local = false;
-  for (uint32_t j = 0; j < c->k->loops.len; j++)
-    local |= c->is[j] && reads_local(c->k->loops.at[j]);
-  if (n == NO_LANE || !local)
-    return false;
-  kernel_move_last(c->k, n);
-  c->s->shape = UNIT_COLUMNS;
   return true;
 }
 
@@ -320,7 +308,7 @@ static void size_tile(Choice *c, Tile *t) {
   int64_t m = loop->extents[t->m], n = loop->extents[t->n];
   int64_t columns = (int64_t)t->vectors * c->s->width;
   int64_t bytes = dtype_info[t->dtype].bytes;
-  int64_t most = PANEL_BYTES / (t->depth * bytes);
+  int64_t most = PANEL_BYTES / (t->pack_k * bytes);
   most = most > BLOCK_N ? BLOCK_N : most < 4 * columns ? 4 * columns : most;
   double others = other_points(c, 2);
   if (others * (double)divide_up(n, most) < 2 && n >= 4 * columns)
@@ -334,24 +322,18 @@ static void size_tile(Choice *c, Tile *t) {
   c->s->height = round_up(height, t->rows);
 }
 
-static int64_t columns_block(const Choice *c, int64_t columns) {
-  int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
-  double local = local_bytes(c->k);
-  int64_t block = columns;
-  while (block < 2 * columns && local * (double)(block + columns) <= LOCAL_BYTES)
-    block += columns;
-  int64_t all = round_up(extent, columns);
-  return block < all ? block : all;
-}
-
-static int64_t rows_block(const Choice *c) {
+/* Rows that are gone through together, and those of a unit, which share
+ * copies. */
+static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
   double local = local_bytes(c->k), points = other_points(c, 1);
-  int64_t rows = BLOCK_M_MOST;
-  while (rows > 12 && (local * (double)rows > LOCAL_BYTES ||
-                       points * (double)divide_up(extent, rows) < UNITS))
-    rows -= 12;
-  return rows < extent ? rows : extent;
+  int64_t rows = BLOCK_M_MOST, span = extent;
+  while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
+    rows -= tile_rows;
+  while (span > rows && points * (double)divide_up(extent, span) < UNITS)
+    span = divide_up(span, 2);
+  c->s->block = rows < extent ? rows : extent;
+  c->s->span = round_up(span, c->s->block);
 }
 
 /* ---- the whole ---- */
@@ -369,8 +351,7 @@ static void make_tile(Choice *c, uint32_t at) {
   t->on = true;
   t->n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : outer - 1;
   product_sides(loop, p, t->n, &t->m, &with_n);
-  if (c->s->shape != UNIT_COLUMNS)
-    t->m = c->s->shape == UNIT_TILE ? outer - 2 : outer - 1;
+  t->m = c->s->shape == UNIT_TILE ? outer - 2 : outer - 1;
   t->dtype = sum_type(loop);
   t->a.loop = operand_loop(c->arena, loop, p, ~with_n, t->dtype);
   t->b.loop = operand_loop(c->arena, loop, p, with_n, t->dtype);
@@ -379,24 +360,22 @@ static void make_tile(Choice *c, uint32_t at) {
   choose_forms(t, loop, c->s);
 }
 
-/* Columns of one kernel have panels of one width. */
-static void shape_tiles(Choice *c) {
-  uint32_t rows = 0, vectors = 0;
-  for (uint32_t j = 0; j < c->k->loops.len; j++) {
-    const Loop *loop = c->k->loops.at[j];
-    Tile *t = &c->s->tiling->of[j];
-    if (!t->on)
-      continue;
-    int64_t m = loop->extents[t->m], n = loop->extents[t->n];
-    choose_tile(t, c->s->width, m, n);
-    if (c->s->shape == UNIT_COLUMNS && vectors) {
-      t->vectors = vectors;
-      t->rows = rows;
-    }
-    rows = t->rows;
-    vectors = t->vectors;
-    t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
-    t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
+static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
+  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t bytes = dtype_info[t->dtype].bytes;
+  choose_tile(t, c->s->width, m, n);
+  t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
+  t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
+  /* what follows a tile at once wants all terms before */
+  bool direct = loop->results.at[0].out != NULL;
+  t->pack_k = direct ? t->block_k : t->depth;
+  t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
+             (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
+  for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
+    t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;
+  if (t->ahead) {
+    t->pack_k = t->depth;
+    t->block_n = round_up(n, (int64_t)t->vectors * c->s->width);
   }
 }
 
@@ -425,23 +404,22 @@ bool tiling_choose(Kernel *k, Schedule *s) {
   c->k = k;
   c->s = s;
   find_products(c);
-  if (!c->count || !(choose_tiles(c) || choose_columns(c) || choose_rows(c)))
+  if (!c->count || !(choose_tiles(c) || choose_rows(c)))
     return false;
   part_results(c);
   s->tiling = NEW(k->arena, Tiling);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is[j])
       make_tile(c, j);
-  shape_tiles(c);
+  uint32_t rows = 1;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (c->is[j]) {
+      shape_tile(c, &s->tiling->of[j], k->loops.at[j]);
+      rows = s->tiling->of[j].rows;
+    }
   if (s->shape == UNIT_TILE)
     size_tile(c, &s->tiling->of[0]);
-  else if (s->shape == UNIT_ROWS)
-    s->block = rows_block(c);
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    if (s->tiling->of[j].on && s->shape == UNIT_COLUMNS)
-      s->block = columns_block(c, (int64_t)s->tiling->of[j].vectors * s->width);
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    if (s->tiling->of[j].on && s->shape == UNIT_COLUMNS)
-      s->tiling->of[j].block_n = s->block;
+  else
+    size_rows(c, rows);
   return true;
 }

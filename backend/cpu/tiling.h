@@ -5,16 +5,17 @@
 #include "backend/cpu/cpu.h"
 
 enum {
-  BLOCK_K_MOST = 256, /* terms of a pass, so that a panel stays in cache */
-  BLOCK_M_MOST = 96,  /* rows that are copied at a time */
+  BLOCK_K_MOST = 512, /* terms of a pass */
+  BLOCK_M_MOST = 96,  /* rows that are gone through at a time */
 };
 
 typedef enum OperandForm {
-  OPERAND_ROWS,    /* a: row m by row, k next to each other, LDA apart */
-  OPERAND_COLUMNS, /* a: k by k, m next to each other, MC apart */
-  OPERAND_PANELS,  /* b: panels of NR, k by k */
-  OPERAND_TURNED,  /* the same, from values that lie along k */
-  OPERAND_DIRECT,  /* b: local values as they are, a block apart */
+  OPERAND_PLAIN,   /* as it lies in memory: a row by row, terms next to each
+                      other; b term by term, columns next to each other */
+  OPERAND_ROWS,    /* a: likewise, copied */
+  OPERAND_COLUMNS, /* a: copied term by term, rows next to each other */
+  OPERAND_PANELS,  /* b: copied as panels of NR columns, term by term */
+  OPERAND_TURNED,  /* the same, from values that lie along the terms */
 } OperandForm;
 
 typedef struct Operand {
@@ -29,7 +30,9 @@ typedef struct Tile {
   Operand a, b;
   uint32_t rows, vectors; /* of the tile */
   int64_t depth;          /* of the sum */
-  int64_t block_k, block_m, block_n;
+  int64_t block_k, block_m, block_n; /* of a pass */
+  int64_t pack_k;                    /* terms of b that are copied at a time */
+  bool ahead; /* b is copied before the rows of a unit are gone through */
   Dtype dtype;
 } Tile;
 

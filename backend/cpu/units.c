@@ -15,7 +15,7 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 /* ---- local values ---- */
 
-enum { ALIGNED = 64 };
+enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
 static int64_t points_of(const Schedule *s) {
   int64_t block = divide_up(s->block, s->width) * s->width;
@@ -42,11 +42,15 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (!r->local)
         continue;
       l->name = e->names++;
-      l->size = emit_int(e, r->local_size);
+      int64_t size = r->local_size; /* rows that do not fall upon each other
+                                       in a cache */
+      if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
+        size += ROW_PADDING;
+      l->size = emit_int(e, size);
       l->block = emit_int(e, divide_up(e->s->block, e->s->width) *
                                  e->s->width);
       const char *type = memory_type(r->dtype);
-      size_t bytes = (size_t)(r->local_size * points_of(e->s)) *
+      size_t bytes = (size_t)(size * points_of(e->s)) *
                          dtype_info[r->dtype].bytes +
                      ALIGNED; /* a whole vector may end behind the last */
       buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
@@ -79,7 +83,10 @@ static void emit_unit(Emitter *e, Buffer *out) {
   uint32_t points = loop->outer;
   int64_t units = 1;
   buffer_puts(out, "int64_t row = u;\n");
-  if (s->shape != UNIT_POINT)
+  if (s->shape == UNIT_ROWS)
+    units *= emit_range(e, out, "first", "last", "spans",
+                        loop->extents[--points], s->span);
+  else if (s->shape != UNIT_POINT)
     units *= emit_range(e, out, "lo", "hi", "blocks",
                         loop->extents[--points], s->block);
   if (s->shape == UNIT_TILE)
@@ -121,23 +128,34 @@ static void emit_loops(Emitter *e, Buffer *out) {
     Buffer rest = {.arena = e->arena};
     for (uint32_t i = j + is_product(e, j); i < to; i++)
       emit_nest(e, &rest, i, e->s->lanes[i]);
-    if (is_product(e, j) && e->s->shape == UNIT_TILE) {
-      emit_product(e, out, j, &rest);
-    } else {
-      if (is_product(e, j))
-        emit_product(e, out, j, NULL);
-      if (e->s->shape == UNIT_ROWS && rest.len) {
-        uint32_t v = e->k->outer - 1;
-        buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
-                      v);
-        emit_put(out, &rest);
-        buffer_puts(out, "}\n");
-      } else {
-        emit_put(out, &rest);
-      }
+    bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
+    if (is_product(e, j))
+      emit_product(e, out, j, tile ? &rest : NULL);
+    if (e->s->shape == UNIT_ROWS && rest.len) {
+      uint32_t v = e->k->outer - 1;
+      buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
+                    v);
+      emit_put(out, &rest);
+      buffer_puts(out, "}\n");
+    } else if (!tile) {
+      emit_put(out, &rest);
     }
     j = to;
   }
+}
+
+/* Rows: what they share first, then some at a time. */
+static void emit_rows(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (is_product(e, j))
+      emit_ahead(e, out, j);
+  const char *block = emit_int(e, e->s->block);
+  buffer_printf(out,
+                "for (int64_t lo = first; lo < last; lo += %s) {\n"
+                "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
+                block, block, block);
+  emit_loops(e, out);
+  buffer_puts(out, "}\n");
 }
 
 /* ---- adding up chunks ---- */
@@ -217,7 +235,10 @@ bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
     emit_tiles(e, out);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
-  emit_loops(e, &body);
+  if (s->shape == UNIT_ROWS)
+    emit_rows(e, &body);
+  else
+    emit_loops(e, &body);
   buffer_puts(out,
               "int kernel(void *const *p, const int64_t *n, const double *c,\n"
               "           int64_t begin, int64_t end, char *room) {\n"
