@@ -118,8 +118,8 @@ static Quasi *local_address(const Assembler *a, const Member *x,
   Quasi *address = quasi_new(a->arena, 0), *parts[KERNEL_AXES];
   uint32_t axes = x->node->free_count + x->node->rank;
   for (uint32_t axis = 0; axis < axes; axis++) {
-    if (!read->at[axis] || !stage_split(a->arena, x->stage, axis,
-                                        read->at[axis], reader, parts))
+    if (!read->at[axis] ||
+        !stage_split(a->arena, x->stage, axis, read->at[axis], reader, parts))
       return NULL;
     for (uint32_t p = 0; p < x->stage->parts[axis]; p++) {
       uint32_t v = x->stage->first[axis] + p;
@@ -362,9 +362,9 @@ static bool join_quotients(Loop *x, Loop *y) {
   }
   for (uint32_t j = 0; j < y->steps.len; j++) {
     Step *s = &y->steps.at[j];
-    Quasi *q = s->kind == STEP_INDEX                              ? s->index
+    Quasi *q = s->kind == STEP_INDEX                           ? s->index
                : s->kind == STEP_READ || s->kind == STEP_LOCAL ? s->address
-                                                                  : NULL;
+                                                               : NULL;
     if (!q)
       continue;
     int64_t times[QUOTIENTS];

@@ -16,18 +16,16 @@
 #include "machine/machine.h"
 
 #include <string.h>
-#include <stdlib.h>
-#include <stdio.h>
 
 enum {
-  LANES = 16,              /* points that go together, where they are vectors */
-  LOCAL_MOST = 128 << 10,  /* bytes of one row, */
-  STRIP_MOST = 8 << 10,    /* of one of several columns, */
-  TILE_MOST = 1 << 20,     /* of the rows that a product takes at a time */
-  UNITS_LEAST = 4,         /* independent pieces for each core */
-  DEPTHS_MOST = 512,       /* of two products that share a row: together */
-  ROWS_LEAST = 48,         /* of a product, for each core */
-  MERGED_MOST = 4096,      /* stored nodes of a plan that is looked at */
+  LANES = 16,             /* points that go together, where they are vectors */
+  LOCAL_MOST = 128 << 10, /* bytes of one row, */
+  STRIP_MOST = 8 << 10,   /* of one of several columns, */
+  TILE_MOST = 1 << 20,    /* of the rows that a product takes at a time */
+  UNITS_LEAST = 4,        /* independent pieces for each core */
+  DEPTHS_MOST = 512,      /* of two products that share a row: together */
+  ROWS_LEAST = 48,        /* of a product, for each core */
+  MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
 };
 
 typedef struct Candidate {
@@ -41,7 +39,7 @@ typedef struct Candidate {
   uint32_t position;
 } Candidate;
 
-typedef struct Draft { /* a cluster under construction */
+typedef struct Draft {    /* a cluster under construction */
   VEC(Candidate *) items; /* in the order of the plan */
   uint32_t outer;
   uint32_t number, seen; /* number: after all that it reads */
@@ -134,8 +132,8 @@ static uint32_t shared_axis(const Candidate *reader, const Quasi *q,
 }
 
 /* What one access says: each axis of a must go with one of b. */
-static void pair_access(Clusterer *c, const Candidate *x, const Candidate *reader,
-                        const Step *s, Pairs *pairs) {
+static void pair_access(Clusterer *c, const Candidate *x,
+                        const Candidate *reader, const Step *s, Pairs *pairs) {
   Quasi *forms[KERNEL_AXES], *parts[KERNEL_AXES];
   const Loop *loop = x->stage->loop;
   pairs->failed |= s->index_count > 0;
@@ -213,8 +211,7 @@ static bool has_product(const Draft *d) {
 static bool pairs_last_axis(const Merge *m) {
   const Candidate *largest = m->a->items.at[0];
   for (uint32_t k = 1; k < m->a->items.len; k++)
-    if (node_count(m->a->items.at[k]->p->node) >
-        node_count(largest->p->node))
+    if (node_count(m->a->items.at[k]->p->node) > node_count(largest->p->node))
       largest = m->a->items.at[k];
   const Loop *loop = largest->stage->loop;
   for (uint32_t k = 0; k < m->a->outer; k++)
@@ -283,7 +280,8 @@ static bool is_worth_it(const Merge *m) {
 
 /* ---- order ---- */
 
-static Draft *input_draft(const Clusterer *c, const Candidate *item, uint32_t j) {
+static Draft *input_draft(const Clusterer *c, const Candidate *item,
+                          uint32_t j) {
   return c->items[item->p->inputs.at[j]->position].draft;
 }
 
@@ -357,7 +355,6 @@ static void try_merge(Clusterer *c, Draft *a, Draft *b) {
   if (a == b || !a->items.at[0]->stage || !b->items.at[0]->stage)
     return;
   find_pairs(c, a, b, &pairs);
-  if (getenv("AXON_PLAN")) fprintf(stderr, "merge n%u n%u: any %d failed %d pairs %u of %u\n", a->items.at[0]->p->node->id, b->items.at[0]->p->node->id, pairs.any, pairs.failed, pairs.failed || !pairs.any ? 0 : count_pairs(a,b,&pairs), a->outer);
   if (!pairs.any || pairs.failed || count_pairs(a, b, &pairs) == 0)
     return;
   Merge m = {.a = a, .b = b, .pairs = &pairs};

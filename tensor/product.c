@@ -204,8 +204,8 @@ static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
   Dtype t = loop->steps.at[r->step].dtype;
   uint32_t product = copy_step(&c, p->factors[0]);
   for (uint32_t j = 1; j < p->count; j++)
-    product = op_step(arena, to, PRIM_MUL, t, product,
-                      copy_step(&c, p->factors[j]));
+    product =
+        op_step(arena, to, PRIM_MUL, t, product, copy_step(&c, p->factors[j]));
   Result sum = *r;
   sum.step = product;
   sum.out = NULL;

@@ -49,8 +49,8 @@ static bool share_data(Node *n) {
               x->stars << x->free_count == n->stars << n->free_count;
   for (uint32_t k = 0; same && k < axes; k++) {
     const Cell *index = &n->cells[value->args[k]];
-    bool only = n->extents[k] == 1 && index->kind == CELL_CONST &&
-                index->value.i == 0;
+    bool only =
+        n->extents[k] == 1 && index->kind == CELL_CONST && index->value.i == 0;
     same = x->extents[k] == n->extents[k] &&
            (only || (index->kind == CELL_AXIS && index->axis == k));
   }

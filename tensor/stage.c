@@ -55,15 +55,13 @@ static bool quasi_is_constant(const Quasi *q) {
   return true;
 }
 
-static void var_bounds(const Loop *k, uint32_t v, int64_t *low,
-                       int64_t *high) {
+static void var_bounds(const Loop *k, uint32_t v, int64_t *low, int64_t *high) {
   *low = v < KERNEL_AXES ? 0 : k->quotients[v - KERNEL_AXES].low;
   *high =
       v < KERNEL_AXES ? k->extents[v] - 1 : k->quotients[v - KERNEL_AXES].high;
 }
 
-bool quasi_bounds(const Loop *k, const Quasi *q, int64_t *low,
-                  int64_t *high) {
+bool quasi_bounds(const Loop *k, const Quasi *q, int64_t *low, int64_t *high) {
   *low = *high = q->constant;
   for (uint32_t v = 0; v < KERNEL_VARS; v++) {
     int64_t t = q->times[v], a, b, x, y;
@@ -84,8 +82,7 @@ bool quasi_bounds(const Loop *k, const Quasi *q, int64_t *low,
 static uint32_t quotient_var(Builder *b, const Quasi *of, int64_t by) {
   Loop *k = b->k;
   for (uint32_t j = 0; j < k->quotient_count; j++)
-    if (k->quotients[j].by == by &&
-        quasi_equal(&k->quotients[j].of, of))
+    if (k->quotients[j].by == by && quasi_equal(&k->quotients[j].of, of))
       return KERNEL_AXES + j;
   int64_t low, high;
   if (k->quotient_count == ARRAY_LEN(k->quotients) ||

@@ -115,8 +115,9 @@ typedef enum FuseMode {
 } FuseMode;
 
 enum { GUARD_PARTS = 4 };
-#define PENDING_LIMIT ((int64_t)64 << 20) /* elements: then it is time to run \
-                                           */
+/* elements: then it is time to run.  Most of them are never stored, and the
+ * more is known, the more can be fused. */
+#define PENDING_LIMIT ((int64_t)1 << 34)
 
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;

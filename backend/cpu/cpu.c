@@ -42,7 +42,6 @@ static void prepare_one(const Graph *g, Cluster *c) {
     return;
   p->work = work_of(k);
   c->backend = p;
-  if (getenv("AXON_PLAN")) { Buffer b = {0}; kernel_print(&b, k); fprintf(stderr, "shape %d block %ld height %ld units %ld room %zu\n%s", p->schedule.shape, (long)p->schedule.block, (long)p->schedule.height, (long)p->emitted.call.units, p->emitted.call.room, b.text); buffer_free(&b); }
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
@@ -104,8 +103,7 @@ static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
 static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
                       Tensor *const *outs) {
   const Call *call = &p->emitted.call;
-  const Compiled *f =
-      compiler_get(p->emitted.text.text, p->emitted.text.len);
+  const Compiled *f = compiler_get(p->emitted.text.text, p->emitted.text.len);
   if (!f)
     return 1;
   Job job = {.function = f->kernel,
@@ -155,8 +153,8 @@ static bool run_prepared(Graph *g, Cluster *c) {
     drop(&run);
     trap_raise(trap.kind);
   }
-  bool good = make_outs(g, call, &run) &&
-              run_kernel(g, c->kernel, p, run.outs) == 0;
+  bool good =
+      make_outs(g, call, &run) && run_kernel(g, c->kernel, p, run.outs) == 0;
   if (g->interrupt && *g->interrupt)
     trap_raise(FAIL_INTERRUPT);
   trap_end(&trap);

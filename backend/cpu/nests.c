@@ -269,8 +269,8 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
 
 /* ---- results ---- */
 
-static void store_lanes(Emitter *e, Buffer *out, const Fold *f,
-                        const char *x, bool whole) {
+static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
+                        bool whole) {
   const char *name = dtype_info[f->r->dtype].name;
   bool outer = lane_is_outer(e);
   const char *rest = whole ? "W" : "rest";
@@ -333,11 +333,10 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f) {
   char class = end_class(f);
   const char *from = has_runs(f) ? format(e, "sum%u", f->name) : acc;
   const char *mask = class == 'b' ? " & 1" : "";
-  buffer_printf(out,
-                "{ %s r = %s[0]%s;\nfor (int l = 1; l < W; l++)\nr = %s;\n",
-                scalar_type(class), from, mask,
-                combine(e, f, class, false, "r",
-                        format(e, "(%s[l]%s)", from, mask)));
+  buffer_printf(
+      out, "{ %s r = %s[0]%s;\nfor (int l = 1; l < W; l++)\nr = %s;\n",
+      scalar_type(class), from, mask,
+      combine(e, f, class, false, "r", format(e, "(%s[l]%s)", from, mask)));
   store_scalar(e, out, f, "r");
   buffer_puts(out, "}\n");
 }
@@ -367,10 +366,11 @@ static void emit_row(Emitter *e, Nest *n) {
   open_loops(e, n, e->loops);
   emit_lane_range(e, out, true);
   if (runs)
-    buffer_printf(out,
-                  "for (int64_t j = start, last = end; j < last;) {\n"
-                  "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
-                  RUN, RUN);
+    buffer_printf(
+        out,
+        "for (int64_t j = start, last = end; j < last;) {\n"
+        "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
+        RUN, RUN);
   else
     buffer_puts(out, "int64_t j = start;\n");
   emit_lane_loop(e, out, "", &whole, &part);
@@ -424,7 +424,8 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
     buffer_printf(out, "vl at%u[%u];\n", f->name, vectors);
   if (has_runs(f))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
-  buffer_printf(out, "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
+  buffer_printf(out,
+                "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
                 vectors, f->name, f->class, f->where ? "0" : f->identity);
   if (f->where)
     buffer_printf(out, "at%u[a] = splat_l(-1);\n", f->name);
@@ -439,8 +440,7 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
 static void open_runs(Emitter *e, Nest *n) {
   uint32_t v = e->order[n->opened];
   const char *from = is_chunked(e, v) ? "from" : "0";
-  const char *to =
-      is_chunked(e, v) ? "to" : emit_int(e, e->loop->extents[v]);
+  const char *to = is_chunked(e, v) ? "to" : emit_int(e, e->loop->extents[v]);
   buffer_printf(n->out,
                 "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
                 "const int64_t full = run + %d < stop ? run + %d : stop;\n",
@@ -519,8 +519,7 @@ static void emit_single(Emitter *e, Nest *n) {
   buffer_puts(n->out, "#undef LIVE\n");
   for (uint32_t j = 0; j < n->count; j++)
     store_scalar(e, n->out, &n->folds[j],
-                 n->folds[j].where ? "0"
-                                   : emit_scalar(e, n->folds[j].r->step));
+                 n->folds[j].where ? "0" : emit_scalar(e, n->folds[j].r->step));
   close_loops(n, 0);
 }
 

@@ -18,7 +18,7 @@ static const char *element_type(Dtype t) {
 }
 
 /* c += or = a * b, `depth` products fused into each sum. */
-static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
   const char *type = element_type(t->dtype);
   char v = type[0];
   bool rows = t->a.form != OPERAND_COLUMNS;
@@ -104,8 +104,8 @@ static void emit_turn(Emitter *e, Buffer *out, char v) {
         buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
                       half ? i + s : i, i, i + s);
         for (uint32_t l = 0; l < width; l++) {
-          uint32_t from = half ? (l & s ? l + width : l + s)
-                               : (l & s ? l - s + width : l);
+          uint32_t from =
+              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
           buffer_printf(out, ", %u", from);
         }
         buffer_puts(out, ");\n");
@@ -135,7 +135,7 @@ void emit_tiles(Emitter *e, Buffer *out) {
       turned = v;
     }
     e->failed |= t->b.form == OPERAND_TURNED && turned != v;
-    emit_tile(e, t, j, out);
+    emit_tile(t, j, out);
     emit_edge(e, t, j, out);
   }
 }
@@ -170,8 +170,7 @@ static const char *begin_operand(Emitter *e, const Operand *o, uint32_t lane,
   emit_begin_loop(e, o->loop, lane, loops, order);
   emit_steps(e);
   Dtype t = o->loop->results.at[0].dtype;
-  const char *value =
-      emit_lanes(e, o->loop->results.at[0].step, class_of(t));
+  const char *value = emit_lanes(e, o->loop->results.at[0].step, class_of(t));
   emit_put(&e->head, &e->blocks[0]);
   emit_put(unit, &e->blocks[ROW_LEVEL]);
   return value;
@@ -197,8 +196,7 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   Buffer store = {.arena = e->arena};
   if (t->a.form == OPERAND_ROWS) {
     order[0] = t->m;
-    const char *value =
-        begin_operand(e, &t->a, loop->kept, 1, order, unit);
+    const char *value = begin_operand(e, &t->a, loop->kept, 1, order, unit);
     emit_store(e, &store, t, format(e, "to + (j - k0)"), value);
     buffer_printf(out,
                   "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
@@ -407,8 +405,8 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
-                type, type, e->ahead[at],
-                emit_int(e, t->b.loop->extents[t->n]), emit_int(e, t->depth));
+                type, type, e->ahead[at], emit_int(e, t->b.loop->extents[t->n]),
+                emit_int(e, t->depth));
   emit_copy_b(e, t, at, &unit, &body);
   buffer_puts(out, "{\n");
   emit_put(out, &unit);
@@ -430,15 +428,15 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   if (t->a.form != OPERAND_PLAIN)
     emit_copy_a(e, t, unit, out);
   const char *panel =
-      plain_b ? "b + k0 * ldb + y, ldb"
-              : format(e,
-                       "b + (y - n0) * (to - from) + (k0 - from) * NR%u, NR%u",
-                       at, at);
+      plain_b
+          ? "b + k0 * ldb + y, ldb"
+          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%u, NR%u",
+                   at, at);
   const char *rows =
-      t->a.form == OPERAND_PLAIN  ? "a + x * lda + k0, lda"
-      : t->a.form == OPERAND_ROWS ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS,
-                                           LDA_ROWS)
-                                  : format(e, "a + (x - x0), %d", LDA_COLUMNS);
+      t->a.form == OPERAND_PLAIN ? "a + x * lda + k0, lda"
+      : t->a.form == OPERAND_ROWS
+          ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
+          : format(e, "a + (x - x0), %d", LDA_COLUMNS);
   buffer_printf(out,
                 "for (int64_t y = n0; y < n1; y += NR%u)\n"
                 "for (int64_t x = x0; x < x1; x += MR%u)\n"
@@ -473,8 +471,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
     emit_plain(e, &t->b, "b", t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n",
-                  element_type(t->dtype), element_type(t->dtype),
-                  e->ahead[at]);
+                  element_type(t->dtype), element_type(t->dtype), e->ahead[at]);
   else
     emit_room(e, "b", panel_elements(e, t), t->dtype, &body);
   emit_ranges(e, t, at, &body);

@@ -3,11 +3,11 @@
 #include "backend/cpu/tiling.h"
 
 enum {
-  SPLIT_UNITS = 16,       /* fewer pieces than that, of */
-  SPLIT_WORK = 1 << 17,   /* more work than that: sums are cut */
-  CHUNK_WORK = 1 << 15,   /* into parts of at least so many terms, */
-  CHUNKS_MOST = 64,       /* at most so many */
-  COLUMN_VECTORS = 64,    /* accumulators of a unit of columns */
+  SPLIT_UNITS = 16,        /* fewer pieces than that, of */
+  SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
+  CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
+  CHUNKS_MOST = 64,        /* at most so many */
+  COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
   BLOCK_LEAST = 2048,      /* each at least so long */
@@ -219,7 +219,7 @@ void schedule_choose(Kernel *k, Schedule *s) {
   bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     double cost;
-    s->lanes[j] = outer ? k->outer - 1
-                        : inner_lane(k->loops.at[j], s->width, &cost);
+    s->lanes[j] =
+        outer ? k->outer - 1 : inner_lane(k->loops.at[j], s->width, &cost);
   }
 }

@@ -112,8 +112,9 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
     for (uint32_t v = 0; v < KERNEL_VARS; v++) {
       if (!q->times[v] || v == e->lane || e->level_of[v] != level)
         continue;
-      const char *name = v < KERNEL_AXES ? format(e, "i%u", v)
-                                         : format(e, "q%u", e->quotients + v - KERNEL_AXES);
+      const char *name = v < KERNEL_AXES
+                             ? format(e, "i%u", v)
+                             : format(e, "q%u", e->quotients + v - KERNEL_AXES);
       const char *t = term(e, q->times[v], name);
       sum = sum ? format(e, "%s + %s", sum, t) : t;
       terms++;
@@ -139,8 +140,7 @@ static void emit_quotients(Emitter *e) {
       return;
     }
     const char *of = emit_quasi(e, &q->of);
-    buffer_printf(block(e, level),
-                  "const int64_t q%u = floor_div(%s, %s);\n",
+    buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
                   e->quotients + j, of, emit_int(e, q->by));
   }
 }
@@ -159,9 +159,9 @@ const char *emit_lanes(Emitter *e, uint32_t at, char class) {
   if (from == class)
     return format(e, "v%u", at + e->first);
   if (from == 'b')
-    return class == 'i' ? format(e, "(v%u & 1)", at + e->first)
-                        : format(e, "CONVERT(v%u & 1, v%c)", at + e->first,
-                                 class);
+    return class == 'i'
+               ? format(e, "(v%u & 1)", at + e->first)
+               : format(e, "CONVERT(v%u & 1, v%c)", at + e->first, class);
   return format(e, "CONVERT(v%u, v%c)", at + e->first, class);
 }
 
@@ -169,9 +169,9 @@ const char *emit_lanes(Emitter *e, uint32_t at, char class) {
 static const char *operand(Emitter *e, uint32_t at, char class, bool lanes) {
   if (lanes)
     return emit_lanes(e, at, class);
-  return e->classes[at] == class
-             ? format(e, "s%u", at + e->first)
-             : format(e, "(%s)s%u", scalar_type(class), at + e->first);
+  return e->classes[at] == class ? format(e, "s%u", at + e->first)
+                                 : format(e, "(%s)s%u", scalar_type(class),
+                                          at + e->first);
 }
 
 const char *emit_scalar(Emitter *e, uint32_t at) {
@@ -358,15 +358,15 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   bool outer = e->lane == e->loop->outer - 1;
-  const char *from =
-      outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
-            : format(e, "l%u + %s + %s", l->name, to,
-                     lane_step(e, s->address->times[e->lane]));
+  const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
+                           : format(e, "l%u + %s + %s", l->name, to,
+                                    lane_step(e, s->address->times[e->lane]));
   if (outer || s->address->times[e->lane] == 1)
     define(e, at, format(e, "LOAD(%s, %s)", name, from));
   else
-    define(e, at, format(e, "lds_%s(%s, %s, REST)", name, from,
-                         emit_int(e, s->address->times[e->lane])));
+    define(e, at,
+           format(e, "lds_%s(%s, %s, REST)", name, from,
+                  emit_int(e, s->address->times[e->lane])));
 }
 
 /* ---- operations ---- */

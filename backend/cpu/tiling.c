@@ -316,8 +316,7 @@ static void size_tile(Choice *c, Tile *t) {
   t->block_n = c->s->block = pieces(n, most, columns);
   double units = others * (double)divide_up(n, t->block_n);
   int64_t height = m;
-  while (units * (double)divide_up(m, height) < UNITS &&
-         height > HEIGHT_LEAST)
+  while (units * (double)divide_up(m, height) < UNITS && height > HEIGHT_LEAST)
     height = divide_up(height, 2);
   c->s->height = round_up(height, t->rows);
 }
@@ -388,8 +387,8 @@ static void part_results(Choice *c) {
       continue;
     const Result *r = &loop->results.at[0];
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
-    bool plain = !r->local && r->dtype == sum_type(loop) &&
-                 r->out->times[n] == 1;
+    bool plain =
+        !r->local && r->dtype == sum_type(loop) && r->out->times[n] == 1;
     if (r->out && !plain)
       kernel_part_result(c->k, j);
   }

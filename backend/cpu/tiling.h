@@ -28,8 +28,8 @@ typedef struct Tile {
   bool on; /* this loop of the kernel is a product */
   uint32_t m, n;
   Operand a, b;
-  uint32_t rows, vectors; /* of the tile */
-  int64_t depth;          /* of the sum */
+  uint32_t rows, vectors;            /* of the tile */
+  int64_t depth;                     /* of the sum */
   int64_t block_k, block_m, block_n; /* of a pass */
   int64_t pack_k;                    /* terms of b that are copied at a time */
   bool ahead; /* b is copied before the rows of a unit are gone through */

@@ -47,12 +47,11 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
         size += ROW_PADDING;
       l->size = emit_int(e, size);
-      l->block = emit_int(e, divide_up(e->s->block, e->s->width) *
-                                 e->s->width);
+      l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
       const char *type = memory_type(r->dtype);
-      size_t bytes = (size_t)(size * points_of(e->s)) *
-                         dtype_info[r->dtype].bytes +
-                     ALIGNED; /* a whole vector may end behind the last */
+      size_t bytes =
+          (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
+          ALIGNED; /* a whole vector may end behind the last */
       buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
                     l->name, type, emit_int(e, (int64_t)e->out->call.room));
       e->out->call.room += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
@@ -87,8 +86,8 @@ static void emit_unit(Emitter *e, Buffer *out) {
     units *= emit_range(e, out, "first", "last", "spans",
                         loop->extents[--points], s->span);
   else if (s->shape != UNIT_POINT)
-    units *= emit_range(e, out, "lo", "hi", "blocks",
-                        loop->extents[--points], s->block);
+    units *= emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
+                        s->block);
   if (s->shape == UNIT_TILE)
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
@@ -186,10 +185,9 @@ static void emit_fold(Emitter *e, Buffer *out) {
   const Result *r = e->out->call.outs.at[0];
   Dtype from = e->out->call.accumulator, t = r->dtype;
   char class = class_of(from);
-  const char *store =
-      t == DT_F16 || t == DT_BF16
-          ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
-          : format(e, "o[u] = (%s)r", memory_type(t));
+  const char *store = t == DT_F16 || t == DT_BF16
+                          ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
+                          : format(e, "o[u] = (%s)r", memory_type(t));
   buffer_printf(out,
                 "int fold(void *const *p, const int64_t *n, const double *c,\n"
                 "         int64_t begin, int64_t end, char *room) {\n"
@@ -208,10 +206,10 @@ static void emit_fold(Emitter *e, Buffer *out) {
 static void emit_pointers(Emitter *e, Buffer *out) {
   const Call *call = &e->out->call;
   for (uint32_t j = 0; j < call->outs.len; j++)
-    buffer_printf(out, "%s *%s const o%u = p[%u];\n",
-                  memory_type(e->s->chunk ? call->accumulator
-                                          : call->outs.at[j]->dtype),
-                  "restrict", j, j);
+    buffer_printf(
+        out, "%s *%s const o%u = p[%u];\n",
+        memory_type(e->s->chunk ? call->accumulator : call->outs.at[j]->dtype),
+        "restrict", j, j);
   for (uint32_t j = 0; j < e->k->inputs.len; j++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->k->inputs.at[j]->dtype), j,
