@@ -51,6 +51,10 @@ Schedule schedule_choose(const Kernel *k);
 bool emit_kernel(Arena *arena, const Kernel *k, const Schedule *s,
                  Emitted *out);
 
+/* What the text of a kernel of so many lanes uses of prelude/, to stand between
+ * its `#define W` and the rest. */
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
+
 /* A compiled kernel: 0, or 1 when some index or divisor was wrong. */
 typedef int KernelFunction(void *const *pointers, const int64_t *ints,
                            const double *floats, int64_t begin, int64_t end);
