@@ -239,6 +239,84 @@ static v_u16 all_to_f16(vf x) { return to_f16(x); }
 static vf all_from_bf16(v_u16 x) { return from_bf16(x); }
 static v_u16 all_to_bf16(vf x) { return to_bf16(x); }
 
+/* ---- integers ---- */
+
+static int64_t div_down(int64_t x, int64_t y) {
+  int64_t q = x / y;
+  return q - (x % y != 0 && (x < 0) != (y < 0));
+}
+static int64_t some_int(int bits) {
+  int64_t x = (int64_t)next_bits() >> (64 - bits);
+  x >>= next_bits() % (uint64_t)bits;
+  return x ? x : 1;
+}
+static void integers(void) {
+  for (int n = 0; n < 100000; n++) {
+    vi x = {0}, y = {0};
+    vl z = {0}, t = {0};
+    for (int l = 0; l < W; l++) {
+      y[l] = (int32_t)some_int(32);
+      x[l] = n % 3 ? (int32_t)some_int(32)
+                   : (int32_t)((uint32_t)y[l] * (uint32_t)some_int(16)) - n % 2;
+      t[l] = some_int(n % 8 ? 51 : 63);
+      z[l] = some_int(n % 8 ? 51 : 63);
+    }
+    vi q = div_i(x, y), r = mod_i(x, y);
+    vl s = div_l(z, t), u = mod_l(z, t);
+    for (int l = 0; l < W; l++) {
+      int32_t wanted = (int32_t)div_down(x[l], y[l]);
+      CHECK("div_i", q[l] == wanted);
+      CHECK("mod_i", r[l] == (int32_t)(x[l] - (int64_t)wanted * y[l]));
+      CHECK("div_l", s[l] == div_down(z[l], t[l]));
+      CHECK("mod_l", u[l] == z[l] - s[l] * t[l]);
+    }
+  }
+}
+
+/* lanes as the scalar functions have it */
+static void saturating(void) {
+  for (uint64_t n = 0; n < 1000000; n++) {
+    double x = pick_double(n);
+    if (n % 2)
+      x *= 0x1p31;
+    vd d = splat_d(x);
+    vf f = splat_f((float)x);
+    CHECK("to_i32_d", to_i32_d(d)[0] == to_i32(x));
+    CHECK("to_i8_d", to_i8_d(d)[0] == to_i8(x));
+    CHECK("to_u8_d", to_u8_d(d)[0] == to_u8(x));
+    CHECK("to_i64_d", to_i64_d(d)[0] == to_i64(x));
+    CHECK("to_i32_f", to_i32_f(f)[0] == to_i32((float)x));
+    CHECK("to_i8_f", to_i8_f(f)[0] == to_i8((float)x));
+    CHECK("to_u8_f", to_u8_f(f)[0] == to_u8((float)x));
+    CHECK("to_i64_f", to_i64_f(f)[0] == to_i64((float)x));
+  }
+}
+
+#ifdef REFERENCE
+/* ---- random numbers: those of the library, to the bit ---- */
+#include "runtime/runtime.h"
+
+static void random_numbers(void) {
+  for (int n = 0; n < 200000; n++) {
+    Key key = {{next_bits(), next_bits()}};
+    uint64_t a = key.word[0], b = key.word[1];
+    vl at = (int64_t)(next_bits() >> (n % 60 + 3)) + wide(lanes());
+    vf u = uniform_f(a, b, at), h = uniform_f16(a, b, at);
+    vf g = uniform_bf16(a, b, at), z = normal_f(a, b, at);
+    vd v = uniform_d(a, b, at), w = normal_d(a, b, at);
+    for (int l = 0; l < W; l++) {
+      uint64_t i = (uint64_t)at[l];
+      CHECK("uniform_f", u[l] == key_uniform(key, i, DT_F32));
+      CHECK("uniform_f16", h[l] == key_uniform(key, i, DT_F16));
+      CHECK("uniform_bf16", g[l] == key_uniform(key, i, DT_BF16));
+      CHECK("uniform_d", v[l] == key_uniform(key, i, DT_F64));
+      CHECK("normal_f", z[l] == (float)key_normal(key, i, DT_F32));
+      CHECK("normal_d", w[l] == key_normal(key, i, DT_F64));
+    }
+  }
+}
+#endif
+
 #define ONE_F(name) \
   static vf name##_one(vf x) { return name##_f(x); }
 #define TWO_F(name) \
@@ -276,6 +354,10 @@ int main(void) {
   parts_u8(), parts_i8(), parts_f16(), parts_bf16();
   halves("f16", all_from_f16, all_to_f16, 10, 15);
   halves("bf16", all_from_bf16, all_to_bf16, 7, 127);
+  integers(), saturating();
+#ifdef REFERENCE
+  random_numbers();
+#endif
   OF_F(RUN_F)
   RUN_TWO(pow)
   RUN_TWO(atan2)

@@ -14,12 +14,22 @@ step=${1:-1009} lanes=${2:-16}
 [ $# -gt 2 ] && shift 2 || set -- -march=native
 {
   echo "#define W $lanes"
-  for part in base memory integer best math double random; do
+  for part in base memory best math double integer random; do
     echo "#include \"$here/backend/cpu/prelude/$part.inc\""
   done
   echo "#include \"$here/tests/math.c\""
 } >"$work/math.c"
+# random numbers against the library's, where it was built for these flags
+library=${BUILD:-$here}/.libs/libcore.a reference=()
+if [ -z "${RUN-}" ] && [ -e "$library" ]; then
+  reference=(-DREFERENCE -I"$here" -I"${BUILD:-$here}" "$library" -lgmp)
+fi
+# random numbers against the library's, where it was built for these flags
+library=${BUILD:-$here}/.libs/libcore.a reference=()
+if [ -z "${RUN-}" ] && [ -e "$library" ]; then
+  reference=(-DREFERENCE -I"$here" -I"${BUILD:-$here}" "$library" -lgmp)
+fi
 ${CC:-cc} -O2 -std=gnu11 -ffp-contract=off -fwrapv -fno-math-errno \
   -Wall -Wextra -Wno-psabi "$@" -DSTEP="$step" "$work/math.c" \
-  -o "$work/math" -lm
+  -o "$work/math" "${reference[@]}" -lm
 ${RUN:-} "$work/math"
