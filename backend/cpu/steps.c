@@ -404,18 +404,25 @@ static const char *function_name(PrimId op) {
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
-static bool has_lanes(PrimId op) {
-  return op != PRIM_TAN && op != PRIM_ATAN2 && op != PRIM_SINH &&
-         op != PRIM_COSH && op != PRIM_POW;
+static bool has_lanes(PrimId op, char class) {
+  return class == 'f' || (op != PRIM_TAN && op != PRIM_ATAN2 &&
+                          op != PRIM_SINH && op != PRIM_COSH && op != PRIM_POW);
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
                              const char *const *args) {
   const char *name = function_name(s->op);
-  const char *f = format(e, "__builtin_%s%s", name, class == 'f' ? "f" : "");
-  if (class == 'f' && has_lanes(s->op))
-    return lanes ? format(e, "%s_f(%s)", name, args[0])
-                 : format(e, "%s_f(splat_f(%s))[0]", name, args[0]);
+  if (has_lanes(s->op, class)) {
+    const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
+    if (!lanes) {
+      x = format(e, "splat_%c(%s)", class, x);
+      y = y ? format(e, "splat_%c(%s)", class, y) : NULL;
+    }
+    const char *call = y ? format(e, "%s_%c(%s, %s)", name, class, x, y)
+                         : format(e, "%s_%c(%s)", name, class, x);
+    return lanes ? call : format(e, "first_%c(%s)", class, call);
+  }
+  const char *f = format(e, "__builtin_%s", name);
   if (!lanes)
     return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
                              : format(e, "%s(%s, %s)", f, args[0], args[1]);
@@ -595,13 +602,10 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return abs_text(e, class, lanes, a[0]);
   case PRIM_SIGN:
     return sign_text(e, class, lanes, a[0]);
-  case PRIM_RSQRT: {
-    if (class == 'f' && lanes)
-      return format(e, "1 / sqrt_f(%s)", a[0]);
-    const char *f = class == 'f' ? "__builtin_sqrtf" : "__builtin_sqrt";
-    return lanes ? format(e, "1 / LANES1(vd, %s, %s)", f, a[0])
-                 : format(e, "1 / %s(%s)", f, a[0]);
-  }
+  case PRIM_RSQRT:
+    return lanes ? format(e, "rsqrt_%c(%s)", class, a[0])
+                 : format(e, "1 / __builtin_sqrt%s(%s)",
+                          class == 'f' ? "f" : "", a[0]);
   case PRIM_ISNAN:
     return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
   case PRIM_AND:
