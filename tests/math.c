@@ -89,10 +89,10 @@ static uint64_t next_bits(void) { /* splitmix64 */
 }
 
 static const double special[] = {
-    0.0,     -0.0,   1.0,      -1.0,    2.0,     -2.0,      3.0,   -3.0,
-    0.5,     -0.5,   INFINITY, -INFINITY, NAN,   0x1p-149,  -0x1p-149,
-    0x1p127, 0x1p-126, 1e30,   -1e30,   0x1p-1074, 0x1p-1022, 0x1p1023,
-    -745.2,  709.79, 88.73,    -103.98, 0.25,    16777217.0};
+    0.0,       -0.0,    1.0,      -1.0,     2.0,       -2.0,      3.0,
+    -3.0,      0.5,     -0.5,     INFINITY, -INFINITY, NAN,       0x1p-149,
+    -0x1p-149, 0x1p127, 0x1p-126, 1e30,     -1e30,     0x1p-1074, 0x1p-1022,
+    0x1p1023,  -745.2,  709.79,   88.73,    -103.98,   0.25,      16777217.0};
 enum { SPECIALS = sizeof special / sizeof *special };
 
 /* Pairs: of special values, of any bits, and of numbers near 1. */
@@ -163,37 +163,37 @@ static void doubles(const char *name, vd (*f)(vd),
 
 /* ---- memory: the first k lanes and nothing else ---- */
 
-#define CHECK(what, c)                  \
-  do {                                  \
-    if (!(c)) {                         \
-      printf("%s is wrong\n", what);    \
-      failed = 1;                       \
-      return;                           \
-    }                                   \
+#define CHECK(what, c)               \
+  do {                               \
+    if (!(c)) {                      \
+      printf("%s is wrong\n", what); \
+      failed = 1;                    \
+      return;                        \
+    }                                \
   } while (0)
-#define PARTS(name, T, V)                                             \
-  static void parts_##name(void) {                                    \
-    T from[3 * W + 8], to[W + 8];                                     \
-    for (int l = 0; l < 3 * W + 8; l++)                               \
-      from[l] = (T)(l % 2);                                           \
-    for (int k = 0; k <= W; k++) {                                    \
-      V x = ldp_##name(from + 1, k), y = ld_##name(from + 1);         \
-      for (int l = 0; l < W; l++)                                     \
-        CHECK("ldp_" #name, x[l] == (l < k ? y[l] : 0));              \
-      memset(to, 77, sizeof to);                                      \
-      T untouched = to[0];                                            \
-      stp_##name(to + 3, y, k);                                       \
-      for (int l = 0; l < W + 8; l++)                                 \
-        CHECK("stp_" #name, to[l] == (l >= 3 && l < k + 3             \
-                                          ? from[l - 2] : untouched)); \
-      if (!k)                                                         \
-        continue;                                                     \
-      V s = lds_##name(from, 3, k);                                   \
-      V t = ldx_##name(from, 3 * wide(lanes()), k);                   \
-      for (int l = 0; l < k; l++)                                     \
-        CHECK("lds_" #name, s[l] == t[l] &&                           \
-              s[l] == ld_##name(from + 3 * l)[0]);                    \
-    }                                                                 \
+#define PARTS(name, T, V)                                                \
+  static void parts_##name(void) {                                       \
+    T from[3 * W + 8], to[W + 8];                                        \
+    for (int l = 0; l < 3 * W + 8; l++)                                  \
+      from[l] = (T)(l % 2);                                              \
+    for (int k = 0; k <= W; k++) {                                       \
+      V x = ldp_##name(from + 1, k), y = ld_##name(from + 1);            \
+      for (int l = 0; l < W; l++)                                        \
+        CHECK("ldp_" #name, x[l] == (l < k ? y[l] : 0));                 \
+      memset(to, 77, sizeof to);                                         \
+      T untouched = to[0];                                               \
+      stp_##name(to + 3, y, k);                                          \
+      for (int l = 0; l < W + 8; l++)                                    \
+        CHECK("stp_" #name,                                              \
+              to[l] == (l >= 3 && l < k + 3 ? from[l - 2] : untouched)); \
+      if (!k)                                                            \
+        continue;                                                        \
+      V s = lds_##name(from, 3, k);                                      \
+      V t = ldx_##name(from, 3 * wide(lanes()), k);                      \
+      for (int l = 0; l < k; l++)                                        \
+        CHECK("lds_" #name,                                              \
+              s[l] == t[l] && s[l] == ld_##name(from + 3 * l)[0]);       \
+    }                                                                    \
   }
 PARTS(f32, float, vf)
 PARTS(f64, double, vd)
@@ -234,10 +234,18 @@ static void halves(const char *name, vf (*from)(v_u16), v_u16 (*to)(vf),
     CHECK(name, to((vf){nextafterf(middle, (float)more)})[0] == next);
   }
 }
-static vf all_from_f16(v_u16 x) { return from_f16(x); }
-static v_u16 all_to_f16(vf x) { return to_f16(x); }
-static vf all_from_bf16(v_u16 x) { return from_bf16(x); }
-static v_u16 all_to_bf16(vf x) { return to_bf16(x); }
+static vf all_from_f16(v_u16 x) {
+  return from_f16(x);
+}
+static v_u16 all_to_f16(vf x) {
+  return to_f16(x);
+}
+static vf all_from_bf16(v_u16 x) {
+  return from_bf16(x);
+}
+static v_u16 all_to_bf16(vf x) {
+  return to_bf16(x);
+}
 
 /* ---- integers ---- */
 
@@ -317,27 +325,35 @@ static void random_numbers(void) {
 }
 #endif
 
-#define ONE_F(name) \
-  static vf name##_one(vf x) { return name##_f(x); }
-#define TWO_F(name) \
-  static vf name##_two(vf x, vf y) { return name##_f(x, y); }
-#define ONE_D(name) \
-  static vd name##_one_d(vd x) { return name##_d(x); }
-#define RUN_F(name)    \
+#define ONE_F(name)            \
+  static vf name##_one(vf x) { \
+    return name##_f(x);        \
+  }
+#define TWO_F(name)                  \
+  static vf name##_two(vf x, vf y) { \
+    return name##_f(x, y);           \
+  }
+#define ONE_D(name)              \
+  static vd name##_one_d(vd x) { \
+    return name##_d(x);          \
+  }
+#define RUN_F(name)     \
   if (is_wanted(#name)) \
     floats(#name, name##_one, name, 2);
-#define RUN_TWO(name)  \
+#define RUN_TWO(name)   \
   if (is_wanted(#name)) \
     pairs(#name, name##_two, name, 0.51);
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
-#define OF_F(F)                                                           \
-  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan)     \
-  F(sinh) F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
-#define OF_D(F)                                                           \
-  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt)    \
-  F(floor) F(ceil) F(nearbyint) F(trunc)
+#define OF_F(F)                                                                \
+  F(exp)                                                                       \
+  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh) F(cosh) \
+      F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+#define OF_D(F)                                                          \
+  F(exp)                                                                 \
+  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) \
+      F(ceil) F(nearbyint) F(trunc)
 OF_F(ONE_F)
 TWO_F(pow)
 TWO_F(atan2)
