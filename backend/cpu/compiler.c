@@ -85,12 +85,15 @@ static bool cache_folder(char path[PATH_LEN]) {
 
 static bool write_source(int file, const char *text, size_t len) {
   /* the text's first line says how wide vectors are; then comes '@' */
-  const char *at = memchr(text, '@', len);
-  size_t head = (size_t)(at - text), rest = len - head - 1;
-  return write(file, text, head) == (ssize_t)head &&
-         write(file, prelude_text, strlen(prelude_text)) ==
-             (ssize_t)strlen(prelude_text) &&
-         write(file, at + 1, rest) == (ssize_t)rest;
+  const char *at = memchr(text, '@', len), *end = text + len;
+  Buffer all = {0};
+  buffer_add(&all, text, (size_t)(at - text));
+  prelude_write(&all, (uint32_t)atoi(text + strlen("#define W ")), at + 1,
+                (size_t)(end - at - 1));
+  buffer_add(&all, at + 1, (size_t)(end - at - 1));
+  bool good = write(file, all.text, all.len) == (ssize_t)all.len;
+  buffer_free(&all);
+  return good;
 }
 
 static bool run_compiler(const char *source, const char *object) {

@@ -60,6 +60,10 @@ void schedule_choose(Kernel *k, Schedule *s);
 /* False: there is something in the body that it cannot emit. */
 bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *out);
 
+/* What the text of a kernel of so many lanes uses of prelude/, to stand between
+ * its `#define W` and the rest. */
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
+
 /* A compiled kernel: 0, or 1 when some index or divisor was wrong.  room is
  * scratch memory of this thread, 64-byte aligned. */
 typedef int KernelFunction(void *const *pointers, const int64_t *ints,

@@ -442,18 +442,25 @@ static const char *function_name(PrimId op) {
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
-static bool has_lanes(PrimId op) {
-  return op != PRIM_TAN && op != PRIM_ATAN2 && op != PRIM_SINH &&
-         op != PRIM_COSH && op != PRIM_POW;
+static bool has_lanes(PrimId op, char class) {
+  return class == 'f' || (op != PRIM_TAN && op != PRIM_ATAN2 &&
+                          op != PRIM_SINH && op != PRIM_COSH && op != PRIM_POW);
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
                              const char *const *args) {
   const char *name = function_name(s->op);
-  const char *f = format(e, "__builtin_%s%s", name, class == 'f' ? "f" : "");
-  if (class == 'f' && has_lanes(s->op))
-    return lanes ? format(e, "%s_f(%s)", name, args[0])
-                 : format(e, "%s_f(splat_f(%s))[0]", name, args[0]);
+  if (has_lanes(s->op, class)) {
+    const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
+    if (!lanes) {
+      x = format(e, "splat_%c(%s)", class, x);
+      y = y ? format(e, "splat_%c(%s)", class, y) : NULL;
+    }
+    const char *call = y ? format(e, "%s_%c(%s, %s)", name, class, x, y)
+                         : format(e, "%s_%c(%s)", name, class, x);
+    return lanes ? call : format(e, "first_%c(%s)", class, call);
+  }
+  const char *f = format(e, "__builtin_%s", name);
   if (!lanes)
     return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
                              : format(e, "%s(%s, %s)", f, args[0], args[1]);
@@ -544,8 +551,11 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     y = named(e, at, class, lanes,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
-  if (lanes)
+  if (lanes && s->op == PRIM_POW)
     return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+  if (lanes)
+    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
+                  working_class(e, s), x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -633,13 +643,10 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return abs_text(e, class, lanes, a[0]);
   case PRIM_SIGN:
     return sign_text(e, class, lanes, a[0]);
-  case PRIM_RSQRT: {
-    if (class == 'f' && lanes)
-      return format(e, "1 / sqrt_f(%s)", a[0]);
-    const char *f = class == 'f' ? "__builtin_sqrtf" : "__builtin_sqrt";
-    return lanes ? format(e, "1 / LANES1(vd, %s, %s)", f, a[0])
-                 : format(e, "1 / %s(%s)", f, a[0]);
-  }
+  case PRIM_RSQRT:
+    return lanes ? format(e, "rsqrt_%c(%s)", class, a[0])
+                 : format(e, "1 / __builtin_sqrt%s(%s)",
+                          class == 'f' ? "f" : "", a[0]);
   case PRIM_ISNAN:
     return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
   case PRIM_AND:
@@ -692,7 +699,6 @@ static void emit_select(Emitter *e, uint32_t at, const Step *s) {
 /* ---- conversions: as scalar_convert ---- */
 
 static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
-  const Step *x = &e->loop->steps.at[s->args[0]];
   char from = e->classes[s->args[0]], to = e->classes[at];
   bool lanes = e->varies[at];
   const char *v = operand(e, s->args[0], from, lanes);
@@ -702,12 +708,10 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (is_float_class(from) && !is_float_class(to)) {
-    e->failed = x->dtype == DT_NONE; /* saturating: lane by lane */
-    const char *f = format(e, "to_%s", dtype_info[s->dtype].name);
-    if (!lanes)
-      define(e, at, format(e, "%s(%s)", f, v));
-    else
-      define(e, at, format(e, "CONVERT_LANES(v%c, %s, %s)", to, f, v));
+    const char *name = dtype_info[s->dtype].name; /* saturating */
+    define(e, at,
+           lanes ? format(e, "to_%s_%c(%s)", name, from, v)
+                 : format(e, "to_%s(%s)", name, v));
     return;
   }
   const char *r = operand(e, s->args[0], to, lanes);
@@ -741,6 +745,25 @@ static void emit_index(Emitter *e, uint32_t at, const Step *s) {
                 strcmp(base, "0") ? format(e, "(%s)", base) : "0", lane));
 }
 
+/* Element args[0] of the numbers that a key stands for. */
+static void emit_random(Emitter *e, uint32_t at, const Step *s) {
+  bool lanes = e->varies[at], narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  char class = e->classes[at];
+  const char *type = dtype_info[s->dtype].name;
+  const char *number = emit_lanes(e, s->args[0], 'l');
+  const char *key[2];
+  for (uint32_t k = 0; k < 2; k++)
+    key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
+  bool normal = s->op == PRIM_NORMAL;
+  const char *x =
+      format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
+             narrow && !normal ? type : class == 'f' ? "f" : "d", key[0],
+             key[1], number);
+  if (narrow && normal)
+    x = format(e, "round_%s(%s)", type, x);
+  define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
+}
+
 /* ---- steps ---- */
 
 static void emit_step(Emitter *e, uint32_t at) {
@@ -768,7 +791,7 @@ static void emit_step(Emitter *e, uint32_t at) {
     emit_convert(e, at, s);
     break;
   case STEP_RANDOM:
-    e->failed = true;
+    emit_random(e, at, s);
     break;
   }
 }
