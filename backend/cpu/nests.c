@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 64, RUN = 128 };
+enum { COLUMNS = 64, RUN = 128, UNROLLED = 4, UNROLLED_OPS = 8 };
 
 #define format emit_format
 
@@ -322,8 +322,9 @@ static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
 
 /* ---- lanes along a reduced axis, or along one of stored values ---- */
 
-static void emit_row_end(Emitter *e, Buffer *out, const Fold *f) {
-  const char *acc = format(e, "acc%u", f->name);
+static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
+                         const char *first) {
+  const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     store_scalar(e, out, f,
                  format(e, "best_%c_%s_lane(%s, at%u)", f->class,
@@ -341,9 +342,75 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f) {
   buffer_puts(out, "}\n");
 }
 
+/* Sums that do not wait for each other, where little else is done. */
+static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
+  uint32_t ops = 0;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+      return 1;
+  for (uint32_t j = 0; j < e->loop->steps.len; j++)
+    ops += e->varies[j];
+  return ops <= UNROLLED_OPS ? UNROLLED : 1;
+}
+
+static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
+  char v = vector_letter(f->class);
+  const char *first = f->where ? "0" : f->identity;
+  if (sums > 1)
+    buffer_printf(out,
+                  "v%c acc%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = splat_%c(%s);\n",
+                  v, f->name, sums, sums, f->name, f->class, first);
+  else
+    buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
+                  first);
+  if (f->where)
+    buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
+  if (has_runs(f))
+    buffer_printf(out, "vd sum%u = {0};\n", f->name);
+}
+
+/* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
+ * doubles. */
+static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
+  const char *first = sums > 1 ? "[0]" : "";
+  if (sums > 1)
+    buffer_printf(
+        out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums, f->name,
+        combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
+                format(e, "acc%u[q]", f->name)));
+  if (!has_runs(f))
+    return;
+  buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
+                first);
+  if (sums > 1)
+    buffer_printf(out, "for (int q = 0; q < %u; q++)\nacc%u[q] = (vf){0};\n",
+                  sums, f->name);
+  else
+    buffer_printf(out, "acc%u = (vf){0};\n", f->name);
+}
+
+/* The lanes of several vectors at a time, each with its own sum. */
+static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
+  buffer_printf(out,
+                "for (; j + %d * W <= end; j += %d * W) {\n"
+                "const int64_t first = j;\n%s"
+                "#pragma GCC unroll %d\n"
+                "for (int q = 0; q < %d; q++) {\n"
+                "const int64_t j = first + q * W;\n",
+                UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  for (uint32_t j = 0; j < n->count; j++)
+    emit_take(e, out, &n->folds[j], "[q]", false);
+  buffer_printf(out, "}\n%s}\n", no_macros);
+}
+
 static void emit_row(Emitter *e, Nest *n) {
   Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
   bool runs = false;
+  uint32_t sums = sums_at_once(e, n);
+  const char *first = sums > 1 ? "[0]" : "";
   open_loops(e, n, n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
@@ -353,39 +420,39 @@ static void emit_row(Emitter *e, Nest *n) {
       store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", vector_letter(f->class),
-                  f->name, f->class, f->where ? "0" : f->identity);
-    if (f->where)
-      buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
-    if (has_runs(f))
-      buffer_printf(out, "vd sum%u = {0};\n", f->name);
+    declare_row(out, f, sums);
     runs |= has_runs(f);
-    emit_take(e, &whole, f, "", false);
-    emit_take(e, &part, f, "", true);
+    emit_take(e, &whole, f, first, false);
+    emit_take(e, &part, f, first, true);
   }
   open_loops(e, n, e->loops);
   emit_lane_range(e, out, true);
   if (runs)
-    buffer_printf(
-        out,
-        "for (int64_t j = start, last = end; j < last;) {\n"
-        "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
-        RUN, RUN);
+    buffer_printf(out,
+                  "for (int64_t j = start, last = end; j < last;) {\n"
+                  "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
+                  RUN, RUN);
   else
     buffer_puts(out, "int64_t j = start;\n");
+  if (sums > 1)
+    emit_unrolled(e, out, n);
   emit_lane_loop(e, out, "", &whole, &part);
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
       if (has_runs(&n->folds[j]))
-        buffer_printf(out, "sum%u += CONVERT(acc%u, vd);\nacc%u = (vf){0};\n",
-                      n->folds[j].name, n->folds[j].name, n->folds[j].name);
+        gather_sums(e, out, &n->folds[j], sums);
     buffer_puts(out, "}\n");
   }
   close_loops(n, n->kept);
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op != PRIM_NONE)
-      emit_row_end(e, out, &n->folds[j]);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE)
+      continue;
+    if (!has_runs(f))
+      gather_sums(e, out, f, sums);
+    emit_row_end(e, out, f, first);
+  }
   close_loops(n, 0);
 }
 

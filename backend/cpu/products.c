@@ -54,8 +54,9 @@ static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
 
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
-static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
   const char *type = element_type(t->dtype);
+  const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
                 "edge%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
@@ -77,18 +78,20 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                   "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
                   "if (columns < NR%u) {\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
-                  "for (int64_t j = 0; j < columns; j++)\n"
-                  "right[k * NR%u + j] = b[k * ldb + j];\n"
+                  "for (int64_t j = 0; j < columns; j += W)\n"
+                  "st_%s(right + k * NR%u + j, ldp_%s(b + k * ldb + j,\n"
+                  "columns - j < W ? (int)(columns - j) : W));\n"
                   "b = right;\nldb = NR%u;\n}\n",
-                  type, BLOCK_K_MOST, at, at, at, at);
+                  type, BLOCK_K_MOST, at, at, name, at, name, at);
   buffer_printf(out,
                 "tile%u(a, lda, b, ldb, depth, r, NR%u, 0);\n"
                 "for (int64_t i = 0; i < rows; i++)\n"
-                "for (int64_t j = 0; j < columns; j++)\n"
-                "c[i * ldc + j] = more ? c[i * ldc + j] + r[i * NR%u + j] "
-                ": r[i * NR%u + j];\n}\n",
-                at, at, at, at);
-  (void)e;
+                "for (int64_t j = 0; j < columns; j += W) {\n"
+                "const int live = columns - j < W ? (int)(columns - j) : W;\n"
+                "v%c x = ld_%s(r + i * NR%u + j);\n"
+                "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
+                "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
+                at, at, type[0], name, at, name, name);
 }
 
 /* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
@@ -136,7 +139,7 @@ void emit_tiles(Emitter *e, Buffer *out) {
     }
     e->failed |= t->b.form == OPERAND_TURNED && turned != v;
     emit_tile(t, j, out);
-    emit_edge(e, t, j, out);
+    emit_edge(t, j, out);
   }
 }
 

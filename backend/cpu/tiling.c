@@ -32,16 +32,18 @@ static int64_t round_up(int64_t x, int64_t to) {
 
 /* The shape that wastes least at the edges. */
 static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
-  static const uint8_t big[][2] = {{6, 4}, {8, 3}, {12, 2}, {24, 1}};
-  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}};
+  static const uint8_t big[][2] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
+                                   {5, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
   bool many = target_vector_bytes() == 64; /* 32 registers */
   uint32_t count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
     const uint8_t *shape = many ? big[j] : small[j];
+    double loads = shape[0] + shape[1], sums = shape[0] * shape[1];
     double waste = (double)(round_up(m, shape[0]) *
                             round_up(n, (int64_t)shape[1] * width)) /
-                   ((double)m * (double)n) * (1 + 0.01 * j);
+                   ((double)m * (double)n) * (1 + 0.1 * loads / sums);
     if (j == 0 || waste < best) {
       best = waste;
       t->rows = shape[0];
