@@ -250,6 +250,17 @@ static ParamName name_at(const Calling *call, uint32_t i) {
   return out;
 }
 
+static void put_arg(const Calling *call, Buffer *out, uint32_t i) {
+  const HostArg *arg = &call->args[i];
+  buffer_puts(out, " ");
+  if (arg->label)
+    buffer_printf(out, "~%s:", arg->label);
+  if (is_literal(call, arg->value))
+    put_literal(out, arg->value, taken_at(call, i));
+  else
+    buffer_puts(out, name_at(call, i).text);
+}
+
 static void put_text(const Calling *call, Buffer *out) {
   const Function *f = call->f;
   buffer_puts(out, strcmp(f->name, "from_host") ? "fun from_host"
@@ -267,16 +278,10 @@ static void put_text(const Calling *call, Buffer *out) {
     buffer_putc(out, ')');
   }
   buffer_printf(out, " =\n  %s", f->name);
-  for (uint32_t i = 0; i < call->count; i++) {
-    const HostArg *arg = &call->args[i];
-    buffer_puts(out, " ");
-    if (arg->label)
-      buffer_printf(out, "~%s:", arg->label);
-    if (is_literal(call, arg->value))
-      put_literal(out, arg->value, taken_at(call, i));
-    else
-      buffer_puts(out, name_at(call, i).text);
-  }
+  for (int labels = 1; labels >= 0; labels--) /* they stand first */
+    for (uint32_t i = 0; i < call->count; i++)
+      if (!call->args[i].label == !labels)
+        put_arg(call, out, i);
 }
 
 /* ---- checking ---- */

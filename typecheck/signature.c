@@ -7,6 +7,8 @@ static const char *name_in(const Binding *b, uint32_t i) {
   if (!k || i >= k->param_count)
     return NULL;
   const Pat *pat = k->params[i].pat;
+  while (pat && pat->kind == PAT_ASCRIBE)
+    pat = pat->args[0];
   return pat && pat->kind == PAT_VAR ? pat->id->text : NULL;
 }
 
