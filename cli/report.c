@@ -48,7 +48,8 @@ static void sarif_artifact(Buffer *out, const Source *source) {
   buffer_free(&uri);
 }
 
-static void sarif_region(Buffer *out, const char *name, const SourceRegion *at) {
+static void sarif_region(Buffer *out, const char *name,
+                         const SourceRegion *at) {
   json_open(out, name, '{');
   json_number(out, "startLine", at->line);
   json_number(out, "startColumn", at->column);
