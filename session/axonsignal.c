@@ -7,13 +7,13 @@
 
 /* One at a time: that of the thread which the signal is for, most likely. */
 static struct {
-  AxnSession *_Atomic session;
+  AxnSession *session; /* atomic */
   int number;
   struct sigaction before;
 } caught;
 
 static void handle(int number, siginfo_t *info, void *context) {
-  AxnSession *a = caught.session;
+  AxnSession *a = __atomic_load_n(&caught.session, __ATOMIC_SEQ_CST);
   if (a)
     axn_interrupt(a);
   if (caught.before.sa_flags & SA_SIGINFO)
@@ -38,10 +38,10 @@ void signal_begin(AxnSession *a) {
 }
 
 void signal_end(AxnSession *a) {
-  if (!a->signal || caught.session != a)
+  if (__atomic_load_n(&caught.session, __ATOMIC_SEQ_CST) != a)
     return;
   sigaction(caught.number, &caught.before, NULL);
-  caught.session = NULL;
+  __atomic_store_n(&caught.session, NULL, __ATOMIC_SEQ_CST);
 }
 
 void axn_session_signal(AxnSession *a, int number) {

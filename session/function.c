@@ -17,7 +17,7 @@
 
 enum {
   ARGS_MOST = 100, /* an instruction holds the number of arguments */
-  EXPLAINED_MOST = 1000, /* messages that were made better: each takes memory */
+  EXPLAINED_MOST = 1000, /* messages that are made better: each takes memory */
   WRONG_ARGUMENT = 520,
   WRONG_COUNT = 521,
 };
@@ -26,7 +26,8 @@ typedef struct Compiled {
   struct Compiled *next;
   const char *key; /* types of the arguments; or sizes and numbers, too */
   size_t key_len;
-  Entry *entry;  /* NULL: see the sizes */
+  Entry *entry;  /* NULL: see the sizes; where they are in the key, */
+  Diags wrong;   /* this is what there is to say */
   Dtype *weak;   /* of the numbers that have no type, by argument */
 } Compiled;
 
@@ -323,9 +324,14 @@ static Compiled *compiled_for(Session *s, const Calling *call) {
   Buffer *key = &s->call_key;
   key->len = 0;
   put_key(call, key);
-  for (Compiled *c = call->f->compiled; c; c = c->next)
-    if (c->key_len == key->len && !memcmp(c->key, key->text, key->len))
-      return c;
+  for (Compiled **at = &call->f->compiled; *at; at = &(*at)->next) {
+    Compiled *c = *at;
+    if (c->key_len != key->len || memcmp(c->key, key->text, key->len) != 0)
+      continue;
+    *at = c->next; /* to the front: it will be asked for again */
+    c->next = call->f->compiled;
+    return call->f->compiled = c;
+  }
   return NULL;
 }
 
@@ -397,6 +403,20 @@ static CoreDec *check_loosely(Session *s, Calling *call) {
   return NULL;
 }
 
+/* For these sizes and numbers. */
+static Compiled *compile_exactly(Session *s, Calling *call) {
+  call->exact = true;
+  Compiled *c = compiled_for(s, call);
+  if (c)
+    return c;
+  Diags diags;
+  diags_init(&diags, s->arena);
+  CoreDec *dec = check_call(s, call, &diags);
+  c = remember(s, call, dec);
+  c->wrong = diags;
+  return c;
+}
+
 static Compiled *compile_call(Session *s, Calling *call) {
   Compiled *c = compiled_for(s, call);
   if (!c) {
@@ -410,12 +430,10 @@ static Compiled *compile_call(Session *s, Calling *call) {
   call->weak = DT_NONE;
   if (c->entry)
     return c;
-  call->exact = true;
-  c = compiled_for(s, call);
-  if (c)
-    return c;
-  CoreDec *dec = check_call(s, call, &s->diags);
-  return dec ? remember(s, call, dec) : NULL;
+  c = compile_exactly(s, call);
+  if (!c->entry)
+    s->diags = c->wrong;
+  return c->entry ? c : NULL;
 }
 
 /* ---- calling ---- */
@@ -511,17 +529,19 @@ static bool fit(Session *s, const Calling *call) {
 
 /* Of a size that does not fit, what the checker would have said. */
 static void explain(Session *s, Calling *call) {
-  if (call->exact || !s->diags.errors || s->explained == EXPLAINED_MOST)
+  if (call->exact || !s->diags.errors)
     return;
   uint16_t code = s->diags.all.at[0]->code;
   if (code != 507 && (code < 300 || code > 399))
     return;
-  Diags diags;
-  diags_init(&diags, s->arena);
-  s->explained++;
   call->exact = true;
-  if (!check_call(s, call, &diags) && diags.errors)
-    s->diags = diags;
+  const Compiled *c = compiled_for(s, call);
+  if (!c && s->explained < EXPLAINED_MOST) {
+    s->explained++;
+    c = compile_exactly(s, call);
+  }
+  if (c && !c->entry)
+    s->diags = c->wrong;
 }
 
 static SessionStatus run_call(Session *s, void *arg) {

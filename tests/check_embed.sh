@@ -52,6 +52,11 @@ cp session/axon.h session/axon_dlpack.h "$work/include"
 export LD_LIBRARY_PATH="$BUILD/.libs"
 programs built -I"$work/include" -L"$BUILD/.libs" -laxon
 
+# Calls keep no memory.  (A sanitizer has an allocator of its own.)
+if [ -x "$BUILD/tests/embed/cost" ] && [ -z "$sanitizers" ]; then
+  "$BUILD/tests/embed/cost" >"$work/out" || { cat "$work/out" && status=1; }
+fi
+
 # As installed, found by pkg-config.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 if make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1; then
@@ -90,6 +95,11 @@ if [ -n "$python" ]; then
       same 'Python, installed' "$python" examples/embed/embed.py
   else
     echo "no NumPy: its part is skipped" >&2
+  fi
+  if "$python" -c 'import numpy' 2>/dev/null; then
+    (cd examples/embed && AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
+      "$python" "$root/tests/embed/doc_test.py" "$root/doc/embedding.md") \
+      >"$work/out" 2>&1 || { cat "$work/out" && status=1; }
   fi
   if "$python" -c 'import torch' 2>/dev/null; then
     AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
