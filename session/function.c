@@ -221,10 +221,10 @@ static void put_literal(Buffer *out, const Datum *d, const Taken *taken) {
   }
   /* a number fits every type: one that has its own must keep it */
   bool free = d->weak || !taken || (taken->rank < 0 && !taken->dtype);
-  Buffer number = {.arena = out->arena};
   bool exact = d->weak && dtype_is_float(d->number.dtype);
-  scalar_print(&number, exact ? datum_weak(d, DT_F64) : d->number);
-  buffer_printf(out, free ? "(%s)" : "(%s : int)", number.text);
+  buffer_putc(out, '(');
+  scalar_print(out, exact ? datum_weak(d, DT_F64) : d->number);
+  buffer_puts(out, free ? ")" : " : int)");
 }
 
 typedef struct ParamName {

@@ -86,7 +86,8 @@ if [ -n "$python" ]; then
   case $sanitizers in
   *address*)
     LD_PRELOAD=$($CC -print-file-name=libasan.so)
-    export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
+    export LD_PRELOAD \
+      ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
     ;;
   esac
   export PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1

@@ -72,13 +72,13 @@ static int measure(const char *name) {
   double start = now();
   for (int i = 0; i < CALLS; i++)
     call(f, name);
-  printf("%-8s %6.2f us\n", name, (now() - start) / CALLS);
-  if (mallinfo2().uordblks > used + 1024) {
-    printf("%s: %zu bytes more after %d calls\n", name,
-           mallinfo2().uordblks - used, CALLS);
-    return 1;
-  }
-  return 0;
+  double took = now() - start;
+  size_t kept = mallinfo2().uordblks;
+  printf("%-8s %6.2f us\n", name, took / CALLS);
+  if (kept <= used)
+    return 0;
+  printf("%s: %zu bytes more after %d calls\n", name, kept - used, CALLS);
+  return 1;
 }
 
 int main(void) {
