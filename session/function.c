@@ -222,9 +222,10 @@ static void put_literal(Buffer *out, const Datum *d, const Taken *taken) {
   /* a number fits every type: one that has its own must keep it */
   bool free = d->weak || !taken || (taken->rank < 0 && !taken->dtype);
   bool exact = d->weak && dtype_is_float(d->number.dtype);
-  buffer_putc(out, '(');
+  bool bare = free && !signbit(exact ? d->number.f : (double)d->number.i);
+  buffer_puts(out, bare ? "" : "(");
   scalar_print(out, exact ? datum_weak(d, DT_F64) : d->number);
-  buffer_puts(out, free ? ")" : " : int)");
+  buffer_puts(out, bare ? "" : free ? ")" : " : int)");
 }
 
 typedef struct ParamName {
@@ -307,6 +308,7 @@ static CoreDec *check_call(Session *s, const Calling *call, Diags *diags) {
 }
 
 static void put_key(const Calling *call, Buffer *out) {
+  buffer_puts(out, call->exact ? "=" : "");
   for (uint32_t i = 0; i < call->count; i++) {
     const HostArg *arg = &call->args[i];
     buffer_puts(out, arg->value->weak ? "~" : "");

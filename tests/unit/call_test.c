@@ -168,6 +168,7 @@ static void test_types(void **state) {
   assert_int_equal(look(y).dtype, AXN_F32);
   axn_value_free(y);
   bad(*state, "greet", "string", VALUES(axn_value_int(*state, 3)));
+  bad(*state, "twice", "numeric", VALUES(axn_value_bool(*state, true)));
   bad(*state, "greet", "takes 1 argument, not 2",
       VALUES(axn_value_int(*state, 3), axn_value_int(*state, 3)));
 }
