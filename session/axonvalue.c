@@ -65,14 +65,16 @@ static AxnValue *made_of(AxnSession *a, DatumKind kind, size_t count,
     no_memory(a);
     return NULL;
   }
-  for (size_t i = 0; i < count; i++)
-    if (!items[i] || datum_of(items[i])->deep == DATUM_DEEP) {
+  for (size_t i = 0; i < count; i++) {
+    if (items[i] && datum_of(items[i])->deep < DATUM_DEEP)
+      continue;
+    if (items[i])
       axon_error(a, BAD_VALUE, NULL,
-                 items[i] ? "a value is nested more than %d levels deep"
-                          : "an item of %d or more is NULL",
-                 items[i] ? DATUM_DEEP : 1);
-      return NULL;
-    }
+                 "a value is nested more than %d levels deep", DATUM_DEEP);
+    else
+      axon_error(a, BAD_VALUE, NULL, "item %zu is NULL", i + 1);
+    return NULL;
+  }
   Datum *d = datum_new(kind, (uint32_t)count, NULL, 0, names);
   for (size_t i = 0; d && i < count; i++) {
     d->items[i] = datum_retain(datum_of(items[i]));

@@ -28,7 +28,8 @@ typedef struct Compiled {
   size_t key_len;
   Entry *entry;  /* NULL: see the sizes; where they are in the key, */
   Diags wrong;   /* this is what there is to say */
-  Dtype *weak;   /* of the numbers that have no type, by argument */
+  Dtype choice;  /* what numbers that have no type are, */
+  Dtype *weak;   /* and those of each argument */
 } Compiled;
 
 struct Function {
@@ -45,6 +46,7 @@ typedef struct Calling {
   const HostArg *args;
   Datum **result;
   bool exact;
+  bool key;   /* a key is written, not a text */
   Dtype weak; /* of numbers that have no type */
 } Calling;
 
@@ -159,6 +161,7 @@ static void put_type(const Calling *call, Buffer *out, const Datum *d,
                      bool exact) {
   switch (d->kind) {
   case DATUM_NUMBER:
+    buffer_puts(out, call->key && d->weak ? "~" : "");
     buffer_puts(out, dtype_info[number_type(call, d)].name);
     return;
   case DATUM_TENSOR:
@@ -308,16 +311,19 @@ static CoreDec *check_call(Session *s, const Calling *call, Diags *diags) {
 }
 
 static void put_key(const Calling *call, Buffer *out) {
+  Calling of = *call;
+  of.key = true;
   buffer_puts(out, call->exact ? "=" : "");
   for (uint32_t i = 0; i < call->count; i++) {
     const HostArg *arg = &call->args[i];
-    buffer_puts(out, arg->value->weak ? "~" : "");
     if (arg->label)
       buffer_printf(out, "%s:", arg->label);
-    if (is_literal(call, arg->value))
+    if (is_literal(call, arg->value)) {
+      buffer_puts(out, arg->value->weak ? "~" : "");
       put_literal(out, arg->value, NULL);
-    else
-      put_type(call, out, arg->value, call->exact);
+    } else {
+      put_type(&of, out, arg->value, call->exact);
+    }
     buffer_putc(out, ';');
   }
 }
@@ -343,6 +349,7 @@ static Compiled *remember(Session *s, const Calling *call, CoreDec *dec) {
   c->key_len = s->call_key.len;
   if (dec)
     c->entry = eval_entry(s->eval, dec, call->count);
+  c->choice = call->weak;
   c->weak = NEW_ARRAY(s->arena, Dtype, call->count);
   for (uint32_t i = 0; i < call->count; i++)
     c->weak[i] = weak_at(call, i);
@@ -429,7 +436,7 @@ static Compiled *compile_call(Session *s, Calling *call) {
     call->weak = weak;
     c = remember(s, call, dec);
   }
-  call->weak = DT_NONE;
+  call->weak = c->choice;
   if (c->entry)
     return c;
   c = compile_exactly(s, call);

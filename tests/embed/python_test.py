@@ -93,6 +93,22 @@ class Plain(unittest.TestCase):
         self.assertEqual(m.f(3, x).dtype, "f64")
         self.assertEqual(m.f(0.1, x).tolist(), [0.1])
 
+    def test_numbers_inside(self):
+        m = axon.compile("fun f p = p.x * p.k", arrays=False)
+        f32, f64 = array.array("f", [1]), array.array("d", [1])
+        typed = self.m.same(array.array("f", [2]))
+        one = axon.compile("fun f x = x.[0]\nval k = (2.0 : f32)")
+        self.assertEqual(one.k, 2.0)
+        self.assertEqual(m.f({"x": f64, "k": 0.1}).tolist(), [0.1])
+        self.assertEqual(m.f({"x": f32, "k": 2}).dtype, "f32")
+        with self.assertRaises(axon.Error):
+            m.f({"x": f64, "k": typed})
+        m = axon.compile("fun g p q = p.x * p.k + q")
+        with self.assertRaises(axon.Error) as caught:
+            m.g({"x": array.array("d", [1, 2]), "k": 0.1},
+                array.array("d", [1, 2, 3]))
+        self.assertIn("2 meets 3", str(caught.exception))
+
     def test_structures(self):
         value = (1, [2.0, 3.0], {"a": "b", "c": (True, None)})
         self.assertEqual(self.m.same(value), value)

@@ -29,6 +29,7 @@ static const char program[] =
     "fun sums xs = lists.map sum xs\n"
     "fun loop x = while (fn v => v >= 0) (fn v => (v + 1) % 1000) x\n"
     "fun first (x, y) = x\n"
+    "fun times p = p.x * p.k\n"
     "fun at x i = x.[i]\n"
     "fun nothing () = 7\n"
     "fun draw k = (uniform k [3] : f32[3])\n"
@@ -362,6 +363,31 @@ static void test_wrong_names(void **state) {
   axn_value_free(y);
 }
 
+/* A number without a type, and one with, in the same place of a record. */
+static void test_weak_inside(void **state) {
+  double d[2] = {1, 2};
+  float f = 2;
+  int64_t two = 2;
+  for (int way = 0; way < 4; way++) {
+    AxnTensor number = {.dtype = AXN_F32, .data = &f};
+    AxnValue *items[] = {
+        tensor(*state, AXN_F64, 1, &two, d),
+        way & 1 ? axn_value_tensor(*state, &number, NULL, NULL)
+                : axn_value_float(*state, 0.1)};
+    AxnValue *p = axn_value_record(*state, 2, (const char *[]){"x", "k"},
+                                   items), *y;
+    if (way & 1) {
+      bad(*state, "times", "f32", VALUES(p));
+    } else {
+      y = good(*state, "times", VALUES(p));
+      assert_true(((double *)look(y).data)[0] == 0.1);
+      axn_value_free(y);
+    }
+    axn_value_free(items[0]);
+    axn_value_free(items[1]);
+  }
+}
+
 static void test_redefined(void **state) {
   AxnFunction *f = axn_function(*state, "nothing");
   const char *again = "fun nothing () = 8";
@@ -564,6 +590,7 @@ int main(void) {
       TEST(test_redefined),    TEST(test_run_error), TEST(test_interrupt),
       TEST(test_signal),       TEST(test_busy),      TEST(test_threads),
       TEST(test_dlpack_in),    TEST(test_dlpack_out),
+      TEST(test_weak_inside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
