@@ -108,6 +108,8 @@ class Module:
         self._arrays = numpy is not None if arrays is None else arrays
         self._session = _lib.Session()
         self._signal = 0
+        taken = callable(signal.getsignal(signal.SIGINT))
+        self._wanted = int(signal.SIGINT) if taken else 0
         self._file = name
         self._session.output(write or (lambda text: sys.stdout.write(text)))
         self.run(source, name)
@@ -176,11 +178,10 @@ class Module:
         return [Record(p) for p in params], Record(result)
 
     def _catch(self):
-        """Ctrl-C is for the main thread, if Python takes it."""
-        wanted = 0
-        if (threading.current_thread() is threading.main_thread()
-                and callable(signal.getsignal(signal.SIGINT))):
-            wanted = signal.SIGINT
+        """Ctrl-C is for the main thread, if Python took it at first."""
+        wanted = self._wanted
+        if threading.get_ident() != threading.main_thread().ident:
+            wanted = 0
         if wanted != self._signal:
             self._session.signal(wanted)
             self._signal = wanted

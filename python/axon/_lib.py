@@ -54,6 +54,7 @@ UNIT, NUMBER, TENSOR, STRING, TUPLE, RECORD, LIST, CON, KEY, OTHER = range(
     1, 11)
 _DTYPES = ["", "bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"]
 _TYPESTRS = ["", "|b1", "|u1", "|i1", "<i4", "<i8", "<f2", None, "<f4", "<f8"]
+_DTYPE_OF = {text: i for i, text in enumerate(_TYPESTRS) if text}
 _FORMATS = {"?": 1, "B": 2, "b": 3, "e": 6, "f": 8, "d": 9}  # and ints by size
 
 
@@ -61,6 +62,9 @@ class _AxnTensor(Structure):
     _fields_ = [("dtype", c_int), ("rank", c_int32),
                 ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
                 ("data", c_void_p), ("readonly", c_bool)]
+
+
+_SIZES = [c_int64 * rank for rank in range(33)]  # AXN_RANK_MAX and 1
 
 
 class _AxnArg(Structure):
@@ -399,23 +403,26 @@ class Session:
 
     def tensor(self, dtype, shape, strides, data):
         rank = len(shape)
-        tensor = _AxnTensor(dtype, rank, (c_int64 * rank)(*shape), None, data)
+        if rank >= len(_SIZES):
+            raise TypeError("a tensor has at most 32 axes, not %d" % rank)
+        tensor = _AxnTensor(dtype, rank, _SIZES[rank](*shape), None, data)
         if strides is not None:
-            tensor.strides = (c_int64 * rank)(*strides)
+            tensor.strides = _SIZES[rank](*strides)
         return self.made(lib.axn_value_tensor(self.handle, byref(tensor), None,
                                               None))
 
     def array(self, about, x, kept):
         """NumPy's __array_interface__, version 3."""
         typestr, data = about["typestr"], about.get("data")
-        if typestr not in _TYPESTRS or about.get("mask") is not None:
+        dtype = _DTYPE_OF.get(typestr)
+        if dtype is None or about.get("mask") is not None:
             raise TypeError("Axon has no tensors of %s: convert it"
                             % getattr(x, "dtype", typestr))
         if not isinstance(data, tuple):
             return self.buffer(memoryview(x if data is None else data), kept)
-        dtype, strides = _TYPESTRS.index(typestr), about.get("strides")
-        size = int(typestr[2:])
+        strides = about.get("strides")
         if strides is not None:
+            size = int(typestr[2:])
             if any(s % size for s in strides):
                 raise TypeError("the strides of an array are no multiples of "
                                 "its elements: copy it")
