@@ -336,6 +336,7 @@ static bool visit(Eval *vm, const Entry *entry, const Datum *const *args,
   Visit visit = {.vm = vm};
   Trap trap;
   vm_enter(vm, diags);
+  vm->exited = false; /* for a host, a call that exits is not the last */
   if (TRAP_SET(trap) == FAIL_NONE) {
     if (entry)
       run_entry(&visit, entry, args, weak);

@@ -570,11 +570,12 @@ static SessionStatus run_call(Session *s, void *arg) {
     args[i] = call->args[i].value;
   bool ok = eval_call(s->eval, c->entry, args, c->weak, &s->diags,
                       call->result);
+  if (ok)
+    return SESSION_OK;
   if (eval_exited(s->eval, &s->exit_status))
     return SESSION_EXITED;
-  if (!ok)
-    explain(s, call);
-  return ok ? SESSION_OK : SESSION_ERROR;
+  explain(s, call);
+  return SESSION_ERROR;
 }
 
 SessionStatus session_call(Session *s, Function *f, uint32_t count,

@@ -29,6 +29,7 @@ static const char program[] =
     "fun sums xs = lists.map sum xs\n"
     "fun loop x = while (fn v => v >= 0) (fn v => (v + 1) % 1000) x\n"
     "fun first (x, y) = x\n"
+    "fun leave n = exit n\n"
     "fun times p = p.x * p.k\n"
     "fun at x i = x.[i]\n"
     "fun nothing () = 7\n"
@@ -388,6 +389,17 @@ static void test_weak_inside(void **state) {
   }
 }
 
+static void test_exit(void **state) {
+  AxnValue *y;
+  assert_int_equal(call(*state, "leave", &y,
+                        VALUES(axn_value_int(*state, 3))),
+                   AXN_EXITED);
+  assert_null(y);
+  assert_int_equal(axn_exit_status(*state), 3);
+  y = good(*state, "nothing", 0, NULL);
+  axn_value_free(y);
+}
+
 static void test_redefined(void **state) {
   AxnFunction *f = axn_function(*state, "nothing");
   const char *again = "fun nothing () = 8";
@@ -590,7 +602,7 @@ int main(void) {
       TEST(test_redefined),    TEST(test_run_error), TEST(test_interrupt),
       TEST(test_signal),       TEST(test_busy),      TEST(test_threads),
       TEST(test_dlpack_in),    TEST(test_dlpack_out),
-      TEST(test_weak_inside),
+      TEST(test_weak_inside),  TEST(test_exit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
