@@ -164,6 +164,12 @@ struct Held {
   Held *next, *prev;
 };
 
+/* ---- eval.c: every way in ---- */
+
+void vm_enter(Eval *vm, Diags *diags);
+/* After what was run in a trap: an interrupt goes on to the outer one. */
+void vm_failed(Eval *vm, FailKind kind);
+
 /* ---- compile.c ---- */
 
 Code *compile_expr(Eval *vm, const Core *core);

@@ -80,6 +80,7 @@ typedef struct Tensor {
   void *data;    /* count * bytes of the dtype, 64-byte aligned */
   void *mapping; /* of a file, when data lies in one; private to tensor.c */
   size_t mapping_size;
+  bool borrowed; /* data are somebody else's: see tensor_borrow */
 } Tensor;
 
 typedef enum FaultKind {
@@ -106,6 +107,14 @@ void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
                    bool clear, Fault *fault);
 Tensor *tensor_scalar(Scalar x); /* rank 0; raises when out of memory */
+/* Over memory of somebody else, contiguous and aligned to its elements, which
+ * stays as it is while the tensor borrows it.  NULL: no memory, or a size that
+ * none can hold. */
+Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
+                      void *data);
+/* Ends that: from here on the tensor has a copy of its own.  Of one thread
+ * only, before others see the tensor. */
+bool tensor_unborrow(Tensor *t, Fault *fault);
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {

@@ -232,6 +232,36 @@ Tensor *tensor_over(const Header *is, void *data, void *mapping,
   return t;
 }
 
+Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
+                      void *data) {
+  int64_t count;
+  size_t bytes;
+  if (rank > RANK_MAX || !shape_size(dtype, rank, shape, &count, &bytes))
+    return NULL;
+  Tensor *t = tensor_header(dtype, rank, shape, count);
+  if (!t)
+    return NULL;
+  t->data = data;
+  t->borrowed = true;
+  return t;
+}
+
+bool tensor_unborrow(Tensor *t, Fault *fault) {
+  if (!t->borrowed)
+    return true;
+  Tensor *own = tensor_new(t->dtype, t->rank, t->shape, false, fault);
+  if (!own)
+    return false;
+  if (t->count)
+    memcpy(own->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
+  t->data = own->data;
+  t->mapping = own->mapping;
+  t->mapping_size = own->mapping_size;
+  t->borrowed = false;
+  mem_free(own);
+  return true;
+}
+
 Tensor *tensor_retain(Tensor *t) {
   __atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
   return t;
@@ -243,7 +273,7 @@ void tensor_release(Tensor *t) {
     return;
   if (t->mapping_size)
     munmap(t->mapping, t->mapping_size);
-  else
+  else if (!t->borrowed)
     mem_free(t->mapping);
   mem_free(t);
 }

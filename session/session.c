@@ -34,6 +34,7 @@ static void fill(Session *s, const SessionHost *host) {
   sources_init(&s->sources, s->arena);
   diags_init(&s->diags, s->arena);
   map_init(&s->library_decs, s->arena);
+  map_init(&s->functions, s->arena);
   s->interner = interner_new(s->arena);
   s->dims.arena = s->arena;
   s->check_host = (CheckHost){
@@ -74,6 +75,7 @@ void session_close(Session *s) {
   if (!s)
     return;
   eval_free(s->eval);
+  buffer_free(&s->call_key);
   arena_free(s->arena);
 }
 
@@ -147,6 +149,7 @@ SessionStatus session_guard(Session *s,
 uint32_t session_add_text(Session *s, const SessionText *text, Span importer) {
   const char *bytes = text->text;
   size_t len = text->len;
+  s->texts++;
   if (!bytes && !read_source(s, text->name, importer, &bytes, &len))
     return 0;
   if (len > SESSION_TEXT_MOST) {

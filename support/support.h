@@ -287,6 +287,22 @@ void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
 void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
                  bool colour);
 
+/* ---- diagjson.c ---- */
+
+/* Appends a diagnostic as an object on one line. */
+void diag_json(Buffer *out, const Sources *sources, const Diag *diag);
+const char *severity_text(Severity severity); /* "error" */
+typedef struct DiagCode {
+  char text[8]; /* "E0301" */
+} DiagCode;
+DiagCode diag_code(const Diag *diag); /* of one that has a code */
+/* Lines and columns from 1, columns in characters. */
+typedef struct SourceRegion {
+  const Source *source;
+  uint32_t line, column, end_line, end_column;
+} SourceRegion;
+bool sources_region(const Sources *sources, Span span, SourceRegion *out);
+
 /* ---- utf8.c ---- */
 
 /* Length in bytes of the valid UTF-8 prefix of text[0..len); == len if all is
