@@ -18,6 +18,22 @@ typedef struct Job {
   const double *floats;
 } Job;
 
+typedef struct Compiled {
+  KernelFunction *kernel;
+  KernelFunction *fold;            /* of a split one */
+  KernelFunction *pack_a, *pack_b; /* of a contraction */
+} Compiled;
+
+/* False: there is no compiler, or it does not take the text. */
+static bool compile(const Emitted *e, Compiled *f) {
+  Object *o = object_request(e->text.text, e->text.len);
+  f->kernel = (KernelFunction *)object_function(o, "kernel");
+  f->fold = (KernelFunction *)object_function(o, "fold");
+  f->pack_a = (KernelFunction *)object_function(o, "pack_a");
+  f->pack_b = (KernelFunction *)object_function(o, "pack_b");
+  return f->kernel != NULL;
+}
+
 static int work_on(void *context, int64_t begin, int64_t end) {
   const Job *job = context;
   return job->function(job->pointers, job->ints, job->floats, begin, end);
@@ -103,14 +119,14 @@ static Tensor *pack(Graph *g, const Contraction *c, const Operand *o,
 static bool run_contraction(Graph *g, Arena *arena, const Contraction *c,
                             Tensor *out) {
   Emitted e;
-  const Compiled *f;
+  Compiled f;
   if (!contraction_emit(arena, c, &e) ||
-      !(f = compiler_get(e.text.text, e.text.len)))
+      !compile(&e, &f))
     return false;
-  Job job = job_for(c->k, &e, out, f->kernel);
+  Job job = job_for(c->k, &e, out, f.kernel);
   int bad = 0;
-  Tensor *a = pack(g, c, &c->a, &job, f->pack_a, e.ints[0], e.floats[0], &bad);
-  Tensor *b = pack(g, c, &c->b, &job, f->pack_b, e.ints[1], e.floats[1], &bad);
+  Tensor *a = pack(g, c, &c->a, &job, f.pack_a, e.ints[0], e.floats[0], &bad);
+  Tensor *b = pack(g, c, &c->b, &job, f.pack_b, e.ints[1], e.floats[1], &bad);
   job.pointers[c->k->inputs.len + 1] = a ? a->data : NULL;
   job.pointers[c->k->inputs.len + 2] = b ? b->data : NULL;
   int64_t each = c->block_m * c->block_n * c->depth;
@@ -131,13 +147,13 @@ static bool run_kernel(Graph *g, Arena *arena, const Node *n, Tensor *out) {
     return run_contraction(g, arena, &c, out);
   Schedule s = schedule_choose(k);
   Emitted e;
-  const Compiled *f;
+  Compiled f;
   if (!emit_kernel(arena, k, &s, &e) ||
-      !(f = compiler_get(e.text.text, e.text.len)))
+      !compile(&e, &f))
     return false;
-  Job job = job_for(k, &e, out, f->kernel);
+  Job job = job_for(k, &e, out, f.kernel);
   Fault ignored = {0};
-  int bad = s.split ? run_split(g, n, &e, f->fold, &job, &ignored)
+  int bad = s.split ? run_split(g, n, &e, f.fold, &job, &ignored)
                     : run_job(g, n, &job, e.call.units);
   return bad == 0;
 }

@@ -2,6 +2,7 @@
 #ifndef AXON_CPU_H
 #define AXON_CPU_H
 
+#include "backend/cpu/compiler.h"
 #include "tensor/kernel.h"
 
 /* What a kernel leaves open, chosen from its sizes and from this machine; the
@@ -50,17 +51,5 @@ Schedule schedule_choose(const Kernel *k);
 /* False: there is something in the body that it cannot emit. */
 bool emit_kernel(Arena *arena, const Kernel *k, const Schedule *s,
                  Emitted *out);
-
-/* A compiled kernel: 0, or 1 when some index or divisor was wrong. */
-typedef int KernelFunction(void *const *pointers, const int64_t *ints,
-                           const double *floats, int64_t begin, int64_t end);
-typedef struct Compiled {
-  KernelFunction *kernel;
-  KernelFunction *fold;            /* of a split one */
-  KernelFunction *pack_a, *pack_b; /* of a contraction */
-} Compiled;
-/* The functions for a text: compiled, or found.  NULL: there is no compiler,
- * or it does not take the text. */
-const struct Compiled *compiler_get(const char *text, size_t len);
 
 #endif
