@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,22 +73,27 @@ static bool parse_size(const char *text, uint64_t *out) {
   const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
   uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
   end += unit != NULL;
-  if (unit && strncmp(end, "iB", 2) == 0)
+  if (unit && strncasecmp(end, "ib", 2) == 0)
     end += 2;
-  else if (*end == 'B')
+  else if (strcasecmp(end, "b") == 0)
     end++;
   *out = (uint64_t)n << shift;
   return !*end && *out >> shift == n;
 }
 
-uint64_t artifact_limit(void) {
+static const char *limit_wanted(void) {
   const char *wanted = getenv("AXON_CACHE_LIMIT");
+  return wanted && *wanted ? wanted : NULL;
+}
+
+uint64_t artifact_limit(void) {
+  const char *wanted = limit_wanted();
   uint64_t limit;
   return wanted && parse_size(wanted, &limit) ? limit : LIMIT_DEFAULT;
 }
 
 bool artifact_check(Fault *fault) {
-  const char *wanted = getenv("AXON_CACHE_LIMIT");
+  const char *wanted = limit_wanted();
   uint64_t limit;
   if (!wanted || parse_size(wanted, &limit))
     return true;
