@@ -3,7 +3,11 @@
  * while, and then asleep: to wake a thread costs tens of microseconds, which
  * is more than many kernels.  A caller that has done all pieces itself takes
  * the job back from those who have not begun, and so never waits for one to
- * wake. */
+ * wake.
+ *
+ * The system may wake a thread on the core that its caller is busy on, and
+ * leave it there for milliseconds (measured in a virtual machine).  So one that
+ * slept is kept off the cores that others of this job are on. */
 #define _GNU_SOURCE
 #include "runtime/pool.h"
 
@@ -30,6 +34,9 @@ typedef struct Worker {
   _Alignas(LINE) _Atomic uint32_t state; /* a State: what futexes wait for */
   _Atomic uint32_t asleep;               /* the thread, for POSTED */
   _Atomic uint32_t awaited;              /* its caller is asleep, for IDLE */
+  _Atomic int core;                      /* where it was last seen */
+  _Atomic bool moved;                    /* it may not run everywhere now */
+  pthread_t thread;
 } Worker;
 
 typedef struct Part { /* of the units */
@@ -41,6 +48,7 @@ static struct {
   pthread_once_t once;
   int threads;
   int64_t spin_ns;
+  cpu_set_t cores;    /* that this process may use */
   _Atomic bool taken; /* by a caller; guards all below */
   int started;        /* workers[1 .. started] have threads */
   Worker workers[POOL_THREADS_MOST];
@@ -68,10 +76,10 @@ static int cores_granted(int most) {
   return cores < 1 ? 1 : cores < most ? (int)cores : most;
 }
 
-static int cores_usable(void) {
-  cpu_set_t set;
-  long count = sched_getaffinity(0, sizeof set, &set) == 0
-                   ? CPU_COUNT(&set)
+static int cores_usable(cpu_set_t *set) {
+  CPU_ZERO(set);
+  long count = sched_getaffinity(0, sizeof *set, set) == 0
+                   ? CPU_COUNT(set)
                    : sysconf(_SC_NPROCESSORS_ONLN);
   if (count > POOL_THREADS_MOST)
     count = POOL_THREADS_MOST;
@@ -90,6 +98,7 @@ static int threads_wanted(void) {
 }
 
 bool pool_check(Fault *fault) {
+  cpu_set_t set;
   if (threads_wanted() >= 0)
     return true;
   fault_set(fault, "AXON_THREADS=%s is no number of threads",
@@ -97,7 +106,7 @@ bool pool_check(Fault *fault) {
   fault_help(fault,
              "give a number from 1 to %d, or leave it unset: then all cores "
              "are used (%d here)",
-             POOL_THREADS_MOST, cores_usable());
+             POOL_THREADS_MOST, cores_usable(&set));
   return false;
 }
 
@@ -112,7 +121,7 @@ static void after_fork(void) {
 /* To look for work where there are more threads than cores takes the core away
  * from who has some. */
 static void set_up(void) {
-  int wanted = threads_wanted(), cores = cores_usable();
+  int wanted = threads_wanted(), cores = cores_usable(&pool.cores);
   pool.threads = wanted > 0 ? wanted : cores;
   pool.spin_ns = pool.threads > cores ? 0 : SPIN_NS;
   pthread_atfork(NULL, NULL, after_fork);
@@ -147,6 +156,35 @@ static int64_t now_ns(void) {
   return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
+/* ---- which core ---- */
+
+/* Marks the core that is the caller's, or a worker's, as taken. */
+static void take_core(cpu_set_t *rest, int core) {
+  if (core >= 0 && core < CPU_SETSIZE)
+    CPU_CLR(core, rest);
+}
+
+/* Before a worker is woken: off the cores that are taken, if it was on one. */
+static void keep_apart(Worker *w, cpu_set_t *rest) {
+  int core = atomic_load_explicit(&w->core, memory_order_relaxed);
+  bool is_free = core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, rest);
+  if (!is_free && CPU_COUNT(rest) > 0 &&
+      pthread_setaffinity_np(w->thread, sizeof *rest, rest) == 0)
+    atomic_store(&w->moved, true);
+  else
+    take_core(rest, core);
+}
+
+static void note_core(Worker *w) {
+  atomic_store_explicit(&w->core, sched_getcpu(), memory_order_relaxed);
+}
+
+/* Where it is now it may be moved from again. */
+static void run_anywhere(Worker *w) {
+  if (atomic_exchange(&w->moved, false))
+    sched_setaffinity(0, sizeof pool.cores, &pool.cores);
+}
+
 /* Looks for a while whether the state is another than `is`. */
 static bool spin_while(const Worker *w, State is) {
   int64_t until = now_ns() + pool.spin_ns;
@@ -163,10 +201,11 @@ static bool spin_while(const Worker *w, State is) {
 static void wait_for_job(Worker *w) {
   for (;;) {
     uint32_t posted = POSTED;
+    run_anywhere(w);
     if (!spin_while(w, IDLE)) {
+      note_core(w);
       atomic_store(&w->asleep, 1);
-      while (atomic_load(&w->state) == IDLE)
-        futex_wait(&w->state, IDLE);
+      futex_wait(&w->state, IDLE); /* for this job, or to look for the next */
       atomic_store(&w->asleep, 0);
     }
     if (atomic_compare_exchange_strong(&w->state, &posted, RUNNING))
@@ -178,7 +217,8 @@ static void wait_until_done(Worker *w) {
   uint32_t posted = POSTED;
   if (atomic_compare_exchange_strong(&w->state, &posted, IDLE))
     return;
-  if (spin_while(w, RUNNING))
+  bool beside = atomic_load(&w->core) != sched_getcpu();
+  if (beside && spin_while(w, RUNNING))
     return;
   atomic_store(&w->awaited, 1);
   while (atomic_load(&w->state) == RUNNING)
@@ -186,7 +226,12 @@ static void wait_until_done(Worker *w) {
   atomic_store(&w->awaited, 0);
 }
 
-static void post(Worker *w) {
+/* To a hot one it takes a store; to one that sleeps, two calls. */
+static void post(Worker *w, cpu_set_t *rest) {
+  if (atomic_load(&w->asleep))
+    keep_apart(w, rest);
+  else
+    take_core(rest, atomic_load_explicit(&w->core, memory_order_relaxed));
   atomic_store(&w->state, POSTED);
   if (atomic_load(&w->asleep))
     futex_wake(&w->state);
@@ -223,6 +268,7 @@ static void *thread_main(void *argument) {
   Worker *w = argument;
   for (;;) {
     wait_for_job(w);
+    note_core(w);
     take_part((int)(w - pool.workers));
     atomic_store(&w->state, IDLE);
     if (atomic_load(&w->awaited))
@@ -235,18 +281,23 @@ static void *thread_main(void *argument) {
 static void start_threads(int wanted) {
   if (pool.started >= wanted)
     return;
+  cpu_set_t rest = pool.cores;
   sigset_t all, before;
   pthread_attr_t attributes;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  take_core(&rest, sched_getcpu());
+  if (CPU_COUNT(&rest) > 0)
+    pthread_attr_setaffinity_np(&attributes, sizeof rest, &rest);
   while (pool.started < wanted) {
-    pthread_t thread;
     Worker *w = &pool.workers[pool.started + 1];
-    if (pthread_create(&thread, &attributes, thread_main, w))
+    atomic_store(&w->moved, true);
+    atomic_store(&w->core, -1);
+    if (pthread_create(&w->thread, &attributes, thread_main, w))
       break; /* fewer, then */
-    pthread_setname_np(thread, "axon-pool");
+    pthread_setname_np(w->thread, "axon-pool");
     pool.started++;
   }
   pthread_attr_destroy(&attributes);
@@ -297,8 +348,10 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
   pool.part_count = apart ? sharers : 1;
   atomic_store_explicit(&pool.result, 0, memory_order_relaxed);
   cut(units, pieces);
+  cpu_set_t rest = pool.cores;
+  take_core(&rest, sched_getcpu());
   for (int k = 1; k < sharers; k++)
-    post(&pool.workers[k]);
+    post(&pool.workers[k], &rest);
   take_part(0);
   for (int k = 1; k < sharers; k++)
     wait_until_done(&pool.workers[k]);
