@@ -43,7 +43,9 @@ static _Thread_local volatile bool *watched;
 
 void interrupt_watch(volatile bool *flag) { watched = flag; }
 
-bool interrupt_seen(void) { return watched && *watched; }
+bool interrupt_seen(void) {
+  return watched && __atomic_load_n(watched, __ATOMIC_RELAXED);
+}
 
 void interrupt_poll(void) {
   if (interrupt_seen())
