@@ -81,6 +81,7 @@ typedef struct Tensor {
   void *mapping; /* of a file, when data lies in one; private to tensor.c */
   size_t mapping_size;
   bool borrowed; /* data are somebody else's: see tensor_borrow */
+  size_t block_size; /* of memory from block.c; or 0 */
 } Tensor;
 
 typedef enum FaultKind {
@@ -123,11 +124,24 @@ static inline void *tensor_at(const Tensor *t, int64_t i) {
 /* Bytes of memory that this process may use: the machine's, or less where a
  * container says so. */
 uint64_t memory_physical(void);
+
 /* "f32[2, 3]" */
 void tensor_print_type(Buffer *out, const Tensor *t);
 /* As NumPy prints, aligned, abbreviated with "..." beyond `limit` elements;
  * `width` columns. */
 void tensor_print(Buffer *out, const Tensor *t, int64_t limit, int width);
+
+/* ---- block.c: the memory of tensors ---- */
+
+/* Of blocks of 4 KiB or more. */
+typedef struct MemoryCounts {
+  uint64_t fresh, reused; /* handed out so far: from the system, or again */
+  uint64_t live, kept;    /* bytes in use, bytes for use again */
+  bool keeps;             /* false under the address sanitizer */
+} MemoryCounts;
+MemoryCounts memory_counts(void);
+/* Gives memory back to the system until at most so many bytes are kept. */
+void memory_trim(uint64_t keep);
 
 /* ---- files: npy.c, npz.c, safetensors.c, csv.c, image.c ---- */
 

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "session/internal.h"
 
+#include "runtime/notice.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -119,6 +121,17 @@ static void stop(Session *s) {
     s->imports.at[i].busy = false;
 }
 
+/* What is amiss with the machine, not with the program, is a warning without a
+ * place. */
+static void tell_notices(Session *s) {
+  Notice n;
+  while (notice_take(&n)) {
+    Diag *d = diag_warning(&s->diags, n.code, (Span){0}, "%s", n.message);
+    d->note = n.note[0] ? arena_printf(s->arena, "%s", n.note) : NULL;
+    d->help = n.help[0] ? arena_printf(s->arena, "%s", n.help) : NULL;
+  }
+}
+
 SessionStatus session_guard(Session *s,
                             SessionStatus (*f)(Session *, void *), void *arg) {
   Trap trap;
@@ -126,6 +139,7 @@ SessionStatus session_guard(Session *s,
   switch (kind) {
   case FAIL_NONE: {
     SessionStatus status = f(s, arg);
+    tell_notices(s);
     trap_end(&trap);
     return status;
   }

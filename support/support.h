@@ -54,6 +54,8 @@ void interrupt_poll(void); /* raises FAIL_INTERRUPT if it is set */
 
 void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
+/* At a multiple of `align`, not zeroed; NULL when it cannot. */
+void *mem_try_aligned(size_t align, size_t size);
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
 void mem_free(void *p);
 /* For tests: the n-th allocation from now fails, or it and all after it; 0
@@ -61,6 +63,8 @@ void mem_free(void *p);
 void mem_fail_after(uint64_t n);
 void mem_fail_from(uint64_t n);
 bool mem_has_failed(void);
+/* For what takes memory from elsewhere: whether this allocation is to fail. */
+bool mem_denied(void);
 
 /* ---- arena.c ---- */
 

@@ -15,6 +15,7 @@ typedef struct Prepared {
   Schedule schedule;
   Emitted emitted;
   double work; /* simple operations */
+  Object *object;
 } Prepared;
 
 /* ---- before it runs ---- */
@@ -41,6 +42,7 @@ static void prepare_one(const Graph *g, Cluster *c) {
       k->inputs.len + p->emitted.call.outs.len > POINTERS)
     return;
   p->work = work_of(k);
+  p->object = object_request(p->emitted.text.text, p->emitted.text.len);
   c->backend = p;
 }
 
@@ -79,8 +81,7 @@ static int run_job(Graph *g, const Prepared *p, Job *job) {
 }
 
 /* The sums of chunks, then their sum. */
-static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
-                      Job *job) {
+static int run_chunks(Graph *g, const Prepared *p, Job *job) {
   const Call *call = &p->emitted.call;
   Fault ignored = {0};
   int64_t count = node_count(call->outs.at[0]->node);
@@ -91,7 +92,8 @@ static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
   void *out = job->pointers[0];
   job->pointers[0] = parts->data;
   int bad = run_job(g, p, job);
-  Job adding = {.function = f->fold,
+  Job adding = {.function =
+                    (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
                 .ints = (int64_t[]){call->chunks, call->inner}};
   if (!bad)
@@ -103,10 +105,10 @@ static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
 static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
                       Tensor *const *outs) {
   const Call *call = &p->emitted.call;
-  const Compiled *f = compiler_get(p->emitted.text.text, p->emitted.text.len);
+  KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
   if (!f)
     return 1;
-  Job job = {.function = f->kernel,
+  Job job = {.function = f,
              .ints = call->ints.at,
              .floats = call->floats.at,
              .room = call->room};
@@ -114,7 +116,7 @@ static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
     job.pointers[call->outs.len + j] = k->inputs.at[j]->data->data;
-  return p->schedule.chunk ? run_chunks(g, p, f, &job) : run_job(g, p, &job);
+  return p->schedule.chunk ? run_chunks(g, p, &job) : run_job(g, p, &job);
 }
 
 typedef struct Run {

@@ -747,7 +747,8 @@ static void emit_index(Emitter *e, uint32_t at, const Step *s) {
 
 /* Element args[0] of the numbers that a key stands for. */
 static void emit_random(Emitter *e, uint32_t at, const Step *s) {
-  bool lanes = e->varies[at], narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  bool lanes = e->varies[at],
+       narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
   char class = e->classes[at];
   const char *type = dtype_info[s->dtype].name;
   const char *number = emit_lanes(e, s->args[0], 'l');
@@ -755,10 +756,11 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   for (uint32_t k = 0; k < 2; k++)
     key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
   bool normal = s->op == PRIM_NORMAL;
-  const char *x =
-      format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
-             narrow && !normal ? type : class == 'f' ? "f" : "d", key[0],
-             key[1], number);
+  const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
+                         narrow && !normal ? type
+                         : class == 'f'    ? "f"
+                                           : "d",
+                         key[0], key[1], number);
   if (narrow && normal)
     x = format(e, "round_%s(%s)", type, x);
   define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
