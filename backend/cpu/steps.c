@@ -130,9 +130,31 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
 
 /* ---- quotients ---- */
 
+static void mark_quotients(const Quasi *q, bool *used) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    used[j] |= q->times[KERNEL_AXES + j] != 0;
+}
+
+static void find_quotients(const Loop *loop, bool *used) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_INDEX)
+      mark_quotients(s->index, used);
+    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
+      mark_quotients(s->address, used);
+  }
+  for (uint32_t j = loop->quotient_count; j-- > 0;)
+    if (used[j])
+      mark_quotients(&loop->quotients[j].of, used);
+}
+
 static void emit_quotients(Emitter *e) {
+  bool used[QUOTIENTS] = {false};
+  find_quotients(e->loop, used);
   for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
     const Quotient *q = &e->loop->quotients[j];
+    if (!used[j])
+      continue;
     uint32_t level = e->level_of[KERNEL_AXES + j] =
         quasi_level(e, &q->of, true);
     if (q->of.times[e->lane]) {

@@ -371,6 +371,7 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   bool direct = loop->results.at[0].out != NULL;
   t->pack_k = direct ? t->block_k : t->depth;
   t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
+             loop->kept == loop->outer + 1 &&
              (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
   for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
     t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;
