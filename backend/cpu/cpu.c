@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN_WORK = 1 << 15, POINTERS = 96 };
+enum {
+  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
+  QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
+  POINTERS = 96,
+};
 
 typedef struct Prepared {
   Schedule schedule;
@@ -166,8 +170,15 @@ static bool run_prepared(Graph *g, Cluster *c) {
   return good;
 }
 
+/* Would the reference backend be done before the compiler? */
+static bool is_quicker_interpreted(const Graph *g, const Prepared *p) {
+  return p->work < QUICKER_WORK && g->least_work > 0 &&
+         !object_ready(p->object);
+}
+
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
-  if (c->backend && run_prepared(g, c))
+  const Prepared *p = c->backend;
+  if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
   return backend_reference.run(g, c, where, fault);
 }
