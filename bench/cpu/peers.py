@@ -4,9 +4,11 @@ import json
 import os
 import pathlib
 import select
+import statistics
 import subprocess
 import sys
-import time
+
+import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 PEERS = ("numpy", "torch", "torch.compile", "jax", "onnxruntime", "onednn")
@@ -62,6 +64,32 @@ class Peer:
         if "error" in answer:
             raise Failed(answer["error"])
         return answer
+
+    def version(self):
+        try:
+            return self.ask("version", 60)["version"]
+        except Failed as why:
+            return f"{self.name} is not there ({why})"
+
+    def take(self, workload, folder, timeout):
+        return self.ask("take", timeout, name=workload.name,
+                        folder=str(folder))
+
+    def time(self, seconds, timeout):
+        times = sorted(self.ask("time", timeout, seconds=seconds)["samples"])
+        return {"median": statistics.median(times), "least": times[0]}
+
+    def result(self, timeout):
+        path = f"{self.env['BENCH_SCRATCH']}/{self.name}.npy"
+        self.ask("save", timeout, path=path)
+        return np.load(path)
+
+    def drop(self):
+        if self.process:
+            try:
+                self.ask("drop", 30)
+            except Failed:
+                pass
 
     def end(self):
         if self.process:

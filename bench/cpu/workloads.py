@@ -4,7 +4,6 @@ called KERNEL in peer_numpy.py, peer_torch.py and peer_jax.py are their
 counterparts there."""
 
 from dataclasses import dataclass, field
-from math import prod
 
 from data import bf16, f32, i64, tensors
 
@@ -24,7 +23,6 @@ class Workload:
 
 
 best = "best"
-MODELS = {}
 
 
 def once(inputs, result):
