@@ -1,6 +1,6 @@
 #!/bin/bash
-# The CPU compiler against NumPy, PyTorch (eager and compiled), JAX, ONNX Runtime
-# and oneDNN, side by side:
+# The CPU compiler against NumPy, PyTorch (eager and compiled), JAX, ONNX
+# Runtime and oneDNN, side by side:
 #   bench/cpu.sh                    the workloads that have goals
 #   bench/cpu.sh softmax matmul     those with such names
 #   bench/cpu.sh --help             all there is to choose
@@ -26,8 +26,8 @@ if [ ! -e "$venv/made" ]; then
   echo "bench/cpu.sh: installing the peers in $venv (once)" >&2
   mkdir -p "$BENCH_ROOT"
   "$(python)" -m venv --clear "$venv"
-  "$venv/bin/python" -m pip install --quiet numpy scipy torch jax onnx onnxscript \
-    onnxruntime >&2
+  "$venv/bin/python" -m pip install --quiet numpy scipy torch jax \
+    onnx onnxscript onnxruntime >&2
   touch "$venv/made"
 fi
 if ! echo '#include <dnnl.h>' | ${CXX:-c++} -E -x c++ - >/dev/null 2>&1; then

@@ -132,7 +132,7 @@ static void fail(Bench *b, Row *row) {
 }
 
 static void run_row(Bench *b, Row *row) {
-  SessionText text = {.name = row->name, .text = row->text, .bare = true,
+  SessionText text = {.name = "-e", .text = row->text, .bare = true,
                       .len = strlen(row->text), .final = true};
   Repeated *repeated = session_repeatable(b->session, &text, &b->status);
   if (!repeated || !measure(b, repeated, &row->timing))
@@ -291,7 +291,7 @@ static void put_json(const Bench *b) {
 
 /* ---- the verb ---- */
 
-/* What a program prints each time it is run is not worth reading. */
+/* What a program prints, each time, is not what was asked for. */
 static void write_nothing(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
@@ -301,7 +301,6 @@ static int run_rows(Bench *b) {
   int width = name_width(b);
   if (table)
     put_heading(width);
-  session_eval_host(b->session)->write = write_nothing;
   for (uint32_t i = 0; i < b->rows.len; i++) {
     Row *row = &b->rows.at[i];
     run_row(b, row);
@@ -349,7 +348,7 @@ static int read_seconds(const char *text, double *out) {
   *out = strtod(text, &end);
   if (end != text && !*end && !errno && *out > 0 && *out <= 3600)
     return -1;
-  return usage_error("bench", "--min-time wants seconds, as 0.5, not `%s`",
+  return usage_error("bench", "--seconds wants a number, as 0.5, not `%s`",
                      text);
 }
 
@@ -361,9 +360,10 @@ int verb_bench(int argc, char **argv) {
     return status;
   if (!o.arg_count)
     return usage_error("bench", "which file?");
-  if (o.min_time && (status = read_seconds(o.min_time, &b.wanted)) >= 0)
+  if (o.seconds && (status = read_seconds(o.seconds, &b.wanted)) >= 0)
     return status;
   SessionHost host = host_terminal(0, NULL);
+  host.eval.write = write_nothing;
   b.session = host_open(&host);
   host_catch_interrupt(b.session, false);
   host_apply_defines(b.session, &o);

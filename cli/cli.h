@@ -25,7 +25,7 @@ typedef struct Options {
   uint32_t expr_count;
   const char *stage; /* or NULL */
   const char *why;   /* a name; or NULL */
-  const char *min_time; /* seconds; or NULL */
+  const char *seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];
     int64_t value;
@@ -38,7 +38,7 @@ typedef struct Options {
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
  * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why) j
- * (--json) m (--min-time) t (--target).  All take --color, --diagnostics and
+ * (--json) m (--seconds) t (--target).  All take --color, --diagnostics and
  * --help.  With a + in front the first file ends them: what follows is for the
  * program.  Returns -1 to go on, else the status
  * to exit with. */

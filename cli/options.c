@@ -8,7 +8,7 @@
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
        LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
-       LONG_MIN_TIME, LONG_TARGET };
+       LONG_SECONDS, LONG_TARGET };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -30,7 +30,7 @@ static const OptionRow rows[] = {
     {'g', {"stage", required_argument, NULL, LONG_STAGE}},
     {'w', {"why", required_argument, NULL, LONG_WHY}},
     {'j', {"json", no_argument, NULL, LONG_JSON}},
-    {'m', {"min-time", required_argument, NULL, LONG_MIN_TIME}},
+    {'m', {"seconds", required_argument, NULL, LONG_SECONDS}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
 };
 
@@ -164,8 +164,8 @@ static int take(Options *o, int option) {
   case LONG_JSON:
     o->json = true;
     return -1;
-  case LONG_MIN_TIME:
-    o->min_time = optarg;
+  case LONG_SECONDS:
+    o->seconds = optarg;
     return -1;
   case LONG_TARGET:
     return set_target(o, optarg);

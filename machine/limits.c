@@ -106,18 +106,18 @@ static bool read_limits(MachineLimits *l) {
   return good;
 }
 
-static void improve(MachineLimits *limits) {
+static void improve(MachineLimits *now) {
   MachineLimits kept;
-  double *at[NUMBERS], *old[NUMBERS];
   if (!read_limits(&kept))
     return;
-  numbers(limits, at);
-  numbers(&kept, old);
-  for (int i = 0; i < NUMBERS; i++) {
-    bool less = i + 1 < NUMBERS ? *at[i] < *old[i] : *at[i] > *old[i];
-    if (less)
-      *at[i] = *old[i];
+  for (int all = 0; all < 2; all++) {
+    if (now->fma[all] < kept.fma[all])
+      now->fma[all] = kept.fma[all];
+    if (now->bf16[all] < kept.bf16[all])
+      now->bf16[all] = kept.bf16[all];
   }
+  if (now->fork > kept.fork)
+    now->fork = kept.fork;
 }
 
 bool machine_keep(MachineLimits *limits) {

@@ -49,9 +49,10 @@ const MachineLimits *machine_limits(void);
  * there is no memory, or this program is not optimised, and what it finds would
  * be too low. */
 bool machine_measure(MachineLimits *out);
-/* Makes the limits, and those that were kept, the better of both, as others may
- * have been at work at either time, and keeps them for processes to come; false:
- * there is no place. */
+/* Keeps them for processes to come; false: there is no place.  Of operations
+ * and of `fork` that is the best that was ever found, and they are made so, as
+ * others may be at work now; of bytes it is what there is now, as on some
+ * machines that differs by the hour. */
 bool machine_keep(MachineLimits *limits);
 
 #endif

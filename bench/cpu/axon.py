@@ -41,6 +41,7 @@ class Axon:
     def take(self, workload, folder, timeout):
         self.kernel = KERNELS / f"{workload.kernel}.axn"
         self.folder = folder
+        self.half = workload.peak == "bf16"     # .npy has no such elements
 
     def result(self, timeout):
         """What the function comes to, as the program saves it."""
@@ -48,13 +49,14 @@ class Axon:
         path.unlink(missing_ok=True)
         module = os.path.relpath(self.kernel.with_suffix(""), self.folder)
         check = pathlib.Path(self.folder) / "check.axn"
+        what = "f32 (it.result ())" if self.half else "it.result ()"
         check.write_text(f'import "{module}" as it\n'
-                         f'do save "{path}" (it.result ())\n')
+                         f'do save "{path}" ({what})\n')
         self.call(timeout, "run", "-q", "check.axn", cwd=self.folder)
         return np.load(path)
 
     def time(self, seconds, timeout):
-        text = self.call(timeout, "bench", "-q", "--json", "--min-time",
+        text = self.call(timeout, "bench", "-q", "--json", "--seconds",
                          str(seconds), str(self.kernel), "result",
                          cwd=self.folder)
         row = json.loads(text)["results"][0]

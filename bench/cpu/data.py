@@ -172,7 +172,8 @@ def folder(root, workload):
                     write_safetensors(f"{shared}.tmp", made)
                     os.replace(f"{shared}.tmp", shared)
                 (here / f"{name}.safetensors").unlink(missing_ok=True)
-                (here / f"{name}.safetensors").symlink_to(shared)
+                (here / f"{name}.safetensors").symlink_to(
+                    os.path.join("..", shared.name))
             elif spec.dtype == "bf16":
                 write_safetensors(here / f"{name}.safetensors",
                                   {name: rounded(made)}, half=True)

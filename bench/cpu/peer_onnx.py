@@ -16,12 +16,12 @@ VERSION = f"ONNX Runtime {onnxruntime.__version__}"
 UNSUITED = ("matmul_bf16", "heat", "kmeans", "nbody", "transposed")
 
 
+def supports(workload):
+    return workload.kernel not in UNSUITED
+
+
 def prepare(workload, inputs):
-    if workload.kernel in UNSUITED:
-        return None
     module, arguments = peer_torch.held(workload, inputs)
-    if not module:
-        return None
     path = f"{os.environ['BENCH_SCRATCH']}/exported.onnx"
     torch.onnx.export(module, tuple(arguments), path, dynamo=True,
                       verbose=False)

@@ -5,6 +5,7 @@ result, `drop` it."""
 import importlib
 import json
 import os
+import pathlib
 import sys
 import time
 import traceback
@@ -47,11 +48,11 @@ class Worker:
         self.f = None
 
     def take(self, name, folder):
-        import pathlib
         w = self.by_name[name]
-        self.f = self.peer.prepare(w, data.read(pathlib.Path(folder), w))
-        if not self.f:
+        supports = getattr(self.peer, "supports", None)
+        if not (supports(w) if supports else hasattr(self.peer, w.kernel)):
             return {"absent": True}
+        self.f = self.peer.prepare(w, data.read(pathlib.Path(folder), w))
         start = time.perf_counter()
         self.f()
         first = time.perf_counter() - start
