@@ -56,6 +56,9 @@ expect 1 'cannot read' "$AXON" bench nowhere.axn
 expect 0 'two ()' sh -c "echo 'fun two () = 2' |
   '$AXON' bench $quick - -e 'two ()'"
 
+expect 124 'large .*interrupted' timeout -s INT 2 \
+  "$AXON" bench --seconds 100 timed.axn large small
+
 # What is timed, and that what it comes to is not kept.
 if command -v python3 >/dev/null; then
   python3 - "$AXON" <<'END' || bad=1
