@@ -335,7 +335,7 @@ static bool visit(Eval *vm, const Entry *entry, const Datum *const *args,
                   Datum **result) {
   Visit visit = {.vm = vm};
   Trap trap;
-  vm_enter(vm, diags);
+  eval_enter(vm, diags);
   vm->exited = false; /* for a host, a call that exits is not the last */
   if (TRAP_SET(trap) == FAIL_NONE) {
     if (entry)
@@ -351,7 +351,7 @@ static bool visit(Eval *vm, const Entry *entry, const Datum *const *args,
   FailKind kind = trap.kind;
   clear_args(vm, entry);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    vm_failed(vm, kind);
+    eval_failed(vm, kind);
     trap_end(&trap);
     return end_visit(&visit, false, diags, result);
   }

@@ -164,11 +164,11 @@ struct Held {
   Held *next, *prev;
 };
 
-/* ---- eval.c: every way in ---- */
+/* ---- eval.c ---- */
 
-void vm_enter(Eval *vm, Diags *diags);
-/* After what was run in a trap: an interrupt goes on to the outer one. */
-void vm_failed(Eval *vm, FailKind kind);
+void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
+/* What a failed run leaves is released; its error becomes a diagnostic. */
+void eval_failed(Eval *vm, FailKind kind);
 
 /* ---- compile.c ---- */
 
