@@ -52,13 +52,30 @@ static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
 }
 
+/* An index that data decides is a lane by lane one; one that is computed goes
+ * along with the lanes. */
+static double read_cost(const Loop *loop, const uint64_t *depends,
+                        const Step *s, uint32_t v, double width) {
+  int64_t step = s->address->times[v];
+  for (uint32_t j = 0; j < s->index_count; j++) {
+    const Step *index = &loop->steps.at[s->indices[j].step];
+    if (!(depends[s->indices[j].step] >> v & 1))
+      continue;
+    if (index->kind != STEP_INDEX)
+      return width;
+    step += index->index->times[v] * s->indices[j].stride;
+  }
+  return access_cost(step, width);
+}
+
 /* Of one point of the loop's axes, in loads of a whole vector. */
-static double lane_cost(const Loop *loop, uint32_t v, uint32_t width) {
+static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
+                        uint32_t width) {
   double cost = 1, extent = (double)loop->extents[v], w = width;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ)
-      cost += access_cost(s->address->times[v], w);
+      cost += read_cost(loop, depends, s, v, w);
     if (s->kind == STEP_LOCAL)
       cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
   }
@@ -90,11 +107,13 @@ static double work_of(const Loop *loop) {
 }
 
 /* The best of the inner axes; NO_LANE: there are none. */
-static uint32_t inner_lane(const Loop *loop, uint32_t width, double *cost) {
+static uint32_t inner_lane(Arena *arena, const Loop *loop, uint32_t width,
+                           double *cost) {
+  const uint64_t *depends = loop_depends(arena, loop);
   uint32_t best = NO_LANE;
   *cost = width;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
-    double c = lane_cost(loop, v, width);
+    double c = lane_cost(loop, depends, v, width);
     if (has_where(loop) && v < loop->kept)
       continue;
     if (best == NO_LANE || c <= *cost) {
@@ -108,7 +127,7 @@ static uint32_t inner_lane(const Loop *loop, uint32_t width, double *cost) {
 static double inner_cost(const Kernel *k, uint32_t width) {
   double all = 0, cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    inner_lane(k->loops.at[j], width, &cost);
+    inner_lane(k->arena, k->loops.at[j], width, &cost);
     all += cost * work_of(k->loops.at[j]);
   }
   return all;
@@ -118,7 +137,8 @@ static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
   double all = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    all += lane_cost(loop, v, width) * work_of(loop);
+    all +=
+        lane_cost(loop, loop_depends(k->arena, loop), v, width) * work_of(loop);
     if (has_where(loop) && reduces(loop))
       all *= 1e9; /* not written that way */
   }
@@ -219,7 +239,7 @@ void schedule_choose(Kernel *k, Schedule *s) {
   bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     double cost;
-    s->lanes[j] =
-        outer ? k->outer - 1 : inner_lane(k->loops.at[j], s->width, &cost);
+    s->lanes[j] = outer ? k->outer - 1
+                        : inner_lane(k->arena, k->loops.at[j], s->width, &cost);
   }
 }
