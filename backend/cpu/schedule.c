@@ -7,6 +7,7 @@ enum {
   SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
   CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
   CHUNKS_MOST = 64,        /* at most so many */
+  FEW_TERMS = 512,         /* of a sum that stays in registers */
   COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
@@ -186,15 +187,20 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
   double rows = points_of(k) / (double)extent, local = local_bytes(k);
   bool sums = false;
-  for (uint32_t j = 0; j < k->loops.len; j++)
+  double terms = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    double each = work_of(k->loops.at[j]) / points_of(k);
     sums |= reduces(k->loops.at[j]);
+    terms = each > terms ? each : terms;
+  }
   block = extent;
   if (rows < BLOCKS) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  if (sums && block > COLUMN_VECTORS * width)
-    block = COLUMN_VECTORS * width;
+  int64_t most = terms <= FEW_TERMS ? 4 * width : COLUMN_VECTORS * width;
+  if (sums && block > most)
+    block = most;
   if (local * (double)block > LOCAL_BYTES)
     block = (int64_t)(LOCAL_BYTES / local);
   block = block < 4 * width ? 4 * width : block;
