@@ -469,7 +469,6 @@ void plan_ran(PlanNode *p) {
 void plan_end(Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++)
     let_go(plan->nodes.at[k]);
-  arena_free(plan->arena);
   plan->arena = NULL;
   plan->nodes.len = 0;
 }
