@@ -160,10 +160,10 @@ static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
     define_funs(vm, dec);
     return;
   case CD_BIND:
-    value_release(&vm->heap, vm_run(vm, compile_bind(vm, dec, false)));
+    value_release(&vm->heap, vm_run(vm, compile_bind(vm, dec, false), 0, NULL));
     return;
   case CD_EXPR:
-    v = vm_run(vm, compile_expr(vm, dec->expr));
+    v = vm_run(vm, compile_expr(vm, dec->expr), 0, NULL);
     if (result)
       *result = hold(vm, v);
     else

@@ -8,7 +8,7 @@
 #include <string.h>
 
 void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
-                uint32_t first_id, uint32_t last_id) {
+                const IndexVar *first, const IndexVar *last, bool hostable) {
   if (vm->attempt_count == vm->attempt_cap) {
     size_t cap = vm->attempt_cap ? vm->attempt_cap * 2 : 16;
     vm->attempts = mem_realloc(vm->attempts, vm->attempt_cap * sizeof(Attempt),
@@ -24,8 +24,10 @@ void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
                 .depth = vm->depth,
                 .branches = vm->branches,
                 .first_node = vm->graph.next_node,
-                .first_id = first_id,
-                .last_id = last_id,
+                .first_id = first->id,
+                .last_id = last->id,
+                .facts = vm_traces(vm) ? sizes_mark(&vm->graph) : 0,
+                .hostable = hostable,
                 .body = body};
   vm->branches = 0;
 }
@@ -35,7 +37,18 @@ void vm_attempt_end(Eval *vm) {
   vm->branches += a->branches;
 }
 
+NORETURN static void refuse_branch(Eval *vm) {
+  vm_fail_at(vm, vm->graph.span, 612,
+             "give the sizes that decide it as numbers: --entry 'f : f32[8, n] "
+             "-> _'; or choose between elements, by select",
+             "which way this goes is known only when the compiled function "
+             "runs, and the ways cannot both be compiled: they come to more "
+             "than tensors of one shape, or to no end");
+}
+
 void vm_abandon(Eval *vm, const Node *because) {
+  if (vm_traces(vm) && !vm->attempt_count)
+    refuse_branch(vm);
   if (!vm->attempt_count) {
     diag_error(vm->diags, 599, vm->graph.span,
                "compiler bug in eval: an index without a loop");
@@ -47,6 +60,12 @@ void vm_abandon(Eval *vm, const Node *because) {
     while (to &&
            !(vm->attempts[to].first_id <= id && id <= vm->attempts[to].last_id))
       to--;
+  }
+  if (!vm->attempts[to].hostable) {
+    vm->attempt_count = 0;
+    vm_fail(vm, 612,
+            "this needs the value of an index, or of an element, of a loop "
+            "over a size that is known only when the compiled function runs");
   }
   if (because && vm->attempts[to].body)
     vm->attempts[to].body->on_host = true;
@@ -62,6 +81,8 @@ void vm_resume(Eval *vm) {
   vm->graph.guard = a.guard;
   vm->depth = a.depth;
   vm->branches = a.branches;
+  if (vm_traces(vm))
+    sizes_reset(&vm->graph, a.facts);
   vm_reset(vm, a.frame, a.height, a.temps);
   vm->pc = a.fallback;
 }
@@ -76,6 +97,7 @@ enum {
   S_SITE,
   S_YES,
   S_NO, /* instructions */
+  S_FACTS, /* sizes_mark before it */
   S_COUNT,
 };
 
@@ -121,6 +143,20 @@ static bool keeps_value(const Instr *site) {
   return site->op == OP_AND_TEST || site->op == OP_OR_TEST;
 }
 
+/* What the condition says of sizes. */
+static void assume_side(Eval *vm, const Value *cond, bool side) {
+  Graph *g = &vm->graph;
+  SizeFact f;
+  sizes_reset(g, (uint32_t)cond[S_FACTS].i);
+  if (!node_to_fact(g, cond[S_COND].node, &f))
+    return;
+  if (!side && f.test == SIZE_LE)
+    f = (SizeFact){SIZE_LE, f.y, size_less(g, f.x, 1)};
+  else if (!side)
+    f.test = f.test == SIZE_EQ ? SIZE_NE : SIZE_EQ;
+  sizes_assume(g, f);
+}
+
 static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   Value *cond = vm->stack + cond_at;
   Node *outer = cond[S_OUTER].tag == V_NODE ? cond[S_OUTER].node : NULL;
@@ -128,6 +164,8 @@ static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   value_release(&vm->heap, cond[S_GUARD]);
   cond[S_GUARD] = value_node(guard);
   vm->graph.guard = guard;
+  if (vm_traces(vm))
+    assume_side(vm, cond, side);
   size_t base = vm->fp->base, locals = cond_at - base;
   const Instr *site = value_instr(cond[S_SITE]);
   const Instr *to = value_instr(cond[side ? S_YES : S_NO]);
@@ -160,7 +198,7 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
   vm_place(vm);
   if (cond.tag != V_NODE || cond.node->rank)
     vm_fail(vm, 599, "compiler bug in eval: a condition that is no bool");
-  if (!cond.node->free_count) {
+  if (!cond.node->free_count && !cond.node->open) {
     bool holds = vm_bool(vm, cond);
     vm_drop_temps(vm, mark);
     if (keeps_value(site))
@@ -178,6 +216,8 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
   vm->sp[S_SITE] = instr_value(site);
   vm->sp[S_YES] = instr_value(yes);
   vm->sp[S_NO] = instr_value(no);
+  vm->sp[S_FACTS] = (Value){
+      .tag = V_FRAME, .i = vm_traces(vm) ? sizes_mark(&vm->graph) : 0};
   vm->sp += S_COUNT;
   vm_drop_temps(vm, mark);
   vm->depth++;
@@ -197,6 +237,8 @@ const Instr *vm_else_done(Eval *vm) {
   const Instr *site = value_instr(s[S_SITE]);
   vm->pc = site;
   vm->graph.guard = s[S_OUTER].tag == V_NODE ? s[S_OUTER].node : NULL;
+  if (vm_traces(vm))
+    sizes_reset(&vm->graph, (uint32_t)s[S_FACTS].i);
   size_t mark = vm->temp_count;
   vm_place(vm);
   Value r = value_select(vm, s[S_COND].node, s[S_COUNT], s[S_COUNT + 1]);

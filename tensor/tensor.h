@@ -26,6 +26,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
+typedef struct Sizes Sizes; /* size.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -41,6 +42,7 @@ void index_var_release(IndexVar *v);
 
 typedef enum CellKind {
   CELL_CONST,   /* value */
+  CELL_SIZE,    /* size: one that is no number yet (size.h), as an i64 */
   CELL_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
   CELL_READ,    /* node[args...]: one i64 index per free and own axis */
   CELL_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
@@ -58,6 +60,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   Span span;      /* what in the program made it: faults point here */
   union {
     Scalar value;  /* CELL_CONST */
+    int64_t size;  /* CELL_SIZE */
     uint32_t axis; /* CELL_AXIS */
     Node *node;    /* CELL_READ; a counted reference */
     Key key;       /* CELL_RANDOM */
@@ -66,6 +69,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
 
 typedef enum NodeKind {
   NODE_DATA,   /* data: already there */
+  NODE_ARG,    /* an argument of a function that is being compiled: arg */
   NODE_COMP,   /* a comprehension */
   NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
 } NodeKind;
@@ -81,6 +85,8 @@ struct Node {
   IndexVar **free;           /* ascending ids */
   Span span;                 /* what in the program made it */
   Tensor *data; /* shape: free extents, then own; set once it was run */
+
+  uint32_t arg; /* NODE_ARG: its number */
 
   /* NODE_COMP */
   PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
@@ -101,6 +107,7 @@ struct Node {
   Key key;
   uint32_t output; /* which of several outputs (topk) */
 
+  bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
@@ -128,6 +135,8 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
+  Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
+                      numbers */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {
@@ -142,7 +151,7 @@ void graph_end(Graph *g);
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);
 /* "f32[3, *, 4]": the own axes. */
-void node_print_type(Buffer *out, const Node *n);
+void node_print_type(const Graph *g, Buffer *out, const Node *n);
 
 Node *node_retain(Node *n);
 void node_release(Node *n); /* iterative: long chains do not recurse */
@@ -150,6 +159,9 @@ void node_release(Node *n); /* iterative: long chains do not recurse */
 /* ---- make.c: building nodes ---- */
 
 Node *node_data(Graph *g, Tensor *t);
+/* An argument of a function that is being compiled. */
+Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
+               const int64_t *shape, uint32_t stars);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
@@ -250,7 +262,8 @@ Tensor *run_unique(const Tensor *x, Fault *fault);
 Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */
-void graph_print(Buffer *out, uint32_t count, Node *const *roots);
+void graph_print(const Graph *g, Buffer *out, uint32_t count,
+                 Node *const *roots);
 /* Checks every invariant stated above; false with a message: run after every
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
