@@ -98,7 +98,7 @@ static void tidy(Eval *vm) {
 }
 
 /* What a failed run leaves is released; its error becomes a diagnostic. */
-static void failed(Eval *vm, FailKind kind) {
+void eval_failed(Eval *vm, FailKind kind) {
   const char *inside;
   vm->running = true;
   Span span = vm_span(vm, &inside);
@@ -113,7 +113,7 @@ static void failed(Eval *vm, FailKind kind) {
     trap_raise(FAIL_INTERRUPT);
 }
 
-static void enter(Eval *vm, Diags *diags) {
+void eval_enter(Eval *vm, Diags *diags) {
   vm->diags = diags;
   vm->interrupt = vm->host->interrupt ? vm->host->interrupt : &never;
   vm->graph.interrupt = vm->interrupt;
@@ -124,7 +124,7 @@ static void enter(Eval *vm, Diags *diags) {
 
 /* ---- held values ---- */
 
-static Held *hold(Eval *vm, Value v) { /* takes it */
+Held *eval_hold(Eval *vm, Value v) {
   Held *held = mem_try_alloc(sizeof *held);
   if (!held) {
     value_release(&vm->heap, v);
@@ -136,6 +136,10 @@ static Held *hold(Eval *vm, Value v) { /* takes it */
     vm->held->prev = held;
   vm->held = held;
   return held;
+}
+
+Value eval_held(const Held *held) {
+  return held->value;
 }
 
 void held_free(Eval *vm, Held *held) {
@@ -165,7 +169,7 @@ static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
   case CD_EXPR:
     v = vm_run(vm, compile_expr(vm, dec->expr), 0, NULL);
     if (result)
-      *result = hold(vm, v);
+      *result = eval_hold(vm, v);
     else
       value_release(&vm->heap, v);
     return;
@@ -176,7 +180,7 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
   Trap trap;
   if (result)
     *result = NULL;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     run_dec(vm, dec, result);
     trap_end(&trap);
@@ -184,7 +188,7 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
     vm->diags = NULL;
     return true;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return false;
 }
 
@@ -230,19 +234,19 @@ Held *eval_global(Eval *vm, const Var *var) {
   const Global *g = var->home;
   if (!g || g->value.tag == V_NONE)
     return NULL;
-  return hold(vm, value_retain(g->value));
+  return eval_hold(vm, value_retain(g->value));
 }
 
 bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
   Trap trap;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     vm_print(vm, out, held->value, true);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return true;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return false;
 }
 
@@ -250,7 +254,7 @@ Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
   Trap trap;
   if (!value_is_tensor(held->value))
     return NULL;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     const Tensor *t = vm_tensor(vm, held->value);
     tensor_retain((Tensor *)(uintptr_t)t);
@@ -258,7 +262,7 @@ Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
     vm_drop_temps(vm, 0);
     return (Tensor *)(uintptr_t)t;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return NULL;
 }
 

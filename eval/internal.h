@@ -167,6 +167,12 @@ struct Held {
   Held *next, *prev;
 };
 
+/* ---- eval.c ---- */
+void eval_enter(Eval *vm, Diags *diags);
+void eval_failed(Eval *vm, FailKind kind); /* what is left is released */
+Held *eval_hold(Eval *vm, Value v);        /* takes it */
+Value eval_held(const Held *held);         /* borrowed */
+
 /* ---- compile.c ---- */
 
 Code *compile_expr(Eval *vm, const Core *core);

@@ -209,6 +209,17 @@ void graph_print(const Graph *g, Buffer *out, uint32_t count,
   walk(g, count, roots, out, print_nodes);
 }
 
+static bool number_nodes(const Walk *w, Buffer *out) {
+  (void)out;
+  for (uint32_t k = 0; k < w->order.len; k++)
+    ((Node *)(uintptr_t)w->order.at[k])->id = k;
+  return true;
+}
+
+void graph_number(uint32_t count, Node *const *roots) {
+  walk(NULL, count, roots, NULL, number_nodes);
+}
+
 /* ---- verifying ---- */
 
 static bool wrong(Buffer *message, const Node *n, const char *what) {

@@ -587,14 +587,10 @@ static bool value_op(DimOpKind kind, int64_t x, int64_t y, int64_t *out) {
   return false;
 }
 
-bool size_value(const Graph *g, int64_t x,
-                int64_t (*value)(void *, const DimVar *), void *arg,
-                int64_t *out) {
-  *out = x;
-  if (size_is_number(g, x))
-    return true;
-  uint32_t count, height = 0;
-  const DimOp *ops = dim_postfix(g->sizes->dims, size_dim(g, x), &count);
+bool dim_ops_value(const DimOp *ops, uint32_t count,
+                   int64_t (*value)(void *, const DimVar *), void *arg,
+                   int64_t *out) {
+  uint32_t height = 0;
   int64_t stack[STACK_MOST];
   for (uint32_t k = 0; ops && k < count; k++) {
     if (height == STACK_MOST || ops[k].kind == DOP_PROD)
@@ -613,4 +609,15 @@ bool size_value(const Graph *g, int64_t x,
   if (height == 1)
     *out = stack[0];
   return height == 1;
+}
+
+bool size_value(const Graph *g, int64_t x,
+                int64_t (*value)(void *, const DimVar *), void *arg,
+                int64_t *out) {
+  *out = x;
+  if (size_is_number(g, x))
+    return true;
+  uint32_t count;
+  const DimOp *ops = dim_postfix(g->sizes->dims, size_dim(g, x), &count);
+  return dim_ops_value(ops, count, value, arg, out);
 }

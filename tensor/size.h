@@ -126,5 +126,9 @@ bool size_emit(const Graph *g, Buffer *out, int64_t x,
 bool size_value(const Graph *g, int64_t x,
                 int64_t (*value)(void *, const DimVar *), void *arg,
                 int64_t *out);
+/* The same of what dim_postfix gives. */
+bool dim_ops_value(const DimOp *ops, uint32_t count,
+                   int64_t (*value)(void *, const DimVar *), void *arg,
+                   int64_t *out);
 
 #endif

@@ -264,6 +264,8 @@ Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 /* The graph in readable form: one line a node (axon dump, tests). */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
                  Node *const *roots);
+/* Numbers its nodes in the order in which they are printed. */
+void graph_number(uint32_t count, Node *const *roots);
 /* Checks every invariant stated above; false with a message: run after every
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);

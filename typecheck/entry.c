@@ -18,19 +18,19 @@ static void refuse(Reading *r, Type *t, const char *why) {
     r->why = why;
 }
 
-static Part read_part(Reading *r, Type *t);
+static EntryPart read_part(Reading *r, Type *t);
 
-static Part read_named(Reading *r, const char *name, Type *t) {
+static EntryPart read_named(Reading *r, const char *name, Type *t) {
   const char *path = r->path;
   r->path = arena_printf(r->c->arena, "%s.%s", path, name);
-  Part part = read_part(r, t);
+  EntryPart part = read_part(r, t);
   r->path = path;
   return part;
 }
 
-static Part read_tuple(Reading *r, Type *t) {
-  Part part = {.kind = PART_TUPLE, .count = t->count};
-  part.parts = NEW_ARRAY(r->c->arena, Part, t->count);
+static EntryPart read_tuple(Reading *r, Type *t) {
+  EntryPart part = {.kind = PART_TUPLE, .count = t->count};
+  part.parts = NEW_ARRAY(r->c->arena, EntryPart, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     part.parts[i] =
         read_named(r, arena_printf(r->c->arena, "%u", i), t->args[i]);
@@ -38,9 +38,9 @@ static Part read_tuple(Reading *r, Type *t) {
 }
 
 /* Other fields than those that are named are not looked at. */
-static Part read_record(Reading *r, Type *t) {
+static EntryPart read_record(Reading *r, Type *t) {
   Arena *arena = r->c->arena;
-  VEC(Part) parts = {0};
+  VEC(EntryPart) parts = {0};
   VEC(Sym *) labels = {0};
   for (; t && t->tag == TY_RECORD;
        t = t->arg[0] ? ty_norm(r->c, t->arg[0]) : NULL)
@@ -48,11 +48,11 @@ static Part read_record(Reading *r, Type *t) {
       VEC_PUSH(arena, parts, read_named(r, t->labels[i]->text, t->args[i]));
       VEC_PUSH(arena, labels, t->labels[i]);
     }
-  return (Part){.kind = PART_RECORD, .parts = parts.at, .count = parts.len,
+  return (EntryPart){.kind = PART_RECORD, .parts = parts.at, .count = parts.len,
                 .labels = labels.at};
 }
 
-static void read_shape(Reading *r, Part *part, Type *t, const Shape *s) {
+static void read_shape(Reading *r, EntryPart *part, Type *t, const Shape *s) {
   s = shape_norm(r->c, s);
   part->dims = NEW_ARRAY(r->c->arena, Dim *, s->len + 1);
   part->rank = s->len;
@@ -69,8 +69,8 @@ static void read_shape(Reading *r, Part *part, Type *t, const Shape *s) {
   }
 }
 
-static Part read_tensor(Reading *r, Type *t) {
-  Part part = {.kind = PART_TENSOR, .term = term_of(r->c, t)};
+static EntryPart read_tensor(Reading *r, Type *t) {
+  EntryPart part = {.kind = PART_TENSOR, .term = term_of(r->c, t)};
   part.dtype = elem_root(t->elem)->dtype;
   if (part.dtype == DT_NONE)
     refuse(r, t, "its element type is not settled");
@@ -78,16 +78,16 @@ static Part read_tensor(Reading *r, Type *t) {
   return part;
 }
 
-static Part read_lift(Reading *r, Type *t) {
+static EntryPart read_lift(Reading *r, Type *t) {
   Shape *front = r->front;
   r->front = shape_concat(r->c, front, shape_dims(r->c, 1, &t->dim));
-  Part part = read_part(r, t->arg[0]);
+  EntryPart part = read_part(r, t->arg[0]);
   r->front = front;
   return part;
 }
 
-static Part read_part(Reading *r, Type *t) {
-  Part part = {.kind = PART_NONE};
+static EntryPart read_part(Reading *r, Type *t) {
+  EntryPart part = {.kind = PART_NONE};
   spend(r->c, 1);
   t = ty_norm(r->c, t);
   switch (t->tag) {
@@ -129,13 +129,17 @@ static const char *pat_name(const Pat *pat) {
              : NULL;
 }
 
+const char *binding_param(const Binding *b, uint32_t n) {
+  return b->clause && n < b->clause->param_count
+             ? pat_name(b->clause->params[n].pat)
+             : NULL;
+}
+
 static const char *param_name(Checker *c, const Binding *b, const Type *t,
                               uint32_t i) {
-  const char *name = NULL;
   if (t->label)
     return t->label->text;
-  if (b->clause && i < b->clause->param_count)
-    name = pat_name(b->clause->params[i].pat);
+  const char *name = binding_param(b, i);
   return name ? name : arena_printf(c->arena, "arg%u", i + 1);
 }
 
@@ -175,7 +179,7 @@ static bool add_conditions(Checker *c, const Constraint *k, EntryGiven *out) {
 
 /* Those about shapes, and those that only the body can tell, are left to the
  * operations, which test for themselves. */
-static void read_givens(Checker *c, Scheme *s, Entry *out) {
+static void read_givens(Checker *c, Scheme *s, EntryPoint *out) {
   VEC(EntryGiven) givens = {0};
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = s->given[i];
@@ -199,13 +203,13 @@ static void read_givens(Checker *c, Scheme *s, Entry *out) {
 
 /* ---- the whole of it ---- */
 
-static bool read_params(Reading *r, const Binding *b, Type *t, Entry *out) {
-  VEC(Part) params = {0};
+static bool read_params(Reading *r, const Binding *b, Type *t, EntryPoint *out) {
+  VEC(EntryPart) params = {0};
   VEC(const char *) names = {0};
   for (uint32_t i = 0; (t = ty_norm(r->c, t))->tag == TY_FUN;
        t = t->arg[1], i++) {
     r->path = param_name(r->c, b, t, i);
-    Part part = {.kind = PART_ABSENT};
+    EntryPart part = {.kind = PART_ABSENT};
     if (!t->optional)
       part = read_part(r, t->arg[0]);
     VEC_PUSH(r->c->arena, params, part);
@@ -224,7 +228,7 @@ static bool hidden_settled(const Scheme *s) {
   return true;
 }
 
-bool checker_entry(Checker *c, Binding *b, Diags *diags, Entry *out) {
+bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
   c->diags = diags;
   c->work = 0;
   Scheme *s = binding_scheme(c, b);
@@ -235,7 +239,7 @@ bool checker_entry(Checker *c, Binding *b, Diags *diags, Entry *out) {
   }
   Reading r = {.c = c, .printer = printer_new(c, s), .path = "",
                .front = shape_new(c, 0)};
-  *out = (Entry){.name = b->name->text, .span = b->span, .var = b->var};
+  *out = (EntryPoint){.name = b->name->text, .span = b->span, .var = b->var};
   out->type = scheme_text(c, s);
   if (!read_params(&r, b, s->type, out)) {
     Diag *d = error_at(c, 611, b->span,

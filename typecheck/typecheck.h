@@ -96,16 +96,16 @@ typedef enum PartKind {
   PART_SHAPE,  /* rank, dims, stars: a shape as a value */
   PART_ABSENT, /* an optional parameter, which is left out */
 } PartKind;
-typedef struct Part { /* of what a function takes */
+typedef struct EntryPart { /* of what a function takes */
   PartKind kind;
   Dtype dtype;
   uint32_t rank, stars; /* bit k: axis k is a * */
   Dim **dims;           /* of each axis that is none */
   Dim *term;            /* the size that an integer is; or NULL */
-  struct Part *parts;
+  struct EntryPart *parts;
   Sym **labels;
   uint32_t count;
-} Part;
+} EntryPart;
 typedef struct EntryGiven { /* what its callers have to make sure of */
   CheckKind kind;
   Dim *left, *right;
@@ -113,23 +113,25 @@ typedef struct EntryGiven { /* what its callers have to make sure of */
   uint32_t cond_count;
   const char *text;
 } EntryGiven;
-typedef struct Entry {
+typedef struct EntryPoint {
   const char *name, *type;
   Span span;
   const Var *var;
   const char **names; /* of the parameters */
-  Part *params;
+  EntryPart *params;
   uint32_t param_count;
   const Hidden *hidden; /* sizes alone, that it is told beside them */
   uint32_t hidden_count;
   EntryGiven *givens;
   uint32_t given_count;
-} Entry;
+} EntryPoint;
+/* How its definition calls the n-th parameter; or NULL. */
+const char *binding_param(const Binding *binding, uint32_t n);
 /* All sizes are in the terms of the function's own type: their variables are
  * those that a caller is free to choose.  False after an error: it is no
  * function, or its type leaves more open than sizes. */
 bool checker_entry(Checker *checker, Binding *binding, Diags *diags,
-                   Entry *out);
+                   EntryPoint *out);
 
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
