@@ -237,11 +237,10 @@ static bool shows(Tracing *t, Dim *d, int arg, int axis, bool exact) {
   if (u.count != 1 || (exact && dim_as_var(d) != u.var))
     return false;
   Dim *slope, *rest;
-  int64_t by;
-  if (!dim_linear(cx, d, u.var, &slope, &rest) || !dim_is_int(slope, &by) ||
-      by == 0)
+  if (!dim_linear(cx, d, u.var, &slope, &rest))
     return false;
-  add_size(t, (TraceSize){.var = u.var, .arg = arg, .axis = axis, .slope = by,
+  add_size(t, (TraceSize){.var = u.var, .arg = arg, .axis = axis,
+                          .slope = size_of_dim(t->g, slope),
                           .rest = size_of_dim(t->g, rest)});
   return true;
 }
@@ -438,7 +437,9 @@ static void print_size(const Trace *t, Buffer *out, const TraceSize *s) {
   if (!whole) {
     buffer_puts(out, " - (");
     size_print(&t->graph, out, s->rest);
-    buffer_printf(out, "))/%lld", (long long)s->slope);
+    buffer_puts(out, "))/(");
+    size_print(&t->graph, out, s->slope);
+    buffer_putc(out, ')');
   }
   buffer_putc(out, '\n');
 }

@@ -23,8 +23,8 @@ typedef struct TraceArg { /* NODE_ARG: by number */
 } TraceArg;
 
 /* A size variable and where it shows: the caller's number there, less `rest`
- * and divided by `slope`, without a remainder.  `rest` is of variables before
- * it.  arg is TRACE_NOWHERE where no argument shows it: then it is one of its
+ * and divided by `slope`, without a remainder; where slope is 0 it is 0.  Both
+ * are of variables before it.  arg is TRACE_NOWHERE where no argument shows it: then it is one of its
  * own. */
 enum { TRACE_NOWHERE = -1, TRACE_VALUE = -1 };
 typedef struct TraceSize {
