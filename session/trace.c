@@ -195,16 +195,22 @@ static Given part_given(Tracing *t, const EntryPart *p, const char *path) {
   return (Given){.kind = GIVEN_UNIT};
 }
 
-static Held *call(Tracing *t, const EntryPoint *e) {
-  uint32_t count = e->hidden_count + e->param_count;
-  Given *given = NEW_ARRAY(t->s->arena, Given, count + 1);
+/* Its hidden arguments and the others. */
+static Given *given_all(Tracing *t, const EntryPoint *e) {
+  Given *given = NEW_ARRAY(t->s->arena, Given,
+                           e->hidden_count + e->param_count + 1);
   for (uint32_t k = 0; k < e->hidden_count; k++)
     given[k] = (Given){
         .kind = GIVEN_SIZE,
         .size = size_at(t, dim_of_var(&t->s->dims, e->hidden[k].dim_var))};
   for (uint32_t k = 0; k < e->param_count; k++)
     given[e->hidden_count + k] = part_given(t, &e->params[k], e->names[k]);
-  return eval_call(t->s->eval, e->var, count, given, &t->s->diags);
+  return given;
+}
+
+static Held *call(Tracing *t, const EntryPoint *e, const Given *given) {
+  return eval_call(t->s->eval, e->var, e->hidden_count + e->param_count, given,
+                   &t->s->diags);
 }
 
 /* ---- where sizes show ---- */
@@ -271,10 +277,6 @@ static void find_sizes(Tracing *t, const EntryPoint *e) {
   }
   for (uint32_t k = 0; k < t->args.len; k++) {
     const TraceArg *a = &t->args.at[k];
-    DimVar *var = sizes_arg_var(t->g->sizes, k);
-    if (var)
-      add_size(t, (TraceSize){.var = var, .arg = (int)k, .axis = TRACE_VALUE,
-                              .slope = 1});
     for (uint32_t axis = 0; axis < a->rank; axis++)
       dim_each_var(size_dim(t->g, a->shape[axis]), add_nowhere, NULL, t);
   }
@@ -282,7 +284,32 @@ static void find_sizes(Tracing *t, const EntryPoint *e) {
     add_nowhere(t, e->hidden[k].dim_var);
 }
 
+/* Integers that sizes turned out to be made of. */
+static void add_arg_sizes(Tracing *t) {
+  for (uint32_t k = 0; k < t->args.len; k++) {
+    DimVar *var = sizes_arg_var(t->g->sizes, k);
+    if (var)
+      add_size(t, (TraceSize){.var = var, .arg = (int)k, .axis = TRACE_VALUE,
+                              .slope = 1});
+  }
+}
+
 /* ---- tracing ---- */
+
+/* That a size is none below 0 is seen to where an axis shows it, not where it
+ * is a number of the caller's, or computed. */
+static void require_sizes(Tracing *t) {
+  for (uint32_t k = 0; k < t->sizes.len; k++) {
+    const TraceSize *s = &t->sizes.at[k];
+    bool axis = s->axis != TRACE_VALUE && s->arg != TRACE_NOWHERE &&
+                s->slope == 1 && s->rest == 0;
+    SizeFact f = {SIZE_LE, 0, size_of_dim(t->g, dim_of_var(&t->s->dims, s->var))};
+    if (!axis && !s->var->value)
+      sizes_test(t->g, f,
+                 arena_printf(t->s->arena, "%s wants 0 <= %s", t->t->name,
+                              s->name));
+  }
+}
 
 static SizeTest test_of(CheckKind kind) {
   return kind == CHECK_EQ ? SIZE_EQ : kind == CHECK_LE ? SIZE_LE : SIZE_NE;
@@ -335,14 +362,17 @@ static bool run(Tracing *t) {
   Session *s = t->s;
   Trace *out = t->t;
   t->g->span = out->entry.span;
-  require_givens(t, &out->entry);
-  out->held = call(t, &out->entry);
-  let_go_args(t);
+  const Given *given = given_all(t, &out->entry);
   out->args = t->args.at;
   out->arg_count = t->args.len;
+  find_sizes(t, &out->entry);
+  require_sizes(t);
+  require_givens(t, &out->entry);
+  out->held = call(t, &out->entry, given);
+  let_go_args(t);
   if (!out->held)
     return false;
-  find_sizes(t, &out->entry);
+  add_arg_sizes(t);
   bool good = eval_leaves(s->eval, out->held, add_result, t);
   if (!good)
     session_error(s, 611, out->span, "%s cannot be compiled: its result is "
@@ -410,7 +440,7 @@ Held *session_call(Session *s, const EntryPoint *entry, Node *const *leaves,
                    int64_t (*size)(void *, const DimVar *), void *arg) {
   Tracing t = {.s = s, .g = eval_graph(s->eval), .leaves = leaves,
                .size = size, .arg = arg};
-  return call(&t, entry);
+  return call(&t, entry, given_all(&t, entry));
 }
 
 /* ---- as text ---- */

@@ -319,6 +319,11 @@ Verdict size_require(Graph *g, SizeFact f, const SizeFact *when,
   return v == REFUTED && when_count ? OPEN : v;
 }
 
+void sizes_test(Graph *g, SizeFact f, const char *message) {
+  add_requirement(
+      g, (Requirement){.fact = f, .message = message, .help = ""});
+}
+
 bool size_demand(Graph *g, SizeTest test, int64_t x, int64_t y, Fault *fault) {
   SizeFact f = {test, x, y};
   if (size_require(g, f, NULL, 0, fault->message, fault->help) == REFUTED)

@@ -96,6 +96,9 @@ Verdict size_require(Graph *g, SizeFact fact, const SizeFact *when,
 void sizes_call_arg(Sizes *sizes, uint32_t arg, const char *name);
 DimVar *sizes_arg_var(const Sizes *sizes, uint32_t arg);
 
+/* One that is to be tested although it follows from what a size is. */
+void sizes_test(Graph *g, SizeFact fact, const char *message);
+
 /* In what is run now these facts hold, up to the reset. */
 uint32_t sizes_mark(Graph *g);
 void sizes_assume(Graph *g, SizeFact fact);
