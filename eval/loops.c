@@ -238,8 +238,7 @@ int64_t vm_loop_lead(Eval *vm, Value x) {
   int64_t lead = vm_lead(vm, x);
   if (size_is_number(&vm->graph, lead))
     return lead;
-  vm_place(vm);
-  vm_fail_at(vm, vm->graph.span, 612,
+  vm_fail_at(vm, (Span){0}, 612,
                "give the size as a number: --entry 'f : f32[8, n] -> _'",
                "a fold or scan over %s steps: how many there are has to be "
                "known to compile it",

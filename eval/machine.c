@@ -161,7 +161,8 @@ static const char *check_text(Eval *vm, const CoreCheck *check, int64_t a,
                               int64_t b) {
   static const char *const meets[] = {[CHECK_EQ] = "%s: %s meets %s",
                                       [CHECK_LE] = "%s: %s is more than %s",
-                                      [CHECK_NE] = "%s: %s and %s should differ"};
+                                      [CHECK_NE] =
+                                          "%s: %s and %s should differ"};
   const Diag *of = check->diag;
   Buffer text = {.arena = vm->diags->arena};
   const char *format = meets[check->kind];

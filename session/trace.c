@@ -17,26 +17,15 @@ static void define_waiting(Session *s) {
 typedef struct Wrapping {
   Session *s;
   const char *name, *text; /* of the declaration that was parsed */
-  Binding *of;
   Buffer params, args;
 } Wrapping;
-
-static const char *param_name(Wrapping *w, uint32_t i) {
-  const char *name = binding_param(w->of, i);
-  bool taken = !name || strcmp(name, w->name) == 0;
-  for (uint32_t k = 0; !taken && k < i; k++) {
-    const char *other = binding_param(w->of, k);
-    taken = other && strcmp(name, other) == 0;
-  }
-  return taken ? arena_printf(w->s->arena, "arg%u", i + 1) : name;
-}
 
 static void add_span(Buffer *out, const char *text, Span span) {
   buffer_add(out, text + span.start, span.end - span.start);
 }
 
 static void wrap_param(Wrapping *w, const TypeExpr *t, uint32_t i) {
-  const char *name = param_name(w, i);
+  const char *name = arena_printf(w->s->arena, "arg%u", i + 1);
   if (t->label) {
     buffer_printf(&w->params, " ~%s:", t->label->text);
     buffer_printf(&w->args, " ~%s:%s", t->label->text, name);
@@ -51,8 +40,7 @@ static void wrap_param(Wrapping *w, const TypeExpr *t, uint32_t i) {
 
 /* `fun f' (x : f32[n, k]) (y : f32[k, m]) = f x y`: then all that is said of
  * the parameters is a name that stands for any size. */
-static const char *wrapper(Session *s, const char *name, const char *type,
-                           Binding *of) {
+static const char *wrapper(Session *s, const char *name, const char *type) {
   const char *text = arena_printf(s->arena, "val it : %s = %s", type, name);
   SessionText source = {.name = "--entry", .text = text, .len = strlen(text)};
   uint32_t file = session_add_text(s, &source, (Span){0});
@@ -67,7 +55,7 @@ static const char *wrapper(Session *s, const char *name, const char *type,
                   "--entry wants a function's type, as in 'f : f32[n] -> _'");
     return NULL;
   }
-  Wrapping w = {.s = s, .name = name, .text = text, .of = of,
+  Wrapping w = {.s = s, .name = name, .text = text,
                 .params = {.arena = s->arena}, .args = {.arena = s->arena}};
   uint32_t i = 0, behind = t->span.end;
   for (; t->kind == TX_FUN; t = t->arg[1], i++)
@@ -92,16 +80,17 @@ static Binding *find(Session *s, const char *name) {
   return b;
 }
 
-static Binding *find_entry(Session *s, const char *entry) {
+/* *of: what the program has of that name. */
+static Binding *find_entry(Session *s, const char *entry, Binding **of) {
   const char *colon = strchr(entry, ':');
   size_t len = colon ? (size_t)(colon - entry) : strlen(entry);
   while (len && entry[len - 1] == ' ')
     len--;
   const char *name = arena_text(s->arena, entry, len);
-  Binding *b = find(s, name);
+  Binding *b = *of = find(s, name);
   if (!b || !colon)
     return b;
-  const char *text = wrapper(s, name, colon + 1, b);
+  const char *text = wrapper(s, name, colon + 1);
   if (!text)
     return NULL;
   SessionText source = {.name = "--entry", .text = text, .len = strlen(text)};
@@ -171,25 +160,25 @@ static Given tensor_given(Tracing *t, const EntryPart *p, const char *path) {
 static Given part_given(Tracing *t, const EntryPart *p, const char *path) {
   Arena *arena = t->s->arena;
   switch (p->kind) {
-  case PART_TENSOR:
+  case ENTRY_TENSOR:
     return tensor_given(t, p, path);
-  case PART_SHAPE:
+  case ENTRY_SHAPE:
     return (Given){.kind = GIVEN_SHAPE, .count = p->rank,
                    .shape = shape_at(t, p), .stars = p->stars};
-  case PART_TUPLE:
-  case PART_RECORD: {
+  case ENTRY_TUPLE:
+  case ENTRY_RECORD: {
     Given *parts = NEW_ARRAY(arena, Given, p->count + 1);
     for (uint32_t k = 0; k < p->count; k++)
       parts[k] = part_given(
           t, &p->parts[k],
           p->labels ? arena_printf(arena, "%s.%s", path, p->labels[k]->text)
                     : arena_printf(arena, "%s.%u", path, k));
-    return (Given){.kind = p->kind == PART_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
+    return (Given){.kind = p->kind == ENTRY_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
                    .parts = parts, .labels = p->labels, .count = p->count};
   }
-  case PART_ABSENT:
+  case ENTRY_ABSENT:
     return (Given){.kind = GIVEN_ABSENT};
-  case PART_NONE:
+  case ENTRY_NONE:
     break;
   }
   return (Given){.kind = GIVEN_UNIT};
@@ -258,7 +247,8 @@ static bool arg_shows(Tracing *t, uint32_t k, bool exact) {
     return shows(t, size_dim(t->g, a->size), (int)k, TRACE_VALUE, exact);
   for (uint32_t axis = 0; axis < a->rank; axis++)
     if (!(a->stars >> axis & 1))
-      more |= shows(t, size_dim(t->g, a->shape[axis]), (int)k, (int)axis, exact);
+      more |=
+          shows(t, size_dim(t->g, a->shape[axis]), (int)k, (int)axis, exact);
   return more;
 }
 
@@ -302,8 +292,9 @@ static void require_sizes(Tracing *t) {
   for (uint32_t k = 0; k < t->sizes.len; k++) {
     const TraceSize *s = &t->sizes.at[k];
     bool axis = s->axis != TRACE_VALUE && s->arg != TRACE_NOWHERE &&
-                s->slope == 1 && s->rest == 0;
-    SizeFact f = {SIZE_LE, 0, size_of_dim(t->g, dim_of_var(&t->s->dims, s->var))};
+                s->rest == 0 && size_is_number(t->g, s->slope) && s->slope > 0;
+    SizeFact f = {SIZE_LE, 0,
+                  size_of_dim(t->g, dim_of_var(&t->s->dims, s->var))};
     if (!axis && !s->var->value)
       sizes_test(t->g, f,
                  arena_printf(t->s->arena, "%s wants 0 <= %s", t->t->name,
@@ -387,6 +378,16 @@ static bool run(Tracing *t) {
   return good;
 }
 
+/* By the names of what it was made of. */
+static void call_as(Session *s, EntryPoint *e, const Binding *of) {
+  e->name = binding_name(of)->text;
+  for (uint32_t k = 0, bare = 0; k < e->param_count; k++)
+    if (!e->labelled[k]) {
+      const char *name = binding_param(of, bare++);
+      e->names[k] = name ? name : arena_printf(s->arena, "arg%u", bare);
+    }
+}
+
 typedef struct Asked {
   const char *entry;
   Trace *out;
@@ -395,10 +396,12 @@ typedef struct Asked {
 static SessionStatus trace(Session *s, void *arg) {
   const Asked *asked = arg;
   Trace *out = asked->out;
-  Binding *b = find_entry(s, asked->entry);
+  Binding *of, *b = find_entry(s, asked->entry, &of);
   define_waiting(s);
   if (!b || !checker_entry(s->checker, b, &s->diags, &out->entry))
     return SESSION_ERROR;
+  if (b != of)
+    call_as(s, &out->entry, of);
   out->name = out->entry.name;
   out->type = out->entry.type;
   out->span = out->entry.span;
@@ -448,9 +451,9 @@ Held *session_call(Session *s, const EntryPoint *entry, Node *const *leaves,
 static void print_fact(const Graph *g, Buffer *out, SizeFact f) {
   static const char *const signs[] = {
       [SIZE_EQ] = " == ", [SIZE_LE] = " <= ", [SIZE_NE] = " != "};
-  size_print(g, out, f.x);
+  size_put(g, out, f.x);
   buffer_puts(out, signs[f.test]);
-  size_print(g, out, f.y);
+  size_put(g, out, f.y);
 }
 
 static void print_size(const Trace *t, Buffer *out, const TraceSize *s) {
@@ -459,16 +462,18 @@ static void print_size(const Trace *t, Buffer *out, const TraceSize *s) {
     buffer_puts(out, ": an argument of its own\n");
     return;
   }
-  bool whole = s->slope == 1 && s->rest == 0;
-  buffer_puts(out, whole ? " = " : " = (");
+  buffer_puts(out, s->rest ? " = (" : " = ");
   buffer_puts(out, t->args[s->arg].name);
   if (s->axis != TRACE_VALUE)
     buffer_printf(out, ".%d", s->axis);
-  if (!whole) {
+  if (s->rest) {
     buffer_puts(out, " - (");
-    size_print(&t->graph, out, s->rest);
-    buffer_puts(out, "))/(");
-    size_print(&t->graph, out, s->slope);
+    size_put(&t->graph, out, s->rest);
+    buffer_puts(out, "))");
+  }
+  if (s->slope != 1) {
+    buffer_puts(out, "/(");
+    size_put(&t->graph, out, s->slope);
     buffer_putc(out, ')');
   }
   buffer_putc(out, '\n');
@@ -483,12 +488,12 @@ static void print_arg(const Trace *t, Buffer *out, uint32_t k) {
     if (a->stars >> i & 1)
       buffer_putc(out, '*');
     else
-      size_print(&t->graph, out, a->shape[i]);
+      size_put(&t->graph, out, a->shape[i]);
   }
   buffer_puts(out, a->rank ? "]" : "");
   if (a->is_size) {
     buffer_puts(out, " is ");
-    size_print(&t->graph, out, a->size);
+    size_put(&t->graph, out, a->size);
   }
   buffer_putc(out, '\n');
 }

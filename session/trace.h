@@ -24,8 +24,8 @@ typedef struct TraceArg { /* NODE_ARG: by number */
 
 /* A size variable and where it shows: the caller's number there, less `rest`
  * and divided by `slope`, without a remainder; where slope is 0 it is 0.  Both
- * are of variables before it.  arg is TRACE_NOWHERE where no argument shows it: then it is one of its
- * own. */
+ * are of variables before it.  arg is TRACE_NOWHERE where no argument shows it:
+ * then it is one of its own. */
 enum { TRACE_NOWHERE = -1, TRACE_VALUE = -1 };
 typedef struct TraceSize {
   DimVar *var;
@@ -66,8 +66,9 @@ void trace_free(Session *session, Trace *trace);
 /* The same function applied to tensors: for each leaf of its arguments one
  * (integers that are sizes too), and the sizes that nothing shows.  NULL after
  * an error. */
-Held *session_call(Session *session, const EntryPoint *entry, Node *const *leaves,
-                   int64_t (*size)(void *, const DimVar *), void *arg);
+Held *session_call(Session *session, const EntryPoint *entry,
+                   Node *const *leaves, int64_t (*size)(void *, const DimVar *),
+                   void *arg);
 
 /* As text: arguments, sizes, requirements, nodes. */
 void trace_print(const Trace *trace, Buffer *out);

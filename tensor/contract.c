@@ -103,7 +103,8 @@ static uint32_t read_labelled(Body *b, const Contraction *c, uint32_t k) {
 static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
                       const uint8_t *out, Fault *fault) {
   Form form = {.dtype = c->args[0]->dtype};
-  if (!see_args(g, c, fault) || !contraction_form(c, &form, out_rank, out, fault))
+  if (!see_args(g, c, fault) ||
+      !contraction_form(c, &form, out_rank, out, fault))
     return NULL;
   bool narrow = form.dtype == DT_F16 || form.dtype == DT_BF16;
   Dtype t = narrow && form.reduce_count ? DT_F32 : form.dtype;

@@ -139,7 +139,8 @@ Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
 
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault) {
   if (x->rank == 0) {
-    fault_set(fault, "gather from a scalar: %s has no rows", node_text(g, x).text);
+    fault_set(fault, "gather from a scalar: %s has no rows",
+              node_text(g, x).text);
     return NULL;
   }
   Item items[RANK_MAX];

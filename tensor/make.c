@@ -35,8 +35,8 @@ static bool join(Graph *g, Form *form, const Node *by[RANK_MAX],
   return true;
 }
 
-static bool form_broadcast(Graph *g, Form *form, uint32_t count, Node *const *args,
-                           Fault *fault) {
+static bool form_broadcast(Graph *g, Form *form, uint32_t count,
+                           Node *const *args, Fault *fault) {
   const Node *by[RANK_MAX] = {NULL};
   for (uint32_t k = 0; k < count; k++)
     if (args[k]->rank > form->rank)
@@ -299,8 +299,8 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
 
 /* ---- from sizes ---- */
 
-static bool form_shape(Graph *g, Form *form, uint32_t rank, const int64_t *shape,
-                       uint32_t stars, Fault *fault) {
+static bool form_shape(Graph *g, Form *form, uint32_t rank,
+                       const int64_t *shape, uint32_t stars, Fault *fault) {
   if (rank > RANK_MAX) {
     fault_set(fault, "more than %d axes", RANK_MAX);
     return false;

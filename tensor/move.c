@@ -43,14 +43,22 @@ static int64_t own_product(Graph *g, uint32_t count, const int64_t *extents) {
 /* The size of the axis that is to be solved for. */
 static bool solve_axis(Graph *g, const Node *x, int64_t count, int64_t known,
                        int64_t *out, Fault *fault) {
-  int64_t rest;
-  fault_set(fault, "reshape: %s elements of %s are no multiple of %s",
-            size_text(g, count).text, node_text(g, x).text,
-            size_text(g, known).text);
-  return size_demand(g, SIZE_LE, 1, known, fault) &&
-         size_div(g, count, known, out) && size_mul(g, *out, known, &rest) &&
-         (rest == count || (!size_is_number(g, rest) &&
-                            size_demand(g, SIZE_EQ, rest, count, fault)));
+  int64_t rest = 0;
+  bool good = size_plainly(g, SIZE_LE, 1, known) &&
+              size_mod(g, count, known, &rest);
+  if (!good || rest) {
+    fault_set(fault, "reshape: %s elements of %s are no multiple of %s",
+              size_text(g, count).text, node_text(g, x).text,
+              size_text(g, known).text);
+    Fault again = *fault;
+    if (!size_demand(g, SIZE_LE, 1, known, fault))
+      return false;
+    *fault = again;
+    if (!size_mod(g, count, known, &rest) ||
+        !size_demand(g, SIZE_EQ, rest, 0, fault))
+      return false;
+  }
+  return size_div(g, count, known, out);
 }
 
 static bool solve_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,

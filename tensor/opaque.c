@@ -19,8 +19,8 @@ static void like(Form *form, const Node *x) {
   memcpy(form->own, node_own(x), x->rank * sizeof form->own[0]);
 }
 
-static bool along_axis(const Graph *g, Form *form, PrimId op, const Node *x, int64_t axis,
-                       Fault *fault) {
+static bool along_axis(const Graph *g, Form *form, PrimId op, const Node *x,
+                       int64_t axis, Fault *fault) {
   if (axis < 0 || axis >= x->rank) {
     fault_set(fault, "%s along axis %lld, but %s has %u", prim_info[op].name,
               (long long)axis, node_text(g, x).text, x->rank);
@@ -38,7 +38,8 @@ static bool scatter_form(Graph *g, Form *form, const Node *x, const Node *index,
     fault_set(fault,
               "scatter wants integer indices and one element type, not "
               "%s, %s, %s",
-              node_text(g, x).text, node_text(g, index).text, node_text(g, y).text);
+              node_text(g, x).text, node_text(g, index).text,
+              node_text(g, y).text);
     return false;
   }
   bool fits = index->rank == 1 && x->rank >= 1 && x->rank == y->rank;
@@ -58,8 +59,8 @@ static bool scatter_form(Graph *g, Form *form, const Node *x, const Node *index,
   return true;
 }
 
-static bool topk_form(Graph *g, Form *form, const Node *x, int64_t k, uint32_t output,
-                      Fault *fault) {
+static bool topk_form(Graph *g, Form *form, const Node *x, int64_t k,
+                      uint32_t output, Fault *fault) {
   int64_t ends[] = {0, k, x->rank ? node_own(x)[x->rank - 1] : 0};
   for (uint32_t at = 0; at < 2; at++) {
     if (x->rank && size_plainly(g, SIZE_LE, ends[at], ends[at + 1]))

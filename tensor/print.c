@@ -73,10 +73,11 @@ static void print_axis(Buffer *out, const Node *n, uint32_t axis) {
     buffer_printf(out, "r%u", axis - n->free_count - n->rank);
 }
 
-static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k, bool top);
+static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k,
+                       bool top);
 
-static void print_list(const Graph *g, Buffer *out, const Node *n, const Cell *cell,
-                       const char *open, const char *close) {
+static void print_list(const Graph *g, Buffer *out, const Node *n,
+                       const Cell *cell, const char *open, const char *close) {
   buffer_puts(out, open);
   for (uint32_t k = 0; k < cell->arg_count; k++) {
     if (k)
@@ -86,7 +87,8 @@ static void print_list(const Graph *g, Buffer *out, const Node *n, const Cell *c
   buffer_puts(out, close);
 }
 
-static void print_op(const Graph *g, Buffer *out, const Node *n, const Cell *cell, bool top) {
+static void print_op(const Graph *g, Buffer *out, const Node *n,
+                     const Cell *cell, bool top) {
   const char *name = prim_info[cell->op].name;
   bool infix = name[0] == 'o' && name[1] == 'p' && name[2] == ' ';
   if (!infix || cell->arg_count != 2) {
@@ -104,14 +106,14 @@ static void print_op(const Graph *g, Buffer *out, const Node *n, const Cell *cel
 }
 
 /* A cell as an expression.  Shared ones that compute are named instead. */
-static void print_cell_body(const Graph *g, Buffer *out, const Node *n, const Cell *cell,
-                            bool top) {
+static void print_cell_body(const Graph *g, Buffer *out, const Node *n,
+                            const Cell *cell, bool top) {
   switch (cell->kind) {
   case CELL_CONST:
     scalar_print(out, cell->value);
     break;
   case CELL_SIZE:
-    size_print(g, out, cell->size);
+    size_put(g, out, cell->size);
     break;
   case CELL_AXIS:
     print_axis(out, n, cell->axis);
@@ -150,7 +152,8 @@ static bool is_named(const Node *n, uint32_t k) {
   return uses > 1;
 }
 
-static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k, bool top) {
+static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k,
+                       bool top) {
   if (is_named(n, k))
     buffer_printf(out, "$%u", k);
   else
@@ -162,7 +165,7 @@ static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
     buffer_printf(out, "%s[", prim_info[n->reduce].name);
     for (uint32_t k = 0; k < n->reduce_count; k++) {
       buffer_printf(out, "%sr%u < ", k ? ", " : "", k);
-      size_print(g, out, n->extents[n->free_count + n->rank + k]);
+      size_put(g, out, n->extents[n->free_count + n->rank + k]);
     }
     buffer_puts(out, "] ");
   }
@@ -180,7 +183,7 @@ static void print_node(const Graph *g, Buffer *out, const Node *n) {
   node_print_type(g, out, n);
   for (uint32_t k = 0; k < n->free_count; k++) {
     buffer_printf(out, "%sf%u < ", k ? ", " : " for ", k);
-    size_print(g, out, n->extents[k]);
+    size_put(g, out, n->extents[k]);
   }
   if (n->guard)
     buffer_printf(out, " where %%%u", n->guard->id);

@@ -492,7 +492,7 @@ Node *node_size_scalar(Graph *g, int64_t x) {
 
 /* ---- texts ---- */
 
-void size_print(const Graph *g, Buffer *out, int64_t x) {
+void size_put(const Graph *g, Buffer *out, int64_t x) {
   if (size_is_number(g, x))
     buffer_printf(out, "%lld", (long long)x);
   else
@@ -506,7 +506,7 @@ SizeText size_text(const Graph *g, int64_t x) {
     return t;
   }
   Buffer out = {.arena = g->sizes->arena};
-  size_print(g, &out, x);
+  size_put(g, &out, x);
   snprintf(t.text, sizeof t.text, "%.*s", (int)out.len, out.text);
   return t;
 }
@@ -616,7 +616,7 @@ bool dim_ops_value(const DimOp *ops, uint32_t count,
   return height == 1;
 }
 
-bool size_value(const Graph *g, int64_t x,
+bool size_at_values(const Graph *g, int64_t x,
                 int64_t (*value)(void *, const DimVar *), void *arg,
                 int64_t *out) {
   *out = x;

@@ -114,7 +114,7 @@ bool node_is_size(const Node *n, int64_t *out);
 bool node_to_fact(Graph *g, const Node *n, SizeFact *out);
 
 /* "n - k + 1", "3" */
-void size_print(const Graph *g, Buffer *out, int64_t x);
+void size_put(const Graph *g, Buffer *out, int64_t x);
 typedef struct SizeText {
   char text[96];
 } SizeText;
@@ -126,7 +126,7 @@ bool size_emit(const Graph *g, Buffer *out, int64_t x,
                const char *(*name)(void *, const DimVar *), void *arg);
 /* Its value where its variables have these; false: it overflows, or divides by
  * 0. */
-bool size_value(const Graph *g, int64_t x,
+bool size_at_values(const Graph *g, int64_t x,
                 int64_t (*value)(void *, const DimVar *), void *arg,
                 int64_t *out);
 /* The same of what dim_postfix gives. */

@@ -8,14 +8,16 @@ typedef struct Reading {
   const char *path;
   Shape *front; /* axes of lifts that could not be pushed inwards */
   const char *bad, *why; /* the first part that cannot be compiled */
+  bool open;             /* it could, if its type were settled */
 } Reading;
 
-static void refuse(Reading *r, Type *t, const char *why) {
-  if (!r->bad)
-    r->bad = arena_printf(r->c->arena, "%s : %s", r->path,
-                          printer_type(r->printer, t));
-  if (!r->why)
-    r->why = why;
+static void refuse(Reading *r, Type *t, bool open, const char *why) {
+  if (r->bad)
+    return;
+  r->bad = arena_printf(r->c->arena, "%s : %s", r->path,
+                        printer_type(r->printer, t));
+  r->why = why;
+  r->open = open;
 }
 
 static EntryPart read_part(Reading *r, Type *t);
@@ -29,7 +31,7 @@ static EntryPart read_named(Reading *r, const char *name, Type *t) {
 }
 
 static EntryPart read_tuple(Reading *r, Type *t) {
-  EntryPart part = {.kind = PART_TUPLE, .count = t->count};
+  EntryPart part = {.kind = ENTRY_TUPLE, .count = t->count};
   part.parts = NEW_ARRAY(r->c->arena, EntryPart, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     part.parts[i] =
@@ -48,8 +50,10 @@ static EntryPart read_record(Reading *r, Type *t) {
       VEC_PUSH(arena, parts, read_named(r, t->labels[i]->text, t->args[i]));
       VEC_PUSH(arena, labels, t->labels[i]);
     }
-  return (EntryPart){.kind = PART_RECORD, .parts = parts.at, .count = parts.len,
-                .labels = labels.at};
+  return (EntryPart){.kind = ENTRY_RECORD,
+                     .parts = parts.at,
+                     .count = parts.len,
+                     .labels = labels.at};
 }
 
 static void read_shape(Reading *r, EntryPart *part, Type *t, const Shape *s) {
@@ -59,9 +63,9 @@ static void read_shape(Reading *r, EntryPart *part, Type *t, const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++) {
     const ShapeIt *it = &s->at[i];
     if (it->tag == IT_SPLICE)
-      refuse(r, t, "how many axes it has is not settled");
+      refuse(r, t, true, "how many axes it has is not settled");
     else if (i >= RANK_MAX)
-      refuse(r, t, "it has too many axes");
+      refuse(r, t, false, "it has too many axes");
     else if (item_is_star(it))
       part->stars |= (uint32_t)1 << i;
     else
@@ -70,10 +74,10 @@ static void read_shape(Reading *r, EntryPart *part, Type *t, const Shape *s) {
 }
 
 static EntryPart read_tensor(Reading *r, Type *t) {
-  EntryPart part = {.kind = PART_TENSOR, .term = term_of(r->c, t)};
+  EntryPart part = {.kind = ENTRY_TENSOR, .term = term_of(r->c, t)};
   part.dtype = elem_root(t->elem)->dtype;
   if (part.dtype == DT_NONE)
-    refuse(r, t, "its element type is not settled");
+    refuse(r, t, true, "its element type is not settled");
   read_shape(r, &part, t, shape_concat(r->c, r->front, t->shape));
   return part;
 }
@@ -87,7 +91,7 @@ static EntryPart read_lift(Reading *r, Type *t) {
 }
 
 static EntryPart read_part(Reading *r, Type *t) {
-  EntryPart part = {.kind = PART_NONE};
+  EntryPart part = {.kind = ENTRY_NONE};
   spend(r->c, 1);
   t = ty_norm(r->c, t);
   switch (t->tag) {
@@ -100,20 +104,20 @@ static EntryPart read_part(Reading *r, Type *t) {
   case TY_LIFT:
     return read_lift(r, t);
   case TY_SHAPE:
-    part.kind = PART_SHAPE;
+    part.kind = ENTRY_SHAPE;
     read_shape(r, &part, t, t->shape);
     return part;
   case TY_FUN:
-    refuse(r, t, "it is a function");
+    refuse(r, t, false, "it is a function");
     return part;
   case TY_VAR:
-    refuse(r, t, "its type is not settled");
+    refuse(r, t, true, "its type is not settled");
     return part;
   case TY_DATA:
   case TY_AXIS:
   case TY_KEEP:
-    refuse(r, t, "compiled functions take tensors, and records and tuples of "
-                 "them");
+    refuse(r, t, false, "compiled functions take tensors, and records and "
+                        "tuples of them");
     return part;
   }
   return part;
@@ -130,17 +134,19 @@ static const char *pat_name(const Pat *pat) {
 }
 
 const char *binding_param(const Binding *b, uint32_t n) {
-  return b->clause && n < b->clause->param_count
-             ? pat_name(b->clause->params[n].pat)
-             : NULL;
+  for (uint32_t i = 0; b->clause && i < b->clause->param_count; i++)
+    if (!b->clause->params[i].label && n-- == 0)
+      return pat_name(b->clause->params[i].pat);
+  return NULL;
 }
 
+/* *bare: parameters without a label so far. */
 static const char *param_name(Checker *c, const Binding *b, const Type *t,
-                              uint32_t i) {
+                              uint32_t *bare) {
   if (t->label)
     return t->label->text;
-  const char *name = binding_param(b, i);
-  return name ? name : arena_printf(c->arena, "arg%u", i + 1);
+  const char *name = binding_param(b, (*bare)++);
+  return name ? name : arena_printf(c->arena, "arg%u", *bare);
 }
 
 /* ---- what its callers have to make sure of ---- */
@@ -203,20 +209,24 @@ static void read_givens(Checker *c, Scheme *s, EntryPoint *out) {
 
 /* ---- the whole of it ---- */
 
-static bool read_params(Reading *r, const Binding *b, Type *t, EntryPoint *out) {
+static bool read_params(Reading *r, const Binding *b, Type *t,
+                        EntryPoint *out) {
   VEC(EntryPart) params = {0};
   VEC(const char *) names = {0};
-  for (uint32_t i = 0; (t = ty_norm(r->c, t))->tag == TY_FUN;
-       t = t->arg[1], i++) {
-    r->path = param_name(r->c, b, t, i);
-    EntryPart part = {.kind = PART_ABSENT};
+  VEC(bool) labelled = {0};
+  for (uint32_t bare = 0; (t = ty_norm(r->c, t))->tag == TY_FUN;
+       t = t->arg[1]) {
+    r->path = param_name(r->c, b, t, &bare);
+    EntryPart part = {.kind = ENTRY_ABSENT};
     if (!t->optional)
       part = read_part(r, t->arg[0]);
     VEC_PUSH(r->c->arena, params, part);
     VEC_PUSH(r->c->arena, names, r->path);
+    VEC_PUSH(r->c->arena, labelled, t->label != NULL);
   }
   out->params = params.at;
   out->names = names.at;
+  out->labelled = labelled.at;
   out->param_count = params.len;
   return !r->bad;
 }
@@ -247,8 +257,10 @@ bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
     d->label = r.why;
     d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
     d->help = arena_printf(
-        c->arena, "say its element types and axes: --entry '%s : f32[n, k] -> "
-                  "_', or annotate it",
+        c->arena, r.open ? "say its element types and axes: --entry '%s : "
+                           "f32[n, k] -> _', or annotate it"
+                         : "write a function that applies %s to such an "
+                           "argument, and compile that",
         b->name->text);
     return false;
   }

@@ -88,16 +88,16 @@ bool binding_leaves(Checker *checker, Binding *binding, Diags *diags,
 
 /* ---- entry.c: functions that are to be compiled for all sizes ---- */
 
-typedef enum PartKind {
-  PART_NONE,
-  PART_TENSOR, /* dtype, rank, dims, stars, term; rank 0: a scalar */
-  PART_TUPLE,  /* parts */
-  PART_RECORD, /* parts, labels */
-  PART_SHAPE,  /* rank, dims, stars: a shape as a value */
-  PART_ABSENT, /* an optional parameter, which is left out */
-} PartKind;
+typedef enum EntryPartKind {
+  ENTRY_NONE,
+  ENTRY_TENSOR, /* dtype, rank, dims, stars, term; rank 0: a scalar */
+  ENTRY_TUPLE,  /* parts */
+  ENTRY_RECORD, /* parts, labels */
+  ENTRY_SHAPE,  /* rank, dims, stars: a shape as a value */
+  ENTRY_ABSENT, /* an optional parameter, which is left out */
+} EntryPartKind;
 typedef struct EntryPart { /* of what a function takes */
-  PartKind kind;
+  EntryPartKind kind;
   Dtype dtype;
   uint32_t rank, stars; /* bit k: axis k is a * */
   Dim **dims;           /* of each axis that is none */
@@ -117,7 +117,8 @@ typedef struct EntryPoint {
   const char *name, *type;
   Span span;
   const Var *var;
-  const char **names; /* of the parameters */
+  const char **names; /* of the parameters, */
+  bool *labelled; /* as the program says, or by what they are called there */
   EntryPart *params;
   uint32_t param_count;
   const Hidden *hidden; /* sizes alone, that it is told beside them */
@@ -125,7 +126,7 @@ typedef struct EntryPoint {
   EntryGiven *givens;
   uint32_t given_count;
 } EntryPoint;
-/* How its definition calls the n-th parameter; or NULL. */
+/* How its definition calls the n-th parameter without a label; or NULL. */
 const char *binding_param(const Binding *binding, uint32_t n);
 /* All sizes are in the terms of the function's own type: their variables are
  * those that a caller is free to choose.  False after an error: it is no

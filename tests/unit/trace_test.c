@@ -44,7 +44,7 @@ typedef struct Concrete {
 
 static int64_t number(Concrete *c, int64_t size) {
   int64_t out;
-  if (!size_value(&c->trace->graph, size, value_of, &c->s->dims, &out))
+  if (!size_at_values(&c->trace->graph, size, value_of, &c->s->dims, &out))
     fail_msg("a size cannot be computed at %s", sizes_now);
   return out;
 }
@@ -186,8 +186,8 @@ static void same_tensor(const char *what, const Tensor *a, const Tensor *b) {
 
 static bool fact_holds(Concrete *c, SizeFact f) {
   int64_t x, y;
-  if (!size_value(&c->trace->graph, f.x, value_of, &c->s->dims, &x) ||
-      !size_value(&c->trace->graph, f.y, value_of, &c->s->dims, &y))
+  if (!size_at_values(&c->trace->graph, f.x, value_of, &c->s->dims, &x) ||
+      !size_at_values(&c->trace->graph, f.y, value_of, &c->s->dims, &y))
     return false; /* it divides by 0 */
   return f.test == SIZE_EQ ? x == y : f.test == SIZE_LE ? x <= y : x != y;
 }
