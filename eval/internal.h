@@ -307,7 +307,8 @@ typedef enum LoopKind { LOOP_FOR, LOOP_MAP, LOOP_SCAN } LoopKind;
 /* Does a loop run at all, over the top k values? */
 bool vm_runs(Eval *vm, uint32_t k, LoopKind kind);
 int64_t vm_lead(Eval *vm, Value x);
-int64_t vm_loop_lead(Eval *vm, Value x); /* of a fold: a number */
+/* Of the steps of a loop, which has to be a number. */
+int64_t vm_loop_count(Eval *vm, int64_t count);
 Value vm_slice(Eval *vm, Value x, Value i);
 Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
                     const int64_t *shape);

@@ -234,15 +234,14 @@ int64_t vm_lead(Eval *vm, Value x) {
   return node_size(leaf.node, 0);
 }
 
-int64_t vm_loop_lead(Eval *vm, Value x) {
-  int64_t lead = vm_lead(vm, x);
-  if (size_is_number(&vm->graph, lead))
-    return lead;
+int64_t vm_loop_count(Eval *vm, int64_t count) {
+  if (size_is_number(&vm->graph, count))
+    return count;
   vm_fail_at(vm, (Span){0}, 612,
-               "give the size as a number: --entry 'f : f32[8, n] -> _'",
-               "a fold or scan over %s steps: how many there are has to be "
-               "known to compile it",
-               size_text(&vm->graph, lead).text);
+             "give the size as a number: --entry 'f : f32[8, n] -> _'",
+             "a loop of %s steps: how many there are has to be known to "
+             "compile it",
+             size_text(&vm->graph, count).text);
 }
 
 bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {

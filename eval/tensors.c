@@ -370,7 +370,7 @@ PRIM(prim_stack) {
 PRIM(prim_unstack) {
   UNUSED;
   Value list = {.tag = V_NIL};
-  for (int64_t i = vm_loop_lead(vm, args[0]) - 1; i >= 0; i--) {
+  for (int64_t i = vm_loop_count(vm, vm_lead(vm, args[0])) - 1; i >= 0; i--) {
     vm_own(vm, list);
     Value row = vm_slice(vm, args[0], value_int(i));
     vm_own(vm, row);

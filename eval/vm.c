@@ -1016,7 +1016,9 @@ do_INDEX : {
 
 do_FORCE_INT : {
   SAVE;
-  int64_t i = pc->a ? vm_size(vm, bp[pc->b]) : vm_int(vm, bp[pc->b]);
+  int64_t i = vm_traces(vm) ? vm_size(vm, bp[pc->b]) : vm_int(vm, bp[pc->b]);
+  if (!pc->a)
+    vm_loop_count(vm, i);
   Value known = vm_size_value(vm, i);
   FREE(bp[pc->b]);
   bp[pc->b] = known;
@@ -1064,7 +1066,7 @@ do_HOST_DONE : {
 }
 do_LEAD : {
   SAVE;
-  int64_t lead = vm_loop_lead(vm, bp[pc->b]);
+  int64_t lead = vm_loop_count(vm, vm_lead(vm, bp[pc->b]));
   *sp++ = value_int(lead);
   NEXT;
 }

@@ -349,6 +349,13 @@ static void collect_roots(Arena *arena, Trace *t) {
   graph_number(roots.len, roots.at);
 }
 
+/* What has no place of its own was met in a call that nothing waited for. */
+static void place_diags(Session *s, Span span) {
+  for (uint32_t i = 0; i < s->diags.all.len; i++)
+    if (!s->diags.all.at[i]->span.file)
+      s->diags.all.at[i]->span = span;
+}
+
 static bool run(Tracing *t) {
   Session *s = t->s;
   Trace *out = t->t;
@@ -360,6 +367,7 @@ static bool run(Tracing *t) {
   require_sizes(t);
   require_givens(t, &out->entry);
   out->held = call(t, &out->entry, given);
+  place_diags(s, out->span);
   let_go_args(t);
   if (!out->held)
     return false;
