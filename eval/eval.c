@@ -90,7 +90,7 @@ static void shrink(Eval *vm) {
 
 static void tidy(Eval *vm) {
   vm->attempt_count = 0;
-  vm->abandoning = vm->forcing = false;
+  vm->abandoning = vm->forcing = vm->stopping = false;
   vm->graph.guard = NULL;
   vm->depth = vm->branches = 0;
   vm_reset(vm, 0, 0, 0);

@@ -170,12 +170,16 @@ PRIM(prim_exit) {
 
 PRIM(prim_fail) {
   UNUSED;
-  vm_fail(vm, 501, "%s", text_of(args[0]));
+  if (!vm_traced_fail(vm, text_of(args[0])))
+    vm_fail(vm, 501, "%s", text_of(args[0]));
+  return value_unit();
 }
 
 PRIM(prim_assert) {
   UNUSED;
-  if (!vm_bool(vm, args[0]))
+  if (vm_traces(vm) && args[0].tag == V_NODE && args[0].node->open)
+    vm_traced_assert(vm, args[0].node, "assertion does not hold");
+  else if (!vm_bool(vm, args[0]))
     vm_fail(vm, 503, "assertion does not hold");
   return value_unit();
 }

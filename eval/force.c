@@ -131,11 +131,15 @@ Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes) {
   return vm_size_value(vm, product);
 }
 
-int64_t vm_size(Eval *vm, Value v) {
+int64_t vm_index_size(Eval *vm, Value v) {
   int64_t size;
-  if (v.tag == V_NODE && node_to_size(&vm->graph, v.node, &size))
-    return size;
-  size = vm_int(vm, v);
+  return v.tag == V_NODE && node_to_size(&vm->graph, v.node, &size)
+             ? size
+             : vm_int(vm, v);
+}
+
+int64_t vm_size(Eval *vm, Value v) {
+  int64_t size = vm_index_size(vm, v);
   if (v.tag == DT_I64 && v.aux)
     vm_fail(vm, 506,
             "a size does not fit in 64 bits: it wrapped around to %lld",

@@ -191,7 +191,7 @@ void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
   uint32_t len = want->len < RANK_MAX ? want->len : RANK_MAX;
   bool fits = rank == want->len;
   for (uint32_t i = 0; i < len; i++) {
-    wanted[i] = want->at[i].dim ? vm_size(vm, *sizes++) : SHAPE_HOLE;
+    wanted[i] = want->at[i].dim ? vm_index_size(vm, *sizes++) : SHAPE_HOLE;
     fits = fits && (wanted[i] == SHAPE_HOLE ||
                     size_holds(&vm->graph, SIZE_EQ, wanted[i], shape[i]));
   }
@@ -214,7 +214,7 @@ static int64_t from_the_end(Eval *vm, int64_t k, int64_t size) {
 }
 
 static int64_t bound(Eval *vm, Value v, bool from_end, int64_t size) {
-  int64_t k = vm_size(vm, v);
+  int64_t k = vm_index_size(vm, v);
   return from_end && k < 0 ? from_the_end(vm, k, size) : k;
 }
 
@@ -350,8 +350,8 @@ void vm_open_same(Eval *vm, const CoreBind *bind, Value v, Value known) {
   vm_own(vm, other);
   if (bind->shape && !shapes_agree(vm, other, known))
     vm_fail(vm, 303, "shapes that have to be the same differ");
-  int64_t x = bind->shape ? 0 : vm_size(vm, known);
-  int64_t y = bind->shape ? 0 : vm_size(vm, other);
+  int64_t x = bind->shape ? 0 : vm_index_size(vm, known);
+  int64_t y = bind->shape ? 0 : vm_index_size(vm, other);
   if (!size_plainly(&vm->graph, SIZE_EQ, x, y)) {
     Fault fault = {0};
     fault_set(&fault, "sizes that have to be the same differ: %s and %s",
@@ -378,7 +378,7 @@ Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
   if (bind->value) {
     if (v.tag == V_NODE && v.node->free_count)
       return value_retain(v);
-    return vm_size_value(vm, vm_size(vm, v));
+    return vm_size_value(vm, vm_index_size(vm, v));
   }
   uint32_t rank, stars;
   int64_t shape[RANK_MAX];

@@ -153,6 +153,8 @@ struct Eval {
   uint32_t depth, branches; /* of symbolic conditionals */
   bool abandoning;
   size_t abandon_to;
+  bool stopping; /* one side of a conditional, in a function that is traced */
+  size_t stopped_temps;
   bool running;
   bool forcing; /* an error is one of a deferred tensor, found now */
   uint32_t forced_node; /* next_node when something was last forced */
@@ -253,6 +255,11 @@ void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
                 const IndexVar *first, const IndexVar *last, bool hostable);
 void vm_attempt_end(Eval *vm);
 void vm_resume(Eval *vm); /* after an attempt was given up */
+/* While a function is traced: the compiled one fails where cond is false. */
+void vm_traced_assert(Eval *vm, Node *cond, const char *message);
+/* It fails where it gets here; false: that is where it begins. */
+bool vm_traced_fail(Eval *vm, const char *message);
+void vm_side_stopped(Eval *vm);
 Value value_select(Eval *vm, Node *cond, Value a, Value b);
 extern const Instr ret_instr[1], then_instr[1], else_instr[1];
 
@@ -284,6 +291,7 @@ int64_t vm_int(Eval *vm, Value v);
 /* An error if it has wrapped around.  While a function is traced it may be one
  * that is no number (tensor/size.h). */
 int64_t vm_size(Eval *vm, Value v);
+int64_t vm_index_size(Eval *vm, Value v); /* the same, but it may have */
 Value vm_size_value(Eval *vm, int64_t size);
 Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes);
 bool vm_bool(Eval *vm, Value v);

@@ -433,6 +433,11 @@ Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
       vm_resume(vm);
       continue;
     }
+    if (trap.kind == FAIL_LIMIT && vm->stopping) {
+      vm->stopping = false;
+      vm_side_stopped(vm);
+      continue;
+    }
     vm->running = false;
     trap_raise(trap.kind); /* the caller of vm_run puts things in order */
   }

@@ -232,6 +232,8 @@ const Instr *vm_then_done(Eval *vm) {
   return run_side(vm, at, false);
 }
 
+static void both_stopped(Eval *vm);
+
 const Instr *vm_else_done(Eval *vm) {
   Value *s = vm->sp - 2 - S_COUNT;
   const Instr *site = value_instr(s[S_SITE]);
@@ -247,10 +249,87 @@ const Instr *vm_else_done(Eval *vm) {
     vm->sp--;
     value_release(&vm->heap, *vm->sp);
   }
-  *vm->sp++ = r;
   vm->depth--;
+  if (r.tag == V_NONE)
+    both_stopped(vm);
+  *vm->sp++ = r;
   const Instr *join = join_of(vm->fp->code, site);
   return join ? join : ret_instr;
+}
+
+/* ---- errors of the program in a function that is traced ---- */
+
+static bool is_side(const Frame *f) {
+  return f->ret == then_instr || f->ret == else_instr;
+}
+
+static Frame *innermost_side(const Eval *vm) {
+  Frame *f = vm->fp;
+  while (f > vm->frames && !is_side(f))
+    f--;
+  return f > vm->frames ? f : NULL;
+}
+
+/* Where cond is false, or NULL, and code gets there. */
+static void refuse_there(Eval *vm, Node *cond, const char *message) {
+  Graph *g = &vm->graph;
+  Node *outer = g->guard;
+  if (cond) {
+    Node *guard = side_guard(vm, cond, outer, false);
+    vm_temp(vm, guard);
+    g->guard = guard;
+  }
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    g->guard = outer;
+    trap_raise(trap.kind);
+  }
+  sizes_test(g, (SizeFact){SIZE_LE, 1, 0}, message);
+  trap_end(&trap);
+  g->guard = outer;
+}
+
+void vm_traced_assert(Eval *vm, Node *cond, const char *message) {
+  SizeFact fact;
+  if (!node_to_fact(&vm->graph, cond, &fact))
+    refuse_there(vm, cond, message);
+  else if (size_require(&vm->graph, fact, NULL, 0, message, "") == REFUTED)
+    vm_fail(vm, 503, "%s", message);
+}
+
+bool vm_traced_fail(Eval *vm, const char *message) {
+  if (!vm_traces(vm) || !innermost_side(vm))
+    return false;
+  vm->stopped_temps = vm->temp_count;
+  refuse_there(vm, NULL, message);
+  vm->stopping = true;
+  trap_raise(FAIL_LIMIT);
+}
+
+/* The side comes to V_NONE, which is no value: the other one's is taken. */
+void vm_side_stopped(Eval *vm) {
+  Frame *f = innermost_side(vm);
+  size_t at = (size_t)(f - vm->frames);
+  while (vm->attempt_count && vm->attempts[vm->attempt_count - 1].frame > at)
+    vm->branches = vm->attempts[--vm->attempt_count].branches;
+  vm_reset(vm, at, f->base, vm->stopped_temps);
+  vm->depth = 0;
+  for (const Frame *side = f; side > vm->frames; side--)
+    vm->depth += is_side(side);
+  if (f->env)
+    value_release(&vm->heap, value_obj(V_ENV, f->env));
+  *vm->sp++ = (Value){.tag = V_NONE};
+  vm->pc = f->ret;
+  vm->fp--;
+}
+
+/* Neither side comes to a value. */
+static void both_stopped(Eval *vm) {
+  if (!innermost_side(vm))
+    vm_fail(vm, 501, "it fails whatever it is called with");
+  vm->stopped_temps = vm->temp_count;
+  vm->stopping = true;
+  trap_raise(FAIL_LIMIT);
 }
 
 /* ---- choosing between two values, leaf by leaf ---- */
@@ -278,8 +357,10 @@ static bool same(Value a, Value b) {
 }
 
 Value value_select(Eval *vm, Node *cond, Value a, Value b) {
-  if (same(a, b))
+  if (same(a, b) || b.tag == V_NONE)
     return value_retain(a);
+  if (a.tag == V_NONE)
+    return value_retain(b);
   if (value_is_tensor(a) && value_is_tensor(b)) {
     Fault fault = {0};
     Node *x = vm_to_node(vm, a), *y = vm_to_node(vm, b);

@@ -452,7 +452,8 @@ PRIM(prim_roll) {
   FAULT;
   Node *x = vm_to_node(vm, args[2]);
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
-  return MADE(node_roll(&vm->graph, x, axis, vm_size(vm, args[1]), &fault));
+  int64_t by = vm_index_size(vm, args[1]);
+  return MADE(node_roll(&vm->graph, x, axis, by, &fault));
 }
 
 PRIM(prim_tile) {

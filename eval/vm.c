@@ -1016,7 +1016,7 @@ do_INDEX : {
 
 do_FORCE_INT : {
   SAVE;
-  int64_t i = vm_traces(vm) ? vm_size(vm, bp[pc->b]) : vm_int(vm, bp[pc->b]);
+  int64_t i = vm_index_size(vm, bp[pc->b]);
   if (!pc->a)
     vm_loop_count(vm, i);
   Value known = vm_size_value(vm, i);

@@ -92,7 +92,8 @@ int64_t size_of_dim(Graph *g, Dim *d) {
 
 Dim *size_dim(const Graph *g, int64_t x) {
   const Sizes *s = g->sizes;
-  return x < SIZE_FIRST ? dim_int(s->dims, x) : s->at.at[x - SIZE_FIRST];
+  return size_is_number(g, x) ? dim_int(s->dims, x)
+                               : s->at.at[x - SIZE_FIRST];
 }
 
 /* ---- arithmetic ---- */

@@ -44,8 +44,9 @@ Sizes *sizes_new(DimCtx *dims, DimFacts *facts);
 void sizes_free(Sizes *sizes); /* NULL is fine */
 const Requirement *sizes_required(const Sizes *sizes, uint32_t *count);
 
+/* INT64_MAX is what a number that overflowed stands as. */
 static inline bool size_is_number(const Graph *g, int64_t x) {
-  return !g->sizes || x < SIZE_FIRST;
+  return !g->sizes || x < SIZE_FIRST || x == INT64_MAX;
 }
 
 /* A handle, or a number.  NULL dims (a constant that does not fit) are not

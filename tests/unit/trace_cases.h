@@ -142,6 +142,20 @@ static const Case cases[] = {
      "f", ROWS},
     {"fun f (x : f32[4, n]) = scan (fn a => fn r => (a + r, a * r)) x.[0, :] x",
      "f", ROWS},
+    {"fun f (x : f32[n]) = if n % 2 == 1 then fail \"odd\" else x + 1.0", "f",
+     ROWS},
+    {"fun f (x : f32[n]) = if sum x > 0.5 then fail \"sum\" else"
+     "  if n > 7 then fail \"long\" else x + 1.0",
+     "f", ROWS},
+    {"fun g x = if dim 0 x == 2 then (assert (sum x < 0.0); fail \"two\") else"
+     "  sum x\n"
+     "fun f (x : f32[n]) = if n < 3 then g x + 1.0 else g x",
+     "f", ROWS},
+    {"fun f (x : f32[n]) = (assert (n != 7); assert (sum x < 1.0); x)", "f",
+     ROWS},
+    {"fun f (x : f32[n]) = for i < n =>"
+     "  if i > 7 then fail \"long\" else x.[i] + 1.0",
+     "f", ROWS},
     {"val t = [1.0, 2.0, 3.0]\nfun f (x : f32[n, 3]) = x * t", "f", ROWS},
     {"val k = sum [1, 2]\nfun f (x : f32[n, m]) = x.[:, :k]",
      "f : f32[n, 5] -> _", ROWS},
