@@ -38,7 +38,7 @@ typedef struct Concrete {
   Graph *g;
   Node **made; /* by number */
   Tensor **data;
-  IndexVar *from[256], *to[256];
+  IndexVar *from[8192], *to[8192];
   uint32_t index_count;
 } Concrete;
 
