@@ -92,6 +92,7 @@ static void tidy(Eval *vm) {
   vm->attempt_count = 0;
   vm->abandoning = vm->forcing = vm->stopping = false;
   vm->graph.guard = NULL;
+  vm->graph.loop_depth = 0;
   vm->depth = vm->branches = 0;
   vm_reset(vm, 0, 0, 0);
   shrink(vm);

@@ -100,7 +100,8 @@ typedef struct Attempt { /* a `for` or map being run symbolically */
   Node *guard;
   uint32_t depth, branches, first_node;
   uint32_t first_id, last_id; /* its indices */
-  uint32_t facts; /* of sizes, while a function is traced */
+  uint32_t facts; /* of sizes, while a function is traced, */
+  uint32_t loops; /* and how deep in loops that is */
   bool hostable;  /* it can be run on the host, index by index */
   Code *body;                 /* or NULL */
 } Attempt;
@@ -300,6 +301,14 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
   return n->extents[n->free_count + axis];
 }
 bool value_is_tensor(Value v);
+
+/* ---- turns.c: loops of a function that is traced ---- */
+
+typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_SCAN } TurnsKind;
+/* Where to go on: with a turn that is traced, or as always. */
+const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
+                            const Instr *otherwise);
+Value vm_turns_end(Eval *vm, TurnsKind kind, Value result);
 
 /* ---- loops.c ---- */
 

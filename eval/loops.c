@@ -29,7 +29,16 @@ static Code *end(Emit *e, uint32_t arity, const char *name) {
 /* Leaves the loop unless local i < local n. */
 #define UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
 
+/* In a function that is traced a turn of the loop may become a graph. */
+static void build_turns(Emit *e, TurnsKind kind) {
+  uint32_t start = I(TURNS_BEGIN, kind, 0);
+  I(CALLV, kind == TURNS_ITERATE ? 1 : 2, 0);
+  I(TURNS_END, kind, 0), I(RET, 0, 0);
+  emit_patch(e, start);
+}
+
 static void build_iterate(Emit *e) { /* n f x | i */
+  build_turns(e, TURNS_ITERATE);
   I(FORCE_INT, 0, 0);
   I(INT, 0, 0);
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 0);
@@ -52,6 +61,7 @@ static void build_while(Emit *e) { /* p f x */
 }
 
 static void build_fold(Emit *e) { /* f c x | i n */
+  build_turns(e, TURNS_FOLD);
   I(INT, 0, 0), I(LEAD, 0, 2);
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
   LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), SET(1);
@@ -64,6 +74,7 @@ static void build_fold(Emit *e) { /* f c x | i n */
 /* Over nothing, a map that is run on no element says what the outputs are. */
 static void build_scan(Emit *e) { /* f c x | i n outputs */
   Code *map = control_code(e->vm, PRIM_MAP1);
+  build_turns(e, TURNS_SCAN);
   I(INT, 0, 0), I(LEAD, 0, 2);
   emit_const(e, (Value){.tag = V_NIL});
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);

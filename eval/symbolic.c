@@ -27,6 +27,7 @@ void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
                 .first_id = first->id,
                 .last_id = last->id,
                 .facts = vm_traces(vm) ? sizes_mark(&vm->graph) : 0,
+                .loops = vm->graph.loop_depth,
                 .hostable = hostable,
                 .body = body};
   vm->branches = 0;
@@ -81,6 +82,7 @@ void vm_resume(Eval *vm) {
   vm->graph.guard = a.guard;
   vm->depth = a.depth;
   vm->branches = a.branches;
+  vm->graph.loop_depth = a.loops;
   if (vm_traces(vm))
     sizes_reset(&vm->graph, a.facts);
   vm_reset(vm, a.frame, a.height, a.temps);
@@ -291,6 +293,9 @@ static void refuse_there(Eval *vm, Node *cond, const char *message) {
 
 void vm_traced_assert(Eval *vm, Node *cond, const char *message) {
   SizeFact fact;
+  if (cond->loops)
+    vm_fail(vm, 612, "an assertion about the state of a loop of which only the "
+                     "compiled function knows how often it turns");
   if (!node_to_fact(&vm->graph, cond, &fact))
     refuse_there(vm, cond, message);
   else if (size_require(&vm->graph, fact, NULL, 0, message, "") == REFUTED)
@@ -298,7 +303,7 @@ void vm_traced_assert(Eval *vm, Node *cond, const char *message) {
 }
 
 bool vm_traced_fail(Eval *vm, const char *message) {
-  if (!vm_traces(vm) || !innermost_side(vm))
+  if (!vm_traces(vm) || !innermost_side(vm) || vm->graph.loop_depth)
     return false;
   vm->stopped_temps = vm->temp_count;
   refuse_there(vm, NULL, message);

@@ -1064,6 +1064,16 @@ do_HOST_DONE : {
   *sp++ = r;
   NEXT;
 }
+do_TURNS_BEGIN:
+  GO(vm_turns_begin(vm, (TurnsKind)pc->a, pc + 1, pc + pc->c));
+do_TURNS_END : {
+  SAVE;
+  Value r = vm_turns_end(vm, (TurnsKind)pc->a, sp[-1]);
+  LOAD;
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
 do_LEAD : {
   SAVE;
   int64_t lead = vm_loop_count(vm, vm_lead(vm, bp[pc->b]));

@@ -261,7 +261,7 @@ Node *body_node(Body *b, Graph *g, Fault *fault) {
   n->cell_count = b->count;
   for (uint32_t k = 0; k < n->cell_count; k++)
     if (cells[k].kind == CELL_READ)
-      n->open |= node_retain(cells[k].node)->open;
+      node_needs(n, node_retain(cells[k].node));
     else
       n->open |= cells[k].kind == CELL_SIZE;
   n->safe = safe_body(g, n);

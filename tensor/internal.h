@@ -36,6 +36,15 @@ bool node_is_star(const Node *n, uint32_t axis);
  * that is safe does without where the guard speaks of other indices too. */
 Node *guard_for(Graph *g, const Form *form, bool safe);
 
+/* n reads x. */
+static inline void node_needs(Node *n, const Node *x) {
+  n->open |= x->open;
+  n->loops = x->loops > n->loops ? x->loops : n->loops;
+}
+/* Everything that a node reads; some are NULL. */
+uint32_t node_child_count(const Node *n);
+Node *node_child(const Node *n, uint32_t k);
+
 /* "f32[3, 4]" in a buffer of the caller's */
 typedef struct TypeText {
   char text[400];

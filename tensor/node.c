@@ -81,6 +81,27 @@ bool node_is_star(const Node *n, uint32_t axis) {
   return n->stars >> axis & 1;
 }
 
+static uint32_t loop_children(const Node *n) {
+  const Loop *l = n->loop;
+  return l ? 1 + 2 * l->state_count + l->out_count : 0;
+}
+
+uint32_t node_child_count(const Node *n) {
+  return n->cell_count + n->input_count + 1 + loop_children(n);
+}
+
+Node *node_child(const Node *n, uint32_t k) {
+  if (k < n->cell_count)
+    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
+  k -= n->cell_count;
+  if (k <= n->input_count)
+    return k < n->input_count ? n->inputs[k] : n->guard;
+  k -= n->input_count + 1;
+  if (k <= n->loop->state_count)
+    return k ? n->loop->states[k - 1] : n->loop->turn;
+  return n->loop->results[k - n->loop->state_count - 1];
+}
+
 /* The extents lie behind the node, then the free indices. */
 static int64_t *first_extents(Node *n) {
   return (int64_t *)(n + 1);
@@ -181,6 +202,7 @@ static void bury(Node *dead) {
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free[k]);
     tensor_release(n->data);
+    loop_release(n->loop);
     if (n->extents != first_extents(n))
       mem_free(n->extents);
     mem_free(n);

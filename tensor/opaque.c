@@ -132,7 +132,7 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
   n->input_count = count;
   for (uint32_t k = 0; k < count; k++) {
     n->inputs[k] = node_retain(inputs[k]);
-    n->open |= inputs[k]->open;
+    node_needs(n, inputs[k]);
   }
   node_set_guard(g, n, &form);
   node_count_pending(g, n);

@@ -10,13 +10,6 @@ typedef struct Walk {
   VEC(const Node *) order;
 } Walk;
 
-static const Node *child(const Node *n, uint32_t k) {
-  if (k < n->cell_count)
-    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
-  k -= n->cell_count;
-  return k < n->input_count ? n->inputs[k] : n->guard;
-}
-
 typedef struct Step {
   const Node *node;
   uint32_t next;
@@ -31,12 +24,12 @@ static void walk_from(Walk *w, const Node *root) {
     const Node *n = s->node;
     if (map_get(&w->seen, n)) {
       stack.len--;
-    } else if (s->next > n->cell_count + n->input_count) {
+    } else if (s->next == node_child_count(n)) {
       map_put(&w->seen, n, w);
       VEC_PUSH(w->arena, w->order, n);
       stack.len--;
     } else {
-      const Node *x = child(n, s->next++);
+      const Node *x = node_child(n, s->next++);
       if (x && !map_get(&w->seen, x))
         VEC_PUSH(w->arena, stack, ((Step){x, 0}));
     }
@@ -178,6 +171,20 @@ static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
   print_cell_body(g, out, n, &n->cells[n->cell_count - 1], true);
 }
 
+/* "loop[%2 < n] %3 = %0 then %7 makes %9: %7" */
+static void print_loop(const Graph *g, Buffer *out, const Node *n) {
+  const Loop *l = n->loop;
+  buffer_printf(out, "loop[%%%u < ", l->turn->id);
+  size_put(g, out, l->count);
+  buffer_putc(out, ']');
+  for (uint32_t k = 0; k < l->state_count; k++)
+    buffer_printf(out, "%s %%%u = %%%u then %%%u", k ? "," : "",
+                  l->states[k]->id, n->inputs[k]->id, l->results[k]->id);
+  bool stacked = n->output >= l->state_count;
+  buffer_printf(out, "%s %%%u", stacked ? ": all" : ": last",
+                l->results[n->output]->id);
+}
+
 static void print_node(const Graph *g, Buffer *out, const Node *n) {
   buffer_printf(out, "%%%u ", n->id);
   node_print_type(g, out, n);
@@ -194,9 +201,13 @@ static void print_node(const Graph *g, Buffer *out, const Node *n) {
     print_comprehension(g, out, n);
   else if (n->kind == NODE_ARG)
     buffer_printf(out, "argument %u", n->arg);
+  else if (n->kind == NODE_STATE)
+    buffer_puts(out, "state");
+  else if (n->kind == NODE_LOOP)
+    print_loop(g, out, n);
   else
     buffer_puts(out, prim_info[n->op].name);
-  for (uint32_t k = 0; k < n->input_count; k++)
+  for (uint32_t k = 0; !n->loop && k < n->input_count; k++)
     buffer_printf(out, " %%%u", n->inputs[k]->id);
   buffer_putc(out, '\n');
 }

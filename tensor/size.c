@@ -278,7 +278,11 @@ static bool is_required(const Sizes *s, SizeFact f, const Node *guard) {
 /* The condition under which code now runs, without indices. */
 static Node *guard_now(Graph *g) {
   Form form = {0};
-  return g->guard ? guard_for(g, &form, false) : NULL;
+  Node *guard = g->guard ? guard_for(g, &form, false) : NULL;
+  if (!guard || !guard->loops)
+    return guard;
+  node_release(guard); /* nobody can tell before the loop turns */
+  return NULL;
 }
 
 static void add_requirement(Graph *g, Requirement r) {

@@ -71,8 +71,23 @@ typedef enum NodeKind {
   NODE_DATA,   /* data: already there */
   NODE_ARG,    /* an argument of a function that is being compiled: arg */
   NODE_COMP,   /* a comprehension */
+  NODE_STATE,  /* what a turn of a loop begins with, or its number */
+  NODE_LOOP,   /* what a loop comes to: loop over inputs; see output */
   NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
 } NodeKind;
+
+/* A loop that turns as often as only the compiled function knows: one turn, as
+ * nodes that read turn and states.  Counted references. */
+typedef struct Loop {
+  uint32_t refs;
+  int64_t count;  /* of turns */
+  Node *turn;     /* NODE_STATE: the number of the turn, from 0; i64 */
+  uint32_t state_count, out_count;
+  Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
+                     of the NODE_LOOPs */
+  Node **results; /* state_count: what it ends with; out_count: of those each
+                     turn's stays */
+} Loop;
 
 struct Node {
   NodeKind kind;
@@ -105,7 +120,11 @@ struct Node {
   Node **inputs;
   int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
   Key key;
-  uint32_t output; /* which of several outputs (topk) */
+  uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
+                      after the last turn, then of what the turns have made,
+                      along a leading axis */
+  Loop *loop;      /* NODE_LOOP */
+  uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
@@ -135,6 +154,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
+  uint32_t loop_depth; /* of the loops of which a turn is being traced */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
                       numbers */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
@@ -246,6 +266,17 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], Key key, uint32_t output,
                   Fault *fault);
+
+/* ---- loop.c: loops that are compiled as such ---- */
+
+/* For a turn of a loop at g->loop_depth. */
+Node *node_state(Graph *g, const Node *like);
+/* results: state_count of them, then out_count; of the states' shapes. */
+Loop *loop_new(int64_t count, Node *turn, uint32_t state_count,
+               Node *const *states, uint32_t out_count, Node *const *results);
+void loop_release(Loop *loop);
+/* The loop is borrowed, as are the states that it begins with. */
+Node *node_loop(Graph *g, Loop *loop, Node *const *initial, uint32_t output);
 
 /* ---- run.c ---- */
 

@@ -156,6 +156,27 @@ static const Case cases[] = {
     {"fun f (x : f32[n]) = for i < n =>"
      "  if i > 7 then fail \"long\" else x.[i] + 1.0",
      "f", ROWS},
+    {"fun f (x : f32[n]) k = iterate k (fn y => y * 0.5 + x) x",
+     "f : f32[n] -> dim(k) -> _", {"n=3 k=0", "n=2 k=5", "n=0 k=3"}},
+    {"fun f (x : f32[n]) = iterate 40 (fn (a, b) => (b, a * 0.5 + b)) (x, x)",
+     "f", ROWS},
+    {"fun f (x : f32[n, m]) = fold (fn a => fn r => a * 0.5 + r) (zeros [m]) x",
+     "f", SQUARES},
+    {"fun f (x : f32[n, m]) = scan (fn a => fn r => (a + r, a * r)) (zeros [m])"
+     "  x",
+     "f", SQUARES},
+    {"fun f (x : f32[n, m]) ="
+     "  fold (fn a => fn r => fold (fn b => fn e => b * 0.25 + e + sum a) 0.0 r"
+     "    + a) (zeros [2]) x",
+     "f", SQUARES},
+    {"fun f (p : {wx : f32[m, d], wh : f32[m, m], b : f32[m]}) h x ="
+     "  nn.rnn p h x",
+     "f : {wx : f32[m, d], wh : f32[m, m], b : f32[m]} -> f32[n, m] ->"
+     "  f32[t, n, d] -> _",
+     {"m=3 d=2 n=2 t=5", "m=1 d=1 n=1 t=1", "m=2 d=1 n=1 t=0"}},
+    {"fun f (x : f32[n]) k ="
+     "  iterate k (fn y => if sum y > 1.0 then y * 0.5 else y + 0.25) x",
+     "f : f32[n] -> dim(k) -> _", {"n=3 k=4", "n=2 k=5", "n=0 k=3"}},
     {"val t = [1.0, 2.0, 3.0]\nfun f (x : f32[n, 3]) = x * t", "f", ROWS},
     {"val k = sum [1, 2]\nfun f (x : f32[n, m]) = x.[:, :k]",
      "f : f32[n, 5] -> _", ROWS},

@@ -32,11 +32,15 @@ static int64_t value_of(void *arg, const DimVar *v) {
 
 /* ---- a graph with numbers in the place of sizes ---- */
 
+enum { NODES_MOST = 20 * 1000 };
+
 typedef struct Concrete {
   Session *s;
   const Trace *trace;
   Graph *g;
   Node **made; /* by number */
+  Node **owned;
+  uint32_t owned_count, inner[NODES_MOST]; /* of nodes that were met: loops */
   Tensor **data;
   IndexVar *from[8192], *to[8192];
   uint32_t index_count;
@@ -114,17 +118,64 @@ static Node *opaque_at(Concrete *c, Node *n) {
   return copy;
 }
 
+static Node *own(Concrete *c, Node *n) {
+  assert_true(c->owned_count < NODES_MOST);
+  return c->owned[c->owned_count++] = n;
+}
+
+/* Each turn has nodes of its own. */
+static Node *loop_at(Concrete *c, const Node *n) {
+  const Loop *l = n->loop;
+  int64_t turns = number(c, l->count);
+  Node *state[64], *next[64], **outer = c->made, **outs = NULL;
+  Fault fault = {0};
+  bool stacked = n->output >= l->state_count;
+  for (uint32_t k = 0; k < l->state_count; k++)
+    state[k] = at_numbers(c, n->inputs[k]);
+  outs = calloc((size_t)turns + 1, sizeof *outs);
+  for (int64_t t = 0; t < turns; t++) {
+    c->made = malloc(NODES_MOST * sizeof *c->made);
+    memcpy(c->made, outer, NODES_MOST * sizeof *c->made);
+    for (uint32_t k = 0; k < NODES_MOST; k++)
+      c->made[k] = c->inner[k] && c->inner[k] >= l->turn->loops ? NULL
+                                                                : c->made[k];
+    for (uint32_t k = 0; k < l->state_count; k++)
+      c->made[l->states[k]->id] = state[k];
+    c->made[l->turn->id] =
+        own(c, node_scalar(c->g, (Scalar){DT_I64, {.i = t}}));
+    for (uint32_t k = 0; k < l->state_count; k++)
+      next[k] = at_numbers(c, l->results[k]);
+    if (stacked)
+      outs[t] = at_numbers(c, l->results[n->output]);
+    memcpy(state, next, sizeof state);
+    free(c->made);
+  }
+  c->made = outer;
+  Node *out = stacked ? NULL : node_retain(state[n->output]);
+  if (stacked && turns)
+    out = node_stack(c->g, (uint32_t)turns, outs, &fault);
+  if (stacked && !turns) {
+    Form form = form_at(c, n);
+    out = node_full(c->g, (Scalar){.dtype = n->dtype}, n->rank, form.own,
+                    n->stars, &fault);
+  }
+  free(outs);
+  return out;
+}
+
 static Node *at_numbers(Concrete *c, Node *n) {
   if (!n->open)
     return n;
+  c->inner[n->id] = n->loops;
   if (c->made[n->id])
     return c->made[n->id];
   Node *copy = n->kind == NODE_ARG    ? node_data(c->g, c->data[n->arg])
                : n->kind == NODE_COMP ? comp_at(c, n)
+               : n->kind == NODE_LOOP ? loop_at(c, n)
                                       : opaque_at(c, n);
-  if (n->guard)
+  if (n->guard && !copy->guard && n->kind != NODE_LOOP)
     copy->guard = node_retain(at_numbers(c, n->guard));
-  return c->made[n->id] = copy;
+  return c->made[n->id] = own(c, copy);
 }
 
 /* ---- data ---- */
@@ -215,7 +266,8 @@ static bool required(Concrete *c, const Requirement *r) {
 static void compare_at(Session *s, const Trace *t, const char *sizes) {
   sizes_now = sizes;
   Concrete c = {.s = s, .trace = t, .g = eval_graph(s->eval)};
-  c.made = calloc(100 * 1000, sizeof *c.made);
+  c.made = calloc(NODES_MOST, sizeof *c.made);
+  c.owned = calloc(NODES_MOST, sizeof *c.owned);
   c.data = calloc(t->arg_count + 1, sizeof *c.data);
   Node **leaves = calloc(t->arg_count + 1, sizeof *leaves);
   for (uint32_t k = 0; k < t->arg_count; k++) {
@@ -251,16 +303,15 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   for (uint32_t k = 0; k < other.count; k++)
     node_release(other.nodes[k]);
   held_free(s->eval, held);
-  for (uint32_t k = 0; k < 100 * 1000; k++)
-    if (c.made[k])
-      node_release(c.made[k]);
+  while (c.owned_count)
+    node_release(c.owned[--c.owned_count]);
   for (uint32_t k = 0; k < t->arg_count; k++) {
     tensor_release(c.data[k]);
     node_release(leaves[k]);
   }
   while (c.index_count)
     index_var_release(c.to[--c.index_count]);
-  free(c.made), free(c.data), free(leaves);
+  free(c.owned), free(c.made), free(c.data), free(leaves);
 }
 
 /* ---- what is compared ---- */
