@@ -12,8 +12,6 @@ int verb_dump(int argc, char **argv) {
   if (stage == DUMP_NONE)
     return usage_error("dump", "--stage is tree, core or graph, not `%s`",
                        o.stage);
-  if (stage == DUMP_GRAPH && !o.entry_count)
-    return usage_error("dump", "which function?  Say --entry NAME");
   SessionHost host = host_terminal(0, NULL);
   Session *session = host_open(&host);
   host_apply_defines(session, &o);

@@ -104,7 +104,7 @@ static const Help helps[] = {
      "                         default); graph: as functions are compiled\n"
      "      --entry FUNCTION   for graph: f, or f with a type that settles its\n"
      "                         element types and axes; may be given several\n"
-     "                         times\n"
+     "                         times (all whose types are settled)\n"
      "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "      --color WHEN       auto, always, never\n"
      "\n"

@@ -38,9 +38,7 @@ static void collect(Eval *vm, Value v, Tensors *out) {
   if (value_is_tensor(v)) {
     if (out->count == LEAVES_MOST)
       refuse(vm, "its state has too many parts");
-    Node *n = out->at[out->count++] = vm_to_node(vm, v);
-    if (n->free_count)
-      refuse(vm, "it stands inside of another over indices");
+    out->at[out->count++] = vm_to_node(vm, v);
     return;
   }
   if (v.tag == V_TUPLE)
@@ -82,6 +80,19 @@ static int64_t turns(Eval *vm, TurnsKind kind) {
                                : vm_lead(vm, bp[places[kind].over]);
 }
 
+/* The indices inside of which code runs now. */
+static uint32_t open_indices(Eval *vm, IndexVar **out) {
+  uint32_t count = 0;
+  for (size_t k = 0; k < vm->attempt_count; k++)
+    for (const Value *v = vm->stack + vm->attempts[k].height;
+         v < vm->sp && v->tag == V_INDEX; v++) {
+      if (count == RANK_MAX)
+        refuse(vm, "it stands inside of too many indices");
+      out[count++] = v->index;
+    }
+  return count;
+}
+
 /* Pushed: a pair of the state and the turn's number, for the end; then what
  * the body is called with. */
 const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
@@ -97,12 +108,14 @@ const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
   Tensors initial = {.count = 0};
   vm_place(vm);
   collect(vm, locals(vm)[at->state], &initial);
+  IndexVar *open[RANK_MAX];
+  uint32_t count_open = open_indices(vm, open);
   g->loop_depth++;
   Node *states[LEAVES_MOST], *const *made = states;
   for (uint32_t k = 0; k < initial.count; k++)
-    states[k] = vm_temp(vm, node_state(g, initial.at[k]));
+    states[k] = vm_temp(vm, node_state(g, initial.at[k], count_open, open));
   Node *zero = vm_temp(vm, node_scalar(g, (Scalar){DT_I64, {.i = 0}}));
-  Node *turn = vm_temp(vm, node_state(g, zero));
+  Node *turn = vm_temp(vm, node_state(g, zero, 0, NULL));
   Value pair = vm_new_tuple(vm, 2), *bp = locals(vm);
   AS_FIELDS(pair)->at[0] = rebuild(vm, bp[at->state], &made);
   AS_FIELDS(pair)->at[1] = value_node(node_retain(turn));
@@ -137,9 +150,13 @@ static void state_fits(Eval *vm, Node *state, Node *result) {
 static Value outputs(Eval *vm, Loop *loop, const Tensors *initial, Value like,
                      uint32_t first, uint32_t count) {
   Node *nodes[LEAVES_MOST], *const *made = nodes;
-  for (uint32_t k = 0; k < count; k++)
-    nodes[k] =
-        vm_temp(vm, node_loop(&vm->graph, loop, initial->at, first + k));
+  Fault fault = {0};
+  for (uint32_t k = 0; k < count; k++) {
+    nodes[k] = node_loop(&vm->graph, loop, initial->at, first + k, &fault);
+    if (!nodes[k])
+      vm_fault(vm, &fault);
+    vm_temp(vm, nodes[k]);
+  }
   return rebuild(vm, like, &made);
 }
 

@@ -225,7 +225,7 @@ typedef enum DumpStage {
 
 DumpStage dump_stage(const char *name); /* DUMP_NONE: there is no such one */
 /* Appends what the stage makes of a text; nothing is run.  entries: functions
- * for DUMP_GRAPH. */
+ * for DUMP_GRAPH; none: those whose types are settled. */
 SessionStatus session_dump(Session *session, const SessionText *text,
                            DumpStage stage, uint32_t entry_count,
                            const char *const *entries, Buffer *out);

@@ -439,6 +439,35 @@ SessionStatus session_trace(Session *s, const char *entry, Trace *out) {
   return status;
 }
 
+/* ---- all that there are ---- */
+
+typedef struct Entries {
+  Session *s;
+  void (*f)(void *, const char *name);
+  void *arg;
+} Entries;
+
+static void offer(void *arg, Binding *b) {
+  Entries *e = arg;
+  EntryPoint entry;
+  Diags quiet;
+  diags_init(&quiet, e->s->arena);
+  if (binding_sort(e->s->checker, b) == SORT_FUNCTION &&
+      checker_entry(e->s->checker, b, &quiet, &entry))
+    e->f(e->arg, entry.name);
+}
+
+static SessionStatus each_entry(Session *s, void *arg) {
+  module_each(s->module, offer, arg);
+  return SESSION_OK;
+}
+
+void session_each_entry(Session *s, void (*f)(void *, const char *name),
+                        void *arg) {
+  Entries e = {s, f, arg};
+  session_guard(s, each_entry, &e);
+}
+
 void trace_free(Session *s, Trace *t) {
   for (uint32_t k = 0; k < t->result_count; k++)
     node_release(t->results[k].node);

@@ -61,6 +61,10 @@ typedef struct Trace {
  * where the function needs them.  entry: a name, or with its type,
  * "f : f32[n, k] -> f32[k, m] -> _". */
 SessionStatus session_trace(Session *session, const char *entry, Trace *out);
+/* Calls f for each function of the text last checked whose type settles all
+ * that has to be settled: those that `axon build` takes by itself. */
+void session_each_entry(Session *session, void (*f)(void *, const char *name),
+                        void *arg);
 void trace_free(Session *session, Trace *trace);
 
 /* The same function applied to tensors: for each leaf of its arguments one

@@ -4,8 +4,11 @@
 
 #include <string.h>
 
-Node *node_state(Graph *g, const Node *like) {
+Node *node_state(Graph *g, const Node *like, uint32_t free_count,
+                 IndexVar *const *free) {
   Form form = {.dtype = like->dtype, .rank = like->rank, .stars = like->stars};
+  for (uint32_t k = 0; k < free_count; k++)
+    form_free_add(&form, free[k]);
   memcpy(form.own, node_own(like), like->rank * sizeof form.own[0]);
   Node *n = node_alloc(g, NODE_STATE, &form);
   n->open = n->safe = true;
@@ -75,9 +78,14 @@ void loop_release(Loop *l) {
   mem_free(l);
 }
 
-Node *node_loop(Graph *g, Loop *l, Node *const *initial, uint32_t output) {
+Node *node_loop(Graph *g, Loop *l, Node *const *initial, uint32_t output,
+                Fault *fault) {
   const Node *like = l->results[output];
   Form form = {.dtype = like->dtype};
+  if (!form_free(&form, l->state_count, initial, fault) ||
+      !form_free(&form, l->state_count, l->states, fault) ||
+      !form_free(&form, l->state_count + l->out_count, l->results, fault))
+    return NULL;
   uint32_t stacked = output >= l->state_count;
   form.rank = like->rank + stacked;
   form.stars = like->stars << stacked;

@@ -269,14 +269,17 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
 
 /* ---- loop.c: loops that are compiled as such ---- */
 
-/* For a turn of a loop at g->loop_depth. */
-Node *node_state(Graph *g, const Node *like);
+/* For a turn of a loop at g->loop_depth, which stands inside of these indices;
+ * what it begins with may have fewer. */
+Node *node_state(Graph *g, const Node *like, uint32_t free_count,
+                 IndexVar *const *free);
 /* results: state_count of them, then out_count; of the states' shapes. */
 Loop *loop_new(int64_t count, Node *turn, uint32_t state_count,
                Node *const *states, uint32_t out_count, Node *const *results);
 void loop_release(Loop *loop);
 /* The loop is borrowed, as are the states that it begins with. */
-Node *node_loop(Graph *g, Loop *loop, Node *const *initial, uint32_t output);
+Node *node_loop(Graph *g, Loop *loop, Node *const *initial, uint32_t output,
+                Fault *fault);
 
 /* ---- run.c ---- */
 

@@ -18,4 +18,8 @@ dump() { # dump LIST: what each entry of it comes to, with errors
 }
 diff -u graphs.graph <(dump graphs.entries) || status=1
 diff -u graphs.errors <(dump graphs.refused) || status=1
+
+# Whole models, of which only what they ask of their callers is kept.
+diff -u models.head <("$AXON" dump --stage=graph models.axn 2>&1 |
+  grep -vE '^%|^argument') || status=1
 exit "$status"

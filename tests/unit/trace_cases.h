@@ -177,6 +177,14 @@ static const Case cases[] = {
     {"fun f (x : f32[n]) k ="
      "  iterate k (fn y => if sum y > 1.0 then y * 0.5 else y + 0.25) x",
      "f : f32[n] -> dim(k) -> _", {"n=3 k=4", "n=2 k=5", "n=0 k=3"}},
+    {"fun f (x : f32[k, n, m]) ="
+     "  map (fn y => fold (fn a => fn r => a * 0.5 + r) 0.0 (sum ~axis:0 y)) x",
+     "f", {"n=3 m=2 k=5", "n=1 m=1 k=1", "n=2 m=0 k=3"}},
+    {"fun f (x : f32[k, n, m]) ="
+     "  for i => snd (scan (fn a => fn r => (a * x.[i, 0, 0] + r, a + r))"
+     "    (zeros [m]) x.[i, :, :])",
+     "f : f32[k, n, m] -> f32[k, n, m] given 1 <= n, 1 <= m",
+     {"n=3 m=2 k=5", "n=1 m=1 k=1", "n=4 m=1 k=0"}},
     {"val t = [1.0, 2.0, 3.0]\nfun f (x : f32[n, 3]) = x * t", "f", ROWS},
     {"val k = sum [1, 2]\nfun f (x : f32[n, m]) = x.[:, :k]",
      "f : f32[n, 5] -> _", ROWS},

@@ -123,6 +123,16 @@ static Node *own(Concrete *c, Node *n) {
   return c->owned[c->owned_count++] = n;
 }
 
+/* x, with the indices of n. */
+static Node *widened(Concrete *c, Node *x, const Node *n) {
+  Form form = form_at(c, n);
+  Body b;
+  Fault fault = {0};
+  body_init(&b, c->g, &form);
+  body_read_axes(&b, x, 0);
+  return own(c, body_node(&b, c->g, &fault));
+}
+
 /* Each turn has nodes of its own. */
 static Node *loop_at(Concrete *c, const Node *n) {
   const Loop *l = n->loop;
@@ -140,7 +150,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
       c->made[k] = c->inner[k] && c->inner[k] >= l->turn->loops ? NULL
                                                                 : c->made[k];
     for (uint32_t k = 0; k < l->state_count; k++)
-      c->made[l->states[k]->id] = state[k];
+      c->made[l->states[k]->id] = widened(c, state[k], l->states[k]);
     c->made[l->turn->id] =
         own(c, node_scalar(c->g, (Scalar){DT_I64, {.i = t}}));
     for (uint32_t k = 0; k < l->state_count; k++)
@@ -160,7 +170,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
                     n->stars, &fault);
   }
   free(outs);
-  return out;
+  return node_retain(widened(c, own(c, out), n));
 }
 
 static Node *at_numbers(Concrete *c, Node *n) {
