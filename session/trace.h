@@ -13,6 +13,8 @@
 #include "session/session.h"
 #include "tensor/size.h"
 
+/* Each axis that is no * has to have the size that it says here: all of them
+ * are to be tested, but for those that define a TraceSize. */
 typedef struct TraceArg { /* NODE_ARG: by number */
   const char *name;       /* "x", "p.layer.w", "q.0" */
   Dtype dtype;

@@ -352,6 +352,9 @@ static void check_case(const Case *c) {
   Trace trace;
   if (session_trace(s, c->entry, &trace) != SESSION_OK)
     fail_diags(s, c->text);
+  Buffer wrong = {0};
+  if (!graph_verify(trace.root_count, trace.roots, &wrong))
+    fail_msg("%s: %s", c->text, wrong.text);
   for (uint32_t k = 0; k < ARRAY_LEN(c->sizes) && c->sizes[k]; k++)
     compare_at(s, &trace, c->sizes[k]);
   trace_free(s, &trace);
