@@ -304,7 +304,8 @@ bool value_is_tensor(Value v);
 
 /* ---- turns.c: loops of a function that is traced ---- */
 
-typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_SCAN } TurnsKind;
+typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_SCAN,
+                         TURNS_WHILE } TurnsKind;
 /* Where to go on: with a turn that is traced, or as always. */
 const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
                             const Instr *otherwise);

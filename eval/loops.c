@@ -52,12 +52,16 @@ static void build_iterate(Emit *e) { /* n f x | i */
 static void build_while(Emit *e) { /* p f x */
   uint32_t loop = e->at.len;
   LOC(0), LOC(2), I(CALLV, 1, 0);
-  uint32_t out = I(JF_KNOWN, 0, 0);
+  uint32_t open = I(TURNS_OPEN, 0, 0), out = I(JF_KNOWN, 0, 0);
   LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
   I(TICK, 0, 2);
   jump_back(e, loop);
   emit_patch(e, out);
   TAKE(2), I(RET, 0, 0);
+  emit_patch(e, open);
+  emit(e, OP_TURNS_BEGIN, TURNS_WHILE, 0, 1, 0);
+  I(CALLV, 1, 0), LOC(1), LOC(3), I(TUPGET, 0, 0), I(CALLV, 1, 0);
+  I(TURNS_END, TURNS_WHILE, 0), I(RET, 0, 0);
 }
 
 static void build_fold(Emit *e) { /* f c x | i n */

@@ -16,6 +16,7 @@ static const Places places[] = {
     [TURNS_ITERATE] = {.fn = 1, .state = 2, .over = -1},
     [TURNS_FOLD] = {.fn = 0, .state = 1, .over = 2},
     [TURNS_SCAN] = {.fn = 0, .state = 1, .over = 2},
+    [TURNS_WHILE] = {.fn = 0, .state = 2, .over = -1},
 };
 
 NORETURN static void refuse(Eval *vm, const char *why) {
@@ -76,6 +77,8 @@ static Value *locals(Eval *vm) {
 
 static int64_t turns(Eval *vm, TurnsKind kind) {
   const Value *bp = locals(vm);
+  if (kind == TURNS_WHILE)
+    return 0;
   return kind == TURNS_ITERATE ? vm_index_size(vm, bp[0])
                                : vm_lead(vm, bp[places[kind].over]);
 }
@@ -100,7 +103,8 @@ const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
   if (!vm_traces(vm))
     return otherwise;
   int64_t count = turns(vm, kind);
-  if (size_is_number(&vm->graph, count) && count <= UNROLLED_MOST)
+  if (kind != TURNS_WHILE && size_is_number(&vm->graph, count) &&
+      count <= UNROLLED_MOST)
     return otherwise;
   const Places *at = &places[kind];
   size_t mark = vm->temp_count;
@@ -194,8 +198,9 @@ Value vm_turns_end(Eval *vm, TurnsKind kind, Value result) {
   for (uint32_t k = 0; k < states.count; k++)
     state_fits(vm, states.at[k], results.at[k]);
   collect(vm, made, &results);
+  Node *more = kind == TURNS_WHILE ? vm_to_node(vm, bp[4]) : NULL;
   vm->graph.loop_depth--;
-  Loop *loop = loop_new(turns(vm, kind), AS_FIELDS(pair)->at[1].node,
+  Loop *loop = loop_new(turns(vm, kind), more, AS_FIELDS(pair)->at[1].node,
                         states.count, states.at, results.count - states.count,
                         results.at);
   Trap trap;

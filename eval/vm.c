@@ -1064,6 +1064,12 @@ do_HOST_DONE : {
   *sp++ = r;
   NEXT;
 }
+do_TURNS_OPEN:
+  if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->open))
+    NEXT;
+  sp--;
+  FREE(*sp);
+  JUMP;
 do_TURNS_BEGIN:
   GO(vm_turns_begin(vm, (TurnsKind)pc->a, pc + 1, pc + pc->c));
 do_TURNS_END : {

@@ -44,6 +44,7 @@ static uint32_t depth_outside(const Loop *l) {
     trap_raise(trap.kind);
   }
   map_init(&o.seen, arena);
+  look(&o, l->more);
   for (uint32_t k = 0; k < l->state_count + l->out_count; k++)
     look(&o, l->results[k]);
   trap_end(&trap);
@@ -51,7 +52,7 @@ static uint32_t depth_outside(const Loop *l) {
   return o.most;
 }
 
-Loop *loop_new(int64_t count, Node *turn, uint32_t state_count,
+Loop *loop_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
                Node *const *states, uint32_t out_count, Node *const *results) {
   uint32_t most = 2 * state_count + out_count;
   Loop *l = mem_alloc(sizeof *l + most * sizeof(Node *));
@@ -60,6 +61,7 @@ Loop *loop_new(int64_t count, Node *turn, uint32_t state_count,
   l->states = (Node **)(l + 1);
   l->results = l->states + state_count;
   l->turn = node_retain(turn);
+  l->more = more ? node_retain(more) : NULL;
   for (uint32_t k = 0; k < state_count; k++)
     l->states[k] = node_retain(states[k]);
   for (uint32_t k = 0; k < state_count + out_count; k++)
@@ -71,6 +73,7 @@ void loop_release(Loop *l) {
   if (!l || --l->refs)
     return;
   node_release(l->turn);
+  node_release(l->more);
   for (uint32_t k = 0; k < l->state_count; k++)
     node_release(l->states[k]);
   for (uint32_t k = 0; k < l->state_count + l->out_count; k++)

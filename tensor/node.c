@@ -83,7 +83,7 @@ bool node_is_star(const Node *n, uint32_t axis) {
 
 static uint32_t loop_children(const Node *n) {
   const Loop *l = n->loop;
-  return l ? 1 + 2 * l->state_count + l->out_count : 0;
+  return l ? 2 + 2 * l->state_count + l->out_count : 0;
 }
 
 uint32_t node_child_count(const Node *n) {
@@ -97,6 +97,8 @@ Node *node_child(const Node *n, uint32_t k) {
   if (k <= n->input_count)
     return k < n->input_count ? n->inputs[k] : n->guard;
   k -= n->input_count + 1;
+  if (k-- == 0)
+    return n->loop->more;
   if (k <= n->loop->state_count)
     return k ? n->loop->states[k - 1] : n->loop->turn;
   return n->loop->results[k - n->loop->state_count - 1];

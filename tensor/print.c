@@ -174,9 +174,12 @@ static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
 /* "loop[%2 < n] %3 = %0 then %7 makes %9: %7" */
 static void print_loop(const Graph *g, Buffer *out, const Node *n) {
   const Loop *l = n->loop;
-  buffer_printf(out, "loop[%%%u < ", l->turn->id);
-  size_put(g, out, l->count);
-  buffer_putc(out, ']');
+  buffer_printf(out, l->more ? "loop[%%%u while %%%u]" : "loop[%%%u < ",
+                l->turn->id, l->more ? l->more->id : 0);
+  if (!l->more) {
+    size_put(g, out, l->count);
+    buffer_putc(out, ']');
+  }
   for (uint32_t k = 0; k < l->state_count; k++)
     buffer_printf(out, "%s %%%u = %%%u then %%%u", k ? "," : "",
                   l->states[k]->id, n->inputs[k]->id, l->results[k]->id);

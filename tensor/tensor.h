@@ -80,7 +80,8 @@ typedef enum NodeKind {
  * nodes that read turn and states.  Counted references. */
 typedef struct Loop {
   uint32_t refs;
-  int64_t count;  /* of turns */
+  int64_t count;  /* of turns; where there is no `more` */
+  Node *more;     /* bool: another turn, from these states?  or NULL */
   Node *turn;     /* NODE_STATE: the number of the turn, from 0; i64 */
   uint32_t state_count, out_count;
   Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
@@ -273,8 +274,9 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
  * what it begins with may have fewer. */
 Node *node_state(Graph *g, const Node *like, uint32_t free_count,
                  IndexVar *const *free);
-/* results: state_count of them, then out_count; of the states' shapes. */
-Loop *loop_new(int64_t count, Node *turn, uint32_t state_count,
+/* results: state_count of them, then out_count; of the states' shapes.  more:
+ * or NULL. */
+Loop *loop_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
                Node *const *states, uint32_t out_count, Node *const *results);
 void loop_release(Loop *loop);
 /* The loop is borrowed, as are the states that it begins with. */

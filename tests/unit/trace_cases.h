@@ -185,6 +185,12 @@ static const Case cases[] = {
      "    (zeros [m]) x.[i, :, :])",
      "f : f32[k, n, m] -> f32[k, n, m] given 1 <= n, 1 <= m",
      {"n=3 m=2 k=5", "n=1 m=1 k=1", "n=4 m=1 k=0"}},
+    {"fun f (x : f32[n]) = while (fn y => sum (abs y) > 1.0)"
+     "  (fn y => y * 0.5) x",
+     "f", ROWS},
+    {"fun f (x : f32[n]) = while (fn (i, y) => i < 3 || i < 5 && sum y > 0.0)"
+     "  (fn (i, y) => (i + 1, y * 0.5 + x)) (0, x)",
+     "f : f32[n] -> int * f32[n]", ROWS},
     {"val t = [1.0, 2.0, 3.0]\nfun f (x : f32[n, 3]) = x * t", "f", ROWS},
     {"val k = sum [1, 2]\nfun f (x : f32[n, m]) = x.[:, :k]",
      "f : f32[n, 5] -> _", ROWS},

@@ -123,6 +123,8 @@ static Node *own(Concrete *c, Node *n) {
   return c->owned[c->owned_count++] = n;
 }
 
+static void force(Concrete *c, uint32_t count, Node *const *nodes);
+
 /* x, with the indices of n. */
 static Node *widened(Concrete *c, Node *x, const Node *n) {
   Form form = form_at(c, n);
@@ -143,7 +145,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
   for (uint32_t k = 0; k < l->state_count; k++)
     state[k] = at_numbers(c, n->inputs[k]);
   outs = calloc((size_t)turns + 1, sizeof *outs);
-  for (int64_t t = 0; t < turns; t++) {
+  for (int64_t t = 0; l->more || t < turns; t++) {
     c->made = malloc(NODES_MOST * sizeof *c->made);
     memcpy(c->made, outer, NODES_MOST * sizeof *c->made);
     for (uint32_t k = 0; k < NODES_MOST; k++)
@@ -153,6 +155,13 @@ static Node *loop_at(Concrete *c, const Node *n) {
       c->made[l->states[k]->id] = widened(c, state[k], l->states[k]);
     c->made[l->turn->id] =
         own(c, node_scalar(c->g, (Scalar){DT_I64, {.i = t}}));
+    Node *more = l->more ? at_numbers(c, l->more) : NULL;
+    if (more)
+      force(c, 1, &more);
+    if (more && !scalar_load(DT_BOOL, more->data->data).i) {
+      free(c->made);
+      break;
+    }
     for (uint32_t k = 0; k < l->state_count; k++)
       next[k] = at_numbers(c, l->results[k]);
     if (stacked)
