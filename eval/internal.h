@@ -171,10 +171,12 @@ struct Held {
 };
 
 /* ---- eval.c ---- */
-void eval_enter(Eval *vm, Diags *diags);
-void eval_failed(Eval *vm, FailKind kind); /* what is left is released */
-Held *eval_hold(Eval *vm, Value v);        /* takes it */
-Value eval_held(const Held *held);         /* borrowed */
+
+void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
+/* What a failed run leaves is released; its error becomes a diagnostic. */
+void eval_failed(Eval *vm, FailKind kind);
+Held *eval_hold(Eval *vm, Value v); /* takes it */
+Value eval_held(const Held *held);  /* borrowed */
 
 /* ---- compile.c ---- */
 

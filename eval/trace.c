@@ -15,13 +15,13 @@ void eval_trace(Eval *vm, Sizes *sizes) {
 
 /* ---- arguments ---- */
 
-static Value given_value(Eval *vm, const Given *g);
+static Value given_value(Eval *vm, const EvalArg *g);
 
-static const Layout *given_layout(Eval *vm, const Given *g) {
+static const Layout *given_layout(Eval *vm, const EvalArg *g) {
   return layout_of(vm, g->labels, g->count);
 }
 
-static Value given_parts(Eval *vm, const Given *g) {
+static Value given_parts(Eval *vm, const EvalArg *g) {
   bool record = g->kind == GIVEN_RECORD;
   Value v = record ? vm_new_record(vm, given_layout(vm, g))
                    : vm_new_tuple(vm, g->count);
@@ -36,7 +36,7 @@ static Value given_parts(Eval *vm, const Given *g) {
 }
 
 /* A temporary. */
-static Value given_value(Eval *vm, const Given *g) {
+static Value given_value(Eval *vm, const EvalArg *g) {
   Value v = value_unit();
   switch (g->kind) {
   case GIVEN_UNIT:
@@ -74,7 +74,7 @@ static const Code *call_code(Eval *vm, const Var *fn, uint32_t count) {
   return code;
 }
 
-static Held *call(Eval *vm, const Var *fn, uint32_t count, const Given *args) {
+static Held *call(Eval *vm, const Var *fn, uint32_t count, const EvalArg *args) {
   Value *values = vm_scratch(vm, (count + 1) * sizeof *values);
   for (uint32_t k = 0; k < count; k++)
     values[k] = given_value(vm, &args[k]);
@@ -83,7 +83,7 @@ static Held *call(Eval *vm, const Var *fn, uint32_t count, const Given *args) {
   return eval_hold(vm, v);
 }
 
-Held *eval_call(Eval *vm, const Var *fn, uint32_t count, const Given *args,
+Held *eval_apply(Eval *vm, const Var *fn, uint32_t count, const EvalArg *args,
                 Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);

@@ -151,7 +151,7 @@ static void state_fits(Eval *vm, Node *state, Node *result) {
 }
 
 /* Of the values that the loop comes to: tensors from the first on. */
-static Value outputs(Eval *vm, Loop *loop, const Tensors *initial, Value like,
+static Value outputs(Eval *vm, Turns *loop, const Tensors *initial, Value like,
                      uint32_t first, uint32_t count) {
   Node *nodes[LEAVES_MOST], *const *made = nodes;
   Fault fault = {0};
@@ -164,7 +164,7 @@ static Value outputs(Eval *vm, Loop *loop, const Tensors *initial, Value like,
   return rebuild(vm, like, &made);
 }
 
-static Value close_turns(Eval *vm, TurnsKind kind, Loop *loop,
+static Value close_turns(Eval *vm, TurnsKind kind, Turns *loop,
                          const Tensors *initial, Value state, Value made) {
   Value last = outputs(vm, loop, initial, state, 0, loop->state_count);
   if (kind != TURNS_SCAN)
@@ -200,18 +200,18 @@ Value vm_turns_end(Eval *vm, TurnsKind kind, Value result) {
   collect(vm, made, &results);
   Node *more = kind == TURNS_WHILE ? vm_to_node(vm, bp[4]) : NULL;
   vm->graph.loop_depth--;
-  Loop *loop = loop_new(turns(vm, kind), more, AS_FIELDS(pair)->at[1].node,
+  Turns *loop = turns_new(turns(vm, kind), more, AS_FIELDS(pair)->at[1].node,
                         states.count, states.at, results.count - states.count,
                         results.at);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    loop_release(loop);
+    turns_release(loop);
     trap_raise(trap.kind);
   }
   Value r =
       close_turns(vm, kind, loop, &initial, AS_FIELDS(pair)->at[0], made);
   trap_end(&trap);
-  loop_release(loop);
+  turns_release(loop);
   vm_drop_temps(vm, mark);
   return r;
 }

@@ -111,7 +111,7 @@ typedef struct Tracing {
   VEC(TraceResult) results;
   Map seen; /* DimVar */
   /* what is done with a leaf: */
-  Node *const *leaves; /* session_call: its data; or NULL: a NODE_ARG */
+  Node *const *leaves; /* trace_apply: its data; or NULL: a NODE_ARG */
   uint32_t next;
   int64_t (*size)(void *, const DimVar *);
   void *arg;
@@ -135,13 +135,13 @@ static const int64_t *shape_at(Tracing *t, const EntryPart *p) {
   return shape;
 }
 
-static Given tensor_given(Tracing *t, const EntryPart *p, const char *path) {
+static EvalArg tensor_given(Tracing *t, const EntryPart *p, const char *path) {
   uint32_t number = t->next++;
   bool is_size = p->term && !p->rank;
   if (t->leaves && is_size)
-    return (Given){.kind = GIVEN_SIZE, .size = size_at(t, p->term)};
+    return (EvalArg){.kind = GIVEN_SIZE, .size = size_at(t, p->term)};
   if (t->leaves)
-    return (Given){.kind = GIVEN_TENSOR, .node = t->leaves[number]};
+    return (EvalArg){.kind = GIVEN_TENSOR, .node = t->leaves[number]};
   TraceArg arg = {.name = path, .dtype = p->dtype, .rank = p->rank,
                   .stars = p->stars, .shape = shape_at(t, p),
                   .is_size = is_size};
@@ -149,47 +149,47 @@ static Given tensor_given(Tracing *t, const EntryPart *p, const char *path) {
     arg.size = size_at(t, p->term);
   VEC_PUSH(t->s->arena, t->args, arg);
   if (is_size)
-    return (Given){.kind = GIVEN_SIZE, .size = arg.size};
+    return (EvalArg){.kind = GIVEN_SIZE, .size = arg.size};
   if (!p->rank && dtype_is_int(p->dtype))
     sizes_call_arg(t->g->sizes, number, path);
   Node *n = node_arg(t->g, number, p->dtype, p->rank, arg.shape, p->stars);
   VEC_PUSH(t->s->arena, t->nodes, n);
-  return (Given){.kind = GIVEN_TENSOR, .node = n};
+  return (EvalArg){.kind = GIVEN_TENSOR, .node = n};
 }
 
-static Given part_given(Tracing *t, const EntryPart *p, const char *path) {
+static EvalArg part_given(Tracing *t, const EntryPart *p, const char *path) {
   Arena *arena = t->s->arena;
   switch (p->kind) {
   case ENTRY_TENSOR:
     return tensor_given(t, p, path);
   case ENTRY_SHAPE:
-    return (Given){.kind = GIVEN_SHAPE, .count = p->rank,
+    return (EvalArg){.kind = GIVEN_SHAPE, .count = p->rank,
                    .shape = shape_at(t, p), .stars = p->stars};
   case ENTRY_TUPLE:
   case ENTRY_RECORD: {
-    Given *parts = NEW_ARRAY(arena, Given, p->count + 1);
+    EvalArg *parts = NEW_ARRAY(arena, EvalArg, p->count + 1);
     for (uint32_t k = 0; k < p->count; k++)
       parts[k] = part_given(
           t, &p->parts[k],
           p->labels ? arena_printf(arena, "%s.%s", path, p->labels[k]->text)
                     : arena_printf(arena, "%s.%u", path, k));
-    return (Given){.kind = p->kind == ENTRY_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
+    return (EvalArg){.kind = p->kind == ENTRY_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
                    .parts = parts, .labels = p->labels, .count = p->count};
   }
   case ENTRY_ABSENT:
-    return (Given){.kind = GIVEN_ABSENT};
+    return (EvalArg){.kind = GIVEN_ABSENT};
   case ENTRY_NONE:
     break;
   }
-  return (Given){.kind = GIVEN_UNIT};
+  return (EvalArg){.kind = GIVEN_UNIT};
 }
 
 /* Its hidden arguments and the others. */
-static Given *given_all(Tracing *t, const EntryPoint *e) {
-  Given *given = NEW_ARRAY(t->s->arena, Given,
+static EvalArg *given_all(Tracing *t, const EntryPoint *e) {
+  EvalArg *given = NEW_ARRAY(t->s->arena, EvalArg,
                            e->hidden_count + e->param_count + 1);
   for (uint32_t k = 0; k < e->hidden_count; k++)
-    given[k] = (Given){
+    given[k] = (EvalArg){
         .kind = GIVEN_SIZE,
         .size = size_at(t, dim_of_var(&t->s->dims, e->hidden[k].dim_var))};
   for (uint32_t k = 0; k < e->param_count; k++)
@@ -197,8 +197,8 @@ static Given *given_all(Tracing *t, const EntryPoint *e) {
   return given;
 }
 
-static Held *call(Tracing *t, const EntryPoint *e, const Given *given) {
-  return eval_call(t->s->eval, e->var, e->hidden_count + e->param_count, given,
+static Held *call(Tracing *t, const EntryPoint *e, const EvalArg *given) {
+  return eval_apply(t->s->eval, e->var, e->hidden_count + e->param_count, given,
                    &t->s->diags);
 }
 
@@ -360,7 +360,7 @@ static bool run(Tracing *t) {
   Session *s = t->s;
   Trace *out = t->t;
   t->g->span = out->entry.span;
-  const Given *given = given_all(t, &out->entry);
+  const EvalArg *given = given_all(t, &out->entry);
   out->args = t->args.at;
   out->arg_count = t->args.len;
   find_sizes(t, &out->entry);
@@ -476,7 +476,7 @@ void trace_free(Session *s, Trace *t) {
   *t = (Trace){0};
 }
 
-Held *session_call(Session *s, const EntryPoint *entry, Node *const *leaves,
+Held *trace_apply(Session *s, const EntryPoint *entry, Node *const *leaves,
                    int64_t (*size)(void *, const DimVar *), void *arg) {
   Tracing t = {.s = s, .g = eval_graph(s->eval), .leaves = leaves,
                .size = size, .arg = arg};

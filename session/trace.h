@@ -72,7 +72,7 @@ void trace_free(Session *session, Trace *trace);
 /* The same function applied to tensors: for each leaf of its arguments one
  * (integers that are sizes too), and the sizes that nothing shows.  NULL after
  * an error. */
-Held *session_call(Session *session, const EntryPoint *entry,
+Held *trace_apply(Session *session, const EntryPoint *entry,
                    Node *const *leaves, int64_t (*size)(void *, const DimVar *),
                    void *arg);
 

@@ -1,6 +1,7 @@
 /* Bodies under fusion: equal cells made once, and simplified. */
 #include "tensor/group.h"
 
+#include <math.h>
 #include <string.h>
 
 Group *group_new(Arena *arena, const Node *n) {
@@ -250,6 +251,20 @@ static uint32_t idle_int(Group *group, const Cell *c, const uint32_t *args) {
   return UINT32_MAX;
 }
 
+/* x / c where 1 / c is exact: a product is the same number, and quicker. */
+static bool divides_exactly(const Group *group, const Cell *c,
+                            const uint32_t *args, Scalar *factor) {
+  if (c->op != PRIM_DIV || (c->dtype != DT_F32 && c->dtype != DT_F64) ||
+      cell_at(group, args[1])->kind != CELL_CONST)
+    return false;
+  int exponent;
+  double by = cell_at(group, args[1])->value.f;
+  if (fabs(frexp(by, &exponent)) != 0.5 || exponent < -100 || exponent > 100)
+    return false;
+  *factor = (Scalar){.dtype = c->dtype, .f = 1 / by};
+  return true;
+}
+
 /* `true && x`, `false || x`, and so on. */
 static uint32_t idle_bool(const Group *group, const Cell *c,
                           const uint32_t *args) {
@@ -287,6 +302,12 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
     if (fold_op(group, c, count, args, &value) ||
         fold_test(group, c, args, &value))
       return constant(group, value);
+    if (divides_exactly(group, c, args, &value)) {
+      Cell times = *c;
+      times.op = PRIM_MUL;
+      uint32_t factors[2] = {args[0], constant(group, value)};
+      return group_cell(group, &times, 2, factors);
+    }
     uint32_t same = idle_int(group, c, args);
     return same == UINT32_MAX ? idle_bool(group, c, args) : same;
   }

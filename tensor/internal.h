@@ -123,6 +123,7 @@ typedef struct Plan {
   const Graph *graph;
   VEC(struct PlanNode *) nodes;  /* inputs before readers */
   VEC(struct PlanNode *) stored; /* those that run, in order */
+  VEC(Cluster *) clusters; /* of these, in order: what runs at once */
 } Plan;
 
 typedef struct PlanNode {
@@ -130,6 +131,7 @@ typedef struct PlanNode {
   bool root;     /* the caller wants its data */
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;
+  uint32_t position; /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */
   uint32_t readers; /* stored nodes not yet run that read it */
@@ -142,6 +144,8 @@ typedef struct PlanNode {
 /* Collects what the roots need, decides, and gives every stored node its
  * fused body.  May raise: plan_end must run in any case. */
 void plan_make(Plan *plan, uint32_t count, Node *const *roots);
+/* cluster.c: puts stored nodes together; kernels: and finds their kernels. */
+void plan_cluster(Plan *plan, bool kernels);
 /* Lets go of a node that has run, and of inputs nobody else will read. */
 void plan_ran(PlanNode *p);
 void plan_end(Plan *plan);

@@ -1,8 +1,18 @@
-/* kernel: a stored node in the form that compilers want.
+/* kernel: what one compiled function computes, in the form that compilers want.
  *
- * The axes of a node are cut where a body divides by a part of them, and put
- * together where every access walks over two as if they were one; sums and
- * multiples of indices are gone into *quasi-affine* forms,
+ * A kernel is a cluster of stored nodes that share *outer* axes: at each point
+ * of these, one after the other, they read nothing of each other that another
+ * point computes.  So points can be computed apart, in any order, and what
+ * only the cluster itself reads is *local*: it is kept for the points at hand
+ * and never becomes a tensor.  A single node is the simplest cluster; a row
+ * softmax, a product with what is done to it afterwards, and attention are
+ * others.
+ *
+ * Each node is a *loop* over the outer axes, the axes of its result that are
+ * not shared, and those that it reduces; loops over the same axes become one
+ * with several results.  The axes of a node are cut where a body divides by a
+ * part of them, and put together where every access walks over two as if they
+ * were one; sums and multiples of indices are gone into *quasi-affine* forms,
  *
  *     constant + sum of times[v] * variable v,
  *
@@ -12,13 +22,19 @@
  *
  * What remains is a list of steps, each of them after its arguments.  A kernel
  * holds no sizes by structure: extents, strides and constants are numbers
- * beside it, so that one program text serves all sizes. */
+ * beside it, so that one program text serves all sizes.
+ *
+ * All of it lives in the arena of a plan, and borrows the nodes. */
 #ifndef AXON_TENSOR_KERNEL_H
 #define AXON_TENSOR_KERNEL_H
 
 #include "tensor/tensor.h"
 
-enum { KERNEL_VARS = 64, KERNEL_AXES = 40 };
+enum {
+  KERNEL_VARS = 64,
+  KERNEL_AXES = 40,
+  QUOTIENTS = KERNEL_VARS - KERNEL_AXES - 1
+};
 
 typedef struct Quasi {
   int64_t constant;
@@ -34,6 +50,8 @@ typedef enum StepKind {
   STEP_CONST,   /* value */
   STEP_INDEX,   /* index, an i64 */
   STEP_READ,    /* inputs[input] at address, further indices added to it */
+  STEP_LOCAL,   /* what loops[loop].results[result] computed for this point of
+                   the outer axes, at address among its inner axes */
   STEP_OP,      /* op over args */
   STEP_SELECT,  /* args[0] ? args[1] : args[2]; reads may hold on one side
                    only */
@@ -52,7 +70,7 @@ typedef struct Step {
   StepKind kind;
   Dtype dtype;
   PrimId op;
-  uint32_t cell; /* of the node, for its place in the source */
+  Span span; /* its place in the source */
   uint32_t arg_count;
   uint32_t args[3];
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
@@ -61,32 +79,132 @@ typedef struct Step {
     Quasi *index;
     Key key;
     struct {
-      uint32_t input;
-      Quasi *address; /* in elements */
-      uint32_t index_count;
+      const Node *node;     /* READ */
+      Quasi **at;           /* READ: by axis of the node; NULL: in indices */
+      uint32_t input;       /* READ */
+      uint32_t loop;        /* LOCAL */
+      uint32_t result;      /* LOCAL */
+      Quasi *address;       /* in elements */
+      uint32_t index_count; /* READ */
       ReadIndex *indices;
     };
   };
 } Step;
 
-typedef struct Kernel {
-  Arena *arena;
-  const Node *node;
-  uint32_t outer, axes; /* axes of the result; with the reduced ones */
+typedef struct Result {
+  Node *node;
+  PrimId reduce; /* PRIM_NONE: kept is all of the loop's axes */
+  Dtype dtype;
+  uint32_t step;      /* whose value it is, or reduces */
+  Quasi *out;         /* where an element goes in memory; NULL: nowhere */
+  Quasi *local;       /* where among those of one outer point, for later loops;
+                         NULL: none reads it */
+  int64_t local_size; /* elements of one outer point */
+} Result;
+
+typedef struct Loop {
+  uint32_t outer, kept, axes; /* the shared axes; with those of the results;
+                                 with the reduced ones */
   int64_t extents[KERNEL_AXES];
   uint32_t quotient_count; /* variable KERNEL_AXES + k is quotients[k] */
-  Quotient quotients[KERNEL_VARS - KERNEL_AXES - 1];
-  PrimId reduce;
-  Dtype dtype;     /* of the result */
-  Quasi *out;      /* where an element of the result goes */
-  VEC(Step) steps; /* the last one is the body's value */
+  Quotient quotients[QUOTIENTS];
+  VEC(Step) steps;
+  VEC(Result) results; /* of axes that are all reduced, or all kept */
+} Loop;
+
+typedef struct Kernel {
+  Arena *arena;
+  uint32_t outer;
+  VEC(Loop *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
 } Kernel;
 
+/* What is run at once: nodes in order, and their kernel. */
+struct Cluster {
+  VEC(Node *) nodes;
+  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
+                     with a guard, too many axes) */
+  void *backend;  /* what a backend noted when it prepared it */
+};
+
+/* ---- stage.c: a node as a loop ---- */
+
+typedef struct Cuts { /* of the axes of a node: extents of inner parts */
+  int64_t by[RANK_MAX][8];
+  uint32_t count[RANK_MAX];
+} Cuts;
+/* Adds a cut of an axis. */
+void cuts_add(Cuts *cuts, uint32_t axis, int64_t by);
+
+typedef struct Stage {
+  Loop *loop; /* no axis is outer yet */
+  /* kept axis k of the node: variables first .. first + parts - 1 */
+  uint32_t first[RANK_MAX], parts[RANK_MAX];
+} Stage;
 /* NULL: the body is one that is left to the reference backend (too many axes
- * or quotients).  Lives in the arena; borrows the node, whose inputs have
- * their data. */
-Kernel *kernel_new(Arena *arena, const Node *n);
+ * or quotients).  cuts: those that others want; grows by the body's own. */
+Stage *stage_new(Arena *arena, Node *n, Cuts *cuts);
+
+Quasi *quasi_new(Arena *arena, int64_t constant);
+/* x + factor * y; false: an overflow */
+bool quasi_add(Quasi *x, int64_t factor, const Quasi *y);
+bool quasi_equal(const Quasi *x, const Quasi *y);
+/* False: they do not fit. */
+bool quasi_bounds(const Loop *loop, const Quasi *q, int64_t *low,
+                  int64_t *high);
+
+/* ---- product.c: sums of products ---- */
+
+enum { FACTORS_MOST = 8 };
+
+/* sum over the reduced axes of the product of factors, times and over others
+ * that do not depend on these. */
+typedef struct Product {
+  const uint64_t *depends; /* of each step: the set of variables */
+  uint32_t factors[FACTORS_MOST], count;
+  uint32_t outside[FACTORS_MOST], outside_count;
+  bool over[FACTORS_MOST]; /* outside[k] divides */
+} Product;
+/* False: it is none, or none with an axis of the result that only some of the
+ * factors have and another one that only others have. */
+bool product_find(Arena *arena, const Loop *loop, Product *p);
+/* Likewise, however small; the other is for those worth copies of factors. */
+bool product_find_any(Arena *arena, const Loop *loop, Product *p);
+bool loop_is_product(const Loop *loop);
+/* Of a product: which factors have n; m: the largest axis that those do not
+ * have, and the others do.  False: there is none. */
+bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
+                   uint32_t *with_n);
+/* Which variables each step depends on. */
+uint64_t *loop_depends(Arena *arena, const Loop *loop);
+/* Takes the factors outside of the sum away from a product: the loop that
+ * follows it and does the rest, reading loop LOOP_BEFORE; NULL: there are
+ * none. */
+enum { LOOP_BEFORE = INT32_MAX };
+Loop *product_hoist(Arena *arena, Loop *loop);
+
+/* ---- assemble.c: the loops of a cluster as a kernel ---- */
+
+typedef struct Member {
+  Stage *stage;
+  Node *node;
+  bool kept;                    /* somebody outside of the cluster reads it */
+  uint32_t shared[KERNEL_AXES]; /* its variable of each shared axis */
+} Member;
+
+/* NULL: it does not fit into the tables. */
+Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
+                        uint32_t outer);
+/* The loop keeps its (one) result local, in the type in which it is computed,
+ * and a new loop after it stores that. */
+void kernel_part_result(Kernel *k, uint32_t loop);
+/* Makes the outer axis v the last one of them. */
+void kernel_move_last(Kernel *k, uint32_t v);
+/* x's variables as forms in a reader's variables: part k of axis `axis` of x;
+ * false where they do not separate. */
+bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
+                 const Loop *reader, Quasi **parts);
+
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

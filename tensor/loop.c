@@ -35,7 +35,7 @@ static void look(Outside *o, const Node *n) {
     look(o, node_child(n, k));
 }
 
-static uint32_t depth_outside(const Loop *l) {
+static uint32_t depth_outside(const Turns *l) {
   Outside o = {.depth = l->turn->loops};
   Arena *arena = arena_new();
   Trap trap;
@@ -52,11 +52,11 @@ static uint32_t depth_outside(const Loop *l) {
   return o.most;
 }
 
-Loop *loop_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
+Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
                Node *const *states, uint32_t out_count, Node *const *results) {
   uint32_t most = 2 * state_count + out_count;
-  Loop *l = mem_alloc(sizeof *l + most * sizeof(Node *));
-  *l = (Loop){.refs = 1, .count = count, .state_count = state_count,
+  Turns *l = mem_alloc(sizeof *l + most * sizeof(Node *));
+  *l = (Turns){.refs = 1, .count = count, .state_count = state_count,
               .out_count = out_count};
   l->states = (Node **)(l + 1);
   l->results = l->states + state_count;
@@ -69,7 +69,7 @@ Loop *loop_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
   return l;
 }
 
-void loop_release(Loop *l) {
+void turns_release(Turns *l) {
   if (!l || --l->refs)
     return;
   node_release(l->turn);
@@ -81,7 +81,7 @@ void loop_release(Loop *l) {
   mem_free(l);
 }
 
-Node *node_loop(Graph *g, Loop *l, Node *const *initial, uint32_t output,
+Node *node_loop(Graph *g, Turns *l, Node *const *initial, uint32_t output,
                 Fault *fault) {
   const Node *like = l->results[output];
   Form form = {.dtype = like->dtype};

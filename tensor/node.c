@@ -82,7 +82,7 @@ bool node_is_star(const Node *n, uint32_t axis) {
 }
 
 static uint32_t loop_children(const Node *n) {
-  const Loop *l = n->loop;
+  const Turns *l = n->loop;
   return l ? 2 + 2 * l->state_count + l->out_count : 0;
 }
 
@@ -204,7 +204,7 @@ static void bury(Node *dead) {
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free[k]);
     tensor_release(n->data);
-    loop_release(n->loop);
+    turns_release(n->loop);
     if (n->extents != first_extents(n))
       mem_free(n->extents);
     mem_free(n);

@@ -17,7 +17,8 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
-  KEPT_WORK = 4, /* of an element that is not worth being kept */
+  FACTOR_COST = 4, /* of an element of a factor of a product */
+  KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
 /* ---- collecting ---- */
@@ -233,6 +234,34 @@ static double recomputation(const PlanNode *p) {
   return count > 0 ? times / count : 0;
 }
 
+/* Is the read a factor of a summed product, or of its numerator?  Backends
+ * compute factors once, not for each product that they are part of. */
+static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
+  at = group_resolve(group, at);
+  const Cell *c = &group->cells.at[at].cell;
+  if (at == read)
+    return true;
+  if (c->kind == CELL_CONVERT)
+    return is_factor(group, c->args[0], read);
+  if (c->kind != CELL_OP || (c->op != PRIM_MUL && c->op != PRIM_DIV))
+    return false;
+  return is_factor(group, c->args[0], read) ||
+         (c->op == PRIM_MUL && is_factor(group, c->args[1], read));
+}
+
+static bool is_always_factor(const PlanNode *p) {
+  for (uint32_t k = 0; k < p->instances.len; k++) {
+    const Group *group = p->instances.at[k].group;
+    const Cell *value =
+        &group->cells.at[group_resolve(group, group->value)].cell;
+    if (group->reduce != PRIM_SUM || value->kind != CELL_OP ||
+        value->op != PRIM_MUL || !dtype_is_float(p->node->dtype) ||
+        !is_factor(group, group->value, p->instances.at[k].cell))
+      return false;
+  }
+  return true;
+}
+
 static bool fits_groups(const Plan *plan, const PlanNode *p) {
   for (uint32_t k = 0; k < p->instances.len; k++)
     if (p->instances.at[k].group->cells.len + p->node->cell_count >
@@ -269,6 +298,9 @@ static bool is_inlined(const Plan *plan, const PlanNode *p) {
     return true;
   if (is_worth_keeping(plan, p))
     return false;
+  if (plan->graph->backend && plan->graph->backend->kernels &&
+      cost <= FACTOR_COST && is_always_factor(p))
+    return true;
   return cost == 0 || times < 1.01 || (times <= 2 && cost <= 8) ||
          (times <= 4 && cost <= 2);
 }
@@ -291,8 +323,8 @@ static void inline_node(Plan *plan, PlanNode *p) {
 static bool is_absorbed(const Plan *plan, const PlanNode *p) {
   if (!is_read_in_bounds(p) || p->root || p->required ||
       p->node->kind != NODE_COMP || p->node->reduce == PRIM_NONE ||
-      p->instances.len != 1 ||
-      is_held_outside(p) || plan->graph->fuse == FUSE_NONE)
+      p->instances.len != 1 || is_held_outside(p) ||
+      plan->graph->fuse == FUSE_NONE)
     return false;
   const Group *group = p->instances.at[0].group;
   return group->reduce == PRIM_NONE &&
@@ -423,7 +455,8 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
 }
 
 void plan_ran(PlanNode *p) {
-  node_settle(p->node);
+  if (p->node->data) /* else only its cluster has seen it */
+    node_settle(p->node);
   for (uint32_t k = 0; k < p->inputs.len; k++)
     if (--p->inputs.at[k]->readers == 0)
       let_go(p->inputs.at[k]);

@@ -173,7 +173,7 @@ static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
 
 /* "loop[%2 < n] %3 = %0 then %7 makes %9: %7" */
 static void print_loop(const Graph *g, Buffer *out, const Node *n) {
-  const Loop *l = n->loop;
+  const Turns *l = n->loop;
   buffer_printf(out, l->more ? "loop[%%%u while %%%u]" : "loop[%%%u < ",
                 l->turn->id, l->more ? l->more->id : 0);
   if (!l->more) {

@@ -1,10 +1,11 @@
 /* Running: a plan, its nodes one after the other, data freed as soon as its
  * last reader is done. */
 #include "tensor/internal.h"
+#include "tensor/kernel.h"
 
 #include <stdlib.h>
 
-static bool memory_fits(const Graph *g, const Node *n, Fault *fault) {
+bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
   uint64_t limit =
       g->bytes_limit > 0 ? (uint64_t)g->bytes_limit : memory_physical();
   double bytes = dtype_info[n->dtype].bytes;
@@ -48,8 +49,8 @@ static bool share_data(Node *n) {
               x->stars << x->free_count == n->stars << n->free_count;
   for (uint32_t k = 0; same && k < axes; k++) {
     const Cell *index = &n->cells[value->args[k]];
-    bool only = n->extents[k] == 1 && index->kind == CELL_CONST &&
-                index->value.i == 0;
+    bool only =
+        n->extents[k] == 1 && index->kind == CELL_CONST && index->value.i == 0;
     same = x->extents[k] == n->extents[k] &&
            (only || (index->kind == CELL_AXIS && index->axis == k));
   }
@@ -58,19 +59,44 @@ static bool share_data(Node *n) {
   return same;
 }
 
+static PlanNode *plan_node(const Plan *plan, const Node *n) {
+  return plan->nodes.at[n->mark - 1];
+}
+
+static bool run_cluster(Graph *g, Plan *plan, Cluster *cluster, Span *where,
+                        Fault *fault) {
+  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  Node *n = cluster->nodes.at[0];
+  *where = n->span;
+  if (cluster->nodes.len > 1 || !share_data(n)) {
+    if (!backend->run(g, cluster, where, fault))
+      return false;
+    g->stored += cluster->nodes.len;
+  }
+  for (uint32_t k = 0; k < cluster->nodes.len; k++)
+    plan_ran(plan_node(plan, cluster->nodes.at[k]));
+  return true;
+}
+
+/* Is it so much that compiling a kernel may pay? */
+static bool is_much(const Graph *g, const Plan *plan) {
+  double work = 0;
+  for (uint32_t k = 0; k < plan->stored.len; k++) {
+    const Node *n = plan->stored.at[k]->node;
+    uint32_t axes = n->free_count + n->rank + n->reduce_count;
+    work += (double)n->cell_count * (double)extents_product(axes, n->extents);
+  }
+  return work >= (double)g->least_work;
+}
+
 static bool run_plan(Graph *g, Plan *plan, Span *where, Fault *fault) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
-  for (uint32_t k = 0; k < plan->stored.len; k++) {
-    PlanNode *p = plan->stored.at[k];
-    Node *n = p->node;
-    *where = n->span;
-    if (!share_data(n)) {
-      if (!memory_fits(g, n, fault) || !backend->run(g, 1, &n, where, fault))
-        return false;
-      g->stored++;
-    }
-    plan_ran(p);
-  }
+  plan_cluster(plan, backend->kernels && is_much(g, plan));
+  if (backend->prepare)
+    backend->prepare(g, plan->clusters.len, plan->clusters.at);
+  for (uint32_t k = 0; k < plan->clusters.len; k++)
+    if (!run_cluster(g, plan, plan->clusters.at[k], where, fault))
+      return false;
   return true;
 }
 

@@ -27,6 +27,7 @@
 
 typedef struct Node Node;
 typedef struct Sizes Sizes; /* size.h */
+typedef struct Cluster Cluster; /* kernel.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -78,7 +79,7 @@ typedef enum NodeKind {
 
 /* A loop that turns as often as only the compiled function knows: one turn, as
  * nodes that read turn and states.  Counted references. */
-typedef struct Loop {
+typedef struct Turns {
   uint32_t refs;
   int64_t count;  /* of turns; where there is no `more` */
   Node *more;     /* bool: another turn, from these states?  or NULL */
@@ -88,7 +89,7 @@ typedef struct Loop {
                      of the NODE_LOOPs */
   Node **results; /* state_count: what it ends with; out_count: of those each
                      turn's stays */
-} Loop;
+} Turns;
 
 struct Node {
   NodeKind kind;
@@ -124,7 +125,7 @@ struct Node {
   uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
                       after the last turn, then of what the turns have made,
                       along a leading axis */
-  Loop *loop;      /* NODE_LOOP */
+  Turns *loop;      /* NODE_LOOP */
   uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
@@ -141,8 +142,9 @@ typedef enum FuseMode {
 } FuseMode;
 
 enum { GUARD_PARTS = 4 };
-#define PENDING_LIMIT ((int64_t)64 << 20) /* elements: then it is time to run \
-                                           */
+/* elements: then it is time to run.  Most of them are never stored, and the
+ * more is known, the more can be fused. */
+#define PENDING_LIMIT ((int64_t)1 << 34)
 
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;
@@ -150,6 +152,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
                       are larger than PENDING_LIMIT: what reads them may need
                       none of them stored */
   int64_t bytes_limit;      /* refuse to store more than this; 0: physical */
+  int64_t least_work; /* operations below which no kernel is made for a plan */
   volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
   Span span;                /* given to nodes made from now on */
   Node *guard;              /* the condition under which code now runs */
@@ -276,11 +279,11 @@ Node *node_state(Graph *g, const Node *like, uint32_t free_count,
                  IndexVar *const *free);
 /* results: state_count of them, then out_count; of the states' shapes.  more:
  * or NULL. */
-Loop *loop_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
+Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
                Node *const *states, uint32_t out_count, Node *const *results);
-void loop_release(Loop *loop);
+void turns_release(Turns *loop);
 /* The loop is borrowed, as are the states that it begins with. */
-Node *node_loop(Graph *g, Loop *loop, Node *const *initial, uint32_t output,
+Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
                 Fault *fault);
 
 /* ---- run.c ---- */
@@ -306,19 +309,24 @@ void graph_number(uint32_t count, Node *const *roots);
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
 
+/* Whether the data of a node may be stored at all; false with a fault. */
+bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
 /* Gives a node that has its data leave of its inputs and its body: what a
  * backend need not do, graph_force does it. */
 void node_settle(Node *n);
 
-/* A backend runs stored nodes whose inputs (the guard too) all have data, in
- * the order given, and sets node->data.  The body of such a node is fused: it
- * reads only nodes with data.  A reduction is done in the type of the body's
- * value (sums of f16, bf16 in f32) and converted to the node's at the end.
- * Where the guard is false the data holds zeros and the body is not run. */
+/* A backend runs clusters of stored nodes (kernel.h) whose inputs (guards too)
+ * all have data, and sets node->data of those that others read.  The body of
+ * such a node is fused: it reads only nodes with data, and earlier ones of its
+ * cluster.  A reduction is done in the type of the body's value (sums of f16,
+ * bf16 in f32) and converted to the node's at the end.  Where the guard is
+ * false the data holds zeros and the body is not run. */
 typedef struct Backend {
   const char *name;
-  bool (*run)(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-              Fault *fault);
+  bool kernels; /* wants the clusters' kernels */
+  /* Before any of them runs: what takes long can begin.  NULL: nothing. */
+  void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
+  bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */

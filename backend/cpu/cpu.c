@@ -1,189 +1,187 @@
-/* The CPU backend: nodes as compiled kernels, on all cores.  What is small is
- * not worth a compiler, and what cannot be emitted is rare: the reference
+/* The CPU backend: clusters as compiled kernels, on all cores.  What is small
+ * is not worth a compiler, and what cannot be emitted is rare: the reference
  * backend does both, and tells what went wrong where a kernel found that
  * something did. */
-#include "backend/cpu/contract.h"
+#include "backend/cpu/cpu.h"
 
 #include "runtime/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TINY_WORK = 20000, GRAIN_WORK = 1 << 15 };
+enum {
+  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
+  QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
+  POINTERS = 96,
+};
+
+typedef struct Prepared {
+  Schedule schedule;
+  Emitted emitted;
+  double work; /* simple operations */
+  Object *object;
+} Prepared;
+
+/* ---- before it runs ---- */
+
+static double work_of(const Kernel *k) {
+  double work = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    double each = loop->steps.len;
+    for (uint32_t v = 0; v < loop->axes; v++)
+      each *= (double)loop->extents[v];
+    work += each;
+  }
+  return work;
+}
+
+static void prepare_one(const Graph *g, Cluster *c) {
+  Kernel *k = c->kernel;
+  if (!k || work_of(k) < (double)g->least_work)
+    return;
+  Prepared *p = NEW(k->arena, Prepared);
+  schedule_choose(k, &p->schedule);
+  if (!emit_kernel(k, &p->schedule, &p->emitted) ||
+      k->inputs.len + p->emitted.call.outs.len > POINTERS)
+    return;
+  p->work = work_of(k);
+  p->object = object_request(p->emitted.text.text, p->emitted.text.len);
+  c->backend = p;
+}
+
+static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
+  for (uint32_t k = 0; k < count; k++)
+    prepare_one(g, clusters[k]);
+}
+
+/* ---- running ---- */
 
 typedef struct Job {
   KernelFunction *function;
-  void *pointers[64];
+  void *pointers[POINTERS];
   const int64_t *ints;
   const double *floats;
+  size_t room;
 } Job;
 
 static int work_on(void *context, int64_t begin, int64_t end) {
   const Job *job = context;
-  return job->function(job->pointers, job->ints, job->floats, begin, end);
+  char *room = job->room ? pool_scratch(job->room) : NULL;
+  if (job->room && !room)
+    return 1;
+  return job->function(job->pointers, job->ints, job->floats, begin, end, room);
 }
 
-static double work_of(const Node *n) {
-  double work = n->cell_count;
-  for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
-    work *= (double)n->extents[k];
-  return work;
-}
-
-static bool is_worth_it(const Node *n) {
-  if (n->kind != NODE_COMP || n->guard)
-    return false;
-  const char *least = getenv("AXON_TINY"); /* for tests: nothing is tiny */
-  double work = work_of(n);
-  return work > 0 && work >= (least ? atof(least) : TINY_WORK);
-}
-
-static int64_t grain_of(const Node *n, int64_t units) {
-  double each = work_of(n) / (double)units;
+static int64_t grain_of(const Prepared *p) {
+  int64_t units = p->emitted.call.units;
+  double each = p->work / (double)units;
   return each >= GRAIN_WORK ? 1 : (int64_t)(GRAIN_WORK / each) + 1;
 }
 
-static int run_job(Graph *g, const Node *n, Job *job, int64_t units) {
-  return pool_run(units, grain_of(n, units), work_on, job, g->interrupt);
+static int run_job(Graph *g, const Prepared *p, Job *job) {
+  return pool_run(p->emitted.call.units, grain_of(p), work_on, job,
+                  g->interrupt);
 }
 
 /* The sums of chunks, then their sum. */
-static int run_split(Graph *g, const Node *n, const Emitted *e,
-                     KernelFunction *fold, Job *job, Fault *fault) {
-  int64_t count = node_count(n), partial = count * e->call.chunks;
-  Tensor *parts = tensor_new(e->accumulator, 1, &partial, false, fault);
+static int run_chunks(Graph *g, const Prepared *p, Job *job) {
+  const Call *call = &p->emitted.call;
+  Fault ignored = {0};
+  int64_t count = node_count(call->outs.at[0]->node);
+  int64_t partial = count * call->chunks;
+  Tensor *parts = tensor_new(call->accumulator, 1, &partial, false, &ignored);
   if (!parts)
     return 1;
   void *out = job->pointers[0];
   job->pointers[0] = parts->data;
-  int bad = run_job(g, n, job, e->call.units);
-  Job adding = {.function = fold,
+  int bad = run_job(g, p, job);
+  Job adding = {.function =
+                    (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
-                .ints = (int64_t[]){e->call.chunks, e->inner}};
+                .ints = (int64_t[]){call->chunks, call->inner}};
   if (!bad)
     bad = pool_run(count, GRAIN_WORK, work_on, &adding, g->interrupt);
   tensor_release(parts);
   return bad;
 }
 
-static Job job_for(const Kernel *k, const Emitted *e, Tensor *out,
-                   KernelFunction *function) {
-  Job job = {.function = function,
-             .ints = e->call.ints.at,
-             .floats = e->call.floats.at};
-  job.pointers[0] = out->data;
+static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
+                      Tensor *const *outs) {
+  const Call *call = &p->emitted.call;
+  KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
+  if (!f)
+    return 1;
+  Job job = {.function = f,
+             .ints = call->ints.at,
+             .floats = call->floats.at,
+             .room = call->room};
+  for (uint32_t j = 0; j < call->outs.len; j++)
+    job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
-    job.pointers[j + 1] = k->inputs.at[j]->data->data;
-  return job;
-}
-
-/* Packs an operand, unless units do it: NULL with *bad set when that fails. */
-static Tensor *pack(Graph *g, const Contraction *c, const Operand *o,
-                    const Job *from, KernelFunction *function, uint32_t ints,
-                    uint32_t floats, int *bad) {
-  if (o->local || *bad)
-    return NULL;
-  Fault ignored = {0};
-  int64_t count = o->units * o->panel;
-  Tensor *t = tensor_new(o->pack->dtype, 1, &count, false, &ignored);
-  *bad = !t;
-  if (!t)
-    return NULL;
-  Job job = *from;
-  job.function = function;
-  job.pointers[0] = t->data;
-  job.ints += ints;
-  job.floats += floats;
-  *bad = pool_run(o->units, GRAIN_WORK / o->panel + 1, work_on, &job,
-                  g->interrupt);
-  (void)c;
-  return t;
-}
-
-static bool run_contraction(Graph *g, Arena *arena, const Contraction *c,
-                            Tensor *out) {
-  Emitted e;
-  const Compiled *f;
-  if (!contraction_emit(arena, c, &e) ||
-      !(f = compiler_get(e.text.text, e.text.len)))
-    return false;
-  Job job = job_for(c->k, &e, out, f->kernel);
-  int bad = 0;
-  Tensor *a = pack(g, c, &c->a, &job, f->pack_a, e.ints[0], e.floats[0], &bad);
-  Tensor *b = pack(g, c, &c->b, &job, f->pack_b, e.ints[1], e.floats[1], &bad);
-  job.pointers[c->k->inputs.len + 1] = a ? a->data : NULL;
-  job.pointers[c->k->inputs.len + 2] = b ? b->data : NULL;
-  int64_t each = c->block_m * c->block_n * c->depth;
-  if (!bad)
-    bad = pool_run(e.call.units, GRAIN_WORK / each + 1, work_on, &job,
-                   g->interrupt);
-  tensor_release(a);
-  tensor_release(b);
-  return bad == 0;
-}
-
-static bool run_kernel(Graph *g, Arena *arena, const Node *n, Tensor *out) {
-  Kernel *k = kernel_new(arena, n);
-  if (!k || k->inputs.len >= 60)
-    return false;
-  Contraction c;
-  if (contraction_find(arena, k, &c))
-    return run_contraction(g, arena, &c, out);
-  Schedule s = schedule_choose(k);
-  Emitted e;
-  const Compiled *f;
-  if (!emit_kernel(arena, k, &s, &e) ||
-      !(f = compiler_get(e.text.text, e.text.len)))
-    return false;
-  Job job = job_for(k, &e, out, f->kernel);
-  Fault ignored = {0};
-  int bad = s.split ? run_split(g, n, &e, f->fold, &job, &ignored)
-                    : run_job(g, n, &job, e.call.units);
-  return bad == 0;
+    job.pointers[call->outs.len + j] = k->inputs.at[j]->data->data;
+  return p->schedule.chunk ? run_chunks(g, p, &job) : run_job(g, p, &job);
 }
 
 typedef struct Run {
-  Arena *arena;
-  Tensor *out;
+  uint32_t count;
+  Tensor *outs[POINTERS];
 } Run;
 
-static bool run_one(Graph *g, Node *n, Fault *fault) {
-  Run run = {.arena = arena_new()};
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    arena_free(run.arena);
-    tensor_release(run.out);
-    trap_raise(trap.kind);
-  }
-  bool good = false;
-  run.out =
-      tensor_new(n->dtype, n->free_count + n->rank, n->extents, false, fault);
-  if (run.out) {
-    run.out->stars = n->free_count < 32 ? n->stars << n->free_count : 0;
-    good = run_kernel(g, run.arena, n, run.out);
-    if (g->interrupt && *g->interrupt)
-      trap_raise(FAIL_INTERRUPT);
-  }
-  trap_end(&trap);
-  if (good)
-    n->data = tensor_retain(run.out);
-  arena_free(run.arena);
-  tensor_release(run.out);
-  return good;
+static void drop(Run *run) {
+  for (uint32_t j = 0; j < run->count; j++)
+    tensor_release(run->outs[j]);
+  run->count = 0;
 }
 
-static bool run(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-                Fault *fault) {
-  for (uint32_t k = 0; k < count; k++) {
-    Node *n = nodes[k];
-    Fault ignored = {0};
-    *where = n->span;
-    if (!n->data && is_worth_it(n) && run_one(g, n, &ignored))
-      continue;
-    if (!backend_reference.run(g, 1, &n, where, fault))
+static bool make_outs(const Graph *g, const Call *call, Run *run) {
+  Fault ignored = {0};
+  for (uint32_t j = 0; j < call->outs.len; j++) {
+    const Node *n = call->outs.at[j]->node;
+    Tensor *t = node_fits_memory(g, n, &ignored)
+                    ? tensor_new(n->dtype, n->free_count + n->rank, n->extents,
+                                 false, &ignored)
+                    : NULL;
+    if (!t)
       return false;
+    t->stars = n->free_count < 32 ? n->stars << n->free_count : 0;
+    run->outs[run->count++] = t;
   }
   return true;
 }
 
-const Backend backend_cpu = {"cpu", run};
+static bool run_prepared(Graph *g, Cluster *c) {
+  const Prepared *p = c->backend;
+  const Call *call = &p->emitted.call;
+  Run run = {0};
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    drop(&run);
+    trap_raise(trap.kind);
+  }
+  bool good =
+      make_outs(g, call, &run) && run_kernel(g, c->kernel, p, run.outs) == 0;
+  if (g->interrupt && *g->interrupt)
+    trap_raise(FAIL_INTERRUPT);
+  trap_end(&trap);
+  for (uint32_t j = 0; good && j < call->outs.len; j++)
+    call->outs.at[j]->node->data = tensor_retain(run.outs[j]);
+  drop(&run);
+  return good;
+}
+
+/* Would the reference backend be done before the compiler? */
+static bool is_quicker_interpreted(const Graph *g, const Prepared *p) {
+  return p->work < QUICKER_WORK && g->least_work > 0 &&
+         !object_ready(p->object);
+}
+
+static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
+  const Prepared *p = c->backend;
+  if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
+    return true;
+  return backend_reference.run(g, c, where, fault);
+}
+
+const Backend backend_cpu = {
+    .name = "cpu", .kernels = true, .prepare = prepare, .run = run};

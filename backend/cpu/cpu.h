@@ -2,65 +2,67 @@
 #ifndef AXON_CPU_H
 #define AXON_CPU_H
 
+#include "backend/cpu/compiler.h"
 #include "tensor/kernel.h"
 
-/* What a kernel leaves open, chosen from its sizes and from this machine; the
- * result of a sum depends on `split`, and so on the sizes, but never on how
- * many threads there are. */
-typedef enum LoopForm {
-  LOOP_MAP,    /* no reduction: lanes along the last axis of the result */
-  LOOP_ROW,    /* lanes along a reduced axis, one result at a time */
-  LOOP_COLUMN, /* lanes along an axis of the result that is kept */
-} LoopForm;
+enum {
+  KERNEL_LOOPS = 64, /* more than these are left to the reference backend */
+  RESULTS_MOST = 16, /* likewise, of one loop */
+};
 
+/* What one call of a unit works on. */
+typedef enum UnitShape {
+  UNIT_POINT,   /* one point of the outer axes: lanes lie along inner axes */
+  UNIT_ROWS,    /* a span of the last outer axis, lo .. hi at a time; lanes
+                   likewise */
+  UNIT_COLUMNS, /* lo .. hi of the last outer axis, along which lanes lie */
+  UNIT_TILE,    /* that, and top .. bottom of the axis before it */
+} UnitShape;
+
+/* What a kernel leaves open, chosen from its sizes and from this machine; the
+ * result of a sum depends on it, and so on the sizes, but never on how many
+ * threads there are. */
 typedef struct Schedule {
-  LoopForm form;
-  uint32_t lane;  /* the axis along which lanes lie */
-  uint32_t width; /* lanes */
-  bool split;     /* the first reduced axis is cut into chunks, each with its
-                     own sum, and these are added at the end */
-  uint32_t rows;  /* 0, or: the first so many axes are units, the others loops
-                     inside of them; the axis before the lanes counts panels of
-                     them, `limit` lanes in all, and the rest is made zero */
-  int64_t limit;
+  UnitShape shape;
+  uint32_t width;        /* lanes */
+  uint32_t *lanes;       /* of each loop: the axis along which they lie */
+  int64_t block;         /* points of the last outer axis in a unit; ROWS: at a
+                            time */
+  int64_t span;          /* ROWS: in a unit */
+  int64_t height;        /* TILE: points of the axis before it */
+  int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
+                            cut into parts of so many, each with its own sum */
+  struct Tiling *tiling; /* of the products, by loop; NULL: there are none */
 } Schedule;
 
-/* The arguments of a generated function: pointers (result first, then inputs),
+/* The arguments of a generated function: pointers (results, then inputs),
  * integers, scalars. */
 typedef struct Call {
   VEC(int64_t) ints;
   VEC(double) floats;
+  VEC(Result *) outs;
   int64_t units;  /* independent pieces */
-  int64_t chunks; /* of the first reduced axis, if it is split */
+  int64_t chunks; /* of each element of the result */
+  int64_t inner;  /* elements that a sum of chunks goes along */
+  Dtype accumulator;
+  size_t room; /* bytes of scratch memory that a call needs */
 } Call;
 
 typedef struct Emitted {
-  Buffer text;                 /* of the kernel, in the arena */
-  Call call;                   /* what this one wants */
-  uint32_t ints[2], floats[2]; /* of a contraction: where the numbers of what
-                                  packs its two operands begin */
-  Dtype accumulator;
-  int64_t inner; /* of a split one: elements that a sum of chunks goes along */
+  Buffer text; /* of the kernel, in the arena */
+  Call call;   /* what this one wants */
 } Emitted;
 
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t target_vector_bytes(void);
 
-Schedule schedule_choose(const Kernel *k);
+/* May put the outer axes of the kernel into another order. */
+void schedule_choose(Kernel *k, Schedule *s);
 /* False: there is something in the body that it cannot emit. */
-bool emit_kernel(Arena *arena, const Kernel *k, const Schedule *s,
-                 Emitted *out);
+bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *out);
 
-/* A compiled kernel: 0, or 1 when some index or divisor was wrong. */
-typedef int KernelFunction(void *const *pointers, const int64_t *ints,
-                           const double *floats, int64_t begin, int64_t end);
-typedef struct Compiled {
-  KernelFunction *kernel;
-  KernelFunction *fold;            /* of a split one */
-  KernelFunction *pack_a, *pack_b; /* of a contraction */
-} Compiled;
-/* The functions for a text: compiled, or found.  NULL: there is no compiler,
- * or it does not take the text. */
-const struct Compiled *compiler_get(const char *text, size_t len);
+/* What the text of a kernel of so many lanes uses of prelude/, to stand between
+ * its `#define W` and the rest. */
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 
 #endif

@@ -1,4 +1,4 @@
-/* backend/cpu, emitting C: shared by steps.c and loops.c. */
+/* backend/cpu, emitting C: shared by steps.c, nests.c and product.c. */
 #ifndef AXON_CPU_EMIT_H
 #define AXON_CPU_EMIT_H
 
@@ -10,33 +10,51 @@ enum {
   NO_LANE = KERNEL_VARS - 1, /* a variable that is nowhere */
 };
 
+/* Where the values of a result lie while a unit is worked on. */
+typedef struct Local {
+  uint32_t name;     /* l%u */
+  const char *size;  /* elements of one point */
+  const char *block; /* points along the last outer axis; NULL: one */
+} Local;
+
+/* What a function is written with: one for the kernel's loops, one for each
+ * loop that packs an operand. */
 typedef struct Emitter {
   Arena *arena;
   const Kernel *k;
-  Schedule s;
+  const Schedule *s;
   Emitted *out;
-  uint32_t order[KERNEL_AXES], level_of[KERNEL_AXES]; /* of loops */
-  uint32_t loops, lane_level;                         /* loops: inside rows */
+  uint32_t names;
+  uint32_t ints_from, floats_from; /* of the call: this function's own */
+  Local *locals[KERNEL_LOOPS];     /* by loop and result */
+  const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
+  Buffer head;                     /* of the function */
+  bool failed;
+
+  /* of the loop at hand */
+  const Loop *loop;
+  uint32_t lane;      /* the variable along which lanes lie */
+  uint32_t first;     /* number of its first step's name */
+  uint32_t quotients; /* and of its first quotient's */
+  uint32_t order[KERNEL_AXES], level_of[KERNEL_VARS]; /* of for-loops */
+  uint32_t loops, lane_level;
   Buffer blocks[LEVELS];
   Buffer checks;
   uint32_t *levels; /* of steps */
   bool *varies;     /* with the lane */
   char *classes;    /* f d i l b: of steps, as lanes */
   const char **need;
-  uint32_t quotient_level[KERNEL_VARS];
-  uint32_t ints_from, floats_from; /* of the call: this function's own */
-  const char *to;                  /* where a row of the result begins */
-  uint32_t names;
-  bool failed;
 } Emitter;
 
-/* steps.c */
+/* ---- steps.c ---- */
+
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
 /* The form without the lane's term, as a name or a number. */
 const char *emit_quasi(Emitter *e, const Quasi *q);
-/* A step's value as lanes of a class. */
+/* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
+const char *emit_scalar(Emitter *e, uint32_t step);
 char class_of(Dtype t);
 char vector_letter(char class);
 const char *scalar_type(char class);
@@ -45,12 +63,35 @@ bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y);
-/* loops.c: a function NAME_units, and NAME that calls it. */
-bool emit_function(Arena *arena, const Kernel *k, const Schedule *s,
-                   const char *name, Emitted *result);
-void emit_entry(Buffer *out, const char *name);
-
+/* Where the value of a result at the form lies among the local ones, without
+ * the lane's term. */
+const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
+
+/* ---- nests.c: loops as C ---- */
+
+/* Makes the loop the one at hand, and places its for-loops.  order:
+ * its `loops` for-loops around the lanes, in order; all other axes have their
+ * values already. */
+void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
+                     uint32_t loops, const uint32_t *order);
+/* One loop of the kernel, complete. */
+void emit_nest(Emitter *e, Buffer *out, uint32_t loop, uint32_t lane);
+/* A lane's block twice, between the macros that it is written in. */
+void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
+                    const Buffer *whole, const Buffer *part);
+void emit_put(Buffer *out, const Buffer *text);
+
+/* ---- products.c ---- */
+
+/* Functions that the products of a kernel call. */
+void emit_tiles(Emitter *e, Buffer *out);
+/* What the rows of a unit share of a product, before these are gone through.
+ */
+void emit_ahead(Emitter *e, Buffer *out, uint32_t loop);
+/* The product that a loop is; rest: what is done with each part of the result
+ * as soon as it is there. */
+void emit_product(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);
 
 #endif

@@ -1,9 +1,17 @@
 /* How a kernel is to be run, from what it reads and how. */
-#include "backend/cpu/cpu.h"
-
 #include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
 
-enum { SPLIT_UNITS = 16, SPLIT_WORK = 1 << 17 };
+enum {
+  SPLIT_UNITS = 16,        /* fewer pieces than that, of */
+  SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
+  CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
+  CHUNKS_MOST = 64,        /* at most so many */
+  COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
+  LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
+  BLOCKS = 64,             /* of a map with few rows, */
+  BLOCK_LEAST = 2048,      /* each at least so long */
+};
 
 uint32_t target_vector_bytes(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -17,62 +25,201 @@ uint32_t target_vector_bytes(void) {
 #endif
 }
 
+static int64_t divide_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+static bool is_wide(const Step *s) {
+  return s->dtype == DT_F64 ||
+         (s->dtype == DT_I64 && s->kind != STEP_INDEX && s->kind != STEP_CONST);
+}
+
 static uint32_t width_of(const Kernel *k) {
-  for (uint32_t j = 0; j < k->steps.len; j++) {
-    const Step *s = &k->steps.at[j];
-    bool wide =
-        s->dtype == DT_F64 ||
-        (s->dtype == DT_I64 && s->kind != STEP_INDEX && s->kind != STEP_CONST);
-    if (wide)
-      return target_vector_bytes() / 8;
-  }
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++)
+      if (is_wide(&k->loops.at[j]->steps.at[i]))
+        return target_vector_bytes() / 8;
   return target_vector_bytes() / 4;
 }
 
-/* What an element costs where lanes lie along axis v, in loads of a vector. */
-static double lane_cost(const Kernel *k, uint32_t v, uint32_t width) {
-  double cost = 1, extent = (double)k->extents[v], w = width;
-  for (uint32_t j = 0; j < k->steps.len; j++) {
-    const Step *s = &k->steps.at[j];
-    if (s->kind != STEP_READ)
-      continue;
-    int64_t step = s->address->times[v];
-    cost += step == 0 ? 0.5 : step == 1 ? 1 : w;
-  }
-  double vectors = (double)((k->extents[v] + width - 1) / width);
-  cost *= vectors * w / extent;
-  return v >= k->outer ? cost + w / extent * 4 : cost + 1;
+/* ---- what lanes along an axis cost ---- */
+
+static bool reduces(const Loop *loop) {
+  return loop->axes > loop->kept;
 }
 
-Schedule schedule_choose(const Kernel *k) {
-  Schedule s = {.form = LOOP_MAP, .lane = NO_LANE, .width = width_of(k)};
-  bool where = k->reduce == PRIM_ARGMAX || k->reduce == PRIM_ARGMIN;
-  if (k->axes == k->outer) {
-    if (k->outer)
-      s.lane = k->outer - 1;
-    return s;
+static double access_cost(int64_t step, double width) {
+  return step == 0 ? 0.5 : step == 1 ? 1 : width;
+}
+
+/* Of one point of the loop's axes, in loads of a whole vector. */
+static double lane_cost(const Loop *loop, uint32_t v, uint32_t width) {
+  double cost = 1, extent = (double)loop->extents[v], w = width;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ)
+      cost += access_cost(s->address->times[v], w);
+    if (s->kind == STEP_LOCAL)
+      cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
   }
-  double best = 0;
-  for (uint32_t v = k->outer; v < k->axes; v++) {
-    double cost = lane_cost(k, v, s.width);
-    if (s.lane == NO_LANE || cost < best) {
-      best = cost;
-      s.lane = v;
-      s.form = LOOP_ROW;
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    const Result *r = &loop->results.at[j];
+    if (r->out && v < loop->kept && !reduces(loop))
+      cost += access_cost(r->out->times[v], w);
+  }
+  double vectors = (double)divide_up(loop->extents[v], width);
+  cost *= vectors * w / extent;
+  if (reduces(loop))
+    cost += v >= loop->kept ? 4 * w / extent : 1;
+  return cost;
+}
+
+static bool has_where(const Loop *loop) {
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    if (loop->results.at[j].reduce == PRIM_ARGMAX ||
+        loop->results.at[j].reduce == PRIM_ARGMIN)
+      return true;
+  return false;
+}
+
+static double work_of(const Loop *loop) {
+  double work = 1;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    work *= (double)loop->extents[v];
+  return work;
+}
+
+/* The best of the inner axes; NO_LANE: there are none. */
+static uint32_t inner_lane(const Loop *loop, uint32_t width, double *cost) {
+  uint32_t best = NO_LANE;
+  *cost = width;
+  for (uint32_t v = loop->outer; v < loop->axes; v++) {
+    double c = lane_cost(loop, v, width);
+    if (has_where(loop) && v < loop->kept)
+      continue;
+    if (best == NO_LANE || c <= *cost) {
+      *cost = c;
+      best = v;
     }
   }
-  if (k->outer && !where && lane_cost(k, k->outer - 1, s.width) < best) {
-    s.lane = k->outer - 1;
-    s.form = LOOP_COLUMN;
+  return best;
+}
+
+static double inner_cost(const Kernel *k, uint32_t width) {
+  double all = 0, cost;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    inner_lane(k->loops.at[j], width, &cost);
+    all += cost * work_of(k->loops.at[j]);
   }
-  double units = 1, work = 1;
-  for (uint32_t v = 0; v < k->axes; v++) {
-    work *= (double)k->extents[v];
-    if (v < k->outer)
-      units *= (double)k->extents[v];
+  return all;
+}
+
+static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
+  double all = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    all += lane_cost(loop, v, width) * work_of(loop);
+    if (has_where(loop) && reduces(loop))
+      all *= 1e9; /* not written that way */
   }
-  if (s.form == LOOP_COLUMN)
-    units /= 64 * s.width;
-  s.split = !where && units < SPLIT_UNITS && work > SPLIT_WORK;
-  return s;
+  return all;
+}
+
+/* The outer axis along which lanes are best put; NO_LANE: along inner ones. */
+static uint32_t best_lane(const Kernel *k, uint32_t width) {
+  bool inner = k->outer == 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    inner |= k->loops.at[j]->axes > k->outer;
+  double best = inner ? inner_cost(k, width) : 0;
+  uint32_t lane = NO_LANE;
+  for (uint32_t v = k->outer; v-- > 0;) {
+    double cost = outer_cost(k, v, width);
+    if ((lane == NO_LANE && !inner) || cost < best) {
+      best = cost;
+      lane = v;
+    }
+  }
+  return lane;
+}
+
+/* ---- sizes of units ---- */
+
+static double points_of(const Kernel *k) {
+  double points = 1;
+  for (uint32_t v = 0; v < k->outer; v++)
+    points *= (double)k->loops.at[0]->extents[v];
+  return points;
+}
+
+static double local_bytes(const Kernel *k) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (r->local)
+        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
+    }
+  return bytes;
+}
+
+static int64_t column_block(const Kernel *k, uint32_t width) {
+  int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
+  double rows = points_of(k) / (double)extent, local = local_bytes(k);
+  bool sums = false;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    sums |= reduces(k->loops.at[j]);
+  block = extent;
+  if (rows < BLOCKS) {
+    block = divide_up((int64_t)((double)extent * rows), BLOCKS);
+    block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
+  }
+  if (sums && block > COLUMN_VECTORS * width)
+    block = COLUMN_VECTORS * width;
+  if (local * (double)block > LOCAL_BYTES)
+    block = (int64_t)(LOCAL_BYTES / local);
+  block = block < 4 * width ? 4 * width : block;
+  return divide_up(block < extent ? block : extent, width) * width;
+}
+
+static void choose_chunk(const Kernel *k, Schedule *s) {
+  const Loop *loop = k->loops.at[0];
+  if (k->loops.len != 1 || loop->results.len != 1 || !reduces(loop) ||
+      has_where(loop) || loop->kept > loop->outer)
+    return;
+  double units = points_of(k), work = work_of(loop);
+  if (s->shape == UNIT_COLUMNS)
+    units /= (double)s->block;
+  if (units >= SPLIT_UNITS || work < SPLIT_WORK)
+    return;
+  int64_t extent = loop->extents[loop->kept];
+  double each = work / points_of(k) / (double)extent;
+  if (s->shape == UNIT_COLUMNS)
+    each *= (double)s->block;
+  int64_t chunk = (int64_t)(CHUNK_WORK / each) + 1;
+  int64_t least = divide_up(extent, CHUNKS_MOST);
+  s->chunk = chunk > least ? chunk : least;
+}
+
+static void choose_plain(Kernel *k, Schedule *s) {
+  uint32_t lane = best_lane(k, s->width);
+  if (lane != NO_LANE) {
+    kernel_move_last(k, lane);
+    s->shape = UNIT_COLUMNS;
+    s->block = column_block(k, s->width);
+  }
+  choose_chunk(k, s);
+}
+
+void schedule_choose(Kernel *k, Schedule *s) {
+  *s = (Schedule){.shape = UNIT_POINT, .width = width_of(k), .block = 1};
+  s->height = 1;
+  if (!tiling_choose(k, s))
+    choose_plain(k, s);
+  s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
+  bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    double cost;
+    s->lanes[j] =
+        outer ? k->outer - 1 : inner_lane(k->loops.at[j], s->width, &cost);
+  }
 }

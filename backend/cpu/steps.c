@@ -91,15 +91,11 @@ char vector_letter(char class) {
 
 /* ---- quasi-affine forms as expressions ---- */
 
-static uint32_t var_level(const Emitter *e, uint32_t v) {
-  return v < KERNEL_AXES ? e->level_of[v] : e->quotient_level[v - KERNEL_AXES];
-}
-
 static uint32_t quasi_level(const Emitter *e, const Quasi *q, bool lane) {
   uint32_t level = 0;
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v] && (lane || v != e->s.lane) && var_level(e, v) > level)
-      level = var_level(e, v);
+    if (q->times[v] && (lane || v != e->lane) && e->level_of[v] > level)
+      level = e->level_of[v];
   return level;
 }
 
@@ -114,10 +110,11 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
   for (uint32_t level = 0; level <= e->lane_level; level++) {
     uint32_t terms = 0;
     for (uint32_t v = 0; v < KERNEL_VARS; v++) {
-      if (!q->times[v] || v == e->s.lane || var_level(e, v) != level)
+      if (!q->times[v] || v == e->lane || e->level_of[v] != level)
         continue;
-      const char *name = v < KERNEL_AXES ? format(e, "i%u", v)
-                                         : format(e, "q%u", v - KERNEL_AXES);
+      const char *name = v < KERNEL_AXES
+                             ? format(e, "i%u", v)
+                             : format(e, "q%u", e->quotients + v - KERNEL_AXES);
       const char *t = term(e, q->times[v], name);
       sum = sum ? format(e, "%s + %s", sum, t) : t;
       terms++;
@@ -133,18 +130,40 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
 
 /* ---- quotients ---- */
 
+static void mark_quotients(const Quasi *q, bool *used) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    used[j] |= q->times[KERNEL_AXES + j] != 0;
+}
+
+static void find_quotients(const Loop *loop, bool *used) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_INDEX)
+      mark_quotients(s->index, used);
+    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
+      mark_quotients(s->address, used);
+  }
+  for (uint32_t j = loop->quotient_count; j-- > 0;)
+    if (used[j])
+      mark_quotients(&loop->quotients[j].of, used);
+}
+
 static void emit_quotients(Emitter *e) {
-  for (uint32_t j = 0; j < e->k->quotient_count; j++) {
-    const Quotient *q = &e->k->quotients[j];
-    e->quotient_level[j] = quasi_level(e, &q->of, true);
-    if (q->of.times[e->s.lane]) {
+  bool used[QUOTIENTS] = {false};
+  find_quotients(e->loop, used);
+  for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
+    const Quotient *q = &e->loop->quotients[j];
+    if (!used[j])
+      continue;
+    uint32_t level = e->level_of[KERNEL_AXES + j] =
+        quasi_level(e, &q->of, true);
+    if (q->of.times[e->lane]) {
       e->failed = true; /* for now: lanes of a quotient */
       return;
     }
     const char *of = emit_quasi(e, &q->of);
-    buffer_printf(block(e, e->quotient_level[j]),
-                  "const int64_t q%u = floor_div(%s, %s);\n", j, of,
-                  emit_int(e, q->by));
+    buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
+                  e->quotients + j, of, emit_int(e, q->by));
   }
 }
 
@@ -157,32 +176,38 @@ const char *emit_lanes(Emitter *e, uint32_t at, char class) {
     const char *cast =
         class == 'b' || from == class ? ""
                                       : format(e, "(%s)", scalar_type(class));
-    return format(e, "splat_%c(%ss%u)", class, cast, at);
+    return format(e, "splat_%c(%ss%u)", class, cast, at + e->first);
   }
   if (from == class)
-    return format(e, "v%u", at);
+    return format(e, "v%u", at + e->first);
   if (from == 'b')
-    return class == 'i' ? format(e, "(v%u & 1)", at)
-                        : format(e, "CONVERT(v%u & 1, v%c)", at, class);
-  return format(e, "CONVERT(v%u, v%c)", at, class);
+    return class == 'i'
+               ? format(e, "(v%u & 1)", at + e->first)
+               : format(e, "CONVERT(v%u & 1, v%c)", at + e->first, class);
+  return format(e, "CONVERT(v%u, v%c)", at + e->first, class);
 }
 
 /* An operand beside another one that is lanes: a scalar may stay one. */
 static const char *operand(Emitter *e, uint32_t at, char class, bool lanes) {
   if (lanes)
     return emit_lanes(e, at, class);
-  return e->classes[at] == class ? format(e, "s%u", at)
-                                 : format(e, "(%s)s%u", scalar_type(class), at);
+  return e->classes[at] == class ? format(e, "s%u", at + e->first)
+                                 : format(e, "(%s)s%u", scalar_type(class),
+                                          at + e->first);
+}
+
+const char *emit_scalar(Emitter *e, uint32_t at) {
+  return format(e, "s%u", at + e->first);
 }
 
 static void define(Emitter *e, uint32_t at, const char *value) {
   char class = e->classes[at];
   if (e->varies[at])
     buffer_printf(block(e, e->levels[at]), "const v%c v%u = %s;\n",
-                  vector_letter(class), at, value);
+                  vector_letter(class), at + e->first, value);
   else
     buffer_printf(block(e, e->levels[at]), "const %s s%u = %s;\n",
-                  scalar_type(class), at, value);
+                  scalar_type(class), at + e->first, value);
 }
 
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
@@ -222,12 +247,13 @@ static void add_need(Emitter *e, uint32_t at, const char *more) {
 /* Under which condition the value of a step is wanted at all; NULL: that is
  * too long to say. */
 static void find_needs(Emitter *e) {
-  uint32_t count = e->k->steps.len;
+  uint32_t count = e->loop->steps.len;
   for (uint32_t j = 0; j < count; j++)
     e->need[j] = (const char *)e;
-  e->need[count - 1] = "ALL";
+  for (uint32_t j = 0; j < e->loop->results.len; j++)
+    e->need[e->loop->results.at[j].step] = "ALL";
   for (uint32_t j = count; j-- > 0;) {
-    const Step *s = &e->k->steps.at[j];
+    const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
@@ -249,16 +275,15 @@ static bool read_varies(const Emitter *e, const Step *s) {
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       return true;
-  return s->address->times[e->s.lane] != 0;
+  return s->address->times[e->lane] != 0;
 }
 
 /* One element. */
-static const char *get(Emitter *e, const Step *s, const char *at) {
-  if (s->dtype == DT_F16 || s->dtype == DT_BF16)
-    return format(e, "get_%s(p%u + %s)", dtype_info[s->dtype].name, s->input,
-                  at);
-  return format(e, "p%u[%s]%s", s->input, at,
-                s->dtype == DT_BOOL ? " != 0" : "");
+static const char *get(Emitter *e, Dtype t, const char *pointer,
+                       const char *at) {
+  if (t == DT_F16 || t == DT_BF16)
+    return format(e, "get_%s(%s + %s)", dtype_info[t].name, pointer, at);
+  return format(e, "%s[%s]%s", pointer, at, t == DT_BOOL ? " != 0" : "");
 }
 
 /* Adds the checked indices that are the same in all lanes. */
@@ -299,7 +324,7 @@ static const char *lane_step(Emitter *e, int64_t times) {
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
-  int64_t step = s->address->times[e->s.lane];
+  int64_t step = s->address->times[e->lane];
   bool lanes = false;
   for (uint32_t j = 0; j < s->index_count; j++) {
     const ReadIndex *r = &s->indices[j];
@@ -309,7 +334,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
       base = add_scalar_index(e, at, r, base);
   }
   if (!e->varies[at]) {
-    define(e, at, get(e, s, base));
+    define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
     return;
   }
   if (!lanes) {
@@ -329,6 +354,41 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
       index = add_lane_index(e, at, &s->indices[j], index);
   define(e, at,
          format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index));
+}
+
+/* ---- values of this point that an earlier loop has left ---- */
+
+const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
+  const char *inner = emit_quasi(e, q);
+  const Schedule *s = e->s;
+  uint32_t last = e->loop->outer - 1;
+  if (s->shape == UNIT_POINT)
+    return inner;
+  if (s->shape == UNIT_ROWS)
+    return format(e, "(i%u - lo) * %s + %s", last, l->size, inner);
+  if (s->shape == UNIT_TILE)
+    return format(e, "(i%u - top) * %s", last - 1, l->block);
+  return format(e, "(%s) * %s", inner, l->block);
+}
+
+static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
+  const Local *l = &e->locals[s->loop][s->result];
+  const char *to = emit_local(e, l, s->address);
+  const char *name = dtype_info[s->dtype].name;
+  if (!e->varies[at]) {
+    define(e, at, get(e, s->dtype, format(e, "l%u", l->name), to));
+    return;
+  }
+  bool outer = e->lane == e->loop->outer - 1;
+  const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
+                           : format(e, "l%u + %s + %s", l->name, to,
+                                    lane_step(e, s->address->times[e->lane]));
+  if (outer || s->address->times[e->lane] == 1)
+    define(e, at, format(e, "LOAD(%s, %s)", name, from));
+  else
+    define(e, at,
+           format(e, "lds_%s(%s, %s, REST)", name, from,
+                  emit_int(e, s->address->times[e->lane])));
 }
 
 /* ---- operations ---- */
@@ -404,18 +464,25 @@ static const char *function_name(PrimId op) {
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
-static bool has_lanes(PrimId op) {
-  return op != PRIM_TAN && op != PRIM_ATAN2 && op != PRIM_SINH &&
-         op != PRIM_COSH && op != PRIM_POW;
+static bool has_lanes(PrimId op, char class) {
+  return class == 'f' || (op != PRIM_TAN && op != PRIM_ATAN2 &&
+                          op != PRIM_SINH && op != PRIM_COSH && op != PRIM_POW);
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
                              const char *const *args) {
   const char *name = function_name(s->op);
-  const char *f = format(e, "__builtin_%s%s", name, class == 'f' ? "f" : "");
-  if (class == 'f' && has_lanes(s->op))
-    return lanes ? format(e, "%s_f(%s)", name, args[0])
-                 : format(e, "%s_f(splat_f(%s))[0]", name, args[0]);
+  if (has_lanes(s->op, class)) {
+    const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
+    if (!lanes) {
+      x = format(e, "splat_%c(%s)", class, x);
+      y = y ? format(e, "splat_%c(%s)", class, y) : NULL;
+    }
+    const char *call = y ? format(e, "%s_%c(%s, %s)", name, class, x, y)
+                         : format(e, "%s_%c(%s)", name, class, x);
+    return lanes ? call : format(e, "first_%c(%s)", class, call);
+  }
+  const char *f = format(e, "__builtin_%s", name);
   if (!lanes)
     return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
                              : format(e, "%s(%s, %s)", f, args[0], args[1]);
@@ -487,7 +554,7 @@ static const char *named(Emitter *e, uint32_t at, char class, bool lanes,
 /* Integer division: the divisor is looked at unless its bounds say enough. */
 static const char *int_division(Emitter *e, uint32_t at, const Step *s,
                                 bool lanes, const char *const *args) {
-  const Step *by = &e->k->steps.at[s->args[1]];
+  const Step *by = &e->loop->steps.at[s->args[1]];
   const char *x = args[0], *y = args[1];
   const char *f = s->op == PRIM_DIV   ? "div_int"
                   : s->op == PRIM_MOD ? "mod_int"
@@ -506,8 +573,11 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     y = named(e, at, class, lanes,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
-  if (lanes)
+  if (lanes && s->op == PRIM_POW)
     return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+  if (lanes)
+    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
+                  working_class(e, s), x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -595,13 +665,10 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return abs_text(e, class, lanes, a[0]);
   case PRIM_SIGN:
     return sign_text(e, class, lanes, a[0]);
-  case PRIM_RSQRT: {
-    if (class == 'f' && lanes)
-      return format(e, "1 / sqrt_f(%s)", a[0]);
-    const char *f = class == 'f' ? "__builtin_sqrtf" : "__builtin_sqrt";
-    return lanes ? format(e, "1 / LANES1(vd, %s, %s)", f, a[0])
-                 : format(e, "1 / %s(%s)", f, a[0]);
-  }
+  case PRIM_RSQRT:
+    return lanes ? format(e, "rsqrt_%c(%s)", class, a[0])
+                 : format(e, "1 / __builtin_sqrt%s(%s)",
+                          class == 'f' ? "f" : "", a[0]);
   case PRIM_ISNAN:
     return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
   case PRIM_AND:
@@ -654,7 +721,6 @@ static void emit_select(Emitter *e, uint32_t at, const Step *s) {
 /* ---- conversions: as scalar_convert ---- */
 
 static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
-  const Step *x = &e->k->steps.at[s->args[0]];
   char from = e->classes[s->args[0]], to = e->classes[at];
   bool lanes = e->varies[at];
   const char *v = operand(e, s->args[0], from, lanes);
@@ -664,12 +730,10 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (is_float_class(from) && !is_float_class(to)) {
-    e->failed = x->dtype == DT_NONE; /* saturating: lane by lane */
-    const char *f = format(e, "to_%s", dtype_info[s->dtype].name);
-    if (!lanes)
-      define(e, at, format(e, "%s(%s)", f, v));
-    else
-      define(e, at, format(e, "CONVERT_LANES(v%c, %s, %s)", to, f, v));
+    const char *name = dtype_info[s->dtype].name; /* saturating */
+    define(e, at,
+           lanes ? format(e, "to_%s_%c(%s)", name, from, v)
+                 : format(e, "to_%s(%s)", name, v));
     return;
   }
   const char *r = operand(e, s->args[0], to, lanes);
@@ -687,7 +751,7 @@ static const char *const_text(Emitter *e, const Step *s) {
 
 static void emit_index(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->index);
-  int64_t times = s->index->times[e->s.lane];
+  int64_t times = s->index->times[e->lane];
   if (!e->varies[at]) {
     define(e, at, base);
     return;
@@ -703,10 +767,31 @@ static void emit_index(Emitter *e, uint32_t at, const Step *s) {
                 strcmp(base, "0") ? format(e, "(%s)", base) : "0", lane));
 }
 
+/* Element args[0] of the numbers that a key stands for. */
+static void emit_random(Emitter *e, uint32_t at, const Step *s) {
+  bool lanes = e->varies[at],
+       narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  char class = e->classes[at];
+  const char *type = dtype_info[s->dtype].name;
+  const char *number = emit_lanes(e, s->args[0], 'l');
+  const char *key[2];
+  for (uint32_t k = 0; k < 2; k++)
+    key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
+  bool normal = s->op == PRIM_NORMAL;
+  const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
+                         narrow && !normal ? type
+                         : class == 'f'    ? "f"
+                                           : "d",
+                         key[0], key[1], number);
+  if (narrow && normal)
+    x = format(e, "round_%s(%s)", type, x);
+  define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
+}
+
 /* ---- steps ---- */
 
 static void emit_step(Emitter *e, uint32_t at) {
-  const Step *s = &e->k->steps.at[at];
+  const Step *s = &e->loop->steps.at[at];
   switch (s->kind) {
   case STEP_CONST:
     define(e, at, const_text(e, s));
@@ -716,6 +801,9 @@ static void emit_step(Emitter *e, uint32_t at) {
     break;
   case STEP_READ:
     emit_read(e, at, s);
+    break;
+  case STEP_LOCAL:
+    emit_local_read(e, at, s);
     break;
   case STEP_OP:
     emit_op(e, at, s);
@@ -727,24 +815,32 @@ static void emit_step(Emitter *e, uint32_t at) {
     emit_convert(e, at, s);
     break;
   case STEP_RANDOM:
-    e->failed = true;
+    emit_random(e, at, s);
     break;
   }
 }
 
 static void place_step(Emitter *e, uint32_t at) {
-  const Step *s = &e->k->steps.at[at];
+  const Step *s = &e->loop->steps.at[at];
   uint32_t level = 0;
   bool varies = false;
   if (s->kind == STEP_INDEX) {
     level = quasi_level(e, s->index, true);
-    varies = s->index->times[e->s.lane] != 0;
+    varies = s->index->times[e->lane] != 0;
   } else if (s->kind == STEP_READ) {
     level = quasi_level(e, s->address, true);
     varies = read_varies(e, s);
     for (uint32_t j = 0; j < s->index_count; j++)
       if (e->levels[s->indices[j].step] > level)
         level = e->levels[s->indices[j].step];
+  }
+  if (s->kind == STEP_LOCAL) {
+    level = quasi_level(e, s->address, true);
+    uint32_t last = e->loop->outer - 1;
+    for (uint32_t v = e->loop->outer; v-- > 0;)
+      if (e->level_of[v] > level)
+        level = e->level_of[v];
+    varies = s->address->times[e->lane] != 0 || e->lane == last;
   }
   for (uint32_t j = 0; j < s->arg_count; j++) {
     varies |= e->varies[s->args[j]];
@@ -761,9 +857,9 @@ static void place_step(Emitter *e, uint32_t at) {
 
 void emit_steps(Emitter *e) {
   emit_quotients(e);
-  for (uint32_t j = 0; j < e->k->steps.len; j++)
+  for (uint32_t j = 0; j < e->loop->steps.len; j++)
     place_step(e, j);
   find_needs(e);
-  for (uint32_t j = 0; j < e->k->steps.len && !e->failed; j++)
+  for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
     emit_step(e, j);
 }

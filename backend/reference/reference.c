@@ -4,6 +4,8 @@
  * (16-bit floats: in float, rounded after every operation). */
 #include "backend/reference/reference.h"
 
+#include "tensor/kernel.h"
+
 typedef struct Run { /* what an interrupt must give back */
   Arena *arena;
   Tensor *out;
@@ -56,12 +58,15 @@ static bool run_one(Graph *g, Node *n, Span *where, Fault *fault) {
   return good;
 }
 
-static bool run(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-                Fault *fault) {
-  for (uint32_t k = 0; k < count; k++)
-    if (!nodes[k]->data && !run_one(g, nodes[k], where, fault))
+static bool run(Graph *g, Cluster *cluster, Span *where, Fault *fault) {
+  for (uint32_t k = 0; k < cluster->nodes.len; k++) {
+    Node *n = cluster->nodes.at[k];
+    *where = n->span;
+    if (!n->data && (!node_fits_memory(g, n, fault) ||
+                     !run_one(g, n, where, fault)))
       return false;
+  }
   return true;
 }
 
-const Backend backend_reference = {"reference", run};
+const Backend backend_reference = {.name = "reference", .run = run};

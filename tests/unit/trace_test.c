@@ -137,7 +137,7 @@ static Node *widened(Concrete *c, Node *x, const Node *n) {
 
 /* Each turn has nodes of its own. */
 static Node *loop_at(Concrete *c, const Node *n) {
-  const Loop *l = n->loop;
+  const Turns *l = n->loop;
   int64_t turns = number(c, l->count);
   Node *state[64], *next[64], **outer = c->made, **outs = NULL;
   Fault fault = {0};
@@ -300,7 +300,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   /* what the type asks may be more than the body needs */
   bool given = broken && strstr(broken->message, " wants ");
   session_clear_diags(s);
-  Held *held = session_call(s, &t->entry, leaves, value_of, &s->dims);
+  Held *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
   Other other = {.count = 0};
   if (held) {
     assert_true(eval_leaves(s->eval, held, add_other, &other));

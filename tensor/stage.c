@@ -1,11 +1,11 @@
-/* From a stored node to its kernel. */
+/* From a stored node to its loop. */
 #include "tensor/kernel.h"
 
 #include "tensor/scalar.h"
 
 #include <string.h>
 
-enum { NO_STEP = UINT32_MAX, CUTS_MOST = 8 };
+enum { NO_STEP = UINT32_MAX };
 
 typedef struct Form { /* what is known of a cell that is an i64 */
   bool known;         /* q says it all */
@@ -14,27 +14,27 @@ typedef struct Form { /* what is known of a cell that is an i64 */
 } Form;
 
 typedef struct Builder {
-  Kernel *k;
+  Arena *arena;
+  Loop *k;
+  Stage *stage;
   const Node *n;
+  Cuts *cuts;
   Form *forms;     /* by cell */
   uint32_t *steps; /* by cell: 1 + its step, or 0 */
   /* how an axis of the node was cut: variables first .. first + parts - 1 */
   uint32_t first[RANK_MAX], parts[RANK_MAX];
-  int64_t cuts[RANK_MAX][CUTS_MOST]; /* ascending */
-  uint32_t cut_count[RANK_MAX];
   bool full; /* too many variables */
 } Builder;
 
 /* ---- quasi-affine forms ---- */
 
-static Quasi *quasi_new(Builder *b, int64_t constant) {
-  Quasi *q = NEW(b->k->arena, Quasi);
+Quasi *quasi_new(Arena *arena, int64_t constant) {
+  Quasi *q = NEW(arena, Quasi);
   q->constant = constant;
   return q;
 }
 
-/* x + factor * y; false: an overflow */
-static bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
+bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
   int64_t part;
   bool over = __builtin_mul_overflow(y->constant, factor, &part) ||
               __builtin_add_overflow(x->constant, part, &x->constant);
@@ -44,6 +44,10 @@ static bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
   return !over;
 }
 
+bool quasi_equal(const Quasi *x, const Quasi *y) {
+  return memcmp(x, y, sizeof *x) == 0;
+}
+
 static bool quasi_is_constant(const Quasi *q) {
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
     if (q->times[v])
@@ -51,16 +55,13 @@ static bool quasi_is_constant(const Quasi *q) {
   return true;
 }
 
-static void var_bounds(const Kernel *k, uint32_t v, int64_t *low,
-                       int64_t *high) {
+static void var_bounds(const Loop *k, uint32_t v, int64_t *low, int64_t *high) {
   *low = v < KERNEL_AXES ? 0 : k->quotients[v - KERNEL_AXES].low;
   *high =
       v < KERNEL_AXES ? k->extents[v] - 1 : k->quotients[v - KERNEL_AXES].high;
 }
 
-/* False: they do not fit. */
-static bool quasi_bounds(const Kernel *k, const Quasi *q, int64_t *low,
-                         int64_t *high) {
+bool quasi_bounds(const Loop *k, const Quasi *q, int64_t *low, int64_t *high) {
   *low = *high = q->constant;
   for (uint32_t v = 0; v < KERNEL_VARS; v++) {
     int64_t t = q->times[v], a, b, x, y;
@@ -79,10 +80,9 @@ static bool quasi_bounds(const Kernel *k, const Quasi *q, int64_t *low,
 /* ---- quotients ---- */
 
 static uint32_t quotient_var(Builder *b, const Quasi *of, int64_t by) {
-  Kernel *k = b->k;
+  Loop *k = b->k;
   for (uint32_t j = 0; j < k->quotient_count; j++)
-    if (k->quotients[j].by == by &&
-        memcmp(&k->quotients[j].of, of, sizeof *of) == 0)
+    if (k->quotients[j].by == by && quasi_equal(&k->quotients[j].of, of))
       return KERNEL_AXES + j;
   int64_t low, high;
   if (k->quotient_count == ARRAY_LEN(k->quotients) ||
@@ -112,7 +112,7 @@ static bool is_quotient(const Quasi *q, uint32_t *var) {
 /* floor(of / by): terms that `by` divides go out; of the rest nothing remains
  * if it lies in 0 .. by - 1. */
 static Quasi *quasi_over(Builder *b, const Quasi *of, int64_t by) {
-  Quasi *out = quasi_new(b, int_div(of->constant, by)), rest = {0};
+  Quasi *out = quasi_new(b->arena, int_div(of->constant, by)), rest = {0};
   rest.constant = int_mod(of->constant, by);
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
     if (of->times[v] % by == 0)
@@ -151,7 +151,7 @@ static Form form_of(const Builder *b, Quasi *q) {
 }
 
 static Quasi *axis_form(Builder *b, uint32_t axis) {
-  Quasi *q = quasi_new(b, 0);
+  Quasi *q = quasi_new(b->arena, 0);
   int64_t stride = 1;
   for (uint32_t k = b->parts[axis]; k-- > 0;) {
     q->times[b->first[axis] + k] = stride;
@@ -165,14 +165,14 @@ static bool is_number(const Form *f, int64_t least) {
 }
 
 static Form scaled(Builder *b, const Form *x, int64_t factor) {
-  Quasi *q = quasi_new(b, 0);
+  Quasi *q = quasi_new(b->arena, 0);
   return quasi_add(q, factor, x->q) ? form_of(b, q) : unknown();
 }
 
 static Form op_form(Builder *b, PrimId op, const Form *x, const Form *y) {
   if (!x->known || !y->known)
     return unknown();
-  Quasi *q = quasi_new(b, 0);
+  Quasi *q = quasi_new(b->arena, 0);
   if (op == PRIM_ADD || op == PRIM_SUB) {
     quasi_add(q, 1, x->q);
     return quasi_add(q, op == PRIM_ADD ? 1 : -1, y->q) ? form_of(b, q)
@@ -240,7 +240,7 @@ static Form cell_form(Builder *b, const Cell *cell) {
   if (cell->dtype != DT_I64)
     return unknown();
   if (cell->kind == CELL_CONST)
-    return form_of(b, quasi_new(b, cell->value.i));
+    return form_of(b, quasi_new(b->arena, cell->value.i));
   if (cell->kind == CELL_AXIS)
     return form_of(b, axis_form(b, cell->axis));
   if (cell->kind != CELL_OP || cell->arg_count != 2)
@@ -258,18 +258,18 @@ static void find_forms(Builder *b) {
 
 /* ---- cutting axes ---- */
 
-static void add_cut(Builder *b, uint32_t axis, int64_t by) {
-  uint32_t at = b->cut_count[axis];
-  int64_t *cuts = b->cuts[axis];
+void cuts_add(Cuts *cuts, uint32_t axis, int64_t by) {
+  uint32_t at = cuts->count[axis];
+  int64_t *to = cuts->by[axis];
   for (uint32_t k = 0; k < at; k++)
-    if (cuts[k] == by)
+    if (to[k] == by)
       return;
-  if (at == CUTS_MOST)
+  if (at == ARRAY_LEN(cuts->by[axis]))
     return;
-  for (; at > 0 && cuts[at - 1] > by; at--)
-    cuts[at] = cuts[at - 1];
-  cuts[at] = by;
-  b->cut_count[axis]++;
+  for (; at > 0 && to[at - 1] > by; at--)
+    to[at] = to[at - 1];
+  to[at] = by;
+  cuts->count[axis]++;
 }
 
 /* A quotient of a whole axis by a part of it: before any cut, variable v is
@@ -285,15 +285,16 @@ static void find_cuts(Builder *b) {
       }
     if (terms == 1 && axis < KERNEL_AXES && q->of.times[axis] == 1 &&
         q->of.constant == 0 && b->k->extents[axis] % q->by == 0)
-      add_cut(b, axis, q->by);
+      cuts_add(b->cuts, axis, q->by);
   }
 }
 
 static void place_axis(Builder *b, uint32_t axis, uint32_t *var) {
-  int64_t rest = b->n->extents[axis], sizes[CUTS_MOST + 1], inner = 1;
+  int64_t rest = b->n->extents[axis], inner = 1;
+  int64_t sizes[ARRAY_LEN(b->cuts->by[0]) + 1];
   uint32_t count = 0;
-  for (uint32_t j = 0; j < b->cut_count[axis]; j++) {
-    int64_t cut = b->cuts[axis][j];
+  for (uint32_t j = 0; j < b->cuts->count[axis]; j++) {
+    int64_t cut = b->cuts->by[axis][j];
     if (cut % inner || cut == inner)
       continue;
     sizes[count++] = cut / inner;
@@ -310,19 +311,19 @@ static void place_axis(Builder *b, uint32_t axis, uint32_t *var) {
 
 /* Axes of extent 1 are nowhere in the cells, and get no variable. */
 static void place_axes(Builder *b) {
-  Kernel *k = b->k;
+  Loop *k = b->k;
   const Node *n = b->n;
   uint32_t var = 0, outer = n->free_count + n->rank;
   for (uint32_t axis = 0; axis < outer + n->reduce_count; axis++) {
     if (axis == outer)
-      k->outer = var;
+      k->kept = var;
     b->first[axis] = var;
     b->parts[axis] = 0;
     if (n->extents[axis] != 1)
       place_axis(b, axis, &var);
   }
   if (n->reduce_count == 0)
-    k->outer = var;
+    k->kept = var;
   k->axes = var;
   b->full |= var >= KERNEL_AXES;
   k->quotient_count = 0;
@@ -331,35 +332,30 @@ static void place_axes(Builder *b) {
 
 /* ---- steps ---- */
 
-static uint32_t input_of(Kernel *k, const Node *x) {
-  for (uint32_t j = 0; j < k->inputs.len; j++)
-    if (k->inputs.at[j] == x)
-      return j;
-  VEC_PUSH(k->arena, k->inputs, x);
-  return k->inputs.len - 1;
-}
-
 static uint32_t step_of(Builder *b, uint32_t cell);
 
 static void read_step(Builder *b, const Cell *cell, Step *s) {
   const Node *x = cell->node;
   int64_t stride = 1;
-  s->input = input_of(b->k, x);
-  s->address = quasi_new(b, 0);
-  s->indices = NEW_ARRAY(b->k->arena, ReadIndex, cell->arg_count + 1);
+  s->node = x;
+  s->address = quasi_new(b->arena, 0);
+  s->at = NEW_ARRAY(b->arena, Quasi *, cell->arg_count + 1);
+  s->indices = NEW_ARRAY(b->arena, ReadIndex, cell->arg_count + 1);
   for (uint32_t j = cell->arg_count; j-- > 0; stride *= x->extents[j]) {
     const Form *f = &b->forms[cell->args[j]];
-    if (f->known && f->low >= 0 && f->high < x->extents[j])
+    if (f->known && f->low >= 0 && f->high < x->extents[j]) {
       b->full |= !quasi_add(s->address, stride, f->q);
-    else
+      s->at[j] = f->q;
+    } else {
       s->indices[s->index_count++] =
           (ReadIndex){step_of(b, cell->args[j]), stride, x->extents[j]};
+    }
   }
 }
 
 static Step plain_step(Builder *b, uint32_t at) {
   const Cell *cell = &b->n->cells[at];
-  Step s = {.dtype = cell->dtype, .op = cell->op, .cell = at};
+  Step s = {.dtype = cell->dtype, .op = cell->op, .span = cell->span};
   s.low = b->forms[at].low;
   s.high = b->forms[at].high;
   switch (cell->kind) {
@@ -403,122 +399,41 @@ static uint32_t step_of(Builder *b, uint32_t cell) {
   Step s;
   const Form *f = &b->forms[cell];
   if (f->known) {
-    s = (Step){.kind = STEP_INDEX, .dtype = DT_I64, .cell = cell};
-    s.index = f->q;
+    s = (Step){.kind = STEP_INDEX, .dtype = DT_I64};
+    s.index = NEW(b->arena, Quasi);
+    *s.index = *f->q;
     s.low = f->low;
     s.high = f->high;
   } else {
     s = plain_step(b, cell);
   }
-  VEC_PUSH(b->k->arena, b->k->steps, s);
+  VEC_PUSH(b->arena, b->k->steps, s);
   b->steps[cell] = b->k->steps.len;
   return b->k->steps.len - 1;
 }
 
-/* ---- putting axes together ---- */
-
-typedef struct Uses {
-  Quasi *at[256];
-  uint32_t count;
-  bool full;
-} Uses;
-
-static void note_use(Uses *u, Quasi *q) {
-  if (u->count == ARRAY_LEN(u->at))
-    u->full = true;
-  else
-    u->at[u->count++] = q;
-}
-
-static bool walks_as_one(const Uses *u, uint32_t v, int64_t inner) {
-  for (uint32_t j = 0; j < u->count; j++) {
-    int64_t step;
-    if (__builtin_mul_overflow(u->at[j]->times[v + 1], inner, &step) ||
-        u->at[j]->times[v] != step)
-      return false;
-  }
-  return true;
-}
-
-static void remove_axis(Kernel *k, const Uses *u, uint32_t v) {
-  k->extents[v + 1] *= k->extents[v];
-  memmove(k->extents + v, k->extents + v + 1,
-          (k->axes - v - 1) * sizeof *k->extents);
-  for (uint32_t j = 0; j < u->count; j++) {
-    int64_t *times = u->at[j]->times;
-    memmove(times + v, times + v + 1, (k->axes - v - 1) * sizeof *times);
-    times[k->axes - 1] = 0;
-  }
-  k->axes--;
-  k->outer -= v < k->outer;
-}
-
-static void mark_quotients(const Kernel *k, const Quasi *q, bool *used) {
-  for (uint32_t j = 0; j < k->quotient_count; j++)
-    used[j] |= q->times[KERNEL_AXES + j] != 0;
-}
-
-/* Those that are left in no address are forgotten. */
-static void note_quotients(Kernel *k, Uses *u) {
-  bool used[ARRAY_LEN(k->quotients)] = {false};
-  for (uint32_t j = 0; j < u->count; j++)
-    mark_quotients(k, u->at[j], used);
-  for (uint32_t j = k->quotient_count; j-- > 0;)
-    if (used[j])
-      mark_quotients(k, &k->quotients[j].of, used);
-  for (uint32_t j = 0; j < k->quotient_count; j++)
-    if (used[j])
-      note_use(u, &k->quotients[j].of);
-    else
-      k->quotients[j] = (Quotient){.by = 1};
-}
-
-static void merge_axes(Kernel *k) {
-  Uses u = {.count = 0};
-  note_use(&u, k->out);
-  for (uint32_t j = 0; j < k->steps.len; j++)
-    if (k->steps.at[j].kind == STEP_INDEX)
-      note_use(&u, k->steps.at[j].index);
-    else if (k->steps.at[j].kind == STEP_READ)
-      note_use(&u, k->steps.at[j].address);
-  note_quotients(k, &u);
-  for (uint32_t v = k->axes; v-- > 1 && !u.full;)
-    if (v != k->outer && walks_as_one(&u, v - 1, k->extents[v]))
-      remove_axis(k, &u, v - 1);
-}
-
 /* ---- the whole ---- */
 
-static void set_output(Builder *b) {
-  Kernel *k = b->k;
+static void set_result(Builder *b, Node *n) {
+  Loop *k = b->k;
   int64_t stride = 1;
-  k->out = quasi_new(b, 0);
-  for (uint32_t v = k->outer; v-- > 0;) {
-    k->out->times[v] = stride;
+  Result r = {.node = n, .reduce = n->reduce, .dtype = n->dtype};
+  r.out = quasi_new(b->arena, 0);
+  for (uint32_t v = k->kept; v-- > 0;) {
+    r.out->times[v] = stride;
     stride *= k->extents[v];
   }
+  r.step = step_of(b, n->cell_count - 1);
+  VEC_PUSH(b->arena, k->results, r);
 }
 
-/* Steps share the forms of cells; merging changes each once. */
-static void own_forms(Kernel *k) {
-  for (uint32_t j = 0; j < k->steps.len; j++) {
-    Step *s = &k->steps.at[j];
-    if (s->kind != STEP_INDEX)
-      continue;
-    Quasi *copy = NEW(k->arena, Quasi);
-    *copy = *s->index;
-    s->index = copy;
-  }
-}
-
-Kernel *kernel_new(Arena *arena, const Node *n) {
+Stage *stage_new(Arena *arena, Node *n, Cuts *cuts) {
   Builder *b = NEW(arena, Builder);
-  b->k = NEW(arena, Kernel);
+  b->arena = arena;
+  b->stage = NEW(arena, Stage);
+  b->k = b->stage->loop = NEW(arena, Loop);
   b->n = n;
-  b->k->arena = arena;
-  b->k->node = n;
-  b->k->reduce = n->reduce;
-  b->k->dtype = n->dtype;
+  b->cuts = cuts;
   b->forms = NEW_ARRAY(arena, Form, n->cell_count);
   b->steps = NEW_ARRAY(arena, uint32_t, n->cell_count);
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++) {
@@ -529,74 +444,11 @@ Kernel *kernel_new(Arena *arena, const Node *n) {
   find_forms(b);
   find_cuts(b);
   place_axes(b);
-  if (b->full)
-    return NULL;
-  set_output(b);
-  step_of(b, n->cell_count - 1);
-  if (b->full)
-    return NULL;
-  own_forms(b->k);
-  merge_axes(b->k);
-  return b->k;
-}
-
-/* ---- as text ---- */
-
-static void print_quasi(Buffer *out, const Quasi *q) {
-  buffer_printf(out, "%lld", (long long)q->constant);
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v])
-      buffer_printf(out, " + %lld*%c%u", (long long)q->times[v],
-                    v < KERNEL_AXES ? 'i' : 'q',
-                    v < KERNEL_AXES ? v : v - KERNEL_AXES);
-}
-
-static void print_step(Buffer *out, const Kernel *k, uint32_t at) {
-  const Step *s = &k->steps.at[at];
-  buffer_printf(out, "  %%%u %s = ", at, dtype_info[s->dtype].name);
-  switch (s->kind) {
-  case STEP_CONST:
-    scalar_print(out, s->value);
-    break;
-  case STEP_INDEX:
-    print_quasi(out, s->index);
-    break;
-  case STEP_READ:
-    buffer_printf(out, "in%u[", s->input);
-    print_quasi(out, s->address);
-    for (uint32_t j = 0; j < s->index_count; j++)
-      buffer_printf(out, " + %lld*(%%%u < %lld)",
-                    (long long)s->indices[j].stride, s->indices[j].step,
-                    (long long)s->indices[j].extent);
-    buffer_puts(out, "]");
-    break;
-  case STEP_OP:
-  case STEP_RANDOM:
-    buffer_puts(out, prim_info[s->op].name);
-    break;
-  case STEP_SELECT:
-    buffer_puts(out, "choose");
-    break;
-  case STEP_CONVERT:
-    buffer_puts(out, "convert");
-    break;
+  if (!b->full)
+    set_result(b, n);
+  for (uint32_t k = 0; k < n->free_count + n->rank; k++) {
+    b->stage->first[k] = b->first[k];
+    b->stage->parts[k] = b->parts[k];
   }
-  for (uint32_t j = 0; j < s->arg_count; j++)
-    buffer_printf(out, " %%%u", s->args[j]);
-  buffer_puts(out, "\n");
-}
-
-void kernel_print(Buffer *out, const Kernel *k) {
-  buffer_puts(out, "kernel");
-  for (uint32_t v = 0; v < k->axes; v++)
-    buffer_printf(out, "%s i%u < %lld", v == k->outer ? " reduce" : "", v,
-                  (long long)k->extents[v]);
-  buffer_puts(out, "\n");
-  for (uint32_t j = 0; j < k->quotient_count; j++) {
-    buffer_printf(out, "  q%u = (", j);
-    print_quasi(out, &k->quotients[j].of);
-    buffer_printf(out, ") / %lld\n", (long long)k->quotients[j].by);
-  }
-  for (uint32_t j = 0; j < k->steps.len; j++)
-    print_step(out, k, j);
+  return b->full ? NULL : b->stage;
 }

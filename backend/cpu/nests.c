@@ -1,0 +1,635 @@
+/* Loops of a kernel as C: for-loops around straight-line code, and what
+ * reductions need around them.
+ *
+ * The innermost for-loop goes over lanes; its block is written twice, for
+ * whole vectors and for the rest of a row.  Lanes lie along an axis that is
+ * reduced, and are then put together at the end; or along one that is kept,
+ * and each has a sum of its own. */
+#include "backend/cpu/emit.h"
+
+#include <string.h>
+
+enum { COLUMNS = 64, RUN = 128, UNROLLED = 4, UNROLLED_OPS = 8 };
+
+#define format emit_format
+
+void emit_put(Buffer *out, const Buffer *text) {
+  if (text->len)
+    buffer_add(out, text->text, text->len);
+}
+
+/* ---- where for-loops are ---- */
+
+static bool lane_is_outer(const Emitter *e) {
+  return e->lane + 1 == e->loop->outer;
+}
+
+static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
+  uint32_t outer = loop->outer;
+  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer);
+}
+
+void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
+                     uint32_t loops, const uint32_t *order) {
+  e->first += e->loop ? e->loop->steps.len : 0;
+  e->quotients += e->loop ? e->loop->quotient_count : 0;
+  e->loop = loop;
+  e->lane = lane;
+  e->loops = loops;
+  uint32_t level = ROW_LEVEL, count = loop->steps.len;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    e->level_of[v] = ROW_LEVEL;
+  for (uint32_t j = 0; j < loops; j++) {
+    e->order[j] = order[j];
+    e->level_of[order[j]] = ++level;
+  }
+  e->lane_level = lane == NO_LANE ? level : level + 1;
+  e->level_of[NO_LANE] = 0;
+  if (lane != NO_LANE)
+    e->level_of[lane] = e->lane_level;
+  for (uint32_t j = 0; j < LEVELS; j++)
+    e->blocks[j] = (Buffer){.arena = e->arena};
+  e->checks = (Buffer){.arena = e->arena};
+  e->levels = NEW_ARRAY(e->arena, uint32_t, count);
+  e->varies = NEW_ARRAY(e->arena, bool, count);
+  e->classes = NEW_ARRAY(e->arena, char, count);
+  e->need = NEW_ARRAY(e->arena, const char *, count);
+}
+
+/* ---- reductions ---- */
+
+typedef struct Fold {
+  const Result *r;
+  uint32_t name; /* of the accumulator: acc%u */
+  PrimId op;
+  char class;           /* of the accumulator */
+  bool where;           /* argmax, argmin */
+  const char *identity; /* as a scalar of the class */
+  const char *out;      /* where the result begins in memory, or NULL */
+  const char *local;    /* and among local values, or NULL */
+} Fold;
+
+static const char *least_text(Dtype t, bool most) {
+  switch (t) {
+  case DT_U8:
+    return most ? "0" : "255";
+  case DT_I8:
+    return most ? "-128" : "127";
+  case DT_I32:
+    return most ? "(-0x7fffffff - 1)" : "0x7fffffff";
+  case DT_I64:
+    return most ? "(-0x7fffffffffffffff - 1)" : "0x7fffffffffffffff";
+  case DT_F16:
+  case DT_BF16:
+  case DT_F32:
+  case DT_F64:
+    return most ? "-__builtin_inff()" : "__builtin_inff()";
+  case DT_BOOL:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
+  }
+  return "0";
+}
+
+static bool is_where(PrimId op) {
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+}
+
+/* Sums of floats go into doubles after each RUN vectors: as good as sums in
+ * double, and as quick as sums in float. */
+static bool has_runs(const Fold *f) {
+  return f->op == PRIM_SUM && f->class == 'f';
+}
+
+static char end_class(const Fold *f) {
+  return has_runs(f) ? 'd' : f->class;
+}
+
+static Dtype accumulator_dtype(const Fold *f) {
+  char class = end_class(f);
+  return class == 'f'   ? DT_F32
+         : class == 'd' ? DT_F64
+         : class == 'l' ? DT_I64
+         : class == 'b' ? DT_BOOL
+                        : DT_I32;
+}
+
+static uint32_t out_number(Emitter *e, Result *r) {
+  VEC_PUSH(e->arena, e->out->call.outs, r);
+  return e->out->call.outs.len - 1;
+}
+
+/* Fills in where the result goes: before the blocks are written, since it adds
+ * to these. */
+static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
+  Result *r = &e->loop->results.at[at];
+  Dtype t = e->loop->steps.at[r->step].dtype;
+  Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
+  f.name = e->names++;
+  f.where = is_where(r->reduce);
+  if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
+    f.identity = least_text(t, r->reduce == PRIM_MAX);
+  else
+    f.identity = r->reduce == PRIM_PROD || r->reduce == PRIM_ALL ? "1" : "0";
+  const Local *l = &e->locals[loop][at];
+  if (r->local)
+    f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
+  if (e->s->chunk)
+    e->out->call.accumulator = accumulator_dtype(&f);
+  if (r->out && e->s->chunk && lane_is_outer(e))
+    f.out = format(e, "o%u + u / blocks * %s", out_number(e, r),
+                   emit_int(e, e->loop->extents[e->lane]));
+  else if (r->out && e->s->chunk)
+    f.out = format(e, "o%u + u", out_number(e, r));
+  else if (r->out)
+    f.out = format(e, "o%u + %s", out_number(e, r), emit_quasi(e, r->out));
+  return f;
+}
+
+static const char *combine(Emitter *e, const Fold *f, char class, bool lanes,
+                           const char *acc, const char *x) {
+  switch ((int)f->op) {
+  case PRIM_SUM:
+  case PRIM_PROD: {
+    const char *op = f->op == PRIM_SUM ? "+" : "*";
+    if (lanes || is_float_class(class))
+      return format(e, "%s %s %s", acc, op, x);
+    const char *u = class == 'l' ? "uint64_t" : "uint32_t";
+    return format(e, "(%s)((%s)%s %s (%s)%s)", scalar_type(class), u, acc, op,
+                  u, x);
+  }
+  case PRIM_MAX:
+  case PRIM_MIN:
+    return emit_extreme(e, f->op == PRIM_MAX, class, lanes, acc, x);
+  case PRIM_ANY:
+    return format(e, "%s | %s", acc, x);
+  case PRIM_ALL:
+    return format(e, "%s & %s", acc, x);
+  }
+  e->failed = true;
+  return acc;
+}
+
+/* One more vector of values for an accumulator. */
+static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
+                      bool masked) {
+  const char *x = emit_lanes(e, f->r->step, f->class);
+  const char *acc = format(e, "acc%u%s", f->name, at);
+  if (f->where) {
+    buffer_printf(out, "best_%c_%s(&%s, &at%u%s, %s, j, LIVE);\n", f->class,
+                  f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name, at, x);
+    return;
+  }
+  if (masked)
+    x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
+               f->identity);
+  buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
+                vector_letter(f->class), x, acc,
+                combine(e, f, f->class, true, acc, "x"));
+}
+
+/* ---- for-loops ---- */
+
+static const char whole_macros[] =
+    "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
+static const char part_macros[] =
+    "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
+    "#define LIVE (lanes() < rest)\n";
+static const char no_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
+
+/* for j in .. end - 1: the lane's block, and what is done with it; the body of
+ * the rest of a row is `part`. */
+void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
+                    const Buffer *whole, const Buffer *part) {
+  const Buffer *body = &e->blocks[e->lane_level];
+  buffer_printf(out, "for (; j + W <= end; j += W%s) {\n%s", step,
+                whole_macros);
+  emit_put(out, body);
+  emit_put(out, &e->checks);
+  emit_put(out, whole);
+  buffer_printf(out,
+                "%s}\nif (j < end) {\nconst int rest = (int)(end - j);\n%s",
+                no_macros, part_macros);
+  emit_put(out, body);
+  emit_put(out, &e->checks);
+  emit_put(out, part);
+  buffer_printf(out, "%s}\n", no_macros);
+}
+
+typedef struct Nest { /* a loop being written */
+  Buffer *out;
+  Fold folds[RESULTS_MOST];
+  uint32_t count;
+  uint32_t kept; /* how many of the for-loops go over axes that are kept */
+  uint32_t opened;
+} Nest;
+
+static void open_loop(Emitter *e, Nest *n, const char *from, const char *to) {
+  uint32_t v = e->order[n->opened++];
+  buffer_printf(n->out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v, from,
+                v, to, v);
+  emit_put(n->out, &e->blocks[e->level_of[v]]);
+}
+
+static bool is_chunked(const Emitter *e, uint32_t v) {
+  uint32_t first = e->loop->kept;
+  return e->s->chunk && v == first;
+}
+
+static void open_loops(Emitter *e, Nest *n, uint32_t to) {
+  while (n->opened < to) {
+    uint32_t v = e->order[n->opened];
+    if (is_chunked(e, v))
+      open_loop(e, n, "from", "to");
+    else if (v < e->loop->outer)
+      open_loop(e, n, "y0", "y1");
+    else
+      open_loop(e, n, "0", emit_int(e, e->loop->extents[v]));
+  }
+}
+
+static void close_loops(Nest *n, uint32_t to) {
+  while (n->opened > to) {
+    buffer_puts(n->out, "}\n");
+    n->opened--;
+  }
+}
+
+static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
+  const char *type = declare ? "const int64_t " : "";
+  if (lane_is_outer(e))
+    buffer_printf(out, "%sstart = lo, end = hi;\n", type);
+  else if (is_chunked(e, e->lane))
+    buffer_printf(out, "%sstart = from, end = to;\n", type);
+  else
+    buffer_printf(out, "%sstart = 0, end = %s;\n", type,
+                  emit_int(e, e->loop->extents[e->lane]));
+}
+
+/* ---- results ---- */
+
+static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
+                        bool whole) {
+  const char *name = dtype_info[f->r->dtype].name;
+  bool outer = lane_is_outer(e);
+  const char *rest = whole ? "W" : "rest";
+  if (f->out) {
+    int64_t step = f->r->out->times[e->lane];
+    if (step != 1)
+      buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, f->out,
+                    emit_int(e, step), emit_int(e, step), x, rest);
+    else if (whole)
+      buffer_printf(out, "st_%s(%s + j, %s);\n", name, f->out, x);
+    else
+      buffer_printf(out, "stp_%s(%s + j, %s, rest);\n", name, f->out, x);
+  }
+  if (!f->local)
+    return;
+  int64_t step = outer ? 1 : f->r->local->times[e->lane];
+  const char *to = outer ? format(e, "%s + (j - lo)", f->local) : f->local;
+  if (step != 1)
+    buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, to,
+                  emit_int(e, step), emit_int(e, step), x, rest);
+  else if (!outer)
+    to = format(e, "%s + j", f->local);
+  if (step == 1 && whole)
+    buffer_printf(out, "st_%s(%s, %s);\n", name, to, x);
+  else if (step == 1)
+    buffer_printf(out, "stp_%s(%s, %s, rest);\n", name, to, x);
+}
+
+static void store_one(Emitter *e, Buffer *out, Dtype t, const char *to,
+                      const char *x) {
+  if (!to)
+    return;
+  if (t == DT_F16 || t == DT_BF16)
+    buffer_printf(out, "put_%s(%s, %s);\n", dtype_info[t].name, to, x);
+  else
+    buffer_printf(out, "*(%s) = (%s)%s;\n", to, memory_type(t), x);
+  (void)e;
+}
+
+static Dtype stored_dtype(const Emitter *e, const Fold *f) {
+  return e->s->chunk ? accumulator_dtype(f) : f->r->dtype;
+}
+
+static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
+                         const char *x) {
+  store_one(e, out, stored_dtype(e, f), f->out, x);
+  store_one(e, out, f->r->dtype, f->local, x);
+}
+
+/* ---- lanes along a reduced axis, or along one of stored values ---- */
+
+static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
+                         const char *first) {
+  const char *acc = format(e, "acc%u%s", f->name, first);
+  if (f->where) {
+    store_scalar(e, out, f,
+                 format(e, "best_%c_%s_lane(%s, at%u)", f->class,
+                        f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name));
+    return;
+  }
+  char class = end_class(f);
+  const char *from = has_runs(f) ? format(e, "sum%u", f->name) : acc;
+  const char *mask = class == 'b' ? " & 1" : "";
+  buffer_printf(
+      out, "{ %s r = %s[0]%s;\nfor (int l = 1; l < W; l++)\nr = %s;\n",
+      scalar_type(class), from, mask,
+      combine(e, f, class, false, "r", format(e, "(%s[l]%s)", from, mask)));
+  store_scalar(e, out, f, "r");
+  buffer_puts(out, "}\n");
+}
+
+/* Sums that do not wait for each other, where little else is done. */
+static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
+  uint32_t ops = 0;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+      return 1;
+  for (uint32_t j = 0; j < e->loop->steps.len; j++)
+    ops += e->varies[j];
+  return ops <= UNROLLED_OPS ? UNROLLED : 1;
+}
+
+static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
+  char v = vector_letter(f->class);
+  const char *first = f->where ? "0" : f->identity;
+  if (sums > 1)
+    buffer_printf(out,
+                  "v%c acc%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = splat_%c(%s);\n",
+                  v, f->name, sums, sums, f->name, f->class, first);
+  else
+    buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
+                  first);
+  if (f->where)
+    buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
+  if (has_runs(f))
+    buffer_printf(out, "vd sum%u = {0};\n", f->name);
+}
+
+/* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
+ * doubles. */
+static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
+  const char *first = sums > 1 ? "[0]" : "";
+  if (sums > 1)
+    buffer_printf(
+        out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums, f->name,
+        combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
+                format(e, "acc%u[q]", f->name)));
+  if (!has_runs(f))
+    return;
+  buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
+                first);
+  if (sums > 1)
+    buffer_printf(out, "for (int q = 0; q < %u; q++)\nacc%u[q] = (vf){0};\n",
+                  sums, f->name);
+  else
+    buffer_printf(out, "acc%u = (vf){0};\n", f->name);
+}
+
+/* The lanes of several vectors at a time, each with its own sum. */
+static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
+  buffer_printf(out,
+                "for (; j + %d * W <= end; j += %d * W) {\n"
+                "const int64_t first = j;\n%s"
+                "#pragma GCC unroll %d\n"
+                "for (int q = 0; q < %d; q++) {\n"
+                "const int64_t j = first + q * W;\n",
+                UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  for (uint32_t j = 0; j < n->count; j++)
+    emit_take(e, out, &n->folds[j], "[q]", false);
+  buffer_printf(out, "}\n%s}\n", no_macros);
+}
+
+static void emit_row(Emitter *e, Nest *n) {
+  Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
+  bool runs = false;
+  uint32_t sums = sums_at_once(e, n);
+  const char *first = sums > 1 ? "[0]" : "";
+  open_loops(e, n, n->kept);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE) {
+      char class = class_of(f->r->dtype);
+      store_lanes(e, &whole, f, emit_lanes(e, f->r->step, class), true);
+      store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      continue;
+    }
+    declare_row(out, f, sums);
+    runs |= has_runs(f);
+    emit_take(e, &whole, f, first, false);
+    emit_take(e, &part, f, first, true);
+  }
+  open_loops(e, n, e->loops);
+  emit_lane_range(e, out, true);
+  if (runs)
+    buffer_printf(out,
+                  "for (int64_t j = start, last = end; j < last;) {\n"
+                  "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
+                  RUN, RUN);
+  else
+    buffer_puts(out, "int64_t j = start;\n");
+  if (sums > 1)
+    emit_unrolled(e, out, n);
+  emit_lane_loop(e, out, "", &whole, &part);
+  if (runs) {
+    buffer_puts(out, "j = end;\n");
+    for (uint32_t j = 0; j < n->count; j++)
+      if (has_runs(&n->folds[j]))
+        gather_sums(e, out, &n->folds[j], sums);
+    buffer_puts(out, "}\n");
+  }
+  close_loops(n, n->kept);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE)
+      continue;
+    if (!has_runs(f))
+      gather_sums(e, out, f, sums);
+    emit_row_end(e, out, f, first);
+  }
+  close_loops(n, 0);
+}
+
+/* ---- lanes along an axis that is kept ---- */
+
+static void emit_column_end(Emitter *e, Buffer *out, const Fold *f) {
+  Buffer whole = {.arena = e->arena}, part = whole;
+  Fold stored = *f;
+  Result r = *f->r;
+  stored.r = &r;
+  r.dtype = stored_dtype(e, f);
+  char class = class_of(r.dtype), from = end_class(f);
+  const char *name = has_runs(f) ? "sum" : f->where ? "at" : "acc";
+  const char *x = format(e, "%s%u[a]", name, f->name);
+  if (!f->where && class != from)
+    x = format(e, "CONVERT(%s, v%c)", x, class);
+  if (e->s->chunk) {
+    r.out = quasi_new(e->arena, 0);
+    r.out->times[e->lane] = 1;
+  }
+  store_lanes(e, &whole, &stored, x, true);
+  store_lanes(e, &part, &stored, x, false);
+  buffer_puts(out, "for (int64_t j = start, a = 0; j < end; j += W, a++)\n"
+                   "if (j + W <= end) {\n");
+  emit_put(out, &whole);
+  buffer_puts(out, "} else {\nconst int rest = (int)(end - j);\n");
+  emit_put(out, &part);
+  buffer_puts(out, "}\n");
+}
+
+static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
+                            uint32_t vectors) {
+  buffer_printf(out, "v%c acc%u[%u];\n", vector_letter(f->class), f->name,
+                vectors);
+  if (f->where)
+    buffer_printf(out, "vl at%u[%u];\n", f->name, vectors);
+  if (has_runs(f))
+    buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
+  buffer_printf(out,
+                "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
+                vectors, f->name, f->class, f->where ? "0" : f->identity);
+  if (f->where)
+    buffer_printf(out, "at%u[a] = splat_l(-1);\n", f->name);
+  if (has_runs(f))
+    buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
+  buffer_puts(out, "}\n");
+  (void)e;
+}
+
+/* The innermost reduced axis in runs, after each of which sums of floats go
+ * into doubles. */
+static void open_runs(Emitter *e, Nest *n) {
+  uint32_t v = e->order[n->opened];
+  const char *from = is_chunked(e, v) ? "from" : "0";
+  const char *to = is_chunked(e, v) ? "to" : emit_int(e, e->loop->extents[v]);
+  buffer_printf(n->out,
+                "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
+                "const int64_t full = run + %d < stop ? run + %d : stop;\n",
+                from, to, RUN, RUN, RUN);
+  open_loop(e, n, "run", "full");
+}
+
+static void close_runs(Nest *n, uint32_t vectors) {
+  close_loops(n, n->opened - 1);
+  for (uint32_t j = 0; j < n->count; j++)
+    if (has_runs(&n->folds[j]))
+      buffer_printf(n->out,
+                    "for (int a = 0; a < %u; a++) {\n"
+                    "sum%u[a] += CONVERT(acc%u[a], vd);\nacc%u[a] = (vf){0};\n"
+                    "}\n",
+                    vectors, n->folds[j].name, n->folds[j].name,
+                    n->folds[j].name);
+  buffer_puts(n->out, "}\n");
+}
+
+static void emit_column(Emitter *e, Nest *n) {
+  Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
+  bool outer = lane_is_outer(e), runs = false;
+  uint32_t vectors =
+      outer ? (uint32_t)((e->s->block + e->s->width - 1) / e->s->width)
+            : COLUMNS;
+  open_loops(e, n, n->kept);
+  if (outer)
+    emit_lane_range(e, out, true);
+  else
+    buffer_printf(out,
+                  "for (int64_t start = 0, last = %s; start < last; "
+                  "start += %d * W) {\n"
+                  "const int64_t end = start + %d * W < last ? start + %d * W "
+                  ": last;\n",
+                  emit_int(e, e->loop->extents[e->lane]), COLUMNS, COLUMNS,
+                  COLUMNS);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE) {
+      char class = class_of(f->r->dtype);
+      store_lanes(e, &whole, f, emit_lanes(e, f->r->step, class), true);
+      store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      continue;
+    }
+    if (f->where)
+      e->failed = true; /* argmax down columns: left to the reference */
+    declare_columns(e, out, f, vectors);
+    runs |= has_runs(f);
+    emit_take(e, &whole, f, "[a]", false);
+    emit_take(e, &part, f, "[a]", false);
+  }
+  uint32_t last = e->loops - (runs ? 1 : 0);
+  open_loops(e, n, last);
+  if (runs)
+    open_runs(e, n);
+  buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
+  emit_lane_loop(e, out, ", a++", &whole, &part);
+  if (runs)
+    close_runs(n, vectors);
+  close_loops(n, n->kept);
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op != PRIM_NONE)
+      emit_column_end(e, out, &n->folds[j]);
+  if (!outer)
+    buffer_puts(out, "}\n");
+  close_loops(n, 0);
+}
+
+/* ---- no lanes: one element ---- */
+
+static void emit_single(Emitter *e, Nest *n) {
+  open_loops(e, n, e->loops);
+  buffer_puts(n->out, "#define LIVE ALL\n");
+  emit_put(n->out, &e->checks);
+  buffer_puts(n->out, "#undef LIVE\n");
+  for (uint32_t j = 0; j < n->count; j++)
+    store_scalar(e, n->out, &n->folds[j],
+                 n->folds[j].where ? "0" : emit_scalar(e, n->folds[j].r->step));
+  close_loops(n, 0);
+}
+
+/* ---- the whole ---- */
+
+void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
+  const Loop *loop = e->k->loops.at[at];
+  uint32_t order[KERNEL_AXES], loops = 0;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    if (v != lane && !is_row_var(e, loop, v))
+      order[loops++] = v;
+  emit_begin_loop(e, loop, lane, loops, order);
+  emit_steps(e);
+  Nest n = {.out = out};
+  if (loop->results.len > RESULTS_MOST) {
+    e->failed = true;
+    return;
+  }
+  bool reduces = false;
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    const Result *r = &loop->results.at[j];
+    if (!r->out && !r->local)
+      continue;
+    n.folds[n.count] = fold_of(e, at, j);
+    if (loop->kept == loop->axes && lane != NO_LANE)
+      n.folds[n.count].op = PRIM_NONE; /* of a single one: itself */
+    if (n.folds[n.count].where && loop->kept == loop->axes)
+      n.folds[n.count].where = lane == NO_LANE, e->failed = lane != NO_LANE;
+    reduces |= n.folds[n.count].op != PRIM_NONE;
+    n.count++;
+  }
+  if (e->failed)
+    return;
+  for (uint32_t j = 0; j < e->loops; j++)
+    n.kept += e->order[j] < (reduces ? loop->kept : loop->axes);
+  buffer_puts(out, "{\n");
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  if (lane == NO_LANE)
+    emit_single(e, &n);
+  else if (reduces && lane < loop->kept)
+    emit_column(e, &n);
+  else
+    emit_row(e, &n);
+  buffer_puts(out, "}\n");
+}

@@ -1,0 +1,502 @@
+/* Sums of products as C: operands copied into the form that a tile wants, and
+ * the tile, whose sums lie in registers. */
+#include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
+
+#define format emit_format
+
+enum { LINE = 64, LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
+
+static const Tile *tile_of(const Emitter *e, uint32_t loop) {
+  return &e->s->tiling->of[loop];
+}
+
+/* ---- the tile in registers ---- */
+
+static const char *element_type(Dtype t) {
+  return t == DT_F64 ? "double" : "float";
+}
+
+/* c += or = a * b, `depth` products fused into each sum. */
+static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
+  const char *type = element_type(t->dtype);
+  char v = type[0];
+  bool rows = t->a.form != OPERAND_COLUMNS;
+  buffer_printf(out,
+                "#define MR%u %u\n#define NR%u (%u * W)\n"
+                "static __attribute__((noinline)) FUSED void\n"
+                "tile%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
+                at, t->rows, at, t->vectors, at, type, type, type);
+  for (uint32_t i = 0; i < t->rows; i++)
+    for (uint32_t j = 0; j < t->vectors; j++)
+      buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
+  buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
+  for (uint32_t j = 0; j < t->vectors; j++)
+    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", v, j,
+                  v, j);
+  for (uint32_t i = 0; i < t->rows; i++) {
+    buffer_printf(out, "{ const v%c x = a[%u%s] - (v%c){0};\n", v, i,
+                  rows ? " * lda" : "", v);
+    for (uint32_t j = 0; j < t->vectors; j++)
+      buffer_printf(out, "c%u_%u += x * b%u;%s\n", i, j, j,
+                    j + 1 == t->vectors ? " }" : "");
+  }
+  buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
+  for (uint32_t i = 0; i < t->rows; i++)
+    for (uint32_t j = 0; j < t->vectors; j++)
+      buffer_printf(out,
+                    "{ v%c_u *r = (v%c_u *)(c + %u * ldc + %u * W);\n"
+                    "if (more) c%u_%u += *r;\n*r = c%u_%u; }\n",
+                    v, v, i, j, i, j, i, j);
+  buffer_puts(out, "}\n");
+}
+
+/* A tile that the result's end cuts: whole in a room of its own, from as many
+ * rows and columns as there are. */
+static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
+  const char *type = element_type(t->dtype);
+  const char *name = dtype_info[t->dtype].name;
+  buffer_printf(out,
+                "static __attribute__((noinline, unused)) void\n"
+                "edge%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
+                "int64_t columns) {\n"
+                "%s r[MR%u * NR%u] __attribute__((aligned(64)));\n",
+                at, type, type, type, type, at, at);
+  if (t->a.form != OPERAND_COLUMNS)
+    buffer_printf(out,
+                  "%s rest[MR%u * %d] __attribute__((aligned(64)));\n"
+                  "if (rows < MR%u) {\n"
+                  "for (int64_t i = 0; i < MR%u; i++)\n"
+                  "for (int64_t k = 0; k < depth; k++)\n"
+                  "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
+                  "a = rest;\nlda = depth;\n}\n",
+                  type, at, BLOCK_K_MOST, at, at);
+  if (t->b.form == OPERAND_PLAIN)
+    buffer_printf(out,
+                  "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
+                  "if (columns < NR%u) {\n"
+                  "for (int64_t k = 0; k < depth; k++)\n"
+                  "for (int64_t j = 0; j < columns; j += W)\n"
+                  "st_%s(right + k * NR%u + j, ldp_%s(b + k * ldb + j,\n"
+                  "columns - j < W ? (int)(columns - j) : W));\n"
+                  "b = right;\nldb = NR%u;\n}\n",
+                  type, BLOCK_K_MOST, at, at, name, at, name, at);
+  buffer_printf(out,
+                "tile%u(a, lda, b, ldb, depth, r, NR%u, 0);\n"
+                "for (int64_t i = 0; i < rows; i++)\n"
+                "for (int64_t j = 0; j < columns; j += W) {\n"
+                "const int live = columns - j < W ? (int)(columns - j) : W;\n"
+                "v%c x = ld_%s(r + i * NR%u + j);\n"
+                "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
+                "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
+                at, at, type[0], name, at, name, name);
+}
+
+/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
+ */
+static void emit_turn(Emitter *e, Buffer *out, char v) {
+  uint32_t width = e->s->width;
+  buffer_printf(out, "INLINE void turn(v%c *x) {\nv%c y[W];\n", v, v);
+  for (uint32_t s = width / 2; s; s /= 2) {
+    for (uint32_t i = 0; i < width; i++) {
+      if (i & s)
+        continue;
+      for (uint32_t half = 0; half < 2; half++) {
+        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
+                      half ? i + s : i, i, i + s);
+        for (uint32_t l = 0; l < width; l++) {
+          uint32_t from =
+              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
+          buffer_printf(out, ", %u", from);
+        }
+        buffer_puts(out, ");\n");
+      }
+    }
+    for (uint32_t i = 0; i < width; i++)
+      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
+  }
+  buffer_puts(out, "}\n");
+}
+
+void emit_tiles(Emitter *e, Buffer *out) {
+  char turned = 0, seen[2] = {0};
+  for (uint32_t j = 0; j < e->k->loops.len; j++) {
+    const Tile *t = tile_of(e, j);
+    if (!t->on)
+      continue;
+    char v = element_type(t->dtype)[0];
+    if (!seen[v == 'd'])
+      buffer_printf(out,
+                    "typedef v%c v%c_u __attribute__((aligned(4), may_alias));"
+                    "\n",
+                    v, v);
+    seen[v == 'd'] = 1;
+    if (t->b.form == OPERAND_TURNED && !turned) {
+      emit_turn(e, out, v);
+      turned = v;
+    }
+    e->failed |= t->b.form == OPERAND_TURNED && turned != v;
+    emit_tile(t, j, out);
+    emit_edge(t, j, out);
+  }
+}
+
+/* ---- copying operands ---- */
+
+/* The summed axes from one number. */
+static void emit_terms(Emitter *e, Buffer *out, const Loop *loop,
+                       const char *number) {
+  uint32_t count = loop->axes - loop->kept;
+  if (count == 1) {
+    buffer_printf(out, "const int64_t i%u = %s;\n", loop->kept, number);
+    return;
+  }
+  buffer_printf(out, "int64_t term = %s;\n", number);
+  for (uint32_t v = loop->axes; v-- > loop->kept;) {
+    const char *n = emit_int(e, loop->extents[v]);
+    buffer_printf(out, "const int64_t i%u = term %% %s;\nterm /= %s;\n", v, n,
+                  n);
+  }
+}
+
+static void put_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
+  for (uint32_t l = from; l < to; l++)
+    emit_put(out, &e->blocks[l]);
+}
+
+/* Begins an operand: what does not change goes to where it belongs. */
+static const char *begin_operand(Emitter *e, const Operand *o, uint32_t lane,
+                                 uint32_t loops, const uint32_t *order,
+                                 Buffer *unit) {
+  emit_begin_loop(e, o->loop, lane, loops, order);
+  emit_steps(e);
+  Dtype t = o->loop->results.at[0].dtype;
+  const char *value = emit_lanes(e, o->loop->results.at[0].step, class_of(t));
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(unit, &e->blocks[ROW_LEVEL]);
+  return value;
+}
+
+static uint32_t term_order(const Loop *loop, uint32_t *order) {
+  uint32_t count = 0;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    order[count++] = v;
+  return count;
+}
+
+static void emit_store(Emitter *e, Buffer *out, const Tile *t, const char *to,
+                       const char *value) {
+  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->dtype].name, to, value);
+  (void)e;
+}
+
+/* Rows x0 .. x1 - 1 of a, terms k0 .. k1 - 1. */
+static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
+  const Loop *loop = t->a.loop;
+  uint32_t order[KERNEL_AXES];
+  Buffer store = {.arena = e->arena};
+  if (t->a.form == OPERAND_ROWS) {
+    order[0] = t->m;
+    const char *value = begin_operand(e, &t->a, loop->kept, 1, order, unit);
+    emit_store(e, &store, t, format(e, "to + (j - k0)"), value);
+    buffer_printf(out,
+                  "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
+                  "%s *const to = a + (i%u - x0) * %d;\n",
+                  t->m, t->m, t->m, element_type(t->dtype), t->m, LDA_ROWS);
+    put_levels(e, out, 2, e->lane_level);
+    buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
+    emit_lane_loop(e, out, "", &store, &store);
+    buffer_puts(out, "}\n");
+    return;
+  }
+  uint32_t count = term_order(loop, order);
+  const char *value = begin_operand(e, &t->a, t->m, count, order, unit);
+  emit_store(e, &store, t, format(e, "to + (j - x0)"), value);
+  buffer_printf(out,
+                "for (int64_t k = k0; k < k1; k++) {\n"
+                "%s *const to = a + (k - k0) * %d;\n",
+                element_type(t->dtype), LDA_COLUMNS);
+  emit_terms(e, out, loop, "k");
+  put_levels(e, out, 2, e->lane_level);
+  buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
+  emit_lane_loop(e, out, "", &store, &store);
+  buffer_puts(out, "}\n");
+}
+
+/* Terms from .. to - 1 of the columns n0 .. n1 - 1 of b, as panels. */
+static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out) {
+  const Loop *loop = t->b.loop;
+  uint32_t order[KERNEL_AXES];
+  Buffer store = {.arena = e->arena};
+  const char *type = element_type(t->dtype);
+  buffer_printf(out,
+                "for (int64_t y = n0; y < n1; y += NR%u) {\n"
+                "const int64_t right = y + NR%u < n1 ? y + NR%u : n1;\n"
+                "%s *const panel = b + (y - n0) * (to - from);\n",
+                at, at, at, type);
+  if (t->b.form == OPERAND_PANELS) {
+    uint32_t count = term_order(loop, order);
+    const char *value = begin_operand(e, &t->b, t->n, count, order, unit);
+    emit_store(e, &store, t, "row + (j - y)", value);
+    buffer_printf(out,
+                  "for (int64_t k = from; k < to; k++) {\n"
+                  "%s *const row = panel + (k - from) * NR%u;\n",
+                  type, at);
+    emit_terms(e, out, loop, "k");
+    put_levels(e, out, 2, e->lane_level);
+    buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
+    emit_lane_loop(e, out, "", &store, &store);
+    buffer_puts(out, "}\n}\n");
+    return;
+  }
+  order[0] = t->n;
+  const char *value = begin_operand(e, &t->b, loop->kept, 1, order, unit);
+  char v = type[0];
+  buffer_printf(&store, "x[l] = %s;\n", value);
+  /* W columns at a time, W terms at a time, turned in registers */
+  buffer_printf(out,
+                "for (int64_t g = y; g < right; g += W)\n"
+                "for (int64_t k = from; k < to; k += W) {\n"
+                "const int64_t terms = k + W < to ? k + W : to;\n"
+                "v%c x[W];\n"
+                "for (int l = 0; l < W; l++) {\n"
+                "const int64_t i%u = g + l < n1 ? g + l : n1 - 1;\n",
+                v, t->n);
+  put_levels(e, out, 2, e->lane_level);
+  buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
+  emit_lane_loop(e, out, "", &store, &store);
+  buffer_printf(out,
+                "}\nturn(x);\n"
+                "for (int l = 0; l < terms - k; l++)\n"
+                "*(v%c_u *)(panel + (k - from + l) * NR%u + (g - y)) = x[l];\n"
+                "}\n}\n",
+                v, at);
+}
+
+/* ---- the result ---- */
+
+/* c points to the element of m0, n0; ldc: from row to row. */
+static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out) {
+  const Loop *loop = e->k->loops.at[at];
+  const Result *r = &loop->results.at[0];
+  const char *type = element_type(t->dtype);
+  emit_begin_loop(e, loop, NO_LANE, 0, NULL);
+  const Quasi *q = r->out ? r->out : r->local;
+  Quasi rest = *q;
+  rest.times[t->m] = rest.times[t->n] = 0;
+  const char *others = emit_quasi(e, &rest);
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(unit, &e->blocks[ROW_LEVEL]);
+  if (r->out) {
+    VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
+    const char *ldc = emit_int(e, r->out->times[t->m]);
+    buffer_printf(out,
+                  "const int64_t ldc = %s;\n"
+                  "%s *const c = o%u + %s + m0 * ldc + n0;\n",
+                  ldc, type, e->out->call.outs.len - 1, others);
+    return;
+  }
+  const Local *l = &e->locals[at][0];
+  if (e->s->shape == UNIT_TILE)
+    buffer_printf(out,
+                  "const int64_t ldc = %s;\n"
+                  "%s *const c = l%u + (m0 - top) * ldc + (n0 - lo);\n",
+                  l->block, type, l->name);
+  else
+    buffer_printf(out,
+                  "const int64_t ldc = %s;\n"
+                  "%s *const c = l%u + (m0 - lo) * ldc + %s + n0;\n",
+                  l->size, type, l->name, others);
+}
+
+/* ---- the whole ---- */
+
+static const char *room_for(Emitter *e, int64_t elements, Dtype t) {
+  size_t bytes = (size_t)elements * dtype_info[t].bytes;
+  const char *at = emit_int(e, (int64_t)e->out->call.room);
+  e->out->call.room += (bytes + LINE - 1) / LINE * LINE;
+  return at;
+}
+
+/* Axes of the result other than those of the tile, that are not of the unit. */
+static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
+                            Buffer *out) {
+  const Loop *loop = e->k->loops.at[at];
+  uint32_t count = 0;
+  for (uint32_t v = loop->outer; v < loop->kept; v++) {
+    if (v == t->m || v == t->n)
+      continue;
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  emit_int(e, loop->extents[v]), v);
+    count++;
+  }
+  return count;
+}
+
+static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const Loop *loop = e->k->loops.at[at];
+  const char *n = emit_int(e, loop->extents[t->n]);
+  bool tile = e->s->shape == UNIT_TILE;
+  buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
+                tile ? "bottom" : "hi");
+  if (tile || t->ahead)
+    buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
+                  tile ? "lo" : "0", tile ? "hi" : n);
+  else
+    buffer_printf(out,
+                  "for (int64_t n0 = 0; n0 < %s; n0 += %s) {\n"
+                  "const int64_t n1 = n0 + %s < %s ? n0 + %s : %s;\n",
+                  n, emit_int(e, t->block_n), emit_int(e, t->block_n), n,
+                  emit_int(e, t->block_n), n);
+}
+
+/* Where an operand begins that is used as it lies: pointer, and how far apart
+ * its rows, or terms, are. */
+static void emit_plain(Emitter *e, const Operand *o, const char *name,
+                       uint32_t rows, Buffer *unit, Buffer *out) {
+  const Loop *loop = o->loop;
+  const Step *s = &loop->steps.at[loop->results.at[0].step];
+  const char *type = element_type(s->dtype);
+  emit_begin_loop(e, loop, NO_LANE, 0, NULL);
+  Quasi rest = *s->address;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    if (v == rows || v >= loop->kept || (v + 1 == loop->kept && *name == 'b'))
+      rest.times[v] = 0;
+  if (s->kind == STEP_READ) {
+    buffer_printf(out,
+                  "const int64_t ld%s = %s;\n"
+                  "const %s *const %s = p%u + %s;\n",
+                  name, emit_int(e, s->address->times[rows]), type, name,
+                  s->input, emit_quasi(e, &rest));
+  } else {
+    const Local *l = &e->locals[s->loop][s->result];
+    buffer_printf(out,
+                  "const int64_t ld%s = %s;\n"
+                  "const %s *const %s = l%u + %s - lo * ld%s;\n",
+                  name, l->size, type, name, l->name, emit_quasi(e, &rest),
+                  name);
+  }
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(unit, &e->blocks[ROW_LEVEL]);
+}
+
+/* The room that copies of an operand take. */
+static void emit_room(Emitter *e, const char *name, int64_t elements, Dtype t,
+                      Buffer *out) {
+  const char *type = element_type(t);
+  buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
+                room_for(e, elements, t));
+}
+
+static int64_t panel_elements(const Emitter *e, const Tile *t) {
+  int64_t columns = (int64_t)t->vectors * e->s->width;
+  int64_t block = (t->block_n + columns - 1) / columns * columns;
+  return t->pack_k * block + e->s->width;
+}
+
+void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
+  const Tile *t = tile_of(e, at);
+  if (!t->ahead)
+    return;
+  const char *type = element_type(t->dtype);
+  Buffer unit = {.arena = e->arena}, body = unit;
+  e->ahead[at] = room_for(e, panel_elements(e, t), t->dtype);
+  buffer_printf(&body,
+                "%s *const b = (%s *)(room + %s);\n"
+                "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
+                type, type, e->ahead[at], emit_int(e, t->b.loop->extents[t->n]),
+                emit_int(e, t->depth));
+  emit_copy_b(e, t, at, &unit, &body);
+  buffer_puts(out, "{\n");
+  emit_put(out, &unit);
+  emit_put(out, &body);
+  buffer_puts(out, "}\n");
+}
+
+/* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
+static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out, const Buffer *rest) {
+  bool plain_b = t->b.form == OPERAND_PLAIN;
+  const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
+  buffer_printf(out,
+                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
+                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
+                "for (int64_t k0 = from; k0 < to; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < to ? k0 + %s : to;\n",
+                mc, mc, mc, kc, kc, kc);
+  if (t->a.form != OPERAND_PLAIN)
+    emit_copy_a(e, t, unit, out);
+  const char *panel =
+      plain_b
+          ? "b + k0 * ldb + y, ldb"
+          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%u, NR%u",
+                   at, at);
+  const char *rows =
+      t->a.form == OPERAND_PLAIN ? "a + x * lda + k0, lda"
+      : t->a.form == OPERAND_ROWS
+          ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
+          : format(e, "a + (x - x0), %d", LDA_COLUMNS);
+  buffer_printf(out,
+                "for (int64_t y = n0; y < n1; y += NR%u)\n"
+                "for (int64_t x = x0; x < x1; x += MR%u)\n"
+                "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
+                "tile%u(%s,\n%s, k1 - k0,\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, k0 != 0);\nelse\n"
+                "edge%u(%s,\n%s, k1 - k0,\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, k0 != 0,\n"
+                "x1 - x < MR%u ? x1 - x : MR%u, "
+                "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
+                at, at, at, at, at, rows, panel, at, rows, panel, at, at, at,
+                at);
+  if (rest) {
+    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n");
+    emit_put(out, rest);
+  }
+  buffer_puts(out, "}\n");
+}
+
+void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
+  const Tile *t = tile_of(e, at);
+  const char *depth = emit_int(e, t->depth);
+  Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
+  bool plain_b = t->b.form == OPERAND_PLAIN;
+  if (t->a.form == OPERAND_ROWS)
+    emit_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->dtype, &body);
+  else if (t->a.form == OPERAND_COLUMNS)
+    emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->dtype, &body);
+  else
+    emit_plain(e, &t->a, "a", t->m, &unit, &inner);
+  if (plain_b)
+    emit_plain(e, &t->b, "b", t->b.loop->kept, &unit, &inner);
+  else if (t->ahead)
+    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n",
+                  element_type(t->dtype), element_type(t->dtype), e->ahead[at]);
+  else
+    emit_room(e, "b", panel_elements(e, t), t->dtype, &body);
+  emit_ranges(e, t, at, &body);
+  emit_result(e, t, at, &unit, &inner);
+  if (plain_b || t->ahead)
+    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n", depth);
+  else
+    buffer_printf(&inner,
+                  "for (int64_t from = 0; from < %s; from += %s) {\n"
+                  "const int64_t to = from + %s < %s ? from + %s : %s;\n",
+                  depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
+                  emit_int(e, t->pack_k), depth);
+  if (!plain_b && !t->ahead)
+    emit_copy_b(e, t, at, &unit, &inner);
+  emit_passes(e, t, at, &unit, &inner, rest);
+  buffer_puts(out, "{\n");
+  uint32_t others = open_others(e, t, at, out);
+  emit_put(out, &unit);
+  emit_put(out, &body);
+  emit_put(out, &inner);
+  buffer_puts(out, "}\n}\n");
+  while (others--)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}

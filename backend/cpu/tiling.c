@@ -1,0 +1,427 @@
+/* How the products of a kernel are cut up.
+ *
+ * A tile of the result lies in registers while the sum goes along; one operand
+ * is broadcast, the other one lies along lanes, copied into panels that the
+ * caches keep: Goto and van de Geijn, Anatomy of high-performance matrix
+ * multiplication, 2008.  Each thread copies for itself, which is cheaper than
+ * to read what another core has written. */
+#include "backend/cpu/tiling.h"
+
+#include "backend/cpu/emit.h"
+
+#include <string.h>
+
+enum {
+  BLOCK_N = 1024,        /* columns of a unit, at most, */
+  PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
+  UNITS = 8,             /* that are wanted at least */
+  HEIGHT_LEAST = 2 * BLOCK_M_MOST,
+  LOCAL_BYTES = 512 << 10, /* local values of a unit */
+  PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
+};
+
+static int64_t divide_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+static int64_t round_up(int64_t x, int64_t to) {
+  return divide_up(x, to) * to;
+}
+
+/* ---- the tile ---- */
+
+/* The shape that wastes least at the edges. */
+static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
+  static const uint8_t big[][2] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
+                                   {5, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
+  bool many = target_vector_bytes() == 64; /* 32 registers */
+  uint32_t count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
+  double best = 0;
+  for (uint32_t j = 0; j < count; j++) {
+    const uint8_t *shape = many ? big[j] : small[j];
+    double loads = shape[0] + shape[1], sums = shape[0] * shape[1];
+    double waste = (double)(round_up(m, shape[0]) *
+                            round_up(n, (int64_t)shape[1] * width)) /
+                   ((double)m * (double)n) * (1 + 0.1 * loads / sums);
+    if (j == 0 || waste < best) {
+      best = waste;
+      t->rows = shape[0];
+      t->vectors = shape[1];
+    }
+  }
+}
+
+/* ---- operands ---- */
+
+typedef struct Builder {
+  Arena *arena;
+  const Loop *from;
+  Loop *to;
+  uint32_t *place; /* 1 + the new step */
+} Builder;
+
+static Quasi *copy_quasi(Arena *arena, const Quasi *from) {
+  Quasi *to = quasi_new(arena, 0);
+  *to = *from;
+  return to;
+}
+
+static uint32_t take_step(Builder *b, uint32_t at) {
+  if (b->place[at])
+    return b->place[at] - 1;
+  Step s = b->from->steps.at[at];
+  for (uint32_t a = 0; a < s.arg_count; a++)
+    s.args[a] = take_step(b, s.args[a]);
+  if (s.kind == STEP_INDEX)
+    s.index = copy_quasi(b->arena, s.index);
+  if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
+    s.address = copy_quasi(b->arena, s.address);
+  if (s.kind == STEP_READ && s.index_count) {
+    ReadIndex *indices = NEW_ARRAY(b->arena, ReadIndex, s.index_count);
+    for (uint32_t a = 0; a < s.index_count; a++) {
+      indices[a] = s.indices[a];
+      indices[a].step = take_step(b, s.indices[a].step);
+    }
+    s.indices = indices;
+  }
+  VEC_PUSH(b->arena, b->to->steps, s);
+  b->place[at] = b->to->steps.len;
+  return b->to->steps.len - 1;
+}
+
+static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
+                          uint32_t which, Dtype t) {
+  Loop *to = NEW(arena, Loop);
+  *to = *loop;
+  memset(&to->steps, 0, sizeof to->steps);
+  memset(&to->results, 0, sizeof to->results);
+  Builder b = {arena, loop, to, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  uint32_t value = UINT32_MAX;
+  for (uint32_t j = 0; j < p->count; j++) {
+    if (!(which >> j & 1))
+      continue;
+    uint32_t factor = take_step(&b, p->factors[j]);
+    if (value == UINT32_MAX) {
+      value = factor;
+      continue;
+    }
+    Step s = {.kind = STEP_OP, .op = PRIM_MUL, .dtype = t, .arg_count = 2};
+    s.args[0] = value;
+    s.args[1] = factor;
+    s.low = INT64_MIN;
+    s.high = INT64_MAX;
+    VEC_PUSH(arena, to->steps, s);
+    value = to->steps.len - 1;
+  }
+  Result r = {.dtype = t, .step = value};
+  VEC_PUSH(arena, to->results, r);
+  return to;
+}
+
+/* What it costs to have lanes along v, as bad accesses. */
+static uint32_t strides_along(const Loop *loop, uint32_t v) {
+  uint32_t bad = 0;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
+      bad += s->address->times[v] != 0 && s->address->times[v] != 1;
+    if (s->kind == STEP_READ)
+      bad += 4 * s->index_count;
+  }
+  for (uint32_t j = 0; j < loop->quotient_count; j++)
+    bad += loop->quotients[j].of.times[v] != 0 ? 16 : 0;
+  return bad;
+}
+
+/* The one value in memory that an operand is; NULL: it is computed. */
+static const Step *plain_read(const Loop *loop, Dtype t) {
+  const Step *s = &loop->steps.at[loop->results.at[0].step];
+  bool read = s->kind == STEP_READ && s->index_count == 0;
+  if ((!read && s->kind != STEP_LOCAL) || s->dtype != t ||
+      loop->axes != loop->kept + 1)
+    return NULL;
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (s->address->times[v])
+      return NULL;
+  return s;
+}
+
+static void choose_forms(Tile *t, const Loop *loop, const Schedule *s) {
+  bool single = loop->axes == loop->kept + 1;
+  uint32_t k = loop->kept;
+  const Step *a = plain_read(t->a.loop, t->dtype);
+  const Step *b = plain_read(t->b.loop, t->dtype);
+  t->a.form = OPERAND_COLUMNS;
+  if (single && strides_along(t->a.loop, k) <= strides_along(t->a.loop, t->m))
+    t->a.form = OPERAND_ROWS;
+  if (a && a->address->times[k] == 1 &&
+      (a->kind == STEP_READ || s->shape == UNIT_ROWS))
+    t->a.form = OPERAND_PLAIN;
+  t->b.form = OPERAND_PANELS;
+  if (single && strides_along(t->b.loop, k) < strides_along(t->b.loop, t->n))
+    t->b.form = OPERAND_TURNED;
+  if (b && b->kind == STEP_READ && b->address->times[t->n] == 1 &&
+      b->address->times[k] <= PLAIN_STRIDE)
+    t->b.form = OPERAND_PLAIN;
+}
+
+/* ---- the shape of units ---- */
+
+typedef struct Choice {
+  Arena *arena;
+  Kernel *k;
+  Schedule *s;
+  Product products[KERNEL_LOOPS];
+  bool is[KERNEL_LOOPS];
+  uint32_t count;
+} Choice;
+
+static void find_products(Choice *c) {
+  c->count = 0;
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    c->is[j] = product_find(c->arena, c->k->loops.at[j], &c->products[j]);
+    c->count += c->is[j];
+  }
+}
+
+/* Would the product do with lanes along n? */
+static bool suits(const Choice *c, uint32_t n) {
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    uint32_t m, with_n;
+    if (!c->is[j])
+      continue;
+    if (!product_sides(c->k->loops.at[j], &c->products[j], n, &m, &with_n) ||
+        !with_n || m >= c->k->outer)
+      return false;
+  }
+  return true;
+}
+
+static double strided_work(const Choice *c, uint32_t v) {
+  double work = 0;
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    const Loop *loop = c->k->loops.at[j];
+    double points = 1;
+    for (uint32_t i = 0; i < loop->axes && !c->is[j]; i++)
+      points *= (double)loop->extents[i];
+    work += points * strides_along(loop, v) * !c->is[j];
+    points = 1;
+    for (uint32_t i = 0; i < loop->kept; i++)
+      points *= (double)loop->extents[i];
+    for (uint32_t i = 0; i < loop->results.len; i++)
+      if (loop->results.at[i].out)
+        work += points * (loop->results.at[i].out->times[v] != 1);
+  }
+  return work;
+}
+
+/* The outer axis for lanes: one along which the rest is contiguous, and the
+ * longest of those. */
+static uint32_t outer_lane(const Choice *c) {
+  const Loop *loop = c->k->loops.at[0];
+  uint32_t best = NO_LANE;
+  double least = 0;
+  for (uint32_t v = c->k->outer; v-- > 0;) {
+    if (!suits(c, v))
+      continue;
+    double work = strided_work(c, v);
+    if (best == NO_LANE || work < least ||
+        (work == least && loop->extents[v] > loop->extents[best])) {
+      best = v;
+      least = work;
+    }
+  }
+  return best;
+}
+
+/* All axes of the one product are shared: tiles of its two sides. */
+static bool choose_tiles(Choice *c) {
+  uint32_t m, with_n, outer = c->k->outer;
+  for (uint32_t j = 0; j < c->k->loops.len; j++)
+    if (c->k->loops.at[j]->kept > outer)
+      return false;
+  if (c->count != 1 || !c->is[0] || outer < 2)
+    return false;
+  uint32_t n = outer_lane(c);
+  if (n == NO_LANE)
+    return false;
+  product_sides(c->k->loops.at[0], &c->products[0], n, &m, &with_n);
+  kernel_move_last(c->k, m);
+  kernel_move_last(c->k, n - (n > m));
+  c->s->shape = UNIT_TILE;
+  return true;
+}
+
+/* Rows of products: lanes along their last inner axis. */
+static bool choose_rows(Choice *c) {
+  uint32_t m = NO_LANE;
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    const Loop *loop = c->k->loops.at[j];
+    uint32_t of, with_n;
+    if (!c->is[j])
+      continue;
+    if (loop->kept == loop->outer ||
+        !product_sides(loop, &c->products[j], loop->kept - 1, &of, &with_n) ||
+        !with_n || of >= c->k->outer || (m != NO_LANE && m != of))
+      return false;
+    m = of;
+  }
+  kernel_move_last(c->k, m);
+  c->s->shape = UNIT_ROWS;
+  return true;
+}
+
+/* ---- sizes ---- */
+
+static int64_t depth_of(const Loop *loop) {
+  int64_t depth = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    depth *= loop->extents[v];
+  return depth;
+}
+
+/* In pieces of a size, at most `most` each, multiples of `of`. */
+static int64_t pieces(int64_t extent, int64_t most, int64_t of) {
+  int64_t count = divide_up(extent, most);
+  return round_up(divide_up(extent, count > 0 ? count : 1), of);
+}
+
+static double other_points(const Choice *c, uint32_t last) {
+  double points = 1;
+  for (uint32_t v = 0; v + last < c->k->outer; v++)
+    points *= (double)c->k->loops.at[0]->extents[v];
+  return points;
+}
+
+static double local_bytes(const Kernel *k) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (r->local && r->local_size > 1)
+        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
+    }
+  return bytes;
+}
+
+static void size_tile(Choice *c, Tile *t) {
+  const Loop *loop = c->k->loops.at[0];
+  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t columns = (int64_t)t->vectors * c->s->width;
+  int64_t bytes = dtype_info[t->dtype].bytes;
+  int64_t most = PANEL_BYTES / (t->pack_k * bytes);
+  most = most > BLOCK_N ? BLOCK_N : most < 4 * columns ? 4 * columns : most;
+  double others = other_points(c, 2);
+  if (others * (double)divide_up(n, most) < 2 && n >= 4 * columns)
+    most = divide_up(n, 2); /* for two threads, at least */
+  t->block_n = c->s->block = pieces(n, most, columns);
+  double units = others * (double)divide_up(n, t->block_n);
+  int64_t height = m;
+  while (units * (double)divide_up(m, height) < UNITS && height > HEIGHT_LEAST)
+    height = divide_up(height, 2);
+  c->s->height = round_up(height, t->rows);
+}
+
+/* Rows that are gone through together, and those of a unit, which share
+ * copies. */
+static void size_rows(Choice *c, uint32_t tile_rows) {
+  int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
+  double local = local_bytes(c->k), points = other_points(c, 1);
+  int64_t rows = BLOCK_M_MOST, span = extent;
+  while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
+    rows -= tile_rows;
+  while (span > rows && points * (double)divide_up(extent, span) < UNITS)
+    span = divide_up(span, 2);
+  c->s->block = rows < extent ? rows : extent;
+  c->s->span = round_up(span, c->s->block);
+}
+
+/* ---- the whole ---- */
+
+static Dtype sum_type(const Loop *loop) {
+  return loop->steps.at[loop->results.at[0].step].dtype;
+}
+
+static void make_tile(Choice *c, uint32_t at) {
+  const Loop *loop = c->k->loops.at[at];
+  Tile *t = &c->s->tiling->of[at];
+  Product *p = &c->products[at];
+  product_find(c->arena, loop, p); /* axes have moved */
+  uint32_t with_n, outer = c->k->outer;
+  t->on = true;
+  t->n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : outer - 1;
+  product_sides(loop, p, t->n, &t->m, &with_n);
+  t->m = c->s->shape == UNIT_TILE ? outer - 2 : outer - 1;
+  t->dtype = sum_type(loop);
+  t->a.loop = operand_loop(c->arena, loop, p, ~with_n, t->dtype);
+  t->b.loop = operand_loop(c->arena, loop, p, with_n, t->dtype);
+  t->depth = depth_of(loop);
+  t->block_k = pieces(t->depth, BLOCK_K_MOST, 1);
+  choose_forms(t, loop, c->s);
+}
+
+static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
+  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t bytes = dtype_info[t->dtype].bytes;
+  choose_tile(t, c->s->width, m, n);
+  t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
+  t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
+  /* what follows a tile at once wants all terms before */
+  bool direct = loop->results.at[0].out != NULL;
+  t->pack_k = direct ? t->block_k : t->depth;
+  t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
+             loop->kept == loop->outer + 1 &&
+             (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
+  for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
+    t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;
+  if (t->ahead) {
+    t->pack_k = t->depth;
+    t->block_n = round_up(n, (int64_t)t->vectors * c->s->width);
+  }
+}
+
+/* A product goes to memory as it is, or is local for a loop after it. */
+static void part_results(Choice *c) {
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    Loop *loop = c->k->loops.at[j];
+    Product p;
+    if (!product_find(c->arena, loop, &p))
+      continue;
+    const Result *r = &loop->results.at[0];
+    uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
+    bool plain =
+        !r->local && r->dtype == sum_type(loop) && r->out->times[n] == 1;
+    if (r->out && !plain)
+      kernel_part_result(c->k, j);
+  }
+  find_products(c);
+}
+
+bool tiling_choose(Kernel *k, Schedule *s) {
+  if (k->loops.len > KERNEL_LOOPS / 2)
+    return false;
+  Choice *c = NEW(k->arena, Choice);
+  c->arena = k->arena;
+  c->k = k;
+  c->s = s;
+  find_products(c);
+  if (!c->count || !(choose_tiles(c) || choose_rows(c)))
+    return false;
+  part_results(c);
+  s->tiling = NEW(k->arena, Tiling);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (c->is[j])
+      make_tile(c, j);
+  uint32_t rows = 1;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (c->is[j]) {
+      shape_tile(c, &s->tiling->of[j], k->loops.at[j]);
+      rows = s->tiling->of[j].rows;
+    }
+  if (s->shape == UNIT_TILE)
+    size_tile(c, &s->tiling->of[0]);
+  else
+    size_rows(c, rows);
+  return true;
+}

@@ -1,0 +1,47 @@
+/* backend/cpu: sums of products as tiles that lie in registers. */
+#ifndef AXON_CPU_TILING_H
+#define AXON_CPU_TILING_H
+
+#include "backend/cpu/cpu.h"
+
+enum {
+  BLOCK_K_MOST = 512, /* terms of a pass */
+  BLOCK_M_MOST = 96,  /* rows that are gone through at a time */
+};
+
+typedef enum OperandForm {
+  OPERAND_PLAIN,   /* as it lies in memory: a row by row, terms next to each
+                      other; b term by term, columns next to each other */
+  OPERAND_ROWS,    /* a: likewise, copied */
+  OPERAND_COLUMNS, /* a: copied term by term, rows next to each other */
+  OPERAND_PANELS,  /* b: copied as panels of NR columns, term by term */
+  OPERAND_TURNED,  /* the same, from values that lie along the terms */
+} OperandForm;
+
+typedef struct Operand {
+  Loop *loop; /* its one result is the product of the operand's factors */
+  OperandForm form;
+} Operand;
+
+/* result[others, m, n] = sum over k of a[others, m, k] * b[others, k, n] */
+typedef struct Tile {
+  bool on; /* this loop of the kernel is a product */
+  uint32_t m, n;
+  Operand a, b;
+  uint32_t rows, vectors;            /* of the tile */
+  int64_t depth;                     /* of the sum */
+  int64_t block_k, block_m, block_n; /* of a pass */
+  int64_t pack_k;                    /* terms of b that are copied at a time */
+  bool ahead; /* b is copied before the rows of a unit are gone through */
+  Dtype dtype;
+} Tile;
+
+typedef struct Tiling {
+  Tile of[KERNEL_LOOPS];
+} Tiling;
+
+/* Finds the kernel's products and a schedule that suits all of them; false:
+ * there are none, or they are better off as ordinary loops. */
+bool tiling_choose(Kernel *k, Schedule *s);
+
+#endif

@@ -1,0 +1,257 @@
+/* A kernel as C functions.
+ *
+ * `kernel` works on units begin .. end - 1 of what can be done apart: points
+ * of the outer axes, rows or columns of them, or parts of a long sum, which
+ * `fold` then adds up.  The loops of the kernel stand in it one after the
+ * other; what one leaves for the next lies in scratch memory. */
+#include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
+
+#define format emit_format
+
+static int64_t divide_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+/* ---- local values ---- */
+
+enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
+
+static int64_t points_of(const Schedule *s) {
+  int64_t block = divide_up(s->block, s->width) * s->width;
+  switch (s->shape) {
+  case UNIT_POINT:
+    return 1;
+  case UNIT_ROWS:
+    return s->block;
+  case UNIT_COLUMNS:
+    return block;
+  case UNIT_TILE:
+    return block * s->height;
+  }
+  return 1;
+}
+
+static void emit_locals(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++) {
+    const Loop *loop = e->k->loops.at[j];
+    e->locals[j] = NEW_ARRAY(e->arena, Local, loop->results.len);
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      Local *l = &e->locals[j][i];
+      if (!r->local)
+        continue;
+      l->name = e->names++;
+      int64_t size = r->local_size; /* rows that do not fall upon each other
+                                       in a cache */
+      if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
+        size += ROW_PADDING;
+      l->size = emit_int(e, size);
+      l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
+      const char *type = memory_type(r->dtype);
+      size_t bytes =
+          (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
+          ALIGNED; /* a whole vector may end behind the last */
+      buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
+                    l->name, type, emit_int(e, (int64_t)e->out->call.room));
+      e->out->call.room += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+  }
+}
+
+/* ---- which part of the work a unit is ---- */
+
+static int64_t emit_range(Emitter *e, Buffer *out, const char *from,
+                          const char *to, const char *count, int64_t extent,
+                          int64_t block) {
+  int64_t blocks = divide_up(extent, block);
+  const char *size = emit_int(e, block), *n = emit_int(e, extent);
+  buffer_printf(out,
+                "const int64_t %s = %s, %s = row %% %s * %s;\n"
+                "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
+                "row /= %s;\n",
+                count, emit_int(e, blocks), from, count, size, to, from, size,
+                n, from, size, n, count);
+  return blocks;
+}
+
+/* Numbers of units: parts of the first reduced axis, tiles, then points. */
+static void emit_unit(Emitter *e, Buffer *out) {
+  const Schedule *s = e->s;
+  const Loop *loop = e->k->loops.at[0];
+  uint32_t points = loop->outer;
+  int64_t units = 1;
+  buffer_puts(out, "int64_t row = u;\n");
+  if (s->shape == UNIT_ROWS)
+    units *= emit_range(e, out, "first", "last", "spans",
+                        loop->extents[--points], s->span);
+  else if (s->shape != UNIT_POINT)
+    units *= emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
+                        s->block);
+  if (s->shape == UNIT_TILE)
+    units *= emit_range(e, out, "top", "bottom", "bands",
+                        loop->extents[--points], s->height);
+  if (s->chunk) {
+    e->out->call.chunks = emit_range(e, out, "from", "to", "chunks",
+                                     loop->extents[loop->kept], s->chunk);
+    units *= e->out->call.chunks;
+    e->out->call.inner =
+        s->shape == UNIT_COLUMNS ? loop->extents[loop->outer - 1] : 1;
+  }
+  for (uint32_t v = points; v-- > 0;) {
+    units *= loop->extents[v];
+    const char *n = v ? emit_int(e, loop->extents[v]) : NULL;
+    if (n)
+      buffer_printf(out, "const int64_t i%u = row %% %s;\nrow /= %s;\n", v, n,
+                    n);
+    else
+      buffer_printf(out, "const int64_t i%u = row;\n", v);
+  }
+  buffer_puts(out, "(void)row;\n");
+  e->out->call.units = units;
+}
+
+/* ---- loops, in their sections ---- */
+
+static bool is_product(const Emitter *e, uint32_t loop) {
+  return e->s->tiling && e->s->tiling->of[loop].on;
+}
+
+/* Loops after a product that go over its tile are done part by part. */
+static void emit_loops(Emitter *e, Buffer *out) {
+  uint32_t count = e->k->loops.len;
+  for (uint32_t j = 0; j < count;) {
+    uint32_t to = j + 1;
+    while (to < count && !is_product(e, to))
+      to++;
+    Buffer rest = {.arena = e->arena};
+    for (uint32_t i = j + is_product(e, j); i < to; i++)
+      emit_nest(e, &rest, i, e->s->lanes[i]);
+    bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
+    if (is_product(e, j))
+      emit_product(e, out, j, tile ? &rest : NULL);
+    if (e->s->shape == UNIT_ROWS && rest.len) {
+      uint32_t v = e->k->outer - 1;
+      buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
+                    v);
+      emit_put(out, &rest);
+      buffer_puts(out, "}\n");
+    } else if (!tile) {
+      emit_put(out, &rest);
+    }
+    j = to;
+  }
+}
+
+/* Rows: what they share first, then some at a time. */
+static void emit_rows(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (is_product(e, j))
+      emit_ahead(e, out, j);
+  const char *block = emit_int(e, e->s->block);
+  buffer_printf(out,
+                "for (int64_t lo = first; lo < last; lo += %s) {\n"
+                "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
+                block, block, block);
+  emit_loops(e, out);
+  buffer_puts(out, "}\n");
+}
+
+/* ---- adding up chunks ---- */
+
+static const char *fold_text(Emitter *e, PrimId op, char class) {
+  const char *x = "s[at + k * n[1]]";
+  switch ((int)op) {
+  case PRIM_SUM:
+  case PRIM_PROD: {
+    char sign = op == PRIM_SUM ? '+' : '*';
+    if (is_float_class(class))
+      return format(e, "r %c %s", sign, x);
+    const char *u = class == 'l' ? "uint64_t" : "uint32_t";
+    return format(e, "(%s)((%s)r %c (%s)%s)", scalar_type(class), u, sign, u,
+                  x);
+  }
+  case PRIM_MAX:
+  case PRIM_MIN:
+    return emit_extreme(e, op == PRIM_MAX, class, false, "r", x);
+  case PRIM_ANY:
+    return format(e, "r | %s", x);
+  default:
+    return format(e, "r & %s", x);
+  }
+}
+
+static void emit_fold(Emitter *e, Buffer *out) {
+  const Result *r = e->out->call.outs.at[0];
+  Dtype from = e->out->call.accumulator, t = r->dtype;
+  char class = class_of(from);
+  const char *store = t == DT_F16 || t == DT_BF16
+                          ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
+                          : format(e, "o[u] = (%s)r", memory_type(t));
+  buffer_printf(out,
+                "int fold(void *const *p, const int64_t *n, const double *c,\n"
+                "         int64_t begin, int64_t end, char *room) {\n"
+                "(void)c, (void)room;\n"
+                "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
+                "for (int64_t u = begin; u < end; u++) {\n"
+                "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
+                "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
+                "%s;\n}\nreturn 0;\n}\n",
+                memory_type(t), memory_type(from), scalar_type(class),
+                fold_text(e, r->reduce, class), store);
+}
+
+/* ---- the whole ---- */
+
+static void emit_pointers(Emitter *e, Buffer *out) {
+  const Call *call = &e->out->call;
+  for (uint32_t j = 0; j < call->outs.len; j++)
+    buffer_printf(
+        out, "%s *%s const o%u = p[%u];\n",
+        memory_type(e->s->chunk ? call->accumulator : call->outs.at[j]->dtype),
+        "restrict", j, j);
+  for (uint32_t j = 0; j < e->k->inputs.len; j++)
+    buffer_printf(out, "const %s *const p%u = p[%u];\n",
+                  memory_type(e->k->inputs.at[j]->dtype), j,
+                  call->outs.len + j);
+}
+
+bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
+  *result = (Emitted){.text = {.arena = k->arena}};
+  if (k->loops.len > KERNEL_LOOPS)
+    return false;
+  Emitter *e = NEW(k->arena, Emitter);
+  e->arena = k->arena;
+  e->k = k;
+  e->s = s;
+  e->out = result;
+  e->head = (Buffer){.arena = k->arena};
+  Buffer rows = e->head, body = e->head, locals = e->head;
+  Buffer text = e->head, *out = &text;
+  if (s->tiling)
+    emit_tiles(e, out);
+  emit_unit(e, &rows);
+  emit_locals(e, &locals);
+  if (s->shape == UNIT_ROWS)
+    emit_rows(e, &body);
+  else
+    emit_loops(e, &body);
+  buffer_puts(out,
+              "int kernel(void *const *p, const int64_t *n, const double *c,\n"
+              "           int64_t begin, int64_t end, char *room) {\n"
+              "(void)p, (void)n, (void)c, (void)room;\n");
+  emit_pointers(e, out);
+  emit_put(out, &locals);
+  buffer_puts(out, "vi bad = {0};\n");
+  emit_put(out, &e->head);
+  buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
+  emit_put(out, &rows);
+  emit_put(out, &body);
+  buffer_puts(out, "}\nreturn any_lane(bad);\n}\n");
+  if (s->chunk)
+    emit_fold(e, out);
+  buffer_printf(&result->text, "#define W %u\n", s->width);
+  prelude_write(&result->text, s->width, text.text, text.len);
+  emit_put(&result->text, &text);
+  return !e->failed;
+}

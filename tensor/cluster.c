@@ -1,0 +1,433 @@
+/* Clusters: which stored nodes become one kernel.
+ *
+ * Two nodes may be in one where the reader's every access to the other has the
+ * same variable in some of its axes: these are the *shared* axes, and along
+ * them neither needs what another point computes.  So a maximum of each row,
+ * what is subtracted from it and the sum of that share the rows; what follows
+ * a matrix product shares all of its axes; a row softmax between two products
+ * shares the rows with both.
+ *
+ * They are put together where that saves traffic with memory, leaves enough
+ * independent points for all cores, and what is local to a point fits into a
+ * cache. */
+#include "tensor/internal.h"
+#include "tensor/kernel.h"
+
+#include "machine/machine.h"
+
+#include <string.h>
+
+enum {
+  LANES = 16,             /* points that go together, where they are vectors */
+  LOCAL_MOST = 128 << 10, /* bytes of one row, */
+  STRIP_MOST = 8 << 10,   /* of one of several columns, */
+  TILE_MOST = 1 << 20,    /* of the rows that a product takes at a time */
+  UNITS_LEAST = 4,        /* independent pieces for each core */
+  DEPTHS_MOST = 512,      /* of two products that share a row: together */
+  ROWS_LEAST = 48,        /* of a product, for each core */
+  MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
+};
+
+typedef struct Candidate {
+  PlanNode *p;
+  Stage *stage; /* NULL: stays alone */
+  Cuts cuts;
+  bool product;
+  int64_t depth; /* of a product: terms of a sum */
+  struct Draft *draft;
+  uint32_t shared[KERNEL_AXES];
+  uint32_t position;
+} Candidate;
+
+typedef struct Draft {    /* a cluster under construction */
+  VEC(Candidate *) items; /* in the order of the plan */
+  uint32_t outer;
+  uint32_t number, seen; /* number: after all that it reads */
+  bool done;
+} Draft;
+
+typedef struct Clusterer {
+  Plan *plan;
+  Arena *arena;
+  Candidate *items; /* one for each stored node, in order */
+  uint32_t stamp, numbers;
+} Clusterer;
+
+static Candidate *item_of(const Clusterer *c, const Node *n) {
+  PlanNode *p = n->mark ? c->plan->nodes.at[n->mark - 1] : NULL;
+  return p && p->stored && p->needed ? &c->items[p->position] : NULL;
+}
+
+/* ---- stages ---- */
+
+/* The reader walks over an axis of x as over several: x is cut likewise. */
+static void want_cuts(const Loop *reader, const Quasi *at, uint32_t axis,
+                      const Node *x, Cuts *cuts) {
+  for (uint32_t v = 0; v < reader->kept; v++) {
+    int64_t t = at->times[v];
+    if (t > 1 && x->extents[axis] % t == 0)
+      cuts_add(cuts, axis, t);
+  }
+}
+
+static void want_cuts_of_inputs(Clusterer *c, const Candidate *item) {
+  const Loop *loop = item->stage->loop;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    Candidate *x = s->kind == STEP_READ ? item_of(c, s->node) : NULL;
+    if (!x || s->index_count)
+      continue;
+    for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
+      want_cuts(loop, s->at[k], k, s->node, &x->cuts);
+  }
+}
+
+static void note_product(Clusterer *c, Candidate *item) {
+  Product p;
+  const Loop *loop = item->stage->loop;
+  item->product = product_find_any(c->arena, loop, &p);
+  item->depth = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    item->depth *= loop->extents[v];
+}
+
+/* Readers before what they read, so that cuts are known. */
+static void make_stages(Clusterer *c) {
+  for (uint32_t k = c->plan->stored.len; k-- > 0;) {
+    Candidate *item = &c->items[k];
+    Node *n = item->p->node;
+    if (n->kind != NODE_COMP || n->guard || node_count(n) == 0)
+      continue;
+    item->stage = stage_new(c->arena, n, &item->cuts);
+    if (!item->stage)
+      continue;
+    item->draft->outer = item->stage->loop->kept;
+    for (uint32_t v = 0; v < item->stage->loop->kept; v++)
+      item->shared[v] = v;
+    note_product(c, item);
+    want_cuts_of_inputs(c, item);
+  }
+}
+
+/* ---- which axes two clusters share ---- */
+
+typedef struct Pairs { /* of a's shared axis: which of b's, or UINT32_MAX */
+  uint32_t of[KERNEL_AXES];
+  bool any, failed;
+} Pairs;
+
+/* Which of the reader's shared axes a form is; UINT32_MAX: none. */
+static uint32_t shared_axis(const Candidate *reader, const Quasi *q,
+                            int64_t extent) {
+  const Draft *d = reader->draft;
+  for (uint32_t b = 0; b < d->outer; b++) {
+    uint32_t v = reader->shared[b];
+    if (q->times[v] != 1 || reader->stage->loop->extents[v] != extent)
+      continue;
+    Quasi alone = {.constant = 0};
+    alone.times[v] = 1;
+    return quasi_equal(&alone, q) ? b : UINT32_MAX;
+  }
+  return UINT32_MAX;
+}
+
+/* What one access says: each axis of a must go with one of b. */
+static void pair_access(Clusterer *c, const Candidate *x,
+                        const Candidate *reader, const Step *s, Pairs *pairs) {
+  Quasi *forms[KERNEL_AXES], *parts[KERNEL_AXES];
+  const Loop *loop = x->stage->loop;
+  pairs->failed |= s->index_count > 0;
+  for (uint32_t axis = 0;
+       axis < s->node->free_count + s->node->rank && !pairs->failed; axis++) {
+    pairs->failed = !stage_split(c->arena, x->stage, axis, s->at[axis],
+                                 reader->stage->loop, parts);
+    for (uint32_t k = 0; k < x->stage->parts[axis]; k++)
+      forms[x->stage->first[axis] + k] = parts[k];
+  }
+  if (pairs->failed)
+    return;
+  for (uint32_t a = 0; a < x->draft->outer; a++) {
+    uint32_t v = x->shared[a];
+    uint32_t b = shared_axis(reader, forms[v], loop->extents[v]);
+    if (!pairs->any)
+      pairs->of[a] = b;
+    else if (pairs->of[a] != b)
+      pairs->of[a] = UINT32_MAX;
+  }
+  pairs->any = true;
+}
+
+static void find_pairs(Clusterer *c, const Draft *a, const Draft *b,
+                       Pairs *pairs) {
+  for (uint32_t k = 0; k < b->items.len; k++) {
+    const Candidate *reader = b->items.at[k];
+    const Loop *loop = reader->stage->loop;
+    for (uint32_t j = 0; j < loop->steps.len && !pairs->failed; j++) {
+      const Step *s = &loop->steps.at[j];
+      const Candidate *x = s->kind == STEP_READ ? item_of(c, s->node) : NULL;
+      if (x && x->draft == a)
+        pair_access(c, x, reader, s, pairs);
+    }
+  }
+}
+
+/* An axis of b goes with one of a only. */
+static uint32_t count_pairs(const Draft *a, const Draft *b, Pairs *pairs) {
+  bool taken[KERNEL_AXES] = {false};
+  uint32_t count = 0;
+  (void)b;
+  for (uint32_t k = 0; k < a->outer; k++) {
+    uint32_t with = pairs->of[k];
+    if (with == UINT32_MAX)
+      continue;
+    if (taken[with])
+      pairs->of[k] = UINT32_MAX;
+    else
+      count++;
+    taken[with] = true;
+  }
+  return count;
+}
+
+/* ---- is it worth it? ---- */
+
+typedef struct Merge {
+  const Draft *a, *b;
+  const Pairs *pairs;
+  double points;
+  bool columns;       /* what is next to each other in memory is shared */
+  double local_bytes; /* of one point, all values that one reads of another */
+  bool product_a, product_b, all; /* all axes of a's products are shared */
+} Merge;
+
+static bool has_product(const Draft *d) {
+  for (uint32_t k = 0; k < d->items.len; k++)
+    if (d->items.at[k]->product)
+      return true;
+  return false;
+}
+
+/* Is what lies next to each other in the largest value of a shared? */
+static bool pairs_last_axis(const Merge *m) {
+  const Candidate *largest = m->a->items.at[0];
+  for (uint32_t k = 1; k < m->a->items.len; k++)
+    if (node_count(m->a->items.at[k]->p->node) > node_count(largest->p->node))
+      largest = m->a->items.at[k];
+  const Loop *loop = largest->stage->loop;
+  for (uint32_t k = 0; k < m->a->outer; k++)
+    if (m->pairs->of[k] != UINT32_MAX && loop->kept > 0 &&
+        largest->shared[k] == loop->kept - 1)
+      return true;
+  return false;
+}
+
+static void measure(Clusterer *c, Merge *m) {
+  const Candidate *first = m->a->items.at[0];
+  (void)c;
+  m->points = 1;
+  m->all = true;
+  for (uint32_t k = 0; k < m->a->outer; k++)
+    if (m->pairs->of[k] != UINT32_MAX)
+      m->points *= (double)first->stage->loop->extents[first->shared[k]];
+    else
+      m->all = false;
+  for (uint32_t k = 0; k < m->a->items.len; k++) {
+    const Node *n = m->a->items.at[k]->p->node;
+    m->local_bytes +=
+        (double)node_count(n) / m->points * dtype_info[n->dtype].bytes;
+    if (m->a->items.at[k]->product)
+      m->all &= m->a->outer == m->a->items.at[k]->stage->loop->kept;
+  }
+  m->product_a = has_product(m->a);
+  m->product_b = has_product(m->b);
+  m->columns = pairs_last_axis(m);
+}
+
+static double depth_of(const Draft *d) {
+  double depth = 0;
+  for (uint32_t k = 0; k < d->items.len; k++)
+    if (d->items.at[k]->product)
+      depth += (double)d->items.at[k]->depth;
+  return depth;
+}
+
+/* The sum of the second product goes over what the first one computes, and
+ * its other axes are as many as the depth of that: then it is compute that is
+ * shared out, not memory, if these are large. */
+static bool is_worth_it(const Merge *m) {
+  double cores = machine()->cores;
+  if (m->product_b && !m->product_a)
+    return false;
+  if (m->product_a && !m->product_b && m->all)
+    return true;
+  if (m->product_a && m->product_b) {
+    double others = 0;
+    for (uint32_t k = 0; k < m->b->items.len; k++)
+      if (m->b->items.at[k]->product)
+        others = (double)node_count(m->b->items.at[k]->p->node) / m->points;
+    return depth_of(m->a) + others <= DEPTHS_MOST &&
+           m->local_bytes * LANES <= TILE_MOST &&
+           m->points >= LANES * UNITS_LEAST * cores;
+  }
+  if (m->product_a)
+    return m->local_bytes * LANES <= TILE_MOST &&
+           m->points >= ROWS_LEAST * cores;
+  if (m->columns && !m->all)
+    return m->local_bytes <= STRIP_MOST &&
+           m->points >= LANES * UNITS_LEAST * cores;
+  return m->local_bytes <= LOCAL_MOST && m->points >= UNITS_LEAST * cores;
+}
+
+/* ---- order ---- */
+
+static Draft *input_draft(const Clusterer *c, const Candidate *item,
+                          uint32_t j) {
+  return c->items[item->p->inputs.at[j]->position].draft;
+}
+
+/* Numbers drafts so that each comes after those that it reads.  Recursion is
+ * shallow: the nodes were in such an order before some were put together. */
+static void number_draft(Clusterer *c, Draft *d) {
+  if (d->seen == c->stamp)
+    return;
+  d->seen = c->stamp;
+  for (uint32_t k = 0; k < d->items.len; k++)
+    for (uint32_t j = 0; j < d->items.at[k]->p->inputs.len; j++)
+      number_draft(c, input_draft(c, d->items.at[k], j));
+  d->number = ++c->numbers;
+}
+
+static void number_drafts(Clusterer *c) {
+  c->stamp++;
+  c->numbers = 0;
+  for (uint32_t k = 0; k < c->plan->stored.len; k++)
+    number_draft(c, c->items[k].draft);
+}
+
+static bool waits_for(Clusterer *c, Draft *d, const Draft *a, bool directly) {
+  if (d->seen == c->stamp || d->number < a->number)
+    return false;
+  d->seen = c->stamp;
+  for (uint32_t k = 0; k < d->items.len; k++)
+    for (uint32_t j = 0; j < d->items.at[k]->p->inputs.len; j++) {
+      Draft *x = input_draft(c, d->items.at[k], j);
+      if (x == a ? directly : x != d && waits_for(c, x, a, true))
+        return true;
+    }
+  return false;
+}
+
+/* Would b have to wait for something that has to wait for a? */
+static bool has_way_round(Clusterer *c, const Draft *a, Draft *b) {
+  c->stamp++;
+  return waits_for(c, b, a, false);
+}
+
+/* ---- merging ---- */
+
+static void merge(Clusterer *c, Draft *a, Draft *b, const Pairs *pairs) {
+  uint32_t outer = 0, of_a[KERNEL_AXES], of_b[KERNEL_AXES];
+  for (uint32_t k = 0; k < b->outer; k++) /* in the reader's order */
+    for (uint32_t j = 0; j < a->outer; j++)
+      if (pairs->of[j] == k) {
+        of_a[outer] = j;
+        of_b[outer++] = k;
+      }
+  Draft *d = NEW(c->arena, Draft);
+  d->outer = outer;
+  uint32_t i = 0, j = 0;
+  while (i < a->items.len || j < b->items.len) {
+    bool first = j == b->items.len ||
+                 (i < a->items.len &&
+                  a->items.at[i]->position < b->items.at[j]->position);
+    Candidate *item = first ? a->items.at[i++] : b->items.at[j++];
+    uint32_t old[KERNEL_AXES];
+    memcpy(old, item->shared, sizeof old);
+    for (uint32_t k = 0; k < outer; k++)
+      item->shared[k] = old[first ? of_a[k] : of_b[k]];
+    item->draft = d;
+    VEC_PUSH(c->arena, d->items, item);
+  }
+}
+
+static void try_merge(Clusterer *c, Draft *a, Draft *b) {
+  Pairs pairs = {.any = false};
+  if (a == b || !a->items.at[0]->stage || !b->items.at[0]->stage)
+    return;
+  find_pairs(c, a, b, &pairs);
+  if (!pairs.any || pairs.failed || count_pairs(a, b, &pairs) == 0)
+    return;
+  Merge m = {.a = a, .b = b, .pairs = &pairs};
+  measure(c, &m);
+  if (is_worth_it(&m) && !has_way_round(c, a, b)) {
+    merge(c, a, b, &pairs);
+    number_drafts(c);
+  }
+}
+
+/* ---- what comes out ---- */
+
+static bool is_read_elsewhere(const Clusterer *c, const Candidate *x) {
+  for (uint32_t k = x->position + 1; k < c->plan->stored.len; k++) {
+    const PlanNode *p = c->items[k].p;
+    for (uint32_t j = 0; j < p->inputs.len; j++)
+      if (p->inputs.at[j] == x->p && c->items[k].draft != x->draft)
+        return true;
+  }
+  return false;
+}
+
+static Kernel *kernel_of(Clusterer *c, const Draft *d) {
+  if (!d->items.at[0]->stage)
+    return NULL;
+  Member *members = NEW_ARRAY(c->arena, Member, d->items.len);
+  for (uint32_t k = 0; k < d->items.len; k++) {
+    const Candidate *item = d->items.at[k];
+    Member *m = &members[k];
+    m->stage = item->stage;
+    m->node = item->p->node;
+    m->kept = item->p->root || item->p->required || is_read_elsewhere(c, item);
+    memcpy(m->shared, item->shared, sizeof m->shared);
+  }
+  return kernel_assemble(c->arena, d->items.len, members, d->outer);
+}
+
+/* Clusters after those that they read. */
+static void put(Clusterer *c, Draft *d) {
+  if (d->done)
+    return;
+  d->done = true;
+  for (uint32_t k = 0; k < d->items.len; k++)
+    for (uint32_t j = 0; j < d->items.at[k]->p->inputs.len; j++)
+      put(c, input_draft(c, d->items.at[k], j));
+  Cluster *cluster = NEW(c->arena, Cluster);
+  cluster->kernel = kernel_of(c, d);
+  for (uint32_t k = 0; k < d->items.len; k++)
+    VEC_PUSH(c->arena, cluster->nodes, d->items.at[k]->p->node);
+  VEC_PUSH(c->arena, c->plan->clusters, cluster);
+}
+
+static void merge_drafts(Clusterer *c) {
+  number_drafts(c);
+  for (uint32_t k = 0; k < c->plan->stored.len; k++)
+    for (uint32_t j = 0; j < c->items[k].p->inputs.len; j++)
+      try_merge(c, input_draft(c, &c->items[k], j), c->items[k].draft);
+}
+
+void plan_cluster(Plan *plan, bool kernels) {
+  Clusterer c = {.plan = plan, .arena = plan->arena};
+  c.items = NEW_ARRAY(plan->arena, Candidate, plan->stored.len);
+  for (uint32_t k = 0; k < plan->stored.len; k++) {
+    Candidate *item = &c.items[k];
+    item->p = plan->stored.at[k];
+    item->p->position = item->position = k;
+    item->draft = NEW(plan->arena, Draft);
+    VEC_PUSH(plan->arena, item->draft->items, item);
+  }
+  if (kernels)
+    make_stages(&c);
+  if (kernels && plan->stored.len <= MERGED_MOST)
+    merge_drafts(&c);
+  for (uint32_t k = 0; k < plan->stored.len; k++)
+    put(&c, c.items[k].draft);
+}

@@ -1,0 +1,256 @@
+/* Which loops are sums of products of two sides, each of which lacks an axis
+ * of the result that the other one has: matrix products, contractions of any
+ * axes, convolutions. */
+#include "tensor/kernel.h"
+
+#include "tensor/scalar.h"
+
+#include <string.h>
+
+enum { LEAST_M = 4, LEAST_N = 8, LEAST_K = 8, LEAST_WORK = 1 << 14 };
+
+static uint64_t quasi_axes(const Loop *loop, const Quasi *q) {
+  uint64_t set = 0;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    if (!q->times[v])
+      continue;
+    if (v < KERNEL_AXES)
+      set |= (uint64_t)1 << v;
+    else
+      set |= quasi_axes(loop, &loop->quotients[v - KERNEL_AXES].of);
+  }
+  return set;
+}
+
+static uint64_t step_depends(const Loop *loop, const Step *s,
+                             const uint64_t *depends) {
+  uint64_t set = 0;
+  if (s->kind == STEP_INDEX)
+    set = quasi_axes(loop, s->index);
+  if (s->kind == STEP_LOCAL) /* of this point of the outer axes */
+    set = quasi_axes(loop, s->address) | (((uint64_t)1 << loop->outer) - 1);
+  if (s->kind == STEP_READ) {
+    set = quasi_axes(loop, s->address);
+    for (uint32_t a = 0; a < s->index_count; a++)
+      set |= depends[s->indices[a].step];
+  }
+  for (uint32_t a = 0; a < s->arg_count; a++)
+    set |= depends[s->args[a]];
+  return set;
+}
+
+uint64_t *loop_depends(Arena *arena, const Loop *loop) {
+  uint64_t *depends = NEW_ARRAY(arena, uint64_t, loop->steps.len);
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    depends[j] = step_depends(loop, &loop->steps.at[j], depends);
+  return depends;
+}
+
+/* ---- factors ---- */
+
+static uint64_t reduced_axes(const Loop *loop) {
+  uint64_t all = ((uint64_t)1 << loop->axes) - 1;
+  return all & ~(((uint64_t)1 << loop->kept) - 1);
+}
+
+static bool add_outside(Product *p, uint32_t step, bool over) {
+  if (p->outside_count == FACTORS_MOST)
+    return false;
+  p->over[p->outside_count] = over;
+  p->outside[p->outside_count++] = step;
+  return true;
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static bool find_factors(const Loop *loop, Product *p, uint32_t at) {
+  const Step *s = &loop->steps.at[at];
+  uint64_t reduced = reduced_axes(loop);
+  if (!(p->depends[at] & reduced))
+    return add_outside(p, at, false);
+  if (s->kind == STEP_OP && s->op == PRIM_MUL)
+    return find_factors(loop, p, s->args[0]) &&
+           find_factors(loop, p, s->args[1]);
+  if (s->kind == STEP_OP && s->op == PRIM_DIV && dtype_is_float(s->dtype) &&
+      !(p->depends[s->args[1]] & reduced))
+    return find_factors(loop, p, s->args[0]) &&
+           add_outside(p, s->args[1], true);
+  if (p->count == FACTORS_MOST)
+    return false;
+  p->factors[p->count++] = at;
+  return true;
+}
+
+bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
+                   uint32_t *with_n) {
+  uint64_t a = 0, b = 0;
+  *with_n = 0;
+  for (uint32_t j = 0; j < p->count; j++) {
+    bool has = p->depends[p->factors[j]] >> n & 1;
+    *with_n |= (uint32_t)has << j;
+    *(has ? &b : &a) |= p->depends[p->factors[j]];
+  }
+  *m = UINT32_MAX;
+  for (uint32_t v = 0; v < loop->kept; v++)
+    if (v != n && (a >> v & 1) && !(b >> v & 1) &&
+        (*m == UINT32_MAX || loop->extents[v] > loop->extents[*m]))
+      *m = v;
+  return *m != UINT32_MAX;
+}
+
+static bool is_big_enough(const Loop *loop, uint32_t m, uint32_t n) {
+  int64_t depth = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    depth *= loop->extents[v];
+  int64_t x = loop->extents[m], y = loop->extents[n];
+  int64_t least = x < y ? x : y, most = x < y ? y : x;
+  return least >= LEAST_M && most >= LEAST_N && depth >= LEAST_K &&
+         (double)x * (double)y * (double)depth >= LEAST_WORK;
+}
+
+/* any: also one too small to be worth copies of its factors */
+static bool find(Arena *arena, const Loop *loop, Product *p, bool any) {
+  memset(p, 0, sizeof *p);
+  if (loop->results.len != 1 || loop->axes == loop->kept || loop->kept < 2)
+    return false;
+  const Result *r = &loop->results.at[0];
+  Dtype t = loop->steps.at[r->step].dtype;
+  if (r->reduce != PRIM_SUM || (t != DT_F32 && t != DT_F64))
+    return false;
+  p->depends = loop_depends(arena, loop);
+  if (!find_factors(loop, p, r->step) || p->count < 2)
+    return false;
+  for (uint32_t n = 0; n < loop->kept; n++) {
+    uint32_t m, with_n;
+    if (product_sides(loop, p, n, &m, &with_n) && with_n &&
+        (any || is_big_enough(loop, m, n)))
+      return true;
+  }
+  return false;
+}
+
+bool product_find(Arena *arena, const Loop *loop, Product *p) {
+  return find(arena, loop, p, false);
+}
+
+bool product_find_any(Arena *arena, const Loop *loop, Product *p) {
+  return find(arena, loop, p, true);
+}
+
+bool loop_is_product(const Loop *loop) {
+  if (loop->results.len != 1 || loop->results.at[0].reduce != PRIM_SUM)
+    return false;
+  Arena *arena = arena_new();
+  Product p;
+  bool is = product_find(arena, loop, &p);
+  arena_free(arena);
+  return is;
+}
+
+/* ---- factors outside of the sum ---- */
+
+typedef struct Copy {
+  Arena *arena;
+  const Loop *from;
+  Loop *to;
+  uint32_t *place; /* 1 + the new step */
+} Copy;
+
+static Quasi *quasi_copy(Arena *arena, const Quasi *from) {
+  Quasi *to = quasi_new(arena, 0);
+  *to = *from;
+  return to;
+}
+
+static uint32_t copy_step(Copy *c, uint32_t at) {
+  if (c->place[at])
+    return c->place[at] - 1;
+  Step s = c->from->steps.at[at];
+  for (uint32_t a = 0; a < s.arg_count; a++)
+    s.args[a] = copy_step(c, s.args[a]);
+  if (s.kind == STEP_INDEX)
+    s.index = quasi_copy(c->arena, s.index);
+  if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
+    s.address = quasi_copy(c->arena, s.address);
+  if (s.kind == STEP_READ) {
+    ReadIndex *indices = NEW_ARRAY(c->arena, ReadIndex, s.index_count + 1);
+    for (uint32_t a = 0; a < s.index_count; a++) {
+      indices[a] = s.indices[a];
+      indices[a].step = copy_step(c, s.indices[a].step);
+    }
+    s.indices = indices;
+  }
+  VEC_PUSH(c->arena, c->to->steps, s);
+  c->place[at] = c->to->steps.len;
+  return c->to->steps.len - 1;
+}
+
+static uint32_t op_step(Arena *arena, Loop *loop, PrimId op, Dtype t,
+                        uint32_t x, uint32_t y) {
+  Step s = {.kind = STEP_OP, .op = op, .dtype = t, .arg_count = 2};
+  s.args[0] = x;
+  s.args[1] = y;
+  s.low = INT64_MIN;
+  s.high = INT64_MAX;
+  VEC_PUSH(arena, loop->steps, s);
+  return loop->steps.len - 1;
+}
+
+static Loop *like(Arena *arena, const Loop *loop) {
+  Loop *to = NEW(arena, Loop);
+  *to = *loop;
+  to->steps.at = NULL;
+  to->steps.len = to->steps.cap = 0;
+  to->results.at = NULL;
+  to->results.len = to->results.cap = 0;
+  return to;
+}
+
+/* The sum alone, as a loop of its own, whose values are local. */
+static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
+                       const Result *r) {
+  Loop *to = like(arena, loop);
+  Copy c = {arena, loop, to, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  Dtype t = loop->steps.at[r->step].dtype;
+  uint32_t product = copy_step(&c, p->factors[0]);
+  for (uint32_t j = 1; j < p->count; j++)
+    product =
+        op_step(arena, to, PRIM_MUL, t, product, copy_step(&c, p->factors[j]));
+  Result sum = *r;
+  sum.step = product;
+  sum.out = NULL;
+  sum.dtype = t;
+  sum.local_size = 1;
+  sum.local = quasi_new(arena, 0);
+  for (uint32_t v = loop->kept; v-- > loop->outer;) {
+    sum.local->times[v] = sum.local_size;
+    sum.local_size *= loop->extents[v];
+  }
+  VEC_PUSH(arena, to->results, sum);
+  return to;
+}
+
+Loop *product_hoist(Arena *arena, Loop *loop) {
+  Product p;
+  if (!product_find(arena, loop, &p) || !p.outside_count)
+    return NULL;
+  Result r = loop->results.at[0];
+  Dtype t = loop->steps.at[r.step].dtype;
+  Loop *sum = sum_alone(arena, loop, &p, &r), *rest = like(arena, loop);
+  rest->axes = rest->kept;
+  Copy c = {arena, loop, rest, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  Step read = {.kind = STEP_LOCAL, .dtype = t, .loop = LOOP_BEFORE};
+  read.low = INT64_MIN;
+  read.high = INT64_MAX;
+  read.address = quasi_new(arena, 0);
+  *read.address = *sum->results.at[0].local;
+  VEC_PUSH(arena, rest->steps, read);
+  uint32_t value = 0;
+  for (uint32_t j = 0; j < p.outside_count; j++)
+    value = op_step(arena, rest, p.over[j] ? PRIM_DIV : PRIM_MUL, t, value,
+                    copy_step(&c, p.outside[j]));
+  r.step = value;
+  r.reduce = PRIM_NONE;
+  VEC_PUSH(arena, rest->results, r);
+  *loop = *sum;
+  return rest;
+}
