@@ -74,7 +74,8 @@ static const Code *call_code(Eval *vm, const Var *fn, uint32_t count) {
   return code;
 }
 
-static Held *call(Eval *vm, const Var *fn, uint32_t count, const EvalArg *args) {
+static Held *call(Eval *vm, const Var *fn, uint32_t count,
+                  const EvalArg *args) {
   Value *values = vm_scratch(vm, (count + 1) * sizeof *values);
   for (uint32_t k = 0; k < count; k++)
     values[k] = given_value(vm, &args[k]);

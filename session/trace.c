@@ -173,8 +173,11 @@ static EvalArg part_given(Tracing *t, const EntryPart *p, const char *path) {
           t, &p->parts[k],
           p->labels ? arena_printf(arena, "%s.%s", path, p->labels[k]->text)
                     : arena_printf(arena, "%s.%u", path, k));
-    return (EvalArg){.kind = p->kind == ENTRY_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
-                   .parts = parts, .labels = p->labels, .count = p->count};
+    return (EvalArg){.kind =
+                         p->kind == ENTRY_RECORD ? GIVEN_RECORD : GIVEN_TUPLE,
+                     .parts = parts,
+                     .labels = p->labels,
+                     .count = p->count};
   }
   case ENTRY_ABSENT:
     return (EvalArg){.kind = GIVEN_ABSENT};
