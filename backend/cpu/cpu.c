@@ -7,6 +7,8 @@
 #include "runtime/pool.h"
 
 #include <stdlib.h>
+#include <stdio.h>
+#include <time.h>
 #include <string.h>
 
 enum {
@@ -48,6 +50,7 @@ static void prepare_one(const Graph *g, Cluster *c) {
   p->work = work_of(k);
   p->object = object_request(p->emitted.text.text, p->emitted.text.len);
   c->backend = p;
+  if (getenv("AXON_PLAN")) { Buffer b = {0}; kernel_print(&b, k); fprintf(stderr, "shape %d block %ld height %ld units %ld room %zu work %.0f\n%s", p->schedule.shape, (long)p->schedule.block, (long)p->schedule.height, (long)p->emitted.call.units, p->emitted.call.room, p->work, b.text); buffer_free(&b); }
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
@@ -120,7 +123,14 @@ static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
     job.pointers[call->outs.len + j] = k->inputs.at[j]->data->data;
-  return p->schedule.chunk ? run_chunks(g, p, &job) : run_job(g, p, &job);
+  struct timespec t0, t1, w0, w1;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
+  clock_gettime(CLOCK_MONOTONIC, &w0);
+  int r = p->schedule.chunk ? run_chunks(g, p, &job) : run_job(g, p, &job);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
+  clock_gettime(CLOCK_MONOTONIC, &w1);
+  if (getenv("AXON_TIME")) fprintf(stderr, "  shape %d loops %u units %ld work %.0f: cpu %.3f wall %.3f ms\n", p->schedule.shape, k->loops.len, (long)call->units, p->work, (t1.tv_sec - t0.tv_sec) * 1e3 + (t1.tv_nsec - t0.tv_nsec) * 1e-6, (w1.tv_sec - w0.tv_sec) * 1e3 + (w1.tv_nsec - w0.tv_nsec) * 1e-6);
+  return r;
 }
 
 typedef struct Run {
@@ -180,7 +190,12 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   const Prepared *p = c->backend;
   if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
-  return backend_reference.run(g, c, where, fault);
+  struct timespec w0, w1;
+  clock_gettime(CLOCK_MONOTONIC, &w0);
+  bool r_ = backend_reference.run(g, c, where, fault);
+  clock_gettime(CLOCK_MONOTONIC, &w1);
+  if (getenv("AXON_TIME")) fprintf(stderr, "  REFERENCE %d work %.0f wall %.3f ms\n", p != NULL, p ? p->work : 0, (w1.tv_sec - w0.tv_sec) * 1e3 + (w1.tv_nsec - w0.tv_nsec) * 1e-6);
+  return r_;
 }
 
 const Backend backend_cpu = {

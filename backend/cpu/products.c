@@ -145,20 +145,32 @@ void emit_tiles(Emitter *e, Buffer *out) {
 
 /* ---- copying operands ---- */
 
-/* The summed axes from one number. */
-static void emit_terms(Emitter *e, Buffer *out, const Loop *loop,
-                       const char *number) {
+/* for k in from .. to - 1, with the summed axes that it stands for: open and
+ * close. */
+static void open_terms(Emitter *e, Buffer *out, const Loop *loop,
+                       const char *from, const char *to) {
   uint32_t count = loop->axes - loop->kept;
-  if (count == 1) {
-    buffer_printf(out, "const int64_t i%u = %s;\n", loop->kept, number);
-    return;
+  if (count > 1) {
+    buffer_printf(out, "int64_t term = %s;\n", from);
+    for (uint32_t v = loop->axes; v-- > loop->kept;) {
+      const char *n = emit_int(e, loop->extents[v]);
+      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n, n);
+    }
   }
-  buffer_printf(out, "int64_t term = %s;\n", number);
-  for (uint32_t v = loop->axes; v-- > loop->kept;) {
-    const char *n = emit_int(e, loop->extents[v]);
-    buffer_printf(out, "const int64_t i%u = term %% %s;\nterm /= %s;\n", v, n,
-                  n);
-  }
+  buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
+  if (count == 1)
+    buffer_printf(out, "const int64_t i%u = k;\n", loop->kept);
+}
+
+static void close_terms(Emitter *e, Buffer *out, const Loop *loop) {
+  if (loop->axes - loop->kept > 1)
+    for (uint32_t v = loop->axes; v-- > loop->kept;)
+      buffer_printf(out, "if (++i%u == %s) {\ni%u = 0;\n", v,
+                    emit_int(e, loop->extents[v]), v);
+  if (loop->axes - loop->kept > 1)
+    for (uint32_t v = loop->axes; v-- > loop->kept;)
+      buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
 }
 
 static void put_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
@@ -214,14 +226,14 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   uint32_t count = term_order(loop, order);
   const char *value = begin_operand(e, &t->a, t->m, count, order, unit);
   emit_store(e, &store, t, format(e, "to + (j - x0)"), value);
-  buffer_printf(out,
-                "for (int64_t k = k0; k < k1; k++) {\n"
-                "%s *const to = a + (k - k0) * %d;\n",
+  buffer_puts(out, "{\n");
+  open_terms(e, out, loop, "k0", "k1");
+  buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
                 element_type(t->dtype), LDA_COLUMNS);
-  emit_terms(e, out, loop, "k");
   put_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_lane_loop(e, out, "", &store, &store);
+  close_terms(e, out, loop);
   buffer_puts(out, "}\n");
 }
 
@@ -241,15 +253,14 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     uint32_t count = term_order(loop, order);
     const char *value = begin_operand(e, &t->b, t->n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
-    buffer_printf(out,
-                  "for (int64_t k = from; k < to; k++) {\n"
-                  "%s *const row = panel + (k - from) * NR%u;\n",
-                  type, at);
-    emit_terms(e, out, loop, "k");
+    open_terms(e, out, loop, "from", "to");
+    buffer_printf(out, "%s *const row = panel + (k - from) * NR%u;\n", type,
+                  at);
     put_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
-    buffer_puts(out, "}\n}\n");
+    close_terms(e, out, loop);
+    buffer_puts(out, "}\n");
     return;
   }
   order[0] = t->n;

@@ -317,6 +317,47 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   return address ? format(e, "%s + %s", address, t) : t;
 }
 
+/* The one index that differs from lane to lane, where it goes up with them and
+ * the lanes read lie next to each other; NULL: that is not so. */
+static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
+  const ReadIndex *found = NULL;
+  for (uint32_t j = 0; j < s->index_count; j++) {
+    const ReadIndex *r = &s->indices[j];
+    const Step *index = &e->loop->steps.at[r->step];
+    if (!e->varies[r->step])
+      continue;
+    if (found || index->kind != STEP_INDEX ||
+        index->index->times[e->lane] * r->stride + s->address->times[e->lane] !=
+            1)
+      return NULL;
+    found = r;
+  }
+  return found;
+}
+
+/* Lanes next to each other, of which some may lie outside: these are not read.
+ */
+static void emit_walking_read(Emitter *e, uint32_t at, const Step *s,
+                              const ReadIndex *r, const char *base) {
+  const Quasi *q = e->loop->steps.at[r->step].index;
+  const char *name = dtype_info[s->dtype].name;
+  const char *index = emit_lanes(e, r->step, e->classes[r->step]);
+  const char *extent = emit_int(e, r->extent);
+  const char *from =
+      format(e, "p%u + %s + %s + j", s->input, base,
+             term(e, r->stride, format(e, "(%s)", emit_quasi(e, q))));
+  uint32_t w = e->names++;
+  Buffer *b = block(e, e->levels[at]);
+  if (e->classes[r->step] == 'i')
+    buffer_printf(b, "const vi w%u = test_i((vu)%s >= (uint32_t)%s);\n", w,
+                  index, extent);
+  else
+    buffer_printf(b, "const vi w%u = test_l((vw)%s >= (uint64_t)%s);\n", w,
+                  index, extent);
+  check(e, at, true, format(e, "w%u", w));
+  define(e, at, format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
+}
+
 static const char *lane_step(Emitter *e, int64_t times) {
   return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
 }
@@ -344,6 +385,11 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
            step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                      : format(e, "lds_%s(%s, %s, REST)", name, from,
                               emit_int(e, step)));
+    return;
+  }
+  const ReadIndex *walking = walking_index(e, s);
+  if (walking) {
+    emit_walking_read(e, at, s, walking, base);
     return;
   }
   const char *index =
@@ -398,12 +444,23 @@ static char wider(char x, char y) {
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
 /* The class in which an operation is computed. */
-static char working_class(const Emitter *e, const Step *s) {
+static char working_class(const Emitter *e, uint32_t at, const Step *s) {
+  bool narrows = is_test(s->op) || e->classes[at] == 'i';
   char class = 'b';
-  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++)
-    class = wider(class, e->classes[s->args[j]]);
-  return class == 'b' ? 'b' : class;
+  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
+    const Step *x = &e->loop->steps.at[s->args[j]];
+    char of = e->classes[s->args[j]];
+    bool small = of == 'l' && narrows && e->varies[at] &&
+                 !e->varies[s->args[j]] && fits_i32(x->low, x->high);
+    class = wider(class, small ? 'i' : of);
+  }
+  return class;
 }
 
 /* Integers of eight bits live in 32. */
@@ -515,11 +572,6 @@ static const char *infix(PrimId op) {
   return NULL;
 }
 
-static bool is_test(PrimId op) {
-  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
-         op == PRIM_GT || op == PRIM_GE;
-}
-
 bool is_float_class(char class) {
   return class == 'f' || class == 'd';
 }
@@ -565,7 +617,7 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    char class = working_class(e, s);
+    char class = working_class(e, at, s);
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
     check(e, at, lanes, format(e, "w%u", name));
@@ -574,10 +626,11 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes && s->op == PRIM_POW)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x,
+                  y);
   if (lanes)
     return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
-                  working_class(e, s), x, y);
+                  working_class(e, at, s), x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -692,7 +745,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
 }
 
 static void emit_op(Emitter *e, uint32_t at, const Step *s) {
-  char class = working_class(e, s), result = e->classes[at];
+  char class = working_class(e, at, s), result = e->classes[at];
   bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
   for (uint32_t j = 0; j < s->arg_count; j++) {
