@@ -27,6 +27,7 @@ typedef struct Options {
   const char *why;   /* a name; or NULL */
   const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
   uint32_t entry_count;
+  const char *output; /* of build; or NULL */
   const char *seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];
@@ -40,7 +41,8 @@ typedef struct Options {
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
  * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why)
- * E (--entry) j (--json) m (--seconds) t (--target).  All take --color,
+ * E (--entry) j (--json) m (--seconds) t (--target)
+ * O (--output, -o).  All take --color,
  * --diagnostics and --help.  With a + in front the first file ends them: what
  * follows is for the program.  Returns -1 to go on, else the status to exit
  * with. */
@@ -118,6 +120,7 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
 
 int verb_run(int argc, char **argv);
 int verb_eval(int argc, char **argv); /* axon -e ... */
+int verb_build(int argc, char **argv);
 int verb_cache(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_check(int argc, char **argv);

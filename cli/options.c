@@ -30,6 +30,7 @@ static const OptionRow rows[] = {
     {'g', {"stage", required_argument, NULL, LONG_STAGE}},
     {'w', {"why", required_argument, NULL, LONG_WHY}},
     {'E', {"entry", required_argument, NULL, LONG_ENTRY}},
+    {'O', {"output", required_argument, NULL, 'o'}},
     {'j', {"json", no_argument, NULL, LONG_JSON}},
     {'m', {"seconds", required_argument, NULL, LONG_SECONDS}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
@@ -53,8 +54,8 @@ static void build(Table *table, const char *letters, bool to_program) {
     if (row->letter && !strchr(letters, row->letter))
       continue;
     table->longs[n++] = row->option;
-    if (row->letter && row->option.val == row->letter) {
-      table->shorts[s++] = row->letter;
+    if (row->letter && row->option.val < LONG_COLOR) {
+      table->shorts[s++] = (char)row->option.val;
       if (row->option.has_arg == required_argument)
         table->shorts[s++] = ':';
     }
@@ -165,6 +166,9 @@ static int take(Options *o, int option) {
     return -1;
   case LONG_ENTRY:
     return add_entry(o, optarg);
+  case 'o':
+    o->output = optarg;
+    return -1;
   case LONG_WHY:
     o->why = optarg;
     return -1;

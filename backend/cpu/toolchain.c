@@ -184,6 +184,7 @@ static ArtifactKey key_of_chain(void) {
 
 static void find(void) {
   chain.found = find_compiler();
+  chain.own_words = chain.word_count;
   for (size_t k = 0; k < ARRAY_LEN(flags); k++)
     add_word(flags[k]);
   chain.words[chain.word_count] = NULL;

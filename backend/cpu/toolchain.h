@@ -14,6 +14,7 @@ typedef struct Toolchain {
                                the compiler, flags, the CPU, the prelude */
   const char *words[TOOLCHAIN_WORDS]; /* its first arguments, NULL-ended */
   uint32_t word_count;
+  uint32_t own_words; /* of them: the program, and what AXON_CC has after it */
 } Toolchain;
 
 /* Found once.  AXON_CC names it, perhaps with arguments; else it is the first

@@ -1,0 +1,425 @@
+/* A module of C: its functions, header and manifest. */
+#include "session/build.h"
+#include "backend/cpu/cpu.h"
+#include "session/cgen.h"
+
+#include <string.h>
+
+/* ---- names ---- */
+
+static const char *const reserved[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case",
+    "catch", "char", "class", "code", "const", "constexpr", "continue",
+    "default", "delete", "do", "double", "else", "enum", "explicit", "export",
+    "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
+    "long", "mutable", "namespace", "new", "not", "operator", "or", "private",
+    "protected", "public", "register", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "template", "this", "throw", "true",
+    "try", "typedef", "typeid", "typename", "union", "unsigned", "using",
+    "virtual", "void", "volatile", "while", "xor"};
+
+/* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
+ * its own. */
+static const char *c_name(Session *s, Map *taken, const char *name) {
+  Buffer out = {.arena = s->arena};
+  for (const char *p = name; *p; p++) {
+    char c = *p;
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    bool good = letter || c == '_' || (c >= '0' && c <= '9' && out.len);
+    buffer_putc(&out, good ? c : '_');
+  }
+  if (!out.len)
+    buffer_putc(&out, '_');
+  bool is_taken = false;
+  for (size_t k = 0; k < ARRAY_LEN(reserved); k++)
+    is_taken |= strcmp(reserved[k], out.text) == 0;
+  while (is_taken || map_get(taken, intern(s->interner, out.text, out.len))) {
+    buffer_putc(&out, '_');
+    is_taken = false;
+  }
+  map_put(taken, intern(s->interner, out.text, out.len), s);
+  return out.text;
+}
+
+/* ---- what a function is called with ---- */
+
+typedef struct CParam {
+  const char *type, *name, *plain; /* plain: as in the header */
+  const char *what; /* "f32[n, m]"; NULL: a size */
+  bool value, result;
+  Dtype dtype;
+} CParam;
+
+typedef VEC(CParam) CParams;
+
+static const char *shape_text(Cgen *e, Dtype dtype, uint32_t rank,
+                              const int64_t *shape, uint32_t stars) {
+  Buffer out = {.arena = e->arena};
+  buffer_puts(&out, dtype_info[dtype].name);
+  for (uint32_t k = 0; k < rank; k++) {
+    buffer_puts(&out, k ? ", " : "[");
+    if (stars >> k & 1)
+      buffer_putc(&out, '1');
+    else
+      size_put(e->g, &out, shape[k]);
+  }
+  if (rank)
+    buffer_putc(&out, ']');
+  return out.text;
+}
+
+static void add_size_params(Cgen *e, Map *taken, CParams *params) {
+  const Trace *t = e->t;
+  e->size_vars = NEW_ARRAY(e->arena, const char *, t->size_count + 1);
+  for (uint32_t k = 0; k < t->size_count; k++) {
+    const TraceSize *s = &t->sizes[k];
+    if (s->arg >= 0 && s->axis == TRACE_VALUE && !t->args[s->arg].is_size) {
+      e->size_vars[k] = cgen_fresh(e, "k");
+      continue;
+    }
+    const char *plain = c_name(e->s, taken, s->name);
+    e->size_vars[k] = cgen_format(e, "n_%s", plain);
+    VEC_PUSH(e->arena, *params,
+             ((CParam){.type = "int64_t ", .name = e->size_vars[k],
+                      .plain = plain}));
+  }
+}
+
+static void add_arg_params(Cgen *e, Map *taken, CParams *params) {
+  const Trace *t = e->t;
+  e->arg_names = NEW_ARRAY(e->arena, const char *, t->arg_count + 1);
+  for (uint32_t k = 0; k < t->arg_count; k++) {
+    const TraceArg *a = &t->args[k];
+    if (a->is_size)
+      continue;
+    const char *plain = c_name(e->s, taken, a->name);
+    e->arg_names[k] = cgen_format(e, "p_%s", plain);
+    const char *type = cgen_type(a->dtype);
+    VEC_PUSH(e->arena, *params,
+             ((CParam){.type = cgen_format(e, a->rank ? "const %s *" : "%s ",
+                                          type),
+                      .name = e->arg_names[k], .plain = plain,
+                      .value = !a->rank, .dtype = a->dtype,
+                      .what = shape_text(e, a->dtype, a->rank, a->shape,
+                                         a->stars)}));
+  }
+}
+
+static void add_out_params(Cgen *e, Map *taken, CParams *params) {
+  const Trace *t = e->t;
+  e->out_names = NEW_ARRAY(e->arena, const char *, t->result_count + 1);
+  for (uint32_t k = 0; k < t->result_count; k++) {
+    const TraceResult *r = &t->results[k];
+    const Node *n = r->node;
+    const char *plain = c_name(
+        e->s, taken, *r->name ? cgen_format(e, "out.%s", r->name) : "out");
+    e->out_names[k] = cgen_format(e, "o_%s", plain);
+    VEC_PUSH(e->arena, *params,
+             ((CParam){.type = cgen_format(e, "%s *", cgen_type(n->dtype)),
+                      .name = e->out_names[k], .plain = plain, .result = true,
+                      .dtype = n->dtype,
+                      .what = shape_text(e, n->dtype, n->rank, n->extents,
+                                         n->stars)}));
+  }
+}
+
+static void put_params(Buffer *out, const CParams *params, bool definition) {
+  buffer_putc(out, '(');
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    bool pointer = p->what && !p->value;
+    buffer_printf(out, "%s%s%s%s", k ? ", " : "", p->type,
+                  definition && pointer ? "restrict " : "",
+                  definition ? p->name : p->plain);
+  }
+  buffer_puts(out, params->len ? ")" : "void)");
+}
+
+/* ---- the function ---- */
+
+static void test_size(Cgen *e, const char *text, int64_t size) {
+  if (size_holds(e->g, SIZE_LE, 0, size))
+    return;
+  cgen_line(e, "if (%s < 0) %s", text,
+            cgen_fail(e, e->t->span,
+                      cgen_format(e, "%s: the size %s is negative", e->t->name,
+                                  size_text(e->g, size).text)));
+}
+
+static void test_sizes(Cgen *e) {
+  const Trace *t = e->t;
+  for (uint32_t k = 0; k < t->size_count; k++) {
+    const TraceSize *s = &t->sizes[k];
+    if (!s->var->value)
+      cgen_line(e, "if (%s < 0) %s", e->size_vars[k],
+                cgen_fail(e, t->span,
+                          cgen_format(e, "%s: the size %s is negative", t->name,
+                                      s->name)));
+  }
+  for (uint32_t k = 0; k < t->arg_count; k++)
+    for (uint32_t j = 0; j < t->args[k].rank; j++)
+      if (!(t->args[k].stars >> j & 1))
+        test_size(e, cgen_size(e, t->args[k].shape[j]), t->args[k].shape[j]);
+}
+
+static void put_top(Cgen *e, Buffer *out, const CParams *params) {
+  const Trace *t = e->t;
+  buffer_puts(out, "  int code = 0;\n");
+  for (uint32_t k = 0; k < e->declared.len; k++)
+    buffer_printf(out, "  %s\n", e->declared.at[k]);
+  for (uint32_t k = 0; k < params->len; k++)
+    buffer_printf(out, "  (void)%s;\n", params->at[k].name);
+  for (uint32_t k = 0; k < t->size_count; k++)
+    if (e->size_vars[k][0] == 'k')
+      buffer_printf(out, "  const int64_t %s = %s;\n", e->size_vars[k],
+                    e->arg_names[t->sizes[k].arg]);
+  buffer_add(out, e->sizes.text ? e->sizes.text : "", e->sizes.len);
+}
+
+static void put_end(Cgen *e, Buffer *out) {
+  if (e->fails)
+    buffer_puts(out, "done:\n");
+  for (uint32_t k = 0; k < e->declared.len; k++) {
+    const char *star = strchr(e->declared.at[k], '*');
+    if (star)
+      buffer_printf(out, "  free(%.*s);\n", (int)strcspn(star + 1, " "),
+                    star + 1);
+  }
+  buffer_puts(out, "  return code;\n}\n");
+}
+
+/* The same, called with arrays: what a program that reads the manifest uses. */
+static void put_call(Cgen *e, const CParams *params) {
+  Buffer *out = &e->m->source;
+  uint32_t n[3] = {0};
+  buffer_printf(out, "\nint %s_call(const int64_t *sizes, "
+                "const void *const *args,\n    void *const *outs) {\n"
+                "  (void)sizes, (void)args, (void)outs;\n  return %s(", e->name,
+                e->name);
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    buffer_puts(out, k ? ",\n      " : "\n      ");
+    if (!p->what)
+      buffer_printf(out, "sizes[%u]", n[0]++);
+    else if (p->result)
+      buffer_printf(out, "outs[%u]", n[2]++);
+    else if (p->value)
+      buffer_printf(out, "*(const %s *)args[%u]", cgen_type(p->dtype), n[1]++);
+    else
+      buffer_printf(out, "args[%u]", n[1]++);
+  }
+  buffer_puts(out, ");\n}\n");
+}
+
+static void put_header(Cgen *e, const CParams *params) {
+  Buffer *out = &e->m->header;
+  buffer_printf(out, "\n/* %s : %s\n", e->t->name, e->t->type);
+  for (uint32_t k = 0; k < params->len; k++)
+    if (params->at[k].what)
+      buffer_printf(out, " *   %s: %s\n", params->at[k].plain,
+                    params->at[k].what);
+  buffer_printf(out, " */\nint %s", e->name);
+  put_params(out, params, false);
+  buffer_printf(out, ";\nint %s_call(const int64_t *sizes, "
+                "const void *const *args, void *const *outs);\n", e->name);
+}
+
+static void put_manifest(Cgen *e, const CParams *params) {
+  static const char *const lists[] = {"sizes", "arguments", "results"};
+  Buffer *out = &e->m->manifest;
+  json_open(out, NULL, '{');
+  json_field(out, "name", e->t->name);
+  json_field(out, "symbol", e->name);
+  json_field(out, "type", e->t->type);
+  for (uint32_t list = 0; list < 3; list++) {
+    json_open(out, lists[list], '[');
+    for (uint32_t k = 0; k < params->len; k++) {
+      const CParam *p = &params->at[k];
+      if ((p->what ? p->result ? 2u : 1u : 0u) != list)
+        continue;
+      json_open(out, NULL, '{');
+      json_field(out, "name", p->plain);
+      if (p->what)
+        json_field(out, "dtype", dtype_info[p->dtype].name);
+      json_field(out, "type", p->what);
+      if (p->what)
+        json_field(out, "pass", p->value ? "value" : "pointer");
+      buffer_putc(out, '}');
+    }
+    buffer_putc(out, ']');
+  }
+  buffer_putc(out, '}');
+}
+
+static void put_function(Cgen *e, const CParams *params) {
+  Buffer *out = &e->m->source;
+  if (e->data.len)
+    buffer_add(out, e->data.text, e->data.len);
+  buffer_printf(out, "\n/* %s : %s */\nint %s", e->t->name, e->t->type,
+                e->name);
+  put_params(out, params, true);
+  buffer_puts(out, " {\n");
+  put_top(e, out, params);
+  buffer_add(out, e->body.text ? e->body.text : "", e->body.len);
+  put_end(e, out);
+  put_call(e, params);
+}
+
+static bool add_function(BuildModule *m, Trace *t) {
+  Cgen e = {.m = m, .s = m->s, .t = t, .g = &t->graph, .arena = m->s->arena};
+  Map taken;
+  CParams params = {0};
+  map_init(&taken, e.arena);
+  map_init(&e.infos, e.arena);
+  map_init(&e.size_names, e.arena);
+  e.body.arena = e.sizes.arena = e.data.arena = e.arena;
+  e.name = c_name(m->s, &m->taken,
+                  cgen_format(&e, "%s_%s", m->name, t->name));
+  add_size_params(&e, &taken, &params);
+  add_arg_params(&e, &taken, &params);
+  add_out_params(&e, &taken, &params);
+  test_sizes(&e);
+  if (!cgen_function(&e))
+    return false;
+  put_function(&e, &params);
+  put_header(&e, &params);
+  put_manifest(&e, &params);
+  return true;
+}
+
+/* ---- the module ---- */
+
+static void begin(BuildModule *m) {
+  const char *note = "Written by axon build.";
+  buffer_printf(&m->header,
+                "/* %s\n"
+                " *\n"
+                " * Tensors are row-major and contiguous, f16 and bf16 as their"
+                " bits, bool as 0\n"
+                " * and 1; results must not overlap with anything.  Sizes come"
+                " first, and each\n"
+                " * array has the shape that its comment says.  A function"
+                " gives 0, or a code of\n"
+                " * which %s_message says what it means; then the results are"
+                " not to be used.\n"
+                " * NAME_call is the same function on arrays of its sizes, of"
+                " pointers to its\n"
+                " * arguments and to its results. */\n"
+                "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
+                "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n"
+                "#endif\n\nconst char *%s_message(int code);\n",
+                note, m->name, m->name, m->name, m->name);
+  buffer_printf(&m->manifest, "{\"module\":\"%s\",\"functions\":[", m->name);
+  VEC_PUSH(m->s->arena, m->messages, "out of memory");
+}
+
+/* C has \ooo for what it has no letter for. */
+static void put_text(Buffer *out, const char *text) {
+  buffer_putc(out, '"');
+  for (const char *p = text; *p; p++)
+    if (*p == '"' || *p == '\\')
+      buffer_printf(out, "\\%c", *p);
+    else if (*p == '?' || (unsigned char)*p < ' ')
+      buffer_printf(out, "\\%03o", (unsigned)(unsigned char)*p);
+    else
+      buffer_putc(out, *p);
+  buffer_putc(out, '"');
+}
+
+static void finish(BuildModule *m, BuildFiles *out) {
+  Buffer *text = &m->source;
+  buffer_printf(text, "\nconst char *%s_message(int code) {\n"
+                "  static const char *const messages[] = {\n    \"success\"",
+                m->name);
+  buffer_puts(&m->manifest, "],\"codes\":[\"success\"");
+  for (uint32_t k = 0; k < m->messages.len; k++) {
+    buffer_puts(text, ",\n    ");
+    put_text(text, m->messages.at[k]);
+    buffer_putc(&m->manifest, ',');
+    json_text(&m->manifest, m->messages.at[k]);
+  }
+  buffer_printf(text, "};\n  return code < 0 || code > %u ? \"no such code\" : "
+                "messages[code];\n}\n", m->messages.len);
+  buffer_puts(&m->manifest, "]}\n");
+  buffer_puts(&m->header, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+  Buffer all = {.arena = m->s->arena}, used = {.arena = m->s->arena};
+  buffer_puts(&used, cgen_runtime);
+  buffer_add(&used, text->text, text->len);
+  buffer_printf(&all, "/* Written by axon build: see %s.h. */\n"
+                "#include \"%s.h\"\n\n#include <stdlib.h>\n",
+                m->name, m->name);
+  prelude_write(&all, 1, used.text, used.len);
+  buffer_add(&all, used.text, used.len);
+  *out = (BuildFiles){all, m->header, m->manifest};
+}
+
+typedef struct Building {
+  const SessionText *text;
+  const char *module;
+  uint32_t entry_count;
+  const char *const *entries;
+  BuildFiles *out;
+} Building;
+
+typedef struct Names {
+  Arena *arena;
+  VEC(const char *) at;
+} Names;
+
+static void add_name(void *arg, const char *name) {
+  Names *names = arg;
+  VEC_PUSH(names->arena, names->at, name);
+}
+
+static SessionStatus build_entry(Session *s, BuildModule *m,
+                                 const char *entry) {
+  Trace trace;
+  SessionStatus status = session_trace(s, entry, &trace);
+  if (status != SESSION_OK)
+    return status;
+  Trap trap;
+  FailKind fail = TRAP_SET(trap);
+  if (fail == FAIL_NONE) {
+    add_function(m, &trace);
+    trap_end(&trap);
+  }
+  trace_free(s, &trace);
+  if (fail == FAIL_ERROR)
+    return SESSION_ERROR;
+  if (fail != FAIL_NONE)
+    trap_raise(fail);
+  return SESSION_OK;
+}
+
+static SessionStatus build(Session *s, void *arg) {
+  const Building *b = arg;
+  SessionStatus status = session_check(s, b->text);
+  Names names = {.arena = s->arena};
+  BuildModule m = {.s = s, .name = b->module};
+  m.source.arena = m.header.arena = m.manifest.arena = s->arena;
+  map_init(&m.taken, s->arena);
+  for (uint32_t i = 0; i < b->entry_count; i++)
+    add_name(&names, b->entries[i]);
+  if (status == SESSION_OK && !b->entry_count)
+    session_each_entry(s, add_name, &names);
+  if (status == SESSION_OK && !names.at.len) {
+    session_error(s, 610, (Span){0}, "there is no function to build: one whose "
+                  "type leaves something open has to be named, as in --entry "
+                  "'f : f32[n] -> _'");
+    status = SESSION_ERROR;
+  }
+  begin(&m);
+  for (uint32_t i = 0; status == SESSION_OK && i < names.at.len; i++)
+    status = build_entry(s, &m, names.at.at[i]);
+  session_drop_waiting(s);
+  if (status == SESSION_OK)
+    finish(&m, b->out);
+  return status;
+}
+
+SessionStatus session_build(Session *s, const SessionText *text,
+                            const char *module, uint32_t entry_count,
+                            const char *const *entries, BuildFiles *out) {
+  Building b = {text, module, entry_count, entries, out};
+  return session_guard(s, build, &b);
+}

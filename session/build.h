@@ -1,0 +1,21 @@
+/* session: functions of a program as a C module that stands alone.
+ *
+ * Each becomes one C function for all sizes: of libc and libm alone, without
+ * threads or state.  What it is called with and gives is told by a header, and
+ * for other languages by a manifest (doc/embedding.md). */
+#ifndef AXON_SESSION_BUILD_H
+#define AXON_SESSION_BUILD_H
+
+#include "session/session.h"
+
+typedef struct BuildFiles { /* texts of the session's arena */
+  Buffer source, header, manifest;
+} BuildFiles;
+
+/* module: an identifier of C, with which all names begin.  entries: as
+ * session_trace takes them; none: all that session_each_entry has. */
+SessionStatus session_build(Session *session, const SessionText *text,
+                            const char *module, uint32_t entry_count,
+                            const char *const *entries, BuildFiles *out);
+
+#endif
