@@ -137,10 +137,10 @@ static void put_params(Buffer *out, const CParams *params, bool definition) {
 
 /* ---- the function ---- */
 
-static void test_size(Cgen *e, const char *text, int64_t size) {
+static void test_size(Cgen *e, int64_t size) {
   if (size_holds(e->g, SIZE_LE, 0, size))
     return;
-  cgen_line(e, "if (%s < 0) %s", text,
+  cgen_line(e, "if (%s < 0) %s", cgen_size(e, size),
             cgen_fail(e, e->t->span,
                       cgen_format(e, "%s: the size %s is negative", e->t->name,
                                   size_text(e->g, size).text)));
@@ -159,7 +159,33 @@ static void test_sizes(Cgen *e) {
   for (uint32_t k = 0; k < t->arg_count; k++)
     for (uint32_t j = 0; j < t->args[k].rank; j++)
       if (!(t->args[k].stars >> j & 1))
-        test_size(e, cgen_size(e, t->args[k].shape[j]), t->args[k].shape[j]);
+        test_size(e, t->args[k].shape[j]);
+}
+
+static bool in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         (c >= '0' && c <= '9');
+}
+
+static bool mentions(const char *text, const char *name) {
+  size_t len = strlen(name);
+  for (const char *p = text; (p = strstr(p, name)); p += len)
+    if (!in_name(p[len]) && (p == text || !in_name(p[-1])))
+      return true;
+  return false;
+}
+
+/* Those that came to be used. */
+static void put_sizes(Cgen *e, Buffer *out) {
+  const char *used = e->body.text ? e->body.text : "", *text = "";
+  for (uint32_t k = e->size_lines.len; k-- > 0;) {
+    const SizeLine *s = &e->size_lines.at[k];
+    if (!mentions(used, s->name) && !mentions(text, s->name))
+      continue;
+    text = cgen_format(e, "  const int64_t %s = %s;\n%s", s->name, s->text,
+                       text);
+  }
+  buffer_puts(out, text);
 }
 
 static void put_top(Cgen *e, Buffer *out, const CParams *params) {
@@ -173,7 +199,7 @@ static void put_top(Cgen *e, Buffer *out, const CParams *params) {
     if (e->size_vars[k][0] == 'k')
       buffer_printf(out, "  const int64_t %s = %s;\n", e->size_vars[k],
                     e->arg_names[t->sizes[k].arg]);
-  buffer_add(out, e->sizes.text ? e->sizes.text : "", e->sizes.len);
+  put_sizes(e, out);
 }
 
 static void put_end(Cgen *e, Buffer *out) {
@@ -272,7 +298,7 @@ static bool add_function(BuildModule *m, Trace *t) {
   map_init(&taken, e.arena);
   map_init(&e.infos, e.arena);
   map_init(&e.size_names, e.arena);
-  e.body.arena = e.sizes.arena = e.data.arena = e.arena;
+  e.body.arena = e.data.arena = e.arena;
   e.name = c_name(m->s, &m->taken,
                   cgen_format(&e, "%s_%s", m->name, t->name));
   add_size_params(&e, &taken, &params);

@@ -57,9 +57,9 @@ typedef struct Stmts {
   VEC(Stmt *) at;
 } Stmts;
 
-typedef struct Fail { /* what a code says */
-  const char *message, *id;
-} Fail;
+typedef struct SizeLine { /* a size that is computed at the top */
+  const char *name, *text;
+} SizeLine;
 
 typedef struct BuildModule {
   Session *s;
@@ -76,7 +76,8 @@ typedef struct Cgen {
   Trace *t;
   Graph *g;
   const char *name; /* of the C function */
-  Buffer body, sizes, data;
+  Buffer body, data;
+  VEC(SizeLine) size_lines;
   const char *axis[LIN_AXES]; /* the nest at hand: names and extents */
   int64_t extent[LIN_AXES];
   uint32_t axis_count;

@@ -95,7 +95,7 @@ const char *cgen_size(Cgen *e, int64_t x) {
   name = text.text;
   if (!plain) {
     name = cgen_fresh(e, "e");
-    buffer_printf(&e->sizes, "  const int64_t %s = %s;\n", name, text.text);
+    VEC_PUSH(e->arena, e->size_lines, ((SizeLine){name, text.text}));
   }
   map_put(&e->size_names, (void *)(uintptr_t)x, (void *)(uintptr_t)name);
   return name;
@@ -104,7 +104,11 @@ const char *cgen_size(Cgen *e, int64_t x) {
 const char *cgen_fail(Cgen *e, Span span, const char *message) {
   const Source *source = span.file ? sources_get(&e->s->sources, span.file)
                                    : NULL;
-  if (source && !source->library) {
+  if (source && source->library) {
+    span = e->t->span;
+    source = sources_get(&e->s->sources, span.file);
+  }
+  if (source) {
     uint32_t line, column;
     source_place(source, span.start, &line, &column);
     const char *slash = strrchr(source->name, '/');

@@ -1,0 +1,304 @@
+/* Functions as `axon build` writes them, against functions as they are run:
+ * each case of trace_cases.h as C, compiled with all warnings, called at its
+ * sizes.  All texts make one library, as that is quicker. */
+#define _GNU_SOURCE
+#include "session/build.h"
+#include "session/internal.h"
+#include "session/trace.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct Case {
+  const char *text, *entry;
+  const char *sizes[6];
+} Case;
+
+#include "tests/unit/trace_cases.h"
+
+static char folder[64];
+static void *library;
+static size_t first_case, last_case = ARRAY_LEN(cases);
+
+static void quiet(void *owner, const char *text, size_t len) {
+  (void)owner, (void)text, (void)len;
+}
+
+static void fail_diags(Session *s, const char *what) {
+  Buffer out = {0};
+  for (uint32_t i = 0; i < session_diags(s)->all.len; i++)
+    buffer_printf(&out, "%s\n", session_diags(s)->all.at[i]->message);
+  fail_msg("%s: %.*s", what, (int)out.len, out.text);
+}
+
+/* ---- making the library ---- */
+
+static void write_text(size_t number, const char *end, const Buffer *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/case%zu.%s", folder, number, end);
+  FILE *f = fopen(path, "we");
+  assert_non_null(f);
+  assert_int_equal(fwrite(text->text, 1, text->len, f), text->len);
+  fclose(f);
+}
+
+static Session *open_case(const Case *c, SessionText *text) {
+  static const SessionHost host = {.eval = {.write = quiet, .trace = quiet}};
+  Session *s = session_open(&host);
+  assert_non_null(s);
+  *text = (SessionText){.name = "case", .text = c->text,
+                        .len = strlen(c->text)};
+  return s;
+}
+
+static void write_case(size_t number) {
+  const Case *c = &cases[number];
+  SessionText text;
+  Session *s = open_case(c, &text);
+  BuildFiles files, again;
+  char module[32];
+  snprintf(module, sizeof module, "case%zu", number);
+  if (session_build(s, &text, module, 1, &c->entry, &files) != SESSION_OK)
+    fail_diags(s, c->text);
+  write_text(number, "c", &files.source);
+  write_text(number, "h", &files.header);
+  Session *other = open_case(c, &text);
+  if (session_build(other, &text, module, 1, &c->entry, &again) != SESSION_OK)
+    fail_diags(other, c->text);
+  assert_string_equal(files.source.text, again.source.text);
+  assert_string_equal(files.header.text, again.header.text);
+  assert_string_equal(files.manifest.text, again.manifest.text);
+  session_close(other);
+  session_close(s);
+}
+
+static int make_library(void **state) {
+  (void)state;
+  const char *cc = getenv("CC");
+  char command[512], path[128];
+  snprintf(folder, sizeof folder, "/tmp/axon-build-test-XXXXXX");
+  assert_non_null(mkdtemp(folder));
+  for (size_t k = first_case; k < last_case; k++)
+    write_case(k);
+  snprintf(command, sizeof command,
+           "cd %s && %s -std=c11 -pedantic -Wall -Wextra -Werror -O1 -shared "
+           "-fPIC -fsanitize=undefined -fsanitize-undefined-trap-on-error "
+           "case*.c -o all.so -lm", folder, cc && *cc ? cc : "cc");
+  assert_int_equal(system(command), 0);
+  snprintf(path, sizeof path, "%s/all.so", folder);
+  library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    fail_msg("%s", dlerror());
+  return 0;
+}
+
+static int drop_library(void **state) {
+  (void)state;
+  char command[128];
+  dlclose(library);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return system(command);
+}
+
+/* ---- calling ---- */
+
+typedef struct Calling {
+  Session *s;
+  Trace *trace;
+  const char *sizes; /* "n=3 k=5" */
+  Tensor *args[64];
+  Node *leaves[64], *results[64];
+  uint32_t result_count;
+} Calling;
+
+static int64_t size_named(const Calling *c, const char *name) {
+  size_t len = strlen(name);
+  for (const char *p = c->sizes; *p; p += strcspn(p, " "), p += *p == ' ')
+    if (strncmp(p, name, len) == 0 && p[len] == '=')
+      return strtoll(p + len + 1, NULL, 10);
+  fail_msg("no size %s in \"%s\"", name, c->sizes);
+  return 0;
+}
+
+static int64_t value_of(void *arg, const DimVar *v) {
+  Calling *c = arg;
+  return size_named(c, dim_var_name(&c->s->dims, v));
+}
+
+static int64_t number(Calling *c, int64_t size) {
+  int64_t out;
+  assert_true(size_at_values(&c->trace->graph, size, value_of, c, &out));
+  return out;
+}
+
+/* False: there is no such tensor, as an extent is negative. */
+static bool make_arg(Calling *c, uint32_t k) {
+  const TraceArg *a = &c->trace->args[k];
+  int64_t shape[RANK_MAX];
+  Fault fault = {0};
+  for (uint32_t i = 0; i < a->rank; i++)
+    if ((shape[i] = number(c, a->shape[i])) < 0)
+      return false;
+  Tensor *t = tensor_new(a->dtype, a->rank, shape, true, &fault);
+  assert_non_null(t);
+  t->stars = a->stars;
+  bool sized = !a->rank && sizes_arg_var(c->trace->graph.sizes, k);
+  for (int64_t i = 0; i < t->count; i++) {
+    Scalar x = {.dtype = a->dtype};
+    if (dtype_is_float(a->dtype))
+      x.f = (double)((i * 7919 + 131 * k) % 1009 - 500) / 256;
+    else
+      x.i = a->is_size ? number(c, a->size)
+            : sized    ? size_named(c, a->name)
+                       : (i * 31 + k) % 2;
+    scalar_store(x, tensor_at(t, i));
+  }
+  c->args[k] = t;
+  c->leaves[k] = node_data(eval_graph(c->s->eval), t);
+  return true;
+}
+
+static void add_result(void *arg, const char *name, Node *node) {
+  Calling *c = arg;
+  (void)name;
+  assert_true(c->result_count < ARRAY_LEN(c->results));
+  c->results[c->result_count++] = node_retain(node);
+}
+
+/* What the interpreter says; false: it refuses. */
+static bool evaluate(Calling *c) {
+  Span where;
+  Fault fault = {0};
+  session_clear_diags(c->s);
+  Held *held = trace_apply(c->s, &c->trace->entry, c->leaves, value_of, c);
+  bool good = held && eval_leaves(c->s->eval, held, add_result, c) &&
+              graph_force(eval_graph(c->s->eval), c->result_count, c->results,
+                          &where, &fault);
+  held_free(c->s->eval, held);
+  return good;
+}
+
+typedef int BuiltCall(const int64_t *sizes, const void *const *args,
+                   void *const *outs);
+
+static int call(Calling *c, size_t number_of_case, void **outs) {
+  int64_t sizes[64];
+  const void *args[64];
+  uint32_t size_count = 0, arg_count = 0;
+  char name[64];
+  for (uint32_t k = 0; k < c->trace->size_count; k++) {
+    const TraceSize *s = &c->trace->sizes[k];
+    if (s->arg < 0 || s->axis != TRACE_VALUE || c->trace->args[s->arg].is_size)
+      sizes[size_count++] = size_named(c, s->name);
+  }
+  for (uint32_t k = 0; k < c->trace->arg_count; k++)
+    if (!c->trace->args[k].is_size)
+      args[arg_count++] = c->args[k]->data;
+  snprintf(name, sizeof name, "case%zu_%s_call", number_of_case,
+           c->trace->name);
+  BuiltCall *f;
+  *(void **)&f = dlsym(library, name);
+  if (!f)
+    fail_msg("no function %s", name);
+  return f(sizes, args, outs);
+}
+
+static void same(const Calling *c, const char *text, const Tensor *x,
+                 const char *y) {
+  for (int64_t i = 0; i < x->count; i++) {
+    Scalar a = scalar_load(x->dtype, tensor_at(x, i));
+    Scalar b = scalar_load(x->dtype, y + i * dtype_info[x->dtype].bytes);
+    double f = dtype_is_float(a.dtype) ? a.f : (double)a.i;
+    double h = dtype_is_float(a.dtype) ? b.f : (double)b.i;
+    double most = 1e-5 * (1 + (f < 0 ? -f : f));
+    if (!(f == h || (f != f && h != h) || (f - h <= most && h - f <= most)))
+      fail_msg("%s at %s: element %lld is %g, not %g", text, c->sizes,
+               (long long)i, h, f);
+  }
+}
+
+static int64_t result_bytes(Calling *c, uint32_t k) {
+  const Node *n = c->trace->results[k].node;
+  int64_t bytes = dtype_info[n->dtype].bytes;
+  for (uint32_t i = 0; i < n->rank; i++) {
+    int64_t extent;
+    if (!size_at_values(&c->trace->graph, n->extents[i], value_of, c, &extent))
+      extent = 0;
+    bytes *= extent < 0 ? 0 : extent;
+  }
+  return bytes;
+}
+
+static void compare_at(Session *s, Trace *t, size_t number_of_case,
+                       const char *sizes) {
+  const char *text = cases[number_of_case].text;
+  Calling c = {.s = s, .trace = t, .sizes = sizes};
+  void *outs[64];
+  bool fits = true;
+  for (uint32_t k = 0; fits && k < t->arg_count; k++)
+    fits = make_arg(&c, k);
+  bool good = fits && evaluate(&c);
+  for (uint32_t k = 0; fits && k < t->result_count; k++)
+    assert_non_null(outs[k] = malloc((size_t)result_bytes(&c, k) + 1));
+  int code = fits ? call(&c, number_of_case, outs) : 1;
+  /* what the type asks may be more than the body needs */
+  if (good && code) {
+    BuildFiles files;
+    SessionText source;
+    Session *other = open_case(&cases[number_of_case], &source);
+    assert_int_equal(session_build(other, &source, "m", 1,
+                                   &cases[number_of_case].entry, &files),
+                     SESSION_OK);
+    if (!strstr(files.source.text, " wants "))
+      fail_msg("%s at %s: refused in vain: %d", text, sizes, code);
+    session_close(other);
+  }
+  if (fits && !good && !code)
+    fail_msg("%s at %s: nothing refuses it", text, sizes);
+  for (uint32_t k = 0; good && !code && k < t->result_count; k++)
+    same(&c, text, c.results[k]->data, outs[k]);
+  for (uint32_t k = 0; fits && k < t->result_count; k++)
+    free(outs[k]);
+  for (uint32_t k = 0; k < c.result_count; k++)
+    node_release(c.results[k]);
+  for (uint32_t k = 0; k < t->arg_count && c.args[k]; k++) {
+    node_release(c.leaves[k]);
+    tensor_release(c.args[k]);
+  }
+}
+
+static void test_case(size_t number_of_case) {
+  const Case *c = &cases[number_of_case];
+  SessionText text;
+  Session *s = open_case(c, &text);
+  Trace trace;
+  if (session_check(s, &text) != SESSION_OK ||
+      session_trace(s, c->entry, &trace) != SESSION_OK)
+    fail_diags(s, c->text);
+  for (uint32_t k = 0; k < ARRAY_LEN(c->sizes) && c->sizes[k]; k++)
+    compare_at(s, &trace, number_of_case, c->sizes[k]);
+  trace_free(s, &trace);
+  session_close(s);
+}
+
+static void test_cases(void **state) {
+  (void)state;
+  for (size_t k = first_case; k < last_case; k++)
+    test_case(k);
+}
+
+/* build_test N: the n-th case alone */
+int main(int argc, char **argv) {
+  if (argc > 1) {
+    first_case = strtoul(argv[1], NULL, 10);
+    last_case = first_case + 1;
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+  return cmocka_run_group_tests(tests, make_library, drop_library);
+}
