@@ -36,7 +36,8 @@ typedef struct NodeInfo {
   bool seen;
   uint32_t uses, cost, size;
   const char *name;  /* of its memory */
-  const char *value; /* NODE_STATE that is a number of a turn */
+  const char *value; /* a number of C: an argument, the number of a turn, */
+  int64_t turns;     /* and how many of these there are, or 0 */
   bool temporary;    /* its memory is malloc's, and freed when it is done */
   uint32_t last;     /* statement of its list that needs it last */
   const struct Stmts *home;
@@ -47,6 +48,10 @@ typedef struct Stmt {
   Turns *loop;
   struct Stmts *tests, *turn; /* of the loop: what `more` needs, and the rest */
   VEC(Node *) outputs;  /* of the loop: NODE_LOOPs */
+  const char *go;       /* of the loop: is there another turn? */
+  const char **next;    /* of the loop: memory of states after the turn */
+  struct Stmt *ends;    /* or: the end of a turn of that loop, */
+  struct Stmt *asks;    /* or of what its `more` needs */
   const Requirement *required; /* or that is to be tested */
   Node *copy;           /* or: what is copied */
   const char *to;       /* to there */
@@ -144,7 +149,8 @@ void cgen_copy(Cgen *e, const Node *to, const Node *x, const char *name,
                const char *at, int64_t count);
 Val cgen_at(Cgen *e, const Node *n, const Node *x, uint32_t first);
 void cgen_test(Cgen *e, const Requirement *r);
-void cgen_break(Cgen *e, const Node *more);
+/* go = more */
+void cgen_ask(Cgen *e, const char *go, const Node *more);
 
 /* ---- cgenopaque.c ---- */
 void cgen_opaque(Cgen *e, const Node *n, const char *to);

@@ -420,8 +420,12 @@ static Val cell(Cgen *e, Context *c, uint32_t k);
 Val cgen_read(Cgen *e, const Node *x, const Val *args, bool checked,
               Span span) {
   NodeInfo *info = cgen_info(e, x);
-  if (info->value)
-    return (Val){.text = info->value};
+  if (info->value) {
+    Val v = {.text = info->value};
+    if (info->turns)
+      v.bounded = size_sub(e->g, info->turns, 1, &v.high);
+    return v;
+  }
   for (uint32_t k = 0; checked && k < x->free_count + x->rank; k++)
     check_index(e, x, k, &args[k], span);
   if (info->stored)

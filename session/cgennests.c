@@ -12,7 +12,7 @@
 enum { COLUMNS = 64, LANES = 32, UNROLL = 4 };
 
 void cgen_open(Cgen *e, const char *head) {
-  cgen_line(e, "%s {", head);
+  cgen_line(e, "%s%s{", head, *head ? " " : "");
   e->depth++;
 }
 
@@ -484,11 +484,8 @@ void cgen_test(Cgen *e, const Requirement *r) {
   cgen_finish(e, nest);
 }
 
-/* Leaves the loop where the condition is false. */
-void cgen_break(Cgen *e, const Node *more) {
-  uint32_t scope = cgen_scope(e);
-  e->axis_count = 0;
-  cgen_line(e, "if (!%s) break;", cgen_at(e, more, more, 0).text);
-  cgen_leave(e, scope);
-  e->contexts.len = 0;
+void cgen_ask(Cgen *e, const char *go, const Node *more) {
+  Nest nest = cgen_begin(e);
+  cgen_line(e, "%s = %s;", go, cgen_at(e, more, more, 0).text);
+  cgen_finish(e, nest);
 }

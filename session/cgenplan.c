@@ -252,10 +252,18 @@ static void place_loop(Plan *p, Stmts *to, Node *n) {
   s->loop = l;
   s->tests = NEW(e->arena, Stmts);
   s->turn = NEW(e->arena, Stmts);
-  if (l->more)
+  if (l->more) {
     place(p, s->tests, l->more);
+    Stmt *asks = add_stmt(p, s->tests);
+    asks->asks = s;
+    stmt_reads(p, asks, l->more);
+  }
   for (uint32_t k = 0; k < l->state_count + l->out_count; k++)
     place(p, s->turn, l->results[k]);
+  Stmt *ends = add_stmt(p, s->turn);
+  ends->ends = s;
+  for (uint32_t k = 0; k < l->state_count + l->out_count; k++)
+    stmt_reads(p, ends, l->results[k]);
   for (uint32_t k = 0; k < outputs.len; k++) {
     VEC_PUSH(e->arena, s->outputs, outputs.at[k]);
     cgen_info(e, outputs.at[k])->home = to;
@@ -263,10 +271,6 @@ static void place_loop(Plan *p, Stmts *to, Node *n) {
     for (uint32_t j = 0; j < l->state_count; j++)
       stmt_reads(p, s, outputs.at[k]->inputs[j]);
   }
-  for (uint32_t k = 0; k < l->state_count + l->out_count; k++)
-    stmt_reads(p, s, l->results[k]);
-  if (l->more)
-    stmt_reads(p, s, l->more);
   union_uses(e, s, s->tests);
   union_uses(e, s, s->turn);
   VEC_PUSH(e->arena, to->at, s);
@@ -376,7 +380,7 @@ static void name_node(Cgen *e, const Node *n) {
   get_memory(e, n, info->name, clear);
 }
 
-static void cgen_list(Cgen *e, Stmts *list);
+static void emit_list(Cgen *e, Stmts *list);
 
 static void put_type(Cgen *e, const Node *n) {
   Buffer type = {.arena = e->arena};
@@ -392,50 +396,67 @@ static void put_type(Cgen *e, const Node *n) {
   cgen_line(e, "/* line %u: %s */", line, type.text);
 }
 
-/* Each turn reads the states and writes the next ones; then they change
- * places. */
-static void cgen_loop(Cgen *e, Stmt *s) {
-  Turns *l = s->loop;
-  const Node *any = s->outputs.at[0];
-  const char *next[64];
-  if (l->state_count > ARRAY_LEN(next))
-    refuse(e, any, "a loop of more than 64 tensors");
-  for (uint32_t k = 0; k < l->state_count; k++) {
-    const char *name = cgen_fresh(e, "s");
-    cgen_info(e, l->states[k])->name = name;
-    next[k] = cgen_fresh(e, "s");
-    get_memory(e, l->states[k], name, false);
-    get_memory(e, l->states[k], next[k], false);
-    cgen_copy(e, l->states[k], any->inputs[k], name, NULL, 0);
-  }
-  for (uint32_t k = 0; k < s->outputs.len; k++)
-    name_node(e, s->outputs.at[k]);
-  const char *turn = cgen_fresh(e, "turn");
-  cgen_info(e, l->turn)->value = turn;
-  cgen_open(e, l->more ? cgen_format(e, "for (int64_t %s = 0;; %s++)", turn,
-                                     turn)
-                       : cgen_format(e, "for (int64_t %s = 0; %s < %s; %s++)",
-                                     turn, turn, cgen_size(e, l->count), turn));
-  cgen_list(e, s->tests);
+static void open_turns(Cgen *e, Stmt *s, const char *turn) {
+  const Turns *l = s->loop;
   if (l->more)
-    cgen_break(e, l->more);
-  cgen_list(e, s->turn);
+    cgen_open(e, cgen_format(e, "for (int64_t %s = 0;; %s++)", turn, turn));
+  else
+    cgen_open(e, cgen_format(e, "for (int64_t %s = 0; %s < %s; %s++)", turn,
+                             turn, cgen_size(e, l->count), turn));
+}
+
+/* The next states are made of these; then they change places. */
+static void end_turn(Cgen *e, const Stmt *s) {
+  const Turns *l = s->loop;
   for (uint32_t k = 0; k < s->outputs.len; k++) {
     const Node *n = s->outputs.at[k];
     if (n->output >= l->state_count)
-      cgen_copy(e, n, l->results[n->output], cgen_info(e, n)->name, turn,
-                l->count);
+      cgen_copy(e, n, l->results[n->output], cgen_info(e, n)->name,
+                cgen_info(e, l->turn)->value, l->count);
   }
   for (uint32_t k = 0; k < l->state_count; k++)
-    cgen_copy(e, l->states[k], l->results[k], next[k], NULL, 0);
+    cgen_copy(e, l->states[k], l->results[k], s->next[k], NULL, 0);
   for (uint32_t k = 0; k < l->state_count; k++) {
     const char *name = cgen_info(e, l->states[k])->name;
     cgen_open(e, "");
     cgen_line(e, "%s *s = %s;", cgen_type(l->states[k]->dtype), name);
-    cgen_line(e, "%s = %s;", name, next[k]);
-    cgen_line(e, "%s = s;", next[k]);
+    cgen_line(e, "%s = %s;", name, s->next[k]);
+    cgen_line(e, "%s = s;", s->next[k]);
     cgen_close(e);
   }
+}
+
+static void begin_loop(Cgen *e, Stmt *s) {
+  const Turns *l = s->loop;
+  const Node *any = s->outputs.at[0];
+  s->next = NEW_ARRAY(e->arena, const char *, l->state_count + 1);
+  for (uint32_t k = 0; k < l->state_count; k++) {
+    const char *name = cgen_fresh(e, "s");
+    cgen_info(e, l->states[k])->name = name;
+    s->next[k] = cgen_fresh(e, "s");
+    get_memory(e, l->states[k], name, false);
+    get_memory(e, l->states[k], s->next[k], false);
+    cgen_copy(e, l->states[k], any->inputs[k], name, NULL, 0);
+  }
+  for (uint32_t k = 0; k < s->outputs.len; k++)
+    name_node(e, s->outputs.at[k]);
+}
+
+static void emit_loop(Cgen *e, Stmt *s) {
+  const Turns *l = s->loop;
+  begin_loop(e, s);
+  NodeInfo *turn = cgen_info(e, l->turn);
+  turn->value = cgen_fresh(e, "turn");
+  turn->turns = l->more ? 0 : l->count;
+  if (l->more) {
+    s->go = cgen_fresh(e, "go");
+    declare(e, cgen_format(e, "int32_t %s = 0;", s->go));
+  }
+  open_turns(e, s, turn->value);
+  emit_list(e, s->tests);
+  if (l->more)
+    cgen_line(e, "if (!%s) break;", s->go);
+  emit_list(e, s->turn);
   cgen_close(e);
   for (uint32_t k = 0; k < s->outputs.len; k++) {
     const Node *n = s->outputs.at[k];
@@ -444,17 +465,21 @@ static void cgen_loop(Cgen *e, Stmt *s) {
   }
   for (uint32_t k = 0; k < l->state_count; k++) {
     free_memory(e, cgen_info(e, l->states[k])->name);
-    free_memory(e, next[k]);
+    free_memory(e, s->next[k]);
   }
 }
 
-static void cgen_stmt(Cgen *e, Stmt *s) {
+static void emit_stmt(Cgen *e, Stmt *s) {
   if (s->required) {
     cgen_test(e, s->required);
   } else if (s->copy) {
     cgen_copy(e, s->copy, s->copy, s->to, NULL, 0);
   } else if (s->loop) {
-    cgen_loop(e, s);
+    emit_loop(e, s);
+  } else if (s->ends) {
+    end_turn(e, s->ends);
+  } else if (s->asks) {
+    cgen_ask(e, s->asks->go, s->asks->loop->more);
   } else {
     put_type(e, s->node);
     name_node(e, s->node);
@@ -465,7 +490,7 @@ static void cgen_stmt(Cgen *e, Stmt *s) {
   }
 }
 
-static void cgen_list(Cgen *e, Stmts *list) {
+static void emit_list(Cgen *e, Stmts *list) {
   for (uint32_t i = 0; i < list->at.len; i++)
     for (uint32_t k = 0; k < list->at.at[i]->uses.len; k++) {
       NodeInfo *info = cgen_info(e, list->at.at[i]->uses.at[k]);
@@ -474,7 +499,7 @@ static void cgen_list(Cgen *e, Stmts *list) {
     }
   for (uint32_t i = 0; i < list->at.len; i++) {
     Stmt *s = list->at.at[i];
-    cgen_stmt(e, s);
+    emit_stmt(e, s);
     for (uint32_t k = 0; k < s->uses.len; k++) {
       const NodeInfo *info = cgen_info(e, s->uses.at[k]);
       if (info->home == list && info->last == i && info->temporary)
@@ -499,6 +524,6 @@ bool cgen_function(Cgen *e) {
     place_test(&p, &all, &t->required[k]);
   for (uint32_t k = 0; k < t->result_count; k++)
     place_result(&p, &all, t->results[k].node, e->out_names[k]);
-  cgen_list(e, &all);
+  emit_list(e, &all);
   return true;
 }
