@@ -17,6 +17,7 @@ static const Help helps[] = {
      "  axon -e EXPRESSION     print the value of an expression\n"
      "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
      "  axon shapes FILE       the tensors of its types, and their elements\n"
+     "  axon build FILE -o M.c functions of it for other languages: .c .o .a .so\n"
      "  axon bench FILE [NAME] how long functions of a program take\n"
      "  axon fmt FILE...       lay programs out in the one usual way\n"
      "  axon test FILE...      run the examples in doc comments\n"
@@ -97,6 +98,25 @@ static const Help helps[] = {
      "  axon shapes examples/models/resnet.axn imagenet50\n"
      "  axon shapes examples/models/resnet.axn 'resnet18_params ~width:16 ~classes:10'\n"
      "  axon shapes model.axn\n"},
+    {"build",
+     "axon build FILE -o OUTPUT: functions of a program for other languages.\n"
+     "\n"
+     "Each becomes a C function that serves all sizes.  Beside the OUTPUT there\n"
+     "are a header, .h, and a manifest, .json.  What the functions are called\n"
+     "begins with the name of the OUTPUT: model_forward of model.so.\n"
+     "\n"
+     "  -o, --output OUTPUT    NAME.c: C11 that needs libc and libm alone, for any\n"
+     "                         machine; NAME.o, NAME.a, NAME.so: compiled for this\n"
+     "                         one by its C compiler\n"
+     "      --entry FUNCTION   f, or f with a type that settles its element types\n"
+     "                         and axes; may be given several times (all whose\n"
+     "                         types are settled)\n"
+     "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
+     "      --color WHEN       auto, always, never\n"
+     "\n"
+     "Examples:\n"
+     "  axon build -o model.so model.axn\n"
+     "  axon build --entry 'f : f32[n, k] -> f32[k, m] -> _' -o f.c model.axn\n"},
     {"dump",
      "axon dump FILE: a program as a stage of the compiler sees it.\n"
      "\n"

@@ -331,8 +331,9 @@ const char *cgen_address(Cgen *e, const Node *x, const char *const *args) {
     if (strcmp(at, "0") == 0)
       at = args[k];
     else
-      at = cgen_format(e, strcmp(args[k], "0") == 0 ? "%s * %s" : "(%s * %s + %s)",
-                       at, extent, args[k]);
+      at = cgen_format(
+          e, strcmp(args[k], "0") == 0 ? "%s * %s" : "(%s * %s + %s)", at,
+          extent, args[k]);
   }
   return cgen_format(e, "%s[%s]", cgen_info(e, x)->name, at);
 }
@@ -367,15 +368,14 @@ const char *cgen_convert(Cgen *e, Dtype from, Dtype to, const char *x) {
   if (to == DT_BOOL)
     return cgen_format(e, "(%s != 0)", x);
   if (!dtype_is_float(to) && dtype_is_float(from))
-    return cgen_format(e, to == DT_I64 ? "to_%s((double)%s)"
-                                       : "to_%s((double)%s)",
-                       dtype_info[to].name, x);
+    return cgen_format(e, "to_%s((double)%s)", dtype_info[to].name, x);
   if (!dtype_is_float(to))
     return wrapped(e, to, x);
   if (to == DT_F64)
     return cgen_format(e, "(double)%s", x);
   bool narrow = to == DT_F16 || to == DT_BF16;
-  const char *y = cgen_held(from)[0] == 'f' ? x : cgen_format(e, "(float)%s", x);
+  bool same = cgen_held(from)[0] == 'f';
+  const char *y = same ? x : cgen_format(e, "(float)%s", x);
   return narrow ? cgen_format(e, "round_%s(%s)", dtype_info[to].name, y) : y;
 }
 

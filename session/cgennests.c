@@ -288,10 +288,10 @@ static void fold_lanes(Cgen *e, const Fold *f) {
   store_fold(e, f, cgen_format(e, "%s[0]", acc));
 }
 
-/* One block of columns: all of it if `whole`.  The innermost reduced axis goes
- * UNROLL at a time, so that sums are fetched and put back less often. */
+/* One block of columns.  In a whole one the innermost reduced axis goes UNROLL
+ * at a time, so that sums are fetched and put back less often. */
 static void columns_block(Cgen *e, const Fold *f, const char *acc,
-                          const char *base, const char *count) {
+                          const char *base, const char *count, bool whole) {
   uint32_t column = f->outer - 1, scope = cgen_scope(e), last = f->axes - 1;
   const char *l = cgen_fresh(e, "l"), *end, *r = cgen_fresh(e, "r");
   const char *head = cgen_format(e, "for (int %s = 0; %s < %s; %s++)", l, l,
@@ -302,7 +302,7 @@ static void columns_block(Cgen *e, const Fold *f, const char *acc,
   uint32_t inner = add_axis(e, r, f->n->extents[last]);
   end = cgen_size(e, f->n->extents[last]);
   cgen_line(e, "int64_t %s = 0;", r);
-  for (uint32_t tail = 0; tail < 2; tail++) {
+  for (uint32_t tail = !whole; tail < 2; tail++) {
     cgen_open(e, tail ? cgen_format(e, "for (; %s < %s; %s++)", r, end, r)
                       : cgen_format(e, "for (; %s + %d <= %s; %s += %d)", r,
                                     UNROLL, end, r, UNROLL));
@@ -349,11 +349,11 @@ static void fold_columns(Cgen *e, const Fold *f) {
   cgen_line(e, "for (int %s = 0; %s < %d; %s++) %s[%s] = %s;", l, l, COLUMNS, l,
             acc, l, f->start);
   cgen_open(e, cgen_format(e, "if (%s == %d)", count, COLUMNS));
-  columns_block(e, f, acc, base, cgen_format(e, "%d", COLUMNS));
+  columns_block(e, f, acc, base, cgen_format(e, "%d", COLUMNS), true);
   e->depth--;
   cgen_line(e, "} else {");
   e->depth++;
-  columns_block(e, f, acc, base, count);
+  columns_block(e, f, acc, base, count, false);
   cgen_close(e);
   e->axis_count = f->outer;
   cgen_open(e, cgen_format(e, "for (int %s = 0; %s < %s; %s++)", l, l, count,
@@ -385,7 +385,9 @@ static bool *cells_along(Cgen *e, const Node *n, uint32_t axis) {
 
 /* Is the index the axis, or that and something that stays? */
 static bool is_next(const Node *n, const Cell *index, const bool *moves) {
-  if (index->kind != CELL_OP || (index->op != PRIM_ADD && index->op != PRIM_SUB))
+  bool sum = index->kind == CELL_OP &&
+             (index->op == PRIM_ADD || index->op == PRIM_SUB);
+  if (!sum)
     return index->kind == CELL_AXIS;
   if (moves[index->args[0]] && moves[index->args[1]])
     return false;
@@ -427,7 +429,9 @@ static void cgen_fold(Cgen *e, const Node *n, const char *to) {
   bool best = n->reduce == PRIM_ARGMAX || n->reduce == PRIM_ARGMIN;
   bool lanes = dtype_is_float(f.held) && n->reduce != PRIM_PROD && !best;
   Steps inner = steps_along(e, n, f.axes - 1);
-  Steps column = n->rank ? steps_along(e, n, f.outer - 1) : (Steps){.far = 1000};
+  Steps column = {0};
+  if (n->rank)
+    column = steps_along(e, n, f.outer - 1);
   bool columns = lanes && n->rank && n->reduce_count &&
                  !is_short(e, n->extents[f.outer - 1]) &&
                  8 * column.far + column.next < 8 * inner.far + inner.next;

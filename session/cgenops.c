@@ -200,7 +200,8 @@ static const char *int_op(Cgen *e, PrimId op, const char *const *x) {
 
 static bool gives_bool(PrimId op) {
   const char *sign = infix(op);
-  return op == PRIM_NOT || op == PRIM_ISNAN || (sign && strchr("=!<>&|", *sign));
+  return op == PRIM_NOT || op == PRIM_ISNAN ||
+         (sign && strchr("=!<>&|", *sign));
 }
 
 /* t: of the arguments.  With its brackets where it is to be used further. */

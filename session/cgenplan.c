@@ -165,7 +165,7 @@ static void add_use(Cgen *e, Stmt *s, Node *x) {
   VEC_PUSH(e->arena, s->uses, x);
 }
 
-typedef struct Reads { /* what is read in a nest, with what is written into it */
+typedef struct Reads { /* in a nest, with all that is written into it */
   Plan *p;
   Map seen;
   Stmt *s;

@@ -27,7 +27,7 @@ helped() { # helped VERB: what --help names, and what every verb takes
 }
 
 long() { # letters as the words that they stand for
-  sed 's/^q$/quiet/; s/^D$/define/; s/^e$/expr/'
+  sed 's/^q$/quiet/; s/^D$/define/; s/^e$/expr/; s/^o$/output/'
 }
 
 synopsis() { # synopsis VERB: what the manual page gives it, without common
@@ -35,7 +35,7 @@ synopsis() { # synopsis VERB: what the manual page gives it, without common
     /^\.Sh/ { here = /SYNOPSIS/; next }
     here && /^\.Nm/ { mine = 0 }
     here && ($0 ~ "Cm " verb "$") { mine = 1 }
-    here && mine' doc/axon.1 | sed -n 's/^\.Op Fl -*\([A-Za-z]*\).*/\1/p' | long
+    here && mine' doc/axon.1 | sed -n 's/^\.\(Op \)*Fl -*\([A-Za-z]*\).*/\2/p' | long
 }
 
 same() { # same WHAT WANTED FOUND
