@@ -35,7 +35,8 @@ synopsis() { # synopsis VERB: what the manual page gives it, without common
     /^\.Sh/ { here = /SYNOPSIS/; next }
     here && /^\.Nm/ { mine = 0 }
     here && ($0 ~ "Cm " verb "$") { mine = 1 }
-    here && mine' doc/axon.1 | sed -n 's/^\.\(Op \)*Fl -*\([A-Za-z]*\).*/\2/p' | long
+    here && mine' doc/axon.1 |
+    sed -n 's/^\.\(Op \)*Fl -*\([A-Za-z]*\).*/\2/p' | long
 }
 
 same() { # same WHAT WANTED FOUND

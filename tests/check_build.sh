@@ -1,0 +1,91 @@
+#!/bin/bash
+# axon build: a text that every compiler takes without a warning, and what is
+# compiled of it, called from C; and what cannot be built.
+set -u
+. "$(dirname "$0")/lib.sh"
+cd "$here" || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+data=$here/tests/data/build
+status=0
+
+fail() { echo "$1" && status=1; }
+
+build() { # build OUTPUT
+  "$AXON" build --entry forward --entry scale --entry pick \
+    --entry 'tail : f32[n] -> dim(k) -> _' -o "$work/$1" "$data/small.axn" ||
+    fail "no $1"
+}
+
+program() { # program NAME COMPILER...: it prints what is expected
+  name=$1
+  shift
+  if ! "$@" -I "$work" -o "$work/program" -lm ||
+    ! "$work/program" >"$work/out" ||
+    ! diff -u "$data/small.expected" "$work/out"; then
+    fail "$name: $*"
+  fi
+}
+
+strict='-std=c11 -pedantic -Wall -Wextra -Werror'
+build small.c
+cp "$work/small.c" "$work/first.c"
+build small.c
+cmp "$work/small.c" "$work/first.c" || fail 'another text'
+grep -q -e "$work" -e "$data" "$work/small.c" && fail 'it names a folder'
+for cc in gcc clang; do
+  command -v "$cc" >/dev/null || continue
+  # shellcheck disable=SC2086
+  program text "$cc" $strict -O3 "$data/small.c" "$work/small.c"
+done
+# shellcheck disable=SC2086
+program sanitized cc $strict -g -fsanitize=address,undefined \
+  -fno-sanitize-recover "$data/small.c" "$work/small.c"
+for kind in o a so; do
+  build "small.$kind"
+  program "$kind" cc "$data/small.c" "$work/small.$kind" -Wl,-rpath,"$work"
+done
+nm -D --undefined-only "$work/small.so" | awk '{print $NF}' |
+  grep -vE '^(_ITM_.*|__gmon_start__|__cxa_finalize)(@.*)?$' |
+  grep -vE '^(malloc|calloc|free|memcpy|memset|[a-z0-9]+f?)(@GLIBC.*)?$' &&
+  fail 'it needs more than libc and libm'
+if command -v c++ >/dev/null; then
+  echo '#include "small.h"' >"$work/header.cc"
+  c++ -Wall -Wextra -Werror -pedantic -I "$work" -fsyntax-only \
+    "$work/header.cc" || fail 'the header in C++'
+fi
+if command -v python3 >/dev/null; then
+  python3 - "$work/small.json" <<'END' || fail 'the manifest'
+import json, sys
+m = json.load(open(sys.argv[1]))
+assert m["module"] == "small"
+f = {f["name"]: f for f in m["functions"]}
+assert f["scale"]["symbol"] == "small_scale"
+assert [s["name"] for s in f["tail"]["sizes"]] == ["n", "k"]
+assert f["forward"]["arguments"][0] == {
+    "name": "p_w", "dtype": "f32", "type": "f32[m, n]", "pass": "pointer"}
+assert f["scale"]["arguments"][1]["pass"] == "value"
+assert len(f["pick"]["results"]) == 2
+assert "an index is out of bounds" in " ".join(m["codes"])
+END
+fi
+
+refused() { # refused TEXT ARGUMENT...: with a message that has this
+  want=$1
+  shift
+  "$AXON" build "$@" >"$work/out" 2>&1 && fail "built: $*"
+  grep -q -- "$want" "$work/out" || { fail "$*:"; cat "$work/out"; }
+}
+echo 'fun id x = x' >"$work/open.axn"
+echo 'fun f (x : f32[n]) = while (fn y => sum y > 1.0) (fn y => y * 0.5) x
+fun g (x : f32[n, m]) = map f x' >"$work/while.axn"
+refused 'where to' "$data/small.axn"
+refused 'ends in .c, .o, .a or .so' -o m.exe "$data/small.axn"
+refused 'no name that C could give' -o "$work/a-b.c" "$data/small.axn"
+refused 'no function to build' -o "$work/open.c" "$work/open.axn"
+refused 'no function nothing' --entry nothing -o "$work/m.c" "$data/small.axn"
+refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
+refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
+AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
+  "$data/small.axn"
+exit "$status"

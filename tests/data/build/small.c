@@ -1,0 +1,34 @@
+/* Calls what axon build made of small.axn. */
+#include "small.h"
+
+#include <stdio.h>
+
+static void show(const char *name, int code, int64_t count, const float *x) {
+  printf("%s: %s", name, small_message(code));
+  for (int64_t i = 0; code == 0 && i < count; i++)
+    printf(" %g", x[i]);
+  printf("\n");
+}
+
+int main(void) {
+  const float w[] = {1, 2, 3, 4, 5, 6}, b[] = {0.5f, -100};
+  const float x[] = {1, 0, -1, 2, 1, 0};
+  const int64_t at[] = {2, 0}, beyond[] = {6};
+  const int64_t sizes[] = {3};
+  const float by = 2;
+  float out[6], sum;
+  const void *args[] = {x, &by};
+  void *outs[] = {out};
+  show("forward", small_forward(2, 3, 2, w, b, x, out), 4, out);
+  show("no rows", small_forward(2, 3, 0, w, b, x, out), 0, out);
+  show("scale", small_scale(6, x, 0.5f, out), 6, out);
+  show("scale_call", small_scale_call(sizes, args, outs), 3, out);
+  show("tail", small_tail(6, 4, x, out), 2, out);
+  show("tail", small_tail(6, 7, x, out), 2, out);
+  show("pick", small_pick(6, 2, x, at, out, &sum), 2, out);
+  show("pick", small_pick(6, 1, x, beyond, out, &sum), 1, out);
+  show("sum", small_pick(6, 0, x, at, out, &sum), 1, &sum);
+  show("less than none", small_scale(-1, x, 0.5f, out), 0, out);
+  printf("%s\n", small_message(-1));
+  return 0;
+}
