@@ -134,7 +134,7 @@ typedef struct Fold {
   Dtype body, held;
   const char *start, *combine; /* combine: a format of two, NULL: x + y */
   const char *to;
-  uint32_t outer, axes;
+  uint32_t first, outer, axes; /* first: of which there is no loop yet */
 } Fold;
 
 static const char *least(Dtype t) {
@@ -331,7 +331,7 @@ static void columns_block(Cgen *e, const Fold *f, const char *acc,
 /* COLUMNS elements of the last axis at a time, for all of the one before it. */
 static void fold_columns(Cgen *e, const Fold *f) {
   const Node *n = f->n;
-  uint32_t column = f->outer - 1, first = n->free_count;
+  uint32_t column = f->outer - 1, first = f->first;
   const char *base = cgen_fresh(e, "b"), *acc = cgen_fresh(e, "a");
   const char *l = cgen_fresh(e, "l"), *count = cgen_fresh(e, "n");
   const char *end = cgen_size(e, n->extents[column]);
@@ -383,15 +383,37 @@ static bool *cells_along(Cgen *e, const Node *n, uint32_t axis) {
   return moves;
 }
 
-/* Is the index the axis, or that and something that stays? */
-static bool is_next(const Node *n, const Cell *index, const bool *moves) {
-  bool sum = index->kind == CELL_OP &&
-             (index->op == PRIM_ADD || index->op == PRIM_SUB);
-  if (!sum)
-    return index->kind == CELL_AXIS;
-  if (moves[index->args[0]] && moves[index->args[1]])
+/* Which argument of a read moves, if it is one; else UINT32_MAX. */
+static uint32_t moving_arg(const Cell *c, const bool *moves) {
+  uint32_t which = UINT32_MAX;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    if (moves[c->args[j]]) {
+      if (which != UINT32_MAX)
+        return UINT32_MAX;
+      which = j;
+    }
+  return which;
+}
+
+static bool is_written_in(Cgen *e, const Node *x) {
+  return x->kind == NODE_COMP && !cgen_info(e, x)->stored;
+}
+
+/* Is the index, which moves, the axis, or that and something that stays? */
+static bool is_next(Cgen *e, const Node *n, uint32_t k, const bool *moves) {
+  const Cell *c = &n->cells[k];
+  if (c->kind == CELL_AXIS)
+    return true;
+  uint32_t which = moving_arg(c, moves);
+  if (which == UINT32_MAX || !is_next(e, n, c->args[which], moves))
     return false;
-  return is_next(n, &n->cells[index->args[moves[index->args[1]]]], moves);
+  if (c->kind == CELL_OP)
+    return c->op == PRIM_ADD || (c->op == PRIM_SUB && which == 0);
+  if (c->kind != CELL_READ || !is_written_in(e, c->node))
+    return false;
+  const Node *x = c->node;
+  const bool *inner = cells_along(e, x, which);
+  return inner[x->cell_count - 1] && is_next(e, x, x->cell_count - 1, inner);
 }
 
 static Steps steps_along(Cgen *e, const Node *n, uint32_t axis) {
@@ -399,22 +421,17 @@ static Steps steps_along(Cgen *e, const Node *n, uint32_t axis) {
   const bool *moves = cells_along(e, n, axis);
   for (uint32_t k = 0; k < n->cell_count; k++) {
     const Cell *c = &n->cells[k];
-    uint32_t moved = 0, which = 0;
-    for (uint32_t j = 0; c->kind == CELL_READ && j < c->arg_count; j++)
-      if (moves[c->args[j]]) {
-        moved++;
-        which = j;
-      }
-    if (c->kind != CELL_READ)
+    if (c->kind != CELL_READ || !moves[k]) {
+      s.still += c->kind == CELL_READ;
       continue;
-    bool next = moved == 1 && is_next(n, &n->cells[c->args[which]], moves);
-    if (next && c->node->kind == NODE_COMP && !cgen_info(e, c->node)->stored) {
+    }
+    uint32_t which = moving_arg(c, moves);
+    bool next = which != UINT32_MAX && is_next(e, n, c->args[which], moves);
+    if (next && is_written_in(e, c->node)) {
       Steps inner = steps_along(e, c->node, which);
       s.still += inner.still, s.next += inner.next, s.far += inner.far;
     } else {
-      *(!moved                             ? &s.still
-        : next && which == c->arg_count - 1 ? &s.next
-                                            : &s.far) += 1;
+      *(next && which == c->arg_count - 1 ? &s.next : &s.far) += 1;
     }
   }
   return s;
@@ -430,16 +447,18 @@ static void cgen_fold(Cgen *e, const Node *n, const char *to) {
   bool lanes = dtype_is_float(f.held) && n->reduce != PRIM_PROD && !best;
   Steps inner = steps_along(e, n, f.axes - 1);
   Steps column = {0};
-  if (n->rank)
+  f.first = n->guard ? n->free_count : 0;
+  bool some = f.first < f.outer;
+  if (some)
     column = steps_along(e, n, f.outer - 1);
-  bool columns = lanes && n->rank && n->reduce_count &&
+  bool columns = lanes && some && n->reduce_count &&
                  !is_short(e, n->extents[f.outer - 1]) &&
                  8 * column.far + column.next < 8 * inner.far + inner.next;
   if (columns) {
     fold_columns(e, &f);
     return;
   }
-  for (uint32_t k = n->free_count; k < f.outer; k++)
+  for (uint32_t k = f.first; k < f.outer; k++)
     cgen_axis_loop(e, n->extents[k]);
   if (best)
     fold_best(e, &f);
@@ -451,7 +470,8 @@ static void cgen_fold(Cgen *e, const Node *n, const char *to) {
 
 void cgen_comp(Cgen *e, const Node *n, const char *to) {
   Nest nest = cgen_begin(e);
-  cgen_free_axes(e, n);
+  if (n->guard || n->reduce == PRIM_NONE)
+    cgen_free_axes(e, n);
   if (n->reduce != PRIM_NONE) {
     cgen_fold(e, n, to);
   } else {
