@@ -70,6 +70,21 @@ assert "an index is out of bounds" in " ".join(m["codes"])
 END
 fi
 
+# whole models: as they are when run
+"$AXON" build -o "$work/models.c" "$data/models.axn" || fail 'no models'
+if cc -std=c11 -pedantic -Wall -Wextra -Werror -fsanitize=address,undefined \
+  -fno-sanitize-recover -I "$work" -o "$work/program" "$data/models.c" \
+  "$work/models.c" -lm; then
+  "$work/program" >"$work/built" || fail 'models, sanitized'
+  "$AXON" run "$data/models_run.axn" | tail -54 >"$work/run"
+  paste "$work/run" "$work/built" | awk '
+    { d = $1 - $2; size = $1 < 0 ? -$1 : $1 }
+    NF != 2 || d * d > 1e-8 * (1 + size) * (1 + size) { print; bad = 1 }
+    END { exit bad || NR != 54 }' || fail 'models, from another'
+else
+  fail 'models'
+fi
+
 refused() { # refused TEXT ARGUMENT...: with a message that has this
   want=$1
   shift
