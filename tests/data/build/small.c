@@ -29,6 +29,12 @@ int main(void) {
   show("pick", small_pick(6, 1, x, beyond, out, &sum), 1, out);
   show("sum", small_pick(6, 0, x, at, out, &sum), 1, &sum);
   show("less than none", small_scale(-1, x, 0.5f, out), 0, out);
+  const int64_t seven[] = {7, -7}, by_two[] = {2, 2}, by_none[] = {1, 0};
+  int64_t whole[2];
+  int code = small_over(2, seven, by_two, whole);
+  printf("over: %s %d %d\n", small_message(code), (int)whole[0],
+         (int)whole[1]);
+  printf("over: %s\n", small_message(small_over(2, seven, by_none, whole)));
   printf("%s\n", small_message(-1));
   return 0;
 }
