@@ -126,10 +126,10 @@ const char *cgen_convert(Cgen *e, Dtype from, Dtype to, const char *x);
 const char *cgen_load(Cgen *e, Dtype t, const char *address);
 
 /* ---- cgenops.c ---- */
-const char *cgen_op(Cgen *e, PrimId op, Dtype t, const char *const *x,
-                    Span span);
-bool op_is_dear(PrimId op);
-uint32_t op_fails(PrimId op, Dtype t);
+/* Of values in type t. */
+const char *cgen_op(Cgen *e, PrimId op, Dtype t, const char *const *x);
+bool op_is_dear(PrimId op); /* too dear to be done twice */
+bool op_fails(PrimId op, Dtype t); /* where its second argument is wrong */
 
 /* ---- cgennests.c ---- */
 typedef struct Nest {
@@ -156,8 +156,8 @@ void cgen_ask(Cgen *e, const char *go, const Node *more);
 void cgen_opaque(Cgen *e, const Node *n, const char *to);
 
 /* ---- cgenplan.c ---- */
-/* Everything that the function does; false with an error. */
-bool cgen_function(Cgen *e);
+/* Everything that the function does.  Raises after an error. */
+void cgen_function(Cgen *e);
 
 extern const char cgen_runtime[];
 

@@ -134,7 +134,7 @@ bool op_is_dear(PrimId op) {
          op == PRIM_MOD;
 }
 
-uint32_t op_fails(PrimId op, Dtype t) {
+bool op_fails(PrimId op, Dtype t) {
   return !dtype_is_float(t) &&
          (op == PRIM_DIV || op == PRIM_MOD || op == PRIM_POW);
 }
@@ -204,10 +204,7 @@ static bool gives_bool(PrimId op) {
          (sign && strchr("=!<>&|", *sign));
 }
 
-/* t: of the arguments.  With its brackets where it is to be used further. */
-const char *cgen_op(Cgen *e, PrimId op, Dtype t, const char *const *x,
-                    Span span) {
-  (void)span;
+const char *cgen_op(Cgen *e, PrimId op, Dtype t, const char *const *x) {
   if (op == PRIM_SELECT)
     return cgen_format(e, "%s ? %s : %s", x[0], x[1], x[2]);
   if (dtype_is_float(t)) {

@@ -508,7 +508,7 @@ static void emit_list(Cgen *e, Stmts *list) {
   }
 }
 
-bool cgen_function(Cgen *e) {
+void cgen_function(Cgen *e) {
   Plan p = {.e = e};
   map_init(&p.once, e->arena);
   const Trace *t = e->t;
@@ -520,10 +520,13 @@ bool cgen_function(Cgen *e) {
   for (uint32_t k = 0; k < p.order.len; k++)
     decide(&p, p.order.at[k]);
   Stmts all = {0};
-  for (uint32_t k = 0; k < t->required_count; k++)
-    place_test(&p, &all, &t->required[k]);
+  /* Those of sizes alone first: what the others need to know may run into what
+   * they refuse. */
+  for (uint32_t guarded = 0; guarded < 2; guarded++)
+    for (uint32_t k = 0; k < t->required_count; k++)
+      if ((t->required[k].guard != NULL) == guarded)
+        place_test(&p, &all, &t->required[k]);
   for (uint32_t k = 0; k < t->result_count; k++)
     place_result(&p, &all, t->results[k].node, e->out_names[k]);
   emit_list(e, &all);
-  return true;
 }

@@ -3,7 +3,12 @@
 #define SQUARES {"n=0 m=3", "n=1 m=1", "n=5 m=7", "n=3 m=0", "n=2 m=13"}
 #define ROWS {"n=0", "n=1", "n=2", "n=7", "n=13", "n=64"}
 
+#ifndef MORE_CASES
+#define MORE_CASES
+#endif
+
 static const Case cases[] = {
+    MORE_CASES
     /* pointwise, reductions */
     {"fun f (x : f32[n]) = tanh (x * 2.0 + 1.0)", "f", ROWS},
     {"fun f a b = tanh (a * b + 1.0)", "f : f32[n] -> f32[n] -> f32[n]", ROWS},
@@ -204,7 +209,8 @@ static const Case cases[] = {
     {"fun f x = (x * 200 + 100, sum x, x == x, f16 x, abs x)",
      "f : u8[n] -> _", ROWS},
     {"fun f x = (x * 100 + 100, i64 x, sign (x - 1))", "f : i8[n] -> _", ROWS},
-    {"fun f x y = (x / (y + 1), x % (y + 1))", "f : i64[n] -> i64[n] -> _", ROWS},
+    {"fun f x y = (x / (y + 1), x % (y + 1))", "f : i64[n] -> i64[n] -> _",
+     ROWS},
     {"fun f x = (any (x > 0.5), all (x > -3.0), x > 0.0 && x < 1.0,"
      "  argmin x, prod x)",
      "f : f32[m, n] -> _", SQUARES},
@@ -224,7 +230,8 @@ static const Case cases[] = {
      SQUARES},
     {"fun f x i y = scatter x i y", "f : i32[n] -> i64[k] -> i32[k] -> _",
      {"n=2 k=5", "n=7 k=1", "n=3 k=0"}},
-    {"fun f (x : f32[b, n, m]) = (map sort x, map (fn y => cumsum ~axis:0 y) x)",
+    {"fun f (x : f32[b, n, m]) ="
+     "  (map sort x, map (fn y => cumsum ~axis:0 y) x)",
      "f", {"b=2 n=3 m=5", "b=1 n=1 m=1", "b=3 n=0 m=2"}},
     {"fun f (x : f32[70, n]) (y : f32[n, 130]) = x @ y", "f", ROWS},
     {"fun f (x : bf16[n, 70]) (y : bf16[70, m]) = x @ y", "f", SQUARES},
