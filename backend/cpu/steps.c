@@ -130,9 +130,33 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
 
 /* ---- quotients ---- */
 
+static void note_quotients(const Quasi *q, bool *used) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    used[j] |= q->times[KERNEL_AXES + j] != 0;
+}
+
+/* Those that are in some form: an operand of a product, say, has not all. */
+static void find_used(const Loop *loop, bool *used) {
+  memset(used, 0, QUOTIENTS * sizeof *used);
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_INDEX)
+      note_quotients(s->index, used);
+    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
+      note_quotients(s->address, used);
+  }
+  for (uint32_t j = loop->quotient_count; j-- > 0;)
+    if (used[j])
+      note_quotients(&loop->quotients[j].of, used);
+}
+
 static void emit_quotients(Emitter *e) {
+  bool used[QUOTIENTS];
+  find_used(e->loop, used);
   for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
     const Quotient *q = &e->loop->quotients[j];
+    if (!used[j])
+      continue;
     uint32_t level = e->level_of[KERNEL_AXES + j] =
         quasi_level(e, &q->of, true);
     if (q->of.times[e->lane]) {
@@ -376,12 +400,13 @@ static char wider(char x, char y) {
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
-/* The class in which an operation is computed. */
-static char working_class(const Emitter *e, const Step *s) {
+/* The class in which an operation is computed: that of its arguments, and as
+ * wide as a number that comes out. */
+static char working_class(const Emitter *e, uint32_t at, const Step *s) {
   char class = 'b';
   for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++)
     class = wider(class, e->classes[s->args[j]]);
-  return class == 'b' ? 'b' : class;
+  return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
 }
 
 /* Integers of eight bits live in 32. */
@@ -536,7 +561,7 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    char class = working_class(e, s);
+    char class = working_class(e, at, s);
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
     check(e, at, lanes, format(e, "w%u", name));
@@ -545,7 +570,7 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -663,7 +688,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
 }
 
 static void emit_op(Emitter *e, uint32_t at, const Step *s) {
-  char class = working_class(e, s), result = e->classes[at];
+  char class = working_class(e, at, s), result = e->classes[at];
   bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
   for (uint32_t j = 0; j < s->arg_count; j++) {

@@ -389,7 +389,7 @@ static void part_results(Choice *c) {
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
     bool plain =
         !r->local && r->dtype == sum_type(loop) && r->out->times[n] == 1;
-    if (r->out && !plain)
+    if (r->out ? !plain : r->dtype != sum_type(loop))
       kernel_part_result(c->k, j);
   }
   find_products(c);
