@@ -557,20 +557,21 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
                                       : "pow_int";
   bool safe = by->low > 0 || (s->op != PRIM_POW && by->high < 0) ||
               (s->op == PRIM_POW && by->low >= 0);
-  if (!safe) {
+  char class = working_class(e, at, s);
+  if (!safe || (e->varies[s->args[1]] && s->op != PRIM_POW)) {
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    char class = working_class(e, at, s);
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
-    check(e, at, lanes, format(e, "w%u", name));
+    if (!safe) /* else: in lanes behind the last one alone */
+      check(e, at, lanes, format(e, "w%u", name));
     const char *one = lanes ? format(e, "splat_%c(1)", class) : "1";
     y = named(e, at, class, lanes,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x, y);
+    return format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
