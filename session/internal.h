@@ -50,6 +50,10 @@ struct Session {
   bool names_missing; /* a file that the one at hand imports is not there */
   uint32_t *library_sources; /* by number of the library file; 0: not yet */
   Map library_decs;          /* StdlibName -> Dec */
+  Map functions;        /* Sym -> Function: that a host has asked for */
+  Buffer call_key;      /* room for that of the call at hand */
+  uint32_t texts;       /* that were read */
+  uint32_t explained;   /* errors of calls from a host */
   volatile bool interrupt;
   int exit_status;
 };
@@ -57,6 +61,8 @@ struct Session {
 /* ---- session.c ---- */
 /* Adds a text; 0 after an error. */
 uint32_t session_add_text(Session *s, const SessionText *text, Span importer);
+/* Runs the declarations that wait. */
+SessionStatus session_run_waiting(Session *s);
 /* Parses and checks a source; what it comes to waits.  False after an error. */
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main);

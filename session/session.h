@@ -112,6 +112,36 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* ---- function.c: calls from a host ---- */
+
+typedef struct Function Function;
+typedef struct HostArg {
+  const char *label; /* or NULL */
+  const Datum *value;
+} HostArg;
+/* Of what a name stands for, now and after it is defined anew; the session's.
+ * NULL after an error. */
+Function *session_function(Session *session, const char *name);
+Binding *session_function_binding(const Function *f);
+const Signature *session_signature(const Function *f);
+/* *result is the caller's.  No arguments: `f ()`. */
+SessionStatus session_call(Session *session, Function *f, uint32_t count,
+                           const HostArg *args, Datum **result);
+/* The value of a name at top level. */
+SessionStatus session_value(Session *session, const char *name,
+                            Datum **result);
+
+/* ---- timing ---- */
+
+/* One expression, checked, to be computed many times.  What the program has
+ * defined is computed first, so that its time is not among them. */
+typedef struct Repeated Repeated;
+/* NULL: *status says why. */
+Repeated *session_repeatable(Session *session, const SessionText *text,
+                             SessionStatus *status);
+/* Computes it, whole, and forgets what it comes to. */
+SessionStatus session_repeat(Session *session, Repeated *repeated);
+
 /* ---- places: what an editor asks of the text last checked ---- */
 
 /* Who knows the text of a file that is other than on disk, as in an editor;

@@ -131,6 +131,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
+  Arena *arena;    /* of the plan that runs; private to run.c */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {

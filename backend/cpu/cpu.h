@@ -2,6 +2,7 @@
 #ifndef AXON_CPU_H
 #define AXON_CPU_H
 
+#include "backend/cpu/compiler.h"
 #include "tensor/kernel.h"
 
 enum {
@@ -60,17 +61,8 @@ void schedule_choose(Kernel *k, Schedule *s);
 /* False: there is something in the body that it cannot emit. */
 bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *out);
 
-/* A compiled kernel: 0, or 1 when some index or divisor was wrong.  room is
- * scratch memory of this thread, 64-byte aligned. */
-typedef int KernelFunction(void *const *pointers, const int64_t *ints,
-                           const double *floats, int64_t begin, int64_t end,
-                           char *room);
-typedef struct Compiled {
-  KernelFunction *kernel;
-  KernelFunction *fold; /* adds up chunks */
-} Compiled;
-/* The functions for a text: compiled, or found.  NULL: there is no compiler,
- * or it does not take the text. */
-const struct Compiled *compiler_get(const char *text, size_t len);
+/* What the text of a kernel of so many lanes uses of prelude/, to stand between
+ * its `#define W` and the rest. */
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 
 #endif

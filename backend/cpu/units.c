@@ -228,7 +228,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
   Buffer *out = &result->text;
-  buffer_printf(out, "#define W %u\n@", s->width);
+  buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
   emit_unit(e, &rows);
