@@ -130,35 +130,11 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
 
 /* ---- quotients ---- */
 
-<<<<<<< HEAD
-static void note_quotients(const Quasi *q, bool *used) {
-=======
 static void mark_quotients(const Quasi *q, bool *used) {
->>>>>>> main
   for (uint32_t j = 0; j < QUOTIENTS; j++)
     used[j] |= q->times[KERNEL_AXES + j] != 0;
 }
 
-<<<<<<< HEAD
-/* Those that are in some form: an operand of a product, say, has not all. */
-static void find_used(const Loop *loop, bool *used) {
-  memset(used, 0, QUOTIENTS * sizeof *used);
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_INDEX)
-      note_quotients(s->index, used);
-    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
-      note_quotients(s->address, used);
-  }
-  for (uint32_t j = loop->quotient_count; j-- > 0;)
-    if (used[j])
-      note_quotients(&loop->quotients[j].of, used);
-}
-
-static void emit_quotients(Emitter *e) {
-  bool used[QUOTIENTS];
-  find_used(e->loop, used);
-=======
 static void find_quotients(const Loop *loop, bool *used) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
@@ -175,7 +151,6 @@ static void find_quotients(const Loop *loop, bool *used) {
 static void emit_quotients(Emitter *e) {
   bool used[QUOTIENTS] = {false};
   find_quotients(e->loop, used);
->>>>>>> main
   for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
     const Quotient *q = &e->loop->quotients[j];
     if (!used[j])
@@ -469,21 +444,13 @@ static char wider(char x, char y) {
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
-<<<<<<< HEAD
-/* The class in which an operation is computed: that of its arguments, and as
- * wide as a number that comes out. */
-static char working_class(const Emitter *e, uint32_t at, const Step *s) {
-  char class = 'b';
-  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++)
-    class = wider(class, e->classes[s->args[j]]);
-  return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
-=======
 static bool is_test(PrimId op) {
   return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
          op == PRIM_GT || op == PRIM_GE;
 }
 
-/* The class in which an operation is computed. */
+/* The class in which an operation is computed: its arguments', and as wide as
+ * a number that comes out. */
 static char working_class(const Emitter *e, uint32_t at, const Step *s) {
   bool narrows = is_test(s->op) || e->classes[at] == 'i';
   char class = 'b';
@@ -494,8 +461,7 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
                  !e->varies[s->args[j]] && fits_i32(x->low, x->high);
     class = wider(class, small ? 'i' : of);
   }
-  return class;
->>>>>>> main
+  return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
 }
 
 /* Integers of eight bits live in 32. */
@@ -653,10 +619,6 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-<<<<<<< HEAD
-=======
-    char class = working_class(e, at, s);
->>>>>>> main
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
     if (!safe) /* else: in lanes behind the last one alone */
@@ -666,15 +628,10 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes && s->op == PRIM_POW)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x,
-                  y);
-  if (lanes)
-<<<<<<< HEAD
     return format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y);
-=======
-    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
-                  working_class(e, at, s), x, y);
->>>>>>> main
+  if (lanes)
+    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod", class,
+                  x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
