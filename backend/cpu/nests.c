@@ -51,6 +51,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   }
   e->lane_level = lane == NO_LANE ? level : level + 1;
   e->level_of[NO_LANE] = 0;
+  memset(e->lane_quotients, 0, sizeof e->lane_quotients);
   if (lane != NO_LANE)
     e->level_of[lane] = e->lane_level;
   for (uint32_t j = 0; j < LEVELS; j++)

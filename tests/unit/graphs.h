@@ -630,8 +630,30 @@ static inline Value gathered(Maker *m, Value v) {
   return MOVED(m, v, x, held(node_gather(&g, x, at, &fault)));
 }
 
+/* for i => x.[i, (by * i + from) % columns], and the rest */
+static inline Value diagonal(Maker *m, Value v) {
+  uint32_t rank = v.node->rank, by = choose(m, 4), from = choose(m, 9);
+  if (rank < 2 || own(v.node, 1) == 0 || var_count + 2 > ARRAY_LEN(vars))
+    return (Value){0};
+  IndexVar *i = var(own(v.node, 0));
+  Node *at = index_of(i);
+  Item items[RANK_MAX];
+  for (uint32_t k = 0; k < rank; k++)
+    items[k] = item_range(0, own(v.node, k));
+  items[0] = item_at(at);
+  if (by != 1 || own(v.node, 0) > own(v.node, 1))
+    at = op2(PRIM_MOD, add(mul(at, integer(by)), integer(from)),
+             integer(own(v.node, 1)));
+  items[1] = item_at(at);
+  return MOVED(m, v, x, ({
+                 Node *row =
+                     held(node_index_items(&g, x, rank, items, &fault));
+                 row ? held(node_close(&g, row, 1, &i, &fault)) : NULL;
+               }));
+}
+
 static inline Value moved(Maker *m, Value v) {
-  uint32_t what = choose(m, 9), rank = v.node->rank, a = choose(m, 60);
+  uint32_t what = choose(m, 10), rank = v.node->rank, a = choose(m, 60);
   int64_t by = choose(m, 5);
   bool way = choose(m, 2);
   uint32_t axis = rank ? a % rank : 0;
@@ -645,6 +667,8 @@ static inline Value moved(Maker *m, Value v) {
     return part_of(m, v);
   case 3:
     return gathered(m, v);
+  case 9:
+    return diagonal(m, v);
   default:
     break;
   }
