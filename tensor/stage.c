@@ -422,6 +422,14 @@ static void set_result(Builder *b, Node *n) {
     stride *= k->extents[v];
   }
   r.step = step_of(b, n->cell_count - 1);
+  if (k->kept == k->axes) { /* of one value: that, and it is the first */
+    if (r.reduce == PRIM_ARGMAX || r.reduce == PRIM_ARGMIN) {
+      VEC_PUSH(b->arena, k->steps, ((Step){.kind = STEP_CONST, .dtype = DT_I64,
+                                           .value = {.dtype = DT_I64}}));
+      r.step = k->steps.len - 1;
+    }
+    r.reduce = PRIM_NONE;
+  }
   VEC_PUSH(b->arena, k->results, r);
 }
 

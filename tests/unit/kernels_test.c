@@ -228,8 +228,122 @@ static void test_random_kernels(void **state) {
   assert_true(kernels > seed_count);
 }
 
+/* ---- one thing at a time: exact values ---- */
+
+typedef Node *Made(int64_t n);
+
+/* Is what a graph of this size computes the same on both backends, and was it
+ * compiled? */
+static void must_agree(Made *make, int64_t n) {
+  Report *r = report = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  Node *nodes[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    g.backend = k ? &backend_reference : &counting;
+    nodes[k] = make(n);
+    must_force(nodes[k]);
+  }
+  const Tensor *x = nodes[0]->data, *y = nodes[1]->data;
+  assert_true(r->kernels > 0 && r->left == 0);
+  assert_int_equal(x->count, y->count);
+  for (int64_t k = 0; k < x->count; k++)
+    if (!same(at(nodes[0], k), at(nodes[1], k)))
+      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k,
+               at(nodes[0], k), at(nodes[1], k));
+  munmap(r, sizeof *r);
+  let_go();
+}
+
+static Node *moved_to(Node *x, uint32_t rank, const int64_t *shape) {
+  return keep(node_reshape(&g, x, rank, shape, 0, &fault));
+}
+static Node *turned(Node *x) {
+  return keep(node_permute(&g, x, (uint32_t[]){1, 0}, &fault));
+}
+
+/* Lanes that wrap around, once and several times. */
+static Node *rolled(int64_t n) {
+  Node *x = keep(node_roll(&g, data(DT_F32, SHAPE(5, n)), 1, 3, &fault));
+  return add(x, keep(node_roll(&g, x, 0, 2, &fault)));
+}
+static Node *tiled(int64_t n) {
+  return keep(node_tile(&g, data(DT_I32, SHAPE(3, n)), 1, 4, false, &fault));
+}
+static Node *thirds(int64_t n) { /* rows k / 3 and -k / 3 */
+  Node *k = op2(PRIM_DIV, keep(node_iota(&g, DT_I64, 3 * n, &fault)),
+                integer(3));
+  Node *x = keep(node_gather(&g, numbers(SHAPE(n)), k, &fault));
+  return add(x, op2(PRIM_DIV, op1(PRIM_NEG, x), integer(3)));
+}
+/* A diagonal of what the same kernel computes. */
+static Node *diagonal_of_local(int64_t n) {
+  IndexVar *i = var(n);
+  Node *x = op1(PRIM_NEG, reduce(PRIM_MAX, data(DT_F32, SHAPE(n, 9, n)), 1, 1,
+                                 false));
+  Node *d = close1(get2(x, index_of(i), index_of(i)), i);
+  return add(d, reduce(PRIM_MAX, x, 1, 1, false));
+}
+
+/* First of equals, along and across rows, where an axis was cut. */
+static Node *where_across(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(7, n));
+  return add(reduce(PRIM_ARGMAX, x, 0, 1, false),
+             reduce(PRIM_ARGMIN, x, 0, 1, false));
+}
+static Node *where_cut(int64_t n) {
+  Node *x = moved_to(turned(data(DT_I32, SHAPE(6, n))), 1, (int64_t[]){-1});
+  return reduce(PRIM_ARGMAX, x, 0, 1, false);
+}
+static Node *where_cut_rows(int64_t n) {
+  Node *x = keep(node_permute(&g, data(DT_I32, SHAPE(4, 6, n)),
+                              (uint32_t[]){0, 2, 1}, &fault));
+  return reduce(PRIM_ARGMIN, moved_to(x, 2, (int64_t[]){4, -1}), 1, 1, false);
+}
+static Node *where_single(int64_t n) {
+  return reduce(PRIM_ARGMAX, data(DT_F32, SHAPE(n, 1)), 1, 1, false);
+}
+/* Of one value, beside a reduction of several. */
+static Node *single_beside(int64_t n) {
+  Node *x = data(DT_I64, SHAPE(n, 9)), *y = data(DT_I64, SHAPE(n, 1, 9));
+  return add(reduce(PRIM_SUM, reduce(PRIM_SUM, y, 1, 1, false), 1, 1, false),
+             reduce(PRIM_SUM, x, 1, 1, false));
+}
+
+/* A product whose values stay in the kernel, in 16 bits. */
+static Node *half_products(int64_t n) {
+  Node *x = data(DT_F16, SHAPE(n, 24)), *y = data(DT_F16, SHAPE(24, 48));
+  Node *z = keep(node_matmul(&g, x, y, &fault));
+  return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
+}
+
+/* Small numbers whose product is not small; divisors behind the last lane. */
+static Node *wide_products(int64_t n) {
+  Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
+  x = op2(PRIM_MOD, mul(x, integer(99999989)), integer(1000000007));
+  return mul(x, x);
+}
+static Node *negative_divisors(int64_t n) {
+  Node *k = keep(node_iota(&g, DT_I64, n, &fault));
+  Node *by = op2(PRIM_SUB, k, integer(n));
+  return add(op2(PRIM_DIV, numbers(SHAPE(n)), by),
+             op2(PRIM_MOD, integer(INT64_MAX / 2), by));
+}
+
+static void test_single_things(void **state) {
+  (void)state;
+  static Made *const makers[] = {
+      rolled,        tiled,          thirds,        diagonal_of_local,
+      where_across,  where_cut,      where_cut_rows, where_single,
+      single_beside, half_products, wide_products, negative_divisors};
+  static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
+  for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
+    for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
+      must_agree(makers[k], sizes[j]);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
+      TEST(test_single_things),
       TEST(test_random_kernels),
   };
   if (argc > 1)
