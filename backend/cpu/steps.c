@@ -311,8 +311,11 @@ static void find_needs(Emitter *e) {
   uint32_t count = e->loop->steps.len;
   for (uint32_t j = 0; j < count; j++)
     e->need[j] = (const char *)e;
-  for (uint32_t j = 0; j < e->loop->results.len; j++)
-    e->need[e->loop->results.at[j].step] = "ALL";
+  for (uint32_t j = 0; j < e->loop->results.len; j++) {
+    const Result *r = &e->loop->results.at[j];
+    if (r->out || r->local || e->loop->results.len == 1)
+      e->need[r->step] = "ALL"; /* others were read in this loop alone */
+  }
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
@@ -988,5 +991,6 @@ void emit_steps(Emitter *e) {
     place_step(e, j);
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    emit_step(e, j);
+    if (e->need[j] != (const char *)e) /* some are nobody's any more */
+      emit_step(e, j);
 }

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
 
+#include "runtime/notice.h"
 #include "tensor/kernel.h"
 
 #include <dirent.h>
@@ -54,6 +55,13 @@ static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
 
 static const Backend counting = {
     .name = "cpu", .kernels = true, .prepare = prepare, .run = run};
+
+/* A kernel that the compiler does not take is noticed. */
+static void must_have_compiled(void) {
+  Notice n;
+  if (notice_take(&n))
+    fail_msg("%s: %s", n.message, n.note);
+}
 
 /* ---- a graph, made and run ---- */
 
@@ -120,6 +128,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
       for (r->sizes = 0; r->sizes < SIZES; r->sizes++) {
         compiled_graph(r->seed, r->sizes, mode_of(r->seed));
         end_graph();
+        must_have_compiled();
       }
     _exit(0);
   }
@@ -244,6 +253,7 @@ static void must_agree(Made *make, int64_t n) {
     must_force(nodes[k]);
   }
   const Tensor *x = nodes[0]->data, *y = nodes[1]->data;
+  must_have_compiled();
   assert_true(r->kernels > 0 && r->left == 0);
   assert_int_equal(x->count, y->count);
   for (int64_t k = 0; k < x->count; k++)
