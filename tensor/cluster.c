@@ -260,6 +260,8 @@ static bool is_worth_it(const Merge *m) {
     return false;
   if (m->product_a && !m->product_b && m->all)
     return true;
+  if (m->product_a && m->product_b && m->all)
+    return false; /* two tiles at a time would be in each other's way */
   if (m->product_a && m->product_b) {
     double others = 0;
     for (uint32_t k = 0; k < m->b->items.len; k++)

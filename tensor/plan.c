@@ -162,6 +162,7 @@ static double body_cost(const Node *n) {
     const Cell *cell = &n->cells[k];
     switch (cell->kind) {
     case CELL_CONST:
+    case CELL_SIZE:
     case CELL_AXIS:
       break;
     case CELL_READ:

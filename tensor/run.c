@@ -19,7 +19,7 @@ bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
     bytes *= (double)n->extents[k];
   if (bytes <= (double)limit)
     return true;
-  TypeText t = form_text(n->dtype, n->free_count + n->rank, n->extents, 0);
+  TypeText t = form_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
   fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
   fault->kind = FAULT_MEMORY;
   fault_help(fault,
