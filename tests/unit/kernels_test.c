@@ -4,15 +4,14 @@
  *     tests/unit/kernels_test [SEED [COUNT]]
  *
  * Values that are exact must be equal, others within their error (graphs.h);
- * the number of threads must not change a bit, and running all again must not
- * compile anything anew.  Each structure is run in three sizes. */
+ * the number of threads must not change a bit.  Each structure is run in three
+ * sizes. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
 
 #include "runtime/notice.h"
 #include "tensor/kernel.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -35,17 +34,20 @@ static Report *report;
 
 /* ---- a backend that counts ---- */
 
+static void show_kernel(const Kernel *k) {
+  Buffer text = {0};
+  kernel_print(&text, k);
+  fprintf(stderr, "%s\n", text.text);
+  buffer_free(&text);
+}
+
 static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
   backend_cpu.prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
     report->kernels += clusters[k]->kernel != NULL;
     report->left += clusters[k]->kernel && !clusters[k]->backend;
-    if (clusters[k]->kernel && (getenv("SHOW_ALL") || (!clusters[k]->backend && getenv("SHOW_LEFT")))) {
-      Buffer b = {0};
-      kernel_print(&b, clusters[k]->kernel);
-      fprintf(stderr, "%.*s\n", (int)b.len, b.text);
-      buffer_free(&b);
-    }
+    if (clusters[k]->kernel && !clusters[k]->backend && getenv("AXON_LEFT"))
+      show_kernel(clusters[k]->kernel);
   }
 }
 
@@ -69,8 +71,7 @@ static uint32_t made(uint64_t seed, uint64_t sizes, bool errors,
                      Value roots[ROOTS]) {
   Maker m = {.structure = seed * 7919, .errors = errors};
   m.sizes = seed * 31 + sizes * 1000003;
-  uint32_t count = make_graph(&m, ROOTS, roots);
-  return count;
+  return make_graph(&m, ROOTS, roots);
 }
 
 static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
@@ -173,6 +174,18 @@ static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
   return wrong != 0;
 }
 
+static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
+                       uint64_t sizes) {
+  Buffer text = {0};
+  Node *nodes[ROOTS];
+  for (uint32_t k = 0; k < count; k++)
+    nodes[k] = roots[k].node;
+  graph_print(&g, &text, count, nodes);
+  fprintf(stderr, "graph %d, sizes %d\n%s\n", (int)seed, (int)sizes,
+          text.text);
+  buffer_free(&text);
+}
+
 /* By the definition, every node stored. */
 static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
                               const char **results) {
@@ -182,14 +195,8 @@ static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
   g.fuse = FUSE_NONE;
   g.backend = &backend_reference;
   uint32_t count = made(seed, sizes, true, roots);
-  if (getenv("AXON_SHOW")) {
-    Buffer text = {0};
-    for (uint32_t k = 0; k < count; k++)
-      nodes[k] = roots[k].node;
-    graph_print(&text, count, nodes);
-    print_message("graph %d, sizes %d\n%s\n", (int)seed, (int)sizes, text.text);
-    buffer_free(&text);
-  }
+  if (getenv("AXON_SHOW"))
+    show_graph(count, roots, seed, sizes);
   for (uint32_t k = 0; k < count; k++) {
     nodes[all++] = roots[k].node;
     if (roots[k].error)
