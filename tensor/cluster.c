@@ -24,7 +24,8 @@ enum {
   TILE_MOST = 1 << 20,    /* of the rows that a product takes at a time */
   UNITS_LEAST = 4,        /* independent pieces for each core */
   DEPTHS_MOST = 512,      /* of two products that share a row: together */
-  ROWS_LEAST = 48,        /* of a product, for each core */
+  ROWS_LEAST = 256,       /* of a product, for each core */
+  CACHED_MOST = 16 << 20, /* bytes that a cache keeps for the next kernel */
   MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
 };
 
@@ -271,9 +272,10 @@ static bool is_worth_it(const Merge *m) {
            m->local_bytes * LANES <= TILE_MOST &&
            m->points >= LANES * UNITS_LEAST * cores;
   }
-  if (m->product_a)
+  if (m->product_a) /* rows that are whole have fewer that share a copy */
     return m->local_bytes * LANES <= TILE_MOST &&
-           m->points >= ROWS_LEAST * cores;
+           m->points >= ROWS_LEAST * cores &&
+           m->local_bytes * m->points >= CACHED_MOST;
   if (m->columns && !m->all)
     return m->local_bytes <= STRIP_MOST &&
            m->points >= LANES * UNITS_LEAST * cores;
