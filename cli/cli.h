@@ -20,11 +20,12 @@ enum { DEFINES_MOST = 64, EXPRS_MOST = 64 };
 
 typedef struct Options {
   const char *verb;
-  bool quiet, check, stats, open, strict, plain;
+  bool quiet, check, stats, open, strict, plain, json;
   const char *exprs[EXPRS_MOST];
   uint32_t expr_count;
   const char *stage; /* or NULL */
   const char *why;   /* a name; or NULL */
+  const char *seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];
     int64_t value;
@@ -36,8 +37,10 @@ typedef struct Options {
 } Options;
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why).  All
- * take --color, --diagnostics and --help.  Returns -1 to go on, else the status
+ * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why) j
+ * (--json) m (--seconds) t (--target).  All take --color, --diagnostics and
+ * --help.  With a + in front the first file ends them: what follows is for the
+ * program.  Returns -1 to go on, else the status
  * to exit with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
@@ -112,7 +115,9 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
 
 int verb_run(int argc, char **argv);
 int verb_eval(int argc, char **argv); /* axon -e ... */
+int verb_bench(int argc, char **argv);
 int verb_check(int argc, char **argv);
+int verb_doctor(int argc, char **argv);
 int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);

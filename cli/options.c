@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY };
+       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
+       LONG_SECONDS, LONG_TARGET };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -28,6 +29,9 @@ static const OptionRow rows[] = {
     {'p', {"plain", no_argument, NULL, LONG_PLAIN}},
     {'g', {"stage", required_argument, NULL, LONG_STAGE}},
     {'w', {"why", required_argument, NULL, LONG_WHY}},
+    {'j', {"json", no_argument, NULL, LONG_JSON}},
+    {'m', {"seconds", required_argument, NULL, LONG_SECONDS}},
+    {'t', {"target", required_argument, NULL, LONG_TARGET}},
 };
 
 typedef struct Table {
@@ -113,6 +117,13 @@ static int set_format(const Options *o, const char *name) {
                      name);
 }
 
+/* Sessions read it where they begin. */
+static int set_target(const Options *o, const char *name) {
+  if (strcmp(name, "cpu") == 0 || strcmp(name, "reference") == 0)
+    return setenv("AXON_TARGET", name, 1) == 0 ? -1 : EXIT_INTERNAL;
+  return usage_error(o->verb, "--target is cpu or reference, not `%s`", name);
+}
+
 static int take(Options *o, int option) {
   switch (option) {
   case 'h':
@@ -150,6 +161,14 @@ static int take(Options *o, int option) {
   case LONG_STAGE:
     o->stage = optarg;
     return -1;
+  case LONG_JSON:
+    o->json = true;
+    return -1;
+  case LONG_SECONDS:
+    o->seconds = optarg;
+    return -1;
+  case LONG_TARGET:
+    return set_target(o, optarg);
   }
   return EXIT_INTERNAL;
 }
@@ -169,7 +188,7 @@ int options_parse(Options *o, const char *verb, const char *letters, int argc,
                   char **argv) {
   *o = (Options){.verb = verb};
   Table table = {0};
-  build(&table, letters, strchr(letters, 'e') != NULL);
+  build(&table, letters, letters[0] == '+');
   optind = 1;
   for (int option; (option = getopt_long(argc, argv, table.shorts, table.longs,
                                          NULL)) != -1;) {

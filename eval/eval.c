@@ -100,7 +100,7 @@ static void tidy(Eval *vm) {
 }
 
 /* What a failed run leaves is released; its error becomes a diagnostic. */
-static void failed(Eval *vm, FailKind kind) {
+void eval_failed(Eval *vm, FailKind kind) {
   const char *inside;
   vm->running = true;
   Span span = vm_span(vm, &inside);
@@ -115,7 +115,7 @@ static void failed(Eval *vm, FailKind kind) {
     trap_raise(FAIL_INTERRUPT);
 }
 
-static void enter(Eval *vm, Diags *diags) {
+void eval_enter(Eval *vm, Diags *diags) {
   vm->diags = diags;
   vm->interrupt = vm->host->interrupt ? vm->host->interrupt : &never;
   vm->graph.interrupt = vm->interrupt;
@@ -178,7 +178,7 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
   Trap trap;
   if (result)
     *result = NULL;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     run_dec(vm, dec, result);
     trap_end(&trap);
@@ -186,7 +186,7 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
     vm->diags = NULL;
     return true;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return false;
 }
 
@@ -237,14 +237,14 @@ Held *eval_global(Eval *vm, const Var *var) {
 
 bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
   Trap trap;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     vm_print(vm, out, held->value, true);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return true;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return false;
 }
 
@@ -252,7 +252,7 @@ Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
   Trap trap;
   if (!value_is_tensor(held->value))
     return NULL;
-  enter(vm, diags);
+  eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
     const Tensor *t = vm_tensor(vm, held->value);
     tensor_retain((Tensor *)(uintptr_t)t);
@@ -260,7 +260,7 @@ Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
     vm_drop_temps(vm, 0);
     return (Tensor *)(uintptr_t)t;
   }
-  failed(vm, trap.kind);
+  eval_failed(vm, trap.kind);
   return NULL;
 }
 

@@ -59,4 +59,15 @@ bool eval_print(Eval *eval, Held *held, Buffer *out, Diags *diags);
 Tensor *eval_tensor(Eval *eval, Held *held, Diags *diags);
 bool eval_exited(const Eval *eval, int *status);
 
+/* ---- again and again, for timing ---- */
+
+/* What globals hold is computed, where it still waits for that. */
+bool eval_settle(Eval *eval, Diags *diags);
+/* A declaration `val name = e` that can be run many times, as long as the Eval
+ * lives; NULL after an error. */
+typedef struct Rerun Rerun;
+Rerun *eval_rerun_new(Eval *eval, const CoreDec *dec, Diags *diags);
+/* Runs it, computes all of its value, and forgets that. */
+bool eval_rerun(Eval *eval, const Rerun *rerun, Diags *diags);
+
 #endif

@@ -164,6 +164,12 @@ struct Held {
   Held *next, *prev;
 };
 
+/* ---- eval.c ---- */
+
+void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
+/* What a failed run leaves is released; its error becomes a diagnostic. */
+void eval_failed(Eval *vm, FailKind kind);
+
 /* ---- compile.c ---- */
 
 Code *compile_expr(Eval *vm, const Core *core);

@@ -4,6 +4,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -23,15 +26,74 @@ static size_t size_of(int name) {
   return size > 0 ? (size_t)size : 0;
 }
 
+static uint32_t vector_bytes(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return 64;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return 32;
+#endif
+  return 16;
+}
+
+/* The first "model name" of Linux, which some processors do not have. */
+static void read_name(char *name, size_t size) {
+  FILE *in = fopen("/proc/cpuinfo", "re");
+  char line[256];
+  while (in && fgets(line, sizeof line, in)) {
+    const char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || !colon)
+      continue;
+    snprintf(name, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+    name[strcspn(name, "\n")] = '\0';
+    break;
+  }
+  if (in)
+    fclose(in);
+}
+
+/* A line of /sys/devices/system/cpu/cpu0/cache/index<k>/<what>. */
+static bool read_cache(int k, const char *what, char line[64]) {
+  char path[96];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s",
+           k, what);
+  FILE *in = fopen(path, "re");
+  bool good = in && fgets(line, 64, in);
+  if (in)
+    fclose(in);
+  return good;
+}
+
+/* Linux says what one core sees; sysconf adds up all that a socket has. */
+static void caches(size_t cache[3]) {
+  char line[64], unit = 0;
+  for (int k = 0; read_cache(k, "type", line); k++) {
+    unsigned long size = 0;
+    bool data = strncmp(line, "Instruction", 11) != 0;
+    int level = read_cache(k, "level", line) ? line[0] - '1' : -1;
+    if (!data || level < 0 || level > 2 || !read_cache(k, "size", line) ||
+        sscanf(line, "%lu%c", &size, &unit) != 2)
+      continue;
+    cache[level] = (size_t)size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0);
+  }
+  static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                              _SC_LEVEL3_CACHE_SIZE};
+  for (int level = 0; level < 3; level++)
+    if (!cache[level])
+      cache[level] = size_of(names[level]);
+}
+
 static void look(void) {
   found.cores = cores();
   found.memory = memory_physical();
-  found.cache[0] = size_of(_SC_LEVEL1_DCACHE_SIZE);
-  found.cache[1] = size_of(_SC_LEVEL2_CACHE_SIZE);
-  found.cache[2] = size_of(_SC_LEVEL3_CACHE_SIZE);
+  caches(found.cache);
   found.line = size_of(_SC_LEVEL1_DCACHE_LINESIZE);
   if (!found.line)
     found.line = 64;
+  found.vector = vector_bytes();
+  read_name(found.name, sizeof found.name);
 }
 
 const Machine *machine(void) {

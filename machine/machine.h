@@ -1,8 +1,10 @@
-/* machine: what this machine can do.  Nothing reads it yet: it is the ground
- * for the cost model of the compilers. */
+/* machine: what this machine can do: what the operating system says about it,
+ * and limits that are measured when somebody asks for that (`axon doctor`), for
+ * the cost model, and for how near to them a kernel comes. */
 #ifndef AXON_MACHINE_H
 #define AXON_MACHINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,9 +14,45 @@ typedef struct Machine {
   size_t cache[3]; /* bytes of data cache, levels 1 to 3, as one core sees
                       them; 0 where unknown */
   size_t line;     /* bytes of a cache line */
+  uint32_t vector; /* bytes of the vectors that generated code is for */
+  char name[64];   /* of the processor; "" where unknown */
 } Machine;
 
 /* Found out once; any thread may ask. */
 const Machine *machine(void);
+
+typedef enum MachineLevel {
+  LEVEL_1,
+  LEVEL_2,
+  LEVEL_3,
+  LEVEL_MEMORY,
+  LEVEL_COUNT,
+} MachineLevel;
+
+/* [0]: one thread, [1]: all of them together. */
+typedef struct MachineLimits {
+  bool measured;  /* else they are guesses */
+  int threads;    /* all of them */
+  double fma[2];  /* f32 operations a second; a multiply-add is two */
+  double bf16[2]; /* of products of bf16 that are summed in f32; 0: there are no
+                     instructions for that */
+  double read[LEVEL_COUNT][2]; /* bytes a second */
+  double copy[LEVEL_COUNT][2]; /* bytes a second, read and written ones */
+  double stream[2]; /* the same, from memory to memory past the caches */
+  double fork;      /* seconds until all threads did nothing, and said so */
+} MachineLimits;
+
+/* What was measured and kept for this processor, this version and so many
+ * threads; else guesses.  Found out once, from a file; never measures. */
+const MachineLimits *machine_limits(void);
+/* Measures, for a quarter of a second, with the threads of the pool; false:
+ * there is no memory, or this program is not optimised, and what it finds would
+ * be too low. */
+bool machine_measure(MachineLimits *out);
+/* Keeps them for processes to come; false: there is no place.  Of operations
+ * and of `fork` that is the best that was ever found, and they are made so, as
+ * others may be at work now; of bytes it is what there is now, as on some
+ * machines that differs by the hour. */
+bool machine_keep(MachineLimits *limits);
 
 #endif

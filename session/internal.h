@@ -57,6 +57,8 @@ struct Session {
 /* ---- session.c ---- */
 /* Adds a text; 0 after an error. */
 uint32_t session_add_text(Session *s, const SessionText *text, Span importer);
+/* Runs the declarations that wait. */
+SessionStatus session_run_waiting(Session *s);
 /* Parses and checks a source; what it comes to waits.  False after an error. */
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main);

@@ -254,8 +254,7 @@ SessionStatus session_check(Session *s, const SessionText *text) {
 
 /* ---- running ---- */
 
-static SessionStatus run_waiting(Session *s, void *arg) {
-  (void)arg;
+SessionStatus session_run_waiting(Session *s) {
   for (uint32_t i = 0; i < s->waiting.len; i++) {
     Waiting *w = &s->waiting.at[i];
     bool ok = !w->core || eval_run(s->eval, w->core, &s->diags, NULL);
@@ -278,6 +277,11 @@ static SessionStatus run_waiting(Session *s, void *arg) {
   }
   s->waiting.len = 0;
   return SESSION_OK;
+}
+
+static SessionStatus run_waiting(Session *s, void *arg) {
+  (void)arg;
+  return session_run_waiting(s);
 }
 
 SessionStatus session_run(Session *s) {
@@ -330,7 +334,7 @@ static SessionStatus run_input(Session *s, void *arg) {
       session_clear_diags(s);
       return SESSION_INCOMPLETE;
     }
-    SessionStatus status = run_waiting(s, NULL);
+    SessionStatus status = session_run_waiting(s);
     if (status != SESSION_OK)
       return status;
     s->unfinished = false;

@@ -112,6 +112,17 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* ---- timing ---- */
+
+/* One expression, checked, to be computed many times.  What the program has
+ * defined is computed first, so that its time is not among them. */
+typedef struct Repeated Repeated;
+/* NULL: *status says why. */
+Repeated *session_repeatable(Session *session, const SessionText *text,
+                             SessionStatus *status);
+/* Computes it, whole, and forgets what it comes to. */
+SessionStatus session_repeat(Session *session, Repeated *repeated);
+
 /* ---- places: what an editor asks of the text last checked ---- */
 
 /* Who knows the text of a file that is other than on disk, as in an editor;

@@ -1,0 +1,238 @@
+/* axon doctor: what this machine has, and what Axon lacks on it. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "machine/machine.h"
+#include "runtime/pool.h"
+
+extern char **environ;
+
+enum { LINE = 4096 };
+
+static uint32_t lacking; /* things that are missing */
+
+static void put(const char *what, const char *format, ...) PRINTF_LIKE(2, 3);
+static void put(const char *what, const char *format, ...) {
+  va_list args;
+  printf("%-11s ", what);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  putchar('\n');
+}
+
+static void lack(const char *why, const char *how) {
+  lacking++;
+  printf("%-11s ! %s\n%-11s   %s\n", "", why, "", how);
+}
+
+/* ---- the machine ---- */
+
+static const char *size_text(char out[32], uint64_t bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double x = (double)bytes;
+  size_t k = 0;
+  while (x >= 1024 && k + 1 < ARRAY_LEN(units))
+    x /= 1024, k++;
+  if (!bytes)
+    snprintf(out, 32, "unknown");
+  else
+    snprintf(out, 32, "%.*f %s", x < 10 && x != (int)x, x, units[k]);
+  return out;
+}
+
+static void put_machine(void) {
+  const Machine *m = machine();
+  char text[4][32];
+  put("processor", "%s, %d core%s, vectors of %u bytes",
+      m->name[0] ? m->name : "unknown", m->cores, m->cores == 1 ? "" : "s",
+      m->vector);
+  put("memory", "%s; caches %s, %s, %s", size_text(text[0], m->memory),
+      size_text(text[1], m->cache[0]), size_text(text[2], m->cache[1]),
+      size_text(text[3], m->cache[2]));
+  const char *wanted = getenv("AXON_THREADS");
+  put("threads", "%d%s", pool_threads(),
+      wanted ? " (AXON_THREADS)" : "; AXON_THREADS=n for others");
+}
+
+/* ---- the compiler ---- */
+
+/* The first line that a program writes; false: it cannot be run. */
+static bool first_line(const char *program, char line[LINE]) {
+  int ends[2];
+  pid_t pid;
+  const char *argv[] = {program, "--version", NULL};
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return false;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                   O_WRONLY, 0);
+  bool started = posix_spawnp(&pid, program, &actions, NULL,
+                              (char *const *)(uintptr_t)argv, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  FILE *in = fdopen(ends[0], "r");
+  bool read = in && fgets(line, LINE, in);
+  if (in)
+    fclose(in);
+  int status = 1;
+  if (started)
+    waitpid(pid, &status, 0);
+  if (read)
+    line[strcspn(line, "\n")] = '\0';
+  return started && read;
+}
+
+static void put_compiler(void) {
+  const char *wanted = getenv("AXON_CC");
+  const char *program = wanted && *wanted ? wanted : "cc";
+  char line[LINE];
+  if (first_line(program, line)) {
+    put("compiler", "%s: %s", program, line);
+    return;
+  }
+  put("compiler", "none: `%s` cannot be run", program);
+  lack("without one programs run on the reference backend, which is slow",
+       "on Debian and Ubuntu: apt install gcc; or name one: AXON_CC=clang");
+}
+
+/* ---- the cache ---- */
+
+static bool cache_folder(char path[LINE]) {
+  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int len = -1;
+  if (base && *base == '/')
+    len = snprintf(path, LINE, "%s/axon", base);
+  else if (home && *home == '/')
+    len = snprintf(path, LINE, "%s/.cache/axon", home);
+  return len > 0 && len < LINE;
+}
+
+static void put_cache(void) {
+  char path[LINE];
+  if (!cache_folder(path)) {
+    put("cache", "none");
+    lack("what is compiled is not kept from one run to the next",
+         "set HOME or XDG_CACHE_HOME to a folder that you may write to");
+    return;
+  }
+  struct stat is;
+  bool there = stat(path, &is) == 0;
+  put("cache", "%s%s", path, there ? "" : " (not made yet)");
+  if (there && access(path, W_OK | X_OK) != 0)
+    lack("this folder cannot be written to",
+         "make it yours, or set XDG_CACHE_HOME to another one");
+}
+
+/* ---- limits ---- */
+
+static void put_rate(const char *what, const double rate[2], const char *unit) {
+  printf("  %-28s %9.0f", what, rate[0] / 1e9);
+  if (machine_limits()->threads > 1)
+    printf(" %9.0f", rate[1] / 1e9);
+  printf("  %s\n", unit);
+}
+
+static void put_limits(const MachineLimits *l) {
+  static const char *const from[] = {"level 1", "level 2", "level 3", "memory"};
+  char what[32];
+  printf("\n%-30s %9s", l->measured ? "limits" : "limits (guesses)",
+         "1 thread");
+  if (l->threads > 1)
+    printf(" %7d t.", l->threads);
+  putchar('\n');
+  put_rate("multiply-add, f32", l->fma, "GFLOP/s");
+  if (l->bf16[0] > 0)
+    put_rate("multiply-add, bf16 to f32", l->bf16, "GFLOP/s");
+  for (int k = 0; k < LEVEL_COUNT; k++) {
+    snprintf(what, sizeof what, "read from %s", from[k]);
+    put_rate(what, l->read[k], "GB/s");
+    snprintf(what, sizeof what, "copy within %s", from[k]);
+    put_rate(what, l->copy[k], "GB/s");
+  }
+  put_rate("copy past the caches", l->stream, "GB/s");
+  printf("  %-28s %9.2f µs\n", "sharing out a job", 1e6 * l->fork);
+}
+
+static void measure(void) {
+  MachineLimits l;
+  if (!machine_measure(&l)) {
+    put_limits(machine_limits());
+    lack("the limits could not be measured: too little memory, or this axon "
+         "was\n              built without optimisation",
+         "build it with -O2");
+    return;
+  }
+  bool kept = machine_keep(&l);
+  put_limits(&l);
+  if (!kept)
+    lack("the limits could not be kept", "see the cache, above");
+}
+
+static void json_rates(Buffer *out, const char *name, const double rate[2]) {
+  json_open(out, name, '[');
+  buffer_printf(out, "%.6g,%.6g]", rate[0], rate[1]);
+}
+
+static void put_json(void) {
+  static const char *const from[] = {"1", "2", "3", "memory"};
+  MachineLimits l;
+  if (machine_measure(&l))
+    machine_keep(&l);
+  else
+    l = *machine_limits();
+  Buffer out = {0};
+  char name[32];
+  json_open(&out, NULL, '{');
+  json_field(&out, "version", AXON_VERSION);
+  json_field(&out, "processor", machine()->name);
+  json_number(&out, "cores", machine()->cores);
+  json_number(&out, "threads", l.threads);
+  json_number(&out, "vector_bytes", machine()->vector);
+  json_key(&out, "measured");
+  buffer_puts(&out, l.measured ? "true" : "false");
+  json_rates(&out, "fma", l.fma);
+  json_rates(&out, "bf16", l.bf16);
+  for (int k = 0; k < LEVEL_COUNT; k++) {
+    snprintf(name, sizeof name, "read_%s", from[k]);
+    json_rates(&out, name, l.read[k]);
+    snprintf(name, sizeof name, "copy_%s", from[k]);
+    json_rates(&out, name, l.copy[k]);
+  }
+  json_rates(&out, "stream", l.stream);
+  json_key(&out, "fork");
+  buffer_printf(&out, "%.6g}\n", l.fork);
+  fwrite(out.text, 1, out.len, stdout);
+  buffer_free(&out);
+}
+
+int verb_doctor(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "doctor", "j", argc, argv);
+  if (status >= 0)
+    return status;
+  if (o.arg_count)
+    return usage_error("doctor", "it takes no arguments");
+  if (o.json) {
+    put_json();
+    return host_flush(EXIT_OK);
+  }
+  puts("axon " AXON_VERSION);
+  put_machine();
+  put_compiler();
+  put_cache();
+  measure();
+  if (!lacking)
+    puts("\nNothing is missing.");
+  return host_flush(lacking ? EXIT_DIAGNOSTICS : EXIT_OK);
+}
