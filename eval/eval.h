@@ -59,6 +59,10 @@ bool eval_print(Eval *eval, Held *held, Buffer *out, Diags *diags);
 Tensor *eval_tensor(Eval *eval, Held *held, Diags *diags);
 bool eval_exited(const Eval *eval, int *status);
 
+/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what the
+ * graph runs; NULL: nobody is. */
+void eval_watch(Eval *eval, const struct PlanWatch *watch);
+
 /* ---- again and again, for timing ---- */
 
 /* What globals hold is computed, where it still waits for that. */

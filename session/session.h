@@ -112,6 +112,10 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what is
+ * run; NULL: nobody is. */
+void session_watch(Session *session, const struct PlanWatch *watch);
+
 /* ---- timing ---- */
 
 /* One expression, checked, to be computed many times.  What the program has

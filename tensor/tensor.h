@@ -27,6 +27,7 @@
 
 typedef struct Node Node;
 typedef struct Cluster Cluster; /* kernel.h */
+typedef struct KernelAbout KernelAbout; /* watch.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -131,6 +132,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
+  const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {
@@ -276,6 +278,11 @@ typedef struct Backend {
   /* Before any of them runs: what takes long can begin.  NULL: nothing. */
   void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
   bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
+  /* What it makes of a cluster that it has prepared (watch.h); notes: what the
+   * code is to say of each loop, NULL: no code is wanted.  False: nothing, it
+   * is left to the reference backend.  NULL: it makes nothing of clusters. */
+  bool (*describe)(const Cluster *cluster, Arena *arena,
+                   const char *const *notes, KernelAbout *out);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */

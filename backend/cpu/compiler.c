@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -25,6 +26,7 @@ typedef struct Loaded {
   XXH128_hash_t key;
   void *library;
   Compiled functions;
+  double seconds; /* that its compiler took; 0: it was there */
 } Loaded;
 
 static struct {
@@ -169,6 +171,18 @@ static const Loaded *keep(const Loaded *l) {
   return &table.at[table.count++];
 }
 
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool compiler_seen(const char *text, size_t len, double *seconds) {
+  const Loaded *found = find(key_of(text, len));
+  *seconds = found ? found->seconds : 0;
+  return found && found->functions.kernel;
+}
+
 const Compiled *compiler_get(const char *text, size_t len) {
   XXH128_hash_t key = key_of(text, len);
   const Loaded *found = find(key);
@@ -179,8 +193,9 @@ const Compiled *compiler_get(const char *text, size_t len) {
       size_t at = strlen(object);
       snprintf(object + at, PATH_LEN - at, "/%016llx%016llx.so",
                (unsigned long long)key.high64, (unsigned long long)key.low64);
-      if (!load(&l, object) && build(text, len, object))
-        load(&l, object);
+      double start = now();
+      if (!load(&l, object) && build(text, len, object) && load(&l, object))
+        l.seconds = now() - start;
     }
     found = keep(&l); /* also where it failed: it is not tried again */
   }

@@ -11,12 +11,6 @@
 
 enum { GRAIN_WORK = 1 << 15, POINTERS = 96 };
 
-typedef struct Prepared {
-  Schedule schedule;
-  Emitted emitted;
-  double work; /* simple operations */
-} Prepared;
-
 /* ---- before it runs ---- */
 
 static double work_of(const Kernel *k) {
@@ -33,13 +27,21 @@ static double work_of(const Kernel *k) {
 
 static void prepare_one(const Graph *g, Cluster *c) {
   Kernel *k = c->kernel;
-  if (!k || work_of(k) < (double)g->least_work)
+  if (!k)
     return;
+  if (work_of(k) < (double)g->least_work) {
+    c->interpreted = "too little work to compile";
+    return;
+  }
   Prepared *p = NEW(k->arena, Prepared);
   schedule_choose(k, &p->schedule);
-  if (!emit_kernel(k, &p->schedule, &p->emitted) ||
-      k->inputs.len + p->emitted.call.outs.len > POINTERS)
+  c->interpreted = "there is no C for something in it yet";
+  if (!emit_kernel(k, &p->schedule, NULL, &p->emitted))
     return;
+  c->interpreted = "it has too many inputs and results";
+  if (k->inputs.len + p->emitted.call.outs.len > POINTERS)
+    return;
+  c->interpreted = NULL;
   p->work = work_of(k);
   c->backend = p;
 }
@@ -167,8 +169,11 @@ static bool run_prepared(Graph *g, Cluster *c) {
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   if (c->backend && run_prepared(g, c))
     return true;
+  if (c->backend)
+    c->interpreted = "it was not compiled, or an index or divisor is wrong";
   return backend_reference.run(g, c, where, fault);
 }
 
 const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run};
+    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
+    .describe = cpu_describe};

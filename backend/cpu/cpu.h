@@ -57,8 +57,22 @@ uint32_t target_vector_bytes(void);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, Schedule *s);
-/* False: there is something in the body that it cannot emit. */
-bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *out);
+/* False: there is something in the body that it cannot emit.  notes: comments,
+ * one for each loop; NULL: none, and only such texts are compiled, since equal
+ * ones are compiled once. */
+bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
+                 Emitted *out);
+
+/* A cluster that is to be run as a kernel (Cluster.backend). */
+typedef struct Prepared {
+  Schedule schedule;
+  Emitted emitted;
+  double work; /* simple operations */
+} Prepared;
+
+/* describe.c: see Backend. */
+bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                  KernelAbout *about);
 
 /* A compiled kernel: 0, or 1 when some index or divisor was wrong.  room is
  * scratch memory of this thread, 64-byte aligned. */
@@ -72,5 +86,8 @@ typedef struct Compiled {
 /* The functions for a text: compiled, or found.  NULL: there is no compiler,
  * or it does not take the text. */
 const struct Compiled *compiler_get(const char *text, size_t len);
+/* Was compiler_get asked for it, and gave it?  And how long it was compiled; 0:
+ * it was found. */
+bool compiler_seen(const char *text, size_t len, double *seconds);
 
 #endif

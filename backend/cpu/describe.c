@@ -1,0 +1,72 @@
+/* What a cluster is compiled as, for who asks. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/tiling.h"
+#include "tensor/watch.h"
+
+static const char *shape_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  long long block = s->block, height = s->height;
+  switch (s->shape) {
+  case UNIT_POINT:
+    break;
+  case UNIT_ROWS:
+    return arena_printf(arena, "%lld rows, %lld at a time", (long long)s->span,
+                        block);
+  case UNIT_COLUMNS:
+    return arena_printf(arena, "%lld columns", block);
+  case UNIT_TILE:
+    return arena_printf(arena, "%lld × %lld", height, block);
+  }
+  return k->outer && !s->chunk ? "a row"
+                               : arena_printf(arena, "%lld terms of a sum",
+                                              (long long)s->chunk);
+}
+
+static const char *form_text(OperandForm form) {
+  switch (form) {
+  case OPERAND_PLAIN:
+    return "as it lies";
+  case OPERAND_ROWS:
+    return "copied in rows";
+  case OPERAND_COLUMNS:
+    return "copied in columns";
+  case OPERAND_PANELS:
+    return "copied in panels";
+  case OPERAND_TURNED:
+    return "turned into panels";
+  }
+  return "";
+}
+
+static const char *tiles_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  Buffer out = {.arena = arena};
+  for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
+    const Tile *t = &s->tiling->of[j];
+    if (!t->on)
+      continue;
+    buffer_printf(&out, "%s%u × %u in registers, left %s, right %s",
+                  out.len ? "; " : "", t->rows, t->vectors * s->width,
+                  form_text(t->a.form), form_text(t->b.form));
+  }
+  return out.text;
+}
+
+bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                  KernelAbout *about) {
+  const Prepared *p = c->backend;
+  *about = (KernelAbout){.units = 1};
+  if (!p)
+    return false;
+  about->lanes = p->schedule.width;
+  about->units = p->emitted.call.units;
+  about->scratch = p->emitted.call.room;
+  about->shape = shape_text(c->kernel, &p->schedule, arena);
+  about->tiles = tiles_text(c->kernel, &p->schedule, arena);
+  about->compiled = compiler_seen(p->emitted.text.text, p->emitted.text.len,
+                                  &about->compile_seconds);
+  Emitted again;
+  if (notes && emit_kernel(c->kernel, &p->schedule, notes, &again))
+    about->code = again.text.text;
+  return true;
+}
