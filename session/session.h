@@ -115,6 +115,8 @@ const OpenConstraint *session_open_constraints(Session *session,
 /* From now on `watch` (tensor/watch.h), which is borrowed, is told of what is
  * run; NULL: nobody is. */
 void session_watch(Session *session, const struct PlanWatch *watch);
+/* Computes what the program's names stand for, where it still waits. */
+SessionStatus session_settle(Session *session);
 
 /* ---- timing ---- */
 

@@ -472,7 +472,7 @@ static void put(Clusterer *c, Draft *d) {
       put(c, input_draft(c, d->items.at[k], j));
   Cluster *cluster = NEW(c->arena, Cluster);
   cluster->kernel = kernel_of(c, d);
-  if (!c->kernels)
+  if (!c->kernels && d->items.at[0]->p->node->kind == NODE_COMP)
     cluster->interpreted = "too little work to compile";
   else if (!cluster->kernel)
     cluster->interpreted = 

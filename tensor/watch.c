@@ -18,7 +18,7 @@ static PlanNode *planned(const Plan *plan, const Node *n) {
   return n->mark ? plan->nodes.at[n->mark - 1] : NULL;
 }
 
-static bool is_stored(const Cluster *c, const Node *n) {
+bool cluster_stores(const Cluster *c, const Node *n) {
   if (!c->kernel)
     return true;
   for (uint32_t j = 0; j < c->kernel->loops.len; j++) {
@@ -49,7 +49,7 @@ static void add_inputs(Memory *m, const Node *n) {
 /* Its results are there beside its inputs; then these may go. */
 static void run(Memory *m, const Cluster *c) {
   for (uint32_t k = 0; k < c->nodes.len; k++)
-    if (is_stored(c, c->nodes.at[k])) {
+    if (cluster_stores(c, c->nodes.at[k])) {
       m->there[c->nodes.at[k]->mark - 1] = true;
       m->now += bytes_of(c->nodes.at[k]);
     }

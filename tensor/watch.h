@@ -38,6 +38,9 @@ typedef struct Planned {
   double peak;              /* and with all that is alive at once */
 } Planned;
 
+/* Is the node's value put into memory? */
+bool cluster_stores(const Cluster *c, const Node *n);
+
 typedef struct PlanWatch {
   void *owner;
   void (*planned)(void *owner, const Planned *planned);
