@@ -164,7 +164,7 @@ static void run_input(void *arg) {
 
 static void command_plan(Repl *repl, const char *text) {
   Input input = {repl, text};
-  plan_while(repl->session, run_input, &input);
+  plan_while(repl->session, !repl->editing, run_input, &input);
 }
 
 static bool number(const char *text, int64_t least, int64_t *out) {

@@ -17,6 +17,12 @@ static void write_nothing(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
 
+static bool show_nothing(void *owner, const Tensor *t, const char *kind,
+                         const char *file, int64_t size, Fault *fault) {
+  (void)owner, (void)t, (void)kind, (void)file, (void)size, (void)fault;
+  return true;
+}
+
 /* A bare expression is computed, as if it were printed. */
 static void compute_value(void *owner, Session *session, const Ran *ran) {
   (void)owner;
@@ -50,8 +56,10 @@ static SessionStatus run_file(Planner *p, int *code) {
   SessionStatus status = SESSION_ERROR;
   if (host_text(o->args[0], &text, &program))
     status = run_text(p, &text, !o->expr_count, code);
+  p->log.extra = true;
   if (status == SESSION_OK)
     status = session_settle(p->session);
+  p->log.extra = false;
   buffer_free(&program);
   return status;
 }
@@ -106,6 +114,7 @@ static SessionHost host_of(const Options *o) {
   int count = o->arg_count > 1 ? o->arg_count - 1 : 0;
   SessionHost host = host_terminal(count, o->args + 1);
   host.eval.write = write_nothing;
+  host.eval.show = show_nothing;
   host.ran = compute_value;
   return host;
 }
@@ -149,13 +158,13 @@ int verb_plan(int argc, char **argv) {
   return status;
 }
 
-void plan_while(Session *session, void (*f)(void *), void *arg) {
+void plan_while(Session *session, bool stable, void (*f)(void *), void *arg) {
   PlanLog log = {.code = false};
   plan_listen(&log, session, false, false);
   session_watch(session, &log.watch);
   f(arg);
   session_watch(session, NULL);
-  PlanStyle style = {.colour = host_colour_out()};
+  PlanStyle style = {.colour = host_colour_out(), .stable = stable};
   put_plan(&log, &style, false);
   plan_forget(&log);
 }

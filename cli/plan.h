@@ -53,8 +53,8 @@ typedef struct PlanKernel {
   Cost cost;
   Prediction predicted;
   KernelAbout about;
-  bool was_compiled; /* before it ran */
-  uint32_t tries;    /* of the first of equal runs: */
+  bool was_compiled;  /* before it ran */
+  uint32_t tries;     /* of the first of equal runs: */
   double best, spent; /* seconds of the best, of all of them */
   double total;       /* of one try of each of the equal runs */
 } PlanKernel;
@@ -62,6 +62,7 @@ typedef struct PlanKernel {
 typedef struct PlanRun {
   Arena *arena;
   uint32_t count; /* equal runs */
+  bool extra;     /* the program did not need it */
   double held, peak;
   VEC(PlanKernel) kernels;
   const char *key; /* what makes runs equal */
@@ -73,6 +74,7 @@ typedef struct PlanLog {
   const Sources *sources;
   Arena *arena; /* of the list */
   bool code;
+  bool extra; /* what is run now is not needed by the program */
   VEC(PlanRun *) runs;
   /* of the run that is under way */
   PlanRun *current;
@@ -108,7 +110,7 @@ PlanTotals plan_totals(const PlanLog *log);
 
 /* ---- plan.c ---- */
 /* Prints what is computed while f is called: for the REPL. */
-void plan_while(Session *session, void (*f)(void *), void *arg);
+void plan_while(Session *session, bool stable, void (*f)(void *), void *arg);
 
 /* ---- plancode.c ---- */
 /* Indents generated C. */

@@ -32,6 +32,7 @@ void plan_code(Buffer *out, const char *code) {
     const char *text = line + (blanks < len ? blanks : len);
     size_t left = (size_t)(line + len - text);
     bool directive = left && (*text == '#' || *text == '@');
+    bool comment = left && (*text == '*' || strncmp(text, "/*", 2) == 0);
     int at = depth - (int)leading(text, left) + (open ? 1 : 0);
     at = at < 0 ? 0 : at > DEEPEST ? DEEPEST : at;
     if (left && *text == '@')
@@ -39,9 +40,10 @@ void plan_code(Buffer *out, const char *code) {
     if (left && *text == '@')
       text++, left--;
     if (left)
-      buffer_printf(out, "%*s%.*s\n", directive ? 0 : STEP * at, "", (int)left,
+      buffer_printf(out, "%*s%.*s\n",
+                    directive ? 0 : STEP * at + (*text == '*'), "", (int)left,
                     text);
-    if (!directive) {
+    if (!directive && !comment) {
       depth += braces(text, left);
       open = is_open(text, left);
     }

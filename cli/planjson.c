@@ -127,6 +127,7 @@ static void put_run(Buffer *out, const PlanRun *run, uint32_t first,
                     const PlanStyle *s) {
   json_open(out, NULL, '{');
   json_number(out, "times", run->count);
+  put_flag(out, "needed", !run->extra);
   put_number(out, "bytes_held", run->held);
   put_number(out, "bytes_peak", run->peak);
   json_open(out, "kernels", '[');

@@ -162,11 +162,13 @@ static void add_values(const PlanLog *log, Arena *arena, PlanKernel *to,
 
 /* ---- code ---- */
 
-/* A line of the program as a comment of C. */
-static const char *note_of(Arena *arena, const PlanPlace *p) {
-  if (!p->file)
-    return "";
-  char *text = arena_printf(arena, "%s:%u: %s", p->file, p->line, p->whole);
+/* A line of the program as a comment of C, and what the loop does of it. */
+static const char *note_of(Arena *arena, const PlanLoop *l) {
+  const PlanPlace *p = &l->place;
+  char *text = p->file ? arena_printf(arena, "%s:%u: %s\n * %s%s%s", p->file,
+                                      p->line, p->whole, l->does,
+                                      *l->reduced ? " over " : "", l->reduced)
+                       : arena_printf(arena, "%s", l->does);
   for (char *at = text; *at; at++)
     if ((at[0] == '*' && at[1] == '/') || (at[0] == '/' && at[1] == '*'))
       at[0] = ' ';
@@ -176,7 +178,7 @@ static const char *note_of(Arena *arena, const PlanPlace *p) {
 static const char *const *notes_of(Arena *arena, const PlanKernel *k) {
   const char **notes = NEW_ARRAY(arena, const char *, k->loops.len + 1);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    notes[j] = note_of(arena, &k->loops.at[j].place);
+    notes[j] = note_of(arena, &k->loops.at[j]);
   return notes;
 }
 
@@ -195,8 +197,7 @@ static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
   const char *const *notes = log->code ? notes_of(arena, to) : NULL;
   bool compiled = describe(p->graph, c, arena, notes, &to->about);
   if (to->about.code)
-    to->about.code =
-        arena_text(arena, to->about.code, strlen(to->about.code));
+    to->about.code = arena_text(arena, to->about.code, strlen(to->about.code));
   to->was_compiled = to->about.compiled;
   to->interpreted = c->interpreted;
   if (!compiled && (!p->graph->backend || !p->graph->backend->kernels))
@@ -266,6 +267,8 @@ static void planned(void *owner, const Planned *p) {
     }
   if (log->fresh)
     VEC_PUSH(log->arena, log->runs, run);
+  if (log->fresh)
+    run->extra = log->extra;
   run->count++;
   log->current = run;
   log->graph = p->graph;
@@ -283,8 +286,8 @@ static double without_compiling(PlanLog *log, PlanKernel *k, uint32_t at,
   k->about.compiled = now.compiled;
   k->about.compile_seconds = now.compile_seconds;
   if (c->interpreted)
-    k->interpreted = arena_text(log->current->arena, c->interpreted,
-                                strlen(c->interpreted));
+    k->interpreted =
+        arena_text(log->current->arena, c->interpreted, strlen(c->interpreted));
   double rest = seconds - now.compile_seconds;
   return k->was_compiled || rest < 0 ? seconds : rest;
 }

@@ -21,7 +21,8 @@ static const char *scaled(char out[24], double x) {
 
 static void put_bytes(Buffer *out, double bytes) {
   char text[24];
-  buffer_printf(out, "%s%s", scaled(text, bytes), bytes < 999.5 ? "bytes" : "B");
+  buffer_printf(out, "%s%s", scaled(text, bytes),
+                bytes < 999.5 ? "bytes" : "B");
 }
 
 static void put_count(Buffer *out, double x, const char *what) {
@@ -41,8 +42,11 @@ static void put_seconds(Buffer *out, double seconds) {
   while (k + 1 < ARRAY_LEN(units) && seconds < units[k].unit * 0.9995)
     k++;
   double x = seconds / units[k].unit;
-  buffer_printf(out, "%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x,
-                units[k].name);
+  buffer_printf(out, "%.*f %s",
+                x < 9.995   ? 2
+                : x < 99.95 ? 1
+                            : 0,
+                x, units[k].name);
 }
 
 /* ---- lines ---- */
@@ -123,18 +127,36 @@ static void put_title(Buffer *out, const PlanKernel *k, uint32_t number,
   buffer_free(&place);
 }
 
-static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
-                     const PlanLoop *l) {
-  Buffer text = {0};
-  buffer_puts(&text, l->does);
+static int put_does(Buffer *out, const PlanLoop *l) {
+  size_t before = out->len;
+  buffer_puts(out, l->does);
   if (*l->reduced)
-    buffer_printf(&text, " over %s", l->reduced);
+    buffer_printf(out, " over %s", l->reduced);
   if (*l->inner)
-    buffer_printf(&text, " for each of %s", l->inner);
-  if (l->place.text && k->loops.len > 1) {
-    int used = (int)utf8_width(text.text, text.len);
-    buffer_printf(&text, "%*s", used < 36 ? 36 - used : 2, "");
-    put_quoted(&text, &l->place, COLUMNS - INDENT - LABEL - 42);
+    buffer_printf(out, " for each of %s", l->inner);
+  return (int)utf8_width(out->text + before, out->len - before);
+}
+
+static int does_width(const PlanKernel *k) {
+  int width = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    Buffer text = {0};
+    int w = put_does(&text, &k->loops.at[j]);
+    width = w > width ? w : width;
+    buffer_free(&text);
+  }
+  return width;
+}
+
+/* Places stand in a column of their own, where there is room. */
+static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
+                     const PlanLoop *l, int width) {
+  Buffer text = {0};
+  int used = put_does(&text, l);
+  int room = COLUMNS - INDENT - LABEL - width - 5;
+  if (l->place.text && k->loops.len > 1 && room > 8) {
+    buffer_printf(&text, "%*s", width - used + 2, "");
+    put_quoted(&text, &l->place, room);
   }
   /* its blanks line up: not through put_line */
   buffer_printf(out, "%*s%s%-*s%s%s\n", INDENT, "", paint(s, DIM), LABEL,
@@ -242,9 +264,13 @@ static void put_work(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
   text.len = 0;
   double work = c->products + c->others, bytes = c->read + c->written;
   put_count(&text, work, "operations");
-  if (bytes > 0)
-    buffer_printf(&text, ", %.*f for each byte", work / bytes < 9.95 ? 1 : 0,
-                  work / bytes);
+  double each = bytes > 0 ? work / bytes : 0;
+  if (each >= 999.5) {
+    buffer_puts(&text, ", ");
+    put_count(&text, each, "for each byte");
+  } else if (each > 0) {
+    buffer_printf(&text, ", %.*f for each byte", each < 9.95 ? 1 : 0, each);
+  }
   put_line(out, s, "work", text.text);
   buffer_free(&text);
 }
@@ -307,8 +333,9 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   put_title(out, k, number, s);
   if (!k->shared) {
     put_points(out, s, k);
+    int width = does_width(k);
     for (uint32_t j = 0; j < k->loops.len; j++)
-      put_loop(out, s, k, &k->loops.at[j]);
+      put_loop(out, s, k, &k->loops.at[j], width);
     put_fate(out, s, k, VALUE_FUSED, "fused", "that never reach memory");
     put_fate(out, s, k, VALUE_LOCAL, "kept",
              "that live in scratch memory, part by part");
@@ -320,7 +347,9 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   put_how(out, s, k);
   put_time(out, s, k);
   if (s->code && k->about.code) {
-    buffer_putc(out, '\n');
+    buffer_printf(out, "\n/* kernel %u: ", number);
+    put_place(out, &k->place);
+    buffer_puts(out, " */\n");
     plan_code(out, k->about.code);
   }
 }
@@ -340,6 +369,10 @@ void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,
     buffer_puts(out, " before, ");
     put_bytes(out, run->peak);
     buffer_puts(out, " at most\n");
+    if (run->extra)
+      put_line(out, s, "",
+               "made by the program, and never needed: computed "
+               "for this plan");
   }
   for (uint32_t k = 0; k < run->kernels.len; k++)
     if (!s->kernel || s->kernel == first + k) {

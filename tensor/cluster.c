@@ -284,9 +284,8 @@ static const char *why_not_worth(const Merge *m) {
     return m->local_bytes * LANES <= TILE_MOST ? too_few_points(m, ROWS_LEAST)
                                                : large;
   if (m->columns && !m->all)
-    return m->local_bytes <= STRIP_MOST
-               ? too_few_points(m, LANES * UNITS_LEAST)
-               : large;
+    return m->local_bytes <= STRIP_MOST ? too_few_points(m, LANES * UNITS_LEAST)
+                                        : large;
   return m->local_bytes <= LOCAL_MOST ? too_few_points(m, UNITS_LEAST) : large;
 }
 
@@ -374,7 +373,9 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
   if (!pairs->any || pairs->failed)
     return "it is read at an index that data decides, or in parts";
   if (count_pairs(a, b, pairs) == 0)
-    return "each point reads other points of it";
+    return a->outer == 0   ? "it is one value, which comes first"
+           : b->outer == 0 ? "all of it goes into one value"
+                           : "each point reads other points of it";
   Merge m = {.a = a, .b = b, .pairs = pairs};
   measure(c, &m);
   const char *why = why_not_worth(&m);
@@ -475,8 +476,7 @@ static void put(Clusterer *c, Draft *d) {
   if (!c->kernels && d->items.at[0]->p->node->kind == NODE_COMP)
     cluster->interpreted = "too little work to compile";
   else if (!cluster->kernel)
-    cluster->interpreted = 
-        why_interpreted(c->arena, d->items.at[0]->p->node);
+    cluster->interpreted = why_interpreted(c->arena, d->items.at[0]->p->node);
   d->cluster = cluster;
   if (c->plan->graph->watch)
     cluster->notes = notes_of(c, d);

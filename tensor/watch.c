@@ -77,8 +77,11 @@ void watch_planned(Graph *g, const Plan *plan) {
   m.now = m.peak = m.before;
   for (uint32_t k = 0; k < plan->clusters.len; k++)
     run(&m, plan->clusters.at[k]);
-  Planned p = {.arena = plan->arena, .graph = g, .held = m.before,
-               .peak = m.peak, .count = plan->clusters.len,
+  Planned p = {.arena = plan->arena,
+               .graph = g,
+               .held = m.before,
+               .peak = m.peak,
+               .count = plan->clusters.len,
                .clusters = plan->clusters.at};
   g->watch->planned(g->watch->owner, &p);
 }

@@ -17,9 +17,9 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
   case UNIT_TILE:
     return arena_printf(arena, "%lld × %lld", height, block);
   }
-  return k->outer && !s->chunk ? "a row"
-                               : arena_printf(arena, "%lld terms of a sum",
-                                              (long long)s->chunk);
+  return k->outer && !s->chunk
+             ? "a row"
+             : arena_printf(arena, "%lld terms of a sum", (long long)s->chunk);
 }
 
 static const char *form_text(OperandForm form) {
