@@ -309,7 +309,7 @@ static int run_rows(Bench *b) {
       put_row(row, width);
     fflush(stdout);
     if (b->status == SESSION_INTERRUPTED)
-      break;
+      b->rows.len = i + 1; /* nothing is known of the others */
   }
   if (!table)
     put_json(b);

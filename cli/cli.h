@@ -66,7 +66,8 @@ void host_put_type(const char *type, size_t used);
 void host_hide_bar(void);
 /* A host whose output goes to stdout; the program's arguments are borrowed. */
 SessionHost host_terminal(int arg_count, char **args);
-/* A session on the terminal: never NULL, says so and exits when it cannot. */
+/* A session on the terminal: never NULL, says so and exits when it cannot, or
+ * when a setting in the environment is none. */
 Session *host_open(const SessionHost *host);
 /* Ctrl-C stops what runs in this session; a second one ends the program unless
  * `always`. */
@@ -116,6 +117,7 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
 
 int verb_run(int argc, char **argv);
 int verb_eval(int argc, char **argv); /* axon -e ... */
+int verb_cache(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_doctor(int argc, char **argv);

@@ -22,6 +22,7 @@ static const Help helps[] = {
      "  axon fmt FILE...       lay programs out in the one usual way\n"
      "  axon test FILE...      run the examples in doc comments\n"
      "  axon dump FILE         a program as the compiler sees it\n"
+     "  axon cache             the compiled kernels that are kept on disk\n"
      "  axon doctor            what this machine has and can do, and what it lacks\n"
      "  axon explain CODE      what an error is about, and how to mend it\n"
      "  axon lsp               what editors start: types and errors as one types\n"
@@ -111,6 +112,22 @@ static const Help helps[] = {
      "Examples:\n"
      "  axon dump model.axn\n"
      "  axon dump --stage tree model.axn\n"},
+    {"cache",
+     "axon cache [verify | clear]: the compiled kernels that are kept on disk.\n"
+     "\n"
+     "Without a word: where they are, how many of each kind, their bytes, and\n"
+     "how many were found there and made since it was cleared.\n"
+     "  axon cache verify      read each, and remove those that are damaged\n"
+     "  axon cache clear       remove all\n"
+     "\n"
+     "Kernels are kept for the next process in $XDG_CACHE_HOME/axon, else in\n"
+     "~/.cache/axon; those not used for longest go where there are more than\n"
+     "AXON_CACHE_LIMIT bytes (512M, unless it says otherwise; 0 keeps none).\n"
+     "\n"
+     "Examples:\n"
+     "  axon cache\n"
+     "  axon cache verify\n"
+     "  AXON_CACHE_LIMIT=2G axon run train.axn\n"},
     {"explain",
      "axon explain [CODE...]: what an error or warning is about.\n"
      "\n"

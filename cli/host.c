@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
+#include "runtime/artifact.h"
+#include "runtime/pool.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -154,7 +157,17 @@ SessionHost host_terminal(int arg_count, char **args) {
                        }};
 }
 
+static void check_setting(bool check(Fault *)) {
+  Fault fault = {0};
+  if (check(&fault))
+    return;
+  fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
+  exit(EXIT_USAGE);
+}
+
 Session *host_open(const SessionHost *host) {
+  check_setting(pool_check);
+  check_setting(artifact_check);
   Session *session = session_open(host);
   if (session)
     return session;

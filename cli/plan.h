@@ -53,7 +53,7 @@ typedef struct PlanKernel {
   Cost cost;
   Prediction predicted;
   KernelAbout about;
-  bool was_compiled;  /* before it ran */
+  bool again;         /* its code is that of an earlier kernel */
   uint32_t tries;     /* of the first of equal runs: */
   double best, spent; /* seconds of the best, of all of them */
   double total;       /* of one try of each of the equal runs */
@@ -78,7 +78,6 @@ typedef struct PlanLog {
   VEC(PlanRun *) runs;
   /* of the run that is under way */
   PlanRun *current;
-  const Graph *graph;
   Cluster *const *clusters;
   bool fresh;     /* it is the first of equal ones */
   uint32_t tried; /* 1 + the cluster that ran last */

@@ -5,8 +5,7 @@
 #include <string.h>
 
 enum { TRIES = 5, NAMES = 6 };
-static const double tries_seconds = 0.05; /* of one kernel, */
-static const double again_seconds = 5;    /* or where the first one was slow */
+static const double tries_seconds = 0.05; /* of one kernel */
 
 /* ---- places ---- */
 
@@ -192,13 +191,28 @@ static bool describe(const Graph *g, const Cluster *c, Arena *arena,
          g->backend->describe(c, arena, notes, out);
 }
 
+static bool has_object(const PlanRun *run, const void *object) {
+  for (uint32_t k = 0; k < run->kernels.len; k++)
+    if (run->kernels.at[k].about.object == object)
+      return true;
+  return false;
+}
+
+/* Is it one of an earlier kernel, too? */
+static bool is_known(const PlanLog *log, const void *object) {
+  bool known = has_object(log->current, object);
+  for (uint32_t j = 0; j < log->runs.len; j++)
+    known = known || has_object(log->runs.at[j], object);
+  return known;
+}
+
 static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
                       Arena *arena, PlanKernel *to) {
   const char *const *notes = log->code ? notes_of(arena, to) : NULL;
   bool compiled = describe(p->graph, c, arena, notes, &to->about);
   if (to->about.code)
     to->about.code = arena_text(arena, to->about.code, strlen(to->about.code));
-  to->was_compiled = to->about.compiled;
+  to->again = to->about.object && is_known(log, to->about.object);
   to->interpreted = c->interpreted;
   if (!compiled && (!p->graph->backend || !p->graph->backend->kernels))
     to->interpreted = no_backend;
@@ -240,10 +254,11 @@ static PlanKernel kernel_of(const PlanLog *log, const Planned *p,
 
 /* ---- runs ---- */
 
-static PlanRun *run_of(const PlanLog *log, const Planned *p) {
+static PlanRun *run_of(PlanLog *log, const Planned *p) {
   Arena *arena = arena_new();
   PlanRun *run = NEW(arena, PlanRun);
   run->arena = arena;
+  log->current = run;
   run->held = p->held;
   run->peak = p->peak;
   for (uint32_t k = 0; k < p->count; k++)
@@ -271,25 +286,8 @@ static void planned(void *owner, const Planned *p) {
     run->extra = log->extra;
   run->count++;
   log->current = run;
-  log->graph = p->graph;
   log->clusters = p->clusters;
   log->tried = 0;
-}
-
-/* The first time may be that of the compiler; it is known by now. */
-static double without_compiling(PlanLog *log, PlanKernel *k, uint32_t at,
-                                double seconds) {
-  KernelAbout now = {0};
-  const Cluster *c = log->clusters[at];
-  if (!describe(log->graph, c, log->current->arena, NULL, &now))
-    return seconds;
-  k->about.compiled = now.compiled;
-  k->about.compile_seconds = now.compile_seconds;
-  if (c->interpreted)
-    k->interpreted =
-        arena_text(log->current->arena, c->interpreted, strlen(c->interpreted));
-  double rest = seconds - now.compile_seconds;
-  return k->was_compiled || rest < 0 ? seconds : rest;
 }
 
 static bool ran(void *owner, uint32_t at, double seconds) {
@@ -300,19 +298,17 @@ static bool ran(void *owner, uint32_t at, double seconds) {
   k->shared = seconds < 0;
   if (k->shared)
     return false;
-  if (first && log->fresh)
-    seconds = without_compiling(log, k, at, seconds);
+  if (first && log->clusters[at]->interpreted && !k->interpreted)
+    k->interpreted = log->clusters[at]->interpreted; /* a literal */
   if (first)
     k->total += seconds;
   if (!log->fresh)
     return false;
-  bool cold = k->tries == 0 && !k->was_compiled;
   k->spent += seconds;
   k->tries++;
   if (k->tries == 1 || seconds < k->best)
     k->best = seconds;
-  return (k->tries < TRIES && k->spent < tries_seconds) ||
-         (cold && seconds < again_seconds);
+  return k->tries < TRIES && k->spent < tries_seconds;
 }
 
 void plan_listen(PlanLog *log, Session *session, bool code, bool dry) {

@@ -288,7 +288,9 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
     buffer_printf(&text, "%u lanes, sizes as arguments", a->lanes);
     if (a->tiles)
       buffer_printf(&text, "; tiles: %s", a->tiles);
-    if (a->compile_seconds > 0) {
+    if (k->again) {
+      buffer_puts(&text, "; that of a kernel before");
+    } else if (a->compile_seconds > 0) {
       buffer_puts(&text, "; compiled in ");
       put_seconds(&text, a->compile_seconds);
     } else if (a->compiled) {
@@ -393,7 +395,9 @@ PlanTotals plan_totals(const PlanLog *log) {
       *(k->interpreted ? &t.interpreted : &t.kernels) += k->total;
       if (k->shared || k->interpreted || !k->about.compiled)
         continue;
-      bool here = !k->was_compiled && k->about.compile_seconds > 0;
+      if (k->again)
+        continue;
+      bool here = k->about.compile_seconds > 0;
       t.compiling += here ? k->about.compile_seconds : 0;
       *(here ? &t.compiled : &t.found) += 1;
     }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { JSON_SCHEMA = 1 }; /* of the objects; see doc/diagnostics.md */
-
 typedef enum Format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF } Format;
 
 static Format format;
@@ -19,128 +17,6 @@ bool report_as(const char *name) {
       return true;
     }
   return false;
-}
-
-/* ---- what both say ---- */
-
-static const char *level(Severity severity) {
-  return severity == SEV_ERROR     ? "error"
-         : severity == SEV_WARNING ? "warning"
-                                   : "note";
-}
-
-typedef struct Code {
-  char text[8];
-} Code;
-
-static Code code_of(const Diag *diag) { /* that has one */
-  Code code;
-  snprintf(code.text, sizeof code.text, "%c%04u",
-           diag->severity == SEV_ERROR ? 'E' : 'W', diag->code);
-  return code;
-}
-
-typedef struct Region { /* lines and columns from 1, columns in characters */
-  const Source *source;
-  uint32_t line, column, end_line, end_column;
-} Region;
-
-static bool place_of(const Sources *sources, Span span, Region *out) {
-  const Source *source = span.file ? sources_get(sources, span.file) : NULL;
-  if (!source)
-    return false;
-  uint32_t bytes;
-  *out = (Region){.source = source,
-                 .column = source_column(source, span.start),
-                 .end_column = source_column(source, span.end)};
-  source_place(source, span.start, &out->line, &bytes);
-  source_place(source, span.end, &out->end_line, &bytes);
-  return true;
-}
-
-/* ---- JSON ---- */
-
-static void put_place(Buffer *out, const Sources *sources, Span span) {
-  Region at;
-  if (!place_of(sources, span, &at))
-    return;
-  json_open(out, "place", '{');
-  json_field(out, "file", at.source->name);
-  if (at.source->library) {
-    json_key(out, "library");
-    buffer_puts(out, "true");
-  }
-  json_number(out, "line", at.line);
-  json_number(out, "column", at.column);
-  json_number(out, "end_line", at.end_line);
-  json_number(out, "end_column", at.end_column);
-  json_number(out, "start", span.start);
-  json_number(out, "end", span.end);
-  buffer_putc(out, '}');
-}
-
-static void put_steps(Buffer *out, const Sources *sources, const Diag *diag) {
-  Arena *arena = arena_new();
-  json_open(out, "steps", '[');
-  for (uint32_t i = 0; i < diag->step_count; i++) {
-    const DiagStep *step = &diag->steps[i];
-    json_open(out, NULL, '{');
-    put_place(out, sources, step->span);
-    json_field(out, "expression", source_excerpt(arena, sources, step->span));
-    json_field(out, "shape", step->shape);
-    json_field(out, "arithmetic", step->text);
-    buffer_putc(out, '}');
-  }
-  buffer_putc(out, ']');
-  arena_free(arena);
-}
-
-static void put_marks(Buffer *out, const Sources *sources, const Diag *diag) {
-  json_open(out, "marks", '[');
-  for (uint32_t i = 0; i < diag->mark_count; i++) {
-    json_open(out, NULL, '{');
-    put_place(out, sources, diag->marks[i].span);
-    json_field(out, "label", diag->marks[i].label);
-    buffer_putc(out, '}');
-  }
-  buffer_putc(out, ']');
-}
-
-static void put_fix(Buffer *out, const Sources *sources, const DiagFix *fix) {
-  json_open(out, NULL, '{');
-  json_field(out, "title", fix->title);
-  json_open(out, "edits", '[');
-  for (uint32_t i = 0; i < fix->edit_count; i++) {
-    json_open(out, NULL, '{');
-    put_place(out, sources, fix->edits[i].span);
-    json_field(out, "text", fix->edits[i].text);
-    buffer_putc(out, '}');
-  }
-  buffer_puts(out, "]}");
-}
-
-static void put_json(Buffer *out, const Sources *sources, const Diag *diag) {
-  json_open(out, NULL, '{');
-  json_number(out, "schema", JSON_SCHEMA);
-  json_field(out, "severity", level(diag->severity));
-  if (diag->code)
-    json_field(out, "code", code_of(diag).text);
-  json_field(out, "message", diag->message);
-  put_place(out, sources, diag->span);
-  json_field(out, "label", diag->label);
-  json_field(out, "found", diag->found);
-  json_field(out, "expected", diag->expected);
-  if (diag->axis >= 0)
-    json_number(out, "axis", diag->axis);
-  put_steps(out, sources, diag);
-  put_marks(out, sources, diag);
-  json_field(out, "witness", diag->witness);
-  json_field(out, "note", diag->note);
-  json_field(out, "help", diag->help);
-  json_open(out, "fixes", '[');
-  for (uint32_t i = 0; i < diag->fix_count; i++)
-    put_fix(out, sources, &diag->fixes[i]);
-  buffer_puts(out, "]}");
 }
 
 /* ---- SARIF 2.1.0 ---- */
@@ -172,7 +48,8 @@ static void sarif_artifact(Buffer *out, const Source *source) {
   buffer_free(&uri);
 }
 
-static void sarif_region(Buffer *out, const char *name, const Region *at) {
+static void sarif_region(Buffer *out, const char *name,
+                         const SourceRegion *at) {
   json_open(out, name, '{');
   json_number(out, "startLine", at->line);
   json_number(out, "startColumn", at->column);
@@ -185,8 +62,8 @@ static void sarif_region(Buffer *out, const char *name, const Region *at) {
 static void sarif_location(Buffer *out, const char *name,
                            const Sources *sources, Span span,
                            const char *message) {
-  Region at;
-  if (!place_of(sources, span, &at))
+  SourceRegion at;
+  if (!sources_region(sources, span, &at))
     return;
   json_open(out, name, '{');
   json_open(out, "physicalLocation", '{');
@@ -210,8 +87,8 @@ static void sarif_array(Buffer *out, const char *name, Buffer *items) {
 
 static void sarif_step(Buffer *out, const Sources *sources, Span span,
                        const char *shape, const char *arithmetic) {
-  Region at;
-  if (!place_of(sources, span, &at))
+  SourceRegion at;
+  if (!sources_region(sources, span, &at))
     return;
   Buffer text = {0};
   buffer_puts(&text, shape);
@@ -245,9 +122,9 @@ static void sarif_flow(Buffer *out, const Sources *sources,
 static void sarif_fix(Buffer *out, const Sources *sources,
                       const DiagFix *fix) {
   Buffer edits = {0};
-  Region at, first = {0};
+  SourceRegion at, first = {0};
   for (uint32_t i = 0; i < fix->edit_count; i++) {
-    if (!place_of(sources, fix->edits[i].span, &at))
+    if (!sources_region(sources, fix->edits[i].span, &at))
       continue;
     if (!first.source)
       first = at;
@@ -271,7 +148,7 @@ static void sarif_fix(Buffer *out, const Sources *sources,
 static size_t rule_of(const Diag *diag) {
   enum { LENGTH = 5 };
   static char seen[4096]; /* their codes */
-  Code code = code_of(diag);
+  DiagCode code = diag_code(diag);
   const char *found = strstr(seen, code.text);
   size_t len = strlen(seen);
   if (found)
@@ -285,7 +162,7 @@ static size_t rule_of(const Diag *diag) {
     sarif_text(&rules, "help", page->text);
   }
   json_open(&rules, "defaultConfiguration", '{');
-  json_field(&rules, "level", level(diag->severity));
+  json_field(&rules, "level", severity_text(diag->severity));
   buffer_puts(&rules, "}}");
   return len / LENGTH;
 }
@@ -318,10 +195,10 @@ static void sarif_result(Buffer *out, const Sources *sources,
   Buffer places = {0}, related = {0}, fixes = {0};
   json_open(out, NULL, '{');
   if (diag->code) {
-    json_field(out, "ruleId", code_of(diag).text);
+    json_field(out, "ruleId", diag_code(diag).text);
     json_number(out, "ruleIndex", (int64_t)rule_of(diag));
   }
-  json_field(out, "level", level(diag->severity));
+  json_field(out, "level", severity_text(diag->severity));
   sarif_message(out, diag);
   sarif_location(&places, NULL, sources, diag->span, NULL);
   sarif_array(out, "locations", &places);
@@ -365,7 +242,7 @@ void report_diag(Buffer *out, const Sources *sources, const Diag *diag) {
     return;
   case FORMAT_JSON: {
     Buffer line = {0};
-    put_json(&line, sources, diag);
+    diag_json(&line, sources, diag);
     buffer_printf(out, "%s\n", line.text);
     buffer_free(&line);
     return;

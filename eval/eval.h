@@ -63,6 +63,65 @@ bool eval_exited(const Eval *eval, int *status);
  * graph runs; NULL: nobody is. */
 void eval_watch(Eval *eval, const struct PlanWatch *watch);
 
+/* ---- values outside: datum.c, call.c ---- */
+
+/* A value that does not need its Eval: a tree of at most DATUM_DEEP levels,
+ * counted (atomically), not changed once others have it. */
+typedef enum DatumKind {
+  DATUM_NONE,
+  DATUM_UNIT,
+  DATUM_NUMBER, /* number */
+  DATUM_TENSOR, /* tensor, whose data may be lent: see tensor_borrow */
+  DATUM_STRING, /* text */
+  DATUM_TUPLE,  /* items; also a shape */
+  DATUM_RECORD, /* items, names */
+  DATUM_LIST,   /* items */
+  DATUM_CON,    /* text is its name; one item, or none */
+  DATUM_KEY,    /* key */
+  DATUM_OTHER,  /* text: as it is printed; a function */
+  DATUM_COUNT
+} DatumKind;
+enum { DATUM_DEEP = 200 };
+
+typedef struct Datum {
+  DatumKind kind;
+  uint32_t refs, len, deep;
+  bool shared; /* others have its tensor, too: its data are not to be changed */
+  bool weak;   /* a number of no type yet: it takes the one that is asked for */
+  union {
+    Scalar number;
+    Key key;
+  };
+  Tensor *tensor;
+  void (*give_back)(void *owner); /* what the tensor lies over; or NULL */
+  void *owner;
+  uint64_t bits; /* the number as it lies in memory */
+  char *text;    /* NUL-ended */
+  size_t text_len;
+  struct Datum **items; /* owned; NULL until they are put in */
+  char **names;
+} Datum;
+
+/* One block of memory; NULL: there is none. */
+Datum *datum_new(DatumKind kind, uint32_t len, const char *text,
+                 size_t text_len, const char *const *names);
+/* weak: a float is as exact as f64, though its type is f32. */
+Datum *datum_number(Scalar x, bool weak);
+Scalar datum_weak(const Datum *d, Dtype as); /* DT_NONE: by itself */
+Datum *datum_retain(Datum *d);
+void datum_release(Datum *d); /* may be NULL */
+
+/* A function that is called from outside, made of a declaration of one that
+ * takes `count` arguments (CD_FUNS): lives as long as the Eval. */
+typedef struct Entry Entry;
+Entry *eval_entry(Eval *eval, const CoreDec *dec, uint32_t count);
+/* Runs it; *result is the caller's.  weak[i]: type of the numbers in argument
+ * i that have none; DT_NONE: as they are.  Whatever keeps hold of lent data has
+ * a copy of them afterwards.  Errors as for eval_run. */
+bool eval_call(Eval *eval, const Entry *entry, const Datum *const *args,
+               const Dtype *weak, Diags *diags, Datum **result);
+/* A held value, with all that it needs run. */
+bool eval_datum(Eval *eval, Held *held, Diags *diags, Datum **result);
 /* ---- again and again, for timing ---- */
 
 /* What globals hold is computed, where it still waits for that. */

@@ -71,6 +71,14 @@ static uint64_t key(void) {
   return XXH3_64bits(text, (size_t)len);
 }
 
+/* The folder, private, and the one that holds it. */
+static bool make_folder(char *path, size_t parent) {
+  path[parent] = '\0';
+  mkdir(path, 0700);
+  path[parent] = '/';
+  return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
 static bool file_path(char path[PATH], bool make) {
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   bool own = base && *base == '/';
@@ -80,7 +88,7 @@ static bool file_path(char path[PATH], bool make) {
                      own ? "" : "/.cache");
   if (len < 0 || len > PATH - 64)
     return false;
-  if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
+  if (make && !make_folder(path, (size_t)len - strlen("/axon")))
     return false;
   snprintf(path + len, PATH - (size_t)len, "/machine-%016llx.txt",
            (unsigned long long)key());

@@ -1,6 +1,7 @@
 /* Limits of the machine, measured. */
 #define _GNU_SOURCE
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "machine/internal.h"
@@ -11,6 +12,7 @@ enum {
   TRIALS = 4, /* of which the best counts: others may be at work too */
   FORKS = 2000,
   PIECE = 256, /* bytes that kernels go by */
+  PAGE = 2 << 20, /* of the large ones */
 };
 static const double trial = 2e-3; /* seconds */
 
@@ -99,6 +101,21 @@ static void both(Job *j, double each, double out[2]) {
   out[1] = threads > 1 ? each * threads * rate(j, threads) : out[0];
 }
 
+/* The same, of memory moved; one thread alone has all of what is shared. */
+static void both_moves(Job *j, size_t bytes, bool shared, double out[2]) {
+  int threads = pool_threads();
+  if (!shared) {
+    j->bytes = bytes;
+    both(j, (double)bytes, out);
+    return;
+  }
+  j->bytes = bytes;
+  choose_rounds(j);
+  out[0] = (double)bytes * rate(j, 1);
+  j->bytes = bytes / (size_t)threads / (2 * PIECE) * (2 * PIECE);
+  out[1] = (double)j->bytes * threads * rate(j, threads);
+}
+
 static void multiply(Job *j, MachineLimits *out) {
   j->what = MULTIPLY;
   both(j, j->kernels.operations, out->fma);
@@ -108,32 +125,32 @@ static void multiply(Job *j, MachineLimits *out) {
   }
 }
 
-/* What of a level all threads have room for, halves of it: other data are
- * there too.  Of memory: more than caches hold. */
-static size_t room(int level, size_t most) {
-  const Machine *m = machine();
-  size_t threads = (size_t)pool_threads(), bytes;
-  if (level == LEVEL_MEMORY)
-    bytes = most / threads;
-  else if (level == LEVEL_3)
-    bytes = m->cache[2] / 2 / threads;
-  else
-    bytes = m->cache[level] / 2;
-  return bytes / (2 * PIECE) * (2 * PIECE);
-}
-
 static void move(Job *j, size_t most, MachineLimits *out) {
   for (int level = 0; level < LEVEL_COUNT; level++) {
-    j->bytes = room(level, most);
-    if (!j->bytes)
+    bool memory = level == LEVEL_MEMORY, shared = level >= LEVEL_3;
+    /* half of a cache: other data are there too */
+    size_t bytes = memory ? most : machine()->cache[level] / 2;
+    bytes = bytes / (2 * PIECE) * (2 * PIECE);
+    if (!bytes)
       continue;
     j->what = READ;
-    both(j, (double)j->bytes, out->read[level]);
+    both_moves(j, bytes, shared, out->read[level]);
     j->what = COPY;
-    both(j, (double)j->bytes, out->copy[level]);
+    both_moves(j, bytes, shared, out->copy[level]);
+    if (!memory)
+      continue;
+    j->what = STREAM;
+    both_moves(j, bytes, shared, out->stream);
   }
-  j->what = STREAM; /* of the last one, memory */
-  both(j, (double)j->bytes, out->stream);
+}
+
+/* Much more than caches hold: two cores may have one each. */
+static size_t enough_memory(void) {
+  const Machine *m = machine();
+  size_t least = (size_t)64 << 20, most = (size_t)512 << 20;
+  size_t bytes = 8 * m->cache[2];
+  bytes = bytes < least ? least : bytes > most ? most : bytes;
+  return bytes < m->memory / 8 ? bytes : (size_t)(m->memory / 8);
 }
 
 static double fork_time(Job *j) {
@@ -151,16 +168,14 @@ static double fork_time(Job *j) {
 
 bool machine_measure(MachineLimits *out) {
 #ifdef __OPTIMIZE__
-  const Machine *m = machine();
-  size_t least = (size_t)64 << 20, most = (size_t)256 << 20;
-  size_t bytes = 3 * m->cache[2] < least ? least : 3 * m->cache[2];
-  bytes = bytes > most ? most : bytes;
-  char *memory = mem_try_alloc(bytes + 64);
+  size_t bytes = enough_memory() / PAGE * PAGE;
+  char *memory = mem_try_alloc(bytes + PAGE);
   if (!memory)
     return false;
   *out = (MachineLimits){.measured = true, .threads = pool_threads()};
-  Job j = {.kernels = machine_kernels(m->vector), .what = TOUCH};
-  j.memory = memory + (-(uintptr_t)memory & 63);
+  Job j = {.kernels = machine_kernels(machine()->vector), .what = TOUCH};
+  j.memory = memory + (-(uintptr_t)memory & (PAGE - 1));
+  madvise(j.memory, bytes, MADV_HUGEPAGE); /* where there is such a thing */
   j.bytes = bytes / (size_t)out->threads;
   seconds(&j, out->threads);
   multiply(&j, out);

@@ -25,6 +25,13 @@ bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
 Tensor *tensor_over(const Header *is, void *data, void *mapping,
                     size_t mapping_size);
 
+/* ---- block.c ---- */
+
+/* 64-byte aligned, cleared or not; NULL when there is none.  `size` is for
+ * block_free. */
+void *block_new(size_t bytes, bool clear, size_t *size);
+void block_free(void *at, size_t size);
+
 /* ---- file.c: what the formats share ---- */
 
 /* A file's bytes: mapped, on the heap, or the caller's (both NULL). */

@@ -1,177 +1,407 @@
-/* Threads wait for a new job by looking for it, for some microseconds, then
- * asleep; pieces of a job are taken from one counter. */
+/* Each thread of the pool has a state, by which it is given a job and tells
+ * that it is done.  It waits for the next one by looking at the state for a
+ * while, and then asleep: to wake a thread costs tens of microseconds, which
+ * is more than many kernels.  A caller that has done all pieces itself takes
+ * the job back from those who have not begun, and so never waits for one to
+ * wake.
+ *
+ * The system may wake a thread on the core that its caller is busy on, and
+ * leave it there for milliseconds (measured in a virtual machine).  So one that
+ * slept is kept off the cores that others of this job are on. */
 #define _GNU_SOURCE
 #include "runtime/pool.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 256, SPINS = 20000 };
+enum {
+  LINE = 64,
+  SPIN_NS = 100 * 1000, /* of looking; between two kernels of a loop there is
+                           less */
+  LOOKS = 32,           /* between two looks at the clock */
+};
+
+typedef enum State { IDLE, POSTED, RUNNING } State;
+
+typedef struct Worker {
+  _Alignas(LINE) _Atomic uint32_t state; /* a State: what futexes wait for */
+  _Atomic uint32_t asleep;               /* the thread, for POSTED */
+  _Atomic uint32_t awaited;              /* its caller is asleep, for IDLE */
+  _Atomic int core;                      /* where it was last seen */
+  _Atomic bool moved;                    /* it may not run everywhere now */
+  pthread_t thread;
+} Worker;
+
+typedef struct Part { /* of the units */
+  _Alignas(LINE) _Atomic int64_t next;
+  int64_t end;
+} Part;
 
 static struct {
   pthread_once_t once;
-  pthread_mutex_t caller; /* one job at a time */
-  pthread_mutex_t lock;
-  pthread_cond_t wake, done;
-  int threads, started;
-  pid_t owner; /* a child of fork has none of the threads */
+  int threads;
+  int64_t spin_ns;
+  cpu_set_t cores;    /* that this process may use */
+  _Atomic bool taken; /* by a caller; guards all below */
+  int started;        /* workers[1 .. started] have threads */
+  Worker workers[POOL_THREADS_MOST];
+  Part parts[POOL_THREADS_MOST];
   /* the job */
   PoolWork *work;
   void *context;
   volatile bool *stop;
-  int64_t units, grain;
-  _Atomic int64_t next;
-  _Atomic int result, busy;
-  _Atomic uint64_t job;
-} pool = {.once = PTHREAD_ONCE_INIT,
-          .caller = PTHREAD_MUTEX_INITIALIZER,
-          .lock = PTHREAD_MUTEX_INITIALIZER,
-          .wake = PTHREAD_COND_INITIALIZER,
-          .done = PTHREAD_COND_INITIALIZER};
+  int64_t grain;
+  int part_count;
+  _Atomic int result;
+} pool = {.once = PTHREAD_ONCE_INIT};
 
-static void count_threads(void) {
+/* ---- how many ---- */
+
+/* A group of processes may be given fewer cores than it may run on. */
+static int cores_granted(int most) {
+  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+  long long quota, period;
+  if (!f)
+    return most;
+  bool limited = fscanf(f, "%lld %lld", &quota, &period) == 2 && period > 0;
+  fclose(f);
+  long long cores = limited ? (quota + period - 1) / period : most;
+  return cores < 1 ? 1 : cores < most ? (int)cores : most;
+}
+
+static int cores_usable(cpu_set_t *set) {
+  CPU_ZERO(set);
+  long count = sched_getaffinity(0, sizeof *set, set) == 0
+                   ? CPU_COUNT(set)
+                   : sysconf(_SC_NPROCESSORS_ONLN);
+  if (count > POOL_THREADS_MOST)
+    count = POOL_THREADS_MOST;
+  return cores_granted(count < 1 ? 1 : (int)count);
+}
+
+/* 0: it is not set; -1: it is no such number. */
+static int threads_wanted(void) {
   const char *wanted = getenv("AXON_THREADS");
-  long count = wanted ? strtol(wanted, NULL, 10) : 0;
+  if (!wanted || !*wanted)
+    return 0;
+  char *end;
+  long count = strtol(wanted, &end, 10);
+  bool good = !*end && count >= 1 && count <= POOL_THREADS_MOST;
+  return good ? (int)count : -1;
+}
+
+bool pool_check(Fault *fault) {
   cpu_set_t set;
-  if (count <= 0)
-    count = sched_getaffinity(0, sizeof set, &set) == 0
-                ? CPU_COUNT(&set)
-                : sysconf(_SC_NPROCESSORS_ONLN);
-  pool.threads = count < 1              ? 1
-                 : count > THREADS_MOST ? THREADS_MOST
-                                        : (int)count;
+  if (threads_wanted() >= 0)
+    return true;
+  fault_set(fault, "AXON_THREADS=%s is no number of threads",
+            getenv("AXON_THREADS"));
+  fault_help(fault,
+             "give a number from 1 to %d, or leave it unset: then all cores "
+             "are used (%d here)",
+             POOL_THREADS_MOST, cores_usable(&set));
+  return false;
+}
+
+/* A child of fork has one thread: no job, and nobody to wait for. */
+static void after_fork(void) {
+  pool.started = 0;
+  for (int k = 0; k < POOL_THREADS_MOST; k++)
+    atomic_store(&pool.workers[k].state, IDLE);
+  atomic_store(&pool.taken, false);
+}
+
+/* To look for work where there are more threads than cores takes the core away
+ * from who has some. */
+static void set_up(void) {
+  int wanted = threads_wanted(), cores = cores_usable(&pool.cores);
+  pool.threads = wanted > 0 ? wanted : cores;
+  pool.spin_ns = pool.threads > cores ? 0 : SPIN_NS;
+  pthread_atfork(NULL, NULL, after_fork);
 }
 
 int pool_threads(void) {
-  pthread_once(&pool.once, count_threads);
+  pthread_once(&pool.once, set_up);
   return pool.threads;
 }
 
-static void take_pieces(void) {
-  for (;;) {
-    int64_t begin =
-        atomic_fetch_add_explicit(&pool.next, pool.grain, memory_order_relaxed);
-    if (begin >= pool.units || (pool.stop && *pool.stop) ||
-        atomic_load_explicit(&pool.result, memory_order_relaxed))
-      return;
-    int64_t end =
-        pool.units - begin < pool.grain ? pool.units : begin + pool.grain;
-    int result = pool.work(pool.context, begin, end);
-    if (result)
-      atomic_store(&pool.result, result);
-  }
+/* ---- waiting ---- */
+
+static void futex_wait(_Atomic uint32_t *at, uint32_t seen) {
+  syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *at) {
+  syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static inline void pause_a_little(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
 #endif
 }
 
-static void wait_for_job(uint64_t seen) {
-  for (int k = 0; k < SPINS; k++) {
-    if (atomic_load_explicit(&pool.job, memory_order_acquire) != seen)
-      return;
-    pause_a_little();
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+/* ---- which core ---- */
+
+/* Marks the core that is the caller's, or a worker's, as taken. */
+static void take_core(cpu_set_t *rest, int core) {
+  if (core >= 0 && core < CPU_SETSIZE)
+    CPU_CLR(core, rest);
+}
+
+/* Before a worker is woken: off the cores that are taken, if it was on one. */
+static void keep_apart(Worker *w, cpu_set_t *rest) {
+  int core = atomic_load_explicit(&w->core, memory_order_relaxed);
+  bool is_free = core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, rest);
+  if (!is_free && CPU_COUNT(rest) > 0 &&
+      pthread_setaffinity_np(w->thread, sizeof *rest, rest) == 0)
+    atomic_store(&w->moved, true);
+  else
+    take_core(rest, core);
+}
+
+static void note_core(Worker *w) {
+  atomic_store_explicit(&w->core, sched_getcpu(), memory_order_relaxed);
+}
+
+/* Where it is now it may be moved from again. */
+static void run_anywhere(Worker *w) {
+  if (atomic_exchange(&w->moved, false))
+    sched_setaffinity(0, sizeof pool.cores, &pool.cores);
+}
+
+/* Looks for a while whether the state is another than `is`. */
+static bool spin_while(const Worker *w, State is) {
+  int64_t until = now_ns() + pool.spin_ns;
+  do {
+    for (int k = 0; k < LOOKS; k++) {
+      if (atomic_load_explicit(&w->state, memory_order_acquire) != is)
+        return true;
+      pause_a_little();
+    }
+  } while (now_ns() < until);
+  return false;
+}
+
+static void wait_for_job(Worker *w) {
+  for (;;) {
+    uint32_t posted = POSTED;
+    run_anywhere(w);
+    if (!spin_while(w, IDLE)) {
+      note_core(w);
+      atomic_store(&w->asleep, 1);
+      futex_wait(&w->state, IDLE); /* for this job, or to look for the next */
+      atomic_store(&w->asleep, 0);
+    }
+    if (atomic_compare_exchange_strong(&w->state, &posted, RUNNING))
+      return; /* else it was taken back */
   }
-  pthread_mutex_lock(&pool.lock);
-  while (atomic_load(&pool.job) == seen)
-    pthread_cond_wait(&pool.wake, &pool.lock);
-  pthread_mutex_unlock(&pool.lock);
+}
+
+static void wait_until_done(Worker *w) {
+  uint32_t posted = POSTED;
+  if (atomic_compare_exchange_strong(&w->state, &posted, IDLE))
+    return;
+  bool beside = atomic_load(&w->core) != sched_getcpu();
+  if (beside && spin_while(w, RUNNING))
+    return;
+  atomic_store(&w->awaited, 1);
+  while (atomic_load(&w->state) == RUNNING)
+    futex_wait(&w->state, RUNNING);
+  atomic_store(&w->awaited, 0);
+}
+
+/* To a hot one it takes a store; to one that sleeps, two calls. */
+static void post(Worker *w, cpu_set_t *rest) {
+  if (atomic_load(&w->asleep))
+    keep_apart(w, rest);
+  else
+    take_core(rest, atomic_load_explicit(&w->core, memory_order_relaxed));
+  atomic_store(&w->state, POSTED);
+  if (atomic_load(&w->asleep))
+    futex_wake(&w->state);
+}
+
+/* ---- working ---- */
+
+static bool is_stopped(void) {
+  return (pool.stop && __atomic_load_n(pool.stop, __ATOMIC_RELAXED)) ||
+         atomic_load_explicit(&pool.result, memory_order_relaxed);
+}
+
+static void take_pieces(Part *part) {
+  for (;;) {
+    int64_t begin = atomic_fetch_add_explicit(&part->next, pool.grain,
+                                              memory_order_relaxed);
+    if (begin >= part->end || is_stopped())
+      return;
+    int64_t rest = part->end - begin;
+    int64_t end = rest < pool.grain ? part->end : begin + pool.grain;
+    int result = pool.work(pool.context, begin, end), none = 0;
+    if (result)
+      atomic_compare_exchange_strong(&pool.result, &none, result);
+  }
+}
+
+/* Its own part first. */
+static void take_part(int sharer) {
+  for (int k = 0; k < pool.part_count; k++)
+    take_pieces(&pool.parts[(sharer + k) % pool.part_count]);
 }
 
 static void *thread_main(void *argument) {
-  uint64_t seen = (uint64_t)(uintptr_t)argument;
+  Worker *w = argument;
   for (;;) {
-    wait_for_job(seen);
-    seen = atomic_load(&pool.job);
-    take_pieces();
-    if (atomic_fetch_sub(&pool.busy, 1) == 1) {
-      pthread_mutex_lock(&pool.lock);
-      pthread_cond_signal(&pool.done);
-      pthread_mutex_unlock(&pool.lock);
-    }
+    wait_for_job(w);
+    note_core(w);
+    take_part((int)(w - pool.workers));
+    atomic_store(&w->state, IDLE);
+    if (atomic_load(&w->awaited))
+      futex_wake(&w->state);
   }
   return NULL;
 }
 
-static void start_threads(void) {
-  if (pool.owner != getpid()) { /* at first, and after a fork */
-    pool.owner = getpid();
-    pool.started = 0;
-  }
+/* Signals are for the threads of the program. */
+static void start_threads(int wanted) {
+  if (pool.started >= wanted)
+    return;
+  cpu_set_t rest = pool.cores;
+  sigset_t all, before;
   pthread_attr_t attributes;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  while (pool.started < pool.threads - 1) {
-    pthread_t thread;
-    uintptr_t job = (uintptr_t)atomic_load(&pool.job);
-    if (pthread_create(&thread, &attributes, thread_main, (void *)job))
+  take_core(&rest, sched_getcpu());
+  if (CPU_COUNT(&rest) > 0)
+    pthread_attr_setaffinity_np(&attributes, sizeof rest, &rest);
+  while (pool.started < wanted) {
+    Worker *w = &pool.workers[pool.started + 1];
+    atomic_store(&w->moved, true);
+    atomic_store(&w->core, -1);
+    if (pthread_create(&w->thread, &attributes, thread_main, w))
       break; /* fewer, then */
+    pthread_setname_np(w->thread, "axon-pool");
     pool.started++;
   }
   pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void wait_for_threads(void) {
-  for (int k = 0; k < SPINS; k++) {
-    if (atomic_load(&pool.busy) == 0)
-      return;
-    pause_a_little();
+static void cut(int64_t units, int64_t pieces) {
+  for (int k = 0; k < pool.part_count; k++) {
+    int64_t each = pieces / pool.part_count, more = pieces % pool.part_count;
+    int64_t first = each * k + (k < more ? k : more);
+    int64_t last = first + each + (k < more);
+    atomic_store_explicit(&pool.parts[k].next, first * pool.grain,
+                          memory_order_relaxed);
+    pool.parts[k].end = last == pieces ? units : last * pool.grain;
   }
-  pthread_mutex_lock(&pool.lock);
-  while (atomic_load(&pool.busy))
-    pthread_cond_wait(&pool.done, &pool.lock);
-  pthread_mutex_unlock(&pool.lock);
+}
+
+static int run_alone(int64_t units, int64_t grain, PoolWork *work,
+                     void *context, volatile bool *stop) {
+  for (int64_t u = 0; u < units;) {
+    if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+      return 0;
+    int64_t end = units - u < grain ? units : u + grain;
+    int result = work(context, u, end);
+    if (result)
+      return result;
+    u = end;
+  }
+  return 0;
+}
+
+static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
+               volatile bool *stop, bool apart) {
+  if (grain < 1)
+    grain = 1;
+  int64_t pieces = units / grain + (units % grain > 0);
+  if (pool_threads() == 1 || pieces <= 1 ||
+      atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
+    return run_alone(units, grain, work, context, stop);
+  int sharers = pieces < pool.threads ? (int)pieces : pool.threads;
+  start_threads(sharers - 1);
+  if (sharers > pool.started + 1)
+    sharers = pool.started + 1;
+  pool.work = work;
+  pool.context = context;
+  pool.stop = stop;
+  pool.grain = grain;
+  pool.part_count = apart ? sharers : 1;
+  atomic_store_explicit(&pool.result, 0, memory_order_relaxed);
+  cut(units, pieces);
+  cpu_set_t rest = pool.cores;
+  take_core(&rest, sched_getcpu());
+  for (int k = 1; k < sharers; k++)
+    post(&pool.workers[k], &rest);
+  take_part(0);
+  for (int k = 1; k < sharers; k++)
+    wait_until_done(&pool.workers[k]);
+  int result = atomic_load_explicit(&pool.result, memory_order_relaxed);
+  atomic_store_explicit(&pool.taken, false, memory_order_release);
+  return result;
 }
 
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
              volatile bool *stop) {
-  if (grain < 1)
-    grain = 1;
-  if (pool_threads() == 1 || units <= grain) {
-    int result = 0;
-    for (int64_t u = 0; u < units && !result && !(stop && *stop); u += grain)
-      result = work(context, u, units - u < grain ? units : u + grain);
-    return result;
-  }
-  pthread_mutex_lock(&pool.caller);
-  start_threads();
-  pool.work = work;
-  pool.context = context;
-  pool.stop = stop;
-  pool.units = units;
-  pool.grain = grain;
-  atomic_store(&pool.next, 0);
-  atomic_store(&pool.result, 0);
-  atomic_store(&pool.busy, pool.started);
-  pthread_mutex_lock(&pool.lock);
-  atomic_fetch_add(&pool.job, 1);
-  pthread_cond_broadcast(&pool.wake);
-  pthread_mutex_unlock(&pool.lock);
-  take_pieces();
-  wait_for_threads();
-  int result = atomic_load(&pool.result);
-  pthread_mutex_unlock(&pool.caller);
-  return result;
+  return run(units, grain, work, context, stop, false);
+}
+
+int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
+                   volatile bool *stop) {
+  return run(units, grain, work, context, stop, true);
+}
+
+/* ---- scratch ---- */
+
+typedef struct Scratch {
+  void *at;
+  size_t size;
+} Scratch;
+
+static _Thread_local Scratch scratch;
+static pthread_key_t scratch_key; /* so that a thread's goes with it */
+static bool has_scratch_key;
+
+static void scratch_free(void *at) {
+  mem_free(at);
+}
+
+static void make_scratch_key(void) {
+  has_scratch_key = pthread_key_create(&scratch_key, scratch_free) == 0;
 }
 
 void *pool_scratch(size_t bytes) {
-  static _Thread_local struct {
-    void *at;
-    size_t bytes;
-  } room;
-  if (room.bytes < bytes) {
-    free(room.at);
-    room.bytes = 0;
-    size_t size = (bytes + 4095) / 4096 * 4096;
-    room.at = aligned_alloc(4096, size);
-    if (!room.at)
-      return NULL;
-    room.bytes = size;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (scratch.at && bytes <= scratch.size)
+    return scratch.at;
+  pthread_once(&once, make_scratch_key);
+  size_t size = bytes < 2 * scratch.size ? 2 * scratch.size : bytes;
+  size = (size < 4096 ? 4096 : size + LINE - 1) / LINE * LINE;
+  void *at = has_scratch_key ? mem_try_aligned(LINE, size) : NULL;
+  if (!at || pthread_setspecific(scratch_key, at) != 0) {
+    mem_free(at);
+    return NULL;
   }
-  return room.at;
+  mem_free(scratch.at);
+  scratch = (Scratch){at, size};
+  return at;
 }

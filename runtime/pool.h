@@ -1,25 +1,42 @@
-/* pool: threads that share out the units of a kernel. */
+/* pool: threads that share out the units of a kernel, and memory of theirs to
+ * work in.
+ *
+ * Any thread of any program may call pool_run.  One call at a time has the
+ * threads of the pool; another that comes meanwhile, or from within work, does
+ * its units itself, so that there are never more threads at work than there
+ * were callers, and those of the pool.  What is computed must not depend on
+ * who does it.  A child of fork makes threads of its own when it needs them. */
 #ifndef AXON_POOL_H
 #define AXON_POOL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/runtime.h"
 
-/* Works on units begin .. end - 1; other than 0 stops the rest. */
+/* Works on units begin .. end - 1; other than 0 stops the rest.  It runs in
+ * any thread, where there is no trap: it must not raise. */
 typedef int PoolWork(void *context, int64_t begin, int64_t end);
+
+enum { POOL_THREADS_MOST = 256 };
 
 /* Threads that take part, the caller's among them: AXON_THREADS, or the cores
  * that this process may use. */
 int pool_threads(void);
-/* Runs work over 0 .. units - 1 in pieces of `grain`, which threads take as
- * they get free.  Returns the first result that is not 0.  `stop`, if there is
- * one, ends it between pieces.  From one thread at a time; others wait. */
+/* A fault where AXON_THREADS is no number from 1 to POOL_THREADS_MOST. */
+bool pool_check(Fault *fault);
+
+/* Runs work over 0 .. units - 1 in pieces of `grain`, which threads take in
+ * their order as they get free: for pieces that differ, or whose neighbours
+ * read the same.  Returns the first result that is not 0.  `stop`, if there is
+ * one, ends it between pieces. */
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
              volatile bool *stop);
+/* The same, but each thread begins with a part of its own, one after the other
+ * and the same in each call; who is done helps the others.  For long walks
+ * over memory, and for data that the last call left in a core's cache. */
+int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
+                   volatile bool *stop);
 
-/* Scratch memory of the calling thread, 64-byte aligned, kept until it asks
- * for more or ends.  NULL: there is none. */
+/* Memory of the calling thread, 64-byte aligned, not cleared, kept until the
+ * thread asks for more; a second call gives the same.  NULL: there is none. */
 void *pool_scratch(size_t bytes);
 
 #endif

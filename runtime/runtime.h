@@ -80,6 +80,8 @@ typedef struct Tensor {
   void *data;    /* count * bytes of the dtype, 64-byte aligned */
   void *mapping; /* of a file, when data lies in one; private to tensor.c */
   size_t mapping_size;
+  bool borrowed; /* data are somebody else's: see tensor_borrow */
+  size_t block_size; /* of memory from block.c; or 0 */
 } Tensor;
 
 typedef enum FaultKind {
@@ -106,6 +108,14 @@ void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
                    bool clear, Fault *fault);
 Tensor *tensor_scalar(Scalar x); /* rank 0; raises when out of memory */
+/* Over memory of somebody else, contiguous and aligned to its elements, which
+ * stays as it is while the tensor borrows it.  NULL: no memory, or a size that
+ * none can hold. */
+Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
+                      void *data);
+/* Ends that: from here on the tensor has a copy of its own.  Of one thread
+ * only, before others see the tensor. */
+bool tensor_unborrow(Tensor *t, Fault *fault);
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {
@@ -114,11 +124,24 @@ static inline void *tensor_at(const Tensor *t, int64_t i) {
 /* Bytes of memory that this process may use: the machine's, or less where a
  * container says so. */
 uint64_t memory_physical(void);
+
 /* "f32[2, 3]" */
 void tensor_print_type(Buffer *out, const Tensor *t);
 /* As NumPy prints, aligned, abbreviated with "..." beyond `limit` elements;
  * `width` columns. */
 void tensor_print(Buffer *out, const Tensor *t, int64_t limit, int width);
+
+/* ---- block.c: the memory of tensors ---- */
+
+/* Of blocks of 4 KiB or more. */
+typedef struct MemoryCounts {
+  uint64_t fresh, reused; /* handed out so far: from the system, or again */
+  uint64_t live, kept;    /* bytes in use, bytes for use again */
+  bool keeps;             /* false under the address sanitizer */
+} MemoryCounts;
+MemoryCounts memory_counts(void);
+/* Gives memory back to the system until at most so many bytes are kept. */
+void memory_trim(uint64_t keep);
 
 /* ---- files: npy.c, npz.c, safetensors.c, csv.c, image.c ---- */
 

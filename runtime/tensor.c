@@ -151,20 +151,6 @@ static void memory_fault(Fault *fault, Dtype dtype, uint32_t rank,
              have);
 }
 
-/* calloc clears what it reuses, so memory that need not be clear comes from
- * aligned_alloc.  Returns the address to free. */
-static void *block_new(size_t bytes, bool clear, void **data) {
-  if (clear) {
-    char *block = mem_try_alloc(bytes + ALIGN);
-    if (block)
-      *data = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
-    return block;
-  }
-  size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-  *data = aligned_alloc(ALIGN, rounded ? rounded : ALIGN);
-  return *data;
-}
-
 static Tensor *tensor_header(Dtype dtype, uint32_t rank, const int64_t *shape,
                              int64_t count) {
   Tensor *t = mem_try_alloc(sizeof *t);
@@ -200,8 +186,8 @@ Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape, bool clear,
   }
   Tensor *t = tensor_header(dtype, rank, shape, count);
   if (t)
-    t->mapping = block_new(bytes, clear, &t->data);
-  if (t && t->mapping)
+    t->data = t->mapping = block_new(bytes, clear, &t->block_size);
+  if (t && t->data)
     return t;
   mem_free(t);
   memory_fault(fault, dtype, rank, shape, bytes);
@@ -232,18 +218,48 @@ Tensor *tensor_over(const Header *is, void *data, void *mapping,
   return t;
 }
 
+Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
+                      void *data) {
+  int64_t count;
+  size_t bytes;
+  if (rank > RANK_MAX || !shape_size(dtype, rank, shape, &count, &bytes))
+    return NULL;
+  Tensor *t = tensor_header(dtype, rank, shape, count);
+  if (!t)
+    return NULL;
+  t->data = data;
+  t->borrowed = true;
+  return t;
+}
+
+bool tensor_unborrow(Tensor *t, Fault *fault) {
+  if (!t->borrowed)
+    return true;
+  Tensor *own = tensor_new(t->dtype, t->rank, t->shape, false, fault);
+  if (!own)
+    return false;
+  if (t->count)
+    memcpy(own->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
+  t->data = own->data;
+  t->mapping = own->mapping;
+  t->mapping_size = own->mapping_size;
+  t->borrowed = false;
+  mem_free(own);
+  return true;
+}
+
 Tensor *tensor_retain(Tensor *t) {
   __atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
   return t;
 }
 
-/* `mapping` is what to give back: to the heap where its size is 0. */
+/* `mapping` is what to give back: to the heap where it has neither size. */
 void tensor_release(Tensor *t) {
   if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
     return;
   if (t->mapping_size)
     munmap(t->mapping, t->mapping_size);
-  else
-    mem_free(t->mapping);
+  else if (!t->borrowed)
+    block_free(t->mapping, t->block_size);
   mem_free(t);
 }

@@ -1,21 +1,13 @@
 /* axon.h: the part of a session that others link. */
-#include "session/axon.h"
+#include "session/outside.h"
 
 #include "session/internal.h"
 
 #include <string.h>
 
-struct AxnSession {
-  Session *session;
-  Buffer text; /* of the diagnostic last asked for */
-  Arena *arena; /* of those that were told; or NULL */
-  VEC(AxnDiag *) told;
-  void (*write)(void *owner, const char *text, size_t len);
-  void *owner;
-  bool places; /* are kept */
-};
-
 const char *axn_version(void) { return AXON_VERSION; }
+
+int axn_abi(void) { return AXN_ABI; }
 
 static void host_write(void *owner, const char *text, size_t len) {
   AxnSession *a = owner;
@@ -54,8 +46,7 @@ AxnSession *axn_session_new(void) {
   return NULL;
 }
 
-/* What was said of the text before. */
-static void forget_diags(AxnSession *a) {
+void axon_forget(AxnSession *a) {
   session_clear_diags(a->session);
   if (a->arena)
     arena_free(a->arena);
@@ -67,9 +58,10 @@ static void forget_diags(AxnSession *a) {
 void axn_session_free(AxnSession *a) {
   if (!a)
     return;
-  forget_diags(a);
+  axon_forget(a);
   session_close(a->session);
   buffer_free(&a->text);
+  buffer_free(&a->json);
   mem_free(a);
 }
 
@@ -81,7 +73,7 @@ void axn_session_output(AxnSession *a,
   a->owner = owner;
 }
 
-static AxnStatus status_of(SessionStatus status) {
+AxnStatus axon_status(SessionStatus status) {
   switch (status) {
   case SESSION_OK:
     return AXN_OK;
@@ -97,30 +89,78 @@ static AxnStatus status_of(SessionStatus status) {
   return AXN_ERROR;
 }
 
+/* ---- errors, and what runs ---- */
+
+typedef struct ErrorText {
+  uint16_t code;
+  const char *message, *help;
+} ErrorText;
+
+static SessionStatus tell_error(Session *s, void *arg) {
+  const ErrorText *t = arg;
+  Diag *diag = session_error(s, t->code, (Span){0}, "%s", t->message);
+  if (t->help && *t->help)
+    diag->help = arena_text(s->arena, t->help, strlen(t->help));
+  return SESSION_ERROR;
+}
+
+void axon_error(AxnSession *a, uint16_t code, const char *help,
+                const char *format, ...) {
+  char message[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  ErrorText telling = {code, message, help};
+  if (!a->busy)
+    axon_forget(a);
+  session_guard(a->session, tell_error, &telling);
+}
+
+bool axon_begin(AxnSession *a) {
+  if (a->busy)
+    return false;
+  axon_forget(a);
+  a->busy = true;
+  signal_begin(a);
+  return true;
+}
+
+AxnStatus axon_end(AxnSession *a, SessionStatus status) {
+  signal_end(a);
+  interrupt_watch(NULL); /* the session may be freed by another thread */
+  a->busy = false;
+  return axon_status(status);
+}
+
 /* What was known of the text before is known no longer. */
-static void begin_text(AxnSession *a) {
-  forget_diags(a);
+static bool begin_text(AxnSession *a) {
+  if (!axon_begin(a))
+    return false;
   if (a->places)
     session_keep_places(a->session);
+  return true;
 }
 
 AxnStatus axn_session_check(AxnSession *a, const char *name, const char *text,
                             size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  begin_text(a);
+  if (!begin_text(a))
+    return AXN_BUSY;
   SessionStatus status = session_check(a->session, &source);
   session_drop_waiting(a->session);
-  return status_of(status);
+  return axon_end(a, status);
 }
 
 AxnStatus axn_session_run(AxnSession *a, const char *name, const char *text,
                           size_t len) {
   SessionText source = {.name = name, .text = text, .len = len, .bare = true};
-  begin_text(a);
+  if (!begin_text(a))
+    return AXN_BUSY;
   SessionStatus status = session_check(a->session, &source);
   if (status == SESSION_OK)
     status = session_run(a->session);
-  return status_of(status);
+  return axon_end(a, status);
 }
 
 int axn_exit_status(const AxnSession *a) {
@@ -296,6 +336,23 @@ const char *axn_diag_text(AxnSession *a, size_t index) {
   Rendered r = {&a->text, diags->all.at[index]};
   SessionStatus status = session_guard(a->session, render, &r);
   return status == SESSION_OK ? a->text.text : NULL;
+}
+
+static SessionStatus list_json(Session *s, void *arg) {
+  Buffer *out = arg;
+  buffer_putc(out, '[');
+  for (uint32_t i = 0; i < s->diags.all.len; i++) {
+    buffer_puts(out, i ? "," : "");
+    diag_json(out, &s->sources, s->diags.all.at[i]);
+  }
+  buffer_putc(out, ']');
+  return SESSION_OK;
+}
+
+const char *axn_diag_json(AxnSession *a) {
+  buffer_free(&a->json);
+  SessionStatus status = session_guard(a->session, list_json, &a->json);
+  return status == SESSION_OK ? a->json.text : NULL;
 }
 
 AxnCounts axn_session_counts(const AxnSession *a) {

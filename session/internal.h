@@ -50,6 +50,10 @@ struct Session {
   bool names_missing; /* a file that the one at hand imports is not there */
   uint32_t *library_sources; /* by number of the library file; 0: not yet */
   Map library_decs;          /* StdlibName -> Dec */
+  Map functions;        /* Sym -> Function: that a host has asked for */
+  Buffer call_key;      /* room for that of the call at hand */
+  uint32_t texts;       /* that were read */
+  uint32_t explained;   /* errors of calls from a host */
   volatile bool interrupt;
   int exit_status;
 };

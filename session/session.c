@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "session/internal.h"
 
+#include "runtime/notice.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +36,7 @@ static void fill(Session *s, const SessionHost *host) {
   sources_init(&s->sources, s->arena);
   diags_init(&s->diags, s->arena);
   map_init(&s->library_decs, s->arena);
+  map_init(&s->functions, s->arena);
   s->interner = interner_new(s->arena);
   s->dims.arena = s->arena;
   s->check_host = (CheckHost){
@@ -74,6 +77,7 @@ void session_close(Session *s) {
   if (!s)
     return;
   eval_free(s->eval);
+  buffer_free(&s->call_key);
   arena_free(s->arena);
 }
 
@@ -117,6 +121,17 @@ static void stop(Session *s) {
     s->imports.at[i].busy = false;
 }
 
+/* What is amiss with the machine, not with the program, is a warning without a
+ * place. */
+static void tell_notices(Session *s) {
+  Notice n;
+  while (notice_take(&n)) {
+    Diag *d = diag_warning(&s->diags, n.code, (Span){0}, "%s", n.message);
+    d->note = n.note[0] ? arena_printf(s->arena, "%s", n.note) : NULL;
+    d->help = n.help[0] ? arena_printf(s->arena, "%s", n.help) : NULL;
+  }
+}
+
 SessionStatus session_guard(Session *s,
                             SessionStatus (*f)(Session *, void *), void *arg) {
   Trap trap;
@@ -124,6 +139,7 @@ SessionStatus session_guard(Session *s,
   switch (kind) {
   case FAIL_NONE: {
     SessionStatus status = f(s, arg);
+    tell_notices(s);
     trap_end(&trap);
     return status;
   }
@@ -147,6 +163,7 @@ SessionStatus session_guard(Session *s,
 uint32_t session_add_text(Session *s, const SessionText *text, Span importer) {
   const char *bytes = text->text;
   size_t len = text->len;
+  s->texts++;
   if (!bytes && !read_source(s, text->name, importer, &bytes, &len))
     return 0;
   if (len > SESSION_TEXT_MOST) {

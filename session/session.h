@@ -118,6 +118,25 @@ void session_watch(Session *session, const struct PlanWatch *watch);
 /* Computes what the program's names stand for, where it still waits. */
 SessionStatus session_settle(Session *session);
 
+/* ---- function.c: calls from a host ---- */
+
+typedef struct Function Function;
+typedef struct HostArg {
+  const char *label; /* or NULL */
+  const Datum *value;
+} HostArg;
+/* Of what a name stands for, now and after it is defined anew; the session's.
+ * NULL after an error. */
+Function *session_function(Session *session, const char *name);
+Binding *session_function_binding(const Function *f);
+const Signature *session_signature(const Function *f);
+/* *result is the caller's.  No arguments: `f ()`. */
+SessionStatus session_call(Session *session, Function *f, uint32_t count,
+                           const HostArg *args, Datum **result);
+/* The value of a name at top level. */
+SessionStatus session_value(Session *session, const char *name,
+                            Datum **result);
+
 /* ---- timing ---- */
 
 /* One expression, checked, to be computed many times.  What the program has

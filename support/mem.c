@@ -43,14 +43,16 @@ static _Thread_local volatile bool *watched;
 
 void interrupt_watch(volatile bool *flag) { watched = flag; }
 
-bool interrupt_seen(void) { return watched && *watched; }
+bool interrupt_seen(void) {
+  return watched && __atomic_load_n(watched, __ATOMIC_RELAXED);
+}
 
 void interrupt_poll(void) {
   if (interrupt_seen())
     trap_raise(FAIL_INTERRUPT);
 }
 
-static bool must_fail(void) {
+bool mem_denied(void) {
   if (!fail_after || __atomic_sub_fetch(&fail_after, 1, __ATOMIC_RELAXED) > 0)
     return false;
   fail_after = fail_on;
@@ -59,9 +61,16 @@ static bool must_fail(void) {
 }
 
 void *mem_try_alloc(size_t size) {
-  if (must_fail() || size > PTRDIFF_MAX)
+  if (mem_denied() || size > PTRDIFF_MAX)
     return NULL;
   return calloc(1, size ? size : 1);
+}
+
+void *mem_try_aligned(size_t align, size_t size) {
+  if (mem_denied() || size > PTRDIFF_MAX - align)
+    return NULL;
+  size_t rounded = (size + align - 1) / align * align;
+  return aligned_alloc(align, rounded ? rounded : align);
 }
 
 void *mem_alloc(size_t size) {
@@ -72,7 +81,7 @@ void *mem_alloc(size_t size) {
 }
 
 void *mem_realloc(void *old, size_t old_size, size_t size) {
-  if (must_fail() || size > PTRDIFF_MAX)
+  if (mem_denied() || size > PTRDIFF_MAX)
     trap_raise(FAIL_MEMORY);
   char *p = realloc(old, size ? size : 1);
   if (!p)

@@ -54,6 +54,8 @@ void interrupt_poll(void); /* raises FAIL_INTERRUPT if it is set */
 
 void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
+/* At a multiple of `align`, not zeroed; NULL when it cannot. */
+void *mem_try_aligned(size_t align, size_t size);
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
 void mem_free(void *p);
 /* For tests: the n-th allocation from now fails, or it and all after it; 0
@@ -61,6 +63,8 @@ void mem_free(void *p);
 void mem_fail_after(uint64_t n);
 void mem_fail_from(uint64_t n);
 bool mem_has_failed(void);
+/* For what takes memory from elsewhere: whether this allocation is to fail. */
+bool mem_denied(void);
 
 /* ---- arena.c ---- */
 
@@ -286,6 +290,22 @@ void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
  * wide characters and tabs keep the underline in place. */
 void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
                  bool colour);
+
+/* ---- diagjson.c ---- */
+
+/* Appends a diagnostic as an object on one line. */
+void diag_json(Buffer *out, const Sources *sources, const Diag *diag);
+const char *severity_text(Severity severity); /* "error" */
+typedef struct DiagCode {
+  char text[8]; /* "E0301" */
+} DiagCode;
+DiagCode diag_code(const Diag *diag); /* of one that has a code */
+/* Lines and columns from 1, columns in characters. */
+typedef struct SourceRegion {
+  const Source *source;
+  uint32_t line, column, end_line, end_column;
+} SourceRegion;
+bool sources_region(const Sources *sources, Span span, SourceRegion *out);
 
 /* ---- utf8.c ---- */
 

@@ -87,7 +87,7 @@ static void want_cuts_of_inputs(Clusterer *c, const Candidate *item) {
 static void note_product(Clusterer *c, Candidate *item) {
   Product p;
   const Loop *loop = item->stage->loop;
-  item->product = product_find(c->arena, loop, &p);
+  item->product = product_find_any(c->arena, loop, &p);
   item->depth = 1;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
     item->depth *= loop->extents[v];

@@ -171,6 +171,8 @@ typedef struct Product {
 /* False: it is none, or none with an axis of the result that only some of the
  * factors have and another one that only others have. */
 bool product_find(Arena *arena, const Loop *loop, Product *p);
+/* Likewise, however small; the other is for those worth copies of factors. */
+bool product_find_any(Arena *arena, const Loop *loop, Product *p);
 bool loop_is_product(const Loop *loop);
 /* Of a product: which factors have n; m: the largest axis that those do not
  * have, and the others do.  False: there is none. */

@@ -18,7 +18,7 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
-  FACTOR_COST = 4, /* of an element of a factor of a product */
+  FACTOR_COST = 6, /* of an element of a factor of a product */
   KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
@@ -235,6 +235,9 @@ static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
     return true;
   if (c->kind == CELL_CONVERT)
     return is_factor(group, c->args[0], read);
+  if (c->kind == CELL_SELECT)
+    return is_factor(group, c->args[1], read) ||
+           is_factor(group, c->args[2], read);
   if (c->kind != CELL_OP || (c->op != PRIM_MUL && c->op != PRIM_DIV))
     return false;
   return is_factor(group, c->args[0], read) ||

@@ -107,7 +107,8 @@ static bool is_big_enough(const Loop *loop, uint32_t m, uint32_t n) {
          (double)x * (double)y * (double)depth >= LEAST_WORK;
 }
 
-bool product_find(Arena *arena, const Loop *loop, Product *p) {
+/* any: also one too small to be worth copies of its factors */
+static bool find(Arena *arena, const Loop *loop, Product *p, bool any) {
   memset(p, 0, sizeof *p);
   if (loop->results.len != 1 || loop->axes == loop->kept || loop->kept < 2)
     return false;
@@ -121,10 +122,18 @@ bool product_find(Arena *arena, const Loop *loop, Product *p) {
   for (uint32_t n = 0; n < loop->kept; n++) {
     uint32_t m, with_n;
     if (product_sides(loop, p, n, &m, &with_n) && with_n &&
-        is_big_enough(loop, m, n))
+        (any || is_big_enough(loop, m, n)))
       return true;
   }
   return false;
+}
+
+bool product_find(Arena *arena, const Loop *loop, Product *p) {
+  return find(arena, loop, p, false);
+}
+
+bool product_find_any(Arena *arena, const Loop *loop, Product *p) {
+  return find(arena, loop, p, true);
 }
 
 bool loop_is_product(const Loop *loop) {

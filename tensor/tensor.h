@@ -278,9 +278,10 @@ typedef struct Backend {
   /* Before any of them runs: what takes long can begin.  NULL: nothing. */
   void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
   bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
-  /* What it makes of a cluster that it has prepared (watch.h); notes: what the
-   * code is to say of each loop, NULL: no code is wanted.  False: nothing, it
-   * is left to the reference backend.  NULL: it makes nothing of clusters. */
+  /* What it has made of a cluster that was prepared (watch.h): waits for that.
+   * notes: what the code is to say of each loop, NULL: no code is wanted.
+   * False: nothing, it is left to the reference backend.  NULL: it makes
+   * nothing of clusters. */
   bool (*describe)(const Cluster *cluster, Arena *arena,
                    const char *const *notes, KernelAbout *out);
 } Backend;

@@ -53,12 +53,13 @@ typedef struct PlanWatch {
 /* What a backend makes of a cluster. */
 struct KernelAbout {
   uint32_t lanes;
-  int64_t units;          /* independent pieces */
-  size_t scratch;         /* bytes for each thread */
-  const char *shape;      /* of a piece, in words */
-  const char *tiles;      /* of products, in words; or NULL */
-  const char *code;       /* C, where it was asked for; or NULL */
-  bool compiled;          /* by now; */
+  int64_t units;      /* independent pieces */
+  size_t scratch;     /* bytes for each thread */
+  const char *shape;  /* of a piece, in words */
+  const char *tiles;  /* of products, in words; or NULL */
+  const char *code;   /* C, where it was asked for; or NULL */
+  const void *object; /* the same where several are of one text; or NULL */
+  bool compiled;
   double compile_seconds; /* in this process; 0: it was found in the cache */
 };
 

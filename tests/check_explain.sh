@@ -8,7 +8,9 @@ AXON=$(realpath "${AXON:-$here/axon}")
 without='107 108 111 119 120' # encodings, sizes of files, faults
 without+=' 311 314 315 324'   # what the parser or another code meets first
 without+=' 505 510 511 599'   # memory and faults
+without+=' 520 521'           # calls from a host
 without+=' 602 603 605'       # several files, the prompt
+without+=' 512 513'           # the machine, and faults
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

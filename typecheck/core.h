@@ -35,6 +35,10 @@ typedef struct ElemRef {
   ElemVar *var;
 } ElemRef;
 
+/* What an element type that stays undetermined becomes: f32, or int where
+ * integers were written. */
+Dtype elem_choice(const ElemVar *elem);
+
 /* A shape as running code computes it.  Dims are resolved (dim_postfix). */
 typedef enum ShapeItemKind {
   SI_DIM, SI_STAR, SI_SPLICE, SI_JOIN,

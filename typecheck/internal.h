@@ -576,9 +576,6 @@ bool size_is_shown(const Scheme *s, const void *var);
 /* ---- hidden.c ---- */
 /* map, map2, map3, scan: what they make of nothing depends on types alone. */
 bool prim_maps(PrimId id);
-/* What an element type that stays undetermined becomes: f32, or int where
- * integers were written. */
-Dtype elem_choice(const ElemVar *e);
 /* Adds to the scheme what the body of its definition has to be told. */
 void hidden_collect(Checker *c, Scheme *s, Core *body);
 void insts_finish(Checker *c);            /* uses pass what is asked for */

@@ -92,6 +92,26 @@ const char *binding_type(Checker *checker, Binding *binding); /* as printed */
  * and marks where sizes were made equal and conditions arose.  NULL: it has no
  * type. */
 const Diag *checker_why(Checker *checker, Binding *binding, Diags *diags);
+/* The parameters of a function's type, in order, and what it comes to. */
+typedef struct Taken {
+  const char *name; /* in its definition, where it has one there; or NULL */
+  const char *label; /* as a call writes it, without ~; or NULL */
+  bool optional;
+  const char *type;
+  Dtype dtype; /* of a tensor, if settled */
+  int rank;    /* of a tensor; -1: none, or any */
+} Taken;
+typedef struct Signature {
+  const Taken *at;
+  uint32_t count;
+  Taken result;
+} Signature;
+/* False: it has no type. */
+bool binding_signature(Checker *checker, Binding *binding, Signature *out);
+/* Checks one declaration of what a host does, not of the program: it leaves
+ * neither names nor counts of constraints. */
+bool checker_dec_apart(Checker *checker, Module *module, Dec *dec,
+                       Diags *diags, Checked *out);
 Sym *binding_name(const Binding *binding);
 const char *binding_doc(const Binding *binding); /* or NULL */
 const Var *binding_var(const Binding *binding);

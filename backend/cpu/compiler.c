@@ -1,175 +1,145 @@
-/* Texts of kernels to functions: compiled by the system's C compiler into a
- * shared object, kept on disk under a hash of all that it depends on. */
+/* Objects: a table by the hash of their texts, and the processes that compile.
+ *
+ * Each job has a folder of its own for source, object and what the compiler
+ * says, which goes when the job is done.  A job's compiler holds the other end
+ * of a pipe, so its end can be waited for beside Ctrl-C, whatever the host
+ * program does with SIGCHLD.  Nobody but who asks for objects looks after
+ * jobs: there is no thread for it. */
 #define _GNU_SOURCE
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/compiler.h"
+
+#include "backend/cpu/job.h"
+#include "backend/cpu/toolchain.h"
+#include "runtime/notice.h"
+#include "runtime/pool.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <stdlib.h>
+#include <poll.h>
+#include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+enum { BUCKETS = 1024, LOOK_MS = 20 };
 
-extern char **environ;
-extern const char prelude_text[];
+typedef enum State {
+  STATE_NONE,
+  STATE_WAITING, /* for a compiler */
+  STATE_RUNNING,
+  STATE_READY,
+  STATE_FAILED,
+} State;
 
-enum { PATH_LEN = 4096, TABLE_FIRST = 64 };
-
-typedef struct Loaded {
-  XXH128_hash_t key;
+struct Object {
+  ArtifactKey key;
+  State state;
   void *library;
-  Compiled functions;
-  double seconds; /* that its compiler took; 0: it was there */
-} Loaded;
+  char *text; /* until it is compiled */
+  size_t len;
+  Job *job;             /* while RUNNING */
+  double seconds;       /* when that began; then how long it took */
+  Object *next;         /* in its bucket */
+  Object *other, *last; /* WAITING, RUNNING: in the list */
+};
+
+static const ArtifactKind kind = {"cpu", ".so"};
 
 static struct {
-  Loaded *at;
-  uint32_t count, cap;
-} table;
+  pthread_once_t once;
+  pthread_mutex_t lock;
+  Object *buckets[BUCKETS];
+  Object *open; /* WAITING and RUNNING; the next to be started first */
+  int running;
+} table = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *const flags[] = {
-    "-O2",     "-march=native",   "-shared",           "-fPIC",
-    "-w",      "-std=gnu11",      "-ffp-contract=off", "-fno-math-errno",
-    "-fwrapv", "-ftree-vectorize"};
+/* ---- what is told ---- */
 
-static const char *compiler(void) {
-  const char *wanted = getenv("AXON_CC");
-  return wanted && *wanted ? wanted : "cc";
+static void tell_missing(const Toolchain *tools) {
+  Notice n = {.code = 512};
+  snprintf(n.message, sizeof n.message,
+           "there is no C compiler: kernels are interpreted, which is slow");
+  snprintf(n.note, sizeof n.note, "not found: %.200s", tools->name);
+  snprintf(n.help, sizeof n.help,
+           "install gcc or clang, or let AXON_CC name a compiler");
+  notice_add(&n);
 }
 
-static XXH128_hash_t key_of(const char *text, size_t len) {
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  XXH3_128bits_update(&state, AXON_VERSION, sizeof AXON_VERSION);
-  XXH3_128bits_update(&state, prelude_text, strlen(prelude_text));
-  XXH3_128bits_update(&state, compiler(), strlen(compiler()) + 1);
-  for (uint32_t k = 0; k < ARRAY_LEN(flags); k++)
-    XXH3_128bits_update(&state, flags[k], strlen(flags[k]) + 1);
-  XXH3_128bits_update(&state, text, len);
-  return XXH3_128bits_digest(&state);
-}
-
-/* ---- files ---- */
-
-static bool make_folder(char *path) {
-  for (char *p = path + 1;; p++) {
-    if (*p && *p != '/')
-      continue;
-    char kept = *p;
-    *p = '\0';
-    bool good = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *p = kept;
-    if (!good)
-      return false;
-    if (!kept)
-      return true;
-  }
-}
-
-static bool cache_folder(char path[PATH_LEN]) {
-  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int len;
-  if (base && *base == '/')
-    len = snprintf(path, PATH_LEN, "%s/axon/cpu", base);
-  else if (home && *home)
-    len = snprintf(path, PATH_LEN, "%s/.cache/axon/cpu", home);
+/* `job` may be NULL: there is nowhere to write. */
+static void tell_failed(const char *why, const Job *job) {
+  Notice n = {.code = 513};
+  snprintf(n.message, sizeof n.message,
+           "compiler bug: a kernel was not compiled, and is interpreted");
+  if (job && job_is_kept())
+    snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", why, job_folder(job));
   else
-    return false;
-  return len < PATH_LEN - 64 && make_folder(path);
+    snprintf(n.note, sizeof n.note, "%s", why);
+  snprintf(n.help, sizeof n.help,
+           job_is_kept() ? "please report it, with what was kept"
+                         : "AXON_CC_DEBUG=1 keeps the C text and what the "
+                           "compiler said");
+  notice_add(&n);
 }
 
-static bool write_source(int file, const char *text, size_t len) {
-  /* the text's first line says how wide vectors are; then comes '@' */
-  const char *at = memchr(text, '@', len);
-  size_t head = (size_t)(at - text), rest = len - head - 1;
-  return write(file, text, head) == (ssize_t)head &&
-         write(file, prelude_text, strlen(prelude_text)) ==
-             (ssize_t)strlen(prelude_text) &&
-         write(file, at + 1, rest) == (ssize_t)rest;
+/* ---- the table: all with the lock ---- */
+
+static Object **bucket_of(ArtifactKey key) {
+  return &table.buckets[key.word[0] % BUCKETS];
 }
 
-static bool run_compiler(const char *source, const char *object) {
-  const char *argv[ARRAY_LEN(flags) + 8];
-  uint32_t n = 0;
-  argv[n++] = compiler();
-  for (uint32_t k = 0; k < ARRAY_LEN(flags); k++)
-    argv[n++] = flags[k];
-  argv[n++] = "-o";
-  argv[n++] = object;
-  argv[n++] = source;
-  argv[n++] = "-lm";
-  argv[n] = NULL;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (!getenv("AXON_CC_DEBUG"))
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  pid_t pid;
-  int status = -1;
-  int error =
-      posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error)
-    return false;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-    ;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* Compiles into a file of its own, and gives it the name at the end. */
-static bool build(const char *text, size_t len, const char *object) {
-  char source[PATH_LEN], made[PATH_LEN];
-  if (snprintf(source, PATH_LEN, "%s.%d.c", object, (int)getpid()) >= PATH_LEN)
-    return false;
-  snprintf(made, PATH_LEN, "%.4000s.%d.tmp", object, (int)getpid());
-  int file = open(source, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (file < 0)
-    return false;
-  bool good = write_source(file, text, len);
-  good &= close(file) == 0;
-  good = good && run_compiler(source, made) && rename(made, object) == 0;
-  if (!getenv("AXON_CC_DEBUG"))
-    unlink(source);
-  if (!good)
-    unlink(made);
-  return good;
-}
-
-static KernelFunction *function(const Loaded *l, const char *name) {
-  return (KernelFunction *)dlsym(l->library, name);
-}
-
-static bool load(Loaded *l, const char *object) {
-  l->library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
-  if (!l->library)
-    return false;
-  l->functions = (Compiled){function(l, "kernel"), function(l, "fold")};
-  return l->functions.kernel != NULL;
-}
-
-static const Loaded *find(XXH128_hash_t key) {
-  for (uint32_t k = 0; k < table.count; k++)
-    if (XXH128_isEqual(table.at[k].key, key))
-      return &table.at[k];
+static Object *find(ArtifactKey key) {
+  for (Object *o = *bucket_of(key); o; o = o->next)
+    if (memcmp(&o->key, &key, sizeof key) == 0)
+      return o;
   return NULL;
 }
 
-static const Loaded *keep(const Loaded *l) {
-  if (table.count == table.cap) {
-    uint32_t cap = table.cap ? 2 * table.cap : TABLE_FIRST;
-    table.at = mem_realloc(table.at, table.cap * sizeof *table.at,
-                           cap * sizeof *table.at);
-    table.cap = cap;
-  }
-  table.at[table.count] = *l;
-  return &table.at[table.count++];
+static void open_first(Object *o) {
+  o->last = NULL;
+  o->other = table.open;
+  if (o->other)
+    o->other->last = o;
+  table.open = o;
 }
+
+static void close_one(Object *o) {
+  *(o->last ? &o->last->other : &table.open) = o->other;
+  if (o->other)
+    o->other->last = o->last;
+  o->other = o->last = NULL;
+}
+
+/* Behind all others: they were asked for before. */
+static void open_last(Object *o) {
+  Object *end = table.open;
+  while (end && end->other)
+    end = end->other;
+  if (!end) {
+    open_first(o);
+    return;
+  }
+  end->other = o;
+  o->last = end;
+  o->other = NULL;
+}
+
+static bool load(Object *o, const char *path) {
+  o->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return o->library != NULL;
+}
+
+static bool load_artifact(Object *o) {
+  Artifact found;
+  if (!artifact_find(&kind, o->key, &found))
+    return false;
+  if (load(o, found.path))
+    return true;
+  artifact_drop(&found); /* perhaps it is gone meanwhile */
+  return false;
+}
+
+/* ---- jobs ---- */
 
 static double now(void) {
   struct timespec t;
@@ -177,27 +147,216 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool compiler_seen(const char *text, size_t len, double *seconds) {
-  const Loaded *found = find(key_of(text, len));
-  *seconds = found ? found->seconds : 0;
-  return found && found->functions.kernel;
+static void settle(Object *o, State state) {
+  close_one(o);
+  o->state = state;
+  mem_free(o->text);
+  o->text = NULL;
 }
 
-const Compiled *compiler_get(const char *text, size_t len) {
-  XXH128_hash_t key = key_of(text, len);
-  const Loaded *found = find(key);
-  if (!found) {
-    Loaded l = {.key = key};
-    char object[PATH_LEN];
-    if (cache_folder(object)) {
-      size_t at = strlen(object);
-      snprintf(object + at, PATH_LEN - at, "/%016llx%016llx.so",
-               (unsigned long long)key.high64, (unsigned long long)key.low64);
-      double start = now();
-      if (!load(&l, object) && build(text, len, object) && load(&l, object))
-        l.seconds = now() - start;
-    }
-    found = keep(&l); /* also where it failed: it is not tried again */
+static void start(Object *o) {
+  const char *why = NULL;
+  o->seconds = now();
+  o->job = job_start(toolchain(), o->text, o->len, &why);
+  if (o->job) {
+    o->state = STATE_RUNNING;
+    table.running++;
+    return;
   }
-  return found->functions.kernel ? &found->functions : NULL;
+  tell_failed(why, NULL);
+  settle(o, STATE_FAILED);
+}
+
+/* Straight from where it was made: to be found again is for others. */
+static bool load_made(Object *o) {
+  size_t len;
+  void *bytes = job_read_object(o->job, &len);
+  if (!bytes)
+    return false;
+  bool kept = artifact_keep(&kind, o->key, bytes, len);
+  mem_free(bytes);
+  /* the folder for temporary files may be one that nothing is run from */
+  return load(o, job_object(o->job)) || (kept && load_artifact(o));
+}
+
+static void finish(Object *o) {
+  char why[300];
+  table.running--;
+  bool good = job_wait(o->job, why, sizeof why);
+  if (good && !(good = load_made(o))) {
+    const char *error = dlerror();
+    snprintf(why, sizeof why, "it cannot be loaded: %.200s",
+             error ? error : "it cannot be read");
+  }
+  if (!good)
+    tell_failed(why, o->job);
+  job_free(o->job);
+  o->job = NULL;
+  o->seconds = now() - o->seconds;
+  settle(o, good ? STATE_READY : STATE_FAILED);
+}
+
+/* Ends what has ended, and starts what there is room for. */
+static void look_after_jobs(void) {
+  for (Object *o = table.open, *other; o; o = other) {
+    other = o->other;
+    if (o->state == STATE_RUNNING && job_is_done(o->job))
+      finish(o);
+  }
+  for (Object *o = table.open, *other; o; o = other) {
+    other = o->other;
+    if (table.running >= pool_threads())
+      return;
+    if (o->state == STATE_WAITING)
+      start(o);
+  }
+}
+
+/* A child of fork has no part in the compilers of its parent. */
+static void before_fork(void) {
+  pthread_mutex_lock(&table.lock);
+}
+
+static void after_fork(void) {
+  pthread_mutex_unlock(&table.lock);
+}
+
+static void after_fork_child(void) {
+  for (Object *o = table.open; o; o = o->other)
+    if (o->state == STATE_RUNNING) {
+      job_disown(o->job);
+      o->job = NULL;
+      o->state = STATE_WAITING;
+    }
+  table.running = 0;
+  pthread_mutex_unlock(&table.lock);
+}
+
+static void set_up(void) {
+  pthread_atfork(before_fork, after_fork, after_fork_child);
+}
+
+static void lock(void) {
+  pthread_once(&table.once, set_up);
+  pthread_mutex_lock(&table.lock);
+}
+
+static void unlock(void) {
+  pthread_mutex_unlock(&table.lock);
+}
+
+/* At the end of the process nobody wants what is still being compiled. */
+__attribute__((destructor)) static void end_jobs(void) {
+  if (pthread_mutex_trylock(&table.lock) != 0)
+    return;
+  for (Object *o = table.open; o; o = o->other)
+    if (o->state == STATE_RUNNING) {
+      job_stop(o->job);
+      job_free(o->job);
+      o->job = NULL;
+      o->state = STATE_FAILED;
+    }
+  unlock();
+}
+
+/* ---- the door ---- */
+
+static ArtifactKey key_of(const char *text, size_t len) {
+  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
+                                {text, len}};
+  return artifact_key(ARRAY_LEN(parts), parts);
+}
+
+static Object *object_new(ArtifactKey key, const char *text, size_t len) {
+  Object *o = mem_try_alloc(sizeof *o);
+  char *copy = mem_try_alloc(len + 1);
+  if (!o || !copy) {
+    mem_free(o);
+    mem_free(copy);
+    return NULL;
+  }
+  memcpy(copy, text, len);
+  *o = (Object){.key = key, .text = copy, .len = len, .state = STATE_WAITING};
+  return o;
+}
+
+static Object *add(ArtifactKey key, const char *text, size_t len) {
+  Object *o = object_new(key, text, len);
+  if (!o)
+    return NULL;
+  Object **bucket = bucket_of(key);
+  o->next = *bucket;
+  *bucket = o;
+  open_last(o);
+  if (load_artifact(o)) {
+    settle(o, STATE_READY);
+  } else if (!toolchain()->found) {
+    tell_missing(toolchain());
+    settle(o, STATE_FAILED);
+  } else {
+    look_after_jobs();
+  }
+  return o;
+}
+
+Object *object_request(const char *text, size_t len) {
+  ArtifactKey key = key_of(text, len);
+  lock();
+  Object *o = find(key);
+  if (!o)
+    o = add(key, text, len);
+  unlock();
+  if (!o)
+    trap_raise(FAIL_MEMORY);
+  return o;
+}
+
+static bool is_settled(const Object *o) {
+  return o->state == STATE_READY || o->state == STATE_FAILED;
+}
+
+bool object_ready(Object *o) {
+  lock();
+  if (!is_settled(o))
+    look_after_jobs();
+  bool ready = is_settled(o);
+  unlock();
+  return ready;
+}
+
+/* With the lock, which it lets go of while it sleeps.  Some job is running
+ * then, this one's or one that it waits for. */
+static void wait_a_little(Object *o) {
+  if (o->state == STATE_WAITING) { /* it is wanted most */
+    close_one(o);
+    open_first(o);
+  }
+  look_after_jobs();
+  if (is_settled(o))
+    return;
+  struct pollfd ends[POOL_THREADS_MOST];
+  nfds_t count = 0;
+  for (Object *r = table.open; r; r = r->other)
+    if (r->state == STATE_RUNNING && count < POOL_THREADS_MOST)
+      ends[count++] = (struct pollfd){.fd = job_end(r->job), .events = POLLIN};
+  unlock();
+  poll(ends, count, LOOK_MS); /* Ctrl-C may come to another thread */
+  interrupt_poll();
+  lock();
+}
+
+double object_seconds(Object *o) {
+  lock();
+  double seconds = is_settled(o) ? o->seconds : 0;
+  unlock();
+  return seconds;
+}
+
+void *object_function(Object *o, const char *name) {
+  lock();
+  while (!is_settled(o))
+    wait_a_little(o);
+  void *library = o->library;
+  unlock();
+  return library ? dlsym(library, name) : NULL;
 }

@@ -5,11 +5,18 @@
 #include "backend/cpu/cpu.h"
 
 #include "runtime/pool.h"
+#include "tensor/watch.h"
 
 #include <stdlib.h>
+#include <stdio.h>
+#include <time.h>
 #include <string.h>
 
-enum { GRAIN_WORK = 1 << 15, POINTERS = 96 };
+enum {
+  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
+  QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
+  POINTERS = 96,
+};
 
 /* ---- before it runs ---- */
 
@@ -43,7 +50,10 @@ static void prepare_one(const Graph *g, Cluster *c) {
     return;
   c->interpreted = NULL;
   p->work = work_of(k);
+  if (!g->watch || !g->watch->dry)
+    p->object = object_request(p->emitted.text.text, p->emitted.text.len);
   c->backend = p;
+  if (getenv("AXON_PLAN")) { Buffer b = {0}; kernel_print(&b, k); fprintf(stderr, "shape %d block %ld height %ld units %ld room %zu work %.0f\n%s", p->schedule.shape, (long)p->schedule.block, (long)p->schedule.height, (long)p->emitted.call.units, p->emitted.call.room, p->work, b.text); buffer_free(&b); }
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
@@ -81,8 +91,7 @@ static int run_job(Graph *g, const Prepared *p, Job *job) {
 }
 
 /* The sums of chunks, then their sum. */
-static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
-                      Job *job) {
+static int run_chunks(Graph *g, const Prepared *p, Job *job) {
   const Call *call = &p->emitted.call;
   Fault ignored = {0};
   int64_t count = node_count(call->outs.at[0]->node);
@@ -93,7 +102,8 @@ static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
   void *out = job->pointers[0];
   job->pointers[0] = parts->data;
   int bad = run_job(g, p, job);
-  Job adding = {.function = f->fold,
+  Job adding = {.function =
+                    (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
                 .ints = (int64_t[]){call->chunks, call->inner}};
   if (!bad)
@@ -105,10 +115,10 @@ static int run_chunks(Graph *g, const Prepared *p, const Compiled *f,
 static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
                       Tensor *const *outs) {
   const Call *call = &p->emitted.call;
-  const Compiled *f = compiler_get(p->emitted.text.text, p->emitted.text.len);
+  KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
   if (!f)
     return 1;
-  Job job = {.function = f->kernel,
+  Job job = {.function = f,
              .ints = call->ints.at,
              .floats = call->floats.at,
              .room = call->room};
@@ -116,7 +126,14 @@ static int run_kernel(Graph *g, const Kernel *k, const Prepared *p,
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
     job.pointers[call->outs.len + j] = k->inputs.at[j]->data->data;
-  return p->schedule.chunk ? run_chunks(g, p, f, &job) : run_job(g, p, &job);
+  struct timespec t0, t1, w0, w1;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
+  clock_gettime(CLOCK_MONOTONIC, &w0);
+  int r = p->schedule.chunk ? run_chunks(g, p, &job) : run_job(g, p, &job);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
+  clock_gettime(CLOCK_MONOTONIC, &w1);
+  if (getenv("AXON_TIME")) fprintf(stderr, "  shape %d loops %u units %ld work %.0f: cpu %.3f wall %.3f ms\n", p->schedule.shape, k->loops.len, (long)call->units, p->work, (t1.tv_sec - t0.tv_sec) * 1e3 + (t1.tv_nsec - t0.tv_nsec) * 1e-6, (w1.tv_sec - w0.tv_sec) * 1e3 + (w1.tv_nsec - w0.tv_nsec) * 1e-6);
+  return r;
 }
 
 typedef struct Run {
@@ -166,12 +183,24 @@ static bool run_prepared(Graph *g, Cluster *c) {
   return good;
 }
 
+/* Would the reference backend be done before the compiler? */
+static bool is_quicker_interpreted(const Graph *g, const Prepared *p) {
+  return p->work < QUICKER_WORK && g->least_work > 0 &&
+         !object_ready(p->object);
+}
+
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
-  if (c->backend && run_prepared(g, c))
+  const Prepared *p = c->backend;
+  if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
-  if (c->backend)
+  if (p)
     c->interpreted = "it was not compiled, or an index or divisor is wrong";
-  return backend_reference.run(g, c, where, fault);
+  struct timespec w0, w1;
+  clock_gettime(CLOCK_MONOTONIC, &w0);
+  bool r_ = backend_reference.run(g, c, where, fault);
+  clock_gettime(CLOCK_MONOTONIC, &w1);
+  if (getenv("AXON_TIME")) fprintf(stderr, "  REFERENCE %d work %.0f wall %.3f ms\n", p != NULL, p ? p->work : 0, (w1.tv_sec - w0.tv_sec) * 1e3 + (w1.tv_nsec - w0.tv_nsec) * 1e-6);
+  return r_;
 }
 
 const Backend backend_cpu = {

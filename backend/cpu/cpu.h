@@ -2,6 +2,7 @@
 #ifndef AXON_CPU_H
 #define AXON_CPU_H
 
+#include "backend/cpu/compiler.h"
 #include "tensor/kernel.h"
 
 enum {
@@ -68,26 +69,15 @@ typedef struct Prepared {
   Schedule schedule;
   Emitted emitted;
   double work; /* simple operations */
+  Object *object; /* NULL: nothing is to be run */
 } Prepared;
 
 /* describe.c: see Backend. */
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
                   KernelAbout *about);
 
-/* A compiled kernel: 0, or 1 when some index or divisor was wrong.  room is
- * scratch memory of this thread, 64-byte aligned. */
-typedef int KernelFunction(void *const *pointers, const int64_t *ints,
-                           const double *floats, int64_t begin, int64_t end,
-                           char *room);
-typedef struct Compiled {
-  KernelFunction *kernel;
-  KernelFunction *fold; /* adds up chunks */
-} Compiled;
-/* The functions for a text: compiled, or found.  NULL: there is no compiler,
- * or it does not take the text. */
-const struct Compiled *compiler_get(const char *text, size_t len);
-/* Was compiler_get asked for it, and gave it?  And how long it was compiled; 0:
- * it was found. */
-bool compiler_seen(const char *text, size_t len, double *seconds);
+/* What the text of a kernel of so many lanes uses of prelude/, to stand between
+ * its `#define W` and the rest. */
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 
 #endif

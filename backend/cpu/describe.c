@@ -63,8 +63,9 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   about->scratch = p->emitted.call.room;
   about->shape = shape_text(c->kernel, &p->schedule, arena);
   about->tiles = tiles_text(c->kernel, &p->schedule, arena);
-  about->compiled = compiler_seen(p->emitted.text.text, p->emitted.text.len,
-                                  &about->compile_seconds);
+  about->object = p->object;
+  about->compiled = p->object && object_function(p->object, "kernel");
+  about->compile_seconds = about->compiled ? object_seconds(p->object) : 0;
   Emitted again;
   if (notes && emit_kernel(c->kernel, &p->schedule, notes, &again))
     about->code = again.text.text;

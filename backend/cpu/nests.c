@@ -9,7 +9,13 @@
 
 #include <string.h>
 
-enum { COLUMNS = 64, RUN = 128 };
+enum {
+  COLUMNS = 64,
+  RUN = 128,
+  UNROLLED = 4,
+  UNROLLED_OPS = 8,
+  BLOCK_VECTORS = 4
+};
 
 #define format emit_format
 
@@ -322,8 +328,9 @@ static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
 
 /* ---- lanes along a reduced axis, or along one of stored values ---- */
 
-static void emit_row_end(Emitter *e, Buffer *out, const Fold *f) {
-  const char *acc = format(e, "acc%u", f->name);
+static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
+                         const char *first) {
+  const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     store_scalar(e, out, f,
                  format(e, "best_%c_%s_lane(%s, at%u)", f->class,
@@ -341,9 +348,75 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f) {
   buffer_puts(out, "}\n");
 }
 
+/* Sums that do not wait for each other, where little else is done. */
+static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
+  uint32_t ops = 0;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+      return 1;
+  for (uint32_t j = 0; j < e->loop->steps.len; j++)
+    ops += e->varies[j];
+  return ops <= UNROLLED_OPS ? UNROLLED : 1;
+}
+
+static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
+  char v = vector_letter(f->class);
+  const char *first = f->where ? "0" : f->identity;
+  if (sums > 1)
+    buffer_printf(out,
+                  "v%c acc%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = splat_%c(%s);\n",
+                  v, f->name, sums, sums, f->name, f->class, first);
+  else
+    buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
+                  first);
+  if (f->where)
+    buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
+  if (has_runs(f))
+    buffer_printf(out, "vd sum%u = {0};\n", f->name);
+}
+
+/* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
+ * doubles. */
+static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
+  const char *first = sums > 1 ? "[0]" : "";
+  if (sums > 1)
+    buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
+                  f->name,
+                  combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
+                          format(e, "acc%u[q]", f->name)));
+  if (!has_runs(f))
+    return;
+  buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
+                first);
+  if (sums > 1)
+    buffer_printf(out, "for (int q = 0; q < %u; q++)\nacc%u[q] = (vf){0};\n",
+                  sums, f->name);
+  else
+    buffer_printf(out, "acc%u = (vf){0};\n", f->name);
+}
+
+/* The lanes of several vectors at a time, each with its own sum. */
+static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
+  buffer_printf(out,
+                "for (; j + %d * W <= end; j += %d * W) {\n"
+                "const int64_t first = j;\n%s"
+                "#pragma GCC unroll %d\n"
+                "for (int q = 0; q < %d; q++) {\n"
+                "const int64_t j = first + q * W;\n",
+                UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  for (uint32_t j = 0; j < n->count; j++)
+    emit_take(e, out, &n->folds[j], "[q]", false);
+  buffer_printf(out, "}\n%s}\n", no_macros);
+}
+
 static void emit_row(Emitter *e, Nest *n) {
   Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
   bool runs = false;
+  uint32_t sums = sums_at_once(e, n);
+  const char *first = sums > 1 ? "[0]" : "";
   open_loops(e, n, n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
@@ -353,15 +426,10 @@ static void emit_row(Emitter *e, Nest *n) {
       store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", vector_letter(f->class),
-                  f->name, f->class, f->where ? "0" : f->identity);
-    if (f->where)
-      buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
-    if (has_runs(f))
-      buffer_printf(out, "vd sum%u = {0};\n", f->name);
+    declare_row(out, f, sums);
     runs |= has_runs(f);
-    emit_take(e, &whole, f, "", false);
-    emit_take(e, &part, f, "", true);
+    emit_take(e, &whole, f, first, false);
+    emit_take(e, &part, f, first, true);
   }
   open_loops(e, n, e->loops);
   emit_lane_range(e, out, true);
@@ -373,32 +441,38 @@ static void emit_row(Emitter *e, Nest *n) {
         RUN, RUN);
   else
     buffer_puts(out, "int64_t j = start;\n");
+  if (sums > 1)
+    emit_unrolled(e, out, n);
   emit_lane_loop(e, out, "", &whole, &part);
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
       if (has_runs(&n->folds[j]))
-        buffer_printf(out, "sum%u += CONVERT(acc%u, vd);\nacc%u = (vf){0};\n",
-                      n->folds[j].name, n->folds[j].name, n->folds[j].name);
+        gather_sums(e, out, &n->folds[j], sums);
     buffer_puts(out, "}\n");
   }
   close_loops(n, n->kept);
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op != PRIM_NONE)
-      emit_row_end(e, out, &n->folds[j]);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE)
+      continue;
+    if (!has_runs(f))
+      gather_sums(e, out, f, sums);
+    emit_row_end(e, out, f, first);
+  }
   close_loops(n, 0);
 }
 
 /* ---- lanes along an axis that is kept ---- */
 
-static void emit_column_end(Emitter *e, Buffer *out, const Fold *f) {
+static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   Buffer whole = {.arena = e->arena}, part = whole;
   Fold stored = *f;
   Result r = *f->r;
   stored.r = &r;
   r.dtype = stored_dtype(e, f);
-  char class = class_of(r.dtype), from = end_class(f);
-  const char *name = has_runs(f) ? "sum" : f->where ? "at" : "acc";
+  char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
+  const char *name = runs && has_runs(f) ? "sum" : f->where ? "at" : "acc";
   const char *x = format(e, "%s%u[a]", name, f->name);
   if (!f->where && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
@@ -417,19 +491,19 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f) {
 }
 
 static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
-                            uint32_t vectors) {
+                            uint32_t vectors, bool runs) {
   buffer_printf(out, "v%c acc%u[%u];\n", vector_letter(f->class), f->name,
                 vectors);
   if (f->where)
     buffer_printf(out, "vl at%u[%u];\n", f->name, vectors);
-  if (has_runs(f))
+  if ((runs && has_runs(f)))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
   buffer_printf(out,
                 "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
                 vectors, f->name, f->class, f->where ? "0" : f->identity);
   if (f->where)
     buffer_printf(out, "at%u[a] = splat_l(-1);\n", f->name);
-  if (has_runs(f))
+  if ((runs && has_runs(f)))
     buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
   buffer_puts(out, "}\n");
   (void)e;
@@ -461,12 +535,63 @@ static void close_runs(Nest *n, uint32_t vectors) {
   buffer_puts(n->out, "}\n");
 }
 
+/* The lanes of a whole block as so many vectors: their sums stay in registers.
+ */
+static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
+                       const Buffer *whole) {
+  buffer_printf(out,
+                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
+                "const int64_t j = start + a * W;\n%s",
+                vectors, vectors, whole_macros);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  emit_put(out, whole);
+  buffer_printf(out, "%s}\n", no_macros);
+}
+
+typedef struct Columns {
+  uint32_t vectors; /* of a block, at most */
+  bool runs, block; /* block: it is whole */
+  Buffer whole, part;
+} Columns;
+
+static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
+  Buffer *out = n->out;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op != PRIM_NONE)
+      declare_columns(e, out, &n->folds[j], c->vectors, c->runs);
+  uint32_t last = e->loops - (c->runs ? 1 : 0);
+  open_loops(e, n, last);
+  if (c->runs)
+    open_runs(e, n);
+  if (c->block) {
+    emit_block(e, out, c->vectors, &c->whole);
+  } else {
+    buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
+    emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
+  }
+  if (c->runs)
+    close_runs(n, c->vectors);
+  close_loops(n, n->kept);
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op != PRIM_NONE)
+      emit_column_end(e, out, &n->folds[j], c->runs);
+}
+
+static double terms_of(const Loop *loop) {
+  double terms = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    terms *= (double)loop->extents[v];
+  return terms;
+}
+
 static void emit_column(Emitter *e, Nest *n) {
-  Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
-  bool outer = lane_is_outer(e), runs = false;
-  uint32_t vectors =
-      outer ? (uint32_t)((e->s->block + e->s->width - 1) / e->s->width)
-            : COLUMNS;
+  Buffer *out = n->out;
+  bool outer = lane_is_outer(e);
+  Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
+  c.part = c.whole;
+  if (outer)
+    c.vectors = (uint32_t)((e->s->block + e->s->width - 1) / e->s->width);
   open_loops(e, n, n->kept);
   if (outer)
     emit_lane_range(e, out, true);
@@ -482,29 +607,29 @@ static void emit_column(Emitter *e, Nest *n) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
       char class = class_of(f->r->dtype);
-      store_lanes(e, &whole, f, emit_lanes(e, f->r->step, class), true);
-      store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      store_lanes(e, &c.whole, f, emit_lanes(e, f->r->step, class), true);
+      store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
     if (f->where)
       e->failed = true; /* argmax down columns: left to the reference */
-    declare_columns(e, out, f, vectors);
-    runs |= has_runs(f);
-    emit_take(e, &whole, f, "[a]", false);
-    emit_take(e, &part, f, "[a]", false);
+    c.runs |= has_runs(f) && terms_of(e->loop) > RUN;
+    emit_take(e, &c.whole, f, "[a]", false);
+    emit_take(e, &c.part, f, "[a]", false);
   }
-  uint32_t last = e->loops - (runs ? 1 : 0);
-  open_loops(e, n, last);
-  if (runs)
-    open_runs(e, n);
-  buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
-  emit_lane_loop(e, out, ", a++", &whole, &part);
-  if (runs)
-    close_runs(n, vectors);
-  close_loops(n, n->kept);
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op != PRIM_NONE)
-      emit_column_end(e, out, &n->folds[j]);
+  if (outer && c.vectors <= BLOCK_VECTORS) {
+    uint32_t opened = n->opened;
+    c.block = true;
+    buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);
+    emit_column_loops(e, n, &c);
+    buffer_puts(out, "} else {\n");
+    n->opened = opened;
+    c.block = false;
+    emit_column_loops(e, n, &c);
+    buffer_puts(out, "}\n");
+  } else {
+    emit_column_loops(e, n, &c);
+  }
   if (!outer)
     buffer_puts(out, "}\n");
   close_loops(n, 0);

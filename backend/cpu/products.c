@@ -54,8 +54,9 @@ static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
 
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
-static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
   const char *type = element_type(t->dtype);
+  const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
                 "edge%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
@@ -77,18 +78,20 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                   "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
                   "if (columns < NR%u) {\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
-                  "for (int64_t j = 0; j < columns; j++)\n"
-                  "right[k * NR%u + j] = b[k * ldb + j];\n"
+                  "for (int64_t j = 0; j < columns; j += W)\n"
+                  "st_%s(right + k * NR%u + j, ldp_%s(b + k * ldb + j,\n"
+                  "columns - j < W ? (int)(columns - j) : W));\n"
                   "b = right;\nldb = NR%u;\n}\n",
-                  type, BLOCK_K_MOST, at, at, at, at);
+                  type, BLOCK_K_MOST, at, at, name, at, name, at);
   buffer_printf(out,
                 "tile%u(a, lda, b, ldb, depth, r, NR%u, 0);\n"
                 "for (int64_t i = 0; i < rows; i++)\n"
-                "for (int64_t j = 0; j < columns; j++)\n"
-                "c[i * ldc + j] = more ? c[i * ldc + j] + r[i * NR%u + j] "
-                ": r[i * NR%u + j];\n}\n",
-                at, at, at, at);
-  (void)e;
+                "for (int64_t j = 0; j < columns; j += W) {\n"
+                "const int live = columns - j < W ? (int)(columns - j) : W;\n"
+                "v%c x = ld_%s(r + i * NR%u + j);\n"
+                "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
+                "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
+                at, at, type[0], name, at, name, name);
 }
 
 /* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
@@ -136,26 +139,38 @@ void emit_tiles(Emitter *e, Buffer *out) {
     }
     e->failed |= t->b.form == OPERAND_TURNED && turned != v;
     emit_tile(t, j, out);
-    emit_edge(e, t, j, out);
+    emit_edge(t, j, out);
   }
 }
 
 /* ---- copying operands ---- */
 
-/* The summed axes from one number. */
-static void emit_terms(Emitter *e, Buffer *out, const Loop *loop,
-                       const char *number) {
+/* for k in from .. to - 1, with the summed axes that it stands for: open and
+ * close. */
+static void open_terms(Emitter *e, Buffer *out, const Loop *loop,
+                       const char *from, const char *to) {
   uint32_t count = loop->axes - loop->kept;
-  if (count == 1) {
-    buffer_printf(out, "const int64_t i%u = %s;\n", loop->kept, number);
-    return;
+  if (count > 1) {
+    buffer_printf(out, "int64_t term = %s;\n", from);
+    for (uint32_t v = loop->axes; v-- > loop->kept;) {
+      const char *n = emit_int(e, loop->extents[v]);
+      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n, n);
+    }
   }
-  buffer_printf(out, "int64_t term = %s;\n", number);
-  for (uint32_t v = loop->axes; v-- > loop->kept;) {
-    const char *n = emit_int(e, loop->extents[v]);
-    buffer_printf(out, "const int64_t i%u = term %% %s;\nterm /= %s;\n", v, n,
-                  n);
-  }
+  buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
+  if (count == 1)
+    buffer_printf(out, "const int64_t i%u = k;\n", loop->kept);
+}
+
+static void close_terms(Emitter *e, Buffer *out, const Loop *loop) {
+  if (loop->axes - loop->kept > 1)
+    for (uint32_t v = loop->axes; v-- > loop->kept;)
+      buffer_printf(out, "if (++i%u == %s) {\ni%u = 0;\n", v,
+                    emit_int(e, loop->extents[v]), v);
+  if (loop->axes - loop->kept > 1)
+    for (uint32_t v = loop->axes; v-- > loop->kept;)
+      buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
 }
 
 static void put_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
@@ -211,14 +226,14 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   uint32_t count = term_order(loop, order);
   const char *value = begin_operand(e, &t->a, t->m, count, order, unit);
   emit_store(e, &store, t, format(e, "to + (j - x0)"), value);
-  buffer_printf(out,
-                "for (int64_t k = k0; k < k1; k++) {\n"
-                "%s *const to = a + (k - k0) * %d;\n",
+  buffer_puts(out, "{\n");
+  open_terms(e, out, loop, "k0", "k1");
+  buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
                 element_type(t->dtype), LDA_COLUMNS);
-  emit_terms(e, out, loop, "k");
   put_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_lane_loop(e, out, "", &store, &store);
+  close_terms(e, out, loop);
   buffer_puts(out, "}\n");
 }
 
@@ -238,15 +253,14 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     uint32_t count = term_order(loop, order);
     const char *value = begin_operand(e, &t->b, t->n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
-    buffer_printf(out,
-                  "for (int64_t k = from; k < to; k++) {\n"
-                  "%s *const row = panel + (k - from) * NR%u;\n",
-                  type, at);
-    emit_terms(e, out, loop, "k");
+    open_terms(e, out, loop, "from", "to");
+    buffer_printf(out, "%s *const row = panel + (k - from) * NR%u;\n", type,
+                  at);
     put_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
-    buffer_puts(out, "}\n}\n");
+    close_terms(e, out, loop);
+    buffer_puts(out, "}\n");
     return;
   }
   order[0] = t->n;

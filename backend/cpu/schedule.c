@@ -7,6 +7,7 @@ enum {
   SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
   CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
   CHUNKS_MOST = 64,        /* at most so many */
+  FEW_TERMS = 512,         /* of a sum that stays in registers */
   COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
@@ -52,13 +53,30 @@ static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
 }
 
+/* An index that data decides is a lane by lane one; one that is computed goes
+ * along with the lanes. */
+static double read_cost(const Loop *loop, const uint64_t *depends,
+                        const Step *s, uint32_t v, double width) {
+  int64_t step = s->address->times[v];
+  for (uint32_t j = 0; j < s->index_count; j++) {
+    const Step *index = &loop->steps.at[s->indices[j].step];
+    if (!(depends[s->indices[j].step] >> v & 1))
+      continue;
+    if (index->kind != STEP_INDEX)
+      return width;
+    step += index->index->times[v] * s->indices[j].stride;
+  }
+  return access_cost(step, width);
+}
+
 /* Of one point of the loop's axes, in loads of a whole vector. */
-static double lane_cost(const Loop *loop, uint32_t v, uint32_t width) {
+static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
+                        uint32_t width) {
   double cost = 1, extent = (double)loop->extents[v], w = width;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ)
-      cost += access_cost(s->address->times[v], w);
+      cost += read_cost(loop, depends, s, v, w);
     if (s->kind == STEP_LOCAL)
       cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
   }
@@ -90,11 +108,13 @@ static double work_of(const Loop *loop) {
 }
 
 /* The best of the inner axes; NO_LANE: there are none. */
-static uint32_t inner_lane(const Loop *loop, uint32_t width, double *cost) {
+static uint32_t inner_lane(Arena *arena, const Loop *loop, uint32_t width,
+                           double *cost) {
+  const uint64_t *depends = loop_depends(arena, loop);
   uint32_t best = NO_LANE;
   *cost = width;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
-    double c = lane_cost(loop, v, width);
+    double c = lane_cost(loop, depends, v, width);
     if (has_where(loop) && v < loop->kept)
       continue;
     if (best == NO_LANE || c <= *cost) {
@@ -108,7 +128,7 @@ static uint32_t inner_lane(const Loop *loop, uint32_t width, double *cost) {
 static double inner_cost(const Kernel *k, uint32_t width) {
   double all = 0, cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    inner_lane(k->loops.at[j], width, &cost);
+    inner_lane(k->arena, k->loops.at[j], width, &cost);
     all += cost * work_of(k->loops.at[j]);
   }
   return all;
@@ -118,7 +138,8 @@ static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
   double all = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    all += lane_cost(loop, v, width) * work_of(loop);
+    all +=
+        lane_cost(loop, loop_depends(k->arena, loop), v, width) * work_of(loop);
     if (has_where(loop) && reduces(loop))
       all *= 1e9; /* not written that way */
   }
@@ -166,15 +187,20 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
   double rows = points_of(k) / (double)extent, local = local_bytes(k);
   bool sums = false;
-  for (uint32_t j = 0; j < k->loops.len; j++)
+  double terms = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    double each = work_of(k->loops.at[j]) / points_of(k);
     sums |= reduces(k->loops.at[j]);
+    terms = each > terms ? each : terms;
+  }
   block = extent;
   if (rows < BLOCKS) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  if (sums && block > COLUMN_VECTORS * width)
-    block = COLUMN_VECTORS * width;
+  int64_t most = terms <= FEW_TERMS ? 4 * width : COLUMN_VECTORS * width;
+  if (sums && block > most)
+    block = most;
   if (local * (double)block > LOCAL_BYTES)
     block = (int64_t)(LOCAL_BYTES / local);
   block = block < 4 * width ? 4 * width : block;
@@ -219,7 +245,7 @@ void schedule_choose(Kernel *k, Schedule *s) {
   bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     double cost;
-    s->lanes[j] =
-        outer ? k->outer - 1 : inner_lane(k->loops.at[j], s->width, &cost);
+    s->lanes[j] = outer ? k->outer - 1
+                        : inner_lane(k->arena, k->loops.at[j], s->width, &cost);
   }
 }

@@ -130,9 +130,31 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
 
 /* ---- quotients ---- */
 
+static void mark_quotients(const Quasi *q, bool *used) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    used[j] |= q->times[KERNEL_AXES + j] != 0;
+}
+
+static void find_quotients(const Loop *loop, bool *used) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_INDEX)
+      mark_quotients(s->index, used);
+    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
+      mark_quotients(s->address, used);
+  }
+  for (uint32_t j = loop->quotient_count; j-- > 0;)
+    if (used[j])
+      mark_quotients(&loop->quotients[j].of, used);
+}
+
 static void emit_quotients(Emitter *e) {
+  bool used[QUOTIENTS] = {false};
+  find_quotients(e->loop, used);
   for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
     const Quotient *q = &e->loop->quotients[j];
+    if (!used[j])
+      continue;
     uint32_t level = e->level_of[KERNEL_AXES + j] =
         quasi_level(e, &q->of, true);
     if (q->of.times[e->lane]) {
@@ -295,6 +317,47 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   return address ? format(e, "%s + %s", address, t) : t;
 }
 
+/* The one index that differs from lane to lane, where it goes up with them and
+ * the lanes read lie next to each other; NULL: that is not so. */
+static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
+  const ReadIndex *found = NULL;
+  for (uint32_t j = 0; j < s->index_count; j++) {
+    const ReadIndex *r = &s->indices[j];
+    const Step *index = &e->loop->steps.at[r->step];
+    if (!e->varies[r->step])
+      continue;
+    if (found || index->kind != STEP_INDEX ||
+        index->index->times[e->lane] * r->stride + s->address->times[e->lane] !=
+            1)
+      return NULL;
+    found = r;
+  }
+  return found;
+}
+
+/* Lanes next to each other, of which some may lie outside: these are not read.
+ */
+static void emit_walking_read(Emitter *e, uint32_t at, const Step *s,
+                              const ReadIndex *r, const char *base) {
+  const Quasi *q = e->loop->steps.at[r->step].index;
+  const char *name = dtype_info[s->dtype].name;
+  const char *index = emit_lanes(e, r->step, e->classes[r->step]);
+  const char *extent = emit_int(e, r->extent);
+  const char *from =
+      format(e, "p%u + %s + %s + j", s->input, base,
+             term(e, r->stride, format(e, "(%s)", emit_quasi(e, q))));
+  uint32_t w = e->names++;
+  Buffer *b = block(e, e->levels[at]);
+  if (e->classes[r->step] == 'i')
+    buffer_printf(b, "const vi w%u = test_i((vu)%s >= (uint32_t)%s);\n", w,
+                  index, extent);
+  else
+    buffer_printf(b, "const vi w%u = test_l((vw)%s >= (uint64_t)%s);\n", w,
+                  index, extent);
+  check(e, at, true, format(e, "w%u", w));
+  define(e, at, format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
+}
+
 static const char *lane_step(Emitter *e, int64_t times) {
   return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
 }
@@ -322,6 +385,11 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
            step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                      : format(e, "lds_%s(%s, %s, REST)", name, from,
                               emit_int(e, step)));
+    return;
+  }
+  const ReadIndex *walking = walking_index(e, s);
+  if (walking) {
+    emit_walking_read(e, at, s, walking, base);
     return;
   }
   const char *index =
@@ -376,12 +444,23 @@ static char wider(char x, char y) {
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
 /* The class in which an operation is computed. */
-static char working_class(const Emitter *e, const Step *s) {
+static char working_class(const Emitter *e, uint32_t at, const Step *s) {
+  bool narrows = is_test(s->op) || e->classes[at] == 'i';
   char class = 'b';
-  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++)
-    class = wider(class, e->classes[s->args[j]]);
-  return class == 'b' ? 'b' : class;
+  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
+    const Step *x = &e->loop->steps.at[s->args[j]];
+    char of = e->classes[s->args[j]];
+    bool small = of == 'l' && narrows && e->varies[at] &&
+                 !e->varies[s->args[j]] && fits_i32(x->low, x->high);
+    class = wider(class, small ? 'i' : of);
+  }
+  return class;
 }
 
 /* Integers of eight bits live in 32. */
@@ -442,18 +521,25 @@ static const char *function_name(PrimId op) {
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
-static bool has_lanes(PrimId op) {
-  return op != PRIM_TAN && op != PRIM_ATAN2 && op != PRIM_SINH &&
-         op != PRIM_COSH && op != PRIM_POW;
+static bool has_lanes(PrimId op, char class) {
+  return class == 'f' || (op != PRIM_TAN && op != PRIM_ATAN2 &&
+                          op != PRIM_SINH && op != PRIM_COSH && op != PRIM_POW);
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
                              const char *const *args) {
   const char *name = function_name(s->op);
-  const char *f = format(e, "__builtin_%s%s", name, class == 'f' ? "f" : "");
-  if (class == 'f' && has_lanes(s->op))
-    return lanes ? format(e, "%s_f(%s)", name, args[0])
-                 : format(e, "%s_f(splat_f(%s))[0]", name, args[0]);
+  if (has_lanes(s->op, class)) {
+    const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
+    if (!lanes) {
+      x = format(e, "splat_%c(%s)", class, x);
+      y = y ? format(e, "splat_%c(%s)", class, y) : NULL;
+    }
+    const char *call = y ? format(e, "%s_%c(%s, %s)", name, class, x, y)
+                         : format(e, "%s_%c(%s)", name, class, x);
+    return lanes ? call : format(e, "first_%c(%s)", class, call);
+  }
+  const char *f = format(e, "__builtin_%s", name);
   if (!lanes)
     return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
                              : format(e, "%s(%s, %s)", f, args[0], args[1]);
@@ -484,11 +570,6 @@ static const char *infix(PrimId op) {
     return ">=";
   }
   return NULL;
-}
-
-static bool is_test(PrimId op) {
-  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
-         op == PRIM_GT || op == PRIM_GE;
 }
 
 bool is_float_class(char class) {
@@ -536,7 +617,7 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    char class = working_class(e, s);
+    char class = working_class(e, at, s);
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
     check(e, at, lanes, format(e, "w%u", name));
@@ -544,8 +625,12 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     y = named(e, at, class, lanes,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
+  if (lanes && s->op == PRIM_POW)
+    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x,
+                  y);
   if (lanes)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, s), f, x, y);
+    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
+                  working_class(e, at, s), x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -633,13 +718,10 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return abs_text(e, class, lanes, a[0]);
   case PRIM_SIGN:
     return sign_text(e, class, lanes, a[0]);
-  case PRIM_RSQRT: {
-    if (class == 'f' && lanes)
-      return format(e, "1 / sqrt_f(%s)", a[0]);
-    const char *f = class == 'f' ? "__builtin_sqrtf" : "__builtin_sqrt";
-    return lanes ? format(e, "1 / LANES1(vd, %s, %s)", f, a[0])
-                 : format(e, "1 / %s(%s)", f, a[0]);
-  }
+  case PRIM_RSQRT:
+    return lanes ? format(e, "rsqrt_%c(%s)", class, a[0])
+                 : format(e, "1 / __builtin_sqrt%s(%s)",
+                          class == 'f' ? "f" : "", a[0]);
   case PRIM_ISNAN:
     return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
   case PRIM_AND:
@@ -663,7 +745,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
 }
 
 static void emit_op(Emitter *e, uint32_t at, const Step *s) {
-  char class = working_class(e, s), result = e->classes[at];
+  char class = working_class(e, at, s), result = e->classes[at];
   bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
   for (uint32_t j = 0; j < s->arg_count; j++) {
@@ -692,7 +774,6 @@ static void emit_select(Emitter *e, uint32_t at, const Step *s) {
 /* ---- conversions: as scalar_convert ---- */
 
 static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
-  const Step *x = &e->loop->steps.at[s->args[0]];
   char from = e->classes[s->args[0]], to = e->classes[at];
   bool lanes = e->varies[at];
   const char *v = operand(e, s->args[0], from, lanes);
@@ -702,12 +783,10 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (is_float_class(from) && !is_float_class(to)) {
-    e->failed = x->dtype == DT_NONE; /* saturating: lane by lane */
-    const char *f = format(e, "to_%s", dtype_info[s->dtype].name);
-    if (!lanes)
-      define(e, at, format(e, "%s(%s)", f, v));
-    else
-      define(e, at, format(e, "CONVERT_LANES(v%c, %s, %s)", to, f, v));
+    const char *name = dtype_info[s->dtype].name; /* saturating */
+    define(e, at,
+           lanes ? format(e, "to_%s_%c(%s)", name, from, v)
+                 : format(e, "to_%s(%s)", name, v));
     return;
   }
   const char *r = operand(e, s->args[0], to, lanes);
@@ -741,6 +820,27 @@ static void emit_index(Emitter *e, uint32_t at, const Step *s) {
                 strcmp(base, "0") ? format(e, "(%s)", base) : "0", lane));
 }
 
+/* Element args[0] of the numbers that a key stands for. */
+static void emit_random(Emitter *e, uint32_t at, const Step *s) {
+  bool lanes = e->varies[at],
+       narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  char class = e->classes[at];
+  const char *type = dtype_info[s->dtype].name;
+  const char *number = emit_lanes(e, s->args[0], 'l');
+  const char *key[2];
+  for (uint32_t k = 0; k < 2; k++)
+    key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
+  bool normal = s->op == PRIM_NORMAL;
+  const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
+                         narrow && !normal ? type
+                         : class == 'f'    ? "f"
+                                           : "d",
+                         key[0], key[1], number);
+  if (narrow && normal)
+    x = format(e, "round_%s(%s)", type, x);
+  define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
+}
+
 /* ---- steps ---- */
 
 static void emit_step(Emitter *e, uint32_t at) {
@@ -768,7 +868,7 @@ static void emit_step(Emitter *e, uint32_t at) {
     emit_convert(e, at, s);
     break;
   case STEP_RANDOM:
-    e->failed = true;
+    emit_random(e, at, s);
     break;
   }
 }

@@ -32,16 +32,18 @@ static int64_t round_up(int64_t x, int64_t to) {
 
 /* The shape that wastes least at the edges. */
 static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
-  static const uint8_t big[][2] = {{6, 4}, {8, 3}, {12, 2}, {24, 1}};
-  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}};
+  static const uint8_t big[][2] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
+                                   {5, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
   bool many = target_vector_bytes() == 64; /* 32 registers */
   uint32_t count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
     const uint8_t *shape = many ? big[j] : small[j];
+    double loads = shape[0] + shape[1], sums = shape[0] * shape[1];
     double waste = (double)(round_up(m, shape[0]) *
                             round_up(n, (int64_t)shape[1] * width)) /
-                   ((double)m * (double)n) * (1 + 0.01 * j);
+                   ((double)m * (double)n) * (1 + 0.1 * loads / sums);
     if (j == 0 || waste < best) {
       best = waste;
       t->rows = shape[0];
@@ -88,6 +90,40 @@ static uint32_t take_step(Builder *b, uint32_t at) {
   return b->to->steps.len - 1;
 }
 
+/* The summed axes as one, where the operand walks over them as over one: their
+ * order stays the same. */
+static void merge_terms(Loop *loop) {
+  uint32_t k = loop->kept, last = loop->axes - 1;
+  for (uint32_t j = 0; j < loop->quotient_count; j++)
+    for (uint32_t v = k; v <= last; v++)
+      if (loop->quotients[j].of.times[v])
+        return;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    const Quasi *q = s->kind == STEP_INDEX ? s->index
+                     : s->kind == STEP_READ || s->kind == STEP_LOCAL
+                         ? s->address
+                         : NULL;
+    for (uint32_t v = k; q && v < last; v++)
+      if (q->times[v] != q->times[v + 1] * loop->extents[v + 1])
+        return;
+  }
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    Step *s = &loop->steps.at[j];
+    Quasi *q = s->kind == STEP_INDEX                           ? s->index
+               : s->kind == STEP_READ || s->kind == STEP_LOCAL ? s->address
+                                                               : NULL;
+    if (!q)
+      continue;
+    q->times[k] = q->times[last];
+    for (uint32_t v = k + 1; v <= last; v++)
+      q->times[v] = 0;
+  }
+  for (uint32_t v = k + 1; v <= last; v++)
+    loop->extents[k] *= loop->extents[v];
+  loop->axes = k + 1;
+}
+
 static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
                           uint32_t which, Dtype t) {
   Loop *to = NEW(arena, Loop);
@@ -114,6 +150,7 @@ static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
   }
   Result r = {.dtype = t, .step = value};
   VEC_PUSH(arena, to->results, r);
+  merge_terms(to);
   return to;
 }
 
@@ -124,8 +161,8 @@ static uint32_t strides_along(const Loop *loop, uint32_t v) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
       bad += s->address->times[v] != 0 && s->address->times[v] != 1;
-    if (s->kind == STEP_READ)
-      bad += 4 * s->index_count;
+    for (uint32_t a = 0; s->kind == STEP_READ && a < s->index_count; a++)
+      bad += loop->steps.at[s->indices[a].step].kind == STEP_INDEX ? 1 : 4;
   }
   for (uint32_t j = 0; j < loop->quotient_count; j++)
     bad += loop->quotients[j].of.times[v] != 0 ? 16 : 0;
@@ -146,18 +183,18 @@ static const Step *plain_read(const Loop *loop, Dtype t) {
 }
 
 static void choose_forms(Tile *t, const Loop *loop, const Schedule *s) {
-  bool single = loop->axes == loop->kept + 1;
   uint32_t k = loop->kept;
+  bool single_a = t->a.loop->axes == k + 1, single_b = t->b.loop->axes == k + 1;
   const Step *a = plain_read(t->a.loop, t->dtype);
   const Step *b = plain_read(t->b.loop, t->dtype);
   t->a.form = OPERAND_COLUMNS;
-  if (single && strides_along(t->a.loop, k) <= strides_along(t->a.loop, t->m))
+  if (single_a && strides_along(t->a.loop, k) <= strides_along(t->a.loop, t->m))
     t->a.form = OPERAND_ROWS;
   if (a && a->address->times[k] == 1 &&
       (a->kind == STEP_READ || s->shape == UNIT_ROWS))
     t->a.form = OPERAND_PLAIN;
   t->b.form = OPERAND_PANELS;
-  if (single && strides_along(t->b.loop, k) < strides_along(t->b.loop, t->n))
+  if (single_b && strides_along(t->b.loop, k) < strides_along(t->b.loop, t->n))
     t->b.form = OPERAND_TURNED;
   if (b && b->kind == STEP_READ && b->address->times[t->n] == 1 &&
       b->address->times[k] <= PLAIN_STRIDE)
@@ -369,6 +406,7 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   bool direct = loop->results.at[0].out != NULL;
   t->pack_k = direct ? t->block_k : t->depth;
   t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
+             loop->kept == loop->outer + 1 &&
              (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
   for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
     t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;

@@ -160,7 +160,8 @@ def read_safetensors(path):
 def folder(root, workload):
     """The folder of a workload's inputs, with all of them in it."""
     text = repr(sorted(workload.inputs.items()))
-    here = pathlib.Path(root) / f"{workload.kernel}-{zlib.crc32(text.encode()):08x}"
+    number = zlib.crc32(text.encode())
+    here = pathlib.Path(root) / f"{workload.kernel}-{number:08x}"
     if not (here / "made").exists():
         here.mkdir(parents=True, exist_ok=True)
         for name, spec in workload.inputs.items():

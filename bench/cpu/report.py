@@ -82,6 +82,12 @@ def duration(seconds):
     return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {name}"
 
 
+def time_of(r):
+    """With a ~ where it says more of what else ran than of this."""
+    noisy = r["seconds"] > 1.5 * r["least"]
+    return duration(r["seconds"]).rstrip() + ("~" if noisy else "")
+
+
 LINE = "{:36} {:>9} {:>11} {:>6} {:>14} {:>9} {:>6}  {}"
 
 
@@ -115,20 +121,20 @@ def row(found):
     if mine:
         speed = rate(mine["seconds"], found) \
             if found["flops"] or found["bytes"] else None
-        cells[1] = duration(mine["seconds"])
+        cells[1] = time_of(mine)
         cells[2] = f"{speed[0]:.0f} {speed[1]}" if speed else ""
         if found["share"]:
             cells[3] = f"{found['share']['axon']:.2f}"
     best = found["best"]
     if best:
-        cells[4], cells[5] = best, duration(rows[best]["seconds"])
+        cells[4], cells[5] = best, time_of(rows[best])
         if best in found["ratios"]:
             cells[6] = f"{found['ratios'][best]:.2f}"
     print(LINE.format(*cells, ", ".join(map(goal_text, found["goals"]))))
     rest = sorted((r["seconds"], n) for n, r in rows.items()
                   if n not in ("axon", best))
     if rest:
-        print("    " + ", ".join(f"{n} {duration(t)}" for t, n in rest))
+        print("    " + ", ".join(f"{n} {time_of(rows[n])}" for _, n in rest))
     for name, why in errors.items():
         print(f"    {name}: {why}")
     print(end="", flush=True)
@@ -138,3 +144,7 @@ def ending(out):
     goals = [g for found in out for g in found["goals"]]
     met = sum(g["met"] for g in goals)
     print(f"\n{met} of {len(goals)} goals are met.")
+    if any(r["seconds"] > 1.5 * r["least"]
+           for found in out for r in found["rows"].values()):
+        print("~: the fastest call took less than two thirds of that: other "
+              "work may have\ndisturbed it.")

@@ -16,7 +16,8 @@ import data
 import workloads
 
 MODULES = {"numpy": "peer_numpy", "torch": "peer_torch",
-           "torch.compile": "peer_torch", "jax": "peer_jax", "onednn": "peer_onednn",
+           "torch.compile": "peer_torch", "jax": "peer_jax",
+           "onednn": "peer_onednn",
            "onnxruntime": "peer_onnx"}
 LEAST = 2e-3                    # seconds of a sample: calls repeat until then
 

@@ -53,11 +53,11 @@ def linear(kernel, m, n, k, **more):
                     once(inputs, 4 * m * n), constants=("w", "b"), **more)
 
 
-def pointwise(kernel, n, arrays="x", **more):
+def pointwise(kernel, n, arrays="x", out=None, **more):
     inputs = {a: f32(n) for a in arrays}
     return Workload(f"{kernel} {n >> 20}M" if n >= 1 << 20 else
                     f"{kernel} {n}", kernel, inputs,
-                    bytes=once(inputs, 4 * n), **more)
+                    bytes=once(inputs, 4 * n if out is None else out), **more)
 
 
 def rows(kernel, n, m, affine=False, out=None, **more):
@@ -174,9 +174,9 @@ GOALS = [
     pointwise("tanh_chain", 16 * M, goals=[(10, "numpy"), (0.85, "limit")]),
     rows("softmax", 4096, 1024, goals=[(1.3, best)]),
     rows("layernorm", 4096, 1024, affine=True, goals=[(1.0, best)]),
-    pointwise("sum", 64 * M, goals=[(0.9, "limit")]),
+    pointwise("sum", 64 * M, out=4, goals=[(0.9, "limit")]),
     rows("column_sums", 8192, 8192, out=8192, goals=[(0.9, "limit")]),
-    pointwise("variance", 64 * M, goals=[(0.9, "limit")]),
+    pointwise("variance", 64 * M, out=4, goals=[(0.9, "limit")]),
     attention("attention", 4, 8, 1024, 64,
               goals=[(6.5, "numpy"), (1.0, best), (0.65, "limit")]),
     attention("attention_causal", 4, 8, 1024, 64,
@@ -202,7 +202,8 @@ OTHERS = [
     matmul(333, 777, 555), matmul(17, 4096, 300), matmul(4000, 48, 2000),
     matmul(1, 4096, 4096), matmul(4096, 1, 4096),
     matmul_bf16(500, 300, 700),
-    linear("linear_gelu", 200, 1000, 300), linear("linear_silu", 512, 2048, 512),
+    linear("linear_gelu", 200, 1000, 300),
+    linear("linear_silu", 512, 2048, 512),
     linear("linear_tanh", 4096, 64, 256),
     pointwise("tanh_chain", 1000), pointwise("tanh_chain", 100000),
     pointwise("tanh_chain", 3 * M + 1),
@@ -211,7 +212,7 @@ OTHERS = [
     rows("softmax", 1000, 1000), rows("softmax", 128, 50257),
     rows("softmax", 100000, 10), rows("log_softmax", 2048, 3000),
     rows("layernorm", 256, 768, affine=True), rows("rmsnorm", 2048, 4096),
-    pointwise("sum", 1000), pointwise("sum", 1000000),
+    pointwise("sum", 1000, out=4), pointwise("sum", 1000000, out=4),
     rows("column_sums", 1000, 3000, out=3000),
     rows("row_max", 10000, 500, out=10000), rows("row_argmax", 5000, 700,
                                                  out=2 * 5000),

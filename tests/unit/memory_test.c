@@ -2,6 +2,7 @@
  * session, of which the n-th allocation fails, once or with all after it.
  * There is an error, and the session goes on.  In a build with
  * --enable-failing-alloc arenas grow in small steps, so that more fail. */
+#include "session/axon.h"
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -157,6 +158,61 @@ TEST(files, "val t : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]\n"
             "do save \"memory.png\" (zeros [4, 4, 3] : u8[4, 4, 3])\n"
             "val u : f32[n, m] = load \"memory.npy\"\ndo print u\n")
 
+/* ---- calls from a host ---- */
+
+static AxnStatus call_once(AxnSession *s, AxnFunction *f) {
+  float x[] = {1, 2, 3};
+  AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = (int64_t[]){3},
+                 .data = x};
+  AxnValue *items[] = {axn_value_tensor(s, &t, NULL, NULL),
+                       axn_value_string(s, "a", 1)};
+  AxnValue *p = axn_value_record(s, 2, (const char *[]){"x", "s"}, items);
+  AxnArg args[] = {{.value = p}, {.value = axn_value_float(s, 2)}};
+  AxnValue *result;
+  AxnStatus status = axn_call(s, f, args, 2, &result);
+  axn_value_free(result);
+  axn_value_free((AxnValue *)(uintptr_t)args[1].value);
+  axn_value_free(p);
+  axn_value_free(items[0]);
+  axn_value_free(items[1]);
+  return status;
+}
+
+/* The first time it is checked, later on it is known. */
+static bool call_failing(uint64_t n, bool on, bool known) {
+  static const char text[] =
+      "fun f (p : {x : f32[n], s : string}) k =\n"
+      "  (p.x * k, list [p.s ^ \"b\"], {x = p.x, g = fn y => p.x + y})\n";
+  AxnSession *s = axn_session_new();
+  assert_int_equal(axn_session_run(s, "t", text, strlen(text)), AXN_OK);
+  AxnFunction *f = axn_function(s, "f");
+  assert_non_null(f);
+  if (known)
+    assert_int_equal(call_once(s, f), AXN_OK);
+  if (on)
+    mem_fail_from(n);
+  else
+    mem_fail_after(n);
+  AxnStatus status = call_once(s, f);
+  mem_fail_after(0);
+  bool failed = mem_has_failed();
+  if (status != AXN_OK)
+    assert_true(failed && axn_diag_count(s) > 0);
+  assert_int_equal(call_once(s, f), AXN_OK);
+  axn_session_free(s);
+  return failed;
+}
+
+static void test_calls(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    uint64_t n = 1;
+    while (call_failing(n, way & 1, way & 2))
+      n++;
+    print_message("%llu allocations\n", (unsigned long long)n);
+  }
+}
+
 static int enter(void **state) {
   (void)state;
   static char folder[] = "/tmp/axon-memory-XXXXXX";
@@ -182,6 +238,7 @@ int main(void) {
       cmocka_unit_test(test_errors),  cmocka_unit_test(test_types),
       cmocka_unit_test(test_tensors), cmocka_unit_test(test_lists),
       cmocka_unit_test(test_random),  cmocka_unit_test(test_files),
+      cmocka_unit_test(test_calls),
   };
   return cmocka_run_group_tests(tests, enter, leave);
 }

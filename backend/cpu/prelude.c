@@ -1,0 +1,108 @@
+/* What a kernel's text stands on: of the files in prelude/, the sections that
+ * it names, and those that these name.
+ *
+ * A section begins with a line `//@ NAME ...` of the names that it defines
+ * (`//@1` in the place of it where W is 1: prelude/scalar.inc) and refers to
+ * sections before it alone; one without names is always there.  So nobody
+ * keeps a list of what needs what, and what a kernel does not use costs it no
+ * time to compile. */
+#include "backend/cpu/cpu.h"
+
+#include <string.h>
+
+extern const char prelude_text[];
+
+typedef struct Section {
+  const char *text, *end;
+  bool used;
+} Section;
+
+typedef struct Sections {
+  Arena *arena;
+  Interner *names;
+  Map of_name; /* Sym to its place + 1 */
+  VEC(Section) all;
+} Sections;
+
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static bool in_name(char c) {
+  return is_letter(c) || (c >= '0' && c <= '9');
+}
+
+/* Past what is no name: a comment, a number and its suffixes, a character. */
+static const char *skip(const char *p, const char *end) {
+  if (p + 1 < end && p[0] == '/' && p[1] == '*') {
+    for (p += 2; p + 1 < end && (p[0] != '*' || p[1] != '/'); p++)
+      ;
+    return p + 1 < end ? p + 2 : end;
+  }
+  if (!in_name(*p))
+    return p + 1;
+  while (p < end && (in_name(*p) || *p == '.'))
+    p++;
+  return p;
+}
+
+/* The next name at or after *at; NULL: there is none. */
+static const Sym *next_name(Sections *s, const char **at, const char *end) {
+  const char *p = *at;
+  while (p < end && !is_letter(*p))
+    p = skip(p, end);
+  const char *from = p;
+  while (p < end && in_name(*p))
+    p++;
+  *at = p;
+  return p > from ? intern(s->names, from, (size_t)(p - from)) : NULL;
+}
+
+static void add_section(Sections *s, const char *header, const char *text,
+                        const char *end) {
+  uint32_t place = s->all.len + 1;
+  const Sym *name;
+  bool always = true;
+  while ((name = next_name(s, &header, text))) {
+    map_put(&s->of_name, name, (void *)(uintptr_t)place);
+    always = false;
+  }
+  VEC_PUSH(s->arena, s->all, ((Section){text, end, always}));
+}
+
+/* Those for kernels of one lane, or for the others. */
+static void find_sections(Sections *s, bool scalar) {
+  const char *at = strstr(prelude_text, "//@");
+  while (at) {
+    const char *next = strstr(at + 3, "\n//@");
+    const char *end = next ? next + 1 : at + strlen(at);
+    const char *line = strchr(at, '\n');
+    if ((at[3] == '1') == scalar)
+      add_section(s, at + 3 + scalar, line + 1, end);
+    at = next ? end : NULL;
+  }
+}
+
+static void use_names(Sections *s, const char *text, const char *end) {
+  const Sym *name;
+  while ((name = next_name(s, &text, end))) {
+    uintptr_t place = (uintptr_t)map_get(&s->of_name, name);
+    if (place)
+      s->all.at[place - 1].used = true;
+  }
+}
+
+void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
+  Sections s = {.arena = arena_new()};
+  s.names = interner_new(s.arena);
+  map_init(&s.of_name, s.arena);
+  find_sections(&s, width == 1);
+  use_names(&s, text, text + len);
+  for (uint32_t j = s.all.len; j-- > 0;)
+    if (s.all.at[j].used)
+      use_names(&s, s.all.at[j].text, s.all.at[j].end);
+  for (uint32_t j = 0; j < s.all.len; j++)
+    if (s.all.at[j].used)
+      buffer_add(out, s.all.at[j].text,
+                 (size_t)(s.all.at[j].end - s.all.at[j].text));
+  arena_free(s.arena);
+}

@@ -1,0 +1,25 @@
+/* backend/cpu: which C compiler, and how it is called; for compiler.c. */
+#ifndef AXON_CPU_TOOLCHAIN_H
+#define AXON_CPU_TOOLCHAIN_H
+
+#include "runtime/artifact.h"
+
+enum { TOOLCHAIN_WORDS = 40 };
+
+typedef struct Toolchain {
+  bool found;
+  char path[ARTIFACT_PATH]; /* of the program */
+  char name[256];           /* as it was asked for */
+  ArtifactKey key;          /* of all that an object depends on beside its text:
+                               the compiler, flags, the CPU, the prelude */
+  const char *words[TOOLCHAIN_WORDS]; /* its first arguments, NULL-ended */
+  uint32_t word_count;
+} Toolchain;
+
+/* Found once.  AXON_CC names it, perhaps with arguments; else it is the first
+ * of cc, gcc, clang in PATH. */
+const Toolchain *toolchain(void);
+/* What follows the names of the files: libraries.  NULL-ended. */
+extern const char *const toolchain_libraries[];
+
+#endif

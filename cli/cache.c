@@ -1,0 +1,93 @@
+/* axon cache: what is kept of compiled kernels. */
+#include "cli/cli.h"
+
+#include "runtime/artifact.h"
+
+#include <string.h>
+
+static void put_bytes(uint64_t bytes) {
+  static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double n = (double)bytes / 1024;
+  size_t unit = 0;
+  for (; n >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+    n /= 1024;
+  if (bytes < 1024)
+    printf("%u bytes", (unsigned)bytes);
+  else
+    printf("%.1f %s", n, units[unit]);
+}
+
+static void put_count(uint64_t n, const char *one, const char *more) {
+  printf("%llu %s", (unsigned long long)n, n == 1 ? one : more);
+}
+
+static void put_entries(const ArtifactTotals *t) {
+  put_count(t->entries, "kernel", "kernels");
+  printf(", ");
+  put_bytes(t->bytes);
+}
+
+/* False, with the reason, where there is no folder to speak of. */
+static bool is_usable(const ArtifactTotals *t) {
+  if (t->path[0])
+    puts(t->path);
+  if (t->unused[0])
+    printf("nothing is kept: %s\n", t->unused);
+  return !t->unused[0];
+}
+
+static int show(void) {
+  ArtifactTotals t;
+  artifact_totals(&t);
+  if (!is_usable(&t))
+    return host_flush(EXIT_OK);
+  put_entries(&t);
+  printf(" of at most ");
+  put_bytes(artifact_limit());
+  printf("\n%llu times found, ", (unsigned long long)t.found);
+  put_count(t.made, "time", "times");
+  puts(" compiled");
+  return host_flush(EXIT_OK);
+}
+
+static int verify(void) {
+  ArtifactTotals t;
+  artifact_verify(&t);
+  if (!is_usable(&t))
+    return host_flush(EXIT_OK);
+  put_entries(&t);
+  if (t.broken)
+    printf(": %u damaged, removed\n", t.broken);
+  else
+    puts(": all are whole");
+  return host_flush(t.broken ? EXIT_DIAGNOSTICS : EXIT_OK);
+}
+
+static int clear(void) {
+  ArtifactTotals t;
+  bool good = artifact_clear(&t);
+  if (!is_usable(&t))
+    return host_flush(EXIT_OK);
+  put_entries(&t);
+  puts(good ? " removed" : ", of which some cannot be removed");
+  return host_flush(good ? EXIT_OK : EXIT_DIAGNOSTICS);
+}
+
+int verb_cache(int argc, char **argv) {
+  Options o;
+  int status = options_parse(&o, "cache", "", argc, argv);
+  if (status >= 0)
+    return status;
+  if (o.arg_count > 1)
+    return usage_error("cache", "one word at most: verify or clear");
+  Fault fault = {0};
+  if (!artifact_check(&fault))
+    return usage_error("cache", "%s: %s", fault.message, fault.help);
+  if (!o.arg_count)
+    return show();
+  if (strcmp(o.args[0], "verify") == 0)
+    return verify();
+  if (strcmp(o.args[0], "clear") == 0)
+    return clear();
+  return usage_error("cache", "there is no `%s`: verify or clear", o.args[0]);
+}

@@ -1,0 +1,248 @@
+/* Finding and keeping artifacts; artifactdir.c has the folder.
+ *
+ * A file is written under a name of its own and renamed, so that nobody ever
+ * sees half of one; two processes that make the same one write the same bytes,
+ * and the later rename wins.  Nothing is flushed to the disk: what a crash of
+ * the machine cut off has no seal.  A file is read whole before it is used,
+ * because mapping one that is too short would be a SIGBUS. */
+#define _GNU_SOURCE
+#include "runtime/artifactdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+typedef struct Seal { /* behind the bytes */
+  char magic[8];
+  uint64_t size;
+  ArtifactKey key;
+  uint64_t hash[2];
+} Seal;
+
+static const char magic[8] = "axon\1\r\n";
+
+#define LIMIT_DEFAULT ((uint64_t)512 << 20)
+
+/* Of this process: see add_counts. */
+static _Atomic uint64_t found_count, made_count, kept_bytes;
+static _Atomic pid_t counting;
+
+/* ---- keys ---- */
+
+ArtifactKey artifact_key(uint32_t count, const ArtifactPart *parts) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  for (uint32_t k = 0; k < count; k++) {
+    uint64_t len = parts[k].len;
+    XXH3_128bits_update(&state, &len, sizeof len);
+    XXH3_128bits_update(&state, parts[k].at, parts[k].len);
+  }
+  XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  return (ArtifactKey){{hash.high64, hash.low64}};
+}
+
+static bool path_of(const ArtifactKind *kind, ArtifactKey key, const char *root,
+                    char path[ARTIFACT_PATH]) {
+  int len = snprintf(path, ARTIFACT_PATH, "%s/%s/%016llx%016llx%s", root,
+                     kind->folder, (unsigned long long)key.word[0],
+                     (unsigned long long)key.word[1], kind->suffix);
+  return len < ARTIFACT_PATH;
+}
+
+/* ---- the limit ---- */
+
+/* "512M", "2 GiB", "1000000" */
+static bool parse_size(const char *text, uint64_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(text, &end, 10);
+  if (end == text || errno || *text == '-')
+    return false;
+  end += strspn(end, " ");
+  static const char units[] = "KMGT";
+  const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+  uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
+  end += unit != NULL;
+  if (unit && strncasecmp(end, "ib", 2) == 0)
+    end += 2;
+  else if (strcasecmp(end, "b") == 0)
+    end++;
+  *out = (uint64_t)n << shift;
+  return !*end && *out >> shift == n;
+}
+
+static const char *limit_wanted(void) {
+  const char *wanted = getenv("AXON_CACHE_LIMIT");
+  return wanted && *wanted ? wanted : NULL;
+}
+
+uint64_t artifact_limit(void) {
+  const char *wanted = limit_wanted();
+  uint64_t limit;
+  return wanted && parse_size(wanted, &limit) ? limit : LIMIT_DEFAULT;
+}
+
+bool artifact_check(Fault *fault) {
+  const char *wanted = limit_wanted();
+  uint64_t limit;
+  if (!wanted || parse_size(wanted, &limit))
+    return true;
+  fault_set(fault, "AXON_CACHE_LIMIT=%s is no size", wanted);
+  fault_help(fault, "write bytes, or a number with K, M, G or T, as 512M; 0 "
+                    "keeps nothing");
+  return false;
+}
+
+/* ---- counting ---- */
+
+static void count(_Atomic uint64_t *counter) {
+  pid_t none = 0;
+  atomic_compare_exchange_strong(&counting, &none, getpid());
+  atomic_fetch_add(counter, 1);
+}
+
+/* At the end of the process.  A child of fork has the counts of its parent,
+ * and lets them be. */
+__attribute__((destructor)) static void add_counts(void) {
+  uint64_t found = atomic_load(&found_count), made = atomic_load(&made_count);
+  char root[ARTIFACT_PATH];
+  if ((found || made) && atomic_load(&counting) == getpid() &&
+      artifactdir_root(root, false))
+    artifactdir_count(root, found, made);
+}
+
+/* ---- one file ---- */
+
+/* Reads all of it but the seal. */
+static bool hash_file(int file, uint64_t size, uint64_t hash[2]) {
+  char part[64 * 1024];
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  while (size > 0) {
+    size_t want = size < sizeof part ? (size_t)size : sizeof part;
+    ssize_t n = read(file, part, want);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    XXH3_128bits_update(&state, part, (size_t)n);
+    size -= (uint64_t)n;
+  }
+  XXH128_hash_t is = XXH3_128bits_digest(&state);
+  hash[0] = is.high64;
+  hash[1] = is.low64;
+  return true;
+}
+
+/* Whole, and put there by this user: no other may give us code to run. */
+static bool is_whole(int file, const ArtifactKey *key, size_t *size) {
+  struct stat is;
+  Seal seal;
+  uint64_t hash[2];
+  if (fstat(file, &is) != 0 || !S_ISREG(is.st_mode) || is.st_uid != geteuid() ||
+      (is.st_mode & 022) || is.st_size < (off_t)sizeof seal)
+    return false;
+  *size = (size_t)is.st_size - sizeof seal;
+  return pread(file, &seal, sizeof seal, (off_t)*size) == sizeof seal &&
+         memcmp(seal.magic, magic, sizeof magic) == 0 && seal.size == *size &&
+         (!key || memcmp(&seal.key, key, sizeof *key) == 0) &&
+         hash_file(file, *size, hash) &&
+         memcmp(hash, seal.hash, sizeof hash) == 0;
+}
+
+bool artifact_path_whole(const char *path) {
+  size_t size;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  bool whole = file >= 0 && is_whole(file, NULL, &size);
+  if (file >= 0)
+    close(file);
+  return whole;
+}
+
+bool artifact_find(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
+  char root[ARTIFACT_PATH];
+  if (!artifactdir_root(root, false) || !path_of(kind, key, root, out->path))
+    return false;
+  int file = open(out->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0)
+    return false;
+  bool whole = is_whole(file, &key, &out->size);
+  if (whole)
+    futimens(file, NULL); /* used now: it goes last */
+  close(file);
+  if (whole)
+    count(&found_count);
+  else
+    unlink(out->path);
+  return whole;
+}
+
+static bool write_all(int file, const void *at, size_t len) {
+  for (const char *p = at; len > 0;) {
+    ssize_t n = write(file, p, len);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    p += n;
+    len -= (size_t)n;
+  }
+  return true;
+}
+
+static bool write_sealed(const char *path, ArtifactKey key, const void *at,
+                         size_t len) {
+  Seal seal = {.size = len, .key = key};
+  memcpy(seal.magic, magic, sizeof magic);
+  XXH128_hash_t hash = XXH3_128bits(at, len);
+  seal.hash[0] = hash.high64;
+  seal.hash[1] = hash.low64;
+  int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (file < 0)
+    return false;
+  bool good = write_all(file, at, len) && write_all(file, &seal, sizeof seal);
+  return close(file) == 0 && good;
+}
+
+/* The first look tells what others have kept; from then on it is counted. */
+static void make_room(const char *root, uint64_t more, uint64_t limit) {
+  uint64_t before = atomic_fetch_add(&kept_bytes, more);
+  if (before && before + more <= limit)
+    return;
+  atomic_store(&kept_bytes, artifactdir_shrink(root, limit));
+}
+
+bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
+                   size_t len) {
+  static _Atomic uint32_t number;
+  char root[ARTIFACT_PATH], path[ARTIFACT_PATH], made[ARTIFACT_PATH];
+  uint64_t limit = artifact_limit();
+  count(&made_count);
+  if (len + sizeof(Seal) > limit || !artifactdir_root(root, true) ||
+      !artifactdir_kind(root, kind->folder) || !path_of(kind, key, root, path))
+    return false;
+  if (snprintf(made, sizeof made, "%s/%s/.%d-%u" ARTIFACT_PART, root,
+               kind->folder, (int)getpid(),
+               atomic_fetch_add(&number, 1)) >= ARTIFACT_PATH)
+    return false;
+  if (!write_sealed(made, key, at, len) || rename(made, path) != 0) {
+    unlink(made);
+    return false;
+  }
+  make_room(root, len + sizeof(Seal), limit);
+  return true;
+}
+
+void artifact_drop(const Artifact *artifact) {
+  unlink(artifact->path);
+}

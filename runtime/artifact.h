@@ -1,0 +1,66 @@
+/* artifact: what compilers made, kept on disk from one process to the next.
+ *
+ * An artifact is a file `KIND/KEY SUFFIX` in $XDG_CACHE_HOME/axon (else
+ * ~/.cache/axon): the bytes that were kept, and behind them a seal, by which a
+ * file that was cut off or changed is found out.  The key is a hash of all
+ * that the bytes depend on, so that a file is never out of date.  Any number
+ * of processes and threads may use it: a file has its name only when it is
+ * whole.  What goes wrong (no home, no space, another's folder) makes
+ * artifacts not be found or not be kept, and never is an error. */
+#ifndef AXON_ARTIFACT_H
+#define AXON_ARTIFACT_H
+
+#include "runtime/runtime.h"
+
+enum { ARTIFACT_PATH = 4096 };
+
+typedef struct ArtifactKind {
+  const char *folder, *suffix; /* "cpu", ".so" */
+} ArtifactKind;
+
+typedef struct ArtifactKey {
+  uint64_t word[2];
+} ArtifactKey;
+
+/* A key from parts, whose lengths take part. */
+typedef struct ArtifactPart {
+  const void *at;
+  size_t len;
+} ArtifactPart;
+ArtifactKey artifact_key(uint32_t count, const ArtifactPart *parts);
+
+typedef struct Artifact {
+  char path[ARTIFACT_PATH];
+  size_t size; /* of what was kept, from the beginning of the file */
+} Artifact;
+
+/* False: it is not there, or was not whole, and then it is removed. */
+bool artifact_find(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
+/* False: it could not be kept.  Others go, those not used for longest, where
+ * there is more than artifact_limit(). */
+bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
+                   size_t len);
+/* Removes one that is whole and yet cannot be used. */
+void artifact_drop(const Artifact *artifact);
+
+/* Bytes that are kept at most: AXON_CACHE_LIMIT, as `512M`. */
+uint64_t artifact_limit(void);
+/* A fault where AXON_CACHE_LIMIT is no size. */
+bool artifact_check(Fault *fault);
+
+/* ---- for `axon cache` ---- */
+
+typedef struct ArtifactTotals {
+  char path[ARTIFACT_PATH]; /* of all; "" where there is no home */
+  char unused[256];         /* why nothing is kept there; or "" */
+  uint32_t entries, broken; /* broken: counted by artifact_verify alone */
+  uint64_t bytes;
+  uint64_t found, made; /* since it was cleared, of processes that ended */
+} ArtifactTotals;
+void artifact_totals(ArtifactTotals *out);
+/* Reads each, and removes those that are not whole. */
+void artifact_verify(ArtifactTotals *out);
+/* Removes all; `out` says what there was.  False where some could not be. */
+bool artifact_clear(ArtifactTotals *out);
+
+#endif

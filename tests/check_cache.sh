@@ -1,0 +1,115 @@
+#!/bin/bash
+# Compiled kernels as a user meets them: kept, shown, verified, cleared; twenty
+# at once; without a home, without a compiler, with wrong settings.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+command -v cc >/dev/null || { echo 'no C compiler: skipped' >&2; exit 0; }
+export XDG_CACHE_HOME="$work/cache" AXON_TARGET=cpu AXON_TINY=0 TMPDIR="$work"
+unset AXON_CC AXON_CC_DEBUG AXON_CACHE_LIMIT AXON_THREADS
+bad=0
+cat >"$work/a.axn" <<'END'
+do print (sum (for i < 3000 => f32 i * 0.5))
+do print (max (for i < 3000 => i * 7 % 1000))
+END
+wanted='2249250.0
+999'
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+runs() { # runs WHAT: the program gives what it is to give; $said is the rest
+  out=$("$AXON" run "$work/a.axn" 2>"$work/said") || wrong "$1: status $?"
+  [ "$out" = "$wanted" ] || wrong "$1: $out"
+  said=$(cat "$work/said")
+}
+
+quiet() { [ -z "$said" ] || wrong "$1: $said"; }
+
+shows() { # shows WHAT PATTERN: axon cache $3
+  # shellcheck disable=SC2086
+  "$AXON" cache ${3-} >"$work/out" 2>&1
+  grep -qE "$2" "$work/out" || {
+    wrong "$1: no $2 in axon cache ${3-}"
+    cat "$work/out"
+  }
+}
+
+# Twenty at once, of which none is to see half of a kernel.
+for n in $(seq 20); do
+  "$AXON" run "$work/a.axn" >"$work/out$n" 2>&1 &
+done
+wait
+for n in $(seq 20); do
+  [ "$(cat "$work/out$n")" = "$wanted" ] || wrong "one of twenty: $n"
+done
+kernels=$(find "$XDG_CACHE_HOME/axon" -name '*.so' | wc -l)
+[ "$kernels" -gt 0 ] || wrong 'nothing was kept'
+shows kept "^$kernels kernels?, .* of at most 512.0 MiB$"
+shows whole "^$kernels kernels?, .*: all are whole$" verify
+mode=$(stat -c %a "$XDG_CACHE_HOME/axon")
+[ "$mode" = 700 ] || wrong "the folder has mode $mode"
+
+# Found again; and damaged.
+before=$(find "$XDG_CACHE_HOME/axon" -name '*.so' -printf '%i %n\n' | sort)
+runs again
+quiet again
+after=$(find "$XDG_CACHE_HOME/axon" -name '*.so' -printf '%i %n\n' | sort)
+[ "$before" = "$after" ] || wrong 'kernels were compiled again'
+for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do truncate -s 4000 "$file"; done
+shows damaged ": $kernels damaged, removed$" verify
+runs 'after damage'
+quiet 'after damage'
+for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do truncate -s 4000 "$file"; done
+runs 'with damage'
+quiet 'with damage'
+shows cleared "^$kernels kernels?, .* removed$" clear
+shows empty '^0 kernels, 0 bytes'
+
+# Bounded.
+AXON_CACHE_LIMIT=0 runs 'without room'
+quiet 'without room'
+shows empty '^0 kernels'
+
+# Without a home, and with one that cannot be written.
+XDG_CACHE_HOME= HOME= runs 'without a home'
+quiet 'without a home'
+XDG_CACHE_HOME=/proc/none runs 'where nothing can be written'
+quiet 'where nothing can be written'
+XDG_CACHE_HOME= HOME=/nowhere shows 'no home' '^nothing is kept: .*HOME'
+
+# Without a compiler: said once, and all is computed.
+AXON_CC=/no/compiler runs 'without a compiler'
+[ "$(grep -c 'W0512' <<<"$said")" = 1 ] || wrong "without a compiler: $said"
+AXON_CC=false runs 'with a compiler that fails'
+[ "$(grep -c 'W0513' <<<"$said")" = 1 ] || wrong "one that fails: $said"
+mkdir "$work/kept"
+AXON_CC=false AXON_CC_DEBUG="$work/kept" runs 'with what it was given kept'
+grep -q "kept in $work/kept/axon-" <<<"$said" || wrong "not kept: $said"
+ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
+
+# Settings that are none.
+for setting in AXON_THREADS=0 AXON_THREADS=two AXON_CACHE_LIMIT=much; do
+  env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
+  [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" || wrong "$setting is taken"
+done
+
+# Ctrl-C while a compiler works; and nothing stays of it.
+printf '#!/bin/sh\nsleep 5\nexec cc "$@"\n' >"$work/slow"
+chmod +x "$work/slow"
+trap : INT
+AXON_CC="$work/slow" env --default-signal=INT setsid "$AXON" run \
+  "$work/a.axn" >"$work/out" 2>&1 &
+pid=$!
+sleep 0.4
+kill -INT "$pid"
+before=$(date +%s%N)
+wait "$pid"
+status=$? took=$((($(date +%s%N) - before) / 1000000))
+[ "$status" = 130 ] && [ "$took" -lt 1500 ] ||
+  wrong "interrupted: status $status after $took ms"
+left=$(find "$work" -maxdepth 1 -name 'axon-*')
+[ -z "$left" ] || wrong "left behind: $left"
+exit "$bad"

@@ -1,0 +1,116 @@
+#!/bin/bash
+# examples/embed: its programs in C, C++ and Python print the same, against the
+# library as it was built and as `make install` puts it somewhere; and the
+# Python module by itself (tests/embed/).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+BUILD=$(realpath "${BUILD:-$root}")
+[ -e "$BUILD/.libs/libaxon.so.0" ] || { echo "no libaxon.so" >&2; exit 1; }
+setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
+CC=$(setting CC)
+sanitizers=$(setting AXON_LDFLAGS)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+same() { # same NAME COMMAND...: prints what is expected
+  name=$1
+  shift
+  if ! "$@" "$root/examples/embed/model.axn" >"$work/out" 2>&1 ||
+    ! diff -u "$root/examples/embed/expected" "$work/out"; then
+    echo "$name: $(cat "$work/out")"
+    status=1
+  fi
+}
+
+programs() { # programs WHERE FLAGS...: in C and C++
+  where=$1
+  shift
+  strict='-Wall -Wextra -Werror -pedantic'
+  # shellcheck disable=SC2086
+  if $CC -std=c11 $strict $sanitizers examples/embed/embed.c "$@" \
+    -o "$work/c"; then
+    same "C, $where" "$work/c"
+  else
+    status=1
+  fi
+  command -v c++ >/dev/null || return
+  # shellcheck disable=SC2086
+  if c++ -std=c++17 $strict $sanitizers examples/embed/embed.cc "$@" \
+    -o "$work/cc"; then
+    same "C++, $where" "$work/cc"
+  else
+    status=1
+  fi
+}
+
+# As built.  The headers have a folder of their own, as others stand beside
+# them in the sources.
+mkdir "$work/include"
+cp session/axon.h session/axon_dlpack.h "$work/include"
+export LD_LIBRARY_PATH="$BUILD/.libs"
+programs built -I"$work/include" -L"$BUILD/.libs" -laxon
+
+# Calls keep no memory.  (A sanitizer has an allocator of its own.)
+if [ -x "$BUILD/tests/embed/cost" ] && [ -z "$sanitizers" ]; then
+  "$BUILD/tests/embed/cost" >"$work/out" || { cat "$work/out" && status=1; }
+fi
+
+# As installed, found by pkg-config.
+unset MAKEFLAGS MAKELEVEL MFLAGS
+if make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1; then
+  prefix=$(setting prefix)
+  export PKG_CONFIG_PATH="$work/root$prefix/lib/pkgconfig"
+  flags=$(pkg-config --define-variable=prefix="$work/root$prefix" \
+    --cflags --libs axon)
+  LD_LIBRARY_PATH="$work/root$prefix/lib"
+  # shellcheck disable=SC2086
+  programs installed $flags
+  want=$(setting VERSION)
+  have=$(pkg-config --modversion axon)
+  [ "$have" = "$want" ] || { echo "axon.pc: $have, not $want" && status=1; }
+else
+  cat "$work/log"
+  status=1
+fi
+
+# Python: one that has NumPy, if there is one.
+python=
+for one in python3 /usr/bin/python3; do
+  command -v "$one" >/dev/null || continue
+  python=${python:-$one}
+  "$one" -c 'import numpy' 2>/dev/null && python=$one && break
+done
+if [ -n "$python" ]; then
+  case $sanitizers in
+  *address*)
+    LD_PRELOAD=$($CC -print-file-name=libasan.so)
+    export LD_PRELOAD \
+      ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
+    ;;
+  esac
+  export PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1
+  if "$python" -c 'import numpy' 2>/dev/null; then
+    AXON_LIBRARY="$work/root$prefix/lib/libaxon.so.0" \
+      same 'Python, installed' "$python" examples/embed/embed.py
+  else
+    echo "no NumPy: its part is skipped" >&2
+  fi
+  if "$python" -c 'import numpy' 2>/dev/null; then
+    (cd examples/embed && AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
+      "$python" "$root/tests/embed/doc_test.py" "$root/doc/embedding.md") \
+      >"$work/out" 2>&1 || { cat "$work/out" && status=1; }
+  fi
+  if "$python" -c 'import torch' 2>/dev/null; then
+    AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
+      "$python" examples/embed/embed_torch.py examples/embed/model.axn \
+      >"$work/out" 2>&1 || { cat "$work/out" && status=1; }
+  fi
+  AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" "$python" \
+    tests/embed/python_test.py >"$work/out" 2>&1 ||
+    { cat "$work/out" && status=1; }
+else
+  echo "no python3: skipped" >&2
+fi
+exit "$status"

@@ -1,0 +1,327 @@
+"""The Python module: what goes in, what comes out, and what is told."""
+import array
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import types
+import unittest
+
+import axon
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+try:
+    import resource
+except ImportError:
+    resource = None
+
+SOURCE = """
+(** An affine map. *)
+fun forward (p : {w : 'a[n, m], b : 'a[m]}) x = x @ p.w + p.b
+fun same x = x
+fun double x = x * 2
+fun total ~axis x = sum ~axis:axis x
+fun heads h x =
+  let val [b, n, _] = shape x
+  in x |> reshape [b, n, h, _] |> permute "b n h d -> b h n d" end
+fun loop x = while (fn v => v >= 0) (fn v => (v + 1) % 1000) x
+fun shapes x = shape x
+fun greet name = "hello " ^ name
+fun draw k = (uniform k [3] : f32[3])
+fun nothing () = 7
+fun say x = print x
+datatype found = None | Some of int
+fun find x = if x > 0 then Some x else None
+fun small x = (bf16 x)
+val weights = (ones [2, 3] : f32[2, 3])
+fun step (lr : f32) (n : int) x = (x * lr, n)
+"""
+
+
+class Given:
+    """Hands a tensor on as libraries did before version 1 of DLPack."""
+
+    def __init__(self, tensor, device=(1, 0)):
+        self.tensor, self.device = tensor, device
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self):
+        return self.tensor.__dlpack__()
+
+
+class Versioned(Given):
+    def __dlpack__(self, max_version=None):
+        return self.tensor.__dlpack__(max_version=max_version)
+
+
+class Plain(unittest.TestCase):
+    """Without NumPy."""
+
+    def setUp(self):
+        self.said = []
+        self.m = axon.compile(SOURCE, write=self.said.append, arrays=False)
+
+    def test_scalars(self):
+        m = self.m
+        self.assertEqual(m.double(3), 6)
+        self.assertIs(type(m.double(3)), int)
+        self.assertEqual(m.double(1.5), 3.0)
+        self.assertIs(m.same(True), True)
+        self.assertIsNone(m.same(None))
+        self.assertEqual(m.same("ab\u00e9"), "ab\u00e9")
+        self.assertEqual(m.nothing(), 7)
+        self.assertEqual(m.greet("you"), "hello you")
+        with self.assertRaises(OverflowError):
+            m.double(2**63)
+
+    def test_number_takes_the_type_asked_for(self):
+        x = array.array("d", [1.0])
+        self.assertEqual(self.m.step(2, 3, array.array("f", [1.0]))[0].dtype,
+                         "f32")
+        with self.assertRaises(axon.Error):
+            self.m.step(2, 3, x)
+        with self.assertRaises(axon.Error):
+            self.m.step(1.0, 2.5, array.array("f", [1.0]))
+        m = axon.compile("fun f k (x : 'a[n]) = x * k", arrays=False)
+        self.assertEqual(m.f(3, x).dtype, "f64")
+        self.assertEqual(m.f(0.1, x).tolist(), [0.1])
+
+    def test_numbers_inside(self):
+        m = axon.compile("fun f p = p.x * p.k", arrays=False)
+        f32, f64 = array.array("f", [1]), array.array("d", [1])
+        typed = self.m.same(array.array("f", [2]))
+        one = axon.compile("fun f x = x.[0]\nval k = (2.0 : f32)")
+        self.assertEqual(one.k, 2.0)
+        self.assertEqual(m.f({"x": f64, "k": 0.1}).tolist(), [0.1])
+        self.assertEqual(m.f({"x": f32, "k": 2}).dtype, "f32")
+        with self.assertRaises(axon.Error):
+            m.f({"x": f64, "k": typed})
+        m = axon.compile("fun g p q = p.x * p.k + q")
+        with self.assertRaises(axon.Error) as caught:
+            m.g({"x": array.array("d", [1, 2]), "k": 0.1},
+                array.array("d", [1, 2, 3]))
+        self.assertIn("2 meets 3", str(caught.exception))
+
+    def test_structures(self):
+        value = (1, [2.0, 3.0], {"a": "b", "c": (True, None)})
+        self.assertEqual(self.m.same(value), value)
+        self.assertEqual(self.m.same(types.SimpleNamespace(x=1)), {"x": 1})
+        self.assertEqual(self.m.same({"x": 1}).x, 1)
+        self.assertEqual(self.m.same([]), [])
+        self.assertEqual(self.m.shapes(array.array("f", [1, 2])), (2,))
+        self.assertEqual(self.m.find(2), axon.Con("Some", 2))
+        self.assertEqual(self.m.find(0), axon.Con("None", None))
+        for wrong in ({"end": 1}, {"a b": 1}, [1, "a"], axon.Con("None", None),
+                      {1: 2}, object(), 1j):
+            with self.assertRaises((axon.Error, TypeError)):
+                self.m.same(wrong)
+
+    def test_buffers(self):
+        for code in "bBilqfd":
+            y = self.m.double(array.array(code, [1, 2, 3]))
+            self.assertEqual(y.tolist(), [2, 4, 6])
+        y = self.m.same(b"ab")
+        self.assertEqual((y.dtype, y.tolist()), ("u8", [97, 98]))
+        view = memoryview(array.array("f", range(6)))
+        self.assertEqual(self.m.same(view[::2]).tolist(), [0, 2, 4])
+        y = self.m.same(view.cast("B").cast("f", (2, 3)))
+        self.assertEqual((y.shape, y.tolist()), ((2, 3), [[0, 1, 2],
+                                                          [3, 4, 5]]))
+        with self.assertRaises(TypeError):
+            self.m.same(array.array("H", [1]))
+
+    def test_dlpack(self):
+        x = self.m.same(array.array("f", [1, 2, 3]))
+        self.assertEqual(x.__dlpack_device__(), (1, 0))
+        for kind in Given, Versioned:
+            y = self.m.double(kind(x))
+            self.assertEqual(y.tolist(), [2, 4, 6])
+        with self.assertRaises(TypeError):
+            self.m.double(Given(x, (2, 0)))
+        x.__dlpack__(), x.__dlpack__(max_version=(1, 0))  # nobody takes them
+        with self.assertRaises(BufferError):
+            x.__dlpack__(dl_device=(2, 0))
+        y = self.m.small(array.array("f", [1, 2]))
+        self.assertEqual(y.dtype, "bf16")
+        self.assertFalse(hasattr(y, "__array_interface__"))
+        self.assertEqual(self.m.same(Versioned(y)).dtype, "bf16")
+
+    def test_keys(self):
+        key = self.m["key"](4)
+        self.assertIn("key", repr(key))
+        self.assertEqual(self.m.draw(key).tolist(), self.m.draw(key).tolist())
+
+    def test_labels(self):
+        x = memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
+        self.assertEqual(self.m.total(x, axis=0).tolist(), [3, 5, 7])
+        self.assertEqual(self.m.total(x, axis=-1).tolist(), [3, 12])
+        with self.assertRaises(axon.Error):
+            self.m.total(x, axes=0)
+        y = memoryview(array.array("f", range(8))).cast("B").cast("f",
+                                                                  (1, 2, 4))
+        for h in 1, 2, 4:
+            self.assertEqual(self.m.heads(h, y).shape, (1, h, 2, 4 // h))
+        with self.assertRaises(axon.Error) as caught:
+            self.m.heads(3, y)
+        self.assertIn("3", str(caught.exception))
+
+    def test_about(self):
+        f = self.m.forward
+        self.assertIn("An affine map.", f.__doc__)
+        self.assertEqual(repr(f), "forward : " + f.type)
+        self.assertEqual([p.name for p in f.params], ["p", "x"])
+        self.assertEqual(self.m.step.params[0].dtype, "f32")
+        self.assertEqual(self.m.step.params[0].rank, 0)
+        self.assertIn("forward", dir(self.m))
+        self.assertIn("weights : f32[2, 3]", repr(self.m))
+        self.assertEqual(self.m.weights.shape, (2, 3))
+        self.assertEqual(self.m["nn.relu"](-1.0), 0.0)
+        self.assertEqual(axon.version(), "0.1.0")
+        with self.assertRaises(AttributeError):
+            self.m.no_such
+
+    def test_errors(self):
+        with self.assertRaises(axon.Error) as caught:
+            axon.compile("val = 3")
+        self.assertIn("E0110", str(caught.exception))
+        self.assertEqual(caught.exception.diagnostics[0]["code"], "E0110")
+        with self.assertRaises(axon.Error) as caught:
+            self.m.forward(1)
+        self.assertIn("takes 2 arguments, not 1", str(caught.exception))
+        x = memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
+        p = {"w": x, "b": array.array("f", [0, 0, 0])}
+        for _ in range(2):
+            with self.assertRaises(axon.Error) as caught:
+                self.m.forward(p, x)
+            told = caught.exception.diagnostics[0]
+            self.assertEqual(told["code"], "E0301")
+            self.assertIn("3 and 2", told["message"])
+        with self.assertRaises(SystemExit) as caught:
+            axon.compile("do exit 3")
+        self.assertEqual(caught.exception.code, 3)
+
+    def test_output(self):
+        self.m.say("yes")
+        self.assertEqual("".join(self.said), "yes\n")
+        told, double = [], self.m.double
+
+        def again(text):
+            try:
+                double(1)
+            except RuntimeError as error:
+                told.append(str(error))
+        self.m._session.output(again)
+        self.m.say(1)
+        self.assertIn("running", told[0])
+
+    def test_more(self):
+        double = self.m.double
+        self.m.run("fun double x = x * 20")
+        self.assertEqual(double(1), 20)
+        self.assertEqual(self.m.double(1), 20)
+
+    def test_threads(self):
+        wrong = []
+
+        def work():
+            for i in range(200):
+                if self.m.double(i) != 2 * i:
+                    wrong.append(i)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_interrupt(self):
+        start = time.time()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.m.loop(0)
+        threading.Timer(0.2, self.m.interrupt).start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.m.loop(0)
+        self.assertLess(time.time() - start, 10)
+        self.assertEqual(self.m.double(1), 2)
+
+    @unittest.skipUnless(resource, "no module resource")
+    def test_no_leak(self):
+        x = array.array("f", [0.0]) * (1 << 18)
+
+        def most():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(20):
+            self.m.same((x, {"y": x}))
+        gc.collect()
+        before = most()
+        for _ in range(500):  # of a GiB in all
+            self.m.same((x, {"y": x}))
+            self.m.double(Versioned(self.m.double(x)))
+        self.assertLess(most() - before, 64 << 10)
+
+
+@unittest.skipUnless(np, "no NumPy")
+class Arrays(unittest.TestCase):
+    def setUp(self):
+        self.m = axon.compile(SOURCE)
+
+    def test_all_types(self):
+        for dtype in ("?", "u1", "i1", "i4", "i8", "f2", "f4", "f8"):
+            x = np.array([[0, 1, 1]]).astype(dtype)
+            y = self.m.same(x)
+            self.assertEqual(y.dtype, x.dtype)
+            np.testing.assert_array_equal(x, y)
+        for dtype in ("i2", "u4", "c8", ">f4", "U3"):
+            with self.assertRaises(TypeError):
+                self.m.same(np.zeros(2).astype(dtype))
+
+    def test_layouts(self):
+        x = np.arange(24, dtype="f4").reshape(2, 3, 4)
+        for y in (x, x.T, x[::-1], x[:, ::2], x[..., 1], np.asfortranarray(x),
+                  np.broadcast_to(x[0], (5, 3, 4)), x[:0], x[None],
+                  np.frombuffer(b"xx" + x.tobytes(), "f4", offset=4, count=2),
+                  np.ndarray((3,), "f4", b"x" * 16, 1)):
+            np.testing.assert_array_equal(self.m.same(y), y)
+        self.assertEqual(self.m.same(np.float32(2)), 2.0)
+        self.assertEqual(self.m.double(np.array(3)), 6)
+
+    def test_owned(self):
+        x = np.ones(1000, "f4")
+        y = self.m.same(x)
+        x[:] = 5
+        self.assertEqual(y.sum(), 1000)
+        self.assertTrue(y.flags.writeable)
+        self.assertFalse(self.m.weights.flags.writeable)
+        m = self.m
+        z = m.double(x)
+        del m, self.m, x
+        gc.collect()
+        self.assertEqual(z.sum(), 10000)
+
+    def test_readonly_goes_in(self):
+        x = np.ones(3, "f4")
+        x.flags.writeable = False
+        np.testing.assert_array_equal(self.m.double(x), [2, 2, 2])
+
+    def test_dlpack(self):
+        m = axon.compile(SOURCE, arrays=False)
+        y = m.double(np.arange(3, dtype="f4"))
+        z = np.from_dlpack(y)
+        del y
+        gc.collect()
+        np.testing.assert_array_equal(z, [0, 2, 4])
+        np.testing.assert_array_equal(
+            self.m.double(Given(np.arange(6.0).reshape(2, 3).T)),
+            2 * np.arange(6.0).reshape(2, 3).T)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

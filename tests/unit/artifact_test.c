@@ -1,0 +1,373 @@
+/* Artifacts: found as they were kept or not at all, whatever became of the
+ * files, of the folder, of other processes. */
+#include "runtime/artifact.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const ArtifactKind kind = {"test", ".bin"};
+static char base[256]; /* XDG_CACHE_HOME */
+
+static int set_up(void **state) {
+  (void)state;
+  strcpy(base, "/tmp/axon-artifact-XXXXXX");
+  unsetenv("AXON_CACHE_LIMIT");
+  return mkdtemp(base) && setenv("XDG_CACHE_HOME", base, 1) == 0 ? 0 : 1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[600];
+  snprintf(command, sizeof command, "chmod -R u+rwx '%s'; rm -rf '%s'", base,
+           base);
+  return system(command);
+}
+
+static ArtifactKey key_of(int n) {
+  const ArtifactPart part = {&n, sizeof n};
+  return artifact_key(1, &part);
+}
+
+static char content[20000];
+
+static size_t fill(int n, size_t len) {
+  for (size_t k = 0; k < len; k++)
+    content[k] = (char)(n * 31 + (int)k * 7);
+  return len;
+}
+
+static bool keep(int n, size_t len) {
+  return artifact_keep(&kind, key_of(n), content, fill(n, len));
+}
+
+/* 1: found, as it was kept; 0: not found; -1: found, and something else. */
+static int find(int n, size_t len, Artifact *a) {
+  if (!artifact_find(&kind, key_of(n), a))
+    return 0;
+  static char is[sizeof content];
+  int file = open(a->path, O_RDONLY);
+  ssize_t got = file < 0 ? -1 : read(file, is, sizeof is);
+  close(file);
+  fill(n, len);
+  bool same =
+      a->size == len && got >= (ssize_t)len && memcmp(is, content, len) == 0;
+  return same ? 1 : -1;
+}
+
+static void test_keys(void **state) {
+  (void)state;
+  const ArtifactPart ab[] = {{"a", 1}, {"bc", 2}}, ba[] = {{"ab", 2}, {"c", 1}};
+  ArtifactKey x = artifact_key(2, ab), y = artifact_key(2, ba);
+  assert_memory_not_equal(&x, &y, sizeof x);
+}
+
+static void test_kept(void **state) {
+  (void)state;
+  Artifact a;
+  assert_int_equal(find(1, 100, &a), 0);
+  assert_true(keep(1, 100));
+  assert_true(keep(2, 20000));
+  assert_true(keep(3, 0));
+  assert_int_equal(find(1, 100, &a), 1);
+  assert_int_equal(find(2, 20000, &a), 1);
+  assert_int_equal(find(3, 0, &a), 1);
+  assert_true(keep(1, 100)); /* once more: as another process might */
+  assert_int_equal(find(1, 100, &a), 1);
+  struct stat is;
+  assert_int_equal(stat(a.path, &is), 0);
+  assert_int_equal(is.st_mode & 0777, 0600);
+  ArtifactTotals t;
+  artifact_totals(&t);
+  assert_int_equal(t.entries, 3);
+  assert_string_equal(t.unused, "");
+  assert_true(artifact_clear(&t));
+  assert_int_equal(t.entries, 3);
+  assert_int_equal(find(1, 100, &a), 0);
+}
+
+/* ---- damage ---- */
+
+static void change_byte(const char *path, off_t at) {
+  int file = open(path, O_RDWR);
+  char c;
+  assert_int_equal(pread(file, &c, 1, at), 1);
+  c ^= 1 << (at % 8);
+  assert_int_equal(pwrite(file, &c, 1, at), 1);
+  close(file);
+}
+
+static void test_damage(void **state) {
+  (void)state;
+  Artifact a;
+  struct stat is;
+  srand(7);
+  for (int n = 0; n < 400; n++) {
+    size_t len = 200 + (size_t)(rand() % 3000);
+    assert_true(keep(n, len));
+    assert_int_equal(find(n, len, &a), 1);
+    assert_int_equal(stat(a.path, &is), 0);
+    off_t at = rand() % is.st_size;
+    if (n % 2)
+      change_byte(a.path, at);
+    else
+      assert_int_equal(truncate(a.path, at), 0);
+    assert_int_equal(find(n, len, &a), 0);
+    assert_int_equal(access(a.path, F_OK), -1); /* gone, for a new one */
+    assert_true(keep(n, len));
+    assert_int_equal(find(n, len, &a), 1);
+  }
+}
+
+static void test_verify(void **state) {
+  (void)state;
+  Artifact a;
+  for (int n = 0; n < 10; n++)
+    assert_true(keep(n, 1000));
+  assert_int_equal(find(4, 1000, &a), 1);
+  change_byte(a.path, 500);
+  assert_int_equal(find(7, 1000, &a), 1);
+  assert_int_equal(truncate(a.path, 10), 0);
+  ArtifactTotals t;
+  artifact_verify(&t);
+  assert_int_equal(t.entries, 10);
+  assert_int_equal(t.broken, 2);
+  artifact_verify(&t);
+  assert_int_equal(t.entries, 8);
+  assert_int_equal(t.broken, 0);
+}
+
+/* One artifact under the name of another. */
+static void test_exchanged(void **state) {
+  (void)state;
+  Artifact a, b;
+  assert_true(keep(1, 50) && keep(2, 50));
+  assert_int_equal(find(1, 50, &a), 1);
+  assert_int_equal(find(2, 50, &b), 1);
+  assert_int_equal(rename(a.path, b.path), 0);
+  assert_int_equal(find(2, 50, &b), 0);
+}
+
+static void test_foreign(void **state) {
+  (void)state;
+  Artifact a;
+  assert_true(keep(1, 50));
+  assert_int_equal(find(1, 50, &a), 1);
+  assert_int_equal(chmod(a.path, 0666), 0); /* others may have written it */
+  assert_int_equal(find(1, 50, &a), 0);
+  char other[ARTIFACT_PATH + 8];
+  assert_true(keep(1, 50));
+  assert_int_equal(find(1, 50, &a), 1);
+  snprintf(other, sizeof other, "%s.x", a.path);
+  assert_int_equal(rename(a.path, other), 0);
+  assert_int_equal(symlink(other, a.path), 0);
+  assert_int_equal(find(1, 50, &a), 0);
+}
+
+/* ---- the limit ---- */
+
+static void test_eviction(void **state) {
+  (void)state;
+  Artifact a;
+  setenv("AXON_CACHE_LIMIT", "100K", 1);
+  for (int n = 0; n < 50; n++) {
+    assert_true(keep(n, 10000));
+    if (n >= 4) /* in use: it stays */
+      assert_int_equal(find(4, 10000, &a), 1);
+    usleep(2000); /* times of files are not finer than a tick */
+    ArtifactTotals t;
+    artifact_totals(&t);
+    assert_true(t.bytes <= 100 << 10);
+  }
+  assert_int_equal(find(49, 10000, &a), 1);
+  assert_int_equal(find(5, 10000, &a), 0);
+  setenv("AXON_CACHE_LIMIT", "0", 1);
+  assert_false(keep(60, 10));
+  assert_int_equal(find(60, 10, &a), 0);
+}
+
+static void test_limits(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t bytes; /* 1: it is wrong */
+  } cases[] = {
+      {"1000", 1000},      {"4K", 4096}, {"2M", 2 << 20}, {"3 GiB", 3ull << 30},
+      {"1tb", 1ull << 40}, {"0", 0},     {"", 512 << 20}, {"M", 1},
+      {"-5", 1},           {"12Q", 1},   {"1.5G", 1},     {"99999999999T", 1},
+      {"5 apples", 1}};
+  Fault fault;
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    setenv("AXON_CACHE_LIMIT", cases[k].text, 1);
+    assert_int_equal(artifact_check(&fault), cases[k].bytes != 1);
+    uint64_t wanted = cases[k].bytes == 1 ? 512 << 20 : cases[k].bytes;
+    assert_int_equal(artifact_limit(), wanted);
+  }
+}
+
+/* What a writer leaves that was killed goes when it is old. */
+static void test_stale(void **state) {
+  (void)state;
+  char path[512];
+  assert_true(keep(1, 10));
+  snprintf(path, sizeof path, "%s/axon/test/.123-4.part", base);
+  close(open(path, O_CREAT | O_WRONLY, 0600));
+  const struct timespec old[2] = {{1000, 0}, {1000, 0}};
+  assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+  setenv("AXON_CACHE_LIMIT", "1000", 1);
+  for (int n = 0; n < 30; n++)
+    keep(n, 100);
+  assert_int_equal(access(path, F_OK), -1);
+}
+
+/* ---- the folder ---- */
+
+static void test_modes(void **state) {
+  (void)state;
+  char path[512];
+  struct stat is;
+  Artifact a;
+  assert_true(keep(1, 10));
+  snprintf(path, sizeof path, "%s/axon", base);
+  assert_int_equal(stat(path, &is), 0);
+  assert_int_equal(is.st_mode & 0777, 0700);
+  assert_int_equal(chmod(path, 0755), 0); /* put right */
+  assert_int_equal(find(1, 10, &a), 1);
+  assert_int_equal(stat(path, &is), 0);
+  assert_int_equal(is.st_mode & 0777, 0700);
+}
+
+/* Runs f as a user who is not root, who may write anywhere. */
+static int as_user(int f(void)) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+      _exit(99);
+    _exit(f());
+  }
+  int status;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+static int nothing_works(void) {
+  Artifact a;
+  ArtifactTotals t;
+  artifact_totals(&t);
+  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : !t.unused[0] ? 3 : 0;
+}
+
+static int nothing_kept(void) {
+  Artifact a;
+  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : 0;
+}
+
+static int only_found(void) {
+  Artifact a;
+  return keep(2, 10) ? 1 : find(2, 10, &a) ? 2 : 0;
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  char path[512];
+  snprintf(path, sizeof path, "%s/axon", base);
+  assert_int_equal(chmod(base, 0777), 0);
+  assert_int_equal(mkdir(path, 0777), 0);
+  assert_int_equal(chmod(path, 0777), 0);
+  if (geteuid() == 0) /* another's, and open to all */
+    assert_int_equal(as_user(nothing_works), 0);
+  assert_int_equal(rmdir(path), 0);
+  assert_int_equal(chmod(base, 0555), 0); /* may not be made */
+  assert_int_equal(as_user(nothing_kept), 0);
+  assert_int_equal(chmod(base, 0755), 0);
+  close(open(path, O_CREAT | O_WRONLY, 0600)); /* is a file */
+  assert_int_equal(as_user(nothing_works), 0);
+  assert_int_equal(nothing_works(), 0);
+}
+
+static int read_only(void) {
+  Artifact a;
+  char path[512];
+  if (!keep(1, 10))
+    return 10;
+  snprintf(path, sizeof path, "%s/axon/test", base);
+  chmod(path, 0500);
+  int status = find(1, 10, &a) == 1 ? only_found() : 11;
+  chmod(path, 0700);
+  return status;
+}
+
+static void test_read_only(void **state) {
+  (void)state;
+  assert_int_equal(chmod(base, 0777), 0);
+  int status = as_user(read_only);
+  /* is_private mends the mode, being the owner: then it is kept */
+  assert_true(status == 0 || status == 1);
+}
+
+static void test_no_home(void **state) {
+  (void)state;
+  Artifact a;
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  assert_int_equal(nothing_works(), 0);
+  setenv("HOME", "/nowhere/at/all", 1);
+  assert_int_equal(nothing_works(), 0);
+  assert_int_equal(access("/nowhere", F_OK), -1);
+  setenv("XDG_CACHE_HOME", "relative", 1); /* as if it were not set */
+  assert_int_equal(nothing_works(), 0);
+  setenv("HOME", base, 1);
+  unsetenv("XDG_CACHE_HOME");
+  assert_true(keep(1, 10));
+  assert_int_equal(find(1, 10, &a), 1);
+}
+
+/* ---- processes ---- */
+
+static int many(void) {
+  Artifact a;
+  srand((unsigned)getpid());
+  for (int k = 0; k < 300; k++) {
+    int n = rand() % 20;
+    if (find(n, 5000, &a) < 0)
+      return 1;
+    if (k % 3 == 0)
+      keep(n, 5000);
+    if (k % 50 == 7 && find(n, 5000, &a) == 1)
+      truncate(a.path, rand() % 5000);
+  }
+  return 0;
+}
+
+static void test_processes(void **state) {
+  (void)state;
+  setenv("AXON_CACHE_LIMIT", "60K", 1);
+  for (int k = 0; k < 20; k++)
+    if (fork() == 0)
+      _exit(many());
+  for (int k = 0; k < 20; k++) {
+    int status;
+    assert_true(wait(&status) > 0);
+    assert_int_equal(status, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+      T(test_keys),      T(test_kept),      T(test_damage),   T(test_verify),
+      T(test_exchanged), T(test_foreign),   T(test_eviction), T(test_limits),
+      T(test_stale),     T(test_modes),     T(test_refused),  T(test_read_only),
+      T(test_no_home),   T(test_processes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* Texts to functions: compiled once, side by side, kept, and done without when
+ * there is no compiler or it fails. */
+#include "backend/cpu/compiler.h"
+
+#include "runtime/artifact.h"
+#include "runtime/notice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char base[64]; /* all that a test writes */
+
+static int set_up(void **state) {
+  (void)state;
+  strcpy(base, "/tmp/axon-compiler-XXXXXX");
+  char tmp[80];
+  if (!mkdtemp(base))
+    return 1;
+  setenv("XDG_CACHE_HOME", base, 1);
+  snprintf(tmp, sizeof tmp, "%s", base);
+  setenv("TMPDIR", tmp, 1);
+  unsetenv("AXON_CC_DEBUG");
+  unsetenv("AXON_CC");
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[100];
+  snprintf(command, sizeof command, "rm -rf '%s'", base);
+  return system(command);
+}
+
+static int shell(const char *format) { /* 0 when it is true of `base` */
+  char command[500];
+  snprintf(command, sizeof command, format, base);
+  return system(command);
+}
+
+/* What is found of the compiler holds for a process: each test has its own. */
+static int in_child(int f(void)) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0)
+    exit(f()); /* not _exit: what is under way has to be ended */
+  int status;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+static Object *request(int n) {
+  char text[200];
+  int len = snprintf(text, sizeof text,
+                     "#define W 16\n@int answer(void) { return %d; }\n", n);
+  return object_request(text, (size_t)len);
+}
+
+static int answer(Object *o) {
+  int (*f)(void) = (int (*)(void))object_function(o, "answer");
+  return f ? f() : -1;
+}
+
+static uint64_t made(void) {
+  ArtifactTotals t;
+  artifact_totals(&t);
+  return t.entries;
+}
+
+static int compiles(void) {
+  Object *o[6];
+  for (int k = 0; k < 6; k++)
+    o[k] = request(k);
+  for (int k = 5; k >= 0; k--)
+    if (answer(o[k]) != k || !object_ready(o[k]))
+      return 1;
+  if (request(3) != o[3] || object_function(o[3], "other"))
+    return 2;
+  Notice n;
+  return notice_take(&n) ? 3 : made() == 6 ? 0 : 4;
+}
+
+static void test_compiles(void **state) {
+  (void)state;
+  assert_int_equal(in_child(compiles), 0);
+  assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
+  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments, another object */
+  assert_int_equal(in_child(compiles), 4);
+  assert_int_equal(made(), 12);
+}
+
+static int loads(void) {
+  return answer(request(41)) == 41 ? 0 : 1;
+}
+
+static void test_found(void **state) {
+  (void)state;
+  assert_int_equal(in_child(loads), 0);
+  ArtifactTotals before, after;
+  artifact_totals(&before);
+  assert_int_equal(in_child(loads), 0);
+  artifact_totals(&after);
+  assert_int_equal(after.made, before.made);
+  assert_int_equal(after.found, before.found + 1);
+  /* cut off: made anew */
+  assert_int_equal(shell("for f in %s/axon/cpu/*.so; do truncate -s 5000 $f; "
+                         "done"),
+                   0);
+  assert_int_equal(in_child(loads), 0);
+  artifact_totals(&after);
+  assert_int_equal(after.made, before.made + 1);
+}
+
+/* ---- no compiler, and one that fails ---- */
+
+static int tells(uint16_t code) {
+  Notice n, more;
+  if (answer(request(1)) != -1 || answer(request(2)) != -1)
+    return 1;
+  if (!notice_take(&n) || n.code != code)
+    return 2;
+  return notice_take(&more) ? 3 : made() == 0 ? 0 : 4; /* said once */
+}
+
+static int tells_missing(void) {
+  return tells(512);
+}
+
+static int tells_failed(void) {
+  return tells(513);
+}
+
+static void test_missing(void **state) {
+  (void)state;
+  setenv("AXON_CC", "/no/such/compiler", 1);
+  assert_int_equal(in_child(tells_missing), 0);
+  unsetenv("AXON_CC");
+  const char *path = getenv("PATH");
+  char *kept = strdup(path ? path : "");
+  setenv("PATH", base, 1);
+  assert_int_equal(in_child(tells_missing), 0);
+  setenv("PATH", kept, 1);
+  free(kept);
+}
+
+static int wrong_text(void) {
+  static const char text[] = "#define W 16\n@int answer(void) { return; x }\n";
+  Notice n;
+  Object *o = object_request(text, sizeof text - 1);
+  if (object_function(o, "answer") || !notice_take(&n) || n.code != 513)
+    return 1;
+  if (!strstr(n.note, "error"))
+    return 2;
+  bool kept = strstr(n.note, "kept in") != NULL;
+  if (kept != (getenv("AXON_CC_DEBUG") != NULL))
+    return 3;
+  return answer(request(5)) == 5 ? 0 : 4; /* others are compiled */
+}
+
+static void test_failing(void **state) {
+  (void)state;
+  setenv("AXON_CC", "false", 1);
+  assert_int_equal(in_child(tells_failed), 0);
+  setenv("AXON_CC", "true", 1); /* all is well, it says, and there is nothing */
+  assert_int_equal(in_child(tells_failed), 0);
+  unsetenv("AXON_CC");
+  assert_int_equal(in_child(wrong_text), 0);
+  assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
+  setenv("AXON_CC_DEBUG", "1", 1);
+  assert_int_equal(in_child(wrong_text), 0);
+  assert_int_equal(shell("grep -q 'return; x' %s/axon-*/kernel.c"), 0);
+}
+
+static int nowhere(void) {
+  return answer(request(1)) == 1 && made() == 0 ? 0 : 1;
+}
+
+static void test_no_home(void **state) {
+  (void)state;
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  assert_int_equal(in_child(nowhere), 0);
+  unsetenv("XDG_CACHE_HOME");
+  char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+  unsetenv("HOME");
+  assert_int_equal(in_child(nowhere), 0);
+  setenv("HOME", home, 1);
+  free(home);
+  setenv("XDG_CACHE_HOME", base, 1);
+  setenv("TMPDIR", "/no/such/folder", 1); /* there are others */
+  assert_int_equal(in_child(loads), 0);
+}
+
+/* ---- waiting, and not ---- */
+
+/* One that notes its start, and waits for the file `go`. */
+static void patient_compiler(void) {
+  assert_int_equal(
+      shell("printf '%%s\\n' '#!/bin/sh' 'echo start >>%1$s/log' "
+            "'while [ ! -e %1$s/go ]; do sleep 0.01; done' 'exec cc \"$@\"' "
+            ">%1$s/patient; chmod +x %1$s/patient"),
+      0);
+  char path[100];
+  snprintf(path, sizeof path, "%s/patient", base);
+  setenv("AXON_CC", path, 1);
+}
+
+static int started(void) { /* how many compilers */
+  return shell("exit $(cat %s/log 2>/dev/null | wc -l)") >> 8;
+}
+
+static int side_by_side(void) {
+  Object *a = request(1), *b = request(2), *c = request(3);
+  while (started() < 2)
+    usleep(10000);
+  usleep(50000); /* for a third, which is not to come */
+  if (object_ready(a) || object_ready(b) || object_ready(c) || started() != 2)
+    return 1;
+  shell("touch %s/go");
+  return answer(c) == 3 && answer(a) == 1 && answer(b) == 2 ? 0 : 2;
+}
+
+static volatile bool interrupted;
+
+static void *interrupt_soon(void *argument) {
+  usleep(50000);
+  __atomic_store_n(&interrupted, true, __ATOMIC_RELAXED);
+  return argument;
+}
+
+static int interrupts(void) {
+  static pthread_t thread;
+  Object *volatile o = NULL;
+  Trap trap;
+  FailKind kind = TRAP_SET(trap);
+  if (kind == FAIL_NONE) {
+    o = request(1);
+    interrupt_watch(&interrupted);
+    pthread_create(&thread, NULL, interrupt_soon, NULL);
+    answer(o);
+    return 1;
+  }
+  if (kind != FAIL_INTERRUPT || object_ready(o))
+    return 2;
+  interrupt_watch(NULL);
+  pthread_join(thread, NULL);
+  shell("touch %s/go");
+  return answer(o) == 1 ? 0 : 3; /* it went on */
+}
+
+static int leaves(void) { /* while it compiles */
+  request(1);
+  return object_ready(request(2));
+}
+
+static int forks(void) {
+  Object *o = request(7);
+  pid_t child = fork();
+  int mine = answer(o) == 7 ? 0 : 1, status = 0;
+  if (child == 0)
+    _exit(mine);
+  waitpid(child, &status, 0);
+  return mine || status;
+}
+
+/* What a host program may do with children that end. */
+static int ignores_children(void) {
+  signal(SIGCHLD, SIG_IGN);
+  return answer(request(9)) == 9 ? 0 : 1;
+}
+
+static void start_anew(void) {
+  assert_int_equal(shell("rm -rf %1$s/axon %1$s/go %1$s/log"), 0);
+}
+
+static void test_waiting(void **state) {
+  (void)state;
+  patient_compiler();
+  setenv("AXON_THREADS", "2", 1);
+  assert_int_equal(in_child(side_by_side), 0);
+  start_anew();
+  assert_int_equal(in_child(interrupts), 0);
+  start_anew();
+  assert_int_equal(in_child(leaves), 0); /* or it would wait for ever */
+  assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
+  assert_int_equal(made(), 0);
+  assert_int_equal(shell("touch %s/go"), 0);
+  assert_int_equal(in_child(forks), 0);
+  assert_int_equal(shell("rm -r %s/axon"), 0);
+  assert_int_equal(in_child(ignores_children), 0);
+}
+
+/* Killed as it compiles: nothing is left that the next one would take. */
+static void test_killed(void **state) {
+  (void)state;
+  for (int ms = 0; ms < 90; ms += 6) {
+    pid_t child = fork();
+    if (child == 0)
+      _exit(loads());
+    usleep((useconds_t)ms * 1000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+  }
+  assert_int_equal(in_child(loads), 0);
+  ArtifactTotals t;
+  artifact_verify(&t);
+  assert_int_equal(t.broken, 0);
+  assert_int_equal(t.entries, 1);
+}
+
+/* ---- many ---- */
+
+static void *ask(void *argument) {
+  int first = (int)(intptr_t)argument;
+  for (int k = 0; k < 4; k++)
+    if (answer(request((first + k) % 4)) != (first + k) % 4)
+      return "wrong";
+  return NULL;
+}
+
+static int threads(void) {
+  pthread_t thread[6];
+  int bad = 0;
+  for (intptr_t k = 0; k < 6; k++)
+    pthread_create(&thread[k], NULL, ask, (void *)k);
+  for (int k = 0; k < 6; k++) {
+    void *result;
+    pthread_join(thread[k], &result);
+    bad |= result != NULL;
+  }
+  return bad || made() != 4;
+}
+
+static int four(void) {
+  Object *o[4];
+  for (int k = 0; k < 4; k++)
+    o[k] = request(k);
+  for (int k = 0; k < 4; k++)
+    if (answer(o[k]) != k)
+      return 1;
+  return 0;
+}
+
+static void test_many(void **state) {
+  (void)state;
+  assert_int_equal(in_child(threads), 0);
+  shell("rm -r %s/axon");
+  for (int k = 0; k < 20; k++)
+    if (fork() == 0)
+      exit(four());
+  for (int k = 0; k < 20; k++) {
+    int status;
+    assert_true(wait(&status) > 0);
+    assert_int_equal(status, 0);
+  }
+  ArtifactTotals t;
+  artifact_verify(&t);
+  assert_int_equal(t.entries, 4);
+  assert_int_equal(t.broken, 0);
+  assert_int_equal(t.found + t.made, 80);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+      T(test_compiles), T(test_found),   T(test_missing), T(test_failing),
+      T(test_no_home),  T(test_waiting), T(test_killed),  T(test_many),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

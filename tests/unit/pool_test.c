@@ -1,0 +1,223 @@
+/* Threads that share out units: each unit once, whoever calls, and from where.
+ * Built with -fsanitize=thread by tests/check_races.sh. */
+#include "runtime/pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef int Run(int64_t units, int64_t grain, PoolWork *work, void *context,
+                volatile bool *stop);
+static Run *const runs[] = {pool_run, pool_run_apart};
+
+enum { UNITS = 10007 };
+
+typedef struct Marks {
+  _Atomic int at[UNITS];
+  int64_t units, grain;
+  _Atomic int bad;
+} Marks;
+
+static int mark(void *context, int64_t begin, int64_t end) {
+  Marks *m = context;
+  if (begin < 0 || end > m->units || begin >= end || end - begin > m->grain)
+    m->bad++;
+  for (int64_t u = begin; u < end; u++)
+    m->at[u]++;
+  return 0;
+}
+
+static bool all_once(Marks *m) {
+  for (int64_t u = 0; u < m->units; u++)
+    if (m->at[u] != 1)
+      return false;
+  return m->bad == 0;
+}
+
+static bool covers(Run *run, int64_t units, int64_t grain) {
+  Marks *m = calloc(1, sizeof *m);
+  m->units = units;
+  m->grain = grain;
+  bool good = run(units, grain, mark, m, NULL) == 0 && all_once(m);
+  free(m);
+  return good;
+}
+
+static void test_units(void **state) {
+  (void)state;
+  static const int64_t grains[] = {1, 2, 3, 7, 64, 1000, UNITS, 3 * UNITS};
+  for (size_t r = 0; r < ARRAY_LEN(runs); r++)
+    for (size_t k = 0; k < ARRAY_LEN(grains); k++)
+      for (int64_t units = 0; units <= UNITS; units = 3 * units + 1)
+        assert_true(covers(runs[r], units, grains[k]));
+}
+
+static void test_often(void **state) {
+  (void)state;
+  for (int k = 0; k < 2000; k++) { /* hot, and now and then asleep */
+    assert_true(covers(runs[k % 2], 1 + k % 100, 1));
+    if (k % 500 == 0)
+      usleep(2000);
+  }
+}
+
+/* ---- ends before the end ---- */
+
+typedef struct Count {
+  _Atomic int64_t done;
+  int64_t fail_at, stop_at;
+  volatile bool stop;
+} Count;
+
+static int count(void *context, int64_t begin, int64_t end) {
+  Count *c = context;
+  c->done += end - begin;
+  if (c->stop_at && c->done >= c->stop_at)
+    __atomic_store_n(&c->stop, true, __ATOMIC_RELAXED);
+  return begin <= c->fail_at && c->fail_at < end ? 7 : 0;
+}
+
+static void test_result(void **state) {
+  (void)state;
+  for (size_t r = 0; r < ARRAY_LEN(runs); r++) {
+    Count c = {.fail_at = 10};
+    assert_int_equal(runs[r](1000000, 1, count, &c, &c.stop), 7);
+    assert_true(c.done < 1000000);
+    Count after = {.fail_at = -1};
+    assert_int_equal(runs[r](1000, 1, count, &after, NULL), 0);
+    assert_int_equal(after.done, 1000);
+  }
+}
+
+static void test_stop(void **state) {
+  (void)state;
+  for (size_t r = 0; r < ARRAY_LEN(runs); r++) {
+    Count c = {.fail_at = -1, .stop_at = 100};
+    assert_int_equal(runs[r](1000000, 1, count, &c, &c.stop), 0);
+    assert_true(c.done >= 100 && c.done < 1000000);
+    Count none = {.fail_at = -1, .stop = true};
+    runs[r](1000, 1, count, &none, &none.stop);
+    assert_int_equal(none.done, 0);
+  }
+}
+
+/* ---- from several threads, from within, after fork ---- */
+
+static void *call_often(void *argument) {
+  (void)argument;
+  for (int k = 0; k < 200; k++)
+    if (!covers(runs[k % 2], 1000 + k, 3))
+      return "wrong";
+  return NULL;
+}
+
+static void test_callers(void **state) {
+  (void)state;
+  pthread_t threads[6];
+  for (size_t k = 0; k < ARRAY_LEN(threads); k++)
+    assert_int_equal(pthread_create(&threads[k], NULL, call_often, NULL), 0);
+  for (size_t k = 0; k < ARRAY_LEN(threads); k++) {
+    void *result;
+    pthread_join(threads[k], &result);
+    assert_null(result);
+  }
+}
+
+static int nest(void *context, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  _Atomic int *good = context;
+  *good += covers(pool_run, 500, 7);
+  return 0;
+}
+
+static void test_nested(void **state) {
+  (void)state;
+  _Atomic int good = 0;
+  assert_int_equal(pool_run(20, 1, nest, &good, NULL), 0);
+  assert_int_equal(good, 20);
+}
+
+static void test_fork(void **state) {
+  (void)state;
+  assert_true(covers(pool_run, 1000, 1));
+  pid_t child = fork();
+  if (child == 0)
+    _exit(covers(pool_run, 1000, 1) && covers(pool_run_apart, 77, 1) ? 0 : 1);
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_true(covers(pool_run, 1000, 1));
+}
+
+/* ---- scratch ---- */
+
+static int use_scratch(void *context, int64_t begin, int64_t end) {
+  _Atomic int *bad = context;
+  size_t size = (size_t)(end - begin) * 1000 + (size_t)begin;
+  unsigned char *p = pool_scratch(size);
+  if (!p || (uintptr_t)p % 64)
+    return 1;
+  memset(p, (int)begin & 255, size);
+  for (size_t k = 0; k < size; k++)
+    *bad += p[k] != (begin & 255);
+  return 0;
+}
+
+static void *scratch_alone(void *argument) {
+  (void)argument;
+  return pool_scratch(100000) ? pool_scratch(10) : NULL;
+}
+
+static void test_scratch(void **state) {
+  (void)state;
+  _Atomic int bad = 0;
+  assert_int_equal(pool_run(3000, 1, use_scratch, &bad, NULL), 0);
+  assert_int_equal(bad, 0);
+  void *mine = pool_scratch(100);
+  assert_ptr_equal(pool_scratch(50), mine);
+  assert_null(pool_scratch(SIZE_MAX / 2 + 1));
+  assert_non_null(pool_scratch(50)); /* what was there is not lost */
+  pthread_t thread; /* a thread's goes with it: the leak checker looks */
+  void *other;
+  assert_int_equal(pthread_create(&thread, NULL, scratch_alone, NULL), 0);
+  pthread_join(thread, &other);
+  assert_non_null(other);
+}
+
+/* ---- settings ---- */
+
+static void test_settings(void **state) {
+  (void)state;
+  static const char *const wrong[] = {
+      "0", "-1", "257", "x", "4x", "1e3", "999999999999999999999"};
+  Fault fault = {0};
+  for (size_t k = 0; k < ARRAY_LEN(wrong); k++) {
+    setenv("AXON_THREADS", wrong[k], 1);
+    assert_false(pool_check(&fault));
+    assert_non_null(strstr(fault.message, wrong[k]));
+    assert_non_null(strstr(fault.help, "256"));
+  }
+  setenv("AXON_THREADS", "256", 1);
+  assert_true(pool_check(&fault));
+  setenv("AXON_THREADS", "", 1);
+  assert_true(pool_check(&fault));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_units),   cmocka_unit_test(test_often),
+      cmocka_unit_test(test_result),  cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_callers), cmocka_unit_test(test_nested),
+      cmocka_unit_test(test_fork),    cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_settings)};
+  setenv("AXON_THREADS", "4", 1);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
