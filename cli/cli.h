@@ -16,7 +16,7 @@ enum { OWN_FAULT = 599 }; /* E0599: a fault of Axon itself */
 
 /* ---- options.c ---- */
 
-enum { DEFINES_MOST = 64, EXPRS_MOST = 64 };
+enum { DEFINES_MOST = 64, EXPRS_MOST = 64, ENTRIES_MOST = 64 };
 
 typedef struct Options {
   const char *verb;
@@ -26,6 +26,8 @@ typedef struct Options {
   const char *stage; /* or NULL */
   const char *why;   /* a name; or NULL */
   const char *kernel; /* its number; or NULL */
+  const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
+  uint32_t entry_count;
   const char *seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];
@@ -38,11 +40,11 @@ typedef struct Options {
 } Options;
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why) j
- * (--json) m (--seconds) t (--target) C (--code) k (--kernel) y (--dry) b
- * (--stable).  All take --color, --diagnostics and --help.  With a + in front
- * the first file ends them: what follows is for the program.  Returns -1 to go
- * on, else the status to exit with. */
+ * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why)
+ * E (--entry) j (--json) m (--seconds) t (--target) C (--code) k (--kernel)
+ * y (--dry) b (--stable).  All take --color, --diagnostics and --help.  With a
+ * + in front the first file ends them: what follows is for the program.
+ * Returns -1 to go on, else the status to exit with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)

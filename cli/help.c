@@ -105,13 +105,17 @@ static const Help helps[] = {
      "\n"
      "      --stage STAGE      tree: as it was parsed; core: as it was checked,\n"
      "                         with the arguments that types supply (the\n"
-     "                         default)\n"
+     "                         default); graph: as functions are compiled\n"
+     "      --entry FUNCTION   for graph: f, or f with a type that settles its\n"
+     "                         element types and axes; may be given several\n"
+     "                         times (all whose types are settled)\n"
      "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "      --color WHEN       auto, always, never\n"
      "\n"
      "Examples:\n"
      "  axon dump model.axn\n"
-     "  axon dump --stage tree model.axn\n"},
+     "  axon dump --stage tree model.axn\n"
+     "  axon dump --stage graph --entry 'f : f32[n] -> _' model.axn\n"},
     {"cache",
      "axon cache [verify | clear]: the compiled kernels that are kept on disk.\n"
      "\n"

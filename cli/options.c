@@ -8,7 +8,7 @@
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
        LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
-       LONG_SECONDS, LONG_TARGET, LONG_CODE, LONG_KERNEL, LONG_DRY,
+       LONG_SECONDS, LONG_TARGET, LONG_ENTRY, LONG_CODE, LONG_KERNEL, LONG_DRY,
        LONG_STABLE };
 
 typedef struct OptionRow {
@@ -30,6 +30,7 @@ static const OptionRow rows[] = {
     {'p', {"plain", no_argument, NULL, LONG_PLAIN}},
     {'g', {"stage", required_argument, NULL, LONG_STAGE}},
     {'w', {"why", required_argument, NULL, LONG_WHY}},
+    {'E', {"entry", required_argument, NULL, LONG_ENTRY}},
     {'j', {"json", no_argument, NULL, LONG_JSON}},
     {'m', {"seconds", required_argument, NULL, LONG_SECONDS}},
     {'C', {"code", no_argument, NULL, LONG_CODE}},
@@ -106,6 +107,13 @@ static int add_expr(Options *o, const char *text) {
   return -1;
 }
 
+static int add_entry(Options *o, const char *text) {
+  if (o->entry_count == ENTRIES_MOST)
+    return usage_error(o->verb, "--entry may be given %d times", ENTRIES_MOST);
+  o->entries[o->entry_count++] = text;
+  return -1;
+}
+
 static int set_colour(const Options *o, const char *when) {
   if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 &&
       strcmp(when, "never") != 0)
@@ -160,6 +168,8 @@ static int take(Options *o, int option) {
   case LONG_PLAIN:
     o->plain = true;
     return -1;
+  case LONG_ENTRY:
+    return add_entry(o, optarg);
   case LONG_WHY:
     o->why = optarg;
     return -1;

@@ -286,7 +286,7 @@ static void run_entry(Visit *visit, const Entry *entry,
     entry->args[i].value = value_retain(value_in(visit, args[i]));
     vm_drop_temps(vm, 0);
   }
-  Value v = vm_run(vm, entry->code);
+  Value v = vm_run(vm, entry->code, 0, NULL);
   vm_own(vm, v);
   put_all(visit, v);
   vm_drop_temps(vm, 0);

@@ -96,8 +96,9 @@ static void shrink(Eval *vm) {
 
 static void tidy(Eval *vm) {
   vm->attempt_count = 0;
-  vm->abandoning = vm->forcing = false;
+  vm->abandoning = vm->forcing = vm->stopping = false;
   vm->graph.guard = NULL;
+  vm->graph.loop_depth = 0;
   vm->depth = vm->branches = 0;
   vm_reset(vm, 0, 0, 0);
   shrink(vm);
@@ -130,7 +131,7 @@ void eval_enter(Eval *vm, Diags *diags) {
 
 /* ---- held values ---- */
 
-static Held *hold(Eval *vm, Value v) { /* takes it */
+Held *eval_hold(Eval *vm, Value v) {
   Held *held = mem_try_alloc(sizeof *held);
   if (!held) {
     value_release(&vm->heap, v);
@@ -142,6 +143,10 @@ static Held *hold(Eval *vm, Value v) { /* takes it */
     vm->held->prev = held;
   vm->held = held;
   return held;
+}
+
+Value eval_held(const Held *held) {
+  return held->value;
 }
 
 void held_free(Eval *vm, Held *held) {
@@ -166,12 +171,12 @@ static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
     define_funs(vm, dec);
     return;
   case CD_BIND:
-    value_release(&vm->heap, vm_run(vm, compile_bind(vm, dec, false)));
+    value_release(&vm->heap, vm_run(vm, compile_bind(vm, dec, false), 0, NULL));
     return;
   case CD_EXPR:
-    v = vm_run(vm, compile_expr(vm, dec->expr));
+    v = vm_run(vm, compile_expr(vm, dec->expr), 0, NULL);
     if (result)
-      *result = hold(vm, v);
+      *result = eval_hold(vm, v);
     else
       value_release(&vm->heap, v);
     return;
@@ -236,7 +241,7 @@ Held *eval_global(Eval *vm, const Var *var) {
   const Global *g = var->home;
   if (!g || g->value.tag == V_NONE)
     return NULL;
-  return hold(vm, value_retain(g->value));
+  return eval_hold(vm, value_retain(g->value));
 }
 
 bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {

@@ -57,6 +57,42 @@ Held *eval_global(Eval *eval, const Var *var);
 bool eval_print(Eval *eval, Held *held, Buffer *out, Diags *diags);
 /* A tensor value, forced; NULL if it is not a tensor (no diagnostic then). */
 Tensor *eval_tensor(Eval *eval, Held *held, Diags *diags);
+
+/* ---- trace.c: calls from outside ---- */
+
+typedef enum EvalArgKind {
+  GIVEN_UNIT,
+  GIVEN_ABSENT, /* an optional argument that is left out */
+  GIVEN_TENSOR, /* node */
+  GIVEN_SIZE,   /* size */
+  GIVEN_SHAPE,  /* shape, count, stars */
+  GIVEN_TUPLE,  /* parts, count */
+  GIVEN_RECORD, /* parts, labels, count */
+} EvalArgKind;
+typedef struct EvalArg { /* an argument; borrowed */
+  EvalArgKind kind;
+  Node *node;
+  int64_t size;
+  const int64_t *shape;
+  uint64_t stars;
+  const struct EvalArg *parts;
+  Sym *const *labels;
+  uint32_t count;
+} EvalArg;
+/* Applies the function of that name to its hidden arguments and the others.
+ * NULL after an error. */
+Held *eval_apply(Eval *eval, const Var *fn, uint32_t count, const EvalArg *args,
+                Diags *diags);
+/* From now on sizes may be such as are no numbers yet (tensor/size.h), and
+ * NODE_ARG stands for arguments: nothing that needs them is run, and where the
+ * program needs to know one of them there is an error.  NULL: no more. */
+void eval_trace(Eval *eval, Sizes *sizes);
+Graph *eval_graph(Eval *eval);
+/* Calls f for each tensor in records and tuples, "p.w", "0"; "": all of it.
+ * False where there is something else. */
+typedef void LeafFn(void *arg, const char *path, Node *node);
+bool eval_leaves(Eval *eval, Held *held, LeafFn *f, void *arg);
+
 bool eval_exited(const Eval *eval, int *status);
 
 /* From now on `watch` (tensor/watch.h), which is borrowed, is told of what the

@@ -44,8 +44,16 @@ PRIM(prim_load) {
   return vm_data(vm, t, &fault);
 }
 
+/* What computes a value of top level may have effects: it is run. */
+static void no_effect(Eval *vm, const char *what) {
+  if (vm_traces(vm) && !vm->init_count)
+    vm_fail(vm, 612, "`%s` in a function that is compiled: it can only compute",
+            what);
+}
+
 PRIM(prim_save) {
   UNUSED;
+  no_effect(vm, "save");
   Fault fault = {0};
   Value path = args[n - 2];
   const char *name = n == 3 ? text_of(args[0]) : NULL;
@@ -58,6 +66,7 @@ PRIM(prim_save) {
 
 PRIM(prim_save_all) {
   UNUSED;
+  no_effect(vm, "save_all");
   Fault fault = {0};
   uint32_t count = 0;
   for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
@@ -79,6 +88,7 @@ PRIM(prim_save_all) {
 
 PRIM(prim_show) {
   UNUSED;
+  no_effect(vm, "show");
   Fault fault = {0};
   int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
   const char *file = n < 4 ? NULL : text_of(args[1]);
@@ -117,12 +127,14 @@ static void put(Eval *vm, void (*write)(void *, const char *, size_t), Value v,
 
 PRIM(prim_print) {
   UNUSED;
+  no_effect(vm, "print");
   put(vm, vm->host->write, args[0], NULL, true);
   return value_unit();
 }
 
 PRIM(prim_write) {
   UNUSED;
+  no_effect(vm, "write");
   put(vm, vm->host->write, args[0], NULL, false);
   return value_unit();
 }
@@ -163,6 +175,7 @@ PRIM(prim_clock) {
 
 PRIM(prim_exit) {
   UNUSED;
+  no_effect(vm, "exit");
   vm->status = (int)(vm_int(vm, args[0]) & 255);
   vm->exited = true;
   trap_raise(FAIL_ERROR);
@@ -170,12 +183,16 @@ PRIM(prim_exit) {
 
 PRIM(prim_fail) {
   UNUSED;
-  vm_fail(vm, 501, "%s", text_of(args[0]));
+  if (!vm_traced_fail(vm, text_of(args[0])))
+    vm_fail(vm, 501, "%s", text_of(args[0]));
+  return value_unit();
 }
 
 PRIM(prim_assert) {
   UNUSED;
-  if (!vm_bool(vm, args[0]))
+  if (vm_traces(vm) && args[0].tag == V_NODE && args[0].node->open)
+    vm_traced_assert(vm, args[0].node, "assertion does not hold");
+  else if (!vm_bool(vm, args[0]))
     vm_fail(vm, 503, "assertion does not hold");
   return value_unit();
 }

@@ -8,7 +8,7 @@ bool value_is_tensor(Value v) {
 }
 
 static bool in_attempt(const Eval *vm) {
-  return vm->attempt_count || vm->graph.guard;
+  return vm->attempt_count || vm->graph.guard || vm_traces(vm);
 }
 
 static bool much_pending(const Eval *vm) {
@@ -16,7 +16,19 @@ static bool much_pending(const Eval *vm) {
          vm->graph.pending > vm->force_at;
 }
 
+/* What a compiled function will know is not known yet. */
+static void refuse_open(Eval *vm, const Node *n) {
+  if (n->open)
+    vm_fail_at(vm, n->span, 612,
+               "hand it over as an argument, or compile what comes before and "
+               "after it apart",
+               "this value decides how the function goes on, but is known only "
+               "when the compiled function runs");
+}
+
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
+  for (uint32_t k = 0; vm_traces(vm) && k < count; k++)
+    refuse_open(vm, nodes[k]);
   Span where = {0};
   Fault fault = {0};
   bool done = graph_force(&vm->graph, count, nodes, &where, &fault);
@@ -104,8 +116,30 @@ int64_t vm_int(Eval *vm, Value v) {
   return k.i;
 }
 
+Value vm_size_value(Eval *vm, int64_t size) {
+  return size_is_number(&vm->graph, size)
+             ? value_int(size)
+             : value_node(node_size_scalar(&vm->graph, size));
+}
+
+Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes) {
+  int64_t product = 1, next;
+  for (uint32_t k = 0; k < count; k++, product = next)
+    if (!size_mul(&vm->graph, product, sizes[k], &next))
+      vm_fail(vm, 506, "a size does not fit in 64 bits: %lld * %lld",
+              (long long)product, (long long)sizes[k]);
+  return vm_size_value(vm, product);
+}
+
+int64_t vm_index_size(Eval *vm, Value v) {
+  int64_t size;
+  return v.tag == V_NODE && node_to_size(&vm->graph, v.node, &size)
+             ? size
+             : vm_int(vm, v);
+}
+
 int64_t vm_size(Eval *vm, Value v) {
-  int64_t size = vm_int(vm, v);
+  int64_t size = vm_index_size(vm, v);
   if (v.tag == DT_I64 && v.aux)
     vm_fail(vm, 506,
             "a size does not fit in 64 bits: it wrapped around to %lld",

@@ -87,6 +87,14 @@ Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items) {
 
 /* ---- shapes that types give ---- */
 
+static void sizes_meet(Eval *vm, int64_t x, int64_t y) {
+  Fault fault = {0};
+  fault_set(&fault, "sizes do not fit: %s meets %s",
+            size_text(&vm->graph, x).text, size_text(&vm->graph, y).text);
+  if (!size_demand(&vm->graph, SIZE_EQ, x, y, &fault))
+    vm_fault(vm, &fault);
+}
+
 /* join: aligned right; absent < * < a size, two sizes are equal. */
 static void join_into(Eval *vm, Axes *axes, Value shape) {
   Axes other = {.rank = 0};
@@ -106,8 +114,7 @@ static void join_into(Eval *vm, Axes *axes, Value shape) {
       axes->stars &= ~((uint64_t)1 << at);
       axes->at[at] = other.at[k];
     } else if (axes->at[at] != other.at[k]) {
-      vm_fail(vm, 507, "sizes do not fit: %lld meets %lld",
-              (long long)axes->at[at], (long long)other.at[k]);
+      sizes_meet(vm, axes->at[at], other.at[k]);
     }
   }
 }
@@ -184,8 +191,9 @@ void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
   uint32_t len = want->len < RANK_MAX ? want->len : RANK_MAX;
   bool fits = rank == want->len;
   for (uint32_t i = 0; i < len; i++) {
-    wanted[i] = want->at[i].dim ? vm_int(vm, *sizes++) : SHAPE_HOLE;
-    fits = fits && (wanted[i] == SHAPE_HOLE || wanted[i] == shape[i]);
+    wanted[i] = want->at[i].dim ? vm_index_size(vm, *sizes++) : SHAPE_HOLE;
+    fits = fits && (wanted[i] == SHAPE_HOLE ||
+                    size_holds(&vm->graph, SIZE_EQ, wanted[i], shape[i]));
   }
   if (fits)
     return;
@@ -200,9 +208,14 @@ void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
 
 /* ---- x.[items] ---- */
 
+static int64_t from_the_end(Eval *vm, int64_t k, int64_t size) {
+  int64_t at;
+  return size_add(&vm->graph, k, size, &at) ? at : k;
+}
+
 static int64_t bound(Eval *vm, Value v, bool from_end, int64_t size) {
-  int64_t k = vm_int(vm, v);
-  return from_end && k < 0 ? k + size : k;
+  int64_t k = vm_index_size(vm, v);
+  return from_end && k < 0 ? from_the_end(vm, k, size) : k;
 }
 
 /* All indices known and the data there: the element, without a node. */
@@ -253,7 +266,7 @@ Value vm_index(Eval *vm, const IndexSite *site, Value *at) {
     case CS_AT: {
       Value k = *v++;
       if (item->from_end && value_is_num(k) && k.i < 0)
-        k.i += size;
+        vm_own(vm, k = vm_size_value(vm, from_the_end(vm, k.i, size)));
       items[count++] = (Item){.kind = ITEM_AT, .index = vm_to_node(vm, k)};
       axis++;
       break;
@@ -261,7 +274,7 @@ Value vm_index(Eval *vm, const IndexSite *site, Value *at) {
     case CS_RANGE: {
       int64_t from = item->from ? bound(vm, *v++, item->from_end, size) : 0;
       int64_t to = item->to ? bound(vm, *v++, item->to_end, size) : size;
-      if (from < 0 || to > size || from > to)
+      if (!vm_traces(vm) && (from < 0 || to > size || from > to))
         vm_fail_at(vm, item->span, 507, NULL,
                    "the slice %lld:%lld does not lie in an axis of %lld",
                    (long long)from, (long long)to, (long long)size);
@@ -315,16 +328,38 @@ static Value open_shape(Eval *vm, const CoreBind *bind, Value v) {
                      stars >> from);
 }
 
+static bool shapes_agree(Eval *vm, Value a, Value b) {
+  if (values_equal(a, b))
+    return true;
+  if (!vm_traces(vm) || a.tag != V_SHAPE || b.tag != V_SHAPE ||
+      a.obj->len != b.obj->len || AS_SHAPE(a)->stars != AS_SHAPE(b)->stars)
+    return false;
+  for (uint32_t k = 0; k < a.obj->len; k++) {
+    Fault fault = {0};
+    fault_set(&fault, "shapes that have to be the same differ");
+    if (!size_demand(&vm->graph, SIZE_EQ, AS_SHAPE(a)->at[k],
+                     AS_SHAPE(b)->at[k], &fault))
+      return false;
+  }
+  return true;
+}
+
 void vm_open_same(Eval *vm, const CoreBind *bind, Value v, Value known) {
   Value other = vm_open(vm, bind, v);
-  bool same = values_equal(other, known);
-  int64_t size = bind->shape ? 0 : other.i;
-  value_release(&vm->heap, other);
-  if (!same && bind->shape)
+  size_t mark = vm->temp_count;
+  vm_own(vm, other);
+  if (bind->shape && !shapes_agree(vm, other, known))
     vm_fail(vm, 303, "shapes that have to be the same differ");
-  if (!same)
-    vm_fail(vm, 302, "sizes that have to be the same differ: %lld and %lld",
-            (long long)known.i, (long long)size);
+  int64_t x = bind->shape ? 0 : vm_index_size(vm, known);
+  int64_t y = bind->shape ? 0 : vm_index_size(vm, other);
+  if (!size_plainly(&vm->graph, SIZE_EQ, x, y)) {
+    Fault fault = {0};
+    fault_set(&fault, "sizes that have to be the same differ: %s and %s",
+              size_text(&vm->graph, x).text, size_text(&vm->graph, y).text);
+    if (!size_demand(&vm->graph, SIZE_EQ, x, y, &fault))
+      vm_fail(vm, 302, "%s", fault.message);
+  }
+  vm_drop_temps(vm, mark);
 }
 
 Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
@@ -338,12 +373,12 @@ Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
     if (at < 0 || at >= len)
       vm_fail(vm, 507, "item %d of a shape of %lld", bind->axis,
               (long long)len);
-    return value_int(AS_SHAPE(v)->at[at]);
+    return vm_size_value(vm, AS_SHAPE(v)->at[at]);
   }
   if (bind->value) {
     if (v.tag == V_NODE && v.node->free_count)
       return value_retain(v);
-    return value_int(vm_int(vm, v));
+    return vm_size_value(vm, vm_index_size(vm, v));
   }
   uint32_t rank, stars;
   int64_t shape[RANK_MAX];
@@ -351,5 +386,5 @@ Value vm_open(Eval *vm, const CoreBind *bind, Value v) {
   int64_t at = bind->axis < 0 ? bind->axis + (int64_t)rank : bind->axis;
   if (at < 0 || at >= rank)
     vm_fail(vm, 507, "axis %d of a tensor with %u axes", bind->axis, rank);
-  return value_int(shape[at]);
+  return vm_size_value(vm, shape[at]);
 }

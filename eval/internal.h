@@ -9,6 +9,7 @@
 
 #include "eval/eval.h"
 #include "eval/value.h"
+#include "tensor/size.h"
 
 typedef enum Op {
 #define O(name) OP_##name,
@@ -99,6 +100,9 @@ typedef struct Attempt { /* a `for` or map being run symbolically */
   Node *guard;
   uint32_t depth, branches, first_node;
   uint32_t first_id, last_id; /* its indices */
+  uint32_t facts; /* of sizes, while a function is traced, */
+  uint32_t loops; /* and how deep in loops that is */
+  bool hostable;  /* it can be run on the host, index by index */
   Code *body;                 /* or NULL */
 } Attempt;
 
@@ -150,6 +154,8 @@ struct Eval {
   uint32_t depth, branches; /* of symbolic conditionals */
   bool abandoning;
   size_t abandon_to;
+  bool stopping; /* one side of a conditional, in a function that is traced */
+  size_t stopped_temps;
   bool running;
   bool forcing; /* an error is one of a deferred tensor, found now */
   uint32_t forced_node; /* next_node when something was last forced */
@@ -169,6 +175,8 @@ struct Held {
 void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
 /* What a failed run leaves is released; its error becomes a diagnostic. */
 void eval_failed(Eval *vm, FailKind kind);
+Held *eval_hold(Eval *vm, Value v); /* takes it */
+Value eval_held(const Held *held);  /* borrowed */
 
 /* ---- compile.c ---- */
 
@@ -204,7 +212,8 @@ void vm_loop(Eval *vm); /* from vm->pc to OP_HALT */
 
 /* ---- machine.c: what the machine does seldom ---- */
 
-Value vm_run(Eval *vm, const Code *code);
+/* Borrows the arguments. */
+Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args);
 NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
     PRINTF_LIKE(3, 4);
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
@@ -246,9 +255,14 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
 const Instr *vm_then_done(Eval *vm);
 const Instr *vm_else_done(Eval *vm);
 void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
-                uint32_t first_id, uint32_t last_id);
+                const IndexVar *first, const IndexVar *last, bool hostable);
 void vm_attempt_end(Eval *vm);
 void vm_resume(Eval *vm); /* after an attempt was given up */
+/* While a function is traced: the compiled one fails where cond is false. */
+void vm_traced_assert(Eval *vm, Node *cond, const char *message);
+/* It fails where it gets here; false: that is where it begins. */
+bool vm_traced_fail(Eval *vm, const char *message);
+void vm_side_stopped(Eval *vm);
 Value value_select(Eval *vm, Node *cond, Value a, Value b);
 extern const Instr ret_instr[1], then_instr[1], else_instr[1];
 
@@ -261,6 +275,11 @@ Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b);
 
 /* ---- force.c: from nodes to what is known ---- */
 
+/* Is a function being traced, for sizes and data that nobody knows yet? */
+static inline bool vm_traces(const Eval *vm) {
+  return vm->graph.sizes != NULL;
+}
+
 /* Takes the tensor; NULL: the fault. */
 Value vm_data(Eval *vm, Tensor *t, const Fault *fault);
 /* Takes the node: a scalar when it is known already. */
@@ -272,13 +291,27 @@ void vm_tick(Eval *vm, Value state, Value more);
 /* Known scalars; raises or gives up when there is none. */
 Value vm_known(Eval *vm, Value v); /* borrows; a number */
 int64_t vm_int(Eval *vm, Value v);
-int64_t vm_size(Eval *vm, Value v); /* an error if it has wrapped around */
+/* An error if it has wrapped around.  While a function is traced it may be one
+ * that is no number (tensor/size.h). */
+int64_t vm_size(Eval *vm, Value v);
+int64_t vm_index_size(Eval *vm, Value v); /* the same, but it may have */
+Value vm_size_value(Eval *vm, int64_t size);
+Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes);
 bool vm_bool(Eval *vm, Value v);
 const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or temporary */
 static inline int64_t node_size(const Node *n, uint32_t axis) {
   return n->extents[n->free_count + axis];
 }
 bool value_is_tensor(Value v);
+
+/* ---- turns.c: loops of a function that is traced ---- */
+
+typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_SCAN,
+                         TURNS_WHILE } TurnsKind;
+/* Where to go on: with a turn that is traced, or as always. */
+const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
+                            const Instr *otherwise);
+Value vm_turns_end(Eval *vm, TurnsKind kind, Value result);
 
 /* ---- loops.c ---- */
 
@@ -294,6 +327,8 @@ typedef enum LoopKind { LOOP_FOR, LOOP_MAP, LOOP_SCAN } LoopKind;
 /* Does a loop run at all, over the top k values? */
 bool vm_runs(Eval *vm, uint32_t k, LoopKind kind);
 int64_t vm_lead(Eval *vm, Value x);
+/* Of the steps of a loop, which has to be a number. */
+int64_t vm_loop_count(Eval *vm, int64_t count);
 Value vm_slice(Eval *vm, Value x, Value i);
 Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
                     const int64_t *shape);

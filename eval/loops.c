@@ -29,7 +29,16 @@ static Code *end(Emit *e, uint32_t arity, const char *name) {
 /* Leaves the loop unless local i < local n. */
 #define UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
 
+/* In a function that is traced a turn of the loop may become a graph. */
+static void build_turns(Emit *e, TurnsKind kind) {
+  uint32_t start = I(TURNS_BEGIN, kind, 0);
+  I(CALLV, kind == TURNS_ITERATE ? 1 : 2, 0);
+  I(TURNS_END, kind, 0), I(RET, 0, 0);
+  emit_patch(e, start);
+}
+
 static void build_iterate(Emit *e) { /* n f x | i */
+  build_turns(e, TURNS_ITERATE);
   I(FORCE_INT, 0, 0);
   I(INT, 0, 0);
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 0);
@@ -43,15 +52,20 @@ static void build_iterate(Emit *e) { /* n f x | i */
 static void build_while(Emit *e) { /* p f x */
   uint32_t loop = e->at.len;
   LOC(0), LOC(2), I(CALLV, 1, 0);
-  uint32_t out = I(JF_KNOWN, 0, 0);
+  uint32_t open = I(TURNS_OPEN, 0, 0), out = I(JF_KNOWN, 0, 0);
   LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
   I(TICK, 0, 2);
   jump_back(e, loop);
   emit_patch(e, out);
   TAKE(2), I(RET, 0, 0);
+  emit_patch(e, open);
+  emit(e, OP_TURNS_BEGIN, TURNS_WHILE, 0, 1, 0);
+  I(CALLV, 1, 0), LOC(1), LOC(3), I(TUPGET, 0, 0), I(CALLV, 1, 0);
+  I(TURNS_END, TURNS_WHILE, 0), I(RET, 0, 0);
 }
 
 static void build_fold(Emit *e) { /* f c x | i n */
+  build_turns(e, TURNS_FOLD);
   I(INT, 0, 0), I(LEAD, 0, 2);
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
   LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), SET(1);
@@ -64,6 +78,7 @@ static void build_fold(Emit *e) { /* f c x | i n */
 /* Over nothing, a map that is run on no element says what the outputs are. */
 static void build_scan(Emit *e) { /* f c x | i n outputs */
   Code *map = control_code(e->vm, PRIM_MAP1);
+  build_turns(e, TURNS_SCAN);
   I(INT, 0, 0), I(LEAD, 0, 2);
   emit_const(e, (Value){.tag = V_NIL});
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
@@ -128,7 +143,7 @@ static void build_tabulate(Emit *e) { /* n f | i ys */
  * counter, its end, the results. */
 static void build_for(Emit *e, uint32_t k, bool map) {
   for (uint32_t i = 1; i <= k && !map; i++)
-    I(FORCE_INT, 0, i);
+    I(FORCE_INT, 1, i);
   uint32_t start = I(FOR_BEGIN, k, 0);
   if (map)
     e->at.at[start].op = OP_MAP_BEGIN;
@@ -234,6 +249,16 @@ int64_t vm_lead(Eval *vm, Value x) {
   return node_size(leaf.node, 0);
 }
 
+int64_t vm_loop_count(Eval *vm, int64_t count) {
+  if (size_is_number(&vm->graph, count))
+    return count;
+  vm_fail_at(vm, (Span){0}, 612,
+             "give the size as a number: --entry 'f : f32[8, n] -> _'",
+             "a loop of %s steps: how many there are has to be known to "
+             "compile it",
+             size_text(&vm->graph, count).text);
+}
+
 bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {
   bool some = true;
   for (uint32_t i = 1; i <= k; i++) {
@@ -243,7 +268,7 @@ bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {
       n = vm_size(vm, v);
     else if (first_leaf(v, &leaf) && leaf.node->rank)
       n = node_size(leaf.node, 0);
-    if (n < 0 || (n && kind != LOOP_FOR))
+    if (n < 0 || (n && kind != LOOP_FOR) || !size_is_number(&vm->graph, n))
       return true;
     some = some && n;
   }
@@ -308,29 +333,51 @@ static Value *locals(Eval *vm) {
 /* A function, so that what raises is done before the stack grows. */
 static void push(Eval *vm, Value v) { *vm->sp++ = v; }
 
+static void demand(Eval *vm, SizeTest test, int64_t x, int64_t y,
+                   Fault *fault) {
+  if (!size_demand(&vm->graph, test, x, y, fault))
+    vm_fault(vm, fault);
+}
+
+static void runs_backwards(Eval *vm, int64_t extent) {
+  Fault fault = {0};
+  fault_set(&fault, "a `for` runs over %s indices",
+            size_text(&vm->graph, extent).text);
+  demand(vm, SIZE_LE, 0, extent, &fault);
+}
+
+static void leads_differ(Eval *vm, int64_t x, int64_t y) {
+  Fault fault = {0};
+  fault_set(&fault, "map over leading axes of %s and %s",
+            size_text(&vm->graph, x).text, size_text(&vm->graph, y).text);
+  demand(vm, SIZE_EQ, x, y, &fault);
+}
+
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
                           const Instr *host) {
   Value *bp = locals(vm);
   Code *body = body_code(vm, bp[0]);
   uint32_t indices = map ? 1 : k;
+  bool hostable = true;
   for (uint32_t i = 1; i <= k; i++) {
-    int64_t extent = map ? vm_lead(vm, bp[i]) : bp[i].i;
-    if (extent < 0)
-      vm_fail(vm, 507, "a `for` runs over %lld indices", (long long)extent);
+    int64_t extent = map ? vm_lead(vm, bp[i]) : vm_size(vm, bp[i]);
+    hostable = hostable && size_is_number(&vm->graph, extent);
+    if (!size_plainly(&vm->graph, SIZE_LE, 0, extent))
+      runs_backwards(vm, extent);
     if (map && extent != vm_lead(vm, bp[1]))
-      vm_fail(vm, 507, "map over leading axes of %lld and %lld",
-              (long long)vm_lead(vm, bp[1]), (long long)extent);
+      leads_differ(vm, vm_lead(vm, bp[1]), extent);
   }
-  if (body && body->on_host)
+  if (body && body->on_host && hostable)
     return host;
   size_t height = (size_t)(vm->sp - vm->stack);
   for (uint32_t i = 1; i <= indices; i++) {
-    IndexVar *v = index_var_new(map ? vm_lead(vm, bp[i]) : bp[i].i);
+    IndexVar *v =
+        index_var_new(map ? vm_lead(vm, bp[i]) : vm_size(vm, bp[i]));
     *vm->sp++ = (Value){.tag = V_INDEX, .index = v};
   }
   Value *vars = vm->stack + height;
-  vm_attempt(vm, height, host, body, vars[0].index->id,
-             vars[indices - 1].index->id);
+  vm_attempt(vm, height, host, body, vars[0].index, vars[indices - 1].index,
+             hostable);
   vm_place(vm);
   *vm->sp++ = value_retain(bp[0]);
   for (uint32_t i = 0; i < indices && !map; i++)
@@ -391,7 +438,7 @@ Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result) {
 
 void vm_host_begin(Eval *vm, uint32_t k, bool map) {
   Value *bp = locals(vm);
-  Value total = value_int(map ? vm_lead(vm, bp[1]) : 1);
+  Value total = vm_size_value(vm, map ? vm_lead(vm, bp[1]) : 1);
   for (uint32_t i = 1; i <= k && !map; i++)
     total = vm_dim_op(vm, DOP_MUL, total, bp[i]);
   *vm->sp++ = value_int(0);

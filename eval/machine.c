@@ -110,10 +110,16 @@ static Diag *report(Eval *vm, Span span, uint16_t code, const char *message) {
   return diag;
 }
 
+/* An error in what is run with indices without a value: on the host it may be
+ * that it does not occur, if the loop can be run there. */
+static void give_up(Eval *vm) {
+  if (vm->attempt_count && vm->attempts[vm->attempt_count - 1].hostable)
+    vm_abandon(vm, NULL);
+}
+
 static void vfail(Eval *vm, Span span, uint16_t code, const char *help,
                   const char *format, va_list args) {
-  if (vm->attempt_count)
-    vm_abandon(vm, NULL);
+  give_up(vm);
   Arena *arena = vm->diags->arena;
   Diag *diag = report(vm, span, code, arena_vprintf(arena, format, args));
   if (help && *help)
@@ -151,24 +157,30 @@ void vm_fault(Eval *vm, const Fault *fault) {
   vm_fault_at(vm, span_at(vm->fp->code, vm->pc), fault);
 }
 
-NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
-                                int64_t b) {
-  if (vm->attempt_count)
-    vm_abandon(vm, NULL);
-  static const char *const meets[] = {[CHECK_EQ] = "%s: %lld meets %lld",
-                                      [CHECK_LE] = "%s: %lld is more than %lld",
+static const char *check_text(Eval *vm, const CoreCheck *check, int64_t a,
+                              int64_t b) {
+  static const char *const meets[] = {[CHECK_EQ] = "%s: %s meets %s",
+                                      [CHECK_LE] = "%s: %s is more than %s",
                                       [CHECK_NE] =
-                                          "%s: %lld and %lld should differ"};
+                                          "%s: %s and %s should differ"};
   const Diag *of = check->diag;
   Buffer text = {.arena = vm->diags->arena};
   const char *format = meets[check->kind];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   buffer_printf(&text, format, of ? of->message : "sizes do not fit",
-                (long long)a, (long long)b);
+                size_text(&vm->graph, a).text, size_text(&vm->graph, b).text);
 #pragma GCC diagnostic pop
+  return text.text;
+}
+
+NORETURN static void fail_check(Eval *vm, const CoreCheck *check, int64_t a,
+                                int64_t b) {
+  give_up(vm);
+  const Diag *of = check->diag;
   Diag *diag =
-      report(vm, of ? of->span : (Span){0}, of ? of->code : 507, text.text);
+      report(vm, of ? of->span : (Span){0}, of ? of->code : 507,
+             check_text(vm, check, a, b));
   if (of) {
     diag->steps = of->steps;
     diag->step_count = of->step_count;
@@ -207,7 +219,53 @@ static Holds holds(CheckKind kind, Value a, Value b) {
   return HOLDS_LATER;
 }
 
+static SizeTest test_of(CheckKind kind) {
+  return kind == CHECK_EQ ? SIZE_EQ : kind == CHECK_LE ? SIZE_LE : SIZE_NE;
+}
+
+static bool fact_of(Eval *vm, CheckKind kind, const Value *sides,
+                    SizeFact *out) {
+  out->test = test_of(kind);
+  for (int i = 0; i < 2; i++) {
+    int64_t *to = i ? &out->y : &out->x;
+    if (sides[i].tag == DT_I64)
+      *to = sides[i].i;
+    else if (sides[i].tag != V_NODE ||
+             !node_to_size(&vm->graph, sides[i].node, to))
+      return false;
+  }
+  return true;
+}
+
+/* Of sizes that are no numbers: what is neither proved nor refuted is left to
+ * the compiled function.  False: they are none of which that can be said. */
+static bool check_traced(Eval *vm, const CoreCheck *check, const Value *at) {
+  SizeFact fact, when[UINT8_MAX];
+  uint32_t count = 0;
+  if (!fact_of(vm, check->kind, at, &fact))
+    return false;
+  for (uint32_t i = 0; i < check->cond_count; i++) {
+    if (!fact_of(vm, check->conds[i].kind, at + 2 + 2 * i, &when[count]))
+      return false;
+    Verdict v = size_test(&vm->graph, when[count].test, when[count].x,
+                          when[count].y);
+    if (v == REFUTED)
+      return true;
+    count += v == OPEN;
+  }
+  if (size_test(&vm->graph, fact.test, fact.x, fact.y) == PROVED)
+    return true;
+  vm_place(vm);
+  const char *help = check->diag && check->diag->help ? check->diag->help : "";
+  if (size_require(&vm->graph, fact, when, count,
+                   check_text(vm, check, fact.x, fact.y), help) == REFUTED)
+    fail_check(vm, check, fact.x, fact.y);
+  return true;
+}
+
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
+  if (vm_traces(vm) && check_traced(vm, check, at))
+    return;
   for (uint32_t i = 0; i < check->cond_count; i++) {
     const Value *sides = at + 2 + 2 * i;
     Holds applies = holds(check->conds[i].kind, sides[0], sides[1]);
@@ -353,12 +411,15 @@ static void push_frame(Eval *vm, const Code *code, uint32_t n, Obj *env,
 
 /* ---- running ---- */
 
-Value vm_run(Eval *vm, const Code *code) {
+Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
   vm->sp = vm->stack;
   vm->fp = vm->frames;
   *vm->fp = (Frame){0};
   vm->running = true;
-  push_frame(vm, code, 0, NULL, halt_instr);
+  vm_grow_stack(vm, count);
+  for (uint32_t i = 0; i < count; i++)
+    *vm->sp++ = value_retain(args[i]);
+  push_frame(vm, code, count, NULL, halt_instr);
   vm->pc = code->at;
   for (;;) {
     Trap trap;
@@ -370,6 +431,11 @@ Value vm_run(Eval *vm, const Code *code) {
     if (trap.kind == FAIL_LIMIT && vm->abandoning) {
       vm->abandoning = false;
       vm_resume(vm);
+      continue;
+    }
+    if (trap.kind == FAIL_LIMIT && vm->stopping) {
+      vm->stopping = false;
+      vm_side_stopped(vm);
       continue;
     }
     vm->running = false;

@@ -129,15 +129,31 @@ static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
   return v;
 }
 
+/* Of sizes that are no numbers it may be that only the caller knows. */
+static bool known_equal(Eval *vm, Value a, Value b) {
+  if (!vm_traces(vm) || a.tag != V_SHAPE || b.tag != V_SHAPE ||
+      a.obj->len != b.obj->len || AS_SHAPE(a)->stars != AS_SHAPE(b)->stars)
+    return values_equal(a, b);
+  bool same = true, open = false;
+  for (uint32_t k = 0; same && k < a.obj->len; k++) {
+    Verdict v = size_test(&vm->graph, SIZE_EQ, AS_SHAPE(a)->at[k],
+                          AS_SHAPE(b)->at[k]);
+    same = v != REFUTED;
+    open = open || v == OPEN;
+  }
+  if (same && open)
+    vm_fail(vm, 612, "whether these shapes are equal is known only when the "
+                     "compiled function runs");
+  return same;
+}
+
 static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *args,
                         uint32_t n) {
   bool scalars = true;
   for (uint32_t i = 0; i < n; i++) {
     if (!value_is_tensor(args[i])) {
-      if (op == PRIM_EQ)
-        return value_bool(values_equal(args[0], args[1]));
-      if (op == PRIM_NE)
-        return value_bool(!values_equal(args[0], args[1]));
+      if (op == PRIM_EQ || op == PRIM_NE)
+        return value_bool(known_equal(vm, args[0], args[1]) == (op == PRIM_EQ));
       vm_fail(vm, 599, "compiler bug in eval: %s of what is no number",
               prim_info[op].name);
     }
@@ -209,10 +225,56 @@ static int64_t floored(int64_t x, int64_t y) {
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
+/* The same of sizes that are no numbers; false: they are none. */
+static bool dim_op_traced(Eval *vm, DimOpKind kind, Value a, Value b,
+                          Value *out) {
+  Graph *g = &vm->graph;
+  int64_t x = a.i, y = b.i, r = 0;
+  if ((a.tag != DT_I64 &&
+       (a.tag != V_NODE || !node_to_size(g, a.node, &x))) ||
+      (b.tag != DT_I64 && (b.tag != V_NODE || !node_to_size(g, b.node, &y))))
+    return false;
+  Fault fault = {0};
+  bool good = true;
+  switch (kind) {
+  case DOP_ADD:
+    good = size_add(g, x, y, &r);
+    break;
+  case DOP_SUB:
+    good = size_sub(g, x, y, &r);
+    break;
+  case DOP_MUL:
+    good = size_mul(g, x, y, &r);
+    break;
+  case DOP_DIV:
+    fault_set_kind(&fault, FAULT_ARITHMETIC, "a size is divided by zero");
+    good = size_demand(g, SIZE_LE, 1, y, &fault) && size_div(g, x, y, &r);
+    break;
+  case DOP_MIN:
+    r = size_min(g, x, y);
+    break;
+  case DOP_MAX:
+    r = size_max(g, x, y);
+    break;
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
+    break;
+  }
+  if (!good)
+    vm_fail(vm, 506, "a size cannot be computed: %s %s %s",
+            size_text(g, x).text, dim_op_name[kind], size_text(g, y).text);
+  *out = vm_size_value(vm, r);
+  return true;
+}
+
 Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
   static const PrimId prims[] = {
       [DOP_ADD] = PRIM_ADD, [DOP_SUB] = PRIM_SUB,     [DOP_MUL] = PRIM_MUL,
       [DOP_DIV] = PRIM_DIV, [DOP_MIN] = PRIM_MINIMUM, [DOP_MAX] = PRIM_MAXIMUM};
+  Value traced;
+  if (vm_traces(vm) && dim_op_traced(vm, kind, a, b, &traced))
+    return traced;
   if (a.tag == V_NODE && !a.node->free_count)
     a = vm_known(vm, a);
   if (b.tag == V_NODE && !b.node->free_count)

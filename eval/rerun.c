@@ -13,7 +13,7 @@ static void settle(Eval *vm) {
 
 static void run_again(Eval *vm, const Rerun *rerun) {
   Global *g = rerun->result;
-  value_release(&vm->heap, vm_run(vm, rerun->code));
+  value_release(&vm->heap, vm_run(vm, rerun->code, 0, NULL));
   vm_force_value(vm, g->value);
   value_release(&vm->heap, g->value);
   g->value = value_unit();

@@ -8,7 +8,7 @@
 #include <string.h>
 
 void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
-                uint32_t first_id, uint32_t last_id) {
+                const IndexVar *first, const IndexVar *last, bool hostable) {
   if (vm->attempt_count == vm->attempt_cap) {
     size_t cap = vm->attempt_cap ? vm->attempt_cap * 2 : 16;
     vm->attempts = mem_realloc(vm->attempts, vm->attempt_cap * sizeof(Attempt),
@@ -24,8 +24,11 @@ void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
                 .depth = vm->depth,
                 .branches = vm->branches,
                 .first_node = vm->graph.next_node,
-                .first_id = first_id,
-                .last_id = last_id,
+                .first_id = first->id,
+                .last_id = last->id,
+                .facts = vm_traces(vm) ? sizes_mark(&vm->graph) : 0,
+                .loops = vm->graph.loop_depth,
+                .hostable = hostable,
                 .body = body};
   vm->branches = 0;
 }
@@ -35,7 +38,18 @@ void vm_attempt_end(Eval *vm) {
   vm->branches += a->branches;
 }
 
+NORETURN static void refuse_branch(Eval *vm) {
+  vm_fail_at(vm, vm->graph.span, 612,
+             "give the sizes that decide it as numbers: --entry 'f : f32[8, n] "
+             "-> _'; or choose between elements, by select",
+             "which way this goes is known only when the compiled function "
+             "runs, and the ways cannot both be compiled: they come to more "
+             "than tensors of one shape, or to no end");
+}
+
 void vm_abandon(Eval *vm, const Node *because) {
+  if (vm_traces(vm) && !vm->attempt_count)
+    refuse_branch(vm);
   if (!vm->attempt_count) {
     diag_error(vm->diags, 599, vm->graph.span,
                "compiler bug in eval: an index without a loop");
@@ -47,6 +61,12 @@ void vm_abandon(Eval *vm, const Node *because) {
     while (to &&
            !(vm->attempts[to].first_id <= id && id <= vm->attempts[to].last_id))
       to--;
+  }
+  if (!vm->attempts[to].hostable) {
+    vm->attempt_count = 0;
+    vm_fail(vm, 612,
+            "this needs the value of an index, or of an element, of a loop "
+            "over a size that is known only when the compiled function runs");
   }
   if (because && vm->attempts[to].body)
     vm->attempts[to].body->on_host = true;
@@ -62,6 +82,9 @@ void vm_resume(Eval *vm) {
   vm->graph.guard = a.guard;
   vm->depth = a.depth;
   vm->branches = a.branches;
+  vm->graph.loop_depth = a.loops;
+  if (vm_traces(vm))
+    sizes_reset(&vm->graph, a.facts);
   vm_reset(vm, a.frame, a.height, a.temps);
   vm->pc = a.fallback;
 }
@@ -76,6 +99,7 @@ enum {
   S_SITE,
   S_YES,
   S_NO, /* instructions */
+  S_FACTS, /* sizes_mark before it */
   S_COUNT,
 };
 
@@ -121,6 +145,20 @@ static bool keeps_value(const Instr *site) {
   return site->op == OP_AND_TEST || site->op == OP_OR_TEST;
 }
 
+/* What the condition says of sizes. */
+static void assume_side(Eval *vm, const Value *cond, bool side) {
+  Graph *g = &vm->graph;
+  SizeFact f;
+  sizes_reset(g, (uint32_t)cond[S_FACTS].i);
+  if (!node_to_fact(g, cond[S_COND].node, &f))
+    return;
+  if (!side && f.test == SIZE_LE)
+    f = (SizeFact){SIZE_LE, f.y, size_less(g, f.x, 1)};
+  else if (!side)
+    f.test = f.test == SIZE_EQ ? SIZE_NE : SIZE_EQ;
+  sizes_assume(g, f);
+}
+
 static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   Value *cond = vm->stack + cond_at;
   Node *outer = cond[S_OUTER].tag == V_NODE ? cond[S_OUTER].node : NULL;
@@ -128,6 +166,8 @@ static const Instr *run_side(Eval *vm, size_t cond_at, bool side) {
   value_release(&vm->heap, cond[S_GUARD]);
   cond[S_GUARD] = value_node(guard);
   vm->graph.guard = guard;
+  if (vm_traces(vm))
+    assume_side(vm, cond, side);
   size_t base = vm->fp->base, locals = cond_at - base;
   const Instr *site = value_instr(cond[S_SITE]);
   const Instr *to = value_instr(cond[side ? S_YES : S_NO]);
@@ -160,7 +200,7 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
   vm_place(vm);
   if (cond.tag != V_NODE || cond.node->rank)
     vm_fail(vm, 599, "compiler bug in eval: a condition that is no bool");
-  if (!cond.node->free_count) {
+  if (!cond.node->free_count && !cond.node->open) {
     bool holds = vm_bool(vm, cond);
     vm_drop_temps(vm, mark);
     if (keeps_value(site))
@@ -178,6 +218,8 @@ const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
   vm->sp[S_SITE] = instr_value(site);
   vm->sp[S_YES] = instr_value(yes);
   vm->sp[S_NO] = instr_value(no);
+  vm->sp[S_FACTS] = (Value){
+      .tag = V_FRAME, .i = vm_traces(vm) ? sizes_mark(&vm->graph) : 0};
   vm->sp += S_COUNT;
   vm_drop_temps(vm, mark);
   vm->depth++;
@@ -192,11 +234,15 @@ const Instr *vm_then_done(Eval *vm) {
   return run_side(vm, at, false);
 }
 
+static void both_stopped(Eval *vm);
+
 const Instr *vm_else_done(Eval *vm) {
   Value *s = vm->sp - 2 - S_COUNT;
   const Instr *site = value_instr(s[S_SITE]);
   vm->pc = site;
   vm->graph.guard = s[S_OUTER].tag == V_NODE ? s[S_OUTER].node : NULL;
+  if (vm_traces(vm))
+    sizes_reset(&vm->graph, (uint32_t)s[S_FACTS].i);
   size_t mark = vm->temp_count;
   vm_place(vm);
   Value r = value_select(vm, s[S_COND].node, s[S_COUNT], s[S_COUNT + 1]);
@@ -205,10 +251,90 @@ const Instr *vm_else_done(Eval *vm) {
     vm->sp--;
     value_release(&vm->heap, *vm->sp);
   }
-  *vm->sp++ = r;
   vm->depth--;
+  if (r.tag == V_NONE)
+    both_stopped(vm);
+  *vm->sp++ = r;
   const Instr *join = join_of(vm->fp->code, site);
   return join ? join : ret_instr;
+}
+
+/* ---- errors of the program in a function that is traced ---- */
+
+static bool is_side(const Frame *f) {
+  return f->ret == then_instr || f->ret == else_instr;
+}
+
+static Frame *innermost_side(const Eval *vm) {
+  Frame *f = vm->fp;
+  while (f > vm->frames && !is_side(f))
+    f--;
+  return f > vm->frames ? f : NULL;
+}
+
+/* Where cond is false, or NULL, and code gets there. */
+static void refuse_there(Eval *vm, Node *cond, const char *message) {
+  Graph *g = &vm->graph;
+  Node *outer = g->guard;
+  if (cond) {
+    Node *guard = side_guard(vm, cond, outer, false);
+    vm_temp(vm, guard);
+    g->guard = guard;
+  }
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    g->guard = outer;
+    trap_raise(trap.kind);
+  }
+  sizes_test(g, (SizeFact){SIZE_LE, 1, 0}, message);
+  trap_end(&trap);
+  g->guard = outer;
+}
+
+void vm_traced_assert(Eval *vm, Node *cond, const char *message) {
+  SizeFact fact;
+  if (cond->loops)
+    vm_fail(vm, 612, "an assertion about the state of a loop of which only the "
+                     "compiled function knows how often it turns");
+  if (!node_to_fact(&vm->graph, cond, &fact))
+    refuse_there(vm, cond, message);
+  else if (size_require(&vm->graph, fact, NULL, 0, message, "") == REFUTED)
+    vm_fail(vm, 503, "%s", message);
+}
+
+bool vm_traced_fail(Eval *vm, const char *message) {
+  if (!vm_traces(vm) || !innermost_side(vm) || vm->graph.loop_depth)
+    return false;
+  vm->stopped_temps = vm->temp_count;
+  refuse_there(vm, NULL, message);
+  vm->stopping = true;
+  trap_raise(FAIL_LIMIT);
+}
+
+/* The side comes to V_NONE, which is no value: the other one's is taken. */
+void vm_side_stopped(Eval *vm) {
+  Frame *f = innermost_side(vm);
+  size_t at = (size_t)(f - vm->frames);
+  while (vm->attempt_count && vm->attempts[vm->attempt_count - 1].frame > at)
+    vm->branches = vm->attempts[--vm->attempt_count].branches;
+  vm_reset(vm, at, f->base, vm->stopped_temps);
+  vm->depth = 0;
+  for (const Frame *side = f; side > vm->frames; side--)
+    vm->depth += is_side(side);
+  if (f->env)
+    value_release(&vm->heap, value_obj(V_ENV, f->env));
+  *vm->sp++ = (Value){.tag = V_NONE};
+  vm->pc = f->ret;
+  vm->fp--;
+}
+
+/* Neither side comes to a value. */
+static void both_stopped(Eval *vm) {
+  if (!innermost_side(vm))
+    vm_fail(vm, 501, "it fails whatever it is called with");
+  vm->stopped_temps = vm->temp_count;
+  vm->stopping = true;
+  trap_raise(FAIL_LIMIT);
 }
 
 /* ---- choosing between two values, leaf by leaf ---- */
@@ -236,8 +362,10 @@ static bool same(Value a, Value b) {
 }
 
 Value value_select(Eval *vm, Node *cond, Value a, Value b) {
-  if (same(a, b))
+  if (same(a, b) || b.tag == V_NONE)
     return value_retain(a);
+  if (a.tag == V_NONE)
+    return value_retain(b);
   if (value_is_tensor(a) && value_is_tensor(b)) {
     Fault fault = {0};
     Node *x = vm_to_node(vm, a), *y = vm_to_node(vm, b);

@@ -274,10 +274,7 @@ PRIM(prim_dim) {
   int64_t shape[RANK_MAX];
   vm_shape(vm, args[1], &rank, shape, &stars);
   vm_axis(vm, args[0], rank, &first, &count);
-  Value product = value_int(1);
-  for (uint32_t k = 0; k < count; k++)
-    product = vm_dim_op(vm, DOP_MUL, product, value_int(shape[first + k]));
-  return product;
+  return vm_product(vm, count, shape + first);
 }
 
 PRIM(prim_shape) {
@@ -291,10 +288,7 @@ PRIM(prim_shape) {
 PRIM(prim_prod_of) {
   UNUSED;
   const Shape *s = shape_of(vm, args[0]);
-  Value product = value_int(1);
-  for (uint32_t k = 0; k < s->obj.len; k++)
-    product = vm_dim_op(vm, DOP_MUL, product, value_int(s->at[k]));
-  return product;
+  return vm_product(vm, s->obj.len, s->at);
 }
 
 PRIM(prim_rank) {
@@ -321,10 +315,9 @@ PRIM(prim_flatten) {
   Node *x = vm_to_node(vm, args[0]);
   if (!x->rank)
     vm_fail(vm, 507, "flatten of a scalar");
-  Value rest = value_int(1);
-  for (uint32_t k = 1; k < x->rank; k++)
-    rest = vm_dim_op(vm, DOP_MUL, rest, value_int(node_size(x, k)));
-  int64_t shape[2] = {node_size(x, 0), rest.i};
+  Value rest = vm_product(vm, x->rank - 1, &x->extents[x->free_count + 1]);
+  vm_own(vm, rest);
+  int64_t shape[2] = {node_size(x, 0), vm_size(vm, rest)};
   return MADE(node_reshape(&vm->graph, x, 2, shape, x->stars & 1, &fault));
 }
 
@@ -377,7 +370,7 @@ PRIM(prim_stack) {
 PRIM(prim_unstack) {
   UNUSED;
   Value list = {.tag = V_NIL};
-  for (int64_t i = vm_lead(vm, args[0]) - 1; i >= 0; i--) {
+  for (int64_t i = vm_loop_count(vm, vm_lead(vm, args[0])) - 1; i >= 0; i--) {
     vm_own(vm, list);
     Value row = vm_slice(vm, args[0], value_int(i));
     vm_own(vm, row);
@@ -404,23 +397,31 @@ PRIM(prim_split) {
   Node *x = vm_to_node(vm, args[2]);
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
   const Shape *s = AS_SHAPE(args[1]);
+  Graph *g = &vm->graph;
   int64_t all = node_size(x, axis), known = 0;
   uint32_t holes = 0, count = s->obj.len;
+  bool good = true;
   for (uint32_t i = 0; i < count; i++) {
     if (s->at[i] >= 0)
-      known += s->at[i];
+      good = good && size_add(g, known, s->at[i], &known);
     else
       holes++;
   }
-  if (known > all || (!holes && known != all) || holes > 1)
-    vm_fail(vm, 507, "split of %lld into pieces of %lld in all", (long long)all,
-            (long long)known);
+  SizeTest test = holes ? SIZE_LE : SIZE_EQ;
+  if (!good || holes > 1 || !size_plainly(g, test, known, all)) {
+    fault_set(&fault, "split of %s into pieces of %s in all",
+              size_text(g, all).text, size_text(g, known).text);
+    if (!good || holes > 1 || !size_demand(g, test, known, all, &fault))
+      vm_fault(vm, &fault);
+  }
   Value r = vm_new_tuple(vm, count);
   int64_t from = 0;
   for (uint32_t i = 0; i < count; i++) {
-    int64_t size = s->at[i] >= 0 ? s->at[i] : all - known;
-    AS_FIELDS(r)->at[i] = MADE(part_of(vm, x, axis, from, from + size, &fault));
-    from += size;
+    int64_t size = s->at[i] >= 0 ? s->at[i] : size_less(g, all, known), to;
+    if (!size_add(g, from, size, &to))
+      vm_fail(vm, 506, "a size does not fit in 64 bits");
+    AS_FIELDS(r)->at[i] = MADE(part_of(vm, x, axis, from, to, &fault));
+    from = to;
   }
   return value_retain(r);
 }
@@ -451,7 +452,8 @@ PRIM(prim_roll) {
   FAULT;
   Node *x = vm_to_node(vm, args[2]);
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
-  return MADE(node_roll(&vm->graph, x, axis, vm_int(vm, args[1]), &fault));
+  int64_t by = vm_index_size(vm, args[1]);
+  return MADE(node_roll(&vm->graph, x, axis, by, &fault));
 }
 
 PRIM(prim_tile) {

@@ -879,8 +879,10 @@ do_TEST_SHAPE : {
 do_SHAPEGET : {
   const Shape *s = AS_SHAPE(sp[-1]);
   int64_t size = s->at[pc->b ? s->obj.len - 1 - pc->a : pc->a];
+  SAVE;
+  Value got = vm_size_value(vm, size);
   FREE(sp[-1]);
-  sp[-1] = value_int(size);
+  sp[-1] = got;
   NEXT;
 }
 do_SHAPEREST : {
@@ -911,9 +913,7 @@ do_DIMPROD : {
   if (sp[-1].tag == V_UNIT)
     NEXT; /* as unknown as the shape */
   const Shape *s = AS_SHAPE(sp[-1]);
-  Value r = value_int(1);
-  for (uint32_t i = 0; i < s->obj.len; i++)
-    r = vm_dim_op(vm, DOP_MUL, r, value_int(s->at[i]));
+  Value r = vm_product(vm, s->obj.len, s->at);
   FREE(sp[-1]);
   sp[-1] = r;
   NEXT;
@@ -1016,9 +1016,12 @@ do_INDEX : {
 
 do_FORCE_INT : {
   SAVE;
-  int64_t i = vm_int(vm, bp[pc->b]);
+  int64_t i = vm_index_size(vm, bp[pc->b]);
+  if (!pc->a)
+    vm_loop_count(vm, i);
+  Value known = vm_size_value(vm, i);
   FREE(bp[pc->b]);
-  bp[pc->b] = value_int(i);
+  bp[pc->b] = known;
   NEXT;
 }
 do_INC:
@@ -1061,9 +1064,25 @@ do_HOST_DONE : {
   *sp++ = r;
   NEXT;
 }
+do_TURNS_OPEN:
+  if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->open))
+    NEXT;
+  sp--;
+  FREE(*sp);
+  JUMP;
+do_TURNS_BEGIN:
+  GO(vm_turns_begin(vm, (TurnsKind)pc->a, pc + 1, pc + pc->c));
+do_TURNS_END : {
+  SAVE;
+  Value r = vm_turns_end(vm, (TurnsKind)pc->a, sp[-1]);
+  LOAD;
+  FREE(sp[-1]);
+  sp[-1] = r;
+  NEXT;
+}
 do_LEAD : {
   SAVE;
-  int64_t lead = vm_lead(vm, bp[pc->b]);
+  int64_t lead = vm_loop_count(vm, vm_lead(vm, bp[pc->b]));
   *sp++ = value_int(lead);
   NEXT;
 }

@@ -1,11 +1,13 @@
 /* What a stage of the pipeline makes of a text, for those who work on Axon. */
 #include "session/internal.h"
+#include "session/trace.h"
 
 #include <string.h>
 
 static const char *const stages[] = {
     [DUMP_TREE] = "tree",
     [DUMP_CORE] = "core",
+    [DUMP_GRAPH] = "graph",
 };
 
 DumpStage dump_stage(const char *name) {
@@ -18,6 +20,8 @@ DumpStage dump_stage(const char *name) {
 typedef struct Dumping {
   const SessionText *text;
   DumpStage stage;
+  uint32_t entry_count;
+  const char *const *entries;
   Buffer *out;
 } Dumping;
 
@@ -40,11 +44,41 @@ static SessionStatus dump_core(Session *s, const Dumping *d) {
   return status;
 }
 
+typedef struct Names {
+  Arena *arena;
+  VEC(const char *) at;
+} Names;
+
+static void add_name(void *arg, const char *name) {
+  Names *names = arg;
+  VEC_PUSH(names->arena, names->at, name);
+}
+
+static SessionStatus dump_graph(Session *s, const Dumping *d) {
+  SessionStatus status = session_check(s, d->text);
+  Names names = {.arena = s->arena};
+  for (uint32_t i = 0; i < d->entry_count; i++)
+    add_name(&names, d->entries[i]);
+  if (status == SESSION_OK && !d->entry_count)
+    session_each_entry(s, add_name, &names);
+  for (uint32_t i = 0; status == SESSION_OK && i < names.at.len; i++) {
+    Trace trace;
+    status = session_trace(s, names.at.at[i], &trace);
+    if (status != SESSION_OK)
+      break;
+    trace_print(&trace, d->out);
+    trace_free(s, &trace);
+  }
+  session_drop_waiting(s);
+  return status;
+}
+
 static SessionStatus dump(Session *s, void *arg) {
   const Dumping *d = arg;
   switch (d->stage) {
   case DUMP_TREE: return dump_tree(s, d);
   case DUMP_CORE: return dump_core(s, d);
+  case DUMP_GRAPH: return dump_graph(s, d);
   case DUMP_NONE:
   case DUMP_COUNT: break;
   }
@@ -52,7 +86,8 @@ static SessionStatus dump(Session *s, void *arg) {
 }
 
 SessionStatus session_dump(Session *s, const SessionText *text,
-                           DumpStage stage, Buffer *out) {
-  Dumping d = {text, stage, out};
+                           DumpStage stage, uint32_t entry_count,
+                           const char *const *entries, Buffer *out) {
+  Dumping d = {text, stage, entry_count, entries, out};
   return session_guard(s, dump, &d);
 }

@@ -255,13 +255,16 @@ typedef enum DumpStage {
   DUMP_NONE,
   DUMP_TREE, /* what was parsed, as s-expressions */
   DUMP_CORE, /* what the checker made of it */
+  DUMP_GRAPH, /* of functions, for all sizes (session/trace.h) */
   DUMP_COUNT,
 } DumpStage;
 
 DumpStage dump_stage(const char *name); /* DUMP_NONE: there is no such one */
-/* Appends what the stage makes of a text; nothing is run. */
+/* Appends what the stage makes of a text; nothing is run.  entries: functions
+ * for DUMP_GRAPH; none: those whose types are settled. */
 SessionStatus session_dump(Session *session, const SessionText *text,
-                           DumpStage stage, Buffer *out);
+                           DumpStage stage, uint32_t entry_count,
+                           const char *const *entries, Buffer *out);
 
 /* Formats a source text; false after an error. */
 bool session_format(Session *session, const SessionText *text, Buffer *out);

@@ -39,6 +39,25 @@ void arena_free(Arena *arena) {
   mem_free(arena);
 }
 
+void arena_reset(Arena *arena, size_t keep) {
+  Chunk *kept = arena->chunks;
+  if (kept && kept->size > keep)
+    kept = NULL;
+  for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+    next = chunk->next;
+    if (chunk != kept)
+      mem_free(chunk);
+  }
+  arena->chunks = kept;
+  if (!kept) {
+    arena->next_size = CHUNK_FIRST;
+    return;
+  }
+  kept->next = NULL;
+  memset(kept->bytes, 0, kept->used);
+  kept->used = 0;
+}
+
 /* Large chunks in large pages: that the kernel hands out and clears small ones
  * took a third of the time of checking a long program. */
 static void use_large_pages(void *at, size_t size) {

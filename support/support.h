@@ -71,6 +71,9 @@ bool mem_denied(void);
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
+/* All pieces are gone; of the memory the newest chunk stays for the next ones,
+ * unless it is larger than `keep`. */
+void arena_reset(Arena *arena, size_t keep);
 void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
 char *arena_text(Arena *arena, const char *text, size_t len); /* NUL-ended */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-void body_init(Body *b, const Graph *g, const Form *form) {
+void body_init(Body *b, Graph *g, const Form *form) {
+  b->graph = g;
   b->form = form;
   b->span = g->span;
   b->cells = b->first_cells;
@@ -88,6 +89,10 @@ uint32_t body_const(Body *b, Scalar x) {
 }
 
 uint32_t body_int(Body *b, int64_t x) {
+  if (!size_is_number(b->graph, x)) {
+    add(b, CELL_SIZE, DT_I64, 0, NULL)->size = x;
+    return last(b);
+  }
   return body_const(b, (Scalar){.dtype = DT_I64, .i = x});
 }
 
@@ -162,8 +167,11 @@ uint32_t body_random(Body *b, PrimId op, Key key, Dtype dtype, uint32_t n) {
 uint32_t body_read_bound(Body *b, Node *x, const uint32_t *own,
                          uint32_t bound_count, const Binding *bound) {
   Scalar known;
+  int64_t size;
   if (node_known(x, &known))
     return body_const(b, known);
+  if (node_is_size(x, &size))
+    return body_int(b, size);
   uint32_t args[2 * RANK_MAX];
   for (uint32_t k = 0; k < x->free_count; k++) {
     uint32_t cell = UINT32_MAX;
@@ -195,30 +203,37 @@ uint32_t body_read_axes(Body *b, Node *x, uint32_t first) {
 
 /* ---- the node ---- */
 
-static bool safe_index(const Node *n, const Cell *index, int64_t extent) {
+static bool safe_index(const Graph *g, const Node *n, const Cell *index,
+                       int64_t extent) {
   if (index->kind == CELL_CONST)
-    return index->value.i >= 0 && index->value.i < extent;
-  return index->kind == CELL_AXIS && n->extents[index->axis] <= extent;
+    return index->value.i >= 0 &&
+           (size_is_number(g, extent)
+                ? index->value.i < extent
+                : size_holds(g, SIZE_LE, index->value.i + 1, extent));
+  return index->kind == CELL_AXIS &&
+         size_holds(g, SIZE_LE, n->extents[index->axis], extent);
 }
 
-static bool safe_cell(const Node *n, const Cell *cell) {
+static bool safe_cell(const Graph *g, const Node *n, const Cell *cell) {
   if (cell->kind == CELL_READ) {
     bool safe = cell->node->safe || cell->node->data;
     for (uint32_t k = 0; k < cell->arg_count; k++)
-      safe &= safe_index(n, &n->cells[cell->args[k]], cell->node->extents[k]);
+      safe &= safe_index(g, n, &n->cells[cell->args[k]],
+                         cell->node->extents[k]);
     return safe;
   }
   if (cell->kind != CELL_OP || dtype_is_float(cell->dtype) ||
       (cell->op != PRIM_DIV && cell->op != PRIM_MOD && cell->op != PRIM_POW))
     return true;
   const Cell *y = &n->cells[cell->args[1]];
-  return y->kind == CELL_CONST && y->value.i > 0;
+  return (y->kind == CELL_CONST && y->value.i > 0) ||
+         (y->kind == CELL_SIZE && size_holds(g, SIZE_LE, 1, y->size));
 }
 
-static bool safe_body(const Node *n) {
+static bool safe_body(const Graph *g, const Node *n) {
   bool safe = true;
   for (uint32_t k = 0; k < n->cell_count; k++)
-    safe &= safe_cell(n, &n->cells[k]);
+    safe &= safe_cell(g, n, &n->cells[k]);
   return safe;
 }
 
@@ -246,8 +261,10 @@ Node *body_node(Body *b, Graph *g, Fault *fault) {
   n->cell_count = b->count;
   for (uint32_t k = 0; k < n->cell_count; k++)
     if (cells[k].kind == CELL_READ)
-      node_retain(cells[k].node);
-  n->safe = safe_body(n);
+      node_needs(n, node_retain(cells[k].node));
+    else
+      n->open |= cells[k].kind == CELL_SIZE;
+  n->safe = safe_body(g, n);
   node_set_guard(g, n, form);
   node_count_pending(g, n);
   return n;

@@ -17,7 +17,7 @@ typedef struct Contraction {
   } label[LABELS];
 } Contraction;
 
-static bool see_label(Contraction *c, const Node *x, uint32_t axis,
+static bool see_label(Graph *g, Contraction *c, const Node *x, uint32_t axis,
                       uint8_t label, Fault *fault) {
   struct Label *l = &c->label[label];
   int64_t extent = node_own(x)[axis];
@@ -28,16 +28,16 @@ static bool see_label(Contraction *c, const Node *x, uint32_t axis,
     l->star = star;
   } else if (!star && extent != l->extent) {
     fault_set(fault,
-              "sizes of one axis of a product differ: %lld in %s and "
-              "%lld in %s",
-              (long long)l->extent, node_text(l->by).text, (long long)extent,
-              node_text(x).text);
-    return false;
+              "sizes of one axis of a product differ: %s in %s and "
+              "%s in %s",
+              size_text(g, l->extent).text, node_text(g, l->by).text,
+              size_text(g, extent).text, node_text(g, x).text);
+    return size_demand(g, SIZE_EQ, l->extent, extent, fault);
   }
   return true;
 }
 
-static bool see_args(Contraction *c, Fault *fault) {
+static bool see_args(Graph *g, Contraction *c, Fault *fault) {
   Dtype t = c->args[0]->dtype;
   for (uint32_t k = 0; k < c->count; k++) {
     const Node *x = c->args[k];
@@ -49,7 +49,7 @@ static bool see_args(Contraction *c, Fault *fault) {
       return false;
     }
     for (uint32_t axis = 0; axis < x->rank; axis++)
-      if (!see_label(c, x, axis, c->labels[k][axis], fault))
+      if (!see_label(g, c, x, axis, c->labels[k][axis], fault))
         return false;
   }
   return true;
@@ -103,7 +103,8 @@ static uint32_t read_labelled(Body *b, const Contraction *c, uint32_t k) {
 static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
                       const uint8_t *out, Fault *fault) {
   Form form = {.dtype = c->args[0]->dtype};
-  if (!see_args(c, fault) || !contraction_form(c, &form, out_rank, out, fault))
+  if (!see_args(g, c, fault) ||
+      !contraction_form(c, &form, out_rank, out, fault))
     return NULL;
   bool narrow = form.dtype == DT_F16 || form.dtype == DT_BF16;
   Dtype t = narrow && form.reduce_count ? DT_F32 : form.dtype;
@@ -131,12 +132,12 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
 
 /* ---- @, dot, outer ---- */
 
-static bool matmul_fits(const Node *a, const Node *b, Fault *fault) {
+static bool matmul_fits(Graph *g, const Node *a, const Node *b, Fault *fault) {
   if (a->rank < 2 || b->rank < 2) {
     fault_set(fault,
               "a matrix product wants two axes or more on both sides, "
               "not %s @ %s",
-              node_text(a).text, node_text(b).text);
+              node_text(g, a).text, node_text(g, b).text);
     fault_help(fault, "dot is the product with a vector");
     return false;
   }
@@ -144,11 +145,12 @@ static bool matmul_fits(const Node *a, const Node *b, Fault *fault) {
   if (k == l)
     return true;
   fault_set(fault,
-            "inner dimensions of a matrix product differ: %lld and %lld "
+            "inner dimensions of a matrix product differ: %s and %s "
             "(%s @ %s)",
-            (long long)k, (long long)l, node_text(a).text, node_text(b).text);
+            size_text(g, k).text, size_text(g, l).text, node_text(g, a).text,
+            node_text(g, b).text);
   fault->kind = FAULT_INNER;
-  return false;
+  return size_demand(g, SIZE_EQ, k, l, fault);
 }
 
 /* Labels of @: the axes in front count from the right, then n, k, m. */
@@ -159,7 +161,7 @@ static void front_labels(uint32_t front, uint8_t *labels) {
     labels[k] = (uint8_t)(front - 1 - k);
 }
 
-static bool fronts_join(const Node *a, const Node *b, Fault *fault) {
+static bool fronts_join(Graph *g, const Node *a, const Node *b, Fault *fault) {
   uint32_t fa = a->rank - 2, fb = b->rank - 2;
   for (uint32_t k = 1; k <= fa && k <= fb; k++) {
     int64_t x = node_own(a)[fa - k], y = node_own(b)[fb - k];
@@ -167,16 +169,18 @@ static bool fronts_join(const Node *a, const Node *b, Fault *fault) {
       continue;
     fault_set(fault,
               "axes in front of a matrix product do not broadcast: "
-              "%lld meets %lld (%s @ %s)",
-              (long long)x, (long long)y, node_text(a).text, node_text(b).text);
+              "%s meets %s (%s @ %s)",
+              size_text(g, x).text, size_text(g, y).text, node_text(g, a).text,
+              node_text(g, b).text);
     fault->kind = FAULT_BROADCAST;
-    return false;
+    if (!size_demand(g, SIZE_EQ, x, y, fault))
+      return false;
   }
   return true;
 }
 
 Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault) {
-  if (!matmul_fits(a, b, fault) || !fronts_join(a, b, fault))
+  if (!matmul_fits(g, a, b, fault) || !fronts_join(g, a, b, fault))
     return NULL;
   uint8_t la[RANK_MAX], lb[RANK_MAX], out[RANK_MAX];
   uint32_t fa = a->rank - 2, fb = b->rank - 2, front = fa > fb ? fa : fb;
@@ -193,17 +197,19 @@ Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault) {
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
   if (a->rank < 1 || b->rank != 1) {
     fault_set(fault, "dot wants a vector on the right, not dot %s %s",
-              node_text(a).text, node_text(b).text);
+              node_text(g, a).text, node_text(g, b).text);
     return NULL;
   }
   int64_t k = node_own(a)[a->rank - 1], l = node_own(b)[0];
   if (k != l) {
     fault_set(fault,
-              "inner dimensions of a dot product differ: %lld and "
-              "%lld (dot %s %s)",
-              (long long)k, (long long)l, node_text(a).text, node_text(b).text);
+              "inner dimensions of a dot product differ: %s and "
+              "%s (dot %s %s)",
+              size_text(g, k).text, size_text(g, l).text, node_text(g, a).text,
+              node_text(g, b).text);
     fault->kind = FAULT_INNER;
-    return NULL;
+    if (!size_demand(g, SIZE_EQ, k, l, fault))
+      return NULL;
   }
   uint8_t la[RANK_MAX], lb[1] = {(uint8_t)(a->rank - 1)};
   for (uint32_t axis = 0; axis < a->rank; axis++)
@@ -215,7 +221,7 @@ Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
 Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault) {
   if (a->rank != 1 || b->rank != 1) {
     fault_set(fault, "outer wants two vectors, not %s and %s",
-              node_text(a).text, node_text(b).text);
+              node_text(g, a).text, node_text(g, b).text);
     return NULL;
   }
   static const uint8_t la[1] = {0}, lb[1] = {1}, out[2] = {0, 1};

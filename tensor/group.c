@@ -39,6 +39,8 @@ static uint64_t payload(const Cell *c, uint32_t word) {
     memcpy(&bits, &c->value.i, sizeof bits);
     return word ? 0 : bits;
   }
+  case CELL_SIZE:
+    return word ? 0 : (uint64_t)c->size;
   case CELL_AXIS:
     return word ? 0 : c->axis;
   case CELL_READ:
@@ -310,6 +312,7 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
     return same == UINT32_MAX ? idle_bool(group, c, args) : same;
   }
   case CELL_CONST:
+  case CELL_SIZE:
   case CELL_READ:
   case CELL_RANDOM:
     break;

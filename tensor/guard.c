@@ -66,7 +66,7 @@ static Node *cached_part(Graph *g, Node *guard, uint32_t shared) {
   return part;
 }
 
-void graph_end(Graph *g) {
+static void forget_parts(Graph *g) {
   for (uint32_t k = 0; k < GUARD_PARTS; k++) {
     node_release(g->parts[k].guard);
     node_release(g->parts[k].part);
@@ -75,10 +75,16 @@ void graph_end(Graph *g) {
   g->part_next = 0;
 }
 
+void graph_end(Graph *g) {
+  forget_parts(g);
+  arena_free(g->arena);
+  g->arena = NULL;
+}
+
 Node *guard_for(Graph *g, const Form *form, bool safe) {
   if (!g->guard) {
     if (g->part_next)
-      graph_end(g);
+      forget_parts(g);
     return NULL;
   }
   uint32_t shared = shared_indices(g->guard, form);

@@ -11,28 +11,41 @@ static bool is_index(const Node *x, Fault *fault) {
 static bool at_fits(Graph *g, const Node *x, uint32_t axis, const Node *index,
                     Fault *fault) {
   Scalar known;
-  int64_t extent = node_own(x)[axis];
+  int64_t extent = node_own(x)[axis], at;
   if (!is_index(index, fault))
     return false;
-  if (g->guard || !node_known(index, &known) ||
-      (known.i >= 0 && known.i < extent))
+  if (g->guard || (!node_known(index, &known) && !node_is_size(index, &at)))
     return true; /* what is not known here is checked when it runs */
-  fault_set(fault, "index %lld is out of bounds for axis %u of size %lld",
-            (long long)known.i, axis, (long long)extent);
-  return false;
+  if (node_known(index, &known))
+    at = known.i;
+  int64_t last = size_less(g, extent, 1);
+  if (size_plainly(g, SIZE_LE, 0, at) && size_plainly(g, SIZE_LE, at, last))
+    return true;
+  fault_set(fault, "index %s is out of bounds for axis %u of size %s",
+            size_text(g, at).text, axis, size_text(g, extent).text);
+  Fault again = *fault;
+  if (!size_demand(g, SIZE_LE, 0, at, fault))
+    return false;
+  *fault = again;
+  return size_demand(g, SIZE_LE, at, last, fault);
 }
 
-static bool range_fits(const Node *x, uint32_t axis, const Item *item,
+static bool range_fits(Graph *g, const Node *x, uint32_t axis, const Item *item,
                        Fault *fault) {
   int64_t extent = node_own(x)[axis];
-  if (item->from >= 0 && item->from <= item->to && item->to <= extent)
-    return true;
-  fault_set(fault, "slice %lld:%lld does not fit axis %u of size %lld",
-            (long long)item->from, (long long)item->to, axis,
-            (long long)extent);
-  fault_help(fault, "slices do not clamp: of %s, axis %u has 0:%lld",
-             node_text(x).text, axis, (long long)extent);
-  return false;
+  int64_t ends[] = {0, item->from, item->to, extent};
+  for (uint32_t k = 0; k < 3; k++) {
+    if (size_plainly(g, SIZE_LE, ends[k], ends[k + 1]))
+      continue;
+    fault_set(fault, "slice %s:%s does not fit axis %u of size %s",
+              size_text(g, item->from).text, size_text(g, item->to).text, axis,
+              size_text(g, extent).text);
+    fault_help(fault, "slices do not clamp: of %s, axis %u has 0:%s",
+               node_text(g, x).text, axis, size_text(g, extent).text);
+    if (!size_demand(g, SIZE_LE, ends[k], ends[k + 1], fault))
+      return false;
+  }
+  return true;
 }
 
 static void push_axis(Form *form, int64_t extent, bool star) {
@@ -65,9 +78,9 @@ static bool item_form(Graph *g, Form *form, const Node *x, const Item *item,
     return form_free(form, 1, &item->index, fault);
   }
   case ITEM_RANGE: {
-    if (!range_fits(x, *axis, item, fault) || !room_for(form, 1, fault))
+    if (!range_fits(g, x, *axis, item, fault) || !room_for(form, 1, fault))
       return false;
-    int64_t size = item->to - item->from;
+    int64_t size = size_less(g, item->to, item->from);
     push_axis(form, size, node_is_star(x, *axis) && size == 1);
     return true;
   }
@@ -96,7 +109,7 @@ static bool items_form(Graph *g, Form *form, Node *x, uint32_t count,
   if (taken == x->rank)
     return true;
   fault_set(fault, "%u indices for the %u axes of %s", taken, x->rank,
-            node_text(x).text);
+            node_text(g, x).text);
   fault_help(fault, "index every axis, or write ... for the others");
   return false;
 }
@@ -126,7 +139,8 @@ Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
 
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault) {
   if (x->rank == 0) {
-    fault_set(fault, "gather from a scalar: %s has no rows", node_text(x).text);
+    fault_set(fault, "gather from a scalar: %s has no rows",
+              node_text(g, x).text);
     return NULL;
   }
   Item items[RANK_MAX];

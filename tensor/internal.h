@@ -3,6 +3,7 @@
 #define AXON_TENSOR_INTERNAL_H
 
 #include "tensor/scalar.h"
+#include "tensor/size.h"
 #include "tensor/tensor.h"
 
 /* ---- node.c ---- */
@@ -35,19 +36,29 @@ bool node_is_star(const Node *n, uint32_t axis);
  * that is safe does without where the guard speaks of other indices too. */
 Node *guard_for(Graph *g, const Form *form, bool safe);
 
+/* n reads x. */
+static inline void node_needs(Node *n, const Node *x) {
+  n->open |= x->open;
+  n->loops = x->loops > n->loops ? x->loops : n->loops;
+}
+/* Everything that a node reads; some are NULL. */
+uint32_t node_child_count(const Node *n);
+Node *node_child(const Node *n, uint32_t k);
+
 /* "f32[3, 4]" in a buffer of the caller's */
 typedef struct TypeText {
-  char text[160];
+  char text[400];
 } TypeText;
-TypeText form_text(Dtype dtype, uint32_t rank, const int64_t *extents,
-                   uint32_t stars);
-TypeText node_text(const Node *n);
+TypeText form_text(const Graph *g, Dtype dtype, uint32_t rank,
+                   const int64_t *extents, uint32_t stars);
+TypeText node_text(const Graph *g, const Node *n);
 
 /* ---- body.c: a body under construction ---- */
 
 enum { BODY_CELLS = 40, BODY_ARGS = 160 };
 
 typedef struct Body {
+  Graph *graph;
   const Form *form;
   Span span;
   Cell *cells;
@@ -60,20 +71,20 @@ typedef struct Body {
 
 /* No reference is taken before body_node: up to there a body can be dropped
  * by body_drop alone. */
-void body_init(Body *b, const Graph *g, const Form *form);
+void body_init(Body *b, Graph *g, const Form *form);
 void body_drop(Body *b);
 /* The node; drops the body. */
 Node *body_node(Body *b, Graph *g, Fault *fault);
 
 uint32_t body_const(Body *b, Scalar x);
-uint32_t body_int(Body *b, int64_t x);
+uint32_t body_int(Body *b, int64_t x); /* or a size */
 uint32_t body_free(Body *b, uint32_t k); /* axis: the k-th free one */
 uint32_t body_own(Body *b, uint32_t k);
 uint32_t body_reduced(Body *b, uint32_t k);
 uint32_t body_op(Body *b, PrimId op, Dtype result, uint32_t count,
                  const uint32_t *args);
 uint32_t body_op2(Body *b, PrimId op, Dtype result, uint32_t x, uint32_t y);
-/* i64 arithmetic with a constant; nothing is made where nothing is to do */
+/* i64 arithmetic with a size; nothing is made where nothing is to do */
 uint32_t body_plus(Body *b, uint32_t x, int64_t k);
 uint32_t body_times(Body *b, uint32_t x, int64_t k);
 uint32_t body_over(Body *b, uint32_t x, int64_t k);

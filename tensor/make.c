@@ -8,8 +8,8 @@
 
 /* Extends the form by the axes of x, aligned right; by[k] is the node that
  * decided own axis k. */
-static bool join(Form *form, const Node *by[RANK_MAX], const Node *x,
-                 Fault *fault) {
+static bool join(Graph *g, Form *form, const Node *by[RANK_MAX],
+                 const Node *x, Fault *fault) {
   uint32_t lead = form->rank - x->rank;
   const int64_t *own = node_own(x);
   for (uint32_t k = 0; k < x->rank; k++) {
@@ -21,27 +21,28 @@ static bool join(Form *form, const Node *by[RANK_MAX], const Node *x,
       form->stars &= ~(uint32_t)(1u << at);
       form->stars |= (uint32_t)node_is_star(x, k) << at;
     } else if (!node_is_star(x, k) && own[k] != form->own[at]) {
-      fault_set(fault, "shapes %s and %s do not broadcast: %lld meets %lld",
-                node_text(by[at]).text, node_text(x).text,
-                (long long)form->own[at], (long long)own[k]);
+      fault_set(fault, "shapes %s and %s do not broadcast: %s meets %s",
+                node_text(g, by[at]).text, node_text(g, x).text,
+                size_text(g, form->own[at]).text, size_text(g, own[k]).text);
       fault->kind = FAULT_BROADCAST;
       if (own[k] == 1 || form->own[at] == 1)
         fault_help(fault, "a size of 1 does not stretch: write * for that axis,"
                           " as in x.[:, *]");
-      return false;
+      if (!size_demand(g, SIZE_EQ, form->own[at], own[k], fault))
+        return false;
     }
   }
   return true;
 }
 
-static bool form_broadcast(Form *form, uint32_t count, Node *const *args,
-                           Fault *fault) {
+static bool form_broadcast(Graph *g, Form *form, uint32_t count,
+                           Node *const *args, Fault *fault) {
   const Node *by[RANK_MAX] = {NULL};
   for (uint32_t k = 0; k < count; k++)
     if (args[k]->rank > form->rank)
       form->rank = args[k]->rank;
   for (uint32_t k = 0; k < count; k++)
-    if (!join(form, by, args[k], fault))
+    if (!join(g, form, by, args[k], fault))
       return false;
   return form_free(form, count, args, fault);
 }
@@ -91,6 +92,29 @@ static bool map_types(PrimId op, uint32_t count, Node *const *args,
 
 typedef enum Fold { FOLD_NOT, FOLD_DONE, FOLD_FAULT } Fold;
 
+/* What is computed of sizes is one, and a comparison that is decided, too. */
+static Node *folded_sizes(Graph *g, Node *made) {
+  int64_t size;
+  SizeFact fact;
+  Node *known = NULL;
+  if (made->rank || made->free_count)
+    return made;
+  for (uint32_t k = 0; k < made->cell_count; k++)
+    if (made->cells[k].kind == CELL_READ)
+      return made;
+  if (made->dtype == DT_I64 && node_to_size(g, made, &size))
+    known = node_size_scalar(g, size);
+  else if (made->dtype == DT_BOOL && node_to_fact(g, made, &fact)) {
+    Verdict v = size_test(g, fact.test, fact.x, fact.y);
+    if (v != OPEN)
+      known = node_scalar(g, (Scalar){DT_BOOL, {.i = v == PROVED}});
+  }
+  if (!known)
+    return made;
+  node_release(made);
+  return known;
+}
+
 static Fold fold(Graph *g, PrimId op, uint32_t count, Node *const *args,
                  Dtype result, Scalar *value, Fault *fault) {
   Scalar x[3];
@@ -119,7 +143,7 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
   if (folded == FOLD_DONE)
     return node_scalar(g, value);
   Form form = {.dtype = result};
-  if (folded == FOLD_FAULT || !form_broadcast(&form, count, args, fault))
+  if (folded == FOLD_FAULT || !form_broadcast(g, &form, count, args, fault))
     return NULL;
   Body b;
   body_init(&b, g, &form);
@@ -130,14 +154,23 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
     body_convert(&b, cells[0], result);
   else
     body_op(&b, op, result, count, cells);
-  return body_node(&b, g, fault);
+  Node *made = body_node(&b, g, fault);
+  return made && g->sizes ? folded_sizes(g, made) : made;
 }
 
 /* ---- choosing ---- */
 
-static bool same_shape(const Node *a, const Node *b) {
-  return a->rank == b->rank &&
-         memcmp(node_own(a), node_own(b), a->rank * sizeof(int64_t)) == 0;
+static bool same_shape(Graph *g, const Node *a, const Node *b, Fault *fault) {
+  bool same = a->rank == b->rank;
+  for (uint32_t k = 0; k == 0 || (same && k < a->rank); k++) {
+    if (same && (!a->rank || node_own(a)[k] == node_own(b)[k]))
+      continue;
+    fault_set(fault, "the branches of if differ in shape: %s and %s",
+              node_text(g, a).text, node_text(g, b).text);
+    same = same &&
+           size_demand(g, SIZE_EQ, node_own(a)[k], node_own(b)[k], fault);
+  }
+  return same;
 }
 
 Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
@@ -146,14 +179,11 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
     fault_set(fault,
               "if wants a bool and two values of one type, not %s, %s, "
               "%s",
-              node_text(c).text, node_text(a).text, node_text(b).text);
+              node_text(g, c).text, node_text(g, a).text, node_text(g, b).text);
     return NULL;
   }
-  if (!same_shape(a, b)) {
-    fault_set(fault, "the branches of if differ in shape: %s and %s",
-              node_text(a).text, node_text(b).text);
+  if (!same_shape(g, a, b, fault))
     return NULL;
-  }
   if (node_known(c, &known))
     return node_retain(known.i ? a : b);
   Form form = {
@@ -174,7 +204,7 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
 
 /* ---- reductions ---- */
 
-static bool reduce_fits(PrimId op, const Node *x, uint32_t first,
+static bool reduce_fits(Graph *g, PrimId op, const Node *x, uint32_t first,
                         uint32_t count, Fault *fault) {
   const char *name = prim_info[op].name;
   if (prim_info[op].class != PC_REDUCE || !class_fits(op, x->dtype)) {
@@ -184,14 +214,17 @@ static bool reduce_fits(PrimId op, const Node *x, uint32_t first,
   }
   if (first > x->rank || count > x->rank - first) {
     fault_set(fault, "%s over axes %u to %u, but %s has %u", name, first,
-              first + count - 1, node_text(x).text, x->rank);
+              first + count - 1, node_text(g, x).text, x->rank);
     return false;
   }
   bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
-  if (arg && extents_product(count, node_own(x) + first) == 0) {
+  for (uint32_t k = first; arg && k < first + count; k++) {
+    if (size_is_number(g, node_own(x)[k]) && node_own(x)[k] > 0)
+      continue;
     fault_set(fault, "%s of nothing: %s has no elements there", name,
-              node_text(x).text);
-    return false;
+              node_text(g, x).text);
+    if (!size_demand(g, SIZE_LE, 1, node_own(x)[k], fault))
+      return false;
   }
   return true;
 }
@@ -212,7 +245,7 @@ static void reduce_form(Form *form, const Node *x, uint32_t first,
 
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                   bool keep, Fault *fault) {
-  if (!reduce_fits(op, x, first, count, fault))
+  if (!reduce_fits(g, op, x, first, count, fault))
     return NULL;
   bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
   if (count == 0 && !arg)
@@ -266,8 +299,8 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
 
 /* ---- from sizes ---- */
 
-static bool form_shape(Form *form, uint32_t rank, const int64_t *shape,
-                       uint32_t stars, Fault *fault) {
+static bool form_shape(Graph *g, Form *form, uint32_t rank,
+                       const int64_t *shape, uint32_t stars, Fault *fault) {
   if (rank > RANK_MAX) {
     fault_set(fault, "more than %d axes", RANK_MAX);
     return false;
@@ -276,11 +309,12 @@ static bool form_shape(Form *form, uint32_t rank, const int64_t *shape,
   form->stars = stars;
   for (uint32_t k = 0; k < rank; k++) {
     form->own[k] = shape[k];
-    if (shape[k] < 0) {
-      fault_set(fault, "a size cannot be negative: %lld is asked for",
-                (long long)shape[k]);
+    if (size_is_number(g, shape[k]) && shape[k] >= 0)
+      continue;
+    fault_set(fault, "a size cannot be negative: %s is asked for",
+              size_text(g, shape[k]).text);
+    if (!size_demand(g, SIZE_LE, 0, shape[k], fault))
       return false;
-    }
   }
   return true;
 }
@@ -288,7 +322,7 @@ static bool form_shape(Form *form, uint32_t rank, const int64_t *shape,
 Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
                 uint32_t stars, Fault *fault) {
   Form form = {.dtype = x.dtype};
-  if (!form_shape(&form, rank, shape, stars, fault))
+  if (!form_shape(g, &form, rank, shape, stars, fault))
     return NULL;
   Body b;
   body_init(&b, g, &form);
@@ -298,7 +332,7 @@ Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
 
 Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
   Form form = {.dtype = dtype};
-  if (!form_shape(&form, 1, &n, 0, fault))
+  if (!form_shape(g, &form, 1, &n, 0, fault))
     return NULL;
   Body b;
   body_init(&b, g, &form);
@@ -308,7 +342,7 @@ Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
 
 Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
   Form form = {.dtype = dtype};
-  if (!form_shape(&form, 2, (int64_t[]){n, n}, 0, fault))
+  if (!form_shape(g, &form, 2, (int64_t[]){n, n}, 0, fault))
     return NULL;
   Body b;
   body_init(&b, g, &form);
@@ -321,24 +355,26 @@ Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault) {
 Node *node_random(Graph *g, PrimId op, Key key, Dtype dtype, uint32_t rank,
                   const int64_t *shape, uint32_t stars, Fault *fault) {
   Form form = {.dtype = dtype};
-  if (!form_shape(&form, rank, shape, stars, fault))
+  if (!form_shape(g, &form, rank, shape, stars, fault))
     return NULL;
   if (!dtype_is_float(dtype)) {
     fault_set(fault, "random numbers are floats, not %s",
               dtype_info[dtype].name);
     return NULL;
   }
-  if (extents_product(rank, shape) == INT64_MAX) {
+  int64_t count;
+  if (!size_product(g, rank, shape, &count)) {
     fault_set(fault, "%s has too many elements",
-              form_text(dtype, rank, shape, stars).text);
+              form_text(g, dtype, rank, shape, stars).text);
     return NULL;
   }
   Body b;
   body_init(&b, g, &form);
   uint32_t number = UINT32_MAX;
   int64_t stride = 1;
-  for (uint32_t k = rank; k-- > 0; stride *= form.own[k] ? form.own[k] : 1) {
+  for (uint32_t k = rank; k-- > 0;) {
     uint32_t part = body_times(&b, body_own(&b, k), stride);
+    size_mul(g, stride, form.own[k] ? form.own[k] : 1, &stride);
     number = number == UINT32_MAX
                  ? part
                  : body_op2(&b, PRIM_ADD, DT_I64, number, part);
@@ -361,7 +397,7 @@ Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype,
   int64_t shape[RANK_MAX + 1];
   memcpy(shape, node_own(index), rank * sizeof shape[0]);
   shape[rank] = k;
-  if (!form_shape(&form, rank + 1, shape, index->stars, fault) ||
+  if (!form_shape(g, &form, rank + 1, shape, index->stars, fault) ||
       !form_free(&form, 1, &index, fault))
     return NULL;
   Body b;

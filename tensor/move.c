@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-static bool axis_fits(const Node *x, uint32_t axis, const char *what,
-                      Fault *fault) {
+static bool axis_fits(const Graph *g, const Node *x, uint32_t axis,
+                      const char *what, Fault *fault) {
   if (axis < x->rank)
     return true;
   fault_set(fault, "%s along axis %u, but %s has %u", what, axis,
-            node_text(x).text, x->rank);
+            node_text(g, x).text, x->rank);
   return false;
 }
 
@@ -34,35 +34,61 @@ static void resize_axis(Form *form, uint32_t axis, int64_t extent) {
 
 /* ---- reshape ---- */
 
-static bool solve_shape(const Node *x, uint32_t rank, int64_t *shape,
-                        uint32_t stars, Fault *fault) {
-  TypeText wanted = form_text(x->dtype, rank, shape, stars);
-  int64_t count = extents_product(x->rank, node_own(x)), known = 1;
-  uint32_t open = UINT32_MAX;
-  for (uint32_t k = 0; k < rank; k++)
-    if (shape[k] == -1 && open == UINT32_MAX)
-      open = k;
-    else if (shape[k] < 0) {
-      fault_set(fault, "reshape to %s: a size is negative", wanted.text);
+/* Saturates. */
+static int64_t own_product(Graph *g, uint32_t count, const int64_t *extents) {
+  int64_t product;
+  return size_product(g, count, extents, &product) ? product : INT64_MAX;
+}
+
+/* The size of the axis that is to be solved for. */
+static bool solve_axis(Graph *g, const Node *x, int64_t count, int64_t known,
+                       int64_t *out, Fault *fault) {
+  int64_t rest = 0;
+  bool good = size_plainly(g, SIZE_LE, 1, known) &&
+              size_mod(g, count, known, &rest);
+  if (!good || rest) {
+    fault_set(fault, "reshape: %s elements of %s are no multiple of %s",
+              size_text(g, count).text, node_text(g, x).text,
+              size_text(g, known).text);
+    Fault again = *fault;
+    if (!size_demand(g, SIZE_LE, 1, known, fault))
       return false;
+    *fault = again;
+    if (!size_mod(g, count, known, &rest) ||
+        !size_demand(g, SIZE_EQ, rest, 0, fault))
+      return false;
+  }
+  return size_div(g, count, known, out);
+}
+
+static bool solve_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,
+                        uint32_t stars, Fault *fault) {
+  TypeText wanted = form_text(g, x->dtype, rank, shape, stars);
+  int64_t count, known;
+  uint32_t open = UINT32_MAX;
+  for (uint32_t k = 0; k < rank; k++) {
+    if (size_is_number(g, shape[k]) && shape[k] >= 0)
+      continue;
+    if (shape[k] == -1 && open == UINT32_MAX) {
+      open = k;
+      continue;
     }
+    fault_set(fault, "reshape to %s: a size is negative", wanted.text);
+    if (!size_demand(g, SIZE_LE, 0, shape[k], fault))
+      return false;
+  }
   if (open < rank)
     shape[open] = 1;
-  known = extents_product(rank, shape);
-  if (open < rank) {
-    if (known == 0 || count % known != 0) {
-      fault_set(fault, "reshape: %lld elements of %s are no multiple of %lld",
-                (long long)count, node_text(x).text, (long long)known);
-      return false;
-    }
-    shape[open] = count / known;
-    return true;
-  }
+  count = own_product(g, x->rank, node_own(x));
+  known = own_product(g, rank, shape);
+  if (open < rank)
+    return solve_axis(g, x, count, known, &shape[open], fault);
   if (known == count)
     return true;
-  fault_set(fault, "reshape from %s to %s: %lld elements are not %lld",
-            node_text(x).text, wanted.text, (long long)count, (long long)known);
-  return false;
+  fault_set(fault, "reshape from %s to %s: %s elements are not %s",
+            node_text(g, x).text, wanted.text, size_text(g, count).text,
+            size_text(g, known).text);
+  return size_demand(g, SIZE_EQ, known, count, fault);
 }
 
 /* Axes in[i0..i1) of x and out[j0..j1) of the result hold the same elements;
@@ -72,15 +98,16 @@ static void reshape_group(Body *b, const int64_t *in, uint32_t i0, uint32_t i1,
                           uint32_t *own) {
   uint32_t number = UINT32_MAX;
   int64_t stride = 1;
-  for (uint32_t j = j1; j-- > j0; stride *= out[j]) {
+  for (uint32_t j = j1; j-- > j0;) {
     if (out[j] == 1)
       continue;
     uint32_t part = body_times(b, body_own(b, j), stride);
     number = number == UINT32_MAX ? part
                                   : body_op2(b, PRIM_ADD, DT_I64, part, number);
+    size_mul(b->graph, stride, out[j], &stride);
   }
   stride = 1;
-  for (uint32_t i = i1; i-- > i0; stride *= in[i]) {
+  for (uint32_t i = i1; i-- > i0;) {
     if (in[i] == 1 || number == UINT32_MAX) {
       own[i] = body_int(b, 0);
       continue;
@@ -91,6 +118,37 @@ static void reshape_group(Body *b, const int64_t *in, uint32_t i0, uint32_t i1,
       first &= in[k] == 1;
     if (!first)
       own[i] = body_modulo(b, own[i], in[i]);
+    size_mul(b->graph, stride, in[i], &stride);
+  }
+}
+
+/* The next group: as few axes as hold the same elements.  Sizes that are no
+ * numbers are told apart by their products alone. */
+static void next_group(Graph *g, const Node *x, const Form *form, uint32_t *i,
+                       uint32_t *j) {
+  uint32_t most = x->rank - *i + form->rank - *j;
+  for (uint32_t steps = 1; steps < most; steps++)
+    for (uint32_t k = 0; k <= steps; k++) {
+      uint32_t to_i = *i + k, to_j = *j + steps - k;
+      if (to_i <= x->rank && to_j <= form->rank &&
+          own_product(g, k, node_own(x) + *i) ==
+              own_product(g, steps - k, form->own + *j)) {
+        *i = to_i;
+        *j = to_j;
+        return;
+      }
+    }
+  *i = x->rank;
+  *j = form->rank;
+}
+
+static void reshape_symbolic(Body *b, const Node *x, const Form *form,
+                             uint32_t *own) {
+  uint32_t i = 0, j = 0;
+  while (i < x->rank || j < form->rank) {
+    uint32_t i0 = i, j0 = j;
+    next_group(b->graph, x, form, &i, &j);
+    reshape_group(b, node_own(x), i0, i, form->own, j0, j, own);
   }
 }
 
@@ -121,16 +179,18 @@ Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
   form.rank = rank;
   form.stars = stars;
   memcpy(form.own, shape, rank * sizeof *shape);
-  if (!solve_shape(x, rank, form.own, stars, fault))
+  if (!solve_shape(g, x, rank, form.own, stars, fault))
     return NULL;
   Body b;
   body_init(&b, g, &form);
   uint32_t own[RANK_MAX];
-  if (extents_product(rank, form.own))
-    reshape_axes(&b, x, &form, own);
-  else
+  if (own_product(g, rank, form.own) == 0)
     for (uint32_t k = 0; k < x->rank; k++)
       own[k] = body_int(&b, 0);
+  else if (g->sizes)
+    reshape_symbolic(&b, x, &form, own);
+  else
+    reshape_axes(&b, x, &form, own);
   return body_move(&b, g, x, own, fault);
 }
 
@@ -143,7 +203,7 @@ Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault) {
   for (uint32_t k = 0; k < x->rank; k++) {
     if (order[k] >= x->rank || (seen >> order[k] & 1)) {
       fault_set(fault, "permute wants each of the %u axes of %s once", x->rank,
-                node_text(x).text);
+                node_text(g, x).text);
       return NULL;
     }
     seen |= (uint32_t)1 << order[k];
@@ -158,26 +218,36 @@ Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault) {
   return body_move(&b, g, x, own, fault);
 }
 
+static bool broadcasts(Graph *g, const Node *x, uint32_t rank,
+                       const int64_t *shape, uint32_t stars, Fault *fault) {
+  bool fits = rank >= x->rank;
+  for (uint32_t at = 0; fits && at < rank; at++) {
+    uint32_t k = at - (rank - x->rank);
+    bool there = at >= rank - x->rank && !node_is_star(x, k);
+    int64_t own = there ? node_own(x)[k] : 0;
+    SizeTest test = there ? SIZE_EQ : SIZE_LE;
+    if (size_plainly(g, test, own, shape[at]) && !(there && stars >> at & 1))
+      continue;
+    fits = !(there && stars >> at & 1);
+    fault_set(fault, "%s does not broadcast to %s", node_text(g, x).text,
+              form_text(g, x->dtype, rank, shape, stars).text);
+    if (!fits || !size_demand(g, test, own, shape[at], fault))
+      return false;
+  }
+  if (!fits)
+    fault_set(fault, "%s does not broadcast to %s", node_text(g, x).text,
+              form_text(g, x->dtype, rank, shape, stars).text);
+  return fits;
+}
+
 Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
                      uint32_t stars, Fault *fault) {
   if (rank > RANK_MAX) {
     fault_set(fault, "more than %d axes", RANK_MAX);
     return NULL;
   }
-  TypeText wanted = form_text(x->dtype, rank, shape, stars);
-  bool fits = rank >= x->rank;
-  for (uint32_t k = 0; fits && k < x->rank; k++) {
-    uint32_t at = rank - x->rank + k;
-    fits = node_is_star(x, k) ||
-           (!(stars >> at & 1) && node_own(x)[k] == shape[at]);
-  }
-  for (uint32_t k = 0; k < rank; k++)
-    fits &= shape[k] >= 0;
-  if (!fits) {
-    fault_set(fault, "%s does not broadcast to %s", node_text(x).text,
-              wanted.text);
+  if (!broadcasts(g, x, rank, shape, stars, fault))
     return NULL;
-  }
   Form form = form_like(x);
   form.rank = rank;
   form.stars = stars;
@@ -192,16 +262,17 @@ Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
                    Fault *fault) {
   if (first > x->rank || count > x->rank - first) {
     fault_set(fault, "squeeze of axes %u to %u, but %s has %u", first,
-              first + count - 1, node_text(x).text, x->rank);
+              first + count - 1, node_text(g, x).text, x->rank);
     return NULL;
   }
   for (uint32_t k = first; k < first + count; k++)
     if (node_own(x)[k] != 1) {
       fault_set(fault,
                 "squeeze removes axes of size 1, but axis %u of %s has "
-                "%lld",
-                k, node_text(x).text, (long long)node_own(x)[k]);
-      return NULL;
+                "%s",
+                k, node_text(g, x).text, size_text(g, node_own(x)[k]).text);
+      if (!size_demand(g, SIZE_EQ, node_own(x)[k], 1, fault))
+        return NULL;
     }
   Form form = form_like(x);
   form.rank = 0;
@@ -226,20 +297,20 @@ Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
 /* ---- along one axis ---- */
 
 Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault) {
-  if (!axis_fits(x, axis, "reverse", fault))
+  if (!axis_fits(g, x, axis, "reverse", fault))
     return NULL;
   Form form = form_like(x);
   Body b;
   body_init(&b, g, &form);
   uint32_t own[RANK_MAX];
   own_axes(&b, x->rank, own);
-  uint32_t most = body_int(&b, form.own[axis] - 1);
+  uint32_t most = body_int(&b, size_less(g, form.own[axis], 1));
   own[axis] = body_op2(&b, PRIM_SUB, DT_I64, most, own[axis]);
   return body_move(&b, g, x, own, fault);
 }
 
 Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault) {
-  if (!axis_fits(x, axis, "roll", fault))
+  if (!axis_fits(g, x, axis, "roll", fault))
     return NULL;
   Form form = form_like(x);
   int64_t n = form.own[axis];
@@ -247,7 +318,10 @@ Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault) {
   body_init(&b, g, &form);
   uint32_t own[RANK_MAX];
   own_axes(&b, x->rank, own);
-  if (n > 1 && int_mod(by, n) != 0) {
+  if (!size_is_number(g, n) || !size_is_number(g, by)) {
+    own[axis] = body_plus(&b, own[axis], size_less(g, 0, by));
+    own[axis] = body_modulo(&b, own[axis], n);
+  } else if (n > 1 && int_mod(by, n) != 0) {
     own[axis] = body_plus(&b, own[axis], n - int_mod(by, n));
     own[axis] = body_modulo(&b, own[axis], n);
   }
@@ -256,14 +330,16 @@ Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault) {
 
 Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
                 Fault *fault) {
-  if (!axis_fits(x, axis, each ? "repeat" : "tile", fault))
+  if (!axis_fits(g, x, axis, each ? "repeat" : "tile", fault))
     return NULL;
   Form form = form_like(x);
   int64_t n = form.own[axis], size;
-  if (times < 0 || __builtin_mul_overflow(n, times, &size)) {
-    fault_set(fault, "%s %lld times of axis %u of %s", each ? "repeat" : "tile",
-              (long long)times, axis, node_text(x).text);
-    return NULL;
+  bool good = size_mul(g, n, times, &size);
+  if (!good || !size_plainly(g, SIZE_LE, 0, times)) {
+    fault_set(fault, "%s %s times of axis %u of %s", each ? "repeat" : "tile",
+              size_text(g, times).text, axis, node_text(g, x).text);
+    if (!good || !size_demand(g, SIZE_LE, 0, times, fault))
+      return NULL;
   }
   resize_axis(&form, axis, size);
   Body b;
@@ -278,21 +354,32 @@ Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
   return body_move(&b, g, x, own, fault);
 }
 
+static bool pad_fits(Graph *g, const Node *x, int64_t before, int64_t after,
+                     Dtype value, bool fits, Fault *fault) {
+  if (fits && size_plainly(g, SIZE_LE, 0, before) &&
+      size_plainly(g, SIZE_LE, 0, after))
+    return true;
+  fault_set(fault, "pad of %s by %s before and %s after with %s",
+            node_text(g, x).text, size_text(g, before).text,
+            size_text(g, after).text, dtype_info[value].name);
+  fault_help(fault, "both numbers must be at least 0");
+  Fault again = *fault;
+  if (!fits || !size_demand(g, SIZE_LE, 0, before, fault))
+    return false;
+  *fault = again;
+  return size_demand(g, SIZE_LE, 0, after, fault);
+}
+
 Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
                Scalar value, Fault *fault) {
-  if (!axis_fits(x, axis, "pad", fault))
+  if (!axis_fits(g, x, axis, "pad", fault))
     return NULL;
   Form form = form_like(x);
-  int64_t n = form.own[axis], size;
-  if (before < 0 || after < 0 || value.dtype != x->dtype ||
-      __builtin_add_overflow(n, before, &size) ||
-      __builtin_add_overflow(size, after, &size)) {
-    fault_set(fault, "pad of %s by %lld before and %lld after with %s",
-              node_text(x).text, (long long)before, (long long)after,
-              dtype_info[value.dtype].name);
-    fault_help(fault, "both numbers must be at least 0");
+  int64_t n = form.own[axis], end, size;
+  bool fits = value.dtype == x->dtype && size_add(g, n, before, &end) &&
+              size_add(g, end, after, &size);
+  if (!pad_fits(g, x, before, after, value.dtype, fits, fault))
     return NULL;
-  }
   if (before == 0 && after == 0)
     return node_retain(x);
   resize_axis(&form, axis, size);
@@ -302,9 +389,9 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
   own_axes(&b, x->rank, own);
   uint32_t at = own[axis];
   uint32_t low = body_op2(&b, PRIM_GE, DT_BOOL, at, body_int(&b, before));
-  uint32_t high = body_op2(&b, PRIM_LT, DT_BOOL, at, body_int(&b, before + n));
+  uint32_t high = body_op2(&b, PRIM_LT, DT_BOOL, at, body_int(&b, end));
   uint32_t inside = body_op2(&b, PRIM_AND, DT_BOOL, low, high);
-  own[axis] = body_plus(&b, at, -before);
+  own[axis] = body_plus(&b, at, size_less(g, 0, before));
   uint32_t element = body_read(&b, x, own);
   body_select(&b, inside, element, body_const(&b, value));
   return body_node(&b, g, fault);
@@ -313,7 +400,7 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
 Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault) {
   if (x->rank < 2) {
     fault_set(fault, "%s wants a matrix, not %s", lower ? "tril" : "triu",
-              node_text(x).text);
+              node_text(g, x).text);
     return NULL;
   }
   Form form = form_like(x);
@@ -344,7 +431,14 @@ static uint32_t choose(Body *b, uint32_t at, const uint32_t *cells,
   return body_select(b, before, x, y);
 }
 
-static bool pieces_fit(uint32_t axis, uint32_t count, Node *const *xs,
+static bool pieces_agree(Graph *g, const char *what, const Node *x,
+                         const Node *y, uint32_t axis, Fault *fault) {
+  fault_set(fault, "%s of different shapes: %s and %s", what,
+            node_text(g, x).text, node_text(g, y).text);
+  return size_demand(g, SIZE_EQ, node_own(x)[axis], node_own(y)[axis], fault);
+}
+
+static bool pieces_fit(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
                        bool stacking, Fault *fault) {
   const char *what = stacking ? "stack" : "concat";
   if (count == 0) {
@@ -356,14 +450,15 @@ static bool pieces_fit(uint32_t axis, uint32_t count, Node *const *xs,
     const Node *y = xs[k];
     bool same = y->rank == x->rank && y->dtype == x->dtype;
     for (uint32_t j = 0; same && j < x->rank; j++)
-      same = j == axis || node_own(x)[j] == node_own(y)[j];
+      same = j == axis || node_own(x)[j] == node_own(y)[j] ||
+             pieces_agree(g, what, x, y, j, fault);
     if (!same) {
       fault_set(fault, "%s of different shapes: %s and %s", what,
-                node_text(x).text, node_text(y).text);
+                node_text(g, x).text, node_text(g, y).text);
       return false;
     }
   }
-  return stacking || axis_fits(x, axis, what, fault);
+  return stacking || axis_fits(g, x, axis, what, fault);
 }
 
 static uint32_t shared_stars(uint32_t count, Node *const *xs) {
@@ -392,7 +487,7 @@ static void concat_body(Body *b, uint32_t axis, uint32_t count, Node *const *xs,
   own_axes(b, xs[0]->rank, own);
   uint32_t at = own[axis];
   for (uint32_t k = 0; k < count; k++) {
-    own[axis] = body_plus(b, at, k ? -p.ends[k - 1] : 0);
+    own[axis] = body_plus(b, at, k ? size_less(b->graph, 0, p.ends[k - 1]) : 0);
     p.cells[k] = body_read(b, xs[k], own);
   }
   choose(b, at, p.cells, p.ends, 0, count);
@@ -400,7 +495,7 @@ static void concat_body(Body *b, uint32_t axis, uint32_t count, Node *const *xs,
 
 Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
                   Fault *fault) {
-  if (!pieces_fit(axis, count, xs, false, fault))
+  if (!pieces_fit(g, axis, count, xs, false, fault))
     return NULL;
   if (count == 1)
     return node_retain(xs[0]);
@@ -412,7 +507,7 @@ Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
   Pieces p = pieces_new(count);
   int64_t size = 0;
   for (uint32_t k = 0; k < count; k++) {
-    if (__builtin_add_overflow(size, node_own(xs[k])[axis], &size))
+    if (!size_add(g, size, node_own(xs[k])[axis], &size))
       size = INT64_MAX; /* storing it will be refused */
     p.ends[k] = size;
   }
@@ -457,7 +552,7 @@ static Node *stack_known(Graph *g, uint32_t count, Node *const *xs,
 }
 
 Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault) {
-  if (!pieces_fit(UINT32_MAX, count, xs, true, fault))
+  if (!pieces_fit(g, UINT32_MAX, count, xs, true, fault))
     return NULL;
   Node *known = xs[0]->rank ? NULL : stack_known(g, count, xs, fault);
   if (known)

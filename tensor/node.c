@@ -81,6 +81,29 @@ bool node_is_star(const Node *n, uint32_t axis) {
   return n->stars >> axis & 1;
 }
 
+static uint32_t loop_children(const Node *n) {
+  const Turns *l = n->loop;
+  return l ? 2 + 2 * l->state_count + l->out_count : 0;
+}
+
+uint32_t node_child_count(const Node *n) {
+  return n->cell_count + n->input_count + 1 + loop_children(n);
+}
+
+Node *node_child(const Node *n, uint32_t k) {
+  if (k < n->cell_count)
+    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
+  k -= n->cell_count;
+  if (k <= n->input_count)
+    return k < n->input_count ? n->inputs[k] : n->guard;
+  k -= n->input_count + 1;
+  if (k-- == 0)
+    return n->loop->more;
+  if (k <= n->loop->state_count)
+    return k ? n->loop->states[k - 1] : n->loop->turn;
+  return n->loop->results[k - n->loop->state_count - 1];
+}
+
 /* The extents lie behind the node, then the free indices. */
 static int64_t *first_extents(Node *n) {
   return (int64_t *)(n + 1);
@@ -114,6 +137,8 @@ Node *node_try_alloc(Graph *g, NodeKind kind, const Form *form) {
     *e++ = form->own[k];
   for (uint32_t k = 0; k < form->reduce_count; k++)
     *e++ = form->reduced[k];
+  for (uint32_t k = 0; g->sizes && k < axes; k++)
+    n->open |= !size_is_number(g, n->extents[k]);
   return n;
 }
 
@@ -179,6 +204,7 @@ static void bury(Node *dead) {
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free[k]);
     tensor_release(n->data);
+    turns_release(n->loop);
     if (n->extents != first_extents(n))
       mem_free(n->extents);
     mem_free(n);
@@ -207,6 +233,17 @@ Node *node_data(Graph *g, Tensor *t) {
   memcpy(form.own, t->shape, t->rank * sizeof form.own[0]);
   Node *n = node_alloc(g, NODE_DATA, &form);
   n->data = tensor_retain(t);
+  n->safe = true;
+  return n;
+}
+
+Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
+               const int64_t *shape, uint32_t stars) {
+  Form form = {.dtype = dtype, .rank = rank, .stars = stars};
+  memcpy(form.own, shape, rank * sizeof form.own[0]);
+  Node *n = node_alloc(g, NODE_ARG, &form);
+  n->arg = number;
+  n->open = true;
   n->safe = true;
   return n;
 }
@@ -241,30 +278,39 @@ bool node_known(const Node *n, Scalar *out) {
   return known;
 }
 
+bool node_is_size(const Node *n, int64_t *out) {
+  bool is = n->rank == 0 && n->free_count == 0 && n->kind == NODE_COMP &&
+            n->cell_count == 1 && n->cells[0].kind == CELL_SIZE;
+  if (is)
+    *out = n->cells[0].size;
+  return is;
+}
+
 /* ---- texts ---- */
 
-TypeText form_text(Dtype dtype, uint32_t rank, const int64_t *extents,
-                   uint32_t stars) {
+TypeText form_text(const Graph *g, Dtype dtype, uint32_t rank,
+                   const int64_t *extents, uint32_t stars) {
   TypeText t;
   size_t size = sizeof t.text, len;
   len = (size_t)snprintf(t.text, size, "%s", dtype_info[dtype].name);
-  for (uint32_t k = 0; k < rank && len + 32 < size; k++) {
+  uint32_t k = 0;
+  for (; k < rank && len + sizeof(SizeText) + 8 < size; k++) {
     const char *before = k ? ", " : "[";
     if (stars >> k & 1)
       len += (size_t)snprintf(t.text + len, size - len, "%s*", before);
     else
-      len += (size_t)snprintf(t.text + len, size - len, "%s%lld", before,
-                              (long long)extents[k]);
+      len += (size_t)snprintf(t.text + len, size - len, "%s%s", before,
+                              size_text(g, extents[k]).text);
   }
   if (rank)
-    snprintf(t.text + len, size - len, len + 32 < size ? "]" : ", ...]");
+    snprintf(t.text + len, size - len, k == rank ? "]" : ", ...]");
   return t;
 }
 
-TypeText node_text(const Node *n) {
-  return form_text(n->dtype, n->rank, node_own(n), n->stars);
+TypeText node_text(const Graph *g, const Node *n) {
+  return form_text(g, n->dtype, n->rank, node_own(n), n->stars);
 }
 
-void node_print_type(Buffer *out, const Node *n) {
-  buffer_puts(out, node_text(n).text);
+void node_print_type(const Graph *g, Buffer *out, const Node *n) {
+  buffer_puts(out, node_text(g, n).text);
 }

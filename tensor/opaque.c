@@ -19,11 +19,11 @@ static void like(Form *form, const Node *x) {
   memcpy(form->own, node_own(x), x->rank * sizeof form->own[0]);
 }
 
-static bool along_axis(Form *form, PrimId op, const Node *x, int64_t axis,
-                       Fault *fault) {
+static bool along_axis(const Graph *g, Form *form, PrimId op, const Node *x,
+                       int64_t axis, Fault *fault) {
   if (axis < 0 || axis >= x->rank) {
     fault_set(fault, "%s along axis %lld, but %s has %u", prim_info[op].name,
-              (long long)axis, node_text(x).text, x->rank);
+              (long long)axis, node_text(g, x).text, x->rank);
     return false;
   }
   like(form, x);
@@ -32,35 +32,43 @@ static bool along_axis(Form *form, PrimId op, const Node *x, int64_t axis,
   return true;
 }
 
-static bool scatter_form(Form *form, const Node *x, const Node *index,
+static bool scatter_form(Graph *g, Form *form, const Node *x, const Node *index,
                          const Node *y, Fault *fault) {
   if (!dtype_is_int(index->dtype) || x->dtype != y->dtype) {
     fault_set(fault,
               "scatter wants integer indices and one element type, not "
               "%s, %s, %s",
-              node_text(x).text, node_text(index).text, node_text(y).text);
+              node_text(g, x).text, node_text(g, index).text,
+              node_text(g, y).text);
     return false;
   }
   bool fits = index->rank == 1 && x->rank >= 1 && x->rank == y->rank;
-  for (uint32_t k = 1; fits && k < x->rank; k++)
-    fits = node_own(x)[k] == node_own(y)[k];
-  if (!fits || node_own(index)[0] != node_own(y)[0]) {
+  for (uint32_t k = 0; k == 0 || (fits && k < x->rank); k++) {
+    int64_t rows = fits ? node_own(k ? x : index)[k] : 0;
+    if (fits && rows == node_own(y)[k])
+      continue;
     fault_set(fault,
               "scatter wants rows of one shape and an index for each, "
               "not %s, %s, %s",
-              node_text(x).text, node_text(index).text, node_text(y).text);
-    return false;
+              node_text(g, x).text, node_text(g, index).text,
+              node_text(g, y).text);
+    if (!fits || !size_demand(g, SIZE_EQ, rows, node_own(y)[k], fault))
+      return false;
   }
   like(form, x);
   return true;
 }
 
-static bool topk_form(Form *form, const Node *x, int64_t k, uint32_t output,
-                      Fault *fault) {
-  if (x->rank == 0 || k < 0 || k > node_own(x)[x->rank - 1]) {
-    fault_set(fault, "topk of %lld elements from %s", (long long)k,
-              node_text(x).text);
-    return false;
+static bool topk_form(Graph *g, Form *form, const Node *x, int64_t k,
+                      uint32_t output, Fault *fault) {
+  int64_t ends[] = {0, k, x->rank ? node_own(x)[x->rank - 1] : 0};
+  for (uint32_t at = 0; at < 2; at++) {
+    if (x->rank && size_plainly(g, SIZE_LE, ends[at], ends[at + 1]))
+      continue;
+    fault_set(fault, "topk of %s elements from %s", size_text(g, k).text,
+              node_text(g, x).text);
+    if (!x->rank || !size_demand(g, SIZE_LE, ends[at], ends[at + 1], fault))
+      return false;
   }
   like(form, x);
   form->own[x->rank - 1] = k;
@@ -70,11 +78,12 @@ static bool topk_form(Form *form, const Node *x, int64_t k, uint32_t output,
   return true;
 }
 
-static bool permutation_form(Form *form, int64_t n, Fault *fault) {
-  if (n < 0) {
-    fault_set(fault, "a size cannot be negative: %lld is asked for",
-              (long long)n);
-    return false;
+static bool permutation_form(Graph *g, Form *form, int64_t n, Fault *fault) {
+  if (!size_plainly(g, SIZE_LE, 0, n)) {
+    fault_set(fault, "a size cannot be negative: %s is asked for",
+              size_text(g, n).text);
+    if (!size_demand(g, SIZE_LE, 0, n, fault))
+      return false;
   }
   form->dtype = DT_I64;
   form->rank = 1;
@@ -82,18 +91,18 @@ static bool permutation_form(Form *form, int64_t n, Fault *fault) {
   return true;
 }
 
-static bool opaque_form(Form *form, PrimId op, uint32_t count,
+static bool opaque_form(Graph *g, Form *form, PrimId op, uint32_t count,
                         Node *const *inputs, const int64_t params[4],
                         uint32_t output, Fault *fault) {
   if (op == PRIM_PERMUTATION && count == 0)
-    return permutation_form(form, params[0], fault);
+    return permutation_form(g, form, params[0], fault);
   if (op == PRIM_SCATTER && count == 3)
-    return scatter_form(form, inputs[0], inputs[1], inputs[2], fault);
+    return scatter_form(g, form, inputs[0], inputs[1], inputs[2], fault);
   if (op == PRIM_TOPK && count == 1)
-    return topk_form(form, inputs[0], params[0], output, fault);
+    return topk_form(g, form, inputs[0], params[0], output, fault);
   if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
       count == 1)
-    return along_axis(form, op, inputs[0], params[0], fault);
+    return along_axis(g, form, op, inputs[0], params[0], fault);
   fault_set(fault, "%s is no operation on %u tensors", prim_info[op].name,
             count);
   return false;
@@ -103,7 +112,7 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], Key key, uint32_t output,
                   Fault *fault) {
   Form form = {0};
-  if (!opaque_form(&form, op, count, inputs, params, output, fault) ||
+  if (!opaque_form(g, &form, op, count, inputs, params, output, fault) ||
       !form_free(&form, count, inputs, fault))
     return NULL;
   if (form.free_count + form.rank > RANK_MAX) {
@@ -121,8 +130,10 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
     trap_raise(FAIL_MEMORY);
   }
   n->input_count = count;
-  for (uint32_t k = 0; k < count; k++)
+  for (uint32_t k = 0; k < count; k++) {
     n->inputs[k] = node_retain(inputs[k]);
+    node_needs(n, inputs[k]);
+  }
   node_set_guard(g, n, &form);
   node_count_pending(g, n);
   return n;

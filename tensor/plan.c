@@ -155,6 +155,7 @@ static double body_cost(const Node *n) {
     const Cell *cell = &n->cells[k];
     switch (cell->kind) {
     case CELL_CONST:
+    case CELL_SIZE:
     case CELL_AXIS:
       break;
     case CELL_READ:
@@ -319,9 +320,10 @@ static const char *why_stored(const Plan *plan, const PlanNode *p) {
 
 static void note_fused(const Plan *plan, Group *group, const Node *n,
                        bool moves) {
+  if (!plan->graph->watch)
+    return;
   FusedValue v = {n->span, n->dtype, node_count(n), moves};
-  if (plan->graph->watch)
-    VEC_PUSH(plan->arena, group->fused, v);
+  VEC_PUSH(plan->arena, group->fused, v);
 }
 
 static void inline_node(Plan *plan, PlanNode *p) {
@@ -489,7 +491,6 @@ void plan_ran(PlanNode *p) {
 void plan_end(Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++)
     let_go(plan->nodes.at[k]);
-  arena_free(plan->arena);
   plan->arena = NULL;
   plan->nodes.len = 0;
 }

@@ -4,17 +4,11 @@
 /* ---- walking: inputs before readers ---- */
 
 typedef struct Walk {
+  const Graph *g;
   Arena *arena;
   Map seen;
   VEC(const Node *) order;
 } Walk;
-
-static const Node *child(const Node *n, uint32_t k) {
-  if (k < n->cell_count)
-    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
-  k -= n->cell_count;
-  return k < n->input_count ? n->inputs[k] : n->guard;
-}
 
 typedef struct Step {
   const Node *node;
@@ -30,12 +24,12 @@ static void walk_from(Walk *w, const Node *root) {
     const Node *n = s->node;
     if (map_get(&w->seen, n)) {
       stack.len--;
-    } else if (s->next > n->cell_count + n->input_count) {
+    } else if (s->next == node_child_count(n)) {
       map_put(&w->seen, n, w);
       VEC_PUSH(w->arena, w->order, n);
       stack.len--;
     } else {
-      const Node *x = child(n, s->next++);
+      const Node *x = node_child(n, s->next++);
       if (x && !map_get(&w->seen, x))
         VEC_PUSH(w->arena, stack, ((Step){x, 0}));
     }
@@ -43,9 +37,9 @@ static void walk_from(Walk *w, const Node *root) {
 }
 
 /* Calls what is to be done with the walked nodes; a raise frees them. */
-static bool walk(uint32_t count, Node *const *roots, Buffer *out,
-                 bool (*visit)(const Walk *, Buffer *)) {
-  Walk w = {.arena = arena_new()};
+static bool walk(const Graph *g, uint32_t count, Node *const *roots,
+                 Buffer *out, bool (*visit)(const Walk *, Buffer *)) {
+  Walk w = {.g = g, .arena = arena_new()};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     arena_free(w.arena);
@@ -72,42 +66,47 @@ static void print_axis(Buffer *out, const Node *n, uint32_t axis) {
     buffer_printf(out, "r%u", axis - n->free_count - n->rank);
 }
 
-static void print_cell(Buffer *out, const Node *n, uint32_t k, bool top);
+static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k,
+                       bool top);
 
-static void print_list(Buffer *out, const Node *n, const Cell *cell,
-                       const char *open, const char *close) {
+static void print_list(const Graph *g, Buffer *out, const Node *n,
+                       const Cell *cell, const char *open, const char *close) {
   buffer_puts(out, open);
   for (uint32_t k = 0; k < cell->arg_count; k++) {
     if (k)
       buffer_puts(out, ", ");
-    print_cell(out, n, cell->args[k], true);
+    print_cell(g, out, n, cell->args[k], true);
   }
   buffer_puts(out, close);
 }
 
-static void print_op(Buffer *out, const Node *n, const Cell *cell, bool top) {
+static void print_op(const Graph *g, Buffer *out, const Node *n,
+                     const Cell *cell, bool top) {
   const char *name = prim_info[cell->op].name;
   bool infix = name[0] == 'o' && name[1] == 'p' && name[2] == ' ';
   if (!infix || cell->arg_count != 2) {
     buffer_puts(out, name);
-    print_list(out, n, cell, "(", ")");
+    print_list(g, out, n, cell, "(", ")");
     return;
   }
   if (!top)
     buffer_putc(out, '(');
-  print_cell(out, n, cell->args[0], false);
+  print_cell(g, out, n, cell->args[0], false);
   buffer_printf(out, " %s ", name + 3);
-  print_cell(out, n, cell->args[1], false);
+  print_cell(g, out, n, cell->args[1], false);
   if (!top)
     buffer_putc(out, ')');
 }
 
 /* A cell as an expression.  Shared ones that compute are named instead. */
-static void print_cell_body(Buffer *out, const Node *n, const Cell *cell,
-                            bool top) {
+static void print_cell_body(const Graph *g, Buffer *out, const Node *n,
+                            const Cell *cell, bool top) {
   switch (cell->kind) {
   case CELL_CONST:
     scalar_print(out, cell->value);
+    break;
+  case CELL_SIZE:
+    size_put(g, out, cell->size);
     break;
   case CELL_AXIS:
     print_axis(out, n, cell->axis);
@@ -115,21 +114,21 @@ static void print_cell_body(Buffer *out, const Node *n, const Cell *cell,
   case CELL_READ:
     buffer_printf(out, "%%%u", cell->node->id);
     if (cell->arg_count)
-      print_list(out, n, cell, "[", "]");
+      print_list(g, out, n, cell, "[", "]");
     break;
   case CELL_OP:
-    print_op(out, n, cell, top);
+    print_op(g, out, n, cell, top);
     break;
   case CELL_SELECT:
-    print_list(out, n, cell, "if(", ")");
+    print_list(g, out, n, cell, "if(", ")");
     break;
   case CELL_CONVERT:
     buffer_puts(out, dtype_info[cell->dtype].name);
-    print_list(out, n, cell, "(", ")");
+    print_list(g, out, n, cell, "(", ")");
     break;
   case CELL_RANDOM:
     buffer_puts(out, prim_info[cell->op].name);
-    print_list(out, n, cell, "(", ")");
+    print_list(g, out, n, cell, "(", ")");
     break;
   }
 }
@@ -137,7 +136,7 @@ static void print_cell_body(Buffer *out, const Node *n, const Cell *cell,
 static bool is_named(const Node *n, uint32_t k) {
   const Cell *cell = &n->cells[k];
   if (k == n->cell_count - 1 || cell->kind == CELL_CONST ||
-      cell->kind == CELL_AXIS)
+      cell->kind == CELL_SIZE || cell->kind == CELL_AXIS)
     return false;
   uint32_t uses = 0;
   for (uint32_t j = k + 1; j < n->cell_count; j++)
@@ -146,58 +145,96 @@ static bool is_named(const Node *n, uint32_t k) {
   return uses > 1;
 }
 
-static void print_cell(Buffer *out, const Node *n, uint32_t k, bool top) {
+static void print_cell(const Graph *g, Buffer *out, const Node *n, uint32_t k,
+                       bool top) {
   if (is_named(n, k))
     buffer_printf(out, "$%u", k);
   else
-    print_cell_body(out, n, &n->cells[k], top);
+    print_cell_body(g, out, n, &n->cells[k], top);
 }
 
-static void print_comprehension(Buffer *out, const Node *n) {
+static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
   if (n->reduce != PRIM_NONE) {
     buffer_printf(out, "%s[", prim_info[n->reduce].name);
-    for (uint32_t k = 0; k < n->reduce_count; k++)
-      buffer_printf(out, "%sr%u < %lld", k ? ", " : "", k,
-                    (long long)n->extents[n->free_count + n->rank + k]);
+    for (uint32_t k = 0; k < n->reduce_count; k++) {
+      buffer_printf(out, "%sr%u < ", k ? ", " : "", k);
+      size_put(g, out, n->extents[n->free_count + n->rank + k]);
+    }
     buffer_puts(out, "] ");
   }
   for (uint32_t k = 0; k < n->cell_count; k++)
     if (is_named(n, k)) {
       buffer_printf(out, "let $%u = ", k);
-      print_cell_body(out, n, &n->cells[k], true);
+      print_cell_body(g, out, n, &n->cells[k], true);
       buffer_puts(out, " in ");
     }
-  print_cell_body(out, n, &n->cells[n->cell_count - 1], true);
+  print_cell_body(g, out, n, &n->cells[n->cell_count - 1], true);
 }
 
-static void print_node(Buffer *out, const Node *n) {
+/* "loop[%2 < n] %3 = %0 then %7 makes %9: %7" */
+static void print_loop(const Graph *g, Buffer *out, const Node *n) {
+  const Turns *l = n->loop;
+  buffer_printf(out, l->more ? "loop[%%%u while %%%u]" : "loop[%%%u < ",
+                l->turn->id, l->more ? l->more->id : 0);
+  if (!l->more) {
+    size_put(g, out, l->count);
+    buffer_putc(out, ']');
+  }
+  for (uint32_t k = 0; k < l->state_count; k++)
+    buffer_printf(out, "%s %%%u = %%%u then %%%u", k ? "," : "",
+                  l->states[k]->id, n->inputs[k]->id, l->results[k]->id);
+  bool stacked = n->output >= l->state_count;
+  buffer_printf(out, "%s %%%u", stacked ? ": all" : ": last",
+                l->results[n->output]->id);
+}
+
+static void print_node(const Graph *g, Buffer *out, const Node *n) {
   buffer_printf(out, "%%%u ", n->id);
-  node_print_type(out, n);
-  for (uint32_t k = 0; k < n->free_count; k++)
-    buffer_printf(out, "%sf%u < %lld", k ? ", " : " for ", k,
-                  (long long)n->extents[k]);
+  node_print_type(g, out, n);
+  for (uint32_t k = 0; k < n->free_count; k++) {
+    buffer_printf(out, "%sf%u < ", k ? ", " : " for ", k);
+    size_put(g, out, n->extents[k]);
+  }
   if (n->guard)
     buffer_printf(out, " where %%%u", n->guard->id);
   buffer_puts(out, " = ");
   if (n->data)
     buffer_puts(out, "data");
   else if (n->kind == NODE_COMP)
-    print_comprehension(out, n);
+    print_comprehension(g, out, n);
+  else if (n->kind == NODE_ARG)
+    buffer_printf(out, "argument %u", n->arg);
+  else if (n->kind == NODE_STATE)
+    buffer_puts(out, "state");
+  else if (n->kind == NODE_LOOP)
+    print_loop(g, out, n);
   else
     buffer_puts(out, prim_info[n->op].name);
-  for (uint32_t k = 0; k < n->input_count; k++)
+  for (uint32_t k = 0; !n->loop && k < n->input_count; k++)
     buffer_printf(out, " %%%u", n->inputs[k]->id);
   buffer_putc(out, '\n');
 }
 
 static bool print_nodes(const Walk *w, Buffer *out) {
   for (uint32_t k = 0; k < w->order.len; k++)
-    print_node(out, w->order.at[k]);
+    print_node(w->g, out, w->order.at[k]);
   return true;
 }
 
-void graph_print(Buffer *out, uint32_t count, Node *const *roots) {
-  walk(count, roots, out, print_nodes);
+void graph_print(const Graph *g, Buffer *out, uint32_t count,
+                 Node *const *roots) {
+  walk(g, count, roots, out, print_nodes);
+}
+
+static bool number_nodes(const Walk *w, Buffer *out) {
+  (void)out;
+  for (uint32_t k = 0; k < w->order.len; k++)
+    ((Node *)(uintptr_t)w->order.at[k])->id = k;
+  return true;
+}
+
+void graph_number(uint32_t count, Node *const *roots) {
+  walk(NULL, count, roots, NULL, number_nodes);
 }
 
 /* ---- verifying ---- */
@@ -255,6 +292,8 @@ static const char *cell_error(const Node *n, uint32_t k) {
   case CELL_CONST:
     return cell->value.dtype == cell->dtype ? NULL
                                             : "a constant of another type";
+  case CELL_SIZE:
+    return cell->dtype == DT_I64 ? NULL : "a size of another type";
   case CELL_AXIS:
     return cell->axis < axes && cell->dtype == DT_I64
                ? NULL
@@ -360,5 +399,5 @@ static bool verify_nodes(const Walk *w, Buffer *message) {
 }
 
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message) {
-  return walk(count, roots, message, verify_nodes);
+  return walk(NULL, count, roots, message, verify_nodes);
 }

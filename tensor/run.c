@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#ifdef __SANITIZE_ADDRESS__ /* lets it find what is used too late */
+enum { ARENA_KEPT = 0 };
+#else
+enum { ARENA_KEPT = 4 << 20 };
+#endif
+
 bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
   uint64_t limit =
       g->bytes_limit > 0 ? (uint64_t)g->bytes_limit : memory_physical();
@@ -14,7 +20,7 @@ bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
     bytes *= (double)n->extents[k];
   if (bytes <= (double)limit)
     return true;
-  TypeText t = form_text(n->dtype, n->free_count + n->rank, n->extents, 0);
+  TypeText t = form_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
   fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
   fault->kind = FAULT_MEMORY;
   fault_help(fault,
@@ -160,21 +166,35 @@ static bool all_data(uint32_t count, Node *const *nodes) {
   return true;
 }
 
+/* A plan's memory is used again by the next one. */
+static Arena *take_arena(Graph *g) {
+  Arena *arena = g->arena ? g->arena : arena_new();
+  g->arena = NULL;
+  return arena;
+}
+
+static void end_plan(Graph *g, Plan *plan) {
+  Arena *arena = plan->arena;
+  plan_end(plan);
+  arena_reset(arena, ARENA_KEPT);
+  g->arena = arena;
+}
+
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault) {
   if (all_data(count, nodes))
     return true;
   Plan plan = {.graph = g};
-  plan.arena = arena_new();
+  plan.arena = take_arena(g);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    plan_end(&plan);
+    end_plan(g, &plan);
     trap_raise(trap.kind);
   }
   plan_make(&plan, count, nodes);
   bool good = verified(count, nodes, fault) && run_plan(g, &plan, where, fault);
   trap_end(&trap);
-  plan_end(&plan);
+  end_plan(g, &plan);
   g->pending = 0;
   return good;
 }

@@ -363,6 +363,8 @@ static Step plain_step(Builder *b, uint32_t at) {
     s.kind = STEP_CONST;
     s.value = cell->value;
     return s;
+  case CELL_SIZE: /* a graph that is run has numbers */
+    break;
   case CELL_READ:
     s.kind = STEP_READ;
     read_step(b, cell, &s);

@@ -26,6 +26,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
+typedef struct Sizes Sizes; /* size.h */
 typedef struct Cluster Cluster; /* kernel.h */
 typedef struct KernelAbout KernelAbout; /* watch.h */
 
@@ -43,6 +44,7 @@ void index_var_release(IndexVar *v);
 
 typedef enum CellKind {
   CELL_CONST,   /* value */
+  CELL_SIZE,    /* size: one that is no number yet (size.h), as an i64 */
   CELL_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
   CELL_READ,    /* node[args...]: one i64 index per free and own axis */
   CELL_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
@@ -60,6 +62,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   Span span;      /* what in the program made it: faults point here */
   union {
     Scalar value;  /* CELL_CONST */
+    int64_t size;  /* CELL_SIZE */
     uint32_t axis; /* CELL_AXIS */
     Node *node;    /* CELL_READ; a counted reference */
     Key key;       /* CELL_RANDOM */
@@ -68,9 +71,26 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
 
 typedef enum NodeKind {
   NODE_DATA,   /* data: already there */
+  NODE_ARG,    /* an argument of a function that is being compiled: arg */
   NODE_COMP,   /* a comprehension */
+  NODE_STATE,  /* what a turn of a loop begins with, or its number */
+  NODE_LOOP,   /* what a loop comes to: loop over inputs; see output */
   NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
 } NodeKind;
+
+/* A loop that turns as often as only the compiled function knows: one turn, as
+ * nodes that read turn and states.  Counted references. */
+typedef struct Turns {
+  uint32_t refs;
+  int64_t count;  /* of turns; where there is no `more` */
+  Node *more;     /* bool: another turn, from these states?  or NULL */
+  Node *turn;     /* NODE_STATE: the number of the turn, from 0; i64 */
+  uint32_t state_count, out_count;
+  Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
+                     of the NODE_LOOPs */
+  Node **results; /* state_count: what it ends with; out_count: of those each
+                     turn's stays */
+} Turns;
 
 struct Node {
   NodeKind kind;
@@ -83,6 +103,8 @@ struct Node {
   IndexVar **free;           /* ascending ids */
   Span span;                 /* what in the program made it */
   Tensor *data; /* shape: free extents, then own; set once it was run */
+
+  uint32_t arg; /* NODE_ARG: its number */
 
   /* NODE_COMP */
   PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
@@ -101,8 +123,13 @@ struct Node {
   Node **inputs;
   int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
   Key key;
-  uint32_t output; /* which of several outputs (topk) */
+  uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
+                      after the last turn, then of what the turns have made,
+                      along a leading axis */
+  Turns *loop;      /* NODE_LOOP */
+  uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
+  bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
@@ -133,6 +160,10 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
   const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
+  Arena *arena;    /* of the plan that runs; private to run.c */
+  uint32_t loop_depth; /* of the loops of which a turn is being traced */
+  Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
+                      numbers */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {
@@ -147,7 +178,7 @@ void graph_end(Graph *g);
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);
 /* "f32[3, *, 4]": the own axes. */
-void node_print_type(Buffer *out, const Node *n);
+void node_print_type(const Graph *g, Buffer *out, const Node *n);
 
 Node *node_retain(Node *n);
 void node_release(Node *n); /* iterative: long chains do not recurse */
@@ -155,6 +186,9 @@ void node_release(Node *n); /* iterative: long chains do not recurse */
 /* ---- make.c: building nodes ---- */
 
 Node *node_data(Graph *g, Tensor *t);
+/* An argument of a function that is being compiled. */
+Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
+               const int64_t *shape, uint32_t stars);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
@@ -240,6 +274,21 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], Key key, uint32_t output,
                   Fault *fault);
 
+/* ---- loop.c: loops that are compiled as such ---- */
+
+/* For a turn of a loop at g->loop_depth, which stands inside of these indices;
+ * what it begins with may have fewer. */
+Node *node_state(Graph *g, const Node *like, uint32_t free_count,
+                 IndexVar *const *free);
+/* results: state_count of them, then out_count; of the states' shapes.  more:
+ * or NULL. */
+Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
+               Node *const *states, uint32_t out_count, Node *const *results);
+void turns_release(Turns *loop);
+/* The loop is borrowed, as are the states that it begins with. */
+Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
+                Fault *fault);
+
 /* ---- run.c ---- */
 
 /* Makes sure that nodes[0..count) have their data, running everything they
@@ -255,7 +304,10 @@ Tensor *run_unique(const Tensor *x, Fault *fault);
 Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */
-void graph_print(Buffer *out, uint32_t count, Node *const *roots);
+void graph_print(const Graph *g, Buffer *out, uint32_t count,
+                 Node *const *roots);
+/* Numbers its nodes in the order in which they are printed. */
+void graph_number(uint32_t count, Node *const *roots);
 /* Checks every invariant stated above; false with a message: run after every
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);

@@ -54,7 +54,7 @@ for n in x -1 3.5 '' 99999999999999999999; do
 done
 expect 2 'which files' "$AXON" check
 expect 2 'which file' "$AXON" dump
-expect 2 'tree or core' "$AXON" dump --stage=leaf good.axn
+expect 2 'tree, core or graph' "$AXON" dump --stage=leaf good.axn
 expect 1 'E0' "$AXON" dump --stage=tree bad.axn
 expect 1 'E0' "$AXON" dump bad.axn
 expect 2 'which files' "$AXON" fmt

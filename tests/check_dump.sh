@@ -8,4 +8,18 @@ for stage in tree core; do
   diff -u "small.$stage" <("$AXON" dump --stage="$stage" small.axn) || status=1
 done
 diff -u small.core <("$AXON" dump small.axn) || status=1
+
+# Functions as they are compiled, and those that cannot be.
+dump() { # dump LIST: what each entry of it comes to, with errors
+  while read -r entry; do
+    echo "== $entry"
+    NO_COLOR=1 "$AXON" dump --stage=graph --entry "$entry" graphs.axn 2>&1
+  done <"$1"
+}
+diff -u graphs.graph <(dump graphs.entries) || status=1
+diff -u graphs.errors <(dump graphs.refused) || status=1
+
+# Whole models, of which only what they ask of their callers is kept.
+diff -u models.head <("$AXON" dump --stage=graph models.axn 2>&1 |
+  grep -vE '^%|^argument') || status=1
 exit "$status"

@@ -86,6 +86,54 @@ bool checker_expr_leaves(Checker *checker, Module *module, Expr *expr,
 bool binding_leaves(Checker *checker, Binding *binding, Diags *diags,
                     Leaves *out);
 
+/* ---- entry.c: functions that are to be compiled for all sizes ---- */
+
+typedef enum EntryPartKind {
+  ENTRY_NONE,
+  ENTRY_TENSOR, /* dtype, rank, dims, stars, term; rank 0: a scalar */
+  ENTRY_TUPLE,  /* parts */
+  ENTRY_RECORD, /* parts, labels */
+  ENTRY_SHAPE,  /* rank, dims, stars: a shape as a value */
+  ENTRY_ABSENT, /* an optional parameter, which is left out */
+} EntryPartKind;
+typedef struct EntryPart { /* of what a function takes */
+  EntryPartKind kind;
+  Dtype dtype;
+  uint32_t rank, stars; /* bit k: axis k is a * */
+  Dim **dims;           /* of each axis that is none */
+  Dim *term;            /* the size that an integer is; or NULL */
+  struct EntryPart *parts;
+  Sym **labels;
+  uint32_t count;
+} EntryPart;
+typedef struct EntryGiven { /* what its callers have to make sure of */
+  CheckKind kind;
+  Dim *left, *right;
+  CoreCond *conds; /* where these hold */
+  uint32_t cond_count;
+  const char *text;
+} EntryGiven;
+typedef struct EntryPoint {
+  const char *name, *type;
+  Span span;
+  const Var *var;
+  const char **names; /* of the parameters, */
+  bool *labelled; /* as the program says, or by what they are called there */
+  EntryPart *params;
+  uint32_t param_count;
+  const Hidden *hidden; /* sizes alone, that it is told beside them */
+  uint32_t hidden_count;
+  EntryGiven *givens;
+  uint32_t given_count;
+} EntryPoint;
+/* How its definition calls the n-th parameter without a label; or NULL. */
+const char *binding_param(const Binding *binding, uint32_t n);
+/* All sizes are in the terms of the function's own type: their variables are
+ * those that a caller is free to choose.  False after an error: it is no
+ * function, or its type leaves more open than sizes. */
+bool checker_entry(Checker *checker, Binding *binding, Diags *diags,
+                   EntryPoint *out);
+
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
 /* How it came about: a note with the shapes on the way and their arithmetic,

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backend/cpu/job.h"
 
+#include "backend/cpu/cpu.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,11 +51,29 @@ static bool write_all(int file, const char *text, size_t len) {
   return true;
 }
 
+/* The text begins with a line that says how wide vectors are; what it uses of
+ * the prelude stands behind that. */
+static bool write_text(int file, const char *text, size_t len) {
+  static const char first[] = "#define W ";
+  const char *line = memchr(text, '\n', len);
+  if (!line || strncmp(text, first, strlen(first)) != 0)
+    return write_all(file, text, len);
+  size_t head = (size_t)(line + 1 - text);
+  uint32_t width = (uint32_t)strtoul(text + strlen(first), NULL, 10);
+  Buffer prelude = {0};
+  prelude_write(&prelude, width, text + head, len - head);
+  bool good = write_all(file, text, head) &&
+              write_all(file, prelude.text, prelude.len) &&
+              write_all(file, text + head, len - head);
+  buffer_free(&prelude);
+  return good;
+}
+
 static bool write_source(const Job *job, const char *text, size_t len) {
   int file = open(job->source, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
-  bool good = write_all(file, text, len);
+  bool good = write_text(file, text, len);
   return close(file) == 0 && good;
 }
 

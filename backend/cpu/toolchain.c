@@ -13,6 +13,8 @@
 #include <cpuid.h>
 #endif
 
+extern const char prelude_text[];
+
 /* -O2: kernels are vectors already; -O3 costs a tenth of the time and wins
  *   nothing, -O1 saves a quarter and makes pointwise ones half as fast.
  * -ffp-contract=off, -fno-math-errno, -fwrapv: what the language means.
@@ -175,6 +177,7 @@ static ArtifactKey key_of_chain(void) {
       {&file, sizeof file},
       {arguments, strlen(arguments)},
       {cpu, sizeof cpu},
+      {prelude_text, strlen(prelude_text)},
   };
   return artifact_key(ARRAY_LEN(parts), parts);
 }

@@ -238,7 +238,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
-  Buffer text = e->head, *out = &text;
+  Buffer *out = &result->text;
+  buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
   emit_unit(e, &rows);
@@ -261,8 +262,5 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   buffer_puts(out, "}\nreturn any_lane(bad);\n}\n");
   if (s->chunk)
     emit_fold(e, out);
-  buffer_printf(&result->text, "#define W %u\n", s->width);
-  prelude_write(&result->text, s->width, text.text, text.len);
-  emit_put(&result->text, &text);
   return !e->failed;
 }

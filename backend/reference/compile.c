@@ -487,6 +487,7 @@ static void emit_cell(Compiler *c, const Placement *p) {
   c->cell = p->cell;
   switch (cell->kind) {
   case CELL_CONST:
+  case CELL_SIZE: /* a graph that is run has numbers */
   case CELL_AXIS:
     break;
   case CELL_READ:

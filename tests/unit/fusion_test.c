@@ -554,7 +554,7 @@ static void test_print(void **state) {
   Node *x = data(DT_F32, SHAPE(4, 5)), *y = data(DT_F32, SHAPE(5, 3));
   Node *n = keep(node_matmul(&g, x, y, &fault));
   Buffer out = {0};
-  graph_print(&out, 1, &n);
+  graph_print(&g, &out, 1, &n);
   assert_string_equal(out.text,
                       "%0 f32[4, 5] = data\n%1 f32[5, 3] = data\n"
                       "%2 f32[4, 3] = sum[r0 < 5] %0[i0, r0] * %1[r0, i1]\n");

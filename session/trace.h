@@ -1,0 +1,82 @@
+/* session: a function as a graph with symbolic sizes, for `axon build`.
+ *
+ * session_trace runs a function of the program on arguments that stand for
+ * all there may be: tensors without data, whose axes are the sizes of its
+ * type.  What comes out is a graph whose extents and indices are polynomials
+ * (tensor/size.h), and what has to hold of sizes when the function is called.
+ *
+ * Ownership: a Trace owns its nodes and sizes until trace_free; names live as
+ * long as the session. */
+#ifndef AXON_SESSION_TRACE_H
+#define AXON_SESSION_TRACE_H
+
+#include "session/session.h"
+#include "tensor/size.h"
+
+/* Each axis that is no * has to have the size that it says here: all of them
+ * are to be tested, but for those that define a TraceSize. */
+typedef struct TraceArg { /* NODE_ARG: by number */
+  const char *name;       /* "x", "p.layer.w", "q.0" */
+  Dtype dtype;
+  uint32_t rank, stars;
+  const int64_t *shape; /* sizes; 1 where bit k of stars is set */
+  int64_t size;         /* is_size: the integer that the function gets */
+  bool is_size;         /* a scalar that no node reads: sizes are made of it */
+} TraceArg;
+
+/* A size variable and where it shows: the caller's number there, less `rest`
+ * and divided by `slope`, without a remainder; where slope is 0 it is 0.  Both
+ * are of variables before it.  arg is TRACE_NOWHERE where no argument shows it:
+ * then it is one of its own. */
+enum { TRACE_NOWHERE = -1, TRACE_VALUE = -1 };
+typedef struct TraceSize {
+  DimVar *var;
+  const char *name;
+  int arg, axis; /* axis TRACE_VALUE: the number is the argument itself */
+  int64_t slope, rest;
+} TraceSize;
+
+typedef struct TraceResult {
+  const char *name; /* "" if it is the only one */
+  Node *node;
+} TraceResult;
+
+typedef struct Trace {
+  const char *name, *type;
+  Span span;
+  Graph graph; /* for functions that want one: knows the sizes, runs nothing */
+  TraceArg *args;
+  uint32_t arg_count;
+  TraceSize *sizes;
+  uint32_t size_count;
+  TraceResult *results;
+  uint32_t result_count;
+  const Requirement *required; /* in the order in which they are to be tested */
+  uint32_t required_count;
+  Node **roots; /* guards of requirements, then results: all of the graph */
+  uint32_t root_count;
+  EntryPoint entry;
+  Held *held;
+} Trace;
+
+/* The program was checked, and is not run: values of top level are computed
+ * where the function needs them.  entry: a name, or with its type,
+ * "f : f32[n, k] -> f32[k, m] -> _". */
+SessionStatus session_trace(Session *session, const char *entry, Trace *out);
+/* Calls f for each function of the text last checked whose type settles all
+ * that has to be settled: those that `axon build` takes by itself. */
+void session_each_entry(Session *session, void (*f)(void *, const char *name),
+                        void *arg);
+void trace_free(Session *session, Trace *trace);
+
+/* The same function applied to tensors: for each leaf of its arguments one
+ * (integers that are sizes too), and the sizes that nothing shows.  NULL after
+ * an error. */
+Held *trace_apply(Session *session, const EntryPoint *entry,
+                   Node *const *leaves, int64_t (*size)(void *, const DimVar *),
+                   void *arg);
+
+/* As text: arguments, sizes, requirements, nodes. */
+void trace_print(const Trace *trace, Buffer *out);
+
+#endif

@@ -1,0 +1,146 @@
+/* Tests of sizes that are no numbers (tensor/size.h). */
+#include "tensor/size.h"
+#include "tests/unit/dim_world.h"
+
+enum { N, M, K, H, S, B, V };
+
+static Graph g;
+static int64_t x[VARS];
+
+static int setup_sizes(void **state) {
+  setup(state);
+  g = (Graph){.sizes = sizes_new(&w->cx, w->facts)};
+  for (int i = 0; i < VARS; i++)
+    x[i] = size_of_dim(&g, w->v[i]);
+  return 0;
+}
+
+static int teardown_sizes(void **state) {
+  sizes_free(g.sizes);
+  return teardown(state);
+}
+
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t out;
+  assert_true(size_add(&g, a, b, &out));
+  return out;
+}
+
+static int64_t times(int64_t a, int64_t b) {
+  int64_t out;
+  assert_true(size_mul(&g, a, b, &out));
+  return out;
+}
+
+static int64_t over(int64_t a, int64_t b) {
+  int64_t out;
+  assert_true(size_div(&g, a, b, &out));
+  return out;
+}
+
+static void test_numbers(void **state) {
+  (void)state;
+  int64_t out;
+  Graph plain = {0};
+  assert_int_equal(plus(2, 3), 5);
+  assert_int_equal(over(-7, 2), -4);
+  assert_false(size_div(&g, 1, 0, &out));
+  assert_false(size_mul(&g, INT64_MAX, 2, &out));
+  assert_true(size_add(&plain, SIZE_FIRST, 1, &out)); /* no handle there */
+  assert_int_equal(out, SIZE_FIRST + 1);
+  assert_false(size_mul(&g, SIZE_FIRST / 2, 2, &out)); /* it would be one */
+  assert_true(size_holds(&plain, SIZE_LE, 3, SIZE_FIRST));
+}
+
+static void test_handles(void **state) {
+  (void)state;
+  assert_false(size_is_number(&g, x[N]));
+  assert_int_equal(plus(x[N], x[M]), plus(x[M], x[N]));
+  assert_int_equal(size_less(&g, plus(x[N], 3), x[N]), 3);
+  assert_int_equal(over(times(x[N], x[M]), x[M]), x[N]);
+  assert_int_equal(times(x[N], 0), 0);
+  int64_t out, two[] = {times(2, x[N]), x[M]};
+  assert_true(size_product(&g, 2, two, &out));
+  assert_int_equal(out, times(times(x[M], x[N]), 2));
+  assert_string_equal(size_text(&g, plus(x[N], -1)).text, "n - 1");
+  assert_string_equal(size_text(&g, 12).text, "12");
+}
+
+static void test_verdicts(void **state) {
+  (void)state;
+  assert_int_equal(size_test(&g, SIZE_LE, 0, x[N]), PROVED);
+  assert_int_equal(size_test(&g, SIZE_LE, 0, x[V]), OPEN);
+  assert_int_equal(size_test(&g, SIZE_LE, plus(x[N], 1), x[N]), REFUTED);
+  assert_int_equal(size_test(&g, SIZE_EQ, x[N], x[M]), OPEN);
+  assert_int_equal(size_test(&g, SIZE_NE, x[N], plus(x[N], 2)), PROVED);
+  uint32_t mark = sizes_mark(&g);
+  sizes_assume(&g, (SizeFact){SIZE_LE, x[M], x[N]});
+  assert_int_equal(size_test(&g, SIZE_LE, x[M], plus(x[N], 1)), PROVED);
+  sizes_assume(&g, (SizeFact){SIZE_NE, x[M], x[N]});
+  assert_int_equal(size_test(&g, SIZE_LE, plus(x[M], 1), x[N]), PROVED);
+  sizes_reset(&g, mark);
+  assert_int_equal(size_test(&g, SIZE_LE, x[M], plus(x[N], 1)), OPEN);
+}
+
+static void test_requirements(void **state) {
+  (void)state;
+  Fault fault = {0};
+  uint32_t count;
+  fault_set(&fault, "they differ");
+  assert_true(size_demand(&g, SIZE_EQ, x[N], x[M], &fault));
+  assert_string_equal(fault.message, "");
+  fault_set(&fault, "they differ");
+  assert_true(size_demand(&g, SIZE_EQ, x[N], x[M], &fault)); /* as required */
+  const Requirement *r = sizes_required(g.sizes, &count);
+  assert_int_equal(count, 1);
+  assert_string_equal(r[0].message, "they differ");
+  fault_set(&fault, "too many");
+  assert_false(size_demand(&g, SIZE_LE, plus(x[N], 1), x[M], &fault));
+  assert_string_equal(fault.message, "too many"); /* for n is m */
+}
+
+static const char *c_name(void *arg, const DimVar *v) {
+  (void)arg;
+  return v->text;
+}
+
+static int64_t c_value(void *arg, const DimVar *v) {
+  (void)arg;
+  return v->text[0] == 'n' ? 7 : v->text[0] == 's' ? 2 : 5;
+}
+
+static void check_emitted(int64_t size, const char *text, int64_t value) {
+  Buffer out = {0};
+  int64_t is;
+  assert_true(size_emit(&g, &out, size, c_name, NULL));
+  buffer_putc(&out, 0);
+  assert_string_equal(out.text, text);
+  assert_true(size_at_values(&g, size, c_value, NULL, &is));
+  assert_int_equal(is, value);
+  buffer_free(&out);
+}
+
+static void test_emitted(void **state) {
+  (void)state;
+  check_emitted(3, "3", 3);
+  check_emitted(x[N], "n", 7);
+  check_emitted(plus(over(size_less(&g, x[N], x[K]), x[S]), 1),
+                "(size_div((n - k), s) + 1)", 2);
+  check_emitted(size_max(&g, times(2, x[N]), x[M]), "size_max(2 * n, m)", 14);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_numbers, setup_sizes,
+                                      teardown_sizes),
+      cmocka_unit_test_setup_teardown(test_handles, setup_sizes,
+                                      teardown_sizes),
+      cmocka_unit_test_setup_teardown(test_verdicts, setup_sizes,
+                                      teardown_sizes),
+      cmocka_unit_test_setup_teardown(test_requirements, setup_sizes,
+                                      teardown_sizes),
+      cmocka_unit_test_setup_teardown(test_emitted, setup_sizes,
+                                      teardown_sizes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* What a function takes that is to be compiled for all sizes: its parameters,
+ * leaf by leaf, with sizes in the terms of its own type. */
+#include "typecheck/internal.h"
+
+typedef struct Reading {
+  Checker *c;
+  Printer *printer;
+  const char *path;
+  Shape *front; /* axes of lifts that could not be pushed inwards */
+  const char *bad, *why; /* the first part that cannot be compiled */
+  bool open;             /* it could, if its type were settled */
+} Reading;
+
+static void refuse(Reading *r, Type *t, bool open, const char *why) {
+  if (r->bad)
+    return;
+  r->bad = arena_printf(r->c->arena, "%s : %s", r->path,
+                        printer_type(r->printer, t));
+  r->why = why;
+  r->open = open;
+}
+
+static EntryPart read_part(Reading *r, Type *t);
+
+static EntryPart read_named(Reading *r, const char *name, Type *t) {
+  const char *path = r->path;
+  r->path = arena_printf(r->c->arena, "%s.%s", path, name);
+  EntryPart part = read_part(r, t);
+  r->path = path;
+  return part;
+}
+
+static EntryPart read_tuple(Reading *r, Type *t) {
+  EntryPart part = {.kind = ENTRY_TUPLE, .count = t->count};
+  part.parts = NEW_ARRAY(r->c->arena, EntryPart, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    part.parts[i] =
+        read_named(r, arena_printf(r->c->arena, "%u", i), t->args[i]);
+  return part;
+}
+
+/* Other fields than those that are named are not looked at. */
+static EntryPart read_record(Reading *r, Type *t) {
+  Arena *arena = r->c->arena;
+  VEC(EntryPart) parts = {0};
+  VEC(Sym *) labels = {0};
+  for (; t && t->tag == TY_RECORD;
+       t = t->arg[0] ? ty_norm(r->c, t->arg[0]) : NULL)
+    for (uint32_t i = 0; i < t->count; i++) {
+      VEC_PUSH(arena, parts, read_named(r, t->labels[i]->text, t->args[i]));
+      VEC_PUSH(arena, labels, t->labels[i]);
+    }
+  return (EntryPart){.kind = ENTRY_RECORD,
+                     .parts = parts.at,
+                     .count = parts.len,
+                     .labels = labels.at};
+}
+
+static void read_shape(Reading *r, EntryPart *part, Type *t, const Shape *s) {
+  s = shape_norm(r->c, s);
+  part->dims = NEW_ARRAY(r->c->arena, Dim *, s->len + 1);
+  part->rank = s->len;
+  for (uint32_t i = 0; i < s->len; i++) {
+    const ShapeIt *it = &s->at[i];
+    if (it->tag == IT_SPLICE)
+      refuse(r, t, true, "how many axes it has is not settled");
+    else if (i >= RANK_MAX)
+      refuse(r, t, false, "it has too many axes");
+    else if (item_is_star(it))
+      part->stars |= (uint32_t)1 << i;
+    else
+      part->dims[i] = it->dim;
+  }
+}
+
+static EntryPart read_tensor(Reading *r, Type *t) {
+  EntryPart part = {.kind = ENTRY_TENSOR, .term = term_of(r->c, t)};
+  part.dtype = elem_root(t->elem)->dtype;
+  if (part.dtype == DT_NONE)
+    refuse(r, t, true, "its element type is not settled");
+  read_shape(r, &part, t, shape_concat(r->c, r->front, t->shape));
+  return part;
+}
+
+static EntryPart read_lift(Reading *r, Type *t) {
+  Shape *front = r->front;
+  r->front = shape_concat(r->c, front, shape_dims(r->c, 1, &t->dim));
+  EntryPart part = read_part(r, t->arg[0]);
+  r->front = front;
+  return part;
+}
+
+static EntryPart read_part(Reading *r, Type *t) {
+  EntryPart part = {.kind = ENTRY_NONE};
+  spend(r->c, 1);
+  t = ty_norm(r->c, t);
+  switch (t->tag) {
+  case TY_TENSOR:
+    return read_tensor(r, t);
+  case TY_RECORD:
+    return read_record(r, t);
+  case TY_TUPLE:
+    return read_tuple(r, t);
+  case TY_LIFT:
+    return read_lift(r, t);
+  case TY_SHAPE:
+    part.kind = ENTRY_SHAPE;
+    read_shape(r, &part, t, t->shape);
+    return part;
+  case TY_FUN:
+    refuse(r, t, false, "it is a function");
+    return part;
+  case TY_VAR:
+    refuse(r, t, true, "its type is not settled");
+    return part;
+  case TY_DATA:
+  case TY_AXIS:
+  case TY_KEEP:
+    refuse(r, t, false, "compiled functions take tensors, and records and "
+                        "tuples of them");
+    return part;
+  }
+  return part;
+}
+
+/* ---- names of parameters ---- */
+
+static const char *pat_name(const Pat *pat) {
+  while (pat->kind == PAT_ASCRIBE)
+    pat = pat->args[0];
+  return pat->id && (pat->kind == PAT_VAR || pat->kind == PAT_AS)
+             ? pat->id->text
+             : NULL;
+}
+
+const char *binding_param(const Binding *b, uint32_t n) {
+  for (uint32_t i = 0; b->clause && i < b->clause->param_count; i++)
+    if (!b->clause->params[i].label && n-- == 0)
+      return pat_name(b->clause->params[i].pat);
+  return NULL;
+}
+
+/* *bare: parameters without a label so far. */
+static const char *param_name(Checker *c, const Binding *b, const Type *t,
+                              uint32_t *bare) {
+  if (t->label)
+    return t->label->text;
+  const char *name = binding_param(b, (*bare)++);
+  return name ? name : arena_printf(c->arena, "arg%u", *bare);
+}
+
+/* ---- what its callers have to make sure of ---- */
+
+static void seen_foreign(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_INDEX || v->kind == DV_DATA || v->top;
+}
+static void seen_shape(void *arg, ShapeVar *v) {
+  (void)v;
+  *(bool *)arg = true;
+}
+
+/* Of sizes that the caller knows? */
+static bool is_of_caller(Dim *d) {
+  bool foreign = false;
+  dim_each_var(d, seen_foreign, seen_shape, &foreign);
+  return !foreign;
+}
+
+static bool add_conditions(Checker *c, const Constraint *k, EntryGiven *out) {
+  VEC(CoreCond) conds = {0};
+  Dim *zero = dim_int(c->dims, 0);
+  for (const Fact *f = k->facts; f; f = f->outer) {
+    Dim *d = dim_resolve(c->dims, f->dim);
+    if (f->index || f->known)
+      continue;
+    if (f->unsaid || !is_of_caller(d))
+      return false;
+    CoreCond cond = {f->ne ? CHECK_NE : f->eq ? CHECK_EQ : CHECK_LE, zero, d};
+    VEC_PUSH(c->arena, conds, cond);
+  }
+  out->conds = conds.at;
+  out->cond_count = conds.len;
+  return true;
+}
+
+/* Those about shapes, and those that only the body can tell, are left to the
+ * operations, which test for themselves. */
+static void read_givens(Checker *c, Scheme *s, EntryPoint *out) {
+  VEC(EntryGiven) givens = {0};
+  for (uint32_t i = 0; i < s->given_count; i++) {
+    Constraint *k = s->given[i];
+    EntryGiven g = {0};
+    if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+      continue;
+    g.kind = k->kind == CN_DIM_EQ   ? CHECK_EQ
+             : k->kind == CN_DIM_LE ? CHECK_LE
+                                    : CHECK_NE;
+    g.left = dim_resolve(c->dims, k->left);
+    g.right = dim_resolve(c->dims, k->right);
+    if (!is_of_caller(g.left) || !is_of_caller(g.right) ||
+        !add_conditions(c, k, &g))
+      continue;
+    g.text = given_text(c, s, k);
+    VEC_PUSH(c->arena, givens, g);
+  }
+  out->givens = givens.at;
+  out->given_count = givens.len;
+}
+
+/* ---- the whole of it ---- */
+
+static bool read_params(Reading *r, const Binding *b, Type *t,
+                        EntryPoint *out) {
+  VEC(EntryPart) params = {0};
+  VEC(const char *) names = {0};
+  VEC(bool) labelled = {0};
+  for (uint32_t bare = 0; (t = ty_norm(r->c, t))->tag == TY_FUN;
+       t = t->arg[1]) {
+    r->path = param_name(r->c, b, t, &bare);
+    EntryPart part = {.kind = ENTRY_ABSENT};
+    if (!t->optional)
+      part = read_part(r, t->arg[0]);
+    VEC_PUSH(r->c->arena, params, part);
+    VEC_PUSH(r->c->arena, names, r->path);
+    VEC_PUSH(r->c->arena, labelled, t->label != NULL);
+  }
+  out->params = params.at;
+  out->names = names.at;
+  out->labelled = labelled.at;
+  out->param_count = params.len;
+  return !r->bad;
+}
+
+static bool hidden_settled(const Scheme *s) {
+  for (uint32_t i = 0; i < s->hidden.len; i++)
+    if (s->hidden.at[i].kind != HID_DIM)
+      return false;
+  return true;
+}
+
+bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
+  c->diags = diags;
+  c->work = 0;
+  Scheme *s = binding_scheme(c, b);
+  if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
+    error_at(c, 610, b->span, "%s is no function of the program",
+             b->name->text);
+    return false;
+  }
+  Reading r = {.c = c, .printer = printer_new(c, s), .path = "",
+               .front = shape_new(c, 0)};
+  *out = (EntryPoint){.name = b->name->text, .span = b->span, .var = b->var};
+  out->type = scheme_text(c, s);
+  if (!read_params(&r, b, s->type, out)) {
+    Diag *d = error_at(c, 611, b->span,
+                       "%s cannot be compiled: %s", b->name->text, r.bad);
+    d->label = r.why;
+    d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
+    d->help = arena_printf(
+        c->arena, r.open ? "say its element types and axes: --entry '%s : "
+                           "f32[n, k] -> _', or annotate it"
+                         : "write a function that applies %s to such an "
+                           "argument, and compile that",
+        b->name->text);
+    return false;
+  }
+  if (!hidden_settled(s)) {
+    Diag *d = error_at(c, 611, b->span,
+                       "%s cannot be compiled: its type leaves element types "
+                       "or axes open",
+                       b->name->text);
+    d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
+    d->help = arena_printf(c->arena, "annotate its result, too: --entry '%s : "
+                                     "f32[n] -> f32[n]'",
+                           b->name->text);
+    return false;
+  }
+  out->hidden = s->hidden.at;
+  out->hidden_count = s->hidden.len;
+  read_givens(c, s, out);
+  return true;
+}
