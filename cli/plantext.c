@@ -415,9 +415,12 @@ static void put_totals(Buffer *out, const PlanLog *log, const PlanStyle *s) {
   if (s->stable)
     return;
   put_seconds(&text, t.kernels);
-  buffer_puts(&text, " in kernels, ");
-  put_seconds(&text, t.interpreted);
-  buffer_puts(&text, " in the reference backend");
+  buffer_puts(&text, " in kernels");
+  if (t.interpreted > 0) {
+    buffer_puts(&text, ", ");
+    put_seconds(&text, t.interpreted);
+    buffer_puts(&text, " in the reference backend");
+  }
   put_line(out, s, "time", text.text);
   text.len = 0;
   buffer_printf(&text, "%u compiled", t.compiled);
