@@ -89,6 +89,9 @@ static void put_machine(Buffer *out, const PlanKernel *k) {
     json_number(out, "pieces", a->units);
     json_field(out, "piece", a->shape);
     json_field(out, "tiles", a->tiles);
+    json_field(out, "fixed", a->fixed);
+    json_number(out, "accesses_apart", a->apart);
+    json_number(out, "accesses_by_index", a->by_index);
     json_number(out, "scratch", (int64_t)a->scratch);
     put_flag(out, "compiled", a->compiled);
     put_number(out, "compile_seconds", a->compile_seconds);

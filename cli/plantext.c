@@ -285,7 +285,13 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {
-    buffer_printf(&text, "%u lanes, sizes as arguments", a->lanes);
+    buffer_printf(&text, "%s, sizes as arguments", a->fixed);
+    if (a->apart)
+      buffer_printf(&text, "; %u access%s with lanes apart in memory", a->apart,
+                    a->apart == 1 ? "" : "es");
+    if (a->by_index)
+      buffer_printf(&text, "; %u access%s with lanes where data says",
+                    a->by_index, a->by_index == 1 ? "" : "es");
     if (a->tiles)
       buffer_printf(&text, "; tiles: %s", a->tiles);
     if (k->again) {
@@ -414,14 +420,16 @@ static void put_totals(Buffer *out, const PlanLog *log, const PlanStyle *s) {
   buffer_puts(out, " at most\n");
   if (s->stable)
     return;
-  put_seconds(&text, t.kernels);
-  buffer_puts(&text, " in kernels");
+  if (t.kernels > 0) {
+    put_seconds(&text, t.kernels);
+    buffer_printf(&text, " in kernels%s", t.interpreted > 0 ? ", " : "");
+  }
   if (t.interpreted > 0) {
-    buffer_puts(&text, ", ");
     put_seconds(&text, t.interpreted);
     buffer_puts(&text, " in the reference backend");
   }
-  put_line(out, s, "time", text.text);
+  if (text.len)
+    put_line(out, s, "time", text.text);
   text.len = 0;
   buffer_printf(&text, "%u compiled", t.compiled);
   if (t.compiling > 0) {

@@ -57,6 +57,9 @@ struct KernelAbout {
   size_t scratch;     /* bytes for each thread */
   const char *shape;  /* of a piece, in words */
   const char *tiles;  /* of products, in words; or NULL */
+  const char *fixed;  /* what the code is for; all sizes are arguments */
+  uint32_t apart;     /* reads and writes whose lanes lie apart in memory, */
+  uint32_t by_index;  /* and those whose lanes lie where data says */
   const char *code;   /* C, where it was asked for; or NULL */
   const void *object; /* the same where several are of one text; or NULL */
   bool compiled;

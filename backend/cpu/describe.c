@@ -52,6 +52,53 @@ static const char *tiles_text(const Kernel *k, const Schedule *s,
   return out.text;
 }
 
+static bool reduces(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->axes > k->loops.at[j]->kept)
+      return true;
+  return false;
+}
+
+static const char *fixed_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  if (s->shape == UNIT_COLUMNS && reduces(k))
+    return arena_printf(arena, "%u lanes, sums of at most %lld columns",
+                        s->width, (long long)s->block);
+  return arena_printf(arena, "%u lanes", s->width);
+}
+
+static bool is_by_index(const uint64_t *depends, const Step *s, uint32_t lane) {
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (depends[s->indices[j].step] >> lane & 1)
+      return true;
+  return false;
+}
+
+static bool is_apart(const Quasi *q, uint32_t lane) {
+  return q && q->times[lane] != 0 && q->times[lane] != 1;
+}
+
+static void count_accesses(const Loop *loop, uint32_t lane, Arena *arena,
+                           KernelAbout *about) {
+  const uint64_t *depends = loop_depends(arena, loop);
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ && is_by_index(depends, s, lane))
+      about->by_index++;
+    else if (s->kind == STEP_READ)
+      about->apart += is_apart(s->address, lane);
+  }
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    about->apart += is_apart(loop->results.at[j].out, lane);
+}
+
+static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
+                      KernelAbout *about) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (!(s->tiling && s->tiling->of[j].on) && s->lanes[j] < KERNEL_AXES)
+      count_accesses(k->loops.at[j], s->lanes[j], arena, about);
+}
+
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
                   KernelAbout *about) {
   const Prepared *p = c->backend;
@@ -62,6 +109,8 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   about->units = p->emitted.call.units;
   about->scratch = p->emitted.call.room;
   about->shape = shape_text(c->kernel, &p->schedule, arena);
+  about->fixed = fixed_text(c->kernel, &p->schedule, arena);
+  count_all(c->kernel, &p->schedule, arena, about);
   about->tiles = tiles_text(c->kernel, &p->schedule, arena);
   about->object = p->object;
   about->compiled = p->object && object_function(p->object, "kernel");
