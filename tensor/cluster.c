@@ -269,6 +269,8 @@ static const char *why_not_worth(const Merge *m) {
     return "a product reads it, in an order of its own";
   if (m->product_a && !m->product_b && m->all)
     return NULL;
+  if (m->product_a && m->product_b && m->all)
+    return "two products at each point would be in each other's way";
   if (m->product_a && m->product_b) {
     double others = 0;
     for (uint32_t k = 0; k < m->b->items.len; k++)

@@ -328,6 +328,16 @@ static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
 
 /* ---- lanes along a reduced axis, or along one of stored values ---- */
 
+/* t with its lanes half .. 2 * half - 1 in front. */
+static const char *upper_half(Emitter *e, uint32_t half) {
+  Buffer b = {.arena = e->arena};
+  buffer_puts(&b, "__builtin_shufflevector(t, t");
+  for (uint32_t l = 0; l < e->s->width; l++)
+    buffer_printf(&b, ", %u", l < half ? l + half : l);
+  buffer_puts(&b, ")");
+  return b.text;
+}
+
 static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
                          const char *first) {
   const char *acc = format(e, "acc%u%s", f->name, first);
@@ -339,11 +349,12 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
   }
   char class = end_class(f);
   const char *from = has_runs(f) ? format(e, "sum%u", f->name) : acc;
-  const char *mask = class == 'b' ? " & 1" : "";
-  buffer_printf(
-      out, "{ %s r = %s[0]%s;\nfor (int l = 1; l < W; l++)\nr = %s;\n",
-      scalar_type(class), from, mask,
-      combine(e, f, class, false, "r", format(e, "(%s[l]%s)", from, mask)));
+  buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
+  for (uint32_t half = e->s->width / 2; half; half /= 2)
+    buffer_printf(out, "t = %s;\n",
+                  combine(e, f, class, true, "t", upper_half(e, half)));
+  buffer_printf(out, "const %s r = first_%c(t)%s;\n", scalar_type(class),
+                vector_letter(class), class == 'b' ? " & 1" : "");
   store_scalar(e, out, f, "r");
   buffer_puts(out, "}\n");
 }
