@@ -206,16 +206,24 @@ static bool is_known(const PlanLog *log, const void *object) {
   return known;
 }
 
+static void add_code(const Planned *p, const Cluster *c, Arena *arena,
+                     PlanKernel *to) {
+  KernelAbout about;
+  if (describe(p->graph, c, arena, notes_of(arena, to), &about) && about.code)
+    to->about.code = arena_text(arena, about.code, strlen(about.code));
+}
+
+/* To describe a kernel may change its loops, as running it does: this comes
+ * before they are looked at. */
 static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
                       Arena *arena, PlanKernel *to) {
-  const char *const *notes = log->code ? notes_of(arena, to) : NULL;
-  bool compiled = describe(p->graph, c, arena, notes, &to->about);
-  if (to->about.code)
-    to->about.code = arena_text(arena, to->about.code, strlen(to->about.code));
+  bool compiled = describe(p->graph, c, arena, NULL, &to->about);
   to->again = to->about.object && is_known(log, to->about.object);
   to->interpreted = c->interpreted;
   if (!compiled && (!p->graph->backend || !p->graph->backend->kernels))
     to->interpreted = no_backend;
+  else if (!compiled && !to->interpreted)
+    to->interpreted = "there is no C for something in it yet";
   if (to->interpreted)
     to->interpreted =
         arena_text(arena, to->interpreted, strlen(to->interpreted));
@@ -240,6 +248,7 @@ static PlanKernel kernel_of(const PlanLog *log, const Planned *p,
   PlanKernel k = {.outer = ""};
   uint32_t last = c->nodes.len - 1;
   k.place = place_of(log, arena, c->nodes.at[last]->span);
+  add_about(log, p, c, arena, &k);
   if (c->kernel)
     add_loops(log, arena, &k, c->kernel);
   add_values(log, arena, &k, c);
@@ -248,7 +257,8 @@ static PlanKernel kernel_of(const PlanLog *log, const Planned *p,
     PlanApart a = {number_of(p, from->from), from->why};
     VEC_PUSH(arena, k.apart, a);
   }
-  add_about(log, p, c, arena, &k);
+  if (log->code)
+    add_code(p, c, arena, &k);
   return k;
 }
 

@@ -23,8 +23,9 @@
 
 enum {
   LINE = 64,
-  SPIN_NS = 100 * 1000, /* of looking; between two kernels of a loop there is
-                           less */
+  SPIN_NS = 500 * 1000, /* of looking; between two kernels of a program there is
+                           less, planning included, and a virtual core that
+                           went to sleep may take a millisecond to come back */
   LOOKS = 32,           /* between two looks at the clock */
 };
 

@@ -565,6 +565,18 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   return a.k;
 }
 
+double kernel_work(const Kernel *k) {
+  double work = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    double each = loop->steps.len;
+    for (uint32_t v = 0; v < loop->axes; v++)
+      each *= (double)loop->extents[v];
+    work += each;
+  }
+  return work;
+}
+
 /* ---- as text ---- */
 
 static void print_quasi(Buffer *out, const Quasi *q) {

@@ -208,6 +208,8 @@ void kernel_move_last(Kernel *k, uint32_t v);
 bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
                  const Loop *reader, Quasi **parts);
 
+/* Operations, each step of a loop at each of its points being one. */
+double kernel_work(const Kernel *k);
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

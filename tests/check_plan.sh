@@ -6,14 +6,20 @@ AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/plan" || exit 1
 XDG_CACHE_HOME=$(mktemp -d)
 export XDG_CACHE_HOME LC_ALL=C.UTF-8
-trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
+folder=$XDG_CACHE_HOME
+trap 'rm -rf "$folder"' EXIT
 bad=0
 wrong() { echo "$*" && bad=1; }
 
+made() { find "$XDG_CACHE_HOME" -name '*.so' | wc -l; }
+
 for f in *.axn; do
-  "$AXON" plan "$f" >"$XDG_CACHE_HOME/text" || wrong "$f: exit status $?"
-  grep -nE '^.{101,}' "$XDG_CACHE_HOME/text" && wrong "$f: over 100 columns"
-  before=$(find "$XDG_CACHE_HOME" -name '*.so' | wc -l)
+  before=$(made)
+  "$AXON" plan --dry "$f" >/dev/null && [ "$(made)" = "$before" ] ||
+    wrong "$f: --dry compiles something"
+  "$AXON" plan "$f" >"$folder/text" || wrong "$f: exit status $?"
+  grep -nE '^.{101,}' "$folder/text" && wrong "$f: over 100 columns"
+  before=$(made)
   "$AXON" plan --code --json "$f" | python3 -c '
 import json, sys
 plan = json.load(sys.stdin)
@@ -29,8 +35,7 @@ for k in kernels:
     place = "%s:%d: " % (k["file"], k["loops"][-1]["line"])
     assert place in k["code"], "no comment " + place
 ' || wrong "$f: its JSON is wrong"
-  after=$(find "$XDG_CACHE_HOME" -name '*.so' | wc -l)
-  [ "$before" = "$after" ] || wrong "$f: comments were compiled"
+  [ "$before" = "$(made)" ] || wrong "$f: comments were compiled"
 done
 
 "$AXON" plan --dry --json products.axn | python3 -c '
@@ -42,6 +47,12 @@ assert k["operations"] == k["operations_of_products"], "other operations"
 assert k["bytes_read"] == 4 * depth * (m + n), "bytes read"
 assert k["bytes_written"] == 4 * m * n, "bytes written"
 ' || wrong 'the cost of a product is wrong'
+XDG_CACHE_HOME=$XDG_CACHE_HOME/other
+"$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
+before=$(made)
+"$AXON" plan products.axn -e 'layer x' >/dev/null
+[ "$before" -gt 0 ] && [ "$(made)" = "$before" ] ||
+  wrong 'what is described is not what is run'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   wrong 'equal runs are not told once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |
@@ -49,10 +60,10 @@ assert k["bytes_written"] == 4 * m * n, "bytes written"
   wrong 'it does not say that the reference backend was asked for'
 "$AXON" plan -e '1 + 1' | grep -qx 'no tensors are computed' ||
   wrong 'it plans what is no tensor'
-"$AXON" plan rows.axn --kernel 99 2>"$XDG_CACHE_HOME/err"
-[ $? = 2 ] && grep -q 'there is no kernel 99' "$XDG_CACHE_HOME/err" ||
+"$AXON" plan rows.axn --kernel 99 2>"$folder/err"
+[ $? = 2 ] && grep -q 'there is no kernel 99' "$folder/err" ||
   wrong 'it finds kernel 99'
 "$AXON" plan -e 'let val x = for i < 9 => i in x.[i64 (sum x)]' >/dev/null \
-  2>"$XDG_CACHE_HOME/err"
+  2>"$folder/err"
 [ $? = 1 ] || wrong 'errors of the program are none of the plan'
 exit "$bad"

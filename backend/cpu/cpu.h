@@ -64,14 +64,6 @@ void schedule_choose(Kernel *k, Schedule *s);
 bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
                  Emitted *out);
 
-/* A cluster that is to be run as a kernel (Cluster.backend). */
-typedef struct Prepared {
-  Schedule schedule;
-  Emitted emitted;
-  double work; /* simple operations */
-  Object *object; /* NULL: nothing is to be run */
-} Prepared;
-
 /* describe.c: see Backend. */
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
                   KernelAbout *about);

@@ -99,24 +99,31 @@ static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
       count_accesses(k->loops.at[j], s->lanes[j], arena, about);
 }
 
+/* Schedule and text are made once more: that they are the same shows in the
+ * object, which is found then, and not made (tests/check_plan.sh). */
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
                   KernelAbout *about) {
-  const Prepared *p = c->backend;
+  Kernel *k = c->kernel;
+  Schedule s;
+  Emitted e;
   *about = (KernelAbout){.units = 1};
-  if (!p)
+  if (!k || c->interpreted)
     return false;
-  about->lanes = p->schedule.width;
-  about->units = p->emitted.call.units;
-  about->scratch = p->emitted.call.room;
-  about->shape = shape_text(c->kernel, &p->schedule, arena);
-  about->fixed = fixed_text(c->kernel, &p->schedule, arena);
-  count_all(c->kernel, &p->schedule, arena, about);
-  about->tiles = tiles_text(c->kernel, &p->schedule, arena);
-  about->object = p->object;
-  about->compiled = p->object && object_function(p->object, "kernel");
-  about->compile_seconds = about->compiled ? object_seconds(p->object) : 0;
-  Emitted again;
-  if (notes && emit_kernel(c->kernel, &p->schedule, notes, &again))
-    about->code = again.text.text;
+  schedule_choose(k, &s);
+  if (!emit_kernel(k, &s, NULL, &e))
+    return false;
+  about->lanes = s.width;
+  about->units = e.call.units;
+  about->scratch = e.call.room;
+  about->shape = shape_text(k, &s, arena);
+  about->fixed = fixed_text(k, &s, arena);
+  about->tiles = tiles_text(k, &s, arena);
+  count_all(k, &s, arena, about);
+  Object *o = c->backend ? object_request(e.text.text, e.text.len) : NULL;
+  about->object = o;
+  about->compiled = o && object_function(o, "kernel");
+  about->compile_seconds = about->compiled ? object_seconds(o) : 0;
+  if (notes && emit_kernel(k, &s, notes, &e))
+    about->code = e.text.text;
   return true;
 }

@@ -1,0 +1,29 @@
+/* backend/cpu: kernels as they are run, kept for the next time. */
+#ifndef AXON_CPU_PROGRAM_H
+#define AXON_CPU_PROGRAM_H
+
+#include "backend/cpu/cpu.h"
+
+enum { POINTERS = 96 }; /* of a kernel: results and inputs */
+
+/* All that a call of a kernel wants beside its tensors.  Where two kernels are
+ * the same but for these, so are their programs: it is made once in a process,
+ * and not changed afterwards. */
+typedef struct Program {
+  Object *object; /* NULL: the kernel cannot be emitted */
+  const int64_t *ints;
+  const double *floats;
+  uint32_t int_count, float_count, out_count;
+  uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
+  bool chunked;            /* sums of chunks, which are then added up */
+  int64_t units, chunks, inner;
+  Dtype accumulator;
+  size_t room;
+  double work; /* simple operations */
+} Program;
+
+/* The cluster's kernel, being compiled from now on; NULL: it cannot be
+ * emitted.  It may live in the kernel's arena. */
+const Program *program_of(Cluster *cluster);
+
+#endif
