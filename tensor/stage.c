@@ -414,6 +414,10 @@ static uint32_t step_of(Builder *b, uint32_t cell) {
 
 /* ---- the whole ---- */
 
+static bool is_where(PrimId op) {
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+}
+
 static void set_result(Builder *b, Node *n) {
   Loop *k = b->k;
   int64_t stride = 1;
@@ -423,7 +427,16 @@ static void set_result(Builder *b, Node *n) {
     r.out->times[v] = stride;
     stride *= k->extents[v];
   }
-  r.step = step_of(b, n->cell_count - 1);
+  if (k->kept == k->axes && is_where(r.reduce)) {
+    b->full |= !n->safe; /* the body is to be run for its faults alone */
+    Step zero = {.kind = STEP_CONST, .dtype = DT_I64};
+    zero.value.dtype = DT_I64;
+    VEC_PUSH(b->arena, k->steps, zero);
+  } else {
+    r.step = step_of(b, n->cell_count - 1);
+  }
+  if (k->kept == k->axes) /* of one value: itself */
+    r.reduce = PRIM_NONE;
   VEC_PUSH(b->arena, k->results, r);
 }
 

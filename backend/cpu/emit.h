@@ -39,6 +39,7 @@ typedef struct Emitter {
   uint32_t quotients; /* and of its first quotient's */
   uint32_t order[KERNEL_AXES], level_of[KERNEL_VARS]; /* of for-loops */
   uint32_t loops, lane_level;
+  bool lane_quotients[QUOTIENTS]; /* differ from lane to lane: vectors */
   Buffer blocks[LEVELS];
   Buffer checks;
   uint32_t *levels; /* of steps */

@@ -464,7 +464,7 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 at, at, at, at, at, rows, panel, at, rows, panel, at, at, at,
                 at);
   if (rest) {
-    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n");
+    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
     emit_put(out, rest);
   }
   buffer_puts(out, "}\n");

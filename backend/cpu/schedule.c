@@ -115,8 +115,8 @@ static uint32_t inner_lane(Arena *arena, const Loop *loop, uint32_t width,
   *cost = width;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
     double c = lane_cost(loop, depends, v, width);
-    if (has_where(loop) && v < loop->kept)
-      continue;
+    if (has_where(loop) && reduces(loop) && v + 1 < loop->axes)
+      continue; /* the first of equals is to be found */
     if (best == NO_LANE || c <= *cost) {
       *cost = c;
       best = v;
@@ -140,8 +140,6 @@ static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
     const Loop *loop = k->loops.at[j];
     all +=
         lane_cost(loop, loop_depends(k->arena, loop), v, width) * work_of(loop);
-    if (has_where(loop) && reduces(loop))
-      all *= 1e9; /* not written that way */
   }
   return all;
 }
