@@ -26,6 +26,8 @@ enum {
   DEPTHS_MOST = 512,      /* of two products that share a row: together */
   ROWS_LEAST = 256,       /* of a product, for each core */
   CACHED_MOST = 16 << 20, /* bytes that a cache keeps for the next kernel */
+  CUT_UNITS = 16,         /* fewer pieces than that, of */
+  CUT_WORK = 1 << 20,     /* more work than that: sums are cut */
   MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
 };
 
@@ -260,6 +262,20 @@ static const char *too_few_points(const Merge *m, double least) {
              : "too few points are shared for all cores";
 }
 
+/* Has one of them a sum so long, for so few points, that it is better cut?  As
+ * part of a cluster it cannot be. */
+static bool is_cut(const Merge *m) {
+  double units = m->points / (m->columns ? LANES : 1);
+  double depth = 1;
+  for (uint32_t k = 0; k < m->a->items.len; k++)
+    if ((double)m->a->items.at[k]->depth > depth)
+      depth = (double)m->a->items.at[k]->depth;
+  for (uint32_t k = 0; k < m->b->items.len; k++)
+    if ((double)m->b->items.at[k]->depth > depth)
+      depth = (double)m->b->items.at[k]->depth;
+  return units < CUT_UNITS && depth * m->points >= CUT_WORK;
+}
+
 /* Why it is not worth it; NULL: it is.
  * The sum of the second product goes over what the first one computes, and
  * its other axes are as many as the depth of that: then it is compute that is
@@ -268,6 +284,8 @@ static const char *why_not_worth(const Merge *m) {
   static const char large[] = "what one point leaves for it fills the cache";
   if (m->product_b && !m->product_a)
     return "a product reads it, in an order of its own";
+  if (is_cut(m))
+    return "a long sum is cut into parts for all cores";
   if (m->product_a && !m->product_b && m->all)
     return NULL;
   if (m->product_a && m->product_b && m->all)

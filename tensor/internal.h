@@ -134,6 +134,7 @@ typedef struct PlanNode {
   uint32_t position; /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */
+  double chain;     /* likewise, without reductions and what is behind them */
   uint32_t readers; /* stored nodes not yet run that read it */
   const struct PlanNode *last_reader; /* so that each is counted once */
   const char *why;     /* of a stored node: why it was not fused */

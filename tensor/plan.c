@@ -207,13 +207,18 @@ static void add_up_work(const Plan *plan) {
     const Node *n = p->node;
     const int64_t *reduced = n->extents + n->free_count + n->rank;
     p->work = n->kind == NODE_COMP ? body_cost(n) : OPAQUE_COST;
+    p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= (double)extents_product(n->reduce_count, reduced);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
       if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
+      if (x && !x->data && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
+        p->chain += plan_node(plan, x)->chain;
     }
+    if (p->chain > WORK_MOST)
+      p->chain = WORK_MOST;
     if (p->work > WORK_MOST)
       p->work = WORK_MOST; /* shared inputs count twice: let it not overflow */
   }
@@ -288,8 +293,8 @@ static bool is_cheap(const Plan *plan, const PlanNode *p) {
   if (plan->graph->backend && plan->graph->backend->kernels &&
       cost <= FACTOR_COST && is_always_factor(p))
     return true;
-  return cost == 0 || times < 1.01 || (times <= 2 && cost <= 8) ||
-         (times <= 4 && cost <= 2);
+  return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
+         (times <= 4 && p->chain <= 2);
 }
 
 /* Why it does not become part of its readers; NULL: it does. */

@@ -98,7 +98,9 @@ produce() {
       >"$work/out" 2>&1 || status=$?
     ;;
   plan)
-    timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
+    # plans are the CPU backend's, whatever tests run on
+    env -u AXON_TINY AXON_TARGET=cpu \
+      timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
       >"$work/out" 2>&1 || status=$?
     ;;
   bug)
@@ -112,6 +114,10 @@ produce() {
     ;;
   repl)
     sed -n 's/^[>|] \{0,1\}//p' "$2.repl" >"$work/input"
+    if grep -q '^> :plan' "$2.repl"; then
+      unset AXON_TINY
+      AXON_TARGET=cpu
+    fi
     timeout "$limit" "$AXON" repl --plain \
       <"$work/input" >"$work/out" 2>&1 || status=$?
     ;;

@@ -15,6 +15,9 @@ enum {
   BLOCK_N = 1024,        /* columns of a unit, at most, */
   PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
   UNITS = 8,             /* that are wanted at least */
+  CUT_UNITS = 4,         /* fewer tiles than that, with */
+  CUT_DEPTH = 1 << 13,   /* a longer sum than that: it is cut */
+  CHUNKS = 16,           /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
@@ -340,6 +343,18 @@ static double local_bytes(const Kernel *k) {
   return bytes;
 }
 
+/* Are the rows and columns of a tile the innermost axes of the result? */
+static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
+  uint32_t last = loop->outer - 1;
+  int64_t size = n * loop->extents[last - 1];
+  if (out->times[last] != 1 || out->times[last - 1] != n)
+    return false;
+  for (uint32_t v = last - 1; v-- > 0; size *= loop->extents[v])
+    if (out->times[v] != size)
+      return false;
+  return true;
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   int64_t m = loop->extents[t->m], n = loop->extents[t->n];
@@ -356,6 +371,11 @@ static void size_tile(Choice *c, Tile *t) {
   while (units * (double)divide_up(m, height) < UNITS && height > HEIGHT_LEAST)
     height = divide_up(height, 2);
   c->s->height = round_up(height, t->rows);
+  bool whole = t->block_n >= n && c->s->height >= m;
+  const Result *r = &loop->results.at[0];
+  if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
+      t->depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out, n))
+    c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
 }
 
 /* Rows that are gone through together, and those of a unit, which share

@@ -92,11 +92,16 @@ static void emit_unit(Emitter *e, Buffer *out) {
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
   if (s->chunk) {
-    e->out->call.chunks = emit_range(e, out, "from", "to", "chunks",
-                                     loop->extents[loop->kept], s->chunk);
+    bool tile = s->shape == UNIT_TILE;
+    int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
+    e->out->call.chunks =
+        emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
+                   "chunks", extent, s->chunk);
     units *= e->out->call.chunks;
-    e->out->call.inner =
-        s->shape == UNIT_COLUMNS ? loop->extents[loop->outer - 1] : 1;
+    e->out->call.inner = s->shape == UNIT_POINT
+                             ? 1
+                             : loop->extents[loop->outer - 1] *
+                                   (tile ? loop->extents[loop->outer - 2] : 1);
   }
   for (uint32_t v = points; v-- > 0;) {
     units *= loop->extents[v];
@@ -206,7 +211,8 @@ static void emit_fold(Emitter *e, Buffer *out) {
                 "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
                 "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
                 "%s;\n}\nreturn 0;\n}\n",
-                memory_type(t), memory_type(from), scalar_type(class),
+                memory_type(t), memory_type(from),
+                class == 'f' ? "double" : scalar_type(class),
                 fold_text(e, r->reduce, class), store);
 }
 
