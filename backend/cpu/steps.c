@@ -101,7 +101,8 @@ static uint32_t quasi_level(const Emitter *e, const Quasi *q) {
 
 /* A variable that differs from lane to lane. */
 static bool is_lane_var(const Emitter *e, uint32_t v) {
-  return v == e->lane || (v >= KERNEL_AXES && e->lane_quotients[v - KERNEL_AXES]);
+  return v == e->lane ||
+         (v >= KERNEL_AXES && e->lane_quotients[v - KERNEL_AXES]);
 }
 
 static bool quasi_varies(const Emitter *e, const Quasi *q) {
@@ -174,8 +175,8 @@ static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
   for (uint32_t v = 0; v < KERNEL_VARS; v++) {
     if (!q->times[v] || !is_lane_var(e, v))
       continue;
-    const char *x = class == 'i' ? "((int32_t)j + lanes())"
-                                 : "(j + wide(lanes()))";
+    const char *x =
+        class == 'i' ? "((int32_t)j + lanes())" : "(j + wide(lanes()))";
     if (v != e->lane) {
       bool small = is_small_quotient(&e->loop->quotients[v - KERNEL_AXES]);
       x = format(e, "q%u", e->quotients + v - KERNEL_AXES);
@@ -502,8 +503,8 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
     const char *index = lane_terms(e, s->address, 'l');
     if (outer)
       index = format(e, "wide(lanes()) + %s * (%s)", l->block, index);
-    const char *from = format(e, "l%u + %s%s", l->name, to,
-                              outer ? " + (j - lo)" : "");
+    const char *from =
+        format(e, "l%u + %s%s", l->name, to, outer ? " + (j - lo)" : "");
     define(e, at, format(e, "ldx_%s(%s, %s, REST)", name, from, index));
     return;
   }

@@ -14,8 +14,8 @@
 #include "tests/unit/tensors.h"
 
 enum {
-  POOL = 24,         /* values of a graph */
-  DIMS = 6,          /* sizes that its axes have */
+  POOL = 24,          /* values of a graph */
+  DIMS = 6,           /* sizes that its axes have */
   COUNT_MOST = 40000, /* elements of a value, in most graphs */
   COUNT_LARGE = 300000,
   WORK_MOST = 4000000,
@@ -50,8 +50,10 @@ static inline uint32_t choose(Maker *m, uint32_t n) {
 /* ---- errors ---- */
 
 static inline double unit_of(Dtype t) {
-  return t == DT_F16 ? 0x1p-10 : t == DT_BF16 ? 0x1p-7
-         : t == DT_F32 ? 0x1p-22 : 0x1p-50;
+  return t == DT_F16    ? 0x1p-10
+         : t == DT_BF16 ? 0x1p-7
+         : t == DT_F32  ? 0x1p-22
+                        : 0x1p-50;
 }
 static inline double most_of(Dtype t) {
   return t == DT_F16 ? 0x1p15 : t == DT_F64 ? 0x1p1000 : 0x1p120;
@@ -92,23 +94,23 @@ static inline Value inexact(Maker *m, Node *n, Node *error, double units) {
   /* what may have overflowed may be anything */
   Node *most = add(size_of_value(n), e);
   Node *fits = op2(PRIM_LT, most, real(most_of(n->dtype)));
-  v.error = keep(node_map(&g, PRIM_SELECT, 3,
-                          (Node *[]){fits, e, real(INFINITY)}, DT_NONE,
-                          &fault));
+  v.error =
+      keep(node_map(&g, PRIM_SELECT, 3, (Node *[]){fits, e, real(INFINITY)},
+                    DT_NONE, &fault));
   return v;
 }
 
 /* A function that moves elements, done to value and error. */
-#define MOVED(m, v, x, ...)                        \
-  ({                                               \
-    Node *x = (v).node;                            \
-    Value out_ = {.exact = (v).exact};             \
-    out_.node = (__VA_ARGS__);                     \
-    if (out_.node && (v).error) {                  \
-      x = (v).error;                               \
-      out_.error = (__VA_ARGS__);                  \
-    }                                              \
-    out_;                                          \
+#define MOVED(m, v, x, ...)            \
+  ({                                   \
+    Node *x = (v).node;                \
+    Value out_ = {.exact = (v).exact}; \
+    out_.node = (__VA_ARGS__);         \
+    if (out_.node && (v).error) {      \
+      x = (v).error;                   \
+      out_.error = (__VA_ARGS__);      \
+    }                                  \
+    out_;                              \
   })
 
 static inline Node *held(Node *n) { /* NULL: it does not fit */
@@ -118,17 +120,17 @@ static inline Node *held(Node *n) { /* NULL: it does not fit */
 /* ---- data ---- */
 
 static inline int64_t size(Maker *m) {
-  static const int16_t sizes[] = {1,  2,  3,  5,  6,  7,  8,  15, 16, 17,
-                                  31, 33, 48, 63, 64, 65, 96, 97, 513,
-                                  1000, 4099};
+  static const int16_t sizes[] = {1,  2,  3,  5,  6,   7,    8,
+                                  15, 16, 17, 31, 33,  48,   63,
+                                  64, 65, 96, 97, 513, 1000, 4099};
   return draw(&m->sizes, 20) == 0 ? 0
                                   : sizes[draw(&m->sizes, ARRAY_LEN(sizes))];
 }
 
 static inline Dtype some_type(Maker *m) {
-  static const Dtype types[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_F32,
+  static const Dtype types[] = {DT_F32, DT_F32, DT_F32,  DT_F32, DT_F32,
                                 DT_F64, DT_F16, DT_BF16, DT_I64, DT_I32,
-                                DT_U8, DT_I8, DT_BOOL};
+                                DT_U8,  DT_I8,  DT_BOOL};
   return types[choose(m, ARRAY_LEN(types))];
 }
 
@@ -143,8 +145,8 @@ static inline Scalar element(Maker *m, Dtype t, uint32_t special) {
       i = x % 2 ? INT64_MAX - x % 3 : INT64_MIN + x % 3;
     return scalar_convert((Scalar){.dtype = DT_I64, .i = i}, t);
   }
-  static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0, 1e38,
-                                    -65504, 1e-40, 3e9, -3e18, 0.5};
+  static const double specials[] = {NAN,    INFINITY, -INFINITY, -0.0,  1e38,
+                                    -65504, 1e-40,    3e9,       -3e18, 0.5};
   if (special && x % 5 == 0)
     return num(t, specials[x / 8 % ARRAY_LEN(specials)]);
   return num(t, ((double)(x >> 8 & 0xff) - 128) / 64 + (double)(x & 1) / 1024);
@@ -197,11 +199,11 @@ static inline Value function_of(Maker *m, Value x) {
   static const struct {
     PrimId op;
     double slope;
-  } fns[] = {{PRIM_EXP, 80},  {PRIM_TANH, 1}, {PRIM_SIN, 1},  {PRIM_COS, 1},
-             {PRIM_ERF, 1.2}, {PRIM_EXPM1, 80}, {PRIM_SINH, 80},
-             {PRIM_COSH, 80}};
-  static const PrimId sharp[] = {PRIM_FLOOR, PRIM_CEIL, PRIM_ROUND,
-                                 PRIM_TRUNC, PRIM_SIGN};
+  } fns[] = {{PRIM_EXP, 80},  {PRIM_TANH, 1},  {PRIM_SIN, 1},
+             {PRIM_COS, 1},   {PRIM_ERF, 1.2}, {PRIM_EXPM1, 80},
+             {PRIM_SINH, 80}, {PRIM_COSH, 80}};
+  static const PrimId sharp[] = {PRIM_FLOOR, PRIM_CEIL, PRIM_ROUND, PRIM_TRUNC,
+                                 PRIM_SIGN};
   static const PrimId positive[] = {PRIM_SQRT, PRIM_RSQRT, PRIM_LOG,
                                     PRIM_LOG1P};
   Dtype t = x.node->dtype;
@@ -212,7 +214,8 @@ static inline Value function_of(Maker *m, Value x) {
     return x.exact ? exact(op1(sharp[k % 5], x.node)) : x;
   if (which == 3) { /* of 1 and more */
     Node *y = add(op1(PRIM_ABS, x.node), constant(t, 1));
-    Node *error = x.exact ? NULL : both_errors(x.error, m->errors ? rounded(y, 1) : NULL);
+    Node *error =
+        x.exact ? NULL : both_errors(x.error, m->errors ? rounded(y, 1) : NULL);
     return inexact(m, op1(positive[k % 4], y), error, 4);
   }
   x = tamed(m, x, 4);
@@ -224,8 +227,8 @@ static inline Value arithmetic(Maker *m, Value x, Value y) {
   static const PrimId ops[] = {PRIM_ADD, PRIM_SUB, PRIM_MUL, PRIM_MAXIMUM,
                                PRIM_MINIMUM};
   PrimId op = ops[choose(m, 5)];
-  Node *n = held(node_map(&g, op, 2, (Node *[]){x.node, y.node}, DT_NONE,
-                          &fault));
+  Node *n =
+      held(node_map(&g, op, 2, (Node *[]){x.node, y.node}, DT_NONE, &fault));
   if (!n || (x.exact && y.exact))
     return exact(n);
   Node *error = both_errors(x.error, y.error);
@@ -249,8 +252,8 @@ static inline Value quotient(Maker *m, Value x, Value y) {
     else
       by = op2(PRIM_MAXIMUM, constant(t, -100), by);
     Node *zero = op2(PRIM_EQ, by, constant(t, 0));
-    by = keep(node_map(&g, PRIM_SELECT, 3,
-                       (Node *[]){zero, constant(t, 3), by}, DT_NONE, &fault));
+    by = keep(node_map(&g, PRIM_SELECT, 3, (Node *[]){zero, constant(t, 3), by},
+                       DT_NONE, &fault));
     if (op == PRIM_POW)
       by = op1(PRIM_ABS, op2(PRIM_MOD, by, constant(t, 5)));
     if (choose(m, 3) == 0)
@@ -264,8 +267,8 @@ static inline Value quotient(Maker *m, Value x, Value y) {
   }
   y = tamed(m, y, 1000);
   Node *by = add(op1(PRIM_ABS, y.node), constant(t, 1));
-  Node *n = held(node_map(&g, PRIM_DIV, 2, (Node *[]){x.node, by}, DT_NONE,
-                          &fault));
+  Node *n =
+      held(node_map(&g, PRIM_DIV, 2, (Node *[]){x.node, by}, DT_NONE, &fault));
   if (!n || (x.exact && y.exact))
     return exact(n);
   Node *error = x.error;
@@ -333,8 +336,8 @@ static inline Value reduced(Maker *m, Value x) {
     count = 1;
   Dtype t = x.node->dtype;
   if (t == DT_BOOL)
-    return exact(reduce(what % 2 ? PRIM_ANY : PRIM_ALL, x.node, first, count,
-                        stays));
+    return exact(
+        reduce(what % 2 ? PRIM_ANY : PRIM_ALL, x.node, first, count, stays));
   if (what < 5)
     return sum_of(m, x, first, count, stays);
   if (what < 7) {
@@ -376,8 +379,8 @@ static inline Value contracted(Maker *m, Value x, Value y, Contraction *f,
   if (!m->errors)
     return inexact(m, n, NULL, 1);
   Node *a = size_of_value(x.node), *b = size_of_value(y.node);
-  Node *error = times(f(a, b, how),
-                      SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
+  Node *error =
+      times(f(a, b, how), SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
   if (x.error)
     error = add(error, f(x.error, y.error ? add(b, y.error) : b, how));
   if (y.error)
@@ -415,8 +418,8 @@ typedef struct Letters {
 static inline Node *einsum_of(Node *x, Node *y, void *how) {
   const Letters *l = how;
   return held(node_einsum(&g, 2, (Node *[]){x, y},
-                          (const uint8_t *[]){l->x, l->y}, l->out_count,
-                          l->out, &fault));
+                          (const uint8_t *[]){l->x, l->y}, l->out_count, l->out,
+                          &fault));
 }
 
 /* Each letter of x may be y's too, and stay or be summed over. */
@@ -464,8 +467,8 @@ static inline Node *window_of(Node *x, Node *w, void *how) {
   const Window *to = how;
   IndexVar *i = var(to->height), *j = var(to->width);
   IndexVar *a = var(own(w, 0)), *b = var(own(w, 1));
-  Node *from = get2(x, add(index_of(i), index_of(a)),
-                    add(index_of(j), index_of(b)));
+  Node *from =
+      get2(x, add(index_of(i), index_of(a)), add(index_of(j), index_of(b)));
   Node *terms = close2(mul(from, get2(w, index_of(a), index_of(b))), a, b);
   return close2(reduce(PRIM_SUM, terms, 0, 2, false), i, j);
 }
@@ -508,8 +511,8 @@ static inline Value softmax(Maker *m, Value x) {
     error = mul(add(x.error, reduce(PRIM_MAX, x.error, axis, 1, true)),
                 times(size_of_value(e), 2));
   if (m->errors) /* of the difference, as the exponent's */
-    error = both_errors(error, times(size_of_value(e),
-                                     64 * unit_of(x.node->dtype)));
+    error = both_errors(error,
+                        times(size_of_value(e), 64 * unit_of(x.node->dtype)));
   Value v = inexact(m, e, error, 4);
   return over(m, v, sum_of(m, v, axis, 1, true));
 }
@@ -517,8 +520,7 @@ static inline Value softmax(Maker *m, Value x) {
 /* (x - mean x) / (1 + mean (x - mean x)^2) */
 static inline Value norm(Maker *m, Value x) {
   uint32_t rank = x.node->rank;
-  if (rank == 0 || !dtype_is_float(x.node->dtype) ||
-      own(x.node, rank - 1) == 0)
+  if (rank == 0 || !dtype_is_float(x.node->dtype) || own(x.node, rank - 1) == 0)
     return (Value){0};
   double by = 1.0 / (double)own(x.node, rank - 1);
   x = tamed(m, x, 8);
@@ -608,8 +610,7 @@ static inline Value part_of(Maker *m, Value v) {
   Item *item = &items[axis % rank];
   item->from = from < item->to ? from : item->to;
   item->to = item->to - less > item->from ? item->to - less : item->from;
-  return MOVED(m, v, x,
-               held(node_index_items(&g, x, rank, items, &fault)));
+  return MOVED(m, v, x, held(node_index_items(&g, x, rank, items, &fault)));
 }
 
 /* Rows at computed places: those of 0, 1, ... by a formula, or of data. */
@@ -649,8 +650,7 @@ static inline Value diagonal(Maker *m, Value v) {
              integer(own(v.node, 1)));
   items[1] = item_at(at);
   return MOVED(m, v, x, ({
-                 Node *row =
-                     held(node_index_items(&g, x, rank, items, &fault));
+                 Node *row = held(node_index_items(&g, x, rank, items, &fault));
                  row ? held(node_close(&g, row, 1, &i, &fault)) : NULL;
                }));
 }
@@ -696,9 +696,9 @@ static inline Value moved(Maker *m, Value v) {
 static inline Value joined(Maker *m, Value x, Value y) {
   uint32_t axis = choose(m, 60) % (x.node->rank ? x.node->rank : 1);
   bool stacked = choose(m, 3) == 0;
-  Node *n = held(stacked ? node_stack(&g, 2, (Node *[]){x.node, y.node}, &fault)
-                         : node_concat(&g, axis, 2,
-                                       (Node *[]){x.node, y.node}, &fault));
+  Node *n = held(
+      stacked ? node_stack(&g, 2, (Node *[]){x.node, y.node}, &fault)
+              : node_concat(&g, axis, 2, (Node *[]){x.node, y.node}, &fault));
   Value v = {.node = n, .exact = x.exact && y.exact};
   if (!n || !m->errors || v.exact)
     return v;
@@ -729,8 +729,7 @@ static inline Value with_index(Maker *m, Value x) {
     items[k] = item_range(0, own(x.node, k));
   if (what < 3) { /* a row */
     items[0] = item_at(op2(PRIM_MOD, at, integer(own(x.node, 0))));
-    return MOVED(m, x, y,
-                 held(node_index_items(&g, y, rank, items, &fault)));
+    return MOVED(m, x, y, held(node_index_items(&g, y, rank, items, &fault)));
   }
   /* if i > 0 && i < rows then x.[i - 1] else x.[0], only one of them run */
   Node *in = op2(PRIM_AND, op2(PRIM_GT, at, integer(0)),
@@ -739,17 +738,15 @@ static inline Value with_index(Maker *m, Value x) {
   Item first[RANK_MAX];
   memcpy(first, items, sizeof first);
   first[0] = item_at(integer(0));
-  return MOVED(m, x, y, ({
-                 g.guard = in;
-                 Node *then_ =
-                     held(node_index_items(&g, y, rank, items, &fault));
-                 g.guard = NULL;
-                 Node *else_ =
-                     held(node_index_items(&g, y, rank, first, &fault));
-                 then_ && else_
-                     ? held(node_select_lazy(&g, in, then_, else_, &fault))
-                     : NULL;
-               }));
+  return MOVED(
+      m, x, y, ({
+        g.guard = in;
+        Node *then_ = held(node_index_items(&g, y, rank, items, &fault));
+        g.guard = NULL;
+        Node *else_ = held(node_index_items(&g, y, rank, first, &fault));
+        then_ &&else_ ? held(node_select_lazy(&g, in, then_, else_, &fault))
+                      : NULL;
+      }));
 }
 
 static inline Value closed(Maker *m, Value v) {
@@ -764,16 +761,16 @@ static inline Value opaque(Maker *m, Value v) {
   PrimId op = what ? PRIM_CUMSUM : PRIM_SORT;
   if (!v.exact && !what)
     return (Value){0};
-  Node *n = keep(node_opaque(&g, op, 1, &v.node, params, (Key){{0}}, 0,
-                             &fault));
+  Node *n =
+      keep(node_opaque(&g, op, 1, &v.node, params, (Key){{0}}, 0, &fault));
   if (!what || !dtype_is_float(v.node->dtype) || v.exact)
     return exact(n); /* not compiled: the same */
   Node *error = NULL;
   if (m->errors) {
     Node *terms = size_of_value(v.node);
-    error = times(keep(node_opaque(&g, op, 1, &terms, params, (Key){{0}}, 0,
-                                   &fault)),
-                  SUM_UNITS * unit_of(v.node->dtype));
+    error = times(
+        keep(node_opaque(&g, op, 1, &terms, params, (Key){{0}}, 0, &fault)),
+        SUM_UNITS * unit_of(v.node->dtype));
     if (v.error)
       error = add(error, keep(node_opaque(&g, op, 1, &v.error, params,
                                           (Key){{0}}, 0, &fault)));

@@ -181,8 +181,7 @@ static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
   for (uint32_t k = 0; k < count; k++)
     nodes[k] = roots[k].node;
   graph_print(&g, &text, count, nodes);
-  fprintf(stderr, "graph %d, sizes %d\n%s\n", (int)seed, (int)sizes,
-          text.text);
+  fprintf(stderr, "graph %d, sizes %d\n%s\n", (int)seed, (int)sizes, text.text);
   buffer_free(&text);
 }
 
@@ -266,8 +265,8 @@ static void must_agree(Made *make, int64_t n) {
   assert_int_equal(x->count, y->count);
   for (int64_t k = 0; k < x->count; k++)
     if (!same(at(nodes[0], k), at(nodes[1], k)))
-      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k,
-               at(nodes[0], k), at(nodes[1], k));
+      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k, at(nodes[0], k),
+               at(nodes[1], k));
   munmap(r, sizeof *r);
   let_go();
 }
@@ -288,17 +287,27 @@ static Node *tiled(int64_t n) {
   return keep(node_tile(&g, data(DT_I32, SHAPE(3, n)), 1, 4, false, &fault));
 }
 static Node *thirds(int64_t n) { /* rows k / 3 and -k / 3 */
-  Node *k = op2(PRIM_DIV, keep(node_iota(&g, DT_I64, 3 * n, &fault)),
-                integer(3));
+  Node *k =
+      op2(PRIM_DIV, keep(node_iota(&g, DT_I64, 3 * n, &fault)), integer(3));
   Node *x = keep(node_gather(&g, numbers(SHAPE(n)), k, &fault));
   return add(x, op2(PRIM_DIV, op1(PRIM_NEG, x), integer(3)));
 }
 /* A diagonal of what the same kernel computes. */
 static Node *diagonal_of_local(int64_t n) {
   IndexVar *i = var(n);
-  Node *x = op1(PRIM_NEG, reduce(PRIM_MAX, data(DT_F32, SHAPE(n, 9, n)), 1, 1,
-                                 false));
+  Node *x = op1(PRIM_NEG,
+                reduce(PRIM_MAX, data(DT_F32, SHAPE(n, 9, n)), 1, 1, false));
   Node *d = close1(get2(x, index_of(i), index_of(i)), i);
+  return add(d, reduce(PRIM_MAX, x, 1, 1, false));
+}
+
+static Node *diagonal_of_columns(int64_t n) {
+  IndexVar *i = var(n);
+  Node *x = keep(node_permute(&g, data(DT_F32, SHAPE(9, 5, n)),
+                              (uint32_t[]){2, 0, 1}, &fault));
+  x = op1(PRIM_NEG, reduce(PRIM_MAX, x, 1, 1, false));
+  Node *j = op2(PRIM_MOD, index_of(i), integer(5));
+  Node *d = close1(get2(x, index_of(i), j), i);
   return add(d, reduce(PRIM_MAX, x, 1, 1, false));
 }
 
@@ -349,10 +358,19 @@ static Node *negative_divisors(int64_t n) {
 
 static void test_single_things(void **state) {
   (void)state;
-  static Made *const makers[] = {
-      rolled,        tiled,          thirds,        diagonal_of_local,
-      where_across,  where_cut,      where_cut_rows, where_single,
-      single_beside, half_products, wide_products, negative_divisors};
+  static Made *const makers[] = {rolled,
+                                 tiled,
+                                 thirds,
+                                 diagonal_of_local,
+                                 diagonal_of_columns,
+                                 where_across,
+                                 where_cut,
+                                 where_cut_rows,
+                                 where_single,
+                                 single_beside,
+                                 half_products,
+                                 wide_products,
+                                 negative_divisors};
   static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
@@ -396,9 +414,9 @@ static Node *big_product(int64_t n) {
 
 static void test_large_things(void **state) {
   (void)state;
-  static Made *const makers[] = {
-      sum_of_all,   halves_of_all, down_columns, wraps,      small_wraps,
-      holds,        where_in_all,  several,      big_product};
+  static Made *const makers[] = {sum_of_all,   halves_of_all, down_columns,
+                                 wraps,        small_wraps,   holds,
+                                 where_in_all, several,       big_product};
   static const int64_t sizes[] = {0, 1, 100, 4099};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
