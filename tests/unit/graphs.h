@@ -32,7 +32,8 @@ typedef struct Maker {
   uint64_t structure, sizes; /* states of random numbers */
   bool errors;               /* are wanted */
   int64_t dims[DIMS];
-  int64_t most; /* elements of a value */
+  int64_t most;  /* elements of a value */
+  bool products; /* many of them */
   IndexVar *i;
   Value pool[POOL];
   uint32_t count;
@@ -168,6 +169,19 @@ static inline Node *fresh(Maker *m, Dtype t, uint32_t rank,
   Node *n = keep(node_data(&g, x));
   tensor_release(x);
   return n;
+}
+
+static inline Node *random_numbers(Maker *m, uint32_t rank,
+                                   const int64_t *shape) {
+  static const Dtype types[] = {DT_F32, DT_F64, DT_F16, DT_BF16};
+  Dtype t = types[choose(m, ARRAY_LEN(types))];
+  int64_t count = 1;
+  for (uint32_t k = 0; k < rank; k++)
+    count *= shape[k];
+  if (count > m->most)
+    return NULL;
+  return keep(node_random(&g, PRIM_UNIFORM, key_from_seed(choose(m, 1000)), t,
+                          rank, shape, 0, &fault));
 }
 
 static inline int64_t own(const Node *x, uint32_t axis) {
@@ -784,6 +798,8 @@ static inline Value another(Maker *m) {
   Value x = m->pool[choose(m, m->count)], y = m->pool[choose(m, m->count)];
   Value c = m->pool[choose(m, m->count)];
   uint32_t what = choose(m, 24);
+  if (m->products && what > 17)
+    what = 13 + what % 5;
   Dtype t = x.node->dtype, wanted = some_type(m);
   if (what < 10 && y.node->dtype != t) {
     y = to_type(m, y, t);
@@ -834,6 +850,7 @@ static inline Value another(Maker *m) {
 /* Makes the graph; gives up to `most` of its values, without free indices. */
 static inline uint32_t make_graph(Maker *m, uint32_t most, Value *roots) {
   uint32_t steps = 3 + choose(m, 9);
+  m->products = choose(m, 3) == 0;
   m->most = draw(&m->sizes, 8) ? COUNT_MOST : COUNT_LARGE;
   for (uint32_t k = 0; k < DIMS; k++)
     m->dims[k] = size(m);
@@ -844,7 +861,9 @@ static inline uint32_t make_graph(Maker *m, uint32_t most, Value *roots) {
     uint32_t rank = k == 0 ? 2 : choose(m, 4);
     for (uint32_t a = 0; a < rank; a++)
       shape[a] = m->dims[choose(m, DIMS)];
-    Node *n = fresh(m, k == 0 ? DT_F32 : some_type(m), rank, shape);
+    Node *n = k == 3 && choose(m, 4) == 0
+                  ? random_numbers(m, rank, shape)
+                  : fresh(m, k == 0 ? DT_F32 : some_type(m), rank, shape);
     if (n)
       m->pool[m->count++] = exact(n);
   }

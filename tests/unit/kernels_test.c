@@ -12,6 +12,7 @@
 #include "runtime/notice.h"
 #include "tensor/kernel.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -424,10 +425,80 @@ static void test_large_things(void **state) {
         must_agree(makers[k], sizes[j]);
 }
 
+/* ---- texts ---- */
+
+static int objects;
+
+static int count_object(const char *path, const struct stat *is, int type,
+                        struct FTW *ftw) {
+  (void)is, (void)type, (void)ftw;
+  size_t len = strlen(path);
+  objects += len > 3 && strcmp(path + len - 3, ".so") == 0;
+  return 0;
+}
+
+static int remove_it(const char *path, const struct stat *is, int type,
+                     struct FTW *ftw) {
+  (void)is, (void)type, (void)ftw;
+  return remove(path);
+}
+
+static int objects_in(const char *folder) {
+  objects = 0;
+  nftw(folder, count_object, 16, FTW_PHYS);
+  return objects;
+}
+
+static void make_sized(int64_t n) {
+  /* no products: the shape of their tiles depends on what is left at edges */
+  static Made *const makers[] = {rolled,       tiled,      thirds,      several,
+                                 where_across, sum_of_all, down_columns};
+  pid_t child = fork();
+  if (child == 0) {
+    g.backend = &backend_cpu;
+    for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
+      must_force(makers[k](n));
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+/* What was compiled once, in a process of its own, is all that another one
+ * needs for the same graphs, and for other sizes. */
+static void test_texts(void **state) {
+  (void)state;
+  char folder[] = "/tmp/kernels_test-XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  char *before = getenv("XDG_CACHE_HOME");
+  before = before ? strdup(before) : NULL;
+  setenv("XDG_CACHE_HOME", folder, 1);
+  Report *r = in_child(first_seed, first_seed + 3, "1");
+  int made_first = objects_in(folder);
+  munmap(r, sizeof *r);
+  r = in_child(first_seed, first_seed + 3, "2");
+  munmap(r, sizeof *r);
+  assert_true(made_first > 3);
+  assert_int_equal(objects_in(folder), made_first);
+  make_sized(1000);
+  int sized = objects_in(folder);
+  for (int64_t n = 1001; n < 1020; n += 6)
+    make_sized(n);
+  assert_int_equal(objects_in(folder), sized);
+  if (before)
+    setenv("XDG_CACHE_HOME", before, 1);
+  else
+    unsetenv("XDG_CACHE_HOME");
+  free(before);
+  nftw(folder, remove_it, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       TEST(test_single_things),
       TEST(test_large_things),
+      TEST(test_texts),
       TEST(test_random_kernels),
   };
   if (argc > 1)
