@@ -425,9 +425,8 @@ static void part_results(Choice *c) {
       continue;
     const Result *r = &loop->results.at[0];
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
-    bool plain =
-        !r->local && r->dtype == sum_type(loop) && r->out->times[n] == 1;
-    if (r->out ? !plain : r->dtype != sum_type(loop))
+    bool plain = r->out && !r->local && r->out->times[n] == 1;
+    if ((r->out && !plain) || r->dtype != sum_type(loop))
       kernel_part_result(c->k, j);
   }
   find_products(c);
