@@ -413,11 +413,19 @@ static Node *big_product(int64_t n) {
   return op1(PRIM_NEG, keep(node_matmul(&g, x, y, &fault)));
 }
 
+/* A few long sums, whose results are stored in another order. */
+static Node *turned_sums(int64_t n) {
+  static const uint8_t x[] = {0, 1}, y[] = {1, 2}, out[] = {2, 0};
+  return keep(node_einsum(
+      &g, 2, (Node *[]){data(DT_F32, SHAPE(3, n)), data(DT_F32, SHAPE(n, 15))},
+      (const uint8_t *[]){x, y}, 2, out, &fault));
+}
+
 static void test_large_things(void **state) {
   (void)state;
-  static Made *const makers[] = {sum_of_all,   halves_of_all, down_columns,
-                                 wraps,        small_wraps,   holds,
-                                 where_in_all, several,       big_product};
+  static Made *const makers[] = {
+      sum_of_all, halves_of_all, down_columns, wraps,       small_wraps,
+      holds,      where_in_all,  several,      big_product, turned_sums};
   static const int64_t sizes[] = {0, 1, 100, 4099};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
