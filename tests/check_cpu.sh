@@ -27,8 +27,9 @@ wrong=$({
 } | xargs -P "$(nproc)" -L 1 bash -c \
   'text=$(tests/case.sh "$1" "$2" 2>&1) || head -n 30 <<<"$1 $2: $text"' _)
 # guards, and code that must not run: conditions of indices and of data
-if [ -x "${BUILD:-.}/tests/unit/fusion_test" ]; then
-  said=$(XDG_CACHE_HOME=$TEST_CACHE "${BUILD:-.}/tests/unit/fusion_test" 2>&1) ||
+fusion=${BUILD:-.}/tests/unit/fusion_test
+if [ -x "$fusion" ]; then
+  said=$(XDG_CACHE_HOME=$TEST_CACHE "$fusion" 2>&1) ||
     wrong+=$(grep -v 'RUN\|OK' <<<"$said")
 fi
 made=$(find "$TEST_CACHE" -name '*.so' | wc -l)
