@@ -125,6 +125,9 @@ struct Cluster {
   Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
+  const char *interpreted; /* why it is left to the reference backend; NULL: it
+                              is not */
+  struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
 };
 
 /* ---- stage.c: a node as a loop ---- */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs one test:  tests/case.sh KIND PATH.  Silent when it passes; else says why
-# and fails.  Kinds: run type strict bug fmt repl (golden files, see
+# and fails.  Kinds: run type strict plan bug fmt repl (golden files, see
 # tests/lib.sh), unit, example, library, doc, script.
 set -u
 . "$(dirname "$0")/lib.sh"
@@ -57,7 +57,7 @@ golden_fmt() {
 }
 
 case $kind in
-run | type | strict | bug | fmt | repl)
+run | type | strict | plan | bug | fmt | repl)
   name=${path##*/}
   enter "$here/${path%/*}" "$name"
   produce "$kind" "$name"
@@ -66,6 +66,7 @@ run | type | strict | bug | fmt | repl)
   fmt) golden_fmt ;;
   type) # errors are part of what is expected
     compare "$name.type" "$work/out" ;;
+  plan) exited 0 && compare "$name.plan" "$work/out" ;;
   strict) exited 0 && compare "$name.strict" "$work/out" ;;
   bug)
     "$here/tests/marks.sh" "$name.axn" "$work/json" &&

@@ -23,6 +23,7 @@ typedef struct Emitter {
   Arena *arena;
   const Kernel *k;
   const Schedule *s;
+  const char *const *notes; /* of loops, as comments; or NULL */
   Emitted *out;
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */

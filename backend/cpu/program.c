@@ -128,7 +128,8 @@ static void make(const Cluster *c, Program *p) {
   Emitted e;
   p->work = kernel_work(k);
   schedule_choose(k, &s);
-  if (!emit_kernel(k, &s, &e) || k->inputs.len + e.call.outs.len > POINTERS)
+  if (!emit_kernel(k, &s, NULL, &e) ||
+      k->inputs.len + e.call.outs.len > POINTERS)
     return;
   p->ints = e.call.ints.at;
   p->floats = e.call.floats.at;

@@ -117,6 +117,11 @@ static bool is_product(const Emitter *e, uint32_t loop) {
   return e->s->tiling && e->s->tiling->of[loop].on;
 }
 
+static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
+  if (e->notes)
+    buffer_printf(out, "/* %s */\n", e->notes[loop]);
+}
+
 /* Loops after a product that go over its tile are done part by part. */
 static void emit_loops(Emitter *e, Buffer *out) {
   uint32_t count = e->k->loops.len;
@@ -125,11 +130,15 @@ static void emit_loops(Emitter *e, Buffer *out) {
     while (to < count && !is_product(e, to))
       to++;
     Buffer rest = {.arena = e->arena};
-    for (uint32_t i = j + is_product(e, j); i < to; i++)
+    for (uint32_t i = j + is_product(e, j); i < to; i++) {
+      emit_note(e, &rest, i);
       emit_nest(e, &rest, i, e->s->lanes[i]);
+    }
     bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
-    if (is_product(e, j))
+    if (is_product(e, j)) {
+      emit_note(e, out, j);
       emit_product(e, out, j, tile ? &rest : NULL);
+    }
     if (e->s->shape == UNIT_ROWS && rest.len) {
       uint32_t v = e->k->outer - 1;
       buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
@@ -216,7 +225,8 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outs.len + j);
 }
 
-bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
+bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
+                 Emitted *result) {
   *result = (Emitted){.text = {.arena = k->arena}};
   if (k->loops.len > KERNEL_LOOPS)
     return false;
@@ -224,6 +234,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
   e->arena = k->arena;
   e->k = k;
   e->s = s;
+  e->notes = notes;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
