@@ -26,6 +26,12 @@ wrong=$({
   fi
 } | xargs -P "$(nproc)" -L 1 bash -c \
   'text=$(tests/case.sh "$1" "$2" 2>&1) || head -n 30 <<<"$1 $2: $text"' _)
+# guards, and code that must not run: conditions of indices and of data
+fusion=${BUILD:-.}/tests/unit/fusion_test
+if [ -x "$fusion" ]; then
+  said=$(XDG_CACHE_HOME=$TEST_CACHE "$fusion" 2>&1) ||
+    wrong+=$(grep -v 'RUN\|OK' <<<"$said")
+fi
 made=$(find "$TEST_CACHE" -name '*.so' | wc -l)
 [ -z "$wrong" ] && [ "$made" -gt 100 ] && exit 0
 echo "${wrong:-only $made kernels were compiled}"

@@ -29,7 +29,7 @@ chmod +x "$work/cc"
 : >"$work/warnings"
 WARNINGS=$work/warnings AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
   "$test" "${2:-1}" "${1:-12}" >"$work/said" 2>&1 ||
-  { cat "$work/said"; exit 1; }
+  { cat "$work/said" && exit 1; }
 [ -s "$work/warnings" ] || exit 0
 grep -E 'warning|error' "$work/warnings" | sed 's/[0-9][0-9]*/N/g' | sort |
   uniq -c | sort -rn | head -n 20

@@ -668,8 +668,7 @@ static void emit_single(Emitter *e, Nest *n) {
   emit_put(n->out, &e->checks);
   buffer_puts(n->out, "#undef LIVE\n");
   for (uint32_t j = 0; j < n->count; j++)
-    store_scalar(e, n->out, &n->folds[j],
-                 emit_scalar(e, n->folds[j].r->step));
+    store_scalar(e, n->out, &n->folds[j], emit_scalar(e, n->folds[j].r->step));
   close_loops(n, 0);
 }
 

@@ -205,10 +205,21 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   return divide_up(block < extent ? block : extent, width) * width;
 }
 
+/* Does the result lie in memory in the order of the outer axes?  Then a number
+ * of a point is where its sum goes. */
+static bool is_in_order(const Loop *loop, const Result *r) {
+  int64_t stride = 1;
+  for (uint32_t v = loop->outer; v-- > 0; stride *= loop->extents[v])
+    if (!r->out || r->out->times[v] != stride)
+      return false;
+  return true;
+}
+
 static void choose_chunk(const Kernel *k, Schedule *s) {
   const Loop *loop = k->loops.at[0];
   if (k->loops.len != 1 || loop->results.len != 1 || !reduces(loop) ||
-      has_where(loop) || loop->kept > loop->outer)
+      has_where(loop) || loop->kept > loop->outer ||
+      !is_in_order(loop, &loop->results.at[0]))
     return;
   double units = points_of(k), work = work_of(loop);
   if (s->shape == UNIT_COLUMNS)

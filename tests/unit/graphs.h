@@ -16,7 +16,8 @@
 enum {
   POOL = 24,          /* values of a graph */
   DIMS = 6,           /* sizes that its axes have */
-  COUNT_MOST = 40000, /* elements of a value */
+  COUNT_MOST = 40000, /* elements of a value, in most graphs */
+  COUNT_LARGE = 300000,
   WORK_MOST = 4000000,
   SUM_UNITS = 32,
 };
@@ -31,6 +32,8 @@ typedef struct Maker {
   uint64_t structure, sizes; /* states of random numbers */
   bool errors;               /* are wanted */
   int64_t dims[DIMS];
+  int64_t most;  /* elements of a value */
+  bool products; /* many of them */
   IndexVar *i;
   Value pool[POOL];
   uint32_t count;
@@ -118,8 +121,9 @@ static inline Node *held(Node *n) { /* NULL: it does not fit */
 /* ---- data ---- */
 
 static inline int64_t size(Maker *m) {
-  static const int16_t sizes[] = {1,  2,  3,  5,  6,  7,  8,  15, 16, 17,
-                                  31, 33, 48, 63, 64, 65, 96, 97, 513};
+  static const int16_t sizes[] = {1,  2,  3,  5,  6,   7,    8,
+                                  15, 16, 17, 31, 33,  48,   63,
+                                  64, 65, 96, 97, 513, 1000, 4099};
   return draw(&m->sizes, 20) == 0 ? 0
                                   : sizes[draw(&m->sizes, ARRAY_LEN(sizes))];
 }
@@ -156,7 +160,7 @@ static inline Node *fresh(Maker *m, Dtype t, uint32_t rank,
   for (uint32_t k = 0; k < rank; k++)
     count *= shape[k];
   uint32_t special = choose(m, 12) == 0;
-  if (count > COUNT_MOST)
+  if (count > m->most)
     return NULL;
   Tensor *x = tensor_new(t, rank, shape, false, &fault);
   assert_non_null(x);
@@ -165,6 +169,19 @@ static inline Node *fresh(Maker *m, Dtype t, uint32_t rank,
   Node *n = keep(node_data(&g, x));
   tensor_release(x);
   return n;
+}
+
+static inline Node *random_numbers(Maker *m, uint32_t rank,
+                                   const int64_t *shape) {
+  static const Dtype types[] = {DT_F32, DT_F64, DT_F16, DT_BF16};
+  Dtype t = types[choose(m, ARRAY_LEN(types))];
+  int64_t count = 1;
+  for (uint32_t k = 0; k < rank; k++)
+    count *= shape[k];
+  if (count > m->most)
+    return NULL;
+  return keep(node_random(&g, PRIM_UNIFORM, key_from_seed(choose(m, 1000)), t,
+                          rank, shape, 0, &fault));
 }
 
 static inline int64_t own(const Node *x, uint32_t axis) {
@@ -615,7 +632,7 @@ static inline Value gathered(Maker *m, Value v) {
   uint32_t rank = v.node->rank, how = choose(m, 4);
   int64_t rows = rank ? own(v.node, 0) : 0, n = m->dims[choose(m, DIMS)];
   int64_t by = 1 + choose(m, 5), over_ = 1 + choose(m, 4);
-  if (rows == 0 || (double)n * terms_of(v.node) > COUNT_MOST * (double)rows)
+  if (rows == 0 || (double)n * terms_of(v.node) > (double)(m->most * rows))
     return (Value){0};
   Node *at;
   if (how < 2) { /* k * by / over mod rows */
@@ -781,6 +798,8 @@ static inline Value another(Maker *m) {
   Value x = m->pool[choose(m, m->count)], y = m->pool[choose(m, m->count)];
   Value c = m->pool[choose(m, m->count)];
   uint32_t what = choose(m, 24);
+  if (m->products && what > 17)
+    what = 13 + what % 5;
   Dtype t = x.node->dtype, wanted = some_type(m);
   if (what < 10 && y.node->dtype != t) {
     y = to_type(m, y, t);
@@ -831,6 +850,8 @@ static inline Value another(Maker *m) {
 /* Makes the graph; gives up to `most` of its values, without free indices. */
 static inline uint32_t make_graph(Maker *m, uint32_t most, Value *roots) {
   uint32_t steps = 3 + choose(m, 9);
+  m->products = choose(m, 3) == 0;
+  m->most = draw(&m->sizes, 8) ? COUNT_MOST : COUNT_LARGE;
   for (uint32_t k = 0; k < DIMS; k++)
     m->dims[k] = size(m);
   m->i = var(1 + draw(&m->sizes, 9));
@@ -840,7 +861,9 @@ static inline uint32_t make_graph(Maker *m, uint32_t most, Value *roots) {
     uint32_t rank = k == 0 ? 2 : choose(m, 4);
     for (uint32_t a = 0; a < rank; a++)
       shape[a] = m->dims[choose(m, DIMS)];
-    Node *n = fresh(m, k == 0 ? DT_F32 : some_type(m), rank, shape);
+    Node *n = k == 3 && choose(m, 4) == 0
+                  ? random_numbers(m, rank, shape)
+                  : fresh(m, k == 0 ? DT_F32 : some_type(m), rank, shape);
     if (n)
       m->pool[m->count++] = exact(n);
   }
@@ -848,7 +871,7 @@ static inline uint32_t make_graph(Maker *m, uint32_t most, Value *roots) {
     return 0;
   for (uint32_t k = 0; k < 4 * steps && m->count < steps + 4; k++) {
     Value v = another(m);
-    if (v.node && node_count(v.node) <= COUNT_MOST && v.node->rank <= 5)
+    if (v.node && node_count(v.node) <= m->most && v.node->rank <= 5)
       m->pool[m->count++] = v;
   }
   uint32_t count = 0;
