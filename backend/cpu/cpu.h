@@ -69,7 +69,8 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
                   KernelAbout *about);
 
 /* What the text of a kernel of so many lanes uses of prelude/, to stand between
- * its `#define W` and the rest. */
-void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
+ * its `#define W` and the rest.  False: there is no memory; it does not raise.
+ */
+bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 
 #endif

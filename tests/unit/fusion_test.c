@@ -945,6 +945,7 @@ int main(void) {
   /* of another backend: tests/check_cpu.sh; there, fusion may change what is
    * added up first */
   const struct CMUnitTest compiled[] = {
+      TEST(test_out_of_memory),
       TEST(test_close),
       TEST(test_convolution),
       TEST(test_life),
