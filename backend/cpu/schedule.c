@@ -11,6 +11,8 @@ enum {
   COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
+  TURNED_STEP = 8,         /* elements between lanes that are far apart */
+  TURNED_SIDE = 64,        /* of a square that is turned */
   BLOCK_LEAST = 2048,      /* each at least so long */
 };
 
@@ -235,9 +237,36 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
   s->chunk = chunk > least ? chunk : least;
 }
 
+/* The outer axis along which a read lies next to each other that lanes take
+ * apart; NO_LANE: there is none, or more to do than to move. */
+static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
+  uint32_t found = NO_LANE;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (loop->axes > k->outer)
+      return NO_LANE;
+    for (uint32_t i = 0; i < loop->steps.len; i++) {
+      const Step *s = &loop->steps.at[i];
+      if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
+        continue;
+      for (uint32_t v = 0; v < k->outer; v++)
+        if (v != lane && s->address->times[v] == 1 && loop->extents[v] >= 8)
+          found = v;
+    }
+  }
+  return found;
+}
+
 static void choose_plain(Kernel *k, Schedule *s) {
   uint32_t lane = best_lane(k, s->width);
-  if (lane != NO_LANE) {
+  uint32_t turned = lane == NO_LANE ? NO_LANE : turned_axis(k, lane);
+  if (turned != NO_LANE) { /* by squares, whose lines stay in the cache */
+    kernel_move_last(k, turned);
+    kernel_move_last(k, lane - (lane > turned));
+    s->shape = UNIT_TILE;
+    s->block = TURNED_SIDE;
+    s->height = TURNED_SIDE;
+  } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s->width);

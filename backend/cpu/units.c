@@ -91,6 +91,8 @@ static void emit_unit(Emitter *e, Buffer *out) {
   if (s->shape == UNIT_TILE)
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
+  if (s->shape == UNIT_TILE && !s->tiling)
+    buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->chunk) {
     bool tile = s->shape == UNIT_TILE;
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
