@@ -44,6 +44,12 @@ bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
   return !over;
 }
 
+Quasi *quasi_copy(Arena *arena, const Quasi *from) {
+  Quasi *to = NEW(arena, Quasi);
+  *to = *from;
+  return to;
+}
+
 bool quasi_equal(const Quasi *x, const Quasi *y) {
   return memcmp(x, y, sizeof *x) == 0;
 }

@@ -181,10 +181,15 @@ static Entry *entry_new(ArtifactKey key, const Program *p) {
 static void keep(Entry *e) {
   Entry **bucket = &table.buckets[e->key.word[0] % BUCKETS];
   pthread_mutex_lock(&table.lock);
-  e->next = *bucket;
-  *bucket = e;
-  table.count++;
+  bool fits = table.count < PROGRAMS_MOST;
+  if (fits) {
+    e->next = *bucket;
+    *bucket = e;
+    table.count++;
+  }
   pthread_mutex_unlock(&table.lock);
+  if (!fits)
+    mem_free(e);
 }
 
 const Program *program_of(Cluster *c) {
@@ -194,7 +199,7 @@ const Program *program_of(Cluster *c) {
     return found->object ? found : NULL;
   Program *p = NEW(c->kernel->arena, Program);
   make(c, p);
-  Entry *e = table.count < PROGRAMS_MOST ? entry_new(key, p) : NULL;
+  Entry *e = entry_new(key, p);
   if (e)
     keep(e);
   return p->object ? p : NULL;

@@ -172,20 +172,10 @@ static double points_of(const Kernel *k) {
   return points;
 }
 
-static double local_bytes(const Kernel *k) {
-  double bytes = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->local)
-        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
-    }
-  return bytes;
-}
-
 static int64_t column_block(const Kernel *k, uint32_t width) {
   int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
-  double rows = points_of(k) / (double)extent, local = local_bytes(k);
+  double rows = points_of(k) / (double)extent,
+         local = kernel_local_bytes(k, true);
   bool sums = false;
   double terms = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {

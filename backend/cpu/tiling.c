@@ -57,42 +57,6 @@ static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
 
 /* ---- operands ---- */
 
-typedef struct Builder {
-  Arena *arena;
-  const Loop *from;
-  Loop *to;
-  uint32_t *place; /* 1 + the new step */
-} Builder;
-
-static Quasi *copy_quasi(Arena *arena, const Quasi *from) {
-  Quasi *to = quasi_new(arena, 0);
-  *to = *from;
-  return to;
-}
-
-static uint32_t take_step(Builder *b, uint32_t at) {
-  if (b->place[at])
-    return b->place[at] - 1;
-  Step s = b->from->steps.at[at];
-  for (uint32_t a = 0; a < s.arg_count; a++)
-    s.args[a] = take_step(b, s.args[a]);
-  if (s.kind == STEP_INDEX)
-    s.index = copy_quasi(b->arena, s.index);
-  if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-    s.address = copy_quasi(b->arena, s.address);
-  if (s.kind == STEP_READ && s.index_count) {
-    ReadIndex *indices = NEW_ARRAY(b->arena, ReadIndex, s.index_count);
-    for (uint32_t a = 0; a < s.index_count; a++) {
-      indices[a] = s.indices[a];
-      indices[a].step = take_step(b, s.indices[a].step);
-    }
-    s.indices = indices;
-  }
-  VEC_PUSH(b->arena, b->to->steps, s);
-  b->place[at] = b->to->steps.len;
-  return b->to->steps.len - 1;
-}
-
 /* The summed axes as one, where the operand walks over them as over one: their
  * order stays the same. */
 static void merge_terms(Loop *loop) {
@@ -133,12 +97,12 @@ static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
   *to = *loop;
   memset(&to->steps, 0, sizeof to->steps);
   memset(&to->results, 0, sizeof to->results);
-  Builder b = {arena, loop, to, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   uint32_t value = UINT32_MAX;
   for (uint32_t j = 0; j < p->count; j++) {
     if (!(which >> j & 1))
       continue;
-    uint32_t factor = take_step(&b, p->factors[j]);
+    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
     if (value == UINT32_MAX) {
       value = factor;
       continue;
@@ -332,17 +296,6 @@ static double other_points(const Choice *c, uint32_t last) {
   return points;
 }
 
-static double local_bytes(const Kernel *k) {
-  double bytes = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->local && r->local_size > 1)
-        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
-    }
-  return bytes;
-}
-
 /* Are the rows and columns of a tile the innermost axes of the result? */
 static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
   uint32_t last = loop->outer - 1;
@@ -382,7 +335,7 @@ static void size_tile(Choice *c, Tile *t) {
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
-  double local = local_bytes(c->k), points = other_points(c, 1);
+  double local = kernel_local_bytes(c->k, false), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
   while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
     rows -= tile_rows;
