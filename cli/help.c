@@ -51,6 +51,8 @@ static const Help helps[] = {
      "  -e, --expr EXPRESSION  instead of a file: print its value\n"
      "  -D, --define NAME=N    fix a size that data at top level leaves open\n"
      "  -q, --quiet            no warnings\n"
+     "      --target NAME      what computes: cpu (the default), by compiled C,\n"
+     "                         or reference, by the definition\n"
      "      --color WHEN       auto, always, never\n"
      "\n"
      "Examples:\n"

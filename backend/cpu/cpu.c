@@ -52,7 +52,9 @@ static int work_on(void *context, int64_t begin, int64_t end) {
 
 static int64_t grain_of(const Program *p) {
   double each = p->work / (double)p->units;
-  return each >= GRAIN_WORK ? 1 : (int64_t)(GRAIN_WORK / each) + 1;
+  return each >= GRAIN_WORK ? 1
+         : each >= 1        ? (int64_t)(GRAIN_WORK / each) + 1
+                            : GRAIN_WORK;
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {
