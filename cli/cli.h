@@ -20,11 +20,12 @@ enum { DEFINES_MOST = 64, EXPRS_MOST = 64, ENTRIES_MOST = 64 };
 
 typedef struct Options {
   const char *verb;
-  bool quiet, check, stats, open, strict, plain, json;
+  bool quiet, check, stats, open, strict, plain, json, code, dry, stable;
   const char *exprs[EXPRS_MOST];
   uint32_t expr_count;
   const char *stage; /* or NULL */
   const char *why;   /* a name; or NULL */
+  const char *kernel; /* its number; or NULL */
   const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
   uint32_t entry_count;
   const char *output; /* of build; or NULL */
@@ -41,11 +42,10 @@ typedef struct Options {
 
 /* Which options a verb takes, a letter each: e q D (also --define) c (--check)
  * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why)
- * E (--entry) j (--json) m (--seconds) t (--target)
- * O (--output, -o).  All take --color,
- * --diagnostics and --help.  With a + in front the first file ends them: what
- * follows is for the program.  Returns -1 to go on, else the status to exit
- * with. */
+ * E (--entry) j (--json) m (--seconds) t (--target) C (--code) k (--kernel)
+ * y (--dry) b (--stable) O (--output, -o).  All take --color, --diagnostics and
+ * --help.  With a + in front the first file ends them: what follows is for the
+ * program.  Returns -1 to go on, else the status to exit with. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -128,6 +128,7 @@ int verb_doctor(int argc, char **argv);
 int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
+int verb_plan(int argc, char **argv);
 int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);
 int verb_shapes(int argc, char **argv);

@@ -1,5 +1,6 @@
 /* The commands of the REPL: one table, read by :help and completion too. */
 #define _GNU_SOURCE
+#include "cli/plan.h"
 #include "cli/repl.h"
 
 #include "lexer/lexer.h"
@@ -151,6 +152,21 @@ static void command_time(Repl *repl, const char *text) {
   repl->timing = before;
 }
 
+typedef struct Input {
+  Repl *repl;
+  const char *text;
+} Input;
+
+static void run_input(void *arg) {
+  Input *input = arg;
+  repl_run(input->repl, input->text, true);
+}
+
+static void command_plan(Repl *repl, const char *text) {
+  Input input = {repl, text};
+  plan_while(repl->session, !repl->editing, run_input, &input);
+}
+
 static bool number(const char *text, int64_t least, int64_t *out) {
   char *end;
   long long n = strtoll(text, &end, 10);
@@ -200,6 +216,7 @@ static const Command commands[] = {
     {":doc", "NAME", "what a name is for", command_doc},
     {":help", "", "this list", command_help},
     {":load", "FILE", "run a file; its definitions stay", command_load},
+    {":plan", "EXPR", "how it is computed, kernel by kernel", command_plan},
     {":quit", "", "end (also Ctrl-D)", command_quit},
     {":reload", "", "load the last file again", command_reload},
     {":set", "NAME VALUE", "limit, width, time", command_set},

@@ -165,7 +165,18 @@ static void check_setting(bool check(Fault *)) {
   exit(EXIT_USAGE);
 }
 
+static bool target_check(Fault *fault) {
+  const char *name = getenv("AXON_TARGET");
+  if (!name || !*name || strcmp(name, "cpu") == 0 ||
+      strcmp(name, "reference") == 0)
+    return true;
+  fault_set(fault, "AXON_TARGET=%s is nothing that programs run on", name);
+  fault_help(fault, "it is cpu or reference, or left unset");
+  return false;
+}
+
 Session *host_open(const SessionHost *host) {
+  check_setting(target_check);
   check_setting(pool_check);
   check_setting(artifact_check);
   Session *session = session_open(host);

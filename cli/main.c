@@ -24,8 +24,8 @@ static const Verb verbs[] = {
     {"check", verb_check},
     {"doctor", verb_doctor}, {"dump", verb_dump},   {"explain", verb_explain},
     {"fmt", verb_fmt},       {"help", verb_help},   {"lsp", verb_lsp},
-    {"repl", verb_repl},     {"run", verb_run},     {"shapes", verb_shapes},
-    {"test", verb_test},
+    {"plan", verb_plan},     {"repl", verb_repl},   {"run", verb_run},
+    {"shapes", verb_shapes}, {"test", verb_test},
 };
 
 static int verb_help(int argc, char **argv) {

@@ -8,7 +8,8 @@
 
 enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
        LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
-       LONG_SECONDS, LONG_TARGET, LONG_ENTRY };
+       LONG_SECONDS, LONG_TARGET, LONG_ENTRY, LONG_CODE, LONG_KERNEL, LONG_DRY,
+       LONG_STABLE };
 
 typedef struct OptionRow {
   char letter; /* in the verb's string; 0: every verb takes it */
@@ -33,6 +34,10 @@ static const OptionRow rows[] = {
     {'O', {"output", required_argument, NULL, 'o'}},
     {'j', {"json", no_argument, NULL, LONG_JSON}},
     {'m', {"seconds", required_argument, NULL, LONG_SECONDS}},
+    {'C', {"code", no_argument, NULL, LONG_CODE}},
+    {'k', {"kernel", required_argument, NULL, LONG_KERNEL}},
+    {'y', {"dry", no_argument, NULL, LONG_DRY}},
+    {'b', {"stable", no_argument, NULL, LONG_STABLE}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
 };
 
@@ -177,6 +182,18 @@ static int take(Options *o, int option) {
     return -1;
   case LONG_JSON:
     o->json = true;
+    return -1;
+  case LONG_CODE:
+    o->code = true;
+    return -1;
+  case LONG_KERNEL:
+    o->kernel = optarg;
+    return -1;
+  case LONG_DRY:
+    o->dry = true;
+    return -1;
+  case LONG_STABLE:
+    o->stable = true;
     return -1;
   case LONG_SECONDS:
     o->seconds = optarg;

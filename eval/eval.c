@@ -65,6 +65,10 @@ void eval_use_sources(Eval *vm, const Sources *sources) {
   vm->sources = sources;
 }
 
+void eval_watch(Eval *vm, const struct PlanWatch *watch) {
+  vm->graph.watch = watch;
+}
+
 uint64_t eval_live(const Eval *vm) {
   return vm->heap.live;
 }

@@ -95,6 +95,10 @@ bool eval_leaves(Eval *eval, Held *held, LeafFn *f, void *arg);
 
 bool eval_exited(const Eval *eval, int *status);
 
+/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what the
+ * graph runs; NULL: nobody is. */
+void eval_watch(Eval *eval, const struct PlanWatch *watch);
+
 /* ---- values outside: datum.c, call.c ---- */
 
 /* A value that does not need its Eval: a tree of at most DATUM_DEEP levels,

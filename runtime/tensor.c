@@ -243,6 +243,7 @@ bool tensor_unborrow(Tensor *t, Fault *fault) {
   t->data = own->data;
   t->mapping = own->mapping;
   t->mapping_size = own->mapping_size;
+  t->block_size = own->block_size;
   t->borrowed = false;
   mem_free(own);
   return true;

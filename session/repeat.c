@@ -46,6 +46,15 @@ Repeated *session_repeatable(Session *s, const SessionText *text,
   return wish.made;
 }
 
+static SessionStatus settle(Session *s, void *arg) {
+  (void)arg;
+  return eval_settle(s->eval, &s->diags) ? SESSION_OK : SESSION_ERROR;
+}
+
+SessionStatus session_settle(Session *s) {
+  return session_guard(s, settle, NULL);
+}
+
 static SessionStatus again(Session *s, void *arg) {
   const Repeated *repeated = arg;
   bool ok = eval_rerun(s->eval, repeated->rerun, &s->diags);

@@ -372,6 +372,10 @@ SessionStatus session_input(Session *s, const SessionText *text) {
 
 uint32_t session_input_rest(const Session *s) { return s->rest; }
 
+void session_watch(Session *s, const struct PlanWatch *watch) {
+  eval_watch(s->eval, watch);
+}
+
 EvalHost *session_eval_host(Session *s) { return &s->host.eval; }
 
 int session_exit_status(const Session *s) { return s->exit_status; }

@@ -112,6 +112,12 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what is
+ * run; NULL: nobody is. */
+void session_watch(Session *session, const struct PlanWatch *watch);
+/* Computes what the program's names stand for, where it still waits. */
+SessionStatus session_settle(Session *session);
+
 /* ---- function.c: calls from a host ---- */
 
 typedef struct Function Function;

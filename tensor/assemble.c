@@ -565,6 +565,17 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   return a.k;
 }
 
+double kernel_local_bytes(const Kernel *k, bool one_each) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (r->local && (one_each || r->local_size > 1))
+        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
+    }
+  return bytes;
+}
+
 double kernel_work(const Kernel *k) {
   double work = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {

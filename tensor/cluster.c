@@ -10,7 +10,7 @@
  * They are put together where that saves traffic with memory, leaves enough
  * independent points for all cores, and what is local to a point fits into a
  * cache. */
-#include "tensor/internal.h"
+#include "tensor/group.h"
 #include "tensor/kernel.h"
 
 #include "machine/machine.h"
@@ -24,7 +24,10 @@ enum {
   TILE_MOST = 1 << 20,    /* of the rows that a product takes at a time */
   UNITS_LEAST = 4,        /* independent pieces for each core */
   DEPTHS_MOST = 512,      /* of two products that share a row: together */
-  ROWS_LEAST = 48,        /* of a product, for each core */
+  ROWS_LEAST = 256,       /* of a product, for each core */
+  CACHED_MOST = 16 << 20, /* bytes that a cache keeps for the next kernel */
+  CUT_UNITS = 16,         /* fewer pieces than that, of */
+  CUT_WORK = 1 << 20,     /* more work than that: sums are cut */
   MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
 };
 
@@ -44,6 +47,7 @@ typedef struct Draft {    /* a cluster under construction */
   uint32_t outer;
   uint32_t number, seen; /* number: after all that it reads */
   bool done;
+  Cluster *cluster; /* once it is done */
 } Draft;
 
 typedef struct Clusterer {
@@ -51,6 +55,7 @@ typedef struct Clusterer {
   Arena *arena;
   Candidate *items; /* one for each stored node, in order */
   uint32_t stamp, numbers;
+  bool kernels;
 } Clusterer;
 
 static Candidate *item_of(const Clusterer *c, const Node *n) {
@@ -251,33 +256,60 @@ static double depth_of(const Draft *d) {
   return depth;
 }
 
-/* The sum of the second product goes over what the first one computes, and
+static const char *too_few_points(const Merge *m, double least) {
+  return m->points >= least * machine()->cores
+             ? NULL
+             : "too few points are shared for all cores";
+}
+
+/* Has one of them a sum so long, for so few points, that it is better cut?  As
+ * part of a cluster it cannot be. */
+static bool is_cut(const Merge *m) {
+  double units = m->points / (m->columns ? LANES : 1);
+  double depth = 1;
+  for (uint32_t k = 0; k < m->a->items.len; k++)
+    if ((double)m->a->items.at[k]->depth > depth)
+      depth = (double)m->a->items.at[k]->depth;
+  for (uint32_t k = 0; k < m->b->items.len; k++)
+    if ((double)m->b->items.at[k]->depth > depth)
+      depth = (double)m->b->items.at[k]->depth;
+  return units < CUT_UNITS && depth * m->points >= CUT_WORK;
+}
+
+/* Why it is not worth it; NULL: it is.
+ * The sum of the second product goes over what the first one computes, and
  * its other axes are as many as the depth of that: then it is compute that is
  * shared out, not memory, if these are large. */
-static bool is_worth_it(const Merge *m) {
-  double cores = machine()->cores;
+static const char *why_not_worth(const Merge *m) {
+  static const char large[] = "what one point leaves for it fills the cache";
   if (m->product_b && !m->product_a)
-    return false;
+    return "a product reads it, in an order of its own";
+  if (is_cut(m))
+    return "a long sum is cut into parts for all cores";
   if (m->product_a && !m->product_b && m->all)
-    return true;
+    return NULL;
   if (m->product_a && m->product_b && m->all)
-    return false; /* two tiles at a time would be in each other's way */
+    return "two products at each point would be in each other's way";
   if (m->product_a && m->product_b) {
     double others = 0;
     for (uint32_t k = 0; k < m->b->items.len; k++)
       if (m->b->items.at[k]->product)
         others = (double)node_count(m->b->items.at[k]->p->node) / m->points;
-    return depth_of(m->a) + others <= DEPTHS_MOST &&
-           m->local_bytes * LANES <= TILE_MOST &&
-           m->points >= LANES * UNITS_LEAST * cores;
+    if (depth_of(m->a) + others > DEPTHS_MOST)
+      return "two products of such depth are work, not memory";
+    return m->local_bytes * LANES <= TILE_MOST
+               ? too_few_points(m, LANES * UNITS_LEAST)
+               : large;
   }
+  if (m->product_a && m->local_bytes * m->points < CACHED_MOST)
+    return "whole rows of a product share fewer copies";
   if (m->product_a)
-    return m->local_bytes * LANES <= TILE_MOST &&
-           m->points >= ROWS_LEAST * cores;
+    return m->local_bytes * LANES <= TILE_MOST ? too_few_points(m, ROWS_LEAST)
+                                               : large;
   if (m->columns && !m->all)
-    return m->local_bytes <= STRIP_MOST &&
-           m->points >= LANES * UNITS_LEAST * cores;
-  return m->local_bytes <= LOCAL_MOST && m->points >= UNITS_LEAST * cores;
+    return m->local_bytes <= STRIP_MOST ? too_few_points(m, LANES * UNITS_LEAST)
+                                        : large;
+  return m->local_bytes <= LOCAL_MOST ? too_few_points(m, UNITS_LEAST) : large;
 }
 
 /* ---- order ---- */
@@ -352,19 +384,36 @@ static void merge(Clusterer *c, Draft *a, Draft *b, const Pairs *pairs) {
   }
 }
 
-static void try_merge(Clusterer *c, Draft *a, Draft *b) {
-  Pairs pairs = {.any = false};
-  if (a == b || !a->items.at[0]->stage || !b->items.at[0]->stage)
-    return;
-  find_pairs(c, a, b, &pairs);
-  if (!pairs.any || pairs.failed || count_pairs(a, b, &pairs) == 0)
-    return;
-  Merge m = {.a = a, .b = b, .pairs = &pairs};
+/* Why b, which reads a, is not to be one with it; NULL: it is, along pairs. */
+static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
+                             Pairs *pairs) {
+  *pairs = (Pairs){.any = false};
+  if (!a->items.at[0]->stage)
+    return "that is no kernel";
+  if (!b->items.at[0]->stage)
+    return "this is no kernel";
+  find_pairs(c, a, b, pairs);
+  if (!pairs->any || pairs->failed)
+    return "it is read at an index that data decides, or in parts";
+  if (count_pairs(a, b, pairs) == 0)
+    return a->outer == 0   ? "it is one value, which comes first"
+           : b->outer == 0 ? "all of it goes into one value"
+                           : "each point reads other points of it";
+  Merge m = {.a = a, .b = b, .pairs = pairs};
   measure(c, &m);
-  if (is_worth_it(&m) && !has_way_round(c, a, b)) {
-    merge(c, a, b, &pairs);
-    number_drafts(c);
-  }
+  const char *why = why_not_worth(&m);
+  if (why)
+    return why;
+  return has_way_round(c, a, b) ? "something between them has to wait for it"
+                                : NULL;
+}
+
+static void try_merge(Clusterer *c, Draft *a, Draft *b) {
+  Pairs pairs;
+  if (a == b || why_apart(c, a, b, &pairs))
+    return;
+  merge(c, a, b, &pairs);
+  number_drafts(c);
 }
 
 /* ---- what comes out ---- */
@@ -394,6 +443,49 @@ static Kernel *kernel_of(Clusterer *c, const Draft *d) {
   return kernel_assemble(c->arena, d->items.len, members, d->outer);
 }
 
+/* Of a node alone; NULL: nothing keeps it from being a kernel. */
+static const char *why_interpreted(Arena *arena, const Node *n) {
+  if (n->kind == NODE_OPAQUE)
+    return arena_printf(arena, "%s has a routine of its own",
+                        prim_info[n->op].name);
+  if (n->guard)
+    return "it is run under a condition";
+  if (node_count(n) == 0)
+    return "it has no elements";
+  return "it has too many axes, or divides them too often";
+}
+
+/* ---- for who asks ---- */
+
+static void note_apart(Clusterer *c, Draft *d, ClusterNotes *notes,
+                       const Draft *from) {
+  Pairs pairs;
+  for (uint32_t k = 0; k < notes->apart.len; k++)
+    if (notes->apart.at[k].from == from->cluster)
+      return;
+  const char *why = c->plan->stored.len > MERGED_MOST
+                        ? "there are too many values to look at all pairs"
+                        : why_apart(c, from, d, &pairs);
+  if (!why)
+    why = "it was decided about before";
+  Apart apart = {from->cluster, c->kernels ? why : "too little work"};
+  VEC_PUSH(c->arena, notes->apart, apart);
+}
+
+static ClusterNotes *notes_of(Clusterer *c, Draft *d) {
+  ClusterNotes *notes = NEW(c->arena, ClusterNotes);
+  for (uint32_t k = 0; k < d->items.len; k++) {
+    const PlanNode *p = d->items.at[k]->p;
+    VEC_PUSH(c->arena, notes->stored, p->why);
+    for (uint32_t j = 0; p->group && j < p->group->fused.len; j++)
+      VEC_PUSH(c->arena, notes->fused, p->group->fused.at[j]);
+    for (uint32_t j = 0; j < p->inputs.len; j++)
+      if (input_draft(c, d->items.at[k], j) != d)
+        note_apart(c, d, notes, input_draft(c, d->items.at[k], j));
+  }
+  return notes;
+}
+
 /* Clusters after those that they read. */
 static void put(Clusterer *c, Draft *d) {
   if (d->done)
@@ -404,6 +496,13 @@ static void put(Clusterer *c, Draft *d) {
       put(c, input_draft(c, d->items.at[k], j));
   Cluster *cluster = NEW(c->arena, Cluster);
   cluster->kernel = kernel_of(c, d);
+  if (!c->kernels && d->items.at[0]->p->node->kind == NODE_COMP)
+    cluster->interpreted = "too little work to compile";
+  else if (!cluster->kernel)
+    cluster->interpreted = why_interpreted(c->arena, d->items.at[0]->p->node);
+  d->cluster = cluster;
+  if (c->plan->graph->watch)
+    cluster->notes = notes_of(c, d);
   for (uint32_t k = 0; k < d->items.len; k++)
     VEC_PUSH(c->arena, cluster->nodes, d->items.at[k]->p->node);
   VEC_PUSH(c->arena, c->plan->clusters, cluster);
@@ -417,7 +516,7 @@ static void merge_drafts(Clusterer *c) {
 }
 
 void plan_cluster(Plan *plan, bool kernels) {
-  Clusterer c = {.plan = plan, .arena = plan->arena};
+  Clusterer c = {.plan = plan, .arena = plan->arena, .kernels = kernels};
   c.items = NEW_ARRAY(plan->arena, Candidate, plan->stored.len);
   for (uint32_t k = 0; k < plan->stored.len; k++) {
     Candidate *item = &c.items[k];

@@ -8,6 +8,7 @@
 #define AXON_TENSOR_GROUP_H
 
 #include "tensor/internal.h"
+#include "tensor/watch.h"
 
 typedef struct GroupCell {
   Cell cell;         /* args lie in the group's arena */
@@ -24,6 +25,7 @@ typedef struct Group {
   VEC(GroupCell) cells;
   uint32_t *table, table_cap; /* hash table: 1 + cell */
   uint32_t value;
+  VEC(FusedValue) fused; /* where somebody watches */
 } Group;
 
 Group *group_new(Arena *arena, const Node *n);

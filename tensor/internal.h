@@ -134,8 +134,10 @@ typedef struct PlanNode {
   uint32_t position; /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */
+  double chain;     /* likewise, without reductions and what is behind them */
   uint32_t readers; /* stored nodes not yet run that read it */
   const struct PlanNode *last_reader; /* so that each is counted once */
+  const char *why;     /* of a stored node: why it was not fused */
   struct Group *group; /* of a stored node: its body under construction */
   VEC(Instance) instances;
   VEC(struct PlanNode *) inputs; /* of a stored node, after fusion */
@@ -146,6 +148,8 @@ typedef struct PlanNode {
 void plan_make(Plan *plan, uint32_t count, Node *const *roots);
 /* cluster.c: puts stored nodes together; kernels: and finds their kernels. */
 void plan_cluster(Plan *plan, bool kernels);
+/* watch.c: tells the one who watches of a plan that is about to run. */
+void watch_planned(Graph *g, const Plan *plan);
 /* Lets go of a node that has run, and of inputs nobody else will read. */
 void plan_ran(PlanNode *p);
 void plan_end(Plan *plan);

@@ -125,6 +125,9 @@ struct Cluster {
   Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
+  const char *interpreted; /* why it is left to the reference backend; NULL: it
+                              is not */
+  struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
 };
 
 /* ---- stage.c: a node as a loop ---- */
@@ -149,6 +152,7 @@ Quasi *quasi_new(Arena *arena, int64_t constant);
 /* x + factor * y; false: an overflow */
 bool quasi_add(Quasi *x, int64_t factor, const Quasi *y);
 bool quasi_equal(const Quasi *x, const Quasi *y);
+Quasi *quasi_copy(Arena *arena, const Quasi *from);
 /* False: they do not fit. */
 bool quasi_bounds(const Loop *loop, const Quasi *q, int64_t *low,
                   int64_t *high);
@@ -177,6 +181,10 @@ bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
                    uint32_t *with_n);
 /* Which variables each step depends on. */
 uint64_t *loop_depends(Arena *arena, const Loop *loop);
+/* A step of one loop, with all that it needs, as a step of another one over
+ * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
+uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
+                        uint32_t *place, uint32_t at);
 /* Takes the factors outside of the sum away from a product: the loop that
  * follows it and does the rest, reading loop LOOP_BEFORE; NULL: there are
  * none. */
@@ -205,6 +213,9 @@ void kernel_move_last(Kernel *k, uint32_t v);
 bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
                  const Loop *reader, Quasi **parts);
 
+/* Bytes of local values at one point; one_each: of those too that are just one
+ * number. */
+double kernel_local_bytes(const Kernel *k, bool one_each);
 /* Operations, each step of a loop at each of its points being one. */
 double kernel_work(const Kernel *k);
 /* For axon dump and tests. */

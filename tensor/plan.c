@@ -10,6 +10,7 @@
  * evaluated much more often than it has elements, whatever its readers do, so
  * work cannot multiply along a chain.  Reductions are stored, except that a
  * reader which merely moves the elements of one takes over the whole of it. */
+#include "tensor/cost.h"
 #include "tensor/group.h"
 
 enum {
@@ -137,22 +138,14 @@ static uint32_t expand(Plan *plan, Group *group, const Node *n,
 
 /* ---- what inlining costs ---- */
 
-/* In simple operations on one element; those not listed are one. */
-static const uint8_t op_costs[PRIM_COUNT] = {
-    [PRIM_DIV] = 2,    [PRIM_MOD] = 2,   [PRIM_POW] = 15,   [PRIM_RSQRT] = 3,
-    [PRIM_SQRT] = 2,   [PRIM_EXP] = 10,  [PRIM_EXPM1] = 10, [PRIM_LOG] = 10,
-    [PRIM_LOG1P] = 10, [PRIM_SIN] = 10,  [PRIM_COS] = 10,   [PRIM_TAN] = 15,
-    [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10,  [PRIM_TANH] = 10,
-    [PRIM_ERF] = 10,
-};
-enum { RANDOM_COST = 25, OPAQUE_COST = 50, WORK_MOST = 1 << 30 };
+enum { OPAQUE_COST = 50, WORK_MOST = 1 << 30 };
 
 /* Sums and multiples of indices are free: they become addresses. */
 static double op_cost(const Cell *cell) {
   if (cell->dtype == DT_I64 &&
       (cell->op == PRIM_ADD || cell->op == PRIM_SUB || cell->op == PRIM_MUL))
     return 0;
-  return op_costs[cell->op] ? op_costs[cell->op] : 1;
+  return prim_cost(cell->op);
 }
 
 static double body_cost(const Node *n) {
@@ -214,13 +207,18 @@ static void add_up_work(const Plan *plan) {
     const Node *n = p->node;
     const int64_t *reduced = n->extents + n->free_count + n->rank;
     p->work = n->kind == NODE_COMP ? body_cost(n) : OPAQUE_COST;
+    p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= (double)extents_product(n->reduce_count, reduced);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
       if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
+      if (x && !x->data && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
+        p->chain += plan_node(plan, x)->chain;
     }
+    if (p->chain > WORK_MOST)
+      p->chain = WORK_MOST;
     if (p->work > WORK_MOST)
       p->work = WORK_MOST; /* shared inputs count twice: let it not overflow */
   }
@@ -289,30 +287,56 @@ static bool is_read_in_bounds(const PlanNode *p) {
   return true;
 }
 
-static bool is_inlined(const Plan *plan, const PlanNode *p) {
-  const Node *n = p->node;
-  if (!is_read_in_bounds(p) || p->root || p->required || n->kind != NODE_COMP ||
-      n->reduce != PRIM_NONE || plan->graph->fuse == FUSE_NONE)
-    return false;
-  double cost = body_cost(n), times = recomputation(p);
-  if (!fits_groups(plan, p))
-    return false;
-  if (plan->graph->fuse == FUSE_ALL)
-    return true;
-  if (is_worth_keeping(plan, p))
-    return false;
+/* Is it no more work where its readers do it? */
+static bool is_cheap(const Plan *plan, const PlanNode *p) {
+  double cost = body_cost(p->node), times = recomputation(p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
       cost <= FACTOR_COST && is_always_factor(p))
     return true;
-  return cost == 0 || times < 1.01 || (times <= 2 && cost <= 8) ||
-         (times <= 4 && cost <= 2);
+  return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
+         (times <= 4 && p->chain <= 2);
+}
+
+/* Why it does not become part of its readers; NULL: it does. */
+static const char *why_stored(const Plan *plan, const PlanNode *p) {
+  const Node *n = p->node;
+  if (p->root)
+    return "its value is asked for";
+  if (p->required)
+    return "it is a condition, or an operation wants it whole";
+  if (n->kind != NODE_COMP)
+    return "an operation of its own";
+  if (n->reduce != PRIM_NONE)
+    return "a reduction, which is done once";
+  if (plan->graph->fuse == FUSE_NONE)
+    return "fusion is off";
+  if (!is_read_in_bounds(p))
+    return "it is read at an index that data decides";
+  if (!fits_groups(plan, p))
+    return "what reads it is long already";
+  if (plan->graph->fuse == FUSE_ALL)
+    return NULL;
+  if (is_worth_keeping(plan, p))
+    return "the program still holds it, and it is work";
+  return is_cheap(plan, p) ? NULL : "each element is read often, and is work";
 }
 
 /* ---- deciding ---- */
 
+static void note_fused(const Plan *plan, Group *group, const Node *n,
+                       bool moves) {
+  if (!plan->graph->watch)
+    return;
+  FusedValue v = {n->span, n->dtype, node_count(n), moves};
+  VEC_PUSH(plan->arena, group->fused, v);
+}
+
 static void inline_node(Plan *plan, PlanNode *p) {
+  bool moves = plan->graph->watch && body_cost(p->node) == 0;
   for (uint32_t k = 0; k < p->instances.len; k++) {
     Group *group = p->instances.at[k].group;
+    if (k == 0 || group != p->instances.at[k - 1].group)
+      note_fused(plan, group, p->node, moves);
     uint32_t read = p->instances.at[k].cell, value, axes[2 * RANK_MAX];
     const Cell *cell = &group->cells.at[read].cell;
     for (uint32_t j = 0; j < cell->arg_count; j++)
@@ -339,6 +363,7 @@ static bool is_absorbed(const Plan *plan, const PlanNode *p) {
 static void absorb(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   Group *group = p->instances.at[0].group;
+  note_fused(plan, group, n, true);
   uint32_t outer = n->free_count + n->rank, axes[2 * RANK_MAX];
   const Cell *cell = &group->cells.at[p->instances.at[0].cell].cell;
   for (uint32_t j = 0; j < outer; j++)
@@ -376,7 +401,8 @@ static void store(Plan *plan, PlanNode *p) {
 static void decide(Plan *plan, PlanNode *p) {
   if (!p->root && !p->required && p->instances.len == 0)
     return; /* only indices that were inlined at once read it */
-  if (is_inlined(plan, p))
+  p->why = why_stored(plan, p);
+  if (!p->why)
     inline_node(plan, p);
   else if (is_absorbed(plan, p))
     absorb(plan, p);

@@ -148,40 +148,29 @@ bool loop_is_product(const Loop *loop) {
 
 /* ---- factors outside of the sum ---- */
 
-typedef struct Copy {
-  Arena *arena;
-  const Loop *from;
-  Loop *to;
-  uint32_t *place; /* 1 + the new step */
-} Copy;
-
-static Quasi *quasi_copy(Arena *arena, const Quasi *from) {
-  Quasi *to = quasi_new(arena, 0);
-  *to = *from;
-  return to;
-}
-
-static uint32_t copy_step(Copy *c, uint32_t at) {
-  if (c->place[at])
-    return c->place[at] - 1;
-  Step s = c->from->steps.at[at];
+uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
+                        uint32_t *place, uint32_t at) {
+  if (place[at])
+    return place[at] - 1;
+  Step s = from->steps.at[at];
   for (uint32_t a = 0; a < s.arg_count; a++)
-    s.args[a] = copy_step(c, s.args[a]);
+    s.args[a] = loop_take_step(arena, from, to, place, s.args[a]);
   if (s.kind == STEP_INDEX)
-    s.index = quasi_copy(c->arena, s.index);
+    s.index = quasi_copy(arena, s.index);
   if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-    s.address = quasi_copy(c->arena, s.address);
-  if (s.kind == STEP_READ) {
-    ReadIndex *indices = NEW_ARRAY(c->arena, ReadIndex, s.index_count + 1);
+    s.address = quasi_copy(arena, s.address);
+  if (s.kind == STEP_READ && s.index_count) {
+    ReadIndex *indices = NEW_ARRAY(arena, ReadIndex, s.index_count);
     for (uint32_t a = 0; a < s.index_count; a++) {
       indices[a] = s.indices[a];
-      indices[a].step = copy_step(c, s.indices[a].step);
+      indices[a].step =
+          loop_take_step(arena, from, to, place, s.indices[a].step);
     }
     s.indices = indices;
   }
-  VEC_PUSH(c->arena, c->to->steps, s);
-  c->place[at] = c->to->steps.len;
-  return c->to->steps.len - 1;
+  VEC_PUSH(arena, to->steps, s);
+  place[at] = to->steps.len;
+  return to->steps.len - 1;
 }
 
 static uint32_t op_step(Arena *arena, Loop *loop, PrimId op, Dtype t,
@@ -209,12 +198,12 @@ static Loop *like(Arena *arena, const Loop *loop) {
 static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
                        const Result *r) {
   Loop *to = like(arena, loop);
-  Copy c = {arena, loop, to, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   Dtype t = loop->steps.at[r->step].dtype;
-  uint32_t product = copy_step(&c, p->factors[0]);
+  uint32_t product = loop_take_step(arena, loop, to, place, p->factors[0]);
   for (uint32_t j = 1; j < p->count; j++)
-    product =
-        op_step(arena, to, PRIM_MUL, t, product, copy_step(&c, p->factors[j]));
+    product = op_step(arena, to, PRIM_MUL, t, product,
+                      loop_take_step(arena, loop, to, place, p->factors[j]));
   Result sum = *r;
   sum.step = product;
   sum.out = NULL;
@@ -237,7 +226,7 @@ Loop *product_hoist(Arena *arena, Loop *loop) {
   Dtype t = loop->steps.at[r.step].dtype;
   Loop *sum = sum_alone(arena, loop, &p, &r), *rest = like(arena, loop);
   rest->axes = rest->kept;
-  Copy c = {arena, loop, rest, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   Step read = {.kind = STEP_LOCAL, .dtype = t, .loop = LOOP_BEFORE};
   read.low = INT64_MIN;
   read.high = INT64_MAX;
@@ -247,7 +236,7 @@ Loop *product_hoist(Arena *arena, Loop *loop) {
   uint32_t value = 0;
   for (uint32_t j = 0; j < p.outside_count; j++)
     value = op_step(arena, rest, p.over[j] ? PRIM_DIV : PRIM_MUL, t, value,
-                    copy_step(&c, p.outside[j]));
+                    loop_take_step(arena, loop, rest, place, p.outside[j]));
   r.step = value;
   r.reduce = PRIM_NONE;
   VEC_PUSH(arena, rest->results, r);

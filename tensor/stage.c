@@ -44,6 +44,12 @@ bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
   return !over;
 }
 
+Quasi *quasi_copy(Arena *arena, const Quasi *from) {
+  Quasi *to = NEW(arena, Quasi);
+  *to = *from;
+  return to;
+}
+
 bool quasi_equal(const Quasi *x, const Quasi *y) {
   return memcmp(x, y, sizeof *x) == 0;
 }
@@ -414,6 +420,10 @@ static uint32_t step_of(Builder *b, uint32_t cell) {
 
 /* ---- the whole ---- */
 
+static bool is_where(PrimId op) {
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+}
+
 static void set_result(Builder *b, Node *n) {
   Loop *k = b->k;
   int64_t stride = 1;
@@ -423,7 +433,16 @@ static void set_result(Builder *b, Node *n) {
     r.out->times[v] = stride;
     stride *= k->extents[v];
   }
-  r.step = step_of(b, n->cell_count - 1);
+  if (k->kept == k->axes && is_where(r.reduce)) {
+    b->full |= !n->safe; /* the body is to be run for its faults alone */
+    Step zero = {.kind = STEP_CONST, .dtype = DT_I64};
+    zero.value.dtype = DT_I64;
+    VEC_PUSH(b->arena, k->steps, zero);
+  } else {
+    r.step = step_of(b, n->cell_count - 1);
+  }
+  if (k->kept == k->axes) /* of one value: itself */
+    r.reduce = PRIM_NONE;
   VEC_PUSH(b->arena, k->results, r);
 }
 

@@ -28,6 +28,7 @@
 typedef struct Node Node;
 typedef struct Sizes Sizes; /* size.h */
 typedef struct Cluster Cluster; /* kernel.h */
+typedef struct KernelAbout KernelAbout; /* watch.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -158,6 +159,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Node *guard;              /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
+  const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
   Arena *arena;    /* of the plan that runs; private to run.c */
   uint32_t loop_depth; /* of the loops of which a turn is being traced */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
@@ -328,6 +330,12 @@ typedef struct Backend {
   /* Before any of them runs: what takes long can begin.  NULL: nothing. */
   void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
   bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
+  /* What it has made of a cluster that was prepared (watch.h): waits for that.
+   * notes: what the code is to say of each loop, NULL: no code is wanted.
+   * False: nothing, it is left to the reference backend.  NULL: it makes
+   * nothing of clusters. */
+  bool (*describe)(const Cluster *cluster, Arena *arena,
+                   const char *const *notes, KernelAbout *out);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */

@@ -19,7 +19,7 @@ expect() {
 }
 
 cat >timed.axn <<'END'
-val x : f32[1000000] = uniform (key 1) [1000000]
+val x : f32[8000000] = uniform (key 1) [8000000]
 val slow = sum ~axis:0 (exp (x.[:, *] * [0.1, 0.2, 0.3, 0.4]))
 do print "not this"
 fun large () = exp x

@@ -22,7 +22,7 @@ helped() { # helped VERB: its options
 }
 
 # shellcheck disable=SC2086
-for verb in run cache check shapes fmt test repl lsp dump explain; do
+for verb in run cache check shapes plan fmt test repl lsp dump explain; do
   diff -u --label "axon $verb --help" --label completions/axon \
     <({ helped "$verb"; printf '%s\n' $common; } | sort -u) \
     <(offered "$AXON" "$verb" --) || bad=1

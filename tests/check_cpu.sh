@@ -1,23 +1,38 @@
 #!/bin/bash
-# Every program of tests/ops by compiled kernels, however small its work: what
-# it prints is what the reference backend prints.
+# What programs compute, by compiled kernels however small their work, is what
+# the reference backend computes, but for the last digits (tests/close.awk):
+#
+#     tests/check_cpu.sh [all]
+#
+# The golden tests of ops/, run/, fuse/ and the examples; with `all` those of
+# models too, which a run of the tests compares with a limit on what is small.
+# One cache serves all; AXON_CC chooses the compiler.
 set -u
-AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
-cd "$(dirname "$0")/ops" || exit 1
-command -v cc >/dev/null || { echo "no C compiler: skipped" >&2; exit 0; }
-XDG_CACHE_HOME=$(mktemp -d)
-export XDG_CACHE_HOME AXON_TARGET=cpu AXON_TINY=0
-trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
-one() {
-  diff -u "${1%.axn}.out" <("$AXON" run "$1" 2>/dev/null) >"$2" || cat "$2"
-}
-export -f one
-export AXON
-# those that end in an error are the reference backend's own
-wrong=$(for f in *.axn; do
-  [ -e "${f%.axn}.err" ] || echo "$f"
-done | xargs -P 2 -I{} bash -c 'one {} "$XDG_CACHE_HOME/{}.diff"')
-made=$(find "$XDG_CACHE_HOME" -name '*.so' | head -n 1)
-[ -z "$wrong" ] && [ -n "$made" ] && exit 0
-echo "${wrong:-no kernel was compiled}"
+cd "$(dirname "$0")/.." || exit 1
+AXON=$(realpath "${AXON:-./axon}")
+command -v "${AXON_CC:-cc}" >/dev/null ||
+  { echo "no C compiler: skipped" >&2; exit 0; }
+TEST_CACHE=$(mktemp -d)
+trap 'rm -rf "$TEST_CACHE"' EXIT
+export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=100
+wrong=$({
+  find tests/ops tests/run tests/fuse tests/repl -name '*.out' -o \
+    -name '*.repl' 2>/dev/null | sort |
+    sed -n 's/^\(.*\)\.out$/run \1/p; s/^\(.*\)\.repl$/repl \1/p'
+  find examples -maxdepth 1 -name '*.axn' | sed 's/^/example /'
+  if [ "${1-}" = all ]; then
+    find examples/models -name '*.axn' | sed 's/^/model /'
+    find tests/oracle -name '*.out' | sed 's/^\(.*\)\.out$/run \1/'
+  fi
+} | xargs -P "$(nproc)" -L 1 bash -c \
+  'text=$(tests/case.sh "$1" "$2" 2>&1) || head -n 30 <<<"$1 $2: $text"' _)
+# guards, and code that must not run: conditions of indices and of data
+fusion=${BUILD:-.}/tests/unit/fusion_test
+if [ -x "$fusion" ]; then
+  said=$(XDG_CACHE_HOME=$TEST_CACHE "$fusion" 2>&1) ||
+    wrong+=$(grep -v 'RUN\|OK' <<<"$said")
+fi
+made=$(find "$TEST_CACHE" -name '*.so' | wc -l)
+[ -z "$wrong" ] && [ "$made" -gt 100 ] && exit 0
+echo "${wrong:-only $made kernels were compiled}"
 exit 1

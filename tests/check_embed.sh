@@ -82,6 +82,14 @@ for one in python3 /usr/bin/python3; do
   python=${python:-$one}
   "$one" -c 'import numpy' 2>/dev/null && python=$one && break
 done
+case $sanitizers in
+*address*) # clang's runtime is part of programs, and Python has none
+  case $($CC -print-file-name=libasan.so) in
+  /*) ;;
+  *) echo "the sanitizer cannot be loaded: Python is skipped" >&2 && python= ;;
+  esac
+  ;;
+esac
 if [ -n "$python" ]; then
   case $sanitizers in
   *address*)

@@ -3,8 +3,10 @@
 #
 # A block ```axon that is followed by a block ```output is run, one that is
 # followed by ```types is checked; what that writes must be as shown (types may
-# be broken into lines).  "```axon more" goes on with the block before it, so
-# that a text can build a program step by step; its output is what comes last.
+# be broken into lines); of one followed by a block ```plan that is what `axon
+# plan --stable --dry` writes.  "```axon more" goes on with the block before it,
+# so that a text can build a program step by step; its output is what comes
+# last.
 # A block ```repl is a session, as in NAME.repl.  The blocks ```primitives must
 # hold all rows of primitives.def.  Other blocks are not looked at.  Programs
 # run where they see examples/, and may write files.
@@ -30,7 +32,7 @@ awk -v dir="$blocks" '
     if (word[1] == "axon") {
       program = word[2] == "more" ? program text : text
       at = line; have = 1
-    } else if ((word[1] == "output" || word[1] == "types") && have) {
+    } else if (word[1] ~ /^(output|types|plan)$/ && have) {
       keep(".axn", program); keep("." word[1], text)
     } else if (word[1] == "repl" || word[1] == "primitives") {
       at = line; keep("." word[1], text)
@@ -67,6 +69,14 @@ for want in "$blocks"/*.types; do
   timeout "$limit" "$AXON" check - <"$base.axn" >"$base.got" 2>&1
   [ "$(words_of "$want")" = "$(words_of "$base.got")" ] ||
     tell "${base##*/}" "$want" "$base.got"
+done
+
+for want in "$blocks"/*.plan; do
+  [ -e "$want" ] || continue
+  base=${want%.plan}
+  timeout "$limit" "$AXON" plan --stable --dry - <"$base.axn" \
+    >"$base.got" 2>&1
+  cmp -s "$want" "$base.got" || tell "${base##*/}" "$want" "$base.got"
 done
 
 for want in "$blocks"/*.repl; do

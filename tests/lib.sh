@@ -5,6 +5,7 @@
 #            with NAME.type   what `axon check` writes
 #            with NAME.fmt    what `axon fmt` makes of it
 #            with NAME.strict what `axon check --strict` writes; no error
+#            with NAME.plan   what `axon plan --stable --dry` writes
 #            with NAME.bug    what `axon check` writes; each diagnostic stands
 #                             at a mark of the program (tests/marks.sh)
 #   examples/models/NAME.axn
@@ -43,6 +44,7 @@ enter() {
         base=${file%.axn}
         [ -e "$base.out" ] || [ -e "$base.err" ] || [ -e "$base.type" ] ||
           [ -e "$base.fmt" ] || [ -e "$base.strict" ] || [ -e "$base.bug" ] ||
+          [ -e "$base.plan" ] ||
           files+=("$file")
       fi
     done
@@ -95,6 +97,12 @@ produce() {
     timeout "$limit" "$AXON" check --strict "$2.axn" \
       >"$work/out" 2>&1 || status=$?
     ;;
+  plan)
+    # plans are the CPU backend's, whatever tests run on
+    env -u AXON_TINY AXON_TARGET=cpu \
+      timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
+      >"$work/out" 2>&1 || status=$?
+    ;;
   bug)
     make_files "$2.axn"
     timeout "$limit" "$AXON" check "$2.axn" >"$work/out" 2>&1 || status=$?
@@ -106,6 +114,10 @@ produce() {
     ;;
   repl)
     sed -n 's/^[>|] \{0,1\}//p' "$2.repl" >"$work/input"
+    if grep -q '^> :plan' "$2.repl"; then
+      unset AXON_TINY
+      AXON_TARGET=cpu
+    fi
     timeout "$limit" "$AXON" repl --plain \
       <"$work/input" >"$work/out" 2>&1 || status=$?
     ;;
@@ -136,6 +148,7 @@ golden_cases() {
   *.type) echo "type ${1%.type}" ;;
   *.fmt) echo "fmt ${1%.fmt}" ;;
   *.strict) echo "strict ${1%.strict}" ;;
+  *.plan) echo "plan ${1%.plan}" ;;
   *.bug) echo "bug ${1%.bug}" ;;
   *.repl) echo "repl ${1%.repl}" ;;
   esac
@@ -143,7 +156,8 @@ golden_cases() {
 
 list_goldens() { # all golden cases below tests/, paths from the root
   find tests -type f \( -name '*.out' -o -name '*.err' -o -name '*.type' \
-    -o -name '*.fmt' -o -name '*.strict' -o -name '*.bug' -o -name '*.repl' \) \
+    -o -name '*.fmt' -o -name '*.strict' -o -name '*.plan' -o -name '*.bug' \
+    -o -name '*.repl' \) \
     ! -path 'tests/data/*' | sort |
     while read -r file; do golden_cases "$file"; done | uniq
 }

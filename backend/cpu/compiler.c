@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BUCKETS = 1024, LOOK_MS = 20 };
@@ -38,6 +39,7 @@ struct Object {
   char *text; /* until it is compiled */
   size_t len;
   Job *job;             /* while RUNNING */
+  double seconds;       /* when that began; then how long it took */
   Object *next;         /* in its bucket */
   Object *other, *last; /* WAITING, RUNNING: in the list */
 };
@@ -139,6 +141,12 @@ static bool load_artifact(Object *o) {
 
 /* ---- jobs ---- */
 
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void settle(Object *o, State state) {
   close_one(o);
   o->state = state;
@@ -148,6 +156,7 @@ static void settle(Object *o, State state) {
 
 static void start(Object *o) {
   const char *why = NULL;
+  o->seconds = now();
   o->job = job_start(toolchain(), o->text, o->len, &why);
   if (o->job) {
     o->state = STATE_RUNNING;
@@ -183,6 +192,7 @@ static void finish(Object *o) {
     tell_failed(why, o->job);
   job_free(o->job);
   o->job = NULL;
+  o->seconds = now() - o->seconds;
   settle(o, good ? STATE_READY : STATE_FAILED);
 }
 
@@ -333,6 +343,13 @@ static void wait_a_little(Object *o) {
   poll(ends, count, LOOK_MS); /* Ctrl-C may come to another thread */
   interrupt_poll();
   lock();
+}
+
+double object_seconds(Object *o) {
+  lock();
+  double seconds = is_settled(o) ? o->seconds : 0;
+  unlock();
+  return seconds;
 }
 
 void *object_function(Object *o, const char *name) {

@@ -27,6 +27,8 @@ Object *object_request(const char *text, size_t len);
 /* Does object_function know already?  Ask now and then: it also starts what
  * waits for a compiler. */
 bool object_ready(Object *object);
+/* Seconds that its compiler took in this process; 0: it was found. */
+double object_seconds(Object *object);
 /* Waits; raises FAIL_INTERRUPT on Ctrl-C.  NULL: it could not be compiled, or
  * has no such function. */
 void *object_function(Object *object, const char *name);

@@ -5,6 +5,7 @@
 #include "backend/cpu/program.h"
 
 #include "runtime/pool.h"
+#include "tensor/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,13 @@ enum {
 /* ---- before it runs ---- */
 
 static void prepare_one(const Graph *g, Cluster *c) {
-  if (c->kernel && kernel_work(c->kernel) >= (double)g->least_work)
-    c->backend = (void *)(uintptr_t)program_of(c);
+  bool dry = g->watch && g->watch->dry;
+  if (!c->kernel)
+    return;
+  if (kernel_work(c->kernel) < (double)g->least_work)
+    c->interpreted = "too little work to compile";
+  else if (!dry && !(c->backend = (void *)(uintptr_t)program_of(c)))
+    c->interpreted = "there is no C for something in it yet";
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
@@ -46,7 +52,9 @@ static int work_on(void *context, int64_t begin, int64_t end) {
 
 static int64_t grain_of(const Program *p) {
   double each = p->work / (double)p->units;
-  return each >= GRAIN_WORK ? 1 : (int64_t)(GRAIN_WORK / each) + 1;
+  return each >= GRAIN_WORK ? 1
+         : each >= 1        ? (int64_t)(GRAIN_WORK / each) + 1
+                            : GRAIN_WORK;
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {
@@ -145,8 +153,11 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   const Program *p = c->backend;
   if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
+  if (p)
+    c->interpreted = "it was not compiled, or an index or divisor is wrong";
   return backend_reference.run(g, c, where, fault);
 }
 
 const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run};
+    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
+    .describe = cpu_describe};

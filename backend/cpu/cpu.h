@@ -58,11 +58,19 @@ uint32_t target_vector_bytes(void);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, Schedule *s);
-/* False: there is something in the body that it cannot emit. */
-bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *out);
+/* False: there is something in the body that it cannot emit.  notes: comments,
+ * one for each loop; NULL: none, and only such texts are compiled, since equal
+ * ones are compiled once. */
+bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
+                 Emitted *out);
+
+/* describe.c: see Backend. */
+bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                  KernelAbout *about);
 
 /* What the text of a kernel of so many lanes uses of prelude/, to stand between
- * its `#define W` and the rest. */
-void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
+ * its `#define W` and the rest.  False: there is no memory; it does not raise.
+ */
+bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 
 #endif

@@ -23,6 +23,7 @@ typedef struct Emitter {
   Arena *arena;
   const Kernel *k;
   const Schedule *s;
+  const char *const *notes; /* of loops, as comments; or NULL */
   Emitted *out;
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */
@@ -38,6 +39,7 @@ typedef struct Emitter {
   uint32_t quotients; /* and of its first quotient's */
   uint32_t order[KERNEL_AXES], level_of[KERNEL_VARS]; /* of for-loops */
   uint32_t loops, lane_level;
+  bool lane_quotients[QUOTIENTS]; /* differ from lane to lane: vectors */
   Buffer blocks[LEVELS];
   Buffer checks;
   uint32_t *levels; /* of steps */

@@ -61,8 +61,8 @@ static bool write_text(int file, const char *text, size_t len) {
   size_t head = (size_t)(line + 1 - text);
   uint32_t width = (uint32_t)strtoul(text + strlen(first), NULL, 10);
   Buffer prelude = {0};
-  prelude_write(&prelude, width, text + head, len - head);
-  bool good = write_all(file, text, head) &&
+  bool good = prelude_write(&prelude, width, text + head, len - head) &&
+              write_all(file, text, head) &&
               write_all(file, prelude.text, prelude.len) &&
               write_all(file, text + head, len - head);
   buffer_free(&prelude);

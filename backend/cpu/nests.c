@@ -51,6 +51,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   }
   e->lane_level = lane == NO_LANE ? level : level + 1;
   e->level_of[NO_LANE] = 0;
+  memset(e->lane_quotients, 0, sizeof e->lane_quotients);
   if (lane != NO_LANE)
     e->level_of[lane] = e->lane_level;
   for (uint32_t j = 0; j < LEVELS; j++)
@@ -69,7 +70,8 @@ typedef struct Fold {
   uint32_t name; /* of the accumulator: acc%u */
   PrimId op;
   char class;           /* of the accumulator */
-  bool where;           /* argmax, argmin */
+  const char *where;    /* of argmax and argmin: how many come before, as
+                           lanes; else NULL */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
   const char *local;    /* and among local values, or NULL */
@@ -126,6 +128,19 @@ static uint32_t out_number(Emitter *e, Result *r) {
   return e->out->call.outs.len - 1;
 }
 
+/* How many elements come before this one in the axes that are reduced. */
+static const char *position(Emitter *e) {
+  Quasi *q = quasi_new(e->arena, 0);
+  int64_t stride = 1;
+  for (uint32_t v = e->loop->axes; v-- > e->loop->kept;) {
+    q->times[v] = stride;
+    stride *= e->loop->extents[v];
+  }
+  const char *base = emit_quasi(e, q);
+  return q->times[e->lane] ? format(e, "%s + j + wide(lanes())", base)
+                           : format(e, "splat_l(%s)", base);
+}
+
 /* Fills in where the result goes: before the blocks are written, since it adds
  * to these. */
 static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
@@ -133,7 +148,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Dtype t = e->loop->steps.at[r->step].dtype;
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
-  f.where = is_where(r->reduce);
+  f.where = is_where(r->reduce) ? position(e) : NULL;
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
     f.identity = least_text(t, r->reduce == PRIM_MAX);
   else
@@ -183,8 +198,9 @@ static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
   const char *x = emit_lanes(e, f->r->step, f->class);
   const char *acc = format(e, "acc%u%s", f->name, at);
   if (f->where) {
-    buffer_printf(out, "best_%c_%s(&%s, &at%u%s, %s, j, LIVE);\n", f->class,
-                  f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name, at, x);
+    buffer_printf(out, "best_%c_%s(&%s, &at%u%s, %s, %s, LIVE);\n", f->class,
+                  f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name, at, x,
+                  f->where);
     return;
   }
   if (masked)
@@ -622,8 +638,6 @@ static void emit_column(Emitter *e, Nest *n) {
       store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    if (f->where)
-      e->failed = true; /* argmax down columns: left to the reference */
     c.runs |= has_runs(f) && terms_of(e->loop) > RUN;
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
@@ -654,8 +668,7 @@ static void emit_single(Emitter *e, Nest *n) {
   emit_put(n->out, &e->checks);
   buffer_puts(n->out, "#undef LIVE\n");
   for (uint32_t j = 0; j < n->count; j++)
-    store_scalar(e, n->out, &n->folds[j],
-                 n->folds[j].where ? "0" : emit_scalar(e, n->folds[j].r->step));
+    store_scalar(e, n->out, &n->folds[j], emit_scalar(e, n->folds[j].r->step));
   close_loops(n, 0);
 }
 
@@ -680,10 +693,6 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     if (!r->out && !r->local)
       continue;
     n.folds[n.count] = fold_of(e, at, j);
-    if (loop->kept == loop->axes && lane != NO_LANE)
-      n.folds[n.count].op = PRIM_NONE; /* of a single one: itself */
-    if (n.folds[n.count].where && loop->kept == loop->axes)
-      n.folds[n.count].where = lane == NO_LANE, e->failed = lane != NO_LANE;
     reduces |= n.folds[n.count].op != PRIM_NONE;
     n.count++;
   }

@@ -91,8 +91,15 @@ static void use_names(Sections *s, const char *text, const char *end) {
   }
 }
 
-void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
-  Sections s = {.arena = arena_new()};
+bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
+  Arena *volatile arena = NULL;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    arena_free(arena);
+    return false;
+  }
+  arena = arena_new();
+  Sections s = {.arena = arena};
   s.names = interner_new(s.arena);
   map_init(&s.of_name, s.arena);
   find_sections(&s, width == 1);
@@ -104,5 +111,7 @@ void prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
     if (s.all.at[j].used)
       buffer_add(out, s.all.at[j].text,
                  (size_t)(s.all.at[j].end - s.all.at[j].text));
+  trap_end(&trap);
   arena_free(s.arena);
+  return true;
 }

@@ -302,6 +302,15 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *others = emit_quasi(e, &rest);
   emit_put(&e->head, &e->blocks[0]);
   emit_put(unit, &e->blocks[ROW_LEVEL]);
+  if (r->out && e->s->chunk) {
+    VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
+    e->out->call.accumulator = t->dtype;
+    const char *ldc = emit_int(e, loop->extents[t->n]);
+    buffer_printf(
+        out, "const int64_t ldc = %s;\n%s *const c = o%u + u * %s * ldc;\n",
+        ldc, type, e->out->call.outs.len - 1, emit_int(e, loop->extents[t->m]));
+    return;
+  }
   if (r->out) {
     VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
     const char *ldc = emit_int(e, r->out->times[t->m]);
@@ -431,6 +440,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest) {
+  const char *start = e->s->chunk ? "part" : "0";
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   buffer_printf(out,
@@ -456,15 +466,15 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "for (int64_t x = x0; x < x1; x += MR%u)\n"
                 "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
                 "tile%u(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, k0 != 0);\nelse\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s);\nelse\n"
                 "edge%u(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, k0 != 0,\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s,\n"
                 "x1 - x < MR%u ? x1 - x : MR%u, "
                 "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
-                at, at, at, at, at, rows, panel, at, rows, panel, at, at, at,
-                at);
+                at, at, at, at, at, rows, panel, start, at, rows, panel, start,
+                at, at, at, at);
   if (rest) {
-    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n");
+    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
     emit_put(out, rest);
   }
   buffer_puts(out, "}\n");
@@ -472,7 +482,8 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const Tile *t = tile_of(e, at);
-  const char *depth = emit_int(e, t->depth);
+  const char *depth = e->s->chunk ? "stop" : emit_int(e, t->depth);
+  const char *start = e->s->chunk ? "part" : "0";
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
   if (t->a.form == OPERAND_ROWS)
@@ -491,13 +502,14 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
   if (plain_b || t->ahead)
-    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n", depth);
+    buffer_printf(&inner, "{\nconst int64_t from = %s, to = %s;\n", start,
+                  depth);
   else
     buffer_printf(&inner,
-                  "for (int64_t from = 0; from < %s; from += %s) {\n"
+                  "for (int64_t from = %s; from < %s; from += %s) {\n"
                   "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
-                  emit_int(e, t->pack_k), depth);
+                  start, depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
+                  depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);
   emit_passes(e, t, at, &unit, &inner, rest);

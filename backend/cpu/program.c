@@ -128,7 +128,8 @@ static void make(const Cluster *c, Program *p) {
   Emitted e;
   p->work = kernel_work(k);
   schedule_choose(k, &s);
-  if (!emit_kernel(k, &s, &e) || k->inputs.len + e.call.outs.len > POINTERS)
+  if (!emit_kernel(k, &s, NULL, &e) ||
+      k->inputs.len + e.call.outs.len > POINTERS)
     return;
   p->ints = e.call.ints.at;
   p->floats = e.call.floats.at;
@@ -180,10 +181,15 @@ static Entry *entry_new(ArtifactKey key, const Program *p) {
 static void keep(Entry *e) {
   Entry **bucket = &table.buckets[e->key.word[0] % BUCKETS];
   pthread_mutex_lock(&table.lock);
-  e->next = *bucket;
-  *bucket = e;
-  table.count++;
+  bool fits = table.count < PROGRAMS_MOST;
+  if (fits) {
+    e->next = *bucket;
+    *bucket = e;
+    table.count++;
+  }
   pthread_mutex_unlock(&table.lock);
+  if (!fits)
+    mem_free(e);
 }
 
 const Program *program_of(Cluster *c) {
@@ -193,7 +199,7 @@ const Program *program_of(Cluster *c) {
     return found->object ? found : NULL;
   Program *p = NEW(c->kernel->arena, Program);
   make(c, p);
-  Entry *e = table.count < PROGRAMS_MOST ? entry_new(key, p) : NULL;
+  Entry *e = entry_new(key, p);
   if (e)
     keep(e);
   return p->object ? p : NULL;

@@ -11,6 +11,8 @@ enum {
   COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
+  TURNED_STEP = 8,         /* elements between lanes that are far apart */
+  TURNED_SIDE = 64,        /* of a square that is turned */
   BLOCK_LEAST = 2048,      /* each at least so long */
 };
 
@@ -115,8 +117,8 @@ static uint32_t inner_lane(Arena *arena, const Loop *loop, uint32_t width,
   *cost = width;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
     double c = lane_cost(loop, depends, v, width);
-    if (has_where(loop) && v < loop->kept)
-      continue;
+    if (has_where(loop) && reduces(loop) && v + 1 < loop->axes)
+      continue; /* the first of equals is to be found */
     if (best == NO_LANE || c <= *cost) {
       *cost = c;
       best = v;
@@ -140,8 +142,6 @@ static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
     const Loop *loop = k->loops.at[j];
     all +=
         lane_cost(loop, loop_depends(k->arena, loop), v, width) * work_of(loop);
-    if (has_where(loop) && reduces(loop))
-      all *= 1e9; /* not written that way */
   }
   return all;
 }
@@ -172,20 +172,10 @@ static double points_of(const Kernel *k) {
   return points;
 }
 
-static double local_bytes(const Kernel *k) {
-  double bytes = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->local)
-        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
-    }
-  return bytes;
-}
-
 static int64_t column_block(const Kernel *k, uint32_t width) {
   int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
-  double rows = points_of(k) / (double)extent, local = local_bytes(k);
+  double rows = points_of(k) / (double)extent,
+         local = kernel_local_bytes(k, true);
   bool sums = false;
   double terms = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -207,10 +197,21 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   return divide_up(block < extent ? block : extent, width) * width;
 }
 
+/* Does the result lie in memory in the order of the outer axes?  Then a number
+ * of a point is where its sum goes. */
+static bool is_in_order(const Loop *loop, const Result *r) {
+  int64_t stride = 1;
+  for (uint32_t v = loop->outer; v-- > 0; stride *= loop->extents[v])
+    if (!r->out || r->out->times[v] != stride)
+      return false;
+  return true;
+}
+
 static void choose_chunk(const Kernel *k, Schedule *s) {
   const Loop *loop = k->loops.at[0];
   if (k->loops.len != 1 || loop->results.len != 1 || !reduces(loop) ||
-      has_where(loop) || loop->kept > loop->outer)
+      has_where(loop) || loop->kept > loop->outer ||
+      !is_in_order(loop, &loop->results.at[0]))
     return;
   double units = points_of(k), work = work_of(loop);
   if (s->shape == UNIT_COLUMNS)
@@ -226,9 +227,36 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
   s->chunk = chunk > least ? chunk : least;
 }
 
+/* The outer axis along which a read lies next to each other that lanes take
+ * apart; NO_LANE: there is none, or more to do than to move. */
+static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
+  uint32_t found = NO_LANE;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (loop->axes > k->outer)
+      return NO_LANE;
+    for (uint32_t i = 0; i < loop->steps.len; i++) {
+      const Step *s = &loop->steps.at[i];
+      if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
+        continue;
+      for (uint32_t v = 0; v < k->outer; v++)
+        if (v != lane && s->address->times[v] == 1 && loop->extents[v] >= 8)
+          found = v;
+    }
+  }
+  return found;
+}
+
 static void choose_plain(Kernel *k, Schedule *s) {
   uint32_t lane = best_lane(k, s->width);
-  if (lane != NO_LANE) {
+  uint32_t turned = lane == NO_LANE ? NO_LANE : turned_axis(k, lane);
+  if (turned != NO_LANE) { /* by squares, whose lines stay in the cache */
+    kernel_move_last(k, turned);
+    kernel_move_last(k, lane - (lane > turned));
+    s->shape = UNIT_TILE;
+    s->block = TURNED_SIDE;
+    s->height = TURNED_SIDE;
+  } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s->width);

@@ -91,26 +91,39 @@ char vector_letter(char class) {
 
 /* ---- quasi-affine forms as expressions ---- */
 
-static uint32_t quasi_level(const Emitter *e, const Quasi *q, bool lane) {
+static uint32_t quasi_level(const Emitter *e, const Quasi *q) {
   uint32_t level = 0;
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v] && (lane || v != e->lane) && e->level_of[v] > level)
+    if (q->times[v] && e->level_of[v] > level)
       level = e->level_of[v];
   return level;
+}
+
+/* A variable that differs from lane to lane. */
+static bool is_lane_var(const Emitter *e, uint32_t v) {
+  return v == e->lane ||
+         (v >= KERNEL_AXES && e->lane_quotients[v - KERNEL_AXES]);
+}
+
+static bool quasi_varies(const Emitter *e, const Quasi *q) {
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (q->times[v] && is_lane_var(e, v))
+      return true;
+  return false;
 }
 
 static const char *term(Emitter *e, int64_t times, const char *name) {
   return times == 1 ? name : format(e, "%s * %s", emit_int(e, times), name);
 }
 
-/* The form without the lane's term, as a name or a number: built up level by
- * level, so that each part is computed where it changes. */
+/* The form without what differs from lane to lane, as a name or a number: built
+ * up level by level, so that each part is computed where it changes. */
 const char *emit_quasi(Emitter *e, const Quasi *q) {
   const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
   for (uint32_t level = 0; level <= e->lane_level; level++) {
     uint32_t terms = 0;
     for (uint32_t v = 0; v < KERNEL_VARS; v++) {
-      if (!q->times[v] || v == e->lane || e->level_of[v] != level)
+      if (!q->times[v] || is_lane_var(e, v) || e->level_of[v] != level)
         continue;
       const char *name = v < KERNEL_AXES
                              ? format(e, "i%u", v)
@@ -148,6 +161,55 @@ static void find_quotients(const Loop *loop, bool *used) {
       mark_quotients(&loop->quotients[j].of, used);
 }
 
+/* Values that fit are computed in 32 bits. */
+static bool is_small_quotient(const Quotient *q) {
+  int64_t low, high;
+  return !__builtin_mul_overflow(q->low, q->by, &low) &&
+         !__builtin_mul_overflow(q->high + 1, q->by, &high) &&
+         fits_i32(low, high);
+}
+
+/* What of a form differs from lane to lane, as a vector of class i or l. */
+static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
+  const char *cast = class == 'i' ? "(int32_t)" : "", *sum = NULL;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    if (!q->times[v] || !is_lane_var(e, v))
+      continue;
+    const char *x =
+        class == 'i' ? "((int32_t)j + lanes())" : "(j + wide(lanes()))";
+    if (v != e->lane) {
+      bool small = is_small_quotient(&e->loop->quotients[v - KERNEL_AXES]);
+      x = format(e, "q%u", e->quotients + v - KERNEL_AXES);
+      if (small != (class == 'i'))
+        x = format(e, "%s(%s)", small ? "wide" : "narrow", x);
+    }
+    if (q->times[v] != 1)
+      x = format(e, "%s%s * %s", cast, emit_int(e, q->times[v]), x);
+    sum = sum ? format(e, "%s + %s", sum, x) : x;
+  }
+  return sum;
+}
+
+/* A quotient in each lane.  Where it has but two values, as what wraps around
+ * once has, a comparison tells. */
+static void emit_lane_quotient(Emitter *e, uint32_t j) {
+  const Quotient *q = &e->loop->quotients[j];
+  bool small = is_small_quotient(q);
+  char class = small ? 'i' : 'l';
+  const char *cast = small ? "(int32_t)" : "", *base = emit_quasi(e, &q->of);
+  const char *of =
+      format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
+  const char *value;
+  if (q->high - q->low == 1)
+    value = format(e, "%s%s - ((%s) >= %s%s)", cast, emit_int(e, q->low), of,
+                   cast, emit_int(e, q->high * q->by));
+  else
+    value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
+                   emit_int(e, q->by));
+  buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
+                e->quotients + j, value);
+}
+
 static void emit_quotients(Emitter *e) {
   bool used[QUOTIENTS] = {false};
   find_quotients(e->loop, used);
@@ -155,11 +217,11 @@ static void emit_quotients(Emitter *e) {
     const Quotient *q = &e->loop->quotients[j];
     if (!used[j])
       continue;
-    uint32_t level = e->level_of[KERNEL_AXES + j] =
-        quasi_level(e, &q->of, true);
-    if (q->of.times[e->lane]) {
-      e->failed = true; /* for now: lanes of a quotient */
-      return;
+    uint32_t level = e->level_of[KERNEL_AXES + j] = quasi_level(e, &q->of);
+    e->lane_quotients[j] = quasi_varies(e, &q->of);
+    if (e->lane_quotients[j]) {
+      emit_lane_quotient(e, j);
+      continue;
     }
     const char *of = emit_quasi(e, &q->of);
     buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
@@ -250,8 +312,11 @@ static void find_needs(Emitter *e) {
   uint32_t count = e->loop->steps.len;
   for (uint32_t j = 0; j < count; j++)
     e->need[j] = (const char *)e;
-  for (uint32_t j = 0; j < e->loop->results.len; j++)
-    e->need[e->loop->results.at[j].step] = "ALL";
+  for (uint32_t j = 0; j < e->loop->results.len; j++) {
+    const Result *r = &e->loop->results.at[j];
+    if (r->out || r->local || e->loop->results.len == 1)
+      e->need[r->step] = "ALL"; /* others were read in this loop alone */
+  }
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
@@ -275,7 +340,7 @@ static bool read_varies(const Emitter *e, const Step *s) {
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       return true;
-  return s->address->times[e->lane] != 0;
+  return quasi_varies(e, s->address);
 }
 
 /* One element. */
@@ -317,16 +382,26 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   return address ? format(e, "%s + %s", address, t) : t;
 }
 
+/* Does it step with the lanes, and nothing else? */
+static bool is_even(const Emitter *e, const Quasi *q) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    if (q->times[KERNEL_AXES + j] && e->lane_quotients[j])
+      return false;
+  return true;
+}
+
 /* The one index that differs from lane to lane, where it goes up with them and
  * the lanes read lie next to each other; NULL: that is not so. */
 static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
   const ReadIndex *found = NULL;
+  if (!is_even(e, s->address))
+    return NULL;
   for (uint32_t j = 0; j < s->index_count; j++) {
     const ReadIndex *r = &s->indices[j];
     const Step *index = &e->loop->steps.at[r->step];
     if (!e->varies[r->step])
       continue;
-    if (found || index->kind != STEP_INDEX ||
+    if (found || index->kind != STEP_INDEX || !is_even(e, index->index) ||
         index->index->times[e->lane] * r->stride + s->address->times[e->lane] !=
             1)
       return NULL;
@@ -378,7 +453,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
     return;
   }
-  if (!lanes) {
+  if (!lanes && is_even(e, s->address)) {
     const char *from =
         format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
     define(e, at,
@@ -392,9 +467,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     emit_walking_read(e, at, s, walking, base);
     return;
   }
-  const char *index =
-      step ? format(e, "(%s + wide(lanes())) * %s", "j", emit_int(e, step))
-           : NULL;
+  const char *index = lane_terms(e, s->address, 'l');
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       index = add_lane_index(e, at, &s->indices[j], index);
@@ -426,6 +499,15 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   bool outer = e->lane == e->loop->outer - 1;
+  if (outer ? quasi_varies(e, s->address) : !is_even(e, s->address)) {
+    const char *index = lane_terms(e, s->address, 'l');
+    if (outer)
+      index = format(e, "wide(lanes()) + %s * (%s)", l->block, index);
+    const char *from =
+        format(e, "l%u + %s%s", l->name, to, outer ? " + (j - lo)" : "");
+    define(e, at, format(e, "ldx_%s(%s, %s, REST)", name, from, index));
+    return;
+  }
   const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
                            : format(e, "l%u + %s + %s", l->name, to,
                                     lane_step(e, s->address->times[e->lane]));
@@ -449,7 +531,8 @@ static bool is_test(PrimId op) {
          op == PRIM_GT || op == PRIM_GE;
 }
 
-/* The class in which an operation is computed. */
+/* The class in which an operation is computed: its arguments', and as wide as
+ * a number that comes out. */
 static char working_class(const Emitter *e, uint32_t at, const Step *s) {
   bool narrows = is_test(s->op) || e->classes[at] == 'i';
   char class = 'b';
@@ -460,7 +543,7 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
                  !e->varies[s->args[j]] && fits_i32(x->low, x->high);
     class = wider(class, small ? 'i' : of);
   }
-  return class;
+  return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
 }
 
 /* Integers of eight bits live in 32. */
@@ -613,24 +696,24 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
                                       : "pow_int";
   bool safe = by->low > 0 || (s->op != PRIM_POW && by->high < 0) ||
               (s->op == PRIM_POW && by->low >= 0);
-  if (!safe) {
+  char class = working_class(e, at, s);
+  if (!safe || (e->varies[s->args[1]] && s->op != PRIM_POW)) {
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    char class = working_class(e, at, s);
     buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
                   lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
-    check(e, at, lanes, format(e, "w%u", name));
+    if (!safe) /* else: in lanes behind the last one alone */
+      check(e, at, lanes, format(e, "w%u", name));
     const char *one = lanes ? format(e, "splat_%c(1)", class) : "1";
     y = named(e, at, class, lanes,
               choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes && s->op == PRIM_POW)
-    return format(e, "LANES2(v%c, %s, %s, %s)", working_class(e, at, s), f, x,
-                  y);
+    return format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y);
   if (lanes)
-    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod",
-                  working_class(e, at, s), x, y);
+    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod", class,
+                  x, y);
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
@@ -804,20 +887,15 @@ static const char *const_text(Emitter *e, const Step *s) {
 
 static void emit_index(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->index);
-  int64_t times = s->index->times[e->lane];
   if (!e->varies[at]) {
     define(e, at, base);
     return;
   }
-  bool small = e->classes[at] == 'i';
-  const char *lane =
-      format(e, small ? "((int32_t)j + lanes())" : "(j + wide(lanes()))");
-  if (times != 1)
-    lane = format(e, "%s%s * %s", small ? "(int32_t)" : "", emit_int(e, times),
-                  lane);
+  char class = e->classes[at];
   define(e, at,
-         format(e, "%s%s + %s", small ? "(int32_t)" : "",
-                strcmp(base, "0") ? format(e, "(%s)", base) : "0", lane));
+         format(e, "%s%s + %s", class == 'i' ? "(int32_t)" : "",
+                strcmp(base, "0") ? format(e, "(%s)", base) : "0",
+                lane_terms(e, s->index, class)));
 }
 
 /* Element args[0] of the numbers that a key stands for. */
@@ -878,22 +956,22 @@ static void place_step(Emitter *e, uint32_t at) {
   uint32_t level = 0;
   bool varies = false;
   if (s->kind == STEP_INDEX) {
-    level = quasi_level(e, s->index, true);
-    varies = s->index->times[e->lane] != 0;
+    level = quasi_level(e, s->index);
+    varies = quasi_varies(e, s->index);
   } else if (s->kind == STEP_READ) {
-    level = quasi_level(e, s->address, true);
+    level = quasi_level(e, s->address);
     varies = read_varies(e, s);
     for (uint32_t j = 0; j < s->index_count; j++)
       if (e->levels[s->indices[j].step] > level)
         level = e->levels[s->indices[j].step];
   }
   if (s->kind == STEP_LOCAL) {
-    level = quasi_level(e, s->address, true);
+    level = quasi_level(e, s->address);
     uint32_t last = e->loop->outer - 1;
     for (uint32_t v = e->loop->outer; v-- > 0;)
       if (e->level_of[v] > level)
         level = e->level_of[v];
-    varies = s->address->times[e->lane] != 0 || e->lane == last;
+    varies = quasi_varies(e, s->address) || e->lane == last;
   }
   for (uint32_t j = 0; j < s->arg_count; j++) {
     varies |= e->varies[s->args[j]];
@@ -914,5 +992,6 @@ void emit_steps(Emitter *e) {
     place_step(e, j);
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    emit_step(e, j);
+    if (e->need[j] != (const char *)e) /* some are nobody's any more */
+      emit_step(e, j);
 }

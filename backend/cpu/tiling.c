@@ -15,6 +15,9 @@ enum {
   BLOCK_N = 1024,        /* columns of a unit, at most, */
   PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
   UNITS = 8,             /* that are wanted at least */
+  CUT_UNITS = 4,         /* fewer tiles than that, with */
+  CUT_DEPTH = 1 << 13,   /* a longer sum than that: it is cut */
+  CHUNKS = 16,           /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
@@ -53,42 +56,6 @@ static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
 }
 
 /* ---- operands ---- */
-
-typedef struct Builder {
-  Arena *arena;
-  const Loop *from;
-  Loop *to;
-  uint32_t *place; /* 1 + the new step */
-} Builder;
-
-static Quasi *copy_quasi(Arena *arena, const Quasi *from) {
-  Quasi *to = quasi_new(arena, 0);
-  *to = *from;
-  return to;
-}
-
-static uint32_t take_step(Builder *b, uint32_t at) {
-  if (b->place[at])
-    return b->place[at] - 1;
-  Step s = b->from->steps.at[at];
-  for (uint32_t a = 0; a < s.arg_count; a++)
-    s.args[a] = take_step(b, s.args[a]);
-  if (s.kind == STEP_INDEX)
-    s.index = copy_quasi(b->arena, s.index);
-  if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-    s.address = copy_quasi(b->arena, s.address);
-  if (s.kind == STEP_READ && s.index_count) {
-    ReadIndex *indices = NEW_ARRAY(b->arena, ReadIndex, s.index_count);
-    for (uint32_t a = 0; a < s.index_count; a++) {
-      indices[a] = s.indices[a];
-      indices[a].step = take_step(b, s.indices[a].step);
-    }
-    s.indices = indices;
-  }
-  VEC_PUSH(b->arena, b->to->steps, s);
-  b->place[at] = b->to->steps.len;
-  return b->to->steps.len - 1;
-}
 
 /* The summed axes as one, where the operand walks over them as over one: their
  * order stays the same. */
@@ -130,12 +97,12 @@ static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
   *to = *loop;
   memset(&to->steps, 0, sizeof to->steps);
   memset(&to->results, 0, sizeof to->results);
-  Builder b = {arena, loop, to, NEW_ARRAY(arena, uint32_t, loop->steps.len)};
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   uint32_t value = UINT32_MAX;
   for (uint32_t j = 0; j < p->count; j++) {
     if (!(which >> j & 1))
       continue;
-    uint32_t factor = take_step(&b, p->factors[j]);
+    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
     if (value == UINT32_MAX) {
       value = factor;
       continue;
@@ -329,15 +296,16 @@ static double other_points(const Choice *c, uint32_t last) {
   return points;
 }
 
-static double local_bytes(const Kernel *k) {
-  double bytes = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->local && r->local_size > 1)
-        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
-    }
-  return bytes;
+/* Are the rows and columns of a tile the innermost axes of the result? */
+static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
+  uint32_t last = loop->outer - 1;
+  int64_t size = n * loop->extents[last - 1];
+  if (out->times[last] != 1 || out->times[last - 1] != n)
+    return false;
+  for (uint32_t v = last - 1; v-- > 0; size *= loop->extents[v])
+    if (out->times[v] != size)
+      return false;
+  return true;
 }
 
 static void size_tile(Choice *c, Tile *t) {
@@ -356,13 +324,18 @@ static void size_tile(Choice *c, Tile *t) {
   while (units * (double)divide_up(m, height) < UNITS && height > HEIGHT_LEAST)
     height = divide_up(height, 2);
   c->s->height = round_up(height, t->rows);
+  bool whole = t->block_n >= n && c->s->height >= m;
+  const Result *r = &loop->results.at[0];
+  if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
+      t->depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out, n))
+    c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
 }
 
 /* Rows that are gone through together, and those of a unit, which share
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
-  double local = local_bytes(c->k), points = other_points(c, 1);
+  double local = kernel_local_bytes(c->k, false), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
   while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
     rows -= tile_rows;
@@ -425,9 +398,8 @@ static void part_results(Choice *c) {
       continue;
     const Result *r = &loop->results.at[0];
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
-    bool plain =
-        !r->local && r->dtype == sum_type(loop) && r->out->times[n] == 1;
-    if (r->out && !plain)
+    bool plain = r->out && !r->local && r->out->times[n] == 1;
+    if ((r->out && !plain) || r->dtype != sum_type(loop))
       kernel_part_result(c->k, j);
   }
   find_products(c);

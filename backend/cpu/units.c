@@ -91,12 +91,19 @@ static void emit_unit(Emitter *e, Buffer *out) {
   if (s->shape == UNIT_TILE)
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
+  if (s->shape == UNIT_TILE && !s->tiling)
+    buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->chunk) {
-    e->out->call.chunks = emit_range(e, out, "from", "to", "chunks",
-                                     loop->extents[loop->kept], s->chunk);
+    bool tile = s->shape == UNIT_TILE;
+    int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
+    e->out->call.chunks =
+        emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
+                   "chunks", extent, s->chunk);
     units *= e->out->call.chunks;
-    e->out->call.inner =
-        s->shape == UNIT_COLUMNS ? loop->extents[loop->outer - 1] : 1;
+    e->out->call.inner = s->shape == UNIT_POINT
+                             ? 1
+                             : loop->extents[loop->outer - 1] *
+                                   (tile ? loop->extents[loop->outer - 2] : 1);
   }
   for (uint32_t v = points; v-- > 0;) {
     units *= loop->extents[v];
@@ -117,6 +124,11 @@ static bool is_product(const Emitter *e, uint32_t loop) {
   return e->s->tiling && e->s->tiling->of[loop].on;
 }
 
+static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
+  if (e->notes)
+    buffer_printf(out, "/* %s */\n", e->notes[loop]);
+}
+
 /* Loops after a product that go over its tile are done part by part. */
 static void emit_loops(Emitter *e, Buffer *out) {
   uint32_t count = e->k->loops.len;
@@ -125,11 +137,15 @@ static void emit_loops(Emitter *e, Buffer *out) {
     while (to < count && !is_product(e, to))
       to++;
     Buffer rest = {.arena = e->arena};
-    for (uint32_t i = j + is_product(e, j); i < to; i++)
+    for (uint32_t i = j + is_product(e, j); i < to; i++) {
+      emit_note(e, &rest, i);
       emit_nest(e, &rest, i, e->s->lanes[i]);
+    }
     bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
-    if (is_product(e, j))
+    if (is_product(e, j)) {
+      emit_note(e, out, j);
       emit_product(e, out, j, tile ? &rest : NULL);
+    }
     if (e->s->shape == UNIT_ROWS && rest.len) {
       uint32_t v = e->k->outer - 1;
       buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
@@ -197,7 +213,8 @@ static void emit_fold(Emitter *e, Buffer *out) {
                 "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
                 "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
                 "%s;\n}\nreturn 0;\n}\n",
-                memory_type(t), memory_type(from), scalar_type(class),
+                memory_type(t), memory_type(from),
+                class == 'f' ? "double" : scalar_type(class),
                 fold_text(e, r->reduce, class), store);
 }
 
@@ -216,7 +233,8 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outs.len + j);
 }
 
-bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
+bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
+                 Emitted *result) {
   *result = (Emitted){.text = {.arena = k->arena}};
   if (k->loops.len > KERNEL_LOOPS)
     return false;
@@ -224,6 +242,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, Emitted *result) {
   e->arena = k->arena;
   e->k = k;
   e->s = s;
+  e->notes = notes;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;

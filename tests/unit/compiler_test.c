@@ -59,7 +59,7 @@ static int in_child(int f(void)) {
 static Object *request(int n) {
   char text[200];
   int len = snprintf(text, sizeof text,
-                     "#define W 16\n@int answer(void) { return %d; }\n", n);
+                     "#define W 16\nint answer(void) { return %d; }\n", n);
   return object_request(text, (size_t)len);
 }
 
@@ -151,7 +151,7 @@ static void test_missing(void **state) {
 }
 
 static int wrong_text(void) {
-  static const char text[] = "#define W 16\n@int answer(void) { return; x }\n";
+  static const char text[] = "#define W 16\nint answer(void) { return; x }\n";
   Notice n;
   Object *o = object_request(text, sizeof text - 1);
   if (object_function(o, "answer") || !notice_take(&n) || n.code != 513)

@@ -49,6 +49,8 @@ static inline int setup(void **state) {
   (void)state;
   setenv("AXON_VERIFY", "1", 1);
   g = (Graph){0};
+  if (getenv("AXON_TARGET") && strcmp(getenv("AXON_TARGET"), "cpu") == 0)
+    g.backend = &backend_cpu;
   fault = (Fault){0};
   if (TRAP_SET(trap) != FAIL_NONE)
     abort(); /* no test here lets one through */

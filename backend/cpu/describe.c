@@ -1,0 +1,129 @@
+/* What a cluster is compiled as, for who asks. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/tiling.h"
+#include "tensor/watch.h"
+
+static const char *shape_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  long long block = s->block, height = s->height;
+  switch (s->shape) {
+  case UNIT_POINT:
+    break;
+  case UNIT_ROWS:
+    return arena_printf(arena, "%lld rows, %lld at a time", (long long)s->span,
+                        block);
+  case UNIT_COLUMNS:
+    return arena_printf(arena, "%lld columns", block);
+  case UNIT_TILE:
+    return arena_printf(arena, "%lld × %lld", height, block);
+  }
+  return k->outer && !s->chunk
+             ? "a row"
+             : arena_printf(arena, "%lld terms of a sum", (long long)s->chunk);
+}
+
+static const char *form_text(OperandForm form) {
+  switch (form) {
+  case OPERAND_PLAIN:
+    return "as it lies";
+  case OPERAND_ROWS:
+    return "copied in rows";
+  case OPERAND_COLUMNS:
+    return "copied in columns";
+  case OPERAND_PANELS:
+    return "copied in panels";
+  case OPERAND_TURNED:
+    return "turned into panels";
+  }
+  return "";
+}
+
+static const char *tiles_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  Buffer out = {.arena = arena};
+  for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
+    const Tile *t = &s->tiling->of[j];
+    if (!t->on)
+      continue;
+    buffer_printf(&out, "%s%u × %u in registers, left %s, right %s",
+                  out.len ? "; " : "", t->rows, t->vectors * s->width,
+                  form_text(t->a.form), form_text(t->b.form));
+  }
+  return out.text;
+}
+
+static bool reduces(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->axes > k->loops.at[j]->kept)
+      return true;
+  return false;
+}
+
+static const char *fixed_text(const Kernel *k, const Schedule *s,
+                              Arena *arena) {
+  if (s->shape == UNIT_COLUMNS && reduces(k))
+    return arena_printf(arena, "%u lanes, sums of at most %lld columns",
+                        s->width, (long long)s->block);
+  return arena_printf(arena, "%u lanes", s->width);
+}
+
+static bool is_by_index(const uint64_t *depends, const Step *s, uint32_t lane) {
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (depends[s->indices[j].step] >> lane & 1)
+      return true;
+  return false;
+}
+
+static bool is_apart(const Quasi *q, uint32_t lane) {
+  return q && q->times[lane] != 0 && q->times[lane] != 1;
+}
+
+static void count_accesses(const Loop *loop, uint32_t lane, Arena *arena,
+                           KernelAbout *about) {
+  const uint64_t *depends = loop_depends(arena, loop);
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ && is_by_index(depends, s, lane))
+      about->by_index++;
+    else if (s->kind == STEP_READ)
+      about->apart += is_apart(s->address, lane);
+  }
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    about->apart += is_apart(loop->results.at[j].out, lane);
+}
+
+static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
+                      KernelAbout *about) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (!(s->tiling && s->tiling->of[j].on) && s->lanes[j] < KERNEL_AXES)
+      count_accesses(k->loops.at[j], s->lanes[j], arena, about);
+}
+
+/* Schedule and text are made once more: that they are the same shows in the
+ * object, which is found then, and not made (tests/check_plan.sh). */
+bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                  KernelAbout *about) {
+  Kernel *k = c->kernel;
+  Schedule s;
+  Emitted e;
+  *about = (KernelAbout){.units = 1};
+  if (!k || c->interpreted)
+    return false;
+  schedule_choose(k, &s);
+  if (!emit_kernel(k, &s, NULL, &e))
+    return false;
+  about->lanes = s.width;
+  about->units = e.call.units;
+  about->scratch = e.call.room;
+  about->shape = shape_text(k, &s, arena);
+  about->fixed = fixed_text(k, &s, arena);
+  about->tiles = tiles_text(k, &s, arena);
+  count_all(k, &s, arena, about);
+  Object *o = c->backend ? object_request(e.text.text, e.text.len) : NULL;
+  about->object = o;
+  about->compiled = o && object_function(o, "kernel");
+  about->compile_seconds = about->compiled ? object_seconds(o) : 0;
+  if (notes && emit_kernel(k, &s, notes, &e))
+    about->code = e.text.text;
+  return true;
+}

@@ -1,0 +1,69 @@
+#!/bin/bash
+# axon plan beside its golden files: what it prints is JSON where that is asked
+# for, its comments are not compiled, lines are short, and it says what is so.
+set -u
+AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
+cd "$(dirname "$0")/plan" || exit 1
+XDG_CACHE_HOME=$(mktemp -d)
+export XDG_CACHE_HOME LC_ALL=C.UTF-8
+folder=$XDG_CACHE_HOME
+trap 'rm -rf "$folder"' EXIT
+bad=0
+wrong() { echo "$*" && bad=1; }
+
+made() { find "$XDG_CACHE_HOME" -name '*.so' | wc -l; }
+
+for f in *.axn; do
+  before=$(made)
+  "$AXON" plan --dry "$f" >/dev/null && [ "$(made)" = "$before" ] ||
+    wrong "$f: --dry compiles something"
+  "$AXON" plan "$f" >"$folder/text" || wrong "$f: exit status $?"
+  grep -nE '^.{101,}' "$folder/text" && wrong "$f: over 100 columns"
+  before=$(made)
+  "$AXON" plan --code --json "$f" | python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+kernels = [k for run in plan["runs"] for k in run["kernels"]]
+assert plan["runs"] and kernels, "nothing"
+assert [k["number"] for k in kernels] == list(range(1, len(kernels) + 1))
+for k in kernels:
+    assert k["shared"] or k["values"], "no values"
+    if k.get("interpreted") or k["shared"]:
+        continue
+    assert k["predicted_seconds"] >= k["limit_seconds"] > 0, "no limit"
+    assert k["seconds"] > 0 and k["lanes"] > 0 and k["bytes_written"] > 0
+    place = "%s:%d: " % (k["file"], k["loops"][-1]["line"])
+    assert place in k["code"], "no comment " + place
+' || wrong "$f: its JSON is wrong"
+  [ "$before" = "$(made)" ] || wrong "$f: comments were compiled"
+done
+
+"$AXON" plan --dry --json products.axn | python3 -c '
+import json, sys
+k = json.load(sys.stdin)["runs"][0]["kernels"][2]
+m, n, depth = 1024, 768, 512
+assert k["operations_of_products"] == 2 * m * n * depth, "operations"
+assert k["operations"] == k["operations_of_products"], "other operations"
+assert k["bytes_read"] == 4 * depth * (m + n), "bytes read"
+assert k["bytes_written"] == 4 * m * n, "bytes written"
+' || wrong 'the cost of a product is wrong'
+XDG_CACHE_HOME=$XDG_CACHE_HOME/other
+"$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
+before=$(made)
+"$AXON" plan products.axn -e 'layer x' >/dev/null
+[ "$before" -gt 0 ] && [ "$(made)" = "$before" ] ||
+  wrong 'what is described is not what is run'
+[ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
+  wrong 'equal runs are not told once'
+"$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |
+  grep -q 'reference backend: the reference backend was asked for' ||
+  wrong 'it does not say that the reference backend was asked for'
+"$AXON" plan -e '1 + 1' | grep -qx 'no tensors are computed' ||
+  wrong 'it plans what is no tensor'
+"$AXON" plan rows.axn --kernel 99 2>"$folder/err"
+[ $? = 2 ] && grep -q 'there is no kernel 99' "$folder/err" ||
+  wrong 'it finds kernel 99'
+"$AXON" plan -e 'let val x = for i < 9 => i in x.[i64 (sum x)]' >/dev/null \
+  2>"$folder/err"
+[ $? = 1 ] || wrong 'errors of the program are none of the plan'
+exit "$bad"

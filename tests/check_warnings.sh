@@ -1,0 +1,37 @@
+#!/bin/bash
+# Generated kernels compile without warnings, under gcc and clang:
+#
+#     tests/check_warnings.sh [COUNT [SEED]]
+#
+# looks at those of kernels_test, of COUNT random graphs.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+test=${BUILD:-.}/tests/unit/kernels_test
+[ -x "$test" ] || { echo 'kernels_test was not built: skipped' >&2; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/cc" <<'END'
+#!/bin/bash
+args=(-O1 -Wall -Wextra -Wno-psabi -S -o /dev/null)
+for arg in "$@"; do
+  case $arg in
+  -fno-use-linker-plugin) ;;
+  -std=* | -m* | -f* | *.c) args+=("$arg") ;;
+  esac
+done
+for cc in gcc clang; do
+  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/said" 2>&1
+  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/said" >>"$WARNINGS"
+done
+exec cc "$@"
+END
+chmod +x "$work/cc"
+: >"$work/warnings"
+WARNINGS=$work/warnings AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
+  "$test" "${2:-1}" "${1:-12}" >"$work/said" 2>&1 ||
+  { cat "$work/said" && exit 1; }
+[ -s "$work/warnings" ] || exit 0
+grep -E 'warning|error' "$work/warnings" | sed 's/[0-9][0-9]*/N/g' | sort |
+  uniq -c | sort -rn | head -n 20
+head -n 20 "$work/warnings"
+exit 1

@@ -1,0 +1,22 @@
+#!/bin/bash
+# Runs a command with generated kernels that carry the sanitizers of addresses
+# and of undefined behaviour:
+#
+#     tests/kernels_asan.sh tests/unit/kernels_test 1 500
+#     tests/kernels_asan.sh tests/check_cpu.sh
+#
+# What kernels read and write outside of tensors ends the program.
+set -u
+cc=${CC:-gcc}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/cc" <<END
+#!/bin/bash
+LD_PRELOAD= exec $cc "\$@" -O1 -g -fsanitize=address,undefined \
+  -fno-sanitize-recover=undefined
+END
+chmod +x "$work/cc"
+libraries=$("$cc" -print-file-name=libasan.so):$(
+  "$cc" -print-file-name=libubsan.so)
+MEMORY=unlimited AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
+  ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$libraries "$@"

@@ -1,0 +1,517 @@
+/* Tests of compiled kernels: random graphs, run by the CPU backend on one, two
+ * and three threads and by the reference backend.
+ *
+ *     tests/unit/kernels_test [SEED [COUNT]]
+ *
+ * Values that are exact must be equal, others within their error (graphs.h);
+ * the number of threads must not change a bit.  Each structure is run in three
+ * sizes. */
+#define _GNU_SOURCE
+#include "tests/unit/graphs.h"
+
+#include "runtime/notice.h"
+#include "tensor/kernel.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SIZES = 3, ROOTS = 3, RESULTS = 512 << 20 };
+
+static uint64_t first_seed = 1, seed_count = 60;
+
+/* What a child tells. */
+typedef struct Report {
+  uint64_t seed, sizes; /* being worked on */
+  uint64_t kernels;     /* clusters that could be compiled, */
+  uint64_t left;        /* and those of them that were not */
+  size_t used;
+  char results[RESULTS];
+} Report;
+
+static Report *report;
+
+/* ---- a backend that counts ---- */
+
+static void show_kernel(const Kernel *k) {
+  Buffer text = {0};
+  kernel_print(&text, k);
+  fprintf(stderr, "%s\n", text.text);
+  buffer_free(&text);
+}
+
+static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
+  backend_cpu.prepare(graph, count, clusters);
+  for (uint32_t k = 0; k < count; k++) {
+    report->kernels += clusters[k]->kernel != NULL;
+    report->left += clusters[k]->kernel && !clusters[k]->backend;
+    if (clusters[k]->kernel && !clusters[k]->backend && getenv("AXON_LEFT"))
+      show_kernel(clusters[k]->kernel);
+  }
+}
+
+static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
+  return backend_cpu.run(graph, c, at_, f);
+}
+
+static const Backend counting = {
+    .name = "cpu", .kernels = true, .prepare = prepare, .run = run};
+
+/* A kernel that the compiler does not take is noticed. */
+static void must_have_compiled(void) {
+  Notice n;
+  if (notice_take(&n))
+    fail_msg("%s: %s", n.message, n.note);
+}
+
+/* ---- a graph, made and run ---- */
+
+static uint32_t made(uint64_t seed, uint64_t sizes, bool errors,
+                     Value roots[ROOTS]) {
+  Maker m = {.structure = seed * 7919, .errors = errors};
+  m.sizes = seed * 31 + sizes * 1000003;
+  return make_graph(&m, ROOTS, roots);
+}
+
+static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
+  if (!graph_force(&g, count, nodes, &where, &fault))
+    fail_msg("graph %d: fault: %s", (int)seed, fault.message);
+}
+
+/* Nothing but the roots is held, or everything. */
+static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
+  Value roots[ROOTS];
+  g.fuse = fuse;
+  g.backend = &counting;
+  uint32_t count = made(seed, sizes, false, roots);
+  Node *nodes[ROOTS];
+  for (uint32_t k = 0; k < count; k++)
+    nodes[k] = node_retain(roots[k].node);
+  if (seed % 4)
+    let_go();
+  for (uint32_t k = 0; k < count; k++)
+    keep(nodes[k]);
+  force_all(count, nodes, seed);
+  for (uint32_t k = 0; k < count; k++) {
+    const Tensor *t = nodes[k]->data;
+    size_t bytes = (size_t)t->count * dtype_info[t->dtype].bytes;
+    if (report->used + bytes > RESULTS)
+      fail_msg("no room for the results");
+    memcpy(report->results + report->used, t->data, bytes);
+    report->used += bytes;
+  }
+}
+
+static FuseMode mode_of(uint64_t seed) {
+  return seed % 5 == 4 ? FUSE_NONE : seed % 5 == 3 ? FUSE_ALL : FUSE_COST;
+}
+
+static void end_graph(void) {
+  let_go();
+  graph_end(&g);
+  while (var_count)
+    index_var_release(vars[--var_count]);
+}
+
+/* Runs graphs from .. to - 1 in a process of its own. */
+static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
+  Report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_true(r != MAP_FAILED);
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    report = r;
+    setenv("AXON_THREADS", threads, 1);
+    for (r->seed = from; r->seed < to; r->seed++)
+      for (r->sizes = 0; r->sizes < SIZES; r->sizes++) {
+        compiled_graph(r->seed, r->sizes, mode_of(r->seed));
+        end_graph();
+        must_have_compiled();
+      }
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status) || WEXITSTATUS(status))
+    fail_msg("graph %d, sizes %d, threads %s: status %x", (int)r->seed,
+             (int)r->sizes, threads, status);
+  return r;
+}
+
+/* ---- comparing ---- */
+
+static bool agrees(double want, double got, bool exact_, double error) {
+  if (same(want, got))
+    return true;
+  if (exact_)
+    return false;
+  /* where the formula says nothing */
+  return !isfinite(error) || fabs(want - got) <= error;
+}
+
+static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
+                             uint64_t sizes, uint32_t root) {
+  const Tensor *t = v->node->data;
+  int64_t bytes = dtype_info[t->dtype].bytes;
+  uint32_t wrong = 0;
+  for (int64_t k = 0; k < t->count; k++) {
+    Scalar x = scalar_load(t->dtype, tensor_at(t, k));
+    Scalar y = scalar_load(t->dtype, results + k * bytes);
+    bool whole = !dtype_is_float(t->dtype);
+    double error = v->error ? ((double *)v->error->data->data)[k] : 0;
+    if (whole ? x.i == y.i : agrees(x.f, y.f, v->exact, error))
+      continue;
+    if (wrong++ == 0)
+      print_error("graph %d, sizes %d, root %u: %s element %lld of %lld: "
+                  "%.9g, not %.9g +- %g\n",
+                  (int)seed, (int)sizes, root, dtype_info[t->dtype].name,
+                  (long long)k, (long long)t->count, value_of(y), value_of(x),
+                  v->exact ? 0 : error);
+  }
+  return wrong != 0;
+}
+
+static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
+                       uint64_t sizes) {
+  Buffer text = {0};
+  Node *nodes[ROOTS];
+  for (uint32_t k = 0; k < count; k++)
+    nodes[k] = roots[k].node;
+  graph_print(&g, &text, count, nodes);
+  fprintf(stderr, "graph %d, sizes %d\n%s\n", (int)seed, (int)sizes, text.text);
+  buffer_free(&text);
+}
+
+/* By the definition, every node stored. */
+static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
+                              const char **results) {
+  Value roots[ROOTS];
+  Node *nodes[2 * ROOTS];
+  uint32_t wrong = 0, all = 0;
+  g.fuse = FUSE_NONE;
+  g.backend = &backend_reference;
+  uint32_t count = made(seed, sizes, true, roots);
+  if (getenv("AXON_SHOW"))
+    show_graph(count, roots, seed, sizes);
+  for (uint32_t k = 0; k < count; k++) {
+    nodes[all++] = roots[k].node;
+    if (roots[k].error)
+      nodes[all++] = roots[k].error;
+  }
+  force_all(all, nodes, seed);
+  for (uint32_t k = 0; k < count; k++) {
+    wrong += compare_root(&roots[k], *results, seed, sizes, k);
+    const Tensor *t = roots[k].node->data;
+    *results += (size_t)t->count * dtype_info[t->dtype].bytes;
+  }
+  end_graph();
+  return wrong;
+}
+
+static void test_random_kernels(void **state) {
+  (void)state;
+  enum { BATCH = 50 };
+  uint32_t wrong = 0;
+  uint64_t kernels = 0, left = 0, end = first_seed + seed_count;
+  for (uint64_t from = first_seed; from < end; from += BATCH) {
+    uint64_t to = from + BATCH < end ? from + BATCH : end;
+    Report *one = in_child(from, to, "1");
+    for (const char *threads = "23"; *threads; threads++) {
+      Report *more = in_child(from, to, (char[]){*threads, 0});
+      if (one->used != more->used ||
+          memcmp(one->results, more->results, one->used) != 0)
+        fail_msg("%c threads: other results, in graphs %d ..", *threads,
+                 (int)from);
+      munmap(more, sizeof *more);
+    }
+    const char *results = one->results;
+    for (uint64_t s = from; s < to; s++)
+      for (uint64_t sizes = 0; sizes < SIZES; sizes++)
+        wrong += compare_graph(s, sizes, &results);
+    assert_true(results == one->results + one->used);
+    kernels += one->kernels;
+    left += one->left;
+    munmap(one, sizeof *one);
+  }
+  if (seed_count > 60)
+    print_message("%d kernels, %d left to the reference backend\n",
+                  (int)kernels, (int)left);
+  assert_int_equal(wrong, 0);
+  assert_true(kernels > seed_count);
+}
+
+/* ---- one thing at a time: exact values ---- */
+
+typedef Node *Made(int64_t n);
+
+/* Is what a graph of this size computes the same on both backends, and was it
+ * compiled? */
+static void must_agree(Made *make, int64_t n) {
+  Report *r = report = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  Node *nodes[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    g.backend = k ? &backend_reference : &counting;
+    nodes[k] = make(n);
+    must_force(nodes[k]);
+  }
+  const Tensor *x = nodes[0]->data, *y = nodes[1]->data;
+  must_have_compiled();
+  assert_true(r->kernels > 0 || x->count == 0);
+  assert_true(r->left == 0);
+  assert_int_equal(x->count, y->count);
+  for (int64_t k = 0; k < x->count; k++)
+    if (!same(at(nodes[0], k), at(nodes[1], k)))
+      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k, at(nodes[0], k),
+               at(nodes[1], k));
+  munmap(r, sizeof *r);
+  let_go();
+}
+
+static Node *moved_to(Node *x, uint32_t rank, const int64_t *shape) {
+  return keep(node_reshape(&g, x, rank, shape, 0, &fault));
+}
+static Node *turned(Node *x) {
+  return keep(node_permute(&g, x, (uint32_t[]){1, 0}, &fault));
+}
+
+/* Lanes that wrap around, once and several times. */
+static Node *rolled(int64_t n) {
+  Node *x = keep(node_roll(&g, data(DT_F32, SHAPE(5, n)), 1, 3, &fault));
+  return add(x, keep(node_roll(&g, x, 0, 2, &fault)));
+}
+static Node *tiled(int64_t n) {
+  return keep(node_tile(&g, data(DT_I32, SHAPE(3, n)), 1, 4, false, &fault));
+}
+static Node *thirds(int64_t n) { /* rows k / 3 and -k / 3 */
+  Node *k =
+      op2(PRIM_DIV, keep(node_iota(&g, DT_I64, 3 * n, &fault)), integer(3));
+  Node *x = keep(node_gather(&g, numbers(SHAPE(n)), k, &fault));
+  return add(x, op2(PRIM_DIV, op1(PRIM_NEG, x), integer(3)));
+}
+/* A diagonal of what the same kernel computes. */
+static Node *diagonal_of_local(int64_t n) {
+  IndexVar *i = var(n);
+  Node *x = op1(PRIM_NEG,
+                reduce(PRIM_MAX, data(DT_F32, SHAPE(n, 9, n)), 1, 1, false));
+  Node *d = close1(get2(x, index_of(i), index_of(i)), i);
+  return add(d, reduce(PRIM_MAX, x, 1, 1, false));
+}
+
+static Node *diagonal_of_columns(int64_t n) {
+  IndexVar *i = var(n);
+  Node *x = keep(node_permute(&g, data(DT_F32, SHAPE(9, 5, n)),
+                              (uint32_t[]){2, 0, 1}, &fault));
+  x = op1(PRIM_NEG, reduce(PRIM_MAX, x, 1, 1, false));
+  Node *j = op2(PRIM_MOD, index_of(i), integer(5));
+  Node *d = close1(get2(x, index_of(i), j), i);
+  return add(d, reduce(PRIM_MAX, x, 1, 1, false));
+}
+
+/* First of equals, along and across rows, where an axis was cut. */
+static Node *where_across(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(7, n));
+  return add(reduce(PRIM_ARGMAX, x, 0, 1, false),
+             reduce(PRIM_ARGMIN, x, 0, 1, false));
+}
+static Node *where_cut(int64_t n) {
+  Node *x = moved_to(turned(data(DT_I32, SHAPE(6, n))), 1, (int64_t[]){-1});
+  return reduce(PRIM_ARGMAX, x, 0, 1, false);
+}
+static Node *where_cut_rows(int64_t n) {
+  Node *x = keep(node_permute(&g, data(DT_I32, SHAPE(4, 6, n)),
+                              (uint32_t[]){0, 2, 1}, &fault));
+  return reduce(PRIM_ARGMIN, moved_to(x, 2, (int64_t[]){4, -1}), 1, 1, false);
+}
+static Node *where_single(int64_t n) {
+  return reduce(PRIM_ARGMAX, data(DT_F32, SHAPE(n, 1)), 1, 1, false);
+}
+/* Of one value, beside a reduction of several. */
+static Node *single_beside(int64_t n) {
+  Node *x = data(DT_I64, SHAPE(n, 9)), *y = data(DT_I64, SHAPE(n, 1, 9));
+  return add(reduce(PRIM_SUM, reduce(PRIM_SUM, y, 1, 1, false), 1, 1, false),
+             reduce(PRIM_SUM, x, 1, 1, false));
+}
+
+/* A product whose values stay in the kernel, in 16 bits. */
+static Node *half_products(int64_t n) {
+  Node *x = data(DT_F16, SHAPE(n, 24)), *y = data(DT_F16, SHAPE(24, 48));
+  Node *z = keep(node_matmul(&g, x, y, &fault));
+  return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
+}
+
+/* Small numbers whose product is not small; divisors behind the last lane. */
+static Node *wide_products(int64_t n) {
+  Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
+  x = op2(PRIM_MOD, mul(x, integer(99999989)), integer(1000000007));
+  return mul(x, x);
+}
+static Node *negative_divisors(int64_t n) {
+  Node *k = keep(node_iota(&g, DT_I64, n, &fault));
+  Node *by = op2(PRIM_SUB, k, integer(n));
+  return add(op2(PRIM_DIV, numbers(SHAPE(n)), by),
+             op2(PRIM_MOD, integer(INT64_MAX / 2), by));
+}
+
+static void test_single_things(void **state) {
+  (void)state;
+  static Made *const makers[] = {rolled,
+                                 tiled,
+                                 thirds,
+                                 diagonal_of_local,
+                                 diagonal_of_columns,
+                                 where_across,
+                                 where_cut,
+                                 where_cut_rows,
+                                 where_single,
+                                 single_beside,
+                                 half_products,
+                                 wide_products,
+                                 negative_divisors};
+  static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
+  for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
+    for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
+      must_agree(makers[k], sizes[j]);
+}
+
+/* Sums that are cut into parts; threes of results. */
+static Node *sum_of_all(int64_t n) {
+  return reduce(PRIM_SUM, data(DT_F32, SHAPE(n, 97)), 0, 2, false);
+}
+static Node *halves_of_all(int64_t n) {
+  return reduce(PRIM_SUM, data(DT_F16, SHAPE(n, 7)), 0, 2, true);
+}
+static Node *down_columns(int64_t n) {
+  return reduce(PRIM_MAX, data(DT_F64, SHAPE(n, 33)), 0, 1, false);
+}
+static Node *wraps(int64_t n) {
+  return reduce(PRIM_PROD, data(DT_I32, SHAPE(n, 9)), 0, 2, false);
+}
+static Node *small_wraps(int64_t n) {
+  return reduce(PRIM_SUM, data(DT_U8, SHAPE(n, 97)), 0, 1, false);
+}
+static Node *holds(int64_t n) {
+  Node *x = data(DT_I8, SHAPE(3, n, 5));
+  return reduce(PRIM_ALL, op2(PRIM_LT, x, constant(DT_I8, 7)), 1, 2, false);
+}
+static Node *where_in_all(int64_t n) {
+  return reduce(PRIM_ARGMIN, data(DT_F32, SHAPE(2, 97 * n)), 1, 1, false);
+}
+static Node *several(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(n, 97));
+  Node *most = reduce(PRIM_MAX, x, 1, 1, true);
+  Node *y = op2(PRIM_SUB, most, x);
+  return add(add(y, reduce(PRIM_SUM, y, 1, 1, true)),
+             add(reduce(PRIM_MAX, y, 1, 1, true), most));
+}
+static Node *big_product(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(n, 97)), *y = data(DT_F32, SHAPE(97, 65));
+  return op1(PRIM_NEG, keep(node_matmul(&g, x, y, &fault)));
+}
+
+/* A few long sums, whose results are stored in another order. */
+static Node *turned_sums(int64_t n) {
+  static const uint8_t x[] = {0, 1}, y[] = {1, 2}, out[] = {2, 0};
+  return keep(node_einsum(
+      &g, 2, (Node *[]){data(DT_F32, SHAPE(3, n)), data(DT_F32, SHAPE(n, 15))},
+      (const uint8_t *[]){x, y}, 2, out, &fault));
+}
+
+static void test_large_things(void **state) {
+  (void)state;
+  static Made *const makers[] = {
+      sum_of_all, halves_of_all, down_columns, wraps,       small_wraps,
+      holds,      where_in_all,  several,      big_product, turned_sums};
+  static const int64_t sizes[] = {0, 1, 100, 4099};
+  for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
+    for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
+      if (makers[k] != where_in_all || sizes[j])
+        must_agree(makers[k], sizes[j]);
+}
+
+/* ---- texts ---- */
+
+static int objects;
+
+static int count_object(const char *path, const struct stat *is, int type,
+                        struct FTW *ftw) {
+  (void)is, (void)type, (void)ftw;
+  size_t len = strlen(path);
+  objects += len > 3 && strcmp(path + len - 3, ".so") == 0;
+  return 0;
+}
+
+static int remove_it(const char *path, const struct stat *is, int type,
+                     struct FTW *ftw) {
+  (void)is, (void)type, (void)ftw;
+  return remove(path);
+}
+
+static int objects_in(const char *folder) {
+  objects = 0;
+  nftw(folder, count_object, 16, FTW_PHYS);
+  return objects;
+}
+
+static void make_sized(int64_t n) {
+  /* no products: the shape of their tiles depends on what is left at edges */
+  static Made *const makers[] = {rolled,       tiled,      thirds,      several,
+                                 where_across, sum_of_all, down_columns};
+  pid_t child = fork();
+  if (child == 0) {
+    g.backend = &backend_cpu;
+    for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
+      must_force(makers[k](n));
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+/* What was compiled once, in a process of its own, is all that another one
+ * needs for the same graphs, and for other sizes. */
+static void test_texts(void **state) {
+  (void)state;
+  char folder[] = "/tmp/kernels_test-XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  char *before = getenv("XDG_CACHE_HOME");
+  before = before ? strdup(before) : NULL;
+  setenv("XDG_CACHE_HOME", folder, 1);
+  Report *r = in_child(first_seed, first_seed + 3, "1");
+  int made_first = objects_in(folder);
+  munmap(r, sizeof *r);
+  r = in_child(first_seed, first_seed + 3, "2");
+  munmap(r, sizeof *r);
+  assert_true(made_first > 3);
+  assert_int_equal(objects_in(folder), made_first);
+  make_sized(1000);
+  int sized = objects_in(folder);
+  for (int64_t n = 1001; n < 1020; n += 6)
+    make_sized(n);
+  assert_int_equal(objects_in(folder), sized);
+  if (before)
+    setenv("XDG_CACHE_HOME", before, 1);
+  else
+    unsetenv("XDG_CACHE_HOME");
+  free(before);
+  nftw(folder, remove_it, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_single_things),
+      TEST(test_large_things),
+      TEST(test_texts),
+      TEST(test_random_kernels),
+  };
+  if (argc > 1)
+    first_seed = strtoull(argv[1], NULL, 10);
+  if (argc > 2)
+    seed_count = strtoull(argv[2], NULL, 10);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
