@@ -439,7 +439,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
 
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out, const Buffer *rest) {
+                        Buffer *out, const Buffer *rest, const char *depth) {
   const char *start = e->s->chunk ? "part" : "0";
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
@@ -474,6 +474,7 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 at, at, at, at, at, rows, panel, start, at, rows, panel, start,
                 at, at, at, at);
   if (rest) {
+    buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
     emit_put(out, rest);
   }
@@ -512,7 +513,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);
-  emit_passes(e, t, at, &unit, &inner, rest);
+  emit_passes(e, t, at, &unit, &inner, rest, depth);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);
   emit_put(out, &unit);

@@ -14,6 +14,8 @@
 enum {
   BLOCK_N = 1024,        /* columns of a unit, at most, */
   PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
+  COPY_BYTES = 16 << 20, /* of the narrowest unit, however long the sum */
+  TILE_BYTES = 2 << 20,  /* of a result that is local, in a unit */
   UNITS = 8,             /* that are wanted at least */
   CUT_UNITS = 4,         /* fewer tiles than that, with */
   CUT_DEPTH = 1 << 13,   /* a longer sum than that: it is cut */
@@ -321,7 +323,11 @@ static void size_tile(Choice *c, Tile *t) {
   t->block_n = c->s->block = pieces(n, most, columns);
   double units = others * (double)divide_up(n, t->block_n);
   int64_t height = m;
-  while (units * (double)divide_up(m, height) < UNITS && height > HEIGHT_LEAST)
+  bool local = !loop->results.at[0].out;
+  int64_t row = t->block_n * bytes;
+  while ((units * (double)divide_up(m, height) < UNITS ||
+          (local && height * row > TILE_BYTES)) &&
+         height > HEIGHT_LEAST)
     height = divide_up(height, 2);
   c->s->height = round_up(height, t->rows);
   bool whole = t->block_n >= n && c->s->height >= m;
@@ -377,7 +383,9 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
   /* what follows a tile at once wants all terms before */
   bool direct = loop->results.at[0].out != NULL;
-  t->pack_k = direct ? t->block_k : t->depth;
+  int64_t columns = 4 * (int64_t)t->vectors * c->s->width;
+  int64_t most = COPY_BYTES / (columns * bytes) / t->block_k * t->block_k;
+  t->pack_k = direct ? t->block_k : t->depth < most ? t->depth : most;
   t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
              loop->kept == loop->outer + 1 &&
              (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
