@@ -94,32 +94,6 @@ static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
                 at, at, type[0], name, at, name, name);
 }
 
-/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
- */
-static void emit_turn(Emitter *e, Buffer *out, char v) {
-  uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn(v%c *x) {\nv%c y[W];\n", v, v);
-  for (uint32_t s = width / 2; s; s /= 2) {
-    for (uint32_t i = 0; i < width; i++) {
-      if (i & s)
-        continue;
-      for (uint32_t half = 0; half < 2; half++) {
-        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
-                      half ? i + s : i, i, i + s);
-        for (uint32_t l = 0; l < width; l++) {
-          uint32_t from =
-              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
-          buffer_printf(out, ", %u", from);
-        }
-        buffer_puts(out, ");\n");
-      }
-    }
-    for (uint32_t i = 0; i < width; i++)
-      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
-  }
-  buffer_puts(out, "}\n");
-}
-
 void emit_tiles(Emitter *e, Buffer *out) {
   char turned = 0, seen[2] = {0};
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
@@ -280,11 +254,11 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
-                "}\nturn(x);\n"
+                "}\nturn_%c(x);\n"
                 "for (int l = 0; l < terms - k; l++)\n"
                 "*(v%c_u *)(panel + (k - from + l) * NR%u + (g - y)) = x[l];\n"
                 "}\n}\n",
-                v, at);
+                v, v, at);
 }
 
 /* ---- the result ---- */

@@ -351,18 +351,21 @@ static const char *get(Emitter *e, Dtype t, const char *pointer,
   return format(e, "%s[%s]%s", pointer, at, t == DT_BOOL ? " != 0" : "");
 }
 
-/* Adds the checked indices that are the same in all lanes. */
+/* Adds the checked indices that are the same in all lanes: what is read each
+ * time is tested where the index is known. */
 static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
                                     const char *address) {
   const char *index = operand(e, r->step, 'l', false);
-  const char *extent = emit_int(e, r->extent);
+  const char *extent = emit_int(e, r->extent), *need = e->need[at];
   uint32_t name = e->names++;
-  buffer_printf(block(e, e->levels[at]),
-                "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name, index,
-                extent);
-  buffer_printf(block(e, e->levels[at]), "const int64_t x%u = w%u ? 0 : %s;\n",
-                name, name, index);
-  check(e, at, false, format(e, "w%u", name));
+  Buffer *b = block(e, e->levels[r->step]);
+  buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
+                index, extent);
+  buffer_printf(b, "const int64_t x%u = w%u ? 0 : %s;\n", name, name, index);
+  if (need && !strcmp(need, "ALL"))
+    buffer_printf(b, "bad |= splat_b(w%u);\n", name);
+  else
+    check(e, at, false, format(e, "w%u", name));
   const char *t = term(e, r->stride, format(e, "x%u", name));
   return strcmp(address, "0") ? format(e, "%s + %s", address, t) : t;
 }
@@ -451,6 +454,11 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   }
   if (!e->varies[at]) {
     define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
+    return;
+  }
+  if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
+    define(e, at,
+           emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
     return;
   }
   if (!lanes && is_even(e, s->address)) {
