@@ -56,6 +56,7 @@ before=$(made)
 cat >"$folder/moved.axn" <<'END'
 val x : f32[300, 500] = for i < 300, j < 500 => sin (float (i + j))
 val at : i64[40] = for i < 40 => i * 7
+do print (max x)
 do print (transpose x)
 do print (gather x at)
 END
