@@ -64,8 +64,8 @@ static int run_job(Graph *g, const Program *p, Job *job) {
 /* The sums of chunks, then their sum. */
 static int run_chunks(Graph *g, const Program *p, const Node *n, Job *job) {
   Fault ignored = {0};
-  int64_t count = node_count(n), partial = count * p->chunks;
-  Tensor *parts = tensor_new(p->accumulator, 1, &partial, false, &ignored);
+  int64_t count = node_count(n), partial[] = {p->chunks, count};
+  Tensor *parts = tensor_new(p->accumulator, 2, partial, false, &ignored);
   if (!parts)
     return 1;
   void *out = job->pointers[0];
@@ -74,9 +74,10 @@ static int run_chunks(Graph *g, const Program *p, const Node *n, Job *job) {
   Job adding = {.function =
                     (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
-                .ints = (int64_t[]){p->chunks, p->inner}};
+                .ints = partial};
   if (!bad)
-    bad = pool_run(count, GRAIN_WORK, work_on, &adding, g->interrupt);
+    bad = pool_run(count, GRAIN_WORK / p->chunks + 1, work_on, &adding,
+                   g->interrupt);
   tensor_release(parts);
   return bad;
 }
@@ -158,6 +159,8 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   return backend_reference.run(g, c, where, fault);
 }
 
-const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
-    .describe = cpu_describe};
+const Backend backend_cpu = {.name = "cpu",
+                             .kernels = true,
+                             .prepare = prepare,
+                             .run = run,
+                             .describe = cpu_describe};

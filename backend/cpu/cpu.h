@@ -45,7 +45,6 @@ typedef struct Call {
   VEC(Result *) outs;
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
-  int64_t inner;  /* elements that a sum of chunks goes along */
   Dtype accumulator;
   size_t room; /* bytes of scratch memory that a call needs */
 } Call;
@@ -60,6 +59,8 @@ uint32_t target_vector_bytes(void);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, Schedule *s);
+/* How many sums stay in registers. */
+uint32_t schedule_held(void);
 /* Is a result stored past the caches, where its vectors are whole? */
 bool schedule_streams(const Schedule *s, const Result *r);
 /* False: there is something in the body that it cannot emit.  notes: comments,

@@ -9,13 +9,7 @@
 
 #include <string.h>
 
-enum {
-  COLUMNS = 64,
-  RUN = 128,
-  UNROLLED = 4,
-  UNROLLED_OPS = 8,
-  BLOCK_VECTORS = 4
-};
+enum { COLUMNS = 64, RUN = 128, UNROLLED = 4, UNROLLED_OPS = 8 };
 
 #define format emit_format
 
@@ -160,13 +154,9 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
     f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
   if (e->s->chunk)
     e->out->call.accumulator = accumulator_dtype(&f);
-  if (r->out && e->s->chunk && lane_is_outer(e))
-    f.out = format(e, "o%u + u / blocks * %s", out_number(e, r),
-                   emit_int(e, e->loop->extents[e->lane]));
-  else if (r->out && e->s->chunk)
-    f.out = format(e, "o%u + u", out_number(e, r));
-  else if (r->out)
-    f.out = format(e, "o%u + %s", out_number(e, r), emit_quasi(e, r->out));
+  if (r->out)
+    f.out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
+                   e->s->chunk ? " + share" : "");
   return f;
 }
 
@@ -553,10 +543,6 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   const char *x = format(e, "%s%u[a]", name, f->name);
   if (!f->where && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
-  if (e->s->chunk) {
-    r.out = quasi_new(e->arena, 0);
-    r.out->times[e->lane] = 1;
-  }
   store_lanes(e, &whole, &stored, x, true);
   store_lanes(e, &part, &stored, x, false);
   buffer_puts(out, "for (int64_t j = start, a = 0; j < end; j += W, a++)\n"
@@ -692,7 +678,7 @@ static void emit_column(Emitter *e, Nest *n) {
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }
-  if (outer && c.vectors <= BLOCK_VECTORS) {
+  if (outer && c.vectors <= schedule_held()) {
     uint32_t opened = n->opened;
     c.block = true;
     buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);

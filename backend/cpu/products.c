@@ -276,22 +276,15 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *others = emit_quasi(e, &rest);
   emit_put(&e->head, &e->blocks[0]);
   emit_put(unit, &e->blocks[ROW_LEVEL]);
-  if (r->out && e->s->chunk) {
-    VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
-    e->out->call.accumulator = t->dtype;
-    const char *ldc = emit_int(e, loop->extents[t->n]);
-    buffer_printf(
-        out, "const int64_t ldc = %s;\n%s *const c = o%u + u * %s * ldc;\n",
-        ldc, type, e->out->call.outs.len - 1, emit_int(e, loop->extents[t->m]));
-    return;
-  }
   if (r->out) {
     VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
     const char *ldc = emit_int(e, r->out->times[t->m]);
+    e->out->call.accumulator = t->dtype; /* of chunks */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
-                  "%s *const c = o%u + %s + m0 * ldc + n0;\n",
-                  ldc, type, e->out->call.outs.len - 1, others);
+                  "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
+                  ldc, type, e->out->call.outs.len - 1, others,
+                  e->s->chunk ? " + share" : "");
     return;
   }
   const Local *l = &e->locals[at][0];

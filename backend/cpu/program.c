@@ -141,7 +141,6 @@ static void make(const Cluster *c, Program *p) {
   p->chunked = s.chunk > 0;
   p->units = e.call.units;
   p->chunks = e.call.chunks;
-  p->inner = e.call.inner;
   p->accumulator = e.call.accumulator;
   p->room = e.call.room;
   p->object = object_request(e.text.text, e.text.len);

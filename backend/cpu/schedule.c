@@ -7,11 +7,14 @@
 #include <stdlib.h>
 
 enum {
-  SPLIT_UNITS = 16,        /* fewer pieces than that, of */
-  SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
-  CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
-  CHUNKS_MOST = 64,        /* at most so many */
-  FEW_TERMS = 512,         /* of a sum that stays in registers */
+  SPLIT_UNITS = 16,     /* fewer pieces than that, of */
+  SPLIT_WORK = 1 << 17, /* more work than that: sums are cut */
+  CHUNK_WORK = 1 << 15, /* into parts of at least so many terms, */
+  TERMS_LEAST = 64,     /* columns: of so many rows */
+  CHUNKS_MOST = 64,     /* at most so many */
+  FEW_TERMS = 512,      /* of a sum that stays in registers */
+  FAR_VECTORS = 256,    /* and of one whose terms are pages apart */
+  PAGE_BYTES = 4096,
   COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
   BLOCKS = 64,             /* of a map with few rows, */
@@ -67,6 +70,10 @@ static bool has_wide(const Kernel *k, const uint32_t *lanes) {
         return true;
   }
   return false;
+}
+
+uint32_t schedule_held(void) {
+  return target_vector_bytes() == 64 ? 16 : 8;
 }
 
 /* ---- what lanes along an axis cost ---- */
@@ -198,6 +205,26 @@ static double points_of(const Kernel *k) {
   return points;
 }
 
+/* Can the sums be cut into parts? */
+static bool may_be_chunked(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  return k->loops.len == 1 && loop->results.len == 1 && reduces(loop) &&
+         !has_where(loop) && loop->kept == loop->outer &&
+         loop->results.at[0].out;
+}
+
+/* Do the terms of a sum lie in memory page by page? */
+static bool terms_are_far(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    for (uint32_t v = loop->kept; s->kind == STEP_READ && v < loop->axes; v++)
+      if (s->address->times[v] * dtype_info[s->dtype].bytes >= PAGE_BYTES)
+        return true;
+  }
+  return false;
+}
+
 static int64_t column_block(const Kernel *k, uint32_t width) {
   int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
   double rows = points_of(k) / (double)extent,
@@ -210,11 +237,17 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
     terms = each > terms ? each : terms;
   }
   block = extent;
+  if (may_be_chunked(k) && work_of(k->loops.at[0]) >= SPLIT_WORK &&
+      terms_are_far(k)) { /* rows as they lie */
+    block = extent < FAR_VECTORS * width ? extent : FAR_VECTORS * width;
+    return divide_up(block, width) * width;
+  }
   if (rows < BLOCKS) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  int64_t most = terms <= FEW_TERMS ? 4 * width : COLUMN_VECTORS * width;
+  int64_t most =
+      terms <= FEW_TERMS ? schedule_held() * width : COLUMN_VECTORS * width;
   if (sums && block > most)
     block = most;
   if (local * (double)block > LOCAL_BYTES)
@@ -223,21 +256,9 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   return divide_up(block < extent ? block : extent, width) * width;
 }
 
-/* Does the result lie in memory in the order of the outer axes?  Then a number
- * of a point is where its sum goes. */
-static bool is_in_order(const Loop *loop, const Result *r) {
-  int64_t stride = 1;
-  for (uint32_t v = loop->outer; v-- > 0; stride *= loop->extents[v])
-    if (!r->out || r->out->times[v] != stride)
-      return false;
-  return true;
-}
-
 static void choose_chunk(const Kernel *k, Schedule *s) {
   const Loop *loop = k->loops.at[0];
-  if (k->loops.len != 1 || loop->results.len != 1 || !reduces(loop) ||
-      has_where(loop) || loop->kept > loop->outer ||
-      !is_in_order(loop, &loop->results.at[0]))
+  if (!may_be_chunked(k))
     return;
   double units = points_of(k), work = work_of(loop);
   if (s->shape == UNIT_COLUMNS)
@@ -250,6 +271,8 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     each *= (double)s->block;
   int64_t chunk = (int64_t)(CHUNK_WORK / each) + 1;
   int64_t least = divide_up(extent, CHUNKS_MOST);
+  if (s->shape == UNIT_COLUMNS && least < TERMS_LEAST)
+    least = TERMS_LEAST;
   s->chunk = chunk > least ? chunk : least;
 }
 

@@ -100,10 +100,9 @@ static void emit_unit(Emitter *e, Buffer *out) {
         emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
                    "chunks", extent, s->chunk);
     units *= e->out->call.chunks;
-    e->out->call.inner = s->shape == UNIT_POINT
-                             ? 1
-                             : loop->extents[loop->outer - 1] *
-                                   (tile ? loop->extents[loop->outer - 2] : 1);
+    buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
+                  tile ? "part" : "from", emit_int(e, s->chunk),
+                  emit_int(e, node_count(loop->results.at[0].node)));
   }
   for (uint32_t v = points; v-- > 0;) {
     units *= loop->extents[v];
@@ -175,25 +174,27 @@ static void emit_rows(Emitter *e, Buffer *out) {
 
 /* ---- adding up chunks ---- */
 
+enum { FOLDED = 64 }; /* elements at a time */
+
 static const char *fold_text(Emitter *e, PrimId op, char class) {
-  const char *x = "s[at + k * n[1]]";
+  const char *x = "s[k * n[1] + u + i]";
   switch ((int)op) {
   case PRIM_SUM:
   case PRIM_PROD: {
     char sign = op == PRIM_SUM ? '+' : '*';
     if (is_float_class(class))
-      return format(e, "r %c %s", sign, x);
+      return format(e, "r[i] %c %s", sign, x);
     const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-    return format(e, "(%s)((%s)r %c (%s)%s)", scalar_type(class), u, sign, u,
+    return format(e, "(%s)((%s)r[i] %c (%s)%s)", scalar_type(class), u, sign, u,
                   x);
   }
   case PRIM_MAX:
   case PRIM_MIN:
-    return emit_extreme(e, op == PRIM_MAX, class, false, "r", x);
+    return emit_extreme(e, op == PRIM_MAX, class, false, "r[i]", x);
   case PRIM_ANY:
-    return format(e, "r | %s", x);
+    return format(e, "r[i] | %s", x);
   default:
-    return format(e, "r & %s", x);
+    return format(e, "r[i] & %s", x);
   }
 }
 
@@ -201,20 +202,24 @@ static void emit_fold(Emitter *e, Buffer *out) {
   const Result *r = e->out->call.outs.at[0];
   Dtype from = e->out->call.accumulator, t = r->dtype;
   char class = class_of(from);
-  const char *store = t == DT_F16 || t == DT_BF16
-                          ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
-                          : format(e, "o[u] = (%s)r", memory_type(t));
+  const char *store =
+      t == DT_F16 || t == DT_BF16
+          ? format(e, "put_%s(o + u + i, (float)r[i])", dtype_info[t].name)
+          : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
   buffer_printf(out,
                 "int fold(void *const *p, const int64_t *n, const double *c,\n"
                 "         int64_t begin, int64_t end, char *room) {\n"
                 "(void)c, (void)room;\n"
                 "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
-                "for (int64_t u = begin; u < end; u++) {\n"
-                "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
-                "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
-                "%s;\n}\nreturn 0;\n}\n",
-                memory_type(t), memory_type(from),
-                class == 'f' ? "double" : scalar_type(class),
+                "for (int64_t u = begin; u < end; u += %d) {\n"
+                "const int count = end - u < %d ? (int)(end - u) : %d;\n"
+                "%s r[%d];\n"
+                "for (int i = 0; i < count; i++)\nr[i] = s[u + i];\n"
+                "for (int64_t k = 1; k < n[0]; k++)\n"
+                "for (int i = 0; i < count; i++)\nr[i] = %s;\n"
+                "for (int i = 0; i < count; i++)\n%s;\n}\nreturn 0;\n}\n",
+                memory_type(t), memory_type(from), FOLDED, FOLDED, FOLDED,
+                class == 'f' ? "double" : scalar_type(class), FOLDED,
                 fold_text(e, r->reduce, class), store);
 }
 
