@@ -442,7 +442,7 @@ static const char *lane_step(Emitter *e, int64_t times) {
 static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
   if (!s->terms)
     return format(e, "LOAD(pairs, %s + 2 * j)", from);
-  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j)", from,
+  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j, REST)", from,
                 emit_int(e, s->terms));
 }
 
