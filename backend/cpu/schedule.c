@@ -7,20 +7,21 @@
 #include <stdlib.h>
 
 enum {
-  SPLIT_UNITS = 16,     /* fewer pieces than that, of */
-  SPLIT_WORK = 1 << 17, /* more work than that: sums are cut */
-  CHUNK_WORK = 1 << 15, /* into parts of at least so many terms, */
-  TERMS_LEAST = 64,     /* columns: of so many rows */
-  CHUNKS_MOST = 64,     /* at most so many */
-  FEW_TERMS = 512,      /* of a sum that stays in registers */
-  FAR_VECTORS = 256,    /* and of one whose terms are pages apart */
-  PAGE_BYTES = 4096,
-  COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
-  LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
-  BLOCKS = 64,             /* of a map with few rows, */
-  TURNED_STEP = 8,         /* elements between lanes that are far apart */
-  TURNED_SIDE = 64,        /* of a square that is turned */
-  BLOCK_LEAST = 2048,      /* each at least so long */
+  SPLIT_UNITS = 16,         /* fewer pieces than that, of */
+  SPLIT_WORK = 1 << 17,     /* more work than that: sums are cut */
+  CHUNK_WORK = 1 << 15,     /* into parts of at least so many terms, */
+  TERMS_LEAST = 64,         /* columns: of so many rows, */
+  CHUNKS_MOST = 64,         /* at most so many, */
+  UNIT_WORK_MOST = 1 << 24, /* but of no more: Ctrl-C waits for a part */
+  FEW_TERMS = 512,          /* of a sum that stays in registers */
+  FAR_BYTES = 4096,         /* terms so far apart, a page, are taken in */
+  FAR_VECTORS = 256,        /* rows of so many vectors */
+  COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
+  LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
+  BLOCKS = 64,              /* of a map with few rows, */
+  TURNED_STEP = 8,          /* elements between lanes that are far apart */
+  TURNED_SIDE = 64,         /* of a square that is turned */
+  BLOCK_LEAST = 2048,       /* each at least so long */
 };
 
 uint32_t target_vector_bytes(void) {
@@ -219,7 +220,7 @@ static bool terms_are_far(const Kernel *k) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     for (uint32_t v = loop->kept; s->kind == STEP_READ && v < loop->axes; v++)
-      if (s->address->times[v] * dtype_info[s->dtype].bytes >= PAGE_BYTES)
+      if (s->address->times[v] * dtype_info[s->dtype].bytes >= FAR_BYTES)
         return true;
   }
   return false;
@@ -273,7 +274,9 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
   int64_t least = divide_up(extent, CHUNKS_MOST);
   if (s->shape == UNIT_COLUMNS && least < TERMS_LEAST)
     least = TERMS_LEAST;
-  s->chunk = chunk > least ? chunk : least;
+  chunk = chunk > least ? chunk : least;
+  int64_t most = (int64_t)(UNIT_WORK_MOST / each) + 1;
+  s->chunk = chunk < most ? chunk : most;
 }
 
 /* The outer axis along which a read lies next to each other that lanes take

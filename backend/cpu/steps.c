@@ -440,6 +440,15 @@ static const char *lane_step(Emitter *e, int64_t times) {
   return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
 }
 
+/* Two elements a lane; of an odd number of them all is read but what lies
+ * behind the last. */
+static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
+  if (!s->terms)
+    return format(e, "LOAD(pairs, %s + 2 * j)", from);
+  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j, REST)", from,
+                emit_int(e, s->terms));
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -451,6 +460,10 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
       lanes = true;
     else
       base = add_scalar_index(e, at, r, base);
+  }
+  if (s->pairs) {
+    define(e, at, load_pairs(e, s, format(e, "p%u + %s", s->input, base)));
+    return;
   }
   if (!e->varies[at]) {
     define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
@@ -502,6 +515,10 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
   const char *to = emit_local(e, l, s->address);
   const char *name = dtype_info[s->dtype].name;
+  if (s->pairs) {
+    define(e, at, load_pairs(e, s, format(e, "l%u + %s", l->name, to)));
+    return;
+  }
   if (!e->varies[at]) {
     define(e, at, get(e, s->dtype, format(e, "l%u", l->name), to));
     return;
@@ -927,6 +944,12 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
 }
 
+static void emit_pair(Emitter *e, uint32_t at, const Step *s) {
+  const char *x = format(e, "pair_bf16(%s, %s)", emit_lanes(e, s->args[0], 'f'),
+                         emit_lanes(e, s->args[1], 'f'));
+  define(e, at, e->varies[at] ? x : format(e, "first_i(%s)", x));
+}
+
 /* ---- steps ---- */
 
 static void emit_step(Emitter *e, uint32_t at) {
@@ -955,6 +978,9 @@ static void emit_step(Emitter *e, uint32_t at) {
     break;
   case STEP_RANDOM:
     emit_random(e, at, s);
+    break;
+  case STEP_PAIR:
+    emit_pair(e, at, s);
     break;
   }
 }
