@@ -32,6 +32,7 @@ typedef struct Schedule {
   int64_t height;        /* TILE: points of the axis before it */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
+  int64_t terms;         /* COLUMNS: of sums, that are read at a time */
   double streamed;       /* bytes from which on a result is stored past the
                             caches */
   struct Tiling *tiling; /* of the products, by loop; NULL: there are none */

@@ -270,15 +270,18 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
   return e->s->chunk && v == first;
 }
 
+static void loop_range(Emitter *e, uint32_t v, const char **from,
+                       const char **to) {
+  bool chunked = is_chunked(e, v), outer = v < e->loop->outer;
+  *from = chunked ? "from" : outer ? "y0" : "0";
+  *to = chunked ? "to" : outer ? "y1" : emit_int(e, e->loop->extents[v]);
+}
+
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
-    uint32_t v = e->order[n->opened];
-    if (is_chunked(e, v))
-      open_loop(e, n, "from", "to");
-    else if (v < e->loop->outer)
-      open_loop(e, n, "y0", "y1");
-    else
-      open_loop(e, n, "0", emit_int(e, e->loop->extents[v]));
+    const char *first, *last;
+    loop_range(e, e->order[n->opened], &first, &last);
+    open_loop(e, n, first, last);
   }
 }
 
@@ -574,19 +577,14 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
 
 /* The innermost reduced axis in runs, after each of which sums of floats go
  * into doubles. */
-static void open_runs(Emitter *e, Nest *n) {
-  uint32_t v = e->order[n->opened];
-  const char *from = is_chunked(e, v) ? "from" : "0";
-  const char *to = is_chunked(e, v) ? "to" : emit_int(e, e->loop->extents[v]);
+static void open_runs(Nest *n, const char *from, const char *to) {
   buffer_printf(n->out,
                 "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
                 "const int64_t full = run + %d < stop ? run + %d : stop;\n",
                 from, to, RUN, RUN, RUN);
-  open_loop(e, n, "run", "full");
 }
 
 static void close_runs(Nest *n, uint32_t vectors) {
-  close_loops(n, n->opened - 1);
   for (uint32_t j = 0; j < n->count; j++)
     if (has_runs(&n->folds[j]))
       buffer_printf(n->out,
@@ -618,21 +616,61 @@ typedef struct Columns {
   Buffer whole, part;
 } Columns;
 
+/* Lanes and, in each of these, several terms of its sum, from `from` on; what
+ * is left of them is for a loop that begins at `term`. */
+static void emit_terms(Emitter *e, Nest *n, const Columns *c, const char *from,
+                       const char *to) {
+  uint32_t v = e->order[n->opened];
+  int terms = (int)e->s->terms;
+  Buffer lanes = e->blocks[e->lane_level], body = {.arena = e->arena};
+  Buffer whole = body, part = body;
+  buffer_printf(&body,
+                "#pragma GCC unroll %d\nfor (int t = 0; t < %d; t++) {\n"
+                "const int64_t i%u = term + t;\n",
+                terms, terms, v);
+  emit_put(&body, &e->blocks[e->level_of[v]]);
+  emit_put(&body, &lanes);
+  emit_put(&whole, &c->whole);
+  emit_put(&part, &c->part);
+  buffer_puts(&whole, "}\n");
+  buffer_puts(&part, "}\n");
+  buffer_printf(n->out,
+                "int64_t term = %s;\nfor (; term + %d <= %s; term += %d) {\n"
+                "int64_t j = start, a = 0;\n",
+                from, terms, to, terms);
+  e->blocks[e->lane_level] = body;
+  emit_lane_loop(e, n->out, ", a++", &whole, &part);
+  e->blocks[e->lane_level] = lanes;
+  buffer_puts(n->out, "}\n");
+}
+
 static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
   Buffer *out = n->out;
   for (uint32_t j = 0; j < n->count; j++)
     if (n->folds[j].op != PRIM_NONE)
       declare_columns(e, out, &n->folds[j], c->vectors, c->runs);
-  uint32_t last = e->loops - (c->runs ? 1 : 0);
-  open_loops(e, n, last);
-  if (c->runs)
-    open_runs(e, n);
+  bool terms = e->s->terms > 1 && !c->block;
+  open_loops(e, n, e->loops - (c->runs || terms));
+  const char *from = "0", *to = "";
+  if (n->opened < e->loops)
+    loop_range(e, e->order[n->opened], &from, &to);
+  if (c->runs) {
+    open_runs(n, from, to);
+    from = "run", to = "full";
+  }
+  if (terms) {
+    emit_terms(e, n, c, from, to);
+    from = "term";
+  }
+  if (n->opened < e->loops)
+    open_loop(e, n, from, to);
   if (c->block) {
     emit_block(e, out, c->vectors, &c->whole);
   } else {
     buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
     emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
   }
+  close_loops(n, e->loops - (c->runs || terms));
   if (c->runs)
     close_runs(n, c->vectors);
   close_loops(n, n->kept);

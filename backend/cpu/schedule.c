@@ -14,8 +14,8 @@ enum {
   CHUNKS_MOST = 64,         /* at most so many, */
   UNIT_WORK_MOST = 1 << 24, /* but of no more: Ctrl-C waits for a part */
   FEW_TERMS = 512,          /* of a sum that stays in registers */
-  FAR_BYTES = 4096,         /* terms so far apart, a page, are taken in */
-  FAR_VECTORS = 256,        /* rows of so many vectors */
+  FAR_BYTES = 4096,         /* terms so far apart, a page, are read */
+  FAR_TERMS = 8,            /* so many at a time */
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
   BLOCKS = 64,              /* of a map with few rows, */
@@ -214,9 +214,14 @@ static bool may_be_chunked(const Kernel *k) {
          loop->results.at[0].out;
 }
 
-/* Do the terms of a sum lie in memory page by page? */
+/* Do the terms of long sums lie in memory page by page? */
 static bool terms_are_far(const Kernel *k) {
   const Loop *loop = k->loops.at[0];
+  if (!may_be_chunked(k) || work_of(loop) < SPLIT_WORK)
+    return false;
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (loop->steps.at[j].kind == STEP_READ && loop->steps.at[j].index_count)
+      return false;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     for (uint32_t v = loop->kept; s->kind == STEP_READ && v < loop->axes; v++)
@@ -238,10 +243,9 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
     terms = each > terms ? each : terms;
   }
   block = extent;
-  if (may_be_chunked(k) && work_of(k->loops.at[0]) >= SPLIT_WORK &&
-      terms_are_far(k)) { /* rows as they lie */
-    block = extent < FAR_VECTORS * width ? extent : FAR_VECTORS * width;
-    return divide_up(block, width) * width;
+  if (terms_are_far(k)) {
+    int64_t most = COLUMN_VECTORS * width;
+    return extent < most ? divide_up(extent, width) * width : most;
   }
   if (rows < BLOCKS) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
@@ -333,6 +337,7 @@ static void choose_plain(Kernel *k, Schedule *s) {
     kernel_move_last(k, lane);
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s->width);
+    s->terms = terms_are_far(k) ? FAR_TERMS : 1;
   }
   choose_chunk(k, s);
 }
