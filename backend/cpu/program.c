@@ -178,7 +178,7 @@ static Entry *entry_new(ArtifactKey key, const Program *p) {
   return e;
 }
 
-static void keep(Entry *e) {
+static bool keep(Entry *e) {
   Entry **bucket = &table.buckets[e->key.word[0] % BUCKETS];
   pthread_mutex_lock(&table.lock);
   bool fits = table.count < PROGRAMS_MOST;
@@ -190,6 +190,7 @@ static void keep(Entry *e) {
   pthread_mutex_unlock(&table.lock);
   if (!fits)
     mem_free(e);
+  return fits;
 }
 
 const Program *program_of(Cluster *c) {
@@ -200,7 +201,9 @@ const Program *program_of(Cluster *c) {
   Program *p = NEW(c->kernel->arena, Program);
   make(c, p);
   Entry *e = entry_new(key, p);
-  if (e)
-    keep(e);
+  if (e && keep(e))
+    p = &e->program;
+  else
+    c->passing = true;
   return p->object ? p : NULL;
 }

@@ -23,7 +23,8 @@ typedef struct Program {
 } Program;
 
 /* The cluster's kernel, being compiled from now on; NULL: it cannot be
- * emitted.  It may live in the kernel's arena. */
+ * emitted.  Where there are too many it lives in the kernel's arena, and
+ * cluster->passing is set. */
 const Program *program_of(Cluster *cluster);
 
 #endif
