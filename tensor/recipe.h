@@ -5,7 +5,8 @@
  * to is kept as a *recipe*, under all that it was made of, the graph *in
  * outline*: its nodes as numbers, in the order in which they are reached from
  * the roots.  Where a graph has the outline of one before, its nodes take the
- * places of the other's, and its data, at leaves of the graph, that of its data.
+ * places of the other's, and its data, at leaves of the graph, those of its
+ * data.
  *
  * Floats are not part of the outline but for what a plan may depend on (whether
  * two are equal; 0, 1, powers of two): they are parameters, as 0.9 in

@@ -238,9 +238,10 @@ static bool find_plan(Run *run, uint32_t count, Node *const *roots,
   outline_take(&run->outline, g, count, roots);
   Recipe *recipe = memo_find(g, &run->outline);
   g->often = recipe && recipe_ran(recipe);
-  if ((!recipe || g->often) &&
-      !make_recipe(run, count, roots, &recipe, fault))
+  bool again = recipe && !g->often;
+  if (!again && !make_recipe(run, count, roots, &recipe, fault))
     return false;
+  g->again += again;
   run->clusters =
       recipe_bind(run->arena, recipe, &run->outline, &run->count);
   return true;

@@ -167,6 +167,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
                       numbers */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
+  uint64_t again;  /* plans that were there already: for tests */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {
     Node *guard, *part;
