@@ -28,8 +28,9 @@ typedef struct RecipeCluster {
 struct Recipe {
   uint32_t count;
   RecipeCluster *clusters;
-  double work, runs, least; /* operations: of a run; runs so far; for which a
-                               compiler is worth it */
+  double work, least; /* operations that are interpreted, in a run; for which
+                         a compiler is worth it */
+  double runs;
 };
 
 /* ---- from a plan ---- */
@@ -117,8 +118,9 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
       if (c->nodes.at[j]->kind == NODE_COMP && !c->nodes.at[j]->guard)
         r->work += work_of(c->nodes.at[j]);
   }
-  if (plan->graph->often)
-    r->work = 0;
+  const Graph *g = plan->graph;
+  if (g->often || !g->least_work || !g->backend || !g->backend->kernels)
+    r->work = 0; /* it stays as it is */
   return r;
 }
 
