@@ -58,7 +58,8 @@ static int64_t grain_of(const Program *p) {
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {
-  return pool_run(p->units, grain_of(p), work_on, job, g->interrupt);
+  return (p->shared ? pool_run : pool_run_apart)(p->units, grain_of(p), work_on,
+                                                 job, g->interrupt);
 }
 
 /* The sums of chunks, then their sum. */

@@ -122,6 +122,14 @@ static ArtifactKey key_of(const Cluster *c) {
 
 /* ---- making one ---- */
 
+/* Several tiles of one product. */
+static bool has_shared(const Kernel *k, const Schedule *s) {
+  if (s->shape != UNIT_TILE || !s->tiling)
+    return false;
+  const int64_t *extents = k->loops.at[0]->extents + k->outer;
+  return extents[-1] > s->block || extents[-2] > s->height;
+}
+
 static void make(const Cluster *c, Program *p) {
   Kernel *k = c->kernel;
   Schedule s;
@@ -139,6 +147,7 @@ static void make(const Cluster *c, Program *p) {
   for (uint32_t j = 0; j < p->out_count; j++)
     p->outs[j] = place_of(c, e.call.outs.at[j]->node);
   p->chunked = s.chunk > 0;
+  p->shared = has_shared(k, &s);
   p->units = e.call.units;
   p->chunks = e.call.chunks;
   p->inner = e.call.inner;
