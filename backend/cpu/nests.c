@@ -57,6 +57,8 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   for (uint32_t j = 0; j < LEVELS; j++)
     e->blocks[j] = (Buffer){.arena = e->arena};
   e->checks = (Buffer){.arena = e->arena};
+  e->turned = e->turned_names = e->checks;
+  e->rows = NO_LANE;
   e->levels = NEW_ARRAY(e->arena, uint32_t, count);
   e->varies = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
@@ -229,30 +231,49 @@ static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
 
 /* ---- for-loops ---- */
 
-static const char whole_macros[] =
+const char whole_macros[] =
     "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
-static const char part_macros[] =
+const char part_macros[] =
     "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
     "#define LIVE (lanes() < rest)\n";
-static const char no_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
+const char no_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
 
-/* for j in .. end - 1: the lane's block, and what is done with it; the body of
- * the rest of a row is `part`. */
-void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
-                    const Buffer *whole, const Buffer *part) {
+/* The lane's block, and what is done with it, for whole vectors before `to`;
+ * for the rest of these, `part`. */
+static void emit_lanes_to(Emitter *e, Buffer *out, const char *to,
+                          const char *step, const Buffer *whole,
+                          const Buffer *part) {
   const Buffer *body = &e->blocks[e->lane_level];
-  buffer_printf(out, "for (; j + W <= end; j += W%s) {\n%s", step,
+  buffer_printf(out, "for (; j + W <= %s; j += W%s) {\n%s", to, step,
                 whole_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, whole);
-  buffer_printf(out,
-                "%s}\nif (j < end) {\nconst int rest = (int)(end - j);\n%s",
-                no_macros, part_macros);
+  buffer_printf(out, "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n%s",
+                no_macros, to, to, part_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, part);
   buffer_printf(out, "%s}\n", no_macros);
+}
+
+/* for j in .. end - 1 */
+void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
+                    const Buffer *whole, const Buffer *part) {
+  emit_lanes_to(e, out, "end", step, whole, part);
+}
+
+/* The same, but first what is before `to`, a place in memory at j, is where
+ * whole vectors may be streamed. */
+static void emit_stream_loop(Emitter *e, Buffer *out, const char *to,
+                             const Buffer *whole, const Buffer *part) {
+  buffer_printf(out,
+                "for (int64_t stop = j + ahead_%s, done = 0; !done; "
+                "stop = end) {\n"
+                "done = stop >= end;\nstop = done ? end : stop;\n",
+                to);
+  emit_lanes_to(e, out, "stop", "", whole, part);
+  buffer_puts(out, "j = stop;\n}\n");
 }
 
 typedef struct Nest { /* a loop being written */
@@ -307,6 +328,12 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
 
 /* ---- results ---- */
 
+/* Is it stored past the caches, in whole vectors? */
+static bool is_streamed(const Emitter *e, const Fold *f) {
+  return f->out && !e->s->chunk && schedule_streams(e->s, f->r) &&
+         f->r->out->times[e->lane] == 1;
+}
+
 static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
                         bool whole) {
   const char *name = dtype_info[f->r->dtype].name;
@@ -314,11 +341,14 @@ static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
   const char *rest = whole ? "W" : "rest";
   if (f->out) {
     int64_t step = f->r->out->times[e->lane];
+    bool streamed = whole && is_streamed(e, f);
+    e->streams |= streamed;
     if (step != 1)
       buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, f->out,
                     emit_int(e, step), emit_int(e, step), x, rest);
     else if (whole)
-      buffer_printf(out, "st_%s(%s + j, %s);\n", name, f->out, x);
+      buffer_printf(out, "%s_%s(%s + j, %s);\n", streamed ? "nt" : "st", name,
+                    f->out, x);
     else
       buffer_printf(out, "stp_%s(%s + j, %s, rest);\n", name, f->out, x);
   }
@@ -455,12 +485,24 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
+/* Where the first result that is streamed goes, as an argument; NULL: there is
+ * none. */
+static const char *stream_at(Emitter *e, const Nest *n) {
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE && is_streamed(e, f))
+      return format(e, "%s(%s + j)", dtype_info[f->r->dtype].name, f->out);
+  }
+  return NULL;
+}
+
 static void emit_row(Emitter *e, Nest *n) {
   Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  open_loops(e, n, n->kept);
+  if (!e->turned.len)
+    open_loops(e, n, n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -474,6 +516,10 @@ static void emit_row(Emitter *e, Nest *n) {
     emit_take(e, &whole, f, first, false);
     emit_take(e, &part, f, first, true);
   }
+  if (e->turned.len) {
+    emit_turned(e, out, &whole, &part);
+    return;
+  }
   open_loops(e, n, e->loops);
   emit_lane_range(e, out, true);
   if (runs)
@@ -486,7 +532,11 @@ static void emit_row(Emitter *e, Nest *n) {
     buffer_puts(out, "int64_t j = start;\n");
   if (sums > 1)
     emit_unrolled(e, out, n);
-  emit_lane_loop(e, out, "", &whole, &part);
+  const char *stream = stream_at(e, n);
+  if (stream)
+    emit_stream_loop(e, out, stream, &whole, &part);
+  else
+    emit_lane_loop(e, out, "", &whole, &part);
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
@@ -700,6 +750,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
   emit_begin_loop(e, loop, lane, loops, order);
+  if (e->s->shape == UNIT_TILE && !e->s->tiling)
+    e->rows = order[0];
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {
