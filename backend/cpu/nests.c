@@ -68,6 +68,7 @@ typedef struct Fold {
   char class;           /* of the accumulator */
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
+  bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
   const char *local;    /* and among local values, or NULL */
@@ -124,7 +125,15 @@ static uint32_t out_number(Emitter *e, Result *r) {
   return e->out->call.outs.len - 1;
 }
 
-/* How many elements come before this one in the axes that are reduced. */
+/* Are there so many elements in the axes that are reduced? */
+static bool is_far(const Loop *loop) {
+  double terms = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    terms *= (double)loop->extents[v];
+  return terms > INT32_MAX;
+}
+
+/* How many elements come before this one in these axes. */
 static const char *position(Emitter *e) {
   Quasi *q = quasi_new(e->arena, 0);
   int64_t stride = 1;
@@ -133,8 +142,10 @@ static const char *position(Emitter *e) {
     stride *= e->loop->extents[v];
   }
   const char *base = emit_quasi(e, q);
-  return q->times[e->lane] ? format(e, "%s + j + wide(lanes())", base)
-                           : format(e, "splat_l(%s)", base);
+  bool lanes = q->times[e->lane];
+  if (is_far(e->loop))
+    return format(e, lanes ? "%s + j + wide(lanes())" : "splat_l(%s)", base);
+  return format(e, lanes ? "(int32_t)(%s + j) + lanes()" : "splat_i(%s)", base);
 }
 
 /* Fills in where the result goes: before the blocks are written, since it adds
@@ -145,6 +156,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
   f.where = is_where(r->reduce) ? position(e) : NULL;
+  f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
     f.identity = least_text(t, r->reduce == PRIM_MAX);
   else
@@ -184,15 +196,19 @@ static const char *combine(Emitter *e, const Fold *f, char class, bool lanes,
   return acc;
 }
 
+static const char *best_name(Emitter *e, const Fold *f) {
+  return format(e, "best_%c_%s%s", f->class,
+                f->op == PRIM_ARGMAX ? "more" : "less", f->far ? "_far" : "");
+}
+
 /* One more vector of values for an accumulator. */
 static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
                       bool masked) {
   const char *x = emit_lanes(e, f->r->step, f->class);
   const char *acc = format(e, "acc%u%s", f->name, at);
   if (f->where) {
-    buffer_printf(out, "best_%c_%s(&%s, &at%u%s, %s, %s, LIVE);\n", f->class,
-                  f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name, at, x,
-                  f->where);
+    buffer_printf(out, "%s(&%s, &at%u%s, %s, %s, LIVE);\n", best_name(e, f),
+                  acc, f->name, at, x, f->where);
     return;
   }
   if (masked)
@@ -382,8 +398,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     store_scalar(e, out, f,
-                 format(e, "best_%c_%s_lane(%s, at%u)", f->class,
-                        f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name));
+                 format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name));
     return;
   }
   char class = end_class(f);
@@ -421,7 +436,8 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
     buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
                   first);
   if (f->where)
-    buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
+    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
+                  f->name, f->far ? 'l' : 'i');
   if (has_runs(f))
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
 }
@@ -544,7 +560,9 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
   const char *name = runs && has_runs(f) ? "sum" : f->where ? "at" : "acc";
   const char *x = format(e, "%s%u[a]", name, f->name);
-  if (!f->where && class != from)
+  if (f->where && !f->far)
+    x = format(e, "wide(%s)", x);
+  else if (!f->where && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
   store_lanes(e, &whole, &stored, x, true);
   store_lanes(e, &part, &stored, x, false);
@@ -561,14 +579,15 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
   buffer_printf(out, "v%c acc%u[%u];\n", vector_letter(f->class), f->name,
                 vectors);
   if (f->where)
-    buffer_printf(out, "vl at%u[%u];\n", f->name, vectors);
+    buffer_printf(out, "v%c at%u[%u];\n", f->far ? 'l' : 'i', f->name, vectors);
   if ((runs && has_runs(f)))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
   buffer_printf(out,
                 "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
                 vectors, f->name, f->class, f->where ? "0" : f->identity);
   if (f->where)
-    buffer_printf(out, "at%u[a] = splat_l(-1);\n", f->name);
+    buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->name,
+                  f->far ? 'l' : 'i');
   if ((runs && has_runs(f)))
     buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
   buffer_puts(out, "}\n");
