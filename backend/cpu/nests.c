@@ -698,10 +698,11 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c->runs);
 }
 
-static double terms_of(const Loop *loop) {
+static double terms_of(const Emitter *e) {
+  const Loop *loop = e->loop;
   double terms = 1;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
+    terms *= (double)(is_chunked(e, v) ? e->s->chunk : loop->extents[v]);
   return terms;
 }
 
@@ -731,7 +732,7 @@ static void emit_column(Emitter *e, Nest *n) {
       store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    c.runs |= has_runs(f) && terms_of(e->loop) > RUN;
+    c.runs |= has_runs(f) && terms_of(e) > RUN;
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }

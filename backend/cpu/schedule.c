@@ -15,7 +15,8 @@ enum {
   UNIT_WORK_MOST = 1 << 24, /* but of no more: Ctrl-C waits for a part */
   FEW_TERMS = 512,          /* of a sum that stays in registers */
   FAR_BYTES = 4096,         /* terms so far apart, a page, are read */
-  FAR_TERMS = 8,            /* so many at a time */
+  FAR_TERMS = 4,            /* so many at a time, */
+  FAR_VECTORS = 512,        /* in rows of so many vectors */
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
   BLOCKS = 64,              /* of a map with few rows, */
@@ -244,7 +245,7 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   }
   block = extent;
   if (terms_are_far(k)) {
-    int64_t most = COLUMN_VECTORS * width;
+    int64_t most = FAR_VECTORS * width;
     return extent < most ? divide_up(extent, width) * width : most;
   }
   if (rows < BLOCKS) {

@@ -449,6 +449,21 @@ static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
                 emit_int(e, s->terms));
 }
 
+/* Where a row that indices choose begins. */
+static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
+  Quasi *q = quasi_copy(e->arena, s->address);
+  q->times[e->lane] = 0;
+  uint32_t level = quasi_level(e, q), name = e->names++;
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (e->levels[s->indices[j].step] > level)
+      level = e->levels[s->indices[j].step];
+  bool outer = e->lane + 1 == e->loop->outer;
+  buffer_printf(block(e, level), "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
+                memory_type(s->dtype), name, s->input, base,
+                outer ? " + lo" : "", name);
+  return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -476,7 +491,9 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   }
   if (!lanes && is_even(e, s->address)) {
     const char *from =
-        format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
+        step == 1 && s->index_count
+            ? indexed_row(e, s, base)
+            : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
     define(e, at,
            step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                      : format(e, "lds_%s(%s, %s, REST)", name, from,
