@@ -227,6 +227,44 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
   return true;
 }
 
+/* Integers that a float type holds exactly, and their order. */
+static int64_t exact_most(Dtype t) {
+  return t == DT_F64    ? (int64_t)1 << 53
+         : t == DT_F32  ? 1 << 24
+         : t == DT_F16  ? 1 << 11
+         : t == DT_BF16 ? 1 << 8
+                        : 0;
+}
+
+/* The integer that a float stands for; UINT32_MAX: it may be none. */
+static uint32_t exact_int(Group *group, uint32_t k) {
+  const Cell *c = cell_at(group, k);
+  int64_t most = exact_most(c->dtype);
+  if (c->kind == CELL_CONST && fabs(c->value.f) <= (double)most &&
+      c->value.f == floor(c->value.f))
+    return constant(group, (Scalar){.dtype = DT_I64, .i = (int64_t)c->value.f});
+  if (c->kind != CELL_CONVERT || cell_at(group, c->args[0])->dtype != DT_I64)
+    return UINT32_MAX;
+  Bounds b = bounds_of(group, c->args[0]);
+  return b.low >= -most && b.high <= most ? c->args[0] : UINT32_MAX;
+}
+
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
+/* Indices that were made floats are compared as what they are: so conditions
+ * on them are seen to be that. */
+static uint32_t test_ints(Group *group, const Cell *c, const uint32_t *args) {
+  if (!is_test(c->op) || !dtype_is_float(cell_at(group, args[0])->dtype))
+    return UINT32_MAX;
+  uint32_t ints[2] = {exact_int(group, args[0]), exact_int(group, args[1])};
+  return ints[0] == UINT32_MAX || ints[1] == UINT32_MAX
+             ? UINT32_MAX
+             : group_cell(group, c, 2, ints);
+}
+
 /* x + 0, x * 1, x / 1, and / and % that the bounds of x make idle. */
 static uint32_t idle_int(Group *group, const Cell *c, const uint32_t *args) {
   if (c->dtype != DT_I64 || c->arg_count != 2)
@@ -309,7 +347,9 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
       return group_cell(group, &times, 2, factors);
     }
     uint32_t same = idle_int(group, c, args);
-    return same == UINT32_MAX ? idle_bool(group, c, args) : same;
+    if (same == UINT32_MAX)
+      same = idle_bool(group, c, args);
+    return same == UINT32_MAX ? test_ints(group, c, args) : same;
   }
   case CELL_CONST:
   case CELL_SIZE:

@@ -262,6 +262,8 @@ static void choose_plain(Kernel *k, Schedule *s) {
     s->block = column_block(k, s->width);
   }
   choose_chunk(k, s);
+  if (s->shape == UNIT_POINT && !s->chunk)
+    kernel_limit(k, false);
 }
 
 void schedule_choose(Kernel *k, Schedule *s) {
