@@ -57,6 +57,8 @@ typedef enum StepKind {
                    only */
   STEP_CONVERT, /* args[0] to dtype */
   STEP_RANDOM,  /* op, key, args[0] the element's number */
+  STEP_PAIR,    /* args[0] and args[1], both of them values of bf16, in the
+                   halves of one i32; a backend's own */
 } StepKind;
 
 /* An index of a read that is not an address yet: to be checked against the
@@ -85,6 +87,8 @@ typedef struct Step {
       uint32_t loop;        /* LOCAL */
       uint32_t result;      /* LOCAL */
       Quasi *address;       /* in elements */
+      bool pairs;           /* two elements of 16 bits as one of 32, */
+      int64_t terms;        /* of so many; 0: of an even number */
       uint32_t index_count; /* READ */
       ReadIndex *indices;
     };
@@ -192,6 +196,8 @@ bool product_find(Arena *arena, const Loop *loop, Product *p);
 /* Likewise, however small; the other is for those worth copies of factors. */
 bool product_find_any(Arena *arena, const Loop *loop, Product *p);
 bool loop_is_product(const Loop *loop);
+/* Of a product: are all factors values of bf16? */
+bool product_of_halves(const Loop *loop);
 /* Of a product: which factors have n; m: the largest axis that those do not
  * have, and the others do.  False: there is none. */
 bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,

@@ -265,6 +265,7 @@ static uint32_t find_rest(Limiter *l, uint32_t at_loop, uint32_t at) {
   case STEP_CONVERT:
     return rest_of_op(l, at_loop, s);
   case STEP_RANDOM:
+  case STEP_PAIR: /* made of operands alone */
     break;
   }
   return NO_REST;

@@ -75,6 +75,7 @@ static void put_step(Buffer *b, const Step *s) {
   case STEP_OP:
   case STEP_SELECT:
   case STEP_CONVERT:
+  case STEP_PAIR:
     break;
   }
 }

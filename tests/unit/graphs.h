@@ -395,6 +395,11 @@ static inline Value contracted(Maker *m, Value x, Value y, Contraction *f,
   Node *a = size_of_value(x.node), *b = size_of_value(y.node);
   Node *error =
       times(f(a, b, how), SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
+  if (t == DT_BF16) { /* subnormals may count as zero */
+    Node *tiny_a = add(times(a, 0), real(0x1p-126));
+    Node *tiny_b = add(times(b, 0), real(0x1p-126));
+    error = add(error, add(f(a, tiny_b, how), f(tiny_a, b, how)));
+  }
   if (x.error)
     error = add(error, f(x.error, y.error ? add(b, y.error) : b, how));
   if (y.error)

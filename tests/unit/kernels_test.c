@@ -85,6 +85,10 @@ static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
   Value roots[ROOTS];
   g.fuse = fuse;
   g.backend = &counting;
+  if (seed % 3 == 0) /* however small, past the caches */
+    setenv("AXON_STREAM", "0", 1);
+  else
+    unsetenv("AXON_STREAM");
   uint32_t count = made(seed, sizes, false, roots);
   Node *nodes[ROOTS];
   for (uint32_t k = 0; k < count; k++)
@@ -344,6 +348,36 @@ static Node *half_products(int64_t n) {
   return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
 }
 
+/* Pairs of bf16: an even and an odd number of terms, which lie next to each
+ * other or apart, in parts of rows, computed, and of two axes. */
+static Node *bf16_products(int64_t n) {
+  Node *x = data(DT_BF16, SHAPE(30, n + 34)), *y = data(DT_BF16, SHAPE(97, 70));
+  Node *z = data(DT_BF16, SHAPE(n + 34, 97));
+  Node *sum =
+      keep(node_matmul(&g, keep(node_matmul(&g, x, z, &fault)), y, &fault));
+  return convert(sum, DT_F32);
+}
+static Node *bf16_turned(int64_t n) {
+  Node *x = data(DT_BF16, SHAPE(n + 34, 31)),
+       *y = data(DT_BF16, SHAPE(65, n + 34));
+  return keep(node_matmul(&g, turned(x), turned(y), &fault));
+}
+static Node *bf16_parts(int64_t n) { /* of rows that are longer, by one */
+  IndexVar *i = var(29), *j = var(n + 33);
+  Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
+                 add(index_of(j), integer(1)));
+  x = close1(close1(x, j), i);
+  Node *y = data(DT_BF16, SHAPE(n + 33, 48));
+  return keep(node_matmul(&g, op1(PRIM_NEG, x), y, &fault));
+}
+static Node *bf16_axes(int64_t n) {
+  static const uint8_t x[] = {0, 1, 2}, y[] = {2, 1, 3}, out[] = {0, 3};
+  return keep(node_einsum(&g, 2,
+                          (Node *[]){data(DT_BF16, SHAPE(25, 6, n)),
+                                     data(DT_BF16, SHAPE(n, 6, 40))},
+                          (const uint8_t *[]){x, y}, 2, out, &fault));
+}
+
 /* Small numbers whose product is not small; divisors behind the last lane. */
 static Node *wide_products(int64_t n) {
   Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
@@ -370,6 +404,10 @@ static void test_single_things(void **state) {
                                  where_single,
                                  single_beside,
                                  half_products,
+                                 bf16_products,
+                                 bf16_turned,
+                                 bf16_parts,
+                                 bf16_axes,
                                  wide_products,
                                  negative_divisors};
   static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
