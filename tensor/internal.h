@@ -149,7 +149,9 @@ typedef struct Plan {
   const Graph *graph;
   VEC(struct PlanNode *) nodes;  /* inputs before readers */
   VEC(struct PlanNode *) stored; /* those that run, in order */
-  VEC(Cluster *) clusters;       /* of these, in order: what runs at once */
+  VEC(Cluster *) clusters; /* of these, in order: what runs at once */
+  const struct Params *params; /* floats that it is not to depend on: while it
+                                  is made they are marks in bodies; or NULL */
 } Plan;
 
 typedef struct PlanNode {
@@ -177,8 +179,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots);
 void plan_cluster(Plan *plan, bool kernels);
 /* watch.c: tells the one who watches of a plan that is about to run. */
 void watch_planned(Graph *g, const Plan *plan);
-/* Lets go of a node that has run, and of inputs nobody else will read. */
-void plan_ran(PlanNode *p);
+/* Lets go of its nodes.  What a stored node reads it holds itself. */
 void plan_end(Plan *plan);
 
 #endif

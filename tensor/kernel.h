@@ -36,6 +36,23 @@ enum {
   QUOTIENTS = KERNEL_VARS - KERNEL_AXES - 1
 };
 
+/* Stands for a float that is not known: a number that is none, and its number
+ * among the parameters. */
+#define PARAM_BITS UINT64_C(0x7ff8a40e00000000)
+static inline Scalar param_mark(uint32_t k) {
+  return (Scalar){.dtype = DT_F64, .i = (int64_t)(PARAM_BITS | k)};
+}
+static inline bool is_param(Scalar x) {
+  return dtype_is_float(x.dtype) &&
+         ((uint64_t)x.i & ~(uint64_t)UINT32_MAX) == PARAM_BITS;
+}
+/* x, or what stands in its place. */
+static inline Scalar param_value(Scalar x, const double *params) {
+  if (params && is_param(x))
+    x.f = params[(uint32_t)x.i];
+  return x;
+}
+
 typedef struct Quasi {
   int64_t constant;
   int64_t times[KERNEL_VARS];
@@ -146,10 +163,17 @@ struct Cluster {
   Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
+  bool passing;   /* that is gone with the plan */
   const char *interpreted; /* why it is left to the reference backend; NULL: it
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
+  const Node *same;     /* whose data is that of the one node; NULL: none */
+  const double *params; /* marks among the kernel's floats stand for these */
+  const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
+                                nodes have them */
 };
+/* Gives the nodes their fused bodies: before they are interpreted. */
+void cluster_bodies(const Cluster *c);
 
 /* ---- stage.c: a node as a loop ---- */
 

@@ -303,7 +303,7 @@ static bool must_be_zero(Limiter *l, uint32_t rest) {
   if (rest == NO_REST)
     return false;
   Step s = l->guard->steps.at[rest];
-  if (s.kind == STEP_CONST)
+  if (s.kind == STEP_CONST && !is_param(s.value))
     return is_zero(&s);
   Step zero = {.kind = STEP_CONST, .dtype = s.dtype};
   zero.value.dtype = s.dtype;

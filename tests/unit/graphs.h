@@ -150,7 +150,8 @@ static inline Scalar element(Maker *m, Dtype t, uint32_t special) {
                                     -65504, 1e-40,    3e9,       -3e18, 0.5};
   if (special && x % 5 == 0)
     return num(t, specials[x / 8 % ARRAY_LEN(specials)]);
-  return num(t, ((double)(x >> 8 & 0xff) - 128) / 64 + (double)(x & 1) / 1024);
+  double y = ((double)(x >> 8 & 0xff) - 128) / 64 + (double)(x & 1) / 1024;
+  return num(t, other_numbers * y);
 }
 
 /* Data of a type and sizes; NULL: too many. */
