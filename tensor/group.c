@@ -203,6 +203,11 @@ static bool fold_op(const Group *group, const Cell *c, uint32_t count,
   return scalar_apply(op, count, x, c->dtype, out) == ARITH_OK;
 }
 
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
 /* Is a comparison of bounded integers already decided? */
 static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
                       Scalar *out) {
@@ -211,8 +216,11 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
   Bounds x = bounds_of(group, args[0]), y = bounds_of(group, args[1]);
   bool less = x.high<y.low, more = x.low> y.high;
   bool below = x.high <= y.low, above = x.low >= y.high;
+  bool same = args[0] == args[1];
   *out = (Scalar){.dtype = DT_BOOL};
-  if (c->op == PRIM_LT && (less || above))
+  if (same && is_test(c->op))
+    out->i = c->op == PRIM_EQ || c->op == PRIM_LE || c->op == PRIM_GE;
+  else if (c->op == PRIM_LT && (less || above))
     out->i = less;
   else if (c->op == PRIM_LE && (below || more))
     out->i = below;
@@ -249,11 +257,6 @@ static uint32_t exact_int(Group *group, uint32_t k) {
     return UINT32_MAX;
   Bounds b = bounds_of(group, c->args[0]);
   return b.low >= -most && b.high <= most ? c->args[0] : UINT32_MAX;
-}
-
-static bool is_test(PrimId op) {
-  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
-         op == PRIM_GT || op == PRIM_GE;
 }
 
 /* Indices that were made floats are compared as what they are: so conditions
@@ -305,6 +308,13 @@ static bool divides_exactly(const Group *group, const Cell *c,
   return true;
 }
 
+/* The larger of x and x. */
+static uint32_t idle_extreme(const Cell *c, const uint32_t *args) {
+  bool idle = (c->op == PRIM_MAXIMUM || c->op == PRIM_MINIMUM) &&
+              c->arg_count == 2 && args[0] == args[1];
+  return idle ? args[0] : UINT32_MAX;
+}
+
 /* `true && x`, `false || x`, and so on. */
 static uint32_t idle_bool(const Group *group, const Cell *c,
                           const uint32_t *args) {
@@ -351,6 +361,8 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
     uint32_t same = idle_int(group, c, args);
     if (same == UINT32_MAX)
       same = idle_bool(group, c, args);
+    if (same == UINT32_MAX)
+      same = idle_extreme(c, args);
     return same == UINT32_MAX ? test_ints(group, c, args) : same;
   }
   case CELL_CONST:

@@ -558,7 +558,7 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
                 "const int64_t first = j;\n%s"
                 "#pragma GCC unroll %d\n"
                 "for (int q = 0; q < %d; q++) {\n"
-                "const int64_t j = first + q * W;\n",
+                "const int64_t j = first + q * W;\n(void)j;\n",
                 UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
