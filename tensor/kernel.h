@@ -164,6 +164,7 @@ struct Cluster {
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
   bool passing;   /* that is gone with the plan */
+  bool routine; /* of a node that is no loop: a backend has one of its own */
   const char *interpreted; /* why it is left to the reference backend; NULL: it
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */

@@ -28,7 +28,7 @@ assert plan["runs"] and kernels, "nothing"
 assert [k["number"] for k in kernels] == list(range(1, len(kernels) + 1))
 for k in kernels:
     assert k["shared"] or k["values"], "no values"
-    if k.get("interpreted") or k["shared"]:
+    if k.get("interpreted") or k["routine"] or k["shared"]:
         continue
     assert k["predicted_seconds"] >= k["limit_seconds"] > 0, "no limit"
     assert k["seconds"] > 0 and k["lanes"] > 0 and k["bytes_written"] > 0
