@@ -260,8 +260,8 @@ static const double WASTE_MOST = 1.15; /* of lanes, without a window */
 static bool wants_rows(const Choice *c, int64_t m, int64_t rows,
                        int64_t columns) {
   double now = (double)round_up(columns, c->s->width) / (double)columns;
-  double then = (double)round_up(rows * columns, c->s->width) /
-                (double)(rows * columns);
+  double then =
+      (double)round_up(rows * columns, c->s->width) / (double)(rows * columns);
   return m >= HEIGHT_LEAST / 4 && now > WASTE_MOST * then;
 }
 
@@ -294,8 +294,8 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
   }
   bool slides = most > 0;
   if (best != NO_LANE && !slides && !*on)
-    slides = wants_rows(c, loop->extents[m], loop->extents[best],
-                        loop->extents[n]);
+    slides =
+        wants_rows(c, loop->extents[m], loop->extents[best], loop->extents[n]);
   *on |= slides;
   if (*on) { /* even a small one may be too large */
     Window *w = window_new(c->arena, b, best, n);
@@ -303,8 +303,8 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     if (w)
       window_size(w, 2, columns < WINDOW_LEAST ? columns : 2 * WINDOW_LEAST,
                   c->s->width);
-    *on = w && (double)w->planes * (double)w->plane * sizeof(double) <=
-                   WINDOW_BYTES;
+    *on = w &&
+          (double)w->planes * (double)w->plane * sizeof(double) <= WINDOW_BYTES;
   }
   return best;
 }
@@ -470,8 +470,8 @@ static void size_window(Choice *c, Tile *t) {
         for (int64_t block = n; block >= WINDOW_LEAST || block == n;
              block = round_up(divide_up(block, 2), c->s->width)) {
           WindowUnit u = {.tile = shapes[j],
-                          .height = round_up(divide_up(m, parts),
-                                             shapes[j].rows),
+                          .height =
+                              round_up(divide_up(m, parts), shapes[j].rows),
                           .strip = divide_up(lines, strips),
                           .block = block};
           try_unit(c, t, &u, &best, &least);
@@ -548,8 +548,7 @@ static void part_results(Choice *c) {
       continue;
     const Result *r = &loop->results.at[0];
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
-    bool plain =
-        r->out && !r->local && r->out->times[n] == 1 && !c->window;
+    bool plain = r->out && !r->local && r->out->times[n] == 1 && !c->window;
     if ((r->out && !plain) || r->dtype != sum_type(loop))
       kernel_part_result(c->k, j);
   }

@@ -18,9 +18,9 @@ static int64_t gcd(int64_t x, int64_t y) {
 /* ---- forms ---- */
 
 static Quasi *form_of(const Step *s) {
-  return s->kind == STEP_INDEX                             ? s->index
+  return s->kind == STEP_INDEX                           ? s->index
          : s->kind == STEP_READ || s->kind == STEP_LOCAL ? s->address
-                                                           : NULL;
+                                                         : NULL;
 }
 
 static bool is_in_quotient(const Loop *loop, uint32_t v) {
@@ -112,10 +112,10 @@ static void part_terms(const Loop *b, Reach *row, Reach *column) {
       continue;
     int64_t x = row->by[k] < 0 ? -row->by[k] : row->by[k];
     int64_t y = column->by[k] < 0 ? -column->by[k] : column->by[k];
-    Reach *less = (double)x * (double)column->step >
-                          (double)y * (double)row->step
-                      ? column
-                      : row;
+    Reach *less =
+        (double)x * (double)column->step > (double)y * (double)row->step
+            ? column
+            : row;
     int64_t end = less->by[k] * (b->extents[k] - 1);
     less->low -= end < 0 ? end : 0;
     less->span -= end < 0 ? -end : end;
@@ -229,7 +229,7 @@ enum {
  * for themselves. */
 static double tile_cycles(uint32_t rows, uint32_t vectors) {
   double products = rows * vectors / 2.0, loads = (rows + vectors) / 2.0;
-  double cycles = products > loads ? products : loads;
+  double cycles = (products > loads ? products : loads) + loads / 10;
   return cycles > 4 ? cycles : 4;
 }
 
@@ -252,15 +252,15 @@ static double unit_cycles(const Window *w, const WindowWork *work,
     fill *= (double)loop->extents[v];
   if (w->rows)
     fill *= (double)((lines - 1) * w->row.step + w->row.span + 1);
-  fill *= (double)(((columns - 1) * w->column.step + w->column.span) /
-                       work->width +
-                   1);
+  fill *=
+      (double)(((columns - 1) * w->column.step + w->column.span) / work->width +
+               1);
   double passes = depth / (double)work->block_k;
   double results = (double)height * vectors * (2 * passes + 2);
-  double bytes = (double)work->bytes *
-                 ((double)w->planes * (double)w->plane +
-                  (double)height * vectors * work->width +
-                  (double)work->block_k * each * work->width);
+  double bytes =
+      (double)work->bytes * ((double)w->planes * (double)w->plane +
+                             (double)height * vectors * work->width +
+                             (double)work->block_k * each * work->width);
   double slow = bytes > CACHE_BYTES ? 1.2 : 1;
   return (tiles * depth * term + copies + fill + results) * slow;
 }

@@ -56,8 +56,7 @@ static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
                 product_room(e, depth, DT_I32));
   for (uint32_t k = 0; k < w->terms; k++)
     buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
-                  emit_int(e, w->extents[k]), k,
-                  k + 1 == w->terms ? " {" : "");
+                  emit_int(e, w->extents[k]), k, k + 1 == w->terms ? " {" : "");
   buffer_puts(out, "int64_t at = 0;\n");
   int64_t stride = w->plane * phases(w);
   for (uint32_t k = w->terms; k-- > 0;)
@@ -101,11 +100,11 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
                 value);
   if (deals)
-    buffer_printf(
-        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-        product_room(e, loop->extents[last] + (int64_t)e->s->width * 2 *
-                                                  w->column.step,
-                     t->dtype));
+    buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+                  product_room(e,
+                               loop->extents[last] +
+                                   (int64_t)e->s->width * 2 * w->column.step,
+                               t->dtype));
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
                 "const int64_t height = %s%s;\nint64_t plane = 0;\n",
@@ -203,13 +202,13 @@ void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                 product_room(e, panel, t->dtype));
   product_left(e, t, &unit, &body, &inner);
   emit_fill(e, &inner, t, &unit);
-  buffer_printf(&inner,
-                "const int64_t ldc = %s;\n%s *const c = l%u;\n"
-                "const int64_t places = %s(hi - lo);\n",
-                l->block, type, l->name,
-                w->rows ? format(e, "(below - above - 1) * %s + ",
-                                 emit_int(e, w->pitch))
-                        : "");
+  buffer_printf(
+      &inner,
+      "const int64_t ldc = %s;\n%s *const c = l%u;\n"
+      "const int64_t places = %s(hi - lo);\n",
+      l->block, type, l->name,
+      w->rows ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->pitch))
+              : "");
   emit_panels(e, t, at, &unit, &inner);
   buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
   if (w->rows)
