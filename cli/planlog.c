@@ -219,10 +219,11 @@ static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
                       Arena *arena, PlanKernel *to) {
   bool compiled = describe(p->graph, c, arena, NULL, &to->about);
   to->again = to->about.object && is_known(log, to->about.object);
+  to->routine = c->routine;
   to->interpreted = c->interpreted;
   if (!compiled && (!p->graph->backend || !p->graph->backend->kernels))
     to->interpreted = no_backend;
-  else if (!compiled && !to->interpreted)
+  else if (!compiled && !to->interpreted && !to->routine)
     to->interpreted = "there is no C for something in it yet";
   if (to->interpreted)
     to->interpreted =

@@ -165,14 +165,13 @@ static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
 }
 
 static void put_points(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
-  if (!*k->outer)
-    return;
   Buffer text = {0};
   buffer_puts(&text, k->outer);
-  if (!s->stable && k->about.shape && !k->interpreted)
-    buffer_printf(&text, ", in %lld piece%s of %s", (long long)k->about.units,
-                  k->about.units == 1 ? "" : "s", k->about.shape);
-  put_line(out, s, "for each", text.text);
+  if (!s->stable && k->about.shape && !k->interpreted && k->about.units > 1)
+    buffer_printf(&text, "%sin %lld pieces of %s", text.len ? ", " : "",
+                  (long long)k->about.units, k->about.shape);
+  if (text.len)
+    put_line(out, s, *k->outer ? "for each" : "all", text.text);
   buffer_free(&text);
 }
 
@@ -282,6 +281,8 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
     buffer_puts(&text, "no work: it is the memory of what it reads");
   } else if (k->interpreted) {
     buffer_printf(&text, "reference backend: %s", k->interpreted);
+  } else if (k->routine) {
+    buffer_puts(&text, "a routine, which is no loop over indices");
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {
@@ -399,7 +400,7 @@ PlanTotals plan_totals(const PlanLog *log) {
     for (uint32_t i = 0; i < run->kernels.len; i++) {
       const PlanKernel *k = &run->kernels.at[i];
       *(k->interpreted ? &t.interpreted : &t.kernels) += k->total;
-      if (k->shared || k->interpreted || !k->about.compiled)
+      if (k->shared || k->interpreted || k->routine || !k->about.compiled)
         continue;
       if (k->again)
         continue;

@@ -446,7 +446,7 @@ static Kernel *kernel_of(Clusterer *c, const Draft *d) {
 /* Of a node alone; NULL: nothing keeps it from being a kernel. */
 static const char *why_interpreted(Arena *arena, const Node *n) {
   if (n->kind == NODE_OPAQUE)
-    return arena_printf(arena, "%s has a routine of its own",
+    return arena_printf(arena, "%s is no loop over indices",
                         prim_info[n->op].name);
   if (n->guard)
     return "it is run under a condition";

@@ -2,6 +2,8 @@
  * the tile, whose sums lie in registers. */
 #include "backend/cpu/products.h"
 
+#include <string.h>
+
 #define format emit_format
 
 enum { LINE = 64 };
@@ -13,25 +15,32 @@ static const Tile *tile_of(const Emitter *e, uint32_t loop) {
 /* ---- the tile in registers ---- */
 
 const char *product_type(Dtype t) {
-  return t == DT_F64 ? "double" : "float";
+  return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
+}
+
+/* Of what the tile reads, which may lie in memory as it is. */
+static const char *read_type(const Tile *t) {
+  return t->element == DT_I32 ? "pairs" : product_type(t->element);
 }
 
 static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
-  char v = product_type(t->dtype)[0];
-  bool rows = t->a.form != OPERAND_COLUMNS;
+  char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
+  bool rows = t->a.form != OPERAND_COLUMNS, pairs = t->element == DT_I32;
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
   buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < vectors; j++)
-    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", v, j,
-                  v, j);
+    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
+                  x, j);
   for (uint32_t i = 0; i < t->rows; i++) {
-    buffer_printf(out, "{ const v%c x = a[%u%s] - (v%c){0};\n", v, i,
-                  rows ? " * lda" : "", v);
+    buffer_printf(out, "const v%c a%u = a[%u%s] - (v%c){0};\n", x, i, i,
+                  rows ? " * lda" : "", x);
     for (uint32_t j = 0; j < vectors; j++)
-      buffer_printf(out, "c%u_%u += x * b%u;%s\n", i, j, j,
-                    j + 1 == vectors ? " }" : "");
+      buffer_printf(out,
+                    pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
+                          : "c%u_%u += a%u * b%u;\n",
+                    i, j, i, j);
   }
   buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
 }
@@ -39,7 +48,7 @@ static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
 /* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
 static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors,
                       Buffer *out) {
-  const char *type = product_type(t->dtype);
+  const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
   buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
   if (vectors == t->vectors)
@@ -49,21 +58,22 @@ static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors,
   buffer_printf(out,
                 "(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                type, type, type);
+                of, of, type);
   emit_tile_loop(t, vectors, out);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
-                    "{ v%c_u *r = (v%c_u *)(c + %u * ldc + %u * W);\n"
-                    "if (more) c%u_%u += *r;\n*r = c%u_%u; }\n",
-                    v, v, i, j, i, j, i, j);
+                    "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
+                    "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
+                    v, i, j, v, i, j, i, j, i, j, i, j, i, j);
   buffer_puts(out, "}\n");
 }
 
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
 static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
-  const char *type = product_type(t->dtype);
+  const char *type = product_type(t->dtype), *of = read_type(t);
+  const char *copied = product_type(t->element);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
@@ -71,7 +81,7 @@ static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
                 "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
                 "int64_t columns) {\n"
                 "%s r[MR%u * NR%u] __attribute__((aligned(64)));\n",
-                at, type, type, type, type, at, at);
+                at, of, of, type, type, at, at);
   if (t->a.form != OPERAND_COLUMNS)
     buffer_printf(out,
                   "%s rest[MR%u * %d] __attribute__((aligned(64)));\n"
@@ -80,7 +90,7 @@ static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
-                  type, at, BLOCK_K_MOST, at, at);
+                  copied, at, BLOCK_K_MOST, at, at);
   if (t->b.form == OPERAND_PLAIN)
     buffer_printf(out,
                   "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
@@ -102,55 +112,36 @@ static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
                 at, at, type[0], name, at, name, name);
 }
 
-/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
- */
-static void emit_turn(Emitter *e, Buffer *out, char v) {
-  uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn(v%c *x) {\nv%c y[W];\n", v, v);
-  for (uint32_t s = width / 2; s; s /= 2) {
-    for (uint32_t i = 0; i < width; i++) {
-      if (i & s)
-        continue;
-      for (uint32_t half = 0; half < 2; half++) {
-        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
-                      half ? i + s : i, i, i + s);
-        for (uint32_t l = 0; l < width; l++) {
-          uint32_t from =
-              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
-          buffer_printf(out, ", %u", from);
-        }
-        buffer_puts(out, ");\n");
-      }
-    }
-    for (uint32_t i = 0; i < width; i++)
-      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
-  }
-  buffer_puts(out, "}\n");
+/* Vectors anywhere in memory, of a letter that is not among the seen. */
+static void emit_anywhere(Buffer *out, char *seen, char v) {
+  if (strchr(seen, v))
+    return;
+  buffer_printf(out, "typedef v%c v%c_u __attribute__((aligned(%d), %s));\n", v,
+                v, v == 'i' ? 2 : 4, "may_alias");
+  if (v == 'i')
+    buffer_puts(out, "typedef int32_t pairs __attribute__((aligned(2), "
+                     "may_alias));\n");
+  seen[strlen(seen)] = v;
 }
 
 void emit_tiles(Emitter *e, Buffer *out) {
-  char turned = 0, seen[2] = {0};
+  char turned[4] = "", seen[4] = "";
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
     const Tile *t = tile_of(e, j);
     if (!t->on)
       continue;
-    char v = product_type(t->dtype)[0];
-    if (!seen[v == 'd'])
-      buffer_printf(out,
-                    "typedef v%c v%c_u __attribute__((aligned(4), may_alias));"
-                    "\n",
-                    v, v);
-    seen[v == 'd'] = 1;
-    if (t->b.form == OPERAND_TURNED && !turned) {
+    char v = product_type(t->element)[0];
+    emit_anywhere(out, seen, product_type(t->dtype)[0]);
+    emit_anywhere(out, seen, v);
+    if (t->b.form == OPERAND_TURNED && !strchr(turned, v)) {
       emit_turn(e, out, v);
-      turned = v;
+      turned[strlen(turned)] = v;
     }
-    e->failed |= t->b.form == OPERAND_TURNED && turned != v;
     buffer_printf(out, "#define MR%u %u\n#define NR%u (%u * W)\n", j, t->rows,
                   j, t->vectors);
     emit_tile(t, j, t->vectors, out);
-    for (uint32_t v = 1; v < t->vectors && t->window; v++)
-      emit_tile(t, j, v, out);
+    for (uint32_t i = 1; i < t->vectors && t->window; i++)
+      emit_tile(t, j, i, out);
     emit_edge(t, j, out);
     if (t->window)
       emit_window_tile(t, j, out);
@@ -212,7 +203,8 @@ static uint32_t term_order(const Loop *loop, uint32_t *order) {
 
 static void emit_store(Emitter *e, Buffer *out, const Tile *t, const char *to,
                        const char *value) {
-  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->dtype].name, to, value);
+  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->element].name, to,
+                value);
   (void)e;
 }
 
@@ -227,7 +219,7 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
     buffer_printf(out,
                   "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
                   "%s *const to = a + (i%u - x0) * %d;\n",
-                  t->m, t->m, t->m, product_type(t->dtype), t->m, LDA_ROWS);
+                  t->m, t->m, t->m, product_type(t->element), t->m, LDA_ROWS);
     product_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
     emit_lane_loop(e, out, "", &store, &store);
@@ -240,7 +232,7 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   buffer_puts(out, "{\n");
   open_terms(e, out, loop, "k0", "k1");
   buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
-                product_type(t->dtype), LDA_COLUMNS);
+                product_type(t->element), LDA_COLUMNS);
   product_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_lane_loop(e, out, "", &store, &store);
@@ -254,7 +246,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const Loop *loop = t->b.loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
-  const char *type = product_type(t->dtype);
+  const char *type = product_type(t->element);
   buffer_printf(out,
                 "for (int64_t y = n0; y < n1; y += NR%u) {\n"
                 "const int64_t right = y + NR%u < n1 ? y + NR%u : n1;\n"
@@ -291,11 +283,11 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
-                "}\nturn(x);\n"
+                "}\nturn_%c(x);\n"
                 "for (int l = 0; l < terms - k; l++)\n"
                 "*(v%c_u *)(panel + (k - from + l) * NR%u + (g - y)) = x[l];\n"
                 "}\n}\n",
-                v, at);
+                v, v, at);
 }
 
 /* ---- the result ---- */
@@ -387,11 +379,11 @@ static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
 
 /* Where an operand begins that is used as it lies: pointer, and how far apart
  * its rows, or terms, are. */
-static void emit_plain(Emitter *e, const Operand *o, const char *name,
+static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
                        uint32_t rows, Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
   const Step *s = &loop->steps.at[loop->results.at[0].step];
-  const char *type = product_type(s->dtype);
+  const char *type = read_type(t), *name = o == &t->a ? "a" : "b";
   emit_begin_loop(e, loop, NO_LANE, 0, NULL);
   Quasi rest = *s->address;
   for (uint32_t v = 0; v < loop->axes; v++)
@@ -400,9 +392,9 @@ static void emit_plain(Emitter *e, const Operand *o, const char *name,
   if (s->kind == STEP_READ) {
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
-                  "const %s *const %s = p%u + %s;\n",
-                  name, emit_int(e, s->address->times[rows]), type, name,
-                  s->input, emit_quasi(e, &rest));
+                  "const %s *const %s = (const %s *)(p%u + %s);\n",
+                  name, emit_int(e, s->address->times[rows] / (1 + s->pairs)),
+                  type, name, type, s->input, emit_quasi(e, &rest));
   } else {
     const Local *l = &e->locals[s->loop][s->result];
     buffer_printf(out,
@@ -425,11 +417,11 @@ static void emit_room(Emitter *e, const char *name, int64_t elements, Dtype t,
 void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
                   Buffer *inner) {
   if (t->a.form == OPERAND_ROWS)
-    emit_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->dtype, body);
+    emit_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, body);
   else if (t->a.form == OPERAND_COLUMNS)
-    emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->dtype, body);
+    emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
   else
-    emit_plain(e, &t->a, "a", t->m, unit, inner);
+    emit_plain(e, t, &t->a, t->m, unit, inner);
 }
 
 const char *product_rows(Emitter *e, const Tile *t) {
@@ -449,9 +441,9 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   const Tile *t = tile_of(e, at);
   if (!t->ahead)
     return;
-  const char *type = product_type(t->dtype);
+  const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit;
-  e->ahead[at] = product_room(e, panel_elements(e, t), t->dtype);
+  e->ahead[at] = product_room(e, panel_elements(e, t), t->element);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
@@ -512,16 +504,17 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   }
   const char *depth = e->s->chunk ? "stop" : emit_int(e, t->depth);
   const char *start = e->s->chunk ? "part" : "0";
+  const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
   product_left(e, t, &unit, &body, &inner);
   if (plain_b)
-    emit_plain(e, &t->b, "b", t->b.loop->kept, &unit, &inner);
+    emit_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
-    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n",
-                  product_type(t->dtype), product_type(t->dtype), e->ahead[at]);
+    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
+                  e->ahead[at]);
   else
-    emit_room(e, "b", panel_elements(e, t), t->dtype, &body);
+    emit_room(e, "b", panel_elements(e, t), t->element, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
   if (plain_b || t->ahead)

@@ -269,6 +269,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     emit_rows(e, &body);
   else
     emit_loops(e, &body);
+  emit_turns(e, out);
   buffer_puts(out,
               "int kernel(void *const *p, const int64_t *n, const double *c,\n"
               "           int64_t begin, int64_t end, char *room) {\n"
@@ -280,7 +281,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
   emit_put(out, &rows);
   emit_put(out, &body);
-  buffer_puts(out, "}\nreturn any_lane(bad);\n}\n");
+  buffer_printf(out, "}\n%sreturn any_lane(bad);\n}\n",
+                e->streams ? "stream_end();\n" : "");
   if (s->chunk)
     emit_fold(e, out);
   return !e->failed;
