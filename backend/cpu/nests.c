@@ -26,7 +26,8 @@ static bool lane_is_outer(const Emitter *e) {
 
 static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
   uint32_t outer = loop->outer;
-  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer);
+  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
+         !(e->s->strip && v + 3 == outer);
 }
 
 void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
@@ -361,15 +362,19 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
 
 /* Where an axis begins and ends. */
 static const char *axis_from(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "from"
-         : v < e->loop->outer     ? "y0"
+         : v + 3 == outer         ? "above"
+         : v < outer              ? "y0"
          : is_limited(e->loop, v) ? format(e, "from%u", e->at)
                                   : "0";
 }
 
 static const char *axis_to(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "to"
-         : v < e->loop->outer     ? "y1"
+         : v + 3 == outer         ? "below"
+         : v < outer              ? "y1"
          : is_limited(e->loop, v) ? format(e, "to%u", e->at)
                                   : emit_int(e, e->loop->extents[v]);
 }
@@ -854,6 +859,10 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   for (uint32_t v = 0; v < loop->axes; v++)
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
+  if (e->s->strip) { /* it is nearer to the lanes in memory */
+    order[0] = loop->outer - 2;
+    order[1] = loop->outer - 3;
+  }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
   if (e->s->shape == UNIT_TILE && !e->s->tiling)
