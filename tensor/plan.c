@@ -20,6 +20,7 @@ enum {
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
   FACTOR_COST = 6, /* of an element of a factor of a product */
+  INDEX_COST = 8,  /* of what is made of indices alone: about a read */
   KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
@@ -190,6 +191,17 @@ static double body_cost(const Node *n) {
   return cost;
 }
 
+/* Nothing but conversions, comparisons and the like. */
+static bool is_simple(const Node *n) {
+  bool simple = n->kind == NODE_COMP && n->reduce == PRIM_NONE;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *cell = &n->cells[k];
+    simple &= cell->kind != CELL_RANDOM &&
+              (cell->kind != CELL_OP || op_cost(cell) <= 1);
+  }
+  return simple;
+}
+
 static void count_references(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++) {
     const Node *n = plan->nodes.at[k]->node;
@@ -224,8 +236,10 @@ static void add_up_work(const Plan *plan) {
     p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= (double)extents_product(n->reduce_count, reduced);
+    p->of_indices = is_simple(n);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
+      p->of_indices &= !x || (!x->data && plan_node(plan, x)->of_indices);
       if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
       if (x && !x->data && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
@@ -306,6 +320,8 @@ static bool is_cheap(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(p->node), times = recomputation(p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
       cost <= FACTOR_COST && is_always_factor(p))
+    return true;
+  if (p->of_indices && p->chain <= INDEX_COST)
     return true;
   return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);

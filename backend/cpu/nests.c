@@ -59,6 +59,79 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   e->need = NEW_ARRAY(e->arena, const char *, count);
 }
 
+/* ---- limits ---- */
+
+bool is_limited(const Loop *loop, uint32_t v) {
+  return loop->limits && v == loop->limited;
+}
+
+/* The least or largest value of a limit among the rows. */
+static const char *limit_text(Emitter *e, const Limit *limit) {
+  uint32_t last = e->k->outer - 1;
+  Buffer b = {.arena = e->arena};
+  buffer_puts(&b, emit_int(e, limit->of.constant));
+  for (uint32_t v = 0; v <= last; v++) {
+    int64_t t = limit->of.times[v];
+    if (!t)
+      continue;
+    buffer_printf(&b, " + %s * ", emit_int(e, t));
+    if (v < last || e->s->shape == UNIT_POINT)
+      buffer_printf(&b, "i%u", v);
+    else
+      buffer_puts(&b, (t > 0) == limit->least ? "lo" : "(hi - 1)");
+  }
+  return limit->by == 1
+             ? b.text
+             : format(e, "floor_div(%s, %s)", b.text, emit_int(e, limit->by));
+}
+
+static void emit_limit(Emitter *e, Buffer *out, uint32_t at,
+                       const Limit *limit) {
+  const char *name = limit->least ? "from" : "to";
+  buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
+                limit_text(e, limit), limit->least ? "" : " + 1",
+                limit->least ? ">" : "<", name, at, name, at);
+}
+
+bool may_be_whole(const Kernel *k) {
+  bool may = k->guard != NULL;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    may |= k->loops.at[j]->finite;
+  return may;
+}
+
+/* One element at least is gone through: so its loops need no other way. */
+void emit_limits(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++) {
+    const Loop *loop = e->k->loops.at[j];
+    if (!loop->limits)
+      continue;
+    const char *extent = emit_int(e, loop->extents[loop->limited]);
+    buffer_printf(out, "int64_t from%u = 0, to%u = %s;\n%s", j, j, extent,
+                  may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
+    for (uint32_t i = 0; i < e->k->limits.len; i++)
+      if (loop->limits >> i & 1)
+        emit_limit(e, out, j, &e->k->limits.at[i]);
+    buffer_printf(out,
+                  "if (from%u >= %s)\nfrom%u = %s - 1;\n"
+                  "if (to%u <= from%u)\nto%u = from%u + 1;\n}\n",
+                  j, extent, j, extent, j, j, j, j);
+  }
+}
+
+void emit_guard(Emitter *e, Buffer *out) {
+  const Loop *guard = e->k->guard;
+  emit_begin_loop(e, guard, NO_LANE, 0, NULL);
+  emit_steps(e);
+  emit_put(&e->head, &e->blocks[0]);
+  buffer_puts(out, "{\n");
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  for (uint32_t j = 0; j < guard->results.len; j++)
+    buffer_printf(out, "missed |= %s;\n",
+                  emit_scalar(e, guard->results.at[j].step));
+  buffer_puts(out, "}\n");
+}
+
 /* ---- reductions ---- */
 
 typedef struct Fold {
@@ -286,18 +359,25 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
   return e->s->chunk && v == first;
 }
 
-static void loop_range(Emitter *e, uint32_t v, const char **from,
-                       const char **to) {
-  bool chunked = is_chunked(e, v), outer = v < e->loop->outer;
-  *from = chunked ? "from" : outer ? "y0" : "0";
-  *to = chunked ? "to" : outer ? "y1" : emit_int(e, e->loop->extents[v]);
+/* Where an axis begins and ends. */
+static const char *axis_from(Emitter *e, uint32_t v) {
+  return is_chunked(e, v)         ? "from"
+         : v < e->loop->outer     ? "y0"
+         : is_limited(e->loop, v) ? format(e, "from%u", e->at)
+                                  : "0";
+}
+
+static const char *axis_to(Emitter *e, uint32_t v) {
+  return is_chunked(e, v)         ? "to"
+         : v < e->loop->outer     ? "y1"
+         : is_limited(e->loop, v) ? format(e, "to%u", e->at)
+                                  : emit_int(e, e->loop->extents[v]);
 }
 
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
-    const char *first, *last;
-    loop_range(e, e->order[n->opened], &first, &last);
-    open_loop(e, n, first, last);
+    uint32_t v = e->order[n->opened];
+    open_loop(e, n, axis_from(e, v), axis_to(e, v));
   }
 }
 
@@ -312,11 +392,9 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
   const char *type = declare ? "const int64_t " : "";
   if (lane_is_outer(e))
     buffer_printf(out, "%sstart = lo, end = hi;\n", type);
-  else if (is_chunked(e, e->lane))
-    buffer_printf(out, "%sstart = from, end = to;\n", type);
   else
-    buffer_printf(out, "%sstart = 0, end = %s;\n", type,
-                  emit_int(e, e->loop->extents[e->lane]));
+    buffer_printf(out, "%sstart = %s, end = %s;\n", type, axis_from(e, e->lane),
+                  axis_to(e, e->lane));
 }
 
 /* ---- results ---- */
@@ -469,7 +547,7 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
                 "const int64_t first = j;\n%s"
                 "#pragma GCC unroll %d\n"
                 "for (int q = 0; q < %d; q++) {\n"
-                "const int64_t j = first + q * W;\n",
+                "const int64_t j = first + q * W;\n(void)j;\n",
                 UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
@@ -670,9 +748,11 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       declare_columns(e, out, &n->folds[j], c->vectors, c->runs);
   bool terms = e->s->terms > 1 && !c->block;
   open_loops(e, n, e->loops - (c->runs || terms));
-  const char *from = "0", *to = "";
-  if (n->opened < e->loops)
-    loop_range(e, e->order[n->opened], &from, &to);
+  const char *from = NULL, *to = NULL;
+  if (n->opened < e->loops) {
+    from = axis_from(e, e->order[n->opened]);
+    to = axis_to(e, e->order[n->opened]);
+  }
   if (c->runs) {
     open_runs(n, from, to);
     from = "run", to = "full";
@@ -718,11 +798,11 @@ static void emit_column(Emitter *e, Nest *n) {
     emit_lane_range(e, out, true);
   else
     buffer_printf(out,
-                  "for (int64_t start = 0, last = %s; start < last; "
+                  "for (int64_t start = %s, last = %s; start < last; "
                   "start += %d * W) {\n"
                   "const int64_t end = start + %d * W < last ? start + %d * W "
                   ": last;\n",
-                  emit_int(e, e->loop->extents[e->lane]), COLUMNS, COLUMNS,
+                  axis_from(e, e->lane), axis_to(e, e->lane), COLUMNS, COLUMNS,
                   COLUMNS);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
@@ -775,6 +855,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
   emit_begin_loop(e, loop, lane, loops, order);
+  e->at = at;
   if (e->s->shape == UNIT_TILE && !e->s->tiling)
     e->rows = order[0];
   emit_steps(e);

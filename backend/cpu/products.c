@@ -345,12 +345,24 @@ static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
 static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const Loop *loop = e->k->loops.at[at];
   const char *n = emit_int(e, loop->extents[t->n]);
-  bool tile = e->s->shape == UNIT_TILE;
+  bool tile = e->s->shape == UNIT_TILE, limited = is_limited(loop, t->n);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");
+  if (limited) /* whole panels */
+    buffer_printf(out,
+                  "const int64_t left = from%u / NR%u * NR%u;\n"
+                  "const int64_t right = (to%u + NR%u - 1) / NR%u * NR%u;\n",
+                  at, at, at, at, at, at, at);
   if (tile || t->ahead)
     buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
                   tile ? "lo" : "0", tile ? "hi" : n);
+  else if (limited)
+    buffer_printf(out,
+                  "const int64_t stop = right < %s ? right : %s;\n"
+                  "for (int64_t n0 = left; n0 < stop; n0 += %s) {\n"
+                  "const int64_t n1 = n0 + %s < stop ? n0 + %s : stop;\n",
+                  n, n, emit_int(e, t->block_n), emit_int(e, t->block_n),
+                  emit_int(e, t->block_n));
   else
     buffer_printf(out,
                   "for (int64_t n0 = 0; n0 < %s; n0 += %s) {\n"
@@ -422,18 +434,36 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   buffer_puts(out, "}\n");
 }
 
+typedef struct Terms { /* of a sum: of those that are there, from .. to - 1 */
+  const char *from, *to;
+} Terms;
+
+static Terms terms_of(Emitter *e, const Tile *t, uint32_t at) {
+  const Loop *loop = e->k->loops.at[at];
+  if (e->s->chunk)
+    return (Terms){"part", "stop"};
+  if (is_limited(loop, loop->kept))
+    return (Terms){format(e, "from%u", at), format(e, "to%u", at)};
+  return (Terms){"0", emit_int(e, t->depth)};
+}
+
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out, const Buffer *rest, const char *depth) {
-  const char *start = e->s->chunk ? "part" : "0";
+                        Buffer *out, const Buffer *rest, const Terms *terms) {
+  const Loop *loop = e->k->loops.at[at];
+  const char *start = terms->from, *depth = terms->to;
+  bool columns = t->ahead && is_limited(loop, t->n);
+  const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
+  bool some = t->ahead && is_limited(loop, loop->kept);
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   buffer_printf(out,
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
-                "for (int64_t k0 = from; k0 < to; k0 += %s) {\n"
-                "const int64_t k1 = k0 + %s < to ? k0 + %s : to;\n",
-                mc, mc, mc, kc, kc, kc);
+                "for (int64_t k0 = %s; k0 < %s; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
+                mc, mc, mc, some ? start : "from", some ? depth : "to", kc, kc,
+                some ? depth : "to", kc, some ? depth : "to");
   if (t->a.form != OPERAND_PLAIN)
     emit_copy_a(e, t, unit, out);
   const char *panel =
@@ -447,7 +477,7 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
           ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
           : format(e, "a + (x - x0), %d", LDA_COLUMNS);
   buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%u)\n"
+                "for (int64_t y = %s; y < %s; y += NR%u)\n"
                 "for (int64_t x = x0; x < x1; x += MR%u)\n"
                 "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
                 "tile%u(%s,\n%s, k1 - k0,\n"
@@ -456,8 +486,8 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s,\n"
                 "x1 - x < MR%u ? x1 - x : MR%u, "
                 "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
-                at, at, at, at, at, rows, panel, start, at, rows, panel, start,
-                at, at, at, at);
+                left, right, at, at, at, at, at, rows, panel, start, at, rows,
+                panel, start, at, at, at, at);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
@@ -468,8 +498,8 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const Tile *t = tile_of(e, at);
-  const char *depth = e->s->chunk ? "stop" : emit_int(e, t->depth);
-  const char *start = e->s->chunk ? "part" : "0";
+  const Terms terms = terms_of(e, t, at);
+  const char *start = terms.from, *depth = terms.to;
   const char *type = element_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
@@ -488,7 +518,10 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
     emit_room(e, "b", panel_elements(e, t), t->element, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
-  if (plain_b || t->ahead)
+  if (t->ahead)
+    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n",
+                  emit_int(e, t->depth));
+  else if (plain_b)
     buffer_printf(&inner, "{\nconst int64_t from = %s, to = %s;\n", start,
                   depth);
   else
@@ -499,7 +532,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);
-  emit_passes(e, t, at, &unit, &inner, rest, depth);
+  emit_passes(e, t, at, &unit, &inner, rest, &terms);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);
   emit_put(out, &unit);
@@ -509,4 +542,55 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   while (others--)
     buffer_puts(out, "}\n");
   buffer_puts(out, "}\n");
+}
+
+/* ---- what is not finite ---- */
+
+static void emit_odd_of(Emitter *e, Buffer *out, uint32_t at) {
+  const Tile *t = tile_of(e, at);
+  const Loop *loop = t->b.loop;
+  uint32_t order[KERNEL_AXES], lane = t->n, count = term_order(loop, order);
+  Buffer unit = {.arena = e->arena}, body = unit, test = unit;
+  char class = class_of(t->dtype);
+  bool turned = t->b.form == OPERAND_TURNED;
+  if (turned) {
+    order[0] = t->n;
+    lane = loop->kept;
+    count = 1;
+  }
+  const char *value = begin_operand(e, &t->b, lane, count, order, &unit);
+  buffer_printf(&test,
+                "{ const v%c x = %s;\nodds |= test_%c(x - x != x - x) & LIVE; "
+                "}\n",
+                class, value, class);
+  const char *n = emit_int(e, loop->extents[t->n]);
+  const char *depth = emit_int(e, t->depth);
+  if (turned)
+    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", t->n,
+                  t->n, n, t->n);
+  else
+    open_terms(e, &body, loop, "0", depth);
+  put_levels(e, &body, 2, e->lane_level);
+  buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
+                turned ? depth : n);
+  emit_lane_loop(e, &body, "", &test, &test);
+  if (turned)
+    buffer_puts(&body, "}\n");
+  else
+    close_terms(e, &body, loop);
+  uint32_t others = open_others(e, t, at, out);
+  buffer_puts(out, "{\n");
+  emit_put(out, &unit);
+  emit_put(out, &body);
+  buffer_puts(out, "}\n");
+  while (others--)
+    buffer_puts(out, "}\n");
+}
+
+void emit_odd(Emitter *e, Buffer *out) {
+  buffer_puts(out, "vi odds = {0};\n");
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (e->k->loops.at[j]->finite)
+      emit_odd_of(e, out, j);
+  buffer_puts(out, "const int odd = any_lane(odds);\n");
 }

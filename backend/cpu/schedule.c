@@ -341,6 +341,8 @@ static void choose_plain(Kernel *k, Schedule *s) {
     s->terms = terms_are_far(k) ? FAR_TERMS : 1;
   }
   choose_chunk(k, s);
+  if (s->shape == UNIT_POINT && !s->chunk)
+    kernel_limit(k, false);
 }
 
 static void choose(Kernel *k, Schedule *s, uint32_t width) {

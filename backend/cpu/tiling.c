@@ -22,6 +22,7 @@ enum {
   CHUNKS = 16,           /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
+  LIMITED = 32,            /* parts of the rows that have limits of their own */
   PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
 };
 
@@ -337,12 +338,21 @@ static void size_tile(Choice *c, Tile *t) {
     c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
 }
 
+static bool has_limits(const Kernel *k) {
+  return k->limits.len > 0;
+}
+
 /* Rows that are gone through together, and those of a unit, which share
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
   double local = kernel_local_bytes(c->k, false), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
+  if (has_limits(c->k))
+    rows = 2 * tile_rows > extent / LIMITED
+               ? 2 * tile_rows
+               : extent / LIMITED / tile_rows * tile_rows;
+  rows = rows < BLOCK_M_MOST ? rows : BLOCK_M_MOST;
   while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
     rows -= tile_rows;
   while (span > rows && points * (double)divide_up(extent, span) < UNITS)
@@ -390,7 +400,8 @@ static void make_tile(Choice *c, uint32_t at) {
   t->element = t->dtype;
   t->depth = depth_of(loop);
   choose_forms(t, loop, c->s);
-  if (pairs_fit(c->s, t))
+  bool limited = loop->limits && loop->limited >= loop->kept;
+  if (!limited && pairs_fit(c->s, t)) /* limits may go through a pair */
     make_pairs(c, t);
   t->block_k = pieces(t->depth, BLOCK_K_MOST, 1);
 }
@@ -444,6 +455,8 @@ bool tiling_choose(Kernel *k, Schedule *s) {
   if (!c->count || !(choose_tiles(c) || choose_rows(c)))
     return false;
   part_results(c);
+  if (s->shape == UNIT_ROWS)
+    kernel_limit(k, true);
   s->tiling = NEW(k->arena, Tiling);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is[j])

@@ -158,17 +158,41 @@ static void emit_loops(Emitter *e, Buffer *out) {
   }
 }
 
+/* Within limits, and once more without them where these were wrong. */
+static void emit_limited(Emitter *e, Buffer *out) {
+  const Kernel *k = e->k;
+  const char *odd = e->s->shape == UNIT_ROWS ? "odd" : "0";
+  if (k->guard)
+    buffer_printf(out,
+                  "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
+                  "missed = 0;\n",
+                  odd);
+  else if (may_be_whole(k))
+    buffer_printf(out, "const int whole = %s;\n", odd);
+  emit_limits(e, out);
+  emit_loops(e, out);
+  if (!k->guard)
+    return;
+  uint32_t v = k->outer - 1;
+  if (e->s->shape == UNIT_ROWS)
+    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+  emit_guard(e, out);
+  buffer_puts(out, "missed &= !whole;\n}\n");
+}
+
 /* Rows: what they share first, then some at a time. */
 static void emit_rows(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->k->loops.len; j++)
     if (is_product(e, j))
       emit_ahead(e, out, j);
+  if (may_be_whole(e->k))
+    emit_odd(e, out);
   const char *block = emit_int(e, e->s->block);
   buffer_printf(out,
                 "for (int64_t lo = first; lo < last; lo += %s) {\n"
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
                 block, block, block);
-  emit_loops(e, out);
+  emit_limited(e, out);
   buffer_puts(out, "}\n");
 }
 
@@ -260,7 +284,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   if (s->shape == UNIT_ROWS)
     emit_rows(e, &body);
   else
-    emit_loops(e, &body);
+    emit_limited(e, &body);
   emit_turns(e, out);
   buffer_puts(out,
               "int kernel(void *const *p, const int64_t *n, const double *c,\n"
