@@ -68,7 +68,8 @@ void schedule_choose(Kernel *k, Schedule *s);
 /* How many sums stay in registers. */
 uint32_t schedule_held(void);
 /* Is a result stored past the caches, where its vectors are whole? */
-bool schedule_streams(const Schedule *s, const Result *r);
+bool schedule_streams(const Schedule *s, const Loop *loop, const Result *r,
+                      uint32_t lane);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
  * ones are compiled once. */

@@ -20,6 +20,7 @@ enum {
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
   BLOCKS = 64,              /* of a map with few rows, */
+  STREAM_ROW = 512,         /* bytes that results past the caches are long */
   TURNED_STEP = 8,          /* elements between lanes that are far apart */
   TURNED_SIDE = 64,         /* of a square that is turned */
   BLOCK_LEAST = 2048,       /* each at least so long */
@@ -309,7 +310,8 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
 /* Bytes from which a result is stored past the caches.  To store it there
  * saves that its lines are read first, and what else is in the caches; but what
  * reads it next has to wait for memory, so it is one that the last cache would
- * not keep, beside what the kernel reads. */
+ * not keep, beside what the kernel reads.  Short rows are not: each end of one
+ * is a part of a line.  (Tests ask for all.) */
 static double choose_streamed(const Kernel *k) {
   const char *asked = getenv("AXON_STREAM");
   if (asked)
@@ -320,9 +322,12 @@ static double choose_streamed(const Kernel *k) {
                                                               : INFINITY;
 }
 
-bool schedule_streams(const Schedule *s, const Result *r) {
-  double bytes = (double)node_count(r->node) * dtype_info[r->dtype].bytes;
-  return s->width > 1 && bytes > s->streamed;
+bool schedule_streams(const Schedule *s, const Loop *loop, const Result *r,
+                      uint32_t lane) {
+  double each = dtype_info[r->dtype].bytes;
+  return s->width > 1 && lane < loop->axes && r->out->times[lane] == 1 &&
+         (double)node_count(r->node) * each > s->streamed &&
+         (s->streamed == 0 || (double)loop->extents[lane] * each >= STREAM_ROW);
 }
 
 static void choose_plain(Kernel *k, Schedule *s) {
