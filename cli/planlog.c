@@ -104,6 +104,8 @@ static const char *does_text(Arena *arena, const Loop *loop) {
     buffer_puts(&out, "products");
   else
     put_operations(&out, loop);
+  if (loop->limits)
+    buffer_printf(&out, " (%.0f %%)", 100 * loop->part);
   return out.text;
 }
 
