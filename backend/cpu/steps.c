@@ -482,7 +482,8 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->levels[s->indices[j].step] > level)
       level = e->levels[s->indices[j].step];
-  bool outer = e->lane + 1 == e->loop->outer && !e->s->tiling;
+  bool outer = e->lane + 1 == e->loop->outer && !e->s->tiling &&
+               level >= ROW_LEVEL; /* where lo is known */
   buffer_printf(block(e, level), "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
                 memory_type(s->dtype), name, s->input, base,
                 outer ? " + lo" : "", name);
