@@ -85,10 +85,34 @@ static bool reduces(const Loop *loop) {
   return loop->axes > loop->kept;
 }
 
-enum { APART_STORED = 2 }; /* lanes apart that are stored, beside read ones */
+enum {
+  APART_STORED = 2, /* lanes apart that are stored, beside read ones */
+  EVEN_LANES = 4, /* vectors of a quotient's value, of which one is not even */
+  QUOTIENT_COST = 3, /* in loads of a vector */
+};
 
 static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
+}
+
+/* Quotients that differ along v: mostly they are the same in all lanes, and
+ * that is tested, or else lanes are read one by one. */
+static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
+                            double width) {
+  double cost = 0;
+  for (uint32_t j = 0; j < loop->quotient_count; j++) {
+    const Quotient *part = &loop->quotients[j];
+    if (!q->times[KERNEL_AXES + j])
+      continue;
+    for (uint32_t i = 0; i < j; i++)
+      if (part->of.times[KERNEL_AXES + i] && loop->quotients[i].of.times[v])
+        return width;
+    int64_t times = part->of.times[v];
+    if (times && part->by < EVEN_LANES * width * (times < 0 ? -times : times))
+      return width;
+    cost += times ? QUOTIENT_COST : 0;
+  }
+  return cost;
 }
 
 /* An index that data decides is a lane by lane one; one that is computed goes
@@ -96,6 +120,9 @@ static double access_cost(int64_t step, double width) {
 static double read_cost(const Loop *loop, const uint64_t *depends,
                         const Step *s, uint32_t v, double width) {
   int64_t step = s->address->times[v];
+  double more = quotient_cost(loop, s->address, v, width);
+  if (more >= width)
+    return more;
   for (uint32_t j = 0; j < s->index_count; j++) {
     const Step *index = &loop->steps.at[s->indices[j].step];
     if (!(depends[s->indices[j].step] >> v & 1))
@@ -104,7 +131,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
       return width;
     step += index->index->times[v] * s->indices[j].stride;
   }
-  return access_cost(step, width);
+  return access_cost(step, width) + more;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector. */

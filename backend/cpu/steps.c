@@ -450,6 +450,30 @@ static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
                 emit_int(e, s->terms));
 }
 
+/* Are the quotients of the form the same in all lanes?  They are where they are
+ * in the first one and the last, since they go up or down with the lanes; NULL:
+ * not all do, or what is read is not next to each other then.  *rest: what they
+ * come to. */
+static const char *even_lanes(Emitter *e, const Quasi *q, const char **rest) {
+  const char *same = NULL, *sum = NULL;
+  for (uint32_t j = 0; j < QUOTIENTS; j++) {
+    int64_t times = q->times[KERNEL_AXES + j];
+    if (!times || !e->lane_quotients[j])
+      continue;
+    if (!is_even(e, &e->loop->quotients[j].of))
+      return NULL;
+    char c = is_small_quotient(&e->loop->quotients[j]) ? 'i' : 'l';
+    uint32_t name = e->quotients + j;
+    const char *first = format(e, "first_%c(q%u)", c, name);
+    const char *test = format(e, "%s == lane_%c(q%u, W - 1)", first, c, name);
+    same = same ? format(e, "%s && %s", same, test) : test;
+    first = term(e, times, first);
+    sum = sum ? format(e, "%s + %s", sum, first) : first;
+  }
+  *rest = sum;
+  return q->times[e->lane] == 1 ? same : NULL;
+}
+
 /* Where a row that indices choose begins. */
 static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   Quasi *q = quasi_copy(e->arena, s->address);
@@ -458,7 +482,8 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->levels[s->indices[j].step] > level)
       level = e->levels[s->indices[j].step];
-  bool outer = e->lane + 1 == e->loop->outer;
+  bool outer = e->lane + 1 == e->loop->outer && !e->s->tiling &&
+               level >= ROW_LEVEL; /* where lo is known */
   buffer_printf(block(e, level), "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
                 memory_type(s->dtype), name, s->input, base,
                 outer ? " + lo" : "", name);
@@ -506,12 +531,17 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     emit_walking_read(e, at, s, walking, base);
     return;
   }
-  const char *index = lane_terms(e, s->address, 'l');
+  const char *index = lane_terms(e, s->address, 'l'), *rest;
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       index = add_lane_index(e, at, &s->indices[j], index);
-  define(e, at,
-         format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index));
+  const char *apart =
+      format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
+  const char *even = lanes ? NULL : even_lanes(e, s->address, &rest);
+  if (even)
+    apart = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", even, name,
+                   s->input, base, rest, apart);
+  define(e, at, apart);
 }
 
 /* ---- values of this point that an earlier loop has left ---- */
