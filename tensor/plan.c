@@ -278,14 +278,43 @@ static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
          (c->op == PRIM_MUL && is_factor(group, c->args[1], read));
 }
 
-static bool is_always_factor(const PlanNode *p) {
+/* The axes of the result that a cell depends on.  Recursion is as deep as a
+ * body, which the planner bounds. */
+static uint64_t axes_of(const Group *group, uint32_t at, uint64_t *known,
+                        bool *seen) {
+  at = group_resolve(group, at);
+  const Cell *c = &group->cells.at[at].cell;
+  if (seen[at])
+    return known[at];
+  seen[at] = true;
+  if (c->kind == CELL_AXIS && c->axis < group->axis_count)
+    known[at] = (uint64_t)1 << c->axis;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    known[at] |= axes_of(group, c->args[j], known, seen);
+  return known[at];
+}
+
+/* Is there an axis of the result that the cell does not depend on?  Else it is
+ * of no use to compute it apart. */
+static bool lacks_axis(const Plan *plan, const Group *group, uint32_t at) {
+  uint64_t *known = NEW_ARRAY(plan->arena, uint64_t, group->cells.len);
+  bool *seen = NEW_ARRAY(plan->arena, bool, group->cells.len);
+  uint64_t has = axes_of(group, at, known, seen);
+  for (uint32_t k = 0; k < group->axis_count; k++)
+    if (group->extents[k] != 1 && !(has >> k & 1))
+      return true;
+  return false;
+}
+
+static bool is_always_factor(const Plan *plan, const PlanNode *p) {
   for (uint32_t k = 0; k < p->instances.len; k++) {
     const Group *group = p->instances.at[k].group;
     const Cell *value =
         &group->cells.at[group_resolve(group, group->value)].cell;
     if (group->reduce != PRIM_SUM || value->kind != CELL_OP ||
         value->op != PRIM_MUL || !dtype_is_float(p->node->dtype) ||
-        !is_factor(group, group->value, p->instances.at[k].cell))
+        !is_factor(group, group->value, p->instances.at[k].cell) ||
+        !lacks_axis(plan, group, p->instances.at[k].cell))
       return false;
   }
   return true;
@@ -302,16 +331,10 @@ static bool fits_groups(const Plan *plan, const PlanNode *p) {
 /* Where an index may lie outside, the node is stored: the backend checks the
  * indices of what it reads, and of nothing that was substituted away. */
 static bool is_read_in_bounds(const PlanNode *p) {
-  for (uint32_t k = 0; k < p->instances.len; k++) {
-    const Group *group = p->instances.at[k].group;
-    const Cell *cell = &group->cells.at[p->instances.at[k].cell].cell;
-    for (uint32_t j = 0; j < cell->arg_count; j++) {
-      const GroupCell *index =
-          &group->cells.at[group_resolve(group, cell->args[j])];
-      if (index->low < 0 || index->high >= p->node->extents[j])
-        return false;
-    }
-  }
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (!group_reads_inside(p->instances.at[k].group, p->instances.at[k].cell,
+                            p->node->extents))
+      return false;
   return true;
 }
 
@@ -319,7 +342,7 @@ static bool is_read_in_bounds(const PlanNode *p) {
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(p->node), times = recomputation(p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
-      cost <= FACTOR_COST && is_always_factor(p))
+      cost <= FACTOR_COST && is_always_factor(plan, p))
     return true;
   if (p->of_indices && p->chain <= INDEX_COST)
     return true;

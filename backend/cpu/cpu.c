@@ -182,6 +182,8 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   return backend_reference.run(g, c, where, fault);
 }
 
-const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
-    .describe = cpu_describe};
+const Backend backend_cpu = {.name = "cpu",
+                             .kernels = true,
+                             .prepare = prepare,
+                             .run = run,
+                             .describe = cpu_describe};

@@ -31,12 +31,12 @@ typedef struct Emitter {
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
   bool failed;
-  bool streams; /* some results go past the caches */
+  bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */
 
   /* of the loop at hand */
   const Loop *loop;
-  uint32_t at; /* its number */
+  uint32_t at;        /* its number */
   uint32_t lane;      /* the variable along which lanes lie */
   uint32_t first;     /* number of its first step's name */
   uint32_t quotients; /* and of its first quotient's */
@@ -48,9 +48,9 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels; /* of steps */
-  bool *varies;     /* with the lane */
-  char *classes;    /* f d i l b: of steps, as lanes */
+  uint32_t *levels;            /* of steps */
+  bool *varies;                /* with the lane */
+  char *classes;               /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 

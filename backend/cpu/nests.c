@@ -32,7 +32,8 @@ static bool lane_is_outer(const Emitter *e) {
 
 static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
   uint32_t outer = loop->outer;
-  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer);
+  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
+         !(e->s->strip && v + 3 == outer);
 }
 
 void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
@@ -385,7 +386,9 @@ static const char *axis_to(Emitter *e, uint32_t v) {
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    if (v < e->loop->outer)
+    if (v + 3 == e->loop->outer)
+      open_loop(e, n, "above", "below");
+    else if (v < e->loop->outer)
       open_loop(e, n, "y0", "y1");
     else
       open_loop(e, n, axis_from(e, v), axis_to(e, v));
@@ -829,6 +832,10 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   for (uint32_t v = 0; v < loop->axes; v++)
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
+  if (e->s->strip) { /* it is nearer to the lanes in memory */
+    order[0] = loop->outer - 2;
+    order[1] = loop->outer - 3;
+  }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
   if (e->s->shape == UNIT_TILE && !e->s->tiling)

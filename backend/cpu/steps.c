@@ -507,6 +507,9 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
     return inner;
   if (s->shape == UNIT_ROWS)
     return format(e, "(i%u - lo) * %s + %s", last, l->size, inner);
+  if (s->shape == UNIT_TILE && s->strip)
+    return format(e, "(i%u - top) * %s + (i%u - above) * %s", last - 1,
+                  l->block, last - 2, emit_int(e, s->pitch));
   if (s->shape == UNIT_TILE)
     return format(e, "(i%u - top) * %s", last - 1, l->block);
   return format(e, "(%s) * %s", inner, l->block);

@@ -17,6 +17,16 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
+/* Whole panels: what is behind the last column may be stored, too. */
+static int64_t row_points(const Schedule *s) {
+  int64_t points = s->block, of = s->width;
+  if (s->strip)
+    points += (s->strip - 1) * s->pitch;
+  if (s->tiling && s->tiling->of[0].window)
+    of *= s->tiling->of[0].vectors;
+  return divide_up(points, of) * of;
+}
+
 static int64_t points_of(const Schedule *s) {
   int64_t block = divide_up(s->block, s->width) * s->width;
   switch (s->shape) {
@@ -29,7 +39,7 @@ static int64_t points_of(const Schedule *s) {
   case UNIT_MEMBERS:
     return 1;
   case UNIT_TILE:
-    return block * s->height;
+    return row_points(s) * s->height;
   }
   return 1;
 }
@@ -49,7 +59,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
         size += ROW_PADDING;
       l->size = emit_int(e, size);
-      l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
+      l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
       size_t bytes =
           (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
@@ -97,6 +107,9 @@ static void emit_unit(Emitter *e, Buffer *out) {
     points -= 2;
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
+  if (s->strip)
+    units *= emit_range(e, out, "above", "below", "strips",
+                        loop->extents[--points], s->strip);
   if (s->chunk) {
     bool tile = s->shape == UNIT_TILE;
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
