@@ -130,6 +130,12 @@ void emit_carried(Emitter *e, Buffer *out, const Result *r, const char *to,
 /* What the loop's extremes scale is scaled: they may have changed. */
 void emit_rescaled(Emitter *e, Buffer *out, uint32_t loop);
 
+/* ---- members.c ---- */
+
+/* The function that a kernel of small products calls, and the call. */
+void emit_member_function(Emitter *e, Buffer *out);
+void emit_members(Emitter *e, Buffer *out);
+
 /* ---- products.c ---- */
 
 /* Functions that the products of a kernel call. */
