@@ -22,7 +22,8 @@ static double points_along(const Loop *loop, uint64_t axes) {
   double points = 1;
   for (uint32_t v = 0; v < loop->axes; v++)
     if (axes >> v & 1)
-      points *= (double)loop->extents[v];
+      points *= (double)loop->extents[v] *
+                (loop->limits && v == loop->limited ? loop->part : 1);
   return points;
 }
 
@@ -88,7 +89,8 @@ Cost cost_of(const Kernel *k) {
       uint64_t all = ((uint64_t)1 << loop->axes) - 1;
       double both = 2 * points_along(loop, all);
       double rest = cost.others - before - both;
-      *(product_of_halves(loop) ? &cost.halves : &cost.products) += both;
+      cost.products += both;
+      cost.halves += product_of_halves(loop) ? both : 0;
       cost.others = before + (rest > 0 ? rest : 0);
     }
   }
@@ -142,7 +144,8 @@ Prediction cost_predict(const Cost *cost, int64_t pieces, double scratch,
   take(&p, (CostBound)level, bytes_seconds(cost, limits, level, all));
   double pairs = limits->bf16[all] > 0 ? limits->bf16[all] : rate;
   take(&p, COST_ARITHMETIC,
-       cost->products / rate + cost->halves / pairs + 2 * cost->others / rate);
+       (cost->products - cost->halves) / rate + cost->halves / pairs +
+           2 * cost->others / rate);
   level = level_of(m, scratch, 1);
   take(&p, COST_SCRATCH, cost->scratch / limits->copy[level][all]);
   p.seconds = p.limit + (all ? limits->fork : 0) + start_seconds;

@@ -20,6 +20,7 @@ enum {
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
   FACTOR_COST = 6, /* of an element of a factor of a product */
+  INDEX_COST = 8,  /* of what is made of indices alone: about a read */
   KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
@@ -190,6 +191,17 @@ static double body_cost(const Node *n) {
   return cost;
 }
 
+/* Nothing but conversions, comparisons and the like. */
+static bool is_simple(const Node *n) {
+  bool simple = n->kind == NODE_COMP && n->reduce == PRIM_NONE;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *cell = &n->cells[k];
+    simple &= cell->kind != CELL_RANDOM &&
+              (cell->kind != CELL_OP || op_cost(cell) <= 1);
+  }
+  return simple;
+}
+
 static void count_references(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++) {
     const Node *n = plan->nodes.at[k]->node;
@@ -224,8 +236,10 @@ static void add_up_work(const Plan *plan) {
     p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= (double)extents_product(n->reduce_count, reduced);
+    p->of_indices = is_simple(n);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
+      p->of_indices &= !x || (!x->data && plan_node(plan, x)->of_indices);
       if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
       if (x && !x->data && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
@@ -264,14 +278,43 @@ static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
          (c->op == PRIM_MUL && is_factor(group, c->args[1], read));
 }
 
-static bool is_always_factor(const PlanNode *p) {
+/* The axes of the result that a cell depends on.  Recursion is as deep as a
+ * body, which the planner bounds. */
+static uint64_t axes_of(const Group *group, uint32_t at, uint64_t *known,
+                        bool *seen) {
+  at = group_resolve(group, at);
+  const Cell *c = &group->cells.at[at].cell;
+  if (seen[at])
+    return known[at];
+  seen[at] = true;
+  if (c->kind == CELL_AXIS && c->axis < group->axis_count)
+    known[at] = (uint64_t)1 << c->axis;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    known[at] |= axes_of(group, c->args[j], known, seen);
+  return known[at];
+}
+
+/* Is there an axis of the result that the cell does not depend on?  Else it is
+ * of no use to compute it apart. */
+static bool lacks_axis(const Plan *plan, const Group *group, uint32_t at) {
+  uint64_t *known = NEW_ARRAY(plan->arena, uint64_t, group->cells.len);
+  bool *seen = NEW_ARRAY(plan->arena, bool, group->cells.len);
+  uint64_t has = axes_of(group, at, known, seen);
+  for (uint32_t k = 0; k < group->axis_count; k++)
+    if (group->extents[k] != 1 && !(has >> k & 1))
+      return true;
+  return false;
+}
+
+static bool is_always_factor(const Plan *plan, const PlanNode *p) {
   for (uint32_t k = 0; k < p->instances.len; k++) {
     const Group *group = p->instances.at[k].group;
     const Cell *value =
         &group->cells.at[group_resolve(group, group->value)].cell;
     if (group->reduce != PRIM_SUM || value->kind != CELL_OP ||
         value->op != PRIM_MUL || !dtype_is_float(p->node->dtype) ||
-        !is_factor(group, group->value, p->instances.at[k].cell))
+        !is_factor(group, group->value, p->instances.at[k].cell) ||
+        !lacks_axis(plan, group, p->instances.at[k].cell))
       return false;
   }
   return true;
@@ -288,16 +331,10 @@ static bool fits_groups(const Plan *plan, const PlanNode *p) {
 /* Where an index may lie outside, the node is stored: the backend checks the
  * indices of what it reads, and of nothing that was substituted away. */
 static bool is_read_in_bounds(const PlanNode *p) {
-  for (uint32_t k = 0; k < p->instances.len; k++) {
-    const Group *group = p->instances.at[k].group;
-    const Cell *cell = &group->cells.at[p->instances.at[k].cell].cell;
-    for (uint32_t j = 0; j < cell->arg_count; j++) {
-      const GroupCell *index =
-          &group->cells.at[group_resolve(group, cell->args[j])];
-      if (index->low < 0 || index->high >= p->node->extents[j])
-        return false;
-    }
-  }
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (!group_reads_inside(p->instances.at[k].group, p->instances.at[k].cell,
+                            p->node->extents))
+      return false;
   return true;
 }
 
@@ -305,7 +342,9 @@ static bool is_read_in_bounds(const PlanNode *p) {
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(p->node), times = recomputation(p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
-      cost <= FACTOR_COST && is_always_factor(p))
+      cost <= FACTOR_COST && is_always_factor(plan, p))
+    return true;
+  if (p->of_indices && p->chain <= INDEX_COST)
     return true;
   return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);
@@ -397,10 +436,33 @@ static void require(const Plan *plan, const Node *n) {
     plan_node(plan, n)->required = true;
 }
 
+/* Under a condition: what is not needed holds zeros, and reads nothing. */
+static uint32_t guarded_value(Plan *plan, Group *group, const Node *n,
+                              const uint32_t *axes) {
+  uint32_t args[RANK_MAX], parts[3] = {0, group->value};
+  const Cell *value = &group->cells.at[group_resolve(group, parts[1])].cell;
+  Cell read = {.kind = CELL_READ, .dtype = DT_BOOL, .node = n->guard};
+  Cell zero = {.kind = CELL_CONST, .dtype = value->dtype};
+  Cell choice = {.kind = CELL_SELECT, .dtype = value->dtype, .span = n->span};
+  zero.value.dtype = value->dtype;
+  for (uint32_t k = 0; k < n->guard->free_count; k++) {
+    uint32_t at = 0;
+    while (n->free[at] != n->guard->free[k])
+      at++;
+    args[k] = axes[at];
+  }
+  read.arg_count = n->guard->free_count;
+  read.span = n->guard->span;
+  parts[0] = expand_read(plan, group, &read, args, 0);
+  parts[2] = group_cell(group, &zero, 0, NULL);
+  return group_cell(group, &choice, 3, parts);
+}
+
 static void store(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   p->stored = true;
-  require(plan, n->guard);
+  if (n->kind != NODE_COMP)
+    require(plan, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     require(plan, n->inputs[k]);
   if (n->kind != NODE_COMP)
@@ -410,6 +472,8 @@ static void store(Plan *plan, PlanNode *p) {
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
     axes[k] = group_axis(p->group, k);
   p->group->value = expand(plan, p->group, n, axes, 0);
+  if (n->guard)
+    p->group->value = guarded_value(plan, p->group, n, axes);
 }
 
 static void decide(Plan *plan, PlanNode *p) {
@@ -440,7 +504,8 @@ static void add_input(Plan *plan, PlanNode *p, const Node *x) {
 
 static void finish(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
-  add_input(plan, p, n->guard);
+  if (n->kind != NODE_COMP)
+    add_input(plan, p, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     add_input(plan, p, n->inputs[k]);
   if (!p->group)

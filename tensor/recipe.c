@@ -18,6 +18,7 @@ typedef struct Made { /* a stored node with its fused body */
 typedef struct RecipeCluster {
   uint32_t count, input_count;
   Made *made;
+  bool routine;
   bool compiled; /* a backend has something in the place of bodies */
   uint32_t *inputs; /* of the kernel */
   uint32_t same;    /* 1 + whose data it has; or 0 */
@@ -85,6 +86,7 @@ static void take_cluster(const Maker *m, const Cluster *c, RecipeCluster *r) {
   for (uint32_t k = 0; k < r->count; k++)
     take_body(m, c->nodes.at[k], &r->made[k]);
   r->backend = c->backend;
+  r->routine = c->routine;
   r->interpreted = c->interpreted;
   r->compiled = c->backend != NULL;
   r->same = c->same ? number_of(m, c->same) + 1 : 0;
@@ -115,7 +117,7 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
     const Cluster *c = plan->clusters.at[k];
     take_cluster(&m, c, &r->clusters[k]);
     for (uint32_t j = 0; !c->backend && !c->same && j < c->nodes.len; j++)
-      if (c->nodes.at[j]->kind == NODE_COMP && !c->nodes.at[j]->guard)
+      if (c->nodes.at[j]->kind == NODE_COMP)
         r->work += work_of(c->nodes.at[j]);
   }
   const Graph *g = plan->graph;
@@ -147,6 +149,7 @@ static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
   bound->recipe = r;
   c->bound = bound;
   c->backend = r->backend;
+  c->routine = r->routine;
   c->interpreted = r->interpreted;
   c->params = bound->params;
   c->nodes.at = NEW_ARRAY(arena, Node *, r->count);
@@ -229,6 +232,8 @@ static void put_body(const Bound *b, const Made *made, Node *n) {
   if (wider) /* the first ones lie in the node's own block */
     n->extents = memcpy(extents, made->extents, size);
   replace_cells(n, cells, made->cell_count);
+  node_release(n->guard); /* it is in the body */
+  n->guard = NULL;
 }
 
 void cluster_bodies(const Cluster *c) {

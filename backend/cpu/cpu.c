@@ -3,6 +3,7 @@
  * backend does both, and tells what went wrong where a kernel found that
  * something did. */
 #include "backend/cpu/program.h"
+#include "backend/cpu/routines.h"
 
 #include "runtime/pool.h"
 #include "tensor/watch.h"
@@ -11,7 +12,9 @@
 #include <string.h>
 
 enum {
-  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
+  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time, */
+  GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
+  GRAIN_PIECES = 8,       /* each thread still has so many pieces */
   QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
 };
 
@@ -19,6 +22,9 @@ enum {
 
 static void prepare_one(const Graph *g, Cluster *c) {
   bool dry = g->watch && g->watch->dry;
+  c->routine = routine_has(c->nodes.at[0]);
+  if (c->routine)
+    c->interpreted = NULL;
   if (!c->kernel)
     return;
   if (!g->often && kernel_work(c->kernel) < (double)g->least_work)
@@ -50,11 +56,16 @@ static int work_on(void *context, int64_t begin, int64_t end) {
   return job->function(job->pointers, job->ints, job->floats, begin, end, room);
 }
 
+/* To take a piece costs as much as thousands of operations do where these are
+ * of whole vectors. */
 static int64_t grain_of(const Program *p) {
   double each = p->work / (double)p->units;
-  return each >= GRAIN_WORK ? 1
-         : each >= 1        ? (int64_t)(GRAIN_WORK / each) + 1
-                            : GRAIN_WORK;
+  each = each >= 1 ? each : 1;
+  int64_t least = each >= GRAIN_WORK ? 1 : (int64_t)(GRAIN_WORK / each) + 1;
+  int64_t most = (int64_t)(GRAIN_MOST / each);
+  int64_t fair = p->units / ((int64_t)pool_threads() * GRAIN_PIECES);
+  int64_t grain = fair < most ? fair : most;
+  return grain > least ? grain : least;
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {
@@ -160,6 +171,10 @@ static bool is_quicker_interpreted(const Graph *g, const Program *p) {
 
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   const Program *p = c->backend;
+  if (c->routine && routine_run(g, c->nodes.at[0]))
+    return true;
+  if (c->routine)
+    c->interpreted = "an index is wrong, or there is no memory";
   if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
   if (p)
@@ -167,6 +182,8 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   return backend_reference.run(g, c, where, fault);
 }
 
-const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
-    .describe = cpu_describe};
+const Backend backend_cpu = {.name = "cpu",
+                             .kernels = true,
+                             .prepare = prepare,
+                             .run = run,
+                             .describe = cpu_describe};

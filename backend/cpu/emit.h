@@ -31,11 +31,12 @@ typedef struct Emitter {
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
   bool failed;
-  bool streams; /* some results go past the caches */
+  bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */
 
   /* of the loop at hand */
   const Loop *loop;
+  uint32_t at;        /* its number */
   uint32_t lane;      /* the variable along which lanes lie */
   uint32_t first;     /* number of its first step's name */
   uint32_t quotients; /* and of its first quotient's */
@@ -47,9 +48,9 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels; /* of steps */
-  bool *varies;     /* with the lane */
-  char *classes;    /* f d i l b: of steps, as lanes */
+  uint32_t *levels;            /* of steps */
+  bool *varies;                /* with the lane */
+  char *classes;               /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 
@@ -85,6 +86,14 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
                      uint32_t loops, const uint32_t *order);
 /* One loop of the kernel, complete. */
 void emit_nest(Emitter *e, Buffer *out, uint32_t loop, uint32_t lane);
+/* For the axes that limits cut: from%u and to%u, by loop, at a point or at
+ * some rows; all of them where `whole` says so. */
+void emit_limits(Emitter *e, Buffer *out);
+/* May limits turn out to be wrong? */
+bool may_be_whole(const Kernel *k);
+bool is_limited(const Loop *loop, uint32_t v);
+/* missed |= what the kernel's guard says. */
+void emit_guard(Emitter *e, Buffer *out);
 /* A lane's block twice, between the macros that it is written in. */
 void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
                     const Buffer *whole, const Buffer *part);
@@ -108,6 +117,12 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
 void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
                  const Buffer *part);
 
+/* ---- members.c ---- */
+
+/* The function that a kernel of small products calls, and the call. */
+void emit_member_function(Emitter *e, Buffer *out);
+void emit_members(Emitter *e, Buffer *out);
+
 /* ---- products.c ---- */
 
 /* Functions that the products of a kernel call. */
@@ -115,6 +130,8 @@ void emit_tiles(Emitter *e, Buffer *out);
 /* What the rows of a unit share of a product, before these are gone through.
  */
 void emit_ahead(Emitter *e, Buffer *out, uint32_t loop);
+/* Declares `odd`: is something not finite that a product may leave out? */
+void emit_odd(Emitter *e, Buffer *out);
 /* The product that a loop is; rest: what is done with each part of the result
  * as soon as it is there. */
 void emit_product(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);

@@ -17,6 +17,16 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
+/* Whole panels: what is behind the last column may be stored, too. */
+static int64_t row_points(const Schedule *s) {
+  int64_t points = s->block, of = s->width;
+  if (s->strip)
+    points += (s->strip - 1) * s->pitch;
+  if (s->tiling && s->tiling->of[0].window)
+    of *= s->tiling->of[0].vectors;
+  return divide_up(points, of) * of;
+}
+
 static int64_t points_of(const Schedule *s) {
   int64_t block = divide_up(s->block, s->width) * s->width;
   switch (s->shape) {
@@ -26,8 +36,10 @@ static int64_t points_of(const Schedule *s) {
     return s->block;
   case UNIT_COLUMNS:
     return block;
+  case UNIT_MEMBERS:
+    return 1;
   case UNIT_TILE:
-    return block * s->height;
+    return row_points(s) * s->height;
   }
   return 1;
 }
@@ -47,7 +59,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
         size += ROW_PADDING;
       l->size = emit_int(e, size);
-      l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
+      l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
       size_t bytes =
           (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
@@ -91,8 +103,13 @@ static void emit_unit(Emitter *e, Buffer *out) {
   if (s->shape == UNIT_TILE)
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
+  if (s->shape == UNIT_MEMBERS)
+    points -= 2;
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
+  if (s->strip)
+    units *= emit_range(e, out, "above", "below", "strips",
+                        loop->extents[--points], s->strip);
   if (s->chunk) {
     bool tile = s->shape == UNIT_TILE;
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
@@ -132,6 +149,11 @@ static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
 /* Loops after a product that go over its tile are done part by part. */
 static void emit_loops(Emitter *e, Buffer *out) {
   uint32_t count = e->k->loops.len;
+  if (e->s->members) {
+    emit_note(e, out, 0);
+    emit_members(e, out);
+    return;
+  }
   for (uint32_t j = 0; j < count;) {
     uint32_t to = j + 1;
     while (to < count && !is_product(e, to))
@@ -159,17 +181,41 @@ static void emit_loops(Emitter *e, Buffer *out) {
   }
 }
 
+/* Within limits, and once more without them where these were wrong. */
+static void emit_limited(Emitter *e, Buffer *out) {
+  const Kernel *k = e->k;
+  const char *odd = e->s->shape == UNIT_ROWS ? "odd" : "0";
+  if (k->guard)
+    buffer_printf(out,
+                  "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
+                  "missed = 0;\n",
+                  odd);
+  else if (may_be_whole(k))
+    buffer_printf(out, "const int whole = %s;\n", odd);
+  emit_limits(e, out);
+  emit_loops(e, out);
+  if (!k->guard)
+    return;
+  uint32_t v = k->outer - 1;
+  if (e->s->shape == UNIT_ROWS)
+    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+  emit_guard(e, out);
+  buffer_puts(out, "missed &= !whole;\n}\n");
+}
+
 /* Rows: what they share first, then some at a time. */
 static void emit_rows(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->k->loops.len; j++)
     if (is_product(e, j))
       emit_ahead(e, out, j);
+  if (may_be_whole(e->k))
+    emit_odd(e, out);
   const char *block = emit_int(e, e->s->block);
   buffer_printf(out,
                 "for (int64_t lo = first; lo < last; lo += %s) {\n"
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
                 block, block, block);
-  emit_loops(e, out);
+  emit_limited(e, out);
   buffer_puts(out, "}\n");
 }
 
@@ -250,12 +296,14 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
+  if (s->members)
+    emit_member_function(e, out);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
   if (s->shape == UNIT_ROWS)
     emit_rows(e, &body);
   else
-    emit_loops(e, &body);
+    emit_limited(e, &body);
   emit_turns(e, out);
   buffer_puts(out,
               "int kernel(void *const *p, const int64_t *n, const double *c,\n"
