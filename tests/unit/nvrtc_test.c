@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static char base[64]; /* a folder of this test's own */
+static char base[64];      /* a folder of this test's own */
 static const char *wanted; /* AXON_NVRTC, as the test was given it */
 
 static int shell(const char *format, ...) {
