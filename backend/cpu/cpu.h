@@ -41,6 +41,8 @@ typedef struct Schedule {
                             cut into parts of so many, each with its own sum */
   double streamed;       /* bytes from which on a result is stored past the
                             caches */
+  int64_t portion;       /* ROWS: of the axis that some loops go along in
+                            portions; 0: there are none */
   struct Tiling *tiling; /* of the products, by loop; NULL: there are none */
   struct Members *members; /* of UNIT_MEMBERS */
 } Schedule;
