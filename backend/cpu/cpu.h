@@ -68,13 +68,20 @@ typedef struct Emitted {
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t target_vector_bytes(void);
 
+/* The set of inputs whose place in memory the kernel's one result may take:
+ * each element is read just before that of the result is stored there, and
+ * nothing can fail in between. */
+uint64_t kernel_over(const Kernel *k);
+
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, Schedule *s);
 /* How many sums stay in registers. */
 uint32_t schedule_held(void);
 /* Is a result stored past the caches, where its vectors are whole? */
-bool schedule_streams(const Schedule *s, const Loop *loop, const Result *r,
-                      uint32_t lane);
+bool schedule_streams(const Schedule *s, const Result *r);
+/* The same, of rows along an axis of a loop. */
+bool schedule_streams_along(const Schedule *s, const Loop *loop,
+                            const Result *r, uint32_t lane);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
  * ones are compiled once. */

@@ -88,7 +88,7 @@ static bool streams(const Kernel *k, const Schedule *s) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->out && schedule_streams(s, k->loops.at[j], r, s->lanes[j]))
+      if (r->out && schedule_streams_along(s, k->loops.at[j], r, s->lanes[j]))
         return true;
     }
   return false;

@@ -419,7 +419,7 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
 /* Is it stored past the caches, in whole vectors? */
 static bool is_streamed(const Emitter *e, const Fold *f) {
   return f->out && !e->s->chunk &&
-         schedule_streams(e->s, e->loop, f->r, e->lane);
+         schedule_streams_along(e->s, e->loop, f->r, e->lane);
 }
 
 static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,

@@ -350,11 +350,16 @@ static double choose_streamed(const Kernel *k) {
                                                               : INFINITY;
 }
 
-bool schedule_streams(const Schedule *s, const Loop *loop, const Result *r,
-                      uint32_t lane) {
+bool schedule_streams(const Schedule *s, const Result *r) {
+  double bytes = (double)node_count(r->node) * dtype_info[r->dtype].bytes;
+  return s->width > 1 && bytes > s->streamed;
+}
+
+bool schedule_streams_along(const Schedule *s, const Loop *loop,
+                            const Result *r, uint32_t lane) {
   double each = dtype_info[r->dtype].bytes;
-  return s->width > 1 && lane < loop->axes && r->out->times[lane] == 1 &&
-         (double)node_count(r->node) * each > s->streamed &&
+  return schedule_streams(s, r) && lane < loop->axes &&
+         r->out->times[lane] == 1 &&
          (s->streamed == 0 || (double)loop->extents[lane] * each >= STREAM_ROW);
 }
 
