@@ -8,7 +8,9 @@
 #include "backend/cpu/tiling.h"
 
 #include "backend/cpu/emit.h"
+#include "runtime/pool.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -391,6 +393,13 @@ static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
   return true;
 }
 
+/* Each band of rows copies b again: few rows are cut only where that gives
+ * threads something to do.  No sum depends on it. */
+static bool are_few_rows(int64_t m, double units) {
+  double threads = pool_threads(), each = units / threads;
+  return m <= 2 * HEIGHT_LEAST && (each >= UNITS || each == floor(each));
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   int64_t m = loop->extents[t->m], n = loop->extents[t->n];
@@ -416,6 +425,8 @@ static void size_tile(Choice *c, Tile *t) {
   if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
       t->depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out, n))
     c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
+  else if (are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
+    c->s->height = round_up(m, t->rows);
 }
 
 static bool has_limits(const Kernel *k) {
