@@ -129,6 +129,8 @@ struct Node {
   Turns *loop;      /* NODE_LOOP */
   uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
+  bool there;    /* of a function that is compiled: its elements are in memory
+                    when what is planned now runs */
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
