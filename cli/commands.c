@@ -3,6 +3,7 @@
 #include "cli/plan.h"
 #include "cli/repl.h"
 
+#include "backend/target.h"
 #include "lexer/lexer.h"
 
 #include <stdlib.h>
@@ -176,31 +177,64 @@ static bool number(const char *text, int64_t least, int64_t *out) {
   return true;
 }
 
-static bool is_setting(const char *word, size_t len) {
-  return (len == 5 && !strncmp(word, "limit", 5)) ||
-         (len == 5 && !strncmp(word, "width", 5)) ||
-         (len == 4 && !strncmp(word, "time", 4));
+/* ---- settings ---- */
+
+static bool set_limit(Repl *repl, const char *value) {
+  return number(value, 1, &session_eval_host(repl->session)->print_limit);
+}
+
+static bool set_width(Repl *repl, const char *value) {
+  int64_t n;
+  if (!number(value, 20, &n))
+    return false;
+  session_eval_host(repl->session)->print_width = (int)n;
+  return repl->width_set = true;
+}
+
+static bool set_time(Repl *repl, const char *value) {
+  repl->timing = strcmp(value, "on") == 0;
+  return repl->timing || strcmp(value, "off") == 0;
+}
+
+static bool set_target(Repl *repl, const char *value) {
+  return session_run_on(repl->session, value);
+}
+
+static const struct Setting {
+  const char *name;
+  bool (*set)(Repl *repl, const char *value);
+} settings[] = {
+    {"limit", set_limit},
+    {"target", set_target},
+    {"time", set_time},
+    {"width", set_width},
+};
+
+static void list_settings(const Repl *repl) {
+  const EvalHost *host = session_eval_host(repl->session);
+  printf(":set limit N       elements printed before ... (now %lld)\n"
+         ":set target NAME   what computes: " TARGET_NAMES " (now %s)\n"
+         ":set time on       how long each input took (now %s)\n"
+         ":set width N       columns of a line (now %d)\n",
+         (long long)host->print_limit, session_runs_on(repl->session),
+         repl->timing ? "on" : "off", host->print_width);
 }
 
 static void command_set(Repl *repl, const char *argument) {
-  EvalHost *host = session_eval_host(repl->session);
   size_t len = strcspn(argument, " ");
   const char *value = argument + len + strspn(argument + len, " ");
-  int64_t n;
-  if (len == 5 && !strncmp(argument, "limit", 5) && number(value, 1, &n))
-    host->print_limit = n;
-  else if (len == 5 && !strncmp(argument, "width", 5) && number(value, 20, &n))
-    host->print_width = (int)n, repl->width_set = true;
-  else if (!strcmp(argument, "time on") || !strcmp(argument, "time off"))
-    repl->timing = strcmp(value, "on") == 0;
-  else if (len && !is_setting(argument, len))
+  for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+    const struct Setting *s = &settings[k];
+    if (strlen(s->name) != len || strncmp(argument, s->name, len) != 0)
+      continue;
+    if (!s->set(repl, value))
+      list_settings(repl);
+    return;
+  }
+  if (len)
     printf("there is no setting `%.*s`: see :set\n", (int)len, argument);
   else
-    printf(":set limit N   elements printed before ... (now %lld)\n"
-           ":set width N   columns of a line (now %d)\n"
-           ":set time on   how long each input took (now %s)\n",
-           (long long)host->print_limit, host->print_width,
-           repl->timing ? "on" : "off");
+    list_settings(repl);
 }
 
 static void command_quit(Repl *repl, const char *argument) {
@@ -219,7 +253,7 @@ static const Command commands[] = {
     {":plan", "EXPR", "how it is computed, kernel by kernel", command_plan},
     {":quit", "", "end (also Ctrl-D)", command_quit},
     {":reload", "", "load the last file again", command_reload},
-    {":set", "NAME VALUE", "limit, width, time", command_set},
+    {":set", "NAME VALUE", "limit, target, time, width", command_set},
     {":shape", "EXPR", "the shape of a value", command_shape},
     {":time", "EXPR", "how long it takes", command_time},
     {":type", "EXPR", "the type, without running it", command_type},
@@ -234,7 +268,8 @@ static void command_help(Repl *repl, const char *argument) {
            commands[i].doc);
   puts("\nAnything else is a definition or an expression; `it` is the last\n"
        "value.  An input goes on over lines while something is open; an empty\n"
-       "line ends it.  A line that begins with | goes on with the input before,\n"
+       "line ends it.  A line that begins with | goes on with the input "
+       "before,\n"
        "and |> f applies f to `it`.  Commands can be shortened: :t is :type.");
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
+#include "backend/target.h"
 #include "runtime/artifact.h"
 #include "runtime/pool.h"
 
@@ -163,16 +164,6 @@ static void check_setting(bool check(Fault *)) {
     return;
   fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
   exit(EXIT_USAGE);
-}
-
-static bool target_check(Fault *fault) {
-  const char *name = getenv("AXON_TARGET");
-  if (!name || !*name || strcmp(name, "cpu") == 0 ||
-      strcmp(name, "reference") == 0)
-    return true;
-  fault_set(fault, "AXON_TARGET=%s is nothing that programs run on", name);
-  fault_help(fault, "it is cpu or reference, or left unset");
-  return false;
 }
 
 Session *host_open(const SessionHost *host) {

@@ -1,6 +1,8 @@
 /* Options of all verbs: one table, of which a verb takes a part. */
 #include "cli/cli.h"
 
+#include "backend/target.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -133,9 +135,9 @@ static int set_format(const Options *o, const char *name) {
 
 /* Sessions read it where they begin. */
 static int set_target(const Options *o, const char *name) {
-  if (strcmp(name, "cpu") == 0 || strcmp(name, "reference") == 0)
+  if (target_named(name))
     return setenv("AXON_TARGET", name, 1) == 0 ? -1 : EXIT_INTERNAL;
-  return usage_error(o->verb, "--target is cpu or reference, not `%s`", name);
+  return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`", name);
 }
 
 static int take(Options *o, int option) {

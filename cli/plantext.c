@@ -165,14 +165,13 @@ static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
 }
 
 static void put_points(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
-  if (!*k->outer)
-    return;
   Buffer text = {0};
   buffer_puts(&text, k->outer);
-  if (!s->stable && k->about.shape && !k->interpreted)
-    buffer_printf(&text, ", in %lld piece%s of %s", (long long)k->about.units,
-                  k->about.units == 1 ? "" : "s", k->about.shape);
-  put_line(out, s, "for each", text.text);
+  if (!s->stable && k->about.shape && !k->interpreted && k->about.units > 1)
+    buffer_printf(&text, "%sin %lld pieces of %s", text.len ? ", " : "",
+                  (long long)k->about.units, k->about.shape);
+  if (text.len)
+    put_line(out, s, *k->outer ? "for each" : "all", text.text);
   buffer_free(&text);
 }
 

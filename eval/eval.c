@@ -1,11 +1,11 @@
 /* The room's door: declarations run, values held, errors caught. */
 #include "eval/internal.h"
 
-#include <stdlib.h>
+#include "backend/target.h"
+
 #include <string.h>
 
-/* TINY_WORK: operations that are done before a compiler would have begun. */
-enum { STACK_FIRST = 4096, FRAMES_FIRST = 256, TINY_WORK = 20000 };
+enum { STACK_FIRST = 4096, FRAMES_FIRST = 256 };
 
 static volatile bool never;
 
@@ -16,10 +16,7 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
   vm->dims = dims;
   vm->interner = interner;
   vm->host = host;
-  const char *target = getenv("AXON_TARGET"), *tiny = getenv("AXON_TINY");
-  bool reference = target && strcmp(target, "reference") == 0;
-  vm->graph.backend = reference ? &backend_reference : &backend_cpu;
-  vm->graph.least_work = tiny ? strtoll(tiny, NULL, 10) : TINY_WORK;
+  target_begin(&vm->graph);
   vm->force_at = PENDING_LIMIT;
   map_init(&vm->size_globals, session);
   vm->stack = mem_alloc(STACK_FIRST * sizeof(Value));

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "session/internal.h"
 
+#include "backend/target.h"
 #include "runtime/notice.h"
 
 #include <string.h>
@@ -374,6 +375,17 @@ uint32_t session_input_rest(const Session *s) { return s->rest; }
 
 void session_watch(Session *s, const struct PlanWatch *watch) {
   eval_watch(s->eval, watch);
+}
+
+bool session_run_on(Session *s, const char *name) {
+  const Backend *target = target_named(name);
+  if (target)
+    eval_graph(s->eval)->backend = target;
+  return target;
+}
+
+const char *session_runs_on(Session *s) {
+  return eval_graph(s->eval)->backend->name;
 }
 
 EvalHost *session_eval_host(Session *s) { return &s->host.eval; }

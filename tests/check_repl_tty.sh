@@ -80,7 +80,7 @@ see "^    'a\[...s, ...r, ...t\] ->"
 tm resize-window -t t -x 90 -y 40
 
 # Ctrl-C while a value is computed that is to be shown: nothing is lost.
-keys '(1, sum (uniform (key 1) [7000, 7000] @ ones [7000, 7000]))' Enter
+keys '(1, sum (for i < 300000, j < 300000 => sin (float i * float j)))' Enter
 sleep 0.3
 keys C-c
 see '^interrupted$'

@@ -3,17 +3,18 @@
 #include "backend/cpu/tiling.h"
 
 enum {
-  SPLIT_UNITS = 16,        /* fewer pieces than that, of */
-  SPLIT_WORK = 1 << 17,    /* more work than that: sums are cut */
-  CHUNK_WORK = 1 << 15,    /* into parts of at least so many terms, */
-  CHUNKS_MOST = 64,        /* at most so many */
-  FEW_TERMS = 512,         /* of a sum that stays in registers */
-  COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
-  LOCAL_BYTES = 256 << 10, /* local values of a unit of columns */
-  BLOCKS = 64,             /* of a map with few rows, */
-  TURNED_STEP = 8,         /* elements between lanes that are far apart */
-  TURNED_SIDE = 64,        /* of a square that is turned */
-  BLOCK_LEAST = 2048,      /* each at least so long */
+  SPLIT_UNITS = 16,         /* fewer pieces than that, of */
+  SPLIT_WORK = 1 << 17,     /* more work than that: sums are cut */
+  CHUNK_WORK = 1 << 15,     /* into parts of at least so many terms, */
+  CHUNKS_MOST = 64,         /* at most so many, */
+  UNIT_WORK_MOST = 1 << 24, /* but of no more: Ctrl-C waits for a part */
+  FEW_TERMS = 512,          /* of a sum that stays in registers */
+  COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
+  LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
+  BLOCKS = 64,              /* of a map with few rows, */
+  TURNED_STEP = 8,          /* elements between lanes that are far apart */
+  TURNED_SIDE = 64,         /* of a square that is turned */
+  BLOCK_LEAST = 2048,       /* each at least so long */
 };
 
 uint32_t target_vector_bytes(void) {
@@ -224,7 +225,9 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     each *= (double)s->block;
   int64_t chunk = (int64_t)(CHUNK_WORK / each) + 1;
   int64_t least = divide_up(extent, CHUNKS_MOST);
-  s->chunk = chunk > least ? chunk : least;
+  chunk = chunk > least ? chunk : least;
+  int64_t most = (int64_t)(UNIT_WORK_MOST / each) + 1;
+  s->chunk = chunk < most ? chunk : most;
 }
 
 /* The outer axis along which a read lies next to each other that lanes take

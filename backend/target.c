@@ -1,0 +1,56 @@
+#include "backend/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Operations that are done before a compiler would have begun. */
+enum { TINY_WORK = 20000 };
+
+static const Backend *const targets[] = {&backend_cpu, &backend_reference};
+
+const Backend *target_named(const char *name) {
+  for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
+    if (strcmp(targets[k]->name, name) == 0)
+      return targets[k];
+  return NULL;
+}
+
+static const char *setting(const char *name) {
+  const char *value = getenv(name);
+  return value && *value ? value : NULL;
+}
+
+/* -1: it is no number. */
+static int64_t tiny_work(void) {
+  const char *tiny = setting("AXON_TINY");
+  if (!tiny)
+    return TINY_WORK;
+  char *end;
+  long long work = strtoll(tiny, &end, 10);
+  return *end || work < 0 ? -1 : work;
+}
+
+bool target_check(Fault *fault) {
+  const char *name = setting("AXON_TARGET");
+  if (name && !target_named(name)) {
+    fault_set(fault, "AXON_TARGET=%s is nothing that programs run on", name);
+    fault_help(fault, "it is " TARGET_NAMES ", or left unset");
+    return false;
+  }
+  if (tiny_work() < 0) {
+    fault_set(fault, "AXON_TINY=%s is no number of operations",
+              setting("AXON_TINY"));
+    fault_help(fault, "give 0 or more, or leave it unset: then it is %d",
+               TINY_WORK);
+    return false;
+  }
+  return true;
+}
+
+void target_begin(Graph *g) {
+  const char *name = setting("AXON_TARGET");
+  const Backend *target = name ? target_named(name) : NULL;
+  int64_t tiny = tiny_work();
+  g->backend = target ? target : &backend_cpu;
+  g->least_work = tiny < 0 ? TINY_WORK : tiny;
+}

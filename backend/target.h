@@ -1,0 +1,17 @@
+/* What programs run on, by its name, and the settings that say it. */
+#ifndef AXON_TARGET_H
+#define AXON_TARGET_H
+
+#include "tensor/tensor.h"
+
+/* Its names, for people. */
+#define TARGET_NAMES "cpu or reference"
+
+/* NULL: there is none of this name. */
+const Backend *target_named(const char *name);
+/* A fault where AXON_TARGET or AXON_TINY has a value that it cannot have. */
+bool target_check(Fault *fault);
+/* What a graph runs on as AXON_TARGET says, or on the CPU; and AXON_TINY. */
+void target_begin(Graph *g);
+
+#endif
