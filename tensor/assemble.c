@@ -573,6 +573,10 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   return a.k;
 }
 
+int64_t loop_guess(const Loop *loop, uint32_t v) {
+  return size_guess(loop->graph, loop->extents[v]);
+}
+
 double loop_points(const Loop *loop, uint32_t from, uint32_t to) {
   return size_guess_product(loop->graph, to - from, loop->extents + from);
 }

@@ -225,6 +225,7 @@ bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
  * number. */
 /* What an extent may be like, and the product of some. */
 double loop_points(const Loop *loop, uint32_t from, uint32_t to);
+int64_t loop_guess(const Loop *loop, uint32_t v);
 double kernel_local_bytes(const Kernel *k, bool one_each);
 /* Operations, each step of a loop at each of its points being one. */
 double kernel_work(const Kernel *k);

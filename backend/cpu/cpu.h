@@ -36,7 +36,8 @@ typedef struct Schedule {
 } Schedule;
 
 /* The arguments of a generated function: pointers (results, then inputs),
- * integers, scalars. */
+ * integers, scalars.  Integers are sizes (tensor/size.h): numbers where the
+ * kernel's extents are. */
 typedef struct Call {
   VEC(int64_t) ints;
   VEC(double) floats;
@@ -45,7 +46,7 @@ typedef struct Call {
   int64_t chunks; /* of each element of the result */
   int64_t inner;  /* elements that a sum of chunks goes along */
   Dtype accumulator;
-  size_t room; /* bytes of scratch memory that a call needs */
+  int64_t room; /* bytes of scratch memory that a call needs */
 } Call;
 
 typedef struct Emitted {

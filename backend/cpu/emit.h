@@ -52,6 +52,12 @@ typedef struct Emitter {
 
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
+/* Arithmetic on sizes; what overflows is not emitted. */
+int64_t emit_times(Emitter *e, int64_t x, int64_t y);
+int64_t emit_plus(Emitter *e, int64_t x, int64_t y);
+int64_t emit_over(Emitter *e, int64_t x, int64_t y); /* rounded up */
+/* Scratch memory: the parameter that says where it begins. */
+const char *emit_room(Emitter *e, int64_t elements, Dtype t);
 /* The form without the lane's term, as a name or a number. */
 const char *emit_quasi(Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */

@@ -134,7 +134,7 @@ static const char *position(Emitter *e) {
   int64_t stride = 1;
   for (uint32_t v = e->loop->axes; v-- > e->loop->kept;) {
     q->times[v] = stride;
-    stride *= e->loop->extents[v];
+    stride = emit_times(e, stride, e->loop->extents[v]);
   }
   const char *base = emit_quasi(e, q);
   return q->times[e->lane] ? format(e, "%s + j + wide(lanes())", base)
@@ -606,10 +606,7 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
 }
 
 static double terms_of(const Loop *loop) {
-  double terms = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms;
+  return loop_points(loop, loop->kept, loop->axes);
 }
 
 static void emit_column(Emitter *e, Nest *n) {

@@ -5,7 +5,7 @@
 
 #define format emit_format
 
-enum { LINE = 64, LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
+enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
 
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
   return &e->s->tiling->of[loop];
@@ -335,13 +335,6 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 /* ---- the whole ---- */
 
-static const char *room_for(Emitter *e, int64_t elements, Dtype t) {
-  size_t bytes = (size_t)elements * dtype_info[t].bytes;
-  const char *at = emit_int(e, (int64_t)e->out->call.room);
-  e->out->call.room += (bytes + LINE - 1) / LINE * LINE;
-  return at;
-}
-
 /* Axes of the result other than those of the tile, that are not of the unit. */
 static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
                             Buffer *out) {
@@ -405,17 +398,17 @@ static void emit_plain(Emitter *e, const Operand *o, const char *name,
 }
 
 /* The room that copies of an operand take. */
-static void emit_room(Emitter *e, const char *name, int64_t elements, Dtype t,
+static void put_room(Emitter *e, const char *name, int64_t elements, Dtype t,
                       Buffer *out) {
   const char *type = element_type(t);
   buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
-                room_for(e, elements, t));
+                emit_room(e, elements, t));
 }
 
-static int64_t panel_elements(const Emitter *e, const Tile *t) {
+static int64_t panel_elements(Emitter *e, const Tile *t) {
   int64_t columns = (int64_t)t->vectors * e->s->width;
-  int64_t block = (t->block_n + columns - 1) / columns * columns;
-  return t->pack_k * block + e->s->width;
+  int64_t block = emit_times(e, emit_over(e, t->block_n, columns), columns);
+  return emit_plus(e, emit_times(e, t->pack_k, block), e->s->width);
 }
 
 void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
@@ -424,7 +417,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
     return;
   const char *type = element_type(t->dtype);
   Buffer unit = {.arena = e->arena}, body = unit;
-  e->ahead[at] = room_for(e, panel_elements(e, t), t->dtype);
+  e->ahead[at] = emit_room(e, panel_elements(e, t), t->dtype);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
@@ -446,7 +439,7 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_printf(out,
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
-                "for (int64_t k0 = from; k0 < to; k0 += %s) {\n"
+                "for (int64_t k0 = from; k0 < to || k0 == from; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < to ? k0 + %s : to;\n",
                 mc, mc, mc, kc, kc, kc);
   if (t->a.form != OPERAND_PLAIN)
@@ -488,9 +481,9 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
   if (t->a.form == OPERAND_ROWS)
-    emit_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->dtype, &body);
+    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->dtype, &body);
   else if (t->a.form == OPERAND_COLUMNS)
-    emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->dtype, &body);
+    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->dtype, &body);
   else
     emit_plain(e, &t->a, "a", t->m, &unit, &inner);
   if (plain_b)
@@ -499,7 +492,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n",
                   element_type(t->dtype), element_type(t->dtype), e->ahead[at]);
   else
-    emit_room(e, "b", panel_elements(e, t), t->dtype, &body);
+    put_room(e, "b", panel_elements(e, t), t->dtype, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
   if (plain_b || t->ahead)
@@ -507,9 +500,10 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   depth);
   else
     buffer_printf(&inner,
-                  "for (int64_t from = %s; from < %s; from += %s) {\n"
+                  "for (int64_t from = %s; from < %s || from == %s; "
+                  "from += %s) {\n"
                   "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
+                  start, depth, start, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
                   depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);

@@ -67,7 +67,11 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
       continue;
     if (index->kind != STEP_INDEX)
       return width;
-    step += index->index->times[v] * s->indices[j].stride;
+    int64_t more;
+    if (!size_mul(loop->graph, index->index->times[v], s->indices[j].stride,
+                  &more) ||
+        !size_add(loop->graph, step, more, &step))
+      return width;
   }
   return access_cost(step, width);
 }
@@ -75,7 +79,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
 /* Of one point of the loop's axes, in loads of a whole vector. */
 static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
                         uint32_t width) {
-  double cost = 1, extent = (double)loop->extents[v], w = width;
+  double cost = 1, extent = (double)loop_guess(loop, v), w = width;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ)
@@ -88,7 +92,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
     if (r->out && v < loop->kept && !reduces(loop))
       cost += access_cost(r->out->times[v], w);
   }
-  double vectors = (double)divide_up(loop->extents[v], width);
+  double vectors = (double)divide_up(loop_guess(loop, v), width);
   cost *= vectors * w / extent;
   if (reduces(loop))
     cost += v >= loop->kept ? 4 * w / extent : 1;
@@ -104,10 +108,7 @@ static bool has_where(const Loop *loop) {
 }
 
 static double work_of(const Loop *loop) {
-  double work = 1;
-  for (uint32_t v = 0; v < loop->axes; v++)
-    work *= (double)loop->extents[v];
-  return work;
+  return loop_points(loop, 0, loop->axes);
 }
 
 /* The best of the inner axes; NO_LANE: there are none. */
@@ -167,14 +168,11 @@ static uint32_t best_lane(const Kernel *k, uint32_t width) {
 /* ---- sizes of units ---- */
 
 static double points_of(const Kernel *k) {
-  double points = 1;
-  for (uint32_t v = 0; v < k->outer; v++)
-    points *= (double)k->loops.at[0]->extents[v];
-  return points;
+  return loop_points(k->loops.at[0], 0, k->outer);
 }
 
 static int64_t column_block(const Kernel *k, uint32_t width) {
-  int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
+  int64_t extent = loop_guess(k->loops.at[0], k->outer - 1), block;
   double rows = points_of(k) / (double)extent,
          local = kernel_local_bytes(k, true);
   bool sums = false;
@@ -202,8 +200,9 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
  * of a point is where its sum goes. */
 static bool is_in_order(const Loop *loop, const Result *r) {
   int64_t stride = 1;
-  for (uint32_t v = loop->outer; v-- > 0; stride *= loop->extents[v])
-    if (!r->out || r->out->times[v] != stride)
+  for (uint32_t v = loop->outer; v-- > 0;)
+    if (!r->out || r->out->times[v] != stride ||
+        !size_mul(loop->graph, stride, loop->extents[v], &stride))
       return false;
   return true;
 }
@@ -219,7 +218,7 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     units /= (double)s->block;
   if (units >= SPLIT_UNITS || work < SPLIT_WORK)
     return;
-  int64_t extent = loop->extents[loop->kept];
+  int64_t extent = loop_guess(loop, loop->kept);
   double each = work / points_of(k) / (double)extent;
   if (s->shape == UNIT_COLUMNS)
     each *= (double)s->block;
@@ -243,7 +242,8 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
       if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
         continue;
       for (uint32_t v = 0; v < k->outer; v++)
-        if (v != lane && s->address->times[v] == 1 && loop->extents[v] >= 8)
+        if (v != lane && s->address->times[v] == 1 &&
+            loop_guess(loop, v) >= 8)
           found = v;
     }
   }

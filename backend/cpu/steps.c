@@ -28,6 +28,34 @@ const char *emit_int(Emitter *e, int64_t x) {
   return format(e, "n[%u]", e->out->call.ints.len - 1 - e->ints_from);
 }
 
+int64_t emit_times(Emitter *e, int64_t x, int64_t y) {
+  int64_t out = 0;
+  e->failed |= !size_mul(e->k->graph, x, y, &out);
+  return out;
+}
+
+int64_t emit_plus(Emitter *e, int64_t x, int64_t y) {
+  int64_t out = 0;
+  e->failed |= !size_add(e->k->graph, x, y, &out);
+  return out;
+}
+
+int64_t emit_over(Emitter *e, int64_t x, int64_t y) {
+  int64_t out = 0;
+  e->failed |= !size_div_up(e->k->graph, x, y, &out);
+  return out;
+}
+
+enum { LINE = 64 };
+
+const char *emit_room(Emitter *e, int64_t elements, Dtype t) {
+  int64_t bytes = emit_times(e, elements, dtype_info[t].bytes);
+  int64_t *room = &e->out->call.room;
+  const char *at = emit_int(e, *room);
+  *room = emit_plus(e, *room, emit_times(e, emit_over(e, bytes, LINE), LINE));
+  return at;
+}
+
 static const char *float_param(Emitter *e, double x) {
   VEC_PUSH(e->arena, e->out->call.floats, x);
   return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);
@@ -190,6 +218,12 @@ static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
   return sum;
 }
 
+/* One that is 0 divides what has no elements. */
+static const char *divisor(Emitter *e, int64_t by) {
+  Graph *g = e->k->graph;
+  return emit_int(e, size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1));
+}
+
 /* A quotient in each lane.  Where it has but two values, as what wraps around
  * once has, a comparison tells. */
 static void emit_lane_quotient(Emitter *e, uint32_t j) {
@@ -200,12 +234,12 @@ static void emit_lane_quotient(Emitter *e, uint32_t j) {
   const char *of =
       format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
   const char *value;
-  if (q->high - q->low == 1)
+  if (size_less(e->k->graph, q->high, q->low) == 1)
     value = format(e, "%s%s - ((%s) >= %s%s)", cast, emit_int(e, q->low), of,
-                   cast, emit_int(e, q->high * q->by));
+                   cast, emit_int(e, emit_times(e, q->high, q->by)));
   else
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
-                   emit_int(e, q->by));
+                   divisor(e, q->by));
   buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
                 e->quotients + j, value);
 }
@@ -225,7 +259,7 @@ static void emit_quotients(Emitter *e) {
     }
     const char *of = emit_quasi(e, &q->of);
     buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
-                  e->quotients + j, of, emit_int(e, q->by));
+                  e->quotients + j, of, divisor(e, q->by));
   }
 }
 
@@ -394,6 +428,8 @@ static bool is_even(const Emitter *e, const Quasi *q) {
  * the lanes read lie next to each other; NULL: that is not so. */
 static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
   const ReadIndex *found = NULL;
+  Graph *g = e->k->graph;
+  int64_t step;
   if (!is_even(e, s->address))
     return NULL;
   for (uint32_t j = 0; j < s->index_count; j++) {
@@ -402,8 +438,8 @@ static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
     if (!e->varies[r->step])
       continue;
     if (found || index->kind != STEP_INDEX || !is_even(e, index->index) ||
-        index->index->times[e->lane] * r->stride + s->address->times[e->lane] !=
-            1)
+        !size_mul(g, index->index->times[e->lane], r->stride, &step) ||
+        !size_add(g, step, s->address->times[e->lane], &step) || step != 1)
       return NULL;
     found = r;
   }

@@ -15,7 +15,7 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 /* ---- local values ---- */
 
-enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
+enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
 static int64_t points_of(const Schedule *s) {
   int64_t block = divide_up(s->block, s->width) * s->width;
@@ -44,27 +44,28 @@ static void emit_locals(Emitter *e, Buffer *out) {
       l->name = e->names++;
       int64_t size = r->local_size; /* rows that do not fall upon each other
                                        in a cache */
-      if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
-        size += ROW_PADDING;
+      if (e->s->shape == UNIT_ROWS &&
+          size_guess(e->k->graph, size) >= ROW_PADDED)
+        size = emit_plus(e, size, ROW_PADDING);
       l->size = emit_int(e, size);
       l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
       const char *type = memory_type(r->dtype);
-      size_t bytes =
-          (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
-          ALIGNED; /* a whole vector may end behind the last */
+      int64_t count = emit_times(e, size, points_of(e->s));
+      /* a whole vector may end behind the last */
+      count = emit_plus(e, count, BEHIND);
       buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
-                    l->name, type, emit_int(e, (int64_t)e->out->call.room));
-      e->out->call.room += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+                    l->name, type, emit_room(e, count, r->dtype));
     }
   }
 }
 
 /* ---- which part of the work a unit is ---- */
 
+/* least: of blocks, also where there is nothing in it. */
 static int64_t emit_range(Emitter *e, Buffer *out, const char *from,
                           const char *to, const char *count, int64_t extent,
-                          int64_t block) {
-  int64_t blocks = divide_up(extent, block);
+                          int64_t block, int64_t least) {
+  int64_t blocks = size_max(e->k->graph, emit_over(e, extent, block), least);
   const char *size = emit_int(e, block), *n = emit_int(e, extent);
   buffer_printf(out,
                 "const int64_t %s = %s, %s = row %% %s * %s;\n"
@@ -83,14 +84,15 @@ static void emit_unit(Emitter *e, Buffer *out) {
   int64_t units = 1;
   buffer_puts(out, "int64_t row = u;\n");
   if (s->shape == UNIT_ROWS)
-    units *= emit_range(e, out, "first", "last", "spans",
-                        loop->extents[--points], s->span);
+    units = emit_range(e, out, "first", "last", "spans",
+                       loop->extents[--points], s->span, 0);
   else if (s->shape != UNIT_POINT)
-    units *= emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
-                        s->block);
+    units = emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
+                       s->block, 0);
   if (s->shape == UNIT_TILE)
-    units *= emit_range(e, out, "top", "bottom", "bands",
-                        loop->extents[--points], s->height);
+    units = emit_times(e, units,
+                       emit_range(e, out, "top", "bottom", "bands",
+                                  loop->extents[--points], s->height, 0));
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->chunk) {
@@ -98,15 +100,16 @@ static void emit_unit(Emitter *e, Buffer *out) {
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
     e->out->call.chunks =
         emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
-                   "chunks", extent, s->chunk);
-    units *= e->out->call.chunks;
+                   "chunks", extent, s->chunk, 1);
+    units = emit_times(e, units, e->out->call.chunks);
     e->out->call.inner = s->shape == UNIT_POINT
                              ? 1
-                             : loop->extents[loop->outer - 1] *
-                                   (tile ? loop->extents[loop->outer - 2] : 1);
+                         : emit_times(e, loop->extents[loop->outer - 1],
+                                      tile ? loop->extents[loop->outer - 2]
+                                           : 1);
   }
   for (uint32_t v = points; v-- > 0;) {
-    units *= loop->extents[v];
+    units = emit_times(e, units, loop->extents[v]);
     const char *n = v ? emit_int(e, loop->extents[v]) : NULL;
     if (n)
       buffer_printf(out, "const int64_t i%u = row %% %s;\nrow /= %s;\n", v, n,
