@@ -313,7 +313,7 @@ static uint32_t latest_source(const Loop *y) {
 
 static bool equal_steps(const Step *x, const Step *y) {
   if (x->kind != y->kind || x->dtype != y->dtype || x->op != y->op ||
-      x->arg_count != y->arg_count ||
+      x->arg_count != y->arg_count || x->sure != y->sure ||
       memcmp(x->args, y->args, x->arg_count * sizeof *x->args) != 0)
     return false;
   switch (x->kind) {

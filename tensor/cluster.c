@@ -97,11 +97,19 @@ static void note_product(Clusterer *c, Candidate *item) {
 }
 
 /* Readers before what they read, so that cuts are known. */
+static bool node_is_empty(const Node *n) {
+  for (uint32_t k = 0; k < n->free_count + n->rank; k++)
+    if (n->extents[k] == 0)
+      return true;
+  return false;
+}
+
 static void make_stages(Clusterer *c) {
   for (uint32_t k = c->plan->stored.len; k-- > 0;) {
     Candidate *item = &c->items[k];
     Node *n = item->p->node;
-    if (n->kind != NODE_COMP || n->guard || node_count(n) == 0)
+    if (n->kind != NODE_COMP || (n->guard && !c->plan->graph->sizes) ||
+        node_is_empty(n))
       continue;
     item->stage = stage_new(c->arena, c->plan->graph, n, &item->cuts);
     if (!item->stage)
@@ -387,6 +395,12 @@ static void merge(Clusterer *c, Draft *a, Draft *b, const Pairs *pairs) {
   }
 }
 
+/* One for all indices, of a function that is compiled; or NULL. */
+static const Node *condition_of(const Draft *d) {
+  const Node *guard = d->items.at[0]->p->node->guard;
+  return guard && guard->free_count == 0 ? guard : NULL;
+}
+
 /* Why b, which reads a, is not to be one with it; NULL: it is, along pairs. */
 static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
                              Pairs *pairs) {
@@ -395,6 +409,8 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
     return "that is no kernel";
   if (!b->items.at[0]->stage)
     return "this is no kernel";
+  if (condition_of(a) != condition_of(b))
+    return "they are run under conditions of their own";
   find_pairs(c, a, b, pairs);
   if (!pairs->any || pairs->failed)
     return "it is read at an index that data decides, or in parts";
@@ -453,7 +469,7 @@ static const char *why_interpreted(Arena *arena, const Node *n) {
                         prim_info[n->op].name);
   if (n->guard)
     return "it is run under a condition";
-  if (node_count(n) == 0)
+  if (node_is_empty(n))
     return "it has no elements";
   return "it has too many axes, or divides them too often";
 }

@@ -60,7 +60,7 @@ static uint64_t payload(const Cell *c, uint32_t word) {
 
 static uint64_t hash_cell(const Cell *c, uint32_t count, const uint32_t *args) {
   uint64_t h = mix((uint64_t)c->kind << 32 | c->dtype, c->op);
-  h = mix(mix(h, payload(c, 0)), payload(c, 1));
+  h = mix(mix(h, payload(c, 0) + c->sure), payload(c, 1));
   for (uint32_t k = 0; k < count; k++)
     h = mix(h, args[k]);
   return h ^ h >> 32;
@@ -69,7 +69,7 @@ static uint64_t hash_cell(const Cell *c, uint32_t count, const uint32_t *args) {
 static bool equal_cells(const Cell *a, const Cell *b, uint32_t count,
                         const uint32_t *args) {
   return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-         a->arg_count == count && payload(a, 0) == payload(b, 0) &&
+         a->arg_count == count && a->sure == b->sure && payload(a, 0) == payload(b, 0) &&
          payload(a, 1) == payload(b, 1) &&
          (count == 0 || memcmp(a->args, args, count * sizeof *args) == 0);
 }

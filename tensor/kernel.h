@@ -76,6 +76,7 @@ typedef struct Step {
   uint32_t arg_count;
   uint32_t args[3];
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
+  bool sure; /* nobody looks at it where an index or divisor is wrong */
   union {
     Scalar value;
     Quasi *index;

@@ -28,15 +28,22 @@ static PlanNode *plan_node(const Plan *plan, const Node *n) {
   return plan->nodes.at[n->mark - 1];
 }
 
+static uint32_t need_count(const Node *n) {
+  return n->loop ? n->loop->need_count : 0;
+}
+
 static uint32_t child_count(const Node *n) {
-  return n->cell_count + n->input_count + 1;
+  return n->cell_count + n->input_count + need_count(n) + 1;
 }
 
 static Node *child(const Node *n, uint32_t k) {
   if (k < n->cell_count)
     return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
   k -= n->cell_count;
-  return k < n->input_count ? n->inputs[k] : n->guard;
+  if (k < n->input_count)
+    return n->inputs[k];
+  k -= n->input_count;
+  return k < need_count(n) ? n->loop->needs[k] : n->guard;
 }
 
 typedef struct Visit {
@@ -118,8 +125,10 @@ static uint32_t expand_read(Plan *plan, Group *group, const Cell *cell,
 static uint32_t expand(Plan *plan, Group *group, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
   uint32_t *made = NEW_ARRAY(plan->arena, uint32_t, n->cell_count);
+  bool sure = n->safe && plan->graph->sizes;
   for (uint32_t k = 0; k < n->cell_count; k++) {
-    const Cell *cell = &n->cells[k];
+    Cell now = n->cells[k], *cell = &now;
+    now.sure |= sure && (now.kind == CELL_READ || now.kind == CELL_OP);
     uint32_t small[8], count = cell->arg_count;
     uint32_t *args = count <= ARRAY_LEN(small)
                          ? small
@@ -386,12 +395,40 @@ static void require(const Plan *plan, const Node *n) {
     plan_node(plan, n)->required = true;
 }
 
+/* Of a function that is compiled: a condition that differs from index to index
+ * becomes part of the body.  Where it is false nobody looks. */
+static bool guard_is_inside(const Plan *plan, const Node *n) {
+  return n->guard && plan->graph->sizes && n->kind == NODE_COMP &&
+         n->guard->free_count;
+}
+
+static uint32_t under_guard(Plan *plan, Group *group, const Node *n,
+                            const uint32_t *axes, uint32_t value) {
+  uint32_t args[RANK_MAX], sides[3];
+  for (uint32_t k = 0; k < n->guard->free_count; k++)
+    for (uint32_t j = 0; j < n->free_count; j++)
+      if (n->free[j] == n->guard->free[k])
+        args[k] = axes[j];
+  Dtype t = group->cells.at[value].cell.dtype;
+  Cell read = {.kind = CELL_READ, .dtype = DT_BOOL, .node = n->guard,
+               .arg_count = n->guard->free_count};
+  Cell zero = {.kind = CELL_CONST, .dtype = t, .value = {.dtype = t}};
+  Cell choice = {.kind = CELL_SELECT, .dtype = t};
+  sides[0] = expand_read(plan, group, &read, args, 0);
+  sides[1] = value;
+  sides[2] = group_cell(group, &zero, 0, NULL);
+  return group_cell(group, &choice, 3, sides);
+}
+
 static void store(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   p->stored = true;
-  require(plan, n->guard);
+  if (!guard_is_inside(plan, n))
+    require(plan, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     require(plan, n->inputs[k]);
+  for (uint32_t k = 0; k < need_count(n); k++)
+    require(plan, n->loop->needs[k]);
   if (n->kind != NODE_COMP)
     return;
   p->group = group_new(plan->arena, plan->graph, n);
@@ -399,6 +436,9 @@ static void store(Plan *plan, PlanNode *p) {
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
     axes[k] = group_axis(p->group, k);
   p->group->value = expand(plan, p->group, n, axes, 0);
+  if (guard_is_inside(plan, n))
+    p->group->value =
+        under_guard(plan, p->group, n, axes, p->group->value);
 }
 
 static void decide(Plan *plan, PlanNode *p) {
@@ -429,7 +469,10 @@ static void add_input(Plan *plan, PlanNode *p, const Node *x) {
 
 static void finish(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
-  add_input(plan, p, n->guard);
+  if (!guard_is_inside(plan, n))
+    add_input(plan, p, n->guard);
+  for (uint32_t k = 0; k < need_count(n); k++)
+    add_input(plan, p, n->loop->needs[k]);
   for (uint32_t k = 0; k < n->input_count; k++)
     add_input(plan, p, n->inputs[k]);
   if (!p->group)

@@ -438,7 +438,8 @@ static void set_bounds(const Builder *b, Step *s, const Form *f) {
 
 static Step plain_step(Builder *b, uint32_t at) {
   const Cell *cell = &b->n->cells[at];
-  Step s = {.dtype = cell->dtype, .op = cell->op, .span = cell->span};
+  Step s = {.dtype = cell->dtype, .op = cell->op, .span = cell->span,
+            .sure = cell->sure};
   set_bounds(b, &s, &b->forms[at]);
   switch (cell->kind) {
   case CELL_CONST:

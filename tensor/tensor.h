@@ -60,6 +60,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   uint32_t arg_count;
   uint32_t *args; /* indices of cells; owned by the node */
   Span span;      /* what in the program made it: faults point here */
+  bool sure;      /* wherever its value is looked at, index or divisor is right */
   union {
     Scalar value;  /* CELL_CONST */
     int64_t size;  /* CELL_SIZE */
@@ -90,6 +91,8 @@ typedef struct Turns {
                      of the NODE_LOOPs */
   Node **results; /* state_count: what it ends with; out_count: of those each
                      turn's stays */
+  uint32_t need_count; /* of a plan: what is outside and the turns read; */
+  Node **needs;        /* borrowed */
 } Turns;
 
 struct Node {

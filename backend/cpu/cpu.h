@@ -23,6 +23,7 @@ typedef enum UnitShape {
  * result of a sum depends on it, and so on the sizes, but never on how many
  * threads there are. */
 typedef struct Schedule {
+  uint32_t bytes; /* of a vector register */
   UnitShape shape;
   uint32_t width;        /* lanes */
   uint32_t *lanes;       /* of each loop: the axis along which they lie */
@@ -47,7 +48,12 @@ typedef struct Call {
   int64_t inner;  /* elements that a sum of chunks goes along */
   Dtype accumulator;
   int64_t room; /* bytes of scratch memory that a call needs */
+  VEC(const Step *) checks;
 } Call;
+
+/* What a kernel looks at before it uses an element: k, and it gives bit k of
+ * its result where that is wrong (the last bit is that of all that follow). */
+enum { CHECK_BITS = 30 };
 
 typedef struct Emitted {
   Buffer text; /* of the kernel, in the arena */
@@ -58,12 +64,14 @@ typedef struct Emitted {
 uint32_t target_vector_bytes(void);
 
 /* May put the outer axes of the kernel into another order. */
-void schedule_choose(Kernel *k, Schedule *s);
+void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
- * ones are compiled once. */
+ * ones are compiled once.  number: "", and its functions are `kernel` and
+ * `fold` of an object of their own; else they are kernel12 and so on of a text
+ * that has others. */
 bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
-                 Emitted *out);
+                 const char *number, Emitted *out);
 
 /* describe.c: see Backend. */
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,

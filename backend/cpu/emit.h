@@ -24,6 +24,7 @@ typedef struct Emitter {
   const Kernel *k;
   const Schedule *s;
   const char *const *notes; /* of loops, as comments; or NULL */
+  const char *number;       /* of the kernel; "": there are no others */
   Emitted *out;
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */

@@ -17,17 +17,23 @@ static const char *element_type(Dtype t) {
   return t == DT_F64 ? "double" : "float";
 }
 
+/* What its functions are called. */
+static const char *tile_id(Emitter *e, uint32_t at) {
+  return *e->number ? format(e, "%s_%u", e->number, at) : format(e, "%u", at);
+}
+
 /* c += or = a * b, `depth` products fused into each sum. */
-static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const char *id = tile_id(e, at);
   const char *type = element_type(t->dtype);
   char v = type[0];
   bool rows = t->a.form != OPERAND_COLUMNS;
   buffer_printf(out,
-                "#define MR%u %u\n#define NR%u (%u * W)\n"
+                "#define MR%s %u\n#define NR%s (%u * W)\n"
                 "static __attribute__((noinline)) FUSED void\n"
-                "tile%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "tile%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                at, t->rows, at, t->vectors, at, type, type, type);
+                id, t->rows, id, t->vectors, id, type, type, type);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < t->vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
@@ -54,51 +60,53 @@ static void emit_tile(const Tile *t, uint32_t at, Buffer *out) {
 
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
-static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const char *id = tile_id(e, at);
   const char *type = element_type(t->dtype);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
-                "edge%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "edge%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
                 "int64_t columns) {\n"
-                "%s r[MR%u * NR%u] __attribute__((aligned(64)));\n",
-                at, type, type, type, type, at, at);
+                "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n",
+                id, type, type, type, type, id, id);
   if (t->a.form != OPERAND_COLUMNS)
     buffer_printf(out,
-                  "%s rest[MR%u * %d] __attribute__((aligned(64)));\n"
-                  "if (rows < MR%u) {\n"
-                  "for (int64_t i = 0; i < MR%u; i++)\n"
+                  "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
+                  "if (rows < MR%s) {\n"
+                  "for (int64_t i = 0; i < MR%s; i++)\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
-                  type, at, BLOCK_K_MOST, at, at);
+                  type, id, BLOCK_K_MOST, id, id);
   if (t->b.form == OPERAND_PLAIN)
     buffer_printf(out,
-                  "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
-                  "if (columns < NR%u) {\n"
+                  "%s right[%d * NR%s] __attribute__((aligned(64)));\n"
+                  "if (columns < NR%s) {\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "for (int64_t j = 0; j < columns; j += W)\n"
-                  "st_%s(right + k * NR%u + j, ldp_%s(b + k * ldb + j,\n"
+                  "st_%s(right + k * NR%s + j, ldp_%s(b + k * ldb + j,\n"
                   "columns - j < W ? (int)(columns - j) : W));\n"
-                  "b = right;\nldb = NR%u;\n}\n",
-                  type, BLOCK_K_MOST, at, at, name, at, name, at);
+                  "b = right;\nldb = NR%s;\n}\n",
+                  type, BLOCK_K_MOST, id, id, name, id, name, id);
   buffer_printf(out,
-                "tile%u(a, lda, b, ldb, depth, r, NR%u, 0);\n"
+                "tile%s(a, lda, b, ldb, depth, r, NR%s, 0);\n"
                 "for (int64_t i = 0; i < rows; i++)\n"
                 "for (int64_t j = 0; j < columns; j += W) {\n"
                 "const int live = columns - j < W ? (int)(columns - j) : W;\n"
-                "v%c x = ld_%s(r + i * NR%u + j);\n"
+                "v%c x = ld_%s(r + i * NR%s + j);\n"
                 "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
                 "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
-                at, at, type[0], name, at, name, name);
+                id, id, type[0], name, id, name, name);
 }
 
 /* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
  */
 static void emit_turn(Emitter *e, Buffer *out, char v) {
   uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn(v%c *x) {\nv%c y[W];\n", v, v);
+  buffer_printf(out, "INLINE void turn%s(v%c *x) {\nv%c y[W];\n",
+                e->number, v, v);
   for (uint32_t s = width / 2; s; s /= 2) {
     for (uint32_t i = 0; i < width; i++) {
       if (i & s)
@@ -138,8 +146,8 @@ void emit_tiles(Emitter *e, Buffer *out) {
       turned = v;
     }
     e->failed |= t->b.form == OPERAND_TURNED && turned != v;
-    emit_tile(t, j, out);
-    emit_edge(t, j, out);
+    emit_tile(e, t, j, out);
+    emit_edge(e, t, j, out);
   }
 }
 
@@ -240,22 +248,23 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
 /* Terms from .. to - 1 of the columns n0 .. n1 - 1 of b, as panels. */
 static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
+  const char *id = tile_id(e, at);
   const Loop *loop = t->b.loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   const char *type = element_type(t->dtype);
   buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%u) {\n"
-                "const int64_t right = y + NR%u < n1 ? y + NR%u : n1;\n"
+                "for (int64_t y = n0; y < n1; y += NR%s) {\n"
+                "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
                 "%s *const panel = b + (y - n0) * (to - from);\n",
-                at, at, at, type);
+                id, id, id, type);
   if (t->b.form == OPERAND_PANELS) {
     uint32_t count = term_order(loop, order);
     const char *value = begin_operand(e, &t->b, t->n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
     open_terms(e, out, loop, "from", "to");
-    buffer_printf(out, "%s *const row = panel + (k - from) * NR%u;\n", type,
-                  at);
+    buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
+                  id);
     put_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
@@ -280,11 +289,11 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
-                "}\nturn(x);\n"
+                "}\nturn%s(x);\n"
                 "for (int l = 0; l < terms - k; l++)\n"
-                "*(v%c_u *)(panel + (k - from + l) * NR%u + (g - y)) = x[l];\n"
+                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n"
                 "}\n}\n",
-                v, at);
+                e->number, v, id);
 }
 
 /* ---- the result ---- */
@@ -433,6 +442,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest, const char *depth) {
+  const char *id = tile_id(e, at);
   const char *start = e->s->chunk ? "part" : "0";
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
@@ -447,25 +457,25 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *panel =
       plain_b
           ? "b + k0 * ldb + y, ldb"
-          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%u, NR%u",
-                   at, at);
+          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
+                   id, id);
   const char *rows =
       t->a.form == OPERAND_PLAIN ? "a + x * lda + k0, lda"
       : t->a.form == OPERAND_ROWS
           ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
           : format(e, "a + (x - x0), %d", LDA_COLUMNS);
   buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%u)\n"
-                "for (int64_t x = x0; x < x1; x += MR%u)\n"
-                "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
-                "tile%u(%s,\n%s, k1 - k0,\n"
+                "for (int64_t y = n0; y < n1; y += NR%s)\n"
+                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+                "if (x + MR%s <= x1 && y + NR%s <= n1)\n"
+                "tile%s(%s,\n%s, k1 - k0,\n"
                 "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s);\nelse\n"
-                "edge%u(%s,\n%s, k1 - k0,\n"
+                "edge%s(%s,\n%s, k1 - k0,\n"
                 "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s,\n"
-                "x1 - x < MR%u ? x1 - x : MR%u, "
-                "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
-                at, at, at, at, at, rows, panel, start, at, rows, panel, start,
-                at, at, at, at);
+                "x1 - x < MR%s ? x1 - x : MR%s, "
+                "n1 - y < NR%s ? n1 - y : NR%s);\n}\n",
+                id, id, id, id, id, rows, panel, start, id, rows, panel, start,
+                id, id, id, id);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");

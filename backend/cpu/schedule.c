@@ -38,12 +38,12 @@ static bool is_wide(const Step *s) {
          (s->dtype == DT_I64 && s->kind != STEP_INDEX && s->kind != STEP_CONST);
 }
 
-static uint32_t width_of(const Kernel *k) {
+static uint32_t width_of(const Kernel *k, uint32_t bytes) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++)
       if (is_wide(&k->loops.at[j]->steps.at[i]))
-        return target_vector_bytes() / 8;
-  return target_vector_bytes() / 4;
+        return bytes < 8 ? 1 : bytes / 8;
+  return bytes / 4;
 }
 
 /* ---- what lanes along an axis cost ---- */
@@ -267,8 +267,9 @@ static void choose_plain(Kernel *k, Schedule *s) {
   choose_chunk(k, s);
 }
 
-void schedule_choose(Kernel *k, Schedule *s) {
-  *s = (Schedule){.shape = UNIT_POINT, .width = width_of(k), .block = 1};
+void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
+  *s = (Schedule){.bytes = bytes, .shape = UNIT_POINT, .block = 1};
+  s->width = width_of(k, bytes);
   s->height = 1;
   if (!tiling_choose(k, s))
     choose_plain(k, s);

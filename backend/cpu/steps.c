@@ -309,13 +309,17 @@ static void define(Emitter *e, uint32_t at, const char *value) {
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
 static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
+  const Step *s = &e->loop->steps.at[at];
   const char *need = e->need[at];
+  Call *call = &e->out->call;
+  if (s->sure)
+    return;
   if (!need)
     e->failed = true;
-  else if (lanes)
-    buffer_printf(&e->checks, "bad |= (%s) & %s & LIVE;\n", wrong, need);
-  else
-    buffer_printf(&e->checks, "bad |= splat_b(%s) & %s & LIVE;\n", wrong, need);
+  if (call->checks.len < CHECK_BITS)
+    VEC_PUSH(e->arena, call->checks, s);
+  buffer_printf(&e->checks, "bad%u |= %s(%s) & %s & LIVE;\n",
+                call->checks.len - 1, lanes ? "" : "splat_b", wrong, need);
 }
 
 static const char *mask_of(Emitter *e, uint32_t at) {

@@ -36,11 +36,12 @@ static int64_t round_up(int64_t x, int64_t to) {
 /* ---- the tile ---- */
 
 /* The shape that wastes least at the edges. */
-static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
+static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
   static const uint8_t big[][2] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
                                    {5, 4}, {24, 1}, {16, 1}, {8, 1}};
   static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
-  bool many = target_vector_bytes() == 64; /* 32 registers */
+  bool many = s->bytes == 64; /* 32 registers */
+  uint32_t width = s->width;
   uint32_t count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
@@ -381,7 +382,7 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
-  choose_tile(t, c->s->width, m, n);
+  choose_tile(t, c->s, m, n);
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
   /* what follows a tile at once wants all terms before */

@@ -208,16 +208,16 @@ static void emit_fold(Emitter *e, Buffer *out) {
                           ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
                           : format(e, "o[u] = (%s)r", memory_type(t));
   buffer_printf(out,
-                "int fold(void *const *p, const int64_t *n, const double *c,\n"
-                "         int64_t begin, int64_t end, char *room) {\n"
+                "%sint fold%s(void *const *p, const int64_t *n,\n"
+                "const double *c, int64_t begin, int64_t end, char *room) {\n"
                 "(void)c, (void)room;\n"
                 "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
                 "for (int64_t u = begin; u < end; u++) {\n"
                 "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
                 "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
                 "%s;\n}\nreturn 0;\n}\n",
-                memory_type(t), memory_type(from),
-                class == 'f' ? "double" : scalar_type(class),
+                *e->number ? "static " : "", e->number, memory_type(t),
+                memory_type(from), class == 'f' ? "double" : scalar_type(class),
                 fold_text(e, r->reduce, class), store);
 }
 
@@ -236,8 +236,21 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outs.len + j);
 }
 
+/* One mask for each check: they are few. */
+static void emit_checks(const Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->out->call.checks.len; j++)
+    buffer_printf(out, "vi bad%u = splat_i(0);\n", j);
+}
+
+static void emit_end(const Emitter *e, Buffer *out) {
+  buffer_puts(out, "}\nreturn ");
+  for (uint32_t j = 0; j < e->out->call.checks.len; j++)
+    buffer_printf(out, "%sany_lane(bad%u) << %u", j ? " | " : "", j, j);
+  buffer_puts(out, e->out->call.checks.len ? ";\n}\n" : "0;\n}\n");
+}
+
 bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
-                 Emitted *result) {
+                 const char *number, Emitted *result) {
   *result = (Emitted){.text = {.arena = k->arena}};
   if (k->loops.len > KERNEL_LOOPS)
     return false;
@@ -246,11 +259,13 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->k = k;
   e->s = s;
   e->notes = notes;
+  e->number = number;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
   Buffer *out = &result->text;
-  buffer_printf(out, "#define W %u\n", s->width);
+  if (!*number)
+    buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
   emit_unit(e, &rows);
@@ -259,18 +274,19 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     emit_rows(e, &body);
   else
     emit_loops(e, &body);
-  buffer_puts(out,
-              "int kernel(void *const *p, const int64_t *n, const double *c,\n"
-              "           int64_t begin, int64_t end, char *room) {\n"
-              "(void)p, (void)n, (void)c, (void)room;\n");
+  buffer_printf(out,
+                "%sint kernel%s(void *const *p, const int64_t *n,\n"
+                "const double *c, int64_t begin, int64_t end, char *room) {\n"
+                "(void)p, (void)n, (void)c, (void)room;\n",
+                *number ? "static " : "", number);
   emit_pointers(e, out);
   emit_put(out, &locals);
-  buffer_puts(out, "vi bad = {0};\n");
+  emit_checks(e, out);
   emit_put(out, &e->head);
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
   emit_put(out, &rows);
   emit_put(out, &body);
-  buffer_puts(out, "}\nreturn any_lane(bad);\n}\n");
+  emit_end(e, out);
   if (s->chunk)
     emit_fold(e, out);
   return !e->failed;
