@@ -403,8 +403,11 @@ static void finish(BuildModule *m, BuildFiles *out) {
                 "#include \"%s.h\"\n\n%s",
                 m->name, m->name, driver_runtime);
   module_write(&m->kernels, &all);
+  Buffer plain = {.arena = m->s->arena};
+  buffer_puts(&plain, opaque_runtime);
+  buffer_add(&plain, text->text, text->len);
   if (m->opaque)
-    module_write_plain(m->s->arena, text, &all);
+    module_write_plain(m->s->arena, &plain, &all);
   else
     buffer_add(&all, text->text, text->len);
   *out = (BuildFiles){all, m->header, m->manifest};

@@ -15,6 +15,8 @@ const char driver_runtime[] =
     "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
     "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
     "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
+    "#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
+    "#pragma GCC diagnostic ignored \"-Wtautological-compare\"\n"
     "#else\n"
     "#define MAY_GO\n"
     "#endif\n"

@@ -57,6 +57,8 @@ const char *emit_int(Emitter *e, int64_t x); /* a parameter */
 int64_t emit_times(Emitter *e, int64_t x, int64_t y);
 int64_t emit_plus(Emitter *e, int64_t x, int64_t y);
 int64_t emit_over(Emitter *e, int64_t x, int64_t y); /* rounded up */
+/* Of what may have no elements. */
+const char *emit_divisor(Emitter *e, int64_t by);
 /* Scratch memory: the parameter that says where it begins. */
 const char *emit_room(Emitter *e, int64_t elements, Dtype t);
 /* The form without the lane's term, as a name or a number. */

@@ -129,18 +129,12 @@ static void emit_turn(Emitter *e, Buffer *out, char v) {
 }
 
 void emit_tiles(Emitter *e, Buffer *out) {
-  char turned = 0, seen[2] = {0};
+  char turned = 0;
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
     const Tile *t = tile_of(e, j);
     if (!t->on)
       continue;
     char v = element_type(t->dtype)[0];
-    if (!seen[v == 'd'])
-      buffer_printf(out,
-                    "typedef v%c v%c_u __attribute__((aligned(4), may_alias));"
-                    "\n",
-                    v, v);
-    seen[v == 'd'] = 1;
     if (t->b.form == OPERAND_TURNED && !turned) {
       emit_turn(e, out, v);
       turned = v;
@@ -161,7 +155,7 @@ static void open_terms(Emitter *e, Buffer *out, const Loop *loop,
   if (count > 1) {
     buffer_printf(out, "int64_t term = %s;\n", from);
     for (uint32_t v = loop->axes; v-- > loop->kept;) {
-      const char *n = emit_int(e, loop->extents[v]);
+      const char *n = emit_divisor(e, loop->extents[v]);
       buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n, n);
     }
   }

@@ -56,6 +56,15 @@ const char *emit_room(Emitter *e, int64_t elements, Dtype t) {
   return at;
 }
 
+/* One that is no size: what would be taken for one is put together of two. */
+static const char *emit_number(Emitter *e, int64_t x) {
+  if (size_is_number(e->k->graph, x) && x != INT64_MIN)
+    return emit_int(e, x);
+  const char *high = emit_int(e, (int64_t)((uint64_t)x >> 32));
+  const char *low = emit_int(e, (int64_t)((uint64_t)x & 0xffffffff));
+  return format(e, "(int64_t)((uint64_t)%s << 32 | (uint64_t)%s)", high, low);
+}
+
 static const char *float_param(Emitter *e, double x) {
   VEC_PUSH(e->arena, e->out->call.floats, x);
   return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);
@@ -219,7 +228,7 @@ static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
 }
 
 /* One that is 0 divides what has no elements. */
-static const char *divisor(Emitter *e, int64_t by) {
+const char *emit_divisor(Emitter *e, int64_t by) {
   Graph *g = e->k->graph;
   return emit_int(e, size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1));
 }
@@ -239,7 +248,7 @@ static void emit_lane_quotient(Emitter *e, uint32_t j) {
                    cast, emit_int(e, emit_times(e, q->high, q->by)));
   else
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
-                   divisor(e, q->by));
+                   emit_divisor(e, q->by));
   buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
                 e->quotients + j, value);
 }
@@ -259,7 +268,7 @@ static void emit_quotients(Emitter *e) {
     }
     const char *of = emit_quasi(e, &q->of);
     buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
-                  e->quotients + j, of, divisor(e, q->by));
+                  e->quotients + j, of, emit_divisor(e, q->by));
   }
 }
 
@@ -919,7 +928,7 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
 static const char *const_text(Emitter *e, const Step *s) {
   if (!dtype_is_float(s->dtype))
     return s->value.i == 0 || s->value.i == 1 ? format(e, "%d", (int)s->value.i)
-                                              : emit_int(e, s->value.i);
+                                              : emit_number(e, s->value.i);
   if (s->value.f == 0 && !signbit(s->value.f))
     return "0";
   return s->value.f == 1 ? "1" : float_param(e, s->value.f);
@@ -947,7 +956,7 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   const char *number = emit_lanes(e, s->args[0], 'l');
   const char *key[2];
   for (uint32_t k = 0; k < 2; k++)
-    key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
+    key[k] = format(e, "(uint64_t)%s", emit_number(e, (int64_t)s->key.word[k]));
   bool normal = s->op == PRIM_NORMAL;
   const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
                          narrow && !normal ? type
