@@ -108,7 +108,7 @@ static void add_compiler(Command *c) {
       "-mcpu=native",
 #endif
       "-O3", "-std=c11", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
-      "-fno-trapping-math"};
+      "-fno-trapping-math", "-Wno-psabi"};
   const Toolchain *chain = toolchain();
   for (uint32_t k = 0; k < chain->own_words; k++)
     add(c, chain->words[k]);

@@ -539,8 +539,21 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
   return format(e, "(%s) * %s", inner, l->block);
 }
 
+/* Lanes along the rows of a unit, as copies of an operand have them. */
+static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
+  const Local *l = &e->locals[s->loop][s->result];
+  const char *inner = emit_quasi(e, s->address);
+  define(e, at,
+         format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
+                dtype_info[s->dtype].name, l->name, inner, l->size, l->size));
+}
+
 static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
+  if (e->s->shape == UNIT_ROWS && e->lane == e->loop->outer - 1) {
+    emit_local_rows(e, at, s);
+    return;
+  }
   const char *to = emit_local(e, l, s->address);
   const char *name = dtype_info[s->dtype].name;
   if (!e->varies[at]) {
