@@ -105,8 +105,12 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
  */
 static void emit_turn(Emitter *e, Buffer *out, char v) {
   uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn%s(v%c *x) {\nv%c y[W];\n",
-                e->number, v, v);
+  buffer_printf(out, "INLINE void turn%s(v%c *x) {\n", e->number, v);
+  if (width == 1) {
+    buffer_puts(out, "(void)x;\n}\n");
+    return;
+  }
+  buffer_printf(out, "v%c y[W];\n", v);
   for (uint32_t s = width / 2; s; s /= 2) {
     for (uint32_t i = 0; i < width; i++) {
       if (i & s)

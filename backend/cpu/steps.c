@@ -244,8 +244,9 @@ static void emit_lane_quotient(Emitter *e, uint32_t j) {
       format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
   const char *value;
   if (size_less(e->k->graph, q->high, q->low) == 1)
-    value = format(e, "%s%s - ((%s) >= %s%s)", cast, emit_int(e, q->low), of,
-                   cast, emit_int(e, emit_times(e, q->high, q->by)));
+    value = format(e, "%s%s - %s(test_%c((%s) >= %s%s))", cast,
+                   emit_int(e, q->low), small ? "" : "wide", class, of, cast,
+                   emit_int(e, emit_times(e, q->high, q->by)));
   else
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
                    emit_divisor(e, q->by));
@@ -421,7 +422,7 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   uint32_t name = e->names++;
   Buffer *b = block(e, e->levels[at]);
   buffer_printf(b, "const vl y%u = %s;\n", name, index);
-  buffer_printf(b, "const vi w%u = narrow((vl)((vw)y%u >= (uint64_t)%s));\n",
+  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n",
                 name, name, extent);
   buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
   check(e, at, true, format(e, "w%u", name));
@@ -617,8 +618,8 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
-                 : format(e, "round_%s((vf){%s})[0]", dtype_info[s->dtype].name,
-                          x);
+                 : format(e, "first_f(round_%s(splat_f(%s)))",
+                          dtype_info[s->dtype].name, x);
   return x;
 }
 
@@ -730,9 +731,7 @@ static const char *choose(Emitter *e, char class, bool lanes, const char *c,
 
 /* A test on lanes of a class, as a mask. */
 static const char *test(Emitter *e, char class, bool lanes, const char *text) {
-  if (lanes && (class == 'd' || class == 'l'))
-    return format(e, "narrow((vl)(%s))", text);
-  return lanes ? format(e, "(%s)", text) : text;
+  return lanes ? format(e, "test_%c(%s)", class, text) : text;
 }
 
 /* Names for arguments, so that an expression may use one twice. */
@@ -826,10 +825,8 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
 static const char *abs_text(Emitter *e, char class, bool lanes, const char *x) {
   if (is_float_class(class) && !lanes)
     return format(e, "__builtin_fabs%s(%s)", class == 'f' ? "f" : "", x);
-  if (class == 'f')
-    return format(e, "(vf)((vi)%s & 0x7fffffff)", x);
-  if (class == 'd')
-    return format(e, "(vd)((vl)%s & 0x7fffffffffffffff)", x);
+  if (is_float_class(class))
+    return format(e, "abs_%c(%s)", class, x);
   const char *minus =
       lanes ? format(e, "-%s", x) : wrapping(e, class, false, "0", "-", x);
   return choose(e, class, lanes, test(e, class, lanes, format(e, "%s < 0", x)),
