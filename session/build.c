@@ -418,6 +418,7 @@ typedef struct Building {
   const char *module;
   uint32_t entry_count;
   const char *const *entries;
+  BuildTarget target;
   BuildFiles *out;
 } Building;
 
@@ -463,7 +464,7 @@ static SessionStatus build(Session *s, void *arg) {
   SessionStatus status = session_check(s, b->text);
   Names names = {.arena = s->arena};
   BuildModule m = {.s = s, .name = b->module};
-  m.kernels.arena = s->arena;
+  module_begin(&m.kernels, s->arena, b->target == BUILD_HERE);
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
   map_init(&m.taken, s->arena);
   for (uint32_t i = 0; i < b->entry_count; i++)
@@ -487,7 +488,8 @@ static SessionStatus build(Session *s, void *arg) {
 
 SessionStatus session_build(Session *s, const SessionText *text,
                             const char *module, uint32_t entry_count,
-                            const char *const *entries, BuildFiles *out) {
-  Building b = {text, module, entry_count, entries, out};
+                            const char *const *entries, BuildTarget target,
+                            BuildFiles *out) {
+  Building b = {text, module, entry_count, entries, target, out};
   return session_guard(s, build, &b);
 }

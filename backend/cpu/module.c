@@ -203,6 +203,19 @@ static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
   return !a.failed;
 }
 
+void module_begin(Module *m, Arena *arena, bool here) {
+  *m = (Module){.arena = arena, .only = -1};
+  for (int t = 0; t < MODULE_TARGETS; t++) {
+    m->text[t][0].arena = m->text[t][1].arena = arena;
+    if (here && targets[t].bytes == target_vector_bytes())
+      m->only = t;
+  }
+}
+
+static bool is_wanted(const Module *m, uint32_t target) {
+  return m->only < 0 || (uint32_t)m->only == target;
+}
+
 uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results) {
   *results = (NodeList){0};
@@ -211,11 +224,9 @@ uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, *results, k->loops.at[j]->results.at[i].node);
-  for (uint32_t t = 0; t < MODULE_TARGETS; t++) {
-    m->text[t][0].arena = m->text[t][1].arena = m->arena;
-    if (!add_for(m, k, caller, results, t))
+  for (uint32_t t = 0; t < MODULE_TARGETS; t++)
+    if (is_wanted(m, t) && !add_for(m, k, caller, results, t))
       return UINT32_MAX;
-  }
   return m->count;
 }
 
@@ -223,7 +234,9 @@ void module_write(const Module *m, Buffer *out) {
   if (!m->count)
     return;
   for (uint32_t t = 0; t < MODULE_TARGETS; t++) {
-    buffer_printf(out, "\n%s", targets[t].condition);
+    if (!is_wanted(m, t))
+      continue;
+    buffer_printf(out, "\n%s", m->only < 0 ? targets[t].condition : "");
     for (uint32_t wide = 0; wide < 2; wide++) {
       const Buffer *text = &m->text[t][wide];
       uint32_t width = targets[t].bytes / (wide ? 8 : 4);
@@ -233,7 +246,8 @@ void module_write(const Module *m, Buffer *out) {
         prelude_part(m->arena, width, text, suffix, out);
     }
   }
-  buffer_puts(out, "#endif\n");
+  if (m->only < 0)
+    buffer_puts(out, "#endif\n");
 }
 
 void module_write_plain(Arena *arena, const Buffer *text, Buffer *out) {

@@ -72,12 +72,13 @@ static void write_case(size_t number) {
   BuildFiles files, again;
   char module[32];
   snprintf(module, sizeof module, "case%zu", number);
-  if (session_build(s, &text, module, 1, &c->entry, &files) != SESSION_OK)
+  if (session_build(s, &text, module, 1, &c->entry, BUILD_ANYWHERE, &files) != SESSION_OK)
     fail_diags(s, c->text);
   write_text(number, "c", &files.source);
   write_text(number, "h", &files.header);
   Session *other = open_case(c, &text);
-  if (session_build(other, &text, module, 1, &c->entry, &again) != SESSION_OK)
+  if (session_build(other, &text, module, 1, &c->entry, BUILD_ANYWHERE,
+                    &again) != SESSION_OK)
     fail_diags(other, c->text);
   assert_string_equal(files.source.text, again.source.text);
   assert_string_equal(files.header.text, again.header.text);
@@ -261,7 +262,8 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
     SessionText source;
     Session *other = open_case(&cases[number_of_case], &source);
     assert_int_equal(session_build(other, &source, "m", 1,
-                                   &cases[number_of_case].entry, &files),
+                                   &cases[number_of_case].entry, BUILD_HERE,
+                                   &files),
                      SESSION_OK);
     if (!strstr(files.source.text, " wants "))
       fail_msg("%s at %s: refused in vain: %d", text, sizes, code);
