@@ -117,6 +117,8 @@ enum {
   SYMBOLIC_BRANCHES = 1024,    /* of them in one attempt */
   SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */
   PENDING_NODES = 10 * 1000,
+  TURN_NODES = 512, /* after a turn of a loop: plans of turns are kept, if they
+                       are not too long */
 };
 #define STACK_LIMIT ((size_t)40 << 20)    /* values: 640 MiB */
 

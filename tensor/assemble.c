@@ -335,6 +335,7 @@ static bool equal_steps(const Step *x, const Step *y) {
   case STEP_OP:
   case STEP_SELECT:
   case STEP_CONVERT:
+  case STEP_PAIR:
     return true;
   }
   return false;
@@ -657,6 +658,9 @@ static void print_step(Buffer *out, const Loop *loop, uint32_t at) {
     break;
   case STEP_CONVERT:
     buffer_puts(out, "convert");
+    break;
+  case STEP_PAIR:
+    buffer_puts(out, "pair");
     break;
   }
   for (uint32_t j = 0; j < s->arg_count; j++)

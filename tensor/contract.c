@@ -100,6 +100,95 @@ static uint32_t read_labelled(Body *b, const Contraction *c, uint32_t k) {
   return body_read(b, x, own);
 }
 
+/* ---- a part of the factors first ---- */
+
+/* Bit: of the axis of the form; they are numbered: own, reduced, free. */
+static uint64_t arg_depends(const Contraction *c, const Form *form,
+                            const Node *x, const uint8_t *labels) {
+  uint64_t depends = 0;
+  uint32_t named = form->rank + form->reduce_count;
+  for (uint32_t axis = 0; axis < x->rank; axis++) {
+    const struct Label *l = &c->label[labels[axis]];
+    if (!node_is_star(x, axis) || l->star)
+      depends |= UINT64_C(1)
+                 << (l->own ? l->own - 1u : form->rank + l->reduced - 1u);
+  }
+  for (uint32_t j = 0; j < x->free_count; j++)
+    depends |= UINT64_C(1) << (named + form_axis_of(form, x->free[j]));
+  return depends;
+}
+
+static bool choose_split(const Graph *g, const Contraction *c, const Form *form,
+                         Split *split) {
+  double extents[3 * RANK_MAX];
+  uint64_t depends[TERMS_MOST];
+  uint32_t named = form->rank + form->reduce_count;
+  if (c->count > TERMS_MOST || named + form->free_count > 64)
+    return false;
+  for (uint32_t k = 0; k < form->rank; k++)
+    extents[k] = factor_extent(g, form->own[k]);
+  for (uint32_t k = 0; k < form->reduce_count; k++)
+    extents[form->rank + k] = factor_extent(g, form->reduced[k]);
+  for (uint32_t k = 0; k < form->free_count; k++)
+    extents[named + k] = factor_extent(g, form->free[k]->extent);
+  for (uint32_t k = 0; k < c->count; k++)
+    depends[k] = arg_depends(c, form, c->args[k], c->labels[k]);
+  uint64_t summed = ((UINT64_C(1) << form->reduce_count) - 1) << form->rank;
+  Factors f = {c->count, named + form->free_count, extents, depends, summed};
+  return factors_split(&f, split);
+}
+
+static bool contains(uint32_t count, const uint8_t *labels, uint8_t label) {
+  for (uint32_t k = 0; k < count; k++)
+    if (labels[k] == label)
+      return true;
+  return false;
+}
+
+/* The labels of a product of some factors, but for those that are summed. */
+static uint32_t part_labels(const Contraction *c, const Form *form,
+                            const Split *split, uint8_t *labels) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < c->count; k++)
+    for (uint32_t axis = 0; split->factors >> k & 1 && axis < c->args[k]->rank;
+         axis++) {
+      uint8_t label = c->labels[k][axis];
+      const struct Label *l = &c->label[label];
+      bool summed =
+          l->reduced && split->summed >> (form->rank + l->reduced - 1u) & 1;
+      if (!summed && !contains(count, labels, label))
+        labels[count++] = label;
+    }
+  return count;
+}
+
+static Node *contract_part(Graph *g, const Contraction *c, const Form *form,
+                           const Split *split, uint32_t out_rank,
+                           const uint8_t *out, Fault *fault) {
+  Node *args[TERMS_MOST];
+  const uint8_t *labels[TERMS_MOST];
+  uint8_t made[TERMS_MOST * RANK_MAX];
+  uint32_t count = 0, rest = 0, rank = part_labels(c, form, split, made);
+  for (uint32_t k = 0; k < c->count; k++)
+    if (split->factors >> k & 1) {
+      args[count] = c->args[k];
+      labels[count++] = c->labels[k];
+    }
+  Node *part = node_einsum(g, count, args, labels, rank, made, fault);
+  if (!part)
+    return NULL;
+  for (uint32_t k = 0; k < c->count; k++)
+    if (!(split->factors >> k & 1)) {
+      args[rest] = c->args[k];
+      labels[rest++] = c->labels[k];
+    }
+  args[rest] = part;
+  labels[rest++] = made;
+  Node *n = node_einsum(g, rest, args, labels, out_rank, out, fault);
+  node_release(part);
+  return n;
+}
+
 static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
                       const uint8_t *out, Fault *fault) {
   Form form = {.dtype = c->args[0]->dtype};
@@ -108,6 +197,9 @@ static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
     return NULL;
   bool narrow = form.dtype == DT_F16 || form.dtype == DT_BF16;
   Dtype t = narrow && form.reduce_count ? DT_F32 : form.dtype;
+  Split split;
+  if (!narrow && form.reduce_count && choose_split(g, c, &form, &split))
+    return contract_part(g, c, &form, &split, out_rank, out, fault);
   Body b;
   body_init(&b, g, &form);
   uint32_t product = 0;

@@ -32,6 +32,7 @@ static double step_cost(const Step *s) {
     return prim_cost(s->op);
   case STEP_SELECT:
   case STEP_CONVERT:
+  case STEP_PAIR:
     return 1;
   case STEP_RANDOM:
     return RANDOM_COST;
@@ -88,7 +89,7 @@ Cost cost_of(const Kernel *k) {
       uint64_t all = ((uint64_t)1 << loop->axes) - 1;
       double both = 2 * points_along(loop, all);
       double rest = cost.others - before - both;
-      cost.products += both;
+      *(product_of_halves(loop) ? &cost.halves : &cost.products) += both;
       cost.others = before + (rest > 0 ? rest : 0);
     }
   }
@@ -140,7 +141,9 @@ Prediction cost_predict(const Cost *cost, int64_t pieces, double scratch,
   double rate = limits->fma[all] / narrow; /* a multiply-add counts as two */
   Prediction p = {.bound = (CostBound)level};
   take(&p, (CostBound)level, bytes_seconds(cost, limits, level, all));
-  take(&p, COST_ARITHMETIC, cost->products / rate + 2 * cost->others / rate);
+  double pairs = limits->bf16[all] > 0 ? limits->bf16[all] : rate;
+  take(&p, COST_ARITHMETIC,
+       cost->products / rate + cost->halves / pairs + 2 * cost->others / rate);
   level = level_of(m, scratch, 1);
   take(&p, COST_SCRATCH, cost->scratch / limits->copy[level][all]);
   p.seconds = p.limit + (all ? limits->fork : 0) + start_seconds;

@@ -214,6 +214,8 @@ static bool fold_op(const Group *group, const Cell *c, uint32_t count,
     if (cell_at(group, args[k])->kind != CELL_CONST)
       return false;
     x[k] = cell_at(group, args[k])->value;
+    if (is_param(x[k]))
+      return false;
   }
   PrimId op = c->kind == CELL_CONVERT ? PRIM_CONVERT : c->op;
   return scalar_apply(op, count, x, c->dtype, out) == ARITH_OK;

@@ -5,7 +5,7 @@
  * of the guard over them.  Nothing weaker would do, for where it holds the
  * node may be run and stored: `if i > 0 && i + j > 2 then x.[j - 2] else 0`
  * must not read x at -1 because some i, not above 0, satisfies the rest. */
-#include "tensor/internal.h"
+#include "tensor/recipe.h"
 
 /* Bit k: index k of the guard is the node's too. */
 static uint32_t shared_indices(const Node *guard, const Form *form) {
@@ -77,6 +77,7 @@ static void forget_parts(Graph *g) {
 
 void graph_end(Graph *g) {
   forget_parts(g);
+  memo_end(g);
   arena_free(g->arena);
   g->arena = NULL;
 }

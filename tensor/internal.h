@@ -113,6 +113,32 @@ uint32_t body_random(Body *b, PrimId op, Key key, Dtype dtype, uint32_t n);
 /* A node that is x read at `own` for each element of the form. */
 Node *body_move(Body *b, Graph *g, Node *x, const uint32_t *own, Fault *fault);
 
+/* ---- factor.c: products that are summed, a part of them first ---- */
+
+enum { TERMS_MOST = 16 };
+
+/* A sum over axes of a product of factors. */
+typedef struct Factors {
+  uint32_t count, axes;
+  const double *extents;   /* of the axes */
+  const uint64_t *depends; /* of each factor: bit k: on axis k */
+  uint64_t summed;
+} Factors;
+
+/* Factors to be multiplied, and the axes that are to be summed then. */
+typedef struct Split {
+  uint64_t factors, summed;
+} Split;
+
+/* False: there is nothing to gain. */
+bool factors_split(const Factors *f, Split *best);
+/* The size of an axis, where it is not known yet a guess. */
+double factor_extent(const Graph *g, int64_t size);
+/* The sum of x over `count` own axes; *apart: where x is a product that is
+ * better summed in parts.  Otherwise NULL without a fault. */
+Node *sum_apart(Graph *g, const Node *x, uint32_t first, uint32_t count,
+                bool *apart, Fault *fault);
+
 /* ---- plan.c ---- */
 
 /* A read, in a group, of a node that is to be decided about. */
@@ -128,6 +154,8 @@ typedef struct Plan {
   VEC(struct PlanNode *) nodes;  /* inputs before readers */
   VEC(struct PlanNode *) stored; /* those that run, in order */
   VEC(Cluster *) clusters; /* of these, in order: what runs at once */
+  const struct Params *params; /* floats that it is not to depend on: while it
+                                  is made they are marks in bodies; or NULL */
 } Plan;
 
 typedef struct PlanNode {
@@ -154,8 +182,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots);
 void plan_cluster(Plan *plan, bool kernels);
 /* watch.c: tells the one who watches of a plan that is about to run. */
 void watch_planned(Graph *g, const Plan *plan);
-/* Lets go of a node that has run, and of inputs nobody else will read. */
-void plan_ran(PlanNode *p);
+/* Lets go of its nodes.  What a stored node reads it holds itself. */
 void plan_end(Plan *plan);
 
 #endif

@@ -38,6 +38,23 @@ enum {
   QUOTIENTS = KERNEL_VARS - KERNEL_AXES - 1
 };
 
+/* Stands for a float that is not known: a number that is none, and its number
+ * among the parameters. */
+#define PARAM_BITS UINT64_C(0x7ff8a40e00000000)
+static inline Scalar param_mark(uint32_t k) {
+  return (Scalar){.dtype = DT_F64, .i = (int64_t)(PARAM_BITS | k)};
+}
+static inline bool is_param(Scalar x) {
+  return dtype_is_float(x.dtype) &&
+         ((uint64_t)x.i & ~(uint64_t)UINT32_MAX) == PARAM_BITS;
+}
+/* x, or what stands in its place. */
+static inline Scalar param_value(Scalar x, const double *params) {
+  if (params && is_param(x))
+    x.f = params[(uint32_t)x.i];
+  return x;
+}
+
 typedef struct Quasi {
   int64_t constant;
   int64_t times[KERNEL_VARS];
@@ -59,6 +76,8 @@ typedef enum StepKind {
                    only */
   STEP_CONVERT, /* args[0] to dtype */
   STEP_RANDOM,  /* op, key, args[0] the element's number */
+  STEP_PAIR,    /* args[0] and args[1], both of them values of bf16, in the
+                   halves of one i32; a backend's own */
 } StepKind;
 
 /* An index of a read that is not an address yet: to be checked against the
@@ -88,6 +107,8 @@ typedef struct Step {
       uint32_t loop;        /* LOCAL */
       uint32_t result;      /* LOCAL */
       Quasi *address;       /* in elements */
+      bool pairs;           /* two elements of 16 bits as one of 32, */
+      int64_t terms;        /* of so many; 0: of an even number */
       uint32_t index_count; /* READ */
       ReadIndex *indices;
     };
@@ -130,10 +151,17 @@ struct Cluster {
   Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
+  bool passing;   /* that is gone with the plan */
   const char *interpreted; /* why it is left to the reference backend; NULL: it
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
+  const Node *same;     /* whose data is that of the one node; NULL: none */
+  const double *params; /* marks among the kernel's floats stand for these */
+  const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
+                                nodes have them */
 };
+/* Gives the nodes their fused bodies: before they are interpreted. */
+void cluster_bodies(const Cluster *c);
 
 /* ---- stage.c: a node as a loop ---- */
 
@@ -184,6 +212,8 @@ bool product_find(Arena *arena, const Loop *loop, Product *p);
 /* Likewise, however small; the other is for those worth copies of factors. */
 bool product_find_any(Arena *arena, const Loop *loop, Product *p);
 bool loop_is_product(const Loop *loop);
+/* Of a product: are all factors values of bf16? */
+bool product_of_halves(const Loop *loop);
 /* Of a product: which factors have n; m: the largest axis that those do not
  * have, and the others do.  False: there is none. */
 bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,

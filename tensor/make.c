@@ -8,8 +8,8 @@
 
 /* Extends the form by the axes of x, aligned right; by[k] is the node that
  * decided own axis k. */
-static bool join(Graph *g, Form *form, const Node *by[RANK_MAX],
-                 const Node *x, Fault *fault) {
+static bool join(Graph *g, Form *form, const Node *by[RANK_MAX], const Node *x,
+                 Fault *fault) {
   uint32_t lead = form->rank - x->rank;
   const int64_t *own = node_own(x);
   for (uint32_t k = 0; k < x->rank; k++) {
@@ -167,8 +167,8 @@ static bool same_shape(Graph *g, const Node *a, const Node *b, Fault *fault) {
       continue;
     fault_set(fault, "the branches of if differ in shape: %s and %s",
               node_text(g, a).text, node_text(g, b).text);
-    same = same &&
-           size_demand(g, SIZE_EQ, node_own(a)[k], node_own(b)[k], fault);
+    same =
+        same && size_demand(g, SIZE_EQ, node_own(a)[k], node_own(b)[k], fault);
   }
   return same;
 }
@@ -250,6 +250,12 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
   bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
   if (count == 0 && !arg)
     return node_retain(x);
+  bool apart = false;
+  Node *sum = op == PRIM_SUM && !keep
+                  ? sum_apart(g, x, first, count, &apart, fault)
+                  : NULL;
+  if (apart)
+    return sum;
   Form form = {.dtype = arg ? DT_I64 : x->dtype, .reduce = op};
   form_free(&form, 1, &x, fault);
   reduce_form(&form, x, first, count, keep);

@@ -12,6 +12,7 @@
  * reader which merely moves the elements of one takes over the whole of it. */
 #include "tensor/cost.h"
 #include "tensor/group.h"
+#include "tensor/recipe.h"
 
 enum {
   CELLS_MOST = 320,      /* of a group, beyond which nothing is inlined */
@@ -121,6 +122,17 @@ static uint32_t expand_read(Plan *plan, Group *group, const Cell *cell,
   return read;
 }
 
+static uint32_t expand_constant(const Plan *plan, Group *group,
+                                const Cell *cell) {
+  Cell c = *cell;
+  uint32_t k = UINT32_MAX;
+  if (plan->params && dtype_is_float(c.dtype))
+    k = params_find(plan->params, c.value.f);
+  if (k != UINT32_MAX)
+    c.value.i = param_mark(k).i;
+  return group_cell(group, &c, 0, NULL);
+}
+
 /* The body of n as cells of the group, n's axes being the cells `axes`. */
 static uint32_t expand(Plan *plan, Group *group, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
@@ -139,6 +151,8 @@ static uint32_t expand(Plan *plan, Group *group, const Node *n,
       made[k] = axes[cell->axis];
     else if (cell->kind == CELL_READ)
       made[k] = expand_read(plan, group, cell, args, depth);
+    else if (cell->kind == CELL_CONST)
+      made[k] = expand_constant(plan, group, cell);
     else
       made[k] = group_cell(group, cell, count, args);
   }
@@ -529,19 +543,22 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
   install(plan);
 }
 
-void plan_ran(PlanNode *p) {
-  if (p->node->data) /* else only its cluster has seen it */
-    node_settle(p->node);
-  for (uint32_t k = 0; k < p->inputs.len; k++)
-    if (--p->inputs.at[k]->readers == 0)
-      let_go(p->inputs.at[k]);
-  if (p->readers == 0)
-    let_go(p);
+/* What is to be run by a backend, or is left over after a failure, has its
+ * numbers again. */
+static void fill_params(const Plan *plan, const PlanNode *p) {
+  if (!p->node || !p->group || !plan->params)
+    return;
+  for (uint32_t k = 0; k < p->node->cell_count; k++) {
+    Cell *c = &p->node->cells[k];
+    if (c->kind == CELL_CONST)
+      c->value = param_value(c->value, plan->params->values.at);
+  }
 }
 
 void plan_end(Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++)
+    fill_params(plan, plan->nodes.at[k]);
+  for (uint32_t k = 0; k < plan->nodes.len; k++)
     let_go(plan->nodes.at[k]);
-  plan->arena = NULL;
   plan->nodes.len = 0;
 }

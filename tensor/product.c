@@ -145,6 +145,19 @@ bool loop_is_product(const Loop *loop) {
   return is;
 }
 
+bool product_of_halves(const Loop *loop) {
+  Arena *arena = arena_new();
+  Product p;
+  bool are = product_find(arena, loop, &p);
+  for (uint32_t j = 0; are && j < p.count; j++) {
+    const Step *s = &loop->steps.at[p.factors[j]];
+    are = s->kind == STEP_CONVERT &&
+          loop->steps.at[s->args[0]].dtype == DT_BF16;
+  }
+  arena_free(arena);
+  return are;
+}
+
 /* ---- factors outside of the sum ---- */
 
 uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,

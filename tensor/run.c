@@ -1,6 +1,6 @@
 /* Running: a plan, its nodes one after the other, data freed as soon as its
  * last reader is done. */
-#include "tensor/internal.h"
+#include "tensor/recipe.h"
 #include "tensor/watch.h"
 
 #include <stdlib.h>
@@ -42,14 +42,14 @@ static bool verified(uint32_t count, Node *const *roots, Fault *fault) {
   return good;
 }
 
-/* A node that is another one, element for element in the same order, shares
- * its data: what the end of a `for` over a stored node is. */
-static bool share_data(Node *n) {
+/* Whose data a node has that is another one, element for element in the same
+ * order: what the end of a `for` over a stored node is.  NULL: it is none. */
+static const Node *same_data(const Node *n) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard)
-    return false;
+    return NULL;
   const Cell *value = &n->cells[n->cell_count - 1];
   if (value->kind != CELL_READ)
-    return false;
+    return NULL;
   const Node *x = value->node;
   uint32_t axes = n->free_count + n->rank;
   bool same = value->arg_count == axes &&
@@ -61,13 +61,7 @@ static bool share_data(Node *n) {
     same = x->extents[k] == n->extents[k] &&
            (only || (index->kind == CELL_AXIS && index->axis == k));
   }
-  if (same)
-    n->data = tensor_retain(x->data);
-  return same;
-}
-
-static PlanNode *plan_node(const Plan *plan, const Node *n) {
-  return plan->nodes.at[n->mark - 1];
+  return same ? x : NULL;
 }
 
 /* ---- somebody watches ---- */
@@ -114,24 +108,39 @@ static bool run_watched(Graph *g, const Backend *backend, Cluster *cluster,
   }
 }
 
-static bool run_cluster(Graph *g, Plan *plan, uint32_t at, Span *where,
+/* What has run lets go of what it has read. */
+static void settle(const Cluster *cluster) {
+  for (uint32_t k = 0; k < cluster->nodes.len; k++)
+    if (cluster->nodes.at[k]->data) /* else only its cluster has seen it */
+      node_settle(cluster->nodes.at[k]);
+}
+
+static bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
                         Fault *fault) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
-  Cluster *cluster = plan->clusters.at[at];
   Node *n = cluster->nodes.at[0];
   *where = n->span;
-  if (cluster->nodes.len > 1 || !share_data(n)) {
+  if (cluster->same) {
+    n->data = tensor_retain(cluster->same->data);
+    if (g->watch)
+      g->watch->ran(g->watch->owner, at, -1);
+  } else {
     bool good = g->watch
                     ? run_watched(g, backend, cluster, at, where, fault)
                     : backend->run(g, cluster, where, fault);
     if (!good)
       return false;
     g->stored += cluster->nodes.len;
-  } else if (g->watch) {
-    g->watch->ran(g->watch->owner, at, -1);
   }
-  for (uint32_t k = 0; k < cluster->nodes.len; k++)
-    plan_ran(plan_node(plan, cluster->nodes.at[k]));
+  settle(cluster);
+  return true;
+}
+
+static bool run_clusters(Graph *g, uint32_t count, Cluster *const *clusters,
+                         Span *where, Fault *fault) {
+  for (uint32_t k = 0; k < count; k++)
+    if (!run_cluster(g, clusters[k], k, where, fault))
+      return false;
   return true;
 }
 
@@ -143,20 +152,19 @@ static bool is_much(const Graph *g, const Plan *plan) {
     uint32_t axes = n->free_count + n->rank + n->reduce_count;
     work += (double)n->cell_count * (double)extents_product(axes, n->extents);
   }
-  return work >= (double)g->least_work;
+  return g->often || work >= (double)g->least_work;
 }
 
-static bool run_plan(Graph *g, Plan *plan, Span *where, Fault *fault) {
+/* What runs, in order, and what each of it wants of the backend. */
+static void find_clusters(Graph *g, Plan *plan) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
   plan_cluster(plan, backend->kernels && is_much(g, plan));
   if (backend->prepare)
     backend->prepare(g, plan->clusters.len, plan->clusters.at);
-  if (g->watch)
-    watch_planned(g, plan);
-  for (uint32_t k = 0; k < plan->clusters.len; k++)
-    if (!run_cluster(g, plan, k, where, fault))
-      return false;
-  return true;
+  for (uint32_t k = 0; k < plan->clusters.len; k++) {
+    Cluster *c = plan->clusters.at[k];
+    c->same = c->nodes.len == 1 ? same_data(c->nodes.at[0]) : NULL;
+  }
 }
 
 static bool all_data(uint32_t count, Node *const *nodes) {
@@ -166,35 +174,107 @@ static bool all_data(uint32_t count, Node *const *nodes) {
   return true;
 }
 
-/* A plan's memory is used again by the next one. */
-static Arena *take_arena(Graph *g) {
-  Arena *arena = g->arena ? g->arena : arena_new();
+/* ---- one that runs ---- */
+
+typedef struct Run {
+  Arena *arena; /* of all this; the graph keeps it for the next one */
+  Graph *graph;
+  Plan plan;
+  Outline outline;
+  uint32_t count; /* of clusters */
+  Cluster *const *clusters;
+} Run;
+
+static void begin_run(Graph *g, Run *run) {
+  run->graph = g;
+  run->arena = g->arena ? g->arena : arena_new();
   g->arena = NULL;
-  return arena;
+  run->plan.graph = g;
+  run->plan.arena = run->outline.arena = run->arena;
 }
 
-static void end_plan(Graph *g, Plan *plan) {
-  Arena *arena = plan->arena;
-  plan_end(plan);
-  arena_reset(arena, ARENA_KEPT);
-  g->arena = arena;
+static void end_run(Run *run) {
+  plan_end(&run->plan);
+  arena_reset(run->arena, ARENA_KEPT);
+  run->graph->arena = run->arena;
+  run->graph->often = false;
+}
+
+static bool make_plan(Run *run, uint32_t count, Node *const *roots,
+                      Fault *fault) {
+  plan_make(&run->plan, count, roots);
+  if (!verified(count, roots, fault))
+    return false;
+  find_clusters(run->graph, &run->plan);
+  return true;
+}
+
+static bool has_passing(const Plan *plan) {
+  bool has = false;
+  for (uint32_t k = 0; k < plan->clusters.len; k++)
+    has |= plan->clusters.at[k]->passing;
+  return has;
+}
+
+static bool make_recipe(Run *run, uint32_t count, Node *const *roots,
+                        Recipe **recipe, Fault *fault) {
+  Graph *g = run->graph;
+  const Outline *o = &run->outline;
+  run->plan.params = &o->params;
+  if (!make_plan(run, count, roots, fault))
+    return false;
+  bool kept = memo_takes(o) && !has_passing(&run->plan);
+  *recipe =
+      recipe_new(kept ? memo_arena(g, o) : run->arena, &run->plan, o);
+  if (kept)
+    memo_keep(g, o, *recipe);
+  plan_end(&run->plan);
+  return true;
+}
+
+static bool find_plan(Run *run, uint32_t count, Node *const *roots,
+                      Fault *fault) {
+  Graph *g = run->graph;
+  outline_take(&run->outline, g, count, roots);
+  Recipe *recipe = memo_find(g, &run->outline);
+  g->often = recipe && recipe_ran(recipe);
+  bool again = recipe && !g->often;
+  if (!again && !make_recipe(run, count, roots, &recipe, fault))
+    return false;
+  g->again += again;
+  run->clusters =
+      recipe_bind(run->arena, recipe, &run->outline, &run->count);
+  return true;
+}
+
+/* Who watches wants to be told, and so it is planned anew. */
+static bool find_watched(Run *run, uint32_t count, Node *const *roots,
+                         Fault *fault) {
+  if (!make_plan(run, count, roots, fault))
+    return false;
+  watch_planned(run->graph, &run->plan);
+  run->clusters = run->plan.clusters.at;
+  run->count = run->plan.clusters.len;
+  plan_end(&run->plan);
+  return true;
 }
 
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault) {
   if (all_data(count, nodes))
     return true;
-  Plan plan = {.graph = g};
-  plan.arena = take_arena(g);
+  Run run = {0};
+  begin_run(g, &run);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    end_plan(g, &plan);
+    end_run(&run);
     trap_raise(trap.kind);
   }
-  plan_make(&plan, count, nodes);
-  bool good = verified(count, nodes, fault) && run_plan(g, &plan, where, fault);
+  bool good = (g->watch ? find_watched(&run, count, nodes, fault)
+                        : find_plan(&run, count, nodes, fault)) &&
+              run_clusters(g, run.count, run.clusters, where, fault);
   trap_end(&trap);
-  end_plan(g, &plan);
+  end_run(&run);
   g->pending = 0;
   return good;
 }

@@ -166,10 +166,13 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   FuseMode fuse;
   const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
   Arena *arena;    /* of the plan that runs; private to run.c */
+  struct Memo *memo; /* plans that are kept; private to memo.c */
+  bool often; /* what is planned is run often: a little work is much */
   uint32_t loop_depth; /* of the loops of which a turn is being traced */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
                       numbers */
   uint64_t stored; /* nodes run so far: for tests and `axon plan` */
+  uint64_t again;  /* plans that were there already: for tests */
   /* private to guard.c: parts of guards, lately made */
   struct GuardPart {
     Node *guard, *part;

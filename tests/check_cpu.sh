@@ -32,6 +32,10 @@ if [ -x "$fusion" ]; then
   said=$(XDG_CACHE_HOME=$TEST_CACHE "$fusion" 2>&1) ||
     wrong+=$(grep -v 'RUN\|OK' <<<"$said")
 fi
+# a place that an int32_t does not hold
+said=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
+  'argmax (for i < 2200000000 => if i == 2199999990 then 1.0 else 0.0)' 2>&1)
+[ "$said" = 2199999990 ] || wrong+="argmax of many: $said"
 made=$(find "$TEST_CACHE" -name '*.so' | wc -l)
 [ -z "$wrong" ] && [ "$made" -gt 100 ] && exit 0
 echo "${wrong:-only $made kernels were compiled}"

@@ -53,6 +53,18 @@ before=$(made)
 "$AXON" plan products.axn -e 'layer x' >/dev/null
 [ "$before" -gt 0 ] && [ "$(made)" = "$before" ] ||
   wrong 'what is described is not what is run'
+cat >"$folder/moved.axn" <<'END'
+val x : f32[300, 500] = for i < 300, j < 500 => sin (float (i + j))
+val at : i64[40] = for i < 40 => i * 7
+do print (max x)
+do print (transpose x)
+do print (gather x at)
+END
+code=$(AXON_TINY=0 AXON_STREAM=0 "$AXON" plan --code --dry "$folder/moved.axn")
+grep -q 'turn_f(turned' <<<"$code" || wrong 'a transpose is not turned'
+grep -q 'nt_f32(' <<<"$code" || wrong 'nothing is stored past the caches'
+grep -q 'stored past the caches' <<<"$code" || wrong 'nor does it say so'
+grep -q 'bad |= .* & LIVE' <<<"$code" && wrong 'an index is tested in each lane'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   wrong 'equal runs are not told once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |

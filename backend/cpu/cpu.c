@@ -21,7 +21,7 @@ static void prepare_one(const Graph *g, Cluster *c) {
   bool dry = g->watch && g->watch->dry;
   if (!c->kernel)
     return;
-  if (kernel_work(c->kernel) < (double)g->least_work)
+  if (!g->often && kernel_work(c->kernel) < (double)g->least_work)
     c->interpreted = "too little work to compile";
   else if (!dry && !(c->backend = (void *)(uintptr_t)program_of(c)))
     c->interpreted = "there is no C for something in it yet";
@@ -58,7 +58,8 @@ static int64_t grain_of(const Program *p) {
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {
-  return pool_run(p->units, grain_of(p), work_on, job, g->interrupt);
+  return (p->shared ? pool_run : pool_run_apart)(p->units, grain_of(p), work_on,
+                                                 job, g->interrupt);
 }
 
 /* The sums of chunks, then their sum. */
@@ -81,14 +82,22 @@ static int run_chunks(Graph *g, const Program *p, const Node *n, Job *job) {
   return bad;
 }
 
+static void fill_params(const Cluster *c, const Program *p, double *floats) {
+  for (uint32_t j = 0; j < p->float_count; j++) {
+    Scalar x = {.dtype = DT_F64, .f = p->floats[j]};
+    floats[j] = param_value(x, c->params).f;
+  }
+}
+
 static int run_kernel(Graph *g, const Cluster *c, const Program *p,
                       Tensor *const *outs) {
   const Kernel *k = c->kernel;
+  double floats[p->float_count + 1];
   KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
   if (!f)
     return 1;
-  Job job = {
-      .function = f, .ints = p->ints, .floats = p->floats, .room = p->room};
+  fill_params(c, p, floats);
+  Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
   for (uint32_t j = 0; j < p->out_count; j++)
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)

@@ -33,6 +33,8 @@ typedef struct Schedule {
   int64_t height;        /* TILE: points of the axis before it */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
+  double streamed;       /* bytes from which on a result is stored past the
+                            caches */
   struct Tiling *tiling; /* of the products, by loop; NULL: there are none */
 } Schedule;
 
@@ -65,6 +67,8 @@ uint32_t target_vector_bytes(void);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* Is a result stored past the caches, where its vectors are whole? */
+bool schedule_streams(const Schedule *s, const Result *r);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
  * ones are compiled once.  number: "", and its functions are `kernel` and

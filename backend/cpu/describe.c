@@ -45,8 +45,9 @@ static const char *tiles_text(const Kernel *k, const Schedule *s,
     const Tile *t = &s->tiling->of[j];
     if (!t->on)
       continue;
-    buffer_printf(&out, "%s%u × %u in registers, left %s, right %s",
+    buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
                   out.len ? "; " : "", t->rows, t->vectors * s->width,
+                  t->element == DT_I32 ? " by pairs of bf16" : "",
                   form_text(t->a.form), form_text(t->b.form));
   }
   return out.text;
@@ -59,12 +60,23 @@ static bool reduces(const Kernel *k) {
   return false;
 }
 
+static bool streams(const Kernel *k, const Schedule *s) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (r->out && r->out->times[s->lanes[j]] == 1 && schedule_streams(s, r))
+        return true;
+    }
+  return false;
+}
+
 static const char *fixed_text(const Kernel *k, const Schedule *s,
                               Arena *arena) {
+  const char *past = streams(k, s) ? ", stored past the caches" : "";
   if (s->shape == UNIT_COLUMNS && reduces(k))
-    return arena_printf(arena, "%u lanes, sums of at most %lld columns",
-                        s->width, (long long)s->block);
-  return arena_printf(arena, "%u lanes", s->width);
+    return arena_printf(arena, "%u lanes, sums of at most %lld columns%s",
+                        s->width, (long long)s->block, past);
+  return arena_printf(arena, "%u lanes%s", s->width, past);
 }
 
 static bool is_by_index(const uint64_t *depends, const Step *s, uint32_t lane) {

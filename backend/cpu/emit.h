@@ -32,6 +32,8 @@ typedef struct Emitter {
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
   bool failed;
+  bool streams; /* some results go past the caches */
+  char turns[8]; /* classes of vectors that are turned */
 
   /* of the loop at hand */
   const Loop *loop;
@@ -43,6 +45,9 @@ typedef struct Emitter {
   bool lane_quotients[QUOTIENTS]; /* differ from lane to lane: vectors */
   Buffer blocks[LEVELS];
   Buffer checks;
+  uint32_t rows; /* the axis along which vectors are read that are turned;
+                    NO_LANE: none are */
+  Buffer turned, turned_names; /* what reads them; their declarations */
   uint32_t *levels; /* of steps */
   bool *varies;     /* with the lane */
   char *classes;    /* f d i l b: of steps, as lanes */
@@ -93,6 +98,24 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t loop, uint32_t lane);
 void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
                     const Buffer *whole, const Buffer *part);
 void emit_put(Buffer *out, const Buffer *text);
+/* What blocks are written between: of whole vectors, of parts of one. */
+extern const char whole_macros[], part_macros[], no_macros[];
+
+/* ---- turned.c ---- */
+
+/* A function that turns W vectors of so many lanes. */
+void emit_turn(Emitter *e, Buffer *out, char letter);
+/* Those that the kernel calls. */
+void emit_turns(Emitter *e, Buffer *out);
+/* Is a read one of vectors that are turned? */
+bool is_turned(const Emitter *e, const Step *s);
+/* Its value in a lane's block. */
+const char *emit_turned_read(Emitter *e, const Step *s, char class,
+                             const char *base, const char *step);
+/* The loops over rows and lanes of a square, around a lane's block and what is
+ * done with it: of whole vectors, and of parts. */
+void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
+                 const Buffer *part);
 
 /* ---- products.c ---- */
 

@@ -57,6 +57,8 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   for (uint32_t j = 0; j < LEVELS; j++)
     e->blocks[j] = (Buffer){.arena = e->arena};
   e->checks = (Buffer){.arena = e->arena};
+  e->turned = e->turned_names = e->checks;
+  e->rows = NO_LANE;
   e->levels = NEW_ARRAY(e->arena, uint32_t, count);
   e->varies = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
@@ -72,6 +74,7 @@ typedef struct Fold {
   char class;           /* of the accumulator */
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
+  bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
   const char *local;    /* and among local values, or NULL */
@@ -128,7 +131,15 @@ static uint32_t out_number(Emitter *e, Result *r) {
   return e->out->call.outs.len - 1;
 }
 
-/* How many elements come before this one in the axes that are reduced. */
+/* May there be so many elements in the axes that are reduced? */
+static bool is_far(const Loop *loop) {
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (!size_is_number(loop->graph, loop->extents[v]))
+      return true;
+  return loop_points(loop, loop->kept, loop->axes) > INT32_MAX;
+}
+
+/* How many elements come before this one in these axes. */
 static const char *position(Emitter *e) {
   Quasi *q = quasi_new(e->arena, 0);
   int64_t stride = 1;
@@ -137,8 +148,10 @@ static const char *position(Emitter *e) {
     stride = emit_times(e, stride, e->loop->extents[v]);
   }
   const char *base = emit_quasi(e, q);
-  return q->times[e->lane] ? format(e, "%s + j + wide(lanes())", base)
-                           : format(e, "splat_l(%s)", base);
+  bool lanes = q->times[e->lane];
+  if (is_far(e->loop))
+    return format(e, lanes ? "%s + j + wide(lanes())" : "splat_l(%s)", base);
+  return format(e, lanes ? "(int32_t)(%s + j) + lanes()" : "splat_i(%s)", base);
 }
 
 /* Fills in where the result goes: before the blocks are written, since it adds
@@ -149,6 +162,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
   f.where = is_where(r->reduce) ? position(e) : NULL;
+  f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
     f.identity = least_text(t, r->reduce == PRIM_MAX);
   else
@@ -192,15 +206,19 @@ static const char *combine(Emitter *e, const Fold *f, char class, bool lanes,
   return acc;
 }
 
+static const char *best_name(Emitter *e, const Fold *f) {
+  return format(e, "best_%c_%s%s", f->class,
+                f->op == PRIM_ARGMAX ? "more" : "less", f->far ? "_far" : "");
+}
+
 /* One more vector of values for an accumulator. */
 static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
                       bool masked) {
   const char *x = emit_lanes(e, f->r->step, f->class);
   const char *acc = format(e, "acc%u%s", f->name, at);
   if (f->where) {
-    buffer_printf(out, "best_%c_%s(&%s, &at%u%s, %s, %s, LIVE);\n", f->class,
-                  f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name, at, x,
-                  f->where);
+    buffer_printf(out, "%s(&%s, &at%u%s, %s, %s, LIVE);\n", best_name(e, f),
+                  acc, f->name, at, x, f->where);
     return;
   }
   if (masked)
@@ -213,30 +231,49 @@ static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
 
 /* ---- for-loops ---- */
 
-static const char whole_macros[] =
+const char whole_macros[] =
     "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
-static const char part_macros[] =
+const char part_macros[] =
     "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
     "#define LIVE (lanes() < rest)\n";
-static const char no_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
+const char no_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
 
-/* for j in .. end - 1: the lane's block, and what is done with it; the body of
- * the rest of a row is `part`. */
-void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
-                    const Buffer *whole, const Buffer *part) {
+/* The lane's block, and what is done with it, for whole vectors before `to`;
+ * for the rest of these, `part`. */
+static void emit_lanes_to(Emitter *e, Buffer *out, const char *to,
+                          const char *step, const Buffer *whole,
+                          const Buffer *part) {
   const Buffer *body = &e->blocks[e->lane_level];
-  buffer_printf(out, "for (; j + W <= end; j += W%s) {\n%s", step,
+  buffer_printf(out, "for (; j + W <= %s; j += W%s) {\n%s", to, step,
                 whole_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, whole);
-  buffer_printf(out,
-                "%s}\nif (j < end) {\nconst int rest = (int)(end - j);\n%s",
-                no_macros, part_macros);
+  buffer_printf(out, "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n%s",
+                no_macros, to, to, part_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, part);
   buffer_printf(out, "%s}\n", no_macros);
+}
+
+/* for j in .. end - 1 */
+void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
+                    const Buffer *whole, const Buffer *part) {
+  emit_lanes_to(e, out, "end", step, whole, part);
+}
+
+/* The same, but first what is before `to`, a place in memory at j, is where
+ * whole vectors may be streamed. */
+static void emit_stream_loop(Emitter *e, Buffer *out, const char *to,
+                             const Buffer *whole, const Buffer *part) {
+  buffer_printf(out,
+                "for (int64_t stop = j + ahead_%s, done = 0; !done; "
+                "stop = end) {\n"
+                "done = stop >= end;\nstop = done ? end : stop;\n",
+                to);
+  emit_lanes_to(e, out, "stop", "", whole, part);
+  buffer_puts(out, "j = stop;\n}\n");
 }
 
 typedef struct Nest { /* a loop being written */
@@ -291,6 +328,12 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
 
 /* ---- results ---- */
 
+/* Is it stored past the caches, in whole vectors? */
+static bool is_streamed(const Emitter *e, const Fold *f) {
+  return f->out && !e->s->chunk && schedule_streams(e->s, f->r) &&
+         f->r->out->times[e->lane] == 1;
+}
+
 static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
                         bool whole) {
   const char *name = dtype_info[f->r->dtype].name;
@@ -298,11 +341,14 @@ static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
   const char *rest = whole ? "W" : "rest";
   if (f->out) {
     int64_t step = f->r->out->times[e->lane];
+    bool streamed = whole && is_streamed(e, f);
+    e->streams |= streamed;
     if (step != 1)
       buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, f->out,
                     emit_int(e, step), emit_int(e, step), x, rest);
     else if (whole)
-      buffer_printf(out, "st_%s(%s + j, %s);\n", name, f->out, x);
+      buffer_printf(out, "%s_%s(%s + j, %s);\n", streamed ? "nt" : "st", name,
+                    f->out, x);
     else
       buffer_printf(out, "stp_%s(%s + j, %s, rest);\n", name, f->out, x);
   }
@@ -359,8 +405,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     store_scalar(e, out, f,
-                 format(e, "best_%c_%s_lane(%s, at%u)", f->class,
-                        f->op == PRIM_ARGMAX ? "more" : "less", acc, f->name));
+                 format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name));
     return;
   }
   char class = end_class(f);
@@ -398,7 +443,8 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
     buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
                   first);
   if (f->where)
-    buffer_printf(out, "vl at%u = splat_l(-1);\n", f->name);
+    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
+                  f->name, f->far ? 'l' : 'i');
   if (has_runs(f))
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
 }
@@ -439,12 +485,24 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
+/* Where the first result that is streamed goes, as an argument; NULL: there is
+ * none. */
+static const char *stream_at(Emitter *e, const Nest *n) {
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (f->op == PRIM_NONE && is_streamed(e, f))
+      return format(e, "%s(%s + j)", dtype_info[f->r->dtype].name, f->out);
+  }
+  return NULL;
+}
+
 static void emit_row(Emitter *e, Nest *n) {
   Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  open_loops(e, n, n->kept);
+  if (!e->turned.len)
+    open_loops(e, n, n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -458,6 +516,10 @@ static void emit_row(Emitter *e, Nest *n) {
     emit_take(e, &whole, f, first, false);
     emit_take(e, &part, f, first, true);
   }
+  if (e->turned.len) {
+    emit_turned(e, out, &whole, &part);
+    return;
+  }
   open_loops(e, n, e->loops);
   emit_lane_range(e, out, true);
   if (runs)
@@ -470,7 +532,11 @@ static void emit_row(Emitter *e, Nest *n) {
     buffer_puts(out, "int64_t j = start;\n");
   if (sums > 1)
     emit_unrolled(e, out, n);
-  emit_lane_loop(e, out, "", &whole, &part);
+  const char *stream = stream_at(e, n);
+  if (stream)
+    emit_stream_loop(e, out, stream, &whole, &part);
+  else
+    emit_lane_loop(e, out, "", &whole, &part);
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
@@ -501,7 +567,9 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
   const char *name = runs && has_runs(f) ? "sum" : f->where ? "at" : "acc";
   const char *x = format(e, "%s%u[a]", name, f->name);
-  if (!f->where && class != from)
+  if (f->where && !f->far)
+    x = format(e, "wide(%s)", x);
+  else if (!f->where && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
   if (e->s->chunk) {
     r.out = quasi_new(e->arena, 0);
@@ -522,14 +590,15 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
   buffer_printf(out, "v%c acc%u[%u];\n", vector_letter(f->class), f->name,
                 vectors);
   if (f->where)
-    buffer_printf(out, "vl at%u[%u];\n", f->name, vectors);
+    buffer_printf(out, "v%c at%u[%u];\n", f->far ? 'l' : 'i', f->name, vectors);
   if ((runs && has_runs(f)))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
   buffer_printf(out,
                 "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
                 vectors, f->name, f->class, f->where ? "0" : f->identity);
   if (f->where)
-    buffer_printf(out, "at%u[a] = splat_l(-1);\n", f->name);
+    buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->name,
+                  f->far ? 'l' : 'i');
   if ((runs && has_runs(f)))
     buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
   buffer_puts(out, "}\n");
@@ -678,6 +747,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
   emit_begin_loop(e, loop, lane, loops, order);
+  if (e->s->shape == UNIT_TILE && !e->s->tiling)
+    e->rows = order[0];
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {

@@ -3,6 +3,8 @@
 #include "backend/cpu/emit.h"
 #include "backend/cpu/tiling.h"
 
+#include <string.h>
+
 #define format emit_format
 
 enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
@@ -14,7 +16,12 @@ static const Tile *tile_of(const Emitter *e, uint32_t loop) {
 /* ---- the tile in registers ---- */
 
 static const char *element_type(Dtype t) {
-  return t == DT_F64 ? "double" : "float";
+  return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
+}
+
+/* Of what the tile reads, which may lie in memory as it is. */
+static const char *read_type(const Tile *t) {
+  return t->element == DT_I32 ? "pairs_u" : element_type(t->element);
 }
 
 /* What its functions are called. */
@@ -25,36 +32,38 @@ static const char *tile_id(Emitter *e, uint32_t at) {
 /* c += or = a * b, `depth` products fused into each sum. */
 static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const char *id = tile_id(e, at);
-  const char *type = element_type(t->dtype);
-  char v = type[0];
-  bool rows = t->a.form != OPERAND_COLUMNS;
+  const char *type = element_type(t->dtype), *of = read_type(t);
+  char v = type[0], x = element_type(t->element)[0];
+  bool rows = t->a.form != OPERAND_COLUMNS, pairs = t->element == DT_I32;
   buffer_printf(out,
                 "#define MR%s %u\n#define NR%s (%u * W)\n"
                 "static __attribute__((noinline)) FUSED void\n"
                 "tile%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                id, t->rows, id, t->vectors, id, type, type, type);
+                id, t->rows, id, t->vectors, id, of, of, type);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < t->vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
   buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < t->vectors; j++)
-    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", v, j,
-                  v, j);
+    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
+                  x, j);
   for (uint32_t i = 0; i < t->rows; i++) {
-    buffer_printf(out, "{ const v%c x = a[%u%s] - (v%c){0};\n", v, i,
-                  rows ? " * lda" : "", v);
+    buffer_printf(out, "const v%c a%u = a[%u%s] - (v%c){0};\n", x, i, i,
+                  rows ? " * lda" : "", x);
     for (uint32_t j = 0; j < t->vectors; j++)
-      buffer_printf(out, "c%u_%u += x * b%u;%s\n", i, j, j,
-                    j + 1 == t->vectors ? " }" : "");
+      buffer_printf(out,
+                    pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
+                          : "c%u_%u += a%u * b%u;\n",
+                    i, j, i, j);
   }
   buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < t->vectors; j++)
       buffer_printf(out,
-                    "{ v%c_u *r = (v%c_u *)(c + %u * ldc + %u * W);\n"
-                    "if (more) c%u_%u += *r;\n*r = c%u_%u; }\n",
-                    v, v, i, j, i, j, i, j);
+                    "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
+                    "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
+                    v, i, j, v, i, j, i, j, i, j, i, j, i, j);
   buffer_puts(out, "}\n");
 }
 
@@ -62,7 +71,8 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
  * rows and columns as there are. */
 static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const char *id = tile_id(e, at);
-  const char *type = element_type(t->dtype);
+  const char *type = element_type(t->dtype), *of = read_type(t);
+  const char *copied = element_type(t->element);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
@@ -70,7 +80,7 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                 "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
                 "int64_t columns) {\n"
                 "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n",
-                id, type, type, type, type, id, id);
+                id, of, of, type, type, id, id);
   if (t->a.form != OPERAND_COLUMNS)
     buffer_printf(out,
                   "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
@@ -79,7 +89,7 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
-                  type, id, BLOCK_K_MOST, id, id);
+                  copied, id, BLOCK_K_MOST, id, id);
   if (t->b.form == OPERAND_PLAIN)
     buffer_printf(out,
                   "%s right[%d * NR%s] __attribute__((aligned(64)));\n"
@@ -101,49 +111,17 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                 id, id, type[0], name, id, name, name);
 }
 
-/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
- */
-static void emit_turn(Emitter *e, Buffer *out, char v) {
-  uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn%s(v%c *x) {\n", e->number, v);
-  if (width == 1) {
-    buffer_puts(out, "(void)x;\n}\n");
-    return;
-  }
-  buffer_printf(out, "v%c y[W];\n", v);
-  for (uint32_t s = width / 2; s; s /= 2) {
-    for (uint32_t i = 0; i < width; i++) {
-      if (i & s)
-        continue;
-      for (uint32_t half = 0; half < 2; half++) {
-        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
-                      half ? i + s : i, i, i + s);
-        for (uint32_t l = 0; l < width; l++) {
-          uint32_t from =
-              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
-          buffer_printf(out, ", %u", from);
-        }
-        buffer_puts(out, ");\n");
-      }
-    }
-    for (uint32_t i = 0; i < width; i++)
-      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
-  }
-  buffer_puts(out, "}\n");
-}
-
 void emit_tiles(Emitter *e, Buffer *out) {
-  char turned = 0;
+  char turned[4] = "";
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
     const Tile *t = tile_of(e, j);
     if (!t->on)
       continue;
-    char v = element_type(t->dtype)[0];
-    if (t->b.form == OPERAND_TURNED && !turned) {
+    char v = element_type(t->element)[0];
+    if (t->b.form == OPERAND_TURNED && !strchr(turned, v)) {
       emit_turn(e, out, v);
-      turned = v;
+      turned[strlen(turned)] = v;
     }
-    e->failed |= t->b.form == OPERAND_TURNED && turned != v;
     emit_tile(e, t, j, out);
     emit_edge(e, t, j, out);
   }
@@ -206,7 +184,8 @@ static uint32_t term_order(const Loop *loop, uint32_t *order) {
 
 static void emit_store(Emitter *e, Buffer *out, const Tile *t, const char *to,
                        const char *value) {
-  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->dtype].name, to, value);
+  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->element].name, to,
+                value);
   (void)e;
 }
 
@@ -222,7 +201,7 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
     buffer_printf(out,
                   "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
                   "%s *const to = a + (i%u - x0) * %d;\n",
-                  t->m, t->m, t->m, element_type(t->dtype), t->m, LDA_ROWS);
+                  t->m, t->m, t->m, element_type(t->element), t->m, LDA_ROWS);
     put_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
     emit_lane_loop(e, out, "", &store, &store);
@@ -235,7 +214,7 @@ static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   buffer_puts(out, "{\n");
   open_terms(e, out, loop, "k0", "k1");
   buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
-                element_type(t->dtype), LDA_COLUMNS);
+                element_type(t->element), LDA_COLUMNS);
   put_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_lane_loop(e, out, "", &store, &store);
@@ -250,7 +229,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const Loop *loop = t->b.loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
-  const char *type = element_type(t->dtype);
+  const char *type = element_type(t->element);
   buffer_printf(out,
                 "for (int64_t y = n0; y < n1; y += NR%s) {\n"
                 "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
@@ -287,11 +266,11 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
-                "}\nturn%s(x);\n"
+                "}\nturn%s_%c(x);\n"
                 "for (int l = 0; l < terms - k; l++)\n"
                 "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n"
                 "}\n}\n",
-                e->number, v, id);
+                e->number, v, v, id);
 }
 
 /* ---- the result ---- */
@@ -376,11 +355,11 @@ static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
 
 /* Where an operand begins that is used as it lies: pointer, and how far apart
  * its rows, or terms, are. */
-static void emit_plain(Emitter *e, const Operand *o, const char *name,
+static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
                        uint32_t rows, Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
   const Step *s = &loop->steps.at[loop->results.at[0].step];
-  const char *type = element_type(s->dtype);
+  const char *type = read_type(t), *name = o == &t->a ? "a" : "b";
   emit_begin_loop(e, loop, NO_LANE, 0, NULL);
   Quasi rest = *s->address;
   for (uint32_t v = 0; v < loop->axes; v++)
@@ -389,9 +368,9 @@ static void emit_plain(Emitter *e, const Operand *o, const char *name,
   if (s->kind == STEP_READ) {
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
-                  "const %s *const %s = p%u + %s;\n",
-                  name, emit_int(e, s->address->times[rows]), type, name,
-                  s->input, emit_quasi(e, &rest));
+                  "const %s *const %s = (const %s *)(p%u + %s);\n",
+                  name, emit_int(e, s->address->times[rows] / (1 + s->pairs)),
+                  type, name, type, s->input, emit_quasi(e, &rest));
   } else {
     const Local *l = &e->locals[s->loop][s->result];
     buffer_printf(out,
@@ -422,9 +401,9 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   const Tile *t = tile_of(e, at);
   if (!t->ahead)
     return;
-  const char *type = element_type(t->dtype);
+  const char *type = element_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit;
-  e->ahead[at] = emit_room(e, panel_elements(e, t), t->dtype);
+  e->ahead[at] = emit_room(e, panel_elements(e, t), t->element);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
@@ -486,21 +465,22 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const Tile *t = tile_of(e, at);
   const char *depth = e->s->chunk ? "stop" : emit_int(e, t->depth);
   const char *start = e->s->chunk ? "part" : "0";
+  const char *type = element_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
   if (t->a.form == OPERAND_ROWS)
-    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->dtype, &body);
+    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, &body);
   else if (t->a.form == OPERAND_COLUMNS)
-    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->dtype, &body);
+    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, &body);
   else
-    emit_plain(e, &t->a, "a", t->m, &unit, &inner);
+    emit_plain(e, t, &t->a, t->m, &unit, &inner);
   if (plain_b)
-    emit_plain(e, &t->b, "b", t->b.loop->kept, &unit, &inner);
+    emit_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
-    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n",
-                  element_type(t->dtype), element_type(t->dtype), e->ahead[at]);
+    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
+                  e->ahead[at]);
   else
-    put_room(e, "b", panel_elements(e, t), t->dtype, &body);
+    put_room(e, "b", panel_elements(e, t), t->element, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
   if (plain_b || t->ahead)
@@ -511,8 +491,8 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   "for (int64_t from = %s; from < %s || from == %s; "
                   "from += %s) {\n"
                   "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, start, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
-                  depth, emit_int(e, t->pack_k), depth);
+                  start, depth, start, emit_int(e, t->pack_k),
+                  emit_int(e, t->pack_k), depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);
   emit_passes(e, t, at, &unit, &inner, rest, depth);

@@ -75,6 +75,7 @@ static void put_step(Buffer *b, const Step *s) {
   case STEP_OP:
   case STEP_SELECT:
   case STEP_CONVERT:
+  case STEP_PAIR:
     break;
   }
 }
@@ -122,6 +123,14 @@ static ArtifactKey key_of(const Cluster *c) {
 
 /* ---- making one ---- */
 
+/* Several tiles of one product. */
+static bool has_shared(const Kernel *k, const Schedule *s) {
+  if (s->shape != UNIT_TILE || !s->tiling)
+    return false;
+  const int64_t *extents = k->loops.at[0]->extents + k->outer;
+  return extents[-1] > s->block || extents[-2] > s->height;
+}
+
 static void make(const Cluster *c, Program *p) {
   Kernel *k = c->kernel;
   Schedule s;
@@ -139,6 +148,7 @@ static void make(const Cluster *c, Program *p) {
   for (uint32_t j = 0; j < p->out_count; j++)
     p->outs[j] = place_of(c, e.call.outs.at[j]->node);
   p->chunked = s.chunk > 0;
+  p->shared = has_shared(k, &s);
   p->units = e.call.units;
   p->chunks = e.call.chunks;
   p->inner = e.call.inner;
@@ -178,7 +188,7 @@ static Entry *entry_new(ArtifactKey key, const Program *p) {
   return e;
 }
 
-static void keep(Entry *e) {
+static bool keep(Entry *e) {
   Entry **bucket = &table.buckets[e->key.word[0] % BUCKETS];
   pthread_mutex_lock(&table.lock);
   bool fits = table.count < PROGRAMS_MOST;
@@ -190,6 +200,7 @@ static void keep(Entry *e) {
   pthread_mutex_unlock(&table.lock);
   if (!fits)
     mem_free(e);
+  return fits;
 }
 
 const Program *program_of(Cluster *c) {
@@ -200,7 +211,9 @@ const Program *program_of(Cluster *c) {
   Program *p = NEW(c->kernel->arena, Program);
   make(c, p);
   Entry *e = entry_new(key, p);
-  if (e)
-    keep(e);
+  if (e && keep(e))
+    p = &e->program;
+  else
+    c->passing = true;
   return p->object ? p : NULL;
 }

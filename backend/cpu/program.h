@@ -16,6 +16,7 @@ typedef struct Program {
   uint32_t int_count, float_count, out_count;
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
+  bool shared; /* units that follow one another copy the same */
   int64_t units, chunks, inner;
   Dtype accumulator;
   size_t room;
@@ -23,7 +24,8 @@ typedef struct Program {
 } Program;
 
 /* The cluster's kernel, being compiled from now on; NULL: it cannot be
- * emitted.  It may live in the kernel's arena. */
+ * emitted.  Where there are too many it lives in the kernel's arena, and
+ * cluster->passing is set. */
 const Program *program_of(Cluster *cluster);
 
 #endif

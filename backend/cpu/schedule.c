@@ -1,6 +1,10 @@
 /* How a kernel is to be run, from what it reads and how. */
 #include "backend/cpu/emit.h"
 #include "backend/cpu/tiling.h"
+#include "tensor/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 enum {
   SPLIT_UNITS = 16,         /* fewer pieces than that, of */
@@ -38,12 +42,32 @@ static bool is_wide(const Step *s) {
          (s->dtype == DT_I64 && s->kind != STEP_INDEX && s->kind != STEP_CONST);
 }
 
-static uint32_t width_of(const Kernel *k, uint32_t bytes) {
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++)
-      if (is_wide(&k->loops.at[j]->steps.at[i]))
-        return bytes < 8 ? 1 : bytes / 8;
-  return bytes / 4;
+/* Is it nothing but an index of reads? */
+static bool is_index_alone(const Loop *loop, uint32_t at) {
+  if (loop->steps.at[at].kind != STEP_READ)
+    return false;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    if (loop->results.at[j].step == at)
+      return false;
+  for (uint32_t j = at + 1; j < loop->steps.len; j++)
+    for (uint32_t a = 0; a < loop->steps.at[j].arg_count; a++)
+      if (loop->steps.at[j].args[a] == at)
+        return false;
+  return true;
+}
+
+/* Are there numbers of eight bytes to compute with?  Indices are such only
+ * where they differ from lane to lane: lanes of each loop, or NULL. */
+static bool has_wide(const Kernel *k, const uint32_t *lanes) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    const uint64_t *depends = lanes ? loop_depends(k->arena, loop) : NULL;
+    for (uint32_t i = 0; i < loop->steps.len; i++)
+      if (is_wide(&loop->steps.at[i]) &&
+          (lanes ? depends[i] >> lanes[j] & 1 : !is_index_alone(loop, i)))
+        return true;
+  }
+  return false;
 }
 
 /* ---- what lanes along an axis cost ---- */
@@ -51,6 +75,8 @@ static uint32_t width_of(const Kernel *k, uint32_t bytes) {
 static bool reduces(const Loop *loop) {
   return loop->axes > loop->kept;
 }
+
+enum { APART_STORED = 2 }; /* lanes apart that are stored, beside read ones */
 
 static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
@@ -90,7 +116,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
     if (r->out && v < loop->kept && !reduces(loop))
-      cost += access_cost(r->out->times[v], w);
+      cost += access_cost(r->out->times[v], APART_STORED * w);
   }
   double vectors = (double)divide_up(loop_guess(loop, v), width);
   cost *= vectors * w / extent;
@@ -250,6 +276,29 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
   return found;
 }
 
+/* ---- results past the caches ---- */
+
+/* Bytes from which a result is stored past the caches.  To store it there
+ * saves that its lines are read first, and what else is in the caches; but what
+ * reads it next has to wait for memory, so it is one that the last cache would
+ * not keep, beside what the kernel reads. */
+static double choose_streamed(const Kernel *k) {
+  if (k->graph->sizes)
+    return INFINITY; /* nobody knows */
+  const char *asked = getenv("AXON_STREAM");
+  if (asked)
+    return strtod(asked, NULL);
+  double cache = (double)machine()->cache[2]; /* shared with others */
+  Cost cost = cost_of(k);
+  return cache > 0 && cost.read + cost.written > 0.75 * cache ? cache / 4
+                                                              : INFINITY;
+}
+
+bool schedule_streams(const Schedule *s, const Result *r) {
+  double bytes = (double)node_count(r->node) * dtype_info[r->dtype].bytes;
+  return s->width > 1 && bytes > s->streamed;
+}
+
 static void choose_plain(Kernel *k, Schedule *s) {
   uint32_t lane = best_lane(k, s->width);
   uint32_t turned = lane == NO_LANE ? NO_LANE : turned_axis(k, lane);
@@ -267,10 +316,11 @@ static void choose_plain(Kernel *k, Schedule *s) {
   choose_chunk(k, s);
 }
 
-void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
+static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {
   *s = (Schedule){.bytes = bytes, .shape = UNIT_POINT, .block = 1};
-  s->width = width_of(k, bytes);
+  s->width = width ? width : 1;
   s->height = 1;
+  s->streamed = choose_streamed(k);
   if (!tiling_choose(k, s))
     choose_plain(k, s);
   s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
@@ -280,4 +330,11 @@ void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
     s->lanes[j] = outer ? k->outer - 1
                         : inner_lane(k->arena, k->loops.at[j], s->width, &cost);
   }
+}
+
+void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
+  bool wide = has_wide(k, NULL);
+  choose(k, bytes, s, wide ? bytes / 8 : bytes / 4);
+  if (!wide && !s->tiling && has_wide(k, s->lanes))
+    choose(k, bytes, s, bytes / 8);
 }

@@ -318,18 +318,21 @@ static void define(Emitter *e, uint32_t at, const char *value) {
 
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
-static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
-  const Step *s = &e->loop->steps.at[at];
-  const char *need = e->need[at];
+static uint32_t check_number(Emitter *e, uint32_t at) {
   Call *call = &e->out->call;
-  if (s->sure)
+  if (call->checks.len < CHECK_BITS)
+    VEC_PUSH(e->arena, call->checks, &e->loop->steps.at[at]);
+  return call->checks.len - 1;
+}
+
+static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
+  const char *need = e->need[at];
+  if (e->loop->steps.at[at].sure)
     return;
   if (!need)
     e->failed = true;
-  if (call->checks.len < CHECK_BITS)
-    VEC_PUSH(e->arena, call->checks, s);
   buffer_printf(&e->checks, "bad%u |= %s(%s) & %s & LIVE;\n",
-                call->checks.len - 1, lanes ? "" : "splat_b", wrong, need);
+                check_number(e, at), lanes ? "" : "splat_b", wrong, need);
 }
 
 static const char *mask_of(Emitter *e, uint32_t at) {
@@ -399,18 +402,21 @@ static const char *get(Emitter *e, Dtype t, const char *pointer,
   return format(e, "%s[%s]%s", pointer, at, t == DT_BOOL ? " != 0" : "");
 }
 
-/* Adds the checked indices that are the same in all lanes. */
+/* Adds the checked indices that are the same in all lanes: what is read each
+ * time is tested where the index is known. */
 static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
                                     const char *address) {
   const char *index = operand(e, r->step, 'l', false);
-  const char *extent = emit_int(e, r->extent);
+  const char *extent = emit_int(e, r->extent), *need = e->need[at];
   uint32_t name = e->names++;
-  buffer_printf(block(e, e->levels[at]),
-                "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name, index,
-                extent);
-  buffer_printf(block(e, e->levels[at]), "const int64_t x%u = w%u ? 0 : %s;\n",
-                name, name, index);
-  check(e, at, false, format(e, "w%u", name));
+  Buffer *b = block(e, e->levels[r->step]);
+  buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
+                index, extent);
+  buffer_printf(b, "const int64_t x%u = w%u ? 0 : %s;\n", name, name, index);
+  if (need && !strcmp(need, "ALL") && !e->loop->steps.at[at].sure)
+    buffer_printf(b, "bad%u |= splat_b(w%u);\n", check_number(e, at), name);
+  else
+    check(e, at, false, format(e, "w%u", name));
   const char *t = term(e, r->stride, format(e, "x%u", name));
   return strcmp(address, "0") ? format(e, "%s + %s", address, t) : t;
 }
@@ -487,6 +493,15 @@ static const char *lane_step(Emitter *e, int64_t times) {
   return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
 }
 
+/* Two elements a lane; of an odd number of them all is read but what lies
+ * behind the last. */
+static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
+  if (!s->terms)
+    return format(e, "LOAD(pairs, %s + 2 * j)", from);
+  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j, REST)", from,
+                emit_int(e, s->terms));
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -499,8 +514,17 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     else
       base = add_scalar_index(e, at, r, base);
   }
+  if (s->pairs) {
+    define(e, at, load_pairs(e, s, format(e, "p%u + %s", s->input, base)));
+    return;
+  }
   if (!e->varies[at]) {
     define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
+    return;
+  }
+  if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
+    define(e, at,
+           emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
     return;
   }
   if (!lanes && is_even(e, s->address)) {
@@ -557,6 +581,10 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   }
   const char *to = emit_local(e, l, s->address);
   const char *name = dtype_info[s->dtype].name;
+  if (s->pairs) {
+    define(e, at, load_pairs(e, s, format(e, "l%u + %s", l->name, to)));
+    return;
+  }
   if (!e->varies[at]) {
     define(e, at, get(e, s->dtype, format(e, "l%u", l->name), to));
     return;
@@ -978,6 +1006,12 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
 }
 
+static void emit_pair(Emitter *e, uint32_t at, const Step *s) {
+  const char *x = format(e, "pair_bf16(%s, %s)", emit_lanes(e, s->args[0], 'f'),
+                         emit_lanes(e, s->args[1], 'f'));
+  define(e, at, e->varies[at] ? x : format(e, "first_i(%s)", x));
+}
+
 /* ---- steps ---- */
 
 static void emit_step(Emitter *e, uint32_t at) {
@@ -1006,6 +1040,9 @@ static void emit_step(Emitter *e, uint32_t at) {
     break;
   case STEP_RANDOM:
     emit_random(e, at, s);
+    break;
+  case STEP_PAIR:
+    emit_pair(e, at, s);
     break;
   }
 }

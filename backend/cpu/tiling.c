@@ -360,6 +360,23 @@ static Dtype sum_type(const Loop *loop) {
   return loop->steps.at[loop->results.at[0].step].dtype;
 }
 
+/* Rows of pairs as they lie: each begins with a first one, and ends with a
+ * second one. */
+static bool has_plain_pairs(const Loop *loop, uint32_t m) {
+  const Step *s = plain_read(loop, DT_I32);
+  return s && s->kind == STEP_READ && s->pairs && !s->terms &&
+         s->address->times[m] % 2 == 0;
+}
+
+static void make_pairs(Choice *c, Tile *t) {
+  t->element = DT_I32;
+  t->a.loop = pairs_of(c->arena, t->a.loop, t->a.form == OPERAND_ROWS);
+  t->b.loop = pairs_of(c->arena, t->b.loop, t->b.form == OPERAND_TURNED);
+  if (has_plain_pairs(t->a.loop, t->m))
+    t->a.form = OPERAND_PLAIN;
+  t->depth = divide_up(t->depth, 2);
+}
+
 static void make_tile(Choice *c, uint32_t at) {
   const Loop *loop = c->k->loops.at[at];
   Tile *t = &c->s->tiling->of[at];
@@ -373,9 +390,12 @@ static void make_tile(Choice *c, uint32_t at) {
   t->dtype = sum_type(loop);
   t->a.loop = operand_loop(c->arena, loop, p, ~with_n, t->dtype);
   t->b.loop = operand_loop(c->arena, loop, p, with_n, t->dtype);
+  t->element = t->dtype;
   t->depth = depth_of(loop);
-  t->block_k = pieces(size_guess(loop->graph, t->depth), BLOCK_K_MOST, 1);
   choose_forms(t, loop, c->s);
+  if (!loop->graph->sizes && pairs_fit(c->s, t))
+    make_pairs(c, t);
+  t->block_k = pieces(size_guess(loop->graph, t->depth), BLOCK_K_MOST, 1);
 }
 
 static void shape_tile(Choice *c, Tile *t, const Loop *loop) {

@@ -32,8 +32,10 @@ typedef struct Tile {
   int64_t depth;                     /* of the sum */
   int64_t block_k, block_m, block_n; /* of a pass */
   int64_t pack_k;                    /* terms of b that are copied at a time */
-  bool ahead; /* b is copied before the rows of a unit are gone through */
-  Dtype dtype;
+  bool ahead;    /* b is copied before the rows of a unit are gone through */
+  Dtype dtype;   /* of the sums */
+  Dtype element; /* of what is copied; DT_I32: terms are pairs of bf16, whose
+                    products the machine adds up two at a time */
 } Tile;
 
 typedef struct Tiling {
@@ -43,5 +45,13 @@ typedef struct Tiling {
 /* Finds the kernel's products and a schedule that suits all of them; false:
  * there are none, or they are better off as ordinary loops. */
 bool tiling_choose(Kernel *k, Schedule *s);
+
+/* ---- pairs.c ---- */
+
+/* Are both operands bf16 that is but widened, and has the machine dot products
+ * of these? */
+bool pairs_fit(const Schedule *s, const Tile *t);
+/* The operand with pairs for terms; along: lanes lie along these. */
+Loop *pairs_of(Arena *arena, const Loop *loop, bool along);
 
 #endif

@@ -243,7 +243,7 @@ static void emit_checks(const Emitter *e, Buffer *out) {
 }
 
 static void emit_end(const Emitter *e, Buffer *out) {
-  buffer_puts(out, "}\nreturn ");
+  buffer_printf(out, "}\n%sreturn ", e->streams ? "stream_end();\n" : "");
   for (uint32_t j = 0; j < e->out->call.checks.len; j++)
     buffer_printf(out, "%sany_lane(bad%u) << %u", j ? " | " : "", j, j);
   buffer_puts(out, e->out->call.checks.len ? ";\n}\n" : "0;\n}\n");
@@ -274,6 +274,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     emit_rows(e, &body);
   else
     emit_loops(e, &body);
+  emit_turns(e, out);
   buffer_printf(out,
                 "%sint kernel%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"

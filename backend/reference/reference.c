@@ -59,6 +59,7 @@ static bool run_one(Graph *g, Node *n, Span *where, Fault *fault) {
 }
 
 static bool run(Graph *g, Cluster *cluster, Span *where, Fault *fault) {
+  cluster_bodies(cluster);
   for (uint32_t k = 0; k < cluster->nodes.len; k++) {
     Node *n = cluster->nodes.at[k];
     *where = n->span;

@@ -734,6 +734,65 @@ static void test_random_graphs(void **state) {
   assert_true(stored[FUSE_COST] < stored[FUSE_NONE]);
 }
 
+/* ---- plans that are kept ---- */
+
+/* (x.[k] + c) * d, and its sum */
+static Node *planned_sum(double c, double d, int64_t k, bool hold) {
+  Node *x = data(DT_F64, SHAPE(6));
+  IndexVar *i = var(5);
+  Node *at_ = get1(x, add(index_of(i), integer(k)));
+  Node *y = close1(mul(add(at_, constant(DT_F64, c)), constant(DT_F64, d)), i);
+  Node *sum = reduce(PRIM_SUM, y, 0, 1, false);
+  node_retain(sum), node_retain(y);
+  let_go();
+  if (hold)
+    keep(y);
+  else
+    node_release(y);
+  return keep(sum);
+}
+
+static double expected_sum(double c, double d, int64_t k) {
+  double sum = 0;
+  for (int64_t i = k; i < 5 + k; i++)
+    sum += (mixed(i) + c) * d;
+  return sum;
+}
+
+static void check_planned(double c, double d, int64_t k, bool hold,
+                          uint64_t again) {
+  g.span = (Span){0};
+  Node *n = planned_sum(c, d, k, hold);
+  must_force(n);
+  assert_true(fabs(at(n, 0) - expected_sum(c, d, k)) < 1e-12);
+  assert_int_equal(g.again, again);
+}
+
+static void test_kept_plans(void **state) {
+  (void)state;
+  check_planned(0.3, 1.7, 0, false, 0);
+  check_planned(0.3, 1.7, 0, false, 1);
+  check_planned(-0.9, 123.4, 0, false, 2); /* other numbers: the same plan */
+  check_planned(0.7, 0.7, 0, false, 2);    /* equal ones: another */
+  check_planned(0.9, 0.9, 0, false, 3);
+  check_planned(0, 1.7, 0, false, 3); /* 0, 2 and an index are looked at */
+  check_planned(0.3, 2, 0, false, 3);
+  check_planned(0.3, 1.7, 1, false, 3);
+  check_planned(0.3, 1.7, 0, true, 3); /* as is what is held elsewhere */
+  check_planned(0.1, 1.1, 0, true, 4);
+}
+
+static void test_kept_fault(void **state) {
+  (void)state;
+  for (int k = 0; k < 3; k++) {
+    Node *n = planned_sum(0.3 + k, 1.7, 2, false);
+    uint64_t before = g.again;
+    must_fault(n, "index 6 is out of bounds for axis 0 of size 6");
+    assert_int_equal(g.again - before, k > 0);
+    must_fault(n, "index 6 is out of bounds for axis 0 of size 6");
+  }
+}
+
 /* ---- random expressions with conditions, against a plain evaluator ---- */
 
 /* An expression of i < 3, j < 4 and the innermost bound k < 2, as a node and
@@ -939,6 +998,8 @@ int main(void) {
       TEST(test_interrupt),
       TEST(test_out_of_memory),
       TEST(test_print),
+      TEST(test_kept_plans),
+      TEST(test_kept_fault),
       TEST(test_random_graphs),
       TEST(test_random_conditions),
   };

@@ -150,7 +150,8 @@ static inline Scalar element(Maker *m, Dtype t, uint32_t special) {
                                     -65504, 1e-40,    3e9,       -3e18, 0.5};
   if (special && x % 5 == 0)
     return num(t, specials[x / 8 % ARRAY_LEN(specials)]);
-  return num(t, ((double)(x >> 8 & 0xff) - 128) / 64 + (double)(x & 1) / 1024);
+  double y = ((double)(x >> 8 & 0xff) - 128) / 64 + (double)(x & 1) / 1024;
+  return num(t, other_numbers * y);
 }
 
 /* Data of a type and sizes; NULL: too many. */
@@ -395,6 +396,11 @@ static inline Value contracted(Maker *m, Value x, Value y, Contraction *f,
   Node *a = size_of_value(x.node), *b = size_of_value(y.node);
   Node *error =
       times(f(a, b, how), SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
+  if (t == DT_BF16) { /* subnormals may count as zero */
+    Node *tiny_a = add(times(a, 0), real(0x1p-126));
+    Node *tiny_b = add(times(b, 0), real(0x1p-126));
+    error = add(error, add(f(a, tiny_b, how), f(tiny_a, b, how)));
+  }
   if (x.error)
     error = add(error, f(x.error, y.error ? add(b, y.error) : b, how));
   if (y.error)

@@ -27,6 +27,7 @@ typedef struct Report {
   uint64_t seed, sizes; /* being worked on */
   uint64_t kernels;     /* clusters that could be compiled, */
   uint64_t left;        /* and those of them that were not */
+  uint64_t planned;     /* graphs that there should have been a plan of */
   size_t used;
   char results[RESULTS];
 } Report;
@@ -81,12 +82,10 @@ static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
 }
 
 /* Nothing but the roots is held, or everything. */
-static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
+static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
+                             Node *nodes[ROOTS]) {
   Value roots[ROOTS];
-  g.fuse = fuse;
-  g.backend = &counting;
   uint32_t count = made(seed, sizes, false, roots);
-  Node *nodes[ROOTS];
   for (uint32_t k = 0; k < count; k++)
     nodes[k] = node_retain(roots[k].node);
   if (seed % 4)
@@ -94,6 +93,32 @@ static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
   for (uint32_t k = 0; k < count; k++)
     keep(nodes[k]);
   force_all(count, nodes, seed);
+  return count;
+}
+
+/* The same with other numbers, so that there is a plan already. */
+static void run_other_numbers(uint64_t seed, uint64_t sizes) {
+  Node *nodes[ROOTS];
+  other_numbers = 1.37;
+  run_compiled(seed, sizes, nodes);
+  other_numbers = 1;
+  let_go();
+}
+
+static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
+  Node *nodes[ROOTS];
+  g.fuse = fuse;
+  g.backend = &counting;
+  if (seed % 3 == 0) /* however small, past the caches */
+    setenv("AXON_STREAM", "0", 1);
+  else
+    unsetenv("AXON_STREAM");
+  if (sizes == 1)
+    run_other_numbers(seed, sizes);
+  uint64_t before = g.again;
+  uint32_t count = run_compiled(seed, sizes, nodes);
+  if (sizes == 1 && count && before == g.again)
+    report->planned++;
   for (uint32_t k = 0; k < count; k++) {
     const Tensor *t = nodes[k]->data;
     size_t bytes = (size_t)t->count * dtype_info[t->dtype].bytes;
@@ -216,7 +241,8 @@ static void test_random_kernels(void **state) {
   (void)state;
   enum { BATCH = 50 };
   uint32_t wrong = 0;
-  uint64_t kernels = 0, left = 0, end = first_seed + seed_count;
+  uint64_t kernels = 0, left = 0, planned = 0;
+  uint64_t end = first_seed + seed_count;
   for (uint64_t from = first_seed; from < end; from += BATCH) {
     uint64_t to = from + BATCH < end ? from + BATCH : end;
     Report *one = in_child(from, to, "1");
@@ -235,6 +261,7 @@ static void test_random_kernels(void **state) {
     assert_true(results == one->results + one->used);
     kernels += one->kernels;
     left += one->left;
+    planned += one->planned;
     munmap(one, sizeof *one);
   }
   if (seed_count > 60)
@@ -242,6 +269,7 @@ static void test_random_kernels(void **state) {
                   (int)kernels, (int)left);
   assert_int_equal(wrong, 0);
   assert_true(kernels > seed_count);
+  assert_true(planned <= seed_count / 10); /* where rounding makes two equal */
 }
 
 /* ---- one thing at a time: exact values ---- */
@@ -344,6 +372,36 @@ static Node *half_products(int64_t n) {
   return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
 }
 
+/* Pairs of bf16: an even and an odd number of terms, which lie next to each
+ * other or apart, in parts of rows, computed, and of two axes. */
+static Node *bf16_products(int64_t n) {
+  Node *x = data(DT_BF16, SHAPE(30, n + 34)), *y = data(DT_BF16, SHAPE(97, 70));
+  Node *z = data(DT_BF16, SHAPE(n + 34, 97));
+  Node *sum =
+      keep(node_matmul(&g, keep(node_matmul(&g, x, z, &fault)), y, &fault));
+  return convert(sum, DT_F32);
+}
+static Node *bf16_turned(int64_t n) {
+  Node *x = data(DT_BF16, SHAPE(n + 34, 31)),
+       *y = data(DT_BF16, SHAPE(65, n + 34));
+  return keep(node_matmul(&g, turned(x), turned(y), &fault));
+}
+static Node *bf16_parts(int64_t n) { /* of rows that are longer, by one */
+  IndexVar *i = var(29), *j = var(n + 33);
+  Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
+                 add(index_of(j), integer(1)));
+  x = close1(close1(x, j), i);
+  Node *y = data(DT_BF16, SHAPE(n + 33, 48));
+  return keep(node_matmul(&g, op1(PRIM_NEG, x), y, &fault));
+}
+static Node *bf16_axes(int64_t n) {
+  static const uint8_t x[] = {0, 1, 2}, y[] = {2, 1, 3}, out[] = {0, 3};
+  return keep(node_einsum(&g, 2,
+                          (Node *[]){data(DT_BF16, SHAPE(25, 6, n)),
+                                     data(DT_BF16, SHAPE(n, 6, 40))},
+                          (const uint8_t *[]){x, y}, 2, out, &fault));
+}
+
 /* Small numbers whose product is not small; divisors behind the last lane. */
 static Node *wide_products(int64_t n) {
   Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
@@ -370,6 +428,10 @@ static void test_single_things(void **state) {
                                  where_single,
                                  single_beside,
                                  half_products,
+                                 bf16_products,
+                                 bf16_turned,
+                                 bf16_parts,
+                                 bf16_axes,
                                  wide_products,
                                  negative_divisors};
   static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};

@@ -7,6 +7,7 @@
 #include "tensor/tensor.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -139,8 +140,16 @@ static inline Node *data(Dtype t, Shape s) {
 static inline Node *numbers(Shape s) {
   return data_with(DT_I64, s, count_up);
 }
+/* Makes other numbers of the same things: floats that are no small integers
+ * or powers of two are so many times as large. */
+static double other_numbers = 1;
+static inline double number(double x) {
+  int exponent;
+  return x == floor(x) || fabs(frexp(x, &exponent)) == 0.5 ? x
+                                                           : x * other_numbers;
+}
 static inline Node *constant(Dtype t, double x) {
-  return keep(node_scalar(&g, num(t, x)));
+  return keep(node_scalar(&g, num(t, dtype_is_float(t) ? number(x) : x)));
 }
 static inline Node *integer(int64_t x) {
   return keep(node_scalar(&g, (Scalar){.dtype = DT_I64, .i = x}));

@@ -1,0 +1,112 @@
+/* What is turned: loops over squares of two axes, of which what is read lies
+ * next to each other along one, and results along the other.
+ *
+ * W vectors are read along the first one, turned in registers, and are then
+ * lanes along the second one.  What is left at the edges of a square is read
+ * lane by lane. */
+#include "backend/cpu/emit.h"
+
+#include <string.h>
+
+enum {
+  TURNED_OPS = 8
+}; /* of so many steps are all W rows written one by one */
+
+/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
+ */
+void emit_turn(Emitter *e, Buffer *out, char v) {
+  uint32_t width = e->s->width;
+  buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->number, v, v);
+  if (width == 1) {
+    buffer_puts(out, "(void)x;\n}\n");
+    return;
+  }
+  buffer_printf(out, "v%c y[W];\n", v);
+  for (uint32_t s = width / 2; s; s /= 2) {
+    for (uint32_t i = 0; i < width; i++) {
+      if (i & s)
+        continue;
+      for (uint32_t half = 0; half < 2; half++) {
+        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
+                      half ? i + s : i, i, i + s);
+        for (uint32_t l = 0; l < width; l++) {
+          uint32_t from =
+              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
+          buffer_printf(out, ", %u", from);
+        }
+        buffer_puts(out, ");\n");
+      }
+    }
+    for (uint32_t i = 0; i < width; i++)
+      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
+  }
+  buffer_puts(out, "}\n");
+}
+
+void emit_turns(Emitter *e, Buffer *out) {
+  for (const char *c = "fdil"; *c; c++)
+    if (strchr(e->turns, *c))
+      emit_turn(e, out, *c);
+}
+
+/* A read whose lanes are apart, but which is one vector along the rows. */
+bool is_turned(const Emitter *e, const Step *s) {
+  return e->rows != NO_LANE && s->address->times[e->rows] == 1;
+}
+
+const char *emit_turned_read(Emitter *e, const Step *s, char class,
+                             const char *base, const char *step) {
+  uint32_t name = e->names++;
+  const char *type = dtype_info[s->dtype].name;
+  char v = vector_letter(class);
+  if (!strchr(e->turns, v))
+    e->turns[strlen(e->turns)] = v;
+  buffer_printf(&e->turned,
+                "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
+                "turned%u[l] = ld_%s(p%u + %s + %s * (j + l));\n"
+                "turn%s_%c(turned%u);\n",
+                e->s->width, name, type, s->input, base, step, e->number, v,
+                name);
+  buffer_printf(&e->turned_names, "v%c turned%u[W];\n", v, name);
+  return emit_format(e, "TURNED(lds_%s, turned%u, p%u + %s + %s * j, %s)", type,
+                     name, s->input, base, step, step);
+}
+
+static void emit_rows(Emitter *e, Buffer *out, const char *count, bool all,
+                      const Buffer *rest) {
+  uint32_t y = e->rows;
+  if (e->loop->steps.len <= TURNED_OPS)
+    buffer_printf(out, "#pragma GCC unroll %u\n", e->s->width);
+  buffer_printf(out,
+                "for (int q = 0; q < %s; q++) {\n"
+                "const int64_t i%u = band + q;\n",
+                count, y);
+  emit_put(out, &e->blocks[e->level_of[y]]);
+  buffer_printf(out, "#define TURNED(load, x, p, step) %s\n%s",
+                all ? "x[q]" : "load(p, step, rest)",
+                all ? whole_macros : part_macros);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  emit_put(out, rest);
+  buffer_printf(out, "#undef TURNED\n%s}\n", no_macros);
+}
+
+void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
+                 const Buffer *part) {
+  uint32_t y = e->rows;
+  buffer_printf(out, "const int64_t start = lo, end = hi;\n"
+                     "for (int64_t band = y0; band < y1; band += W) {\n"
+                     "const int high = y1 - band < W ? (int)(y1 - band) : W;\n"
+                     "for (int64_t j = start; j < end; j += W)\n"
+                     "if (high == W && j + W <= end) {\n");
+  emit_put(out, &e->turned_names);
+  buffer_printf(out, "{\nconst int64_t i%u = band;\n", y);
+  emit_put(out, &e->blocks[e->level_of[y]]);
+  emit_put(out, &e->turned);
+  buffer_puts(out, "}\n");
+  emit_rows(e, out, "W", true, whole);
+  buffer_puts(out, "} else {\n"
+                   "const int rest = end - j < W ? (int)(end - j) : W;\n");
+  emit_rows(e, out, "high", false, part);
+  buffer_puts(out, "}\n}\n");
+}

@@ -1,0 +1,71 @@
+/* tensor, for run.c: plans that are kept.
+ *
+ * To plan takes longer than to run what is small, and a program runs the same
+ * again and again: a turn of a loop, a call of a function.  So what a plan came
+ * to is kept as a *recipe*, under all that it was made of, the graph *in
+ * outline*: its nodes as numbers, in the order in which they are reached from
+ * the roots.  Where a graph has the outline of one before, its nodes take the
+ * places of the other's, and its data, at leaves of the graph, those of its
+ * data.
+ *
+ * Floats are not part of the outline but for what a plan may depend on (whether
+ * two are equal; 0, 1, powers of two): they are parameters, as 0.9 in
+ * `x * 0.9`.  While there is a plan of them, numbers that are none stand in
+ * their places, so that nothing can be made of their values. */
+#ifndef AXON_TENSOR_RECIPE_H
+#define AXON_TENSOR_RECIPE_H
+
+#include "tensor/internal.h"
+#include "tensor/kernel.h"
+
+/* ---- outline.c ---- */
+
+typedef struct Params { /* different ones */
+  VEC(double) values;
+  uint32_t *table, cap; /* hash table: 1 + number */
+} Params;
+/* UINT32_MAX: it is none of them. */
+uint32_t params_find(const Params *params, double x);
+
+typedef struct Outline {
+  Arena *arena;
+  VEC(uint64_t) words;
+  VEC(Node *) nodes;  /* that are to be run: inputs before readers */
+  VEC(Node *) leaves; /* that they read, and that have data */
+  Params params;
+  bool failed; /* there is something in it that has no outline */
+} Outline;
+
+/* Sets no marks for longer than it runs. */
+void outline_take(Outline *o, const Graph *g, uint32_t count,
+                  Node *const *roots);
+
+/* ---- recipe.c ---- */
+
+typedef struct Recipe Recipe;
+
+/* In the outline's numbers; the plan has clusters, and its nodes their fused
+ * bodies. */
+Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o);
+/* The clusters, of these nodes; they live in the arena. */
+Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,
+                      uint32_t *count);
+/* Is it time to plan it anew: what was too little work to be compiled was run
+ * so often that it is not too little any more? */
+bool recipe_ran(Recipe *r);
+
+/* ---- memo.c ---- */
+
+typedef struct Memo Memo;
+
+/* Can one be kept for it? */
+bool memo_takes(const Outline *o);
+/* NULL: there is none. */
+Recipe *memo_find(Graph *g, const Outline *o);
+/* Where a recipe is to be made that will be kept. */
+Arena *memo_arena(Graph *g, const Outline *o);
+/* Keeps it; one that was kept before is forgotten. */
+void memo_keep(Graph *g, const Outline *o, Recipe *r);
+void memo_end(Graph *g);
+
+#endif
