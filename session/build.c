@@ -7,15 +7,18 @@
 /* ---- names ---- */
 
 static const char *const reserved[] = {
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case",
-    "catch", "char", "class", "code", "const", "constexpr", "continue",
-    "default", "delete", "do", "double", "else", "enum", "explicit", "export",
-    "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-    "long", "mutable", "namespace", "new", "not", "operator", "or", "private",
-    "protected", "public", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "throw", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using",
-    "virtual", "void", "volatile", "while", "xor"};
+    "alignas",  "alignof",   "and",      "asm",      "auto",      "bool",
+    "break",    "case",      "catch",    "char",     "class",     "code",
+    "const",    "constexpr", "continue", "default",  "delete",    "do",
+    "double",   "else",      "enum",     "explicit", "export",    "extern",
+    "false",    "float",     "for",      "friend",   "goto",      "if",
+    "inline",   "int",       "long",     "mutable",  "namespace", "new",
+    "not",      "operator",  "or",       "private",  "protected", "public",
+    "register", "restrict",  "return",   "short",    "signed",    "sizeof",
+    "static",   "struct",    "switch",   "template", "this",      "throw",
+    "true",     "try",       "typedef",  "typeid",   "typename",  "union",
+    "unsigned", "using",     "virtual",  "void",     "volatile",  "while",
+    "xor"};
 
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
  * its own. */
@@ -44,7 +47,7 @@ static const char *c_name(Session *s, Map *taken, const char *name) {
 
 typedef struct CParam {
   const char *type, *name, *plain; /* plain: as in the header */
-  const char *what; /* "f32[n, m]"; NULL: a size */
+  const char *what;                /* "f32[n, m]"; NULL: a size */
   bool value, result;
   Dtype dtype;
 } CParam;
@@ -79,8 +82,8 @@ static void add_size_params(Driver *e, Map *taken, CParams *params) {
     const char *plain = c_name(e->s, taken, s->name);
     e->size_vars[k] = driver_format(e, "n_%s", plain);
     VEC_PUSH(e->arena, *params,
-             ((CParam){.type = "int64_t ", .name = e->size_vars[k],
-                      .plain = plain}));
+             ((CParam){
+                 .type = "int64_t ", .name = e->size_vars[k], .plain = plain}));
   }
 }
 
@@ -94,13 +97,15 @@ static void add_arg_params(Driver *e, Map *taken, CParams *params) {
     const char *plain = c_name(e->s, taken, a->name);
     e->arg_names[k] = driver_format(e, "p_%s", plain);
     const char *type = driver_type(a->dtype);
-    VEC_PUSH(e->arena, *params,
-             ((CParam){.type = driver_format(e, a->rank ? "const %s *" : "%s ",
-                                          type),
-                      .name = e->arg_names[k], .plain = plain,
-                      .value = !a->rank, .dtype = a->dtype,
-                      .what = shape_text(e, a->dtype, a->rank, a->shape,
-                                         a->stars)}));
+    VEC_PUSH(
+        e->arena, *params,
+        ((CParam){
+            .type = driver_format(e, a->rank ? "const %s *" : "%s ", type),
+            .name = e->arg_names[k],
+            .plain = plain,
+            .value = !a->rank,
+            .dtype = a->dtype,
+            .what = shape_text(e, a->dtype, a->rank, a->shape, a->stars)}));
   }
 }
 
@@ -115,10 +120,12 @@ static void add_out_params(Driver *e, Map *taken, CParams *params) {
     e->out_names[k] = driver_format(e, "o_%s", plain);
     VEC_PUSH(e->arena, *params,
              ((CParam){.type = driver_format(e, "%s *", driver_type(n->dtype)),
-                      .name = e->out_names[k], .plain = plain, .result = true,
-                      .dtype = n->dtype,
-                      .what = shape_text(e, n->dtype, n->rank, n->extents,
-                                         n->stars)}));
+                       .name = e->out_names[k],
+                       .plain = plain,
+                       .result = true,
+                       .dtype = n->dtype,
+                       .what = shape_text(e, n->dtype, n->rank, n->extents,
+                                          n->stars)}));
   }
 }
 
@@ -139,10 +146,11 @@ static void put_params(Buffer *out, const CParams *params, bool definition) {
 static void test_size(Driver *e, int64_t size) {
   if (size_holds(e->g, SIZE_LE, 0, size))
     return;
-  driver_line(e, "if (%s < 0) %s", driver_size(e, size),
-            driver_fail(e, e->t->span,
-                      driver_format(e, "%s: the size %s is negative", e->t->name,
-                                  size_text(e->g, size).text)));
+  driver_line(
+      e, "if (%s < 0) %s", driver_size(e, size),
+      driver_fail(e, e->t->span,
+                  driver_format(e, "%s: the size %s is negative", e->t->name,
+                                size_text(e->g, size).text)));
 }
 
 static void test_sizes(Driver *e) {
@@ -151,9 +159,9 @@ static void test_sizes(Driver *e) {
     const TraceSize *s = &t->sizes[k];
     if (!s->var->value)
       driver_line(e, "if (%s < 0) %s", e->size_vars[k],
-                driver_fail(e, t->span,
-                          driver_format(e, "%s: the size %s is negative", t->name,
-                                      s->name)));
+                  driver_fail(e, t->span,
+                              driver_format(e, "%s: the size %s is negative",
+                                            t->name, s->name)));
   }
   for (uint32_t k = 0; k < t->arg_count; k++)
     for (uint32_t j = 0; j < t->args[k].rank; j++)
@@ -182,7 +190,7 @@ static void put_sizes(Driver *e, Buffer *out, const Buffer *body) {
     if (!mentions(used, s->name) && !mentions(text, s->name))
       continue;
     text = driver_format(e, "  const int64_t %s = %s;\n%s", s->name, s->text,
-                       text);
+                         text);
   }
   buffer_puts(out, text);
 }
@@ -202,7 +210,8 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
   put_sizes(e, out, body);
   if (!mentions(body->len ? body->text : "", "z"))
     return;
-  buffer_printf(out, "  const int64_t z[%u] = {", t->size_count ? t->size_count : 1);
+  buffer_printf(out, "  const int64_t z[%u] = {",
+                t->size_count ? t->size_count : 1);
   for (uint32_t k = 0; k < t->size_count; k++)
     buffer_printf(out, "%s%s", k ? ", " : "", e->size_vars[k]);
   buffer_puts(out, t->size_count ? "};\n" : "0};\n");
@@ -224,10 +233,11 @@ static void put_end(Driver *e, Buffer *out, const Buffer *body) {
 static void put_call(Driver *e, const CParams *params) {
   Buffer *out = &e->m->source;
   uint32_t n[3] = {0};
-  buffer_printf(out, "\nint %s_call(const int64_t *sizes, "
+  buffer_printf(out,
+                "\nint %s_call(const int64_t *sizes, "
                 "const void *const *args,\n    void *const *outs) {\n"
-                "  (void)sizes, (void)args, (void)outs;\n  return %s(", e->name,
-                e->name);
+                "  (void)sizes, (void)args, (void)outs;\n  return %s(",
+                e->name, e->name);
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
     buffer_puts(out, k ? ",\n      " : "\n      ");
@@ -236,7 +246,8 @@ static void put_call(Driver *e, const CParams *params) {
     else if (p->result)
       buffer_printf(out, "outs[%u]", n[2]++);
     else if (p->value)
-      buffer_printf(out, "*(const %s *)args[%u]", driver_type(p->dtype), n[1]++);
+      buffer_printf(out, "*(const %s *)args[%u]", driver_type(p->dtype),
+                    n[1]++);
     else
       buffer_printf(out, "args[%u]", n[1]++);
   }
@@ -252,8 +263,10 @@ static void put_header(Driver *e, const CParams *params) {
                     params->at[k].what);
   buffer_printf(out, " */\nint %s", e->name);
   put_params(out, params, false);
-  buffer_printf(out, ";\nint %s_call(const int64_t *sizes, "
-                "const void *const *args, void *const *outs);\n", e->name);
+  buffer_printf(out,
+                ";\nint %s_call(const int64_t *sizes, "
+                "const void *const *args, void *const *outs);\n",
+                e->name);
 }
 
 static void put_manifest(Driver *e, const CParams *params) {
@@ -335,7 +348,8 @@ static bool add_function(BuildModule *m, Trace *t, bool fused) {
     return false;
   }
   if (e.refused)
-    session_error(m->s, 613, t->span, "%s cannot be built: a body of it has "
+    session_error(m->s, 613, t->span,
+                  "%s cannot be built: a body of it has "
                   "too many axes, divides them too often, or is too long",
                   t->name);
   if (fail != FAIL_NONE)
@@ -384,7 +398,8 @@ static void put_text(Buffer *out, const char *text) {
 
 static void finish(BuildModule *m, BuildFiles *out) {
   Buffer *text = &m->source;
-  buffer_printf(text, "\nconst char *%s_message(int code) {\n"
+  buffer_printf(text,
+                "\nconst char *%s_message(int code) {\n"
                 "  static const char *const messages[] = {\n    \"success\"",
                 m->name);
   buffer_puts(&m->manifest, "],\"codes\":[\"success\"");
@@ -394,12 +409,15 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_putc(&m->manifest, ',');
     json_text(&m->manifest, m->messages.at[k]);
   }
-  buffer_printf(text, "};\n  return code < 0 || code > %u ? \"no such code\" : "
-                "messages[code];\n}\n", m->messages.len);
+  buffer_printf(text,
+                "};\n  return code < 0 || code > %u ? \"no such code\" : "
+                "messages[code];\n}\n",
+                m->messages.len);
   buffer_puts(&m->manifest, "]}\n");
   buffer_puts(&m->header, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
   Buffer all = {.arena = m->s->arena};
-  buffer_printf(&all, "/* Written by axon build: see %s.h. */\n"
+  buffer_printf(&all,
+                "/* Written by axon build: see %s.h. */\n"
                 "#include \"%s.h\"\n\n%s",
                 m->name, m->name, driver_runtime);
   module_write(&m->kernels, &all);
@@ -472,7 +490,8 @@ static SessionStatus build(Session *s, void *arg) {
   if (status == SESSION_OK && !b->entry_count)
     session_each_entry(s, add_name, &names);
   if (status == SESSION_OK && !names.at.len) {
-    session_error(s, 610, (Span){0}, "there is no function to build: one whose "
+    session_error(s, 610, (Span){0},
+                  "there is no function to build: one whose "
                   "type leaves something open has to be named, as in --entry "
                   "'f : f32[n] -> _'");
     status = SESSION_ERROR;

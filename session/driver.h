@@ -11,7 +11,6 @@
 #include "session/build.h"
 #include "session/internal.h"
 #include "session/trace.h"
-#include "tensor/internal.h"
 
 typedef struct Memory { /* where the elements of a node are */
   const char *name;     /* a pointer */
@@ -28,7 +27,7 @@ typedef struct BuildModule {
   const char *name;
   Module kernels;
   Buffer source, header, manifest;
-  bool opaque; /* there is plain C in the source */
+  bool opaque;                /* there is plain C in the source */
   VEC(const char *) messages; /* of codes, from 1 */
   Map taken;                  /* names of C: Sym */
 } BuildModule;
@@ -46,8 +45,8 @@ typedef struct Driver {
   VEC(SizeLine) size_lines;
   Map memory, size_names; /* of Node; the name of each size */
   VEC(Memory *) owned;
-  VEC(Node *) kept;             /* references */
-  VEC(const char *) declared;   /* with their types, at the top */
+  VEC(Node *) kept;           /* references */
+  VEC(const char *) declared; /* with their types, at the top */
   const char **arg_names, **size_vars, **out_names; /* of the trace's */
   uint32_t next, depth;
   bool refused; /* there is something that only without fusion is a kernel */

@@ -21,7 +21,8 @@ static Scalar data_at(const Tensor *t, int64_t i) {
 static const char *name_data(Driver *e, const Node *n) {
   const Tensor *t = n->data;
   if (t->count > DATA_MOST)
-    driver_refuse(e, n->span, "it needs data of more than 4 million elements, "
+    driver_refuse(e, n->span,
+                  "it needs data of more than 4 million elements, "
                   "which a text is no place for: make them an argument");
   const char *name = driver_format(e, "%s_%s", e->name, driver_fresh(e, "d"));
   buffer_printf(&e->data, "static const %s %s[] = {", driver_type(t->dtype),
@@ -60,7 +61,8 @@ Memory *driver_name(Driver *e, Node *n, const char *name, bool own) {
 /* In a loop it is allocated once. */
 const char *driver_room(Driver *e, Dtype t, const char *count, bool clear) {
   const char *name = driver_fresh(e, "t"), *type = driver_type(t);
-  VEC_PUSH(e->arena, e->declared, driver_format(e, "%s *%s = NULL;", type, name));
+  VEC_PUSH(e->arena, e->declared,
+           driver_format(e, "%s *%s = NULL;", type, name));
   driver_line(e, "if (!%s && !(%s = room(%s, sizeof *%s, %d)))", name, name,
               count, name, clear);
   driver_line(e, "  %s", driver_fail(e, (Span){0}, "out of memory"));
@@ -119,8 +121,8 @@ Buffer driver_body(Driver *e) {
     buffer_add(&all, piece->text ? piece->text : "", piece->len);
     for (uint32_t j = 0; j < e->owned.len && k + 1 < e->pieces.len; j++)
       if (e->owned.at[j]->last == k)
-        buffer_printf(&all, "  free(%s);\n  %s = NULL;\n",
-                      e->owned.at[j]->name, e->owned.at[j]->name);
+        buffer_printf(&all, "  free(%s);\n  %s = NULL;\n", e->owned.at[j]->name,
+                      e->owned.at[j]->name);
   }
   return all;
 }

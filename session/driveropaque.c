@@ -84,8 +84,8 @@ static void free_axes(Opaque *o, const Node *n) {
   for (uint32_t k = 0; k < n->free_count; k++)
     axis_loop(o, n->extents[k]);
   if (n->guard)
-    driver_open(e, driver_format(e, "if (%s)",
-                                 element(o, n, n->guard, NULL, NULL)));
+    driver_open(
+        e, driver_format(e, "if (%s)", element(o, n, n->guard, NULL, NULL)));
 }
 
 static Opaque begin(Driver *e) {
@@ -116,12 +116,11 @@ static void lines(Opaque *o, const Node *x, uint32_t skipped,
 static const char *get_items(Driver *e, int64_t count) {
   const char *items = driver_fresh(e, "items");
   const char *size = driver_size(e, count);
-  VEC_PUSH(e->arena, e->declared,
-           driver_format(e, "Keyed *%s = NULL;", items));
-  driver_line(e, "%s = room(times(2, times(1, %s)), sizeof *%s, 0);", items, size,
-            items);
+  VEC_PUSH(e->arena, e->declared, driver_format(e, "Keyed *%s = NULL;", items));
+  driver_line(e, "%s = room(times(2, times(1, %s)), sizeof *%s, 0);", items,
+              size, items);
   driver_line(e, "if (!%s) %s", items,
-            driver_fail(e, (Span){0}, "out of memory"));
+              driver_fail(e, (Span){0}, "out of memory"));
   return items;
 }
 
@@ -132,13 +131,13 @@ static void let_go(Driver *e, const char *items) {
 
 static const char *open_count(Driver *e, const char *end) {
   const char *k = driver_fresh(e, "k");
-  driver_open(e, driver_format(e, "for (int64_t %s = 0; %s < %s; %s++)", k, k, end,
-                           k));
+  driver_open(
+      e, driver_format(e, "for (int64_t %s = 0; %s < %s; %s++)", k, k, end, k));
   return k;
 }
 
-static void driver_order(Driver *e, const Node *n, const char *to, uint32_t axis,
-                       bool index) {
+static void driver_order(Driver *e, const Node *n, const char *to,
+                         uint32_t axis, bool index) {
   const Node *x = n->inputs[0];
   const char *own[RANK_MAX], *k, *held;
   int64_t length = x->extents[x->free_count + axis];
@@ -150,27 +149,30 @@ static void driver_order(Driver *e, const Node *n, const char *to, uint32_t axis
   own[axis] = k = open_count(e, end);
   held = load(e, x->dtype, element(&o, n, x, NULL, own));
   driver_line(e, "%s[%s].order = %sorder_%s(%s);", items, k, top ? "~" : "",
-            dtype_is_float(x->dtype) ? "d" : "i", held);
+              dtype_is_float(x->dtype) ? "d" : "i", held);
   driver_line(e, "%s[%s].index = %s;", items, k, k);
   driver_close(e);
   driver_line(e, "sort_keyed(%s, %s);", items, end);
-  own[axis] = k = open_count(e, driver_size(e, n->extents[n->free_count + axis]));
+  own[axis] = k =
+      open_count(e, driver_size(e, n->extents[n->free_count + axis]));
   const char *at = element(&o, n, n, to, own);
   own[axis] = driver_format(e, "%s[%s].index", items, k);
-  driver_line(e, "%s = %s;", at, index ? own[axis] : element(&o, n, x, NULL, own));
+  driver_line(e, "%s = %s;", at,
+              index ? own[axis] : element(&o, n, x, NULL, own));
   finish(&o);
   let_go(e, items);
 }
 
 /* Accumulated as sums of the kind are. */
 static const char *sum_type(Dtype t) {
-  return !dtype_is_float(t)                   ? "int64_t"
+  return !dtype_is_float(t)            ? "int64_t"
          : t == DT_F16 || t == DT_BF16 ? "float"
                                        : "double";
 }
 
 static const char *sum_of(Driver *e, Dtype t, const char *x, const char *y) {
-  return driver_format(e, dtype_is_float(t) ? "%s + %s" : "add_i(%s, %s)", x, y);
+  return driver_format(e, dtype_is_float(t) ? "%s + %s" : "add_i(%s, %s)", x,
+                       y);
 }
 
 static const char *store(Driver *e, Dtype t, const char *x) {
@@ -183,8 +185,8 @@ static const char *sum_stored(Driver *e, Dtype t, const char *sum) {
   if (t == DT_BOOL)
     return driver_format(e, "%s != 0", sum);
   return dtype_is_float(t)
-             ? store(e, t, driver_format(e, t == DT_F32 ? "(float)%s" : "%s",
-                                            sum))
+             ? store(e, t,
+                     driver_format(e, t == DT_F32 ? "(float)%s" : "%s", sum))
              : driver_format(e, "(%s)%s", driver_type(t), sum);
 }
 
@@ -201,7 +203,7 @@ static void driver_cumsum(Driver *e, const Node *n, const char *to) {
   const char *y = load(e, x->dtype, element(&o, n, x, NULL, own));
   driver_line(e, "%s = %s;", sum, sum_of(e, n->dtype, sum, y));
   driver_line(e, "%s = %s;", element(&o, n, n, to, own),
-            sum_stored(e, n->dtype, sum));
+              sum_stored(e, n->dtype, sum));
   finish(&o);
 }
 
@@ -211,10 +213,12 @@ static void driver_scatter(Driver *e, const Node *n, const char *to) {
   const char *type = sum_type(n->dtype), *flat = "0", *kept;
   for (uint32_t k = 0; k < n->rank; k++)
     count = driver_format(e, "times(%s, %s)", count,
-                        driver_size(e, n->extents[n->free_count + k]));
-  VEC_PUSH(e->arena, e->declared, driver_format(e, "%s *%s = NULL;", type, sums));
+                          driver_size(e, n->extents[n->free_count + k]));
+  VEC_PUSH(e->arena, e->declared,
+           driver_format(e, "%s *%s = NULL;", type, sums));
   driver_line(e, "%s = room(%s, sizeof *%s, 0);", sums, count, sums);
-  driver_line(e, "if (!%s) %s", sums, driver_fail(e, (Span){0}, "out of memory"));
+  driver_line(e, "if (!%s) %s", sums,
+              driver_fail(e, (Span){0}, "out of memory"));
   Opaque o = begin(e);
   free_axes(&o, n);
   uint32_t depth = e->depth;
@@ -228,23 +232,24 @@ static void driver_scatter(Driver *e, const Node *n, const char *to) {
       kept = load(e, index->dtype, element(&o, n, index, NULL, own));
       driver_line(e, "const int64_t %s = %s;", row, kept);
       driver_line(e, "if (%s < 0 || %s >= %s) %s", row, row,
-                driver_size(e, n->extents[n->free_count]),
-                driver_fail(e, n->span, "an index is out of bounds"));
+                  driver_size(e, n->extents[n->free_count]),
+                  driver_fail(e, n->span, "an index is out of bounds"));
       first = row;
     }
     flat = first;
     for (uint32_t k = 1; k < n->rank; k++)
-      flat = driver_format(e, "(%s * %s + %s)", flat,
-                         driver_size(e, n->extents[n->free_count + k]), own[k]);
+      flat =
+          driver_format(e, "(%s * %s + %s)", flat,
+                        driver_size(e, n->extents[n->free_count + k]), own[k]);
     const char *sum = driver_format(e, "%s[%s]", sums, flat);
     if (part == 2)
       driver_line(e, "%s = %s;", element(&o, n, n, to, own),
-                sum_stored(e, n->dtype, sum));
+                  sum_stored(e, n->dtype, sum));
     else
       kept = load(e, over->dtype, element(&o, n, over, NULL, own));
     if (part < 2)
       driver_line(e, "%s = %s;", sum,
-                part ? sum_of(e, n->dtype, sum, kept) : kept);
+                  part ? sum_of(e, n->dtype, sum, kept) : kept);
     while (e->depth > depth)
       driver_close(e);
   }
@@ -258,8 +263,8 @@ static void driver_permutation(Driver *e, const Node *n, const char *to) {
   const char *end = driver_size(e, n->params[0]);
   k = open_count(e, end);
   driver_line(e, "%s[%s].order = bits64(UINT64_C(%llu), UINT64_C(%llu), %s);",
-            items, k, (unsigned long long)n->key.word[0],
-            (unsigned long long)n->key.word[1], k);
+              items, k, (unsigned long long)n->key.word[0],
+              (unsigned long long)n->key.word[1], k);
   driver_line(e, "%s[%s].index = %s;", items, k, k);
   driver_close(e);
   driver_line(e, "sort_keyed(%s, %s);", items, end);

@@ -7,7 +7,8 @@
 #include "session/driver.h"
 
 #include "backend/target.h"
-#include "tensor/kernel.h"
+#include "tensor/region.h"
+#include "tensor/scalar.h"
 
 #include <string.h>
 
@@ -15,45 +16,19 @@ typedef VEC(Node *) Nodes;
 
 /* ---- nodes of another shape ---- */
 
-typedef struct Shape {
-  uint32_t free_count, rank, stars;
-  IndexVar *const *free;
-  const int64_t *own;
-} Shape;
-
 static Shape shape_of(const Node *n) {
   return (Shape){n->free_count, n->rank, n->stars, n->free,
                  n->extents + n->free_count};
 }
 
-static bool has_shape(const Node *x, const Shape *s) {
-  bool same = x->free_count == s->free_count && x->rank == s->rank;
-  for (uint32_t k = 0; same && k < s->free_count; k++)
-    same = x->free[k] == s->free[k];
-  return same && (!s->rank || memcmp(x->extents + x->free_count, s->own,
-                                     s->rank * sizeof *s->own) == 0);
-}
-
 /* x repeated along the indices and stars that it does not have. */
 static Node *shaped(Driver *e, Node *x, Shape s) {
-  if (has_shape(x, &s))
-    return x;
-  Form form = {.dtype = x->dtype, .free_count = s.free_count, .rank = s.rank,
-               .stars = s.stars};
-  uint32_t own[RANK_MAX];
-  memcpy(form.free, s.free, s.free_count * sizeof *s.free);
-  if (s.rank)
-    memcpy(form.own, s.own, s.rank * sizeof *s.own);
-  Body b;
   Fault fault = {0};
-  body_init(&b, e->g, &form);
-  for (uint32_t k = 0; k < x->rank; k++)
-    own[k] = x->stars >> k & 1 ? body_int(&b, 0) : body_own(&b, k);
-  body_read(&b, x, own);
-  Node *n = body_node(&b, e->g, &fault);
+  if (node_has_shape(x, &s))
+    return x;
+  Node *n = node_shaped(e->g, x, &s, &fault);
   if (!n)
     driver_refuse(e, x->span, fault.message);
-  n->loops = x->loops;
   VEC_PUSH(e->arena, e->kept, n);
   return n;
 }
@@ -241,9 +216,9 @@ static void put_kernel(Driver *e, const Cluster *c) {
   const Node *guard = n->guard && !n->guard->free_count ? n->guard : NULL;
   const ModuleCaller caller = {e, driver_size_var, check_code};
   NodeList results;
-  uint32_t number = c->kernel
-                        ? module_add(&e->m->kernels, c->kernel, &caller, &results)
-                        : UINT32_MAX;
+  uint32_t number =
+      c->kernel ? module_add(&e->m->kernels, c->kernel, &caller, &results)
+                : UINT32_MAX;
   if (number == UINT32_MAX) {
     e->refused = true;
     trap_raise(FAIL_ERROR);
@@ -321,9 +296,11 @@ static void put_out(Driver *e, const LoopText *t, Node *out, Node *made) {
   const char *f = driver_fresh(e, "f"), *to = driver_place(e, out);
   driver_open(e, driver_format(e, "for (int64_t %s = 0; %s < %s; %s++)", f, f,
                                driver_count(e, first, out->extents), f));
-  driver_line(e, "copy(%s + (%s * %s + %s[0]) * %s, %s + %s * %s, %s, "
-              "sizeof *%s);", to, f, driver_size(e, t->l->count), t->turn, own,
-              from, f, own, own, to);
+  driver_line(e,
+              "copy(%s + (%s * %s + %s[0]) * %s, %s + %s * %s, %s, "
+              "sizeof *%s);",
+              to, f, driver_size(e, t->l->count), t->turn, own, from, f, own,
+              own, to);
   driver_close(e);
 }
 
@@ -333,8 +310,7 @@ static void put_turn(Driver *e, LoopText *t) {
   Node **roots = NEW_ARRAY(e->arena, Node *, most + 1);
   const char **names = NEW_ARRAY(e->arena, const char *, most + 1);
   for (; count < l->state_count; count++) {
-    roots[count] =
-        shaped(e, l->results[count], shape_of(l->states[count]));
+    roots[count] = shaped(e, l->results[count], shape_of(l->states[count]));
     names[count] = t->next[count];
   }
   for (uint32_t k = 0; k < t->outputs.len; k++) {
@@ -375,7 +351,7 @@ static void end_output(Driver *e, const LoopText *t, Node *out) {
   Node *state = t->l->states[out->output];
   Shape s = shape_of(out);
   const char *name = driver_allocate(e, out, false);
-  if (has_shape(state, &s)) {
+  if (node_has_shape(state, &s)) {
     driver_copy(e, out, name, t->states[out->output]);
     return;
   }
@@ -390,12 +366,12 @@ static void put_loop(Driver *e, Turns *l, const Nodes *outputs) {
       driver_allocate(e, outputs->at[k], false);
   begin_states(e, &t);
   if (l->more)
-    driver_open(e, driver_format(e, "for (%s[0] = 0;; %s[0]++)", t.turn,
-                                 t.turn));
+    driver_open(e,
+                driver_format(e, "for (%s[0] = 0;; %s[0]++)", t.turn, t.turn));
   else
-    driver_open(e, driver_format(e, "for (%s[0] = 0; %s[0] < %s; %s[0]++)",
-                                 t.turn, t.turn, driver_size(e, l->count),
-                                 t.turn));
+    driver_open(e,
+                driver_format(e, "for (%s[0] = 0; %s[0] < %s; %s[0]++)", t.turn,
+                              t.turn, driver_size(e, l->count), t.turn));
   if (l->more) {
     region(e, 1, &l->more, NULL, l->turn->loops);
     driver_line(e, "if (!(%s)[0]) break;", driver_place(e, l->more));
@@ -408,11 +384,11 @@ static void put_loop(Driver *e, Turns *l, const Nodes *outputs) {
 
 /* ---- regions ---- */
 
-static void put_loops_of(Driver *e, const Plan *plan, uint32_t at) {
-  Turns *l = plan->clusters.at[at]->nodes.at[0]->loop;
+static void put_loops_of(Driver *e, const Region *r, uint32_t at) {
+  Turns *l = r->clusters[at]->nodes.at[0]->loop;
   Nodes outputs = {0};
-  for (uint32_t k = at; k < plan->clusters.len; k++) {
-    Node *n = plan->clusters.at[k]->nodes.at[0];
+  for (uint32_t k = at; k < r->cluster_count; k++) {
+    Node *n = r->clusters[k]->nodes.at[0];
     if (n->loop == l && !n->there) {
       n->there = true;
       VEC_PUSH(e->arena, outputs, n);
@@ -421,12 +397,12 @@ static void put_loops_of(Driver *e, const Plan *plan, uint32_t at) {
   put_loop(e, l, &outputs);
 }
 
-static void put_cluster(Driver *e, const Plan *plan, uint32_t at) {
-  const Cluster *c = plan->clusters.at[at];
+static void put_cluster(Driver *e, const Region *r, uint32_t at) {
+  const Cluster *c = r->clusters[at];
   Node *n = c->nodes.at[0];
   if (n->loop) {
     if (!n->there)
-      put_loops_of(e, plan, at);
+      put_loops_of(e, r, at);
   } else if (n->kind == NODE_OPAQUE) {
     put_type(e, n);
     driver_opaque(e, n, driver_allocate(e, n, n->guard != NULL));
@@ -441,25 +417,16 @@ static void put_cluster(Driver *e, const Plan *plan, uint32_t at) {
     driver_end_piece(e);
 }
 
-/* Marks are for the planner alone, and the next plan has its own. */
-static void forget_marks(const Plan *plan) {
-  for (uint32_t k = 0; k < plan->nodes.len; k++)
-    if (plan->nodes.at[k]->node)
-      plan->nodes.at[k]->node->mark = 0;
-}
-
-static void run_region(Driver *e, Plan *plan, uint32_t count,
-                       Node *const *roots, const char *const *names) {
-  plan_make(plan, count, roots);
-  plan_cluster(plan, true);
-  forget_marks(plan);
-  for (uint32_t k = 0; k < plan->stored.len; k++)
-    VEC_PUSH(e->arena, e->kept, node_retain(plan->stored.at[k]->node));
+static void put_region(Driver *e, Region *r, uint32_t count, Node *const *roots,
+                       const char *const *names) {
+  region_plan(r, e->arena, e->g, count, roots);
+  for (uint32_t k = 0; k < r->stored_count; k++)
+    VEC_PUSH(e->arena, e->kept, node_retain(r->stored[k]));
   for (uint32_t k = 0; names && k < count; k++)
     if (names[k] && !node_is_there(roots[k]) && !driver_place(e, roots[k]))
       driver_name(e, roots[k], names[k], false);
-  for (uint32_t k = 0; k < plan->clusters.len; k++)
-    put_cluster(e, plan, k);
+  for (uint32_t k = 0; k < r->cluster_count; k++)
+    put_cluster(e, r, k);
 }
 
 /* Code that computes the roots, in memory of these names if they have none yet.
@@ -471,19 +438,17 @@ static void region(Driver *e, uint32_t count, Node *const *roots,
   map_init(&w.seen, e->arena);
   for (uint32_t k = 0; k < count; k++)
     find_loops(&w, roots[k]);
-  Plan plan = {.arena = e->arena, .graph = e->g};
+  Region r = {.plan = NULL};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    plan_end(&plan);
+    region_end(&r);
     trap_raise(trap.kind);
   }
-  run_region(e, &plan, count, roots, names);
-  for (uint32_t k = 0; k < plan.stored.len; k++) {
-    Node *n = plan.stored.at[k]->node;
-    n->there &= n->loops >= depth;
-  }
+  put_region(e, &r, count, roots, names);
+  for (uint32_t k = 0; k < r.stored_count; k++)
+    r.stored[k]->there &= r.stored[k]->loops >= depth;
   trap_end(&trap);
-  plan_end(&plan);
+  region_end(&r);
 }
 
 /* ---- requirements ---- */
@@ -504,10 +469,11 @@ static void put_test(Driver *e, const Requirement *r) {
   driver_open(e, driver_format(e, "if (!(%s))", fact_text(e, r->fact)));
   if (guard) {
     const char *i = driver_fresh(e, "i");
-    driver_open(e, driver_format(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i,
-                                 driver_count(e, guard->free_count,
-                                              guard->extents), i));
-    driver_open(e, driver_format(e, "if ((%s)[%s])", driver_place(e, guard), i));
+    driver_open(e, driver_format(
+                       e, "for (int64_t %s = 0; %s < %s; %s++)", i, i,
+                       driver_count(e, guard->free_count, guard->extents), i));
+    driver_open(e,
+                driver_format(e, "if ((%s)[%s])", driver_place(e, guard), i));
   }
   const char *message = r->message;
   if (*r->help)

@@ -256,7 +256,8 @@ static void remove_axis(Loop *loop, const Uses *u, uint32_t v) {
 static void merge_inner(Arena *arena, Loop *loop) {
   Uses u = uses_of(arena, loop);
   for (uint32_t v = loop->axes; v-- > loop->outer + 1;)
-    if (v != loop->kept && walks_as_one(loop->graph, &u, v - 1, loop->extents[v]))
+    if (v != loop->kept &&
+        walks_as_one(loop->graph, &u, v - 1, loop->extents[v]))
       remove_axis(loop, &u, v - 1);
 }
 
@@ -267,8 +268,8 @@ static void merge_outer(Kernel *k) {
   for (uint32_t v = k->outer; v-- > 1;) {
     bool one = true;
     for (uint32_t j = 0; j < k->loops.len; j++)
-      one = one && walks_as_one(k->graph, &uses[j], v - 1,
-                                k->loops.at[j]->extents[v]);
+      one = one &&
+            walks_as_one(k->graph, &uses[j], v - 1, k->loops.at[j]->extents[v]);
     for (uint32_t j = 0; one && j < k->loops.len; j++)
       remove_axis(k->loops.at[j], &uses[j], v - 1);
     k->outer -= one;

@@ -71,9 +71,9 @@ static void count_results(Cost *cost, const Loop *loop) {
     if (r->out)
       cost->written += bytes * points_along(loop, kept);
     if (r->local)
-      cost->scratch +=
-          2 * bytes * (double)size_guess(loop->graph, r->local_size) *
-          points_along(loop, outer);
+      cost->scratch += 2 * bytes *
+                       (double)size_guess(loop->graph, r->local_size) *
+                       points_along(loop, outer);
   }
 }
 

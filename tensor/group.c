@@ -69,8 +69,8 @@ static uint64_t hash_cell(const Cell *c, uint32_t count, const uint32_t *args) {
 static bool equal_cells(const Cell *a, const Cell *b, uint32_t count,
                         const uint32_t *args) {
   return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-         a->arg_count == count && a->sure == b->sure && payload(a, 0) == payload(b, 0) &&
-         payload(a, 1) == payload(b, 1) &&
+         a->arg_count == count && a->sure == b->sure &&
+         payload(a, 0) == payload(b, 0) && payload(a, 1) == payload(b, 1) &&
          (count == 0 || memcmp(a->args, args, count * sizeof *args) == 0);
 }
 
@@ -259,9 +259,8 @@ static uint32_t idle_int(Group *group, const Cell *c, const uint32_t *args) {
   uint32_t x = args[0], y = args[1];
   Bounds bx = bounds_of(group, x), by = bounds_of(group, y);
   const Graph *g = group->graph;
-  bool small = (c->op == PRIM_DIV || c->op == PRIM_MOD) &&
-               by.low == by.high && bounded(bx) &&
-               size_holds(g, SIZE_LE, 0, bx.low) &&
+  bool small = (c->op == PRIM_DIV || c->op == PRIM_MOD) && by.low == by.high &&
+               bounded(bx) && size_holds(g, SIZE_LE, 0, bx.low) &&
                size_below(g, bx.high, by.low);
   if (c->op == PRIM_ADD)
     return is_int(group, y, 0) ? x : is_int(group, x, 0) ? y : UINT32_MAX;

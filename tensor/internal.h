@@ -30,10 +30,6 @@ Node *node_try_alloc(Graph *g, NodeKind kind, const Form *form);
 void node_set_guard(Graph *g, Node *n, const Form *form);
 void node_count_pending(Graph *g, const Node *n);
 int64_t *node_own(const Node *n); /* extents of the own axes */
-/* Has its elements without a plan that computes them. */
-static inline bool node_is_there(const Node *n) {
-  return n->data || n->there || n->kind == NODE_ARG || n->kind == NODE_STATE;
-}
 int64_t extents_product(uint32_t count, const int64_t *extents); /* saturates */
 bool node_is_star(const Node *n, uint32_t axis);
 /* guard.c: what a node with these free indices has to record, or NULL; one

@@ -220,7 +220,8 @@ static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
   double limit =
       g->bytes_limit > 0 ? (double)g->bytes_limit : (double)memory_physical();
   double bytes = node_guess(g, p->node) * dtype_info[p->node->dtype].bytes;
-  return !g->sizes && is_held_outside(p) && p->work > KEPT_WORK && bytes < limit / 8;
+  return !g->sizes && is_held_outside(p) && p->work > KEPT_WORK &&
+         bytes < limit / 8;
 }
 
 /* Inputs are before their readers. */
@@ -237,7 +238,8 @@ static void add_up_work(const Plan *plan) {
       const Node *x = child(n, j);
       if (x && !node_is_there(x) && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
-      if (x && !node_is_there(x) && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
+      if (x && !node_is_there(x) && x->kind == NODE_COMP &&
+          x->reduce == PRIM_NONE)
         p->chain += plan_node(plan, x)->chain;
     }
     if (p->chain > WORK_MOST)
@@ -397,8 +399,7 @@ static void absorb(Plan *plan, PlanNode *p) {
   group->reduce_count = n->reduce_count;
   for (uint32_t j = 0; j < n->reduce_count; j++) {
     group->extents[group->axis_count + j] = n->extents[outer + j];
-    group->iterations *=
-        (double)size_guess(plan->graph, n->extents[outer + j]);
+    group->iterations *= (double)size_guess(plan->graph, n->extents[outer + j]);
     axes[outer + j] = group_axis(group, group->axis_count + j);
   }
   group->value = expand(plan, group, n, axes, 0);
@@ -424,7 +425,9 @@ static uint32_t under_guard(Plan *plan, Group *group, const Node *n,
       if (n->free[j] == n->guard->free[k])
         args[k] = axes[j];
   Dtype t = group->cells.at[value].cell.dtype;
-  Cell read = {.kind = CELL_READ, .dtype = DT_BOOL, .node = n->guard,
+  Cell read = {.kind = CELL_READ,
+               .dtype = DT_BOOL,
+               .node = n->guard,
                .arg_count = n->guard->free_count};
   Cell zero = {.kind = CELL_CONST, .dtype = t, .value = {.dtype = t}};
   Cell choice = {.kind = CELL_SELECT, .dtype = t};
@@ -451,8 +454,7 @@ static void store(Plan *plan, PlanNode *p) {
     axes[k] = group_axis(p->group, k);
   p->group->value = expand(plan, p->group, n, axes, 0);
   if (guard_is_inside(plan, n))
-    p->group->value =
-        under_guard(plan, p->group, n, axes, p->group->value);
+    p->group->value = under_guard(plan, p->group, n, axes, p->group->value);
 }
 
 static void decide(Plan *plan, PlanNode *p) {

@@ -100,8 +100,7 @@ static uint32_t quotient_var(Builder *b, const Quasi *of, int64_t by) {
       return KERNEL_AXES + j;
   int64_t low, high;
   if (k->quotient_count == ARRAY_LEN(k->quotients) ||
-      !quasi_bounds(k, of, &low, &high) ||
-      !size_div(k->graph, low, by, &low) ||
+      !quasi_bounds(k, of, &low, &high) || !size_div(k->graph, low, by, &low) ||
       !size_div(k->graph, high, by, &high)) {
     b->full = true;
     return KERNEL_AXES;
@@ -141,8 +140,8 @@ bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
   divide_term(g, x->constant, by, &over->constant, &rest->constant);
   for (uint32_t v = 0; v < KERNEL_VARS; v++) {
     int64_t left;
-    bool whole = x->times[v] == 0 ||
-                 (size_mod(g, x->times[v], by, &left) && left == 0);
+    bool whole =
+        x->times[v] == 0 || (size_mod(g, x->times[v], by, &left) && left == 0);
     if (!whole)
       rest->times[v] = x->times[v];
     else if (x->times[v] && !size_div(g, x->times[v], by, &over->times[v]))
@@ -193,8 +192,8 @@ static Quasi *axis_form(Builder *b, uint32_t axis) {
   int64_t stride = 1;
   for (uint32_t k = b->parts[axis]; k-- > 0;) {
     q->times[b->first[axis] + k] = stride;
-    b->full |= !size_mul(b->k->graph, stride,
-                         b->k->extents[b->first[axis] + k], &stride);
+    b->full |= !size_mul(b->k->graph, stride, b->k->extents[b->first[axis] + k],
+                         &stride);
   }
   return q;
 }
@@ -233,7 +232,7 @@ static Form op_form(Builder *b, PrimId op, const Form *x, const Form *y) {
   if (op == PRIM_ADD || op == PRIM_SUB) {
     quasi_add(g, q, 1, x->q);
     return quasi_add(g, q, op == PRIM_ADD ? 1 : -1, y->q) ? form_of(b, q)
-                                                       : unknown();
+                                                          : unknown();
   }
   if (op == PRIM_MUL && quasi_is_constant(y->q))
     return scaled(b, x, y->q->constant);
@@ -246,7 +245,8 @@ static Form op_form(Builder *b, PrimId op, const Form *x, const Form *y) {
       return form_of(b, over);
     *q = *x->q;
     return size_sub(g, 0, y->low, &less) && quasi_add(g, q, less, over)
-               ? form_of(b, q) : unknown();
+               ? form_of(b, q)
+               : unknown();
   }
   return unknown();
 }
@@ -283,19 +283,19 @@ static void narrow_bounds(Graph *g, PrimId op, const Form *x, const Form *y,
     low = size_min(g, x->low, y->low);
     high = size_min(g, x->high, y->high);
   } else if (op == PRIM_ADD) {
-    good =
-        size_add(g, x->low, y->low, &low) && size_add(g, x->high, y->high, &high);
+    good = size_add(g, x->low, y->low, &low) &&
+           size_add(g, x->high, y->high, &high);
   } else if (op == PRIM_SUB) {
-    good =
-        size_sub(g, x->low, y->high, &low) && size_sub(g, x->high, y->low, &high);
+    good = size_sub(g, x->low, y->high, &low) &&
+           size_sub(g, x->high, y->low, &high);
   }
   if (!good)
     return;
-  if (out->low == INT64_MIN || (low != INT64_MIN &&
-                                size_holds(g, SIZE_LE, out->low, low)))
+  if (out->low == INT64_MIN ||
+      (low != INT64_MIN && size_holds(g, SIZE_LE, out->low, low)))
     out->low = low;
-  if (out->high == INT64_MAX || (high != INT64_MAX &&
-                                 size_holds(g, SIZE_LE, high, out->high)))
+  if (out->high == INT64_MAX ||
+      (high != INT64_MAX && size_holds(g, SIZE_LE, high, out->high)))
     out->high = high;
 }
 
@@ -438,7 +438,9 @@ static void set_bounds(const Builder *b, Step *s, const Form *f) {
 
 static Step plain_step(Builder *b, uint32_t at) {
   const Cell *cell = &b->n->cells[at];
-  Step s = {.dtype = cell->dtype, .op = cell->op, .span = cell->span,
+  Step s = {.dtype = cell->dtype,
+            .op = cell->op,
+            .span = cell->span,
             .sure = cell->sure};
   set_bounds(b, &s, &b->forms[at]);
   switch (cell->kind) {

@@ -60,7 +60,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   uint32_t arg_count;
   uint32_t *args; /* indices of cells; owned by the node */
   Span span;      /* what in the program made it: faults point here */
-  bool sure;      /* wherever its value is looked at, index or divisor is right */
+  bool sure;      /* where its value is looked at, index or divisor is right */
   union {
     Scalar value;  /* CELL_CONST */
     int64_t size;  /* CELL_SIZE */
@@ -182,6 +182,11 @@ typedef struct Graph { /* what a session's deferred work hangs on */
 } Graph;
 /* Lets go of what the graph keeps for itself: at the end of a session. */
 void graph_end(Graph *g);
+
+/* Has its elements without a plan that computes them. */
+static inline bool node_is_there(const Node *n) {
+  return n->data || n->there || n->kind == NODE_ARG || n->kind == NODE_STATE;
+}
 
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);

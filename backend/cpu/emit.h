@@ -32,7 +32,7 @@ typedef struct Emitter {
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
   bool failed;
-  bool streams; /* some results go past the caches */
+  bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */
 
   /* of the loop at hand */
@@ -48,33 +48,39 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels; /* of steps */
-  bool *varies;     /* with the lane */
-  char *classes;    /* f d i l b: of steps, as lanes */
+  uint32_t *levels;            /* of steps */
+  bool *varies;                /* with the lane */
+  char *classes;               /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 
-/* ---- steps.c ---- */
+/* ---- params.c ---- */
 
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
+/* One that is no size. */
+const char *emit_number(Emitter *e, int64_t x);
+const char *emit_float(Emitter *e, double x);
 /* Arithmetic on sizes; what overflows is not emitted. */
 int64_t emit_times(Emitter *e, int64_t x, int64_t y);
 int64_t emit_plus(Emitter *e, int64_t x, int64_t y);
 int64_t emit_over(Emitter *e, int64_t x, int64_t y); /* rounded up */
-/* Of what may have no elements. */
-const char *emit_divisor(Emitter *e, int64_t by);
 /* Scratch memory: the parameter that says where it begins. */
 const char *emit_room(Emitter *e, int64_t elements, Dtype t);
+char class_of(Dtype t);
+char vector_letter(char class);
+const char *scalar_type(char class);
+const char *memory_type(Dtype t);
+
+/* ---- steps.c ---- */
+
+/* Of what may have no elements. */
+const char *emit_divisor(Emitter *e, int64_t by);
 /* The form without the lane's term, as a name or a number. */
 const char *emit_quasi(Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
 const char *emit_scalar(Emitter *e, uint32_t step);
-char class_of(Dtype t);
-char vector_letter(char class);
-const char *scalar_type(char class);
-const char *memory_type(Dtype t);
 bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,

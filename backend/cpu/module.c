@@ -149,9 +149,8 @@ static void put_chunks(Adding *a, const Kernel *k, const Call *call,
   Buffer name = {.arena = k->arena};
   buffer_printf(&name, "work(kernel%u", number);
   put_work(a, call, name.text);
-  buffer_printf(a->out,
-                "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
-                "const int64_t sums[] = {chunks, ");
+  buffer_printf(a->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
+                        "const int64_t sums[] = {chunks, ");
   put_size(a, call->inner);
   buffer_printf(a->out,
                 "};\nbad = work(fold%u, f, sums, c, count, 0);\n}\n"

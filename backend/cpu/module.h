@@ -13,8 +13,8 @@ enum { MODULE_TARGETS = 4 };
 
 typedef struct Module {
   Arena *arena;
-  uint32_t count; /* of kernels */
-  int only;       /* the one target; -1: all of them */
+  uint32_t count;                 /* of kernels */
+  int only;                       /* the one target; -1: all of them */
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
 } Module;
 
@@ -30,8 +30,8 @@ typedef VEC(const Node *) NodeList;
 /* here: only for this machine. */
 void module_begin(Module *m, Arena *arena, bool here);
 /* Adds the kernel: `run%u(z, p)` with the number that it gives, where p points
- * to `results`, in order, and the kernel's inputs, gives 0 or a code.  UINT32_MAX:
- * there is something in it that cannot be emitted. */
+ * to `results`, in order, and the kernel's inputs, gives 0 or a code.
+ * UINT32_MAX: there is something in it that cannot be emitted. */
 uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results);
 /* All that there is of kernels. */

@@ -385,7 +385,7 @@ static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
 
 /* The room that copies of an operand take. */
 static void put_room(Emitter *e, const char *name, int64_t elements, Dtype t,
-                      Buffer *out) {
+                     Buffer *out) {
   const char *type = element_type(t);
   buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
                 emit_room(e, elements, t));

@@ -268,8 +268,7 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
       if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
         continue;
       for (uint32_t v = 0; v < k->outer; v++)
-        if (v != lane && s->address->times[v] == 1 &&
-            loop_guess(loop, v) >= 8)
+        if (v != lane && s->address->times[v] == 1 && loop_guess(loop, v) >= 8)
           found = v;
     }
   }

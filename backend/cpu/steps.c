@@ -8,122 +8,13 @@
 enum { NEED_MOST = 600 };
 
 #define format emit_format
-const char *emit_format(Emitter *e, const char *text, ...) {
-  Buffer b = {.arena = e->arena};
-  va_list args;
-  va_start(args, text);
-  buffer_vprintf(&b, text, args);
-  va_end(args);
-  return b.text;
-}
 
 static Buffer *block(Emitter *e, uint32_t level) {
   return &e->blocks[level];
 }
 
-/* ---- parameters ---- */
-
-const char *emit_int(Emitter *e, int64_t x) {
-  VEC_PUSH(e->arena, e->out->call.ints, x);
-  return format(e, "n[%u]", e->out->call.ints.len - 1 - e->ints_from);
-}
-
-int64_t emit_times(Emitter *e, int64_t x, int64_t y) {
-  int64_t out = 0;
-  e->failed |= !size_mul(e->k->graph, x, y, &out);
-  return out;
-}
-
-int64_t emit_plus(Emitter *e, int64_t x, int64_t y) {
-  int64_t out = 0;
-  e->failed |= !size_add(e->k->graph, x, y, &out);
-  return out;
-}
-
-int64_t emit_over(Emitter *e, int64_t x, int64_t y) {
-  int64_t out = 0;
-  e->failed |= !size_div_up(e->k->graph, x, y, &out);
-  return out;
-}
-
-enum { LINE = 64 };
-
-const char *emit_room(Emitter *e, int64_t elements, Dtype t) {
-  int64_t bytes = emit_times(e, elements, dtype_info[t].bytes);
-  int64_t *room = &e->out->call.room;
-  const char *at = emit_int(e, *room);
-  *room = emit_plus(e, *room, emit_times(e, emit_over(e, bytes, LINE), LINE));
-  return at;
-}
-
-/* One that is no size: what would be taken for one is put together of two. */
-static const char *emit_number(Emitter *e, int64_t x) {
-  if (size_is_number(e->k->graph, x) && x != INT64_MIN)
-    return emit_int(e, x);
-  const char *high = emit_int(e, (int64_t)((uint64_t)x >> 32));
-  const char *low = emit_int(e, (int64_t)((uint64_t)x & 0xffffffff));
-  return format(e, "(int64_t)((uint64_t)%s << 32 | (uint64_t)%s)", high, low);
-}
-
-static const char *float_param(Emitter *e, double x) {
-  VEC_PUSH(e->arena, e->out->call.floats, x);
-  return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);
-}
-
-/* ---- classes of values ---- */
-
 static bool fits_i32(int64_t low, int64_t high) {
   return low >= -0x40000000 && high <= 0x3fffffff;
-}
-
-char class_of(Dtype t) {
-  switch (t) {
-  case DT_BOOL:
-    return 'b';
-  case DT_U8:
-  case DT_I8:
-  case DT_I32:
-    return 'i';
-  case DT_I64:
-    return 'l';
-  case DT_F16:
-  case DT_BF16:
-  case DT_F32:
-    return 'f';
-  case DT_F64:
-    return 'd';
-  case DT_NONE:
-  case DT_COUNT:
-    break;
-  }
-  return 'l';
-}
-
-const char *scalar_type(char class) {
-  switch (class) {
-  case 'f':
-    return "float";
-  case 'd':
-    return "double";
-  case 'b':
-    return "int";
-  case 'i':
-    return "int32_t";
-  default:
-    return "int64_t";
-  }
-}
-
-const char *memory_type(Dtype t) {
-  static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "uint8_t",  [DT_U8] = "uint8_t",  [DT_I8] = "int8_t",
-      [DT_I32] = "int32_t",   [DT_I64] = "int64_t", [DT_F16] = "uint16_t",
-      [DT_BF16] = "uint16_t", [DT_F32] = "float",   [DT_F64] = "double"};
-  return names[t];
-}
-
-char vector_letter(char class) {
-  return class == 'b' ? 'i' : class;
 }
 
 /* ---- quasi-affine forms as expressions ---- */
@@ -428,8 +319,8 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   uint32_t name = e->names++;
   Buffer *b = block(e, e->levels[at]);
   buffer_printf(b, "const vl y%u = %s;\n", name, index);
-  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n",
-                name, name, extent);
+  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n", name,
+                name, extent);
   buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
   check(e, at, true, format(e, "w%u", name));
   const char *t = term(e, r->stride, format(e, "x%u", name));
@@ -969,7 +860,7 @@ static const char *const_text(Emitter *e, const Step *s) {
                                               : emit_number(e, s->value.i);
   if (s->value.f == 0 && !signbit(s->value.f))
     return "0";
-  return s->value.f == 1 ? "1" : float_param(e, s->value.f);
+  return s->value.f == 1 ? "1" : emit_float(e, s->value.f);
 }
 
 static void emit_index(Emitter *e, uint32_t at, const Step *s) {

@@ -102,11 +102,11 @@ static void emit_unit(Emitter *e, Buffer *out) {
         emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
                    "chunks", extent, s->chunk, 1);
     units = emit_times(e, units, e->out->call.chunks);
-    e->out->call.inner = s->shape == UNIT_POINT
-                             ? 1
-                         : emit_times(e, loop->extents[loop->outer - 1],
-                                      tile ? loop->extents[loop->outer - 2]
-                                           : 1);
+    e->out->call.inner =
+        s->shape == UNIT_POINT
+            ? 1
+            : emit_times(e, loop->extents[loop->outer - 1],
+                         tile ? loop->extents[loop->outer - 2] : 1);
   }
   for (uint32_t v = points; v-- > 0;) {
     units = emit_times(e, units, loop->extents[v]);

@@ -72,7 +72,8 @@ static void write_case(size_t number) {
   BuildFiles files, again;
   char module[32];
   snprintf(module, sizeof module, "case%zu", number);
-  if (session_build(s, &text, module, 1, &c->entry, BUILD_ANYWHERE, &files) != SESSION_OK)
+  if (session_build(s, &text, module, 1, &c->entry, BUILD_ANYWHERE, &files) !=
+      SESSION_OK)
     fail_diags(s, c->text);
   write_text(number, "c", &files.source);
   write_text(number, "h", &files.header);
