@@ -44,6 +44,7 @@ typedef struct PlanApart {
 
 typedef struct PlanKernel {
   PlanPlace place;
+  bool routine; /* it is no kernel, and compiled all the same */
   const char *interpreted; /* why there is no kernel; NULL: there is one */
   bool shared;             /* its memory is that of another value */
   const char *outer;       /* extents of the points that are apart: "64 × 8" */

@@ -84,7 +84,7 @@ static void put_code(Buffer *out, const char *code) {
 
 static void put_machine(Buffer *out, const PlanKernel *k) {
   const KernelAbout *a = &k->about;
-  if (!k->interpreted && !k->shared) {
+  if (!k->interpreted && !k->routine && !k->shared) {
     json_number(out, "lanes", a->lanes);
     json_number(out, "pieces", a->units);
     json_field(out, "piece", a->shape);
@@ -114,6 +114,7 @@ static void put_kernel(Buffer *out, const PlanKernel *k, uint32_t number,
   put_place(out, &k->place);
   json_field(out, "each", k->outer);
   put_flag(out, "shared", k->shared);
+  put_flag(out, "routine", k->routine);
   json_field(out, "interpreted", k->interpreted);
   put_loops(out, k);
   put_values(out, k);

@@ -104,6 +104,8 @@ static const char *does_text(Arena *arena, const Loop *loop) {
     buffer_puts(&out, "products");
   else
     put_operations(&out, loop);
+  if (loop->limits)
+    buffer_printf(&out, " (%.0f %%)", 100 * loop->part);
   return out.text;
 }
 
@@ -219,10 +221,11 @@ static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
                       Arena *arena, PlanKernel *to) {
   bool compiled = describe(p->graph, c, arena, NULL, &to->about);
   to->again = to->about.object && is_known(log, to->about.object);
+  to->routine = c->routine;
   to->interpreted = c->interpreted;
   if (!compiled && (!p->graph->backend || !p->graph->backend->kernels))
     to->interpreted = no_backend;
-  else if (!compiled && !to->interpreted)
+  else if (!compiled && !to->interpreted && !to->routine)
     to->interpreted = "there is no C for something in it yet";
   if (to->interpreted)
     to->interpreted =

@@ -281,6 +281,8 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
     buffer_puts(&text, "no work: it is the memory of what it reads");
   } else if (k->interpreted) {
     buffer_printf(&text, "reference backend: %s", k->interpreted);
+  } else if (k->routine) {
+    buffer_puts(&text, "a routine, which is no loop over indices");
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {
@@ -398,7 +400,7 @@ PlanTotals plan_totals(const PlanLog *log) {
     for (uint32_t i = 0; i < run->kernels.len; i++) {
       const PlanKernel *k = &run->kernels.at[i];
       *(k->interpreted ? &t.interpreted : &t.kernels) += k->total;
-      if (k->shared || k->interpreted || !k->about.compiled)
+      if (k->shared || k->interpreted || k->routine || !k->about.compiled)
         continue;
       if (k->again)
         continue;

@@ -14,6 +14,7 @@ const char driver_runtime[] =
     "#pragma STDC FP_CONTRACT OFF\n"
     "#elif defined __GNUC__\n"
     "#pragma GCC optimize(\"fp-contract=off\", \"wrapv\", \"no-math-errno\")\n"
+    "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
     "#define MAY_GO __attribute__((unused))\n"

@@ -25,10 +25,12 @@ enum {
   UNITS_LEAST = 4,        /* independent pieces for each core */
   DEPTHS_MOST = 512,      /* of two products that share a row: together */
   ROWS_LEAST = 256,       /* of a product, for each core */
-  CACHED_MOST = 16 << 20, /* bytes that a cache keeps for the next kernel */
-  CUT_UNITS = 16,         /* fewer pieces than that, of */
-  CUT_WORK = 1 << 20,     /* more work than that: sums are cut */
-  MERGED_MOST = 4096,     /* stored nodes of a plan that is looked at */
+  CACHED_MOST = 16 << 20, /* bytes that a cache keeps for the next kernel, */
+  CHEAP_MOST = 1 << 20, /* of a product of few terms, which costs as much as */
+  FEW_TERMS = 128,      /* to write it and to read it again */
+  CUT_UNITS = 16,       /* fewer pieces than that, of */
+  CUT_WORK = 1 << 20,   /* more work than that: sums are cut */
+  MERGED_MOST = 4096,   /* stored nodes of a plan that is looked at */
 };
 
 typedef struct Candidate {
@@ -312,7 +314,8 @@ static const char *why_not_worth(const Merge *m) {
                ? too_few_points(m, LANES * UNITS_LEAST)
                : large;
   }
-  if (m->product_a && m->local_bytes * m->points < CACHED_MOST)
+  double cached = depth_of(m->a) <= FEW_TERMS ? CHEAP_MOST : CACHED_MOST;
+  if (m->product_a && m->local_bytes * m->points < cached)
     return "whole rows of a product share fewer copies";
   if (m->product_a)
     return m->local_bytes * LANES <= TILE_MOST ? too_few_points(m, ROWS_LEAST)
@@ -465,7 +468,7 @@ static Kernel *kernel_of(Clusterer *c, const Draft *d) {
 /* Of a node alone; NULL: nothing keeps it from being a kernel. */
 static const char *why_interpreted(Arena *arena, const Node *n) {
   if (n->kind == NODE_OPAQUE)
-    return arena_printf(arena, "%s has a routine of its own",
+    return arena_printf(arena, "%s is no loop over indices",
                         prim_info[n->op].name);
   if (n->guard)
     return "it is run under a condition";

@@ -22,7 +22,8 @@ static double points_along(const Loop *loop, uint64_t axes) {
   double points = 1;
   for (uint32_t v = 0; v < loop->axes; v++)
     if (axes >> v & 1)
-      points *= loop_points(loop, v, v + 1);
+      points *= loop_points(loop, v, v + 1) *
+                (loop->limits && v == loop->limited ? loop->part : 1);
   return points;
 }
 

@@ -221,6 +221,11 @@ static bool fold_op(const Group *group, const Cell *c, uint32_t count,
   return scalar_apply(op, count, x, c->dtype, out) == ARITH_OK;
 }
 
+static bool is_test(PrimId op) {
+  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
+         op == PRIM_GT || op == PRIM_GE;
+}
+
 /* Is a comparison of bounded integers already decided? */
 static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
                       Scalar *out) {
@@ -228,14 +233,17 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
     return false;
   Bounds x = bounds_of(group, args[0]), y = bounds_of(group, args[1]);
   const Graph *g = group->graph;
-  if (g->sizes && (!bounded(x) || !bounded(y)))
+  if (g->sizes && args[0] != args[1] && (!bounded(x) || !bounded(y)))
     return false;
   bool less = size_below(g, x.high, y.low);
   bool more = size_below(g, y.high, x.low);
   bool below = size_holds(g, SIZE_LE, x.high, y.low);
   bool above = size_holds(g, SIZE_LE, y.high, x.low);
+  bool same = args[0] == args[1];
   *out = (Scalar){.dtype = DT_BOOL};
-  if (c->op == PRIM_LT && (less || above))
+  if (same && is_test(c->op))
+    out->i = c->op == PRIM_EQ || c->op == PRIM_LE || c->op == PRIM_GE;
+  else if (c->op == PRIM_LT && (less || above))
     out->i = less;
   else if (c->op == PRIM_LE && (below || more))
     out->i = below;
@@ -250,6 +258,39 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
   else
     return false;
   return true;
+}
+
+/* Integers that a float type holds exactly, and their order. */
+static int64_t exact_most(Dtype t) {
+  return t == DT_F64    ? (int64_t)1 << 53
+         : t == DT_F32  ? 1 << 24
+         : t == DT_F16  ? 1 << 11
+         : t == DT_BF16 ? 1 << 8
+                        : 0;
+}
+
+/* The integer that a float stands for; UINT32_MAX: it may be none. */
+static uint32_t exact_int(Group *group, uint32_t k) {
+  const Cell *c = cell_at(group, k);
+  int64_t most = exact_most(c->dtype);
+  if (c->kind == CELL_CONST && fabs(c->value.f) <= (double)most &&
+      c->value.f == floor(c->value.f))
+    return constant(group, (Scalar){.dtype = DT_I64, .i = (int64_t)c->value.f});
+  if (c->kind != CELL_CONVERT || cell_at(group, c->args[0])->dtype != DT_I64)
+    return UINT32_MAX;
+  Bounds b = bounds_of(group, c->args[0]);
+  return b.low >= -most && b.high <= most ? c->args[0] : UINT32_MAX;
+}
+
+/* Indices that were made floats are compared as what they are: so conditions
+ * on them are seen to be that. */
+static uint32_t test_ints(Group *group, const Cell *c, const uint32_t *args) {
+  if (!is_test(c->op) || !dtype_is_float(cell_at(group, args[0])->dtype))
+    return UINT32_MAX;
+  uint32_t ints[2] = {exact_int(group, args[0]), exact_int(group, args[1])};
+  return ints[0] == UINT32_MAX || ints[1] == UINT32_MAX
+             ? UINT32_MAX
+             : group_cell(group, c, 2, ints);
 }
 
 /* x + 0, x * 1, x / 1, and / and % that the bounds of x make idle. */
@@ -291,6 +332,13 @@ static bool divides_exactly(const Group *group, const Cell *c,
     return false;
   *factor = (Scalar){.dtype = c->dtype, .f = 1 / by};
   return true;
+}
+
+/* The larger of x and x. */
+static uint32_t idle_extreme(const Cell *c, const uint32_t *args) {
+  bool idle = (c->op == PRIM_MAXIMUM || c->op == PRIM_MINIMUM) &&
+              c->arg_count == 2 && args[0] == args[1];
+  return idle ? args[0] : UINT32_MAX;
 }
 
 /* `true && x`, `false || x`, and so on. */
@@ -337,7 +385,11 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
       return group_cell(group, &times, 2, factors);
     }
     uint32_t same = idle_int(group, c, args);
-    return same == UINT32_MAX ? idle_bool(group, c, args) : same;
+    if (same == UINT32_MAX)
+      same = idle_bool(group, c, args);
+    if (same == UINT32_MAX)
+      same = idle_extreme(c, args);
+    return same == UINT32_MAX ? test_ints(group, c, args) : same;
   }
   case CELL_CONST:
   case CELL_SIZE:

@@ -38,6 +38,9 @@ uint32_t group_axis(Group *group, uint32_t k);
 /* The same body, in a new group, without cells that are not needed, and
  * simplified again now that every read is decided. */
 Group *group_clean(Arena *arena, Group *group);
+/* inside.c: is every index of a read inside wherever its value is wanted? */
+bool group_reads_inside(const Group *group, uint32_t read,
+                        const int64_t *extents);
 /* Gives the node the group's body. */
 void group_install(Group *group, Node *n);
 

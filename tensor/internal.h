@@ -77,7 +77,7 @@ void body_drop(Body *b);
 Node *body_node(Body *b, Graph *g, Fault *fault);
 
 uint32_t body_const(Body *b, Scalar x);
-uint32_t body_int(Body *b, int64_t x); /* or a size */
+uint32_t body_int(Body *b, int64_t x);   /* or a size */
 uint32_t body_free(Body *b, uint32_t k); /* axis: the k-th free one */
 uint32_t body_own(Body *b, uint32_t k);
 uint32_t body_reduced(Body *b, uint32_t k);
@@ -159,7 +159,8 @@ typedef struct PlanNode {
   bool root;     /* the caller wants its data */
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;
-  uint32_t position; /* among the stored ones */
+  bool of_indices;     /* made of indices and numbers alone, by little */
+  uint32_t position;   /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */
   double chain;     /* likewise, without reductions and what is behind them */

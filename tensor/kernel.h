@@ -126,6 +126,15 @@ typedef struct Result {
   int64_t local_size; /* elements of one outer point */
 } Result;
 
+/* An inner axis at least, or at most, floor(of / by): limit.c. */
+typedef struct Limit {
+  Quasi of; /* of outer axes */
+  int64_t by;
+  bool least;
+} Limit;
+
+enum { LIMITS_MOST = 32 };
+
 typedef struct Loop {
   Graph *graph; /* whose sizes it has */
   uint32_t outer, kept, axes; /* the shared axes; with those of the results;
@@ -135,6 +144,11 @@ typedef struct Loop {
   Quotient quotients[QUOTIENTS];
   VEC(Step) steps;
   VEC(Result) results; /* of axes that are all reduced, or all kept */
+  uint32_t limited;    /* an axis, */
+  uint32_t limits; /* and the kernel's limits within which it may stay, a set;
+                      0: it is gone through wholly */
+  double part;     /* of that axis, on average */
+  bool finite;     /* a product: if its factors along the columns are finite */
 } Loop;
 
 typedef struct Kernel {
@@ -143,6 +157,9 @@ typedef struct Kernel {
   uint32_t outer;
   VEC(Loop *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
+  VEC(Limit) limits;
+  Loop *guard; /* of a point, behind the loops: results that are true where
+                  limits were wrong; NULL: they never are */
 } Kernel;
 
 /* What is run at once: nodes in order, and their kernel. */
@@ -152,6 +169,7 @@ struct Cluster {
                      with a guard, too many axes) */
   void *backend;  /* what a backend noted when it prepared it */
   bool passing;   /* that is gone with the plan */
+  bool routine; /* of a node that is no loop: a backend has one of its own */
   const char *interpreted; /* why it is left to the reference backend; NULL: it
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
@@ -229,6 +247,12 @@ uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
  * none. */
 enum { LOOP_BEFORE = INT32_MAX };
 Loop *product_hoist(Arena *arena, Loop *loop);
+
+/* ---- limit.c: parts of loops that change nothing ---- */
+
+/* Finds the kernel's limits, and what loops they are of.  tiled: products are
+ * tiles, whose columns are the last axis that is kept. */
+void kernel_limit(Kernel *k, bool tiled);
 
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */
 

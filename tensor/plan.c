@@ -20,6 +20,7 @@ enum {
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
   FACTOR_COST = 6, /* of an element of a factor of a product */
+  INDEX_COST = 8,  /* of what is made of indices alone: about a read */
   KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
@@ -199,6 +200,17 @@ static double body_cost(const Node *n) {
   return cost;
 }
 
+/* Nothing but conversions, comparisons and the like. */
+static bool is_simple(const Node *n) {
+  bool simple = n->kind == NODE_COMP && n->reduce == PRIM_NONE;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *cell = &n->cells[k];
+    simple &= cell->kind != CELL_RANDOM &&
+              (cell->kind != CELL_OP || op_cost(cell) <= 1);
+  }
+  return simple;
+}
+
 static void count_references(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++) {
     const Node *n = plan->nodes.at[k]->node;
@@ -234,8 +246,11 @@ static void add_up_work(const Plan *plan) {
     p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= size_guess_product(plan->graph, n->reduce_count, reduced);
+    p->of_indices = is_simple(n);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
+      p->of_indices &=
+          !x || (!node_is_there(x) && plan_node(plan, x)->of_indices);
       if (x && !node_is_there(x) && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
       if (x && !node_is_there(x) && x->kind == NODE_COMP &&
@@ -275,14 +290,43 @@ static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
          (c->op == PRIM_MUL && is_factor(group, c->args[1], read));
 }
 
-static bool is_always_factor(const PlanNode *p) {
+/* The axes of the result that a cell depends on.  Recursion is as deep as a
+ * body, which the planner bounds. */
+static uint64_t axes_of(const Group *group, uint32_t at, uint64_t *known,
+                        bool *seen) {
+  at = group_resolve(group, at);
+  const Cell *c = &group->cells.at[at].cell;
+  if (seen[at])
+    return known[at];
+  seen[at] = true;
+  if (c->kind == CELL_AXIS && c->axis < group->axis_count)
+    known[at] = (uint64_t)1 << c->axis;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    known[at] |= axes_of(group, c->args[j], known, seen);
+  return known[at];
+}
+
+/* Is there an axis of the result that the cell does not depend on?  Else it is
+ * of no use to compute it apart. */
+static bool lacks_axis(const Plan *plan, const Group *group, uint32_t at) {
+  uint64_t *known = NEW_ARRAY(plan->arena, uint64_t, group->cells.len);
+  bool *seen = NEW_ARRAY(plan->arena, bool, group->cells.len);
+  uint64_t has = axes_of(group, at, known, seen);
+  for (uint32_t k = 0; k < group->axis_count; k++)
+    if (group->extents[k] != 1 && !(has >> k & 1))
+      return true;
+  return false;
+}
+
+static bool is_always_factor(const Plan *plan, const PlanNode *p) {
   for (uint32_t k = 0; k < p->instances.len; k++) {
     const Group *group = p->instances.at[k].group;
     const Cell *value =
         &group->cells.at[group_resolve(group, group->value)].cell;
     if (group->reduce != PRIM_SUM || value->kind != CELL_OP ||
         value->op != PRIM_MUL || !dtype_is_float(p->node->dtype) ||
-        !is_factor(group, group->value, p->instances.at[k].cell))
+        !is_factor(group, group->value, p->instances.at[k].cell) ||
+        !lacks_axis(plan, group, p->instances.at[k].cell))
       return false;
   }
   return true;
@@ -299,18 +343,10 @@ static bool fits_groups(const Plan *plan, const PlanNode *p) {
 /* Where an index may lie outside, the node is stored: the backend checks the
  * indices of what it reads, and of nothing that was substituted away. */
 static bool is_read_in_bounds(const PlanNode *p) {
-  for (uint32_t k = 0; k < p->instances.len; k++) {
-    const Group *group = p->instances.at[k].group;
-    const Cell *cell = &group->cells.at[p->instances.at[k].cell].cell;
-    for (uint32_t j = 0; j < cell->arg_count; j++) {
-      const GroupCell *index =
-          &group->cells.at[group_resolve(group, cell->args[j])];
-      if (index->low == INT64_MIN || index->high == INT64_MAX ||
-          !size_holds(group->graph, SIZE_LE, 0, index->low) ||
-          !size_below(group->graph, index->high, p->node->extents[j]))
-        return false;
-    }
-  }
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (!group_reads_inside(p->instances.at[k].group, p->instances.at[k].cell,
+                            p->node->extents))
+      return false;
   return true;
 }
 
@@ -318,7 +354,9 @@ static bool is_read_in_bounds(const PlanNode *p) {
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(p->node), times = recomputation(plan, p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
-      cost <= FACTOR_COST && is_always_factor(p))
+      cost <= FACTOR_COST && is_always_factor(plan, p))
+    return true;
+  if (p->of_indices && p->chain <= INDEX_COST)
     return true;
   return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);

@@ -18,6 +18,7 @@ typedef struct Made { /* a stored node with its fused body */
 typedef struct RecipeCluster {
   uint32_t count, input_count;
   Made *made;
+  bool routine;
   bool compiled; /* a backend has something in the place of bodies */
   uint32_t *inputs; /* of the kernel */
   uint32_t same;    /* 1 + whose data it has; or 0 */
@@ -85,6 +86,7 @@ static void take_cluster(const Maker *m, const Cluster *c, RecipeCluster *r) {
   for (uint32_t k = 0; k < r->count; k++)
     take_body(m, c->nodes.at[k], &r->made[k]);
   r->backend = c->backend;
+  r->routine = c->routine;
   r->interpreted = c->interpreted;
   r->compiled = c->backend != NULL;
   r->same = c->same ? number_of(m, c->same) + 1 : 0;
@@ -147,6 +149,7 @@ static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
   bound->recipe = r;
   c->bound = bound;
   c->backend = r->backend;
+  c->routine = r->routine;
   c->interpreted = r->interpreted;
   c->params = bound->params;
   c->nodes.at = NEW_ARRAY(arena, Node *, r->count);

@@ -28,7 +28,7 @@ assert plan["runs"] and kernels, "nothing"
 assert [k["number"] for k in kernels] == list(range(1, len(kernels) + 1))
 for k in kernels:
     assert k["shared"] or k["values"], "no values"
-    if k.get("interpreted") or k["shared"]:
+    if k.get("interpreted") or k["routine"] or k["shared"]:
         continue
     assert k["predicted_seconds"] >= k["limit_seconds"] > 0, "no limit"
     assert k["seconds"] > 0 and k["lanes"] > 0 and k["bytes_written"] > 0
@@ -47,6 +47,14 @@ assert k["operations"] == k["operations_of_products"], "other operations"
 assert k["bytes_read"] == 4 * depth * (m + n), "bytes read"
 assert k["bytes_written"] == 4 * m * n, "bytes written"
 ' || wrong 'the cost of a product is wrong'
+"$AXON" plan --dry --json masked.axn | python3 -c '
+import json, sys
+kernels = [k for r in json.load(sys.stdin)["runs"] for k in r["kernels"]]
+causal, near = [w for w in (k["operations_of_products"] for k in kernels) if w]
+whole = 2 * 2 * 24 * 512 * 512 * 64
+assert 0.5 * whole <= causal <= 0.55 * whole, "a triangle"
+assert 0.1 * whole <= near <= 0.2 * whole, "a band"
+' || wrong 'what a mask hides is computed'
 XDG_CACHE_HOME=$XDG_CACHE_HOME/other
 "$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
 before=$(made)

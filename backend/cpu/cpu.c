@@ -3,6 +3,7 @@
  * backend does both, and tells what went wrong where a kernel found that
  * something did. */
 #include "backend/cpu/program.h"
+#include "backend/cpu/routines.h"
 
 #include "runtime/pool.h"
 #include "tensor/watch.h"
@@ -19,6 +20,9 @@ enum {
 
 static void prepare_one(const Graph *g, Cluster *c) {
   bool dry = g->watch && g->watch->dry;
+  c->routine = routine_has(c->nodes.at[0]);
+  if (c->routine)
+    c->interpreted = NULL;
   if (!c->kernel)
     return;
   if (!g->often && kernel_work(c->kernel) < (double)g->least_work)
@@ -160,6 +164,10 @@ static bool is_quicker_interpreted(const Graph *g, const Program *p) {
 
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   const Program *p = c->backend;
+  if (c->routine && routine_run(g, c->nodes.at[0]))
+    return true;
+  if (c->routine)
+    c->interpreted = "an index is wrong, or there is no memory";
   if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
     return true;
   if (p)
@@ -167,6 +175,8 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   return backend_reference.run(g, c, where, fault);
 }
 
-const Backend backend_cpu = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run,
-    .describe = cpu_describe};
+const Backend backend_cpu = {.name = "cpu",
+                             .kernels = true,
+                             .prepare = prepare,
+                             .run = run,
+                             .describe = cpu_describe};

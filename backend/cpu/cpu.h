@@ -16,7 +16,8 @@ typedef enum UnitShape {
   UNIT_ROWS,    /* a span of the last outer axis, lo .. hi at a time; lanes
                    likewise */
   UNIT_COLUMNS, /* lo .. hi of the last outer axis, along which lanes lie */
-  UNIT_TILE,    /* that, and top .. bottom of the axis before it */
+  UNIT_TILE,    /* that, and top .. bottom of the axis before it; perhaps
+                   above .. below of the one before that */
 } UnitShape;
 
 /* What a kernel leaves open, chosen from its sizes and from this machine; the
@@ -31,6 +32,10 @@ typedef struct Schedule {
                             time */
   int64_t span;          /* ROWS: in a unit */
   int64_t height;        /* TILE: points of the axis before it */
+  int64_t strip;         /* TILE: and of the one before that, whose points are
+                            positions between those of the last one, too; 0:
+                            they are not */
+  int64_t pitch;         /* positions from one to the next */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
   double streamed;       /* bytes from which on a result is stored past the

@@ -15,6 +15,9 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
   case UNIT_COLUMNS:
     return arena_printf(arena, "%lld columns", block);
   case UNIT_TILE:
+    if (s->strip)
+      return arena_printf(arena, "%lld × %lld × %lld", height,
+                          (long long)s->strip, block);
     return arena_printf(arena, "%lld × %lld", height, block);
   }
   return k->outer && !s->chunk
@@ -34,6 +37,8 @@ static const char *form_text(OperandForm form) {
     return "copied in panels";
   case OPERAND_TURNED:
     return "turned into panels";
+  case OPERAND_WINDOW:
+    return "in panels out of a window";
   }
   return "";
 }

@@ -37,6 +37,7 @@ typedef struct Emitter {
 
   /* of the loop at hand */
   const Loop *loop;
+  uint32_t at;        /* its number */
   uint32_t lane;      /* the variable along which lanes lie */
   uint32_t first;     /* number of its first step's name */
   uint32_t quotients; /* and of its first quotient's */
@@ -100,6 +101,14 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
                      uint32_t loops, const uint32_t *order);
 /* One loop of the kernel, complete. */
 void emit_nest(Emitter *e, Buffer *out, uint32_t loop, uint32_t lane);
+/* For the axes that limits cut: from%u and to%u, by loop, at a point or at
+ * some rows; all of them where `whole` says so. */
+void emit_limits(Emitter *e, Buffer *out);
+/* May limits turn out to be wrong? */
+bool may_be_whole(const Kernel *k);
+bool is_limited(const Loop *loop, uint32_t v);
+/* missed |= what the kernel's guard says. */
+void emit_guard(Emitter *e, Buffer *out);
 /* A lane's block twice, between the macros that it is written in. */
 void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
                     const Buffer *whole, const Buffer *part);
@@ -130,6 +139,8 @@ void emit_tiles(Emitter *e, Buffer *out);
 /* What the rows of a unit share of a product, before these are gone through.
  */
 void emit_ahead(Emitter *e, Buffer *out, uint32_t loop);
+/* Declares `odd`: is something not finite that a product may leave out? */
+void emit_odd(Emitter *e, Buffer *out);
 /* The product that a loop is; rest: what is done with each part of the result
  * as soon as it is there. */
 void emit_product(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);

@@ -32,7 +32,8 @@ static bool lane_is_outer(const Emitter *e) {
 
 static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
   uint32_t outer = loop->outer;
-  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer);
+  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
+         !(e->s->strip && v + 3 == outer);
 }
 
 void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
@@ -63,6 +64,79 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   e->varies = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
   e->need = NEW_ARRAY(e->arena, const char *, count);
+}
+
+/* ---- limits ---- */
+
+bool is_limited(const Loop *loop, uint32_t v) {
+  return loop->limits && v == loop->limited;
+}
+
+/* The least or largest value of a limit among the rows. */
+static const char *limit_text(Emitter *e, const Limit *limit) {
+  uint32_t last = e->k->outer - 1;
+  Buffer b = {.arena = e->arena};
+  buffer_puts(&b, emit_int(e, limit->of.constant));
+  for (uint32_t v = 0; v <= last; v++) {
+    int64_t t = limit->of.times[v];
+    if (!t)
+      continue;
+    buffer_printf(&b, " + %s * ", emit_int(e, t));
+    if (v < last || e->s->shape == UNIT_POINT)
+      buffer_printf(&b, "i%u", v);
+    else
+      buffer_puts(&b, (t > 0) == limit->least ? "lo" : "(hi - 1)");
+  }
+  return limit->by == 1
+             ? b.text
+             : format(e, "floor_div(%s, %s)", b.text, emit_int(e, limit->by));
+}
+
+static void emit_limit(Emitter *e, Buffer *out, uint32_t at,
+                       const Limit *limit) {
+  const char *name = limit->least ? "from" : "to";
+  buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
+                limit_text(e, limit), limit->least ? "" : " + 1",
+                limit->least ? ">" : "<", name, at, name, at);
+}
+
+bool may_be_whole(const Kernel *k) {
+  bool may = k->guard != NULL;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    may |= k->loops.at[j]->finite;
+  return may;
+}
+
+/* One element at least is gone through: so its loops need no other way. */
+void emit_limits(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++) {
+    const Loop *loop = e->k->loops.at[j];
+    if (!loop->limits)
+      continue;
+    const char *extent = emit_int(e, loop->extents[loop->limited]);
+    buffer_printf(out, "int64_t from%u = 0, to%u = %s;\n%s", j, j, extent,
+                  may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
+    for (uint32_t i = 0; i < e->k->limits.len; i++)
+      if (loop->limits >> i & 1)
+        emit_limit(e, out, j, &e->k->limits.at[i]);
+    buffer_printf(out,
+                  "if (from%u >= %s)\nfrom%u = %s - 1;\n"
+                  "if (to%u <= from%u)\nto%u = from%u + 1;\n}\n",
+                  j, extent, j, extent, j, j, j, j);
+  }
+}
+
+void emit_guard(Emitter *e, Buffer *out) {
+  const Loop *guard = e->k->guard;
+  emit_begin_loop(e, guard, NO_LANE, 0, NULL);
+  emit_steps(e);
+  emit_put(&e->head, &e->blocks[0]);
+  buffer_puts(out, "{\n");
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  for (uint32_t j = 0; j < guard->results.len; j++)
+    buffer_printf(out, "missed |= %s;\n",
+                  emit_scalar(e, guard->results.at[j].step));
+  buffer_puts(out, "}\n");
 }
 
 /* ---- reductions ---- */
@@ -296,15 +370,28 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
   return e->s->chunk && v == first;
 }
 
+/* Where an inner axis begins and ends. */
+static const char *axis_from(Emitter *e, uint32_t v) {
+  return is_chunked(e, v)         ? "from"
+         : is_limited(e->loop, v) ? format(e, "from%u", e->at)
+                                  : "0";
+}
+
+static const char *axis_to(Emitter *e, uint32_t v) {
+  return is_chunked(e, v)         ? "to"
+         : is_limited(e->loop, v) ? format(e, "to%u", e->at)
+                                  : emit_int(e, e->loop->extents[v]);
+}
+
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    if (is_chunked(e, v))
-      open_loop(e, n, "from", "to");
+    if (v + 3 == e->loop->outer)
+      open_loop(e, n, "above", "below");
     else if (v < e->loop->outer)
       open_loop(e, n, "y0", "y1");
     else
-      open_loop(e, n, "0", emit_int(e, e->loop->extents[v]));
+      open_loop(e, n, axis_from(e, v), axis_to(e, v));
   }
 }
 
@@ -319,11 +406,9 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
   const char *type = declare ? "const int64_t " : "";
   if (lane_is_outer(e))
     buffer_printf(out, "%sstart = lo, end = hi;\n", type);
-  else if (is_chunked(e, e->lane))
-    buffer_printf(out, "%sstart = from, end = to;\n", type);
   else
-    buffer_printf(out, "%sstart = 0, end = %s;\n", type,
-                  emit_int(e, e->loop->extents[e->lane]));
+    buffer_printf(out, "%sstart = %s, end = %s;\n", type, axis_from(e, e->lane),
+                  axis_to(e, e->lane));
 }
 
 /* ---- results ---- */
@@ -476,7 +561,7 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
                 "const int64_t first = j;\n%s"
                 "#pragma GCC unroll %d\n"
                 "for (int q = 0; q < %d; q++) {\n"
-                "const int64_t j = first + q * W;\n",
+                "const int64_t j = first + q * W;\n(void)j;\n",
                 UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
@@ -609,12 +694,10 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
  * into doubles. */
 static void open_runs(Emitter *e, Nest *n) {
   uint32_t v = e->order[n->opened];
-  const char *from = is_chunked(e, v) ? "from" : "0";
-  const char *to = is_chunked(e, v) ? "to" : emit_int(e, e->loop->extents[v]);
   buffer_printf(n->out,
                 "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
                 "const int64_t full = run + %d < stop ? run + %d : stop;\n",
-                from, to, RUN, RUN, RUN);
+                axis_from(e, v), axis_to(e, v), RUN, RUN, RUN);
   open_loop(e, n, "run", "full");
 }
 
@@ -690,11 +773,11 @@ static void emit_column(Emitter *e, Nest *n) {
     emit_lane_range(e, out, true);
   else
     buffer_printf(out,
-                  "for (int64_t start = 0, last = %s; start < last; "
+                  "for (int64_t start = %s, last = %s; start < last; "
                   "start += %d * W) {\n"
                   "const int64_t end = start + %d * W < last ? start + %d * W "
                   ": last;\n",
-                  emit_int(e, e->loop->extents[e->lane]), COLUMNS, COLUMNS,
+                  axis_from(e, e->lane), axis_to(e, e->lane), COLUMNS, COLUMNS,
                   COLUMNS);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
@@ -746,7 +829,12 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   for (uint32_t v = 0; v < loop->axes; v++)
     if (v != lane && !is_row_var(e, loop, v))
       order[loops++] = v;
+  if (e->s->strip) { /* it is nearer to the lanes in memory */
+    order[0] = loop->outer - 2;
+    order[1] = loop->outer - 3;
+  }
   emit_begin_loop(e, loop, lane, loops, order);
+  e->at = at;
   if (e->s->shape == UNIT_TILE && !e->s->tiling)
     e->rows = order[0];
   emit_steps(e);

@@ -1,13 +1,10 @@
 /* Sums of products as C: operands copied into the form that a tile wants, and
  * the tile, whose sums lie in registers. */
-#include "backend/cpu/emit.h"
-#include "backend/cpu/tiling.h"
+#include "backend/cpu/products.h"
 
 #include <string.h>
 
 #define format emit_format
-
-enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
 
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
   return &e->s->tiling->of[loop];
@@ -15,13 +12,13 @@ static const Tile *tile_of(const Emitter *e, uint32_t loop) {
 
 /* ---- the tile in registers ---- */
 
-static const char *element_type(Dtype t) {
+const char *product_type(Dtype t) {
   return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
 }
 
 /* Of what the tile reads, which may lie in memory as it is. */
 static const char *read_type(const Tile *t) {
-  return t->element == DT_I32 ? "pairs_u" : element_type(t->element);
+  return t->element == DT_I32 ? "pairs_u" : product_type(t->element);
 }
 
 /* What its functions are called. */
@@ -29,37 +26,46 @@ static const char *tile_id(Emitter *e, uint32_t at) {
   return *e->number ? format(e, "%s_%u", e->number, at) : format(e, "%u", at);
 }
 
-/* c += or = a * b, `depth` products fused into each sum. */
-static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
-  const char *id = tile_id(e, at);
-  const char *type = element_type(t->dtype), *of = read_type(t);
-  char v = type[0], x = element_type(t->element)[0];
+static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
+  char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
   bool rows = t->a.form != OPERAND_COLUMNS, pairs = t->element == DT_I32;
-  buffer_printf(out,
-                "#define MR%s %u\n#define NR%s (%u * W)\n"
-                "static __attribute__((noinline)) FUSED void\n"
-                "tile%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
-                "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                id, t->rows, id, t->vectors, id, of, of, type);
   for (uint32_t i = 0; i < t->rows; i++)
-    for (uint32_t j = 0; j < t->vectors; j++)
+    for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
   buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
-  for (uint32_t j = 0; j < t->vectors; j++)
+  for (uint32_t j = 0; j < vectors; j++)
     buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
                   x, j);
   for (uint32_t i = 0; i < t->rows; i++) {
     buffer_printf(out, "const v%c a%u = a[%u%s] - (v%c){0};\n", x, i, i,
                   rows ? " * lda" : "", x);
-    for (uint32_t j = 0; j < t->vectors; j++)
+    for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
                     pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
                           : "c%u_%u += a%u * b%u;\n",
                     i, j, i, j);
   }
   buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
+}
+
+/* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
+static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
+                      Buffer *out) {
+  const char *id = tile_id(e, at);
+  const char *type = product_type(t->dtype), *of = read_type(t);
+  char v = type[0];
+  buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
+  if (vectors == t->vectors)
+    buffer_printf(out, "tile%s", id);
+  else
+    buffer_printf(out, "tile%s_%u", id, vectors);
+  buffer_printf(out,
+                "(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
+                of, of, type);
+  emit_tile_loop(t, vectors, out);
   for (uint32_t i = 0; i < t->rows; i++)
-    for (uint32_t j = 0; j < t->vectors; j++)
+    for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
                     "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
                     "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
@@ -71,8 +77,8 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
  * rows and columns as there are. */
 static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const char *id = tile_id(e, at);
-  const char *type = element_type(t->dtype), *of = read_type(t);
-  const char *copied = element_type(t->element);
+  const char *type = product_type(t->dtype), *of = read_type(t);
+  const char *copied = product_type(t->element);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
@@ -117,13 +123,20 @@ void emit_tiles(Emitter *e, Buffer *out) {
     const Tile *t = tile_of(e, j);
     if (!t->on)
       continue;
-    char v = element_type(t->element)[0];
+    char v = product_type(t->element)[0];
     if (t->b.form == OPERAND_TURNED && !strchr(turned, v)) {
       emit_turn(e, out, v);
       turned[strlen(turned)] = v;
     }
-    emit_tile(e, t, j, out);
+    const char *id = tile_id(e, j);
+    buffer_printf(out, "#define MR%s %u\n#define NR%s (%u * W)\n", id, t->rows,
+                  id, t->vectors);
+    emit_tile(e, t, j, t->vectors, out);
+    for (uint32_t i = 1; i < t->vectors && t->window; i++)
+      emit_tile(e, t, j, i, out);
     emit_edge(e, t, j, out);
+    if (t->window)
+      emit_window_tile(t, j, out);
   }
 }
 
@@ -157,19 +170,17 @@ static void close_terms(Emitter *e, Buffer *out, const Loop *loop) {
   buffer_puts(out, "}\n");
 }
 
-static void put_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
+void product_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
   for (uint32_t l = from; l < to; l++)
     emit_put(out, &e->blocks[l]);
 }
 
-/* Begins an operand: what does not change goes to where it belongs. */
-static const char *begin_operand(Emitter *e, const Operand *o, uint32_t lane,
-                                 uint32_t loops, const uint32_t *order,
-                                 Buffer *unit) {
-  emit_begin_loop(e, o->loop, lane, loops, order);
+const char *product_begin(Emitter *e, const Loop *loop, uint32_t lane,
+                          uint32_t loops, const uint32_t *order, Buffer *unit) {
+  emit_begin_loop(e, loop, lane, loops, order);
   emit_steps(e);
-  Dtype t = o->loop->results.at[0].dtype;
-  const char *value = emit_lanes(e, o->loop->results.at[0].step, class_of(t));
+  Dtype t = loop->results.at[0].dtype;
+  const char *value = emit_lanes(e, loop->results.at[0].step, class_of(t));
   emit_put(&e->head, &e->blocks[0]);
   emit_put(unit, &e->blocks[ROW_LEVEL]);
   return value;
@@ -189,33 +200,32 @@ static void emit_store(Emitter *e, Buffer *out, const Tile *t, const char *to,
   (void)e;
 }
 
-/* Rows x0 .. x1 - 1 of a, terms k0 .. k1 - 1. */
-static void emit_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
+void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   const Loop *loop = t->a.loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   if (t->a.form == OPERAND_ROWS) {
     order[0] = t->m;
-    const char *value = begin_operand(e, &t->a, loop->kept, 1, order, unit);
+    const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
     emit_store(e, &store, t, format(e, "to + (j - k0)"), value);
     buffer_printf(out,
                   "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
                   "%s *const to = a + (i%u - x0) * %d;\n",
-                  t->m, t->m, t->m, element_type(t->element), t->m, LDA_ROWS);
-    put_levels(e, out, 2, e->lane_level);
+                  t->m, t->m, t->m, product_type(t->element), t->m, LDA_ROWS);
+    product_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
     emit_lane_loop(e, out, "", &store, &store);
     buffer_puts(out, "}\n");
     return;
   }
   uint32_t count = term_order(loop, order);
-  const char *value = begin_operand(e, &t->a, t->m, count, order, unit);
+  const char *value = product_begin(e, loop, t->m, count, order, unit);
   emit_store(e, &store, t, format(e, "to + (j - x0)"), value);
   buffer_puts(out, "{\n");
   open_terms(e, out, loop, "k0", "k1");
   buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
-                element_type(t->element), LDA_COLUMNS);
-  put_levels(e, out, 2, e->lane_level);
+                product_type(t->element), LDA_COLUMNS);
+  product_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_lane_loop(e, out, "", &store, &store);
   close_terms(e, out, loop);
@@ -229,7 +239,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const Loop *loop = t->b.loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
-  const char *type = element_type(t->element);
+  const char *type = product_type(t->element);
   buffer_printf(out,
                 "for (int64_t y = n0; y < n1; y += NR%s) {\n"
                 "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
@@ -237,12 +247,12 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 id, id, id, type);
   if (t->b.form == OPERAND_PANELS) {
     uint32_t count = term_order(loop, order);
-    const char *value = begin_operand(e, &t->b, t->n, count, order, unit);
+    const char *value = product_begin(e, loop, t->n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
     open_terms(e, out, loop, "from", "to");
     buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
                   id);
-    put_levels(e, out, 2, e->lane_level);
+    product_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
     close_terms(e, out, loop);
@@ -250,7 +260,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     return;
   }
   order[0] = t->n;
-  const char *value = begin_operand(e, &t->b, loop->kept, 1, order, unit);
+  const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
   char v = type[0];
   buffer_printf(&store, "x[l] = %s;\n", value);
   /* W columns at a time, W terms at a time, turned in registers */
@@ -262,7 +272,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "for (int l = 0; l < W; l++) {\n"
                 "const int64_t i%u = g + l < n1 ? g + l : n1 - 1;\n",
                 v, t->n);
-  put_levels(e, out, 2, e->lane_level);
+  product_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
@@ -280,7 +290,7 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
   const Loop *loop = e->k->loops.at[at];
   const Result *r = &loop->results.at[0];
-  const char *type = element_type(t->dtype);
+  const char *type = product_type(t->dtype);
   emit_begin_loop(e, loop, NO_LANE, 0, NULL);
   const Quasi *q = r->out ? r->out : r->local;
   Quasi rest = *q;
@@ -339,12 +349,24 @@ static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
 static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const Loop *loop = e->k->loops.at[at];
   const char *n = emit_int(e, loop->extents[t->n]);
-  bool tile = e->s->shape == UNIT_TILE;
+  bool tile = e->s->shape == UNIT_TILE, limited = is_limited(loop, t->n);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");
+  if (limited) /* whole panels */
+    buffer_printf(out,
+                  "const int64_t left = from%u / NR%u * NR%u;\n"
+                  "const int64_t right = (to%u + NR%u - 1) / NR%u * NR%u;\n",
+                  at, at, at, at, at, at, at);
   if (tile || t->ahead)
     buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
                   tile ? "lo" : "0", tile ? "hi" : n);
+  else if (limited)
+    buffer_printf(out,
+                  "const int64_t stop = right < %s ? right : %s;\n"
+                  "for (int64_t n0 = left; n0 < stop; n0 += %s) {\n"
+                  "const int64_t n1 = n0 + %s < stop ? n0 + %s : stop;\n",
+                  n, n, emit_int(e, t->block_n), emit_int(e, t->block_n),
+                  emit_int(e, t->block_n));
   else
     buffer_printf(out,
                   "for (int64_t n0 = 0; n0 < %s; n0 += %s) {\n"
@@ -383,12 +405,28 @@ static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
   emit_put(unit, &e->blocks[ROW_LEVEL]);
 }
 
-/* The room that copies of an operand take. */
 static void put_room(Emitter *e, const char *name, int64_t elements, Dtype t,
                      Buffer *out) {
-  const char *type = element_type(t);
+  const char *type = product_type(t);
   buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
                 emit_room(e, elements, t));
+}
+
+void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
+                  Buffer *inner) {
+  if (t->a.form == OPERAND_ROWS)
+    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, body);
+  else if (t->a.form == OPERAND_COLUMNS)
+    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
+  else
+    emit_plain(e, t, &t->a, t->m, unit, inner);
+}
+
+const char *product_rows(Emitter *e, const Tile *t) {
+  return t->a.form == OPERAND_PLAIN ? "a + x * lda + k0, lda"
+         : t->a.form == OPERAND_ROWS
+             ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
+             : format(e, "a + (x - x0), %d", LDA_COLUMNS);
 }
 
 static int64_t panel_elements(Emitter *e, const Tile *t) {
@@ -401,7 +439,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   const Tile *t = tile_of(e, at);
   if (!t->ahead)
     return;
-  const char *type = element_type(t->element);
+  const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit;
   e->ahead[at] = emit_room(e, panel_elements(e, t), t->element);
   buffer_printf(&body,
@@ -416,33 +454,56 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   buffer_puts(out, "}\n");
 }
 
+/* A sum of nothing is stored too. */
+static const char *at_least_once(Emitter *e, uint32_t at, const char *k,
+                                 const char *start) {
+  const Loop *loop = e->k->loops.at[at];
+  return is_limited(loop, loop->kept) ? ""
+                                      : format(e, " || %s == %s", k, start);
+}
+
+typedef struct Terms { /* of a sum: of those that are there, from .. to - 1 */
+  const char *from, *to;
+} Terms;
+
+static Terms terms_of(Emitter *e, const Tile *t, uint32_t at) {
+  const Loop *loop = e->k->loops.at[at];
+  if (e->s->chunk)
+    return (Terms){"part", "stop"};
+  if (is_limited(loop, loop->kept))
+    return (Terms){format(e, "from%u", at), format(e, "to%u", at)};
+  return (Terms){"0", emit_int(e, t->depth)};
+}
+
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out, const Buffer *rest, const char *depth) {
+                        Buffer *out, const Buffer *rest, const Terms *terms) {
   const char *id = tile_id(e, at);
-  const char *start = e->s->chunk ? "part" : "0";
+  const Loop *loop = e->k->loops.at[at];
+  const char *start = terms->from, *depth = terms->to;
+  bool columns = t->ahead && is_limited(loop, t->n);
+  const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
+  bool some = t->ahead && is_limited(loop, loop->kept);
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   buffer_printf(out,
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
-                "for (int64_t k0 = from; k0 < to || k0 == from; k0 += %s) {\n"
-                "const int64_t k1 = k0 + %s < to ? k0 + %s : to;\n",
-                mc, mc, mc, kc, kc, kc);
+                "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
+                mc, mc, mc, some ? start : "from", some ? depth : "to",
+                at_least_once(e, at, "k0", "from"), kc, kc, some ? depth : "to",
+                kc, some ? depth : "to");
   if (t->a.form != OPERAND_PLAIN)
-    emit_copy_a(e, t, unit, out);
+    product_copy_a(e, t, unit, out);
   const char *panel =
       plain_b
           ? "b + k0 * ldb + y, ldb"
           : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
                    id, id);
-  const char *rows =
-      t->a.form == OPERAND_PLAIN ? "a + x * lda + k0, lda"
-      : t->a.form == OPERAND_ROWS
-          ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
-          : format(e, "a + (x - x0), %d", LDA_COLUMNS);
+  const char *rows = product_rows(e, t);
   buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%s)\n"
+                "for (int64_t y = %s; y < %s; y += NR%s)\n"
                 "for (int64_t x = x0; x < x1; x += MR%s)\n"
                 "if (x + MR%s <= x1 && y + NR%s <= n1)\n"
                 "tile%s(%s,\n%s, k1 - k0,\n"
@@ -451,8 +512,8 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s,\n"
                 "x1 - x < MR%s ? x1 - x : MR%s, "
                 "n1 - y < NR%s ? n1 - y : NR%s);\n}\n",
-                id, id, id, id, id, rows, panel, start, id, rows, panel, start,
-                id, id, id, id);
+                left, right, id, id, id, id, id, rows, panel, start, id, rows,
+                panel, start, id, id, id, id);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
@@ -463,17 +524,16 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const Tile *t = tile_of(e, at);
-  const char *depth = e->s->chunk ? "stop" : emit_int(e, t->depth);
-  const char *start = e->s->chunk ? "part" : "0";
-  const char *type = element_type(t->element);
+  if (t->window) {
+    emit_window(e, out, at, rest);
+    return;
+  }
+  const Terms terms = terms_of(e, t, at);
+  const char *start = terms.from, *depth = terms.to;
+  const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
-  if (t->a.form == OPERAND_ROWS)
-    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, &body);
-  else if (t->a.form == OPERAND_COLUMNS)
-    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, &body);
-  else
-    emit_plain(e, t, &t->a, t->m, &unit, &inner);
+  product_left(e, t, &unit, &body, &inner);
   if (plain_b)
     emit_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
@@ -483,19 +543,22 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
     put_room(e, "b", panel_elements(e, t), t->element, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
-  if (plain_b || t->ahead)
+  if (t->ahead)
+    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n",
+                  emit_int(e, t->depth));
+  else if (plain_b)
     buffer_printf(&inner, "{\nconst int64_t from = %s, to = %s;\n", start,
                   depth);
   else
     buffer_printf(&inner,
-                  "for (int64_t from = %s; from < %s || from == %s; "
-                  "from += %s) {\n"
+                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
                   "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, start, emit_int(e, t->pack_k),
-                  emit_int(e, t->pack_k), depth, emit_int(e, t->pack_k), depth);
+                  start, depth, at_least_once(e, at, "from", start),
+                  emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
+                  emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     emit_copy_b(e, t, at, &unit, &inner);
-  emit_passes(e, t, at, &unit, &inner, rest, depth);
+  emit_passes(e, t, at, &unit, &inner, rest, &terms);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);
   emit_put(out, &unit);
@@ -505,4 +568,55 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   while (others--)
     buffer_puts(out, "}\n");
   buffer_puts(out, "}\n");
+}
+
+/* ---- what is not finite ---- */
+
+static void emit_odd_of(Emitter *e, Buffer *out, uint32_t at) {
+  const Tile *t = tile_of(e, at);
+  const Loop *loop = t->b.loop;
+  uint32_t order[KERNEL_AXES], lane = t->n, count = term_order(loop, order);
+  Buffer unit = {.arena = e->arena}, body = unit, test = unit;
+  char class = class_of(t->dtype);
+  bool turned = t->b.form == OPERAND_TURNED;
+  if (turned) {
+    order[0] = t->n;
+    lane = loop->kept;
+    count = 1;
+  }
+  const char *value = product_begin(e, loop, lane, count, order, &unit);
+  buffer_printf(&test,
+                "{ const v%c x = %s;\nodds |= test_%c(x - x != x - x) & LIVE; "
+                "}\n",
+                class, value, class);
+  const char *n = emit_int(e, loop->extents[t->n]);
+  const char *depth = emit_int(e, t->depth);
+  if (turned)
+    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", t->n,
+                  t->n, n, t->n);
+  else
+    open_terms(e, &body, loop, "0", depth);
+  product_levels(e, &body, 2, e->lane_level);
+  buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
+                turned ? depth : n);
+  emit_lane_loop(e, &body, "", &test, &test);
+  if (turned)
+    buffer_puts(&body, "}\n");
+  else
+    close_terms(e, &body, loop);
+  uint32_t others = open_others(e, t, at, out);
+  buffer_puts(out, "{\n");
+  emit_put(out, &unit);
+  emit_put(out, &body);
+  buffer_puts(out, "}\n");
+  while (others--)
+    buffer_puts(out, "}\n");
+}
+
+void emit_odd(Emitter *e, Buffer *out) {
+  buffer_puts(out, "vi odds = {0};\n");
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (e->k->loops.at[j]->finite)
+      emit_odd_of(e, out, j);
+  buffer_puts(out, "const int odd = any_lane(odds);\n");
 }

@@ -16,7 +16,7 @@ typedef struct Program {
   uint32_t int_count, float_count, out_count;
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
-  bool shared; /* units that follow one another copy the same */
+  bool shared;             /* units that follow one another copy the same */
   int64_t units, chunks, inner;
   Dtype accumulator;
   size_t room;

@@ -313,6 +313,8 @@ static void choose_plain(Kernel *k, Schedule *s) {
     s->block = column_block(k, s->width);
   }
   choose_chunk(k, s);
+  if (s->shape == UNIT_POINT && !s->chunk)
+    kernel_limit(k, false);
 }
 
 static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {

@@ -256,7 +256,8 @@ static void find_needs(Emitter *e) {
     e->need[j] = (const char *)e;
   for (uint32_t j = 0; j < e->loop->results.len; j++) {
     const Result *r = &e->loop->results.at[j];
-    if (r->out || r->local || e->loop->results.len == 1)
+    if (r->out || r->local || e->loop->results.len == 1 ||
+        e->loop == e->k->guard)
       e->need[r->step] = "ALL"; /* others were read in this loop alone */
   }
   for (uint32_t j = count; j-- > 0;) {
@@ -450,6 +451,9 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
     return inner;
   if (s->shape == UNIT_ROWS)
     return format(e, "(i%u - lo) * %s + %s", last, l->size, inner);
+  if (s->shape == UNIT_TILE && s->strip)
+    return format(e, "(i%u - top) * %s + (i%u - above) * %s", last - 1,
+                  l->block, last - 2, emit_int(e, s->pitch));
   if (s->shape == UNIT_TILE)
     return format(e, "(i%u - top) * %s", last - 1, l->block);
   return format(e, "(%s) * %s", inner, l->block);

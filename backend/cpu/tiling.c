@@ -22,6 +22,9 @@ enum {
   CHUNKS = 16,           /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
+  WINDOW_LEAST = 64,       /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16,       /* of all rows, at most */
+  LIMITED = 32,            /* parts of the rows that have limits of their own */
   PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
 };
 
@@ -35,25 +38,31 @@ static int64_t round_up(int64_t x, int64_t to) {
 
 /* ---- the tile ---- */
 
+static const TileShape *tile_shapes(const Schedule *s, uint32_t *count) {
+  static const TileShape big[] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
+                                  {5, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const TileShape small[] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
+  bool many = s->bytes == 64; /* 32 registers */
+  *count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
+  return many ? big : small;
+}
+
 /* The shape that wastes least at the edges. */
 static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
-  static const uint8_t big[][2] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
-                                   {5, 4}, {24, 1}, {16, 1}, {8, 1}};
-  static const uint8_t small[][2] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
-  bool many = s->bytes == 64; /* 32 registers */
-  uint32_t width = s->width;
-  uint32_t count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
+  uint32_t count, width = s->width;
+  const TileShape *shapes = tile_shapes(s, &count);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
-    const uint8_t *shape = many ? big[j] : small[j];
-    double loads = shape[0] + shape[1], sums = shape[0] * shape[1];
-    double waste = (double)(round_up(m, shape[0]) *
-                            round_up(n, (int64_t)shape[1] * width)) /
+    TileShape shape = shapes[j];
+    double loads = shape.rows + shape.vectors;
+    double sums = shape.rows * shape.vectors;
+    double waste = (double)(round_up(m, shape.rows) *
+                            round_up(n, (int64_t)shape.vectors * width)) /
                    ((double)m * (double)n) * (1 + 0.1 * loads / sums);
     if (j == 0 || waste < best) {
       best = waste;
-      t->rows = shape[0];
-      t->vectors = shape[1];
+      t->rows = shape.rows;
+      t->vectors = shape.vectors;
     }
   }
 }
@@ -184,6 +193,7 @@ typedef struct Choice {
   Schedule *s;
   Product products[KERNEL_LOOPS];
   bool is[KERNEL_LOOPS];
+  bool window; /* of the one product's tiles */
   uint32_t count;
 } Choice;
 
@@ -241,6 +251,66 @@ static uint32_t outer_lane(const Choice *c) {
   return best;
 }
 
+static Dtype sum_type(const Loop *loop) {
+  return loop->steps.at[loop->results.at[0].step].dtype;
+}
+
+static const double WASTE_MOST = 1.15; /* of lanes, without a window */
+
+/* Does the side lie on positions that go on from row to row better than row by
+ * row, though it does not slide? */
+static bool wants_rows(const Choice *c, int64_t m, int64_t rows,
+                       int64_t columns) {
+  double now = (double)round_up(columns, c->s->width) / (double)columns;
+  double then =
+      (double)round_up(rows * columns, c->s->width) / (double)(rows * columns);
+  return m >= HEIGHT_LEAST / 4 && now > WASTE_MOST * then;
+}
+
+/* The axis of rows for a window that slides along n, or along which it would
+ * slide too; NO_LANE: there is none.  on: a window is the thing. */
+static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
+                            uint32_t with_n, bool *on) {
+  const Loop *loop = c->k->loops.at[0];
+  const Product *p = &c->products[0];
+  const Loop *b = operand_loop(c->arena, loop, p, with_n, sum_type(loop));
+  uint64_t of_a = 0, of_b = 0;
+  for (uint32_t j = 0; j < p->count; j++)
+    *(with_n >> j & 1 ? &of_b : &of_a) |= p->depends[p->factors[j]];
+  Reach r;
+  *on = false;
+  if (loop->graph->sizes || !window_reach(b, n, &r))
+    return NO_LANE;
+  *on = window_slides(&r);
+  uint32_t best = NO_LANE;
+  int64_t most = -1;
+  for (uint32_t v = 0; v < c->k->outer; v++) {
+    if (v == m || v == n || !(of_b >> v & 1) || of_a >> v & 1 ||
+        !window_reach(b, v, &r))
+      continue;
+    int64_t span = window_slides(&r) ? r.span : 0;
+    if (span < most || loop->extents[v] < 2)
+      continue;
+    most = span;
+    best = v;
+  }
+  bool slides = most > 0;
+  if (best != NO_LANE && !slides && !*on)
+    slides =
+        wants_rows(c, loop->extents[m], loop->extents[best], loop->extents[n]);
+  *on |= slides;
+  if (*on) { /* even a small one may be too large */
+    Window *w = window_new(c->arena, b, best, n);
+    int64_t columns = loop->extents[n];
+    if (w)
+      window_size(w, 2, columns < WINDOW_LEAST ? columns : 2 * WINDOW_LEAST,
+                  c->s->width);
+    *on = w &&
+          (double)w->planes * (double)w->plane * sizeof(double) <= WINDOW_BYTES;
+  }
+  return best;
+}
+
 /* All axes of the one product are shared: tiles of its two sides. */
 static bool choose_tiles(Choice *c) {
   uint32_t m, with_n, outer = c->k->outer;
@@ -253,6 +323,13 @@ static bool choose_tiles(Choice *c) {
   if (n == NO_LANE)
     return false;
   product_sides(c->k->loops.at[0], &c->products[0], n, &m, &with_n);
+  uint32_t row = window_rows(c, m, n, with_n, &c->window);
+  if (c->window && row != NO_LANE) {
+    c->s->strip = 1;
+    kernel_move_last(c->k, row);
+    m -= m > row;
+    n -= n > row;
+  }
   kernel_move_last(c->k, m);
   kernel_move_last(c->k, n - (n > m));
   c->s->shape = UNIT_TILE;
@@ -340,12 +417,21 @@ static void size_tile(Choice *c, Tile *t) {
     c->s->chunk = pieces(depth, divide_up(depth, CHUNKS), t->block_k);
 }
 
+static bool has_limits(const Kernel *k) {
+  return k->limits.len > 0;
+}
+
 /* Rows that are gone through together, and those of a unit, which share
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = loop_guess(c->k->loops.at[0], c->k->outer - 1);
   double local = kernel_local_bytes(c->k, false), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
+  if (has_limits(c->k))
+    rows = 2 * tile_rows > extent / LIMITED
+               ? 2 * tile_rows
+               : extent / LIMITED / tile_rows * tile_rows;
+  rows = rows < BLOCK_M_MOST ? rows : BLOCK_M_MOST;
   while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
     rows -= tile_rows;
   while (span > rows && points * (double)divide_up(extent, span) < UNITS)
@@ -354,11 +440,67 @@ static void size_rows(Choice *c, uint32_t tile_rows) {
   c->s->span = round_up(span, c->s->block);
 }
 
-/* ---- the whole ---- */
+/* ---- windows ---- */
 
-static Dtype sum_type(const Loop *loop) {
-  return loop->steps.at[loop->results.at[0].step].dtype;
+static double other_units(const Choice *c) {
+  return other_points(c, c->s->strip ? 3 : 2);
 }
+
+/* Takes the unit as it is tried for the best so far, if it is. */
+static void try_unit(const Choice *c, Tile *t, const WindowUnit *u,
+                     WindowUnit *best, double *least) {
+  const Loop *loop = c->k->loops.at[0];
+  WindowWork work = {.rows = loop->extents[t->m],
+                     .lines = c->s->strip ? loop->extents[c->k->outer - 3] : 1,
+                     .columns = loop->extents[t->n],
+                     .depth = t->depth,
+                     .bytes = dtype_info[t->dtype].bytes,
+                     .block_k = t->block_k,
+                     .others = other_units(c),
+                     .width = c->s->width};
+  double cost = window_cost(t->window, &work, u);
+  if (*least < 0 || cost < *least) {
+    *least = cost;
+    *best = *u;
+  }
+}
+
+/* The tile and the unit of a product through a window. */
+static void size_window(Choice *c, Tile *t) {
+  const Loop *loop = c->k->loops.at[0];
+  uint32_t outer = c->k->outer;
+  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t lines = c->s->strip ? loop->extents[outer - 3] : 1;
+  uint32_t count;
+  const TileShape *shapes = tile_shapes(c->s, &count);
+  WindowUnit best = {0};
+  double least = -1;
+  for (uint32_t j = 0; j < count; j++)
+    for (int64_t parts = 1; parts <= WINDOW_PARTS && parts <= m; parts *= 2)
+      for (int64_t strips = 1; strips <= lines;
+           strips = strips < 16 ? strips + 1 : 2 * strips)
+        for (int64_t block = n; block >= WINDOW_LEAST || block == n;
+             block = round_up(divide_up(block, 2), c->s->width)) {
+          WindowUnit u = {.tile = shapes[j],
+                          .height =
+                              round_up(divide_up(m, parts), shapes[j].rows),
+                          .strip = divide_up(lines, strips),
+                          .block = block};
+          try_unit(c, t, &u, &best, &least);
+          if (block < 2 * WINDOW_LEAST)
+            break;
+        }
+  window_size(t->window, best.strip, best.block, c->s->width);
+  t->rows = best.tile.rows;
+  t->vectors = best.tile.vectors;
+  t->block_m = pieces(best.height, BLOCK_M_MOST, t->rows);
+  c->s->height = best.height;
+  c->s->block = best.block;
+  c->s->strip = c->s->strip ? best.strip : 0;
+  c->s->pitch = t->window->pitch;
+}
+
+/* ---- the whole ---- */
 
 /* Rows of pairs as they lie: each begins with a first one, and ends with a
  * second one. */
@@ -393,12 +535,23 @@ static void make_tile(Choice *c, uint32_t at) {
   t->element = t->dtype;
   t->depth = depth_of(loop);
   choose_forms(t, loop, c->s);
-  if (!loop->graph->sizes && pairs_fit(c->s, t))
+  bool limited = loop->limits && loop->limited >= loop->kept;
+  if (c->window) {
+    uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
+    t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
+    t->b.form = OPERAND_WINDOW;
+  } else if (!limited && !loop->graph->sizes &&
+             pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
+  }
   t->block_k = pieces(size_guess(loop->graph, t->depth), BLOCK_K_MOST, 1);
 }
 
 static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
+  if (t->window) {
+    size_window(c, t);
+    return;
+  }
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
@@ -433,7 +586,7 @@ static void part_results(Choice *c) {
       continue;
     const Result *r = &loop->results.at[0];
     uint32_t n = c->s->shape == UNIT_ROWS ? loop->kept - 1 : c->k->outer - 1;
-    bool plain = r->out && !r->local && r->out->times[n] == 1;
+    bool plain = r->out && !r->local && r->out->times[n] == 1 && !c->window;
     if ((r->out && !plain) || r->dtype != sum_type(loop))
       kernel_part_result(c->k, j);
   }
@@ -451,6 +604,8 @@ bool tiling_choose(Kernel *k, Schedule *s) {
   if (!c->count || !(choose_tiles(c) || choose_rows(c)))
     return false;
   part_results(c);
+  if (s->shape == UNIT_ROWS)
+    kernel_limit(k, true);
   s->tiling = NEW(k->arena, Tiling);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is[j])
@@ -461,6 +616,8 @@ bool tiling_choose(Kernel *k, Schedule *s) {
       shape_tile(c, &s->tiling->of[j], k->loops.at[j]);
       rows = s->tiling->of[j].rows;
     }
+  if (c->window)
+    return true;
   if (s->shape == UNIT_TILE)
     size_tile(c, &s->tiling->of[0]);
   else

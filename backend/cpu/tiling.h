@@ -2,7 +2,7 @@
 #ifndef AXON_CPU_TILING_H
 #define AXON_CPU_TILING_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/window.h"
 
 enum {
   BLOCK_K_MOST = 512, /* terms of a pass */
@@ -16,6 +16,7 @@ typedef enum OperandForm {
   OPERAND_COLUMNS, /* a: copied term by term, rows next to each other */
   OPERAND_PANELS,  /* b: copied as panels of NR columns, term by term */
   OPERAND_TURNED,  /* the same, from values that lie along the terms */
+  OPERAND_WINDOW,  /* b: the same, panel by panel, from a window */
 } OperandForm;
 
 typedef struct Operand {
@@ -32,7 +33,8 @@ typedef struct Tile {
   int64_t depth;                     /* of the sum */
   int64_t block_k, block_m, block_n; /* of a pass */
   int64_t pack_k;                    /* terms of b that are copied at a time */
-  bool ahead;    /* b is copied before the rows of a unit are gone through */
+  bool ahead; /* b is copied before the rows of a unit are gone through */
+  Window *window;
   Dtype dtype;   /* of the sums */
   Dtype element; /* of what is copied; DT_I32: terms are pairs of bf16, whose
                     products the machine adds up two at a time */

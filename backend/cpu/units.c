@@ -17,6 +17,16 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
+/* Whole panels: what is behind the last column may be stored, too. */
+static int64_t row_points(const Schedule *s) {
+  int64_t points = s->block, of = s->width;
+  if (s->strip)
+    points += (s->strip - 1) * s->pitch;
+  if (s->tiling && s->tiling->of[0].window)
+    of *= s->tiling->of[0].vectors;
+  return divide_up(points, of) * of;
+}
+
 static int64_t points_of(const Schedule *s) {
   int64_t block = divide_up(s->block, s->width) * s->width;
   switch (s->shape) {
@@ -27,7 +37,7 @@ static int64_t points_of(const Schedule *s) {
   case UNIT_COLUMNS:
     return block;
   case UNIT_TILE:
-    return block * s->height;
+    return row_points(s) * s->height;
   }
   return 1;
 }
@@ -48,7 +58,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
           size_guess(e->k->graph, size) >= ROW_PADDED)
         size = emit_plus(e, size, ROW_PADDING);
       l->size = emit_int(e, size);
-      l->block = emit_int(e, divide_up(e->s->block, e->s->width) * e->s->width);
+      l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
       int64_t count = emit_times(e, size, points_of(e->s));
       /* a whole vector may end behind the last */
@@ -95,6 +105,10 @@ static void emit_unit(Emitter *e, Buffer *out) {
                                   loop->extents[--points], s->height, 0));
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
+  if (s->strip)
+    units = emit_times(e, units,
+                       emit_range(e, out, "above", "below", "strips",
+                                  loop->extents[--points], s->strip, 0));
   if (s->chunk) {
     bool tile = s->shape == UNIT_TILE;
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
@@ -162,17 +176,41 @@ static void emit_loops(Emitter *e, Buffer *out) {
   }
 }
 
+/* Within limits, and once more without them where these were wrong. */
+static void emit_limited(Emitter *e, Buffer *out) {
+  const Kernel *k = e->k;
+  const char *odd = e->s->shape == UNIT_ROWS ? "odd" : "0";
+  if (k->guard)
+    buffer_printf(out,
+                  "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
+                  "missed = 0;\n",
+                  odd);
+  else if (may_be_whole(k))
+    buffer_printf(out, "const int whole = %s;\n", odd);
+  emit_limits(e, out);
+  emit_loops(e, out);
+  if (!k->guard)
+    return;
+  uint32_t v = k->outer - 1;
+  if (e->s->shape == UNIT_ROWS)
+    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+  emit_guard(e, out);
+  buffer_puts(out, "missed &= !whole;\n}\n");
+}
+
 /* Rows: what they share first, then some at a time. */
 static void emit_rows(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->k->loops.len; j++)
     if (is_product(e, j))
       emit_ahead(e, out, j);
+  if (may_be_whole(e->k))
+    emit_odd(e, out);
   const char *block = emit_int(e, e->s->block);
   buffer_printf(out,
                 "for (int64_t lo = first; lo < last; lo += %s) {\n"
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
                 block, block, block);
-  emit_loops(e, out);
+  emit_limited(e, out);
   buffer_puts(out, "}\n");
 }
 
@@ -273,7 +311,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   if (s->shape == UNIT_ROWS)
     emit_rows(e, &body);
   else
-    emit_loops(e, &body);
+    emit_limited(e, &body);
   emit_turns(e, out);
   buffer_printf(out,
                 "%sint kernel%s(void *const *p, const int64_t *n,\n"

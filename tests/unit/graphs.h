@@ -517,6 +517,26 @@ static inline Value over(Maker *m, Value x, Value y) {
   return inexact(m, n, error, 1);
 }
 
+/* x where a i + b j <= c or not, elsewhere a number */
+static inline Value hidden(Maker *m, Value x, double number) {
+  if (x.node->rank != 2 || x.node->free_count)
+    return x;
+  int64_t a = (int64_t)choose(m, 5) - 2, b = (int64_t)choose(m, 5) - 2;
+  bool negated = choose(m, 3) == 0;
+  IndexVar *i = var(own(x.node, 0)), *j = var(own(x.node, 1));
+  Node *at = add(mul(index_of(i), integer(a)), mul(index_of(j), integer(b)));
+  Node *c = op2(PRIM_LE, at, integer((int64_t)draw(&m->sizes, 99) - 30));
+  c = close2(negated ? op1(PRIM_NOT, c) : c, i, j);
+  Node *rest = constant(x.node->dtype, number);
+  Value out = {.exact = x.exact};
+  out.node = keep(node_map(&g, PRIM_SELECT, 3, (Node *[]){c, x.node, rest},
+                           DT_NONE, &fault));
+  if (x.error)
+    out.error = keep(node_map(
+        &g, PRIM_SELECT, 3, (Node *[]){c, x.error, real(0)}, DT_NONE, &fault));
+  return out;
+}
+
 static inline Value softmax(Maker *m, Value x) {
   uint32_t rank = x.node->rank, axis = choose(m, 4);
   if (rank == 0 || !dtype_is_float(x.node->dtype))
@@ -525,6 +545,8 @@ static inline Value softmax(Maker *m, Value x) {
   if (own(x.node, axis) == 0)
     return (Value){0};
   x = tamed(m, x, 8);
+  if (choose(m, 2))
+    x = hidden(m, x, choose(m, 2) ? -1e4 : -9);
   Node *most = reduce(PRIM_MAX, x.node, axis, 1, true);
   Node *e = op1(PRIM_EXP, op2(PRIM_SUB, x.node, most)), *error = NULL;
   if (m->errors && x.error)
@@ -803,7 +825,7 @@ static inline Value opaque(Maker *m, Value v) {
 static inline Value another(Maker *m) {
   Value x = m->pool[choose(m, m->count)], y = m->pool[choose(m, m->count)];
   Value c = m->pool[choose(m, m->count)];
-  uint32_t what = choose(m, 24);
+  uint32_t what = choose(m, 25);
   if (m->products && what > 17)
     what = 13 + what % 5;
   Dtype t = x.node->dtype, wanted = some_type(m);
@@ -848,6 +870,8 @@ static inline Value another(Maker *m) {
     return closed(m, x);
   case 20:
     return choose(m, 3) ? to_type(m, x, wanted) : opaque(m, x);
+  case 21:
+    return t == DT_BOOL ? (Value){0} : hidden(m, x, choose(m, 3) ? 0 : 3);
   default:
     return moved(m, x);
   }

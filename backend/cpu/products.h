@@ -1,0 +1,33 @@
+/* backend/cpu: what sums of products are written with, by products.c and
+ * windows.c. */
+#ifndef AXON_CPU_PRODUCTS_H
+#define AXON_CPU_PRODUCTS_H
+
+#include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
+
+enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
+
+const char *product_type(Dtype t);
+/* Begins the loop of an operand: what does not change with its loops goes to
+ * where it belongs.  Its value, as lanes. */
+const char *product_begin(Emitter *e, const Loop *loop, uint32_t lane,
+                          uint32_t loops, const uint32_t *order, Buffer *unit);
+/* The blocks of for-loops from .. to - 1. */
+void product_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
+/* The left operand: `a`, and `lda` where it is used as it lies. */
+void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
+                  Buffer *inner);
+/* Its rows x0 .. x1 - 1, terms k0 .. k1 - 1, copied. */
+void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out);
+/* Row x of it, and how far it is to the next one, as arguments of a tile. */
+const char *product_rows(Emitter *e, const Tile *t);
+
+/* ---- windows.c ---- */
+
+/* A function that takes the tile of as many vectors as there are. */
+void emit_window_tile(const Tile *t, uint32_t loop, Buffer *out);
+/* As emit_product, where the tile has a window. */
+void emit_window(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);
+
+#endif

@@ -1,0 +1,124 @@
+/* Rows added at places that data says, each sum in the order of the rows and
+ * rounded once.
+ *
+ * Threads have ranges of columns, where rows are wide: then each goes along
+ * all rows.  Of narrow ones there are sums for each of so many parts of the
+ * rows, whatever the number of threads, where there are few sums and many
+ * rows; these are added up then. */
+#include "backend/cpu/routines.h"
+
+#include <string.h>
+
+enum {
+  COLUMNS = 16, /* of a range, at least */
+  RANGES = 16,  /* at most */
+  PARTS = 8,    /* of many rows, */
+  ROWS_MANY = 1 << 14,
+  SUMS_FEW = 1 << 14, /* with few sums */
+  WORK = 1 << 15,     /* elements that a thread takes at a time */
+};
+
+typedef struct Scatter {
+  const void *x, *index, *y;
+  void *to, *sums;
+  Dtype index_type;
+  int64_t slices, rows, width, added; /* rows of x; elements of a row; rows of
+                                         y */
+  int64_t parts, ranges;              /* of a slice's rows of y; of columns */
+} Scatter;
+
+static int64_t index_at(const Scatter *s, int64_t i) {
+  switch (s->index_type) {
+  case DT_I64:
+    return ((const int64_t *)s->index)[i];
+  case DT_I32:
+    return ((const int32_t *)s->index)[i];
+  case DT_I8:
+    return ((const int8_t *)s->index)[i];
+  default:
+    return ((const uint8_t *)s->index)[i];
+  }
+}
+
+/* Is each of them an index?  1: not all. */
+static int check_indices(void *context, int64_t begin, int64_t end) {
+  const Scatter *s = context;
+  bool bad = false;
+  for (int64_t k = begin; k < end; k++)
+    bad |= (uint64_t)index_at(s, k) >= (uint64_t)s->rows;
+  return bad;
+}
+
+#define T float
+#define ACC double
+#define NAME(x) f32_##x
+#include "backend/cpu/scatter.def"
+
+#define T double
+#define ACC double
+#define NAME(x) f64_##x
+#include "backend/cpu/scatter.def"
+
+#define T uint8_t
+#define ACC uint64_t
+#define NAME(x) u8_##x
+#include "backend/cpu/scatter.def"
+
+#define T int8_t
+#define ACC uint64_t
+#define NAME(x) i8_##x
+#include "backend/cpu/scatter.def"
+
+#define T int32_t
+#define ACC uint64_t
+#define NAME(x) i32_##x
+#include "backend/cpu/scatter.def"
+
+#define T int64_t
+#define ACC uint64_t
+#define NAME(x) i64_##x
+#include "backend/cpu/scatter.def"
+
+static Scatter scatter_of(const Routine *r) {
+  const Node *const n = r->node, *index = n->inputs[1];
+  Scatter s = {.x = n->inputs[0]->data->data,
+               .index = index->data->data,
+               .y = n->inputs[2]->data->data,
+               .to = r->out->data,
+               .index_type = index->dtype,
+               .slices = r->lines.outer,
+               .rows = r->lines.length,
+               .width = r->lines.inner,
+               .added = index->extents[index->free_count]};
+  int64_t sums = s.slices * s.rows * s.width;
+  s.ranges = s.width / COLUMNS < 1        ? 1
+             : s.width / COLUMNS > RANGES ? RANGES
+                                          : s.width / COLUMNS;
+  s.parts =
+      s.ranges == 1 && s.slices == 1 && s.added >= ROWS_MANY && sums <= SUMS_FEW
+          ? PARTS
+          : 1;
+  return s;
+}
+
+bool routine_scatter(Routine *r) {
+  Scatter s = scatter_of(r);
+  if (!routine_share(r, s.slices * s.added, WORK, check_indices, &s))
+    return false;
+  switch (r->node->dtype) {
+  case DT_F32:
+    return f32_scatter(r, &s);
+  case DT_F64:
+    return f64_scatter(r, &s);
+  case DT_U8:
+    return u8_scatter(r, &s);
+  case DT_I8:
+    return i8_scatter(r, &s);
+  case DT_I32:
+    return i32_scatter(r, &s);
+  case DT_I64:
+    return i64_scatter(r, &s);
+  default: /* 16 bits */
+    return false;
+  }
+}

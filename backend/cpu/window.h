@@ -1,0 +1,71 @@
+/* backend/cpu: products of which one side is read through a window that slides
+ * over it, as in a convolution. */
+#ifndef AXON_CPU_WINDOW_H
+#define AXON_CPU_WINDOW_H
+
+#include "backend/cpu/cpu.h"
+
+/* How a side is read along an axis of the result: all of its forms have the
+ * axis and some summed axes as multiples of one coordinate,
+ *
+ *     step * axis + sum of by[k] * k. */
+typedef struct Reach {
+  int64_t step;
+  int64_t by[KERNEL_AXES]; /* of summed axes; 0: it has no part */
+  int64_t low, span;       /* of the sum: it lies in low .. low + span */
+} Reach;
+
+/* What rows and columns of the result need of the side is put into scratch
+ * memory: each element once, whatever it takes to compute it (zeros around an
+ * image), in planes, one for each point of the summed axes that are free of the
+ * rows and columns, and of these for each remainder by the steps.  Then a term
+ * of the sum begins at an offset that is the same wherever the window stands,
+ * and positions go on from one row to the next: lanes lie along all of them. */
+typedef struct Window {
+  Loop *loop; /* the side: outer axes, free summed ones, then the coordinates:
+                 of rows, where there are any, and of columns */
+  bool rows;  /* there is an axis of rows, the third to last outer one */
+  Reach row, column;
+  uint32_t terms;               /* summed axes, */
+  int64_t extents[KERNEL_AXES]; /* in order, */
+  bool free[KERNEL_AXES];       /* and whether they are free */
+  int64_t lines, pitch;         /* of a plane: rows, and what they take up */
+  int64_t plane, planes;        /* elements, with what is behind the last */
+} Window;
+
+/* ---- which unit is best ---- */
+
+typedef struct TileShape {
+  uint32_t rows, vectors;
+} TileShape;
+
+typedef struct WindowWork { /* all there is to do */
+  int64_t rows, lines, columns, depth, block_k;
+  int64_t bytes; /* of an element */
+  double others; /* points of other axes */
+  uint32_t width;
+} WindowWork;
+
+typedef struct WindowUnit {
+  TileShape tile;
+  int64_t height, strip, block; /* as in Schedule */
+} WindowUnit;
+
+enum { WINDOW_BYTES = 16 << 20 }; /* at most */
+
+/* In cycles, roughly; more than any other: it is too large. */
+double window_cost(const Window *w, const WindowWork *work,
+                   const WindowUnit *unit);
+
+/* How b is read along an axis of the result; false: not in that way. */
+bool window_reach(const Loop *b, uint32_t axis, Reach *r);
+/* Does it have a part in the coordinate? */
+bool window_slides(const Reach *r);
+/* row: NO_LANE, or the axis of the rows. */
+Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column);
+/* For a unit of so many rows and columns. */
+void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
+/* Positions of such a unit. */
+int64_t window_positions(const Window *w, int64_t rows, int64_t columns);
+
+#endif

@@ -1,0 +1,225 @@
+/* Products through a window as C: what a unit needs of the sliding side is put
+ * into scratch memory, its panels are copied from there as they come. */
+#include "backend/cpu/products.h"
+
+#define format emit_format
+
+/* ---- the tile for as many vectors as there are ---- */
+
+void emit_window_tile(const Tile *t, uint32_t at, Buffer *out) {
+  const char *type = product_type(t->dtype);
+  buffer_printf(out,
+                "static __attribute__((noinline)) void\n"
+                "part%u(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
+                "%s *c, int64_t ldc, int more, int64_t vectors) {\n",
+                at, type, type, type);
+  for (uint32_t v = 1; v < t->vectors; v++)
+    buffer_printf(out,
+                  "if (vectors == %u) {\n"
+                  "tile%u_%u(a, lda, b, NR%u, depth, c, ldc, more);\n"
+                  "return;\n}\n",
+                  v, at, v, at);
+  buffer_printf(out,
+                "(void)vectors;\n"
+                "tile%u(a, lda, b, NR%u, depth, c, ldc, more);\n}\n",
+                at, at);
+}
+
+/* ---- where terms begin ---- */
+
+static void emit_place(Emitter *e, Buffer *out, const Window *w, const Reach *r,
+                       const char *name, int64_t stride, int64_t rest) {
+  buffer_printf(out, "const int64_t %s = %s", name, emit_int(e, -r->low));
+  for (uint32_t k = 0; k < w->terms; k++)
+    if (r->by[k])
+      buffer_printf(out, " + %s * k%u", emit_int(e, r->by[k]), k);
+  buffer_puts(out, ";\n");
+  const char *to = emit_int(e, stride);
+  if (r->step == 1)
+    buffer_printf(out, "at += %s * %s;\n", name, to);
+  else
+    buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name,
+                  emit_int(e, r->step), to, name, emit_int(e, r->step),
+                  emit_int(e, rest));
+}
+
+/* How far planes of a term are apart: each holds a remainder by the steps. */
+static int64_t phases(const Window *w) {
+  return w->column.step * (w->rows ? w->row.step : 1);
+}
+
+static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
+                         int64_t depth) {
+  buffer_printf(out,
+                "int32_t *const offsets = (int32_t *)(room + %s);\n"
+                "{\nint32_t *to = offsets;\n",
+                emit_room(e, depth, DT_I32));
+  for (uint32_t k = 0; k < w->terms; k++)
+    buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
+                  emit_int(e, w->extents[k]), k, k + 1 == w->terms ? " {" : "");
+  buffer_puts(out, "int64_t at = 0;\n");
+  int64_t stride = w->plane * phases(w);
+  for (uint32_t k = w->terms; k-- > 0;)
+    if (w->free[k]) {
+      buffer_printf(out, "at += k%u * %s;\n", k, emit_int(e, stride));
+      stride *= w->extents[k];
+    }
+  if (w->rows)
+    emit_place(e, out, w, &w->row, "row", w->pitch, w->plane * w->column.step);
+  emit_place(e, out, w, &w->column, "column", 1, w->plane);
+  buffer_puts(out, "*to++ = (int32_t)at;\n}\n}\n");
+}
+
+/* ---- the window ---- */
+
+/* One line of it, its remainders by the step apart. */
+static void emit_line(Emitter *e, Buffer *out, const Tile *t, const Window *w) {
+  const char *type = product_type(t->dtype), *plane = emit_int(e, w->plane);
+  const char *first = "line", *at = "plane";
+  if (w->rows && w->row.step > 1) {
+    const char *step = emit_int(e, w->row.step);
+    at = format(e, "(plane + line %% %s * %s)", step,
+                emit_int(e, w->column.step));
+    first = format(e, "line / %s", step);
+  }
+  buffer_printf(out, "%s *const to = window + %s * %s + %s * %s;\n", type, at,
+                plane, first, emit_int(e, w->pitch));
+}
+
+static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
+  const Window *w = t->window;
+  const Loop *loop = w->loop;
+  uint32_t order[KERNEL_AXES], count = 0, last = loop->axes - 1;
+  const char *name = dtype_info[t->dtype].name;
+  const char *type = product_type(t->dtype);
+  bool deals = w->column.step > 1;
+  Buffer store = {.arena = e->arena};
+  for (uint32_t v = loop->kept; v < last; v++)
+    order[count++] = v;
+  const char *value = product_begin(e, loop, last, count, order, unit);
+  buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
+                value);
+  if (deals)
+    buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+                  emit_room(e,
+                            loop->extents[last] +
+                                (int64_t)e->s->width * 2 * w->column.step,
+                            t->dtype));
+  buffer_printf(out,
+                "const int64_t width = (hi - lo - 1) * %s + %s;\n"
+                "const int64_t height = %s%s;\nint64_t plane = 0;\n",
+                emit_int(e, w->column.step), emit_int(e, w->column.span + 1),
+                w->rows ? format(e, "(below - above - 1) * %s + ",
+                                 emit_int(e, w->row.step))
+                        : "",
+                w->rows ? emit_int(e, w->row.span + 1) : "1");
+  for (uint32_t v = loop->kept; v + 1 < last; v++) {
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  emit_int(e, loop->extents[v]), v);
+    emit_put(out, &e->blocks[2 + v - loop->kept]);
+  }
+  buffer_printf(out,
+                "for (int64_t line = 0; line < height; line++) {\n"
+                "const int64_t i%u = line;\n",
+                last - 1);
+  emit_put(out, &e->blocks[e->lane_level - 1]);
+  emit_line(e, out, t, w);
+  buffer_puts(out, "const int64_t end = width;\nint64_t j = 0;\n");
+  emit_lane_loop(e, out, "", &store, &store);
+  if (deals)
+    buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name,
+                  emit_int(e, w->plane), emit_int(e, w->column.step));
+  buffer_printf(out, "(void)i%u;\n}\nplane += %s;\n", last - 1,
+                emit_int(e, phases(w)));
+  for (uint32_t v = loop->kept; v + 1 < last; v++)
+    buffer_puts(out, "}\n");
+}
+
+/* ---- panels ---- */
+
+static void emit_panel(const Tile *t, uint32_t at, Buffer *out) {
+  const char *type = product_type(t->dtype);
+  char v = type[0];
+  buffer_printf(out,
+                "for (int64_t k = k0; k < k1; k++) {\n"
+                "const %s *const from = window + offsets[k] + y;\n"
+                "%s *const row = panel + (k - k0) * NR%u;\n",
+                type, type, at);
+  for (uint32_t j = 0; j < t->vectors; j++)
+    buffer_printf(out,
+                  "*(v%c_u *)(row + %u * W) = *(const v%c_u *)(from + %u * W);"
+                  "\n",
+                  v, j, v, j);
+  buffer_puts(out, "}\n");
+}
+
+/* Panel after panel, terms in blocks, rows in blocks. */
+static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out) {
+  const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
+  const char *depth = emit_int(e, t->depth), *rows = product_rows(e, t);
+  buffer_printf(out,
+                "for (int64_t y = 0; y < places; y += NR%u)\n"
+                "for (int64_t k0 = 0; k0 < %s; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
+                at, depth, kc, kc, depth, kc, depth);
+  emit_panel(t, at, out);
+  buffer_printf(out,
+                "const int64_t vectors = (places - y + W - 1) / W;\n"
+                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
+                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n",
+                mc, mc, mc);
+  if (t->a.form != OPERAND_PLAIN)
+    product_copy_a(e, t, unit, out);
+  buffer_printf(out,
+                "for (int64_t x = x0; x < x1; x += MR%u)\n"
+                "if (x + MR%u <= x1)\n"
+                "part%u(%s, panel, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, vectors);\nelse\n"
+                "edge%u(%s,\npanel, NR%u, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%u);\n"
+                "}\n}\n",
+                at, at, at, rows, at, rows, at, at);
+}
+
+/* ---- the whole ---- */
+
+void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
+  const Tile *t = &e->s->tiling->of[at];
+  const Window *w = t->window;
+  const char *type = product_type(t->dtype);
+  const Local *l = &e->locals[at][0];
+  Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
+  int64_t panel = t->block_k * t->vectors * e->s->width;
+  int64_t all = w->planes * w->plane + panel / t->block_k;
+  uint32_t last = w->loop->kept - 1;
+  emit_offsets(e, &e->head, w, t->depth);
+  buffer_printf(&body,
+                "const int64_t m0 = top, m1 = bottom;\n"
+                "%s *const window = (%s *)(room + %s);\n"
+                "%s *const panel = (%s *)(room + %s);\n",
+                type, type, emit_room(e, all, t->dtype), type, type,
+                emit_room(e, panel, t->dtype));
+  product_left(e, t, &unit, &body, &inner);
+  emit_fill(e, &inner, t, &unit);
+  buffer_printf(
+      &inner,
+      "const int64_t ldc = %s;\n%s *const c = l%u;\n"
+      "const int64_t places = %s(hi - lo);\n",
+      l->block, type, l->name,
+      w->rows ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->pitch))
+              : "");
+  emit_panels(e, t, at, &unit, &inner);
+  buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
+  if (w->rows)
+    buffer_printf(out, "const int64_t i%u = above;\n(void)i%u;\n", last - 2,
+                  last - 2);
+  emit_put(out, &unit);
+  emit_put(out, &body);
+  emit_put(out, &inner);
+  buffer_puts(out, "}\n");
+  buffer_puts(out, "{\nconst int64_t y0 = top, y1 = bottom;\n"
+                   "(void)y0, (void)y1;\n");
+  emit_put(out, rest);
+  buffer_puts(out, "}\n");
+}

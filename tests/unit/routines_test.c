@@ -1,0 +1,275 @@
+/* Tests of the CPU backend's routines: each against the reference backend, in
+ * many shapes and types, on one, two and three threads. */
+#define _GNU_SOURCE
+#include "tests/unit/tensors.h"
+
+#include "backend/cpu/routines.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RESULTS = 256 << 20 };
+
+/* ---- what is tried ---- */
+
+typedef struct Case {
+  PrimId op;
+  uint32_t axis; /* topk: how many; permutation: of how many */
+  Shape shape;
+  bool free;     /* each slice of the first axis by itself */
+  int64_t added; /* scatter: rows; their indices are below the first size */
+} Case;
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33) % n;
+}
+
+/* Few different ones among them; of sums all of them exact. */
+static Scalar element(Dtype t, bool sum) {
+  static const double specials[] = {NAN, -0.0, 0.0, INFINITY, -INFINITY};
+  uint32_t x = draw(1u << 30);
+  if (dtype_is_float(t) && !sum && x % 11 == 0)
+    return num(t, specials[x / 16 % ARRAY_LEN(specials)]);
+  if (dtype_is_float(t))
+    return num(t, ((double)(x % 4001) - 2000) / 64);
+  int64_t i = x % 3 ? (int64_t)x - (1 << 29) : x % 100;
+  if (dtype_info[t].bytes == 8 && x % 5 == 0)
+    i *= INT64_C(1) << 33;
+  return scalar_convert((Scalar){.dtype = DT_I64, .i = i}, t);
+}
+
+static Node *drawn(Dtype t, uint32_t rank, const int64_t *shape, bool sum) {
+  Tensor *x = tensor_new(t, rank, shape, false, &fault);
+  assert_non_null(x);
+  for (int64_t i = 0; i < x->count; i++)
+    scalar_store(element(t, sum), tensor_at(x, i));
+  Node *n = keep(node_data(&g, x));
+  tensor_release(x);
+  return n;
+}
+
+static Node *drawn_indices(int64_t count, int64_t below) {
+  Tensor *x = tensor_new(DT_I64, 1, &count, false, &fault);
+  assert_non_null(x);
+  for (int64_t i = 0; i < count; i++)
+    ((int64_t *)x->data)[i] = draw((uint32_t)below);
+  Node *n = keep(node_data(&g, x));
+  tensor_release(x);
+  return n;
+}
+
+static Node *opaque_of(const Case *c, uint32_t count, Node *const *inputs,
+                       uint32_t output) {
+  int64_t params[4] = {c->axis};
+  return keep(node_opaque(&g, c->op, count, inputs, params, key_from_seed(3),
+                          output, &fault));
+}
+
+static Node *row_of(Node *x, IndexVar *i) {
+  Item items[6] = {item_at(index_of(i))};
+  for (uint32_t k = 1; k < x->rank; k++)
+    items[k] = item_range(0, x->extents[k]);
+  return keep(node_index_items(&g, x, x->rank, items, &fault));
+}
+
+static Node *made(const Case *c, Dtype t) {
+  bool sum = c->op == PRIM_CUMSUM || c->op == PRIM_SCATTER;
+  state = 77;
+  if (c->op == PRIM_PERMUTATION)
+    return opaque_of(c, 0, NULL, 0);
+  Node *x = drawn(t, c->shape.rank, c->shape.at, sum);
+  if (c->op == PRIM_SCATTER) {
+    int64_t shape[6];
+    memcpy(shape, c->shape.at, sizeof shape);
+    shape[0] = c->added;
+    Node *y = drawn(t, c->shape.rank, shape, true);
+    Node *index = drawn_indices(c->added, c->shape.at[0]);
+    return opaque_of(c, 3, (Node *[]){x, index, y}, 0);
+  }
+  IndexVar *i = c->free ? var(c->shape.at[0]) : NULL;
+  if (c->free)
+    x = row_of(x, i);
+  Node *n = opaque_of(c, 1, &x, c->op == PRIM_TOPK && draw(2));
+  return c->free ? close1(n, i) : n;
+}
+
+static const Case cases[] = {
+    {PRIM_SORT, 0, SHAPE(1), false, 0},
+    {PRIM_SORT, 0, SHAPE(37), false, 0},
+    {PRIM_SORT, 0, SHAPE(1000), false, 0},
+    {PRIM_SORT, 0, SHAPE(70001), false, 0},
+    {PRIM_SORT, 1, SHAPE(5, 300, 3), false, 0},
+    {PRIM_SORT, 0, SHAPE(5, 300, 3), true, 0},
+    {PRIM_ARGSORT, 0, SHAPE(70001), false, 0},
+    {PRIM_ARGSORT, 0, SHAPE(41, 50), false, 0},
+    {PRIM_TOPK, 7, SHAPE(30, 500), false, 0},
+    {PRIM_TOPK, 1, SHAPE(1), false, 0},
+    {PRIM_TOPK, 500, SHAPE(3, 500), false, 0},
+    {PRIM_TOPK, 64, SHAPE(3, 64), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(1), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(100003), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(32768), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(3, 40000), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(13, 999), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(13, 999), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(3, 50, 2), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(5, 60, 70), true, 0},
+    {PRIM_SCATTER, 0, SHAPE(10), false, 7},
+    {PRIM_SCATTER, 0, SHAPE(10), false, 50001},
+    {PRIM_SCATTER, 0, SHAPE(40000), false, 50001},
+    {PRIM_SCATTER, 0, SHAPE(50, 33), false, 3000},
+    {PRIM_SCATTER, 0, SHAPE(50, 3, 100), false, 300},
+    {PRIM_PERMUTATION, 0, {0}, false, 0},
+    {PRIM_PERMUTATION, 1, {0}, false, 0},
+    {PRIM_PERMUTATION, 5000, {0}, false, 0},
+    {PRIM_PERMUTATION, 70001, {0}, false, 0},
+};
+
+/* ---- running them ---- */
+
+typedef struct Results {
+  size_t used;
+  char bytes[RESULTS];
+} Results;
+
+/* All but sums in types of 16 bits, which the reference backend does. */
+static bool has_routine(const Case *c, Dtype t) {
+  bool sum = c->op == PRIM_CUMSUM || c->op == PRIM_SCATTER;
+  return !c->free && !(sum && dtype_info[t].bytes == 2);
+}
+
+static void run_case(const Case *c, Dtype t, Results *r) {
+  Node *n = made(c, t);
+  if (g.backend == &backend_cpu && has_routine(c, t))
+    assert_true(routine_run(&g, n));
+  must_force(n);
+  size_t bytes = (size_t)n->data->count * dtype_info[n->dtype].bytes;
+  assert_true(r->used + bytes <= RESULTS);
+  memcpy(r->bytes + r->used, n->data->data, bytes);
+  r->used += bytes;
+  let_go();
+  while (var_count)
+    index_var_release(vars[--var_count]);
+}
+
+static void run_cases(const Backend *backend, Results *r) {
+  static const Dtype types[] = {DT_F32, DT_F64, DT_I64, DT_I32,
+                                DT_U8,  DT_I8,  DT_F16, DT_BF16};
+  g.backend = backend;
+  for (uint32_t k = 0; k < ARRAY_LEN(cases); k++)
+    for (uint32_t j = 0; j < ARRAY_LEN(types); j++)
+      run_case(&cases[k], types[j], r);
+}
+
+static Results *in_child(const Backend *backend, const char *threads) {
+  Results *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_true(r != MAP_FAILED);
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    setenv("AXON_THREADS", threads, 1);
+    run_cases(backend, r);
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return r;
+}
+
+static void test_against_reference(void **state_) {
+  (void)state_;
+  Results *want = in_child(&backend_reference, "1");
+  for (const char *threads = "123"; *threads; threads++) {
+    Results *got = in_child(&backend_cpu, (char[]){*threads, 0});
+    assert_int_equal(want->used, got->used);
+    size_t k = 0;
+    while (k < want->used && want->bytes[k] == got->bytes[k])
+      k++;
+    if (k < want->used)
+      fail_msg("%c threads: another byte %zu of %zu", *threads, k, want->used);
+    munmap(got, sizeof *got);
+  }
+  munmap(want, sizeof *want);
+}
+
+/* ---- not exact ---- */
+
+static double thirds(int64_t i) {
+  return (double)(i * 7 % 1001 - 400) / 3;
+}
+
+static void test_rounded_sums(void **state_) {
+  (void)state_;
+  Node *x = data_with(DT_F32, SHAPE(100003), thirds), *n[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    g.backend = k ? &backend_reference : &backend_cpu;
+    n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0}, (Key){{0}},
+                            0, &fault));
+    must_force(n[k]);
+  }
+  for (int64_t i = 0; i < 100003; i++)
+    assert_true(fabs(at(n[0], i) - at(n[1], i)) <= 2e-7 * fabs(at(n[1], i)));
+}
+
+/* What is wrong is told as the reference backend does. */
+static void test_bad_index(void **state_) {
+  (void)state_;
+  g.backend = &backend_cpu;
+  Node *x = data(DT_F32, SHAPE(5, 2)), *y = data(DT_F32, SHAPE(9, 2));
+  Node *index = numbers(SHAPE(9));
+  Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
+                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+  must_fault(n, "index 5 is out of bounds for axis 0 of size 5");
+}
+
+/* What is stored where nothing is added is not touched, not even its sign. */
+static void test_negative_zero(void **state_) {
+  (void)state_;
+  g.backend = &backend_cpu;
+  Node *x = data_with(DT_F32, SHAPE(3), ones);
+  ((float *)x->data->data)[1] = -0.0f;
+  Tensor *zeros = tensor_new(DT_I64, 1, (int64_t[]){40000}, true, &fault);
+  Node *index = keep(node_data(&g, zeros)), *y = data(DT_F32, SHAPE(40000));
+  tensor_release(zeros);
+  Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
+                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+  must_force(n);
+  assert_true(signbit(at(n, 1)));
+}
+
+static void test_interrupt(void **state_) {
+  (void)state_;
+  volatile bool stop = true;
+  g.backend = &backend_cpu;
+  g.interrupt = &stop;
+  Node *x = data(DT_F32, SHAPE(100003));
+  Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0}, (Key){{0}},
+                             0, &fault));
+  Trap t;
+  FailKind kind = TRAP_SET(t);
+  if (kind == FAIL_NONE) {
+    must_force(n);
+    fail_msg("it was not interrupted");
+  }
+  assert_int_equal(kind, FAIL_INTERRUPT);
+  stop = false;
+  must_force(n);
+  assert_true(at(n, 0) == -4);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_against_reference), TEST(test_rounded_sums),
+      TEST(test_bad_index),         TEST(test_negative_zero),
+      TEST(test_interrupt),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
