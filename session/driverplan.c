@@ -212,8 +212,6 @@ static bool has_elements(const Node *n) {
 }
 
 static void put_kernel(Driver *e, const Cluster *c) {
-  Node *n = c->nodes.at[0];
-  const Node *guard = n->guard && !n->guard->free_count ? n->guard : NULL;
   const ModuleCaller caller = {e, driver_size_var, check_code};
   NodeList results;
   uint32_t number =
@@ -225,13 +223,9 @@ static void put_kernel(Driver *e, const Cluster *c) {
   }
   for (uint32_t j = 0; j < results.len; j++) {
     put_type(e, results.at[j]);
-    driver_allocate(e, (Node *)(uintptr_t)results.at[j], guard != NULL);
+    driver_allocate(e, (Node *)(uintptr_t)results.at[j], false);
   }
-  if (guard)
-    driver_open(e, driver_format(e, "if ((%s)[0])", driver_place(e, guard)));
   put_call(e, c->kernel, &results, number);
-  if (guard)
-    driver_close(e);
 }
 
 /* ---- loops as C ---- */

@@ -124,6 +124,11 @@ typedef struct Result {
   Quasi *local;       /* where among those of one outer point, for later loops;
                          NULL: none reads it */
   int64_t local_size; /* elements of one outer point */
+  /* of loops that go in portions: it goes on from one to the next; a sum, times
+     exp (slope * by how much this result has changed) */
+  bool carried, scaled;
+  uint32_t scale_loop, scale_result;
+  double slope;
 } Result;
 
 /* An inner axis at least, or at most, floor(of / by): limit.c. */
@@ -149,6 +154,7 @@ typedef struct Loop {
                       0: it is gone through wholly */
   double part;     /* of that axis, on average */
   bool finite;     /* a product: if its factors along the columns are finite */
+  bool portioned; /* goes along that axis in portions: portion.c */
 } Loop;
 
 typedef struct Kernel {
@@ -160,13 +166,14 @@ typedef struct Kernel {
   VEC(Limit) limits;
   Loop *guard; /* of a point, behind the loops: results that are true where
                   limits were wrong; NULL: they never are */
+  uint32_t portion_from, portion_to; /* loops that go in portions */
 } Kernel;
 
 /* What is run at once: nodes in order, and their kernel. */
 struct Cluster {
   VEC(Node *) nodes;
-  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
-                     with a guard, too many axes) */
+  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, too
+                     many axes) */
   void *backend;  /* what a backend noted when it prepared it */
   bool passing;   /* that is gone with the plan */
   bool routine; /* of a node that is no loop: a backend has one of its own */
@@ -253,6 +260,20 @@ Loop *product_hoist(Arena *arena, Loop *loop);
 /* Finds the kernel's limits, and what loops they are of.  tiled: products are
  * tiles, whose columns are the last axis that is kept. */
 void kernel_limit(Kernel *k, bool tiled);
+
+/* Is it kept all along the axis? */
+bool loop_keeps(const Loop *loop, const Result *r, uint32_t axis);
+/* Which axis of the reader alone walks over an axis of a local value that it
+ * reads at the address; UINT32_MAX: none does. */
+uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
+                           const Loop *loop, const Result *r, uint32_t axis);
+
+/* ---- portion.c: rows too long for a cache ---- */
+
+/* Can loops, from a product on, go along its last axis in portions? */
+bool kernel_has_portions(const Kernel *k);
+/* Has them do so; false: they cannot. */
+bool kernel_portion(Kernel *k);
 
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */
 

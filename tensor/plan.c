@@ -448,37 +448,32 @@ static void require(const Plan *plan, const Node *n) {
     plan_node(plan, n)->required = true;
 }
 
-/* Of a function that is compiled: a condition that differs from index to index
- * becomes part of the body.  Where it is false nobody looks. */
-static bool guard_is_inside(const Plan *plan, const Node *n) {
-  return n->guard && plan->graph->sizes && n->kind == NODE_COMP &&
-         n->guard->free_count;
-}
-
-static uint32_t under_guard(Plan *plan, Group *group, const Node *n,
-                            const uint32_t *axes, uint32_t value) {
-  uint32_t args[RANK_MAX], sides[3];
-  for (uint32_t k = 0; k < n->guard->free_count; k++)
-    for (uint32_t j = 0; j < n->free_count; j++)
-      if (n->free[j] == n->guard->free[k])
-        args[k] = axes[j];
-  Dtype t = group->cells.at[value].cell.dtype;
-  Cell read = {.kind = CELL_READ,
-               .dtype = DT_BOOL,
-               .node = n->guard,
-               .arg_count = n->guard->free_count};
-  Cell zero = {.kind = CELL_CONST, .dtype = t, .value = {.dtype = t}};
-  Cell choice = {.kind = CELL_SELECT, .dtype = t};
-  sides[0] = expand_read(plan, group, &read, args, 0);
-  sides[1] = value;
-  sides[2] = group_cell(group, &zero, 0, NULL);
-  return group_cell(group, &choice, 3, sides);
+/* Under a condition: what is not needed holds zeros, and reads nothing. */
+static uint32_t guarded_value(Plan *plan, Group *group, const Node *n,
+                              const uint32_t *axes) {
+  uint32_t args[RANK_MAX], parts[3] = {0, group->value};
+  const Cell *value = &group->cells.at[group_resolve(group, parts[1])].cell;
+  Cell read = {.kind = CELL_READ, .dtype = DT_BOOL, .node = n->guard};
+  Cell zero = {.kind = CELL_CONST, .dtype = value->dtype};
+  Cell choice = {.kind = CELL_SELECT, .dtype = value->dtype, .span = n->span};
+  zero.value.dtype = value->dtype;
+  for (uint32_t k = 0; k < n->guard->free_count; k++) {
+    uint32_t at = 0;
+    while (n->free[at] != n->guard->free[k])
+      at++;
+    args[k] = axes[at];
+  }
+  read.arg_count = n->guard->free_count;
+  read.span = n->guard->span;
+  parts[0] = expand_read(plan, group, &read, args, 0);
+  parts[2] = group_cell(group, &zero, 0, NULL);
+  return group_cell(group, &choice, 3, parts);
 }
 
 static void store(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   p->stored = true;
-  if (!guard_is_inside(plan, n))
+  if (n->kind != NODE_COMP)
     require(plan, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     require(plan, n->inputs[k]);
@@ -491,8 +486,8 @@ static void store(Plan *plan, PlanNode *p) {
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
     axes[k] = group_axis(p->group, k);
   p->group->value = expand(plan, p->group, n, axes, 0);
-  if (guard_is_inside(plan, n))
-    p->group->value = under_guard(plan, p->group, n, axes, p->group->value);
+  if (n->guard)
+    p->group->value = guarded_value(plan, p->group, n, axes);
 }
 
 static void decide(Plan *plan, PlanNode *p) {
@@ -523,7 +518,7 @@ static void add_input(Plan *plan, PlanNode *p, const Node *x) {
 
 static void finish(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
-  if (!guard_is_inside(plan, n))
+  if (n->kind != NODE_COMP)
     add_input(plan, p, n->guard);
   for (uint32_t k = 0; k < need_count(n); k++)
     add_input(plan, p, n->loop->needs[k]);

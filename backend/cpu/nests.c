@@ -69,7 +69,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
 /* ---- limits ---- */
 
 bool is_limited(const Loop *loop, uint32_t v) {
-  return loop->limits && v == loop->limited;
+  return (loop->limits || loop->portioned) && v == loop->limited;
 }
 
 /* The least or largest value of a limit among the rows. */
@@ -92,9 +92,8 @@ static const char *limit_text(Emitter *e, const Limit *limit) {
              : format(e, "floor_div(%s, %s)", b.text, emit_int(e, limit->by));
 }
 
-static void emit_limit(Emitter *e, Buffer *out, uint32_t at,
-                       const Limit *limit) {
-  const char *name = limit->least ? "from" : "to";
+static void emit_limit(Emitter *e, Buffer *out, uint32_t at, const Limit *limit,
+                       const char *name) {
   buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
                 limit_text(e, limit), limit->least ? "" : " + 1",
                 limit->least ? ">" : "<", name, at, name, at);
@@ -108,22 +107,33 @@ bool may_be_whole(const Kernel *k) {
 }
 
 /* One element at least is gone through: so its loops need no other way. */
-void emit_limits(Emitter *e, Buffer *out) {
-  for (uint32_t j = 0; j < e->k->loops.len; j++) {
-    const Loop *loop = e->k->loops.at[j];
-    if (!loop->limits)
-      continue;
-    const char *extent = emit_int(e, loop->extents[loop->limited]);
-    buffer_printf(out, "int64_t from%u = 0, to%u = %s;\n%s", j, j, extent,
-                  may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
-    for (uint32_t i = 0; i < e->k->limits.len; i++)
-      if (loop->limits >> i & 1)
-        emit_limit(e, out, j, &e->k->limits.at[i]);
-    buffer_printf(out,
-                  "if (from%u >= %s)\nfrom%u = %s - 1;\n"
-                  "if (to%u <= from%u)\nto%u = from%u + 1;\n}\n",
-                  j, extent, j, extent, j, j, j, j);
+static void emit_limits_of(Emitter *e, Buffer *out, uint32_t at,
+                           const char *from, const char *to) {
+  const Loop *loop = e->k->loops.at[at];
+  const char *extent = emit_int(e, loop->extents[loop->limited]);
+  buffer_printf(out, "int64_t %s%u = 0, %s%u = %s;\n", from, at, to, at,
+                extent);
+  if (!loop->limits)
+    return;
+  buffer_puts(out, may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
+  for (uint32_t i = 0; i < e->k->limits.len; i++) {
+    const Limit *limit = &e->k->limits.at[i];
+    if (loop->limits >> i & 1)
+      emit_limit(e, out, at, limit, limit->least ? from : to);
   }
+  buffer_printf(out,
+                "if (%s%u >= %s)\n%s%u = %s - 1;\n"
+                "if (%s%u <= %s%u)\n%s%u = %s%u + 1;\n}\n",
+                from, at, extent, from, at, extent, to, at, from, at, to, at,
+                from, at);
+}
+
+void emit_limits(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (e->k->loops.at[j]->portioned)
+      emit_limits_of(e, out, j, "low", "high");
+    else if (e->k->loops.at[j]->limits)
+      emit_limits_of(e, out, j, "from", "to");
 }
 
 void emit_guard(Emitter *e, Buffer *out) {
@@ -323,8 +333,10 @@ static void emit_lanes_to(Emitter *e, Buffer *out, const char *to,
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, whole);
-  buffer_printf(out, "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n%s",
-                no_macros, to, to, part_macros);
+  buffer_printf(
+      out,
+      "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n(void)rest;\n%s",
+      no_macros, to, to, part_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, part);
@@ -469,6 +481,10 @@ static Dtype stored_dtype(const Emitter *e, const Fold *f) {
 
 static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
                          const char *x) {
+  if (f->r->carried) {
+    emit_carried(e, out, f->r, f->local, x);
+    return;
+  }
   store_one(e, out, stored_dtype(e, f), f->out, x);
   store_one(e, out, f->r->dtype, f->local, x);
 }
@@ -865,5 +881,6 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     emit_column(e, &n);
   else
     emit_row(e, &n);
+  emit_rescaled(e, out, at);
   buffer_puts(out, "}\n");
 }

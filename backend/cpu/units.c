@@ -36,6 +36,8 @@ static int64_t points_of(const Schedule *s) {
     return s->block;
   case UNIT_COLUMNS:
     return block;
+  case UNIT_MEMBERS:
+    return 1;
   case UNIT_TILE:
     return row_points(s) * s->height;
   }
@@ -52,8 +54,11 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (!r->local)
         continue;
       l->name = e->names++;
-      int64_t size = r->local_size; /* rows that do not fall upon each other
-                                       in a cache */
+      l->portioned = loop->portioned && loop_keeps(loop, r, loop->limited);
+      int64_t size = l->portioned ? e->s->portion : r->local_size;
+      if (r->carried && r->reduce != PRIM_SUM)
+        size = 2; /* portions.c */
+      /* rows that do not fall upon each other in a cache */
       if (e->s->shape == UNIT_ROWS &&
           size_guess(e->k->graph, size) >= ROW_PADDED)
         size = emit_plus(e, size, ROW_PADDING);
@@ -63,8 +68,9 @@ static void emit_locals(Emitter *e, Buffer *out) {
       int64_t count = emit_times(e, size, points_of(e->s));
       /* a whole vector may end behind the last */
       count = emit_plus(e, count, BEHIND);
-      buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
-                    l->name, type, emit_room(e, count, r->dtype));
+      buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
+                    l->portioned ? 'r' : 'l', l->name, type,
+                    emit_room(e, count, r->dtype));
     }
   }
 }
@@ -103,6 +109,8 @@ static void emit_unit(Emitter *e, Buffer *out) {
     units = emit_times(e, units,
                        emit_range(e, out, "top", "bottom", "bands",
                                   loop->extents[--points], s->height, 0));
+  if (s->shape == UNIT_MEMBERS)
+    points -= 2;
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->strip)
@@ -147,9 +155,13 @@ static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
 }
 
 /* Loops after a product that go over its tile are done part by part. */
-static void emit_loops(Emitter *e, Buffer *out) {
-  uint32_t count = e->k->loops.len;
-  for (uint32_t j = 0; j < count;) {
+static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
+  if (e->s->members) {
+    emit_note(e, out, 0);
+    emit_members(e, out);
+    return;
+  }
+  for (uint32_t j = from; j < count;) {
     uint32_t to = j + 1;
     while (to < count && !is_product(e, to))
       to++;
@@ -188,7 +200,10 @@ static void emit_limited(Emitter *e, Buffer *out) {
   else if (may_be_whole(k))
     buffer_printf(out, "const int whole = %s;\n", odd);
   emit_limits(e, out);
-  emit_loops(e, out);
+  if (e->s->portion)
+    emit_portions(e, out, emit_loops);
+  else
+    emit_loops(e, out, 0, k->loops.len);
   if (!k->guard)
     return;
   uint32_t v = k->outer - 1;
@@ -306,6 +321,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
+  if (s->members)
+    emit_member_function(e, out);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
   if (s->shape == UNIT_ROWS)
