@@ -181,6 +181,8 @@ struct Cluster {
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
   const Node *same;     /* whose data is that of the one node; NULL: none */
+  const bool *dying;    /* of the kernel's inputs: nothing reads it later, and
+                           its memory may be that of a result; or NULL */
   const double *params; /* marks among the kernel's floats stand for these */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */

@@ -75,6 +75,11 @@ typedef struct Emitted {
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t target_vector_bytes(void);
 
+/* The set of inputs whose place in memory the kernel's one result may take:
+ * each element is read just before that of the result is stored there, and
+ * nothing can fail in between. */
+uint64_t kernel_over(const Kernel *k);
+
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
 /* Is a result stored past the caches, where its vectors are whole? */

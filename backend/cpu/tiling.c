@@ -8,7 +8,9 @@
 #include "backend/cpu/tiling.h"
 
 #include "backend/cpu/emit.h"
+#include "runtime/pool.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -392,6 +394,13 @@ static bool is_last(const Loop *loop, const Quasi *out) {
          size_is_number(loop->graph, loop->extents[last - 1]);
 }
 
+/* Each band of rows copies b again: few rows are cut only where that gives
+ * threads something to do.  No sum depends on it. */
+static bool are_few_rows(int64_t m, double units) {
+  double threads = pool_threads(), each = units / threads;
+  return m <= 2 * HEIGHT_LEAST && (each >= UNITS || each == floor(each));
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
@@ -418,6 +427,8 @@ static void size_tile(Choice *c, Tile *t) {
   if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
       depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out))
     c->s->chunk = pieces(depth, divide_up(depth, CHUNKS), t->block_k);
+  else if (are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
+    c->s->height = round_up(m, t->rows);
 }
 
 static bool has_limits(const Kernel *k) {

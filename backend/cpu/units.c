@@ -278,11 +278,12 @@ static void emit_fold(Emitter *e, Buffer *out) {
 
 static void emit_pointers(Emitter *e, Buffer *out) {
   const Call *call = &e->out->call;
+  bool alone = kernel_over(e->k) == 0;
   for (uint32_t j = 0; j < call->outs.len; j++)
     buffer_printf(
         out, "%s *%s const o%u = p[%u];\n",
         memory_type(e->s->chunk ? call->accumulator : call->outs.at[j]->dtype),
-        "restrict", j, j);
+        alone ? "restrict" : "", j, j);
   for (uint32_t j = 0; j < e->k->inputs.len; j++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->k->inputs.at[j]->dtype), j,
