@@ -251,11 +251,11 @@ uint64_t *loop_depends(Arena *arena, const Loop *loop);
  * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
 uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
                         uint32_t *place, uint32_t at);
-/* Takes the factors outside of the sum away from a product: the loop that
- * follows it and does the rest, reading loop LOOP_BEFORE; NULL: there are
- * none. */
+/* Takes the factors outside of the sum away from a product, or from a sum of
+ * quotients that is not alone: the loop that follows it and does the rest,
+ * reading loop LOOP_BEFORE; NULL: there are none. */
 enum { LOOP_BEFORE = INT32_MAX };
-Loop *product_hoist(Arena *arena, Loop *loop);
+Loop *product_hoist(Arena *arena, Loop *loop, bool alone);
 
 /* ---- limit.c: parts of loops that change nothing ---- */
 

@@ -158,6 +158,7 @@ typedef struct Fold {
   char class;           /* of the accumulator */
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
+  bool runs;            /* it goes on in doubles: goes_in_runs */
   bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
@@ -191,14 +192,21 @@ static bool is_where(PrimId op) {
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
 
+static double terms_of(const Loop *loop) {
+  return loop_points(loop, loop->kept, loop->axes);
+}
+
 /* Sums of floats go into doubles after each RUN vectors: as good as sums in
- * double, and as quick as sums in float. */
-static bool has_runs(const Fold *f) {
-  return f->op == PRIM_SUM && f->class == 'f';
+ * double, and as quick as sums in float.  Short ones do without. */
+static bool goes_in_runs(const Emitter *e, const Fold *f) {
+  bool row = e->lane != NO_LANE && e->lane >= e->loop->kept;
+  double run = row ? (double)RUN * e->s->width : RUN;
+  return f->op == PRIM_SUM && f->class == 'f' &&
+         (e->s->chunk || terms_of(e->loop) > run);
 }
 
 static char end_class(const Fold *f) {
-  return has_runs(f) ? 'd' : f->class;
+  return f->runs ? 'd' : f->class;
 }
 
 static Dtype accumulator_dtype(const Fold *f) {
@@ -245,6 +253,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Dtype t = e->loop->steps.at[r->step].dtype;
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
+  f.runs = goes_in_runs(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
@@ -510,7 +519,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
     return;
   }
   char class = end_class(f);
-  const char *from = has_runs(f) ? format(e, "sum%u", f->name) : acc;
+  const char *from = f->runs ? format(e, "sum%u", f->name) : acc;
   buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
   for (uint32_t half = e->s->width / 2; half; half /= 2)
     buffer_printf(out, "t = %s;\n",
@@ -546,7 +555,7 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
   if (f->where)
     buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
                   f->name, f->far ? 'l' : 'i');
-  if (has_runs(f))
+  if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
 }
 
@@ -559,7 +568,7 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
                   f->name,
                   combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
                           format(e, "acc%u[q]", f->name)));
-  if (!has_runs(f))
+  if (!f->runs)
     return;
   buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
                 first);
@@ -613,7 +622,7 @@ static void emit_row(Emitter *e, Nest *n) {
       continue;
     }
     declare_row(out, f, sums);
-    runs |= has_runs(f);
+    runs |= f->runs;
     emit_take(e, &whole, f, first, false);
     emit_take(e, &part, f, first, true);
   }
@@ -641,7 +650,7 @@ static void emit_row(Emitter *e, Nest *n) {
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
-      if (has_runs(&n->folds[j]))
+      if (n->folds[j].runs)
         gather_sums(e, out, &n->folds[j], sums);
     buffer_puts(out, "}\n");
   }
@@ -650,7 +659,7 @@ static void emit_row(Emitter *e, Nest *n) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE)
       continue;
-    if (!has_runs(f))
+    if (!f->runs)
       gather_sums(e, out, f, sums);
     emit_row_end(e, out, f, first);
   }
@@ -666,7 +675,7 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   stored.r = &r;
   r.dtype = stored_dtype(e, f);
   char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
-  const char *name = runs && has_runs(f) ? "sum" : f->where ? "at" : "acc";
+  const char *name = runs && f->runs ? "sum" : f->where ? "at" : "acc";
   const char *x = format(e, "%s%u[a]", name, f->name);
   if (f->where && !f->far)
     x = format(e, "wide(%s)", x);
@@ -692,7 +701,7 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
                 vectors);
   if (f->where)
     buffer_printf(out, "v%c at%u[%u];\n", f->far ? 'l' : 'i', f->name, vectors);
-  if ((runs && has_runs(f)))
+  if ((runs && f->runs))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
   buffer_printf(out,
                 "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
@@ -700,7 +709,7 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
   if (f->where)
     buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->name,
                   f->far ? 'l' : 'i');
-  if ((runs && has_runs(f)))
+  if ((runs && f->runs))
     buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
   buffer_puts(out, "}\n");
   (void)e;
@@ -720,7 +729,7 @@ static void open_runs(Emitter *e, Nest *n) {
 static void close_runs(Nest *n, uint32_t vectors) {
   close_loops(n, n->opened - 1);
   for (uint32_t j = 0; j < n->count; j++)
-    if (has_runs(&n->folds[j]))
+    if (n->folds[j].runs)
       buffer_printf(n->out,
                     "for (int a = 0; a < %u; a++) {\n"
                     "sum%u[a] += CONVERT(acc%u[a], vd);\nacc%u[a] = (vf){0};\n"
@@ -773,17 +782,14 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c->runs);
 }
 
-static double terms_of(const Loop *loop) {
-  return loop_points(loop, loop->kept, loop->axes);
-}
-
 static void emit_column(Emitter *e, Nest *n) {
   Buffer *out = n->out;
   bool outer = lane_is_outer(e);
   Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
   c.part = c.whole;
-  if (outer)
-    c.vectors = (uint32_t)((e->s->block + e->s->width - 1) / e->s->width);
+  int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
+  if (outer || most <= BLOCK_VECTORS * (int64_t)e->s->width)
+    c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
   open_loops(e, n, n->kept);
   if (outer)
     emit_lane_range(e, out, true);
@@ -803,11 +809,11 @@ static void emit_column(Emitter *e, Nest *n) {
       store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    c.runs |= has_runs(f) && terms_of(e->loop) > RUN;
+    c.runs |= f->runs;
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }
-  if (outer && c.vectors <= BLOCK_VECTORS) {
+  if (c.vectors <= BLOCK_VECTORS) {
     uint32_t opened = n->opened;
     c.block = true;
     buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);
