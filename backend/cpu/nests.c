@@ -187,10 +187,7 @@ static bool is_where(PrimId op) {
 }
 
 static double terms_of(const Loop *loop) {
-  double terms = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms;
+  return loop_points(loop, loop->kept, loop->axes);
 }
 
 /* Sums of floats go into doubles after each RUN vectors: as good as sums in
@@ -220,12 +217,12 @@ static uint32_t out_number(Emitter *e, Result *r) {
   return e->out->call.outs.len - 1;
 }
 
-/* Are there so many elements in the axes that are reduced? */
+/* May there be so many elements in the axes that are reduced? */
 static bool is_far(const Loop *loop) {
-  double terms = 1;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms > INT32_MAX;
+    if (!size_is_number(loop->graph, loop->extents[v]))
+      return true;
+  return loop_points(loop, loop->kept, loop->axes) > INT32_MAX;
 }
 
 /* How many elements come before this one in these axes. */
@@ -234,7 +231,7 @@ static const char *position(Emitter *e) {
   int64_t stride = 1;
   for (uint32_t v = e->loop->axes; v-- > e->loop->kept;) {
     q->times[v] = stride;
-    stride *= e->loop->extents[v];
+    stride = emit_times(e, stride, e->loop->extents[v]);
   }
   const char *base = emit_quasi(e, q);
   bool lanes = q->times[e->lane];
@@ -817,7 +814,7 @@ static void emit_column(Emitter *e, Nest *n) {
   Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
   c.part = c.whole;
   int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
-  if (outer || most <= (int64_t)schedule_held() * e->s->width)
+  if (outer || most <= (int64_t)schedule_held(e->s->bytes) * e->s->width)
     c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
   open_loops(e, n, n->kept);
   if (outer)
@@ -842,7 +839,7 @@ static void emit_column(Emitter *e, Nest *n) {
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }
-  if (c.vectors <= schedule_held()) {
+  if (c.vectors <= schedule_held(e->s->bytes)) {
     uint32_t opened = n->opened;
     c.block = true;
     buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);

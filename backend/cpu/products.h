@@ -9,8 +9,6 @@
 enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
 
 const char *product_type(Dtype t);
-/* Scratch memory: where it begins, as a parameter. */
-const char *product_room(Emitter *e, int64_t elements, Dtype t);
 /* Begins the loop of an operand: what does not change with its loops goes to
  * where it belongs.  Its value, as lanes. */
 const char *product_begin(Emitter *e, const Loop *loop, uint32_t lane,

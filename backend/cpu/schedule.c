@@ -76,8 +76,8 @@ static bool has_wide(const Kernel *k, const uint32_t *lanes) {
   return false;
 }
 
-uint32_t schedule_held(void) {
-  return target_vector_bytes() == 64 ? 16 : 8;
+uint32_t schedule_held(uint32_t vector_bytes) {
+  return vector_bytes == 64 ? 16 : 8;
 }
 
 /* ---- what lanes along an axis cost ---- */
@@ -108,10 +108,12 @@ static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
     for (uint32_t i = 0; i < j; i++)
       if (part->of.times[KERNEL_AXES + i] && loop->quotients[i].of.times[v])
         return width;
-    int64_t times = part->of.times[v];
-    if (times && part->by < EVEN_LANES * width * (times < 0 ? -times : times))
+    const Graph *g = loop->graph;
+    double times = fabs((double)size_guess(g, part->of.times[v]));
+    if (times > 0 &&
+        (double)size_guess(g, part->by) < EVEN_LANES * width * times)
       return width;
-    cost += times ? QUOTIENT_COST : 0;
+    cost += times > 0 ? QUOTIENT_COST : 0;
   }
   return cost;
 }
@@ -121,24 +123,28 @@ static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
 static double read_cost(const Loop *loop, const uint64_t *depends,
                         const Step *s, uint32_t v, double width) {
   int64_t step = s->address->times[v];
-  double more = quotient_cost(loop, s->address, v, width);
-  if (more >= width)
-    return more;
+  double quotients = quotient_cost(loop, s->address, v, width);
+  if (quotients >= width)
+    return quotients;
   for (uint32_t j = 0; j < s->index_count; j++) {
     const Step *index = &loop->steps.at[s->indices[j].step];
     if (!(depends[s->indices[j].step] >> v & 1))
       continue;
     if (index->kind != STEP_INDEX)
       return width;
-    step += index->index->times[v] * s->indices[j].stride;
+    int64_t more;
+    if (!size_mul(loop->graph, index->index->times[v], s->indices[j].stride,
+                  &more) ||
+        !size_add(loop->graph, step, more, &step))
+      return width;
   }
-  return access_cost(step, width) + more;
+  return access_cost(step, width) + quotients;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector. */
 static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
                         uint32_t width) {
-  double cost = 1, extent = (double)loop->extents[v], w = width;
+  double cost = 1, extent = (double)loop_guess(loop, v), w = width;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ)
@@ -151,7 +157,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
     if (r->out && v < loop->kept && !reduces(loop))
       cost += access_cost(r->out->times[v], APART_STORED * w);
   }
-  double vectors = (double)divide_up(loop->extents[v], width);
+  double vectors = (double)divide_up(loop_guess(loop, v), width);
   cost *= vectors * w / extent;
   if (reduces(loop))
     cost += v >= loop->kept ? 4 * w / extent : 1;
@@ -167,10 +173,7 @@ static bool has_where(const Loop *loop) {
 }
 
 static double work_of(const Loop *loop) {
-  double work = 1;
-  for (uint32_t v = 0; v < loop->axes; v++)
-    work *= (double)loop->extents[v];
-  return work;
+  return loop_points(loop, 0, loop->axes);
 }
 
 /* The best of the inner axes; NO_LANE: there are none. */
@@ -230,10 +233,7 @@ static uint32_t best_lane(const Kernel *k, uint32_t width) {
 /* ---- sizes of units ---- */
 
 static double points_of(const Kernel *k) {
-  double points = 1;
-  for (uint32_t v = 0; v < k->outer; v++)
-    points *= (double)k->loops.at[0]->extents[v];
-  return points;
+  return loop_points(k->loops.at[0], 0, k->outer);
 }
 
 /* Can the sums be cut into parts? */
@@ -255,14 +255,16 @@ static bool terms_are_far(const Kernel *k) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     for (uint32_t v = loop->kept; s->kind == STEP_READ && v < loop->axes; v++)
-      if (s->address->times[v] * dtype_info[s->dtype].bytes >= FAR_BYTES)
+      if (size_guess(loop->graph, s->address->times[v]) >=
+          FAR_BYTES / dtype_info[s->dtype].bytes)
         return true;
   }
   return false;
 }
 
-static int64_t column_block(const Kernel *k, uint32_t width) {
-  int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
+static int64_t column_block(const Kernel *k, const Schedule *s) {
+  uint32_t width = s->width;
+  int64_t extent = loop_guess(k->loops.at[0], k->outer - 1), block;
   double rows = points_of(k) / (double)extent,
          local = kernel_local_bytes(k, true);
   bool sums = false;
@@ -281,8 +283,8 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  int64_t most =
-      terms <= FEW_TERMS ? schedule_held() * width : COLUMN_VECTORS * width;
+  int64_t most = terms <= FEW_TERMS ? schedule_held(s->bytes) * width
+                                    : COLUMN_VECTORS * width;
   if (sums && block > most)
     block = most;
   if (local * (double)block > LOCAL_BYTES)
@@ -300,7 +302,7 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     units /= (double)s->block;
   if (units >= SPLIT_UNITS || work < SPLIT_WORK)
     return;
-  int64_t extent = loop->extents[loop->kept];
+  int64_t extent = loop_guess(loop, loop->kept);
   double each = work / points_of(k) / (double)extent;
   if (s->shape == UNIT_COLUMNS)
     each *= (double)s->block;
@@ -326,7 +328,7 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
       if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
         continue;
       for (uint32_t v = 0; v < k->outer; v++)
-        if (v != lane && s->address->times[v] == 1 && loop->extents[v] >= 8)
+        if (v != lane && s->address->times[v] == 1 && loop_guess(loop, v) >= 8)
           found = v;
     }
   }
@@ -341,6 +343,8 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
  * not keep, beside what the kernel reads.  Short rows are not: each end of one
  * is a part of a line.  (Tests ask for all.) */
 static double choose_streamed(const Kernel *k) {
+  if (k->graph->sizes)
+    return INFINITY; /* nobody knows */
   const char *asked = getenv("AXON_STREAM");
   if (asked)
     return strtod(asked, NULL);
@@ -375,7 +379,7 @@ static void choose_plain(Kernel *k, Schedule *s) {
   } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
     s->shape = UNIT_COLUMNS;
-    s->block = column_block(k, s->width);
+    s->block = column_block(k, s);
     s->terms = terms_are_far(k) ? FAR_TERMS : 1;
   }
   choose_chunk(k, s);
@@ -383,8 +387,9 @@ static void choose_plain(Kernel *k, Schedule *s) {
     kernel_limit(k, false);
 }
 
-static void choose(Kernel *k, Schedule *s, uint32_t width) {
-  *s = (Schedule){.shape = UNIT_POINT, .width = width, .block = 1};
+static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {
+  *s = (Schedule){.bytes = bytes, .shape = UNIT_POINT, .block = 1};
+  s->width = width ? width : 1;
   s->height = 1;
   s->streamed = choose_streamed(k);
   if (!members_choose(k, s) && !tiling_choose(k, s))
@@ -398,10 +403,9 @@ static void choose(Kernel *k, Schedule *s, uint32_t width) {
   }
 }
 
-void schedule_choose(Kernel *k, Schedule *s) {
-  uint32_t bytes = target_vector_bytes();
+void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
   bool wide = has_wide(k, NULL);
-  choose(k, s, wide ? bytes / 8 : bytes / 4);
+  choose(k, bytes, s, wide ? bytes / 8 : bytes / 4);
   if (!wide && !s->tiling && has_wide(k, s->lanes))
-    choose(k, s, bytes / 8);
+    choose(k, bytes, s, bytes / 8);
 }

@@ -53,7 +53,7 @@ static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
   buffer_printf(out,
                 "int32_t *const offsets = (int32_t *)(room + %s);\n"
                 "{\nint32_t *to = offsets;\n",
-                product_room(e, depth, DT_I32));
+                emit_room(e, depth, DT_I32));
   for (uint32_t k = 0; k < w->terms; k++)
     buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
                   emit_int(e, w->extents[k]), k, k + 1 == w->terms ? " {" : "");
@@ -101,10 +101,10 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
                 value);
   if (deals)
     buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                  product_room(e,
-                               loop->extents[last] +
-                                   (int64_t)e->s->width * 2 * w->column.step,
-                               t->dtype));
+                  emit_room(e,
+                            loop->extents[last] +
+                                (int64_t)e->s->width * 2 * w->column.step,
+                            t->dtype));
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
                 "const int64_t height = %s%s;\nint64_t plane = 0;\n",
@@ -198,8 +198,8 @@ void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                 "const int64_t m0 = top, m1 = bottom;\n"
                 "%s *const window = (%s *)(room + %s);\n"
                 "%s *const panel = (%s *)(room + %s);\n",
-                type, type, product_room(e, all, t->dtype), type, type,
-                product_room(e, panel, t->dtype));
+                type, type, emit_room(e, all, t->dtype), type, type,
+                emit_room(e, panel, t->dtype));
   product_left(e, t, &unit, &body, &inner);
   emit_fill(e, &inner, t, &unit);
   buffer_printf(
