@@ -25,7 +25,8 @@ static const char *read_type(const Tile *t) {
 
 static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
   char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
-  bool rows = t->a.form != OPERAND_COLUMNS, pairs = t->element == DT_I32;
+  bool across = t->window && t->window->across, pairs = t->element == DT_I32;
+  bool rows = !across && t->a.form != OPERAND_COLUMNS;
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
@@ -33,16 +34,21 @@ static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
   for (uint32_t j = 0; j < vectors; j++)
     buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
                   x, j);
+  if (across)
+    buffer_printf(out, "const %s *const p = a + offsets[k];\n", read_type(t));
   for (uint32_t i = 0; i < t->rows; i++) {
-    buffer_printf(out, "const v%c a%u = a[%u%s] - (v%c){0};\n", x, i, i,
-                  rows ? " * lda" : "", x);
+    buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
+                  across ? "p" : "a", i, rows ? " * lda" : "", x);
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
                     pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
                           : "c%u_%u += a%u * b%u;\n",
                     i, j, i, j);
   }
-  buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
+  buffer_printf(out, "%sb += ldb;\n}\n",
+                across ? ""
+                : rows ? "a++;\n"
+                       : "a += lda;\n");
 }
 
 /* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
@@ -55,10 +61,12 @@ static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors,
     buffer_printf(out, "tile%u", at);
   else
     buffer_printf(out, "tile%u_%u", at, vectors);
+  bool across = t->window && t->window->across;
   buffer_printf(out,
-                "(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "(const %s *a, %s, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                of, of, type);
+                of, across ? "const int32_t *offsets" : "int64_t lda", of,
+                type);
   emit_tile_loop(t, vectors, out);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
@@ -124,6 +132,19 @@ static void emit_anywhere(Buffer *out, char *seen, char v) {
   seen[strlen(seen)] = v;
 }
 
+static void emit_product_tiles(const Tile *t, uint32_t at, Buffer *out) {
+  buffer_printf(out, "#define MR%u %u\n#define NR%u (%u * W)\n", at, t->rows,
+                at, t->vectors);
+  emit_tile(t, at, t->vectors, out);
+  if (t->window && t->window->across)
+    return;
+  for (uint32_t v = 1; v < t->vectors && t->window; v++)
+    emit_tile(t, at, v, out);
+  emit_edge(t, at, out);
+  if (t->window)
+    emit_window_tile(t, at, out);
+}
+
 void emit_tiles(Emitter *e, Buffer *out) {
   char turned[4] = "", seen[4] = "";
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
@@ -133,18 +154,13 @@ void emit_tiles(Emitter *e, Buffer *out) {
     char v = product_type(t->element)[0];
     emit_anywhere(out, seen, product_type(t->dtype)[0]);
     emit_anywhere(out, seen, v);
-    if (t->b.form == OPERAND_TURNED && !strchr(turned, v)) {
+    bool turns =
+        t->b.form == OPERAND_TURNED || (t->window && t->window->across);
+    if (turns && !strchr(turned, v)) {
       emit_turn(e, out, v);
       turned[strlen(turned)] = v;
     }
-    buffer_printf(out, "#define MR%u %u\n#define NR%u (%u * W)\n", j, t->rows,
-                  j, t->vectors);
-    emit_tile(t, j, t->vectors, out);
-    for (uint32_t i = 1; i < t->vectors && t->window; i++)
-      emit_tile(t, j, i, out);
-    emit_edge(t, j, out);
-    if (t->window)
-      emit_window_tile(t, j, out);
+    emit_product_tiles(t, j, out);
   }
 }
 
@@ -240,10 +256,9 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* Terms from .. to - 1 of the columns n0 .. n1 - 1 of b, as panels. */
-static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out) {
-  const Loop *loop = t->b.loop;
+void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
+                    uint32_t at, Buffer *unit, Buffer *out) {
+  const Loop *loop = o->loop;
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   const char *type = product_type(t->element);
@@ -252,9 +267,9 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "const int64_t right = y + NR%u < n1 ? y + NR%u : n1;\n"
                 "%s *const panel = b + (y - n0) * (to - from);\n",
                 at, at, at, type);
-  if (t->b.form == OPERAND_PANELS) {
+  if (o->form == OPERAND_PANELS) {
     uint32_t count = term_order(loop, order);
-    const char *value = product_begin(e, loop, t->n, count, order, unit);
+    const char *value = product_begin(e, loop, n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
     open_terms(e, out, loop, "from", "to");
     buffer_printf(out, "%s *const row = panel + (k - from) * NR%u;\n", type,
@@ -266,7 +281,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     buffer_puts(out, "}\n");
     return;
   }
-  order[0] = t->n;
+  order[0] = n;
   const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
   char v = type[0];
   buffer_printf(&store, "x[l] = %s;\n", value);
@@ -278,7 +293,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "v%c x[W];\n"
                 "for (int l = 0; l < W; l++) {\n"
                 "const int64_t i%u = g + l < n1 ? g + l : n1 - 1;\n",
-                v, t->n);
+                v, n);
   product_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
@@ -461,7 +476,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
                 type, type, e->ahead[at], emit_int(e, t->b.loop->extents[t->n]),
                 emit_int(e, t->depth));
-  emit_copy_b(e, t, at, &unit, &body);
+  product_copy_b(e, t, &t->b, t->n, at, &unit, &body);
   buffer_puts(out, "{\n");
   emit_put(out, &unit);
   emit_put(out, &body);
@@ -560,7 +575,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   start, depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
                   depth, emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
-    emit_copy_b(e, t, at, &unit, &inner);
+    product_copy_b(e, t, &t->b, t->n, at, &unit, &inner);
   emit_passes(e, t, at, &unit, &inner, rest, &terms);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);

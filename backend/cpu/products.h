@@ -22,6 +22,10 @@ void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
                   Buffer *inner);
 /* Its rows x0 .. x1 - 1, terms k0 .. k1 - 1, copied. */
 void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out);
+/* Terms from .. to - 1 of the columns n0 .. n1 - 1 of an operand, as panels of
+ * b; its columns lie along the axis n. */
+void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
+                    uint32_t loop, Buffer *unit, Buffer *out);
 /* Row x of it, and how far it is to the next one, as arguments of a tile. */
 const char *product_rows(Emitter *e, const Tile *t);
 

@@ -182,34 +182,101 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 at, at, at, rows, at, rows, at, at);
 }
 
+/* ---- lanes across ---- */
+
+/* What has been summed up, lanes along the rows of the left side: turned, and
+ * put where the loops after this one look for it. */
+static void emit_sums_turned(const Tile *t, uint32_t at, Buffer *out) {
+  char v = product_type(t->dtype)[0];
+  buffer_printf(
+      out,
+      "for (int64_t p = 0; p < places; p += W)\n"
+      "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
+      "for (int l = 0; l < W; l++)\n"
+      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%u + (g - first));\n"
+      "turn_%c(x);\n"
+      "for (int l = 0; l < W && g + l < next; l++)\n"
+      "*(v%c_u *)(c + (g - m0 + l) * ldc + p) = x[l];\n}\n",
+      v, v, at, v, v);
+}
+
+/* Panel after panel of the left side, terms in blocks. */
+static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out) {
+  const Window *w = t->window;
+  const char *kc = emit_int(e, t->block_k), *depth = emit_int(e, t->depth);
+  const char *type = product_type(t->dtype);
+  const char *pitch = emit_int(e, e->s->pitch);
+  buffer_printf(
+      out,
+      "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
+      "for (int64_t first = m0; first < m1; first += NR%u) {\n"
+      "const int64_t next = first + NR%u < m1 ? first + NR%u : m1;\n"
+      "for (int64_t from = 0; from < %s; from += %s) {\n"
+      "const int64_t to = from + %s < %s ? from + %s : %s;\n"
+      "{\n%s *const b = panel;\n"
+      "const int64_t n0 = first, n1 = next;\n",
+      w->rows ? "below - above" : "1", pitch, at, at, at, depth, kc, kc, depth,
+      kc, depth, type);
+  product_copy_b(e, t, &t->a, t->m, at, unit, out);
+  buffer_printf(out,
+                "}\nfor (int64_t line = 0; line < lines; line++)\n"
+                "for (int64_t z = 0; z < hi - lo; z += MR%u)\n"
+                "tile%u(window + line * %s + z, offsets + from, panel, NR%u,\n"
+                "to - from, sums + (line * %s + z) * NR%u, NR%u, from != 0);\n"
+                "}\n",
+                at, at, emit_int(e, w->pitch), at, pitch, at, at);
+  emit_sums_turned(t, at, out);
+  buffer_puts(out, "}\n");
+}
+
 /* ---- the whole ---- */
+
+/* The window, panels, and what else the sums take. */
+static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
+  const char *type = product_type(t->dtype);
+  const Window *w = t->window;
+  int64_t elements = w->planes * w->plane;
+  elements += w->across ? t->rows : t->block_n; /* the last ones go on */
+  buffer_printf(out,
+                "const int64_t m0 = top, m1 = bottom;\n"
+                "%s *const window = (%s *)(room + %s);\n"
+                "%s *const panel = (%s *)(room + %s);\n",
+                type, type, product_room(e, elements, t->dtype), type, type,
+                product_room(e, t->block_k * t->block_n, t->dtype));
+  if (w->across)
+    buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+                  product_room(e, e->s->places * t->block_n, t->dtype));
+}
+
+static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                      Buffer *out) {
+  const Window *w = t->window;
+  const Local *l = &e->locals[at][0];
+  buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n", l->block,
+                product_type(t->dtype), l->name);
+  if (w->across) {
+    emit_across(e, t, at, unit, out);
+    return;
+  }
+  buffer_puts(out, "const int64_t places = ");
+  if (w->rows)
+    buffer_printf(out, "(below - above - 1) * %s + ", emit_int(e, w->pitch));
+  buffer_puts(out, "(hi - lo);\n");
+  emit_panels(e, t, at, unit, out);
+}
 
 void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const Tile *t = &e->s->tiling->of[at];
   const Window *w = t->window;
-  const char *type = product_type(t->dtype);
-  const Local *l = &e->locals[at][0];
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
-  int64_t panel = t->block_k * t->vectors * e->s->width;
-  int64_t all = w->planes * w->plane + panel / t->block_k;
   uint32_t last = w->loop->kept - 1;
   emit_offsets(e, &e->head, w, t->depth);
-  buffer_printf(&body,
-                "const int64_t m0 = top, m1 = bottom;\n"
-                "%s *const window = (%s *)(room + %s);\n"
-                "%s *const panel = (%s *)(room + %s);\n",
-                type, type, product_room(e, all, t->dtype), type, type,
-                product_room(e, panel, t->dtype));
-  product_left(e, t, &unit, &body, &inner);
+  emit_rooms(e, t, &body);
+  if (!w->across)
+    product_left(e, t, &unit, &body, &inner);
   emit_fill(e, &inner, t, &unit);
-  buffer_printf(
-      &inner,
-      "const int64_t ldc = %s;\n%s *const c = l%u;\n"
-      "const int64_t places = %s(hi - lo);\n",
-      l->block, type, l->name,
-      w->rows ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->pitch))
-              : "");
-  emit_panels(e, t, at, &unit, &inner);
+  emit_sums(e, t, at, &unit, &inner);
   buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
   if (w->rows)
     buffer_printf(out, "const int64_t i%u = above;\n(void)i%u;\n", last - 2,
