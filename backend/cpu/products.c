@@ -23,14 +23,22 @@ static const char *read_type(const Tile *t) {
   return t->element == DT_I32 ? "pairs" : product_type(t->element);
 }
 
-static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
+/* The terms; far: with those that are copied next, W rows of them, fetched
+ * ahead, a row after the other. */
+static void emit_tile_loop(const Tile *t, uint32_t vectors, bool far,
+                           Buffer *out) {
   char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
   bool across = t->window && t->window->across, pairs = t->element == DT_I32;
   bool rows = !across && t->a.form != OPERAND_COLUMNS;
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
-  buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
+  if (far)
+    buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
+                     "for (int64_t line = 0; k < depth * l / W; k++) {\n"
+                     "__builtin_prefetch(next + line);\nline += W;\n");
+  else
+    buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < vectors; j++)
     buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
                   x, j);
@@ -52,22 +60,24 @@ static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
 }
 
 /* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
-static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors,
+static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors, bool far,
                       Buffer *out) {
   const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
   buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
   if (vectors == t->vectors)
-    buffer_printf(out, "tile%u", at);
+    buffer_printf(out, far ? "far%u" : "tile%u", at);
   else
     buffer_printf(out, "tile%u_%u", at, vectors);
   bool across = t->window && t->window->across;
-  buffer_printf(out,
-                "(const %s *a, %s, const %s *b, int64_t ldb,\n"
-                "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                of, across ? "const int32_t *offsets" : "int64_t lda", of,
-                type);
-  emit_tile_loop(t, vectors, out);
+  buffer_printf(
+      out,
+      "(const %s *a, %s, const %s *b, int64_t ldb,\n"
+      "int64_t depth, %s *c, int64_t ldc, int more%s%s%s) {\nFUSING\n",
+      of, across ? "const int32_t *offsets" : "int64_t lda", of, type,
+      far ? ", int64_t apart,\nconst " : "", far ? of : "",
+      far ? " *next" : "");
+  emit_tile_loop(t, vectors, far, out);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
@@ -135,11 +145,13 @@ static void emit_anywhere(Buffer *out, char *seen, char v) {
 static void emit_product_tiles(const Tile *t, uint32_t at, Buffer *out) {
   buffer_printf(out, "#define MR%u %u\n#define NR%u (%u * W)\n", at, t->rows,
                 at, t->vectors);
-  emit_tile(t, at, t->vectors, out);
+  emit_tile(t, at, t->vectors, false, out);
+  if (t->far)
+    emit_tile(t, at, t->vectors, true, out);
   if (t->window && t->window->across)
     return;
   for (uint32_t v = 1; v < t->vectors && t->window; v++)
-    emit_tile(t, at, v, out);
+    emit_tile(t, at, v, false, out);
   emit_edge(t, at, out);
   if (t->window)
     emit_window_tile(t, at, out);
@@ -404,10 +416,8 @@ static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                   emit_int(e, t->block_n), n);
 }
 
-/* Where an operand begins that is used as it lies: pointer, and how far apart
- * its rows, or terms, are. */
-static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
-                       uint32_t rows, Buffer *unit, Buffer *out) {
+void product_plain(Emitter *e, const Tile *t, const Operand *o, uint32_t rows,
+                   Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
   const Step *s = &loop->steps.at[loop->results.at[0].step];
   const char *type = read_type(t), *name = o == &t->a ? "a" : "b";
@@ -448,7 +458,7 @@ void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
   else if (t->a.form == OPERAND_COLUMNS)
     emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
   else
-    emit_plain(e, t, &t->a, t->m, unit, inner);
+    product_plain(e, t, &t->a, t->m, unit, inner);
 }
 
 const char *product_rows(Emitter *e, const Tile *t) {
@@ -554,7 +564,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   bool plain_b = t->b.form == OPERAND_PLAIN;
   product_left(e, t, &unit, &body, &inner);
   if (plain_b)
-    emit_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
+    product_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
                   e->ahead[at]);

@@ -17,6 +17,10 @@ const char *product_begin(Emitter *e, const Loop *loop, uint32_t lane,
                           uint32_t loops, const uint32_t *order, Buffer *unit);
 /* The blocks of for-loops from .. to - 1. */
 void product_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
+/* Where an operand begins that is used as it lies: `a` or `b`, and `lda` or
+ * `ldb`, how far apart its rows, or terms, are. */
+void product_plain(Emitter *e, const Tile *t, const Operand *o, uint32_t rows,
+                   Buffer *unit, Buffer *out);
 /* The left operand: `a`, and `lda` where it is used as it lies. */
 void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
                   Buffer *inner);

@@ -22,6 +22,7 @@ enum {
   CHUNKS = 16,           /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
+  FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   WINDOW_LEAST = 64,       /* columns of a unit, where there are more */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
   WINDOW_PARTS = 16,       /* of all rows, at most */
@@ -524,6 +525,10 @@ static void size_window(Choice *c, Tile *t) {
   c->s->places = round_up(window_positions(w, u->strip, u->block), t->block_n);
   if (w->across) {
     t->a.form = turned ? OPERAND_TURNED : OPERAND_PANELS;
+    const Step *a = plain_read(t->a.loop, t->dtype);
+    t->far = turned && a && a->kind == STEP_READ && a->address->times[k] == 1 &&
+             (double)s.work.rows * (double)t->depth * (double)s.work.bytes >
+                 FAR_BYTES;
     c->s->pitch = round_up(u->block, t->rows);
     c->s->places = round_up(u->strip * c->s->pitch, c->s->width);
   }

@@ -2,6 +2,7 @@
 #include "backend/cpu/window.h"
 
 #include "backend/cpu/emit.h"
+#include "machine/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -224,7 +225,6 @@ enum {
   FILL_CYCLES = 8,         /* of a vector of the window, */
   LINE_CYCLES = 12,        /* and of each line */
   TURN_CYCLES = 6,         /* of a vector that is turned, with others */
-  PARALLEL = 4,            /* units at once */
 };
 
 static double divide_up(int64_t x, int64_t y) {
@@ -300,6 +300,13 @@ static double unit_cycles(const Window *w, const WindowWork *work,
   return (cycles + fill_cycles(w, work, s.lines, s.columns)) * slow;
 }
 
+/* What threads wait for each other at the end: of units that take as long as
+ * each other, and a little in any case. */
+static double waiting(double units) {
+  double cores = machine()->cores;
+  return ceil(units / cores) * cores / units + 0.02 * cores / units;
+}
+
 double window_cost(const Window *from, const WindowWork *work,
                    const WindowUnit *u) {
   Window w = *from;
@@ -325,5 +332,5 @@ double window_cost(const Window *from, const WindowWork *work,
           count * unit_cycles(&w, work, u, (Size){size[0], size[1], size[2]});
     units += count;
   }
-  return cycles * (1 + 0.06 * PARALLEL / (units * work->others));
+  return cycles * waiting(units * work->others);
 }

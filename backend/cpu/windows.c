@@ -219,13 +219,28 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
       w->rows ? "below - above" : "1", pitch, at, at, at, depth, kc, kc, depth,
       kc, depth, type);
   product_copy_b(e, t, &t->a, t->m, at, unit, out);
+  const char *each =
+      format(e,
+             "(window + line * %s + z, offsets + from, panel, NR%u,\n"
+             "to - from, sums + (line * %s + z) * NR%u, NR%u, from != 0",
+             emit_int(e, w->pitch), at, pitch, at, at);
+  buffer_puts(out, "}\n");
+  if (t->far)
+    buffer_printf(out,
+                  "int64_t ahead = 0;\n"
+                  "const %s *const b =\n"
+                  "to < %s ? a + first * lda + to : a + next * lda;\n",
+                  type, depth);
   buffer_printf(out,
-                "}\nfor (int64_t line = 0; line < lines; line++)\n"
-                "for (int64_t z = 0; z < hi - lo; z += MR%u)\n"
-                "tile%u(window + line * %s + z, offsets + from, panel, NR%u,\n"
-                "to - from, sums + (line * %s + z) * NR%u, NR%u, from != 0);\n"
-                "}\n",
-                at, at, emit_int(e, w->pitch), at, pitch, at, at);
+                "for (int64_t line = 0; line < lines; line++)\n"
+                "for (int64_t z = 0; z < hi - lo; z += MR%u)\n",
+                at);
+  if (t->far)
+    buffer_printf(out,
+                  "if (ahead < NR%u) {\nfar%u%s, lda, b + ahead * lda);\n"
+                  "ahead += W;\n} else {\n",
+                  at, at, each);
+  buffer_printf(out, "tile%u%s);\n%s}\n", at, each, t->far ? "}\n" : "");
   emit_sums_turned(t, at, out);
   buffer_puts(out, "}\n");
 }
@@ -275,6 +290,8 @@ void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   emit_rooms(e, t, &body);
   if (!w->across)
     product_left(e, t, &unit, &body, &inner);
+  else if (t->far)
+    product_plain(e, t, &t->a, t->m, &unit, &inner);
   emit_fill(e, &inner, t, &unit);
   emit_sums(e, t, at, &unit, &inner);
   buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
