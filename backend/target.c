@@ -1,18 +1,34 @@
 #include "backend/target.h"
 
+#include "backend/cuda/cuda.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Operations that are done before a compiler would have begun. */
 enum { TINY_WORK = 20000 };
 
-static const Backend *const targets[] = {&backend_cpu, &backend_reference};
+static const struct Target {
+  const Backend *backend;
+  bool (*usable)(Fault *fault); /* NULL: always */
+} targets[] = {
+    {&backend_cpu, NULL},
+    {&backend_cuda, cuda_usable},
+    {&backend_reference, NULL},
+};
 
 const Backend *target_named(const char *name) {
-  for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
-    if (strcmp(targets[k]->name, name) == 0)
-      return targets[k];
+  for (size_t k = 0; k < ARRAY_LEN(targets); k++)
+    if (strcmp(targets[k].backend->name, name) == 0)
+      return targets[k].backend;
   return NULL;
+}
+
+bool target_usable(const Backend *target, Fault *fault) {
+  for (size_t k = 0; k < ARRAY_LEN(targets); k++)
+    if (targets[k].backend == target && targets[k].usable)
+      return targets[k].usable(fault);
+  return true;
 }
 
 static const char *setting(const char *name) {

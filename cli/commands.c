@@ -196,8 +196,14 @@ static bool set_time(Repl *repl, const char *value) {
   return repl->timing || strcmp(value, "off") == 0;
 }
 
+/* One that there is, and that cannot be used here, is told so. */
 static bool set_target(Repl *repl, const char *value) {
-  return session_run_on(repl->session, value);
+  Fault fault = {0};
+  if (session_run_on(repl->session, value, &fault))
+    return true;
+  if (*fault.message)
+    printf("%s\nhelp: %s\n", fault.message, fault.help);
+  return *fault.message;
 }
 
 static const struct Setting {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/cuda/cuda.h"
 #include "machine/machine.h"
 #include "runtime/pool.h"
 
@@ -104,6 +105,127 @@ static void put_compiler(void) {
   put("compiler", "none: `%s` cannot be run", program);
   lack("without one programs run on the reference backend, which is slow",
        "on Debian and Ubuntu: apt install gcc; or name one: AXON_CC=clang");
+}
+
+/* ---- GPUs ---- */
+
+static void hint(const char *how) {
+  printf("%-11s   %s\n", "", how);
+}
+
+/* What nobody asks for is not missing: programs run on the CPU. */
+static void lack_for_gpu(const char *what, const Fault *fault, bool wanted) {
+  put(what, "none%s", wanted ? "" : ", which only --target cuda needs");
+  if (wanted)
+    lack(fault->message, fault->help);
+  else
+    hint(fault->message), hint(fault->help);
+}
+
+static void put_devices(const CudaState *s) {
+  char text[2][32];
+  for (int k = 0; k < s->count && k < CUDA_DEVICES; k++) {
+    const CudaDevice *d = &s->devices[k];
+    put("gpu", "%s (%s), %d multiprocessors, %s, cache %s", d->name, d->arch,
+        d->multiprocessors, size_text(text[0], d->memory),
+        size_text(text[1], (uint64_t)d->l2));
+  }
+  if (!s->count)
+    put("gpu", "none");
+  put("driver", "%s%sfor CUDA %d.%d, %s", s->driver, *s->driver ? ", " : "",
+      s->version / 1000, s->version % 1000 / 10, cuda_api_path());
+  if (*s->device_fault.message)
+    lack(s->device_fault.message, s->device_fault.help);
+}
+
+static void put_nvrtc(const Nvrtc *n) {
+  Buffer archs = {0};
+  for (uint32_t k = 0; k < n->arch_count; k++)
+    buffer_printf(&archs, "%s%d", k ? ", " : "", n->archs[k]);
+  put("nvrtc", "%d.%d, %s", n->major, n->minor, n->path);
+  put("", "for sm_ %s", archs.text);
+  if (*n->headers)
+    put("", "headers in %s", n->headers);
+  else
+    put("", "without headers: cuda_fp16.h is not found beside it");
+  buffer_free(&archs);
+}
+
+static void put_gpu(void) {
+  CudaState s;
+  Fault fault = {0};
+  const char *target = getenv("AXON_TARGET"), *named = getenv("AXON_NVRTC");
+  cuda_look(&s);
+  bool wanted = target && strcmp(target, "cuda") == 0;
+  if (s.api)
+    put_devices(&s);
+  else
+    lack_for_gpu("gpu", &s.driver_fault, wanted);
+  if (s.nvrtc)
+    put_nvrtc(s.nvrtc);
+  else
+    lack_for_gpu("nvrtc", &s.nvrtc_fault,
+                 wanted || s.count || (named && *named));
+  if (!s.api || !s.nvrtc || *s.device_fault.message)
+    return;
+  if (cuda_try(&s, &fault))
+    put("", "a kernel was compiled, and ran on the GPU");
+  else
+    lack(fault.message, fault.help);
+  put("", "programs do not run there yet");
+}
+
+static void json_nvrtc(Buffer *out, const Nvrtc *n) {
+  json_open(out, "nvrtc", '{');
+  json_number(out, "version", n->major * 1000 + n->minor * 10);
+  json_field(out, "path", n->path);
+  json_field(out, "headers", n->headers);
+  json_open(out, "archs", '[');
+  for (uint32_t k = 0; k < n->arch_count; k++)
+    buffer_printf(out, "%s%d", k ? "," : "", n->archs[k]);
+  buffer_puts(out, "]}");
+}
+
+static void json_device(Buffer *out, const CudaDevice *d) {
+  json_open(out, NULL, '{');
+  json_field(out, "name", d->name);
+  json_field(out, "arch", d->arch);
+  json_number(out, "memory", (int64_t)d->memory);
+  json_number(out, "multiprocessors", d->multiprocessors);
+  json_number(out, "block_shared", d->block_shared);
+  json_number(out, "l2", d->l2);
+  json_number(out, "clock_khz", d->clock);
+  json_number(out, "memory_clock_khz", d->memory_clock);
+  json_number(out, "bus_bits", d->bus);
+  buffer_putc(out, '}');
+}
+
+static void json_missing(Buffer *out, const Fault *fault) {
+  if (!*fault->message)
+    return;
+  json_comma(out);
+  json_text(out, fault->message);
+}
+
+static void json_gpu(Buffer *out) {
+  CudaState s;
+  cuda_look(&s);
+  json_open(out, "cuda", '{');
+  if (s.api) {
+    json_number(out, "version", s.version);
+    json_field(out, "driver", s.driver);
+  }
+  json_open(out, "devices", '[');
+  for (int k = 0; k < s.count && k < CUDA_DEVICES; k++)
+    json_device(out, &s.devices[k]);
+  buffer_putc(out, ']');
+  if (s.nvrtc)
+    json_nvrtc(out, s.nvrtc);
+  json_open(out, "missing", '[');
+  json_missing(out, &s.driver_fault);
+  json_missing(out, &s.device_fault);
+  json_missing(out, &s.nvrtc_fault);
+  buffer_puts(out, "]}");
 }
 
 /* ---- the cache ---- */
@@ -211,7 +333,9 @@ static void put_json(void) {
   }
   json_rates(&out, "stream", l.stream);
   json_key(&out, "fork");
-  buffer_printf(&out, "%.6g}\n", l.fork);
+  buffer_printf(&out, "%.6g", l.fork);
+  json_gpu(&out);
+  buffer_puts(&out, "}\n");
   fwrite(out.text, 1, out.len, stdout);
   buffer_free(&out);
 }
@@ -230,6 +354,7 @@ int verb_doctor(int argc, char **argv) {
   puts("axon " AXON_VERSION);
   put_machine();
   put_compiler();
+  put_gpu();
   put_cache();
   measure();
   if (!lacking)

@@ -149,7 +149,8 @@ void vm_fault_at(Eval *vm, Span span, const Fault *fault) {
       [FAULT_BROADCAST] = 303,
       [FAULT_INNER] = 301,
       [FAULT_ARITHMETIC] = 506,
-      [FAULT_MEMORY] = 505};
+      [FAULT_MEMORY] = 505,
+      [FAULT_MACHINE] = 514};
   vm_fail_at(vm, span, codes[fault->kind], fault->help, "%s", fault->message);
 }
 

@@ -11,6 +11,7 @@
  * was given back is found. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
+#include "runtime/sizeclass.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -30,8 +31,7 @@
 enum {
   ALIGN = 64,
   SMALLEST_BITS = 12, /* below malloc is as good */
-  STEPS = 8,          /* sizes between two powers of two */
-  CLASSES = (62 - SMALLEST_BITS) * STEPS,
+  CLASSES = SIZECLASS_COUNT(SMALLEST_BITS),
   NEAR = 2, /* classes above its own in which a block is looked for */
 };
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -54,18 +54,12 @@ static struct {
 
 /* ---- sizes ---- */
 
-/* The class of the least size that holds these bytes. */
 static uint32_t class_of(size_t bytes) {
-  if (bytes <= (size_t)1 << SMALLEST_BITS)
-    return 0;
-  uint32_t bits = 63 - (uint32_t)__builtin_clzll(bytes - 1);
-  uint32_t step = (uint32_t)((bytes - 1) >> (bits - 3)) & (STEPS - 1);
-  return (bits - SMALLEST_BITS) * STEPS + step + 1;
+  return sizeclass_of(bytes, SMALLEST_BITS);
 }
 
 static size_t class_size(uint32_t class) {
-  size_t base = (size_t)1 << (SMALLEST_BITS + class / STEPS);
-  return base + base / STEPS * (class % STEPS);
+  return sizeclass_size(class, SMALLEST_BITS);
 }
 
 /* ---- from the system and back to it ---- */

@@ -90,6 +90,7 @@ typedef enum FaultKind {
   FAULT_INNER, /* inner sizes of a product */
   FAULT_ARITHMETIC,
   FAULT_MEMORY,
+  FAULT_MACHINE, /* what is to run it cannot */
   FAULT_COUNT,
 } FaultKind;
 

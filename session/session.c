@@ -272,7 +272,21 @@ SessionStatus session_check(Session *s, const SessionText *text) {
 
 /* ---- running ---- */
 
+/* What programs run on may be missing on this machine. */
+static bool can_run(Session *s) {
+  Fault fault = {0};
+  if (target_usable(eval_graph(s->eval)->backend, &fault))
+    return true;
+  Diag *diag = session_error(s, 514, (Span){0}, "%s", fault.message);
+  diag->help = arena_text(s->arena, fault.help, strlen(fault.help));
+  return false;
+}
+
 SessionStatus session_run_waiting(Session *s) {
+  if (s->waiting.len && !can_run(s)) {
+    s->waiting.len = 0;
+    return SESSION_ERROR;
+  }
   for (uint32_t i = 0; i < s->waiting.len; i++) {
     Waiting *w = &s->waiting.at[i];
     bool ok = !w->core || eval_run(s->eval, w->core, &s->diags, NULL);
@@ -377,11 +391,12 @@ void session_watch(Session *s, const struct PlanWatch *watch) {
   eval_watch(s->eval, watch);
 }
 
-bool session_run_on(Session *s, const char *name) {
+bool session_run_on(Session *s, const char *name, Fault *fault) {
   const Backend *target = target_named(name);
-  if (target)
-    eval_graph(s->eval)->backend = target;
-  return target;
+  if (!target || !target_usable(target, fault))
+    return false;
+  eval_graph(s->eval)->backend = target;
+  return true;
 }
 
 const char *session_runs_on(Session *s) {

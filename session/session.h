@@ -115,9 +115,9 @@ const OpenConstraint *session_open_constraints(Session *session,
 /* From now on `watch` (tensor/watch.h), which is borrowed, is told of what is
  * run; NULL: nobody is. */
 void session_watch(Session *session, const struct PlanWatch *watch);
-/* What computes from now on (backend/target.h); false: there is none of this
- * name. */
-bool session_run_on(Session *session, const char *target);
+/* What computes from now on (backend/target.h).  False: this machine lacks
+ * something for it, and `fault` says what; or there is none of this name. */
+bool session_run_on(Session *session, const char *target, Fault *fault);
 const char *session_runs_on(Session *session);
 /* Computes what the program's names stand for, where it still waits. */
 SessionStatus session_settle(Session *session);

@@ -103,7 +103,7 @@ static void make_stages(Clusterer *c) {
   for (uint32_t k = c->plan->stored.len; k-- > 0;) {
     Candidate *item = &c->items[k];
     Node *n = item->p->node;
-    if (n->kind != NODE_COMP || n->guard || node_count(n) == 0)
+    if (n->kind != NODE_COMP || node_count(n) == 0)
       continue;
     item->stage = stage_new(c->arena, n, &item->cuts);
     if (!item->stage)
@@ -448,11 +448,11 @@ static Kernel *kernel_of(Clusterer *c, const Draft *d) {
 
 /* Of a node alone; NULL: nothing keeps it from being a kernel. */
 static const char *why_interpreted(Arena *arena, const Node *n) {
+  if (n->guard)
+    return "it is run under a condition";
   if (n->kind == NODE_OPAQUE)
     return arena_printf(arena, "%s is no loop over indices",
                         prim_info[n->op].name);
-  if (n->guard)
-    return "it is run under a condition";
   if (node_count(n) == 0)
     return "it has no elements";
   return "it has too many axes, or divides them too often";

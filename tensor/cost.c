@@ -89,7 +89,8 @@ Cost cost_of(const Kernel *k) {
       uint64_t all = ((uint64_t)1 << loop->axes) - 1;
       double both = 2 * points_along(loop, all);
       double rest = cost.others - before - both;
-      *(product_of_halves(loop) ? &cost.halves : &cost.products) += both;
+      cost.products += both;
+      cost.halves += product_of_halves(loop) ? both : 0;
       cost.others = before + (rest > 0 ? rest : 0);
     }
   }
@@ -143,7 +144,8 @@ Prediction cost_predict(const Cost *cost, int64_t pieces, double scratch,
   take(&p, (CostBound)level, bytes_seconds(cost, limits, level, all));
   double pairs = limits->bf16[all] > 0 ? limits->bf16[all] : rate;
   take(&p, COST_ARITHMETIC,
-       cost->products / rate + cost->halves / pairs + 2 * cost->others / rate);
+       (cost->products - cost->halves) / rate + cost->halves / pairs +
+           2 * cost->others / rate);
   level = level_of(m, scratch, 1);
   take(&p, COST_SCRATCH, cost->scratch / limits->copy[level][all]);
   p.seconds = p.limit + (all ? limits->fork : 0) + start_seconds;

@@ -19,7 +19,7 @@ typedef struct Cost {
   double read, written; /* bytes */
   double scratch;       /* bytes written to scratch memory and read again */
   double products;      /* operations of sums of products, */
-  double halves;        /* of such whose factors are bf16, */
+  double halves;        /* of these, such whose factors are bf16, */
   double others;        /* and all others */
   double wide;          /* bytes of the widest number computed with */
   double points;        /* of the outer axes */

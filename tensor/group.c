@@ -516,4 +516,6 @@ void group_install(Group *group, Node *n) {
     if (old[k].kind == CELL_READ)
       node_release(old[k].node);
   mem_free(old);
+  node_release(n->guard); /* it is in the body */
+  n->guard = NULL;
 }

@@ -160,8 +160,8 @@ typedef struct Kernel {
 /* What is run at once: nodes in order, and their kernel. */
 struct Cluster {
   VEC(Node *) nodes;
-  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, ones
-                     with a guard, too many axes) */
+  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, too
+                     many axes) */
   void *backend;  /* what a backend noted when it prepared it */
   bool passing;   /* that is gone with the plan */
   bool routine; /* of a node that is no loop: a backend has one of its own */

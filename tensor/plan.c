@@ -439,10 +439,33 @@ static void require(const Plan *plan, const Node *n) {
     plan_node(plan, n)->required = true;
 }
 
+/* Under a condition: what is not needed holds zeros, and reads nothing. */
+static uint32_t guarded_value(Plan *plan, Group *group, const Node *n,
+                              const uint32_t *axes) {
+  uint32_t args[RANK_MAX], parts[3] = {0, group->value};
+  const Cell *value = &group->cells.at[group_resolve(group, parts[1])].cell;
+  Cell read = {.kind = CELL_READ, .dtype = DT_BOOL, .node = n->guard};
+  Cell zero = {.kind = CELL_CONST, .dtype = value->dtype};
+  Cell choice = {.kind = CELL_SELECT, .dtype = value->dtype, .span = n->span};
+  zero.value.dtype = value->dtype;
+  for (uint32_t k = 0; k < n->guard->free_count; k++) {
+    uint32_t at = 0;
+    while (n->free[at] != n->guard->free[k])
+      at++;
+    args[k] = axes[at];
+  }
+  read.arg_count = n->guard->free_count;
+  read.span = n->guard->span;
+  parts[0] = expand_read(plan, group, &read, args, 0);
+  parts[2] = group_cell(group, &zero, 0, NULL);
+  return group_cell(group, &choice, 3, parts);
+}
+
 static void store(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   p->stored = true;
-  require(plan, n->guard);
+  if (n->kind != NODE_COMP)
+    require(plan, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     require(plan, n->inputs[k]);
   if (n->kind != NODE_COMP)
@@ -452,6 +475,8 @@ static void store(Plan *plan, PlanNode *p) {
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
     axes[k] = group_axis(p->group, k);
   p->group->value = expand(plan, p->group, n, axes, 0);
+  if (n->guard)
+    p->group->value = guarded_value(plan, p->group, n, axes);
 }
 
 static void decide(Plan *plan, PlanNode *p) {
@@ -482,7 +507,8 @@ static void add_input(Plan *plan, PlanNode *p, const Node *x) {
 
 static void finish(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
-  add_input(plan, p, n->guard);
+  if (n->kind != NODE_COMP)
+    add_input(plan, p, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     add_input(plan, p, n->inputs[k]);
   if (!p->group)

@@ -117,7 +117,7 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
     const Cluster *c = plan->clusters.at[k];
     take_cluster(&m, c, &r->clusters[k]);
     for (uint32_t j = 0; !c->backend && !c->same && j < c->nodes.len; j++)
-      if (c->nodes.at[j]->kind == NODE_COMP && !c->nodes.at[j]->guard)
+      if (c->nodes.at[j]->kind == NODE_COMP)
         r->work += work_of(c->nodes.at[j]);
   }
   const Graph *g = plan->graph;
@@ -232,6 +232,8 @@ static void put_body(const Bound *b, const Made *made, Node *n) {
   if (wider) /* the first ones lie in the node's own block */
     n->extents = memcpy(extents, made->extents, size);
   replace_cells(n, cells, made->cell_count);
+  node_release(n->guard); /* it is in the body */
+  n->guard = NULL;
 }
 
 void cluster_bodies(const Cluster *c) {

@@ -342,5 +342,6 @@ typedef struct Backend {
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */
+extern const Backend backend_cuda;      /* backend/cuda/ */
 
 #endif

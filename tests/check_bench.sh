@@ -43,7 +43,7 @@ expect 1 'not one expression' "$AXON" bench $quick timed.axn -e 'val y = 1'
 expect 2 'which file' "$AXON" bench
 expect 2 'has no `nothing`' "$AXON" bench timed.axn nothing
 expect 2 'no function of ().*float' "$AXON" bench timed.axn other
-expect 2 'cpu or reference' "$AXON" bench --target moon timed.axn
+expect 2 'cpu, cuda or reference' "$AXON" bench --target moon timed.axn
 for n in 0 -1 x '' 1e9; do
   expect 2 'wants a number' "$AXON" bench --seconds "$n" timed.axn
 done

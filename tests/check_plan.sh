@@ -73,6 +73,17 @@ grep -q 'turn_f(turned' <<<"$code" || wrong 'a transpose is not turned'
 grep -q 'nt_f32(' <<<"$code" || wrong 'nothing is stored past the caches'
 grep -q 'stored past the caches' <<<"$code" || wrong 'nor does it say so'
 grep -q 'bad |= .* & LIVE' <<<"$code" && wrong 'an index is tested in each lane'
+cat >"$folder/small.axn" <<'END'
+val x = for b < 900, i < 5, j < 3 => sin (float (b + i + j))
+val y = for b < 900, i < 3, j < 4 => sin (float (b + i + 2 * j))
+val z = for b < 900, i < 5, j < 30 => sin (float (b + i + 2 * j))
+do print (max (x @ y), max (transpose x @ z))
+END
+plan=$(AXON_TINY=0 "$AXON" plan "$folder/small.axn")
+grep -q '5 × 4 by 3 terms' <<<"$plan" ||
+  wrong 'small products are not whole in registers'
+grep -q '3 × 32 in registers, all as it lies' <<<"$plan" ||
+  wrong 'small products are copied'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   wrong 'equal runs are not told once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |

@@ -12,7 +12,9 @@
 #include <string.h>
 
 enum {
-  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
+  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time, */
+  GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
+  GRAIN_PIECES = 8,       /* each thread still has so many pieces */
   QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
 };
 
@@ -54,11 +56,16 @@ static int work_on(void *context, int64_t begin, int64_t end) {
   return job->function(job->pointers, job->ints, job->floats, begin, end, room);
 }
 
+/* To take a piece costs as much as thousands of operations do where these are
+ * of whole vectors. */
 static int64_t grain_of(const Program *p) {
   double each = p->work / (double)p->units;
-  return each >= GRAIN_WORK ? 1
-         : each >= 1        ? (int64_t)(GRAIN_WORK / each) + 1
-                            : GRAIN_WORK;
+  each = each >= 1 ? each : 1;
+  int64_t least = each >= GRAIN_WORK ? 1 : (int64_t)(GRAIN_WORK / each) + 1;
+  int64_t most = (int64_t)(GRAIN_MOST / each);
+  int64_t fair = p->units / ((int64_t)pool_threads() * GRAIN_PIECES);
+  int64_t grain = fair < most ? fair : most;
+  return grain > least ? grain : least;
 }
 
 static int run_job(Graph *g, const Program *p, Job *job) {

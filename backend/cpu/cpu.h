@@ -18,6 +18,8 @@ typedef enum UnitShape {
   UNIT_COLUMNS, /* lo .. hi of the last outer axis, along which lanes lie */
   UNIT_TILE,    /* that, and top .. bottom of the axis before it; perhaps
                    above .. below of the one before that */
+  UNIT_MEMBERS, /* lo .. hi of the last outer axis, a batch's; lanes along both
+                   axes before it */
 } UnitShape;
 
 /* What a kernel leaves open, chosen from its sizes and from this machine; the
@@ -42,6 +44,7 @@ typedef struct Schedule {
   double streamed;       /* bytes from which on a result is stored past the
                             caches */
   struct Tiling *tiling; /* of the products, by loop; NULL: there are none */
+  struct Members *members; /* of UNIT_MEMBERS */
 } Schedule;
 
 /* The arguments of a generated function: pointers (results, then inputs),

@@ -1,5 +1,6 @@
 /* What a cluster is compiled as, for who asks. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/members.h"
 #include "backend/cpu/tiling.h"
 #include "tensor/watch.h"
 
@@ -19,6 +20,10 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
       return arena_printf(arena, "%lld × %lld × %lld", height,
                           (long long)s->strip, block);
     return arena_printf(arena, "%lld × %lld", height, block);
+  case UNIT_MEMBERS:
+    return arena_printf(arena, "%lld of %lld × %lld", block,
+                        (long long)s->members->rows,
+                        (long long)s->members->columns);
   }
   return k->outer && !s->chunk
              ? "a row"
@@ -46,6 +51,15 @@ static const char *form_text(OperandForm form) {
 static const char *tiles_text(const Kernel *k, const Schedule *s,
                               Arena *arena) {
   Buffer out = {.arena = arena};
+  const Members *p = s->members;
+  if (p && p->vectors)
+    return arena_printf(arena, "%u × %u in registers, all as it lies",
+                        p->tile_rows, p->vectors * s->width);
+  if (p)
+    return arena_printf(
+        arena, "%lld × %lld by %lld terms, %lld at a time: constants here",
+        (long long)p->rows, (long long)p->columns, (long long)p->depth,
+        (long long)p->at_once);
   for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
     const Tile *t = &s->tiling->of[j];
     if (!t->on)
@@ -68,6 +82,8 @@ static bool reduces(const Kernel *k) {
 }
 
 static bool streams(const Kernel *k, const Schedule *s) {
+  if (s->members)
+    return members_stream(s, &k->loops.at[0]->results.at[0]);
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];
@@ -113,7 +129,7 @@ static void count_accesses(const Loop *loop, uint32_t lane, Arena *arena,
 
 static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
                       KernelAbout *about) {
-  for (uint32_t j = 0; j < k->loops.len; j++)
+  for (uint32_t j = 0; j < k->loops.len && !s->members; j++)
     if (!(s->tiling && s->tiling->of[j].on) && s->lanes[j] < KERNEL_AXES)
       count_accesses(k->loops.at[j], s->lanes[j], arena, about);
 }

@@ -117,6 +117,12 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
 void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
                  const Buffer *part);
 
+/* ---- members.c ---- */
+
+/* The function that a kernel of small products calls, and the call. */
+void emit_member_function(Emitter *e, Buffer *out);
+void emit_members(Emitter *e, Buffer *out);
+
 /* ---- products.c ---- */
 
 /* Functions that the products of a kernel call. */

@@ -1,5 +1,6 @@
 /* How a kernel is to be run, from what it reads and how. */
 #include "backend/cpu/emit.h"
+#include "backend/cpu/members.h"
 #include "backend/cpu/tiling.h"
 #include "tensor/cost.h"
 
@@ -320,7 +321,7 @@ static void choose(Kernel *k, Schedule *s, uint32_t width) {
   *s = (Schedule){.shape = UNIT_POINT, .width = width, .block = 1};
   s->height = 1;
   s->streamed = choose_streamed(k);
-  if (!tiling_choose(k, s))
+  if (!members_choose(k, s) && !tiling_choose(k, s))
     choose_plain(k, s);
   s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;

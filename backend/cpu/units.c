@@ -30,6 +30,8 @@ static int64_t points_of(const Schedule *s) {
     return s->block;
   case UNIT_COLUMNS:
     return block;
+  case UNIT_MEMBERS:
+    return 1;
   case UNIT_TILE:
     return row_points(s) * s->height;
   }
@@ -95,6 +97,8 @@ static void emit_unit(Emitter *e, Buffer *out) {
   if (s->shape == UNIT_TILE)
     units *= emit_range(e, out, "top", "bottom", "bands",
                         loop->extents[--points], s->height);
+  if (s->shape == UNIT_MEMBERS)
+    points -= 2;
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->strip)
@@ -139,6 +143,11 @@ static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
 /* Loops after a product that go over its tile are done part by part. */
 static void emit_loops(Emitter *e, Buffer *out) {
   uint32_t count = e->k->loops.len;
+  if (e->s->members) {
+    emit_note(e, out, 0);
+    emit_members(e, out);
+    return;
+  }
   for (uint32_t j = 0; j < count;) {
     uint32_t to = j + 1;
     while (to < count && !is_product(e, to))
@@ -281,6 +290,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
+  if (s->members)
+    emit_member_function(e, out);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
   if (s->shape == UNIT_ROWS)

@@ -20,14 +20,6 @@ typedef struct Case {
   const char *sizes[6];
 } Case;
 
-/* What is safe for some sizes alone, and is no reason to fail for others. */
-#define MORE_CASES                                                           \
-  {"fun f (x : f32[n]) = for i < 4 => if i > 1 then"                         \
-   "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",          \
-   "f", {"n=0", "n=2", "n=5"}},                                              \
-  {"fun f (x : f32[n]) = for i < n => if x.[i] > 0.5 then"                   \
-   "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",          \
-   "f", {"n=0", "n=2", "n=13"}},
 #include "tests/unit/trace_cases.h"
 
 static char folder[64];

@@ -25,8 +25,8 @@ static uint64_t first_seed = 1, seed_count = 60;
 /* What a child tells. */
 typedef struct Report {
   uint64_t seed, sizes; /* being worked on */
-  uint64_t kernels;     /* clusters that could be compiled, */
-  uint64_t left;        /* and those of them that were not */
+  uint64_t kernels;     /* clusters that have a kernel; */
+  uint64_t left;        /* those that were not compiled */
   uint64_t planned;     /* graphs that there should have been a plan of */
   size_t used;
   char results[RESULTS];
@@ -43,11 +43,18 @@ static void show_kernel(const Kernel *k) {
   buffer_free(&text);
 }
 
+/* Has it no kernel, and could have? */
+static bool is_without(const Cluster *c) {
+  const Node *n = c->nodes.at[0];
+  return !c->kernel && n->kind == NODE_COMP && node_count(n) > 0;
+}
+
 static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
   backend_cpu.prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
     report->kernels += clusters[k]->kernel != NULL;
     report->left += clusters[k]->kernel && !clusters[k]->backend;
+    report->left += is_without(clusters[k]);
     if (clusters[k]->kernel && !clusters[k]->backend && getenv("AXON_LEFT"))
       show_kernel(clusters[k]->kernel);
   }
@@ -402,6 +409,44 @@ static Node *bf16_axes(int64_t n) {
                           (const uint8_t *[]){x, y}, 2, out, &fault));
 }
 
+/* Batches of small products: whole in registers, one or some at a time, and by
+ * tiles that are cut; of blocks that are turned, or the same for all. */
+static Node *batch_of(Dtype t, int64_t n, int64_t rows, int64_t columns,
+                      const uint8_t *x, const uint8_t *y, const uint8_t *out,
+                      int64_t depth) {
+  const uint8_t *letters[] = {x, y};
+  Node *args[2];
+  for (uint32_t k = 0; k < 2; k++) { /* of b, m, n, k as 0, 1, 2, 3 */
+    int64_t shape[3], sizes[] = {n + 64, rows, columns, depth};
+    for (uint32_t a = 0; a < 3; a++)
+      shape[a] = sizes[letters[k][a]];
+    args[k] = data(t, (Shape){3, {shape[0], shape[1], shape[2]}, 0});
+  }
+  return keep(node_einsum(&g, 2, args, letters, 3, out, &fault));
+}
+static const uint8_t bmk[] = {0, 1, 3}, bkn[] = {0, 3, 2}, bmn[] = {0, 1, 2},
+                     bkm[] = {0, 3, 1}, bnk[] = {0, 2, 3}, bnm[] = {0, 2, 1};
+static Node *small_twos(int64_t n) {
+  return batch_of(DT_F32, n, 2, 2, bmk, bkn, bmn, 2);
+}
+static Node *small_threes(int64_t n) {
+  return batch_of(DT_F64, n, 3, 3, bmk, bkn, bnm, 3);
+}
+static Node *small_turned(int64_t n) {
+  return batch_of(DT_F32, n, 5, 7, bkm, bnk, bmn, 6);
+}
+static Node *small_tiles(int64_t n) {
+  return batch_of(DT_F32, n, 13, 21, bmk, bkn, bmn, 9);
+}
+static Node *small_columns(int64_t n) {
+  return batch_of(DT_F32, n, 33, 48, bkm, bkn, bmn, 30);
+}
+static Node *small_by_one(int64_t n) { /* for all the same */
+  Node *x = data(DT_F32, SHAPE(4, 3)),
+       *y = data(DT_F32, SHAPE(2, n + 64, 3, 5));
+  return keep(node_matmul(&g, x, y, &fault));
+}
+
 /* Small numbers whose product is not small; divisors behind the last lane. */
 static Node *wide_products(int64_t n) {
   Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
@@ -415,25 +460,37 @@ static Node *negative_divisors(int64_t n) {
              op2(PRIM_MOD, integer(INT64_MAX / 2), by));
 }
 
+/* Under conditions, a row of what may not be there: for i < n => if i > 1 then
+ * the most, or how many, of x.[i - 2] else -1; stored, for it is read again. */
+static Node *under_conditions(int64_t n) {
+  Node *x = data(DT_I64, SHAPE(n, 9));
+  IndexVar *i = var(n);
+  Node *c = op2(PRIM_GT, index_of(i), integer(1));
+  Node *all = op2(PRIM_AND, c, op2(PRIM_LT, index_of(i), integer(n - 1)));
+  Item row[2] = {item_at(op2(PRIM_SUB, index_of(i), integer(2))),
+                 item_range(0, 9)};
+  g.guard = all;
+  Node *y = keep(node_index_items(&g, x, 2, row, &fault));
+  Node *by = op2(PRIM_SUB, index_of(i), integer(1));
+  Node *most = op2(PRIM_DIV, reduce(PRIM_MAX, y, 0, 1, false), by);
+  Node *many = reduce(PRIM_PROD, op2(PRIM_MOD, y, by), 0, 1, false);
+  g.guard = NULL;
+  Node *z =
+      keep(node_select_lazy(&g, all, add(most, many), integer(-1), &fault));
+  return close1(z, i);
+}
+
 static void test_single_things(void **state) {
   (void)state;
-  static Made *const makers[] = {rolled,
-                                 tiled,
-                                 thirds,
-                                 diagonal_of_local,
-                                 diagonal_of_columns,
-                                 where_across,
-                                 where_cut,
-                                 where_cut_rows,
-                                 where_single,
-                                 single_beside,
-                                 half_products,
-                                 bf16_products,
-                                 bf16_turned,
-                                 bf16_parts,
-                                 bf16_axes,
-                                 wide_products,
-                                 negative_divisors};
+  static Made *const makers[] = {
+      rolled,        under_conditions,  tiled,
+      thirds,        diagonal_of_local, diagonal_of_columns,
+      where_across,  where_cut,         where_cut_rows,
+      where_single,  single_beside,     half_products,
+      bf16_products, bf16_turned,       bf16_parts,
+      bf16_axes,     small_twos,        small_threes,
+      small_turned,  small_tiles,       small_columns,
+      small_by_one,  wide_products,     negative_divisors};
   static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)

@@ -183,7 +183,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
 }
 
 static Node *at_numbers(Concrete *c, Node *n) {
-  if (!n->open)
+  if (!n->open && !n->free_count) /* else its indices are others */
     return n;
   c->inner[n->id] = n->loops;
   if (c->made[n->id])

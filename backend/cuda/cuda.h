@@ -1,0 +1,29 @@
+/* backend/cuda: what there is for GPUs on this machine, and what is missing. */
+#ifndef AXON_CUDA_H
+#define AXON_CUDA_H
+
+#include "backend/cuda/driver.h"
+#include "backend/cuda/nvrtc.h"
+
+enum { CUDA_DEVICES = 8, CUDA_ARCH_LEAST = 75 };
+
+typedef struct CudaState {
+  const CudaApi *api; /* NULL: driver_fault says why */
+  const Nvrtc *nvrtc; /* NULL: nvrtc_fault */
+  Fault driver_fault, nvrtc_fault;
+  int version;     /* of CUDA, that the driver knows: 13000 */
+  char driver[64]; /* its own version, "580.95.05"; or "" */
+  int count;       /* of devices; of these CUDA_DEVICES are told */
+  CudaDevice devices[CUDA_DEVICES];
+  Fault device_fault; /* why there is none that can be used; or "" */
+} CudaState;
+
+/* Looks; loads both libraries. */
+void cuda_look(CudaState *out);
+/* Compiles a small kernel and runs it on the first device, from end to end. */
+bool cuda_try(const CudaState *state, Fault *fault);
+
+/* For the table of targets: false with all that is missing. */
+bool cuda_usable(Fault *fault);
+
+#endif

@@ -1,0 +1,254 @@
+/* The driver: where it is, what it says, which devices there are. */
+#define _GNU_SOURCE
+#include "backend/cuda/driver.h"
+
+#include "backend/cuda/load.h"
+
+#include <glob.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const symbols[] = {
+#define CU(name, symbol, arguments) symbol,
+#include "backend/cuda/driver.def"
+#undef CU
+    NULL};
+
+_Static_assert(ARRAY_LEN(symbols) - 1 == sizeof(CudaApi) / sizeof(void *),
+               "a row is a pointer");
+
+/* ---- errors ---- */
+
+#define LOST                                                                  \
+  "what is in the GPU's memory is lost to this process: start it again, and " \
+  "please report it"
+
+typedef struct DriverError {
+  CuResult number;
+  const char *name, *help;
+} DriverError;
+
+static const DriverError errors[] = {
+#define E(number, name, help) {number, "CUDA_ERROR_" #name, help},
+#include "backend/cuda/errors.def"
+#undef E
+};
+
+static const DriverError *error_of(CuResult result) {
+  for (size_t k = 0; k < ARRAY_LEN(errors); k++)
+    if (errors[k].number == result)
+      return &errors[k];
+  return NULL;
+}
+
+/* "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)" */
+static void error_text(const CudaApi *api, CuResult result, char out[200]) {
+  const DriverError *e = error_of(result);
+  const char *name = NULL, *text = NULL;
+  if (api->error_name(result, &name) != 0 || !name)
+    name = e ? e->name : "an error that the driver has no name for";
+  if (api->error_text(result, &text) != 0 || !text)
+    snprintf(out, 200, "%.90s (%d)", name, result);
+  else
+    snprintf(out, 200, "%.90s (%.100s)", name, text);
+}
+
+bool cuda_good(const CudaApi *api, CuResult result, Fault *fault,
+               const char *what, ...) {
+  if (result == 0)
+    return true;
+  char said[200], doing[256];
+  va_list args;
+  va_start(args, what);
+  vsnprintf(doing, sizeof doing, what, args);
+  va_end(args);
+  error_text(api, result, said);
+  fault_set(fault, "the GPU: %s: %s", doing, said);
+  fault->kind = result == CU_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_MACHINE;
+  const DriverError *e = error_of(result);
+  if (e)
+    fault_help(fault, "%s", e->help);
+  return false;
+}
+
+/* ---- finding it ---- */
+
+static struct {
+  pthread_once_t once;
+  bool good;
+  CudaApi api;
+  Loaded library;
+  Fault fault; /* where it is not good */
+} driver = {.once = PTHREAD_ONCE_INIT};
+
+static bool has_line(const char *path, const char *start) {
+  char line[64] = "";
+  FILE *f = fopen(path, "re");
+  if (!f)
+    return false;
+  bool has =
+      fgets(line, sizeof line, f) && strncmp(line, start, strlen(start)) == 0;
+  fclose(f);
+  return has;
+}
+
+/* Is there a graphics adapter (class 3) of NVIDIA (vendor 10de) in this
+ * machine? */
+static bool sees_gpu(void) {
+  glob_t found;
+  bool sees = false;
+  if (glob("/sys/bus/pci/devices/*/vendor", GLOB_NOSORT, NULL, &found) != 0)
+    return false;
+  for (size_t k = 0; k < found.gl_pathc && !sees; k++) {
+    char path[512];
+    int folder = (int)strlen(found.gl_pathv[k]) - (int)strlen("vendor");
+    snprintf(path, sizeof path, "%.*sclass", folder, found.gl_pathv[k]);
+    sees = has_line(found.gl_pathv[k], "0x10de") && has_line(path, "0x03");
+  }
+  globfree(&found);
+  return sees;
+}
+
+static void tell_absent(Fault *fault) {
+  if (sees_gpu()) {
+    fault_set(fault, "there is a GPU of NVIDIA, but not its driver: "
+                     "libcuda.so.1 is not found");
+    fault_help(fault,
+               "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
+               "ubuntu-drivers install); a container wants the host's "
+               "(--gpus all)");
+  } else {
+    fault_set(fault, "there is no GPU of NVIDIA that this system shows, nor "
+                     "its driver: libcuda.so.1 is not found");
+    fault_help(fault,
+               "programs run on the CPU without one; where there is one, "
+               "install its driver, and give it to the container (--gpus all)");
+  }
+}
+
+/* The system's usual way; then where WSL, NixOS and containers have it. */
+static LoadEnd load_driver(void) {
+  static const char *const names[] = {"libcuda.so.1",
+                                      "/usr/lib/wsl/lib/libcuda.so.1",
+                                      "/run/opengl-driver/lib/libcuda.so.1",
+                                      "/usr/local/nvidia/lib64/libcuda.so.1"};
+  LoadEnd end = LOAD_ABSENT;
+  for (size_t k = 0; k < ARRAY_LEN(names) && end == LOAD_ABSENT; k++)
+    end = load_library(names[k], symbols, &driver.api, &driver.library);
+  return end;
+}
+
+static void find_driver(void) {
+  Fault *fault = &driver.fault;
+  switch (load_driver()) {
+  case LOAD_GOOD:
+    driver.good = cuda_good(&driver.api, driver.api.init(0), fault,
+                            "beginning to use it");
+    break;
+  case LOAD_WRONG:
+    fault_set(fault, "the driver of the GPU, libcuda.so.1, cannot be used: %s",
+              driver.library.why);
+    fault_help(fault, "install a driver for CUDA 12 or later (525 or later)");
+    break;
+  case LOAD_ABSENT:
+  case LOAD_NONE:
+  case LOAD_COUNT:
+    tell_absent(fault);
+  }
+  if (!driver.good)
+    fault->kind = FAULT_MACHINE;
+}
+
+const CudaApi *cuda_api(Fault *fault) {
+  pthread_once(&driver.once, find_driver);
+  if (driver.good)
+    return &driver.api;
+  *fault = driver.fault;
+  return NULL;
+}
+
+const char *cuda_api_path(void) {
+  pthread_once(&driver.once, find_driver);
+  return driver.library.path;
+}
+
+/* ---- devices ---- */
+
+bool cuda_version(const CudaApi *api, int *version, Fault *fault) {
+  *version = 0;
+  return cuda_good(api, api->driver_version(version), fault,
+                   "asking for the driver's version");
+}
+
+bool cuda_count(const CudaApi *api, int *count, Fault *fault) {
+  *count = 0;
+  return cuda_good(api, api->device_count(count), fault, "counting devices");
+}
+
+/* Numbers of CUdevice_attribute: chapter "Data types used by CUDA driver". */
+#define ATTRIBUTES(A)                                      \
+  A(75, COMPUTE_CAPABILITY_MAJOR, major)                   \
+  A(76, COMPUTE_CAPABILITY_MINOR, minor)                   \
+  A(16, MULTIPROCESSOR_COUNT, multiprocessors)             \
+  A(39, MAX_THREADS_PER_MULTIPROCESSOR, threads)           \
+  A(106, MAX_BLOCKS_PER_MULTIPROCESSOR, blocks)            \
+  A(82, MAX_REGISTERS_PER_MULTIPROCESSOR, registers)       \
+  A(81, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, shared)      \
+  A(1, MAX_THREADS_PER_BLOCK, block_threads)               \
+  A(12, MAX_REGISTERS_PER_BLOCK, block_registers)          \
+  A(97, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, block_shared)   \
+  A(111, RESERVED_SHARED_MEMORY_PER_BLOCK, block_reserved) \
+  A(38, L2_CACHE_SIZE, l2)                                 \
+  A(13, CLOCK_RATE, clock)                                 \
+  A(36, MEMORY_CLOCK_RATE, memory_clock)                   \
+  A(37, GLOBAL_MEMORY_BUS_WIDTH, bus)
+
+/* Code with the instructions that only one chip has (wgmma, tcgen05, ...) is
+ * for an architecture whose name ends in `a`: "PTX ISA", 11.1.2, .target. */
+static void name_arch(CudaDevice *d) {
+  static const int own[] = {90, 100, 103};
+  int number = 10 * d->major + d->minor;
+  const char *end = "";
+  for (size_t k = 0; k < ARRAY_LEN(own); k++)
+    if (own[k] == number)
+      end = "a";
+  snprintf(d->arch, sizeof d->arch, "sm_%d%s", number, end);
+}
+
+static bool device_at(const CudaApi *api, int ordinal, CuDevice *device,
+                      Fault *fault) {
+  return cuda_good(api, api->device_get(device, ordinal), fault,
+                   "taking device %d", ordinal);
+}
+
+bool cuda_device(const CudaApi *api, int ordinal, CudaDevice *out,
+                 Fault *fault) {
+  CuDevice device;
+  size_t memory = 0;
+  *out = (CudaDevice){0};
+  if (!device_at(api, ordinal, &device, fault) ||
+      !cuda_good(api, api->device_name(out->name, sizeof out->name, device),
+                 fault, "asking for the name of device %d", ordinal) ||
+      !cuda_good(api, api->device_memory(&memory, device), fault,
+                 "asking for the memory of device %d", ordinal))
+    return false;
+  out->name[sizeof out->name - 1] = 0;
+  out->memory = memory;
+  const struct {
+    int number, *value;
+    const char *name;
+  } wanted[] = {
+#define A(number, name, field) {number, &out->field, #name},
+      ATTRIBUTES(A)
+#undef A
+  };
+  for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
+    if (!cuda_good(
+            api,
+            api->device_attribute(wanted[k].value, wanted[k].number, device),
+            fault, "asking device %d for %s", ordinal, wanted[k].name))
+      return false;
+  name_arch(out);
+  return true;
+}

@@ -1,0 +1,121 @@
+/* backend/cuda: GPUs, by the CUDA driver API.
+ *
+ * libcuda.so.1 comes with the driver of NVIDIA, and is loaded when somebody
+ * asks for a GPU.  Its functions are a table (CudaApi), which tests fill in
+ * with their own.  What goes wrong is a Fault that says what was to be done,
+ * what the driver calls the error, and a way out.
+ *
+ * A CudaGpu belongs to who has opened it.  Any thread may use it, one at a
+ * time.  What is put on its stream runs in that order, and later: an error of
+ * a kernel comes up in whatever is asked of the GPU after it. */
+#ifndef AXON_CUDA_DRIVER_H
+#define AXON_CUDA_DRIVER_H
+
+#include "runtime/artifact.h"
+
+typedef int CuResult; /* 0: all is well */
+typedef int CuDevice;
+typedef struct CuContextIs *CuContext;
+typedef struct CuModuleIs *CuModule;
+typedef struct CuFunctionIs *CuFunction;
+typedef struct CuStreamIs *CuStream;
+typedef struct CuEventIs *CuEvent;
+typedef uint64_t CuAddress; /* in the GPU's memory */
+
+enum { CU_OUT_OF_MEMORY = 2 };
+
+typedef struct CudaApi {
+#define CU(name, symbol, arguments) CuResult(*name) arguments;
+#include "backend/cuda/driver.def"
+#undef CU
+} CudaApi;
+
+/* Found, loaded and made ready once.  NULL: there is none, or it will not
+ * work. */
+const CudaApi *cuda_api(Fault *fault);
+const char *cuda_api_path(void); /* of the library; "" where there is none */
+
+/* Does the result say that all is well?  False with a fault: `what` was to be
+ * done, "copying 3 bytes". */
+bool cuda_good(const CudaApi *api, CuResult result, Fault *fault,
+               const char *what, ...) PRINTF_LIKE(4, 5);
+
+/* ---- devices ---- */
+
+typedef struct CudaDevice {
+  char name[128];
+  int major, minor;                  /* compute capability */
+  char arch[16];                     /* what code for it is for: "sm_90a" */
+  uint64_t memory;                   /* bytes */
+  int multiprocessors;               /* that it has of each of the following: */
+  int threads, blocks;               /* at once */
+  int registers, shared;             /* of 32 bits; bytes */
+  int block_threads;                 /* of one block, at most: */
+  int block_registers, block_shared; /* bytes, the kernel asking for them */
+  int block_reserved;      /* bytes of shared memory that it cannot use */
+  int l2;                  /* bytes */
+  int clock, memory_clock; /* kHz */
+  int bus;                 /* bits between memory and chip */
+} CudaDevice;
+
+bool cuda_count(const CudaApi *api, int *count, Fault *fault);
+bool cuda_device(const CudaApi *api, int ordinal, CudaDevice *out,
+                 Fault *fault);
+/* The CUDA version that the driver knows: 13000 is 13.0. */
+bool cuda_version(const CudaApi *api, int *version, Fault *fault);
+
+/* ---- one that is in use ---- */
+
+typedef struct CudaGpu {
+  const CudaApi *api;
+  CudaDevice about;
+  CuDevice device;
+  CuContext context;
+  CuStream stream;
+} CudaGpu;
+
+bool cuda_open(const CudaApi *api, int ordinal, CudaGpu *out, Fault *fault);
+void cuda_close(CudaGpu *gpu);
+/* Makes its context this thread's; what follows does it by itself. */
+bool cuda_enter(CudaGpu *gpu, Fault *fault);
+/* Waits for all that is on the stream. */
+bool cuda_wait(CudaGpu *gpu, Fault *fault);
+bool cuda_memory(CudaGpu *gpu, uint64_t *unused, uint64_t *total, Fault *fault);
+
+/* From cubin or PTX (ended by NUL). */
+bool cuda_load(CudaGpu *gpu, const void *image, CuModule *out, Fault *fault);
+void cuda_unload(CudaGpu *gpu, CuModule module);
+/* One that may be started with so many bytes of dynamic shared memory. */
+bool cuda_function(CudaGpu *gpu, CuModule module, const char *name,
+                   unsigned shared, CuFunction *out, Fault *fault);
+
+typedef struct CudaLaunch {
+  CuFunction function;
+  const char *name; /* for messages */
+  unsigned grid[3], block[3], shared;
+  void **arguments; /* pointers to them */
+} CudaLaunch;
+bool cuda_launch(CudaGpu *gpu, const CudaLaunch *launch, Fault *fault);
+
+/* In the order of the stream.  Host memory must stay until that has come to
+ * it; only what cuda_host_take gave is copied beside what the host does. */
+bool cuda_copy_in(CudaGpu *gpu, CuAddress to, const void *from, size_t bytes,
+                  Fault *fault);
+bool cuda_copy_out(CudaGpu *gpu, void *to, CuAddress from, size_t bytes,
+                   Fault *fault);
+bool cuda_copy(CudaGpu *gpu, CuAddress to, CuAddress from, size_t bytes,
+               Fault *fault);
+bool cuda_fill(CudaGpu *gpu, CuAddress at, uint8_t value, size_t bytes,
+               Fault *fault);
+void *cuda_host_take(CudaGpu *gpu, size_t bytes, Fault *fault);
+void cuda_host_give(CudaGpu *gpu, void *at);
+
+/* Places in the stream whose times are taken. */
+bool cuda_event(CudaGpu *gpu, CuEvent *out, Fault *fault);
+void cuda_event_end(CudaGpu *gpu, CuEvent event);
+bool cuda_record(CudaGpu *gpu, CuEvent event, Fault *fault);
+/* Waits for the last one. */
+bool cuda_seconds(CudaGpu *gpu, CuEvent first, CuEvent last, double *seconds,
+                  Fault *fault);
+
+#endif

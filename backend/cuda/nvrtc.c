@@ -1,0 +1,260 @@
+/* Loading NVRTC, and compiling with it. */
+#define _GNU_SOURCE
+#include "backend/cuda/nvrtc.h"
+
+#include "backend/cuda/driver.h"
+#include "backend/cuda/load.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  MAJOR_LEAST = 12,
+  MAJOR_MOST = 13,
+  /* nvrtcResult: "NVRTC", chapter "Error Handling" */
+  NVRTC_INVALID_OPTION = 5,
+  NVRTC_COMPILATION = 6,
+  NVRTC_BUILTINS = 7,
+  TEXT_MOST = 512 << 20, /* bytes of what it makes */
+};
+
+static const char *const symbols[] = {
+#define NV(result, name, symbol, arguments) symbol,
+#include "backend/cuda/nvrtc.def"
+#undef NV
+    NULL};
+
+_Static_assert(ARRAY_LEN(symbols) - 1 == sizeof(NvrtcApi) / sizeof(void *),
+               "a row is a pointer");
+
+static struct {
+  pthread_once_t once;
+  bool good;
+  Nvrtc nvrtc;
+  Fault fault; /* where it is not good */
+} found = {.once = PTHREAD_ONCE_INIT};
+
+#define HOW_TO_GET                                                        \
+  "install CUDA's toolkit, or the library alone: apt install libnvrtc12 " \
+  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc; or let "     \
+  "AXON_NVRTC "                                                           \
+  "name the file"
+
+/* ---- loading ---- */
+
+/* True: it will do.  The first that is there and will not do is told, unless
+ * another will. */
+static bool use(Nvrtc *n, const char *name, Fault *fault) {
+  Loaded library;
+  LoadEnd end = load_library(name, symbols, &n->api, &library);
+  if (end == LOAD_GOOD) {
+    int count = 0;
+    memcpy(n->path, library.path, sizeof n->path);
+    if (n->api.version(&n->major, &n->minor) == 0 && n->major >= MAJOR_LEAST &&
+        n->api.arch_count(&count) == 0 && count > 0 && count <= NVRTC_ARCHS &&
+        n->api.archs(n->archs) == 0) {
+      n->arch_count = (uint32_t)count;
+      return true;
+    }
+    snprintf(library.why, sizeof library.why,
+             "it is NVRTC %d.%d, and must be of CUDA %d or later", n->major,
+             n->minor, MAJOR_LEAST);
+    load_undo(&library);
+  }
+  if (!*fault->message && end != LOAD_ABSENT) {
+    fault_set(fault, "NVRTC, the compiler for GPUs, cannot be used: %.150s: %s",
+              name, library.why);
+    fault_help(fault, HOW_TO_GET);
+  }
+  return false;
+}
+
+static bool use_place(void *owner, const char *name) {
+  Nvrtc *n = owner;
+  return use(n, name, &found.fault);
+}
+
+static void use_wanted(Nvrtc *n, const char *wanted, Fault *fault) {
+  Fault wrong = {0};
+  found.good = use(n, wanted, &wrong);
+  if (found.good)
+    return;
+  if (*wrong.message)
+    fault_set(fault, "AXON_NVRTC: %s", wrong.message);
+  else
+    fault_set(fault, "AXON_NVRTC=%.300s: there is no such file", wanted);
+  fault_help(fault, "give the path of NVRTC's library, libnvrtc.so.13 or "
+                    "libnvrtc.so.12, or leave it unset");
+}
+
+/* What a newer NVRTC makes an older driver does not load. */
+static int newest_major(void) {
+  Fault ignored;
+  int version;
+  const CudaApi *api = cuda_api(&ignored);
+  if (!api || !cuda_version(api, &version, &ignored))
+    return MAJOR_MOST;
+  int major = version / 1000;
+  return major < MAJOR_LEAST  ? MAJOR_LEAST
+         : major < MAJOR_MOST ? major
+                              : MAJOR_MOST;
+}
+
+static void find(void) {
+  Nvrtc *n = &found.nvrtc;
+  const char *wanted = getenv("AXON_NVRTC");
+  if (wanted && *wanted) {
+    use_wanted(n, wanted, &found.fault);
+  } else {
+    for (int k = newest_major(); k >= MAJOR_LEAST && !found.good; k--)
+      found.good = nvrtc_places(k, use_place, n);
+    if (!found.good && !*found.fault.message) {
+      fault_set(&found.fault, "NVRTC, the compiler for GPUs, is not found: "
+                              "libnvrtc.so.13 or libnvrtc.so.12");
+      fault_help(&found.fault, HOW_TO_GET);
+    }
+  }
+  found.fault.kind = FAULT_MACHINE;
+  if (found.good && !nvrtc_headers(n->path, n->headers))
+    *n->headers = 0;
+}
+
+const Nvrtc *nvrtc(Fault *fault) {
+  pthread_once(&found.once, find);
+  if (found.good)
+    return &found.nvrtc;
+  *fault = found.fault;
+  return NULL;
+}
+
+/* ---- architectures ---- */
+
+bool nvrtc_compiles(const Nvrtc *n, const char *arch) {
+  int number = strncmp(arch, "sm_", 3) == 0 ? atoi(arch + 3) : 0;
+  for (uint32_t k = 0; k < n->arch_count; k++)
+    if (n->archs[k] == number)
+      return true;
+  return false;
+}
+
+static bool check_arch(const Nvrtc *n, const char *arch, Fault *fault) {
+  if (nvrtc_compiles(n, arch))
+    return true;
+  fault_set(fault,
+            "NVRTC %d.%d does not compile for %.20s: it does for sm_%d "
+            "to sm_%d",
+            n->major, n->minor, arch, n->archs[0], n->archs[n->arch_count - 1]);
+  fault_help(fault, "let AXON_NVRTC name one of another version");
+  fault->kind = FAULT_MACHINE;
+  return false;
+}
+
+/* ---- compiling ---- */
+
+/* Its first error, or the first line that is none of those about what a kernel
+ * uses; "" where it says nothing. */
+static void first_error(const char *log, char out[300]) {
+  const char *error = log ? strstr(log, "error") : NULL;
+  if (!error && log)
+    error = strstr(log, "fatal");
+  while (error && error > log && error[-1] != '\n')
+    error--;
+  if (!error)
+    error = log ? log : "";
+  snprintf(out, 300, "%.*s", (int)strcspn(error, "\n"), error);
+}
+
+static void tell_failed(const Nvrtc *n, int result, const CudaText *text,
+                        const char *log, Fault *fault) {
+  char line[300];
+  first_error(log, line);
+  fault_set(fault, "NVRTC %d.%d did not compile %.60s for %.20s: %.80s: %s",
+            n->major, n->minor, text->name, text->arch,
+            n->api.error_text(result), line);
+  fault->kind = FAULT_MACHINE;
+  if (result == NVRTC_BUILTINS)
+    fault_help(fault, "libnvrtc-builtins.so.%d.%d is to lie beside %.150s",
+               n->major, n->minor, n->path);
+  else if (result == NVRTC_COMPILATION || result == NVRTC_INVALID_OPTION)
+    fault_help(fault, "this is a fault of Axon: please report it");
+}
+
+/* Of a size that one function tells, by another one; NUL-ended.  NULL: it says
+ * no, or there is no memory. */
+static char *fetch(NvrtcProgram program, int (*size_of)(NvrtcProgram, size_t *),
+                   int (*get)(NvrtcProgram, char *), size_t *size) {
+  *size = 0;
+  if (size_of(program, size) != 0 || *size == 0 || *size > TEXT_MOST)
+    return NULL;
+  char *text = mem_try_alloc(*size + 1);
+  if (text && get(program, text) != 0) {
+    mem_free(text);
+    return NULL;
+  }
+  return text;
+}
+
+static bool fetch_code(const Nvrtc *n, NvrtcProgram program, bool ptx,
+                       CudaCode *out, Fault *fault) {
+  const NvrtcApi *api = &n->api;
+  out->bytes = fetch(program, ptx ? api->ptx_size : api->cubin_size,
+                     ptx ? api->ptx : api->cubin, &out->size);
+  if (!out->bytes)
+    fault_set_kind(fault, FAULT_MEMORY,
+                   "NVRTC gave no code, or there is no memory for it");
+  return out->bytes;
+}
+
+typedef struct Options {
+  int count;
+  const char *at[NVRTC_OPTIONS + 8];
+  char arch[48], headers[ARTIFACT_PATH + 20];
+} Options;
+
+/* Products and sums are one operation only where a kernel says so: pointwise
+ * code gives the same numbers on all backends. */
+static void fill_options(const Nvrtc *n, const CudaText *text, Options *o) {
+  const char *number = text->arch + strlen("sm_");
+  snprintf(o->arch, sizeof o->arch, "--gpu-architecture=%s_%.16s",
+           text->ptx ? "compute" : "sm", number);
+  o->at[o->count++] = o->arch;
+  o->at[o->count++] = "--std=c++17";
+  o->at[o->count++] = "--fmad=false";
+  if (!text->ptx)
+    o->at[o->count++] = "--ptxas-options=-v";
+  if (text->headers && *n->headers) {
+    snprintf(o->headers, sizeof o->headers, "--include-path=%s", n->headers);
+    o->at[o->count++] = o->headers;
+  }
+  for (uint32_t k = 0; k < text->option_count; k++)
+    o->at[o->count++] = text->options[k];
+}
+
+bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
+                   Fault *fault) {
+  Options options = {0};
+  NvrtcProgram program = NULL;
+  *out = (CudaCode){0};
+  if (!check_arch(n, text->arch, fault))
+    return false;
+  fill_options(n, text, &options);
+  int result = n->api.create(&program, text->text, text->name, 0, NULL, NULL);
+  if (result == 0)
+    result = n->api.compile(program, options.count, options.at);
+  size_t ignored;
+  if (program)
+    out->log = fetch(program, n->api.log_size, n->api.log, &ignored);
+  if (result != 0)
+    tell_failed(n, result, text, out->log, fault);
+  bool good = result == 0 && fetch_code(n, program, text->ptx, out, fault);
+  if (program)
+    n->api.destroy(&program);
+  return good;
+}
+
+void cuda_code_free(CudaCode *code) {
+  mem_free(code->bytes);
+  mem_free(code->log);
+  *code = (CudaCode){0};
+}

@@ -1,0 +1,155 @@
+#!/bin/bash
+# The target cuda as a user meets it: without a driver, with one that is a fake
+# (tests/unit/cuda_fake.h), without NVRTC; and our numbers beside those of
+# NVIDIA's headers, where these are.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+export XDG_CACHE_HOME="$work/cache" NO_COLOR=1
+unset AXON_TARGET AXON_NVRTC LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
+bad=0
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+expect() { # expect STATUS PATTERN COMMAND...
+  want=$1 pattern=$2
+  shift 2
+  said=$(timeout 100 "$@" 2>&1 </dev/null)
+  got=$?
+  [ "$got" = "$want" ] || wrong "status $got: $*: $said"
+  grep -qE -e "$pattern" <<<"$said" || wrong "no $pattern: $*: $said"
+}
+
+# What programs cannot run on is told wherever they would run, and nowhere else.
+echo 'do print (sum (iota 5))' >a.axn
+"$AXON" fmt a.axn
+refused='^error\[E0514\]: nothing runs on the target cuda: '
+for verb in run plan bench 'plan --dry'; do
+  # shellcheck disable=SC2086
+  expect 1 "$refused" "$AXON" $verb --target cuda a.axn
+  # shellcheck disable=SC2086
+  expect 1 "$refused" env AXON_TARGET=cuda "$AXON" $verb a.axn
+done
+expect 1 "$refused" "$AXON" -e 1 --target cuda
+expect 1 "$refused" env AXON_TARGET=cuda "$AXON" test a.axn
+expect 1 '"code":"E0514"' "$AXON" run --target cuda --diagnostics json a.axn
+expect 2 'cpu, cuda or reference, not `gpu`' "$AXON" run --target gpu a.axn
+said=$(printf ':set target cuda\n:set\n1.0 + 1.0\n' | "$AXON" repl --plain 2>&1)
+grep -q '^nothing runs on the target cuda: ' <<<"$said" &&
+  grep -q '^help: ' <<<"$said" && grep -q '(now cpu)' <<<"$said" &&
+  grep -q '= 2.0$' <<<"$said" || wrong ":set target cuda: $said"
+said=$(printf '1.0 + 1.0\n:set target cpu\n1.0 + 2.0\n' |
+  AXON_TARGET=cuda "$AXON" repl --plain 2>&1)
+grep -q "$refused" <<<"$said" && grep -q '= 3.0$' <<<"$said" ||
+  wrong "from cuda to cpu: $said"
+for command in 'check a.axn' 'shapes a.axn' 'fmt --check a.axn'; do
+  # shellcheck disable=SC2086
+  expect 0 '' env AXON_TARGET=cuda "$AXON" $command
+done
+
+# Without NVRTC, and with what is none.
+missing='AXON_NVRTC=/no/such/file: there is no such file'
+expect 1 "$missing" env AXON_NVRTC=/no/such/file "$AXON" -e 1 --target cuda
+expect 1 "! $missing" env AXON_NVRTC=/no/such/file "$AXON" doctor
+echo text >"$PWD/text.so"
+expect 1 "AXON_NVRTC: .*$PWD/text.so" env AXON_NVRTC="$PWD/text.so" \
+  "$AXON" -e 1 --target cuda
+
+# With a driver that is a fake.
+driver() { # driver FLAGS: makes it anew
+  # shellcheck disable=SC2086
+  cc -shared -fPIC -w -std=gnu11 -I"$here" ${1-} -x c \
+    -o "$work/libcuda.so.1" "$here/tests/unit/cuda_fake.h"
+}
+faked() { env LD_LIBRARY_PATH="$work" "$@"; }
+if ! command -v cc >/dev/null; then
+  echo 'no C compiler: the fake of a driver is skipped'
+elif ! driver; then
+  wrong 'the fake of a driver is not compiled'
+else
+  export -f faked
+  export work
+  with() { expect "$1" "$2" bash -c 'faked "$@"' _ "${@:3}"; }
+  with 1 'target cuda: this version of Axon makes no kernels for it yet|NVRTC' \
+    "$AXON" -e 1 --target cuda
+  with 1 "! $missing" env AXON_NVRTC=/no/such/file "$AXON" doctor
+  grep -q '^gpu  *Fake GPU 0 (sm_90a), 1016 multiproc.*, 1 MiB' <<<"$said" &&
+    grep -q "^driver  *.*for CUDA 13.1, $work/libcuda.so.1" <<<"$said" ||
+    wrong "doctor with a fake: $said"
+  with 1 'the GPU: beginning to use it: CUDA_ERROR_FAKE \(it is a fake\)' \
+    env FAKE_FAIL=init=999 AXON_TARGET=cuda "$AXON" doctor
+  with 1 'the GPU: counting devices: CUDA_ERROR_FAKE' \
+    env FAKE_FAIL=device_count=100 "$AXON" -e 1 --target cuda
+  grep -q 'help: nvidia-smi -L' <<<"$said" || wrong "no way out: $said"
+  with 1 'the driver has no device' env FAKE_DEVICES=0 "$AXON" doctor
+  with 1 'compute capability 7.0: 7.5 is the least' \
+    env FAKE_CAPABILITY=70 "$AXON" -e 1 --target cuda
+  "$AXON" doctor | grep -q '^nvrtc  *1' && nvrtc=1 || nvrtc=
+  if [ "$nvrtc" ]; then
+    with 0 'a kernel was compiled, and ran on the GPU' "$AXON" doctor
+    with 0 'a kernel was compiled, and ran on the GPU' "$AXON" doctor
+    find "$XDG_CACHE_HOME/axon/cuda" -name '*.image' | grep -q . ||
+      wrong 'nothing was kept'
+    for step in launch module_load stream_wait memory_take; do
+      with 1 '! the GPU: .*: CUDA_ERROR_FAKE' \
+        env FAKE_FAIL=$step=700 "$AXON" doctor
+    done
+  else
+    echo 'no NVRTC: running a kernel is skipped'
+  fi
+  driver -DFAKE_LACKS=1
+  with 1 'libcuda.so.1, cannot be used: it has no function cuLaunchKernel' \
+    "$AXON" -e 1 --target cuda
+fi
+
+# Our numbers are NVIDIA's.
+numbers() { # names and numbers, as the header of $1 would have them
+  sed -n 's/^E(\([0-9]*\), \([A-Z_]*\),.*/CUDA_ERROR_\2 \1/p' \
+    "$here/backend/cuda/errors.def"
+  sed -n 's/^ *A(\([0-9]*\), \([A-Z0-9_]*\),.*/CU_DEVICE_ATTRIBUTE_\2 \1/p' \
+    "$here/backend/cuda/driver.c"
+  echo 'CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
+CU_STREAM_NON_BLOCKING 1
+CU_EVENT_DEFAULT 0
+NVRTC_ERROR_INVALID_OPTION 5
+NVRTC_ERROR_COMPILATION 6
+NVRTC_ERROR_BUILTIN_OPERATION_FAILURE 7'
+}
+headers=
+for folder in "${CUDA_HOME-}/include" /usr/local/cuda/include /usr/include; do
+  [ -z "$headers" ] && [ -e "$folder/cuda.h" ] && [ -e "$folder/nvrtc.h" ] &&
+    headers=$folder
+done
+if [ -z "$headers" ] || ! command -v cc >/dev/null; then
+  echo 'no cuda.h and nvrtc.h: our numbers beside theirs are skipped'
+else
+  [ "$(numbers | wc -l)" -gt 45 ] || wrong "only $(numbers | wc -l) numbers"
+  {
+    echo '#include <cuda.h>'
+    echo '#include <nvrtc.h>'
+    numbers | while read -r name number; do
+      echo "_Static_assert($name == $number, \"$name\");"
+    done
+    # the functions, with arguments of these sizes
+    echo 'typedef CUresult CuResult; typedef CUdevice CuDevice;'
+    echo 'typedef CUcontext CuContext; typedef CUmodule CuModule;'
+    echo 'typedef CUfunction CuFunction; typedef CUstream CuStream;'
+    echo 'typedef CUevent CuEvent; typedef CUdeviceptr CuAddress;'
+    echo 'typedef nvrtcProgram NvrtcProgram;'
+    echo '#define CU(name, symbol, arguments) CUresult (*t_##name) arguments;'
+    echo '#include "backend/cuda/driver.def"'
+    echo '#define NV(result, name, symbol, arguments) \'
+    echo '  result (*t_nvrtc_##name) arguments;'
+    echo '#include "backend/cuda/nvrtc.def"'
+    echo 'void all(void) {'
+    sed -n 's/^CU(\([a-z_]*\), "\([A-Za-z0-9_]*\)".*/t_\1 = (void *)\2;/p' \
+      "$here/backend/cuda/driver.def" | grep -v EventElapsed
+    echo '}'
+  } >"$work/numbers.c"
+  cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" "$work/numbers.c" ||
+    wrong "our numbers are not those of $headers"
+fi
+exit "$bad"

@@ -1,0 +1,361 @@
+/* A driver without a GPU: each function of driver.def, under its symbol, on the
+ * host's memory.  cuda_test.c has it as a table; check_cuda.sh makes a
+ * libcuda.so.1 of it.
+ *
+ * Any function can be made to fail (fake_fail, or FAKE_FAIL="init=100").  What
+ * is promised is checked: nothing is used that was given back, nothing is given
+ * back while the stream may use it. */
+#include "backend/cuda/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CU(name, symbol, arguments) \
+  CuResult fake_##name arguments __asm__(symbol);
+#include "backend/cuda/driver.def"
+#undef CU
+
+enum { FAKE_BLOCKS = 4096 };
+
+typedef struct FakeBlock {
+  char *at;
+  size_t size;
+} FakeBlock;
+
+static struct {
+  char fails[32]; /* the function that does */
+  CuResult result;
+  int after;      /* so many calls of it go well before */
+  int capability; /* 90 */
+  int devices;
+  size_t memory; /* bytes, of which blocks take: */
+  size_t taken;
+  FakeBlock blocks[FAKE_BLOCKS];
+  int block_count;
+  int contexts, streams, modules, events, hosts; /* open */
+  bool busy;                                     /* something may still run */
+  const char *broken;                            /* a promise; NULL: none */
+  unsigned shared; /* bytes that a function was given */
+  bool nameless;   /* it has no names for errors */
+} fake = {.capability = 90, .devices = 1, .memory = 1 << 20};
+
+static void fake_fail(const char *name, CuResult result, int after) {
+  snprintf(fake.fails, sizeof fake.fails, "%s", name);
+  fake.result = result;
+  fake.after = after;
+}
+
+static CuResult fake_says(const char *name) {
+  if (strcmp(fake.fails, name) != 0 || fake.after-- > 0)
+    return 0;
+  *fake.fails = 0;
+  return fake.result;
+}
+
+#define SAYS(name)                      \
+  do {                                  \
+    CuResult result = fake_says(#name); \
+    if (result != 0)                    \
+      return result;                    \
+  } while (0)
+
+static void fake_settings(void) {
+  const char *fail = getenv("FAKE_FAIL"), *kind = getenv("FAKE_CAPABILITY");
+  const char *devices = getenv("FAKE_DEVICES");
+  char name[32];
+  int result;
+  if (fail && sscanf(fail, "%31[a-z_]=%d", name, &result) == 2)
+    fake_fail(name, result, 0);
+  if (kind)
+    fake.capability = atoi(kind);
+  if (devices)
+    fake.devices = atoi(devices);
+}
+
+CuResult fake_init(unsigned flags) {
+  fake_settings();
+  SAYS(init);
+  return flags == 0 ? 0 : 1;
+}
+
+CuResult fake_driver_version(int *version) {
+  SAYS(driver_version);
+  *version = 13010;
+  return 0;
+}
+
+CuResult fake_error_name(CuResult result, const char **name) {
+  *name = fake.nameless ? NULL
+          : result == 2 ? "CUDA_ERROR_OUT_OF_MEMORY"
+                        : "CUDA_ERROR_FAKE";
+  return fake.nameless;
+}
+
+CuResult fake_error_text(CuResult result, const char **text) {
+  *text = fake.nameless ? NULL : result == 2 ? "out of memory" : "it is a fake";
+  return fake.nameless;
+}
+
+/* NVRTC looks for a driver, too, and asks it for this; it compiles without. */
+CuResult cuGetExportTable(const void **table, const void *id);
+CuResult cuGetExportTable(const void **table, const void *id) {
+  (void)table, (void)id;
+  return 801;
+}
+
+/* ---- devices ---- */
+
+CuResult fake_device_count(int *count) {
+  SAYS(device_count);
+  *count = fake.devices;
+  return 0;
+}
+
+CuResult fake_device_get(CuDevice *out, int ordinal) {
+  SAYS(device_get);
+  *out = ordinal;
+  return ordinal < fake.devices ? 0 : 101;
+}
+
+CuResult fake_device_name(char *name, int size, CuDevice device) {
+  SAYS(device_name);
+  snprintf(name, (size_t)size, "Fake GPU %d", device);
+  return 0;
+}
+
+CuResult fake_device_memory(size_t *bytes, CuDevice device) {
+  SAYS(device_memory);
+  (void)device;
+  *bytes = fake.memory;
+  return 0;
+}
+
+CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
+  SAYS(device_attribute);
+  (void)device;
+  *value = attribute == 75   ? fake.capability / 10
+           : attribute == 76 ? fake.capability % 10
+                             : 1000 + attribute;
+  return 0;
+}
+
+CuResult fake_context_retain(CuContext *out, CuDevice device) {
+  SAYS(context_retain);
+  (void)device;
+  fake.contexts++;
+  *out = (CuContext)&fake;
+  return 0;
+}
+
+CuResult fake_context_release(CuDevice device) {
+  (void)device;
+  fake.contexts--;
+  return 0;
+}
+
+CuResult fake_context_set(CuContext context) {
+  SAYS(context_set);
+  return context == (CuContext)&fake ? 0 : 201;
+}
+
+CuResult fake_context_wait(void) {
+  SAYS(context_wait);
+  fake.busy = false;
+  return 0;
+}
+
+/* ---- memory ---- */
+
+static FakeBlock *fake_block(CuAddress at, size_t bytes) {
+  for (int k = 0; k < fake.block_count; k++) {
+    FakeBlock *b = &fake.blocks[k];
+    if (at >= (CuAddress)(uintptr_t)b->at &&
+        at + bytes <= (CuAddress)(uintptr_t)b->at + b->size)
+      return b;
+  }
+  fake.broken = "memory is used that was not taken";
+  return NULL;
+}
+
+CuResult fake_memory_info(size_t *unused, size_t *total) {
+  SAYS(memory_info);
+  *unused = fake.memory - fake.taken;
+  *total = fake.memory;
+  return 0;
+}
+
+CuResult fake_memory_take(CuAddress *out, size_t bytes) {
+  SAYS(memory_take);
+  if (!bytes)
+    return 1;
+  if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
+    return CU_OUT_OF_MEMORY;
+  char *at = malloc(bytes);
+  fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
+  fake.taken += bytes;
+  *out = (CuAddress)(uintptr_t)at;
+  return 0;
+}
+
+CuResult fake_memory_give(CuAddress at) {
+  FakeBlock *b = fake_block(at, 0);
+  if (fake.busy)
+    fake.broken = "memory is given back that something may still use";
+  if (!b)
+    return 1;
+  fake.taken -= b->size;
+  free(b->at);
+  *b = fake.blocks[--fake.block_count];
+  return 0;
+}
+
+CuResult fake_host_take(void **out, size_t bytes, unsigned flags) {
+  SAYS(host_take);
+  (void)flags;
+  fake.hosts++;
+  *out = malloc(bytes);
+  return 0;
+}
+
+CuResult fake_host_give(void *at) {
+  fake.hosts--;
+  free(at);
+  return 0;
+}
+
+static CuResult fake_stream(CuStream stream) {
+  fake.busy = true;
+  return stream == (CuStream)&fake.streams ? 0 : 400;
+}
+
+CuResult fake_copy_in(CuAddress to, const void *from, size_t bytes,
+                      CuStream stream) {
+  SAYS(copy_in);
+  if (!fake_block(to, bytes))
+    return 1;
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return fake_stream(stream);
+}
+
+CuResult fake_copy_out(void *to, CuAddress from, size_t bytes,
+                       CuStream stream) {
+  SAYS(copy_out);
+  if (!fake_block(from, bytes))
+    return 1;
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return fake_stream(stream);
+}
+
+CuResult fake_copy(CuAddress to, CuAddress from, size_t bytes,
+                   CuStream stream) {
+  SAYS(copy);
+  if (!fake_block(to, bytes) || !fake_block(from, bytes))
+    return 1;
+  memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+  return fake_stream(stream);
+}
+
+CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
+                   CuStream stream) {
+  SAYS(fill);
+  if (!fake_block(at, bytes))
+    return 1;
+  memset((void *)(uintptr_t)at, value, bytes);
+  return fake_stream(stream);
+}
+
+/* ---- kernels: one, that `axon doctor` tries ---- */
+
+CuResult fake_module_load(CuModule *out, const void *image) {
+  SAYS(module_load);
+  fake.modules++;
+  *out = (CuModule)&fake.modules;
+  return image ? 0 : 200;
+}
+
+CuResult fake_module_unload(CuModule module) {
+  fake.modules--;
+  return module == (CuModule)&fake.modules ? 0 : 400;
+}
+
+CuResult fake_module_function(CuFunction *out, CuModule module,
+                              const char *name) {
+  SAYS(module_function);
+  *out = (CuFunction)&fake.shared;
+  return module == (CuModule)&fake.modules && *name ? 0 : 500;
+}
+
+CuResult fake_function_set(CuFunction function, int attribute, int value) {
+  SAYS(function_set);
+  fake.shared = (unsigned)value;
+  return function == (CuFunction)&fake.shared && attribute == 8 ? 0 : 1;
+}
+
+#ifndef FAKE_LACKS
+CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
+                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                     unsigned block_z, unsigned shared, CuStream stream,
+                     void **arguments, void **extra) {
+  SAYS(launch);
+  const CuAddress *at = arguments[0];
+  const int *n = arguments[1];
+  unsigned threads = grid_x * grid_y * grid_z * block_x * block_y * block_z;
+  float *x = (float *)(uintptr_t)*at;
+  if (function != (CuFunction)&fake.shared || extra || shared > 227 << 10 ||
+      !fake_block(*at, (size_t)*n * sizeof *x))
+    return 1;
+  for (int k = 0; k < *n && (unsigned)k < threads; k++)
+    x[k] = 2 * x[k] + (float)k;
+  return fake_stream(stream);
+}
+
+#endif
+
+/* ---- streams and events ---- */
+
+CuResult fake_stream_create(CuStream *out, unsigned flags) {
+  SAYS(stream_create);
+  fake.streams++;
+  *out = (CuStream)&fake.streams;
+  return flags == 1 ? 0 : 1;
+}
+
+CuResult fake_stream_destroy(CuStream stream) {
+  fake.streams--;
+  return stream == (CuStream)&fake.streams ? 0 : 400;
+}
+
+CuResult fake_stream_wait(CuStream stream) {
+  SAYS(stream_wait);
+  CuResult result = fake_stream(stream);
+  fake.busy = false;
+  return result;
+}
+
+CuResult fake_event_create(CuEvent *out, unsigned flags) {
+  SAYS(event_create);
+  fake.events++;
+  *out = (CuEvent)&fake.events;
+  return flags;
+}
+
+CuResult fake_event_destroy(CuEvent event) {
+  fake.events--;
+  return event == (CuEvent)&fake.events ? 0 : 400;
+}
+
+CuResult fake_event_record(CuEvent event, CuStream stream) {
+  SAYS(event_record);
+  return event == (CuEvent)&fake.events ? fake_stream(stream) : 400;
+}
+
+CuResult fake_event_wait(CuEvent event) {
+  SAYS(event_wait);
+  return event == (CuEvent)&fake.events ? 0 : 400;
+}
+
+CuResult fake_event_elapsed(float *milliseconds, CuEvent first, CuEvent last) {
+  SAYS(event_elapsed);
+  *milliseconds = 2.5f;
+  return first == last ? 0 : 400;
+}

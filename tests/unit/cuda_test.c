@@ -1,0 +1,426 @@
+/* The ground floor of the CUDA backend, on a driver that is a fake: devices,
+ * errors, memory.  No GPU is needed. */
+#define _GNU_SOURCE
+#include "backend/cuda/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cuda_fake.h"
+
+static const CudaApi api = {
+#define CU(name, symbol, arguments) .name = fake_##name,
+#include "backend/cuda/driver.def"
+#undef CU
+};
+
+static CudaGpu gpu;
+static Fault fault;
+
+static int set_up(void **state) {
+  (void)state;
+  assert_int_equal(fake.block_count, 0);
+  memset(&fake, 0, sizeof fake);
+  fake.capability = 90;
+  fake.devices = 1;
+  fake.memory = 1 << 20;
+  fault = (Fault){0};
+  return cuda_open(&api, 0, &gpu, &fault) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  cuda_close(&gpu);
+  if (fake.broken)
+    fprintf(stderr, "%s\n", fake.broken);
+  bool left = fake.contexts || fake.streams || fake.modules || fake.events ||
+              fake.hosts || fake.block_count;
+  if (left)
+    fprintf(stderr, "something was left open\n");
+  return left || fake.broken ? -1 : 0;
+}
+
+static void assert_said(const char *text) {
+  if (!strstr(fault.message, text))
+    fail_msg("`%s` is not in: %s", text, fault.message);
+}
+
+/* ---- devices ---- */
+
+static void test_device(void **state) {
+  (void)state;
+  CudaDevice d;
+  int count, version;
+  assert_true(cuda_count(&api, &count, &fault) && count == 1);
+  assert_true(cuda_version(&api, &version, &fault) && version == 13010);
+  assert_true(cuda_device(&api, 0, &d, &fault));
+  assert_string_equal(d.name, "Fake GPU 0");
+  assert_string_equal(d.arch, "sm_90a");
+  assert_int_equal(d.memory, 1 << 20);
+  assert_int_equal(d.multiprocessors, 1016);
+  assert_int_equal(d.block_shared, 1097);
+  assert_int_equal(d.l2, 1038);
+  static const struct {
+    int capability;
+    const char *arch;
+  } archs[] = {{75, "sm_75"},  {86, "sm_86"},    {89, "sm_89"},
+               {90, "sm_90a"}, {100, "sm_100a"}, {120, "sm_120"}};
+  for (size_t k = 0; k < ARRAY_LEN(archs); k++) {
+    fake.capability = archs[k].capability;
+    assert_true(cuda_device(&api, 0, &d, &fault));
+    assert_string_equal(d.arch, archs[k].arch);
+  }
+  assert_false(cuda_device(&api, 1, &d, &fault));
+  assert_said("device 1");
+}
+
+/* Each of them fails: it is told what was to be done, and nothing is left. */
+static void test_opening_fails(void **state) {
+  (void)state;
+  static const struct {
+    const char *function, *said;
+    int after;
+  } cases[] = {
+      {"device_get", "taking device 0", 0},
+      {"device_get", "taking device 0", 1},
+      {"device_name", "the name of device 0", 0},
+      {"device_memory", "the memory of device 0", 0},
+      {"device_attribute", "COMPUTE_CAPABILITY_MAJOR", 0},
+      {"device_attribute", "GLOBAL_MEMORY_BUS_WIDTH", 14},
+      {"context_retain", "opening Fake GPU 0", 0},
+      {"context_set", "choosing it", 0},
+      {"stream_create", "making a stream", 0},
+  };
+  CudaGpu other;
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    fake_fail(cases[k].function, 46, cases[k].after);
+    assert_false(cuda_open(&api, 0, &other, &fault));
+    assert_said(cases[k].said);
+    assert_said("CUDA_ERROR_FAKE (it is a fake)");
+    assert_non_null(strstr(fault.help, "nvidia-smi -c DEFAULT"));
+    assert_int_equal(fault.kind, FAULT_MACHINE);
+    assert_int_equal(fake.contexts, 1);
+    assert_int_equal(fake.streams, 1);
+  }
+  int n;
+  fake_fail("device_count", 100, 0);
+  assert_false(cuda_count(&api, &n, &fault));
+  assert_said("counting devices");
+  fake_fail("driver_version", 1, 0);
+  assert_false(cuda_version(&api, &n, &fault));
+}
+
+/* Every row of errors.def has its name and a way out, whatever the driver
+ * knows; what has none is told by its number. */
+static void test_errors(void **state) {
+  (void)state;
+  static const struct {
+    int number;
+    const char *name;
+  } rows[] = {
+#define E(number, name, help) {number, "CUDA_ERROR_" #name},
+#include "backend/cuda/errors.def"
+#undef E
+  };
+  fake.nameless = true;
+  for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
+    fault = (Fault){0};
+    assert_false(cuda_good(&api, rows[k].number, &fault, "doing %d", 5));
+    assert_said(rows[k].name);
+    assert_said("doing 5");
+    assert_true(strlen(fault.help) > 10 &&
+                strlen(fault.help) < sizeof fault.help - 1);
+  }
+  assert_false(cuda_good(&api, 4711, &fault, "this"));
+  assert_said("(4711)");
+  assert_string_equal(fault.help, "");
+  assert_true(cuda_good(&api, 0, NULL, "nothing"));
+}
+
+/* ---- use ---- */
+
+static void test_use(void **state) {
+  (void)state;
+  CuModule module;
+  CuFunction function;
+  CuEvent event;
+  CuAddress at = 0;
+  double seconds;
+  float x[100] = {1, 2, 3}, y[100];
+  int n = 100;
+  void *arguments[] = {&at, &n};
+  assert_int_equal(api.memory_take(&at, sizeof x), 0);
+  assert_true(cuda_load(&gpu, "image", &module, &fault));
+  assert_true(cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_int_equal(fake.shared, 0);
+  assert_true(cuda_function(&gpu, module, "k", 100000, &function, &fault));
+  assert_int_equal(fake.shared, 100000);
+  const CudaLaunch launch = {function,   "k", {4, 1, 1},
+                             {32, 1, 1}, 0,   arguments};
+  assert_true(cuda_event(&gpu, &event, &fault));
+  assert_true(cuda_record(&gpu, event, &fault));
+  assert_true(cuda_fill(&gpu, at, 1, sizeof x, &fault));
+  assert_true(cuda_copy_in(&gpu, at, x, sizeof x, &fault));
+  assert_true(cuda_launch(&gpu, &launch, &fault));
+  assert_true(cuda_copy(&gpu, at, at, sizeof x, &fault));
+  assert_true(cuda_copy_out(&gpu, y, at, sizeof x, &fault));
+  assert_true(cuda_copy_out(&gpu, NULL, 0, 0, &fault));
+  assert_true(cuda_wait(&gpu, &fault));
+  assert_true(y[2] == 8 && y[99] == 99);
+  assert_true(cuda_seconds(&gpu, event, event, &seconds, &fault));
+  assert_true(seconds > 0.00249 && seconds < 0.00251);
+  void *host = cuda_host_take(&gpu, 10, &fault);
+  assert_non_null(host);
+  cuda_host_give(&gpu, host);
+  cuda_host_give(&gpu, NULL);
+
+  static const struct {
+    const char *function, *said;
+  } cases[] = {
+      {"module_load", "loading code for sm_90a"},
+      {"module_function", "finding the kernel k"},
+      {"function_set", "giving the kernel k 100000 bytes"},
+      {"launch", "starting the kernel k, 4 x 1 x 1 blocks of 32 x 1 x 1"},
+      {"copy_in", "copying 400 bytes to it"},
+      {"copy_out", "copying 400 bytes from it"},
+      {"copy", "copying 400 bytes on it"},
+      {"fill", "filling 400 bytes"},
+      {"stream_wait", "waiting for what runs"},
+      {"host_take", "taking 10 bytes of the host's memory"},
+      {"event_create", "making an event"},
+      {"event_record", "recording an event"},
+      {"event_wait", "waiting for an event"},
+      {"event_elapsed", "the time between events"},
+      {"memory_info", "how much memory"},
+      {"context_set", "choosing it"},
+  };
+  CuModule other;
+  CuEvent more;
+  uint64_t sizes[2];
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    fault = (Fault){0};
+    fake_fail(cases[k].function, 700, 0);
+    bool good =
+        cuda_load(&gpu, "image", &other, &fault) &&
+        (cuda_unload(&gpu, other), true) &&
+        cuda_function(&gpu, module, "k", 100000, &function, &fault) &&
+        cuda_launch(&gpu, &launch, &fault) &&
+        cuda_copy_in(&gpu, at, x, sizeof x, &fault) &&
+        cuda_copy_out(&gpu, y, at, sizeof x, &fault) &&
+        cuda_copy(&gpu, at, at, sizeof x, &fault) &&
+        cuda_fill(&gpu, at, 0, sizeof x, &fault) && cuda_wait(&gpu, &fault) &&
+        (host = cuda_host_take(&gpu, 10, &fault)) &&
+        (cuda_host_give(&gpu, host), true) && cuda_event(&gpu, &more, &fault) &&
+        (cuda_event_end(&gpu, more), true) &&
+        cuda_record(&gpu, event, &fault) &&
+        cuda_seconds(&gpu, event, event, &seconds, &fault) &&
+        cuda_memory(&gpu, &sizes[0], &sizes[1], &fault);
+    assert_false(good);
+    assert_said(cases[k].said);
+    assert_non_null(strstr(fault.help, "start it again"));
+  }
+  cuda_event_end(&gpu, event);
+  cuda_unload(&gpu, module);
+  assert_true(cuda_wait(&gpu, &fault));
+  api.memory_give(at);
+}
+
+/* ---- memory ---- */
+
+static const int64_t shape[] = {3, 1000};
+static const CudaUse use = {"scores", DT_F32, 2, shape};
+
+static CudaBlock *take(CudaMemory *m, size_t bytes) {
+  CudaBlock *b = cuda_memory_take(m, bytes, &use, &fault);
+  assert_non_null(b);
+  assert_true(b->size >= bytes && b->at);
+  return b;
+}
+
+static void test_memory_again(void **state) {
+  (void)state;
+  CudaMemory *m = cuda_memory_new(&gpu, 1 << 19);
+  CudaBlock *a = take(m, 5000), *b = take(m, 5000);
+  CuAddress was = a->at;
+  assert_true(a->at != b->at);
+  cuda_memory_give(m, a);
+  a = take(m, 4900); /* nearly the same */
+  assert_true(a->at == was);
+  cuda_memory_give(m, a);
+  CudaBlock *c = take(m, 100); /* not so much larger a one */
+  assert_true(c->at != was);
+  CudaBlock *none = take(m, 0);
+  CudaMemoryCounts n = cuda_memory_counts(m);
+  assert_int_equal(n.fresh, 4);
+  assert_int_equal(n.reused, 1);
+  assert_int_equal(n.live, b->size + c->size + none->size);
+  cuda_memory_give(m, b);
+  cuda_memory_give(m, c);
+  cuda_memory_give(m, none);
+  cuda_memory_give(m, NULL);
+  n = cuda_memory_counts(m);
+  assert_int_equal(n.live, 0);
+  assert_int_equal(n.kept, fake.taken);
+  cuda_memory_trim(m, 6000);
+  assert_in_range(fake.taken, 1, 6000);
+  cuda_memory_trim(m, 0);
+  assert_int_equal(fake.taken, 0);
+  cuda_memory_free(m);
+  cuda_memory_free(NULL);
+}
+
+/* Those given back first go first, and never while something may run. */
+static void test_memory_bounded(void **state) {
+  (void)state;
+  enum { KEPT = 300000 };
+  CudaMemory *m = cuda_memory_new(&gpu, KEPT);
+  CudaBlock *b[10];
+  for (int k = 0; k < 10; k++)
+    b[k] = take(m, 30000 + 8000 * (size_t)k);
+  CuAddress last = b[9]->at;
+  fake.busy = true;
+  for (int k = 0; k < 10; k++) {
+    cuda_memory_give(m, b[k]);
+    assert_true(cuda_memory_counts(m).kept <= KEPT);
+  }
+  CudaBlock *again = take(m, 102000);
+  assert_true(again->at == last);
+  cuda_memory_give(m, again);
+  cuda_memory_free(m);
+}
+
+static void test_memory_full(void **state) {
+  (void)state;
+  CudaMemory *m = cuda_memory_new(&gpu, 1 << 20);
+  CudaBlock *held = take(m, 100 << 10), *kept = take(m, 800 << 10);
+  memset((void *)(uintptr_t)held->at, 7, 100 << 10);
+  cuda_memory_give(m, kept);
+  fake.busy = true;
+  /* what is kept is given back for what there was no room for */
+  CudaBlock *more = take(m, 500 << 10);
+  assert_int_equal(cuda_memory_counts(m).kept, 0);
+  /* and where that does not help, the tensor is named */
+  assert_null(cuda_memory_take(m, 600 << 10, &use, &fault));
+  assert_string_equal(fault.message, "scores : f32[3, 1000] needs 600.0 KiB of "
+                                     "the GPU's memory");
+  assert_non_null(strstr(fault.help, "of 1.0 MiB "));
+  assert_non_null(strstr(fault.help, "this program holds"));
+  assert_int_equal(fault.kind, FAULT_MEMORY);
+  for (int k = 0; k < 100 << 10; k++) /* all else is as it was */
+    assert_int_equal(((char *)(uintptr_t)held->at)[k], 7);
+  cuda_memory_give(m, more);
+  /* what can never fit takes nothing from anybody */
+  const CudaUse nameless = {NULL, DT_BF16, 2, shape};
+  cuda_memory_give(m, take(m, 100));
+  uint64_t before = cuda_memory_counts(m).kept;
+  assert_true(before > 0);
+  assert_null(cuda_memory_take(m, 2 << 20, &nameless, &fault));
+  assert_string_equal(fault.message,
+                      "bf16[3, 1000] needs 2.0 MiB of the GPU's memory");
+  assert_non_null(strstr(fault.help, "it has 1.0 MiB: work on it in parts"));
+  assert_null(cuda_memory_take(m, SIZE_MAX, &use, &fault));
+  assert_int_equal(cuda_memory_counts(m).kept, before);
+  /* the driver does not even say how much is free */
+  fake_fail("memory_info", 700, 0);
+  assert_null(cuda_memory_take(m, 1000 << 10, &use, &fault));
+  assert_non_null(strstr(fault.help, "of which this program holds"));
+  cuda_memory_give(m, held);
+  cuda_memory_free(m);
+}
+
+static void test_memory_fails(void **state) {
+  (void)state;
+  CudaMemory *m = cuda_memory_new(&gpu, 1 << 20);
+  fake_fail("memory_take", 700, 0); /* of a kernel that ran before */
+  assert_null(cuda_memory_take(m, 1000, &use, &fault));
+  assert_said("taking 1000 bytes");
+  assert_int_equal(fault.kind, FAULT_MACHINE);
+  fake_fail("context_set", 709, 0);
+  assert_null(cuda_memory_take(m, 1000, &use, &fault));
+  assert_said("choosing it");
+  for (uint64_t n = 1; n <= 2; n++) { /* of the host's memory, of the GPU's */
+    mem_fail_from(n);
+    assert_null(cuda_memory_take(m, 1000, &use, &fault));
+    mem_fail_from(0);
+    assert_int_equal(fault.kind, FAULT_MEMORY);
+  }
+  mem_fail_from(1);
+  assert_null(cuda_memory_new(&gpu, 1));
+  mem_fail_from(0);
+  assert_int_equal(cuda_memory_counts(m).fresh, 0);
+  assert_int_equal(cuda_memory_counts(m).live, 0);
+  CudaBlock *b = take(m, 1000);
+  cuda_memory_give(m, b);
+  cuda_memory_free(m);
+}
+
+/* Large ones are not rounded to classes: of one class some are smaller. */
+static void test_memory_large(void **state) {
+  (void)state;
+  gpu.about.memory = fake.memory = (size_t)2 << 30;
+  CudaMemory *m = cuda_memory_new(&gpu, UINT64_MAX);
+  CudaBlock *a = take(m, (size_t)257 << 20);
+  assert_int_equal(a->size, (size_t)258 << 20);
+  CuAddress was = a->at;
+  cuda_memory_give(m, a);
+  CudaBlock *b = take(m, (size_t)270 << 20);
+  assert_true(b->at != was);
+  a = take(m, (size_t)256 << 20);
+  assert_true(a->at == was);
+  cuda_memory_give(m, a);
+  cuda_memory_give(m, b);
+  cuda_memory_free(m);
+}
+
+/* Any sizes in any order: blocks in use never share a byte. */
+static void test_memory_random(void **state) {
+  (void)state;
+  enum { HELD = 40, TURNS = 20000 };
+  gpu.about.memory = fake.memory = 400 << 10;
+  CudaMemory *m = cuda_memory_new(&gpu, 300 << 10);
+  CudaBlock *held[HELD] = {0};
+  size_t sizes[HELD] = {0};
+  uint32_t seed = 1, refused = 0;
+  for (int turn = 0; turn < TURNS; turn++) {
+    seed = seed * 1664525 + 1013904223;
+    int k = (int)(seed >> 16) % HELD;
+    if (held[k]) {
+      for (size_t j = 0; j < sizes[k]; j += 97)
+        assert_int_equal(((uint8_t *)(uintptr_t)held[k]->at)[j], k);
+      cuda_memory_give(m, held[k]);
+      held[k] = NULL;
+      continue;
+    }
+    sizes[k] = (size_t)1 << (seed >> 8) % 17;
+    sizes[k] += (seed >> 4) % sizes[k];
+    fake.busy = true;
+    held[k] = cuda_memory_take(m, sizes[k], &use, &fault);
+    if (held[k])
+      memset((void *)(uintptr_t)held[k]->at, k, sizes[k]);
+    else
+      refused++;
+  }
+  CudaMemoryCounts n = cuda_memory_counts(m);
+  assert_true(refused > 0 && n.reused > n.fresh / 2);
+  assert_int_equal(n.live + n.kept, fake.taken);
+  for (int k = 0; k < HELD; k++)
+    cuda_memory_give(m, held[k]);
+  cuda_memory_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+      T(test_device),        T(test_opening_fails), T(test_errors),
+      T(test_use),           T(test_memory_again),  T(test_memory_bounded),
+      T(test_memory_full),   T(test_memory_fails),  T(test_memory_large),
+      T(test_memory_random),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
