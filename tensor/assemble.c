@@ -482,7 +482,7 @@ static void hoist_factors(Kernel *k) {
   k->loops.at = NULL;
   k->loops.len = k->loops.cap = 0;
   for (uint32_t j = 0; j < old.loops.len; j++) {
-    Loop *rest = product_hoist(k->arena, old.loops.at[j]);
+    Loop *rest = product_hoist(k->arena, old.loops.at[j], old.loops.len == 1);
     VEC_PUSH(k->arena, k->loops, old.loops.at[j]);
     if (rest)
       VEC_PUSH(k->arena, k->loops, rest);

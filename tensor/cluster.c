@@ -38,6 +38,7 @@ typedef struct Candidate {
   Stage *stage; /* NULL: stays alone */
   Cuts cuts;
   bool product;
+  bool fits;     /* has to, into a cache: cannot go in portions */
   int64_t depth; /* of a product: terms of a sum */
   struct Draft *draft;
   uint32_t shared[KERNEL_AXES];
@@ -49,6 +50,7 @@ typedef struct Draft {    /* a cluster under construction */
   uint32_t outer;
   uint32_t number, seen; /* number: after all that it reads */
   bool done;
+  bool big; /* its rows do not fit into a cache: they have to go in portions */
   Cluster *cluster; /* once it is done */
 } Draft;
 
@@ -121,6 +123,7 @@ static void make_stages(Clusterer *c) {
 typedef struct Pairs { /* of a's shared axis: which of b's, or UINT32_MAX */
   uint32_t of[KERNEL_AXES];
   bool any, failed;
+  bool big; /* what is local to a row does not fit into a cache */
 } Pairs;
 
 /* Which of the reader's shared axes a form is; UINT32_MAX: none. */
@@ -258,6 +261,25 @@ static double depth_of(const Draft *d) {
   return depth;
 }
 
+/* Do rows that a product takes at a time fit into a cache? */
+static bool is_small(const Merge *m) {
+  return m->local_bytes * LANES <= TILE_MOST;
+}
+
+static bool has_to_fit(const Draft *d) {
+  for (uint32_t k = 0; k < d->items.len; k++)
+    if (d->items.at[k]->fits)
+      return true;
+  return false;
+}
+
+/* Or could they go in portions?  The product's other side is copied for each
+ * few rows then, so it had better have few terms. */
+static bool may_be_big(const Merge *m) {
+  return depth_of(m->a) <= 2 * FEW_TERMS && !has_to_fit(m->a) &&
+         !has_to_fit(m->b);
+}
+
 static const char *too_few_points(const Merge *m, double least) {
   return m->points >= least * machine()->cores
              ? NULL
@@ -299,16 +321,14 @@ static const char *why_not_worth(const Merge *m) {
         others = (double)node_count(m->b->items.at[k]->p->node) / m->points;
     if (depth_of(m->a) + others > DEPTHS_MOST)
       return "two products of such depth are work, not memory";
-    return m->local_bytes * LANES <= TILE_MOST
-               ? too_few_points(m, LANES * UNITS_LEAST)
-               : large;
+    return is_small(m) || may_be_big(m) ? too_few_points(m, LANES * UNITS_LEAST)
+                                        : large;
   }
   double cached = depth_of(m->a) <= FEW_TERMS ? CHEAP_MOST : CACHED_MOST;
   if (m->product_a && m->local_bytes * m->points < cached)
     return "whole rows of a product share fewer copies";
   if (m->product_a)
-    return m->local_bytes * LANES <= TILE_MOST ? too_few_points(m, ROWS_LEAST)
-                                               : large;
+    return is_small(m) || may_be_big(m) ? too_few_points(m, ROWS_LEAST) : large;
   if (m->columns && !m->all)
     return m->local_bytes <= STRIP_MOST ? too_few_points(m, LANES * UNITS_LEAST)
                                         : large;
@@ -372,6 +392,7 @@ static void merge(Clusterer *c, Draft *a, Draft *b, const Pairs *pairs) {
       }
   Draft *d = NEW(c->arena, Draft);
   d->outer = outer;
+  d->big = a->big || b->big || pairs->big;
   uint32_t i = 0, j = 0;
   while (i < a->items.len || j < b->items.len) {
     bool first = j == b->items.len ||
@@ -404,6 +425,7 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
                            : "each point reads other points of it";
   Merge m = {.a = a, .b = b, .pairs = pairs};
   measure(c, &m);
+  pairs->big = m.product_a && !m.all && !is_small(&m);
   const char *why = why_not_worth(&m);
   if (why)
     return why;
@@ -518,20 +540,44 @@ static void merge_drafts(Clusterer *c) {
       try_merge(c, input_draft(c, &c->items[k], j), c->items[k].draft);
 }
 
+static void make_drafts(Clusterer *c) {
+  for (uint32_t k = 0; k < c->plan->stored.len; k++) {
+    Candidate *item = &c->items[k];
+    *item = (Candidate){.p = c->plan->stored.at[k], .fits = item->fits};
+    item->p->position = item->position = k;
+    item->draft = NEW(c->arena, Draft);
+    VEC_PUSH(c->arena, item->draft->items, item);
+  }
+  if (c->kernels)
+    make_stages(c);
+  if (c->kernels && c->plan->stored.len <= MERGED_MOST)
+    merge_drafts(c);
+}
+
+/* Notes the values whose rows would have to go in portions, and cannot; false:
+ * there are none. */
+static bool find_unfit(Clusterer *c) {
+  bool any = false;
+  for (uint32_t k = 0; k < c->plan->stored.len; k++) {
+    const Draft *d = c->items[k].draft;
+    if (!d->big || d->items.at[0] != &c->items[k])
+      continue;
+    const Kernel *kernel = kernel_of(c, d);
+    if (kernel && kernel_has_portions(kernel))
+      continue;
+    any = true;
+    for (uint32_t j = 0; j < d->items.len; j++)
+      d->items.at[j]->fits = true;
+  }
+  return any;
+}
+
 void plan_cluster(Plan *plan, bool kernels) {
   Clusterer c = {.plan = plan, .arena = plan->arena, .kernels = kernels};
   c.items = NEW_ARRAY(plan->arena, Candidate, plan->stored.len);
-  for (uint32_t k = 0; k < plan->stored.len; k++) {
-    Candidate *item = &c.items[k];
-    item->p = plan->stored.at[k];
-    item->p->position = item->position = k;
-    item->draft = NEW(plan->arena, Draft);
-    VEC_PUSH(plan->arena, item->draft->items, item);
-  }
-  if (kernels)
-    make_stages(&c);
-  if (kernels && plan->stored.len <= MERGED_MOST)
-    merge_drafts(&c);
+  make_drafts(&c);
+  while (find_unfit(&c))
+    make_drafts(&c);
   for (uint32_t k = 0; k < plan->stored.len; k++)
     put(&c, c.items[k].draft);
 }

@@ -121,6 +121,11 @@ typedef struct Result {
   Quasi *local;       /* where among those of one outer point, for later loops;
                          NULL: none reads it */
   int64_t local_size; /* elements of one outer point */
+  /* of loops that go in portions: it goes on from one to the next; a sum, times
+     exp (slope * by how much this result has changed) */
+  bool carried, scaled;
+  uint32_t scale_loop, scale_result;
+  double slope;
 } Result;
 
 /* An inner axis at least, or at most, floor(of / by): limit.c. */
@@ -145,6 +150,7 @@ typedef struct Loop {
                       0: it is gone through wholly */
   double part;     /* of that axis, on average */
   bool finite;     /* a product: if its factors along the columns are finite */
+  bool portioned; /* goes along that axis in portions: portion.c */
 } Loop;
 
 typedef struct Kernel {
@@ -155,6 +161,7 @@ typedef struct Kernel {
   VEC(Limit) limits;
   Loop *guard; /* of a point, behind the loops: results that are true where
                   limits were wrong; NULL: they never are */
+  uint32_t portion_from, portion_to; /* loops that go in portions */
 } Kernel;
 
 /* What is run at once: nodes in order, and their kernel. */
@@ -169,6 +176,8 @@ struct Cluster {
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
   const Node *same;     /* whose data is that of the one node; NULL: none */
+  const bool *dying;    /* of the kernel's inputs: nothing reads it later, and
+                           its memory may be that of a result; or NULL */
   const double *params; /* marks among the kernel's floats stand for these */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */
@@ -233,17 +242,31 @@ uint64_t *loop_depends(Arena *arena, const Loop *loop);
  * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
 uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
                         uint32_t *place, uint32_t at);
-/* Takes the factors outside of the sum away from a product: the loop that
- * follows it and does the rest, reading loop LOOP_BEFORE; NULL: there are
- * none. */
+/* Takes the factors outside of the sum away from a product, or from a sum of
+ * quotients that is not alone: the loop that follows it and does the rest,
+ * reading loop LOOP_BEFORE; NULL: there are none. */
 enum { LOOP_BEFORE = INT32_MAX };
-Loop *product_hoist(Arena *arena, Loop *loop);
+Loop *product_hoist(Arena *arena, Loop *loop, bool alone);
 
 /* ---- limit.c: parts of loops that change nothing ---- */
 
 /* Finds the kernel's limits, and what loops they are of.  tiled: products are
  * tiles, whose columns are the last axis that is kept. */
 void kernel_limit(Kernel *k, bool tiled);
+
+/* Is it kept all along the axis? */
+bool loop_keeps(const Loop *loop, const Result *r, uint32_t axis);
+/* Which axis of the reader alone walks over an axis of a local value that it
+ * reads at the address; UINT32_MAX: none does. */
+uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
+                           const Loop *loop, const Result *r, uint32_t axis);
+
+/* ---- portion.c: rows too long for a cache ---- */
+
+/* Can loops, from a product on, go along its last axis in portions? */
+bool kernel_has_portions(const Kernel *k);
+/* Has them do so; false: they cannot. */
+bool kernel_portion(Kernel *k);
 
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */
 

@@ -183,14 +183,12 @@ static bool is_of_point(const Limiter *l, const Quasi *q) {
   return true;
 }
 
-static bool keeps(const Loop *loop, const Result *r, uint32_t v) {
+bool loop_keeps(const Loop *loop, const Result *r, uint32_t v) {
   return r->reduce == PRIM_NONE || v < loop->kept;
 }
 
-/* Which axis of the reader walks over axis `of` of a local value; NO_AXIS:
- * none does alone. */
-static uint32_t reading_axis(const Loop *reader, const Quasi *address,
-                             const Loop *loop, const Result *r, uint32_t of) {
+uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
+                           const Loop *loop, const Result *r, uint32_t of) {
   int64_t step = r->local->times[of], extent = loop->extents[of], least, most;
   uint32_t found = NO_AXIS;
   Quasi lower = {.constant = address->constant};
@@ -214,9 +212,9 @@ static uint32_t rest_of_local(Limiter *l, uint32_t at_loop, const Step *s) {
   const Loop *loop = l->k->loops.at[s->loop];
   const Result *r = &loop->results.at[s->result];
   uint32_t axis = l->axis[s->loop];
-  if (axis == NO_AXIS || !keeps(loop, r, axis) || r->reduce != PRIM_NONE ||
+  if (axis == NO_AXIS || !loop_keeps(loop, r, axis) || r->reduce != PRIM_NONE ||
       !r->local ||
-      reading_axis(l->k->loops.at[at_loop], s->address, loop, r, axis) !=
+      loop_reading_axis(l->k->loops.at[at_loop], s->address, loop, r, axis) !=
           l->axis[at_loop])
     return NO_REST;
   uint32_t rest = rest_of(l, s->loop, r->step);
@@ -374,8 +372,8 @@ static bool may_leave_out(Limiter *l, uint32_t at, uint32_t axis) {
                : may_leave_terms(l, at, axis);
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
-    if (keeps(loop, r, axis)    ? r->out != NULL
-        : r->reduce == PRIM_SUM ? !must_be_zero(l, rest_of(l, at, r->step))
+    if (loop_keeps(loop, r, axis) ? r->out != NULL
+        : r->reduce == PRIM_SUM   ? !must_be_zero(l, rest_of(l, at, r->step))
         : r->reduce == PRIM_MAX || r->reduce == PRIM_MIN
             ? !must_be_within(l, at, j, rest_of(l, at, r->step))
             : true)
@@ -407,7 +405,7 @@ static uint32_t read_axis(Limiter *l, uint32_t at) {
     const Result *r = &x->results.at[s->result];
     if (r->local && r->reduce == PRIM_NONE &&
         rest_of(l, s->loop, r->step) != NO_REST)
-      return reading_axis(loop, s->address, x, r, from);
+      return loop_reading_axis(loop, s->address, x, r, from);
   }
   return NO_AXIS;
 }
@@ -440,10 +438,10 @@ static bool is_read_within(const Limiter *l, uint32_t at, uint32_t axis) {
       if (s->kind != STEP_LOCAL || s->loop != at)
         continue;
       const Result *r = &loop->results.at[s->result];
-      if (!keeps(loop, r, axis))
+      if (!loop_keeps(loop, r, axis))
         continue;
       if (!l->cut[j] ||
-          reading_axis(reader, s->address, loop, r, axis) != l->axis[j])
+          loop_reading_axis(reader, s->address, loop, r, axis) != l->axis[j])
         return false;
       any = true;
     }
@@ -457,7 +455,7 @@ static void find_sources(Limiter *l) {
     const Loop *loop = l->k->loops.at[j];
     bool left = false;
     for (uint32_t i = 0; l->cut[j] && i < loop->results.len; i++)
-      left |= keeps(loop, &loop->results.at[i], l->axis[j]);
+      left |= loop_keeps(loop, &loop->results.at[i], l->axis[j]);
     if (left)
       l->cut[j] = is_read_within(l, j, l->axis[j]);
     bool out = false;

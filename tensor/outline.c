@@ -228,6 +228,57 @@ static void put_graph(Walk *w, const Graph *g, uint32_t count,
   put_held(w);
 }
 
+/* ---- what reads what ---- */
+
+static uint32_t number_of(const Outline *o, const Node *n) {
+  uint32_t at = (n->mark & ~(uint32_t)LEAF) - 1;
+  return n->mark & (uint32_t)LEAF ? o->nodes.len + at : at;
+}
+
+static void add_children(Outline *o, uint32_t *refs) {
+  for (uint32_t k = 0; k < o->nodes.len; k++) {
+    const Node *n = o->nodes.at[k];
+    for (uint32_t j = 0; j < child_count(n); j++) {
+      const Node *x = child(n, j);
+      if (!x)
+        continue;
+      VEC_PUSH(o->arena, o->children, number_of(o, x));
+      refs[number_of(o, x)]++;
+    }
+    VEC_PUSH(o->arena, o->child_end, o->children.len);
+  }
+}
+
+static void mark(Outline *o) {
+  for (uint32_t k = 0; k < o->nodes.len; k++)
+    o->nodes.at[k]->mark = k + 1;
+  for (uint32_t k = 0; k < o->leaves.len; k++)
+    o->leaves.at[k]->mark = (uint32_t)LEAF | (k + 1);
+}
+
+void outline_more(Outline *o, uint32_t count, Node *const *roots) {
+  uint32_t all = o->nodes.len + o->leaves.len;
+  uint32_t *refs = NEW_ARRAY(o->arena, uint32_t, all);
+  o->held = NEW_ARRAY(o->arena, bool, all);
+  Trap trap;
+  mark(o);
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    unmark(o);
+    trap_raise(trap.kind);
+  }
+  add_children(o, refs);
+  trap_end(&trap);
+  for (uint32_t k = 0; k < count; k++)
+    if (roots[k]->mark)
+      o->held[number_of(o, roots[k])] = true;
+  unmark(o);
+  for (uint32_t k = 0; k < all; k++) {
+    const Node *n =
+        k < o->nodes.len ? o->nodes.at[k] : o->leaves.at[k - o->nodes.len];
+    o->held[k] |= n->refs > refs[k];
+  }
+}
+
 void outline_take(Outline *o, const Graph *g, uint32_t count,
                   Node *const *roots) {
   Walk w = {.o = o, .arena = o->arena};

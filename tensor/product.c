@@ -107,6 +107,10 @@ static bool is_big_enough(const Loop *loop, uint32_t m, uint32_t n) {
          (double)x * (double)y * (double)depth >= LEAST_WORK;
 }
 
+static bool is_summed(Dtype t) {
+  return t == DT_F32 || t == DT_F64;
+}
+
 /* any: also one too small to be worth copies of its factors */
 static bool find(Arena *arena, const Loop *loop, Product *p, bool any) {
   memset(p, 0, sizeof *p);
@@ -114,7 +118,7 @@ static bool find(Arena *arena, const Loop *loop, Product *p, bool any) {
     return false;
   const Result *r = &loop->results.at[0];
   Dtype t = loop->steps.at[r->step].dtype;
-  if (r->reduce != PRIM_SUM || (t != DT_F32 && t != DT_F64))
+  if (r->reduce != PRIM_SUM || !is_summed(t))
     return false;
   p->depends = loop_depends(arena, loop);
   if (!find_factors(loop, p, r->step) || p->count < 2)
@@ -152,8 +156,8 @@ bool product_of_halves(const Loop *loop) {
   bool are = product_find(arena, loop, &p);
   for (uint32_t j = 0; are && j < p.count; j++) {
     const Step *s = &loop->steps.at[p.factors[j]];
-    are = s->kind == STEP_CONVERT &&
-          loop->steps.at[s->args[0]].dtype == DT_BF16;
+    are =
+        s->kind == STEP_CONVERT && loop->steps.at[s->args[0]].dtype == DT_BF16;
   }
   arena_free(arena);
   return are;
@@ -231,9 +235,27 @@ static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
   return to;
 }
 
-Loop *product_hoist(Arena *arena, Loop *loop) {
+/* A sum of quotients of products, too small for tiles or of one row: to divide
+ * once is less work. */
+static bool divides_terms(Arena *arena, const Loop *loop, Product *p) {
+  memset(p, 0, sizeof *p);
+  if (loop->results.len != 1 || loop->axes == loop->kept ||
+      loop->results.at[0].reduce != PRIM_SUM ||
+      !is_summed(loop->steps.at[loop->results.at[0].step].dtype))
+    return false;
+  p->depends = loop_depends(arena, loop);
+  if (!find_factors(loop, p, loop->results.at[0].step) || p->count < 2)
+    return false;
+  for (uint32_t j = 0; j < p->outside_count; j++)
+    if (p->over[j])
+      return true;
+  return false;
+}
+
+Loop *product_hoist(Arena *arena, Loop *loop, bool alone) {
   Product p;
-  if (!product_find(arena, loop, &p) || !p.outside_count)
+  if ((!product_find(arena, loop, &p) || !p.outside_count) &&
+      (alone || !divides_terms(arena, loop, &p)))
     return NULL;
   Result r = loop->results.at[0];
   Dtype t = loop->steps.at[r.step].dtype;

@@ -1,6 +1,7 @@
 /* Recipes: what a plan came to, in the numbers of an outline; and clusters of
  * other nodes made by them. */
 #include "tensor/recipe.h"
+#include "tensor/watch.h"
 
 #include <string.h>
 
@@ -19,8 +20,9 @@ typedef struct RecipeCluster {
   uint32_t count, input_count;
   Made *made;
   bool routine;
-  bool compiled; /* a backend has something in the place of bodies */
+  bool compiled;    /* a backend has something in the place of bodies */
   uint32_t *inputs; /* of the kernel */
+  bool *dying;      /* of each: nothing reads it later */
   uint32_t same;    /* 1 + whose data it has; or 0 */
   void *backend;
   const char *interpreted;
@@ -103,6 +105,48 @@ static double work_of(const Node *n) {
   return (double)n->cell_count * (double)extents_product(axes, n->extents);
 }
 
+/* ---- what is read for the last time ---- */
+
+enum { NEVER = UINT32_MAX };
+
+/* When each node lets go of what it reads: with the cluster that leaves its
+ * data, or when all that read it have; else never. */
+static void find_last(const Maker *m, const Plan *plan, uint32_t *last) {
+  const Outline *o = m->o;
+  uint32_t *times = NEW_ARRAY(plan->arena, uint32_t, o->nodes.len);
+  bool *stored = NEW_ARRAY(plan->arena, bool, o->nodes.len);
+  for (uint32_t k = 0; k < plan->clusters.len; k++) {
+    const Cluster *c = plan->clusters.at[k];
+    for (uint32_t j = 0; j < c->nodes.len; j++) {
+      uint32_t number = number_of(m, c->nodes.at[j]);
+      times[number] = k;
+      stored[number] = !c->backend || cluster_stores(c, c->nodes.at[j]);
+    }
+  }
+  for (uint32_t k = o->nodes.len; k-- > 0;) {
+    if (!stored[k])
+      times[k] = o->held[k] ? NEVER : last[k];
+    for (uint32_t j = k ? o->child_end.at[k - 1] : 0; j < o->child_end.at[k];
+         j++) {
+      uint32_t x = o->children.at[j];
+      last[x] = times[k] > last[x] ? times[k] : last[x];
+    }
+  }
+}
+
+static void find_dying(const Maker *m, const Plan *plan, Recipe *r) {
+  const Outline *o = m->o;
+  uint32_t *last =
+      NEW_ARRAY(plan->arena, uint32_t, o->nodes.len + o->leaves.len);
+  find_last(m, plan, last);
+  for (uint32_t k = 0; k < r->count; k++) {
+    RecipeCluster *c = &r->clusters[k];
+    c->dying = NEW_ARRAY(m->arena, bool, c->input_count);
+    for (uint32_t j = 0; j < c->input_count; j++)
+      c->dying[j] = !o->held[c->inputs[j]] && last[c->inputs[j]] == k;
+  }
+}
+
 Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
   Maker m = {.arena = arena, .o = o};
   Recipe *r = NEW(arena, Recipe);
@@ -120,6 +164,7 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
       if (c->nodes.at[j]->kind == NODE_COMP)
         r->work += work_of(c->nodes.at[j]);
   }
+  find_dying(&m, plan, r);
   const Graph *g = plan->graph;
   if (g->often || !g->least_work || !g->backend || !g->backend->kernels)
     r->work = 0; /* it stays as it is */
@@ -159,6 +204,7 @@ static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
   c->same = r->same ? node_at(o, r->same - 1) : NULL;
   if (!r->compiled)
     return;
+  c->dying = r->dying;
   c->kernel = NEW(arena, Kernel);
   const Node **inputs = NEW_ARRAY(arena, const Node *, r->input_count);
   for (uint32_t k = 0; k < r->input_count; k++)
@@ -216,8 +262,8 @@ static void replace_cells(Node *n, Cell *cells, uint32_t count) {
 
 static void put_body(const Bound *b, const Made *made, Node *n) {
   bool wider = made->extents && made->reduce_count != n->reduce_count;
-  size_t size = (n->free_count + n->rank + made->reduce_count) *
-                sizeof *made->extents;
+  size_t size =
+      (n->free_count + n->rank + made->reduce_count) * sizeof *made->extents;
   int64_t *extents = wider ? mem_try_alloc(size) : NULL;
   Cell *cells = mem_try_alloc(made->cell_count * sizeof *cells +
                               made->arg_count * sizeof(uint32_t));

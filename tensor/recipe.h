@@ -33,12 +33,19 @@ typedef struct Outline {
   VEC(Node *) nodes;  /* that are to be run: inputs before readers */
   VEC(Node *) leaves; /* that they read, and that have data */
   Params params;
+  /* outline_more, of node k: children[child_end[k - 1] .. child_end[k]) are the
+   * numbers of what it reads; of all: does anything else hold it? */
+  VEC(uint32_t) children, child_end;
+  bool *held;
   bool failed; /* there is something in it that has no outline */
 } Outline;
 
 /* Sets no marks for longer than it runs. */
 void outline_take(Outline *o, const Graph *g, uint32_t count,
                   Node *const *roots);
+
+/* Before there is a plan, which changes what reads what. */
+void outline_more(Outline *o, uint32_t count, Node *const *roots);
 
 /* ---- recipe.c ---- */
 

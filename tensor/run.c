@@ -220,6 +220,7 @@ static bool make_recipe(Run *run, uint32_t count, Node *const *roots,
                         Recipe **recipe, Fault *fault) {
   Graph *g = run->graph;
   const Outline *o = &run->outline;
+  outline_more(&run->outline, count, roots);
   run->plan.params = &o->params;
   if (!make_plan(run, count, roots, fault))
     return false;

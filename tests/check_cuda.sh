@@ -87,6 +87,11 @@ else
   with 1 'the driver has no device' env FAKE_DEVICES=0 "$AXON" doctor
   with 1 'compute capability 7.0: 7.5 is the least' \
     env FAKE_CAPABILITY=70 "$AXON" -e 1 --target cuda
+  # NVRTC is not newer than the driver.
+  said=$(FAKE_VERSION=12040 faked "$AXON" doctor)
+  grep -q '^driver .*for CUDA 12.4' <<<"$said" &&
+    grep -qE '^nvrtc  *12|libnvrtc.so.12, as the driver is for CUDA 12' \
+      <<<"$said" || wrong "doctor with an older driver: $said"
   "$AXON" doctor | grep -q '^nvrtc  *1' && nvrtc=1 || nvrtc=
   if [ "$nvrtc" ]; then
     with 0 'a kernel was compiled, and ran on the GPU' "$AXON" doctor

@@ -55,6 +55,13 @@ whole = 2 * 2 * 24 * 512 * 512 * 64
 assert 0.5 * whole <= causal <= 0.55 * whole, "a triangle"
 assert 0.1 * whole <= near <= 0.2 * whole, "a band"
 ' || wrong 'what a mask hides is computed'
+"$AXON" plan --dry --json long.axn | python3 -c '
+import json, sys
+run = json.load(sys.stdin)["runs"][0]
+scores = 4 * 8 * 1024 * 12288
+assert run["bytes_peak"] < scores / 16, "scores in memory"
+assert all(k["scratch"] < 4 << 20 for k in run["kernels"]), "rows in scratch"
+' || wrong 'long rows of scores are stored'
 XDG_CACHE_HOME=$XDG_CACHE_HOME/other
 "$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
 before=$(made)

@@ -3,7 +3,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0
-for header in */*.h */*/*.h; do
+for header in */*.h */*/*.h */*/*/*.h; do
   case $header in parser/parse.h | tests/* | '*'*) continue ;; esac
   printf '#include "%s"\n' "$header" |
     ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I. \

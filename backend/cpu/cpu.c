@@ -46,6 +46,7 @@ typedef struct Job {
   const int64_t *ints;
   const double *floats;
   size_t room;
+  volatile bool *stop;
 } Job;
 
 static int work_on(void *context, int64_t begin, int64_t end) {
@@ -68,13 +69,13 @@ static int64_t grain_of(const Program *p) {
   return grain > least ? grain : least;
 }
 
-static int run_job(Graph *g, const Program *p, Job *job) {
+static int run_job(const Program *p, Job *job) {
   return (p->shared ? pool_run : pool_run_apart)(p->units, grain_of(p), work_on,
-                                                 job, g->interrupt);
+                                                 job, job->stop);
 }
 
 /* The sums of chunks, then their sum. */
-static int run_chunks(Graph *g, const Program *p, const Node *n, Job *job) {
+static int run_chunks(const Program *p, const Node *n, Job *job) {
   Fault ignored = {0};
   int64_t count = node_count(n), partial = count * p->chunks;
   Tensor *parts = tensor_new(p->accumulator, 1, &partial, false, &ignored);
@@ -82,13 +83,13 @@ static int run_chunks(Graph *g, const Program *p, const Node *n, Job *job) {
     return 1;
   void *out = job->pointers[0];
   job->pointers[0] = parts->data;
-  int bad = run_job(g, p, job);
+  int bad = run_job(p, job);
   Job adding = {.function =
                     (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
                 .ints = (int64_t[]){p->chunks, p->inner}};
   if (!bad)
-    bad = pool_run(count, GRAIN_WORK, work_on, &adding, g->interrupt);
+    bad = pool_run(count, GRAIN_WORK, work_on, &adding, job->stop);
   tensor_release(parts);
   return bad;
 }
@@ -100,8 +101,8 @@ static void fill_params(const Cluster *c, const Program *p, double *floats) {
   }
 }
 
-static int run_kernel(Graph *g, const Cluster *c, const Program *p,
-                      Tensor *const *outs) {
+static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
+                      volatile bool *stop) {
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
   KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
@@ -109,12 +110,13 @@ static int run_kernel(Graph *g, const Cluster *c, const Program *p,
     return 1;
   fill_params(c, p, floats);
   Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
+  job.stop = stop;
   for (uint32_t j = 0; j < p->out_count; j++)
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
     job.pointers[p->out_count + j] = k->inputs.at[j]->data->data;
-  return p->chunked ? run_chunks(g, p, c->nodes.at[p->outs[0]], &job)
-                    : run_job(g, p, &job);
+  return p->chunked ? run_chunks(p, c->nodes.at[p->outs[0]], &job)
+                    : run_job(p, &job);
 }
 
 typedef struct Run {
@@ -126,6 +128,36 @@ static void drop(Run *run) {
   for (uint32_t j = 0; j < run->count; j++)
     tensor_release(run->outs[j]);
   run->count = 0;
+}
+
+/* Its memory may be another tensor's from now on. */
+static bool is_to_take(const Tensor *t) {
+  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->borrowed &&
+         !t->mapping_size && t->data == t->mapping;
+}
+
+/* An input that dies with this kernel, and may become its result. */
+static Node *input_to_take(const Cluster *c, const Program *p) {
+  for (uint32_t j = 0; c->dying && p->over >> j; j++)
+    if (p->over >> j & 1 && c->dying[j] &&
+        is_to_take(c->kernel->inputs.at[j]->data))
+      return (Node *)c->kernel->inputs.at[j];
+  return NULL;
+}
+
+/* A kernel that writes over what it reads is not stopped, so that there is
+ * either all of that or all of the result. */
+static bool run_over(const Cluster *c, const Program *p, Node *x) {
+  Node *n = c->nodes.at[p->outs[0]];
+  if (run_kernel(c, p, &x->data, NULL) != 0)
+    return false;
+  n->data = x->data;
+  x->data = NULL; /* and it goes, when n has let go of it */
+  n->data->dtype = n->dtype;
+  n->data->rank = n->free_count + n->rank;
+  memcpy(n->data->shape, n->extents, n->data->rank * sizeof *n->extents);
+  n->data->stars = n->free_count < 32 ? n->stars << n->free_count : 0;
+  return true;
 }
 
 static bool make_outs(const Graph *g, const Cluster *c, const Program *p,
@@ -148,12 +180,16 @@ static bool make_outs(const Graph *g, const Cluster *c, const Program *p,
 static bool run_prepared(Graph *g, Cluster *c) {
   const Program *p = c->backend;
   Run run = {0};
+  Node *x = input_to_take(c, p);
+  if (x)
+    return run_over(c, p, x);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     drop(&run);
     trap_raise(trap.kind);
   }
-  bool good = make_outs(g, c, p, &run) && run_kernel(g, c, p, run.outs) == 0;
+  bool good =
+      make_outs(g, c, p, &run) && run_kernel(c, p, run.outs, g->interrupt) == 0;
   if (g->interrupt && *g->interrupt)
     trap_raise(FAIL_INTERRUPT);
   trap_end(&trap);

@@ -43,6 +43,8 @@ typedef struct Schedule {
                             cut into parts of so many, each with its own sum */
   double streamed;       /* bytes from which on a result is stored past the
                             caches */
+  int64_t portion;       /* ROWS: of the axis that some loops go along in
+                            portions; 0: there are none */
   struct Tiling *tiling; /* of the products, by loop; NULL: there are none */
   struct Members *members; /* of UNIT_MEMBERS */
 } Schedule;
@@ -67,6 +69,11 @@ typedef struct Emitted {
 
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t target_vector_bytes(void);
+
+/* The set of inputs whose place in memory the kernel's one result may take:
+ * each element is read just before that of the result is stored there, and
+ * nothing can fail in between. */
+uint64_t kernel_over(const Kernel *k);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, Schedule *s);

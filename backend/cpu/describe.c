@@ -11,6 +11,9 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
   case UNIT_POINT:
     break;
   case UNIT_ROWS:
+    if (s->portion)
+      return arena_printf(arena, "%lld rows, %lld at a time, %lld of each",
+                          (long long)s->span, block, (long long)s->portion);
     return arena_printf(arena, "%lld rows, %lld at a time", (long long)s->span,
                         block);
   case UNIT_COLUMNS:

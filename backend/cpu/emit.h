@@ -15,6 +15,7 @@ typedef struct Local {
   uint32_t name;     /* l%u */
   const char *size;  /* elements of one point */
   const char *block; /* points along the last outer axis; NULL: one */
+  bool portioned;    /* lies at r%u, and l%u is that of the portion at hand */
 } Local;
 
 /* What a function is written with: one for the kernel's loops, one for each
@@ -122,6 +123,18 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
  * done with it: of whole vectors, and of parts. */
 void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
                  const Buffer *part);
+
+/* ---- portions.c ---- */
+
+/* Loops from .. to - 1 of the kernel. */
+typedef void EmitLoops(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
+/* All loops of it, those that go in portions so. */
+void emit_portions(Emitter *e, Buffer *out, EmitLoops *loops);
+/* x, of this portion, is taken into what is carried at `to`. */
+void emit_carried(Emitter *e, Buffer *out, const Result *r, const char *to,
+                  const char *x);
+/* What the loop's extremes scale is scaled: they may have changed. */
+void emit_rescaled(Emitter *e, Buffer *out, uint32_t loop);
 
 /* ---- members.c ---- */
 

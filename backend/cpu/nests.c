@@ -70,7 +70,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
 /* ---- limits ---- */
 
 bool is_limited(const Loop *loop, uint32_t v) {
-  return loop->limits && v == loop->limited;
+  return (loop->limits || loop->portioned) && v == loop->limited;
 }
 
 /* The least or largest value of a limit among the rows. */
@@ -93,9 +93,8 @@ static const char *limit_text(Emitter *e, const Limit *limit) {
              : format(e, "floor_div(%s, %s)", b.text, emit_int(e, limit->by));
 }
 
-static void emit_limit(Emitter *e, Buffer *out, uint32_t at,
-                       const Limit *limit) {
-  const char *name = limit->least ? "from" : "to";
+static void emit_limit(Emitter *e, Buffer *out, uint32_t at, const Limit *limit,
+                       const char *name) {
   buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
                 limit_text(e, limit), limit->least ? "" : " + 1",
                 limit->least ? ">" : "<", name, at, name, at);
@@ -109,22 +108,33 @@ bool may_be_whole(const Kernel *k) {
 }
 
 /* One element at least is gone through: so its loops need no other way. */
-void emit_limits(Emitter *e, Buffer *out) {
-  for (uint32_t j = 0; j < e->k->loops.len; j++) {
-    const Loop *loop = e->k->loops.at[j];
-    if (!loop->limits)
-      continue;
-    const char *extent = emit_int(e, loop->extents[loop->limited]);
-    buffer_printf(out, "int64_t from%u = 0, to%u = %s;\n%s", j, j, extent,
-                  may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
-    for (uint32_t i = 0; i < e->k->limits.len; i++)
-      if (loop->limits >> i & 1)
-        emit_limit(e, out, j, &e->k->limits.at[i]);
-    buffer_printf(out,
-                  "if (from%u >= %s)\nfrom%u = %s - 1;\n"
-                  "if (to%u <= from%u)\nto%u = from%u + 1;\n}\n",
-                  j, extent, j, extent, j, j, j, j);
+static void emit_limits_of(Emitter *e, Buffer *out, uint32_t at,
+                           const char *from, const char *to) {
+  const Loop *loop = e->k->loops.at[at];
+  const char *extent = emit_int(e, loop->extents[loop->limited]);
+  buffer_printf(out, "int64_t %s%u = 0, %s%u = %s;\n", from, at, to, at,
+                extent);
+  if (!loop->limits)
+    return;
+  buffer_puts(out, may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
+  for (uint32_t i = 0; i < e->k->limits.len; i++) {
+    const Limit *limit = &e->k->limits.at[i];
+    if (loop->limits >> i & 1)
+      emit_limit(e, out, at, limit, limit->least ? from : to);
   }
+  buffer_printf(out,
+                "if (%s%u >= %s)\n%s%u = %s - 1;\n"
+                "if (%s%u <= %s%u)\n%s%u = %s%u + 1;\n}\n",
+                from, at, extent, from, at, extent, to, at, from, at, to, at,
+                from, at);
+}
+
+void emit_limits(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->k->loops.len; j++)
+    if (e->k->loops.at[j]->portioned)
+      emit_limits_of(e, out, j, "low", "high");
+    else if (e->k->loops.at[j]->limits)
+      emit_limits_of(e, out, j, "from", "to");
 }
 
 void emit_guard(Emitter *e, Buffer *out) {
@@ -149,6 +159,7 @@ typedef struct Fold {
   char class;           /* of the accumulator */
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
+  bool runs;            /* it goes on in doubles: goes_in_runs */
   bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
@@ -182,14 +193,24 @@ static bool is_where(PrimId op) {
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
 
+static double terms_of(const Loop *loop) {
+  double terms = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    terms *= (double)loop->extents[v];
+  return terms;
+}
+
 /* Sums of floats go into doubles after each RUN vectors: as good as sums in
- * double, and as quick as sums in float. */
-static bool has_runs(const Fold *f) {
-  return f->op == PRIM_SUM && f->class == 'f';
+ * double, and as quick as sums in float.  Short ones do without. */
+static bool goes_in_runs(const Emitter *e, const Fold *f) {
+  bool row = e->lane != NO_LANE && e->lane >= e->loop->kept;
+  double run = row ? (double)RUN * e->s->width : RUN;
+  return f->op == PRIM_SUM && f->class == 'f' &&
+         (e->s->chunk || terms_of(e->loop) > run);
 }
 
 static char end_class(const Fold *f) {
-  return has_runs(f) ? 'd' : f->class;
+  return f->runs ? 'd' : f->class;
 }
 
 static Dtype accumulator_dtype(const Fold *f) {
@@ -236,6 +257,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Dtype t = e->loop->steps.at[r->step].dtype;
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
+  f.runs = goes_in_runs(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
@@ -324,8 +346,10 @@ static void emit_lanes_to(Emitter *e, Buffer *out, const char *to,
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, whole);
-  buffer_printf(out, "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n%s",
-                no_macros, to, to, part_macros);
+  buffer_printf(
+      out,
+      "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n(void)rest;\n%s",
+      no_macros, to, to, part_macros);
   emit_put(out, body);
   emit_put(out, &e->checks);
   emit_put(out, part);
@@ -479,6 +503,10 @@ static Dtype stored_dtype(const Emitter *e, const Fold *f) {
 
 static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
                          const char *x) {
+  if (f->r->carried) {
+    emit_carried(e, out, f->r, f->local, x);
+    return;
+  }
   store_one(e, out, stored_dtype(e, f), f->out, x);
   store_one(e, out, f->r->dtype, f->local, x);
 }
@@ -504,7 +532,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
     return;
   }
   char class = end_class(f);
-  const char *from = has_runs(f) ? format(e, "sum%u", f->name) : acc;
+  const char *from = f->runs ? format(e, "sum%u", f->name) : acc;
   buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
   for (uint32_t half = e->s->width / 2; half; half /= 2)
     buffer_printf(out, "t = %s;\n",
@@ -540,7 +568,7 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
   if (f->where)
     buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
                   f->name, f->far ? 'l' : 'i');
-  if (has_runs(f))
+  if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
 }
 
@@ -553,7 +581,7 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
                   f->name,
                   combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
                           format(e, "acc%u[q]", f->name)));
-  if (!has_runs(f))
+  if (!f->runs)
     return;
   buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
                 first);
@@ -607,7 +635,7 @@ static void emit_row(Emitter *e, Nest *n) {
       continue;
     }
     declare_row(out, f, sums);
-    runs |= has_runs(f);
+    runs |= f->runs;
     emit_take(e, &whole, f, first, false);
     emit_take(e, &part, f, first, true);
   }
@@ -635,7 +663,7 @@ static void emit_row(Emitter *e, Nest *n) {
   if (runs) {
     buffer_puts(out, "j = end;\n");
     for (uint32_t j = 0; j < n->count; j++)
-      if (has_runs(&n->folds[j]))
+      if (n->folds[j].runs)
         gather_sums(e, out, &n->folds[j], sums);
     buffer_puts(out, "}\n");
   }
@@ -644,7 +672,7 @@ static void emit_row(Emitter *e, Nest *n) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE)
       continue;
-    if (!has_runs(f))
+    if (!f->runs)
       gather_sums(e, out, f, sums);
     emit_row_end(e, out, f, first);
   }
@@ -660,7 +688,7 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   stored.r = &r;
   r.dtype = stored_dtype(e, f);
   char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
-  const char *name = runs && has_runs(f) ? "sum" : f->where ? "at" : "acc";
+  const char *name = runs && f->runs ? "sum" : f->where ? "at" : "acc";
   const char *x = format(e, "%s%u[a]", name, f->name);
   if (f->where && !f->far)
     x = format(e, "wide(%s)", x);
@@ -686,7 +714,7 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
                 vectors);
   if (f->where)
     buffer_printf(out, "v%c at%u[%u];\n", f->far ? 'l' : 'i', f->name, vectors);
-  if ((runs && has_runs(f)))
+  if ((runs && f->runs))
     buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
   buffer_printf(out,
                 "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
@@ -694,7 +722,7 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
   if (f->where)
     buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->name,
                   f->far ? 'l' : 'i');
-  if ((runs && has_runs(f)))
+  if ((runs && f->runs))
     buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
   buffer_puts(out, "}\n");
   (void)e;
@@ -714,7 +742,7 @@ static void open_runs(Emitter *e, Nest *n) {
 static void close_runs(Nest *n, uint32_t vectors) {
   close_loops(n, n->opened - 1);
   for (uint32_t j = 0; j < n->count; j++)
-    if (has_runs(&n->folds[j]))
+    if (n->folds[j].runs)
       buffer_printf(n->out,
                     "for (int a = 0; a < %u; a++) {\n"
                     "sum%u[a] += CONVERT(acc%u[a], vd);\nacc%u[a] = (vf){0};\n"
@@ -776,13 +804,6 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c->runs);
 }
 
-static double terms_of(const Loop *loop) {
-  double terms = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms;
-}
-
 /* Is it a sum (or the like) over so few terms that they are better written out,
  * and its lanes stay in registers: windows that slide along the lanes? */
 static bool is_short(const Emitter *e, const Nest *n) {
@@ -796,21 +817,17 @@ static bool is_short(const Emitter *e, const Nest *n) {
   return !lane_is_outer(e) && n->count == 1 && terms_of(loop) <= FEW_TERMS;
 }
 
-static uint32_t few_vectors(const Emitter *e) {
-  int64_t vectors = (e->loop->extents[e->lane] + e->s->width - 1) / e->s->width;
-  return vectors < BLOCK_VECTORS ? (uint32_t)vectors : BLOCK_VECTORS;
-}
-
 static void emit_column(Emitter *e, Nest *n) {
   Buffer *out = n->out;
   bool outer = lane_is_outer(e);
   Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
   c.part = c.whole;
   n->few = is_short(e, n);
-  if (outer)
-    c.vectors = (uint32_t)((e->s->block + e->s->width - 1) / e->s->width);
+  int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
+  if (outer || most <= BLOCK_VECTORS * (int64_t)e->s->width)
+    c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
   else if (n->few)
-    c.vectors = few_vectors(e);
+    c.vectors = BLOCK_VECTORS;
   open_loops(e, n, n->kept);
   if (outer)
     emit_lane_range(e, out, true);
@@ -830,11 +847,11 @@ static void emit_column(Emitter *e, Nest *n) {
       store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    c.runs |= has_runs(f) && terms_of(e->loop) > RUN;
+    c.runs |= f->runs;
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }
-  if ((outer || n->few) && c.vectors <= BLOCK_VECTORS) {
+  if (c.vectors <= BLOCK_VECTORS) {
     uint32_t opened = n->opened;
     c.block = true;
     buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);
@@ -908,5 +925,6 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     emit_column(e, &n);
   else
     emit_row(e, &n);
+  emit_rescaled(e, out, at);
   buffer_puts(out, "}\n");
 }

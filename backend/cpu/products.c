@@ -514,6 +514,8 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   bool columns = t->ahead && is_limited(loop, t->n);
   const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
   bool some = t->ahead && is_limited(loop, loop->kept);
+  bool carried = loop->results.at[0].carried;
+  const char *more = carried ? "1" : format(e, "k0 != %s", start);
   bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   buffer_printf(out,
@@ -536,13 +538,13 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "for (int64_t x = x0; x < x1; x += MR%u)\n"
                 "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
                 "tile%u(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s);\nelse\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, %s);\nelse\n"
                 "edge%u(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, k0 != %s,\n"
+                "c + (x - m0) * ldc + (y - n0), ldc, %s,\n"
                 "x1 - x < MR%u ? x1 - x : MR%u, "
                 "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
-                left, right, at, at, at, at, at, rows, panel, start, at, rows,
-                panel, start, at, at, at, at);
+                left, right, at, at, at, at, at, rows, panel, more, at, rows,
+                panel, more, at, at, at, at);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");

@@ -123,6 +123,48 @@ static ArtifactKey key_of(const Cluster *c) {
 
 /* ---- making one ---- */
 
+/* ---- in place ---- */
+
+static bool can_fail(const Step *s) {
+  return (s->kind == STEP_READ && s->index_count > 0) ||
+         (s->kind == STEP_OP && !dtype_is_float(s->dtype) &&
+          (s->op == PRIM_DIV || s->op == PRIM_MOD || s->op == PRIM_POW));
+}
+
+static bool is_plain(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  bool plain = k->loops.len == 1 && loop->kept == loop->axes;
+  for (uint32_t j = 0; plain && j < loop->steps.len; j++)
+    plain = !can_fail(&loop->steps.at[j]);
+  return plain;
+}
+
+/* Is it read at the place of the result alone? */
+static bool is_read_there(const Loop *loop, uint32_t input, const Quasi *at) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ && s->input == input &&
+        !quasi_equal(s->address, at))
+      return false;
+  }
+  return true;
+}
+
+uint64_t kernel_over(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  uint64_t over = 0;
+  if (!is_plain(k) || loop->results.len != 1 || !loop->results.at[0].out)
+    return 0;
+  const Result *r = &loop->results.at[0];
+  for (uint32_t j = 0; j < k->inputs.len && j < 64; j++) {
+    const Node *x = k->inputs.at[j];
+    if (dtype_info[x->dtype].bytes == dtype_info[r->dtype].bytes &&
+        node_count(x) == node_count(r->node) && is_read_there(loop, j, r->out))
+      over |= UINT64_C(1) << j;
+  }
+  return over;
+}
+
 /* Several tiles of one product. */
 static bool has_shared(const Kernel *k, const Schedule *s) {
   if (s->shape != UNIT_TILE || !s->tiling)
@@ -147,6 +189,7 @@ static void make(const Cluster *c, Program *p) {
   p->out_count = e.call.outs.len;
   for (uint32_t j = 0; j < p->out_count; j++)
     p->outs[j] = place_of(c, e.call.outs.at[j]->node);
+  p->over = e.call.room == 0 ? kernel_over(k) : 0;
   p->chunked = s.chunk > 0;
   p->shared = has_shared(k, &s);
   p->units = e.call.units;

@@ -8,26 +8,31 @@
 #include "backend/cpu/tiling.h"
 
 #include "backend/cpu/emit.h"
+#include "runtime/pool.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
-  BLOCK_N = 1024,        /* columns of a unit, at most, */
-  PANEL_BYTES = 4 << 20, /* and bytes of these, copied */
-  COPY_BYTES = 16 << 20, /* of the narrowest unit, however long the sum */
-  TILE_BYTES = 2 << 20,  /* of a result that is local, in a unit */
-  UNITS = 8,             /* that are wanted at least */
-  CUT_UNITS = 4,         /* fewer tiles than that, with */
-  CUT_DEPTH = 1 << 13,   /* a longer sum than that: it is cut */
-  CHUNKS = 16,           /* into so many parts */
+  BLOCK_N = 1024,         /* columns of a unit, at most, */
+  PANEL_BYTES = 4 << 20,  /* and bytes of these, copied */
+  AHEAD_BYTES = 16 << 20, /* of all columns, where few rows go at a time */
+  COPY_BYTES = 16 << 20,  /* of the narrowest unit, however long the sum */
+  TILE_BYTES = 2 << 20,   /* of a result that is local, in a unit */
+  UNITS = 8,              /* that are wanted at least */
+  CUT_UNITS = 4,          /* fewer tiles than that, with */
+  CUT_DEPTH = 1 << 13,    /* a longer sum than that: it is cut */
+  CHUNKS = 16,            /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
-  WINDOW_LEAST = 64,       /* columns of a unit, where there are more */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
-  WINDOW_PARTS = 16,       /* of all rows, at most */
-  LIMITED = 32,            /* parts of the rows that have limits of their own */
-  PLAIN_STRIDE = 128,      /* elements between terms of b that is not copied */
+  PORTION_ROWS = 12,  /* that are wanted at least, of a row, or, if they are */
+  PORTION = 512,      /* too long, of so many elements of them */
+  WINDOW_LEAST = 64,  /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16,  /* of all rows, at most */
+  LIMITED = 32,       /* parts of the rows that have limits of their own */
+  PLAIN_STRIDE = 128, /* elements between terms of b that is not copied */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) {
@@ -390,6 +395,13 @@ static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
   return true;
 }
 
+/* Each band of rows copies b again: few rows are cut only where that gives
+ * threads something to do.  No sum depends on it. */
+static bool are_few_rows(int64_t m, double units) {
+  double threads = pool_threads(), each = units / threads;
+  return m <= 2 * HEIGHT_LEAST && (each >= UNITS || each == floor(each));
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   int64_t m = loop->extents[t->m], n = loop->extents[t->n];
@@ -415,17 +427,42 @@ static void size_tile(Choice *c, Tile *t) {
   if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
       t->depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out, n))
     c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
+  else if (are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
+    c->s->height = round_up(m, t->rows);
 }
 
 static bool has_limits(const Kernel *k) {
   return k->limits.len > 0;
 }
 
+/* Of a row, or of the portion of it that is there at a time. */
+static double local_bytes(const Choice *c) {
+  double bytes = kernel_local_bytes(c->k, false);
+  for (uint32_t j = c->k->portion_from; j < c->k->portion_to; j++) {
+    const Loop *loop = c->k->loops.at[j];
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if (r->local && loop_keeps(loop, r, loop->limited))
+        bytes -= (double)(r->local_size - c->s->portion) *
+                 dtype_info[r->dtype].bytes;
+    }
+  }
+  return bytes;
+}
+
+/* Rows of which a cache does not hold enough for tiles go in portions. */
+static void choose_portions(Choice *c) {
+  double local = kernel_local_bytes(c->k, false);
+  if (c->s->shape == UNIT_ROWS && local * PORTION_ROWS > LOCAL_BYTES &&
+      kernel_portion(c->k))
+    c->s->portion = PORTION;
+}
+
 /* Rows that are gone through together, and those of a unit, which share
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
   int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
-  double local = kernel_local_bytes(c->k, false), points = other_points(c, 1);
+  double local = local_bytes(c), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
   if (has_limits(c->k))
     rows = 2 * tile_rows > extent / LIMITED
@@ -569,7 +606,8 @@ static void make_tile(Choice *c, uint32_t at) {
   t->element = t->dtype;
   t->depth = depth_of(loop);
   choose_forms(t, loop, c->s);
-  bool limited = loop->limits && loop->limited >= loop->kept;
+  bool limited =
+      (loop->limits || loop->portioned) && loop->limited >= loop->kept;
   if (c->window) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
@@ -598,7 +636,8 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   t->pack_k = direct ? t->block_k : t->depth < most ? t->depth : most;
   t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
              loop->kept == loop->outer + 1 &&
-             (double)t->depth * (double)n * (double)bytes <= PANEL_BYTES;
+             (double)t->depth * (double)n * (double)bytes <=
+                 (loop->portioned ? AHEAD_BYTES : PANEL_BYTES);
   for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
     t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;
   if (t->ahead) {
@@ -623,6 +662,10 @@ static void part_results(Choice *c) {
   find_products(c);
 }
 
+static int64_t panel_columns(const Choice *c, uint32_t at) {
+  return (int64_t)c->s->tiling->of[at].vectors * c->s->width;
+}
+
 bool tiling_choose(Kernel *k, Schedule *s) {
   if (k->loops.len > KERNEL_LOOPS / 2)
     return false;
@@ -636,6 +679,7 @@ bool tiling_choose(Kernel *k, Schedule *s) {
   part_results(c);
   if (s->shape == UNIT_ROWS)
     kernel_limit(k, true);
+  choose_portions(c);
   s->tiling = NEW(k->arena, Tiling);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is[j])
@@ -648,6 +692,8 @@ bool tiling_choose(Kernel *k, Schedule *s) {
     }
   if (c->window)
     return true;
+  if (s->portion) /* whole panels of the first product */
+    s->portion -= s->portion % panel_columns(c, k->portion_from);
   if (s->shape == UNIT_TILE)
     size_tile(c, &s->tiling->of[0]);
   else

@@ -48,8 +48,11 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (!r->local)
         continue;
       l->name = e->names++;
-      int64_t size = r->local_size; /* rows that do not fall upon each other
-                                       in a cache */
+      l->portioned = loop->portioned && loop_keeps(loop, r, loop->limited);
+      int64_t size = l->portioned ? e->s->portion : r->local_size;
+      if (r->carried && r->reduce != PRIM_SUM)
+        size = 2; /* portions.c */
+      /* rows that do not fall upon each other in a cache */
       if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
         size += ROW_PADDING;
       l->size = emit_int(e, size);
@@ -58,8 +61,9 @@ static void emit_locals(Emitter *e, Buffer *out) {
       size_t bytes =
           (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
           ALIGNED; /* a whole vector may end behind the last */
-      buffer_printf(out, "%s *restrict const l%u = (%s *)(room + %s);\n", type,
-                    l->name, type, emit_int(e, (int64_t)e->out->call.room));
+      buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
+                    l->portioned ? 'r' : 'l', l->name, type,
+                    emit_int(e, (int64_t)e->out->call.room));
       e->out->call.room += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
   }
@@ -141,14 +145,13 @@ static void emit_note(const Emitter *e, Buffer *out, uint32_t loop) {
 }
 
 /* Loops after a product that go over its tile are done part by part. */
-static void emit_loops(Emitter *e, Buffer *out) {
-  uint32_t count = e->k->loops.len;
+static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
   if (e->s->members) {
     emit_note(e, out, 0);
     emit_members(e, out);
     return;
   }
-  for (uint32_t j = 0; j < count;) {
+  for (uint32_t j = from; j < count;) {
     uint32_t to = j + 1;
     while (to < count && !is_product(e, to))
       to++;
@@ -187,7 +190,10 @@ static void emit_limited(Emitter *e, Buffer *out) {
   else if (may_be_whole(k))
     buffer_printf(out, "const int whole = %s;\n", odd);
   emit_limits(e, out);
-  emit_loops(e, out);
+  if (e->s->portion)
+    emit_portions(e, out, emit_loops);
+  else
+    emit_loops(e, out, 0, k->loops.len);
   if (!k->guard)
     return;
   uint32_t v = k->outer - 1;
@@ -262,11 +268,12 @@ static void emit_fold(Emitter *e, Buffer *out) {
 
 static void emit_pointers(Emitter *e, Buffer *out) {
   const Call *call = &e->out->call;
+  bool alone = kernel_over(e->k) == 0;
   for (uint32_t j = 0; j < call->outs.len; j++)
     buffer_printf(
         out, "%s *%s const o%u = p[%u];\n",
         memory_type(e->s->chunk ? call->accumulator : call->outs.at[j]->dtype),
-        "restrict", j, j);
+        alone ? "restrict" : "", j, j);
   for (uint32_t j = 0; j < e->k->inputs.len; j++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->k->inputs.at[j]->dtype), j,

@@ -37,9 +37,8 @@ static struct {
 
 #define HOW_TO_GET                                                        \
   "install CUDA's toolkit, or the library alone: apt install libnvrtc12 " \
-  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc; or let "     \
-  "AXON_NVRTC "                                                           \
-  "name the file"
+  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc (CUDA 12: "   \
+  "nvidia-cuda-nvrtc-cu12); or let AXON_NVRTC name the file"
 
 /* ---- loading ---- */
 
@@ -101,19 +100,29 @@ static int newest_major(void) {
                               : MAJOR_MOST;
 }
 
+static void tell_absent(int newest, Fault *fault) {
+  if (newest == MAJOR_MOST)
+    fault_set(fault, "NVRTC, the compiler for GPUs, is not found: "
+                     "libnvrtc.so.13 or libnvrtc.so.12");
+  else
+    fault_set(fault,
+              "NVRTC, the compiler for GPUs, is not found: "
+              "libnvrtc.so.%d, as the driver is for CUDA %d",
+              newest, newest);
+  fault_help(fault, HOW_TO_GET);
+}
+
 static void find(void) {
   Nvrtc *n = &found.nvrtc;
   const char *wanted = getenv("AXON_NVRTC");
   if (wanted && *wanted) {
     use_wanted(n, wanted, &found.fault);
   } else {
-    for (int k = newest_major(); k >= MAJOR_LEAST && !found.good; k--)
+    int newest = newest_major();
+    for (int k = newest; k >= MAJOR_LEAST && !found.good; k--)
       found.good = nvrtc_places(k, use_place, n);
-    if (!found.good && !*found.fault.message) {
-      fault_set(&found.fault, "NVRTC, the compiler for GPUs, is not found: "
-                              "libnvrtc.so.13 or libnvrtc.so.12");
-      fault_help(&found.fault, HOW_TO_GET);
-    }
+    if (!found.good && !*found.fault.message)
+      tell_absent(newest, &found.fault);
   }
   found.fault.kind = FAULT_MACHINE;
   if (found.good && !nvrtc_headers(n->path, n->headers))

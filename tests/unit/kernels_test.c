@@ -621,12 +621,75 @@ static void test_texts(void **state) {
   nftw(folder, remove_it, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* ---- memory ---- */
+
+typedef Node *Turn(Node *x, Node *y);
+
+static Node *towards(Node *x, Node *y) { /* 0.75 x + y */
+  Node *z = node_map(&g, PRIM_MUL, 2, (Node *[]){x, constant(DT_F32, 0.75)},
+                     DT_NONE, &fault);
+  return add(keep(z), y);
+}
+static Node *with_neighbour(Node *x, Node *y) {
+  Node *z = keep(node_roll(&g, x, 0, 1, &fault));
+  return op2(PRIM_MAXIMUM, add(x, y), z);
+}
+
+/* One turn after another, as a loop does; how many blocks of memory each of
+ * the last ones took.  held: the first state is looked at again. */
+static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
+  enum { N = 20000, TURNS = 12, FIRST = 4 };
+  MemoryCounts before = {0}, after;
+  g.backend = &backend_cpu;
+  Node *y = node_retain(data(DT_F32, SHAPE(N)));
+  Node *x = node_retain(data(DT_F32, SHAPE(N))), *first = node_retain(x);
+  let_go();
+  if (!held) {
+    node_release(first);
+    first = NULL;
+  }
+  for (uint32_t k = 0; k < TURNS; k++) {
+    Node *next = node_retain(turn(x, y));
+    let_go();
+    node_release(x);
+    x = next;
+    if (k == FIRST)
+      before = memory_counts();
+    must_force(x);
+  }
+  after = memory_counts();
+  for (int64_t i = 0; first && i < N; i++)
+    assert_true(at(first, i) == mixed(i));
+  if (turn == towards)
+    for (int64_t i = 0; i < N; i++) {
+      double want = mixed(i);
+      for (uint32_t k = 0; k < TURNS; k++)
+        want = (float)((float)(want * 0.75) + mixed(i));
+      assert_true(at(x, i) == want);
+    }
+  node_release(x), node_release(y), node_release(first);
+  *fresh = after.fresh - before.fresh;
+  return (after.fresh + after.reused - before.fresh - before.reused) /
+         (TURNS - FIRST);
+}
+
+/* What is read where it is stored, and by nothing else, is stored over; what
+ * neighbours read takes turns with another block. */
+static void test_in_place(void **state) {
+  (void)state;
+  uint64_t fresh;
+  if (!memory_counts().keeps)
+    skip(); /* the address sanitizer looks at it */
+  assert_int_equal(blocks_of_turns(towards, false, &fresh), 0);
+  assert_int_equal(blocks_of_turns(towards, true, &fresh), 0);
+  assert_int_equal(blocks_of_turns(with_neighbour, false, &fresh), 1);
+  assert_int_equal(fresh, 0);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      TEST(test_single_things),
-      TEST(test_large_things),
-      TEST(test_texts),
-      TEST(test_random_kernels),
+      TEST(test_single_things), TEST(test_large_things),   TEST(test_texts),
+      TEST(test_in_place),      TEST(test_random_kernels),
   };
   if (argc > 1)
     first_seed = strtoull(argv[1], NULL, 10);

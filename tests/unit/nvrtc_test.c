@@ -1,6 +1,6 @@
 /* NVRTC: where it is looked for, what is said where it will not do, and, where
- * there is one, what it compiles.  Where there is none the last part is
- * skipped, and says so. */
+ * there is one (AXON_NVRTC may name it), what it compiles.  Where there is none
+ * the last part is skipped, and says so. */
 #define _GNU_SOURCE
 #include "backend/cuda/image.h"
 #include "backend/cuda/report.h"
@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-static char base[64]; /* a folder of this test's own */
+static char base[64];      /* a folder of this test's own */
+static const char *wanted; /* AXON_NVRTC, as the test was given it */
 
 static int shell(const char *format, ...) {
   char command[4096];
@@ -316,6 +317,8 @@ static void test_wrong(void **state) {
 /* ---- one that there is ---- */
 
 static const Nvrtc *there(void) {
+  if (wanted)
+    setenv("AXON_NVRTC", wanted, 1);
   const Nvrtc *n = nvrtc(&fault);
   if (!n)
     fprintf(stderr, "skipped: %s\n", fault.message);
@@ -486,6 +489,7 @@ static void test_kept(void **state) {
 }
 
 int main(void) {
+  wanted = getenv("AXON_NVRTC") ? strdup(getenv("AXON_NVRTC")) : NULL;
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
       T(test_report),  T(test_places),      T(test_headers),

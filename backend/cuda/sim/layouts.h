@@ -1,0 +1,114 @@
+/* backend/cuda/sim: where instructions of the GPU want the elements of their
+ * matrices, for the simulator and for tests; layouts.def has it from the
+ * manual.  The emitter must not include this: what it derives is compared with
+ * it.  C and C++. */
+#ifndef AXON_CUDA_LAYOUTS_H
+#define AXON_CUDA_LAYOUTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- in registers ---- */
+
+typedef enum Fragment {
+  FRAGMENT_NONE,
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
+  FRAGMENT_##name,
+#include "backend/cuda/sim/layouts.def"
+  FRAGMENT_COUNT,
+} Fragment;
+
+typedef struct FragmentInfo {
+  int rows, columns, threads;
+  int count; /* elements of a thread */
+} FragmentInfo;
+
+static inline FragmentInfo fragment_info(Fragment f) {
+  switch (f) {
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
+  case FRAGMENT_##name: {                                          \
+    FragmentInfo info = {rows, columns, threads, count};           \
+    return info;                                                   \
+  }
+#include "backend/cuda/sim/layouts.def"
+  case FRAGMENT_NONE:
+  case FRAGMENT_COUNT:
+    break;
+  }
+  FragmentInfo none = {0, 0, 0, 0};
+  return none;
+}
+
+typedef struct FragmentPlace {
+  int row, column;
+} FragmentPlace;
+
+/* Of element i of a thread of the warp or warpgroup. */
+static inline FragmentPlace fragment_place(Fragment f, int thread, int i) {
+  FragmentPlace place = {-1, -1};
+  int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
+  switch (f) {
+#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of) \
+  case FRAGMENT_##name:                                                  \
+    place.row = (row_of);                                                \
+    place.column = (column_of);                                          \
+    break;
+#include "backend/cuda/sim/layouts.def"
+  case FRAGMENT_NONE:
+  case FRAGMENT_COUNT:
+    break;
+  }
+  (void)w;
+  return place;
+}
+
+/* ---- in shared memory ---- */
+
+typedef struct SwizzleInfo {
+  uint32_t bytes;   /* 0, 32, 64 or 128; of no such swizzle it is 1 */
+  uint32_t bits;    /* of the address that change */
+  uint32_t pattern; /* bytes until it repeats, a multiple of which is 0 */
+} SwizzleInfo;
+
+/* By the number that a descriptor has for it. */
+static inline SwizzleInfo swizzle_info(uint32_t number) {
+  SwizzleInfo info = {1, 0, 0};
+  switch (number) {
+#define SWIZZLE(width, is, some, after) \
+  case is:                              \
+    info.bytes = width;                 \
+    info.bits = some;                   \
+    info.pattern = after;               \
+    break;
+#include "backend/cuda/sim/layouts.def"
+  }
+  return info;
+}
+
+/* Where the byte lies that had this address. */
+static inline uint32_t swizzle_address(SwizzleInfo s, uint32_t address) {
+  uint32_t mask = ((1u << s.bits) - 1) << 4;
+  return address ^ (address >> 3 & mask);
+}
+
+/* An operand of wgmma: what its descriptor says, and what the instruction. */
+typedef struct SharedOperand {
+  SwizzleInfo swizzle;
+  bool mn_major;
+  uint32_t element;         /* bytes of one */
+  uint32_t leading, stride; /* bytes */
+} SharedOperand;
+
+/* Bytes from its start to element (mn, k), before they are swizzled. */
+static inline uint32_t shared_offset(const SharedOperand *o, uint32_t mn,
+                                     uint32_t k) {
+  const uint32_t T = 16 / o->element, W = o->swizzle.bytes / 16;
+  const uint32_t LBO = o->leading, SBO = o->stride;
+#define CANONICAL(swizzled, major, mn_step, k_step)    \
+  if ((swizzled) == (W > 0) && (major) == o->mn_major) \
+    return (mn_step) + (k_step);
+#include "backend/cuda/sim/layouts.def"
+  return 0;
+}
+
+#endif
