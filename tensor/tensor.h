@@ -330,7 +330,10 @@ void node_settle(Node *n);
 typedef struct Backend {
   const char *name;
   bool kernels; /* wants the clusters' kernels */
-  /* Before any of them runs: what takes long can begin.  NULL: nothing. */
+  /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
+   * may be kept and run again with other nodes: then this is not called, and
+   * of the kernel a cluster has nothing but the inputs; all else that `run`
+   * needs is in cluster->backend, and lives on unless cluster->passing. */
   void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
   bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
   /* What it has made of a cluster that was prepared (watch.h): waits for that.
