@@ -814,7 +814,8 @@ static bool is_short(const Emitter *e, const Nest *n) {
   for (uint32_t v = loop->kept; v < loop->axes; v++)
     if (is_limited(loop, v) || is_chunked(e, v))
       return false;
-  return !lane_is_outer(e) && n->count == 1 && terms_of(loop) <= FEW_TERMS;
+  double terms = terms_of(loop);
+  return !lane_is_outer(e) && n->count == 1 && terms >= 1 && terms <= FEW_TERMS;
 }
 
 static void emit_column(Emitter *e, Nest *n) {
