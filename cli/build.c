@@ -107,8 +107,8 @@ static void add_compiler(Command *c) {
 #elif defined(__aarch64__)
       "-mcpu=native",
 #endif
-      "-O3", "-std=c11", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
-      "-fno-trapping-math"};
+      "-O2", "-ftree-vectorize", "-std=c11", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
+      "-fno-trapping-math", "-Wno-psabi"};
   const Toolchain *chain = toolchain();
   for (uint32_t k = 0; k < chain->own_words; k++)
     add(c, chain->words[k]);
@@ -204,7 +204,10 @@ int verb_build(int argc, char **argv) {
   BuildFiles files;
   bool ok = host_text(o.args[0], &text, &program) &&
             session_build(session, &text, target.module, o.entry_count,
-                          o.entries, &files) == SESSION_OK;
+                          o.entries,
+                          strcmp(target.kind, "c") == 0 ? BUILD_ANYWHERE
+                                                        : BUILD_HERE,
+                          &files) == SESSION_OK;
   host_report(session, false);
   ok = ok && write_all(&target, o.output, &files);
   session_close(session);

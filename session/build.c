@@ -1,22 +1,24 @@
 /* A module of C: its functions, header and manifest. */
 #include "session/build.h"
-#include "backend/cpu/cpu.h"
-#include "session/cgen.h"
+#include "session/driver.h"
 
 #include <string.h>
 
 /* ---- names ---- */
 
 static const char *const reserved[] = {
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case",
-    "catch", "char", "class", "code", "const", "constexpr", "continue",
-    "default", "delete", "do", "double", "else", "enum", "explicit", "export",
-    "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-    "long", "mutable", "namespace", "new", "not", "operator", "or", "private",
-    "protected", "public", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "throw", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using",
-    "virtual", "void", "volatile", "while", "xor"};
+    "alignas",  "alignof",   "and",      "asm",      "auto",      "bool",
+    "break",    "case",      "catch",    "char",     "class",     "code",
+    "const",    "constexpr", "continue", "default",  "delete",    "do",
+    "double",   "else",      "enum",     "explicit", "export",    "extern",
+    "false",    "float",     "for",      "friend",   "goto",      "if",
+    "inline",   "int",       "long",     "mutable",  "namespace", "new",
+    "not",      "operator",  "or",       "private",  "protected", "public",
+    "register", "restrict",  "return",   "short",    "signed",    "sizeof",
+    "static",   "struct",    "switch",   "template", "this",      "throw",
+    "true",     "try",       "typedef",  "typeid",   "typename",  "union",
+    "unsigned", "using",     "virtual",  "void",     "volatile",  "while",
+    "xor"};
 
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
  * its own. */
@@ -45,14 +47,14 @@ static const char *c_name(Session *s, Map *taken, const char *name) {
 
 typedef struct CParam {
   const char *type, *name, *plain; /* plain: as in the header */
-  const char *what; /* "f32[n, m]"; NULL: a size */
+  const char *what;                /* "f32[n, m]"; NULL: a size */
   bool value, result;
   Dtype dtype;
 } CParam;
 
 typedef VEC(CParam) CParams;
 
-static const char *shape_text(Cgen *e, Dtype dtype, uint32_t rank,
+static const char *shape_text(Driver *e, Dtype dtype, uint32_t rank,
                               const int64_t *shape, uint32_t stars) {
   Buffer out = {.arena = e->arena};
   buffer_puts(&out, dtype_info[dtype].name);
@@ -68,24 +70,24 @@ static const char *shape_text(Cgen *e, Dtype dtype, uint32_t rank,
   return out.text;
 }
 
-static void add_size_params(Cgen *e, Map *taken, CParams *params) {
+static void add_size_params(Driver *e, Map *taken, CParams *params) {
   const Trace *t = e->t;
   e->size_vars = NEW_ARRAY(e->arena, const char *, t->size_count + 1);
   for (uint32_t k = 0; k < t->size_count; k++) {
     const TraceSize *s = &t->sizes[k];
     if (s->arg >= 0 && s->axis == TRACE_VALUE && !t->args[s->arg].is_size) {
-      e->size_vars[k] = cgen_fresh(e, "k");
+      e->size_vars[k] = driver_fresh(e, "k");
       continue;
     }
     const char *plain = c_name(e->s, taken, s->name);
-    e->size_vars[k] = cgen_format(e, "n_%s", plain);
+    e->size_vars[k] = driver_format(e, "n_%s", plain);
     VEC_PUSH(e->arena, *params,
-             ((CParam){.type = "int64_t ", .name = e->size_vars[k],
-                      .plain = plain}));
+             ((CParam){
+                 .type = "int64_t ", .name = e->size_vars[k], .plain = plain}));
   }
 }
 
-static void add_arg_params(Cgen *e, Map *taken, CParams *params) {
+static void add_arg_params(Driver *e, Map *taken, CParams *params) {
   const Trace *t = e->t;
   e->arg_names = NEW_ARRAY(e->arena, const char *, t->arg_count + 1);
   for (uint32_t k = 0; k < t->arg_count; k++) {
@@ -93,33 +95,37 @@ static void add_arg_params(Cgen *e, Map *taken, CParams *params) {
     if (a->is_size)
       continue;
     const char *plain = c_name(e->s, taken, a->name);
-    e->arg_names[k] = cgen_format(e, "p_%s", plain);
-    const char *type = cgen_type(a->dtype);
-    VEC_PUSH(e->arena, *params,
-             ((CParam){.type = cgen_format(e, a->rank ? "const %s *" : "%s ",
-                                          type),
-                      .name = e->arg_names[k], .plain = plain,
-                      .value = !a->rank, .dtype = a->dtype,
-                      .what = shape_text(e, a->dtype, a->rank, a->shape,
-                                         a->stars)}));
+    e->arg_names[k] = driver_format(e, "p_%s", plain);
+    const char *type = driver_type(a->dtype);
+    VEC_PUSH(
+        e->arena, *params,
+        ((CParam){
+            .type = driver_format(e, a->rank ? "const %s *" : "%s ", type),
+            .name = e->arg_names[k],
+            .plain = plain,
+            .value = !a->rank,
+            .dtype = a->dtype,
+            .what = shape_text(e, a->dtype, a->rank, a->shape, a->stars)}));
   }
 }
 
-static void add_out_params(Cgen *e, Map *taken, CParams *params) {
+static void add_out_params(Driver *e, Map *taken, CParams *params) {
   const Trace *t = e->t;
   e->out_names = NEW_ARRAY(e->arena, const char *, t->result_count + 1);
   for (uint32_t k = 0; k < t->result_count; k++) {
     const TraceResult *r = &t->results[k];
     const Node *n = r->node;
     const char *plain = c_name(
-        e->s, taken, *r->name ? cgen_format(e, "out.%s", r->name) : "out");
-    e->out_names[k] = cgen_format(e, "o_%s", plain);
+        e->s, taken, *r->name ? driver_format(e, "out.%s", r->name) : "out");
+    e->out_names[k] = driver_format(e, "o_%s", plain);
     VEC_PUSH(e->arena, *params,
-             ((CParam){.type = cgen_format(e, "%s *", cgen_type(n->dtype)),
-                      .name = e->out_names[k], .plain = plain, .result = true,
-                      .dtype = n->dtype,
-                      .what = shape_text(e, n->dtype, n->rank, n->extents,
-                                         n->stars)}));
+             ((CParam){.type = driver_format(e, "%s *", driver_type(n->dtype)),
+                       .name = e->out_names[k],
+                       .plain = plain,
+                       .result = true,
+                       .dtype = n->dtype,
+                       .what = shape_text(e, n->dtype, n->rank, n->extents,
+                                          n->stars)}));
   }
 }
 
@@ -137,24 +143,25 @@ static void put_params(Buffer *out, const CParams *params, bool definition) {
 
 /* ---- the function ---- */
 
-static void test_size(Cgen *e, int64_t size) {
+static void test_size(Driver *e, int64_t size) {
   if (size_holds(e->g, SIZE_LE, 0, size))
     return;
-  cgen_line(e, "if (%s < 0) %s", cgen_size(e, size),
-            cgen_fail(e, e->t->span,
-                      cgen_format(e, "%s: the size %s is negative", e->t->name,
-                                  size_text(e->g, size).text)));
+  driver_line(
+      e, "if (%s < 0) %s", driver_size(e, size),
+      driver_fail(e, e->t->span,
+                  driver_format(e, "%s: the size %s is negative", e->t->name,
+                                size_text(e->g, size).text)));
 }
 
-static void test_sizes(Cgen *e) {
+static void test_sizes(Driver *e) {
   const Trace *t = e->t;
   for (uint32_t k = 0; k < t->size_count; k++) {
     const TraceSize *s = &t->sizes[k];
     if (!s->var->value)
-      cgen_line(e, "if (%s < 0) %s", e->size_vars[k],
-                cgen_fail(e, t->span,
-                          cgen_format(e, "%s: the size %s is negative", t->name,
-                                      s->name)));
+      driver_line(e, "if (%s < 0) %s", e->size_vars[k],
+                  driver_fail(e, t->span,
+                              driver_format(e, "%s: the size %s is negative",
+                                            t->name, s->name)));
   }
   for (uint32_t k = 0; k < t->arg_count; k++)
     for (uint32_t j = 0; j < t->args[k].rank; j++)
@@ -176,19 +183,20 @@ static bool mentions(const char *text, const char *name) {
 }
 
 /* Those that came to be used. */
-static void put_sizes(Cgen *e, Buffer *out) {
-  const char *used = e->body.text ? e->body.text : "", *text = "";
+static void put_sizes(Driver *e, Buffer *out, const Buffer *body) {
+  const char *used = body->len ? body->text : "", *text = "";
   for (uint32_t k = e->size_lines.len; k-- > 0;) {
     const SizeLine *s = &e->size_lines.at[k];
     if (!mentions(used, s->name) && !mentions(text, s->name))
       continue;
-    text = cgen_format(e, "  const int64_t %s = %s;\n%s", s->name, s->text,
-                       text);
+    text = driver_format(e, "  const int64_t %s = %s;\n%s", s->name, s->text,
+                         text);
   }
   buffer_puts(out, text);
 }
 
-static void put_top(Cgen *e, Buffer *out, const CParams *params) {
+static void put_top(Driver *e, Buffer *out, const CParams *params,
+                    const Buffer *body) {
   const Trace *t = e->t;
   buffer_puts(out, "  int code = 0;\n");
   for (uint32_t k = 0; k < e->declared.len; k++)
@@ -199,11 +207,18 @@ static void put_top(Cgen *e, Buffer *out, const CParams *params) {
     if (e->size_vars[k][0] == 'k')
       buffer_printf(out, "  const int64_t %s = %s;\n", e->size_vars[k],
                     e->arg_names[t->sizes[k].arg]);
-  put_sizes(e, out);
+  put_sizes(e, out, body);
+  if (!mentions(body->len ? body->text : "", "z"))
+    return;
+  buffer_printf(out, "  const int64_t z[%u] = {",
+                t->size_count ? t->size_count : 1);
+  for (uint32_t k = 0; k < t->size_count; k++)
+    buffer_printf(out, "%s%s", k ? ", " : "", e->size_vars[k]);
+  buffer_puts(out, t->size_count ? "};\n" : "0};\n");
 }
 
-static void put_end(Cgen *e, Buffer *out) {
-  if (e->fails)
+static void put_end(Driver *e, Buffer *out, const Buffer *body) {
+  if (mentions(body->len ? body->text : "", "goto"))
     buffer_puts(out, "done:\n");
   for (uint32_t k = 0; k < e->declared.len; k++) {
     const char *star = strchr(e->declared.at[k], '*');
@@ -215,13 +230,14 @@ static void put_end(Cgen *e, Buffer *out) {
 }
 
 /* The same, called with arrays: what a program that reads the manifest uses. */
-static void put_call(Cgen *e, const CParams *params) {
+static void put_call(Driver *e, const CParams *params) {
   Buffer *out = &e->m->source;
   uint32_t n[3] = {0};
-  buffer_printf(out, "\nint %s_call(const int64_t *sizes, "
+  buffer_printf(out,
+                "\nint %s_call(const int64_t *sizes, "
                 "const void *const *args,\n    void *const *outs) {\n"
-                "  (void)sizes, (void)args, (void)outs;\n  return %s(", e->name,
-                e->name);
+                "  (void)sizes, (void)args, (void)outs;\n  return %s(",
+                e->name, e->name);
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
     buffer_puts(out, k ? ",\n      " : "\n      ");
@@ -230,14 +246,15 @@ static void put_call(Cgen *e, const CParams *params) {
     else if (p->result)
       buffer_printf(out, "outs[%u]", n[2]++);
     else if (p->value)
-      buffer_printf(out, "*(const %s *)args[%u]", cgen_type(p->dtype), n[1]++);
+      buffer_printf(out, "*(const %s *)args[%u]", driver_type(p->dtype),
+                    n[1]++);
     else
       buffer_printf(out, "args[%u]", n[1]++);
   }
   buffer_puts(out, ");\n}\n");
 }
 
-static void put_header(Cgen *e, const CParams *params) {
+static void put_header(Driver *e, const CParams *params) {
   Buffer *out = &e->m->header;
   buffer_printf(out, "\n/* %s : %s\n", e->t->name, e->t->type);
   for (uint32_t k = 0; k < params->len; k++)
@@ -246,11 +263,13 @@ static void put_header(Cgen *e, const CParams *params) {
                     params->at[k].what);
   buffer_printf(out, " */\nint %s", e->name);
   put_params(out, params, false);
-  buffer_printf(out, ";\nint %s_call(const int64_t *sizes, "
-                "const void *const *args, void *const *outs);\n", e->name);
+  buffer_printf(out,
+                ";\nint %s_call(const int64_t *sizes, "
+                "const void *const *args, void *const *outs);\n",
+                e->name);
 }
 
-static void put_manifest(Cgen *e, const CParams *params) {
+static void put_manifest(Driver *e, const CParams *params) {
   static const char *const lists[] = {"sizes", "arguments", "results"};
   Buffer *out = &e->m->manifest;
   json_open(out, NULL, '{');
@@ -277,7 +296,7 @@ static void put_manifest(Cgen *e, const CParams *params) {
   buffer_putc(out, '}');
 }
 
-static void put_function(Cgen *e, const CParams *params) {
+static void put_function(Driver *e, const CParams *params) {
   Buffer *out = &e->m->source;
   if (e->data.len)
     buffer_add(out, e->data.text, e->data.len);
@@ -285,30 +304,57 @@ static void put_function(Cgen *e, const CParams *params) {
                 e->name);
   put_params(out, params, true);
   buffer_puts(out, " {\n");
-  put_top(e, out, params);
-  buffer_add(out, e->body.text ? e->body.text : "", e->body.len);
-  put_end(e, out);
+  Buffer body = driver_body(e);
+  put_top(e, out, params, &body);
+  buffer_add(out, body.text ? body.text : "", body.len);
+  put_end(e, out, &body);
   put_call(e, params);
 }
 
-static void add_function(BuildModule *m, Trace *t) {
-  Cgen e = {.m = m, .s = m->s, .t = t, .g = &t->graph, .arena = m->s->arena};
-  Map taken;
+static void write_function(Driver *e) {
   CParams params = {0};
-  map_init(&taken, e.arena);
-  map_init(&e.infos, e.arena);
+  Map taken;
+  map_init(&taken, e->arena);
+  e->name = c_name(e->s, &e->m->taken,
+                   driver_format(e, "%s_%s", e->m->name, e->t->name));
+  add_size_params(e, &taken, &params);
+  add_arg_params(e, &taken, &params);
+  add_out_params(e, &taken, &params);
+  test_sizes(e);
+  driver_function(e);
+  put_function(e, &params);
+  put_header(e, &params);
+  put_manifest(e, &params);
+}
+
+/* False: there is something in it that only without fusion is a kernel. */
+static bool add_function(BuildModule *m, Trace *t, bool fused) {
+  Driver e = {.m = m, .s = m->s, .t = t, .g = &t->graph, .arena = m->s->arena};
+  BuildModule before = *m;
+  map_init(&e.memory, e.arena);
   map_init(&e.size_names, e.arena);
-  e.body.arena = e.data.arena = e.arena;
-  e.name = c_name(m->s, &m->taken,
-                  cgen_format(&e, "%s_%s", m->name, t->name));
-  add_size_params(&e, &taken, &params);
-  add_arg_params(&e, &taken, &params);
-  add_out_params(&e, &taken, &params);
-  test_sizes(&e);
-  cgen_function(&e);
-  put_function(&e, &params);
-  put_header(&e, &params);
-  put_manifest(&e, &params);
+  e.data.arena = e.arena;
+  e.g->fuse = fused ? FUSE_COST : FUSE_NONE;
+  driver_begin(&e);
+  Trap trap;
+  FailKind fail = TRAP_SET(trap);
+  if (fail == FAIL_NONE) {
+    write_function(&e);
+    trap_end(&trap);
+  }
+  driver_end(&e);
+  if (fail == FAIL_ERROR && e.refused && fused) {
+    *m = before;
+    return false;
+  }
+  if (e.refused)
+    session_error(m->s, 613, t->span,
+                  "%s cannot be built: a body of it has "
+                  "too many axes, divides them too often, or is too long",
+                  t->name);
+  if (fail != FAIL_NONE)
+    trap_raise(fail);
+  return true;
 }
 
 /* ---- the module ---- */
@@ -352,7 +398,8 @@ static void put_text(Buffer *out, const char *text) {
 
 static void finish(BuildModule *m, BuildFiles *out) {
   Buffer *text = &m->source;
-  buffer_printf(text, "\nconst char *%s_message(int code) {\n"
+  buffer_printf(text,
+                "\nconst char *%s_message(int code) {\n"
                 "  static const char *const messages[] = {\n    \"success\"",
                 m->name);
   buffer_puts(&m->manifest, "],\"codes\":[\"success\"");
@@ -362,18 +409,25 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_putc(&m->manifest, ',');
     json_text(&m->manifest, m->messages.at[k]);
   }
-  buffer_printf(text, "};\n  return code < 0 || code > %u ? \"no such code\" : "
-                "messages[code];\n}\n", m->messages.len);
+  buffer_printf(text,
+                "};\n  return code < 0 || code > %u ? \"no such code\" : "
+                "messages[code];\n}\n",
+                m->messages.len);
   buffer_puts(&m->manifest, "]}\n");
   buffer_puts(&m->header, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
-  Buffer all = {.arena = m->s->arena}, used = {.arena = m->s->arena};
-  buffer_puts(&used, cgen_runtime);
-  buffer_add(&used, text->text, text->len);
-  buffer_printf(&all, "/* Written by axon build: see %s.h. */\n"
-                "#include \"%s.h\"\n\n#include <stdlib.h>\n",
-                m->name, m->name);
-  prelude_write(&all, 1, used.text, used.len);
-  buffer_add(&all, used.text, used.len);
+  Buffer all = {.arena = m->s->arena};
+  buffer_printf(&all,
+                "/* Written by axon build: see %s.h. */\n"
+                "#include \"%s.h\"\n\n%s",
+                m->name, m->name, driver_runtime);
+  module_write(&m->kernels, &all);
+  Buffer plain = {.arena = m->s->arena};
+  buffer_puts(&plain, opaque_runtime);
+  buffer_add(&plain, text->text, text->len);
+  if (m->opaque)
+    module_write_plain(m->s->arena, &plain, &all);
+  else
+    buffer_add(&all, text->text, text->len);
   *out = (BuildFiles){all, m->header, m->manifest};
 }
 
@@ -382,6 +436,7 @@ typedef struct Building {
   const char *module;
   uint32_t entry_count;
   const char *const *entries;
+  BuildTarget target;
   BuildFiles *out;
 } Building;
 
@@ -395,8 +450,8 @@ static void add_name(void *arg, const char *name) {
   VEC_PUSH(names->arena, names->at, name);
 }
 
-static SessionStatus build_entry(Session *s, BuildModule *m,
-                                 const char *entry) {
+static SessionStatus try_entry(Session *s, BuildModule *m, const char *entry,
+                               bool fused, bool *good) {
   Trace trace;
   SessionStatus status = session_trace(s, entry, &trace);
   if (status != SESSION_OK)
@@ -404,7 +459,7 @@ static SessionStatus build_entry(Session *s, BuildModule *m,
   Trap trap;
   FailKind fail = TRAP_SET(trap);
   if (fail == FAIL_NONE) {
-    add_function(m, &trace);
+    *good = add_function(m, &trace, fused);
     trap_end(&trap);
   }
   trace_free(s, &trace);
@@ -415,11 +470,19 @@ static SessionStatus build_entry(Session *s, BuildModule *m,
   return SESSION_OK;
 }
 
+static SessionStatus build_entry(Session *s, BuildModule *m,
+                                 const char *entry) {
+  bool good = true;
+  SessionStatus status = try_entry(s, m, entry, true, &good);
+  return good ? status : try_entry(s, m, entry, false, &good);
+}
+
 static SessionStatus build(Session *s, void *arg) {
   const Building *b = arg;
   SessionStatus status = session_check(s, b->text);
   Names names = {.arena = s->arena};
   BuildModule m = {.s = s, .name = b->module};
+  module_begin(&m.kernels, s->arena, b->target == BUILD_HERE);
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
   map_init(&m.taken, s->arena);
   for (uint32_t i = 0; i < b->entry_count; i++)
@@ -427,7 +490,8 @@ static SessionStatus build(Session *s, void *arg) {
   if (status == SESSION_OK && !b->entry_count)
     session_each_entry(s, add_name, &names);
   if (status == SESSION_OK && !names.at.len) {
-    session_error(s, 610, (Span){0}, "there is no function to build: one whose "
+    session_error(s, 610, (Span){0},
+                  "there is no function to build: one whose "
                   "type leaves something open has to be named, as in --entry "
                   "'f : f32[n] -> _'");
     status = SESSION_ERROR;
@@ -443,7 +507,8 @@ static SessionStatus build(Session *s, void *arg) {
 
 SessionStatus session_build(Session *s, const SessionText *text,
                             const char *module, uint32_t entry_count,
-                            const char *const *entries, BuildFiles *out) {
-  Building b = {text, module, entry_count, entries, out};
+                            const char *const *entries, BuildTarget target,
+                            BuildFiles *out) {
+  Building b = {text, module, entry_count, entries, target, out};
   return session_guard(s, build, &b);
 }

@@ -12,10 +12,16 @@ typedef struct BuildFiles { /* texts of the session's arena */
   Buffer source, header, manifest;
 } BuildFiles;
 
+typedef enum BuildTarget {
+  BUILD_ANYWHERE, /* the text has forms for several kinds of vectors */
+  BUILD_HERE,     /* for this machine's alone */
+} BuildTarget;
+
 /* module: an identifier of C, with which all names begin.  entries: as
  * session_trace takes them; none: all that session_each_entry has. */
 SessionStatus session_build(Session *session, const SessionText *text,
                             const char *module, uint32_t entry_count,
-                            const char *const *entries, BuildFiles *out);
+                            const char *const *entries, BuildTarget target,
+                            BuildFiles *out);
 
 #endif

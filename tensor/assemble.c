@@ -12,17 +12,15 @@
  * the rest, which is to lie in 0 .. by - 1. */
 static bool split_lowest(Arena *arena, const Quasi *x, int64_t by,
                          const Loop *loop, Quasi **upper, Quasi **lower) {
-  Quasi *up = quasi_new(arena, int_div(x->constant, by));
-  Quasi *low = quasi_new(arena, int_mod(x->constant, by));
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (x->times[v] % by == 0)
-      up->times[v] = x->times[v] / by;
-    else
-      low->times[v] = x->times[v];
+  Graph *g = loop->graph;
+  Quasi *up = quasi_new(arena, 0), *low = quasi_new(arena, 0);
+  int64_t least, most;
+  if (!quasi_divide(g, x, by, up, low))
+    return false;
   *upper = up;
   *lower = low;
-  int64_t least, most;
-  return quasi_bounds(loop, low, &least, &most) && least >= 0 && most < by;
+  return quasi_bounds(loop, low, &least, &most) &&
+         size_holds(g, SIZE_LE, 0, least) && size_below(g, most, by);
 }
 
 bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
@@ -71,6 +69,7 @@ static void number_axes(Assembler *a, const Member *m, Loop *loop) {
       a->to[v] = next++;
   for (uint32_t v = 0; v < from->axes; v++)
     loop->extents[a->to[v]] = from->extents[v];
+  loop->graph = from->graph;
   loop->outer = a->outer;
   loop->kept = from->kept;
   loop->axes = from->axes;
@@ -91,13 +90,19 @@ static uint32_t member_of(const Assembler *a, const Node *x) {
   return UINT32_MAX;
 }
 
+/* Of extents: what they come to fits where their node's elements do. */
+static int64_t multiplied(const Loop *loop, int64_t x, int64_t y) {
+  int64_t out;
+  return size_mul(loop->graph, x, y, &out) ? out : INT64_MAX;
+}
+
 /* Local values are laid out by their inner axes, in their order. */
 static Quasi *local_layout(Arena *arena, const Loop *loop, int64_t *size) {
   Quasi *q = quasi_new(arena, 0);
   *size = 1;
   for (uint32_t v = loop->kept; v-- > loop->outer;) {
     q->times[v] = *size;
-    *size *= loop->extents[v];
+    *size = multiplied(loop, *size, loop->extents[v]);
   }
   return q;
 }
@@ -113,7 +118,7 @@ static Quasi *local_address(const Assembler *a, const Member *x,
     shared[x->shared[j]] = true;
   for (uint32_t v = loop->kept; v-- > 0;) {
     strides[v] = size;
-    size *= shared[v] ? 1 : loop->extents[v];
+    size = shared[v] ? size : multiplied(loop, size, loop->extents[v]);
   }
   Quasi *address = quasi_new(a->arena, 0), *parts[KERNEL_AXES];
   uint32_t axes = x->node->free_count + x->node->rank;
@@ -123,7 +128,7 @@ static Quasi *local_address(const Assembler *a, const Member *x,
       return NULL;
     for (uint32_t p = 0; p < x->stage->parts[axis]; p++) {
       uint32_t v = x->stage->first[axis] + p;
-      if (!shared[v] && !quasi_add(address, strides[v], parts[p]))
+      if (!shared[v] && !quasi_add(loop->graph, address, strides[v], parts[p]))
         return NULL;
     }
   }
@@ -222,10 +227,10 @@ static Uses uses_of(Arena *arena, Loop *loop) {
 }
 
 /* Do all uses step over v and v + 1 as over one axis? */
-static bool walks_as_one(const Uses *u, uint32_t v, int64_t inner) {
+static bool walks_as_one(Graph *g, const Uses *u, uint32_t v, int64_t inner) {
   for (uint32_t j = 0; j < u->len; j++) {
     int64_t step;
-    if (__builtin_mul_overflow(u->at[j]->times[v + 1], inner, &step) ||
+    if (!size_mul(g, u->at[j]->times[v + 1], inner, &step) ||
         u->at[j]->times[v] != step)
       return false;
   }
@@ -234,7 +239,8 @@ static bool walks_as_one(const Uses *u, uint32_t v, int64_t inner) {
 
 /* v goes into v + 1. */
 static void remove_axis(Loop *loop, const Uses *u, uint32_t v) {
-  loop->extents[v + 1] *= loop->extents[v];
+  loop->extents[v + 1] =
+      multiplied(loop, loop->extents[v + 1], loop->extents[v]);
   memmove(loop->extents + v, loop->extents + v + 1,
           (loop->axes - v - 1) * sizeof *loop->extents);
   for (uint32_t j = 0; j < u->len; j++) {
@@ -250,7 +256,8 @@ static void remove_axis(Loop *loop, const Uses *u, uint32_t v) {
 static void merge_inner(Arena *arena, Loop *loop) {
   Uses u = uses_of(arena, loop);
   for (uint32_t v = loop->axes; v-- > loop->outer + 1;)
-    if (v != loop->kept && walks_as_one(&u, v - 1, loop->extents[v]))
+    if (v != loop->kept &&
+        walks_as_one(loop->graph, &u, v - 1, loop->extents[v]))
       remove_axis(loop, &u, v - 1);
 }
 
@@ -261,7 +268,8 @@ static void merge_outer(Kernel *k) {
   for (uint32_t v = k->outer; v-- > 1;) {
     bool one = true;
     for (uint32_t j = 0; j < k->loops.len; j++)
-      one = one && walks_as_one(&uses[j], v - 1, k->loops.at[j]->extents[v]);
+      one = one &&
+            walks_as_one(k->graph, &uses[j], v - 1, k->loops.at[j]->extents[v]);
     for (uint32_t j = 0; one && j < k->loops.len; j++)
       remove_axis(k->loops.at[j], &uses[j], v - 1);
     k->outer -= one;
@@ -306,7 +314,7 @@ static uint32_t latest_source(const Loop *y) {
 
 static bool equal_steps(const Step *x, const Step *y) {
   if (x->kind != y->kind || x->dtype != y->dtype || x->op != y->op ||
-      x->arg_count != y->arg_count ||
+      x->arg_count != y->arg_count || x->sure != y->sure ||
       memcmp(x->args, y->args, x->arg_count * sizeof *x->args) != 0)
     return false;
   switch (x->kind) {
@@ -554,6 +562,7 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   a.outer = outer;
   a.k = NEW(arena, Kernel);
   a.k->arena = arena;
+  a.k->graph = members[0].stage->loop->graph;
   a.k->outer = outer;
   for (uint32_t j = 0; j < count; j++)
     if (!assemble_loop(&a, &members[j]))
@@ -566,13 +575,22 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   return a.k;
 }
 
+int64_t loop_guess(const Loop *loop, uint32_t v) {
+  return size_guess(loop->graph, loop->extents[v]);
+}
+
+double loop_points(const Loop *loop, uint32_t from, uint32_t to) {
+  return size_guess_product(loop->graph, to - from, loop->extents + from);
+}
+
 double kernel_local_bytes(const Kernel *k, bool one_each) {
   double bytes = 0;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];
       if (r->local && (one_each || r->local_size > 1))
-        bytes += (double)r->local_size * dtype_info[r->dtype].bytes;
+        bytes += (double)size_guess(k->graph, r->local_size) *
+                 dtype_info[r->dtype].bytes;
     }
   return bytes;
 }
@@ -581,10 +599,7 @@ double kernel_work(const Kernel *k) {
   double work = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    double each = loop->steps.len;
-    for (uint32_t v = 0; v < loop->axes; v++)
-      each *= (double)loop->extents[v];
-    work += each;
+    work += loop->steps.len * loop_points(loop, 0, loop->axes);
   }
   return work;
 }

@@ -38,8 +38,8 @@ typedef struct Candidate {
   Stage *stage; /* NULL: stays alone */
   Cuts cuts;
   bool product;
-  bool fits;     /* has to, into a cache: cannot go in portions */
-  int64_t depth; /* of a product: terms of a sum */
+  bool fits;    /* has to, into a cache: cannot go in portions */
+  double depth; /* of a product: terms of a sum */
   struct Draft *draft;
   uint32_t shared[KERNEL_AXES];
   uint32_t position;
@@ -72,10 +72,12 @@ static Candidate *item_of(const Clusterer *c, const Node *n) {
 /* The reader walks over an axis of x as over several: x is cut likewise. */
 static void want_cuts(const Loop *reader, const Quasi *at, uint32_t axis,
                       const Node *x, Cuts *cuts) {
+  Graph *g = reader->graph;
   for (uint32_t v = 0; v < reader->kept; v++) {
-    int64_t t = at->times[v];
-    if (t > 1 && x->extents[axis] % t == 0)
-      cuts_add(cuts, axis, t);
+    int64_t t = at->times[v], left;
+    if (t != 0 && t != 1 && size_holds(g, SIZE_LE, 0, t) &&
+        size_mod(g, x->extents[axis], t, &left) && left == 0)
+      cuts_add(g, cuts, axis, t);
   }
 }
 
@@ -95,19 +97,24 @@ static void note_product(Clusterer *c, Candidate *item) {
   Product p;
   const Loop *loop = item->stage->loop;
   item->product = product_find_any(c->arena, loop, &p);
-  item->depth = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    item->depth *= loop->extents[v];
+  item->depth = loop_points(loop, loop->kept, loop->axes);
 }
 
 /* Readers before what they read, so that cuts are known. */
+static bool node_is_empty(const Node *n) {
+  for (uint32_t k = 0; k < n->free_count + n->rank; k++)
+    if (n->extents[k] == 0)
+      return true;
+  return false;
+}
+
 static void make_stages(Clusterer *c) {
   for (uint32_t k = c->plan->stored.len; k-- > 0;) {
     Candidate *item = &c->items[k];
     Node *n = item->p->node;
-    if (n->kind != NODE_COMP || node_count(n) == 0)
+    if (n->kind != NODE_COMP || node_is_empty(n))
       continue;
-    item->stage = stage_new(c->arena, n, &item->cuts);
+    item->stage = stage_new(c->arena, c->plan->graph, n, &item->cuts);
     if (!item->stage)
       continue;
     item->draft->outer = item->stage->loop->kept;
@@ -202,6 +209,7 @@ static uint32_t count_pairs(const Draft *a, const Draft *b, Pairs *pairs) {
 /* ---- is it worth it? ---- */
 
 typedef struct Merge {
+  const Graph *graph;
   const Draft *a, *b;
   const Pairs *pairs;
   double points;
@@ -221,7 +229,8 @@ static bool has_product(const Draft *d) {
 static bool pairs_last_axis(const Merge *m) {
   const Candidate *largest = m->a->items.at[0];
   for (uint32_t k = 1; k < m->a->items.len; k++)
-    if (node_count(m->a->items.at[k]->p->node) > node_count(largest->p->node))
+    if (node_guess(m->graph, m->a->items.at[k]->p->node) >
+        node_guess(m->graph, largest->p->node))
       largest = m->a->items.at[k];
   const Loop *loop = largest->stage->loop;
   for (uint32_t k = 0; k < m->a->outer; k++)
@@ -238,13 +247,14 @@ static void measure(Clusterer *c, Merge *m) {
   m->all = true;
   for (uint32_t k = 0; k < m->a->outer; k++)
     if (m->pairs->of[k] != UINT32_MAX)
-      m->points *= (double)first->stage->loop->extents[first->shared[k]];
+      m->points *= (double)size_guess(
+          m->graph, first->stage->loop->extents[first->shared[k]]);
     else
       m->all = false;
   for (uint32_t k = 0; k < m->a->items.len; k++) {
     const Node *n = m->a->items.at[k]->p->node;
     m->local_bytes +=
-        (double)node_count(n) / m->points * dtype_info[n->dtype].bytes;
+        node_guess(m->graph, n) / m->points * dtype_info[n->dtype].bytes;
     if (m->a->items.at[k]->product)
       m->all &= m->a->outer == m->a->items.at[k]->stage->loop->kept;
   }
@@ -257,7 +267,7 @@ static double depth_of(const Draft *d) {
   double depth = 0;
   for (uint32_t k = 0; k < d->items.len; k++)
     if (d->items.at[k]->product)
-      depth += (double)d->items.at[k]->depth;
+      depth += d->items.at[k]->depth;
   return depth;
 }
 
@@ -292,11 +302,11 @@ static bool is_cut(const Merge *m) {
   double units = m->points / (m->columns ? LANES : 1);
   double depth = 1;
   for (uint32_t k = 0; k < m->a->items.len; k++)
-    if ((double)m->a->items.at[k]->depth > depth)
-      depth = (double)m->a->items.at[k]->depth;
+    if (m->a->items.at[k]->depth > depth)
+      depth = m->a->items.at[k]->depth;
   for (uint32_t k = 0; k < m->b->items.len; k++)
-    if ((double)m->b->items.at[k]->depth > depth)
-      depth = (double)m->b->items.at[k]->depth;
+    if (m->b->items.at[k]->depth > depth)
+      depth = m->b->items.at[k]->depth;
   return units < CUT_UNITS && depth * m->points >= CUT_WORK;
 }
 
@@ -318,7 +328,7 @@ static const char *why_not_worth(const Merge *m) {
     double others = 0;
     for (uint32_t k = 0; k < m->b->items.len; k++)
       if (m->b->items.at[k]->product)
-        others = (double)node_count(m->b->items.at[k]->p->node) / m->points;
+        others = node_guess(m->graph, m->b->items.at[k]->p->node) / m->points;
     if (depth_of(m->a) + others > DEPTHS_MOST)
       return "two products of such depth are work, not memory";
     return is_small(m) || may_be_big(m) ? too_few_points(m, LANES * UNITS_LEAST)
@@ -423,7 +433,7 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
     return a->outer == 0   ? "it is one value, which comes first"
            : b->outer == 0 ? "all of it goes into one value"
                            : "each point reads other points of it";
-  Merge m = {.a = a, .b = b, .pairs = pairs};
+  Merge m = {.graph = c->plan->graph, .a = a, .b = b, .pairs = pairs};
   measure(c, &m);
   pairs->big = m.product_a && !m.all && !is_small(&m);
   const char *why = why_not_worth(&m);
@@ -475,7 +485,7 @@ static const char *why_interpreted(Arena *arena, const Node *n) {
   if (n->kind == NODE_OPAQUE)
     return arena_printf(arena, "%s is no loop over indices",
                         prim_info[n->op].name);
-  if (node_count(n) == 0)
+  if (node_is_empty(n))
     return "it has no elements";
   return "it has too many axes, or divides them too often";
 }

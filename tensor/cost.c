@@ -22,7 +22,7 @@ static double points_along(const Loop *loop, uint64_t axes) {
   double points = 1;
   for (uint32_t v = 0; v < loop->axes; v++)
     if (axes >> v & 1)
-      points *= (double)loop->extents[v] *
+      points *= loop_points(loop, v, v + 1) *
                 (loop->limits && v == loop->limited ? loop->part : 1);
   return points;
 }
@@ -72,8 +72,9 @@ static void count_results(Cost *cost, const Loop *loop) {
     if (r->out)
       cost->written += bytes * points_along(loop, kept);
     if (r->local)
-      cost->scratch +=
-          2 * bytes * (double)r->local_size * points_along(loop, outer);
+      cost->scratch += 2 * bytes *
+                       (double)size_guess(loop->graph, r->local_size) *
+                       points_along(loop, outer);
   }
 }
 
@@ -96,7 +97,7 @@ Cost cost_of(const Kernel *k) {
   }
   for (uint32_t j = 0; j < k->inputs.len; j++) {
     const Node *x = k->inputs.at[j];
-    double count = (double)node_count(x);
+    double count = node_guess(k->graph, x);
     cost.read += dtype_info[x->dtype].bytes *
                  (elements[j] < count ? elements[j] : count);
   }

@@ -1,12 +1,15 @@
 /* Bodies under fusion: equal cells made once, and simplified. */
 #include "tensor/group.h"
 
+#include "tensor/size.h"
+
 #include <math.h>
 #include <string.h>
 
-Group *group_new(Arena *arena, const Node *n) {
+Group *group_new(Arena *arena, Graph *g, const Node *n) {
   Group *group = NEW(arena, Group);
   group->arena = arena;
+  group->graph = g;
   group->axis_count = n->free_count + n->rank;
   group->reduce_count = n->reduce_count;
   group->reduce = n->reduce;
@@ -14,7 +17,7 @@ Group *group_new(Arena *arena, const Node *n) {
   uint32_t axes = group->axis_count + n->reduce_count;
   for (uint32_t k = 0; k < axes; k++) {
     group->extents[k] = n->extents[k];
-    group->iterations *= (double)n->extents[k];
+    group->iterations *= (double)size_guess(g, n->extents[k]);
   }
   return group;
 }
@@ -57,7 +60,7 @@ static uint64_t payload(const Cell *c, uint32_t word) {
 
 static uint64_t hash_cell(const Cell *c, uint32_t count, const uint32_t *args) {
   uint64_t h = mix((uint64_t)c->kind << 32 | c->dtype, c->op);
-  h = mix(mix(h, payload(c, 0)), payload(c, 1));
+  h = mix(mix(h, payload(c, 0) + c->sure), payload(c, 1));
   for (uint32_t k = 0; k < count; k++)
     h = mix(h, args[k]);
   return h ^ h >> 32;
@@ -66,8 +69,8 @@ static uint64_t hash_cell(const Cell *c, uint32_t count, const uint32_t *args) {
 static bool equal_cells(const Cell *a, const Cell *b, uint32_t count,
                         const uint32_t *args) {
   return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-         a->arg_count == count && payload(a, 0) == payload(b, 0) &&
-         payload(a, 1) == payload(b, 1) &&
+         a->arg_count == count && a->sure == b->sure &&
+         payload(a, 0) == payload(b, 0) && payload(a, 1) == payload(b, 1) &&
          (count == 0 || memcmp(a->args, args, count * sizeof *args) == 0);
 }
 
@@ -112,8 +115,21 @@ static bool bounded(Bounds b) {
   return b.low != INT64_MIN && b.high != INT64_MAX;
 }
 
-static Bounds bounds_times(Bounds x, Bounds y) {
+static bool is_plain(const Graph *g, Bounds x) {
+  return size_is_number(g, x.low) && size_is_number(g, x.high);
+}
+
+static Bounds bounds_times(Graph *g, Bounds x, Bounds y) {
   int64_t p[4];
+  if (!is_plain(g, x) || !is_plain(g, y)) { /* where signs are known */
+    Bounds b;
+    return size_holds(g, SIZE_LE, 0, x.low) &&
+                   size_holds(g, SIZE_LE, 0, y.low) &&
+                   size_mul(g, x.low, y.low, &b.low) &&
+                   size_mul(g, x.high, y.high, &b.high)
+               ? b
+               : unbounded;
+  }
   if (__builtin_mul_overflow(x.low, y.low, &p[0]) ||
       __builtin_mul_overflow(x.low, y.high, &p[1]) ||
       __builtin_mul_overflow(x.high, y.low, &p[2]) ||
@@ -127,30 +143,30 @@ static Bounds bounds_times(Bounds x, Bounds y) {
   return b;
 }
 
-static Bounds bounds_op(PrimId op, Bounds x, Bounds y) {
+static Bounds bounds_op(Graph *g, PrimId op, Bounds x, Bounds y) {
   Bounds b = unbounded;
-  if (op == PRIM_MOD && y.low > 0)
-    return (Bounds){0, y.high - 1};
+  bool positive = y.low != INT64_MIN && size_holds(g, SIZE_LE, 1, y.low);
+  if (op == PRIM_MOD && positive)
+    return size_sub(g, y.high, 1, &b.high) ? (Bounds){0, b.high} : unbounded;
   if (!bounded(x) || !bounded(y))
     return b;
-  bool over = false;
+  bool good = true;
   if (op == PRIM_ADD)
-    over = __builtin_add_overflow(x.low, y.low, &b.low) ||
-           __builtin_add_overflow(x.high, y.high, &b.high);
+    good = size_add(g, x.low, y.low, &b.low) &&
+           size_add(g, x.high, y.high, &b.high);
   else if (op == PRIM_SUB)
-    over = __builtin_sub_overflow(x.low, y.high, &b.low) ||
-           __builtin_sub_overflow(x.high, y.low, &b.high);
+    good = size_sub(g, x.low, y.high, &b.low) &&
+           size_sub(g, x.high, y.low, &b.high);
   else if (op == PRIM_MUL)
-    b = bounds_times(x, y);
-  else if (op == PRIM_DIV && y.low > 0 && y.low == y.high)
-    b = (Bounds){int_div(x.low, y.low), int_div(x.high, y.low)};
+    b = bounds_times(g, x, y);
+  else if (op == PRIM_DIV && positive && y.low == y.high)
+    good = size_div(g, x.low, y.low, &b.low) &&
+           size_div(g, x.high, y.low, &b.high);
   else if (op == PRIM_MAXIMUM)
-    b = (Bounds){x.low > y.low ? x.low : y.low,
-                 x.high > y.high ? x.high : y.high};
+    b = (Bounds){size_max(g, x.low, y.low), size_max(g, x.high, y.high)};
   else if (op == PRIM_MINIMUM)
-    b = (Bounds){x.low < y.low ? x.low : y.low,
-                 x.high < y.high ? x.high : y.high};
-  return over ? unbounded : b;
+    b = (Bounds){size_min(g, x.low, y.low), size_min(g, x.high, y.high)};
+  return good ? b : unbounded;
 }
 
 static Bounds bounds_of(const Group *group, uint32_t cell) {
@@ -164,9 +180,11 @@ static Bounds cell_bounds(const Group *group, const Cell *c,
   if (c->kind == CELL_CONST)
     return (Bounds){c->value.i, c->value.i};
   if (c->kind == CELL_AXIS)
-    return (Bounds){0, group->extents[c->axis] - 1};
+    return (Bounds){0, size_less(group->graph, group->extents[c->axis], 1)};
+  if (c->kind == CELL_SIZE)
+    return (Bounds){c->size, c->size};
   if (c->kind == CELL_OP && c->arg_count == 2)
-    return bounds_op(c->op, bounds_of(group, args[0]),
+    return bounds_op(group->graph, c->op, bounds_of(group, args[0]),
                      bounds_of(group, args[1]));
   return unbounded;
 }
@@ -214,8 +232,13 @@ static bool fold_test(const Group *group, const Cell *c, const uint32_t *args,
   if (c->arg_count != 2 || cell_at(group, args[0])->dtype != DT_I64)
     return false;
   Bounds x = bounds_of(group, args[0]), y = bounds_of(group, args[1]);
-  bool less = x.high<y.low, more = x.low> y.high;
-  bool below = x.high <= y.low, above = x.low >= y.high;
+  const Graph *g = group->graph;
+  if (g->sizes && args[0] != args[1] && (!bounded(x) || !bounded(y)))
+    return false;
+  bool less = size_below(g, x.high, y.low);
+  bool more = size_below(g, y.high, x.low);
+  bool below = size_holds(g, SIZE_LE, x.high, y.low);
+  bool above = size_holds(g, SIZE_LE, y.high, x.low);
   bool same = args[0] == args[1];
   *out = (Scalar){.dtype = DT_BOOL};
   if (same && is_test(c->op))
@@ -276,7 +299,10 @@ static uint32_t idle_int(Group *group, const Cell *c, const uint32_t *args) {
     return UINT32_MAX;
   uint32_t x = args[0], y = args[1];
   Bounds bx = bounds_of(group, x), by = bounds_of(group, y);
-  bool small = bx.low >= 0 && by.low == by.high && bx.high < by.low;
+  const Graph *g = group->graph;
+  bool small = (c->op == PRIM_DIV || c->op == PRIM_MOD) && by.low == by.high &&
+               bounded(bx) && size_holds(g, SIZE_LE, 0, bx.low) &&
+               size_below(g, bx.high, by.low);
   if (c->op == PRIM_ADD)
     return is_int(group, y, 0) ? x : is_int(group, x, 0) ? y : UINT32_MAX;
   if (c->op == PRIM_SUB && is_int(group, y, 0))

@@ -18,6 +18,7 @@ typedef struct GroupCell {
 
 typedef struct Group {
   Arena *arena;
+  Graph *graph;
   uint32_t axis_count, reduce_count;
   int64_t extents[RANK_MAX];
   PrimId reduce;
@@ -28,7 +29,7 @@ typedef struct Group {
   VEC(FusedValue) fused; /* where somebody watches */
 } Group;
 
-Group *group_new(Arena *arena, const Node *n);
+Group *group_new(Arena *arena, Graph *g, const Node *n);
 /* Simplified, and found if it is there: the number of a cell equal to c. */
 uint32_t group_cell(Group *group, const Cell *c, uint32_t count,
                     const uint32_t *args);

@@ -2,6 +2,7 @@
  * a choice wants them that has looked: `if i >= p && i < n + p then x.[i - p]
  * else 0`, as padding writes it. */
 #include "tensor/group.h"
+#include "tensor/size.h"
 
 static const GroupCell *cell_at(const Group *group, uint32_t k) {
   return &group->cells.at[k];
@@ -115,6 +116,12 @@ static bool uses(const Group *group, uint32_t k, uint32_t cell) {
   return false;
 }
 
+static bool is_inside(const Graph *g, int64_t low, int64_t high,
+                      int64_t extent) {
+  return low != INT64_MIN && high != INT64_MAX &&
+         size_holds(g, SIZE_LE, 0, low) && size_below(g, high, extent);
+}
+
 /* Does cell k, which uses the read, want it only where the index is inside? */
 static bool looks(const Group *group, uint32_t k, uint32_t read, uint32_t index,
                   int64_t extent) {
@@ -128,7 +135,7 @@ static bool looks(const Group *group, uint32_t k, uint32_t read, uint32_t index,
   if (first == (group_resolve(group, c->args[2]) == read))
     return false;
   narrow(group, c->args[0], first, &r);
-  return r.low >= 0 && r.high < extent;
+  return is_inside(group->graph, r.low, r.high, extent);
 }
 
 static bool is_looked_at(const Group *group, uint32_t read, uint32_t index,
@@ -147,7 +154,7 @@ bool group_reads_inside(const Group *group, uint32_t read,
   for (uint32_t j = 0; j < cell->arg_count; j++) {
     uint32_t index = group_resolve(group, cell->args[j]);
     const GroupCell *i = cell_at(group, index);
-    if ((i->low < 0 || i->high >= extents[j]) &&
+    if (!is_inside(group->graph, i->low, i->high, extents[j]) &&
         !is_looked_at(group, read, index, extents[j]))
       return false;
   }

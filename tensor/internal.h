@@ -146,7 +146,7 @@ typedef struct Instance {
 /* A set of nodes that are to run, in order, with fused bodies. */
 typedef struct Plan {
   Arena *arena;
-  const Graph *graph;
+  Graph *graph;
   VEC(struct PlanNode *) nodes;  /* inputs before readers */
   VEC(struct PlanNode *) stored; /* those that run, in order */
   VEC(Cluster *) clusters; /* of these, in order: what runs at once */

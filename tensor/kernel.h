@@ -22,13 +22,15 @@
  *
  * What remains is a list of steps, each of them after its arguments.  A kernel
  * holds no sizes by structure: extents, strides and constants are numbers
- * beside it, so that one program text serves all sizes.
+ * beside it, so that one program text serves all sizes.  Of a function that is
+ * compiled for all sizes they are sizes (size.h), and what is decided by them
+ * is decided by what they may be like (size_guess): it is right for all.
  *
  * All of it lives in the arena of a plan, and borrows the nodes. */
 #ifndef AXON_TENSOR_KERNEL_H
 #define AXON_TENSOR_KERNEL_H
 
-#include "tensor/tensor.h"
+#include "tensor/size.h"
 
 enum {
   KERNEL_VARS = 64,
@@ -93,6 +95,7 @@ typedef struct Step {
   uint32_t arg_count;
   uint32_t args[3];
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
+  bool sure; /* nobody looks at it where an index or divisor is wrong */
   union {
     Scalar value;
     Quasi *index;
@@ -138,6 +141,7 @@ typedef struct Limit {
 enum { LIMITS_MOST = 32 };
 
 typedef struct Loop {
+  Graph *graph; /* whose sizes it has */
   uint32_t outer, kept, axes; /* the shared axes; with those of the results;
                                  with the reduced ones */
   int64_t extents[KERNEL_AXES];
@@ -155,6 +159,7 @@ typedef struct Loop {
 
 typedef struct Kernel {
   Arena *arena;
+  Graph *graph;
   uint32_t outer;
   VEC(Loop *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
@@ -192,7 +197,7 @@ typedef struct Cuts { /* of the axes of a node: extents of inner parts */
   uint32_t count[RANK_MAX];
 } Cuts;
 /* Adds a cut of an axis. */
-void cuts_add(Cuts *cuts, uint32_t axis, int64_t by);
+void cuts_add(const Graph *g, Cuts *cuts, uint32_t axis, int64_t by);
 
 typedef struct Stage {
   Loop *loop; /* no axis is outer yet */
@@ -201,11 +206,15 @@ typedef struct Stage {
 } Stage;
 /* NULL: the body is one that is left to the reference backend (too many axes
  * or quotients).  cuts: those that others want; grows by the body's own. */
-Stage *stage_new(Arena *arena, Node *n, Cuts *cuts);
+Stage *stage_new(Arena *arena, Graph *g, Node *n, Cuts *cuts);
 
 Quasi *quasi_new(Arena *arena, int64_t constant);
 /* x + factor * y; false: an overflow */
-bool quasi_add(Quasi *x, int64_t factor, const Quasi *y);
+bool quasi_add(Graph *g, Quasi *x, int64_t factor, const Quasi *y);
+/* x = by * over + rest, which are 0; rest: the terms that by does not divide.
+ * False: an overflow. */
+bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
+                  Quasi *rest);
 bool quasi_equal(const Quasi *x, const Quasi *y);
 Quasi *quasi_copy(Arena *arena, const Quasi *from);
 /* False: they do not fit. */
@@ -292,6 +301,9 @@ bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
 
 /* Bytes of local values at one point; one_each: of those too that are just one
  * number. */
+/* What an extent may be like, and the product of some. */
+double loop_points(const Loop *loop, uint32_t from, uint32_t to);
+int64_t loop_guess(const Loop *loop, uint32_t v);
 double kernel_local_bytes(const Kernel *k, bool one_each);
 /* Operations, each step of a loop at each of its points being one. */
 double kernel_work(const Kernel *k);

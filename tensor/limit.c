@@ -71,10 +71,10 @@ static PrimId opposite(PrimId op) {
   return PRIM_NONE;
 }
 
-static uint32_t put_form(Quasi *out, uint32_t count, const Quasi *d,
+static uint32_t put_form(Graph *g, Quasi *out, uint32_t count, const Quasi *d,
                          int64_t factor, int64_t constant) {
   out[count] = (Quasi){.constant = constant};
-  return quasi_add(&out[count], factor, d) ? count + 1 : count;
+  return quasi_add(g, &out[count], factor, d) ? count + 1 : count;
 }
 
 /* |x| < y or <= y: -x <= y and x <= y */
@@ -87,11 +87,11 @@ static uint32_t band_forms(const Loop *loop, const Step *s, PrimId op,
       !step_form(loop, s->args[1], &most))
     return 0;
   most.constant -= op == PRIM_LT;
-  uint32_t count = put_form(out, 0, &most, 1, 0);
-  if (!count || !quasi_add(&out[0], 1, &of))
+  uint32_t count = put_form(loop->graph, out, 0, &most, 1, 0);
+  if (!count || !quasi_add(loop->graph, &out[0], 1, &of))
     return 0;
-  count = put_form(out, 1, &most, 1, 0);
-  return count == 2 && quasi_add(&out[1], -1, &of) ? 2 : 0;
+  count = put_form(loop->graph, out, 1, &most, 1, 0);
+  return count == 2 && quasi_add(loop->graph, &out[1], -1, &of) ? 2 : 0;
 }
 
 /* What is not negative where a comparison has the value `truth`. */
@@ -103,14 +103,16 @@ static uint32_t forms_of(const Loop *loop, const Step *s, bool truth,
   PrimId op = truth ? s->op : opposite(s->op);
   if (!step_form(loop, s->args[0], &x) || !step_form(loop, s->args[1], &y))
     return band_forms(loop, s, op, out);
-  if (!quasi_add(&x, -1, &y))
+  if (!quasi_add(loop->graph, &x, -1, &y))
     return 0;
   if (op == PRIM_LT || op == PRIM_LE)
-    return put_form(out, 0, &x, -1, op == PRIM_LT ? -1 : 0);
+    return put_form(loop->graph, out, 0, &x, -1, op == PRIM_LT ? -1 : 0);
   if (op == PRIM_GT || op == PRIM_GE)
-    return put_form(out, 0, &x, 1, op == PRIM_GT ? -1 : 0);
-  return op == PRIM_EQ ? put_form(out, put_form(out, 0, &x, 1, 0), &x, -1, 0)
-                       : 0;
+    return put_form(loop->graph, out, 0, &x, 1, op == PRIM_GT ? -1 : 0);
+  return op == PRIM_EQ
+             ? put_form(loop->graph, out,
+                        put_form(loop->graph, out, 0, &x, 1, 0), &x, -1, 0)
+             : 0;
 }
 
 /* What `form >= 0` says of the one inner axis that it has. */
@@ -129,7 +131,7 @@ static bool limit_of(const Loop *loop, const Quasi *form, Limit *limit,
   rest.times[*axis] = 0;
   *limit = (Limit){.by = t > 0 ? t : -t, .least = t > 0};
   limit->of.constant = t > 0 ? t - 1 : 0;
-  return quasi_add(&limit->of, t > 0 ? -1 : 1, &rest);
+  return quasi_add(loop->graph, &limit->of, t > 0 ? -1 : 1, &rest);
 }
 
 static bool equal_limits(const Limit *x, const Limit *y) {
@@ -576,7 +578,7 @@ static void try_condition(Limiter *l, const Loop *loop, uint32_t at,
 
 void kernel_limit(Kernel *k, bool tiled) {
   Limiter l = {.arena = k->arena, .k = k, .tiled = tiled};
-  if (k->limits.len)
+  if (k->limits.len || k->graph->sizes)
     return;
   l.axis = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   l.place = NEW_ARRAY(k->arena, uint32_t *, k->loops.len);

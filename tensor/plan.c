@@ -33,15 +33,22 @@ static PlanNode *plan_node(const Plan *plan, const Node *n) {
   return plan->nodes.at[n->mark - 1];
 }
 
+static uint32_t need_count(const Node *n) {
+  return n->loop ? n->loop->need_count : 0;
+}
+
 static uint32_t child_count(const Node *n) {
-  return n->cell_count + n->input_count + 1;
+  return n->cell_count + n->input_count + need_count(n) + 1;
 }
 
 static Node *child(const Node *n, uint32_t k) {
   if (k < n->cell_count)
     return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
   k -= n->cell_count;
-  return k < n->input_count ? n->inputs[k] : n->guard;
+  if (k < n->input_count)
+    return n->inputs[k];
+  k -= n->input_count;
+  return k < need_count(n) ? n->loop->needs[k] : n->guard;
 }
 
 typedef struct Visit {
@@ -59,7 +66,7 @@ static void add_node(Plan *plan, Node *n) {
 /* Depth first, inputs before readers, with a stack of its own.  A node that
  * is marked has been seen: graphs have no cycles. */
 static void collect(Plan *plan, Node *root) {
-  if (root->data || root->mark)
+  if (node_is_there(root) || root->mark)
     return;
   VEC(Visit) stack = {0};
   VEC_PUSH(plan->arena, stack, ((Visit){root, 0}));
@@ -72,7 +79,7 @@ static void collect(Plan *plan, Node *root) {
       stack.len--;
     } else {
       Node *n = child(v->node, v->next++);
-      if (n && !n->data && !n->mark)
+      if (n && !node_is_there(n) && !n->mark)
         VEC_PUSH(plan->arena, stack, ((Visit){n, 0}));
     }
   }
@@ -106,7 +113,7 @@ static uint32_t expand_read(Plan *plan, Group *group, const Cell *cell,
   uint32_t before = group->cells.len;
   uint32_t read = group_cell(group, cell, cell->arg_count, args);
   Node *x = cell->node;
-  if (x->data || read < before)
+  if (node_is_there(x) || read < before)
     return group_resolve(group, read);
   if (is_eager(plan, group, x, depth)) {
     uint32_t value = expand(plan, group, x, args, depth + 1);
@@ -134,8 +141,10 @@ static uint32_t expand_constant(const Plan *plan, Group *group,
 static uint32_t expand(Plan *plan, Group *group, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
   uint32_t *made = NEW_ARRAY(plan->arena, uint32_t, n->cell_count);
+  bool sure = n->safe && plan->graph->sizes;
   for (uint32_t k = 0; k < n->cell_count; k++) {
-    const Cell *cell = &n->cells[k];
+    Cell now = n->cells[k], *cell = &now;
+    now.sure |= sure && (now.kind == CELL_READ || now.kind == CELL_OP);
     uint32_t small[8], count = cell->arg_count;
     uint32_t *args = count <= ARRAY_LEN(small)
                          ? small
@@ -210,7 +219,7 @@ static void count_references(const Plan *plan) {
     const Node *n = plan->nodes.at[k]->node;
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
-      if (x && !x->data)
+      if (x && !node_is_there(x))
         plan_node(plan, x)->inner_refs++;
     }
   }
@@ -225,8 +234,9 @@ static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
   const Graph *g = plan->graph;
   double limit =
       g->bytes_limit > 0 ? (double)g->bytes_limit : (double)memory_physical();
-  double bytes = (double)node_count(p->node) * dtype_info[p->node->dtype].bytes;
-  return is_held_outside(p) && p->work > KEPT_WORK && bytes < limit / 8;
+  double bytes = node_guess(g, p->node) * dtype_info[p->node->dtype].bytes;
+  return !g->sizes && is_held_outside(p) && p->work > KEPT_WORK &&
+         bytes < limit / 8;
 }
 
 /* Inputs are before their readers. */
@@ -238,14 +248,16 @@ static void add_up_work(const Plan *plan) {
     p->work = n->kind == NODE_COMP ? body_cost(n) : OPAQUE_COST;
     p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
-    p->work *= (double)extents_product(n->reduce_count, reduced);
+    p->work *= size_guess_product(plan->graph, n->reduce_count, reduced);
     p->of_indices = is_simple(n);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
-      p->of_indices &= !x || (!x->data && plan_node(plan, x)->of_indices);
-      if (x && !x->data && !is_worth_keeping(plan, plan_node(plan, x)))
+      p->of_indices &=
+          !x || (!node_is_there(x) && plan_node(plan, x)->of_indices);
+      if (x && !node_is_there(x) && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
-      if (x && !x->data && x->kind == NODE_COMP && x->reduce == PRIM_NONE)
+      if (x && !node_is_there(x) && x->kind == NODE_COMP &&
+          x->reduce == PRIM_NONE)
         p->chain += plan_node(plan, x)->chain;
     }
     if (p->chain > WORK_MOST)
@@ -256,8 +268,8 @@ static void add_up_work(const Plan *plan) {
 }
 
 /* How often each element would be computed. */
-static double recomputation(const PlanNode *p) {
-  double times = 0, count = (double)node_count(p->node);
+static double recomputation(const Plan *plan, const PlanNode *p) {
+  double times = 0, count = node_guess(plan->graph, p->node);
   for (uint32_t k = 0; k < p->instances.len; k++)
     times += p->instances.at[k].group->iterations;
   return count > 0 ? times / count : 0;
@@ -343,7 +355,7 @@ static bool is_read_in_bounds(const PlanNode *p) {
 
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
-  double cost = body_cost(p->node), times = recomputation(p);
+  double cost = body_cost(p->node), times = recomputation(plan, p);
   if (plan->graph->backend && plan->graph->backend->kernels &&
       cost <= FACTOR_COST && is_always_factor(plan, p))
     return true;
@@ -413,7 +425,7 @@ static bool is_absorbed(const Plan *plan, const PlanNode *p) {
   return group->reduce == PRIM_NONE &&
          group->axis_count + p->node->reduce_count <= RANK_MAX &&
          group_resolve(group, group->value) == p->instances.at[0].cell &&
-         group->iterations <= (double)node_count(p->node);
+         group->iterations <= node_guess(plan->graph, p->node);
 }
 
 static void absorb(Plan *plan, PlanNode *p) {
@@ -428,14 +440,14 @@ static void absorb(Plan *plan, PlanNode *p) {
   group->reduce_count = n->reduce_count;
   for (uint32_t j = 0; j < n->reduce_count; j++) {
     group->extents[group->axis_count + j] = n->extents[outer + j];
-    group->iterations *= (double)n->extents[outer + j];
+    group->iterations *= (double)size_guess(plan->graph, n->extents[outer + j]);
     axes[outer + j] = group_axis(group, group->axis_count + j);
   }
   group->value = expand(plan, group, n, axes, 0);
 }
 
 static void require(const Plan *plan, const Node *n) {
-  if (n && !n->data)
+  if (n && !node_is_there(n))
     plan_node(plan, n)->required = true;
 }
 
@@ -468,9 +480,11 @@ static void store(Plan *plan, PlanNode *p) {
     require(plan, n->guard);
   for (uint32_t k = 0; k < n->input_count; k++)
     require(plan, n->inputs[k]);
+  for (uint32_t k = 0; k < need_count(n); k++)
+    require(plan, n->loop->needs[k]);
   if (n->kind != NODE_COMP)
     return;
-  p->group = group_new(plan->arena, n);
+  p->group = group_new(plan->arena, plan->graph, n);
   uint32_t axes[2 * RANK_MAX];
   for (uint32_t k = 0; k < n->free_count + n->rank + n->reduce_count; k++)
     axes[k] = group_axis(p->group, k);
@@ -494,7 +508,7 @@ static void decide(Plan *plan, PlanNode *p) {
 /* ---- the bodies that come out ---- */
 
 static void add_input(Plan *plan, PlanNode *p, const Node *x) {
-  if (!x || x->data)
+  if (!x || node_is_there(x))
     return;
   PlanNode *input = plan_node(plan, x);
   input->needed = true;
@@ -509,6 +523,8 @@ static void finish(Plan *plan, PlanNode *p) {
   const Node *n = p->node;
   if (n->kind != NODE_COMP)
     add_input(plan, p, n->guard);
+  for (uint32_t k = 0; k < need_count(n); k++)
+    add_input(plan, p, n->loop->needs[k]);
   for (uint32_t k = 0; k < n->input_count; k++)
     add_input(plan, p, n->inputs[k]);
   if (!p->group)
@@ -543,7 +559,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
   count_references(plan);
   add_up_work(plan);
   for (uint32_t k = 0; k < count; k++)
-    if (!roots[k]->data) {
+    if (!node_is_there(roots[k])) {
       plan_node(plan, roots[k])->root = true;
       plan_node(plan, roots[k])->needed = true;
     }

@@ -289,14 +289,14 @@ static bool find(Portioner *p, const Kernel *k) {
 
 bool kernel_has_portions(const Kernel *k) {
   Portioner p;
-  return find(&p, k);
+  return !k->graph->sizes && find(&p, k);
 }
 
 bool kernel_portion(Kernel *k) {
   Portioner p;
   if (k->portion_to)
     return true;
-  if (!find(&p, k))
+  if (k->graph->sizes || !find(&p, k))
     return false;
   k->portion_from = p.from;
   k->portion_to = p.to;

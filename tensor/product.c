@@ -92,19 +92,18 @@ bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
   *m = UINT32_MAX;
   for (uint32_t v = 0; v < loop->kept; v++)
     if (v != n && (a >> v & 1) && !(b >> v & 1) &&
-        (*m == UINT32_MAX || loop->extents[v] > loop->extents[*m]))
+        (*m == UINT32_MAX || size_guess(loop->graph, loop->extents[v]) >
+                                 size_guess(loop->graph, loop->extents[*m])))
       *m = v;
   return *m != UINT32_MAX;
 }
 
 static bool is_big_enough(const Loop *loop, uint32_t m, uint32_t n) {
-  int64_t depth = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    depth *= loop->extents[v];
-  int64_t x = loop->extents[m], y = loop->extents[n];
-  int64_t least = x < y ? x : y, most = x < y ? y : x;
+  double depth = loop_points(loop, loop->kept, loop->axes);
+  double x = loop_points(loop, m, m + 1), y = loop_points(loop, n, n + 1);
+  double least = x < y ? x : y, most = x < y ? y : x;
   return least >= LEAST_M && most >= LEAST_N && depth >= LEAST_K &&
-         (double)x * (double)y * (double)depth >= LEAST_WORK;
+         x * y * depth >= LEAST_WORK;
 }
 
 static bool is_summed(Dtype t) {
@@ -229,7 +228,9 @@ static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
   sum.local = quasi_new(arena, 0);
   for (uint32_t v = loop->kept; v-- > loop->outer;) {
     sum.local->times[v] = sum.local_size;
-    sum.local_size *= loop->extents[v];
+    if (!size_mul(loop->graph, sum.local_size, loop->extents[v],
+                  &sum.local_size))
+      sum.local_size = INT64_MAX;
   }
   VEC_PUSH(arena, to->results, sum);
   return to;

@@ -199,6 +199,10 @@ bool size_product(Graph *g, uint32_t count, const int64_t *x, int64_t *out) {
   return good;
 }
 
+bool size_div_up(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  return size_add(g, x, y - 1, out) && size_div(g, *out, y, out);
+}
+
 int64_t size_less(Graph *g, int64_t x, int64_t y) {
   int64_t out;
   return size_sub(g, x, y, &out) ? out : INT64_MAX;
@@ -237,6 +241,14 @@ Verdict size_test(const Graph *g, SizeTest test, int64_t x, int64_t y) {
     *slot = (Tested){{test, x, y}, s->turn, v, true};
   }
   return slot->verdict;
+}
+
+bool size_below(const Graph *g, int64_t x, int64_t y) {
+  int64_t next;
+  if (both_numbers(g, x, y))
+    return x < y;
+  return size_add((Graph *)(uintptr_t)g, x, 1, &next) &&
+         size_holds(g, SIZE_LE, next, y);
 }
 
 uint32_t sizes_mark(Graph *g) {
@@ -630,4 +642,34 @@ bool size_at_values(const Graph *g, int64_t x,
   uint32_t count;
   const DimOp *ops = dim_postfix(g->sizes->dims, size_dim(g, x), &count);
   return dim_ops_value(ops, count, value, arg, out);
+}
+
+/* ---- what sizes may be like ---- */
+
+/* All tiles and vectors divide it. */
+enum { SIZE_MIDDLING = 960 };
+
+static int64_t middling(void *arg, const DimVar *v) {
+  (void)arg;
+  return v->value ? 2 : SIZE_MIDDLING;
+}
+
+int64_t size_guess(const Graph *g, int64_t x) {
+  int64_t out;
+  if (size_is_number(g, x))
+    return x;
+  if (!size_at_values(g, x, middling, NULL, &out))
+    return SIZE_MIDDLING;
+  return out < 1 ? 1 : out;
+}
+
+double size_guess_product(const Graph *g, uint32_t count, const int64_t *x) {
+  double product = 1;
+  for (uint32_t k = 0; k < count; k++)
+    product *= (double)size_guess(g, x[k]);
+  return product;
+}
+
+double node_guess(const Graph *g, const Node *n) {
+  return size_guess_product(g, n->free_count + n->rank, n->extents);
 }

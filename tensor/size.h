@@ -64,6 +64,17 @@ bool size_mod(Graph *g, int64_t x, int64_t y, int64_t *out);
 int64_t size_min(Graph *g, int64_t x, int64_t y);
 int64_t size_max(Graph *g, int64_t x, int64_t y);
 bool size_product(Graph *g, uint32_t count, const int64_t *x, int64_t *out);
+/* x rounded up to a multiple of y, over y; y: at least 1 */
+bool size_div_up(Graph *g, int64_t x, int64_t y, int64_t *out);
+
+/* What it may be like, for decisions between forms of code that are all right
+ * for all sizes: a number itself, and else its value where each size variable
+ * is one of middling size. */
+int64_t size_guess(const Graph *g, int64_t x);
+double size_guess_product(const Graph *g, uint32_t count, const int64_t *x);
+/* Of elements that the node has. */
+double node_guess(const Graph *g, const Node *n);
+
 /* The difference of sizes that fit: what overflows becomes INT64_MAX, and
  * storing it will be refused. */
 int64_t size_less(Graph *g, int64_t x, int64_t y);
@@ -77,6 +88,8 @@ static inline bool size_plainly(const Graph *g, SizeTest test, int64_t x,
          (test == SIZE_NE || x < y);
 }
 
+/* x < y */
+bool size_below(const Graph *g, int64_t x, int64_t y);
 Verdict size_test(const Graph *g, SizeTest test, int64_t x, int64_t y);
 static inline bool size_holds(const Graph *g, SizeTest test, int64_t x,
                               int64_t y) {

@@ -34,14 +34,16 @@ Quasi *quasi_new(Arena *arena, int64_t constant) {
   return q;
 }
 
-bool quasi_add(Quasi *x, int64_t factor, const Quasi *y) {
+static bool add_times(Graph *g, int64_t *x, int64_t factor, int64_t y) {
   int64_t part;
-  bool over = __builtin_mul_overflow(y->constant, factor, &part) ||
-              __builtin_add_overflow(x->constant, part, &x->constant);
+  return y == 0 || (size_mul(g, y, factor, &part) && size_add(g, *x, part, x));
+}
+
+bool quasi_add(Graph *g, Quasi *x, int64_t factor, const Quasi *y) {
+  bool good = add_times(g, &x->constant, factor, y->constant);
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    over |= __builtin_mul_overflow(y->times[v], factor, &part) ||
-            __builtin_add_overflow(x->times[v], part, &x->times[v]);
-  return !over;
+    good &= add_times(g, &x->times[v], factor, y->times[v]);
+  return good;
 }
 
 Quasi *quasi_copy(Arena *arena, const Quasi *from) {
@@ -63,24 +65,30 @@ static bool quasi_is_constant(const Quasi *q) {
 
 static void var_bounds(const Loop *k, uint32_t v, int64_t *low, int64_t *high) {
   *low = v < KERNEL_AXES ? 0 : k->quotients[v - KERNEL_AXES].low;
-  *high =
-      v < KERNEL_AXES ? k->extents[v] - 1 : k->quotients[v - KERNEL_AXES].high;
+  *high = v < KERNEL_AXES ? size_less(k->graph, k->extents[v], 1)
+                          : k->quotients[v - KERNEL_AXES].high;
 }
 
 bool quasi_bounds(const Loop *k, const Quasi *q, int64_t *low, int64_t *high) {
+  Graph *g = k->graph;
   *low = *high = q->constant;
   for (uint32_t v = 0; v < KERNEL_VARS; v++) {
-    int64_t t = q->times[v], a, b, x, y;
+    int64_t t = q->times[v], a, b;
     if (t == 0)
       continue;
     var_bounds(k, v, &a, &b);
-    if (__builtin_mul_overflow(t, t > 0 ? a : b, &x) ||
-        __builtin_mul_overflow(t, t > 0 ? b : a, &y) ||
-        __builtin_add_overflow(*low, x, low) ||
-        __builtin_add_overflow(*high, y, high))
+    bool up = size_holds(g, SIZE_LE, 0, t);
+    if (!up && !size_holds(g, SIZE_LE, t, 0))
+      return false;
+    if (!add_times(g, low, t, up ? a : b) || !add_times(g, high, t, up ? b : a))
       return false;
   }
   return true;
+}
+
+/* Is all of low .. high in 0 .. end - 1? */
+static bool is_within(const Graph *g, int64_t low, int64_t high, int64_t end) {
+  return size_holds(g, SIZE_LE, 0, low) && size_below(g, high, end);
 }
 
 /* ---- quotients ---- */
@@ -92,12 +100,12 @@ static uint32_t quotient_var(Builder *b, const Quasi *of, int64_t by) {
       return KERNEL_AXES + j;
   int64_t low, high;
   if (k->quotient_count == ARRAY_LEN(k->quotients) ||
-      !quasi_bounds(k, of, &low, &high)) {
+      !quasi_bounds(k, of, &low, &high) || !size_div(k->graph, low, by, &low) ||
+      !size_div(k->graph, high, by, &high)) {
     b->full = true;
     return KERNEL_AXES;
   }
-  k->quotients[k->quotient_count] =
-      (Quotient){*of, by, int_div(low, by), int_div(high, by)};
+  k->quotients[k->quotient_count] = (Quotient){*of, by, low, high};
   return KERNEL_AXES + k->quotient_count++;
 }
 
@@ -115,28 +123,51 @@ static bool is_quotient(const Quasi *q, uint32_t *var) {
   return found == 1;
 }
 
+/* x = by * *over + *rest: of numbers *rest is in 0 .. by - 1, else it is 0 or
+ * all of x. */
+static void divide_term(Graph *g, int64_t x, int64_t by, int64_t *over,
+                        int64_t *rest) {
+  bool numbers = size_is_number(g, x) && size_is_number(g, by);
+  if (!size_mod(g, x, by, rest) || (*rest != 0 && !numbers) ||
+      !size_div(g, x, by, over)) {
+    *over = 0;
+    *rest = x;
+  }
+}
+
+bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
+                  Quasi *rest) {
+  divide_term(g, x->constant, by, &over->constant, &rest->constant);
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    int64_t left;
+    bool whole =
+        x->times[v] == 0 || (size_mod(g, x->times[v], by, &left) && left == 0);
+    if (!whole)
+      rest->times[v] = x->times[v];
+    else if (x->times[v] && !size_div(g, x->times[v], by, &over->times[v]))
+      return false;
+  }
+  return true;
+}
+
 /* floor(of / by): terms that `by` divides go out; of the rest nothing remains
  * if it lies in 0 .. by - 1. */
 static Quasi *quasi_over(Builder *b, const Quasi *of, int64_t by) {
-  Quasi *out = quasi_new(b->arena, int_div(of->constant, by)), rest = {0};
-  rest.constant = int_mod(of->constant, by);
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (of->times[v] % by == 0)
-      out->times[v] = of->times[v] / by;
-    else
-      rest.times[v] = of->times[v];
+  Graph *g = b->k->graph;
+  Quasi *out = quasi_new(b->arena, 0), rest = {0};
   int64_t low, high, more;
-  if (quasi_bounds(b->k, &rest, &low, &high) && low >= 0 && high < by)
+  b->full |= !quasi_divide(g, of, by, out, &rest);
+  if (quasi_bounds(b->k, &rest, &low, &high) && is_within(g, low, high, by))
     return out;
   uint32_t var;
   if (is_quotient(&rest, &var)) {
     const Quotient *inner = &b->k->quotients[var - KERNEL_AXES];
     Quasi of_inner = inner->of;
     int64_t both;
-    if (!__builtin_mul_overflow(rest.constant, inner->by, &more) &&
-        !__builtin_add_overflow(of_inner.constant, more, &of_inner.constant) &&
-        !__builtin_mul_overflow(inner->by, by, &both)) {
-      quasi_add(out, 1, quasi_over(b, &of_inner, both));
+    if (size_mul(g, rest.constant, inner->by, &more) &&
+        size_add(g, of_inner.constant, more, &of_inner.constant) &&
+        size_mul(g, inner->by, by, &both)) {
+      quasi_add(g, out, 1, quasi_over(b, &of_inner, both));
       return out;
     }
   }
@@ -161,39 +192,61 @@ static Quasi *axis_form(Builder *b, uint32_t axis) {
   int64_t stride = 1;
   for (uint32_t k = b->parts[axis]; k-- > 0;) {
     q->times[b->first[axis] + k] = stride;
-    stride *= b->k->extents[b->first[axis] + k];
+    b->full |= !size_mul(b->k->graph, stride, b->k->extents[b->first[axis] + k],
+                         &stride);
   }
   return q;
 }
 
-static bool is_number(const Form *f, int64_t least) {
-  return f->known && f->low == f->high && f->low >= least;
+/* Into parts, of which each has as many. */
+static bool divides(Graph *g, int64_t by, int64_t x) {
+  int64_t left;
+  return size_holds(g, SIZE_LE, 0, by) && size_mod(g, x, by, &left) &&
+         left == 0;
+}
+
+/* A size that is at least 1, wherever x is computed: where it divides an axis
+ * that has elements it is not 0. */
+static bool is_divisor(const Builder *b, const Form *x, const Form *y) {
+  Graph *g = b->k->graph;
+  if (y->low != y->high)
+    return false;
+  if (size_holds(g, SIZE_LE, 1, y->low))
+    return true;
+  for (uint32_t v = 0; v < KERNEL_AXES; v++)
+    if (x->q->times[v] && divides(g, y->low, b->k->extents[v]))
+      return true;
+  return false;
 }
 
 static Form scaled(Builder *b, const Form *x, int64_t factor) {
   Quasi *q = quasi_new(b->arena, 0);
-  return quasi_add(q, factor, x->q) ? form_of(b, q) : unknown();
+  return quasi_add(b->k->graph, q, factor, x->q) ? form_of(b, q) : unknown();
 }
 
 static Form op_form(Builder *b, PrimId op, const Form *x, const Form *y) {
+  Graph *g = b->k->graph;
   if (!x->known || !y->known)
     return unknown();
   Quasi *q = quasi_new(b->arena, 0);
   if (op == PRIM_ADD || op == PRIM_SUB) {
-    quasi_add(q, 1, x->q);
-    return quasi_add(q, op == PRIM_ADD ? 1 : -1, y->q) ? form_of(b, q)
-                                                       : unknown();
+    quasi_add(g, q, 1, x->q);
+    return quasi_add(g, q, op == PRIM_ADD ? 1 : -1, y->q) ? form_of(b, q)
+                                                          : unknown();
   }
   if (op == PRIM_MUL && quasi_is_constant(y->q))
     return scaled(b, x, y->q->constant);
   if (op == PRIM_MUL && quasi_is_constant(x->q))
     return scaled(b, y, x->q->constant);
-  if ((op == PRIM_DIV || op == PRIM_MOD) && is_number(y, 1)) {
+  if ((op == PRIM_DIV || op == PRIM_MOD) && is_divisor(b, x, y)) {
     Quasi *over = quasi_over(b, x->q, y->low);
+    int64_t less;
     if (op == PRIM_DIV)
       return form_of(b, over);
     *q = *x->q;
-    return quasi_add(q, -y->low, over) ? form_of(b, q) : unknown();
+    return size_sub(g, 0, y->low, &less) && quasi_add(g, q, less, over)
+               ? form_of(b, q)
+               : unknown();
   }
   return unknown();
 }
@@ -202,44 +255,48 @@ static bool bounded(const Form *f) {
   return f->low != INT64_MIN && f->high != INT64_MAX;
 }
 
-static int64_t min64(int64_t x, int64_t y) {
-  return x < y ? x : y;
-}
-static int64_t max64(int64_t x, int64_t y) {
-  return x > y ? x : y;
-}
-
 /* Bounds that the operation itself gives, better or beside the form's. */
-static void narrow_bounds(PrimId op, const Form *x, const Form *y, Form *out) {
+static void narrow_bounds(Graph *g, PrimId op, const Form *x, const Form *y,
+                          Form *out) {
   int64_t low = INT64_MIN, high = INT64_MAX;
-  bool number = y->low == y->high && y->low > 0;
-  if (op == PRIM_MOD && y->low > 0 && y->high != INT64_MAX) {
+  bool positive = y->low != INT64_MIN && size_holds(g, SIZE_LE, 1, y->low);
+  bool good = true;
+  if (op == PRIM_MOD && positive && y->high != INT64_MAX) {
     low = 0;
-    high = y->high - 1;
+    good = size_sub(g, y->high, 1, &high);
   } else if (!bounded(x) || !bounded(y)) {
     if (op == PRIM_MAXIMUM)
-      low = max64(x->low, y->low);
+      low = x->low == INT64_MIN   ? y->low
+            : y->low == INT64_MIN ? x->low
+                                  : size_max(g, x->low, y->low);
     if (op == PRIM_MINIMUM)
-      high = min64(x->high, y->high);
-  } else if (op == PRIM_DIV && number) {
-    low = int_div(x->low, y->low);
-    high = int_div(x->high, y->low);
-  } else if (op == PRIM_MAXIMUM || op == PRIM_MINIMUM) {
-    bool most = op == PRIM_MAXIMUM;
-    low = most ? max64(x->low, y->low) : min64(x->low, y->low);
-    high = most ? max64(x->high, y->high) : min64(x->high, y->high);
-  } else if (op == PRIM_ADD || op == PRIM_SUB) {
-    int64_t a = op == PRIM_ADD ? y->low : y->high;
-    int64_t c = op == PRIM_ADD ? y->high : y->low;
-    bool over = op == PRIM_ADD ? __builtin_add_overflow(x->low, a, &low) ||
-                                     __builtin_add_overflow(x->high, c, &high)
-                               : __builtin_sub_overflow(x->low, a, &low) ||
-                                     __builtin_sub_overflow(x->high, c, &high);
-    if (over)
-      low = INT64_MIN, high = INT64_MAX;
+      high = x->high == INT64_MAX   ? y->high
+             : y->high == INT64_MAX ? x->high
+                                    : size_min(g, x->high, y->high);
+  } else if (op == PRIM_DIV && positive && y->low == y->high) {
+    good = size_div(g, x->low, y->low, &low) &&
+           size_div(g, x->high, y->low, &high);
+  } else if (op == PRIM_MAXIMUM) {
+    low = size_max(g, x->low, y->low);
+    high = size_max(g, x->high, y->high);
+  } else if (op == PRIM_MINIMUM) {
+    low = size_min(g, x->low, y->low);
+    high = size_min(g, x->high, y->high);
+  } else if (op == PRIM_ADD) {
+    good = size_add(g, x->low, y->low, &low) &&
+           size_add(g, x->high, y->high, &high);
+  } else if (op == PRIM_SUB) {
+    good = size_sub(g, x->low, y->high, &low) &&
+           size_sub(g, x->high, y->low, &high);
   }
-  out->low = max64(out->low, low);
-  out->high = min64(out->high, high);
+  if (!good)
+    return;
+  if (out->low == INT64_MIN ||
+      (low != INT64_MIN && size_holds(g, SIZE_LE, out->low, low)))
+    out->low = low;
+  if (out->high == INT64_MAX ||
+      (high != INT64_MAX && size_holds(g, SIZE_LE, high, out->high)))
+    out->high = high;
 }
 
 static Form cell_form(Builder *b, const Cell *cell) {
@@ -247,13 +304,15 @@ static Form cell_form(Builder *b, const Cell *cell) {
     return unknown();
   if (cell->kind == CELL_CONST)
     return form_of(b, quasi_new(b->arena, cell->value.i));
+  if (cell->kind == CELL_SIZE)
+    return form_of(b, quasi_new(b->arena, cell->size));
   if (cell->kind == CELL_AXIS)
     return form_of(b, axis_form(b, cell->axis));
   if (cell->kind != CELL_OP || cell->arg_count != 2)
     return unknown();
   const Form *x = &b->forms[cell->args[0]], *y = &b->forms[cell->args[1]];
   Form f = op_form(b, cell->op, x, y);
-  narrow_bounds(cell->op, x, y, &f);
+  narrow_bounds(b->k->graph, cell->op, x, y, &f);
   return f;
 }
 
@@ -264,15 +323,15 @@ static void find_forms(Builder *b) {
 
 /* ---- cutting axes ---- */
 
-void cuts_add(Cuts *cuts, uint32_t axis, int64_t by) {
+void cuts_add(const Graph *g, Cuts *cuts, uint32_t axis, int64_t by) {
   uint32_t at = cuts->count[axis];
-  int64_t *to = cuts->by[axis];
+  int64_t *to = cuts->by[axis], size = size_guess(g, by);
   for (uint32_t k = 0; k < at; k++)
     if (to[k] == by)
       return;
   if (at == ARRAY_LEN(cuts->by[axis]))
     return;
-  for (; at > 0 && to[at - 1] > by; at--)
+  for (; at > 0 && size_guess(g, to[at - 1]) > size; at--)
     to[at] = to[at - 1];
   to[at] = by;
   cuts->count[axis]++;
@@ -290,21 +349,25 @@ static void find_cuts(Builder *b) {
         terms++;
       }
     if (terms == 1 && axis < KERNEL_AXES && q->of.times[axis] == 1 &&
-        q->of.constant == 0 && b->k->extents[axis] % q->by == 0)
-      cuts_add(b->cuts, axis, q->by);
+        q->of.constant == 0 && divides(b->k->graph, q->by, b->k->extents[axis]))
+      cuts_add(b->k->graph, b->cuts, axis, q->by);
   }
 }
 
 static void place_axis(Builder *b, uint32_t axis, uint32_t *var) {
+  Graph *g = b->k->graph;
   int64_t rest = b->n->extents[axis], inner = 1;
   int64_t sizes[ARRAY_LEN(b->cuts->by[0]) + 1];
   uint32_t count = 0;
   for (uint32_t j = 0; j < b->cuts->count[axis]; j++) {
     int64_t cut = b->cuts->by[axis][j];
-    if (cut % inner || cut == inner)
+    int64_t part, left;
+    if (cut == inner || !divides(g, inner, cut) ||
+        !size_div(g, cut, inner, &part) || !divides(g, part, rest) ||
+        !size_div(g, rest, part, &left))
       continue;
-    sizes[count++] = cut / inner;
-    rest /= cut / inner;
+    sizes[count++] = part;
+    rest = left;
     inner = cut;
   }
   if (rest != 1 || count == 0)
@@ -347,30 +410,44 @@ static void read_step(Builder *b, const Cell *cell, Step *s) {
   s->address = quasi_new(b->arena, 0);
   s->at = NEW_ARRAY(b->arena, Quasi *, cell->arg_count + 1);
   s->indices = NEW_ARRAY(b->arena, ReadIndex, cell->arg_count + 1);
-  for (uint32_t j = cell->arg_count; j-- > 0; stride *= x->extents[j]) {
+  Graph *g = b->k->graph;
+  for (uint32_t j = cell->arg_count; j-- > 0;) {
     const Form *f = &b->forms[cell->args[j]];
-    if (f->known && f->low >= 0 && f->high < x->extents[j]) {
-      b->full |= !quasi_add(s->address, stride, f->q);
+    if (f->known && is_within(g, f->low, f->high, x->extents[j])) {
+      b->full |= !quasi_add(g, s->address, stride, f->q);
       s->at[j] = f->q;
     } else {
       s->indices[s->index_count++] =
           (ReadIndex){step_of(b, cell->args[j]), stride, x->extents[j]};
     }
+    b->full |= !size_mul(g, stride, x->extents[j], &stride);
   }
+}
+
+/* Numbers, which decide in which type a step is computed. */
+static void set_bounds(const Builder *b, Step *s, const Form *f) {
+  const Graph *g = b->k->graph;
+  bool none = f->low == INT64_MIN; /* or one that is no number: is it >= 0? */
+  s->high = size_is_number(g, f->high) ? f->high : INT64_MAX;
+  s->low = size_is_number(g, f->low) ? f->low : INT64_MIN;
+  if (!none && s->low == INT64_MIN)
+    s->low = size_holds(g, SIZE_LE, 1, f->low)   ? 1
+             : size_holds(g, SIZE_LE, 0, f->low) ? 0
+                                                 : INT64_MIN;
 }
 
 static Step plain_step(Builder *b, uint32_t at) {
   const Cell *cell = &b->n->cells[at];
-  Step s = {.dtype = cell->dtype, .op = cell->op, .span = cell->span};
-  s.low = b->forms[at].low;
-  s.high = b->forms[at].high;
+  Step s = {.dtype = cell->dtype,
+            .op = cell->op,
+            .span = cell->span,
+            .sure = cell->sure};
+  set_bounds(b, &s, &b->forms[at]);
   switch (cell->kind) {
   case CELL_CONST:
     s.kind = STEP_CONST;
     s.value = cell->value;
     return s;
-  case CELL_SIZE: /* a graph that is run has numbers */
-    break;
   case CELL_READ:
     s.kind = STEP_READ;
     read_step(b, cell, &s);
@@ -388,6 +465,7 @@ static Step plain_step(Builder *b, uint32_t at) {
   case CELL_CONVERT:
     s.kind = STEP_CONVERT;
     break;
+  case CELL_SIZE:
   case CELL_AXIS: /* always known */
     b->full = true;
     return s;
@@ -408,8 +486,7 @@ static uint32_t step_of(Builder *b, uint32_t cell) {
     s = (Step){.kind = STEP_INDEX, .dtype = DT_I64};
     s.index = NEW(b->arena, Quasi);
     *s.index = *f->q;
-    s.low = f->low;
-    s.high = f->high;
+    set_bounds(b, &s, f);
   } else {
     s = plain_step(b, cell);
   }
@@ -431,7 +508,7 @@ static void set_result(Builder *b, Node *n) {
   r.out = quasi_new(b->arena, 0);
   for (uint32_t v = k->kept; v-- > 0;) {
     r.out->times[v] = stride;
-    stride *= k->extents[v];
+    b->full |= !size_mul(k->graph, stride, k->extents[v], &stride);
   }
   if (k->kept == k->axes && is_where(r.reduce)) {
     b->full |= !n->safe; /* the body is to be run for its faults alone */
@@ -446,11 +523,12 @@ static void set_result(Builder *b, Node *n) {
   VEC_PUSH(b->arena, k->results, r);
 }
 
-Stage *stage_new(Arena *arena, Node *n, Cuts *cuts) {
+Stage *stage_new(Arena *arena, Graph *g, Node *n, Cuts *cuts) {
   Builder *b = NEW(arena, Builder);
   b->arena = arena;
   b->stage = NEW(arena, Stage);
   b->k = b->stage->loop = NEW(arena, Loop);
+  b->k->graph = g;
   b->n = n;
   b->cuts = cuts;
   b->forms = NEW_ARRAY(arena, Form, n->cell_count);

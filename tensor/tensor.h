@@ -60,6 +60,7 @@ typedef struct Cell { /* one operation of a body; args point to earlier cells */
   uint32_t arg_count;
   uint32_t *args; /* indices of cells; owned by the node */
   Span span;      /* what in the program made it: faults point here */
+  bool sure;      /* where its value is looked at, index or divisor is right */
   union {
     Scalar value;  /* CELL_CONST */
     int64_t size;  /* CELL_SIZE */
@@ -90,6 +91,8 @@ typedef struct Turns {
                      of the NODE_LOOPs */
   Node **results; /* state_count: what it ends with; out_count: of those each
                      turn's stays */
+  uint32_t need_count; /* of a plan: what is outside and the turns read; */
+  Node **needs;        /* borrowed */
 } Turns;
 
 struct Node {
@@ -129,6 +132,8 @@ struct Node {
   Turns *loop;      /* NODE_LOOP */
   uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
+  bool there;    /* of a function that is compiled: its elements are in memory
+                    when what is planned now runs */
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
@@ -177,6 +182,11 @@ typedef struct Graph { /* what a session's deferred work hangs on */
 } Graph;
 /* Lets go of what the graph keeps for itself: at the end of a session. */
 void graph_end(Graph *g);
+
+/* Has its elements without a plan that computes them. */
+static inline bool node_is_there(const Node *n) {
+  return n->data || n->there || n->kind == NODE_ARG || n->kind == NODE_STATE;
+}
 
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);

@@ -26,6 +26,7 @@ typedef enum UnitShape {
  * result of a sum depends on it, and so on the sizes, but never on how many
  * threads there are. */
 typedef struct Schedule {
+  uint32_t bytes; /* of a vector register */
   UnitShape shape;
   uint32_t width;        /* lanes */
   uint32_t *lanes;       /* of each loop: the axis along which they lie */
@@ -50,7 +51,8 @@ typedef struct Schedule {
 } Schedule;
 
 /* The arguments of a generated function: pointers (results, then inputs),
- * integers, scalars. */
+ * integers, scalars.  Integers are sizes (tensor/size.h): numbers where the
+ * kernel's extents are. */
 typedef struct Call {
   VEC(int64_t) ints;
   VEC(double) floats;
@@ -59,8 +61,13 @@ typedef struct Call {
   int64_t chunks; /* of each element of the result */
   int64_t inner;  /* elements that a sum of chunks goes along */
   Dtype accumulator;
-  size_t room; /* bytes of scratch memory that a call needs */
+  int64_t room; /* bytes of scratch memory that a call needs */
+  VEC(const Step *) checks;
 } Call;
+
+/* What a kernel looks at before it uses an element: k, and it gives bit k of
+ * its result where that is wrong (the last bit is that of all that follow). */
+enum { CHECK_BITS = 30 };
 
 typedef struct Emitted {
   Buffer text; /* of the kernel, in the arena */
@@ -76,14 +83,16 @@ uint32_t target_vector_bytes(void);
 uint64_t kernel_over(const Kernel *k);
 
 /* May put the outer axes of the kernel into another order. */
-void schedule_choose(Kernel *k, Schedule *s);
+void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
 /* Is a result stored past the caches, where its vectors are whole? */
 bool schedule_streams(const Schedule *s, const Result *r);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
- * ones are compiled once. */
+ * ones are compiled once.  number: "", and its functions are `kernel` and
+ * `fold` of an object of their own; else they are kernel12 and so on of a text
+ * that has others. */
 bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
-                 Emitted *out);
+                 const char *number, Emitted *out);
 
 /* describe.c: see Backend. */
 bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
@@ -93,5 +102,9 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
  * its `#define W` and the rest.  False: there is no memory; it does not raise.
  */
 bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
+/* The text with all that it uses, W and that alone defined while it lasts: the
+ * names of its functions and types end in the suffix. */
+void prelude_part(Arena *arena, uint32_t width, const Buffer *text,
+                  const char *suffix, Buffer *out);
 
 #endif

@@ -147,8 +147,8 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   *about = (KernelAbout){.units = 1};
   if (!k || c->interpreted)
     return false;
-  schedule_choose(k, &s);
-  if (!emit_kernel(k, &s, NULL, &e))
+  schedule_choose(k, target_vector_bytes(), &s);
+  if (!emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->lanes = s.width;
   about->units = e.call.units;
@@ -161,7 +161,7 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   about->object = o;
   about->compiled = o && object_function(o, "kernel");
   about->compile_seconds = about->compiled ? object_seconds(o) : 0;
-  if (notes && emit_kernel(k, &s, notes, &e))
+  if (notes && emit_kernel(k, &s, notes, "", &e))
     about->code = e.text.text;
   return true;
 }

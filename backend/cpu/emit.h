@@ -25,6 +25,7 @@ typedef struct Emitter {
   const Kernel *k;
   const Schedule *s;
   const char *const *notes; /* of loops, as comments; or NULL */
+  const char *number;       /* of the kernel; "": there are no others */
   Emitted *out;
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */
@@ -55,19 +56,33 @@ typedef struct Emitter {
   const char **need;
 } Emitter;
 
-/* ---- steps.c ---- */
+/* ---- params.c ---- */
 
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
+/* One that is no size. */
+const char *emit_number(Emitter *e, int64_t x);
+const char *emit_float(Emitter *e, double x);
+/* Arithmetic on sizes; what overflows is not emitted. */
+int64_t emit_times(Emitter *e, int64_t x, int64_t y);
+int64_t emit_plus(Emitter *e, int64_t x, int64_t y);
+int64_t emit_over(Emitter *e, int64_t x, int64_t y); /* rounded up */
+/* Scratch memory: the parameter that says where it begins. */
+const char *emit_room(Emitter *e, int64_t elements, Dtype t);
+char class_of(Dtype t);
+char vector_letter(char class);
+const char *scalar_type(char class);
+const char *memory_type(Dtype t);
+
+/* ---- steps.c ---- */
+
+/* Of what may have no elements. */
+const char *emit_divisor(Emitter *e, int64_t by);
 /* The form without the lane's term, as a name or a number. */
 const char *emit_quasi(Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
 const char *emit_scalar(Emitter *e, uint32_t step);
-char class_of(Dtype t);
-char vector_letter(char class);
-const char *scalar_type(char class);
-const char *memory_type(Dtype t);
 bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,

@@ -16,29 +16,29 @@ static bool is_zero(const Step *s) {
                                    : s->value.i == 0);
 }
 
-static bool is_constant(const Quasi *q) {
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v])
-      return false;
-  return true;
-}
-
 typedef struct Range {
   const Quasi *of;
   int64_t low, high;
 } Range;
 
+/* One part of of - x + y; false: it does not fit. */
+static bool add_up(int64_t of, int64_t x, int64_t y, int64_t *sum) {
+  return !__builtin_sub_overflow(of, x, sum) &&
+         !__builtin_add_overflow(*sum, y, sum);
+}
+
 /* x `op` y: what it says of a form that is x - y and a number. */
 static void compare(const Loop *loop, const Step *c, Range *r) {
   const Step *x = &loop->steps.at[c->args[0]], *y = &loop->steps.at[c->args[1]];
-  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX)
+  int64_t at, rest;
+  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX ||
+      !add_up(r->of->constant, x->index->constant, y->index->constant, &at))
     return;
-  Quasi rest = *r->of;
-  if (!quasi_add(&rest, -1, x->index) || !quasi_add(&rest, 1, y->index) ||
-      !is_constant(&rest) || rest.constant == INT64_MIN ||
-      rest.constant == INT64_MAX)
-    return;
-  int64_t at = rest.constant;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (!add_up(r->of->times[v], x->index->times[v], y->index->times[v],
+                &rest) ||
+        rest != 0)
+      return;
   if ((c->op == PRIM_GE || c->op == PRIM_GT) &&
       at + (c->op == PRIM_GT) > r->low)
     r->low = at + (c->op == PRIM_GT);
@@ -103,7 +103,7 @@ static bool is_read_once(const Loop *loop, uint32_t at) {
 
 bool emit_is_masked(const Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
-  if (s->kind != STEP_SELECT || !e->varies[at])
+  if (s->kind != STEP_SELECT || !e->varies[at] || e->loop->graph->sizes)
     return false;
   const Step *read = &e->loop->steps.at[s->args[1]];
   return read->kind == STEP_READ && !read->pairs && read->dtype == s->dtype &&

@@ -178,8 +178,9 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
 bool members_choose(Kernel *k, Schedule *s) {
   enum { UNIT_WORK = 1 << 14 };
   Members *p = NEW(k->arena, Members);
-  if (k->loops.len != 1 || k->loops.at[0]->results.len != 1 || k->outer < 3 ||
-      s->width < 4 || !find_members(k, p, s->width))
+  if (k->graph->sizes || k->loops.len != 1 ||
+      k->loops.at[0]->results.len != 1 || k->outer < 3 || s->width < 4 ||
+      !find_members(k, p, s->width))
     return false;
   kernel_move_last(k, p->m);
   kernel_move_last(k, p->n - (p->n > p->m));

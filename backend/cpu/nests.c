@@ -194,10 +194,7 @@ static bool is_where(PrimId op) {
 }
 
 static double terms_of(const Loop *loop) {
-  double terms = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms;
+  return loop_points(loop, loop->kept, loop->axes);
 }
 
 /* Sums of floats go into doubles after each RUN vectors: as good as sums in
@@ -227,12 +224,12 @@ static uint32_t out_number(Emitter *e, Result *r) {
   return e->out->call.outs.len - 1;
 }
 
-/* Are there so many elements in the axes that are reduced? */
+/* May there be so many elements in the axes that are reduced? */
 static bool is_far(const Loop *loop) {
-  double terms = 1;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= (double)loop->extents[v];
-  return terms > INT32_MAX;
+    if (!size_is_number(loop->graph, loop->extents[v]))
+      return true;
+  return loop_points(loop, loop->kept, loop->axes) > INT32_MAX;
 }
 
 /* How many elements come before this one in these axes. */
@@ -241,7 +238,7 @@ static const char *position(Emitter *e) {
   int64_t stride = 1;
   for (uint32_t v = e->loop->axes; v-- > e->loop->kept;) {
     q->times[v] = stride;
-    stride *= e->loop->extents[v];
+    stride = emit_times(e, stride, e->loop->extents[v]);
   }
   const char *base = emit_quasi(e, q);
   bool lanes = q->times[e->lane];

@@ -13,7 +13,7 @@
 extern const char prelude_text[];
 
 typedef struct Section {
-  const char *text, *end;
+  const char *names, *text, *end; /* names: of its header, up to the text */
   bool used;
 } Section;
 
@@ -59,6 +59,7 @@ static const Sym *next_name(Sections *s, const char **at, const char *end) {
 
 static void add_section(Sections *s, const char *header, const char *text,
                         const char *end) {
+  const char *names = header;
   uint32_t place = s->all.len + 1;
   const Sym *name;
   bool always = true;
@@ -66,7 +67,8 @@ static void add_section(Sections *s, const char *header, const char *text,
     map_put(&s->of_name, name, (void *)(uintptr_t)place);
     always = false;
   }
-  VEC_PUSH(s->arena, s->all, ((Section){text, end, always}));
+  VEC_PUSH(s->arena, s->all,
+           ((Section){always ? text : names, text, end, always}));
 }
 
 /* Those for kernels of one lane, or for the others. */
@@ -91,6 +93,78 @@ static void use_names(Sections *s, const char *text, const char *end) {
   }
 }
 
+/* ---- several in one text ---- */
+
+/* What the section that is always there defines. */
+static const char always[] = "vf vd vi vu vl vw v_u8 v_i8 v_u16 INLINE CONVERT";
+
+static bool defines_macro(const Section *s, const Sym *name) {
+  static const char define[] = "#define ";
+  for (const char *p = s->text;
+       (p = strstr(p, define)) && (p += strlen(define)) < s->end;)
+    if (strncmp(p, name->text, strlen(name->text)) == 0 &&
+        !in_name(p[strlen(name->text)]))
+      return true;
+  return false;
+}
+
+/* Its names are others, up to `end`, so that the text may have them again. */
+static void rename_section(Sections *s, const Section *of, const char *names,
+                           const char *until, const char *suffix, Buffer *out,
+                           Buffer *end) {
+  const Sym *name;
+  while ((name = next_name(s, &names, until))) {
+    if (!defines_macro(of, name))
+      buffer_printf(out, "#define %s %s%s\n", name->text, name->text, suffix);
+    buffer_printf(end, "#undef %s\n", name->text);
+  }
+}
+
+static void rename_used(Sections *s, const char *suffix, Buffer *out,
+                        Buffer *end) {
+  for (uint32_t j = 0; j < s->all.len; j++) {
+    const Section *of = &s->all.at[j];
+    if (!of->used)
+      continue;
+    if (of->names == of->text)
+      rename_section(s, of, always, always + strlen(always), suffix, out, end);
+    else
+      rename_section(s, of, of->names, of->text, suffix, out, end);
+  }
+}
+
+static void write_used(const Sections *s, Buffer *out) {
+  for (uint32_t j = 0; j < s->all.len; j++)
+    if (s->all.at[j].used)
+      buffer_add(out, s->all.at[j].text,
+                 (size_t)(s->all.at[j].end - s->all.at[j].text));
+}
+
+static void find_used(Sections *s, Arena *arena, uint32_t width,
+                      const char *text, size_t len) {
+  s->arena = arena;
+  s->names = interner_new(s->arena);
+  map_init(&s->of_name, s->arena);
+  find_sections(s, width == 1);
+  use_names(s, text, text + len);
+  for (uint32_t j = s->all.len; j-- > 0;)
+    if (s->all.at[j].used)
+      use_names(s, s->all.at[j].text, s->all.at[j].end);
+}
+
+void prelude_part(Arena *arena, uint32_t width, const Buffer *text,
+                  const char *suffix, Buffer *out) {
+  Sections s = {.arena = arena};
+  Buffer end = {.arena = arena};
+  find_used(&s, arena, width, text->text, text->len);
+  rename_used(&s, suffix, out, &end);
+  buffer_printf(out, "#define W %u\n", width);
+  write_used(&s, out);
+  buffer_add(out, text->text, text->len);
+  buffer_puts(out, "#undef W\n");
+  buffer_add(out, end.text, end.len);
+}
+
 bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
   Arena *volatile arena = NULL;
   Trap trap;
@@ -100,17 +174,8 @@ bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
   }
   arena = arena_new();
   Sections s = {.arena = arena};
-  s.names = interner_new(s.arena);
-  map_init(&s.of_name, s.arena);
-  find_sections(&s, width == 1);
-  use_names(&s, text, text + len);
-  for (uint32_t j = s.all.len; j-- > 0;)
-    if (s.all.at[j].used)
-      use_names(&s, s.all.at[j].text, s.all.at[j].end);
-  for (uint32_t j = 0; j < s.all.len; j++)
-    if (s.all.at[j].used)
-      buffer_add(out, s.all.at[j].text,
-                 (size_t)(s.all.at[j].end - s.all.at[j].text));
+  find_used(&s, arena, width, text, len);
+  write_used(&s, out);
   trap_end(&trap);
   arena_free(s.arena);
   return true;

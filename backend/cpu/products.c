@@ -6,8 +6,6 @@
 
 #define format emit_format
 
-enum { LINE = 64 };
-
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
   return &e->s->tiling->of[loop];
 }
@@ -20,7 +18,11 @@ const char *product_type(Dtype t) {
 
 /* Of what the tile reads, which may lie in memory as it is. */
 static const char *read_type(const Tile *t) {
-  return t->element == DT_I32 ? "pairs" : product_type(t->element);
+  return t->element == DT_I32 ? "pairs_u" : product_type(t->element);
+}
+
+const char *product_id(Emitter *e, uint32_t at) {
+  return *e->number ? format(e, "%s_%u", e->number, at) : format(e, "%u", at);
 }
 
 /* The terms; far: with those that are copied next, W rows of them, fetched
@@ -60,15 +62,16 @@ static void emit_tile_loop(const Tile *t, uint32_t vectors, bool far,
 }
 
 /* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
-static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors, bool far,
-                      Buffer *out) {
+static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
+                      bool far, Buffer *out) {
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
   buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
   if (vectors == t->vectors)
-    buffer_printf(out, far ? "far%u" : "tile%u", at);
+    buffer_printf(out, far ? "far%s" : "tile%s", id);
   else
-    buffer_printf(out, "tile%u_%u", at, vectors);
+    buffer_printf(out, "tile%s_%u", id, vectors);
   bool across = t->window && t->window->across;
   buffer_printf(
       out,
@@ -89,90 +92,79 @@ static void emit_tile(const Tile *t, uint32_t at, uint32_t vectors, bool far,
 
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
-static void emit_edge(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype), *of = read_type(t);
   const char *copied = product_type(t->element);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
-                "edge%u(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "edge%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
                 "int64_t columns) {\n"
-                "%s r[MR%u * NR%u] __attribute__((aligned(64)));\n",
-                at, of, of, type, type, at, at);
+                "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n",
+                id, of, of, type, type, id, id);
   if (t->a.form != OPERAND_COLUMNS)
     buffer_printf(out,
-                  "%s rest[MR%u * %d] __attribute__((aligned(64)));\n"
-                  "if (rows < MR%u) {\n"
-                  "for (int64_t i = 0; i < MR%u; i++)\n"
+                  "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
+                  "if (rows < MR%s) {\n"
+                  "for (int64_t i = 0; i < MR%s; i++)\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
-                  copied, at, BLOCK_K_MOST, at, at);
+                  copied, id, BLOCK_K_MOST, id, id);
   if (t->b.form == OPERAND_PLAIN)
     buffer_printf(out,
-                  "%s right[%d * NR%u] __attribute__((aligned(64)));\n"
-                  "if (columns < NR%u) {\n"
+                  "%s right[%d * NR%s] __attribute__((aligned(64)));\n"
+                  "if (columns < NR%s) {\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
                   "for (int64_t j = 0; j < columns; j += W)\n"
-                  "st_%s(right + k * NR%u + j, ldp_%s(b + k * ldb + j,\n"
+                  "st_%s(right + k * NR%s + j, ldp_%s(b + k * ldb + j,\n"
                   "columns - j < W ? (int)(columns - j) : W));\n"
-                  "b = right;\nldb = NR%u;\n}\n",
-                  type, BLOCK_K_MOST, at, at, name, at, name, at);
+                  "b = right;\nldb = NR%s;\n}\n",
+                  type, BLOCK_K_MOST, id, id, name, id, name, id);
   buffer_printf(out,
-                "tile%u(a, lda, b, ldb, depth, r, NR%u, 0);\n"
+                "tile%s(a, lda, b, ldb, depth, r, NR%s, 0);\n"
                 "for (int64_t i = 0; i < rows; i++)\n"
                 "for (int64_t j = 0; j < columns; j += W) {\n"
                 "const int live = columns - j < W ? (int)(columns - j) : W;\n"
-                "v%c x = ld_%s(r + i * NR%u + j);\n"
+                "v%c x = ld_%s(r + i * NR%s + j);\n"
                 "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
                 "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
-                at, at, type[0], name, at, name, name);
+                id, id, type[0], name, id, name, name);
 }
 
-/* Vectors anywhere in memory, of a letter that is not among the seen. */
-static void emit_anywhere(Buffer *out, char *seen, char v) {
-  if (strchr(seen, v))
-    return;
-  buffer_printf(out, "typedef v%c v%c_u __attribute__((aligned(%d), %s));\n", v,
-                v, v == 'i' ? 2 : 4, "may_alias");
-  if (v == 'i')
-    buffer_puts(out, "typedef int32_t pairs __attribute__((aligned(2), "
-                     "may_alias));\n");
-  seen[strlen(seen)] = v;
-}
-
-static void emit_product_tiles(const Tile *t, uint32_t at, Buffer *out) {
-  buffer_printf(out, "#define MR%u %u\n#define NR%u (%u * W)\n", at, t->rows,
-                at, t->vectors);
-  emit_tile(t, at, t->vectors, false, out);
+static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
+                               Buffer *out) {
+  const char *id = product_id(e, at);
+  buffer_printf(out, "#define MR%s %u\n#define NR%s (%u * W)\n", id, t->rows,
+                id, t->vectors);
+  emit_tile(e, t, at, t->vectors, false, out);
   if (t->far)
-    emit_tile(t, at, t->vectors, true, out);
+    emit_tile(e, t, at, t->vectors, true, out);
   if (t->window && t->window->across)
     return;
   for (uint32_t v = 1; v < t->vectors && t->window; v++)
-    emit_tile(t, at, v, false, out);
-  emit_edge(t, at, out);
+    emit_tile(e, t, at, v, false, out);
+  emit_edge(e, t, at, out);
   if (t->window)
-    emit_window_tile(t, at, out);
+    emit_window_tile(e, t, at, out);
 }
 
 void emit_tiles(Emitter *e, Buffer *out) {
-  char turned[4] = "", seen[4] = "";
+  char turned[4] = "";
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
     const Tile *t = tile_of(e, j);
     if (!t->on)
       continue;
     char v = product_type(t->element)[0];
-    emit_anywhere(out, seen, product_type(t->dtype)[0]);
-    emit_anywhere(out, seen, v);
     bool turns =
         t->b.form == OPERAND_TURNED || (t->window && t->window->across);
     if (turns && !strchr(turned, v)) {
       emit_turn(e, out, v);
       turned[strlen(turned)] = v;
     }
-    emit_product_tiles(t, j, out);
+    emit_product_tiles(e, t, j, out);
   }
 }
 
@@ -186,7 +178,7 @@ static void open_terms(Emitter *e, Buffer *out, const Loop *loop,
   if (count > 1) {
     buffer_printf(out, "int64_t term = %s;\n", from);
     for (uint32_t v = loop->axes; v-- > loop->kept;) {
-      const char *n = emit_int(e, loop->extents[v]);
+      const char *n = emit_divisor(e, loop->extents[v]);
       buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n, n);
     }
   }
@@ -271,21 +263,22 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
 void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
                     uint32_t at, Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
+  const char *id = product_id(e, at);
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   const char *type = product_type(t->element);
   buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%u) {\n"
-                "const int64_t right = y + NR%u < n1 ? y + NR%u : n1;\n"
+                "for (int64_t y = n0; y < n1; y += NR%s) {\n"
+                "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
                 "%s *const panel = b + (y - n0) * (to - from);\n",
-                at, at, at, type);
+                id, id, id, type);
   if (o->form == OPERAND_PANELS) {
     uint32_t count = term_order(loop, order);
     const char *value = product_begin(e, loop, n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
     open_terms(e, out, loop, "from", "to");
-    buffer_printf(out, "%s *const row = panel + (k - from) * NR%u;\n", type,
-                  at);
+    buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
+                  id);
     product_levels(e, out, 2, e->lane_level);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
@@ -310,11 +303,11 @@ void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
   buffer_printf(out,
-                "}\nturn_%c(x);\n"
+                "}\nturn%s_%c(x);\n"
                 "for (int l = 0; l < terms - k; l++)\n"
-                "*(v%c_u *)(panel + (k - from + l) * NR%u + (g - y)) = x[l];\n"
+                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n"
                 "}\n}\n",
-                v, v, at);
+                e->number, v, v, id);
 }
 
 /* ---- the result ---- */
@@ -364,13 +357,6 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 }
 
 /* ---- the whole ---- */
-
-const char *product_room(Emitter *e, int64_t elements, Dtype t) {
-  size_t bytes = (size_t)elements * dtype_info[t].bytes;
-  const char *at = emit_int(e, (int64_t)e->out->call.room);
-  e->out->call.room += (bytes + LINE - 1) / LINE * LINE;
-  return at;
-}
 
 /* Axes of the result other than those of the tile, that are not of the unit. */
 static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
@@ -444,19 +430,19 @@ void product_plain(Emitter *e, const Tile *t, const Operand *o, uint32_t rows,
   emit_put(unit, &e->blocks[ROW_LEVEL]);
 }
 
-static void emit_room(Emitter *e, const char *name, int64_t elements, Dtype t,
-                      Buffer *out) {
+static void put_room(Emitter *e, const char *name, int64_t elements, Dtype t,
+                     Buffer *out) {
   const char *type = product_type(t);
   buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
-                product_room(e, elements, t));
+                emit_room(e, elements, t));
 }
 
 void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
                   Buffer *inner) {
   if (t->a.form == OPERAND_ROWS)
-    emit_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, body);
+    put_room(e, "a", LDA_ROWS * (BLOCK_M_MOST + t->rows), t->element, body);
   else if (t->a.form == OPERAND_COLUMNS)
-    emit_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
+    put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
   else
     product_plain(e, t, &t->a, t->m, unit, inner);
 }
@@ -468,10 +454,10 @@ const char *product_rows(Emitter *e, const Tile *t) {
              : format(e, "a + (x - x0), %d", LDA_COLUMNS);
 }
 
-static int64_t panel_elements(const Emitter *e, const Tile *t) {
+static int64_t panel_elements(Emitter *e, const Tile *t) {
   int64_t columns = (int64_t)t->vectors * e->s->width;
-  int64_t block = (t->block_n + columns - 1) / columns * columns;
-  return t->pack_k * block + e->s->width;
+  int64_t block = emit_times(e, emit_over(e, t->block_n, columns), columns);
+  return emit_plus(e, emit_times(e, t->pack_k, block), e->s->width);
 }
 
 void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
@@ -480,7 +466,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
     return;
   const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit;
-  e->ahead[at] = product_room(e, panel_elements(e, t), t->element);
+  e->ahead[at] = emit_room(e, panel_elements(e, t), t->element);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
@@ -491,6 +477,14 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   emit_put(out, &unit);
   emit_put(out, &body);
   buffer_puts(out, "}\n");
+}
+
+/* A sum of nothing is stored too. */
+static const char *at_least_once(Emitter *e, uint32_t at, const char *k,
+                                 const char *start) {
+  const Loop *loop = e->k->loops.at[at];
+  return is_limited(loop, loop->kept) ? ""
+                                      : format(e, " || %s == %s", k, start);
 }
 
 typedef struct Terms { /* of a sum: of those that are there, from .. to - 1 */
@@ -509,6 +503,7 @@ static Terms terms_of(Emitter *e, const Tile *t, uint32_t at) {
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest, const Terms *terms) {
+  const char *id = product_id(e, at);
   const Loop *loop = e->k->loops.at[at];
   const char *start = terms->from, *depth = terms->to;
   bool columns = t->ahead && is_limited(loop, t->n);
@@ -521,30 +516,31 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_printf(out,
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
-                "for (int64_t k0 = %s; k0 < %s; k0 += %s) {\n"
+                "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                mc, mc, mc, some ? start : "from", some ? depth : "to", kc, kc,
-                some ? depth : "to", kc, some ? depth : "to");
+                mc, mc, mc, some ? start : "from", some ? depth : "to",
+                at_least_once(e, at, "k0", "from"), kc, kc, some ? depth : "to",
+                kc, some ? depth : "to");
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
   const char *panel =
       plain_b
           ? "b + k0 * ldb + y, ldb"
-          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%u, NR%u",
-                   at, at);
+          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
+                   id, id);
   const char *rows = product_rows(e, t);
   buffer_printf(out,
-                "for (int64_t y = %s; y < %s; y += NR%u)\n"
-                "for (int64_t x = x0; x < x1; x += MR%u)\n"
-                "if (x + MR%u <= x1 && y + NR%u <= n1)\n"
-                "tile%u(%s,\n%s, k1 - k0,\n"
+                "for (int64_t y = %s; y < %s; y += NR%s)\n"
+                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+                "if (x + MR%s <= x1 && y + NR%s <= n1)\n"
+                "tile%s(%s,\n%s, k1 - k0,\n"
                 "c + (x - m0) * ldc + (y - n0), ldc, %s);\nelse\n"
-                "edge%u(%s,\n%s, k1 - k0,\n"
+                "edge%s(%s,\n%s, k1 - k0,\n"
                 "c + (x - m0) * ldc + (y - n0), ldc, %s,\n"
-                "x1 - x < MR%u ? x1 - x : MR%u, "
-                "n1 - y < NR%u ? n1 - y : NR%u);\n}\n",
-                left, right, at, at, at, at, at, rows, panel, more, at, rows,
-                panel, more, at, at, at, at);
+                "x1 - x < MR%s ? x1 - x : MR%s, "
+                "n1 - y < NR%s ? n1 - y : NR%s);\n}\n",
+                left, right, id, id, id, id, id, rows, panel, more, id, rows,
+                panel, more, id, id, id, id);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
@@ -571,7 +567,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
                   e->ahead[at]);
   else
-    emit_room(e, "b", panel_elements(e, t), t->element, &body);
+    put_room(e, "b", panel_elements(e, t), t->element, &body);
   emit_ranges(e, t, at, &body);
   emit_result(e, t, at, &unit, &inner);
   if (t->ahead)
@@ -582,10 +578,11 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   depth);
   else
     buffer_printf(&inner,
-                  "for (int64_t from = %s; from < %s; from += %s) {\n"
+                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
                   "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, emit_int(e, t->pack_k), emit_int(e, t->pack_k),
-                  depth, emit_int(e, t->pack_k), depth);
+                  start, depth, at_least_once(e, at, "from", start),
+                  emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
+                  emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
     product_copy_b(e, t, &t->b, t->n, at, &unit, &inner);
   emit_passes(e, t, at, &unit, &inner, rest, &terms);

@@ -9,8 +9,8 @@
 enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
 
 const char *product_type(Dtype t);
-/* Scratch memory: where it begins, as a parameter. */
-const char *product_room(Emitter *e, int64_t elements, Dtype t);
+/* What the functions of a loop's tile are called. */
+const char *product_id(Emitter *e, uint32_t loop);
 /* Begins the loop of an operand: what does not change with its loops goes to
  * where it belongs.  Its value, as lanes. */
 const char *product_begin(Emitter *e, const Loop *loop, uint32_t lane,
@@ -36,7 +36,7 @@ const char *product_rows(Emitter *e, const Tile *t);
 /* ---- windows.c ---- */
 
 /* A function that takes the tile of as many vectors as there are. */
-void emit_window_tile(const Tile *t, uint32_t loop, Buffer *out);
+void emit_window_tile(Emitter *e, const Tile *t, uint32_t loop, Buffer *out);
 /* As emit_product, where the tile has a window. */
 void emit_window(Emitter *e, Buffer *out, uint32_t loop, const Buffer *rest);
 

@@ -178,8 +178,8 @@ static void make(const Cluster *c, Program *p) {
   Schedule s;
   Emitted e;
   p->work = kernel_work(k);
-  schedule_choose(k, &s);
-  if (!emit_kernel(k, &s, NULL, &e) ||
+  schedule_choose(k, target_vector_bytes(), &s);
+  if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.call.outs.len > POINTERS)
     return;
   p->ints = e.call.ints.at;

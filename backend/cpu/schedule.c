@@ -94,7 +94,11 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
       continue;
     if (index->kind != STEP_INDEX)
       return width;
-    step += index->index->times[v] * s->indices[j].stride;
+    int64_t more;
+    if (!size_mul(loop->graph, index->index->times[v], s->indices[j].stride,
+                  &more) ||
+        !size_add(loop->graph, step, more, &step))
+      return width;
   }
   return access_cost(step, width);
 }
@@ -102,7 +106,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
 /* Of one point of the loop's axes, in loads of a whole vector. */
 static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
                         uint32_t width) {
-  double cost = 1, extent = (double)loop->extents[v], w = width;
+  double cost = 1, extent = (double)loop_guess(loop, v), w = width;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ)
@@ -115,7 +119,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
     if (r->out && v < loop->kept && !reduces(loop))
       cost += access_cost(r->out->times[v], APART_STORED * w);
   }
-  double vectors = (double)divide_up(loop->extents[v], width);
+  double vectors = (double)divide_up(loop_guess(loop, v), width);
   cost *= vectors * w / extent;
   if (reduces(loop))
     cost += v >= loop->kept ? 4 * w / extent : 1;
@@ -131,10 +135,7 @@ static bool has_where(const Loop *loop) {
 }
 
 static double work_of(const Loop *loop) {
-  double work = 1;
-  for (uint32_t v = 0; v < loop->axes; v++)
-    work *= (double)loop->extents[v];
-  return work;
+  return loop_points(loop, 0, loop->axes);
 }
 
 /* The best of the inner axes; NO_LANE: there are none. */
@@ -194,14 +195,11 @@ static uint32_t best_lane(const Kernel *k, uint32_t width) {
 /* ---- sizes of units ---- */
 
 static double points_of(const Kernel *k) {
-  double points = 1;
-  for (uint32_t v = 0; v < k->outer; v++)
-    points *= (double)k->loops.at[0]->extents[v];
-  return points;
+  return loop_points(k->loops.at[0], 0, k->outer);
 }
 
 static int64_t column_block(const Kernel *k, uint32_t width) {
-  int64_t extent = k->loops.at[0]->extents[k->outer - 1], block;
+  int64_t extent = loop_guess(k->loops.at[0], k->outer - 1), block;
   double rows = points_of(k) / (double)extent,
          local = kernel_local_bytes(k, true);
   bool sums = false;
@@ -229,8 +227,9 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
  * of a point is where its sum goes. */
 static bool is_in_order(const Loop *loop, const Result *r) {
   int64_t stride = 1;
-  for (uint32_t v = loop->outer; v-- > 0; stride *= loop->extents[v])
-    if (!r->out || r->out->times[v] != stride)
+  for (uint32_t v = loop->outer; v-- > 0;)
+    if (!r->out || r->out->times[v] != stride ||
+        !size_mul(loop->graph, stride, loop->extents[v], &stride))
       return false;
   return true;
 }
@@ -246,7 +245,7 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     units /= (double)s->block;
   if (units >= SPLIT_UNITS || work < SPLIT_WORK)
     return;
-  int64_t extent = loop->extents[loop->kept];
+  int64_t extent = loop_guess(loop, loop->kept);
   double each = work / points_of(k) / (double)extent;
   if (s->shape == UNIT_COLUMNS)
     each *= (double)s->block;
@@ -270,7 +269,7 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
       if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
         continue;
       for (uint32_t v = 0; v < k->outer; v++)
-        if (v != lane && s->address->times[v] == 1 && loop->extents[v] >= 8)
+        if (v != lane && s->address->times[v] == 1 && loop_guess(loop, v) >= 8)
           found = v;
     }
   }
@@ -284,6 +283,8 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
  * reads it next has to wait for memory, so it is one that the last cache would
  * not keep, beside what the kernel reads. */
 static double choose_streamed(const Kernel *k) {
+  if (k->graph->sizes)
+    return INFINITY; /* nobody knows */
   const char *asked = getenv("AXON_STREAM");
   if (asked)
     return strtod(asked, NULL);
@@ -317,8 +318,9 @@ static void choose_plain(Kernel *k, Schedule *s) {
     kernel_limit(k, false);
 }
 
-static void choose(Kernel *k, Schedule *s, uint32_t width) {
-  *s = (Schedule){.shape = UNIT_POINT, .width = width, .block = 1};
+static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {
+  *s = (Schedule){.bytes = bytes, .shape = UNIT_POINT, .block = 1};
+  s->width = width ? width : 1;
   s->height = 1;
   s->streamed = choose_streamed(k);
   if (!members_choose(k, s) && !tiling_choose(k, s))
@@ -332,10 +334,9 @@ static void choose(Kernel *k, Schedule *s, uint32_t width) {
   }
 }
 
-void schedule_choose(Kernel *k, Schedule *s) {
-  uint32_t bytes = target_vector_bytes();
+void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
   bool wide = has_wide(k, NULL);
-  choose(k, s, wide ? bytes / 8 : bytes / 4);
+  choose(k, bytes, s, wide ? bytes / 8 : bytes / 4);
   if (!wide && !s->tiling && has_wide(k, s->lanes))
-    choose(k, s, bytes / 8);
+    choose(k, bytes, s, bytes / 8);
 }

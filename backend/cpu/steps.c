@@ -8,85 +8,13 @@
 enum { NEED_MOST = 600 };
 
 #define format emit_format
-const char *emit_format(Emitter *e, const char *text, ...) {
-  Buffer b = {.arena = e->arena};
-  va_list args;
-  va_start(args, text);
-  buffer_vprintf(&b, text, args);
-  va_end(args);
-  return b.text;
-}
 
 static Buffer *block(Emitter *e, uint32_t level) {
   return &e->blocks[level];
 }
 
-/* ---- parameters ---- */
-
-const char *emit_int(Emitter *e, int64_t x) {
-  VEC_PUSH(e->arena, e->out->call.ints, x);
-  return format(e, "n[%u]", e->out->call.ints.len - 1 - e->ints_from);
-}
-
-static const char *float_param(Emitter *e, double x) {
-  VEC_PUSH(e->arena, e->out->call.floats, x);
-  return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);
-}
-
-/* ---- classes of values ---- */
-
 static bool fits_i32(int64_t low, int64_t high) {
   return low >= -0x40000000 && high <= 0x3fffffff;
-}
-
-char class_of(Dtype t) {
-  switch (t) {
-  case DT_BOOL:
-    return 'b';
-  case DT_U8:
-  case DT_I8:
-  case DT_I32:
-    return 'i';
-  case DT_I64:
-    return 'l';
-  case DT_F16:
-  case DT_BF16:
-  case DT_F32:
-    return 'f';
-  case DT_F64:
-    return 'd';
-  case DT_NONE:
-  case DT_COUNT:
-    break;
-  }
-  return 'l';
-}
-
-const char *scalar_type(char class) {
-  switch (class) {
-  case 'f':
-    return "float";
-  case 'd':
-    return "double";
-  case 'b':
-    return "int";
-  case 'i':
-    return "int32_t";
-  default:
-    return "int64_t";
-  }
-}
-
-const char *memory_type(Dtype t) {
-  static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "uint8_t",  [DT_U8] = "uint8_t",  [DT_I8] = "int8_t",
-      [DT_I32] = "int32_t",   [DT_I64] = "int64_t", [DT_F16] = "uint16_t",
-      [DT_BF16] = "uint16_t", [DT_F32] = "float",   [DT_F64] = "double"};
-  return names[t];
-}
-
-char vector_letter(char class) {
-  return class == 'b' ? 'i' : class;
 }
 
 /* ---- quasi-affine forms as expressions ---- */
@@ -190,6 +118,12 @@ static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
   return sum;
 }
 
+/* One that is 0 divides what has no elements. */
+const char *emit_divisor(Emitter *e, int64_t by) {
+  Graph *g = e->k->graph;
+  return emit_int(e, size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1));
+}
+
 /* A quotient in each lane.  Where it has but two values, as what wraps around
  * once has, a comparison tells. */
 static void emit_lane_quotient(Emitter *e, uint32_t j) {
@@ -200,12 +134,13 @@ static void emit_lane_quotient(Emitter *e, uint32_t j) {
   const char *of =
       format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
   const char *value;
-  if (q->high - q->low == 1)
-    value = format(e, "%s%s - ((%s) >= %s%s)", cast, emit_int(e, q->low), of,
-                   cast, emit_int(e, q->high * q->by));
+  if (size_less(e->k->graph, q->high, q->low) == 1)
+    value = format(e, "%s%s - %s(test_%c((%s) >= %s%s))", cast,
+                   emit_int(e, q->low), small ? "" : "wide", class, of, cast,
+                   emit_int(e, emit_times(e, q->high, q->by)));
   else
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
-                   emit_int(e, q->by));
+                   emit_divisor(e, q->by));
   buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
                 e->quotients + j, value);
 }
@@ -225,7 +160,7 @@ static void emit_quotients(Emitter *e) {
     }
     const char *of = emit_quasi(e, &q->of);
     buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
-                  e->quotients + j, of, emit_int(e, q->by));
+                  e->quotients + j, of, emit_divisor(e, q->by));
   }
 }
 
@@ -274,14 +209,21 @@ static void define(Emitter *e, uint32_t at, const char *value) {
 
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
+static uint32_t check_number(Emitter *e, uint32_t at) {
+  Call *call = &e->out->call;
+  if (call->checks.len < CHECK_BITS)
+    VEC_PUSH(e->arena, call->checks, &e->loop->steps.at[at]);
+  return call->checks.len - 1;
+}
+
 static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
   const char *need = e->need[at];
+  if (e->loop->steps.at[at].sure)
+    return;
   if (!need)
     e->failed = true;
-  else if (lanes)
-    buffer_printf(&e->checks, "bad |= (%s) & %s & LIVE;\n", wrong, need);
-  else
-    buffer_printf(&e->checks, "bad |= splat_b(%s) & %s & LIVE;\n", wrong, need);
+  buffer_printf(&e->checks, "bad%u |= %s(%s) & %s & LIVE;\n",
+                check_number(e, at), lanes ? "" : "splat_b", wrong, need);
 }
 
 static const char *mask_of(Emitter *e, uint32_t at) {
@@ -365,8 +307,8 @@ static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
   buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
                 index, extent);
   buffer_printf(b, "const int64_t x%u = w%u ? 0 : %s;\n", name, name, index);
-  if (need && !strcmp(need, "ALL"))
-    buffer_printf(b, "bad |= splat_b(w%u);\n", name);
+  if (need && !strcmp(need, "ALL") && !e->loop->steps.at[at].sure)
+    buffer_printf(b, "bad%u |= splat_b(w%u);\n", check_number(e, at), name);
   else
     check(e, at, false, format(e, "w%u", name));
   const char *t = term(e, r->stride, format(e, "x%u", name));
@@ -380,8 +322,8 @@ static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
   uint32_t name = e->names++;
   Buffer *b = block(e, e->levels[at]);
   buffer_printf(b, "const vl y%u = %s;\n", name, index);
-  buffer_printf(b, "const vi w%u = narrow((vl)((vw)y%u >= (uint64_t)%s));\n",
-                name, name, extent);
+  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n", name,
+                name, extent);
   buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
   check(e, at, true, format(e, "w%u", name));
   const char *t = term(e, r->stride, format(e, "x%u", name));
@@ -400,6 +342,8 @@ static bool is_even(const Emitter *e, const Quasi *q) {
  * the lanes read lie next to each other; NULL: that is not so. */
 static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
   const ReadIndex *found = NULL;
+  Graph *g = e->k->graph;
+  int64_t step;
   if (!is_even(e, s->address))
     return NULL;
   for (uint32_t j = 0; j < s->index_count; j++) {
@@ -408,8 +352,8 @@ static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
     if (!e->varies[r->step])
       continue;
     if (found || index->kind != STEP_INDEX || !is_even(e, index->index) ||
-        index->index->times[e->lane] * r->stride + s->address->times[e->lane] !=
-            1)
+        !size_mul(g, index->index->times[e->lane], r->stride, &step) ||
+        !size_add(g, step, s->address->times[e->lane], &step) || step != 1)
       return NULL;
     found = r;
   }
@@ -517,8 +461,21 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
   return format(e, "(%s) * %s", inner, l->block);
 }
 
+/* Lanes along the rows of a unit, as copies of an operand have them. */
+static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
+  const Local *l = &e->locals[s->loop][s->result];
+  const char *inner = emit_quasi(e, s->address);
+  define(e, at,
+         format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
+                dtype_info[s->dtype].name, l->name, inner, l->size, l->size));
+}
+
 static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
+  if (e->s->shape == UNIT_ROWS && e->lane == e->loop->outer - 1) {
+    emit_local_rows(e, at, s);
+    return;
+  }
   const char *to = emit_local(e, l, s->address);
   const char *name = dtype_info[s->dtype].name;
   if (s->pairs) {
@@ -586,8 +543,8 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
-                 : format(e, "round_%s((vf){%s})[0]", dtype_info[s->dtype].name,
-                          x);
+                 : format(e, "first_f(round_%s(splat_f(%s)))",
+                          dtype_info[s->dtype].name, x);
   return x;
 }
 
@@ -699,9 +656,7 @@ static const char *choose(Emitter *e, char class, bool lanes, const char *c,
 
 /* A test on lanes of a class, as a mask. */
 static const char *test(Emitter *e, char class, bool lanes, const char *text) {
-  if (lanes && (class == 'd' || class == 'l'))
-    return format(e, "narrow((vl)(%s))", text);
-  return lanes ? format(e, "(%s)", text) : text;
+  return lanes ? format(e, "test_%c(%s)", class, text) : text;
 }
 
 /* Names for arguments, so that an expression may use one twice. */
@@ -795,10 +750,8 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
 static const char *abs_text(Emitter *e, char class, bool lanes, const char *x) {
   if (is_float_class(class) && !lanes)
     return format(e, "__builtin_fabs%s(%s)", class == 'f' ? "f" : "", x);
-  if (class == 'f')
-    return format(e, "(vf)((vi)%s & 0x7fffffff)", x);
-  if (class == 'd')
-    return format(e, "(vd)((vl)%s & 0x7fffffffffffffff)", x);
+  if (is_float_class(class))
+    return format(e, "abs_%c(%s)", class, x);
   const char *minus =
       lanes ? format(e, "-%s", x) : wrapping(e, class, false, "0", "-", x);
   return choose(e, class, lanes, test(e, class, lanes, format(e, "%s < 0", x)),
@@ -914,10 +867,10 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
 static const char *const_text(Emitter *e, const Step *s) {
   if (!dtype_is_float(s->dtype))
     return s->value.i == 0 || s->value.i == 1 ? format(e, "%d", (int)s->value.i)
-                                              : emit_int(e, s->value.i);
+                                              : emit_number(e, s->value.i);
   if (s->value.f == 0 && !signbit(s->value.f))
     return "0";
-  return s->value.f == 1 ? "1" : float_param(e, s->value.f);
+  return s->value.f == 1 ? "1" : emit_float(e, s->value.f);
 }
 
 static void emit_index(Emitter *e, uint32_t at, const Step *s) {
@@ -942,7 +895,7 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   const char *number = emit_lanes(e, s->args[0], 'l');
   const char *key[2];
   for (uint32_t k = 0; k < 2; k++)
-    key[k] = format(e, "(uint64_t)%s", emit_int(e, (int64_t)s->key.word[k]));
+    key[k] = format(e, "(uint64_t)%s", emit_number(e, (int64_t)s->key.word[k]));
   bool normal = s->op == PRIM_NORMAL;
   const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
                          narrow && !normal ? type

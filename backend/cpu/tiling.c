@@ -45,19 +45,19 @@ static int64_t round_up(int64_t x, int64_t to) {
 
 /* ---- the tile ---- */
 
-static const TileShape *tile_shapes(uint32_t *count) {
+static const TileShape *tile_shapes(const Schedule *s, uint32_t *count) {
   static const TileShape big[] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
                                   {5, 4}, {24, 1}, {16, 1}, {8, 1}};
   static const TileShape small[] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
-  bool many = target_vector_bytes() == 64; /* 32 registers */
+  bool many = s->bytes == 64; /* 32 registers */
   *count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
   return many ? big : small;
 }
 
 /* The shape that wastes least at the edges. */
-static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
-  uint32_t count;
-  const TileShape *shapes = tile_shapes(&count);
+static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
+  uint32_t count, width = s->width;
+  const TileShape *shapes = tile_shapes(s, &count);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
     TileShape shape = shapes[j];
@@ -80,6 +80,9 @@ static void choose_tile(Tile *t, uint32_t width, int64_t m, int64_t n) {
  * order stays the same. */
 static void merge_terms(Loop *loop) {
   uint32_t k = loop->kept, last = loop->axes - 1;
+  int64_t terms;
+  if (!size_product(loop->graph, last - k + 1, loop->extents + k, &terms))
+    return;
   for (uint32_t j = 0; j < loop->quotient_count; j++)
     for (uint32_t v = k; v <= last; v++)
       if (loop->quotients[j].of.times[v])
@@ -90,8 +93,11 @@ static void merge_terms(Loop *loop) {
                      : s->kind == STEP_READ || s->kind == STEP_LOCAL
                          ? s->address
                          : NULL;
+    int64_t step;
     for (uint32_t v = k; q && v < last; v++)
-      if (q->times[v] != q->times[v + 1] * loop->extents[v + 1])
+      if (!size_mul(loop->graph, q->times[v + 1], loop->extents[v + 1],
+                    &step) ||
+          q->times[v] != step)
         return;
   }
   for (uint32_t j = 0; j < loop->steps.len; j++) {
@@ -105,8 +111,7 @@ static void merge_terms(Loop *loop) {
     for (uint32_t v = k + 1; v <= last; v++)
       q->times[v] = 0;
   }
-  for (uint32_t v = k + 1; v <= last; v++)
-    loop->extents[k] *= loop->extents[v];
+  loop->extents[k] = terms;
   loop->axes = k + 1;
 }
 
@@ -224,13 +229,9 @@ static double strided_work(const Choice *c, uint32_t v) {
   double work = 0;
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     const Loop *loop = c->k->loops.at[j];
-    double points = 1;
-    for (uint32_t i = 0; i < loop->axes && !c->is[j]; i++)
-      points *= (double)loop->extents[i];
-    work += points * strides_along(loop, v) * !c->is[j];
-    points = 1;
-    for (uint32_t i = 0; i < loop->kept; i++)
-      points *= (double)loop->extents[i];
+    if (!c->is[j])
+      work += loop_points(loop, 0, loop->axes) * strides_along(loop, v);
+    double points = loop_points(loop, 0, loop->kept);
     for (uint32_t i = 0; i < loop->results.len; i++)
       if (loop->results.at[i].out)
         work += points * (loop->results.at[i].out->times[v] != 1);
@@ -249,7 +250,7 @@ static uint32_t outer_lane(const Choice *c) {
       continue;
     double work = strided_work(c, v);
     if (best == NO_LANE || work < least ||
-        (work == least && loop->extents[v] > loop->extents[best])) {
+        (work == least && loop_guess(loop, v) > loop_guess(loop, best))) {
       best = v;
       least = work;
     }
@@ -285,7 +286,7 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     *(with_n >> j & 1 ? &of_b : &of_a) |= p->depends[p->factors[j]];
   Reach r;
   *on = false;
-  if (!window_reach(b, n, &r))
+  if (loop->graph->sizes || !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -364,10 +365,11 @@ static bool choose_rows(Choice *c) {
 /* ---- sizes ---- */
 
 static int64_t depth_of(const Loop *loop) {
-  int64_t depth = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    depth *= loop->extents[v];
-  return depth;
+  int64_t depth;
+  return size_product(loop->graph, loop->axes - loop->kept,
+                      loop->extents + loop->kept, &depth)
+             ? depth
+             : INT64_MAX;
 }
 
 /* In pieces of a size, at most `most` each, multiples of `of`. */
@@ -377,22 +379,21 @@ static int64_t pieces(int64_t extent, int64_t most, int64_t of) {
 }
 
 static double other_points(const Choice *c, uint32_t last) {
-  double points = 1;
-  for (uint32_t v = 0; v + last < c->k->outer; v++)
-    points *= (double)c->k->loops.at[0]->extents[v];
-  return points;
+  uint32_t outer = c->k->outer;
+  return outer > last ? loop_points(c->k->loops.at[0], 0, outer - last) : 1;
 }
 
-/* Are the rows and columns of a tile the innermost axes of the result? */
-static bool is_last(const Loop *loop, const Quasi *out, int64_t n) {
+/* Are the rows and columns of a tile the innermost axes of the result, and as
+ * many whatever the sizes are? */
+static bool is_last(const Loop *loop, const Quasi *out) {
   uint32_t last = loop->outer - 1;
-  int64_t size = n * loop->extents[last - 1];
-  if (out->times[last] != 1 || out->times[last - 1] != n)
-    return false;
-  for (uint32_t v = last - 1; v-- > 0; size *= loop->extents[v])
-    if (out->times[v] != size)
+  int64_t size = 1;
+  for (uint32_t v = loop->outer; v-- > 0;)
+    if (out->times[v] != size ||
+        !size_mul(loop->graph, size, loop->extents[v], &size))
       return false;
-  return true;
+  return size_is_number(loop->graph, loop->extents[last]) &&
+         size_is_number(loop->graph, loop->extents[last - 1]);
 }
 
 /* Each band of rows copies b again: few rows are cut only where that gives
@@ -404,7 +405,8 @@ static bool are_few_rows(int64_t m, double units) {
 
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
-  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
+  int64_t depth = size_guess(loop->graph, t->depth);
   int64_t columns = (int64_t)t->vectors * c->s->width;
   int64_t bytes = dtype_info[t->dtype].bytes;
   int64_t most = PANEL_BYTES / (t->pack_k * bytes);
@@ -425,8 +427,8 @@ static void size_tile(Choice *c, Tile *t) {
   bool whole = t->block_n >= n && c->s->height >= m;
   const Result *r = &loop->results.at[0];
   if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
-      t->depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out, n))
-    c->s->chunk = pieces(t->depth, divide_up(t->depth, CHUNKS), t->block_k);
+      depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out))
+    c->s->chunk = pieces(depth, divide_up(depth, CHUNKS), t->block_k);
   else if (are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
     c->s->height = round_up(m, t->rows);
 }
@@ -461,7 +463,7 @@ static void choose_portions(Choice *c) {
 /* Rows that are gone through together, and those of a unit, which share
  * copies. */
 static void size_rows(Choice *c, uint32_t tile_rows) {
-  int64_t extent = c->k->loops.at[0]->extents[c->k->outer - 1];
+  int64_t extent = loop_guess(c->k->loops.at[0], c->k->outer - 1);
   double local = local_bytes(c), points = other_points(c, 1);
   int64_t rows = BLOCK_M_MOST, span = extent;
   if (has_limits(c->k))
@@ -481,6 +483,7 @@ static void size_rows(Choice *c, uint32_t tile_rows) {
 
 typedef struct Search { /* for the best unit */
   const Window *window;
+  const Schedule *schedule;
   WindowWork work;
   WindowUnit best;
   double least; /* its cost; below 0: there is none yet */
@@ -497,7 +500,7 @@ static void try_unit(Search *s, WindowUnit u) {
 /* All tiles, for parts of the rows. */
 static void try_tiles(Search *s, int64_t parts, int64_t strip, int64_t block) {
   uint32_t count, width = s->work.width;
-  const TileShape *shapes = tile_shapes(&count);
+  const TileShape *shapes = tile_shapes(s->schedule, &count);
   int64_t height = divide_up(s->work.rows, parts);
   WindowUnit u = {.strip = strip, .block = block};
   for (uint32_t j = 0; j < count; j++) {
@@ -533,7 +536,7 @@ static void try_units(Search *s) {
 static void size_window(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   uint32_t outer = c->k->outer, k = t->a.loop->kept;
-  Search s = {.window = t->window, .least = -1};
+  Search s = {.window = t->window, .schedule = c->s, .least = -1};
   bool single = t->a.loop->axes == k + 1;
   bool turned =
       single && strides_along(t->a.loop, k) < strides_along(t->a.loop, t->m);
@@ -612,11 +615,11 @@ static void make_tile(Choice *c, uint32_t at) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
     t->b.form = OPERAND_WINDOW;
-  } else if (!limited &&
+  } else if (!limited && !loop->graph->sizes &&
              pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
   }
-  t->block_k = pieces(t->depth, BLOCK_K_MOST, 1);
+  t->block_k = pieces(size_guess(loop->graph, t->depth), BLOCK_K_MOST, 1);
 }
 
 static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
@@ -624,25 +627,29 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
     size_window(c, t);
     return;
   }
-  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
+  int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
-  choose_tile(t, c->s->width, m, n);
+  choose_tile(t, c->s, m, n);
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
   /* what follows a tile at once wants all terms before */
   bool direct = loop->results.at[0].out != NULL;
   int64_t columns = 4 * (int64_t)t->vectors * c->s->width;
   int64_t most = COPY_BYTES / (columns * bytes) / t->block_k * t->block_k;
-  t->pack_k = direct ? t->block_k : t->depth < most ? t->depth : most;
+  t->pack_k = direct ? t->block_k : depth < most ? depth : most;
   t->ahead = c->s->shape == UNIT_ROWS && t->b.form != OPERAND_PLAIN &&
              loop->kept == loop->outer + 1 &&
-             (double)t->depth * (double)n * (double)bytes <=
+             (double)depth * (double)n * (double)bytes <=
                  (loop->portioned ? AHEAD_BYTES : PANEL_BYTES);
   for (uint32_t j = 0; j < t->b.loop->steps.len; j++)
     t->ahead &= t->b.loop->steps.at[j].kind != STEP_LOCAL;
   if (t->ahead) {
+    int64_t width = (int64_t)t->vectors * c->s->width;
     t->pack_k = t->depth;
-    t->block_n = round_up(n, (int64_t)t->vectors * c->s->width);
+    t->ahead =
+        size_div_up(loop->graph, loop->extents[t->n], width, &t->block_n) &&
+        size_mul(loop->graph, t->block_n, width, &t->block_n);
   }
 }
 

@@ -16,7 +16,12 @@ enum {
  */
 void emit_turn(Emitter *e, Buffer *out, char v) {
   uint32_t width = e->s->width;
-  buffer_printf(out, "INLINE void turn_%c(v%c *x) {\nv%c y[W];\n", v, v, v);
+  buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->number, v, v);
+  if (width == 1) {
+    buffer_puts(out, "(void)x;\n}\n");
+    return;
+  }
+  buffer_printf(out, "v%c y[W];\n", v);
   for (uint32_t s = width / 2; s; s /= 2) {
     for (uint32_t i = 0; i < width; i++) {
       if (i & s)
@@ -59,8 +64,9 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
   buffer_printf(&e->turned,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
                 "turned%u[l] = ld_%s(p%u + %s + %s * (j + l));\n"
-                "turn_%c(turned%u);\n",
-                e->s->width, name, type, s->input, base, step, v, name);
+                "turn%s_%c(turned%u);\n",
+                e->s->width, name, type, s->input, base, step, e->number, v,
+                name);
   buffer_printf(&e->turned_names, "v%c turned%u[W];\n", v, name);
   return emit_format(e, "TURNED(lds_%s, turned%u, p%u + %s + %s * j, %s)", type,
                      name, s->input, base, step, step);

@@ -15,7 +15,7 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 /* ---- local values ---- */
 
-enum { ALIGNED = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
+enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
 static int64_t row_points(const Schedule *s) {
   return s->places ? s->places : divide_up(s->block, s->width) * s->width;
@@ -53,28 +53,29 @@ static void emit_locals(Emitter *e, Buffer *out) {
       if (r->carried && r->reduce != PRIM_SUM)
         size = 2; /* portions.c */
       /* rows that do not fall upon each other in a cache */
-      if (e->s->shape == UNIT_ROWS && size >= ROW_PADDED)
-        size += ROW_PADDING;
+      if (e->s->shape == UNIT_ROWS &&
+          size_guess(e->k->graph, size) >= ROW_PADDED)
+        size = emit_plus(e, size, ROW_PADDING);
       l->size = emit_int(e, size);
       l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
-      size_t bytes =
-          (size_t)(size * points_of(e->s)) * dtype_info[r->dtype].bytes +
-          ALIGNED; /* a whole vector may end behind the last */
+      int64_t count = emit_times(e, size, points_of(e->s));
+      /* a whole vector may end behind the last */
+      count = emit_plus(e, count, BEHIND);
       buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
                     l->portioned ? 'r' : 'l', l->name, type,
-                    emit_int(e, (int64_t)e->out->call.room));
-      e->out->call.room += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+                    emit_room(e, count, r->dtype));
     }
   }
 }
 
 /* ---- which part of the work a unit is ---- */
 
+/* least: of blocks, also where there is nothing in it. */
 static int64_t emit_range(Emitter *e, Buffer *out, const char *from,
                           const char *to, const char *count, int64_t extent,
-                          int64_t block) {
-  int64_t blocks = divide_up(extent, block);
+                          int64_t block, int64_t least) {
+  int64_t blocks = size_max(e->k->graph, emit_over(e, extent, block), least);
   const char *size = emit_int(e, block), *n = emit_int(e, extent);
   buffer_printf(out,
                 "const int64_t %s = %s, %s = row %% %s * %s;\n"
@@ -93,35 +94,38 @@ static void emit_unit(Emitter *e, Buffer *out) {
   int64_t units = 1;
   buffer_puts(out, "int64_t row = u;\n");
   if (s->shape == UNIT_ROWS)
-    units *= emit_range(e, out, "first", "last", "spans",
-                        loop->extents[--points], s->span);
+    units = emit_range(e, out, "first", "last", "spans",
+                       loop->extents[--points], s->span, 0);
   else if (s->shape != UNIT_POINT)
-    units *= emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
-                        s->block);
+    units = emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
+                       s->block, 0);
   if (s->shape == UNIT_TILE)
-    units *= emit_range(e, out, "top", "bottom", "bands",
-                        loop->extents[--points], s->height);
+    units = emit_times(e, units,
+                       emit_range(e, out, "top", "bottom", "bands",
+                                  loop->extents[--points], s->height, 0));
   if (s->shape == UNIT_MEMBERS)
     points -= 2;
   if (s->shape == UNIT_TILE && !s->tiling)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->strip)
-    units *= emit_range(e, out, "above", "below", "strips",
-                        loop->extents[--points], s->strip);
+    units = emit_times(e, units,
+                       emit_range(e, out, "above", "below", "strips",
+                                  loop->extents[--points], s->strip, 0));
   if (s->chunk) {
     bool tile = s->shape == UNIT_TILE;
     int64_t extent = tile ? s->tiling->of[0].depth : loop->extents[loop->kept];
     e->out->call.chunks =
         emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
-                   "chunks", extent, s->chunk);
-    units *= e->out->call.chunks;
-    e->out->call.inner = s->shape == UNIT_POINT
-                             ? 1
-                             : loop->extents[loop->outer - 1] *
-                                   (tile ? loop->extents[loop->outer - 2] : 1);
+                   "chunks", extent, s->chunk, 1);
+    units = emit_times(e, units, e->out->call.chunks);
+    e->out->call.inner =
+        s->shape == UNIT_POINT
+            ? 1
+            : emit_times(e, loop->extents[loop->outer - 1],
+                         tile ? loop->extents[loop->outer - 2] : 1);
   }
   for (uint32_t v = points; v-- > 0;) {
-    units *= loop->extents[v];
+    units = emit_times(e, units, loop->extents[v]);
     const char *n = v ? emit_int(e, loop->extents[v]) : NULL;
     if (n)
       buffer_printf(out, "const int64_t i%u = row %% %s;\nrow /= %s;\n", v, n,
@@ -251,16 +255,16 @@ static void emit_fold(Emitter *e, Buffer *out) {
                           ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
                           : format(e, "o[u] = (%s)r", memory_type(t));
   buffer_printf(out,
-                "int fold(void *const *p, const int64_t *n, const double *c,\n"
-                "         int64_t begin, int64_t end, char *room) {\n"
+                "%sint fold%s(void *const *p, const int64_t *n,\n"
+                "const double *c, int64_t begin, int64_t end, char *room) {\n"
                 "(void)c, (void)room;\n"
                 "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
                 "for (int64_t u = begin; u < end; u++) {\n"
                 "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
                 "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
                 "%s;\n}\nreturn 0;\n}\n",
-                memory_type(t), memory_type(from),
-                class == 'f' ? "double" : scalar_type(class),
+                *e->number ? "static " : "", e->number, memory_type(t),
+                memory_type(from), class == 'f' ? "double" : scalar_type(class),
                 fold_text(e, r->reduce, class), store);
 }
 
@@ -280,8 +284,21 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outs.len + j);
 }
 
+/* One mask for each check: they are few. */
+static void emit_checks(const Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->out->call.checks.len; j++)
+    buffer_printf(out, "vi bad%u = splat_i(0);\n", j);
+}
+
+static void emit_end(const Emitter *e, Buffer *out) {
+  buffer_printf(out, "}\n%sreturn ", e->streams ? "stream_end();\n" : "");
+  for (uint32_t j = 0; j < e->out->call.checks.len; j++)
+    buffer_printf(out, "%sany_lane(bad%u) << %u", j ? " | " : "", j, j);
+  buffer_puts(out, e->out->call.checks.len ? ";\n}\n" : "0;\n}\n");
+}
+
 bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
-                 Emitted *result) {
+                 const char *number, Emitted *result) {
   *result = (Emitted){.text = {.arena = k->arena}};
   if (k->loops.len > KERNEL_LOOPS)
     return false;
@@ -290,11 +307,13 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->k = k;
   e->s = s;
   e->notes = notes;
+  e->number = number;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
   Buffer *out = &result->text;
-  buffer_printf(out, "#define W %u\n", s->width);
+  if (!*number)
+    buffer_printf(out, "#define W %u\n", s->width);
   if (s->tiling)
     emit_tiles(e, out);
   if (s->members)
@@ -306,19 +325,19 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   else
     emit_limited(e, &body);
   emit_turns(e, out);
-  buffer_puts(out,
-              "int kernel(void *const *p, const int64_t *n, const double *c,\n"
-              "           int64_t begin, int64_t end, char *room) {\n"
-              "(void)p, (void)n, (void)c, (void)room;\n");
+  buffer_printf(out,
+                "%sint kernel%s(void *const *p, const int64_t *n,\n"
+                "const double *c, int64_t begin, int64_t end, char *room) {\n"
+                "(void)p, (void)n, (void)c, (void)room;\n",
+                *number ? "static " : "", number);
   emit_pointers(e, out);
   emit_put(out, &locals);
-  buffer_puts(out, "vi bad = {0};\n");
+  emit_checks(e, out);
   emit_put(out, &e->head);
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
   emit_put(out, &rows);
   emit_put(out, &body);
-  buffer_printf(out, "}\n%sreturn any_lane(bad);\n}\n",
-                e->streams ? "stream_end();\n" : "");
+  emit_end(e, out);
   if (s->chunk)
     emit_fold(e, out);
   return !e->failed;

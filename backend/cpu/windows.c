@@ -6,23 +6,24 @@
 
 /* ---- the tile for as many vectors as there are ---- */
 
-void emit_window_tile(const Tile *t, uint32_t at, Buffer *out) {
+void emit_window_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype);
   buffer_printf(out,
                 "static __attribute__((noinline)) void\n"
-                "part%u(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
+                "part%s(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
                 "%s *c, int64_t ldc, int more, int64_t vectors) {\n",
-                at, type, type, type);
+                id, type, type, type);
   for (uint32_t v = 1; v < t->vectors; v++)
     buffer_printf(out,
                   "if (vectors == %u) {\n"
-                  "tile%u_%u(a, lda, b, NR%u, depth, c, ldc, more);\n"
+                  "tile%s_%u(a, lda, b, NR%s, depth, c, ldc, more);\n"
                   "return;\n}\n",
-                  v, at, v, at);
+                  v, id, v, id);
   buffer_printf(out,
                 "(void)vectors;\n"
-                "tile%u(a, lda, b, NR%u, depth, c, ldc, more);\n}\n",
-                at, at);
+                "tile%s(a, lda, b, NR%s, depth, c, ldc, more);\n}\n",
+                id, id);
 }
 
 /* ---- where terms begin ---- */
@@ -53,7 +54,7 @@ static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
   buffer_printf(out,
                 "int32_t *const offsets = (int32_t *)(room + %s);\n"
                 "{\nint32_t *to = offsets;\n",
-                product_room(e, depth, DT_I32));
+                emit_room(e, depth, DT_I32));
   for (uint32_t k = 0; k < w->terms; k++)
     buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
                   emit_int(e, w->extents[k]), k, k + 1 == w->terms ? " {" : "");
@@ -101,10 +102,10 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
                 value);
   if (deals)
     buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                  product_room(e,
-                               loop->extents[last] +
-                                   (int64_t)e->s->width * 2 * w->column.step,
-                               t->dtype));
+                  emit_room(e,
+                            loop->extents[last] +
+                                (int64_t)e->s->width * 2 * w->column.step,
+                            t->dtype));
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
                 "const int64_t height = %s%s;\nint64_t plane = 0;\n",
@@ -137,14 +138,14 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
 
 /* ---- panels ---- */
 
-static void emit_panel(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_panel(const Tile *t, const char *id, Buffer *out) {
   const char *type = product_type(t->dtype);
   char v = type[0];
   buffer_printf(out,
                 "for (int64_t k = k0; k < k1; k++) {\n"
                 "const %s *const from = window + offsets[k] + y;\n"
-                "%s *const row = panel + (k - k0) * NR%u;\n",
-                type, type, at);
+                "%s *const row = panel + (k - k0) * NR%s;\n",
+                type, type, id);
   for (uint32_t j = 0; j < t->vectors; j++)
     buffer_printf(out,
                   "*(v%c_u *)(row + %u * W) = *(const v%c_u *)(from + %u * W);"
@@ -156,14 +157,15 @@ static void emit_panel(const Tile *t, uint32_t at, Buffer *out) {
 /* Panel after panel, terms in blocks, rows in blocks. */
 static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
+  const char *id = product_id(e, at);
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   const char *depth = emit_int(e, t->depth), *rows = product_rows(e, t);
   buffer_printf(out,
-                "for (int64_t y = 0; y < places; y += NR%u)\n"
+                "for (int64_t y = 0; y < places; y += NR%s)\n"
                 "for (int64_t k0 = 0; k0 < %s; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                at, depth, kc, kc, depth, kc, depth);
-  emit_panel(t, at, out);
+                id, depth, kc, kc, depth, kc, depth);
+  emit_panel(t, id, out);
   buffer_printf(out,
                 "const int64_t vectors = (places - y + W - 1) / W;\n"
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
@@ -172,37 +174,38 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
   buffer_printf(out,
-                "for (int64_t x = x0; x < x1; x += MR%u)\n"
-                "if (x + MR%u <= x1)\n"
-                "part%u(%s, panel, k1 - k0,\n"
+                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+                "if (x + MR%s <= x1)\n"
+                "part%s(%s, panel, k1 - k0,\n"
                 "c + (x - m0) * ldc + y, ldc, k0 != 0, vectors);\nelse\n"
-                "edge%u(%s,\npanel, NR%u, k1 - k0,\n"
-                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%u);\n"
+                "edge%s(%s,\npanel, NR%s, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%s);\n"
                 "}\n}\n",
-                at, at, at, rows, at, rows, at, at);
+                id, id, id, rows, id, rows, id, id);
 }
 
 /* ---- lanes across ---- */
 
 /* What has been summed up, lanes along the rows of the left side: turned, and
  * put where the loops after this one look for it. */
-static void emit_sums_turned(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_sums_turned(const Tile *t, const char *id, Buffer *out) {
   char v = product_type(t->dtype)[0];
   buffer_printf(
       out,
       "for (int64_t p = 0; p < places; p += W)\n"
       "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
       "for (int l = 0; l < W; l++)\n"
-      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%u + (g - first));\n"
+      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
       "turn_%c(x);\n"
       "for (int l = 0; l < W && g + l < next; l++)\n"
       "*(v%c_u *)(c + (g - m0 + l) * ldc + p) = x[l];\n}\n",
-      v, v, at, v, v);
+      v, v, id, v, v);
 }
 
 /* Panel after panel of the left side, terms in blocks. */
 static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
+  const char *id = product_id(e, at);
   const Window *w = t->window;
   const char *kc = emit_int(e, t->block_k), *depth = emit_int(e, t->depth);
   const char *type = product_type(t->dtype);
@@ -210,20 +213,20 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   buffer_printf(
       out,
       "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
-      "for (int64_t first = m0; first < m1; first += NR%u) {\n"
-      "const int64_t next = first + NR%u < m1 ? first + NR%u : m1;\n"
+      "for (int64_t first = m0; first < m1; first += NR%s) {\n"
+      "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
       "for (int64_t from = 0; from < %s; from += %s) {\n"
       "const int64_t to = from + %s < %s ? from + %s : %s;\n"
       "{\n%s *const b = panel;\n"
       "const int64_t n0 = first, n1 = next;\n",
-      w->rows ? "below - above" : "1", pitch, at, at, at, depth, kc, kc, depth,
+      w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
       kc, depth, type);
   product_copy_b(e, t, &t->a, t->m, at, unit, out);
   const char *each =
       format(e,
-             "(window + line * %s + z, offsets + from, panel, NR%u,\n"
-             "to - from, sums + (line * %s + z) * NR%u, NR%u, from != 0",
-             emit_int(e, w->pitch), at, pitch, at, at);
+             "(window + line * %s + z, offsets + from, panel, NR%s,\n"
+             "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
+             emit_int(e, w->pitch), id, pitch, id, id);
   buffer_puts(out, "}\n");
   if (t->far)
     buffer_printf(out,
@@ -233,15 +236,15 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                   type, depth);
   buffer_printf(out,
                 "for (int64_t line = 0; line < lines; line++)\n"
-                "for (int64_t z = 0; z < hi - lo; z += MR%u)\n",
-                at);
+                "for (int64_t z = 0; z < hi - lo; z += MR%s)\n",
+                id);
   if (t->far)
     buffer_printf(out,
-                  "if (ahead < NR%u) {\nfar%u%s, lda, b + ahead * lda);\n"
+                  "if (ahead < NR%s) {\nfar%s%s, lda, b + ahead * lda);\n"
                   "ahead += W;\n} else {\n",
-                  at, at, each);
-  buffer_printf(out, "tile%u%s);\n%s}\n", at, each, t->far ? "}\n" : "");
-  emit_sums_turned(t, at, out);
+                  id, id, each);
+  buffer_printf(out, "tile%s%s);\n%s}\n", id, each, t->far ? "}\n" : "");
+  emit_sums_turned(t, id, out);
   buffer_puts(out, "}\n");
 }
 
@@ -257,11 +260,11 @@ static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
                 "const int64_t m0 = top, m1 = bottom;\n"
                 "%s *const window = (%s *)(room + %s);\n"
                 "%s *const panel = (%s *)(room + %s);\n",
-                type, type, product_room(e, elements, t->dtype), type, type,
-                product_room(e, t->block_k * t->block_n, t->dtype));
+                type, type, emit_room(e, elements, t->dtype), type, type,
+                emit_room(e, t->block_k * t->block_n, t->dtype));
   if (w->across)
     buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-                  product_room(e, e->s->places * t->block_n, t->dtype));
+                  emit_room(e, e->s->places * t->block_n, t->dtype));
 }
 
 static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,

@@ -1,0 +1,254 @@
+/* Kernels for several kinds of vectors in one text. */
+#include "backend/cpu/module.h"
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Target {
+  uint32_t bytes; /* of a vector register */
+  const char *condition;
+} Target;
+
+static const Target targets[MODULE_TARGETS] = {
+    {64, "#if defined __AVX512F__ && defined __AVX512DQ__ && \\\n"
+         "    defined __AVX512BW__ && defined __AVX512VL__ && defined __FMA__ "
+         "&& \\\n    !defined AXON_PORTABLE\n"},
+    {32, "#elif defined __AVX2__ && !defined AXON_PORTABLE\n"},
+    {16, "#elif defined __GNUC__ && !defined AXON_PORTABLE\n"},
+    {4, "#else\n"},
+};
+
+/* ---- copies: a schedule puts axes into another order ---- */
+
+static Quasi *copy_of(Arena *arena, const Quasi *q) {
+  return q ? quasi_copy(arena, q) : NULL;
+}
+
+static Loop *copy_loop(Arena *arena, const Loop *from) {
+  Loop *to = NEW(arena, Loop);
+  *to = *from;
+  memset(&to->steps, 0, sizeof to->steps);
+  memset(&to->results, 0, sizeof to->results);
+  for (uint32_t j = 0; j < from->steps.len; j++) {
+    Step s = from->steps.at[j];
+    if (s.kind == STEP_INDEX)
+      s.index = copy_of(arena, s.index);
+    if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
+      s.address = copy_of(arena, s.address);
+    VEC_PUSH(arena, to->steps, s);
+  }
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    r.out = copy_of(arena, r.out);
+    r.local = copy_of(arena, r.local);
+    VEC_PUSH(arena, to->results, r);
+  }
+  return to;
+}
+
+static Kernel *copy_kernel(const Kernel *from) {
+  Kernel *to = NEW(from->arena, Kernel);
+  *to = *from;
+  memset(&to->loops, 0, sizeof to->loops);
+  for (uint32_t j = 0; j < from->loops.len; j++)
+    VEC_PUSH(to->arena, to->loops, copy_loop(to->arena, from->loops.at[j]));
+  return to;
+}
+
+/* ---- how it is called ---- */
+
+typedef struct Adding {
+  const ModuleCaller *caller;
+  Graph *graph;
+  Buffer *out;
+  bool failed;
+} Adding;
+
+static void put_size(Adding *a, int64_t x) {
+  a->failed |=
+      !size_emit(a->graph, a->out, x, a->caller->size, a->caller->owner);
+}
+
+static void put_ints(Adding *a, const Call *call) {
+  buffer_printf(a->out, "const int64_t n[%u] = {",
+                call->ints.len ? call->ints.len : 1);
+  for (uint32_t j = 0; j < call->ints.len; j++) {
+    buffer_puts(a->out, j ? ",\n" : "");
+    put_size(a, call->ints.at[j]);
+  }
+  buffer_puts(a->out, call->ints.len ? "};\n" : "0};\n");
+}
+
+static void put_float(Buffer *out, double x) {
+  if (isnan(x))
+    buffer_puts(out, "NAN");
+  else if (isinf(x))
+    buffer_puts(out, x < 0 ? "-INFINITY" : "INFINITY");
+  else
+    buffer_printf(out, "%a", x);
+}
+
+static void put_floats(Adding *a, const Call *call) {
+  buffer_printf(a->out, "const double c[%u] = {",
+                call->floats.len ? call->floats.len : 1);
+  for (uint32_t j = 0; j < call->floats.len; j++) {
+    buffer_puts(a->out, j ? ", " : "");
+    put_float(a->out, call->floats.at[j]);
+  }
+  buffer_puts(a->out, call->floats.len ? "};\n" : "0};\n");
+}
+
+static uint32_t place_of(const NodeList *results, const Node *n) {
+  uint32_t k = 0;
+  while (results->at[k] != n)
+    k++;
+  return k;
+}
+
+/* first: what takes the place of the first one, or NULL */
+static void put_pointers(Adding *a, const Kernel *k, const Call *call,
+                         const NodeList *results, const char *first) {
+  buffer_puts(a->out, "void *const p[] = {");
+  for (uint32_t j = 0; j < call->outs.len; j++)
+    if (first)
+      buffer_puts(a->out, first);
+    else
+      buffer_printf(a->out, "%sq[%u]", j ? ", " : "",
+                    place_of(results, call->outs.at[j]->node));
+  for (uint32_t j = 0; j < k->inputs.len; j++)
+    buffer_printf(a->out, ", q[%u]", results->len + j);
+  buffer_puts(a->out, "};\n");
+}
+
+static void put_work(Adding *a, const Call *call, const char *function) {
+  buffer_printf(a->out, "%s, p, n, c, ", function);
+  put_size(a, call->units);
+  buffer_puts(a->out, ", ");
+  put_size(a, call->room);
+  buffer_puts(a->out, ");\n");
+}
+
+/* The sums of parts, then their sum. */
+static void put_chunks(Adding *a, const Kernel *k, const Call *call,
+                       const NodeList *results, uint32_t number) {
+  const Node *n = call->outs.at[0]->node;
+  int64_t count = 0;
+  a->failed |=
+      !size_product(a->graph, n->free_count + n->rank, n->extents, &count);
+  buffer_puts(a->out, "const int64_t count = ");
+  put_size(a, count);
+  buffer_puts(a->out, ", chunks = ");
+  put_size(a, call->chunks);
+  buffer_printf(a->out,
+                ";\nvoid *const parts = room(times(count, chunks), %u, 0);\n"
+                "if (!parts)\nreturn 1;\n",
+                dtype_info[call->accumulator].bytes);
+  put_pointers(a, k, call, results, "parts");
+  buffer_puts(a->out, "int bad = ");
+  Buffer name = {.arena = k->arena};
+  buffer_printf(&name, "work(kernel%u", number);
+  put_work(a, call, name.text);
+  buffer_printf(a->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
+                        "const int64_t sums[] = {chunks, ");
+  put_size(a, call->inner);
+  buffer_printf(a->out,
+                "};\nbad = work(fold%u, f, sums, c, count, 0);\n}\n"
+                "free(parts);\n",
+                number);
+}
+
+static void put_run(Adding *a, const Kernel *k, const Schedule *s,
+                    const Call *call, const NodeList *results,
+                    uint32_t number) {
+  buffer_printf(a->out,
+                "static int run%u(const int64_t *z, void *const *q) {\n"
+                "(void)z;\n",
+                number);
+  put_ints(a, call);
+  put_floats(a, call);
+  if (s->chunk) {
+    put_chunks(a, k, call, results, number);
+  } else {
+    put_pointers(a, k, call, results, NULL);
+    Buffer name = {.arena = k->arena};
+    buffer_printf(&name, "const int bad = work(kernel%u", number);
+    put_work(a, call, name.text);
+  }
+  buffer_puts(a->out, "return bad < 0 ? 1\n");
+  for (uint32_t j = 0; j < call->checks.len; j++)
+    buffer_printf(a->out, ": bad & %u ? %u\n", 1u << j,
+                  a->caller->code(a->caller->owner, call->checks.at[j]));
+  buffer_puts(a->out, ": 0;\n}\n");
+}
+
+/* ---- the whole ---- */
+
+static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
+                    const NodeList *results, uint32_t target) {
+  Kernel *copy = copy_kernel(k);
+  Schedule s;
+  Emitted e;
+  Buffer number = {.arena = k->arena};
+  uint32_t bytes = targets[target].bytes;
+  buffer_printf(&number, "%u", m->count);
+  schedule_choose(copy, bytes, &s);
+  if (!emit_kernel(copy, &s, NULL, number.text, &e))
+    return false;
+  Buffer *out = &m->text[target][bytes > 4 && s.width * 4 < bytes];
+  Adding a = {.caller = caller, .graph = k->graph, .out = out};
+  buffer_add(out, e.text.text, e.text.len);
+  put_run(&a, copy, &s, &e.call, results, m->count);
+  return !a.failed;
+}
+
+void module_begin(Module *m, Arena *arena, bool here) {
+  *m = (Module){.arena = arena, .only = -1};
+  for (int t = 0; t < MODULE_TARGETS; t++) {
+    m->text[t][0].arena = m->text[t][1].arena = arena;
+    if (here && targets[t].bytes == target_vector_bytes())
+      m->only = t;
+  }
+}
+
+static bool is_wanted(const Module *m, uint32_t target) {
+  return m->only < 0 || (uint32_t)m->only == target;
+}
+
+uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
+                    NodeList *results) {
+  *results = (NodeList){0};
+  m->count++;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
+      if (k->loops.at[j]->results.at[i].out)
+        VEC_PUSH(k->arena, *results, k->loops.at[j]->results.at[i].node);
+  for (uint32_t t = 0; t < MODULE_TARGETS; t++)
+    if (is_wanted(m, t) && !add_for(m, k, caller, results, t))
+      return UINT32_MAX;
+  return m->count;
+}
+
+void module_write(const Module *m, Buffer *out) {
+  if (!m->count)
+    return;
+  for (uint32_t t = 0; t < MODULE_TARGETS; t++) {
+    if (!is_wanted(m, t))
+      continue;
+    buffer_printf(out, "\n%s", m->only < 0 ? targets[t].condition : "");
+    for (uint32_t wide = 0; wide < 2; wide++) {
+      const Buffer *text = &m->text[t][wide];
+      uint32_t width = targets[t].bytes / (wide ? 8 : 4);
+      char suffix[16];
+      snprintf(suffix, sizeof suffix, "_%u", width);
+      if (text->len)
+        prelude_part(m->arena, width, text, suffix, out);
+    }
+  }
+  if (m->only < 0)
+    buffer_puts(out, "#endif\n");
+}
+
+void module_write_plain(Arena *arena, const Buffer *text, Buffer *out) {
+  prelude_part(arena, 1, text, "_plain", out);
+}

@@ -1,0 +1,42 @@
+/* backend/cpu: kernels as parts of a C text that stands alone (axon build).
+ *
+ * The text has each kernel once for each kind of vectors that a compiler may
+ * have, and takes the ones that its own target has.  Kernels are of sizes that
+ * are no numbers yet (tensor/size.h): a function run1 of kernel 1 computes the
+ * kernel's parameters from those of the function that is being built. */
+#ifndef AXON_CPU_MODULE_H
+#define AXON_CPU_MODULE_H
+
+#include "tensor/kernel.h"
+
+enum { MODULE_TARGETS = 4 };
+
+typedef struct Module {
+  Arena *arena;
+  uint32_t count;                 /* of kernels */
+  int only;                       /* the one target; -1: all of them */
+  Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
+} Module;
+
+/* What a kernel wants to know of the function that it is part of. */
+typedef struct ModuleCaller {
+  void *owner;
+  const char *(*size)(void *owner, const DimVar *v); /* "z[2]" */
+  uint32_t (*code)(void *owner, const Step *s); /* where a check of it fails */
+} ModuleCaller;
+
+typedef VEC(const Node *) NodeList;
+
+/* here: only for this machine. */
+void module_begin(Module *m, Arena *arena, bool here);
+/* Adds the kernel: `run%u(z, p)` with the number that it gives, where p points
+ * to `results`, in order, and the kernel's inputs, gives 0 or a code.
+ * UINT32_MAX: there is something in it that cannot be emitted. */
+uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
+                    NodeList *results);
+/* All that there is of kernels. */
+void module_write(const Module *m, Buffer *out);
+/* Plain C with the functions that it uses of the prelude. */
+void module_write_plain(Arena *arena, const Buffer *text, Buffer *out);
+
+#endif

@@ -1,0 +1,128 @@
+/* Where the elements of nodes are while a built function runs. */
+#include "session/driver.h"
+
+static Memory *memory_of(Driver *e, const Node *n) {
+  Memory *m = map_get(&e->memory, n);
+  if (!m) {
+    m = NEW(e->arena, Memory);
+    map_put(&e->memory, n, m);
+  }
+  return m;
+}
+
+enum { DATA_MOST = 1 << 22 };
+
+static Scalar data_at(const Tensor *t, int64_t i) {
+  if (t->dtype == DT_F16 || t->dtype == DT_BF16)
+    return (Scalar){DT_I64, {.i = *(uint16_t *)tensor_at(t, i)}};
+  return scalar_load(t->dtype, tensor_at(t, i));
+}
+
+static const char *name_data(Driver *e, const Node *n) {
+  const Tensor *t = n->data;
+  if (t->count > DATA_MOST)
+    driver_refuse(e, n->span,
+                  "it needs data of more than 4 million elements, "
+                  "which a text is no place for: make them an argument");
+  const char *name = driver_format(e, "%s_%s", e->name, driver_fresh(e, "d"));
+  buffer_printf(&e->data, "static const %s %s[] = {", driver_type(t->dtype),
+                name);
+  for (int64_t i = 0; i < t->count; i++) {
+    buffer_printf(&e->data, "%s%s", i % 8 ? ", " : "\n  ",
+                  driver_const(e, data_at(t, i)));
+    if (i % 8 == 7 && i + 1 < t->count)
+      buffer_puts(&e->data, ",");
+  }
+  buffer_puts(&e->data, t->count ? "};\n" : "0};\n");
+  return name;
+}
+
+const char *driver_place(Driver *e, const Node *n) {
+  Memory *m = memory_of(e, n);
+  m->last = e->pieces.len;
+  if (!m->name && n->data)
+    m->name = name_data(e, n);
+  if (!m->name && n->kind == NODE_ARG)
+    m->name = driver_format(e, n->rank ? "%s" : "&%s", e->arg_names[n->arg]);
+  return m->name;
+}
+
+Memory *driver_name(Driver *e, Node *n, const char *name, bool own) {
+  Memory *m = memory_of(e, n);
+  m->name = name;
+  m->own = own;
+  m->last = e->pieces.len;
+  if (own)
+    VEC_PUSH(e->arena, e->owned, m);
+  VEC_PUSH(e->arena, e->kept, node_retain(n));
+  return m;
+}
+
+/* In a loop it is allocated once. */
+const char *driver_room(Driver *e, Dtype t, const char *count, bool clear) {
+  const char *name = driver_fresh(e, "t"), *type = driver_type(t);
+  VEC_PUSH(e->arena, e->declared,
+           driver_format(e, "%s *%s = NULL;", type, name));
+  driver_line(e, "if (!%s && !(%s = room(%s, sizeof *%s, %d)))", name, name,
+              count, name, clear);
+  driver_line(e, "  %s", driver_fail(e, (Span){0}, "out of memory"));
+  return name;
+}
+
+const char *driver_allocate(Driver *e, Node *n, bool clear) {
+  Memory *m = memory_of(e, n);
+  m->last = e->pieces.len;
+  if (m->name)
+    return m->name;
+  uint32_t axes = n->free_count + n->rank;
+  if (axes == 0) {
+    const char *name = driver_fresh(e, "t");
+    VEC_PUSH(e->arena, e->declared,
+             driver_format(e, "%s %s[1] = {0};", driver_type(n->dtype), name));
+    return driver_name(e, n, name, false)->name;
+  }
+  const char *count = driver_count(e, axes, n->extents);
+  const char *name = driver_room(e, n->dtype, count, clear);
+  return driver_name(e, n, name, true)->name;
+}
+
+void driver_copy(Driver *e, const Node *like, const char *to,
+                 const char *from) {
+  const char *count =
+      driver_count(e, like->free_count + like->rank, like->extents);
+  driver_line(e, "copy(%s, %s, %s, sizeof *%s);", to, from, count, to);
+}
+
+void driver_end_piece(Driver *e) {
+  VEC_PUSH(e->arena, e->pieces, e->out);
+  e->out = NEW(e->arena, Buffer);
+  e->out->arena = e->arena;
+}
+
+void driver_begin(Driver *e) {
+  e->out = NEW(e->arena, Buffer);
+  e->out->arena = e->arena;
+}
+
+/* Values of top level are nodes of other functions too. */
+void driver_end(Driver *e) {
+  for (uint32_t k = 0; k < e->kept.len; k++) {
+    e->kept.at[k]->there = false;
+    node_release(e->kept.at[k]);
+  }
+  e->kept.len = 0;
+}
+
+Buffer driver_body(Driver *e) {
+  Buffer all = {.arena = e->arena};
+  driver_end_piece(e);
+  for (uint32_t k = 0; k < e->pieces.len; k++) {
+    const Buffer *piece = e->pieces.at[k];
+    buffer_add(&all, piece->text ? piece->text : "", piece->len);
+    for (uint32_t j = 0; j < e->owned.len && k + 1 < e->pieces.len; j++)
+      if (e->owned.at[j]->last == k)
+        buffer_printf(&all, "  free(%s);\n  %s = NULL;\n", e->owned.at[j]->name,
+                      e->owned.at[j]->name);
+  }
+  return all;
+}
