@@ -37,7 +37,9 @@ typedef struct Schedule {
   int64_t strip;         /* TILE: and of the one before that, whose points are
                             positions between those of the last one, too; 0:
                             they are not */
-  int64_t pitch;         /* positions from one to the next */
+  int64_t pitch;         /* positions from one to the next, and */
+  int64_t places;        /* of a whole unit, with what may be stored behind the
+                            last; 0: those of the last axis */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
   int64_t terms;         /* COLUMNS: of sums, that are read at a time */

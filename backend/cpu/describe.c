@@ -67,10 +67,12 @@ static const char *tiles_text(const Kernel *k, const Schedule *s,
     const Tile *t = &s->tiling->of[j];
     if (!t->on)
       continue;
+    bool across = t->window && t->window->across;
     buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
                   out.len ? "; " : "", t->rows, t->vectors * s->width,
                   t->element == DT_I32 ? " by pairs of bf16" : "",
-                  form_text(t->a.form), form_text(t->b.form));
+                  across ? "a window" : form_text(t->a.form),
+                  form_text(across ? t->a.form : t->b.form));
   }
   return out.text;
 }

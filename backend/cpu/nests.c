@@ -9,7 +9,14 @@
 
 #include <string.h>
 
-enum { COLUMNS = 64, RUN = 128, UNROLLED = 4, UNROLLED_OPS = 8 };
+enum {
+  COLUMNS = 64,
+  RUN = 128,
+  UNROLLED = 4,
+  UNROLLED_OPS = 8,
+  BLOCK_VECTORS = 4,
+  FEW_TERMS = 32, /* of sums that are written out */
+};
 
 #define format emit_format
 
@@ -367,6 +374,7 @@ typedef struct Nest { /* a loop being written */
   uint32_t count;
   uint32_t kept; /* how many of the for-loops go over axes that are kept */
   uint32_t opened;
+  bool few; /* sums of few terms: reduced axes are written out */
 } Nest;
 
 static void open_loop(Emitter *e, Nest *n, const char *from, const char *to) {
@@ -400,10 +408,19 @@ static const char *axis_to(Emitter *e, uint32_t v) {
                                   : emit_int(e, e->loop->extents[v]);
 }
 
+static void open_written_out(Emitter *e, Nest *n) {
+  long long extent = e->loop->extents[e->order[n->opened]];
+  buffer_printf(n->out, "#pragma GCC unroll %lld\n", extent);
+  open_loop(e, n, "0", format(e, "%lld", extent));
+}
+
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    open_loop(e, n, axis_from(e, v), axis_to(e, v));
+    if (n->few && v >= e->loop->kept)
+      open_written_out(e, n);
+    else
+      open_loop(e, n, axis_from(e, v), axis_to(e, v));
   }
 }
 
@@ -723,18 +740,25 @@ static void close_runs(Nest *n, uint32_t vectors) {
   buffer_puts(n->out, "}\n");
 }
 
-/* The lanes of a whole block as so many vectors: their sums stay in registers.
- */
+/* The lanes of a block as so many vectors: their sums stay in registers.  part:
+ * it is not whole. */
 static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
-                       const Buffer *whole) {
+                       const Buffer *text, bool part) {
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n%s",
-                vectors, vectors, whole_macros);
+                "const int64_t j = start + a * W;\n",
+                vectors, vectors);
+  if (part)
+    buffer_printf(out,
+                  "const int rest = end - j < W ? (int)(end - j) : W;\n"
+                  "if (rest > 0) {\n%s",
+                  part_macros);
+  else
+    buffer_puts(out, whole_macros);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
-  emit_put(out, whole);
-  buffer_printf(out, "%s}\n", no_macros);
+  emit_put(out, text);
+  buffer_printf(out, "%s}\n%s", no_macros, part ? "}\n" : "");
 }
 
 typedef struct Columns {
@@ -794,7 +818,9 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
   if (n->opened < e->loops)
     open_loop(e, n, from, to);
   if (c->block) {
-    emit_block(e, out, c->vectors, &c->whole);
+    emit_block(e, out, c->vectors, &c->whole, false);
+  } else if (n->few) {
+    emit_block(e, out, c->vectors, &c->part, true);
   } else {
     buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
     emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
@@ -808,25 +834,43 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c->runs);
 }
 
+/* Is it a sum (or the like) over so few terms that they are better written out,
+ * and its lanes stay in registers: windows that slide along the lanes? */
+static bool is_short(const Emitter *e, const Nest *n) {
+  const Loop *loop = e->loop;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+      return false;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (is_limited(loop, v) || is_chunked(e, v))
+      return false;
+  double terms = terms_of(loop);
+  return !lane_is_outer(e) && n->count == 1 && terms >= 1 && terms <= FEW_TERMS;
+}
+
 static void emit_column(Emitter *e, Nest *n) {
   Buffer *out = n->out;
   bool outer = lane_is_outer(e);
   Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
   c.part = c.whole;
+  n->few = is_short(e, n);
   int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
-  if (outer || most <= (int64_t)schedule_held(e->s->bytes) * e->s->width)
+  int64_t held = n->few ? BLOCK_VECTORS : schedule_held(e->s->bytes);
+  if (outer || most <= held * e->s->width)
     c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
+  else if (n->few)
+    c.vectors = BLOCK_VECTORS;
   open_loops(e, n, n->kept);
   if (outer)
     emit_lane_range(e, out, true);
   else
     buffer_printf(out,
                   "for (int64_t start = %s, last = %s; start < last; "
-                  "start += %d * W) {\n"
-                  "const int64_t end = start + %d * W < last ? start + %d * W "
+                  "start += %u * W) {\n"
+                  "const int64_t end = start + %u * W < last ? start + %u * W "
                   ": last;\n",
-                  axis_from(e, e->lane), axis_to(e, e->lane), COLUMNS, COLUMNS,
-                  COLUMNS);
+                  axis_from(e, e->lane), axis_to(e, e->lane), c.vectors,
+                  c.vectors, c.vectors);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {

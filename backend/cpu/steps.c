@@ -265,6 +265,8 @@ static void find_needs(Emitter *e) {
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
+      if (a > 0 && emit_is_masked(e, j))
+        break; /* it has nothing but the condition */
       if (s->kind == STEP_SELECT && a > 0 && need) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
@@ -877,6 +879,10 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
 static void emit_select(Emitter *e, uint32_t at, const Step *s) {
   char class = e->classes[at];
   bool lanes = e->varies[at];
+  if (emit_is_masked(e, at)) {
+    define(e, at, emit_masked(e, at));
+    return;
+  }
   define(e, at,
          choose(e, class, lanes, operand(e, s->args[0], 'b', lanes),
                 operand(e, s->args[1], class, lanes),

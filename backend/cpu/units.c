@@ -17,14 +17,8 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
-/* Whole panels: what is behind the last column may be stored, too. */
 static int64_t row_points(const Schedule *s) {
-  int64_t points = s->block, of = s->width;
-  if (s->strip)
-    points += (s->strip - 1) * s->pitch;
-  if (s->tiling && s->tiling->of[0].window)
-    of *= s->tiling->of[0].vectors;
-  return divide_up(points, of) * of;
+  return s->places ? s->places : divide_up(s->block, s->width) * s->width;
 }
 
 static int64_t points_of(const Schedule *s) {
