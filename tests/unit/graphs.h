@@ -375,9 +375,14 @@ static inline Value reduced(Maker *m, Value x) {
     return (Value){0};
   x = tamed(m, x, 1.0 + (a & 1));
   Node *n = reduce(PRIM_PROD, x.node, first, count, stays), *error = NULL;
-  if (m->errors)
-    error = times(reduce(PRIM_PROD, size_of_value(x.node), first, count, stays),
-                  4 * SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
+  if (!m->errors)
+    return inexact(m, n, NULL, 1);
+  error = times(reduce(PRIM_PROD, size_of_value(x.node), first, count, stays),
+                4 * SUM_UNITS * unit_of(t == DT_F64 ? t : DT_F32));
+  /* nothing is said where some order has an infinite product on its way */
+  Node *large = op2(PRIM_MAXIMUM, size_of_value(x.node), real(1));
+  large = reduce(PRIM_PROD, large, first, count, stays);
+  error = add(error, times(times(large, t == DT_F64 ? 1 : 0x1p896), 0));
   return inexact(m, n, error, 1);
 }
 
