@@ -354,6 +354,37 @@ static uint32_t idle_bool(const Group *group, const Cell *c,
   return UINT32_MAX;
 }
 
+/* Is it made of indices and numbers alone, so that it may be asked anywhere?
+ * Recursion is as deep as a body, which the planner bounds. */
+static bool is_harmless(const Group *group, uint32_t k) {
+  const Cell *c = cell_at(group, group_resolve(group, k));
+  if (c->kind != CELL_CONST && c->kind != CELL_AXIS && c->kind != CELL_OP)
+    return false;
+  if (c->kind == CELL_OP &&
+      (c->op == PRIM_DIV || c->op == PRIM_MOD || c->op == PRIM_POW))
+    return false;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    if (!is_harmless(group, c->args[j]))
+      return false;
+  return true;
+}
+
+/* `if c then (if d then x else y) else y` asks once. */
+static uint32_t nested_choice(Group *group, const Cell *c,
+                              const uint32_t *args) {
+  const Cell *inner = cell_at(group, args[1]);
+  if (inner->kind != CELL_SELECT ||
+      group_resolve(group, inner->args[2]) != args[2] ||
+      !is_harmless(group, inner->args[0]))
+    return UINT32_MAX;
+  uint32_t x = group_resolve(group, inner->args[1]);
+  Cell both = {.kind = CELL_OP, .op = PRIM_AND, .dtype = DT_BOOL};
+  both.span = c->span;
+  uint32_t conditions[2] = {args[0], group_resolve(group, inner->args[0])};
+  uint32_t all[3] = {group_cell(group, &both, 2, conditions), x, args[2]};
+  return group_cell(group, c, 3, all);
+}
+
 static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
                         const uint32_t *args) {
   Scalar value;
@@ -367,7 +398,7 @@ static uint32_t simpler(Group *group, const Cell *c, uint32_t count,
       return cell_at(group, args[0])->value.i ? args[1] : args[2];
     if (args[1] == args[2])
       return args[1];
-    break;
+    return nested_choice(group, c, args);
   case CELL_CONVERT:
     if (cell_at(group, args[0])->dtype == c->dtype)
       return args[0];

@@ -24,6 +24,9 @@ enum {
   KEPT_WORK = 4,   /* of an element that is not worth being kept */
 };
 
+/* Done again so seldom, work is no more than to store its value. */
+static const double TIMES_LEAST = 1.05;
+
 /* ---- collecting ---- */
 
 static PlanNode *plan_node(const Plan *plan, const Node *n) {
@@ -358,7 +361,7 @@ static bool is_cheap(const Plan *plan, const PlanNode *p) {
     return true;
   if (p->of_indices && p->chain <= INDEX_COST)
     return true;
-  return cost == 0 || times < 1.01 || (times <= 2 && p->chain <= 8) ||
+  return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);
 }
 

@@ -77,8 +77,8 @@ static int run_job(const Program *p, Job *job) {
 /* The sums of chunks, then their sum. */
 static int run_chunks(const Program *p, const Node *n, Job *job) {
   Fault ignored = {0};
-  int64_t count = node_count(n), partial = count * p->chunks;
-  Tensor *parts = tensor_new(p->accumulator, 1, &partial, false, &ignored);
+  int64_t count = node_count(n), partial[] = {p->chunks, count};
+  Tensor *parts = tensor_new(p->accumulator, 2, partial, false, &ignored);
   if (!parts)
     return 1;
   void *out = job->pointers[0];
@@ -87,9 +87,10 @@ static int run_chunks(const Program *p, const Node *n, Job *job) {
   Job adding = {.function =
                     (KernelFunction *)object_function(p->object, "fold"),
                 .pointers = {out, parts->data},
-                .ints = (int64_t[]){p->chunks, p->inner}};
+                .ints = partial};
   if (!bad)
-    bad = pool_run(count, GRAIN_WORK, work_on, &adding, job->stop);
+    bad = pool_run(count, GRAIN_WORK / p->chunks + 1, work_on, &adding,
+                   job->stop);
   tensor_release(parts);
   return bad;
 }

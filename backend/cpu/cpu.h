@@ -37,9 +37,12 @@ typedef struct Schedule {
   int64_t strip;         /* TILE: and of the one before that, whose points are
                             positions between those of the last one, too; 0:
                             they are not */
-  int64_t pitch;         /* positions from one to the next */
+  int64_t pitch;         /* positions from one to the next, and */
+  int64_t places;        /* of a whole unit, with what may be stored behind the
+                            last; 0: those of the last axis */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
+  int64_t terms;         /* COLUMNS: of sums, that are read at a time */
   double streamed;       /* bytes from which on a result is stored past the
                             caches */
   int64_t portion;       /* ROWS: of the axis that some loops go along in
@@ -57,7 +60,6 @@ typedef struct Call {
   VEC(Result *) outs;
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
-  int64_t inner;  /* elements that a sum of chunks goes along */
   Dtype accumulator;
   int64_t room; /* bytes of scratch memory that a call needs */
   VEC(const Step *) checks;
@@ -82,8 +84,13 @@ uint64_t kernel_over(const Kernel *k);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* How many sums stay in registers of so many bytes. */
+uint32_t schedule_held(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */
 bool schedule_streams(const Schedule *s, const Result *r);
+/* The same, of rows along an axis of a loop. */
+bool schedule_streams_along(const Schedule *s, const Loop *loop,
+                            const Result *r, uint32_t lane);
 /* False: there is something in the body that it cannot emit.  notes: comments,
  * one for each loop; NULL: none, and only such texts are compiled, since equal
  * ones are compiled once.  number: "", and its functions are `kernel` and

@@ -67,10 +67,12 @@ static const char *tiles_text(const Kernel *k, const Schedule *s,
     const Tile *t = &s->tiling->of[j];
     if (!t->on)
       continue;
+    bool across = t->window && t->window->across;
     buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
                   out.len ? "; " : "", t->rows, t->vectors * s->width,
                   t->element == DT_I32 ? " by pairs of bf16" : "",
-                  form_text(t->a.form), form_text(t->b.form));
+                  across ? "a window" : form_text(t->a.form),
+                  form_text(across ? t->a.form : t->b.form));
   }
   return out.text;
 }
@@ -88,7 +90,7 @@ static bool streams(const Kernel *k, const Schedule *s) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->out && r->out->times[s->lanes[j]] == 1 && schedule_streams(s, r))
+      if (r->out && schedule_streams_along(s, k->loops.at[j], r, s->lanes[j]))
         return true;
     }
   return false;

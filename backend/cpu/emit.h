@@ -93,6 +93,12 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* ---- masked.c ---- */
+
+/* Is the step a choice that loads the lanes that it chooses, and no others? */
+bool emit_is_masked(const Emitter *e, uint32_t step);
+const char *emit_masked(Emitter *e, uint32_t step);
+
 /* ---- nests.c: loops as C ---- */
 
 /* Makes the loop the one at hand, and places its for-loops.  order:

@@ -151,7 +151,7 @@ static void put_chunks(Adding *a, const Kernel *k, const Call *call,
   put_work(a, call, name.text);
   buffer_printf(a->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
                         "const int64_t sums[] = {chunks, ");
-  put_size(a, call->inner);
+  put_size(a, count);
   buffer_printf(a->out,
                 "};\nbad = work(fold%u, f, sums, c, count, 0);\n}\n"
                 "free(parts);\n",

@@ -14,7 +14,8 @@ enum {
   RUN = 128,
   UNROLLED = 4,
   UNROLLED_OPS = 8,
-  BLOCK_VECTORS = 4
+  BLOCK_VECTORS = 4,
+  FEW_TERMS = 32, /* of sums that are written out */
 };
 
 #define format emit_format
@@ -265,13 +266,9 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
     f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
   if (e->s->chunk)
     e->out->call.accumulator = accumulator_dtype(&f);
-  if (r->out && e->s->chunk && lane_is_outer(e))
-    f.out = format(e, "o%u + u / blocks * %s", out_number(e, r),
-                   emit_int(e, e->loop->extents[e->lane]));
-  else if (r->out && e->s->chunk)
-    f.out = format(e, "o%u + u", out_number(e, r));
-  else if (r->out)
-    f.out = format(e, "o%u + %s", out_number(e, r), emit_quasi(e, r->out));
+  if (r->out)
+    f.out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
+                   e->s->chunk ? " + share" : "");
   return f;
 }
 
@@ -377,6 +374,7 @@ typedef struct Nest { /* a loop being written */
   uint32_t count;
   uint32_t kept; /* how many of the for-loops go over axes that are kept */
   uint32_t opened;
+  bool few; /* sums of few terms: reduced axes are written out */
 } Nest;
 
 static void open_loop(Emitter *e, Nest *n, const char *from, const char *to) {
@@ -391,26 +389,36 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
   return e->s->chunk && v == first;
 }
 
-/* Where an inner axis begins and ends. */
+/* Where an axis begins and ends. */
 static const char *axis_from(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "from"
+         : v + 3 == outer         ? "above"
+         : v < outer              ? "y0"
          : is_limited(e->loop, v) ? format(e, "from%u", e->at)
                                   : "0";
 }
 
 static const char *axis_to(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "to"
+         : v + 3 == outer         ? "below"
+         : v < outer              ? "y1"
          : is_limited(e->loop, v) ? format(e, "to%u", e->at)
                                   : emit_int(e, e->loop->extents[v]);
+}
+
+static void open_written_out(Emitter *e, Nest *n) {
+  long long extent = e->loop->extents[e->order[n->opened]];
+  buffer_printf(n->out, "#pragma GCC unroll %lld\n", extent);
+  open_loop(e, n, "0", format(e, "%lld", extent));
 }
 
 static void open_loops(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    if (v + 3 == e->loop->outer)
-      open_loop(e, n, "above", "below");
-    else if (v < e->loop->outer)
-      open_loop(e, n, "y0", "y1");
+    if (n->few && v >= e->loop->kept)
+      open_written_out(e, n);
     else
       open_loop(e, n, axis_from(e, v), axis_to(e, v));
   }
@@ -436,8 +444,8 @@ static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
 
 /* Is it stored past the caches, in whole vectors? */
 static bool is_streamed(const Emitter *e, const Fold *f) {
-  return f->out && !e->s->chunk && schedule_streams(e->s, f->r) &&
-         f->r->out->times[e->lane] == 1;
+  return f->out && !e->s->chunk &&
+         schedule_streams_along(e->s, e->loop, f->r, e->lane);
 }
 
 static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
@@ -681,10 +689,6 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
     x = format(e, "wide(%s)", x);
   else if (!f->where && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
-  if (e->s->chunk) {
-    r.out = quasi_new(e->arena, 0);
-    r.out->times[e->lane] = 1;
-  }
   store_lanes(e, &whole, &stored, x, true);
   store_lanes(e, &part, &stored, x, false);
   buffer_puts(out, "for (int64_t j = start, a = 0; j < end; j += W, a++)\n"
@@ -717,17 +721,14 @@ static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
 
 /* The innermost reduced axis in runs, after each of which sums of floats go
  * into doubles. */
-static void open_runs(Emitter *e, Nest *n) {
-  uint32_t v = e->order[n->opened];
+static void open_runs(Nest *n, const char *from, const char *to) {
   buffer_printf(n->out,
                 "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
                 "const int64_t full = run + %d < stop ? run + %d : stop;\n",
-                axis_from(e, v), axis_to(e, v), RUN, RUN, RUN);
-  open_loop(e, n, "run", "full");
+                from, to, RUN, RUN, RUN);
 }
 
 static void close_runs(Nest *n, uint32_t vectors) {
-  close_loops(n, n->opened - 1);
   for (uint32_t j = 0; j < n->count; j++)
     if (n->folds[j].runs)
       buffer_printf(n->out,
@@ -739,18 +740,25 @@ static void close_runs(Nest *n, uint32_t vectors) {
   buffer_puts(n->out, "}\n");
 }
 
-/* The lanes of a whole block as so many vectors: their sums stay in registers.
- */
+/* The lanes of a block as so many vectors: their sums stay in registers.  part:
+ * it is not whole. */
 static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
-                       const Buffer *whole) {
+                       const Buffer *text, bool part) {
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n%s",
-                vectors, vectors, whole_macros);
+                "const int64_t j = start + a * W;\n",
+                vectors, vectors);
+  if (part)
+    buffer_printf(out,
+                  "const int rest = end - j < W ? (int)(end - j) : W;\n"
+                  "if (rest > 0) {\n%s",
+                  part_macros);
+  else
+    buffer_puts(out, whole_macros);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
-  emit_put(out, whole);
-  buffer_printf(out, "%s}\n", no_macros);
+  emit_put(out, text);
+  buffer_printf(out, "%s}\n%s", no_macros, part ? "}\n" : "");
 }
 
 typedef struct Columns {
@@ -759,21 +767,65 @@ typedef struct Columns {
   Buffer whole, part;
 } Columns;
 
+/* Lanes and, in each of these, several terms of its sum, from `from` on; what
+ * is left of them is for a loop that begins at `term`. */
+static void emit_terms(Emitter *e, Nest *n, const Columns *c, const char *from,
+                       const char *to) {
+  uint32_t v = e->order[n->opened];
+  int terms = (int)e->s->terms;
+  Buffer lanes = e->blocks[e->lane_level], body = {.arena = e->arena};
+  Buffer whole = body, part = body;
+  buffer_printf(&body,
+                "#pragma GCC unroll %d\nfor (int t = 0; t < %d; t++) {\n"
+                "const int64_t i%u = term + t;\n",
+                terms, terms, v);
+  emit_put(&body, &e->blocks[e->level_of[v]]);
+  emit_put(&body, &lanes);
+  emit_put(&whole, &c->whole);
+  emit_put(&part, &c->part);
+  buffer_puts(&whole, "}\n");
+  buffer_puts(&part, "}\n");
+  buffer_printf(n->out,
+                "int64_t term = %s;\nfor (; term + %d <= %s; term += %d) {\n"
+                "int64_t j = start, a = 0;\n",
+                from, terms, to, terms);
+  e->blocks[e->lane_level] = body;
+  emit_lane_loop(e, n->out, ", a++", &whole, &part);
+  e->blocks[e->lane_level] = lanes;
+  buffer_puts(n->out, "}\n");
+}
+
 static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
   Buffer *out = n->out;
   for (uint32_t j = 0; j < n->count; j++)
     if (n->folds[j].op != PRIM_NONE)
       declare_columns(e, out, &n->folds[j], c->vectors, c->runs);
-  uint32_t last = e->loops - (c->runs ? 1 : 0);
-  open_loops(e, n, last);
-  if (c->runs)
-    open_runs(e, n);
+  bool terms = e->s->terms > 1 && !c->block;
+  open_loops(e, n, e->loops - (c->runs || terms));
+  const char *from = NULL, *to = NULL;
+  if (n->opened < e->loops) {
+    from = axis_from(e, e->order[n->opened]);
+    to = axis_to(e, e->order[n->opened]);
+  }
+  if (c->runs) {
+    open_runs(n, from, to);
+    from = "run", to = "full";
+  }
+  if (terms) {
+    emit_terms(e, n, c, from, to);
+    from = "term";
+  }
+  if (n->opened < e->loops)
+    open_loop(e, n, from, to);
   if (c->block) {
-    emit_block(e, out, c->vectors, &c->whole);
+    emit_block(e, out, c->vectors, &c->whole, false);
+  } else if (n->few) {
+    emit_block(e, out, c->vectors, &c->part, true);
   } else {
     buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
     emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
   }
+  close_loops(n, e->loops - (c->runs || terms));
   if (c->runs)
     close_runs(n, c->vectors);
   close_loops(n, n->kept);
@@ -782,25 +834,43 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c->runs);
 }
 
+/* Is it a sum (or the like) over so few terms that they are better written out,
+ * and its lanes stay in registers: windows that slide along the lanes? */
+static bool is_short(const Emitter *e, const Nest *n) {
+  const Loop *loop = e->loop;
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+      return false;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (is_limited(loop, v) || is_chunked(e, v))
+      return false;
+  double terms = terms_of(loop);
+  return !lane_is_outer(e) && n->count == 1 && terms >= 1 && terms <= FEW_TERMS;
+}
+
 static void emit_column(Emitter *e, Nest *n) {
   Buffer *out = n->out;
   bool outer = lane_is_outer(e);
   Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
   c.part = c.whole;
+  n->few = is_short(e, n);
   int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
-  if (outer || most <= BLOCK_VECTORS * (int64_t)e->s->width)
+  int64_t held = n->few ? BLOCK_VECTORS : schedule_held(e->s->bytes);
+  if (outer || most <= held * e->s->width)
     c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
+  else if (n->few)
+    c.vectors = BLOCK_VECTORS;
   open_loops(e, n, n->kept);
   if (outer)
     emit_lane_range(e, out, true);
   else
     buffer_printf(out,
                   "for (int64_t start = %s, last = %s; start < last; "
-                  "start += %d * W) {\n"
-                  "const int64_t end = start + %d * W < last ? start + %d * W "
+                  "start += %u * W) {\n"
+                  "const int64_t end = start + %u * W < last ? start + %u * W "
                   ": last;\n",
-                  axis_from(e, e->lane), axis_to(e, e->lane), COLUMNS, COLUMNS,
-                  COLUMNS);
+                  axis_from(e, e->lane), axis_to(e, e->lane), c.vectors,
+                  c.vectors, c.vectors);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -813,7 +883,7 @@ static void emit_column(Emitter *e, Nest *n) {
     emit_take(e, &c.whole, f, "[a]", false);
     emit_take(e, &c.part, f, "[a]", false);
   }
-  if (c.vectors <= BLOCK_VECTORS) {
+  if (c.vectors <= schedule_held(e->s->bytes)) {
     uint32_t opened = n->opened;
     c.block = true;
     buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);

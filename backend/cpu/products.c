@@ -21,49 +21,66 @@ static const char *read_type(const Tile *t) {
   return t->element == DT_I32 ? "pairs_u" : product_type(t->element);
 }
 
-/* What its functions are called. */
-static const char *tile_id(Emitter *e, uint32_t at) {
+const char *product_id(Emitter *e, uint32_t at) {
   return *e->number ? format(e, "%s_%u", e->number, at) : format(e, "%u", at);
 }
 
-static void emit_tile_loop(const Tile *t, uint32_t vectors, Buffer *out) {
+/* The terms; far: with those that are copied next, W rows of them, fetched
+ * ahead, a row after the other. */
+static void emit_tile_loop(const Tile *t, uint32_t vectors, bool far,
+                           Buffer *out) {
   char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
-  bool rows = t->a.form != OPERAND_COLUMNS, pairs = t->element == DT_I32;
+  bool across = t->window && t->window->across, pairs = t->element == DT_I32;
+  bool rows = !across && t->a.form != OPERAND_COLUMNS;
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
-  buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
+  if (far)
+    buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
+                     "for (int64_t line = 0; k < depth * l / W; k++) {\n"
+                     "__builtin_prefetch(next + line);\nline += W;\n");
+  else
+    buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < vectors; j++)
     buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
                   x, j);
+  if (across)
+    buffer_printf(out, "const %s *const p = a + offsets[k];\n", read_type(t));
   for (uint32_t i = 0; i < t->rows; i++) {
-    buffer_printf(out, "const v%c a%u = a[%u%s] - (v%c){0};\n", x, i, i,
-                  rows ? " * lda" : "", x);
+    buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
+                  across ? "p" : "a", i, rows ? " * lda" : "", x);
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
                     pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
                           : "c%u_%u += a%u * b%u;\n",
                     i, j, i, j);
   }
-  buffer_puts(out, rows ? "a++;\nb += ldb;\n}\n" : "a += lda;\nb += ldb;\n}\n");
+  buffer_printf(out, "%sb += ldb;\n}\n",
+                across ? ""
+                : rows ? "a++;\n"
+                       : "a += lda;\n");
 }
 
 /* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
 static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
-                      Buffer *out) {
-  const char *id = tile_id(e, at);
+                      bool far, Buffer *out) {
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
   buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
   if (vectors == t->vectors)
-    buffer_printf(out, "tile%s", id);
+    buffer_printf(out, far ? "far%s" : "tile%s", id);
   else
     buffer_printf(out, "tile%s_%u", id, vectors);
-  buffer_printf(out,
-                "(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
-                "int64_t depth, %s *c, int64_t ldc, int more) {\nFUSING\n",
-                of, of, type);
-  emit_tile_loop(t, vectors, out);
+  bool across = t->window && t->window->across;
+  buffer_printf(
+      out,
+      "(const %s *a, %s, const %s *b, int64_t ldb,\n"
+      "int64_t depth, %s *c, int64_t ldc, int more%s%s%s) {\nFUSING\n",
+      of, across ? "const int32_t *offsets" : "int64_t lda", of, type,
+      far ? ", int64_t apart,\nconst " : "", far ? of : "",
+      far ? " *next" : "");
+  emit_tile_loop(t, vectors, far, out);
   for (uint32_t i = 0; i < t->rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
@@ -76,7 +93,7 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
 /* A tile that the result's end cuts: whole in a room of its own, from as many
  * rows and columns as there are. */
 static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
-  const char *id = tile_id(e, at);
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype), *of = read_type(t);
   const char *copied = product_type(t->element);
   const char *name = dtype_info[t->dtype].name;
@@ -117,6 +134,23 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                 id, id, type[0], name, id, name, name);
 }
 
+static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
+                               Buffer *out) {
+  const char *id = product_id(e, at);
+  buffer_printf(out, "#define MR%s %u\n#define NR%s (%u * W)\n", id, t->rows,
+                id, t->vectors);
+  emit_tile(e, t, at, t->vectors, false, out);
+  if (t->far)
+    emit_tile(e, t, at, t->vectors, true, out);
+  if (t->window && t->window->across)
+    return;
+  for (uint32_t v = 1; v < t->vectors && t->window; v++)
+    emit_tile(e, t, at, v, false, out);
+  emit_edge(e, t, at, out);
+  if (t->window)
+    emit_window_tile(e, t, at, out);
+}
+
 void emit_tiles(Emitter *e, Buffer *out) {
   char turned[4] = "";
   for (uint32_t j = 0; j < e->k->loops.len; j++) {
@@ -124,19 +158,13 @@ void emit_tiles(Emitter *e, Buffer *out) {
     if (!t->on)
       continue;
     char v = product_type(t->element)[0];
-    if (t->b.form == OPERAND_TURNED && !strchr(turned, v)) {
+    bool turns =
+        t->b.form == OPERAND_TURNED || (t->window && t->window->across);
+    if (turns && !strchr(turned, v)) {
       emit_turn(e, out, v);
       turned[strlen(turned)] = v;
     }
-    const char *id = tile_id(e, j);
-    buffer_printf(out, "#define MR%s %u\n#define NR%s (%u * W)\n", id, t->rows,
-                  id, t->vectors);
-    emit_tile(e, t, j, t->vectors, out);
-    for (uint32_t i = 1; i < t->vectors && t->window; i++)
-      emit_tile(e, t, j, i, out);
-    emit_edge(e, t, j, out);
-    if (t->window)
-      emit_window_tile(t, j, out);
+    emit_product_tiles(e, t, j, out);
   }
 }
 
@@ -232,11 +260,10 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* Terms from .. to - 1 of the columns n0 .. n1 - 1 of b, as panels. */
-static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out) {
-  const char *id = tile_id(e, at);
-  const Loop *loop = t->b.loop;
+void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
+                    uint32_t at, Buffer *unit, Buffer *out) {
+  const Loop *loop = o->loop;
+  const char *id = product_id(e, at);
   uint32_t order[KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   const char *type = product_type(t->element);
@@ -245,9 +272,9 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
                 "%s *const panel = b + (y - n0) * (to - from);\n",
                 id, id, id, type);
-  if (t->b.form == OPERAND_PANELS) {
+  if (o->form == OPERAND_PANELS) {
     uint32_t count = term_order(loop, order);
-    const char *value = product_begin(e, loop, t->n, count, order, unit);
+    const char *value = product_begin(e, loop, n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
     open_terms(e, out, loop, "from", "to");
     buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
@@ -259,7 +286,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     buffer_puts(out, "}\n");
     return;
   }
-  order[0] = t->n;
+  order[0] = n;
   const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
   char v = type[0];
   buffer_printf(&store, "x[l] = %s;\n", value);
@@ -271,7 +298,7 @@ static void emit_copy_b(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 "v%c x[W];\n"
                 "for (int l = 0; l < W; l++) {\n"
                 "const int64_t i%u = g + l < n1 ? g + l : n1 - 1;\n",
-                v, t->n);
+                v, n);
   product_levels(e, out, 2, e->lane_level);
   buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
   emit_lane_loop(e, out, "", &store, &store);
@@ -298,22 +325,15 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *others = emit_quasi(e, &rest);
   emit_put(&e->head, &e->blocks[0]);
   emit_put(unit, &e->blocks[ROW_LEVEL]);
-  if (r->out && e->s->chunk) {
-    VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
-    e->out->call.accumulator = t->dtype;
-    const char *ldc = emit_int(e, loop->extents[t->n]);
-    buffer_printf(
-        out, "const int64_t ldc = %s;\n%s *const c = o%u + u * %s * ldc;\n",
-        ldc, type, e->out->call.outs.len - 1, emit_int(e, loop->extents[t->m]));
-    return;
-  }
   if (r->out) {
     VEC_PUSH(e->arena, e->out->call.outs, &e->k->loops.at[at]->results.at[0]);
     const char *ldc = emit_int(e, r->out->times[t->m]);
+    e->out->call.accumulator = t->dtype; /* of chunks */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
-                  "%s *const c = o%u + %s + m0 * ldc + n0;\n",
-                  ldc, type, e->out->call.outs.len - 1, others);
+                  "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
+                  ldc, type, e->out->call.outs.len - 1, others,
+                  e->s->chunk ? " + share" : "");
     return;
   }
   const Local *l = &e->locals[at][0];
@@ -375,10 +395,8 @@ static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
                   emit_int(e, t->block_n), n);
 }
 
-/* Where an operand begins that is used as it lies: pointer, and how far apart
- * its rows, or terms, are. */
-static void emit_plain(Emitter *e, const Tile *t, const Operand *o,
-                       uint32_t rows, Buffer *unit, Buffer *out) {
+void product_plain(Emitter *e, const Tile *t, const Operand *o, uint32_t rows,
+                   Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
   const Step *s = &loop->steps.at[loop->results.at[0].step];
   const char *type = read_type(t), *name = o == &t->a ? "a" : "b";
@@ -419,7 +437,7 @@ void product_left(Emitter *e, const Tile *t, Buffer *unit, Buffer *body,
   else if (t->a.form == OPERAND_COLUMNS)
     put_room(e, "a", (t->block_k + 1) * LDA_COLUMNS, t->element, body);
   else
-    emit_plain(e, t, &t->a, t->m, unit, inner);
+    product_plain(e, t, &t->a, t->m, unit, inner);
 }
 
 const char *product_rows(Emitter *e, const Tile *t) {
@@ -447,7 +465,7 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
                 type, type, e->ahead[at], emit_int(e, t->b.loop->extents[t->n]),
                 emit_int(e, t->depth));
-  emit_copy_b(e, t, at, &unit, &body);
+  product_copy_b(e, t, &t->b, t->n, at, &unit, &body);
   buffer_puts(out, "{\n");
   emit_put(out, &unit);
   emit_put(out, &body);
@@ -478,7 +496,7 @@ static Terms terms_of(Emitter *e, const Tile *t, uint32_t at) {
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest, const Terms *terms) {
-  const char *id = tile_id(e, at);
+  const char *id = product_id(e, at);
   const Loop *loop = e->k->loops.at[at];
   const char *start = terms->from, *depth = terms->to;
   bool columns = t->ahead && is_limited(loop, t->n);
@@ -537,7 +555,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   bool plain_b = t->b.form == OPERAND_PLAIN;
   product_left(e, t, &unit, &body, &inner);
   if (plain_b)
-    emit_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
+    product_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
   else if (t->ahead)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
                   e->ahead[at]);
@@ -559,7 +577,7 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
                   emit_int(e, t->pack_k), depth);
   if (!plain_b && !t->ahead)
-    emit_copy_b(e, t, at, &unit, &inner);
+    product_copy_b(e, t, &t->b, t->n, at, &unit, &inner);
   emit_passes(e, t, at, &unit, &inner, rest, &terms);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);

@@ -194,7 +194,6 @@ static void make(const Cluster *c, Program *p) {
   p->shared = has_shared(k, &s);
   p->units = e.call.units;
   p->chunks = e.call.chunks;
-  p->inner = e.call.inner;
   p->accumulator = e.call.accumulator;
   p->room = e.call.room;
   p->object = object_request(e.text.text, e.text.len);

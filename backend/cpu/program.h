@@ -17,8 +17,8 @@ typedef struct Program {
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
   uint64_t over; /* inputs whose place the one result may take (kernel_over) */
-  bool shared;             /* units that follow one another copy the same */
-  int64_t units, chunks, inner;
+  bool shared;   /* units that follow one another copy the same */
+  int64_t units, chunks;
   Dtype accumulator;
   size_t room;
   double work; /* simple operations */

@@ -11,12 +11,17 @@ enum {
   SPLIT_UNITS = 16,         /* fewer pieces than that, of */
   SPLIT_WORK = 1 << 17,     /* more work than that: sums are cut */
   CHUNK_WORK = 1 << 15,     /* into parts of at least so many terms, */
+  TERMS_LEAST = 64,         /* columns: of so many rows, */
   CHUNKS_MOST = 64,         /* at most so many, */
   UNIT_WORK_MOST = 1 << 24, /* but of no more: Ctrl-C waits for a part */
   FEW_TERMS = 512,          /* of a sum that stays in registers */
+  FAR_BYTES = 4096,         /* terms so far apart, a page, are read */
+  FAR_TERMS = 4,            /* so many at a time, */
+  FAR_VECTORS = 512,        /* in rows of so many vectors */
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
   BLOCKS = 64,              /* of a map with few rows, */
+  STREAM_ROW = 512,         /* bytes that results past the caches are long */
   TURNED_STEP = 8,          /* elements between lanes that are far apart */
   TURNED_SIDE = 64,         /* of a square that is turned */
   BLOCK_LEAST = 2048,       /* each at least so long */
@@ -71,16 +76,46 @@ static bool has_wide(const Kernel *k, const uint32_t *lanes) {
   return false;
 }
 
+uint32_t schedule_held(uint32_t vector_bytes) {
+  return vector_bytes == 64 ? 16 : 8;
+}
+
 /* ---- what lanes along an axis cost ---- */
 
 static bool reduces(const Loop *loop) {
   return loop->axes > loop->kept;
 }
 
-enum { APART_STORED = 2 }; /* lanes apart that are stored, beside read ones */
+enum {
+  APART_STORED = 2, /* lanes apart that are stored, beside read ones */
+  EVEN_LANES = 4, /* vectors of a quotient's value, of which one is not even */
+  QUOTIENT_COST = 3, /* in loads of a vector */
+};
 
 static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
+}
+
+/* Quotients that differ along v: mostly they are the same in all lanes, and
+ * that is tested, or else lanes are read one by one. */
+static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
+                            double width) {
+  double cost = 0;
+  for (uint32_t j = 0; j < loop->quotient_count; j++) {
+    const Quotient *part = &loop->quotients[j];
+    if (!q->times[KERNEL_AXES + j])
+      continue;
+    for (uint32_t i = 0; i < j; i++)
+      if (part->of.times[KERNEL_AXES + i] && loop->quotients[i].of.times[v])
+        return width;
+    const Graph *g = loop->graph;
+    double times = fabs((double)size_guess(g, part->of.times[v]));
+    if (times > 0 &&
+        (double)size_guess(g, part->by) < EVEN_LANES * width * times)
+      return width;
+    cost += times > 0 ? QUOTIENT_COST : 0;
+  }
+  return cost;
 }
 
 /* An index that data decides is a lane by lane one; one that is computed goes
@@ -88,6 +123,9 @@ static double access_cost(int64_t step, double width) {
 static double read_cost(const Loop *loop, const uint64_t *depends,
                         const Step *s, uint32_t v, double width) {
   int64_t step = s->address->times[v];
+  double quotients = quotient_cost(loop, s->address, v, width);
+  if (quotients >= width)
+    return quotients;
   for (uint32_t j = 0; j < s->index_count; j++) {
     const Step *index = &loop->steps.at[s->indices[j].step];
     if (!(depends[s->indices[j].step] >> v & 1))
@@ -100,7 +138,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
         !size_add(loop->graph, step, more, &step))
       return width;
   }
-  return access_cost(step, width);
+  return access_cost(step, width) + quotients;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector. */
@@ -198,7 +236,34 @@ static double points_of(const Kernel *k) {
   return loop_points(k->loops.at[0], 0, k->outer);
 }
 
-static int64_t column_block(const Kernel *k, uint32_t width) {
+/* Can the sums be cut into parts? */
+static bool may_be_chunked(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  return k->loops.len == 1 && loop->results.len == 1 && reduces(loop) &&
+         !has_where(loop) && loop->kept == loop->outer &&
+         loop->results.at[0].out;
+}
+
+/* Do the terms of long sums lie in memory page by page? */
+static bool terms_are_far(const Kernel *k) {
+  const Loop *loop = k->loops.at[0];
+  if (!may_be_chunked(k) || work_of(loop) < SPLIT_WORK)
+    return false;
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (loop->steps.at[j].kind == STEP_READ && loop->steps.at[j].index_count)
+      return false;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    for (uint32_t v = loop->kept; s->kind == STEP_READ && v < loop->axes; v++)
+      if (size_guess(loop->graph, s->address->times[v]) >=
+          FAR_BYTES / dtype_info[s->dtype].bytes)
+        return true;
+  }
+  return false;
+}
+
+static int64_t column_block(const Kernel *k, const Schedule *s) {
+  uint32_t width = s->width;
   int64_t extent = loop_guess(k->loops.at[0], k->outer - 1), block;
   double rows = points_of(k) / (double)extent,
          local = kernel_local_bytes(k, true);
@@ -210,11 +275,16 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
     terms = each > terms ? each : terms;
   }
   block = extent;
+  if (terms_are_far(k)) {
+    int64_t most = FAR_VECTORS * width;
+    return extent < most ? divide_up(extent, width) * width : most;
+  }
   if (rows < BLOCKS) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  int64_t most = terms <= FEW_TERMS ? 4 * width : COLUMN_VECTORS * width;
+  int64_t most = terms <= FEW_TERMS ? schedule_held(s->bytes) * width
+                                    : COLUMN_VECTORS * width;
   if (sums && block > most)
     block = most;
   if (local * (double)block > LOCAL_BYTES)
@@ -223,22 +293,9 @@ static int64_t column_block(const Kernel *k, uint32_t width) {
   return divide_up(block < extent ? block : extent, width) * width;
 }
 
-/* Does the result lie in memory in the order of the outer axes?  Then a number
- * of a point is where its sum goes. */
-static bool is_in_order(const Loop *loop, const Result *r) {
-  int64_t stride = 1;
-  for (uint32_t v = loop->outer; v-- > 0;)
-    if (!r->out || r->out->times[v] != stride ||
-        !size_mul(loop->graph, stride, loop->extents[v], &stride))
-      return false;
-  return true;
-}
-
 static void choose_chunk(const Kernel *k, Schedule *s) {
   const Loop *loop = k->loops.at[0];
-  if (k->loops.len != 1 || loop->results.len != 1 || !reduces(loop) ||
-      has_where(loop) || loop->kept > loop->outer ||
-      !is_in_order(loop, &loop->results.at[0]))
+  if (!may_be_chunked(k))
     return;
   double units = points_of(k), work = work_of(loop);
   if (s->shape == UNIT_COLUMNS)
@@ -251,6 +308,8 @@ static void choose_chunk(const Kernel *k, Schedule *s) {
     each *= (double)s->block;
   int64_t chunk = (int64_t)(CHUNK_WORK / each) + 1;
   int64_t least = divide_up(extent, CHUNKS_MOST);
+  if (s->shape == UNIT_COLUMNS && least < TERMS_LEAST)
+    least = TERMS_LEAST;
   chunk = chunk > least ? chunk : least;
   int64_t most = (int64_t)(UNIT_WORK_MOST / each) + 1;
   s->chunk = chunk < most ? chunk : most;
@@ -281,7 +340,8 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
 /* Bytes from which a result is stored past the caches.  To store it there
  * saves that its lines are read first, and what else is in the caches; but what
  * reads it next has to wait for memory, so it is one that the last cache would
- * not keep, beside what the kernel reads. */
+ * not keep, beside what the kernel reads.  Short rows are not: each end of one
+ * is a part of a line.  (Tests ask for all.) */
 static double choose_streamed(const Kernel *k) {
   if (k->graph->sizes)
     return INFINITY; /* nobody knows */
@@ -299,6 +359,14 @@ bool schedule_streams(const Schedule *s, const Result *r) {
   return s->width > 1 && bytes > s->streamed;
 }
 
+bool schedule_streams_along(const Schedule *s, const Loop *loop,
+                            const Result *r, uint32_t lane) {
+  double each = dtype_info[r->dtype].bytes;
+  return schedule_streams(s, r) && lane < loop->axes &&
+         r->out->times[lane] == 1 &&
+         (s->streamed == 0 || (double)loop->extents[lane] * each >= STREAM_ROW);
+}
+
 static void choose_plain(Kernel *k, Schedule *s) {
   uint32_t lane = best_lane(k, s->width);
   uint32_t turned = lane == NO_LANE ? NO_LANE : turned_axis(k, lane);
@@ -311,7 +379,8 @@ static void choose_plain(Kernel *k, Schedule *s) {
   } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
     s->shape = UNIT_COLUMNS;
-    s->block = column_block(k, s->width);
+    s->block = column_block(k, s);
+    s->terms = terms_are_far(k) ? FAR_TERMS : 1;
   }
   choose_chunk(k, s);
   if (s->shape == UNIT_POINT && !s->chunk)

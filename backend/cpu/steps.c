@@ -265,6 +265,8 @@ static void find_needs(Emitter *e) {
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
+      if (a > 0 && emit_is_masked(e, j))
+        break; /* it has nothing but the condition */
       if (s->kind == STEP_SELECT && a > 0 && need) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
@@ -394,6 +396,46 @@ static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
                 emit_int(e, s->terms));
 }
 
+/* Are the quotients of the form the same in all lanes?  They are where they are
+ * in the first one and the last, since they go up or down with the lanes; NULL:
+ * not all do, or what is read is not next to each other then.  *rest: what they
+ * come to. */
+static const char *even_lanes(Emitter *e, const Quasi *q, const char **rest) {
+  const char *same = NULL, *sum = NULL;
+  for (uint32_t j = 0; j < QUOTIENTS; j++) {
+    int64_t times = q->times[KERNEL_AXES + j];
+    if (!times || !e->lane_quotients[j])
+      continue;
+    if (!is_even(e, &e->loop->quotients[j].of))
+      return NULL;
+    char c = is_small_quotient(&e->loop->quotients[j]) ? 'i' : 'l';
+    uint32_t name = e->quotients + j;
+    const char *first = format(e, "first_%c(q%u)", c, name);
+    const char *test = format(e, "%s == lane_%c(q%u, W - 1)", first, c, name);
+    same = same ? format(e, "%s && %s", same, test) : test;
+    first = term(e, times, first);
+    sum = sum ? format(e, "%s + %s", sum, first) : first;
+  }
+  *rest = sum;
+  return q->times[e->lane] == 1 ? same : NULL;
+}
+
+/* Where a row that indices choose begins. */
+static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
+  Quasi *q = quasi_copy(e->arena, s->address);
+  q->times[e->lane] = 0;
+  uint32_t level = quasi_level(e, q), name = e->names++;
+  for (uint32_t j = 0; j < s->index_count; j++)
+    if (e->levels[s->indices[j].step] > level)
+      level = e->levels[s->indices[j].step];
+  bool outer = e->lane + 1 == e->loop->outer && !e->s->tiling &&
+               level >= ROW_LEVEL; /* where lo is known */
+  buffer_printf(block(e, level), "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
+                memory_type(s->dtype), name, s->input, base,
+                outer ? " + lo" : "", name);
+  return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -421,7 +463,9 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   }
   if (!lanes && is_even(e, s->address)) {
     const char *from =
-        format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
+        step == 1 && s->index_count
+            ? indexed_row(e, s, base)
+            : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
     define(e, at,
            step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                      : format(e, "lds_%s(%s, %s, REST)", name, from,
@@ -433,12 +477,17 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     emit_walking_read(e, at, s, walking, base);
     return;
   }
-  const char *index = lane_terms(e, s->address, 'l');
+  const char *index = lane_terms(e, s->address, 'l'), *rest;
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       index = add_lane_index(e, at, &s->indices[j], index);
-  define(e, at,
-         format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index));
+  const char *apart =
+      format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
+  const char *even = lanes ? NULL : even_lanes(e, s->address, &rest);
+  if (even)
+    apart = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", even, name,
+                   s->input, base, rest, apart);
+  define(e, at, apart);
 }
 
 /* ---- values of this point that an earlier loop has left ---- */
@@ -830,6 +879,10 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
 static void emit_select(Emitter *e, uint32_t at, const Step *s) {
   char class = e->classes[at];
   bool lanes = e->varies[at];
+  if (emit_is_masked(e, at)) {
+    define(e, at, emit_masked(e, at));
+    return;
+  }
   define(e, at,
          choose(e, class, lanes, operand(e, s->args[0], 'b', lanes),
                 operand(e, s->args[1], class, lanes),

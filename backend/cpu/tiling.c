@@ -25,6 +25,8 @@ enum {
   CHUNKS = 16,            /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
+  FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
+  ROWS_MOST = 24,          /* of a tile, where they are positions */
   PORTION_ROWS = 12,  /* that are wanted at least, of a row, or, if they are */
   PORTION = 512,      /* too long, of so many elements of them */
   WINDOW_LEAST = 64,  /* columns of a unit, where there are more */
@@ -479,62 +481,97 @@ static void size_rows(Choice *c, uint32_t tile_rows) {
 
 /* ---- windows ---- */
 
-static double other_units(const Choice *c) {
-  return other_points(c, c->s->strip ? 3 : 2);
+typedef struct Search { /* for the best unit */
+  const Window *window;
+  const Schedule *schedule;
+  WindowWork work;
+  WindowUnit best;
+  double least; /* its cost; below 0: there is none yet */
+} Search;
+
+static void try_unit(Search *s, WindowUnit u) {
+  double cost = window_cost(s->window, &s->work, &u);
+  if (s->least < 0 || cost < s->least) {
+    s->least = cost;
+    s->best = u;
+  }
 }
 
-/* Takes the unit as it is tried for the best so far, if it is. */
-static void try_unit(const Choice *c, Tile *t, const WindowUnit *u,
-                     WindowUnit *best, double *least) {
-  const Loop *loop = c->k->loops.at[0];
-  WindowWork work = {.rows = loop->extents[t->m],
-                     .lines = c->s->strip ? loop->extents[c->k->outer - 3] : 1,
-                     .columns = loop->extents[t->n],
-                     .depth = t->depth,
-                     .bytes = dtype_info[t->dtype].bytes,
-                     .block_k = t->block_k,
-                     .others = other_units(c),
-                     .width = c->s->width};
-  double cost = window_cost(t->window, &work, u);
-  if (*least < 0 || cost < *least) {
-    *least = cost;
-    *best = *u;
+/* All tiles, for parts of the rows. */
+static void try_tiles(Search *s, int64_t parts, int64_t strip, int64_t block) {
+  uint32_t count, width = s->work.width;
+  const TileShape *shapes = tile_shapes(s->schedule, &count);
+  int64_t height = divide_up(s->work.rows, parts);
+  WindowUnit u = {.strip = strip, .block = block};
+  for (uint32_t j = 0; j < count; j++) {
+    u.tile = shapes[j];
+    u.height = round_up(height, shapes[j].rows);
+    try_unit(s, u);
   }
+  uint32_t registers = target_vector_bytes() == 64 ? 32 : 16;
+  u.across = true;
+  for (uint32_t v = 1; v <= 4; v++) {
+    int64_t most = (registers - 1 - v) / v;
+    int64_t runs = divide_up(block, most < ROWS_MOST ? most : ROWS_MOST);
+    u.tile = (TileShape){(uint32_t)divide_up(block, runs), v};
+    u.height = round_up(height, (int64_t)v * width);
+    try_unit(s, u);
+  }
+}
+
+static void try_units(Search *s) {
+  int64_t m = s->work.rows, n = s->work.columns, lines = s->work.lines;
+  for (int64_t parts = 1; parts <= WINDOW_PARTS && parts <= m; parts *= 2)
+    for (int64_t strips = 1; strips <= lines;
+         strips = strips < 16 ? strips + 1 : 2 * strips)
+      for (int64_t block = n; block == n || block >= WINDOW_LEAST;
+           block = round_up(divide_up(block, 2), s->work.width)) {
+        try_tiles(s, parts, divide_up(lines, strips), block);
+        if (block < 2 * WINDOW_LEAST)
+          break;
+      }
 }
 
 /* The tile and the unit of a product through a window. */
 static void size_window(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
-  uint32_t outer = c->k->outer;
-  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
-  int64_t lines = c->s->strip ? loop->extents[outer - 3] : 1;
-  uint32_t count;
-  const TileShape *shapes = tile_shapes(c->s, &count);
-  WindowUnit best = {0};
-  double least = -1;
-  for (uint32_t j = 0; j < count; j++)
-    for (int64_t parts = 1; parts <= WINDOW_PARTS && parts <= m; parts *= 2)
-      for (int64_t strips = 1; strips <= lines;
-           strips = strips < 16 ? strips + 1 : 2 * strips)
-        for (int64_t block = n; block >= WINDOW_LEAST || block == n;
-             block = round_up(divide_up(block, 2), c->s->width)) {
-          WindowUnit u = {.tile = shapes[j],
-                          .height =
-                              round_up(divide_up(m, parts), shapes[j].rows),
-                          .strip = divide_up(lines, strips),
-                          .block = block};
-          try_unit(c, t, &u, &best, &least);
-          if (block < 2 * WINDOW_LEAST)
-            break;
-        }
-  window_size(t->window, best.strip, best.block, c->s->width);
-  t->rows = best.tile.rows;
-  t->vectors = best.tile.vectors;
-  t->block_m = pieces(best.height, BLOCK_M_MOST, t->rows);
-  c->s->height = best.height;
-  c->s->block = best.block;
-  c->s->strip = c->s->strip ? best.strip : 0;
-  c->s->pitch = t->window->pitch;
+  uint32_t outer = c->k->outer, k = t->a.loop->kept;
+  Search s = {.window = t->window, .schedule = c->s, .least = -1};
+  bool single = t->a.loop->axes == k + 1;
+  bool turned =
+      single && strides_along(t->a.loop, k) < strides_along(t->a.loop, t->m);
+  s.work = (WindowWork){.rows = loop->extents[t->m],
+                        .lines = c->s->strip ? loop->extents[outer - 3] : 1,
+                        .columns = loop->extents[t->n],
+                        .depth = t->depth,
+                        .bytes = dtype_info[t->dtype].bytes,
+                        .block_k = t->block_k,
+                        .turned = turned,
+                        .others = other_points(c, c->s->strip ? 3 : 2),
+                        .width = c->s->width};
+  try_units(&s);
+  const WindowUnit *u = &s.best;
+  Window *w = t->window;
+  window_size(w, u->strip, u->block, c->s->width);
+  w->across = u->across;
+  t->rows = u->tile.rows;
+  t->vectors = u->tile.vectors;
+  t->block_m = pieces(u->height, BLOCK_M_MOST, t->rows);
+  t->block_n = (int64_t)t->vectors * c->s->width;
+  c->s->height = u->height;
+  c->s->block = u->block;
+  c->s->strip = c->s->strip ? u->strip : 0;
+  c->s->pitch = w->pitch;
+  c->s->places = round_up(window_positions(w, u->strip, u->block), t->block_n);
+  if (w->across) {
+    t->a.form = turned ? OPERAND_TURNED : OPERAND_PANELS;
+    const Step *a = plain_read(t->a.loop, t->dtype);
+    t->far = turned && a && a->kind == STEP_READ && a->address->times[k] == 1 &&
+             (double)s.work.rows * (double)t->depth * (double)s.work.bytes >
+                 FAR_BYTES;
+    c->s->pitch = round_up(u->block, t->rows);
+    c->s->places = round_up(u->strip * c->s->pitch, c->s->width);
+  }
 }
 
 /* ---- the whole ---- */

@@ -35,6 +35,8 @@ typedef struct Tile {
   int64_t pack_k;                    /* terms of b that are copied at a time */
   bool ahead; /* b is copied before the rows of a unit are gone through */
   Window *window;
+  bool far; /* the left side is read as it lies, though copied, and comes from
+               beyond the caches of a core: it is fetched ahead */
   Dtype dtype;   /* of the sums */
   Dtype element; /* of what is copied; DT_I32: terms are pairs of bf16, whose
                     products the machine adds up two at a time */

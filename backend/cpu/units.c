@@ -17,14 +17,8 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
 
-/* Whole panels: what is behind the last column may be stored, too. */
 static int64_t row_points(const Schedule *s) {
-  int64_t points = s->block, of = s->width;
-  if (s->strip)
-    points += (s->strip - 1) * s->pitch;
-  if (s->tiling && s->tiling->of[0].window)
-    of *= s->tiling->of[0].vectors;
-  return divide_up(points, of) * of;
+  return s->places ? s->places : divide_up(s->block, s->width) * s->width;
 }
 
 static int64_t points_of(const Schedule *s) {
@@ -124,11 +118,12 @@ static void emit_unit(Emitter *e, Buffer *out) {
         emit_range(e, out, tile ? "part" : "from", tile ? "stop" : "to",
                    "chunks", extent, s->chunk, 1);
     units = emit_times(e, units, e->out->call.chunks);
-    e->out->call.inner =
-        s->shape == UNIT_POINT
-            ? 1
-            : emit_times(e, loop->extents[loop->outer - 1],
-                         tile ? loop->extents[loop->outer - 2] : 1);
+    int64_t count = 1;
+    for (uint32_t v = 0; v < loop->outer; v++)
+      count = emit_times(e, count, loop->extents[v]);
+    buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
+                  tile ? "part" : "from", emit_int(e, s->chunk),
+                  emit_int(e, count));
   }
   for (uint32_t v = points; v-- > 0;) {
     units = emit_times(e, units, loop->extents[v]);
@@ -231,25 +226,27 @@ static void emit_rows(Emitter *e, Buffer *out) {
 
 /* ---- adding up chunks ---- */
 
+enum { FOLDED = 64 }; /* elements at a time */
+
 static const char *fold_text(Emitter *e, PrimId op, char class) {
-  const char *x = "s[at + k * n[1]]";
+  const char *x = "s[k * n[1] + u + i]";
   switch ((int)op) {
   case PRIM_SUM:
   case PRIM_PROD: {
     char sign = op == PRIM_SUM ? '+' : '*';
     if (is_float_class(class))
-      return format(e, "r %c %s", sign, x);
+      return format(e, "r[i] %c %s", sign, x);
     const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-    return format(e, "(%s)((%s)r %c (%s)%s)", scalar_type(class), u, sign, u,
+    return format(e, "(%s)((%s)r[i] %c (%s)%s)", scalar_type(class), u, sign, u,
                   x);
   }
   case PRIM_MAX:
   case PRIM_MIN:
-    return emit_extreme(e, op == PRIM_MAX, class, false, "r", x);
+    return emit_extreme(e, op == PRIM_MAX, class, false, "r[i]", x);
   case PRIM_ANY:
-    return format(e, "r | %s", x);
+    return format(e, "r[i] | %s", x);
   default:
-    return format(e, "r & %s", x);
+    return format(e, "r[i] & %s", x);
   }
 }
 
@@ -257,20 +254,25 @@ static void emit_fold(Emitter *e, Buffer *out) {
   const Result *r = e->out->call.outs.at[0];
   Dtype from = e->out->call.accumulator, t = r->dtype;
   char class = class_of(from);
-  const char *store = t == DT_F16 || t == DT_BF16
-                          ? format(e, "put_%s(o + u, r)", dtype_info[t].name)
-                          : format(e, "o[u] = (%s)r", memory_type(t));
+  const char *store =
+      t == DT_F16 || t == DT_BF16
+          ? format(e, "put_%s(o + u + i, (float)r[i])", dtype_info[t].name)
+          : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
   buffer_printf(out,
                 "%sint fold%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"
                 "(void)c, (void)room;\n"
                 "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
-                "for (int64_t u = begin; u < end; u++) {\n"
-                "const int64_t at = u / n[1] * n[0] * n[1] + u %% n[1];\n"
-                "%s r = s[at];\nfor (int64_t k = 1; k < n[0]; k++)\nr = %s;\n"
-                "%s;\n}\nreturn 0;\n}\n",
+                "for (int64_t u = begin; u < end; u += %d) {\n"
+                "const int count = end - u < %d ? (int)(end - u) : %d;\n"
+                "%s r[%d];\n"
+                "for (int i = 0; i < count; i++)\nr[i] = s[u + i];\n"
+                "for (int64_t k = 1; k < n[0]; k++)\n"
+                "for (int i = 0; i < count; i++)\nr[i] = %s;\n"
+                "for (int i = 0; i < count; i++)\n%s;\n}\nreturn 0;\n}\n",
                 *e->number ? "static " : "", e->number, memory_type(t),
-                memory_type(from), class == 'f' ? "double" : scalar_type(class),
+                memory_type(from), FOLDED, FOLDED, FOLDED,
+                class == 'f' ? "double" : scalar_type(class), FOLDED,
                 fold_text(e, r->reduce, class), store);
 }
 

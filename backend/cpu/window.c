@@ -2,6 +2,7 @@
 #include "backend/cpu/window.h"
 
 #include "backend/cpu/emit.h"
+#include "machine/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -221,9 +222,14 @@ void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width) {
 
 enum {
   CACHE_BYTES = 768 << 10, /* of a unit, so that they stay in a cache */
-  FILL_CYCLES = 6,         /* of a vector of the window */
-  PARALLEL = 4,            /* units at once */
+  FILL_CYCLES = 8,         /* of a vector of the window, */
+  LINE_CYCLES = 12,        /* and of each line */
+  TURN_CYCLES = 6,         /* of a vector that is turned, with others */
 };
+
+static double divide_up(int64_t x, int64_t y) {
+  return (double)((x + y - 1) / y);
+}
 
 /* Of a term of a tile: two products or two loads at a time, and sums that wait
  * for themselves. */
@@ -233,36 +239,72 @@ static double tile_cycles(uint32_t rows, uint32_t vectors) {
   return cycles > 4 ? cycles : 4;
 }
 
-static double unit_cycles(const Window *w, const WindowWork *work,
-                          const WindowUnit *u, int64_t height, int64_t lines,
-                          int64_t columns) {
+static double fill_cycles(const Window *w, const WindowWork *work,
+                          int64_t lines, int64_t columns) {
   const Loop *loop = w->loop;
-  double all = (double)window_positions(w, lines, columns);
-  double vectors = (double)((int64_t)(all + work->width - 1) / work->width);
-  uint32_t each = u->tile.vectors;
-  double panels = (double)((int64_t)vectors / each);
-  uint32_t left = (uint32_t)((int64_t)vectors % each);
-  double tiles = (double)((height + u->tile.rows - 1) / u->tile.rows);
-  double depth = (double)work->depth;
+  double vectors = divide_up(
+      (columns - 1) * w->column.step + w->column.span + 1, work->width);
+  double cycles = LINE_CYCLES + FILL_CYCLES * vectors;
+  for (uint32_t v = loop->kept; v + 2 < loop->axes; v++)
+    cycles *= (double)loop->extents[v];
+  return w->rows
+             ? cycles * (double)((lines - 1) * w->row.step + w->row.span + 1)
+             : cycles;
+}
+
+typedef struct Size { /* of a unit */
+  int64_t height, lines, columns;
+} Size;
+
+static double along_cycles(const Window *w, const WindowWork *work,
+                           const WindowUnit *u, Size s) {
+  int64_t vectors =
+      (int64_t)divide_up(window_positions(w, s.lines, s.columns), work->width);
+  uint32_t each = u->tile.vectors, left = (uint32_t)(vectors % each);
+  double panels = (double)(vectors / each), depth = (double)work->depth;
   double term = panels * tile_cycles(u->tile.rows, each) +
                 (left ? tile_cycles(u->tile.rows, left) : 0);
-  double copies = depth * (panels + (left > 0)) * (each + 1);
-  double fill = FILL_CYCLES;
-  for (uint32_t v = loop->kept; v + 2 < loop->axes; v++)
-    fill *= (double)loop->extents[v];
-  if (w->rows)
-    fill *= (double)((lines - 1) * w->row.step + w->row.span + 1);
-  fill *=
-      (double)(((columns - 1) * w->column.step + w->column.span) / work->width +
-               1);
-  double passes = depth / (double)work->block_k;
-  double results = (double)height * vectors * (2 * passes + 2);
-  double bytes =
-      (double)work->bytes * ((double)w->planes * (double)w->plane +
-                             (double)height * vectors * work->width +
-                             (double)work->block_k * each * work->width);
-  double slow = bytes > CACHE_BYTES ? 1.2 : 1;
-  return (tiles * depth * term + copies + fill + results) * slow;
+  double copies = depth * (panels + (left > 0)) * (2 * each + 2);
+  double results = (double)s.height * (double)vectors *
+                   (2 * depth / (double)work->block_k + 2);
+  return divide_up(s.height, u->tile.rows) * depth * term + copies + results;
+}
+
+static double across_cycles(const WindowWork *work, const WindowUnit *u,
+                            Size s) {
+  double panels = divide_up(s.height, (int64_t)u->tile.vectors * work->width);
+  double runs = (double)s.lines * divide_up(s.columns, u->tile.rows);
+  double depth = (double)work->depth;
+  double vectors = (double)s.height / work->width;
+  double tiles = panels * runs;
+  double results = tiles * u->tile.rows * u->tile.vectors *
+                   (2 * depth / (double)work->block_k + TURN_CYCLES);
+  return tiles * depth * tile_cycles(u->tile.rows, u->tile.vectors) + results +
+         depth * vectors * (work->turned ? TURN_CYCLES : 2);
+}
+
+static double unit_bytes(const Window *w, const WindowWork *work,
+                         const WindowUnit *u, Size s) {
+  double places = (double)window_positions(w, s.lines, s.columns);
+  double panel = (double)u->tile.vectors * work->width;
+  double elements = (double)w->planes * (double)w->plane +
+                    (double)s.height * places + (double)work->block_k * panel;
+  return (double)work->bytes * (elements + (u->across ? places * panel : 0));
+}
+
+static double unit_cycles(const Window *w, const WindowWork *work,
+                          const WindowUnit *u, Size s) {
+  double slow = unit_bytes(w, work, u, s) > CACHE_BYTES ? 1.2 : 1;
+  double cycles =
+      u->across ? across_cycles(work, u, s) : along_cycles(w, work, u, s);
+  return (cycles + fill_cycles(w, work, s.lines, s.columns)) * slow;
+}
+
+/* What threads wait for each other at the end: of units that take as long as
+ * each other, and a little in any case. */
+static double waiting(double units) {
+  double cores = machine()->cores;
+  return ceil(units / cores) * cores / units + 0.02 * cores / units;
 }
 
 double window_cost(const Window *from, const WindowWork *work,
@@ -286,8 +328,9 @@ double window_cost(const Window *from, const WindowWork *work,
       count *= rest ? size[k] != 0 : (double)(sizes[k][0] / sizes[k][1]);
     }
     if (count > 0)
-      cycles += count * unit_cycles(&w, work, u, size[0], size[1], size[2]);
+      cycles +=
+          count * unit_cycles(&w, work, u, (Size){size[0], size[1], size[2]});
     units += count;
   }
-  return cycles * (1 + 0.06 * PARALLEL / (units * work->others));
+  return cycles * waiting(units * work->others);
 }

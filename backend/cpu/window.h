@@ -22,9 +22,12 @@ typedef struct Reach {
  * of the sum begins at an offset that is the same wherever the window stands,
  * and positions go on from one row to the next: lanes lie along all of them. */
 typedef struct Window {
-  Loop *loop; /* the side: outer axes, free summed ones, then the coordinates:
-                 of rows, where there are any, and of columns */
-  bool rows;  /* there is an axis of rows, the third to last outer one */
+  bool across; /* lanes do not lie along positions, but across: along the rows
+                  of the other side, which is copied into panels for that;
+                  positions are the rows of a tile, one after the other */
+  Loop *loop;  /* the side: outer axes, free summed ones, then the coordinates:
+                  of rows, where there are any, and of columns */
+  bool rows;   /* there is an axis of rows, the third to last outer one */
   Reach row, column;
   uint32_t terms;               /* summed axes, */
   int64_t extents[KERNEL_AXES]; /* in order, */
@@ -42,12 +45,14 @@ typedef struct TileShape {
 typedef struct WindowWork { /* all there is to do */
   int64_t rows, lines, columns, depth, block_k;
   int64_t bytes; /* of an element */
+  bool turned;   /* the other side lies along the terms */
   double others; /* points of other axes */
   uint32_t width;
 } WindowWork;
 
 typedef struct WindowUnit {
   TileShape tile;
+  bool across;                  /* as in Window */
   int64_t height, strip, block; /* as in Schedule */
 } WindowUnit;
 
@@ -65,7 +70,7 @@ bool window_slides(const Reach *r);
 Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column);
 /* For a unit of so many rows and columns. */
 void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
-/* Positions of such a unit. */
+/* Positions of such a unit, one row after the other. */
 int64_t window_positions(const Window *w, int64_t rows, int64_t columns);
 
 #endif

@@ -6,23 +6,24 @@
 
 /* ---- the tile for as many vectors as there are ---- */
 
-void emit_window_tile(const Tile *t, uint32_t at, Buffer *out) {
+void emit_window_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  const char *id = product_id(e, at);
   const char *type = product_type(t->dtype);
   buffer_printf(out,
                 "static __attribute__((noinline)) void\n"
-                "part%u(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
+                "part%s(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
                 "%s *c, int64_t ldc, int more, int64_t vectors) {\n",
-                at, type, type, type);
+                id, type, type, type);
   for (uint32_t v = 1; v < t->vectors; v++)
     buffer_printf(out,
                   "if (vectors == %u) {\n"
-                  "tile%u_%u(a, lda, b, NR%u, depth, c, ldc, more);\n"
+                  "tile%s_%u(a, lda, b, NR%s, depth, c, ldc, more);\n"
                   "return;\n}\n",
-                  v, at, v, at);
+                  v, id, v, id);
   buffer_printf(out,
                 "(void)vectors;\n"
-                "tile%u(a, lda, b, NR%u, depth, c, ldc, more);\n}\n",
-                at, at);
+                "tile%s(a, lda, b, NR%s, depth, c, ldc, more);\n}\n",
+                id, id);
 }
 
 /* ---- where terms begin ---- */
@@ -137,14 +138,14 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
 
 /* ---- panels ---- */
 
-static void emit_panel(const Tile *t, uint32_t at, Buffer *out) {
+static void emit_panel(const Tile *t, const char *id, Buffer *out) {
   const char *type = product_type(t->dtype);
   char v = type[0];
   buffer_printf(out,
                 "for (int64_t k = k0; k < k1; k++) {\n"
                 "const %s *const from = window + offsets[k] + y;\n"
-                "%s *const row = panel + (k - k0) * NR%u;\n",
-                type, type, at);
+                "%s *const row = panel + (k - k0) * NR%s;\n",
+                type, type, id);
   for (uint32_t j = 0; j < t->vectors; j++)
     buffer_printf(out,
                   "*(v%c_u *)(row + %u * W) = *(const v%c_u *)(from + %u * W);"
@@ -156,14 +157,15 @@ static void emit_panel(const Tile *t, uint32_t at, Buffer *out) {
 /* Panel after panel, terms in blocks, rows in blocks. */
 static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
+  const char *id = product_id(e, at);
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   const char *depth = emit_int(e, t->depth), *rows = product_rows(e, t);
   buffer_printf(out,
-                "for (int64_t y = 0; y < places; y += NR%u)\n"
+                "for (int64_t y = 0; y < places; y += NR%s)\n"
                 "for (int64_t k0 = 0; k0 < %s; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                at, depth, kc, kc, depth, kc, depth);
-  emit_panel(t, at, out);
+                id, depth, kc, kc, depth, kc, depth);
+  emit_panel(t, id, out);
   buffer_printf(out,
                 "const int64_t vectors = (places - y + W - 1) / W;\n"
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
@@ -172,44 +174,129 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
   buffer_printf(out,
-                "for (int64_t x = x0; x < x1; x += MR%u)\n"
-                "if (x + MR%u <= x1)\n"
-                "part%u(%s, panel, k1 - k0,\n"
+                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+                "if (x + MR%s <= x1)\n"
+                "part%s(%s, panel, k1 - k0,\n"
                 "c + (x - m0) * ldc + y, ldc, k0 != 0, vectors);\nelse\n"
-                "edge%u(%s,\npanel, NR%u, k1 - k0,\n"
-                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%u);\n"
+                "edge%s(%s,\npanel, NR%s, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%s);\n"
                 "}\n}\n",
-                at, at, at, rows, at, rows, at, at);
+                id, id, id, rows, id, rows, id, id);
+}
+
+/* ---- lanes across ---- */
+
+/* What has been summed up, lanes along the rows of the left side: turned, and
+ * put where the loops after this one look for it. */
+static void emit_sums_turned(const Tile *t, const char *id, Buffer *out) {
+  char v = product_type(t->dtype)[0];
+  buffer_printf(
+      out,
+      "for (int64_t p = 0; p < places; p += W)\n"
+      "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
+      "for (int l = 0; l < W; l++)\n"
+      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
+      "turn_%c(x);\n"
+      "for (int l = 0; l < W && g + l < next; l++)\n"
+      "*(v%c_u *)(c + (g - m0 + l) * ldc + p) = x[l];\n}\n",
+      v, v, id, v, v);
+}
+
+/* Panel after panel of the left side, terms in blocks. */
+static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        Buffer *out) {
+  const char *id = product_id(e, at);
+  const Window *w = t->window;
+  const char *kc = emit_int(e, t->block_k), *depth = emit_int(e, t->depth);
+  const char *type = product_type(t->dtype);
+  const char *pitch = emit_int(e, e->s->pitch);
+  buffer_printf(
+      out,
+      "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
+      "for (int64_t first = m0; first < m1; first += NR%s) {\n"
+      "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
+      "for (int64_t from = 0; from < %s; from += %s) {\n"
+      "const int64_t to = from + %s < %s ? from + %s : %s;\n"
+      "{\n%s *const b = panel;\n"
+      "const int64_t n0 = first, n1 = next;\n",
+      w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
+      kc, depth, type);
+  product_copy_b(e, t, &t->a, t->m, at, unit, out);
+  const char *each =
+      format(e,
+             "(window + line * %s + z, offsets + from, panel, NR%s,\n"
+             "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
+             emit_int(e, w->pitch), id, pitch, id, id);
+  buffer_puts(out, "}\n");
+  if (t->far)
+    buffer_printf(out,
+                  "int64_t ahead = 0;\n"
+                  "const %s *const b =\n"
+                  "to < %s ? a + first * lda + to : a + next * lda;\n",
+                  type, depth);
+  buffer_printf(out,
+                "for (int64_t line = 0; line < lines; line++)\n"
+                "for (int64_t z = 0; z < hi - lo; z += MR%s)\n",
+                id);
+  if (t->far)
+    buffer_printf(out,
+                  "if (ahead < NR%s) {\nfar%s%s, lda, b + ahead * lda);\n"
+                  "ahead += W;\n} else {\n",
+                  id, id, each);
+  buffer_printf(out, "tile%s%s);\n%s}\n", id, each, t->far ? "}\n" : "");
+  emit_sums_turned(t, id, out);
+  buffer_puts(out, "}\n");
 }
 
 /* ---- the whole ---- */
 
-void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
-  const Tile *t = &e->s->tiling->of[at];
-  const Window *w = t->window;
+/* The window, panels, and what else the sums take. */
+static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
   const char *type = product_type(t->dtype);
-  const Local *l = &e->locals[at][0];
-  Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
-  int64_t panel = t->block_k * t->vectors * e->s->width;
-  int64_t all = w->planes * w->plane + panel / t->block_k;
-  uint32_t last = w->loop->kept - 1;
-  emit_offsets(e, &e->head, w, t->depth);
-  buffer_printf(&body,
+  const Window *w = t->window;
+  int64_t elements = w->planes * w->plane;
+  elements += w->across ? t->rows : t->block_n; /* the last ones go on */
+  buffer_printf(out,
                 "const int64_t m0 = top, m1 = bottom;\n"
                 "%s *const window = (%s *)(room + %s);\n"
                 "%s *const panel = (%s *)(room + %s);\n",
-                type, type, emit_room(e, all, t->dtype), type, type,
-                emit_room(e, panel, t->dtype));
-  product_left(e, t, &unit, &body, &inner);
+                type, type, emit_room(e, elements, t->dtype), type, type,
+                emit_room(e, t->block_k * t->block_n, t->dtype));
+  if (w->across)
+    buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+                  emit_room(e, e->s->places * t->block_n, t->dtype));
+}
+
+static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                      Buffer *out) {
+  const Window *w = t->window;
+  const Local *l = &e->locals[at][0];
+  buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n", l->block,
+                product_type(t->dtype), l->name);
+  if (w->across) {
+    emit_across(e, t, at, unit, out);
+    return;
+  }
+  buffer_puts(out, "const int64_t places = ");
+  if (w->rows)
+    buffer_printf(out, "(below - above - 1) * %s + ", emit_int(e, w->pitch));
+  buffer_puts(out, "(hi - lo);\n");
+  emit_panels(e, t, at, unit, out);
+}
+
+void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
+  const Tile *t = &e->s->tiling->of[at];
+  const Window *w = t->window;
+  Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
+  uint32_t last = w->loop->kept - 1;
+  emit_offsets(e, &e->head, w, t->depth);
+  emit_rooms(e, t, &body);
+  if (!w->across)
+    product_left(e, t, &unit, &body, &inner);
+  else if (t->far)
+    product_plain(e, t, &t->a, t->m, &unit, &inner);
   emit_fill(e, &inner, t, &unit);
-  buffer_printf(
-      &inner,
-      "const int64_t ldc = %s;\n%s *const c = l%u;\n"
-      "const int64_t places = %s(hi - lo);\n",
-      l->block, type, l->name,
-      w->rows ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->pitch))
-              : "");
-  emit_panels(e, t, at, &unit, &inner);
+  emit_sums(e, t, at, &unit, &inner);
   buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
   if (w->rows)
     buffer_printf(out, "const int64_t i%u = above;\n(void)i%u;\n", last - 2,

@@ -507,6 +507,14 @@ static Node *halves_of_all(int64_t n) {
 static Node *down_columns(int64_t n) {
   return reduce(PRIM_MAX, data(DT_F64, SHAPE(n, 33)), 0, 1, false);
 }
+/* terms that are pages apart */
+static Node *far_columns(int64_t n) {
+  return reduce(PRIM_SUM, data(DT_F32, SHAPE(n, 1037)), 0, 1, false);
+}
+static Node *far_integers(int64_t n) {
+  Node *x = data(DT_I32, SHAPE(n, 3, 1025));
+  return reduce(PRIM_SUM, x, 0, 1, false);
+}
 static Node *wraps(int64_t n) {
   return reduce(PRIM_PROD, data(DT_I32, SHAPE(n, 9)), 0, 2, false);
 }
@@ -542,9 +550,10 @@ static Node *turned_sums(int64_t n) {
 
 static void test_large_things(void **state) {
   (void)state;
-  static Made *const makers[] = {
-      sum_of_all, halves_of_all, down_columns, wraps,       small_wraps,
-      holds,      where_in_all,  several,      big_product, turned_sums};
+  static Made *const makers[] = {sum_of_all,   halves_of_all, down_columns,
+                                 wraps,        small_wraps,   holds,
+                                 where_in_all, several,       big_product,
+                                 turned_sums,  far_columns,   far_integers};
   static const int64_t sizes[] = {0, 1, 100, 4099};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)

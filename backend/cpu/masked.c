@@ -1,0 +1,127 @@
+/* Choices between an element and zero, where the condition says that the
+ * element is there: `if i >= p && i < n + p then x.[i - p] else 0`, as padding
+ * writes it.  The lanes for which it holds are loaded, and nothing is to be
+ * looked at. */
+#include "backend/cpu/emit.h"
+
+#include <math.h>
+
+#define format emit_format
+
+static bool is_zero(const Step *s) {
+  if (s->kind == STEP_INDEX)
+    return s->low == 0 && s->high == 0;
+  return s->kind == STEP_CONST &&
+         (dtype_is_float(s->dtype) ? s->value.f == 0 && !signbit(s->value.f)
+                                   : s->value.i == 0);
+}
+
+typedef struct Range {
+  const Quasi *of;
+  int64_t low, high;
+} Range;
+
+/* One part of of - x + y; false: it does not fit. */
+static bool add_up(int64_t of, int64_t x, int64_t y, int64_t *sum) {
+  return !__builtin_sub_overflow(of, x, sum) &&
+         !__builtin_add_overflow(*sum, y, sum);
+}
+
+/* x `op` y: what it says of a form that is x - y and a number. */
+static void compare(const Loop *loop, const Step *c, Range *r) {
+  const Step *x = &loop->steps.at[c->args[0]], *y = &loop->steps.at[c->args[1]];
+  int64_t at, rest;
+  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX ||
+      !add_up(r->of->constant, x->index->constant, y->index->constant, &at))
+    return;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (!add_up(r->of->times[v], x->index->times[v], y->index->times[v],
+                &rest) ||
+        rest != 0)
+      return;
+  if ((c->op == PRIM_GE || c->op == PRIM_GT) &&
+      at + (c->op == PRIM_GT) > r->low)
+    r->low = at + (c->op == PRIM_GT);
+  if ((c->op == PRIM_LE || c->op == PRIM_LT) &&
+      at - (c->op == PRIM_LT) < r->high)
+    r->high = at - (c->op == PRIM_LT);
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static void narrow(const Loop *loop, uint32_t condition, Range *r) {
+  const Step *c = &loop->steps.at[condition];
+  if (c->kind != STEP_OP || c->arg_count != 2)
+    return;
+  if (c->op == PRIM_AND) {
+    narrow(loop, c->args[0], r);
+    narrow(loop, c->args[1], r);
+  } else {
+    compare(loop, c, r);
+  }
+}
+
+static bool is_even(const Emitter *e, const Quasi *q) {
+  for (uint32_t j = 0; j < QUOTIENTS; j++)
+    if (q->times[KERNEL_AXES + j] && e->lane_quotients[j])
+      return false;
+  return true;
+}
+
+/* Lanes next to each other, of which those that the condition holds for are
+ * there. */
+static bool is_there(const Emitter *e, const Step *read, uint32_t condition) {
+  int64_t step = read->address->times[e->lane];
+  bool even = is_even(e, read->address);
+  for (uint32_t j = 0; j < read->index_count; j++) {
+    const ReadIndex *i = &read->indices[j];
+    const Step *index = &e->loop->steps.at[i->step];
+    if (index->kind != STEP_INDEX)
+      return false;
+    Range r = {index->index, index->low, index->high};
+    narrow(e->loop, condition, &r);
+    if (r.low < 0 || r.high >= i->extent)
+      return false;
+    even &= is_even(e, index->index);
+    step += index->index->times[e->lane] * i->stride;
+  }
+  return even && step == 1;
+}
+
+static bool is_read_once(const Loop *loop, uint32_t at) {
+  uint32_t uses = 0;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    for (uint32_t a = 0; a < s->arg_count; a++)
+      uses += s->args[a] == at;
+    for (uint32_t a = 0; s->kind == STEP_READ && a < s->index_count; a++)
+      uses += s->indices[a].step == at;
+  }
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    uses += loop->results.at[j].step == at;
+  return uses == 1;
+}
+
+bool emit_is_masked(const Emitter *e, uint32_t at) {
+  const Step *s = &e->loop->steps.at[at];
+  if (s->kind != STEP_SELECT || !e->varies[at] || e->loop->graph->sizes)
+    return false;
+  const Step *read = &e->loop->steps.at[s->args[1]];
+  return read->kind == STEP_READ && !read->pairs && read->dtype == s->dtype &&
+         is_zero(&e->loop->steps.at[s->args[2]]) &&
+         is_read_once(e->loop, s->args[1]) && is_there(e, read, s->args[0]);
+}
+
+const char *emit_masked(Emitter *e, uint32_t at) {
+  const Step *s = &e->loop->steps.at[at];
+  const Step *read = &e->loop->steps.at[s->args[1]];
+  const char *place = emit_quasi(e, read->address);
+  for (uint32_t j = 0; j < read->index_count; j++) {
+    const ReadIndex *i = &read->indices[j];
+    const Quasi *index = e->loop->steps.at[i->step].index;
+    place = format(e, "%s + %s * (%s)", place, emit_int(e, i->stride),
+                   emit_quasi(e, index));
+  }
+  return format(e, "ldw_%s(p%u + %s + j, ~%s, REST)",
+                dtype_info[read->dtype].name, read->input, place,
+                emit_lanes(e, s->args[0], 'b'));
+}
