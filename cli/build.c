@@ -107,8 +107,9 @@ static void add_compiler(Command *c) {
 #elif defined(__aarch64__)
       "-mcpu=native",
 #endif
-      "-O2", "-ftree-vectorize", "-std=c11", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
-      "-fno-trapping-math", "-Wno-psabi"};
+      "-O2", "-ftree-vectorize", "-std=c11", "-fPIC", "-fwrapv",
+      "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+      "-Wno-psabi", "-pthread", "-DAXON_PTHREADS"};
   const Toolchain *chain = toolchain();
   for (uint32_t k = 0; k < chain->own_words; k++)
     add(c, chain->words[k]);
@@ -169,6 +170,28 @@ static bool compile_text(const Target *t, const Buffer *text,
   return good;
 }
 
+/* So that it may be moved, with what is beside it.  Of a file whose name does
+ * not begin with lib, -l: is the way to say which. */
+static bool write_package(const Target *t) {
+  bool named = strncmp(t->module, "lib", 3) == 0 && t->module[3];
+  char path[PATH_MAX + 8];
+  Buffer text = {0};
+  snprintf(path, sizeof path, "%s.pc", t->stem);
+  buffer_printf(&text,
+                "Name: %s\nDescription: Functions written by axon build\n"
+                "Version: 0\nCflags: -I${pcfiledir}\n"
+                "Libs: -L${pcfiledir} ",
+                t->module);
+  if (named)
+    buffer_printf(&text, "-l%s", t->module + 3);
+  else
+    buffer_printf(&text, "-l:%s.%s", t->module, t->kind);
+  buffer_puts(&text, " -lm -pthread\n");
+  bool good = write_file(path, &text);
+  buffer_free(&text);
+  return good;
+}
+
 static bool write_all(const Target *t, const char *output,
                       const BuildFiles *files) {
   char path[PATH_MAX + 8];
@@ -177,6 +200,9 @@ static bool write_all(const Target *t, const char *output,
     return false;
   snprintf(path, sizeof path, "%s.json", t->stem);
   if (!write_file(path, &files->manifest))
+    return false;
+  bool library = strcmp(t->kind, "so") == 0 || strcmp(t->kind, "a") == 0;
+  if (library && !write_package(t))
     return false;
   return strcmp(t->kind, "c") == 0 ? write_file(output, &files->source)
                                    : compile_text(t, &files->source, output);

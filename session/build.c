@@ -417,9 +417,13 @@ static void finish(BuildModule *m, BuildFiles *out) {
   buffer_puts(&m->header, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
   Buffer all = {.arena = m->s->arena};
   buffer_printf(&all,
-                "/* Written by axon build: see %s.h. */\n"
-                "#include \"%s.h\"\n\n%s",
-                m->name, m->name, driver_runtime);
+                "/* Written by axon build: see %s.h.  With -DAXON_PTHREADS"
+                " -pthread long\n * kernels are computed by several threads."
+                " */\n"
+                "#if defined AXON_PTHREADS && !defined _GNU_SOURCE\n"
+                "#define _GNU_SOURCE\n#endif\n"
+                "#include \"%s.h\"\n\n%s%s",
+                m->name, m->name, driver_runtime, work_runtime);
   module_write(&m->kernels, &all);
   Buffer plain = {.arena = m->s->arena};
   buffer_puts(&plain, opaque_runtime);

@@ -1,8 +1,9 @@
 /* session: functions of a program as a C module that stands alone.
  *
  * Each becomes one C function for all sizes: of libc and libm alone, without
- * threads or state.  What it is called with and gives is told by a header, and
- * for other languages by a manifest (doc/embedding.md). */
+ * state, and with threads where it is compiled with them.  What it is called
+ * with and gives is told by a header, and for other languages by a manifest
+ * (doc/embedding.md). */
 #ifndef AXON_SESSION_BUILD_H
 #define AXON_SESSION_BUILD_H
 

@@ -98,6 +98,6 @@ void driver_opaque(Driver *e, const Node *n, const char *to);
 /* Everything that the function does.  Raises after an error. */
 void driver_function(Driver *e);
 
-extern const char driver_runtime[], opaque_runtime[];
+extern const char driver_runtime[], work_runtime[], opaque_runtime[];
 
 #endif

@@ -61,22 +61,6 @@ const char driver_runtime[] =
     "                        size_t bytes) {\n"
     "  if (count > 0 && to != from)\n"
     "    memcpy(to, from, (size_t)count * bytes);\n"
-    "}\n"
-    "typedef int kernel_function(void *const *, const int64_t *,\n"
-    "                            const double *, int64_t, int64_t, char *);\n"
-    "static MAY_GO int work(kernel_function *f, void *const *p,\n"
-    "                       const int64_t *n, const double *c,\n"
-    "                       int64_t units, int64_t bytes) {\n"
-    "  if (units <= 0)\n"
-    "    return 0;\n"
-    "  char *scratch = bytes > 0 ? malloc((size_t)bytes + 64) : NULL;\n"
-    "  if (bytes > 0 && !scratch)\n"
-    "    return -1;\n"
-    "  char *aligned = scratch ? scratch + (64 - (uintptr_t)scratch % 64) : "
-    "NULL;\n"
-    "  const int bad = f(p, n, c, 0, units, aligned);\n"
-    "  free(scratch);\n"
-    "  return bad;\n"
     "}\n";
 
 void driver_line(Driver *e, const char *format, ...) {

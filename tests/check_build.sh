@@ -20,7 +20,7 @@ build() { # build OUTPUT
 program() { # program NAME COMPILER...: it prints what is expected
   name=$1
   shift
-  if ! "$@" -I "$work" -o "$work/program" -lm ||
+  if ! "$@" -I "$work" -o "$work/program" -lm -pthread ||
     ! "$work/program" >"$work/out" ||
     ! diff -u "$data/small.expected" "$work/out"; then
     fail "$name: $*"
@@ -50,10 +50,20 @@ for kind in o a so; do
   build "small.$kind"
   program "$kind" cc "$data/small.c" "$work/small.$kind" -Wl,-rpath,"$work"
 done
-nm -D --undefined-only "$work/small.so" | awk '{print $NF}' |
-  grep -vE '^(_ITM_.*|__gmon_start__|__cxa_finalize)(@.*)?$' |
-  grep -vE '^(malloc|calloc|free|memcpy|memset|[a-z0-9]+f?)(@GLIBC.*)?$' &&
+libc='malloc|calloc|free|memcpy|memset|[a-z0-9]+f?'
+crew='pthread_[a-z]+|sched_getaffinity|clock_gettime|_?_?[a-z0-9_]*strtol'
+beyond() { # beyond NAMES NM-ARGUMENT...: what else it needs
+  names=$1
+  shift
+  nm "$@" | awk '{print $NF}' |
+    grep -vE '^(_ITM_.*|__gmon_start__|__cxa_finalize)(@.*)?$' |
+    grep -vE "^($names)(@.*)?\$"
+}
+beyond "$libc|$crew|__sched_cpucount" -D --undefined-only "$work/small.so" &&
   fail 'it needs more than libc and libm'
+cc -Wno-psabi -c -I "$work" -o "$work/alone.o" "$work/small.c"
+beyond "$libc|_GLOBAL_OFFSET_TABLE_" --undefined-only "$work/alone.o" &&
+  fail 'the text needs more than libc and libm'
 if command -v c++ >/dev/null; then
   echo '#include "small.h"' >"$work/header.cc"
   c++ -Wall -Wextra -Werror -pedantic -I "$work" -fsyntax-only \
@@ -75,12 +85,77 @@ assert "an index is out of bounds" in " ".join(m["codes"])
 END
 fi
 
+# by several threads: the same, to the bit
+wrap=-Wl,--wrap=pthread_create
+crew() { # crew NAME MODE THREADS: how many were started, in $started
+  AXON_THREADS=$3 "$work/$1" "$2" >"$work/out" 2>"$work/started" ||
+    fail "$1 $2, $3 threads: $(head -20 "$work/started")"
+  started=$(cat "$work/started")
+  if [ "$2" = hosts ]; then
+    cat "$work/bits" "$work/bits" "$work/bits" | cmp -s - "$work/out"
+  else
+    cmp -s "$work/bits" "$work/out"
+  fi || fail "$1 $2, $3 threads: other results"
+}
+crews() { # crews NAME: what threads.c says that it prints
+  crew "$1" '' 1
+  [ "$started" = 0 ] || fail "$1: $started threads beside the one"
+  crew "$1" '' 3
+  [ "$started" -gt 0 ] || fail "$1: no thread was started"
+  crew "$1" fail 3
+  crew "$1" hosts 3
+}
+"$AXON" build -o "$work/threads.c" "$data/threads.axn" || fail 'no threads.c'
+"$AXON" build -o "$work/threads.a" "$data/threads.axn" || fail 'no threads.a'
+threads() { # threads NAME COMPILER...
+  name=$1
+  shift
+  # shellcheck disable=SC2086
+  "$@" $strict "$wrap" -pthread -I "$work" -o "$work/$name" \
+    "$data/threads.c" "$work/threads.${text:-c}" -lm || fail "$name: $*"
+}
+threads alone cc -O2
+"$work/alone" >"$work/bits" 2>"$work/started" || fail 'threads, alone'
+[ "$(cat "$work/started")" = 0 ] || fail 'threads that nobody asked for'
+threads crew cc -O2 -DAXON_PTHREADS
+crews crew
+text=a threads archive cc
+AXON_THREADS=1 "$work/archive" >"$work/bits" 2>/dev/null
+crews archive
+echo 'int main(void) { return 0; }' >"$work/nothing.c"
+for cc in gcc clang; do
+  [ "$(ulimit -v)" = unlimited ] && command -v "$cc" >/dev/null &&
+    "$cc" -fsanitize=thread -o "$work/nothing" "$work/nothing.c" 2>/dev/null &&
+    "$work/nothing" 2>/dev/null || continue
+  threads "races.$cc" "$cc" -O1 -g -fsanitize=thread -DAXON_PTHREADS
+  AXON_THREADS=1 "$work/races.$cc" >"$work/bits" 2>/dev/null
+  crews "races.$cc"
+done
+
+# found by pkg-config, wherever it was moved to
+if command -v pkg-config >/dev/null; then
+  for made in small.so small.a libsmall.so; do
+    module=${made%.*}
+    mkdir "$work/moved"
+    build "$made"
+    mv "$work/$module."{h,pc} "$work/$made" "$work/moved/"
+    sed "s/small\([_.][a-z]\)/$module\1/g" "$data/small.c" >"$work/call.c"
+    flags=$(PKG_CONFIG_PATH=$work/moved pkg-config --cflags --libs "$module") ||
+      fail "no package of $made"
+    # shellcheck disable=SC2086
+    cc -Wno-psabi -o "$work/program" "$work/call.c" $flags &&
+      LD_LIBRARY_PATH=$work/moved "$work/program" >"$work/out" &&
+      diff -u "$data/small.expected" "$work/out" || fail "$made by pkg-config"
+    rm -r "$work/moved"
+  done
+fi
+
 # whole models: as they are when run
 "$AXON" build -o "$work/models.c" "$data/models.axn" || fail 'no models'
 # shellcheck disable=SC2086
 if cc $strict -fsanitize="$sanitize" \
-  -fno-sanitize-recover -I "$work" -o "$work/program" "$data/models.c" \
-  "$work/models.c" -lm; then
+  -fno-sanitize-recover -DAXON_PTHREADS -pthread -I "$work" \
+  -o "$work/program" "$data/models.c" "$work/models.c" -lm; then
   "$work/program" >"$work/built" || fail 'models, sanitized'
   "$AXON" run "$data/models_run.axn" | tail -54 >"$work/run"
   paste "$work/run" "$work/built" | awk '
