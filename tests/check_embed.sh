@@ -82,9 +82,14 @@ for one in python3 /usr/bin/python3; do
   python=${python:-$one}
   "$one" -c 'import numpy' 2>/dev/null && python=$one && break
 done
+# The sanitizer's own library, clang's or gcc's: it comes before all others.
 case $sanitizers in
-*address*) # clang's runtime is part of programs, and Python has none
-  case $($CC -print-file-name=libasan.so) in
+*address*)
+  for runtime in "libclang_rt.asan-$(uname -m).so" libasan.so none; do
+    runtime=$($CC -print-file-name=$runtime)
+    case $runtime in /*) break ;; esac
+  done
+  case $runtime in
   /*) ;;
   *) echo "the sanitizer cannot be loaded: Python is skipped" >&2 && python= ;;
   esac
@@ -93,8 +98,7 @@ esac
 if [ -n "$python" ]; then
   case $sanitizers in
   *address*)
-    LD_PRELOAD=$($CC -print-file-name=libasan.so)
-    export LD_PRELOAD \
+    export LD_PRELOAD="$runtime" \
       ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
     ;;
   esac
