@@ -60,12 +60,7 @@ static bool failed(const char *path, const char *what) {
 }
 
 static bool write_file(const char *path, const Buffer *text) {
-  FILE *f = fopen(path, "we");
-  if (!f)
-    return failed(path, "write");
-  bool good = fwrite(text->text, 1, text->len, f) == text->len;
-  good &= fclose(f) == 0;
-  return good || failed(path, "write");
+  return host_write(path, text) || failed(path, "write");
 }
 
 /* ---- compiling ---- */
@@ -134,7 +129,6 @@ static bool compile(const Target *t, const char *folder, const char *source,
     return false;
   if (!archive)
     return true;
-  unlink(output); /* ar adds to one that is there */
   for (const char *const *w = (const char *const[]){"ar", "rcs", output, object,
                                                    NULL};
        *w; w++)
@@ -147,7 +141,7 @@ static bool compile_text(const Target *t, const Buffer *text,
                          const char *output) {
   const char *tmp = getenv("TMPDIR");
   char folder[PATH_MAX], source[PATH_MAX + 300], object[PATH_MAX + 300];
-  char include[PATH_MAX];
+  char include[PATH_MAX], made[PATH_MAX + 40];
   if (!toolchain()->found) {
     fprintf(stderr, "axon build: there is no C compiler (%s): AXON_CC names "
             "one, and `-o %s.c` needs none\n", toolchain()->name, t->module);
@@ -162,8 +156,11 @@ static bool compile_text(const Target *t, const Buffer *text,
   const char *slash = strrchr(t->stem, '/');
   snprintf(include, sizeof include, "%.*s",
            slash ? (int)(slash - t->stem) + 1 : 1, slash ? t->stem : ".");
+  snprintf(made, sizeof made, "%s.%ld.tmp", output, (long)getpid());
   bool good = write_file(source, text) &&
-              compile(t, include, source, object, output);
+              compile(t, include, source, object, made) &&
+              (rename(made, output) == 0 || failed(output, "write"));
+  unlink(made);
   unlink(source);
   unlink(object);
   rmdir(folder);

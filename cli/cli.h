@@ -91,6 +91,9 @@ int host_flush(int status);
 bool host_read(FILE *in, Buffer *text);
 /* The same of stdin.  False, with a message, when it cannot be read. */
 bool host_read_stdin(Buffer *text);
+/* The whole file at once: one that is there keeps its rights, and is as it was
+ * where this fails (errno); a link stays a link. */
+bool host_write(const char *path, const Buffer *text);
 /* The program of an argument, `-` being stdin, which `program` will hold. */
 bool host_text(const char *path, SessionText *text, Buffer *program);
 

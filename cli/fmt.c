@@ -13,48 +13,6 @@ static bool fault(const char *path) {
   return false;
 }
 
-static bool write_all(int fd, const char *text, size_t len) {
-  while (len > 0) {
-    ssize_t n = write(fd, text, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return false;
-    text += n, len -= (size_t)n;
-  }
-  return true;
-}
-
-/* A new file beside the old one takes its place at once, with its rights; a
- * link stays a link. */
-static bool replace(const char *path, const Buffer *text) {
-  char *real = realpath(path, NULL);
-  struct stat info;
-  if (!real || stat(real, &info) != 0) {
-    free(real);
-    return fault(path);
-  }
-  Buffer temp = {0};
-  buffer_printf(&temp, "%s.XXXXXX", real);
-  int fd = mkstemp(temp.text);
-  bool ok = fd >= 0 && write_all(fd, text->text ? text->text : "", text->len) &&
-            fchmod(fd, info.st_mode & 07777) == 0 && fsync(fd) == 0;
-  if (fd >= 0 && close(fd) != 0)
-    ok = false;
-  if (ok)
-    ok = rename(temp.text, real) == 0;
-  if (!ok) {
-    int why = errno;
-    if (fd >= 0)
-      unlink(temp.text);
-    errno = why;
-    fault(path);
-  }
-  buffer_free(&temp);
-  free(real);
-  return ok;
-}
-
 static bool read_file(const char *path, Buffer *text) {
   FILE *in = fopen(path, "rb");
   bool ok = in && host_read(in, text);
@@ -101,7 +59,7 @@ static bool format_file(const Options *o, Session *session, const char *path) {
     if (o->check) {
       printf("%s\n", path);
       ok = false;
-    } else if ((ok = replace(path, &out)) && !o->quiet)
+    } else if ((ok = host_write(path, &out) || fault(path)) && !o->quiet)
       printf("formatted %s\n", path);
   }
   buffer_free(&text);
