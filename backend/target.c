@@ -37,13 +37,13 @@ static const char *setting(const char *name) {
 }
 
 /* -1: it is no number. */
-static int64_t tiny_work(void) {
-  const char *tiny = setting("AXON_TINY");
-  if (!tiny)
-    return TINY_WORK;
+static int64_t number_setting(const char *name, int64_t otherwise) {
+  const char *text = setting(name);
+  if (!text)
+    return otherwise;
   char *end;
-  long long work = strtoll(tiny, &end, 10);
-  return *end || work < 0 ? -1 : work;
+  long long number = strtoll(text, &end, 10);
+  return *end || number < 0 ? -1 : number;
 }
 
 bool target_check(Fault *fault) {
@@ -53,11 +53,18 @@ bool target_check(Fault *fault) {
     fault_help(fault, "it is " TARGET_NAMES ", or left unset");
     return false;
   }
-  if (tiny_work() < 0) {
+  if (number_setting("AXON_TINY", TINY_WORK) < 0) {
     fault_set(fault, "AXON_TINY=%s is no number of operations",
               setting("AXON_TINY"));
     fault_help(fault, "give 0 or more, or leave it unset: then it is %d",
                TINY_WORK);
+    return false;
+  }
+  if (number_setting("AXON_STREAM", 0) < 0) {
+    fault_set(fault, "AXON_STREAM=%s is no number of bytes",
+              setting("AXON_STREAM"));
+    fault_help(fault, "give 0 or more, or leave it unset: then it is decided "
+                      "by what the caches hold");
     return false;
   }
   return true;
@@ -66,7 +73,7 @@ bool target_check(Fault *fault) {
 void target_begin(Graph *g) {
   const char *name = setting("AXON_TARGET");
   const Backend *target = name ? target_named(name) : NULL;
-  int64_t tiny = tiny_work();
+  int64_t tiny = number_setting("AXON_TINY", TINY_WORK);
   g->backend = target ? target : &backend_cpu;
   g->least_work = tiny < 0 ? TINY_WORK : tiny;
 }

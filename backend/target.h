@@ -12,7 +12,8 @@ const Backend *target_named(const char *name);
 /* Whether this machine can run programs on it; false with a fault that says
  * what is missing. */
 bool target_usable(const Backend *target, Fault *fault);
-/* A fault where AXON_TARGET or AXON_TINY has a value that it cannot have. */
+/* A fault where AXON_TARGET, AXON_TINY or AXON_STREAM has a value that it
+ * cannot have. */
 bool target_check(Fault *fault);
 /* What a graph runs on as AXON_TARGET says, or on the CPU; and AXON_TINY. */
 void target_begin(Graph *g);

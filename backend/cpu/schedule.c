@@ -346,7 +346,7 @@ static double choose_streamed(const Kernel *k) {
   if (k->graph->sizes)
     return INFINITY; /* nobody knows */
   const char *asked = getenv("AXON_STREAM");
-  if (asked)
+  if (asked && *asked)
     return strtod(asked, NULL);
   double cache = (double)machine()->cache[2]; /* shared with others */
   Cost cost = cost_of(k);
