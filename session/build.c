@@ -444,16 +444,6 @@ typedef struct Building {
   BuildFiles *out;
 } Building;
 
-typedef struct Names {
-  Arena *arena;
-  VEC(const char *) at;
-} Names;
-
-static void add_name(void *arg, const char *name) {
-  Names *names = arg;
-  VEC_PUSH(names->arena, names->at, name);
-}
-
 static SessionStatus try_entry(Session *s, BuildModule *m, const char *entry,
                                bool fused, bool *good) {
   Trace trace;
@@ -484,15 +474,13 @@ static SessionStatus build_entry(Session *s, BuildModule *m,
 static SessionStatus build(Session *s, void *arg) {
   const Building *b = arg;
   SessionStatus status = session_check(s, b->text);
-  Names names = {.arena = s->arena};
+  EntryNames names = {.arena = s->arena};
   BuildModule m = {.s = s, .name = b->module};
   module_begin(&m.kernels, s->arena, b->target == BUILD_HERE);
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
   map_init(&m.taken, s->arena);
-  for (uint32_t i = 0; i < b->entry_count; i++)
-    add_name(&names, b->entries[i]);
-  if (status == SESSION_OK && !b->entry_count)
-    session_each_entry(s, add_name, &names);
+  if (status == SESSION_OK)
+    names = session_entries(s, b->entry_count, b->entries);
   if (status == SESSION_OK && !names.at.len) {
     session_error(s, 610, (Span){0},
                   "there is no function to build: one whose "

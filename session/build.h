@@ -19,7 +19,7 @@ typedef enum BuildTarget {
 } BuildTarget;
 
 /* module: an identifier of C, with which all names begin.  entries: as
- * session_trace takes them; none: all that session_each_entry has. */
+ * session_trace takes them; none: all that session_entries finds. */
 SessionStatus session_build(Session *session, const SessionText *text,
                             const char *module, uint32_t entry_count,
                             const char *const *entries, BuildTarget target,

@@ -44,23 +44,11 @@ static SessionStatus dump_core(Session *s, const Dumping *d) {
   return status;
 }
 
-typedef struct Names {
-  Arena *arena;
-  VEC(const char *) at;
-} Names;
-
-static void add_name(void *arg, const char *name) {
-  Names *names = arg;
-  VEC_PUSH(names->arena, names->at, name);
-}
-
 static SessionStatus dump_graph(Session *s, const Dumping *d) {
   SessionStatus status = session_check(s, d->text);
-  Names names = {.arena = s->arena};
-  for (uint32_t i = 0; i < d->entry_count; i++)
-    add_name(&names, d->entries[i]);
-  if (status == SESSION_OK && !d->entry_count)
-    session_each_entry(s, add_name, &names);
+  EntryNames names = {.arena = s->arena};
+  if (status == SESSION_OK)
+    names = session_entries(s, d->entry_count, d->entries);
   for (uint32_t i = 0; status == SESSION_OK && i < names.at.len; i++) {
     Trace trace;
     status = session_trace(s, names.at.at[i], &trace);

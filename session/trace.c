@@ -465,10 +465,20 @@ static SessionStatus each_entry(Session *s, void *arg) {
   return SESSION_OK;
 }
 
-void session_each_entry(Session *s, void (*f)(void *, const char *name),
-                        void *arg) {
-  Entries e = {s, f, arg};
-  session_guard(s, each_entry, &e);
+static void add_name(void *arg, const char *name) {
+  EntryNames *names = arg;
+  VEC_PUSH(names->arena, names->at, name);
+}
+
+EntryNames session_entries(Session *s, uint32_t count,
+                           const char *const *asked) {
+  EntryNames names = {.arena = s->arena};
+  Entries e = {s, add_name, &names};
+  for (uint32_t k = 0; k < count; k++)
+    add_name(&names, asked[k]);
+  if (!count)
+    session_guard(s, each_entry, &e);
+  return names;
 }
 
 void trace_free(Session *s, Trace *t) {

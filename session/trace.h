@@ -63,10 +63,14 @@ typedef struct Trace {
  * where the function needs them.  entry: a name, or with its type,
  * "f : f32[n, k] -> f32[k, m] -> _". */
 SessionStatus session_trace(Session *session, const char *entry, Trace *out);
-/* Calls f for each function of the text last checked whose type settles all
- * that has to be settled: those that `axon build` takes by itself. */
-void session_each_entry(Session *session, void (*f)(void *, const char *name),
-                        void *arg);
+typedef struct EntryNames {
+  Arena *arena;
+  VEC(const char *) at;
+} EntryNames;
+/* Those asked for; where none is, each function of the text last checked whose
+ * type settles all that has to be settled. */
+EntryNames session_entries(Session *session, uint32_t count,
+                           const char *const *asked);
 void trace_free(Session *session, Trace *trace);
 
 /* The same function applied to tensors: for each leaf of its arguments one

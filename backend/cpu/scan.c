@@ -22,35 +22,8 @@ typedef struct Scan {
   int64_t blocks, strips; /* of a line; of neighbours */
 } Scan;
 
-#define T float
-#define ACC double
-#define NAME(x) f32_##x
-#include "backend/cpu/scan.def"
-
-#define T double
-#define ACC double
-#define NAME(x) f64_##x
-#include "backend/cpu/scan.def"
-
-#define T uint8_t
-#define ACC uint64_t
-#define NAME(x) u8_##x
-#include "backend/cpu/scan.def"
-
-#define T int8_t
-#define ACC uint64_t
-#define NAME(x) i8_##x
-#include "backend/cpu/scan.def"
-
-#define T int32_t
-#define ACC uint64_t
-#define NAME(x) i32_##x
-#include "backend/cpu/scan.def"
-
-#define T int64_t
-#define ACC uint64_t
-#define NAME(x) i64_##x
-#include "backend/cpu/scan.def"
+#define EACH "backend/cpu/scan.def"
+#include "backend/cpu/numbers.def"
 
 bool routine_cumsum(Routine *r) {
   const Lines *l = &r->lines;

@@ -49,35 +49,8 @@ static int check_indices(void *context, int64_t begin, int64_t end) {
   return bad;
 }
 
-#define T float
-#define ACC double
-#define NAME(x) f32_##x
-#include "backend/cpu/scatter.def"
-
-#define T double
-#define ACC double
-#define NAME(x) f64_##x
-#include "backend/cpu/scatter.def"
-
-#define T uint8_t
-#define ACC uint64_t
-#define NAME(x) u8_##x
-#include "backend/cpu/scatter.def"
-
-#define T int8_t
-#define ACC uint64_t
-#define NAME(x) i8_##x
-#include "backend/cpu/scatter.def"
-
-#define T int32_t
-#define ACC uint64_t
-#define NAME(x) i32_##x
-#include "backend/cpu/scatter.def"
-
-#define T int64_t
-#define ACC uint64_t
-#define NAME(x) i64_##x
-#include "backend/cpu/scatter.def"
+#define EACH "backend/cpu/scatter.def"
+#include "backend/cpu/numbers.def"
 
 static Scatter scatter_of(const Routine *r) {
   const Node *const n = r->node, *index = n->inputs[1];
