@@ -4,6 +4,11 @@
  * values. */
 #include "tensor/kernel.h"
 
+enum {
+  TURNED_LEAST = 8
+}; /* neighbours that are worth it to be turned, where
+      each is read but once */
+
 static bool has_quotients(const Quasi *q) {
   for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
     if (q->times[v])
@@ -17,15 +22,17 @@ bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
       s->dtype == DT_I64 || has_quotients(s->address) ||
       loop->axes <= loop->outer)
     return false;
-  int64_t apart = s->address->times[lane];
-  bool next = false;
+  int64_t apart = s->address->times[lane], next = 0;
+  double points = loop_points(loop, loop->outer, loop->axes);
   *numbers = 1;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
-    next |= s->address->times[v] == 1;
+    if (s->address->times[v] == 1)
+      next = loop_guess(loop, v);
     if (s->address->times[v])
       *numbers *= (double)loop_guess(loop, v);
   }
-  return next && size_holds(loop->graph, SIZE_LE, 2, apart);
+  return next && (next >= TURNED_LEAST || *numbers < points) &&
+         size_holds(loop->graph, SIZE_LE, 2, apart);
 }
 
 /* ---- what is read, as a loop ---- */

@@ -281,7 +281,8 @@ bool kernel_portion(Kernel *k);
 /* ---- apart.c: reads whose lanes would be apart ---- */
 
 /* Does it walk in steps of more than one element along the outer axis, and over
- * neighbours along an inner one?  *numbers: how many of one outer point. */
+ * neighbours along an inner one, some or often?  *numbers: how many of one
+ * outer point. */
 bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
                       double *numbers);
 /* Has loops of their own leave what such reads read as local values, so that

@@ -78,7 +78,8 @@ static int run_job(const Program *p, Job *job) {
 static int run_chunks(const Program *p, const Node *n, Job *job) {
   Fault ignored = {0};
   int64_t count = node_count(n), partial[] = {p->chunks, count};
-  Tensor *parts = tensor_new(p->accumulator, 2, partial, false, &ignored);
+  int64_t shape[] = {p->chunks << p->places, count};
+  Tensor *parts = tensor_new(p->accumulator, 2, shape, false, &ignored);
   if (!parts)
     return 1;
   void *out = job->pointers[0];

@@ -61,6 +61,8 @@ typedef struct Call {
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
   Dtype accumulator;
+  bool places;  /* chunks leave the places they found, and behind all of these
+                   the values there: twice as many numbers */
   int64_t room; /* bytes of scratch memory that a call needs */
   VEC(const Step *) checks;
 } Call;

@@ -154,6 +154,25 @@ void emit_carried(Emitter *e, Buffer *out, const Result *r, const char *to,
 /* What the loop's extremes scale is scaled: they may have changed. */
 void emit_rescaled(Emitter *e, Buffer *out, uint32_t loop);
 
+/* ---- places.c ---- */
+
+/* A part of a long row: the place that it found and, behind the places of all
+ * parts, the value there.  best: the accumulator and its places, of a class;
+ * place: the best one of these; to: where the place goes. */
+typedef struct BestPart {
+  char class;
+  uint32_t name;
+  bool far;
+  const char *place, *to;
+} BestPart;
+void emit_best_row(Emitter *e, Buffer *out, const BestPart *p);
+/* The values in each lane's accumulator of a block of columns, `step` elements
+ * apart in the result. */
+void emit_best_columns(Emitter *e, Buffer *out, const BestPart *p,
+                       int64_t step);
+/* The function that puts parts together. */
+void emit_best_fold(Emitter *e, Buffer *out);
+
 /* ---- members.c ---- */
 
 /* The function that a kernel of small products calls, and the call. */

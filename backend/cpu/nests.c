@@ -16,7 +16,7 @@ enum {
   UNROLLED_OPS = 8,
   BLOCK_VECTORS = 4,
   FEW_TERMS = 32, /* of sums that are written out */
-  FEW_ROWS = 3,   /* of a square that is worth being turned */
+  FEW_ROWS = 4,   /* of a square that is worth being turned */
 };
 
 #define format emit_format
@@ -212,7 +212,7 @@ static char end_class(const Fold *f) {
 }
 
 static Dtype accumulator_dtype(const Fold *f) {
-  char class = end_class(f);
+  char class = f->where ? 'l' : end_class(f);
   return class == 'f'   ? DT_F32
          : class == 'd' ? DT_F64
          : class == 'l' ? DT_I64
@@ -265,8 +265,10 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   const Local *l = &e->locals[loop][at];
   if (r->local)
     f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
-  if (e->s->chunk)
+  if (e->s->chunk) {
     e->out->call.accumulator = accumulator_dtype(&f);
+    e->out->call.places = f.where != NULL;
+  }
   if (r->out)
     f.out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
                    e->s->chunk ? " + share" : "");
@@ -523,8 +525,13 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
                          const char *first) {
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
-    store_scalar(e, out, f,
-                 format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name));
+    const char *place =
+        format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name);
+    BestPart p = {f->class, f->name, f->far, place, f->out};
+    if (e->s->chunk)
+      emit_best_row(e, out, &p);
+    else
+      store_scalar(e, out, f, place);
     return;
   }
   char class = end_class(f);
@@ -699,6 +706,9 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
   buffer_puts(out, "} else {\nconst int rest = (int)(end - j);\n");
   emit_put(out, &part);
   buffer_puts(out, "}\n");
+  BestPart p = {f->class, f->name, f->far, NULL, f->out};
+  if (f->where && e->s->chunk)
+    emit_best_columns(e, out, &p, f->r->out->times[e->lane]);
 }
 
 static void declare_columns(Emitter *e, Buffer *out, const Fold *f,

@@ -195,6 +195,7 @@ static void make(const Cluster *c, Program *p) {
   p->units = e.call.units;
   p->chunks = e.call.chunks;
   p->accumulator = e.call.accumulator;
+  p->places = e.call.places;
   p->room = e.call.room;
   p->object = object_request(e.text.text, e.text.len);
 }

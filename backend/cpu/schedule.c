@@ -67,8 +67,7 @@ static double work_of(const Loop *loop) {
 static bool may_be_chunked(const Kernel *k) {
   const Loop *loop = k->loops.at[0];
   return k->loops.len == 1 && loop->results.len == 1 && reduces(loop) &&
-         !lanes_where(loop) && loop->kept == loop->outer &&
-         loop->results.at[0].out;
+         loop->kept == loop->outer && loop->results.at[0].out;
 }
 
 /* Do the terms of long sums lie in memory page by page? */

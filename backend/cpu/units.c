@@ -86,6 +86,11 @@ static int64_t emit_range(Emitter *e, Buffer *out, const char *from,
   return blocks;
 }
 
+static bool has_place(const Loop *loop) {
+  PrimId op = loop->results.at[0].reduce;
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+}
+
 /* Numbers of units: parts of the first reduced axis, tiles, then points. */
 static void emit_unit(Emitter *e, Buffer *out) {
   const Schedule *s = e->s;
@@ -124,6 +129,9 @@ static void emit_unit(Emitter *e, Buffer *out) {
     buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
                   tile ? "part" : "from", emit_int(e, s->chunk),
                   emit_int(e, count));
+    if (has_place(loop))
+      buffer_printf(out, "const int64_t values = %s;\n",
+                    emit_int(e, emit_times(e, count, e->out->call.chunks)));
   }
   for (uint32_t v = points; v-- > 0;) {
     units = emit_times(e, units, loop->extents[v]);
@@ -252,6 +260,10 @@ static const char *fold_text(Emitter *e, PrimId op, char class) {
 
 static void emit_fold(Emitter *e, Buffer *out) {
   const Result *r = e->out->call.outs.at[0];
+  if (e->out->call.places) {
+    emit_best_fold(e, out);
+    return;
+  }
   Dtype from = e->out->call.accumulator, t = r->dtype;
   char class = class_of(from);
   const char *store =
