@@ -287,12 +287,21 @@ static void put_header(Driver *e, const CParams *params) {
                 e->name);
 }
 
+static bool has_arrays(const CParams *params) {
+  bool some = false;
+  for (uint32_t k = 0; k < params->len; k++)
+    some |= params->at[k].rank > 0;
+  return some;
+}
+
 static void put_manifest(Driver *e, const CParams *params) {
   static const char *const lists[] = {"sizes", "arguments", "results"};
   Buffer *out = &e->m->manifest;
   json_open(out, NULL, '{');
   json_field(out, "name", e->t->name);
   json_field(out, "symbol", e->name);
+  if (has_arrays(params))
+    json_field(out, "strided", driver_format(e, "%s_strided", e->name));
   json_field(out, "type", e->t->type);
   for (uint32_t list = 0; list < 3; list++) {
     json_open(out, lists[list], '[');
@@ -407,7 +416,11 @@ static void begin(BuildModule *m) {
                 " not to be used.\n"
                 " * NAME_call is the same function on arrays of its sizes, of"
                 " pointers to its\n"
-                " * arguments and to its results. */\n"
+                " * arguments and to its results.  NAME_strided takes arrays"
+                " whose elements lie\n"
+                " * elsewhere: behind each stands how far apart they are along"
+                " each axis, in\n"
+                " * elements, 0 and less too (not of results), or NULL. */\n"
                 "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
                 "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n"
                 "#endif\n\nconst char *%s_message(int code);\n",
