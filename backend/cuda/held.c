@@ -6,13 +6,13 @@
 enum { CORE_ROWS = 8, CORE_THREADS = 4, REGISTER_BYTES = 4, LINE = 16 };
 
 Held held_core(uint32_t elements) {
-  Layout nothing = layout_of(1, 0);
+  Layout nothing = layout_mode(1, 0);
   return (Held){
-      .thread_row = layout_with(layout_of(CORE_THREADS, 0), CORE_ROWS, 1),
+      .thread_row = layout_with(layout_mode(CORE_THREADS, 0), CORE_ROWS, 1),
       .thread_column =
-          layout_with(layout_of(CORE_THREADS, elements), CORE_ROWS, 0),
-      .value_row = elements > 1 ? layout_of(elements, 0) : nothing,
-      .value_column = elements > 1 ? layout_of(elements, 1) : nothing,
+          layout_with(layout_mode(CORE_THREADS, elements), CORE_ROWS, 0),
+      .value_row = elements > 1 ? layout_mode(elements, 0) : nothing,
+      .value_column = elements > 1 ? layout_mode(elements, 1) : nothing,
   };
 }
 
@@ -86,14 +86,14 @@ bool held_addresses(const Held *h, uint32_t bytes, bool turned, Layout *row,
   int64_t registers = layout_size(&h->value_row) / each;
   if (registers > WARP / CORE_ROWS || (turned && each != 2))
     return false;
-  *row = *column = layout_of(1, 0);
-  if (turned && (!compose_both(h, false, layout_of(2, 1), row, column) ||
-                 !compose_both(h, true, layout_of(4, 1), row, column)))
+  *row = *column = layout_mode(1, 0);
+  if (turned && (!compose_both(h, false, layout_mode(2, 1), row, column) ||
+                 !compose_both(h, true, layout_mode(4, 1), row, column)))
     return false;
   if (!turned &&
-      !compose_both(h, true, layout_of(CORE_ROWS, CORE_THREADS), row, column))
+      !compose_both(h, true, layout_mode(CORE_ROWS, CORE_THREADS), row, column))
     return false;
-  return compose_both(h, false, layout_of(registers, each), row, column);
+  return compose_both(h, false, layout_mode(registers, each), row, column);
 }
 
 /* ---- tiles in shared memory ---- */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-Layout layout_of(int64_t extent, int64_t stride) {
+Layout layout_mode(int64_t extent, int64_t stride) {
   Layout l = {.rank = 1};
   l.extent[0] = extent;
   l.stride[0] = stride;
@@ -60,7 +60,7 @@ Layout layout_simple(Layout l) {
     else
       to = layout_with(to, l.extent[j], l.stride[j]);
   }
-  return to.rank ? to : layout_of(1, 0);
+  return to.rank ? to : layout_mode(1, 0);
 }
 
 /* ---- composition ---- */
@@ -101,7 +101,7 @@ bool layout_compose(const Layout *a, const Layout *b, Layout *out) {
   for (uint32_t j = 0; j < b->rank; j++)
     if (!compose_mode(&simple, b->extent[j], b->stride[j], &to))
       return false;
-  *out = to.rank ? to : layout_of(1, 0);
+  *out = to.rank ? to : layout_mode(1, 0);
   return true;
 }
 

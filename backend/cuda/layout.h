@@ -23,7 +23,7 @@ typedef struct Layout {
 } Layout;
 
 /* Of one mode; more are put behind it, as long as there is room for them. */
-Layout layout_of(int64_t extent, int64_t stride);
+Layout layout_mode(int64_t extent, int64_t stride);
 Layout layout_with(Layout l, int64_t extent, int64_t stride);
 Layout layout_join(Layout l, Layout behind);
 int64_t layout_size(const Layout *l);

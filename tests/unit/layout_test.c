@@ -14,7 +14,7 @@
 /* ---- the algebra, against functions element by element ---- */
 
 static Layout layout3(const int64_t m[6]) {
-  return layout_with(layout_with(layout_of(m[0], m[1]), m[2], m[3]), m[4],
+  return layout_with(layout_with(layout_mode(m[0], m[1]), m[2], m[3]), m[4],
                      m[5]);
 }
 
@@ -63,8 +63,8 @@ static void test_complement(void **state) {
 static void test_divide(void **state) {
   (void)state;
   /* rows of 8 in a matrix of 32 x 16 that lies column by column, by tiles */
-  Layout all = layout_with(layout_of(32, 1), 16, 40);
-  Layout tile = layout_with(layout_of(8, 1), 4, 32), inside, tiles;
+  Layout all = layout_with(layout_mode(32, 1), 16, 40);
+  Layout tile = layout_with(layout_mode(8, 1), 4, 32), inside, tiles;
   assert_true(layout_divide(&all, &tile, &inside, &tiles));
   assert_int_equal(layout_size(&inside), 32);
   assert_int_equal(layout_size(&tiles), 16);
@@ -76,7 +76,8 @@ static void test_divide(void **state) {
 
 static void test_product(void **state) {
   (void)state;
-  Layout tile = layout_with(layout_of(4, 1), 2, 8), of = layout_of(6, 1), all;
+  Layout tile = layout_with(layout_mode(4, 1), 2, 8), of = layout_mode(6, 1),
+         all;
   assert_true(layout_product(&tile, &of, &all));
   uint8_t hit[1024] = {0};
   assert_int_equal(layout_size(&all), 48);
@@ -102,16 +103,17 @@ static void test_inverse(void **state) {
 
 static void test_simple(void **state) {
   (void)state;
-  Layout a = layout3((const int64_t[]){4, 2, 1, 5, 8, 8}), b = layout_of(32, 2);
+  Layout a = layout3((const int64_t[]){4, 2, 1, 5, 8, 8}),
+         b = layout_mode(32, 2);
   assert_true(layout_equal(&a, &b));
   assert_int_equal(layout_simple(a).rank, 1);
-  Layout c = layout_of(32, 1);
+  Layout c = layout_mode(32, 1);
   assert_false(layout_equal(&a, &c));
   /* one that does not divide has no composition */
-  Layout d = layout3((const int64_t[]){6, 1, 4, 8, 1, 0}), e = layout_of(3, 4),
-         none;
+  Layout d = layout3((const int64_t[]){6, 1, 4, 8, 1, 0}),
+         e = layout_mode(3, 4), none;
   assert_false(layout_compose(&d, &e, &none));
-  Layout twice = layout_of(4, 0);
+  Layout twice = layout_mode(4, 0);
   assert_false(layout_complement(&twice, 16, &none));
   assert_false(layout_inverse(&b, &none));
 }
@@ -119,12 +121,12 @@ static void test_simple(void **state) {
 static void test_print(void **state) {
   (void)state;
   Buffer out = {0};
-  Layout l = layout_with(layout_with(layout_of(4, 2), 8, 0), 2, 64);
+  Layout l = layout_with(layout_with(layout_mode(4, 2), 8, 0), 2, 64);
   layout_print(&out, &l, "lane");
   buffer_putc(&out, 0);
   assert_string_equal(out.text, "(lane % 4u * 2u + lane / 32u * 64u)");
   out.len = 0;
-  Layout none = layout_of(8, 0);
+  Layout none = layout_mode(8, 0);
   layout_print(&out, &none, "lane");
   buffer_putc(&out, 0);
   assert_string_equal(out.text, "(0u)");
