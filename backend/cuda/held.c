@@ -132,59 +132,61 @@ void shared_print(Buffer *out, const SharedTile *t, const char *row,
 
 /* ---- choosing a swizzle ---- */
 
-static int64_t element_at(const SharedTile *t, bool turned, int64_t row,
-                          int64_t column) {
-  return turned ? shared_at(t, column, row) : shared_at(t, row, column);
-}
-
-/* Eight lanes at a time have a matrix read; or a thread reads the elements of
- * its registers one by one. */
-uint32_t shared_load_cost(const SharedTile *t, const Held *h, bool turned) {
+SharedAccess held_access(const Held *h, uint32_t bytes, bool turned) {
+  SharedAccess to = {.bytes = LINE};
   Layout row, column;
-  int64_t at[WARP];
-  uint32_t cost = 0;
-  int64_t values = layout_size(&h->value_row);
-  if (held_addresses(h, t->bytes, turned, &row, &column)) {
-    int64_t lanes = layout_size(&row);
-    for (int64_t l = 0; l < WARP; l++)
-      at[l] = l < lanes ? element_at(t, turned, layout_at(&row, l),
-                                     layout_at(&column, l))
-                        : -1;
-    return layout_wavefronts(at, LINE);
+  if (!held_addresses(h, bytes, turned, &row, &column)) {
+    to.bytes = bytes;
+    row = h->thread_row;
+    column = h->thread_column;
   }
-  for (int64_t v = 0; v < values; v++) {
-    for (int64_t l = 0; l < WARP; l++)
-      at[l] = element_at(
-          t, turned, layout_at(&h->thread_row, l) + layout_at(&h->value_row, v),
-          layout_at(&h->thread_column, l) + layout_at(&h->value_column, v));
-    cost += layout_wavefronts(at, t->bytes);
-  }
-  return cost;
+  to.row = turned ? column : row;
+  to.column = turned ? row : column;
+  return to;
 }
 
-uint32_t shared_store_cost(const SharedTile *t, uint32_t store_bytes) {
-  int64_t at[WARP];
-  uint32_t each = store_bytes / t->bytes, across = t->columns / each;
-  for (uint32_t l = 0; l < WARP; l++)
-    at[l] = l / across < t->rows
-                ? shared_at(t, l / across, (int64_t)(l % across) * each)
+SharedAccess shared_rows(const SharedTile *t, uint32_t bytes) {
+  uint32_t each = bytes / t->bytes, across = t->columns / each;
+  if (across > WARP)
+    across = WARP;
+  return (SharedAccess){
+      .row = layout_with(layout_mode(across, 0), WARP / across, 1),
+      .column = layout_with(layout_mode(across, each), WARP / across, 0),
+      .bytes = bytes};
+}
+
+uint32_t shared_cost(const SharedTile *t, const SharedAccess *access) {
+  int64_t at[WARP], lanes = layout_size(&access->row);
+  for (int64_t l = 0; l < WARP; l++) {
+    int64_t row = layout_at(&access->row, l);
+    at[l] = l < lanes && row < t->rows
+                ? shared_at(t, row, layout_at(&access->column, l))
                 : -1;
-  return layout_wavefronts(at, store_bytes);
+  }
+  return layout_wavefronts(at, access->bytes);
 }
 
-void shared_choose(SharedTile *t, const Held *h, bool turned,
-                   uint32_t store_bytes) {
+/* It is the row that says how, and what changes places stays in its width. */
+static bool may_swizzle(const SharedTile *t, Swizzle s) {
+  return t->width <= 1u << (s.base + s.shift) &&
+         t->width >= 1u << (s.base + s.bits);
+}
+
+void shared_choose(SharedTile *t, uint32_t count,
+                   const SharedAccess *accesses) {
+  static const uint8_t shifts[] = {3, 2, 4, 5, 6, 7}; /* TMA's is 3 */
   uint32_t best = UINT32_MAX;
   SharedTile with = *t;
   for (uint32_t bits = 0; bits <= 3; bits++)
     for (uint32_t base = 4; base <= 5; base++)
-      for (uint32_t shift = 3; shift >= 2; shift--) {
-        with.swizzle = (Swizzle){bits, bits ? base : 0, bits ? shift : 0};
-        if (bits &&
-            (t->width > 1u << (base + shift) || t->width < 1u << (base + bits)))
-          continue; /* it is the row that says how, and stays in its width */
-        uint32_t cost = shared_load_cost(&with, h, turned) +
-                        shared_store_cost(&with, store_bytes);
+      for (size_t j = 0; j < ARRAY_LEN(shifts); j++) {
+        uint32_t cost = 0;
+        with.swizzle =
+            bits ? (Swizzle){bits, base, shifts[j]} : (Swizzle){0, 0, 0};
+        if (bits && !may_swizzle(t, with.swizzle))
+          continue;
+        for (uint32_t i = 0; i < count; i++)
+          cost += shared_cost(&with, &accesses[i]);
         if (cost < best) {
           best = cost;
           t->swizzle = with.swizzle;

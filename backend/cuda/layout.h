@@ -116,14 +116,22 @@ int64_t shared_bytes(const SharedTile *t);
 /* The same as C text, of unsigned expressions. */
 void shared_print(Buffer *out, const SharedTile *t, const char *row,
                   const char *column);
-/* Gives it the swizzle with which a warp's loads of h (by ldmatrix, or else by
- * elements) and its stores of so many bytes a thread, one behind the other,
- * wait least for banks.  turned: rows of the tile are columns of h. */
-void shared_choose(SharedTile *t, const Held *h, bool turned,
-                   uint32_t store_bytes);
-/* Wavefronts of a load of all of h, and of a warp's stores. */
-uint32_t shared_load_cost(const SharedTile *t, const Held *h, bool turned);
-uint32_t shared_store_cost(const SharedTile *t, uint32_t store_bytes);
+/* One access of a warp: lane l's so many bytes begin at row(l), column(l). */
+typedef struct SharedAccess {
+  Layout row, column;
+  uint32_t bytes;
+} SharedAccess;
+
+/* A load of h, by ldmatrix or else of each thread's first element.  turned:
+ * rows of the tile are columns of h. */
+SharedAccess held_access(const Held *h, uint32_t bytes, bool turned);
+/* A store (or load) of elements that lie one behind the other, of so many bytes
+ * a lane. */
+SharedAccess shared_rows(const SharedTile *t, uint32_t bytes);
+/* Its wavefronts. */
+uint32_t shared_cost(const SharedTile *t, const SharedAccess *access);
+/* Gives the tile the swizzle with which these wait least for banks. */
+void shared_choose(SharedTile *t, uint32_t count, const SharedAccess *accesses);
 
 /* How wgmma is told of a tile: what its descriptor says. */
 typedef struct SharedMatrix {

@@ -256,15 +256,15 @@ static void test_choose(void **state) {
         SharedTile t = {64, widths[j] / bytes, bytes, widths[j], {0}};
         Held h =
             turned ? held_mma_a(bytes) : held_values(held_mma_b(bytes), 2, 1);
-        uint32_t values = (uint32_t)layout_size(&h.value_row);
-        shared_choose(&t, &h, turned, 16);
-        uint32_t load = shared_load_cost(&t, &h, turned);
-        assert_int_equal(shared_store_cost(&t, 16), 4);
-        assert_int_equal(load, turned && bytes == 4 && widths[j] < 64 ? load
-                               : turned && bytes == 4                 ? values
-                                                                      : 4);
-        if (turned && bytes == 4)
+        SharedAccess of[] = {held_access(&h, bytes, turned),
+                             shared_rows(&t, 16)};
+        shared_choose(&t, 2, of);
+        assert_int_equal(shared_cost(&t, &of[1]), 4);
+        if (turned && bytes == 4) { /* element by element */
+          assert_int_equal(shared_cost(&t, &of[0]), 1);
           continue;
+        }
+        assert_int_equal(shared_cost(&t, &of[0]), 4);
         SwizzleInfo engine = swizzle_info(shared_matrix(&t, turned).swizzle);
         assert_int_equal(t.swizzle.bits, engine.bits);
         for (uint32_t at = 0; at < 4096; at++)
