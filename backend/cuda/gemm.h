@@ -15,7 +15,7 @@
 #define AXON_CUDA_GEMM_H
 
 #include "backend/cuda/layout.h"
-#include "primitives/primitives.h"
+#include "runtime/runtime.h"
 
 typedef enum GemmWay { GEMM_NONE, GEMM_FMA, GEMM_MMA, GEMM_WGMMA } GemmWay;
 typedef enum GemmCopy {
@@ -78,7 +78,9 @@ typedef struct GemmShape {
   bool alone;            /* no split sums: results are no sums of these */
 } GemmShape;
 
-/* The one that should be fastest, and its seconds.  False: there is none. */
+/* The one that should be fastest, and its seconds.  False: there is none; for
+ * multiply-adds operands are of the type of the sums, which they become on
+ * their way. */
 bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
                  double *seconds);
 /* May it be run?  Bytes of shared memory, registers of a thread about. */

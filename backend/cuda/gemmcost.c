@@ -5,37 +5,34 @@
  * these; stages that are under way hide what memory takes to answer.  Tiles
  * come in waves, of which the last one is mostly not full.  All of it is then
  * no faster than the bytes come from memory. */
-#include "backend/cuda/gemm.h"
+#include "backend/cuda/gemmemit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  REGISTERS = 65536,   /* of a multiprocessor */
+  REGISTERS = 65536,    /* of a multiprocessor */
   REGISTERS_MOST = 255, /* of a thread */
-  BLOCKS_MOST = 16,    /* of a multiprocessor */
-  LATENCY = 700,       /* clocks until L2 answers, with memory behind it */
-  STAGE_CLOCKS = 60,   /* to wait for and begin a stage */
-  BLOCK_CLOCKS = 1500, /* to begin a block, and end it */
-  ENGINE_CLOCKS = 900, /* the same of one that goes on to other tiles */
-  SHARED_BYTES = 128,  /* per clock */
+  BLOCKS_MOST = 16,     /* of a multiprocessor */
+  LATENCY = 700,        /* clocks until L2 answers, with memory behind it */
+  STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
+  BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
+  ENGINE_CLOCKS = 900,  /* the same of one that goes on to other tiles */
+  SHARED_BYTES = 128,   /* per clock */
   ALIGNED = 1024,
-  GROUP = 128, /* threads that do one wgmma */
+  FEW_REGISTERS = 40, /* that all kernels have */
+  GROUP = 128,        /* threads that do one wgmma */
   PRODUCER = 128,
 };
 
 static const GemmGpu gpus[] = {
 #define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
                  group, single, twice, clock, memory, l2, l2_rate)             \
-  {arch,  sms,                                                                 \
-   threads, shared,                                                            \
-   block, async,                                                               \
-   engine, half,                                                               \
-   wide,  group,                                                               \
-   single, twice,                                                              \
-   (clock) * 1e9, (memory) * 1e9,                                              \
-   (l2) * 1e6, l2_rate},
+  {                                                                            \
+      arch,        sms,          threads,  shared, block,  async,              \
+      engine,      half,         wide,     group,  single, twice,              \
+      (clock)*1e9, (memory)*1e9, (l2)*1e6, l2_rate},
 #include "backend/cuda/gemm.def"
 };
 
@@ -94,22 +91,32 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return (uint32_t)bytes;
 }
 
-/* Results go through what the stages leave. */
+/* Results go through what the stages leave; those of warpgroups, while these
+ * are filled for the next tile, through memory of their own. */
 uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t stages = s->stages * stage_bytes(shape, s);
-  uint32_t sums = 0;
-  if (s->store == STORE_SHARED && s->way == GEMM_MMA)
-    sums = s->warps_m * s->warps_n * 16 * (s->n / s->warps_n + 8) * 4;
+  uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
+  if (s->way == GEMM_MMA)
+    sums = s->warps_m * s->warps_n * 16 * gemm_slab_pitch(s) * 4;
   if (s->way == GEMM_WGMMA)
-    return stages + s->m * s->n * 4 / (s->store == STORE_SHARED ? 2 : 4) * 0 +
-           s->warps_m * 4 * 16 * (s->n + 8) * 4 + ALIGNED;
+    return stages + s->warps_m * 4 * 16 * gemm_slab_pitch(s) * 4 + ALIGNED;
   return stages > sums ? stages : sums;
 }
 
+/* Addresses of copies that stay, and what waits to be stored. */
+static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
+                                  bool b) {
+  uint32_t copy = b ? s->copy_b : s->copy_a, across = b ? s->n : s->m;
+  uint32_t bytes = across * s->k * bytes_of(shape), each = copy ? copy : 16;
+  uint32_t passes = bytes / each / gemm_threads(s) + 1;
+  uint32_t held = copy && s->copy == COPY_ASYNC ? 0 : each / 4;
+  return passes * ((copy ? 3 : 0) + held);
+}
+
 static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t wm, wn, more = 48;
-  if (!s->copy_a || !s->copy_b || s->copy == COPY_REGISTERS)
-    more += 24 + (s->m + s->n) * s->k * bytes_of(shape) / 4 / gemm_threads(s);
+  uint32_t wm, wn, more = FEW_REGISTERS;
+  if (s->way != GEMM_WGMMA)
+    more +=
+        loading_registers(shape, s, false) + loading_registers(shape, s, true);
   switch ((GemmWay)s->way) {
   case GEMM_FMA:
     wm = dtype_info[shape->sum].bytes / 4;
@@ -117,13 +124,18 @@ static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {
   case GEMM_MMA:
     wm = s->m / s->warps_m;
     wn = s->n / s->warps_n;
-    return wm * wn / WARP + 2 * (wm / 4 + wn / 4) + more;
+    return wm * wn / WARP + wm / 4 + wn / 4 + more;
   case GEMM_WGMMA:
-    return s->m / s->warps_m * s->n / GROUP + 40;
+    return s->m / s->warps_m * s->n / GROUP + more;
   case GEMM_NONE:
     break;
   }
   return 0;
+}
+
+/* Registers are given to four warps at a time. */
+static uint32_t whole_groups(uint32_t threads) {
+  return (threads + GROUP - 1) / GROUP * GROUP;
 }
 
 static uint32_t blocks_of(const GemmShape *shape, const GemmGpu *gpu,
@@ -137,8 +149,8 @@ static uint32_t blocks_of(const GemmShape *shape, const GemmGpu *gpu,
     most = gpu->threads / threads;
   if (gpu->shared / shared < most)
     most = gpu->shared / shared;
-  if (REGISTERS / (registers * threads) < most)
-    most = REGISTERS / (registers * threads);
+  while (most && registers * whole_groups(most * threads) > REGISTERS)
+    most--;
   return most;
 }
 
@@ -179,7 +191,9 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
   if (s->cluster_m > 1 || s->cluster_n > 1)
     l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
          (gpu->l2_rate / gpu->sms);
-  double most = fmax(math, fmax(shared, l2));
+  /* what is nearly as busy as the busiest gets in its way */
+  double most =
+      cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= 12.0 / (4 * WARP);
@@ -380,49 +394,16 @@ static void try_fma(Choice *c) {
           }
 }
 
-/* Rows of 128 bytes; as many stages as there is room for. */
-static void try_group(Choice *c) {
-  static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
-  GemmSchedule s = {.way = GEMM_WGMMA,
-                    .copy = COPY_ENGINE,
-                    .store = STORE_SHARED,
-                    .k = 128 / bytes_of(c->shape),
-                    .persistent = 1,
-                    .raster = 8};
-  for (size_t n = 0; n < ARRAY_LEN(widths); n++)
-    for (uint32_t ping = 0; ping < 2; ping++)
-      for (s.m = 64; s.m <= 256; s.m *= 2)
-        for (s.cluster_m = 1; s.cluster_m <= 2; s.cluster_m++) {
-          s.warps_m = ping ? 2 : s.m == 64 ? 1 : 2;
-          s.n = widths[n];
-          s.pingpong = ping;
-          if (ping && s.m > 128)
-            continue;
-          for (s.stages = 7; s.stages > 2; s.stages--)
-            if (gemm_shared(c->shape, &s) <= c->gpu->block)
-              break;
-          try_splits(c, s);
-        }
-}
-
 static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   switch ((int)shape->a.dtype) {
   case DT_F16:
     return shape->b.dtype == DT_F16 && shape->sum == DT_F32;
   case DT_BF16:
-    return shape->b.dtype == DT_BF16 && shape->sum == DT_F32 &&
-           gpu->arch >= 80;
+    return shape->b.dtype == DT_BF16 && shape->sum == DT_F32 && gpu->arch >= 80;
   case DT_F32:
     return shape->tf32 && shape->sum == DT_F32 && gpu->arch >= 80;
   }
   return false;
-}
-
-static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
-  bool wide = shape->a.dtype == DT_F32;
-  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
-         shape->b.boxes && !shape->a.computed && !shape->b.computed &&
-         shape->a.align >= 16 && shape->b.align >= 16;
 }
 
 bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
@@ -430,9 +411,7 @@ bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
   Choice c = {.shape = shape, .gpu = gpu};
   if (may_tensor(shape, gpu)) {
     try_mma(&c);
-    if (may_group(shape, gpu))
-      try_group(&c);
-  } else {
+  } else if (shape->a.dtype == shape->sum && shape->b.dtype == shape->sum) {
     try_fma(&c);
   }
   if (!c.best.way)
