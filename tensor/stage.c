@@ -425,7 +425,7 @@ static uint32_t step_of(Builder *b, uint32_t cell);
 
 static void read_step(Builder *b, const Cell *cell, Step *s) {
   const Node *x = cell->node;
-  int64_t stride = 1;
+  int64_t stride = x->strides && x->rank ? x->strides[x->rank - 1] : 1;
   s->node = x;
   s->address = quasi_new(b->arena, 0);
   s->at = NEW_ARRAY(b->arena, Quasi *, cell->arg_count + 1);
@@ -441,6 +441,8 @@ static void read_step(Builder *b, const Cell *cell, Step *s) {
           (ReadIndex){step_of(b, cell->args[j]), stride, x->extents[j]};
     }
     b->full |= !size_mul(g, stride, x->extents[j], &stride);
+    if (x->strides && j > 0)
+      stride = x->strides[j - 1];
   }
 }
 
