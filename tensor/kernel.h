@@ -140,6 +140,9 @@ typedef struct Limit {
 
 enum { LIMITS_MOST = 32 };
 
+/* A loop that only moves numbers between memory and local values. */
+typedef enum CopyKind { COPY_NONE, COPY_IN, COPY_OUT } CopyKind;
+
 typedef struct Loop {
   Graph *graph; /* whose sizes it has */
   uint32_t outer, kept, axes; /* the shared axes; with those of the results;
@@ -155,6 +158,8 @@ typedef struct Loop {
   double part;     /* of that axis, on average */
   bool finite;     /* a product: if its factors along the columns are finite */
   bool portioned; /* goes along that axis in portions: portion.c */
+  CopyKind copy;  /* apart.c, */
+  uint32_t next;  /* of neighbours in memory along this inner axis */
 } Loop;
 
 typedef struct Kernel {
@@ -285,8 +290,11 @@ bool kernel_portion(Kernel *k);
  * outer point. */
 bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
                       double *numbers);
-/* Has loops of their own leave what such reads read as local values, so that
- * lanes along the outer axis are next to each other. */
+/* The same of a result that is stored. */
+bool loop_stores_apart(const Loop *loop, const Result *r, uint32_t lane);
+/* Has loops of their own move what such reads read to local values, and such
+ * results from there, so that lanes along the outer axis are next to each
+ * other. */
 void kernel_copy_apart(Kernel *k, uint32_t lane);
 
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */

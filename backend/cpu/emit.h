@@ -134,11 +134,13 @@ void emit_turn(Emitter *e, Buffer *out, char letter);
 void emit_turns(Emitter *e, Buffer *out);
 /* Is a read one of vectors that are turned? */
 bool is_turned(const Emitter *e, const Step *s);
-/* Its value in a lane's block. */
-const char *emit_turned_read(Emitter *e, const Step *s, char class,
-                             const char *base, const char *step);
-/* The loops over rows from .. to - 1 and lanes of a square, around a lane's
- * block and what is done with it: of whole vectors, and of parts. */
+/* The value in a lane's block of lanes of a class, which are `step` apart from
+ * an address on. */
+const char *emit_turned_read(Emitter *e, Dtype t, char class, const char *from,
+                             const char *step);
+/* The loops over rows from .. to - 1 and lanes start .. end - 1 of a square,
+ * around a lane's block and what is done with it: of whole vectors, and of
+ * parts. */
 void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
                  const Buffer *whole, const Buffer *part);
 

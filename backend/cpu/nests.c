@@ -34,7 +34,8 @@ static bool lane_is_outer(const Emitter *e) {
 
 static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
   uint32_t outer = loop->outer;
-  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
+  return v < outer && !(loop->copy == COPY_OUT && v + 1 == outer) &&
+         !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
          !(e->s->strip && v + 3 == outer);
 }
 
@@ -396,6 +397,7 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
 static const char *axis_from(Emitter *e, uint32_t v) {
   uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "from"
+         : v + 1 == outer         ? "lo"
          : v + 3 == outer         ? "above"
          : v < outer              ? "y0"
          : is_limited(e->loop, v) ? format(e, "from%u", e->at)
@@ -405,6 +407,7 @@ static const char *axis_from(Emitter *e, uint32_t v) {
 static const char *axis_to(Emitter *e, uint32_t v) {
   uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "to"
+         : v + 1 == outer         ? "hi"
          : v + 3 == outer         ? "below"
          : v < outer              ? "y1"
          : is_limited(e->loop, v) ? format(e, "to%u", e->at)
@@ -642,6 +645,7 @@ static void emit_row(Emitter *e, Nest *n) {
     emit_take(e, &part, f, first, true);
   }
   if (e->turned.len) {
+    emit_lane_range(e, out, true);
     emit_turned(e, out, axis_from(e, e->rows), axis_to(e, e->rows), &whole,
                 &part);
     close_loops(n, 0);
@@ -927,17 +931,15 @@ static void emit_single(Emitter *e, Nest *n) {
 
 /* ---- the whole ---- */
 
-/* The axis along which a loop reads what lies apart along the lanes. */
+/* The axis along which a loop reads what is stored along the lanes. */
 static uint32_t turned_rows(const Emitter *e, const Loop *loop,
-                            const uint32_t *order, uint32_t loops) {
+                            const uint32_t *order) {
   if (e->s->shape == UNIT_TILE && !e->s->tiling)
     return order[0];
-  const Step *s = &loop->steps.at[0];
-  bool copies = e->k->across && loops > 0 && loop->kept == loop->axes &&
-                loop->steps.len == 1 && s->kind == STEP_READ;
-  uint32_t v = copies ? order[loops - 1] : NO_LANE;
-  return copies && s->address->times[v] == 1 && loop_guess(loop, v) >= FEW_ROWS
-             ? v
+  if (loop->copy == COPY_OUT)
+    return loop->outer - 1;
+  return loop->copy == COPY_IN && loop_guess(loop, loop->next) >= FEW_ROWS
+             ? loop->next
              : NO_LANE;
 }
 
@@ -945,15 +947,18 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
   for (uint32_t v = 0; v < loop->axes; v++)
-    if (v != lane && !is_row_var(e, loop, v))
+    if (v != lane && !is_row_var(e, loop, v) &&
+        !(loop->copy == COPY_OUT && v < loop->outer))
       order[loops++] = v;
+  if (loop->copy == COPY_OUT)
+    order[loops++] = loop->outer - 1;
   if (e->s->strip) { /* it is nearer to the lanes in memory */
     order[0] = loop->outer - 2;
     order[1] = loop->outer - 3;
   }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
-  e->rows = turned_rows(e, loop, order, loops);
+  e->rows = turned_rows(e, loop, order);
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {

@@ -214,14 +214,19 @@ static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
     kernel_limit(k, false);
 }
 
-static void place_lanes(const Kernel *k, Schedule *s) {
-  bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
+static uint32_t lane_of(const Kernel *k, const Loop *loop, const Schedule *s) {
   double cost;
+  if (loop->copy == COPY_OUT)
+    return loop->next;
+  return s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE
+             ? k->outer - 1
+             : lanes_inner(k->arena, loop, s->width, &cost);
+}
+
+static void place_lanes(const Kernel *k, Schedule *s) {
   s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    s->lanes[j] = outer
-                      ? k->outer - 1
-                      : lanes_inner(k->arena, k->loops.at[j], s->width, &cost);
+    s->lanes[j] = lane_of(k, k->loops.at[j], s);
 }
 
 static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {

@@ -467,8 +467,10 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
-    define_loaded(
-        e, at, emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
+    define_loaded(e, at,
+                  emit_turned_read(e, s->dtype, e->classes[at],
+                                   format(e, "p%u + %s", s->input, base),
+                                   emit_int(e, step)));
     return;
   }
   if (!lanes && is_even(e, s->address)) {
@@ -528,8 +530,22 @@ static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
                        l->size));
 }
 
+/* What lies along the last outer axis, on its way to memory. */
+static void emit_copied(Emitter *e, uint32_t at, const Step *s,
+                        const Local *l) {
+  const char *from = format(e, "l%u + %s + (i%u - lo)", l->name,
+                            emit_local(e, l, s->address), e->loop->outer - 1);
+  const char *step =
+      format(e, "%s * %s", emit_int(e, s->address->times[e->lane]), l->block);
+  define(e, at, emit_turned_read(e, s->dtype, e->classes[at], from, step));
+}
+
 static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
+  if (e->loop->copy == COPY_OUT) {
+    emit_copied(e, at, s, l);
+    return;
+  }
   if (e->s->shape == UNIT_ROWS && e->lane == e->loop->outer - 1) {
     emit_local_rows(e, at, s);
     return;
