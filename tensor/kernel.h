@@ -55,6 +55,18 @@ static inline Scalar param_value(Scalar x, const double *params) {
   return x;
 }
 
+/* The same for keys of random numbers: all of a plan that is to be kept. */
+#define KEY_BITS UINT64_C(0x6b65790000000000)
+static inline Key key_mark(uint32_t k) {
+  return (Key){{KEY_BITS, k}};
+}
+static inline bool is_key_mark(Key key) {
+  return key.word[0] == KEY_BITS;
+}
+static inline Key key_value(Key key, const Key *keys) {
+  return keys && is_key_mark(key) ? keys[key.word[1]] : key;
+}
+
 typedef struct Quasi {
   int64_t constant;
   int64_t times[KERNEL_VARS];
@@ -189,7 +201,8 @@ struct Cluster {
   const Node *same;     /* whose data is that of the one node; NULL: none */
   const bool *dying;    /* of the kernel's inputs: nothing reads it later, and
                            its memory may be that of a result; or NULL */
-  const double *params; /* marks among the kernel's floats stand for these */
+  const double *params; /* marks among the kernel's floats stand for these, */
+  const Key *keys;      /* and among its keys for these */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */
 };

@@ -137,6 +137,15 @@ static uint32_t expand_constant(const Plan *plan, Group *group,
   return group_cell(group, &c, 0, NULL);
 }
 
+static uint32_t expand_random(const Plan *plan, Group *group, const Cell *cell,
+                              const uint32_t *args) {
+  Cell c = *cell;
+  uint32_t k = plan->params ? params_find_key(plan->params, c.key) : UINT32_MAX;
+  if (k != UINT32_MAX)
+    c.key = key_mark(k);
+  return group_cell(group, &c, c.arg_count, args);
+}
+
 /* The body of n as cells of the group, n's axes being the cells `axes`. */
 static uint32_t expand(Plan *plan, Group *group, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
@@ -157,6 +166,8 @@ static uint32_t expand(Plan *plan, Group *group, const Node *n,
       made[k] = expand_read(plan, group, cell, args, depth);
     else if (cell->kind == CELL_CONST)
       made[k] = expand_constant(plan, group, cell);
+    else if (cell->kind == CELL_RANDOM)
+      made[k] = expand_random(plan, group, cell, args);
     else
       made[k] = group_cell(group, cell, count, args);
   }
@@ -587,7 +598,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
 }
 
 /* What is to be run by a backend, or is left over after a failure, has its
- * numbers again. */
+ * numbers and keys again. */
 static void fill_params(const Plan *plan, const PlanNode *p) {
   if (!p->node || !p->group || !plan->params)
     return;
@@ -595,6 +606,8 @@ static void fill_params(const Plan *plan, const PlanNode *p) {
     Cell *c = &p->node->cells[k];
     if (c->kind == CELL_CONST)
       c->value = param_value(c->value, plan->params->values.at);
+    if (c->kind == CELL_RANDOM)
+      c->key = key_value(c->key, plan->params->keys.at);
   }
 }
 

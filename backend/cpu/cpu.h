@@ -54,8 +54,13 @@ typedef struct Schedule {
 /* The arguments of a generated function: pointers (results, then inputs),
  * integers, scalars.  Integers are sizes (tensor/size.h): numbers where the
  * kernel's extents are. */
+typedef struct KeyWord { /* an integer that is part of a key */
+  uint32_t at, key, word;
+} KeyWord;
+
 typedef struct Call {
   VEC(int64_t) ints;
+  VEC(KeyWord) keys; /* of marks: what they stand for is put there */
   VEC(double) floats;
   VEC(Result *) outs;
   int64_t units;  /* independent pieces */

@@ -62,6 +62,8 @@ const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
 /* One that is no size. */
 const char *emit_number(Emitter *e, int64_t x);
+/* A word of a key, or of what a mark will stand for. */
+const char *emit_key(Emitter *e, Key key, uint32_t word);
 const char *emit_float(Emitter *e, double x);
 /* Arithmetic on sizes; what overflows is not emitted. */
 int64_t emit_times(Emitter *e, int64_t x, int64_t y);

@@ -184,6 +184,8 @@ static void make(const Cluster *c, Program *p) {
     return;
   p->ints = e.call.ints.at;
   p->floats = e.call.floats.at;
+  p->keys = e.call.keys.at;
+  p->key_count = e.call.keys.len;
   p->int_count = e.call.ints.len;
   p->float_count = e.call.floats.len;
   p->out_count = e.call.outs.len;
@@ -213,21 +215,25 @@ static const Program *find(ArtifactKey key) {
 }
 
 static Entry *entry_new(ArtifactKey key, const Program *p) {
-  uint32_t ints = p->int_count, floats = p->float_count;
+  uint32_t ints = p->int_count, floats = p->float_count, keys = p->key_count;
   Entry *e = mem_try_alloc(sizeof *e + ints * sizeof(int64_t) +
-                           floats * sizeof(double));
+                           floats * sizeof(double) + keys * sizeof(KeyWord));
   if (!e)
     return NULL;
   int64_t *to_ints = (int64_t *)(e + 1);
   double *to_floats = (double *)(to_ints + ints);
+  KeyWord *to_keys = (KeyWord *)(to_floats + floats);
   e->key = key;
   e->program = *p;
   if (ints)
     memcpy(to_ints, p->ints, ints * sizeof *to_ints);
   if (floats)
     memcpy(to_floats, p->floats, floats * sizeof *to_floats);
+  if (keys)
+    memcpy(to_keys, p->keys, keys * sizeof *to_keys);
   e->program.ints = to_ints;
   e->program.floats = to_floats;
+  e->program.keys = to_keys;
   return e;
 }
 

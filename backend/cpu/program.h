@@ -13,7 +13,8 @@ typedef struct Program {
   Object *object; /* NULL: the kernel cannot be emitted */
   const int64_t *ints;
   const double *floats;
-  uint32_t int_count, float_count, out_count;
+  const KeyWord *keys; /* of the integers */
+  uint32_t int_count, float_count, key_count, out_count;
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
   bool places;             /* or the best of each, with their values */

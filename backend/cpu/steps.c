@@ -969,7 +969,7 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   const char *number = emit_lanes(e, s->args[0], 'l');
   const char *key[2];
   for (uint32_t k = 0; k < 2; k++)
-    key[k] = format(e, "(uint64_t)%s", emit_number(e, (int64_t)s->key.word[k]));
+    key[k] = format(e, "(uint64_t)%s", emit_key(e, s->key, k));
   bool normal = s->op == PRIM_NORMAL;
   const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
                          narrow && !normal ? type
