@@ -52,6 +52,8 @@ typedef struct Emitter {
   Buffer turned, turned_names; /* what reads them; their declarations */
   uint32_t *levels;            /* of steps */
   bool *varies;                /* with the lane */
+  bool few; /* terms: they are written out, and lanes behind the last are gone
+               through like others */
   char *classes;               /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
@@ -93,10 +95,16 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* Are the read's lanes so near to each other that whole vectors are loaded, or
+ * parts that may be empty? */
+bool emit_is_near(const Emitter *e, const Step *s);
+
 /* ---- masked.c ---- */
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */
 bool emit_is_masked(const Emitter *e, uint32_t step);
+/* Is what it chooses else more than the zeros that are there anyway? */
+bool emit_masked_else(const Emitter *e, uint32_t step);
 const char *emit_masked(Emitter *e, uint32_t step);
 
 /* ---- nests.c: loops as C ---- */

@@ -96,6 +96,13 @@ static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
 }
 
+/* Lanes near to each other are loaded with what lies between them. */
+static double load_cost(int64_t step, double width) {
+  return step > 1 && step <= NEAR_STEPS && step < width
+             ? (double)step
+             : access_cost(step, width);
+}
+
 /* Quotients that differ along v: mostly they are the same in all lanes, and
  * that is tested, or else lanes are read one by one. */
 static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
@@ -138,7 +145,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
         !size_add(loop->graph, step, more, &step))
       return width;
   }
-  return access_cost(step, width) + quotients;
+  return load_cost(step, width) + quotients;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector. */
@@ -150,7 +157,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
     if (s->kind == STEP_READ)
       cost += read_cost(loop, depends, s, v, w);
     if (s->kind == STEP_LOCAL)
-      cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
+      cost += v < loop->outer ? 1 : load_cost(s->address->times[v], w);
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
@@ -376,8 +383,11 @@ static void choose_plain(Kernel *k, Schedule *s) {
     s->shape = UNIT_TILE;
     s->block = TURNED_SIDE;
     s->height = TURNED_SIDE;
+    s->turned = true;
   } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
+    if (sums_choose(k, s))
+      return;
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s);
     s->terms = terms_are_far(k) ? FAR_TERMS : 1;

@@ -265,8 +265,8 @@ static void find_needs(Emitter *e) {
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
-      if (a > 0 && emit_is_masked(e, j))
-        break; /* it has nothing but the condition */
+      if (a > 0 && emit_is_masked(e, j) && (a == 1 || !emit_masked_else(e, j)))
+        continue; /* it is loaded where the condition holds */
       if (s->kind == STEP_SELECT && a > 0 && need) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
@@ -436,6 +436,28 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
 }
 
+/* Lanes that are so many elements apart, from a place on. */
+static const char *strided(Emitter *e, const Step *s, const char *from,
+                           int64_t step) {
+  const char *name = dtype_info[s->dtype].name;
+  bool near = step >= 2 && step <= NEAR_STEPS;
+  const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
+  if (near)
+    return format(e, "lds%d_%s(%s, %s)", (int)step, name, from, rest);
+  return format(e, "lds_%s(%s, %s, %s)", name, from, emit_int(e, step), rest);
+}
+
+bool emit_is_near(const Emitter *e, const Step *s) {
+  int64_t step = s->address->times[e->lane];
+  if (s->kind == STEP_LOCAL && e->lane == e->loop->outer - 1)
+    return e->s->shape != UNIT_ROWS && !quasi_varies(e, s->address);
+  for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
+    if (e->varies[s->indices[j].step])
+      return false;
+  return is_even(e, s->address) && step >= 1 && step <= NEAR_STEPS &&
+         !is_turned(e, s);
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -468,8 +490,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
             : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
     define(e, at,
            step == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                     : format(e, "lds_%s(%s, %s, REST)", name, from,
-                              emit_int(e, step)));
+                     : strided(e, s, from, step));
     return;
   }
   const ReadIndex *walking = walking_index(e, s);
@@ -546,12 +567,11 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
                            : format(e, "l%u + %s + %s", l->name, to,
                                     lane_step(e, s->address->times[e->lane]));
+  const char *load = e->few ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
   if (outer || s->address->times[e->lane] == 1)
-    define(e, at, format(e, "LOAD(%s, %s)", name, from));
+    define(e, at, format(e, load, name, from));
   else
-    define(e, at,
-           format(e, "lds_%s(%s, %s, REST)", name, from,
-                  emit_int(e, s->address->times[e->lane])));
+    define(e, at, strided(e, s, from, s->address->times[e->lane]));
 }
 
 /* ---- operations ---- */
