@@ -34,7 +34,7 @@ bool sums_choose(const Kernel *k, Schedule *s) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     bool sums = sums_are_short(loop);
-    if (!sums && loop->axes > loop->outer)
+    if (loop->kept > loop->outer || (!sums && loop->axes > loop->outer))
       return false;
     any |= sums;
   }
