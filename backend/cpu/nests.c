@@ -12,6 +12,7 @@
 enum {
   UNROLLED = 4,
   UNROLLED_OPS = 8,
+  FEW_ROWS = 3, /* of a square that is worth being turned */
 };
 
 #define format emit_format
@@ -592,8 +593,7 @@ static void emit_row(Emitter *e, Nest *n) {
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  if (!e->turned.len)
-    nest_open(e, n, n->kept);
+  nest_open(e, n, e->turned.len ? n->kept - 1 : n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -608,7 +608,9 @@ static void emit_row(Emitter *e, Nest *n) {
     nest_take(e, &part, f, first, true);
   }
   if (e->turned.len) {
-    emit_turned(e, out, &whole, &part);
+    emit_turned(e, out, nest_from(e, e->rows), nest_to(e, e->rows), &whole,
+                &part);
+    nest_close(n, 0);
     return;
   }
   nest_open(e, n, e->loops);
@@ -661,6 +663,20 @@ static void emit_single(Emitter *e, Nest *n) {
 
 /* ---- the whole ---- */
 
+/* The axis along which a loop reads what lies apart along the lanes. */
+static uint32_t turned_rows(const Emitter *e, const Loop *loop,
+                            const uint32_t *order, uint32_t loops) {
+  if (e->s->turned)
+    return order[0];
+  const Step *s = &loop->steps.at[0];
+  bool copies = e->k->across && loops > 0 && loop->kept == loop->axes &&
+                loop->steps.len == 1 && s->kind == STEP_READ;
+  uint32_t v = copies ? order[loops - 1] : NO_LANE;
+  return copies && s->address->times[v] == 1 && loop_guess(loop, v) >= FEW_ROWS
+             ? v
+             : NO_LANE;
+}
+
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
@@ -674,8 +690,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
   e->few = nest_is_short(e, loop, lane);
-  if (e->s->turned)
-    e->rows = order[0];
+  e->rows = turned_rows(e, loop, order, loops);
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {
