@@ -128,9 +128,11 @@ const char *emit_masked(Emitter *e, uint32_t at) {
   const char *x =
       format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,
              read->input, place, mask);
+  char class = e->classes[at];
+  if (class == 'i' && read->dtype == DT_I64)
+    x = format(e, "narrow(%s)", x);
   if (!emit_masked_else(e, at))
     return x;
-  char class = e->classes[at];
   return format(e, "sel_%c(%s, %s, %s)", class, mask, x,
                 emit_lanes(e, s->args[2], class));
 }
