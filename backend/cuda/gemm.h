@@ -159,6 +159,11 @@ typedef struct GemmText {
 
 /* The kernel alone, without what it uses of device/. */
 void gemm_text(Buffer *out, const GemmText *t);
+/* How TMA maps an operand: boxes of so many elements and rows, and the number
+ * of their swizzle.  Axes: of what lies next to each other (terms, or rows of
+ * one that is turned), of the others, of the batch from its last one on. */
+void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
+              uint32_t box[2], uint32_t *swizzle);
 /* How many blocks it wants, when its sizes are these. */
 int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
                     int64_t n, int64_t k, int64_t batch);

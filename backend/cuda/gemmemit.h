@@ -58,13 +58,31 @@ void gemm_put_held(Buffer *out, const GemmSource *s, const char *at);
 /* What is done with `count` sums x[0] .. of row i and columns j, j + 1, ...;
  * guarded by the extents. */
 void gemm_put_row(Buffer *out, const GemmText *t, uint32_t count);
-/* Sums of mma (or of a warpgroup: `groups`) at c through shared memory from
- * `slab` on, the warp's own. */
-void gemm_put_slabs(Buffer *out, const GemmText *t);
+/* Sums of 16 rows of mma's (or a warpgroup's) result, as threads have them in
+ * the array `sums`, through the warp's `slab`; the first is at this row and
+ * column of the tile. */
+void gemm_put_slab(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row, const char *column);
 uint32_t gemm_slab_columns(const GemmSchedule *s);
 uint32_t gemm_slab_pitch(const GemmSchedule *s); /* of floats */
 /* Parts of a sum that blocks have made are added up by the last of them; the
- * others return.  count: of a thread, at the name c. */
-void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count);
+ * others return.  The array c has `count` of a thread, in rows of `each`. */
+void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
+                    uint32_t each);
+
+/* ---- gemmtext.c ---- */
+
+/* The kernel up to where threads differ; its sizes; which tile it is. */
+void gemm_put_start(Buffer *out, const GemmText *t);
+void gemm_put_sizes(Buffer *out, const GemmText *t);
+void gemm_put_tile(Buffer *out, const GemmText *t);
+
+/* ---- gemmgroup.c ---- */
+
+/* Of a thread of the group that has TMA copy, and of the others. */
+enum { GEMM_PRODUCER_REGISTERS = 40 };
+uint32_t gemm_group_registers(uint32_t groups);
+
+void gemm_group_text(Buffer *out, const GemmText *t);
 
 #endif

@@ -11,11 +11,6 @@
  * runs at a time shares operands in L2. */
 void gemm_put_tile(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
-  if (s->split > 1)
-    buffer_printf(out,
-                  "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
-                  "const unsigned whole = tile;\n",
-                  s->split, s->split);
   buffer_printf(out,
                 "const unsigned batch = tile / (tiles_m * tiles_n);\n"
                 "tile %%= tiles_m * tiles_n;\n"
@@ -25,14 +20,6 @@ void gemm_put_tile(Buffer *out, const GemmText *t) {
                 "const unsigned m0 = (band + tile %% high) * %uu;\n"
                 "const unsigned n0 = tile / high * %uu;\n",
                 s->raster, s->raster, s->raster, s->raster, s->m, s->n);
-  if (s->split > 1)
-    buffer_printf(out,
-                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
-                  "const int from = min((int)part * share, k);\n"
-                  "const int to = min(from + share, k);\n",
-                  s->k - 1, s->k, s->split - 1, s->split, s->k);
-  else
-    buffer_puts(out, "const int from = 0, to = k;\n");
   gemm_put_axes(out, &t->batch, "(int64_t)batch");
 }
 
@@ -47,7 +34,7 @@ void gemm_put_sizes(Buffer *out, const GemmText *t) {
                 s->m - 1, s->m, s->n - 1, s->n);
 }
 
-static void put_head(Buffer *out, const GemmText *t) {
+void gemm_put_start(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   buffer_puts(out, "/* ");
   gemm_print(out, s);
@@ -59,8 +46,25 @@ static void put_head(Buffer *out, const GemmText *t) {
   buffer_puts(out, "const unsigned thread = threadIdx.x, lane = thread % 32u;\n"
                    "unsigned char *const memory = ax_shared();\n"
                    "const unsigned shared = ax_shared_address(memory);\n");
+}
+
+/* The block's one tile, and its terms. */
+static void put_head(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_start(out, t);
   gemm_put_sizes(out, t);
   buffer_puts(out, "unsigned tile = blockIdx.x;\n");
+  if (s->split > 1)
+    buffer_printf(out,
+                  "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
+                  "const unsigned whole = tile;\n"
+                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
+                  "const int from = min((int)part * share, k);\n"
+                  "const int to = min(from + share, k);\n",
+                  s->split, s->split, s->k - 1, s->k, s->split - 1, s->split,
+                  s->k);
+  else
+    buffer_puts(out, "const int from = 0, to = k;\n");
   gemm_put_tile(out, t);
   gemm_put_offset(out, &t->batch, "a_batch", false);
   gemm_put_offset(out, &t->batch, "b_batch", true);
@@ -231,12 +235,12 @@ static const char *mma_name(const GemmText *t) {
 /* sm_75 has products of 8 terms of f16: two of them are one of 16. */
 static void put_one(Buffer *out, const GemmText *t) {
   if (t->shape->a.dtype == DT_F16 && t->schedule->copy == COPY_REGISTERS)
-    buffer_puts(out, "ax_mma_m16n8k8_f16(c[x][y], a_of[x], "
+    buffer_puts(out, "ax_mma_m16n8k8_f16(c[x] + y * 4, a_of[x], "
                      "b_of[y / 2] + y % 2 * 2);\n"
-                     "ax_mma_m16n8k8_f16(c[x][y], a_of[x] + 2, "
+                     "ax_mma_m16n8k8_f16(c[x] + y * 4, a_of[x] + 2, "
                      "b_of[y / 2] + y % 2 * 2 + 1);\n");
   else
-    buffer_printf(out, "%s(c[x][y], a_of[x], b_of[y / 2] + y %% 2 * 2);\n",
+    buffer_printf(out, "%s(c[x] + y * 4, a_of[x], b_of[y / 2] + y %% 2 * 2);\n",
                   mma_name(t));
 }
 
@@ -271,22 +275,23 @@ static void put_mma_kernel(Buffer *out, const GemmText *t) {
                 "const unsigned warp = thread / 32u;\n"
                 "const unsigned a_first = warp %% %uu * %uu, "
                 "b_first = warp / %uu * %uu;\n"
-                "float c[%u][%u][4];\n"
+                "float c[%u][%u];\n"
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
-                "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
-                "#pragma unroll\nfor (int i = 0; i < 4; i++)\n"
-                "c[x][y][i] = 0;\n",
-                s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 8, wm / 16,
-                wn / 8);
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "c[x][i] = 0;\n",
+                s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 2, wm / 16,
+                wn / 2);
   gemm_put_begin(out, &a);
   gemm_put_begin(out, &b);
   put_stages(out, t, &a, &b, put_mma);
   if (s->split > 1)
-    gemm_put_split(out, t, wm / 16 * (wn / 8) * 4);
+    gemm_put_split(out, t, wm / 16 * (wn / 2), wn / 2);
   buffer_printf(out, "float *const slab = (float *)memory + warp * %uu;\n",
                 16 * gemm_slab_pitch(s));
-  gemm_put_slabs(out, t);
-  buffer_puts(out, "}\n");
+  buffer_printf(out, "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n",
+                wm / 16);
+  gemm_put_slab(out, t, "c[x]", "a_first + x * 16u", "b_first");
+  buffer_puts(out, "}\n}\n");
 }
 
 /* ---- multiply-adds ---- */
@@ -372,7 +377,7 @@ static void put_fma_kernel(Buffer *out, const GemmText *t) {
   gemm_put_begin(out, &b);
   put_stages(out, t, &a, &b, put_fma);
   if (s->split > 1)
-    gemm_put_split(out, t, s->thread_m * s->thread_n);
+    gemm_put_split(out, t, s->thread_m * s->thread_n, s->thread_n);
   put_direct(out, t);
   buffer_puts(out, "}\n");
 }
@@ -387,6 +392,8 @@ void gemm_text(Buffer *out, const GemmText *t) {
     put_mma_kernel(out, t);
     break;
   case GEMM_WGMMA:
+    gemm_group_text(out, t);
+    break;
   case GEMM_NONE:
     break;
   }
