@@ -39,7 +39,7 @@ typedef struct AttentionText {
   const char *name, *arguments;
   /* stride_a is that of a; of b and v: stride_a and stride_b, of groups that
    * are given again */
-  GemmGroup batch, m, k; /* a's */
+  GemmGroup batch, m, k;        /* a's */
   GemmGroup inner, n, terms, e; /* b and v: batch, n, b's k, v's e */
   GemmOperand a, b, v;
   uint32_t results;

@@ -92,6 +92,10 @@ uint32_t gemm_threads(const GemmSchedule *s);
 uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s);
 /* The tile of an operand in shared memory, of one stage. */
 SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b);
+/* How it is copied, and lies there: such that loads of h wait least.  turned:
+ * rows of the tile are columns of h. */
+void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
+              bool turned);
 /* Terms of one instruction. */
 uint32_t gemm_depth(const GemmShape *shape, const GemmSchedule *s);
 
@@ -151,9 +155,11 @@ typedef struct GemmText {
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);
   void *owner;
-  const char *room; /* split sums: of f32, for each element of the result and
-                       part; then a counter of each tile, all 0 before and
-                       after */
+  const char *of_row; /* statements before the epilogues of some elements of row
+                         i; or NULL */
+  const char *room;   /* split sums: of f32, for each element of the result and
+                         part; then a counter of each tile, all 0 before and
+                         after */
   const char *counters;
 } GemmText;
 

@@ -307,32 +307,6 @@ static uint32_t digits(Swizzle s) {
   return 100 * s.bits + 10 * s.base + s.shift;
 }
 
-/* How the tile of an operand lies in shared memory: by how it is read there,
- * and written. */
-static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
-  const GemmSide *side = b ? &shape->b : &shape->a;
-  uint32_t *width = b ? &s->width_b : &s->width_a;
-  *width = 1;
-  SharedTile t = gemm_tile(shape, s, b);
-  *width = t.width =
-      width_of(t.columns, t.bytes, s->way == GEMM_FMA ? 1024 : 128);
-  SharedAccess of[2];
-  uint32_t copy = b ? s->copy_b : s->copy_a, count = 0;
-  if (s->way == GEMM_FMA) {
-    if (!side->turned && copy) { /* threads: 8 terms of 4 rows */
-      of[count].row = layout_with(layout_mode(8, 1), 4, 0);
-      of[count].column = layout_with(layout_mode(8, 0), 4, 1);
-      of[count++].bytes = t.bytes;
-    }
-  } else {
-    Held h = b ? held_values(held_mma_b(t.bytes), 2, 1) : held_mma_a(t.bytes);
-    of[count++] = held_access(&h, t.bytes, side->turned);
-  }
-  of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
-  shared_choose(&t, count, of);
-  *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
-}
-
 /* Bytes of one copy; 0: it goes element by element. */
 static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
@@ -340,6 +314,49 @@ static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
   if (s->way == GEMM_FMA && !side->turned)
     copy = bytes;
   return side->computed || copy < 4 ? 0 : copy;
+}
+
+/* How the tile of an operand lies in shared memory: by how it is read there,
+ * and written. */
+static void lay(const GemmShape *shape, GemmSchedule *s, bool b, uint32_t count,
+                const SharedAccess *reads) {
+  SharedAccess of[2];
+  uint32_t *width = b ? &s->width_b : &s->width_a;
+  uint32_t copy = b ? s->copy_b : s->copy_a;
+  *width = 1;
+  SharedTile t = gemm_tile(shape, s, b);
+  *width = t.width =
+      width_of(t.columns, t.bytes, s->way == GEMM_FMA ? 1024 : 128);
+  for (uint32_t j = 0; j < count; j++)
+    of[j] = reads[j];
+  of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
+  shared_choose(&t, count, of);
+  *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
+}
+
+void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
+              bool turned) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  SharedAccess read = held_access(h, dtype_info[side->dtype].bytes, turned);
+  *(b ? &s->copy_b : &s->copy_a) = copy_of(side, s);
+  lay(shape, s, b, 1, &read);
+}
+
+/* Of multiply-adds it is the writes that wait: threads have 8 terms of 4 rows
+ * at a time where these do not lie next to each other. */
+static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  uint32_t bytes = dtype_info[side->dtype].bytes;
+  Held h = b ? held_values(held_mma_b(bytes), 2, 1) : held_mma_a(bytes);
+  SharedAccess write = {
+      .row = layout_with(layout_mode(8, 1), 4, 0),
+      .column = layout_with(layout_mode(8, 0), 4, 1),
+      .bytes = bytes,
+  };
+  if (s->way == GEMM_FMA)
+    lay(shape, s, b, !side->turned && (b ? s->copy_b : s->copy_a), &write);
+  else
+    gemm_lay(shape, s, b, &h, side->turned);
 }
 
 static void try(Choice *c, GemmSchedule s) {

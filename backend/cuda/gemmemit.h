@@ -34,6 +34,10 @@ GemmSource gemm_source(const GemmText *t, bool b);
 void gemm_put_axes(Buffer *out, const GemmGroup *g, const char *index);
 /* `const int64_t name = ` the sum of index * stride over the group's axes. */
 void gemm_put_offset(Buffer *out, const GemmGroup *g, const char *name, bool b);
+/* NULL: the operand is the same all along the axis. */
+static inline const char *gemm_stride(const GemmAxis *a, bool b) {
+  return b ? a->stride_b : a->stride_a;
+}
 /* The number of elements of a group, an int. */
 void gemm_put_extent(Buffer *out, const GemmGroup *g, const char *name);
 const char *gemm_scalar(Dtype t); /* "float": of values */
@@ -73,6 +77,24 @@ void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
 /* ---- gemmtext.c ---- */
 
 /* The kernel up to where threads differ; its sizes; which tile it is. */
+/* What is done with a stage, number `read` of the ring: the step's product. */
+typedef void GemmProduct(Buffer *out, const void *owner, const GemmSource *a,
+                         const GemmSource *b);
+void gemm_put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
+                     const GemmSource *b, GemmProduct *product,
+                     const void *owner);
+typedef struct GemmFragments {
+  const char *name, *at; /* the array; where the tile is, an address */
+  const char *first, *term;
+  uint32_t count;
+  bool b; /* 16 rows of mma's second operand, and not of its first one */
+  bool turned;
+} GemmFragments;
+void gemm_put_fragments(Buffer *out, const GemmSource *s,
+                        const GemmFragments *f);
+/* d += a * b by mma, of 16 rows, 8 columns and 32 bytes of terms. */
+void gemm_put_product(Buffer *out, Dtype t, const GemmSchedule *s,
+                      const char *d, const char *a, const char *b);
 void gemm_put_start(Buffer *out, const GemmText *t);
 void gemm_put_sizes(Buffer *out, const GemmText *t);
 void gemm_put_tile(Buffer *out, const GemmText *t);
@@ -83,6 +105,18 @@ void gemm_put_tile(Buffer *out, const GemmText *t);
 enum { GEMM_PRODUCER_REGISTERS = 40 };
 uint32_t gemm_group_registers(uint32_t groups);
 
+typedef struct GemmBoxes {
+  const SharedTile *tile;
+  const GemmGroup *batch;
+  bool b; /* whose strides it has */
+  const char *at, *map, *barrier;
+  const char *dense, *other; /* where it begins, ints */
+} GemmBoxes;
+void gemm_put_boxes(Buffer *out, const GemmBoxes *b);
+uint32_t gemm_tile_at(const SharedTile *t, uint32_t row, uint32_t column);
+/* turned: its rows are terms. */
+void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
+                         const char *name, const char *at);
 void gemm_group_text(Buffer *out, const GemmText *t);
 
 #endif

@@ -95,26 +95,36 @@ static void put_begin(Buffer *out, const GemmText *t, const Ring *r) {
                 t->schedule->pingpong ? 1 : r->groups);
 }
 
-/* Boxes as wide as what lies together: one, or several of a tile that is
- * turned. */
-static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
-                    const char *at) {
-  char rows = s->b ? 'n' : 'm';
-  uint32_t each = s->tile.width / s->tile.bytes;
-  for (uint32_t from = 0; from < s->tile.columns; from += each) {
-    buffer_printf(out, "ax_tma_load_%ud(%s + %uu, %s, full + 8 * stage, ",
-                  2 + t->batch.count, at,
-                  from / each * s->tile.rows * s->tile.width, s->operand->map);
-    if (s->turned)
-      buffer_printf(out, "(int)%c0 + %u, (int)(step * %uu)", rows, from,
-                    t->schedule->k);
-    else
-      buffer_printf(out, "(int)(step * %uu) + %u, (int)%c0", t->schedule->k,
-                    from, rows);
-    for (uint32_t j = t->batch.count; j-- > 0;)
-      buffer_printf(out, ", (int)%s", t->batch.axes[j].name);
+/* Boxes as wide as what lies together: one, or several next to each other. */
+void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
+  const SharedTile *t = b->tile;
+  uint32_t each = t->width / t->bytes, axes = 2;
+  for (uint32_t j = 0; j < b->batch->count; j++)
+    axes += gemm_stride(&b->batch->axes[j], b->b) != NULL;
+  for (uint32_t from = 0; from < t->columns; from += each) {
+    buffer_printf(out, "ax_tma_load_%ud(%s + %uu, %s, %s, (int)(%s) + %u, %s",
+                  axes, b->at, from / each * t->rows * t->width, b->map,
+                  b->barrier, b->dense, from, b->other);
+    for (uint32_t j = b->batch->count; j-- > 0;)
+      if (gemm_stride(&b->batch->axes[j], b->b))
+        buffer_printf(out, ", (int)%s", b->batch->axes[j].name);
     buffer_puts(out, ");\n");
   }
+}
+
+static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
+                    const char *at) {
+  char terms[40], rows[16];
+  snprintf(terms, sizeof terms, "(int)(step * %uu)", t->schedule->k);
+  snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
+  gemm_put_boxes(out, &(GemmBoxes){.tile = &s->tile,
+                                   .batch = &t->batch,
+                                   .b = s->b,
+                                   .at = at,
+                                   .map = s->operand->map,
+                                   .barrier = "full + 8 * stage",
+                                   .dense = s->turned ? rows : terms,
+                                   .other = s->turned ? terms : rows});
 }
 
 static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
@@ -143,27 +153,29 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
 
 /* ---- products ---- */
 
-/* Bytes from the tile's beginning to the one of row (or column) `at`. */
-static uint32_t rows_at(const GemmSource *s, uint32_t at) {
-  SharedTile plain = s->tile;
+/* Bytes from the tile's beginning, where a descriptor is to begin. */
+uint32_t gemm_tile_at(const SharedTile *t, uint32_t row, uint32_t column) {
+  SharedTile plain = *t;
   plain.swizzle = (Swizzle){0};
-  return (uint32_t)(s->turned ? shared_at(&plain, 0, at)
-                              : shared_at(&plain, at, 0));
+  return (uint32_t)shared_at(&plain, row, column);
+}
+
+static uint32_t rows_at(const GemmSource *s, uint32_t at) {
+  return s->turned ? gemm_tile_at(&s->tile, 0, at)
+                   : gemm_tile_at(&s->tile, at, 0);
 }
 
 static uint32_t terms_at(const GemmSource *s, uint32_t at) {
-  SharedTile plain = s->tile;
-  plain.swizzle = (Swizzle){0};
-  return (uint32_t)(s->turned ? shared_at(&plain, at, 0)
-                              : shared_at(&plain, 0, at));
+  return s->turned ? gemm_tile_at(&s->tile, at, 0)
+                   : gemm_tile_at(&s->tile, 0, at);
 }
 
-static void put_descriptor(Buffer *out, const GemmSource *s, const char *at) {
-  SharedMatrix m = shared_matrix(&s->tile, s->turned);
+void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
+                         const char *name, const char *at) {
+  SharedMatrix m = shared_matrix(tile, turned);
   buffer_printf(out,
-                "const uint64_t %c_first = ax_wgmma_descriptor(%s, %uu, %uu, "
-                "%uu);\n",
-                s->letter, at, m.leading, m.stride, m.swizzle);
+                "const uint64_t %s = ax_wgmma_descriptor(%s, %uu, %uu, %uu);\n",
+                name, at, m.leading, m.stride, m.swizzle);
 }
 
 static const char *type_of(const GemmText *t) {
@@ -288,9 +300,9 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
                 r->slabs, 16 * gemm_slab_pitch(s));
   snprintf(at, sizeof at, "shared + group * %uu",
            s->pingpong ? 0 : rows_at(&r->a, r->rows));
-  put_descriptor(out, &r->a, at);
+  gemm_put_descriptor(out, &r->a.tile, r->a.turned, "a_first", at);
   snprintf(at, sizeof at, "shared + %uu", r->a.bytes);
-  put_descriptor(out, &r->b, at);
+  gemm_put_descriptor(out, &r->b.tile, r->b.turned, "b_first", at);
   buffer_printf(out,
                 "const unsigned row = group * %uu + member / 32u * 16u;\n"
                 "unsigned round = 0;\n",

@@ -176,14 +176,16 @@ void gemm_put_slab(Buffer *out, const GemmText *t, const char *sums,
                 "for (unsigned z = lane; z < %uu; z += 32u) {\n"
                 "const int i = (int)(m0 + %s + z / %uu);\n"
                 "const int j = (int)(n0 + %s + y * %uu + z %% %uu * %uu);\n"
-                "if (i < m && j < n) {\nfloat x[%u];\n"
+                "if (i < m && j < n) {\nconst unsigned slab_row = z / %uu;\n"
+                "(void)slab_row;\n%sfloat x[%u];\n"
                 "#pragma unroll\nfor (int v = 0; v < %u; v += 4) {\n"
                 "const float4 w = *(const float4 *)(slab + z / %uu * %uu + "
                 "z %% %uu * %uu + v);\n"
                 "x[v] = w.x, x[v + 1] = w.y, x[v + 2] = w.z, x[v + 3] = w.w;\n"
                 "}\n",
                 SLAB_ROWS * across, row, across, column, slab, across, each,
-                each, each, across, pitch, across, each);
+                across, t->of_row ? t->of_row : "", each, each, across, pitch,
+                across, each);
   gemm_put_row(out, t, each);
   buffer_puts(out, "}\n}\n}\n");
 }
