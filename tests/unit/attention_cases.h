@@ -10,6 +10,7 @@
 /* Of heads `heads`, `groups` of which share keys and values; strides are in
  * elements, and 1 along k and e. */
 static const char attention_arguments[] =
+    "#define NEVER __int_as_float(0xff800000)\n"
     "struct Arguments {\n"
     "const void *a, *b, *v;\nvoid *c;\n"
     "int64_t batch, heads, groups, m, n, k, e;\n"
@@ -40,13 +41,13 @@ static void attention_case_score(void *owner, Buffer *out, const char *x,
     buffer_printf(out, "%s = %s * args.scale;\n", to, x);
     break;
   case ATTENTION_CAUSAL:
-    buffer_printf(out, "%s = in <= im ? %s * args.scale : __int_as_float(0xff800000);\n", to, x);
+    buffer_printf(out, "%s = in <= im ? %s * args.scale : NEVER;\n", to, x);
     break;
   case ATTENTION_WINDOW:
     buffer_printf(out,
                   "%s = in <= im && in + 100 > im ? %s * args.scale + 0.125f * "
                   "(float)(in - im) * (float)(ih * args.groups + ig + 1) : "
-                  "__int_as_float(0xff800000);\n",
+                  "NEVER;\n",
                   to, x);
     break;
   case ATTENTION_CAPPED:
