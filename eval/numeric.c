@@ -165,7 +165,8 @@ static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *given,
     args[i] = number_of(vm, given[i]);
     if (!value_is_tensor(args[i])) {
       if (op == PRIM_EQ || op == PRIM_NE)
-        return value_bool(known_equal(vm, args[0], args[1]) == (op == PRIM_EQ));
+        return value_bool(known_equal(vm, given[0], given[1]) ==
+                          (op == PRIM_EQ));
       vm_fail(vm, 599, "compiler bug in eval: %s of what is no number",
               prim_info[op].name);
     }
