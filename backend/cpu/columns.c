@@ -229,6 +229,8 @@ static uint32_t few_vectors(int64_t vectors) {
 /* How many vectors are gone through at a time. */
 static uint32_t block_vectors(const Emitter *e) {
   int64_t most = nest_is_outer(e) ? e->s->block : e->loop->extents[e->lane];
+  if (!size_is_number(e->k->graph, most))
+    return e->few ? BLOCK_VECTORS : COLUMNS;
   int64_t vectors = (most + e->s->width - 1) / e->s->width;
   if (e->few)
     return few_vectors(vectors);
@@ -249,6 +251,8 @@ static void emit_held(Emitter *e, Nest *n, Columns *c) {
   if (whole && part)
     buffer_printf(n->out, "if (end - start == %u * W) {\n", c->vectors);
   c->block = true;
+  if (whole && !part)
+    buffer_puts(n->out, "(void)end;\n");
   if (whole)
     emit_column_loops(e, n, c);
   if (whole && part)

@@ -50,11 +50,13 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels;            /* of steps */
-  bool *varies;                /* with the lane */
+  uint32_t fetched; /* what masked loads read at its next point is fetched
+                       ahead: an axis, or NO_LANE */
+  uint32_t *levels; /* of steps */
+  bool *varies;     /* with the lane */
   bool few; /* terms: they are written out, and lanes behind the last are gone
                through like others */
-  char *classes;               /* f d i l b: of steps, as lanes */
+  char *classes; /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 

@@ -117,13 +117,18 @@ bool emit_masked_else(const Emitter *e, uint32_t at) {
 const char *emit_masked(Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
   const Step *read = &e->loop->steps.at[s->args[1]];
-  const char *place = emit_quasi(e, read->address);
+  Quasi *at_all = quasi_copy(e->arena, read->address); /* as one form, whose
+      parts are computed where they change */
   for (uint32_t j = 0; j < read->index_count; j++) {
     const ReadIndex *i = &read->indices[j];
     const Quasi *index = e->loop->steps.at[i->step].index;
-    place = format(e, "%s + %s * (%s)", place, emit_int(e, i->stride),
-                   emit_quasi(e, index));
+    e->failed |= !quasi_add(e->k->graph, at_all, i->stride, index);
   }
+  const char *place = emit_quasi(e, at_all);
+  if (at_all->times[e->fetched])
+    buffer_printf(&e->blocks[e->lane_level],
+                  "__builtin_prefetch(p%u + %s + j + %s);\n", read->input,
+                  place, emit_int(e, at_all->times[e->fetched]));
   const char *mask = emit_lanes(e, s->args[0], 'b');
   const char *x =
       format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,

@@ -677,6 +677,16 @@ static uint32_t turned_rows(const Emitter *e, const Loop *loop,
              : NO_LANE;
 }
 
+/* Units go along the last outer axis: what the next one copies is fetched while
+ * this one's copy is worked on. */
+static uint32_t fetched_axis(const Emitter *e, const Loop *loop) {
+  bool copies = e->s->shape == UNIT_POINT && loop->outer > 0 &&
+                loop->axes == loop->kept && e->k->loops.len > 1;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    copies &= loop->results.at[j].local != NULL;
+  return copies ? loop->outer - 1 : NO_LANE;
+}
+
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
@@ -691,7 +701,9 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   e->at = at;
   e->few = nest_is_short(e, loop, lane);
   e->rows = turned_rows(e, loop, order, loops);
+  e->fetched = fetched_axis(e, loop);
   emit_steps(e);
+  e->fetched = NO_LANE;
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {
     e->failed = true;

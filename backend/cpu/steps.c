@@ -450,7 +450,7 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
 static const char *strided(Emitter *e, const Step *s, const char *from,
                            int64_t step) {
   const char *name = dtype_info[s->dtype].name;
-  bool near = step >= 2 && step <= NEAR_STEPS;
+  bool near = step >= 2 && step <= NEAR_STEPS && e->s->width > 1;
   const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
   if (near)
     return format(e, "lds%d_%s(%s, %s)", (int)step, name, from, rest);
@@ -464,8 +464,8 @@ bool emit_is_near(const Emitter *e, const Step *s) {
   for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
     if (e->varies[s->indices[j].step])
       return false;
-  return is_even(e, s->address) && step >= 1 && step <= NEAR_STEPS &&
-         !is_turned(e, s);
+  return is_even(e, s->address) && !is_turned(e, s) && step >= 1 &&
+         step <= (e->s->width > 1 ? NEAR_STEPS : 1);
 }
 
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
@@ -815,6 +815,8 @@ static const char *sign_text(Emitter *e, char class, bool lanes,
 
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y) {
+  if (lanes && class == 'f')
+    return format(e, "%s_f(%s, %s)", most ? "most" : "least", x, y);
   const char *c =
       test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
   if (is_float_class(class)) {

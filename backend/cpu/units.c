@@ -316,6 +316,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->k = k;
   e->s = s;
   e->notes = notes;
+  e->fetched = NO_LANE;
   e->number = number;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
