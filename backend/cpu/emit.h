@@ -93,6 +93,12 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* ---- fetch.c ---- */
+
+/* Of a read whose indices are the same in all lanes: where the row begins that
+ * is wanted some indices later; NULL: that is not worth asking for. */
+const char *emit_foreseen(Emitter *e, const Step *s);
+
 /* ---- masked.c ---- */
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */
