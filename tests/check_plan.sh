@@ -101,6 +101,7 @@ kernels = json.load(sys.stdin)["runs"][1]["kernels"]
 assert sum(k["bytes_read"] for k in kernels) < 1.1 * 4e6, "two passes"
 assert "LOAD(f32" in kernels[0]["code"], "no vectors"
 assert "ldw_" not in kernels[0]["code"], "masks where a limit says enough"
+assert "__builtin_prefetch(" in kernels[0]["code"], "it waits for parts"
 ' || wrong 'a variance is wrong'
 cat >"$folder/small.axn" <<'END'
 val x = for b < 900, i < 5, j < 3 => sin (float (b + i + j))

@@ -1,4 +1,5 @@
-/* Rows that data chooses, asked for before their turn.
+/* Rows asked for before their turn: those that data chooses, and the next one
+ * while what is left of this one comes from a cache.
  *
  * Caches foresee what lies behind the row at hand, but not the row that the
  * next index names; and while it comes from memory there is nothing else to do.
@@ -17,6 +18,7 @@ enum {
   LINE = 64,          /* a row is a few of them at least, */
   LINES_LEAST = 2,
   ROW_MOST = 8 << 10, /* and so many bytes at most: then caches foresee it */
+  HELD = 16 << 10,    /* a row that the first cache holds beside another */
 };
 
 /* What is read at a place that is known, perhaps converted; NULL: it is not. */
@@ -106,4 +108,56 @@ const char *emit_foreseen(Emitter *e, const Step *s) {
     base = format(e, "%s + %s", base, index_ahead(e, r, index, elements));
   }
   return base;
+}
+
+/* ---- the next row ---- */
+
+static bool reads(const Loop *loop, const Step *s) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *x = &loop->steps.at[j];
+    if (x->kind == STEP_READ && x->node == s->node && !x->index_count &&
+        quasi_equal(x->address, s->address))
+      return true;
+  }
+  return false;
+}
+
+/* Has an earlier loop read the row, and no later one will? */
+static bool is_last_reader(const Emitter *e, const Step *s) {
+  bool before = false;
+  for (uint32_t j = 0; j < e->at; j++)
+    before |= reads(e->k->loops.at[j], s);
+  for (uint32_t j = e->at + 1; j < e->k->loops.len; j++)
+    if (reads(e->k->loops.at[j], s))
+      return false;
+  return before;
+}
+
+static bool is_row_of_point(const Emitter *e, const Step *s) {
+  uint32_t outer = e->k->outer;
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (s->address->times[v])
+      return false;
+  return e->s->shape == UNIT_POINT && e->s->width > 1 && !e->s->chunk &&
+         outer > 0 && e->k->loops.at[e->at] == e->loop && e->lane >= outer &&
+         s->address->times[e->lane] == 1 && s->address->times[outer - 1];
+}
+
+const char *emit_next_row(Emitter *e, const Step *s) {
+  uint32_t last = e->k->outer - 1;
+  double each = dtype_info[s->dtype].bytes, row;
+  if (s->index_count || !is_row_of_point(e, s) || !is_last_reader(e, s))
+    return NULL;
+  row = each * (double)loop_guess(e->loop, e->lane);
+  if (node_guess(e->k->graph, s->node) * each <= (double)machine()->cache[1] ||
+      row < LINES_LEAST * LINE || row > (double)machine()->cache[1] / 4)
+    return NULL;
+  const char *base = emit_quasi(e, s->address);
+  uint32_t name = e->names++;
+  buffer_printf(&e->blocks[ROW_LEVEL],
+                "const int64_t f%u = i%u + 1 < %s ? %s : 0;\n", name, last,
+                emit_int(e, e->loop->extents[last]),
+                emit_int(e, s->address->times[last]));
+  return format(e, "__builtin_prefetch(p%u + %s + f%u + j, 0, %d);\n", s->input,
+                base, name, row > HELD ? 2 : 3);
 }

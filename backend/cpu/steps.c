@@ -480,6 +480,9 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     if (ahead)
       buffer_printf(block(e, e->levels[at]), "__builtin_prefetch(%s);\n",
                     indexed_row(e, s, ahead));
+    const char *next = row ? NULL : emit_next_row(e, s);
+    if (next)
+      buffer_puts(block(e, e->levels[at]), next);
     define_loaded(e, at,
                   step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                             : format(e, "lds_%s(%s, %s, REST)", name, from,
