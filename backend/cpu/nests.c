@@ -193,6 +193,12 @@ char nest_end_class(const Fold *f) {
   return f->runs ? 'd' : f->class;
 }
 
+/* Is it an extreme that the machine takes, numbers at least, of all lanes? */
+static bool is_noted(const Emitter *e, const Fold *f) {
+  return (f->op == PRIM_MAX || f->op == PRIM_MIN) && f->class == 'f' &&
+         e->s->width == 16 && e->lane != NO_LANE && e->lane >= e->loop->kept;
+}
+
 static Dtype accumulator_dtype(const Fold *f) {
   char class = nest_end_class(f);
   return class == 'f'   ? DT_F32
@@ -238,6 +244,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
   f.runs = goes_in_runs(e, &f);
+  f.seen = is_noted(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
@@ -297,9 +304,12 @@ void nest_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
   if (masked)
     x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
                f->identity);
+  const char *taken =
+      f->seen ? format(e, "%s_f(%s, x, &seen%u%s)",
+                       f->op == PRIM_MAX ? "more" : "less", acc, f->name, at)
+              : combine(e, f, f->class, true, acc, "x");
   buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
-                vector_letter(f->class), x, acc,
-                combine(e, f, f->class, true, acc, "x"));
+                vector_letter(f->class), x, acc, taken);
 }
 
 /* ---- for-loops ---- */
@@ -539,12 +549,27 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
                   f->name, f->far ? 'l' : 'i');
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "seen_f seen%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "seen%u[q] = (seen_f)-1;\n",
+                  f->name, sums, sums, f->name);
+  else if (f->seen)
+    buffer_printf(out, "seen_f seen%u = (seen_f)-1;\n", f->name);
 }
 
 /* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
  * doubles. */
 static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   const char *first = sums > 1 ? "[0]" : "";
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "for (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = seen_end_f(acc%u[q], seen%u[q]);\n",
+                  sums, f->name, f->name, f->name);
+  else if (f->seen)
+    buffer_printf(out, "acc%u = seen_end_f(acc%u, seen%u);\n", f->name, f->name,
+                  f->name);
   if (sums > 1)
     buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
                   f->name,

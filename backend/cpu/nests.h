@@ -14,6 +14,7 @@ typedef struct Fold { /* what is done with a result */
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
   bool runs;            /* it goes on in doubles: goes_in_runs */
+  bool seen;            /* what is no number is noted beside: is_noted */
   bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
