@@ -234,6 +234,10 @@ bool quasi_add(Graph *g, Quasi *x, int64_t factor, const Quasi *y);
  * False: an overflow. */
 bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
                   Quasi *rest);
+/* x = by * upper + lower: the terms that `by` divides, over it, and the rest,
+ * which is to lie in 0 .. by - 1; false: it does not. */
+bool quasi_split(Arena *arena, const Quasi *x, int64_t by, const Loop *loop,
+                 Quasi **upper, Quasi **lower);
 bool quasi_equal(const Quasi *x, const Quasi *y);
 Quasi *quasi_copy(Arena *arena, const Quasi *from);
 /* False: they do not fit. */

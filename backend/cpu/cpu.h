@@ -40,6 +40,7 @@ typedef struct Schedule {
   int64_t pitch;         /* positions from one to the next, and */
   int64_t places;        /* of a whole unit, with what may be stored behind the
                             last; 0: those of the last axis */
+  bool turned;           /* TILE: of vectors that are turned in registers */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
   int64_t terms;         /* COLUMNS: of sums, that are read at a time */
@@ -91,6 +92,13 @@ uint64_t kernel_over(const Kernel *k);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* Does it reduce so few terms that they are better written out? */
+bool sums_are_short(const Loop *loop);
+/* Rows of such sums as units; false: there are others, or too few rows. */
+bool sums_choose(const Kernel *k, Schedule *s);
+/* Lanes that many elements apart, at most, are loaded next to each other, and
+ * then taken apart. */
+enum { NEAR_STEPS = 4 };
 /* How many sums stay in registers of so many bytes. */
 uint32_t schedule_held(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */

@@ -50,9 +50,13 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels;            /* of steps */
-  bool *varies;                /* with the lane */
-  char *classes;               /* f d i l b: of steps, as lanes */
+  uint32_t fetched; /* what masked loads read at its next point is fetched
+                       ahead: an axis, or NO_LANE */
+  uint32_t *levels; /* of steps */
+  bool *varies;     /* with the lane */
+  bool few; /* terms: they are written out, and lanes behind the last are gone
+               through like others */
+  char *classes; /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 
@@ -98,10 +102,25 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* Are the read's lanes so near to each other that whole vectors are loaded, or
+ * parts that may be empty? */
+bool emit_is_near(const Emitter *e, const Step *s);
+
+/* ---- fetch.c ---- */
+
+/* Of a read whose indices are the same in all lanes: where the row begins that
+ * is wanted some indices later; NULL: that is not worth asking for. */
+const char *emit_foreseen(Emitter *e, const Step *s);
+/* Of a read that is the last one of a point's row: what asks for the next
+ * point's; NULL: likewise. */
+const char *emit_next_row(Emitter *e, const Step *s);
+
 /* ---- masked.c ---- */
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */
 bool emit_is_masked(const Emitter *e, uint32_t step);
+/* Is what it chooses else more than the zeros that are there anyway? */
+bool emit_masked_else(const Emitter *e, uint32_t step);
 const char *emit_masked(Emitter *e, uint32_t step);
 
 /* ---- nests.c: loops as C ---- */

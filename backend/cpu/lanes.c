@@ -64,6 +64,13 @@ static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
 }
 
+/* Lanes near to each other are loaded with what lies between them. */
+static double load_cost(int64_t step, double width) {
+  return step > 1 && step <= NEAR_STEPS && step < width
+             ? (double)step
+             : access_cost(step, width);
+}
+
 /* Quotients that differ along v: mostly they are the same in all lanes, and
  * that is tested, or else lanes are read one by one. */
 static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
@@ -106,7 +113,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
         !size_add(loop->graph, step, more, &step))
       return width;
   }
-  return access_cost(step, width) + quotients;
+  return load_cost(step, width) + quotients;
 }
 
 bool lanes_where(const Loop *loop) {
@@ -142,7 +149,8 @@ static double apart_cost(const Loop *loop, const Step *s, uint32_t v,
   if (v >= loop->outer || !loop_reads_apart(loop, s, v, &numbers))
     return cost;
   double points = loop_points(loop, loop->outer, loop->axes);
-  return 1 + copy_cost(loop, s->address, width) * numbers / points;
+  double copied = 1 + copy_cost(loop, s->address, width) * numbers / points;
+  return s->address->times[v] <= NEAR_STEPS ? fmin(cost, copied) : copied;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector.  copies: what is
@@ -157,7 +165,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
       cost += copies ? apart_cost(loop, s, v, w, read) : read;
     }
     if (s->kind == STEP_LOCAL)
-      cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
+      cost += v < loop->outer ? 1 : load_cost(s->address->times[v], w);
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];

@@ -275,8 +275,8 @@ static void find_needs(Emitter *e) {
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
-      if (a > 0 && emit_is_masked(e, j))
-        break; /* it has nothing but the condition */
+      if (a > 0 && emit_is_masked(e, j) && (a == 1 || !emit_masked_else(e, j)))
+        continue; /* it is loaded where the condition holds */
       if (s->kind == STEP_SELECT && a > 0 && need) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
@@ -446,6 +446,28 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
 }
 
+/* Lanes that are so many elements apart, from a place on. */
+static const char *strided(Emitter *e, const Step *s, const char *from,
+                           int64_t step) {
+  const char *name = dtype_info[s->dtype].name;
+  bool near = step >= 2 && step <= NEAR_STEPS && e->s->width > 1;
+  const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
+  if (near)
+    return format(e, "lds%d_%s(%s, %s)", (int)step, name, from, rest);
+  return format(e, "lds_%s(%s, %s, %s)", name, from, emit_int(e, step), rest);
+}
+
+bool emit_is_near(const Emitter *e, const Step *s) {
+  int64_t step = s->address->times[e->lane];
+  if (s->kind == STEP_LOCAL && e->lane == e->loop->outer - 1)
+    return e->s->shape != UNIT_ROWS && !quasi_varies(e, s->address);
+  for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
+    if (e->varies[s->indices[j].step])
+      return false;
+  return is_even(e, s->address) && !is_turned(e, s) && step >= 1 &&
+         step <= (e->s->width > 1 ? NEAR_STEPS : 1);
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -474,14 +496,20 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (!lanes && is_even(e, s->address)) {
+    bool row = step == 1 && s->index_count;
     const char *from =
-        step == 1 && s->index_count
-            ? indexed_row(e, s, base)
+        row ? indexed_row(e, s, base)
             : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
+    const char *ahead = row ? emit_foreseen(e, s) : NULL;
+    if (ahead)
+      buffer_printf(block(e, e->levels[at]), "__builtin_prefetch(%s);\n",
+                    indexed_row(e, s, ahead));
+    const char *next = row ? NULL : emit_next_row(e, s);
+    if (next)
+      buffer_puts(block(e, e->levels[at]), next);
     define_loaded(e, at,
                   step == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                            : format(e, "lds_%s(%s, %s, REST)", name, from,
-                                     emit_int(e, step)));
+                            : strided(e, s, from, step));
     return;
   }
   const ReadIndex *walking = walking_index(e, s);
@@ -573,12 +601,11 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
                            : format(e, "l%u + %s + %s", l->name, to,
                                     lane_step(e, s->address->times[e->lane]));
+  const char *load = e->few ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
   if (outer || s->address->times[e->lane] == 1)
-    define_loaded(e, at, format(e, "LOAD(%s, %s)", name, from));
+    define_loaded(e, at, format(e, load, name, from));
   else
-    define_loaded(e, at,
-                  format(e, "lds_%s(%s, %s, REST)", name, from,
-                         emit_int(e, s->address->times[e->lane])));
+    define_loaded(e, at, strided(e, s, from, s->address->times[e->lane]));
 }
 
 /* ---- operations ---- */
@@ -811,6 +838,8 @@ static const char *sign_text(Emitter *e, char class, bool lanes,
 
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y) {
+  if (lanes && class == 'f')
+    return format(e, "%s_f(%s, %s)", most ? "most" : "least", x, y);
   const char *c =
       test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
   if (is_float_class(class)) {

@@ -15,7 +15,7 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 /* ---- local values ---- */
 
-enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
+enum { BEHIND = 320, ROW_PADDED = 256, ROW_PADDING = 16 };
 
 static int64_t row_points(const Schedule *s) {
   return s->places ? s->places : divide_up(s->block, s->width) * s->width;
@@ -60,7 +60,8 @@ static void emit_locals(Emitter *e, Buffer *out) {
       l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
       int64_t count = emit_times(e, size, points_of(e->s));
-      /* a whole vector may end behind the last */
+      /* whole vectors may end behind the last: of sums of few terms, four,
+       * whose lanes may be four elements apart */
       count = emit_plus(e, count, BEHIND);
       buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
                     l->portioned ? 'r' : 'l', l->name, type,
@@ -327,6 +328,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->k = k;
   e->s = s;
   e->notes = notes;
+  e->fetched = NO_LANE;
   e->number = number;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};
