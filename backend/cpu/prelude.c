@@ -72,8 +72,8 @@ static void add_section(Sections *s, const char *header, const char *text,
 }
 
 /* Those for kernels of one lane, or for the others. */
-static void find_sections(Sections *s, bool scalar) {
-  const char *at = strstr(prelude_text, "//@");
+static void find_sections(Sections *s, const char *from, bool scalar) {
+  const char *at = strstr(from, "//@");
   while (at) {
     const char *next = strstr(at + 3, "\n//@");
     const char *end = next ? next + 1 : at + strlen(at);
@@ -140,12 +140,12 @@ static void write_used(const Sections *s, Buffer *out) {
                  (size_t)(s->all.at[j].end - s->all.at[j].text));
 }
 
-static void find_used(Sections *s, Arena *arena, uint32_t width,
+static void find_used(Sections *s, Arena *arena, const char *from, bool scalar,
                       const char *text, size_t len) {
   s->arena = arena;
   s->names = interner_new(s->arena);
   map_init(&s->of_name, s->arena);
-  find_sections(s, width == 1);
+  find_sections(s, from, scalar);
   use_names(s, text, text + len);
   for (uint32_t j = s->all.len; j-- > 0;)
     if (s->all.at[j].used)
@@ -156,13 +156,20 @@ void prelude_part(Arena *arena, uint32_t width, const Buffer *text,
                   const char *suffix, Buffer *out) {
   Sections s = {.arena = arena};
   Buffer end = {.arena = arena};
-  find_used(&s, arena, width, text->text, text->len);
+  find_used(&s, arena, prelude_text, width == 1, text->text, text->len);
   rename_used(&s, suffix, out, &end);
   buffer_printf(out, "#define W %u\n", width);
   write_used(&s, out);
   buffer_add(out, text->text, text->len);
   buffer_puts(out, "#undef W\n");
   buffer_add(out, end.text, end.len);
+}
+
+void sections_write(Buffer *out, Arena *arena, const char *from,
+                    const char *text, size_t len) {
+  Sections s = {.arena = arena};
+  find_used(&s, arena, from, false, text, len);
+  write_used(&s, out);
 }
 
 bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
@@ -174,7 +181,7 @@ bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len) {
   }
   arena = arena_new();
   Sections s = {.arena = arena};
-  find_used(&s, arena, width, text, len);
+  find_used(&s, arena, prelude_text, width == 1, text, len);
   write_used(&s, out);
   trap_end(&trap);
   arena_free(s.arena);

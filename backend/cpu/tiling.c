@@ -652,6 +652,8 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
   choose_tile(t, c->s, m, n);
+  if (t->rows > m && size_is_number(loop->graph, loop->extents[t->m]))
+    t->rows = (uint32_t)m; /* none of them is an edge */
   choose_edges(t, loop, c->s->width);
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
