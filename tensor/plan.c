@@ -369,12 +369,36 @@ static bool is_read_in_bounds(const PlanNode *p) {
   return true;
 }
 
+/* Does p finish what would be stored for it alone, as bias and activation
+ * finish a product?  To store p in its place is no more memory, the kernel of
+ * that can go on with it, and readers find it as they want it. */
+static bool is_finish(const Plan *plan, const PlanNode *p) {
+  const Node *n = p->node;
+  if (p->work <= FACTOR_COST || body_cost(n) == 0)
+    return false;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Node *x = n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
+    if (!x || node_is_there(x) || x->kind != NODE_COMP ||
+        (x->reduce == PRIM_NONE && body_cost(x) == 0) ||
+        dtype_info[n->dtype].bytes > dtype_info[x->dtype].bytes ||
+        node_guess(plan->graph, x) != node_guess(plan->graph, n))
+      continue;
+    uint32_t reads = 0;
+    for (uint32_t j = 0; j < n->cell_count; j++)
+      reads += n->cells[j].kind == CELL_READ && n->cells[j].node == x;
+    const PlanNode *of = plan_node(plan, x);
+    if (!of->root && !is_held_outside(of) && of->inner_refs == reads)
+      return true;
+  }
+  return false;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
   double cost = body_cost(p->node), times = recomputation(plan, p, &once);
   if (once)
-    return true;
+    return !is_finish(plan, p);
   if (p->of_indices && p->chain <= INDEX_COST)
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||

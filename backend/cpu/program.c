@@ -165,12 +165,10 @@ uint64_t kernel_over(const Kernel *k) {
   return over;
 }
 
-/* Several tiles of one product. */
+/* Several bands of one product, which copy the same. */
 static bool has_shared(const Kernel *k, const Schedule *s) {
-  if (s->shape != UNIT_TILE || !s->tiling)
-    return false;
-  const int64_t *extents = k->loops.at[0]->extents + k->outer;
-  return extents[-1] > s->block || extents[-2] > s->height;
+  return s->shape == UNIT_TILE && s->tiling &&
+         k->loops.at[0]->extents[k->outer - 2] > s->height;
 }
 
 static void make(const Cluster *c, Program *p) {

@@ -1,6 +1,7 @@
 /* The steps of a kernel as C: straight-line code in blocks, one for each loop:
  * what does not change with a loop stands outside of it. */
 #include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
 
 #include <math.h>
 #include <string.h>
@@ -544,7 +545,8 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
     return format(e, "(i%u - top) * %s + (i%u - above) * %s", last - 1,
                   l->block, last - 2, emit_int(e, s->pitch));
   if (s->shape == UNIT_TILE)
-    return format(e, "(i%u - top) * %s", last - 1, l->block);
+    return format(e, "(i%u - %s) * %s", last - 1,
+                  tiling_passes(s) ? "y0" : "top", l->block);
   return format(e, "(%s) * %s", inner, l->block);
 }
 

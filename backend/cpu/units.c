@@ -33,7 +33,8 @@ static int64_t points_of(const Schedule *s) {
   case UNIT_MEMBERS:
     return 1;
   case UNIT_TILE:
-    return row_points(s) * s->height;
+    return row_points(s) *
+           (tiling_passes(s) ? s->tiling->of[0].block_m : s->height);
   }
   return 1;
 }
