@@ -5,7 +5,7 @@
  * before.  A few long lines are cut into blocks of so many elements, whatever
  * the number of threads: their sums first, then each from what comes before
  * it.  Where a line's elements lie apart, its neighbours go along with it. */
-#include "backend/cpu/halves.h"
+#include "backend/cpu/narrow.h"
 #include "backend/cpu/routines.h"
 
 enum {

@@ -5,7 +5,7 @@
  * all rows.  Of narrow ones there are sums for each of so many parts of the
  * rows, whatever the number of threads, where there are few sums and many
  * rows; these are added up then. */
-#include "backend/cpu/halves.h"
+#include "backend/cpu/narrow.h"
 #include "backend/cpu/routines.h"
 
 #include <string.h>

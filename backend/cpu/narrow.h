@@ -1,7 +1,7 @@
 /* Floats of 16 bits, for routines: exact to float, and rounded from there to
  * the nearest, ties to even. */
-#ifndef AXON_CPU_HALVES_H
-#define AXON_CPU_HALVES_H
+#ifndef AXON_CPU_NARROW_H
+#define AXON_CPU_NARROW_H
 
 #include <stdint.h>
 #include <string.h>
