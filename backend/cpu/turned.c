@@ -69,6 +69,22 @@ const char *emit_turned_read(Emitter *e, Dtype t, char class, const char *from,
   return emit_format(e, "turned%u[q]", name);
 }
 
+/* The block of the rows, of which reads need a part, and results another one:
+ * each of its lines defines a name, and none is to be missed. */
+static void put_block(Buffer *out, const Buffer *block) {
+  emit_put(out, block);
+  for (const char *line = block->len ? block->text : NULL; line && *line;) {
+    const char *end = strchr(line, '\n'), *is = strstr(line, " = ");
+    if (!end || !is || is > end)
+      break;
+    const char *name = is;
+    while (name > line && name[-1] != ' ' && name[-1] != '*')
+      name--;
+    buffer_printf(out, "(void)%.*s;\n", (int)(is - name), name);
+    line = end + 1;
+  }
+}
+
 static void emit_rows(Emitter *e, Buffer *out, const char *count,
                       const char *macros, const Buffer *rest) {
   uint32_t y = e->rows;
@@ -78,7 +94,7 @@ static void emit_rows(Emitter *e, Buffer *out, const char *count,
                 "for (int q = 0; q < %s; q++) {\n"
                 "const int64_t i%u = band + q;\n%s",
                 count, y, macros);
-  emit_put(out, &e->blocks[e->level_of[y]]);
+  put_block(out, &e->blocks[e->level_of[y]]);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
   emit_put(out, rest);
@@ -91,7 +107,7 @@ static void emit_square(Emitter *e, Buffer *out, const char *count,
                         const Buffer *rest) {
   emit_put(out, &e->turned_names);
   buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->rows);
-  emit_put(out, &e->blocks[e->level_of[e->rows]]);
+  put_block(out, &e->blocks[e->level_of[e->rows]]);
   buffer_printf(out, "#define LOAD(V, T, p) %s\n", load);
   emit_put(out, &e->turned);
   buffer_puts(out, "#undef LOAD\n}\n");
