@@ -20,7 +20,7 @@ static void emit_held_end(Buffer *out, const Columns *c, const Buffer *whole,
                           const Buffer *part) {
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n",
+                "const int64_t j = start + a * W;\n(void)j;\n",
                 c->vectors, c->vectors);
   if (!c->block)
     buffer_puts(out, "if (j + W <= end) {\n");
@@ -121,7 +121,7 @@ static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
   bool masks = part && reads_by_masks(e);
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n",
+                "const int64_t j = start + a * W;\n(void)j;\n",
                 vectors, vectors);
   if (part)
     buffer_printf(out,
