@@ -73,6 +73,19 @@ KERNEL(uninitialised) {
   ax_sync();
   a.out[T] = s[T + 1];
 }
+AX_DEVICE float4 four(float x) {
+  return make_float4(x, x, x, x);
+}
+KERNEL(structs_race) {
+  float4 *s = (float4 *)ax_shared();
+  s[T] = four(a.in[T]);
+  float4 v = s[T ^ 1];
+  a.out[T] = v.x;
+}
+KERNEL(structs_beyond) {
+  uint4 *s = (uint4 *)ax_shared();
+  s[T + 400] = ax_load_16(a.in);
+}
 KERNEL(shared_beyond) {
   float *s = (float *)ax_shared();
   s[T + 8192 / 4 - 127] = 0;
