@@ -716,6 +716,49 @@ KERNEL(spins) { /* blocks that run at a time may wait for each other */
       __nanosleep(20);
   }
 }
+KERNEL(last_sums) { /* the last block adds what all have written */
+  unsigned *count = (unsigned *)(a.out + 256);
+  unsigned *last = (unsigned *)ax_shared();
+  if (T < 2)
+    a.out[blockIdx.x * 2 + T] = (float)T;
+  __threadfence();
+  ax_sync();
+  if (T == 0)
+    *last = atomicAdd(count, 1u);
+  ax_sync();
+  if (*last == gridDim.x - 1)
+    a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+}
+KERNEL(last_sums_one) { /* one thread of each block writes */
+  unsigned *count = (unsigned *)(a.out + 256);
+  unsigned *last = (unsigned *)ax_shared();
+  if (T == 0) {
+    a.out[blockIdx.x] = (float)blockIdx.x;
+    __threadfence();
+    *last = atomicAdd(count, 1u);
+  }
+  ax_sync();
+  if (*last == gridDim.x - 1)
+    a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+}
+KERNEL(last_unfenced) {
+  unsigned *count = (unsigned *)(a.out + 256);
+  if (T == 0) {
+    a.out[blockIdx.x] = (float)blockIdx.x;
+    if (atomicAdd(count, 1u) == gridDim.x - 1)
+      a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+  }
+}
+KERNEL(blocks_write_one) {
+  a.out[T] = a.in[T];
+}
+KERNEL(threads_write_one) {
+  a.out[T / 2] = a.in[T];
+}
+KERNEL(once_written) {
+  a.out[T] = a.in[T];
+  a.out[T + 128] = __uint_as_float(ax_load_4_once(a.out + T));
+}
 KERNEL(endless) {
   while (atomicAdd((unsigned *)a.out, 0u) != 5)
     ;

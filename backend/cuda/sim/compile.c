@@ -37,9 +37,7 @@ static const char *compiler(void) {
   return found;
 }
 
-bool sim_can(void) {
-  return compiler() != NULL;
-}
+bool sim_can(void) { return compiler() != NULL; }
 
 bool sim_sees_registers(void) {
   char command[600];

@@ -310,7 +310,7 @@ AX_SIM uint64_t ax_sim_at(int op, int line, const void *p, uint64_t a = 0,
 }
 
 AX_SIM void __threadfence(AX_AT) {
-  ax_sim_do(AX_YIELD, line);
+  ax_sim_do(AX_YIELD, line, 1);
 }
 AX_SIM void __threadfence_block(AX_AT) {
   ax_sim_do(AX_YIELD, line);
@@ -437,7 +437,8 @@ AX_SIM void ax_grid_launch() {}
     return *(const T *)p;                                                \
   }                                                                      \
   AX_DEVICE T ax_load_##bytes##_once(const void *p, AX_AT) {             \
-    return ax_load_##bytes(p, line);                                     \
+    ax_sim_at(AX_LOAD, line, p, bytes, 1);                               \
+    return *(const T *)p;                                                \
   }                                                                      \
   AX_SIM void ax_store_##bytes(void *p, T v, AX_AT) {                    \
     ax_sim_at(AX_STORE, line, p, bytes);                                 \

@@ -23,9 +23,7 @@ static void add(Finder *f, const char *from, const char *to, const char *with) {
   VEC_PUSH(f->arena, f->out->all, m);
 }
 
-static bool in_name(char c) {
-  return isalnum((unsigned char)c) || c == '_';
-}
+static bool in_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* Past the bracket that closes that at p. */
 static const char *past(const char *p) {
