@@ -30,6 +30,10 @@ KERNEL(writes_beyond) {
 KERNEL(misaligned) {
   a.out[T] = *(const float *)((const char *)a.in + 2);
 }
+KERNEL(misaligned_struct) {
+  float4 *out = (float4 *)(a.out + 2);
+  out[0] = *(const float4 *)a.in;
+}
 KERNEL(misaligned_load) {
   ax_store_16(a.out, ax_load_16(a.in + 1));
 }

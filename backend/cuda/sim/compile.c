@@ -119,7 +119,7 @@ static void add_file(Buffer *out, const char *path) {
  * access is one call; names are bound late, as some lie in the library. */
 static const char flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden "
-    "-fsanitize=thread,bounds,shift,integer-divide-by-zero "
+    "-fsanitize=thread,bounds,shift,alignment,integer-divide-by-zero "
     "-fno-strict-aliasing -ffp-contract=off -fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 

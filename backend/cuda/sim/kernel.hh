@@ -751,8 +751,27 @@ AX_HOOK void __tsan_read_range(void *p, unsigned long bytes) {
 AX_HOOK void __tsan_write_range(void *p, unsigned long bytes) {
   ax_sim_table->access(p, bytes, 1, 0, __builtin_return_address(0));
 }
+// Of structs, by newer compilers.
+AX_HOOK void *__tsan_memcpy(void *to, const void *from, unsigned long bytes) {
+  ax_sim_table->access(from, bytes, 0, 0, __builtin_return_address(0));
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memcpy(to, from, bytes);
+}
+AX_HOOK void *__tsan_memmove(void *to, const void *from, unsigned long bytes) {
+  ax_sim_table->access(from, bytes, 0, 0, __builtin_return_address(0));
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memmove(to, from, bytes);
+}
+AX_HOOK void *__tsan_memset(void *to, int value, unsigned long bytes) {
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memset(to, value, bytes);
+}
 AX_HOOK void __ubsan_handle_out_of_bounds(void *, void *) {
   ax_sim_table->wrong("an index that is not within its array",
+                      __builtin_return_address(0));
+}
+AX_HOOK void __ubsan_handle_type_mismatch_v1(void *, void *) {
+  ax_sim_table->wrong("an access that is not aligned as its type must be",
                       __builtin_return_address(0));
 }
 AX_HOOK void __ubsan_handle_shift_out_of_bounds(void *, void *, void *) {
