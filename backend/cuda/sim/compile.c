@@ -37,7 +37,9 @@ static const char *compiler(void) {
   return found;
 }
 
-bool sim_can(void) { return compiler() != NULL; }
+bool sim_can(void) {
+  return compiler() != NULL;
+}
 
 bool sim_sees_registers(void) {
   char command[600];
@@ -115,10 +117,10 @@ static void add_file(Buffer *out, const char *path) {
     fclose(f);
 }
 
-/* Without what the compiler makes of memory that nobody else can see, each
- * access is one call; names are bound late, as some lie in the library. */
+/* Optimised a little, so that what need not lie in memory does not; and with a
+ * call before each access, and where C++ leaves undefined what is done. */
 static const char flags[] =
-    "-std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden "
+    "-std=c++17 -O1 -g1 -w -fPIC -fvisibility=hidden "
     "-fsanitize=thread,bounds,shift,alignment,integer-divide-by-zero "
     "-fno-strict-aliasing -ffp-contract=off -fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
