@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const char device_prelude_text[];
+
 #define format emit_format
 
 enum { SHARED_LINE = 16, SCRATCH_LINE = 256 };
@@ -561,14 +563,19 @@ bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
 }
 
 bool cuda_whole_text(const Buffer *text, Buffer *out) {
-  Buffer kernel = {0};
-  bool good = prelude_write(&kernel, PRELUDE_DEVICE, text->text, text->len);
-  if (good) {
-    buffer_add(&kernel, text->text, text->len);
-    good = wrappers_write(out, kernel.text);
+  Arena *volatile arena = NULL;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    arena_free(arena);
+    return false;
   }
-  if (good)
-    buffer_add(out, kernel.text, kernel.len);
-  buffer_free(&kernel);
+  arena = arena_new();
+  Buffer kernel = {.arena = arena};
+  sections_write_both(&kernel, arena, device_prelude_text, text->text,
+                      text->len);
+  buffer_add(&kernel, text->text, text->len);
+  bool good = wrappers_write(out, kernel.text);
+  trap_end(&trap);
+  arena_free(arena);
   return good;
 }

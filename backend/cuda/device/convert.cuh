@@ -1,0 +1,106 @@
+//@ ax_pack_f16
+/* 9.7.9.21, cvt: two numbers in a register, the first in its low half. */
+AX_DEVICE unsigned ax_pack_f16(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned v;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
+#else
+  unsigned short a, b;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(a) : "f"(low));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b) : "f"(high));
+  return (unsigned)b << 16 | a;
+#endif
+}
+
+//@ ax_f16_to_f32 ax_f32_to_f16
+AX_DEVICE float ax_f16_to_f32(unsigned short h) {
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
+  return v;
+}
+AX_DEVICE unsigned short ax_f32_to_f16(float x) {
+  unsigned short v;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(v) : "f"(x));
+  return v;
+}
+
+//@ ax_bf16_to_f32 ax_f32_to_bf16
+/* sm_75 has no conversion to bf16: to the nearest, of two as near the even. */
+AX_DEVICE float ax_bf16_to_f32(unsigned short h) {
+  return __uint_as_float((unsigned)h << 16);
+}
+AX_DEVICE unsigned short ax_f32_to_bf16(float x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short v;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(v) : "f"(x));
+  return v;
+#else
+  unsigned bits = __float_as_uint(x);
+  return x != x ? 0x7fff
+                : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+#endif
+}
+
+//@ ax_pack_bf16
+AX_DEVICE unsigned ax_pack_bf16(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned v;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
+#else
+  return (unsigned)ax_f32_to_bf16(high) << 16 | ax_f32_to_bf16(low);
+#endif
+}
+
+//@ ax_low ax_high
+/* The halves of a register of two. */
+AX_DEVICE unsigned short ax_low(unsigned v) {
+  return (unsigned short)v;
+}
+AX_DEVICE unsigned short ax_high(unsigned v) {
+  return (unsigned short)(v >> 16);
+}
+
+//@ ax_tf32
+/* To the nearest tf32, of two as near the one away from 0, as bits of f32. */
+#if __CUDA_ARCH__ < 800
+#error "ax_tf32: tf32 is of sm_80 on"
+#endif
+AX_DEVICE unsigned ax_tf32(float x) {
+  unsigned v;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(x));
+  return v;
+}
+
+//@ ax_exp2 ax_log2 ax_reciprocal ax_rsqrt
+/* 9.7.3: approximations of the special function unit, about 2 units in the last
+ * place (less near 1 of ax_log2); f32 below 2^-126 is 0. */
+AX_DEVICE float ax_exp2(float x) {
+  float v;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+AX_DEVICE float ax_log2(float x) {
+  float v;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+AX_DEVICE float ax_reciprocal(float x) {
+  float v;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+AX_DEVICE float ax_rsqrt(float x) {
+  float v;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+//@ ax_tanh
+/* 9.7.4.9, tanh.approx: a relative error of about 2^-11. */
+AX_DEVICE float ax_tanh(float x) {
+  float v;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}

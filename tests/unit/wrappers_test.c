@@ -1,0 +1,183 @@
+/* What kernels' texts stand on: a kernel gets what it names; all of it compiles
+ * for each architecture that has it, and says so on the others. */
+#include "backend/cuda/report.h"
+#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/wrappers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const char wrappers_text[];
+
+static void test_only_what_is_named(void **state) {
+  (void)state;
+  Buffer b = {0};
+  assert_true(wrappers_write(
+      &b, "void k() { ax_sync(); ax_wgmma_m64n24k16_bf16<0, 1>(d, a, b, 1);\n"
+          "ax_wgmma_m64n24k16_bf16<1, 1>(d, a, b, 1);\n"
+          "ax_wgmma_m64n16k8_tf32_ra(d, a, b, 1); ax_wgmma_m64n20k16_f16;\n"
+          "ax_wgmma_m64n24k8_bf16 ax_wgmma_m64n264k16_f16_ra; }"));
+  assert_non_null(strstr(b.text, "typedef unsigned int uint32_t"));
+  assert_non_null(strstr(b.text, "AX_DEVICE void ax_sync()"));
+  assert_null(strstr(b.text, "ax_shuffle"));
+  const char *at = strstr(b.text, "template <int TRANS_A, int TRANS_B>\n"
+                                  "AX_DEVICE void ax_wgmma_m64n24k16_bf16("
+                                  "float (&d)[12],\n    unsigned long long a");
+  assert_non_null(at);
+  assert_non_null(strstr(at, "m64n24k16.f32.bf16.bf16"));
+  assert_non_null(strstr(at, "%12, %13, p, 1, 1, %15, %16;"));
+  at = strstr(at, "AX_DEVICE");
+  assert_null(strstr(at + 1, "AX_DEVICE void ax_wgmma_m64n24k16_bf16("));
+  assert_non_null(strstr(at, "\nAX_DEVICE void ax_wgmma_m64n16k8_tf32_ra("
+                             "float (&d)[8],\n    const unsigned *a"));
+  assert_null(strstr(b.text, "AX_DEVICE void ax_wgmma_m64n20"));
+  assert_null(strstr(b.text, "AX_DEVICE void ax_wgmma_m64n24k8"));
+  assert_null(strstr(b.text, "AX_DEVICE void ax_wgmma_m64n264"));
+  buffer_free(&b);
+}
+
+/* ---- compiled ---- */
+
+static Fault fault;
+
+static const Nvrtc *there(void) {
+  const Nvrtc *n = nvrtc(&fault);
+  if (!n) {
+    fprintf(stderr, "skipped: %s\n", fault.message);
+    skip();
+  }
+  return n;
+}
+
+/* The file of tests/cuda with what comes before it; the caller frees. */
+static char *read_text(const char *name, const char *before) {
+  const char *source = getenv("SOURCE");
+  char path[1024];
+  snprintf(path, sizeof path, "%s/tests/cuda/%s.cu", source ? source : ".",
+           name);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  Buffer b = {0};
+  char chunk[4096];
+  buffer_puts(&b, before);
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+    buffer_add(&b, chunk, n);
+  fclose(f);
+  return b.text;
+}
+
+static bool compile(const Nvrtc *n, const char *kernel, const char *text,
+                    const char *arch, CudaReport *r) {
+  Buffer b = {0};
+  assert_true(wrappers_write(&b, text));
+  CudaText t = {.text = b.text, .name = "kernel.cu", .arch = arch};
+  CudaCode code;
+  bool good = nvrtc_compile(n, &t, &code, &fault);
+  if (good) {
+    assert_true(cuda_report(code.log, kernel, r));
+    const char *other = cuda_report_other(code.log);
+    if (other)
+      fprintf(stderr, "%s for %s: %s\n", kernel, arch, other);
+    assert_null(other);
+  }
+  cuda_code_free(&code);
+  buffer_free(&b);
+  return good;
+}
+
+static const char *const archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
+                                    "sm_90a", "sm_100a", "sm_120"};
+
+static void compiles(const char *kernel, const char *before, int from, int to) {
+  const Nvrtc *n = there();
+  char *text = read_text(kernel, before);
+  for (size_t k = 0; k < ARRAY_LEN(archs); k++) {
+    int arch = atoi(archs[k] + 3);
+    CudaReport r = {0};
+    if (arch < from || arch > to || !nvrtc_compiles(n, archs[k]))
+      continue;
+    if (!compile(n, kernel, text, archs[k], &r))
+      fail_msg("%s for %s: %s", kernel, archs[k], fault.message);
+  }
+  free(text);
+}
+
+static void test_any(void **state) {
+  (void)state;
+  compiles("any", "", 0, 999);
+}
+
+static void test_sm80(void **state) {
+  (void)state;
+  compiles("sm80", "", 80, 999);
+}
+
+static void test_sm90(void **state) {
+  (void)state;
+  compiles("sm90", "", 90, 999);
+  compiles("cast", "", 90, 100);
+}
+
+/* Products of each width; which choice of the others goes round. */
+static void test_sm90a(void **state) {
+  (void)state;
+  Buffer b = {0};
+  buffer_puts(&b, "#define PRODUCTS");
+  for (int n = 8, j = 0; n <= 256; n += 8, j++) {
+    static const char *const types[] = {"f16", "bf16", "tf32"};
+    const char *type = types[j % 3], *k = j % 3 == 2 ? "k8" : "k16";
+    bool registers = j / 3 % 2;
+    buffer_printf(&b, " \\\n  PRODUCT((ax_wgmma_m64n%d%s_%s%s", n, k, type,
+                  registers ? "_ra" : "");
+    if (j % 3 < 2)
+      buffer_printf(&b, registers ? "<%d>" : "<%d, %d>", j / 4 % 2, j / 8 % 2);
+    buffer_printf(&b, "), %d, %s)", n / 2, registers ? "r" : "where");
+  }
+  buffer_puts(&b, "\n");
+  compiles("sm90a", b.text, 90, 90);
+  buffer_free(&b);
+}
+
+/* What an architecture lacks is told. */
+static void test_absent(void **state) {
+  (void)state;
+  const Nvrtc *n = there();
+  static const char *const cases[][3] = {
+      {"sm_75", "void f() { ax_copy_16(0, 0, 0); }", "cp.async is of sm_80"},
+      {"sm_75", "void f() { ax_mma_m16n8k16_bf16; }", "of sm_80 on; sm_75 has"},
+      {"sm_89", "void f() { ax_mbarrier_wait; }", "try_wait is of sm_90"},
+      {"sm_89", "void f() { ax_tma_load_3d; }", "bulk.tensor is of sm_90"},
+      {"sm_120", "void f() { ax_tma_cast_3d; }", "at once is of sm_90a"},
+      {"sm_89", "void f() { ax_stmatrix_2; }", "stmatrix is of sm_90"},
+      {"sm_89", "void f() { ax_cluster_sync; }", "clusters are of sm_90"},
+      {"sm_100a", "void f() { ax_wgmma_fence(); }", "of sm_90a alone"},
+      {"sm_100a", "void f() { ax_wgmma_m64n8k16_f16; }", "of sm_90a alone"},
+      {"sm_120", "void f() { ax_registers_more; }", "setmaxnreg is of sm_90a"},
+  };
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    CudaReport r;
+    if (!nvrtc_compiles(n, cases[k][0]))
+      continue;
+    assert_false(compile(n, "f", cases[k][1], cases[k][0], &r));
+    if (!strstr(fault.message, cases[k][2]))
+      fail_msg("%s: %s", cases[k][1], fault.message);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_only_what_is_named),
+      cmocka_unit_test(test_any),
+      cmocka_unit_test(test_sm80),
+      cmocka_unit_test(test_sm90),
+      cmocka_unit_test(test_sm90a),
+      cmocka_unit_test(test_absent),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
