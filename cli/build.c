@@ -19,8 +19,12 @@ extern char **environ;
 typedef struct Target {
   char stem[PATH_MAX]; /* "out/m" */
   char module[256];    /* "m" */
-  const char *kind;    /* "so" */
+  const char *kind;    /* "so"; "": a program */
 } Target;
+
+static bool is_kind(const Target *t, const char *kind) {
+  return strcmp(t->kind, kind) == 0;
+}
 
 /* The name is also a prefix of names in C. */
 static bool is_identifier(const char *name) {
@@ -41,11 +45,18 @@ static int find_target(const char *output, Target *t) {
   for (size_t k = 0; dot && k < ARRAY_LEN(kinds); k++)
     if (strcmp(dot + 1, kinds[k]) == 0)
       t->kind = kinds[k];
-  if (!t->kind)
+  if (!dot) {
+    dot = name + strlen(name);
+    t->kind = "";
+  }
+  if (!t->kind || !*name)
     return usage_error("build", "-o wants a name that ends in .c, .o, .a or "
-                       ".so, not `%s`", output);
+                       ".so, or for a program in none of these, not `%s`",
+                       output);
   snprintf(t->stem, sizeof t->stem, "%.*s", (int)(dot - output), output);
   snprintf(t->module, sizeof t->module, "%.*s", (int)(dot - name), name);
+  if (is_kind(t, ""))
+    snprintf(t->module, sizeof t->module, "axon");
   if (!is_identifier(t->module) || strlen(output) + 8 > sizeof t->stem)
     return usage_error("build", "`%s` is no name that C could give a function:"
                        " letters, digits and _, as in -o model.%s", t->module,
@@ -114,16 +125,17 @@ static void add_compiler(Command *c) {
 
 static bool compile(const Target *t, const char *folder, const char *source,
                     const char *object, const char *output) {
-  bool shared = strcmp(t->kind, "so") == 0, archive = strcmp(t->kind, "a") == 0;
+  bool shared = is_kind(t, "so"), archive = is_kind(t, "a");
   Command cc = {.count = 0}, ar = {.count = 0};
   const char *made = archive ? object : output;
   add_compiler(&cc);
-  add(&cc, shared ? "-shared" : "-c");
+  if (!is_kind(t, ""))
+    add(&cc, shared ? "-shared" : "-c");
   for (const char *const *w = (const char *const[]){"-I", folder, "-o", made,
                                                    source, NULL};
        *w; w++)
     add(&cc, *w);
-  if (shared)
+  if (shared || is_kind(t, ""))
     add(&cc, "-lm");
   if (!run(&cc))
     return false;
@@ -192,16 +204,17 @@ static bool write_package(const Target *t) {
 static bool write_all(const Target *t, const char *output,
                       const BuildFiles *files) {
   char path[PATH_MAX + 8];
+  if (is_kind(t, ""))
+    return compile_text(t, &files->source, output);
   snprintf(path, sizeof path, "%s.h", t->stem);
   if (!write_file(path, &files->header))
     return false;
   snprintf(path, sizeof path, "%s.json", t->stem);
   if (!write_file(path, &files->manifest))
     return false;
-  bool library = strcmp(t->kind, "so") == 0 || strcmp(t->kind, "a") == 0;
-  if (library && !write_package(t))
+  if ((is_kind(t, "so") || is_kind(t, "a")) && !write_package(t))
     return false;
-  return strcmp(t->kind, "c") == 0 ? write_file(output, &files->source)
+  return is_kind(t, "c") ? write_file(output, &files->source)
                                    : compile_text(t, &files->source, output);
 }
 
@@ -222,15 +235,15 @@ int verb_build(int argc, char **argv) {
   Session *session = host_open(&host);
   host_catch_interrupt(session, false);
   host_apply_defines(session, &o);
+  BuildTarget kind = is_kind(&target, "c")  ? BUILD_ANYWHERE
+                     : is_kind(&target, "") ? BUILD_PROGRAM
+                                            : BUILD_HERE;
   SessionText text = {.own_module = false};
   Buffer program = {0};
   BuildFiles files;
   bool ok = host_text(o.args[0], &text, &program) &&
             session_build(session, &text, target.module, o.entry_count,
-                          o.entries,
-                          strcmp(target.kind, "c") == 0 ? BUILD_ANYWHERE
-                                                        : BUILD_HERE,
-                          &files) == SESSION_OK;
+                          o.entries, kind, &files) == SESSION_OK;
   host_report(session, false);
   ok = ok && write_all(&target, o.output, &files);
   session_close(session);

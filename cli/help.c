@@ -17,7 +17,8 @@ static const Help helps[] = {
      "  axon -e EXPRESSION     print the value of an expression\n"
      "  axon check FILE...     infer types and shapes, find errors, run nothing\n"
      "  axon shapes FILE       the tensors of its types, and their elements\n"
-     "  axon build FILE -o M.c functions of it for other languages: .c .o .a .so\n"
+     "  axon build FILE -o M.c functions of it for other languages: .c .o .a .so,\n"
+     "                         or with no extension a program\n"
      "  axon bench FILE [NAME] how long functions of a program take\n"
      "  axon plan FILE         how its tensors are computed: kernels, memory, time\n"
      "  axon fmt FILE...       lay programs out in the one usual way\n"
@@ -113,7 +114,9 @@ static const Help helps[] = {
      "  -o, --output OUTPUT    NAME.c: C11 that needs libc and libm alone, for any\n"
      "                         machine, and with -DAXON_PTHREADS -pthread uses\n"
      "                         threads; NAME.o, NAME.a, NAME.so: compiled for this\n"
-     "                         one, with threads, by its C compiler\n"
+     "                         one, with threads, by its C compiler; NAME: a\n"
+     "                         program that takes .npy files and numbers (`main`,\n"
+     "                         the functions named, or all)\n"
      "      --entry FUNCTION   f, or f with a type that settles its element types\n"
      "                         and axes; may be given several times (all whose\n"
      "                         types are settled)\n"
@@ -122,6 +125,7 @@ static const Help helps[] = {
      "\n"
      "Examples:\n"
      "  axon build -o model.so model.axn\n"
+     "  axon build --entry forward -o forward model.axn && ./forward --help\n"
      "  axon build --entry 'f : f32[n, k] -> f32[k, m] -> _' -o f.c model.axn\n"},
     {"dump",
      "axon dump FILE: a program as a stage of the compiler sees it.\n"

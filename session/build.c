@@ -54,8 +54,8 @@ typedef struct CParam {
 
 typedef VEC(CParam) CParams;
 
-static const char *shape_text(Driver *e, Dtype dtype, uint32_t rank,
-                              const int64_t *shape, uint32_t stars) {
+const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
+                         const int64_t *shape, uint32_t stars) {
   Buffer out = {.arena = e->arena};
   buffer_puts(&out, dtype_info[dtype].name);
   for (uint32_t k = 0; k < rank; k++) {
@@ -75,7 +75,7 @@ static void add_size_params(Driver *e, Map *taken, CParams *params) {
   e->size_vars = NEW_ARRAY(e->arena, const char *, t->size_count + 1);
   for (uint32_t k = 0; k < t->size_count; k++) {
     const TraceSize *s = &t->sizes[k];
-    if (s->arg >= 0 && s->axis == TRACE_VALUE && !t->args[s->arg].is_size) {
+    if (!trace_size_is_given(t, k)) {
       e->size_vars[k] = driver_fresh(e, "k");
       continue;
     }
@@ -105,7 +105,7 @@ static void add_arg_params(Driver *e, Map *taken, CParams *params) {
             .plain = plain,
             .value = !a->rank,
             .dtype = a->dtype,
-            .what = shape_text(e, a->dtype, a->rank, a->shape, a->stars)}));
+            .what = driver_shape(e, a->dtype, a->rank, a->shape, a->stars)}));
   }
 }
 
@@ -124,7 +124,7 @@ static void add_out_params(Driver *e, Map *taken, CParams *params) {
                        .plain = plain,
                        .result = true,
                        .dtype = n->dtype,
-                       .what = shape_text(e, n->dtype, n->rank, n->extents,
+                       .what = driver_shape(e, n->dtype, n->rank, n->extents,
                                           n->stars)}));
   }
 }
@@ -204,7 +204,7 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
   for (uint32_t k = 0; k < params->len; k++)
     buffer_printf(out, "  (void)%s;\n", params->at[k].name);
   for (uint32_t k = 0; k < t->size_count; k++)
-    if (e->size_vars[k][0] == 'k')
+    if (!trace_size_is_given(t, k))
       buffer_printf(out, "  const int64_t %s = %s;\n", e->size_vars[k],
                     e->arg_names[t->sizes[k].arg]);
   put_sizes(e, out, body);
@@ -325,6 +325,8 @@ static void write_function(Driver *e) {
   put_function(e, &params);
   put_header(e, &params);
   put_manifest(e, &params);
+  if (e->m->target == BUILD_PROGRAM)
+    program_add(e);
 }
 
 /* False: there is something in it that only without fusion is a kernel. */
@@ -421,9 +423,13 @@ static void finish(BuildModule *m, BuildFiles *out) {
                 " -pthread long\n * kernels are computed by several threads."
                 " */\n"
                 "#if defined AXON_PTHREADS && !defined _GNU_SOURCE\n"
-                "#define _GNU_SOURCE\n#endif\n"
-                "#include \"%s.h\"\n\n%s%s",
-                m->name, m->name, driver_runtime, work_runtime);
+                "#define _GNU_SOURCE\n#endif\n",
+                m->name);
+  if (m->target == BUILD_PROGRAM)
+    buffer_add(&all, m->header.text, m->header.len);
+  else
+    buffer_printf(&all, "#include \"%s.h\"\n", m->name);
+  buffer_printf(&all, "\n%s%s", driver_runtime, work_runtime);
   module_write(&m->kernels, &all);
   Buffer plain = {.arena = m->s->arena};
   buffer_puts(&plain, opaque_runtime);
@@ -432,6 +438,8 @@ static void finish(BuildModule *m, BuildFiles *out) {
     module_write_plain(m->s->arena, &plain, &all);
   else
     buffer_add(&all, text->text, text->len);
+  if (m->target == BUILD_PROGRAM)
+    program_write(m, &all);
   *out = (BuildFiles){all, m->header, m->manifest};
 }
 
@@ -475,12 +483,15 @@ static SessionStatus build(Session *s, void *arg) {
   const Building *b = arg;
   SessionStatus status = session_check(s, b->text);
   EntryNames names = {.arena = s->arena};
-  BuildModule m = {.s = s, .name = b->module};
-  module_begin(&m.kernels, s->arena, b->target == BUILD_HERE);
+  BuildModule m = {.s = s, .name = b->module, .target = b->target};
+  module_begin(&m.kernels, s->arena, b->target != BUILD_ANYWHERE);
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
+  m.program.arena = m.commands.arena = s->arena;
   map_init(&m.taken, s->arena);
   if (status == SESSION_OK)
     names = session_entries(s, b->entry_count, b->entries);
+  if (status == SESSION_OK && !b->entry_count && b->target == BUILD_PROGRAM)
+    status = program_entry(s, &names);
   if (status == SESSION_OK && !names.at.len) {
     session_error(s, 610, (Span){0},
                   "there is no function to build: one whose "

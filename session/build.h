@@ -16,6 +16,7 @@ typedef struct BuildFiles { /* texts of the session's arena */
 typedef enum BuildTarget {
   BUILD_ANYWHERE, /* the text has forms for several kinds of vectors */
   BUILD_HERE,     /* for this machine's alone */
+  BUILD_PROGRAM,  /* likewise, with a main that calls the functions */
 } BuildTarget;
 
 /* module: an identifier of C, with which all names begin.  entries: as

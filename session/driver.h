@@ -26,7 +26,11 @@ typedef struct BuildModule {
   Session *s;
   const char *name;
   Module kernels;
+  BuildTarget target;
   Buffer source, header, manifest;
+  Buffer program, commands; /* BUILD_PROGRAM: what calls each function, and the
+                               table of these */
+  uint32_t command_count;
   bool opaque;                /* there is plain C in the source */
   VEC(const char *) messages; /* of codes, from 1 */
   Map taken;                  /* names of C: Sym */
@@ -97,6 +101,20 @@ void driver_opaque(Driver *e, const Node *n, const char *to);
 /* ---- driverplan.c ---- */
 /* Everything that the function does.  Raises after an error. */
 void driver_function(Driver *e);
+
+/* ---- program.c ---- */
+
+/* A command that calls the function. */
+void program_add(Driver *e);
+/* Of a program without entries: `main`, if that is one of them.  An error
+ * where the program does something at top level, which it then would not. */
+SessionStatus program_entry(Session *s, EntryNames *names);
+/* All of them, and main. */
+void program_write(const BuildModule *m, Buffer *out);
+
+/* "f32[n, m]", of sizes */
+const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
+                         const int64_t *shape, uint32_t stars);
 
 extern const char driver_runtime[], work_runtime[], opaque_runtime[];
 

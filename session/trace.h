@@ -59,6 +59,13 @@ typedef struct Trace {
   Held *held;
 } Trace;
 
+/* Is a size one that the caller gives beside the arguments?  Others are the
+ * value of one. */
+static inline bool trace_size_is_given(const Trace *t, uint32_t k) {
+  const TraceSize *s = &t->sizes[k];
+  return s->arg < 0 || s->axis != TRACE_VALUE || t->args[s->arg].is_size;
+}
+
 /* The program was checked, and is not run: values of top level are computed
  * where the function needs them.  entry: a name, or with its type,
  * "f : f32[n, k] -> f32[k, m] -> _". */

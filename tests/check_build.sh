@@ -166,6 +166,67 @@ else
   fail 'models'
 fi
 
+# programs: they say what they take, read it, and print or save what they give
+entries=(--entry forward --entry scale --entry pick --entry over --entry
+  halves --entry 'tail : f32[n] -> dim(k) -> _')
+"$AXON" build "${entries[@]}" -o "$work/small" "$data/small.axn" ||
+  fail 'no program'
+"$AXON" build --entry double -o "$work/double" "$data/small.axn" ||
+  fail 'no program of one function'
+[ -e "$work/double.h" ] && fail 'a program has no header'
+stdio='f(open|read|write|close|error|flush|printf|put[cs])|put[cs]|remove|exit'
+stdio="$stdio|_?_?(v?f?|sn?)printf(_chk)?|std(out|err)|str[a-z]+|__errno_.*"
+stdio="$stdio|__libc_start_main|__isoc23_.*|mem.*|__(f|v|s).*_chk|__stack_.*"
+beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
+  "$work/small" && fail 'the program needs more than libc and libm'
+(
+  cd "$work" || exit 1
+  "$AXON" run "$data/files.axn" || exit 1
+  { echo '== help'
+    ./small --help
+    ./small forward --help
+    ./double --help
+    for line in 'small forward w.npy b.npy x.npy' \
+      'small forward x=x.npy p.w=w.npy b.npy' 'small scale b.npy -1.5' \
+      'small pick b.npy i.npy -o 1=sum.npy -o y.npy' 'double y.npy' \
+      'double -- y.npy' 'small tail b.npy 1' 'double sum.npy' 'small' \
+      'small halves h.npy 0.1 true' 'small halves h.npy -inf false' \
+      'small halves h.npy 0.1 2' 'small nothing' 'double' 'double y.npy y.npy' \
+      'double b=y.npy' 'double --bad' 'double y.npy -o' 'double none.npy' \
+      'double i.npy' 'double w.npy' 'double first.c' 'double y.npy -o none/y' \
+      'small forward w.npy y.npy w.npy' 'small forward w.npy b.npy y.npy' \
+      'small scale b.npy x.npy' 'small scale b.npy s.npy' \
+      'small scale b.npy 1,5' 'small pick b.npy i.npy x=b.npy' \
+      'small tail b.npy 3' 'small pick b.npy far.npy' 'double cut.npy'
+    do
+      [ "$line" = 'double cut.npy' ] && head -c 132 b.npy >cut.npy
+      echo "== $line"
+      # shellcheck disable=SC2086
+      ./$line 2>&1 || echo "status $?"
+    done
+  } >out
+  sed 's/ *$//' out | diff -u "$data/program.expected" -
+) || fail 'programs'
+if command -v python3 >/dev/null; then # the other orders of files
+  (cd "$work" && python3 - <<'END' && ./double turned.npy >out &&
+import struct
+def save(name, type, order, shape, data):
+    head = str({"descr": type, "fortran_order": order, "shape": shape})
+    head = head.ljust(117).encode() + b"\n"
+    size = struct.pack("<H" if name != "two.npy" else "<I", len(head))
+    version = b"\1\0" if name != "two.npy" else b"\2\0"
+    with open(name, "wb") as f:
+        f.write(b"\x93NUMPY" + version + size + head + data)
+save("turned.npy", ">f4", True, (3,), struct.pack(">3f", 1, 2, 3))
+save("x.npy", ">f4", True, (4, 3), struct.pack(">12f", *range(12)))
+save("two.npy", "<f4", False, (2, 3), struct.pack("<6f", *range(6)))
+END
+  [ "$(cat out)" = '[2.0, 4.0, 6.0]' ] &&
+    [ "$(./small forward two.npy b.npy x.npy | tr -d ' \n')" = \
+      '[[21.0,58.0],[24.0,70.0],[27.0,82.0],[30.0,94.0]]' ]) ||
+    fail 'files in other orders'
+fi
+
 refused() { # refused TEXT ARGUMENT...: with a message that has this
   want=$1
   shift
@@ -176,8 +237,14 @@ echo 'fun id x = x' >"$work/open.axn"
 echo 'fun f (x : f32[n]) = while (fn y => sum y > 1.0) (fn y => y * 0.5) x
 fun g (x : f32[n, m]) = map f x' >"$work/while.axn"
 refused 'where to' "$data/small.axn"
-refused 'ends in .c, .o, .a or .so' -o m.exe "$data/small.axn"
+refused 'ends in .c, .o, .a or .so, or' -o m.exe "$data/small.axn"
 refused 'no name that C could give' -o "$work/a-b.c" "$data/small.axn"
+echo 'do print 3
+fun f (x : f32[n]) = x' >"$work/does.axn"
+refused 'what a program does at top level' -o "$work/m" "$work/does.axn"
+echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
+"$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
+  fail 'the main of a program'
 refused 'no function to build' -o "$work/open.c" "$work/open.axn"
 refused 'no function nothing' --entry nothing -o "$work/m.c" "$data/small.axn"
 refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"

@@ -10,7 +10,7 @@ without+=' 311 314 315 324'   # what the parser or another code meets first
 without+=' 505 510 511 599'   # memory and faults
 without+=' 520 521'           # calls from a host
 without+=' 602 603 605'       # several files, the prompt
-without+=' 610 611 612 613'       # options
+without+=' 610 611 612 613 614'   # options
 without+=' 512 513 514'       # the machine, and faults
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -68,6 +68,8 @@ void help_elem(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
 
 /* ---- help.c: of shapes ---- */
 void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o);
+/* Of as many axes, which is the first that stretches and should not? */
+bool help_star(const Shape *have, const Shape *want, uint32_t *at);
 /* Of the operands that met. */
 void help_join(Checker *c, Diag *d, const Origin *o);
 /* Of a product whose inner sizes are x and y. */

@@ -103,8 +103,8 @@ static void help_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
              *name = name_of(c, o->expr);
   d->help = arena_printf(
       c->arena,
-      at == 0 && !unit ? "a leading axis, as of a batch of one, is made by "
-                         "%s.[%s]"
+      at == 0 && !unit  ? "a leading axis, as of a batch of one, is made by "
+                          "%s.[%s]"
       : at == have->len ? "a last axis of 1 is made by %s.[%s]"
                         : "an axis of 1 is made by %s.[%s]",
       name, items);
@@ -125,31 +125,85 @@ static bool help_elements(Checker *c, Diag *d, const Origin *o,
       ty_root(fun->arg[1])->tag == TY_FUN)
     return false;
   const char *name = o->what ? o->what : "f";
-  d->help = arena_printf(c->arena, "map %s x applies it to each element",
-                         name);
+  d->help = arena_printf(c->arena, "map %s x applies it to each element", name);
   edit_head(c, d, o, "map");
+  return true;
+}
+
+/* ---- axes that stretch ---- */
+
+bool help_star(const Shape *have, const Shape *want, uint32_t *at) {
+  if (have->len != want->len)
+    return false;
+  for (uint32_t i = 0; i < have->len; i++)
+    if (item_is_star(&have->at[i]) && want->at[i].tag == IT_DIM) {
+      *at = i;
+      return true;
+    }
+  return false;
+}
+
+/* The star of an index that makes an axis stretch, if there is but one. */
+static const Slice *star_of(const Expr *e) {
+  const Slice *found = NULL;
+  for (uint32_t i = 0; e && e->kind == EX_INDEX && i < e->slice_count; i++)
+    if (e->slices[i].kind == SLICE_STAR) {
+      if (found)
+        return NULL;
+      found = &e->slices[i];
+    }
+  return found;
+}
+
+/* An axis of 1 is wanted in place of one that stretches, or the other way
+ * round. */
+static bool help_stretch(Checker *c, Diag *d, const Origin *o,
+                         const Shape *have, const Shape *want) {
+  uint32_t at;
+  bool stretches = help_star(have, want, &at);
+  if (!stretches && !(help_star(want, have, &at) && is_unit(&have->at[at])))
+    return false;
+  const Slice *star = stretches ? star_of(o->expr) : NULL;
+  if (star) {
+    d->help = "`new` makes an axis of 1 where `*` makes one that stretches, "
+              "which has no size";
+    edit_replace(c, d, star->span, "new");
+    return true;
+  }
+  const char *items =
+      items_at(c, at, have->len - 1, stretches ? "0, new" : "0, *");
+  if (at + 1 == have->len)
+    items = stretches ? "..., 0, new" : "..., 0, *";
+  d->help = arena_printf(c->arena,
+                         stretches ? "an axis that stretches has no size: "
+                                     "%s.[%s] makes one of 1 of it"
+                                   : "%s.[%s] makes the axis of 1 stretch",
+                         name_of(c, o->expr), items);
+  if (o->expr)
+    edit_index(c, d, o, o->expr, items);
   return true;
 }
 
 void help_rank(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
   Shape *have = error_shape(c, got), *wanted = error_shape(c, want);
   uint32_t at;
-  if (!shape_known_rank(have) || !shape_known_rank(wanted))
+  if (!shape_known_rank(have) || !shape_known_rank(wanted) ||
+      help_stretch(c, d, o, have, wanted))
     return;
   if (wanted->len == 0 && help_elements(c, d, o, have))
     return;
   if (wanted->len == 2 && have->len > 2 &&
-      fits_axis(&have->at[0], &wanted->at[0]) &&
-      wanted->at[1].tag == IT_DIM &&
+      fits_axis(&have->at[0], &wanted->at[0]) && wanted->at[1].tag == IT_DIM &&
       help_flatten(c, d, o, o->expr, got, wanted->at[1].dim))
     return;
   if (wanted->len == have->len + 1 && missing_axis(have, wanted, &at)) {
     help_new_axis(c, d, o, at, have, is_unit(&wanted->at[at]));
-  } else if (have->len == wanted->len + 1 &&
-             missing_axis(wanted, have, &at) && is_unit(&have->at[at])) {
+  } else if (have->len == wanted->len + 1 && missing_axis(wanted, have, &at) &&
+             is_unit(&have->at[at])) {
     const char *items = items_at(c, at, wanted->len, "0");
-    d->help = arena_printf(c->arena, "its %s axis just is 1: take it off, "
-                                     "%s.[%s]",
+    d->help = arena_printf(c->arena,
+                           "its %s axis just is 1: take it off, "
+                           "%s.[%s]",
                            at == wanted->len ? "last"
                            : at == 0         ? "first"
                                              : "middle",
@@ -209,11 +263,10 @@ static bool find_order(const Shape *have, const Shape *want, Order *out) {
 static const char *permute_text(Checker *c, const Order *order) {
   static const char *const plain = "abcdefghijklmnopqrstuvwxyz";
   bool images = order->len == 4 && order->at[0] == 0;
-  const char *letters = images && order->at[1] == 3 && order->at[2] == 1
-                            ? "bhwc"
-                        : images && order->at[3] == 1 && order->at[1] == 2
-                            ? "bchw"
-                            : plain;
+  const char *letters =
+      images && order->at[1] == 3 && order->at[2] == 1   ? "bhwc"
+      : images && order->at[3] == 1 && order->at[1] == 2 ? "bchw"
+                                                         : plain;
   Buffer text = {.arena = c->arena};
   for (uint32_t i = 0; i < order->len; i++)
     buffer_printf(&text, "%s%c", i ? " " : "permute \"", letters[i]);
@@ -237,16 +290,16 @@ bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
   while (order.at[last] == last)
     last--;
   bool exchanged = order.at[first] == last && order.at[last] == first;
-  const char *change = first + 2 == n && exchanged ? "transpose"
-                                                   : permute_text(c, &order);
+  const char *change =
+      first + 2 == n && exchanged ? "transpose" : permute_text(c, &order);
   const char *name = name_of(c, e);
-  d->help = exchanged ? arena_printf(c->arena,
-                                     "axes %u and %u look swapped: %s %s",
-                                     first, last, change, name)
-                      : arena_printf(c->arena,
-                                     "the axes look to be in another order: "
-                                     "%s %s",
-                                     change, name);
+  d->help = exchanged
+                ? arena_printf(c->arena, "axes %u and %u look swapped: %s %s",
+                               first, last, change, name)
+                : arena_printf(c->arena,
+                               "the axes look to be in another order: "
+                               "%s %s",
+                               change, name);
   if (e)
     edit_apply(c, d, o, e, change);
   return true;
@@ -254,8 +307,7 @@ bool help_order(Checker *c, Diag *d, const Origin *o, Expr *e, Type *got,
 
 /* ---- reshape and concat ---- */
 
-void help_reshape(Checker *c, Diag *d, const Expr *shape,
-                  const Constraint *k) {
+void help_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k) {
   Dim *have = dim_resolve(c->dims, k->left);
   Dim *made = dim_resolve(c->dims, k->right);
   const Expr *item = NULL;
@@ -294,8 +346,8 @@ bool help_concat(Checker *c, Diag *d, const Origin *o) {
   const char *other = axis->num[0] == '-'
                           ? arena_printf(c->arena, "-%u", a->len - i)
                           : arena_printf(c->arena, "%u", i);
-  d->help = arena_printf(c->arena, "they fit along another axis: ~axis:%s",
-                         other);
+  d->help =
+      arena_printf(c->arena, "they fit along another axis: ~axis:%s", other);
   edit_replace(c, d, axis->span, other);
   return true;
 }
@@ -329,8 +381,8 @@ bool help_matrix(Checker *c, Diag *d, const Origin *o, const char *name,
   if (!w || w->len != 2 || w->at[0].tag != IT_DIM || w->at[1].tag != IT_DIM ||
       !dim_equal(w->at[0].dim, want) || !dim_equal(w->at[1].dim, have))
     return false;
-  d->help = arena_printf(c->arena, "%s : %s looks transposed", name,
-                         ty_text(c, t));
+  d->help =
+      arena_printf(c->arena, "%s : %s looks transposed", name, ty_text(c, t));
   if (e)
     edit_apply(c, d, o, e, "transpose");
   return true;
@@ -369,8 +421,7 @@ static void help_written(Checker *c, Diag *d, const Origin *o, Dim *have,
   }
 }
 
-void help_field(Checker *c, Diag *d, const Origin *o,
-                const Clash *part) {
+void help_field(Checker *c, Diag *d, const Origin *o, const Clash *part) {
   Dim *have, *want;
   if (!sizes_met(c, part->got, part->want, &have, &want))
     return;
@@ -437,7 +488,9 @@ static bool help_stars(Checker *c, Diag *d, const Origin *o,
     next += has;
     stars += !has;
     buffer_printf(&items, "%s%s",
-                  items.len ? ", " : front ? "..., " : "",
+                  items.len ? ", "
+                  : front   ? "..., "
+                            : "",
                   has ? ":" : "*");
   }
   d->help = arena_printf(
@@ -460,8 +513,9 @@ static bool help_last_unit(Checker *c, Diag *d, const Origin *o,
   for (uint32_t i = 0; i < n; i++)
     if (!same_axis(&x->small->at[i], &x->large->at[i]))
       return false;
-  d->help = arena_printf(c->arena, "the last axis of %s just is 1: take it "
-                                   "off, %s.[..., 0]",
+  d->help = arena_printf(c->arena,
+                         "the last axis of %s just is 1: take it "
+                         "off, %s.[..., 0]",
                          shape_text(c, x->large), name_of(c, x->of_large));
   if (x->of_large)
     edit_index(c, d, o, x->of_large, "..., 0");
@@ -488,8 +542,9 @@ static bool help_units(Checker *c, Diag *d, const Origin *o, const Shape *x,
     return true;
   }
   Expr *e = units[0] ? o->left : o->right;
-  d->help = arena_printf(c->arena, "an axis that just is 1 does not stretch: "
-                                   "%s.[%s] makes one that does of it",
+  d->help = arena_printf(c->arena,
+                         "an axis that just is 1 does not stretch: "
+                         "%s.[%s] makes one that does of it",
                          name_of(c, e), items.text);
   if (e)
     edit_index(c, d, o, e, items.text);
@@ -514,12 +569,12 @@ static bool help_part(Checker *c, Diag *d, const Origin *o, const Shape *x,
   for (int k = 0; k < 2; k++) {
     const char *part = k ? arena_printf(c->arena, "%u:", by)
                          : arena_printf(c->arena, ":-%u", by);
-    items[k] = longer->len == 1 ? part
-                                : items_at(c, at, longer->len - 1, part);
+    items[k] = longer->len == 1 ? part : items_at(c, at, longer->len - 1, part);
   }
   const char *name = name_of(c, e);
-  d->help = arena_printf(c->arena, "one is longer by %u: %s.[%s] and %s.[%s] "
-                                   "are parts of the other's length",
+  d->help = arena_printf(c->arena,
+                         "one is longer by %u: %s.[%s] and %s.[%s] "
+                         "are parts of the other's length",
                          by, name, items[0], name, items[1]);
   for (int k = 0; e && k < 2; k++)
     edit_index(c, d, o, e, items[k]);

@@ -47,9 +47,13 @@ static const char *axes_text(Checker *c, uint32_t n) {
 /* "3 axes where 4 are wanted" */
 static const char *ranks_text(Checker *c, const Shape *have,
                               const Shape *want) {
-  uint32_t least = shape_least_rank(want), n = shape_least_rank(have);
+  uint32_t least = shape_least_rank(want), n = shape_least_rank(have), at;
   if (!shape_known_rank(have) || (!shape_known_rank(want) && least <= n))
     return "the wrong number of axes";
+  if (help_star(have, want, &at))
+    return "a stretching axis where one of a size is wanted";
+  if (help_star(want, have, &at))
+    return "an axis of a size where one that stretches is wanted";
   if (least == 0)
     return arena_printf(c->arena, "%s where none is wanted", axes_text(c, n));
   return arena_printf(c->arena, "%s where %u%s %s wanted", axes_text(c, n),
@@ -109,9 +113,9 @@ static Data *namesake(Checker *c, Type *a, Type *b) {
 
 /* "argument 1 of f", or a field of it. */
 static const char *part_of(Checker *c, const Clash *part, const Origin *o) {
-  return *part->path ? arena_printf(c->arena, "%s of %s", part->path,
-                                    error_place(c, o))
-                     : error_place(c, o);
+  return *part->path
+             ? arena_printf(c->arena, "%s of %s", part->path, error_place(c, o))
+             : error_place(c, o);
 }
 
 /* "w, b" */
@@ -130,9 +134,9 @@ static Diag *clash_error(Checker *c, Type *got, Type *want, Origin *o) {
     part = (Clash){.path = "", .got = got, .want = want};
   const char *what = part_of(c, &part, o);
   if (!part.field) {
-    Diag *d = error_at(c, 305, o->span, "%s is %s", what,
-                       error_two_types(c, "%s where %s is wanted", part.got,
-                                       part.want));
+    Diag *d = error_at(
+        c, 305, o->span, "%s is %s", what,
+        error_two_types(c, "%s where %s is wanted", part.got, part.want));
     error_demand(c, d, o, part.path, part.want);
     return d;
   }
@@ -175,11 +179,12 @@ static Diag *types_error(Checker *c, Type *got, Type *want, Origin *o) {
                     "%s does not fit: a type would contain itself, or a size "
                     "would leave its scope",
                     error_place(c, o));
-  Diag *d = error_at(c, 305, o->span,
-                     "%s is %s, where another datatype %s is wanted",
-                     error_place(c, o), g, two->name->text);
-  d->note = arena_printf(c->arena, "there are two datatypes %s: what was made "
-                                   "of the earlier one stays of it",
+  Diag *d =
+      error_at(c, 305, o->span, "%s is %s, where another datatype %s is wanted",
+               error_place(c, o), g, two->name->text);
+  d->note = arena_printf(c->arena,
+                         "there are two datatypes %s: what was made "
+                         "of the earlier one stays of it",
                          two->name->text);
   return d;
 }

@@ -1,5 +1,5 @@
 /* Primitives whose types depend on literal strings, tuples or files. */
-#include "typecheck/internal.h"
+#include "errors.h"
 
 #include <string.h>
 
@@ -127,8 +127,8 @@ typedef struct LabelDims {
   uint32_t count;
 } LabelDims;
 
-static Dim *label_dim(LabelDims *d, const char *name, uint32_t len,
-                      bool make, Span span) {
+static Dim *label_dim(LabelDims *d, const char *name, uint32_t len, bool make,
+                      Span span) {
   for (uint32_t i = 0; i < d->count; i++)
     if (d->len[i] == len && memcmp(d->name[i], name, len) == 0)
       return d->dim[i];
@@ -161,14 +161,75 @@ static Shape *labels_shape(LabelDims *d, const Labels *l, Shape *rest,
   return s;
 }
 
+static bool has_label(const Einsum *e, const char *name, uint32_t len) {
+  for (uint32_t i = 0; i < e->count; i++)
+    for (uint32_t k = 0; k < e->in[i].count; k++)
+      if (e->in[i].len[k] == len && memcmp(e->in[i].name[k], name, len) == 0)
+        return true;
+  return false;
+}
+
+static bool has_letter(const Einsum *e, char letter) {
+  for (uint32_t i = 0; i < e->count; i++)
+    for (uint32_t k = 0; k < e->in[i].count; k++)
+      if (e->in[i].len[k] && memchr(e->in[i].name[k], letter, e->in[i].len[k]))
+        return true;
+  return false;
+}
+
+/* Is it written as elsewhere, each letter an axis?  A label of the result is
+ * new then, but its letters are not. */
+static bool is_by_letters(const Einsum *e) {
+  for (uint32_t i = 0; i < e->out.count; i++) {
+    uint32_t len = e->out.len[i], known = 0;
+    if (len < 2 || has_label(e, e->out.name[i], len))
+      continue;
+    for (uint32_t k = 0; k < len; k++)
+      known += has_letter(e, e->out.name[i][k]);
+    if (known == len)
+      return true;
+  }
+  return false;
+}
+
+static void put_letters(Buffer *text, const Labels *l) {
+  const char *gap = "";
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (!l->name[i]) {
+      buffer_printf(text, "%s...", gap);
+      gap = " ";
+    }
+    for (uint32_t k = 0; k < l->len[i]; k++, gap = " ")
+      buffer_printf(text, "%s%c", gap, l->name[i][k]);
+  }
+}
+
+static void letters_error(Checker *c, const Expr *e, const Einsum *read) {
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < read->count; i++) {
+    buffer_puts(&text, i ? ", " : "\"");
+    put_letters(&text, &read->in[i]);
+  }
+  buffer_puts(&text, " -> ");
+  put_letters(&text, &read->out);
+  buffer_puts(&text, "\"");
+  Diag *d = error_at(c, 355, e->span, "a name of an axis is a whole word here");
+  d->help = arena_printf(c->arena, "put blanks between names: %s", text.text);
+  edit_replace(c, d, e->span, text.text);
+}
+
 /* False, and an error, if the string is none, or is not for so many. */
 static bool labels_read(Checker *c, Expr *e, PrimId id, Expr **pos,
                         uint32_t count, Einsum *out) {
   if (!parse_einsum(pos[0]->text, out) ||
       (id == PRIM_PERMUTE && out->count != 1)) {
-    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")
-        ->help = "name each axis and separate the names by blanks: "
-                 "\"b i k, k j -> b i j\"";
+    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")->help =
+        "name each axis and separate the names by blanks: "
+        "\"b i k, k j -> b i j\"";
+    return false;
+  }
+  if (is_by_letters(out)) {
+    letters_error(c, pos[0], out);
     return false;
   }
   if (count == out->count + 1)
@@ -179,16 +240,15 @@ static bool labels_read(Checker *c, Expr *e, PrimId id, Expr **pos,
   return false;
 }
 
-static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
-                          uint32_t n, Type **type) {
+static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args, uint32_t n,
+                          Type **type) {
   const char *name = prim_info[id].name;
   Expr *pos[10];
   uint32_t count = positional(args, n, pos, 10);
   if (count < 1 || pos[0]->kind != EX_STRING)
-    return needs_call(c, e,
-                      arena_printf(c->arena, "%s takes a literal string first",
-                                   name),
-                      "for example einsum \"b i k, k j -> b i j\" x y", type);
+    return needs_call(
+        c, e, arena_printf(c->arena, "%s takes a literal string first", name),
+        "for example einsum \"b i k, k j -> b i j\" x y", type);
   Einsum spec;
   if (!labels_read(c, e, id, pos, count, &spec))
     return failed(c, e, type);
@@ -210,8 +270,7 @@ static Core *infer_labels(Checker *c, Expr *e, PrimId id, Arg *args,
     o->what = name;
     o->number = i + 2;
     Shape *s = labels_shape(&dims, &spec.in[i], mine, true, pos[0]->span);
-    cores[i + 1] =
-        check(c, pos[i + 1], ty_tensor(c, elem, s, NULL), o);
+    cores[i + 1] = check(c, pos[i + 1], ty_tensor(c, elem, s, NULL), o);
   }
   if (rest_count) {
     Shape **joined = NEW_ARRAY(c->arena, Shape *, rest_count);
@@ -256,8 +315,8 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
                           Type **type) {
   Expr *pos[2];
   Arg *axis = labelled(args, n, "axis");
-  if (positional(args, n, pos, 2) != 1 || !axis ||
-      pos[0]->kind != EX_TUPLE || !pos[0]->item_count)
+  if (positional(args, n, pos, 2) != 1 || !axis || pos[0]->kind != EX_TUPLE ||
+      !pos[0]->item_count)
     return needs_call(c, e, "concat takes an axis and a tuple of tensors",
                       "write concat ~axis:0 (a, b, c)", type);
   if (!only_labels(c, args, n, "axis", "concat"))
@@ -273,8 +332,8 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
   Dim *total = dim_int(c->dims, 0);
   for (uint32_t i = 0; i < tuple->item_count; i++) {
     Dim *m = meta_dim(c, NULL, tuple->items[i]->span);
-    Shape *s = shape_concat(
-        c, shape_concat(c, split.s, shape_dims(c, 1, &m)), split.t);
+    Shape *s = shape_concat(c, shape_concat(c, split.s, shape_dims(c, 1, &m)),
+                            split.t);
     Origin *o = origin_new(c, OR_ELEMENT, tuple->items[i]->span);
     o->what = "concat";
     o->number = i;
@@ -283,8 +342,7 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
       o->left = tuple->items[0], o->right = tuple->items[i];
       o->other = tuple->items[0]->span;
     }
-    items->items[i] =
-        check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);
+    items->items[i] = check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);
     total = dim_add(c->dims, total, m);
   }
   shape_bind(c, one->at[0].var, shape_dims(c, 1, &total));
@@ -311,8 +369,7 @@ static Core *infer_split(Checker *c, Expr *e, Arg *args, uint32_t n,
   Core *cores[3];
   cores[0] = check_axis_arg(c, axis, &split, "split");
   ElemVar *elem = elem_meta(c, CLASS_ANY);
-  Shape *whole =
-      shape_concat(c, shape_concat(c, split.s, split.r), split.t);
+  Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Origin *ox = origin_new(c, OR_ARG, arg_place(e, pos[1]));
   ox->what = "split";
   ox->number = 3;
@@ -487,12 +544,12 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
                  (!name || name->expr->kind == EX_STRING) &&
                  (!header || header->expr->kind == EX_CON);
   Header h;
-  LoadOptions options = {
-      .name = name && literal ? name->expr->text : NULL,
-      .header = header && literal && header->expr->id == c->sym_true};
+  LoadOptions options = {.name = name && literal ? name->expr->text : NULL,
+                         .header = header && literal &&
+                                   header->expr->id == c->sym_true};
   Fault fault = {0};
-  if (literal && c->host->header(c->host->owner, pos[0]->text, &options, &h,
-                                 &fault)) {
+  if (literal &&
+      c->host->header(c->host->owner, pos[0]->text, &options, &h, &fault)) {
     Dim *dims[RANK_MAX];
     for (uint32_t i = 0; i < h.rank; i++)
       dims[i] = dim_int(c->dims, h.shape[i]);
@@ -542,14 +599,22 @@ Core *infer_special(Checker *c, Expr *e, PrimId id, Arg *args, uint32_t count,
                     Type **type) {
   switch ((int)id) {
   case PRIM_EINSUM:
-  case PRIM_PERMUTE: return infer_labels(c, e, id, args, count, type);
-  case PRIM_CONCAT: return infer_concat(c, e, args, count, type);
-  case PRIM_SPLIT: return infer_split(c, e, args, count, type);
-  case PRIM_SQUEEZE: return infer_squeeze(c, e, args, count, type);
-  case PRIM_FORGET: return infer_forget(c, e, args, count, type);
-  case PRIM_FORMAT: return infer_format(c, e, args, count, type);
-  case PRIM_LOAD: return infer_load(c, e, args, count, type);
-  case PRIM_SHOW: return infer_show(c, e, args, count, type);
+  case PRIM_PERMUTE:
+    return infer_labels(c, e, id, args, count, type);
+  case PRIM_CONCAT:
+    return infer_concat(c, e, args, count, type);
+  case PRIM_SPLIT:
+    return infer_split(c, e, args, count, type);
+  case PRIM_SQUEEZE:
+    return infer_squeeze(c, e, args, count, type);
+  case PRIM_FORGET:
+    return infer_forget(c, e, args, count, type);
+  case PRIM_FORMAT:
+    return infer_format(c, e, args, count, type);
+  case PRIM_LOAD:
+    return infer_load(c, e, args, count, type);
+  case PRIM_SHOW:
+    return infer_show(c, e, args, count, type);
   }
   return NULL;
 }

@@ -195,9 +195,8 @@ static int call(Calling *c, size_t number_of_case, void **outs) {
   uint32_t size_count = 0, arg_count = 0;
   char name[64];
   for (uint32_t k = 0; k < c->trace->size_count; k++) {
-    const TraceSize *s = &c->trace->sizes[k];
-    if (s->arg < 0 || s->axis != TRACE_VALUE || c->trace->args[s->arg].is_size)
-      sizes[size_count++] = size_named(c, s->name);
+    if (trace_size_is_given(c->trace, k))
+      sizes[size_count++] = size_named(c, c->trace->sizes[k].name);
   }
   for (uint32_t k = 0; k < c->trace->arg_count; k++)
     if (!c->trace->args[k].is_size)
