@@ -409,6 +409,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena);
   fold->k = fold_kernel(w, p->k, w->parts);
+  w->parts = 0;
   fold->first = p->first;
   cuda_schedule(fold->k, w->target, true, &fold->s);
   begin_pass(w, fold);
@@ -419,7 +420,6 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   put_body(w);
   if (!w->e.failed)
     put_pass(w, whole);
-  w->parts = 0;
 }
 
 static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,

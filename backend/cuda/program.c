@@ -5,6 +5,7 @@
 
 #include "backend/cuda/image.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { BUCKETS = 1024, PROGRAMS_MOST = 8192 };
@@ -121,6 +122,21 @@ static Loaded *find_loaded(ArtifactKey key) {
   return NULL;
 }
 
+/* AXON_CC_DEBUG: a folder where texts are kept. */
+static void keep_text(const char *text, ArtifactKey key) {
+  const char *folder = getenv("AXON_CC_DEBUG");
+  char path[ARTIFACT_PATH];
+  if (!folder || *folder != '/')
+    return;
+  snprintf(path, sizeof path, "%s/%016llx.cu", folder,
+           (unsigned long long)key.word[0]);
+  FILE *f = fopen(path, "we");
+  if (!f)
+    return;
+  fputs(text, f);
+  fclose(f);
+}
+
 static bool load(CudaProgram *p, Device *d, CuModule *module, Fault *fault) {
   const CudaText text = {
       .text = p->text, .name = "kernel.cu", .arch = d->gpu.about.arch};
@@ -138,6 +154,7 @@ static bool load_once(CudaProgram *p, Device *d, Fault *fault) {
   Loaded *l = find_loaded(key);
   if (!l) {
     CuModule module;
+    keep_text(p->text, key);
     if (!load(p, d, &module, fault))
       return false;
     l = mem_try_alloc(sizeof *l);

@@ -18,7 +18,8 @@ typedef enum LoopKind {
   LOOP_SINGLE, /* no inner axes: all threads of a team do the same */
   LOOP_KEPT,   /* results all along the row */
   LOOP_SUMS,   /* one number comes of a row, */
-  LOOP_BOTH,   /* or of each part of one */
+  LOOP_BOTH,   /* or of each part of one; and perhaps there are results of
+                  each element beside it */
   LOOP_KINDS,
 } LoopKind;
 
@@ -45,6 +46,13 @@ typedef struct Team {
   int64_t shared;           /* bytes of local values of one point, a size */
   int64_t slots;            /* bytes of scratch memory of one team, a size */
 } Team;
+
+static bool is_wanted(const Result *r) {
+  return r->out || r->local;
+}
+static bool is_sum(const Result *r) {
+  return is_wanted(r) && r->reduce != PRIM_NONE;
+}
 
 /* What a result is accumulated in. */
 typedef struct Sum {
@@ -92,7 +100,7 @@ static bool rows_match(const CudaWriter *w, const Loop *x, const Loop *y) {
 static bool may_be_held(const CudaWriter *w, uint32_t at, uint32_t result) {
   const Loop *from = w->k->loops.at[at];
   const Result *r = &from->results.at[result];
-  if (!w->s->held || kind_of_loop(from) != LOOP_KEPT)
+  if (!w->s->held || kind_of_loop(from) == LOOP_BOTH)
     return false;
   for (uint32_t j = 0; j < w->k->loops.len; j++) {
     const Loop *loop = w->k->loops.at[j];
@@ -118,7 +126,7 @@ static void place_local(Team *t, uint32_t at, uint32_t result) {
   LoopKind kind = kind_of_loop(loop);
   if (!r->local || l->place == PLACE_POINT)
     return;
-  if (kind == LOOP_SINGLE || kind == LOOP_SUMS) {
+  if (kind == LOOP_SINGLE || (kind == LOOP_SUMS && r->reduce != PRIM_NONE)) {
     l->place = PLACE_VALUE;
     return;
   }
@@ -335,14 +343,14 @@ static const char *give_read(Team *t, Nest *n, const Step *s) {
   } else {
     buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector);
   }
-  if (vector)
-    cuda_put_load(w, &n->loads, s, axis,
-                  keeps ? format(e, "%s + t * %u", name, n->vector) : name,
-                  "first", "", format(e, "%u", n->vector));
-  else
-    buffer_printf(&n->loads, "%s[t] = p%u[%s];\n", name, s->input,
-                  emit_quasi(e, s->address));
-  return cuda_element(e, s->dtype, name, keeps ? index : "v");
+  const char *element = cuda_element(e, s->dtype, name, keeps ? index : "v");
+  if (!vector)
+    return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
+                  emit_quasi(e, s->address), element);
+  cuda_put_load(w, &n->loads, s, axis,
+                keeps ? format(e, "%s + t * %u", name, n->vector) : name,
+                "first", "", format(e, "%u", n->vector));
+  return element;
 }
 
 static const char *give_local(CudaWriter *w, const Nest *n, const Step *s) {
@@ -555,10 +563,6 @@ static bool writes_memory(const Team *t, const Nest *n) {
 
 /* ---- the four kinds ---- */
 
-static bool is_wanted(const Result *r) {
-  return r->out || r->local;
-}
-
 static void put_single(Team *t, Nest *n) {
   Emitter *e = &t->w->e;
   Buffer results = {.arena = e->arena};
@@ -570,14 +574,19 @@ static void put_single(Team *t, Nest *n) {
   emit_put(&t->body, &results);
 }
 
+/* A result of each element. */
+static void put_each(Team *t, Nest *n, uint32_t j, Buffer *out) {
+  const Result *r = &n->loop->results.at[j];
+  if (is_wanted(r) && !is_sum(r))
+    store_each(t, n, j, emit_scalar(&t->w->e, r->step), out);
+}
+
 static void put_kept(Team *t, Nest *n) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer results = {.arena = e->arena}, *out = &t->body;
   for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j]))
-      store_each(t, n, j, emit_scalar(e, n->loop->results.at[j].step),
-                 &results);
+    put_each(t, n, j, &results);
   emit_put(out, &e->blocks[ROW_LEVEL]);
   open_row(w, n, out, n->vector > 1 ? format(e, "lane * %u", n->vector) : "lane",
            emit_int(e, n->row));
@@ -595,15 +604,17 @@ static void put_sums(Team *t, Nest *n) {
   const char *to = w->parts ? "to" : emit_int(e, n->row);
   bool runs = has_runs(n);
   uint32_t step = w->s->team * n->vector;
-  for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j])) {
-      take_term(w, &n->sums[j], &takes);
-      fold_sum(t, &n->sums[j], &ends);
-      store_one(t, n, j, sum_value(e, &n->sums[j]), &ends);
-    }
+  for (uint32_t j = 0; j < n->loop->results.len; j++) {
+    put_each(t, n, j, &takes);
+    if (!is_sum(&n->loop->results.at[j]))
+      continue;
+    take_term(w, &n->sums[j], &takes);
+    fold_sum(t, &n->sums[j], &ends);
+    store_one(t, n, j, sum_value(e, &n->sums[j]), &ends);
+  }
   emit_put(out, &e->blocks[ROW_LEVEL]);
   for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j]))
+    if (is_sum(&n->loop->results.at[j]))
       declare_sum(&n->sums[j], out);
   if (runs) {
     buffer_printf(out,
@@ -666,16 +677,18 @@ static void put_both(Team *t, Nest *n) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer *out = &t->body, takes = {.arena = e->arena}, ends = takes;
-  for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j])) {
-      take_term(w, &n->sums[j], &takes);
-      end_sum(&n->sums[j], &ends);
-      store_each(t, n, j, sum_value(e, &n->sums[j]), &ends);
-    }
+  for (uint32_t j = 0; j < n->loop->results.len; j++) {
+    put_each(t, n, j, &takes);
+    if (!is_sum(&n->loop->results.at[j]))
+      continue;
+    take_term(w, &n->sums[j], &takes);
+    end_sum(&n->sums[j], &ends);
+    store_each(t, n, j, sum_value(e, &n->sums[j]), &ends);
+  }
   emit_put(out, &e->blocks[ROW_LEVEL]);
   open_row(w, n, out, "lane", emit_int(e, n->row));
   for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j]))
+    if (is_sum(&n->loop->results.at[j]))
       declare_sum(&n->sums[j], out);
   put_terms(w, n, &takes, out);
   emit_put(out, &ends);
@@ -703,7 +716,7 @@ static void put_loop(Team *t, uint32_t at) {
   emit_steps(e);
   e->given = NULL;
   for (uint32_t j = 0; j < n.loop->results.len && !e->failed; j++)
-    if (n.loop->axes > n.loop->kept)
+    if (is_sum(&n.loop->results.at[j]))
       begin_sum(w, &n, j);
   if (e->failed)
     return;

@@ -68,8 +68,8 @@ static double axis_cost(Arena *arena, const Loop *loop, uint32_t v) {
     if (loop->steps.at[j].kind == STEP_READ)
       cost += read_cost(loop, depends, &loop->steps.at[j], v);
   for (uint32_t j = 0; j < loop->results.len; j++)
-    if (loop->results.at[j].out && v < loop->kept &&
-        loop->axes == loop->kept)
+    if (loop->results.at[j].out &&
+        (v < loop->kept || loop->results.at[j].reduce == PRIM_NONE))
       cost += 1.5 * step_cost(loop, loop->results.at[j].out->times[v]);
   double extent = (double)loop_guess(loop, v);
   return cost * (extent < WARP ? sqrt(WARP / fmax(extent, 1)) : 1);
@@ -180,7 +180,7 @@ static void count_accesses(const Loop *loop, uint32_t v, uint32_t vector,
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
-    if (!r->out || v >= loop->kept || loop->axes > loop->kept)
+    if (!r->out || (r->reduce != PRIM_NONE && v >= loop->outer))
       continue;
     if (cuda_is_vector(loop, r->out, v, vector))
       a->vectors += 2;
@@ -280,7 +280,7 @@ static bool may_be_chunked(const Kernel *k) {
   const Result *r = &loop->results.at[0];
   return k->loops.len == 1 && loop->results.len == 1 &&
          loop->axes > loop->kept && loop->kept == loop->outer &&
-         (r->out || r->local) && r->reduce != PRIM_ARGMAX &&
+         r->reduce != PRIM_NONE && (r->out || r->local) && r->reduce != PRIM_ARGMAX &&
          r->reduce != PRIM_ARGMIN;
 }
 
