@@ -45,15 +45,6 @@ static const char *c_name(Session *s, Map *taken, const char *name) {
 
 /* ---- what a function is called with ---- */
 
-typedef struct CParam {
-  const char *type, *name, *plain; /* plain: as in the header */
-  const char *what;                /* "f32[n, m]"; NULL: a size */
-  bool value, result;
-  Dtype dtype;
-} CParam;
-
-typedef VEC(CParam) CParams;
-
 const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
                          const int64_t *shape, uint32_t stars) {
   Buffer out = {.arena = e->arena};
@@ -70,6 +61,14 @@ const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
   return out.text;
 }
 
+static const char **extents_of(Driver *e, uint32_t rank, const int64_t *shape,
+                               uint32_t stars) {
+  const char **out = NEW_ARRAY(e->arena, const char *, rank + 1);
+  for (uint32_t k = 0; k < rank; k++)
+    out[k] = stars >> k & 1 ? "1" : driver_formula(e, shape[k]);
+  return out;
+}
+
 static void add_size_params(Driver *e, Map *taken, CParams *params) {
   const Trace *t = e->t;
   e->size_vars = NEW_ARRAY(e->arena, const char *, t->size_count + 1);
@@ -82,8 +81,10 @@ static void add_size_params(Driver *e, Map *taken, CParams *params) {
     const char *plain = c_name(e->s, taken, s->name);
     e->size_vars[k] = driver_format(e, "n_%s", plain);
     VEC_PUSH(e->arena, *params,
-             ((CParam){
-                 .type = "int64_t ", .name = e->size_vars[k], .plain = plain}));
+             ((CParam){.type = "int64_t ",
+                      .name = e->size_vars[k],
+                      .plain = plain,
+                      .stride = s->stride ? s : NULL}));
   }
 }
 
@@ -104,7 +105,10 @@ static void add_arg_params(Driver *e, Map *taken, CParams *params) {
             .name = e->arg_names[k],
             .plain = plain,
             .value = !a->rank,
+            .arg = k,
             .dtype = a->dtype,
+            .rank = a->rank,
+            .extents = extents_of(e, a->rank, a->shape, a->stars),
             .what = driver_shape(e, a->dtype, a->rank, a->shape, a->stars)}));
   }
 }
@@ -124,12 +128,14 @@ static void add_out_params(Driver *e, Map *taken, CParams *params) {
                        .plain = plain,
                        .result = true,
                        .dtype = n->dtype,
+                       .rank = n->rank,
+                       .extents = extents_of(e, n->rank, n->extents, n->stars),
                        .what = driver_shape(e, n->dtype, n->rank, n->extents,
                                           n->stars)}));
   }
 }
 
-static void put_params(Buffer *out, const CParams *params, bool definition) {
+void driver_params(Buffer *out, const CParams *params, bool definition) {
   buffer_putc(out, '(');
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
@@ -195,6 +201,18 @@ static void put_sizes(Driver *e, Buffer *out, const Buffer *body) {
   buffer_puts(out, text);
 }
 
+/* Sizes that arguments are. */
+static const char *values_of(Driver *e) {
+  const Trace *t = e->t;
+  Buffer out = {.arena = e->arena};
+  buffer_puts(&out, "");
+  for (uint32_t k = 0; k < t->size_count; k++)
+    if (!trace_size_is_given(t, k))
+      buffer_printf(&out, "  const int64_t %s = %s;\n", e->size_vars[k],
+                    e->arg_names[t->sizes[k].arg]);
+  return out.text;
+}
+
 static void put_top(Driver *e, Buffer *out, const CParams *params,
                     const Buffer *body) {
   const Trace *t = e->t;
@@ -203,10 +221,7 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
     buffer_printf(out, "  %s\n", e->declared.at[k]);
   for (uint32_t k = 0; k < params->len; k++)
     buffer_printf(out, "  (void)%s;\n", params->at[k].name);
-  for (uint32_t k = 0; k < t->size_count; k++)
-    if (!trace_size_is_given(t, k))
-      buffer_printf(out, "  const int64_t %s = %s;\n", e->size_vars[k],
-                    e->arg_names[t->sizes[k].arg]);
+  buffer_puts(out, values_of(e));
   put_sizes(e, out, body);
   if (!mentions(body->len ? body->text : "", "z"))
     return;
@@ -230,14 +245,14 @@ static void put_end(Driver *e, Buffer *out, const Buffer *body) {
 }
 
 /* The same, called with arrays: what a program that reads the manifest uses. */
-static void put_call(Driver *e, const CParams *params) {
-  Buffer *out = &e->m->source;
-  uint32_t n[3] = {0};
+void driver_call(Buffer *out, const char *name, const CParams *params,
+                 bool strided) {
+  uint32_t n[4] = {0};
   buffer_printf(out,
                 "\nint %s_call(const int64_t *sizes, "
-                "const void *const *args,\n    void *const *outs) {\n"
+                "const void *const *args,\n    void *const *outs%s) {\n"
                 "  (void)sizes, (void)args, (void)outs;\n  return %s(",
-                e->name, e->name);
+                name, strided ? ", const int64_t *const *strides" : "", name);
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
     buffer_puts(out, k ? ",\n      " : "\n      ");
@@ -250,6 +265,9 @@ static void put_call(Driver *e, const CParams *params) {
                     n[1]++);
     else
       buffer_printf(out, "args[%u]", n[1]++);
+    if (strided && p->what && p->rank)
+      buffer_printf(out, ", strides[%u]", n[3]);
+    n[3] += p->what != NULL;
   }
   buffer_puts(out, ");\n}\n");
 }
@@ -262,11 +280,18 @@ static void put_header(Driver *e, const CParams *params) {
       buffer_printf(out, " *   %s: %s\n", params->at[k].plain,
                     params->at[k].what);
   buffer_printf(out, " */\nint %s", e->name);
-  put_params(out, params, false);
+  driver_params(out, params, false);
   buffer_printf(out,
                 ";\nint %s_call(const int64_t *sizes, "
                 "const void *const *args, void *const *outs);\n",
                 e->name);
+}
+
+static bool has_arrays(const CParams *params) {
+  bool some = false;
+  for (uint32_t k = 0; k < params->len; k++)
+    some |= params->at[k].rank > 0;
+  return some;
 }
 
 static void put_manifest(Driver *e, const CParams *params) {
@@ -275,6 +300,8 @@ static void put_manifest(Driver *e, const CParams *params) {
   json_open(out, NULL, '{');
   json_field(out, "name", e->t->name);
   json_field(out, "symbol", e->name);
+  if (has_arrays(params))
+    json_field(out, "strided", driver_format(e, "%s_strided", e->name));
   json_field(out, "type", e->t->type);
   for (uint32_t list = 0; list < 3; list++) {
     json_open(out, lists[list], '[');
@@ -298,44 +325,57 @@ static void put_manifest(Driver *e, const CParams *params) {
 
 static void put_function(Driver *e, const CParams *params) {
   Buffer *out = &e->m->source;
-  if (e->data.len)
-    buffer_add(out, e->data.text, e->data.len);
-  buffer_printf(out, "\n/* %s : %s */\nint %s", e->t->name, e->t->type,
-                e->name);
-  put_params(out, params, true);
+  buffer_printf(out, "\n/* %s : %s%s */\n%sint %s", e->t->name, e->t->type,
+                e->rows ? ", of arguments with rows apart" : "",
+                e->rows ? "static " : "", e->name);
+  driver_params(out, params, true);
   buffer_puts(out, " {\n");
   Buffer body = driver_body(e);
   put_top(e, out, params, &body);
   buffer_add(out, body.text ? body.text : "", body.len);
   put_end(e, out, &body);
-  put_call(e, params);
 }
 
 static void write_function(Driver *e) {
-  CParams params = {0};
+  BuildModule *m = e->m;
+  Function f = {.dense = 0};
+  CParams *params = &f.params;
   Map taken;
   map_init(&taken, e->arena);
-  e->name = c_name(e->s, &e->m->taken,
-                   driver_format(e, "%s_%s", e->m->name, e->t->name));
-  add_size_params(e, &taken, &params);
-  add_arg_params(e, &taken, &params);
-  add_out_params(e, &taken, &params);
+  f.name = e->name =
+      c_name(e->s, &m->taken,
+             driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
+                           e->t->name));
+  add_size_params(e, &taken, params);
+  add_arg_params(e, &taken, params);
+  add_out_params(e, &taken, params);
+  for (uint32_t k = 0; k < params->len; k++)
+    if (params->at[k].rank)
+      params->at[k].strides =
+          c_name(e->s, &taken,
+                 driver_format(e, "%s_strides", params->at[k].plain));
+  f.values = values_of(e);
   test_sizes(e);
   driver_function(e);
-  put_function(e, &params);
-  put_header(e, &params);
-  put_manifest(e, &params);
-  if (e->m->target == BUILD_PROGRAM)
+  f.dense = e->dense;
+  put_function(e, params);
+  *(e->rows ? &m->rows : &m->plain) = f;
+  if (e->rows)
+    return;
+  driver_call(&m->source, e->name, params, false);
+  put_header(e, params);
+  put_manifest(e, params);
+  if (m->target == BUILD_PROGRAM)
     program_add(e);
 }
 
 /* False: there is something in it that only without fusion is a kernel. */
-static bool add_function(BuildModule *m, Trace *t, bool fused) {
+static bool add_function(BuildModule *m, Trace *t, bool rows, bool fused) {
   Driver e = {.m = m, .s = m->s, .t = t, .g = &t->graph, .arena = m->s->arena};
+  e.rows = rows;
   BuildModule before = *m;
   map_init(&e.memory, e.arena);
   map_init(&e.size_names, e.arena);
-  e.data.arena = e.arena;
   e.g->fuse = fused ? FUSE_COST : FUSE_NONE;
   driver_begin(&e);
   Trap trap;
@@ -376,7 +416,11 @@ static void begin(BuildModule *m) {
                 " not to be used.\n"
                 " * NAME_call is the same function on arrays of its sizes, of"
                 " pointers to its\n"
-                " * arguments and to its results. */\n"
+                " * arguments and to its results.  NAME_strided takes arrays"
+                " whose elements lie\n"
+                " * elsewhere: behind each stands how far apart they are along"
+                " each axis, in\n"
+                " * elements, 0 and less too (not of results), or NULL. */\n"
                 "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
                 "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n"
                 "#endif\n\nconst char *%s_message(int code);\n",
@@ -429,7 +473,8 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_add(&all, m->header.text, m->header.len);
   else
     buffer_printf(&all, "#include \"%s.h\"\n", m->name);
-  buffer_printf(&all, "\n%s%s", driver_runtime, work_runtime);
+  buffer_printf(&all, "\n%s%s%s", driver_runtime, work_runtime,
+                m->strided ? strided_text : "");
   module_write(&m->kernels, &all);
   Buffer plain = {.arena = m->s->arena};
   buffer_puts(&plain, opaque_runtime);
@@ -453,15 +498,16 @@ typedef struct Building {
 } Building;
 
 static SessionStatus try_entry(Session *s, BuildModule *m, const char *entry,
-                               bool fused, bool *good) {
+                               bool rows, bool fused, bool *good) {
   Trace trace;
-  SessionStatus status = session_trace(s, entry, &trace);
+  SessionStatus status = (rows ? session_trace_rows : session_trace)(s, entry,
+                                                                     &trace);
   if (status != SESSION_OK)
     return status;
   Trap trap;
   FailKind fail = TRAP_SET(trap);
   if (fail == FAIL_NONE) {
-    *good = add_function(m, &trace, fused);
+    *good = add_function(m, &trace, rows, fused);
     trap_end(&trap);
   }
   trace_free(s, &trace);
@@ -472,11 +518,32 @@ static SessionStatus try_entry(Session *s, BuildModule *m, const char *entry,
   return SESSION_OK;
 }
 
+static SessionStatus build_form(Session *s, BuildModule *m, const char *entry,
+                                bool rows) {
+  bool good = true;
+  SessionStatus status = try_entry(s, m, entry, rows, true, &good);
+  return good ? status : try_entry(s, m, entry, rows, false, &good);
+}
+
+/* Does it take arrays of more than one axis?  Others have no rows. */
+static bool may_have_rows(const Function *f) {
+  bool some = false;
+  for (uint32_t k = 0; k < f->params.len; k++)
+    some |= f->params.at[k].rank > 1 && !f->params.at[k].result;
+  return some;
+}
+
 static SessionStatus build_entry(Session *s, BuildModule *m,
                                  const char *entry) {
-  bool good = true;
-  SessionStatus status = try_entry(s, m, entry, true, &good);
-  return good ? status : try_entry(s, m, entry, false, &good);
+  SessionStatus status = build_form(s, m, entry, false);
+  if (status != SESSION_OK || m->target == BUILD_PROGRAM)
+    return status;
+  bool rows = may_have_rows(&m->plain);
+  if (rows)
+    status = build_form(s, m, entry, true);
+  if (status == SESSION_OK)
+    strided_add(m, rows);
+  return status;
 }
 
 static SessionStatus build(Session *s, void *arg) {

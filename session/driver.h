@@ -22,6 +22,31 @@ typedef struct SizeLine { /* a size that is computed at the top */
   const char *name, *text;
 } SizeLine;
 
+typedef struct CParam { /* of a C function */
+  const char *type, *name, *plain; /* plain: as in the header */
+  const char *what;                /* "f32[n, m]"; NULL: a size */
+  const char *strides;             /* what these are called in the header */
+  bool value, result;
+  Dtype dtype;
+  uint32_t arg, rank;   /* its number among those of the trace, and axes */
+  const char **extents; /* of an array, as C */
+  const TraceSize *stride; /* a size that is one; NULL: it is none */
+} CParam;
+
+typedef VEC(CParam) CParams;
+
+typedef struct Function { /* as it was written */
+  const char *name, *values; /* of C; sizes that arguments are, as C */
+  CParams params;
+  uint64_t dense; /* arguments that are taken row-major only: a set, of which
+                     the last one stands for all that follow */
+} Function;
+
+typedef struct Constant { /* data in the text */
+  const char *type, *text, *name;
+  size_t len;
+} Constant;
+
 typedef struct BuildModule {
   Session *s;
   const char *name;
@@ -31,9 +56,11 @@ typedef struct BuildModule {
   Buffer program, commands; /* BUILD_PROGRAM: what calls each function, and the
                                table of these */
   uint32_t command_count;
-  bool opaque;                /* there is plain C in the source */
+  bool opaque, strided;       /* there is plain C in the source; views */
+  VEC(Constant) constants;
   VEC(const char *) messages; /* of codes, from 1 */
   Map taken;                  /* names of C: Sym */
+  Function plain, rows; /* the last one, and its other form */
 } BuildModule;
 
 typedef struct Driver {
@@ -45,14 +72,15 @@ typedef struct Driver {
   const char *name; /* of the C function */
   Buffer *out;      /* the piece at hand */
   VEC(Buffer *) pieces;
-  Buffer data;
   VEC(SizeLine) size_lines;
   Map memory, size_names; /* of Node; the name of each size */
   VEC(Memory *) owned;
   VEC(Node *) kept;           /* references */
   VEC(const char *) declared; /* with their types, at the top */
   const char **arg_names, **size_vars, **out_names; /* of the trace's */
+  uint64_t dense; /* see Function */
   uint32_t next, depth;
+  bool rows;    /* the form of it whose arguments have rows apart */
   bool refused; /* there is something that only without fusion is a kernel */
 } Driver;
 
@@ -84,8 +112,10 @@ void driver_end(Driver *e);
 /* All pieces, with what is freed behind them. */
 Buffer driver_body(Driver *e);
 
-/* Where a node is that is used now. */
+/* Where a node is that is used now, one element behind the other; what a
+ * kernel reads, which knows of strides. */
 const char *driver_place(Driver *e, const Node *n);
+const char *driver_input(Driver *e, const Node *n);
 /* What it is to be called; own: freed after its last use. */
 Memory *driver_name(Driver *e, Node *n, const char *name, bool own);
 /* The same, allocated, unless it has a name. */
@@ -102,6 +132,13 @@ void driver_opaque(Driver *e, const Node *n, const char *to);
 /* Everything that the function does.  Raises after an error. */
 void driver_function(Driver *e);
 
+/* ---- strided.c ---- */
+
+/* The function that takes strides: the last one of the module, with its other
+ * form if it has one. */
+void strided_add(BuildModule *m, bool has_rows);
+extern const char strided_text[];
+
 /* ---- program.c ---- */
 
 /* A command that calls the function. */
@@ -115,6 +152,14 @@ void program_write(const BuildModule *m, Buffer *out);
 /* "f32[n, m]", of sizes */
 const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
                          const int64_t *shape, uint32_t stars);
+
+/* "(int64_t n, const float *x)"; definition: with the names that it uses */
+void driver_params(Buffer *out, const CParams *params, bool definition);
+/* The same function on arrays of its parameters. */
+void driver_call(Buffer *out, const char *name, const CParams *params,
+                 bool strided);
+/* An expression of the parameters that are sizes. */
+const char *driver_formula(Driver *e, int64_t size);
 
 extern const char driver_runtime[], work_runtime[], opaque_runtime[];
 

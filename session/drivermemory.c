@@ -1,6 +1,8 @@
 /* Where the elements of nodes are while a built function runs. */
 #include "session/driver.h"
 
+#include <string.h>
+
 static Memory *memory_of(Driver *e, const Node *n) {
   Memory *m = map_get(&e->memory, n);
   if (!m) {
@@ -18,26 +20,45 @@ static Scalar data_at(const Tensor *t, int64_t i) {
   return scalar_load(t->dtype, tensor_at(t, i));
 }
 
+static Buffer data_text(Driver *e, const Tensor *t) {
+  Buffer out = {.arena = e->arena};
+  for (int64_t i = 0; i < t->count; i++) {
+    buffer_printf(&out, "%s%s", i % 8 ? ", " : "\n  ",
+                  driver_const(e, data_at(t, i)));
+    if (i % 8 == 7 && i + 1 < t->count)
+      buffer_puts(&out, ",");
+  }
+  buffer_puts(&out, t->count ? "};\n" : "0};\n");
+  return out;
+}
+
+/* What is the same is there once. */
 static const char *name_data(Driver *e, const Node *n) {
   const Tensor *t = n->data;
+  BuildModule *m = e->m;
   if (t->count > DATA_MOST)
     driver_refuse(e, n->span,
                   "it needs data of more than 4 million elements, "
                   "which a text is no place for: make them an argument");
-  const char *name = driver_format(e, "%s_%s", e->name, driver_fresh(e, "d"));
-  buffer_printf(&e->data, "static const %s %s[] = {", driver_type(t->dtype),
-                name);
-  for (int64_t i = 0; i < t->count; i++) {
-    buffer_printf(&e->data, "%s%s", i % 8 ? ", " : "\n  ",
-                  driver_const(e, data_at(t, i)));
-    if (i % 8 == 7 && i + 1 < t->count)
-      buffer_puts(&e->data, ",");
+  Buffer all = {.arena = e->arena}, elements = data_text(e, t);
+  const char *type = driver_type(t->dtype);
+  for (uint32_t k = 0; k < m->constants.len; k++) {
+    const Constant *c = &m->constants.at[k];
+    if (strcmp(c->type, type) == 0 && c->len == elements.len &&
+        memcmp(c->text, elements.text, c->len) == 0)
+      return c->name;
   }
-  buffer_puts(&e->data, t->count ? "};\n" : "0};\n");
+  const char *name =
+      driver_format(e, "%s_data%u", m->name, m->constants.len + 1);
+  VEC_PUSH(e->arena, m->constants,
+           ((Constant){type, elements.text, name, elements.len}));
+  buffer_printf(&all, "static const %s %s[] = {", type, name);
+  buffer_add(&m->source, all.text, all.len);
+  buffer_add(&m->source, elements.text, elements.len);
   return name;
 }
 
-const char *driver_place(Driver *e, const Node *n) {
+const char *driver_input(Driver *e, const Node *n) {
   Memory *m = memory_of(e, n);
   m->last = e->pieces.len;
   if (!m->name && n->data)
@@ -45,6 +66,12 @@ const char *driver_place(Driver *e, const Node *n) {
   if (!m->name && n->kind == NODE_ARG)
     m->name = driver_format(e, n->rank ? "%s" : "&%s", e->arg_names[n->arg]);
   return m->name;
+}
+
+const char *driver_place(Driver *e, const Node *n) {
+  if (n->strides)
+    e->dense |= UINT64_C(1) << (n->arg < 64 ? n->arg : 63);
+  return driver_input(e, n);
 }
 
 Memory *driver_name(Driver *e, Node *n, const char *name, bool own) {

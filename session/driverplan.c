@@ -193,7 +193,7 @@ static void put_call(Driver *e, const Kernel *k, const NodeList *results,
                   driver_place(e, results->at[j]));
   for (uint32_t j = 0; j < k->inputs.len; j++) {
     const Node *x = k->inputs.at[j];
-    const char *name = driver_place(e, x);
+    const char *name = driver_input(e, x);
     if (has_indices(k, j))
       name = never_empty(e, x, name);
     buffer_printf(&call, ", (void *)(%s)", name);

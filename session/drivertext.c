@@ -150,24 +150,31 @@ static const char *size_name(void *driver, const DimVar *v) {
   return k == UINT32_MAX ? "0" : e->size_vars[k];
 }
 
+const char *driver_formula(Driver *e, int64_t x) {
+  Buffer text = {.arena = e->arena};
+  if (size_is_number(e->g, x))
+    return int_text(e, x);
+  if (!size_emit(e->g, &text, x, size_name, e))
+    driver_refuse(e, e->t->span,
+                  driver_format(e, "a size of it, %s, is too long a formula",
+                                size_text(e->g, x).text));
+  return text.text;
+}
+
 const char *driver_size(Driver *e, int64_t x) {
   if (size_is_number(e->g, x))
     return int_text(e, x);
   const char *name = map_get(&e->size_names, (void *)(uintptr_t)x);
   if (name)
     return name;
-  Buffer text = {.arena = e->arena};
-  if (!size_emit(e->g, &text, x, size_name, e))
-    driver_refuse(e, e->t->span,
-                  driver_format(e, "a size of it, %s, is too long a formula",
-                                size_text(e->g, x).text));
+  const char *text = driver_formula(e, x);
   bool plain = true;
-  for (const char *p = text.text; *p; p++)
+  for (const char *p = text; *p; p++)
     plain &= *p != ' ' && *p != '(';
-  name = text.text;
+  name = text;
   if (!plain) {
     name = driver_fresh(e, "e");
-    VEC_PUSH(e->arena, e->size_lines, ((SizeLine){name, text.text}));
+    VEC_PUSH(e->arena, e->size_lines, ((SizeLine){name, text}));
   }
   map_put(&e->size_names, (void *)(uintptr_t)x, (void *)(uintptr_t)name);
   return name;

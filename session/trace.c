@@ -107,7 +107,8 @@ typedef struct Tracing {
   Trace *t;
   Graph *g;
   VEC(TraceArg) args;
-  VEC(TraceSize) sizes;
+  VEC(TraceSize) sizes, strides;
+  bool rows; /* of arguments may lie apart */
   VEC(TraceResult) results;
   Map seen; /* DimVar */
   /* what is done with a leaf: */
@@ -135,6 +136,27 @@ static const int64_t *shape_at(Tracing *t, const EntryPart *p) {
   return shape;
 }
 
+/* An axis of one element has none, and the last one's is 1. */
+static const int64_t *strides_of(Tracing *t, const EntryPart *p, TraceArg *arg,
+                                 int number) {
+  if (!t->rows || p->rank < 2)
+    return NULL;
+  int64_t *strides = NEW_ARRAY(t->s->arena, int64_t, p->rank);
+  for (uint32_t k = 0; k < p->rank; k++) {
+    strides[k] = k + 1 == p->rank;
+    if (k + 1 == p->rank || arg->shape[k] == 1)
+      continue;
+    DimVar *var = dim_new_var(&t->s->dims, DV_RIGID, NULL, t->g->span);
+    var->value = true;
+    var->text = arena_printf(t->s->arena, "%s.stride%u", arg->name, k);
+    strides[k] = size_of_dim(t->g, dim_of_var(&t->s->dims, var));
+    VEC_PUSH(t->s->arena, t->strides,
+             ((TraceSize){.var = var, .name = var->text, .arg = number,
+                          .axis = (int)k, .slope = 1, .stride = true}));
+  }
+  return strides;
+}
+
 static EvalArg tensor_given(Tracing *t, const EntryPart *p, const char *path) {
   uint32_t number = t->next++;
   bool is_size = p->term && !p->rank;
@@ -147,12 +169,14 @@ static EvalArg tensor_given(Tracing *t, const EntryPart *p, const char *path) {
                   .is_size = is_size};
   if (is_size)
     arg.size = size_at(t, p->term);
+  arg.strides = strides_of(t, p, &arg, (int)number);
   VEC_PUSH(t->s->arena, t->args, arg);
   if (is_size)
     return (EvalArg){.kind = GIVEN_SIZE, .size = arg.size};
   if (!p->rank && dtype_is_int(p->dtype))
     sizes_call_arg(t->g->sizes, number, path);
   Node *n = node_arg(t->g, number, p->dtype, p->rank, arg.shape, p->stars);
+  n->strides = arg.strides;
   VEC_PUSH(t->s->arena, t->nodes, n);
   return (EvalArg){.kind = GIVEN_TENSOR, .node = n};
 }
@@ -380,6 +404,8 @@ static bool run(Tracing *t) {
     session_error(s, 611, out->span, "%s cannot be compiled: its result is "
                   "more than tensors, and records and tuples of them",
                   out->name);
+  for (uint32_t k = 0; k < t->strides.len; k++)
+    VEC_PUSH(s->arena, t->sizes, t->strides.at[k]);
   out->sizes = t->sizes.at;
   out->size_count = t->sizes.len;
   out->results = t->results.at;
@@ -402,6 +428,7 @@ static void call_as(Session *s, EntryPoint *e, const Binding *of) {
 typedef struct Asked {
   const char *entry;
   Trace *out;
+  bool rows;
 } Asked;
 
 static SessionStatus trace(Session *s, void *arg) {
@@ -416,7 +443,7 @@ static SessionStatus trace(Session *s, void *arg) {
   out->name = out->entry.name;
   out->type = out->entry.type;
   out->span = out->entry.span;
-  Tracing t = {.s = s, .t = out, .g = eval_graph(s->eval)};
+  Tracing t = {.s = s, .t = out, .g = eval_graph(s->eval), .rows = asked->rows};
   map_init(&t.seen, s->arena);
   Sizes *sizes = sizes_new(&s->dims, dim_facts_new(&s->dims));
   out->graph.sizes = sizes;
@@ -433,13 +460,22 @@ static SessionStatus trace(Session *s, void *arg) {
   return good ? SESSION_OK : SESSION_ERROR;
 }
 
-SessionStatus session_trace(Session *s, const char *entry, Trace *out) {
+static SessionStatus trace_as(Session *s, const char *entry, bool rows,
+                              Trace *out) {
   *out = (Trace){0};
-  Asked asked = {entry, out};
+  Asked asked = {entry, out, rows};
   SessionStatus status = session_guard(s, trace, &asked);
   if (status != SESSION_OK)
     trace_free(s, out);
   return status;
+}
+
+SessionStatus session_trace(Session *s, const char *entry, Trace *out) {
+  return trace_as(s, entry, false, out);
+}
+
+SessionStatus session_trace_rows(Session *s, const char *entry, Trace *out) {
+  return trace_as(s, entry, true, out);
 }
 
 /* ---- all that there are ---- */

@@ -22,6 +22,7 @@ typedef struct TraceArg { /* NODE_ARG: by number */
   const int64_t *shape; /* sizes; 1 where bit k of stars is set */
   int64_t size;         /* is_size: the integer that the function gets */
   bool is_size;         /* a scalar that no node reads: sizes are made of it */
+  const int64_t *strides; /* session_trace_rows; NULL: dense */
 } TraceArg;
 
 /* A size variable and where it shows: the caller's number there, less `rest`
@@ -34,6 +35,7 @@ typedef struct TraceSize {
   const char *name;
   int arg, axis; /* axis TRACE_VALUE: the number is the argument itself */
   int64_t slope, rest;
+  bool stride; /* of the argument along the axis; it shows nowhere */
 } TraceSize;
 
 typedef struct TraceResult {
@@ -70,6 +72,10 @@ static inline bool trace_size_is_given(const Trace *t, uint32_t k) {
  * where the function needs them.  entry: a name, or with its type,
  * "f : f32[n, k] -> f32[k, m] -> _". */
 SessionStatus session_trace(Session *session, const char *entry, Trace *out);
+/* The same of arguments whose last axes lie side by side, and rows of them
+ * anywhere: how far apart are sizes, behind the others. */
+SessionStatus session_trace_rows(Session *session, const char *entry,
+                                 Trace *out);
 typedef struct EntryNames {
   Arena *arena;
   VEC(const char *) at;

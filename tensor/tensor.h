@@ -107,7 +107,9 @@ struct Node {
   Span span;                 /* what in the program made it */
   Tensor *data; /* shape: free extents, then own; set once it was run */
 
-  uint32_t arg; /* NODE_ARG: its number */
+  uint32_t arg;           /* NODE_ARG: its number, */
+  const int64_t *strides; /* and how far apart elements lie along each axis;
+                             borrowed; NULL: they lie side by side */
 
   /* NODE_COMP */
   PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or

@@ -89,6 +89,9 @@ const char *memory_type(Dtype t);
 
 /* ---- steps.c ---- */
 
+/* Is it an i64 of which it is known that an i32 holds it, in lanes too? */
+bool emit_fits_narrow(const Step *s);
+
 /* Of what may have no elements. */
 const char *emit_divisor(Emitter *e, int64_t by);
 /* The form without the lane's term, as a name or a number. */
@@ -105,6 +108,15 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
 const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
+
+/* ---- fetch.c ---- */
+
+/* Of a read whose indices are the same in all lanes: where the row begins that
+ * is wanted some indices later; NULL: that is not worth asking for. */
+const char *emit_foreseen(Emitter *e, const Step *s);
+/* Of a read that is the last one of a point's row: what asks for the next
+ * point's; NULL: likewise. */
+const char *emit_next_row(Emitter *e, const Step *s);
 
 /* ---- masked.c ---- */
 
@@ -151,10 +163,10 @@ bool is_turned(const Emitter *e, const Step *s);
 /* Its value in a lane's block. */
 const char *emit_turned_read(Emitter *e, const Step *s, char class,
                              const char *base, const char *step);
-/* The loops over rows and lanes of a square, around a lane's block and what is
- * done with it: of whole vectors, and of parts. */
-void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
-                 const Buffer *part);
+/* The loops over rows from .. to - 1 and lanes of a square, around a lane's
+ * block and what is done with it: of whole vectors, and of parts. */
+void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
+                 const Buffer *whole, const Buffer *part);
 
 /* ---- portions.c ---- */
 

@@ -160,11 +160,11 @@ static void put_chunks(Adding *a, const Kernel *k, const Call *call,
 
 static void put_run(Adding *a, const Kernel *k, const Schedule *s,
                     const Call *call, const NodeList *results,
-                    uint32_t number) {
+                    uint32_t run, uint32_t number) {
   buffer_printf(a->out,
                 "static int run%u(const int64_t *z, void *const *q) {\n"
                 "(void)z;\n",
-                number);
+                run);
   put_ints(a, call);
   put_floats(a, call);
   if (s->chunk) {
@@ -184,21 +184,48 @@ static void put_run(Adding *a, const Kernel *k, const Schedule *s,
 
 /* ---- the whole ---- */
 
+/* Stands for a kernel's number while it is not known if its text is there. */
+#define MARK "\1"
+
+static void put_numbered(Buffer *out, const Buffer *text, uint32_t number) {
+  const char *p = text->text, *end = p + text->len;
+  while (p < end) {
+    const char *mark = memchr(p, *MARK, (size_t)(end - p));
+    buffer_add(out, p, (size_t)((mark ? mark : end) - p));
+    if (mark)
+      buffer_printf(out, "%u", number);
+    p = mark ? mark + 1 : end;
+  }
+}
+
+/* The number of the kernel with this text, which is there from now on: sizes
+ * are parameters, so that many kernels are one. */
+static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
+  for (uint32_t k = 0; k < m->known.len; k++) {
+    const ModuleText *t = &m->known.at[k];
+    if (t->part == part && t->len == text->len &&
+        memcmp(t->text, text->text, t->len) == 0)
+      return t->number;
+  }
+  put_numbered(part, text, m->count);
+  VEC_PUSH(m->arena, m->known,
+           ((ModuleText){part, text->text, text->len, m->count}));
+  return m->count;
+}
+
 static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
                     const NodeList *results, uint32_t target) {
   Kernel *copy = copy_kernel(k);
   Schedule s;
   Emitted e;
-  Buffer number = {.arena = k->arena};
   uint32_t bytes = targets[target].bytes;
-  buffer_printf(&number, "%u", m->count);
   schedule_choose(copy, bytes, &s);
-  if (!emit_kernel(copy, &s, NULL, number.text, &e))
+  if (!emit_kernel(copy, &s, NULL, MARK, &e))
     return false;
   Buffer *out = &m->text[target][bytes > 4 && s.width * 4 < bytes];
   Adding a = {.caller = caller, .graph = k->graph, .out = out};
-  buffer_add(out, e.text.text, e.text.len);
-  put_run(&a, copy, &s, &e.call, results, m->count);
+  uint32_t number = add_text(m, out, &e.text);
+  put_run(&a, copy, &s, &e.call, results, m->count, number);
   return !a.failed;
 }
 

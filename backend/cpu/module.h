@@ -11,11 +11,19 @@
 
 enum { MODULE_TARGETS = 4 };
 
+typedef struct ModuleText { /* of a kernel, that others may be too */
+  const Buffer *part;
+  const char *text; /* with a mark for its number */
+  size_t len;
+  uint32_t number;
+} ModuleText;
+
 typedef struct Module {
   Arena *arena;
   uint32_t count;                 /* of kernels */
   int only;                       /* the one target; -1: all of them */
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
+  VEC(ModuleText) known;
 } Module;
 
 /* What a kernel wants to know of the function that it is part of. */

@@ -16,6 +16,7 @@ enum {
   UNROLLED_OPS = 8,
   BLOCK_VECTORS = 4,
   FEW_TERMS = 32, /* of sums that are written out */
+  FEW_ROWS = 3,   /* of a square that is worth being turned */
 };
 
 #define format emit_format
@@ -160,6 +161,7 @@ typedef struct Fold {
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
   bool runs;            /* it goes on in doubles: goes_in_runs */
+  bool seen;            /* what is no number is noted beside: is_noted */
   bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
@@ -216,6 +218,12 @@ static char end_class(const Fold *f) {
   return f->runs ? 'd' : f->class;
 }
 
+/* Is it an extreme that the machine takes, numbers at least, of all lanes? */
+static bool is_noted(const Emitter *e, const Fold *f) {
+  return (f->op == PRIM_MAX || f->op == PRIM_MIN) && f->class == 'f' &&
+         e->s->width == 16 && e->lane != NO_LANE && e->lane >= e->loop->kept;
+}
+
 static Dtype accumulator_dtype(const Fold *f) {
   char class = end_class(f);
   return class == 'f'   ? DT_F32
@@ -261,6 +269,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
   f.runs = goes_in_runs(e, &f);
+  f.seen = is_noted(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   f.identity = emit_identity(r->reduce, t);
@@ -323,9 +332,12 @@ static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
   if (masked)
     x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
                f->identity);
+  const char *taken =
+      f->seen ? format(e, "%s_f(%s, x, &seen%u%s)",
+                       f->op == PRIM_MAX ? "more" : "less", acc, f->name, at)
+              : combine(e, f, f->class, true, acc, "x");
   buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
-                vector_letter(f->class), x, acc,
-                combine(e, f, f->class, true, acc, "x"));
+                vector_letter(f->class), x, acc, taken);
 }
 
 /* ---- for-loops ---- */
@@ -574,12 +586,27 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
                   f->name, f->far ? 'l' : 'i');
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "seen_f seen%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "seen%u[q] = (seen_f)-1;\n",
+                  f->name, sums, sums, f->name);
+  else if (f->seen)
+    buffer_printf(out, "seen_f seen%u = (seen_f)-1;\n", f->name);
 }
 
 /* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
  * doubles. */
 static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   const char *first = sums > 1 ? "[0]" : "";
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "for (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = seen_end_f(acc%u[q], seen%u[q]);\n",
+                  sums, f->name, f->name, f->name);
+  else if (f->seen)
+    buffer_printf(out, "acc%u = seen_end_f(acc%u, seen%u);\n", f->name, f->name,
+                  f->name);
   if (sums > 1)
     buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
                   f->name,
@@ -628,8 +655,7 @@ static void emit_row(Emitter *e, Nest *n) {
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  if (!e->turned.len)
-    open_loops(e, n, n->kept);
+  open_loops(e, n, e->turned.len ? n->kept - 1 : n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -644,7 +670,9 @@ static void emit_row(Emitter *e, Nest *n) {
     emit_take(e, &part, f, first, true);
   }
   if (e->turned.len) {
-    emit_turned(e, out, &whole, &part);
+    emit_turned(e, out, axis_from(e, e->rows), axis_to(e, e->rows), &whole,
+                &part);
+    close_loops(n, 0);
     return;
   }
   open_loops(e, n, e->loops);
@@ -924,6 +952,20 @@ static void emit_single(Emitter *e, Nest *n) {
 
 /* ---- the whole ---- */
 
+/* The axis along which a loop reads what lies apart along the lanes. */
+static uint32_t turned_rows(const Emitter *e, const Loop *loop,
+                            const uint32_t *order, uint32_t loops) {
+  if (e->s->shape == UNIT_TILE && !e->s->tiling)
+    return order[0];
+  const Step *s = &loop->steps.at[0];
+  bool copies = e->k->across && loops > 0 && loop->kept == loop->axes &&
+                loop->steps.len == 1 && s->kind == STEP_READ;
+  uint32_t v = copies ? order[loops - 1] : NO_LANE;
+  return copies && s->address->times[v] == 1 && loop_guess(loop, v) >= FEW_ROWS
+             ? v
+             : NO_LANE;
+}
+
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
@@ -936,8 +978,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
-  if (e->s->shape == UNIT_TILE && !e->s->tiling)
-    e->rows = order[0];
+  e->rows = turned_rows(e, loop, order, loops);
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {

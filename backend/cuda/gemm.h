@@ -92,6 +92,10 @@ uint32_t gemm_threads(const GemmSchedule *s);
 uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s);
 /* The tile of an operand in shared memory, of one stage. */
 SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b);
+/* How it is copied, and lies there: such that loads of h wait least.  turned:
+ * rows of the tile are columns of h. */
+void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
+              bool turned);
 /* Terms of one instruction. */
 uint32_t gemm_depth(const GemmShape *shape, const GemmSchedule *s);
 
@@ -151,14 +155,21 @@ typedef struct GemmText {
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);
   void *owner;
-  const char *room; /* split sums: of f32, for each element of the result and
-                       part; then a counter of each tile, all 0 before and
-                       after */
+  const char *of_row; /* statements before the epilogues of some elements of row
+                         i; or NULL */
+  const char *room;   /* split sums: of f32, for each element of the result and
+                         part; then a counter of each tile, all 0 before and
+                         after */
   const char *counters;
 } GemmText;
 
 /* The kernel alone, without what it uses of device/. */
 void gemm_text(Buffer *out, const GemmText *t);
+/* How TMA maps an operand: boxes of so many elements and rows, and the number
+ * of their swizzle.  Axes: of what lies next to each other (terms, or rows of
+ * one that is turned), of the others, of the batch from its last one on. */
+void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
+              uint32_t box[2], uint32_t *swizzle);
 /* How many blocks it wants, when its sizes are these. */
 int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
                     int64_t n, int64_t k, int64_t batch);

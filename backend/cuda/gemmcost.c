@@ -18,11 +18,13 @@ enum {
   LATENCY = 700,        /* clocks until L2 answers, with memory behind it */
   STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
   BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
+  STREAM_CLOCKS = 3000, /* to put parts of sums down, and add them up */
   ENGINE_CLOCKS = 900,  /* the same of one that goes on to other tiles */
   SHARED_BYTES = 128,   /* per clock */
   ALIGNED = 1024,
-  FEW_REGISTERS = 40, /* that all kernels have */
-  GROUP = 128,        /* threads that do one wgmma */
+  FEW_REGISTERS = 40,   /* that all kernels have, */
+  GROUP_REGISTERS = 60, /* and those of warpgroups */
+  GROUP = 128,          /* threads that do one wgmma */
   PRODUCER = 128,
 };
 
@@ -126,7 +128,8 @@ static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {
     wn = s->n / s->warps_n;
     return wm * wn / WARP + wm / 4 + wn / 4 + more;
   case GEMM_WGMMA:
-    return s->m / s->warps_m * s->n / GROUP + more;
+    return (s->pingpong ? s->m : s->m / s->warps_m) * s->n / GROUP +
+           GROUP_REGISTERS;
   case GEMM_NONE:
     break;
   }
@@ -154,12 +157,25 @@ static uint32_t blocks_of(const GemmShape *shape, const GemmGpu *gpu,
   return most;
 }
 
+/* Consumers have what producers leave. */
+uint32_t gemm_group_registers(uint32_t groups) {
+  uint32_t threads = GROUP * (groups + 1), each = REGISTERS / threads / 8 * 8;
+  uint32_t left = each * threads - GEMM_PRODUCER_REGISTERS * GROUP;
+  uint32_t most = left / (GROUP * groups) / 8 * 8;
+  return most > REGISTERS_MOST ? REGISTERS_MOST : most;
+}
+
+static uint32_t most_registers(const GemmSchedule *s) {
+  return s->way == GEMM_WGMMA ? gemm_group_registers(s->warps_m)
+                              : REGISTERS_MOST;
+}
+
 bool gemm_fits(const GemmShape *shape, const GemmGpu *gpu,
                const GemmSchedule *s) {
   uint32_t threads = gemm_threads(s), stages = s->copy == COPY_REGISTERS;
   return threads >= WARP && threads <= 1024 && s->stages > stages &&
          gemm_shared(shape, s) <= gpu->block &&
-         registers_of(shape, s) <= REGISTERS_MOST &&
+         registers_of(shape, s) <= most_registers(s) &&
          blocks_of(shape, gpu, s) >= 1;
 }
 
@@ -237,10 +253,13 @@ static double wave_clocks(const GemmShape *shape, const GemmGpu *gpu,
   return stages * stage + BLOCK_CLOCKS + store;
 }
 
-static double bytes_moved(const GemmShape *shape, const GemmSchedule *s) {
+static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
+                          const GemmSchedule *s) {
   double bytes = bytes_of(shape), each = shape->m * shape->n * shape->batch;
   double all = (shape->m + shape->n) * shape->k * shape->batch * bytes +
                each * shape->stored;
+  if (s->stream)
+    return all + 2.0 * gpu->sms * s->m * s->n * 4;
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
 }
 
@@ -250,12 +269,20 @@ double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
   double tiles = tiles_of(shape, s) * s->split;
   double stages = ceil_of(ceil_of(shape->k, s->k), s->split);
   double full = floor(tiles / (gpu->sms * blocks));
+  if (s->stream) { /* the rest is cut into equal parts */
+    double cut = (tiles - full * gpu->sms) * stages / gpu->sms;
+    double extra = cut > 0 ? STREAM_CLOCKS : 0;
+    return fmax((full * wave_clocks(shape, gpu, s, 1, stages) +
+                 wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
+                    gpu->clock,
+                bytes_moved(shape, gpu, s) / gpu->memory);
+  }
   double rest = ceil((tiles - full * gpu->sms * blocks) / gpu->sms);
   double clocks = full * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
     clocks += BLOCK_CLOCKS;
-  return fmax(clocks / gpu->clock, bytes_moved(shape, s) / gpu->memory);
+  return fmax(clocks / gpu->clock, bytes_moved(shape, gpu, s) / gpu->memory);
 }
 
 /* ---- what there is to choose from ---- */
@@ -280,32 +307,6 @@ static uint32_t digits(Swizzle s) {
   return 100 * s.bits + 10 * s.base + s.shift;
 }
 
-/* How the tile of an operand lies in shared memory: by how it is read there,
- * and written. */
-static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
-  const GemmSide *side = b ? &shape->b : &shape->a;
-  uint32_t *width = b ? &s->width_b : &s->width_a;
-  *width = 1;
-  SharedTile t = gemm_tile(shape, s, b);
-  *width = t.width =
-      width_of(t.columns, t.bytes, s->way == GEMM_FMA ? 1024 : 128);
-  SharedAccess of[2];
-  uint32_t copy = b ? s->copy_b : s->copy_a, count = 0;
-  if (s->way == GEMM_FMA) {
-    if (!side->turned && copy) { /* threads: 8 terms of 4 rows */
-      of[count].row = layout_with(layout_mode(8, 1), 4, 0);
-      of[count].column = layout_with(layout_mode(8, 0), 4, 1);
-      of[count++].bytes = t.bytes;
-    }
-  } else {
-    Held h = b ? held_values(held_mma_b(t.bytes), 2, 1) : held_mma_a(t.bytes);
-    of[count++] = held_access(&h, t.bytes, side->turned);
-  }
-  of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
-  shared_choose(&t, count, of);
-  *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
-}
-
 /* Bytes of one copy; 0: it goes element by element. */
 static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
@@ -313,6 +314,49 @@ static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
   if (s->way == GEMM_FMA && !side->turned)
     copy = bytes;
   return side->computed || copy < 4 ? 0 : copy;
+}
+
+/* How the tile of an operand lies in shared memory: by how it is read there,
+ * and written. */
+static void lay(const GemmShape *shape, GemmSchedule *s, bool b, uint32_t count,
+                const SharedAccess *reads) {
+  SharedAccess of[2];
+  uint32_t *width = b ? &s->width_b : &s->width_a;
+  uint32_t copy = b ? s->copy_b : s->copy_a;
+  *width = 1;
+  SharedTile t = gemm_tile(shape, s, b);
+  *width = t.width =
+      width_of(t.columns, t.bytes, s->way == GEMM_FMA ? 1024 : 128);
+  for (uint32_t j = 0; j < count; j++)
+    of[j] = reads[j];
+  of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
+  shared_choose(&t, count, of);
+  *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
+}
+
+void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
+              bool turned) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  SharedAccess read = held_access(h, dtype_info[side->dtype].bytes, turned);
+  *(b ? &s->copy_b : &s->copy_a) = copy_of(side, s);
+  lay(shape, s, b, 1, &read);
+}
+
+/* Of multiply-adds it is the writes that wait: threads have 8 terms of 4 rows
+ * at a time where these do not lie next to each other. */
+static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  uint32_t bytes = dtype_info[side->dtype].bytes;
+  Held h = b ? held_values(held_mma_b(bytes), 2, 1) : held_mma_a(bytes);
+  SharedAccess write = {
+      .row = layout_with(layout_mode(8, 1), 4, 0),
+      .column = layout_with(layout_mode(8, 0), 4, 1),
+      .bytes = bytes,
+  };
+  if (s->way == GEMM_FMA)
+    lay(shape, s, b, !side->turned && (b ? s->copy_b : s->copy_a), &write);
+  else
+    gemm_lay(shape, s, b, &h, side->turned);
 }
 
 static void try(Choice *c, GemmSchedule s) {
@@ -394,6 +438,37 @@ static void try_fma(Choice *c) {
           }
 }
 
+/* Where the last tiles leave multiprocessors without work, all share them. */
+static void try_streams(Choice *c, GemmSchedule s) {
+  for (s.stream = 0; s.stream <= !c->shape->alone; s.stream++)
+    try(c, s);
+}
+
+/* Rows of 128 bytes; as many stages as there is room for. */
+static void try_group(Choice *c) {
+  static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
+  GemmSchedule s = {.way = GEMM_WGMMA,
+                    .copy = COPY_ENGINE,
+                    .store = STORE_SHARED,
+                    .k = 128 / bytes_of(c->shape),
+                    .persistent = 1,
+                    .split = 1,
+                    .raster = 8,
+                    .width_a = 128,
+                    .width_b = 128};
+  for (size_t n = 0; n < ARRAY_LEN(widths); n++)
+    for (uint32_t ping = 0; ping < 2; ping++)
+      for (s.m = 64; s.m <= 256; s.m *= 2) {
+        s.warps_m = ping ? 2 : s.m == 64 ? 1 : 2;
+        s.n = widths[n];
+        s.pingpong = ping;
+        for (s.stages = 7; s.stages > 2; s.stages--)
+          if (gemm_shared(c->shape, &s) <= c->gpu->block)
+            break;
+        try_streams(c, s);
+      }
+}
+
 static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   switch ((int)shape->a.dtype) {
   case DT_F16:
@@ -406,11 +481,20 @@ static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   return false;
 }
 
+static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
+  bool wide = shape->a.dtype == DT_F32;
+  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
+         shape->b.boxes && !shape->a.computed && !shape->b.computed &&
+         shape->a.align >= 16 && shape->b.align >= 16;
+}
+
 bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
                  double *seconds) {
   Choice c = {.shape = shape, .gpu = gpu};
   if (may_tensor(shape, gpu)) {
     try_mma(&c);
+    if (may_group(shape, gpu))
+      try_group(&c);
   } else if (shape->a.dtype == shape->sum && shape->b.dtype == shape->sum) {
     try_fma(&c);
   }
@@ -426,9 +510,12 @@ bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
 
 int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
                     int64_t n, int64_t k, int64_t batch) {
-  (void)k;
   int64_t tiles = (m + s->m - 1) / s->m * ((n + s->n - 1) / s->n) * batch;
   int64_t most = (int64_t)gpu->sms * s->blocks;
   tiles *= s->split;
+  if (s->stream) {
+    int64_t steps = (k + s->k - 1) / s->k * tiles;
+    return steps < most ? (steps ? steps : tiles) : most;
+  }
   return s->persistent && tiles > most ? most : tiles;
 }

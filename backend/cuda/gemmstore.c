@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SLAB_ROWS = 16, SLAB_COLUMNS = 64, STORE = 16 };
+enum { SLAB_ROWS = 16, SLAB_COLUMNS = 64, GROUP_COLUMNS = 32, STORE = 16 };
 
 /* ---- a few columns of a row ---- */
 
@@ -104,14 +104,14 @@ void gemm_put_row(Buffer *out, const GemmText *t, uint32_t count) {
 
 /* ---- sums of mma ---- */
 
+/* The largest part of a warp's columns that is a power of two, and not too
+ * large: that of warpgroups is memory that stages could have. */
 uint32_t gemm_slab_columns(const GemmSchedule *s) {
-  uint32_t columns = s->way == GEMM_WGMMA ? s->n : s->n / s->warps_n;
-  while (columns > SLAB_COLUMNS || SLAB_COLUMNS % columns)
-    columns = columns > SLAB_COLUMNS && columns % SLAB_COLUMNS == 0
-                  ? SLAB_COLUMNS
-                  : columns / 3 * (columns % 3 == 0) +
-                        columns / 2 * (columns % 3 != 0);
-  return columns;
+  bool group = s->way == GEMM_WGMMA;
+  uint32_t columns = group ? s->n : s->n / s->warps_n;
+  uint32_t most = group ? GROUP_COLUMNS : SLAB_COLUMNS, even;
+  even = columns & -columns;
+  return even < most ? even : most;
 }
 
 /* The padding with which stores of pairs of sums, and loads of four, wait least
@@ -146,22 +146,20 @@ static uint32_t lane_columns(const GemmText *t) {
   return least <= 2 ? 8 : 4;
 }
 
-/* 16 rows at a time: a warp's sums are put down as it has them, and taken up as
- * memory wants them. */
-void gemm_put_slabs(Buffer *out, const GemmText *t) {
+/* A warp's sums are put down as it has them, and taken up as memory wants
+ * them. */
+void gemm_put_slab(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row, const char *column) {
   const GemmSchedule *s = t->schedule;
-  bool group = s->way == GEMM_WGMMA;
-  uint32_t rows = group ? s->m / s->warps_m / 64 : s->m / s->warps_m / 16;
-  uint32_t columns = group ? s->n : s->n / s->warps_n;
+  uint32_t columns = s->way == GEMM_WGMMA ? s->n : s->n / s->warps_n;
   uint32_t slab = gemm_slab_columns(s), pitch = gemm_slab_pitch(s);
   uint32_t each = lane_columns(t), across = slab / each;
   Held h = held_mma_c();
   buffer_printf(out,
-                "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n"
                 "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
                 "ax_sync_warp();\n"
                 "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n",
-                rows, columns / slab, slab / 8);
+                columns / slab, slab / 8);
   for (uint32_t v = 0; v < 4; v += 2) {
     buffer_printf(out, "*(float2 *)(slab + (%u + ",
                   (uint32_t)layout_at(&h.value_row, v));
@@ -169,46 +167,42 @@ void gemm_put_slabs(Buffer *out, const GemmText *t) {
     buffer_printf(out, ") * %uu + z * 8 + ", pitch);
     layout_print(out, &h.thread_column, "lane");
     buffer_printf(out,
-                  ") = make_float2(c[x][y * %u + z][%u], c[x][y * %u + "
-                  "z][%u]);\n",
-                  slab / 8, v, slab / 8, v + 1);
+                  ") = make_float2(%s[y * %u + z * 4 + %u], "
+                  "%s[y * %u + z * 4 + %u]);\n",
+                  sums, slab / 2, v, sums, slab / 2, v + 1);
   }
   buffer_printf(out,
                 "}\nax_sync_warp();\n#pragma unroll 1\n"
                 "for (unsigned z = lane; z < %uu; z += 32u) {\n"
-                "const int i = (int)(m0 + a_first + x * %uu + z / %uu);\n"
-                "const int j = (int)(n0 + b_first + y * %uu + z %% %uu * "
-                "%uu);\n"
-                "if (i < m && j < n) {\nfloat x[%u];\n"
+                "const int i = (int)(m0 + %s + z / %uu);\n"
+                "const int j = (int)(n0 + %s + y * %uu + z %% %uu * %uu);\n"
+                "if (i < m && j < n) {\nconst unsigned slab_row = z / %uu;\n"
+                "(void)slab_row;\n%sfloat x[%u];\n"
                 "#pragma unroll\nfor (int v = 0; v < %u; v += 4) {\n"
                 "const float4 w = *(const float4 *)(slab + z / %uu * %uu + "
                 "z %% %uu * %uu + v);\n"
                 "x[v] = w.x, x[v + 1] = w.y, x[v + 2] = w.z, x[v + 3] = w.w;\n"
                 "}\n",
-                SLAB_ROWS * across, group ? 64 : 16, across, slab, across, each,
-                each, each, across, pitch, across, each);
+                SLAB_ROWS * across, row, across, column, slab, across, each,
+                across, t->of_row ? t->of_row : "", each, each, across, pitch,
+                across, each);
   gemm_put_row(out, t, each);
-  buffer_puts(out, "}\n}\n}\n}\n");
+  buffer_puts(out, "}\n}\n}\n");
 }
 
 /* ---- parts of sums ---- */
 
 /* Each part lies in memory as its threads have it; the block that is the last
  * to come adds them up in their order, so that the sum is always the same. */
-void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count) {
+void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
+                    uint32_t each) {
   const GemmSchedule *s = t->schedule;
   uint32_t threads = gemm_threads(s);
-  bool mma = s->way == GEMM_MMA;
-  uint32_t per = mma ? s->n / s->warps_n / 8 * 4 : s->thread_n;
-  Buffer name = {.arena = out->arena};
-  buffer_printf(&name,
-                mma ? "c[r / %u][r / 4 %% %u][r %% 4]" : "c[r / %u][r %% %u]",
-                per, mma ? per / 4 : per);
   buffer_printf(out,
                 "float *const parts = (float *)%s + (int64_t)whole * %uu + "
                 "thread;\n"
                 "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
-                "parts[(int64_t)(part * %uu + r) * %uu] = %.*s;\n"
+                "parts[(int64_t)(part * %uu + r) * %uu] = c[r / %u][r %% %u];\n"
                 "__threadfence();\nax_sync();\n"
                 "unsigned *const count = (unsigned *)memory;\n"
                 "if (thread == 0)\n"
@@ -217,14 +211,13 @@ void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count) {
                 "if (!last)\nreturn;\n__threadfence();\n"
                 "if (thread == 0)\n((unsigned *)%s)[whole] = 0;\n",
                 t->room, s->split * count * threads, count, count, threads,
-                (int)name.len, name.text, t->counters, s->split - 1,
-                t->counters);
-  buffer_printf(out,
-                "#pragma unroll\nfor (int r = 0; r < %u; r++)\n%.*s = 0;\n"
-                "for (int p = 0; p < %u; p++) {\n"
-                "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
-                "%.*s += parts[(int64_t)(p * %u + r) * %uu];\n}\n",
-                count, (int)name.len, name.text, s->split, count, (int)name.len,
-                name.text, count, threads);
-  buffer_free(&name);
+                each, each, t->counters, s->split - 1, t->counters);
+  buffer_printf(
+      out,
+      "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
+      "c[r / %u][r %% %u] = 0;\n"
+      "for (int p = 0; p < %u; p++) {\n"
+      "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
+      "c[r / %u][r %% %u] += parts[(int64_t)(p * %u + r) * %uu];\n}\n",
+      count, each, each, s->split, count, each, each, count, threads);
 }

@@ -11,11 +11,6 @@
  * runs at a time shares operands in L2. */
 void gemm_put_tile(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
-  if (s->split > 1)
-    buffer_printf(out,
-                  "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
-                  "const unsigned whole = tile;\n",
-                  s->split, s->split);
   buffer_printf(out,
                 "const unsigned batch = tile / (tiles_m * tiles_n);\n"
                 "tile %%= tiles_m * tiles_n;\n"
@@ -25,14 +20,6 @@ void gemm_put_tile(Buffer *out, const GemmText *t) {
                 "const unsigned m0 = (band + tile %% high) * %uu;\n"
                 "const unsigned n0 = tile / high * %uu;\n",
                 s->raster, s->raster, s->raster, s->raster, s->m, s->n);
-  if (s->split > 1)
-    buffer_printf(out,
-                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
-                  "const int from = min((int)part * share, k);\n"
-                  "const int to = min(from + share, k);\n",
-                  s->k - 1, s->k, s->split - 1, s->split, s->k);
-  else
-    buffer_puts(out, "const int from = 0, to = k;\n");
   gemm_put_axes(out, &t->batch, "(int64_t)batch");
 }
 
@@ -47,7 +34,7 @@ void gemm_put_sizes(Buffer *out, const GemmText *t) {
                 s->m - 1, s->m, s->n - 1, s->n);
 }
 
-static void put_head(Buffer *out, const GemmText *t) {
+void gemm_put_start(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   buffer_puts(out, "/* ");
   gemm_print(out, s);
@@ -59,8 +46,25 @@ static void put_head(Buffer *out, const GemmText *t) {
   buffer_puts(out, "const unsigned thread = threadIdx.x, lane = thread % 32u;\n"
                    "unsigned char *const memory = ax_shared();\n"
                    "const unsigned shared = ax_shared_address(memory);\n");
+}
+
+/* The block's one tile, and its terms. */
+static void put_head(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_start(out, t);
   gemm_put_sizes(out, t);
   buffer_puts(out, "unsigned tile = blockIdx.x;\n");
+  if (s->split > 1)
+    buffer_printf(out,
+                  "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
+                  "const unsigned whole = tile;\n"
+                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
+                  "const int from = min((int)part * share, k);\n"
+                  "const int to = min(from + share, k);\n",
+                  s->split, s->split, s->k - 1, s->k, s->split - 1, s->split,
+                  s->k);
+  else
+    buffer_puts(out, "const int from = 0, to = k;\n");
   gemm_put_tile(out, t);
   gemm_put_offset(out, &t->batch, "a_batch", false);
   gemm_put_offset(out, &t->batch, "b_batch", true);
@@ -98,17 +102,18 @@ static void put_stored(Buffer *out, const GemmSource *a, const GemmSource *b,
     gemm_put_held(out, b, at_b);
 }
 
-typedef void PutProduct(Buffer *out, const GemmText *t, const GemmSource *a,
-                        const GemmSource *b);
-
 /* Copies are begun so many stages ahead; what goes through registers is loaded
  * before a product and stored after it, one stage ahead. */
-static void put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
-                       const GemmSource *b, PutProduct *product) {
+void gemm_put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
+                     const GemmSource *b, GemmProduct *product,
+                     const void *owner) {
   uint32_t stages = t->schedule->stages, stage = a->bytes + b->bytes;
   uint32_t k = t->schedule->k;
   bool copies = either(a, b, false) != NULL, held = either(a, b, true) != NULL;
-  buffer_printf(out, "const int steps = (to - from + %u) / %u;\n", k - 1, k);
+  buffer_printf(out,
+                "const int stage_terms = %u;\n"
+                "const int steps = (to - from + %u) / %u;\n",
+                k, k - 1, k);
   if (copies) {
     buffer_printf(out,
                   "for (int s = 0; s < %u; s++) {\nif (s < steps) {\n"
@@ -116,7 +121,7 @@ static void put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
                   stages - 1, stage);
     char at_b[40];
     snprintf(at_b, sizeof at_b, "into + %uu", a->bytes);
-    put_copied(out, a, b, "into", at_b, "from + s * STAGE_TERMS");
+    put_copied(out, a, b, "into", at_b, "from + s * stage_terms");
     buffer_puts(out, "}\nax_copy_commit();\n}\n");
   }
   char held_b[40];
@@ -139,17 +144,17 @@ static void put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
                   "const unsigned into = shared + write * %uu;\n",
                   stages - 1, stage);
     char ahead[80];
-    snprintf(ahead, sizeof ahead, "from + (step + %u) * STAGE_TERMS",
+    snprintf(ahead, sizeof ahead, "from + (step + %u) * stage_terms",
              stages - 1);
     put_copied(out, a, b, "into", held_b, ahead);
     buffer_puts(out, "}\nax_copy_commit();\n");
   }
   if (held) {
     buffer_puts(out, "if (step + 1 < steps) {\n");
-    put_loaded(out, a, b, "from + (step + 1) * STAGE_TERMS");
+    put_loaded(out, a, b, "from + (step + 1) * stage_terms");
     buffer_puts(out, "}\n");
   }
-  product(out, t, a, b);
+  product(out, owner, a, b);
   if (held) {
     buffer_printf(out,
                   "if (step + 1 < steps) {\n"
@@ -169,57 +174,67 @@ static void put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
 
 /* ---- mma ---- */
 
-static Held held_of(const GemmSource *s) {
-  return s->b ? held_values(held_mma_b(s->tile.bytes), 2, 1)
-              : held_mma_a(s->tile.bytes);
-}
-
-/* Registers of one operand at term kk of the stage, `count` loads. */
-static void put_fragments(Buffer *out, const GemmSource *s, uint32_t count,
-                          uint32_t depth) {
-  Held h = held_of(s);
+/* Of an operand that is a tile in shared memory: `count` loads' registers from
+ * row `first` and term `term` on, at the array `name`.  turned: the tile's rows
+ * are terms. */
+void gemm_put_fragments(Buffer *out, const GemmSource *s,
+                        const GemmFragments *f) {
+  Held h = f->b ? held_values(held_mma_b(s->tile.bytes), 2, 1)
+                : held_mma_a(s->tile.bytes);
   Layout row, column;
   uint32_t rows = held_rows(&h);
-  bool f32 = s->tile.bytes == 4;
-  char c = s->letter;
-  bool loads =
-      held_addresses(&h, s->tile.bytes, s->side->turned, &row, &column);
-  buffer_printf(out,
-                "unsigned %c_of[%u][4];\n#pragma unroll\n"
-                "for (int j = 0; j < %u; j++) {\n",
-                c, count, count);
-  if (loads) {
-    buffer_printf(out, "const unsigned r = %c_first + j * %uu + ", c, rows);
+  buffer_printf(out, "#pragma unroll\nfor (int j = 0; j < %u; j++) {\n",
+                f->count);
+  if (held_addresses(&h, s->tile.bytes, f->turned, &row, &column)) {
+    buffer_printf(out, "const unsigned r = %s + j * %uu + ", f->first, rows);
     layout_print(out, &row, "lane");
-    buffer_printf(out, ", t = kk * %uu + ", depth);
+    buffer_printf(out, ", t = %s + ", f->term);
     layout_print(out, &column, "lane");
-    buffer_printf(out, ";\nax_ldmatrix_4%s(%c_of[j], %c_stage + %s_%c(%s));\n",
-                  s->side->turned ? "_trans" : "", c, c, s->t->name, c,
-                  s->side->turned ? "t, r" : "r, t");
+    buffer_printf(out, ";\nax_ldmatrix_4%s(%s[j], %s + %s_%c(%s));\n",
+                  f->turned ? "_trans" : "", f->name, f->at, s->t->name,
+                  s->letter, f->turned ? "t, r" : "r, t");
   } else {
     for (uint32_t v = 0; v < 4; v++) {
       buffer_printf(out,
-                    "%c_of[j][%u] = *(const unsigned *)(memory - shared + "
-                    "%c_stage + %s_%c(kk * %uu + %u + ",
-                    c, v, c, s->t->name, c, depth,
+                    "%s[j][%u] = *(const unsigned *)(memory - shared + %s + "
+                    "%s_%c(%s + %u + ",
+                    f->name, v, f->at, s->t->name, s->letter, f->term,
                     (uint32_t)layout_at(&h.value_column, v));
       layout_print(out, &h.thread_column, "lane");
-      buffer_printf(out, ", %c_first + j * %uu + %u + ", c, rows,
+      buffer_printf(out, ", %s + j * %uu + %u + ", f->first, rows,
                     (uint32_t)layout_at(&h.value_row, v));
       layout_print(out, &h.thread_row, "lane");
       buffer_puts(out, "));\n");
     }
   }
-  if (f32)
+  if (s->tile.bytes == 4)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < 4; i++)\n"
-                  "%c_of[j][i] = ax_tf32(__uint_as_float(%c_of[j][i]));\n",
-                  c, c);
+                  "%s[j][i] = ax_tf32(__uint_as_float(%s[j][i]));\n",
+                  f->name, f->name);
   buffer_puts(out, "}\n");
 }
 
-static const char *mma_name(const GemmText *t) {
-  switch ((int)t->shape->a.dtype) {
+static void put_fragments(Buffer *out, const GemmSource *s, uint32_t count,
+                          uint32_t depth) {
+  char name[16], first[16], at[16], term[32];
+  snprintf(name, sizeof name, "%c_of", s->letter);
+  snprintf(first, sizeof first, "%c_first", s->letter);
+  snprintf(at, sizeof at, "%c_stage", s->letter);
+  snprintf(term, sizeof term, "kk * %uu", depth);
+  buffer_printf(out, "unsigned %s[%u][4];\n", name, count);
+  gemm_put_fragments(out, s,
+                     &(GemmFragments){.name = name,
+                                      .at = at,
+                                      .first = first,
+                                      .term = term,
+                                      .count = count,
+                                      .b = s->b,
+                                      .turned = s->side->turned});
+}
+
+static const char *mma_name(Dtype t) {
+  switch ((int)t) {
   case DT_F16:
     return "ax_mma_m16n8k16_f16";
   case DT_BF16:
@@ -229,19 +244,20 @@ static const char *mma_name(const GemmText *t) {
 }
 
 /* sm_75 has products of 8 terms of f16: two of them are one of 16. */
-static void put_one(Buffer *out, const GemmText *t) {
-  if (t->shape->a.dtype == DT_F16 && t->schedule->copy == COPY_REGISTERS)
-    buffer_puts(out, "ax_mma_m16n8k8_f16(c[x][y], a_of[x], "
-                     "b_of[y / 2] + y % 2 * 2);\n"
-                     "ax_mma_m16n8k8_f16(c[x][y], a_of[x] + 2, "
-                     "b_of[y / 2] + y % 2 * 2 + 1);\n");
+void gemm_put_product(Buffer *out, Dtype t, const GemmSchedule *s,
+                      const char *d, const char *a, const char *b) {
+  if (t == DT_F16 && s->copy == COPY_REGISTERS)
+    buffer_printf(out,
+                  "ax_mma_m16n8k8_f16(%s, %s, %s);\n"
+                  "ax_mma_m16n8k8_f16(%s, %s + 2, %s + 1);\n",
+                  d, a, b, d, a, b);
   else
-    buffer_printf(out, "%s(c[x][y], a_of[x], b_of[y / 2] + y %% 2 * 2);\n",
-                  mma_name(t));
+    buffer_printf(out, "%s(%s, %s, %s);\n", mma_name(t), d, a, b);
 }
 
-static void put_mma(Buffer *out, const GemmText *t, const GemmSource *a,
+static void put_mma(Buffer *out, const void *owner, const GemmSource *a,
                     const GemmSource *b) {
+  const GemmText *t = owner;
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_depth(t->shape, s);
   uint32_t rows = s->m / s->warps_m / 16, columns = s->n / s->warps_n / 8;
@@ -256,7 +272,8 @@ static void put_mma(Buffer *out, const GemmText *t, const GemmSource *a,
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
                 "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n",
                 rows, columns);
-  put_one(out, t);
+  gemm_put_product(out, t->shape->a.dtype, s, "c[x] + y * 4", "a_of[x]",
+                   "b_of[y / 2] + y % 2 * 2");
   buffer_puts(out, "}\n}\n");
 }
 
@@ -271,22 +288,23 @@ static void put_mma_kernel(Buffer *out, const GemmText *t) {
                 "const unsigned warp = thread / 32u;\n"
                 "const unsigned a_first = warp %% %uu * %uu, "
                 "b_first = warp / %uu * %uu;\n"
-                "float c[%u][%u][4];\n"
+                "float c[%u][%u];\n"
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
-                "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
-                "#pragma unroll\nfor (int i = 0; i < 4; i++)\n"
-                "c[x][y][i] = 0;\n",
-                s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 8, wm / 16,
-                wn / 8);
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "c[x][i] = 0;\n",
+                s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 2, wm / 16,
+                wn / 2);
   gemm_put_begin(out, &a);
   gemm_put_begin(out, &b);
-  put_stages(out, t, &a, &b, put_mma);
+  gemm_put_stages(out, t, &a, &b, put_mma, t);
   if (s->split > 1)
-    gemm_put_split(out, t, wm / 16 * (wn / 8) * 4);
+    gemm_put_split(out, t, wm / 16 * (wn / 2), wn / 2);
   buffer_printf(out, "float *const slab = (float *)memory + warp * %uu;\n",
                 16 * gemm_slab_pitch(s));
-  gemm_put_slabs(out, t);
-  buffer_puts(out, "}\n");
+  buffer_printf(out, "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n",
+                wm / 16);
+  gemm_put_slab(out, t, "c[x]", "a_first + x * 16u", "b_first");
+  buffer_puts(out, "}\n}\n");
 }
 
 /* ---- multiply-adds ---- */
@@ -314,8 +332,9 @@ static void put_reads(Buffer *out, const GemmText *t, const GemmSource *s) {
                 each, across * each, each, c, each, c);
 }
 
-static void put_fma(Buffer *out, const GemmText *t, const GemmSource *a,
+static void put_fma(Buffer *out, const void *owner, const GemmSource *a,
                     const GemmSource *b) {
+  const GemmText *t = owner;
   const GemmSchedule *s = t->schedule;
   buffer_printf(out,
                 "const unsigned a_stage = read * %uu;\n"
@@ -370,15 +389,14 @@ static void put_fma_kernel(Buffer *out, const GemmText *t) {
                 s->thread_n, s->thread_m, s->thread_n);
   gemm_put_begin(out, &a);
   gemm_put_begin(out, &b);
-  put_stages(out, t, &a, &b, put_fma);
+  gemm_put_stages(out, t, &a, &b, put_fma, t);
   if (s->split > 1)
-    gemm_put_split(out, t, s->thread_m * s->thread_n);
+    gemm_put_split(out, t, s->thread_m * s->thread_n, s->thread_n);
   put_direct(out, t);
   buffer_puts(out, "}\n");
 }
 
 void gemm_text(Buffer *out, const GemmText *t) {
-  buffer_printf(out, "#define STAGE_TERMS %u\n", t->schedule->k);
   switch ((GemmWay)t->schedule->way) {
   case GEMM_FMA:
     put_fma_kernel(out, t);
@@ -387,8 +405,9 @@ void gemm_text(Buffer *out, const GemmText *t) {
     put_mma_kernel(out, t);
     break;
   case GEMM_WGMMA:
+    gemm_group_text(out, t);
+    break;
   case GEMM_NONE:
     break;
   }
-  buffer_puts(out, "#undef STAGE_TERMS\n");
 }

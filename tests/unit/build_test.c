@@ -187,9 +187,11 @@ static bool evaluate(Calling *c) {
 }
 
 typedef int BuiltCall(const int64_t *sizes, const void *const *args,
-                   void *const *outs);
+                      void *const *outs, const int64_t *const *strides);
 
-static int call(Calling *c, size_t number_of_case, void **outs) {
+/* A function that is called by the name; strides: or NULL. */
+static int call(Calling *c, size_t number_of_case, const char *suffix,
+                void **data, void **outs, const int64_t *const *strides) {
   int64_t sizes[64];
   const void *args[64];
   uint32_t size_count = 0, arg_count = 0;
@@ -200,14 +202,14 @@ static int call(Calling *c, size_t number_of_case, void **outs) {
   }
   for (uint32_t k = 0; k < c->trace->arg_count; k++)
     if (!c->trace->args[k].is_size)
-      args[arg_count++] = c->args[k]->data;
-  snprintf(name, sizeof name, "case%zu_%s_call", number_of_case,
-           c->trace->name);
+      args[arg_count++] = data ? data[k] : c->args[k]->data;
+  snprintf(name, sizeof name, "case%zu_%s%s", number_of_case, c->trace->name,
+           suffix);
   BuiltCall *f;
   *(void **)&f = dlsym(library, name);
   if (!f)
     fail_msg("no function %s", name);
-  return f(sizes, args, outs);
+  return f(sizes, args, outs, strides);
 }
 
 static void same(const Calling *c, const char *text, const Tensor *x,
@@ -236,6 +238,86 @@ static int64_t result_bytes(Calling *c, uint32_t k) {
   return bytes;
 }
 
+/* ---- elements that lie elsewhere ---- */
+
+enum { WAYS = 4, ARRAYS = 64 };
+
+typedef struct Lying { /* where the elements of a tensor are */
+  char *memory, *first;
+  int64_t strides[RANK_MAX];
+} Lying;
+
+/* way 0: rows with gaps, 1: axes from last to first, 2: backwards, 3: every
+ * second element; the next tensor in the next way. */
+static Lying lay(const Tensor *t, uint32_t way) {
+  Lying l = {0};
+  int64_t span = 1, first = 0, bytes = dtype_info[t->dtype].bytes;
+  if (way == 3)
+    span = 2;
+  for (uint32_t i = 0; i < t->rank; i++) {
+    uint32_t axis = way == 1 ? i : t->rank - 1 - i;
+    l.strides[axis] = span;
+    span *= t->shape[axis] > 0 ? t->shape[axis] : 1;
+    span += way == 0 ? 3 : 0;
+    if (way == 2 && t->shape[axis] > 0) {
+      l.strides[axis] = -l.strides[axis];
+      first -= (t->shape[axis] - 1) * l.strides[axis];
+    }
+  }
+  assert_non_null(l.memory = calloc((size_t)span + 1, (size_t)bytes));
+  l.first = l.memory + first * bytes;
+  return l;
+}
+
+static void move(const Tensor *t, const Lying *l, char *dense, bool out) {
+  int64_t bytes = dtype_info[t->dtype].bytes;
+  for (int64_t i = 0; i < t->count; i++) {
+    int64_t rest = i, at = 0;
+    for (uint32_t axis = t->rank; axis-- > 0; rest /= t->shape[axis])
+      at += rest % t->shape[axis] * l->strides[axis];
+    char *x = l->first + at * bytes, *y = dense + i * bytes;
+    memcpy(out ? y : x, out ? x : y, (size_t)bytes);
+  }
+}
+
+/* The same by the function that takes strides. */
+static void compare_strided(Calling *c, size_t number_of_case, uint32_t way) {
+  Lying in[ARRAYS] = {0}, out[ARRAYS] = {0};
+  void *args[ARRAYS] = {0}, *outs[ARRAYS] = {0};
+  const int64_t *strides[2 * ARRAYS];
+  const Trace *t = c->trace;
+  uint32_t arrays = 0, count = 0;
+  for (uint32_t k = 0; k < t->arg_count; k++) {
+    in[k] = lay(c->args[k], (way + k) % WAYS);
+    move(c->args[k], &in[k], c->args[k]->data, false);
+    args[k] = in[k].first;
+    if (!t->args[k].is_size)
+      strides[count++] = in[k].strides;
+    arrays += !t->args[k].is_size && t->args[k].rank;
+  }
+  for (uint32_t k = 0; k < t->result_count; k++) {
+    out[k] = lay(c->results[k]->data, (way + k + 1) % WAYS);
+    outs[k] = out[k].first;
+    strides[count++] = out[k].strides;
+    arrays += c->results[k]->data->rank > 0;
+  }
+  if (arrays)
+    assert_int_equal(call(c, number_of_case, "_strided_call", args, outs,
+                          strides), 0);
+  for (uint32_t k = 0; k < t->result_count; k++) {
+    Tensor *r = c->results[k]->data;
+    char *dense = malloc((size_t)(r->count * dtype_info[r->dtype].bytes) + 1);
+    assert_non_null(dense);
+    move(r, &out[k], dense, true);
+    if (arrays)
+      same(c, cases[number_of_case].text, r, dense);
+    free(dense);
+    free(out[k].memory);
+  }
+  for (uint32_t k = 0; k < t->arg_count; k++)
+    free(in[k].memory);
+}
+
 static void compare_at(Session *s, Trace *t, size_t number_of_case,
                        const char *sizes) {
   const char *text = cases[number_of_case].text;
@@ -247,7 +329,8 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
   bool good = fits && evaluate(&c);
   for (uint32_t k = 0; fits && k < t->result_count; k++)
     assert_non_null(outs[k] = malloc((size_t)result_bytes(&c, k) + 1));
-  int code = fits ? call(&c, number_of_case, outs) : 1;
+  int code =
+      fits ? call(&c, number_of_case, "_call", NULL, outs, NULL) : 1;
   /* what the type asks may be more than the body needs */
   if (good && code) {
     BuildFiles files;
@@ -265,6 +348,8 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
     fail_msg("%s at %s: nothing refuses it", text, sizes);
   for (uint32_t k = 0; good && !code && k < t->result_count; k++)
     same(&c, text, c.results[k]->data, outs[k]);
+  for (uint32_t way = 0; good && !code && way < WAYS; way++)
+    compare_strided(&c, number_of_case, way);
   for (uint32_t k = 0; fits && k < t->result_count; k++)
     free(outs[k]);
   for (uint32_t k = 0; k < c.result_count; k++)

@@ -14,7 +14,7 @@ static const char gemm_arguments[] =
     "const void *a, *b;\nvoid *c;\nconst float *bias;\nvoid *room, *counters;\n"
     "int64_t m, n, k, batch;\n"
     "int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;\n"
-    "float scale;\n};\n";
+    "float scale;\n";
 
 typedef struct GemmCase {
   Dtype in, sum, out;
@@ -89,13 +89,16 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
   t.k = gemm_one("ik", "args.k", c->a_turned ? "args.a_k" : "1",
                  c->b_turned ? "args.b_k" : "1");
   t.a = (GemmOperand){.pointer = "args.a",
+                      .map = "&args.map_a",
                       .value = c->computed ? gemm_case_value : NULL};
-  t.b = (GemmOperand){.pointer = "args.b"};
+  t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
   t.result[0] = (GemmResult){.pointer = "args.c", .dtype = c->out};
   t.result[0].strides[0] = "args.c_batch";
   t.result[0].strides[1] = "args.c_m";
   t.result[0].strides[2] = "1";
   buffer_puts(out, gemm_arguments);
+  buffer_puts(out, s->way == GEMM_WGMMA ? "ax_tensor_map map_a, map_b;\n};\n"
+                                        : "};\n");
   gemm_text(out, &t);
 }
 

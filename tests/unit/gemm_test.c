@@ -3,22 +3,7 @@
  * register is spilt. */
 #include "tests/unit/gemm_cases.h"
 
-#include "backend/cuda/nvrtc.h"
-#include "backend/cuda/report.h"
-#include "backend/cuda/wrappers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static const char *const archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
-                                    "sm_90a", "sm_100a", "sm_120"};
-
-static Fault fault;
+#include "tests/unit/cuda_compile.h"
 
 /* ---- schedules as text ---- */
 
@@ -62,7 +47,7 @@ static const Dtype types[][3] = {{DT_BF16, DT_F32, DT_BF16},
 static void test_choose(void **state) {
   (void)state;
   static const double sizes[] = {1, 17, 128, 1000, 8192};
-  for (size_t g = 0; g < ARRAY_LEN(archs); g++)
+  for (size_t g = 0; g < ARRAY_LEN(cuda_archs); g++)
     for (size_t t = 0; t < ARRAY_LEN(types); t++)
       for (size_t x = (g + t) % 4; x < 125; x += 4) {
         GemmCase c = {.in = types[t][0],
@@ -76,7 +61,7 @@ static void test_choose(void **state) {
         GemmGpu gpu;
         GemmSchedule s;
         double seconds;
-        assert_true(gemm_gpu(archs[g], &gpu));
+        assert_true(gemm_gpu(cuda_archs[g], &gpu));
         if (!gemm_choose(&shape, &gpu, &s, &seconds)) {
           /* bf16 is none of sm_75's: it becomes f32 on its way */
           assert_true(c.in == DT_BF16 && gpu.arch == 75);
@@ -129,40 +114,22 @@ static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
   GemmGpu gpu;
   GemmSchedule s;
   double seconds;
-  Buffer text = {0}, all = {0}, what = {0};
+  Buffer text = {0}, what = {0};
   assert_true(gemm_gpu(arch, &gpu));
-  if (!nvrtc_compiles(n, arch) || !gemm_choose(&shape, &gpu, &s, &seconds))
+  if (!gemm_choose(&shape, &gpu, &s, &seconds))
     return;
   gemm_print(&what, &s);
   gemm_case_text(c, &shape, &s, &text);
-  assert_true(wrappers_write(&all, text.text));
-  CudaText t = {.text = all.text, .name = "gemm.cu", .arch = arch};
-  CudaCode code;
-  CudaReport r;
-  if (!nvrtc_compile(n, &t, &code, &fault))
-    fail_msg("%s, %s: %s", arch, what.text, fault.message);
-  assert_true(cuda_report(code.log, "gemm", &r));
-  if (r.spill_stores || r.spill_loads || r.stack)
-    fail_msg("%s, %s: %u registers, %u bytes on the stack, spills of %u", arch,
-             what.text, r.registers, r.stack, r.spill_stores);
-  const char *other = cuda_report_other(code.log);
-  if (other)
-    fail_msg("%s, %s: %s", arch, what.text, other);
-  cuda_code_free(&code);
+  cuda_compiles(n, "gemm", text.text, arch, what.text);
   buffer_free(&text);
-  buffer_free(&all);
   buffer_free(&what);
 }
 
 static void test_compile(void **state) {
   (void)state;
-  const Nvrtc *n = nvrtc(&fault);
-  if (!n) {
-    fprintf(stderr, "skipped: %s\n", fault.message);
-    skip();
-  }
+  const Nvrtc *n = cuda_compiler();
   static const uint32_t aligns[] = {16, 2, 8};
-  for (size_t g = 0; g < ARRAY_LEN(archs); g++)
+  for (size_t g = 0; g < ARRAY_LEN(cuda_archs); g++)
     for (size_t j = 0; j < 4; j++) {
       size_t t = (g + j) % 4;
       GemmCase c = {.in = types[t][0],
@@ -174,7 +141,7 @@ static void test_compile(void **state) {
                     .b_turned = (g + j) % 5 < 2,
                     .tf32 = j == 0,
                     .computed = j == 3};
-      compile(n, &c, archs[g], j == 2 ? 200 : 4096);
+      compile(n, &c, cuda_archs[g], j == 2 ? 200 : 4096);
     }
 }
 

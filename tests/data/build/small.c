@@ -20,6 +20,21 @@ int main(void) {
   const void *args[] = {x, &by};
   void *outs[] = {out};
   show("forward", small_forward(2, 3, 2, w, b, x, out), 4, out);
+  /* turned, backwards, one row for all; and the result turned */
+  const float turned[] = {1, 4, 2, 5, 3, 6}, back[] = {-100, 0.5f};
+  const int64_t columns[] = {1, 2}, backwards[] = {-1}, repeated[] = {0, 1};
+  show("strided", small_forward_strided(2, 3, 2, turned, columns, back + 1,
+                                        backwards, x + 3, repeated, out,
+                                        columns), 4, out);
+  show("dense", small_forward_strided(2, 3, 2, w, NULL, b, NULL, x, NULL, out,
+                                      NULL), 4, out);
+  /* w as a part of x and more, its rows 4 apart */
+  const float wide[] = {1, 2, 3, 9, 4, 5, 6, 9};
+  const int64_t apart[] = {4, 1};
+  show("rows", small_forward_strided(2, 3, 2, wide, apart, b, NULL, x, NULL,
+                                     out, NULL), 4, out);
+  show("none", small_forward_strided(2, -3, 2, w, columns, b, NULL, x, columns,
+                                     out, columns), 4, out);
   show("no rows", small_forward(2, 3, 0, w, b, x, out), 0, out);
   show("scale", small_scale(6, x, 0.5f, out), 6, out);
   show("scale_call", small_scale_call(sizes, args, outs), 3, out);

@@ -1,0 +1,112 @@
+/* The form of a function that takes strides.  What its caller has lies row by
+ * row mostly, as a slice of a larger array does, or a broadcast one: kernels
+ * read that where it is.  Other arrays are copied (strided.inc): to read a
+ * transposed one element by element would take longer. */
+#include "session/driver.h"
+
+#include <string.h>
+
+static bool is_view(const CParam *p) {
+  return p->rank > 0;
+}
+
+/* "const int64_t *x_strides": behind each array. */
+static void put_params(Buffer *out, const CParams *params, bool definition) {
+  buffer_putc(out, '(');
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    buffer_printf(out, "%s%s%s", k ? ", " : "", p->type,
+                  definition ? p->name : p->plain);
+    if (is_view(p))
+      buffer_printf(out, ", const int64_t *%s%s", definition ? "s_" : "",
+                    definition ? p->plain : p->strides);
+  }
+  buffer_putc(out, ')');
+}
+
+static void put_view(Buffer *out, const Function *rows, const CParam *p) {
+  uint32_t bit = p->arg < 63 ? p->arg : 63;
+  bool dense = p->result || !rows || rows->dense >> bit & 1;
+  buffer_printf(out, "    {%s%s, ", p->result ? ".to = " : "", p->name);
+  buffer_printf(out,
+                ".strides = s_%s,\n     .shape = (const int64_t[]){", p->plain);
+  for (uint32_t k = 0; k < p->rank; k++)
+    buffer_printf(out, "%s%s", k ? ", " : "", p->extents[k]);
+  buffer_printf(out,
+                "},\n     .steps = (int64_t[%u]){0}, .bytes = sizeof *%s, "
+                ".axes = %u, .dense = %d},\n",
+                p->rank, p->name, p->rank, dense);
+}
+
+/* Which of the views an argument is. */
+static uint32_t view_of(const CParams *params, uint32_t arg) {
+  uint32_t at = 0;
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    if (is_view(p) && !p->result && p->arg == arg)
+      return at;
+    at += is_view(p);
+  }
+  return at;
+}
+
+static void put_call(Buffer *out, const Function *plain, const Function *f) {
+  uint32_t view = 0;
+  buffer_printf(out, "%s(", f->name);
+  for (uint32_t k = 0; k < f->params.len; k++) {
+    const CParam *p = &f->params.at[k];
+    buffer_puts(out, k ? ", " : "");
+    if (p->stride)
+      buffer_printf(out, "v[%u].steps[%d]",
+                    view_of(&plain->params, (uint32_t)p->stride->arg),
+                    p->stride->axis);
+    else if (!is_view(p))
+      buffer_puts(out, p->name);
+    else if (p->result)
+      buffer_printf(out, "view_result(&v[%u])", view++);
+    else
+      buffer_printf(out, "v[%u].from", view++);
+  }
+  buffer_puts(out, ");\n");
+}
+
+void strided_add(BuildModule *m, bool has_rows) {
+  const Function *f = &m->plain, *rows = has_rows ? &m->rows : NULL;
+  uint32_t views = 0, args = 0;
+  for (uint32_t k = 0; k < f->params.len; k++) {
+    views += is_view(&f->params.at[k]);
+    args += is_view(&f->params.at[k]) && !f->params.at[k].result;
+  }
+  if (!views)
+    return;
+  m->strided = true;
+  Buffer *out = &m->source;
+  buffer_printf(out, "\nint %s_strided", f->name);
+  put_params(out, &f->params, true);
+  buffer_printf(out, " {\n%s  View v[] = {\n", f->values);
+  for (uint32_t k = 0; k < f->params.len; k++)
+    if (is_view(&f->params.at[k]))
+      put_view(out, rows, &f->params.at[k]);
+  buffer_printf(out, "  };\n  int code = 1, rows = views_begin(v, %u, %u);\n",
+                args, views);
+  if (rows) {
+    buffer_puts(out, "  if (rows > 0)\n    code = ");
+    put_call(out, f, rows);
+    buffer_puts(out, "  else ");
+  } else {
+    buffer_puts(out, "  ");
+  }
+  buffer_puts(out, "if (rows == 0)\n    code = ");
+  put_call(out, f, f);
+  buffer_printf(out, "  return views_end(v, %u, %u, code);\n}\n", args, views);
+  Buffer name = {.arena = m->s->arena};
+  buffer_printf(&name, "%s_strided", f->name);
+  driver_call(out, name.text, &f->params, true);
+  buffer_printf(&m->header, "int %s_strided", f->name);
+  put_params(&m->header, &f->params, false);
+  buffer_printf(&m->header,
+                ";\nint %s_strided_call(const int64_t *sizes, const void "
+                "*const *args, void *const *outs, const int64_t *const "
+                "*strides);\n",
+                f->name);
+}
