@@ -30,12 +30,12 @@ static uint32_t entry_count;
 
 /* ---- making one ---- */
 
-#define COPY(arena, v)                                            \
-  do {                                                            \
+#define COPY(arena, v)                                              \
+  do {                                                              \
     void *copy_ = NEW_ARRAY(arena, char, (v).len * sizeof *(v).at); \
-    if ((v).len)                                                  \
-      memcpy(copy_, (v).at, (v).len * sizeof *(v).at);            \
-    (v).at = copy_;                                               \
+    if ((v).len)                                                    \
+      memcpy(copy_, (v).at, (v).len * sizeof *(v).at);              \
+    (v).at = copy_;                                                 \
   } while (0)
 
 /* All that a call needs of what was emitted. */
@@ -149,8 +149,7 @@ static bool load(CudaProgram *p, Device *d, CuModule *module, Fault *fault) {
 }
 
 static bool load_once(CudaProgram *p, Device *d, Fault *fault) {
-  ArtifactKey key =
-      artifact_key(1, &(ArtifactPart){p->text, strlen(p->text)});
+  ArtifactKey key = artifact_key(1, &(ArtifactPart){p->text, strlen(p->text)});
   Loaded *l = find_loaded(key);
   if (!l) {
     CuModule module;
