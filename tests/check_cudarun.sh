@@ -49,10 +49,22 @@ on_gpu() {
 # Random graphs (make check-gpu has more of them), and single operations.
 test=$build/tests/unit/kernels_test
 if [ -x "$test" ]; then
-  on_gpu timeout 300 "$test" 1 2 >"$work/said" 2>&1 || {
+  mkdir "$work/texts"
+  AXON_CC_DEBUG="$work/texts" on_gpu timeout 300 "$test" 1 2 >"$work/said" \
+    2>&1 || {
     wrong "kernels_test on the target cuda: status $?"
     grep -v 'RUN\|OK' "$work/said" | head -n 40
   }
+fi
+
+# Their texts, through NVRTC where it is: no warnings, no spills.
+texts=$build/tests/unit/cudatexts_test
+if [ -x "$texts" ] && [ -d "$work/texts" ]; then
+  timeout 300 "$texts" "$work/texts" >"$work/said" 2>&1 || {
+    wrong 'kernels through NVRTC'
+    head -n 40 "$work/said"
+  }
+  grep '^skipped' "$work/said"
 fi
 
 same() { # same NAME: the program there says the same on both
@@ -104,4 +116,11 @@ do print (a, b, c, d)
 do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
 memory=8 same many
+
+# axon plan says how.
+said=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
+for word in 'teams of' 'rows in registers' 'sm_90a, indices of 32 bits' \
+  '__launch_bounds__'; do
+  grep -q "$word" <<<"$said" || wrong "axon plan: no $word: $said"
+done
 exit "$bad"
