@@ -568,6 +568,16 @@ KERNEL(product) {
   ax_wgmma_hold(d);
   STORE(d[0]);
 }
+KERNEL(product_no_hold) {
+  MATRICES();
+  ax_fence_async();
+  ax_sync();
+  ax_wgmma_fence();
+  ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, false);
+  ax_wgmma_commit();
+  ax_wgmma_wait<0>();
+  STORE(d[0]);
+}
 KERNEL(product_no_wait) {
   MATRICES();
   ax_fence_async();
@@ -658,6 +668,26 @@ KERNEL(product_half) {
 KERNEL(registers) {
   ax_registers_less<40>();
   ax_registers_more<232>();
+}
+KERNEL(registers_fewer) {
+  ax_registers_less<256>();
+}
+KERNEL(descriptor) {
+  a.out[T] = (float)ax_wgmma_descriptor(8, 16, 16, 0);
+}
+KERNEL(parity) {
+  BEGIN(128);
+  ax_mbarrier_wait(BAR, 3);
+}
+KERNEL(array) {
+  float s[4] = {1, 2, 3, 4};
+  a.out[T] = s[a.n / 32];
+}
+KERNEL(shifts) {
+  a.out[T] = (float)(1u << a.n);
+}
+KERNEL(divides) {
+  a.out[T] = (float)(a.n / (a.n - 128));
 }
 KERNEL(registers_odd) {
   ax_registers_more<100>();

@@ -1,35 +1,15 @@
 /* The simulator of GPUs: what is right runs, and gives what it should; what is
  * wrong is found, whatever the order of things.  The kernels are in
  * tests/cuda. */
-#include "backend/cuda/sim/sim.h"
+#include "tests/unit/products.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 enum { SEEDS = 6 };
-
-/* The file of tests/cuda; the caller frees. */
-static char *read_text(const char *name) {
-  const char *source = getenv("AXON_SOURCE");
-  char path[1024];
-  snprintf(path, sizeof path, "%s/tests/cuda/%s.cu",
-           source ? source : SIM_SOURCE, name);
-  FILE *f = fopen(path, "r");
-  Buffer b = {0};
-  char chunk[4096];
-  assert_non_null(f);
-  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-    buffer_add(&b, chunk, n);
-  fclose(f);
-  return b.text;
-}
 
 static Sim *compile_text(const char *text, const char *name) {
   Buffer error = {0};
@@ -196,6 +176,7 @@ static const FaultCase faults[] = {
     {"neighbours_arrive", NULL, neighbours, 2, 2},
     {"cluster_alone", NULL, 0, 2, 2},
     {"product", NULL, product, 1, 1},
+    {"product_no_hold", "where ax_wgmma_hold is missing", 0, 1, 1},
     {"product_no_wait", "reads registers that the product", 0, 1, 1},
     {"product_one_too_few", "reads registers that the product", 0, 1, 1},
     {"product_no_commit", "reads registers that the product", 0, 1, 1},
@@ -207,6 +188,12 @@ static const FaultCase faults[] = {
     {"product_registers_reused", "writes registers that the product", 0, 1, 1},
     {"product_half", "deadlock|has ended", 0, 1, 1},
     {"registers", NULL, 0, 1, 1},
+    {"registers_fewer", "256 registers are more than", 0, 1, 1},
+    {"descriptor", "of what is no multiple of 16", 0, 1, 1},
+    {"parity", "a parity of 3", 0, 1, 1},
+    {"array", "not within its array", 0, 1, 1},
+    {"shifts", "a shift by more", 0, 1, 1},
+    {"divides", "a quotient by 0", 0, 1, 1},
     {"registers_odd", "24 to 256 by 8", 0, 1, 1},
     {"spins", NULL, 0, 3, 1},
     {"endless", "has not ended after 20000 turns", 0, 1, 1},
@@ -268,7 +255,7 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
 
 static void test_faults(void **state) {
   (void)state;
-  char *text = with_heads(read_text("faults"));
+  char *text = with_heads(read_kernel("faults"));
   Sim *s = compile_text(text, "faults.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(faults); j++)
@@ -277,6 +264,39 @@ static void test_faults(void **state) {
         run_fault(s, &faults[j], seed);
   free(text);
   sim_free(s);
+}
+
+/* ---- whole products ---- */
+
+static void test_gemm80(void **state) {
+  (void)state;
+  static const uint32_t sizes[][3] = {
+      {1, 8, 8}, {64, 64, 32}, {65, 72, 104}, {130, 136, 200}};
+  char *text = read_kernel("gemm80");
+  Sim *s = compile_text(text, "gemm80.cu");
+  Buffer error = {0};
+  for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
+    for (uint64_t seed = 1; seed < 3; seed++)
+      if (!gemm80(s, sizes[j][0], sizes[j][1], sizes[j][2], seed, &error))
+        fail_msg("%s", error.text);
+  sim_free(s);
+  free(text);
+}
+
+static void test_gemm90(void **state) {
+  (void)state;
+  static const uint32_t sizes[][4] = {
+      {1, 8, 8, 1}, {128, 128, 64, 1}, {200, 136, 264, 2}, {264, 392, 72, 3}};
+  char *text = read_kernel("gemm90");
+  Sim *s = compile_text(text, "gemm90.cu");
+  Buffer error = {0};
+  for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
+    for (uint64_t seed = 1; seed < 3; seed++)
+      if (!gemm90(s, sizes[j][0], sizes[j][1], sizes[j][2], sizes[j][3], seed,
+                  &error))
+        fail_msg("%s", error.text);
+  sim_free(s);
+  free(text);
 }
 
 static int set_up(void **state) {
@@ -290,6 +310,8 @@ static int set_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_gemm80),
+      cmocka_unit_test(test_gemm90),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -37,9 +37,7 @@ static const char *compiler(void) {
   return found;
 }
 
-bool sim_can(void) {
-  return compiler() != NULL;
-}
+bool sim_can(void) { return compiler() != NULL; }
 
 /* Where backend/ lies: of this tree, or AXON_SOURCE. */
 static const char *source(void) {
@@ -114,7 +112,8 @@ static void add_file(Buffer *out, const char *path) {
  * access is one call; names are bound late, as some lie in the library. */
 static const char flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden "
-    "-fsanitize=thread -fno-strict-aliasing -ffp-contract=off -fwrapv "
+    "-fsanitize=thread,bounds,shift,integer-divide-by-zero "
+    "-fno-strict-aliasing -ffp-contract=off -fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 
 /* In two steps, as the second would bring the library of the sanitizer. */

@@ -66,9 +66,11 @@ typedef enum ThreadState {
 /* Registers that a product has: accumulators, or A. */
 typedef struct Held {
   const char *at;
-  uint32_t bytes, group;         /* the wgmma group */
-  bool written, flying, touched; /* touched: written since the last fence */
-  float *real; /* of accumulators that fly: what they will be */
+  uint32_t bytes, group; /* the wgmma group */
+  bool written, flying;
+  bool touched; /* written since the last fence */
+  bool loose;   /* has ended, and ax_wgmma_hold was not called */
+  float *real;  /* of accumulators that fly: what they will be */
   int line;
 } Held;
 
@@ -113,6 +115,7 @@ typedef struct Mbarrier {
 typedef struct Warp {     /* or a warpgroup */
   uint32_t here;          /* threads that wait in an op of all of them */
   uint32_t agent, groups; /* of a warpgroup: its products; committed */
+  uint32_t registers;     /* of a thread of the warpgroup; 0: as it began */
 } Warp;
 
 struct SimBlock {
@@ -250,6 +253,7 @@ bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
                   size_t bytes, bool write);
 void on_access(const void *at, unsigned long bytes, int write, int aligned,
                const void *pc);
+void on_wrong(const char *what, const void *pc);
 void op_memory(SimRun *r, SimThread *t, int op, AxCall *c);
 
 /* ---- barriers.c ---- */

@@ -126,6 +126,14 @@ void on_access(const void *at, unsigned long bytes, int write, int aligned,
     fiber_pause(&t->fiber, true);
 }
 
+void on_wrong(const char *what, const void *pc) {
+  SimRun *r = sim_running;
+  SimThread *t = r->current;
+  sim_fail(r, t, SIM_FAR + (uint32_t)((uintptr_t)pc - r->sim->base), "%s",
+           what);
+  fiber_pause(&t->fiber, true);
+}
+
 /* ---- wrappers ---- */
 
 static void aligned_global(SimRun *r, SimThread *t, const AxCall *c,
@@ -176,7 +184,8 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
     sim_yield(r, t);
     break;
   case AX_TRAP:
-    sim_fail(r, t, (uint32_t)c->line, "__trap");
+    sim_fail(r, t, (uint32_t)c->line, "%s",
+             c->p[0] ? (const char *)c->p[0] : "__trap");
     break;
   case AX_WGMMA_HOLD:
     held_hold(r, t, c);

@@ -267,7 +267,7 @@ static void free_cluster(SimRun *r, SimCluster *c) {
   }
   if (c->used)
     arena_free(c->arena);
-  c->used = false;
+  *c = (SimCluster){0};
 }
 
 /* What came by loads must have been waited for: it could come when the memory
@@ -379,6 +379,7 @@ static void prepare(SimRun *r, const SimLaunch *l) {
       .grid_dim = {l->grid[0], l->grid[1], l->grid[2]},
       .call = on_call,
       .access = on_access,
+      .wrong = on_wrong,
       .from_f16 = sim_from_f16,
       .to_f16 = sim_to_f16,
   };
