@@ -28,7 +28,8 @@ static void put_sizes(Buffer *out, const GemmText *t) {
                 s->k - 1, s->k);
   if (s->stream)
     buffer_puts(out,
-                "const unsigned alone = tiles / gridDim.x * gridDim.x;\n"
+                "const unsigned alone =\n"
+                "steps ? tiles / gridDim.x * gridDim.x : tiles;\n"
                 "const uint64_t cuts = (uint64_t)(tiles - alone) * steps;\n"
                 "const unsigned cut_to = (unsigned)(cuts * (blockIdx.x + 1) "
                 "/ gridDim.x);\n");

@@ -39,6 +39,10 @@ AX_SIM AxIndex ax_sim_block() { return ax_sim_self()->block; }
 #define gridDim (ax_sim_grid_dim())
 #define warpSize 32
 
+/* Inlined: what a call gives is stored to memory without a word to the
+ * simulator. */
+#define AX_INLINED static inline __attribute__((always_inline, unused))
+
 #define AX_VECTORS(T, name)                                                    \
   struct __align__(2 * sizeof(T)) name##2 {                                    \
     T x, y;                                                                    \
@@ -49,9 +53,9 @@ AX_SIM AxIndex ax_sim_block() { return ax_sim_self()->block; }
   struct __align__(sizeof(T) == 8 ? 16 : 4 * sizeof(T)) name##4 {              \
     T x, y, z, w;                                                              \
   };                                                                           \
-  AX_SIM name##2 make_##name##2(T x, T y) { return {x, y}; }                   \
-  AX_SIM name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }           \
-  AX_SIM name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+  AX_INLINED name##2 make_##name##2(T x, T y) { return {x, y}; }                   \
+  AX_INLINED name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }           \
+  AX_INLINED name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
