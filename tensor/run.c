@@ -260,20 +260,27 @@ static bool find_watched(Run *run, uint32_t count, Node *const *roots,
   return true;
 }
 
+static bool settled(Graph *g, Fault *fault) {
+  return !g->backend || !g->backend->settle || g->backend->settle(g, fault);
+}
+
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault) {
   if (all_data(count, nodes))
-    return true;
+    return settled(g, fault);
   Run run = {0};
+  Fault unheard = {0}; /* what has failed already is told */
   begin_run(g, &run);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
+    settled(g, &unheard);
     end_run(&run);
     trap_raise(trap.kind);
   }
   bool good = (g->watch ? find_watched(&run, count, nodes, fault)
                         : find_plan(&run, count, nodes, fault)) &&
               run_clusters(g, run.count, run.clusters, where, fault);
+  good = settled(g, good ? fault : &unheard) && good;
   trap_end(&trap);
   end_run(&run);
   g->pending = 0;
