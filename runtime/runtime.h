@@ -82,8 +82,7 @@ typedef struct Tensor {
   size_t mapping_size;
   bool borrowed; /* data are somebody else's: see tensor_borrow */
   size_t block_size; /* of memory from block.c; or 0 */
-  void *device;      /* a copy in the memory of a device, which is its backend's;
-                        or NULL */
+  void *device;      /* a copy in a device's memory, its backend's; or NULL */
 } Tensor;
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */

@@ -3,7 +3,6 @@
  * hash of the kernel with all its numbers. */
 #include "backend/cpu/program.h"
 
-
 #include <pthread.h>
 #include <string.h>
 

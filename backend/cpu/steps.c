@@ -321,8 +321,8 @@ static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
   Buffer *b = block(e, e->levels[r->step]);
   buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
                 index, extent);
-  buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", index_type(e), name,
-                name, index);
+  buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", index_type(e), name, name,
+                index);
   if (need && !strcmp(need, "ALL") && !e->loop->steps.at[at].sure)
     buffer_printf(b, "bad%u |= splat_b(w%u);\n", check_number(e, at), name);
   else

@@ -27,8 +27,8 @@ static Places places_of(const CudaKernel *k, const CudaPass *p) {
   const Call *call = &p->emitted.call;
   at.ints = at.pointers * sizeof(uint64_t);
   at.divisors = at.ints + call->ints.len * index;
-  at.numbers = at.divisors +
-               p->divisors.len * (k->narrow ? sizeof(Divisor) : index);
+  at.numbers =
+      at.divisors + p->divisors.len * (k->narrow ? sizeof(Divisor) : index);
   if (call->floats.len)
     at.numbers = up(at.numbers, sizeof(double));
   at.end = up(at.numbers + call->floats.len * sizeof(Number), sizeof(double));

@@ -43,8 +43,7 @@ static bool open_device(Device *d, Fault *fault) {
   d->target = (CudaTarget){.arch = d->gpu.about.arch,
                            .processors = d->gpu.about.multiprocessors,
                            .shared = SHARED_PLAIN,
-                           .shared_most =
-                               (uint32_t)d->gpu.about.block_shared};
+                           .shared_most = (uint32_t)d->gpu.about.block_shared};
   d->open = true;
   return true;
 }

@@ -26,8 +26,8 @@ const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without) {
   return emit_quasi(e, rest);
 }
 
-void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop,
-                   uint32_t count, const uint32_t *axes, const char *number) {
+void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
+                   const uint32_t *axes, const char *number) {
   Emitter *e = &w->e;
   const char *type = w->dialect.index, *rest = number;
   for (uint32_t k = count; k-- > 1;) {
@@ -83,7 +83,7 @@ uint32_t cuda_out_number(const CudaWriter *w, const Result *r) {
 
 /* `*(p + at) = x` in a type */
 void cuda_put_at(Buffer *out, Dtype t, const char *p, const char *at,
-                   const char *x) {
+                 const char *x) {
   if (t == DT_F16 || t == DT_BF16)
     buffer_printf(out, "put_%s(%s + %s, %s);\n", dtype_info[t].name, p, at, x);
   else
@@ -94,7 +94,7 @@ void cuda_put_store(CudaWriter *w, Buffer *out, const Result *r,
                     const char *x) {
   Emitter *e = &w->e;
   cuda_put_at(out, r->dtype, format(e, "o%u", cuda_out_number(w, r)),
-         emit_quasi(e, r->out), x);
+              emit_quasi(e, r->out), x);
 }
 
 /* ---- steps ---- */
@@ -339,12 +339,12 @@ static void begin_pass(CudaWriter *w, CudaPass *p) {
   w->e.head = w->body = w->head = (Buffer){.arena = arena};
   w->points = 1;
   for (uint32_t v = 0; v < p->k->outer; v++)
-    w->points =
-        emit_times(&w->e, w->points, p->k->loops.at[0]->extents[v]);
+    w->points = emit_times(&w->e, w->points, p->k->loops.at[0]->extents[v]);
   p->shared = 0;
 }
 
-static void put_notes(CudaWriter *w, const CudaPass *p, const char *const *notes) {
+static void put_notes(CudaWriter *w, const CudaPass *p,
+                      const char *const *notes) {
   for (uint32_t j = 0; notes && j < p->k->loops.len; j++)
     buffer_printf(&w->out->text, "/* %s */\n", notes[loop_number(p, j)]);
 }
@@ -407,8 +407,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at =
-      take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  w->parts_at = take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena);
   fold->k = fold_kernel(w, p->k, w->parts);
@@ -454,8 +453,8 @@ static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
       if (!r->local || !apart)
         continue;
       l->place = PLACE_POINT;
-      l->at = take_scratch(w, emit_times(&w->e, points, r->local_size),
-                           r->dtype);
+      l->at =
+          take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
     }
   }
 }
@@ -502,8 +501,8 @@ static bool kernel_is_narrow(const Kernel *k) {
              loop_points(k->loops.at[j], 0, k->loops.at[j]->axes) < INT32_MAX;
     points = loop_points(k->loops.at[j], 0, k->outer);
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
-      narrow &= points * (double)k->loops.at[j]->results.at[i].local_size <
-                INT32_MAX;
+      narrow &=
+          points * (double)k->loops.at[j]->results.at[i].local_size < INT32_MAX;
   }
   return narrow;
 }
@@ -548,8 +547,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
     plan_pass(w, p, k, notes);
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
-    w->e.failed |=
-        cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+    w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
   return !w->e.failed;
 }
 

@@ -7,10 +7,10 @@
  * registers, shared memory, or scratch memory, and what one pass leaves for the
  * next in scratch memory.
  *
- * Statements come from backend/cpu/steps.c, as of one lane: so what an operation
- * means is written once.  Texts hold no sizes: these are parameters, and what a
- * text does depend on is in its schedules.  Nothing of it says asm: beyond CUDA
- * C++ there are only the ax_ functions of prelude/ and device/. */
+ * Statements come from backend/cpu/steps.c, as of one lane: so what an
+ * operation means is written once.  Texts hold no sizes: these are parameters,
+ * and what a text does depend on is in its schedules.  Nothing of it says asm:
+ * beyond CUDA C++ there are only the ax_ functions of prelude/ and device/. */
 #ifndef AXON_CUDA_KERNEL_H
 #define AXON_CUDA_KERNEL_H
 
@@ -28,9 +28,9 @@ typedef enum CudaShape {
 /* How a pass is run; chosen by schedule.c. */
 typedef struct CudaSchedule {
   CudaShape shape;
-  uint32_t threads; /* of a block */
+  uint32_t threads;      /* of a block */
   struct CudaTile *tile; /* TILE */
-  uint32_t team;     /* TEAM: of a point */
+  uint32_t team;         /* TEAM: of a point */
   bool across;     /* TEAM: neighbours are of other points, next to each other;
                       and not: of one team */
   uint32_t vector; /* elements next to each other that a thread has at once */
@@ -50,7 +50,7 @@ enum { CUDA_GRID_SLOTS = 1024 };
  * divisors, numbers; cuda_arguments fills it in. */
 typedef struct CudaPass {
   CudaSchedule s;
-  Kernel *k;      /* what it does, as a kernel; its loops are, in the whole one, */
+  Kernel *k; /* what it does, as a kernel; its loops are, in the whole one, */
   uint32_t first; /* these from here on; UINT32_MAX: it adds up chunks */
   char name[16];
   Emitted emitted;       /* its call's numbers */
@@ -66,15 +66,15 @@ typedef struct CudaKernel {
   VEC(Result *) outs;
   uint32_t pointers; /* of each pass's arguments */
   int64_t scratch;   /* bytes of scratch memory: a size */
-  bool narrow;     /* indices are of 32 bits */
-  uint32_t checks; /* how many there are in all passes */
+  bool narrow;       /* indices are of 32 bits */
+  uint32_t checks;   /* how many there are in all passes */
 } CudaKernel;
 
 /* What is known of the device. */
 typedef struct CudaTarget {
   const char *arch; /* "sm_90a"; NULL: it is not known */
   int processors;
-  uint32_t shared; /* bytes that a block may have; */
+  uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
 } CudaTarget;
 
@@ -153,8 +153,7 @@ typedef struct CudaWriter {
 void cuda_put_steps(CudaWriter *w, Buffer *out, const Loop *loop,
                     const char **given);
 /* The statement that stores a result of the loop at hand. */
-void cuda_put_store(CudaWriter *w, Buffer *out, const Result *r,
-                    const char *x);
+void cuda_put_store(CudaWriter *w, Buffer *out, const Result *r, const char *x);
 /* `p[at] = x` in memory of a type. */
 void cuda_put_at(Buffer *out, Dtype t, const char *p, const char *at,
                  const char *x);
@@ -163,8 +162,8 @@ const char *cuda_kept(Emitter *e, Dtype t, const char *x);
 uint32_t cuda_out_number(const CudaWriter *w, const Result *r);
 /* Statements that declare i%u of some axes from their number in row-major
  * order; of the first outer ones. */
-void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop,
-                   uint32_t count, const uint32_t *axes, const char *number);
+void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
+                   const uint32_t *axes, const char *number);
 void cuda_put_outer(CudaWriter *w, Buffer *out, uint32_t count,
                     const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);

@@ -11,9 +11,9 @@ enum { SIDE = 32, PITCH = SIDE + 1 }; /* of a square; of its rows in memory */
 
 /* What is written for the loops of a pass, all at the same points. */
 typedef struct Points {
-  Buffer rows;     /* what does not change along the last axis */
+  Buffer rows; /* what does not change along the last axis */
   Buffer loads, each, stores;
-  uint32_t axis;   /* the last one */
+  uint32_t axis;                   /* the last one */
   const char *first, *full, *left; /* of vectors */
 } Points;
 
@@ -178,7 +178,7 @@ void cuda_put_points(CudaWriter *w) {
 /* ---- squares ---- */
 
 static bool reads_across(const CudaWriter *w, const Loop *loop, const Step *s,
-                      uint32_t axis) {
+                         uint32_t axis) {
   uint32_t side = w->s->turned;
   if (s->kind != STEP_READ || s->index_count || s->address->times[side] != 1 ||
       s->address->times[axis] == 0 || s->address->times[axis] == 1)
@@ -223,8 +223,8 @@ static void put_turned_loop(CudaWriter *w, Points *p, uint32_t at,
     put_square(w, p, loop, s, name, *shared);
     *shared += SIDE * PITCH * dtype_info[s->dtype].bytes;
     *shared = (*shared + 15) / 16 * 16;
-    given[j] = cuda_element(e, s->dtype, name,
-                            format(e, "along * %d + r", PITCH));
+    given[j] =
+        cuda_element(e, s->dtype, name, format(e, "along * %d + r", PITCH));
   }
   give_locals(w, loop, given);
   e->given = given;

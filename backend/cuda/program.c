@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { BUCKETS = 1024, PROGRAMS_MOST = 8192 };
 
@@ -30,12 +31,12 @@ static uint32_t entry_count;
 
 /* ---- making one ---- */
 
-#define COPY(arena, v)                                            \
-  do {                                                            \
+#define COPY(arena, v)                                              \
+  do {                                                              \
     void *copy_ = NEW_ARRAY(arena, char, (v).len * sizeof *(v).at); \
-    if ((v).len)                                                  \
-      memcpy(copy_, (v).at, (v).len * sizeof *(v).at);            \
-    (v).at = copy_;                                               \
+    if ((v).len)                                                    \
+      memcpy(copy_, (v).at, (v).len * sizeof *(v).at);              \
+    (v).at = copy_;                                                 \
   } while (0)
 
 /* All that a call needs of what was emitted. */
@@ -143,15 +144,20 @@ static bool load(CudaProgram *p, Device *d, CuModule *module, Fault *fault) {
       .text = p->text, .name = "kernel.cu", .arch = d->gpu.about.arch};
   CudaCode code;
   bool found;
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
   bool good = cuda_image(d->nvrtc, &text, &code, &found, fault) &&
               cuda_load(&d->gpu, code.bytes, module, fault);
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  if (good && !found)
+    p->seconds = (double)(to.tv_sec - from.tv_sec) +
+                 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
   cuda_code_free(&code);
   return good;
 }
 
 static bool load_once(CudaProgram *p, Device *d, Fault *fault) {
-  ArtifactKey key =
-      artifact_key(1, &(ArtifactPart){p->text, strlen(p->text)});
+  ArtifactKey key = artifact_key(1, &(ArtifactPart){p->text, strlen(p->text)});
   Loaded *l = find_loaded(key);
   if (!l) {
     CuModule module;

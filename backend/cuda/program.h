@@ -14,6 +14,7 @@ typedef struct CudaProgram {
   uint32_t out_count;
   uint32_t outs[POINTERS]; /* results: nodes of the cluster */
   double work;
+  double seconds; /* that compiling took, in this process; 0: it was found */
 } CudaProgram;
 
 /* The cluster's; NULL: nothing is emitted for it.  Lives in the kernel's arena,
@@ -21,5 +22,9 @@ typedef struct CudaProgram {
 CudaProgram *cuda_program_of(Cluster *cluster, const Device *d);
 /* Compiles and loads it where it is not there yet. */
 bool cuda_program_ready(CudaProgram *p, Device *d, Fault *fault);
+
+/* describe.c: see Backend. */
+bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                   KernelAbout *about);
 
 #endif

@@ -59,7 +59,8 @@ typedef struct Sum {
   const Result *r;
   uint32_t name; /* acc%u, and sum%u or at%u */
   char class;
-  const char *type, *identity, *where; /* where: of argmax and argmin, or NULL */
+  const char *type, *identity,
+      *where; /* where: of argmax and argmin, or NULL */
   const char *place_type;
   bool runs;
 } Sum;
@@ -141,9 +142,9 @@ static void place_local(Team *t, uint32_t at, uint32_t result) {
   bytes = emit_times(e, emit_over(e, bytes, SHARED_ALIGN), SHARED_ALIGN);
   int64_t more = emit_plus(e, t->shared, bytes);
   int64_t points = w->s->threads / w->s->team;
-  bool fits = size_is_number(w->k->graph, more) &&
-              more * points + w->s->threads * FOLD_BYTES <=
-                  (int64_t)w->target->shared;
+  bool fits =
+      size_is_number(w->k->graph, more) &&
+      more * points + w->s->threads * FOLD_BYTES <= (int64_t)w->target->shared;
   l->place = fits ? PLACE_SHARED : PLACE_SLOT;
   l->at = fits ? t->shared : t->slots;
   if (fits)
@@ -161,8 +162,7 @@ static void put_local_pointers(Team *t) {
       const char *type = memory_type(r->dtype);
       if (r->local && (l->place == PLACE_SHARED || l->place == PLACE_SLOT))
         buffer_printf(&w->head, "%s *const l%u = (%s *)(%s + %s);\n", type,
-                      l->name, type,
-                      l->place == PLACE_SHARED ? "local" : "own",
+                      l->name, type, l->place == PLACE_SHARED ? "local" : "own",
                       emit_int(&w->e, l->at));
     }
 }
@@ -230,7 +230,8 @@ static void declare_sum(const Sum *s, Buffer *out) {
 
 static void take_term(CudaWriter *w, const Sum *s, Buffer *out) {
   Emitter *e = &w->e;
-  const char *x = emit_scalar(e, s->r->step), *acc = format(e, "acc%u", s->name);
+  const char *x = emit_scalar(e, s->r->step),
+             *acc = format(e, "acc%u", s->name);
   if (s->where)
     buffer_printf(out, "%s(&%s, {%s, (%s)(%s)});\n",
                   s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least", acc, x,
@@ -255,17 +256,17 @@ static void end_sum(const Sum *s, Buffer *out) {
 static void fold_sum(Team *t, const Sum *s, Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  const char *type =
-      s->where ? format(e, "ax_place<%s, %s>", s->type, s->place_type)
-               : s->type;
+  const char *type = s->where
+                         ? format(e, "ax_place<%s, %s>", s->type, s->place_type)
+                         : s->type;
   if (w->s->team == 1)
     return;
   t->folds = true;
   t->pairs |= s->where != NULL;
-  const char *name =
-      w->s->across ? format(e, "ax_fold_across<%u, %u>", w->s->team,
-                            w->s->threads / w->s->team)
-                   : format(e, "ax_fold<%u>", w->s->team);
+  const char *name = w->s->across
+                         ? format(e, "ax_fold_across<%u, %u>", w->s->team,
+                                  w->s->threads / w->s->team)
+                         : format(e, "ax_fold<%u>", w->s->team);
   buffer_printf(out, "acc%u = %s(acc%u, ax_shared(), [](%s x, %s y) {\n",
                 s->name, name, s->name, type, type);
   if (s->where)
@@ -312,7 +313,8 @@ static bool is_read_again(const Team *t, const Nest *n, const Step *s) {
     for (uint32_t i = 0; i < loop->steps.len; i++) {
       const Step *x = &loop->steps.at[i];
       if (x->kind == STEP_READ && !x->index_count && x->input == s->input &&
-          quasi_equal(x->address, s->address) && rows_match(t->w, n->loop, loop))
+          quasi_equal(x->address, s->address) &&
+          rows_match(t->w, n->loop, loop))
         return true;
     }
   }
@@ -325,14 +327,14 @@ static const char *give_read(Team *t, Nest *n, const Step *s) {
   Emitter *e = &w->e;
   uint32_t axis = n->axes[n->count - 1];
   const char *index = n->vector > 1 ? format(e, "t * %u + v", n->vector) : "t";
-  bool vector = n->vector > 1 &&
-                cuda_is_vector(n->loop, s->address, axis, n->vector);
+  bool vector =
+      n->vector > 1 && cuda_is_vector(n->loop, s->address, axis, n->vector);
   bool whole = !has_quotients(s->address);
   const char *name = n->held && whole ? held_row(t, n, s) : NULL;
   if (name)
     return cuda_element(e, s->dtype, name, index);
-  bool keeps = n->held && whole && is_read_again(t, n, s) &&
-               (vector || n->vector == 1);
+  bool keeps =
+      n->held && whole && is_read_again(t, n, s) && (vector || n->vector == 1);
   if (!vector && !keeps)
     return NULL;
   name = format(e, "r%u", e->names++);
@@ -373,8 +375,7 @@ static const char *give_local(CudaWriter *w, const Nest *n, const Step *s) {
 
 static const char **give_all(Team *t, Nest *n) {
   const Loop *loop = n->loop;
-  const char **given =
-      NEW_ARRAY(t->w->e.arena, const char *, loop->steps.len);
+  const char **given = NEW_ARRAY(t->w->e.arena, const char *, loop->steps.len);
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_LOCAL)
@@ -516,8 +517,9 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
   uint32_t axis = n->axes[n->count - 1];
   if (r->local && l->place == PLACE_HELD) {
     buffer_printf(out, "%s = %s;\n",
-                  n->vector > 1 ? format(e, "l%u[t * %u + v]", l->name, n->vector)
-                                : format(e, "l%u[t]", l->name),
+                  n->vector > 1
+                      ? format(e, "l%u[t * %u + v]", l->name, n->vector)
+                      : format(e, "l%u[t]", l->name),
                   cuda_kept(e, r->dtype, x));
   } else if (r->local) {
     if (l->place == PLACE_POINT)
@@ -588,7 +590,8 @@ static void put_kept(Team *t, Nest *n) {
   for (uint32_t j = 0; j < n->loop->results.len; j++)
     put_each(t, n, j, &results);
   emit_put(out, &e->blocks[ROW_LEVEL]);
-  open_row(w, n, out, n->vector > 1 ? format(e, "lane * %u", n->vector) : "lane",
+  open_row(w, n, out,
+           n->vector > 1 ? format(e, "lane * %u", n->vector) : "lane",
            emit_int(e, n->row));
   emit_put(out, &e->checks);
   emit_put(out, &results);
@@ -599,8 +602,8 @@ static void put_sums(Team *t, Nest *n) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer *out = &t->body, takes = {.arena = e->arena}, ends = takes;
-  const char *from = format(e, "%slane * %u", w->parts ? "from + " : "",
-                            n->vector);
+  const char *from =
+      format(e, "%slane * %u", w->parts ? "from + " : "", n->vector);
   const char *to = w->parts ? "to" : emit_int(e, n->row);
   bool runs = has_runs(n);
   uint32_t step = w->s->team * n->vector;
@@ -762,17 +765,18 @@ static void put_team(Team *t) {
   if (t->folds)
     room = (w->s->across ? w->s->threads : WARP) * (t->pairs ? 16 : 8);
   if (t->shared) {
-    buffer_printf(head,
-                  "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
-                  (long long)room, emit_int(e, t->shared));
+    buffer_printf(
+        head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
+        (long long)room, emit_int(e, t->shared));
     room += t->shared * width;
   }
   if (t->slots) {
     int64_t at = w->out->scratch;
-    buffer_printf(head,
-                  "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
-                  "slot) * %s;\n",
-                  emit_int(e, at), width, emit_int(e, t->slots));
+    buffer_printf(
+        head,
+        "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
+        "slot) * %s;\n",
+        emit_int(e, at), width, emit_int(e, t->slots));
     int64_t all = emit_times(e, t->slots, (int64_t)CUDA_GRID_SLOTS * width);
     w->out->scratch =
         emit_plus(e, at, emit_times(e, emit_over(e, all, 256), 256));

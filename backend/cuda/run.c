@@ -202,4 +202,5 @@ const Backend backend_cuda = {.name = "cuda",
                               .kernels = true,
                               .prepare = prepare,
                               .run = run,
-                              .settle = settle};
+                              .settle = settle,
+                              .describe = cuda_describe};

@@ -17,9 +17,9 @@ enum {
   FULL = 1024,         /* threads that a processor is better off with */
   ACCESS_BYTES = 16,   /* that a thread can move at once */
   VECTOR_MOST = 8,
-  HELD_MOST = 64,  /* registers for rows */
-  FAR_COST = 8,    /* of a neighbour that is in another line of memory */
-  ITEMS_LEAST = 4, /* vectors of a row for each thread of more than a warp */
+  HELD_MOST = 64,   /* registers for rows */
+  FAR_COST = 8,     /* of a neighbour that is in another line of memory */
+  ITEMS_LEAST = 4,  /* vectors of a row for each thread of more than a warp */
   TERMS_LEAST = 16, /* terms of a sum down columns for each thread */
   LONG_ROW = 16384, /* elements: for more than a block */
   CHUNKS_MOST = 1024,
@@ -101,7 +101,8 @@ uint32_t cuda_shared_axes(const Loop *loop, const CudaSchedule *s,
                           uint32_t axes[KERNEL_AXES]) {
   Arena *arena = arena_new();
   double cost;
-  uint32_t count = 0, last = s->across ? NO_LANE : best_inner(arena, loop, &cost);
+  uint32_t count = 0,
+           last = s->across ? NO_LANE : best_inner(arena, loop, &cost);
   for (uint32_t v = first_shared(loop); v < end_shared(loop); v++)
     if (v != last)
       axes[count++] = v;
@@ -171,7 +172,8 @@ static void count_accesses(const Loop *loop, uint32_t v, uint32_t vector,
                            Accesses *a) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
-    if (s->kind != STEP_READ || (!s->index_count && cuda_is_even(loop, s->address, v)))
+    if (s->kind != STEP_READ ||
+        (!s->index_count && cuda_is_even(loop, s->address, v)))
       continue;
     if (!s->index_count && cuda_is_vector(loop, s->address, v, vector))
       a->vectors++;
@@ -219,8 +221,9 @@ static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
         continue;
       int64_t left = 1;
       bool alone = k->outer == 1 && loop->axes == 1;
-      fits = alone || (size_mod(loop->graph, loop->extents[axes[j]], vector,
-                                &left) && left == 0);
+      fits = alone ||
+             (size_mod(loop->graph, loop->extents[axes[j]], vector, &left) &&
+              left == 0);
       count_accesses(loop, axes[j], vector, &a);
     }
     if (fits && a.vectors > a.others)
@@ -280,8 +283,8 @@ static bool may_be_chunked(const Kernel *k) {
   const Result *r = &loop->results.at[0];
   return k->loops.len == 1 && loop->results.len == 1 &&
          loop->axes > loop->kept && loop->kept == loop->outer &&
-         r->reduce != PRIM_NONE && (r->out || r->local) && r->reduce != PRIM_ARGMAX &&
-         r->reduce != PRIM_ARGMIN;
+         r->reduce != PRIM_NONE && (r->out || r->local) &&
+         r->reduce != PRIM_ARGMAX && r->reduce != PRIM_ARGMIN;
 }
 
 /* Teams that do not fill the device: sums are cut. */
@@ -323,11 +326,10 @@ static uint32_t kept_rows(const Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->steps.len; i++)
-      rows += loop->steps.at[i].kind == STEP_READ &&
-              !loop->steps.at[i].index_count;
+      rows +=
+          loop->steps.at[i].kind == STEP_READ && !loop->steps.at[i].index_count;
     for (uint32_t i = 0; i < loop->results.len; i++)
-      rows += loop->results.at[i].local &&
-              loop->results.at[i].local_size != 1;
+      rows += loop->results.at[i].local && loop->results.at[i].local_size != 1;
   }
   return rows > 4 ? 4 : rows;
 }

@@ -46,7 +46,8 @@ void cuda_put_load(CudaWriter *w, Buffer *out, const Step *s, uint32_t axis,
                    const char *to, const char *first, const char *full,
                    const char *left) {
   Emitter *e = &w->e;
-  buffer_printf(out, "ax_load<%u>(%s, p%u + (%s + %s), %sax_aligned(p%u), %s);\n",
+  buffer_printf(out,
+                "ax_load<%u>(%s, p%u + (%s + %s), %sax_aligned(p%u), %s);\n",
                 w->s->vector, to, s->input, cuda_address(e, s->address, axis),
                 first, full, s->input, left);
 }
@@ -55,7 +56,8 @@ void cuda_put_vector(CudaWriter *w, Buffer *out, const Result *r, uint32_t axis,
                      const char *from, const char *first, const char *full,
                      const char *left) {
   uint32_t o = cuda_out_number(w, r);
-  buffer_printf(out, "ax_store<%u>(o%u + (%s + %s), %s, %sax_aligned(o%u), %s);\n",
+  buffer_printf(out,
+                "ax_store<%u>(o%u + (%s + %s), %s, %sax_aligned(o%u), %s);\n",
                 w->s->vector, o, cuda_address(&w->e, r->out, axis), first, from,
                 full, o, left);
 }

@@ -147,11 +147,11 @@ CuResult fake_device_memory(size_t *bytes, CuDevice device) {
 CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
   SAYS(device_attribute);
   (void)device;
-  *value = attribute == 75   ? fake.capability / 10
-           : attribute == 76 ? fake.capability % 10
+  *value = attribute == 75                      ? fake.capability / 10
+           : attribute == 76                    ? fake.capability % 10
            : attribute == 16 && fake.processors ? fake.processors
            : attribute == 97 && fake.processors ? 227 << 10
-                             : 1000 + attribute;
+                                                : 1000 + attribute;
   return 0;
 }
 
@@ -318,7 +318,7 @@ CuResult fake_module_function(CuFunction *out, CuModule module,
   SAYS(module_function);
   *out = calloc(1, sizeof **out);
   (*out)->sim = module->sim;
-  snprintf((*out)->name, sizeof (*out)->name, "%s", name);
+  snprintf((*out)->name, sizeof(*out)->name, "%s", name);
   return 0;
 }
 
