@@ -11,6 +11,13 @@ enum { LINE = 16, APART_BYTES = 512 << 20 };
 
 /* ---- finding one ---- */
 
+static bool is_affine(const Quasi *q) {
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      return false;
+  return true;
+}
+
 static uint64_t side_depends(const Product *p, uint32_t which) {
   uint64_t set = 0;
   for (uint32_t j = 0; j < p->count; j++)
@@ -76,6 +83,10 @@ static bool reads_same_point(const Kernel *k, const Step *s, uint32_t loop) {
 /* Are all loops behind the product over its results, each point for itself? */
 static bool is_followed(const Kernel *k) {
   const Loop *first = k->loops.at[0];
+  const Result *sum = &first->results.at[0];
+  if ((sum->out && !is_affine(sum->out)) ||
+      (sum->local && !is_affine(sum->local)))
+    return false;
   for (uint32_t j = 1; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     if (loop->axes != first->kept || loop->kept != first->kept)
@@ -131,13 +142,6 @@ static const Step *narrow_of(const Loop *side) {
     return NULL;
   const Step *of = &side->steps.at[s->args[0]];
   return of->dtype == DT_F16 || of->dtype == DT_BF16 ? of : NULL;
-}
-
-static bool is_affine(const Quasi *q) {
-  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
-    if (q->times[v])
-      return false;
-  return true;
 }
 
 /* The read that the side is, of the type that its tile has; or NULL. */
