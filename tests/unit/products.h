@@ -18,7 +18,7 @@ typedef struct Gemm {
 } Gemm;
 
 /* The file of tests/cuda; the caller frees. */
-static char *read_file(const char *name) {
+static inline char *read_file(const char *name) {
   const char *source = getenv("AXON_SOURCE");
   char path[1024], chunk[4096];
   snprintf(path, sizeof path, "%s/tests/cuda/%s", source ? source : SIM_SOURCE,
@@ -32,17 +32,35 @@ static char *read_file(const char *name) {
   return b.text;
 }
 
-static char *read_kernel(const char *name) {
+static inline char *read_kernel(const char *name) {
   char file[80];
   snprintf(file, sizeof file, "%s.cu", name);
   return read_file(file);
 }
 
-static void *aligned(size_t bytes) {
+/* The text with the heads of its kernels, on the lines where they were. */
+static inline char *with_heads(const char *args, char *text) {
+  Buffer b = {0};
+  const char *at = text;
+  for (const char *next; (next = strstr(at, "\nKERNEL("));) {
+    const char *name = next + strlen("\nKERNEL("), *end = strchr(name, ')');
+    buffer_add(&b, at, (size_t)(next - at));
+    buffer_printf(&b,
+                  "\nextern \"C\" __global__ void __launch_bounds__(256) "
+                  "%.*s(const __grid_constant__ %s a)",
+                  (int)(end - name), name, args);
+    at = end + 1;
+  }
+  buffer_puts(&b, at);
+  free(text);
+  return b.text;
+}
+
+static inline void *aligned(size_t bytes) {
   return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-static Gemm gemm_new(uint32_t m, uint32_t n, uint32_t k) {
+static inline Gemm gemm_new(uint32_t m, uint32_t n, uint32_t k) {
   Gemm g = {m,
             n,
             k,
@@ -65,14 +83,14 @@ static Gemm gemm_new(uint32_t m, uint32_t n, uint32_t k) {
   return g;
 }
 
-static void gemm_free(Gemm *g) {
+static inline void gemm_free(Gemm *g) {
   free(g->a);
   free(g->b);
   free(g->c);
   free(g->wanted);
 }
 
-static bool gemm_run(Sim *s, Gemm *g, SimLaunch l, Buffer *error) {
+static inline bool gemm_run(Sim *s, Gemm *g, SimLaunch l, Buffer *error) {
   const SimMemory memory[] = {{g->a, g->m * g->k * 2, false, "a"},
                               {g->b, g->k * g->n * 2, false, "b"},
                               {g->c, g->m * g->n * 4, true, "c"}};
@@ -95,8 +113,8 @@ typedef struct Gemm80Args {
   int m, n, k;
 } Gemm80Args;
 
-static bool gemm80(Sim *s, uint32_t m, uint32_t n, uint32_t k, uint64_t seed,
-                   Buffer *error) {
+static inline bool gemm80(Sim *s, uint32_t m, uint32_t n, uint32_t k,
+                          uint64_t seed, Buffer *error) {
   Gemm g = gemm_new(m, n, k);
   const Gemm80Args args = {g.a, g.b, g.c, (int)m, (int)n, (int)k};
   const SimLaunch l = {.kernel = "gemm80",
@@ -118,8 +136,8 @@ typedef struct Gemm90Args {
   _Alignas(64) unsigned char c[128];
 } Gemm90Args;
 
-static bool gemm90(Sim *s, uint32_t m, uint32_t n, uint32_t k, uint32_t blocks,
-                   uint64_t seed, Buffer *error) {
+static inline bool gemm90(Sim *s, uint32_t m, uint32_t n, uint32_t k,
+                          uint32_t blocks, uint64_t seed, Buffer *error) {
   Gemm g = gemm_new(m, n, k);
   Gemm90Args args = {.m = (int)m, .n = (int)n, .k = (int)k};
   const SimMap a = {.rank = 2,

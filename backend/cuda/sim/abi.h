@@ -20,11 +20,11 @@ typedef enum AxOp {
   AX_SHARED,         /* result: the host's address of shared memory */
   AX_SHARED_ADDRESS, /* p0: in it */
   AX_SYNC,           /* n0: what of n1 is wanted (AxVote) */
-  AX_LOAD,           /* p0 global, n0 bytes */
+  AX_LOAD,           /* p0 global, n0 bytes; n1: that nobody writes */
   AX_STORE,
   AX_ATOMIC, /* p0, n0 bytes: it may be touched at once */
-  AX_YIELD,
-  AX_COPY, /* n0 to, p0 from, n1 bytes of n2 */
+  AX_YIELD,  /* n0: and a fence of global memory */
+  AX_COPY,   /* n0 to, p0 from, n1 bytes of n2 */
   AX_COPY_COMMIT,
   AX_COPY_WAIT, /* n0 pending */
   AX_FENCE_ASYNC,

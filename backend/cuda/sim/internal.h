@@ -120,7 +120,7 @@ typedef struct Warp {     /* or a warpgroup */
 
 struct SimBlock {
   SimCluster *cluster;
-  uint32_t rank, live;
+  uint32_t rank, live, number; /* number: in the grid */
   AxIndex index;
   unsigned char *shared;
   Cell *cells;
@@ -169,6 +169,20 @@ struct Sim {
   uintptr_t base;
 };
 
+/* Of a byte of global memory that the kernel may write: who wrote it last. */
+typedef struct Written {
+  Stamp stamp; /* 0: nobody */
+  uint64_t time;
+  uint32_t cluster, block; /* of the grid; numbers from 1 on */
+  uint32_t site;
+} Written;
+
+/* When a block did what orders global memory between blocks. */
+typedef struct Ordered {
+  VEC(uint64_t) fences;
+  uint64_t atomic; /* the last */
+} Ordered;
+
 struct SimRun {
   Sim *sim;
   const SimLaunch *launch;
@@ -186,6 +200,9 @@ struct SimRun {
   Arena *arena;
   SimMemory *memory; /* sorted */
   const SimMemory *last;
+  Written **written; /* for each range; NULL: nothing yet */
+  Ordered *ordered;  /* of each block of the grid */
+  uint64_t time;     /* fences and atomics up to now */
   Buffer *error;
   bool failed;
 };
@@ -251,6 +268,10 @@ bool shadow_offset(SimRun *r, const SimThread *t, int line, uint64_t address,
 /* Is it within global memory that may be touched so? */
 bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
                   size_t bytes, bool write);
+/* And is what it reads or writes there ordered after the last write? */
+bool global_order(SimRun *r, SimThread *t, uint32_t site, const void *at,
+                  size_t bytes, bool write, bool atomic);
+void global_free(SimRun *r);
 void on_access(const void *at, unsigned long bytes, int write, int aligned,
                const void *pc);
 void on_wrong(const char *what, const void *pc);
