@@ -266,6 +266,7 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
     return NULL;
   uint32_t all = (1u << p.count) - 1;
   CudaTile *t = NEW(k->arena, CudaTile);
+  t->arch = target->arch;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)))
     return NULL;
@@ -306,6 +307,7 @@ bool cuda_tile_apart(const Kernel *k) {
 }
 
 void cuda_tile_print(Buffer *out, const CudaTile *t) {
+  buffer_printf(out, "a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
 }
 

@@ -7,6 +7,7 @@
 
 /* A pass that is one: what its loops are to it. */
 typedef struct CudaTile {
+  const char *arch; /* that its text is for */
   GemmShape shape;
   GemmSchedule s;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
