@@ -97,7 +97,25 @@ cat >zero.axn <<'END'
 val x = iota 3000
 do print ((x + 1) / (x - 2999))
 END
-for name in rows outside zero; do
+# products: of f32, bf16 and f64, of batches, and a convolution
+cat >products.axn <<'END'
+open nn
+val x = reshape [40, 70] (f32 ((iota 2800 * 7) % 13)) - 6.0
+val w = reshape [70, 50] (f32 ((iota 3500 * 5) % 11)) - 5.0
+val b = f32 (iota 50)
+do print (x @ w)
+do print (relu (x @ w * 0.5 + b))
+do print (sum (bf16 x @ bf16 w))
+do print (transpose w @ transpose x)
+do print (sum (f64 x @ f64 w))
+val q = reshape [6, 20, 32] (f32 ((iota 3840 * 3) % 7)) - 3.0
+val k = reshape [6, 25, 32] (f32 ((iota 4800 * 5) % 9)) - 4.0
+do print (sum ~axis:0 (einsum "b i k, b j k -> b i j" q k))
+val i = reshape [2, 8, 12, 12] (f32 ((iota 2304 * 3) % 7)) - 3.0
+val f = reshape [16, 8, 3, 3] (f32 ((iota 1152 * 5) % 9)) - 4.0
+do print (sum ~axis:0 (conv2d ~padding:1 {w = f, b = f32 (iota 16)} i))
+END
+for name in rows outside zero products; do
   same "$name"
 done
 

@@ -40,8 +40,10 @@ static bool open_device(Device *d, Fault *fault) {
     cuda_close(&d->gpu);
     return false;
   }
-  d->target = (CudaTarget){.processors = d->gpu.about.multiprocessors,
-                           .shared = SHARED_PLAIN};
+  d->target = (CudaTarget){.arch = d->gpu.about.arch,
+                           .processors = d->gpu.about.multiprocessors,
+                           .shared = SHARED_PLAIN,
+                           .shared_most = (uint32_t)d->gpu.about.block_shared};
   d->open = true;
   return true;
 }

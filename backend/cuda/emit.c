@@ -1,5 +1,5 @@
 /* A kernel as CUDA C++: its passes, and what all kinds of them share. */
-#include "backend/cuda/kernel.h"
+#include "backend/cuda/tile.h"
 #include "backend/cuda/wrappers.h"
 
 #include <math.h>
@@ -360,6 +360,9 @@ static void put_body(CudaWriter *w) {
   case CUDA_TEAM:
     cuda_put_team(w);
     break;
+  case CUDA_TILE:
+    cuda_put_tile(w, &w->out->text);
+    break;
   case CUDA_SHAPES:
     break;
   }
@@ -423,7 +426,12 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
 
 static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
                       const char *const *notes) {
-  cuda_schedule(p->k, w->target, false, &p->s);
+  CudaTile *tile = cuda_tile_find(p->k, w->target);
+  if (tile)
+    p->s = (CudaSchedule){
+        .shape = CUDA_TILE, .threads = gemm_threads(&tile->s), .tile = tile};
+  else
+    cuda_schedule(p->k, w->target, false, &p->s);
   if (p->s.chunk)
     emit_chunks(w, p, whole, notes);
   else
@@ -528,7 +536,8 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, out->outs, &k->loops.at[j]->results.at[i]);
   out->pointers = out->outs.len + k->inputs.len + 2;
-  bool apart = cuda_is_apart(k, target);
+  bool apart = cuda_is_apart(k, target) ||
+               (!cuda_tile_find(k, target) && cuda_tile_apart(k));
   find_locals(w, k, apart);
   for (uint32_t j = 0; j < (apart ? k->loops.len : 1); j++) {
     CudaPass *p = new_pass(out, k->arena);

@@ -21,17 +21,19 @@ typedef enum CudaShape {
   CUDA_TURNED, /* squares, of which some operands are read along the other side
                   and turned in shared memory */
   CUDA_TEAM,   /* a team has a point */
+  CUDA_TILE,   /* a block has a tile of a contraction: tile.h */
   CUDA_SHAPES,
 } CudaShape;
 
 /* How a pass is run; chosen by schedule.c. */
 typedef struct CudaSchedule {
   CudaShape shape;
-  uint32_t threads; /* of a block */
-  uint32_t team;    /* TEAM: of a point */
-  bool across;      /* TEAM: neighbours are of other points, next to each other;
-                       and not: of one team */
-  uint32_t vector;  /* elements next to each other that a thread has at once */
+  uint32_t threads;      /* of a block */
+  struct CudaTile *tile; /* TILE */
+  uint32_t team;         /* TEAM: of a point */
+  bool across;     /* TEAM: neighbours are of other points, next to each other;
+                      and not: of one team */
+  uint32_t vector; /* elements next to each other that a thread has at once */
   uint32_t held;   /* TEAM: so many times a vector of a row lie in the registers
                       of a thread; 0: rows are gone through as often as there
                       are loops */
@@ -70,8 +72,10 @@ typedef struct CudaKernel {
 
 /* What is known of the device. */
 typedef struct CudaTarget {
+  const char *arch; /* "sm_90a"; NULL: it is not known */
   int processors;
-  uint32_t shared; /* bytes that a block may have */
+  uint32_t shared;      /* bytes that a block may have; */
+  uint32_t shared_most; /* that has to ask for them */
 } CudaTarget;
 
 /* False: there is something in it that is not emitted.  notes: as for
@@ -188,10 +192,11 @@ void cuda_put_vector(CudaWriter *w, Buffer *out, const Result *r, uint32_t axis,
                      const char *from, const char *first, const char *full,
                      const char *left);
 
-/* ---- points.c, rows.c: the kinds ---- */
+/* ---- points.c, rows.c, tile.c: the kinds ---- */
 
 void cuda_put_points(CudaWriter *w);
 void cuda_put_turned(CudaWriter *w);
 void cuda_put_team(CudaWriter *w);
+void cuda_tile_print(Buffer *out, const struct CudaTile *t);
 
 #endif

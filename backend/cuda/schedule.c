@@ -406,6 +406,9 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, "teams of %u%s", s->team,
                   s->across ? " across points" : "");
     break;
+  case CUDA_TILE:
+    cuda_tile_print(out, s->tile);
+    return;
   case CUDA_SHAPES:
     break;
   }

@@ -150,6 +150,7 @@ CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
   *value = attribute == 75                      ? fake.capability / 10
            : attribute == 76                    ? fake.capability % 10
            : attribute == 16 && fake.processors ? fake.processors
+           : attribute == 97 && fake.processors ? 227 << 10
                                                 : 1000 + attribute;
   return 0;
 }
