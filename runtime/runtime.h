@@ -82,7 +82,11 @@ typedef struct Tensor {
   size_t mapping_size;
   bool borrowed; /* data are somebody else's: see tensor_borrow */
   size_t block_size; /* of memory from block.c; or 0 */
+  void *device;      /* a copy in a device's memory, its backend's; or NULL */
 } Tensor;
+
+/* Lets go of such a copy when the tensor goes; set by who makes them. */
+extern void (*tensor_device_end)(void *device);
 
 typedef enum FaultKind {
   FAULT_SIZES, /* or none: sizes or indices do not fit */

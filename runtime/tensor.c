@@ -254,10 +254,14 @@ Tensor *tensor_retain(Tensor *t) {
   return t;
 }
 
+void (*tensor_device_end)(void *device);
+
 /* `mapping` is what to give back: to the heap where it has neither size. */
 void tensor_release(Tensor *t) {
   if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
     return;
+  if (t->device)
+    tensor_device_end(t->device);
   if (t->mapping_size)
     munmap(t->mapping, t->mapping_size);
   else if (!t->borrowed)

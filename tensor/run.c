@@ -125,9 +125,8 @@ static bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
     if (g->watch)
       g->watch->ran(g->watch->owner, at, -1);
   } else {
-    bool good = g->watch
-                    ? run_watched(g, backend, cluster, at, where, fault)
-                    : backend->run(g, cluster, where, fault);
+    bool good = g->watch ? run_watched(g, backend, cluster, at, where, fault)
+                         : backend->run(g, cluster, where, fault);
     if (!good)
       return false;
     g->stored += cluster->nodes.len;
@@ -225,8 +224,7 @@ static bool make_recipe(Run *run, uint32_t count, Node *const *roots,
   if (!make_plan(run, count, roots, fault))
     return false;
   bool kept = memo_takes(o) && !has_passing(&run->plan);
-  *recipe =
-      recipe_new(kept ? memo_arena(g, o) : run->arena, &run->plan, o);
+  *recipe = recipe_new(kept ? memo_arena(g, o) : run->arena, &run->plan, o);
   if (kept)
     memo_keep(g, o, *recipe);
   plan_end(&run->plan);
@@ -243,8 +241,7 @@ static bool find_plan(Run *run, uint32_t count, Node *const *roots,
   if (!again && !make_recipe(run, count, roots, &recipe, fault))
     return false;
   g->again += again;
-  run->clusters =
-      recipe_bind(run->arena, recipe, &run->outline, &run->count);
+  run->clusters = recipe_bind(run->arena, recipe, &run->outline, &run->count);
   return true;
 }
 
@@ -260,20 +257,27 @@ static bool find_watched(Run *run, uint32_t count, Node *const *roots,
   return true;
 }
 
+static bool settled(Graph *g, Fault *fault) {
+  return !g->backend || !g->backend->settle || g->backend->settle(g, fault);
+}
+
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault) {
   if (all_data(count, nodes))
-    return true;
+    return settled(g, fault);
   Run run = {0};
+  Fault unheard = {0}; /* what has failed already is told */
   begin_run(g, &run);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
+    settled(g, &unheard);
     end_run(&run);
     trap_raise(trap.kind);
   }
   bool good = (g->watch ? find_watched(&run, count, nodes, fault)
                         : find_plan(&run, count, nodes, fault)) &&
               run_clusters(g, run.count, run.clusters, where, fault);
+  good = settled(g, good ? fault : &unheard) && good;
   trap_end(&trap);
   end_run(&run);
   g->pending = 0;

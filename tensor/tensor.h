@@ -348,6 +348,9 @@ typedef struct Backend {
    * needs is in cluster->backend, and lives on unless cluster->passing. */
   void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
   bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
+  /* What it has left to do of all that ran, so that tensors have their data,
+   * also where something failed.  NULL: nothing. */
+  bool (*settle)(Graph *g, Fault *fault);
   /* What it has made of a cluster that was prepared (watch.h): waits for that.
    * notes: what the code is to say of each loop, NULL: no code is wanted.
    * False: nothing, it is left to the reference backend.  NULL: it makes

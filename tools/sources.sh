@@ -19,7 +19,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
   # shellcheck disable=SC2086
   [ -z "$dirs" ] || find $dirs -type f \( "$@" \) \
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
-    ! -path session/stdlib_data.c ! -path backend/cpu/prelude_text.c \
+    ! -path session/stdlib_data.c ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
     ! -path session/program_text.c ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \

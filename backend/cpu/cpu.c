@@ -148,7 +148,7 @@ static void drop(Run *run) {
 /* Its memory may be another tensor's from now on. */
 static bool is_to_take(const Tensor *t) {
   return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->borrowed &&
-         !t->mapping_size && t->data == t->mapping;
+         !t->mapping_size && !t->device && t->data == t->mapping;
 }
 
 /* An input that dies with this kernel, and may become its result. */

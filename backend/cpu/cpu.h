@@ -125,6 +125,10 @@ bool prelude_write(Buffer *out, uint32_t width, const char *text, size_t len);
 /* The same of another text of sections (backend/cuda/wrappers.c). */
 void sections_write(Buffer *out, Arena *arena, const char *from,
                     const char *text, size_t len);
+/* The same of a text whose sections come first, and, of the names that it does
+ * not define, those of prelude/ for kernels of one lane. */
+void sections_write_both(Buffer *out, Arena *arena, const char *first,
+                         const char *text, size_t len);
 /* The text with all that it uses, W and that alone defined while it lasts: the
  * names of its functions and types end in the suffix. */
 void prelude_part(Arena *arena, uint32_t width, const Buffer *text,

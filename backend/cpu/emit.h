@@ -18,14 +18,25 @@ typedef struct Local {
   bool portioned;    /* lies at r%u, and l%u is that of the portion at hand */
 } Local;
 
+typedef struct Emitter Emitter;
+
+/* Where kernels are not C for this machine: CUDA C++, of one lane. */
+typedef struct Dialect {
+  const char *index; /* the type of indices and addresses */
+  bool narrow;       /* integers that fit are of 32 bits */
+  /* what divides an index */
+  const char *(*divisor)(Emitter *e, int64_t by);
+} Dialect;
+
 /* What a function is written with: one for the kernel's loops, one for each
  * loop that packs an operand. */
-typedef struct Emitter {
+struct Emitter {
   Arena *arena;
   const Kernel *k;
   const Schedule *s;
   const char *const *notes; /* of loops, as comments; or NULL */
   const char *number;       /* of the kernel; "": there are no others */
+  const Dialect *dialect;   /* NULL: C */
   Emitted *out;
   uint32_t names;
   uint32_t ints_from, floats_from; /* of the call: this function's own */
@@ -58,7 +69,9 @@ typedef struct Emitter {
                through like others */
   char *classes; /* f d i l b: of steps, as lanes */
   const char **need;
-} Emitter;
+  const char **given; /* of steps: the value, that is there already, or NULL;
+                         NULL: all are computed */
+};
 
 /* ---- params.c ---- */
 
@@ -132,6 +145,10 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
                      uint32_t loops, const uint32_t *order);
 /* One loop of the kernel, complete. */
 void emit_nest(Emitter *e, Buffer *out, uint32_t loop, uint32_t lane);
+/* One number taken into another by a reduction, and what it begins with. */
+const char *emit_combined(Emitter *e, PrimId op, char class, const char *acc,
+                          const char *x);
+const char *emit_identity(PrimId op, Dtype t);
 /* For the axes that limits cut: from%u and to%u, by loop, at a point or at
  * some rows; all of them where `whole` says so. */
 void emit_limits(Emitter *e, Buffer *out);

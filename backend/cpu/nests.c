@@ -173,6 +173,12 @@ static const char *least_text(Dtype t, bool most) {
   return "0";
 }
 
+const char *emit_identity(PrimId op, Dtype t) {
+  if (op == PRIM_MAX || op == PRIM_MIN)
+    return least_text(t, op == PRIM_MAX);
+  return op == PRIM_PROD || op == PRIM_ALL ? "1" : "0";
+}
+
 static bool is_where(PrimId op) {
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
@@ -248,10 +254,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   f.seen = is_noted(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
-  if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
-    f.identity = least_text(t, r->reduce == PRIM_MAX);
-  else
-    f.identity = r->reduce == PRIM_PROD || r->reduce == PRIM_ALL ? "1" : "0";
+  f.identity = emit_identity(r->reduce, t);
   const Local *l = &e->locals[loop][at];
   if (r->local)
     f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
@@ -287,6 +290,12 @@ static const char *combine(Emitter *e, const Fold *f, char class, bool lanes,
   }
   e->failed = true;
   return acc;
+}
+
+const char *emit_combined(Emitter *e, PrimId op, char class, const char *acc,
+                          const char *x) {
+  Fold f = {.op = op};
+  return combine(e, &f, class, false, acc, x);
 }
 
 static const char *best_name(Emitter *e, const Fold *f) {

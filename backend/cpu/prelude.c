@@ -22,6 +22,7 @@ typedef struct Sections {
   Interner *names;
   Map of_name; /* Sym to its place + 1 */
   VEC(Section) all;
+  bool later; /* of a library behind others: what these have it need not */
 } Sections;
 
 static bool is_letter(char c) {
@@ -57,12 +58,25 @@ static const Sym *next_name(Sections *s, const char **at, const char *end) {
   return p > from ? intern(s->names, from, (size_t)(p - from)) : NULL;
 }
 
+/* Is a section always there, or of a name that others have? */
+static bool is_there(Sections *s, const char *header, const char *text) {
+  const Sym *name;
+  bool always = true, there = false;
+  while ((name = next_name(s, &header, text))) {
+    there |= map_get(&s->of_name, name) != NULL;
+    always = false;
+  }
+  return always || there;
+}
+
 static void add_section(Sections *s, const char *header, const char *text,
                         const char *end) {
   const char *names = header;
   uint32_t place = s->all.len + 1;
   const Sym *name;
   bool always = true;
+  if (s->later && is_there(s, header, text))
+    return;
   while ((name = next_name(s, &header, text))) {
     map_put(&s->of_name, name, (void *)(uintptr_t)place);
     always = false;
@@ -140,16 +154,20 @@ static void write_used(const Sections *s, Buffer *out) {
                  (size_t)(s->all.at[j].end - s->all.at[j].text));
 }
 
+static void mark_used(Sections *s, const char *text, size_t len) {
+  use_names(s, text, text + len);
+  for (uint32_t j = s->all.len; j-- > 0;)
+    if (s->all.at[j].used)
+      use_names(s, s->all.at[j].text, s->all.at[j].end);
+}
+
 static void find_used(Sections *s, Arena *arena, const char *from, bool scalar,
                       const char *text, size_t len) {
   s->arena = arena;
   s->names = interner_new(s->arena);
   map_init(&s->of_name, s->arena);
   find_sections(s, from, scalar);
-  use_names(s, text, text + len);
-  for (uint32_t j = s->all.len; j-- > 0;)
-    if (s->all.at[j].used)
-      use_names(s, s->all.at[j].text, s->all.at[j].end);
+  mark_used(s, text, len);
 }
 
 void prelude_part(Arena *arena, uint32_t width, const Buffer *text,
@@ -169,6 +187,17 @@ void sections_write(Buffer *out, Arena *arena, const char *from,
                     const char *text, size_t len) {
   Sections s = {.arena = arena};
   find_used(&s, arena, from, false, text, len);
+  write_used(&s, out);
+}
+
+void sections_write_both(Buffer *out, Arena *arena, const char *first,
+                         const char *text, size_t len) {
+  Sections s = {.arena = arena, .names = interner_new(arena)};
+  map_init(&s.of_name, arena);
+  find_sections(&s, first, false);
+  s.later = true;
+  find_sections(&s, prelude_text, true);
+  mark_used(&s, text, len);
   write_used(&s, out);
 }
 

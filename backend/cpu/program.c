@@ -3,8 +3,6 @@
  * hash of the kernel with all its numbers. */
 #include "backend/cpu/program.h"
 
-#include "runtime/artifact.h"
-
 #include <pthread.h>
 #include <string.h>
 
@@ -111,7 +109,7 @@ static void put_loop(Buffer *b, const Cluster *c, const Loop *loop) {
   }
 }
 
-static ArtifactKey key_of(const Cluster *c) {
+ArtifactKey kernel_key(const Cluster *c) {
   const Kernel *k = c->kernel;
   Buffer b = {.arena = k->arena};
   for (uint32_t j = 0; j < k->inputs.len; j++)
@@ -251,7 +249,7 @@ static bool keep(Entry *e) {
 }
 
 const Program *program_of(Cluster *c) {
-  ArtifactKey key = key_of(c);
+  ArtifactKey key = kernel_key(c);
   const Program *found = find(key);
   if (found)
     return found->object ? found : NULL;

@@ -14,6 +14,10 @@ static Buffer *block(Emitter *e, uint32_t level) {
   return &e->blocks[level];
 }
 
+static const char *index_type(const Emitter *e) {
+  return e->dialect ? e->dialect->index : "int64_t";
+}
+
 static bool fits_i32(int64_t low, int64_t high) {
   return low >= -0x40000000 && high <= 0x3fffffff;
 }
@@ -66,8 +70,8 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
       terms++;
     }
     if (terms) {
-      buffer_printf(block(e, level), "const int64_t a%u = %s;\n", e->names,
-                    sum);
+      buffer_printf(block(e, level), "const %s a%u = %s;\n", index_type(e),
+                    e->names, sum);
       sum = format(e, "a%u", e->names++);
     }
   }
@@ -126,7 +130,8 @@ static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
 /* One that is 0 divides what has no elements. */
 const char *emit_divisor(Emitter *e, int64_t by) {
   Graph *g = e->k->graph;
-  return emit_int(e, size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1));
+  by = size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1);
+  return e->dialect ? e->dialect->divisor(e, by) : emit_int(e, by);
 }
 
 /* A quotient in each lane.  Where it has but two values, as what wraps around
@@ -164,8 +169,8 @@ static void emit_quotients(Emitter *e) {
       continue;
     }
     const char *of = emit_quasi(e, &q->of);
-    buffer_printf(block(e, level), "const int64_t q%u = floor_div(%s, %s);\n",
-                  e->quotients + j, of, emit_divisor(e, q->by));
+    buffer_printf(block(e, level), "const %s q%u = floor_div(%s, %s);\n",
+                  index_type(e), e->quotients + j, of, emit_divisor(e, q->by));
   }
 }
 
@@ -317,7 +322,8 @@ static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
   Buffer *b = block(e, e->levels[r->step]);
   buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
                 index, extent);
-  buffer_printf(b, "const int64_t x%u = w%u ? 0 : %s;\n", name, name, index);
+  buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", index_type(e), name, name,
+                index);
   if (need && !strcmp(need, "ALL") && !e->loop->steps.at[at].sure)
     buffer_printf(b, "bad%u |= splat_b(w%u);\n", check_number(e, at), name);
   else
@@ -1022,6 +1028,10 @@ static void emit_pair(Emitter *e, uint32_t at, const Step *s) {
 
 static void emit_step(Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
+  if (e->given && e->given[at]) {
+    define(e, at, e->given[at]);
+    return;
+  }
   switch (s->kind) {
   case STEP_CONST:
     define(e, at, const_text(e, s));
@@ -1081,7 +1091,8 @@ static void place_step(Emitter *e, uint32_t at) {
       level = e->levels[s->args[j]];
   }
   char class = class_of(s->dtype);
-  if (varies && emit_fits_narrow(s))
+  bool narrow = varies || (e->dialect && e->dialect->narrow);
+  if (narrow && emit_fits_narrow(s))
     class = 'i';
   e->levels[at] = level;
   e->varies[at] = varies;

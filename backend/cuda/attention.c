@@ -23,7 +23,6 @@ void attention_parts(const AttentionText *t, AttentionParts *p) {
   p->kv = (GemmText){.shape = &p->second_shape,
                      .schedule = &p->second,
                      .name = t->name,
-                     .arguments = t->arguments,
                      .batch = t->inner,
                      .m = t->terms,
                      .n = t->e,
@@ -209,7 +208,7 @@ static void put_second(Buffer *out, const Step *step) {
   if (t->shape->relative)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "c[i] *= shrink[i / 2 %% 2];\n",
+                  "sums[i] *= shrink[i / 2 %% 2];\n",
                   e / 2);
   buffer_printf(out,
                 "#pragma unroll\nfor (int kk = 0; kk < %u; kk++) {\n"
@@ -225,7 +224,7 @@ static void put_second(Buffer *out, const Step *step) {
                                       .b = true,
                                       .turned = true});
   buffer_printf(out, "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n", e / 8);
-  gemm_put_product(out, t->shape->v.dtype, s, "c + y * 4", "p",
+  gemm_put_product(out, t->shape->v.dtype, s, "sums + y * 4", "p",
                    "v_of[y / 2] + y % 2 * 2");
   buffer_puts(out, "}\n}\n");
 }
@@ -261,21 +260,23 @@ void attention_put_carried(Buffer *out, uint32_t floats, const char *warp) {
                 floats, warp);
 }
 
-static void put_mma(Buffer *out, const AttentionText *t, AttentionParts *p) {
+static void put_mma(Buffer *before, Buffer *out, const AttentionText *t,
+                    AttentionParts *p) {
   const GemmSchedule *s = t->schedule;
   const Step step = {t, p};
   uint32_t stages = s->stages * (p->b.bytes + p->v.bytes), e = p->second.n;
   uint32_t pitch = gemm_slab_pitch(&p->second);
-  gemm_put_places(out, &p->a);
-  gemm_put_places(out, &p->b);
-  gemm_put_places(out, &p->v);
-  gemm_put_start(out, &p->kv);
+  gemm_put_places(before, &p->a);
+  gemm_put_places(before, &p->b);
+  gemm_put_places(before, &p->v);
+  gemm_put_start(out);
   attention_put_rows(out, t);
-  buffer_printf(out,
-                "const unsigned warp = thread / 32u;\n"
-                "const unsigned q_at = shared + %uu;\n{\n"
-                "const unsigned m0 = (unsigned)row0;\nconst int m = rows;\n",
-                stages);
+  buffer_printf(
+      out,
+      "const unsigned warp = thread / 32u;\n"
+      "const unsigned q_at = shared + %uu;\n{\n"
+      "const unsigned m0 = (unsigned)row0;\nconst int m_all = rows;\n",
+      stages);
   gemm_put_extent(out, &t->k, "to");
   gemm_put_offset(out, &t->batch, "a_batch", false);
   buffer_puts(out, "(void)a_batch;\n");
@@ -286,13 +287,13 @@ static void put_mma(Buffer *out, const AttentionText *t, AttentionParts *p) {
     gemm_put_held(out, &p->a, "into");
   }
   buffer_printf(out,
-                "}\nfloat c[%u];\n"
-                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nc[i] = 0;\n",
+                "}\nfloat sums[%u];\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
                 e / 2, e / 2);
   attention_put_relative(out, t);
   buffer_puts(out, "{\nconst unsigned m0 = 0, n0 = 0;\n");
-  gemm_put_extent(out, &t->terms, "m");
-  gemm_put_extent(out, &t->e, "n");
+  gemm_put_extent(out, &t->terms, "m_all");
+  gemm_put_extent(out, &t->e, "n_all");
   gemm_put_axes(out, &t->inner, "(int64_t)batch");
   gemm_put_offset(out, &t->inner, "a_batch", false);
   gemm_put_offset(out, &t->inner, "b_batch", true);
@@ -309,11 +310,10 @@ static void put_mma(Buffer *out, const AttentionText *t, AttentionParts *p) {
   attention_put_carried(out, s->m * pitch, "warp");
   attention_put_totals(out, t);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
-                   "const int m = rows;\n");
-  gemm_put_extent(out, &t->e, "n");
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
   p->store.of_row = attention_of_row(t);
-  gemm_put_slab(out, &p->store, "c", "warp * 16u", "0u");
-  buffer_puts(out, "}\n");
+  gemm_put_slab(out, &p->store, "sums", "warp * 16u", "0u");
 }
 
 const char *attention_of_row(const AttentionText *t) {
@@ -322,11 +322,11 @@ const char *attention_of_row(const AttentionText *t) {
                             : NULL;
 }
 
-void attention_text(Buffer *out, const AttentionText *t) {
+void attention_put(Buffer *before, Buffer *body, const AttentionText *t) {
   AttentionParts p;
   attention_parts(t, &p);
   if (t->schedule->way == GEMM_WGMMA)
-    attention_group_text(out, t, &p);
+    attention_group_put(body, t, &p);
   else
-    put_mma(out, t, &p);
+    put_mma(before, body, t, &p);
 }

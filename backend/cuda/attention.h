@@ -36,7 +36,7 @@ int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch);
 typedef struct AttentionText {
   const AttentionShape *shape;
   const GemmSchedule *schedule;
-  const char *name, *arguments;
+  const char *name; /* of the kernel */
   /* stride_a is that of a; of b and v: stride_a and stride_b, of groups that
    * are given again */
   GemmGroup batch, m, k;        /* a's */
@@ -56,6 +56,7 @@ typedef struct AttentionText {
   void *owner;
 } AttentionText;
 
-void attention_text(Buffer *out, const AttentionText *t);
+/* As gemm_put. */
+void attention_put(Buffer *before, Buffer *body, const AttentionText *t);
 
 #endif

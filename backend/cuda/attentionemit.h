@@ -31,8 +31,8 @@ void attention_put_totals(Buffer *out, const AttentionText *t);
 void attention_put_relative(Buffer *out, const AttentionText *t);
 void attention_put_carried(Buffer *out, uint32_t floats, const char *warp);
 /* ---- attentiongroup.c ---- */
-void attention_group_text(Buffer *out, const AttentionText *t,
-                          AttentionParts *p);
+void attention_group_put(Buffer *out, const AttentionText *t,
+                         AttentionParts *p);
 /* Where things begin in shared memory, behind what TMA fills. */
 typedef struct AttentionRoom {
   uint32_t query, stage, v, slabs, carried, barriers, all;

@@ -106,7 +106,7 @@ static void put_second(Buffer *out, const AttentionText *t, AttentionParts *p,
                 step, s->stages, step, s->stages, r->stage);
   for (uint32_t k = 0; k < s->n; k += 16)
     buffer_printf(out,
-                  "ax_wgmma_m64n%uk16_%s_ra<1>(c, p + %u, v_stage + %u, "
+                  "ax_wgmma_m64n%uk16_%s_ra<1>(sums, p + %u, v_stage + %u, "
                   "true);\n",
                   p->second.n, dtype_info[t->shape->v.dtype].name, k / 4,
                   gemm_tile_at(&p->v.tile, k, 0) >> 4);
@@ -161,18 +161,19 @@ static void put_steps(Buffer *out, const AttentionText *t, AttentionParts *p,
   buffer_puts(out, "ax_wgmma_wait<0>();\n}\nax_wgmma_hold(s);\n");
   put_release(out, t, 'b', "step");
   put_weights(out, t);
-  buffer_puts(out, "if (step > 0) {\nax_wgmma_wait<0>();\nax_wgmma_hold(c);\n");
+  buffer_puts(out,
+              "if (step > 0) {\nax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n");
   put_release(out, t, 'v', "step - 1");
   buffer_puts(out, "}\n");
   if (t->shape->relative)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "c[i] *= shrink[i / 2 %% 2];\n",
+                  "sums[i] *= shrink[i / 2 %% 2];\n",
                   e / 2);
   put_packed(out, t);
   buffer_puts(out, "}\nif (steps > 0) {\n");
   put_second(out, t, p, r, "steps - 1");
-  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(c);\n}\n");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n}\n");
 }
 
 static void put_consumer(Buffer *out, const AttentionText *t, AttentionParts *p,
@@ -195,19 +196,19 @@ static void put_consumer(Buffer *out, const AttentionText *t, AttentionParts *p,
   snprintf(at, sizeof at, "shared + %uu", r->v);
   gemm_put_descriptor(out, &p->v.tile, true, "v_first", at);
   buffer_printf(out,
-                "float s[%u], c[%u];\nunsigned p[%u];\n"
+                "float s[%u], sums[%u];\nunsigned p[%u];\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n"
-                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nc[i] = 0;\n",
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
                 s->n / 2, e / 2, s->n / 4, s->n / 2, e / 2);
   attention_put_relative(out, t);
   buffer_puts(out, "ax_mbarrier_wait(full_a, 0);\n");
   put_steps(out, t, p, r);
   attention_put_totals(out, t);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
-                   "const int m = rows;\n");
-  gemm_put_extent(out, &t->e, "n");
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
   p->store.of_row = attention_of_row(t);
-  gemm_put_slab(out, &p->store, "c", "row", "0u");
+  gemm_put_slab(out, &p->store, "sums", "row", "0u");
 }
 
 /* ---- the whole ---- */
@@ -230,11 +231,11 @@ static void put_barriers(Buffer *out, const AttentionText *t,
                 groups);
 }
 
-void attention_group_text(Buffer *out, const AttentionText *t,
-                          AttentionParts *p) {
+void attention_group_put(Buffer *out, const AttentionText *t,
+                         AttentionParts *p) {
   const GemmSchedule *s = t->schedule;
   AttentionRoom r = attention_room(p, s);
-  gemm_put_start(out, &p->kv);
+  gemm_put_start(out);
   attention_put_rows(out, t);
   buffer_printf(out,
                 "const int stage_terms = %u;\n"
@@ -250,5 +251,5 @@ void attention_group_text(Buffer *out, const AttentionText *t,
     buffer_printf(out, "ax_registers_more<%u>();\n",
                   gemm_group_registers(s->warps_m));
   put_consumer(out, t, p, &r);
-  buffer_puts(out, "}\n}\n");
+  buffer_puts(out, "}\n");
 }

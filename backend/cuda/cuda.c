@@ -1,9 +1,7 @@
-/* The target `cuda`.  Kernels are not made for it yet: it says what is missing,
- * and runs nothing. */
+/* What the target `cuda` finds here, and what is missing. */
 #include "backend/cuda/cuda.h"
 
 #include "backend/cuda/image.h"
-#include "tensor/tensor.h"
 
 #include <string.h>
 
@@ -141,13 +139,12 @@ bool cuda_usable(Fault *fault) {
   cuda_look(&s);
   const Fault *first = s.api ? &s.device_fault : &s.driver_fault;
   const Fault *second = &s.nvrtc_fault;
-  const char *help = *first->message    ? first->help
-                     : *second->message ? second->help
-                                        : "say `--target cpu`, or nothing";
-  fault_set(fault, "nothing runs on the target cuda: %.200s%s%.180s%s%s",
-            first->message, *first->message ? "; " : "", second->message,
-            *second->message ? "; " : "",
-            "this version of Axon makes no kernels for it yet");
+  if (!*first->message && !*second->message)
+    return true;
+  const char *help = *first->message ? first->help : second->help;
+  fault_set(fault, "nothing runs on the target cuda: %.200s%s%.180s",
+            first->message,
+            *first->message && *second->message ? "; " : "", second->message);
   fault_help(fault, "%.200s%s", help,
              *first->message && *second->message
                  ? "; axon doctor has the way to the rest"
@@ -155,10 +152,3 @@ bool cuda_usable(Fault *fault) {
   fault->kind = FAULT_MACHINE;
   return false;
 }
-
-static bool run_nothing(Graph *g, Cluster *cluster, Span *where, Fault *fault) {
-  (void)g, (void)cluster, (void)where;
-  return cuda_usable(fault);
-}
-
-const Backend backend_cuda = {.name = "cuda", .run = run_nothing};

@@ -96,6 +96,8 @@ SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b);
  * rows of the tile are columns of h. */
 void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
               bool turned);
+/* That of both sides, of a schedule whose tile was changed. */
+void gemm_lay_out(const GemmShape *shape, GemmSchedule *s);
 /* Terms of one instruction. */
 uint32_t gemm_depth(const GemmShape *shape, const GemmSchedule *s);
 
@@ -144,8 +146,7 @@ enum { GEMM_RESULTS = 4 };
 typedef struct GemmText {
   const GemmShape *shape;
   const GemmSchedule *schedule;
-  const char *name;      /* of the kernel */
-  const char *arguments; /* its parameters */
+  const char *name; /* of the kernel */
   GemmGroup batch, m, n, k;
   GemmOperand a, b;
   uint32_t results;
@@ -163,8 +164,8 @@ typedef struct GemmText {
   const char *counters;
 } GemmText;
 
-/* The kernel alone, without what it uses of device/. */
-void gemm_text(Buffer *out, const GemmText *t);
+/* What is to stand before the kernel, and what in it. */
+void gemm_put(Buffer *before, Buffer *body, const GemmText *t);
 /* How TMA maps an operand: boxes of so many elements and rows, and the number
  * of their swizzle.  Axes: of what lies next to each other (terms, or rows of
  * one that is turned), of the others, of the batch from its last one on. */

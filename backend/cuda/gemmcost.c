@@ -488,6 +488,11 @@ static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
          shape->a.align >= 16 && shape->b.align >= 16;
 }
 
+void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {
+  choose_tile(shape, s, false);
+  choose_tile(shape, s, true);
+}
+
 bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
                  double *seconds) {
   Choice c = {.shape = shape, .gpu = gpu};
@@ -500,8 +505,7 @@ bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
   }
   if (!c.best.way)
     return false;
-  choose_tile(shape, &c.best, false);
-  choose_tile(shape, &c.best, true);
+  gemm_lay_out(shape, &c.best);
   c.best.blocks = blocks_of(shape, gpu, &c.best);
   *s = c.best;
   *seconds = c.seconds;

@@ -1,9 +1,9 @@
 /* backend/cuda, for the files that write contractions.
  *
  * Names in the text: thread, lane and warp; memory and shared, the block's
- * shared memory as a pointer and as a number; m, n, k, how many rows, columns
- * and terms there are; m0, n0, where the tile begins; batch; from, to, the
- * terms that the block sums. */
+ * shared memory as a pointer and as a number; m_all, n_all, k_all, how many
+ * rows, columns and terms there are; m0, n0, where the tile begins; batch;
+ * from, to, the terms that the block sums. */
 #ifndef AXON_CUDA_GEMMEMIT_H
 #define AXON_CUDA_GEMMEMIT_H
 
@@ -69,14 +69,15 @@ void gemm_put_slab(Buffer *out, const GemmText *t, const char *sums,
                    const char *row, const char *column);
 uint32_t gemm_slab_columns(const GemmSchedule *s);
 uint32_t gemm_slab_pitch(const GemmSchedule *s); /* of floats */
-/* Parts of a sum that blocks have made are added up by the last of them; the
- * others return.  The array c has `count` of a thread, in rows of `each`. */
+/* Parts of a sum that blocks have made are added up by the last of them, which
+ * goes on in a block that stays open.  The array c has `count` of a thread, in
+ * rows of `each`. */
 void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
                     uint32_t each);
 
 /* ---- gemmtext.c ---- */
 
-/* The kernel up to where threads differ; its sizes; which tile it is. */
+/* Names that all texts begin with; sizes; which tile it is. */
 /* What is done with a stage, number `read` of the ring: the step's product. */
 typedef void GemmProduct(Buffer *out, const void *owner, const GemmSource *a,
                          const GemmSource *b);
@@ -95,7 +96,7 @@ void gemm_put_fragments(Buffer *out, const GemmSource *s,
 /* d += a * b by mma, of 16 rows, 8 columns and 32 bytes of terms. */
 void gemm_put_product(Buffer *out, Dtype t, const GemmSchedule *s,
                       const char *d, const char *a, const char *b);
-void gemm_put_start(Buffer *out, const GemmText *t);
+void gemm_put_start(Buffer *out);
 void gemm_put_sizes(Buffer *out, const GemmText *t);
 void gemm_put_tile(Buffer *out, const GemmText *t);
 
@@ -117,6 +118,6 @@ uint32_t gemm_tile_at(const SharedTile *t, uint32_t row, uint32_t column);
 /* turned: its rows are terms. */
 void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
                          const char *name, const char *at);
-void gemm_group_text(Buffer *out, const GemmText *t);
+void gemm_group_put(Buffer *out, const GemmText *t);
 
 #endif

@@ -22,13 +22,14 @@ static void put_sizes(Buffer *out, const GemmText *t) {
   gemm_put_sizes(out, t);
   gemm_put_extent(out, &t->batch, "batches");
   buffer_printf(out,
-                "const unsigned steps = (unsigned)(k + %u) / %uu;\n"
+                "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n"
                 "const unsigned tiles = tiles_m * tiles_n * "
                 "(unsigned)batches;\n",
                 s->k - 1, s->k);
   if (s->stream)
     buffer_puts(out,
-                "const unsigned alone = tiles / gridDim.x * gridDim.x;\n"
+                "const unsigned alone =\n"
+                "steps ? tiles / gridDim.x * gridDim.x : tiles;\n"
                 "const uint64_t cuts = (uint64_t)(tiles - alone) * steps;\n"
                 "const unsigned cut_to = (unsigned)(cuts * (blockIdx.x + 1) "
                 "/ gridDim.x);\n");
@@ -198,7 +199,7 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t k = 0; k < s->k; k += depth)
     for (uint32_t x = 0; x < tall; x++)
       buffer_printf(out,
-                    "ax_wgmma_m64n%u%s<%d, %d>(c%u, a_stage + %u, b_stage + "
+                    "ax_wgmma_m64n%u%s<%d, %d>(sums%u, a_stage + %u, b_stage + "
                     "%u, true);\n",
                     s->n, type_of(t), r->a.turned, r->b.turned, x,
                     (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
@@ -210,7 +211,7 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
                 "ax_wgmma_wait<0>();\n",
                 r->stages);
   for (uint32_t x = 0; x < tall; x++)
-    buffer_printf(out, "ax_wgmma_hold(c%u);\n", x);
+    buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
   buffer_printf(out,
                 "if (from < to && member == 0)\n"
                 "ax_mbarrier_arrive(empty + 8 * ((round - 1) %% %uu));\n",
@@ -248,7 +249,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "to_slot[(%u + i) * %u] = c%u[i];\n",
+                  "to_slot[(%u + i) * %u] = sums%u[i];\n",
                   each, x * each, members, x);
   buffer_printf(out,
                 "__threadfence();\n%s"
@@ -261,7 +262,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "c%u[i] = 0;\n",
+                  "sums%u[i] = 0;\n",
                   each, x);
   buffer_puts(out, "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
                    "unsigned b = (unsigned)(low * gridDim.x / cuts);\n"
@@ -273,7 +274,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "c%u[i] += slot[(%u + i) * %u];\n",
+                  "sums%u[i] += slot[(%u + i) * %u];\n",
                   each, x, x * each, members);
   buffer_puts(out, "}\n}\n}\nif (last) {\n");
 }
@@ -283,8 +284,8 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
 static void put_sums(Buffer *out, const GemmText *t, uint32_t tall) {
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
-                  "float c%u[%u];\n#pragma unroll\n"
-                  "for (int i = 0; i < %u; i++)\nc%u[i] = 0;\n",
+                  "float sums%u[%u];\n#pragma unroll\n"
+                  "for (int i = 0; i < %u; i++)\nsums%u[i] = 0;\n",
                   x, t->schedule->n / 2, t->schedule->n / 2, x);
 }
 
@@ -326,7 +327,7 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
   if (s->stream)
     put_cut(out, t, r);
   for (uint32_t x = 0; x < tall; x++) {
-    snprintf(at, sizeof at, "c%u", x);
+    snprintf(at, sizeof at, "sums%u", x);
     snprintf(row, sizeof row, "row + %uu", x * GROUP_ROWS);
     gemm_put_slab(out, t, at, row, "0u");
   }
@@ -335,9 +336,9 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
 
 /* ---- the whole ---- */
 
-void gemm_group_text(Buffer *out, const GemmText *t) {
+void gemm_group_put(Buffer *out, const GemmText *t) {
   Ring r = ring_of(t);
-  gemm_put_start(out, t);
+  gemm_put_start(out);
   put_sizes(out, t);
   put_begin(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
@@ -349,7 +350,7 @@ void gemm_group_text(Buffer *out, const GemmText *t) {
     buffer_printf(out, "ax_registers_more<%u>();\n",
                   gemm_group_registers(r.groups));
   put_consumer(out, t, &r);
-  buffer_puts(out, "}\n}\n");
+  buffer_puts(out, "}\n");
 }
 
 void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,

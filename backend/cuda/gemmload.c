@@ -187,7 +187,7 @@ void gemm_put_begin(Buffer *out, const GemmSource *s) {
   put_passes(out, s);
   buffer_printf(out, "const int r = (int)(%c0 + %s);\n", s->b ? 'n' : 'm',
                 s->turned ? "column" : "row");
-  buffer_printf(out, "%c_left[p] = %c - r;\n", c, s->b ? 'n' : 'm');
+  buffer_printf(out, "%c_left[p] = %c_all - r;\n", c, s->b ? 'n' : 'm');
   gemm_put_axes(out, s->along, "r");
   gemm_put_offset(out, s->along, "at", s->b);
   buffer_printf(out, "%c_at[p] = at + %c_batch;\n", c, c);
@@ -335,7 +335,7 @@ static void put_values(Buffer *out, const GemmSource *s, const char *term) {
   buffer_printf(out,
                 "%s v[%u];\n#pragma unroll\nfor (int i = 0; i < %u; i++) {\n"
                 "const int t = %s + (int)(%s), r = (int)(%c0 + %s);\n"
-                "v[i] = 0;\nif (t < to && r < %c) {\n",
+                "v[i] = 0;\nif (t < to && r < %c_all) {\n",
                 type, s->vector, s->vector, term,
                 s->turned ? "row" : "column + i", group,
                 s->turned ? "column + i" : "row", group);

@@ -66,7 +66,7 @@ void gemm_put_row(Buffer *out, const GemmText *t, uint32_t count) {
                   count);
   buffer_printf(out,
                 "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
-                "const int column = j + v;\nif (column < n) {\n",
+                "const int column = j + v;\nif (column < n_all) {\n",
                 count);
   gemm_put_axes(out, &t->n, "column");
   t->epilogue(t->owner, out, "x[v]", names);
@@ -91,11 +91,11 @@ void gemm_put_row(Buffer *out, const GemmText *t, uint32_t count) {
     buffer_printf(out, "%s *const row%u = (%s *)%s + ", type, r, type,
                   to->pointer);
     put_address(out, t, to);
-    buffer_printf(out, ";\nif (j + %u <= n) {\n", count);
+    buffer_printf(out, ";\nif (j + %u <= n_all) {\n", count);
     put_vector(out, t, r, count);
     buffer_printf(out,
                   "} else {\n#pragma unroll\nfor (int v = 0; v < %u; v++)\n"
-                  "if (j + v < n)\nrow%u[v] = ",
+                  "if (j + v < n_all)\nrow%u[v] = ",
                   count, r);
     gemm_put_narrowed(out, to->dtype, names[r]);
     buffer_puts(out, ";\n}\n}\n");
@@ -171,21 +171,21 @@ void gemm_put_slab(Buffer *out, const GemmText *t, const char *sums,
                   "%s[y * %u + z * 4 + %u]);\n",
                   sums, slab / 2, v, sums, slab / 2, v + 1);
   }
-  buffer_printf(out,
-                "}\nax_sync_warp();\n#pragma unroll 1\n"
-                "for (unsigned z = lane; z < %uu; z += 32u) {\n"
-                "const int i = (int)(m0 + %s + z / %uu);\n"
-                "const int j = (int)(n0 + %s + y * %uu + z %% %uu * %uu);\n"
-                "if (i < m && j < n) {\nconst unsigned slab_row = z / %uu;\n"
-                "(void)slab_row;\n%sfloat x[%u];\n"
-                "#pragma unroll\nfor (int v = 0; v < %u; v += 4) {\n"
-                "const float4 w = *(const float4 *)(slab + z / %uu * %uu + "
-                "z %% %uu * %uu + v);\n"
-                "x[v] = w.x, x[v + 1] = w.y, x[v + 2] = w.z, x[v + 3] = w.w;\n"
-                "}\n",
-                SLAB_ROWS * across, row, across, column, slab, across, each,
-                across, t->of_row ? t->of_row : "", each, each, across, pitch,
-                across, each);
+  buffer_printf(
+      out,
+      "}\nax_sync_warp();\n#pragma unroll 1\n"
+      "for (unsigned z = lane; z < %uu; z += 32u) {\n"
+      "const int i = (int)(m0 + %s + z / %uu);\n"
+      "const int j = (int)(n0 + %s + y * %uu + z %% %uu * %uu);\n"
+      "if (i < m_all && j < n_all) {\nconst unsigned slab_row = z / %uu;\n"
+      "(void)slab_row;\n%sfloat x[%u];\n"
+      "#pragma unroll\nfor (int v = 0; v < %u; v += 4) {\n"
+      "const float4 w = *(const float4 *)(slab + z / %uu * %uu + "
+      "z %% %uu * %uu + v);\n"
+      "x[v] = w.x, x[v + 1] = w.y, x[v + 2] = w.z, x[v + 3] = w.w;\n"
+      "}\n",
+      SLAB_ROWS * across, row, across, column, slab, across, each, across,
+      t->of_row ? t->of_row : "", each, each, across, pitch, across, each);
   gemm_put_row(out, t, each);
   buffer_puts(out, "}\n}\n}\n");
 }
@@ -198,26 +198,27 @@ void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
                     uint32_t each) {
   const GemmSchedule *s = t->schedule;
   uint32_t threads = gemm_threads(s);
-  buffer_printf(out,
-                "float *const parts = (float *)%s + (int64_t)whole * %uu + "
-                "thread;\n"
-                "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
-                "parts[(int64_t)(part * %uu + r) * %uu] = c[r / %u][r %% %u];\n"
-                "__threadfence();\nax_sync();\n"
-                "unsigned *const count = (unsigned *)memory;\n"
-                "if (thread == 0)\n"
-                "*count = atomicAdd((unsigned *)%s + whole, 1u);\n"
-                "ax_sync();\nconst bool last = *count == %uu;\nax_sync();\n"
-                "if (!last)\nreturn;\n__threadfence();\n"
-                "if (thread == 0)\n((unsigned *)%s)[whole] = 0;\n",
-                t->room, s->split * count * threads, count, count, threads,
-                each, each, t->counters, s->split - 1, t->counters);
+  buffer_printf(
+      out,
+      "float *const parts = (float *)%s + (int64_t)whole * %uu + "
+      "thread;\n"
+      "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
+      "parts[(int64_t)(part * %uu + r) * %uu] = sums[r / %u][r %% %u];\n"
+      "__threadfence();\nax_sync();\n"
+      "unsigned *const count = (unsigned *)memory;\n"
+      "if (thread == 0)\n"
+      "*count = atomicAdd((unsigned *)%s + whole, 1u);\n"
+      "ax_sync();\nconst bool last = *count == %uu;\nax_sync();\n"
+      "if (last) {\n__threadfence();\n"
+      "if (thread == 0)\n((unsigned *)%s)[whole] = 0;\n",
+      t->room, s->split * count * threads, count, count, threads, each, each,
+      t->counters, s->split - 1, t->counters);
   buffer_printf(
       out,
       "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
-      "c[r / %u][r %% %u] = 0;\n"
+      "sums[r / %u][r %% %u] = 0;\n"
       "for (int p = 0; p < %u; p++) {\n"
       "#pragma unroll\nfor (int r = 0; r < %u; r++)\n"
-      "c[r / %u][r %% %u] += parts[(int64_t)(p * %u + r) * %uu];\n}\n",
+      "sums[r / %u][r %% %u] += parts[(int64_t)(p * %u + r) * %uu];\n}\n",
       count, each, each, s->split, count, each, each, count, threads);
 }

@@ -20,51 +20,45 @@ void gemm_put_tile(Buffer *out, const GemmText *t) {
                 "const unsigned m0 = (band + tile %% high) * %uu;\n"
                 "const unsigned n0 = tile / high * %uu;\n",
                 s->raster, s->raster, s->raster, s->raster, s->m, s->n);
+  buffer_puts(out, "(void)batch;\n");
   gemm_put_axes(out, &t->batch, "(int64_t)batch");
 }
 
 void gemm_put_sizes(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
-  gemm_put_extent(out, &t->m, "m");
-  gemm_put_extent(out, &t->n, "n");
-  gemm_put_extent(out, &t->k, "k");
+  gemm_put_extent(out, &t->m, "m_all");
+  gemm_put_extent(out, &t->n, "n_all");
+  gemm_put_extent(out, &t->k, "k_all");
   buffer_printf(out,
-                "const unsigned tiles_m = (unsigned)(m + %u) / %uu;\n"
-                "const unsigned tiles_n = (unsigned)(n + %u) / %uu;\n",
+                "const unsigned tiles_m = (unsigned)(m_all + %u) / %uu;\n"
+                "const unsigned tiles_n = (unsigned)(n_all + %u) / %uu;\n",
                 s->m - 1, s->m, s->n - 1, s->n);
 }
 
-void gemm_put_start(Buffer *out, const GemmText *t) {
-  const GemmSchedule *s = t->schedule;
-  buffer_puts(out, "/* ");
-  gemm_print(out, s);
-  buffer_printf(out,
-                " */\nextern \"C\" __global__ void "
-                "__launch_bounds__(%u, %u)\n%s(%s) {\n",
-                gemm_threads(s), s->blocks ? s->blocks : 1, t->name,
-                t->arguments);
+void gemm_put_start(Buffer *out) {
   buffer_puts(out, "const unsigned thread = threadIdx.x, lane = thread % 32u;\n"
                    "unsigned char *const memory = ax_shared();\n"
-                   "const unsigned shared = ax_shared_address(memory);\n");
+                   "const unsigned shared = ax_shared_address(memory);\n"
+                   "(void)lane, (void)shared;\n");
 }
 
 /* The block's one tile, and its terms. */
 static void put_head(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
-  gemm_put_start(out, t);
+  gemm_put_start(out);
   gemm_put_sizes(out, t);
   buffer_puts(out, "unsigned tile = blockIdx.x;\n");
   if (s->split > 1)
     buffer_printf(out,
                   "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
                   "const unsigned whole = tile;\n"
-                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
-                  "const int from = min((int)part * share, k);\n"
-                  "const int to = min(from + share, k);\n",
+                  "const int share = ((k_all + %u) / %u + %u) / %u * %u;\n"
+                  "const int from = min((int)part * share, k_all);\n"
+                  "const int to = min(from + share, k_all);\n",
                   s->split, s->split, s->k - 1, s->k, s->split - 1, s->split,
                   s->k);
   else
-    buffer_puts(out, "const int from = 0, to = k;\n");
+    buffer_puts(out, "const int from = 0, to = k_all;\n");
   gemm_put_tile(out, t);
   gemm_put_offset(out, &t->batch, "a_batch", false);
   gemm_put_offset(out, &t->batch, "b_batch", true);
@@ -272,26 +266,26 @@ static void put_mma(Buffer *out, const void *owner, const GemmSource *a,
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
                 "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n",
                 rows, columns);
-  gemm_put_product(out, t->shape->a.dtype, s, "c[x] + y * 4", "a_of[x]",
+  gemm_put_product(out, t->shape->a.dtype, s, "sums[x] + y * 4", "a_of[x]",
                    "b_of[y / 2] + y % 2 * 2");
   buffer_puts(out, "}\n}\n");
 }
 
-static void put_mma_kernel(Buffer *out, const GemmText *t) {
+static void put_mma_kernel(Buffer *before, Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   GemmSource a = gemm_source(t, false), b = gemm_source(t, true);
   uint32_t wm = s->m / s->warps_m, wn = s->n / s->warps_n;
-  gemm_put_places(out, &a);
-  gemm_put_places(out, &b);
+  gemm_put_places(before, &a);
+  gemm_put_places(before, &b);
   put_head(out, t);
   buffer_printf(out,
                 "const unsigned warp = thread / 32u;\n"
                 "const unsigned a_first = warp %% %uu * %uu, "
                 "b_first = warp / %uu * %uu;\n"
-                "float c[%u][%u];\n"
+                "float sums[%u][%u];\n"
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                "c[x][i] = 0;\n",
+                "sums[x][i] = 0;\n",
                 s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 2, wm / 16,
                 wn / 2);
   gemm_put_begin(out, &a);
@@ -303,8 +297,8 @@ static void put_mma_kernel(Buffer *out, const GemmText *t) {
                 16 * gemm_slab_pitch(s));
   buffer_printf(out, "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n",
                 wm / 16);
-  gemm_put_slab(out, t, "c[x]", "a_first + x * 16u", "b_first");
-  buffer_puts(out, "}\n}\n");
+  gemm_put_slab(out, t, "sums[x]", "a_first + x * 16u", "b_first");
+  buffer_puts(out, s->split > 1 ? "}\n}\n" : "}\n");
 }
 
 /* ---- multiply-adds ---- */
@@ -346,7 +340,7 @@ static void put_fma(Buffer *out, const void *owner, const GemmSource *a,
   buffer_printf(out,
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
                 "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
-                "c[x][y] = %s(a_of[x], b_of[y], c[x][y]);\n}\n",
+                "sums[x][y] = %s(a_of[x], b_of[y], sums[x][y]);\n}\n",
                 s->thread_m, s->thread_n,
                 t->shape->sum == DT_F64 ? "fma" : "fmaf");
 }
@@ -361,9 +355,9 @@ static void put_direct(Buffer *out, const GemmText *t) {
                 "const int i = (int)(m0 + a_place * %uu + u / %u * %uu + u %% "
                 "%u);\n"
                 "const int j = (int)(n0 + b_place * %uu + w * %uu);\n"
-                "if (i < m && j < n) {\n%s x[%u];\n"
+                "if (i < m_all && j < n_all) {\n%s x[%u];\n"
                 "#pragma unroll\nfor (int v = 0; v < %u; v++)\n"
-                "x[v] = c[u][w * %u + v];\n",
+                "x[v] = sums[u][w * %u + v];\n",
                 s->thread_m, s->thread_n / gn, gm, gm, s->m / s->thread_m * gm,
                 gm, gn, s->n / s->thread_n * gn, gemm_scalar(t->shape->sum), gn,
                 gn, gn);
@@ -371,20 +365,19 @@ static void put_direct(Buffer *out, const GemmText *t) {
   buffer_puts(out, "}\n}\n}\n");
 }
 
-static void put_fma_kernel(Buffer *out, const GemmText *t) {
+static void put_fma_kernel(Buffer *before, Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   GemmSource a = gemm_source(t, false), b = gemm_source(t, true);
   uint32_t across = s->n / s->thread_n;
-  gemm_put_places(out, &a);
-  gemm_put_places(out, &b);
+  gemm_put_places(before, &a);
+  gemm_put_places(before, &b);
   put_head(out, t);
   buffer_printf(out,
-                "(void)lane;\n"
                 "const unsigned a_place = thread / %uu, b_place = thread %% "
-                "%uu;\n%s c[%u][%u];\n"
+                "%uu;\n%s sums[%u][%u];\n"
                 "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
                 "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
-                "c[x][y] = 0;\n",
+                "sums[x][y] = 0;\n",
                 across, across, gemm_scalar(t->shape->sum), s->thread_m,
                 s->thread_n, s->thread_m, s->thread_n);
   gemm_put_begin(out, &a);
@@ -393,19 +386,19 @@ static void put_fma_kernel(Buffer *out, const GemmText *t) {
   if (s->split > 1)
     gemm_put_split(out, t, s->thread_m * s->thread_n, s->thread_n);
   put_direct(out, t);
-  buffer_puts(out, "}\n");
+  buffer_puts(out, s->split > 1 ? "}\n" : "");
 }
 
-void gemm_text(Buffer *out, const GemmText *t) {
+void gemm_put(Buffer *before, Buffer *body, const GemmText *t) {
   switch ((GemmWay)t->schedule->way) {
   case GEMM_FMA:
-    put_fma_kernel(out, t);
+    put_fma_kernel(before, body, t);
     break;
   case GEMM_MMA:
-    put_mma_kernel(out, t);
+    put_mma_kernel(before, body, t);
     break;
   case GEMM_WGMMA:
-    gemm_group_text(out, t);
+    gemm_group_put(body, t);
     break;
   case GEMM_NONE:
     break;

@@ -42,7 +42,10 @@
  * shuffles and votes order nothing.  Between a plain write and TMA or wgmma
  * that read it (or TMA that writes it) stands ax_fence_async by the writer,
  * before the barrier.  Before the memory of cp.async is read by other threads
- * ax_copy_wait of the thread that copied, then a barrier. */
+ * ax_copy_wait of the thread that copied, then a barrier.  Global memory that a
+ * block wrote is read by another, or written again, after __threadfence there
+ * and an atomic function here (the counter of who comes last, say), and within
+ * a block after a barrier. */
 #ifndef AXON_CUDA_WRAPPERS_H
 #define AXON_CUDA_WRAPPERS_H
 

@@ -30,6 +30,10 @@ KERNEL(writes_beyond) {
 KERNEL(misaligned) {
   a.out[T] = *(const float *)((const char *)a.in + 2);
 }
+KERNEL(misaligned_struct) {
+  float4 *out = (float4 *)(a.out + 2);
+  out[0] = *(const float4 *)a.in;
+}
 KERNEL(misaligned_load) {
   ax_store_16(a.out, ax_load_16(a.in + 1));
 }
@@ -72,6 +76,19 @@ KERNEL(uninitialised) {
   s[T] = a.in[T];
   ax_sync();
   a.out[T] = s[T + 1];
+}
+AX_DEVICE float4 four(float x) {
+  return make_float4(x, x, x, x);
+}
+KERNEL(structs_race) {
+  float4 *s = (float4 *)ax_shared();
+  s[T] = four(a.in[T]);
+  float4 v = s[T ^ 1];
+  a.out[T] = v.x;
+}
+KERNEL(structs_beyond) {
+  uint4 *s = (uint4 *)ax_shared();
+  s[T + 400] = ax_load_16(a.in);
 }
 KERNEL(shared_beyond) {
   float *s = (float *)ax_shared();
@@ -568,6 +585,16 @@ KERNEL(product) {
   ax_wgmma_hold(d);
   STORE(d[0]);
 }
+KERNEL(product_no_hold) {
+  MATRICES();
+  ax_fence_async();
+  ax_sync();
+  ax_wgmma_fence();
+  ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, false);
+  ax_wgmma_commit();
+  ax_wgmma_wait<0>();
+  STORE(d[0]);
+}
 KERNEL(product_no_wait) {
   MATRICES();
   ax_fence_async();
@@ -659,6 +686,26 @@ KERNEL(registers) {
   ax_registers_less<40>();
   ax_registers_more<232>();
 }
+KERNEL(registers_fewer) {
+  ax_registers_less<256>();
+}
+KERNEL(descriptor) {
+  a.out[T] = (float)ax_wgmma_descriptor(8, 16, 16, 0);
+}
+KERNEL(parity) {
+  BEGIN(128);
+  ax_mbarrier_wait(BAR, 3);
+}
+KERNEL(array) {
+  float s[4] = {1, 2, 3, 4};
+  a.out[T] = s[a.n / 32];
+}
+KERNEL(shifts) {
+  a.out[T] = (float)(1u << a.n);
+}
+KERNEL(divides) {
+  a.out[T] = (float)(a.n / (a.n - 128));
+}
 KERNEL(registers_odd) {
   ax_registers_more<100>();
 }
@@ -672,6 +719,49 @@ KERNEL(spins) { /* blocks that run at a time may wait for each other */
     while (atomicAdd(count, 0u) < gridDim.x)
       __nanosleep(20);
   }
+}
+KERNEL(last_sums) { /* the last block adds what all have written */
+  unsigned *count = (unsigned *)(a.out + 256);
+  unsigned *last = (unsigned *)ax_shared();
+  if (T < 2)
+    a.out[blockIdx.x * 2 + T] = (float)T;
+  __threadfence();
+  ax_sync();
+  if (T == 0)
+    *last = atomicAdd(count, 1u);
+  ax_sync();
+  if (*last == gridDim.x - 1)
+    a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+}
+KERNEL(last_sums_one) { /* one thread of each block writes */
+  unsigned *count = (unsigned *)(a.out + 256);
+  unsigned *last = (unsigned *)ax_shared();
+  if (T == 0) {
+    a.out[blockIdx.x] = (float)blockIdx.x;
+    __threadfence();
+    *last = atomicAdd(count, 1u);
+  }
+  ax_sync();
+  if (*last == gridDim.x - 1)
+    a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+}
+KERNEL(last_unfenced) {
+  unsigned *count = (unsigned *)(a.out + 256);
+  if (T == 0) {
+    a.out[blockIdx.x] = (float)blockIdx.x;
+    if (atomicAdd(count, 1u) == gridDim.x - 1)
+      a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+  }
+}
+KERNEL(blocks_write_one) {
+  a.out[T] = a.in[T];
+}
+KERNEL(threads_write_one) {
+  a.out[T / 2] = a.in[T];
+}
+KERNEL(once_written) {
+  a.out[T] = a.in[T];
+  a.out[T + 128] = __uint_as_float(ax_load_4_once(a.out + T));
 }
 KERNEL(endless) {
   while (atomicAdd((unsigned *)a.out, 0u) != 5)

@@ -16,7 +16,7 @@ static const char attention_arguments[] =
     "int64_t batch, heads, groups, m, n, k, e;\n"
     "int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;\n"
     "int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;\n"
-    "float scale;\n";
+    "float scale;\nax_tensor_map map_a, map_b, map_v;\n};\n";
 
 typedef enum AttentionKind {
   ATTENTION_PLAIN,
@@ -106,13 +106,14 @@ static GemmAxis attention_axis(const char *name, const char *extent,
       .name = name, .extent = extent, .stride_a = a, .stride_b = b};
 }
 
+/* The kernel of this name; the arguments' struct stands before it. */
 static void attention_case_text(const AttentionCase *c,
                                 const AttentionShape *shape,
-                                const GemmSchedule *s, Buffer *out) {
+                                const GemmSchedule *s, const char *name,
+                                Buffer *out) {
   AttentionText t = {.shape = shape,
                      .schedule = s,
-                     .name = "attention",
-                     .arguments = "const __grid_constant__ Arguments args",
+                     .name = name,
                      .score = attention_case_score,
                      .epilogue = attention_case_store,
                      .owner = (void *)(uintptr_t)c,
@@ -146,11 +147,15 @@ static void attention_case_text(const AttentionCase *c,
   t.result[0].strides[2] = "args.c_head";
   t.result[0].strides[3] = "args.c_m";
   t.result[0].strides[4] = "1";
-  buffer_puts(out, attention_arguments);
-  buffer_puts(out, s->way == GEMM_WGMMA
-                       ? "ax_tensor_map map_a, map_b, map_v;\n};\n"
-                       : "};\n");
-  attention_text(out, &t);
+  Buffer before = {0}, body = {0};
+  attention_put(&before, &body, &t);
+  buffer_printf(out,
+                "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)\n"
+                "%s(const __grid_constant__ Arguments args) {\n%s}\n",
+                (int)before.len, before.len ? before.text : "", gemm_threads(s),
+                s->blocks, name, body.text);
+  buffer_free(&before);
+  buffer_free(&body);
 }
 
 #endif

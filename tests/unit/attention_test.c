@@ -58,7 +58,8 @@ static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
   if (!attention_choose(&shape, &gpu, &s, &seconds))
     return;
   gemm_print(&what, &s);
-  attention_case_text(c, &shape, &s, &text);
+  buffer_puts(&text, attention_arguments);
+  attention_case_text(c, &shape, &s, "attention", &text);
   cuda_compiles(n, "attention", text.text, arch, what.text);
   buffer_free(&text);
   buffer_free(&what);

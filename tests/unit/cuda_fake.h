@@ -2,10 +2,17 @@
  * host's memory.  cuda_test.c has it as a table; check_cuda.sh makes a
  * libcuda.so.1 of it.
  *
+ * With FAKE_RUNS the simulator runs what nvrtc_fake.h gives as code: so a
+ * program for the GPU runs as a whole without one (check_cudarun.sh).
+ *
  * Any function can be made to fail (fake_fail, or FAKE_FAIL="init=100").  What
  * is promised is checked: nothing is used that was given back, nothing is given
  * back while the stream may use it. */
 #include "backend/cuda/driver.h"
+
+#ifdef FAKE_RUNS
+#include "backend/cuda/sim/sim.h"
+#endif
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +35,8 @@ static struct {
   int after;      /* so many calls of it go well before */
   int capability; /* 90 */
   int devices;
-  size_t memory; /* bytes, of which blocks take: */
+  int processors; /* 0: a number of the attribute's own */
+  size_t memory;  /* bytes, of which blocks take: */
   size_t taken;
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
@@ -62,6 +70,8 @@ static CuResult fake_says(const char *name) {
 static void fake_settings(void) {
   const char *fail = getenv("FAKE_FAIL"), *kind = getenv("FAKE_CAPABILITY");
   const char *devices = getenv("FAKE_DEVICES");
+  const char *memory = getenv("FAKE_MEMORY");
+  const char *processors = getenv("FAKE_PROCESSORS");
   char name[32];
   int result;
   if (fail && sscanf(fail, "%31[a-z_]=%d", name, &result) == 2)
@@ -70,6 +80,10 @@ static void fake_settings(void) {
     fake.capability = atoi(kind);
   if (devices)
     fake.devices = atoi(devices);
+  if (memory)
+    fake.memory = (size_t)atoll(memory) << 20;
+  if (processors)
+    fake.processors = atoi(processors);
 }
 
 CuResult fake_init(unsigned flags) {
@@ -133,9 +147,11 @@ CuResult fake_device_memory(size_t *bytes, CuDevice device) {
 CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
   SAYS(device_attribute);
   (void)device;
-  *value = attribute == 75   ? fake.capability / 10
-           : attribute == 76 ? fake.capability % 10
-                             : 1000 + attribute;
+  *value = attribute == 75                      ? fake.capability / 10
+           : attribute == 76                    ? fake.capability % 10
+           : attribute == 16 && fake.processors ? fake.processors
+           : attribute == 97 && fake.processors ? 227 << 10
+                                                : 1000 + attribute;
   return 0;
 }
 
@@ -264,6 +280,88 @@ CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
   return fake_stream(stream);
 }
 
+#ifdef FAKE_RUNS
+
+/* ---- kernels: by the simulator ---- */
+
+struct CuModuleIs {
+  Sim *sim;
+};
+struct CuFunctionIs {
+  Sim *sim;
+  char name[64];
+};
+
+CuResult fake_module_load(CuModule *out, const void *image) {
+  /* the simulator has wrappers of its own */
+  const char *text = strstr(image, "/* What kernels of a GPU are written in");
+  Buffer error = {0};
+  SAYS(module_load);
+  Sim *sim = sim_compile(text ? text : image, "kernel.cu", &error);
+  if (!sim) {
+    fprintf(stderr, "%s\n", error.text);
+    return 218;
+  }
+  *out = malloc(sizeof **out);
+  (*out)->sim = sim;
+  return 0;
+}
+
+CuResult fake_module_unload(CuModule module) {
+  sim_free(module->sim);
+  free(module);
+  return 0;
+}
+
+CuResult fake_module_function(CuFunction *out, CuModule module,
+                              const char *name) {
+  SAYS(module_function);
+  *out = calloc(1, sizeof **out);
+  (*out)->sim = module->sim;
+  snprintf((*out)->name, sizeof(*out)->name, "%s", name);
+  return 0;
+}
+
+CuResult fake_function_set(CuFunction function, int attribute, int value) {
+  SAYS(function_set);
+  return function && attribute == 8 && value <= 227 << 10 ? 0 : 1;
+}
+
+/* How large the one argument is nobody says here: programs of ours have so many
+ * bytes there. */
+enum { FAKE_ARGUMENTS = 4096 };
+
+CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
+                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                     unsigned block_z, unsigned shared, CuStream stream,
+                     void **arguments, void **extra) {
+  static uint64_t seed;
+  SimMemory memory[FAKE_BLOCKS];
+  Buffer error = {0};
+  SAYS(launch);
+  for (int k = 0; k < fake.block_count; k++)
+    memory[k] = (SimMemory){fake.blocks[k].at, fake.blocks[k].size, true,
+                            "memory that was taken"};
+  const SimLaunch launch = {.kernel = function->name,
+                            .grid = {grid_x, grid_y, grid_z},
+                            .block = {block_x, block_y, block_z},
+                            .shared = shared,
+                            .args = arguments[0],
+                            .args_bytes = FAKE_ARGUMENTS,
+                            .memory = memory,
+                            .memory_count = (uint32_t)fake.block_count,
+                            .seed = ++seed};
+  if (extra)
+    return 1;
+  if (!sim_launch(function->sim, &launch, &error)) {
+    fprintf(stderr, "%s: %s\n", function->name, error.text);
+    return 719;
+  }
+  return fake_stream(stream);
+}
+
+#else
+
 /* ---- kernels: one, that `axon doctor` tries ---- */
 
 CuResult fake_module_load(CuModule *out, const void *image) {
@@ -308,6 +406,8 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
     x[k] = 2 * x[k] + (float)k;
   return fake_stream(stream);
 }
+
+#endif
 
 #endif
 

@@ -14,7 +14,7 @@ static const char gemm_arguments[] =
     "const void *a, *b;\nvoid *c;\nconst float *bias;\nvoid *room, *counters;\n"
     "int64_t m, n, k, batch;\n"
     "int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;\n"
-    "float scale;\n";
+    "float scale;\nax_tensor_map map_a, map_b;\n};\n";
 
 typedef struct GemmCase {
   Dtype in, sum, out;
@@ -72,12 +72,13 @@ static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
   return s;
 }
 
+/* The kernel of this name; the arguments' struct stands before it. */
 static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
-                           const GemmSchedule *s, Buffer *out) {
+                           const GemmSchedule *s, const char *name,
+                           Buffer *out) {
   GemmText t = {.shape = shape,
                 .schedule = s,
-                .name = "gemm",
-                .arguments = "const __grid_constant__ Arguments args",
+                .name = name,
                 .epilogue = gemm_case_store,
                 .owner = (void *)(uintptr_t)c,
                 .room = "args.room",
@@ -96,10 +97,15 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
   t.result[0].strides[0] = "args.c_batch";
   t.result[0].strides[1] = "args.c_m";
   t.result[0].strides[2] = "1";
-  buffer_puts(out, gemm_arguments);
-  buffer_puts(out, s->way == GEMM_WGMMA ? "ax_tensor_map map_a, map_b;\n};\n"
-                                        : "};\n");
-  gemm_text(out, &t);
+  Buffer before = {0}, body = {0};
+  gemm_put(&before, &body, &t);
+  buffer_printf(out,
+                "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)\n"
+                "%s(const __grid_constant__ Arguments args) {\n%s}\n",
+                (int)before.len, before.len ? before.text : "", gemm_threads(s),
+                s->blocks, name, body.text);
+  buffer_free(&before);
+  buffer_free(&body);
 }
 
 #endif

@@ -119,7 +119,8 @@ static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
   if (!gemm_choose(&shape, &gpu, &s, &seconds))
     return;
   gemm_print(&what, &s);
-  gemm_case_text(c, &shape, &s, &text);
+  buffer_puts(&text, gemm_arguments);
+  gemm_case_text(c, &shape, &s, "gemm", &text);
   cuda_compiles(n, "gemm", text.text, arch, what.text);
   buffer_free(&text);
   buffer_free(&what);

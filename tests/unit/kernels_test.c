@@ -1,5 +1,6 @@
 /* Tests of compiled kernels: random graphs, run by the CPU backend on one, two
- * and three threads and by the reference backend.
+ * and three threads, or by the backend that AXON_TARGET names, and by the
+ * reference backend.
  *
  *     tests/unit/kernels_test [SEED [COUNT]]
  *
@@ -9,6 +10,7 @@
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
 
+#include "backend/target.h"
 #include "runtime/notice.h"
 #include "tensor/kernel.h"
 
@@ -49,8 +51,15 @@ static bool is_without(const Cluster *c) {
   return !c->kernel && n->kind == NODE_COMP && node_count(n) > 0;
 }
 
+/* AXON_TARGET, or cpu. */
+static const Backend *tested(void) {
+  const char *name = getenv("AXON_TARGET");
+  const Backend *target = name ? target_named(name) : NULL;
+  return target ? target : &backend_cpu;
+}
+
 static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
-  backend_cpu.prepare(graph, count, clusters);
+  tested()->prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
     report->kernels += clusters[k]->kernel != NULL;
     report->left += clusters[k]->kernel && !clusters[k]->backend;
@@ -61,11 +70,18 @@ static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
 }
 
 static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
-  return backend_cpu.run(graph, c, at_, f);
+  return tested()->run(graph, c, at_, f);
 }
 
-static const Backend counting = {
-    .name = "cpu", .kernels = true, .prepare = prepare, .run = run};
+static bool settle(Graph *graph, Fault *f) {
+  return !tested()->settle || tested()->settle(graph, f);
+}
+
+static const Backend counting = {.name = "cpu",
+                                 .kernels = true,
+                                 .prepare = prepare,
+                                 .run = run,
+                                 .settle = settle};
 
 /* A kernel that the compiler does not take is noticed. */
 static void must_have_compiled(void) {
@@ -253,7 +269,8 @@ static void test_random_kernels(void **state) {
   for (uint64_t from = first_seed; from < end; from += BATCH) {
     uint64_t to = from + BATCH < end ? from + BATCH : end;
     Report *one = in_child(from, to, "1");
-    for (const char *threads = "23"; *threads; threads++) {
+    const char *threads = tested() == &backend_cpu ? "23" : "";
+    for (; *threads; threads++) {
       Report *more = in_child(from, to, (char[]){*threads, 0});
       if (one->used != more->used ||
           memcmp(one->results, more->results, one->used) != 0)
@@ -623,6 +640,8 @@ static void make_sized(int64_t n) {
  * needs for the same graphs, and for other sizes. */
 static void test_texts(void **state) {
   (void)state;
+  if (tested() != &backend_cpu)
+    skip();
   char folder[] = "/tmp/kernels_test-XXXXXX";
   assert_non_null(mkdtemp(folder));
   char *before = getenv("XDG_CACHE_HOME");

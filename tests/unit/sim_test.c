@@ -1,35 +1,15 @@
 /* The simulator of GPUs: what is right runs, and gives what it should; what is
  * wrong is found, whatever the order of things.  The kernels are in
  * tests/cuda. */
-#include "backend/cuda/sim/sim.h"
+#include "tests/unit/products.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 enum { SEEDS = 6 };
-
-/* The file of tests/cuda; the caller frees. */
-static char *read_text(const char *name) {
-  const char *source = getenv("AXON_SOURCE");
-  char path[1024];
-  snprintf(path, sizeof path, "%s/tests/cuda/%s.cu",
-           source ? source : SIM_SOURCE, name);
-  FILE *f = fopen(path, "r");
-  Buffer b = {0};
-  char chunk[4096];
-  assert_non_null(f);
-  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-    buffer_add(&b, chunk, n);
-  fclose(f);
-  return b.text;
-}
 
 static Sim *compile_text(const char *text, const char *name) {
   Buffer error = {0};
@@ -41,24 +21,6 @@ static Sim *compile_text(const char *text, const char *name) {
 }
 
 /* ---- faults ---- */
-
-/* The text with the heads of its kernels, on the lines where they were. */
-static char *with_heads(char *text) {
-  Buffer b = {0};
-  const char *at = text;
-  for (const char *next; (next = strstr(at, "\nKERNEL("));) {
-    const char *name = next + strlen("\nKERNEL("), *end = strchr(name, ')');
-    buffer_add(&b, at, (size_t)(next - at));
-    buffer_printf(&b,
-                  "\nextern \"C\" __global__ void __launch_bounds__(256) "
-                  "%.*s(const __grid_constant__ fault_args a)",
-                  (int)(end - name), name);
-    at = end + 1;
-  }
-  buffer_puts(&b, at);
-  free(text);
-  return b.text;
-}
 
 typedef struct FaultArgs {
   const float *in;
@@ -75,45 +37,21 @@ typedef struct FaultCase {
   uint32_t blocks, cluster;
 } FaultCase;
 
-static float one_more(uint32_t i) {
-  return (float)i + 1;
-}
-static float rotated(uint32_t i) {
-  return (float)((i + 1) % N);
-}
-static float paired(uint32_t i) {
-  return (float)(i ^ 1);
-}
-static float backwards(uint32_t i) {
-  return (float)(N - 1 - i);
-}
-static float summed(uint32_t i) {
-  return (void)i, N * (N - 1) / 2;
-}
-static float half(uint32_t i) {
-  return i < 64 ? 0 : (float)(i - 64);
-}
-static float three(uint32_t i) {
-  return i < 64 ? 3 : NAN;
-}
-static float one(uint32_t i) {
-  return (void)i, 1;
-}
-static float doubled(uint32_t i) {
-  return 2 * (float)i;
-}
-static float tabled(uint32_t i) {
-  return (float)(i % 4) + 1;
-}
+static float one_more(uint32_t i) { return (float)i + 1; }
+static float rotated(uint32_t i) { return (float)((i + 1) % N); }
+static float paired(uint32_t i) { return (float)(i ^ 1); }
+static float backwards(uint32_t i) { return (float)(N - 1 - i); }
+static float summed(uint32_t i) { return (void)i, N * (N - 1) / 2; }
+static float half(uint32_t i) { return i < 64 ? 0 : (float)(i - 64); }
+static float three(uint32_t i) { return i < 64 ? 3 : NAN; }
+static float one(uint32_t i) { return (void)i, 1; }
+static float doubled(uint32_t i) { return 2 * (float)i; }
+static float tabled(uint32_t i) { return (float)(i % 4) + 1; }
 static float masked(uint32_t i) {
   return (N - 1 - i) % 4 == 3 ? 0 : (float)(N - 1 - i);
 }
-static float phases(uint32_t i) {
-  return i < 64 ? 0 : 10 * (float)(N - 1 - i);
-}
-static float neighbours(uint32_t i) {
-  return (float)(i % N + (i < N));
-}
+static float phases(uint32_t i) { return i < 64 ? 0 : 10 * (float)(N - 1 - i); }
+static float neighbours(uint32_t i) { return (float)(i % N + (i < N)); }
 /* Row g of the first matrix, of sums of 16 of its elements, twice. */
 static float product(uint32_t i) {
   uint32_t row = i / 32 * 16 + i % 32 / 4, sum = 0;
@@ -130,6 +68,7 @@ static const FaultCase faults[] = {
     {"writes_input", "writes to `in`, which is only read", 0, 1, 1},
     {"writes_beyond", "after the beginning of `out`", 0, 1, 1},
     {"misaligned", "not aligned", 0, 1, 1},
+    {"misaligned_struct", "not aligned", 0, 1, 1},
     {"misaligned_load", "not aligned to 16", 0, 1, 1},
     {"load_beyond", "reads 16 bytes", 0, 1, 1},
     {"table", NULL, tabled, 1, 1},
@@ -138,6 +77,8 @@ static const FaultCase faults[] = {
     {"rotates_early", "nothing orders", 0, 1, 1},
     {"writes_twice", "wrote: nothing orders", 0, 1, 1},
     {"uninitialised", "at 0x600 that nobody wrote", 0, 1, 1},
+    {"structs_race", "nothing orders|nobody wrote", 0, 1, 1},
+    {"structs_beyond", "where shared memory ends|where nothing", 0, 1, 1},
     {"shared_beyond",
      "writes 4 bytes at 0x2400, where shared memory ends|where "
      "nothing is",
@@ -196,19 +137,32 @@ static const FaultCase faults[] = {
     {"neighbours_arrive", NULL, neighbours, 2, 2},
     {"cluster_alone", NULL, 0, 2, 2},
     {"product", NULL, product, 1, 1},
+    {"product_no_hold", "ax_wgmma_hold is missing|registers", 0, 1, 1},
     {"product_no_wait", "reads registers that the product", 0, 1, 1},
     {"product_one_too_few", "reads registers that the product", 0, 1, 1},
     {"product_no_commit", "reads registers that the product", 0, 1, 1},
     {"product_no_fence", "ax_wgmma_fence is missing", 0, 1, 1},
-    {"product_no_second_fence", "ax_wgmma_fence is missing", 0, 1, 1},
+    {"product_no_second_fence", "ax_wgmma_fence is missing|registers", 0, 1, 1},
     {"product_unfenced_memory", "ax_fence_async is missing", 0, 1, 1},
     {"product_unsynced_memory", "nothing orders", 0, 1, 1},
     {"product_memory_reused", "wgmma of warpgroup 0", 0, 1, 1},
     {"product_registers_reused", "writes registers that the product", 0, 1, 1},
     {"product_half", "deadlock|has ended", 0, 1, 1},
     {"registers", NULL, 0, 1, 1},
+    {"registers_fewer", "256 registers are more than", 0, 1, 1},
+    {"descriptor", "of what is no multiple of 16", 0, 1, 1},
+    {"parity", "a parity of 3", 0, 1, 1},
+    {"array", "not within its array", 0, 1, 1},
+    {"shifts", "a shift by more", 0, 1, 1},
+    {"divides", "a quotient by 0", 0, 1, 1},
     {"registers_odd", "24 to 256 by 8", 0, 1, 1},
     {"spins", NULL, 0, 3, 1},
+    {"last_sums", NULL, 0, 3, 1},
+    {"last_sums_one", NULL, 0, 3, 1},
+    {"last_unfenced", "no __threadfence there", 0, 3, 1},
+    {"blocks_write_one", "no __threadfence there", 0, 2, 1},
+    {"threads_write_one", "nothing orders", 0, 1, 1},
+    {"once_written", "by ax_load_4_once", 0, 2, 1},
     {"endless", "has not ended after 20000 turns", 0, 1, 1},
     {"traps", "thread 7: faults.cu:", 0, 1, 1},
 };
@@ -266,17 +220,317 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   buffer_free(&error);
 }
 
+/* What other compilers say nothing of to the simulator. */
+static bool wants_gcc(const FaultCase *f) {
+  return (f->says && strstr(f->says, "registers")) ||
+         strcmp(f->kernel, "misaligned_struct") == 0;
+}
+
 static void test_faults(void **state) {
   (void)state;
-  char *text = with_heads(read_text("faults"));
+  bool sees = sim_sees_registers();
+  char *text = with_heads("fault_args", read_kernel("faults"));
   Sim *s = compile_text(text, "faults.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(faults); j++)
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-      if (!only || strcmp(only, faults[j].kernel) == 0)
+      if ((!only || strcmp(only, faults[j].kernel) == 0) &&
+          (sees || !wants_gcc(&faults[j])))
         run_fault(s, &faults[j], seed);
   free(text);
   sim_free(s);
+}
+
+/* ---- what wrappers give ---- */
+
+enum { IN = 512, OUT = 8192 };
+
+typedef struct WrappedArgs {
+  const float *in;
+  float *out;
+  int n;
+  _Alignas(64) unsigned char map[128];
+} WrappedArgs;
+
+static _Alignas(64) float in[IN], out[OUT];
+
+static bool same(float a, float b) { return a == b || (a != a && b != b); }
+
+static bool accesses(void) {
+  bool good = true;
+  for (uint32_t i = 0; i < 1792; i++)
+    good &= out[i] == in[i < 1024 ? i % 512 : i < 1536 ? i % 256 : i % 128];
+  return good;
+}
+
+static bool copied(void) {
+  static const uint32_t sizes[] = {16, 8, 4}, from[] = {0, 2048, 3072};
+  const unsigned char *bytes = (const unsigned char *)in;
+  bool good = true;
+  for (int j = 0; j < 3; j++)
+    for (uint32_t i = 0; i < N * sizes[j]; i++)
+      good &= out[from[j] + i] ==
+              (i % sizes[j] < i / sizes[j] % (sizes[j] + 1) ? bytes[i] : 0);
+  return good;
+}
+
+static bool converted(void) {
+  bool good = true;
+  for (uint32_t i = 0; i < N; i++) {
+    float f16 = (float)f16_to_double(f16_from_double(in[i]));
+    float bf16 = (float)bf16_to_double(bf16_from_double(in[i])), tf32;
+    float x = (float)(i % 20);
+    uint32_t bits;
+    memcpy(&bits, &in[i], 4);
+    bits = isfinite(in[i]) ? bits + 0x1000 : bits; /* away from 0 */
+    bits &= 0xffffe000;
+    memcpy(&tf32, &bits, 4);
+    good &= same(out[i], f16) && same(out[N + i], bf16) &&
+            same(out[2 * N + i], f16) && same(out[3 * N + i], bf16) &&
+            same(out[4 * N + i], tf32) && out[5 * N + i] == exp2f(x - 10) &&
+            out[6 * N + i] == x && out[7 * N + i] == exp2f(-(float)(i % 9)) &&
+            out[8 * N + i] == exp2f(-(float)(i % 5)) && out[9 * N + i] == 0;
+  }
+  return good;
+}
+
+static bool ones(void) {
+  for (uint32_t i = 0; i < N; i++)
+    if (out[i] != 1)
+      return false;
+  return true;
+}
+
+/* As AT of the text. */
+static int element(uint32_t row, uint32_t column) {
+  return (int)(row * 7 % 5 + column * 3 % 4) - 2;
+}
+
+/* b: element (column, k), or (k, column). */
+static bool sums(const float *from, uint32_t rows, uint32_t columns, uint32_t k,
+                 bool turned, int more) {
+  for (uint32_t i = 0; i < rows; i++)
+    for (uint32_t j = 0; j < columns; j++) {
+      int sum = more;
+      for (uint32_t l = 0; l < k; l++)
+        sum += element(i, l) * (turned ? element(l, j) : element(j, l));
+      if (from[i * columns + j] != (float)sum)
+        return false;
+    }
+  return true;
+}
+
+static bool multiplied(void) {
+  return sums(out, 16, 8, 16, true, 1) && sums(out + 128, 16, 8, 16, true, 1) &&
+         sums(out + 256, 16, 8, 8, true, 1) &&
+         sums(out + 384, 16, 8, 8, true, 1);
+}
+static bool rows_16(void) { return sums(out, 64, 24, 16, false, 0); }
+static bool rows_32(void) { return sums(out, 64, 24, 32, false, 0); }
+static bool rows_64(void) { return sums(out, 64, 24, 64, false, 0); }
+static bool columns(void) { return sums(out, 64, 128, 16, false, 0); }
+
+/* Element i of a box at these coordinates of `in`; -1: it is outside. */
+static int64_t box_element(const SimMap *m, const int *at, uint32_t i) {
+  int64_t index = 0;
+  for (uint32_t j = 0; j < m->rank; j++) {
+    int64_t c = at[j] + (int64_t)(i % m->box[j]);
+    if (c < 0 || c >= (int64_t)m->size[j])
+      return -1;
+    i /= m->box[j];
+    index += c * (int64_t)m->stride[j] / 4;
+  }
+  return index;
+}
+
+static const SimMap map1 = {
+    .rank = 1, .size = {100}, .stride = {4}, .box = {32}};
+static const SimMap map2 = {.rank = 2,
+                            .size = {20, 10},
+                            .stride = {4, 80},
+                            .box = {32, 8},
+                            .swizzle = 128};
+static const SimMap map3 = {
+    .rank = 3, .size = {12, 5, 4}, .stride = {4, 48, 240}, .box = {8, 4, 3}};
+static const SimMap map5 = {.rank = 5,
+                            .size = {8, 3, 2, 3, 2},
+                            .stride = {4, 32, 96, 192, 576},
+                            .box = {8, 2, 2, 2, 4}};
+static const SimMap cast_map = {
+    .rank = 2, .size = {32, 8}, .stride = {4, 128}, .box = {32, 4}};
+
+static bool box_is(const SimMap *m, const int *at, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t e = box_element(m, at, i);
+    uint32_t place = m->swizzle ? i ^ (i / 32 % 8 * 4) : i; /* of 16 bytes */
+    if (out[place] != (e < 0 ? 0 : in[e]))
+      return false;
+  }
+  return true;
+}
+
+static bool box_1d(void) { return box_is(&map1, (int[]){-5}, 32); }
+static bool box_2d(void) { return box_is(&map2, (int[]){8, 6}, 256); }
+static bool box_3d(void) { return box_is(&map3, (int[]){4, -1, 2}, 96); }
+static bool box_5d(void) { return box_is(&map5, (int[]){0, 1, 0, -1, 1}, 256); }
+
+static bool box_stored(void) {
+  uint32_t stored = 0;
+  bool good = true;
+  for (uint32_t i = 0; i < OUT; i++)
+    stored += out[i] == out[i];
+  for (uint32_t i = 0; i < 96; i++) {
+    int64_t e = box_element(&map3, (int[]){4, -1, 2}, i);
+    good &= e < 0 || out[e] == (float)i;
+    stored -= e >= 0;
+  }
+  return good && stored == 0;
+}
+
+static bool box_cast(void) {
+  return memcmp(out, in, 1024) == 0 && memcmp(out + 256, in, 1024) == 0;
+}
+
+typedef struct WrappedCase {
+  const char *kernel;
+  bool (*good)(void);
+  const SimMap *map; /* of in, or of out */
+  bool stores;
+  uint32_t blocks;
+} WrappedCase;
+
+static const WrappedCase wrapped[] = {
+    {"accesses", accesses, NULL, false, 1},
+    {"copied", copied, NULL, false, 1},
+    {"converted", converted, NULL, false, 1},
+    {"stored", ones, NULL, false, 1},
+    {"multiplied", multiplied, NULL, false, 1},
+    {"rows_32", rows_16, NULL, false, 1},
+    {"rows_64", rows_32, NULL, false, 1},
+    {"rows_128", rows_64, NULL, false, 1},
+    {"rows_tf32", rows_32, NULL, false, 1},
+    {"columns", columns, NULL, false, 1},
+    {"from_registers", rows_16, NULL, false, 1},
+    {"box_1d", box_1d, &map1, false, 1},
+    {"box_2d", box_2d, &map2, false, 1},
+    {"box_3d", box_3d, &map3, false, 1},
+    {"box_5d", box_5d, &map5, false, 1},
+    {"box_stored", box_stored, &map3, true, 1},
+    {"box_cast", box_cast, &cast_map, false, 2},
+};
+
+static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
+  static const float special[] = {0,     -0.0f,  INFINITY, -INFINITY, NAN,
+                                  1e6f,  65519,  65520,    6e-8f,     1e-7f,
+                                  1e38f, 1e-40f, 2049,     -257};
+  Buffer error = {0};
+  for (uint32_t i = 0; i < IN; i++)
+    in[i] = i < ARRAY_LEN(special) && strcmp(w->kernel, "converted") == 0
+                ? special[i]
+                : (float)i * 0.37f - 20;
+  for (uint32_t i = 0; i < OUT; i++)
+    out[i] = NAN;
+  WrappedArgs args = {in, out, N, {0}};
+  if (w->map) {
+    SimMap map = *w->map;
+    map.element = 4;
+    map.address = w->stores ? out : in;
+    if (!sim_map(args.map, &map, &error))
+      fail_msg("%s", error.text);
+  }
+  const SimMemory memory[] = {{in, sizeof in, false, "in"},
+                              {out, sizeof out, true, "out"}};
+  const SimLaunch l = {.kernel = w->kernel,
+                       .grid = {w->blocks, 1, 1},
+                       .block = {N, 1, 1},
+                       .cluster = w->blocks,
+                       .shared = 16384,
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .memory = memory,
+                       .memory_count = 2,
+                       .seed = seed};
+  if (!sim_launch(s, &l, &error))
+    fail_msg("%s", error.text);
+  if (!w->good())
+    fail_msg("%s gives other numbers (seed %llu)", w->kernel,
+             (unsigned long long)seed);
+}
+
+static void test_wrapped(void **state) {
+  (void)state;
+  char *text = with_heads("wrapped_args", read_kernel("wrapped"));
+  Sim *s = compile_text(text, "wrapped.cu");
+  const char *only = getenv("ONLY");
+  for (size_t j = 0; j < ARRAY_LEN(wrapped); j++)
+    for (uint64_t seed = 1; seed < 3; seed++)
+      if (!only || strcmp(only, wrapped[j].kernel) == 0)
+        run_wrapped(s, &wrapped[j], seed);
+  free(text);
+  sim_free(s);
+}
+
+/* A map that the driver would refuse. */
+static void test_maps(void **state) {
+  (void)state;
+  static _Alignas(64) unsigned char map[128];
+  static const SimMap good = {.rank = 2,
+                              .element = 4,
+                              .address = in,
+                              .size = {20, 10},
+                              .stride = {4, 80},
+                              .box = {32, 8},
+                              .swizzle = 128};
+  SimMap m[8] = {good, good, good, good, good, good, good, good};
+  m[0].rank = 6;
+  m[1].address = in + 1;
+  m[2].stride[1] = 40;
+  m[3].box[0] = 33;
+  m[4].box[0] = 64;
+  m[5].swizzle = 16;
+  m[6].box[1] = 257;
+  m[7].size[1] = 0;
+  Buffer error = {0};
+  assert_true(sim_map(map, &good, &error));
+  for (size_t j = 0; j < ARRAY_LEN(m); j++) {
+    error.len = 0;
+    assert_false(sim_map(map, &m[j], &error));
+    assert_non_null(strstr(error.text, "a tensor map: "));
+  }
+  buffer_free(&error);
+}
+
+/* ---- whole products ---- */
+
+static void test_gemm80(void **state) {
+  (void)state;
+  static const uint32_t sizes[][3] = {
+      {1, 8, 8}, {64, 64, 32}, {65, 72, 104}, {130, 136, 200}};
+  char *text = read_kernel("gemm80");
+  Sim *s = compile_text(text, "gemm80.cu");
+  Buffer error = {0};
+  for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
+    for (uint64_t seed = 1; seed < 3; seed++)
+      if (!gemm80(s, sizes[j][0], sizes[j][1], sizes[j][2], seed, &error))
+        fail_msg("%s", error.text);
+  sim_free(s);
+  free(text);
+}
+
+static void test_gemm90(void **state) {
+  (void)state;
+  static const uint32_t sizes[][4] = {
+      {1, 8, 8, 1}, {128, 128, 64, 1}, {200, 136, 264, 2}, {264, 392, 72, 3}};
+  char *text = read_kernel("gemm90");
+  Sim *s = compile_text(text, "gemm90.cu");
+  Buffer error = {0};
+  for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
+    for (uint64_t seed = 1; seed < 3; seed++)
+      if (!gemm90(s, sizes[j][0], sizes[j][1], sizes[j][2], sizes[j][3], seed,
+                  &error))
+        fail_msg("%s", error.text);
+  sim_free(s);
+  free(text);
 }
 
 static int set_up(void **state) {
@@ -289,7 +543,9 @@ static int set_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_faults), cmocka_unit_test(test_wrapped),
+      cmocka_unit_test(test_maps),   cmocka_unit_test(test_gemm80),
+      cmocka_unit_test(test_gemm90),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

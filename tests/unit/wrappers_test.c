@@ -1,8 +1,9 @@
 /* What kernels' texts stand on: a kernel gets what it names; all of it compiles
  * for each architecture that has it, and says so on the others. */
-#include "backend/cuda/report.h"
 #include "backend/cuda/nvrtc.h"
+#include "backend/cuda/report.h"
 #include "backend/cuda/wrappers.h"
+#include "tests/unit/products.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,23 +56,6 @@ static const Nvrtc *there(void) {
   return n;
 }
 
-/* The file of tests/cuda with what comes before it; the caller frees. */
-static char *read_text(const char *name, const char *before) {
-  const char *source = getenv("SOURCE");
-  char path[1024];
-  snprintf(path, sizeof path, "%s/tests/cuda/%s.cu", source ? source : ".",
-           name);
-  FILE *f = fopen(path, "r");
-  assert_non_null(f);
-  Buffer b = {0};
-  char chunk[4096];
-  buffer_puts(&b, before);
-  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-    buffer_add(&b, chunk, n);
-  fclose(f);
-  return b.text;
-}
-
 static bool compile(const Nvrtc *n, const char *kernel, const char *text,
                     const char *arch, CudaReport *r) {
   Buffer b = {0};
@@ -94,9 +78,10 @@ static bool compile(const Nvrtc *n, const char *kernel, const char *text,
 static const char *const archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
                                     "sm_90a", "sm_100a", "sm_120"};
 
-static void compiles(const char *kernel, const char *before, int from, int to) {
+/* A text for the architectures of these numbers. */
+static void compiles(const char *kernel, const char *text, int from, int to,
+                     bool spills) {
   const Nvrtc *n = there();
-  char *text = read_text(kernel, before);
   for (size_t k = 0; k < ARRAY_LEN(archs); k++) {
     int arch = atoi(archs[k] + 3);
     CudaReport r = {0};
@@ -104,24 +89,31 @@ static void compiles(const char *kernel, const char *before, int from, int to) {
       continue;
     if (!compile(n, kernel, text, archs[k], &r))
       fail_msg("%s for %s: %s", kernel, archs[k], fault.message);
+    assert_true(spills || (!r.spill_loads && !r.spill_stores));
   }
+}
+
+static void file_compiles(const char *kernel, int from, int to) {
+  char *text = read_kernel(kernel);
+  compiles(kernel, text, from, to, false);
   free(text);
 }
 
 static void test_any(void **state) {
   (void)state;
-  compiles("any", "", 0, 999);
+  file_compiles("any", 0, 999);
 }
 
 static void test_sm80(void **state) {
   (void)state;
-  compiles("sm80", "", 80, 999);
+  file_compiles("sm80", 80, 999);
+  file_compiles("gemm80", 80, 999);
 }
 
 static void test_sm90(void **state) {
   (void)state;
-  compiles("sm90", "", 90, 999);
-  compiles("cast", "", 90, 100);
+  file_compiles("sm90", 90, 999);
+  file_compiles("cast", 90, 100);
 }
 
 /* Products of each width; which choice of the others goes round. */
@@ -140,8 +132,20 @@ static void test_sm90a(void **state) {
     buffer_printf(&b, "), %d, %s)", n / 2, registers ? "r" : "where");
   }
   buffer_puts(&b, "\n");
-  compiles("sm90a", b.text, 90, 90);
+  char *text = read_kernel("sm90a");
+  buffer_puts(&b, text);
+  compiles("sm90a", b.text, 90, 90, true); /* all at once */
+  free(text);
   buffer_free(&b);
+}
+
+/* What the simulator runs is CUDA, too. */
+static void test_simulated(void **state) {
+  (void)state;
+  char *text = with_heads("wrapped_args", read_kernel("wrapped"));
+  compiles("columns", text, 90, 90, true);
+  free(text);
+  file_compiles("gemm90", 90, 90);
 }
 
 /* What an architecture lacks is told. */
@@ -177,6 +181,7 @@ int main(void) {
       cmocka_unit_test(test_sm80),
       cmocka_unit_test(test_sm90),
       cmocka_unit_test(test_sm90a),
+      cmocka_unit_test(test_simulated),
       cmocka_unit_test(test_absent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,11 +20,11 @@ typedef enum AxOp {
   AX_SHARED,         /* result: the host's address of shared memory */
   AX_SHARED_ADDRESS, /* p0: in it */
   AX_SYNC,           /* n0: what of n1 is wanted (AxVote) */
-  AX_LOAD,           /* p0 global, n0 bytes */
+  AX_LOAD,           /* p0 global, n0 bytes; n1: that nobody writes */
   AX_STORE,
   AX_ATOMIC, /* p0, n0 bytes: it may be touched at once */
-  AX_YIELD,
-  AX_COPY, /* n0 to, p0 from, n1 bytes of n2 */
+  AX_YIELD,  /* n0: and a fence of global memory */
+  AX_COPY,   /* n0 to, p0 from, n1 bytes of n2 */
   AX_COPY_COMMIT,
   AX_COPY_WAIT, /* n0 pending */
   AX_FENCE_ASYNC,
@@ -46,7 +46,7 @@ typedef enum AxOp {
   AX_TMA_COMMIT,
   AX_TMA_WAIT,   /* n0 pending, n1 reads alone */
   AX_WGMMA_HOLD, /* p0 d, n0 elements */
-  AX_TRAP,
+  AX_TRAP,       /* p0: why, or NULL */
   AX_WARP,
   AX_BARRIER, /* n0 id, n1 count, n2 arrives alone */
   AX_SYNC_WARP,
@@ -100,6 +100,8 @@ typedef struct AxTable {
    * the address must be. */
   void (*access)(const void *at, unsigned long bytes, int write, int aligned,
                  const void *pc);
+  /* Of the compiler: what C++ leaves undefined. */
+  void (*wrong)(const char *what, const void *pc);
   float (*from_f16)(uint16_t bits);
   uint16_t (*to_f16)(float x);
 } AxTable;

@@ -69,7 +69,8 @@ static void copy(SimRun *r, SimThread *t, const AxCall *c) {
              (unsigned long long)c->n[1], c->p[0]);
     return;
   }
-  if (c->n[1] && !global_check(r, t, site, c->p[0], c->n[1], false))
+  if (c->n[1] && (!global_check(r, t, site, c->p[0], c->n[1], false) ||
+                  !global_order(r, t, site, c->p[0], c->n[1], false, false)))
     return;
   if (!t->copies)
     t->copies = agent_new(t->block->cluster, AGENT_COPY, t->block->rank,

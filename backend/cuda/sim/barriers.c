@@ -242,6 +242,9 @@ static void wait_phase(SimRun *r, SimThread *t, int op, AxCall *c) {
   Mbarrier *m = mbarrier_at(r, t, t->block, c->n[0], c->line);
   if (!m)
     return;
+  if (c->n[1] > 1)
+    sim_fail(r, t, (uint32_t)c->line, "a parity of %llu",
+             (unsigned long long)c->n[1]);
   if (op == AX_MBARRIER_TRY)
     sim_yield(r, t);
   c->result = parity_ended(m, c->n[1]);

@@ -233,7 +233,6 @@ static void load(SimRun *r, SimThread *t, const AxCall *c) {
     bars[b] = mbarrier_at(r, t, block, c->n[1], c->line);
     if (!bars[b] || !async_write(r, t, block, bars[b], offset, bytes, c->line))
       return;
-    bars[b]->loads++;
   }
   Pending *p = begin(r, t, AX_TMA_LOAD, c, offset);
   p->bars = bars;

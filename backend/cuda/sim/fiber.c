@@ -93,9 +93,7 @@ static void prepare(Fiber *f) {
 #endif
 }
 
-static void change(void **from, void *to) {
-  sim_fiber_switch(from, to);
-}
+static void change(void **from, void *to) { sim_fiber_switch(from, to); }
 
 #else
 

@@ -66,9 +66,11 @@ typedef enum ThreadState {
 /* Registers that a product has: accumulators, or A. */
 typedef struct Held {
   const char *at;
-  uint32_t bytes, group;         /* the wgmma group */
-  bool written, flying, touched; /* touched: written since the last fence */
-  float *real; /* of accumulators that fly: what they will be */
+  uint32_t bytes, group; /* the wgmma group */
+  bool written, flying;
+  bool touched; /* written since the last fence */
+  bool loose;   /* has ended, and ax_wgmma_hold was not called */
+  float *real;  /* of accumulators that fly: what they will be */
   int line;
 } Held;
 
@@ -113,11 +115,12 @@ typedef struct Mbarrier {
 typedef struct Warp {     /* or a warpgroup */
   uint32_t here;          /* threads that wait in an op of all of them */
   uint32_t agent, groups; /* of a warpgroup: its products; committed */
+  uint32_t registers;     /* of a thread of the warpgroup; 0: as it began */
 } Warp;
 
 struct SimBlock {
   SimCluster *cluster;
-  uint32_t rank, live;
+  uint32_t rank, live, number; /* number: in the grid */
   AxIndex index;
   unsigned char *shared;
   Cell *cells;
@@ -166,6 +169,20 @@ struct Sim {
   uintptr_t base;
 };
 
+/* Of a byte of global memory that the kernel may write: who wrote it last. */
+typedef struct Written {
+  Stamp stamp; /* 0: nobody */
+  uint64_t time;
+  uint32_t cluster, block; /* of the grid; numbers from 1 on */
+  uint32_t site;
+} Written;
+
+/* When a block did what orders global memory between blocks. */
+typedef struct Ordered {
+  VEC(uint64_t) fences;
+  uint64_t atomic; /* the last */
+} Ordered;
+
 struct SimRun {
   Sim *sim;
   const SimLaunch *launch;
@@ -183,6 +200,9 @@ struct SimRun {
   Arena *arena;
   SimMemory *memory; /* sorted */
   const SimMemory *last;
+  Written **written; /* for each range; NULL: nothing yet */
+  Ordered *ordered;  /* of each block of the grid */
+  uint64_t time;     /* fences and atomics up to now */
   Buffer *error;
   bool failed;
 };
@@ -248,8 +268,13 @@ bool shadow_offset(SimRun *r, const SimThread *t, int line, uint64_t address,
 /* Is it within global memory that may be touched so? */
 bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
                   size_t bytes, bool write);
+/* And is what it reads or writes there ordered after the last write? */
+bool global_order(SimRun *r, SimThread *t, uint32_t site, const void *at,
+                  size_t bytes, bool write, bool atomic);
+void global_free(SimRun *r);
 void on_access(const void *at, unsigned long bytes, int write, int aligned,
                const void *pc);
+void on_wrong(const char *what, const void *pc);
 void op_memory(SimRun *r, SimThread *t, int op, AxCall *c);
 
 /* ---- barriers.c ---- */

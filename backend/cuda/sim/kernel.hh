@@ -11,7 +11,8 @@ extern "C" {
 __attribute__((visibility("default"))) const AxTable *ax_sim_table;
 }
 
-#define AX_SIM static inline __attribute__((no_sanitize("thread"), unused))
+#define AX_SIM \
+  static inline __attribute__((no_sanitize("thread", "undefined"), unused))
 #define AX_AT int line = __builtin_LINE()
 
 // ---- the language ----
@@ -24,7 +25,9 @@ __attribute__((visibility("default"))) const AxTable *ax_sim_table;
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-#define AX_DEVICE static inline __attribute__((unused))
+// Inlined: where a call gives a struct, the compiler stores it to memory
+// without a word to the simulator.
+#define AX_DEVICE static inline __attribute__((always_inline, unused))
 typedef unsigned long ax_size;
 
 AX_SIM const AxSelf *ax_sim_self() {
@@ -58,13 +61,13 @@ AX_SIM AxIndex ax_sim_block() {
   struct __align__(sizeof(T) == 8 ? 16 : 4 * sizeof(T)) name##4 { \
     T x, y, z, w;                                                 \
   };                                                              \
-  AX_SIM name##2 make_##name##2(T x, T y) {                       \
+  AX_DEVICE name##2 make_##name##2(T x, T y) {                    \
     return {x, y};                                                \
   }                                                               \
-  AX_SIM name##3 make_##name##3(T x, T y, T z) {                  \
+  AX_DEVICE name##3 make_##name##3(T x, T y, T z) {               \
     return {x, y, z};                                             \
   }                                                               \
-  AX_SIM name##4 make_##name##4(T x, T y, T z, T w) {             \
+  AX_DEVICE name##4 make_##name##4(T x, T y, T z, T w) {          \
     return {x, y, z, w};                                          \
   }
 typedef unsigned char uchar;
@@ -307,7 +310,7 @@ AX_SIM uint64_t ax_sim_at(int op, int line, const void *p, uint64_t a = 0,
 }
 
 AX_SIM void __threadfence(AX_AT) {
-  ax_sim_do(AX_YIELD, line);
+  ax_sim_do(AX_YIELD, line, 1);
 }
 AX_SIM void __threadfence_block(AX_AT) {
   ax_sim_do(AX_YIELD, line);
@@ -318,7 +321,7 @@ AX_SIM void __nanosleep(unsigned, AX_AT) {
 AX_SIM void __trap(AX_AT) {
   ax_sim_do(AX_TRAP, line);
 }
-template <typename T> AX_SIM T __ldg(const T *p, AX_AT) {
+template <typename T> AX_DEVICE T __ldg(const T *p, AX_AT) {
   ax_sim_at(AX_LOAD, line, p, sizeof(T));
   return *p;
 }
@@ -429,12 +432,13 @@ AX_SIM void ax_grid_launch() {}
 // ---- device/memory.cuh ----
 
 #define AX_WIDTH(T, bytes)                                               \
-  AX_SIM T ax_load_##bytes(const void *p, AX_AT) {                       \
+  AX_DEVICE T ax_load_##bytes(const void *p, AX_AT) {                    \
     ax_sim_at(AX_LOAD, line, p, bytes);                                  \
     return *(const T *)p;                                                \
   }                                                                      \
-  AX_SIM T ax_load_##bytes##_once(const void *p, AX_AT) {                \
-    return ax_load_##bytes(p, line);                                     \
+  AX_DEVICE T ax_load_##bytes##_once(const void *p, AX_AT) {             \
+    ax_sim_at(AX_LOAD, line, p, bytes, 1);                               \
+    return *(const T *)p;                                                \
   }                                                                      \
   AX_SIM void ax_store_##bytes(void *p, T v, AX_AT) {                    \
     ax_sim_at(AX_STORE, line, p, bytes);                                 \
@@ -649,7 +653,9 @@ template <int N> AX_SIM void ax_tma_wait(AX_AT) {
 
 AX_SIM unsigned long long ax_wgmma_descriptor(unsigned address,
                                               unsigned leading, unsigned stride,
-                                              unsigned swizzle) {
+                                              unsigned swizzle, AX_AT) {
+  if ((address | leading | stride) & 15 || swizzle > 3)
+    ax_sim_at(AX_TRAP, line, "a descriptor of what is no multiple of 16");
   return (unsigned long long)(address >> 4 & 0x3fff) |
          (unsigned long long)(leading >> 4 & 0x3fff) << 16 |
          (unsigned long long)(stride >> 4 & 0x3fff) << 32 |
@@ -681,11 +687,13 @@ AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
   template <int TRANS_A, int TRANS_B>                                     \
   AX_SIM void ax_wgmma_m64n##n##k16_##name(float(&d)[n / 2], uint64_t a,  \
                                            uint64_t b, bool add, AX_AT) { \
+    static_assert(TRANS_A >> 1 == 0 && TRANS_B >> 1 == 0, "0 or 1");      \
     ax_sim_product(type, n, d, a, 0, b, add, TRANS_A, TRANS_B, line);     \
   }                                                                       \
   template <int TRANS_B>                                                  \
   AX_SIM void ax_wgmma_m64n##n##k16_##name##_ra(                          \
       float(&d)[n / 2], const unsigned *a, uint64_t b, bool add, AX_AT) { \
+    static_assert(TRANS_B >> 1 == 0, "0 or 1");                           \
     ax_sim_product(type, n, d, 0, a, b, add, 0, TRANS_B, line);           \
   }
 #define AX_PRODUCTS(n)                                                    \
@@ -742,6 +750,36 @@ AX_HOOK void __tsan_read_range(void *p, unsigned long bytes) {
 }
 AX_HOOK void __tsan_write_range(void *p, unsigned long bytes) {
   ax_sim_table->access(p, bytes, 1, 0, __builtin_return_address(0));
+}
+// Of structs, by newer compilers.
+AX_HOOK void *__tsan_memcpy(void *to, const void *from, unsigned long bytes) {
+  ax_sim_table->access(from, bytes, 0, 0, __builtin_return_address(0));
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memcpy(to, from, bytes);
+}
+AX_HOOK void *__tsan_memmove(void *to, const void *from, unsigned long bytes) {
+  ax_sim_table->access(from, bytes, 0, 0, __builtin_return_address(0));
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memmove(to, from, bytes);
+}
+AX_HOOK void *__tsan_memset(void *to, int value, unsigned long bytes) {
+  ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
+  return __builtin_memset(to, value, bytes);
+}
+AX_HOOK void __ubsan_handle_out_of_bounds(void *, void *) {
+  ax_sim_table->wrong("an index that is not within its array",
+                      __builtin_return_address(0));
+}
+AX_HOOK void __ubsan_handle_type_mismatch_v1(void *, void *) {
+  ax_sim_table->wrong("an access that is not aligned as its type must be",
+                      __builtin_return_address(0));
+}
+AX_HOOK void __ubsan_handle_shift_out_of_bounds(void *, void *, void *) {
+  ax_sim_table->wrong("a shift by more than the bits that there are",
+                      __builtin_return_address(0));
+}
+AX_HOOK void __ubsan_handle_divrem_overflow(void *, void *, void *) {
+  ax_sim_table->wrong("a quotient by 0", __builtin_return_address(0));
 }
 AX_HOOK void __tsan_func_entry(void *) {}
 AX_HOOK void __tsan_func_exit(void) {}

@@ -12,7 +12,7 @@
 
 typedef enum Fragment {
   FRAGMENT_NONE,
-#define FRAGMENT(name, rows, columns, threads, count, row, column) \
+#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
   FRAGMENT_##name,
 #include "backend/cuda/sim/layouts.def"
   FRAGMENT_COUNT,
@@ -25,10 +25,10 @@ typedef struct FragmentInfo {
 
 static inline FragmentInfo fragment_info(Fragment f) {
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row, column) \
-  case FRAGMENT_##name: {                                          \
-    FragmentInfo info = {rows, columns, threads, count};           \
-    return info;                                                   \
+#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
+  case FRAGMENT_##name: {                                                      \
+    FragmentInfo info = {rows, columns, threads, count};                       \
+    return info;                                                               \
   }
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -48,10 +48,10 @@ static inline FragmentPlace fragment_place(Fragment f, int thread, int i) {
   FragmentPlace place = {-1, -1};
   int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of) \
-  case FRAGMENT_##name:                                                  \
-    place.row = (row_of);                                                \
-    place.column = (column_of);                                          \
+#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of)       \
+  case FRAGMENT_##name:                                                        \
+    place.row = (row_of);                                                      \
+    place.column = (column_of);                                                \
     break;
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -74,11 +74,11 @@ typedef struct SwizzleInfo {
 static inline SwizzleInfo swizzle_info(uint32_t number) {
   SwizzleInfo info = {1, 0, 0};
   switch (number) {
-#define SWIZZLE(width, is, some, after) \
-  case is:                              \
-    info.bytes = width;                 \
-    info.bits = some;                   \
-    info.pattern = after;               \
+#define SWIZZLE(width, is, some, after)                                        \
+  case is:                                                                     \
+    info.bytes = width;                                                        \
+    info.bits = some;                                                          \
+    info.pattern = after;                                                      \
     break;
 #include "backend/cuda/sim/layouts.def"
   }
@@ -104,8 +104,8 @@ static inline uint32_t shared_offset(const SharedOperand *o, uint32_t mn,
                                      uint32_t k) {
   const uint32_t T = 16 / o->element, W = o->swizzle.bytes / 16;
   const uint32_t LBO = o->leading, SBO = o->stride;
-#define CANONICAL(swizzled, major, mn_step, k_step)    \
-  if ((swizzled) == (W > 0) && (major) == o->mn_major) \
+#define CANONICAL(swizzled, major, mn_step, k_step)                            \
+  if ((swizzled) == (W > 0) && (major) == o->mn_major)                         \
     return (mn_step) + (k_step);
 #include "backend/cuda/sim/layouts.def"
   return 0;

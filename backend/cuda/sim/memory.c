@@ -3,6 +3,7 @@
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 extern SimRun *sim_running;
 
@@ -68,6 +69,79 @@ bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
   return wrong_place(r, t, site, m, p, bytes, write);
 }
 
+/* ---- who wrote it ---- */
+
+/* Other blocks see what a block wrote before __threadfence, once they have done
+ * an atomic operation after that. */
+static bool seen_by(const SimRun *r, const SimThread *t, const Written *w) {
+  const SimCluster *c = t->block->cluster;
+  const Ordered *by = &r->ordered[w->block - 1];
+  uint64_t until = r->ordered[t->block->number].atomic;
+  if (w->cluster == c->number + 1 && clock_sees(t->clock, w->stamp))
+    return true;
+  if (w->block == t->block->number + 1)
+    return false;
+  for (uint32_t j = by->fences.len; j-- > 0 && by->fences.at[j] > w->time;)
+    if (by->fences.at[j] < until)
+      return true;
+  return false;
+}
+
+static bool fail_order(SimRun *r, SimThread *t, uint32_t site,
+                       const SimMemory *m, size_t at, const Written *w,
+                       bool write) {
+  char place[SIM_TEXT];
+  bool other = w->block != t->block->number + 1;
+  sim_site(r, w->site, place);
+  return sim_fail(r, t, site,
+                  "%s byte %zu of `%s`, which block %u of the grid wrote (%s): "
+                  "%s",
+                  write ? "writes" : "reads", at, m->name, w->block - 1, place,
+                  other ? "no __threadfence there and atomic operation here "
+                          "order the one after the other"
+                        : "nothing orders the one after the other");
+}
+
+static Written *written_of(SimRun *r, const SimMemory *m) {
+  Written **at = &r->written[m - r->memory];
+  if (!*at) {
+    void *p = mmap(NULL, m->bytes * sizeof **at, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *at = p == MAP_FAILED ? NULL : p;
+  }
+  return *at;
+}
+
+void global_free(SimRun *r) {
+  for (uint32_t j = 0; j < r->launch->memory_count; j++)
+    if (r->written[j])
+      munmap(r->written[j], r->memory[j].bytes * sizeof(Written));
+}
+
+bool global_order(SimRun *r, SimThread *t, uint32_t site, const void *at,
+                  size_t bytes, bool write, bool atomic) {
+  const SimMemory *m = memory_of(r, at);
+  uint64_t flag = atomic ? STAMP_ATOMIC : 0;
+  if (!m || !m->writable || (!write && !r->written[m - r->memory]))
+    return true;
+  Written *all = written_of(r, m),
+          now = {.stamp = clock_stamp(t) | flag,
+                 .time = r->time,
+                 .cluster = t->block->cluster->number + 1,
+                 .block = t->block->number + 1,
+                 .site = site};
+  size_t first = (size_t)((const char *)at - (const char *)m->at);
+  if (!all)
+    return sim_fail(r, t, site, "no memory for what is known of `%s`", m->name);
+  for (size_t j = first; j < first + bytes; j++) {
+    if (all[j].stamp && !(all[j].stamp & flag) && !seen_by(r, t, &all[j]))
+      return fail_order(r, t, site, m, j, &all[j], write);
+    if (write)
+      all[j] = now;
+  }
+  return true;
+}
+
 /* ---- plain accesses ---- */
 
 static bool in_stack(const SimThread *t, const char *at) {
@@ -105,8 +179,8 @@ static void touch(SimRun *r, SimThread *t, const char *at, size_t bytes,
   SimBlock *block = shared_of(r, t, at);
   if (block)
     touch_shared(r, t, block, at, bytes, write, flags, site);
-  else
-    global_check(r, t, site, at, bytes, write);
+  else if (global_check(r, t, site, at, bytes, write))
+    global_order(r, t, site, at, bytes, write, flags & STAMP_ATOMIC);
 }
 
 void on_access(const void *at, unsigned long bytes, int write, int aligned,
@@ -126,7 +200,28 @@ void on_access(const void *at, unsigned long bytes, int write, int aligned,
     fiber_pause(&t->fiber, true);
 }
 
+void on_wrong(const char *what, const void *pc) {
+  SimRun *r = sim_running;
+  SimThread *t = r->current;
+  sim_fail(r, t, SIM_FAR + (uint32_t)((uintptr_t)pc - r->sim->base), "%s",
+           what);
+  fiber_pause(&t->fiber, true);
+}
+
 /* ---- wrappers ---- */
+
+/* What is read past the caches' order is not written at all. */
+static bool once_checked(SimRun *r, const SimThread *t, const AxCall *c) {
+  const SimMemory *m = memory_of(r, c->p[0]);
+  const Written *w = m ? r->written[m - r->memory] : NULL;
+  size_t first = m ? (size_t)((const char *)c->p[0] - (const char *)m->at) : 0;
+  for (size_t j = first; w && c->n[1] && j < first + c->n[0]; j++)
+    if (w[j].stamp)
+      return sim_fail(r, t, (uint32_t)c->line,
+                      "reads what the kernel writes by ax_load_%u_once",
+                      (unsigned)c->n[0]);
+  return true;
+}
 
 static void aligned_global(SimRun *r, SimThread *t, const AxCall *c,
                            bool write) {
@@ -138,8 +233,9 @@ static void aligned_global(SimRun *r, SimThread *t, const AxCall *c,
     sim_fail(r, t, site,
              "an address in shared memory, where one in global "
              "memory is wanted");
-  else
-    global_check(r, t, site, c->p[0], c->n[0], write);
+  else if (global_check(r, t, site, c->p[0], c->n[0], write) &&
+           once_checked(r, t, c))
+    global_order(r, t, site, c->p[0], c->n[0], write, false);
 }
 
 static void shared_address(SimRun *r, SimThread *t, AxCall *c) {
@@ -164,6 +260,7 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
     break;
   case AX_ATOMIC:
     sim_yield(r, t);
+    r->ordered[t->block->number].atomic = ++r->time;
     if ((uintptr_t)c->p[0] % c->n[0])
       sim_fail(r, t, (uint32_t)c->line,
                "an atomic function at %p, which is "
@@ -174,9 +271,12 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
     break;
   case AX_YIELD:
     sim_yield(r, t);
+    if (c->n[0])
+      VEC_PUSH(r->arena, r->ordered[t->block->number].fences, ++r->time);
     break;
   case AX_TRAP:
-    sim_fail(r, t, (uint32_t)c->line, "__trap");
+    sim_fail(r, t, (uint32_t)c->line, "%s",
+             c->p[0] ? (const char *)c->p[0] : "__trap");
     break;
   case AX_WGMMA_HOLD:
     held_hold(r, t, c);

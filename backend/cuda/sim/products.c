@@ -21,12 +21,22 @@ bool held_touch(SimRun *r, SimThread *t, const char *at, size_t bytes,
                       "ax_wgmma_wait is missing before",
                       write ? "writes" : "reads", h->line,
                       h->written ? "adds to" : "reads");
+    if (h->loose && !write)
+      return sim_fail(r, t, site,
+                      "reads what the product begun at line %d gave: the "
+                      "compiler may read it before the wait, where "
+                      "ax_wgmma_hold is missing",
+                      h->line);
     h->touched |= write;
   }
   return true;
 }
 
 bool held_hold(SimRun *r, SimThread *t, const AxCall *c) {
+  const char *from = c->p[0], *to = from + c->n[0] * sizeof(float);
+  for (uint32_t j = 0; j < t->held.len; j++)
+    if (t->held.at[j].at < to && from < t->held.at[j].at + t->held.at[j].bytes)
+      t->held.at[j].loose = false;
   return held_touch(r, t, c->p[0], c->n[0] * sizeof(float), false,
                     (uint32_t)c->line);
 }
@@ -64,6 +74,7 @@ static Held *hold(SimRun *r, SimThread *t, const void *at, uint32_t bytes,
     *found = (Held){.at = p, .bytes = bytes};
   }
   found->written = written;
+  found->loose = false;
   found->group = group;
   found->line = c->line;
   return found;
@@ -89,6 +100,7 @@ static void land(SimThread *t, uint32_t upto) {
     if (!h->flying || h->group > upto)
       continue;
     h->flying = h->touched = false;
+    h->loose = h->written;
     if (h->written)
       memcpy((char *)(uintptr_t)h->at, h->real, h->bytes);
   }
@@ -280,7 +292,67 @@ static void fence(SimThread *first) {
   }
 }
 
-static void done_by_all(SimRun *r, SimThread *first, Warp *g, int op,
+/* ---- how many registers a thread has ---- */
+
+enum { REGISTERS = 65536 }; /* of a multiprocessor */
+
+static uint32_t registers_of(const SimRun *r, const Warp *g) {
+  uint32_t all = REGISTERS / r->threads / 8 * 8; /* as a block begins */
+  return g->registers ? g->registers : all < 248 ? all : 248;
+}
+
+/* Of the others; there may be room for more. */
+static uint32_t registers_left(const SimRun *r, const SimBlock *b,
+                               const Warp *but) {
+  uint32_t left = REGISTERS;
+  for (uint32_t j = 0; j < (r->threads + SIM_GROUP - 1) / SIM_GROUP; j++)
+    if (&b->groups[j] != but)
+      left -= registers_of(r, &b->groups[j]) * SIM_GROUP;
+  return left;
+}
+
+static bool take_registers(const SimRun *r, SimThread *first, Warp *g,
+                           const AxCall *c) {
+  if (c->n[1] && registers_left(r, first->block, g) / SIM_GROUP < c->n[0])
+    return false;
+  g->registers = (uint32_t)c->n[0];
+  return true;
+}
+
+/* Warpgroups that wait for more get them, if there is room now. */
+static void give_registers(SimRun *r, SimBlock *b, const Warp *by) {
+  for (uint32_t j = 0; j < r->threads / SIM_GROUP; j++) {
+    SimThread *first = &b->threads[j * SIM_GROUP];
+    if (&b->groups[j] == by || first->state != THREAD_WAITS ||
+        first->op != AX_REGISTERS || first->gathering ||
+        !take_registers(r, first, &b->groups[j], first->call))
+      continue;
+    for (uint32_t i = 0; i < SIM_GROUP; i++)
+      sim_wake(r, &first[i]);
+  }
+}
+
+/* True: they go on. */
+static bool set_registers(SimRun *r, SimThread *first, Warp *g,
+                          const AxCall *c) {
+  uint32_t site = (uint32_t)c->line, now = registers_of(r, g);
+  if (c->n[0] % 8 || c->n[0] < 24 || c->n[0] > 256)
+    return sim_fail(r, first, site, "%u registers: 24 to 256 by 8",
+                    (unsigned)c->n[0]);
+  if (c->n[1] ? c->n[0] < now : c->n[0] > now)
+    return sim_fail(r, first, site, "%u registers are %s than %u",
+                    (unsigned)c->n[0], c->n[1] ? "less" : "more", now);
+  if (!take_registers(r, first, g, c))
+    return false;
+  if (!c->n[1])
+    give_registers(r, first->block, g);
+  return true;
+}
+
+/* ---- all of them ---- */
+
+/* True: they go on. */
+static bool done_by_all(SimRun *r, SimThread *first, Warp *g, int op,
                         const AxCall *c) {
   SimBlock *b = first->block;
   if (!g->agent)
@@ -288,10 +360,7 @@ static void done_by_all(SimRun *r, SimThread *first, Warp *g, int op,
                          (uint32_t)(g - b->groups));
   switch (op) {
   case AX_REGISTERS:
-    if (c->n[0] % 8 || c->n[0] < 24 || c->n[0] > 256)
-      sim_fail(r, first, (uint32_t)c->line, "%u registers: 24 to 256 by 8",
-               (unsigned)c->n[0]);
-    break;
+    return set_registers(r, first, g, c);
   case AX_WGMMA_FENCE:
     fence(first);
     break;
@@ -305,6 +374,7 @@ static void done_by_all(SimRun *r, SimThread *first, Warp *g, int op,
     begin_product(r, first, g, c);
     break;
   }
+  return true;
 }
 
 void op_group(SimRun *r, SimThread *t, int op, AxCall *c) {
@@ -315,8 +385,10 @@ void op_group(SimRun *r, SimThread *t, int op, AxCall *c) {
     sim_fail(r, t, (uint32_t)c->line,
              "%s by a warpgroup that is not of four warps", sim_op_name(op));
   else if (warp_gather(r, t, g, first, SIM_GROUP, op, c)) {
-    done_by_all(r, first, g, op, c);
-    if (!r->failed)
+    bool goes_on = done_by_all(r, first, g, op, c);
+    if (goes_on && !r->failed)
       warp_wake(r, t, first, SIM_GROUP);
+    else if (!r->failed)
+      sim_wait(r, t, op, c);
   }
 }

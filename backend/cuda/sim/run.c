@@ -215,6 +215,7 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
   size_t shared = r->launch->shared, room = shared ? shared : 1;
   b->cluster = c;
   b->rank = rank;
+  b->number = number;
   b->live = r->threads;
   b->index = (AxIndex){number % grid[0], number / grid[0] % grid[1],
                        number / grid[0] / grid[1]};
@@ -267,7 +268,7 @@ static void free_cluster(SimRun *r, SimCluster *c) {
   }
   if (c->used)
     arena_free(c->arena);
-  c->used = false;
+  *c = (SimCluster){0};
 }
 
 /* What came by loads must have been waited for: it could come when the memory
@@ -367,6 +368,10 @@ static void prepare(SimRun *r, const SimLaunch *l) {
   r->cluster_count = r->cluster_count < all ? r->cluster_count : all;
   r->clusters = arena_alloc(r->arena, r->cluster_count * sizeof *r->clusters);
   r->memory = arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->memory);
+  r->written =
+      arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->written);
+  r->ordered =
+      arena_alloc(r->arena, (size_t)all * r->per_cluster * sizeof *r->ordered);
   if (l->memory_count)
     memcpy(r->memory, l->memory, l->memory_count * sizeof *r->memory);
   qsort(r->memory, l->memory_count, sizeof *r->memory, by_address);
@@ -379,6 +384,7 @@ static void prepare(SimRun *r, const SimLaunch *l) {
       .grid_dim = {l->grid[0], l->grid[1], l->grid[2]},
       .call = on_call,
       .access = on_access,
+      .wrong = on_wrong,
       .from_f16 = sim_from_f16,
       .to_f16 = sim_to_f16,
   };
@@ -386,6 +392,7 @@ static void prepare(SimRun *r, const SimLaunch *l) {
   run_all(r, all);
   for (uint32_t j = 0; j < r->cluster_count; j++)
     free_cluster(r, &r->clusters[j]);
+  global_free(r);
 }
 
 bool sim_launch(Sim *s, const SimLaunch *l, Buffer *error) {

@@ -8,13 +8,15 @@
 
 typedef struct Sim Sim;
 
-/* A text, without the wrappers, by the host's C++ compiler (CXX, or c++, g++,
- * clang++).  NULL: it does not compile, or there is none (sim_can).  name: for
- * messages, "kernel.cu". */
+/* A text, without the wrappers, by the host's C++ compiler (AXON_SIM_CXX, or
+ * g++, c++, clang++).  NULL: it does not compile, or there is none (sim_can).
+ * name: for messages, "kernel.cu". */
 Sim *sim_compile(const char *text, const char *name, Buffer *error);
 void sim_free(Sim *s);
 /* Is there such a compiler? */
 bool sim_can(void);
+/* Does it tell of accesses to arrays of the thread's own?  g++ does. */
+bool sim_sees_registers(void);
 
 /* A range of global memory. */
 typedef struct SimMemory {

@@ -1,0 +1,60 @@
+/* What a cluster is compiled as for the GPU, for who asks. */
+#include "backend/cuda/program.h"
+#include "tensor/watch.h"
+
+static const char *passes_text(const CudaKernel *k, Arena *arena) {
+  Buffer out = {.arena = arena};
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    buffer_puts(&out, j ? "; then " : "");
+    cuda_schedule_put(&out, &k->passes.at[j]->s);
+  }
+  return out.text;
+}
+
+static void fill(const Cluster *c, const Device *d, Arena *arena,
+                 const char *const *notes, const CudaKernel *k,
+                 KernelAbout *about) {
+  const CudaProgram *p = c->backend;
+  about->units = k->passes.at[0]->blocks;
+  about->lanes = k->passes.at[0]->s.threads;
+  about->shape = passes_text(k, arena);
+  about->fixed = arena_printf(arena, "%s, indices of %d bits",
+                              d->gpu.about.arch, k->narrow ? 32 : 64);
+  about->object = p;
+  about->compiled = p && p->module;
+  about->compile_seconds = p ? p->seconds : 0;
+  CudaKernel noted;
+  if (notes && cuda_emit(c->kernel, &d->target, notes, &noted))
+    about->code = noted.text.text;
+}
+
+static bool describe_locked(const Cluster *c, Arena *arena,
+                            const char *const *notes, KernelAbout *about) {
+  Fault ignored = {0};
+  CudaKernel k;
+  Device *d = device_get(&ignored);
+  CudaProgram *p = c->backend;
+  if (!d || !cuda_emit(c->kernel, &d->target, NULL, &k) || !k.passes.len)
+    return false;
+  if (p && !cuda_program_ready(p, d, &ignored))
+    return false;
+  fill(c, d, arena, notes, &k, about);
+  return true;
+}
+
+bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
+                   KernelAbout *about) {
+  *about = (KernelAbout){.units = 1};
+  if (!c->kernel || c->interpreted)
+    return false;
+  device_lock();
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    device_unlock();
+    trap_raise(trap.kind);
+  }
+  bool good = describe_locked(c, arena, notes, about);
+  trap_end(&trap);
+  device_unlock();
+  return good;
+}

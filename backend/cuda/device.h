@@ -1,0 +1,25 @@
+/* backend/cuda: the one device that programs run on, opened when the first of
+ * them does.  Sessions of several threads take turns. */
+#ifndef AXON_CUDA_DEVICE_H
+#define AXON_CUDA_DEVICE_H
+
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/memory.h"
+#include "backend/cuda/nvrtc.h"
+
+typedef struct Device {
+  CudaGpu gpu;
+  CudaMemory *memory;
+  const Nvrtc *nvrtc;
+  CudaTarget target;
+  CudaBlock *bad; /* a word for what kernels find wrong */
+  bool open;
+} Device;
+
+/* Whoever has the lock may take it again. */
+void device_lock(void);
+void device_unlock(void);
+/* The device, open; NULL with a fault.  With the lock. */
+Device *device_get(Fault *fault);
+
+#endif

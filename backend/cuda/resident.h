@@ -1,0 +1,30 @@
+/* backend/cuda: tensors in the memory of the GPU.
+ *
+ * A tensor's data are on the host; what a kernel reads of it gets a *copy* on
+ * the device, which stays there as long as the tensor or until its memory is
+ * needed.  What a kernel writes is new on the device alone: the host's memory
+ * is there, and filled in when the host is to look at it, which is at the end
+ * of graph_force at the latest; what was let go of until then never is.  So a
+ * chain of kernels moves nothing over the bus.
+ *
+ * All of it with the lock of the device (device.h). */
+#ifndef AXON_CUDA_RESIDENT_H
+#define AXON_CUDA_RESIDENT_H
+
+#include "backend/cuda/memory.h"
+
+/* What is used from now on stays until the next call. */
+void resident_begin(void);
+/* Where the tensor is on the device; copies it there.  False with a fault. */
+bool resident_in(CudaMemory *m, CudaGpu *gpu, Tensor *t, CuAddress *at,
+                 Fault *fault);
+/* A place for it, whose data the device is about to write. */
+bool resident_new(CudaMemory *m, CudaGpu *gpu, Tensor *t, CuAddress *at,
+                  Fault *fault);
+/* Gives the host all that the device wrote. */
+bool resident_all_out(CudaGpu *gpu, Fault *fault);
+/* Memory that is no tensor's; others' copies make room. */
+CudaBlock *resident_take(CudaMemory *m, size_t bytes, const CudaUse *use,
+                         Fault *fault);
+
+#endif

@@ -1,0 +1,219 @@
+/* Mutants of a kernel's text.  What is found is found in the text alone: names,
+ * brackets and numbers, without any grammar; what does not compile is none. */
+#define _GNU_SOURCE
+#include "backend/cuda/sim/mutate.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct Finder {
+  Arena *arena;
+  Mutants *out;
+  const char *text;
+  uint32_t line;
+} Finder;
+
+static void add(Finder *f, const char *from, const char *to, const char *with) {
+  Mutant m = {(uint32_t)(from - f->text), (uint32_t)(to - f->text), with,
+              f->line};
+  VEC_PUSH(f->arena, f->out->all, m);
+}
+
+static bool in_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Past the bracket that closes that at p. */
+static const char *past(const char *p) {
+  int depth = 0;
+  for (; *p; p++) {
+    depth += *p == '(' || *p == '[' || *p == '{';
+    depth -= *p == ')' || *p == ']' || *p == '}';
+    if (depth == 0)
+      return p + 1;
+  }
+  return p;
+}
+
+/* Does a statement begin at p? */
+static bool begins(const Finder *f, const char *p) {
+  while (p > f->text && isspace((unsigned char)p[-1]))
+    p--;
+  return p > f->text && strchr(";{})", p[-1]);
+}
+
+/* ---- rules ---- */
+
+/* ax_...(...); is left out; <N> of a wait is one more; a parity is turned. */
+static void find_call(Finder *f, const char *name, const char *end) {
+  const char *p = end;
+  if (*p == '<') {
+    const char *number = p + 1;
+    p = strchr(p, '>');
+    bool wait = p && !isdigit((unsigned char)*number) &&
+                memmem(name, (size_t)(end - name), "_wait", 5);
+    if (wait)
+      add(f, number, p,
+          arena_printf(f->arena, "%.*s + 1", (int)(p - number), number));
+    p = p ? p + 1 : end;
+  }
+  if (*p != '(')
+    return;
+  const char *after = past(p);
+  if (begins(f, name) && *after == ';')
+    add(f, name, after, "");
+  static const char *const turned[] = {"ax_mbarrier_wait", "ax_mbarrier_try"};
+  for (size_t j = 0; j < ARRAY_LEN(turned); j++)
+    if (strncmp(name, turned[j], strlen(turned[j])) == 0)
+      add(f, after - 1, after - 1, " ^ 1");
+}
+
+/* if (...): always, never. */
+static void find_if(Finder *f, const char *p) {
+  while (isspace((unsigned char)*p))
+    p++;
+  if (*p != '(')
+    return;
+  add(f, p, past(p), "(true)");
+  add(f, p, past(p), "(false)");
+}
+
+static void find_operator(Finder *f, const char *p) {
+  static const char *const pairs[][2] = {
+      {" < ", " <= "},  {" <= ", " < "},  {" > ", " >= "},  {" >= ", " > "},
+      {" == ", " != "}, {" != ", " == "}, {" && ", " || "}, {" || ", " && "},
+      {" ^ ", " + "},   {" + ", " - "},   {" * ", " + "},   {" % ", " / "},
+      {" / ", " % "}};
+  for (size_t j = 0; j < ARRAY_LEN(pairs); j++) {
+    size_t len = strlen(pairs[j][0]);
+    if (strncmp(p, pairs[j][0], len) == 0)
+      add(f, p, p + len, pairs[j][1]);
+  }
+}
+
+/* A number becomes one more (16 more from 16 on, which keeps what is aligned
+ * so), but for the sizes of arrays that are declared. */
+static const char *find_number(Finder *f, const char *p) {
+  const char *end = p;
+  while (in_name(*end) || *end == '.')
+    end++;
+  const char *line = p;
+  while (line > f->text && line[-1] != '\n')
+    line--;
+  size_t blanks = strspn(line, " ");
+  bool declares = strncmp(line + blanks, "float ", 6) == 0 ||
+                  strncmp(line + blanks, "unsigned ", 9) == 0;
+  bool whole = strspn(p, "0123456789") == (size_t)(end - p);
+  long value = strtol(p, NULL, 10);
+  if (whole &&
+      !(declares && p[-1] == '[' && !memchr(line, '=', (size_t)(p - line))))
+    add(f, p, end,
+        arena_printf(f->arena, "%ld", value + (value < 16 ? 1 : 16)));
+  return end;
+}
+
+/* ---- all of a text ---- */
+
+static const char *skip(Finder *f, const char *p) {
+  const char *end = p;
+  if (p[0] == '/' && p[1] == '*')
+    end = strstr(p, "*/") + 2;
+  else if (p[0] == '#' || (p[0] == '/' && p[1] == '/'))
+    end = p + strcspn(p, "\n");
+  else if (*p == '"')
+    end = strchr(p + 1, '"') + 1;
+  for (; p < end; p++)
+    f->line += *p == '\n';
+  return end;
+}
+
+/* Heads of kernels say nothing that can be wrong: past __launch_bounds__. */
+static const char *find_name(Finder *f, const char *p) {
+  const char *end = p;
+  while (in_name(*end))
+    end++;
+  size_t len = (size_t)(end - p);
+  if (strncmp(p, "__launch_bounds__", len) == 0 && *end == '(')
+    return past(end);
+  if (strncmp(p, "ax_", 3) == 0)
+    find_call(f, p, end);
+  else if (len == 2 && strncmp(p, "if", 2) == 0)
+    find_if(f, end);
+  return end;
+}
+
+void mutants_find(Arena *arena, const char *text, Mutants *out) {
+  Finder f = {arena, out, text, 1};
+  *out = (Mutants){.text = text};
+  for (const char *p = text; *p;) {
+    const char *after = skip(&f, p);
+    if (after > p)
+      p = after;
+    else if (isdigit((unsigned char)*p))
+      p = find_number(&f, p);
+    else if (in_name(*p))
+      p = find_name(&f, p);
+    else {
+      find_operator(&f, p);
+      f.line += *p++ == '\n';
+    }
+  }
+}
+
+char *mutant_text(Arena *arena, const Mutants *m, uint32_t which) {
+  const Mutant *x = &m->all.at[which];
+  return arena_printf(arena, "%.*s%s%s", (int)x->from, m->text, x->with,
+                      m->text + x->to);
+}
+
+char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
+  const Mutant *x = &m->all.at[which];
+  const char *line = m->text + x->from;
+  while (line > m->text && line[-1] != '\n')
+    line--;
+  line += strspn(line, " ");
+  int before = (int)(m->text + x->from - line);
+  const char *old = m->text + x->from;
+  int len = (int)(x->to - x->from), rest = (int)strcspn(m->text + x->to, "\n");
+  for (int j = 0; j < len; j++)
+    if (old[j] == '\n')
+      len = j;
+  return arena_printf(arena, "%.*s{%.*s=>%s}%.*s", before, line, len, old,
+                      x->with, rest, m->text + x->to);
+}
+
+/* ---- run ---- */
+
+static int child(const char *text, uint32_t seeds,
+                 bool (*run)(void *owner, Sim *s, uint64_t seed), void *owner) {
+  Buffer error = {0};
+  Sim *s = sim_compile(text, "mutant.cu", &error);
+  bool good = s != NULL;
+  if (!s)
+    return MUTANT_STILL;
+  for (uint64_t seed = 1; seed <= seeds && good; seed++)
+    good = run(owner, s, seed);
+  sim_free(s);
+  return good ? MUTANT_SURVIVED : MUTANT_FOUND;
+}
+
+MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
+                      bool (*run)(void *owner, Sim *s, uint64_t seed),
+                      void *owner) {
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    int fate;
+    signal(SIGALRM, SIG_DFL);
+    alarm(seconds);
+    fate = child(text, seeds, run, owner);
+    fflush(NULL);
+    _exit(fate);
+  }
+  int status = 0;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid)
+    return MUTANT_STILL;
+  return WIFEXITED(status) ? (MutantFate)WEXITSTATUS(status) : MUTANT_ENDLESS;
+}

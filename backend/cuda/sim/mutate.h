@@ -1,0 +1,40 @@
+/* backend/cuda/sim: does the simulator see what is wrong in a kernel?  Mutants
+ * of its text are made by rules: each statement that calls a wrapper is left
+ * out, waits let one more pend, parities are turned, conditions are true,
+ * false, or off by one, other operators, and each number is more. */
+#ifndef AXON_CUDA_MUTATE_H
+#define AXON_CUDA_MUTATE_H
+
+#include "backend/cuda/sim/sim.h"
+
+typedef struct Mutant {
+  uint32_t from, to; /* of the text, what it replaces: */
+  const char *with;
+  uint32_t line;
+} Mutant;
+
+typedef struct Mutants {
+  const char *text;
+  VEC(Mutant) all;
+} Mutants;
+
+void mutants_find(Arena *arena, const char *text, Mutants *out);
+/* The text of one, in the arena. */
+char *mutant_text(Arena *arena, const Mutants *m, uint32_t which);
+/* For lists: its line as it was, and what is otherwise. */
+char *mutant_name(Arena *arena, const Mutants *m, uint32_t which);
+
+typedef enum MutantFate {
+  MUTANT_SURVIVED,
+  MUTANT_FOUND,   /* it was told what is wrong, or the result was */
+  MUTANT_STILL,   /* it does not compile, or is the same program */
+  MUTANT_ENDLESS, /* or fell over the host */
+} MutantFate;
+
+/* Runs it in a process of its own.  run: does the kernel do what it should,
+ * with this seed? */
+MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
+                      bool (*run)(void *owner, Sim *s, uint64_t seed),
+                      void *owner);
+
+#endif

@@ -1,0 +1,507 @@
+/* Which passes are contractions, and these as text: operands that are read as
+ * they lie are copied, others computed on their way; the loops that follow the
+ * product are done with its sums. */
+#include "backend/cuda/tile.h"
+
+#include <string.h>
+
+#define format emit_format
+
+enum { LINE = 16, APART_BYTES = 512 << 20 };
+
+/* ---- finding one ---- */
+
+static bool is_affine(const Quasi *q) {
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      return false;
+  return true;
+}
+
+static uint64_t side_depends(const Product *p, uint32_t which) {
+  uint64_t set = 0;
+  for (uint32_t j = 0; j < p->count; j++)
+    if (which >> j & 1)
+      set |= p->depends[p->factors[j]];
+  return set;
+}
+
+/* Where results lie next to each other along an axis, columns do: stores are
+ * then whole. */
+static bool is_dense(const Kernel *k, uint32_t axis) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      const Quasi *to = r->out ? r->out : r->local;
+      if (to && to->times[axis] == 1)
+        return true;
+    }
+  return false;
+}
+
+/* The axis that splits the factors best; NO_LANE: none does. */
+static uint32_t choose_columns(const Kernel *k, const Product *p,
+                               uint32_t *which) {
+  const Loop *loop = k->loops.at[0];
+  uint32_t best = NO_LANE, m, with;
+  double most = 0;
+  for (uint32_t v = 0; v < loop->kept; v++) {
+    if (!product_sides(loop, p, v, &m, &with) || !with)
+      continue;
+    double extent = (double)loop_guess(loop, v) * (is_dense(k, v) ? 1e6 : 1);
+    if (best == NO_LANE || extent > most) {
+      best = v;
+      most = extent;
+      *which = with;
+    }
+  }
+  return best;
+}
+
+static bool group_axes(CudaTile *t, const Loop *loop, uint64_t a, uint64_t b) {
+  for (uint32_t v = 0; v < loop->axes; v++) {
+    bool in_a = a >> v & 1, in_b = b >> v & 1;
+    if (v >= loop->kept)
+      t->k[t->ks++] = v;
+    else if (in_a == in_b)
+      t->batch[t->batches++] = v;
+    else if (in_a)
+      t->m[t->ms++] = v;
+    else
+      t->n[t->ns++] = v;
+  }
+  return t->ms && t->ns && t->batches <= GEMM_AXES && t->ms <= GEMM_AXES &&
+         t->ns <= GEMM_AXES && t->ks <= GEMM_AXES;
+}
+
+static bool reads_same_point(const Kernel *k, const Step *s, uint32_t loop) {
+  return s->loop < loop &&
+         quasi_equal(s->address,
+                     k->loops.at[s->loop]->results.at[s->result].local);
+}
+
+/* Are all loops behind the product over its results, each point for itself? */
+static bool is_followed(const Kernel *k) {
+  const Loop *first = k->loops.at[0];
+  const Result *sum = &first->results.at[0];
+  if ((sum->out && !is_affine(sum->out)) ||
+      (sum->local && !is_affine(sum->local)))
+    return false;
+  for (uint32_t j = 1; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (loop->axes != first->kept || loop->kept != first->kept)
+      return false;
+    for (uint32_t i = 0; i < loop->steps.len; i++)
+      if (loop->steps.at[i].kind == STEP_LOCAL &&
+          !reads_same_point(k, &loop->steps.at[i], j))
+        return false;
+  }
+  for (uint32_t i = 0; k->loops.len > 1 && i < first->steps.len; i++)
+    if (first->steps.at[i].kind == STEP_LOCAL)
+      return false;
+  return true;
+}
+
+/* ---- operands ---- */
+
+/* The product of a side's factors, as a loop over the same axes. */
+static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
+                          uint32_t which, Dtype t) {
+  Loop *to = NEW(arena, Loop);
+  *to = *loop;
+  memset(&to->steps, 0, sizeof to->steps);
+  memset(&to->results, 0, sizeof to->results);
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
+  uint32_t value = UINT32_MAX;
+  for (uint32_t j = 0; j < p->count; j++) {
+    if (!(which >> j & 1))
+      continue;
+    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
+    if (value == UINT32_MAX) {
+      value = factor;
+      continue;
+    }
+    Step s = {.kind = STEP_OP,
+              .op = PRIM_MUL,
+              .dtype = t,
+              .arg_count = 2,
+              .args = {value, factor},
+              .low = INT64_MIN,
+              .high = INT64_MAX};
+    VEC_PUSH(arena, to->steps, s);
+    value = to->steps.len - 1;
+  }
+  VEC_PUSH(arena, to->results, ((Result){.step = value, .dtype = t}));
+  return to;
+}
+
+/* What a value of 16 bits is that is but widened; or NULL. */
+static const Step *narrow_of(const Loop *side) {
+  const Step *s = &side->steps.at[side->results.at[0].step];
+  if (s->kind != STEP_CONVERT)
+    return NULL;
+  const Step *of = &side->steps.at[s->args[0]];
+  return of->dtype == DT_F16 || of->dtype == DT_BF16 ? of : NULL;
+}
+
+/* The read that the side is, of the type that its tile has; or NULL. */
+static const Step *copied_read(const Loop *side, Dtype t) {
+  const Step *s = narrow_of(side);
+  if (!s)
+    s = &side->steps.at[side->results.at[0].step];
+  return s->kind == STEP_READ && s->dtype == t && !s->index_count &&
+                 is_affine(s->address)
+             ? s
+             : NULL;
+}
+
+/* Bytes that all parts of an address but one are multiples of. */
+static uint32_t align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
+                         uint32_t dense) {
+  uint32_t align = LINE;
+  if (loop->graph->sizes)
+    return bytes;
+  while (align > bytes && at->constant * bytes % align)
+    align /= 2;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    while (v != dense && align > bytes && at->times[v] * bytes % align)
+      align /= 2;
+  return align;
+}
+
+/* Which axis of a group is the last one, if elements along it are next to each
+ * other, and copies of them do not go on to another one's. */
+static bool is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
+                           const uint32_t *axes, uint32_t *align,
+                           uint32_t bytes) {
+  if (!count || at->times[axes[count - 1]] != 1)
+    return false;
+  uint32_t dense = axes[count - 1];
+  *align = align_of(loop, at, bytes, dense);
+  while (count > 1 && *align > bytes && loop->extents[dense] * bytes % *align)
+    *align /= 2;
+  return true;
+}
+
+static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
+  const Step *read = b ? t->copy_b : t->copy_a;
+  GemmSide side = {.dtype = dtype};
+  uint32_t bytes = dtype_info[dtype].bytes;
+  side.align = bytes;
+  side.computed = !read;
+  if (!read)
+    return side;
+  if (!is_dense_group(loop, read->address, t->ks, t->k, &side.align, bytes))
+    side.turned = is_dense_group(loop, read->address, b ? t->ns : t->ms,
+                                 b ? t->n : t->m, &side.align, bytes);
+  return side;
+}
+
+static double points(const Loop *loop, uint32_t count, const uint32_t *axes) {
+  double all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all *= (double)loop_guess(loop, axes[j]);
+  return all;
+}
+
+/* Bytes of results, and of what is read with them, for each. */
+static double stored_bytes(const Kernel *k) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->results.len; i++)
+      if (loop->results.at[i].out || k->loops.len == 1)
+        bytes += dtype_info[loop->results.at[i].dtype].bytes;
+    for (uint32_t i = 0; j && i < loop->steps.len; i++)
+      if (loop->steps.at[i].kind == STEP_READ)
+        bytes += dtype_info[loop->steps.at[i].dtype].bytes;
+  }
+  return bytes;
+}
+
+static uint32_t store_align(const CudaTile *t, const Kernel *k) {
+  uint32_t align = LINE, dense = t->n[t->ns - 1];
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      uint32_t bytes = dtype_info[r->dtype].bytes, each;
+      each = r->out ? align_of(k->loops.at[j], r->out, bytes, dense) : LINE;
+      align = each < align ? each : align;
+    }
+  return align;
+}
+
+/* Operands of 16 bits for the tensor cores; else both are of the type of the
+ * sum. */
+static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
+                        Dtype sum) {
+  const Step *x = narrow_of(a), *y = narrow_of(b);
+  bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
+              (x->dtype == DT_F16 || gpu->arch >= 80);
+  return good ? x->dtype : sum;
+}
+
+static bool choose(CudaTile *t, const Kernel *k, const GemmGpu *gpu) {
+  const Loop *loop = k->loops.at[0];
+  double seconds;
+  t->shape.m = points(loop, t->ms, t->m);
+  t->shape.n = points(loop, t->ns, t->n);
+  t->shape.k = points(loop, t->ks, t->k);
+  t->shape.batch = points(loop, t->batches, t->batch);
+  t->shape.stored = stored_bytes(k);
+  t->shape.store_align = store_align(t, k);
+  t->shape.alone = true;
+  return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
+         t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
+}
+
+CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
+  Loop *loop = k->loops.at[0];
+  Product p;
+  uint32_t which = 0;
+  GemmGpu gpu;
+  if (!target->arch || !gemm_gpu(target->arch, &gpu) ||
+      !product_find(k->arena, loop, &p) || p.outside_count || !is_followed(k) ||
+      choose_columns(k, &p, &which) == NO_LANE)
+    return NULL;
+  uint32_t all = (1u << p.count) - 1;
+  CudaTile *t = NEW(k->arena, CudaTile);
+  t->arch = target->arch;
+  if (!group_axes(t, loop, side_depends(&p, all & ~which),
+                  side_depends(&p, which)))
+    return NULL;
+  Dtype sum = loop->steps.at[loop->results.at[0].step].dtype;
+  t->a = operand_loop(k->arena, loop, &p, all & ~which, sum);
+  t->b = operand_loop(k->arena, loop, &p, which, sum);
+  Dtype dtype = tile_dtype(t->a, t->b, &gpu, sum);
+  t->copy_a = copied_read(t->a, dtype);
+  t->copy_b = copied_read(t->b, dtype);
+  t->shape.a = side_of(t, loop, false, dtype);
+  t->shape.b = side_of(t, loop, true, dtype);
+  t->shape.sum = sum;
+  gpu.sms = (uint32_t)target->processors;
+  gpu.block = target->shared_most;
+  return choose(t, k, &gpu) ? t : NULL;
+}
+
+/* Sums, and values of their terms beside them, are not left by one pass. */
+static bool has_both(const Loop *loop) {
+  bool sums = false, values = false;
+  for (uint32_t j = 0; loop->axes > loop->kept && j < loop->results.len; j++) {
+    sums |= loop->results.at[j].reduce != PRIM_NONE;
+    values |= loop->results.at[j].reduce == PRIM_NONE;
+  }
+  return sums && values;
+}
+
+bool cuda_tile_apart(const Kernel *k) {
+  double bytes =
+      kernel_local_bytes(k, true) * loop_points(k->loops.at[0], 0, k->outer);
+  bool product = false;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    product |= loop_is_product(k->loops.at[j]);
+    if (has_both(k->loops.at[j]))
+      return false;
+  }
+  return product && k->loops.len > 1 && bytes <= APART_BYTES;
+}
+
+void cuda_tile_print(Buffer *out, const CudaTile *t) {
+  buffer_printf(out, "a tile for %s: ", t->arch);
+  gemm_print(out, &t->s);
+}
+
+/* ---- as text ---- */
+
+static GemmGroup group_of(CudaWriter *w, const CudaTile *t, uint32_t count,
+                          const uint32_t *axes) {
+  Emitter *e = &w->e;
+  const Loop *loop = w->k->loops.at[0];
+  GemmGroup g = {.count = count};
+  for (uint32_t j = 0; j < count; j++) {
+    uint32_t v = axes[j];
+    GemmAxis *a = &g.axes[j];
+    a->name = format(e, "i%u", v);
+    a->extent = format(e, "%s", emit_int(e, loop->extents[v]));
+    for (int b = 0; b < 2; b++) {
+      const Step *read = b ? t->copy_b : t->copy_a;
+      int64_t times = read ? read->address->times[v] : 0;
+      const char *text = times == 1 ? "1"
+                         : times ? format(e, "(int64_t)%s", emit_int(e, times))
+                                 : NULL;
+      *(b ? &a->stride_b : &a->stride_a) = text;
+    }
+  }
+  return g;
+}
+
+static GemmOperand operand_of(CudaWriter *w, const Step *read) {
+  GemmOperand o = {.pointer = "0"};
+  if (!read)
+    return o;
+  Emitter *e = &w->e;
+  o.pointer = format(e, "p%u", read->input);
+  if (read->address->constant)
+    o.pointer =
+        format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
+  return o;
+}
+
+static void put_value(void *owner, Buffer *out, const char *to, bool b) {
+  CudaWriter *w = owner;
+  const CudaTile *t = w->s->tile;
+  const Loop *side = b ? t->b : t->a;
+  cuda_put_steps(w, out, side, NULL);
+  buffer_printf(out, "%s = %s;\n", to,
+                emit_scalar(&w->e, side->results.at[0].step));
+}
+
+static void put_value_a(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, false);
+}
+
+static void put_value_b(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, true);
+}
+
+/* ---- what is done with sums ---- */
+
+/* Results that gemmstore.c stores: floats, at an address of the axes alone. */
+static bool is_plain(const Result *r) {
+  return r->out && dtype_is_float(r->dtype) && is_affine(r->out) &&
+         !r->out->constant;
+}
+
+/* Its number among these; UINT32_MAX: it is none of them. */
+static uint32_t plain_number(const Kernel *k, const Result *which) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (!is_plain(r) || count == GEMM_RESULTS)
+        continue;
+      if (r == which)
+        return count;
+      count++;
+    }
+  return UINT32_MAX;
+}
+
+static void put_result(CudaWriter *w, Buffer *out, const Result *r,
+                       const CudaLocal *l, const char *x,
+                       const char *const to[GEMM_RESULTS]) {
+  Emitter *e = &w->e;
+  uint32_t number = plain_number(w->k, r);
+  if (r->local && l->place == PLACE_POINT)
+    cuda_put_at(out, r->dtype, format(e, "l%u", l->name),
+                emit_quasi(e, r->local), x);
+  else if (r->local)
+    buffer_printf(out, "const %s l%u = %s;\n", scalar_type(class_of(r->dtype)),
+                  l->name, cuda_kept(e, r->dtype, x));
+  if (number != UINT32_MAX)
+    buffer_printf(out, "%s = %s;\n", to[number], x);
+  else if (r->out)
+    cuda_put_store(w, out, r, x);
+}
+
+/* One loop's statements; of the product, whose value is x, no steps. */
+static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
+                     const char *const to[GEMM_RESULTS]) {
+  Emitter *e = &w->e;
+  Loop loop = *w->k->loops.at[at];
+  const char **given = NEW_ARRAY(e->arena, const char *, loop.steps.len);
+  Buffer results = {.arena = e->arena};
+  for (uint32_t i = 0; i < loop.steps.len; i++) {
+    const Step *s = &loop.steps.at[i];
+    if (s->kind == STEP_LOCAL &&
+        w->locals[s->loop][s->result].place != PLACE_POINT)
+      given[i] = format(e, "l%u", w->locals[s->loop][s->result].name);
+  }
+  if (at == 0)
+    memset(&loop.steps, 0, sizeof loop.steps);
+  emit_begin_loop(e, &loop, NO_LANE, 0, NULL);
+  e->given = given;
+  emit_steps(e);
+  e->given = NULL;
+  for (uint32_t i = 0; i < loop.results.len && !e->failed; i++) {
+    const Result *r = &w->k->loops.at[at]->results.at[i];
+    put_result(w, &results, r, &w->locals[w->pass->first + at][i],
+               at ? emit_scalar(e, r->step) : x, to);
+  }
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  emit_put(out, &e->checks);
+  emit_put(out, &results);
+}
+
+/* The axes have their values. */
+static void put_epilogue(void *owner, Buffer *out, const char *x,
+                         const char *const to[GEMM_RESULTS]) {
+  CudaWriter *w = owner;
+  for (uint32_t j = 0; j < w->k->loops.len; j++)
+    put_loop(w, out, j, x, to);
+}
+
+static void give_results(CudaWriter *w, const CudaTile *t, GemmText *g) {
+  Emitter *e = &w->e;
+  const Kernel *k = w->k;
+  const uint32_t *axes[] = {t->batch, t->m, t->n};
+  const uint32_t counts[] = {t->batches, t->ms, t->ns};
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      uint32_t at = 0;
+      if (plain_number(k, r) == UINT32_MAX)
+        continue;
+      GemmResult *to = &g->result[g->results++];
+      to->pointer = format(e, "o%u", cuda_out_number(w, r));
+      to->dtype = r->dtype;
+      for (uint32_t x = 0; x < 3; x++)
+        for (uint32_t v = 0; v < counts[x]; v++) {
+          int64_t times = r->out->times[axes[x][v]];
+          to->strides[at++] = times == 1 ? "1"
+                              : times    ? emit_int(e, times)
+                                         : NULL;
+        }
+    }
+}
+
+/* ---- how many blocks ---- */
+
+static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
+  int64_t all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all = emit_times(&w->e, all, w->k->loops.at[0]->extents[axes[j]]);
+  return all;
+}
+
+static void size_grid(CudaWriter *w, const CudaTile *t) {
+  Emitter *e = &w->e;
+  int64_t high = emit_over(e, count_of(w, t->ms, t->m), t->s.m);
+  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), t->s.n);
+  w->pass->blocks = emit_times(e, emit_times(e, high, wide),
+                               count_of(w, t->batches, t->batch));
+  w->pass->shared = gemm_shared(&t->shape, &t->s);
+}
+
+void cuda_put_tile(CudaWriter *w, Buffer *before) {
+  const CudaTile *t = w->s->tile;
+  GemmText g = {.shape = &t->shape,
+                .schedule = &t->s,
+                .name = w->pass->name,
+                .batch = group_of(w, t, t->batches, t->batch),
+                .m = group_of(w, t, t->ms, t->m),
+                .n = group_of(w, t, t->ns, t->n),
+                .k = group_of(w, t, t->ks, t->k),
+                .a = operand_of(w, t->copy_a),
+                .b = operand_of(w, t->copy_b),
+                .epilogue = put_epilogue,
+                .owner = w};
+  if (!t->copy_a)
+    g.a.value = put_value_a;
+  if (!t->copy_b)
+    g.b.value = put_value_b;
+  give_results(w, t, &g);
+  size_grid(w, t);
+  gemm_put(before, &w->body, &g);
+}

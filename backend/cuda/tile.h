@@ -1,0 +1,28 @@
+/* backend/cuda: contractions among the loops of kernels, as tiles (gemm.h). */
+#ifndef AXON_CUDA_TILE_H
+#define AXON_CUDA_TILE_H
+
+#include "backend/cuda/gemm.h"
+#include "backend/cuda/kernel.h"
+
+/* A pass that is one: what its loops are to it. */
+typedef struct CudaTile {
+  const char *arch; /* that its text is for */
+  GemmShape shape;
+  GemmSchedule s;
+  uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
+  uint32_t batches, ms, ns, ks; /* how many axes of each there are */
+  const Loop *a, *b; /* loops over the same axes, whose results are elements */
+  const Step *copy_a,
+      *copy_b; /* the reads that they are nothing but; or NULL */
+} CudaTile;
+
+/* NULL: the pass is none, or what there would be to choose does not fit. */
+CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target);
+/* Has it, beside other loops, a product that is better off in a pass of its
+ * own? */
+bool cuda_tile_apart(const Kernel *k);
+/* The body of the pass, and what is to stand before it. */
+void cuda_put_tile(CudaWriter *w, Buffer *before);
+
+#endif

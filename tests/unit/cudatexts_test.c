@@ -1,0 +1,108 @@
+/* Kernels' texts, as programs left them (AXON_CC_DEBUG), through NVRTC: each
+ * one compiles without a warning, and has registers enough.
+ *
+ *     tests/unit/cudatexts_test FOLDER [all]
+ *
+ * Each text is compiled for one of the architectures in turn, or for all. */
+#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/report.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const archs[] = {"sm_90a", "sm_75",   "sm_80", "sm_86",
+                                    "sm_89",  "sm_100a", "sm_120"};
+
+static char *read_text(const char *path) {
+  FILE *f = fopen(path, "r");
+  Buffer b = {0};
+  char chunk[4096];
+  if (!f)
+    return NULL;
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+    buffer_add(&b, chunk, n);
+  fclose(f);
+  return b.text;
+}
+
+/* Of all its kernels: is there one that has too few registers? */
+static int look_at_report(const char *path, const char *arch, const char *log) {
+  int wrong = 0;
+  CudaReport r;
+  char name[16] = "axon_0";
+  for (int k = 0; cuda_report(log, name, &r); k++) {
+    if (r.spill_stores || r.spill_loads) {
+      printf("%s for %s: %s: %u registers, %u bytes spilled\n", path, arch,
+             name, r.registers, r.spill_stores);
+      wrong++;
+    }
+    snprintf(name, sizeof name, "axon_%d", k + 1);
+  }
+  const char *other = cuda_report_other(log);
+  if (other)
+    printf("%s for %s: %.300s\n", path, arch, other);
+  return wrong + (other != NULL);
+}
+
+/* A text that has tiles of products is for one architecture. */
+static bool is_for_other(const char *text, const char *arch, char own[16]) {
+  const char *at = strstr(text, "a tile for ");
+  *own = 0;
+  return at && sscanf(at, "a tile for %15[^:]", own) == 1 &&
+         strcmp(own, arch) != 0;
+}
+
+static int compile(const Nvrtc *n, const char *path, const char *arch,
+                   bool all) {
+  Fault fault = {0};
+  CudaCode code;
+  char own[16], *text = read_text(path);
+  if (text && is_for_other(text, arch, own)) {
+    if (all) {
+      free(text);
+      return 0;
+    }
+    arch = own;
+  }
+  const CudaText t = {
+      .text = text ? text : "", .name = "kernel.cu", .arch = arch};
+  int wrong = 1;
+  if (!nvrtc_compiles(n, arch))
+    wrong = 0;
+  else if (!nvrtc_compile(n, &t, &code, &fault))
+    printf("%s for %s: %s\n%s\n", path, arch, fault.message,
+           code.log ? code.log : "");
+  else
+    wrong = look_at_report(path, arch, code.log);
+  if (nvrtc_compiles(n, arch))
+    cuda_code_free(&code);
+  free(text);
+  return wrong;
+}
+
+int main(int argc, char **argv) {
+  Fault fault = {0};
+  const Nvrtc *n = argc > 1 ? nvrtc(&fault) : NULL;
+  if (!n) {
+    printf("skipped: %s\n", argc > 1 ? fault.message : "no folder is named");
+    return 0;
+  }
+  char pattern[4096];
+  glob_t found;
+  int wrong = 0;
+  bool all = argc > 2 && strcmp(argv[2], "all") == 0;
+  snprintf(pattern, sizeof pattern, "%s/*.cu", argv[1]);
+  if (glob(pattern, 0, NULL, &found) != 0) {
+    printf("there are no texts in %s\n", argv[1]);
+    return 1;
+  }
+  for (size_t k = 0; k < found.gl_pathc; k++)
+    for (size_t a = 0; a < ARRAY_LEN(archs); a++)
+      if (all || a == k % ARRAY_LEN(archs))
+        wrong += compile(n, found.gl_pathv[k], archs[a], all);
+  printf("%zu texts, %d wrong\n", found.gl_pathc, wrong);
+  globfree(&found);
+  return wrong != 0;
+}

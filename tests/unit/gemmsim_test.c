@@ -1,0 +1,583 @@
+/* Contractions and attention in the simulator, which finds races, waits that
+ * are missing and accesses beyond what there is: of each kind of kernel, at
+ * sizes around those of its tiles, primes, one and none, in several orders of
+ * events, against sums in double precision. */
+#include "backend/cuda/attentionemit.h"
+#include "backend/cuda/sim/sim.h"
+#include "tests/unit/attention_cases.h"
+#include "tests/unit/gemm_cases.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { MAP_BYTES = 128, LINE = 256 };
+
+/* ---- numbers ---- */
+
+static void put_number(void *at, int64_t i, Dtype t, double x) {
+  if (t == DT_F64)
+    ((double *)at)[i] = x;
+  else if (t == DT_F32)
+    ((float *)at)[i] = (float)x;
+  else
+    ((uint16_t *)at)[i] =
+        t == DT_BF16 ? bf16_from_double(x) : f16_from_double(x);
+}
+
+static double number_at(const void *at, int64_t i, Dtype t) {
+  if (t == DT_F64)
+    return ((const double *)at)[i];
+  if (t == DT_F32)
+    return (double)((const float *)at)[i];
+  uint16_t u = ((const uint16_t *)at)[i];
+  return t == DT_BF16 ? bf16_to_double(u) : f16_to_double(u);
+}
+
+static uint32_t state = 1;
+
+/* A multiple of 1/4 that is small: exact in all types. */
+static double drawn(void) {
+  state = state * 1664525 + 1013904223;
+  return ((double)(state >> 27) - 16) / 4;
+}
+
+/* So many elements, NaN all of them; and the range, for the simulator. */
+static void *made(int64_t count, Dtype t, bool writable, const char *name,
+                  SimMemory *range) {
+  size_t bytes = (size_t)(count + 1) * dtype_info[t].bytes;
+  char *at = aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE);
+  assert_non_null(at);
+  memset(at, 0xff, bytes);
+  *range = (SimMemory){at, bytes, writable, name};
+  return at;
+}
+
+static int64_t up(int64_t x, int64_t to) {
+  return (x + to - 1) / to * to;
+}
+
+/* ---- contractions ---- */
+
+typedef struct GemmArguments {
+  const void *a, *b;
+  void *c;
+  const float *bias;
+  void *room, *counters;
+  int64_t m, n, k, batch;
+  int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;
+  float scale;
+  _Alignas(64) char map_a[MAP_BYTES];
+  char map_b[MAP_BYTES];
+} GemmArguments;
+
+typedef struct Kind {
+  const char *arch;
+  GemmCase c;
+  const char *schedule; /* what is changed of the chosen one */
+  bool plain;           /* TMA cannot copy it */
+} Kind;
+
+#define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3 "
+#define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3 "
+
+static const Kind kinds[] = {
+    {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
+    {"sm_80",
+     {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 8},
+     SMALL "split=2",
+     1},
+    {"sm_80",
+     {DT_F32, DT_F32, DT_F32, .b_turned = 1, .tf32 = 1, .align = 4},
+     SMALL "k=16",
+     1},
+    {"sm_86",
+     {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .computed = 1, .align = 2},
+     SMALL "stages=2",
+     1},
+    {"sm_75",
+     {DT_F16, DT_F32, DT_F16, .b_turned = 1, .align = 16},
+     SMALL "stages=2",
+     1},
+    {"sm_89",
+     {DT_F32, DT_F32, DT_F32, .a_turned = 1, .align = 16},
+     "m=32 n=32 k=8 thread_m=4 thread_n=4 stages=3 split=2",
+     1},
+    {"sm_75",
+     {DT_F64, DT_F64, DT_F64, .align = 8, .bias = false},
+     "m=32 n=32 k=8 thread_m=4 thread_n=4 stages=2",
+     1},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     GROUPS "stream=1 pingpong=0",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 16},
+     GROUPS "m=64 stream=0 pingpong=1",
+     0},
+};
+
+typedef struct Made {
+  GemmShape shape;
+  GemmSchedule s;
+} Made;
+
+static void choose(const Kind *kind, Made *made) {
+  GemmGpu gpu;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gemm_gpu(kind->arch, &gpu));
+  made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
+  made->shape.a.boxes = !kind->plain;
+  assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
+  if (!gemm_parse(&made->s, kind->schedule, &why))
+    fail_msg("%s", why.text);
+  gemm_lay_out(&made->shape, &made->s);
+  assert_true((made->s.way == GEMM_WGMMA) == !kind->plain);
+}
+
+static void map_operand(const GemmArguments *g, const Made *m, bool b,
+                        void *to) {
+  uint32_t box[2], number;
+  Buffer error = {0};
+  gemm_box(&m->shape, &m->s, b, box, &number);
+  bool turned = b ? m->shape.b.turned : m->shape.a.turned;
+  int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
+  int64_t of_term = b ? g->b_k : g->a_k;
+  SimMap map = {.rank = 3, .element = 2, .address = b ? g->b : g->a};
+  map.size[0] = (uint64_t)(turned ? rows : g->k);
+  map.size[1] = (uint64_t)(turned ? g->k : rows);
+  map.size[2] = (uint64_t)g->batch;
+  map.stride[0] = 2;
+  map.stride[1] = 2 * (uint64_t)(turned ? of_term : of_row);
+  map.stride[2] = 2 * (uint64_t)(b ? g->b_batch : g->a_batch);
+  for (int j = 0; j < 3; j++) /* what has no elements is not read */
+    map.size[j] = map.size[j] ? map.size[j] : 1;
+  map.box[0] = box[0];
+  map.box[1] = box[1];
+  map.box[2] = 1;
+  map.swizzle = number ? 256u >> number : 0;
+  if (!sim_map(to, &map, &error))
+    fail_msg("%s", error.text);
+}
+
+typedef struct Sizes {
+  int64_t m, n, k, batch;
+} Sizes;
+
+static double factor(const void *p, int64_t at, const GemmCase *c, bool a) {
+  return number_at(p, at, c->in) * (a && c->computed ? 0.5 : 1);
+}
+
+static void check_gemm(const GemmArguments *g, const GemmCase *c,
+                       const char *what) {
+  for (int64_t z = 0; z < g->batch; z++)
+    for (int64_t i = 0; i < g->m; i++)
+      for (int64_t j = 0; j < g->c_m; j++) {
+        double sum = 0, all = 0;
+        double got = number_at(g->c, z * g->c_batch + i * g->c_m + j, c->out);
+        if (j >= g->n) { /* between rows */
+          assert_true(isnan(got));
+          continue;
+        }
+        for (int64_t x = 0; x < g->k; x++) {
+          double p =
+              factor(g->a, z * g->a_batch + i * g->a_m + x * g->a_k, c, true) *
+              factor(g->b, z * g->b_batch + j * g->b_n + x * g->b_k, c, false);
+          sum += p;
+          all += fabs(p);
+        }
+        if (c->bias)
+          sum = fmax(sum + (double)g->bias[j], 0);
+        double unit = c->out == DT_BF16  ? 0x1p-7
+                      : c->out == DT_F16 ? 0x1p-10
+                                         : 0x1p-22;
+        if (!(fabs(got - sum) <= unit * (fabs(sum) + all * 1e-3)))
+          fail_msg("%s: %lld x %lld x %lld: at %lld, %lld, %lld: %g, not %g",
+                   what, (long long)g->m, (long long)g->n, (long long)g->k,
+                   (long long)z, (long long)i, (long long)j, got, sum);
+      }
+}
+
+static void fill(void *p, Dtype t, int64_t batches, int64_t of_batch,
+                 int64_t rows, int64_t of_row, int64_t terms, int64_t of_term) {
+  for (int64_t z = 0; z < batches; z++)
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < terms; j++)
+        put_number(p, z * of_batch + i * of_row + j * of_term, t, drawn());
+}
+
+static void run_gemm(Sim *sim, const char *name, const Kind *kind,
+                     const Made *made_, Sizes z, uint64_t seed) {
+  const GemmCase *c = &kind->c;
+  const GemmSchedule *s = &made_->s;
+  int64_t pad = c->align / dtype_info[c->in].bytes;
+  GemmArguments g = {
+      .m = z.m, .n = z.n, .k = z.k, .batch = z.batch, .scale = 0.5f};
+  g.a_m = c->a_turned ? 1 : up(z.k, pad);
+  g.a_k = c->a_turned ? up(z.m, pad) : 1;
+  g.b_n = c->b_turned ? 1 : up(z.k, pad);
+  g.b_k = c->b_turned ? up(z.n, pad) : 1;
+  g.a_batch = (c->a_turned ? g.a_k * z.k : g.a_m * z.m) + pad;
+  g.b_batch = (c->b_turned ? g.b_k * z.k : g.b_n * z.n) + pad;
+  g.c_m = up(z.n, 16);
+  g.c_n = 1;
+  g.c_batch = g.c_m * z.m;
+  SimMemory memory[6];
+  void *a = made(g.a_batch * z.batch, c->in, false, "a", &memory[0]);
+  void *b = made(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
+  g.c = made(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
+  float *bias = made(z.n, DT_F32, false, "bias", &memory[3]);
+  int64_t tiles = up(z.m, s->m) / s->m * (up(z.n, s->n) / s->n) * z.batch;
+  uint32_t grid = s->persistent ? 3 : (uint32_t)(tiles * s->split);
+  int64_t parts = tiles * s->split > 2 * grid ? tiles * s->split : 2 * grid;
+  g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[4]);
+  g.counters = made(tiles, DT_I32, true, "counters", &memory[5]);
+  memset(g.counters, 0, memory[5].bytes);
+  fill(a, c->in, z.batch, g.a_batch, z.m, g.a_m, z.k, g.a_k);
+  fill(b, c->in, z.batch, g.b_batch, z.n, g.b_n, z.k, g.b_k);
+  for (int64_t j = 0; j < z.n; j++)
+    bias[j] = (float)drawn();
+  g.a = a;
+  g.b = b;
+  g.bias = bias;
+  if (s->way == GEMM_WGMMA && tiles) {
+    map_operand(&g, made_, false, g.map_a);
+    map_operand(&g, made_, true, g.map_b);
+  }
+  SimLaunch l = {.kernel = name,
+                 .grid = {grid, 1, 1},
+                 .block = {gemm_threads(s), 1, 1},
+                 .shared = gemm_shared(&made_->shape, s),
+                 .args = &g,
+                 .args_bytes = sizeof g,
+                 .memory = memory,
+                 .memory_count = 6,
+                 .seed = seed};
+  Buffer error = {0}, what = {0};
+  gemm_print(&what, s);
+  if (tiles && !sim_launch(sim, &l, &error))
+    fail_msg("%s: %s: %lld x %lld x %lld: %s", name, what.text, (long long)z.m,
+             (long long)z.n, (long long)z.k, error.text);
+  check_gemm(&g, c, what.text);
+  for (int64_t j = 0; j < tiles; j++)
+    assert_int_equal(((int32_t *)g.counters)[j], 0);
+  for (int j = 0; j < 6; j++)
+    free((void *)(uintptr_t)memory[j].at);
+  buffer_free(&error);
+  buffer_free(&what);
+}
+
+static const Sizes sizes[] = {
+    {1, 1, 1, 1},     {17, 33, 31, 2},  {32, 32, 64, 1},
+    {129, 31, 65, 1}, {63, 97, 193, 1}, {5, 3, 0, 1},
+};
+
+static Sim *compiled(const char *text) {
+  Buffer error = {0};
+  Sim *sim = sim_compile(text, "kernels.cu", &error);
+  if (!sim)
+    fail_msg("%s", error.text);
+  return sim;
+}
+
+static void test_gemm(void **unused) {
+  (void)unused;
+  Made all[ARRAY_LEN(kinds)];
+  Buffer text = {0};
+  if (!sim_can())
+    skip();
+  buffer_puts(&text, gemm_arguments);
+  for (size_t j = 0; j < ARRAY_LEN(kinds); j++) {
+    char name[16];
+    snprintf(name, sizeof name, "gemm%zu", j);
+    choose(&kinds[j], &all[j]);
+    gemm_case_text(&kinds[j].c, &all[j].shape, &all[j].s, name, &text);
+  }
+  Sim *sim = compiled(text.text);
+  for (size_t j = 0; j < ARRAY_LEN(kinds); j++)
+    for (size_t x = 0; x < ARRAY_LEN(sizes); x++) {
+      char name[16];
+      snprintf(name, sizeof name, "gemm%zu", j);
+      run_gemm(sim, name, &kinds[j], &all[j], sizes[x], 10 * j + x);
+    }
+  sim_free(sim);
+  buffer_free(&text);
+}
+
+/* ---- attention ---- */
+
+typedef struct AttentionArguments {
+  const void *a, *b, *v;
+  void *c;
+  int64_t batch, heads, groups, m, n, k, e;
+  int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;
+  int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;
+  float scale;
+  _Alignas(64) char map_a[MAP_BYTES];
+  char map_b[MAP_BYTES], map_v[MAP_BYTES];
+} AttentionArguments;
+
+typedef struct AttentionKindOf {
+  const char *arch;
+  AttentionCase c;
+  const char *schedule;
+  bool plain;
+} AttentionKindOf;
+
+static const AttentionKindOf attentions[] = {
+    {"sm_80",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 32, 48, 16, false},
+     "m=32 warps_m=2 n=32 stages=2",
+     1},
+    {"sm_89",
+     {DT_F16, DT_F16, ATTENTION_WINDOW, 20, 9, 2, true},
+     "m=16 warps_m=1 n=16 stages=3",
+     1},
+    {"sm_75",
+     {DT_F16, DT_F16, ATTENTION_SIGMOID, 16, 32, 8, false},
+     "m=32 warps_m=2 n=32 stages=2",
+     1},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, false},
+     "m=128 warps_m=2 n=32 stages=2",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_CAPPED, 24, 64, 16, false},
+     "m=64 warps_m=1 n=64 stages=2",
+     0},
+};
+
+typedef struct AttentionMade {
+  AttentionShape shape;
+  GemmSchedule s;
+} AttentionMade;
+
+static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
+  GemmGpu gpu;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gemm_gpu(kind->arch, &gpu));
+  to->shape = attention_case_shape(&kind->c, 512, 512, 4);
+  to->shape.a.boxes = !kind->plain;
+  assert_true(attention_choose(&to->shape, &gpu, &to->s, &seconds));
+  if (!kind->plain) {
+    to->s.way = GEMM_WGMMA;
+    to->s.copy = COPY_ENGINE;
+  }
+  if (!gemm_parse(&to->s, kind->schedule, &why))
+    fail_msg("%s", why.text);
+}
+
+/* The score of the sum of row i and term j, and of the head, as the case's
+ * text has it. */
+static double score(const AttentionCase *c, double x, double scale, int64_t i,
+                    int64_t j, int64_t head) {
+  x *= scale;
+  switch (c->kind) {
+  case ATTENTION_PLAIN:
+    break;
+  case ATTENTION_CAUSAL:
+    return j <= i ? x : -INFINITY;
+  case ATTENTION_WINDOW:
+    return j <= i && j + 100 > i
+               ? x + 0.125 * (double)(j - i) * (double)(head + 1)
+               : -INFINITY;
+  case ATTENTION_CAPPED:
+    return 20 * tanh(x / 20);
+  case ATTENTION_SIGMOID:
+    return 1 / (1 + exp(-x));
+  }
+  return x;
+}
+
+/* The row's weights in w; their total. */
+static double weigh(const AttentionArguments *g, const AttentionCase *c,
+                    int64_t z, int64_t head, int64_t i, double *w) {
+  double most = -INFINITY, total = 0;
+  int64_t a = z * g->a_batch + head * g->a_head + i * g->a_m;
+  int64_t b = z * g->b_batch + head / g->groups * g->b_head;
+  for (int64_t j = 0; j < g->n; j++) {
+    double sum = 0;
+    for (int64_t x = 0; x < g->k; x++)
+      sum += number_at(g->a, a + x, c->in) *
+             number_at(g->b, b + j * g->b_n + x, c->in);
+    w[j] = score(c, sum, (double)g->scale, i, j, head);
+    most = fmax(most, w[j]);
+  }
+  if (c->kind == ATTENTION_SIGMOID)
+    return 1;
+  for (int64_t j = 0; j < g->n; j++)
+    total += w[j] = exp(w[j] - most);
+  return total;
+}
+
+static void check_row(const AttentionArguments *g, const AttentionCase *c,
+                      int64_t z, int64_t head, int64_t i) {
+  double *w = calloc((size_t)g->n + 1, sizeof *w);
+  assert_non_null(w);
+  double total = weigh(g, c, z, head, i, w);
+  int64_t v = z * g->v_batch + head / g->groups * g->v_head;
+  int64_t at = z * g->c_batch + head * g->c_head + i * g->c_m;
+  for (int64_t e = 0; e < g->c_m; e++) {
+    double sum = 0, all = 0, got = number_at(g->c, at + e, c->out);
+    for (int64_t j = 0; e < g->e && j < g->n; j++) {
+      double x = w[j] * number_at(g->v, v + j * g->v_n + e, c->in) *
+                 (c->computed ? 0.5 : 1);
+      sum += x / total;
+      all += fabs(x / total);
+    }
+    bool wrong = e >= g->e || g->n == 0
+                     ? !isnan(got)
+                     : !(fabs(got - sum) <= 0.02 * all + 1e-6);
+    if (c->kind == ATTENTION_SIGMOID && g->n == 0 && e < g->e)
+      wrong = got != 0;
+    if (wrong)
+      fail_msg("%lld, %lld, %lld, %lld: %g, not %g", (long long)z,
+               (long long)head, (long long)i, (long long)e, got, sum);
+  }
+  free(w);
+}
+
+static void map_one(void *to, const void *at, const uint32_t box[2],
+                    uint32_t number, uint32_t rank, const int64_t *size_,
+                    const int64_t *stride) {
+  SimMap map = {.rank = rank, .element = 2, .address = at};
+  Buffer error = {0};
+  for (uint32_t j = 0; j < rank; j++) {
+    map.size[j] = size_[j] ? (uint64_t)size_[j] : 1;
+    map.stride[j] = 2 * (uint64_t)stride[j];
+    map.box[j] = j < 2 ? box[j] : 1;
+  }
+  map.swizzle = number ? 256u >> number : 0;
+  if (!sim_map(to, &map, &error))
+    fail_msg("%s", error.text);
+}
+
+static void map_attention(AttentionArguments *g, const AttentionMade *m) {
+  AttentionParts p;
+  uint32_t box[2], number;
+  attention_schedules(&m->shape, &m->s, &p);
+  gemm_box(&p.first_shape, &p.first, false, box, &number);
+  map_one(g->map_a, g->a, box, number, 5,
+          (int64_t[]){g->k, g->m, g->groups, g->heads, g->batch},
+          (int64_t[]){1, g->a_m, g->a_head, g->a_head * g->groups, g->a_batch});
+  gemm_box(&p.second_shape, &p.second, false, box, &number);
+  map_one(g->map_b, g->b, box, number, 4,
+          (int64_t[]){g->k, g->n, g->heads, g->batch},
+          (int64_t[]){1, g->b_n, g->b_head, g->b_batch});
+  gemm_box(&p.second_shape, &p.second, true, box, &number);
+  map_one(g->map_v, g->v, box, number, 4,
+          (int64_t[]){g->e, g->n, g->heads, g->batch},
+          (int64_t[]){1, g->v_n, g->v_head, g->v_batch});
+}
+
+typedef struct AttentionSizes {
+  int64_t m, n, batch, heads, groups;
+} AttentionSizes;
+
+static void run_attention(Sim *sim, const char *name,
+                          const AttentionKindOf *kind, const AttentionMade *m,
+                          AttentionSizes z, uint64_t seed) {
+  const AttentionCase *c = &kind->c;
+  int64_t pad = c->align / 2, all = z.heads * z.groups;
+  AttentionArguments g = {.batch = z.batch,
+                          .heads = z.heads,
+                          .groups = z.groups,
+                          .m = z.m,
+                          .n = z.n,
+                          .k = c->k,
+                          .e = c->e};
+  g.scale = 0.25f;
+  g.a_m = up(g.k, pad) + pad;
+  g.a_head = g.a_m * g.m + pad;
+  g.a_batch = g.a_head * all;
+  g.b_n = up(g.k, pad);
+  g.b_head = g.b_n * g.n + pad;
+  g.b_batch = g.b_head * g.heads;
+  g.v_n = up(g.e, pad);
+  g.v_head = g.v_n * g.n + pad;
+  g.v_batch = g.v_head * g.heads;
+  g.c_m = up(g.e, 8);
+  g.c_head = g.c_m * g.m;
+  g.c_batch = g.c_head * all;
+  SimMemory memory[4];
+  void *a = made(g.a_batch * g.batch, c->in, false, "a", &memory[0]);
+  void *b = made(g.b_batch * g.batch, c->in, false, "b", &memory[1]);
+  void *v = made(g.v_batch * g.batch, c->in, false, "v", &memory[2]);
+  g.c = made(g.c_batch * g.batch, c->out, true, "c", &memory[3]);
+  for (int64_t h = 0; h < g.batch * all; h++)
+    fill((uint16_t *)a + h * g.a_head, c->in, 1, 0, g.m, g.a_m, g.k, 1);
+  for (int64_t h = 0; h < g.batch * g.heads; h++) {
+    fill((uint16_t *)b + h * g.b_head, c->in, 1, 0, g.n, g.b_n, g.k, 1);
+    fill((uint16_t *)v + h * g.v_head, c->in, 1, 0, g.n, g.v_n, g.e, 1);
+  }
+  g.a = a;
+  g.b = b;
+  g.v = v;
+  if (m->s.way == GEMM_WGMMA)
+    map_attention(&g, m);
+  int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
+  SimLaunch l = {.kernel = name,
+                 .grid = {(uint32_t)blocks, 1, 1},
+                 .block = {gemm_threads(&m->s), 1, 1},
+                 .shared = attention_shared(&m->shape, &m->s),
+                 .args = &g,
+                 .args_bytes = sizeof g,
+                 .memory = memory,
+                 .memory_count = 4,
+                 .seed = seed};
+  Buffer error = {0};
+  if (blocks && !sim_launch(sim, &l, &error))
+    fail_msg("%s: %lld x %lld: %s", name, (long long)g.m, (long long)g.n,
+             error.text);
+  for (int64_t h = 0; h < g.batch * all; h++)
+    for (int64_t i = 0; i < g.m; i++)
+      check_row(&g, c, h / all, h % all, i);
+  for (int j = 0; j < 4; j++)
+    free((void *)(uintptr_t)memory[j].at);
+  buffer_free(&error);
+}
+
+static const AttentionSizes attention_sizes[] = {
+    {1, 1, 1, 1, 1},    {17, 31, 1, 1, 1}, {64, 64, 1, 1, 1},
+    {65, 129, 1, 1, 1}, {33, 33, 2, 1, 2}, {3, 0, 1, 1, 1},
+};
+
+static void test_attention(void **unused) {
+  (void)unused;
+  AttentionMade all[ARRAY_LEN(attentions)];
+  Buffer text = {0};
+  char name[20];
+  if (!sim_can())
+    skip();
+  buffer_puts(&text, attention_arguments);
+  for (size_t j = 0; j < ARRAY_LEN(attentions); j++) {
+    snprintf(name, sizeof name, "attention%zu", j);
+    choose_attention(&attentions[j], &all[j]);
+    attention_case_text(&attentions[j].c, &all[j].shape, &all[j].s, name,
+                        &text);
+  }
+  Sim *sim = compiled(text.text);
+  for (size_t j = 0; j < ARRAY_LEN(attentions); j++)
+    for (size_t x = 0; x < ARRAY_LEN(attention_sizes); x++) {
+      snprintf(name, sizeof name, "attention%zu", j);
+      run_attention(sim, name, &attentions[j], &all[j], attention_sizes[x],
+                    10 * j + x);
+    }
+  sim_free(sim);
+  buffer_free(&text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gemm),
+      cmocka_unit_test(test_attention),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
