@@ -74,7 +74,7 @@ typedef struct Nest {
   uint32_t vector, held;
   int64_t row; /* elements that are shared out: a size */
   Sum sums[RESULTS_MOST];
-  Buffer loads, each, stores;
+  Buffer loads, stores;
 } Nest;
 
 static const CudaLocal *local_of(const CudaWriter *w, uint32_t loop,
@@ -427,22 +427,15 @@ static void open_row(CudaWriter *w, const Nest *n, Buffer *out,
                   step);
   if (n->vector == 1) {
     cuda_put_axes(w, out, n->loop, n->count, n->axes, "j");
+  } else if (n->count == 1) {
+    buffer_printf(out, "const %s first = j;\n", type);
   } else {
-    uint32_t axes[KERNEL_AXES];
-    Loop groups = *n->loop;
-    memcpy(axes, n->axes, sizeof axes);
-    const char *rest = "j";
-    if (n->count > 1) {
-      const char *by = emit_divisor(e, groups.extents[last]);
-      buffer_printf(out,
-                    "const %s group = floor_div(j, %s);\n"
-                    "const %s first = j - group * %s;\n",
-                    type, by, type, emit_int(e, groups.extents[last]));
-      rest = "group";
-      cuda_put_axes(w, out, n->loop, n->count - 1, axes, rest);
-    } else {
-      buffer_printf(out, "const %s first = j;\n", type);
-    }
+    int64_t extent = n->loop->extents[last];
+    buffer_printf(out,
+                  "const %s group = floor_div(j, %s);\n"
+                  "const %s first = j - group * %s;\n",
+                  type, emit_divisor(e, extent), type, emit_int(e, extent));
+    cuda_put_axes(w, out, n->loop, n->count - 1, n->axes, "group");
   }
   emit_put(out, &e->blocks[SHARED_LEVEL]);
   emit_put(out, &n->loads);
@@ -704,7 +697,7 @@ static void put_loop(Team *t, uint32_t at) {
   Buffer none = {.arena = e->arena};
   Nest n = {.loop = w->k->loops.at[at], .at = at, .vector = 1};
   n.kind = kind_of_loop(n.loop);
-  n.loads = n.each = n.stores = none;
+  n.loads = n.stores = none;
   n.row = 1;
   if (n.kind != LOOP_SINGLE)
     n.count = cuda_shared_axes(n.loop, w->s, n.axes);
