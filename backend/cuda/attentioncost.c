@@ -70,7 +70,7 @@ static uint32_t registers_of(const AttentionShape *shape,
   uint32_t bytes = s->n * (k + e) * 2 / 16 / gemm_threads(s);
   if (s->way == GEMM_WGMMA)
     return e / 2 + s->n / 2 + s->n / 4 + FEW_REGISTERS;
-  if (s->copy == COPY_REGISTERS || !is_copied(&shape->b) ||
+  if (s->copy == BY_REGISTERS || !is_copied(&shape->b) ||
       !is_copied(&shape->v))
     copies = 4 * bytes;
   return e / 2 + s->n / 2 + held + copies + FEW_REGISTERS;
@@ -161,7 +161,7 @@ bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
                       GemmSchedule *s, double *seconds) {
   Choice c = {.shape = shape, .gpu = gpu};
   GemmSchedule one = {.way = GEMM_MMA,
-                      .copy = gpu->async ? COPY_ASYNC : COPY_REGISTERS,
+                      .copy = gpu->async ? BY_ASYNC : BY_REGISTERS,
                       .store = STORE_SHARED,
                       .k = round_up(shape->k, 16),
                       .warps_n = 1,
@@ -178,7 +178,7 @@ bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
       }
   if (may_group(shape, gpu)) {
     one.way = GEMM_WGMMA;
-    one.copy = COPY_ENGINE;
+    one.copy = BY_ENGINE;
     for (one.warps_m = 1; one.warps_m <= 3; one.warps_m++)
       for (one.n = 32; one.n <= 192; one.n += 32)
         for (one.stages = 2; one.stages <= 3; one.stages++) {

@@ -19,10 +19,10 @@
 
 typedef enum GemmWay { GEMM_NONE, GEMM_FMA, GEMM_MMA, GEMM_WGMMA } GemmWay;
 typedef enum GemmCopy {
-  COPY_NONE,
-  COPY_REGISTERS, /* loads, then stores to shared memory */
-  COPY_ASYNC,     /* cp.async */
-  COPY_ENGINE,    /* TMA */
+  BY_NONE,
+  BY_REGISTERS, /* loads, then stores to shared memory */
+  BY_ASYNC,     /* cp.async */
+  BY_ENGINE,    /* TMA */
 } GemmCopy;
 typedef enum GemmStore {
   STORE_NONE,

@@ -110,7 +110,7 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
   uint32_t copy = b ? s->copy_b : s->copy_a, across = b ? s->n : s->m;
   uint32_t bytes = across * s->k * bytes_of(shape), each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
-  uint32_t held = copy && s->copy == COPY_ASYNC ? 0 : each / 4;
+  uint32_t held = copy && s->copy == BY_ASYNC ? 0 : each / 4;
   return passes * ((copy ? 3 : 0) + held);
 }
 
@@ -172,7 +172,7 @@ static uint32_t most_registers(const GemmSchedule *s) {
 
 bool gemm_fits(const GemmShape *shape, const GemmGpu *gpu,
                const GemmSchedule *s) {
-  uint32_t threads = gemm_threads(s), stages = s->copy == COPY_REGISTERS;
+  uint32_t threads = gemm_threads(s), stages = s->copy == BY_REGISTERS;
   return threads >= WARP && threads <= 1024 && s->stages > stages &&
          gemm_shared(shape, s) <= gpu->block &&
          registers_of(shape, s) <= most_registers(s) &&
@@ -213,14 +213,14 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= 12.0 / (4 * WARP);
-  if (s->copy == COPY_REGISTERS)
+  if (s->copy == BY_REGISTERS)
     computed += copied / 16 * 4 / (4 * WARP);
   double small = 0;
   if (s->copy_a)
     small += m * k * bytes / s->copy_a;
   if (s->copy_b)
     small += n * k * bytes / s->copy_b;
-  if (s->copy == COPY_ENGINE)
+  if (s->copy == BY_ENGINE)
     small = 0;
   return fmax(most, computed + 6 * small / (4 * WARP) +
                         (s->way == GEMM_FMA ? math : 0));
@@ -362,8 +362,8 @@ static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
 static void try(Choice *c, GemmSchedule s) {
   if (!s.stages)
     return;
-  s.copy_a = s.copy == COPY_ENGINE ? 16 : copy_of(&c->shape->a, &s);
-  s.copy_b = s.copy == COPY_ENGINE ? 16 : copy_of(&c->shape->b, &s);
+  s.copy_a = s.copy == BY_ENGINE ? 16 : copy_of(&c->shape->a, &s);
+  s.copy_b = s.copy == BY_ENGINE ? 16 : copy_of(&c->shape->b, &s);
   s.cluster_m = s.cluster_m ? s.cluster_m : 1;
   s.cluster_n = s.cluster_n ? s.cluster_n : 1;
   s.width_a = s.width_b = 16;
@@ -388,7 +388,7 @@ static void try_splits(Choice *c, GemmSchedule s) {
 }
 
 static void try_stages(Choice *c, GemmSchedule s) {
-  if (s.copy == COPY_REGISTERS) {
+  if (s.copy == BY_REGISTERS) {
     s.stages = 2;
     try_splits(c, s);
     return;
@@ -401,7 +401,7 @@ static void try_mma(Choice *c) {
   static const uint8_t sides[] = {16, 32, 64}, warps[] = {1, 2, 4};
   uint32_t depth = 32 / bytes_of(c->shape);
   GemmSchedule s = {.way = GEMM_MMA,
-                    .copy = c->gpu->async ? COPY_ASYNC : COPY_REGISTERS,
+                    .copy = c->gpu->async ? BY_ASYNC : BY_REGISTERS,
                     .store = STORE_SHARED,
                     .raster = 8};
   for (size_t m = 0; m < 3; m++)
@@ -421,7 +421,7 @@ static void try_mma(Choice *c) {
 static void try_fma(Choice *c) {
   static const uint8_t sides[] = {2, 4, 8};
   GemmSchedule s = {.way = GEMM_FMA,
-                    .copy = c->gpu->async ? COPY_ASYNC : COPY_REGISTERS,
+                    .copy = c->gpu->async ? BY_ASYNC : BY_REGISTERS,
                     .store = STORE_DIRECT,
                     .raster = 8};
   for (size_t m = 0; m < 3; m++)
@@ -448,7 +448,7 @@ static void try_streams(Choice *c, GemmSchedule s) {
 static void try_group(Choice *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
   GemmSchedule s = {.way = GEMM_WGMMA,
-                    .copy = COPY_ENGINE,
+                    .copy = BY_ENGINE,
                     .store = STORE_SHARED,
                     .k = 128 / bytes_of(c->shape),
                     .persistent = 1,

@@ -123,7 +123,7 @@ GemmSource gemm_source(const GemmText *t, bool b) {
                    .copy = b ? s->copy_b : s->copy_a};
   to.vector = (to.copy ? to.copy : LINE) / to.tile.bytes;
   to.spread = to.copy && s->way == GEMM_FMA && !side->turned;
-  to.held = !to.copy || s->copy == COPY_REGISTERS;
+  to.held = !to.copy || s->copy == BY_REGISTERS;
   to.across = to.tile.columns / to.vector;
   uint32_t threads = gemm_threads(s), all = to.tile.rows * to.across;
   to.passes = (all + threads - 1) / threads;

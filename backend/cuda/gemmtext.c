@@ -240,7 +240,7 @@ static const char *mma_name(Dtype t) {
 /* sm_75 has products of 8 terms of f16: two of them are one of 16. */
 void gemm_put_product(Buffer *out, Dtype t, const GemmSchedule *s,
                       const char *d, const char *a, const char *b) {
-  if (t == DT_F16 && s->copy == COPY_REGISTERS)
+  if (t == DT_F16 && s->copy == BY_REGISTERS)
     buffer_printf(out,
                   "ax_mma_m16n8k8_f16(%s, %s, %s);\n"
                   "ax_mma_m16n8k8_f16(%s, %s + 2, %s + 1);\n",

@@ -9,7 +9,7 @@
 
 static void test_record(void **state) {
   (void)state;
-  GemmSchedule s = {.way = GEMM_MMA, .copy = COPY_ASYNC, .m = 128, .stages = 3};
+  GemmSchedule s = {.way = GEMM_MMA, .copy = BY_ASYNC, .m = 128, .stages = 3};
   GemmSchedule back = {0};
   Buffer text = {0}, why = {0};
   gemm_print(&text, &s);

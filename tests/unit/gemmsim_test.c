@@ -368,7 +368,7 @@ static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
   assert_true(attention_choose(&to->shape, &gpu, &to->s, &seconds));
   if (!kind->plain) {
     to->s.way = GEMM_WGMMA;
-    to->s.copy = COPY_ENGINE;
+    to->s.copy = BY_ENGINE;
   }
   if (!gemm_parse(&to->s, kind->schedule, &why))
     fail_msg("%s", why.text);
