@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* Steps of a sum that are written out, of multiply-adds: what more of them read
+ * ahead is more than a thread has registers for. */
+enum { FMA_UNROLLED = 8 };
+
 /* ---- which tile ---- */
 
 /* Tiles are gone through in bands of some rows, column by column, so that what
@@ -333,8 +337,8 @@ static void put_fma(Buffer *out, const void *owner, const GemmSource *a,
   buffer_printf(out,
                 "const unsigned a_stage = read * %uu;\n"
                 "const unsigned b_stage = a_stage + %uu;\n"
-                "#pragma unroll\nfor (int kk = 0; kk < %u; kk++) {\n",
-                a->bytes + b->bytes, a->bytes, s->k);
+                "#pragma unroll %d\nfor (int kk = 0; kk < %u; kk++) {\n",
+                a->bytes + b->bytes, a->bytes, FMA_UNROLLED, s->k);
   put_reads(out, t, a);
   put_reads(out, t, b);
   buffer_printf(out,
