@@ -176,6 +176,7 @@ entries=(--entry forward --entry scale --entry pick --entry over --entry
 [ -e "$work/double.h" ] && fail 'a program has no header'
 stdio='f(open|read|write|close|error|flush|printf|put[cs])|put[cs]|remove|exit'
 stdio="$stdio|_?_?(v?f?|sn?)printf(_chk)?|std(out|err)|str[a-z]+|__errno_.*"
+stdio="$stdio|stat|realpath|rename|fileno|fchmod|getpid|free"
 stdio="$stdio|__libc_start_main|__isoc23_.*|mem.*|__(f|v|s).*_chk|__stack_.*"
 beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
   "$work/small" && fail 'the program needs more than libc and libm'
@@ -194,6 +195,7 @@ beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
       'small halves h.npy 0.1 2' 'small nothing' 'double' 'double y.npy y.npy' \
       'double b=y.npy' 'double --bad' 'double y.npy -o' 'double none.npy' \
       'double i.npy' 'double w.npy' 'double first.c' 'double y.npy -o none/y' \
+      'double y.npy -o /dev/full' \
       'small forward w.npy y.npy w.npy' 'small forward w.npy b.npy y.npy' \
       'small scale b.npy x.npy' 'small scale b.npy s.npy' \
       'small scale b.npy 1,5' 'small pick b.npy i.npy x=b.npy' \
@@ -207,6 +209,7 @@ beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
   } >out
   sed 's/ *$//' out | diff -u "$data/program.expected" -
 ) || fail 'programs'
+[ -c /dev/full ] || fail 'a device was replaced by a file'
 if command -v python3 >/dev/null; then # the other orders of files
   (cd "$work" && python3 - <<'END' && ./double turned.npy >out &&
 import struct
