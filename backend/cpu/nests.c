@@ -842,7 +842,8 @@ static bool is_short(const Emitter *e, const Nest *n) {
     if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
       return false;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    if (is_limited(loop, v) || is_chunked(e, v))
+    if (is_limited(loop, v) || is_chunked(e, v) ||
+        !size_is_number(loop->graph, loop->extents[v]))
       return false;
   double terms = terms_of(loop);
   return !lane_is_outer(e) && n->count == 1 && terms >= 1 && terms <= FEW_TERMS;
