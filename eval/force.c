@@ -7,7 +7,7 @@ bool value_is_tensor(Value v) {
   return value_is_num(v) || v.tag == V_NODE;
 }
 
-static bool in_attempt(const Eval *vm) {
+bool vm_in_attempt(const Eval *vm) {
   return vm->attempt_count || vm->graph.guard || vm_traces(vm);
 }
 
@@ -70,7 +70,7 @@ Value vm_node(Eval *vm, Node *node, const Fault *fault) {
     node_release(node);
     return value_scalar(x);
   }
-  if (!node->data && much_pending(vm, PENDING_NODES) && !in_attempt(vm)) {
+  if (!node->data && much_pending(vm, PENDING_NODES) && !vm_in_attempt(vm)) {
     size_t mark = vm->temp_count;
     vm_temp(vm, node);
     vm_force(vm, 1, &node);
@@ -247,7 +247,7 @@ void vm_force_value(Eval *vm, Value v) {
 }
 
 void vm_tick(Eval *vm, Value state, Value more) {
-  if (!much_pending(vm, TURN_NODES) || in_attempt(vm))
+  if (!much_pending(vm, TURN_NODES) || vm_in_attempt(vm))
     return;
   force_all(vm, state, more);
   vm->forced_node = vm->graph.next_node;

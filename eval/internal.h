@@ -289,6 +289,8 @@ Value vm_node(Eval *vm, Node *node, const Fault *fault);
 Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
 void vm_force_value(Eval *vm, Value v); /* all leaves */
+/* Is it being found out what a body does, so that nothing may be run? */
+bool vm_in_attempt(const Eval *vm);
 void vm_tick(Eval *vm, Value state, Value more);
 /* Known scalars; raises or gives up when there is none. */
 Value vm_known(Eval *vm, Value v); /* borrows; a number */

@@ -275,7 +275,18 @@ bool vm_runs(Eval *vm, uint32_t k, LoopKind kind) {
   return some;
 }
 
+enum { RUN_LEAST = 8 }; /* rows: of fewer nothing is run early */
+
+/* Elements of a vector are numbers as soon as it has data, and numbers are
+ * computed at once: so it is run, where a loop goes through it. */
+static void run_vector(Eval *vm, Node *x, Value i) {
+  if (value_is_num(i) && i.i == RUN_LEAST && x->rank == 1 && !x->data &&
+      !x->free_count && !vm_in_attempt(vm))
+    vm_force(vm, 1, &x);
+}
+
 static Value slice_node(Eval *vm, Node *x, Value i) {
+  run_vector(vm, x, i);
   if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 &&
       i.i >= 0 && i.i < node_size(x, 0))
     return value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
@@ -331,7 +342,9 @@ static Value *locals(Eval *vm) {
 }
 
 /* A function, so that what raises is done before the stack grows. */
-static void push(Eval *vm, Value v) { *vm->sp++ = v; }
+static void push(Eval *vm, Value v) {
+  *vm->sp++ = v;
+}
 
 static void demand(Eval *vm, SizeTest test, int64_t x, int64_t y,
                    Fault *fault) {
@@ -371,8 +384,7 @@ const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
     return host;
   size_t height = (size_t)(vm->sp - vm->stack);
   for (uint32_t i = 1; i <= indices; i++) {
-    IndexVar *v =
-        index_var_new(map ? vm_lead(vm, bp[i]) : vm_size(vm, bp[i]));
+    IndexVar *v = index_var_new(map ? vm_lead(vm, bp[i]) : vm_size(vm, bp[i]));
     *vm->sp++ = (Value){.tag = V_INDEX, .index = v};
   }
   Value *vars = vm->stack + height;
@@ -486,14 +498,42 @@ typedef struct Stacking {
   bool run; /* many deferred rows are better run now */
 } Stacking;
 
+static Scalar number_at(const Value *v) {
+  return v->tag == V_NODE ? scalar_load(v->node->dtype, v->node->data->data)
+                          : value_to_scalar(*v);
+}
+
+/* Are all of them numbers, or known as soon as those are run that are not? */
+static bool are_numbers(Eval *vm, const Stacking *s, const Value *at) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (value_is_num(at[i]))
+      continue;
+    if (at[i].tag != V_NODE || at[i].node->rank || at[i].node->free_count)
+      return false;
+    count += !at[i].node->data;
+  }
+  if (!count)
+    return true;
+  if (!s->run || s->n < RUN_LEAST || vm_in_attempt(vm))
+    return false;
+  Node **nodes = vm_scratch(vm, count * sizeof *nodes);
+  count = 0;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (at[i].tag == V_NODE && !at[i].node->data)
+      nodes[count++] = at[i].node;
+  vm_force(vm, count, nodes);
+  return true;
+}
+
 static Value stack_numbers(Eval *vm, const Stacking *s, const Value *at) {
   Fault fault = {0};
-  Dtype dtype = (Dtype)at[0].tag;
+  Dtype dtype = number_at(&at[0]).dtype;
   Tensor *t = tensor_new(dtype, s->rank, s->shape, false, &fault);
   if (!t)
     vm_fault(vm, &fault);
   for (uint32_t i = 0; i < s->n; i++)
-    scalar_store(value_to_scalar(at[i]), tensor_at(t, i));
+    scalar_store(number_at(&at[i]), tensor_at(t, i));
   return vm_data(vm, t, &fault);
 }
 
@@ -505,8 +545,6 @@ static bool same_shape(const Node *a, const Node *b) {
       return false;
   return true;
 }
-
-enum { RUN_LEAST = 8 }; /* fewer rows stay deferred */
 
 /* Rows that are all there are copied, others stay deferred. */
 static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
@@ -578,12 +616,10 @@ static Value stack_column(Eval *vm, const Stacking *s, const Value *at,
 
 static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
   Value first = at[0], r;
-  if (value_is_num(first)) {
-    uint32_t i = 1;
-    while (i < s->n && at[i].tag == first.tag)
-      i++;
-    return i == s->n ? stack_numbers(vm, s, at) : stack_nodes(vm, s, at);
-  }
+  if (are_numbers(vm, s, at))
+    return stack_numbers(vm, s, at);
+  if (value_is_num(first))
+    return stack_nodes(vm, s, at);
   switch ((Tag)first.tag) {
   case V_NODE:
     return stack_nodes(vm, s, at);

@@ -136,24 +136,37 @@ static bool known_equal(Eval *vm, Value a, Value b) {
     return values_equal(a, b);
   bool same = true, open = false;
   for (uint32_t k = 0; same && k < a.obj->len; k++) {
-    Verdict v = size_test(&vm->graph, SIZE_EQ, AS_SHAPE(a)->at[k],
-                          AS_SHAPE(b)->at[k]);
+    Verdict v =
+        size_test(&vm->graph, SIZE_EQ, AS_SHAPE(a)->at[k], AS_SHAPE(b)->at[k]);
     same = v != REFUTED;
     open = open || v == OPEN;
   }
   if (same && open)
-    vm_fail(vm, 612, "whether these shapes are equal is known only when the "
-                     "compiled function runs");
+    vm_fail(vm, 612,
+            "whether these shapes are equal is known only when the "
+            "compiled function runs");
   return same;
 }
 
-static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *args,
+/* The number that a tensor of no axes has become since it was made, as the
+ * state of a loop does. */
+static Value number_of(Eval *vm, Value v) {
+  return v.tag == V_NODE && !v.node->rank && v.node->data &&
+                 !v.node->free_count && !vm_in_attempt(vm)
+             ? value_scalar(scalar_load(v.node->dtype, v.node->data->data))
+             : v;
+}
+
+static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *given,
                         uint32_t n) {
   bool scalars = true;
+  Value args[3];
   for (uint32_t i = 0; i < n; i++) {
+    args[i] = number_of(vm, given[i]);
     if (!value_is_tensor(args[i])) {
       if (op == PRIM_EQ || op == PRIM_NE)
-        return value_bool(known_equal(vm, args[0], args[1]) == (op == PRIM_EQ));
+        return value_bool(known_equal(vm, given[0], given[1]) ==
+                          (op == PRIM_EQ));
       vm_fail(vm, 599, "compiler bug in eval: %s of what is no number",
               prim_info[op].name);
     }
@@ -230,8 +243,7 @@ static bool dim_op_traced(Eval *vm, DimOpKind kind, Value a, Value b,
                           Value *out) {
   Graph *g = &vm->graph;
   int64_t x = a.i, y = b.i, r = 0;
-  if ((a.tag != DT_I64 &&
-       (a.tag != V_NODE || !node_to_size(g, a.node, &x))) ||
+  if ((a.tag != DT_I64 && (a.tag != V_NODE || !node_to_size(g, a.node, &x))) ||
       (b.tag != DT_I64 && (b.tag != V_NODE || !node_to_size(g, b.node, &y))))
     return false;
   Fault fault = {0};

@@ -311,17 +311,17 @@ static bool ends_expr(int token) {
 static bool begins_expr(int token) {
   return token == TOK_ID || token == TOK_CON || token == TOK_NUM ||
          token == TOK_FLOAT || token == TOK_NEGNUM || token == TOK_NEGFLOAT ||
-         token == TOK_STRING || token == TOK_LPAREN ||
-         token == TOK_LBRACKET || token == TOK_LBRACE || token == TOK_LET ||
-         token == TOK_LIST || token == TOK_FN || token == TOK_FOR ||
-         token == TOK_IF || token == TOK_CASE;
+         token == TOK_STRING || token == TOK_LPAREN || token == TOK_LBRACKET ||
+         token == TOK_LBRACE || token == TOK_LET || token == TOK_LIST ||
+         token == TOK_FN || token == TOK_FOR || token == TOK_IF ||
+         token == TOK_CASE;
 }
 
-/* Where bare expressions are allowed, one that begins at the margin is no
- * further argument of the line before. */
+/* An expression that begins at the margin is no further argument of the line
+ * before, but one that stands alone; in a file the grammar wants a `do`. */
 static bool begins_bare(const ParseState *ps) {
   const Tokens *t = ps->tokens;
-  return ps->bare && !t->open.len && ends_expr(t->last_kind) &&
+  return !t->open.len && ends_expr(t->last_kind) &&
          begins_expr(t->ahead.kind) && at_margin(ps, t->ahead.span);
 }
 
@@ -382,10 +382,10 @@ static void note_foreign(ParseState *ps, const Token *token) {
   int last = t->last_kind;
   t->foreign = lexer_foreign(token->value.sym->text);
   t->foreign_span = token->span;
-  t->foreign_place =
-      last == TOK_VAL || last == TOK_FUN || last == TOK_LET ? FOREIGN_HEAD
-      : at_margin(ps, token->span)                          ? FOREIGN_MARGIN
-                                                            : 0;
+  t->foreign_place = last == TOK_VAL || last == TOK_FUN || last == TOK_LET
+                         ? FOREIGN_HEAD
+                     : at_margin(ps, token->span) ? FOREIGN_MARGIN
+                                                  : 0;
 }
 
 int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {

@@ -96,8 +96,7 @@ static int64_t multiplied(const Loop *loop, int64_t x, int64_t y) {
   return size_mul(loop->graph, x, y, &out) ? out : INT64_MAX;
 }
 
-/* Local values are laid out by their inner axes, in their order. */
-static Quasi *local_layout(Arena *arena, const Loop *loop, int64_t *size) {
+Quasi *loop_layout(Arena *arena, const Loop *loop, int64_t *size) {
   Quasi *q = quasi_new(arena, 0);
   *size = 1;
   for (uint32_t v = loop->kept; v-- > loop->outer;) {
@@ -154,7 +153,7 @@ static bool assemble_read(Assembler *a, const Member *m, Step *s) {
   Loop *loop = a->k->loops.at[source];
   Result *r = &loop->results.at[0];
   if (!r->local)
-    r->local = local_layout(a->arena, loop, &r->local_size);
+    r->local = loop_layout(a->arena, loop, &r->local_size);
   return true;
 }
 
@@ -513,12 +512,12 @@ void kernel_part_result(Kernel *k, uint32_t at) {
   rest->axes = rest->kept;
   sum.dtype = loop->steps.at[r.step].dtype;
   sum.out = NULL;
-  sum.local = local_layout(k->arena, loop, &sum.local_size);
+  sum.local = loop_layout(k->arena, loop, &sum.local_size);
   loop->results.at[0] = sum;
   Step read = {.kind = STEP_LOCAL, .dtype = sum.dtype, .loop = at};
   read.low = INT64_MIN;
   read.high = INT64_MAX;
-  read.address = local_layout(k->arena, loop, &sum.local_size);
+  read.address = loop_layout(k->arena, loop, &sum.local_size);
   VEC_PUSH(k->arena, rest->steps, read);
   r.reduce = PRIM_NONE;
   r.step = 0;

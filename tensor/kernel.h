@@ -167,6 +167,7 @@ typedef struct Kernel {
   Loop *guard; /* of a point, behind the loops: results that are true where
                   limits were wrong; NULL: they never are */
   uint32_t portion_from, portion_to; /* loops that go in portions */
+  bool across; /* lanes lie along the last outer axis: kernel_copy_apart */
 } Kernel;
 
 /* What is run at once: nodes in order, and their kernel. */
@@ -277,6 +278,16 @@ bool kernel_has_portions(const Kernel *k);
 /* Has them do so; false: they cannot. */
 bool kernel_portion(Kernel *k);
 
+/* ---- apart.c: reads whose lanes would be apart ---- */
+
+/* Does it walk in steps of more than one element along the outer axis, and over
+ * neighbours along an inner one?  *numbers: how many of one outer point. */
+bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
+                      double *numbers);
+/* Has loops of their own leave what such reads read as local values, so that
+ * lanes along the outer axis are next to each other. */
+void kernel_copy_apart(Kernel *k, uint32_t lane);
+
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */
 
 typedef struct Member {
@@ -286,6 +297,9 @@ typedef struct Member {
   uint32_t shared[KERNEL_AXES]; /* its variable of each shared axis */
 } Member;
 
+/* Local values of a loop, laid out by their inner axes in their order; *size:
+ * of one outer point. */
+Quasi *loop_layout(Arena *arena, const Loop *loop, int64_t *size);
 /* NULL: it does not fit into the tables. */
 Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
                         uint32_t outer);

@@ -267,14 +267,6 @@ static void add_up_work(const Plan *plan) {
   }
 }
 
-/* How often each element would be computed. */
-static double recomputation(const Plan *plan, const PlanNode *p) {
-  double times = 0, count = node_guess(plan->graph, p->node);
-  for (uint32_t k = 0; k < p->instances.len; k++)
-    times += p->instances.at[k].group->iterations;
-  return count > 0 ? times / count : 0;
-}
-
 /* Is the read a factor of a summed product, or of its numerator?  Backends
  * compute factors once, not for each product that they are part of. */
 static bool is_factor(const Group *group, uint32_t at, uint32_t read) {
@@ -321,18 +313,31 @@ static bool lacks_axis(const Plan *plan, const Group *group, uint32_t at) {
   return false;
 }
 
-static bool is_always_factor(const Plan *plan, const PlanNode *p) {
+/* Is it done once for each element, however often the product is gone through?
+ */
+static bool is_done_once(const Plan *plan, const PlanNode *p,
+                         const Instance *i) {
+  const Group *group = i->group;
+  const Cell *value = &group->cells.at[group_resolve(group, group->value)].cell;
+  return plan->graph->backend && plan->graph->backend->kernels &&
+         group->reduce == PRIM_SUM && value->kind == CELL_OP &&
+         value->op == PRIM_MUL && dtype_is_float(p->node->dtype) &&
+         is_factor(group, group->value, i->cell) &&
+         lacks_axis(plan, group, i->cell);
+}
+
+/* How often each element would be computed; *once: where it is a factor, and
+ * nowhere else. */
+static double recomputation(const Plan *plan, const PlanNode *p, bool *once) {
+  double times = 0, count = node_guess(plan->graph, p->node);
+  bool cheap = body_cost(p->node) <= FACTOR_COST;
+  *once = cheap;
   for (uint32_t k = 0; k < p->instances.len; k++) {
-    const Group *group = p->instances.at[k].group;
-    const Cell *value =
-        &group->cells.at[group_resolve(group, group->value)].cell;
-    if (group->reduce != PRIM_SUM || value->kind != CELL_OP ||
-        value->op != PRIM_MUL || !dtype_is_float(p->node->dtype) ||
-        !is_factor(group, group->value, p->instances.at[k].cell) ||
-        !lacks_axis(plan, group, p->instances.at[k].cell))
-      return false;
+    bool factor = cheap && is_done_once(plan, p, &p->instances.at[k]);
+    times += factor ? count : p->instances.at[k].group->iterations;
+    *once &= factor;
   }
-  return true;
+  return count > 0 ? times / count : 0;
 }
 
 static bool fits_groups(const Plan *plan, const PlanNode *p) {
@@ -355,9 +360,9 @@ static bool is_read_in_bounds(const PlanNode *p) {
 
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
-  double cost = body_cost(p->node), times = recomputation(plan, p);
-  if (plan->graph->backend && plan->graph->backend->kernels &&
-      cost <= FACTOR_COST && is_always_factor(plan, p))
+  bool once;
+  double cost = body_cost(p->node), times = recomputation(plan, p, &once);
+  if (once)
     return true;
   if (p->of_indices && p->chain <= INDEX_COST)
     return true;

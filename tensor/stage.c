@@ -299,9 +299,29 @@ static void narrow_bounds(Graph *g, PrimId op, const Form *x, const Form *y,
     out->high = high;
 }
 
+static bool is_where(PrimId op) {
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+}
+
+/* A place that the plan looks for is one of so many. */
+static Form read_form(const Builder *b, const Node *x) {
+  const int64_t *reduced = x->extents + x->free_count + x->rank;
+  Form f = unknown();
+  int64_t count;
+  if (node_is_there(x) || x->kind != NODE_COMP || !is_where(x->reduce) ||
+      !size_product(b->k->graph, x->reduce_count, reduced, &count) ||
+      !size_is_number(b->k->graph, count) || count < 1)
+    return f;
+  f.low = 0;
+  f.high = count - 1;
+  return f;
+}
+
 static Form cell_form(Builder *b, const Cell *cell) {
   if (cell->dtype != DT_I64)
     return unknown();
+  if (cell->kind == CELL_READ)
+    return read_form(b, cell->node);
   if (cell->kind == CELL_CONST)
     return form_of(b, quasi_new(b->arena, cell->value.i));
   if (cell->kind == CELL_SIZE)
@@ -498,10 +518,6 @@ static uint32_t step_of(Builder *b, uint32_t cell) {
 }
 
 /* ---- the whole ---- */
-
-static bool is_where(PrimId op) {
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
-}
 
 static void set_result(Builder *b, Node *n) {
   Loop *k = b->k;

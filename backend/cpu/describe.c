@@ -116,14 +116,17 @@ static bool is_apart(const Quasi *q, uint32_t lane) {
   return q && q->times[lane] != 0 && q->times[lane] != 1;
 }
 
-static void count_accesses(const Loop *loop, uint32_t lane, Arena *arena,
-                           KernelAbout *about) {
+/* turned: what is next to each other along another axis is. */
+static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
+                           Arena *arena, KernelAbout *about) {
   const uint64_t *depends = loop_depends(arena, loop);
+  double numbers;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_READ && is_by_index(depends, s, lane))
       about->by_index++;
-    else if (s->kind == STEP_READ)
+    else if (s->kind == STEP_READ &&
+             !(turned && loop_reads_apart(loop, s, lane, &numbers)))
       about->apart += is_apart(s->address, lane);
   }
   for (uint32_t j = 0; j < loop->results.len; j++)
@@ -134,7 +137,7 @@ static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
                       KernelAbout *about) {
   for (uint32_t j = 0; j < k->loops.len && !s->members; j++)
     if (!(s->tiling && s->tiling->of[j].on) && s->lanes[j] < KERNEL_AXES)
-      count_accesses(k->loops.at[j], s->lanes[j], arena, about);
+      count_accesses(k->loops.at[j], s->lanes[j], k->across, arena, about);
 }
 
 /* Schedule and text are made once more: that they are the same shows in the

@@ -76,6 +76,9 @@ const char *memory_type(Dtype t);
 
 /* ---- steps.c ---- */
 
+/* Is it an i64 of which it is known that an i32 holds it, in lanes too? */
+bool emit_fits_narrow(const Step *s);
+
 /* Of what may have no elements. */
 const char *emit_divisor(Emitter *e, int64_t by);
 /* The form without the lane's term, as a name or a number. */
@@ -134,10 +137,10 @@ bool is_turned(const Emitter *e, const Step *s);
 /* Its value in a lane's block. */
 const char *emit_turned_read(Emitter *e, const Step *s, char class,
                              const char *base, const char *step);
-/* The loops over rows and lanes of a square, around a lane's block and what is
- * done with it: of whole vectors, and of parts. */
-void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
-                 const Buffer *part);
+/* The loops over rows from .. to - 1 and lanes of a square, around a lane's
+ * block and what is done with it: of whole vectors, and of parts. */
+void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
+                 const Buffer *whole, const Buffer *part);
 
 /* ---- portions.c ---- */
 

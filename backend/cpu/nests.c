@@ -16,6 +16,7 @@ enum {
   UNROLLED_OPS = 8,
   BLOCK_VECTORS = 4,
   FEW_TERMS = 32, /* of sums that are written out */
+  FEW_ROWS = 3,   /* of a square that is worth being turned */
 };
 
 #define format emit_format
@@ -619,8 +620,7 @@ static void emit_row(Emitter *e, Nest *n) {
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  if (!e->turned.len)
-    open_loops(e, n, n->kept);
+  open_loops(e, n, e->turned.len ? n->kept - 1 : n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -635,7 +635,9 @@ static void emit_row(Emitter *e, Nest *n) {
     emit_take(e, &part, f, first, true);
   }
   if (e->turned.len) {
-    emit_turned(e, out, &whole, &part);
+    emit_turned(e, out, axis_from(e, e->rows), axis_to(e, e->rows), &whole,
+                &part);
+    close_loops(n, 0);
     return;
   }
   open_loops(e, n, e->loops);
@@ -916,6 +918,20 @@ static void emit_single(Emitter *e, Nest *n) {
 
 /* ---- the whole ---- */
 
+/* The axis along which a loop reads what lies apart along the lanes. */
+static uint32_t turned_rows(const Emitter *e, const Loop *loop,
+                            const uint32_t *order, uint32_t loops) {
+  if (e->s->shape == UNIT_TILE && !e->s->tiling)
+    return order[0];
+  const Step *s = &loop->steps.at[0];
+  bool copies = e->k->across && loops > 0 && loop->kept == loop->axes &&
+                loop->steps.len == 1 && s->kind == STEP_READ;
+  uint32_t v = copies ? order[loops - 1] : NO_LANE;
+  return copies && s->address->times[v] == 1 && loop_guess(loop, v) >= FEW_ROWS
+             ? v
+             : NO_LANE;
+}
+
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
@@ -928,8 +944,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
-  if (e->s->shape == UNIT_TILE && !e->s->tiling)
-    e->rows = order[0];
+  e->rows = turned_rows(e, loop, order, loops);
   emit_steps(e);
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {

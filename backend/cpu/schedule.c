@@ -1,5 +1,6 @@
 /* How a kernel is to be run, from what it reads and how. */
 #include "backend/cpu/emit.h"
+#include "backend/cpu/lanes.h"
 #include "backend/cpu/members.h"
 #include "backend/cpu/tiling.h"
 #include "tensor/cost.h"
@@ -19,7 +20,8 @@ enum {
   FAR_TERMS = 4,            /* so many at a time, */
   FAR_VECTORS = 512,        /* in rows of so many vectors */
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
-  LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns */
+  LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns, */
+  NEAR_BYTES = 32 << 10,    /* and where some are copies of what it reads */
   BLOCKS = 64,              /* of a map with few rows, */
   STREAM_ROW = 512,         /* bytes that results past the caches are long */
   TURNED_STEP = 8,          /* elements between lanes that are far apart */
@@ -43,191 +45,8 @@ static int64_t divide_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
 }
 
-static bool is_wide(const Step *s) {
-  return s->dtype == DT_F64 ||
-         (s->dtype == DT_I64 && s->kind != STEP_INDEX && s->kind != STEP_CONST);
-}
-
-/* Is it nothing but an index of reads? */
-static bool is_index_alone(const Loop *loop, uint32_t at) {
-  if (loop->steps.at[at].kind != STEP_READ)
-    return false;
-  for (uint32_t j = 0; j < loop->results.len; j++)
-    if (loop->results.at[j].step == at)
-      return false;
-  for (uint32_t j = at + 1; j < loop->steps.len; j++)
-    for (uint32_t a = 0; a < loop->steps.at[j].arg_count; a++)
-      if (loop->steps.at[j].args[a] == at)
-        return false;
-  return true;
-}
-
-/* Are there numbers of eight bytes to compute with?  Indices are such only
- * where they differ from lane to lane: lanes of each loop, or NULL. */
-static bool has_wide(const Kernel *k, const uint32_t *lanes) {
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    const uint64_t *depends = lanes ? loop_depends(k->arena, loop) : NULL;
-    for (uint32_t i = 0; i < loop->steps.len; i++)
-      if (is_wide(&loop->steps.at[i]) &&
-          (lanes ? depends[i] >> lanes[j] & 1 : !is_index_alone(loop, i)))
-        return true;
-  }
-  return false;
-}
-
 uint32_t schedule_held(uint32_t vector_bytes) {
   return vector_bytes == 64 ? 16 : 8;
-}
-
-/* ---- what lanes along an axis cost ---- */
-
-static bool reduces(const Loop *loop) {
-  return loop->axes > loop->kept;
-}
-
-enum {
-  APART_STORED = 2, /* lanes apart that are stored, beside read ones */
-  EVEN_LANES = 4, /* vectors of a quotient's value, of which one is not even */
-  QUOTIENT_COST = 3, /* in loads of a vector */
-};
-
-static double access_cost(int64_t step, double width) {
-  return step == 0 ? 0.5 : step == 1 ? 1 : width;
-}
-
-/* Quotients that differ along v: mostly they are the same in all lanes, and
- * that is tested, or else lanes are read one by one. */
-static double quotient_cost(const Loop *loop, const Quasi *q, uint32_t v,
-                            double width) {
-  double cost = 0;
-  for (uint32_t j = 0; j < loop->quotient_count; j++) {
-    const Quotient *part = &loop->quotients[j];
-    if (!q->times[KERNEL_AXES + j])
-      continue;
-    for (uint32_t i = 0; i < j; i++)
-      if (part->of.times[KERNEL_AXES + i] && loop->quotients[i].of.times[v])
-        return width;
-    const Graph *g = loop->graph;
-    double times = fabs((double)size_guess(g, part->of.times[v]));
-    if (times > 0 &&
-        (double)size_guess(g, part->by) < EVEN_LANES * width * times)
-      return width;
-    cost += times > 0 ? QUOTIENT_COST : 0;
-  }
-  return cost;
-}
-
-/* An index that data decides is a lane by lane one; one that is computed goes
- * along with the lanes. */
-static double read_cost(const Loop *loop, const uint64_t *depends,
-                        const Step *s, uint32_t v, double width) {
-  int64_t step = s->address->times[v];
-  double quotients = quotient_cost(loop, s->address, v, width);
-  if (quotients >= width)
-    return quotients;
-  for (uint32_t j = 0; j < s->index_count; j++) {
-    const Step *index = &loop->steps.at[s->indices[j].step];
-    if (!(depends[s->indices[j].step] >> v & 1))
-      continue;
-    if (index->kind != STEP_INDEX)
-      return width;
-    int64_t more;
-    if (!size_mul(loop->graph, index->index->times[v], s->indices[j].stride,
-                  &more) ||
-        !size_add(loop->graph, step, more, &step))
-      return width;
-  }
-  return access_cost(step, width) + quotients;
-}
-
-/* Of one point of the loop's axes, in loads of a whole vector. */
-static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
-                        uint32_t width) {
-  double cost = 1, extent = (double)loop_guess(loop, v), w = width;
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_READ)
-      cost += read_cost(loop, depends, s, v, w);
-    if (s->kind == STEP_LOCAL)
-      cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
-  }
-  for (uint32_t j = 0; j < loop->results.len; j++) {
-    const Result *r = &loop->results.at[j];
-    if (r->out && v < loop->kept && !reduces(loop))
-      cost += access_cost(r->out->times[v], APART_STORED * w);
-  }
-  double vectors = (double)divide_up(loop_guess(loop, v), width);
-  cost *= vectors * w / extent;
-  if (reduces(loop))
-    cost += v >= loop->kept ? 4 * w / extent : 1;
-  return cost;
-}
-
-static bool has_where(const Loop *loop) {
-  for (uint32_t j = 0; j < loop->results.len; j++)
-    if (loop->results.at[j].reduce == PRIM_ARGMAX ||
-        loop->results.at[j].reduce == PRIM_ARGMIN)
-      return true;
-  return false;
-}
-
-static double work_of(const Loop *loop) {
-  return loop_points(loop, 0, loop->axes);
-}
-
-/* The best of the inner axes; NO_LANE: there are none. */
-static uint32_t inner_lane(Arena *arena, const Loop *loop, uint32_t width,
-                           double *cost) {
-  const uint64_t *depends = loop_depends(arena, loop);
-  uint32_t best = NO_LANE;
-  *cost = width;
-  for (uint32_t v = loop->outer; v < loop->axes; v++) {
-    double c = lane_cost(loop, depends, v, width);
-    if (has_where(loop) && reduces(loop) && v + 1 < loop->axes)
-      continue; /* the first of equals is to be found */
-    if (best == NO_LANE || c <= *cost) {
-      *cost = c;
-      best = v;
-    }
-  }
-  return best;
-}
-
-static double inner_cost(const Kernel *k, uint32_t width) {
-  double all = 0, cost;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    inner_lane(k->arena, k->loops.at[j], width, &cost);
-    all += cost * work_of(k->loops.at[j]);
-  }
-  return all;
-}
-
-static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
-  double all = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    all +=
-        lane_cost(loop, loop_depends(k->arena, loop), v, width) * work_of(loop);
-  }
-  return all;
-}
-
-/* The outer axis along which lanes are best put; NO_LANE: along inner ones. */
-static uint32_t best_lane(const Kernel *k, uint32_t width) {
-  bool inner = k->outer == 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    inner |= k->loops.at[j]->axes > k->outer;
-  double best = inner ? inner_cost(k, width) : 0;
-  uint32_t lane = NO_LANE;
-  for (uint32_t v = k->outer; v-- > 0;) {
-    double cost = outer_cost(k, v, width);
-    if ((lane == NO_LANE && !inner) || cost < best) {
-      best = cost;
-      lane = v;
-    }
-  }
-  return lane;
 }
 
 /* ---- sizes of units ---- */
@@ -236,11 +55,19 @@ static double points_of(const Kernel *k) {
   return loop_points(k->loops.at[0], 0, k->outer);
 }
 
+static bool reduces(const Loop *loop) {
+  return loop->axes > loop->kept;
+}
+
+static double work_of(const Loop *loop) {
+  return loop_points(loop, 0, loop->axes);
+}
+
 /* Can the sums be cut into parts? */
 static bool may_be_chunked(const Kernel *k) {
   const Loop *loop = k->loops.at[0];
   return k->loops.len == 1 && loop->results.len == 1 && reduces(loop) &&
-         !has_where(loop) && loop->kept == loop->outer &&
+         !lanes_where(loop) && loop->kept == loop->outer &&
          loop->results.at[0].out;
 }
 
@@ -283,12 +110,14 @@ static int64_t column_block(const Kernel *k, const Schedule *s) {
     block = divide_up((int64_t)((double)extent * rows), BLOCKS);
     block = block < BLOCK_LEAST && !sums ? BLOCK_LEAST : block;
   }
-  int64_t most = terms <= FEW_TERMS ? schedule_held(s->bytes) * width
-                                    : COLUMN_VECTORS * width;
-  if (sums && block > most)
+  int64_t most = terms <= FEW_TERMS || k->across
+                     ? schedule_held(s->bytes) * width
+                     : COLUMN_VECTORS * width;
+  double bytes = k->across ? NEAR_BYTES : LOCAL_BYTES;
+  if ((sums || k->across) && block > most)
     block = most;
-  if (local * (double)block > LOCAL_BYTES)
-    block = (int64_t)(LOCAL_BYTES / local);
+  if (local * (double)block > bytes)
+    block = (int64_t)(bytes / local) / width * width;
   block = block < 4 * width ? 4 * width : block;
   return divide_up(block < extent ? block : extent, width) * width;
 }
@@ -367,8 +196,7 @@ bool schedule_streams_along(const Schedule *s, const Loop *loop,
          (s->streamed == 0 || (double)loop->extents[lane] * each >= STREAM_ROW);
 }
 
-static void choose_plain(Kernel *k, Schedule *s) {
-  uint32_t lane = best_lane(k, s->width);
+static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
   uint32_t turned = lane == NO_LANE ? NO_LANE : turned_axis(k, lane);
   if (turned != NO_LANE) { /* by squares, whose lines stay in the cache */
     kernel_move_last(k, turned);
@@ -387,25 +215,45 @@ static void choose_plain(Kernel *k, Schedule *s) {
     kernel_limit(k, false);
 }
 
+static void place_lanes(const Kernel *k, Schedule *s) {
+  bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
+  double cost;
+  s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    s->lanes[j] = outer
+                      ? k->outer - 1
+                      : lanes_inner(k->arena, k->loops.at[j], s->width, &cost);
+}
+
 static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {
   *s = (Schedule){.bytes = bytes, .shape = UNIT_POINT, .block = 1};
   s->width = width ? width : 1;
   s->height = 1;
   s->streamed = choose_streamed(k);
-  if (!members_choose(k, s) && !tiling_choose(k, s))
-    choose_plain(k, s);
-  s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
-  bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    double cost;
-    s->lanes[j] = outer ? k->outer - 1
-                        : inner_lane(k->arena, k->loops.at[j], s->width, &cost);
-  }
+  uint32_t across = lanes_across(k, s->width);
+  if (across != NO_LANE)
+    choose_plain(k, s, across);
+  else if (!members_choose(k, s) && !tiling_choose(k, s))
+    choose_plain(k, s, lanes_best(k, s->width));
+  place_lanes(k, s);
+}
+
+/* Has what lanes would read far apart copied first. */
+static void choose_copies(Kernel *k, Schedule *s) {
+  if (s->shape != UNIT_COLUMNS || s->chunk || k->across ||
+      !lanes_copied(k, k->outer - 1, s->width))
+    return;
+  kernel_copy_apart(k, k->outer - 1);
+  s->block = column_block(k, s);
+  s->terms = 1;
+  s->streamed = choose_streamed(k);
+  place_lanes(k, s);
 }
 
 void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
-  bool wide = has_wide(k, NULL);
+  bool wide = lanes_wide(k, NULL);
   choose(k, bytes, s, wide ? bytes / 8 : bytes / 4);
-  if (!wide && !s->tiling && has_wide(k, s->lanes))
+  if (!wide && !s->tiling && lanes_wide(k, s->lanes))
     choose(k, bytes, s, bytes / 8);
+  choose_copies(k, s);
 }

@@ -17,6 +17,10 @@ static bool fits_i32(int64_t low, int64_t high) {
   return low >= -0x40000000 && high <= 0x3fffffff;
 }
 
+bool emit_fits_narrow(const Step *s) {
+  return s->dtype == DT_I64 && fits_i32(s->low, s->high);
+}
+
 /* ---- quasi-affine forms as expressions ---- */
 
 static uint32_t quasi_level(const Emitter *e, const Quasi *q) {
@@ -207,6 +211,12 @@ static void define(Emitter *e, uint32_t at, const char *value) {
                   scalar_type(class), at + e->first, value);
 }
 
+/* Lanes that come from memory. */
+static void define_loaded(Emitter *e, uint32_t at, const char *value) {
+  bool narrow = e->classes[at] == 'i' && e->loop->steps.at[at].dtype == DT_I64;
+  define(e, at, narrow ? format(e, "narrow(%s)", value) : value);
+}
+
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
 static uint32_t check_number(Emitter *e, uint32_t at) {
@@ -380,7 +390,7 @@ static void emit_walking_read(Emitter *e, uint32_t at, const Step *s,
     buffer_printf(b, "const vi w%u = test_l((vw)%s >= (uint64_t)%s);\n", w,
                   index, extent);
   check(e, at, true, format(e, "w%u", w));
-  define(e, at, format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
+  define_loaded(e, at, format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
 }
 
 static const char *lane_step(Emitter *e, int64_t times) {
@@ -457,8 +467,8 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
-    define(e, at,
-           emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
+    define_loaded(
+        e, at, emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
     return;
   }
   if (!lanes && is_even(e, s->address)) {
@@ -466,10 +476,10 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
         step == 1 && s->index_count
             ? indexed_row(e, s, base)
             : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
-    define(e, at,
-           step == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                     : format(e, "lds_%s(%s, %s, REST)", name, from,
-                              emit_int(e, step)));
+    define_loaded(e, at,
+                  step == 1 ? format(e, "LOAD(%s, %s)", name, from)
+                            : format(e, "lds_%s(%s, %s, REST)", name, from,
+                                     emit_int(e, step)));
     return;
   }
   const ReadIndex *walking = walking_index(e, s);
@@ -487,7 +497,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   if (even)
     apart = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", even, name,
                    s->input, base, rest, apart);
-  define(e, at, apart);
+  define_loaded(e, at, apart);
 }
 
 /* ---- values of this point that an earlier loop has left ---- */
@@ -512,9 +522,10 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
 static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
   const char *inner = emit_quasi(e, s->address);
-  define(e, at,
-         format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
-                dtype_info[s->dtype].name, l->name, inner, l->size, l->size));
+  define_loaded(e, at,
+                format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
+                       dtype_info[s->dtype].name, l->name, inner, l->size,
+                       l->size));
 }
 
 static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
@@ -540,18 +551,18 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
       index = format(e, "wide(lanes()) + %s * (%s)", l->block, index);
     const char *from =
         format(e, "l%u + %s%s", l->name, to, outer ? " + (j - lo)" : "");
-    define(e, at, format(e, "ldx_%s(%s, %s, REST)", name, from, index));
+    define_loaded(e, at, format(e, "ldx_%s(%s, %s, REST)", name, from, index));
     return;
   }
   const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
                            : format(e, "l%u + %s + %s", l->name, to,
                                     lane_step(e, s->address->times[e->lane]));
   if (outer || s->address->times[e->lane] == 1)
-    define(e, at, format(e, "LOAD(%s, %s)", name, from));
+    define_loaded(e, at, format(e, "LOAD(%s, %s)", name, from));
   else
-    define(e, at,
-           format(e, "lds_%s(%s, %s, REST)", name, from,
-                  emit_int(e, s->address->times[e->lane])));
+    define_loaded(e, at,
+                  format(e, "lds_%s(%s, %s, REST)", name, from,
+                         emit_int(e, s->address->times[e->lane])));
 }
 
 /* ---- operations ---- */
@@ -1023,7 +1034,7 @@ static void place_step(Emitter *e, uint32_t at) {
       level = e->levels[s->args[j]];
   }
   char class = class_of(s->dtype);
-  if (class == 'l' && varies && fits_i32(s->low, s->high))
+  if (varies && emit_fits_narrow(s))
     class = 'i';
   e->levels[at] = level;
   e->varies[at] = varies;

@@ -631,6 +631,8 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
   choose_tile(t, c->s, m, n);
+  if (t->rows > m && size_is_number(loop->graph, loop->extents[t->m]))
+    t->rows = (uint32_t)m; /* none of them is an edge */
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
   /* what follows a tile at once wants all terms before */

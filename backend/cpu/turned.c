@@ -2,7 +2,7 @@
  * next to each other along one, and results along the other.
  *
  * W vectors are read along the first one, turned in registers, and are then
- * lanes along the second one.  What is left at the edges of a square is read
+ * lanes along the second one.  Where these are no whole vector they are read
  * lane by lane. */
 #include "backend/cpu/emit.h"
 
@@ -63,7 +63,7 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
     e->turns[strlen(e->turns)] = v;
   buffer_printf(&e->turned,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
-                "turned%u[l] = ld_%s(p%u + %s + %s * (j + l));\n"
+                "turned%u[l] = LOAD(%s, p%u + %s + %s * (j + l));\n"
                 "turn%s_%c(turned%u);\n",
                 e->s->width, name, type, s->input, base, step, e->number, v,
                 name);
@@ -72,7 +72,7 @@ const char *emit_turned_read(Emitter *e, const Step *s, char class,
                      name, s->input, base, step, step);
 }
 
-static void emit_rows(Emitter *e, Buffer *out, const char *count, bool all,
+static void emit_rows(Emitter *e, Buffer *out, const char *count, bool turned,
                       const Buffer *rest) {
   uint32_t y = e->rows;
   if (e->loop->steps.len <= TURNED_OPS)
@@ -83,28 +83,41 @@ static void emit_rows(Emitter *e, Buffer *out, const char *count, bool all,
                 count, y);
   emit_put(out, &e->blocks[e->level_of[y]]);
   buffer_printf(out, "#define TURNED(load, x, p, step) %s\n%s",
-                all ? "x[q]" : "load(p, step, rest)",
-                all ? whole_macros : part_macros);
+                turned ? "x[q]" : "load(p, step, rest)",
+                turned ? whole_macros : part_macros);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
   emit_put(out, rest);
   buffer_printf(out, "#undef TURNED\n%s}\n", no_macros);
 }
 
-void emit_turned(Emitter *e, Buffer *out, const Buffer *whole,
-                 const Buffer *part) {
-  uint32_t y = e->rows;
-  buffer_printf(out, "const int64_t start = lo, end = hi;\n"
-                     "for (int64_t band = y0; band < y1; band += W) {\n"
-                     "const int high = y1 - band < W ? (int)(y1 - band) : W;\n"
-                     "for (int64_t j = start; j < end; j += W)\n"
-                     "if (high == W && j + W <= end) {\n");
+/* Whole vectors of lanes, `count` rows of them: the first of each vector that
+ * is read. */
+static void emit_square(Emitter *e, Buffer *out, const char *count,
+                        const Buffer *whole) {
+  bool all = !strcmp(count, "W");
   emit_put(out, &e->turned_names);
-  buffer_printf(out, "{\nconst int64_t i%u = band;\n", y);
-  emit_put(out, &e->blocks[e->level_of[y]]);
+  buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->rows);
+  emit_put(out, &e->blocks[e->level_of[e->rows]]);
+  buffer_printf(out, "#define LOAD(T, p) %s\n",
+                all ? "ld_##T(p)" : "ldp_##T(p, high)");
   emit_put(out, &e->turned);
-  buffer_puts(out, "}\n");
-  emit_rows(e, out, "W", true, whole);
+  buffer_puts(out, "#undef LOAD\n}\n");
+  emit_rows(e, out, count, true, whole);
+}
+
+void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
+                 const Buffer *whole, const Buffer *part) {
+  buffer_printf(out,
+                "const int64_t start = lo, end = hi;\n"
+                "for (int64_t band = %s; band < %s; band += W) {\n"
+                "const int high = %s - band < W ? (int)(%s - band) : W;\n"
+                "for (int64_t j = start; j < end; j += W)\n"
+                "if (high == W && j + W <= end) {\n",
+                from, to, to, to);
+  emit_square(e, out, "W", whole);
+  buffer_puts(out, "} else if (j + W <= end) {\n");
+  emit_square(e, out, "high", whole);
   buffer_puts(out, "} else {\n"
                    "const int rest = end - j < W ? (int)(end - j) : W;\n");
   emit_rows(e, out, "high", false, part);

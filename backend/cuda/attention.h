@@ -1,0 +1,61 @@
+/* backend/cuda: two contractions with a row's weights between them,
+ *
+ *     s[m, n] = score(sum over k of a[m, k] * b[n, k]),
+ *     c[m, e] = sum over n of weight(s[m, n]) * v[n, e],
+ *
+ * as one kernel that keeps no s: n is gone through block by block, while what
+ * the weights are relative to (the largest score of the row so far) and their
+ * total are carried along (online softmax, arXiv:1805.02867; FlashAttention,
+ * arXiv:2205.14135 and 2407.08608).
+ *
+ * Its schedule is a contraction's (gemm.h), whose m are rows, n the terms that
+ * are gone through at a time, and k the terms of the first sum. */
+#ifndef AXON_CUDA_ATTENTION_H
+#define AXON_CUDA_ATTENTION_H
+
+#include "backend/cuda/gemm.h"
+
+typedef struct AttentionShape {
+  GemmSide a, b, v;   /* of f16 or bf16; dense along k, k and e, or computed */
+  double m, n, batch; /* what they may be like */
+  uint32_t k, e;      /* at most so many */
+  double part;        /* of n that is gone through, on average */
+  bool relative;      /* weights are exp(score - the largest of the row) */
+  double stored;      /* bytes, of each result and what is read with it */
+  uint32_t store_align;
+} AttentionShape;
+
+/* As gemm_choose. */
+bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
+                      GemmSchedule *s, double *seconds);
+bool attention_fits(const AttentionShape *shape, const GemmGpu *gpu,
+                    const GemmSchedule *s);
+uint32_t attention_shared(const AttentionShape *shape, const GemmSchedule *s);
+int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch);
+
+typedef struct AttentionText {
+  const AttentionShape *shape;
+  const GemmSchedule *schedule;
+  const char *name, *arguments;
+  /* stride_a is that of a; of b and v: stride_a and stride_b, of groups that
+   * are given again */
+  GemmGroup batch, m, k;        /* a's */
+  GemmGroup inner, n, terms, e; /* b and v: batch, n, b's k, v's e */
+  GemmOperand a, b, v;
+  uint32_t results;
+  GemmResult result[GEMM_RESULTS]; /* strides: batch, m, e */
+  /* Statements that give `to` the score (or, where it is not relative, the
+   * weight) of x where the variables of batch, m and n say. */
+  void (*score)(void *owner, Buffer *out, const char *x, const char *to);
+  /* Statements that give the ints `low` and `high`, outside of which n need
+   * not be gone through, of rows `first` to `last`; or NULL: all of it. */
+  void (*limits)(void *owner, Buffer *out, const char *first, const char *last);
+  /* As of a contraction; `most` and `total` are of the row. */
+  void (*epilogue)(void *owner, Buffer *out, const char *x,
+                   const char *const to[GEMM_RESULTS]);
+  void *owner;
+} AttentionText;
+
+void attention_text(Buffer *out, const AttentionText *t);
+
+#endif

@@ -1,0 +1,521 @@
+/* Which schedule a contraction gets.
+ *
+ * A block's stage takes as long as the busiest of what it needs: tensor cores
+ * (or multiply-adds), shared memory, L2; blocks of a multiprocessor share
+ * these; stages that are under way hide what memory takes to answer.  Tiles
+ * come in waves, of which the last one is mostly not full.  All of it is then
+ * no faster than the bytes come from memory. */
+#include "backend/cuda/gemmemit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  REGISTERS = 65536,    /* of a multiprocessor */
+  REGISTERS_MOST = 255, /* of a thread */
+  BLOCKS_MOST = 16,     /* of a multiprocessor */
+  LATENCY = 700,        /* clocks until L2 answers, with memory behind it */
+  STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
+  BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
+  STREAM_CLOCKS = 3000, /* to put parts of sums down, and add them up */
+  ENGINE_CLOCKS = 900,  /* the same of one that goes on to other tiles */
+  SHARED_BYTES = 128,   /* per clock */
+  ALIGNED = 1024,
+  FEW_REGISTERS = 40,   /* that all kernels have, */
+  GROUP_REGISTERS = 60, /* and those of warpgroups */
+  GROUP = 128,          /* threads that do one wgmma */
+  PRODUCER = 128,
+};
+
+static const GemmGpu gpus[] = {
+#define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
+                 group, single, twice, clock, memory, l2, l2_rate)             \
+  {                                                                            \
+      arch,        sms,          threads,  shared, block,  async,              \
+      engine,      half,         wide,     group,  single, twice,              \
+      (clock)*1e9, (memory)*1e9, (l2)*1e6, l2_rate},
+#include "backend/cuda/gemm.def"
+};
+
+bool gemm_gpu(const char *arch, GemmGpu *out) {
+  if (strncmp(arch, "sm_", 3) != 0)
+    return false;
+  uint32_t number = (uint32_t)strtoul(arch + 3, NULL, 10);
+  for (size_t j = 0; j < ARRAY_LEN(gpus); j++)
+    if (gpus[j].arch == number) {
+      *out = gpus[j];
+      return true;
+    }
+  return false;
+}
+
+/* ---- what a schedule needs ---- */
+
+static uint32_t bytes_of(const GemmShape *shape) {
+  return dtype_info[shape->a.dtype].bytes;
+}
+
+uint32_t gemm_depth(const GemmShape *shape, const GemmSchedule *s) {
+  return s->way == GEMM_FMA ? 1 : 32 / bytes_of(shape);
+}
+
+uint32_t gemm_threads(const GemmSchedule *s) {
+  switch ((GemmWay)s->way) {
+  case GEMM_FMA:
+    return s->m / s->thread_m * (s->n / s->thread_n);
+  case GEMM_MMA:
+    return s->warps_m * s->warps_n * WARP;
+  case GEMM_WGMMA:
+    return s->warps_m * GROUP + PRODUCER;
+  case GEMM_NONE:
+    break;
+  }
+  return 0;
+}
+
+SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  uint32_t across = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
+  bool turned = side->turned || s->way == GEMM_FMA;
+  return (SharedTile){
+      .rows = turned ? s->k : across,
+      .columns = turned ? across : s->k,
+      .bytes = dtype_info[side->dtype].bytes,
+      .width = b ? s->width_b : s->width_a,
+      .swizzle = {swizzle / 100, swizzle / 10 % 10, swizzle % 10}};
+}
+
+static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  SharedTile a = gemm_tile(shape, s, false), b = gemm_tile(shape, s, true);
+  int64_t bytes = (shared_bytes(&a) + ALIGNED - 1) / ALIGNED * ALIGNED +
+                  (shared_bytes(&b) + ALIGNED - 1) / ALIGNED * ALIGNED;
+  return (uint32_t)bytes;
+}
+
+/* Results go through what the stages leave; those of warpgroups, while these
+ * are filled for the next tile, through memory of their own. */
+uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
+  if (s->way == GEMM_MMA)
+    sums = s->warps_m * s->warps_n * 16 * gemm_slab_pitch(s) * 4;
+  if (s->way == GEMM_WGMMA)
+    return stages + s->warps_m * 4 * 16 * gemm_slab_pitch(s) * 4 + ALIGNED;
+  return stages > sums ? stages : sums;
+}
+
+/* Addresses of copies that stay, and what waits to be stored. */
+static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
+                                  bool b) {
+  uint32_t copy = b ? s->copy_b : s->copy_a, across = b ? s->n : s->m;
+  uint32_t bytes = across * s->k * bytes_of(shape), each = copy ? copy : 16;
+  uint32_t passes = bytes / each / gemm_threads(s) + 1;
+  uint32_t held = copy && s->copy == COPY_ASYNC ? 0 : each / 4;
+  return passes * ((copy ? 3 : 0) + held);
+}
+
+static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t wm, wn, more = FEW_REGISTERS;
+  if (s->way != GEMM_WGMMA)
+    more +=
+        loading_registers(shape, s, false) + loading_registers(shape, s, true);
+  switch ((GemmWay)s->way) {
+  case GEMM_FMA:
+    wm = dtype_info[shape->sum].bytes / 4;
+    return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) * wm + more;
+  case GEMM_MMA:
+    wm = s->m / s->warps_m;
+    wn = s->n / s->warps_n;
+    return wm * wn / WARP + wm / 4 + wn / 4 + more;
+  case GEMM_WGMMA:
+    return (s->pingpong ? s->m : s->m / s->warps_m) * s->n / GROUP +
+           GROUP_REGISTERS;
+  case GEMM_NONE:
+    break;
+  }
+  return 0;
+}
+
+/* Registers are given to four warps at a time. */
+static uint32_t whole_groups(uint32_t threads) {
+  return (threads + GROUP - 1) / GROUP * GROUP;
+}
+
+static uint32_t blocks_of(const GemmShape *shape, const GemmGpu *gpu,
+                          const GemmSchedule *s) {
+  uint32_t threads = gemm_threads(s), shared = gemm_shared(shape, s) + ALIGNED;
+  uint32_t registers = (registers_of(shape, s) + 7) / 8 * 8;
+  uint32_t most = BLOCKS_MOST;
+  if (s->way == GEMM_WGMMA)
+    return 1;
+  if (gpu->threads / threads < most)
+    most = gpu->threads / threads;
+  if (gpu->shared / shared < most)
+    most = gpu->shared / shared;
+  while (most && registers * whole_groups(most * threads) > REGISTERS)
+    most--;
+  return most;
+}
+
+/* Consumers have what producers leave. */
+uint32_t gemm_group_registers(uint32_t groups) {
+  uint32_t threads = GROUP * (groups + 1), each = REGISTERS / threads / 8 * 8;
+  uint32_t left = each * threads - GEMM_PRODUCER_REGISTERS * GROUP;
+  uint32_t most = left / (GROUP * groups) / 8 * 8;
+  return most > REGISTERS_MOST ? REGISTERS_MOST : most;
+}
+
+static uint32_t most_registers(const GemmSchedule *s) {
+  return s->way == GEMM_WGMMA ? gemm_group_registers(s->warps_m)
+                              : REGISTERS_MOST;
+}
+
+bool gemm_fits(const GemmShape *shape, const GemmGpu *gpu,
+               const GemmSchedule *s) {
+  uint32_t threads = gemm_threads(s), stages = s->copy == COPY_REGISTERS;
+  return threads >= WARP && threads <= 1024 && s->stages > stages &&
+         gemm_shared(shape, s) <= gpu->block &&
+         registers_of(shape, s) <= most_registers(s) &&
+         blocks_of(shape, gpu, s) >= 1;
+}
+
+/* ---- how long it takes ---- */
+
+static double rate_of(const GemmShape *shape, const GemmGpu *gpu,
+                      const GemmSchedule *s) {
+  bool wide = shape->a.dtype == DT_F32;
+  if (s->way == GEMM_WGMMA)
+    return wide ? gpu->group / 2 : gpu->group;
+  if (s->way == GEMM_MMA)
+    return wide ? gpu->wide : gpu->half;
+  return shape->sum == DT_F64 ? gpu->twice : gpu->single;
+}
+
+/* Clocks of one stage of one block that has the multiprocessor to itself. */
+static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
+                           const GemmSchedule *s) {
+  double bytes = bytes_of(shape), m = s->m, n = s->n, k = s->k;
+  double math = 2 * m * n * k / rate_of(shape, gpu, s);
+  double copied = (m + n) * k * bytes, loaded = 0;
+  if (s->way == GEMM_MMA)
+    loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
+  if (s->way == GEMM_FMA) /* a warp's lanes share rows, and columns */
+    loaded = gemm_threads(s) / (double)WARP * k * bytes *
+             (4.0 * s->thread_m + 8.0 * s->thread_n);
+  double shared = (copied + loaded) / SHARED_BYTES;
+  double l2 = copied / s->cluster_m / (gpu->l2_rate / gpu->sms);
+  if (s->cluster_m > 1 || s->cluster_n > 1)
+    l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
+         (gpu->l2_rate / gpu->sms);
+  /* what is nearly as busy as the busiest gets in its way */
+  double most =
+      cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
+  /* element by element: some ten instructions of each, four at a time */
+  double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
+  computed *= 12.0 / (4 * WARP);
+  if (s->copy == COPY_REGISTERS)
+    computed += copied / 16 * 4 / (4 * WARP);
+  double small = 0;
+  if (s->copy_a)
+    small += m * k * bytes / s->copy_a;
+  if (s->copy_b)
+    small += n * k * bytes / s->copy_b;
+  if (s->copy == COPY_ENGINE)
+    small = 0;
+  return fmax(most, computed + 6 * small / (4 * WARP) +
+                        (s->way == GEMM_FMA ? math : 0));
+}
+
+static double ceil_of(double x, double by) {
+  return ceil(x / by);
+}
+
+static double tiles_of(const GemmShape *shape, const GemmSchedule *s) {
+  return ceil_of(shape->m, s->m) * ceil_of(shape->n, s->n) * shape->batch;
+}
+
+/* So many blocks on each multiprocessor, each with so many stages. */
+static double wave_clocks(const GemmShape *shape, const GemmGpu *gpu,
+                          const GemmSchedule *s, double blocks, double stages) {
+  if (blocks <= 0)
+    return 0;
+  double each = blocks * stage_clocks(shape, gpu, s);
+  double waiting = LATENCY / (double)(s->stages - 1);
+  double overhead = s->way == GEMM_WGMMA ? 0 : STAGE_CLOCKS;
+  double stage = fmax(each + overhead, waiting);
+  double stored = s->m * (double)s->n * shape->stored;
+  double store = blocks * stored / (gpu->memory / gpu->clock / gpu->sms);
+  if (s->persistent && s->way == GEMM_WGMMA) { /* beside the next tile's sum */
+    double ahead = s->pingpong ? 1 : 0.5;
+    return stages * stage + ENGINE_CLOCKS * (1 - 0.7 * ahead) +
+           store * (1 - 0.8 * ahead);
+  }
+  return stages * stage + BLOCK_CLOCKS + store;
+}
+
+static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
+                          const GemmSchedule *s) {
+  double bytes = bytes_of(shape), each = shape->m * shape->n * shape->batch;
+  double all = (shape->m + shape->n) * shape->k * shape->batch * bytes +
+               each * shape->stored;
+  if (s->stream)
+    return all + 2.0 * gpu->sms * s->m * s->n * 4;
+  return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
+}
+
+double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
+                    const GemmSchedule *s) {
+  double blocks = blocks_of(shape, gpu, s);
+  double tiles = tiles_of(shape, s) * s->split;
+  double stages = ceil_of(ceil_of(shape->k, s->k), s->split);
+  double full = floor(tiles / (gpu->sms * blocks));
+  if (s->stream) { /* the rest is cut into equal parts */
+    double cut = (tiles - full * gpu->sms) * stages / gpu->sms;
+    double extra = cut > 0 ? STREAM_CLOCKS : 0;
+    return fmax((full * wave_clocks(shape, gpu, s, 1, stages) +
+                 wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
+                    gpu->clock,
+                bytes_moved(shape, gpu, s) / gpu->memory);
+  }
+  double rest = ceil((tiles - full * gpu->sms * blocks) / gpu->sms);
+  double clocks = full * wave_clocks(shape, gpu, s, blocks, stages) +
+                  wave_clocks(shape, gpu, s, rest, stages);
+  if (s->split > 1)
+    clocks += BLOCK_CLOCKS;
+  return fmax(clocks / gpu->clock, bytes_moved(shape, gpu, s) / gpu->memory);
+}
+
+/* ---- what there is to choose from ---- */
+
+typedef struct Choice {
+  const GemmShape *shape;
+  const GemmGpu *gpu;
+  GemmSchedule best;
+  double seconds;
+} Choice;
+
+static uint32_t width_of(uint32_t columns, uint32_t bytes, uint32_t most) {
+  uint32_t width = columns * bytes;
+  while (width & (width - 1))
+    width &= width - 1;
+  if (columns * bytes % width)
+    width = columns * bytes & -(columns * bytes);
+  return width > most ? most : width;
+}
+
+static uint32_t digits(Swizzle s) {
+  return 100 * s.bits + 10 * s.base + s.shift;
+}
+
+/* Bytes of one copy; 0: it goes element by element. */
+static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
+  uint32_t bytes = dtype_info[side->dtype].bytes;
+  uint32_t copy = side->align < 16 ? side->align : 16;
+  if (s->way == GEMM_FMA && !side->turned)
+    copy = bytes;
+  return side->computed || copy < 4 ? 0 : copy;
+}
+
+/* How the tile of an operand lies in shared memory: by how it is read there,
+ * and written. */
+static void lay(const GemmShape *shape, GemmSchedule *s, bool b, uint32_t count,
+                const SharedAccess *reads) {
+  SharedAccess of[2];
+  uint32_t *width = b ? &s->width_b : &s->width_a;
+  uint32_t copy = b ? s->copy_b : s->copy_a;
+  *width = 1;
+  SharedTile t = gemm_tile(shape, s, b);
+  *width = t.width =
+      width_of(t.columns, t.bytes, s->way == GEMM_FMA ? 1024 : 128);
+  for (uint32_t j = 0; j < count; j++)
+    of[j] = reads[j];
+  of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
+  shared_choose(&t, count, of);
+  *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
+}
+
+void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
+              bool turned) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  SharedAccess read = held_access(h, dtype_info[side->dtype].bytes, turned);
+  *(b ? &s->copy_b : &s->copy_a) = copy_of(side, s);
+  lay(shape, s, b, 1, &read);
+}
+
+/* Of multiply-adds it is the writes that wait: threads have 8 terms of 4 rows
+ * at a time where these do not lie next to each other. */
+static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  uint32_t bytes = dtype_info[side->dtype].bytes;
+  Held h = b ? held_values(held_mma_b(bytes), 2, 1) : held_mma_a(bytes);
+  SharedAccess write = {
+      .row = layout_with(layout_mode(8, 1), 4, 0),
+      .column = layout_with(layout_mode(8, 0), 4, 1),
+      .bytes = bytes,
+  };
+  if (s->way == GEMM_FMA)
+    lay(shape, s, b, !side->turned && (b ? s->copy_b : s->copy_a), &write);
+  else
+    gemm_lay(shape, s, b, &h, side->turned);
+}
+
+static void try(Choice *c, GemmSchedule s) {
+  if (!s.stages)
+    return;
+  s.copy_a = s.copy == COPY_ENGINE ? 16 : copy_of(&c->shape->a, &s);
+  s.copy_b = s.copy == COPY_ENGINE ? 16 : copy_of(&c->shape->b, &s);
+  s.cluster_m = s.cluster_m ? s.cluster_m : 1;
+  s.cluster_n = s.cluster_n ? s.cluster_n : 1;
+  s.width_a = s.width_b = 16;
+  if (!gemm_fits(c->shape, c->gpu, &s))
+    return;
+  double seconds = gemm_seconds(c->shape, c->gpu, &s);
+  if (c->best.way && seconds >= c->seconds)
+    return;
+  c->seconds = seconds;
+  c->best = s;
+}
+
+/* Sums are cut where there are too few tiles for all multiprocessors. */
+static void try_splits(Choice *c, GemmSchedule s) {
+  double tiles = tiles_of(c->shape, &s), stages = ceil_of(c->shape->k, s.k);
+  for (s.split = 1; s.split <= 32; s.split *= 2) {
+    try(c, s);
+    if (c->shape->alone || tiles * s.split >= 2 * c->gpu->sms ||
+        stages < 4.0 * s.split || c->shape->sum == DT_F64)
+      return;
+  }
+}
+
+static void try_stages(Choice *c, GemmSchedule s) {
+  if (s.copy == COPY_REGISTERS) {
+    s.stages = 2;
+    try_splits(c, s);
+    return;
+  }
+  for (s.stages = 3; s.stages <= 6; s.stages++)
+    try_splits(c, s);
+}
+
+static void try_mma(Choice *c) {
+  static const uint8_t sides[] = {16, 32, 64}, warps[] = {1, 2, 4};
+  uint32_t depth = 32 / bytes_of(c->shape);
+  GemmSchedule s = {.way = GEMM_MMA,
+                    .copy = c->gpu->async ? COPY_ASYNC : COPY_REGISTERS,
+                    .store = STORE_SHARED,
+                    .raster = 8};
+  for (size_t m = 0; m < 3; m++)
+    for (size_t n = 0; n < 3; n++)
+      for (size_t x = 0; x < 3; x++)
+        for (size_t y = 0; y < 3; y++)
+          for (s.k = 2 * depth; s.k <= 4 * depth; s.k *= 2) {
+            s.warps_m = warps[x];
+            s.warps_n = warps[y];
+            s.m = sides[m] * s.warps_m;
+            s.n = sides[n] * s.warps_n;
+            if (s.warps_m * s.warps_n <= 8 && s.m <= 256 && s.n <= 256)
+              try_stages(c, s);
+          }
+}
+
+static void try_fma(Choice *c) {
+  static const uint8_t sides[] = {2, 4, 8};
+  GemmSchedule s = {.way = GEMM_FMA,
+                    .copy = c->gpu->async ? COPY_ASYNC : COPY_REGISTERS,
+                    .store = STORE_DIRECT,
+                    .raster = 8};
+  for (size_t m = 0; m < 3; m++)
+    for (size_t n = 1; n < 3; n++)
+      for (uint32_t x = 4; x <= 16; x *= 2)
+        for (uint32_t y = 8; y <= 32; y *= 2)
+          for (s.k = 8; s.k <= 16; s.k *= 2) {
+            s.thread_m = sides[m];
+            s.thread_n = sides[n];
+            s.m = s.thread_m * x;
+            s.n = s.thread_n * y;
+            if (x * y >= 64 && x * y <= 256 && s.m >= 16)
+              try_stages(c, s);
+          }
+}
+
+/* Where the last tiles leave multiprocessors without work, all share them. */
+static void try_streams(Choice *c, GemmSchedule s) {
+  for (s.stream = 0; s.stream <= !c->shape->alone; s.stream++)
+    try(c, s);
+}
+
+/* Rows of 128 bytes; as many stages as there is room for. */
+static void try_group(Choice *c) {
+  static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
+  GemmSchedule s = {.way = GEMM_WGMMA,
+                    .copy = COPY_ENGINE,
+                    .store = STORE_SHARED,
+                    .k = 128 / bytes_of(c->shape),
+                    .persistent = 1,
+                    .split = 1,
+                    .raster = 8,
+                    .width_a = 128,
+                    .width_b = 128};
+  for (size_t n = 0; n < ARRAY_LEN(widths); n++)
+    for (uint32_t ping = 0; ping < 2; ping++)
+      for (s.m = 64; s.m <= 256; s.m *= 2) {
+        s.warps_m = ping ? 2 : s.m == 64 ? 1 : 2;
+        s.n = widths[n];
+        s.pingpong = ping;
+        for (s.stages = 7; s.stages > 2; s.stages--)
+          if (gemm_shared(c->shape, &s) <= c->gpu->block)
+            break;
+        try_streams(c, s);
+      }
+}
+
+static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
+  switch ((int)shape->a.dtype) {
+  case DT_F16:
+    return shape->b.dtype == DT_F16 && shape->sum == DT_F32;
+  case DT_BF16:
+    return shape->b.dtype == DT_BF16 && shape->sum == DT_F32 && gpu->arch >= 80;
+  case DT_F32:
+    return shape->tf32 && shape->sum == DT_F32 && gpu->arch >= 80;
+  }
+  return false;
+}
+
+static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
+  bool wide = shape->a.dtype == DT_F32;
+  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
+         shape->b.boxes && !shape->a.computed && !shape->b.computed &&
+         shape->a.align >= 16 && shape->b.align >= 16;
+}
+
+bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
+                 double *seconds) {
+  Choice c = {.shape = shape, .gpu = gpu};
+  if (may_tensor(shape, gpu)) {
+    try_mma(&c);
+    if (may_group(shape, gpu))
+      try_group(&c);
+  } else if (shape->a.dtype == shape->sum && shape->b.dtype == shape->sum) {
+    try_fma(&c);
+  }
+  if (!c.best.way)
+    return false;
+  choose_tile(shape, &c.best, false);
+  choose_tile(shape, &c.best, true);
+  c.best.blocks = blocks_of(shape, gpu, &c.best);
+  *s = c.best;
+  *seconds = c.seconds;
+  return true;
+}
+
+int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
+                    int64_t n, int64_t k, int64_t batch) {
+  int64_t tiles = (m + s->m - 1) / s->m * ((n + s->n - 1) / s->n) * batch;
+  int64_t most = (int64_t)gpu->sms * s->blocks;
+  tiles *= s->split;
+  if (s->stream) {
+    int64_t steps = (k + s->k - 1) / s->k * tiles;
+    return steps < most ? (steps ? steps : tiles) : most;
+  }
+  return s->persistent && tiles > most ? most : tiles;
+}

@@ -1,0 +1,361 @@
+/* Contractions by warpgroups (sm_90a): one of them has TMA fill a ring of
+ * stages, the others take products straight from it.
+ *
+ * A stage is full when its bytes have come, and empty when all that read it are
+ * done; both are barriers whose phases count the rounds.  A block stays, and
+ * goes through *segments*: tiles, and where tiles are left that are too few for
+ * all blocks, equal parts of their sums (stream-K, arXiv:2301.03598), which the
+ * last block of a tile to come adds up.  Groups share a tile, or have one each
+ * in turn, so that one multiplies while the other stores. */
+#include "backend/cuda/gemmemit.h"
+
+#include <string.h>
+
+enum {
+  GROUP_ROWS = 64, /* of one wgmma */
+};
+
+/* ---- segments ---- */
+
+static void put_sizes(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_sizes(out, t);
+  gemm_put_extent(out, &t->batch, "batches");
+  buffer_printf(out,
+                "const unsigned steps = (unsigned)(k + %u) / %uu;\n"
+                "const unsigned tiles = tiles_m * tiles_n * "
+                "(unsigned)batches;\n",
+                s->k - 1, s->k);
+  if (s->stream)
+    buffer_puts(out,
+                "const unsigned alone = tiles / gridDim.x * gridDim.x;\n"
+                "const uint64_t cuts = (uint64_t)(tiles - alone) * steps;\n"
+                "const unsigned cut_to = (unsigned)(cuts * (blockIdx.x + 1) "
+                "/ gridDim.x);\n");
+}
+
+static const char *more_of(const GemmText *t) {
+  return t->schedule->stream ? "next < alone || cut < cut_to" : "next < tiles";
+}
+
+static void put_first(Buffer *out, const GemmText *t) {
+  buffer_puts(out, "unsigned next = blockIdx.x;\n");
+  if (t->schedule->stream)
+    buffer_puts(out, "unsigned cut = (unsigned)(cuts * blockIdx.x / "
+                     "gridDim.x);\n");
+}
+
+/* The loop over segments, up to its body: from and to are steps of the sum,
+ * whole is the tile's number. */
+static void put_each(Buffer *out, const GemmText *t) {
+  buffer_printf(out,
+                "while (%s) {\nunsigned tile = next, from = 0, to = steps;\n",
+                more_of(t));
+  if (t->schedule->stream)
+    buffer_puts(out, "if (next < alone) {\nnext += gridDim.x;\n} else {\n"
+                     "tile = alone + cut / steps;\nfrom = cut % steps;\n"
+                     "to = min(steps, from + (cut_to - cut));\n"
+                     "cut += to - from;\n}\nconst unsigned whole = tile;\n"
+                     "(void)whole;\n");
+  else
+    buffer_puts(out, "next += gridDim.x;\n");
+  gemm_put_tile(out, t);
+}
+
+/* ---- the ring ---- */
+
+typedef struct Ring {
+  GemmSource a, b;
+  uint32_t groups, stages, stage;   /* of shared memory: bytes of one, */
+  uint32_t slabs, barriers, counts; /* and where other things begin */
+  uint32_t rows;                    /* of a group's tile */
+} Ring;
+
+static Ring ring_of(const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  Ring r = {.a = gemm_source(t, false), .b = gemm_source(t, true)};
+  r.groups = s->warps_m;
+  r.stages = s->stages;
+  r.stage = r.a.bytes + r.b.bytes;
+  r.slabs = r.stages * r.stage;
+  r.barriers = r.slabs + r.groups * 4 * 16 * gemm_slab_pitch(s) * 4;
+  r.counts = r.barriers + 2 * 8 * r.stages;
+  r.rows = s->pingpong ? s->m : s->m / r.groups;
+  return r;
+}
+
+static void put_begin(Buffer *out, const GemmText *t, const Ring *r) {
+  buffer_printf(out,
+                "const unsigned full = shared + %uu, empty = full + %uu;\n"
+                "if (thread == 0) {\nfor (unsigned s = 0; s < %uu; s++) {\n"
+                "ax_mbarrier_init(full + 8 * s, 1);\n"
+                "ax_mbarrier_init(empty + 8 * s, %u);\n}\n"
+                "ax_fence_mbarrier_init();\n}\nax_sync();\n",
+                r->barriers, 8 * r->stages, r->stages,
+                t->schedule->pingpong ? 1 : r->groups);
+}
+
+/* Boxes as wide as what lies together: one, or several next to each other. */
+void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
+  const SharedTile *t = b->tile;
+  uint32_t each = t->width / t->bytes, axes = 2;
+  for (uint32_t j = 0; j < b->batch->count; j++)
+    axes += gemm_stride(&b->batch->axes[j], b->b) != NULL;
+  for (uint32_t from = 0; from < t->columns; from += each) {
+    buffer_printf(out, "ax_tma_load_%ud(%s + %uu, %s, %s, (int)(%s) + %u, %s",
+                  axes, b->at, from / each * t->rows * t->width, b->map,
+                  b->barrier, b->dense, from, b->other);
+    for (uint32_t j = b->batch->count; j-- > 0;)
+      if (gemm_stride(&b->batch->axes[j], b->b))
+        buffer_printf(out, ", (int)%s", b->batch->axes[j].name);
+    buffer_puts(out, ");\n");
+  }
+}
+
+static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
+                    const char *at) {
+  char terms[40], rows[16];
+  snprintf(terms, sizeof terms, "(int)(step * %uu)", t->schedule->k);
+  snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
+  gemm_put_boxes(out, &(GemmBoxes){.tile = &s->tile,
+                                   .batch = &t->batch,
+                                   .b = s->b,
+                                   .at = at,
+                                   .map = s->operand->map,
+                                   .barrier = "full + 8 * stage",
+                                   .dense = s->turned ? rows : terms,
+                                   .other = s->turned ? terms : rows});
+}
+
+static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
+  char at_b[40];
+  snprintf(at_b, sizeof at_b, "into + %uu", r->a.bytes);
+  buffer_printf(out,
+                "if (ax_warp() == 0 && ax_elect()) {\n"
+                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n"
+                "unsigned round = 0;\n",
+                t->a.map, t->b.map);
+  put_first(out, t);
+  put_each(out, t);
+  buffer_printf(
+      out,
+      "for (unsigned step = from; step < to; step++, round++) {\n"
+      "const unsigned stage = round %% %uu;\n"
+      "const unsigned into = shared + stage * %uu;\n"
+      "ax_mbarrier_wait(empty + 8 * stage, (round / %uu & 1) ^ 1);\n"
+      "ax_mbarrier_expect(full + 8 * stage, %u);\n",
+      r->stages, r->stage, r->stages,
+      (uint32_t)(shared_bytes(&r->a.tile) + shared_bytes(&r->b.tile)));
+  put_box(out, t, &r->a, "into");
+  put_box(out, t, &r->b, at_b);
+  buffer_puts(out, "}\n}\n}\n");
+}
+
+/* ---- products ---- */
+
+/* Bytes from the tile's beginning, where a descriptor is to begin. */
+uint32_t gemm_tile_at(const SharedTile *t, uint32_t row, uint32_t column) {
+  SharedTile plain = *t;
+  plain.swizzle = (Swizzle){0};
+  return (uint32_t)shared_at(&plain, row, column);
+}
+
+static uint32_t rows_at(const GemmSource *s, uint32_t at) {
+  return s->turned ? gemm_tile_at(&s->tile, 0, at)
+                   : gemm_tile_at(&s->tile, at, 0);
+}
+
+static uint32_t terms_at(const GemmSource *s, uint32_t at) {
+  return s->turned ? gemm_tile_at(&s->tile, at, 0)
+                   : gemm_tile_at(&s->tile, 0, at);
+}
+
+void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
+                         const char *name, const char *at) {
+  SharedMatrix m = shared_matrix(tile, turned);
+  buffer_printf(out,
+                "const uint64_t %s = ax_wgmma_descriptor(%s, %uu, %uu, %uu);\n",
+                name, at, m.leading, m.stride, m.swizzle);
+}
+
+static const char *type_of(const GemmText *t) {
+  return t->shape->a.dtype == DT_F16 ? "k16_f16" : "k16_bf16";
+}
+
+/* One stage's products are begun; those of the one before are done then, and
+ * its memory is empty. */
+static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t depth = gemm_depth(t->shape, s), tall = r->rows / GROUP_ROWS;
+  buffer_printf(out,
+                "for (unsigned step = from; step < to; step++, round++) {\n"
+                "const unsigned stage = round %% %uu;\n"
+                "ax_mbarrier_wait(full + 8 * stage, round / %uu & 1);\n"
+                "const uint64_t a_stage = a_first + (stage * %uu >> 4);\n"
+                "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n"
+                "ax_wgmma_fence();\n",
+                r->stages, r->stages, r->stage, r->stage);
+  for (uint32_t k = 0; k < s->k; k += depth)
+    for (uint32_t x = 0; x < tall; x++)
+      buffer_printf(out,
+                    "ax_wgmma_m64n%u%s<%d, %d>(c%u, a_stage + %u, b_stage + "
+                    "%u, true);\n",
+                    s->n, type_of(t), r->a.turned, r->b.turned, x,
+                    (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
+                    terms_at(&r->b, k) >> 4);
+  buffer_printf(out,
+                "ax_wgmma_commit();\nax_wgmma_wait<1>();\n"
+                "if (step != from && member == 0)\n"
+                "ax_mbarrier_arrive(empty + 8 * ((round - 1) %% %uu));\n}\n"
+                "ax_wgmma_wait<0>();\n",
+                r->stages);
+  for (uint32_t x = 0; x < tall; x++)
+    buffer_printf(out, "ax_wgmma_hold(c%u);\n", x);
+  buffer_printf(out,
+                "if (from < to && member == 0)\n"
+                "ax_mbarrier_arrive(empty + 8 * ((round - 1) %% %uu));\n",
+                r->stages);
+}
+
+/* ---- parts of sums ---- */
+
+/* Where a thread puts a part of its block's: of a sum's end first, then of
+ * one's beginning. */
+static void put_slot(Buffer *out, const char *block, const char *first,
+                     uint32_t sums, uint32_t members) {
+  buffer_printf(out, "parts + (%s * 2 + (%s ? 0 : 1)) * (int64_t)%u", block,
+                first, sums * members);
+}
+
+/* As gemm_put_split; which blocks have parts of a tile is told by their
+ * numbers. */
+static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
+  bool ping = t->schedule->pingpong;
+  uint32_t tall = r->rows / GROUP_ROWS, each = t->schedule->n / 2;
+  uint32_t members = ping ? 128 : 128 * r->groups, sums = tall * each;
+  char sync[60];
+  snprintf(sync, sizeof sync, "ax_barrier_sync(3 + %s, %u);\n",
+           ping ? "group" : "0", members);
+  buffer_printf(out,
+                "bool last = true;\nif (to - from < steps) {\n"
+                "float *const parts = (float *)%s + %s;\n"
+                "unsigned *const count = (unsigned *)(memory + %uu)%s;\n"
+                "float *to_slot = ",
+                t->room, ping ? "member" : "(thread - 128u)", r->counts,
+                ping ? " + group" : "");
+  put_slot(out, "blockIdx.x", "from", sums, members);
+  buffer_puts(out, ";\n");
+  for (uint32_t x = 0; x < tall; x++)
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "to_slot[(%u + i) * %u] = c%u[i];\n",
+                  each, x * each, members, x);
+  buffer_printf(out,
+                "__threadfence();\n%s"
+                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + whole, to - "
+                "from) + to - from;\n%slast = *count == steps;\n%s"
+                "if (last) {\n__threadfence();\n"
+                "if (%s == 0)\n((unsigned *)%s)[whole] = 0;\n",
+                sync, ping ? "member" : "thread - 128u", t->counters, sync,
+                sync, ping ? "member" : "thread - 128u", t->counters);
+  for (uint32_t x = 0; x < tall; x++)
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "c%u[i] = 0;\n",
+                  each, x);
+  buffer_puts(out, "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
+                   "unsigned b = (unsigned)(low * gridDim.x / cuts);\n"
+                   "while (cuts * (b + 1) / gridDim.x <= low)\nb++;\n"
+                   "for (; cuts * b / gridDim.x < low + steps; b++) {\n"
+                   "const float *slot = ");
+  put_slot(out, "b", "cuts * b / gridDim.x > low", sums, members);
+  buffer_puts(out, ";\n");
+  for (uint32_t x = 0; x < tall; x++)
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "c%u[i] += slot[(%u + i) * %u];\n",
+                  each, x, x * each, members);
+  buffer_puts(out, "}\n}\n}\nif (last) {\n");
+}
+
+/* ---- consumers ---- */
+
+static void put_sums(Buffer *out, const GemmText *t, uint32_t tall) {
+  for (uint32_t x = 0; x < tall; x++)
+    buffer_printf(out,
+                  "float c%u[%u];\n#pragma unroll\n"
+                  "for (int i = 0; i < %u; i++)\nc%u[i] = 0;\n",
+                  x, t->schedule->n / 2, t->schedule->n / 2, x);
+}
+
+static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t tall = r->rows / GROUP_ROWS;
+  char at[80], row[80];
+  buffer_printf(out,
+                "const unsigned group = thread / 128u - 1, member = thread %% "
+                "128u;\n"
+                "float *const slab = (float *)(memory + %uu) + (thread / 32u - "
+                "4) * %uu;\n",
+                r->slabs, 16 * gemm_slab_pitch(s));
+  snprintf(at, sizeof at, "shared + group * %uu",
+           s->pingpong ? 0 : rows_at(&r->a, r->rows));
+  gemm_put_descriptor(out, &r->a.tile, r->a.turned, "a_first", at);
+  snprintf(at, sizeof at, "shared + %uu", r->a.bytes);
+  gemm_put_descriptor(out, &r->b.tile, r->b.turned, "b_first", at);
+  buffer_printf(out,
+                "const unsigned row = group * %uu + member / 32u * 16u;\n"
+                "unsigned round = 0;\n",
+                s->pingpong ? 0 : r->rows);
+  put_first(out, t);
+  if (s->pingpong)
+    buffer_printf(out,
+                  "unsigned turn = 0;\nif (group == 1 && (%s))\n"
+                  "ax_barrier_arrive(1, 256);\n",
+                  more_of(t));
+  put_each(out, t);
+  if (s->pingpong)
+    buffer_puts(out,
+                "if (turn++ % 2 != group) {\nround += to - from;\ncontinue;\n"
+                "}\nax_barrier_sync(1 + group, 256);\n");
+  put_sums(out, t, tall);
+  put_products(out, t, r);
+  if (s->pingpong)
+    buffer_printf(out, "if (%s)\nax_barrier_arrive(2 - group, 256);\n",
+                  more_of(t));
+  if (s->stream)
+    put_cut(out, t, r);
+  for (uint32_t x = 0; x < tall; x++) {
+    snprintf(at, sizeof at, "c%u", x);
+    snprintf(row, sizeof row, "row + %uu", x * GROUP_ROWS);
+    gemm_put_slab(out, t, at, row, "0u");
+  }
+  buffer_puts(out, s->stream ? "}\n}\n" : "}\n");
+}
+
+/* ---- the whole ---- */
+
+void gemm_group_text(Buffer *out, const GemmText *t) {
+  Ring r = ring_of(t);
+  gemm_put_start(out, t);
+  put_sizes(out, t);
+  put_begin(out, t, &r);
+  buffer_puts(out, "if (thread < 128u) {\n");
+  if (r.groups > 1)
+    buffer_printf(out, "ax_registers_less<%u>();\n", GEMM_PRODUCER_REGISTERS);
+  put_producer(out, t, &r);
+  buffer_puts(out, "} else {\n");
+  if (r.groups > 1)
+    buffer_printf(out, "ax_registers_more<%u>();\n",
+                  gemm_group_registers(r.groups));
+  put_consumer(out, t, &r);
+  buffer_puts(out, "}\n}\n");
+}
+
+void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
+              uint32_t box[2], uint32_t *swizzle) {
+  SharedTile tile = gemm_tile(shape, s, b);
+  box[0] = tile.width / tile.bytes;
+  box[1] = tile.rows;
+  *swizzle = shared_matrix(&tile, false).swizzle;
+}

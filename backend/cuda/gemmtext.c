@@ -1,0 +1,413 @@
+/* A contraction as the text of a kernel: by mma with operands that come ahead,
+ * stage by stage, and by multiply-adds likewise.  gemmgroup.c has those of
+ * warpgroups. */
+#include "backend/cuda/gemmemit.h"
+
+#include <string.h>
+
+/* ---- which tile ---- */
+
+/* Tiles are gone through in bands of some rows, column by column, so that what
+ * runs at a time shares operands in L2. */
+void gemm_put_tile(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out,
+                "const unsigned batch = tile / (tiles_m * tiles_n);\n"
+                "tile %%= tiles_m * tiles_n;\n"
+                "const unsigned band = tile / (%uu * tiles_n) * %uu;\n"
+                "const unsigned high = min(tiles_m - band, %uu);\n"
+                "tile %%= %uu * tiles_n;\n"
+                "const unsigned m0 = (band + tile %% high) * %uu;\n"
+                "const unsigned n0 = tile / high * %uu;\n",
+                s->raster, s->raster, s->raster, s->raster, s->m, s->n);
+  gemm_put_axes(out, &t->batch, "(int64_t)batch");
+}
+
+void gemm_put_sizes(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_extent(out, &t->m, "m");
+  gemm_put_extent(out, &t->n, "n");
+  gemm_put_extent(out, &t->k, "k");
+  buffer_printf(out,
+                "const unsigned tiles_m = (unsigned)(m + %u) / %uu;\n"
+                "const unsigned tiles_n = (unsigned)(n + %u) / %uu;\n",
+                s->m - 1, s->m, s->n - 1, s->n);
+}
+
+void gemm_put_start(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  buffer_puts(out, "/* ");
+  gemm_print(out, s);
+  buffer_printf(out,
+                " */\nextern \"C\" __global__ void "
+                "__launch_bounds__(%u, %u)\n%s(%s) {\n",
+                gemm_threads(s), s->blocks ? s->blocks : 1, t->name,
+                t->arguments);
+  buffer_puts(out, "const unsigned thread = threadIdx.x, lane = thread % 32u;\n"
+                   "unsigned char *const memory = ax_shared();\n"
+                   "const unsigned shared = ax_shared_address(memory);\n");
+}
+
+/* The block's one tile, and its terms. */
+static void put_head(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_start(out, t);
+  gemm_put_sizes(out, t);
+  buffer_puts(out, "unsigned tile = blockIdx.x;\n");
+  if (s->split > 1)
+    buffer_printf(out,
+                  "const unsigned part = tile %% %uu;\ntile /= %uu;\n"
+                  "const unsigned whole = tile;\n"
+                  "const int share = ((k + %u) / %u + %u) / %u * %u;\n"
+                  "const int from = min((int)part * share, k);\n"
+                  "const int to = min(from + share, k);\n",
+                  s->split, s->split, s->k - 1, s->k, s->split - 1, s->split,
+                  s->k);
+  else
+    buffer_puts(out, "const int from = 0, to = k;\n");
+  gemm_put_tile(out, t);
+  gemm_put_offset(out, &t->batch, "a_batch", false);
+  gemm_put_offset(out, &t->batch, "b_batch", true);
+  buffer_puts(out, "(void)a_batch, (void)b_batch;\n");
+}
+
+/* ---- stages ---- */
+
+static const GemmSource *either(const GemmSource *a, const GemmSource *b,
+                                bool held) {
+  return a->held == held ? a : b->held == held ? b : NULL;
+}
+
+static void put_copied(Buffer *out, const GemmSource *a, const GemmSource *b,
+                       const char *at_a, const char *at_b, const char *term) {
+  if (!a->held)
+    gemm_put_load(out, a, at_a, term);
+  if (!b->held)
+    gemm_put_load(out, b, at_b, term);
+}
+
+static void put_loaded(Buffer *out, const GemmSource *a, const GemmSource *b,
+                       const char *term) {
+  if (a->held)
+    gemm_put_load(out, a, NULL, term);
+  if (b->held)
+    gemm_put_load(out, b, NULL, term);
+}
+
+static void put_stored(Buffer *out, const GemmSource *a, const GemmSource *b,
+                       const char *at_a, const char *at_b) {
+  if (a->held)
+    gemm_put_held(out, a, at_a);
+  if (b->held)
+    gemm_put_held(out, b, at_b);
+}
+
+/* Copies are begun so many stages ahead; what goes through registers is loaded
+ * before a product and stored after it, one stage ahead. */
+void gemm_put_stages(Buffer *out, const GemmText *t, const GemmSource *a,
+                     const GemmSource *b, GemmProduct *product,
+                     const void *owner) {
+  uint32_t stages = t->schedule->stages, stage = a->bytes + b->bytes;
+  uint32_t k = t->schedule->k;
+  bool copies = either(a, b, false) != NULL, held = either(a, b, true) != NULL;
+  buffer_printf(out,
+                "const int stage_terms = %u;\n"
+                "const int steps = (to - from + %u) / %u;\n",
+                k, k - 1, k);
+  if (copies) {
+    buffer_printf(out,
+                  "for (int s = 0; s < %u; s++) {\nif (s < steps) {\n"
+                  "const unsigned into = shared + (unsigned)s * %uu;\n",
+                  stages - 1, stage);
+    char at_b[40];
+    snprintf(at_b, sizeof at_b, "into + %uu", a->bytes);
+    put_copied(out, a, b, "into", at_b, "from + s * stage_terms");
+    buffer_puts(out, "}\nax_copy_commit();\n}\n");
+  }
+  char held_b[40];
+  snprintf(held_b, sizeof held_b, "into + %uu", a->bytes);
+  if (held) {
+    buffer_puts(out, "if (steps > 0) {\nconst unsigned into = 0;\n");
+    put_loaded(out, a, b, "from");
+    put_stored(out, a, b, "into", held_b);
+    buffer_puts(out, "}\n");
+  }
+  buffer_printf(out, "unsigned read = 0, write = %u;\n",
+                copies ? stages - 1 : 1);
+  buffer_puts(out, "for (int step = 0; step < steps; step++) {\n");
+  if (copies)
+    buffer_printf(out, "ax_copy_wait<%u>();\n", stages - 2);
+  buffer_puts(out, "ax_sync();\n");
+  if (copies) {
+    buffer_printf(out,
+                  "if (step + %u < steps) {\n"
+                  "const unsigned into = shared + write * %uu;\n",
+                  stages - 1, stage);
+    char ahead[80];
+    snprintf(ahead, sizeof ahead, "from + (step + %u) * stage_terms",
+             stages - 1);
+    put_copied(out, a, b, "into", held_b, ahead);
+    buffer_puts(out, "}\nax_copy_commit();\n");
+  }
+  if (held) {
+    buffer_puts(out, "if (step + 1 < steps) {\n");
+    put_loaded(out, a, b, "from + (step + 1) * stage_terms");
+    buffer_puts(out, "}\n");
+  }
+  product(out, owner, a, b);
+  if (held) {
+    buffer_printf(out,
+                  "if (step + 1 < steps) {\n"
+                  "const unsigned into = (read + 1 == %u ? 0 : read + 1) * "
+                  "%uu;\n",
+                  stages, stage);
+    put_stored(out, a, b, "into", held_b);
+    buffer_puts(out, "}\n");
+  }
+  buffer_printf(out,
+                "read = read + 1 == %u ? 0 : read + 1;\n"
+                "write = write + 1 == %u ? 0 : write + 1;\n}\n",
+                stages, stages);
+  buffer_puts(out,
+              copies ? "ax_copy_wait<0>();\nax_sync();\n" : "ax_sync();\n");
+}
+
+/* ---- mma ---- */
+
+/* Of an operand that is a tile in shared memory: `count` loads' registers from
+ * row `first` and term `term` on, at the array `name`.  turned: the tile's rows
+ * are terms. */
+void gemm_put_fragments(Buffer *out, const GemmSource *s,
+                        const GemmFragments *f) {
+  Held h = f->b ? held_values(held_mma_b(s->tile.bytes), 2, 1)
+                : held_mma_a(s->tile.bytes);
+  Layout row, column;
+  uint32_t rows = held_rows(&h);
+  buffer_printf(out, "#pragma unroll\nfor (int j = 0; j < %u; j++) {\n",
+                f->count);
+  if (held_addresses(&h, s->tile.bytes, f->turned, &row, &column)) {
+    buffer_printf(out, "const unsigned r = %s + j * %uu + ", f->first, rows);
+    layout_print(out, &row, "lane");
+    buffer_printf(out, ", t = %s + ", f->term);
+    layout_print(out, &column, "lane");
+    buffer_printf(out, ";\nax_ldmatrix_4%s(%s[j], %s + %s_%c(%s));\n",
+                  f->turned ? "_trans" : "", f->name, f->at, s->t->name,
+                  s->letter, f->turned ? "t, r" : "r, t");
+  } else {
+    for (uint32_t v = 0; v < 4; v++) {
+      buffer_printf(out,
+                    "%s[j][%u] = *(const unsigned *)(memory - shared + %s + "
+                    "%s_%c(%s + %u + ",
+                    f->name, v, f->at, s->t->name, s->letter, f->term,
+                    (uint32_t)layout_at(&h.value_column, v));
+      layout_print(out, &h.thread_column, "lane");
+      buffer_printf(out, ", %s + j * %uu + %u + ", f->first, rows,
+                    (uint32_t)layout_at(&h.value_row, v));
+      layout_print(out, &h.thread_row, "lane");
+      buffer_puts(out, "));\n");
+    }
+  }
+  if (s->tile.bytes == 4)
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int i = 0; i < 4; i++)\n"
+                  "%s[j][i] = ax_tf32(__uint_as_float(%s[j][i]));\n",
+                  f->name, f->name);
+  buffer_puts(out, "}\n");
+}
+
+static void put_fragments(Buffer *out, const GemmSource *s, uint32_t count,
+                          uint32_t depth) {
+  char name[16], first[16], at[16], term[32];
+  snprintf(name, sizeof name, "%c_of", s->letter);
+  snprintf(first, sizeof first, "%c_first", s->letter);
+  snprintf(at, sizeof at, "%c_stage", s->letter);
+  snprintf(term, sizeof term, "kk * %uu", depth);
+  buffer_printf(out, "unsigned %s[%u][4];\n", name, count);
+  gemm_put_fragments(out, s,
+                     &(GemmFragments){.name = name,
+                                      .at = at,
+                                      .first = first,
+                                      .term = term,
+                                      .count = count,
+                                      .b = s->b,
+                                      .turned = s->side->turned});
+}
+
+static const char *mma_name(Dtype t) {
+  switch ((int)t) {
+  case DT_F16:
+    return "ax_mma_m16n8k16_f16";
+  case DT_BF16:
+    return "ax_mma_m16n8k16_bf16";
+  }
+  return "ax_mma_m16n8k8_tf32";
+}
+
+/* sm_75 has products of 8 terms of f16: two of them are one of 16. */
+void gemm_put_product(Buffer *out, Dtype t, const GemmSchedule *s,
+                      const char *d, const char *a, const char *b) {
+  if (t == DT_F16 && s->copy == COPY_REGISTERS)
+    buffer_printf(out,
+                  "ax_mma_m16n8k8_f16(%s, %s, %s);\n"
+                  "ax_mma_m16n8k8_f16(%s, %s + 2, %s + 1);\n",
+                  d, a, b, d, a, b);
+  else
+    buffer_printf(out, "%s(%s, %s, %s);\n", mma_name(t), d, a, b);
+}
+
+static void put_mma(Buffer *out, const void *owner, const GemmSource *a,
+                    const GemmSource *b) {
+  const GemmText *t = owner;
+  const GemmSchedule *s = t->schedule;
+  uint32_t depth = gemm_depth(t->shape, s);
+  uint32_t rows = s->m / s->warps_m / 16, columns = s->n / s->warps_n / 8;
+  buffer_printf(out,
+                "const unsigned a_stage = shared + read * %uu;\n"
+                "const unsigned b_stage = a_stage + %uu;\n"
+                "#pragma unroll\nfor (int kk = 0; kk < %u; kk++) {\n",
+                a->bytes + b->bytes, a->bytes, s->k / depth);
+  put_fragments(out, a, rows, depth);
+  put_fragments(out, b, columns / 2, depth);
+  buffer_printf(out,
+                "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
+                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n",
+                rows, columns);
+  gemm_put_product(out, t->shape->a.dtype, s, "c[x] + y * 4", "a_of[x]",
+                   "b_of[y / 2] + y % 2 * 2");
+  buffer_puts(out, "}\n}\n");
+}
+
+static void put_mma_kernel(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  GemmSource a = gemm_source(t, false), b = gemm_source(t, true);
+  uint32_t wm = s->m / s->warps_m, wn = s->n / s->warps_n;
+  gemm_put_places(out, &a);
+  gemm_put_places(out, &b);
+  put_head(out, t);
+  buffer_printf(out,
+                "const unsigned warp = thread / 32u;\n"
+                "const unsigned a_first = warp %% %uu * %uu, "
+                "b_first = warp / %uu * %uu;\n"
+                "float c[%u][%u];\n"
+                "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "c[x][i] = 0;\n",
+                s->warps_m, wm, s->warps_m, wn, wm / 16, wn / 2, wm / 16,
+                wn / 2);
+  gemm_put_begin(out, &a);
+  gemm_put_begin(out, &b);
+  gemm_put_stages(out, t, &a, &b, put_mma, t);
+  if (s->split > 1)
+    gemm_put_split(out, t, wm / 16 * (wn / 2), wn / 2);
+  buffer_printf(out, "float *const slab = (float *)memory + warp * %uu;\n",
+                16 * gemm_slab_pitch(s));
+  buffer_printf(out, "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n",
+                wm / 16);
+  gemm_put_slab(out, t, "c[x]", "a_first + x * 16u", "b_first");
+  buffer_puts(out, "}\n}\n");
+}
+
+/* ---- multiply-adds ---- */
+
+/* A thread has rows and columns in groups of 16 bytes: neighbouring threads
+ * read what lies side by side. */
+static uint32_t group_of(const GemmText *t, uint32_t count) {
+  uint32_t most = 16 / dtype_info[t->shape->sum].bytes;
+  return count < most ? count : most;
+}
+
+static void put_reads(Buffer *out, const GemmText *t, const GemmSource *s) {
+  uint32_t count = s->b ? t->schedule->thread_n : t->schedule->thread_m;
+  uint32_t each = group_of(t, count), across = s->tile.columns / count;
+  const char *type = gemm_scalar(t->shape->sum);
+  char c = s->letter;
+  buffer_printf(out,
+                "%s %c_of[%u];\n#pragma unroll\n"
+                "for (int j = 0; j < %u; j++) {\n"
+                "const %s *from_%c = (const %s *)(memory + %c_stage + "
+                "%s_%c((unsigned)kk, %c_place * %uu + j * %uu));\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "%c_of[j * %u + i] = from_%c[i];\n}\n",
+                type, c, count, count / each, type, c, type, c, t->name, c, c,
+                each, across * each, each, c, each, c);
+}
+
+static void put_fma(Buffer *out, const void *owner, const GemmSource *a,
+                    const GemmSource *b) {
+  const GemmText *t = owner;
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out,
+                "const unsigned a_stage = read * %uu;\n"
+                "const unsigned b_stage = a_stage + %uu;\n"
+                "#pragma unroll\nfor (int kk = 0; kk < %u; kk++) {\n",
+                a->bytes + b->bytes, a->bytes, s->k);
+  put_reads(out, t, a);
+  put_reads(out, t, b);
+  buffer_printf(out,
+                "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
+                "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
+                "c[x][y] = %s(a_of[x], b_of[y], c[x][y]);\n}\n",
+                s->thread_m, s->thread_n,
+                t->shape->sum == DT_F64 ? "fma" : "fmaf");
+}
+
+/* Groups of columns that lie together, row by row. */
+static void put_direct(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t gm = group_of(t, s->thread_m), gn = group_of(t, s->thread_n);
+  buffer_printf(out,
+                "#pragma unroll\nfor (int u = 0; u < %u; u++) {\n"
+                "#pragma unroll\nfor (int w = 0; w < %u; w++) {\n"
+                "const int i = (int)(m0 + a_place * %uu + u / %u * %uu + u %% "
+                "%u);\n"
+                "const int j = (int)(n0 + b_place * %uu + w * %uu);\n"
+                "if (i < m && j < n) {\n%s x[%u];\n"
+                "#pragma unroll\nfor (int v = 0; v < %u; v++)\n"
+                "x[v] = c[u][w * %u + v];\n",
+                s->thread_m, s->thread_n / gn, gm, gm, s->m / s->thread_m * gm,
+                gm, gn, s->n / s->thread_n * gn, gemm_scalar(t->shape->sum), gn,
+                gn, gn);
+  gemm_put_row(out, t, gn);
+  buffer_puts(out, "}\n}\n}\n");
+}
+
+static void put_fma_kernel(Buffer *out, const GemmText *t) {
+  const GemmSchedule *s = t->schedule;
+  GemmSource a = gemm_source(t, false), b = gemm_source(t, true);
+  uint32_t across = s->n / s->thread_n;
+  gemm_put_places(out, &a);
+  gemm_put_places(out, &b);
+  put_head(out, t);
+  buffer_printf(out,
+                "(void)lane;\n"
+                "const unsigned a_place = thread / %uu, b_place = thread %% "
+                "%uu;\n%s c[%u][%u];\n"
+                "#pragma unroll\nfor (int x = 0; x < %u; x++)\n"
+                "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
+                "c[x][y] = 0;\n",
+                across, across, gemm_scalar(t->shape->sum), s->thread_m,
+                s->thread_n, s->thread_m, s->thread_n);
+  gemm_put_begin(out, &a);
+  gemm_put_begin(out, &b);
+  gemm_put_stages(out, t, &a, &b, put_fma, t);
+  if (s->split > 1)
+    gemm_put_split(out, t, s->thread_m * s->thread_n, s->thread_n);
+  put_direct(out, t);
+  buffer_puts(out, "}\n");
+}
+
+void gemm_text(Buffer *out, const GemmText *t) {
+  switch ((GemmWay)t->schedule->way) {
+  case GEMM_FMA:
+    put_fma_kernel(out, t);
+    break;
+  case GEMM_MMA:
+    put_mma_kernel(out, t);
+    break;
+  case GEMM_WGMMA:
+    gemm_group_text(out, t);
+    break;
+  case GEMM_NONE:
+    break;
+  }
+}

@@ -1,0 +1,235 @@
+/* The algebra of layouts. */
+#include "backend/cuda/layout.h"
+
+#include <string.h>
+
+Layout layout_mode(int64_t extent, int64_t stride) {
+  Layout l = {.rank = 1};
+  l.extent[0] = extent;
+  l.stride[0] = stride;
+  return l;
+}
+
+Layout layout_with(Layout l, int64_t extent, int64_t stride) {
+  if (l.rank < LAYOUT_MODES) {
+    l.extent[l.rank] = extent;
+    l.stride[l.rank++] = stride;
+  }
+  return l;
+}
+
+Layout layout_join(Layout l, Layout behind) {
+  for (uint32_t j = 0; j < behind.rank; j++)
+    l = layout_with(l, behind.extent[j], behind.stride[j]);
+  return l;
+}
+
+int64_t layout_size(const Layout *l) {
+  int64_t size = 1;
+  for (uint32_t j = 0; j < l->rank; j++)
+    size *= l->extent[j];
+  return size;
+}
+
+int64_t layout_reach(const Layout *l) {
+  int64_t last = 0;
+  for (uint32_t j = 0; j < l->rank; j++)
+    last += (l->extent[j] - 1) * l->stride[j];
+  return last + 1;
+}
+
+/* Behind its end the last mode goes on. */
+int64_t layout_at(const Layout *l, int64_t index) {
+  int64_t at = 0;
+  for (uint32_t j = 0; j < l->rank; j++) {
+    bool last = j + 1 == l->rank;
+    at += (last ? index : index % l->extent[j]) * l->stride[j];
+    index /= l->extent[j];
+  }
+  return at;
+}
+
+Layout layout_simple(Layout l) {
+  Layout to = {.rank = 0};
+  for (uint32_t j = 0; j < l.rank; j++) {
+    uint32_t last = to.rank - 1;
+    if (l.extent[j] == 1)
+      continue;
+    if (to.rank && l.stride[j] == to.extent[last] * to.stride[last])
+      to.extent[last] *= l.extent[j];
+    else
+      to = layout_with(to, l.extent[j], l.stride[j]);
+  }
+  return to.rank ? to : layout_mode(1, 0);
+}
+
+/* ---- composition ---- */
+
+/* One mode of b: every stride-th number that a takes, so many. */
+static bool compose_mode(const Layout *a, int64_t extent, int64_t stride,
+                         Layout *out) {
+  if (stride == 0 || extent == 1) {
+    *out = layout_with(*out, extent, 0);
+    return out->rank < LAYOUT_MODES;
+  }
+  for (uint32_t j = 0; j < a->rank && extent > 1; j++) {
+    bool last = j + 1 == a->rank;
+    int64_t has = a->extent[j];
+    if (!last && stride >= has) {
+      if (stride % has)
+        return false;
+      stride /= has;
+      continue;
+    }
+    if (!last && has % stride)
+      return false;
+    int64_t here = last ? extent : has / stride;
+    if (here > extent)
+      here = extent;
+    if (extent % here)
+      return false;
+    if (here > 1)
+      *out = layout_with(*out, here, a->stride[j] * stride);
+    extent /= here;
+    stride = 1;
+  }
+  return extent == 1 && out->rank < LAYOUT_MODES;
+}
+
+bool layout_compose(const Layout *a, const Layout *b, Layout *out) {
+  Layout simple = layout_simple(*a), to = {.rank = 0};
+  for (uint32_t j = 0; j < b->rank; j++)
+    if (!compose_mode(&simple, b->extent[j], b->stride[j], &to))
+      return false;
+  *out = to.rank ? to : layout_mode(1, 0);
+  return true;
+}
+
+/* ---- complement, division, product ---- */
+
+/* Modes of more than one number, by their strides. */
+static Layout sorted(const Layout *l) {
+  Layout to = {.rank = 0};
+  for (uint32_t j = 0; j < l->rank; j++) {
+    if (l->extent[j] == 1)
+      continue;
+    to = layout_with(to, l->extent[j], l->stride[j]);
+    for (uint32_t i = to.rank - 1; i && to.stride[i - 1] > to.stride[i]; i--) {
+      int64_t extent = to.extent[i], stride = to.stride[i];
+      to.extent[i] = to.extent[i - 1];
+      to.stride[i] = to.stride[i - 1];
+      to.extent[i - 1] = extent;
+      to.stride[i - 1] = stride;
+    }
+  }
+  return to;
+}
+
+bool layout_complement(const Layout *l, int64_t size, Layout *out) {
+  Layout modes = sorted(l), to = {.rank = 0};
+  int64_t reach = 1;
+  for (uint32_t j = 0; j < modes.rank; j++) {
+    if (modes.stride[j] == 0 || modes.stride[j] % reach)
+      return false;
+    to = layout_with(to, modes.stride[j] / reach, reach);
+    reach = modes.extent[j] * modes.stride[j];
+  }
+  to = layout_with(to, (size + reach - 1) / reach, reach);
+  *out = layout_simple(to);
+  return true;
+}
+
+bool layout_divide(const Layout *l, const Layout *tile, Layout *inside,
+                   Layout *tiles) {
+  Layout rest;
+  return layout_complement(tile, layout_size(l), &rest) &&
+         layout_compose(l, tile, inside) && layout_compose(l, &rest, tiles);
+}
+
+bool layout_product(const Layout *l, const Layout *of, Layout *out) {
+  Layout rest, more;
+  if (!layout_complement(l, layout_size(l) * layout_reach(of), &rest) ||
+      !layout_compose(&rest, of, &more) || l->rank + more.rank > LAYOUT_MODES)
+    return false;
+  *out = layout_join(*l, more);
+  return true;
+}
+
+bool layout_inverse(const Layout *l, Layout *out) {
+  Layout modes = sorted(l), to = {.rank = 0};
+  int64_t reach = 1;
+  for (uint32_t j = 0; j < modes.rank; j++) {
+    if (modes.stride[j] != reach)
+      return false;
+    int64_t before = 1;
+    for (uint32_t i = 0; l->stride[i] != reach || l->extent[i] == 1; i++)
+      before *= l->extent[i];
+    to = layout_with(to, modes.extent[j], before);
+    reach *= modes.extent[j];
+  }
+  *out = layout_simple(to);
+  return true;
+}
+
+bool layout_equal(const Layout *a, const Layout *b) {
+  Layout x = layout_simple(*a), y = layout_simple(*b);
+  if (x.rank != y.rank)
+    return false;
+  for (uint32_t j = 0; j < x.rank; j++)
+    if (x.extent[j] != y.extent[j] || x.stride[j] != y.stride[j])
+      return false;
+  return true;
+}
+
+void layout_print(Buffer *out, const Layout *l, const char *index) {
+  Layout s = layout_simple(*l);
+  int64_t before = 1;
+  bool any = false;
+  buffer_putc(out, '(');
+  for (uint32_t j = 0; j < s.rank; j++) {
+    if (s.stride[j]) {
+      buffer_puts(out, any ? " + " : "");
+      buffer_puts(out, index);
+      if (before > 1)
+        buffer_printf(out, " / %lldu", (long long)before);
+      if (j + 1 < s.rank)
+        buffer_printf(out, " %% %lldu", (long long)s.extent[j]);
+      if (s.stride[j] > 1)
+        buffer_printf(out, " * %lldu", (long long)s.stride[j]);
+      any = true;
+    }
+    before *= s.extent[j];
+  }
+  buffer_puts(out, any ? ")" : "0u)");
+}
+
+/* ---- swizzles and banks ---- */
+
+int64_t swizzle_at(Swizzle s, int64_t x) {
+  int64_t mask = (((int64_t)1 << s.bits) - 1) << s.base;
+  return x ^ (x >> s.shift & mask);
+}
+
+/* Words of one bank that are asked for at once are read one after the other;
+ * the same word is read once.  Of 8 bytes half of the warp goes at a time, of
+ * 16 a quarter. */
+uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
+  uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
+  uint32_t together = WARP / words, all = 0;
+  for (uint32_t from = 0; from < WARP; from += together) {
+    int64_t held[BANKS][WARP];
+    uint32_t count[BANKS] = {0}, most = 0;
+    for (uint32_t t = from; t < from + together; t++)
+      for (uint32_t w = 0; at[t] >= 0 && w < words; w++) {
+        int64_t word = at[t] / BANK_BYTES + w;
+        uint32_t bank = (uint32_t)(word % BANKS), i = 0;
+        while (i < count[bank] && held[bank][i] != word)
+          i++;
+        if (i == count[bank])
+          held[bank][count[bank]++] = word;
+        most = count[bank] > most ? count[bank] : most;
+      }
+    all += most;
+  }
+  return all;
+}

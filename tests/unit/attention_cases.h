@@ -1,0 +1,156 @@
+/* Attention for tests: its text, with arguments of a struct that a test can
+ * fill in. */
+#ifndef AXON_TESTS_ATTENTION_CASES_H
+#define AXON_TESTS_ATTENTION_CASES_H
+
+#include "backend/cuda/attention.h"
+
+#include <string.h>
+
+/* Of heads `heads`, `groups` of which share keys and values; strides are in
+ * elements, and 1 along k and e. */
+static const char attention_arguments[] =
+    "#define NEVER __int_as_float(0xff800000)\n"
+    "struct Arguments {\n"
+    "const void *a, *b, *v;\nvoid *c;\n"
+    "int64_t batch, heads, groups, m, n, k, e;\n"
+    "int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;\n"
+    "int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;\n"
+    "float scale;\n";
+
+typedef enum AttentionKind {
+  ATTENTION_PLAIN,
+  ATTENTION_CAUSAL,
+  ATTENTION_WINDOW,  /* of the last 100 keys, with a bias by distance */
+  ATTENTION_CAPPED,  /* 20 tanh(s / 20) */
+  ATTENTION_SIGMOID, /* no softmax */
+} AttentionKind;
+
+typedef struct AttentionCase {
+  Dtype in, out;
+  AttentionKind kind;
+  uint32_t k, e, align;
+  bool computed; /* v is scaled on its way */
+} AttentionCase;
+
+static void attention_case_score(void *owner, Buffer *out, const char *x,
+                                 const char *to) {
+  const AttentionCase *c = owner;
+  switch (c->kind) {
+  case ATTENTION_PLAIN:
+    buffer_printf(out, "%s = %s * args.scale;\n", to, x);
+    break;
+  case ATTENTION_CAUSAL:
+    buffer_printf(out, "%s = in <= im ? %s * args.scale : NEVER;\n", to, x);
+    break;
+  case ATTENTION_WINDOW:
+    buffer_printf(out,
+                  "%s = in <= im && in + 100 > im ? %s * args.scale + 0.125f * "
+                  "(float)(in - im) * (float)(ih * args.groups + ig + 1) : "
+                  "NEVER;\n",
+                  to, x);
+    break;
+  case ATTENTION_CAPPED:
+    buffer_printf(out, "%s = 20.0f * tanhf(%s * args.scale / 20.0f);\n", to, x);
+    break;
+  case ATTENTION_SIGMOID:
+    buffer_printf(out, "%s = 1.0f / (1.0f + expf(-%s * args.scale));\n", to, x);
+    break;
+  }
+}
+
+static void attention_case_limits(void *owner, Buffer *out, const char *first,
+                                  const char *last) {
+  const AttentionCase *c = owner;
+  buffer_printf(out, "high = (int)%s + 1;\n", last);
+  if (c->kind == ATTENTION_WINDOW)
+    buffer_printf(out, "low = (int)%s - 99;\n", first);
+  else
+    buffer_printf(out, "(void)%s;\n", first);
+}
+
+static void attention_case_value(void *owner, Buffer *out, const char *to) {
+  const AttentionCase *c = owner;
+  buffer_printf(out,
+                "%s = 0.5f * ax_%s_to_f32(((const uint16_t *)args.v)[iz * "
+                "args.v_batch + ih * args.v_head + in * args.v_n + ie]);\n",
+                to, dtype_info[c->in].name);
+}
+
+static void attention_case_store(void *owner, Buffer *out, const char *x,
+                                 const char *const to[GEMM_RESULTS]) {
+  const AttentionCase *c = owner;
+  buffer_printf(
+      out, c->kind == ATTENTION_SIGMOID ? "%s = %s;\n" : "%s = %s / total;\n",
+      to[0], x);
+}
+
+static AttentionShape attention_case_shape(const AttentionCase *c, double m,
+                                           double n, double batch) {
+  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = true};
+  AttentionShape s = {.a = side, .b = side, .v = side, .m = m, .n = n};
+  s.v.computed = c->computed;
+  s.batch = batch;
+  s.k = c->k;
+  s.e = c->e;
+  s.part = c->kind == ATTENTION_CAUSAL ? 0.5 : 1;
+  s.relative = c->kind != ATTENTION_SIGMOID;
+  s.stored = dtype_info[c->out].bytes;
+  s.store_align = c->align;
+  return s;
+}
+
+static GemmAxis attention_axis(const char *name, const char *extent,
+                               const char *a, const char *b) {
+  return (GemmAxis){
+      .name = name, .extent = extent, .stride_a = a, .stride_b = b};
+}
+
+static void attention_case_text(const AttentionCase *c,
+                                const AttentionShape *shape,
+                                const GemmSchedule *s, Buffer *out) {
+  AttentionText t = {.shape = shape,
+                     .schedule = s,
+                     .name = "attention",
+                     .arguments = "const __grid_constant__ Arguments args",
+                     .score = attention_case_score,
+                     .epilogue = attention_case_store,
+                     .owner = (void *)(uintptr_t)c,
+                     .results = 1};
+  if (c->kind == ATTENTION_CAUSAL || c->kind == ATTENTION_WINDOW)
+    t.limits = attention_case_limits;
+  t.batch.count = t.inner.count = 3;
+  t.batch.axes[0] = attention_axis("iz", "args.batch", "args.a_batch", NULL);
+  t.batch.axes[1] =
+      attention_axis("ih", "args.heads", "args.a_head * args.groups", NULL);
+  t.batch.axes[2] = attention_axis("ig", "args.groups", "args.a_head", NULL);
+  t.inner.axes[0] =
+      attention_axis("iz", "args.batch", "args.b_batch", "args.v_batch");
+  t.inner.axes[1] =
+      attention_axis("ih", "args.heads", "args.b_head", "args.v_head");
+  t.inner.axes[2] = attention_axis("ig", "args.groups", NULL, NULL);
+  t.m = (GemmGroup){1, {attention_axis("im", "args.m", "args.a_m", NULL)}};
+  t.k = (GemmGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.n =
+      (GemmGroup){1, {attention_axis("in", "args.n", "args.b_n", "args.v_n")}};
+  t.terms = (GemmGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.e = (GemmGroup){1, {attention_axis("ie", "args.e", NULL, "1")}};
+  t.a = (GemmOperand){.pointer = "args.a", .map = "&args.map_a"};
+  t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
+  t.v = (GemmOperand){.pointer = "args.v",
+                      .map = "&args.map_v",
+                      .value = c->computed ? attention_case_value : NULL};
+  t.result[0] = (GemmResult){.pointer = "args.c", .dtype = c->out};
+  t.result[0].strides[0] = "args.c_batch";
+  t.result[0].strides[1] = "args.c_head * args.groups";
+  t.result[0].strides[2] = "args.c_head";
+  t.result[0].strides[3] = "args.c_m";
+  t.result[0].strides[4] = "1";
+  buffer_puts(out, attention_arguments);
+  buffer_puts(out, s->way == GEMM_WGMMA
+                       ? "ax_tensor_map map_a, map_b, map_v;\n};\n"
+                       : "};\n");
+  attention_text(out, &t);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* Attention: the schedules that are chosen fit the GPU, and their texts compile
+ * for each architecture without spilling a register. */
+#include "tests/unit/attention_cases.h"
+
+#include "tests/unit/cuda_compile.h"
+
+static const uint32_t dims[][2] = {{64, 64}, {128, 128}, {40, 72}, {256, 256}};
+
+static void test_choose(void **state) {
+  (void)state;
+  for (size_t g = 0; g < ARRAY_LEN(cuda_archs); g++)
+    for (size_t x = 0; x < 4 * 2 * 2; x++) {
+      AttentionCase c = {.in = x % 2 ? DT_F16 : DT_BF16,
+                         .k = dims[x / 4][0],
+                         .e = dims[x / 4][1],
+                         .align = x / 2 % 2 ? 16 : 2};
+      for (double n = 1; n < 1e5; n *= 17) {
+        AttentionShape shape = attention_case_shape(&c, n, n, 4);
+        GemmGpu gpu;
+        GemmSchedule s;
+        double seconds;
+        assert_true(gemm_gpu(cuda_archs[g], &gpu));
+        if (!attention_choose(&shape, &gpu, &s, &seconds)) {
+          /* none of sm_75's; or elements that are too many for its memory */
+          assert_true(gpu.arch == 75);
+          continue;
+        }
+        assert_true(attention_fits(&shape, &gpu, &s));
+        assert_true(attention_shared(&shape, &s) <= gpu.block);
+        double work = 2 * n * n * 4 * (c.k + c.e);
+        double most = s.way == GEMM_WGMMA ? gpu.group : gpu.half;
+        assert_true(seconds * gpu.clock * gpu.sms * most >= work);
+        assert_int_equal(attention_blocks(&s, (int64_t)n, 4),
+                         4 * (((int64_t)n + s.m - 1) / s.m));
+      }
+    }
+  AttentionCase wide = {.in = DT_BF16, .k = 257, .e = 64, .align = 16};
+  AttentionShape shape = attention_case_shape(&wide, 100, 100, 1);
+  GemmGpu gpu;
+  GemmSchedule s;
+  double seconds;
+  assert_true(gemm_gpu("sm_80", &gpu));
+  assert_false(attention_choose(&shape, &gpu, &s, &seconds));
+  shape.k = 64;
+  assert_true(attention_choose(&shape, &gpu, &s, &seconds));
+  shape.b.dtype = DT_F16;
+  assert_false(attention_choose(&shape, &gpu, &s, &seconds));
+}
+
+static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
+                    double size) {
+  AttentionShape shape = attention_case_shape(c, size, size, 32);
+  GemmGpu gpu;
+  GemmSchedule s;
+  double seconds;
+  Buffer text = {0}, what = {0};
+  assert_true(gemm_gpu(arch, &gpu));
+  if (!attention_choose(&shape, &gpu, &s, &seconds))
+    return;
+  gemm_print(&what, &s);
+  attention_case_text(c, &shape, &s, &text);
+  cuda_compiles(n, "attention", text.text, arch, what.text);
+  buffer_free(&text);
+  buffer_free(&what);
+}
+
+static void test_compile(void **state) {
+  (void)state;
+  const Nvrtc *n = cuda_compiler();
+  static const AttentionKind kinds[] = {ATTENTION_CAUSAL, ATTENTION_PLAIN,
+                                        ATTENTION_WINDOW, ATTENTION_SIGMOID,
+                                        ATTENTION_CAPPED};
+  for (size_t g = 0; g < ARRAY_LEN(cuda_archs); g++)
+    for (size_t j = 0; j < 1 + g % 2; j++) {
+      size_t d = (g + 3 * j) % 4;
+      AttentionCase c = {.in = g ? DT_BF16 : DT_F16,
+                         .out = DT_F16,
+                         .k = dims[d][0],
+                         .e = dims[d][1],
+                         .kind = kinds[(g + j) % 5],
+                         .align = g % 3 == 2 && j ? 4 : 16,
+                         .computed = g % 3 == 1 && j};
+      compile(n, &c, cuda_archs[g], j ? 300 : 4096);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_compile),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/* For tests of kernels' texts: NVRTC takes them, says nothing, and the kernel
+ * keeps all it has in registers. */
+#ifndef AXON_TESTS_CUDA_COMPILE_H
+#define AXON_TESTS_CUDA_COMPILE_H
+
+#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/report.h"
+#include "backend/cuda/wrappers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const char *const cuda_archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
+                                         "sm_90a", "sm_100a", "sm_120"};
+
+/* Skips the test where there is none. */
+static const Nvrtc *cuda_compiler(void) {
+  static Fault fault;
+  const Nvrtc *n = nvrtc(&fault);
+  if (!n) {
+    fprintf(stderr, "skipped: %s\n", fault.message);
+    skip();
+  }
+  return n;
+}
+
+static void cuda_compiles(const Nvrtc *n, const char *kernel, const char *text,
+                          const char *arch, const char *what) {
+  Buffer all = {0};
+  Fault fault;
+  CudaCode code;
+  CudaReport r;
+  if (!nvrtc_compiles(n, arch))
+    return;
+  assert_true(wrappers_write(&all, text));
+  CudaText t = {.text = all.text, .name = "kernel.cu", .arch = arch};
+  if (!nvrtc_compile(n, &t, &code, &fault))
+    fail_msg("%s, %s: %s", arch, what, fault.message);
+  assert_true(cuda_report(code.log, kernel, &r));
+  if (r.spill_stores || r.spill_loads || r.stack)
+    fail_msg("%s, %s: %u registers, %u bytes on the stack, spills of %u", arch,
+             what, r.registers, r.stack, r.spill_stores);
+  const char *other = cuda_report_other(code.log);
+  if (other)
+    fail_msg("%s, %s: %s", arch, what, other);
+  cuda_code_free(&code);
+  buffer_free(&all);
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* Contractions for tests: their texts, with arguments of a struct that a test
+ * can fill in. */
+#ifndef AXON_TESTS_GEMM_CASES_H
+#define AXON_TESTS_GEMM_CASES_H
+
+#include "backend/cuda/gemm.h"
+
+#include <string.h>
+
+/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n]); strides are in
+ * elements. */
+static const char gemm_arguments[] =
+    "struct Arguments {\n"
+    "const void *a, *b;\nvoid *c;\nconst float *bias;\nvoid *room, *counters;\n"
+    "int64_t m, n, k, batch;\n"
+    "int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;\n"
+    "float scale;\n";
+
+typedef struct GemmCase {
+  Dtype in, sum, out;
+  bool a_turned, b_turned; /* rows lie next to each other */
+  bool computed;           /* the left side is scaled on its way */
+  bool bias;
+  bool tf32;
+  uint32_t align;
+} GemmCase;
+
+static void gemm_case_value(void *owner, Buffer *out, const char *to) {
+  const GemmCase *c = owner;
+  const char *name = c->in == DT_F16    ? "ax_f16_to_f32"
+                     : c->in == DT_BF16 ? "ax_bf16_to_f32"
+                                        : "";
+  const char *type = c->in == DT_F64   ? "double"
+                     : c->in == DT_F32 ? "float"
+                                       : "uint16_t";
+  buffer_printf(out,
+                "%s = args.scale * %s(((const %s *)args.a)[iz * args.a_batch + "
+                "im * args.a_m + ik * args.a_k]);\n",
+                to, name, type);
+}
+
+static void gemm_case_store(void *owner, Buffer *out, const char *x,
+                            const char *const to[GEMM_RESULTS]) {
+  const GemmCase *c = owner;
+  if (c->bias)
+    buffer_printf(out, "%s = fmaxf(%s + args.bias[in], 0.0f);\n", to[0], x);
+  else
+    buffer_printf(out, "%s = %s;\n", to[0], x);
+}
+
+static GemmGroup gemm_one(const char *name, const char *extent, const char *a,
+                          const char *b) {
+  GemmGroup g = {.count = 1};
+  g.axes[0] =
+      (GemmAxis){.name = name, .extent = extent, .stride_a = a, .stride_b = b};
+  return g;
+}
+
+static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
+                                 double k, double batch) {
+  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = true};
+  GemmShape s = {.a = side, .b = side, .sum = c->sum, .tf32 = c->tf32};
+  s.a.turned = c->a_turned;
+  s.b.turned = c->b_turned;
+  s.a.computed = c->computed;
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.batch = batch;
+  s.stored = dtype_info[c->out].bytes;
+  s.store_align = c->align;
+  return s;
+}
+
+static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
+                           const GemmSchedule *s, Buffer *out) {
+  GemmText t = {.shape = shape,
+                .schedule = s,
+                .name = "gemm",
+                .arguments = "const __grid_constant__ Arguments args",
+                .epilogue = gemm_case_store,
+                .owner = (void *)(uintptr_t)c,
+                .room = "args.room",
+                .counters = "args.counters",
+                .results = 1};
+  t.batch = gemm_one("iz", "args.batch", "args.a_batch", "args.b_batch");
+  t.m = gemm_one("im", "args.m", c->a_turned ? "1" : "args.a_m", NULL);
+  t.n = gemm_one("in", "args.n", NULL, c->b_turned ? "1" : "args.b_n");
+  t.k = gemm_one("ik", "args.k", c->a_turned ? "args.a_k" : "1",
+                 c->b_turned ? "args.b_k" : "1");
+  t.a = (GemmOperand){.pointer = "args.a",
+                      .map = "&args.map_a",
+                      .value = c->computed ? gemm_case_value : NULL};
+  t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
+  t.result[0] = (GemmResult){.pointer = "args.c", .dtype = c->out};
+  t.result[0].strides[0] = "args.c_batch";
+  t.result[0].strides[1] = "args.c_m";
+  t.result[0].strides[2] = "1";
+  buffer_puts(out, gemm_arguments);
+  buffer_puts(out, s->way == GEMM_WGMMA ? "ax_tensor_map map_a, map_b;\n};\n"
+                                        : "};\n");
+  gemm_text(out, &t);
+}
+
+#endif

@@ -1,0 +1,327 @@
+/* The algebra of layouts, and what it derives of instructions, against the
+ * manual's own figures (backend/cuda/sim/layouts.h). */
+#include "backend/cuda/layout.h"
+#include "backend/cuda/sim/layouts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- the algebra, against functions element by element ---- */
+
+static Layout layout3(const int64_t m[6]) {
+  return layout_with(layout_with(layout_mode(m[0], m[1]), m[2], m[3]), m[4],
+                     m[5]);
+}
+
+static const int64_t some[][6] = {
+    {4, 1, 8, 4, 2, 32},  {4, 8, 2, 1, 4, 2},   {2, 4, 4, 8, 2, 1},
+    {8, 8, 8, 1, 1, 0},   {4, 2, 8, 16, 2, 1},  {3, 1, 5, 3, 2, 15},
+    {6, 5, 5, 1, 1, 7},   {16, 1, 1, 0, 4, 64}, {4, 32, 8, 1, 4, 8},
+    {8, 1, 16, 32, 2, 8},
+};
+
+static void test_compose(void **state) {
+  (void)state;
+  int done = 0;
+  for (size_t x = 0; x < ARRAY_LEN(some); x++)
+    for (size_t y = 0; y < ARRAY_LEN(some); y++) {
+      Layout a = layout3(some[x]), b = layout3(some[y]), c;
+      if (layout_reach(&b) > layout_size(&a) || !layout_compose(&a, &b, &c))
+        continue;
+      done++;
+      assert_int_equal(layout_size(&c), layout_size(&b));
+      for (int64_t i = 0; i < layout_size(&b); i++)
+        assert_int_equal(layout_at(&c, i), layout_at(&a, layout_at(&b, i)));
+    }
+  assert_true(done > 10);
+}
+
+static void test_complement(void **state) {
+  (void)state;
+  int done = 0;
+  for (size_t x = 0; x < ARRAY_LEN(some); x++) {
+    Layout a = layout3(some[x]), rest;
+    int64_t size = 1024;
+    if (!layout_complement(&a, size, &rest))
+      continue;
+    done++;
+    uint8_t hit[4096] = {0};
+    int64_t all = layout_size(&a) * layout_size(&rest);
+    assert_true(all >= size && all <= 4096);
+    for (int64_t j = 0; j < layout_size(&rest); j++)
+      for (int64_t i = 0; i < layout_size(&a); i++)
+        assert_int_equal(hit[layout_at(&rest, j) + layout_at(&a, i)]++, 0);
+  }
+  assert_true(done > 5);
+}
+
+static void test_divide(void **state) {
+  (void)state;
+  /* rows of 8 in a matrix of 32 x 16 that lies column by column, by tiles */
+  Layout all = layout_with(layout_mode(32, 1), 16, 40);
+  Layout tile = layout_with(layout_mode(8, 1), 4, 32), inside, tiles;
+  assert_true(layout_divide(&all, &tile, &inside, &tiles));
+  assert_int_equal(layout_size(&inside), 32);
+  assert_int_equal(layout_size(&tiles), 16);
+  for (int64_t t = 0; t < 16; t++)
+    for (int64_t i = 0; i < 32; i++)
+      assert_int_equal(layout_at(&inside, i) + layout_at(&tiles, t),
+                       i % 8 + t % 4 * 8 + (i / 8 + t / 4 * 4) * 40);
+}
+
+static void test_product(void **state) {
+  (void)state;
+  Layout tile = layout_with(layout_mode(4, 1), 2, 8), of = layout_mode(6, 1),
+         all;
+  assert_true(layout_product(&tile, &of, &all));
+  uint8_t hit[1024] = {0};
+  assert_int_equal(layout_size(&all), 48);
+  for (int64_t i = 0; i < 48; i++)
+    assert_int_equal(hit[layout_at(&all, i)]++, 0);
+  for (int64_t i = 0; i < 8; i++)
+    assert_int_equal(layout_at(&all, i), layout_at(&tile, i));
+}
+
+static void test_inverse(void **state) {
+  (void)state;
+  int done = 0;
+  for (size_t x = 0; x < ARRAY_LEN(some); x++) {
+    Layout a = layout3(some[x]), back;
+    if (!layout_inverse(&a, &back))
+      continue;
+    done++;
+    for (int64_t i = 0; i < layout_size(&a); i++)
+      assert_int_equal(layout_at(&back, layout_at(&a, i)), i);
+  }
+  assert_true(done >= 4);
+}
+
+static void test_simple(void **state) {
+  (void)state;
+  Layout a = layout3((const int64_t[]){4, 2, 1, 5, 8, 8}),
+         b = layout_mode(32, 2);
+  assert_true(layout_equal(&a, &b));
+  assert_int_equal(layout_simple(a).rank, 1);
+  Layout c = layout_mode(32, 1);
+  assert_false(layout_equal(&a, &c));
+  /* one that does not divide has no composition */
+  Layout d = layout3((const int64_t[]){6, 1, 4, 8, 1, 0}),
+         e = layout_mode(3, 4), none;
+  assert_false(layout_compose(&d, &e, &none));
+  Layout twice = layout_mode(4, 0);
+  assert_false(layout_complement(&twice, 16, &none));
+  assert_false(layout_inverse(&b, &none));
+}
+
+static void test_print(void **state) {
+  (void)state;
+  Buffer out = {0};
+  Layout l = layout_with(layout_with(layout_mode(4, 2), 8, 0), 2, 64);
+  layout_print(&out, &l, "lane");
+  buffer_putc(&out, 0);
+  assert_string_equal(out.text, "(lane % 4u * 2u + lane / 32u * 64u)");
+  out.len = 0;
+  Layout none = layout_mode(8, 0);
+  layout_print(&out, &none, "lane");
+  buffer_putc(&out, 0);
+  assert_string_equal(out.text, "(0u)");
+  buffer_free(&out);
+}
+
+/* ---- instructions ---- */
+
+static void check_held(const char *name, Held h, Fragment f, bool transposed,
+                       uint32_t columns) {
+  FragmentInfo info = fragment_info(f);
+  int count = columns ? info.count * (int)columns / info.columns : info.count;
+  assert_int_equal(layout_size(&h.thread_row), info.threads);
+  assert_int_equal(layout_size(&h.value_row), count);
+  for (int t = 0; t < info.threads; t++)
+    for (int v = 0; v < count; v++) {
+      FragmentPlace p = fragment_place(f, t, v);
+      int64_t row = layout_at(&h.thread_row, t) + layout_at(&h.value_row, v);
+      int64_t column =
+          layout_at(&h.thread_column, t) + layout_at(&h.value_column, v);
+      if (row != (transposed ? p.column : p.row) ||
+          column != (transposed ? p.row : p.column))
+        fail_msg("%s: thread %d, value %d", name, t, v);
+    }
+}
+
+static void test_held(void **state) {
+  (void)state;
+  check_held("a", held_mma_a(2), FRAGMENT_MMA_M16N8K16_A, false, 0);
+  check_held("b", held_mma_b(2), FRAGMENT_MMA_M16N8K16_B, true, 0);
+  check_held("c", held_mma_c(), FRAGMENT_MMA_M16N8K16_C, false, 0);
+  check_held("c", held_mma_c(), FRAGMENT_MMA_M16N8K8_C, false, 0);
+  check_held("a k8", held_values(held_core(2), 2, 1), FRAGMENT_MMA_M16N8K8_A,
+             false, 0);
+  check_held("b k8", held_core(2), FRAGMENT_MMA_M16N8K8_B, true, 0);
+  check_held("a tf32", held_mma_a(4), FRAGMENT_MMA_M16N8K8_TF32_A, false, 0);
+  check_held("b tf32", held_mma_b(4), FRAGMENT_MMA_M16N8K8_TF32_B, true, 0);
+  check_held("wgmma a", held_wgmma_a(2), FRAGMENT_WGMMA_M64K16_A, false, 0);
+  check_held("wgmma tf32", held_wgmma_a(4), FRAGMENT_WGMMA_M64K8_TF32_A, false,
+             0);
+  for (uint32_t n = 8; n <= 256; n += 8)
+    check_held("wgmma d", held_wgmma_d(n), FRAGMENT_WGMMA_M64_D, false, n);
+  Held a = held_wgmma_a(2);
+  assert_int_equal(held_rows(&a), 64);
+  assert_int_equal(held_columns(&a), 16);
+}
+
+/* ldmatrix as the manual has it, on addresses that are derived, gives what the
+ * product wants. */
+static void check_loads(Held h, uint32_t bytes, bool turned) {
+  Layout row, column;
+  assert_true(held_addresses(&h, bytes, turned, &row, &column));
+  int each = (int)(4 / bytes),
+      registers = (int)layout_size(&h.value_row) / each;
+  for (int t = 0; t < WARP; t++)
+    for (int v = 0; v < registers * each; v++) {
+      /* of elements of 4 bytes two of the manual's are one */
+      FragmentPlace p =
+          fragment_place(turned ? FRAGMENT_LDMATRIX_TRANS : FRAGMENT_LDMATRIX,
+                         t, v % each * (int)bytes / 2);
+      int matrix_row = turned ? p.column : p.row;
+      int inside = (turned ? p.row : p.column) * 2 / (int)bytes;
+      if (turned) { /* the memory's rows are columns of the operand */
+        matrix_row = p.row;
+        inside = p.column;
+      }
+      int64_t lane = v / each * 8 + matrix_row;
+      int64_t r = layout_at(&row, lane) + (turned ? inside : 0);
+      int64_t c = layout_at(&column, lane) + (turned ? 0 : inside);
+      assert_int_equal(r, layout_at(&h.thread_row, t) +
+                              layout_at(&h.value_row, v));
+      assert_int_equal(c, layout_at(&h.thread_column, t) +
+                              layout_at(&h.value_column, v));
+    }
+}
+
+static void test_addresses(void **state) {
+  (void)state;
+  for (int turned = 0; turned < 2; turned++) {
+    check_loads(held_mma_a(2), 2, turned);
+    check_loads(held_mma_b(2), 2, turned);
+    check_loads(held_values(held_mma_b(2), 2, 1), 2, turned);
+    check_loads(held_values(held_core(2), 4, 1), 2, turned);
+  }
+  check_loads(held_mma_a(4), 4, false);
+  check_loads(held_values(held_mma_b(4), 2, 1), 4, false);
+  Held a = held_mma_a(4);
+  Layout row, column;
+  assert_false(held_addresses(&a, 4, true, &row, &column));
+}
+
+/* ---- banks and swizzles ---- */
+
+static void test_wavefronts(void **state) {
+  (void)state;
+  int64_t at[WARP];
+  for (int l = 0; l < WARP; l++)
+    at[l] = 4 * l;
+  assert_int_equal(layout_wavefronts(at, 4), 1);
+  for (int l = 0; l < WARP; l++)
+    at[l] = 8 * l;
+  assert_int_equal(layout_wavefronts(at, 4), 2);
+  assert_int_equal(layout_wavefronts(at, 8), 2);
+  for (int l = 0; l < WARP; l++)
+    at[l] = 128 * l;
+  assert_int_equal(layout_wavefronts(at, 4), 32);
+  assert_int_equal(layout_wavefronts(at, 16), 32);
+  for (int l = 0; l < WARP; l++)
+    at[l] = 0;
+  assert_int_equal(layout_wavefronts(at, 4), 1);
+  for (int l = 0; l < WARP; l++)
+    at[l] = l ? -1 : 12;
+  assert_int_equal(layout_wavefronts(at, 4), 1);
+  for (int l = 0; l < WARP; l++)
+    at[l] = 2 * l;
+  assert_int_equal(layout_wavefronts(at, 2), 1);
+}
+
+/* The swizzles that are chosen leave no waiting, and are those that the copy
+ * engine has where the rows are as wide. */
+static void test_choose(void **state) {
+  (void)state;
+  static const uint32_t widths[] = {32, 64, 128};
+  for (size_t j = 0; j < ARRAY_LEN(widths); j++)
+    for (int turned = 0; turned < 2; turned++)
+      for (uint32_t bytes = 2; bytes <= 4; bytes *= 2) {
+        SharedTile t = {64, widths[j] / bytes, bytes, widths[j], {0}};
+        Held h =
+            turned ? held_mma_a(bytes) : held_values(held_mma_b(bytes), 2, 1);
+        SharedAccess of[] = {held_access(&h, bytes, turned),
+                             shared_rows(&t, 16)};
+        shared_choose(&t, 2, of);
+        assert_int_equal(shared_cost(&t, &of[1]), 4);
+        if (turned && bytes == 4) { /* element by element */
+          assert_int_equal(shared_cost(&t, &of[0]), 1);
+          continue;
+        }
+        assert_int_equal(shared_cost(&t, &of[0]), 4);
+        SwizzleInfo engine = swizzle_info(shared_matrix(&t, turned).swizzle);
+        assert_int_equal(t.swizzle.bits, engine.bits);
+        for (uint32_t at = 0; at < 4096; at++)
+          assert_int_equal(swizzle_at(t.swizzle, at),
+                           swizzle_address(engine, at));
+      }
+}
+
+/* Each element has a place of its own. */
+static void test_tiles(void **state) {
+  (void)state;
+  static uint8_t hit[1 << 16];
+  for (uint32_t width = 32; width <= 128; width *= 2)
+    for (uint32_t columns = 16; columns <= 256; columns *= 4) {
+      SharedTile t = {32, columns, 2, width, {2, 4, 3}};
+      memset(hit, 0, sizeof hit);
+      int64_t bytes = shared_bytes(&t);
+      for (uint32_t r = 0; r < 32; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+          int64_t at = shared_at(&t, r, c);
+          assert_true(at >= 0 && at < bytes && at % 2 == 0);
+          assert_int_equal(hit[at]++, 0);
+        }
+    }
+}
+
+/* What wgmma is told of a tile leads it to each element, by the manual. */
+static void test_matrix(void **state) {
+  (void)state;
+  for (uint32_t width = 32; width <= 128; width *= 2)
+    for (int turned = 0; turned < 2; turned++) {
+      uint32_t each = width / 2;
+      SharedTile t = {turned ? 64 : 128, turned ? 256 : each, 2, width, {0}};
+      t.swizzle = (Swizzle){width == 128 ? 3 : width == 64 ? 2 : 1, 4, 3};
+      SharedMatrix m = shared_matrix(&t, turned);
+      SharedOperand o = {swizzle_info(m.swizzle), turned, 2, m.leading,
+                         m.stride};
+      uint32_t depth = turned ? 64 : each;
+      for (uint32_t k = 0; k < depth; k++)
+        for (uint32_t mn = 0; mn < (turned ? 256u : 128u); mn++) {
+          uint32_t at = swizzle_address(
+              o.swizzle, k / 16 * m.step + shared_offset(&o, mn, k % 16));
+          assert_int_equal(at, turned ? shared_at(&t, k, mn)
+                                      : shared_at(&t, mn, k));
+        }
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_compose),   cmocka_unit_test(test_complement),
+      cmocka_unit_test(test_divide),    cmocka_unit_test(test_product),
+      cmocka_unit_test(test_inverse),   cmocka_unit_test(test_simple),
+      cmocka_unit_test(test_print),     cmocka_unit_test(test_held),
+      cmocka_unit_test(test_addresses), cmocka_unit_test(test_wavefronts),
+      cmocka_unit_test(test_choose),    cmocka_unit_test(test_tiles),
+      cmocka_unit_test(test_matrix),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
