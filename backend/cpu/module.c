@@ -180,7 +180,16 @@ static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
 static void put_condition(Adding *a, const Versions *v, const Version *x,
                           const char *(*name)(void *, const DimVar *)) {
   uint32_t count = 0;
-  for (uint32_t j = 0; j < v->var_count; j++)
+  const Loop *loop = x->kernel->loops.at[0];
+  for (uint32_t j = 0; x->least > 0 && j < loop->axes; j++) {
+    buffer_puts(a->out, count++ ? " * (" : "(");
+    a->failed |= !size_emit(a->graph, a->out, loop->extents[j], name,
+                            a->caller->owner);
+    buffer_puts(a->out, " + 0.0)");
+  }
+  if (x->least > 0)
+    buffer_printf(a->out, "%s >= %.0f", count ? "" : "1", x->least);
+  for (uint32_t j = 0; x->most && j < v->var_count; j++)
     if (!x->var || x->var == v->vars[j])
       buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
                     name(a->caller->owner, v->vars[j]), (long long)x->most);
@@ -232,7 +241,8 @@ static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
   a.out = &m->choices[target];
   if (v.count > 1)
     put_choice(&a, &v, m->count);
-  m->about = about(&a, &v);
+  if (!m->about)
+    m->about = about(&a, &v);
   return !a.failed;
 }
 

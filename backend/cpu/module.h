@@ -25,7 +25,7 @@ typedef struct Module {
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
   Buffer choices[MODULE_TARGETS]; /* of versions, by sizes */
   const char *about; /* of the last one: "n <= 1; others", for which sizes there
-                        are versions; of the narrowest vectors */
+                        are versions; of the widest vectors */
   VEC(ModuleText) known;
 } Module;
 

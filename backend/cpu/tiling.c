@@ -24,6 +24,7 @@ enum {
   CUT_DEPTH = 1 << 13,    /* a longer sum than that: it is cut */
   CHUNKS = 16,            /* into so many parts */
   HEIGHT_LEAST = 2 * BLOCK_M_MOST,
+  BANDS_MOST = 4,          /* of open sizes, where their rows are few */
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
@@ -286,7 +287,7 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     *(with_n >> j & 1 ? &of_b : &of_a) |= p->depends[p->factors[j]];
   Reach r;
   *on = false;
-  if (loop->graph->sizes || !window_reach(b, n, &r))
+  if (kernel_is_open(c->k) || !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -403,6 +404,19 @@ static bool are_few_rows(int64_t m, double units) {
   return m <= 2 * HEIGHT_LEAST && (each >= UNITS || each == floor(each));
 }
 
+/* Of so many rows as there turn out to be, each band as many: at most `height`,
+ * and fewer where that gives threads something to do. */
+static int64_t bands_of(const Loop *loop, const Tile *t, int64_t bands,
+                        int64_t height) {
+  Graph *g = loop->graph;
+  int64_t m = loop->extents[t->m], least, most;
+  if (size_is_number(g, m) || !size_div_up(g, m, height, &least) ||
+      !size_div_up(g, m, BLOCK_M_MOST, &most))
+    return 0;
+  bands = bands < BANDS_MOST ? bands : BANDS_MOST;
+  return size_max(g, least, size_min(g, most, bands));
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
@@ -424,12 +438,14 @@ static void size_tile(Choice *c, Tile *t) {
          height > HEIGHT_LEAST)
     height = divide_up(height, 2);
   c->s->height = round_up(height, t->rows);
+  c->s->bands = bands_of(loop, t, divide_up(m, height), c->s->height);
   bool whole = t->block_n >= n && c->s->height >= m;
   const Result *r = &loop->results.at[0];
   if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
       depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out))
     c->s->chunk = pieces(depth, divide_up(depth, CHUNKS), t->block_k);
-  else if (are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
+  else if (size_is_number(loop->graph, loop->extents[t->m]) &&
+           are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
     c->s->height = round_up(m, t->rows);
 }
 
@@ -615,7 +631,7 @@ static void make_tile(Choice *c, uint32_t at) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
     t->b.form = OPERAND_WINDOW;
-  } else if (!limited && !loop->graph->sizes &&
+  } else if (!limited && !loop_is_open(loop) &&
              pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
   }

@@ -2,6 +2,7 @@
 #include "backend/cpu/versions.h"
 
 #include "backend/cpu/tiling.h"
+#include "tensor/cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,6 +91,11 @@ static void add(Versions *v, const DimVar *var, int64_t most, int64_t guess) {
   v->at[v->count++] = (Version){.var = var, .most = most, .guess = guess};
 }
 
+/* Such that there are some hundreds of megabytes of two axes or one. */
+static int64_t large_guess(uint32_t vars) {
+  return vars == 1 ? 1 << 26 : vars == 2 ? 1 << 13 : SIZE_MIDDLING;
+}
+
 static void find_versions(const Kernel *k, Versions *v) {
   *v = (Versions){.var_count = 0};
   uint32_t kept = find_vars(k, v);
@@ -99,22 +105,36 @@ static void find_versions(const Kernel *k, Versions *v) {
     for (uint32_t j = 0; j < kept; j++)
       add(v, v->vars[j], FEW, FEW_GUESS);
   }
-  if (v->var_count)
+  if (v->var_count) {
     add(v, NULL, SMALL, SMALL_GUESS);
+    add(v, NULL, 0, large_guess(v->var_count));
+    v->at[v->count - 1].least = 1; /* until it is known */
+  }
   add(v, NULL, 0, 0);
 }
 
 static void take_guess(const Versions *v, const Kernel *k, const Version *x,
                        bool on) {
-  for (uint32_t j = 0; x->most && j < v->var_count; j++)
+  for (uint32_t j = 0; x->guess && j < v->var_count; j++)
     if (!x->var || x->var == v->vars[j])
       sizes_guess(k->graph->sizes, v->vars[j], on ? x->guess : 0);
+}
+
+/* From how many points on it no longer fits a cache. */
+static double least_points(const Kernel *k) {
+  Cost cost = cost_of(k);
+  const Loop *loop = k->loops.at[0];
+  return ceil(0.75 * SCHEDULE_LARGE / (cost.read + cost.written + 1) *
+              loop_points(loop, 0, loop->axes));
 }
 
 static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
                           const char *number, Version *x) {
   take_guess(v, k, x, true);
   x->kernel = copy_kernel(k);
+  x->kernel->large = x->least > 0;
+  if (x->least > 0)
+    x->least = least_points(x->kernel);
   schedule_choose(x->kernel, bytes, &x->schedule);
   bool good = emit_kernel(x->kernel, &x->schedule, NULL, number, &x->emitted);
   take_guess(v, k, x, false);
@@ -135,7 +155,8 @@ static double tile_work(const Version *x) {
     const Tile *t = &x->schedule.tiling->of[j];
     if (!t->on)
       continue;
-    double m = (double)loop_guess(loop, t->m), n = (double)loop_guess(loop, t->n);
+    double m = (double)loop_guess(loop, t->m);
+    double n = (double)loop_guess(loop, t->n);
     double columns = (double)t->vectors * x->schedule.width;
     work += loop_points(loop, 0, loop->axes) / m / n *
             (ceil(m / t->rows) * t->rows * ceil(n / columns) * columns +
