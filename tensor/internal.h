@@ -135,6 +135,12 @@ double factor_extent(const Graph *g, int64_t size);
 Node *sum_apart(Graph *g, const Node *x, uint32_t first, uint32_t count,
                 bool *apart, Fault *fault);
 
+/* ---- moments.c: variances and the like in one pass ---- */
+
+/* The sum of x over `count` own axes, of the form; NULL: as any other. */
+Node *moments_sum(Graph *g, Node *x, uint32_t first, uint32_t count, bool keep,
+                  const Form *form, Fault *fault);
+
 /* ---- plan.c ---- */
 
 /* A read, in a group, of a node that is to be decided about. */

@@ -13,7 +13,7 @@
  * this point, any rest would have counted.  Then all is done once more, without
  * limits.  And zero by what is not finite is not zero: before a product leaves
  * out terms, its other factors are looked at. */
-#include "tensor/kernel.h"
+#include "tensor/limit.h"
 
 #include "tensor/scalar.h"
 
@@ -94,9 +94,7 @@ static uint32_t band_forms(const Loop *loop, const Step *s, PrimId op,
   return count == 2 && quasi_add(loop->graph, &out[1], -1, &of) ? 2 : 0;
 }
 
-/* What is not negative where a comparison has the value `truth`. */
-static uint32_t forms_of(const Loop *loop, const Step *s, bool truth,
-                         Quasi out[2]) {
+uint32_t limit_forms(const Loop *loop, const Step *s, bool truth, Quasi *out) {
   Quasi x, y;
   if (s->kind != STEP_OP || s->arg_count != 2 || !opposite(s->op))
     return 0;
@@ -115,9 +113,8 @@ static uint32_t forms_of(const Loop *loop, const Step *s, bool truth,
              : 0;
 }
 
-/* What `form >= 0` says of the one inner axis that it has. */
-static bool limit_of(const Loop *loop, const Quasi *form, Limit *limit,
-                     uint32_t *axis) {
+bool limit_of_form(const Loop *loop, const Quasi *form, Limit *limit,
+                   uint32_t *axis) {
   uint32_t found = 0;
   for (uint32_t v = loop->outer; v < KERNEL_VARS; v++)
     if (form->times[v]) {
@@ -142,10 +139,10 @@ static bool equal_limits(const Limit *x, const Limit *y) {
 static uint32_t limited_axis(const Limiter *l, const Loop *loop, uint32_t at,
                              bool truth) {
   Quasi forms[2];
-  uint32_t count = forms_of(loop, &loop->steps.at[at], truth, forms), axis;
+  uint32_t count = limit_forms(loop, &loop->steps.at[at], truth, forms), axis;
   for (uint32_t j = 0; j < count; j++) {
     Limit limit;
-    if (limit_of(loop, &forms[j], &limit, &axis) &&
+    if (limit_of_form(loop, &forms[j], &limit, &axis) &&
         equal_limits(&limit, &l->limit))
       return axis;
   }
@@ -570,9 +567,9 @@ static void try_condition(Limiter *l, const Loop *loop, uint32_t at,
                           bool truth) {
   Quasi forms[2];
   Limit limit;
-  uint32_t count = forms_of(loop, &loop->steps.at[at], truth, forms), axis;
+  uint32_t count = limit_forms(loop, &loop->steps.at[at], truth, forms), axis;
   for (uint32_t j = 0; j < count; j++)
-    if (limit_of(loop, &forms[j], &limit, &axis))
+    if (limit_of_form(loop, &forms[j], &limit, &axis))
       try_limit(l, &limit);
 }
 
@@ -593,4 +590,6 @@ void kernel_limit(Kernel *k, bool tiled) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (k->loops.at[j]->limits)
       k->loops.at[j]->part = part_left(k, k->loops.at[j]);
+  if (!tiled) /* else they are those of several rows */
+    kernel_settle(k);
 }

@@ -259,6 +259,10 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
   Form form = {.dtype = arg ? DT_I64 : x->dtype, .reduce = op};
   form_free(&form, 1, &x, fault);
   reduce_form(&form, x, first, count, keep);
+  sum = op == PRIM_SUM ? moments_sum(g, x, first, count, keep, &form, fault)
+                       : NULL;
+  if (sum)
+    return sum;
   Body b;
   body_init(&b, g, &form);
   uint32_t own[RANK_MAX], kept = keep ? count : 0;

@@ -80,6 +80,29 @@ grep -q 'turn_f(turned' <<<"$code" || wrong 'a transpose is not turned'
 grep -q 'nt_f32(' <<<"$code" || wrong 'nothing is stored past the caches'
 grep -q 'stored past the caches' <<<"$code" || wrong 'nor does it say so'
 grep -q 'bad |= .* & LIVE' <<<"$code" && wrong 'an index is tested in each lane'
+cat >"$folder/far.axn" <<'END'
+val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
+val little : f32[100, 64] = for i < 100, j < 64 => cos (float (i + j))
+val bags = argsort (for i < 10000 => sin (float i))
+do print (gather table bags)
+do print (gather little (bags % 100))
+END
+code=$("$AXON" plan --code --dry "$folder/far.axn")
+[ "$(grep -c '__builtin_prefetch(' <<<"$code")" = 2 ] ||
+  wrong 'rows are not asked for ahead, or such that a cache has'
+cat >"$folder/moments.axn" <<'END'
+val x = for i < 1000003 => sin (float i)
+do print (sum x)
+do print (var x)
+END
+"$AXON" plan --code --dry --json "$folder/moments.axn" | python3 -c '
+import json, sys
+kernels = json.load(sys.stdin)["runs"][1]["kernels"]
+assert sum(k["bytes_read"] for k in kernels) < 1.1 * 4e6, "two passes"
+assert "LOAD(f32" in kernels[0]["code"], "no vectors"
+assert "ldw_" not in kernels[0]["code"], "masks where a limit says enough"
+assert "__builtin_prefetch(" in kernels[0]["code"], "it waits for parts"
+' || wrong 'a variance is wrong'
 cat >"$folder/small.axn" <<'END'
 val x = for b < 900, i < 5, j < 3 => sin (float (b + i + j))
 val y = for b < 900, i < 3, j < 4 => sin (float (b + i + 2 * j))

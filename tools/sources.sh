@@ -7,7 +7,8 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 
 list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
-  name=$1 dirs=
+  name=$1 dirs= not=.
+  [ "$name" = core_sources ] && not='backend/cuda/sim/*'
   shift
   while [ "$1" != -- ]; do
     [ -e "$1" ] && dirs="$dirs $1"
@@ -20,7 +21,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
     ! -path session/stdlib_data.c ! -path backend/cpu/prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
-    ! -path session/program_text.c \
+    ! -path session/program_text.c ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
     sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'
@@ -36,6 +37,7 @@ write() {
     list front_sources support lexer parser -- $code
     list core_sources primitives runtime machine typecheck tensor backend \
       eval session -- $code
+    list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code
     list stdlib_files stdlib -- -name '*.axn'
   }

@@ -96,6 +96,15 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* ---- fetch.c ---- */
+
+/* Of a read whose indices are the same in all lanes: where the row begins that
+ * is wanted some indices later; NULL: that is not worth asking for. */
+const char *emit_foreseen(Emitter *e, const Step *s);
+/* Of a read that is the last one of a point's row: what asks for the next
+ * point's; NULL: likewise. */
+const char *emit_next_row(Emitter *e, const Step *s);
+
 /* ---- masked.c ---- */
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */

@@ -161,6 +161,7 @@ typedef struct Fold {
   const char *where;    /* of argmax and argmin: how many come before, as
                            lanes; else NULL */
   bool runs;            /* it goes on in doubles: goes_in_runs */
+  bool seen;            /* what is no number is noted beside: is_noted */
   bool far;             /* that may be more than an int32_t holds */
   const char *identity; /* as a scalar of the class */
   const char *out;      /* where the result begins in memory, or NULL */
@@ -211,6 +212,12 @@ static char end_class(const Fold *f) {
   return f->runs ? 'd' : f->class;
 }
 
+/* Is it an extreme that the machine takes, numbers at least, of all lanes? */
+static bool is_noted(const Emitter *e, const Fold *f) {
+  return (f->op == PRIM_MAX || f->op == PRIM_MIN) && f->class == 'f' &&
+         e->s->width == 16 && e->lane != NO_LANE && e->lane >= e->loop->kept;
+}
+
 static Dtype accumulator_dtype(const Fold *f) {
   char class = end_class(f);
   return class == 'f'   ? DT_F32
@@ -256,6 +263,7 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
   f.runs = goes_in_runs(e, &f);
+  f.seen = is_noted(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   if (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN)
@@ -315,9 +323,12 @@ static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
   if (masked)
     x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
                f->identity);
+  const char *taken =
+      f->seen ? format(e, "%s_f(%s, x, &seen%u%s)",
+                       f->op == PRIM_MAX ? "more" : "less", acc, f->name, at)
+              : combine(e, f, f->class, true, acc, "x");
   buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
-                vector_letter(f->class), x, acc,
-                combine(e, f, f->class, true, acc, "x"));
+                vector_letter(f->class), x, acc, taken);
 }
 
 /* ---- for-loops ---- */
@@ -566,12 +577,27 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
                   f->name, f->far ? 'l' : 'i');
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "seen_f seen%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "seen%u[q] = (seen_f)-1;\n",
+                  f->name, sums, sums, f->name);
+  else if (f->seen)
+    buffer_printf(out, "seen_f seen%u = (seen_f)-1;\n", f->name);
 }
 
 /* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
  * doubles. */
 static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   const char *first = sums > 1 ? "[0]" : "";
+  if (f->seen && sums > 1)
+    buffer_printf(out,
+                  "for (int q = 0; q < %u; q++)\n"
+                  "acc%u[q] = seen_end_f(acc%u[q], seen%u[q]);\n",
+                  sums, f->name, f->name, f->name);
+  else if (f->seen)
+    buffer_printf(out, "acc%u = seen_end_f(acc%u, seen%u);\n", f->name, f->name,
+                  f->name);
   if (sums > 1)
     buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
                   f->name,

@@ -166,11 +166,21 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
 
 /* ---- results past the caches ---- */
 
-/* Bytes from which a result is stored past the caches.  To store it there
- * saves that its lines are read first, and what else is in the caches; but what
- * reads it next has to wait for memory, so it is one that the last cache would
- * not keep, beside what the kernel reads.  Short rows are not: each end of one
- * is a part of a line.  (Tests ask for all.) */
+/* How much a kernel may read and write, in last caches, before its results go
+ * past them.  To store them there saves that their lines are read first, and
+ * what else is in the caches; but what reads them next has to wait for memory,
+ * and memory is slower than a cache that has a part of it: a copy of half as
+ * much again as the last cache takes three quarters of the time, one of three
+ * times as much a fifth more.  Where arithmetic takes longer than memory, that
+ * gains nothing, and to wait for lines to be read is a loss. */
+static double caches_kept(const Cost *cost) {
+  double bytes = cost->read + cost->written;
+  bool waits = cost->products + cost->others < 1.5 * bytes;
+  return waits ? 2 : 0.75;
+}
+
+/* Bytes from which a result is stored past the caches.  Short rows are not:
+ * each end of one is a part of a line.  (Tests ask for all.) */
 static double choose_streamed(const Kernel *k) {
   if (kernel_is_open(k) && !k->large)
     return INFINITY; /* nobody knows */
@@ -180,8 +190,8 @@ static double choose_streamed(const Kernel *k) {
   /* it is shared with others */
   double cache = k->large ? SCHEDULE_LARGE : (double)machine()->cache[2];
   Cost cost = cost_of(k);
-  return cache > 0 && cost.read + cost.written > 0.75 * cache ? cache / 4
-                                                              : INFINITY;
+  bool far = cost.read + cost.written > caches_kept(&cost) * cache;
+  return cache > 0 && far ? cache / 4 : INFINITY;
 }
 
 bool schedule_streams(const Schedule *s, const Graph *g, const Result *r) {

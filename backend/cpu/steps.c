@@ -472,10 +472,17 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (!lanes && is_even(e, s->address)) {
+    bool row = step == 1 && s->index_count;
     const char *from =
-        step == 1 && s->index_count
-            ? indexed_row(e, s, base)
+        row ? indexed_row(e, s, base)
             : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
+    const char *ahead = row ? emit_foreseen(e, s) : NULL;
+    if (ahead)
+      buffer_printf(block(e, e->levels[at]), "__builtin_prefetch(%s);\n",
+                    indexed_row(e, s, ahead));
+    const char *next = row ? NULL : emit_next_row(e, s);
+    if (next)
+      buffer_puts(block(e, e->levels[at]), next);
     define_loaded(e, at,
                   step == 1 ? format(e, "LOAD(%s, %s)", name, from)
                             : format(e, "lds_%s(%s, %s, REST)", name, from,

@@ -1,0 +1,245 @@
+/* A kernel's text to a shared object of the host, by the system's C++ compiler,
+ * and places in it to lines of the text. */
+#define _GNU_SOURCE
+#include "backend/cuda/sim/internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SIM_SOURCE
+#define SIM_SOURCE "."
+#endif
+
+/* ---- the compiler ---- */
+
+static bool works(const char *cxx) {
+  char command[600];
+  snprintf(command, sizeof command, "%.500s --version >/dev/null 2>&1", cxx);
+  return system(command) == 0;
+}
+
+static const char *compiler(void) {
+  static const char *const names[] = {"c++", "g++", "clang++"};
+  static const char *found;
+  const char *wanted = getenv("CXX");
+  if (found)
+    return found;
+  if (wanted && *wanted && works(wanted))
+    return found = strdup(wanted);
+  for (size_t j = 0; j < ARRAY_LEN(names) && !found; j++)
+    found = works(names[j]) ? names[j] : NULL;
+  return found;
+}
+
+bool sim_can(void) {
+  return compiler() != NULL;
+}
+
+/* Where backend/ lies: of this tree, or AXON_SOURCE. */
+static const char *source(void) {
+  const char *set = getenv("AXON_SOURCE");
+  return set ? set : SIM_SOURCE;
+}
+
+static bool in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         (c >= '0' && c <= '9');
+}
+
+/* Past the ) that closes the ( at p. */
+static const char *past_closing(const char *p) {
+  int depth = 0;
+  do {
+    depth += *p == '(';
+    depth -= *p == ')';
+    p++;
+  } while (depth && *p);
+  return p;
+}
+
+/* The name of the function that begins here, or its length is 0. */
+static const char *function_name(const char *p, size_t *len) {
+  for (*len = 0; *p; p += *len) {
+    while (*p && !in_name(*p))
+      p = *p == '(' ? past_closing(p) : p + 1;
+    for (*len = 0; in_name(p[*len]);)
+      ++*len;
+    size_t after = *len + strspn(p + *len, " \n");
+    if (p[after] == '(' && strncmp(p, "__launch_bounds__", *len) != 0)
+      return p;
+  }
+  return p;
+}
+
+/* Kernels take their arguments by value; these take where they are. */
+static void write_entries(FILE *f, const char *text) {
+  static const char mark[] = "__global__";
+  for (const char *at = text; (at = strstr(at, mark));) {
+    size_t len;
+    at = function_name(at + strlen(mark), &len);
+    if (len)
+      fprintf(f,
+              "extern \"C\" __global__ void %.*s_sim(const void *a) "
+              "{ ax_sim_kernel(%.*s, a); }\n",
+              (int)len, at, (int)len, at);
+  }
+}
+
+static bool write_text(const char *path, const char *text, const char *name) {
+  FILE *f = fopen(path, "w");
+  if (!f)
+    return false;
+  fprintf(f, "#include \"backend/cuda/sim/kernel.hh\"\n#line 1 \"%s\"\n%s\n",
+          name, text);
+  write_entries(f, text);
+  return fclose(f) == 0;
+}
+
+static void add_file(Buffer *out, const char *path) {
+  FILE *f = fopen(path, "r");
+  char chunk[4096];
+  for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+    buffer_add(out, chunk, n);
+  if (f)
+    fclose(f);
+}
+
+/* Without what the compiler makes of memory that nobody else can see, each
+ * access is one call; names are bound late, as some lie in the library. */
+static const char flags[] =
+    "-std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden "
+    "-fsanitize=thread -fno-strict-aliasing -ffp-contract=off -fwrapv "
+    "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
+
+/* In two steps, as the second would bring the library of the sanitizer. */
+static bool compile(Sim *s, const char *text, Buffer *error) {
+  char log[300], source_path[300];
+  snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
+  snprintf(log, sizeof log, "%s/log", s->folder);
+  if (!write_text(source_path, text, s->name)) {
+    buffer_printf(error, "%s: %s", source_path, strerror(errno));
+    return false;
+  }
+  char *command = NULL;
+  if (asprintf(&command,
+               "cd '%s' && { %s %s -I'%s' -c -o kernel.o kernel.cc && "
+               "%s -shared -o kernel.so kernel.o -lm; } >log 2>&1",
+               s->folder, compiler(), flags, source(), compiler()) < 0)
+    return false;
+  bool good = system(command) == 0;
+  free(command);
+  if (!good) {
+    buffer_printf(error, "%s does not compile for the host:\n", s->name);
+    add_file(error, log);
+  }
+  return good;
+}
+
+/* ---- the library ---- */
+
+static int find_extent(struct dl_phdr_info *info, size_t size, void *owner) {
+  Sim *s = owner;
+  (void)size;
+  if (info->dlpi_addr != s->base)
+    return 0;
+  for (int j = 0; j < info->dlpi_phnum; j++) {
+    const ElfW(Phdr) *h = &info->dlpi_phdr[j];
+    const char *from = (const char *)(s->base + h->p_vaddr);
+    if (h->p_type != PT_LOAD)
+      continue;
+    s->from = s->from && s->from < from ? s->from : from;
+    s->to = s->to > from + h->p_memsz ? s->to : from + h->p_memsz;
+  }
+  return 1;
+}
+
+static bool load(Sim *s, Buffer *error) {
+  Dl_info info;
+  s->library = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
+  if (!s->library) {
+    buffer_puts(error, dlerror());
+    return false;
+  }
+  s->table = dlsym(s->library, "ax_sim_table");
+  if (!s->table || !dladdr((void *)s->table, &info)) {
+    buffer_printf(error, "%s is no kernel", s->path);
+    return false;
+  }
+  s->base = (uintptr_t)info.dli_fbase;
+  dl_iterate_phdr(find_extent, s);
+  return true;
+}
+
+Sim *sim_compile(const char *text, const char *name, Buffer *error) {
+  const char *temporary = getenv("TMPDIR");
+  Sim *s = calloc(1, sizeof *s);
+  if (!s || !sim_can()) {
+    buffer_puts(error, "there is no C++ compiler");
+    free(s);
+    return NULL;
+  }
+  s->name = strdup(name);
+  if (asprintf(&s->folder, "%s/axon_simXXXXXX",
+               temporary && *temporary ? temporary : "/tmp") < 0 ||
+      !mkdtemp(s->folder) ||
+      asprintf(&s->path, "%s/kernel.so", s->folder) < 0 ||
+      !compile(s, text, error) || !load(s, error)) {
+    sim_free(s);
+    return NULL;
+  }
+  return s;
+}
+
+void sim_free(Sim *s) {
+  static const char *const files[] = {"kernel.cc", "kernel.o", "kernel.so",
+                                      "log"};
+  if (!s)
+    return;
+  if (s->library)
+    dlclose(s->library);
+  for (size_t j = 0; s->folder && j < ARRAY_LEN(files); j++) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", s->folder, files[j]);
+    unlink(path);
+  }
+  if (s->folder)
+    rmdir(s->folder);
+  free(s->folder);
+  free(s->path);
+  free(s->name);
+  free(s);
+}
+
+void (*sim_entry(const Sim *s, const char *kernel))(const void *args) {
+  char symbol[400];
+  snprintf(symbol, sizeof symbol, "%s_sim", kernel);
+  return (void (*)(const void *))(uintptr_t)dlsym(s->library, symbol);
+}
+
+/* ---- lines ---- */
+
+void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT]) {
+  const Sim *s = r->sim;
+  char command[500], said[SIM_TEXT] = "";
+  if (site < SIM_FAR) {
+    snprintf(out, SIM_TEXT, "%.100s:%u", s->name, site);
+    return;
+  }
+  snprintf(command, sizeof command, "addr2line -s -e '%.300s' 0x%x 2>&1",
+           s->path, site - SIM_FAR - 1); /* where the call is */
+  FILE *f = popen(command, "r");
+  if (f && fgets(said, sizeof said, f))
+    said[strcspn(said, " \n")] = 0;
+  if (f)
+    pclose(f);
+  if (strchr(said, ':'))
+    snprintf(out, SIM_TEXT, "%s", said);
+  else
+    snprintf(out, SIM_TEXT, "%.100s, code 0x%x", s->name, site - SIM_FAR);
+}

@@ -1,0 +1,402 @@
+/* A launch: its blocks, a few at a time, and whose turn it is.  Threads go on
+ * until they wait for others; who is next, and when what is asynchronous
+ * happens, is drawn from the seed. */
+#include "backend/cuda/sim/internal.h"
+#include "runtime/runtime.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+SimRun *sim_running;
+
+/* ---- what is wrong ---- */
+
+static const char *const names[] = {
+    [AX_SYNC] = "ax_sync",
+    [AX_MBARRIER_WAIT] = "ax_mbarrier_wait",
+    [AX_CLUSTER_WAIT] = "ax_cluster_wait",
+    [AX_BARRIER] = "ax_barrier_sync",
+    [AX_SYNC_WARP] = "ax_sync_warp",
+    [AX_SHUFFLE] = "ax_shuffle",
+    [AX_VOTE] = "a vote",
+    [AX_ELECT] = "ax_elect",
+    [AX_LDMATRIX] = "ax_ldmatrix",
+    [AX_STMATRIX] = "ax_stmatrix",
+    [AX_MMA] = "ax_mma",
+    [AX_REGISTERS] = "ax_registers",
+    [AX_WGMMA_FENCE] = "ax_wgmma_fence",
+    [AX_WGMMA_COMMIT] = "ax_wgmma_commit",
+    [AX_WGMMA_WAIT] = "ax_wgmma_wait",
+    [AX_WGMMA] = "ax_wgmma",
+};
+
+const char *sim_op_name(int op) {
+  return (size_t)op < ARRAY_LEN(names) && names[op] ? names[op] : "a wrapper";
+}
+
+bool sim_fail(SimRun *r, const SimThread *t, uint32_t site, const char *format,
+              ...) {
+  char place[SIM_TEXT];
+  if (r->failed)
+    return false;
+  r->failed = true;
+  sim_site(r, site, place);
+  buffer_printf(r->error, "%s", r->launch->kernel);
+  if (t)
+    buffer_printf(r->error, ": block (%u, %u, %u), thread %u",
+                  t->block->index.x, t->block->index.y, t->block->index.z,
+                  (unsigned)(t - t->block->threads));
+  if (site)
+    buffer_printf(r->error, ": %s", place);
+  buffer_puts(r->error, ": ");
+  va_list args;
+  va_start(args, format);
+  buffer_vprintf(r->error, format, args);
+  va_end(args);
+  return false;
+}
+
+/* What a thread waits for, beside its op. */
+static void write_wait(SimRun *r, const SimThread *t) {
+  const AxCall *c = t->call;
+  if (t->op == AX_BARRIER) {
+    const SimBarrier *b = &t->block->named[c->n[0]];
+    buffer_printf(r->error, " (barrier %u: %u of %u threads)",
+                  (unsigned)c->n[0], b->arrived, (unsigned)c->n[1]);
+  } else if (t->op == AX_SYNC) {
+    buffer_printf(r->error, " (%u of %u threads)", t->block->all.arrived,
+                  t->block->live);
+  } else if (t->op == AX_MBARRIER_WAIT) {
+    for (uint32_t j = 0; j < t->block->barriers.len; j++) {
+      const Mbarrier *m = t->block->barriers.at[j];
+      if (m->offset + SIM_BASE == c->n[0])
+        buffer_printf(r->error,
+                      " (the mbarrier at 0x%x, for the end of a phase of "
+                      "parity %u: %u ended, of the next %u arrivals and %lld "
+                      "bytes are missing)",
+                      (unsigned)c->n[0], (unsigned)c->n[1], m->phase,
+                      m->pending, (long long)m->bytes);
+    }
+  }
+}
+
+static bool waits_alike(const SimThread *a, const SimThread *b) {
+  return a->state == b->state && a->op == b->op && a->block == b->block &&
+         a->call->line == b->call->line && a->call->n[0] == b->call->n[0] &&
+         (a->op != AX_MBARRIER_WAIT || a->call->n[1] == b->call->n[1]);
+}
+
+static void write_waits(SimRun *r, const SimBlock *b) {
+  for (uint32_t j = 0, end; j < r->threads; j = end) {
+    const SimThread *t = &b->threads[j];
+    end = j + 1;
+    if (t->state != THREAD_WAITS)
+      continue;
+    while (end < r->threads && b->threads[end].state == THREAD_WAITS &&
+           waits_alike(t, &b->threads[end]))
+      end++;
+    char place[SIM_TEXT];
+    sim_site(r, (uint32_t)t->call->line, place);
+    buffer_printf(r->error, "\n  block (%u, %u, %u), threads %u to %u: %s: %s",
+                  b->index.x, b->index.y, b->index.z, j, end - 1, place,
+                  sim_op_name(t->op));
+    write_wait(r, t);
+  }
+}
+
+static void fail_deadlock(SimRun *r) {
+  sim_fail(r, NULL, 0, "deadlock: all threads wait");
+  for (uint32_t c = 0; c < r->cluster_count; c++)
+    for (uint32_t b = 0; r->clusters[c].used && b < r->per_cluster; b++)
+      write_waits(r, &r->clusters[c].blocks[b]);
+}
+
+/* ---- turns ---- */
+
+uint32_t sim_random(SimRun *r, uint32_t below) {
+  r->random ^= r->random << 13;
+  r->random ^= r->random >> 7;
+  r->random ^= r->random << 17;
+  return (uint32_t)((r->random >> 32) * below >> 32);
+}
+
+void sim_pause(SimRun *r, SimThread *t) {
+  fiber_pause(&t->fiber, false);
+  if (r->failed)
+    fiber_pause(&t->fiber, true);
+}
+
+void sim_wait(SimRun *r, SimThread *t, int op, AxCall *call) {
+  t->state = THREAD_WAITS;
+  t->op = op;
+  t->call = call;
+  sim_pause(r, t);
+}
+
+void sim_wake(SimRun *r, SimThread *t) {
+  t->state = THREAD_READY;
+  VEC_PUSH(r->arena, r->ready, t);
+}
+
+void sim_yield(SimRun *r, SimThread *t) {
+  VEC_PUSH(r->arena, r->ready, t);
+  sim_pause(r, t);
+}
+
+static void on_call(int op, AxCall *c) {
+  SimRun *r = sim_running;
+  SimThread *t = r->current;
+  if (op > AX_GROUP)
+    op_group(r, t, op, c);
+  else if (op > AX_WARP)
+    op_warp(r, t, op, c);
+  else if (op >= AX_FENCE_INIT && op <= AX_CLUSTER_LOAD)
+    op_barrier(r, t, op, c);
+  else if (op == AX_SYNC)
+    op_barrier(r, t, op, c);
+  else if (op == AX_TMA_LOAD || op == AX_TMA_STORE || op == AX_TMA_PREFETCH)
+    op_box(r, t, op, c);
+  else if (op >= AX_COPY && op <= AX_TMA_WAIT)
+    op_async(r, t, op, c);
+  else
+    op_memory(r, t, op, c);
+  if (r->failed)
+    fiber_pause(&t->fiber, true);
+}
+
+static void thread_main(void) {
+  SimRun *r = sim_running;
+  SimThread *t = r->current;
+  r->kernel(r->launch->args);
+  if (t->bulks && t->clock[t->bulks] < t->bulk_last)
+    sim_fail(r, t, (uint32_t)t->bulk_line,
+             "stores shared memory, and the thread ends without ax_tma_wait");
+  t->state = THREAD_DONE;
+  t->block->live--;
+  if (--t->block->cluster->live == 0)
+    r->ended = true;
+  barriers_left(r, t);
+  fiber_pause(&t->fiber, true);
+}
+
+static void turn(SimRun *r) {
+  uint32_t which = sim_random(r, r->ready.len);
+  SimThread *t = r->ready.at[which];
+  r->ready.at[which] = r->ready.at[--r->ready.len];
+  r->current = t;
+  r->table.self = &t->self;
+  fiber_resume(&t->fiber);
+  r->current = NULL;
+}
+
+/* ---- blocks ---- */
+
+static void make_thread(SimRun *r, SimBlock *b, uint32_t j, char *stack) {
+  const uint32_t *size = r->launch->block;
+  SimThread *t = &b->threads[j];
+  t->block = b;
+  t->self.thread =
+      (AxIndex){j % size[0], j / size[0] % size[1], j / size[0] / size[1]};
+  t->self.block = b->index;
+  t->self.lane = (AxIndex){j % SIM_LANES, j / SIM_LANES, 0};
+  t->id = agent_new(b->cluster, AGENT_THREAD, b->rank, j);
+  t->clock = clock_new(b->cluster);
+  t->clock[t->id] = 1;
+  fiber_begin(&t->fiber, stack, thread_main);
+  sim_wake(r, t);
+}
+
+static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
+                       uint32_t number) {
+  SimBlock *b = &c->blocks[rank];
+  const uint32_t *grid = r->launch->grid;
+  size_t shared = r->launch->shared, room = shared ? shared : 1;
+  b->cluster = c;
+  b->rank = rank;
+  b->live = r->threads;
+  b->index = (AxIndex){number % grid[0], number / grid[0] % grid[1],
+                       number / grid[0] / grid[1]};
+  /* pages of its own, which are as good as zero until they are used */
+  b->shared = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  b->cells = mmap(NULL, room * sizeof(Cell), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (b->shared == MAP_FAILED || b->cells == MAP_FAILED)
+    return false;
+  memset(b->shared, 0xff, shared); /* NaN, whatever float it is */
+  b->threads = arena_alloc(c->arena, r->threads * sizeof *b->threads);
+  b->warps = arena_alloc(c->arena, (r->threads / 32 + 1) * sizeof *b->warps);
+  b->groups = arena_alloc(c->arena, (r->threads / 128 + 1) * sizeof *b->groups);
+  return true;
+}
+
+/* Cluster `number` of the grid into one of the places for them. */
+static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
+  char **stacks;
+  uint32_t blocks = r->per_cluster, place = (uint32_t)(c - r->clusters);
+  if (!fiber_stacks(&stacks, (size_t)r->cluster_count * blocks * r->threads))
+    return false;
+  *c = (SimCluster){.number = number,
+                    .arena = arena_new(),
+                    .used = true,
+                    .clocks = 1,
+                    .live = blocks * r->threads,
+                    .capacity = blocks * (r->threads * 3 + 256)};
+  c->agents = arena_alloc(c->arena, c->capacity * sizeof *c->agents);
+  c->blocks = arena_alloc(c->arena, blocks * sizeof *c->blocks);
+  c->barrier.clock = clock_new(c);
+  c->barrier_last = clock_new(c);
+  c->scratch = clock_new(c);
+  for (uint32_t b = 0; b < blocks; b++) {
+    if (!make_block(r, c, b, number * blocks + b))
+      return false;
+    for (uint32_t j = 0; j < r->threads; j++)
+      make_thread(r, &c->blocks[b], j,
+                  stacks[(place * blocks + b) * r->threads + j]);
+  }
+  return true;
+}
+
+static void free_cluster(SimRun *r, SimCluster *c) {
+  size_t room = r->launch->shared ? r->launch->shared : 1;
+  for (uint32_t b = 0; c->used && b < r->per_cluster; b++) {
+    munmap(c->blocks[b].shared, room);
+    munmap(c->blocks[b].cells, room * sizeof(Cell));
+  }
+  if (c->used)
+    arena_free(c->arena);
+  c->used = false;
+}
+
+/* What came by loads must have been waited for: it could come when the memory
+ * is another block's. */
+static void check_loads(SimRun *r, const SimBlock *b) {
+  for (uint32_t j = 0; j < b->barriers.len; j++) {
+    const Mbarrier *m = b->barriers.at[j];
+    bool seen = !m->last;
+    for (uint32_t i = 0; i < r->threads && !seen; i++)
+      seen = b->threads[i].clock[m->agent] >= m->last;
+    if (!seen)
+      sim_fail(r, b->threads, (uint32_t)m->last_line,
+               "a load that no thread waits for before the block ends");
+  }
+}
+
+static void leave_cluster(SimRun *r, SimCluster *c) {
+  for (uint32_t b = 0; b < r->per_cluster; b++)
+    check_loads(r, &c->blocks[b]);
+  r->late -= c->pending.len;
+  free_cluster(r, c);
+}
+
+/* ---- a launch ---- */
+
+/* Clusters that have ended make place for others.  False: no memory, or what
+ * ended left something behind. */
+static bool renew(SimRun *r, uint32_t count) {
+  for (uint32_t j = 0; j < r->cluster_count && !r->failed; j++) {
+    SimCluster *c = &r->clusters[j];
+    if (c->used && c->live == 0) {
+      leave_cluster(r, c);
+      r->done++;
+    }
+    if (!c->used && r->next < count && !make_cluster(r, c, r->next++))
+      return sim_fail(r, NULL, 0, "no memory for a block");
+  }
+  r->ended = false;
+  return !r->failed;
+}
+
+/* Something asynchronous happens. */
+static void happen(SimRun *r) {
+  uint32_t which = sim_random(r, r->late);
+  SimCluster *c = r->clusters;
+  for (; which >= c->pending.len; c++)
+    which -= c->pending.len;
+  pending_one(r, c, which);
+}
+
+/* All clusters of the grid, so many at a time. */
+static void run_all(SimRun *r, uint32_t count) {
+  uint64_t limit = r->launch->steps ? r->launch->steps : 100000000;
+  r->ended = true;
+  while (!r->failed && (!r->ended || renew(r, count)) && r->done < count) {
+    if (r->late && (!r->ready.len || sim_random(r, 8) == 0))
+      happen(r);
+    else if (r->ready.len)
+      turn(r);
+    else
+      fail_deadlock(r);
+    if (++r->steps > limit)
+      sim_fail(r, NULL, 0, "it has not ended after %llu turns of threads",
+               (unsigned long long)limit);
+  }
+}
+
+static int by_address(const void *a, const void *b) {
+  const SimMemory *x = a, *y = b;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static bool check_launch(SimRun *r, const SimLaunch *l) {
+  uint64_t blocks = 1;
+  r->threads = 1;
+  for (int j = 0; j < 3; j++) {
+    r->threads *= l->block[j];
+    blocks *= l->grid[j];
+  }
+  r->per_cluster = l->cluster ? l->cluster : 1;
+  if (!r->threads || r->threads > 1024)
+    return sim_fail(r, NULL, 0, "a block of %u threads", r->threads);
+  if (!blocks || blocks > UINT32_MAX || l->grid[0] % r->per_cluster ||
+      r->per_cluster > 16)
+    return sim_fail(r, NULL, 0,
+                    "a grid of (%u, %u, %u) blocks in clusters of %u",
+                    l->grid[0], l->grid[1], l->grid[2], r->per_cluster);
+  if (l->shared > 227 << 10)
+    return sim_fail(r, NULL, 0, "%u bytes of shared memory", l->shared);
+  return true;
+}
+
+static void prepare(SimRun *r, const SimLaunch *l) {
+  uint32_t wanted = l->resident ? l->resident : 4;
+  uint32_t all = l->grid[0] * l->grid[1] * l->grid[2] / r->per_cluster;
+  r->cluster_count = (wanted + r->per_cluster - 1) / r->per_cluster;
+  r->cluster_count = r->cluster_count < all ? r->cluster_count : all;
+  r->clusters = arena_alloc(r->arena, r->cluster_count * sizeof *r->clusters);
+  r->memory = arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->memory);
+  if (l->memory_count)
+    memcpy(r->memory, l->memory, l->memory_count * sizeof *r->memory);
+  qsort(r->memory, l->memory_count, sizeof *r->memory, by_address);
+  r->random = l->seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d;
+  r->random = r->random ? r->random : 1;
+  for (int j = 0; j < 8; j++)
+    sim_random(r, 1);
+  r->table = (AxTable){
+      .block_dim = {l->block[0], l->block[1], l->block[2]},
+      .grid_dim = {l->grid[0], l->grid[1], l->grid[2]},
+      .call = on_call,
+      .access = on_access,
+      .from_f16 = sim_from_f16,
+      .to_f16 = sim_to_f16,
+  };
+  *r->sim->table = &r->table;
+  run_all(r, all);
+  for (uint32_t j = 0; j < r->cluster_count; j++)
+    free_cluster(r, &r->clusters[j]);
+}
+
+bool sim_launch(Sim *s, const SimLaunch *l, Buffer *error) {
+  SimRun r = {.sim = s, .launch = l, .error = error, .arena = arena_new()};
+  sim_running = &r;
+  r.kernel = sim_entry(s, l->kernel);
+  if (!r.kernel)
+    sim_fail(&r, NULL, 0, "the text has no such kernel");
+  else if (check_launch(&r, l))
+    prepare(&r, l);
+  arena_free(r.arena);
+  sim_running = NULL;
+  return !r.failed;
+}

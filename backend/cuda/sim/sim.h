@@ -1,0 +1,61 @@
+/* backend/cuda/sim: runs kernels' texts on the host, and finds what is wrong in
+ * them: backend/cuda/wrappers.h says what they may hold, doc/architecture.md
+ * how this works.  One launch at a time in a process. */
+#ifndef AXON_CUDA_SIM_H
+#define AXON_CUDA_SIM_H
+
+#include "support/support.h"
+
+typedef struct Sim Sim;
+
+/* A text, without the wrappers, by the host's C++ compiler (CXX, or c++, g++,
+ * clang++).  NULL: it does not compile, or there is none (sim_can).  name: for
+ * messages, "kernel.cu". */
+Sim *sim_compile(const char *text, const char *name, Buffer *error);
+void sim_free(Sim *s);
+/* Is there such a compiler? */
+bool sim_can(void);
+
+/* A range of global memory. */
+typedef struct SimMemory {
+  const void *at;
+  size_t bytes;
+  bool writable;
+  const char *name; /* for messages */
+} SimMemory;
+
+typedef struct SimLaunch {
+  const char *kernel;
+  uint32_t grid[3], block[3];
+  uint32_t cluster; /* blocks along x that are one cluster; 0 is 1 */
+  uint32_t shared;  /* bytes */
+  const void *args; /* its one parameter */
+  size_t args_bytes;
+  const SimMemory *memory;
+  uint32_t memory_count;
+  uint64_t seed;     /* which order things happen in */
+  uint32_t resident; /* blocks that run at a time; 0: four */
+  uint64_t steps;    /* turns of threads until it is given up; 0: 100 million */
+} SimLaunch;
+
+/* False: what is wrong is in `error`. */
+bool sim_launch(Sim *s, const SimLaunch *l, Buffer *error);
+
+/* ---- tensor maps, as cuTensorMapEncodeTiled makes them ---- */
+
+enum { SIM_AXES = 5 };
+
+typedef struct SimMap {
+  uint32_t rank, element;    /* bytes of one */
+  const void *address;       /* aligned to 16 */
+  uint64_t size[SIM_AXES];   /* the densest axis first */
+  uint64_t stride[SIM_AXES]; /* bytes; that of axis 0 is `element` */
+  uint32_t box[SIM_AXES];    /* up to 256 each */
+  uint32_t swizzle;          /* bytes: 0, 32, 64, 128 */
+  bool tf32;                 /* f32 is cut to tf32 on the way */
+} SimMap;
+
+/* Into 128 bytes aligned to 64.  False: the driver would refuse it. */
+bool sim_map(void *out, const SimMap *map, Buffer *error);
+
+#endif
