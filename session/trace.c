@@ -419,6 +419,7 @@ static bool run(Tracing *t) {
 /* By the names of what it was made of. */
 static void call_as(Session *s, EntryPoint *e, const Binding *of) {
   e->name = binding_name(of)->text;
+  e->span = binding_span(of);
   for (uint32_t k = 0, bare = 0; k < e->param_count; k++)
     if (!e->labelled[k]) {
       const char *name = binding_param(of, bare++);

@@ -2,8 +2,12 @@
 #include "backend/cpu/module.h"
 #include "backend/cpu/versions.h"
 
+#include "backend/cpu/tiling.h"
+
 #include <math.h>
 #include <string.h>
+
+enum { TERMS_OF_LANE = 6 }; /* of a product's sum, in a nanosecond */
 
 typedef struct Target {
   uint32_t bytes; /* of a vector register */
@@ -84,17 +88,40 @@ static void put_pointers(Adding *a, const Kernel *k, const Call *call,
   buffer_puts(a->out, "};\n");
 }
 
-static void put_work(Adding *a, const Call *call, const char *function) {
+/* How many nanoseconds the products of a kernel take; of others, whose
+ * operations differ too much, nobody says. */
+static void put_time(Adding *a, const Kernel *k, const Schedule *s) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (!s->tiling->of[j].on)
+      continue;
+    buffer_puts(a->out, count++ ? " + (" : "(");
+    for (uint32_t v = 0; v < loop->axes; v++) {
+      buffer_printf(a->out, "%s(", v ? " * " : "");
+      put_size(a, loop->extents[v]);
+      buffer_puts(a->out, " + 0.0)");
+    }
+    buffer_printf(a->out, ") / %u", TERMS_OF_LANE * s->width);
+  }
+  buffer_puts(a->out, count ? "" : "0");
+}
+
+static void put_work(Adding *a, const Kernel *k, const Schedule *s,
+                     const Call *call, const char *function) {
   buffer_printf(a->out, "%s, p, n, c, ", function);
   put_size(a, call->units);
   buffer_puts(a->out, ", ");
   put_size(a, call->room);
+  buffer_puts(a->out, ", ");
+  put_time(a, k, s);
   buffer_puts(a->out, ");\n");
 }
 
 /* The sums of parts, then their sum. */
-static void put_chunks(Adding *a, const Kernel *k, const Call *call,
-                       const NodeList *results, uint32_t number) {
+static void put_chunks(Adding *a, const Kernel *k, const Schedule *s,
+                       const Call *call, const NodeList *results,
+                       uint32_t number) {
   const Node *n = call->outs.at[0]->node;
   int64_t count = 0;
   a->failed |=
@@ -111,12 +138,12 @@ static void put_chunks(Adding *a, const Kernel *k, const Call *call,
   buffer_puts(a->out, "int bad = ");
   Buffer name = {.arena = k->arena};
   buffer_printf(&name, "work(kernel%u", number);
-  put_work(a, call, name.text);
+  put_work(a, k, s, call, name.text);
   buffer_printf(a->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
                         "const int64_t sums[] = {chunks, ");
   put_size(a, count);
   buffer_printf(a->out,
-                "};\nbad = work(fold%u, f, sums, c, count, 0);\n}\n"
+                "};\nbad = work(fold%u, f, sums, c, count, 0, 0);\n}\n"
                 "free(parts);\n",
                 number);
 }
@@ -131,12 +158,12 @@ static void put_run(Adding *a, const Kernel *k, const Schedule *s,
   put_ints(a, call);
   put_floats(a, call);
   if (s->chunk) {
-    put_chunks(a, k, call, results, number);
+    put_chunks(a, k, s, call, results, number);
   } else {
     put_pointers(a, k, call, results, NULL);
     Buffer call_of = {.arena = k->arena};
     buffer_printf(&call_of, "const int bad = work(kernel%u", number);
-    put_work(a, call, call_of.text);
+    put_work(a, k, s, call, call_of.text);
   }
   buffer_puts(a->out, "return bad < 0 ? 1\n");
   for (uint32_t j = 0; j < call->checks.len; j++)
