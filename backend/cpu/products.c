@@ -108,11 +108,10 @@ static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
     buffer_printf(out,
                   "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
                   "if (rows < MR%s) {\n"
-                  "for (int64_t i = 0; i < rows; i++)\n"
+                  "for (int64_t i = 0; i < MR%s; i++)\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
-                  "rest[i * depth + k] = a[i * lda + k];\n"
-                  "for (int64_t k = rows * depth; k < MR%s * depth; k++)\n"
-                  "rest[k] = 0;\n"
+                  "rest[i * depth + k] =\n"
+                  "i < rows ? a[(i < rows ? i : 0) * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
                   copied, id, BLOCK_K_MOST, id, id);
   if (t->b.form == OPERAND_PLAIN)
