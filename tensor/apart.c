@@ -1,8 +1,16 @@
-/* Reads whose lanes would be apart in memory: of points that lie one after the
- * other, each with some numbers that are next to each other.  They are read
- * once, along those numbers, by a loop of their own, which leaves them as local
- * values. */
+/* Reads and results whose lanes would be apart in memory: of points that lie
+ * one after the other, each with some numbers that are next to each other.
+ * These are read once, along those numbers, by a loop of their own, which
+ * leaves them as local values; and are stored so from there. */
 #include "tensor/kernel.h"
+
+#include <string.h>
+
+enum {
+  TURNED_LEAST = 8, /* neighbours that are worth it to be turned, where each is
+                       read but once, */
+  STORED_LEAST = 4, /* or where they are stored */
+};
 
 static bool has_quotients(const Quasi *q) {
   for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
@@ -17,15 +25,34 @@ bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
       s->dtype == DT_I64 || has_quotients(s->address) ||
       loop->axes <= loop->outer)
     return false;
-  int64_t apart = s->address->times[lane];
-  bool next = false;
+  int64_t apart = s->address->times[lane], next = 0;
+  double points = loop_points(loop, loop->outer, loop->axes);
   *numbers = 1;
   for (uint32_t v = loop->outer; v < loop->axes; v++) {
-    next |= s->address->times[v] == 1;
+    if (s->address->times[v] == 1)
+      next = loop_guess(loop, v);
     if (s->address->times[v])
       *numbers *= (double)loop_guess(loop, v);
   }
-  return next && size_holds(loop->graph, SIZE_LE, 2, apart);
+  return next && (next >= TURNED_LEAST || *numbers < points) &&
+         size_holds(loop->graph, SIZE_LE, 2, apart);
+}
+
+/* The inner axis along which results lie next to each other; KERNEL_AXES: there
+ * is none. */
+static uint32_t next_stored(const Loop *loop, const Result *r) {
+  for (uint32_t v = loop->outer; v < loop->kept; v++)
+    if (r->out->times[v] == 1)
+      return v;
+  return KERNEL_AXES;
+}
+
+bool loop_stores_apart(const Loop *loop, const Result *r, uint32_t lane) {
+  uint32_t v =
+      r->out && r->dtype != DT_I64 ? next_stored(loop, r) : KERNEL_AXES;
+  return v < KERNEL_AXES && !has_quotients(r->out) &&
+         loop_guess(loop, v) >= STORED_LEAST &&
+         size_holds(loop->graph, SIZE_LE, 2, r->out->times[lane]);
 }
 
 /* ---- what is read, as a loop ---- */
@@ -66,6 +93,8 @@ static Loop *copy_of(Arena *arena, const Loop *loop, const Step *s,
   to->graph = loop->graph;
   to->outer = loop->outer;
   to->kept = to->axes = loop->outer + axes->count;
+  to->copy = COPY_IN;
+  to->next = to->axes - 1;
   Step read = *s;
   read.address = quasi_new(arena, s->address->constant);
   for (uint32_t v = 0; v < loop->outer; v++) {
@@ -96,6 +125,42 @@ static void read_copy(Arena *arena, const Loop *copy, uint32_t number, Step *s,
   local.loop = number;
   local.address = address;
   *s = local;
+}
+
+/* ---- what is stored, as a loop ---- */
+
+static void store_copy(Kernel *k, uint32_t at, uint32_t result) {
+  Loop *loop = k->loops.at[at], *to = NEW(k->arena, Loop);
+  Result *r = &loop->results.at[result];
+  to->graph = loop->graph;
+  to->outer = loop->outer;
+  to->kept = to->axes = loop->kept;
+  memcpy(to->extents, loop->extents, loop->kept * sizeof *to->extents);
+  to->copy = COPY_OUT;
+  to->next = next_stored(loop, r);
+  if (!r->local)
+    r->local = loop_layout(k->arena, loop, &r->local_size);
+  Step read = {.kind = STEP_LOCAL, .dtype = r->dtype, .span = r->node->span};
+  read.low = INT64_MIN;
+  read.high = INT64_MAX;
+  read.loop = at;
+  read.result = result;
+  read.address = quasi_copy(k->arena, r->local);
+  VEC_PUSH(k->arena, to->steps, read);
+  Result stored = {.node = r->node, .dtype = r->dtype};
+  stored.out = r->out;
+  r->out = NULL;
+  VEC_PUSH(k->arena, to->results, stored);
+  VEC_PUSH(k->arena, k->loops, to);
+}
+
+static void copy_results(Kernel *k, uint32_t lane) {
+  uint32_t count = k->loops.len;
+  for (uint32_t j = 0; j < count; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
+      if (loop_stores_apart(k->loops.at[j], &k->loops.at[j]->results.at[i],
+                            lane))
+        store_copy(k, j, i);
 }
 
 /* ---- the whole ---- */
@@ -153,5 +218,6 @@ void kernel_copy_apart(Kernel *k, uint32_t lane) {
     const Read *r = &c.reads.at[j];
     read_copy(k->arena, c.loops.at[r->copy], r->copy, r->step, &r->axes);
   }
+  copy_results(k, lane);
   k->across = true;
 }

@@ -8,10 +8,8 @@
 
 /* ---- variables of one loop in those of another ---- */
 
-/* x - q * y where y has extent by: the terms that `by` divides, over it, and
- * the rest, which is to lie in 0 .. by - 1. */
-static bool split_lowest(Arena *arena, const Quasi *x, int64_t by,
-                         const Loop *loop, Quasi **upper, Quasi **lower) {
+bool quasi_split(Arena *arena, const Quasi *x, int64_t by, const Loop *loop,
+                 Quasi **upper, Quasi **lower) {
   Graph *g = loop->graph;
   Quasi *up = quasi_new(arena, 0), *low = quasi_new(arena, 0);
   int64_t least, most;
@@ -29,7 +27,7 @@ bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
   Quasi *rest = quasi_new(arena, 0);
   *rest = *at;
   for (uint32_t k = x->parts[axis]; k-- > 1;)
-    if (!split_lowest(arena, rest, extents[k], reader, &rest, &parts[k]))
+    if (!quasi_split(arena, rest, extents[k], reader, &rest, &parts[k]))
       return false;
   if (x->parts[axis])
     parts[0] = rest;

@@ -69,14 +69,17 @@ static Candidate *item_of(const Clusterer *c, const Node *n) {
 
 /* ---- stages ---- */
 
-/* The reader walks over an axis of x as over several: x is cut likewise. */
-static void want_cuts(const Loop *reader, const Quasi *at, uint32_t axis,
-                      const Node *x, Cuts *cuts) {
+/* The reader walks over an axis of x as over several: x is cut likewise.
+ * Windows that overlap do not. */
+static void want_cuts(Clusterer *c, const Loop *reader, const Quasi *at,
+                      uint32_t axis, const Node *x, Cuts *cuts) {
   Graph *g = reader->graph;
   for (uint32_t v = 0; v < reader->kept; v++) {
     int64_t t = at->times[v], left;
+    Quasi *upper, *lower;
     if (t != 0 && t != 1 && size_holds(g, SIZE_LE, 0, t) &&
-        size_mod(g, x->extents[axis], t, &left) && left == 0)
+        size_mod(g, x->extents[axis], t, &left) && left == 0 &&
+        quasi_split(c->arena, at, t, reader, &upper, &lower))
       cuts_add(g, cuts, axis, t);
   }
 }
@@ -89,7 +92,7 @@ static void want_cuts_of_inputs(Clusterer *c, const Candidate *item) {
     if (!x || s->index_count)
       continue;
     for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
-      want_cuts(loop, s->at[k], k, s->node, &x->cuts);
+      want_cuts(c, loop, s->at[k], k, s->node, &x->cuts);
   }
 }
 

@@ -55,6 +55,18 @@ static inline Scalar param_value(Scalar x, const double *params) {
   return x;
 }
 
+/* The same for keys of random numbers: all of a plan that is to be kept. */
+#define KEY_BITS UINT64_C(0x6b65790000000000)
+static inline Key key_mark(uint32_t k) {
+  return (Key){{KEY_BITS, k}};
+}
+static inline bool is_key_mark(Key key) {
+  return key.word[0] == KEY_BITS;
+}
+static inline Key key_value(Key key, const Key *keys) {
+  return keys && is_key_mark(key) ? keys[key.word[1]] : key;
+}
+
 typedef struct Quasi {
   int64_t constant;
   int64_t times[KERNEL_VARS];
@@ -140,6 +152,9 @@ typedef struct Limit {
 
 enum { LIMITS_MOST = 32 };
 
+/* A loop that only moves numbers between memory and local values. */
+typedef enum CopyKind { COPY_NONE, COPY_IN, COPY_OUT } CopyKind;
+
 typedef struct Loop {
   Graph *graph; /* whose sizes it has */
   uint32_t outer, kept, axes; /* the shared axes; with those of the results;
@@ -155,6 +170,8 @@ typedef struct Loop {
   double part;     /* of that axis, on average */
   bool finite;     /* a product: if its factors along the columns are finite */
   bool portioned; /* goes along that axis in portions: portion.c */
+  CopyKind copy;  /* apart.c, */
+  uint32_t next;  /* of neighbours in memory along this inner axis */
 } Loop;
 
 typedef struct Kernel {
@@ -185,7 +202,8 @@ struct Cluster {
   const Node *same;     /* whose data is that of the one node; NULL: none */
   const bool *dying;    /* of the kernel's inputs: nothing reads it later, and
                            its memory may be that of a result; or NULL */
-  const double *params; /* marks among the kernel's floats stand for these */
+  const double *params; /* marks among the kernel's floats stand for these, */
+  const Key *keys;      /* and among its keys for these */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */
 };
@@ -217,6 +235,10 @@ bool quasi_add(Graph *g, Quasi *x, int64_t factor, const Quasi *y);
  * False: an overflow. */
 bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
                   Quasi *rest);
+/* x = by * upper + lower: the terms that `by` divides, over it, and the rest,
+ * which is to lie in 0 .. by - 1; false: it does not. */
+bool quasi_split(Arena *arena, const Quasi *x, int64_t by, const Loop *loop,
+                 Quasi **upper, Quasi **lower);
 bool quasi_equal(const Quasi *x, const Quasi *y);
 Quasi *quasi_copy(Arena *arena, const Quasi *from);
 /* False: they do not fit. */
@@ -282,11 +304,15 @@ bool kernel_portion(Kernel *k);
 /* ---- apart.c: reads whose lanes would be apart ---- */
 
 /* Does it walk in steps of more than one element along the outer axis, and over
- * neighbours along an inner one?  *numbers: how many of one outer point. */
+ * neighbours along an inner one, some or often?  *numbers: how many of one
+ * outer point. */
 bool loop_reads_apart(const Loop *loop, const Step *s, uint32_t lane,
                       double *numbers);
-/* Has loops of their own leave what such reads read as local values, so that
- * lanes along the outer axis are next to each other. */
+/* The same of a result that is stored. */
+bool loop_stores_apart(const Loop *loop, const Result *r, uint32_t lane);
+/* Has loops of their own move what such reads read to local values, and such
+ * results from there, so that lanes along the outer axis are next to each
+ * other. */
 void kernel_copy_apart(Kernel *k, uint32_t lane);
 
 /* ---- assemble.c: the loops of a cluster as a kernel ---- */

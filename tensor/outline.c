@@ -69,7 +69,7 @@ static uint32_t refer(Walk *w, Node *n) {
 
 /* ---- bodies ---- */
 
-/* ---- floats ---- */
+/* ---- floats and keys ---- */
 
 static uint32_t *params_slot(const Params *p, double x) {
   uint64_t bits;
@@ -117,6 +117,23 @@ static void put_constant(Outline *o, Scalar x) {
   put(o, (uint64_t)x.i);
 }
 
+/* The last ones first: what is read is mostly near. */
+uint32_t params_find_key(const Params *p, Key key) {
+  for (uint32_t k = p->keys.len; k-- > 0;)
+    if (memcmp(&p->keys.at[k], &key, sizeof key) == 0)
+      return k;
+  return UINT32_MAX;
+}
+
+static void put_key(Outline *o, Key key) {
+  uint32_t at = params_find_key(&o->params, key);
+  if (at == UINT32_MAX) {
+    at = o->params.keys.len;
+    VEC_PUSH(o->arena, o->params.keys, key);
+  }
+  put(o, at);
+}
+
 static void put_cell(Walk *w, const Cell *c) {
   Outline *o = w->o;
   uint64_t what = (uint64_t)c->kind << 24 | (uint64_t)c->dtype << 16;
@@ -133,8 +150,8 @@ static void put_cell(Walk *w, const Cell *c) {
     put_constant(o, c->value);
   if (c->kind == CELL_SIZE)
     put(o, (uint64_t)c->size);
-  for (uint32_t k = 0; c->kind == CELL_RANDOM && k < 2; k++)
-    put(o, c->key.word[k]);
+  if (c->kind == CELL_RANDOM)
+    put_key(o, c->key);
 }
 
 /* ---- nodes ---- */
@@ -166,8 +183,7 @@ static void put_node(Walk *w, Node *n) {
     put2(o, (uint64_t)n->op, n->output);
     for (uint32_t k = 0; k < ARRAY_LEN(n->params); k++)
       put(o, (uint64_t)n->params[k]);
-    put(o, n->key.word[0]);
-    put(o, n->key.word[1]);
+    put_key(o, n->key);
     for (uint32_t k = 0; k < n->input_count; k++) {
       put(o, refer(w, n->inputs[k]));
       put_indices(w, n, n->inputs[k]);

@@ -137,6 +137,15 @@ static uint32_t expand_constant(const Plan *plan, Group *group,
   return group_cell(group, &c, 0, NULL);
 }
 
+static uint32_t expand_random(const Plan *plan, Group *group, const Cell *cell,
+                              const uint32_t *args) {
+  Cell c = *cell;
+  uint32_t k = plan->params ? params_find_key(plan->params, c.key) : UINT32_MAX;
+  if (k != UINT32_MAX)
+    c.key = key_mark(k);
+  return group_cell(group, &c, c.arg_count, args);
+}
+
 /* The body of n as cells of the group, n's axes being the cells `axes`. */
 static uint32_t expand(Plan *plan, Group *group, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
@@ -157,6 +166,8 @@ static uint32_t expand(Plan *plan, Group *group, const Node *n,
       made[k] = expand_read(plan, group, cell, args, depth);
     else if (cell->kind == CELL_CONST)
       made[k] = expand_constant(plan, group, cell);
+    else if (cell->kind == CELL_RANDOM)
+      made[k] = expand_random(plan, group, cell, args);
     else
       made[k] = group_cell(group, cell, count, args);
   }
@@ -358,12 +369,36 @@ static bool is_read_in_bounds(const PlanNode *p) {
   return true;
 }
 
+/* Does p finish what would be stored for it alone, as bias and activation
+ * finish a product?  To store p in its place is no more memory, the kernel of
+ * that can go on with it, and readers find it as they want it. */
+static bool is_finish(const Plan *plan, const PlanNode *p) {
+  const Node *n = p->node;
+  if (p->work <= FACTOR_COST || body_cost(n) == 0)
+    return false;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Node *x = n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
+    if (!x || node_is_there(x) || x->kind != NODE_COMP ||
+        (x->reduce == PRIM_NONE && body_cost(x) == 0) ||
+        dtype_info[n->dtype].bytes > dtype_info[x->dtype].bytes ||
+        node_guess(plan->graph, x) != node_guess(plan->graph, n))
+      continue;
+    uint32_t reads = 0;
+    for (uint32_t j = 0; j < n->cell_count; j++)
+      reads += n->cells[j].kind == CELL_READ && n->cells[j].node == x;
+    const PlanNode *of = plan_node(plan, x);
+    if (!of->root && !is_held_outside(of) && of->inner_refs == reads)
+      return true;
+  }
+  return false;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
   double cost = body_cost(p->node), times = recomputation(plan, p, &once);
   if (once)
-    return true;
+    return !is_finish(plan, p);
   if (p->of_indices && p->chain <= INDEX_COST)
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
@@ -587,7 +622,7 @@ void plan_make(Plan *plan, uint32_t count, Node *const *roots) {
 }
 
 /* What is to be run by a backend, or is left over after a failure, has its
- * numbers again. */
+ * numbers and keys again. */
 static void fill_params(const Plan *plan, const PlanNode *p) {
   if (!p->node || !p->group || !plan->params)
     return;
@@ -595,6 +630,8 @@ static void fill_params(const Plan *plan, const PlanNode *p) {
     Cell *c = &p->node->cells[k];
     if (c->kind == CELL_CONST)
       c->value = param_value(c->value, plan->params->values.at);
+    if (c->kind == CELL_RANDOM)
+      c->key = key_value(c->key, plan->params->keys.at);
   }
 }
 

@@ -182,6 +182,7 @@ typedef struct Bound {
   const RecipeCluster *recipe;
   Node *const *nodes; /* by number */
   const double *params;
+  const Key *keys;
 } Bound;
 
 static Node *node_at(const Outline *o, uint32_t number) {
@@ -197,6 +198,7 @@ static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
   c->routine = r->routine;
   c->interpreted = r->interpreted;
   c->params = bound->params;
+  c->keys = bound->keys;
   c->nodes.at = NEW_ARRAY(arena, Node *, r->count);
   c->nodes.len = r->count;
   for (uint32_t k = 0; k < r->count; k++)
@@ -224,6 +226,7 @@ Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,
   for (uint32_t k = 0; k < r->count; k++) {
     bounds[k].nodes = nodes;
     bounds[k].params = o->params.values.at;
+    bounds[k].keys = o->params.keys.at;
     bind(arena, &r->clusters[k], o, &bounds[k], &at[k]);
     clusters[k] = &at[k];
   }
@@ -246,6 +249,8 @@ static void fill_cells(const Bound *b, const Made *made, Cell *cells) {
       c->node = node_retain(b->nodes[(uintptr_t)c->node]);
     if (c->kind == CELL_CONST)
       c->value = param_value(c->value, b->params);
+    if (c->kind == CELL_RANDOM)
+      c->key = key_value(c->key, b->keys);
   }
 }
 

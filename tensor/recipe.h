@@ -11,7 +11,8 @@
  * Floats are not part of the outline but for what a plan may depend on (whether
  * two are equal; 0, 1, powers of two): they are parameters, as 0.9 in
  * `x * 0.9`.  While there is a plan of them, numbers that are none stand in
- * their places, so that nothing can be made of their values. */
+ * their places, so that nothing can be made of their values.  So are keys of
+ * random numbers, all of them. */
 #ifndef AXON_TENSOR_RECIPE_H
 #define AXON_TENSOR_RECIPE_H
 
@@ -23,9 +24,11 @@
 typedef struct Params { /* different ones */
   VEC(double) values;
   uint32_t *table, cap; /* hash table: 1 + number */
+  VEC(Key) keys;
 } Params;
 /* UINT32_MAX: it is none of them. */
 uint32_t params_find(const Params *params, double x);
+uint32_t params_find_key(const Params *params, Key key);
 
 typedef struct Outline {
   Arena *arena;

@@ -78,7 +78,8 @@ static int run_job(const Program *p, Job *job) {
 static int run_chunks(const Program *p, const Node *n, Job *job) {
   Fault ignored = {0};
   int64_t count = node_count(n), partial[] = {p->chunks, count};
-  Tensor *parts = tensor_new(p->accumulator, 2, partial, false, &ignored);
+  int64_t shape[] = {p->chunks << p->places, count};
+  Tensor *parts = tensor_new(p->accumulator, 2, shape, false, &ignored);
   if (!parts)
     return 1;
   void *out = job->pointers[0];
@@ -102,16 +103,29 @@ static void fill_params(const Cluster *c, const Program *p, double *floats) {
   }
 }
 
+static void fill_keys(const Cluster *c, const Program *p, int64_t *ints) {
+  memcpy(ints, p->ints, p->int_count * sizeof *ints);
+  for (uint32_t j = 0; j < p->key_count; j++) {
+    const KeyWord *w = &p->keys[j];
+    ints[w->at] = (int64_t)key_value(key_mark(w->key), c->keys).word[w->word];
+  }
+}
+
 static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
                       volatile bool *stop) {
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
+  int64_t ints[p->key_count ? p->int_count : 1];
   KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
   if (!f)
     return 1;
   fill_params(c, p, floats);
   Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
   job.stop = stop;
+  if (p->key_count) {
+    fill_keys(c, p, ints);
+    job.ints = ints;
+  }
   for (uint32_t j = 0; j < p->out_count; j++)
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)

@@ -42,6 +42,7 @@ typedef struct Schedule {
   int64_t pitch;         /* positions from one to the next, and */
   int64_t places;        /* of a whole unit, with what may be stored behind the
                             last; 0: those of the last axis */
+  bool turned;           /* TILE: of vectors that are turned in registers */
   int64_t chunk;         /* 0, or: the first axis that the one loop reduces is
                             cut into parts of so many, each with its own sum */
   int64_t terms;         /* COLUMNS: of sums, that are read at a time */
@@ -56,13 +57,20 @@ typedef struct Schedule {
 /* The arguments of a generated function: pointers (results, then inputs),
  * integers, scalars.  Integers are sizes (tensor/size.h): numbers where the
  * kernel's extents are. */
+typedef struct KeyWord { /* an integer that is part of a key */
+  uint32_t at, key, word;
+} KeyWord;
+
 typedef struct Call {
   VEC(int64_t) ints;
+  VEC(KeyWord) keys; /* of marks: what they stand for is put there */
   VEC(double) floats;
   VEC(Result *) outs;
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
   Dtype accumulator;
+  bool places;  /* chunks leave the places they found, and behind all of these
+                   the values there: twice as many numbers */
   int64_t room; /* bytes of scratch memory that a call needs */
   VEC(const Step *) checks;
 } Call;
@@ -86,6 +94,13 @@ uint64_t kernel_over(const Kernel *k);
 
 /* May put the outer axes of the kernel into another order. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* Does it reduce so few terms that they are better written out? */
+bool sums_are_short(const Loop *loop);
+/* Rows of such sums as units; false: there are others, or too few rows. */
+bool sums_choose(const Kernel *k, Schedule *s);
+/* Lanes that many elements apart, at most, are loaded next to each other, and
+ * then taken apart. */
+enum { NEAR_STEPS = 4 };
 /* How many sums stay in registers of so many bytes. */
 uint32_t schedule_held(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */

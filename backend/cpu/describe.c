@@ -116,6 +116,11 @@ static bool is_apart(const Quasi *q, uint32_t lane) {
   return q && q->times[lane] != 0 && q->times[lane] != 1;
 }
 
+/* Is it loaded with what lies between its lanes? */
+static bool is_near(const Quasi *q, uint32_t lane) {
+  return q->times[lane] > 1 && q->times[lane] <= NEAR_STEPS;
+}
+
 /* turned: what is next to each other along another axis is. */
 static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
                            Arena *arena, KernelAbout *about) {
@@ -127,7 +132,7 @@ static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
       about->by_index++;
     else if (s->kind == STEP_READ &&
              !(turned && loop_reads_apart(loop, s, lane, &numbers)))
-      about->apart += is_apart(s->address, lane);
+      about->apart += is_apart(s->address, lane) && !is_near(s->address, lane);
   }
   for (uint32_t j = 0; j < loop->results.len; j++)
     about->apart += is_apart(loop->results.at[j].out, lane);

@@ -50,9 +50,13 @@ typedef struct Emitter {
   uint32_t rows; /* the axis along which vectors are read that are turned;
                     NO_LANE: none are */
   Buffer turned, turned_names; /* what reads them; their declarations */
-  uint32_t *levels;            /* of steps */
-  bool *varies;                /* with the lane */
-  char *classes;               /* f d i l b: of steps, as lanes */
+  uint32_t fetched; /* what masked loads read at its next point is fetched
+                       ahead: an axis, or NO_LANE */
+  uint32_t *levels; /* of steps */
+  bool *varies;     /* with the lane */
+  bool few; /* terms: they are written out, and lanes behind the last are gone
+               through like others */
+  char *classes; /* f d i l b: of steps, as lanes */
   const char **need;
 } Emitter;
 
@@ -62,6 +66,8 @@ const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
 /* One that is no size. */
 const char *emit_number(Emitter *e, int64_t x);
+/* A word of a key, or of what a mark will stand for. */
+const char *emit_key(Emitter *e, Key key, uint32_t word);
 const char *emit_float(Emitter *e, double x);
 /* Arithmetic on sizes; what overflows is not emitted. */
 int64_t emit_times(Emitter *e, int64_t x, int64_t y);
@@ -96,6 +102,10 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 
+/* Are the read's lanes so near to each other that whole vectors are loaded, or
+ * parts that may be empty? */
+bool emit_is_near(const Emitter *e, const Step *s);
+
 /* ---- fetch.c ---- */
 
 /* Of a read whose indices are the same in all lanes: where the row begins that
@@ -109,6 +119,8 @@ const char *emit_next_row(Emitter *e, const Step *s);
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */
 bool emit_is_masked(const Emitter *e, uint32_t step);
+/* Is what it chooses else more than the zeros that are there anyway? */
+bool emit_masked_else(const Emitter *e, uint32_t step);
 const char *emit_masked(Emitter *e, uint32_t step);
 
 /* ---- nests.c: loops as C ---- */
@@ -143,11 +155,13 @@ void emit_turn(Emitter *e, Buffer *out, char letter);
 void emit_turns(Emitter *e, Buffer *out);
 /* Is a read one of vectors that are turned? */
 bool is_turned(const Emitter *e, const Step *s);
-/* Its value in a lane's block. */
-const char *emit_turned_read(Emitter *e, const Step *s, char class,
-                             const char *base, const char *step);
-/* The loops over rows from .. to - 1 and lanes of a square, around a lane's
- * block and what is done with it: of whole vectors, and of parts. */
+/* The value in a lane's block of lanes of a class, which are `step` apart from
+ * an address on. */
+const char *emit_turned_read(Emitter *e, Dtype t, char class, const char *from,
+                             const char *step);
+/* The loops over rows from .. to - 1 and lanes start .. end - 1 of a square,
+ * around a lane's block and what is done with it: of whole vectors, and of
+ * parts. */
 void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
                  const Buffer *whole, const Buffer *part);
 
@@ -162,6 +176,25 @@ void emit_carried(Emitter *e, Buffer *out, const Result *r, const char *to,
                   const char *x);
 /* What the loop's extremes scale is scaled: they may have changed. */
 void emit_rescaled(Emitter *e, Buffer *out, uint32_t loop);
+
+/* ---- places.c ---- */
+
+/* A part of a long row: the place that it found and, behind the places of all
+ * parts, the value there.  best: the accumulator and its places, of a class;
+ * place: the best one of these; to: where the place goes. */
+typedef struct BestPart {
+  char class;
+  uint32_t name;
+  bool far;
+  const char *place, *to;
+} BestPart;
+void emit_best_row(Emitter *e, Buffer *out, const BestPart *p);
+/* The values in each lane's accumulator of a block of columns, `step` elements
+ * apart in the result. */
+void emit_best_columns(Emitter *e, Buffer *out, const BestPart *p,
+                       int64_t step);
+/* The function that puts parts together. */
+void emit_best_fold(Emitter *e, Buffer *out);
 
 /* ---- members.c ---- */
 

@@ -48,8 +48,9 @@ static bool reduces(const Loop *loop) {
 
 enum {
   APART_STORED = 2,        /* lanes apart that are stored, beside read ones */
-  WHERE_COST = 40,         /* of the lanes of a place put together, */
-  SUM_COST = 4,            /* and of other ones: in loads of a vector */
+  WAIT_COST = 40,          /* of lanes put together for a place, or for what
+                              waits for it, */
+  SUM_COST = 12,           /* or for memory: in loads of a vector */
   TURN_COST = 5,           /* of a vector of a square that is turned, */
   EDGE_COST = 12,          /* and of a row of a tile that is not whole */
   COPIED_LEAST = 4,        /* vectors of a unit whose reads are copied, in */
@@ -61,6 +62,13 @@ enum {
 
 static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
+}
+
+/* Lanes near to each other are loaded with what lies between them. */
+static double load_cost(int64_t step, double width) {
+  return step > 1 && step <= NEAR_STEPS && step < width
+             ? (double)step
+             : access_cost(step, width);
 }
 
 /* Quotients that differ along v: mostly they are the same in all lanes, and
@@ -105,7 +113,7 @@ static double read_cost(const Loop *loop, const uint64_t *depends,
         !size_add(loop->graph, step, more, &step))
       return width;
   }
-  return access_cost(step, width) + quotients;
+  return load_cost(step, width) + quotients;
 }
 
 bool lanes_where(const Loop *loop) {
@@ -114,6 +122,13 @@ bool lanes_where(const Loop *loop) {
         loop->results.at[j].reduce == PRIM_ARGMIN)
       return true;
   return false;
+}
+
+static bool is_awaited(const Loop *loop) {
+  bool local = false;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    local |= loop->results.at[j].local != NULL;
+  return local || lanes_where(loop);
 }
 
 /* Of one vector that is copied so that lanes are next to each other. */
@@ -134,7 +149,8 @@ static double apart_cost(const Loop *loop, const Step *s, uint32_t v,
   if (v >= loop->outer || !loop_reads_apart(loop, s, v, &numbers))
     return cost;
   double points = loop_points(loop, loop->outer, loop->axes);
-  return 1 + copy_cost(loop, s->address, width) * numbers / points;
+  double copied = 1 + copy_cost(loop, s->address, width) * numbers / points;
+  return s->address->times[v] <= NEAR_STEPS ? fmin(cost, copied) : copied;
 }
 
 /* Of one point of the loop's axes, in loads of a whole vector.  copies: what is
@@ -149,11 +165,13 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
       cost += copies ? apart_cost(loop, s, v, w, read) : read;
     }
     if (s->kind == STEP_LOCAL)
-      cost += v < loop->outer ? 1 : access_cost(s->address->times[v], w);
+      cost += v < loop->outer ? 1 : load_cost(s->address->times[v], w);
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
-    if (r->out && v < loop->kept && !reduces(loop))
+    if (copies && v < loop->outer && loop_stores_apart(loop, r, v))
+      cost += 1 + copy_cost(loop, r->out, w);
+    else if (r->out && v < loop->kept && !reduces(loop))
       cost += access_cost(r->out->times[v], APART_STORED * w);
   }
   double vectors = (double)divide_up(loop_guess(loop, v), width);
@@ -161,14 +179,15 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
   if (reduces(loop) && v < loop->kept)
     cost += 1;
   else if (reduces(loop))
-    cost += (lanes_where(loop) ? WHERE_COST : SUM_COST) * w / extent;
+    cost += (is_awaited(loop) ? WAIT_COST : SUM_COST) * w / extent;
   return cost;
 }
 
 /* ---- copies ---- */
 
 typedef struct Apart { /* reads of a kernel whose lanes are apart */
-  uint32_t count;
+  uint32_t count;      /* of different ones */
+  bool stores;         /* results that are stored, too */
   uint32_t inputs[KERNEL_VARS];
   double bytes, numbers[KERNEL_VARS]; /* of one outer point */
 } Apart;
@@ -184,6 +203,16 @@ static void add_apart(Apart *a, const Step *s, double numbers) {
   a->bytes += numbers * dtype_info[s->dtype].bytes;
 }
 
+static void add_stored(Apart *a, const Loop *loop, const Result *r,
+                       uint32_t v) {
+  if (!loop_stores_apart(loop, r, v))
+    return;
+  a->stores = true;
+  if (!r->local)
+    a->bytes +=
+        loop_points(loop, loop->outer, loop->kept) * dtype_info[r->dtype].bytes;
+}
+
 bool lanes_copied(const Kernel *k, uint32_t v, uint32_t width) {
   Apart a = {0};
   double numbers;
@@ -192,9 +221,11 @@ bool lanes_copied(const Kernel *k, uint32_t v, uint32_t width) {
     for (uint32_t i = 0; i < loop->steps.len; i++)
       if (loop_reads_apart(loop, &loop->steps.at[i], v, &numbers))
         add_apart(&a, &loop->steps.at[i], numbers);
+    for (uint32_t i = 0; i < loop->results.len; i++)
+      add_stored(&a, loop, &loop->results.at[i], v);
   }
   double least = COPIED_LEAST * (double)width;
-  return width > 1 && a.count > 0 &&
+  return width > 1 && (a.count > 0 || a.stores) &&
          loop_points(k->loops.at[0], v, v + 1) >= COPIED_UNITS * least &&
          (a.bytes + kernel_local_bytes(k, true)) * least <= COPIED_BYTES;
 }

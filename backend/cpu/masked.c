@@ -1,7 +1,7 @@
-/* Choices between an element and zero, where the condition says that the
- * element is there: `if i >= p && i < n + p then x.[i - p] else 0`, as padding
- * writes it.  The lanes for which it holds are loaded, and nothing is to be
- * looked at. */
+/* Choices between an element and something else, where the condition says that
+ * the element is there: `if i >= p && i < n + p then x.[i - p] else 0`, as
+ * padding writes it.  The lanes for which it holds are loaded, and nothing is
+ * to be looked at. */
 #include "backend/cpu/emit.h"
 
 #include <math.h>
@@ -107,21 +107,37 @@ bool emit_is_masked(const Emitter *e, uint32_t at) {
     return false;
   const Step *read = &e->loop->steps.at[s->args[1]];
   return read->kind == STEP_READ && !read->pairs && read->dtype == s->dtype &&
-         is_zero(&e->loop->steps.at[s->args[2]]) &&
          is_read_once(e->loop, s->args[1]) && is_there(e, read, s->args[0]);
+}
+
+bool emit_masked_else(const Emitter *e, uint32_t at) {
+  return !is_zero(&e->loop->steps.at[e->loop->steps.at[at].args[2]]);
 }
 
 const char *emit_masked(Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
   const Step *read = &e->loop->steps.at[s->args[1]];
-  const char *place = emit_quasi(e, read->address);
+  Quasi *at_all = quasi_copy(e->arena, read->address); /* as one form, whose
+      parts are computed where they change */
   for (uint32_t j = 0; j < read->index_count; j++) {
     const ReadIndex *i = &read->indices[j];
     const Quasi *index = e->loop->steps.at[i->step].index;
-    place = format(e, "%s + %s * (%s)", place, emit_int(e, i->stride),
-                   emit_quasi(e, index));
+    e->failed |= !quasi_add(e->k->graph, at_all, i->stride, index);
   }
-  return format(e, "ldw_%s(p%u + %s + j, ~%s, REST)",
-                dtype_info[read->dtype].name, read->input, place,
-                emit_lanes(e, s->args[0], 'b'));
+  const char *place = emit_quasi(e, at_all);
+  if (at_all->times[e->fetched])
+    buffer_printf(&e->blocks[e->lane_level],
+                  "__builtin_prefetch(p%u + %s + j + %s);\n", read->input,
+                  place, emit_int(e, at_all->times[e->fetched]));
+  const char *mask = emit_lanes(e, s->args[0], 'b');
+  const char *x =
+      format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,
+             read->input, place, mask);
+  char class = e->classes[at];
+  if (class == 'i' && read->dtype == DT_I64)
+    x = format(e, "narrow(%s)", x);
+  if (!emit_masked_else(e, at))
+    return x;
+  return format(e, "sel_%c(%s, %s, %s)", class, mask, x,
+                emit_lanes(e, s->args[2], class));
 }

@@ -133,7 +133,7 @@ static void put_chunks(Adding *a, const Kernel *k, const Schedule *s,
   buffer_printf(a->out,
                 ";\nvoid *const parts = room(times(count, chunks), %u, 0);\n"
                 "if (!parts)\nreturn 1;\n",
-                dtype_info[call->accumulator].bytes);
+                (unsigned)dtype_info[call->accumulator].bytes << call->places);
   put_pointers(a, k, call, results, "parts");
   buffer_puts(a->out, "int bad = ");
   Buffer name = {.arena = k->arena};

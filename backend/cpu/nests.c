@@ -5,18 +5,14 @@
  * whole vectors and for the rest of a row.  Lanes lie along an axis that is
  * reduced, and are then put together at the end; or along one that is kept,
  * and each has a sum of its own. */
-#include "backend/cpu/emit.h"
+#include "backend/cpu/nests.h"
 
 #include <string.h>
 
 enum {
-  COLUMNS = 64,
-  RUN = 128,
   UNROLLED = 4,
   UNROLLED_OPS = 8,
-  BLOCK_VECTORS = 4,
-  FEW_TERMS = 32, /* of sums that are written out */
-  FEW_ROWS = 3,   /* of a square that is worth being turned */
+  FEW_ROWS = 4, /* of a square that is worth being turned */
 };
 
 #define format emit_format
@@ -28,13 +24,14 @@ void emit_put(Buffer *out, const Buffer *text) {
 
 /* ---- where for-loops are ---- */
 
-static bool lane_is_outer(const Emitter *e) {
+bool nest_is_outer(const Emitter *e) {
   return e->lane + 1 == e->loop->outer;
 }
 
 static bool is_row_var(const Emitter *e, const Loop *loop, uint32_t v) {
   uint32_t outer = loop->outer;
-  return v < outer && !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
+  return v < outer && !(loop->copy == COPY_OUT && v + 1 == outer) &&
+         !(e->s->shape == UNIT_TILE && v + 2 == outer) &&
          !(e->s->strip && v + 3 == outer);
 }
 
@@ -153,21 +150,6 @@ void emit_guard(Emitter *e, Buffer *out) {
 
 /* ---- reductions ---- */
 
-typedef struct Fold {
-  const Result *r;
-  uint32_t name; /* of the accumulator: acc%u */
-  PrimId op;
-  char class;           /* of the accumulator */
-  const char *where;    /* of argmax and argmin: how many come before, as
-                           lanes; else NULL */
-  bool runs;            /* it goes on in doubles: goes_in_runs */
-  bool seen;            /* what is no number is noted beside: is_noted */
-  bool far;             /* that may be more than an int32_t holds */
-  const char *identity; /* as a scalar of the class */
-  const char *out;      /* where the result begins in memory, or NULL */
-  const char *local;    /* and among local values, or NULL */
-} Fold;
-
 static const char *least_text(Dtype t, bool most) {
   switch (t) {
   case DT_U8:
@@ -208,7 +190,7 @@ static bool goes_in_runs(const Emitter *e, const Fold *f) {
          (e->s->chunk || terms_of(e->loop) > run);
 }
 
-static char end_class(const Fold *f) {
+char nest_end_class(const Fold *f) {
   return f->runs ? 'd' : f->class;
 }
 
@@ -219,7 +201,7 @@ static bool is_noted(const Emitter *e, const Fold *f) {
 }
 
 static Dtype accumulator_dtype(const Fold *f) {
-  char class = end_class(f);
+  char class = f->where ? 'l' : nest_end_class(f);
   return class == 'f'   ? DT_F32
          : class == 'd' ? DT_F64
          : class == 'l' ? DT_I64
@@ -273,8 +255,10 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   const Local *l = &e->locals[loop][at];
   if (r->local)
     f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
-  if (e->s->chunk)
+  if (e->s->chunk) {
     e->out->call.accumulator = accumulator_dtype(&f);
+    e->out->call.places = f.where != NULL;
+  }
   if (r->out)
     f.out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
                    e->s->chunk ? " + share" : "");
@@ -311,8 +295,8 @@ static const char *best_name(Emitter *e, const Fold *f) {
 }
 
 /* One more vector of values for an accumulator. */
-static void emit_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
-                      bool masked) {
+void nest_take(Emitter *e, Buffer *out, const Fold *f, const char *at,
+               bool masked) {
   const char *x = emit_lanes(e, f->r->step, f->class);
   const char *acc = format(e, "acc%u%s", f->name, at);
   if (f->where) {
@@ -380,16 +364,7 @@ static void emit_stream_loop(Emitter *e, Buffer *out, const char *to,
   buffer_puts(out, "j = stop;\n}\n");
 }
 
-typedef struct Nest { /* a loop being written */
-  Buffer *out;
-  Fold folds[RESULTS_MOST];
-  uint32_t count;
-  uint32_t kept; /* how many of the for-loops go over axes that are kept */
-  uint32_t opened;
-  bool few; /* sums of few terms: reduced axes are written out */
-} Nest;
-
-static void open_loop(Emitter *e, Nest *n, const char *from, const char *to) {
+void nest_open_one(Emitter *e, Nest *n, const char *from, const char *to) {
   uint32_t v = e->order[n->opened++];
   buffer_printf(n->out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v, from,
                 v, to, v);
@@ -402,18 +377,20 @@ static bool is_chunked(const Emitter *e, uint32_t v) {
 }
 
 /* Where an axis begins and ends. */
-static const char *axis_from(Emitter *e, uint32_t v) {
+const char *nest_from(Emitter *e, uint32_t v) {
   uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "from"
+         : v + 1 == outer         ? "lo"
          : v + 3 == outer         ? "above"
          : v < outer              ? "y0"
          : is_limited(e->loop, v) ? format(e, "from%u", e->at)
                                   : "0";
 }
 
-static const char *axis_to(Emitter *e, uint32_t v) {
+const char *nest_to(Emitter *e, uint32_t v) {
   uint32_t outer = e->loop->outer;
   return is_chunked(e, v)         ? "to"
+         : v + 1 == outer         ? "hi"
          : v + 3 == outer         ? "below"
          : v < outer              ? "y1"
          : is_limited(e->loop, v) ? format(e, "to%u", e->at)
@@ -423,33 +400,33 @@ static const char *axis_to(Emitter *e, uint32_t v) {
 static void open_written_out(Emitter *e, Nest *n) {
   long long extent = e->loop->extents[e->order[n->opened]];
   buffer_printf(n->out, "#pragma GCC unroll %lld\n", extent);
-  open_loop(e, n, "0", format(e, "%lld", extent));
+  nest_open_one(e, n, "0", format(e, "%lld", extent));
 }
 
-static void open_loops(Emitter *e, Nest *n, uint32_t to) {
+void nest_open(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    if (n->few && v >= e->loop->kept)
+    if (e->few && v >= e->loop->kept)
       open_written_out(e, n);
     else
-      open_loop(e, n, axis_from(e, v), axis_to(e, v));
+      nest_open_one(e, n, nest_from(e, v), nest_to(e, v));
   }
 }
 
-static void close_loops(Nest *n, uint32_t to) {
+void nest_close(Nest *n, uint32_t to) {
   while (n->opened > to) {
     buffer_puts(n->out, "}\n");
     n->opened--;
   }
 }
 
-static void emit_lane_range(Emitter *e, Buffer *out, bool declare) {
+void nest_range(Emitter *e, Buffer *out, bool declare) {
   const char *type = declare ? "const int64_t " : "";
-  if (lane_is_outer(e))
+  if (nest_is_outer(e))
     buffer_printf(out, "%sstart = lo, end = hi;\n", type);
   else
-    buffer_printf(out, "%sstart = %s, end = %s;\n", type, axis_from(e, e->lane),
-                  axis_to(e, e->lane));
+    buffer_printf(out, "%sstart = %s, end = %s;\n", type, nest_from(e, e->lane),
+                  nest_to(e, e->lane));
 }
 
 /* ---- results ---- */
@@ -460,10 +437,10 @@ static bool is_streamed(const Emitter *e, const Fold *f) {
          schedule_streams_along(e->s, e->loop, f->r, e->lane);
 }
 
-static void store_lanes(Emitter *e, Buffer *out, const Fold *f, const char *x,
-                        bool whole) {
+void nest_store(Emitter *e, Buffer *out, const Fold *f, const char *x,
+                bool whole) {
   const char *name = dtype_info[f->r->dtype].name;
-  bool outer = lane_is_outer(e);
+  bool outer = nest_is_outer(e);
   const char *rest = whole ? "W" : "rest";
   if (f->out) {
     int64_t step = f->r->out->times[e->lane];
@@ -504,7 +481,7 @@ static void store_one(Emitter *e, Buffer *out, Dtype t, const char *to,
   (void)e;
 }
 
-static Dtype stored_dtype(const Emitter *e, const Fold *f) {
+Dtype nest_stored(const Emitter *e, const Fold *f) {
   return e->s->chunk ? accumulator_dtype(f) : f->r->dtype;
 }
 
@@ -514,7 +491,7 @@ static void store_scalar(Emitter *e, Buffer *out, const Fold *f,
     emit_carried(e, out, f->r, f->local, x);
     return;
   }
-  store_one(e, out, stored_dtype(e, f), f->out, x);
+  store_one(e, out, nest_stored(e, f), f->out, x);
   store_one(e, out, f->r->dtype, f->local, x);
 }
 
@@ -534,11 +511,16 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
                          const char *first) {
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
-    store_scalar(e, out, f,
-                 format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name));
+    const char *place =
+        format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name);
+    BestPart p = {f->class, f->name, f->far, place, f->out};
+    if (e->s->chunk)
+      emit_best_row(e, out, &p);
+    else
+      store_scalar(e, out, f, place);
     return;
   }
-  char class = end_class(f);
+  char class = nest_end_class(f);
   const char *from = f->runs ? format(e, "sum%u", f->name) : acc;
   buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
   for (uint32_t half = e->s->width / 2; half; half /= 2)
@@ -626,7 +608,7 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
   for (uint32_t j = 0; j < n->count; j++)
-    emit_take(e, out, &n->folds[j], "[q]", false);
+    nest_take(e, out, &n->folds[j], "[q]", false);
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
@@ -646,28 +628,29 @@ static void emit_row(Emitter *e, Nest *n) {
   bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
-  open_loops(e, n, e->turned.len ? n->kept - 1 : n->kept);
+  nest_open(e, n, e->turned.len ? n->kept - 1 : n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
       char class = class_of(f->r->dtype);
-      store_lanes(e, &whole, f, emit_lanes(e, f->r->step, class), true);
-      store_lanes(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      nest_store(e, &whole, f, emit_lanes(e, f->r->step, class), true);
+      nest_store(e, &part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
     declare_row(out, f, sums);
     runs |= f->runs;
-    emit_take(e, &whole, f, first, false);
-    emit_take(e, &part, f, first, true);
+    nest_take(e, &whole, f, first, false);
+    nest_take(e, &part, f, first, true);
   }
   if (e->turned.len) {
-    emit_turned(e, out, axis_from(e, e->rows), axis_to(e, e->rows), &whole,
+    nest_range(e, out, true);
+    emit_turned(e, out, nest_from(e, e->rows), nest_to(e, e->rows), &whole,
                 &part);
-    close_loops(n, 0);
+    nest_close(n, 0);
     return;
   }
-  open_loops(e, n, e->loops);
-  emit_lane_range(e, out, true);
+  nest_open(e, n, e->loops);
+  nest_range(e, out, true);
   if (runs)
     buffer_printf(
         out,
@@ -690,7 +673,7 @@ static void emit_row(Emitter *e, Nest *n) {
         gather_sums(e, out, &n->folds[j], sums);
     buffer_puts(out, "}\n");
   }
-  close_loops(n, n->kept);
+  nest_close(n, n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE)
@@ -699,279 +682,65 @@ static void emit_row(Emitter *e, Nest *n) {
       gather_sums(e, out, f, sums);
     emit_row_end(e, out, f, first);
   }
-  close_loops(n, 0);
-}
-
-/* ---- lanes along an axis that is kept ---- */
-
-static void emit_column_end(Emitter *e, Buffer *out, const Fold *f, bool runs) {
-  Buffer whole = {.arena = e->arena}, part = whole;
-  Fold stored = *f;
-  Result r = *f->r;
-  stored.r = &r;
-  r.dtype = stored_dtype(e, f);
-  char class = class_of(r.dtype), from = runs ? end_class(f) : f->class;
-  const char *name = runs && f->runs ? "sum" : f->where ? "at" : "acc";
-  const char *x = format(e, "%s%u[a]", name, f->name);
-  if (f->where && !f->far)
-    x = format(e, "wide(%s)", x);
-  else if (!f->where && class != from)
-    x = format(e, "CONVERT(%s, v%c)", x, class);
-  store_lanes(e, &whole, &stored, x, true);
-  store_lanes(e, &part, &stored, x, false);
-  buffer_puts(out, "for (int64_t j = start, a = 0; j < end; j += W, a++)\n"
-                   "if (j + W <= end) {\n");
-  emit_put(out, &whole);
-  buffer_puts(out, "} else {\nconst int rest = (int)(end - j);\n");
-  emit_put(out, &part);
-  buffer_puts(out, "}\n");
-}
-
-static void declare_columns(Emitter *e, Buffer *out, const Fold *f,
-                            uint32_t vectors, bool runs) {
-  buffer_printf(out, "v%c acc%u[%u];\n", vector_letter(f->class), f->name,
-                vectors);
-  if (f->where)
-    buffer_printf(out, "v%c at%u[%u];\n", f->far ? 'l' : 'i', f->name, vectors);
-  if ((runs && f->runs))
-    buffer_printf(out, "vd sum%u[%u];\n", f->name, vectors);
-  buffer_printf(out,
-                "for (int a = 0; a < %u; a++) {\nacc%u[a] = splat_%c(%s);\n",
-                vectors, f->name, f->class, f->where ? "0" : f->identity);
-  if (f->where)
-    buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->name,
-                  f->far ? 'l' : 'i');
-  if ((runs && f->runs))
-    buffer_printf(out, "sum%u[a] = (vd){0};\n", f->name);
-  buffer_puts(out, "}\n");
-  (void)e;
-}
-
-/* The innermost reduced axis in runs, after each of which sums of floats go
- * into doubles. */
-static void open_runs(Nest *n, const char *from, const char *to) {
-  buffer_printf(n->out,
-                "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
-                "const int64_t full = run + %d < stop ? run + %d : stop;\n",
-                from, to, RUN, RUN, RUN);
-}
-
-static void close_runs(Nest *n, uint32_t vectors) {
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].runs)
-      buffer_printf(n->out,
-                    "for (int a = 0; a < %u; a++) {\n"
-                    "sum%u[a] += CONVERT(acc%u[a], vd);\nacc%u[a] = (vf){0};\n"
-                    "}\n",
-                    vectors, n->folds[j].name, n->folds[j].name,
-                    n->folds[j].name);
-  buffer_puts(n->out, "}\n");
-}
-
-/* The lanes of a block as so many vectors: their sums stay in registers.  part:
- * it is not whole. */
-static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
-                       const Buffer *text, bool part) {
-  buffer_printf(out,
-                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n",
-                vectors, vectors);
-  if (part)
-    buffer_printf(out,
-                  "const int rest = end - j < W ? (int)(end - j) : W;\n"
-                  "if (rest > 0) {\n%s",
-                  part_macros);
-  else
-    buffer_puts(out, whole_macros);
-  emit_put(out, &e->blocks[e->lane_level]);
-  emit_put(out, &e->checks);
-  emit_put(out, text);
-  buffer_printf(out, "%s}\n%s", no_macros, part ? "}\n" : "");
-}
-
-typedef struct Columns {
-  uint32_t vectors; /* of a block, at most */
-  bool runs, block; /* block: it is whole */
-  Buffer whole, part;
-} Columns;
-
-/* Lanes and, in each of these, several terms of its sum, from `from` on; what
- * is left of them is for a loop that begins at `term`. */
-static void emit_terms(Emitter *e, Nest *n, const Columns *c, const char *from,
-                       const char *to) {
-  uint32_t v = e->order[n->opened];
-  int terms = (int)e->s->terms;
-  Buffer lanes = e->blocks[e->lane_level], body = {.arena = e->arena};
-  Buffer whole = body, part = body;
-  buffer_printf(&body,
-                "#pragma GCC unroll %d\nfor (int t = 0; t < %d; t++) {\n"
-                "const int64_t i%u = term + t;\n",
-                terms, terms, v);
-  emit_put(&body, &e->blocks[e->level_of[v]]);
-  emit_put(&body, &lanes);
-  emit_put(&whole, &c->whole);
-  emit_put(&part, &c->part);
-  buffer_puts(&whole, "}\n");
-  buffer_puts(&part, "}\n");
-  buffer_printf(n->out,
-                "int64_t term = %s;\nfor (; term + %d <= %s; term += %d) {\n"
-                "int64_t j = start, a = 0;\n",
-                from, terms, to, terms);
-  e->blocks[e->lane_level] = body;
-  emit_lane_loop(e, n->out, ", a++", &whole, &part);
-  e->blocks[e->lane_level] = lanes;
-  buffer_puts(n->out, "}\n");
-}
-
-static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
-  Buffer *out = n->out;
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op != PRIM_NONE)
-      declare_columns(e, out, &n->folds[j], c->vectors, c->runs);
-  bool terms = e->s->terms > 1 && !c->block;
-  open_loops(e, n, e->loops - (c->runs || terms));
-  const char *from = NULL, *to = NULL;
-  if (n->opened < e->loops) {
-    from = axis_from(e, e->order[n->opened]);
-    to = axis_to(e, e->order[n->opened]);
-  }
-  if (c->runs) {
-    open_runs(n, from, to);
-    from = "run", to = "full";
-  }
-  if (terms) {
-    emit_terms(e, n, c, from, to);
-    from = "term";
-  }
-  if (n->opened < e->loops)
-    open_loop(e, n, from, to);
-  if (c->block) {
-    emit_block(e, out, c->vectors, &c->whole, false);
-  } else if (n->few) {
-    emit_block(e, out, c->vectors, &c->part, true);
-  } else {
-    buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
-    emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
-  }
-  close_loops(n, e->loops - (c->runs || terms));
-  if (c->runs)
-    close_runs(n, c->vectors);
-  close_loops(n, n->kept);
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op != PRIM_NONE)
-      emit_column_end(e, out, &n->folds[j], c->runs);
-}
-
-/* Is it a sum (or the like) over so few terms that they are better written out,
- * and its lanes stay in registers: windows that slide along the lanes? */
-static bool is_short(const Emitter *e, const Nest *n) {
-  const Loop *loop = e->loop;
-  for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
-      return false;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    if (is_limited(loop, v) || is_chunked(e, v) ||
-        !size_is_number(loop->graph, loop->extents[v]))
-      return false;
-  double terms = terms_of(loop);
-  return !lane_is_outer(e) && n->count == 1 && terms >= 1 && terms <= FEW_TERMS;
-}
-
-static void emit_column(Emitter *e, Nest *n) {
-  Buffer *out = n->out;
-  bool outer = lane_is_outer(e);
-  Columns c = {.vectors = COLUMNS, .whole = {.arena = e->arena}};
-  c.part = c.whole;
-  n->few = is_short(e, n);
-  int64_t most = outer ? e->s->block : e->loop->extents[e->lane];
-  int64_t held = n->few ? BLOCK_VECTORS : schedule_held(e->s->bytes);
-  if (outer || most <= held * e->s->width)
-    c.vectors = (uint32_t)((most + e->s->width - 1) / e->s->width);
-  else if (n->few)
-    c.vectors = BLOCK_VECTORS;
-  open_loops(e, n, n->kept);
-  if (outer)
-    emit_lane_range(e, out, true);
-  else
-    buffer_printf(out,
-                  "for (int64_t start = %s, last = %s; start < last; "
-                  "start += %u * W) {\n"
-                  "const int64_t end = start + %u * W < last ? start + %u * W "
-                  ": last;\n",
-                  axis_from(e, e->lane), axis_to(e, e->lane), c.vectors,
-                  c.vectors, c.vectors);
-  for (uint32_t j = 0; j < n->count; j++) {
-    const Fold *f = &n->folds[j];
-    if (f->op == PRIM_NONE) {
-      char class = class_of(f->r->dtype);
-      store_lanes(e, &c.whole, f, emit_lanes(e, f->r->step, class), true);
-      store_lanes(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
-      continue;
-    }
-    c.runs |= f->runs;
-    emit_take(e, &c.whole, f, "[a]", false);
-    emit_take(e, &c.part, f, "[a]", false);
-  }
-  if (c.vectors <= schedule_held(e->s->bytes)) {
-    uint32_t opened = n->opened;
-    c.block = true;
-    buffer_printf(out, "if (end - start == %u * W) {\n", c.vectors);
-    emit_column_loops(e, n, &c);
-    buffer_puts(out, "} else {\n");
-    n->opened = opened;
-    c.block = false;
-    emit_column_loops(e, n, &c);
-    buffer_puts(out, "}\n");
-  } else {
-    emit_column_loops(e, n, &c);
-  }
-  if (!outer)
-    buffer_puts(out, "}\n");
-  close_loops(n, 0);
+  nest_close(n, 0);
 }
 
 /* ---- no lanes: one element ---- */
 
 static void emit_single(Emitter *e, Nest *n) {
-  open_loops(e, n, e->loops);
+  nest_open(e, n, e->loops);
   buffer_puts(n->out, "#define LIVE ALL\n");
   emit_put(n->out, &e->checks);
   buffer_puts(n->out, "#undef LIVE\n");
   for (uint32_t j = 0; j < n->count; j++)
     store_scalar(e, n->out, &n->folds[j], emit_scalar(e, n->folds[j].r->step));
-  close_loops(n, 0);
+  nest_close(n, 0);
 }
 
 /* ---- the whole ---- */
 
-/* The axis along which a loop reads what lies apart along the lanes. */
+/* The axis along which a loop reads what is stored along the lanes. */
 static uint32_t turned_rows(const Emitter *e, const Loop *loop,
-                            const uint32_t *order, uint32_t loops) {
-  if (e->s->shape == UNIT_TILE && !e->s->tiling)
+                            const uint32_t *order) {
+  if (e->s->turned)
     return order[0];
-  const Step *s = &loop->steps.at[0];
-  bool copies = e->k->across && loops > 0 && loop->kept == loop->axes &&
-                loop->steps.len == 1 && s->kind == STEP_READ;
-  uint32_t v = copies ? order[loops - 1] : NO_LANE;
-  return copies && s->address->times[v] == 1 && loop_guess(loop, v) >= FEW_ROWS
-             ? v
+  if (loop->copy == COPY_OUT)
+    return loop->outer - 1;
+  return loop->copy == COPY_IN && loop_guess(loop, loop->next) >= FEW_ROWS
+             ? loop->next
              : NO_LANE;
+}
+
+/* Units go along the last outer axis: what the next one copies is fetched while
+ * this one's copy is worked on. */
+static uint32_t fetched_axis(const Emitter *e, const Loop *loop) {
+  bool copies = e->s->shape == UNIT_POINT && loop->outer > 0 &&
+                loop->axes == loop->kept && e->k->loops.len > 1;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    copies &= loop->results.at[j].local != NULL;
+  return copies ? loop->outer - 1 : NO_LANE;
 }
 
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   const Loop *loop = e->k->loops.at[at];
   uint32_t order[KERNEL_AXES], loops = 0;
   for (uint32_t v = 0; v < loop->axes; v++)
-    if (v != lane && !is_row_var(e, loop, v))
+    if (v != lane && !is_row_var(e, loop, v) &&
+        !(loop->copy == COPY_OUT && v < loop->outer))
       order[loops++] = v;
+  if (loop->copy == COPY_OUT)
+    order[loops++] = loop->outer - 1;
   if (e->s->strip) { /* it is nearer to the lanes in memory */
     order[0] = loop->outer - 2;
     order[1] = loop->outer - 3;
   }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
-  e->rows = turned_rows(e, loop, order, loops);
+  e->few = nest_is_short(e, loop, lane);
+  e->rows = turned_rows(e, loop, order);
+  e->fetched = fetched_axis(e, loop);
   emit_steps(e);
+  e->fetched = NO_LANE;
   Nest n = {.out = out};
   if (loop->results.len > RESULTS_MOST) {
     e->failed = true;
@@ -996,7 +765,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   if (lane == NO_LANE)
     emit_single(e, &n);
   else if (reduces && lane < loop->kept)
-    emit_column(e, &n);
+    nest_columns(e, &n);
   else
     emit_row(e, &n);
   emit_rescaled(e, out, at);

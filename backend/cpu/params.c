@@ -55,6 +55,16 @@ const char *emit_number(Emitter *e, int64_t x) {
   return format(e, "(int64_t)((uint64_t)%s << 32 | (uint64_t)%s)", high, low);
 }
 
+const char *emit_key(Emitter *e, Key key, uint32_t word) {
+  Call *call = &e->out->call;
+  int64_t x = (int64_t)key.word[word];
+  if (!is_key_mark(key) || e->k->graph->sizes)
+    return emit_number(e, x);
+  KeyWord w = {call->ints.len, (uint32_t)key.word[1], word};
+  VEC_PUSH(e->arena, call->keys, w);
+  return emit_int(e, x);
+}
+
 const char *emit_float(Emitter *e, double x) {
   VEC_PUSH(e->arena, e->out->call.floats, x);
   return format(e, "c[%u]", e->out->call.floats.len - 1 - e->floats_from);

@@ -4,7 +4,12 @@
  * A sum goes on where it was.  Of an extreme there are two numbers: that by
  * which exponentials were scaled so far, which begins finite, so that a portion
  * of infinities leaves no NaN behind; and what it is, which comes into its
- * place in the end. */
+ * place in the end.
+ *
+ * What is too small beside the extreme of the whole row is zero, and zero times
+ * infinity is no number; beside that of its portion it may not have been.  So
+ * rows that come to what is not finite are done once more, with the extremes
+ * that are known by then. */
 #include "backend/cpu/emit.h"
 
 #define format emit_format
@@ -103,7 +108,7 @@ static void emit_start(Buffer *out, const Result *r, const Local *l) {
                   l->size, l->name);
   else
     buffer_printf(out,
-                  "for (int64_t x = 0; x < hi - lo; x++) {\n"
+                  "for (int64_t x = 0; !again && x < hi - lo; x++) {\n"
                   "l%u[2 * x] = %c%s;\nl%u[2 * x + 1] = %c__builtin_inff();\n"
                   "}\n",
                   l->name, sign, least, l->name, sign);
@@ -125,6 +130,21 @@ static void emit_ends(Emitter *e, Buffer *out) {
       if (is_carried_extreme(result_of(e, j, i)))
         emit_rescale(e, out, j, i, true);
   buffer_puts(out, "}\n");
+}
+
+/* Is all of them finite that an extreme scales? */
+static void emit_finite(Emitter *e, Buffer *out) {
+  buffer_puts(out, "int odd_sums = 0;\n");
+  for (uint32_t j = e->k->portion_from; j < e->k->portion_to; j++)
+    for (uint32_t i = 0; i < e->k->loops.at[j]->results.len; i++) {
+      const Local *l = &e->locals[j][i];
+      if (result_of(e, j, i)->scaled)
+        buffer_printf(out,
+                      "for (int64_t x = 0; x < (hi - lo) * %s; x++)\n"
+                      "odd_sums |= !(l%u[x] - l%u[x] == 0);\n",
+                      l->size, l->name, l->name);
+    }
+  buffer_puts(out, "if (again || !odd_sums)\nbreak;\n");
 }
 
 /* ---- the whole ---- */
@@ -149,6 +169,7 @@ void emit_portions(Emitter *e, Buffer *out, EmitLoops *loops) {
   uint32_t from = e->k->portion_from, to = e->k->portion_to;
   const char *size = emit_int(e, e->s->portion);
   loops(e, out, 0, from);
+  buffer_puts(out, "for (int again = 0;; again = 1) {\n");
   emit_starts(e, out);
   buffer_printf(out, "int64_t at0 = low%u, at1 = high%u;\n", from, from);
   for (uint32_t j = from + 1; j < to; j++)
@@ -163,5 +184,7 @@ void emit_portions(Emitter *e, Buffer *out, EmitLoops *loops) {
   loops(e, out, from, to);
   buffer_puts(out, "}\n");
   emit_ends(e, out);
+  emit_finite(e, out);
+  buffer_puts(out, "}\n");
   loops(e, out, to, e->k->loops.len);
 }

@@ -6,6 +6,8 @@
 
 #define format emit_format
 
+enum { UNROLLED_STEPS = 4 };
+
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
   return &e->s->tiling->of[loop];
 }
@@ -25,30 +27,73 @@ const char *product_id(Emitter *e, uint32_t at) {
   return *e->number ? format(e, "%s_%u", e->number, at) : format(e, "%u", at);
 }
 
-/* The terms; far: with those that are copied next, W rows of them, fetched
- * ahead, a row after the other. */
-static void emit_tile_loop(const Tile *t, uint32_t vectors, bool far,
-                           Buffer *out) {
+/* A tile, or one for the edges. */
+typedef struct Variant {
+  uint32_t rows, vectors;
+  bool far; /* with what is copied next, W rows of it, fetched ahead */
+  bool cut; /* only `columns` columns of b are there */
+} Variant;
+
+static Variant whole_tile(const Tile *t) {
+  return (Variant){.rows = t->rows, .vectors = t->vectors};
+}
+
+/* Of the last panel. */
+static Variant last_tile(const Tile *t) {
+  bool cut = t->b.form == OPERAND_PLAIN;
+  return (Variant){.rows = t->rows, .vectors = t->last, .cut = cut};
+}
+
+static const char *tile_name(Emitter *e, const Tile *t, uint32_t at,
+                             const Variant *v) {
+  const char *id = product_id(e, at);
+  const char *name = format(e, "%s%s",
+                            v->far              ? "far"
+                            : v->rows < t->rows ? "short"
+                                                : "tile",
+                            id);
+  if (v->vectors != t->vectors)
+    name = format(e, "%s_%u", name, v->vectors);
+  return v->cut ? format(e, "%s_cut", name) : name;
+}
+
+/* One vector of b, or what is left there. */
+static void emit_load(const Tile *t, char x, uint32_t j, bool cut,
+                      Buffer *out) {
+  if (cut)
+    buffer_printf(out, "const v%c b%u = ldp_%s(b + %u * W, live%u);\n", x, j,
+                  dtype_info[t->element].name, j, j);
+  else
+    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
+                  x, j);
+}
+
+static void emit_tile_loop(const Tile *t, const Variant *shape, Buffer *out) {
+  uint32_t rows = shape->rows, vectors = shape->vectors;
   char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
   bool across = t->window && t->window->across, pairs = t->element == DT_I32;
-  bool rows = !across && t->a.form != OPERAND_COLUMNS;
-  for (uint32_t i = 0; i < t->rows; i++)
+  bool along = !across && t->a.form != OPERAND_COLUMNS;
+  for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
-  if (far)
+  for (uint32_t j = 0; j < vectors && shape->cut; j++)
+    buffer_printf(out,
+                  "const int live%u = columns <= %u * W ? 0\n"
+                  ": columns < %u * W ? (int)columns - %u * W : W;\n",
+                  j, j, j + 1, j);
+  if (shape->far)
     buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
                      "for (int64_t line = 0; k < depth * l / W; k++) {\n"
                      "__builtin_prefetch(next + line);\nline += W;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < vectors; j++)
-    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
-                  x, j);
+    emit_load(t, x, j, shape->cut, out);
   if (across)
     buffer_printf(out, "const %s *const p = a + offsets[k];\n", read_type(t));
-  for (uint32_t i = 0; i < t->rows; i++) {
+  for (uint32_t i = 0; i < rows; i++) {
     buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
-                  across ? "p" : "a", i, rows ? " * lda" : "", x);
+                  across ? "p" : "a", i, along ? " * lda" : "", x);
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out,
                     pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
@@ -56,33 +101,31 @@ static void emit_tile_loop(const Tile *t, uint32_t vectors, bool far,
                     i, j, i, j);
   }
   buffer_printf(out, "%sb += ldb;\n}\n",
-                across ? ""
-                : rows ? "a++;\n"
-                       : "a += lda;\n");
+                across  ? ""
+                : along ? "a++;\n"
+                        : "a += lda;\n");
 }
 
-/* c += or = a * b, `depth` products fused into each sum; of so many vectors. */
-static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
-                      bool far, Buffer *out) {
-  const char *id = product_id(e, at);
+/* c += or = a * b, `depth` products fused into each sum. */
+static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Variant shape,
+                      Buffer *out) {
   const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
-  buffer_puts(out, "static __attribute__((noinline)) FUSED void\n");
-  if (vectors == t->vectors)
-    buffer_printf(out, far ? "far%s" : "tile%s", id);
-  else
-    buffer_printf(out, "tile%s_%u", id, vectors);
   bool across = t->window && t->window->across;
-  buffer_printf(
-      out,
-      "(const %s *a, %s, const %s *b, int64_t ldb,\n"
-      "int64_t depth, %s *c, int64_t ldc, int more%s%s%s) {\nFUSING\n",
-      of, across ? "const int32_t *offsets" : "int64_t lda", of, type,
-      far ? ", int64_t apart,\nconst " : "", far ? of : "",
-      far ? " *next" : "");
-  emit_tile_loop(t, vectors, far, out);
-  for (uint32_t i = 0; i < t->rows; i++)
-    for (uint32_t j = 0; j < vectors; j++)
+  const char *more = shape.far
+                         ? format(e, ", int64_t apart,\nconst %s *next", of)
+                     : shape.cut ? ", int64_t columns"
+                                 : "";
+  buffer_printf(out,
+                "static __attribute__((noinline)) FUSED void\n"
+                "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
+                "int64_t depth, %s *c, int64_t ldc, int more%s) {\nFUSING\n",
+                tile_name(e, t, at, &shape), of,
+                across ? "const int32_t *offsets" : "int64_t lda", of, type,
+                more);
+  emit_tile_loop(t, &shape, out);
+  for (uint32_t i = 0; i < shape.rows; i++)
+    for (uint32_t j = 0; j < shape.vectors; j++)
       buffer_printf(out,
                     "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
                     "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
@@ -90,64 +133,111 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, uint32_t vectors,
   buffer_puts(out, "}\n");
 }
 
-/* A tile that the result's end cuts: whole in a room of its own, from as many
- * rows and columns as there are. */
+/* ---- edges ---- */
+
+/* What is left of a where that is no tile, with zeros for the rest of one. */
+static void emit_edge_rows(const Tile *t, const char *id, Buffer *out) {
+  if (t->a.form != OPERAND_COLUMNS)
+    buffer_printf(out,
+                  "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
+                  "if (rows < LEAST%s) {\n"
+                  "for (int64_t i = 0; i < MR%s; i++)\n"
+                  "for (int64_t k = 0; k < depth; k++)\n"
+                  "rest[i * depth + k] =\n"
+                  "i < rows ? a[(i < rows ? i : 0) * lda + k] : 0;\n"
+                  "a = rest;\nlda = depth;\n}\n",
+                  product_type(t->element), id, BLOCK_K_MOST, id, id);
+}
+
+/* The tile for so many rows. */
+static void emit_edge_tile(Emitter *e, const Tile *t, uint32_t at,
+                           uint32_t rows, Buffer *out) {
+  const char *id = product_id(e, at);
+  const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
+  Variant whole = whole_tile(t), last = last_tile(t);
+  whole.rows = last.rows = rows;
+  if (t->last)
+    buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
+                  tile_name(e, t, at, &last), arguments,
+                  last.cut ? ", columns" : "");
+  buffer_printf(out, "%s%s);\n", tile_name(e, t, at, &whole), arguments);
+}
+
+/* A tile that the result's end cuts: in place where it is a smaller one that
+ * there is, or else whole in memory of its own, from as many rows and columns
+ * as there are. */
 static void emit_edge(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const char *id = product_id(e, at);
   const char *type = product_type(t->dtype), *of = read_type(t);
-  const char *copied = product_type(t->element);
   const char *name = dtype_info[t->dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
                 "edge%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
                 "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
                 "int64_t columns) {\n"
-                "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n",
-                id, of, of, type, type, id, id);
-  if (t->a.form != OPERAND_COLUMNS)
-    buffer_printf(out,
-                  "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
-                  "if (rows < MR%s) {\n"
-                  "for (int64_t i = 0; i < MR%s; i++)\n"
-                  "for (int64_t k = 0; k < depth; k++)\n"
-                  "rest[i * depth + k] =\n"
-                  "i < rows ? a[(i < rows ? i : 0) * lda + k] : 0;\n"
-                  "a = rest;\nlda = depth;\n}\n",
-                  copied, id, BLOCK_K_MOST, id, id);
-  if (t->b.form == OPERAND_PLAIN)
-    buffer_printf(out,
-                  "%s right[%d * NR%s] __attribute__((aligned(64)));\n"
-                  "if (columns < NR%s) {\n"
-                  "for (int64_t k = 0; k < depth; k++)\n"
-                  "for (int64_t j = 0; j < columns; j += W)\n"
-                  "st_%s(right + k * NR%s + j, ldp_%s(b + k * ldb + j,\n"
-                  "columns - j < W ? (int)(columns - j) : W));\n"
-                  "b = right;\nldb = NR%s;\n}\n",
-                  type, BLOCK_K_MOST, id, id, name, id, name, id);
+                "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n"
+                "const int fits = columns == NR%s%s;\n"
+                "const int whole = fits && rows >= LEAST%s;\n"
+                "%s *const to = whole ? c : r;\n"
+                "const int64_t apart = whole ? ldc : NR%s;\n"
+                "const int on = whole && more;\n",
+                id, of, of, type, type, id, id, id,
+                t->last ? format(e, " || columns == %u * W", t->last) : "", id,
+                type, id);
+  emit_edge_rows(t, id, out);
+  if (t->less) {
+    buffer_printf(out, "if (rows == LEAST%s) {\n", id);
+    emit_edge_tile(e, t, at, t->rows - 1, out);
+    buffer_puts(out, "} else {\n");
+  }
+  emit_edge_tile(e, t, at, t->rows, out);
   buffer_printf(out,
-                "tile%s(a, lda, b, ldb, depth, r, NR%s, 0);\n"
+                "%sif (whole)\nreturn;\n"
                 "for (int64_t i = 0; i < rows; i++)\n"
                 "for (int64_t j = 0; j < columns; j += W) {\n"
                 "const int live = columns - j < W ? (int)(columns - j) : W;\n"
                 "v%c x = ld_%s(r + i * NR%s + j);\n"
                 "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
                 "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
-                id, id, type[0], name, id, name, name);
+                t->less ? "}\n" : "", type[0], name, id, name, name);
+}
+
+/* How many of so many rows are tiles of one row less: all that are left. */
+static void emit_less(const Tile *t, const char *id, Buffer *out) {
+  if (t->less)
+    buffer_printf(out,
+                  "INLINE int64_t less%s(int64_t rows) {\n"
+                  "const int64_t count = (MR%s - rows %% MR%s) %% MR%s;\n"
+                  "return count * LEAST%s <= rows ? count * LEAST%s : 0;\n}\n",
+                  id, id, id, id, id, id);
 }
 
 static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
                                Buffer *out) {
   const char *id = product_id(e, at);
-  buffer_printf(out, "#define MR%s %u\n#define NR%s (%u * W)\n", id, t->rows,
-                id, t->vectors);
-  emit_tile(e, t, at, t->vectors, false, out);
+  buffer_printf(out,
+                "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
+                id, t->rows, id, t->vectors, id, t->rows - t->less);
+  Variant whole = whole_tile(t), last = last_tile(t), other = whole;
+  emit_tile(e, t, at, whole, out);
+  other.far = true;
   if (t->far)
-    emit_tile(e, t, at, t->vectors, true, out);
+    emit_tile(e, t, at, other, out);
   if (t->window && t->window->across)
     return;
-  for (uint32_t v = 1; v < t->vectors && t->window; v++)
-    emit_tile(e, t, at, v, false, out);
+  other.far = false;
+  for (other.vectors = 1; other.vectors < t->vectors && t->window;
+       other.vectors++)
+    emit_tile(e, t, at, other, out);
+  if (t->last)
+    emit_tile(e, t, at, last, out);
+  whole.rows = last.rows = t->rows - 1;
+  if (t->less)
+    emit_tile(e, t, at, whole, out);
+  if (t->less && t->last)
+    emit_tile(e, t, at, last, out);
   emit_edge(e, t, at, out);
+  emit_less(t, id, out);
   if (t->window)
     emit_window_tile(e, t, at, out);
 }
@@ -261,6 +351,53 @@ void product_copy_a(Emitter *e, const Tile *t, Buffer *unit, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
+/* Columns g .. as vectors x along the terms from k on, then the other way
+ * round; all of them, or `rest` terms and the columns before n1. */
+static void emit_turn_block(Emitter *e, const Operand *o, uint32_t n,
+                            const char *id, char v, bool all,
+                            const Buffer *take, Buffer *out) {
+  bool unrolled = all && o->loop->steps.len <= UNROLLED_STEPS;
+  const char *unroll =
+      unrolled ? format(e, "#pragma GCC unroll %u\n", e->s->width) : "";
+  buffer_printf(out,
+                "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n",
+                unroll, n, all ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
+  product_levels(e, out, 2, e->lane_level);
+  buffer_printf(out, "const int64_t j = k;\n%s",
+                all ? whole_macros : part_macros);
+  product_levels(e, out, e->lane_level, e->lane_level + 1);
+  emit_put(out, &e->checks);
+  emit_put(out, take);
+  buffer_printf(out,
+                "%s}\nturn%s_%c(x);\n%s"
+                "for (int l = 0; l < %s; l++)\n"
+                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n",
+                no_macros, e->number, v, unroll, all ? "W" : "rest", v, id);
+}
+
+/* A panel from values that lie along the terms. */
+static void emit_turned_panel(Emitter *e, const Tile *t, const Operand *o,
+                              uint32_t n, const char *id, Buffer *unit,
+                              Buffer *out) {
+  const Loop *loop = o->loop;
+  uint32_t order[KERNEL_AXES] = {n};
+  char v = product_type(t->element)[0];
+  Buffer take = {.arena = e->arena};
+  const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
+  buffer_printf(&take, "x[l] = %s;\n", value);
+  buffer_printf(out,
+                "for (int64_t g = y; g < right; g += W)\n"
+                "for (int64_t k = from; k < to; k += W) {\n"
+                "const int rest = to - k < W ? (int)(to - k) : W;\n"
+                "v%c x[W];\n"
+                "if (rest == W && g + W <= n1) {\n",
+                v);
+  emit_turn_block(e, o, n, id, v, true, &take, out);
+  buffer_puts(out, "} else {\n");
+  emit_turn_block(e, o, n, id, v, false, &take, out);
+  buffer_puts(out, "}\n}\n");
+}
+
 void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
                     uint32_t at, Buffer *unit, Buffer *out) {
   const Loop *loop = o->loop;
@@ -284,31 +421,10 @@ void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_lane_loop(e, out, "", &store, &store);
     close_terms(e, out, loop);
-    buffer_puts(out, "}\n");
-    return;
+  } else {
+    emit_turned_panel(e, t, o, n, id, unit, out);
   }
-  order[0] = n;
-  const char *value = product_begin(e, loop, loop->kept, 1, order, unit);
-  char v = type[0];
-  buffer_printf(&store, "x[l] = %s;\n", value);
-  /* W columns at a time, W terms at a time, turned in registers */
-  buffer_printf(out,
-                "for (int64_t g = y; g < right; g += W)\n"
-                "for (int64_t k = from; k < to; k += W) {\n"
-                "const int64_t terms = k + W < to ? k + W : to;\n"
-                "v%c x[W];\n"
-                "for (int l = 0; l < W; l++) {\n"
-                "const int64_t i%u = g + l < n1 ? g + l : n1 - 1;\n",
-                v, n);
-  product_levels(e, out, 2, e->lane_level);
-  buffer_puts(out, "const int64_t end = terms;\nint64_t j = k;\n");
-  emit_lane_loop(e, out, "", &store, &store);
-  buffer_printf(out,
-                "}\nturn%s_%c(x);\n"
-                "for (int l = 0; l < terms - k; l++)\n"
-                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n"
-                "}\n}\n",
-                e->number, v, v, id);
+  buffer_puts(out, "}\n");
 }
 
 /* ---- the result ---- */
@@ -338,10 +454,8 @@ static void emit_result(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     return;
   }
   const Local *l = &e->locals[at][0];
-  if (e->s->shape == UNIT_TILE)
-    buffer_printf(out,
-                  "const int64_t ldc = %s;\n"
-                  "%s *const c = l%u + (m0 - top) * ldc + (n0 - lo);\n",
+  if (e->s->shape == UNIT_TILE) /* m0 is top, and n0 is lo */
+    buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                   l->block, type, l->name);
   else
     buffer_printf(out,
@@ -494,6 +608,28 @@ static Terms terms_of(Emitter *e, const Tile *t, uint32_t at) {
   return (Terms){"0", emit_int(e, t->depth)};
 }
 
+/* Tiles of rows x0 .. x1 - 1; from `whole` on they have a row less. */
+static void emit_tile_calls(Emitter *e, const Tile *t, uint32_t at,
+                            const char *left, const char *right,
+                            const char *panel, const char *more, Buffer *out) {
+  const char *id = product_id(e, at), *rows = product_rows(e, t);
+  const char *arguments =
+      format(e, "(%s,\n%s, k1 - k0,\nc + (x - %s) * ldc + (y - n0), ldc, %s",
+             rows, panel, t->passing ? "x0" : "m0", more);
+  if (t->less)
+    buffer_printf(out, "const int64_t whole = x1 - less%s(x1 - x0);\n", id);
+  buffer_printf(out,
+                "for (int64_t y = %s; y < %s; y += NR%s)\n"
+                "for (int64_t x = x0, rows; x < x1; x += rows) {\n"
+                "rows = %sx + MR%s <= x1 ? MR%s : x1 - x;\n"
+                "if (rows == MR%s && y + NR%s <= n1)\n"
+                "tile%s%s);\nelse\n"
+                "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n}\n}\n",
+                left, right, id,
+                t->less ? format(e, "x >= whole ? LEAST%s : ", id) : "", id, id,
+                id, id, id, arguments, id, arguments, id, id);
+}
+
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest, const Terms *terms) {
@@ -522,19 +658,7 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
           ? "b + k0 * ldb + y, ldb"
           : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
                    id, id);
-  const char *rows = product_rows(e, t);
-  buffer_printf(out,
-                "for (int64_t y = %s; y < %s; y += NR%s)\n"
-                "for (int64_t x = x0; x < x1; x += MR%s)\n"
-                "if (x + MR%s <= x1 && y + NR%s <= n1)\n"
-                "tile%s(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, %s);\nelse\n"
-                "edge%s(%s,\n%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + (y - n0), ldc, %s,\n"
-                "x1 - x < MR%s ? x1 - x : MR%s, "
-                "n1 - y < NR%s ? n1 - y : NR%s);\n}\n",
-                left, right, id, id, id, id, id, rows, panel, more, id, rows,
-                panel, more, id, id, id, id);
+  emit_tile_calls(e, t, at, left, right, panel, more, out);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
     buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");

@@ -165,12 +165,10 @@ uint64_t kernel_over(const Kernel *k) {
   return over;
 }
 
-/* Several tiles of one product. */
+/* Several bands of one product, which copy the same. */
 static bool has_shared(const Kernel *k, const Schedule *s) {
-  if (s->shape != UNIT_TILE || !s->tiling)
-    return false;
-  const int64_t *extents = k->loops.at[0]->extents + k->outer;
-  return extents[-1] > s->block || extents[-2] > s->height;
+  return s->shape == UNIT_TILE && s->tiling &&
+         k->loops.at[0]->extents[k->outer - 2] > s->height;
 }
 
 static void make(const Cluster *c, Program *p) {
@@ -184,6 +182,8 @@ static void make(const Cluster *c, Program *p) {
     return;
   p->ints = e.call.ints.at;
   p->floats = e.call.floats.at;
+  p->keys = e.call.keys.at;
+  p->key_count = e.call.keys.len;
   p->int_count = e.call.ints.len;
   p->float_count = e.call.floats.len;
   p->out_count = e.call.outs.len;
@@ -195,6 +195,7 @@ static void make(const Cluster *c, Program *p) {
   p->units = e.call.units;
   p->chunks = e.call.chunks;
   p->accumulator = e.call.accumulator;
+  p->places = e.call.places;
   p->room = e.call.room;
   p->object = object_request(e.text.text, e.text.len);
 }
@@ -212,21 +213,25 @@ static const Program *find(ArtifactKey key) {
 }
 
 static Entry *entry_new(ArtifactKey key, const Program *p) {
-  uint32_t ints = p->int_count, floats = p->float_count;
+  uint32_t ints = p->int_count, floats = p->float_count, keys = p->key_count;
   Entry *e = mem_try_alloc(sizeof *e + ints * sizeof(int64_t) +
-                           floats * sizeof(double));
+                           floats * sizeof(double) + keys * sizeof(KeyWord));
   if (!e)
     return NULL;
   int64_t *to_ints = (int64_t *)(e + 1);
   double *to_floats = (double *)(to_ints + ints);
+  KeyWord *to_keys = (KeyWord *)(to_floats + floats);
   e->key = key;
   e->program = *p;
   if (ints)
     memcpy(to_ints, p->ints, ints * sizeof *to_ints);
   if (floats)
     memcpy(to_floats, p->floats, floats * sizeof *to_floats);
+  if (keys)
+    memcpy(to_keys, p->keys, keys * sizeof *to_keys);
   e->program.ints = to_ints;
   e->program.floats = to_floats;
+  e->program.keys = to_keys;
   return e;
 }
 

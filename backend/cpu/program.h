@@ -13,9 +13,11 @@ typedef struct Program {
   Object *object; /* NULL: the kernel cannot be emitted */
   const int64_t *ints;
   const double *floats;
-  uint32_t int_count, float_count, out_count;
+  const KeyWord *keys; /* of the integers */
+  uint32_t int_count, float_count, key_count, out_count;
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
+  bool places;             /* or the best of each, with their values */
   uint64_t over; /* inputs whose place the one result may take (kernel_over) */
   bool shared;   /* units that follow one another copy the same */
   int64_t units, chunks;

@@ -3,6 +3,8 @@
 
 #include "runtime/pool.h"
 
+#include <string.h>
+
 void *routine_room(Tensor **at, int64_t bytes) {
   Fault ignored = {0};
   *at = tensor_new(DT_U8, 1, &bytes, false, &ignored);
@@ -79,6 +81,35 @@ static bool run(Routine *r) {
   return false;
 }
 
+/* Is the condition true at a slice? */
+static bool is_wanted(const Node *n, int64_t slice) {
+  const Node *guard = n->guard;
+  int64_t at = 0, stride = 1;
+  for (uint32_t k = n->free_count, j = guard->free_count; k-- > 0;) {
+    int64_t index = slice % n->extents[k];
+    slice /= n->extents[k];
+    if (!j || n->free[k] != guard->free[j - 1])
+      continue;
+    at += index * stride;
+    stride *= guard->extents[--j];
+  }
+  return ((const uint8_t *)guard->data->data)[at];
+}
+
+/* Where it is not, nobody looks, and there are zeros. */
+static void clear_unwanted(Routine *r) {
+  const Node *n = r->node;
+  int64_t slices = 1;
+  for (uint32_t k = 0; k < n->free_count; k++)
+    slices *= n->extents[k];
+  if (!slices)
+    return;
+  size_t each = (size_t)(r->out->count / slices) * dtype_info[n->dtype].bytes;
+  for (int64_t k = 0; k < slices; k++)
+    if (!is_wanted(n, k))
+      memset((char *)r->out->data + (size_t)k * each, 0, each);
+}
+
 static void drop(Routine *r) {
   tensor_release(r->out);
   tensor_release(r->room);
@@ -87,9 +118,7 @@ static void drop(Routine *r) {
 }
 
 bool routine_has(const Node *n) {
-  bool sums = n->op == PRIM_CUMSUM || n->op == PRIM_SCATTER;
-  return n->kind == NODE_OPAQUE && !n->guard && has_all_free(n) &&
-         !(sums && dtype_info[n->dtype].bytes == 2);
+  return n->kind == NODE_OPAQUE && has_all_free(n);
 }
 
 bool routine_run(Graph *g, Node *n) {
@@ -103,6 +132,8 @@ bool routine_run(Graph *g, Node *n) {
   }
   bool good = run(&r);
   trap_end(&trap);
+  if (good && n->guard)
+    clear_unwanted(&r);
   if (good)
     n->data = tensor_retain(r.out);
   drop(&r);

@@ -1,9 +1,9 @@
 /* backend/cpu: operations that are no loops over indices, by routines of their
  * own instead of generated code: sort, topk, cumsum, scatter, permutation.
  *
- * Where one has nothing for a node (a condition, element types of 16 bits to
- * be added up, free indices that not all inputs have), and where an index is
- * wrong, it is left to the reference backend, which tells what is amiss.
+ * Where one has nothing for a node (free indices that not all inputs have), and
+ * where an index is wrong, be it under a condition that does not hold, it is
+ * left to the reference backend, which tells what is amiss.
  * Results do not depend on how many threads there are. */
 #ifndef AXON_CPU_ROUTINES_H
 #define AXON_CPU_ROUTINES_H

@@ -1,9 +1,11 @@
-/* Running sums: in double, of integers in 64 bits, each rounded once.
+/* Running sums: in double, of floats of 16 bits in float, of integers in 64
+ * bits, each rounded once.
  *
  * Lines are gone along four at a time, since an addition waits for the one
  * before.  A few long lines are cut into blocks of so many elements, whatever
  * the number of threads: their sums first, then each from what comes before
  * it.  Where a line's elements lie apart, its neighbours go along with it. */
+#include "backend/cpu/narrow.h"
 #include "backend/cpu/routines.h"
 
 enum {
@@ -45,7 +47,11 @@ bool routine_cumsum(Routine *r) {
     return i32_cumsum(r, &s);
   case DT_I64:
     return i64_cumsum(r, &s);
-  default: /* 16 bits */
+  case DT_F16:
+    return f16_cumsum(r, &s);
+  case DT_BF16:
+    return bf16_cumsum(r, &s);
+  default:
     return false;
   }
 }

@@ -5,6 +5,7 @@
  * all rows.  Of narrow ones there are sums for each of so many parts of the
  * rows, whatever the number of threads, where there are few sums and many
  * rows; these are added up then. */
+#include "backend/cpu/narrow.h"
 #include "backend/cpu/routines.h"
 
 #include <string.h>
@@ -91,7 +92,11 @@ bool routine_scatter(Routine *r) {
     return i32_scatter(r, &s);
   case DT_I64:
     return i64_scatter(r, &s);
-  default: /* 16 bits */
+  case DT_F16:
+    return f16_scatter(r, &s);
+  case DT_BF16:
+    return bf16_scatter(r, &s);
+  default:
     return false;
   }
 }

@@ -67,8 +67,7 @@ static double work_of(const Loop *loop) {
 static bool may_be_chunked(const Kernel *k) {
   const Loop *loop = k->loops.at[0];
   return k->loops.len == 1 && loop->results.len == 1 && reduces(loop) &&
-         !lanes_where(loop) && loop->kept == loop->outer &&
-         loop->results.at[0].out;
+         loop->kept == loop->outer && loop->results.at[0].out;
 }
 
 /* Do the terms of long sums lie in memory page by page? */
@@ -216,8 +215,11 @@ static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
     s->shape = UNIT_TILE;
     s->block = TURNED_SIDE;
     s->height = TURNED_SIDE;
+    s->turned = true;
   } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
+    if (sums_choose(k, s))
+      return;
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s);
     s->terms = terms_are_far(k) ? FAR_TERMS : 1;
@@ -227,14 +229,19 @@ static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
     kernel_limit(k, false);
 }
 
-static void place_lanes(const Kernel *k, Schedule *s) {
-  bool outer = s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE;
+static uint32_t lane_of(const Kernel *k, const Loop *loop, const Schedule *s) {
   double cost;
+  if (loop->copy == COPY_OUT)
+    return loop->next;
+  return s->shape == UNIT_COLUMNS || s->shape == UNIT_TILE
+             ? k->outer - 1
+             : lanes_inner(k->arena, loop, s->width, &cost);
+}
+
+static void place_lanes(const Kernel *k, Schedule *s) {
   s->lanes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    s->lanes[j] = outer
-                      ? k->outer - 1
-                      : lanes_inner(k->arena, k->loops.at[j], s->width, &cost);
+    s->lanes[j] = lane_of(k, k->loops.at[j], s);
 }
 
 static void choose(Kernel *k, uint32_t bytes, Schedule *s, uint32_t width) {

@@ -1,6 +1,7 @@
 /* The steps of a kernel as C: straight-line code in blocks, one for each loop:
  * what does not change with a loop stands outside of it. */
 #include "backend/cpu/emit.h"
+#include "backend/cpu/tiling.h"
 
 #include <math.h>
 #include <string.h>
@@ -275,8 +276,8 @@ static void find_needs(Emitter *e) {
     const char *need = e->need[j];
     for (uint32_t a = 0; a < s->arg_count; a++) {
       const char *arg = need;
-      if (a > 0 && emit_is_masked(e, j))
-        break; /* it has nothing but the condition */
+      if (a > 0 && emit_is_masked(e, j) && (a == 1 || !emit_masked_else(e, j)))
+        continue; /* it is loaded where the condition holds */
       if (s->kind == STEP_SELECT && a > 0 && need) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
@@ -446,6 +447,28 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
 }
 
+/* Lanes that are so many elements apart, from a place on. */
+static const char *strided(Emitter *e, const Step *s, const char *from,
+                           int64_t step) {
+  const char *name = dtype_info[s->dtype].name;
+  bool near = step >= 2 && step <= NEAR_STEPS && e->s->width > 1;
+  const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
+  if (near)
+    return format(e, "lds%d_%s(%s, %s)", (int)step, name, from, rest);
+  return format(e, "lds_%s(%s, %s, %s)", name, from, emit_int(e, step), rest);
+}
+
+bool emit_is_near(const Emitter *e, const Step *s) {
+  int64_t step = s->address->times[e->lane];
+  if (s->kind == STEP_LOCAL && e->lane == e->loop->outer - 1)
+    return e->s->shape != UNIT_ROWS && !quasi_varies(e, s->address);
+  for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
+    if (e->varies[s->indices[j].step])
+      return false;
+  return is_even(e, s->address) && !is_turned(e, s) && step >= 1 &&
+         step <= (e->s->width > 1 ? NEAR_STEPS : 1);
+}
+
 static void emit_read(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->address);
   const char *name = dtype_info[s->dtype].name;
@@ -467,8 +490,10 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
     return;
   }
   if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
-    define_loaded(
-        e, at, emit_turned_read(e, s, e->classes[at], base, emit_int(e, step)));
+    define_loaded(e, at,
+                  emit_turned_read(e, s->dtype, e->classes[at],
+                                   format(e, "p%u + %s", s->input, base),
+                                   emit_int(e, step)));
     return;
   }
   if (!lanes && is_even(e, s->address)) {
@@ -485,8 +510,7 @@ static void emit_read(Emitter *e, uint32_t at, const Step *s) {
       buffer_puts(block(e, e->levels[at]), next);
     define_loaded(e, at,
                   step == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                            : format(e, "lds_%s(%s, %s, REST)", name, from,
-                                     emit_int(e, step)));
+                            : strided(e, s, from, step));
     return;
   }
   const ReadIndex *walking = walking_index(e, s);
@@ -521,7 +545,8 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
     return format(e, "(i%u - top) * %s + (i%u - above) * %s", last - 1,
                   l->block, last - 2, emit_int(e, s->pitch));
   if (s->shape == UNIT_TILE)
-    return format(e, "(i%u - top) * %s", last - 1, l->block);
+    return format(e, "(i%u - %s) * %s", last - 1,
+                  tiling_passes(s) ? "y0" : "top", l->block);
   return format(e, "(%s) * %s", inner, l->block);
 }
 
@@ -535,8 +560,22 @@ static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
                        l->size));
 }
 
+/* What lies along the last outer axis, on its way to memory. */
+static void emit_copied(Emitter *e, uint32_t at, const Step *s,
+                        const Local *l) {
+  const char *from = format(e, "l%u + %s + (i%u - lo)", l->name,
+                            emit_local(e, l, s->address), e->loop->outer - 1);
+  const char *step =
+      format(e, "%s * %s", emit_int(e, s->address->times[e->lane]), l->block);
+  define(e, at, emit_turned_read(e, s->dtype, e->classes[at], from, step));
+}
+
 static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const Local *l = &e->locals[s->loop][s->result];
+  if (e->loop->copy == COPY_OUT) {
+    emit_copied(e, at, s, l);
+    return;
+  }
   if (e->s->shape == UNIT_ROWS && e->lane == e->loop->outer - 1) {
     emit_local_rows(e, at, s);
     return;
@@ -564,12 +603,11 @@ static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
   const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
                            : format(e, "l%u + %s + %s", l->name, to,
                                     lane_step(e, s->address->times[e->lane]));
+  const char *load = e->few ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
   if (outer || s->address->times[e->lane] == 1)
-    define_loaded(e, at, format(e, "LOAD(%s, %s)", name, from));
+    define_loaded(e, at, format(e, load, name, from));
   else
-    define_loaded(e, at,
-                  format(e, "lds_%s(%s, %s, REST)", name, from,
-                         emit_int(e, s->address->times[e->lane])));
+    define_loaded(e, at, strided(e, s, from, s->address->times[e->lane]));
 }
 
 /* ---- operations ---- */
@@ -802,6 +840,8 @@ static const char *sign_text(Emitter *e, char class, bool lanes,
 
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y) {
+  if (lanes && class == 'f')
+    return format(e, "%s_f(%s, %s)", most ? "most" : "least", x, y);
   const char *c =
       test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
   if (is_float_class(class)) {
@@ -960,7 +1000,7 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
   const char *number = emit_lanes(e, s->args[0], 'l');
   const char *key[2];
   for (uint32_t k = 0; k < 2; k++)
-    key[k] = format(e, "(uint64_t)%s", emit_number(e, (int64_t)s->key.word[k]));
+    key[k] = format(e, "(uint64_t)%s", emit_key(e, s->key, k));
   bool normal = s->op == PRIM_NORMAL;
   const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
                          narrow && !normal ? type

@@ -8,22 +8,22 @@
 #include "backend/cpu/tiling.h"
 
 #include "backend/cpu/emit.h"
-#include "runtime/pool.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
-  BLOCK_N = 1024,         /* columns of a unit, at most, */
-  PANEL_BYTES = 4 << 20,  /* and bytes of these, copied */
-  AHEAD_BYTES = 16 << 20, /* of all columns, where few rows go at a time */
-  COPY_BYTES = 16 << 20,  /* of the narrowest unit, however long the sum */
-  TILE_BYTES = 2 << 20,   /* of a result that is local, in a unit */
-  UNITS = 8,              /* that are wanted at least */
-  CUT_UNITS = 4,          /* fewer tiles than that, with */
-  CUT_DEPTH = 1 << 13,    /* a longer sum than that: it is cut */
-  CHUNKS = 16,            /* into so many parts */
-  HEIGHT_LEAST = 2 * BLOCK_M_MOST,
+  BLOCK_N = 1024,          /* columns that are copied at a time, */
+  PANEL_BYTES = 4 << 20,   /* and bytes of all of them, ahead */
+  AHEAD_BYTES = 16 << 20,  /* of all columns, where few rows go at a time */
+  COPY_BYTES = 16 << 20,   /* of the narrowest unit, however long the sum */
+  UNITS = 8,               /* that are wanted at least */
+  CUT_ROWS = 192,          /* no more rows than that, */
+  CUT_PANELS = 4,          /* fewer panels than that, */
+  CUT_UNITS = 4,           /* and fewer such results, with */
+  CUT_DEPTH = 1 << 13,     /* a longer sum than that: it is cut */
+  CHUNKS = 16,             /* into so many parts */
+  WINDOW_ROWS = 48,        /* that are wanted for one that does not slide */
+  SUMS_LEAST = 8,          /* that keep the machine busy */
   BANDS_MOST = 4,          /* of open sizes, where their rows are few */
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
@@ -48,31 +48,56 @@ static int64_t round_up(int64_t x, int64_t to) {
 
 static const TileShape *tile_shapes(const Schedule *s, uint32_t *count) {
   static const TileShape big[] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
-                                  {5, 4}, {24, 1}, {16, 1}, {8, 1}};
+                                  {4, 4}, {24, 1}, {16, 1}, {8, 1}};
   static const TileShape small[] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
   bool many = s->bytes == 64; /* 32 registers */
   *count = many ? ARRAY_LEN(big) : ARRAY_LEN(small);
   return many ? big : small;
 }
 
-/* The shape that wastes least at the edges. */
+/* Half cycles of a term: two sums are gone on with at a time, each four cycles
+ * after its last term, and two operands loaded; loads are better few. */
+static double term_time(int64_t rows, int64_t vectors) {
+  double sums = (double)(rows * vectors), loads = (double)(rows + vectors);
+  double most = sums > loads ? sums : loads;
+  return (most > SUMS_LEAST ? most : SUMS_LEAST) + 0.1 * loads;
+}
+
+/* Are rows tiles of so many, and of one less? */
+static bool come_out(int64_t m, int64_t rows) {
+  return m % rows == 0 || (rows - m % rows) * (rows - 1) <= m;
+}
+
 static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
-  uint32_t count, width = s->width;
+  uint32_t count;
   const TileShape *shapes = tile_shapes(s, &count);
+  int64_t vectors = divide_up(n, s->width);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
-    TileShape shape = shapes[j];
-    double loads = shape.rows + shape.vectors;
-    double sums = shape.rows * shape.vectors;
-    double waste = (double)(round_up(m, shape.rows) *
-                            round_up(n, (int64_t)shape.vectors * width)) /
-                   ((double)m * (double)n) * (1 + 0.1 * loads / sums);
-    if (j == 0 || waste < best) {
-      best = waste;
-      t->rows = shape.rows;
-      t->vectors = shape.vectors;
-    }
+    int64_t rows = shapes[j].rows, each = shapes[j].vectors;
+    double tiles = come_out(m, rows) ? (double)m / (double)rows
+                                     : (double)divide_up(m, rows);
+    double time = (double)(vectors / each) * term_time(rows, each);
+    if (vectors % each)
+      time += term_time(rows, vectors % each);
+    if (j > 0 && tiles * time >= best)
+      continue;
+    best = tiles * time;
+    t->rows = shapes[j].rows;
+    t->vectors = shapes[j].vectors;
   }
+}
+
+/* Which tiles there are at the edges: of one row less, and of fewer vectors. */
+static void choose_edges(Tile *t, const Loop *loop, uint32_t width) {
+  int64_t m = loop->extents[t->m], n = loop->extents[t->n];
+  t->less = !size_is_number(loop->graph, m) || m % t->rows != 0;
+  t->less &= t->rows > 1;
+  bool known = size_is_number(loop->graph, n);
+  if (known)
+    t->last = (uint32_t)(divide_up(n, width) % t->vectors);
+  if (t->b.form == OPERAND_PLAIN && !t->last && (!known || n % width))
+    t->last = t->vectors;
 }
 
 /* ---- operands ---- */
@@ -272,7 +297,7 @@ static bool wants_rows(const Choice *c, int64_t m, int64_t rows,
   double now = (double)round_up(columns, c->s->width) / (double)columns;
   double then =
       (double)round_up(rows * columns, c->s->width) / (double)(rows * columns);
-  return m >= HEIGHT_LEAST / 4 && now > WASTE_MOST * then;
+  return m >= WINDOW_ROWS && now > WASTE_MOST * then;
 }
 
 /* The axis of rows for a window that slides along n, or along which it would
@@ -397,11 +422,15 @@ static bool is_last(const Loop *loop, const Quasi *out) {
          size_is_number(loop->graph, loop->extents[last - 1]);
 }
 
-/* Each band of rows copies b again: few rows are cut only where that gives
- * threads something to do.  No sum depends on it. */
-static bool are_few_rows(int64_t m, double units) {
-  double threads = pool_threads(), each = units / threads;
-  return m <= 2 * HEIGHT_LEAST && (each >= UNITS || each == floor(each));
+/* Is the sum so long and the result so small that parts of the sum are what
+ * threads can share? */
+static bool is_long_sum(const Choice *c, const Tile *t, const Grid *g) {
+  const Loop *loop = c->k->loops.at[0];
+  const Result *r = &loop->results.at[0];
+  int64_t columns = (int64_t)t->vectors * c->s->width;
+  return r->out && g->n < CUT_PANELS * columns && g->m <= CUT_ROWS &&
+         g->others < CUT_UNITS && g->depth >= CUT_DEPTH &&
+         c->k->loops.len == 1 && is_last(loop, r->out);
 }
 
 /* Of so many rows as there turn out to be, each band as many: at most `height`,
@@ -419,34 +448,25 @@ static int64_t bands_of(const Loop *loop, const Tile *t, int64_t bands,
 
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
-  int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
-  int64_t depth = size_guess(loop->graph, t->depth);
-  int64_t columns = (int64_t)t->vectors * c->s->width;
-  int64_t bytes = dtype_info[t->dtype].bytes;
-  int64_t most = PANEL_BYTES / (t->pack_k * bytes);
-  most = most > BLOCK_N ? BLOCK_N : most < 4 * columns ? 4 * columns : most;
-  double others = other_points(c, 2);
-  if (others * (double)divide_up(n, most) < 2 && n >= 4 * columns)
-    most = divide_up(n, 2); /* for two threads, at least */
-  t->block_n = c->s->block = pieces(n, most, columns);
-  double units = others * (double)divide_up(n, t->block_n);
-  int64_t height = m;
-  bool local = !loop->results.at[0].out;
-  int64_t row = t->block_n * bytes;
-  while ((units * (double)divide_up(m, height) < UNITS ||
-          (local && height * row > TILE_BYTES)) &&
-         height > HEIGHT_LEAST)
-    height = divide_up(height, 2);
-  c->s->height = round_up(height, t->rows);
-  c->s->bands = bands_of(loop, t, divide_up(m, height), c->s->height);
-  bool whole = t->block_n >= n && c->s->height >= m;
-  const Result *r = &loop->results.at[0];
-  if (r->out && whole && units * divide_up(m, c->s->height) < CUT_UNITS &&
-      depth >= CUT_DEPTH && c->k->loops.len == 1 && is_last(loop, r->out))
-    c->s->chunk = pieces(depth, divide_up(depth, CHUNKS), t->block_k);
-  else if (size_is_number(loop->graph, loop->extents[t->m]) &&
-           are_few_rows(m, units) && (!local || m * row <= TILE_BYTES))
-    c->s->height = round_up(m, t->rows);
+  Grid g = {.m = loop_guess(loop, t->m),
+            .n = loop_guess(loop, t->n),
+            .depth = size_guess(loop->graph, t->depth),
+            .others = other_points(c, 2),
+            .bytes = dtype_info[t->dtype].bytes,
+            .width = c->s->width};
+  if (is_long_sum(c, t, &g)) {
+    g.height = round_up(g.m, t->rows);
+    g.block = round_up(g.n, (int64_t)t->vectors * c->s->width);
+    c->s->chunk = pieces(g.depth, divide_up(g.depth, CHUNKS), t->block_k);
+  } else {
+    grid_choose(&g, t, loop->graph->sizes != NULL);
+  }
+  t->block_n = c->s->block = g.block;
+  t->block_m = pieces(g.height, BLOCK_M_MOST, t->rows);
+  c->s->height = g.height;
+  c->s->bands = bands_of(loop, t, divide_up(g.m, g.height), g.height);
+  t->passing = !loop->results.at[0].out &&
+               size_is_number(loop->graph, t->depth) && t->pack_k >= t->depth;
 }
 
 static bool has_limits(const Kernel *k) {
@@ -649,6 +669,7 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   choose_tile(t, c->s, m, n);
   if (t->rows > m && size_is_number(loop->graph, loop->extents[t->m]))
     t->rows = (uint32_t)m; /* none of them is an edge */
+  choose_edges(t, loop, c->s->width);
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
   /* what follows a tile at once wants all terms before */

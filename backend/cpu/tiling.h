@@ -29,11 +29,15 @@ typedef struct Tile {
   bool on; /* this loop of the kernel is a product */
   uint32_t m, n;
   Operand a, b;
-  uint32_t rows, vectors;            /* of the tile */
-  int64_t depth;                     /* of the sum */
+  uint32_t rows, vectors; /* of the tile */
+  bool less;     /* the last rows are tiles of one row less, where that comes
+                    out, so that there are no rows left */
+  uint32_t last; /* vectors of a tile of the last panel; 0: it is as others */
+  int64_t depth; /* of the sum */
   int64_t block_k, block_m, block_n; /* of a pass */
   int64_t pack_k;                    /* terms of b that are copied at a time */
-  bool ahead; /* b is copied before the rows of a unit are gone through */
+  bool passing; /* what the loops after it read is there for a pass only */
+  bool ahead;   /* b is copied before the rows of a unit are gone through */
   Window *window;
   bool far; /* the left side is read as it lies, though copied, and comes from
                beyond the caches of a core: it is fetched ahead */
@@ -46,9 +50,28 @@ typedef struct Tiling {
   Tile of[KERNEL_LOOPS];
 } Tiling;
 
+static inline bool tiling_passes(const Schedule *s) {
+  return s->tiling && s->tiling->of[0].passing;
+}
+
 /* Finds the kernel's products and a schedule that suits all of them; false:
  * there are none, or they are better off as ordinary loops. */
 bool tiling_choose(Kernel *k, Schedule *s);
+
+/* ---- grid.c ---- */
+
+/* How a product is cut into units. */
+typedef struct Grid {
+  int64_t m, n, depth; /* of it, */
+  double others;       /* and how many there are */
+  int64_t bytes;       /* of an element */
+  double width;        /* lanes */
+  double threads;
+  int64_t height, block; /* rows and columns of a unit */
+} Grid;
+
+/* Chooses these for the tile; open: sizes are not known. */
+void grid_choose(Grid *g, const Tile *t, bool open);
 
 /* ---- pairs.c ---- */
 

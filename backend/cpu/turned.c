@@ -2,8 +2,7 @@
  * next to each other along one, and results along the other.
  *
  * W vectors are read along the first one, turned in registers, and are then
- * lanes along the second one.  Where these are no whole vector they are read
- * lane by lane. */
+ * lanes along the second one. */
 #include "backend/cpu/emit.h"
 
 #include <string.h>
@@ -54,72 +53,80 @@ bool is_turned(const Emitter *e, const Step *s) {
   return e->rows != NO_LANE && s->address->times[e->rows] == 1;
 }
 
-const char *emit_turned_read(Emitter *e, const Step *s, char class,
-                             const char *base, const char *step) {
+const char *emit_turned_read(Emitter *e, Dtype t, char class, const char *from,
+                             const char *step) {
   uint32_t name = e->names++;
-  const char *type = dtype_info[s->dtype].name;
   char v = vector_letter(class);
   if (!strchr(e->turns, v))
     e->turns[strlen(e->turns)] = v;
   buffer_printf(&e->turned,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
-                "turned%u[l] = LOAD(%s, p%u + %s + %s * (j + l));\n"
+                "turned%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
                 "turn%s_%c(turned%u);\n",
-                e->s->width, name, type, s->input, base, step, e->number, v,
-                name);
+                e->s->width, name, v, dtype_info[t].name, from, step, e->number,
+                v, name);
   buffer_printf(&e->turned_names, "v%c turned%u[W];\n", v, name);
-  return emit_format(e, "TURNED(lds_%s, turned%u, p%u + %s + %s * j, %s)", type,
-                     name, s->input, base, step, step);
+  return emit_format(e, "turned%u[q]", name);
 }
 
-static void emit_rows(Emitter *e, Buffer *out, const char *count, bool turned,
-                      const Buffer *rest) {
+/* The block of the rows, of which reads need a part, and results another one:
+ * each of its lines defines a name, and none is to be missed. */
+static void put_block(Buffer *out, const Buffer *block) {
+  emit_put(out, block);
+  for (const char *line = block->len ? block->text : NULL; line && *line;) {
+    const char *end = strchr(line, '\n'), *is = strstr(line, " = ");
+    if (!end || !is || is > end)
+      break;
+    const char *name = is;
+    while (name > line && name[-1] != ' ' && name[-1] != '*')
+      name--;
+    buffer_printf(out, "(void)%.*s;\n", (int)(is - name), name);
+    line = end + 1;
+  }
+}
+
+static void emit_rows(Emitter *e, Buffer *out, const char *count,
+                      const char *macros, const Buffer *rest) {
   uint32_t y = e->rows;
   if (e->loop->steps.len <= TURNED_OPS)
     buffer_printf(out, "#pragma GCC unroll %u\n", e->s->width);
   buffer_printf(out,
                 "for (int q = 0; q < %s; q++) {\n"
-                "const int64_t i%u = band + q;\n",
-                count, y);
-  emit_put(out, &e->blocks[e->level_of[y]]);
-  buffer_printf(out, "#define TURNED(load, x, p, step) %s\n%s",
-                turned ? "x[q]" : "load(p, step, rest)",
-                turned ? whole_macros : part_macros);
+                "const int64_t i%u = band + q;\n%s",
+                count, y, macros);
+  put_block(out, &e->blocks[e->level_of[y]]);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
   emit_put(out, rest);
-  buffer_printf(out, "#undef TURNED\n%s}\n", no_macros);
+  buffer_printf(out, "%s}\n", no_macros);
 }
 
-/* Whole vectors of lanes, `count` rows of them: the first of each vector that
- * is read. */
+/* `count` rows; load: of the l-th vector of these. */
 static void emit_square(Emitter *e, Buffer *out, const char *count,
-                        const Buffer *whole) {
-  bool all = !strcmp(count, "W");
+                        const char *load, const char *macros,
+                        const Buffer *rest) {
   emit_put(out, &e->turned_names);
   buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->rows);
-  emit_put(out, &e->blocks[e->level_of[e->rows]]);
-  buffer_printf(out, "#define LOAD(T, p) %s\n",
-                all ? "ld_##T(p)" : "ldp_##T(p, high)");
+  put_block(out, &e->blocks[e->level_of[e->rows]]);
+  buffer_printf(out, "#define LOAD(V, T, p) %s\n", load);
   emit_put(out, &e->turned);
   buffer_puts(out, "#undef LOAD\n}\n");
-  emit_rows(e, out, count, true, whole);
+  emit_rows(e, out, count, macros, rest);
 }
 
 void emit_turned(Emitter *e, Buffer *out, const char *from, const char *to,
                  const Buffer *whole, const Buffer *part) {
   buffer_printf(out,
-                "const int64_t start = lo, end = hi;\n"
                 "for (int64_t band = %s; band < %s; band += W) {\n"
                 "const int high = %s - band < W ? (int)(%s - band) : W;\n"
                 "for (int64_t j = start; j < end; j += W)\n"
                 "if (high == W && j + W <= end) {\n",
                 from, to, to, to);
-  emit_square(e, out, "W", whole);
+  emit_square(e, out, "W", "ld_##T(p)", whole_macros, whole);
   buffer_puts(out, "} else if (j + W <= end) {\n");
-  emit_square(e, out, "high", whole);
-  buffer_puts(out, "} else {\n"
-                   "const int rest = end - j < W ? (int)(end - j) : W;\n");
-  emit_rows(e, out, "high", false, part);
+  emit_square(e, out, "high", "ldp_##T(p, high)", whole_macros, whole);
+  buffer_puts(out, "} else {\nconst int rest = (int)(end - j);\n");
+  emit_square(e, out, "high", "l < rest ? ldp_##T(p, high) : (V){0}",
+              part_macros, part);
   buffer_puts(out, "}\n}\n");
 }

@@ -15,7 +15,7 @@ static int64_t divide_up(int64_t x, int64_t y) {
 
 /* ---- local values ---- */
 
-enum { BEHIND = 64, ROW_PADDED = 256, ROW_PADDING = 16 };
+enum { BEHIND = 320, ROW_PADDED = 256, ROW_PADDING = 16 };
 
 static int64_t row_points(const Schedule *s) {
   return s->places ? s->places : divide_up(s->block, s->width) * s->width;
@@ -33,7 +33,8 @@ static int64_t points_of(const Schedule *s) {
   case UNIT_MEMBERS:
     return 1;
   case UNIT_TILE:
-    return row_points(s) * s->height;
+    return row_points(s) *
+           (tiling_passes(s) ? s->tiling->of[0].block_m : s->height);
   }
   return 1;
 }
@@ -60,7 +61,8 @@ static void emit_locals(Emitter *e, Buffer *out) {
       l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
       int64_t count = emit_times(e, size, points_of(e->s));
-      /* a whole vector may end behind the last */
+      /* whole vectors may end behind the last: of sums of few terms, four,
+       * whose lanes may be four elements apart */
       count = emit_plus(e, count, BEHIND);
       buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
                     l->portioned ? 'r' : 'l', l->name, type,
@@ -98,6 +100,11 @@ static int64_t emit_bands(Emitter *e, Buffer *out, int64_t extent) {
                 "%s;\nrow /= bands;\n",
                 bands, n, rows - 1, rows, rows, n, n);
   return e->s->bands;
+}
+
+static bool has_place(const Loop *loop) {
+  PrimId op = loop->results.at[0].reduce;
+  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
 
 /* Numbers of units: parts of the first reduced axis, tiles, then points. */
@@ -140,6 +147,9 @@ static void emit_unit(Emitter *e, Buffer *out) {
     buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
                   tile ? "part" : "from", emit_int(e, s->chunk),
                   emit_int(e, count));
+    if (has_place(loop))
+      buffer_printf(out, "const int64_t values = %s;\n",
+                    emit_int(e, emit_times(e, count, e->out->call.chunks)));
   }
   for (uint32_t v = points; v-- > 0;) {
     units = emit_times(e, units, loop->extents[v]);
@@ -268,6 +278,10 @@ static const char *fold_text(Emitter *e, PrimId op, char class) {
 
 static void emit_fold(Emitter *e, Buffer *out) {
   const Result *r = e->out->call.outs.at[0];
+  if (e->out->call.places) {
+    emit_best_fold(e, out);
+    return;
+  }
   Dtype from = e->out->call.accumulator, t = r->dtype;
   char class = class_of(from);
   const char *store =
@@ -331,6 +345,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->k = k;
   e->s = s;
   e->notes = notes;
+  e->fetched = NO_LANE;
   e->number = number;
   e->out = result;
   e->head = (Buffer){.arena = k->arena};

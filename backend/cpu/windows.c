@@ -97,7 +97,10 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
   Buffer store = {.arena = e->arena};
   for (uint32_t v = loop->kept; v < last; v++)
     order[count++] = v;
+  if (count > 1) /* the next plane, while this one is copied */
+    e->fetched = order[count - 2];
   const char *value = product_begin(e, loop, last, count, order, unit);
+  e->fetched = NO_LANE;
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
                 value);
   if (deals)

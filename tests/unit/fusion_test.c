@@ -782,6 +782,39 @@ static void test_kept_plans(void **state) {
   check_planned(0.1, 1.1, 0, true, 4);
 }
 
+static Node *random_of(int64_t seed) {
+  Node *n = node_random(&g, PRIM_UNIFORM, key_from_seed(seed), DT_F64, 1,
+                        (int64_t[]){6}, 0, &fault);
+  assert_non_null(n);
+  return keep(n);
+}
+
+static void check_random(int64_t a, int64_t b, bool again) {
+  uint64_t before = g.again;
+  g.span = (Span){0};
+  Node *n = add(random_of(a), mul(random_of(b), constant(DT_F64, -1)));
+  node_retain(n);
+  let_go();
+  keep(n);
+  must_force(n);
+  assert_int_equal(g.again - before, again);
+  for (int64_t i = 0; i < 6; i++) {
+    double x = key_uniform(key_from_seed(a), (uint64_t)i, DT_F64);
+    double y = key_uniform(key_from_seed(b), (uint64_t)i, DT_F64);
+    assert_true(at(n, i) == x - y);
+  }
+  let_go();
+}
+
+static void test_kept_keys(void **state) {
+  (void)state;
+  check_random(1, 2, false);
+  check_random(3, 4, true); /* other keys: the same plan */
+  check_random(2, 1, true);
+  check_random(5, 5, false); /* equal ones: another */
+  check_random(6, 6, true);
+}
+
 static void test_kept_fault(void **state) {
   (void)state;
   for (int k = 0; k < 3; k++) {
@@ -999,6 +1032,7 @@ int main(void) {
       TEST(test_out_of_memory),
       TEST(test_print),
       TEST(test_kept_plans),
+      TEST(test_kept_keys),
       TEST(test_kept_fault),
       TEST(test_random_graphs),
       TEST(test_random_conditions),

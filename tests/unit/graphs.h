@@ -181,8 +181,9 @@ static inline Node *random_numbers(Maker *m, uint32_t rank,
     count *= shape[k];
   if (count > m->most)
     return NULL;
-  return keep(node_random(&g, PRIM_UNIFORM, key_from_seed(choose(m, 1000)), t,
-                          rank, shape, 0, &fault));
+  int64_t seed = choose(m, 1000) + (other_numbers != 1 ? 1000 : 0);
+  return keep(node_random(&g, PRIM_UNIFORM, key_from_seed(seed), t, rank, shape,
+                          0, &fault));
 }
 
 static inline int64_t own(const Node *x, uint32_t axis) {

@@ -409,6 +409,23 @@ static Node *bf16_axes(int64_t n) {
                           (const uint8_t *[]){x, y}, 2, out, &fault));
 }
 
+/* Rows and columns that are no whole tiles; of an operand that is read as it
+ * lies, and of copied ones; to memory, and through several passes over rows. */
+static Node *plain_edges(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(n, 40)), *y = data(DT_F32, SHAPE(40, n + 47));
+  return keep(node_matmul(&g, x, y, &fault));
+}
+static Node *copied_edges(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(n + 1, 530)),
+       *y = data(DT_F32, SHAPE(530, n + 160));
+  return keep(node_matmul(&g, x, y, &fault));
+}
+static Node *turned_edges(int64_t n) {
+  Node *x = data(DT_F32, SHAPE(n + 61, 34)),
+       *y = data(DT_F32, SHAPE(n + 150, 34)), *b = data(DT_F32, SHAPE(n + 150));
+  return add(keep(node_matmul(&g, op1(PRIM_NEG, x), turned(y), &fault)), b);
+}
+
 /* Batches of small products: whole in registers, one or some at a time, and by
  * tiles that are cut; of blocks that are turned, or the same for all. */
 static Node *batch_of(Dtype t, int64_t n, int64_t rows, int64_t columns,
@@ -490,7 +507,8 @@ static void test_single_things(void **state) {
       bf16_products, bf16_turned,       bf16_parts,
       bf16_axes,     small_twos,        small_threes,
       small_turned,  small_tiles,       small_columns,
-      small_by_one,  wide_products,     negative_divisors};
+      small_by_one,  wide_products,     negative_divisors,
+      plain_edges,   copied_edges,      turned_edges};
   static const int64_t sizes[] = {4, 15, 16, 17, 65, 130};
   for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)

@@ -1,0 +1,60 @@
+/* Sums, or maxima, of few terms: windows of poolings and stencils.  The terms
+ * are written out, and what is summed up stays in registers.  To find out which
+ * unit it is takes as long as to work on a row, so a unit has several. */
+#include "backend/cpu/cpu.h"
+
+enum {
+  FEW_TERMS = 32,
+  UNITS = 64,             /* that are wanted at least, */
+  ROWS_LEAST = 4,         /* of so many rows, */
+  COLUMNS_MOST = 1024,    /* and of so many columns at most */
+  LOCAL_BYTES = 16 << 10, /* what they leave for each other */
+};
+
+static int64_t divide_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+bool sums_are_short(const Loop *loop) {
+  int64_t terms = 1;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (!size_is_number(loop->graph, loop->extents[v]) ||
+        __builtin_mul_overflow(terms, loop->extents[v], &terms))
+      return false;
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    PrimId op = loop->results.at[j].reduce;
+    if (op == PRIM_NONE || op == PRIM_ARGMAX || op == PRIM_ARGMIN)
+      return false;
+  }
+  return loop->axes > loop->kept && terms >= 1 && terms <= FEW_TERMS;
+}
+
+bool sums_choose(const Kernel *k, Schedule *s) {
+  bool any = false;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    bool sums = sums_are_short(loop);
+    if (loop->kept > loop->outer || (!sums && loop->axes > loop->outer))
+      return false;
+    any |= sums;
+  }
+  if (!any || k->outer < 2 || k->graph->sizes)
+    return false;
+  const Loop *loop = k->loops.at[0];
+  int64_t columns = loop->extents[k->outer - 1];
+  int64_t rows = loop->extents[k->outer - 2];
+  double others = loop_points(loop, 0, k->outer - 2);
+  int64_t block = columns < COLUMNS_MOST ? columns : COLUMNS_MOST;
+  block = divide_up(block, s->width) * s->width;
+  double local = kernel_local_bytes(k, true) * (double)block;
+  double units = others * (double)divide_up(columns, block);
+  int64_t height = rows;
+  while (height > ROWS_LEAST &&
+         (units * (double)divide_up(rows, height) < UNITS ||
+          local * (double)height > LOCAL_BYTES))
+    height = divide_up(height, 2);
+  s->shape = UNIT_TILE;
+  s->block = block;
+  s->height = height;
+  return true;
+}
