@@ -320,7 +320,18 @@ static void put_manifest(Driver *e, const CParams *params) {
     }
     buffer_putc(out, ']');
   }
-  buffer_putc(out, '}');
+  json_open(out, "stored", '[');
+  for (uint32_t k = 0; k < e->kernels.len; k++) {
+    const KernelNote *note = &e->kernels.at[k];
+    json_open(out, NULL, '{');
+    json_field(out, "type", note->type);
+    if (note->line)
+      json_number(out, "line", note->line);
+    if (note->versions)
+      json_field(out, "versions", note->versions);
+    buffer_putc(out, '}');
+  }
+  buffer_puts(out, "]}");
 }
 
 static void put_function(Driver *e, const CParams *params) {

@@ -35,6 +35,11 @@ typedef struct CParam { /* of a C function */
 
 typedef VEC(CParam) CParams;
 
+typedef struct KernelNote { /* what is stored, for the manifest */
+  const char *type, *versions; /* versions: NULL where it is no kernel */
+  uint32_t line;               /* 0: of the library */
+} KernelNote;
+
 typedef struct Function { /* as it was written */
   const char *name, *values; /* of C; sizes that arguments are, as C */
   CParams params;
@@ -72,6 +77,7 @@ typedef struct Driver {
   const char *name; /* of the C function */
   Buffer *out;      /* the piece at hand */
   VEC(Buffer *) pieces;
+  VEC(KernelNote) kernels;
   VEC(SizeLine) size_lines;
   Map memory, size_names; /* of Node; the name of each size */
   VEC(Memory *) owned;

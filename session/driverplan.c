@@ -127,18 +127,27 @@ static void find_loops(Walk *w, Node *n) {
 
 /* ---- clusters as C ---- */
 
-static void put_type(Driver *e, const Node *n) {
-  Buffer type = {.arena = e->arena};
-  node_print_type(e->g, &type, n);
+static uint32_t line_of(const Driver *e, Span span) {
   const Source *source =
-      n->span.file ? sources_get(&e->s->sources, n->span.file) : NULL;
-  if (!source || source->library) {
-    driver_line(e, "/* %s */", type.text);
-    return;
-  }
-  uint32_t line, column;
-  source_place(source, n->span.start, &line, &column);
-  driver_line(e, "/* line %u: %s */", line, type.text);
+      span.file ? sources_get(&e->s->sources, span.file) : NULL;
+  uint32_t line = 0, column;
+  if (source && !source->library)
+    source_place(source, span.start, &line, &column);
+  return line;
+}
+
+/* about: for which sizes there are versions; or NULL */
+static void put_type(Driver *e, const Node *n, const char *about) {
+  Buffer type = {.arena = e->arena}, text = {.arena = e->arena};
+  node_print_type(e->g, &type, n);
+  uint32_t line = line_of(e, n->span);
+  if (line)
+    buffer_printf(&text, "line %u: ", line);
+  buffer_puts(&text, type.text);
+  if (about && strchr(about, ';'))
+    buffer_printf(&text, ", with versions for %s", about);
+  driver_line(e, "/* %s */", text.text);
+  VEC_PUSH(e->arena, e->kernels, ((KernelNote){type.text, about, line}));
 }
 
 static uint32_t check_code(void *driver, const Step *s) {
@@ -211,8 +220,16 @@ static bool has_elements(const Node *n) {
   return true;
 }
 
+static const char *size_known_as(void *driver, const DimVar *v) {
+  const Driver *e = driver;
+  for (uint32_t k = 0; k < e->t->size_count; k++)
+    if (e->t->sizes[k].var == v)
+      return e->t->sizes[k].name;
+  return "?";
+}
+
 static void put_kernel(Driver *e, const Cluster *c) {
-  const ModuleCaller caller = {e, driver_size_var, check_code};
+  const ModuleCaller caller = {e, driver_size_var, size_known_as, check_code};
   NodeList results;
   uint32_t number =
       c->kernel ? module_add(&e->m->kernels, c->kernel, &caller, &results)
@@ -222,7 +239,7 @@ static void put_kernel(Driver *e, const Cluster *c) {
     trap_raise(FAIL_ERROR);
   }
   for (uint32_t j = 0; j < results.len; j++) {
-    put_type(e, results.at[j]);
+    put_type(e, results.at[j], e->m->kernels.about);
     driver_allocate(e, (Node *)(uintptr_t)results.at[j], false);
   }
   put_call(e, c->kernel, &results, number);
@@ -398,7 +415,7 @@ static void put_cluster(Driver *e, const Region *r, uint32_t at) {
     if (!n->there)
       put_loops_of(e, r, at);
   } else if (n->kind == NODE_OPAQUE) {
-    put_type(e, n);
+    put_type(e, n, NULL);
     driver_opaque(e, n, driver_allocate(e, n, n->guard != NULL));
   } else if (has_elements(n)) {
     put_kernel(e, c);

@@ -149,6 +149,7 @@ static const int64_t *strides_of(Tracing *t, const EntryPart *p, TraceArg *arg,
     DimVar *var = dim_new_var(&t->s->dims, DV_RIGID, NULL, t->g->span);
     var->value = true;
     var->text = arena_printf(t->s->arena, "%s.stride%u", arg->name, k);
+    sizes_guess(t->g->sizes, var, SIZE_MIDDLING);
     strides[k] = size_of_dim(t->g, dim_of_var(&t->s->dims, var));
     VEC_PUSH(t->s->arena, t->strides,
              ((TraceSize){.var = var, .name = var->text, .arg = number,
@@ -418,6 +419,7 @@ static bool run(Tracing *t) {
 /* By the names of what it was made of. */
 static void call_as(Session *s, EntryPoint *e, const Binding *of) {
   e->name = binding_name(of)->text;
+  e->span = binding_span(of);
   for (uint32_t k = 0, bare = 0; k < e->param_count; k++)
     if (!e->labelled[k]) {
       const char *name = binding_param(of, bare++);

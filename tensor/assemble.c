@@ -572,6 +572,47 @@ Kernel *kernel_assemble(Arena *arena, uint32_t count, Member *members,
   return a.k;
 }
 
+static bool quasi_is_open(const Graph *g, const Quasi *q) {
+  bool open = !size_is_number(g, q->constant);
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    open |= !size_is_number(g, q->times[v]);
+  return open;
+}
+
+static bool step_is_open(const Graph *g, const Step *s) {
+  if (s->kind == STEP_INDEX)
+    return quasi_is_open(g, s->index);
+  if (s->kind != STEP_READ && s->kind != STEP_LOCAL)
+    return false;
+  bool open = quasi_is_open(g, s->address);
+  for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
+    open |= !size_is_number(g, s->indices[j].stride) ||
+            !size_is_number(g, s->indices[j].extent);
+  return open;
+}
+
+bool loop_is_open(const Loop *loop) {
+  const Graph *g = loop->graph;
+  bool open = false;
+  if (!g->sizes)
+    return false;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    open |= !size_is_number(g, loop->extents[v]);
+  for (uint32_t j = 0; j < loop->quotient_count; j++)
+    open |= quasi_is_open(g, &loop->quotients[j].of) ||
+            !size_is_number(g, loop->quotients[j].by);
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    open |= step_is_open(g, &loop->steps.at[j]);
+  return open;
+}
+
+bool kernel_is_open(const Kernel *k) {
+  bool open = false;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    open |= loop_is_open(k->loops.at[j]);
+  return open;
+}
+
 int64_t loop_guess(const Loop *loop, uint32_t v) {
   return size_guess(loop->graph, loop->extents[v]);
 }

@@ -184,6 +184,7 @@ typedef struct Kernel {
   Loop *guard; /* of a point, behind the loops: results that are true where
                   limits were wrong; NULL: they never are */
   uint32_t portion_from, portion_to; /* loops that go in portions */
+  bool large; /* of open sizes: what it reads and writes, no cache holds */
   bool across; /* lanes lie along the last outer axis: kernel_copy_apart */
 } Kernel;
 
@@ -341,6 +342,9 @@ bool stage_split(Arena *arena, const Stage *x, uint32_t axis, const Quasi *at,
 
 /* Bytes of local values at one point; one_each: of those too that are just one
  * number. */
+/* Are there sizes in it that are no numbers? */
+bool loop_is_open(const Loop *loop);
+bool kernel_is_open(const Kernel *k);
 /* What an extent may be like, and the product of some. */
 double loop_points(const Loop *loop, uint32_t from, uint32_t to);
 int64_t loop_guess(const Loop *loop, uint32_t v);

@@ -575,7 +575,7 @@ static void try_condition(Limiter *l, const Loop *loop, uint32_t at,
 
 void kernel_limit(Kernel *k, bool tiled) {
   Limiter l = {.arena = k->arena, .k = k, .tiled = tiled};
-  if (k->limits.len || k->graph->sizes)
+  if (k->limits.len || kernel_is_open(k))
     return;
   l.axis = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   l.place = NEW_ARRAY(k->arena, uint32_t *, k->loops.len);

@@ -289,14 +289,14 @@ static bool find(Portioner *p, const Kernel *k) {
 
 bool kernel_has_portions(const Kernel *k) {
   Portioner p;
-  return !k->graph->sizes && find(&p, k);
+  return !kernel_is_open(k) && find(&p, k);
 }
 
 bool kernel_portion(Kernel *k) {
   Portioner p;
   if (k->portion_to)
     return true;
-  if (k->graph->sizes || !find(&p, k))
+  if (kernel_is_open(k) || !find(&p, k))
     return false;
   k->portion_from = p.from;
   k->portion_to = p.to;

@@ -35,6 +35,11 @@ typedef struct ArgSize { /* a scalar argument that sizes are made of */
   DimVar *var; /* NULL: none is */
 } ArgSize;
 
+typedef struct Guess {
+  const DimVar *var;
+  int64_t value;
+} Guess;
+
 struct Sizes {
   Arena *arena;
   DimCtx *dims;
@@ -43,6 +48,7 @@ struct Sizes {
   VEC(Dim *) at; /* by handle */
   VEC(Requirement) required;
   VEC(ArgSize) args;
+  VEC(Guess) guesses; /* where they are not the middling ones */
   Done done[DONE_COUNT];
   Tested tested[TESTED_COUNT];
 };
@@ -646,19 +652,35 @@ bool size_at_values(const Graph *g, int64_t x,
 
 /* ---- what sizes may be like ---- */
 
-/* All tiles and vectors divide it. */
-enum { SIZE_MIDDLING = 960 };
-
 static int64_t middling(void *arg, const DimVar *v) {
-  (void)arg;
+  const Sizes *s = arg;
+  for (uint32_t k = 0; k < s->guesses.len; k++)
+    if (s->guesses.at[k].var == v)
+      return s->guesses.at[k].value;
   return v->value ? 2 : SIZE_MIDDLING;
+}
+
+void sizes_guess(Sizes *s, const DimVar *var, int64_t value) {
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < s->guesses.len; k++)
+    if (s->guesses.at[k].var != var)
+      s->guesses.at[kept++] = s->guesses.at[k];
+  s->guesses.len = kept;
+  if (value)
+    VEC_PUSH(s->arena, s->guesses, ((Guess){var, value}));
+}
+
+void size_each_var(const Graph *g, int64_t x, void (*f)(void *, DimVar *),
+                   void *arg) {
+  if (!size_is_number(g, x))
+    dim_each_var(size_dim(g, x), f, NULL, arg);
 }
 
 int64_t size_guess(const Graph *g, int64_t x) {
   int64_t out;
   if (size_is_number(g, x))
     return x;
-  if (!size_at_values(g, x, middling, NULL, &out))
+  if (!size_at_values(g, x, middling, g->sizes, &out))
     return SIZE_MIDDLING;
   return out < 1 ? 1 : out;
 }

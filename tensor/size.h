@@ -70,8 +70,14 @@ bool size_div_up(Graph *g, int64_t x, int64_t y, int64_t *out);
 /* What it may be like, for decisions between forms of code that are all right
  * for all sizes: a number itself, and else its value where each size variable
  * is one of middling size. */
+enum { SIZE_MIDDLING = 960 }; /* all tiles and vectors divide it */
 int64_t size_guess(const Graph *g, int64_t x);
 double size_guess_product(const Graph *g, uint32_t count, const int64_t *x);
+/* What a variable is taken for from now on; 0: as others are. */
+void sizes_guess(Sizes *sizes, const DimVar *var, int64_t value);
+/* Calls f for each variable of a size; those twice that stand there twice. */
+void size_each_var(const Graph *g, int64_t x, void (*f)(void *, DimVar *),
+                   void *arg);
 /* Of elements that the node has. */
 double node_guess(const Graph *g, const Node *n);
 

@@ -132,6 +132,18 @@ for cc in gcc clang; do
   crews "races.$cc"
 done
 
+# at sizes for which kernels have versions of their own
+"$AXON" build -o "$work/versions.c" "$data/versions.axn" || fail 'no versions'
+for flags in "-O1 -fsanitize=$sanitize -fno-sanitize-recover" \
+  '-O2 -march=native' '-O1 -DAXON_PORTABLE'; do
+  # shellcheck disable=SC2086
+  cc $strict $flags -DAXON_PTHREADS -pthread -I "$work" -o "$work/program" \
+    "$data/versions.c" "$work/versions.c" -lm && "$work/program" ||
+    fail "versions: $flags"
+done
+grep -q '"versions":"n <= 1; ' "$work/versions.json" ||
+  fail 'no versions in the manifest'
+
 # found by pkg-config, wherever it was moved to
 if command -v pkg-config >/dev/null; then
   for made in small.so small.a libsmall.so; do

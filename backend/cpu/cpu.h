@@ -33,7 +33,9 @@ typedef struct Schedule {
   int64_t block;         /* points of the last outer axis in a unit; ROWS: at a
                             time */
   int64_t span;          /* ROWS: in a unit */
-  int64_t height;        /* TILE: points of the axis before it */
+  int64_t height;        /* TILE: points of the axis before it, */
+  int64_t bands;         /* at most, in so many parts, a size (tensor/size.h);
+                            0: each of so many */
   int64_t strip;         /* TILE: and of the one before that, whose points are
                             positions between those of the last one, too; 0:
                             they are not */
@@ -102,7 +104,8 @@ enum { NEAR_STEPS = 4 };
 /* How many sums stay in registers of so many bytes. */
 uint32_t schedule_held(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */
-bool schedule_streams(const Schedule *s, const Result *r);
+bool schedule_streams(const Schedule *s, const Graph *g, const Result *r);
+enum { SCHEDULE_LARGE = 32 << 20 }; /* bytes of the last cache, of open sizes */
 /* The same, of rows along an axis of a loop. */
 bool schedule_streams_along(const Schedule *s, const Loop *loop,
                             const Result *r, uint32_t lane);

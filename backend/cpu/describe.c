@@ -86,7 +86,7 @@ static bool reduces(const Kernel *k) {
 
 static bool streams(const Kernel *k, const Schedule *s) {
   if (s->members)
-    return members_stream(s, &k->loops.at[0]->results.at[0]);
+    return members_stream(s, k->graph, &k->loops.at[0]->results.at[0]);
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];

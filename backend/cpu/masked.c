@@ -103,7 +103,7 @@ static bool is_read_once(const Loop *loop, uint32_t at) {
 
 bool emit_is_masked(const Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
-  if (s->kind != STEP_SELECT || !e->varies[at] || e->loop->graph->sizes)
+  if (s->kind != STEP_SELECT || !e->varies[at] || loop_is_open(e->loop))
     return false;
   const Step *read = &e->loop->steps.at[s->args[1]];
   return read->kind == STEP_READ && !read->pairs && read->dtype == s->dtype &&

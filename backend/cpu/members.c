@@ -178,7 +178,7 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
 bool members_choose(Kernel *k, Schedule *s) {
   enum { UNIT_WORK = 1 << 14 };
   Members *p = NEW(k->arena, Members);
-  if (k->graph->sizes || k->loops.len != 1 ||
+  if (kernel_is_open(k) || k->loops.len != 1 ||
       k->loops.at[0]->results.len != 1 || k->outer < 3 || s->width < 4 ||
       !find_members(k, p, s->width))
     return false;
@@ -196,16 +196,16 @@ bool members_choose(Kernel *k, Schedule *s) {
 }
 
 /* Where every vector is whole. */
-bool members_stream(const Schedule *s, const Result *r) {
+bool members_stream(const Schedule *s, const Graph *g, const Result *r) {
   const Members *p = s->members;
   int64_t all = p->vectors ? p->columns : reach(&p->c, p->at_once);
-  return schedule_streams(s, r) && all % s->width == 0;
+  return schedule_streams(s, g, r) && all % s->width == 0;
 }
 
 /* ---- as C ---- */
 
 static bool is_streamed(const Emitter *e) {
-  return members_stream(e->s, &e->k->loops.at[0]->results.at[0]);
+  return members_stream(e->s, e->k->graph, &e->k->loops.at[0]->results.at[0]);
 }
 
 static const char *lanes_of(Emitter *e, const Members *p, const Block *of,

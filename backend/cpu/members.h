@@ -29,6 +29,6 @@ typedef struct Members {
 /* Is the kernel such a product, and nothing else? */
 bool members_choose(Kernel *k, Schedule *s);
 /* Does its result go past the caches? */
-bool members_stream(const Schedule *s, const Result *r);
+bool members_stream(const Schedule *s, const Graph *g, const Result *r);
 
 #endif

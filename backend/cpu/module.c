@@ -1,9 +1,13 @@
 /* Kernels for several kinds of vectors in one text. */
 #include "backend/cpu/module.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/versions.h"
+
+#include "backend/cpu/tiling.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { TERMS_OF_LANE = 6 }; /* of a product's sum, in a nanosecond */
 
 typedef struct Target {
   uint32_t bytes; /* of a vector register */
@@ -18,43 +22,6 @@ static const Target targets[MODULE_TARGETS] = {
     {16, "#elif defined __GNUC__ && !defined AXON_PORTABLE\n"},
     {4, "#else\n"},
 };
-
-/* ---- copies: a schedule puts axes into another order ---- */
-
-static Quasi *copy_of(Arena *arena, const Quasi *q) {
-  return q ? quasi_copy(arena, q) : NULL;
-}
-
-static Loop *copy_loop(Arena *arena, const Loop *from) {
-  Loop *to = NEW(arena, Loop);
-  *to = *from;
-  memset(&to->steps, 0, sizeof to->steps);
-  memset(&to->results, 0, sizeof to->results);
-  for (uint32_t j = 0; j < from->steps.len; j++) {
-    Step s = from->steps.at[j];
-    if (s.kind == STEP_INDEX)
-      s.index = copy_of(arena, s.index);
-    if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-      s.address = copy_of(arena, s.address);
-    VEC_PUSH(arena, to->steps, s);
-  }
-  for (uint32_t j = 0; j < from->results.len; j++) {
-    Result r = from->results.at[j];
-    r.out = copy_of(arena, r.out);
-    r.local = copy_of(arena, r.local);
-    VEC_PUSH(arena, to->results, r);
-  }
-  return to;
-}
-
-static Kernel *copy_kernel(const Kernel *from) {
-  Kernel *to = NEW(from->arena, Kernel);
-  *to = *from;
-  memset(&to->loops, 0, sizeof to->loops);
-  for (uint32_t j = 0; j < from->loops.len; j++)
-    VEC_PUSH(to->arena, to->loops, copy_loop(to->arena, from->loops.at[j]));
-  return to;
-}
 
 /* ---- how it is called ---- */
 
@@ -121,17 +88,40 @@ static void put_pointers(Adding *a, const Kernel *k, const Call *call,
   buffer_puts(a->out, "};\n");
 }
 
-static void put_work(Adding *a, const Call *call, const char *function) {
+/* How many nanoseconds the products of a kernel take; of others, whose
+ * operations differ too much, nobody says. */
+static void put_time(Adding *a, const Kernel *k, const Schedule *s) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (!s->tiling->of[j].on)
+      continue;
+    buffer_puts(a->out, count++ ? " + (" : "(");
+    for (uint32_t v = 0; v < loop->axes; v++) {
+      buffer_printf(a->out, "%s(", v ? " * " : "");
+      put_size(a, loop->extents[v]);
+      buffer_puts(a->out, " + 0.0)");
+    }
+    buffer_printf(a->out, ") / %u", TERMS_OF_LANE * s->width);
+  }
+  buffer_puts(a->out, count ? "" : "0");
+}
+
+static void put_work(Adding *a, const Kernel *k, const Schedule *s,
+                     const Call *call, const char *function) {
   buffer_printf(a->out, "%s, p, n, c, ", function);
   put_size(a, call->units);
   buffer_puts(a->out, ", ");
   put_size(a, call->room);
+  buffer_puts(a->out, ", ");
+  put_time(a, k, s);
   buffer_puts(a->out, ");\n");
 }
 
 /* The sums of parts, then their sum. */
-static void put_chunks(Adding *a, const Kernel *k, const Call *call,
-                       const NodeList *results, uint32_t number) {
+static void put_chunks(Adding *a, const Kernel *k, const Schedule *s,
+                       const Call *call, const NodeList *results,
+                       uint32_t number) {
   const Node *n = call->outs.at[0]->node;
   int64_t count = 0;
   a->failed |=
@@ -148,32 +138,32 @@ static void put_chunks(Adding *a, const Kernel *k, const Call *call,
   buffer_puts(a->out, "int bad = ");
   Buffer name = {.arena = k->arena};
   buffer_printf(&name, "work(kernel%u", number);
-  put_work(a, call, name.text);
+  put_work(a, k, s, call, name.text);
   buffer_printf(a->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
                         "const int64_t sums[] = {chunks, ");
   put_size(a, count);
   buffer_printf(a->out,
-                "};\nbad = work(fold%u, f, sums, c, count, 0);\n}\n"
+                "};\nbad = work(fold%u, f, sums, c, count, 0, 0);\n}\n"
                 "free(parts);\n",
                 number);
 }
 
 static void put_run(Adding *a, const Kernel *k, const Schedule *s,
                     const Call *call, const NodeList *results,
-                    uint32_t run, uint32_t number) {
+                    const char *name, uint32_t number) {
   buffer_printf(a->out,
-                "static int run%u(const int64_t *z, void *const *q) {\n"
+                "static int %s(const int64_t *z, void *const *q) {\n"
                 "(void)z;\n",
-                run);
+                name);
   put_ints(a, call);
   put_floats(a, call);
   if (s->chunk) {
-    put_chunks(a, k, call, results, number);
+    put_chunks(a, k, s, call, results, number);
   } else {
     put_pointers(a, k, call, results, NULL);
-    Buffer name = {.arena = k->arena};
-    buffer_printf(&name, "const int bad = work(kernel%u", number);
-    put_work(a, call, name.text);
+    Buffer call_of = {.arena = k->arena};
+    buffer_printf(&call_of, "const int bad = work(kernel%u", number);
+    put_work(a, k, s, call, call_of.text);
   }
   buffer_puts(a->out, "return bad < 0 ? 1\n");
   for (uint32_t j = 0; j < call->checks.len; j++)
@@ -207,25 +197,79 @@ static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
         memcmp(t->text, text->text, t->len) == 0)
       return t->number;
   }
-  put_numbered(part, text, m->count);
+  uint32_t number = m->known.len + 1;
+  put_numbered(part, text, number);
   VEC_PUSH(m->arena, m->known,
-           ((ModuleText){part, text->text, text->len, m->count}));
-  return m->count;
+           ((ModuleText){part, text->text, text->len, number}));
+  return number;
+}
+
+static void put_condition(Adding *a, const Versions *v, const Version *x,
+                          const char *(*name)(void *, const DimVar *)) {
+  uint32_t count = 0;
+  const Loop *loop = x->kernel->loops.at[0];
+  for (uint32_t j = 0; x->least > 0 && j < loop->axes; j++) {
+    buffer_puts(a->out, count++ ? " * (" : "(");
+    a->failed |= !size_emit(a->graph, a->out, loop->extents[j], name,
+                            a->caller->owner);
+    buffer_puts(a->out, " + 0.0)");
+  }
+  if (x->least > 0)
+    buffer_printf(a->out, "%s >= %.0f", count ? "" : "1", x->least);
+  for (uint32_t j = 0; x->most && j < v->var_count; j++)
+    if (!x->var || x->var == v->vars[j])
+      buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
+                    name(a->caller->owner, v->vars[j]), (long long)x->most);
+}
+
+/* "n <= 1, or m <= 24, or others" */
+static const char *about(Adding *a, const Versions *v) {
+  Buffer text = {.arena = v->at[0].kernel->arena};
+  Adding to = *a;
+  to.out = &text;
+  for (uint32_t j = 0; j + 1 < v->count; j++) {
+    put_condition(&to, v, &v->at[j], a->caller->name);
+    buffer_puts(&text, "; ");
+  }
+  buffer_puts(&text, "others");
+  return text.text;
+}
+
+static void put_choice(Adding *a, const Versions *v, uint32_t run) {
+  buffer_printf(a->out,
+                "static int run%u(const int64_t *z, void *const *q) {\n", run);
+  for (uint32_t j = 0; j < v->count; j++) {
+    if (j + 1 < v->count) {
+      buffer_puts(a->out, "if (");
+      put_condition(a, v, &v->at[j], a->caller->size);
+      buffer_puts(a->out, ")\n");
+    }
+    buffer_printf(a->out, "return run%u_%u(z, q);\n", run, j);
+  }
+  buffer_puts(a->out, "}\n");
 }
 
 static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
                     const NodeList *results, uint32_t target) {
-  Kernel *copy = copy_kernel(k);
-  Schedule s;
-  Emitted e;
+  Versions v;
   uint32_t bytes = targets[target].bytes;
-  schedule_choose(copy, bytes, &s);
-  if (!emit_kernel(copy, &s, NULL, MARK, &e))
+  Adding a = {.caller = caller, .graph = k->graph};
+  if (!versions_write(k, bytes, MARK, &v))
     return false;
-  Buffer *out = &m->text[target][bytes > 4 && s.width * 4 < bytes];
-  Adding a = {.caller = caller, .graph = k->graph, .out = out};
-  uint32_t number = add_text(m, out, &e.text);
-  put_run(&a, copy, &s, &e.call, results, m->count, number);
+  for (uint32_t j = 0; j < v.count; j++) {
+    const Version *x = &v.at[j];
+    Buffer name = {.arena = k->arena};
+    a.out = &m->text[target][bytes > 4 && x->schedule.width * 4 < bytes];
+    uint32_t number = add_text(m, a.out, &x->emitted.text);
+    buffer_printf(&name, v.count > 1 ? "run%u_%u" : "run%u", m->count, j);
+    put_run(&a, x->kernel, &x->schedule, &x->emitted.call, results, name.text,
+            number);
+  }
+  a.out = &m->choices[target];
+  if (v.count > 1)
+    put_choice(&a, &v, m->count);
+  if (!m->about)
+    m->about = about(&a, &v);
   return !a.failed;
 }
 
@@ -233,6 +277,7 @@ void module_begin(Module *m, Arena *arena, bool here) {
   *m = (Module){.arena = arena, .only = -1};
   for (int t = 0; t < MODULE_TARGETS; t++) {
     m->text[t][0].arena = m->text[t][1].arena = arena;
+    m->choices[t].arena = arena;
     if (here && targets[t].bytes == target_vector_bytes())
       m->only = t;
   }
@@ -246,6 +291,7 @@ uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results) {
   *results = (NodeList){0};
   m->count++;
+  m->about = NULL;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
       if (k->loops.at[j]->results.at[i].out)
@@ -271,6 +317,8 @@ void module_write(const Module *m, Buffer *out) {
       if (text->len)
         prelude_part(m->arena, width, text, suffix, out);
     }
+    if (m->choices[t].len)
+      buffer_add(out, m->choices[t].text, m->choices[t].len);
   }
   if (m->only < 0)
     buffer_puts(out, "#endif\n");

@@ -23,6 +23,9 @@ typedef struct Module {
   uint32_t count;                 /* of kernels */
   int only;                       /* the one target; -1: all of them */
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
+  Buffer choices[MODULE_TARGETS]; /* of versions, by sizes */
+  const char *about; /* of the last one: "n <= 1; others", for which sizes there
+                        are versions; of the widest vectors */
   VEC(ModuleText) known;
 } Module;
 
@@ -30,6 +33,7 @@ typedef struct Module {
 typedef struct ModuleCaller {
   void *owner;
   const char *(*size)(void *owner, const DimVar *v); /* "z[2]" */
+  const char *(*name)(void *owner, const DimVar *v); /* "n", for people */
   uint32_t (*code)(void *owner, const Step *s); /* where a check of it fails */
 } ModuleCaller;
 

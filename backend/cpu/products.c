@@ -143,7 +143,8 @@ static void emit_edge_rows(const Tile *t, const char *id, Buffer *out) {
                   "if (rows < LEAST%s) {\n"
                   "for (int64_t i = 0; i < MR%s; i++)\n"
                   "for (int64_t k = 0; k < depth; k++)\n"
-                  "rest[i * depth + k] = i < rows ? a[i * lda + k] : 0;\n"
+                  "rest[i * depth + k] =\n"
+                  "i < rows ? a[(i < rows ? i : 0) * lda + k] : 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
                   product_type(t->element), id, BLOCK_K_MOST, id, id);
 }

@@ -181,28 +181,30 @@ static double caches_kept(const Cost *cost) {
 /* Bytes from which a result is stored past the caches.  Short rows are not:
  * each end of one is a part of a line.  (Tests ask for all.) */
 static double choose_streamed(const Kernel *k) {
-  if (k->graph->sizes)
+  if (kernel_is_open(k) && !k->large)
     return INFINITY; /* nobody knows */
   const char *asked = getenv("AXON_STREAM");
   if (asked && *asked)
     return strtod(asked, NULL);
-  double cache = (double)machine()->cache[2]; /* shared with others */
+  /* it is shared with others */
+  double cache = k->large ? SCHEDULE_LARGE : (double)machine()->cache[2];
   Cost cost = cost_of(k);
   bool far = cost.read + cost.written > caches_kept(&cost) * cache;
   return cache > 0 && far ? cache / 4 : INFINITY;
 }
 
-bool schedule_streams(const Schedule *s, const Result *r) {
-  double bytes = (double)node_count(r->node) * dtype_info[r->dtype].bytes;
+bool schedule_streams(const Schedule *s, const Graph *g, const Result *r) {
+  double bytes = node_guess(g, r->node) * dtype_info[r->dtype].bytes;
   return s->width > 1 && bytes > s->streamed;
 }
 
 bool schedule_streams_along(const Schedule *s, const Loop *loop,
                             const Result *r, uint32_t lane) {
   double each = dtype_info[r->dtype].bytes;
-  return schedule_streams(s, r) && lane < loop->axes &&
+  return schedule_streams(s, loop->graph, r) && lane < loop->axes &&
          r->out->times[lane] == 1 &&
-         (s->streamed == 0 || (double)loop->extents[lane] * each >= STREAM_ROW);
+         (s->streamed == 0 ||
+          (double)loop_guess(loop, lane) * each >= STREAM_ROW);
 }
 
 static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {

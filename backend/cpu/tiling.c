@@ -24,6 +24,7 @@ enum {
   CHUNKS = 16,             /* into so many parts */
   WINDOW_ROWS = 48,        /* that are wanted for one that does not slide */
   SUMS_LEAST = 8,          /* that keep the machine busy */
+  BANDS_MOST = 4,          /* of open sizes, where their rows are few */
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
@@ -311,7 +312,7 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     *(with_n >> j & 1 ? &of_b : &of_a) |= p->depends[p->factors[j]];
   Reach r;
   *on = false;
-  if (loop->graph->sizes || !window_reach(b, n, &r))
+  if (kernel_is_open(c->k) || !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -432,6 +433,19 @@ static bool is_long_sum(const Choice *c, const Tile *t, const Grid *g) {
          c->k->loops.len == 1 && is_last(loop, r->out);
 }
 
+/* Of so many rows as there turn out to be, each band as many: at most `height`,
+ * and fewer where that gives threads something to do. */
+static int64_t bands_of(const Loop *loop, const Tile *t, int64_t bands,
+                        int64_t height) {
+  Graph *g = loop->graph;
+  int64_t m = loop->extents[t->m], least, most;
+  if (size_is_number(g, m) || !size_div_up(g, m, height, &least) ||
+      !size_div_up(g, m, BLOCK_M_MOST, &most))
+    return 0;
+  bands = bands < BANDS_MOST ? bands : BANDS_MOST;
+  return size_max(g, least, size_min(g, most, bands));
+}
+
 static void size_tile(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   Grid g = {.m = loop_guess(loop, t->m),
@@ -450,6 +464,7 @@ static void size_tile(Choice *c, Tile *t) {
   t->block_n = c->s->block = g.block;
   t->block_m = pieces(g.height, BLOCK_M_MOST, t->rows);
   c->s->height = g.height;
+  c->s->bands = bands_of(loop, t, divide_up(g.m, g.height), g.height);
   t->passing = !loop->results.at[0].out &&
                size_is_number(loop->graph, t->depth) && t->pack_k >= t->depth;
 }
@@ -636,7 +651,7 @@ static void make_tile(Choice *c, uint32_t at) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
     t->b.form = OPERAND_WINDOW;
-  } else if (!limited && !loop->graph->sizes &&
+  } else if (!limited && !loop_is_open(loop) &&
              pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
   }

@@ -88,6 +88,20 @@ static int64_t emit_range(Emitter *e, Buffer *out, const char *from,
   return blocks;
 }
 
+/* As many rows in each, whole tiles. */
+static int64_t emit_bands(Emitter *e, Buffer *out, int64_t extent) {
+  const char *n = emit_int(e, extent), *bands = emit_int(e, e->s->bands);
+  uint32_t rows = e->s->tiling->of[0].rows;
+  buffer_printf(out,
+                "const int64_t bands = %s, height = ((%s + bands - 1) / bands "
+                "+ %u) / %u * %u;\n"
+                "const int64_t top = row %% bands * height;\n"
+                "const int64_t bottom = top + height < %s ? top + height : "
+                "%s;\nrow /= bands;\n",
+                bands, n, rows - 1, rows, rows, n, n);
+  return e->s->bands;
+}
+
 static bool has_place(const Loop *loop) {
   PrimId op = loop->results.at[0].reduce;
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
@@ -106,7 +120,9 @@ static void emit_unit(Emitter *e, Buffer *out) {
   else if (s->shape != UNIT_POINT)
     units = emit_range(e, out, "lo", "hi", "blocks", loop->extents[--points],
                        s->block, 0);
-  if (s->shape == UNIT_TILE)
+  if (s->shape == UNIT_TILE && s->bands)
+    units = emit_times(e, units, emit_bands(e, out, loop->extents[--points]));
+  else if (s->shape == UNIT_TILE)
     units = emit_times(e, units,
                        emit_range(e, out, "top", "bottom", "bands",
                                   loop->extents[--points], s->height, 0));
