@@ -90,6 +90,14 @@ END
 code=$("$AXON" plan --code --dry "$folder/far.axn")
 [ "$(grep -c '__builtin_prefetch(' <<<"$code")" = 2 ] ||
   wrong 'rows are not asked for ahead, or such that a cache has'
+cat >"$folder/bags.axn" <<'END'
+val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
+val bags = argsort (for b < 500, i < 20 => sin (float (b + 3 * i)))
+do print (sum ~axis:1 (gather table bags))
+END
+code=$("$AXON" plan --code --dry "$folder/bags.axn")
+grep -q '#pragma GCC unroll 20' <<<"$code" &&
+  wrong 'rows that data name are written out as those of windows are'
 cat >"$folder/moments.axn" <<'END'
 val x = for i < 1000003 => sin (float i)
 do print (sum x)

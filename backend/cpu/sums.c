@@ -15,6 +15,16 @@ static int64_t divide_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
 }
 
+/* Rows that data name are asked for ahead (fetch.c), term by term. */
+static bool is_gathered(const Loop *loop) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_READ && s->index_count)
+      return true;
+  }
+  return false;
+}
+
 bool sums_are_short(const Loop *loop) {
   int64_t terms = 1;
   for (uint32_t v = loop->kept; v < loop->axes; v++)
@@ -26,7 +36,8 @@ bool sums_are_short(const Loop *loop) {
     if (op == PRIM_NONE || op == PRIM_ARGMAX || op == PRIM_ARGMIN)
       return false;
   }
-  return loop->axes > loop->kept && terms >= 1 && terms <= FEW_TERMS;
+  return loop->axes > loop->kept && terms >= 1 && terms <= FEW_TERMS &&
+         !is_gathered(loop);
 }
 
 bool sums_choose(const Kernel *k, Schedule *s) {
