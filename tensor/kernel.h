@@ -107,7 +107,7 @@ typedef struct Step {
   uint32_t arg_count;
   uint32_t args[3];
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
-  bool sure; /* nobody looks at it where an index or divisor is wrong */
+  bool sure;         /* nobody looks at it where an index or divisor is wrong */
   union {
     Scalar value;
     Quasi *index;
@@ -156,7 +156,7 @@ enum { LIMITS_MOST = 32 };
 typedef enum CopyKind { COPY_NONE, COPY_IN, COPY_OUT } CopyKind;
 
 typedef struct Loop {
-  Graph *graph; /* whose sizes it has */
+  Graph *graph;               /* whose sizes it has */
   uint32_t outer, kept, axes; /* the shared axes; with those of the results;
                                  with the reduced ones */
   int64_t extents[KERNEL_AXES];
@@ -169,9 +169,9 @@ typedef struct Loop {
                       0: it is gone through wholly */
   double part;     /* of that axis, on average */
   bool finite;     /* a product: if its factors along the columns are finite */
-  bool portioned; /* goes along that axis in portions: portion.c */
-  CopyKind copy;  /* apart.c, */
-  uint32_t next;  /* of neighbours in memory along this inner axis */
+  bool portioned;  /* goes along that axis in portions: portion.c */
+  CopyKind copy;   /* apart.c, */
+  uint32_t next;   /* of neighbours in memory along this inner axis */
 } Loop;
 
 typedef struct Kernel {
@@ -184,7 +184,7 @@ typedef struct Kernel {
   Loop *guard; /* of a point, behind the loops: results that are true where
                   limits were wrong; NULL: they never are */
   uint32_t portion_from, portion_to; /* loops that go in portions */
-  bool large; /* of open sizes: what it reads and writes, no cache holds */
+  bool large;  /* of open sizes: what it reads and writes, no cache holds */
   bool across; /* lanes lie along the last outer axis: kernel_copy_apart */
 } Kernel;
 
@@ -195,7 +195,7 @@ struct Cluster {
                      many axes) */
   void *backend;  /* what a backend noted when it prepared it */
   bool passing;   /* that is gone with the plan */
-  bool routine; /* of a node that is no loop: a backend has one of its own */
+  bool routine;   /* of a node that is no loop: a backend has one of its own */
   const char *interpreted; /* why it is left to the reference backend; NULL: it
                               is not */
   struct ClusterNotes *notes; /* watch.h; NULL: nobody asks */
@@ -240,7 +240,11 @@ bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
 bool quasi_split(Arena *arena, const Quasi *x, int64_t by, const Loop *loop,
                  Quasi **upper, Quasi **lower);
 bool quasi_equal(const Quasi *x, const Quasi *y);
-Quasi *quasi_copy(Arena *arena, const Quasi *from);
+Quasi *quasi_copy(Arena *arena, const Quasi *from); /* of NULL: NULL */
+/* A loop over the same axes, without steps and results; and one with copies of
+ * them, whose forms can be changed. */
+Loop *loop_like(Arena *arena, const Loop *loop);
+Loop *loop_copy(Arena *arena, const Loop *from);
 /* False: they do not fit. */
 bool quasi_bounds(const Loop *loop, const Quasi *q, int64_t *low,
                   int64_t *high);
@@ -275,6 +279,10 @@ uint64_t *loop_depends(Arena *arena, const Loop *loop);
  * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
 uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,
                         uint32_t *place, uint32_t at);
+/* The product of those factors that are in `which`, of type t, as a loop over
+ * the same axes. */
+Loop *product_side(Arena *arena, const Loop *loop, const Product *p,
+                   uint32_t which, Dtype t);
 /* Takes the factors outside of the sum away from a product, or from a sum of
  * quotients that is not alone: the loop that follows it and does the rest,
  * reading loop LOOP_BEFORE; NULL: there are none. */

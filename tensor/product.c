@@ -200,20 +200,28 @@ static uint32_t op_step(Arena *arena, Loop *loop, PrimId op, Dtype t,
   return loop->steps.len - 1;
 }
 
-static Loop *like(Arena *arena, const Loop *loop) {
-  Loop *to = NEW(arena, Loop);
-  *to = *loop;
-  to->steps.at = NULL;
-  to->steps.len = to->steps.cap = 0;
-  to->results.at = NULL;
-  to->results.len = to->results.cap = 0;
+Loop *product_side(Arena *arena, const Loop *loop, const Product *p,
+                   uint32_t which, Dtype t) {
+  Loop *to = loop_like(arena, loop);
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
+  uint32_t value = UINT32_MAX;
+  for (uint32_t j = 0; j < p->count; j++) {
+    if (!(which >> j & 1))
+      continue;
+    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
+    value = value == UINT32_MAX
+                ? factor
+                : op_step(arena, to, PRIM_MUL, t, value, factor);
+  }
+  Result r = {.dtype = t, .step = value};
+  VEC_PUSH(arena, to->results, r);
   return to;
 }
 
 /* The sum alone, as a loop of its own, whose values are local. */
 static Loop *sum_alone(Arena *arena, const Loop *loop, const Product *p,
                        const Result *r) {
-  Loop *to = like(arena, loop);
+  Loop *to = loop_like(arena, loop);
   uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   Dtype t = loop->steps.at[r->step].dtype;
   uint32_t product = loop_take_step(arena, loop, to, place, p->factors[0]);
@@ -260,7 +268,7 @@ Loop *product_hoist(Arena *arena, Loop *loop, bool alone) {
     return NULL;
   Result r = loop->results.at[0];
   Dtype t = loop->steps.at[r.step].dtype;
-  Loop *sum = sum_alone(arena, loop, &p, &r), *rest = like(arena, loop);
+  Loop *sum = sum_alone(arena, loop, &p, &r), *rest = loop_like(arena, loop);
   rest->axes = rest->kept;
   uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
   Step read = {.kind = STEP_LOCAL, .dtype = t, .loop = LOOP_BEFORE};

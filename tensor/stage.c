@@ -47,8 +47,37 @@ bool quasi_add(Graph *g, Quasi *x, int64_t factor, const Quasi *y) {
 }
 
 Quasi *quasi_copy(Arena *arena, const Quasi *from) {
+  if (!from)
+    return NULL;
   Quasi *to = NEW(arena, Quasi);
   *to = *from;
+  return to;
+}
+
+Loop *loop_like(Arena *arena, const Loop *loop) {
+  Loop *to = NEW(arena, Loop);
+  *to = *loop;
+  memset(&to->steps, 0, sizeof to->steps);
+  memset(&to->results, 0, sizeof to->results);
+  return to;
+}
+
+Loop *loop_copy(Arena *arena, const Loop *from) {
+  Loop *to = loop_like(arena, from);
+  for (uint32_t j = 0; j < from->steps.len; j++) {
+    Step s = from->steps.at[j];
+    if (s.kind == STEP_INDEX)
+      s.index = quasi_copy(arena, s.index);
+    if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
+      s.address = quasi_copy(arena, s.address);
+    VEC_PUSH(arena, to->steps, s);
+  }
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    r.out = quasi_copy(arena, r.out);
+    r.local = quasi_copy(arena, r.local);
+    VEC_PUSH(arena, to->results, r);
+  }
   return to;
 }
 

@@ -143,30 +143,7 @@ static void merge_terms(Loop *loop) {
 
 static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
                           uint32_t which, Dtype t) {
-  Loop *to = NEW(arena, Loop);
-  *to = *loop;
-  memset(&to->steps, 0, sizeof to->steps);
-  memset(&to->results, 0, sizeof to->results);
-  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
-  uint32_t value = UINT32_MAX;
-  for (uint32_t j = 0; j < p->count; j++) {
-    if (!(which >> j & 1))
-      continue;
-    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
-    if (value == UINT32_MAX) {
-      value = factor;
-      continue;
-    }
-    Step s = {.kind = STEP_OP, .op = PRIM_MUL, .dtype = t, .arg_count = 2};
-    s.args[0] = value;
-    s.args[1] = factor;
-    s.low = INT64_MIN;
-    s.high = INT64_MAX;
-    VEC_PUSH(arena, to->steps, s);
-    value = to->steps.len - 1;
-  }
-  Result r = {.dtype = t, .step = value};
-  VEC_PUSH(arena, to->results, r);
+  Loop *to = product_side(arena, loop, p, which, t);
   merge_terms(to);
   return to;
 }

@@ -19,38 +19,12 @@ static const double PAYS = 1.25; /* times as fast, by the count of cycles */
 
 /* ---- copies: a schedule puts axes into another order ---- */
 
-static Quasi *copy_of(Arena *arena, const Quasi *q) {
-  return q ? quasi_copy(arena, q) : NULL;
-}
-
-static Loop *copy_loop(Arena *arena, const Loop *from) {
-  Loop *to = NEW(arena, Loop);
-  *to = *from;
-  memset(&to->steps, 0, sizeof to->steps);
-  memset(&to->results, 0, sizeof to->results);
-  for (uint32_t j = 0; j < from->steps.len; j++) {
-    Step s = from->steps.at[j];
-    if (s.kind == STEP_INDEX)
-      s.index = copy_of(arena, s.index);
-    if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-      s.address = copy_of(arena, s.address);
-    VEC_PUSH(arena, to->steps, s);
-  }
-  for (uint32_t j = 0; j < from->results.len; j++) {
-    Result r = from->results.at[j];
-    r.out = copy_of(arena, r.out);
-    r.local = copy_of(arena, r.local);
-    VEC_PUSH(arena, to->results, r);
-  }
-  return to;
-}
-
 static Kernel *copy_kernel(const Kernel *from) {
   Kernel *to = NEW(from->arena, Kernel);
   *to = *from;
   memset(&to->loops, 0, sizeof to->loops);
   for (uint32_t j = 0; j < from->loops.len; j++)
-    VEC_PUSH(to->arena, to->loops, copy_loop(to->arena, from->loops.at[j]));
+    VEC_PUSH(to->arena, to->loops, loop_copy(to->arena, from->loops.at[j]));
   return to;
 }
 

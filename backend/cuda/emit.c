@@ -218,32 +218,6 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
 
 /* ---- loops apart: each a pass, what is between them in scratch memory ---- */
 
-static Quasi *copy_of(Arena *arena, const Quasi *q) {
-  return q ? quasi_copy(arena, q) : NULL;
-}
-
-static Loop *copy_loop(Arena *arena, const Loop *from) {
-  Loop *to = NEW(arena, Loop);
-  *to = *from;
-  memset(&to->steps, 0, sizeof to->steps);
-  memset(&to->results, 0, sizeof to->results);
-  for (uint32_t j = 0; j < from->steps.len; j++) {
-    Step s = from->steps.at[j];
-    if (s.kind == STEP_INDEX)
-      s.index = copy_of(arena, s.index);
-    if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-      s.address = copy_of(arena, s.address);
-    VEC_PUSH(arena, to->steps, s);
-  }
-  for (uint32_t j = 0; j < from->results.len; j++) {
-    Result r = from->results.at[j];
-    r.out = copy_of(arena, r.out);
-    r.local = copy_of(arena, r.local);
-    VEC_PUSH(arena, to->results, r);
-  }
-  return to;
-}
-
 /* The place among all points' values. */
 static void spread(CudaWriter *w, const Loop *loop, uint32_t outer, Quasi *q,
                    int64_t size) {
@@ -255,7 +229,7 @@ static void spread(CudaWriter *w, const Loop *loop, uint32_t outer, Quasi *q,
 
 static void add_apart(CudaWriter *w, Kernel *k, uint32_t at, CudaPass *p) {
   const Loop *from = k->loops.at[at];
-  Loop *loop = copy_loop(k->arena, from);
+  Loop *loop = loop_copy(k->arena, from);
   Kernel *one = NEW(k->arena, Kernel);
   *one = *k;
   one->loops = (typeof(one->loops)){0};
@@ -311,8 +285,8 @@ static Kernel *fold_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   read.address->times[loop->kept] = w->points;
   Result r = loop->results.at[0];
   r.step = 0;
-  r.out = copy_of(k->arena, r.out);
-  r.local = copy_of(k->arena, r.local);
+  r.out = quasi_copy(k->arena, r.out);
+  r.local = quasi_copy(k->arena, r.local);
   VEC_PUSH(k->arena, over->steps, read);
   VEC_PUSH(k->arena, over->results, r);
   VEC_PUSH(k->arena, fold->loops, over);

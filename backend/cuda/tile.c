@@ -104,37 +104,6 @@ static bool is_followed(const Kernel *k) {
 
 /* ---- operands ---- */
 
-/* The product of a side's factors, as a loop over the same axes. */
-static Loop *operand_loop(Arena *arena, const Loop *loop, const Product *p,
-                          uint32_t which, Dtype t) {
-  Loop *to = NEW(arena, Loop);
-  *to = *loop;
-  memset(&to->steps, 0, sizeof to->steps);
-  memset(&to->results, 0, sizeof to->results);
-  uint32_t *place = NEW_ARRAY(arena, uint32_t, loop->steps.len);
-  uint32_t value = UINT32_MAX;
-  for (uint32_t j = 0; j < p->count; j++) {
-    if (!(which >> j & 1))
-      continue;
-    uint32_t factor = loop_take_step(arena, loop, to, place, p->factors[j]);
-    if (value == UINT32_MAX) {
-      value = factor;
-      continue;
-    }
-    Step s = {.kind = STEP_OP,
-              .op = PRIM_MUL,
-              .dtype = t,
-              .arg_count = 2,
-              .args = {value, factor},
-              .low = INT64_MIN,
-              .high = INT64_MAX};
-    VEC_PUSH(arena, to->steps, s);
-    value = to->steps.len - 1;
-  }
-  VEC_PUSH(arena, to->results, ((Result){.step = value, .dtype = t}));
-  return to;
-}
-
 /* What a value of 16 bits is that is but widened; or NULL. */
 static const Step *narrow_of(const Loop *side) {
   const Step *s = &side->steps.at[side->results.at[0].step];
@@ -271,8 +240,8 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
                   side_depends(&p, which)))
     return NULL;
   Dtype sum = loop->steps.at[loop->results.at[0].step].dtype;
-  t->a = operand_loop(k->arena, loop, &p, all & ~which, sum);
-  t->b = operand_loop(k->arena, loop, &p, which, sum);
+  t->a = product_side(k->arena, loop, &p, all & ~which, sum);
+  t->b = product_side(k->arena, loop, &p, which, sum);
   Dtype dtype = tile_dtype(t->a, t->b, &gpu, sum);
   t->copy_a = copied_read(t->a, dtype);
   t->copy_b = copied_read(t->b, dtype);
