@@ -43,6 +43,7 @@ struct Emitter {
   Local *locals[KERNEL_LOOPS];     /* by loop and result */
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
   Buffer head;                     /* of the function */
+  Buffer copies;                   /* functions of what may be kept */
   bool failed;
   bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */
