@@ -1,7 +1,6 @@
 /* Calls from outside: data become values, a function runs, and what it comes
  * to becomes data. */
 #include "eval/internal.h"
-#include "runtime/kept.h"
 
 #include <string.h>
 
@@ -170,7 +169,6 @@ static void put_tensor(Visit *visit, Datum **at, Node *node) {
   }
   if (!tensor_unborrow(t, &fault))
     vm_fault_at(visit->vm, (Span){0}, &fault);
-  kept_forbid(t); /* the host may write to it */
   Datum *d = make(at, DATUM_TENSOR, 0, NULL, 0, NULL);
   d->tensor = tensor_retain(t); /* not before: making it may unwind */
 }

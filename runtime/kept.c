@@ -134,7 +134,7 @@ static Found look(Tensor *t, const ArtifactKey *form, size_t bytes, Kept **k,
                   uint64_t *since) {
   Found found = FOUND_NONE;
   lock();
-  bool may = !t->handed && bytes <= limit();
+  bool may = bytes <= limit();
   *k = may ? find(t, form) : NULL;
   bool again = *k != NULL || all.at_once;
   if (may && !*k)
@@ -255,13 +255,6 @@ void kept_drop(Tensor *t) {
     mem_free(ended);
     ended = next;
   }
-}
-
-void kept_forbid(Tensor *t) {
-  lock();
-  t->handed = true;
-  unlock();
-  kept_drop(t);
 }
 
 void kept_limit(uint64_t bytes) {

@@ -12,8 +12,7 @@
  * more memory than they may: those first that were not used for longest, but
  * none that was used since the new one was last wanted, since of forms that
  * are wanted in turn, and do not fit, each would drive out the next.  Tensors
- * whose elements somebody else may change have none: those over memory of a
- * host program, and those that were handed out to one.
+ * over memory of a host program have none, since it may change what is there.
  *
  * Any thread may use it. */
 #ifndef AXON_KEPT_H
@@ -35,8 +34,6 @@ void kept_done(Kept *k);
 
 /* Of a tensor that goes, or is written to. */
 void kept_drop(Tensor *t);
-/* From now on others may write to the tensor's elements. */
-void kept_forbid(Tensor *t);
 
 /* Bytes that all of them may take; 0: nothing is kept; UINT64_MAX: a quarter of
  * the memory. */

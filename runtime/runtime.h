@@ -84,7 +84,6 @@ typedef struct Tensor {
   size_t block_size; /* of memory from block.c; or 0 */
   void *device;      /* a copy in a device's memory, its backend's; or NULL */
   struct Kept *kept; /* other forms of it (kept.h); or NULL */
-  bool handed;       /* somebody else may write to the data */
 } Tensor;
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */

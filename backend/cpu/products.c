@@ -662,11 +662,11 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
   const char *panel =
-      plain_b ? "b + k0 * ldb + y, ldb"
-      : keeps ? format(e,
-                       "panels + (y - n0) * high + (k0 - from) * NR%s, NR%s",
-                       id, id)
-              : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
+      plain_b
+          ? "b + k0 * ldb + y, ldb"
+          : format(e, "%s + (k0 - from) * NR%s, NR%s",
+                   keeps ? "panels + (y - n0) * high"
+                         : "b + (y - n0) * (to - from)",
                    id, id);
   emit_tile_calls(e, t, at, left, right, panel, more, out);
   if (rest) {

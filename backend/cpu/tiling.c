@@ -692,9 +692,9 @@ static int64_t panel_columns(const Choice *c, uint32_t at) {
   return (int64_t)c->s->tiling->of[at].vectors * c->s->width;
 }
 
-/* An element is copied in the time in which so many rows, for each lane, are
- * multiplied with it. */
-static const double COPIED_ROWS = 1;
+/* An element is copied, or turned, in the time in which so many rows, for each
+ * lane, are multiplied with it. */
+static const double COPIED_ROWS = 1, TURNED_ROWS = 2;
 
 static void choose_kept(const Choice *c, Tile *t) {
   Operand *o = &t->b;
@@ -705,9 +705,10 @@ static void choose_kept(const Choice *c, Tile *t) {
   double rows = (double)(c->s->shape == UNIT_TILE ? c->s->height
                          : t->ahead               ? c->s->span
                                                   : c->s->block);
+  double each = o->form == OPERAND_TURNED ? TURNED_ROWS : COPIED_ROWS;
   double elements = (double)t->depth * (double)o->loop->extents[t->n];
   o->pays = elements >= KEPT_ELEMENTS &&
-            COPIED_ROWS * c->s->width >= KEPT_SHARE * rows;
+            each * c->s->width >= KEPT_SHARE * rows;
 }
 
 static void choose_all_kept(const Choice *c) {
