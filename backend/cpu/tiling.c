@@ -28,13 +28,13 @@ enum {
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
-  PORTION_ROWS = 12,  /* that are wanted at least, of a row, or, if they are */
-  PORTION = 512,      /* too long, of so many elements of them */
-  WINDOW_LEAST = 64,  /* columns of a unit, where there are more */
-  WINDOW_PARTS = 16,  /* of all rows, at most */
+  PORTION_ROWS = 12, /* that are wanted at least, of a row, or, if they are */
+  PORTION = 512,     /* too long, of so many elements of them */
+  WINDOW_LEAST = 64, /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16, /* of all rows, at most */
   KEPT_ELEMENTS = 4096, /* of an operand that is worth keeping */
-  LIMITED = 32,       /* parts of the rows that have limits of their own */
-  PLAIN_STRIDE = 128, /* elements between terms of b that is not copied */
+  LIMITED = 32,         /* parts of the rows that have limits of their own */
+  PLAIN_STRIDE = 128,   /* elements between terms of b that is not copied */
 };
 
 static const double KEPT_SHARE = 0.02; /* of the product, to copy it */
@@ -697,23 +697,26 @@ static int64_t panel_columns(const Choice *c, uint32_t at) {
 static const double COPIED_ROWS = 1, TURNED_ROWS = 2;
 
 static void choose_kept(const Choice *c, Tile *t) {
-  Operand *o = &t->b;
+  bool across = t->window && t->window->across;
+  uint32_t n = across ? t->m : t->n;
+  Operand *o = across ? &t->a : &t->b;
   bool copied = o->form == OPERAND_PANELS || o->form == OPERAND_TURNED;
-  o->keeps = copied && keeping_may(o->loop, t->n);
+  o->keeps = copied && keeping_may(o->loop, n);
   if (!o->keeps)
     return;
-  double rows = (double)(c->s->shape == UNIT_TILE ? c->s->height
-                         : t->ahead               ? c->s->span
-                                                  : c->s->block);
+  double rows = (double)(across                     ? c->s->places
+                         : c->s->shape == UNIT_TILE ? c->s->height
+                         : t->ahead                 ? c->s->span
+                                                    : c->s->block);
   double each = o->form == OPERAND_TURNED ? TURNED_ROWS : COPIED_ROWS;
-  double elements = (double)t->depth * (double)o->loop->extents[t->n];
-  o->pays = elements >= KEPT_ELEMENTS &&
-            each * c->s->width >= KEPT_SHARE * rows;
+  double elements = (double)t->depth * (double)o->loop->extents[n];
+  o->pays =
+      elements >= KEPT_ELEMENTS && each * c->s->width >= KEPT_SHARE * rows;
 }
 
 static void choose_all_kept(const Choice *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++)
-    if (c->is[j] && !c->s->tiling->of[j].window)
+    if (c->is[j])
       choose_kept(c, &c->s->tiling->of[j]);
 }
 
@@ -741,8 +744,10 @@ bool tiling_choose(Kernel *k, Schedule *s) {
       shape_tile(c, &s->tiling->of[j], k->loops.at[j]);
       rows = s->tiling->of[j].rows;
     }
-  if (c->window)
+  if (c->window) {
+    choose_all_kept(c);
     return true;
+  }
   if (s->portion) /* whole panels of the first product */
     s->portion -= s->portion % panel_columns(c, k->portion_from);
   if (s->shape == UNIT_TILE)
