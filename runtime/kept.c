@@ -212,7 +212,10 @@ Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
     make_data(k, bytes, since, make, context);
   if (found == FOUND_NONE)
     return NULL;
-  if (k->data)
+  lock(); /* another thread may be about to make it */
+  bool there = k->data != NULL;
+  unlock();
+  if (there)
     return k;
   kept_done(k);
   return NULL;
