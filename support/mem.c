@@ -60,10 +60,19 @@ bool mem_denied(void) {
   return true;
 }
 
+/* What is small comes from a list of its thread by malloc, which calloc does
+ * not look at. */
+enum { SMALL = 1024 };
+
 void *mem_try_alloc(size_t size) {
   if (mem_denied() || size > PTRDIFF_MAX)
     return NULL;
-  return calloc(1, size ? size : 1);
+  if (size > SMALL)
+    return calloc(1, size);
+  size += !size;
+  void *p = malloc(size);
+  __asm__("" : "+r"(p)); /* else compilers make a calloc of both */
+  return p ? memset(p, 0, size) : NULL;
 }
 
 void *mem_try_aligned(size_t align, size_t size) {

@@ -5,7 +5,7 @@
 #include "backend/cpu/window.h"
 
 enum {
-  BLOCK_K_MOST = 512, /* terms of a pass */
+  BLOCK_K_MOST = 768, /* terms of a pass */
   BLOCK_M_MOST = 96,  /* rows that are gone through at a time */
 };
 
