@@ -522,6 +522,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
     w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+  Buffer indented = {.arena = k->arena};
+  cuda_indent(out->text.text, &indented);
+  out->text = indented;
   return !w->e.failed;
 }
 

@@ -82,6 +82,8 @@ typedef struct CudaTarget {
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
+/* A text with its lines moved in as far as they are nested, added to `out`. */
+void cuda_indent(const char *text, Buffer *out);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
 bool cuda_whole_text(const Buffer *text, Buffer *out);
 
