@@ -38,8 +38,8 @@ static void nesting_add(Nesting *n, const char *line, size_t len) {
 
 /* Is its statement on the next line? */
 static bool is_head(const char *line, size_t len) {
-  static const char *const words[] = {"if (", "for (",     "while (",
-                                      "else", "else if (", "if constexpr ("};
+  static const char *const words[] = {"if (", "if constexpr (", "for (",
+                                      "while (", "else"};
   char last = line[len - 1];
   if (last != ')' && !(len == 4 && last == 'e'))
     return false;
