@@ -1105,6 +1105,6 @@ void emit_steps(Emitter *e) {
     place_step(e, j);
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    if (e->need[j] != (const char *)e) /* some are nobody's any more */
+    if (e->need[j] != (const char *)e && j != e->fused) /* some are nobody's any more */
       emit_step(e, j);
 }
