@@ -140,6 +140,12 @@ bool emit_is_masked(const Emitter *e, uint32_t step);
 /* Is what it chooses else more than the zeros that are there anyway? */
 bool emit_masked_else(const Emitter *e, uint32_t step);
 const char *emit_masked(Emitter *e, uint32_t step);
+/* Are those the lanes from one to another?  Then the condition has no value of
+ * its own, only parts of it that are the same in all lanes. */
+bool emit_is_ranged(const Emitter *e, uint32_t step);
+typedef void EmitStep(void *context, uint32_t step);
+void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
+                      void *context);
 
 /* ---- nests.c: loops as C ---- */
 

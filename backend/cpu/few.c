@@ -56,7 +56,8 @@ static Quasi *form_of(const Step *s) {
 static bool goes_with(const Loop *loop, Few *f, uint32_t term) {
   int64_t step = 0, by = 0;
   for (uint32_t j = 0; j < loop->quotient_count; j++)
-    if (loop->quotients[j].of.times[f->row] || loop->quotients[j].of.times[term])
+    if (loop->quotients[j].of.times[f->row] ||
+        loop->quotients[j].of.times[term])
       return false;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Quasi *q = form_of(&loop->steps.at[j]);
@@ -231,8 +232,8 @@ static void open_terms(Emitter *e, Buffer *out, uint32_t v) {
 static void open_lines(Few *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
   int64_t terms = e->loop->extents[f->term], low = low_line(f, e->loop);
-  long long lines = f->step * (rows - 1) + (f->by < 0 ? -f->by : f->by) *
-                                               (terms - 1) + 1;
+  long long lines =
+      f->step * (rows - 1) + (f->by < 0 ? -f->by : f->by) * (terms - 1) + 1;
   buffer_printf(out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
@@ -245,15 +246,16 @@ static void open_rows(Few *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
   long long terms = e->loop->extents[f->term], low = low_line(f, e->loop),
             by = f->by;
-  buffer_printf(out,
-                "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
-                "const int far = q + %lld - r * %lld;\n"
-                "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
-                "continue;\n"
-                "const int64_t i%u = row + r, i%u = far / %lld;\n"
-                "(void)i%u, (void)i%u;\n",
-                rows, rows, low, (long long)f->step, by, by, by, terms, f->row,
-                f->term, by, f->row, f->term);
+  buffer_printf(
+      out,
+      "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
+      "const int far = q + %lld - r * %lld;\n"
+      "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
+      "continue;\n"
+      "const int64_t i%u = row + r, i%u = far / %lld;\n"
+      "(void)i%u, (void)i%u;\n",
+      rows, rows, low, (long long)f->step, by, by, by, terms, f->row, f->term,
+      by, f->row, f->term);
   emit_put(out, &e->blocks[e->level_of[f->row]]);
   emit_put(out, &e->blocks[e->level_of[f->term]]);
 }
@@ -481,8 +483,7 @@ static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
     return;
   }
   const char *to = nest_to(e, f->row);
-  buffer_printf(out,
-                "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
+  buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
                 nest_from(e, f->row), f->rows, to, f->rows);
   emit_columns(f, out, true, whole, part);
   buffer_puts(out, "}\n");
