@@ -46,6 +46,7 @@ struct Emitter {
   Loop *finish[KERNEL_LOOPS]; /* of sums of few terms: the next loop, which
                                  finishes each of them; NULL: none does */
   Buffer head;                     /* of the function */
+  Buffer copies;                   /* functions of what may be kept */
   bool failed;
   bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */

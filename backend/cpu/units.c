@@ -5,7 +5,7 @@
  * `fold` then adds up.  The loops of the kernel stand in it one after the
  * other; what one leaves for the next lies in scratch memory. */
 #include "backend/cpu/emit.h"
-#include "backend/cpu/tiling.h"
+#include "backend/cpu/keeping.h"
 
 #define format emit_format
 
@@ -321,6 +321,12 @@ static void emit_pointers(Emitter *e, Buffer *out) {
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->k->inputs.at[j]->dtype), j,
                   call->outs.len + j);
+  if (call->keepings.len) /* a result may be called c */
+    buffer_puts(out, "const double *const numbers = c;\n");
+  for (uint32_t j = 0; j < call->keepings.len; j++)
+    buffer_printf(out, "const %s *const kept%u = p[%u];\n",
+                  call->keepings.at[j].type, j,
+                  call->outs.len + e->k->inputs.len + j);
 }
 
 /* One mask for each check: they are few. */
@@ -349,7 +355,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->fetched = NO_LANE;
   e->number = number;
   e->out = result;
-  e->head = (Buffer){.arena = k->arena};
+  e->head = e->copies = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
   Buffer *out = &result->text;
   if (!*number)
@@ -368,6 +374,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   else
     emit_limited(e, &body);
   emit_turns(e, out);
+  emit_put(out, &e->copies);
   buffer_printf(out,
                 "%sint kernel%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"
@@ -383,5 +390,6 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   emit_end(e, out);
   if (s->chunk)
     emit_fold(e, out);
+  emit_keepings(e, out);
   return !e->failed;
 }
