@@ -43,7 +43,8 @@ static bool open_device(Device *d, Fault *fault) {
   d->target = (CudaTarget){.arch = d->gpu.about.arch,
                            .processors = d->gpu.about.multiprocessors,
                            .shared = SHARED_PLAIN,
-                           .shared_most = (uint32_t)d->gpu.about.block_shared};
+                           .shared_most = (uint32_t)d->gpu.about.block_shared,
+                           .maps = true};
   d->open = true;
   return true;
 }

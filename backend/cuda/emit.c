@@ -19,6 +19,11 @@ const char *cuda_divisor(Emitter *e, int64_t by) {
   return format(e, "d[%u]", w->pass->divisors.len - 1);
 }
 
+const char *cuda_add_map(CudaWriter *w, const CudaMap *map) {
+  VEC_PUSH(w->e.arena, w->pass->maps, *map);
+  return format(&w->e, "&a.m[%u]", w->pass->maps.len - 1);
+}
+
 const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without) {
   Quasi *rest = quasi_copy(e->arena, q);
   if (without < KERNEL_AXES)
@@ -179,6 +184,8 @@ static void put_struct(const CudaWriter *w, Buffer *out, const Kernel *whole) {
                   p->divisors.len);
   if (p->emitted.call.floats.len)
     buffer_printf(out, "ax_number c[%u];\n", p->emitted.call.floats.len);
+  if (p->maps.len)
+    buffer_printf(out, "ax_tensor_map m[%u];\n", p->maps.len);
   buffer_puts(out, "};\n");
 }
 
