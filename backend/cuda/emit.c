@@ -122,8 +122,7 @@ static int64_t lines(CudaWriter *w, int64_t bytes, int64_t line) {
   return emit_times(&w->e, emit_over(&w->e, bytes, line), line);
 }
 
-/* Scratch memory for so many values; returns where it begins. */
-static int64_t take_scratch(CudaWriter *w, int64_t count, Dtype t) {
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
   int64_t at = w->out->scratch;
   int64_t bytes = emit_times(&w->e, count, dtype_info[t].bytes);
   w->out->scratch = emit_plus(&w->e, at, lines(w, bytes, SCRATCH_LINE));
@@ -388,7 +387,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at = take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena);
   fold->k = fold_kernel(w, p->k, w->parts);
@@ -434,8 +433,8 @@ static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
       if (!r->local || !apart)
         continue;
       l->place = PLACE_POINT;
-      l->at =
-          take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
+      l->at = cuda_take_scratch(w, emit_times(&w->e, points, r->local_size),
+                                r->dtype);
     }
   }
 }

@@ -46,6 +46,15 @@ typedef struct CudaSchedule {
 /* Blocks of a grid whose teams have scratch memory of their own, at most. */
 enum { CUDA_GRID_SLOTS = 1024 };
 
+/* What the last of the pointers points to: a word for what checks find, and
+ * counters of blocks that are done, from COUNTERS_AT on.  All of it is 0 before
+ * a pass, and the counters are after it. */
+enum {
+  CUDA_COUNTERS = 4096,
+  CUDA_COUNTERS_AT = 256,
+  CUDA_WORDS = CUDA_COUNTERS_AT + 4 * CUDA_COUNTERS, /* bytes */
+};
+
 /* A pass as it is started.  Its arguments are one struct: pointers (all of the
  * kernel's: results, inputs, scratch memory, the word for checks), indices,
  * divisors, numbers, tensor maps; cuda_arguments fills it in. */
@@ -173,6 +182,8 @@ void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
 void cuda_put_outer(CudaWriter *w, Buffer *out, uint32_t count,
                     const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
+/* Scratch memory for so many values; where it begins, a size. */
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t);
 /* The address of a tensor map that the pass has from now on. */
 const char *cuda_add_map(CudaWriter *w, const CudaMap *map);
 /* The address without an axis's term. */
