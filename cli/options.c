@@ -141,11 +141,13 @@ static int set_target(Options *o, const char *name) {
   bool builds = o->verb && strcmp(o->verb, "build") == 0;
   Fault fault = {0};
   o->target = name;
+  if (builds && strcmp(name, "cuda") == 0)
+    return -1;
   if (strncmp(name, "cuda:", 5) == 0) {
     if (!plans && !builds)
       return usage_error(o->verb, "a GPU is of the architecture that it is: "
                          "`%s` is for `axon plan` and `axon build`", name);
-    if (builds)
+    if (builds) /* which reads it */
       return -1;
     o->arch = cuda_arch_named(name + 5, &fault);
     if (!o->arch)

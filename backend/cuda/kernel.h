@@ -76,12 +76,15 @@ typedef struct CudaTarget {
   int processors;
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
+  const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
 /* False: there is something in it that is not emitted.  notes: as for
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
+/* What the check of this number sets, counted over all passes. */
+uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
 bool cuda_whole_text(const Buffer *text, Buffer *out);
 
