@@ -219,7 +219,9 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
   const Trace *t = e->t;
   buffer_puts(out, "  int code = 0;\n");
   if (e->cuda)
-    buffer_printf(out, "  uint32_t found[%u];\n  Run run = no_run, *const x = &run;\n",
+    buffer_printf(out,
+                  "  uint32_t found[%u];\n"
+                  "  Run run = no_run, *const x = &run;\n",
                   e->flags.len + 1);
   for (uint32_t k = 0; k < e->declared.len; k++)
     buffer_printf(out, "  %s\n", e->declared.at[k]);

@@ -38,8 +38,8 @@ void driver_end_cuda(Driver *e, Buffer *out) {
     return;
   buffer_puts(out, "  if (look(x) && !code)\n    code = ");
   for (uint32_t k = 0; k < e->flags.len; k++)
-    buffer_printf(out, "found[%u] ? code%u(x, found[%u]) : ", k,
-                  e->flags.at[k], k);
+    buffer_printf(out, "found[%u] ? code%u(x, found[%u]) : ", k, e->flags.at[k],
+                  k);
   buffer_puts(out, "0;\n");
 }
 
@@ -66,7 +66,8 @@ void cuda_header(BuildModule *m) {
       " or of\n"
       " * the first one where it has none yet.  Tensors are row-major and"
       " contiguous, f16\n"
-      " * and bf16 as their bits, bool as 0 and 1; results must not overlap with"
+      " * and bf16 as their bits, bool as 0 and 1; results must not overlap "
+      "with"
       " anything.\n"
       " * Sizes come first, and each array has the shape that its comment says."
       "  All is\n"
@@ -74,7 +75,8 @@ void cuda_header(BuildModule *m) {
       " takes on the\n"
       " * way, and the function returns before it is done; but where indices or"
       " divisors\n"
-      " * are data, whose checks it waits for, or a loop goes on until data says"
+      " * are data, whose checks it waits for, or a loop goes on until data "
+      "says"
       " so.  It\n"
       " * gives 0, or a code of which %s_message says what it means; then the"
       " results\n"
@@ -85,7 +87,8 @@ void cuda_header(BuildModule *m) {
       " * pointers to its arguments (to numbers, which are the host's) and to"
       " its results.\n"
       " *\n"
-      " * The driver alone is needed, libcuda.so.1, which is loaded at the first"
+      " * The driver alone is needed, libcuda.so.1, which is loaded at the "
+      "first"
       " call.\n"
       " * CUstream and cudaStream_t are struct CUstream_st *.  Any thread may"
       " call. */\n"
@@ -104,8 +107,10 @@ void cuda_header(BuildModule *m) {
            arena_printf(arena, "the GPU is none that this is for: %s",
                         archs_text(m)));
   VEC_PUSH(arena, m->messages,
-           arena_printf(arena, "the GPU's driver failed: %s_driver_error says "
-                               "how", name));
+           arena_printf(arena,
+                        "the GPU's driver failed: %s_driver_error says "
+                        "how",
+                        name));
 }
 
 void cuda_manifest(BuildModule *m) {

@@ -254,7 +254,8 @@ static void put_kernel(Driver *e, const Cluster *c) {
   uint32_t number = UINT32_MAX;
   bool checks = false;
   if (c->kernel && e->cuda)
-    number = cuda_module_add(&e->m->cuda, c->kernel, &caller, &results, &checks);
+    number =
+        cuda_module_add(&e->m->cuda, c->kernel, &caller, &results, &checks);
   else if (c->kernel)
     number = module_add(&e->m->kernels, c->kernel, &caller, &results);
   if (number == UINT32_MAX) {
@@ -339,8 +340,8 @@ static void put_out(Driver *e, const LoopText *t, Node *out, Node *made) {
   driver_line(e,
               "copy(%s%s + (%s * %s + %s[0]) * %s, %s + %s * %s, %s, "
               "sizeof *%s);",
-              e->cuda ? "x, " : "", to, f, driver_size(e, t->l->count), t->turn, own, from, f, own,
-              own, to);
+              e->cuda ? "x, " : "", to, f, driver_size(e, t->l->count), t->turn,
+              own, from, f, own, own, to);
   driver_close(e);
 }
 

@@ -83,8 +83,7 @@ Prediction cuda_predict(const Cost *cost, const CudaKernel *k,
   take(&p, COST_LEVEL_2, bytes / near);
   take(&p, COST_MEMORY, bytes > gpu.l2 ? bytes / gpu.memory : 0);
   double scratch = (double)k->scratch; /* of the rest nothing is in memory */
-  take(&p, COST_SCRATCH,
-       2 * scratch / (scratch > gpu.l2 ? gpu.memory : near));
+  take(&p, COST_SCRATCH, 2 * scratch / (scratch > gpu.l2 ? gpu.memory : near));
   take(&p, COST_ARITHMETIC,
        (tiles > 0 ? tiles : cost->products / rate) + 2 * cost->others / rate);
   p.seconds = p.limit + launch_seconds * k->passes.len;

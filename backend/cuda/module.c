@@ -156,8 +156,8 @@ static void put_run(Adding *a, const CudaKernel *k, const char *name,
 
 static void put_codes(Adding *a, const CudaKernel *k, uint32_t number) {
   uint32_t bit = 0;
-  buffer_printf(a->out, "static MAY_GO int code%u_%u(uint32_t bad) {\nreturn ", number,
-                a->arch);
+  buffer_printf(a->out, "static MAY_GO int code%u_%u(uint32_t bad) {\nreturn ",
+                number, a->arch);
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const Call *call = &k->passes.at[j]->emitted.call;
     for (uint32_t i = 0; i < call->checks.len; i++, bit++)

@@ -25,9 +25,9 @@ typedef struct CudaModule {
   Arena *arena;
   uint32_t arch_count;
   const char *archs[CUDA_MODULE_ARCHS];
-  uint32_t count;                    /* of kernels */
+  uint32_t count;                     /* of kernels */
   uint32_t passes[CUDA_MODULE_ARCHS]; /* of each text */
-  Buffer text[CUDA_MODULE_ARCHS];    /* kernels */
+  Buffer text[CUDA_MODULE_ARCHS];     /* kernels */
   Buffer host;
   VEC(CudaBuilt) built; /* in the order of each text's passes */
   VEC(ModuleText) known;
@@ -37,9 +37,9 @@ typedef struct CudaModule {
 void cuda_module_begin(CudaModule *m, Arena *arena, uint32_t count,
                        const char *const *archs);
 /* Adds the kernel: `run%u(x, z, q, flag)` with the number that it gives, where
- * q points to `results`, in order, and the kernel's inputs, and `code%u(x, bad)`
- * to what its checks found.  UINT32_MAX: there is something in it that is not
- * emitted.  checks: are there any? */
+ * q points to `results`, in order, and the kernel's inputs, and, where there
+ * are checks, `code%u(x, bad)` of what these found.  UINT32_MAX: there is
+ * something in it that is not emitted.  checks: are there any? */
 uint32_t cuda_module_add(CudaModule *m, const Kernel *k,
                          const ModuleCaller *caller, NodeList *results,
                          bool *checks);
