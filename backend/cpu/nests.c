@@ -74,15 +74,15 @@ bool is_limited(const Loop *loop, uint32_t v) {
 
 /* The least or largest value of a limit among the rows. */
 static const char *limit_text(Emitter *e, const Limit *limit) {
-  uint32_t last = e->k->outer - 1;
+  uint32_t outer = e->k->outer;
   Buffer b = {.arena = e->arena};
   buffer_puts(&b, emit_int(e, limit->of.constant));
-  for (uint32_t v = 0; v <= last; v++) {
+  for (uint32_t v = 0; v < outer; v++) {
     int64_t t = limit->of.times[v];
     if (!t)
       continue;
     buffer_printf(&b, " + %s * ", emit_int(e, t));
-    if (v < last || e->s->shape == UNIT_POINT)
+    if (v + 1 < outer || e->s->shape == UNIT_POINT)
       buffer_printf(&b, "i%u", v);
     else
       buffer_puts(&b, (t > 0) == limit->least ? "lo" : "(hi - 1)");
