@@ -54,6 +54,7 @@ void device_on_paper(const char *arch) {
   Fault ignored = {0};
   device_lock();
   *d = (Device){.paper = true, .target = cuda_arch_target(arch)};
+  d->target.maps = true;
   d->nvrtc = nvrtc(&ignored);
   if (d->nvrtc && !nvrtc_compiles(d->nvrtc, arch))
     d->nvrtc = NULL;
