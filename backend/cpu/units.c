@@ -46,7 +46,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
       Local *l = &e->locals[j][i];
-      if (!r->local)
+      if (!r->local || e->finish[j])
         continue;
       l->name = e->names++;
       l->portioned = loop->portioned && loop_keeps(loop, r, loop->limited);
@@ -189,7 +189,8 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
     Buffer rest = {.arena = e->arena};
     for (uint32_t i = j + is_product(e, j); i < to; i++) {
       emit_note(e, &rest, i);
-      emit_nest(e, &rest, i, e->s->lanes[i]);
+      if (i == 0 || !e->finish[i - 1])
+        emit_nest(e, &rest, i, e->s->lanes[i]);
     }
     bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
     if (is_product(e, j)) {
@@ -363,6 +364,9 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     emit_tiles(e, out);
   if (s->members)
     emit_member_function(e, out);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (j == 0 || !e->finish[j - 1])
+      e->finish[j] = few_finish(k, s, k->arena, j);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
   if (s->shape == UNIT_ROWS)
