@@ -31,10 +31,9 @@ static bool is_below(const Loop *loop, const Quasi *x, const Quasi *y) {
 static bool leaves_some(const Within *w, const Limit *limit) {
   const Loop *loop = w->loop;
   Quasi end = {0};
-  if (limit->least &&
-      (!size_mul(loop->graph, loop->extents[loop->limited], limit->by,
-                 &end.constant) ||
-       !size_sub(loop->graph, end.constant, 1, &end.constant)))
+  if (limit->least && (!size_mul(loop->graph, loop->extents[loop->limited],
+                                 limit->by, &end.constant) ||
+                       !size_sub(loop->graph, end.constant, 1, &end.constant)))
     return false;
   if (limit->least ? !is_below(loop, &limit->of, &end)
                    : !is_below(loop, &end, &limit->of))
@@ -51,8 +50,8 @@ static bool leaves_some(const Within *w, const Limit *limit) {
 
 static bool is_exact(const Within *w) {
   for (uint32_t j = 0; j < w->k->limits.len; j++)
-    if (has_limit(w, j) && (w->k->limits.at[j].exact ||
-                            !leaves_some(w, &w->k->limits.at[j])))
+    if (has_limit(w, j) &&
+        (w->k->limits.at[j].exact || !leaves_some(w, &w->k->limits.at[j])))
       return false;
   return true;
 }

@@ -146,8 +146,7 @@ static bool find_batch(Members *p, const Loop *loop, const Quasi *out) {
         (p->batch == UINT32_MAX ||
          loop_guess(loop, v) > loop_guess(loop, p->batch)))
       p->batch = v;
-  return p->batch != UINT32_MAX &&
-         loop_guess(loop, p->batch) >= LEAST_MEMBERS;
+  return p->batch != UINT32_MAX && loop_guess(loop, p->batch) >= LEAST_MEMBERS;
 }
 
 /* Are a member's places numbers, and how far it is to the next one? */
@@ -194,8 +193,8 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
 bool members_choose(Kernel *k, Schedule *s) {
   enum { UNIT_WORK = 1 << 14 };
   Members *p = NEW(k->arena, Members);
-  if (k->loops.len != 1 || k->loops.at[0]->results.len != 1 || k->outer < 3 || s->width < 4 ||
-      !find_members(k, p, s->width))
+  if (k->loops.len != 1 || k->loops.at[0]->results.len != 1 || k->outer < 3 ||
+      s->width < 4 || !find_members(k, p, s->width))
     return false;
   kernel_move_last(k, p->m);
   kernel_move_last(k, p->n - (p->n > p->m));

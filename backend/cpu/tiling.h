@@ -5,10 +5,10 @@
 #include "backend/cpu/window.h"
 
 enum {
-  BLOCK_K_MOST = 512, /* terms of a pass */
-  BLOCK_M_MOST = 96,  /* rows that are gone through at a time */
+  BLOCK_K_MOST = 512,     /* terms of a pass */
+  BLOCK_M_MOST = 96,      /* rows that are gone through at a time */
   UNIT_BYTES = 512 << 10, /* local values of a unit: where these are not */
-  PORTION_ROWS = 12, /* so many rows at least, rows go in portions */
+  PORTION_ROWS = 12,      /* so many rows at least, rows go in portions */
 };
 
 typedef enum OperandForm {
@@ -24,6 +24,8 @@ typedef enum OperandForm {
 typedef struct Operand {
   Loop *loop; /* its one result is the product of the operand's factors */
   OperandForm form;
+  bool keeps; /* it may be there from a call before: keeping.c; and */
+  bool pays;  /* copying it takes so long that it should be */
 } Operand;
 
 /* result[others, m, n] = sum over k of a[others, m, k] * b[others, k, n] */

@@ -149,9 +149,9 @@ static const Case cases[] = {
     {"fun f (x : f32[n, c, h, w]) = nn.maxpool ~size:3 ~stride:2 ~padding:1 x",
      "f",
      {"n=1 c=2 h=17 w=70", "n=2 c=1 h=2 w=2", "n=0 c=1 h=1 w=4"}},
-    {"fun f (x : f32[n, m]) = for i < n, j < m => if i > 0 && i < n - 1 && j > 0"
-     "  && j < m - 1 then x.[i - 1, j] + x.[i + 1, j] + x.[i, j - 1]"
-     "  + x.[i, j + 1] else x.[i, j]",
+    {"fun f (x : f32[n, m]) = for i < n, j < m =>"
+     "  if i > 0 && i < n - 1 && j > 0 && j < m - 1 then x.[i - 1, j] +"
+     "  x.[i + 1, j] + x.[i, j - 1] + x.[i, j + 1] else x.[i, j]",
      "f", SQUARES},
     {"fun f (a : f32[n, 4, 4]) (b : f32[n, 4, 4]) = a @ b",
      "f",
