@@ -11,6 +11,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,24 @@ static bool compile(const Target *t, const char *folder, const char *source,
   return run(&ar);
 }
 
+/* A folder, a device or a pipe is no place for it. */
+static bool is_place(const char *output) {
+  struct stat info;
+  if (stat(output, &info) != 0 || S_ISREG(info.st_mode))
+    return true;
+  fprintf(stderr, "axon build: %s is no file: -o would put one in its place\n",
+          output);
+  return false;
+}
+
+/* A link stays a link. */
+static bool put_in_place(const char *made, const char *output) {
+  char *real = realpath(output, NULL);
+  bool good = rename(made, real ? real : output) == 0;
+  free(real);
+  return good || failed(output, "write");
+}
+
 /* The text and what is made on the way lie in a folder of their own. */
 static bool compile_text(const Target *t, const Buffer *text,
                          const char *output) {
@@ -223,7 +242,7 @@ static bool compile_text(const Target *t, const Buffer *text,
   snprintf(made, sizeof made, "%s.%ld.tmp", output, (long)getpid());
   bool good = write_file(source, text) &&
               compile(t, include, source, object, made) &&
-              (rename(made, output) == 0 || failed(output, "write"));
+              put_in_place(made, output);
   unlink(made);
   unlink(source);
   unlink(object);
@@ -387,6 +406,8 @@ int verb_build(int argc, char **argv) {
     status = find_target(o.output, &target);
   if (status >= 0)
     return status;
+  if (!is_place(o.output))
+    return EXIT_USAGE;
   SessionHost host = host_terminal(0, NULL);
   Session *session = host_open(&host);
   host_catch_interrupt(session, false);

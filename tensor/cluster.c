@@ -313,6 +313,22 @@ static bool is_cut(const Merge *m) {
   return units < CUT_UNITS && depth * m->points >= CUT_WORK;
 }
 
+/* What open sizes may be like says nothing of how deep products are.  Where
+ * rows of one are reduced before the other one reads them, they are long as a
+ * rule, and the products are not deep. */
+static bool may_be_shallow(const Merge *m) {
+  bool reduces = false;
+  for (uint32_t k = 0; k < m->a->items.len; k++) {
+    const Candidate *x = m->a->items.at[k];
+    const Loop *loop = x->stage->loop;
+    reduces |= !x->product && loop->axes > loop->kept;
+    for (uint32_t v = loop->kept; v < loop->axes && x->product; v++)
+      if (size_is_number(m->graph, loop->extents[v]))
+        return false;
+  }
+  return reduces;
+}
+
 /* Why it is not worth it; NULL: it is.
  * The sum of the second product goes over what the first one computes, and
  * its other axes are as many as the depth of that: then it is compute that is
@@ -332,7 +348,7 @@ static const char *why_not_worth(const Merge *m) {
     for (uint32_t k = 0; k < m->b->items.len; k++)
       if (m->b->items.at[k]->product)
         others = node_guess(m->graph, m->b->items.at[k]->p->node) / m->points;
-    if (depth_of(m->a) + others > DEPTHS_MOST)
+    if (depth_of(m->a) + others > DEPTHS_MOST && !may_be_shallow(m))
       return "two products of such depth are work, not memory";
     return is_small(m) || may_be_big(m) ? too_few_points(m, LANES * UNITS_LEAST)
                                         : large;
@@ -576,7 +592,7 @@ static bool find_unfit(Clusterer *c) {
     if (!d->big || d->items.at[0] != &c->items[k])
       continue;
     const Kernel *kernel = kernel_of(c, d);
-    if (kernel && kernel_has_portions(kernel))
+    if (kernel && kernel_has_portions(kernel, NULL))
       continue;
     any = true;
     for (uint32_t j = 0; j < d->items.len; j++)

@@ -148,6 +148,7 @@ typedef struct Limit {
   Quasi of; /* of outer axes */
   int64_t by;
   bool least;
+  int64_t most, exact; /* only if `most`, a size, is less; 0: always */
 } Limit;
 
 enum { LIMITS_MOST = 32 };
@@ -308,8 +309,9 @@ uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
 
 /* ---- portion.c: rows too long for a cache ---- */
 
-/* Can loops, from a product on, go along its last axis in portions? */
-bool kernel_has_portions(const Kernel *k);
+/* Can loops, from a product on, go along its last axis in portions?  *length:
+ * of that; NULL: nobody asks. */
+bool kernel_has_portions(const Kernel *k, int64_t *length);
 /* Has them do so; false: they cannot. */
 bool kernel_portion(Kernel *k);
 

@@ -46,7 +46,8 @@ static bool step_form(const Loop *loop, uint32_t at, Quasi *out) {
   const Step *s = &loop->steps.at[at];
   if (s->kind == STEP_INDEX)
     *out = *s->index;
-  else if (s->kind == STEP_CONST && s->dtype == DT_I64)
+  else if (s->kind == STEP_CONST && s->dtype == DT_I64 &&
+           size_is_number(loop->graph, s->value.i))
     *out = (Quasi){.constant = s->value.i};
   else
     return false;
@@ -84,9 +85,9 @@ static uint32_t band_forms(const Loop *loop, const Step *s, PrimId op,
   Quasi of, most;
   if (x->kind != STEP_OP || x->op != PRIM_ABS ||
       (op != PRIM_LT && op != PRIM_LE) || !step_form(loop, x->args[0], &of) ||
-      !step_form(loop, s->args[1], &most))
+      !step_form(loop, s->args[1], &most) ||
+      !size_sub(loop->graph, most.constant, op == PRIM_LT, &most.constant))
     return 0;
-  most.constant -= op == PRIM_LT;
   uint32_t count = put_form(loop->graph, out, 0, &most, 1, 0);
   if (!count || !quasi_add(loop->graph, &out[0], 1, &of))
     return 0;
@@ -113,6 +114,60 @@ uint32_t limit_forms(const Loop *loop, const Step *s, bool truth, Quasi *out) {
              : 0;
 }
 
+/* ---- of indices that were made floats ---- */
+
+/* The index that it was; NULL: it was none. */
+static const Step *converted(const Loop *loop, uint32_t at) {
+  const Step *s = &loop->steps.at[at];
+  const Step *of = &loop->steps.at[s->args[0]];
+  return s->kind == STEP_CONVERT && dtype_is_float(s->dtype) &&
+                 of->kind == STEP_INDEX
+             ? of
+             : NULL;
+}
+
+static bool compares_floats(const Loop *loop, const Step *s) {
+  return s->kind == STEP_OP && s->arg_count == 2 && opposite(s->op) &&
+         converted(loop, s->args[0]) && converted(loop, s->args[1]);
+}
+
+/* As if the indices were compared. */
+static uint32_t all_forms(const Loop *loop, const Step *s, bool truth,
+                          Quasi *out) {
+  if (!compares_floats(loop, s))
+    return limit_forms(loop, s, truth, out);
+  Step of = *s;
+  for (uint32_t j = 0; j < 2; j++)
+    of.args[j] = loop->steps.at[s->args[j]].args[0];
+  return limit_forms(loop, &of, truth, out);
+}
+
+/* Integers below that are floats of the type, and others become no less. */
+static int64_t exact_most(Dtype t) {
+  return t == DT_F64 ? (int64_t)1 << 53 : t == DT_F32 ? 1 << 24 : 0;
+}
+
+/* The floats compare as the indices do where one of the two is exact, whatever
+ * the other one is: where its largest value is small enough.  False: that is
+ * not so. */
+static bool needs_of(const Loop *loop, const Step *s, Limit *limit) {
+  limit->most = limit->exact = 0;
+  if (!compares_floats(loop, s))
+    return true;
+  int64_t exact = exact_most(loop->steps.at[s->args[0]].dtype), low, high;
+  for (uint32_t j = 0; j < 2; j++) {
+    const Step *of = converted(loop, s->args[j]);
+    if (!quasi_bounds(loop, of->index, &low, &high) ||
+        !size_holds(loop->graph, SIZE_LE, 1 - exact, low) ||
+        (size_is_number(loop->graph, high) && high >= exact))
+      continue;
+    limit->most = high;
+    limit->exact = exact;
+    return true;
+  }
+  return false;
+}
+
 bool limit_of_form(const Loop *loop, const Quasi *form, Limit *limit,
                    uint32_t *axis) {
   uint32_t found = 0;
@@ -121,28 +176,35 @@ bool limit_of_form(const Loop *loop, const Quasi *form, Limit *limit,
       *axis = v;
       found++;
     }
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (!size_is_number(loop->graph, form->times[v]))
+      return false; /* up or down: nobody knows */
   if (found != 1 || *axis >= loop->axes)
     return false;
   int64_t t = form->times[*axis];
   Quasi rest = *form;
   rest.times[*axis] = 0;
-  *limit = (Limit){.by = t > 0 ? t : -t, .least = t > 0};
+  limit->by = t > 0 ? t : -t;
+  limit->least = t > 0;
+  limit->of = (Quasi){0};
   limit->of.constant = t > 0 ? t - 1 : 0;
   return quasi_add(loop->graph, &limit->of, t > 0 ? -1 : 1, &rest);
 }
 
 static bool equal_limits(const Limit *x, const Limit *y) {
-  return x->by == y->by && x->least == y->least && quasi_equal(&x->of, &y->of);
+  return x->by == y->by && x->least == y->least && x->most == y->most &&
+         x->exact == y->exact && quasi_equal(&x->of, &y->of);
 }
 
 /* The axis of the loop that the comparison limits so; NO_AXIS: none. */
 static uint32_t limited_axis(const Limiter *l, const Loop *loop, uint32_t at,
                              bool truth) {
   Quasi forms[2];
-  uint32_t count = limit_forms(loop, &loop->steps.at[at], truth, forms), axis;
+  uint32_t count = all_forms(loop, &loop->steps.at[at], truth, forms), axis;
   for (uint32_t j = 0; j < count; j++) {
     Limit limit;
     if (limit_of_form(loop, &forms[j], &limit, &axis) &&
+        needs_of(loop, &loop->steps.at[at], &limit) &&
         equal_limits(&limit, &l->limit))
       return axis;
   }
@@ -189,6 +251,8 @@ bool loop_keeps(const Loop *loop, const Result *r, uint32_t v) {
 uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
                            const Loop *loop, const Result *r, uint32_t of) {
   int64_t step = r->local->times[of], extent = loop->extents[of], least, most;
+  int64_t whole, rest;
+  Graph *g = loop->graph;
   uint32_t found = NO_AXIS;
   Quasi lower = {.constant = address->constant};
   for (uint32_t v = reader->outer; v < KERNEL_VARS; v++) {
@@ -196,11 +260,12 @@ uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
     if (t == step && v < reader->axes && reader->extents[v] == extent &&
         found == NO_AXIS)
       found = v;
-    else if (t % (step * extent) != 0)
+    else if (t && (!size_mul(g, step, extent, &whole) ||
+                   (t != whole && (!size_mod(g, t, whole, &rest) || rest))))
       lower.times[v] = t;
   }
-  bool alone =
-      quasi_bounds(reader, &lower, &least, &most) && least >= 0 && most < step;
+  bool alone = quasi_bounds(reader, &lower, &least, &most) &&
+               size_holds(g, SIZE_LE, 0, least) && size_below(g, most, step);
   return alone ? found : NO_AXIS;
 }
 
@@ -476,15 +541,15 @@ enum { SAMPLES = 16 };
 
 /* Floor (of / by) at one of some points, evenly apart along all outer axes. */
 static double limit_at(const Loop *loop, const Limit *limit, uint32_t sample) {
-  double x = (double)limit->of.constant;
+  double x = (double)size_guess(loop->graph, limit->of.constant);
   for (uint32_t v = 0; v < loop->outer; v++)
-    x += (double)limit->of.times[v] * (double)(loop->extents[v] - 1) *
+    x += (double)limit->of.times[v] * (double)(loop_guess(loop, v) - 1) *
          (sample + 0.5) / SAMPLES;
   return floor(x / (double)limit->by);
 }
 
 static double part_left(const Kernel *k, const Loop *loop) {
-  double extent = (double)loop->extents[loop->limited], points = 0;
+  double extent = (double)loop_guess(loop, loop->limited), points = 0;
   for (uint32_t j = 0; j < SAMPLES; j++) {
     double from = 0, to = extent;
     for (uint32_t i = 0; i < k->limits.len; i++) {
@@ -538,7 +603,7 @@ static bool apply(Limiter *l) {
   find_sources(l);
   bool worth = false;
   for (uint32_t j = 0; j < count; j++)
-    worth |= l->cut[j] && l->k->loops.at[j]->extents[l->axis[j]] >= SHORT;
+    worth |= l->cut[j] && loop_guess(l->k->loops.at[j], l->axis[j]) >= SHORT;
   for (uint32_t j = 0; worth && j < count; j++) {
     Loop *loop = l->k->loops.at[j];
     if (!l->cut[j])
@@ -567,15 +632,16 @@ static void try_condition(Limiter *l, const Loop *loop, uint32_t at,
                           bool truth) {
   Quasi forms[2];
   Limit limit;
-  uint32_t count = limit_forms(loop, &loop->steps.at[at], truth, forms), axis;
+  uint32_t count = all_forms(loop, &loop->steps.at[at], truth, forms), axis;
   for (uint32_t j = 0; j < count; j++)
-    if (limit_of_form(loop, &forms[j], &limit, &axis))
+    if (limit_of_form(loop, &forms[j], &limit, &axis) &&
+        needs_of(loop, &loop->steps.at[at], &limit))
       try_limit(l, &limit);
 }
 
 void kernel_limit(Kernel *k, bool tiled) {
   Limiter l = {.arena = k->arena, .k = k, .tiled = tiled};
-  if (k->limits.len || kernel_is_open(k))
+  if (k->limits.len)
     return;
   l.axis = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   l.place = NEW_ARRAY(k->arena, uint32_t *, k->loops.len);

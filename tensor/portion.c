@@ -287,16 +287,21 @@ static bool find(Portioner *p, const Kernel *k) {
   return find_loops(p) && shrinks(p);
 }
 
-bool kernel_has_portions(const Kernel *k) {
+bool kernel_has_portions(const Kernel *k, int64_t *length) {
   Portioner p;
-  return !kernel_is_open(k) && find(&p, k);
+  if (!find(&p, k))
+    return false;
+  const Loop *loop = k->loops.at[p.from];
+  if (length)
+    *length = loop->extents[loop->kept - 1];
+  return true;
 }
 
 bool kernel_portion(Kernel *k) {
   Portioner p;
   if (k->portion_to)
     return true;
-  if (kernel_is_open(k) || !find(&p, k))
+  if (!find(&p, k))
     return false;
   k->portion_from = p.from;
   k->portion_to = p.to;

@@ -272,6 +272,34 @@ static bool divides_terms(Arena *arena, const Loop *loop, Product *p) {
   return false;
 }
 
+/* What is done to the sum, where it has terms; without, it stays 0, and is
+ * neither divided by 0 nor multiplied by what is infinite. */
+static uint32_t where_terms(Arena *arena, const Loop *loop, Loop *rest,
+                            uint32_t value) {
+  int64_t terms;
+  if (!size_product(loop->graph, loop->axes - loop->kept,
+                    loop->extents + loop->kept, &terms) ||
+      size_holds(loop->graph, SIZE_LE, 1, terms))
+    return value;
+  Step count = {.kind = STEP_INDEX, .dtype = DT_I64};
+  Step none = {.kind = STEP_CONST, .dtype = DT_I64};
+  count.index = quasi_new(arena, terms);
+  count.high = INT64_MAX;
+  none.value.dtype = DT_I64;
+  VEC_PUSH(arena, rest->steps, count);
+  VEC_PUSH(arena, rest->steps, none);
+  uint32_t last = rest->steps.len - 1;
+  Step chosen = {.kind = STEP_SELECT, .arg_count = 3};
+  chosen.args[0] = op_step(arena, rest, PRIM_LT, DT_BOOL, last, last - 1);
+  chosen.args[1] = value;
+  chosen.args[2] = 0; /* the sum */
+  chosen.dtype = rest->steps.at[value].dtype;
+  chosen.low = INT64_MIN;
+  chosen.high = INT64_MAX;
+  VEC_PUSH(arena, rest->steps, chosen);
+  return rest->steps.len - 1;
+}
+
 Loop *product_hoist(Arena *arena, Loop *loop, bool alone) {
   Product p;
   if ((!product_find(arena, loop, &p) || !p.outside_count) &&
@@ -292,7 +320,7 @@ Loop *product_hoist(Arena *arena, Loop *loop, bool alone) {
   for (uint32_t j = 0; j < p.outside_count; j++)
     value = op_step(arena, rest, p.over[j] ? PRIM_DIV : PRIM_MUL, t, value,
                     loop_take_step(arena, loop, rest, place, p.outside[j]));
-  r.step = value;
+  r.step = where_terms(arena, loop, rest, value);
   r.reduce = PRIM_NONE;
   VEC_PUSH(arena, rest->results, r);
   *loop = *sum;

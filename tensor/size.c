@@ -206,7 +206,9 @@ bool size_product(Graph *g, uint32_t count, const int64_t *x, int64_t *out) {
 }
 
 bool size_div_up(Graph *g, int64_t x, int64_t y, int64_t *out) {
-  return size_add(g, x, y - 1, out) && size_div(g, *out, y, out);
+  int64_t less;
+  return size_sub(g, y, 1, &less) && size_add(g, x, less, out) &&
+         size_div(g, *out, y, out);
 }
 
 int64_t size_less(Graph *g, int64_t x, int64_t y) {

@@ -14,20 +14,27 @@ static bool has_limit(const Within *w, uint32_t number) {
   return w->loop->limits >> number & 1;
 }
 
+/* Is the form not negative at all points? */
+static bool is_positive(const Loop *loop, const Quasi *form) {
+  int64_t low, high;
+  return quasi_bounds(loop, form, &low, &high) &&
+         size_holds(loop->graph, SIZE_LE, 0, low);
+}
+
 /* Is x <= y at all points? */
 static bool is_below(const Loop *loop, const Quasi *x, const Quasi *y) {
   Quasi d = *y;
-  int64_t low, high;
-  return quasi_add(loop->graph, &d, -1, x) &&
-         quasi_bounds(loop, &d, &low, &high) && low >= 0;
+  return quasi_add(loop->graph, &d, -1, x) && is_positive(loop, &d);
 }
 
 /* Is an element between this limit and the ends of the axis, and others? */
 static bool leaves_some(const Within *w, const Limit *limit) {
   const Loop *loop = w->loop;
-  Quasi end = {.constant = limit->least
-                               ? loop->extents[loop->limited] * limit->by - 1
-                               : 0};
+  Quasi end = {0};
+  if (limit->least && (!size_mul(loop->graph, loop->extents[loop->limited],
+                                 limit->by, &end.constant) ||
+                       !size_sub(loop->graph, end.constant, 1, &end.constant)))
+    return false;
   if (limit->least ? !is_below(loop, &limit->of, &end)
                    : !is_below(loop, &end, &limit->of))
     return false;
@@ -43,7 +50,8 @@ static bool leaves_some(const Within *w, const Limit *limit) {
 
 static bool is_exact(const Within *w) {
   for (uint32_t j = 0; j < w->k->limits.len; j++)
-    if (has_limit(w, j) && !leaves_some(w, &w->k->limits.at[j]))
+    if (has_limit(w, j) &&
+        (w->k->limits.at[j].exact || !leaves_some(w, &w->k->limits.at[j])))
       return false;
   return true;
 }
@@ -52,8 +60,7 @@ static bool is_exact(const Within *w) {
 static bool holds(const Within *w, const Quasi *form) {
   Limit limit;
   uint32_t axis;
-  int64_t low, high;
-  if (quasi_bounds(w->loop, form, &low, &high) && low >= 0)
+  if (is_positive(w->loop, form))
     return true;
   if (!limit_of_form(w->loop, form, &limit, &axis) || axis != w->loop->limited)
     return false;
@@ -102,8 +109,9 @@ static bool settle_index(const Within *w, Step *s, const ReadIndex *r) {
   const Step *index = &w->loop->steps.at[r->step];
   if (index->kind != STEP_INDEX)
     return false;
-  Quasi rest = {.constant = r->extent - 1}, *address;
-  if (!quasi_add(w->loop->graph, &rest, -1, index->index) ||
+  Quasi rest = {0}, *address;
+  if (!size_sub(w->loop->graph, r->extent, 1, &rest.constant) ||
+      !quasi_add(w->loop->graph, &rest, -1, index->index) ||
       !holds(w, index->index) || !holds(w, &rest))
     return false;
   address = quasi_copy(w->k->arena, s->address);

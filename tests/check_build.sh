@@ -234,12 +234,16 @@ def save(name, type, order, shape, data):
         f.write(b"\x93NUMPY" + version + size + head + data)
 save("turned.npy", ">f4", True, (3,), struct.pack(">3f", 1, 2, 3))
 save("x.npy", ">f4", True, (4, 3), struct.pack(">12f", *range(12)))
+save("huge.npy", "<f4", False, (1 << 40, ), b"")
 save("two.npy", "<f4", False, (2, 3), struct.pack("<6f", *range(6)))
 END
   [ "$(cat out)" = '[2.0, 4.0, 6.0]' ] &&
     [ "$(./small forward two.npy b.npy x.npy | tr -d ' \n')" = \
       '[[21.0,58.0],[24.0,70.0],[27.0,82.0],[30.0,94.0]]' ]) ||
     fail 'files in other orders'
+  (cd "$work" && ./double huge.npy 2>&1) |
+    grep -q 'huge.npy is cut short: it should have f32\[1099511627776\]' ||
+    fail 'a file that says it is huge'
 fi
 
 refused() { # refused TEXT ARGUMENT...: with a message that has this
@@ -253,6 +257,10 @@ echo 'fun f (x : f32[n]) = while (fn y => sum y > 1.0) (fn y => y * 0.5) x
 fun g (x : f32[n, m]) = map f x' >"$work/while.axn"
 refused 'where to' "$data/small.axn"
 refused 'ends in .c, .o, .a or .so, or' -o m.exe "$data/small.axn"
+mkdir "$work/folder.so"
+mkfifo "$work/fifo"
+refused 'folder.so is no file' -o "$work/folder.so" "$data/small.axn"
+refused 'fifo is no file' -o "$work/fifo" "$data/small.axn"
 refused 'no name that C could give' -o "$work/a-b.c" "$data/small.axn"
 echo 'do print 3
 fun f (x : f32[n]) = x' >"$work/does.axn"

@@ -18,33 +18,35 @@ static bool is_zero(const Step *s) {
 
 typedef struct Range {
   const Quasi *of;
-  int64_t low, high;
+  int64_t low, high; /* sizes */
 } Range;
 
 /* One part of of - x + y; false: it does not fit. */
-static bool add_up(int64_t of, int64_t x, int64_t y, int64_t *sum) {
-  return !__builtin_sub_overflow(of, x, sum) &&
-         !__builtin_add_overflow(*sum, y, sum);
+static bool add_up(Graph *g, int64_t of, int64_t x, int64_t y, int64_t *sum) {
+  return size_sub(g, of, x, sum) && size_add(g, *sum, y, sum);
 }
 
 /* x `op` y: what it says of a form that is x - y and a number. */
 static void compare(const Loop *loop, const Step *c, Range *r) {
   const Step *x = &loop->steps.at[c->args[0]], *y = &loop->steps.at[c->args[1]];
-  int64_t at, rest;
+  Graph *g = loop->graph;
+  int64_t at, rest, strict;
   if (x->kind != STEP_INDEX || y->kind != STEP_INDEX ||
-      !add_up(r->of->constant, x->index->constant, y->index->constant, &at))
+      !add_up(g, r->of->constant, x->index->constant, y->index->constant, &at))
     return;
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (!add_up(r->of->times[v], x->index->times[v], y->index->times[v],
+    if (!add_up(g, r->of->times[v], x->index->times[v], y->index->times[v],
                 &rest) ||
         rest != 0)
       return;
   if ((c->op == PRIM_GE || c->op == PRIM_GT) &&
-      at + (c->op == PRIM_GT) > r->low)
-    r->low = at + (c->op == PRIM_GT);
+      size_add(g, at, c->op == PRIM_GT, &strict) &&
+      (r->low == INT64_MIN || size_holds(g, SIZE_LE, r->low, strict)))
+    r->low = strict;
   if ((c->op == PRIM_LE || c->op == PRIM_LT) &&
-      at - (c->op == PRIM_LT) < r->high)
-    r->high = at - (c->op == PRIM_LT);
+      size_sub(g, at, c->op == PRIM_LT, &strict) &&
+      (r->high == INT64_MAX || size_holds(g, SIZE_LE, strict, r->high)))
+    r->high = strict;
 }
 
 /* Recursion is as deep as a body, which the planner bounds. */
@@ -70,7 +72,8 @@ static bool is_even(const Emitter *e, const Quasi *q) {
 /* Lanes next to each other, of which those that the condition holds for are
  * there. */
 static bool is_there(const Emitter *e, const Step *read, uint32_t condition) {
-  int64_t step = read->address->times[e->lane];
+  int64_t step = read->address->times[e->lane], part;
+  Graph *g = e->k->graph;
   bool even = is_even(e, read->address);
   for (uint32_t j = 0; j < read->index_count; j++) {
     const ReadIndex *i = &read->indices[j];
@@ -79,10 +82,12 @@ static bool is_there(const Emitter *e, const Step *read, uint32_t condition) {
       return false;
     Range r = {index->index, index->low, index->high};
     narrow(e->loop, condition, &r);
-    if (r.low < 0 || r.high >= i->extent)
+    if (!size_holds(g, SIZE_LE, 0, r.low) ||
+        !size_below(g, r.high, i->extent) ||
+        !size_mul(g, index->index->times[e->lane], i->stride, &part) ||
+        !size_add(g, step, part, &step))
       return false;
     even &= is_even(e, index->index);
-    step += index->index->times[e->lane] * i->stride;
   }
   return even && step == 1;
 }
@@ -103,7 +108,7 @@ static bool is_read_once(const Loop *loop, uint32_t at) {
 
 bool emit_is_masked(const Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
-  if (s->kind != STEP_SELECT || !e->varies[at] || loop_is_open(e->loop))
+  if (s->kind != STEP_SELECT || !e->varies[at])
     return false;
   const Step *read = &e->loop->steps.at[s->args[1]];
   return read->kind == STEP_READ && !read->pairs && read->dtype == s->dtype &&

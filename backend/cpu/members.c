@@ -142,9 +142,20 @@ static bool find_batch(Members *p, const Loop *loop, const Quasi *out) {
   p->batch = UINT32_MAX;
   for (uint32_t v = 0; v < loop->outer; v++)
     if (v != p->m && v != p->n && out->times[v] >= block &&
-        (p->batch == UINT32_MAX || loop->extents[v] > loop->extents[p->batch]))
+        size_is_number(loop->graph, out->times[v]) &&
+        (p->batch == UINT32_MAX ||
+         loop_guess(loop, v) > loop_guess(loop, p->batch)))
       p->batch = v;
-  return p->batch != UINT32_MAX && loop->extents[p->batch] >= LEAST_MEMBERS;
+  return p->batch != UINT32_MAX && loop_guess(loop, p->batch) >= LEAST_MEMBERS;
+}
+
+/* Are a member's places numbers, and how far it is to the next one? */
+static bool is_fixed(const Members *p, const Graph *g, const Quasi *at,
+                     uint32_t k) {
+  return size_is_number(g, at->times[p->m]) &&
+         size_is_number(g, at->times[p->n]) &&
+         size_is_number(g, at->times[k]) &&
+         size_is_number(g, at->times[p->batch]);
 }
 
 static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
@@ -167,7 +178,11 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
   p->rows = loop->extents[p->m];
   p->columns = loop->extents[p->n];
   p->depth = loop->extents[k];
-  if (!a || !b || p->depth < 1 || !find_batch(p, loop, r->out))
+  Graph *g = loop->graph;
+  if (!a || !b || p->depth < 1 || !size_is_number(g, p->rows) ||
+      !size_is_number(g, p->columns) || !size_is_number(g, p->depth) ||
+      !find_batch(p, loop, r->out) || !is_fixed(p, g, a->address, k) ||
+      !is_fixed(p, g, b->address, k) || !is_fixed(p, g, r->out, k))
     return false;
   p->a = block_of(a, a->address, p->m, p->rows, k, p->depth, p->batch);
   p->b = block_of(b, b->address, k, p->depth, p->n, p->columns, p->batch);
@@ -178,9 +193,8 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
 bool members_choose(Kernel *k, Schedule *s) {
   enum { UNIT_WORK = 1 << 14 };
   Members *p = NEW(k->arena, Members);
-  if (kernel_is_open(k) || k->loops.len != 1 ||
-      k->loops.at[0]->results.len != 1 || k->outer < 3 || s->width < 4 ||
-      !find_members(k, p, s->width))
+  if (k->loops.len != 1 || k->loops.at[0]->results.len != 1 || k->outer < 3 ||
+      s->width < 4 || !find_members(k, p, s->width))
     return false;
   kernel_move_last(k, p->m);
   kernel_move_last(k, p->n - (p->n > p->m));
@@ -272,9 +286,9 @@ static void emit_blocks(Emitter *e, Buffer *out, const Members *p) {
   const char *type = memory_type(p->dtype);
   buffer_printf(out,
                 "static __attribute__((noinline)) FUSED void\n"
-                "members(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
+                "members%s(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
                 "%s *c, int64_t sc, int64_t count) {\nFUSING\n",
-                type, type, type);
+                e->number, type, type, type);
   if (p->at_once > 1) {
     long long n = p->at_once;
     buffer_printf(out,
@@ -325,7 +339,7 @@ static void emit_cut_blocks(Emitter *e, Buffer *out, const Members *p) {
   const char *type = memory_type(p->dtype);
   buffer_printf(out,
                 "static __attribute__((noinline)) FUSED void\n"
-                "members(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
+                "members%s(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
                 "%s *c, int64_t sc, int64_t count, int64_t ra, int64_t ka,\n"
                 "int64_t rb, int64_t rc, int64_t rows, int64_t depth, "
                 "int64_t rest) {\nFUSING\n(void)rest;\n"
@@ -334,8 +348,8 @@ static void emit_cut_blocks(Emitter *e, Buffer *out, const Members *p) {
                 "const int64_t m = i + %u <= rows ? i : rows - %u;\n"
                 "const %s *x = a + m * ra, *y = b;\n"
                 "%s *const z = c + m * rc;\n",
-                type, type, type, p->tile_rows, p->tile_rows, p->tile_rows,
-                type, type);
+                e->number, type, type, type, p->tile_rows, p->tile_rows,
+                p->tile_rows, type, type);
   emit_tile_terms(e, out, p);
   const char *store = is_streamed(e) ? "nt" : "st";
   for (uint32_t i = 0; i < p->tile_rows; i++)
@@ -376,8 +390,8 @@ void emit_members(Emitter *e, Buffer *out) {
   emit_put(&e->head, &e->blocks[0]);
   buffer_puts(out, "{\n");
   emit_put(out, &e->blocks[ROW_LEVEL]);
-  buffer_printf(out, "members(%s, %s,\n%s, %s,\n%s, %s, hi - lo", at[0],
-                stride[0], at[1], stride[1], at[2], stride[2]);
+  buffer_printf(out, "members%s(%s, %s,\n%s, %s,\n%s, %s, hi - lo", e->number,
+                at[0], stride[0], at[1], stride[1], at[2], stride[2]);
   if (p->vectors) {
     const int64_t sizes[] = {p->a.rows,
                              p->a.step,

@@ -220,6 +220,10 @@ static void put_condition(Adding *a, const Versions *v, const Version *x,
     if (!x->var || x->var == v->vars[j])
       buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
                     name(a->caller->owner, v->vars[j]), (long long)x->most);
+  for (uint32_t j = 0; x->from && j < v->var_count; j++)
+    if (x->var == v->vars[j])
+      buffer_printf(a->out, "%s%s >= %lld", count++ ? " && " : "",
+                    name(a->caller->owner, v->vars[j]), (long long)x->from);
 }
 
 /* "n <= 1, or m <= 24, or others" */

@@ -94,6 +94,9 @@ static const char *limit_text(Emitter *e, const Limit *limit) {
 
 static void emit_limit(Emitter *e, Buffer *out, uint32_t at, const Limit *limit,
                        const char *name) {
+  if (limit->exact)
+    buffer_printf(out, "if (%s < %s)\n", emit_int(e, limit->most),
+                  emit_int(e, limit->exact));
   buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
                 limit_text(e, limit), limit->least ? "" : " + 1",
                 limit->least ? ">" : "<", name, at, name, at);
@@ -106,7 +109,8 @@ bool may_be_whole(const Kernel *k) {
   return may;
 }
 
-/* One element at least is gone through: so its loops need no other way. */
+/* One element at least is gone through, where there is one: so its loops need
+ * no other way. */
 static void emit_limits_of(Emitter *e, Buffer *out, uint32_t at,
                            const char *from, const char *to) {
   const Loop *loop = e->k->loops.at[at];
@@ -115,7 +119,11 @@ static void emit_limits_of(Emitter *e, Buffer *out, uint32_t at,
                 extent);
   if (!loop->limits)
     return;
-  buffer_puts(out, may_be_whole(e->k) ? "if (!whole) {\n" : "{\n");
+  if (may_be_whole(e->k))
+    buffer_puts(out, "if (!whole)\n");
+  if (!size_is_number(e->k->graph, loop->extents[loop->limited]))
+    buffer_printf(out, "if (%s > 0)\n", extent);
+  buffer_puts(out, "{\n");
   for (uint32_t i = 0; i < e->k->limits.len; i++) {
     const Limit *limit = &e->k->limits.at[i];
     if (loop->limits >> i & 1)

@@ -485,15 +485,15 @@ static uint32_t open_others(Emitter *e, const Tile *t, uint32_t at,
 
 static void emit_ranges(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
   const Loop *loop = e->k->loops.at[at];
-  const char *n = emit_int(e, loop->extents[t->n]);
+  const char *n = emit_int(e, loop->extents[t->n]), *id = product_id(e, at);
   bool tile = e->s->shape == UNIT_TILE, limited = is_limited(loop, t->n);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");
   if (limited) /* whole panels */
     buffer_printf(out,
-                  "const int64_t left = from%u / NR%u * NR%u;\n"
-                  "const int64_t right = (to%u + NR%u - 1) / NR%u * NR%u;\n",
-                  at, at, at, at, at, at, at);
+                  "const int64_t left = from%u / NR%s * NR%s;\n"
+                  "const int64_t right = (to%u + NR%s - 1) / NR%s * NR%s;\n",
+                  at, id, id, at, id, id, id);
   if (tile || t->ahead)
     buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
                   tile ? "lo" : "0", tile ? "hi" : n);
@@ -594,12 +594,13 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
   buffer_puts(out, "}\n");
 }
 
-/* A sum of nothing is stored too. */
+/* A sum of nothing is stored too; limits leave something of what there is. */
 static const char *at_least_once(Emitter *e, uint32_t at, const char *k,
                                  const char *start) {
   const Loop *loop = e->k->loops.at[at];
-  return is_limited(loop, loop->kept) ? ""
-                                      : format(e, " || %s == %s", k, start);
+  bool some = is_limited(loop, loop->kept) &&
+              size_is_number(loop->graph, loop->extents[loop->kept]);
+  return some ? "" : format(e, " || %s == %s", k, start);
 }
 
 typedef struct Terms { /* of a sum: of those that are there, from .. to - 1 */

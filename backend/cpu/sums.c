@@ -49,11 +49,11 @@ bool sums_choose(const Kernel *k, Schedule *s) {
       return false;
     any |= sums;
   }
-  if (!any || k->outer < 2 || k->graph->sizes)
+  if (!any || k->outer < 2)
     return false;
   const Loop *loop = k->loops.at[0];
-  int64_t columns = loop->extents[k->outer - 1];
-  int64_t rows = loop->extents[k->outer - 2];
+  int64_t columns = loop_guess(loop, k->outer - 1);
+  int64_t rows = loop_guess(loop, k->outer - 2);
   double others = loop_points(loop, 0, k->outer - 2);
   int64_t block = columns < COLUMNS_MOST ? columns : COLUMNS_MOST;
   block = divide_up(block, s->width) * s->width;

@@ -25,13 +25,11 @@ enum {
   WINDOW_ROWS = 48,        /* that are wanted for one that does not slide */
   SUMS_LEAST = 8,          /* that keep the machine busy */
   BANDS_MOST = 4,          /* of open sizes, where their rows are few */
-  LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
-  PORTION_ROWS = 12, /* that are wanted at least, of a row, or, if they are */
-  PORTION = 512,     /* too long, of so many elements of them */
-  WINDOW_LEAST = 64, /* columns of a unit, where there are more */
-  WINDOW_PARTS = 16, /* of all rows, at most */
+  PORTION = 512,        /* elements of rows that go in portions */
+  WINDOW_LEAST = 64,    /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16,    /* of all rows, at most */
   KEPT_ELEMENTS = 4096, /* of an operand that is worth keeping */
   LIMITED = 32,         /* parts of the rows that have limits of their own */
   PLAIN_STRIDE = 128,   /* elements between terms of b that is not copied */
@@ -461,7 +459,8 @@ static double local_bytes(const Choice *c) {
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
       if (r->local && loop_keeps(loop, r, loop->limited))
-        bytes -= (double)(r->local_size - c->s->portion) *
+        bytes -= (double)(size_guess(loop->graph, r->local_size) -
+                          c->s->portion) *
                  dtype_info[r->dtype].bytes;
     }
   }
@@ -471,7 +470,7 @@ static double local_bytes(const Choice *c) {
 /* Rows of which a cache does not hold enough for tiles go in portions. */
 static void choose_portions(Choice *c) {
   double local = kernel_local_bytes(c->k, false);
-  if (c->s->shape == UNIT_ROWS && local * PORTION_ROWS > LOCAL_BYTES &&
+  if (c->s->shape == UNIT_ROWS && local * PORTION_ROWS > UNIT_BYTES &&
       kernel_portion(c->k))
     c->s->portion = PORTION;
 }
@@ -487,7 +486,7 @@ static void size_rows(Choice *c, uint32_t tile_rows) {
                ? 2 * tile_rows
                : extent / LIMITED / tile_rows * tile_rows;
   rows = rows < BLOCK_M_MOST ? rows : BLOCK_M_MOST;
-  while (rows > tile_rows && local * (double)rows > LOCAL_BYTES)
+  while (rows > tile_rows && local * (double)rows > UNIT_BYTES)
     rows -= tile_rows;
   while (span > rows && points * (double)divide_up(extent, span) < UNITS)
     span = divide_up(span, 2);

@@ -5,8 +5,10 @@
 #include "backend/cpu/window.h"
 
 enum {
-  BLOCK_K_MOST = 768, /* terms of a pass */
-  BLOCK_M_MOST = 96,  /* rows that are gone through at a time */
+  BLOCK_K_MOST = 768,     /* terms of a pass */
+  BLOCK_M_MOST = 96,      /* rows that are gone through at a time */
+  UNIT_BYTES = 512 << 10, /* local values of a unit: where these are not */
+  PORTION_ROWS = 12,      /* so many rows at least, rows go in portions */
 };
 
 typedef enum OperandForm {

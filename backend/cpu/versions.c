@@ -12,7 +12,8 @@ enum {
   FEW_GUESS = 8,
   SMALL = 128, /* of all */
   SMALL_GUESS = 64,
-  COPY_COST = 12, /* of an element, in terms of a sum */
+  LONG_GUESS = 1 << 16, /* of rows that go in portions */
+  COPY_COST = 12,       /* of an element, in terms of a sum */
 };
 
 static const double PAYS = 1.25; /* times as fast, by the count of cycles */
@@ -70,6 +71,30 @@ static int64_t large_guess(uint32_t vars) {
   return vars == 1 ? 1 << 26 : vars == 2 ? 1 << 13 : SIZE_MIDDLING;
 }
 
+/* The length of the rows that may go in portions; NULL: there are none, or it
+ * is no variable alone. */
+static const DimVar *row_length(const Kernel *k) {
+  int64_t length;
+  Versions of = {.var_count = 0};
+  if (kernel_has_portions(k, &length))
+    size_each_var(k->graph, length, note_var, &of);
+  return of.var_count == 1 ? of.vars[0] : NULL;
+}
+
+/* From which length on they do. */
+static int64_t portions_from(const Kernel *k, const DimVar *var) {
+  Sizes *sizes = k->graph->sizes;
+  double at[2];
+  sizes_guess(sizes, var, LONG_GUESS);
+  at[1] = kernel_local_bytes(k, false);
+  sizes_guess(sizes, var, 0);
+  at[0] = kernel_local_bytes(k, false);
+  double each = (at[1] - at[0]) / (LONG_GUESS - SIZE_MIDDLING);
+  double most = (double)UNIT_BYTES / PORTION_ROWS;
+  double length = SIZE_MIDDLING + (most - at[0]) / each;
+  return each > 0 && length < LONG_GUESS / 2 ? (int64_t)length + 1 : 0;
+}
+
 static void find_versions(const Kernel *k, Versions *v) {
   *v = (Versions){.var_count = 0};
   uint32_t kept = find_vars(k, v);
@@ -78,6 +103,11 @@ static void find_versions(const Kernel *k, Versions *v) {
       add(v, v->vars[j], 1, 1);
     for (uint32_t j = 0; j < kept; j++)
       add(v, v->vars[j], FEW, FEW_GUESS);
+  }
+  const DimVar *length = row_length(k);
+  if (length && portions_from(k, length)) {
+    add(v, length, 0, LONG_GUESS);
+    v->at[v->count - 1].from = portions_from(k, length);
   }
   if (v->var_count) {
     add(v, NULL, SMALL, SMALL_GUESS);
@@ -149,7 +179,8 @@ static bool pays(const Versions *v, const Version *x, const Version *all) {
   const Schedule *s = &x->schedule, *t = &all->schedule;
   if (same_text(&x->emitted.text, &all->emitted.text))
     return false;
-  if (!s->tiling || !t->tiling || s->shape != t->shape)
+  if (!s->tiling || !t->tiling || s->shape != t->shape ||
+      s->portion != t->portion)
     return true;
   take_guess(v, x->kernel, x, true);
   double now = tile_work(all), then = tile_work(x);

@@ -4,8 +4,8 @@
  * is there in several versions, and the sizes choose when it runs.  The last
  * one, for sizes of some hundreds, serves all; before it there may be such for
  * one variable that is 1, or small (a batch of one, a few classes, the 3 of an
- * image), for all of them below a hundred or so, and for what no cache holds:
- * sums in parts, stores past the caches. */
+ * image), for all of them below a hundred or so, for rows that go in portions,
+ * and for what no cache holds: sums in parts, stores past the caches. */
 #ifndef AXON_CPU_VERSIONS_H
 #define AXON_CPU_VERSIONS_H
 
@@ -13,12 +13,13 @@
 
 enum {
   VERSION_VARS = 3, /* of which each gets versions of its own */
-  VERSIONS_MOST = 2 * VERSION_VARS + 3,
+  VERSIONS_MOST = 2 * VERSION_VARS + 4,
 };
 
 typedef struct Version {
   const DimVar *var; /* NULL: all */
-  int64_t most;      /* where it is at most that; 0: anything */
+  int64_t most;      /* where it is at most that; 0: anything, */
+  int64_t from;      /* and at least that */
   int64_t guess;     /* what it is taken for */
   double least;      /* of points of the first loop; 0: any number */
   Kernel *kernel;

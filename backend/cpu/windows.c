@@ -192,7 +192,8 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 /* What has been summed up, lanes along the rows of the left side: turned, and
  * put where the loops after this one look for it. */
-static void emit_sums_turned(const Tile *t, const char *id, Buffer *out) {
+static void emit_sums_turned(const Emitter *e, const Tile *t, const char *id,
+                             Buffer *out) {
   char v = product_type(t->dtype)[0];
   buffer_printf(
       out,
@@ -200,10 +201,10 @@ static void emit_sums_turned(const Tile *t, const char *id, Buffer *out) {
       "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
       "for (int l = 0; l < W; l++)\n"
       "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
-      "turn_%c(x);\n"
+      "turn%s_%c(x);\n"
       "for (int l = 0; l < W && g + l < next; l++)\n"
       "*(v%c_u *)(c + (g - m0 + l) * ldc + p) = x[l];\n}\n",
-      v, v, id, v, v);
+      v, v, id, e->number, v, v);
 }
 
 /* A panel of the left side: `weights`, terms from .. to - 1. */
@@ -272,7 +273,7 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                   "ahead += W;\n} else {\n",
                   id, id, each);
   buffer_printf(out, "tile%s%s);\n%s}\n", id, each, t->far ? "}\n" : "");
-  emit_sums_turned(t, id, out);
+  emit_sums_turned(e, t, id, out);
   buffer_puts(out, "}\n");
 }
 

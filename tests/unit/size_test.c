@@ -99,6 +99,15 @@ static void test_requirements(void **state) {
   assert_string_equal(fault.message, "too many"); /* for n is m */
 }
 
+static void test_rounded_up(void **state) {
+  (void)state;
+  int64_t out;
+  assert_true(size_div_up(&g, 7, 2, &out));
+  assert_int_equal(out, 4);
+  assert_true(size_div_up(&g, x[N], x[S], &out)); /* by no number */
+  assert_int_equal(out, over(size_less(&g, plus(x[N], x[S]), 1), x[S]));
+}
+
 static const char *c_name(void *arg, const DimVar *v) {
   (void)arg;
   return v->text;
@@ -138,6 +147,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_verdicts, setup_sizes,
                                       teardown_sizes),
       cmocka_unit_test_setup_teardown(test_requirements, setup_sizes,
+                                      teardown_sizes),
+      cmocka_unit_test_setup_teardown(test_rounded_up, setup_sizes,
                                       teardown_sizes),
       cmocka_unit_test_setup_teardown(test_emitted, setup_sizes,
                                       teardown_sizes),

@@ -137,6 +137,50 @@ static const Case cases[] = {
     {"fun f (q : f32[b, h, s, d]) k v = nn.attention ~causal:true q k v",
      "f : f32[b, h, s, d] -> f32[b, h, s, d] -> f32[b, h, s, e] -> _",
      {"b=1 h=2 s=5 d=3 e=2", "b=2 h=1 s=1 d=1 e=1", "b=1 h=1 s=0 d=2 e=3"}},
+    {"fun f (p : {w : f32[24, 24, 3, 3], b : f32[24]})"
+     "  (x : f32[2, 24, 14, 14]) = nn.conv2d ~padding:1 p x",
+     "f", {""}},
+    /* windows of few terms, padding; small products of a batch */
+    {"fun f (p : {w : f32[c, 3, 3], b : f32[c]}) (x : f32[n, c, h, v])"
+     "  given h >= 3, v >= 3 = nn.depthwise_conv2d ~padding:1 p x",
+     "f",
+     {"c=3 n=2 h=7 v=5", "c=1 n=1 h=3 v=3", "c=2 n=1 h=9 v=140",
+      "c=0 n=2 h=4 v=4", "c=5 n=0 h=3 v=17"}},
+    {"fun f (x : f32[n, c, h, w]) = nn.maxpool ~size:3 ~stride:2 ~padding:1 x",
+     "f",
+     {"n=1 c=2 h=17 w=70", "n=2 c=1 h=2 w=2", "n=0 c=1 h=1 w=4"}},
+    {"fun f (x : f32[n, m]) = for i < n, j < m =>"
+     "  if i > 0 && i < n - 1 && j > 0 && j < m - 1 then x.[i - 1, j] +"
+     "  x.[i + 1, j] + x.[i, j - 1] + x.[i, j + 1] else x.[i, j]",
+     "f", SQUARES},
+    {"fun f (a : f32[n, 4, 4]) (b : f32[n, 4, 4]) = a @ b",
+     "f",
+     {"n=0", "n=1", "n=7", "n=300"}},
+    {"fun f (a : f32[n, m, 3, 5]) (b : f32[n, m, 5, 7]) = a @ b",
+     "f",
+     {"n=0 m=3", "n=1 m=1", "n=7 m=3", "n=3 m=100"}},
+    /* limits, and rows in portions */
+    {"fun f (q : f32[b, h, s, d]) k v = nn.attention ~causal:true q k v",
+     "f : f32[b, h, s, d] -> f32[b, h, s, d] -> f32[b, h, s, e] -> _",
+     {"b=1 h=2 s=83 d=19 e=7", "b=2 h=1 s=130 d=33 e=40",
+      "b=1 h=1 s=250 d=1 e=1"}},
+    {"fun f (q : f32[n, d]) (k : f32[m, d]) (v : f32[m, e]) ="
+     "  nn.attention q k v",
+     "f",
+     {"n=2 m=0 d=3 e=5", "n=40 m=70 d=3 e=5", "n=2 m=20000 d=2 e=3",
+      "n=13 m=10923 d=1 e=17"}},
+    {"fun f (x : f32[n, m]) = for i < n => sum (for j < m =>"
+     "  if j <= i then x.[i, j] else 0.0)",
+     "f",
+     {"n=3 m=70", "n=70 m=3", "n=0 m=2", "n=2 m=0", "n=50 m=50"}},
+    {"fun f (x : f32[n, m]) = for i < n => max (for j < m =>"
+     "  if abs (i - j) < 5 then x.[i, j] else -9.0)",
+     "f",
+     {"n=3 m=70", "n=70 m=30", "n=0 m=2", "n=50 m=50"}},
+    {"fun f (x : f32[n, m]) (k : dim(k)) = for i < n => sum (for j < m =>"
+     "  if j >= i + k then x.[i, j] else 0.0)",
+     "f",
+     {"n=3 m=70 k=2", "n=70 m=3 k=-40", "n=2 m=0 k=0", "n=50 m=50 k=7"}},
     {"fun f (p : {w : f32[m], b : f32[m]}) (x : f32[n, m]) = nn.layernorm p x",
      "f", SQUARES},
     {"fun f (x : f32[n, m]) = nn.rope x", "f : f32[n, 2*m] -> _", SQUARES},
