@@ -98,6 +98,27 @@ END
 code=$("$AXON" plan --code --dry "$folder/bags.axn")
 grep -q '#pragma GCC unroll 20' <<<"$code" &&
   wrong 'rows that data name are written out as those of windows are'
+cat >"$folder/channels.axn" <<'END'
+val x = for n < 2, c < 5, y < 21, z < 40 => sin (float (n + c + y * z))
+val w = for c < 5, i < 3, j < 3 => cos (float (c + i + 2 * j))
+val b = for c < 5 => float c
+do print (nn.depthwise_conv2d ~padding:1 {w, b} x)
+END
+code=$(AXON_TINY=0 "$AXON" plan --code --dry "$folder/channels.axn")
+grep -q 'const int far = ' <<<"$code" ||
+  wrong 'rows of a window that overlap do not go together'
+grep -q 'fused_f(' <<<"$code" || wrong 'terms of a short sum are rounded'
+[ "$(grep -c '\*restrict const l[0-9]* = ' <<<"$code")" = 1 ] ||
+  wrong 'sums of few terms are finished in a loop of its own'
+[ "$(grep -c 'ldw_' <<<"$code")" = 0 ] ||
+  wrong 'zeros around an image are compared for, lane by lane'
+cat >"$folder/narrow.axn" <<'END'
+val x = for i < 320, k < 100 => sin (float (i + k))
+val y = for k < 100, j < 49 => cos (float (2 * k + j))
+do print (x @ y)
+END
+AXON_TINY=0 "$AXON" plan --dry "$folder/narrow.axn" | grep -q 'left a window' ||
+  wrong 'few columns leave lanes idle'
 cat >"$folder/moments.axn" <<'END'
 val x = for i < 1000003 => sin (float i)
 do print (sum x)

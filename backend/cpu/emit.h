@@ -108,6 +108,8 @@ bool emit_fits_narrow(const Step *s);
 const char *emit_divisor(Emitter *e, int64_t by);
 /* The form without the lane's term, as a name or a number. */
 const char *emit_quasi(Emitter *e, const Quasi *q);
+/* The level of the block where it is known. */
+uint32_t emit_level(const Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
 const char *emit_scalar(Emitter *e, uint32_t step);

@@ -11,9 +11,8 @@
 #include <string.h>
 
 enum {
-  BLOCK_VECTORS = 4, /* of a row, at most, and */
-  SUMS = 8,          /* of all rows */
-  ROWS_MOST = 4,
+  BLOCK_VECTORS = 4, /* of a row, at most, */
+  ROWS_MOST = 4,     /* and of so many rows */
 };
 
 #define format emit_format
@@ -87,6 +86,17 @@ static bool goes_with(const Loop *loop, Few *f, uint32_t term) {
   return true;
 }
 
+/* Lines that so many rows read. */
+static int64_t lines_of(const Few *f, const Loop *loop, uint32_t rows) {
+  int64_t by = f->by < 0 ? -f->by : f->by;
+  return f->step * (rows - 1) + by * (loop->extents[f->term] - 1) + 1;
+}
+
+/* Are a quarter of the loads saved, at least? */
+static bool saves_loads(const Few *f, const Loop *loop, uint32_t rows) {
+  return 4 * lines_of(f, loop, rows) <= 3 * rows * loop->extents[f->term];
+}
+
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
@@ -94,15 +104,16 @@ static void choose_rows(const Loop *loop, Few *f) {
   if (f->row == NO_LANE || !size_is_number(loop->graph, extent) ||
       loop->axes == KERNEL_AXES)
     return;
-  uint32_t most = SUMS / f->vectors;
+  uint32_t most = schedule_held(f->e->s->bytes) / f->vectors;
   most = most < ROWS_MOST ? most : ROWS_MOST;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
-    if (goes_with(loop, f, v)) {
+    if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
       f->line = loop->axes;
       f->rows = most;
       return;
     }
+  f->term = NO_LANE;
 }
 
 /* The loop with lines in place of rows and terms, where these go together. */
@@ -231,9 +242,8 @@ static void open_terms(Emitter *e, Buffer *out, uint32_t v) {
 /* Lines that so many rows read, and the rows that a line has terms of. */
 static void open_lines(Few *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
-  int64_t terms = e->loop->extents[f->term], low = low_line(f, e->loop);
-  long long lines =
-      f->step * (rows - 1) + (f->by < 0 ? -f->by : f->by) * (terms - 1) + 1;
+  int64_t low = low_line(f, e->loop);
+  long long lines = lines_of(f, e->loop, rows);
   buffer_printf(out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
@@ -336,10 +346,10 @@ static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
   Buffer text = {.arena = e->arena};
   uint32_t sums = rows * f->vectors, opened = 0;
   buffer_printf(out,
-                "v%c acc%u[%u];\nfor (int a = 0; a < %u; a++) {\n"
-                "acc%u[a] = splat_%c(%s);\n}\n",
-                vector_letter(fold->class), fold->name, sums, sums, fold->name,
-                fold->class, fold->identity);
+                "v%c acc%u[%u];\n#pragma GCC unroll %u\n"
+                "for (int a = 0; a < %u; a++)\nacc%u[a] = splat_%c(%s);\n",
+                vector_letter(fold->class), fold->name, sums, sums, sums,
+                fold->name, fold->class, fold->identity);
   take(f, &text, fold);
   if (f->term != NO_LANE) {
     open_lines(f, out, rows);

@@ -156,16 +156,11 @@ bool emit_is_ranged(const Emitter *e, uint32_t at) {
 
 typedef struct Lanes { /* as C; NULL: there is no such bound */
   const char *from, *to, *when;
+  uint32_t level; /* where all of it is known */
 } Lanes;
 
 static const char *tighter(Emitter *e, const char *x, const char *y, char op) {
-  uint32_t name = e->names++;
-  if (!x)
-    return y;
-  buffer_printf(&e->blocks[e->lane_level],
-                "const int64_t b%u = %s %c %s ? %s : %s;\n", name, x, op, y, x,
-                y);
-  return format(e, "b%u", name);
+  return x ? format(e, "(%s %c %s ? %s : %s)", x, op, y, x, y) : y;
 }
 
 /* j times 1 or -1 is at least, or less than, a form and 0 or 1. */
@@ -174,9 +169,12 @@ static void add_bound(Emitter *e, const Step *c, Lanes *r) {
   Quasi *q = quasi_copy(e->arena, e->loop->steps.at[c->args[1]].index);
   e->failed |=
       !quasi_add(e->k->graph, q, -1, e->loop->steps.at[c->args[0]].index);
+  q->times[e->lane] = 0;
   bool least = c->op == PRIM_GE || c->op == PRIM_GT;
   q->constant += c->op == PRIM_GT || c->op == PRIM_LE;
   const char *bound = emit_quasi(e, q);
+  uint32_t level = emit_level(e, q);
+  r->level = level > r->level ? level : r->level;
   if (step < 0) {
     bound = format(e, "(1 - (%s))", bound);
     least = !least;
@@ -192,6 +190,8 @@ static void find_lanes(Emitter *e, uint32_t condition, Lanes *r) {
   const Step *c = &e->loop->steps.at[condition];
   if (!e->varies[condition]) {
     const char *x = emit_scalar(e, condition);
+    uint32_t level = e->levels[condition];
+    r->level = level > r->level ? level : r->level;
     r->when = r->when ? format(e, "%s && %s", r->when, x) : x;
   } else if (c->op == PRIM_AND) {
     find_lanes(e, c->args[0], r);
@@ -199,6 +199,20 @@ static void find_lanes(Emitter *e, uint32_t condition, Lanes *r) {
   } else {
     add_bound(e, c, r);
   }
+}
+
+/* The bounds by name, where they are known: `from%u` and `to%u`. */
+static uint32_t name_lanes(Emitter *e, const Lanes *r) {
+  Buffer *b = &e->blocks[r->level];
+  uint32_t name = e->names++;
+  if (r->from)
+    buffer_printf(b, "const int64_t first%u = %s;\n", name, r->from);
+  if (r->when)
+    buffer_printf(b, "const int64_t last%u = %s ? %s : 0;\n", name, r->when,
+                  r->to ? r->to : "0x3fffffffffffffff");
+  else if (r->to)
+    buffer_printf(b, "const int64_t last%u = %s;\n", name, r->to);
+  return name;
 }
 
 void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
@@ -211,22 +225,21 @@ void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
       emit_each_scalar(e, c->args[j], found, context);
 }
 
-static const char *ranged(Emitter *e, uint32_t at, const char *from) {
+static const char *ranged(Emitter *e, uint32_t at, const char *place) {
   const Step *s = &e->loop->steps.at[at];
   Dtype t = e->loop->steps.at[s->args[1]].dtype;
-  Lanes r = {NULL, NULL, NULL};
+  Lanes r = {.level = 0};
   char class = e->classes[at];
   bool narrows = class == 'i' && t == DT_I64;
   find_lanes(e, s->args[0], &r);
-  const char *to = r.to ? format(e, "%s - j", r.to) : "W";
-  if (r.when)
-    to = format(e, "%s ? %s : 0", r.when, to);
+  uint32_t name = name_lanes(e, &r);
+  const char *from = r.from ? format(e, "first%u - j", name) : "0";
+  const char *to = r.to || r.when ? format(e, "last%u - j", name) : "W";
   const char *other = emit_masked_else(e, at)
                           ? emit_lanes(e, s->args[2], narrows ? 'l' : class)
                           : format(e, "splat_%c(0)", narrows ? 'l' : class);
-  const char *x =
-      format(e, "ldr_%s(%s, %s%s, %s, REST, %s)", dtype_info[t].name, from,
-             r.from ? r.from : "0", r.from ? " - j" : "", to, other);
+  const char *x = format(e, "ldr_%s(%s, %s, %s, REST, %s)", dtype_info[t].name,
+                         place, from, to, other);
   return narrows ? format(e, "narrow(%s)", x) : x;
 }
 

@@ -28,7 +28,7 @@ bool emit_fits_narrow(const Step *s) {
 
 /* ---- quasi-affine forms as expressions ---- */
 
-static uint32_t quasi_level(const Emitter *e, const Quasi *q) {
+uint32_t emit_level(const Emitter *e, const Quasi *q) {
   uint32_t level = 0;
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
     if (q->times[v] && e->level_of[v] > level)
@@ -162,7 +162,7 @@ static void emit_quotients(Emitter *e) {
     const Quotient *q = &e->loop->quotients[j];
     if (!used[j])
       continue;
-    uint32_t level = e->level_of[KERNEL_AXES + j] = quasi_level(e, &q->of);
+    uint32_t level = e->level_of[KERNEL_AXES + j] = emit_level(e, &q->of);
     e->lane_quotients[j] = quasi_varies(e, &q->of);
     if (e->lane_quotients[j]) {
       emit_lane_quotient(e, j);
@@ -458,7 +458,7 @@ static const char *even_lanes(Emitter *e, const Quasi *q, const char **rest) {
 static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
   Quasi *q = quasi_copy(e->arena, s->address);
   q->times[e->lane] = 0;
-  uint32_t level = quasi_level(e, q), name = e->names++;
+  uint32_t level = emit_level(e, q), name = e->names++;
   for (uint32_t j = 0; j < s->index_count; j++)
     if (e->levels[s->indices[j].step] > level)
       level = e->levels[s->indices[j].step];
@@ -1085,17 +1085,17 @@ static void place_step(Emitter *e, uint32_t at) {
   uint32_t level = 0;
   bool varies = false;
   if (s->kind == STEP_INDEX) {
-    level = quasi_level(e, s->index);
+    level = emit_level(e, s->index);
     varies = quasi_varies(e, s->index);
   } else if (s->kind == STEP_READ) {
-    level = quasi_level(e, s->address);
+    level = emit_level(e, s->address);
     varies = read_varies(e, s);
     for (uint32_t j = 0; j < s->index_count; j++)
       if (e->levels[s->indices[j].step] > level)
         level = e->levels[s->indices[j].step];
   }
   if (s->kind == STEP_LOCAL) {
-    level = quasi_level(e, s->address);
+    level = emit_level(e, s->address);
     uint32_t last = e->loop->outer - 1;
     for (uint32_t v = e->loop->outer; v-- > 0;)
       if (e->level_of[v] > level)

@@ -278,6 +278,14 @@ static bool wants_rows(const Choice *c, int64_t m, int64_t rows,
   return m >= WINDOW_ROWS && now > WASTE_MOST * then;
 }
 
+/* Are there so few columns that many lanes would be idle, and rows to have them
+ * along?  Then the side is better copied once, its columns rows of a tile. */
+static bool wants_turning(const Choice *c, int64_t m, int64_t columns) {
+  double now = (double)round_up(columns, c->s->width) / (double)columns;
+  return m >= WINDOW_ROWS && now > WASTE_MOST &&
+         !product_of_halves(c->k->loops.at[0]);
+}
+
 /* The axis of rows for a window that slides along n, or along which it would
  * slide too; NO_LANE: there is none.  on: a window is the thing. */
 static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
@@ -310,6 +318,8 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     slides =
         wants_rows(c, loop->extents[m], loop->extents[best], loop->extents[n]);
   *on |= slides;
+  if (best == NO_LANE && !*on)
+    *on = wants_turning(c, loop->extents[m], loop->extents[n]);
   if (*on) { /* even a small one may be too large */
     Window *w = window_new(c->arena, b, best, n);
     int64_t columns = loop->extents[n];
@@ -561,7 +571,8 @@ static void size_window(Choice *c, Tile *t) {
                         .depth = t->depth,
                         .bytes = dtype_info[t->dtype].bytes,
                         .block_k = t->block_k,
-                        .turned = turned,
+                        .turned = turned && !(keeping_may(t->a.loop, t->m) &&
+                                              !loop->graph->sizes),
                         .others = other_points(c, c->s->strip ? 3 : 2),
                         .width = c->s->width};
   try_units(&s);

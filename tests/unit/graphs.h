@@ -485,27 +485,59 @@ static inline Value einsum(Maker *m, Value x) {
 }
 
 typedef struct Window {
-  int64_t height, width;
+  int64_t height, width, step, gap;
+  bool back; /* as a convolution has it, not a correlation */
 } Window;
 
-/* for i j => sum (for a b => x.[i + a, j + b] * w.[a, b]) */
+/* step * at + gap * k, k from the last one on where it goes back */
+static inline Node *window_index(const Window *w, IndexVar *at, IndexVar *k,
+                                 int64_t count) {
+  Node *from = index_of(k);
+  if (w->back)
+    from = op2(PRIM_SUB, integer(count - 1), from);
+  return add(mul(index_of(at), integer(w->step)), mul(from, integer(w->gap)));
+}
+
+/* for i j => sum (for a b => x.[s * i + g * a, s * j + g * b] * w.[a, b]) */
 static inline Node *window_of(Node *x, Node *w, void *how) {
   const Window *to = how;
   IndexVar *i = var(to->height), *j = var(to->width);
   IndexVar *a = var(own(w, 0)), *b = var(own(w, 1));
-  Node *from =
-      get2(x, add(index_of(i), index_of(a)), add(index_of(j), index_of(b)));
+  Node *from = get2(x, window_index(to, i, a, own(w, 0)),
+                    window_index(to, j, b, own(w, 1)));
   Node *terms = close2(mul(from, get2(w, index_of(a), index_of(b))), a, b);
   return close2(reduce(PRIM_SUM, terms, 0, 2, false), i, j);
+}
+
+/* v with zeros around it. */
+static inline Value around(Value v, int64_t by) {
+  Scalar zero = num(v.node->dtype, 0);
+  for (uint32_t axis = 0; by && axis < 2 && v.node; axis++)
+    v = MOVED(NULL, v, x,
+              held(node_pad(&g, x, axis, by, by, scalar_convert(zero, x->dtype),
+                            &fault)));
+  return v;
 }
 
 static inline Value convolution(Maker *m, Value x) {
   if (x.node->rank != 2 || x.node->dtype == DT_BOOL || own(x.node, 0) < 3 ||
       own(x.node, 1) < 3 || var_count + 16 > ARRAY_LEN(vars))
     return (Value){0};
-  Node *w = fresh(m, x.node->dtype, 2, (int64_t[]){3, 2});
-  Window to = {own(x.node, 0) - 2, own(x.node, 1) - 1};
-  return contracted(m, x, exact(w), window_of, &to);
+  int64_t shape[] = {1 + choose(m, 4), 1 + choose(m, 5)};
+  Window to = {.step = 1 + choose(m, 5) / 2,
+               .gap = 1 + choose(m, 5) / 3,
+               .back = choose(m, 4) == 0};
+  Value padded = around(x, choose(m, 3));
+  if (!padded.node)
+    return (Value){0};
+  to.height = own(padded.node, 0) - to.gap * (shape[0] - 1) - 1;
+  to.width = own(padded.node, 1) - to.gap * (shape[1] - 1) - 1;
+  if (to.height < 0 || to.width < 0)
+    return (Value){0};
+  to.height = to.height / to.step + 1;
+  to.width = to.width / to.step + 1;
+  Node *w = fresh(m, x.node->dtype, 2, shape);
+  return contracted(m, padded, exact(w), window_of, &to);
 }
 
 /* ---- chains ---- */
