@@ -31,7 +31,8 @@ typedef struct RecipeCluster {
 struct Recipe {
   uint32_t count;
   RecipeCluster *clusters;
-  VEC(uint32_t) late; /* nodes that are read after the last of their readers in
+  VEC(uint32_t)
+  late;               /* nodes that are read after the last of their readers in
                          the graph has let go of them (find_late) */
   double work, least; /* operations that are interpreted, in a run; for which
                          a compiler is worth it */
