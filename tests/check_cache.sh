@@ -93,8 +93,8 @@ exit 1
 end
 chmod +x "$work/full"
 AXON_CC="$work/full" runs 'where the disk is full'
-grep -q '\]: a kernel was not compiled' <<<"$said" && grep -q TMPDIR <<<"$said" ||
-  wrong "a full disk: $said"
+grep -q '\]: a kernel was not compiled' <<<"$said" || wrong "full: $said"
+grep -q TMPDIR <<<"$said" || wrong "a full disk: $said"
 AXON_CC=false AXON_CC_DEBUG="$work/kept" runs 'with what it was given kept'
 grep -q "kept in $work/kept/axon-" <<<"$said" || wrong "not kept: $said"
 ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
