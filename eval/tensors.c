@@ -554,7 +554,12 @@ PRIM(prim_nonzero) {
 PRIM(prim_unique) {
   UNUSED;
   FAULT;
-  return vm_data(vm, run_unique(vm_tensor(vm, args[0]), &fault), &fault);
+  Node *x = vm_to_node(vm, args[0]);
+  int64_t params[4] = {0};
+  Value sorted = MADE(
+      node_opaque(&vm->graph, PRIM_SORT, 1, &x, params, no_key, 0, &fault));
+  vm_temp(vm, sorted.node);
+  return vm_data(vm, run_unique(vm_tensor(vm, sorted), &fault), &fault);
 }
 
 /* ---- making ---- */

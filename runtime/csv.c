@@ -94,9 +94,11 @@ static bool survey(Scan *s, const LoadOptions *options, int64_t shape[2]) {
 }
 
 static bool ragged(const Scan *s, int64_t columns) {
-  input_fault(
-      s->in, s->fault, "line %lld has %lld fields, the first row has %lld",
-      (long long)s->line, (long long)count_fields(s), (long long)columns);
+  int64_t count = count_fields(s);
+  input_fault(s->in, s->fault,
+              "line %lld has %lld field%s, the first row has %lld",
+              (long long)s->line, (long long)count, count == 1 ? "" : "s",
+              (long long)columns);
   return false;
 }
 

@@ -396,7 +396,7 @@ static bool sync_file(const char *path) {
 /* Everything is on the disk before the new name is. */
 static bool finish(Output *out, const char *target, Fault *fault) {
   bool ok = !ferror(out->file);
-  int error = ok ? 0 : EIO;
+  int error = ok ? 0 : errno ? errno : EIO; /* of the write that failed */
   if (fclose(out->file) != 0) {
     ok = false;
     error = errno;
@@ -416,6 +416,7 @@ static bool save(Output *out, const Format *format, const char *target,
   volatile bool ok = false;
   FailKind kind = TRAP_SET(trap);
   if (kind == FAIL_NONE) {
+    errno = 0;
     ok = format->save(out, count, names, tensors, fault);
     trap_end(&trap);
   } else if (kind == FAIL_MEMORY) {

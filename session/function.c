@@ -114,8 +114,6 @@ Function *session_function(Session *s, const char *name) {
   return session_guard(s, look_up, &f) == SESSION_OK ? f : NULL;
 }
 
-Binding *session_function_binding(const Function *f) { return f->binding; }
-
 const Signature *session_signature(const Function *f) { return &f->signature; }
 
 /* ---- arguments as text ---- */

@@ -132,7 +132,6 @@ typedef struct HostArg {
 /* Of what a name stands for, now and after it is defined anew; the session's.
  * NULL after an error. */
 Function *session_function(Session *session, const char *name);
-Binding *session_function_binding(const Function *f);
 const Signature *session_signature(const Function *f);
 /* *result is the caller's.  No arguments: `f ()`. */
 SessionStatus session_call(Session *session, Function *f, uint32_t count,

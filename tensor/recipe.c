@@ -31,6 +31,9 @@ typedef struct RecipeCluster {
 struct Recipe {
   uint32_t count;
   RecipeCluster *clusters;
+  VEC(uint32_t)
+  late;               /* nodes that are read after the last of their readers in
+                         the graph has let go of them (find_late) */
   double work, least; /* operations that are interpreted, in a run; for which
                          a compiler is worth it */
   double runs;
@@ -134,11 +137,39 @@ static void find_last(const Maker *m, const Plan *plan, uint32_t *last) {
   }
 }
 
+static void read_at(const Maker *m, Recipe *r, uint32_t *last, uint32_t number,
+                    uint32_t at) {
+  if (last[number] >= at)
+    return;
+  last[number] = at;
+  for (uint32_t j = 0; j < r->late.len; j++)
+    if (r->late.at[j] == number)
+      return;
+  VEC_PUSH(m->arena, r->late, number);
+}
+
+/* What computes anew, as an index, a number that another one stores reads what
+ * that has read and, in the graph, has let go of. */
+static void find_late(const Maker *m, Recipe *r, uint32_t *last) {
+  for (uint32_t k = 0; k < r->count; k++) {
+    const RecipeCluster *c = &r->clusters[k];
+    for (uint32_t j = 0; j < c->input_count; j++)
+      read_at(m, r, last, c->inputs[j], k);
+    for (uint32_t j = 0; !c->compiled && j < c->count; j++)
+      for (uint32_t i = 0; i < c->made[j].cell_count; i++) {
+        const Cell *cell = &c->made[j].cells[i];
+        if (cell->kind == CELL_READ)
+          read_at(m, r, last, (uint32_t)(uintptr_t)cell->node, k);
+      }
+  }
+}
+
 static void find_dying(const Maker *m, const Plan *plan, Recipe *r) {
   const Outline *o = m->o;
   uint32_t *last =
       NEW_ARRAY(plan->arena, uint32_t, o->nodes.len + o->leaves.len);
   find_last(m, plan, last);
+  find_late(m, r, last);
   for (uint32_t k = 0; k < r->count; k++) {
     RecipeCluster *c = &r->clusters[k];
     c->dying = NEW_ARRAY(m->arena, bool, c->input_count);
@@ -213,6 +244,16 @@ static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
     inputs[k] = node_at(o, r->inputs[k]);
   c->kernel->inputs.at = inputs;
   c->kernel->inputs.len = r->input_count;
+}
+
+void recipe_hold(const Recipe *r, const Outline *o) {
+  for (uint32_t k = 0; k < r->late.len; k++)
+    node_retain(node_at(o, r->late.at[k]));
+}
+
+void recipe_let_go(const Recipe *r, const Outline *o) {
+  for (uint32_t k = 0; k < r->late.len; k++)
+    node_release(node_at(o, r->late.at[k]));
 }
 
 Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,

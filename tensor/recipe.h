@@ -60,6 +60,9 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o);
 /* The clusters, of these nodes; they live in the arena. */
 Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,
                       uint32_t *count);
+/* What the clusters read is there as long as they run. */
+void recipe_hold(const Recipe *r, const Outline *o);
+void recipe_let_go(const Recipe *r, const Outline *o);
 /* Is it time to plan it anew: what was too little work to be compiled was run
  * so often that it is not too little any more? */
 bool recipe_ran(Recipe *r);

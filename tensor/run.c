@@ -180,7 +180,8 @@ typedef struct Run {
   Graph *graph;
   Plan plan;
   Outline outline;
-  uint32_t count; /* of clusters */
+  const Recipe *recipe; /* whose nodes it holds; or NULL */
+  uint32_t count;       /* of clusters */
   Cluster *const *clusters;
 } Run;
 
@@ -194,6 +195,8 @@ static void begin_run(Graph *g, Run *run) {
 
 static void end_run(Run *run) {
   plan_end(&run->plan);
+  if (run->recipe)
+    recipe_let_go(run->recipe, &run->outline);
   arena_reset(run->arena, ARENA_KEPT);
   run->graph->arena = run->arena;
   run->graph->often = false;
@@ -242,6 +245,8 @@ static bool find_plan(Run *run, uint32_t count, Node *const *roots,
     return false;
   g->again += again;
   run->clusters = recipe_bind(run->arena, recipe, &run->outline, &run->count);
+  recipe_hold(recipe, &run->outline);
+  run->recipe = recipe;
   return true;
 }
 

@@ -314,8 +314,8 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
 /* Is the value known without running anything?  Constants and what folds. */
 bool node_known(const Node *n, Scalar *out);
 /* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *run_nonzero(const Tensor *x, Fault *fault); /* i64[m] */
-Tensor *run_unique(const Tensor *x, Fault *fault);
+Tensor *run_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
+Tensor *run_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
 Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */

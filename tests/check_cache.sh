@@ -86,6 +86,15 @@ AXON_CC=/no/compiler runs 'without a compiler'
 AXON_CC=false runs 'with a compiler that fails'
 [ "$(grep -c 'W0513' <<<"$said")" = 1 ] || wrong "one that fails: $said"
 mkdir "$work/kept"
+cat >"$work/full" <<'end'
+#!/bin/sh
+echo "ld: final link failed: No space left on device" >&2
+exit 1
+end
+chmod +x "$work/full"
+AXON_CC="$work/full" runs 'where the disk is full'
+grep -q '\]: a kernel was not compiled' <<<"$said" || wrong "full: $said"
+grep -q TMPDIR <<<"$said" || wrong "a full disk: $said"
 AXON_CC=false AXON_CC_DEBUG="$work/kept" runs 'with what it was given kept'
 grep -q "kept in $work/kept/axon-" <<<"$said" || wrong "not kept: $said"
 ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'

@@ -69,16 +69,19 @@ static void tell_missing(const Toolchain *tools) {
 /* `job` may be NULL: there is nowhere to write. */
 static void tell_failed(const char *why, const Job *job) {
   Notice n = {.code = 513};
+  bool full = strstr(why, strerror(ENOSPC)) != NULL;
   snprintf(n.message, sizeof n.message,
-           "compiler bug: a kernel was not compiled, and is interpreted");
+           "%sa kernel was not compiled, and is interpreted",
+           full ? "" : "compiler bug: ");
   if (job && job_is_kept())
     snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", why, job_folder(job));
   else
     snprintf(n.note, sizeof n.note, "%s", why);
-  snprintf(n.help, sizeof n.help,
-           job_is_kept() ? "please report it, with what was kept"
-                         : "AXON_CC_DEBUG=1 keeps the C text and what the "
-                           "compiler said");
+  snprintf(n.help, sizeof n.help, "%s",
+           full ? "make room there, or let TMPDIR name another folder"
+           : job_is_kept()
+               ? "please report it, with what was kept"
+               : "AXON_CC_DEBUG=1 keeps the C text and what the compiler said");
   notice_add(&n);
 }
 

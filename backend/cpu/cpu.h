@@ -11,6 +11,13 @@ enum {
   RESULTS_MOST = 16, /* likewise, of one loop */
 };
 
+static inline int64_t divide_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+static inline int64_t round_up(int64_t x, int64_t to) {
+  return divide_up(x, to) * to;
+}
+
 /* What one call of a unit works on. */
 typedef enum UnitShape {
   UNIT_POINT,   /* one point of the outer axes: lanes lie along inner axes */

@@ -23,14 +23,6 @@ static const double BEGUN = 2000; /* of a unit */
 static const double ALONE = 0.04; /* part of the work, where each thread has but
                                      one unit: to wait for the last */
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
-static int64_t round_up(int64_t x, int64_t to) {
-  return divide_up(x, to) * to;
-}
-
 static double copying(OperandForm form) {
   return form == OPERAND_PLAIN ? READ : COPIED;
 }

@@ -226,7 +226,8 @@ int job_end(const Job *job) {
   return job->end;
 }
 
-/* The first line in which the compiler says what is wrong, printable. */
+/* The first line in which the compiler says what is wrong, printable.  What
+ * fails where a disk is full says so, and then other things. */
 static void first_error(const Job *job, char *out, size_t size) {
   char text[4096] = "";
   int file = open(job->log, O_RDONLY | O_CLOEXEC);
@@ -234,7 +235,9 @@ static void first_error(const Job *job, char *out, size_t size) {
   if (file >= 0)
     close(file);
   text[n > 0 ? n : 0] = 0;
-  const char *line = strstr(text, "error");
+  const char *line = strstr(text, strerror(ENOSPC));
+  if (!line)
+    line = strstr(text, "error");
   while (line && line > text && line[-1] != '\n')
     line--;
   if (!line)

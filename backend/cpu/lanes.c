@@ -5,10 +5,6 @@
 
 #include <math.h>
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 static bool is_wide(const Step *s) {
   return s->dtype == DT_F64 || (s->dtype == DT_I64 && s->kind != STEP_INDEX &&
                                 s->kind != STEP_CONST && !emit_fits_narrow(s));

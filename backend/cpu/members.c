@@ -24,10 +24,6 @@ enum {
 
 #define format emit_format
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 /* ---- which products ---- */
 
 static const Step *plain_factor(const Loop *loop, uint32_t at, Dtype t) {

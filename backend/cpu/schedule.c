@@ -41,10 +41,6 @@ uint32_t target_vector_bytes(void) {
 #endif
 }
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 uint32_t schedule_held(uint32_t vector_bytes) {
   return vector_bytes == 64 ? 16 : 8;
 }

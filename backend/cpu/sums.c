@@ -11,10 +11,6 @@ enum {
   LOCAL_BYTES = 16 << 10, /* what they leave for each other */
 };
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 /* Rows that data name are asked for ahead (fetch.c), term by term. */
 static bool is_gathered(const Loop *loop) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {

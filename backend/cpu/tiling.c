@@ -37,14 +37,6 @@ enum {
 
 static const double KEPT_SHARE = 0.02; /* of the product, to copy it */
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
-static int64_t round_up(int64_t x, int64_t to) {
-  return divide_up(x, to) * to;
-}
-
 /* ---- the tile ---- */
 
 static const TileShape *tile_shapes(const Schedule *s, uint32_t *count) {

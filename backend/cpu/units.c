@@ -9,10 +9,6 @@
 
 #define format emit_format
 
-static int64_t divide_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 /* ---- local values ---- */
 
 enum { BEHIND = 320, ROW_PADDED = 256, ROW_PADDING = 16 };

@@ -227,10 +227,6 @@ enum {
   TURN_CYCLES = 6,         /* of a vector that is turned, with others */
 };
 
-static double divide_up(int64_t x, int64_t y) {
-  return (double)((x + y - 1) / y);
-}
-
 /* Of a term of a tile: two products or two loads at a time, and sums that wait
  * for themselves. */
 static double tile_cycles(uint32_t rows, uint32_t vectors) {
@@ -242,8 +238,8 @@ static double tile_cycles(uint32_t rows, uint32_t vectors) {
 static double fill_cycles(const Window *w, const WindowWork *work,
                           int64_t lines, int64_t columns) {
   const Loop *loop = w->loop;
-  double vectors = divide_up(
-      (columns - 1) * w->column.step + w->column.span + 1, work->width);
+  int64_t filled = (columns - 1) * w->column.step + w->column.span + 1;
+  double vectors = (double)divide_up(filled, work->width);
   double cycles = LINE_CYCLES + FILL_CYCLES * vectors;
   for (uint32_t v = loop->kept; v + 2 < loop->axes; v++)
     cycles *= (double)loop->extents[v];
@@ -259,7 +255,7 @@ typedef struct Size { /* of a unit */
 static double along_cycles(const Window *w, const WindowWork *work,
                            const WindowUnit *u, Size s) {
   int64_t vectors =
-      (int64_t)divide_up(window_positions(w, s.lines, s.columns), work->width);
+      divide_up(window_positions(w, s.lines, s.columns), work->width);
   uint32_t each = u->tile.vectors, left = (uint32_t)(vectors % each);
   double panels = (double)(vectors / each), depth = (double)work->depth;
   double term = panels * tile_cycles(u->tile.rows, each) +
@@ -267,13 +263,15 @@ static double along_cycles(const Window *w, const WindowWork *work,
   double copies = depth * (panels + (left > 0)) * (2 * each + 2);
   double results = (double)s.height * (double)vectors *
                    (2 * depth / (double)work->block_k + 2);
-  return divide_up(s.height, u->tile.rows) * depth * term + copies + results;
+  double rows = (double)divide_up(s.height, u->tile.rows);
+  return rows * depth * term + copies + results;
 }
 
 static double across_cycles(const WindowWork *work, const WindowUnit *u,
                             Size s) {
-  double panels = divide_up(s.height, (int64_t)u->tile.vectors * work->width);
-  double runs = (double)s.lines * divide_up(s.columns, u->tile.rows);
+  int64_t lanes = (int64_t)u->tile.vectors * work->width;
+  double panels = (double)divide_up(s.height, lanes);
+  double runs = (double)s.lines * (double)divide_up(s.columns, u->tile.rows);
   double depth = (double)work->depth;
   double vectors = (double)s.height / work->width;
   double tiles = panels * runs;

@@ -306,46 +306,36 @@ bool opaque_run(const Graph *g, Arena *arena, const Node *n, Tensor *out,
 /* ---- sizes that data decides ---- */
 
 Tensor *run_nonzero(const Tensor *x, Fault *fault) {
+  const uint8_t *is = x->data; /* of bool */
   int64_t count = 0;
   for (int64_t i = 0; i < x->count; i++)
-    count += scalar_convert(scalar_load(x->dtype, tensor_at(x, i)), DT_BOOL).i;
+    count += is[i] != 0;
   Tensor *t = tensor_new(DT_I64, 1, &count, false, fault);
   if (!t)
     return NULL;
   int64_t *to = t->data;
-  for (int64_t i = 0; i < x->count; i++)
-    if (scalar_convert(scalar_load(x->dtype, tensor_at(x, i)), DT_BOOL).i)
-      *to++ = i;
+  for (int64_t i = 0, k = 0; k < count; i++) { /* nobody can foresee which */
+    to[k] = i;
+    k += is[i] != 0;
+  }
   return t;
 }
 
+/* Is element i of what is sorted another one than the element before it? */
+static bool is_new(const Tensor *x, int64_t i) {
+  return i == 0 || order_of(scalar_load(x->dtype, tensor_at(x, i))) !=
+                       order_of(scalar_load(x->dtype, tensor_at(x, i - 1)));
+}
+
 Tensor *run_unique(const Tensor *x, Fault *fault) {
-  size_t size = (size_t)x->count * sizeof(Keyed);
-  Keyed *items = mem_try_alloc(2 * size);
-  if (!items) {
-    fault_set(fault, "no memory to sort %lld elements", (long long)x->count);
-    return NULL;
-  }
-  int64_t count = 0;
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    mem_free(items);
-    trap_raise(trap.kind);
-  }
-  for (int64_t i = 0; i < x->count; i++) {
-    poll_at(i);
-    items[i] = (Keyed){order_of(scalar_load(x->dtype, tensor_at(x, i))), i};
-  }
-  sort_keyed(items, items + x->count, x->count);
-  trap_end(&trap);
+  int64_t count = 0, to = 0;
   for (int64_t i = 0; i < x->count; i++)
-    if (i == 0 || items[i].order != items[i - 1].order)
-      items[count++] = items[i];
+    count += is_new(x, i);
   Tensor *t = tensor_new(x->dtype, 1, &count, false, fault);
   size_t bytes = dtype_info[x->dtype].bytes;
-  for (int64_t i = 0; t && i < count; i++)
-    memcpy(tensor_at(t, i), tensor_at(x, items[i].index), bytes);
-  mem_free(items);
+  for (int64_t i = 0; t && to < count; i++)
+    if (is_new(x, i))
+      memcpy(tensor_at(t, to++), tensor_at(x, i), bytes);
   return t;
 }
 

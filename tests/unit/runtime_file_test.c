@@ -579,7 +579,7 @@ static void test_bad_csv(void **state) {
   const LoadOptions i64 = {.want = DT_I64}, u8 = {.want = DT_U8},
                     header = {.header = true}, boolean = {.want = DT_BOOL};
   check_fault(CSV("1,2\n3\n"), NULL,
-              "line 2 has 1 fields, the first row has 2");
+              "line 2 has 1 field, the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
               "line 3 has 3 fields, the first row has 2");
   check_fault(CSV("1,2\n3,x\n"), NULL, "line 2, column 2: \"x\" is not a num");
