@@ -1,5 +1,5 @@
 /* A kernel as CUDA C++: its passes, and what all kinds of them share. */
-#include "backend/cuda/tile.h"
+#include "backend/cuda/attend.h"
 #include "backend/cuda/wrappers.h"
 
 #include <math.h>
@@ -337,6 +337,9 @@ static void put_body(CudaWriter *w) {
   case CUDA_TILE:
     cuda_put_tile(w, &w->out->text);
     break;
+  case CUDA_ATTEND:
+    cuda_put_attend(w, &w->out->text);
+    break;
   case CUDA_SHAPES:
     break;
   }
@@ -412,25 +415,47 @@ static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
     emit_pass(w, p, whole, notes);
 }
 
-static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
+/* apart: passes leave it for later ones. */
+static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
+                        bool apart) {
+  const Loop *loop = k->loops.at[j];
   int64_t points = 1;
   for (uint32_t v = 0; v < k->outer; v++)
-    points = emit_times(&w->e, points, k->loops.at[0]->extents[v]);
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    w->locals[j] = NEW_ARRAY(k->arena, CudaLocal, loop->results.len);
-    w->e.locals[j] = NEW_ARRAY(k->arena, Local, loop->results.len);
-    for (uint32_t i = 0; i < loop->results.len; i++) {
-      const Result *r = &loop->results.at[i];
-      CudaLocal *l = &w->locals[j][i];
-      l->name = w->e.locals[j][i].name = w->e.names++;
-      if (!r->local || !apart)
-        continue;
-      l->place = PLACE_POINT;
-      l->at =
-          take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
-    }
+    points = emit_times(&w->e, points, loop->extents[v]);
+  w->locals[j] = NEW_ARRAY(k->arena, CudaLocal, loop->results.len);
+  w->e.locals[j] = NEW_ARRAY(k->arena, Local, loop->results.len);
+  for (uint32_t i = 0; i < loop->results.len; i++) {
+    const Result *r = &loop->results.at[i];
+    CudaLocal *l = &w->locals[j][i];
+    l->name = w->e.locals[j][i].name = w->e.names++;
+    if (!r->local || !apart)
+      continue;
+    l->place = PLACE_POINT;
+    l->at = take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
   }
+}
+
+/* What goes on between two products, as one pass; before it, another one that
+ * looks for what may not be left out. */
+static void plan_attend(CudaWriter *w, Kernel *k, CudaAttend *t,
+                        const char *const *notes) {
+  if (t->finite) {
+    CudaPass *look = new_pass(w->out, k->arena);
+    Kernel *whole = NEW(k->arena, Kernel);
+    *whole = *k;
+    whole->loops = (typeof(whole->loops)){0};
+    for (uint32_t j = 0; j < k->loops.len; j++)
+      VEC_PUSH(k->arena, whole->loops, k->loops.at[j]);
+    VEC_PUSH(k->arena, whole->loops, t->finite);
+    find_locals(w, whole, k->loops.len, true);
+    add_apart(w, whole, k->loops.len, look);
+    plan_pass(w, look, whole, NULL);
+  }
+  CudaPass *p = new_pass(w->out, k->arena);
+  p->k = k;
+  p->s = (CudaSchedule){
+      .shape = CUDA_ATTEND, .threads = gemm_threads(&t->s), .attend = t};
+  emit_pass(w, p, k, notes);
 }
 
 /* Sizes that are held in 32 bits, and all sums of them on the way. */
@@ -510,10 +535,14 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, out->outs, &k->loops.at[j]->results.at[i]);
   out->pointers = out->outs.len + k->inputs.len + 2;
-  bool apart = cuda_is_apart(k, target) ||
-               (!cuda_tile_find(k, target) && cuda_tile_apart(k));
-  find_locals(w, k, apart);
-  for (uint32_t j = 0; j < (apart ? k->loops.len : 1); j++) {
+  CudaAttend *attend = cuda_attend_find(k, target);
+  bool apart = !attend && (cuda_is_apart(k, target) ||
+                           (!cuda_tile_find(k, target) && cuda_tile_apart(k)));
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    find_locals(w, k, j, apart);
+  if (attend)
+    plan_attend(w, k, attend, notes);
+  for (uint32_t j = 0; j < (attend ? 0 : apart ? k->loops.len : 1); j++) {
     CudaPass *p = new_pass(out, k->arena);
     p->k = k;
     if (apart)
