@@ -57,6 +57,17 @@ if [ -x "$test" ]; then
   }
 fi
 
+# Two products with rows between them: one kernel.
+rows=$build/tests/unit/between_test
+if [ -x "$rows" ]; then
+  mkdir -p "$work/texts"
+  AXON_CC_DEBUG="$work/texts" on_gpu timeout 300 "$rows" 100 10 \
+    >"$work/said" 2>&1 || {
+    wrong "between_test on the target cuda: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  }
+fi
+
 # Their texts, through NVRTC where it is: no warnings, no spills.
 texts=$build/tests/unit/cudatexts_test
 if [ -x "$texts" ] && [ -d "$work/texts" ]; then

@@ -364,6 +364,8 @@ static void put_mma(Buffer *before, Buffer *out, const AttentionText *t,
   if (p->a.held) {
     buffer_printf(out, "const unsigned into = %uu;\n", stages);
     gemm_put_held(out, &p->a, "into");
+  } else if (p->b.held && p->v.held) { /* else it comes with the first stage */
+    buffer_puts(out, "ax_copy_commit();\nax_copy_wait<0>();\n");
   }
   buffer_puts(out, "}\n");
   attention_put_sums(out, t, p);
