@@ -1,6 +1,7 @@
 /* Which kernels are two products with weights between, and what each of their
  * parts is to attention.h. */
 #include "backend/cuda/attend.h"
+#include "tensor/cost.h"
 
 #include <string.h>
 
@@ -189,6 +190,11 @@ static bool describe(CudaAttend *t, const Kernel *k) {
   s->relative = t->between.relative;
   s->total = t->between.total;
   s->stored = stored_bytes(t, k);
+  for (uint32_t j = 0; j < t->score->steps.len; j++) {
+    const Step *step = &t->score->steps.at[j];
+    s->reads += step->kind == STEP_READ;
+    s->score += step->kind == STEP_OP ? prim_cost(step->op) : 1;
+  }
   s->store_align = cuda_store_align(k, t->e[t->es - 1]);
   s->k = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);
   s->e = (uint32_t)(columns < UINT16_MAX ? columns : UINT16_MAX);

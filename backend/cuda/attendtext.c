@@ -147,24 +147,24 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
  * that follow each other. */
 static void put_ranges(CudaWriter *w, Buffer *out, const CudaAttend *t) {
   const Loop *loop = w->k->loops.at[0];
-  buffer_puts(out, "int64_t first = first_row, last = last_row;\n"
-                   "bool same = true;\n");
+  if (t->ms > 1)
+    buffer_puts(out, "int64_t first = first_row, last = last_row;\n");
+  else
+    buffer_puts(out, "const int64_t first = first_row, last = last_row;\n");
   for (uint32_t j = t->ms; j-- > 0;) {
     const char *extent = emit_int(&w->e, loop->extents[t->m[j]]);
     buffer_printf(out,
-                  "int64_t first_%u = first, last_%u = last;\n"
+                  "%sint64_t first_%u = first, last_%u = last;\n"
                   "(void)first_%u, (void)last_%u;\n",
-                  t->m[j], t->m[j], t->m[j], t->m[j]);
+                  j ? "" : "const ", t->m[j], t->m[j], t->m[j], t->m[j]);
     if (j)
       buffer_printf(out,
                     "first /= %s;\nlast /= %s;\n"
-                    "same = first == last;\n"
-                    "first_%u = same ? first_%u %% %s : 0;\n"
-                    "last_%u = same ? last_%u %% %s : %s - 1;\n",
+                    "first_%u = first == last ? first_%u %% %s : 0;\n"
+                    "last_%u = first == last ? last_%u %% %s : %s - 1;\n",
                     extent, extent, t->m[j], t->m[j], extent, t->m[j], t->m[j],
                     extent, extent);
   }
-  buffer_puts(out, "(void)same;\n");
 }
 
 /* The bound that holds for all of these rows. */

@@ -202,10 +202,12 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   put_checks(w, &head, &end, whole);
   cuda_schedule_put(&schedule, w->s);
   put_struct(w, out, whole);
-  buffer_printf(out,
-                "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u)\n"
-                "%s(const __grid_constant__ %s_args a) {\n",
-                schedule.text, w->s->threads, w->pass->name, w->pass->name);
+  buffer_printf(
+      out,
+      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+      "%s(const __grid_constant__ %s_args a) {\n",
+      schedule.text, w->s->threads, w->s->shape == CUDA_ATTEND ? ", 1" : "",
+      w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);

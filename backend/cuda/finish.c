@@ -49,11 +49,12 @@ static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
                      const char *const to[GEMM_RESULTS],
                      const char *(*given_of)(CudaWriter *w, const Step *s)) {
   Emitter *e = &w->e;
-  Loop loop = *w->k->loops.at[at];
-  const char **given = NEW_ARRAY(e->arena, const char *, loop.steps.len);
+  Loop *loop = NEW(e->arena, Loop); /* the emitter counts its steps later */
+  *loop = *w->k->loops.at[at];
+  const char **given = NEW_ARRAY(e->arena, const char *, loop->steps.len);
   Buffer results = {.arena = e->arena};
-  for (uint32_t i = 0; i < loop.steps.len; i++) {
-    const Step *s = &loop.steps.at[i];
+  for (uint32_t i = 0; i < loop->steps.len; i++) {
+    const Step *s = &loop->steps.at[i];
     if (s->kind != STEP_LOCAL)
       continue;
     given[i] = given_of ? given_of(w, s) : NULL;
@@ -61,12 +62,12 @@ static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
       given[i] = format(e, "l%u", w->locals[s->loop][s->result].name);
   }
   if (x)
-    memset(&loop.steps, 0, sizeof loop.steps);
-  emit_begin_loop(e, &loop, NO_LANE, 0, NULL);
+    memset(&loop->steps, 0, sizeof loop->steps);
+  emit_begin_loop(e, loop, NO_LANE, 0, NULL);
   e->given = given;
   emit_steps(e);
   e->given = NULL;
-  for (uint32_t i = 0; i < loop.results.len && !e->failed; i++) {
+  for (uint32_t i = 0; i < loop->results.len && !e->failed; i++) {
     const Result *r = &w->k->loops.at[at]->results.at[i];
     put_result(w, &results, r, &w->locals[w->pass->first + at][i],
                x ? x : emit_scalar(e, r->step), to);
