@@ -7,8 +7,9 @@
 enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,
-  FEW_REGISTERS = 64,     /* beside sums, scores and operands */
-  ADDRESS_REGISTERS = 4,  /* of a copy of a stage, */
+  FEW_REGISTERS = 72,     /* beside sums, scores and operands */
+  WHOLE_REGISTERS = 4,    /* of a copy of 16 bytes of a stage, */
+  PART_REGISTERS = 8,     /* of less, */
   ELEMENT_REGISTERS = 20, /* and of what is loaded one by one */
   STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
   BLOCK_CLOCKS = 2500,
@@ -68,7 +69,9 @@ static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
   uint32_t each = copy ? copy : 16, all = gemm_threads(s) * each;
   bool held = !copy || s->copy == BY_REGISTERS;
   return (bytes + all - 1) / all *
-         ((copy ? ADDRESS_REGISTERS : ELEMENT_REGISTERS) +
+         ((copy == 16 ? WHOLE_REGISTERS
+           : copy     ? PART_REGISTERS
+                      : ELEMENT_REGISTERS) +
           (held ? each / 4 : 0));
 }
 
