@@ -3,6 +3,7 @@
 #include "backend/cuda/attend.h"
 #include "tensor/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ROWS_LEAST = 64 /* of an axis that has tiles for itself */ };
@@ -150,6 +151,74 @@ static Loop *finite_of(const CudaAttend *t, const Kernel *k) {
   return loop;
 }
 
+/* ---- can limits be wrong? ---- */
+
+/* What is known of a value where the row's largest score is finite, and its
+ * total so, too, and positive.  (Where they are not, the row comes to numbers
+ * that are none, with limits or without.) */
+typedef enum Known { UNKNOWN, LEAST, ZERO, FINITE, POSITIVE, YES, NO } Known;
+
+static Known known_const(const Step *s) {
+  if (!dtype_is_float(s->dtype) || is_param(s->value))
+    return UNKNOWN;
+  return s->value.f == -INFINITY ? LEAST
+         : s->value.f == 0       ? ZERO
+         : !isfinite(s->value.f) ? UNKNOWN
+         : s->value.f > 0        ? POSITIVE
+                                 : FINITE;
+}
+
+static bool is_finite(Known x) {
+  return x == ZERO || x == FINITE || x == POSITIVE;
+}
+
+static Known known_op(PrimId op, Known x, Known y) {
+  switch ((int)op) {
+  case PRIM_ADD:
+  case PRIM_SUB:
+    return x == LEAST && is_finite(y) ? LEAST : UNKNOWN;
+  case PRIM_MUL:
+    return x == LEAST && y == POSITIVE ? LEAST
+           : x == ZERO && is_finite(y) ? ZERO
+                                       : UNKNOWN;
+  case PRIM_DIV:
+    return y != POSITIVE ? UNKNOWN : x == LEAST || x == ZERO ? x : UNKNOWN;
+  case PRIM_EXP:
+    return x == LEAST ? ZERO : UNKNOWN;
+  case PRIM_NE:
+    return x == ZERO && y == ZERO ? NO : UNKNOWN;
+  case PRIM_GE:
+    return is_finite(x) && y == LEAST ? YES : UNKNOWN;
+  case PRIM_NOT:
+    return x == YES ? NO : x == NO ? YES : UNKNOWN;
+  }
+  return UNKNOWN;
+}
+
+static bool is_sure(const Kernel *k) {
+  const Loop *guard = k->guard;
+  Known *known = NEW_ARRAY(k->arena, Known, guard ? guard->steps.len : 0);
+  for (uint32_t j = 0; guard && j < guard->steps.len; j++) {
+    const Step *s = &guard->steps.at[j];
+    Known x = s->arg_count ? known[s->args[0]] : UNKNOWN;
+    Known y = s->arg_count > 1 ? known[s->args[1]] : UNKNOWN;
+    if (s->kind == STEP_CONST)
+      known[j] = known_const(s);
+    else if (s->kind == STEP_LOCAL)
+      known[j] = k->loops.at[s->loop]->results.at[s->result].reduce == PRIM_MAX
+                     ? FINITE
+                     : POSITIVE;
+    else if (s->kind == STEP_CONVERT && dtype_is_float(s->dtype))
+      known[j] = x == LEAST || x == ZERO ? x : UNKNOWN;
+    else if (s->kind == STEP_OP)
+      known[j] = known_op(s->op, x, y);
+  }
+  for (uint32_t j = 0; guard && j < guard->results.len; j++)
+    if (known[guard->results.at[j].step] != NO)
+      return false;
+  return true;
+}
+
 /* Limits that hold for all loops between. */
 static void find_limits(CudaAttend *t, const Kernel *k) {
   Kernel *limited = NEW(k->arena, Kernel);
@@ -171,7 +240,25 @@ static void find_limits(CudaAttend *t, const Kernel *k) {
   t->limited = limited;
   for (uint32_t j = 0; limited->guard && j < limited->guard->results.len; j++)
     limited->guard->results.at[j].local = quasi_new(k->arena, 0);
+  t->sure = t->between.relative && is_sure(limited);
   t->finite = finite_of(t, k);
+}
+
+/* ---- tensors for TMA ---- */
+
+/* Limits that may be wrong are for mma. */
+static void find_maps(CudaAttend *t, const Kernel *k) {
+  const uint32_t n = k->outer, last = k->loops.at[t->between.last]->kept;
+  GemmSide *sides[] = {&t->shape.a, &t->shape.b, &t->shape.v};
+  const CudaAxes batch = {t->batches, t->batch}, terms = {t->ks, t->k};
+  const CudaAxes axes[ATTEND_SIDES][3] = {
+      {terms, {t->ms, t->m}, batch},
+      {terms, {1, &n}, batch},
+      {{t->es, t->e}, {1, &last}, batch},
+  };
+  for (uint32_t j = 0; j < ATTEND_SIDES; j++)
+    sides[j]->boxes = (!t->limited || t->sure) && !sides[j]->computed &&
+                      cuda_map_of(t->side[j], t->copy[j], axes[j], &t->map[j]);
 }
 
 /* ---- the whole ---- */

@@ -19,6 +19,7 @@ typedef struct CudaAttend {
   uint32_t batches, ms, ks, es;
   const Loop *side[ATTEND_SIDES]; /* whose results are its elements */
   const Step *copy[ATTEND_SIDES]; /* the read that it is nothing but; or NULL */
+  CudaMap map[ATTEND_SIDES];      /* where TMA can copy it */
   Loop *score;                    /* between's, no more steps than it needs */
   Loop *factors;                  /* likewise; a result each */
   /* With limits on the row (limit.c), or NULL: then `finite` is a loop that
@@ -26,6 +27,7 @@ typedef struct CudaAttend {
    * by, */
   const Kernel *limited;
   uint32_t limits;
+  bool sure; /* and they are never wrong: see attention.h */
   Loop *finite;
 } CudaAttend;
 

@@ -1,5 +1,6 @@
 /* Two products with weights between as the text of a pass. */
 #include "backend/cuda/attend.h"
+#include "backend/cuda/attentionemit.h"
 
 #include <string.h>
 
@@ -244,6 +245,29 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
+static const char *map_of(CudaWriter *w, const CudaAttend *t, uint32_t which) {
+  CudaMap map = t->map[which];
+  uint32_t box[2];
+  AttentionParts p;
+  attention_schedules(&t->shape, &t->s, &p);
+  map.pointer = w->out->outs.len + t->copy[which]->input;
+  if (which == ATTEND_A)
+    gemm_box(&p.first_shape, &p.first, false, box, &map.swizzle);
+  else
+    gemm_box(&p.second_shape, &p.second, which == ATTEND_V, box, &map.swizzle);
+  map.box[0] = box[0];
+  map.box[1] = box[1];
+  return cuda_add_map(w, &map);
+}
+
+static void give_maps(CudaWriter *w, const CudaAttend *t, AttentionText *g) {
+  if (t->s.copy != BY_ENGINE)
+    return;
+  g->a.map = map_of(w, t, ATTEND_A);
+  g->b.map = map_of(w, t, ATTEND_B);
+  g->v.map = map_of(w, t, ATTEND_V);
+}
+
 static void give_limits(CudaWriter *w, const CudaAttend *t, AttentionText *g) {
   if (!t->limited)
     return;
@@ -252,7 +276,7 @@ static void give_limits(CudaWriter *w, const CudaAttend *t, AttentionText *g) {
                 "const bool *const odd = (const bool *)(scratch + %s);\n",
                 emit_int(&w->e, w->locals[w->k->loops.len][0].at));
   g->limits = put_limits;
-  if (t->limited->guard)
+  if (t->limited->guard && !t->sure)
     g->wrong = put_wrong;
 }
 
@@ -283,6 +307,7 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
   const CudaAxes axes[] = {batch, m, e};
   g.results = cuda_give_results(w, axes, g.result);
   give_limits(w, t, &g);
+  give_maps(w, t, &g);
   int64_t bands = emit_over(&w->e, count_of(w, t->ms, t->m), t->s.m);
   w->pass->blocks = emit_times(&w->e, bands, count_of(w, t->batches, t->batch));
   w->pass->shared = attention_shared(&t->shape, &t->s);

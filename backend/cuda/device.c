@@ -34,8 +34,9 @@ static bool open_device(Device *d, Fault *fault) {
   if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
     return false;
   d->memory = cuda_memory_new(&d->gpu, d->gpu.about.memory / 2);
-  d->bad = d->memory ? cuda_memory_take(d->memory, 4, &word, fault) : NULL;
-  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, 4, fault)) {
+  d->bad =
+      d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;
+  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, CUDA_WORDS, fault)) {
     cuda_memory_free(d->memory);
     cuda_close(&d->gpu);
     return false;
@@ -43,7 +44,8 @@ static bool open_device(Device *d, Fault *fault) {
   d->target = (CudaTarget){.arch = d->gpu.about.arch,
                            .processors = d->gpu.about.multiprocessors,
                            .shared = SHARED_PLAIN,
-                           .shared_most = (uint32_t)d->gpu.about.block_shared};
+                           .shared_most = (uint32_t)d->gpu.about.block_shared,
+                           .maps = true};
   d->open = true;
   return true;
 }

@@ -12,7 +12,7 @@ typedef struct Device {
   CudaMemory *memory;
   const Nvrtc *nvrtc;
   CudaTarget target;
-  CudaBlock *bad; /* a word for what kernels find wrong */
+  CudaBlock *bad; /* CUDA_WORDS: a word for what kernels find wrong, counters */
   bool open;
 } Device;
 

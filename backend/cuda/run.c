@@ -117,7 +117,7 @@ static bool launch(Device *d, const Cluster *c, const CudaProgram *p,
   const CudaPass *pass = p->kernel.passes.at[at];
   const Call *call = &pass->emitted.call;
   double floats[call->floats.len + 1];
-  _Alignas(64) char arguments[ARGUMENTS_MOST];
+  _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   for (uint32_t j = 0; j < call->floats.len; j++)
     floats[j] = param_value((Scalar){.dtype = DT_F64, .f = call->floats.at[j]},
                             c->params)
@@ -137,7 +137,9 @@ static bool launch(Device *d, const Cluster *c, const CudaProgram *p,
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
                           .arguments = pointers};
-  return blocks == 0 || cuda_launch(&d->gpu, &how, fault);
+  return blocks == 0 || (cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
+                                       arguments, fault) &&
+                         cuda_launch(&d->gpu, &how, fault));
 }
 
 /* Did kernels find an index or a divisor that is wrong? */

@@ -8,13 +8,15 @@
 /* A pass that is one: what its loops are to it. */
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
+  GemmGpu gpu;
   GemmShape shape;
   GemmSchedule s;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
   uint32_t batches, ms, ns, ks; /* how many axes of each there are */
   const Loop *a, *b; /* loops over the same axes, whose results are elements */
   const Step *copy_a,
-      *copy_b; /* the reads that they are nothing but; or NULL */
+      *copy_b;          /* the reads that they are nothing but; or NULL */
+  CudaMap map_a, map_b; /* where TMA can copy them */
 } CudaTile;
 
 /* NULL: the pass is none, or what there would be to choose does not fit. */
@@ -24,6 +26,23 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target);
 bool cuda_tile_apart(const Kernel *k);
 /* The body of the pass, and what is to stand before it. */
 void cuda_put_tile(CudaWriter *w, Buffer *before);
+
+typedef struct CudaAxes {
+  uint32_t count;
+  const uint32_t *axes;
+} CudaAxes;
+
+/* ---- boxes.c ---- */
+
+/* The tensor that a read is to TMA, without boxes: along axes of which
+ * neighbours lie next to each other, others, and those of a batch.  False: it
+ * is none that it takes. */
+bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
+                 CudaMap *to);
+/* Likewise an operand of a tile. */
+bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to);
+/* Gives it the boxes of the tile's schedule. */
+void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map);
 
 /* ---- of operands ---- */
 
@@ -44,11 +63,6 @@ uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
 uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
 
 /* ---- finish.c: what is done with sums ---- */
-
-typedef struct CudaAxes {
-  uint32_t count;
-  const uint32_t *axes;
-} CudaAxes;
 
 /* Statements of the loops from a product on, whose value is x; the axes have
  * their values.  to: of gemm's results.  given: the values of what earlier
