@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { ROWS_LEAST = 64 /* of an axis that has tiles for itself */ };
+static const double start_seconds = 3e-6; /* of a kernel after another one */
 
 /* ---- axes and sides ---- */
 
@@ -307,10 +308,14 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
   second.b.turned = true;
   second.n = s->e;
   second.k = s->n;
-  double moved = (s->relative || s->total ? 3 : 0) *
-                 dtype_info[t->between.weight].bytes * rows / gpu->memory;
-  return !gemm_choose(&first, gpu, &unused, &x) ||
-         !gemm_choose(&second, gpu, &unused, &y) || seconds <= x + y + moved;
+  bool over = s->relative || s->total;
+  double moved =
+      (over ? 3 : 0) * dtype_info[t->between.weight].bytes * rows / gpu->memory;
+  if (!gemm_choose(&first, gpu, &unused, &x) ||
+      !gemm_choose(&second, gpu, &unused, &y))
+    return true;
+  return seconds + (t->limited ? start_seconds : 0) <=
+         x + y + moved + (over ? 3 : 1) * start_seconds;
 }
 
 CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
@@ -327,7 +332,10 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   t->score = taken(k, t->between.row, 1, &t->between.score);
   t->factors = taken(k, t->between.row, t->between.factors, t->between.factor);
   find_limits(t, k);
-  return describe(t, k) && attention_choose(&t->shape, &gpu, &t->s, &seconds) &&
+  bool fits = describe(t, k);
+  if (target->maps)
+    find_maps(t, k);
+  return fits && attention_choose(&t->shape, &gpu, &t->s, &seconds) &&
                  is_better(t, &gpu, seconds)
              ? t
              : NULL;

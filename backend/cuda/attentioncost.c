@@ -7,10 +7,10 @@
 enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,
-  FEW_REGISTERS = 72,     /* beside sums, scores and operands */
-  WHOLE_REGISTERS = 4,    /* of a copy of 16 bytes of a stage, */
-  PART_REGISTERS = 8,     /* of less, */
-  ELEMENT_REGISTERS = 20, /* and of what is loaded one by one */
+  FEW_REGISTERS = 68,     /* beside sums, scores and operands */
+  WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
+  PART_REGISTERS = 9,     /* of less, */
+  ELEMENT_REGISTERS = 24, /* and of what is loaded one by one */
   STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
   BLOCK_CLOCKS = 2500,
   LATENCY = 700,

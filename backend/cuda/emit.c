@@ -188,6 +188,11 @@ static void put_struct(const CudaWriter *w, Buffer *out, const Kernel *whole) {
   buffer_puts(out, "};\n");
 }
 
+/* The last one is that of all that follow. */
+uint32_t cuda_check_bit(uint32_t number) {
+  return 1u << (number < CHECK_BITS ? number : CHECK_BITS);
+}
+
 static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
                        const Kernel *whole) {
   uint32_t count = w->pass->emitted.call.checks.len;
@@ -196,7 +201,8 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   for (uint32_t j = 0; j < count; j++) {
     buffer_printf(head, "vi bad%u = 0;\n", j);
     buffer_printf(end, "if (bad%u)\natomicOr((int32_t *)a.p[%u], %u);\n", j,
-                  w->out->outs.len + whole->inputs.len + 1, 1u << j);
+                  w->out->outs.len + whole->inputs.len + 1,
+                  cuda_check_bit(w->out->checks + j));
   }
   w->out->checks += count;
 }
@@ -303,9 +309,11 @@ static Kernel *fold_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
 
 /* ---- the whole ---- */
 
-static CudaPass *new_pass(CudaKernel *out, Arena *arena) {
+static CudaPass *new_pass(CudaKernel *out, Arena *arena,
+                          const CudaTarget *target) {
   CudaPass *p = NEW(arena, CudaPass);
-  snprintf(p->name, sizeof p->name, "axon_%u", out->passes.len);
+  snprintf(p->name, sizeof p->name, "%s_%u",
+           target->prefix ? target->prefix : "axon", out->passes.len);
   p->emitted.text.arena = arena;
   VEC_PUSH(arena, out->passes, p);
   return p;
@@ -394,7 +402,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   Dtype t = sum_dtype(loop);
   w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
   emit_pass(w, p, whole, notes);
-  CudaPass *fold = new_pass(w->out, whole->arena);
+  CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, w->parts);
   w->parts = 0;
   fold->first = p->first;
@@ -449,7 +457,7 @@ static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
 static void plan_attend(CudaWriter *w, Kernel *k, CudaAttend *t,
                         const char *const *notes) {
   if (t->finite) {
-    CudaPass *look = new_pass(w->out, k->arena);
+    CudaPass *look = new_pass(w->out, k->arena, w->target);
     Kernel *whole = NEW(k->arena, Kernel);
     *whole = *k;
     whole->loops = (typeof(whole->loops)){0};
@@ -460,7 +468,7 @@ static void plan_attend(CudaWriter *w, Kernel *k, CudaAttend *t,
     add_apart(w, whole, k->loops.len, look);
     plan_pass(w, look, whole, NULL);
   }
-  CudaPass *p = new_pass(w->out, k->arena);
+  CudaPass *p = new_pass(w->out, k->arena, w->target);
   p->k = k;
   p->s = (CudaSchedule){
       .shape = CUDA_ATTEND, .threads = gemm_threads(&t->s), .attend = t};
@@ -552,7 +560,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
   if (attend)
     plan_attend(w, k, attend, notes);
   for (uint32_t j = 0; j < (attend ? 0 : apart ? k->loops.len : 1); j++) {
-    CudaPass *p = new_pass(out, k->arena);
+    CudaPass *p = new_pass(out, k->arena, target);
     p->k = k;
     if (apart)
       add_apart(w, k, j, p);
@@ -560,6 +568,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
     w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+  Buffer indented = {.arena = k->arena};
+  cuda_indent(out->text.text, &indented);
+  out->text = indented;
   return !w->e.failed;
 }
 

@@ -90,12 +90,17 @@ typedef struct CudaTarget {
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
   bool maps;            /* who starts passes makes their tensor maps */
+  const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
 /* False: there is something in it that is not emitted.  notes: as for
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
+/* A text with its lines moved in as far as they are nested, added to `out`. */
+void cuda_indent(const char *text, Buffer *out);
+/* What the check of this number sets, counted over all passes. */
+uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
 bool cuda_whole_text(const Buffer *text, Buffer *out);
 
