@@ -153,6 +153,21 @@ static bool may(const AttentionShape *shape, const GemmGpu *gpu) {
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
 }
 
+/* Is it a schedule at all, when a person has written it? */
+static bool can_run(const AttentionShape *shape, const GemmGpu *gpu,
+                    const GemmSchedule *s) {
+  bool group = s->way == GEMM_WGMMA;
+  uint32_t rows = group ? 64 : 16;
+  if ((!group && s->way != GEMM_MMA) || s->warps_m < 1 ||
+      s->warps_m > (group ? 3 : 8) || s->m != rows * s->warps_m ||
+      s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
+      s->stages < 2 || s->stages > 8 || s->split != 1)
+    return false;
+  return (group ? may_group(shape, gpu) && s->copy == BY_ENGINE
+                : s->copy == (gpu->async ? BY_ASYNC : BY_REGISTERS)) &&
+         attention_fits(shape, gpu, s);
+}
+
 typedef struct Choice {
   const AttentionShape *shape;
   const GemmGpu *gpu;
@@ -202,6 +217,11 @@ bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
   if (!c.best.way)
     return false;
   *s = c.best;
+  one = *s;
+  if (gemm_override("rows", &one) && can_run(shape, gpu, &one)) {
+    *s = one;
+    c.seconds = seconds_of(shape, gpu, s);
+  }
   s->blocks = blocks_of(shape, gpu, s);
   *seconds = c.seconds;
   return true;
