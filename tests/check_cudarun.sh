@@ -37,11 +37,23 @@ fi
 rows=$build/tests/unit/between_test
 if [ -x "$rows" ]; then
   mkdir -p "$work/texts"
-  AXON_CC_DEBUG="$work/texts" on_gpu timeout 300 "$rows" 100 10 \
+  AXON_CC_DEBUG="$work/texts" on_gpu timeout 300 "$rows" 100 6 \
     >"$work/said" 2>&1 || {
     wrong "between_test on the target cuda: status $?"
     grep -v 'RUN\|OK' "$work/said" | head -n 40
   }
+fi
+
+# Likewise by warpgroups, as a file of schedules has it.
+if [ -x "$rows" ]; then
+  echo 'rows: way=wgmma copy=engine m=128 warps_m=2 n=32' >"$work/schedules"
+  AXON_SCHEDULES="$work/schedules" AXON_CC_DEBUG="$work/texts" on_gpu \
+    timeout 300 "$rows" 750 5 >"$work/said" 2>&1 || {
+    wrong "between_test by warpgroups: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  }
+  grep -q 'rows between .* way=wgmma' "$work"/texts/*.cu ||
+    wrong 'no rows between two products by warpgroups'
 fi
 
 # Their texts, through NVRTC where it is: no warnings, no spills.

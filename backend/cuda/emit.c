@@ -523,6 +523,20 @@ static bool kernel_is_narrow(const Kernel *k) {
   return narrow;
 }
 
+/* Of what goes on between two products a block has some rows and terms, and no
+ * number of all of them. */
+static bool attend_is_narrow(const Kernel *k, const CudaAttend *t) {
+  bool narrow = loop_is_narrow(t->score) && loop_is_narrow(t->factors);
+  for (uint32_t j = 0; j < ATTEND_SIDES; j++)
+    narrow &= loop_is_narrow(t->side[j]);
+  for (uint32_t j = t->between.last; j < k->loops.len; j++)
+    narrow &= loop_is_narrow(k->loops.at[j]);
+  if (t->finite)
+    narrow &= loop_is_narrow(t->finite) &&
+              loop_points(t->finite, 0, t->finite->axes) < INT32_MAX;
+  return narrow && loop_points(k->loops.at[0], 0, k->outer) < INT32_MAX;
+}
+
 static bool ints_are_narrow(const CudaKernel *out) {
   for (uint32_t j = 0; j < out->passes.len; j++) {
     const CudaPass *p = out->passes.at[j];
@@ -535,8 +549,8 @@ static bool ints_are_narrow(const CudaKernel *out) {
   return true;
 }
 
-static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
-                      const char *const *notes, CudaKernel *out) {
+static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
+                      bool narrow, const char *const *notes, CudaKernel *out) {
   static const Schedule one_lane = {.width = 1, .shape = UNIT_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out = (CudaKernel){.text = {.arena = k->arena}, .narrow = narrow};
@@ -552,7 +566,6 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, out->outs, &k->loops.at[j]->results.at[i]);
   out->pointers = out->outs.len + k->inputs.len + 2;
-  CudaAttend *attend = cuda_attend_find(k, target);
   bool apart = !attend && (cuda_is_apart(k, target) ||
                            (!cuda_tile_find(k, target) && cuda_tile_apart(k)));
   for (uint32_t j = 0; j < k->loops.len; j++)
@@ -585,11 +598,12 @@ bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out) {
   if (!is_emittable(k))
     return false;
-  bool narrow = kernel_is_narrow(k);
-  if (!emit_with(k, target, narrow, notes, out))
+  CudaAttend *t = cuda_attend_find(k, target);
+  bool narrow = t ? attend_is_narrow(k, t) : kernel_is_narrow(k);
+  if (!emit_with(k, target, t, narrow, notes, out))
     return false;
   return !narrow || ints_are_narrow(out) ||
-         emit_with(k, target, false, notes, out);
+         emit_with(k, target, t, false, notes, out);
 }
 
 bool cuda_whole_text(const Buffer *text, Buffer *out) {
