@@ -39,6 +39,7 @@ typedef struct Candidate {
   Cuts cuts;
   bool product;
   bool fits;    /* has to, into a cache: cannot go in portions */
+  bool tried;   /* the backend has no kernel of the rows that it would share */
   double depth; /* of a product: terms of a sum */
   struct Draft *draft;
   uint32_t shared[KERNEL_AXES];
@@ -50,7 +51,8 @@ typedef struct Draft {    /* a cluster under construction */
   uint32_t outer;
   uint32_t number, seen; /* number: after all that it reads */
   bool done;
-  bool big; /* its rows do not fit into a cache: they have to go in portions */
+  bool big;  /* its rows do not fit into a cache: they have to go in portions */
+  bool rows; /* if the backend has a kernel for it */
   Cluster *cluster; /* once it is done */
 } Draft;
 
@@ -133,7 +135,8 @@ static void make_stages(Clusterer *c) {
 typedef struct Pairs { /* of a's shared axis: which of b's, or UINT32_MAX */
   uint32_t of[KERNEL_AXES];
   bool any, failed;
-  bool big; /* what is local to a row does not fit into a cache */
+  bool big;  /* what is local to a row does not fit into a cache */
+  bool rows; /* the backend is to be asked */
 } Pairs;
 
 /* Which of the reader's shared axes a form is; UINT32_MAX: none. */
@@ -221,11 +224,15 @@ typedef struct Merge {
   bool product_a, product_b, all; /* all axes of a's products are shared */
 } Merge;
 
-static bool has_product(const Draft *d) {
+static uint32_t count_products(const Draft *d) {
+  uint32_t count = 0;
   for (uint32_t k = 0; k < d->items.len; k++)
-    if (d->items.at[k]->product)
-      return true;
-  return false;
+    count += d->items.at[k]->product;
+  return count;
+}
+
+static bool has_product(const Draft *d) {
+  return count_products(d) > 0;
 }
 
 /* Is what lies next to each other in the largest value of a shared? */
@@ -364,6 +371,46 @@ static const char *why_not_worth(const Merge *m) {
   return m->local_bytes <= LOCAL_MOST ? too_few_points(m, UNITS_LEAST) : large;
 }
 
+/* ---- rows between products ---- */
+
+static bool was_tried(const Draft *d) {
+  for (uint32_t k = 0; k < d->items.len; k++)
+    if (d->items.at[k]->tried)
+      return true;
+  return false;
+}
+
+static bool has_sums(const Draft *d) {
+  for (uint32_t k = 0; k < d->items.len; k++) {
+    const Loop *loop = d->items.at[k]->stage->loop;
+    if (loop->axes > loop->kept)
+      return true;
+  }
+  return false;
+}
+
+/* Is it a product, what its rows come to, a product with these, or what is done
+ * with each element of that?  Backends may have a kernel for such that keeps no
+ * rows, which then is worth it whatever the rows' number and size; else all is
+ * as if nobody had asked (find_unfit).  *why: not for what follows, of which
+ * there is too much. */
+static bool is_of_rows(const Merge *m, const char **why) {
+  const Backend *b = m->graph->backend;
+  uint32_t first = count_products(m->a), second = count_products(m->b);
+  *why = NULL;
+  if (!b || !b->has_rows || m->graph->sizes || first == 0 || m->all ||
+      was_tried(m->a) || was_tried(m->b))
+    return false;
+  if (first == 1 && second <= 1)
+    return true;
+  uint32_t shared = 0;
+  for (uint32_t k = 0; k < m->a->outer; k++)
+    shared += m->pairs->of[k] != UINT32_MAX;
+  if (second || shared < m->a->outer || has_sums(m->b))
+    *why = "rows between two products are in no memory there";
+  return true;
+}
+
 /* ---- order ---- */
 
 static Draft *input_draft(const Clusterer *c, const Candidate *item,
@@ -422,6 +469,7 @@ static void merge(Clusterer *c, Draft *a, Draft *b, const Pairs *pairs) {
   Draft *d = NEW(c->arena, Draft);
   d->outer = outer;
   d->big = a->big || b->big || pairs->big;
+  d->rows = a->rows || b->rows || pairs->rows;
   uint32_t i = 0, j = 0;
   while (i < a->items.len || j < b->items.len) {
     bool first = j == b->items.len ||
@@ -454,8 +502,11 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
                            : "each point reads other points of it";
   Merge m = {.graph = c->plan->graph, .a = a, .b = b, .pairs = pairs};
   measure(c, &m);
-  pairs->big = m.product_a && !m.all && !is_small(&m);
-  const char *why = why_not_worth(&m);
+  const char *why;
+  pairs->rows = is_of_rows(&m, &why);
+  pairs->big = !pairs->rows && m.product_a && !m.all && !is_small(&m);
+  if (!pairs->rows)
+    why = why_not_worth(&m);
   if (why)
     return why;
   return has_way_round(c, a, b) ? "something between them has to wait for it"
@@ -572,7 +623,8 @@ static void merge_drafts(Clusterer *c) {
 static void make_drafts(Clusterer *c) {
   for (uint32_t k = 0; k < c->plan->stored.len; k++) {
     Candidate *item = &c->items[k];
-    *item = (Candidate){.p = c->plan->stored.at[k], .fits = item->fits};
+    *item = (Candidate){
+        .p = c->plan->stored.at[k], .fits = item->fits, .tried = item->tried};
     item->p->position = item->position = k;
     item->draft = NEW(c->arena, Draft);
     VEC_PUSH(c->arena, item->draft->items, item);
@@ -583,20 +635,21 @@ static void make_drafts(Clusterer *c) {
     merge_drafts(c);
 }
 
-/* Notes the values whose rows would have to go in portions, and cannot; false:
- * there are none. */
+/* Notes the values whose rows would have to go in portions, and cannot, or that
+ * the backend has no kernel for; false: there are none. */
 static bool find_unfit(Clusterer *c) {
   bool any = false;
   for (uint32_t k = 0; k < c->plan->stored.len; k++) {
     const Draft *d = c->items[k].draft;
-    if (!d->big || d->items.at[0] != &c->items[k])
+    if ((!d->big && !d->rows) || d->items.at[0] != &c->items[k])
       continue;
     const Kernel *kernel = kernel_of(c, d);
-    if (kernel && kernel_has_portions(kernel, NULL))
+    if (kernel && (d->rows ? c->plan->graph->backend->has_rows(kernel)
+                           : kernel_has_portions(kernel, NULL)))
       continue;
     any = true;
     for (uint32_t j = 0; j < d->items.len; j++)
-      d->items.at[j]->fits = true;
+      *(d->rows ? &d->items.at[j]->tried : &d->items.at[j]->fits) = true;
   }
   return any;
 }

@@ -294,6 +294,27 @@ Loop *product_side(Arena *arena, const Loop *loop, const Product *p,
 enum { LOOP_BEFORE = INT32_MAX };
 Loop *product_hoist(Arena *arena, Loop *loop, bool alone);
 
+/* ---- between.c: two products with weights of rows between them ---- */
+
+typedef struct Between {
+  uint32_t last; /* the loop of the second product, the first one being 0 */
+  Product first, second;
+  uint32_t with_n, with_e; /* factors that have the row's axis in the first,
+                              and the columns in the second product */
+  /* What is between them, over the outer axes and the row's: its STEP_LOCALs
+     are the first product's values, and what is left of whole rows. */
+  Loop *row;
+  uint32_t core;  /* the weight, but for its factors; */
+  uint32_t score; /* exp (score - the largest of the row), or the same */
+  bool relative;  /* it is that */
+  bool total;     /* the sum of these is wanted */
+  uint32_t factor[FACTORS_MOST], factors; /* the same all along the row */
+  bool over[FACTORS_MOST];                /* factor[k] divides */
+  Dtype weight; /* that a weight has before it is multiplied */
+} Between;
+/* False: the kernel is none of that. */
+bool kernel_between(const Kernel *k, Between *out);
+
 /* ---- limit.c: parts of loops that change nothing ---- */
 
 /* Finds the kernel's limits, and what loops they are of.  tiled: products are

@@ -26,8 +26,9 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Sizes Sizes; /* size.h */
-typedef struct Cluster Cluster; /* kernel.h */
+typedef struct Sizes Sizes;             /* size.h */
+typedef struct Cluster Cluster;         /* kernel.h */
+struct Kernel;                          /* likewise */
 typedef struct KernelAbout KernelAbout; /* watch.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
@@ -83,9 +84,9 @@ typedef enum NodeKind {
  * nodes that read turn and states.  Counted references. */
 typedef struct Turns {
   uint32_t refs;
-  int64_t count;  /* of turns; where there is no `more` */
-  Node *more;     /* bool: another turn, from these states?  or NULL */
-  Node *turn;     /* NODE_STATE: the number of the turn, from 0; i64 */
+  int64_t count; /* of turns; where there is no `more` */
+  Node *more;    /* bool: another turn, from these states?  or NULL */
+  Node *turn;    /* NODE_STATE: the number of the turn, from 0; i64 */
   uint32_t state_count, out_count;
   Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
                      of the NODE_LOOPs */
@@ -131,7 +132,7 @@ struct Node {
   uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
                       after the last turn, then of what the turns have made,
                       along a leading axis */
-  Turns *loop;      /* NODE_LOOP */
+  Turns *loop;     /* NODE_LOOP */
   uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
   bool there;    /* of a function that is compiled: its elements are in memory
@@ -159,17 +160,17 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   int64_t pending; /* elements of nodes made and not yet run, but for those that
                       are larger than PENDING_LIMIT: what reads them may need
                       none of them stored */
-  int64_t bytes_limit;      /* refuse to store more than this; 0: physical */
-  int64_t least_work; /* operations below which no kernel is made for a plan */
-  volatile bool *interrupt; /* set by Ctrl-C; polled between rows */
-  Span span;                /* given to nodes made from now on */
-  Node *guard;              /* the condition under which code now runs */
+  int64_t bytes_limit; /* refuse to store more than this; 0: physical */
+  int64_t least_work;  /* operations below which no kernel is made for a plan */
+  volatile bool *interrupt;      /* set by Ctrl-C; polled between rows */
+  Span span;                     /* given to nodes made from now on */
+  Node *guard;                   /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse;
   const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
-  Arena *arena;    /* of the plan that runs; private to run.c */
-  struct Memo *memo; /* plans that are kept; private to memo.c */
-  bool often; /* what is planned is run often: a little work is much */
+  Arena *arena;                  /* of the plan that runs; private to run.c */
+  struct Memo *memo;             /* plans that are kept; private to memo.c */
+  bool often;          /* what is planned is run often: a little work is much */
   uint32_t loop_depth; /* of the loops of which a turn is being traced */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
                       numbers */
@@ -298,7 +299,7 @@ Node *node_state(Graph *g, const Node *like, uint32_t free_count,
 /* results: state_count of them, then out_count; of the states' shapes.  more:
  * or NULL. */
 Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
-               Node *const *states, uint32_t out_count, Node *const *results);
+                 Node *const *states, uint32_t out_count, Node *const *results);
 void turns_release(Turns *loop);
 /* The loop is borrowed, as are the states that it begins with. */
 Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
@@ -342,6 +343,9 @@ void node_settle(Node *n);
 typedef struct Backend {
   const char *name;
   bool kernels; /* wants the clusters' kernels */
+  /* Has it a kernel for two products and the rows between them that leaves no
+   * row in memory?  Asked before clusters are decided about; NULL: for none. */
+  bool (*has_rows)(const struct Kernel *kernel);
   /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
    * may be kept and run again with other nodes: then this is not called, and
    * of the kernel a cluster has nothing but the inputs; all else that `run`

@@ -33,6 +33,29 @@ if [ -x "$test" ]; then
   }
 fi
 
+# Two products with rows between them: one kernel, by mma, and by warpgroups as
+# a file of schedules has it.  Of their texts a few go through NVRTC.
+rows=$build/tests/unit/between_test
+if [ -x "$rows" ]; then
+  mkdir -p "$work/texts" "$work/rows"
+  echo 'rows: way=wgmma copy=engine m=128 warps_m=2 n=32' >"$work/schedules"
+  for seeds in '100 6' '750 5'; do
+    # shellcheck disable=SC2086
+    AXON_CC_DEBUG="$work/rows" on_gpu timeout 300 "$rows" $seeds \
+      >"$work/said" 2>&1 || {
+      wrong "between_test on the target cuda, $seeds: status $?"
+      grep -v 'RUN\|OK' "$work/said" | head -n 40
+    }
+    export AXON_SCHEDULES="$work/schedules"
+  done
+  unset AXON_SCHEDULES
+  for way in mma wgmma; do
+    text=$(grep -l "rows between .* way=$way" "$work"/rows/*.cu | head -n 1)
+    [ -n "$text" ] || wrong "no rows between two products by $way"
+    [ -z "$text" ] || cp "$text" "$work/texts"
+  done
+fi
+
 # Their texts, through NVRTC where it is: no warnings, no spills.
 texts=$build/tests/unit/cudatexts_test
 if [ -x "$texts" ] && [ -d "$work/texts" ]; then

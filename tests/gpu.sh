@@ -22,6 +22,8 @@ bad=0
 }
 echo "random graphs $seed to $((seed + count - 1)), and single operations"
 AXON_TINY=0 "$test" "$seed" "$count" || bad=1
+echo "two products with rows between them, $seed to $((seed + count - 1))"
+AXON_TINY=0 "$build/tests/unit/between_test" "$seed" "$count" || bad=1
 for file in "$here"/examples/*.axn; do
   name=$(basename "$file" .axn)
   [ -e "${file%.axn}.expected" ] && [ "$name" != lenet_broken ] || continue

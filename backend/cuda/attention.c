@@ -46,6 +46,7 @@ void attention_parts(const AttentionText *t, AttentionParts *p) {
 
 #define LOG2_E "1.44269504f"
 #define LEAST "__int_as_float(0xff800000)"
+#define NO_NUMBER "__int_as_float(0x7fffffff)"
 
 /* Which rows the block has, and which terms they need. */
 void attention_put_rows(Buffer *out, const AttentionText *t) {
@@ -70,7 +71,8 @@ void attention_put_rows(Buffer *out, const AttentionText *t) {
                   "}\nlow = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
                   s->n, s->n);
   }
-  buffer_puts(out, "const int from = low, to = max(high, low);\n");
+  buffer_printf(out, "%sint from = low, to = max(high, low);\n",
+                t->wrong ? "" : "const ");
 }
 
 /* Each score of a thread becomes what `score` makes of it; what there is not is
@@ -102,16 +104,46 @@ void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
   buffer_puts(out, "}\ns[y * 4 + i] = p;\n}\n}\n");
 }
 
-void attention_put_relative(Buffer *out, const AttentionText *t) {
+static bool has_totals(const AttentionText *t) {
+  return t->shape->relative || t->shape->total;
+}
+
+/* A thread's sums, and what it carries along of its rows. */
+void attention_put_sums(Buffer *out, const AttentionText *t,
+                        const AttentionParts *p) {
+  buffer_printf(out, "float sums[%u];\n", p->second.n / 2);
   if (t->shape->relative)
-    buffer_puts(out,
-                "float most[2] = {" LEAST ", " LEAST "}, total[2] = {0, 0};\n");
+    buffer_puts(out, "float most[2];\n");
+  if (has_totals(t))
+    buffer_puts(out, "float total[2];\n");
+}
+
+void attention_put_zero(Buffer *out, const AttentionText *t,
+                        const AttentionParts *p) {
+  buffer_printf(out,
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
+                p->second.n / 2);
+  if (t->shape->relative)
+    buffer_puts(out, "most[0] = most[1] = " LEAST ";\n");
+  if (has_totals(t))
+    buffer_puts(out, "total[0] = total[1] = 0;\n");
+}
+
+/* Their total alone. */
+static void put_added(Buffer *out, const AttentionText *t) {
+  buffer_printf(out,
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "total[i / 2 %% 2] += s[i];\n",
+                t->schedule->n / 2);
 }
 
 /* What the row's weights are relative to may have grown: what is there already
- * shrinks, and scores become weights. */
+ * shrinks, and scores become weights.  What they are relative to is the same
+ * rounded number in all of them. */
 void attention_put_weights(Buffer *out, const AttentionText *t) {
   uint32_t columns = t->schedule->n;
+  if (t->shape->total && !t->shape->relative)
+    put_added(out, t);
   if (!t->shape->relative)
     return;
   buffer_printf(
@@ -122,7 +154,7 @@ void attention_put_weights(Buffer *out, const AttentionText *t) {
       "x = fmaxf(x, ax_shuffle_xor(x, 1));\n"
       "x = fmaxf(x, ax_shuffle_xor(x, 2));\n"
       "const float base = x == " LEAST " ? 0.0f : x * " LOG2_E ";\n"
-      "shrink[h] = ax_exp2(fmaf(most[h], " LOG2_E ", -base));\n"
+      "shrink[h] = ax_exp2(most[h] * " LOG2_E " - base);\n"
       "most[h] = x;\ntotal[h] *= shrink[h];\n"
       "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
       "#pragma unroll\nfor (int i = h * 2; i < h * 2 + 2; i++) {\n"
@@ -140,17 +172,54 @@ void attention_put_pack(Buffer *out, const AttentionText *t, const char *at) {
                 dtype_info[t->shape->v.dtype].name, at, at);
 }
 
-/* The rows' totals, and what they are relative to, for who stores them. */
-void attention_put_totals(Buffer *out, const AttentionText *t) {
-  Held h = held_mma_c();
-  if (!t->shape->relative)
+/* The rows' totals.  A row whose scores are all the least there is has weights
+ * relative to that, which are no numbers. */
+void attention_put_totals(Buffer *out, const AttentionText *t,
+                          const AttentionParts *p) {
+  if (!has_totals(t))
     return;
   buffer_puts(out, "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
                    "total[h] += ax_shuffle_xor(total[h], 1);\n"
-                   "total[h] += ax_shuffle_xor(total[h], 2);\n"
-                   "if (lane % 4u == 0)\ncarried[h * 8 + ");
+                   "total[h] += ax_shuffle_xor(total[h], 2);\n");
+  if (t->shape->relative)
+    buffer_printf(out,
+                  "if (most[h] == " LEAST " && terms > 0) {\n"
+                  "total[h] = " NO_NUMBER ";\n"
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "if (i / 2 %% 2 == h)\nsums[i] = " NO_NUMBER ";\n}\n",
+                  p->second.n / 2);
+  buffer_puts(out, "}\n");
+}
+
+/* These, and what weights are relative to, for who stores the sums: behind the
+ * slabs of so many warps. */
+void attention_put_carried(Buffer *out, const AttentionText *t, uint32_t floats,
+                           const char *warp) {
+  Held h = held_mma_c();
+  if (!has_totals(t))
+    return;
+  buffer_printf(out,
+                "float2 *const carried = (float2 *)((float *)slabs + %uu) + %s "
+                "* 16u;\n"
+                "#pragma unroll\nfor (int h = 0; h < 2; h++)\n"
+                "if (lane %% 4u == 0)\ncarried[h * 8 + ",
+                floats, warp);
   layout_print(out, &h.thread_row, "lane");
-  buffer_puts(out, "] = make_float2(most[h], total[h]);\n}\n");
+  buffer_printf(out, "] = make_float2(%s, total[h]);\n",
+                t->shape->relative ? "most[h]" : "0.0f");
+}
+
+/* Were limits wrong in one of the block's rows? */
+static void put_wrong(Buffer *out, const AttentionText *t) {
+  Held h = held_mma_c();
+  buffer_puts(out, "bool wrong = false;\n"
+                   "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                   "const int r = row0 + (int)(warp * 16u) + h * 8 + (int)");
+  layout_print(out, &h.thread_row, "lane");
+  buffer_puts(out, ";\nif (r < rows) {\n");
+  gemm_put_axes(out, &t->m, "r");
+  t->wrong(t->owner, out, "most[h]", "total[h]", "wrong");
+  buffer_puts(out, "}\n}\n");
 }
 
 /* ---- by mma ---- */
@@ -251,20 +320,30 @@ static void put_step(Buffer *out, const void *owner, const GemmSource *a,
   put_second(out, step);
 }
 
-/* What a row's weights are relative to, and their total, for who stores them:
- * behind the slabs of so many warps. */
-void attention_put_carried(Buffer *out, uint32_t floats, const char *warp) {
-  buffer_printf(out,
-                "float2 *const carried = (float2 *)((float *)slabs + %uu) + %s "
-                "* 16u;\n(void)carried;\n",
-                floats, warp);
+/* All terms from `from` to `to`. */
+static void put_terms(Buffer *out, const AttentionText *t, AttentionParts *p) {
+  const Step step = {t, p};
+  attention_put_zero(out, t, p);
+  buffer_puts(out, "{\nconst unsigned m0 = 0, n0 = 0;\n");
+  gemm_put_extent(out, &t->terms, "m_all");
+  gemm_put_extent(out, &t->e, "n_all");
+  gemm_put_axes(out, &t->inner, "(int64_t)batch");
+  gemm_put_offset(out, &t->inner, "a_batch", false);
+  gemm_put_offset(out, &t->inner, "b_batch", true);
+  buffer_puts(out, "(void)a_batch, (void)b_batch;\n");
+  gemm_put_begin(out, &p->b);
+  gemm_put_begin(out, &p->v);
+  if (holds_query(t))
+    buffer_printf(out, "unsigned q[%u][4];\n", p->first.k / 16);
+  gemm_put_stages(out, &p->kv, &p->b, &p->v, put_step, &step);
+  buffer_puts(out, "}\n");
+  attention_put_totals(out, t, p);
 }
 
 static void put_mma(Buffer *before, Buffer *out, const AttentionText *t,
                     AttentionParts *p) {
   const GemmSchedule *s = t->schedule;
-  const Step step = {t, p};
-  uint32_t stages = s->stages * (p->b.bytes + p->v.bytes), e = p->second.n;
+  uint32_t stages = s->stages * (p->b.bytes + p->v.bytes);
   uint32_t pitch = gemm_slab_pitch(&p->second);
   gemm_put_places(before, &p->a);
   gemm_put_places(before, &p->b);
@@ -285,30 +364,24 @@ static void put_mma(Buffer *before, Buffer *out, const AttentionText *t,
   if (p->a.held) {
     buffer_printf(out, "const unsigned into = %uu;\n", stages);
     gemm_put_held(out, &p->a, "into");
+  } else if (p->b.held && p->v.held) { /* else it comes with the first stage */
+    buffer_puts(out, "ax_copy_commit();\nax_copy_wait<0>();\n");
+  }
+  buffer_puts(out, "}\n");
+  attention_put_sums(out, t, p);
+  if (t->wrong)
+    buffer_puts(out, "for (bool again = false;; again = true) {\n");
+  put_terms(out, t, p);
+  if (t->wrong) {
+    put_wrong(out, t);
+    buffer_puts(out, "if (!ax_sync_or(wrong) || again)\nbreak;\n"
+                     "from = 0;\nto = terms;\n}\n");
   }
   buffer_printf(out,
-                "}\nfloat sums[%u];\n"
-                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
-                e / 2, e / 2);
-  attention_put_relative(out, t);
-  buffer_puts(out, "{\nconst unsigned m0 = 0, n0 = 0;\n");
-  gemm_put_extent(out, &t->terms, "m_all");
-  gemm_put_extent(out, &t->e, "n_all");
-  gemm_put_axes(out, &t->inner, "(int64_t)batch");
-  gemm_put_offset(out, &t->inner, "a_batch", false);
-  gemm_put_offset(out, &t->inner, "b_batch", true);
-  buffer_puts(out, "(void)a_batch, (void)b_batch;\n");
-  gemm_put_begin(out, &p->b);
-  gemm_put_begin(out, &p->v);
-  if (holds_query(t))
-    buffer_printf(out, "unsigned q[%u][4];\n", p->first.k / 16);
-  gemm_put_stages(out, &p->kv, &p->b, &p->v, put_step, &step);
-  buffer_printf(out,
-                "}\nfloat *const slabs = (float *)memory, *const slab = slabs "
+                "float *const slabs = (float *)memory, *const slab = slabs "
                 "+ warp * %uu;\n",
                 16 * pitch);
-  attention_put_carried(out, s->m * pitch, "warp");
-  attention_put_totals(out, t);
+  attention_put_carried(out, t, s->m * pitch, "warp");
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
   gemm_put_extent(out, &t->e, "n_all");
@@ -317,9 +390,9 @@ static void put_mma(Buffer *before, Buffer *out, const AttentionText *t,
 }
 
 const char *attention_of_row(const AttentionText *t) {
-  return t->shape->relative ? "const float most = carried[slab_row].x, total = "
-                              "carried[slab_row].y;\n(void)most, (void)total;\n"
-                            : NULL;
+  return has_totals(t) ? "const float most = carried[slab_row].x, total = "
+                         "carried[slab_row].y;\n(void)most, (void)total;\n"
+                       : NULL;
 }
 
 void attention_put(Buffer *before, Buffer *body, const AttentionText *t) {

@@ -21,6 +21,9 @@ typedef struct AttentionShape {
   uint32_t k, e;      /* at most so many */
   double part;        /* of n that is gone through, on average */
   bool relative;      /* weights are exp(score - the largest of the row) */
+  bool total;         /* their total is wanted, too */
+  double score;       /* operations that make a score of a sum, */
+  uint32_t reads;     /* and what is read for one */
   double stored;      /* bytes, of each result and what is read with it */
   uint32_t store_align;
 } AttentionShape;
@@ -50,6 +53,11 @@ typedef struct AttentionText {
   /* Statements that give the ints `low` and `high`, outside of which n need
    * not be gone through, of rows `first` to `last`; or NULL: all of it. */
   void (*limits)(void *owner, Buffer *out, const char *first, const char *last);
+  /* Statements that add to the bool `to` whether terms outside of the limits
+   * would have counted in the row that has these values: then all are gone
+   * through; or NULL: they never do.  By mma only. */
+  void (*wrong)(void *owner, Buffer *out, const char *most, const char *total,
+                const char *to);
   /* As of a contraction; `most` and `total` are of the row. */
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);

@@ -7,13 +7,16 @@
 enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,
-  FEW_REGISTERS = 64, /* beside sums, scores and operands */
-  STEP_CLOCKS = 150,  /* to wait for a stage, and for rows' largest scores */
+  FEW_REGISTERS = 68,     /* beside sums, scores and operands */
+  WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
+  PART_REGISTERS = 9,     /* of less, */
+  ELEMENT_REGISTERS = 24, /* and of what is loaded one by one */
+  STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
   BLOCK_CLOCKS = 2500,
   LATENCY = 700,
-  SCORE_CLOCKS = 10, /* instructions for each score */
-  LANES = 128,       /* that a multiprocessor has of them, */
-  EXPONENTS = 16,    /* and of powers */
+  SCORE_CLOCKS = 8, /* instructions for each score, and what it takes */
+  LANES = 128,      /* that a multiprocessor has of them, */
+  EXPONENTS = 16,   /* and of powers */
 };
 
 static uint32_t round_up(uint32_t x, uint32_t to) {
@@ -59,21 +62,30 @@ uint32_t attention_shared(const AttentionShape *shape, const GemmSchedule *s) {
   return all > sums ? all : sums;
 }
 
-static bool is_copied(const GemmSide *s) {
-  return !s->computed && s->align >= 4;
+/* Of an operand's tile: addresses of copies that stay, and what waits to be
+ * stored. */
+static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
+                                  uint32_t bytes) {
+  uint32_t each = copy ? copy : 16, all = gemm_threads(s) * each;
+  bool held = !copy || s->copy == BY_REGISTERS;
+  return (bytes + all - 1) / all *
+         ((copy == 16 ? WHOLE_REGISTERS
+           : copy     ? PART_REGISTERS
+                      : ELEMENT_REGISTERS) +
+          (held ? each / 4 : 0));
 }
 
 static uint32_t registers_of(const AttentionShape *shape,
                              const GemmSchedule *s) {
   uint32_t k = round_up(shape->k, 16), e = round_up(shape->e, 16);
-  uint32_t held = k <= ATTENTION_HELD ? k / 4 : 4, copies = 0;
-  uint32_t bytes = s->n * (k + e) * 2 / 16 / gemm_threads(s);
+  uint32_t held = k <= ATTENTION_HELD ? k / 4 : 4;
+  uint32_t all = e / 2 + s->n / 2 + FEW_REGISTERS + shape->reads * s->n / 4;
+  AttentionParts p;
   if (s->way == GEMM_WGMMA)
-    return e / 2 + s->n / 2 + s->n / 4 + FEW_REGISTERS;
-  if (s->copy == BY_REGISTERS || !is_copied(&shape->b) ||
-      !is_copied(&shape->v))
-    copies = 4 * bytes;
-  return e / 2 + s->n / 2 + held + copies + FEW_REGISTERS;
+    return all + s->n / 4;
+  attention_schedules(shape, s, &p);
+  return all + held + loading_registers(s, p.second.copy_a, s->n * k * 2) +
+         loading_registers(s, p.second.copy_b, s->n * e * 2);
 }
 
 static uint32_t blocks_of(const AttentionShape *shape, const GemmGpu *gpu,
@@ -105,7 +117,8 @@ static double seconds_of(const AttentionShape *shape, const GemmGpu *gpu,
   double k = round_up(shape->k, 16), e = round_up(shape->e, 16);
   bool group = s->way == GEMM_WGMMA;
   double math = 2 * m * n * (k + e) / (group ? gpu->group : gpu->half);
-  double scores = m * n * SCORE_CLOCKS / LANES + m * n / EXPONENTS;
+  double scores =
+      m * n * (SCORE_CLOCKS + shape->score) / LANES + m * n / EXPONENTS;
   double loaded = n * (k + e) * 2 * (group ? 1 : m / 16 + 1) / 128;
   double l2 = n * (k + e) * 2 / (gpu->l2_rate / gpu->sms);
   double most =
@@ -138,6 +151,21 @@ static bool may(const AttentionShape *shape, const GemmGpu *gpu) {
   return shape->b.dtype == t && shape->v.dtype == t && shape->k >= 1 &&
          shape->e >= 1 && shape->k <= 256 && shape->e <= 256 &&
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
+}
+
+/* Is it a schedule at all, when a person has written it? */
+static bool can_run(const AttentionShape *shape, const GemmGpu *gpu,
+                    const GemmSchedule *s) {
+  bool group = s->way == GEMM_WGMMA;
+  uint32_t rows = group ? 64 : 16;
+  if ((!group && s->way != GEMM_MMA) || s->warps_m < 1 ||
+      s->warps_m > (group ? 3 : 8) || s->m != rows * s->warps_m ||
+      s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
+      s->stages < 2 || s->stages > 8 || s->split != 1)
+    return false;
+  return (group ? may_group(shape, gpu) && s->copy == BY_ENGINE
+                : s->copy == (gpu->async ? BY_ASYNC : BY_REGISTERS)) &&
+         attention_fits(shape, gpu, s);
 }
 
 typedef struct Choice {
@@ -189,6 +217,11 @@ bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
   if (!c.best.way)
     return false;
   *s = c.best;
+  one = *s;
+  if (gemm_override("rows", &one) && can_run(shape, gpu, &one)) {
+    *s = one;
+    c.seconds = seconds_of(shape, gpu, s);
+  }
   s->blocks = blocks_of(shape, gpu, s);
   *seconds = c.seconds;
   return true;

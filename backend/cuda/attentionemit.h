@@ -27,9 +27,14 @@ void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
                           const char *term);
 void attention_put_weights(Buffer *out, const AttentionText *t);
 void attention_put_pack(Buffer *out, const AttentionText *t, const char *at);
-void attention_put_totals(Buffer *out, const AttentionText *t);
-void attention_put_relative(Buffer *out, const AttentionText *t);
-void attention_put_carried(Buffer *out, uint32_t floats, const char *warp);
+void attention_put_sums(Buffer *out, const AttentionText *t,
+                        const AttentionParts *p);
+void attention_put_zero(Buffer *out, const AttentionText *t,
+                        const AttentionParts *p);
+void attention_put_totals(Buffer *out, const AttentionText *t,
+                          const AttentionParts *p);
+void attention_put_carried(Buffer *out, const AttentionText *t, uint32_t floats,
+                           const char *warp);
 /* ---- attentiongroup.c ---- */
 void attention_group_put(Buffer *out, const AttentionText *t,
                          AttentionParts *p);

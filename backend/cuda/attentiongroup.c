@@ -179,7 +179,7 @@ static void put_steps(Buffer *out, const AttentionText *t, AttentionParts *p,
 static void put_consumer(Buffer *out, const AttentionText *t, AttentionParts *p,
                          const AttentionRoom *r) {
   const GemmSchedule *s = t->schedule;
-  uint32_t e = p->second.n, pitch = gemm_slab_pitch(&p->second);
+  uint32_t pitch = gemm_slab_pitch(&p->second);
   char at[80];
   buffer_printf(out,
                 "const unsigned group = thread / 128u - 1, member = thread %% "
@@ -188,7 +188,6 @@ static void put_consumer(Buffer *out, const AttentionText *t, AttentionParts *p,
                 "float *const slabs = (float *)(memory + %uu);\n"
                 "float *const slab = slabs + row / 16u * %uu;\n",
                 r->slabs, 16 * pitch);
-  attention_put_carried(out, r->carried, "(row / 16u)");
   snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query,
            gemm_tile_at(&p->a.tile, GROUP_ROWS, 0));
   gemm_put_descriptor(out, &p->a.tile, false, "a_first", at);
@@ -196,14 +195,15 @@ static void put_consumer(Buffer *out, const AttentionText *t, AttentionParts *p,
   snprintf(at, sizeof at, "shared + %uu", r->v);
   gemm_put_descriptor(out, &p->v.tile, true, "v_first", at);
   buffer_printf(out,
-                "float s[%u], sums[%u];\nunsigned p[%u];\n"
-                "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n"
-                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
-                s->n / 2, e / 2, s->n / 4, s->n / 2, e / 2);
-  attention_put_relative(out, t);
+                "float s[%u];\nunsigned p[%u];\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n",
+                s->n / 2, s->n / 4, s->n / 2);
+  attention_put_sums(out, t, p);
+  attention_put_zero(out, t, p);
   buffer_puts(out, "ax_mbarrier_wait(full_a, 0);\n");
   put_steps(out, t, p, r);
-  attention_put_totals(out, t);
+  attention_put_totals(out, t, p);
+  attention_put_carried(out, t, r->carried, "(row / 16u)");
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
   gemm_put_extent(out, &t->e, "n_all");

@@ -39,31 +39,38 @@ static bool add_axis(CudaMap *m, int64_t stride, int64_t extent) {
   return true;
 }
 
-bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to) {
-  const Step *read = b ? t->copy_b : t->copy_a;
-  bool turned = b ? t->shape.b.turned : t->shape.a.turned;
-  uint32_t rows = b ? t->ns : t->ms;
-  const uint32_t *row = b ? t->n : t->m;
-  int64_t stride[2], extent[2]; /* of terms, of rows */
+bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
+                 CudaMap *to) {
+  int64_t stride[2], extent[2];
   if (!read || loop->graph->sizes)
     return false;
   const Quasi *at = read->address;
   *to = (CudaMap){.dtype = read->dtype};
   if (__builtin_mul_overflow(at->constant,
                              (int64_t)dtype_info[read->dtype].bytes, &to->at) ||
-      to->at < 0 ||
-      !is_one_axis(loop, at, t->ks, t->k, &stride[0], &extent[0]) ||
-      !is_one_axis(loop, at, rows, row, &stride[1], &extent[1]) ||
-      (stride[turned] != 1 && extent[turned] != 1) ||
-      !add_axis(to, 1, extent[turned]) ||
-      !add_axis(to, stride[!turned], extent[!turned]))
+      to->at < 0)
     return false;
-  for (uint32_t j = t->batches; j-- > 0;)
-    if (at->times[t->batch[j]] &&
-        !add_axis(to, at->times[t->batch[j]], loop->extents[t->batch[j]]))
+  for (uint32_t j = 0; j < 2; j++)
+    if (!is_one_axis(loop, at, axes[j].count, axes[j].axes, &stride[j],
+                     &extent[j]) ||
+        (j == 0 && stride[0] != 1 && extent[0] != 1) ||
+        !add_axis(to, j ? stride[1] : 1, extent[j]))
       return false;
+  for (uint32_t j = axes[2].count; j-- > 0;) {
+    uint32_t v = axes[2].axes[j];
+    if (at->times[v] && !add_axis(to, at->times[v], loop->extents[v]))
+      return false;
+  }
   to->box[0] = MAP_LINE / dtype_info[to->dtype].bytes;
   return cuda_map_fits(to);
+}
+
+bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to) {
+  bool turned = b ? t->shape.b.turned : t->shape.a.turned;
+  CudaAxes terms = {t->ks, t->k}, batch = {t->batches, t->batch};
+  CudaAxes rows = {b ? t->ns : t->ms, b ? t->n : t->m};
+  const CudaAxes axes[] = {turned ? rows : terms, turned ? terms : rows, batch};
+  return cuda_map_of(loop, b ? t->copy_b : t->copy_a, axes, to);
 }
 
 void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map) {

@@ -1,5 +1,5 @@
 /* A kernel as CUDA C++: its passes, and what all kinds of them share. */
-#include "backend/cuda/tile.h"
+#include "backend/cuda/attend.h"
 #include "backend/cuda/wrappers.h"
 
 #include <math.h>
@@ -214,10 +214,12 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   put_checks(w, &head, &end, whole);
   cuda_schedule_put(&schedule, w->s);
   put_struct(w, out, whole);
-  buffer_printf(out,
-                "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u)\n"
-                "%s(const __grid_constant__ %s_args a) {\n",
-                schedule.text, w->s->threads, w->pass->name, w->pass->name);
+  buffer_printf(
+      out,
+      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+      "%s(const __grid_constant__ %s_args a) {\n",
+      schedule.text, w->s->threads, w->s->shape == CUDA_ATTEND ? ", 1" : "",
+      w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);
@@ -351,6 +353,9 @@ static void put_body(CudaWriter *w) {
   case CUDA_TILE:
     cuda_put_tile(w, &w->out->text);
     break;
+  case CUDA_ATTEND:
+    cuda_put_attend(w, &w->out->text);
+    break;
   case CUDA_SHAPES:
     break;
   }
@@ -426,25 +431,48 @@ static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
     emit_pass(w, p, whole, notes);
 }
 
-static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
+/* apart: passes leave it for later ones. */
+static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
+                        bool apart) {
+  const Loop *loop = k->loops.at[j];
   int64_t points = 1;
   for (uint32_t v = 0; v < k->outer; v++)
-    points = emit_times(&w->e, points, k->loops.at[0]->extents[v]);
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    w->locals[j] = NEW_ARRAY(k->arena, CudaLocal, loop->results.len);
-    w->e.locals[j] = NEW_ARRAY(k->arena, Local, loop->results.len);
-    for (uint32_t i = 0; i < loop->results.len; i++) {
-      const Result *r = &loop->results.at[i];
-      CudaLocal *l = &w->locals[j][i];
-      l->name = w->e.locals[j][i].name = w->e.names++;
-      if (!r->local || !apart)
-        continue;
-      l->place = PLACE_POINT;
-      l->at = cuda_take_scratch(w, emit_times(&w->e, points, r->local_size),
-                                r->dtype);
-    }
+    points = emit_times(&w->e, points, loop->extents[v]);
+  w->locals[j] = NEW_ARRAY(k->arena, CudaLocal, loop->results.len);
+  w->e.locals[j] = NEW_ARRAY(k->arena, Local, loop->results.len);
+  for (uint32_t i = 0; i < loop->results.len; i++) {
+    const Result *r = &loop->results.at[i];
+    CudaLocal *l = &w->locals[j][i];
+    l->name = w->e.locals[j][i].name = w->e.names++;
+    if (!r->local || !apart)
+      continue;
+    l->place = PLACE_POINT;
+    l->at = cuda_take_scratch(w, emit_times(&w->e, points, r->local_size),
+                              r->dtype);
   }
+}
+
+/* What goes on between two products, as one pass; before it, another one that
+ * looks for what may not be left out. */
+static void plan_attend(CudaWriter *w, Kernel *k, CudaAttend *t,
+                        const char *const *notes) {
+  if (t->finite) {
+    CudaPass *look = new_pass(w->out, k->arena, w->target);
+    Kernel *whole = NEW(k->arena, Kernel);
+    *whole = *k;
+    whole->loops = (typeof(whole->loops)){0};
+    for (uint32_t j = 0; j < k->loops.len; j++)
+      VEC_PUSH(k->arena, whole->loops, k->loops.at[j]);
+    VEC_PUSH(k->arena, whole->loops, t->finite);
+    find_locals(w, whole, k->loops.len, true);
+    add_apart(w, whole, k->loops.len, look);
+    plan_pass(w, look, whole, NULL);
+  }
+  CudaPass *p = new_pass(w->out, k->arena, w->target);
+  p->k = k;
+  p->s = (CudaSchedule){
+      .shape = CUDA_ATTEND, .threads = gemm_threads(&t->s), .attend = t};
+  emit_pass(w, p, k, notes);
 }
 
 /* Sizes that are held in 32 bits, and all sums of them on the way. */
@@ -495,6 +523,20 @@ static bool kernel_is_narrow(const Kernel *k) {
   return narrow;
 }
 
+/* Of what goes on between two products a block has some rows and terms, and no
+ * number of all of them. */
+static bool attend_is_narrow(const Kernel *k, const CudaAttend *t) {
+  bool narrow = loop_is_narrow(t->score) && loop_is_narrow(t->factors);
+  for (uint32_t j = 0; j < ATTEND_SIDES; j++)
+    narrow &= loop_is_narrow(t->side[j]);
+  for (uint32_t j = t->between.last; j < k->loops.len; j++)
+    narrow &= loop_is_narrow(k->loops.at[j]);
+  if (t->finite)
+    narrow &= loop_is_narrow(t->finite) &&
+              loop_points(t->finite, 0, t->finite->axes) < INT32_MAX;
+  return narrow && loop_points(k->loops.at[0], 0, k->outer) < INT32_MAX;
+}
+
 static bool ints_are_narrow(const CudaKernel *out) {
   for (uint32_t j = 0; j < out->passes.len; j++) {
     const CudaPass *p = out->passes.at[j];
@@ -507,8 +549,8 @@ static bool ints_are_narrow(const CudaKernel *out) {
   return true;
 }
 
-static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
-                      const char *const *notes, CudaKernel *out) {
+static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
+                      bool narrow, const char *const *notes, CudaKernel *out) {
   static const Schedule one_lane = {.width = 1, .shape = UNIT_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out = (CudaKernel){.text = {.arena = k->arena}, .narrow = narrow};
@@ -524,10 +566,13 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, out->outs, &k->loops.at[j]->results.at[i]);
   out->pointers = out->outs.len + k->inputs.len + 2;
-  bool apart = cuda_is_apart(k, target) ||
-               (!cuda_tile_find(k, target) && cuda_tile_apart(k));
-  find_locals(w, k, apart);
-  for (uint32_t j = 0; j < (apart ? k->loops.len : 1); j++) {
+  bool apart = !attend && (cuda_is_apart(k, target) ||
+                           (!cuda_tile_find(k, target) && cuda_tile_apart(k)));
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    find_locals(w, k, j, apart);
+  if (attend)
+    plan_attend(w, k, attend, notes);
+  for (uint32_t j = 0; j < (attend ? 0 : apart ? k->loops.len : 1); j++) {
     CudaPass *p = new_pass(out, k->arena, target);
     p->k = k;
     if (apart)
@@ -553,11 +598,12 @@ bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out) {
   if (!is_emittable(k))
     return false;
-  bool narrow = kernel_is_narrow(k);
-  if (!emit_with(k, target, narrow, notes, out))
+  CudaAttend *t = cuda_attend_find(k, target);
+  bool narrow = t ? attend_is_narrow(k, t) : kernel_is_narrow(k);
+  if (!emit_with(k, target, t, narrow, notes, out))
     return false;
   return !narrow || ints_are_narrow(out) ||
-         emit_with(k, target, false, notes, out);
+         emit_with(k, target, t, false, notes, out);
 }
 
 bool cuda_whole_text(const Buffer *text, Buffer *out) {

@@ -44,6 +44,12 @@ void gemm_print(Buffer *out, const GemmSchedule *s);
  * cannot be. */
 bool gemm_parse(GemmSchedule *s, const char *text, Buffer *why);
 
+/* ---- override.c ---- */
+
+/* Changes it as the file says that AXON_SCHEDULES names, for kernels of the
+ * family.  False: it says nothing of these. */
+bool gemm_override(const char *family, GemmSchedule *s);
+
 /* ---- gemmcost.c: choosing one ---- */
 
 typedef struct GemmGpu {

@@ -23,15 +23,17 @@ typedef enum CudaShape {
                   and turned in shared memory */
   CUDA_TEAM,   /* a team has a point */
   CUDA_TILE,   /* a block has a tile of a contraction: tile.h */
+  CUDA_ATTEND, /* or rows of one of two with weights between: attend.h */
   CUDA_SHAPES,
 } CudaShape;
 
 /* How a pass is run; chosen by schedule.c. */
 typedef struct CudaSchedule {
   CudaShape shape;
-  uint32_t threads;      /* of a block */
-  struct CudaTile *tile; /* TILE */
-  uint32_t team;         /* TEAM: of a point */
+  uint32_t threads;          /* of a block */
+  struct CudaTile *tile;     /* TILE */
+  struct CudaAttend *attend; /* ATTEND */
+  uint32_t team;             /* TEAM: of a point */
   bool across;     /* TEAM: neighbours are of other points, next to each other;
                       and not: of one team */
   uint32_t vector; /* elements next to each other that a thread has at once */
@@ -216,11 +218,12 @@ void cuda_put_vector(CudaWriter *w, Buffer *out, const Result *r, uint32_t axis,
                      const char *from, const char *first, const char *full,
                      const char *left);
 
-/* ---- points.c, rows.c, tile.c: the kinds ---- */
+/* ---- points.c, rows.c, tile.c, attend.c: the kinds ---- */
 
 void cuda_put_points(CudaWriter *w);
 void cuda_put_turned(CudaWriter *w);
 void cuda_put_team(CudaWriter *w);
 void cuda_tile_print(Buffer *out, const struct CudaTile *t);
+void cuda_attend_print(Buffer *out, const struct CudaAttend *t);
 
 #endif

@@ -50,6 +50,7 @@ static void keep_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
     *p = *from->passes.at[j];
     p->k = NULL;
     p->s.tile = NULL;
+    p->s.attend = NULL;
     p->emitted.text = (Buffer){0};
     Call *call = &p->emitted.call;
     COPY(arena, call->ints);

@@ -2,6 +2,7 @@
  * stream, their results staying there (resident.h).  What has no kernel the
  * reference backend does, with what it reads copied to the host; so it does
  * where a kernel found that something is wrong, and tells what. */
+#include "backend/cuda/attend.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/resident.h"
@@ -10,6 +11,21 @@
 #include <string.h>
 
 /* ---- before it runs ---- */
+
+static bool has_rows(const Kernel *k) {
+  Fault ignored = {0}; /* running tells it */
+  device_lock();
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    device_unlock();
+    trap_raise(trap.kind);
+  }
+  const Device *d = device_get(&ignored);
+  bool has = d && cuda_attend_find(k, &d->target);
+  trap_end(&trap);
+  device_unlock();
+  return has;
+}
 
 static void prepare_one(const Graph *g, Cluster *c, const Device *d) {
   if (!c->kernel)
@@ -202,6 +218,7 @@ static bool settle(Graph *g, Fault *fault) {
 
 const Backend backend_cuda = {.name = "cuda",
                               .kernels = true,
+                              .has_rows = has_rows,
                               .prepare = prepare,
                               .run = run,
                               .settle = settle,

@@ -409,6 +409,9 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
   case CUDA_TILE:
     cuda_tile_print(out, s->tile);
     return;
+  case CUDA_ATTEND:
+    cuda_attend_print(out, s->attend);
+    return;
   case CUDA_SHAPES:
     break;
   }

@@ -11,7 +11,7 @@ enum { LINE = 16, APART_BYTES = 512 << 20 };
 
 /* ---- finding one ---- */
 
-static bool is_affine(const Quasi *q) {
+bool cuda_is_affine(const Quasi *q) {
   for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
     if (q->times[v])
       return false;
@@ -84,8 +84,8 @@ static bool reads_same_point(const Kernel *k, const Step *s, uint32_t loop) {
 static bool is_followed(const Kernel *k) {
   const Loop *first = k->loops.at[0];
   const Result *sum = &first->results.at[0];
-  if ((sum->out && !is_affine(sum->out)) ||
-      (sum->local && !is_affine(sum->local)))
+  if ((sum->out && !cuda_is_affine(sum->out)) ||
+      (sum->local && !cuda_is_affine(sum->local)))
     return false;
   for (uint32_t j = 1; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
@@ -105,7 +105,7 @@ static bool is_followed(const Kernel *k) {
 /* ---- operands ---- */
 
 /* What a value of 16 bits is that is but widened; or NULL. */
-static const Step *narrow_of(const Loop *side) {
+const Step *cuda_narrow_of(const Loop *side) {
   const Step *s = &side->steps.at[side->results.at[0].step];
   if (s->kind != STEP_CONVERT)
     return NULL;
@@ -114,19 +114,19 @@ static const Step *narrow_of(const Loop *side) {
 }
 
 /* The read that the side is, of the type that its tile has; or NULL. */
-static const Step *copied_read(const Loop *side, Dtype t) {
-  const Step *s = narrow_of(side);
+const Step *cuda_copied_read(const Loop *side, Dtype t) {
+  const Step *s = cuda_narrow_of(side);
   if (!s)
     s = &side->steps.at[side->results.at[0].step];
   return s->kind == STEP_READ && s->dtype == t && !s->index_count &&
-                 is_affine(s->address)
+                 cuda_is_affine(s->address)
              ? s
              : NULL;
 }
 
 /* Bytes that all parts of an address but one are multiples of. */
-static uint32_t align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
-                         uint32_t dense) {
+uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
+                       uint32_t dense) {
   uint32_t align = LINE;
   if (loop->graph->sizes)
     return bytes;
@@ -140,13 +140,13 @@ static uint32_t align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
 
 /* Which axis of a group is the last one, if elements along it are next to each
  * other, and copies of them do not go on to another one's. */
-static bool is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
-                           const uint32_t *axes, uint32_t *align,
-                           uint32_t bytes) {
+bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
+                         const uint32_t *axes, uint32_t *align,
+                         uint32_t bytes) {
   if (!count || at->times[axes[count - 1]] != 1)
     return false;
   uint32_t dense = axes[count - 1];
-  *align = align_of(loop, at, bytes, dense);
+  *align = cuda_align_of(loop, at, bytes, dense);
   while (count > 1 && *align > bytes && loop->extents[dense] * bytes % *align)
     *align /= 2;
   return true;
@@ -160,9 +160,10 @@ static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
   side.computed = !read;
   if (!read)
     return side;
-  if (!is_dense_group(loop, read->address, t->ks, t->k, &side.align, bytes))
-    side.turned = is_dense_group(loop, read->address, b ? t->ns : t->ms,
-                                 b ? t->n : t->m, &side.align, bytes);
+  if (!cuda_is_dense_group(loop, read->address, t->ks, t->k, &side.align,
+                           bytes))
+    side.turned = cuda_is_dense_group(loop, read->address, b ? t->ns : t->ms,
+                                      b ? t->n : t->m, &side.align, bytes);
   return side;
 }
 
@@ -188,13 +189,14 @@ static double stored_bytes(const Kernel *k) {
   return bytes;
 }
 
-static uint32_t store_align(const CudaTile *t, const Kernel *k) {
-  uint32_t align = LINE, dense = t->n[t->ns - 1];
+uint32_t cuda_store_align(const Kernel *k, uint32_t dense) {
+  uint32_t align = LINE;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
       const Result *r = &k->loops.at[j]->results.at[i];
       uint32_t bytes = dtype_info[r->dtype].bytes, each;
-      each = r->out ? align_of(k->loops.at[j], r->out, bytes, dense) : LINE;
+      each =
+          r->out ? cuda_align_of(k->loops.at[j], r->out, bytes, dense) : LINE;
       align = each < align ? each : align;
     }
   return align;
@@ -204,7 +206,7 @@ static uint32_t store_align(const CudaTile *t, const Kernel *k) {
  * sum. */
 static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
                         Dtype sum) {
-  const Step *x = narrow_of(a), *y = narrow_of(b);
+  const Step *x = cuda_narrow_of(a), *y = cuda_narrow_of(b);
   bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
               (x->dtype == DT_F16 || gpu->arch >= 80);
   return good ? x->dtype : sum;
@@ -219,7 +221,7 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.k = points(loop, t->ks, t->k);
   t->shape.batch = points(loop, t->batches, t->batch);
   t->shape.stored = stored_bytes(k);
-  t->shape.store_align = store_align(t, k);
+  t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
   /* what memory parts of sums need is told by numbers */
   t->shape.alone = loop->graph->sizes != NULL;
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
@@ -245,8 +247,8 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   t->a = product_side(k->arena, loop, &p, all & ~which, sum);
   t->b = product_side(k->arena, loop, &p, which, sum);
   Dtype dtype = tile_dtype(t->a, t->b, &gpu, sum);
-  t->copy_a = copied_read(t->a, dtype);
-  t->copy_b = copied_read(t->b, dtype);
+  t->copy_a = cuda_copied_read(t->a, dtype);
+  t->copy_b = cuda_copied_read(t->b, dtype);
   t->shape.a = side_of(t, loop, false, dtype);
   t->shape.b = side_of(t, loop, true, dtype);
   t->shape.sum = sum;
@@ -338,109 +340,13 @@ static void put_value_b(void *owner, Buffer *out, const char *to) {
   put_value(owner, out, to, true);
 }
 
-/* ---- what is done with sums ---- */
-
-/* Results that gemmstore.c stores: floats, at an address of the axes alone. */
-static bool is_plain(const Result *r) {
-  return r->out && dtype_is_float(r->dtype) && is_affine(r->out) &&
-         !r->out->constant;
-}
-
-/* Its number among these; UINT32_MAX: it is none of them. */
-static uint32_t plain_number(const Kernel *k, const Result *which) {
-  uint32_t count = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (!is_plain(r) || count == GEMM_RESULTS)
-        continue;
-      if (r == which)
-        return count;
-      count++;
-    }
-  return UINT32_MAX;
-}
-
-static void put_result(CudaWriter *w, Buffer *out, const Result *r,
-                       const CudaLocal *l, const char *x,
-                       const char *const to[GEMM_RESULTS]) {
-  Emitter *e = &w->e;
-  uint32_t number = plain_number(w->k, r);
-  if (r->local && l->place == PLACE_POINT)
-    cuda_put_at(out, r->dtype, format(e, "l%u", l->name),
-                emit_quasi(e, r->local), x);
-  else if (r->local)
-    buffer_printf(out, "const %s l%u = %s;\n", scalar_type(class_of(r->dtype)),
-                  l->name, cuda_kept(e, r->dtype, x));
-  if (number != UINT32_MAX)
-    buffer_printf(out, "%s = %s;\n", to[number], x);
-  else if (r->out)
-    cuda_put_store(w, out, r, x);
-}
-
-/* One loop's statements; of the product, whose value is x, no steps. */
-static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
-                     const char *const to[GEMM_RESULTS]) {
-  Emitter *e = &w->e;
-  Loop loop = *w->k->loops.at[at];
-  const char **given = NEW_ARRAY(e->arena, const char *, loop.steps.len);
-  Buffer results = {.arena = e->arena};
-  for (uint32_t i = 0; i < loop.steps.len; i++) {
-    const Step *s = &loop.steps.at[i];
-    if (s->kind == STEP_LOCAL &&
-        w->locals[s->loop][s->result].place != PLACE_POINT)
-      given[i] = format(e, "l%u", w->locals[s->loop][s->result].name);
-  }
-  if (at == 0)
-    memset(&loop.steps, 0, sizeof loop.steps);
-  emit_begin_loop(e, &loop, NO_LANE, 0, NULL);
-  e->given = given;
-  emit_steps(e);
-  e->given = NULL;
-  for (uint32_t i = 0; i < loop.results.len && !e->failed; i++) {
-    const Result *r = &w->k->loops.at[at]->results.at[i];
-    put_result(w, &results, r, &w->locals[w->pass->first + at][i],
-               at ? emit_scalar(e, r->step) : x, to);
-  }
-  emit_put(&e->head, &e->blocks[0]);
-  emit_put(out, &e->blocks[ROW_LEVEL]);
-  emit_put(out, &e->checks);
-  emit_put(out, &results);
-}
+/* ---- the whole ---- */
 
 /* The axes have their values. */
 static void put_epilogue(void *owner, Buffer *out, const char *x,
                          const char *const to[GEMM_RESULTS]) {
-  CudaWriter *w = owner;
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    put_loop(w, out, j, x, to);
+  cuda_put_loops(owner, out, 0, x, to, NULL);
 }
-
-static void give_results(CudaWriter *w, const CudaTile *t, GemmText *g) {
-  Emitter *e = &w->e;
-  const Kernel *k = w->k;
-  const uint32_t *axes[] = {t->batch, t->m, t->n};
-  const uint32_t counts[] = {t->batches, t->ms, t->ns};
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      uint32_t at = 0;
-      if (plain_number(k, r) == UINT32_MAX)
-        continue;
-      GemmResult *to = &g->result[g->results++];
-      to->pointer = format(e, "o%u", cuda_out_number(w, r));
-      to->dtype = r->dtype;
-      for (uint32_t x = 0; x < 3; x++)
-        for (uint32_t v = 0; v < counts[x]; v++) {
-          int64_t times = r->out->times[axes[x][v]];
-          to->strides[at++] = times == 1 ? "1"
-                              : times    ? emit_int(e, times)
-                                         : NULL;
-        }
-    }
-}
-
-/* ---- how many blocks ---- */
 
 static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   int64_t all = 1;
@@ -494,6 +400,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
                 .b = operand_of(w, t->copy_b),
                 .epilogue = put_epilogue,
                 .owner = w};
+  const CudaAxes axes[] = {
+      {t->batches, t->batch}, {t->ms, t->m}, {t->ns, t->n}};
   if (!t->copy_a)
     g.a.value = put_value_a;
   if (!t->copy_b)
@@ -502,7 +410,7 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
     g.a.map = map_of(w, t, false);
     g.b.map = map_of(w, t, true);
   }
-  give_results(w, t, &g);
+  g.results = cuda_give_results(w, axes, g.result);
   size_grid(w, t, &g);
   gemm_put(before, &w->body, &g);
 }

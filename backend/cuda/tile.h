@@ -27,12 +27,52 @@ bool cuda_tile_apart(const Kernel *k);
 /* The body of the pass, and what is to stand before it. */
 void cuda_put_tile(CudaWriter *w, Buffer *before);
 
+typedef struct CudaAxes {
+  uint32_t count;
+  const uint32_t *axes;
+} CudaAxes;
+
 /* ---- boxes.c ---- */
 
-/* The tensor that an operand is to TMA, without boxes.  False: it is none that
- * it takes. */
+/* The tensor that a read is to TMA, without boxes: along axes of which
+ * neighbours lie next to each other, others, and those of a batch.  False: it
+ * is none that it takes. */
+bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
+                 CudaMap *to);
+/* Likewise an operand of a tile. */
 bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to);
 /* Gives it the boxes of the tile's schedule. */
 void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map);
+
+/* ---- of operands ---- */
+
+/* Is it a sum over the axes? */
+bool cuda_is_affine(const Quasi *q);
+/* What a value of 16 bits is that is but widened; or NULL. */
+const Step *cuda_narrow_of(const Loop *side);
+/* The read that the side is, of the type that its tile has; or NULL. */
+const Step *cuda_copied_read(const Loop *side, Dtype t);
+/* Which axis of a group is the last one, if elements along it are next to each
+ * other, and copies of them do not go on to another one's. */
+bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
+                         const uint32_t *axes, uint32_t *align, uint32_t bytes);
+/* Bytes that all parts of an address but one are multiples of. */
+uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
+                       uint32_t dense);
+/* The same of all results. */
+uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
+
+/* ---- finish.c: what is done with sums ---- */
+
+/* Statements of the loops from a product on, whose value is x; the axes have
+ * their values.  to: of gemm's results.  given: the values of what earlier
+ * loops left; or NULL, there are none. */
+void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
+                    const char *const to[GEMM_RESULTS],
+                    const char *(*given)(CudaWriter *w, const Step *s));
+/* Those results that gemmstore.c stores; how many there are.  axes: of the
+ * batch, rows, columns. */
+uint32_t cuda_give_results(CudaWriter *w, const CudaAxes axes[3],
+                           GemmResult to[GEMM_RESULTS]);
 
 #endif

@@ -94,7 +94,8 @@ static AttentionShape attention_case_shape(const AttentionCase *c, double m,
   s.k = c->k;
   s.e = c->e;
   s.part = c->kind == ATTENTION_CAUSAL ? 0.5 : 1;
-  s.relative = c->kind != ATTENTION_SIGMOID;
+  s.relative = s.total = c->kind != ATTENTION_SIGMOID;
+  s.score = 3;
   s.stored = dtype_info[c->out].bytes;
   s.store_align = c->align;
   return s;

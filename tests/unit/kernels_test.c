@@ -78,8 +78,13 @@ static bool settle(Graph *graph, Fault *f) {
   return !tested()->settle || tested()->settle(graph, f);
 }
 
+static bool has_rows(const Kernel *k) {
+  return tested()->has_rows && tested()->has_rows(k);
+}
+
 static const Backend counting = {.name = "cpu",
                                  .kernels = true,
+                                 .has_rows = has_rows,
                                  .prepare = prepare,
                                  .run = run,
                                  .settle = settle};

@@ -1,0 +1,111 @@
+/* What is done with the sums of a product by the loops that follow it, each
+ * element for itself. */
+#include "backend/cuda/tile.h"
+
+#include <string.h>
+
+#define format emit_format
+
+/* Results that gemmstore.c stores: floats, at an address of the axes alone. */
+static bool is_plain(const Result *r) {
+  return r->out && dtype_is_float(r->dtype) && cuda_is_affine(r->out) &&
+         !r->out->constant;
+}
+
+/* Its number among these; UINT32_MAX: it is none of them. */
+static uint32_t plain_number(const Kernel *k, const Result *which) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      if (!is_plain(r) || count == GEMM_RESULTS)
+        continue;
+      if (r == which)
+        return count;
+      count++;
+    }
+  return UINT32_MAX;
+}
+
+static void put_result(CudaWriter *w, Buffer *out, const Result *r,
+                       const CudaLocal *l, const char *x,
+                       const char *const to[GEMM_RESULTS]) {
+  Emitter *e = &w->e;
+  uint32_t number = plain_number(w->k, r);
+  if (r->local && l->place == PLACE_POINT)
+    cuda_put_at(out, r->dtype, format(e, "l%u", l->name),
+                emit_quasi(e, r->local), x);
+  else if (r->local)
+    buffer_printf(out, "const %s l%u = %s;\n", scalar_type(class_of(r->dtype)),
+                  l->name, cuda_kept(e, r->dtype, x));
+  if (number != UINT32_MAX)
+    buffer_printf(out, "%s = %s;\n", to[number], x);
+  else if (r->out)
+    cuda_put_store(w, out, r, x);
+}
+
+/* One loop's statements; of the product, whose value is x, no steps. */
+static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
+                     const char *const to[GEMM_RESULTS],
+                     const char *(*given_of)(CudaWriter *w, const Step *s)) {
+  Emitter *e = &w->e;
+  Loop *loop = NEW(e->arena, Loop); /* the emitter counts its steps later */
+  *loop = *w->k->loops.at[at];
+  const char **given = NEW_ARRAY(e->arena, const char *, loop->steps.len);
+  Buffer results = {.arena = e->arena};
+  for (uint32_t i = 0; i < loop->steps.len; i++) {
+    const Step *s = &loop->steps.at[i];
+    if (s->kind != STEP_LOCAL)
+      continue;
+    given[i] = given_of ? given_of(w, s) : NULL;
+    if (!given[i] && w->locals[s->loop][s->result].place != PLACE_POINT)
+      given[i] = format(e, "l%u", w->locals[s->loop][s->result].name);
+  }
+  if (x)
+    memset(&loop->steps, 0, sizeof loop->steps);
+  emit_begin_loop(e, loop, NO_LANE, 0, NULL);
+  e->given = given;
+  emit_steps(e);
+  e->given = NULL;
+  for (uint32_t i = 0; i < loop->results.len && !e->failed; i++) {
+    const Result *r = &w->k->loops.at[at]->results.at[i];
+    put_result(w, &results, r, &w->locals[w->pass->first + at][i],
+               x ? x : emit_scalar(e, r->step), to);
+  }
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  emit_put(out, &e->checks);
+  emit_put(out, &results);
+}
+
+void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
+                    const char *const to[GEMM_RESULTS],
+                    const char *(*given)(CudaWriter *w, const Step *s)) {
+  for (uint32_t j = first; j < w->k->loops.len; j++)
+    put_loop(w, out, j, j == first ? x : NULL, to, given);
+}
+
+uint32_t cuda_give_results(CudaWriter *w, const CudaAxes axes[3],
+                           GemmResult to[GEMM_RESULTS]) {
+  Emitter *e = &w->e;
+  const Kernel *k = w->k;
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
+      const Result *r = &k->loops.at[j]->results.at[i];
+      uint32_t at = 0;
+      if (plain_number(k, r) == UINT32_MAX)
+        continue;
+      GemmResult *each = &to[count++];
+      each->pointer = format(e, "o%u", cuda_out_number(w, r));
+      each->dtype = r->dtype;
+      for (uint32_t x = 0; x < 3; x++)
+        for (uint32_t v = 0; v < axes[x].count; v++) {
+          int64_t times = r->out->times[axes[x].axes[v]];
+          each->strides[at++] = times == 1 ? "1"
+                                : times    ? emit_int(e, times)
+                                           : NULL;
+        }
+    }
+  return count;
+}
