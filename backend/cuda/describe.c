@@ -1,5 +1,6 @@
 /* What a cluster is compiled as for the GPU, for who asks. */
 #include "backend/cuda/program.h"
+#include "backend/cuda/routines.h"
 #include "tensor/watch.h"
 
 static const char *passes_text(const CudaKernel *k, Arena *arena) {
@@ -42,10 +43,30 @@ static bool describe_locked(const Cluster *c, Arena *arena,
   return true;
 }
 
+static bool describe_routine(const Cluster *c, Arena *arena, bool code,
+                             KernelAbout *about) {
+  Fault ignored = {0};
+  CudaKernel k;
+  Device *d = device_get(&ignored);
+  CudaProgram *p = c->backend;
+  if (!d || !cuda_routine(c->nodes.at[0], &d->target, arena, &k) ||
+      (p && !cuda_program_ready(p, d, &ignored)))
+    return false;
+  about->units = k.passes.at[0]->blocks;
+  about->lanes = k.passes.at[0]->s.threads;
+  about->shape = passes_text(&k, arena);
+  about->fixed = d->gpu.about.arch;
+  about->object = p;
+  about->compiled = p && p->module;
+  about->compile_seconds = p ? p->seconds : 0;
+  about->code = code ? k.text.text : NULL;
+  return true;
+}
+
 bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
                    KernelAbout *about) {
   *about = (KernelAbout){.units = 1};
-  if (!c->kernel || c->interpreted)
+  if ((!c->kernel && !c->routine) || c->interpreted)
     return false;
   device_lock();
   Trap trap;
@@ -53,7 +74,8 @@ bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
     device_unlock();
     trap_raise(trap.kind);
   }
-  bool good = describe_locked(c, arena, notes, about);
+  bool good = c->routine ? describe_routine(c, arena, notes != NULL, about)
+                         : describe_locked(c, arena, notes, about);
   trap_end(&trap);
   device_unlock();
   return good;

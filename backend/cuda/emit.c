@@ -337,6 +337,7 @@ static void put_body(CudaWriter *w) {
   case CUDA_TILE:
     cuda_put_tile(w, &w->out->text);
     break;
+  case CUDA_ROUTINE:
   case CUDA_SHAPES:
     break;
   }

@@ -17,11 +17,12 @@
 #include "backend/cpu/emit.h"
 
 typedef enum CudaShape {
-  CUDA_POINTS, /* a thread has some points that are next to each other */
-  CUDA_TURNED, /* squares, of which some operands are read along the other side
-                  and turned in shared memory */
-  CUDA_TEAM,   /* a team has a point */
-  CUDA_TILE,   /* a block has a tile of a contraction: tile.h */
+  CUDA_POINTS,  /* a thread has some points that are next to each other */
+  CUDA_TURNED,  /* squares, of which some operands are read along the other side
+                   and turned in shared memory */
+  CUDA_TEAM,    /* a team has a point */
+  CUDA_TILE,    /* a block has a tile of a contraction: tile.h */
+  CUDA_ROUTINE, /* what routines.c says */
   CUDA_SHAPES,
 } CudaShape;
 
@@ -29,6 +30,7 @@ typedef enum CudaShape {
 typedef struct CudaSchedule {
   CudaShape shape;
   uint32_t threads;      /* of a block */
+  const char *what;      /* ROUTINE: in words */
   struct CudaTile *tile; /* TILE */
   uint32_t team;         /* TEAM: of a point */
   bool across;     /* TEAM: neighbours are of other points, next to each other;
@@ -58,6 +60,8 @@ typedef struct CudaPass {
   int64_t blocks;        /* of a grid that has all there is to do: a size; */
   int64_t grid_most;     /* at most so many are started; 0: all */
   int64_t shared;        /* bytes of a block's shared memory: a size */
+  uint32_t key; /* 1 + which two of its indices are the words of the node's
+                   random key; or 0 */
 } CudaPass;
 
 typedef struct CudaKernel {

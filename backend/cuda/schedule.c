@@ -409,6 +409,9 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
   case CUDA_TILE:
     cuda_tile_print(out, s->tile);
     return;
+  case CUDA_ROUTINE:
+    buffer_printf(out, "%s", s->what);
+    break;
   case CUDA_SHAPES:
     break;
   }
