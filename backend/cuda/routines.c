@@ -104,8 +104,25 @@ static const char *scratch(Passes *r, const char *type, int64_t at) {
                       r->n->input_count + 1, number(r, at));
 }
 
+/* Is it the text of an earlier pass?  Then it is started once more. */
+static bool is_known(const Passes *r) {
+  for (uint32_t j = 0; j + 1 < r->out->passes.len; j++) {
+    const CudaPass *p = r->out->passes.at[j];
+    if (p->emitted.call.ints.len == r->pass->emitted.call.ints.len &&
+        p->s.threads == r->pass->s.threads &&
+        strcmp(p->emitted.text.text, r->body.text) == 0) {
+      memcpy(r->pass->name, p->name, sizeof p->name);
+      return true;
+    }
+  }
+  return false;
+}
+
 static void end_pass(Passes *r) {
-  const CudaPass *p = r->pass;
+  CudaPass *p = r->pass;
+  p->emitted.text = r->body;
+  if (is_known(r))
+    return;
   buffer_printf(&r->out->text,
                 "struct %s_args {\nvoid *p[%u];\nint64_t n[%u];\n};\n"
                 "/* %s */\n"
@@ -329,8 +346,6 @@ static Order order_of(Passes *r, const Lines *l) {
 }
 
 static bool sort(Passes *r, const Order *o) {
-  if (o->l.length >= INT32_MAX)
-    return false;
   if (is_short(o))
     sort_short(r, o);
   else
@@ -374,8 +389,6 @@ static bool topk(Passes *r, const Lines *l) {
   o.places = r->n->output != 0;
   if (is_short(&o) || o.taken > TOP_MOST)
     return sort(r, &o);
-  if (l->length >= INT32_MAX)
-    return false;
   int64_t parts =
       parts_of(r, l->outer, l->length, most(TOP_PART, 8 * o.taken), INT32_MAX);
   int64_t items = 0;
@@ -417,7 +430,7 @@ static bool permutation(Passes *r) {
              .bits = 64,
              .items = -1,
              .from = from_random};
-  if (r->n->free_count || n >= INT32_MAX)
+  if (r->n->free_count)
     return false;
   buffer_puts(&r->out->text, random_items);
   sort_long(r, &o);
@@ -443,8 +456,6 @@ static bool scatter(Passes *r, const Lines *l) {
   const Node *index = r->n->inputs[1];
   int64_t rows = l->outer * l->length, n = l->outer, bits = 1;
   n *= index->extents[index->free_count];
-  if (rows >= INT32_MAX || n >= INT32_MAX)
-    return false;
   while ((int64_t)1 << bits < rows)
     bits++;
   Order o = {.l = {1, n, 1}, .bits = (int)bits, .from = from_rows};
@@ -497,10 +508,18 @@ static bool put(Passes *r, const Lines *l) {
   return false;
 }
 
+/* Numbers of elements are divided as 32 bits. */
+static bool is_too_large(const Node *n) {
+  bool large = node_count(n) >= INT32_MAX;
+  for (uint32_t k = 0; k < n->input_count; k++)
+    large |= node_count(n->inputs[k]) >= INT32_MAX;
+  return large;
+}
+
 bool cuda_routine(const Node *n, const CudaTarget *target, Arena *arena,
                   CudaKernel *out) {
   *out = (CudaKernel){.text = {.arena = arena}, .pointers = n->input_count + 3};
-  if (!routine_has(n) || n->guard || node_count(n) == 0)
+  if (!routine_has(n) || n->guard || node_count(n) == 0 || is_too_large(n))
     return false;
   Passes r = {.arena = arena, .n = n, .target = target, .out = out};
   Lines l = routine_lines(n);
