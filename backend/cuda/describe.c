@@ -3,6 +3,8 @@
 #include "backend/cuda/routines.h"
 #include "tensor/watch.h"
 
+#include <string.h>
+
 static const char *passes_text(const CudaKernel *k, Arena *arena) {
   Buffer out = {.arena = arena};
   for (uint32_t j = 0; j < k->passes.len; j++) {
@@ -43,22 +45,40 @@ static bool describe_locked(const Cluster *c, Arena *arena,
   return true;
 }
 
+/* Each kind of pass once; how many passes there are. */
+static const char *routine_text(const CudaKernel *k, Arena *arena) {
+  Buffer out = {.arena = arena};
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    uint32_t same = 0;
+    while (strcmp(k->passes.at[same]->s.what, k->passes.at[j]->s.what) != 0)
+      same++;
+    if (same == j)
+      buffer_printf(&out, "%s%s", j ? ", " : "", k->passes.at[j]->s.what);
+  }
+  buffer_printf(&out, "; %u pass%s", k->passes.len,
+                k->passes.len == 1 ? "" : "es");
+  return out.text;
+}
+
 static bool describe_routine(const Cluster *c, Arena *arena, bool code,
                              KernelAbout *about) {
   Fault ignored = {0};
   CudaKernel k;
   Device *d = device_get(&ignored);
   CudaProgram *p = c->backend;
+  about->shape = "the CPU's, for so little work, or under a condition";
+  if (!p)
+    return true;
   if (!d || !cuda_routine(c->nodes.at[0], &d->target, arena, &k) ||
-      (p && !cuda_program_ready(p, d, &ignored)))
+      !cuda_program_ready(p, d, &ignored))
     return false;
   about->units = k.passes.at[0]->blocks;
   about->lanes = k.passes.at[0]->s.threads;
-  about->shape = passes_text(&k, arena);
+  about->shape = routine_text(&k, arena);
   about->fixed = d->gpu.about.arch;
   about->object = p;
-  about->compiled = p && p->module;
-  about->compile_seconds = p ? p->seconds : 0;
+  about->compiled = p->module;
+  about->compile_seconds = p->seconds;
   about->code = code ? k.text.text : NULL;
   return true;
 }

@@ -26,14 +26,11 @@ static void prepare_one(const Graph *g, Cluster *c, const Device *d) {
     return;
   double work =
       c->routine ? routine_work(c->nodes.at[0]) : kernel_work(c->kernel);
+  c->interpreted = NULL;
   if (!g->often && work < (double)g->least_work)
-    c->interpreted = "too little work to compile";
-  else if (!(c->backend = cuda_program_of(c, d)))
-    c->interpreted = c->routine
-                         ? "a condition or its size leaves it to the host"
-                         : "there is no kernel for something in it yet";
-  else
-    c->interpreted = NULL;
+    c->interpreted = c->routine ? NULL : "too little work to compile";
+  else if (!(c->backend = cuda_program_of(c, d)) && !c->routine)
+    c->interpreted = "there is no kernel for something in it yet";
 }
 
 static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {

@@ -191,20 +191,32 @@ static void count_accesses(const Loop *loop, uint32_t v, uint32_t vector,
   }
 }
 
-static uint32_t least_bytes(const Kernel *k) {
-  uint32_t least = 8;
+/* Of the elements that are read and stored. */
+static void bytes_of(const Kernel *k, uint32_t *least, uint32_t *most) {
+  *least = 8, *most = 1;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++)
-      if (loop->steps.at[i].kind == STEP_READ &&
-          dtype_info[loop->steps.at[i].dtype].bytes < least)
-        least = dtype_info[loop->steps.at[i].dtype].bytes;
-    for (uint32_t i = 0; i < loop->results.len; i++)
-      if (loop->results.at[i].out &&
-          dtype_info[loop->results.at[i].dtype].bytes < least)
-        least = dtype_info[loop->results.at[i].dtype].bytes;
+    for (uint32_t i = 0; i < loop->steps.len + loop->results.len; i++) {
+      bool read = i < loop->steps.len;
+      const Step *s = read ? &loop->steps.at[i] : NULL;
+      const Result *r = read ? NULL : &loop->results.at[i - loop->steps.len];
+      if (read ? s->kind != STEP_READ : !r->out)
+        continue;
+      uint32_t bytes = dtype_info[read ? s->dtype : r->dtype].bytes;
+      *least = bytes < *least ? bytes : *least;
+      *most = bytes > *most ? bytes : *most;
+    }
   }
+}
+static uint32_t least_bytes(const Kernel *k) {
+  uint32_t least, most;
+  bytes_of(k, &least, &most);
   return least;
+}
+static uint32_t most_bytes(const Kernel *k) {
+  uint32_t least, most;
+  bytes_of(k, &least, &most);
+  return most;
 }
 
 /* items: elements that there are along all such axes, for all of `threads`. */
@@ -267,6 +279,7 @@ static void choose_points(Kernel *k, const CudaTarget *target,
   if (s->turned != NO_LANE) {
     s->shape = CUDA_TURNED;
     s->threads = 2 * THREADS;
+    s->side = most_bytes(k) <= 2 ? 2 * SQUARE : SQUARE;
     return;
   }
   uint32_t axes[KERNEL_LOOPS];
@@ -400,7 +413,7 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, "points");
     break;
   case CUDA_TURNED:
-    buffer_printf(out, "squares turned along i%u", s->turned);
+    buffer_printf(out, "squares of %u turned along i%u", s->side, s->turned);
     break;
   case CUDA_TEAM:
     buffer_printf(out, "teams of %u%s", s->team,
