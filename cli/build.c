@@ -1,6 +1,8 @@
 /* axon build: functions of a program for programs in other languages. */
 #define _GNU_SOURCE
 #include "backend/cpu/toolchain.h"
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/image.h"
 #include "cli/cli.h"
 #include "session/build.h"
 
@@ -20,6 +22,8 @@ typedef struct Target {
   char stem[PATH_MAX]; /* "out/m" */
   char module[256];    /* "m" */
   const char *kind;    /* "so"; "": a program */
+  uint32_t arch_count; /* for GPUs of these; 0: for the CPU */
+  const char *archs[BUILD_ARCHS];
 } Target;
 
 static bool is_kind(const Target *t, const char *kind) {
@@ -37,9 +41,52 @@ static bool is_identifier(const char *name) {
   return true;
 }
 
+/* What is made for GPUs has kinds of its own. */
+static const char *const kinds[] = {"c", "o", "a", "so", "cu", "ptx", "cubin"};
+
+/* "cuda:sm_80,sm_90a"; -1: good. */
+static int find_archs(const char *name, Target *t) {
+  static char list[256];
+  Fault fault = {0};
+  if (strcmp(name, "cuda") == 0)
+    name = cuda_archs[0];
+  else if (strncmp(name, "cuda:", 5) == 0)
+    name += 5;
+  else
+    return strcmp(name, "cpu") == 0
+               ? -1
+               : usage_error("build", "--target is cpu, or cuda:sm_90a and the"
+                             " like, not `%s`", name);
+  snprintf(list, sizeof list, "%s", name);
+  for (char *at = strtok(list, ","); at; at = strtok(NULL, ",")) {
+    const char *arch = cuda_arch_named(at, &fault);
+    if (!arch)
+      return usage_error("build", "%s: %s", fault.message, fault.help);
+    for (uint32_t k = 0; k < t->arch_count; k++)
+      if (t->archs[k] == arch)
+        return usage_error("build", "%s is named twice", arch);
+    t->archs[t->arch_count++] = arch;
+  }
+  return t->arch_count ? -1 : usage_error("build", "which architecture?  As in "
+                                          "`--target cuda:sm_90a`");
+}
+
 /* -1: good; else the status to exit with. */
+static int check_kind(const Target *t) {
+  bool own = is_kind(t, "cu") || is_kind(t, "ptx") || is_kind(t, "cubin");
+  if (own && !t->arch_count)
+    return usage_error("build", "what ends in .%s is for GPUs: --target "
+                       "cuda:sm_90a says which", t->kind);
+  if (t->arch_count && (is_kind(t, "") || is_kind(t, "c")))
+    return usage_error("build", "for GPUs -o wants a name that ends in .cu, "
+                       ".ptx, .cubin, .o, .a or .so");
+  if (own && t->arch_count > 1)
+    return usage_error("build", "what ends in .%s is for one architecture: "
+                       "several go into .so, .a and .o", t->kind);
+  return -1;
+}
+
 static int find_target(const char *output, Target *t) {
-  static const char *const kinds[] = {"c", "o", "a", "so"};
   const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
   const char *dot = strrchr(name, '.');
   for (size_t k = 0; dot && k < ARRAY_LEN(kinds); k++)
@@ -53,6 +100,9 @@ static int find_target(const char *output, Target *t) {
     return usage_error("build", "-o wants a name that ends in .c, .o, .a or "
                        ".so, or for a program in none of these, not `%s`",
                        output);
+  int status = check_kind(t);
+  if (status >= 0)
+    return status;
   snprintf(t->stem, sizeof t->stem, "%.*s", (int)(dot - output), output);
   snprintf(t->module, sizeof t->module, "%.*s", (int)(dot - name), name);
   if (is_kind(t, ""))
@@ -137,6 +187,8 @@ static bool compile(const Target *t, const char *folder, const char *source,
     add(&cc, *w);
   if (shared || is_kind(t, ""))
     add(&cc, "-lm");
+  if (shared && t->arch_count)
+    add(&cc, "-ldl");
   if (!run(&cc))
     return false;
   if (!archive)
@@ -195,8 +247,108 @@ static bool write_package(const Target *t) {
     buffer_printf(&text, "-l%s", t->module + 3);
   else
     buffer_printf(&text, "-l:%s.%s", t->module, t->kind);
-  buffer_puts(&text, " -lm -pthread\n");
+  buffer_printf(&text, "%s -lm -pthread\n", t->arch_count ? " -ldl" : "");
   bool good = write_file(path, &text);
+  buffer_free(&text);
+  return good;
+}
+
+/* ---- GPUs ---- */
+
+static bool compile_device(const char *arch, bool ptx, const Buffer *text,
+                           CudaCode *out) {
+  Fault fault = {0};
+  bool found;
+  const Nvrtc *n = nvrtc(&fault);
+  const CudaText t = {
+      .text = text->text, .name = "module.cu", .arch = arch, .ptx = ptx};
+  *out = (CudaCode){0};
+  if (n && cuda_image(n, &t, out, &found, &fault))
+    return true;
+  fprintf(stderr, "axon build: %s\nhelp: %s\n", fault.message, fault.help);
+  return false;
+}
+
+/* An image as C: of words, as files of bytes take long to read. */
+static void put_image(Buffer *out, uint32_t number, const CudaCode *code) {
+  size_t words = (code->size + 7) / 8;
+  buffer_printf(out, "static const uint64_t image%u[] = {", number);
+  for (size_t k = 0; k < words; k++) {
+    uint64_t word = 0;
+    size_t left = code->size - 8 * k;
+    memcpy(&word, code->bytes + 8 * k, left < 8 ? left : 8);
+    buffer_printf(out, "%s0x%llx,", k % 4 ? " " : "\n",
+                  (unsigned long long)word);
+  }
+  buffer_puts(out, " 0};\n");
+}
+
+/* The host's part with the code that it loads. */
+static bool put_images(const Target *t, const BuildFiles *files, Buffer *out) {
+  bool good = true;
+  buffer_add(out, files->source.text, files->source.len);
+  for (uint32_t k = 0; good && k < t->arch_count; k++) {
+    CudaCode code;
+    good = compile_device(t->archs[k], false, &files->device[k], &code);
+    if (good)
+      put_image(out, k, &code);
+    cuda_code_free(&code);
+  }
+  buffer_puts(out, "static const void *const images[] = {");
+  for (uint32_t k = 0; k < t->arch_count; k++)
+    buffer_printf(out, "%simage%u", k ? ", " : "", k);
+  buffer_puts(out, "};\nstatic int symbol_function(void **out, unsigned k) {\n"
+                   "  return out && k ? 500 : 500;\n}\n");
+  buffer_add(out, files->rest.text, files->rest.len);
+  return good;
+}
+
+/* One text that nvcc takes: kernels in a namespace, apart from the host's. */
+static void put_source(const Target *t, const BuildFiles *files, Buffer *out) {
+  buffer_printf(out,
+                "/* nvcc -arch=%s -std=c++17 --fmad=false -c %s.cu */\n",
+                t->archs[0], t->module);
+  buffer_add(out, files->source.text, files->source.len);
+  buffer_puts(out, "static const void *const images[] = {NULL};\n"
+                   "static int symbol_function(void **out, unsigned k);\n");
+  buffer_add(out, files->rest.text, files->rest.len);
+  buffer_printf(out,
+                "\n/* ---- kernels; where the host's part is compiled they are"
+                " only looked at ---- */\n\n#ifndef __CUDA_ARCH__\n"
+                "#define HOST_PASS\n#define __CUDA_ARCH__ %ld\n#endif\n"
+                "namespace device {\n",
+                10 * strtol(t->archs[0] + strlen("sm_"), NULL, 10));
+  buffer_add(out, files->device[0].text, files->device[0].len);
+  buffer_puts(out, "}\n#ifdef HOST_PASS\n#undef __CUDA_ARCH__\n#endif\n\n");
+  buffer_add(out, files->symbols.text, files->symbols.len);
+}
+
+static bool write_code(const Target *t, const char *output,
+                       const BuildFiles *files) {
+  CudaCode code;
+  bool ptx = is_kind(t, "ptx"),
+       good = compile_device(t->archs[0], ptx, &files->device[0], &code);
+  Buffer text = {0};
+  if (good)
+    buffer_add(&text, code.bytes, ptx ? strlen(code.bytes) : code.size);
+  cuda_code_free(&code);
+  good = good && write_file(output, &text);
+  buffer_free(&text);
+  return good;
+}
+
+static bool write_cuda(const Target *t, const char *output,
+                       const BuildFiles *files) {
+  Buffer text = {0};
+  bool good = true;
+  if (is_kind(t, "ptx") || is_kind(t, "cubin"))
+    return write_code(t, output, files);
+  if (is_kind(t, "cu"))
+    put_source(t, files, &text);
+  else
+    good = put_images(t, files, &text);
+  good = good && (is_kind(t, "cu") ? write_file(output, &text)
+                                   : compile_text(t, &text, output));
   buffer_free(&text);
   return good;
 }
@@ -214,13 +366,15 @@ static bool write_all(const Target *t, const char *output,
     return false;
   if ((is_kind(t, "so") || is_kind(t, "a")) && !write_package(t))
     return false;
+  if (t->arch_count)
+    return write_cuda(t, output, files);
   return is_kind(t, "c") ? write_file(output, &files->source)
                                    : compile_text(t, &files->source, output);
 }
 
 int verb_build(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "build", "DEO", argc, argv);
+  int status = options_parse(&o, "build", "DEOt", argc, argv);
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
@@ -228,7 +382,9 @@ int verb_build(int argc, char **argv) {
   Target target = {.kind = NULL};
   if (!o.output)
     return usage_error("build", "where to?  As in `-o model.c`");
-  status = find_target(o.output, &target);
+  status = o.target ? find_archs(o.target, &target) : -1;
+  if (status < 0)
+    status = find_target(o.output, &target);
   if (status >= 0)
     return status;
   SessionHost host = host_terminal(0, NULL);
@@ -241,9 +397,14 @@ int verb_build(int argc, char **argv) {
   SessionText text = {.own_module = false};
   Buffer program = {0};
   BuildFiles files;
-  bool ok = host_text(o.args[0], &text, &program) &&
-            session_build(session, &text, target.module, o.entry_count,
-                          o.entries, kind, &files) == SESSION_OK;
+  bool ok = host_text(o.args[0], &text, &program);
+  if (ok && target.arch_count)
+    ok = session_build_cuda(session, &text, target.module, o.entry_count,
+                            o.entries, target.arch_count, target.archs,
+                            &files) == SESSION_OK;
+  else if (ok)
+    ok = session_build(session, &text, target.module, o.entry_count, o.entries,
+                       kind, &files) == SESSION_OK;
   host_report(session, false);
   ok = ok && write_all(&target, o.output, &files);
   session_close(session);

@@ -29,6 +29,8 @@ typedef struct Options {
   const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
   uint32_t entry_count;
   const char *output; /* of build; or NULL */
+  const char *target; /* as it was given; or NULL */
+  const char *arch;   /* of plan: of `cuda:sm_90a`; or NULL */
   const char *seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];

@@ -1,6 +1,7 @@
 /* Options of all verbs: one table, of which a verb takes a part. */
 #include "cli/cli.h"
 
+#include "backend/cuda/cuda.h"
 #include "backend/target.h"
 
 #include <errno.h>
@@ -133,8 +134,26 @@ static int set_format(const Options *o, const char *name) {
                      name);
 }
 
-/* Sessions read it where they begin. */
-static int set_target(const Options *o, const char *name) {
+/* Sessions read it where they begin.  What is made for GPUs that are elsewhere
+ * names their architecture. */
+static int set_target(Options *o, const char *name) {
+  bool plans = o->verb && strcmp(o->verb, "plan") == 0;
+  bool builds = o->verb && strcmp(o->verb, "build") == 0;
+  Fault fault = {0};
+  o->target = name;
+  if (builds && strcmp(name, "cuda") == 0)
+    return -1;
+  if (strncmp(name, "cuda:", 5) == 0) {
+    if (!plans && !builds)
+      return usage_error(o->verb, "a GPU is of the architecture that it is: "
+                         "`%s` is for `axon plan` and `axon build`", name);
+    if (builds) /* which reads it */
+      return -1;
+    o->arch = cuda_arch_named(name + 5, &fault);
+    if (!o->arch)
+      return usage_error(o->verb, "%s: %s", fault.message, fault.help);
+    return setenv("AXON_TARGET", "cuda", 1) == 0 ? -1 : EXIT_INTERNAL;
+  }
   if (target_named(name))
     return setenv("AXON_TARGET", name, 1) == 0 ? -1 : EXIT_INTERNAL;
   return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`", name);

@@ -1,6 +1,8 @@
 /* axon plan: how a program's tensors are computed, kernel by kernel. */
 #include "cli/plan.h"
 
+#include "backend/cuda/cuda.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +133,19 @@ static int finish(Planner *p, SessionStatus status, int code) {
   return code ? code : end;
 }
 
+/* For a GPU that is named, or where there is none: planned, and not run. */
+static const char *paper_of(const Options *o) {
+  const char *target = getenv("AXON_TARGET");
+  Fault ignored = {0};
+  if (o->arch || (target && strcmp(target, "cuda") == 0 &&
+                  !cuda_usable(&ignored))) {
+    const char *arch = o->arch ? o->arch : cuda_archs[0];
+    cuda_plan_for(arch);
+    return arch;
+  }
+  return NULL;
+}
+
 int verb_plan(int argc, char **argv) {
   Options o;
   int status = options_parse(&o, "plan", "eqDjtCkyb", argc, argv);
@@ -144,12 +159,13 @@ int verb_plan(int argc, char **argv) {
   p.style.colour = host_colour_out() && !o.json;
   p.style.stable = o.stable;
   p.style.code = o.code;
-  p.style.dry = o.dry;
+  p.style.arch = paper_of(&o);
+  p.style.dry = o.dry || p.style.arch;
   SessionHost host = host_of(&o);
   p.session = host_open(&host);
   host_catch_interrupt(p.session, false);
   host_apply_defines(p.session, &o);
-  plan_listen(&p.log, p.session, o.code, o.dry);
+  plan_listen(&p.log, p.session, o.code, p.style.dry);
   int code = 0;
   SessionStatus ended = run_all(&p, &code);
   status = finish(&p, ended, code);

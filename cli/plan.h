@@ -94,6 +94,7 @@ typedef struct PlanStyle {
   bool stable; /* nothing that differs from machine to machine */
   bool code;
   bool dry;
+  const char *arch; /* of a GPU that is not here; or NULL */
   int64_t kernel; /* 0, or the only one that is wanted */
 } PlanStyle;
 void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,

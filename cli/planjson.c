@@ -93,6 +93,7 @@ static void put_machine(Buffer *out, const PlanKernel *k) {
     json_number(out, "accesses_apart", a->apart);
     json_number(out, "accesses_by_index", a->by_index);
     json_number(out, "scratch", (int64_t)a->scratch);
+    json_field(out, "uses", a->report);
     put_flag(out, "compiled", a->compiled);
     put_number(out, "compile_seconds", a->compile_seconds);
   }
@@ -162,6 +163,7 @@ void plan_json(Buffer *out, const PlanLog *log, const PlanStyle *s) {
   json_open(out, NULL, '{');
   json_field(out, "version", AXON_VERSION);
   put_flag(out, "dry", s->dry);
+  json_field(out, "planned_for", s->arch);
   json_open(out, "runs", '[');
   for (uint32_t j = 0; j < log->runs.len; j++) {
     put_run(out, log->runs.at[j], first, s);

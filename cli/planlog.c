@@ -233,7 +233,9 @@ static void add_about(const PlanLog *log, const Planned *p, const Cluster *c,
   if (!c->kernel)
     return;
   to->cost = cost_of(c->kernel);
-  if (compiled)
+  if (compiled && to->about.predicts)
+    to->predicted = to->about.predicted;
+  else if (compiled)
     to->predicted =
         cost_predict(&to->cost, to->about.units, (double)to->about.scratch,
                      machine(), machine_limits());

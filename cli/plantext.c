@@ -309,6 +309,8 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
     }
   }
   put_line(out, s, "code", text.text);
+  if (!s->stable && !k->shared && !k->interpreted && k->about.report)
+    put_line(out, s, "uses", k->about.report);
   buffer_free(&text);
 }
 
@@ -441,7 +443,11 @@ static void put_totals(Buffer *out, const PlanLog *log, const PlanStyle *s) {
   }
   buffer_printf(&text, "; %u found", t.found);
   put_line(out, s, "kernels", text.text);
-  if (!machine_limits()->measured)
+  if (s->arch) {
+    text.len = 0;
+    buffer_printf(&text, "are those of a usual GPU of %s", s->arch);
+    put_line(out, s, "limits", text.text);
+  } else if (!machine_limits()->measured)
     put_line(out, s, "limits",
              "of this machine are guesses: `axon doctor` measures them");
   buffer_free(&text);
@@ -449,6 +455,8 @@ static void put_totals(Buffer *out, const PlanLog *log, const PlanStyle *s) {
 
 void plan_text(Buffer *out, const PlanLog *log, const PlanStyle *s) {
   uint32_t first = 1;
+  if (s->arch && !s->kernel)
+    buffer_printf(out, "Planned for %s.  ", s->arch);
   if (s->dry && !s->kernel)
     buffer_puts(out, "Nothing was run: what the program computes is taken for "
                      "zeros, and where that\ndecides what it does next, this "

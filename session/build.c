@@ -136,12 +136,13 @@ static void add_out_params(Driver *e, Map *taken, CParams *params) {
 }
 
 void driver_params(Buffer *out, const CParams *params, bool definition) {
+  bool cuda = params->len && params->at[0].stream; /* C++ has no restrict */
   buffer_putc(out, '(');
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
     bool pointer = p->what && !p->value;
     buffer_printf(out, "%s%s%s%s", k ? ", " : "", p->type,
-                  definition && pointer ? "restrict " : "",
+                  definition && pointer && !cuda ? "restrict " : "",
                   definition ? p->name : p->plain);
   }
   buffer_puts(out, params->len ? ")" : "void)");
@@ -217,13 +218,18 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
                     const Buffer *body) {
   const Trace *t = e->t;
   buffer_puts(out, "  int code = 0;\n");
+  if (e->cuda)
+    buffer_printf(out,
+                  "  uint32_t found[%u];\n"
+                  "  Run run = no_run, *const x = &run;\n",
+                  e->flags.len + 1);
   for (uint32_t k = 0; k < e->declared.len; k++)
     buffer_printf(out, "  %s\n", e->declared.at[k]);
   for (uint32_t k = 0; k < params->len; k++)
     buffer_printf(out, "  (void)%s;\n", params->at[k].name);
   buffer_puts(out, values_of(e));
   put_sizes(e, out, body);
-  if (!mentions(body->len ? body->text : "", "z"))
+  if (!e->cuda && !mentions(body->len ? body->text : "", "z"))
     return;
   buffer_printf(out, "  const int64_t z[%u] = {",
                 t->size_count ? t->size_count : 1);
@@ -233,30 +239,41 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
 }
 
 static void put_end(Driver *e, Buffer *out, const Buffer *body) {
-  if (mentions(body->len ? body->text : "", "goto"))
+  if (mentions(body->len ? body->text : "", "goto") || e->cuda)
     buffer_puts(out, "done:\n");
+  if (e->cuda)
+    driver_end_cuda(e, out);
   for (uint32_t k = 0; k < e->declared.len; k++) {
     const char *star = strchr(e->declared.at[k], '*');
     if (star)
-      buffer_printf(out, "  free(%.*s);\n", (int)strcspn(star + 1, " "),
-                    star + 1);
+      buffer_printf(out, "  %s\n",
+                    driver_free(e, driver_format(
+                                       e, "%.*s", (int)strcspn(star + 1, " "),
+                                       star + 1)));
   }
-  buffer_puts(out, "  return code;\n}\n");
+  buffer_puts(out, e->cuda ? "  return end(x, code);\n}\n"
+                           : "  return code;\n}\n");
 }
 
 /* The same, called with arrays: what a program that reads the manifest uses. */
 void driver_call(Buffer *out, const char *name, const CParams *params,
                  bool strided) {
   uint32_t n[4] = {0};
+  bool cuda = params->len && params->at[0].stream;
   buffer_printf(out,
-                "\nint %s_call(const int64_t *sizes, "
+                "\nint %s_call(%sconst int64_t *sizes, "
                 "const void *const *args,\n    void *const *outs%s) {\n"
                 "  (void)sizes, (void)args, (void)outs;\n  return %s(",
-                name, strided ? ", const int64_t *const *strides" : "", name);
+                name, cuda ? "struct CUstream_st *stream, " : "",
+                strided ? ", const int64_t *const *strides" : "", name);
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];
     buffer_puts(out, k ? ",\n      " : "\n      ");
-    if (!p->what)
+    if (cuda && p->what && !p->value)
+      buffer_printf(out, "(%s)", p->type);
+    if (p->stream)
+      buffer_puts(out, "stream");
+    else if (!p->what)
       buffer_printf(out, "sizes[%u]", n[0]++);
     else if (p->result)
       buffer_printf(out, "outs[%u]", n[2]++);
@@ -282,9 +299,9 @@ static void put_header(Driver *e, const CParams *params) {
   buffer_printf(out, " */\nint %s", e->name);
   driver_params(out, params, false);
   buffer_printf(out,
-                ";\nint %s_call(const int64_t *sizes, "
+                ";\nint %s_call(%sconst int64_t *sizes, "
                 "const void *const *args, void *const *outs);\n",
-                e->name);
+                e->name, e->cuda ? "struct CUstream_st *stream, " : "");
 }
 
 static bool has_arrays(const CParams *params) {
@@ -300,14 +317,14 @@ static void put_manifest(Driver *e, const CParams *params) {
   json_open(out, NULL, '{');
   json_field(out, "name", e->t->name);
   json_field(out, "symbol", e->name);
-  if (has_arrays(params))
+  if (has_arrays(params) && !e->cuda)
     json_field(out, "strided", driver_format(e, "%s_strided", e->name));
   json_field(out, "type", e->t->type);
   for (uint32_t list = 0; list < 3; list++) {
     json_open(out, lists[list], '[');
     for (uint32_t k = 0; k < params->len; k++) {
       const CParam *p = &params->at[k];
-      if ((p->what ? p->result ? 2u : 1u : 0u) != list)
+      if (p->stream || (p->what ? p->result ? 2u : 1u : 0u) != list)
         continue;
       json_open(out, NULL, '{');
       json_field(out, "name", p->plain);
@@ -315,7 +332,9 @@ static void put_manifest(Driver *e, const CParams *params) {
         json_field(out, "dtype", dtype_info[p->dtype].name);
       json_field(out, "type", p->what);
       if (p->what)
-        json_field(out, "pass", p->value ? "value" : "pointer");
+        json_field(out, "pass", p->value   ? "value"
+                                : e->cuda ? "device pointer"
+                                          : "pointer");
       buffer_putc(out, '}');
     }
     buffer_putc(out, ']');
@@ -357,6 +376,12 @@ static void write_function(Driver *e) {
       c_name(e->s, &m->taken,
              driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
                            e->t->name));
+  if (e->cuda)
+    VEC_PUSH(e->arena, *params,
+             ((CParam){.type = "struct CUstream_st *",
+                      .name = "stream",
+                      .plain = c_name(e->s, &taken, "stream"),
+                      .stream = true}));
   add_size_params(e, &taken, params);
   add_arg_params(e, &taken, params);
   add_out_params(e, &taken, params);
@@ -384,6 +409,7 @@ static void write_function(Driver *e) {
 static bool add_function(BuildModule *m, Trace *t, bool rows, bool fused) {
   Driver e = {.m = m, .s = m->s, .t = t, .g = &t->graph, .arena = m->s->arena};
   e.rows = rows;
+  e.cuda = m->target == BUILD_CUDA;
   BuildModule before = *m;
   map_init(&e.memory, e.arena);
   map_init(&e.size_names, e.arena);
@@ -414,6 +440,10 @@ static bool add_function(BuildModule *m, Trace *t, bool rows, bool fused) {
 
 static void begin(BuildModule *m) {
   const char *note = "Written by axon build.";
+  if (m->target == BUILD_CUDA) {
+    cuda_header(m);
+    return;
+  }
   buffer_printf(&m->header,
                 "/* %s\n"
                 " *\n"
@@ -459,7 +489,10 @@ static void finish(BuildModule *m, BuildFiles *out) {
                 "\nconst char *%s_message(int code) {\n"
                 "  static const char *const messages[] = {\n    \"success\"",
                 m->name);
-  buffer_puts(&m->manifest, "],\"codes\":[\"success\"");
+  buffer_putc(&m->manifest, ']');
+  if (m->target == BUILD_CUDA)
+    cuda_manifest(m);
+  buffer_puts(&m->manifest, ",\"codes\":[\"success\"");
   for (uint32_t k = 0; k < m->messages.len; k++) {
     buffer_puts(text, ",\n    ");
     put_text(text, m->messages.at[k]);
@@ -472,6 +505,10 @@ static void finish(BuildModule *m, BuildFiles *out) {
                 m->messages.len);
   buffer_puts(&m->manifest, "]}\n");
   buffer_puts(&m->header, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+  if (m->target == BUILD_CUDA) {
+    cuda_finish(m, out);
+    return;
+  }
   Buffer all = {.arena = m->s->arena};
   buffer_printf(&all,
                 "/* Written by axon build: see %s.h.  With -DAXON_PTHREADS"
@@ -496,7 +533,8 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_add(&all, text->text, text->len);
   if (m->target == BUILD_PROGRAM)
     program_write(m, &all);
-  *out = (BuildFiles){all, m->header, m->manifest};
+  *out = (BuildFiles){
+      .source = all, .header = m->header, .manifest = m->manifest};
 }
 
 typedef struct Building {
@@ -505,6 +543,8 @@ typedef struct Building {
   uint32_t entry_count;
   const char *const *entries;
   BuildTarget target;
+  uint32_t arch_count; /* BUILD_CUDA */
+  const char *const *archs;
   BuildFiles *out;
 } Building;
 
@@ -547,7 +587,8 @@ static bool may_have_rows(const Function *f) {
 static SessionStatus build_entry(Session *s, BuildModule *m,
                                  const char *entry) {
   SessionStatus status = build_form(s, m, entry, false);
-  if (status != SESSION_OK || m->target == BUILD_PROGRAM)
+  if (status != SESSION_OK || m->target == BUILD_PROGRAM ||
+      m->target == BUILD_CUDA)
     return status;
   bool rows = may_have_rows(&m->plain);
   if (rows)
@@ -566,6 +607,8 @@ static SessionStatus build(Session *s, void *arg) {
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
   m.program.arena = m.commands.arena = s->arena;
   map_init(&m.taken, s->arena);
+  if (b->target == BUILD_CUDA)
+    cuda_begin(&m, b->arch_count, b->archs);
   if (status == SESSION_OK)
     names = session_entries(s, b->entry_count, b->entries);
   if (status == SESSION_OK && !b->entry_count && b->target == BUILD_PROGRAM)
@@ -590,6 +633,16 @@ SessionStatus session_build(Session *s, const SessionText *text,
                             const char *module, uint32_t entry_count,
                             const char *const *entries, BuildTarget target,
                             BuildFiles *out) {
-  Building b = {text, module, entry_count, entries, target, out};
+  Building b = {text, module, entry_count, entries, target, 0, NULL, out};
+  return session_guard(s, build, &b);
+}
+
+SessionStatus session_build_cuda(Session *s, const SessionText *text,
+                                 const char *module, uint32_t entry_count,
+                                 const char *const *entries,
+                                 uint32_t arch_count, const char *const *archs,
+                                 BuildFiles *out) {
+  Building b = {text,       module,     entry_count, entries,
+                BUILD_CUDA, arch_count, archs,       out};
   return session_guard(s, build, &b);
 }

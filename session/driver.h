@@ -8,6 +8,7 @@
 #define AXON_SESSION_DRIVER_H
 
 #include "backend/cpu/module.h"
+#include "backend/cuda/module.h"
 #include "session/build.h"
 #include "session/internal.h"
 #include "session/trace.h"
@@ -27,6 +28,7 @@ typedef struct CParam { /* of a C function */
   const char *what;                /* "f32[n, m]"; NULL: a size */
   const char *strides;             /* what these are called in the header */
   bool value, result;
+  bool stream; /* the first one of a function for GPUs, and no size */
   Dtype dtype;
   uint32_t arg, rank;   /* its number among those of the trace, and axes */
   const char **extents; /* of an array, as C */
@@ -57,6 +59,7 @@ typedef struct BuildModule {
   const char *name;
   Module kernels;
   BuildTarget target;
+  CudaModule cuda; /* BUILD_CUDA */
   Buffer source, header, manifest;
   Buffer program, commands; /* BUILD_PROGRAM: what calls each function, and the
                                table of these */
@@ -86,6 +89,8 @@ typedef struct Driver {
   const char **arg_names, **size_vars, **out_names; /* of the trace's */
   uint64_t dense; /* see Function */
   uint32_t next, depth;
+  VEC(uint32_t) flags; /* BUILD_CUDA: kernels that check something */
+  bool cuda;
   bool rows;    /* the form of it whose arguments have rows apart */
   bool refused; /* there is something that only without fusion is a kernel */
 } Driver;
@@ -131,6 +136,12 @@ const char *driver_room(Driver *e, Dtype t, const char *count, bool clear);
 void driver_copy(Driver *e, const Node *like, const char *to, const char *from);
 void driver_end_piece(Driver *e);
 
+/* Statements that a driver begins and ends with, for GPUs. */
+void driver_begin_cuda(Driver *e);
+void driver_end_cuda(Driver *e, Buffer *out);
+/* "free(p);" */
+const char *driver_free(Driver *e, const char *name);
+
 /* ---- driveropaque.c ---- */
 void driver_opaque(Driver *e, const Node *n, const char *to);
 
@@ -166,6 +177,14 @@ void driver_call(Buffer *out, const char *name, const CParams *params,
                  bool strided);
 /* An expression of the parameters that are sizes. */
 const char *driver_formula(Driver *e, int64_t size);
+
+/* ---- cudabuild.c ---- */
+
+/* The module's files. */
+void cuda_begin(BuildModule *m, uint32_t count, const char *const *archs);
+void cuda_header(BuildModule *m);
+void cuda_manifest(BuildModule *m);
+void cuda_finish(BuildModule *m, BuildFiles *out);
 
 extern const char driver_runtime[], work_runtime[], opaque_runtime[];
 

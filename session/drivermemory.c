@@ -50,8 +50,13 @@ static const char *name_data(Driver *e, const Node *n) {
   }
   const char *name =
       driver_format(e, "%s_data%u", m->name, m->constants.len + 1);
+  if (e->cuda)
+    name = driver_format(e, "((const %s *)(uintptr_t)x->m->data[%u])", type,
+                         m->constants.len);
   VEC_PUSH(e->arena, m->constants,
            ((Constant){type, elements.text, name, elements.len}));
+  if (e->cuda) /* cudabuild.c has it */
+    return name;
   buffer_printf(&all, "static const %s %s[] = {", type, name);
   buffer_add(&m->source, all.text, all.len);
   buffer_add(&m->source, elements.text, elements.len);
@@ -64,7 +69,8 @@ const char *driver_input(Driver *e, const Node *n) {
   if (!m->name && n->data)
     m->name = name_data(e, n);
   if (!m->name && n->kind == NODE_ARG)
-    m->name = driver_format(e, n->rank ? "%s" : "&%s", e->arg_names[n->arg]);
+    m->name = driver_format(e, n->rank ? "%s" : e->cuda ? "g_%s" : "&%s",
+                            e->arg_names[n->arg]);
   return m->name;
 }
 
@@ -90,8 +96,12 @@ const char *driver_room(Driver *e, Dtype t, const char *count, bool clear) {
   const char *name = driver_fresh(e, "t"), *type = driver_type(t);
   VEC_PUSH(e->arena, e->declared,
            driver_format(e, "%s *%s = NULL;", type, name));
-  driver_line(e, "if (!%s && !(%s = room(%s, sizeof *%s, %d)))", name, name,
-              count, name, clear);
+  if (e->cuda)
+    driver_line(e, "if (!%s && !(%s = (%s *)room(x, %s, sizeof *%s, %d)))",
+                name, name, type, count, name, clear);
+  else
+    driver_line(e, "if (!%s && !(%s = room(%s, sizeof *%s, %d)))", name, name,
+                count, name, clear);
   driver_line(e, "  %s", driver_fail(e, (Span){0}, "out of memory"));
   return name;
 }
@@ -102,7 +112,7 @@ const char *driver_allocate(Driver *e, Node *n, bool clear) {
   if (m->name)
     return m->name;
   uint32_t axes = n->free_count + n->rank;
-  if (axes == 0) {
+  if (axes == 0 && !e->cuda) {
     const char *name = driver_fresh(e, "t");
     VEC_PUSH(e->arena, e->declared,
              driver_format(e, "%s %s[1] = {0};", driver_type(n->dtype), name));
@@ -117,7 +127,12 @@ void driver_copy(Driver *e, const Node *like, const char *to,
                  const char *from) {
   const char *count =
       driver_count(e, like->free_count + like->rank, like->extents);
-  driver_line(e, "copy(%s, %s, %s, sizeof *%s);", to, from, count, to);
+  driver_line(e, "copy(%s%s, %s, %s, sizeof *%s);", e->cuda ? "x, " : "", to,
+              from, count, to);
+}
+
+const char *driver_free(Driver *e, const char *name) {
+  return driver_format(e, e->cuda ? "give(x, %s);" : "free(%s);", name);
 }
 
 void driver_end_piece(Driver *e) {
@@ -148,7 +163,8 @@ Buffer driver_body(Driver *e) {
     buffer_add(&all, piece->text ? piece->text : "", piece->len);
     for (uint32_t j = 0; j < e->owned.len && k + 1 < e->pieces.len; j++)
       if (e->owned.at[j]->last == k)
-        buffer_printf(&all, "  free(%s);\n  %s = NULL;\n", e->owned.at[j]->name,
+        buffer_printf(&all, "  %s\n  %s = NULL;\n",
+                      driver_free(e, e->owned.at[j]->name),
                       e->owned.at[j]->name);
   }
   return all;

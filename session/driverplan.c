@@ -183,8 +183,10 @@ static const char *never_empty(Driver *e, const Node *x, const char *name) {
   VEC_PUSH(e->arena, e->declared,
            driver_format(e, "%s *%s = NULL;", type, other));
   const char *count = driver_count(e, axes, x->extents);
-  driver_line(e, "if (%s <= 0 && !%s && !(%s = room(%s, sizeof *%s, 1)))",
-              count, other, other, driver_count(e, axes, least), other);
+  const char *room = e->cuda ? driver_format(e, "(%s *)room(x, ", type)
+                             : "room(";
+  driver_line(e, "if (%s <= 0 && !%s && !(%s = %s%s, sizeof *%s, 1)))", count,
+              other, other, room, driver_count(e, axes, least), other);
   driver_line(e, "  %s", driver_fail(e, (Span){0}, "out of memory"));
   Memory *m = NEW(e->arena, Memory);
   *m = (Memory){other, true, e->pieces.len};
@@ -193,23 +195,41 @@ static const char *never_empty(Driver *e, const Node *x, const char *name) {
                        name);
 }
 
-static void put_call(Driver *e, const Kernel *k, const NodeList *results,
-                     uint32_t number) {
-  Buffer call = {.arena = e->arena};
-  buffer_printf(&call, "code = run%u(z, (void *[]){", number);
+/* "o_out, (void *)(p_x)": results and inputs */
+static const char *places_of(Driver *e, const Kernel *k,
+                             const NodeList *results) {
+  Buffer out = {.arena = e->arena};
   for (uint32_t j = 0; j < results->len; j++)
-    buffer_printf(&call, "%s%s", j ? ", " : "",
-                  driver_place(e, results->at[j]));
+    buffer_printf(&out, "%s%s", j ? ", " : "", driver_place(e, results->at[j]));
   for (uint32_t j = 0; j < k->inputs.len; j++) {
     const Node *x = k->inputs.at[j];
     const char *name = driver_input(e, x);
     if (has_indices(k, j))
       name = never_empty(e, x, name);
-    buffer_printf(&call, ", (void *)(%s)", name);
+    buffer_printf(&out, ", (void *)(%s)", name);
   }
-  buffer_puts(&call, "});");
-  driver_line(e, "%s", call.text);
+  return out.text;
+}
+
+static void put_call(Driver *e, const Kernel *k, const NodeList *results,
+                     uint32_t number) {
+  driver_line(e, "code = run%u(z, (void *[]){%s});", number,
+              places_of(e, k, results));
   driver_line(e, "if (code) goto done;");
+}
+
+/* What goes wrong on the way is kept, and told at the end. */
+static void put_launch(Driver *e, const Kernel *k, const NodeList *results,
+                       uint32_t number, bool checks) {
+  const char *places = places_of(e, k, results);
+  driver_open(e, "");
+  driver_line(e, "void *const q[] = {%s};", places);
+  driver_line(e, "run%u(x, z, q, flag(x, %u));", number,
+              checks ? e->flags.len : 0);
+  driver_close(e);
+  driver_line(e, "if (x->failed) goto done;");
+  if (checks)
+    VEC_PUSH(e->arena, e->flags, number);
 }
 
 /* Does n have elements for some sizes? */
@@ -231,18 +251,25 @@ static const char *size_known_as(void *driver, const DimVar *v) {
 static void put_kernel(Driver *e, const Cluster *c) {
   const ModuleCaller caller = {e, driver_size_var, size_known_as, check_code};
   NodeList results;
-  uint32_t number =
-      c->kernel ? module_add(&e->m->kernels, c->kernel, &caller, &results)
-                : UINT32_MAX;
+  uint32_t number = UINT32_MAX;
+  bool checks = false;
+  if (c->kernel && e->cuda)
+    number =
+        cuda_module_add(&e->m->cuda, c->kernel, &caller, &results, &checks);
+  else if (c->kernel)
+    number = module_add(&e->m->kernels, c->kernel, &caller, &results);
   if (number == UINT32_MAX) {
     e->refused = true;
     trap_raise(FAIL_ERROR);
   }
   for (uint32_t j = 0; j < results.len; j++) {
-    put_type(e, results.at[j], e->m->kernels.about);
+    put_type(e, results.at[j], e->cuda ? NULL : e->m->kernels.about);
     driver_allocate(e, (Node *)(uintptr_t)results.at[j], false);
   }
-  put_call(e, c->kernel, &results, number);
+  if (e->cuda)
+    put_launch(e, c->kernel, &results, number, checks);
+  else
+    put_call(e, c->kernel, &results, number);
 }
 
 /* ---- loops as C ---- */
@@ -254,7 +281,7 @@ typedef struct LoopText {
   Turns *l;
   Nodes outputs;
   const char **states, **next; /* their memory */
-  const char *turn;
+  const char *turn, *device_turn;
 } LoopText;
 
 static void begin_states(Driver *e, LoopText *t) {
@@ -265,7 +292,7 @@ static void begin_states(Driver *e, LoopText *t) {
     Node *state = l->states[k];
     uint32_t axes = state->free_count + state->rank;
     t->states[k] = driver_allocate(e, state, false);
-    if (axes == 0) {
+    if (axes == 0 && !e->cuda) {
       t->next[k] = driver_fresh(e, "t");
       VEC_PUSH(e->arena, e->declared,
                driver_format(e, "%s %s[1] = {0};", driver_type(state->dtype),
@@ -283,7 +310,9 @@ static void begin_states(Driver *e, LoopText *t) {
   t->turn = driver_fresh(e, "turn");
   VEC_PUSH(e->arena, e->declared,
            driver_format(e, "int64_t %s[1] = {0};", t->turn));
-  driver_name(e, l->turn, t->turn, false);
+  if (e->cuda) /* and for kernels, where these can read it */
+    t->device_turn = driver_room(e, DT_I64, "1", false);
+  driver_name(e, l->turn, e->cuda ? t->device_turn : t->turn, e->cuda);
 }
 
 /* Where what a turn makes stands in an output, if it is all in one place. */
@@ -301,17 +330,18 @@ static void put_out(Driver *e, const LoopText *t, Node *out, Node *made) {
   if (!first) {
     const char *to = place_in(e, t, out);
     if (strcmp(to, from) != 0)
-      driver_line(e, "copy(%s, %s, %s, sizeof *%s);", to, from, own, to);
+      driver_line(e, "copy(%s%s, %s, %s, sizeof *%s);", e->cuda ? "x, " : "",
+                  to, from, own, to);
     return;
   }
   const char *f = driver_fresh(e, "f"), *to = driver_place(e, out);
   driver_open(e, driver_format(e, "for (int64_t %s = 0; %s < %s; %s++)", f, f,
                                driver_count(e, first, out->extents), f));
   driver_line(e,
-              "copy(%s + (%s * %s + %s[0]) * %s, %s + %s * %s, %s, "
+              "copy(%s%s + (%s * %s + %s[0]) * %s, %s + %s * %s, %s, "
               "sizeof *%s);",
-              to, f, driver_size(e, t->l->count), t->turn, own, from, f, own,
-              own, to);
+              e->cuda ? "x, " : "", to, f, driver_size(e, t->l->count), t->turn,
+              own, from, f, own, own, to);
   driver_close(e);
 }
 
@@ -347,7 +377,7 @@ static void put_turn(Driver *e, LoopText *t) {
   for (uint32_t k = 0; k < l->state_count; k++) {
     const Node *state = l->states[k];
     const char *x = t->states[k], *y = t->next[k];
-    if (state->free_count + state->rank == 0)
+    if (state->free_count + state->rank == 0 && !e->cuda)
       driver_line(e, "%s[0] = %s[0];", x, y);
     else
       driver_line(e, "{ %s *const s = %s; %s = %s; %s = s; }",
@@ -383,9 +413,14 @@ static void put_loop(Driver *e, Turns *l, const Nodes *outputs) {
     driver_open(e,
                 driver_format(e, "for (%s[0] = 0; %s[0] < %s; %s[0]++)", t.turn,
                               t.turn, driver_size(e, l->count), t.turn));
+  if (e->cuda)
+    driver_line(e, "set(x, %s, %s, sizeof *%s);", t.device_turn, t.turn,
+                t.turn);
   if (l->more) {
     region(e, 1, &l->more, NULL, l->turn->loops);
-    driver_line(e, "if (!(%s)[0]) break;", driver_place(e, l->more));
+    driver_line(e, e->cuda ? "if (!any(x, %s, 1)) break;"
+                           : "if (!(%s)[0]) break;",
+                driver_place(e, l->more));
   }
   put_turn(e, &t);
   driver_close(e);
@@ -416,6 +451,9 @@ static void put_cluster(Driver *e, const Region *r, uint32_t at) {
       put_loops_of(e, r, at);
   } else if (n->kind == NODE_OPAQUE) {
     put_type(e, n, NULL);
+    if (e->cuda)
+      driver_refuse(e, n->span, "there is no kernel of GPUs for sorting, "
+                                "running sums, scattering and permuting yet");
     driver_opaque(e, n, driver_allocate(e, n, n->guard != NULL));
   } else if (has_elements(n)) {
     put_kernel(e, c);
@@ -478,7 +516,11 @@ static void put_test(Driver *e, const Requirement *r) {
   for (uint32_t k = 0; k < r->when_count; k++)
     driver_open(e, driver_format(e, "if (%s)", fact_text(e, r->when[k])));
   driver_open(e, driver_format(e, "if (!(%s))", fact_text(e, r->fact)));
-  if (guard) {
+  if (guard && e->cuda) {
+    driver_open(e, driver_format(
+                       e, "if (any(x, %s, %s))", driver_place(e, guard),
+                       driver_count(e, guard->free_count, guard->extents)));
+  } else if (guard) {
     const char *i = driver_fresh(e, "i");
     driver_open(e, driver_format(
                        e, "for (int64_t %s = 0; %s < %s; %s++)", i, i,
@@ -513,7 +555,9 @@ static void put_results(Driver *e) {
 
 void driver_function(Driver *e) {
   const Trace *t = e->t;
-  e->g->backend = &backend_cpu;
+  e->g->backend = e->cuda ? &backend_cuda : &backend_cpu;
+  if (e->cuda)
+    driver_begin_cuda(e);
   /* Those of sizes alone first: what the others need to know may run into what
    * they refuse. */
   for (uint32_t guarded = 0; guarded < 2; guarded++)

@@ -6,6 +6,7 @@
 #ifndef AXON_TENSOR_WATCH_H
 #define AXON_TENSOR_WATCH_H
 
+#include "tensor/cost.h"
 #include "tensor/kernel.h"
 
 /* A value that became part of what reads it, and is never in memory. */
@@ -64,6 +65,9 @@ struct KernelAbout {
   const void *object; /* the same where several are of one text; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: it was found in the cache */
+  const char *report;     /* what its compiler says that it uses; or NULL */
+  bool predicts;          /* the backend has limits of its own: */
+  Prediction predicted;
 };
 
 #endif

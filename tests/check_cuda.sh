@@ -27,7 +27,7 @@ expect() { # expect STATUS PATTERN COMMAND...
 echo 'do print (sum (iota 5))' >a.axn
 "$AXON" fmt a.axn
 refused='^error\[E0514\]: nothing runs on the target cuda: '
-for verb in run plan bench 'plan --dry'; do
+for verb in run bench; do
   # shellcheck disable=SC2086
   expect 1 "$refused" "$AXON" $verb --target cuda a.axn
   # shellcheck disable=SC2086
@@ -49,6 +49,27 @@ for command in 'check a.axn' 'shapes a.axn' 'fmt --check a.axn'; do
   # shellcheck disable=SC2086
   expect 0 '' env AXON_TARGET=cuda "$AXON" $command
 done
+
+# What is planned for a GPU needs none: for one that is named, or the usual one.
+echo 'do print (sum (f32 (iota 300000) * 2.0))' >b.axn
+said=$("$AXON" plan --target cuda b.axn 2>&1)
+for word in 'Planned for sm_90a.  Nothing was run' 'sm_90a, indices of 32' \
+  'predicted .* by ' 'those of a usual GPU of sm_90a' 'operations, .* each'; do
+  grep -q "$word" <<<"$said" || wrong "axon plan: no $word: $said"
+done
+grep -qE 'uses +([0-9]+ registers of|not known: there is no NVRTC)' \
+  <<<"$said" || wrong "axon plan: no report: $said"
+AXON_TARGET=cuda "$AXON" plan b.axn 2>&1 | grep -q 'Planned for sm_90a' ||
+  wrong 'AXON_TARGET=cuda axon plan'
+"$AXON" plan --target cuda:sm_75 --json b.axn |
+  grep -q '"planned_for":"sm_75".*"predicted_seconds"' || wrong 'plan --json'
+expect 0 'uses +not known: there is no NVRTC' env AXON_NVRTC=/no/such/file \
+  "$AXON" plan --target cuda b.axn
+expect 2 '`sm_90` is no arch.*: `sm_90a` is the one' \
+  "$AXON" plan --target cuda:sm_90 b.axn
+expect 2 '`sm_1` is no arch.*: these are sm_75' \
+  "$AXON" plan --target cuda:sm_1 b.axn
+expect 2 'of the architecture that it is' "$AXON" run --target cuda:sm_80 b.axn
 
 # Without NVRTC, and with what is none.
 missing='AXON_NVRTC=/no/such/file: there is no such file'

@@ -5,8 +5,6 @@
 # what the reference backend gives, and what goes wrong is told as there.
 set -u
 . "$(dirname "$0")/lib.sh"
-build=${BUILD:-$here}
-libraries="$build/.libs/libsim.a $build/.libs/libcore.a $build/.libs/libfront.a"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 bad=0
@@ -16,29 +14,7 @@ wrong() {
   bad=1
 }
 
-skipped() {
-  echo "$1: skipped"
-  exit 0
-}
-command -v "${CXX:-c++}" >/dev/null || skipped 'no C++ compiler'
-for file in $libraries; do
-  [ -e "$file" ] || skipped "no $file"
-done
-grep -q 'fsanitize' "$build/Makefile" && skipped 'a build with a sanitizer'
-
-# shellcheck disable=SC2086
-library() { # library NAME HEADER FLAGS...
-  name=$1 header=$2
-  shift 2
-  cc -shared -fPIC -w -O1 -std=gnu11 -I"$here" -I"$build" -x c \
-    "$here/tests/unit/$header" -x none "$@" -o "$work/$name" \
-    -Wl,-Bsymbolic -Wl,--exclude-libs,ALL >"$work/said" 2>&1 ||
-    { cat "$work/said"; skipped "$name cannot be made"; }
-}
-# shellcheck disable=SC2086
-library libcuda.so.1 cuda_fake.h -DFAKE_RUNS $libraries -lgmp -lm -ldl \
-  -lpthread
-library libnvrtc.so.13 nvrtc_fake.h
+. "$here/tests/cuda_fakes.sh"
 
 on_gpu() {
   env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \

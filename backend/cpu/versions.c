@@ -19,7 +19,7 @@ static const double PAYS = 1.25; /* times as fast, by the count of cycles */
 
 /* ---- copies: a schedule puts axes into another order ---- */
 
-static Kernel *copy_kernel(const Kernel *from) {
+Kernel *kernel_copy(const Kernel *from) {
   Kernel *to = NEW(from->arena, Kernel);
   *to = *from;
   memset(&to->loops, 0, sizeof to->loops);
@@ -105,7 +105,7 @@ static double least_points(const Kernel *k) {
 static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
                           const char *number, Version *x) {
   take_guess(v, k, x, true);
-  x->kernel = copy_kernel(k);
+  x->kernel = kernel_copy(k);
   x->kernel->large = x->least > 0;
   if (x->least > 0)
     x->least = least_points(x->kernel);

@@ -1,6 +1,7 @@
 /* What the target `cuda` finds here, and what is missing. */
 #include "backend/cuda/cuda.h"
 
+#include "backend/cuda/device.h"
 #include "backend/cuda/image.h"
 
 #include <string.h>
@@ -132,10 +133,16 @@ bool cuda_try(const CudaState *state, Fault *fault) {
 
 /* ---- the target ---- */
 
+void cuda_plan_for(const char *arch) {
+  device_on_paper(arch);
+}
+
 /* All that is missing is told in one message; how to get it of the first, as
  * `axon doctor` says the rest. */
 bool cuda_usable(Fault *fault) {
   CudaState s;
+  if (device_is_paper())
+    return true;
   cuda_look(&s);
   const Fault *first = s.api ? &s.device_fault : &s.driver_fault;
   const Fault *second = &s.nvrtc_fault;

@@ -5,7 +5,14 @@
 #include "backend/cuda/driver.h"
 #include "backend/cuda/nvrtc.h"
 
-enum { CUDA_DEVICES = 8, CUDA_ARCH_LEAST = 75 };
+enum { CUDA_DEVICES = 8, CUDA_ARCH_LEAST = 75, CUDA_ARCHS = 7 };
+
+/* Architectures that there are kernels for, the one that is assumed first. */
+extern const char *const cuda_archs[CUDA_ARCHS];
+/* What NAME of `cuda:NAME` is, as one of these; NULL with a fault. */
+const char *cuda_arch_named(const char *name, Fault *fault);
+/* From now on kernels are planned for a usual GPU of it, and nothing is run. */
+void cuda_plan_for(const char *arch);
 
 typedef struct CudaState {
   const CudaApi *api; /* NULL: driver_fault says why */
@@ -23,7 +30,8 @@ void cuda_look(CudaState *out);
 /* Compiles a small kernel and runs it on the first device, from end to end. */
 bool cuda_try(const CudaState *state, Fault *fault);
 
-/* For the table of targets: false with all that is missing. */
+/* For the table of targets: false with all that is missing, unless kernels are
+ * but planned (device.h). */
 bool cuda_usable(Fault *fault);
 
 #endif

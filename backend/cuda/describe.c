@@ -1,5 +1,7 @@
 /* What a cluster is compiled as for the GPU, for who asks. */
+#include "backend/cuda/arch.h"
 #include "backend/cuda/program.h"
+#include "backend/cuda/report.h"
 #include "backend/cuda/routines.h"
 #include "tensor/watch.h"
 
@@ -14,17 +16,49 @@ static const char *passes_text(const CudaKernel *k, Arena *arena) {
   return out.text;
 }
 
-static void fill(const Cluster *c, const Device *d, Arena *arena,
+static void put_report(Buffer *out, const CudaPass *pass,
+                       const CudaReport *r) {
+  buffer_printf(out, "%s%u registers of %u threads, %lld bytes shared",
+                out->len ? "; then " : "", r->registers, pass->s.threads,
+                (long long)r->shared + (long long)pass->shared);
+  if (r->spill_stores || r->spill_loads)
+    buffer_printf(out, ", %u bytes spilled",
+                  r->spill_stores > r->spill_loads ? r->spill_stores
+                                                   : r->spill_loads);
+}
+
+/* What the compiler says of each pass; without one, nothing. */
+static const char *report_text(CudaProgram *p, Device *d, const CudaKernel *k,
+                               Arena *arena) {
+  Buffer out = {.arena = arena};
+  CudaCode code;
+  CudaReport r;
+  Fault fault = {0};
+  if (!d->nvrtc)
+    return "not known: there is no NVRTC here that compiles for it";
+  bool good = cuda_program_code(p, d, &code, &fault);
+  for (uint32_t j = 0; good && j < k->passes.len; j++)
+    if (cuda_report(code.log, k->passes.at[j]->name, &r))
+      put_report(&out, k->passes.at[j], &r);
+  cuda_code_free(&code);
+  return good ? out.text : arena_printf(arena, "%s", fault.message);
+}
+
+static void fill(const Cluster *c, Device *d, Arena *arena,
                  const char *const *notes, const CudaKernel *k,
                  KernelAbout *about) {
-  const CudaProgram *p = c->backend;
+  CudaProgram *p = c->backend;
+  Cost cost = cost_of(c->kernel);
+  about->predicts = true;
+  about->predicted = cuda_predict(&cost, k, &d->target);
+  about->report = p ? report_text(p, d, k, arena) : NULL;
   about->units = k->passes.at[0]->blocks;
   about->lanes = k->passes.at[0]->s.threads;
   about->shape = passes_text(k, arena);
   about->fixed = arena_printf(arena, "%s, indices of %d bits",
                               d->gpu.about.arch, k->narrow ? 32 : 64);
   about->object = p;
-  about->compiled = p && p->module;
+  about->compiled = p && (p->module || d->paper);
   about->compile_seconds = p ? p->seconds : 0;
   CudaKernel noted;
   if (notes && cuda_emit(c->kernel, &d->target, notes, &noted))
@@ -39,7 +73,7 @@ static bool describe_locked(const Cluster *c, Arena *arena,
   CudaProgram *p = c->backend;
   if (!d || !cuda_emit(c->kernel, &d->target, NULL, &k) || !k.passes.len)
     return false;
-  if (p && !cuda_program_ready(p, d, &ignored))
+  if (p && !d->paper && !cuda_program_ready(p, d, &ignored))
     return false;
   fill(c, d, arena, notes, &k, about);
   return true;
@@ -66,18 +100,18 @@ static bool describe_routine(const Cluster *c, Arena *arena, bool code,
   CudaKernel k;
   Device *d = device_get(&ignored);
   CudaProgram *p = c->backend;
-  about->shape = "the CPU's, for so little work, or under a condition";
+  about->shape = "the CPU's, to which what it reads is copied";
   if (!p)
     return true;
   if (!d || !cuda_routine(c->nodes.at[0], &d->target, arena, &k) ||
-      !cuda_program_ready(p, d, &ignored))
+      (!d->paper && !cuda_program_ready(p, d, &ignored)))
     return false;
   about->units = k.passes.at[0]->blocks;
   about->lanes = k.passes.at[0]->s.threads;
   about->shape = routine_text(&k, arena);
   about->fixed = d->gpu.about.arch;
   about->object = p;
-  about->compiled = p->module;
+  about->compiled = p->module || d->paper;
   about->compile_seconds = p->seconds;
   about->code = code ? k.text.text : NULL;
   return true;

@@ -1,8 +1,8 @@
 #include "backend/cuda/device.h"
 
-#include <pthread.h>
+#include "backend/cuda/arch.h"
 
-enum { SHARED_PLAIN = 48 << 10 }; /* bytes that every block may have */
+#include <pthread.h>
 
 static struct {
   pthread_once_t once;
@@ -34,21 +34,41 @@ static bool open_device(Device *d, Fault *fault) {
   if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
     return false;
   d->memory = cuda_memory_new(&d->gpu, d->gpu.about.memory / 2);
-  d->bad = d->memory ? cuda_memory_take(d->memory, 4, &word, fault) : NULL;
-  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, 4, fault)) {
+  d->bad =
+      d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;
+  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, CUDA_WORDS, fault)) {
     cuda_memory_free(d->memory);
     cuda_close(&d->gpu);
     return false;
   }
-  d->target = (CudaTarget){.arch = d->gpu.about.arch,
-                           .processors = d->gpu.about.multiprocessors,
-                           .shared = SHARED_PLAIN,
-                           .shared_most = (uint32_t)d->gpu.about.block_shared};
+  d->target = cuda_arch_target(d->gpu.about.arch);
+  d->target.processors = d->gpu.about.multiprocessors;
+  d->target.shared_most = (uint32_t)d->gpu.about.block_shared;
+  d->target.maps = true;
   d->open = true;
   return true;
 }
 
+void device_on_paper(const char *arch) {
+  Device *d = &state.device;
+  Fault ignored = {0};
+  device_lock();
+  *d = (Device){.paper = true, .target = cuda_arch_target(arch)};
+  d->target.maps = true;
+  d->nvrtc = nvrtc(&ignored);
+  if (d->nvrtc && !nvrtc_compiles(d->nvrtc, arch))
+    d->nvrtc = NULL;
+  snprintf(d->gpu.about.arch, sizeof d->gpu.about.arch, "%s", arch);
+  device_unlock();
+}
+
+bool device_is_paper(void) {
+  return state.device.paper;
+}
+
 Device *device_get(Fault *fault) {
   Device *d = &state.device;
+  if (d->paper)
+    return d;
   return d->open || open_device(d, fault) ? d : NULL;
 }

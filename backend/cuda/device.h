@@ -12,8 +12,9 @@ typedef struct Device {
   CudaMemory *memory;
   const Nvrtc *nvrtc;
   CudaTarget target;
-  CudaBlock *bad; /* a word for what kernels find wrong */
+  CudaBlock *bad; /* CUDA_WORDS: a word for what kernels find wrong, counters */
   bool open;
+  bool paper; /* it is not here: kernels are planned for it, and not run */
 } Device;
 
 /* Whoever has the lock may take it again. */
@@ -21,5 +22,8 @@ void device_lock(void);
 void device_unlock(void);
 /* The device, open; NULL with a fault.  With the lock. */
 Device *device_get(Fault *fault);
+/* From now on it is one on paper, as is usual for an architecture (arch.h). */
+void device_on_paper(const char *arch);
+bool device_is_paper(void);
 
 #endif

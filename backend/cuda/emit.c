@@ -19,6 +19,11 @@ const char *cuda_divisor(Emitter *e, int64_t by) {
   return format(e, "d[%u]", w->pass->divisors.len - 1);
 }
 
+const char *cuda_add_map(CudaWriter *w, const CudaMap *map) {
+  VEC_PUSH(w->e.arena, w->pass->maps, *map);
+  return format(&w->e, "&a.m[%u]", w->pass->maps.len - 1);
+}
+
 const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without) {
   Quasi *rest = quasi_copy(e->arena, q);
   if (without < KERNEL_AXES)
@@ -117,8 +122,7 @@ static int64_t lines(CudaWriter *w, int64_t bytes, int64_t line) {
   return emit_times(&w->e, emit_over(&w->e, bytes, line), line);
 }
 
-/* Scratch memory for so many values; returns where it begins. */
-static int64_t take_scratch(CudaWriter *w, int64_t count, Dtype t) {
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
   int64_t at = w->out->scratch;
   int64_t bytes = emit_times(&w->e, count, dtype_info[t].bytes);
   w->out->scratch = emit_plus(&w->e, at, lines(w, bytes, SCRATCH_LINE));
@@ -179,7 +183,14 @@ static void put_struct(const CudaWriter *w, Buffer *out, const Kernel *whole) {
                   p->divisors.len);
   if (p->emitted.call.floats.len)
     buffer_printf(out, "ax_number c[%u];\n", p->emitted.call.floats.len);
+  if (p->maps.len)
+    buffer_printf(out, "ax_tensor_map m[%u];\n", p->maps.len);
   buffer_puts(out, "};\n");
+}
+
+/* The last one is that of all that follow. */
+uint32_t cuda_check_bit(uint32_t number) {
+  return 1u << (number < CHECK_BITS ? number : CHECK_BITS);
 }
 
 static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
@@ -190,7 +201,8 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   for (uint32_t j = 0; j < count; j++) {
     buffer_printf(head, "vi bad%u = 0;\n", j);
     buffer_printf(end, "if (bad%u)\natomicOr((int32_t *)a.p[%u], %u);\n", j,
-                  w->out->outs.len + whole->inputs.len + 1, 1u << j);
+                  w->out->outs.len + whole->inputs.len + 1,
+                  cuda_check_bit(w->out->checks + j));
   }
   w->out->checks += count;
 }
@@ -295,9 +307,11 @@ static Kernel *fold_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
 
 /* ---- the whole ---- */
 
-static CudaPass *new_pass(CudaKernel *out, Arena *arena) {
+static CudaPass *new_pass(CudaKernel *out, Arena *arena,
+                          const CudaTarget *target) {
   CudaPass *p = NEW(arena, CudaPass);
-  snprintf(p->name, sizeof p->name, "axon_%u", out->passes.len);
+  snprintf(p->name, sizeof p->name, "%s_%u",
+           target->prefix ? target->prefix : "axon", out->passes.len);
   p->emitted.text.arena = arena;
   VEC_PUSH(arena, out->passes, p);
   return p;
@@ -382,9 +396,9 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at = take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
   emit_pass(w, p, whole, notes);
-  CudaPass *fold = new_pass(w->out, whole->arena);
+  CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, w->parts);
   w->parts = 0;
   fold->first = p->first;
@@ -428,8 +442,8 @@ static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
       if (!r->local || !apart)
         continue;
       l->place = PLACE_POINT;
-      l->at =
-          take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
+      l->at = cuda_take_scratch(w, emit_times(&w->e, points, r->local_size),
+                                r->dtype);
     }
   }
 }
@@ -515,7 +529,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
                (!cuda_tile_find(k, target) && cuda_tile_apart(k));
   find_locals(w, k, apart);
   for (uint32_t j = 0; j < (apart ? k->loops.len : 1); j++) {
-    CudaPass *p = new_pass(out, k->arena);
+    CudaPass *p = new_pass(out, k->arena, target);
     p->k = k;
     if (apart)
       add_apart(w, k, j, p);

@@ -56,6 +56,7 @@ static void keep_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
     COPY(arena, call->ints);
     COPY(arena, call->floats);
     COPY(arena, p->divisors);
+    COPY(arena, p->maps);
     memset(&call->outs, 0, sizeof call->outs);
     memset(&call->checks, 0, sizeof call->checks);
     to->passes.at[j] = p;
@@ -152,19 +153,25 @@ static void keep_text(const char *text, ArtifactKey key) {
   fclose(f);
 }
 
-static bool load(CudaProgram *p, Device *d, CuModule *module, Fault *fault) {
+bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out,
+                       Fault *fault) {
   const CudaText text = {
       .text = p->text, .name = "kernel.cu", .arch = d->gpu.about.arch};
-  CudaCode code;
   bool found;
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
-  bool good = cuda_image(d->nvrtc, &text, &code, &found, fault) &&
-              cuda_load(&d->gpu, code.bytes, module, fault);
+  bool good = cuda_image(d->nvrtc, &text, out, &found, fault);
   clock_gettime(CLOCK_MONOTONIC, &to);
   if (good && !found)
     p->seconds = (double)(to.tv_sec - from.tv_sec) +
                  1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+  return good;
+}
+
+static bool load(CudaProgram *p, Device *d, CuModule *module, Fault *fault) {
+  CudaCode code;
+  bool good = cuda_program_code(p, d, &code, fault) &&
+              cuda_load(&d->gpu, code.bytes, module, fault);
   cuda_code_free(&code);
   return good;
 }

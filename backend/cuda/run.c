@@ -119,7 +119,7 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
   for (uint32_t j = 0; pass->key && j < 2; j++)
     call->ints.at[pass->key - 1 + j] = (int64_t)c->nodes.at[0]->key.word[j];
   double floats[call->floats.len + 1];
-  _Alignas(64) char arguments[ARGUMENTS_MOST];
+  _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   for (uint32_t j = 0; j < call->floats.len; j++)
     floats[j] = param_value((Scalar){.dtype = DT_F64, .f = call->floats.at[j]},
                             c->params)
@@ -139,7 +139,9 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
                           .arguments = pointers};
-  return blocks == 0 || cuda_launch(&d->gpu, &how, fault);
+  return blocks == 0 || (cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
+                                       arguments, fault) &&
+                         cuda_launch(&d->gpu, &how, fault));
 }
 
 /* Did kernels find an index or a divisor that is wrong? */

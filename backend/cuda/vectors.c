@@ -27,10 +27,8 @@ bool cuda_is_vector(const Loop *loop, const Quasi *at, uint32_t axis,
   for (uint32_t v = 0; v < loop->axes; v++)
     if (v != axis && !divides(loop, at->times[v], vector))
       return false;
-  for (uint32_t q = 0; q < loop->quotient_count; q++)
-    if (!divides(loop, at->times[KERNEL_AXES + q], vector) ||
-        (at->times[KERNEL_AXES + q] &&
-         cuda_depends(loop, &loop->quotients[q].of, axis)))
+  for (uint32_t q = 0; q < QUOTIENTS; q++) /* whose text comes later */
+    if (at->times[KERNEL_AXES + q])
       return false;
   return true;
 }

@@ -40,6 +40,7 @@ static struct {
   size_t taken;
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
+  CuContext current;
   int contexts, streams, modules, events, hosts; /* open */
   bool busy;                                     /* something may still run */
   const char *broken;                            /* a promise; NULL: none */
@@ -171,7 +172,22 @@ CuResult fake_context_release(CuDevice device) {
 
 CuResult fake_context_set(CuContext context) {
   SAYS(context_set);
+  fake.current = context;
   return context == (CuContext)&fake ? 0 : 201;
+}
+
+/* What programs call that axon build makes, beside what we do. */
+
+CuResult cuCtxGetCurrent(CuContext *out);
+CuResult cuCtxGetCurrent(CuContext *out) {
+  *out = fake.current;
+  return 0;
+}
+
+CuResult cuCtxGetDevice(CuDevice *out);
+CuResult cuCtxGetDevice(CuDevice *out) {
+  *out = 0;
+  return fake.current ? 0 : 201;
 }
 
 CuResult fake_context_wait(void) {
@@ -200,6 +216,11 @@ CuResult fake_memory_info(size_t *unused, size_t *total) {
   return 0;
 }
 
+static CuResult fake_stream(CuStream stream) {
+  fake.busy = true;
+  return stream == (CuStream)&fake.streams ? 0 : 400;
+}
+
 CuResult fake_memory_take(CuAddress *out, size_t bytes) {
   SAYS(memory_take);
   if (!bytes)
@@ -225,6 +246,41 @@ CuResult fake_memory_give(CuAddress at) {
   return 0;
 }
 
+CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream);
+CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream) {
+  if (getenv("FAKE_PLAIN"))
+    return 801;
+  CuResult result = fake_memory_take(out, bytes);
+  return result ? result : fake_stream(stream);
+}
+
+/* What runs, runs at once here. */
+CuResult cuMemFreeAsync(CuAddress at, CuStream stream);
+CuResult cuMemFreeAsync(CuAddress at, CuStream stream) {
+  CuResult result = fake_stream(stream);
+  fake.busy = false;
+  return result ? result : fake_memory_give(at);
+}
+
+CuResult cuMemcpyHtoD_v2(CuAddress to, const void *from, size_t bytes);
+CuResult cuMemcpyHtoD_v2(CuAddress to, const void *from, size_t bytes) {
+  if (!fake_block(to, bytes))
+    return 1;
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return 0;
+}
+
+CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
+                          CuStream stream);
+CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
+                          CuStream stream) {
+  if (at % 4 || !fake_block(at, 4 * count))
+    return 1;
+  for (size_t k = 0; k < count; k++)
+    memcpy((char *)(uintptr_t)at + 4 * k, &value, 4);
+  return fake_stream(stream);
+}
+
 CuResult fake_host_take(void **out, size_t bytes, unsigned flags) {
   SAYS(host_take);
   (void)flags;
@@ -237,11 +293,6 @@ CuResult fake_host_give(void *at) {
   fake.hosts--;
   free(at);
   return 0;
-}
-
-static CuResult fake_stream(CuStream stream) {
-  fake.busy = true;
-  return stream == (CuStream)&fake.streams ? 0 : 400;
 }
 
 CuResult fake_copy_in(CuAddress to, const void *from, size_t bytes,
@@ -278,6 +329,46 @@ CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
     return 1;
   memset((void *)(uintptr_t)at, value, bytes);
   return fake_stream(stream);
+}
+
+/* ---- tensor maps ---- */
+
+CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
+                         const uint64_t *extents, const uint64_t *strides,
+                         const uint32_t *box, const uint32_t *steps,
+                         int interleave, int swizzle, int promotion, int fill) {
+  SAYS(tensor_map);
+  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
+      fill || !rank || rank > 5 || !fake_block(at, bytes))
+    return 1;
+  for (unsigned j = 0; j < rank; j++)
+    if (steps[j] != 1)
+      return 1;
+#ifdef FAKE_RUNS
+  SimMap map = {.rank = rank,
+                .element = bytes,
+                .address = (const void *)(uintptr_t)at,
+                .swizzle = swizzle ? 16u << swizzle : 0,
+                .stride = {bytes}};
+  Buffer error = {0};
+  for (unsigned j = 0; j < rank; j++) {
+    map.size[j] = extents[j];
+    map.box[j] = box[j];
+    if (j)
+      map.stride[j] = strides[j - 1];
+  }
+  if (sim_map(to, &map, &error))
+    return 0;
+  fprintf(stderr, "%s\n", error.text);
+  return 1;
+#else
+  uint64_t words[16] = {at,         rank,
+                        extents[0], rank > 1 ? strides[0] : 0,
+                        box[0],     (uint64_t)swizzle};
+  memcpy(to, words, sizeof words);
+  return 0;
+#endif
 }
 
 #ifdef FAKE_RUNS

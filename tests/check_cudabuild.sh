@@ -1,0 +1,80 @@
+#!/bin/bash
+# axon build for GPUs: modules that are called with the memory of a driver that
+# is a fake, whose kernels the simulator runs, beside the same for the CPU; the
+# text as nvcc takes it, where that is; and what cannot be built.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+data=$here/tests/data/build/cuda.axn
+bad=0
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+refused() { # refused PATTERN ARGUMENT...
+  pattern=$1
+  shift
+  said=$("$AXON" build "$@" 2>&1) && wrong "it is built: $*"
+  grep -q -e "$pattern" <<<"$said" || wrong "no $pattern: $*: $said"
+}
+refused 'is for GPUs: --target' -o m.cu "$data"
+refused 'one architecture: several' --target cuda:sm_80,sm_90a -o m.cu "$data"
+refused '`sm_81` is no arch' --target cuda:sm_80,sm_81 -o m.so "$data"
+refused 'sm_80 is named twice' --target cuda:sm_80,sm_80 -o m.so "$data"
+refused 'wants a name that ends in .cu' --target cuda -o m "$data"
+refused '--target is cpu, or cuda:sm_90a' --target reference -o m.so "$data"
+echo 'fun f (x : f32[n]) = sort x' >sort.axn
+refused 'E0613.*no kernel of GPUs' --target cuda -o m.cu sort.axn
+
+# The text: the same each time, and taken by nvcc.
+"$AXON" build --target cuda:sm_90a -o m.cu "$data" || wrong 'no m.cu'
+cp m.cu first.cu
+"$AXON" build --target cuda:sm_90a -o m.cu "$data"
+cmp -s m.cu first.cu || wrong 'another text'
+if command -v nvcc >/dev/null; then
+  nvcc -arch=sm_90a -std=c++17 --fmad=false -c m.cu -o m.o >said 2>&1 &&
+    [ ! -s said ] || wrong "nvcc: $(head -5 said)"
+else
+  echo 'no nvcc: the text is not compiled'
+fi
+
+. "$here/tests/cuda_fakes.sh"
+command -v python3 >/dev/null || skipped 'no python3'
+export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+"$AXON" build --target cuda:sm_90a,sm_80 -o gpu.so "$data" || wrong 'no gpu.so'
+"$AXON" build -o host.so "$data" || wrong 'no host.so'
+nm -D --undefined-only gpu.so | grep -E ' (cu[A-Z]|nvrtc)' &&
+  wrong 'it is linked with the driver'
+for word in '"target":"cuda"' '"arch":"sm_80"' '"pass":"device pointer"' \
+  '"blocks":"'; do
+  grep -q "$word" gpu.json || wrong "no $word in the manifest"
+done
+grep -q 'x: f32\[k, n\]' gpu.h || wrong 'no shapes in the header'
+
+called() { # called NAME=VALUE...
+  env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 "$@" \
+    timeout 300 python3 "$here/tests/cuda_module.py" gpu.so gpu.json host.so \
+    host.json >said 2>&1 || wrong "$*: $(tail -n 20 said)"
+}
+called FAKE_CAPABILITY=90
+called FAKE_CAPABILITY=86 FAKE_PLAIN=1
+env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
+  "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
+  grep -q 'the GPU is none that this is for: sm_90a, sm_80' ||
+  wrong 'an architecture that it has no code for'
+env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
+  "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
+  grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
+  wrong 'a driver that fails'
+
+for kind in ptx cubin o a; do
+  "$AXON" build --target cuda:sm_80 -o "made.$kind" "$data" &&
+    [ -s "made.$kind" ] || wrong "no made.$kind"
+done
+if command -v pkg-config >/dev/null; then
+  PKG_CONFIG_PATH=. pkg-config --libs gpu | grep -q -e -ldl || wrong 'gpu.pc'
+fi
+exit "$bad"

@@ -1,0 +1,29 @@
+# What runs programs for GPUs without one: a driver and an NVRTC that are fakes,
+# in $work; the simulator of a GPU runs the kernels (tests/unit/cuda_fake.h,
+# nvrtc_fake.h).  The test is skipped where they cannot be made.
+build=${BUILD:-$here}
+libraries="$build/.libs/libsim.a $build/.libs/libcore.a $build/.libs/libfront.a"
+
+skipped() {
+  echo "$1: skipped"
+  exit 0
+}
+command -v "${CXX:-c++}" >/dev/null || skipped 'no C++ compiler'
+for file in $libraries; do
+  [ -e "$file" ] || skipped "no $file"
+done
+grep -q 'fsanitize' "$build/Makefile" && skipped 'a build with a sanitizer'
+
+# shellcheck disable=SC2086
+fake_library() { # fake_library NAME HEADER FLAGS...
+  name=$1 header=$2
+  shift 2
+  cc -shared -fPIC -w -O1 -std=gnu11 -I"$here" -I"$build" -x c \
+    "$here/tests/unit/$header" -x none "$@" -o "$work/$name" \
+    -Wl,-Bsymbolic -Wl,--exclude-libs,ALL >"$work/said" 2>&1 ||
+    { cat "$work/said"; skipped "$name cannot be made"; }
+}
+# shellcheck disable=SC2086
+fake_library libcuda.so.1 cuda_fake.h -DFAKE_RUNS $libraries -lgmp -lm -ldl \
+  -lpthread
+fake_library libnvrtc.so.13 nvrtc_fake.h
