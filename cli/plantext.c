@@ -283,6 +283,8 @@ static void put_how(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
     buffer_printf(&text, "reference backend: %s", k->interpreted);
   } else if (k->routine) {
     buffer_puts(&text, "a routine, which is no loop over indices");
+    if (!s->stable && a->shape)
+      buffer_printf(&text, ": %s", a->shape);
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {

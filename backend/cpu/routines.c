@@ -39,7 +39,7 @@ static uint32_t axis_of(const Node *n) {
                                                   : (uint32_t)n->params[0]);
 }
 
-static Lines lines_of(const Node *n) {
+Lines routine_lines(const Node *n) {
   Lines l = {1, 1, 1};
   if (!n->input_count)
     return l;
@@ -124,7 +124,7 @@ bool routine_has(const Node *n) {
 bool routine_run(Graph *g, Node *n) {
   if (!routine_has(n))
     return false;
-  Routine r = {.graph = g, .node = n, .lines = lines_of(n)};
+  Routine r = {.graph = g, .node = n, .lines = routine_lines(n)};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     drop(&r);

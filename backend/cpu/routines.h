@@ -28,6 +28,8 @@ typedef struct Routine {
   Lines lines; /* of the first input */
 } Routine;
 
+/* Those of the node's first input along its axis. */
+Lines routine_lines(const Node *n);
 /* Is there one for it? */
 bool routine_has(const Node *n);
 /* False: it is left to the reference backend.  Raises FAIL_INTERRUPT. */

@@ -2,7 +2,10 @@
 #include "backend/cuda/arch.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/report.h"
+#include "backend/cuda/routines.h"
 #include "tensor/watch.h"
+
+#include <string.h>
 
 static const char *passes_text(const CudaKernel *k, Arena *arena) {
   Buffer out = {.arena = arena};
@@ -76,10 +79,48 @@ static bool describe_locked(const Cluster *c, Arena *arena,
   return true;
 }
 
+/* Each kind of pass once; how many passes there are. */
+static const char *routine_text(const CudaKernel *k, Arena *arena) {
+  Buffer out = {.arena = arena};
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    uint32_t same = 0;
+    while (strcmp(k->passes.at[same]->s.what, k->passes.at[j]->s.what) != 0)
+      same++;
+    if (same == j)
+      buffer_printf(&out, "%s%s", j ? ", " : "", k->passes.at[j]->s.what);
+  }
+  buffer_printf(&out, "; %u pass%s", k->passes.len,
+                k->passes.len == 1 ? "" : "es");
+  return out.text;
+}
+
+static bool describe_routine(const Cluster *c, Arena *arena, bool code,
+                             KernelAbout *about) {
+  Fault ignored = {0};
+  CudaKernel k;
+  Device *d = device_get(&ignored);
+  CudaProgram *p = c->backend;
+  about->shape = "the CPU's, to which what it reads is copied";
+  if (!p)
+    return true;
+  if (!d || !cuda_routine(c->nodes.at[0], &d->target, arena, &k) ||
+      (!d->paper && !cuda_program_ready(p, d, &ignored)))
+    return false;
+  about->units = k.passes.at[0]->blocks;
+  about->lanes = k.passes.at[0]->s.threads;
+  about->shape = routine_text(&k, arena);
+  about->fixed = d->gpu.about.arch;
+  about->object = p;
+  about->compiled = p->module || d->paper;
+  about->compile_seconds = p->seconds;
+  about->code = code ? k.text.text : NULL;
+  return true;
+}
+
 bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
                    KernelAbout *about) {
   *about = (KernelAbout){.units = 1};
-  if (!c->kernel || c->interpreted)
+  if ((!c->kernel && !c->routine) || c->interpreted)
     return false;
   device_lock();
   Trap trap;
@@ -87,7 +128,8 @@ bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
     device_unlock();
     trap_raise(trap.kind);
   }
-  bool good = describe_locked(c, arena, notes, about);
+  bool good = c->routine ? describe_routine(c, arena, notes != NULL, about)
+                         : describe_locked(c, arena, notes, about);
   trap_end(&trap);
   device_unlock();
   return good;

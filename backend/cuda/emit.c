@@ -356,6 +356,7 @@ static void put_body(CudaWriter *w) {
   case CUDA_ATTEND:
     cuda_put_attend(w, &w->out->text);
     break;
+  case CUDA_ROUTINE:
   case CUDA_SHAPES:
     break;
   }

@@ -18,12 +18,13 @@
 #include "backend/cuda/map.h"
 
 typedef enum CudaShape {
-  CUDA_POINTS, /* a thread has some points that are next to each other */
-  CUDA_TURNED, /* squares, of which some operands are read along the other side
-                  and turned in shared memory */
-  CUDA_TEAM,   /* a team has a point */
-  CUDA_TILE,   /* a block has a tile of a contraction: tile.h */
-  CUDA_ATTEND, /* or rows of one of two with weights between: attend.h */
+  CUDA_POINTS,  /* a thread has some points that are next to each other */
+  CUDA_TURNED,  /* squares, of which some operands are read along the other side
+                   and turned in shared memory */
+  CUDA_TEAM,    /* a team has a point */
+  CUDA_TILE,    /* a block has a tile of a contraction: tile.h */
+  CUDA_ATTEND,  /* or rows of one of two with weights between: attend.h */
+  CUDA_ROUTINE, /* what routines.c says */
   CUDA_SHAPES,
 } CudaShape;
 
@@ -33,6 +34,7 @@ typedef struct CudaSchedule {
   uint32_t threads;          /* of a block */
   struct CudaTile *tile;     /* TILE */
   struct CudaAttend *attend; /* ATTEND */
+  const char *what;          /* ROUTINE: in words */
   uint32_t team;             /* TEAM: of a point */
   bool across;     /* TEAM: neighbours are of other points, next to each other;
                       and not: of one team */
@@ -40,7 +42,8 @@ typedef struct CudaSchedule {
   uint32_t held;   /* TEAM: so many times a vector of a row lie in the registers
                       of a thread; 0: rows are gone through as often as there
                       are loops */
-  uint32_t turned; /* TURNED: the axis that such operands are read along */
+  uint32_t turned; /* TURNED: the axis that such operands are read along, */
+  uint32_t side;   /* and elements of a square's side */
   int64_t chunk;   /* 0, or: terms of its one sum that a block takes; another
                       pass adds up what came of them */
 } CudaSchedule;
@@ -71,6 +74,8 @@ typedef struct CudaPass {
   int64_t blocks;    /* of a grid that has all there is to do: a size; */
   int64_t grid_most; /* at most so many are started; 0: all */
   int64_t shared;    /* bytes of a block's shared memory: a size */
+  uint32_t key;      /* 1 + which two of its indices are the words of the node's
+                        random key; or 0 */
 } CudaPass;
 
 typedef struct CudaKernel {

@@ -7,7 +7,13 @@
 
 #define format emit_format
 
-enum { SIDE = 32, PITCH = SIDE + 1 }; /* of a square; of its rows in memory */
+enum { BANK = 4 /* bytes of shared memory that are accessed at once */ };
+
+/* Elements of a square's row in memory: columns lie in different banks. */
+static uint32_t pitch_of(const CudaWriter *w, Dtype t) {
+  uint32_t bytes = dtype_info[t].bytes;
+  return w->s->side + (bytes < BANK ? BANK / bytes : 1);
+}
 
 /* What is written for the loops of a pass, all at the same points. */
 typedef struct Points {
@@ -188,23 +194,34 @@ static bool reads_across(const CudaWriter *w, const Loop *loop, const Step *s,
   return !cuda_depends(loop, &rest, side) && !cuda_depends(loop, &rest, axis);
 }
 
-/* The operand's square, in the order in which it lies in memory. */
+/* The operand's square, in the order in which it lies in memory: all that a
+ * thread has of it is on its way at once. */
 static void put_square(CudaWriter *w, Points *p, const Loop *loop,
                        const Step *s, const char *name, uint32_t at) {
   Emitter *e = &w->e;
-  uint32_t side = w->s->turned;
+  uint32_t side = w->s->turned, rows = w->s->threads / w->s->side;
+  uint32_t each = w->s->side / rows;
   Quasi rest = *s->address;
   rest.times[side] = rest.times[p->axis] = 0;
   const char *t = memory_type(s->dtype);
+  buffer_printf(&p->loads, "%s *const %s = (%s *)(ax_shared() + %u);\n", t,
+                name, t, at);
   buffer_printf(&p->loads,
-                "%s *const %s = (%s *)(ax_shared() + %u);\n"
-                "for (int r = down; r < %d && far0 + r < %s; r += %u)\n"
-                "if (near1 < %s)\n"
-                "%s[r * %d + along] = p%u[%s + %s * (far0 + r) + near1];\n",
-                t, name, t, at, SIDE, emit_int(e, loop->extents[p->axis]),
-                w->s->threads / SIDE, emit_int(e, loop->extents[side]), name,
-                PITCH, s->input, emit_quasi(e, &rest),
-                emit_int(e, s->address->times[p->axis]));
+                "{\n%s parts[%u];\n"
+                "#pragma unroll\n"
+                "for (int q = 0; q < %u; q++) {\n"
+                "const int r = down + q * %u;\n"
+                "parts[q] = far0 + r < %s && near1 < %s\n"
+                "? p%u[%s + %s * (far0 + r) + near1] : %s(0);\n}\n",
+                t, each, each, rows, emit_int(e, loop->extents[p->axis]),
+                emit_int(e, loop->extents[side]), s->input,
+                emit_quasi(e, &rest), emit_int(e, s->address->times[p->axis]),
+                t);
+  buffer_printf(&p->loads,
+                "#pragma unroll\n"
+                "for (int q = 0; q < %u; q++)\n"
+                "%s[(down + q * %u) * %u + along] = parts[q];\n}\n",
+                each, name, rows, pitch_of(w, s->dtype));
 }
 
 static void put_turned_loop(CudaWriter *w, Points *p, uint32_t at,
@@ -221,10 +238,10 @@ static void put_turned_loop(CudaWriter *w, Points *p, uint32_t at,
       continue;
     const char *name = format(e, "r%u", e->names++);
     put_square(w, p, loop, s, name, *shared);
-    *shared += SIDE * PITCH * dtype_info[s->dtype].bytes;
+    *shared += w->s->side * pitch_of(w, s->dtype) * dtype_info[s->dtype].bytes;
     *shared = (*shared + 15) / 16 * 16;
-    given[j] =
-        cuda_element(e, s->dtype, name, format(e, "along * %d + r", PITCH));
+    given[j] = cuda_element(e, s->dtype, name,
+                            format(e, "along * %u + r", pitch_of(w, s->dtype)));
   }
   give_locals(w, loop, given);
   e->given = given;
@@ -250,8 +267,9 @@ void cuda_put_turned(CudaWriter *w) {
   Buffer *out = &w->body, outer = {.arena = e->arena};
   const Loop *loop = w->k->loops.at[0];
   uint32_t side = w->s->turned, shared = 0, axes[KERNEL_AXES], count = 0;
-  int64_t far = emit_over(e, loop->extents[p.axis], SIDE);
-  int64_t near = emit_over(e, loop->extents[side], SIDE), all;
+  const uint32_t edge = w->s->side;
+  int64_t far = emit_over(e, loop->extents[p.axis], edge);
+  int64_t near = emit_over(e, loop->extents[side], edge), all;
   all = emit_times(e, far, near);
   for (uint32_t v = 0; v < p.axis; v++)
     if (v != side) {
@@ -261,14 +279,14 @@ void cuda_put_turned(CudaWriter *w) {
   const char *type = w->dialect.index;
   buffer_printf(
       &outer,
-      "const int along = threadIdx.x %% %d, down = threadIdx.x / %d;\n"
+      "const int along = threadIdx.x %% %u, down = threadIdx.x / %u;\n"
       "const %s y = floor_div((%s)blockIdx.x, %s);\n"
-      "const %s far0 = ((%s)blockIdx.x - y * %s) * %d;\n"
-      "const %s z = floor_div(y, %s), near0 = (y - z * %s) * %d;\n"
+      "const %s far0 = ((%s)blockIdx.x - y * %s) * %u;\n"
+      "const %s z = floor_div(y, %s), near0 = (y - z * %s) * %u;\n"
       "const %s near1 = near0 + along;\n",
-      SIDE, SIDE, type, type, emit_divisor(e, far), type, type,
-      emit_int(e, far), SIDE, type, emit_divisor(e, near), emit_int(e, near),
-      SIDE, type);
+      edge, edge, type, type, emit_divisor(e, far), type, type,
+      emit_int(e, far), edge, type, emit_divisor(e, near), emit_int(e, near),
+      edge, type);
   cuda_put_axes(w, &outer, loop, count, axes, "z");
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
     put_turned_loop(w, &p, j, &shared);
@@ -277,10 +295,11 @@ void cuda_put_turned(CudaWriter *w) {
   emit_put(out, &p.loads);
   buffer_printf(out,
                 "ax_sync();\n"
-                "for (int r = down; r < %d; r += %u) {\n"
+                "#pragma unroll 4\n"
+                "for (int r = down; r < %u; r += %u) {\n"
                 "const %s i%u = far0 + along, i%u = near0 + r;\n"
                 "if (i%u < %s && i%u < %s) {\n",
-                SIDE, w->s->threads / SIDE, type, p.axis, side, p.axis,
+                edge, w->s->threads / edge, type, p.axis, side, p.axis,
                 emit_int(e, loop->extents[p.axis]), side,
                 emit_int(e, loop->extents[side]));
   emit_put(out, &p.each);

@@ -4,6 +4,7 @@
 #include "backend/cuda/program.h"
 
 #include "backend/cuda/image.h"
+#include "backend/cuda/routines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static void keep_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
     Call *call = &p->emitted.call;
     COPY(arena, call->ints);
     COPY(arena, call->floats);
+    COPY(arena, call->keys);
     COPY(arena, p->divisors);
     COPY(arena, p->maps);
     memset(&call->outs, 0, sizeof call->outs);
@@ -70,20 +72,29 @@ static uint32_t place_of(const Cluster *c, const Node *n) {
   return k;
 }
 
+static bool emit(const Cluster *c, const Device *d, Arena *arena,
+                 CudaProgram *p, CudaKernel *out) {
+  Kernel *k = c->kernel;
+  p->out_count = 1;
+  if (c->routine)
+    return cuda_routine(c->nodes.at[0], &d->target, arena, out);
+  p->work = kernel_work(k);
+  if (!cuda_emit(k, &d->target, NULL, out) ||
+      k->inputs.len + out->outs.len > POINTERS)
+    return false;
+  for (uint32_t j = 0; j < out->outs.len; j++)
+    p->outs[j] = place_of(c, out->outs.at[j]->node);
+  p->out_count = out->outs.len;
+  return true;
+}
+
 static void make(const Cluster *c, const Device *d, Arena *arena,
                  CudaProgram *p) {
-  Kernel *k = c->kernel;
   CudaKernel emitted;
   Buffer text = {.arena = arena};
-  p->work = kernel_work(k);
-  if (!cuda_emit(k, &d->target, NULL, &emitted) ||
-      k->inputs.len + emitted.outs.len > POINTERS ||
-      !cuda_whole_text(&emitted.text, &text))
+  if (!emit(c, d, arena, p, &emitted) || !cuda_whole_text(&emitted.text, &text))
     return;
-  for (uint32_t j = 0; j < emitted.outs.len; j++)
-    p->outs[j] = place_of(c, emitted.outs.at[j]->node);
   keep_kernel(arena, &emitted, &p->kernel);
-  p->out_count = emitted.outs.len;
   p->functions = NEW_ARRAY(arena, CuFunction, emitted.passes.len);
   p->text = text.text;
   p->emitted = true;
@@ -97,10 +108,13 @@ static Entry *find(ArtifactKey key) {
 }
 
 CudaProgram *cuda_program_of(Cluster *c, const Device *d) {
-  ArtifactKey key = kernel_key(c);
+  ArtifactKey key =
+      c->routine ? cuda_routine_key(c->nodes.at[0]) : kernel_key(c);
   Entry *e = find(key);
   if (!e) {
     bool kept = entry_count < PROGRAMS_MOST;
+    if (!kept && c->routine)
+      return NULL;
     Arena *arena = kept ? arena_new() : c->kernel->arena;
     e = NEW(arena, Entry);
     e->key = key;

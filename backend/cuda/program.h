@@ -17,7 +17,8 @@ typedef struct CudaProgram {
   double seconds; /* that compiling took, in this process; 0: it was found */
 } CudaProgram;
 
-/* The cluster's; NULL: nothing is emitted for it.  Lives in the kernel's arena,
+/* The cluster's, of a kernel or a routine; NULL: nothing is emitted for it.
+ * Lives in the kernel's arena,
  * and cluster->passing is set, where there are too many.  With the lock. */
 CudaProgram *cuda_program_of(Cluster *cluster, const Device *d);
 /* Compiles and loads it where it is not there yet. */

@@ -118,6 +118,16 @@ static bool copy_out(CudaGpu *gpu, Copy *c, Fault *fault) {
                        (size_t)t->count * dtype_info[t->dtype].bytes, fault);
 }
 
+bool resident_out(CudaGpu *gpu, Tensor *t, Fault *fault) {
+  Copy *c = t->device;
+  if (!c || !c->ahead)
+    return true;
+  if (!copy_out(gpu, c, fault) || !cuda_wait(gpu, fault))
+    return false;
+  c->ahead = false;
+  return true;
+}
+
 bool resident_all_out(CudaGpu *gpu, Fault *fault) {
   bool any = false;
   for (Copy *c = all; c; c = c->next) {

@@ -21,6 +21,8 @@ bool resident_in(CudaMemory *m, CudaGpu *gpu, Tensor *t, CuAddress *at,
 /* A place for it, whose data the device is about to write. */
 bool resident_new(CudaMemory *m, CudaGpu *gpu, Tensor *t, CuAddress *at,
                   Fault *fault);
+/* Gives the host what the device wrote of the tensor. */
+bool resident_out(CudaGpu *gpu, Tensor *t, Fault *fault);
 /* Gives the host all that the device wrote. */
 bool resident_all_out(CudaGpu *gpu, Fault *fault);
 /* Memory that is no tensor's; others' copies make room. */

@@ -12,7 +12,7 @@
 
 #define format emit_format
 
-enum { RUN = 128, UNROLL = 4, FOLD_BYTES = 16, WARP = 32 };
+enum { RUN = 128, UNROLL = 4, UNROLL_ONES = 8, FOLD_BYTES = 16, WARP = 32 };
 
 typedef enum LoopKind {
   LOOP_SINGLE, /* no inner axes: all threads of a team do the same */
@@ -42,9 +42,10 @@ typedef struct Team {
   CudaWriter *w;
   Buffer body;
   VEC(Row) rows;
-  bool folds, pairs, waits; /* what shared memory is used for */
-  int64_t shared;           /* bytes of local values of one point, a size */
-  int64_t slots;            /* bytes of scratch memory of one team, a size */
+  uint32_t folds, folded; /* sums of a team in shared memory: all, so far */
+  bool pairs, waits;      /* what else shared memory is used for */
+  int64_t shared;         /* bytes of local values of one point, a size */
+  int64_t slots;          /* bytes of scratch memory of one team, a size */
 } Team;
 
 static bool is_wanted(const Result *r) {
@@ -252,6 +253,20 @@ static void end_sum(const Sum *s, Buffer *out) {
     buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
 
+/* Sums that take turns in so many rooms need one barrier each: who reads one
+ * has passed the next one's barrier before it is written again.  A sum that is
+ * alone has one behind it instead, where the next point begins. */
+static uint32_t room_count(const Team *t) {
+  return t->w->s->across || t->folds < 2 ? 1 : 2 + t->folds % 2;
+}
+static uint32_t room_size(const Team *t) {
+  return (t->w->s->across ? t->w->s->threads : WARP) * (t->pairs ? 16 : 8);
+}
+static uint32_t room_at(const Team *t, uint32_t fold) {
+  bool third = fold + 1 == t->folds && t->folds % 2;
+  return room_count(t) == 1 ? 0 : (third ? 2 : fold % 2) * room_size(t);
+}
+
 /* All of a team's in one, for all of it. */
 static void fold_sum(Team *t, const Sum *s, Buffer *out) {
   CudaWriter *w = t->w;
@@ -261,14 +276,12 @@ static void fold_sum(Team *t, const Sum *s, Buffer *out) {
                          : s->type;
   if (w->s->team == 1)
     return;
-  t->folds = true;
-  t->pairs |= s->where != NULL;
   const char *name = w->s->across
                          ? format(e, "ax_fold_across<%u, %u>", w->s->team,
                                   w->s->threads / w->s->team)
                          : format(e, "ax_fold<%u>", w->s->team);
-  buffer_printf(out, "acc%u = %s(acc%u, ax_shared(), [](%s x, %s y) {\n",
-                s->name, name, s->name, type, type);
+  buffer_printf(out, "acc%u = %s(acc%u, ax_shared() + %u, [](%s x, %s y) {\n",
+                s->name, name, s->name, room_at(t, t->folded++), type, type);
   if (s->where)
     buffer_printf(out, "%s(&x, y);\nreturn x;\n});\n",
                   s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least");
@@ -537,6 +550,11 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
   cuda_put_store(w, out, r, x);
 }
 
+/* Of loops over terms: more where each is one element. */
+static int unroll_of(const Nest *n) {
+  return n->vector > 1 ? UNROLL : UNROLL_ONES;
+}
+
 /* What threads have written others may read from now on. */
 static void put_wait(Team *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
@@ -618,10 +636,10 @@ static void put_sums(Team *t, Nest *n) {
                   "const %s stop = %s - run < %u ? %s : run + %u;\n"
                   "#pragma unroll %d\n",
                   w->dialect.index, from, to, RUN * step, w->dialect.index, to,
-                  RUN * step, to, RUN * step, UNROLL);
+                  RUN * step, to, RUN * step, unroll_of(n));
     from = "run", to = "stop";
   } else if (!n->held) {
-    buffer_printf(out, "#pragma unroll %d\n", UNROLL);
+    buffer_printf(out, "#pragma unroll %d\n", unroll_of(n));
   }
   open_row(w, n, out, from, to);
   emit_put(out, &e->checks);
@@ -754,9 +772,7 @@ static void put_team(Team *t) {
   else
     buffer_printf(head, "const int lane = %s %% %u, slot = %s / %u;\n", thread,
                   w->s->team, thread, w->s->team);
-  int64_t room = 0;
-  if (t->folds)
-    room = (w->s->across ? w->s->threads : WARP) * (t->pairs ? 16 : 8);
+  int64_t room = t->folds ? room_count(t) * room_size(t) : 0;
   if (t->shared) {
     buffer_printf(
         head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
@@ -815,10 +831,27 @@ static void put_point(CudaWriter *w, Buffer *out) {
   w->pass->blocks = blocks;
 }
 
+/* Which sums a team puts together. */
+static void count_folds(Team *t) {
+  const Kernel *k = t->w->k;
+  for (uint32_t j = 0; t->w->s->team > 1 && j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    if (kind_of_loop(loop) != LOOP_SUMS)
+      continue;
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      t->folds += is_sum(&loop->results.at[i]);
+      t->pairs |=
+          is_sum(&loop->results.at[i]) && is_where(loop->results.at[i].reduce);
+    }
+  }
+  t->waits = t->folds == 1 && t->w->s->team > WARP && !t->w->s->across;
+}
+
 void cuda_put_team(CudaWriter *w) {
   Emitter *e = &w->e;
   Team t = {.w = w, .body = {.arena = e->arena}};
   Buffer *out = &w->body;
+  count_folds(&t);
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++)
       place_local(&t, j, i);

@@ -1,7 +1,9 @@
 /* The target `cuda`: clusters as kernels on the GPU, one after the other on its
- * stream, their results staying there (resident.h).  What has no kernel the
- * reference backend does, with what it reads copied to the host; so it does
- * where a kernel found that something is wrong, and tells what. */
+ * stream, their results staying there (resident.h).  What has neither kernel
+ * nor routine the host does, with what it reads copied there: by a routine of
+ * the CPU, or by the reference backend, which also tells what is amiss where a
+ * kernel found that something is. */
+#include "backend/cpu/routines.h"
 #include "backend/cuda/attend.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/program.h"
@@ -27,12 +29,23 @@ static bool has_rows(const Kernel *k) {
   return has;
 }
 
+static double routine_work(const Node *n) {
+  double work = (double)node_count(n);
+  for (uint32_t k = 0; k < n->input_count; k++)
+    work += (double)node_count(n->inputs[k]);
+  return work;
+}
+
 static void prepare_one(const Graph *g, Cluster *c, const Device *d) {
-  if (!c->kernel)
+  c->routine = routine_has(c->nodes.at[0]);
+  if (!c->kernel && !c->routine)
     return;
-  if (!g->often && kernel_work(c->kernel) < (double)g->least_work)
-    c->interpreted = "too little work to compile";
-  else if (!(c->backend = cuda_program_of(c, d)))
+  double work =
+      c->routine ? routine_work(c->nodes.at[0]) : kernel_work(c->kernel);
+  c->interpreted = NULL;
+  if (!g->often && work < (double)g->least_work)
+    c->interpreted = c->routine ? NULL : "too little work to compile";
+  else if (!(c->backend = cuda_program_of(c, d)) && !c->routine)
     c->interpreted = "there is no kernel for something in it yet";
 }
 
@@ -68,11 +81,14 @@ static void end_run(Device *d, Run *run) {
 
 static bool place_inputs(Device *d, const Cluster *c, uint32_t outs, Run *run,
                          Fault *fault) {
-  const Kernel *k = c->kernel;
-  for (uint32_t j = 0; j < k->inputs.len; j++)
-    if (!resident_in(d->memory, &d->gpu, k->inputs.at[j]->data,
-                     &run->pointers[outs + j], fault))
+  const Node *n = c->nodes.at[0];
+  uint32_t count = c->routine ? n->input_count : c->kernel->inputs.len;
+  for (uint32_t j = 0; j < count; j++) {
+    const Node *x = c->routine ? n->inputs[j] : c->kernel->inputs.at[j];
+    if (!resident_in(d->memory, &d->gpu, x->data, &run->pointers[outs + j],
+                     fault))
       return false;
+  }
   return true;
 }
 
@@ -112,10 +128,17 @@ static bool place_rest(Device *d, const CudaProgram *p, Run *run,
   return true;
 }
 
-static bool launch(Device *d, const Cluster *c, const CudaProgram *p,
-                   uint32_t at, const Run *run, Fault *fault) {
-  const CudaPass *pass = p->kernel.passes.at[at];
-  const Call *call = &pass->emitted.call;
+static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
+                   const Run *run, Fault *fault) {
+  CudaPass *pass = p->kernel.passes.at[at];
+  Call *call = &pass->emitted.call;
+  for (uint32_t j = 0; pass->key && j < 2; j++)
+    call->ints.at[pass->key - 1 + j] = (int64_t)c->nodes.at[0]->key.word[j];
+  for (uint32_t j = 0; j < call->keys.len; j++) {
+    const KeyWord *w = &call->keys.at[j];
+    call->ints.at[w->at] =
+        (int64_t)key_value(key_mark(w->key), c->keys).word[w->word];
+  }
   double floats[call->floats.len + 1];
   _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   for (uint32_t j = 0; j < call->floats.len; j++)
@@ -180,31 +203,64 @@ static bool run_kernel(const Graph *g, Device *d, Cluster *c, bool *wrong,
 
 /* ---- all else ---- */
 
-static bool run_locked(Graph *g, Cluster *c, bool *host, Fault *fault) {
+static bool node_out(Device *d, const Node *n, Fault *fault) {
+  return !n || !n->data || resident_out(&d->gpu, n->data, fault);
+}
+
+/* What the host reads to do it. */
+static bool bring_out(Device *d, const Cluster *c, Fault *fault) {
+  bool good = true;
+  for (uint32_t k = 0; k < c->nodes.len; k++) {
+    const Node *n = c->nodes.at[k];
+    good = good && node_out(d, n->guard, fault);
+    for (uint32_t j = 0; good && j < n->input_count; j++)
+      good = node_out(d, n->inputs[j], fault);
+    for (uint32_t j = 0; good && j < n->cell_count; j++)
+      if (n->cells[j].kind == CELL_READ)
+        good = node_out(d, n->cells[j].node, fault);
+  }
+  return good;
+}
+
+static bool run_there(Graph *g, Cluster *c, bool *done, Fault *fault) {
   Device *d = device_get(fault);
   bool wrong = false;
-  *host = false;
-  if (!d)
+  *done = false;
+  if (!d || !c->backend)
+    return d != NULL;
+  if (!run_kernel(g, d, c, &wrong, fault))
     return false;
-  if (c->backend) {
-    if (!run_kernel(g, d, c, &wrong, fault))
-      return false;
-    if (!wrong)
-      return true;
+  if (wrong)
     c->interpreted = "an index or divisor is wrong";
+  *done = !wrong;
+  return true;
+}
+
+static bool locked(Graph *g, Cluster *c, bool *done, Fault *fault) {
+  device_lock();
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    device_unlock();
+    trap_raise(trap.kind);
   }
-  *host = true;
-  return resident_all_out(&d->gpu, fault);
+  bool good = run_there(g, c, done, fault);
+  if (good && !*done) {
+    cluster_bodies(c);
+    good = bring_out(device_get(fault), c, fault);
+  }
+  trap_end(&trap);
+  device_unlock();
+  return good;
 }
 
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
-  bool host;
+  bool done;
   if (g->interrupt && *g->interrupt)
     trap_raise(FAIL_INTERRUPT);
-  device_lock();
-  bool good = run_locked(g, c, &host, fault);
-  device_unlock();
-  return good && (!host || backend_reference.run(g, c, where, fault));
+  if (!locked(g, c, &done, fault))
+    return false;
+  return done || (c->routine && routine_run(g, c->nodes.at[0])) ||
+         backend_reference.run(g, c, where, fault);
 }
 
 static bool settle(Graph *g, Fault *fault) {

@@ -17,11 +17,15 @@ enum {
   FULL = 1024,         /* threads that a processor is better off with */
   ACCESS_BYTES = 16,   /* that a thread can move at once */
   VECTOR_MOST = 8,
-  HELD_MOST = 64,   /* registers for rows */
-  FAR_COST = 8,     /* of a neighbour that is in another line of memory */
-  ITEMS_LEAST = 4,  /* vectors of a row for each thread of more than a warp */
-  TERMS_LEAST = 16, /* terms of a sum down columns for each thread */
-  LONG_ROW = 16384, /* elements: for more than a block */
+  HELD_MOST = 64, /* elements of a row in registers; rather no more than */
+  HELD_GOOD = 32,
+  HELD_OTHERS = 32,  /* registers for all else */
+  REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
+                        technical specifications by compute capability */
+  FAR_COST = 8,      /* of a neighbour that is in another line of memory */
+  ITEMS_LEAST = 4,   /* vectors of a row for each thread of more than a warp */
+  TERMS_LEAST = 16,  /* terms of a sum down columns for each thread */
+  LONG_ROW = 16384,  /* elements: for more than a block */
   CHUNKS_MOST = 1024,
   SQUARE = 32, /* of what is turned */
 };
@@ -191,20 +195,32 @@ static void count_accesses(const Loop *loop, uint32_t v, uint32_t vector,
   }
 }
 
-static uint32_t least_bytes(const Kernel *k) {
-  uint32_t least = 8;
+/* Of the elements that are read and stored. */
+static void bytes_of(const Kernel *k, uint32_t *least, uint32_t *most) {
+  *least = 8, *most = 1;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++)
-      if (loop->steps.at[i].kind == STEP_READ &&
-          dtype_info[loop->steps.at[i].dtype].bytes < least)
-        least = dtype_info[loop->steps.at[i].dtype].bytes;
-    for (uint32_t i = 0; i < loop->results.len; i++)
-      if (loop->results.at[i].out &&
-          dtype_info[loop->results.at[i].dtype].bytes < least)
-        least = dtype_info[loop->results.at[i].dtype].bytes;
+    for (uint32_t i = 0; i < loop->steps.len + loop->results.len; i++) {
+      bool read = i < loop->steps.len;
+      const Step *s = read ? &loop->steps.at[i] : NULL;
+      const Result *r = read ? NULL : &loop->results.at[i - loop->steps.len];
+      if (read ? s->kind != STEP_READ : !r->out)
+        continue;
+      uint32_t bytes = dtype_info[read ? s->dtype : r->dtype].bytes;
+      *least = bytes < *least ? bytes : *least;
+      *most = bytes > *most ? bytes : *most;
+    }
   }
+}
+static uint32_t least_bytes(const Kernel *k) {
+  uint32_t least, most;
+  bytes_of(k, &least, &most);
   return least;
+}
+static uint32_t most_bytes(const Kernel *k) {
+  uint32_t least, most;
+  bytes_of(k, &least, &most);
+  return most;
 }
 
 /* items: elements that there are along all such axes, for all of `threads`. */
@@ -267,6 +283,7 @@ static void choose_points(Kernel *k, const CudaTarget *target,
   if (s->turned != NO_LANE) {
     s->shape = CUDA_TURNED;
     s->threads = 2 * THREADS;
+    s->side = most_bytes(k) <= 2 ? 2 * SQUARE : SQUARE;
     return;
   }
   uint32_t axes[KERNEL_LOOPS];
@@ -319,19 +336,36 @@ static void choose_across(const Kernel *k, const CudaTarget *target,
   s->threads = s->team * WARP < THREADS ? THREADS : s->team * WARP;
 }
 
-/* How many numbers of a row a thread would keep: results that later loops read
- * and inputs. */
-static uint32_t kept_rows(const Kernel *k) {
-  uint32_t rows = 0;
+/* Is it a read that an earlier loop has, too? */
+static bool is_read_before(const Kernel *k, uint32_t at, const Step *s) {
+  for (uint32_t j = 0; j < at; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
+      const Step *x = &k->loops.at[j]->steps.at[i];
+      if (x->kind == STEP_READ && x->input == s->input &&
+          quasi_equal(x->address, s->address))
+        return true;
+    }
+  return false;
+}
+
+/* Registers for each element of a row that a thread keeps: inputs, and results
+ * that later loops read. */
+static uint32_t kept_registers(const Kernel *k) {
+  uint32_t words = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++)
-      rows +=
-          loop->steps.at[i].kind == STEP_READ && !loop->steps.at[i].index_count;
-    for (uint32_t i = 0; i < loop->results.len; i++)
-      rows += loop->results.at[i].local && loop->results.at[i].local_size != 1;
+    for (uint32_t i = 0; i < loop->steps.len; i++) {
+      const Step *s = &loop->steps.at[i];
+      if (s->kind == STEP_READ && !s->index_count && !is_read_before(k, j, s))
+        words += dtype_info[s->dtype].bytes == 8 ? 2 : 1;
+    }
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if (r->local && r->local_size != 1)
+        words += dtype_info[r->dtype].bytes == 8 ? 2 : 1;
+    }
   }
-  return rows > 4 ? 4 : rows;
+  return words;
 }
 
 static bool is_simple_row(const Loop *loop) {
@@ -341,11 +375,12 @@ static bool is_simple_row(const Loop *loop) {
 
 static void choose_held(const Kernel *k, double row, CudaSchedule *s) {
   double times = ceil(row / ((double)s->team * s->vector));
-  uint32_t rows = kept_rows(k);
+  double room = fmin(HELD_MOST * 2.0, REGISTERS / s->threads - HELD_OTHERS);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!is_simple_row(k->loops.at[j]))
       return;
-  if (k->loops.len > 1 && times * s->vector * rows <= HELD_MOST * 2 &&
+  if (k->loops.len > 1 &&
+      power_up(times) * s->vector * kept_registers(k) <= room &&
       times * s->vector <= HELD_MOST && !k->graph->sizes)
     s->held = power_up(times);
 }
@@ -368,6 +403,9 @@ static void choose_rows(const Kernel *k, const CudaTarget *target,
          (items > 2.0 * ITEMS_LEAST * s->team ||
           (points * s->team < (double)target->processors * FULL / 2 &&
            items >= 2.0 * s->team)))
+    s->team *= 2;
+  while (k->loops.len > 1 && s->team >= WARP && s->team < THREADS_MOST &&
+         items * s->vector > (double)HELD_GOOD * s->team)
     s->team *= 2;
   s->threads = s->team > THREADS ? s->team : THREADS;
   choose_held(k, row, s);
@@ -400,7 +438,7 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, "points");
     break;
   case CUDA_TURNED:
-    buffer_printf(out, "squares turned along i%u", s->turned);
+    buffer_printf(out, "squares of %u turned along i%u", s->side, s->turned);
     break;
   case CUDA_TEAM:
     buffer_printf(out, "teams of %u%s", s->team,
@@ -412,6 +450,9 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
   case CUDA_ATTEND:
     cuda_attend_print(out, s->attend);
     return;
+  case CUDA_ROUTINE:
+    buffer_printf(out, "%s", s->what);
+    break;
   case CUDA_SHAPES:
     break;
   }

@@ -1,9 +1,13 @@
-/* Tests of the CPU backend's routines: each against the reference backend, in
- * many shapes and types, on one, two and three threads. */
+/* Tests of routines: each against the reference backend, in many shapes and
+ * types, by the CPU backend on one, two and three threads, or by the backend
+ * that AXON_TARGET names.
+ *
+ *     tests/unit/routines_test [all] */
 #define _GNU_SOURCE
 #include "tests/unit/tensors.h"
 
 #include "backend/cpu/routines.h"
+#include "backend/target.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -130,7 +134,50 @@ static const Case cases[] = {
     {PRIM_PERMUTATION, 70001, {0}, false, 0},
 };
 
+/* For what is slow, the simulator of a GPU; in two types each, or in all. */
+static bool every_type;
+static const Case few[] = {
+    {PRIM_SORT, 0, SHAPE(1), false, 0},
+    {PRIM_SORT, 0, SHAPE(37), false, 0},
+    {PRIM_SORT, 1, SHAPE(5, 100, 3), false, 0},
+    {PRIM_SORT, 0, SHAPE(5, 60, 3), true, 0},
+    {PRIM_SORT, 0, SHAPE(4096), false, 0},
+    {PRIM_SORT, 0, SHAPE(9001), false, 0},
+    {PRIM_SORT, 0, SHAPE(4099, 2), false, 0},
+    {PRIM_ARGSORT, 0, SHAPE(41, 50), false, 0},
+    {PRIM_ARGSORT, 1, SHAPE(2, 4097), false, 0},
+    {PRIM_TOPK, 7, SHAPE(30, 50), false, 0},
+    {PRIM_TOPK, 1, SHAPE(1), false, 0},
+    {PRIM_TOPK, 64, SHAPE(3, 64), false, 0},
+    {PRIM_TOPK, 5, SHAPE(2, 5003), false, 0},
+    {PRIM_TOPK, 100, SHAPE(33000), false, 0},
+    {PRIM_TOPK, 1025, SHAPE(4500), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(1), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(20011), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(3, 2048), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(13, 257), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(130, 9), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(130, 9), false, 0},
+    {PRIM_CUMSUM, 1, SHAPE(3, 50, 2), false, 0},
+    {PRIM_CUMSUM, 0, SHAPE(5, 60, 7), true, 0},
+    {PRIM_SCATTER, 0, SHAPE(10), false, 7},
+    {PRIM_SCATTER, 0, SHAPE(10), false, 0},
+    {PRIM_SCATTER, 0, SHAPE(10), false, 5001},
+    {PRIM_SCATTER, 0, SHAPE(700), false, 3001},
+    {PRIM_SCATTER, 0, SHAPE(50, 33), false, 300},
+    {PRIM_PERMUTATION, 0, {0}, false, 0},
+    {PRIM_PERMUTATION, 1, {0}, false, 0},
+    {PRIM_PERMUTATION, 5000, {0}, false, 0},
+};
+
 /* ---- running them ---- */
+
+/* AXON_TARGET, or cpu. */
+static const Backend *tested(void) {
+  const char *name = getenv("AXON_TARGET");
+  const Backend *target = name ? target_named(name) : NULL;
+  return target ? target : &backend_cpu;
+}
 
 typedef struct Results {
   size_t used;
@@ -160,10 +207,13 @@ static void run_case(const Case *c, Dtype t, Results *r) {
 static void run_cases(const Backend *backend, Results *r) {
   static const Dtype types[] = {DT_F32, DT_F64, DT_I64, DT_I32,
                                 DT_U8,  DT_I8,  DT_F16, DT_BF16};
+  bool all = tested() == &backend_cpu;
+  uint32_t count = all ? ARRAY_LEN(cases) : ARRAY_LEN(few);
   g.backend = backend;
-  for (uint32_t k = 0; k < ARRAY_LEN(cases); k++)
+  for (uint32_t k = 0; k < count; k++)
     for (uint32_t j = 0; j < ARRAY_LEN(types); j++)
-      run_case(&cases[k], types[j], r);
+      if (all || every_type || (j + k) % 4 == 0)
+        run_case(all ? &cases[k] : &few[k], types[j], r);
 }
 
 static Results *in_child(const Backend *backend, const char *threads) {
@@ -187,8 +237,9 @@ static Results *in_child(const Backend *backend, const char *threads) {
 static void test_against_reference(void **state_) {
   (void)state_;
   Results *want = in_child(&backend_reference, "1");
-  for (const char *threads = "123"; *threads; threads++) {
-    Results *got = in_child(&backend_cpu, (char[]){*threads, 0});
+  bool cpu = tested() == &backend_cpu;
+  for (const char *threads = cpu ? "123" : "1"; *threads; threads++) {
+    Results *got = in_child(tested(), (char[]){*threads, 0});
     assert_int_equal(want->used, got->used);
     size_t k = 0;
     while (k < want->used && want->bytes[k] == got->bytes[k])
@@ -210,7 +261,7 @@ static void test_rounded_sums(void **state_) {
   (void)state_;
   Node *x = data_with(DT_F32, SHAPE(100003), thirds), *n[2];
   for (uint32_t k = 0; k < 2; k++) {
-    g.backend = k ? &backend_reference : &backend_cpu;
+    g.backend = k ? &backend_reference : tested();
     n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0}, (Key){{0}},
                             0, &fault));
     must_force(n[k]);
@@ -222,7 +273,7 @@ static void test_rounded_sums(void **state_) {
 /* What is wrong is told as the reference backend does. */
 static void test_bad_index(void **state_) {
   (void)state_;
-  g.backend = &backend_cpu;
+  g.backend = tested();
   Node *x = data(DT_F32, SHAPE(5, 2)), *y = data(DT_F32, SHAPE(9, 2));
   Node *index = numbers(SHAPE(9));
   Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
@@ -233,7 +284,7 @@ static void test_bad_index(void **state_) {
 /* What is stored where nothing is added is not touched, not even its sign. */
 static void test_negative_zero(void **state_) {
   (void)state_;
-  g.backend = &backend_cpu;
+  g.backend = tested();
   Node *x = data_with(DT_F32, SHAPE(3), ones);
   ((float *)x->data->data)[1] = -0.0f;
   Tensor *zeros = tensor_new(DT_I64, 1, (int64_t[]){40000}, true, &fault);
@@ -248,7 +299,7 @@ static void test_negative_zero(void **state_) {
 static void test_interrupt(void **state_) {
   (void)state_;
   volatile bool stop = true;
-  g.backend = &backend_cpu;
+  g.backend = tested();
   g.interrupt = &stop;
   Node *x = data(DT_F32, SHAPE(100003));
   Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0}, (Key){{0}},
@@ -265,7 +316,8 @@ static void test_interrupt(void **state_) {
   assert_true(at(n, 0) == -4);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  every_type = argc > 1 && strcmp(argv[1], "all") == 0;
   const struct CMUnitTest tests[] = {
       TEST(test_against_reference), TEST(test_rounded_sums),
       TEST(test_bad_index),         TEST(test_negative_zero),
