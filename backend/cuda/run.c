@@ -121,7 +121,9 @@ static bool launch(Device *d, const Cluster *c, const CudaProgram *p,
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
                           .arguments = pointers};
-  return blocks == 0 || cuda_launch(&d->gpu, &how, fault);
+  return blocks == 0 || (device_clock(d, true, fault) &&
+                         cuda_launch(&d->gpu, &how, fault) &&
+                         device_clock(d, false, fault));
 }
 
 /* Did kernels find an index or a divisor that is wrong? */
