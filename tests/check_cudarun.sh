@@ -113,6 +113,19 @@ do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
 memory=8 same many
 
+# make check-gpu: its families, and that it tells what fails.
+ls "$here"/tests/gpu/*.axn >families
+said=$(on_gpu env PATH=/usr/bin:/bin AXON="$AXON" BUILD="$build" \
+  GPU_KEPT="$work/kept" "$here/tests/gpu.sh" 1 0 2>&1) ||
+  wrong "make check-gpu: $(grep -v '^ok' <<<"$said")"
+grep -q "^$(wc -l <families) ok, 0 failed" <<<"$said" ||
+  wrong "make check-gpu: $(tail -n 1 <<<"$said")"
+said=$(FAKE_FAIL=launch=700 on_gpu env AXON="$AXON" BUILD="$build" \
+  GPU_KEPT="$work/kept" "$here/tests/gpu.sh" 1 0 2>&1) &&
+  wrong 'make check-gpu does not see a driver that fails'
+grep -q '^      again: .*--target cuda .*tests/gpu/points.axn' <<<"$said" &&
+  grep -q CUDA_ERROR "$work"/kept/*points* || wrong "make check-gpu: $said"
+
 # axon plan says how.
 said=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
 for word in 'teams of' 'rows in registers' 'sm_90a, indices of 32 bits' \
