@@ -1,6 +1,7 @@
 #include "backend/target.h"
 
 #include "backend/cuda/cuda.h"
+#include "runtime/kept.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +68,20 @@ bool target_check(Fault *fault) {
                       "by what the caches hold");
     return false;
   }
+  if (number_setting("AXON_KEEP", 0) < 0) {
+    fault_set(fault, "AXON_KEEP=%s is no number of bytes",
+              setting("AXON_KEEP"));
+    fault_help(fault, "give 0, so that no copies of operands are kept, or how "
+                      "many bytes all of them may take: else it is a quarter "
+                      "of the memory");
+    return false;
+  }
   return true;
 }
 
 void target_begin(Graph *g) {
+  int64_t kept = number_setting("AXON_KEEP", -1);
+  kept_limit(kept < 0 ? UINT64_MAX : (uint64_t)kept);
   const char *name = setting("AXON_TARGET");
   const Backend *target = name ? target_named(name) : NULL;
   int64_t tiny = number_setting("AXON_TINY", TINY_WORK);

@@ -11,6 +11,7 @@
  * was given back is found. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
+#include "runtime/kept.h"
 #include "runtime/sizeclass.h"
 
 #include <pthread.h>
@@ -219,6 +220,7 @@ void *block_new(size_t bytes, bool clear, size_t *size) {
   }
   at = take_fresh(*size, clear);
   if (!at) {
+    kept_trim(0);
     memory_trim(0);
     at = take_fresh(*size, clear);
   }

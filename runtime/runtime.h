@@ -83,6 +83,7 @@ typedef struct Tensor {
   bool borrowed; /* data are somebody else's: see tensor_borrow */
   size_t block_size; /* of memory from block.c; or 0 */
   void *device;      /* a copy in a device's memory, its backend's; or NULL */
+  struct Kept *kept; /* other forms of it (kept.h); or NULL */
 } Tensor;
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */

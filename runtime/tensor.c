@@ -1,5 +1,6 @@
 /* Tensors in memory, and faults. */
 #include "runtime/internal.h"
+#include "runtime/kept.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -262,6 +263,8 @@ void tensor_release(Tensor *t) {
     return;
   if (t->device)
     tensor_device_end(t->device);
+  if (t->kept)
+    kept_drop(t);
   if (t->mapping_size)
     munmap(t->mapping, t->mapping_size);
   else if (!t->borrowed)

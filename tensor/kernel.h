@@ -275,6 +275,10 @@ bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
                    uint32_t *with_n);
 /* Which variables each step depends on. */
 uint64_t *loop_depends(Arena *arena, const Loop *loop);
+/* Is what a read has along the axis one element after the other, in all of its
+ * range? */
+bool loop_reads_line(const Loop *loop, const uint64_t *depends, const Step *s,
+                     uint32_t v);
 /* A step of one loop, with all that it needs, as a step of another one over
  * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
 uint32_t loop_take_step(Arena *arena, const Loop *from, Loop *to,

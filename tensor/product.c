@@ -46,6 +46,17 @@ uint64_t *loop_depends(Arena *arena, const Loop *loop) {
   return depends;
 }
 
+bool loop_reads_line(const Loop *loop, const uint64_t *depends, const Step *s,
+                     uint32_t v) {
+  uint64_t others = 0;
+  for (uint32_t j = 0; j < loop->quotient_count; j++)
+    if (s->address->times[KERNEL_AXES + j])
+      others |= quasi_axes(loop, &loop->quotients[j].of);
+  for (uint32_t j = 0; j < s->index_count; j++)
+    others |= depends[s->indices[j].step];
+  return s->address->times[v] == 1 && !(others >> v & 1);
+}
+
 /* ---- factors ---- */
 
 static uint64_t reduced_axes(const Loop *loop) {

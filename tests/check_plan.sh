@@ -122,6 +122,14 @@ grep -q '5 × 4 by 3 terms' <<<"$plan" ||
   wrong 'small products are not whole in registers'
 grep -q '3 × 32 in registers, all as it lies' <<<"$plan" ||
   wrong 'small products are copied'
+cat >"$folder/kept.axn" <<'END'
+val x = for i < 60, j < 300 => sin (float (i + j))
+val w = for i < 300, j < 200 => sin (float (i + 2 * j))
+do print (max x, max w)
+do print (max (x @ w))
+END
+"$AXON" plan --dry "$folder/kept.axn" | tr -s ' \n' ' ' |
+  grep -q 'right in panels, kept' || wrong 'weights are copied in each call'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   wrong 'equal runs are not told once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |

@@ -16,8 +16,8 @@ bad=0
 for test in pool block; do
   # shellcheck disable=SC2086
   $cc $flags "tests/unit/${test}_test.c" runtime/pool.c runtime/block.c \
-    runtime/tensor.c runtime/dtype.c support/mem.c support/arena.c \
-    support/buffer.c support/utf8.c -lcmocka -lm -lpthread \
+    runtime/kept.c runtime/tensor.c runtime/dtype.c support/mem.c \
+    support/arena.c support/buffer.c support/utf8.c -lcmocka -lm -lpthread \
     -o "$work/$test" 2>"$work/said" || {
     grep -q 'cmocka' "$work/said" && exit 0
     cat "$work/said"

@@ -204,6 +204,7 @@ struct Constraint {
   bool enough;     /* what is wanted follows from it, not the reverse */
   bool assumed;    /* written by the user: not to be proved here */
   bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
+  bool compared;        /* with another that is being demanded (solve.c) */
   uint32_t order, turn;
   uint32_t serial; /* in order of demand */
   uint32_t part;   /* of the program in which it arose (part_begin) */

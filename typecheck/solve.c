@@ -166,12 +166,14 @@ static void place_constraint(Checker *c, Constraint *k) {
 }
 
 /* What else this shape is already said to be, the other side must be, too:
- * all of one shape's leading axes are one size. */
+ * all of one shape's leading axes are one size.  What that comes to is not
+ * compared with the same constraint again: of x == y, x == z is y == z, and
+ * that x == z. */
 static bool same_as_pending(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *o = c->pending.at[i];
-    if (o->kind != CN_SHAPE_EQ || o->done || o == c->solving ||
-        !in_scope(k->facts, o->facts))
+    if (o->kind != CN_SHAPE_EQ || o->done || o->compared ||
+        o == c->solving || !in_scope(k->facts, o->facts))
       continue;
     Shape *x, *y; /* what each says besides the side that they share */
     if (shape_same(c, o->a, k->a))
@@ -192,8 +194,10 @@ static bool same_as_pending(Checker *c, Constraint *k) {
                      (y->at[y->len - 1].tag != IT_SPLICE);
     if (!alike)
       continue; /* nothing can be learnt before the rank is known */
+    o->compared = true;
     if (!unify_shape(c, x, y, k->origin))
       report_shapes(c, k->a, k->b, k->origin);
+    o->compared = false;
     return true;
   }
   return false;

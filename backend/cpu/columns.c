@@ -2,10 +2,7 @@
  */
 #include "backend/cpu/nests.h"
 
-enum {
-  COLUMNS = 64,
-  BLOCK_VECTORS = 4, /* of sums that are written out */
-};
+enum { COLUMNS = 64 };
 
 #define format emit_format
 
@@ -16,21 +13,12 @@ typedef struct Columns {
 } Columns;
 
 /* The sums of a block whose vectors are known stay in registers. */
-static void emit_held_end(Buffer *out, const Columns *c, const Buffer *whole,
-                          const Buffer *part) {
+static void emit_held_end(Buffer *out, const Columns *c, const Buffer *whole) {
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
                 "const int64_t j = start + a * W;\n(void)j;\n",
                 c->vectors, c->vectors);
-  if (!c->block)
-    buffer_puts(out, "if (j + W <= end) {\n");
   emit_put(out, whole);
-  if (!c->block) {
-    buffer_puts(out, "} else if (j < end) {\n"
-                     "const int rest = (int)(end - j);\n");
-    emit_put(out, part);
-    buffer_puts(out, "}\n");
-  }
   buffer_puts(out, "}\n");
 }
 
@@ -53,8 +41,8 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f,
   BestPart p = {f->class, f->name, f->far, NULL, f->out};
   if (f->where && e->s->chunk)
     emit_best_columns(e, out, &p, f->r->out->times[e->lane]);
-  if (c->block || e->few) {
-    emit_held_end(out, c, &whole, &part);
+  if (c->block) {
+    emit_held_end(out, c, &whole);
     return;
   }
   buffer_puts(out, "for (int64_t j = start, a = 0; j < end; j += W, a++)\n"
@@ -106,38 +94,17 @@ static void close_runs(Nest *n, uint32_t vectors) {
   buffer_puts(n->out, "}\n");
 }
 
-/* Can vectors of which no lane is left be gone through like others? */
-static bool reads_by_masks(const Emitter *e) {
-  for (uint32_t j = 0; j < e->loop->steps.len; j++) {
-    const Step *s = &e->loop->steps.at[j];
-    bool reads = s->kind == STEP_READ || s->kind == STEP_LOCAL;
-    if (reads && e->varies[j] && !emit_is_near(e, s))
-      return false;
-  }
-  return true;
-}
-
-/* The lanes of a block as so many vectors: their sums stay in registers.  part:
- * it is not whole. */
+/* The lanes of a whole block: their sums stay in registers. */
 static void emit_block(Emitter *e, Buffer *out, uint32_t vectors,
-                       const Buffer *text, bool part) {
-  bool masks = part && reads_by_masks(e);
+                       const Buffer *text) {
   buffer_printf(out,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
-                "const int64_t j = start + a * W;\n(void)j;\n",
-                vectors, vectors);
-  if (part)
-    buffer_printf(out,
-                  "const int rest = end - j < W ? end - j < 0 ? 0 : "
-                  "(int)(end - j) : W;\n"
-                  "%s%s",
-                  masks ? "(void)rest;\n" : "if (rest > 0) {\n", part_macros);
-  else
-    buffer_puts(out, whole_macros);
+                "const int64_t j = start + a * W;\n(void)j;\n%s",
+                vectors, vectors, whole_macros);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
   emit_put(out, text);
-  buffer_printf(out, "%s}\n%s", no_macros, part && !masks ? "}\n" : "");
+  buffer_printf(out, "%s}\n", no_macros);
 }
 
 /* Lanes and, in each of these, several terms of its sum, from `from` on; what
@@ -191,9 +158,7 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
   if (n->opened < e->loops)
     nest_open_one(e, n, from, to);
   if (c->block) {
-    emit_block(e, out, c->vectors, &c->whole, false);
-  } else if (e->few) {
-    emit_block(e, out, c->vectors, &c->part, true);
+    emit_block(e, out, c->vectors, &c->whole);
   } else {
     buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
     emit_lane_loop(e, out, ", a++", &c->whole, &c->part);
@@ -207,74 +172,37 @@ static void emit_column_loops(Emitter *e, Nest *n, const Columns *c) {
       emit_column_end(e, out, &n->folds[j], c);
 }
 
-bool nest_is_short(const Emitter *e, const Loop *loop, uint32_t lane) {
-  if (lane + 1 == loop->outer && e->s->shape != UNIT_TILE)
-    return false;
-  if (loop->results.len != 1 || !sums_are_short(loop) || lane >= loop->kept)
-    return false;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    if (is_limited(loop, v) || (e->s->chunk && v == loop->kept))
-      return false;
-  return true;
-}
-
-/* Vectors of a block of few terms: such that blocks have no idle ones. */
-static uint32_t few_vectors(int64_t vectors) {
-  uint32_t best = BLOCK_VECTORS;
-  if (vectors <= best)
-    return (uint32_t)vectors;
-  for (uint32_t v = best; v > 1; v--)
-    if ((vectors + v - 1) / v * v < (vectors + best - 1) / best * best)
-      best = v;
-  return best;
-}
-
 /* How many vectors are gone through at a time. */
 static uint32_t block_vectors(const Emitter *e) {
   int64_t most = nest_is_outer(e) ? e->s->block : e->loop->extents[e->lane];
   if (!size_is_number(e->k->graph, most))
-    return e->few ? BLOCK_VECTORS : COLUMNS;
+    return COLUMNS;
   int64_t vectors = (most + e->s->width - 1) / e->s->width;
-  if (e->few)
-    return few_vectors(vectors);
   return nest_is_outer(e) || vectors <= schedule_held(e->s->bytes)
              ? (uint32_t)vectors
              : COLUMNS;
 }
 
-/* Whole blocks, and others, where there may be such. */
+/* Whole blocks, and others. */
 static void emit_held(Emitter *e, Nest *n, Columns *c) {
-  int64_t extent = e->loop->extents[e->lane];
-  int64_t block = (int64_t)c->vectors * e->s->width;
-  bool number = size_is_number(e->k->graph, extent) && e->few;
-  int64_t unit = nest_is_outer(e) ? e->s->block : extent;
-  bool whole = !number || (extent >= block && unit >= block);
-  bool part = !number || extent % block || unit % block;
   uint32_t opened = n->opened;
-  if (whole && part)
-    buffer_printf(n->out, "if (end - start == %u * W) {\n", c->vectors);
+  buffer_printf(n->out, "if (end - start == %u * W) {\n", c->vectors);
   c->block = true;
-  if (whole && !part)
-    buffer_puts(n->out, "(void)end;\n");
-  if (whole)
-    emit_column_loops(e, n, c);
-  if (whole && part)
-    buffer_puts(n->out, "} else {\n");
+  emit_column_loops(e, n, c);
+  buffer_puts(n->out, "} else {\n");
   n->opened = opened;
   c->block = false;
-  if (part)
-    emit_column_loops(e, n, c);
-  if (whole && part)
-    buffer_puts(n->out, "}\n");
+  emit_column_loops(e, n, c);
+  buffer_puts(n->out, "}\n");
 }
 
 void nest_columns(Emitter *e, Nest *n) {
   Buffer *out = n->out;
-  bool outer = nest_is_outer(e), once = outer && !e->few;
+  bool outer = nest_is_outer(e);
   Columns c = {.vectors = block_vectors(e), .whole = {.arena = e->arena}};
   c.part = c.whole;
   nest_open(e, n, n->kept);
-  if (once)
+  if (outer)
     nest_range(e, out, true);
   else
     buffer_printf(out,
@@ -282,9 +210,8 @@ void nest_columns(Emitter *e, Nest *n) {
                   "start += %u * W) {\n"
                   "const int64_t end = start + %u * W < last ? start + %u * W "
                   ": last;\n",
-                  outer ? "lo" : nest_from(e, e->lane),
-                  outer ? "hi" : nest_to(e, e->lane), c.vectors, c.vectors,
-                  c.vectors);
+                  nest_from(e, e->lane), nest_to(e, e->lane), c.vectors,
+                  c.vectors, c.vectors);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
@@ -301,7 +228,7 @@ void nest_columns(Emitter *e, Nest *n) {
     emit_held(e, n, &c);
   else
     emit_column_loops(e, n, &c);
-  if (!once)
+  if (!outer)
     buffer_puts(out, "}\n");
   nest_close(n, 0);
 }

@@ -5,6 +5,7 @@
 #include "backend/cpu/program.h"
 #include "backend/cpu/routines.h"
 
+#include "runtime/kept.h"
 #include "runtime/pool.h"
 #include "tensor/watch.h"
 
@@ -111,6 +112,48 @@ static void fill_keys(const Cluster *c, const Program *p, int64_t *ints) {
   }
 }
 
+/* ---- operands that are kept ---- */
+
+typedef struct Making {
+  const Program *program;
+  const Job *job;
+  uint32_t at, pointer;
+} Making;
+
+static bool make_kept(void *context, void *to) {
+  const Making *m = context;
+  const Keeping *k = &m->program->keepings[m->at];
+  char name[16];
+  snprintf(name, sizeof name, "keep%u", m->at);
+  Job job = *m->job;
+  job.function = (KernelFunction *)object_function(m->program->object, name);
+  job.pointers[m->pointer] = to;
+  job.room = 0;
+  return job.function &&
+         pool_run(k->panels, 1, work_on, &job, job.stop) == 0;
+}
+
+/* Those that are there, or are to be from now on. */
+static void take_kept(const Cluster *c, const Program *p, Job *job,
+                      Kept **kept) {
+  for (uint32_t j = 0; j < p->keeping_count; j++) {
+    const Keeping *k = &p->keepings[j];
+    Making making = {p, job, j, p->out_count + c->kernel->inputs.len + j};
+    kept[j] = NULL;
+    if (k->pays || kept_is_at_once())
+      kept[j] = kept_take(c->kernel->inputs.at[k->input]->data, &k->form,
+                          (size_t)k->bytes, make_kept, &making);
+    job->pointers[making.pointer] =
+        kept[j] ? (void *)(uintptr_t)kept_data(kept[j]) : NULL;
+  }
+}
+
+static void end_kept(const Program *p, Kept *const *kept) {
+  for (uint32_t j = 0; j < p->keeping_count; j++)
+    if (kept[j])
+      kept_done(kept[j]);
+}
+
 static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
                       volatile bool *stop) {
   const Kernel *k = c->kernel;
@@ -130,8 +173,12 @@ static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
     job.pointers[j] = outs[j]->data;
   for (uint32_t j = 0; j < k->inputs.len; j++)
     job.pointers[p->out_count + j] = k->inputs.at[j]->data->data;
-  return p->chunked ? run_chunks(p, c->nodes.at[p->outs[0]], &job)
-                    : run_job(p, &job);
+  Kept *kept[POINTERS];
+  take_kept(c, p, &job, kept);
+  int bad = p->chunked ? run_chunks(p, c->nodes.at[p->outs[0]], &job)
+                       : run_job(p, &job);
+  end_kept(p, kept);
+  return bad;
 }
 
 typedef struct Run {
@@ -164,6 +211,8 @@ static Node *input_to_take(const Cluster *c, const Program *p) {
  * either all of that or all of the result. */
 static bool run_over(const Cluster *c, const Program *p, Node *x) {
   Node *n = c->nodes.at[p->outs[0]];
+  if (x->data->kept)
+    kept_drop(x->data);
   if (run_kernel(c, p, &x->data, NULL) != 0)
     return false;
   n->data = x->data;

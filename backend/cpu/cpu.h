@@ -3,6 +3,7 @@
 #define AXON_CPU_H
 
 #include "backend/cpu/compiler.h"
+#include "runtime/artifact.h"
 #include "tensor/kernel.h"
 
 enum {
@@ -61,11 +62,23 @@ typedef struct KeyWord { /* an integer that is part of a key */
   uint32_t at, key, word;
 } KeyWord;
 
+/* An operand that may be there in the form in which it is wanted, from a call
+ * before: keeping.c. */
+typedef struct Keeping {
+  uint32_t loop, input;
+  ArtifactKey form; /* all that it depends on beside the tensor */
+  int64_t bytes, panels;
+  bool pays;
+  const char *type, *columns, *extent, *depth; /* as C */
+} Keeping;
+
 typedef struct Call {
   VEC(int64_t) ints;
   VEC(KeyWord) keys; /* of marks: what they stand for is put there */
   VEC(double) floats;
   VEC(Result *) outs;
+  VEC(Keeping) keepings; /* pointers behind those of the inputs: NULL where it
+                            is not there */
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
   Dtype accumulator;

@@ -33,8 +33,8 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
              : arena_printf(arena, "%lld terms of a sum", (long long)s->chunk);
 }
 
-static const char *form_text(OperandForm form) {
-  switch (form) {
+static const char *form_text(const Operand *o) {
+  switch (o->form) {
   case OPERAND_PLAIN:
     return "as it lies";
   case OPERAND_ROWS:
@@ -42,9 +42,9 @@ static const char *form_text(OperandForm form) {
   case OPERAND_COLUMNS:
     return "copied in columns";
   case OPERAND_PANELS:
-    return "copied in panels";
+    return o->pays ? "in panels, kept" : "copied in panels";
   case OPERAND_TURNED:
-    return "turned into panels";
+    return o->pays ? "turned into panels, kept" : "turned into panels";
   case OPERAND_WINDOW:
     return "in panels out of a window";
   }
@@ -71,8 +71,8 @@ static const char *tiles_text(const Kernel *k, const Schedule *s,
     buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
                   out.len ? "; " : "", t->rows, t->vectors * s->width,
                   t->element == DT_I32 ? " by pairs of bf16" : "",
-                  across ? "a window" : form_text(t->a.form),
-                  form_text(across ? t->a.form : t->b.form));
+                  across ? "a window" : form_text(&t->a),
+                  form_text(across ? &t->a : &t->b));
   }
   return out.text;
 }

@@ -8,6 +8,7 @@ enum {
   ROW_LEVEL = 1,
   LEVELS = KERNEL_AXES + 3,
   NO_LANE = KERNEL_VARS - 1, /* a variable that is nowhere */
+  NO_STEP = INT32_MAX,
 };
 
 /* Where the values of a result lie while a unit is worked on. */
@@ -42,7 +43,10 @@ struct Emitter {
   uint32_t ints_from, floats_from; /* of the call: this function's own */
   Local *locals[KERNEL_LOOPS];     /* by loop and result */
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
+  Loop *finish[KERNEL_LOOPS]; /* of sums of few terms: the next loop, which
+                                 finishes each of them; NULL: none does */
   Buffer head;                     /* of the function */
+  Buffer copies;                   /* functions of what may be kept */
   bool failed;
   bool streams;  /* some results go past the caches */
   char turns[8]; /* classes of vectors that are turned */
@@ -69,6 +73,8 @@ struct Emitter {
                through like others */
   char *classes; /* f d i l b: of steps, as lanes */
   const char **need;
+  uint32_t fused; /* a step that is a part of its one reader, and has no name;
+                     NO_STEP: there is none */
   const char **given; /* of steps: the value, that is there already, or NULL;
                          NULL: all are computed */
 };
@@ -135,6 +141,12 @@ bool emit_is_masked(const Emitter *e, uint32_t step);
 /* Is what it chooses else more than the zeros that are there anyway? */
 bool emit_masked_else(const Emitter *e, uint32_t step);
 const char *emit_masked(Emitter *e, uint32_t step);
+/* Are those the lanes from one to another?  Then the condition has no value of
+ * its own, only parts of it that are the same in all lanes. */
+bool emit_is_ranged(const Emitter *e, uint32_t step);
+typedef void EmitStep(void *context, uint32_t step);
+void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
+                      void *context);
 
 /* ---- nests.c: loops as C ---- */
 
@@ -163,6 +175,13 @@ void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
 void emit_put(Buffer *out, const Buffer *text);
 /* What blocks are written between: of whole vectors, of parts of one. */
 extern const char whole_macros[], part_macros[], no_macros[];
+
+/* ---- few.c ---- */
+
+/* The loop after the given one, over its axes, if that has sums of few terms
+ * for this loop alone, which it reads where they come to be; NULL: it is not
+ * so. */
+Loop *few_finish(const Kernel *k, const Schedule *s, Arena *arena, uint32_t at);
 
 /* ---- turned.c ---- */
 

@@ -114,6 +114,117 @@ bool emit_masked_else(const Emitter *e, uint32_t at) {
   return !is_zero(&e->loop->steps.at[e->loop->steps.at[at].args[2]]);
 }
 
+/* ---- lanes from one to another ---- */
+
+/* How the lanes of what is compared go: up or down by one; 0: otherwise. */
+static int lanes_compared(const Emitter *e, const Step *c) {
+  const Step *x = &e->loop->steps.at[c->args[0]];
+  const Step *y = &e->loop->steps.at[c->args[1]];
+  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX || !emit_fits_narrow(x) ||
+      !emit_fits_narrow(y) || !is_even(e, x->index) || !is_even(e, y->index))
+    return 0;
+  int64_t step = x->index->times[e->lane] - y->index->times[e->lane];
+  return step == 1 || step == -1 ? (int)step : 0;
+}
+
+/* Does the condition hold for lanes next to each other, and no others? */
+static bool is_range(const Emitter *e, uint32_t condition) {
+  const Step *c = &e->loop->steps.at[condition];
+  if (!e->varies[condition])
+    return true;
+  if (c->kind != STEP_OP || c->arg_count != 2)
+    return false;
+  if (c->op == PRIM_AND)
+    return is_range(e, c->args[0]) && is_range(e, c->args[1]);
+  return (c->op == PRIM_GE || c->op == PRIM_GT || c->op == PRIM_LE ||
+          c->op == PRIM_LT) &&
+         lanes_compared(e, c);
+}
+
+bool emit_is_ranged(const Emitter *e, uint32_t at) {
+  const Step *s = &e->loop->steps.at[at];
+  return e->s->width > 1 && emit_is_masked(e, at) &&
+         (!emit_masked_else(e, at) ||
+          e->loop->steps.at[s->args[2]].kind == STEP_CONST) &&
+         is_range(e, s->args[0]);
+}
+
+typedef struct Lanes { /* as C; NULL: there is no such bound */
+  const char *from, *to, *when;
+} Lanes;
+
+static const char *tighter(Emitter *e, const char *x, const char *y, char op) {
+  uint32_t name = e->names++;
+  if (!x)
+    return y;
+  buffer_printf(&e->blocks[e->lane_level],
+                "const int64_t b%u = %s %c %s ? %s : %s;\n", name, x, op, y, x,
+                y);
+  return format(e, "b%u", name);
+}
+
+/* j times 1 or -1 is at least, or less than, a form and 0 or 1. */
+static void add_bound(Emitter *e, const Step *c, Lanes *r) {
+  int step = lanes_compared(e, c);
+  Quasi *q = quasi_copy(e->arena, e->loop->steps.at[c->args[1]].index);
+  e->failed |=
+      !quasi_add(e->k->graph, q, -1, e->loop->steps.at[c->args[0]].index);
+  bool least = c->op == PRIM_GE || c->op == PRIM_GT;
+  q->constant += c->op == PRIM_GT || c->op == PRIM_LE;
+  const char *bound = emit_quasi(e, q);
+  if (step < 0) {
+    bound = format(e, "(1 - (%s))", bound);
+    least = !least;
+  }
+  if (least)
+    r->from = tighter(e, r->from, bound, '>');
+  else
+    r->to = tighter(e, r->to, bound, '<');
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static void find_lanes(Emitter *e, uint32_t condition, Lanes *r) {
+  const Step *c = &e->loop->steps.at[condition];
+  if (!e->varies[condition]) {
+    const char *x = emit_scalar(e, condition);
+    r->when = r->when ? format(e, "%s && %s", r->when, x) : x;
+  } else if (c->op == PRIM_AND) {
+    find_lanes(e, c->args[0], r);
+    find_lanes(e, c->args[1], r);
+  } else {
+    add_bound(e, c, r);
+  }
+}
+
+void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
+                      void *context) {
+  const Step *c = &e->loop->steps.at[condition];
+  if (!e->varies[condition])
+    found(context, condition);
+  else if (c->op == PRIM_AND)
+    for (uint32_t j = 0; j < 2; j++)
+      emit_each_scalar(e, c->args[j], found, context);
+}
+
+static const char *ranged(Emitter *e, uint32_t at, const char *from) {
+  const Step *s = &e->loop->steps.at[at];
+  Dtype t = e->loop->steps.at[s->args[1]].dtype;
+  Lanes r = {NULL, NULL, NULL};
+  char class = e->classes[at];
+  bool narrows = class == 'i' && t == DT_I64;
+  find_lanes(e, s->args[0], &r);
+  const char *to = r.to ? format(e, "%s - j", r.to) : "W";
+  if (r.when)
+    to = format(e, "%s ? %s : 0", r.when, to);
+  const char *other = emit_masked_else(e, at)
+                          ? emit_lanes(e, s->args[2], narrows ? 'l' : class)
+                          : format(e, "splat_%c(0)", narrows ? 'l' : class);
+  const char *x =
+      format(e, "ldr_%s(%s, %s%s, %s, REST, %s)", dtype_info[t].name, from,
+             r.from ? r.from : "0", r.from ? " - j" : "", to, other);
+  return narrows ? format(e, "narrow(%s)", x) : x;
+}
+
 const char *emit_masked(Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
   const Step *read = &e->loop->steps.at[s->args[1]];
@@ -129,6 +240,8 @@ const char *emit_masked(Emitter *e, uint32_t at) {
     buffer_printf(&e->blocks[e->lane_level],
                   "__builtin_prefetch(p%u + %s + j + %s);\n", read->input,
                   place, emit_int(e, at_all->times[e->fetched]));
+  if (emit_is_ranged(e, at))
+    return ranged(e, at, format(e, "p%u + %s + j", read->input, place));
   const char *mask = emit_lanes(e, s->args[0], 'b');
   const char *x =
       format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,

@@ -59,6 +59,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   e->checks = (Buffer){.arena = e->arena};
   e->turned = e->turned_names = e->checks;
   e->rows = NO_LANE;
+  e->fused = NO_STEP;
   e->levels = NEW_ARRAY(e->arena, uint32_t, count);
   e->varies = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
@@ -73,15 +74,15 @@ bool is_limited(const Loop *loop, uint32_t v) {
 
 /* The least or largest value of a limit among the rows. */
 static const char *limit_text(Emitter *e, const Limit *limit) {
-  uint32_t last = e->k->outer - 1;
+  uint32_t outer = e->k->outer;
   Buffer b = {.arena = e->arena};
   buffer_puts(&b, emit_int(e, limit->of.constant));
-  for (uint32_t v = 0; v <= last; v++) {
+  for (uint32_t v = 0; v < outer; v++) {
     int64_t t = limit->of.times[v];
     if (!t)
       continue;
     buffer_printf(&b, " + %s * ", emit_int(e, t));
-    if (v < last || e->s->shape == UNIT_POINT)
+    if (v + 1 < outer || e->s->shape == UNIT_POINT)
       buffer_printf(&b, "i%u", v);
     else
       buffer_puts(&b, (t > 0) == limit->least ? "lo" : "(hi - 1)");
@@ -243,10 +244,8 @@ static const char *position(Emitter *e) {
   return format(e, lanes ? "(int32_t)(%s + j) + lanes()" : "splat_i(%s)", base);
 }
 
-/* Fills in where the result goes: before the blocks are written, since it adds
- * to these. */
-static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
-  Result *r = &e->loop->results.at[at];
+Fold nest_fold(Emitter *e, uint32_t at) {
+  const Result *r = &e->loop->results.at[at];
   Dtype t = e->loop->steps.at[r->step].dtype;
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
@@ -255,17 +254,21 @@ static Fold fold_of(Emitter *e, uint32_t loop, uint32_t at) {
   f.where = is_where(r->reduce) ? position(e) : NULL;
   f.far = f.where && is_far(e->loop);
   f.identity = emit_identity(r->reduce, t);
+  return f;
+}
+
+void nest_place(Emitter *e, uint32_t loop, uint32_t at, Fold *f) {
+  Result *r = &e->loop->results.at[at];
   const Local *l = &e->locals[loop][at];
   if (r->local)
-    f.local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
+    f->local = format(e, "l%u + %s", l->name, emit_local(e, l, r->local));
   if (e->s->chunk) {
-    e->out->call.accumulator = accumulator_dtype(&f);
-    e->out->call.places = f.where != NULL;
+    e->out->call.accumulator = accumulator_dtype(f);
+    e->out->call.places = f->where != NULL;
   }
   if (r->out)
-    f.out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
-                   e->s->chunk ? " + share" : "");
-  return f;
+    f->out = format(e, "o%u + %s%s", out_number(e, r), emit_quasi(e, r->out),
+                    e->s->chunk ? " + share" : "");
 }
 
 static const char *combine(Emitter *e, const Fold *f, char class, bool lanes,
@@ -406,19 +409,10 @@ const char *nest_to(Emitter *e, uint32_t v) {
                                   : emit_int(e, e->loop->extents[v]);
 }
 
-static void open_written_out(Emitter *e, Nest *n) {
-  long long extent = e->loop->extents[e->order[n->opened]];
-  buffer_printf(n->out, "#pragma GCC unroll %lld\n", extent);
-  nest_open_one(e, n, "0", format(e, "%lld", extent));
-}
-
 void nest_open(Emitter *e, Nest *n, uint32_t to) {
   while (n->opened < to) {
     uint32_t v = e->order[n->opened];
-    if (e->few && v >= e->loop->kept)
-      open_written_out(e, n);
-    else
-      nest_open_one(e, n, nest_from(e, v), nest_to(e, v));
+    nest_open_one(e, n, nest_from(e, v), nest_to(e, v));
   }
 }
 
@@ -743,9 +737,13 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     order[0] = loop->outer - 2;
     order[1] = loop->outer - 3;
   }
+  if (nest_is_short(e->s, loop, lane)) {
+    nest_few(e, out, at, lane, loops, order);
+    return;
+  }
   emit_begin_loop(e, loop, lane, loops, order);
   e->at = at;
-  e->few = nest_is_short(e, loop, lane);
+  e->few = false;
   e->rows = turned_rows(e, loop, order);
   e->fetched = fetched_axis(e, loop);
   emit_steps(e);
@@ -760,7 +758,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     const Result *r = &loop->results.at[j];
     if (!r->out && !r->local)
       continue;
-    n.folds[n.count] = fold_of(e, at, j);
+    n.folds[n.count] = nest_fold(e, j);
+    nest_place(e, at, j, &n.folds[n.count]);
     reduces |= n.folds[n.count].op != PRIM_NONE;
     n.count++;
   }

@@ -52,11 +52,22 @@ void nest_store(Emitter *e, Buffer *out, const Fold *f, const char *x,
 char nest_end_class(const Fold *f);
 Dtype nest_stored(const Emitter *e, const Fold *f);
 
-/* ---- columns.c: lanes along an axis that is kept ---- */
+/* A result of the loop at hand; and where it goes, before the blocks are
+ * written, since that adds to them. */
+Fold nest_fold(Emitter *e, uint32_t result);
+void nest_place(Emitter *e, uint32_t loop, uint32_t result, Fold *f);
+
+/* ---- few.c ---- */
 
 /* Is it a sum (or the like) over so few terms that they are better written out,
  * and its lanes stay in registers: windows that slide along the lanes? */
-bool nest_is_short(const Emitter *e, const Loop *loop, uint32_t lane);
+bool nest_is_short(const Schedule *s, const Loop *loop, uint32_t lane);
+/* The loop, with `loops` for-loops around its lanes, in order. */
+void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
+              uint32_t loops, const uint32_t *order);
+
+/* ---- columns.c: lanes along an axis that is kept ---- */
+
 void nest_columns(Emitter *e, Nest *n);
 
 #endif

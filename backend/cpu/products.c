@@ -2,6 +2,8 @@
  * the tile, whose sums lie in registers. */
 #include "backend/cpu/products.h"
 
+#include "backend/cpu/keeping.h"
+
 #include <string.h>
 
 #define format emit_format
@@ -580,8 +582,13 @@ void emit_ahead(Emitter *e, Buffer *out, uint32_t at) {
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
                 type, type, e->ahead[at], emit_int(e, t->b.loop->extents[t->n]),
                 emit_int(e, t->depth));
-  product_copy_b(e, t, &t->b, t->n, at, &unit, &body);
-  buffer_puts(out, "{\n");
+  uint32_t kept;
+  bool keeps = keeping_begin(e, t, &t->b, t->n, at, &kept);
+  if (keeps)
+    keeping_copy(e, kept, &body);
+  else
+    product_copy_b(e, t, &t->b, t->n, at, &unit, &body);
+  buffer_printf(out, "%s{\n", keeps ? format(e, "if (!kept%u) ", kept) : "");
   emit_put(out, &unit);
   emit_put(out, &body);
   buffer_puts(out, "}\n");
@@ -632,7 +639,8 @@ static void emit_tile_calls(Emitter *e, const Tile *t, uint32_t at,
 
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out, const Buffer *rest, const Terms *terms) {
+                        Buffer *out, const Buffer *rest, const Terms *terms,
+                        bool keeps) {
   const char *id = product_id(e, at);
   const Loop *loop = e->k->loops.at[at];
   const char *start = terms->from, *depth = terms->to;
@@ -656,7 +664,9 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *panel =
       plain_b
           ? "b + k0 * ldb + y, ldb"
-          : format(e, "b + (y - n0) * (to - from) + (k0 - from) * NR%s, NR%s",
+          : format(e, "%s + (k0 - from) * NR%s, NR%s",
+                   keeps ? "panels + (y - n0) * high"
+                         : "b + (y - n0) * (to - from)",
                    id, id);
   emit_tile_calls(e, t, at, left, right, panel, more, out);
   if (rest) {
@@ -665,6 +675,19 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     emit_put(out, rest);
   }
   buffer_puts(out, "}\n");
+}
+
+/* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
+static void emit_kept(Emitter *e, uint32_t at, uint32_t kept, Buffer *out) {
+  const Keeping *k = &e->out->call.keepings.at[kept];
+  buffer_printf(out, "if (!kept%u)\n", kept);
+  keeping_copy(e, kept, out);
+  buffer_printf(out,
+                "const %s *const panels =\n"
+                "kept%u ? kept%u + n0 * %s + from * NR%s : b;\n"
+                "const int64_t high = kept%u ? %s : to - from;\n",
+                k->type, kept, kept, k->depth, product_id(e, at), kept,
+                k->depth);
 }
 
 void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
@@ -678,9 +701,15 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   const char *type = product_type(t->element);
   Buffer unit = {.arena = e->arena}, body = unit, inner = unit;
   bool plain_b = t->b.form == OPERAND_PLAIN;
+  uint32_t kept;
+  bool keeps = keeping_begin(e, t, &t->b, t->n, at, &kept);
   product_left(e, t, &unit, &body, &inner);
   if (plain_b)
     product_plain(e, t, &t->b, t->b.loop->kept, &unit, &inner);
+  else if (t->ahead && keeps)
+    buffer_printf(&body,
+                  "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
+                  type, kept, kept, type, e->ahead[at]);
   else if (t->ahead)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
                   e->ahead[at]);
@@ -701,9 +730,11 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   start, depth, at_least_once(e, at, "from", start),
                   emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
                   emit_int(e, t->pack_k), depth);
-  if (!plain_b && !t->ahead)
+  if (keeps && !t->ahead)
+    emit_kept(e, at, kept, &inner);
+  else if (!plain_b && !t->ahead)
     product_copy_b(e, t, &t->b, t->n, at, &unit, &inner);
-  emit_passes(e, t, at, &unit, &inner, rest, &terms);
+  emit_passes(e, t, at, &unit, &inner, rest, &terms, keeps && !t->ahead);
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);
   emit_put(out, &unit);

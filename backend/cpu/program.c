@@ -176,12 +176,14 @@ static void make(const Cluster *c, Program *p) {
   p->work = kernel_work(k);
   schedule_choose(k, target_vector_bytes(), &s);
   if (!emit_kernel(k, &s, NULL, "", &e) ||
-      k->inputs.len + e.call.outs.len > POINTERS)
+      k->inputs.len + e.call.outs.len + e.call.keepings.len > POINTERS)
     return;
   p->ints = e.call.ints.at;
   p->floats = e.call.floats.at;
   p->keys = e.call.keys.at;
   p->key_count = e.call.keys.len;
+  p->keepings = e.call.keepings.at;
+  p->keeping_count = e.call.keepings.len;
   p->int_count = e.call.ints.len;
   p->float_count = e.call.floats.len;
   p->out_count = e.call.outs.len;
@@ -212,11 +214,14 @@ static const Program *find(ArtifactKey key) {
 
 static Entry *entry_new(ArtifactKey key, const Program *p) {
   uint32_t ints = p->int_count, floats = p->float_count, keys = p->key_count;
+  uint32_t keepings = p->keeping_count;
   Entry *e = mem_try_alloc(sizeof *e + ints * sizeof(int64_t) +
-                           floats * sizeof(double) + keys * sizeof(KeyWord));
+                           floats * sizeof(double) + keys * sizeof(KeyWord) +
+                           keepings * sizeof(Keeping));
   if (!e)
     return NULL;
-  int64_t *to_ints = (int64_t *)(e + 1);
+  Keeping *to_keepings = (Keeping *)(e + 1);
+  int64_t *to_ints = (int64_t *)(to_keepings + keepings);
   double *to_floats = (double *)(to_ints + ints);
   KeyWord *to_keys = (KeyWord *)(to_floats + floats);
   e->key = key;
@@ -227,6 +232,9 @@ static Entry *entry_new(ArtifactKey key, const Program *p) {
     memcpy(to_floats, p->floats, floats * sizeof *to_floats);
   if (keys)
     memcpy(to_keys, p->keys, keys * sizeof *to_keys);
+  if (keepings)
+    memcpy(to_keepings, p->keepings, keepings * sizeof *to_keepings);
+  e->program.keepings = to_keepings;
   e->program.ints = to_ints;
   e->program.floats = to_floats;
   e->program.keys = to_keys;

@@ -18,7 +18,8 @@ typedef struct Program {
   const int64_t *ints;
   const double *floats;
   const KeyWord *keys; /* of the integers */
-  uint32_t int_count, float_count, key_count, out_count;
+  const Keeping *keepings;
+  uint32_t int_count, float_count, key_count, out_count, keeping_count;
   uint32_t outs[POINTERS]; /* results that go to memory: nodes of the cluster */
   bool chunked;            /* sums of chunks, which are then added up */
   bool places;             /* or the best of each, with their values */

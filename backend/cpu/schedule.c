@@ -151,12 +151,14 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
     const Loop *loop = k->loops.at[j];
     if (loop->axes > k->outer)
       return NO_LANE;
+    const uint64_t *depends = loop_depends(k->arena, loop);
     for (uint32_t i = 0; i < loop->steps.len; i++) {
       const Step *s = &loop->steps.at[i];
       if (s->kind != STEP_READ || s->address->times[lane] < TURNED_STEP)
         continue;
       for (uint32_t v = 0; v < k->outer; v++)
-        if (v != lane && s->address->times[v] == 1 && loop_guess(loop, v) >= 8)
+        if (v != lane && loop_reads_line(loop, depends, s, v) &&
+            loop_guess(loop, v) >= 8)
           found = v;
     }
   }

@@ -264,6 +264,16 @@ static void add_need(Emitter *e, uint32_t at, const char *more) {
                       : format(e, "(%s | %s)", old, more);
 }
 
+typedef struct Need {
+  Emitter *e;
+  const char *need;
+} Need;
+
+static void add_scalar_need(void *context, uint32_t at) {
+  Need *n = context;
+  add_need(n->e, at, n->need);
+}
+
 /* Under which condition the value of a step is wanted at all; NULL: that is
  * too long to say. */
 static void find_needs(Emitter *e) {
@@ -281,11 +291,18 @@ static void find_needs(Emitter *e) {
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
-    for (uint32_t a = 0; a < s->arg_count; a++) {
+    if (need == (const char *)e)
+      continue;
+    bool ranged = s->kind == STEP_SELECT && emit_is_ranged(e, j);
+    if (ranged) {
+      Need n = {e, need};
+      emit_each_scalar(e, s->args[0], add_scalar_need, &n);
+    }
+    for (uint32_t a = ranged ? 2 : 0; a < s->arg_count; a++) {
       const char *arg = need;
       if (a > 0 && emit_is_masked(e, j) && (a == 1 || !emit_masked_else(e, j)))
         continue; /* it is loaded where the condition holds */
-      if (s->kind == STEP_SELECT && a > 0 && need) {
+      if (s->kind == STEP_SELECT && a > 0 && need && !ranged) {
         const char *m = mask_of(e, s->args[0]);
         arg = both(e, need, a == 1 ? m : format(e, "~%s", m));
       }
@@ -1107,6 +1124,7 @@ void emit_steps(Emitter *e) {
     place_step(e, j);
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    if (e->need[j] != (const char *)e) /* some are nobody's any more */
+    if (e->need[j] != (const char *)e &&
+        j != e->fused) /* some are nobody's any more */
       emit_step(e, j);
 }

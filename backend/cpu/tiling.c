@@ -5,7 +5,7 @@
  * caches keep: Goto and van de Geijn, Anatomy of high-performance matrix
  * multiplication, 2008.  Each thread copies for itself, which is cheaper than
  * to read what another core has written. */
-#include "backend/cpu/tiling.h"
+#include "backend/cpu/keeping.h"
 
 #include "backend/cpu/emit.h"
 
@@ -28,13 +28,16 @@ enum {
   LOCAL_BYTES = 512 << 10, /* local values of a unit */
   FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
   ROWS_MOST = 24,          /* of a tile, where they are positions */
-  PORTION_ROWS = 12,  /* that are wanted at least, of a row, or, if they are */
-  PORTION = 512,      /* too long, of so many elements of them */
-  WINDOW_LEAST = 64,  /* columns of a unit, where there are more */
-  WINDOW_PARTS = 16,  /* of all rows, at most */
-  LIMITED = 32,       /* parts of the rows that have limits of their own */
-  PLAIN_STRIDE = 128, /* elements between terms of b that is not copied */
+  PORTION_ROWS = 12, /* that are wanted at least, of a row, or, if they are */
+  PORTION = 512,     /* too long, of so many elements of them */
+  WINDOW_LEAST = 64, /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16, /* of all rows, at most */
+  KEPT_ELEMENTS = 4096, /* of an operand that is worth keeping */
+  LIMITED = 32,         /* parts of the rows that have limits of their own */
+  PLAIN_STRIDE = 128,   /* elements between terms of b that is not copied */
 };
+
+static const double KEPT_SHARE = 0.02; /* of the product, to copy it */
 
 static int64_t divide_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
@@ -689,6 +692,34 @@ static int64_t panel_columns(const Choice *c, uint32_t at) {
   return (int64_t)c->s->tiling->of[at].vectors * c->s->width;
 }
 
+/* An element is copied, or turned, in the time in which so many rows, for each
+ * lane, are multiplied with it. */
+static const double COPIED_ROWS = 1, TURNED_ROWS = 2;
+
+static void choose_kept(const Choice *c, Tile *t) {
+  bool across = t->window && t->window->across;
+  uint32_t n = across ? t->m : t->n;
+  Operand *o = across ? &t->a : &t->b;
+  bool copied = o->form == OPERAND_PANELS || o->form == OPERAND_TURNED;
+  o->keeps = copied && keeping_may(o->loop, n);
+  if (!o->keeps)
+    return;
+  double rows = (double)(across                     ? c->s->places
+                         : c->s->shape == UNIT_TILE ? c->s->height
+                         : t->ahead                 ? c->s->span
+                                                    : c->s->block);
+  double each = o->form == OPERAND_TURNED ? TURNED_ROWS : COPIED_ROWS;
+  double elements = (double)t->depth * (double)o->loop->extents[n];
+  o->pays =
+      elements >= KEPT_ELEMENTS && each * c->s->width >= KEPT_SHARE * rows;
+}
+
+static void choose_all_kept(const Choice *c) {
+  for (uint32_t j = 0; j < c->k->loops.len; j++)
+    if (c->is[j])
+      choose_kept(c, &c->s->tiling->of[j]);
+}
+
 bool tiling_choose(Kernel *k, Schedule *s) {
   if (k->loops.len > KERNEL_LOOPS / 2)
     return false;
@@ -713,13 +744,16 @@ bool tiling_choose(Kernel *k, Schedule *s) {
       shape_tile(c, &s->tiling->of[j], k->loops.at[j]);
       rows = s->tiling->of[j].rows;
     }
-  if (c->window)
+  if (c->window) {
+    choose_all_kept(c);
     return true;
+  }
   if (s->portion) /* whole panels of the first product */
     s->portion -= s->portion % panel_columns(c, k->portion_from);
   if (s->shape == UNIT_TILE)
     size_tile(c, &s->tiling->of[0]);
   else
     size_rows(c, rows);
+  choose_all_kept(c);
   return true;
 }

@@ -22,6 +22,8 @@ typedef enum OperandForm {
 typedef struct Operand {
   Loop *loop; /* its one result is the product of the operand's factors */
   OperandForm form;
+  bool keeps; /* it may be there from a call before: keeping.c; and */
+  bool pays;  /* copying it takes so long that it should be */
 } Operand;
 
 /* result[others, m, n] = sum over k of a[others, m, k] * b[others, k, n] */

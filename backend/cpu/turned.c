@@ -50,7 +50,8 @@ void emit_turns(Emitter *e, Buffer *out) {
 
 /* A read whose lanes are apart, but which is one vector along the rows. */
 bool is_turned(const Emitter *e, const Step *s) {
-  return e->rows != NO_LANE && s->address->times[e->rows] == 1;
+  return e->rows != NO_LANE &&
+         loop_reads_line(e->loop, loop_depends(e->arena, e->loop), s, e->rows);
 }
 
 const char *emit_turned_read(Emitter *e, Dtype t, char class, const char *from,

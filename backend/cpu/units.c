@@ -5,7 +5,7 @@
  * `fold` then adds up.  The loops of the kernel stand in it one after the
  * other; what one leaves for the next lies in scratch memory. */
 #include "backend/cpu/emit.h"
-#include "backend/cpu/tiling.h"
+#include "backend/cpu/keeping.h"
 
 #define format emit_format
 
@@ -46,7 +46,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
       Local *l = &e->locals[j][i];
-      if (!r->local)
+      if (!r->local || e->finish[j])
         continue;
       l->name = e->names++;
       l->portioned = loop->portioned && loop_keeps(loop, r, loop->limited);
@@ -189,7 +189,8 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
     Buffer rest = {.arena = e->arena};
     for (uint32_t i = j + is_product(e, j); i < to; i++) {
       emit_note(e, &rest, i);
-      emit_nest(e, &rest, i, e->s->lanes[i]);
+      if (i == 0 || !e->finish[i - 1])
+        emit_nest(e, &rest, i, e->s->lanes[i]);
     }
     bool tile = is_product(e, j) && e->s->shape == UNIT_TILE;
     if (is_product(e, j)) {
@@ -320,6 +321,12 @@ static void emit_pointers(Emitter *e, Buffer *out) {
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->k->inputs.at[j]->dtype), j,
                   call->outs.len + j);
+  if (call->keepings.len) /* a result may be called c */
+    buffer_puts(out, "const double *const numbers = c;\n");
+  for (uint32_t j = 0; j < call->keepings.len; j++)
+    buffer_printf(out, "const %s *const kept%u = p[%u];\n",
+                  call->keepings.at[j].type, j,
+                  call->outs.len + e->k->inputs.len + j);
 }
 
 /* One mask for each check: they are few. */
@@ -348,7 +355,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   e->fetched = NO_LANE;
   e->number = number;
   e->out = result;
-  e->head = (Buffer){.arena = k->arena};
+  e->head = e->copies = (Buffer){.arena = k->arena};
   Buffer rows = e->head, body = e->head, locals = e->head;
   Buffer *out = &result->text;
   if (!*number)
@@ -357,6 +364,9 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
     emit_tiles(e, out);
   if (s->members)
     emit_member_function(e, out);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (j == 0 || !e->finish[j - 1])
+      e->finish[j] = few_finish(k, s, k->arena, j);
   emit_unit(e, &rows);
   emit_locals(e, &locals);
   if (s->shape == UNIT_ROWS)
@@ -364,6 +374,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   else
     emit_limited(e, &body);
   emit_turns(e, out);
+  emit_put(out, &e->copies);
   buffer_printf(out,
                 "%sint kernel%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"
@@ -379,5 +390,6 @@ bool emit_kernel(const Kernel *k, const Schedule *s, const char *const *notes,
   emit_end(e, out);
   if (s->chunk)
     emit_fold(e, out);
+  emit_keepings(e, out);
   return !e->failed;
 }

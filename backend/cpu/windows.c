@@ -1,5 +1,6 @@
 /* Products through a window as C: what a unit needs of the sliding side is put
  * into scratch memory, its panels are copied from there as they come. */
+#include "backend/cpu/keeping.h"
 #include "backend/cpu/products.h"
 
 #define format emit_format
@@ -205,13 +206,46 @@ static void emit_sums_turned(const Tile *t, const char *id, Buffer *out) {
       v, v, id, v, v);
 }
 
+/* A panel of the left side: `weights`, terms from .. to - 1. */
+static void emit_weights(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                         Buffer *out) {
+  uint32_t kept;
+  const char *type = product_type(t->dtype);
+  bool keeps = keeping_begin(e, t, &t->a, t->m, at, &kept);
+  if (keeps)
+    buffer_printf(out,
+                  "const %s *const weights =\n"
+                  "kept%u ? kept%u + first * %s + from * NR%s : panel;\n"
+                  "if (!kept%u) {\n",
+                  type, kept, kept, emit_int(e, t->depth), product_id(e, at),
+                  kept);
+  else
+    buffer_printf(out, "const %s *const weights = panel;\n{\n", type);
+  buffer_printf(out,
+                "%s *const b = panel;\n"
+                "const int64_t n0 = first, n1 = next;\n",
+                type);
+  if (keeps)
+    keeping_copy(e, kept, out);
+  else
+    product_copy_b(e, t, &t->a, t->m, at, unit, out);
+  buffer_puts(out, "}\n");
+  if (t->far)
+    buffer_printf(
+        out,
+        "int64_t ahead = %s;\n"
+        "const %s *const b =\n"
+        "to < %s ? a + first * lda + to : a + next * lda;\n",
+        keeps ? format(e, "kept%u ? NR%s : 0", kept, product_id(e, at)) : "0",
+        type, emit_int(e, t->depth));
+}
+
 /* Panel after panel of the left side, terms in blocks. */
 static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
   const char *id = product_id(e, at);
   const Window *w = t->window;
   const char *kc = emit_int(e, t->block_k), *depth = emit_int(e, t->depth);
-  const char *type = product_type(t->dtype);
   const char *pitch = emit_int(e, e->s->pitch);
   buffer_printf(
       out,
@@ -219,24 +253,15 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
       "for (int64_t first = m0; first < m1; first += NR%s) {\n"
       "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
       "for (int64_t from = 0; from < %s; from += %s) {\n"
-      "const int64_t to = from + %s < %s ? from + %s : %s;\n"
-      "{\n%s *const b = panel;\n"
-      "const int64_t n0 = first, n1 = next;\n",
+      "const int64_t to = from + %s < %s ? from + %s : %s;\n",
       w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
-      kc, depth, type);
-  product_copy_b(e, t, &t->a, t->m, at, unit, out);
+      kc, depth);
+  emit_weights(e, t, at, unit, out);
   const char *each =
       format(e,
-             "(window + line * %s + z, offsets + from, panel, NR%s,\n"
+             "(window + line * %s + z, offsets + from, weights, NR%s,\n"
              "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
              emit_int(e, w->pitch), id, pitch, id, id);
-  buffer_puts(out, "}\n");
-  if (t->far)
-    buffer_printf(out,
-                  "int64_t ahead = 0;\n"
-                  "const %s *const b =\n"
-                  "to < %s ? a + first * lda + to : a + next * lda;\n",
-                  type, depth);
   buffer_printf(out,
                 "for (int64_t line = 0; line < lines; line++)\n"
                 "for (int64_t z = 0; z < hi - lo; z += MR%s)\n",

@@ -1,5 +1,5 @@
 /* The struct of arguments of a pass, as the compiler of its text lays it out:
- * pointers, indices, divisors, numbers. */
+ * pointers, indices, divisors, numbers, tensor maps. */
 #include "backend/cuda/kernel.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct Number {
 } Number;
 
 typedef struct Places { /* in bytes */
-  size_t ints, divisors, numbers, end;
+  size_t ints, divisors, numbers, maps, end;
   uint32_t pointers;
 } Places;
 
@@ -31,7 +31,12 @@ static Places places_of(const CudaKernel *k, const CudaPass *p) {
       at.divisors + p->divisors.len * (k->narrow ? sizeof(Divisor) : index);
   if (call->floats.len)
     at.numbers = up(at.numbers, sizeof(double));
-  at.end = up(at.numbers + call->floats.len * sizeof(Number), sizeof(double));
+  at.maps = at.numbers + call->floats.len * sizeof(Number);
+  at.end = at.maps = up(at.maps, sizeof(double));
+  if (p->maps.len) {
+    at.maps = up(at.maps, ARGUMENTS_LINE);
+    at.end = at.maps + p->maps.len * MAP_BYTES;
+  }
   return at;
 }
 
@@ -81,4 +86,24 @@ void cuda_arguments(const CudaKernel *k, const CudaPass *p,
     Number x = {floats[j], (float)floats[j]};
     memcpy(bytes + at.numbers + j * sizeof x, &x, sizeof x);
   }
+}
+
+bool cuda_put_maps(const CudaKernel *k, const CudaPass *p, CudaGpu *gpu,
+                   const uint64_t *pointers, void *to, Fault *fault) {
+  char *bytes = (char *)to + places_of(k, p).maps;
+  for (uint32_t j = 0; j < p->maps.len; j++) {
+    const CudaMap *m = &p->maps.at[j];
+    bool empty = false;
+    for (uint32_t v = 0; v < m->rank; v++)
+      empty |= m->extent[v] == 0;
+    CudaMap of = *m;
+    if (empty) { /* at what is always there: the word for checks */
+      of.pointer = k->pointers - 1;
+      of.at = 0;
+    }
+    if (!cuda_map_put(gpu, &of, pointers[of.pointer], bytes + j * MAP_BYTES,
+                      fault))
+      return false;
+  }
+  return true;
 }

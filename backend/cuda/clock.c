@@ -21,10 +21,10 @@ static bool prepare(Device *d, Fault *fault) {
 }
 
 bool device_clock(Device *d, bool before, Fault *fault) {
-  if (!d->timed || (before && d->started))
-    return true;
-  d->started = true;
-  return cuda_record(&d->gpu, before ? d->first : d->last, fault);
+  bool now = d->timed && (before ? !d->started : d->running);
+  d->started |= d->timed && before;
+  d->running = d->timed && before;
+  return !now || cuda_record(&d->gpu, before ? d->first : d->last, fault);
 }
 
 bool cuda_time_begin(Fault *fault) {

@@ -1,6 +1,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/arch.h"
+#include "backend/cuda/tape.h"
 
 #include <pthread.h>
 
@@ -33,9 +34,11 @@ static bool open_device(Device *d, Fault *fault) {
   d->nvrtc = api ? nvrtc(fault) : NULL;
   if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
     return false;
+  d->gpu.tape = cuda_tape_new();
   d->memory = cuda_memory_new(&d->gpu, d->gpu.about.memory / 2);
-  d->bad = d->memory ? cuda_memory_take(d->memory, 4, &word, fault) : NULL;
-  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, 4, fault)) {
+  d->bad =
+      d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;
+  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, CUDA_WORDS, fault)) {
     cuda_memory_free(d->memory);
     cuda_close(&d->gpu);
     return false;
@@ -43,6 +46,7 @@ static bool open_device(Device *d, Fault *fault) {
   d->target = cuda_arch_target(d->gpu.about.arch);
   d->target.processors = d->gpu.about.multiprocessors;
   d->target.shared_most = (uint32_t)d->gpu.about.block_shared;
+  d->target.maps = true;
   d->open = true;
   return true;
 }
@@ -52,6 +56,7 @@ void device_on_paper(const char *arch) {
   Fault ignored = {0};
   device_lock();
   *d = (Device){.paper = true, .target = cuda_arch_target(arch)};
+  d->target.maps = true;
   d->nvrtc = nvrtc(&ignored);
   if (d->nvrtc && !nvrtc_compiles(d->nvrtc, arch))
     d->nvrtc = NULL;

@@ -19,6 +19,11 @@ const char *cuda_divisor(Emitter *e, int64_t by) {
   return format(e, "d[%u]", w->pass->divisors.len - 1);
 }
 
+const char *cuda_add_map(CudaWriter *w, const CudaMap *map) {
+  VEC_PUSH(w->e.arena, w->pass->maps, *map);
+  return format(&w->e, "&a.m[%u]", w->pass->maps.len - 1);
+}
+
 const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without) {
   Quasi *rest = quasi_copy(e->arena, q);
   if (without < KERNEL_AXES)
@@ -117,8 +122,7 @@ static int64_t lines(CudaWriter *w, int64_t bytes, int64_t line) {
   return emit_times(&w->e, emit_over(&w->e, bytes, line), line);
 }
 
-/* Scratch memory for so many values; returns where it begins. */
-static int64_t take_scratch(CudaWriter *w, int64_t count, Dtype t) {
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
   int64_t at = w->out->scratch;
   int64_t bytes = emit_times(&w->e, count, dtype_info[t].bytes);
   w->out->scratch = emit_plus(&w->e, at, lines(w, bytes, SCRATCH_LINE));
@@ -179,6 +183,8 @@ static void put_struct(const CudaWriter *w, Buffer *out, const Kernel *whole) {
                   p->divisors.len);
   if (p->emitted.call.floats.len)
     buffer_printf(out, "ax_number c[%u];\n", p->emitted.call.floats.len);
+  if (p->maps.len)
+    buffer_printf(out, "ax_tensor_map m[%u];\n", p->maps.len);
   buffer_puts(out, "};\n");
 }
 
@@ -389,7 +395,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at = take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, w->parts);
@@ -435,8 +441,8 @@ static void find_locals(CudaWriter *w, const Kernel *k, bool apart) {
       if (!r->local || !apart)
         continue;
       l->place = PLACE_POINT;
-      l->at =
-          take_scratch(w, emit_times(&w->e, points, r->local_size), r->dtype);
+      l->at = cuda_take_scratch(w, emit_times(&w->e, points, r->local_size),
+                                r->dtype);
     }
   }
 }
@@ -530,6 +536,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target, bool narrow,
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
     w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+  Buffer indented = {.arena = k->arena};
+  cuda_indent(out->text.text, &indented);
+  out->text = indented;
   return !w->e.failed;
 }
 

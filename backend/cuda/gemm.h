@@ -158,9 +158,8 @@ typedef struct GemmText {
   void *owner;
   const char *of_row; /* statements before the epilogues of some elements of row
                          i; or NULL */
-  const char *room;   /* split sums: of f32, for each element of the result and
-                         part; then a counter of each tile, all 0 before and
-                         after */
+  const char *room;   /* split sums: memory of gemm_room floats; and counters,
+                         gemm_counters of them, all 0 before and after */
   const char *counters;
 } GemmText;
 
@@ -171,8 +170,10 @@ void gemm_put(Buffer *before, Buffer *body, const GemmText *t);
  * one that is turned), of the others, of the batch from its last one on. */
 void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
               uint32_t box[2], uint32_t *swizzle);
-/* How many blocks it wants, when its sizes are these. */
-int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
-                    int64_t n, int64_t k, int64_t batch);
+/* At most so many blocks are started, which go on to other tiles; 0: all. */
+uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu);
+/* What parts of sums need, of so many tiles. */
+int64_t gemm_room(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles);
+int64_t gemm_counters(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles);
 
 #endif

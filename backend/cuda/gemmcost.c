@@ -484,8 +484,7 @@ static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
 static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
   bool wide = shape->a.dtype == DT_F32;
   return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
-         shape->b.boxes && !shape->a.computed && !shape->b.computed &&
-         shape->a.align >= 16 && shape->b.align >= 16;
+         shape->b.boxes && !shape->a.computed && !shape->b.computed;
 }
 
 void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {
@@ -512,14 +511,22 @@ bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
   return true;
 }
 
-int64_t gemm_blocks(const GemmSchedule *s, const GemmGpu *gpu, int64_t m,
-                    int64_t n, int64_t k, int64_t batch) {
-  int64_t tiles = (m + s->m - 1) / s->m * ((n + s->n - 1) / s->n) * batch;
-  int64_t most = (int64_t)gpu->sms * s->blocks;
-  tiles *= s->split;
-  if (s->stream) {
-    int64_t steps = (k + s->k - 1) / s->k * tiles;
-    return steps < most ? (steps ? steps : tiles) : most;
-  }
-  return s->persistent && tiles > most ? most : tiles;
+uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu) {
+  return s->persistent ? gpu->sms * s->blocks : 0;
+}
+
+/* Streams: a block has a part of a sum's end, and one of another's beginning.
+ */
+int64_t gemm_room(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles) {
+  int64_t each = (int64_t)s->m * s->n;
+  if (s->stream)
+    return 2 * (int64_t)gpu->sms * s->blocks * each;
+  return s->split > 1 ? tiles * s->split * each : 0;
+}
+
+int64_t gemm_counters(const GemmSchedule *s, const GemmGpu *gpu,
+                      int64_t tiles) {
+  if (s->stream)
+    return (int64_t)gpu->sms * s->blocks;
+  return s->split > 1 ? tiles : 0;
 }

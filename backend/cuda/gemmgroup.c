@@ -253,10 +253,10 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
                   each, x * each, members, x);
   buffer_printf(out,
                 "__threadfence();\n%s"
-                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + whole, to - "
-                "from) + to - from;\n%slast = *count == steps;\n%s"
+                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + (whole - "
+                "alone), to - from) + to - from;\n%slast = *count == steps;\n%s"
                 "if (last) {\n__threadfence();\n"
-                "if (%s == 0)\n((unsigned *)%s)[whole] = 0;\n",
+                "if (%s == 0)\n((unsigned *)%s)[whole - alone] = 0;\n",
                 sync, ping ? "member" : "thread - 128u", t->counters, sync,
                 sync, ping ? "member" : "thread - 128u", t->counters);
   for (uint32_t x = 0; x < tall; x++)

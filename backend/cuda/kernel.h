@@ -15,6 +15,7 @@
 #define AXON_CUDA_KERNEL_H
 
 #include "backend/cpu/emit.h"
+#include "backend/cuda/map.h"
 
 typedef enum CudaShape {
   CUDA_POINTS, /* a thread has some points that are next to each other */
@@ -45,9 +46,18 @@ typedef struct CudaSchedule {
 /* Blocks of a grid whose teams have scratch memory of their own, at most. */
 enum { CUDA_GRID_SLOTS = 1024 };
 
+/* What the last of the pointers points to: a word for what checks find, and
+ * counters of blocks that are done, from COUNTERS_AT on.  All of it is 0 before
+ * a pass, and the counters are after it. */
+enum {
+  CUDA_COUNTERS = 4096,
+  CUDA_COUNTERS_AT = 256,
+  CUDA_WORDS = CUDA_COUNTERS_AT + 4 * CUDA_COUNTERS, /* bytes */
+};
+
 /* A pass as it is started.  Its arguments are one struct: pointers (all of the
  * kernel's: results, inputs, scratch memory, the word for checks), indices,
- * divisors, numbers; cuda_arguments fills it in. */
+ * divisors, numbers, tensor maps; cuda_arguments fills it in. */
 typedef struct CudaPass {
   CudaSchedule s;
   Kernel *k; /* what it does, as a kernel; its loops are, in the whole one, */
@@ -55,9 +65,10 @@ typedef struct CudaPass {
   char name[16];
   Emitted emitted;       /* its call's numbers */
   VEC(int64_t) divisors; /* sizes */
-  int64_t blocks;        /* of a grid that has all there is to do: a size; */
-  int64_t grid_most;     /* at most so many are started; 0: all */
-  int64_t shared;        /* bytes of a block's shared memory: a size */
+  VEC(CudaMap) maps;
+  int64_t blocks;    /* of a grid that has all there is to do: a size; */
+  int64_t grid_most; /* at most so many are started; 0: all */
+  int64_t shared;    /* bytes of a block's shared memory: a size */
 } CudaPass;
 
 typedef struct CudaKernel {
@@ -76,6 +87,7 @@ typedef struct CudaTarget {
   int processors;
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
+  bool maps;            /* who starts passes makes their tensor maps */
   const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
@@ -83,6 +95,8 @@ typedef struct CudaTarget {
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
+/* A text with its lines moved in as far as they are nested, added to `out`. */
+void cuda_indent(const char *text, Buffer *out);
 /* What the check of this number sets, counted over all passes. */
 uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
@@ -93,7 +107,10 @@ bool cuda_whole_text(const Buffer *text, Buffer *out);
 size_t cuda_argument_bytes(const CudaKernel *k, const CudaPass *p);
 void cuda_arguments(const CudaKernel *k, const CudaPass *p,
                     const uint64_t *pointers, const double *floats, void *to);
-enum { ARGUMENTS_MOST = 4096 };
+/* The tensor maps among them, of tensors at these places. */
+bool cuda_put_maps(const CudaKernel *k, const CudaPass *p, CudaGpu *gpu,
+                   const uint64_t *pointers, void *to, Fault *fault);
+enum { ARGUMENTS_MOST = 4096, ARGUMENTS_LINE = 64 /* they are aligned to */ };
 
 /* "team of 32, 4 elements, 8 times in registers" */
 void cuda_schedule_put(Buffer *out, const CudaSchedule *s);
@@ -170,6 +187,10 @@ void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
 void cuda_put_outer(CudaWriter *w, Buffer *out, uint32_t count,
                     const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
+/* Scratch memory for so many values; where it begins, a size. */
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t);
+/* The address of a tensor map that the pass has from now on. */
+const char *cuda_add_map(CudaWriter *w, const CudaMap *map);
 /* The address without an axis's term. */
 const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without);
 

@@ -55,6 +55,7 @@ static void keep_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
     COPY(arena, call->ints);
     COPY(arena, call->floats);
     COPY(arena, p->divisors);
+    COPY(arena, p->maps);
     memset(&call->outs, 0, sizeof call->outs);
     memset(&call->checks, 0, sizeof call->checks);
     to->passes.at[j] = p;

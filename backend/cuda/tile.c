@@ -210,8 +210,9 @@ static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
   return good ? x->dtype : sum;
 }
 
-static bool choose(CudaTile *t, const Kernel *k, const GemmGpu *gpu) {
+static bool choose(CudaTile *t, const Kernel *k) {
   const Loop *loop = k->loops.at[0];
+  const GemmGpu *gpu = &t->gpu;
   double seconds;
   t->shape.m = points(loop, t->ms, t->m);
   t->shape.n = points(loop, t->ns, t->n);
@@ -219,7 +220,8 @@ static bool choose(CudaTile *t, const Kernel *k, const GemmGpu *gpu) {
   t->shape.batch = points(loop, t->batches, t->batch);
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = store_align(t, k);
-  t->shape.alone = true;
+  /* what memory parts of sums need is told by numbers */
+  t->shape.alone = loop->graph->sizes != NULL;
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
@@ -250,7 +252,10 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   t->shape.sum = sum;
   gpu.sms = (uint32_t)target->processors;
   gpu.block = target->shared_most;
-  return choose(t, k, &gpu) ? t : NULL;
+  t->gpu = gpu;
+  t->shape.a.boxes = target->maps && cuda_tile_map(t, loop, false, &t->map_a);
+  t->shape.b.boxes = target->maps && cuda_tile_map(t, loop, true, &t->map_b);
+  return choose(t, k) ? t : NULL;
 }
 
 /* Sums, and values of their terms beside them, are not left by one pass. */
@@ -444,13 +449,36 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
-static void size_grid(CudaWriter *w, const CudaTile *t) {
+/* Blocks and memory, as sizes. */
+static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
-  int64_t high = emit_over(e, count_of(w, t->ms, t->m), t->s.m);
-  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), t->s.n);
-  w->pass->blocks = emit_times(e, emit_times(e, high, wide),
-                               count_of(w, t->batches, t->batch));
-  w->pass->shared = gemm_shared(&t->shape, &t->s);
+  const GemmSchedule *s = &t->s;
+  int64_t high = emit_over(e, count_of(w, t->ms, t->m), s->m);
+  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), s->n);
+  int64_t tiles = emit_times(e, emit_times(e, high, wide),
+                             count_of(w, t->batches, t->batch));
+  int64_t parts = s->split;
+  if (s->stream) {
+    parts = emit_over(e, count_of(w, t->ks, t->k), s->k);
+    parts = size_max(w->k->graph, parts, 1);
+  }
+  w->pass->blocks = emit_times(e, tiles, parts);
+  w->pass->grid_most = gemm_grid_most(s, &t->gpu);
+  w->pass->shared = gemm_shared(&t->shape, s);
+  if (s->split == 1 && !s->stream)
+    return;
+  int64_t room = gemm_room(s, &t->gpu, tiles);
+  g->room = format(e, "(scratch + (int64_t)%s)",
+                   emit_int(e, cuda_take_scratch(w, room, DT_F32)));
+  g->counters = format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
+                       CUDA_COUNTERS_AT / 4);
+}
+
+static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
+  CudaMap map = b ? t->map_b : t->map_a;
+  map.pointer = w->out->outs.len + (b ? t->copy_b : t->copy_a)->input;
+  cuda_tile_box(t, b, &map);
+  return cuda_add_map(w, &map);
 }
 
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
@@ -470,7 +498,11 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
     g.a.value = put_value_a;
   if (!t->copy_b)
     g.b.value = put_value_b;
+  if (t->s.copy == BY_ENGINE) {
+    g.a.map = map_of(w, t, false);
+    g.b.map = map_of(w, t, true);
+  }
   give_results(w, t, &g);
-  size_grid(w, t);
+  size_grid(w, t, &g);
   gemm_put(before, &w->body, &g);
 }

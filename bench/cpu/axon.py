@@ -41,6 +41,9 @@ class Axon:
     def take(self, workload, folder, timeout):
         self.kernel = KERNELS / f"{workload.kernel}.axn"
         self.folder = folder
+        # What peers have prepared once may be kept in other forms here, too;
+        # else each call begins with what it is given.
+        self.env["AXON_KEEP"] = "" if workload.constants else "0"
         self.half = workload.peak == "bf16"     # .npy has no such elements
 
     def result(self, timeout):

@@ -102,6 +102,8 @@ def heading(about):
               f"{limits['bf16'][1] / 1e9:.0f} bf16; memory "
               f"{limits['read_memory'][1] / 1e9:.0f} GB/s read, "
               f"{limits['stream'][1] / 1e9:.0f} copied")
+    print("weights are prepared before (peers), or kept as products want them "
+          "(Axon); of rows without weights nothing is")
     print()
     print(LINE.format("", "axon", "rate", "share", "best peer", "its time",
                       "ratio", "goals"), flush=True)

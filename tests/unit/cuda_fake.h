@@ -331,6 +331,46 @@ CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
   return fake_stream(stream);
 }
 
+/* ---- tensor maps ---- */
+
+CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
+                         const uint64_t *extents, const uint64_t *strides,
+                         const uint32_t *box, const uint32_t *steps,
+                         int interleave, int swizzle, int promotion, int fill) {
+  SAYS(tensor_map);
+  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
+      fill || !rank || rank > 5 || !fake_block(at, bytes))
+    return 1;
+  for (unsigned j = 0; j < rank; j++)
+    if (steps[j] != 1)
+      return 1;
+#ifdef FAKE_RUNS
+  SimMap map = {.rank = rank,
+                .element = bytes,
+                .address = (const void *)(uintptr_t)at,
+                .swizzle = swizzle ? 16u << swizzle : 0,
+                .stride = {bytes}};
+  Buffer error = {0};
+  for (unsigned j = 0; j < rank; j++) {
+    map.size[j] = extents[j];
+    map.box[j] = box[j];
+    if (j)
+      map.stride[j] = strides[j - 1];
+  }
+  if (sim_map(to, &map, &error))
+    return 0;
+  fprintf(stderr, "%s\n", error.text);
+  return 1;
+#else
+  uint64_t words[16] = {at,         rank,
+                        extents[0], rank > 1 ? strides[0] : 0,
+                        box[0],     (uint64_t)swizzle};
+  memcpy(to, words, sizeof words);
+  return 0;
+#endif
+}
+
 #ifdef FAKE_RUNS
 
 /* ---- kernels: by the simulator ---- */

@@ -1,6 +1,7 @@
 /* The ground floor of the CUDA backend, on a driver that is a fake: devices,
  * errors, memory.  No GPU is needed. */
 #define _GNU_SOURCE
+#include "backend/cuda/map.h"
 #include "backend/cuda/memory.h"
 
 #include <setjmp.h>
@@ -360,6 +361,44 @@ static void test_memory_fails(void **state) {
   cuda_memory_free(m);
 }
 
+/* What the driver takes is known before it is asked. */
+static void test_map(void **state) {
+  (void)state;
+  const CudaMap good = {.dtype = DT_BF16,
+                        .at = 32,
+                        .rank = 3,
+                        .extent = {65, 7, 0},
+                        .stride = {2, 144, 1008},
+                        .box = {64, 128, 1},
+                        .swizzle = 1};
+  CudaMap wrong[9];
+  for (size_t j = 0; j < ARRAY_LEN(wrong); j++)
+    wrong[j] = good;
+  wrong[0].dtype = DT_F64;
+  wrong[1].at = 8;
+  wrong[2].stride[1] = 132;
+  wrong[3].box[1] = 257;
+  wrong[4].box[0] = 128; /* longer than the swizzle */
+  wrong[5].box[0] = 4;
+  wrong[6].extent[1] = INT64_C(1) << 33;
+  wrong[7].stride[2] = INT64_C(1) << 40;
+  wrong[8].rank = 6;
+  assert_true(cuda_map_fits(&good));
+  for (size_t j = 0; j < ARRAY_LEN(wrong); j++)
+    assert_false(cuda_map_fits(&wrong[j]));
+  CudaMemory *m = cuda_memory_new(&gpu, 0);
+  CudaBlock *b = take(m, 4096);
+  uint64_t made[MAP_BYTES / 8];
+  assert_true(cuda_map_put(&gpu, &good, b->at, made, &fault));
+  assert_true(made[0] == b->at + 32 && made[1] == 3 && made[2] == 65 &&
+              made[3] == 144 && made[4] == 64 && made[5] == 3);
+  fake_fail("tensor_map", 1, 0);
+  assert_false(cuda_map_put(&gpu, &good, b->at, made, &fault));
+  assert_said("describing a tensor");
+  cuda_memory_give(m, b);
+  cuda_memory_free(m);
+}
+
 /* Large ones are not rounded to classes: of one class some are smaller. */
 static void test_memory_large(void **state) {
   (void)state;
@@ -417,10 +456,10 @@ static void test_memory_random(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-      T(test_device),        T(test_opening_fails), T(test_errors),
-      T(test_use),           T(test_memory_again),  T(test_memory_bounded),
-      T(test_memory_full),   T(test_memory_fails),  T(test_memory_large),
-      T(test_memory_random),
+      T(test_device),       T(test_opening_fails), T(test_errors),
+      T(test_use),          T(test_memory_again),  T(test_memory_bounded),
+      T(test_memory_full),  T(test_memory_fails),  T(test_map),
+      T(test_memory_large), T(test_memory_random),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static GemmGroup gemm_one(const char *name, const char *extent, const char *a,
 
 static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
                                  double k, double batch) {
-  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = true};
+  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = c->align >= 16};
   GemmShape s = {.a = side, .b = side, .sum = c->sum, .tf32 = c->tf32};
   s.a.turned = c->a_turned;
   s.b.turned = c->b_turned;

@@ -1,0 +1,570 @@
+/* Sums, or maxima, of few terms, whose lanes lie along an axis that is kept:
+ * the terms are written out, and what is summed up stays in registers, so many
+ * vectors of a block.
+ *
+ * Where windows of neighbouring rows overlap, several rows go at a time: a
+ * vector is loaded once for all of them.  The sum then goes over the rows that
+ * are read, *lines*, and of each line there is a term of each row whose window
+ * has it.  What would finish such sums in a loop of its own does it here. */
+#include "backend/cpu/nests.h"
+
+#include <string.h>
+
+enum {
+  BLOCK_VECTORS = 4, /* of a row, at most, and */
+  SUMS = 8,          /* of all rows */
+  ROWS_MOST = 4,
+};
+
+#define format emit_format
+
+typedef struct Few {
+  Emitter *e;
+  uint32_t at, lane;
+  uint32_t others, row; /* axes around the rows, in order; rows, or NO_LANE */
+  uint32_t order[KERNEL_AXES];
+  uint32_t rows, vectors; /* at a time */
+  /* line = step * row + by * term + a number */
+  uint32_t term, line; /* NO_LANE: rows do not go together */
+  int64_t step, by;
+  Buffer sums[2][2], ends[2][2]; /* of one row or several; of a whole block or
+                                    a part */
+  Buffer levels[LEVELS];         /* what is between the loops */
+} Few;
+
+bool nest_is_short(const Schedule *s, const Loop *loop, uint32_t lane) {
+  if (lane + 1 == loop->outer && s->shape != UNIT_TILE)
+    return false;
+  if (loop->results.len != 1 || !sums_are_short(loop) || lane >= loop->kept)
+    return false;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (is_limited(loop, v) || (s->chunk && v == loop->kept))
+      return false;
+  return true;
+}
+
+/* ---- rows that go together ---- */
+
+static Quasi *form_of(const Step *s) {
+  return s->kind == STEP_INDEX                           ? s->index
+         : s->kind == STEP_READ || s->kind == STEP_LOCAL ? s->address
+                                                         : NULL;
+}
+
+/* Is the axis in all forms with the term a multiple of one line, in which
+ * windows of neighbouring rows overlap? */
+static bool goes_with(const Loop *loop, Few *f, uint32_t term) {
+  int64_t step = 0, by = 0;
+  for (uint32_t j = 0; j < loop->quotient_count; j++)
+    if (loop->quotients[j].of.times[f->row] ||
+        loop->quotients[j].of.times[term])
+      return false;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Quasi *q = form_of(&loop->steps.at[j]);
+    if (!q || !q->times[f->row] || !q->times[term])
+      continue;
+    int64_t x = q->times[f->row], y = q->times[term];
+    if (!size_is_number(loop->graph, x) || !size_is_number(loop->graph, y))
+      return false;
+    int64_t of = x, rest = y; /* their greatest divisor */
+    while (rest) {
+      int64_t next = of % rest;
+      of = rest;
+      rest = next;
+    }
+    of = (of < 0) == (x < 0) ? of : -of; /* rows go up */
+    if (step && (x / of != step || y / of != by))
+      return false;
+    step = x / of;
+    by = y / of;
+  }
+  int64_t far = (by < 0 ? -by : by) * (loop->extents[term] - 1);
+  if (!step || far < step)
+    return false;
+  f->step = step;
+  f->by = by;
+  f->term = term;
+  return true;
+}
+
+static void choose_rows(const Loop *loop, Few *f) {
+  f->rows = 1;
+  f->term = NO_LANE;
+  int64_t extent = f->row == NO_LANE ? 1 : loop->extents[f->row];
+  if (f->row == NO_LANE || !size_is_number(loop->graph, extent) ||
+      loop->axes == KERNEL_AXES)
+    return;
+  uint32_t most = SUMS / f->vectors;
+  most = most < ROWS_MOST ? most : ROWS_MOST;
+  most = extent < most ? (uint32_t)extent : most;
+  for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
+    if (goes_with(loop, f, v)) {
+      f->line = loop->axes;
+      f->rows = most;
+      return;
+    }
+}
+
+/* The loop with lines in place of rows and terms, where these go together. */
+static Loop *by_lines(Arena *arena, const Loop *from, const Few *f) {
+  Loop *loop = loop_copy(arena, from);
+  loop->extents[loop->axes++] = 1;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    Quasi *q = form_of(&loop->steps.at[j]);
+    if (!q || !q->times[f->row] || !q->times[f->term])
+      continue;
+    q->times[f->line] = q->times[f->row] / f->step;
+    q->times[f->row] = q->times[f->term] = 0;
+  }
+  return loop;
+}
+
+/* Vectors of a block: such that blocks have no idle ones. */
+static uint32_t few_vectors(const Emitter *e, const Loop *loop, uint32_t lane) {
+  bool outer = lane + 1 == loop->outer;
+  int64_t most = outer ? e->s->block : loop->extents[lane];
+  uint32_t best = BLOCK_VECTORS;
+  if (!size_is_number(e->k->graph, most))
+    return best;
+  int64_t vectors = (most + e->s->width - 1) / e->s->width;
+  if (vectors <= best)
+    return (uint32_t)vectors;
+  for (uint32_t v = best; v > 1; v--)
+    if ((vectors + v - 1) / v * v < (vectors + best - 1) / best * best)
+      best = v;
+  return best;
+}
+
+/* ---- what finishes sums ---- */
+
+static bool reads_sum(const Loop *loop, uint32_t at) {
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (loop->steps.at[j].kind == STEP_LOCAL && loop->steps.at[j].loop == at)
+      return true;
+  return false;
+}
+
+/* A multiple of the one inner axis becomes multiples of the inner axes of the
+ * sums, over which it goes as over one; false: an overflow. */
+static bool spread(const Loop *sums, Quasi *q) {
+  int64_t times = q ? q->times[sums->outer] : 0;
+  for (uint32_t v = sums->kept; q && v-- > sums->outer;) {
+    q->times[v] = times;
+    if (!size_mul(sums->graph, times, sums->extents[v], &times))
+      return false;
+  }
+  return true;
+}
+
+/* A copy of the loop over the axes of the sums; NULL: it goes over others. */
+static Loop *over_axes_of(Arena *arena, const Loop *sums, const Loop *from) {
+  uint32_t outer = sums->outer, inner = sums->kept - outer;
+  bool same = from->axes == sums->kept, ok = true;
+  int64_t all;
+  for (uint32_t v = outer; same && v < sums->kept; v++)
+    same = from->extents[v] == sums->extents[v];
+  if (same)
+    return loop_copy(arena, from);
+  if (inner < 2 || from->axes != outer + 1 || from->quotient_count ||
+      !size_product(sums->graph, inner, sums->extents + outer, &all) ||
+      all != from->extents[outer])
+    return NULL;
+  Loop *loop = loop_copy(arena, from);
+  loop->axes = loop->kept = sums->kept;
+  for (uint32_t v = outer; v < sums->kept; v++)
+    loop->extents[v] = sums->extents[v];
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    ok &= spread(sums, form_of(&loop->steps.at[j]));
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    ok &= spread(sums, loop->results.at[j].out) &&
+          spread(sums, loop->results.at[j].local);
+  return ok ? loop : NULL;
+}
+
+/* Is it kept in memory as it is computed? */
+static bool is_as_computed(const Loop *loop, const Result *r) {
+  Dtype t = loop->steps.at[r->step].dtype;
+  return r->dtype == t && (t == DT_F32 || t == DT_F64);
+}
+
+Loop *few_finish(const Kernel *k, const Schedule *s, Arena *arena,
+                 uint32_t at) {
+  const Loop *sums = k->loops.at[at];
+  const Result *r = &sums->results.at[0];
+  bool tile = s->shape == UNIT_TILE && !s->tiling;
+  if ((s->shape != UNIT_POINT && !tile) || at + 1 == k->loops.len ||
+      !nest_is_short(s, sums, s->lanes[at]) || r->out || !r->local ||
+      !is_as_computed(sums, r) || s->chunk || s->portion)
+    return NULL;
+  const Loop *next = k->loops.at[at + 1];
+  if (next->axes != next->kept || next->copy != COPY_NONE || next->limits ||
+      next->portioned || next->results.len > RESULTS_MOST)
+    return NULL;
+  for (uint32_t j = at + 2; j < k->loops.len; j++)
+    if (reads_sum(k->loops.at[j], at))
+      return NULL;
+  Loop *loop = reads_sum(next, at) ? over_axes_of(arena, sums, next) : NULL;
+  for (uint32_t j = 0; loop && j < loop->steps.len; j++) {
+    const Step *x = &loop->steps.at[j];
+    if (x->kind == STEP_LOCAL && x->loop == at &&
+        !quasi_equal(x->address, r->local))
+      return NULL;
+  }
+  return loop;
+}
+
+/* ---- the sums ---- */
+
+static int64_t low_line(const Few *f, const Loop *loop) {
+  return f->by < 0 ? f->by * (loop->extents[f->term] - 1) : 0;
+}
+
+static void open_terms(Emitter *e, Buffer *out, uint32_t v) {
+  long long extent = e->loop->extents[v];
+  buffer_printf(out,
+                "#pragma GCC unroll %lld\n"
+                "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n",
+                extent, v, v, extent, v);
+  emit_put(out, &e->blocks[e->level_of[v]]);
+}
+
+/* Lines that so many rows read, and the rows that a line has terms of. */
+static void open_lines(Few *f, Buffer *out, uint32_t rows) {
+  Emitter *e = f->e;
+  int64_t terms = e->loop->extents[f->term], low = low_line(f, e->loop);
+  long long lines =
+      f->step * (rows - 1) + (f->by < 0 ? -f->by : f->by) * (terms - 1) + 1;
+  buffer_printf(out,
+                "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
+                "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
+                lines, lines, f->line, (long long)f->step, (long long)low,
+                f->line);
+  emit_put(out, &e->blocks[e->level_of[f->line]]);
+}
+
+static void open_rows(Few *f, Buffer *out, uint32_t rows) {
+  Emitter *e = f->e;
+  long long terms = e->loop->extents[f->term], low = low_line(f, e->loop),
+            by = f->by;
+  buffer_printf(
+      out,
+      "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
+      "const int far = q + %lld - r * %lld;\n"
+      "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
+      "continue;\n"
+      "const int64_t i%u = row + r, i%u = far / %lld;\n"
+      "(void)i%u, (void)i%u;\n",
+      rows, rows, low, (long long)f->step, by, by, by, terms, f->row, f->term,
+      by, f->row, f->term);
+  emit_put(out, &e->blocks[e->level_of[f->row]]);
+  emit_put(out, &e->blocks[e->level_of[f->term]]);
+}
+
+/* Can vectors of which no lane is left be gone through like others? */
+static bool reads_by_masks(const Emitter *e) {
+  for (uint32_t j = 0; j < e->loop->steps.len; j++) {
+    const Step *s = &e->loop->steps.at[j];
+    bool reads = s->kind == STEP_READ || s->kind == STEP_LOCAL;
+    if (reads && e->varies[j] && !emit_is_near(e, s))
+      return false;
+  }
+  return true;
+}
+
+static void open_vectors(Buffer *out, uint32_t vectors) {
+  buffer_printf(out,
+                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
+                "const int64_t j = start + a * W;\n(void)j;\n",
+                vectors, vectors);
+}
+
+/* The lanes of a block.  part: it is not whole. */
+static void emit_block(Few *f, Buffer *out, const Buffer *text, bool part) {
+  Emitter *e = f->e;
+  bool masks = part && reads_by_masks(e);
+  open_vectors(out, f->vectors);
+  if (part)
+    buffer_printf(out,
+                  "const int rest = end - j < W ? end - j < 0 ? 0 : "
+                  "(int)(end - j) : W;\n"
+                  "%s%s",
+                  masks ? "(void)rest;\n" : "if (rest > 0) {\n", part_macros);
+  else
+    buffer_puts(out, whole_macros);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  emit_put(out, text);
+  buffer_printf(out, "%s}\n%s", no_macros, part && !masks ? "}\n" : "");
+}
+
+/* Where the sum of a vector is. */
+static const char *place(const Few *f) {
+  return f->term == NO_LANE ? "[a]" : format(f->e, "[r * %u + a]", f->vectors);
+}
+
+/* Is what is summed up a product of floats, and nothing else reads it?  Then
+ * it is not rounded before it is added, as in other sums of products. */
+static bool is_product(const Loop *loop) {
+  const Result *r = &loop->results.at[0];
+  const Step *s = &loop->steps.at[r->step];
+  if (r->reduce != PRIM_SUM || s->kind != STEP_OP || s->op != PRIM_MUL ||
+      (s->dtype != DT_F32 && s->dtype != DT_F64))
+    return false;
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    for (uint32_t a = 0; a < loop->steps.at[j].arg_count; a++)
+      if (loop->steps.at[j].args[a] == r->step)
+        return false;
+  return true;
+}
+
+static void take(Few *f, Buffer *out, const Fold *fold) {
+  Emitter *e = f->e;
+  if (e->fused == NO_STEP) {
+    nest_take(e, out, fold, place(f), false);
+    return;
+  }
+  const Step *s = &e->loop->steps.at[e->fused];
+  const char *acc = format(e, "acc%u%s", fold->name, place(f));
+  buffer_printf(out, "%s = fused_%c(%s, %s, %s);\n", acc, fold->class,
+                emit_lanes(e, s->args[0], fold->class),
+                emit_lanes(e, s->args[1], fold->class), acc);
+}
+
+static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
+                      Buffer *out) {
+  Emitter *e = f->e;
+  Buffer text = {.arena = e->arena};
+  uint32_t sums = rows * f->vectors, opened = 0;
+  buffer_printf(out,
+                "v%c acc%u[%u];\nfor (int a = 0; a < %u; a++) {\n"
+                "acc%u[a] = splat_%c(%s);\n}\n",
+                vector_letter(fold->class), fold->name, sums, sums, fold->name,
+                fold->class, fold->identity);
+  take(f, &text, fold);
+  if (f->term != NO_LANE) {
+    open_lines(f, out, rows);
+    opened++;
+  }
+  for (uint32_t j = f->others; j < e->loops; j++) {
+    uint32_t v = e->order[j];
+    if (v < e->loop->kept || v == f->line || v == f->term)
+      continue;
+    open_terms(e, out, v);
+    opened++;
+  }
+  if (f->term != NO_LANE) {
+    open_rows(f, out, rows);
+    opened++;
+  }
+  emit_block(f, out, &text, part);
+  while (opened--)
+    buffer_puts(out, "}\n");
+}
+
+/* ---- what is done with them ---- */
+
+static void emit_vector_end(Few *f, const Fold *folds, uint32_t count,
+                            const Fold *sum, Buffer *out, bool whole) {
+  Emitter *e = f->e;
+  const char *x = format(e, "acc%u%s", sum->name, place(f));
+  buffer_puts(out, whole ? whole_macros : part_macros);
+  if (e->given) {
+    emit_put(out, &e->blocks[e->lane_level]);
+    emit_put(out, &e->checks);
+  }
+  for (uint32_t j = 0; j < count; j++) {
+    const Fold *g = &folds[j];
+    char class = class_of(g->r->dtype);
+    if (e->given)
+      x = emit_lanes(e, g->r->step, class);
+    else if (class != sum->class)
+      x = format(e, "CONVERT(%s, v%c)", x, class);
+    nest_store(e, out, g, x, whole);
+  }
+  buffer_puts(out, no_macros);
+}
+
+static void emit_end(Few *f, const Fold *folds, uint32_t count, const Fold *sum,
+                     uint32_t rows, bool part, Buffer *out) {
+  Emitter *e = f->e;
+  if (f->term != NO_LANE) {
+    buffer_printf(out,
+                  "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
+                  "const int64_t i%u = row + r;\n(void)i%u;\n",
+                  rows, rows, f->row, f->row);
+    emit_put(out, &e->blocks[e->level_of[f->row]]);
+  }
+  open_vectors(out, f->vectors);
+  if (part)
+    buffer_puts(out, "if (j + W <= end) {\n");
+  emit_vector_end(f, folds, count, sum, out, true);
+  if (part) {
+    buffer_puts(out, "} else if (j < end) {\n"
+                     "const int rest = (int)(end - j);\n(void)rest;\n");
+    emit_vector_end(f, folds, count, sum, out, false);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, f->term != NO_LANE ? "}\n}\n" : "}\n");
+}
+
+/* The loop whose values finish the sums, or just where these go. */
+static uint32_t begin_end(Few *f, Loop *finish, const Fold *sum, Fold *folds) {
+  Emitter *e = f->e;
+  const Loop *loop = finish ? finish : e->k->loops.at[f->at];
+  uint32_t loops = f->others + (f->term != NO_LANE), count = 0;
+  emit_begin_loop(e, loop, f->lane, loops, f->order);
+  e->few = false;
+  e->at = f->at + (finish != NULL);
+  if (finish) {
+    const char **given = NEW_ARRAY(e->arena, const char *, loop->steps.len);
+    for (uint32_t j = 0; j < loop->steps.len; j++) {
+      const Step *s = &loop->steps.at[j];
+      if (s->kind == STEP_LOCAL && s->loop == f->at)
+        given[j] = format(e, "acc%u%s", sum->name, place(f));
+    }
+    e->given = given;
+    emit_steps(e);
+  }
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    const Result *r = &loop->results.at[j];
+    if (!r->out && !r->local)
+      continue;
+    folds[count] = finish ? nest_fold(e, j) : *sum;
+    nest_place(e, e->at, j, &folds[count++]);
+  }
+  return count;
+}
+
+/* ---- the whole ---- */
+
+static void emit_part(Few *f, Buffer *out, bool several, bool part) {
+  emit_put(out, &f->sums[several][part]);
+  emit_put(out, &f->ends[several][part]);
+}
+
+/* Blocks of a row, or of several: whole ones, and others, where there may be
+ * such. */
+static void emit_columns(Few *f, Buffer *out, bool several, bool whole,
+                         bool part) {
+  Emitter *e = f->e;
+  bool outer = nest_is_outer(e);
+  buffer_printf(out,
+                "for (int64_t start = %s, last = %s; start < last; "
+                "start += %u * W) {\n"
+                "const int64_t end = start + %u * W < last ? start + %u * W "
+                ": last;\n",
+                outer ? "lo" : nest_from(e, f->lane),
+                outer ? "hi" : nest_to(e, f->lane), f->vectors, f->vectors,
+                f->vectors);
+  if (whole && part)
+    buffer_printf(out, "if (end - start == %u * W) {\n", f->vectors);
+  else if (whole)
+    buffer_puts(out, "(void)end;\n");
+  if (whole)
+    emit_part(f, out, several, false);
+  if (whole && part)
+    buffer_puts(out, "} else {\n");
+  if (part)
+    emit_part(f, out, several, true);
+  buffer_puts(out, whole && part ? "}\n}\n" : "}\n");
+}
+
+/* Is there anything left of rows that go several at a time? */
+static bool has_rest(const Few *f, const Loop *loop) {
+  const Schedule *s = f->e->s;
+  return loop->extents[f->row] % f->rows ||
+         (f->row < loop->outer && s->height % f->rows);
+}
+
+static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
+  Emitter *e = f->e;
+  if (f->term == NO_LANE) {
+    emit_columns(f, out, false, whole, part);
+    return;
+  }
+  const char *to = nest_to(e, f->row);
+  buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
+                nest_from(e, f->row), f->rows, to, f->rows);
+  emit_columns(f, out, true, whole, part);
+  buffer_puts(out, "}\n");
+  if (!has_rest(f, e->k->loops.at[f->at]))
+    return;
+  buffer_printf(out, "for (; row < %s; row++) {\n", to);
+  emit_columns(f, out, false, whole, part);
+  buffer_puts(out, "}\n");
+}
+
+/* Axes around the lanes: of other kept ones, of rows, of terms. */
+static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
+  Emitter *e = f->e;
+  Loop *loop = e->k->loops.at[f->at];
+  uint32_t sums[KERNEL_AXES], count = 0, kept = 0;
+  while (kept < loops && order[kept] < loop->kept)
+    kept++;
+  memcpy(f->order, order, loops * sizeof *order);
+  f->row = kept ? order[kept - 1] : NO_LANE;
+  f->vectors = few_vectors(e, loop, f->lane);
+  choose_rows(loop, f);
+  f->others = kept - (f->term != NO_LANE);
+  if (f->term == NO_LANE) {
+    emit_begin_loop(e, loop, f->lane, loops, order);
+  } else {
+    for (uint32_t j = 0; j < f->others; j++)
+      sums[count++] = order[j];
+    sums[count++] = f->line;
+    for (uint32_t j = kept; j < loops; j++)
+      if (order[j] != f->term)
+        sums[count++] = order[j];
+    sums[count++] = f->row;
+    sums[count++] = f->term;
+    emit_begin_loop(e, by_lines(e->arena, loop, f), f->lane, count, sums);
+  }
+  e->few = true;
+  e->at = f->at;
+  if (is_product(e->loop))
+    e->fused = e->loop->results.at[0].step;
+  emit_steps(e);
+}
+
+void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
+              uint32_t loops, const uint32_t *order) {
+  const Loop *loop = e->k->loops.at[at];
+  Few *f = NEW(e->arena, Few);
+  Fold folds[RESULTS_MOST];
+  *f = (Few){.e = e, .at = at, .lane = lane, .line = NO_LANE};
+  begin_sums(f, loops, order);
+  int64_t extent = loop->extents[lane];
+  int64_t unit = lane + 1 == loop->outer ? e->s->block : extent;
+  int64_t block = (int64_t)f->vectors * e->s->width;
+  bool number = size_is_number(e->k->graph, extent);
+  bool whole = !number || (extent >= block && unit >= block);
+  bool part = !number || extent % block || unit % block;
+  Fold sum = nest_fold(e, 0);
+  for (uint32_t j = 0; j < 4; j++) {
+    f->sums[j / 2][j % 2] = (Buffer){.arena = e->arena};
+    f->ends[j / 2][j % 2] = (Buffer){.arena = e->arena};
+    emit_sums(f, &sum, j / 2 ? f->rows : 1, j % 2, &f->sums[j / 2][j % 2]);
+  }
+  memcpy(f->levels, e->blocks, sizeof f->levels);
+  uint32_t count = begin_end(f, e->finish[at], &sum, folds);
+  for (uint32_t j = 0; j < 4; j++)
+    emit_end(f, folds, count, &sum, j / 2 ? f->rows : 1, j % 2,
+             &f->ends[j / 2][j % 2]);
+  e->given = NULL;
+  buffer_puts(out, "{\n");
+  emit_put(&e->head, &f->levels[0]);
+  emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &f->levels[ROW_LEVEL]);
+  emit_put(out, &e->blocks[ROW_LEVEL]);
+  for (uint32_t j = 0; j < f->others; j++) {
+    uint32_t v = f->order[j];
+    buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v,
+                  nest_from(e, v), v, nest_to(e, v), v);
+    emit_put(out, &f->levels[e->level_of[v]]);
+    emit_put(out, &e->blocks[e->level_of[v]]);
+  }
+  emit_rows(f, out, whole, part);
+  for (uint32_t j = 0; j < f->others; j++)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}

@@ -1,0 +1,52 @@
+/* Tensor maps, as the driver's manual has them: chapter "Tensor Map Object
+ * Management". */
+#include "backend/cuda/map.h"
+
+enum {
+  BOX_MOST = 256,
+  AXIS_BITS = 32,
+  STRIDE_BITS = 40,
+  /* CU_TENSOR_MAP_DATA_TYPE_: bits are moved, whatever they stand for */
+  TYPE_16 = 1, /* UINT16 */
+  TYPE_32 = 2, /* UINT32 */
+  INTERLEAVE_NONE = 0,
+  PROMOTION_256 = 3, /* of L2: what is near is fetched with it */
+  FILL_ZERO = 0,
+};
+
+static uint32_t swizzle_bytes(uint32_t number) {
+  return number ? 256u >> number : 0;
+}
+
+bool cuda_map_fits(const CudaMap *m) {
+  uint32_t bytes = dtype_info[m->dtype].bytes, row = m->box[0] * bytes;
+  bool fits = m->rank && m->rank <= MAP_AXES && (bytes == 2 || bytes == 4) &&
+              m->at % MAP_LINE == 0 && row % MAP_LINE == 0 && m->swizzle < 4 &&
+              (!m->swizzle || row <= swizzle_bytes(m->swizzle));
+  for (uint32_t j = 0; fits && j < m->rank; j++) {
+    fits = m->box[j] >= 1 && m->box[j] <= BOX_MOST && m->extent[j] >= 0 &&
+           m->extent[j] <= (int64_t)1 << AXIS_BITS;
+    if (j)
+      fits &= m->stride[j] >= 0 && m->stride[j] % MAP_LINE == 0 &&
+              m->stride[j] < (int64_t)1 << STRIDE_BITS;
+  }
+  return fits;
+}
+
+/* What has no elements is given one, which is not read. */
+bool cuda_map_put(CudaGpu *gpu, const CudaMap *m, CuAddress tensor, void *to,
+                  Fault *fault) {
+  uint64_t extent[MAP_AXES], stride[MAP_AXES];
+  uint32_t step[MAP_AXES];
+  for (uint32_t j = 0; j < m->rank; j++) {
+    extent[j] = m->extent[j] ? (uint64_t)m->extent[j] : 1;
+    stride[j] = (uint64_t)m->stride[j];
+    step[j] = 1;
+  }
+  CuResult result = gpu->api->tensor_map(
+      to, dtype_info[m->dtype].bytes == 2 ? TYPE_16 : TYPE_32, m->rank,
+      tensor + (uint64_t)m->at, extent, stride + 1, m->box, step,
+      INTERLEAVE_NONE, (int)(m->swizzle ? 4 - m->swizzle : 0), PROMOTION_256,
+      FILL_ZERO);
+  return cuda_good(gpu->api, result, fault, "describing a tensor to it");
+}

@@ -1,0 +1,53 @@
+/* kept: what was made of a tensor's elements, for the next time that it is
+ * wanted.
+ *
+ * A kernel may want an operand in another form than that in which it lies:
+ * columns of a product in panels, the weights of a convolution turned.  Where
+ * the tensor lives on, as weights do, that form is made once and hangs on the
+ * tensor, under a hash of all that it depends on beside the elements.  It is
+ * made when the same form of the same tensor is wanted for the second time, so
+ * that what is used once pays nothing.
+ *
+ * It goes with the tensor, and before that where all forms together would take
+ * more memory than they may: those first that were not used for longest, but
+ * none that was used since the new one was last wanted, since of forms that
+ * are wanted in turn, and do not fit, each would drive out the next.  Tensors
+ * over memory of a host program have none, since it may change what is there.
+ *
+ * Any thread may use it. */
+#ifndef AXON_KEPT_H
+#define AXON_KEPT_H
+
+#include "runtime/artifact.h"
+
+typedef struct Kept Kept;
+
+/* Writes the form to `to`; false: it was interrupted, and there is none. */
+typedef bool KeptMake(void *context, void *to);
+
+/* That form of t, of so many bytes, which stays until kept_done; NULL: there is
+ * none, and whoever asks has to do without. */
+Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
+                KeptMake *make, void *context);
+const void *kept_data(const Kept *k);
+void kept_done(Kept *k);
+
+/* Of a tensor that goes, or is written to. */
+void kept_drop(Tensor *t);
+
+/* Bytes that all of them may take; 0: nothing is kept; UINT64_MAX: a quarter of
+ * the memory. */
+void kept_limit(uint64_t bytes);
+/* Gives memory back until at most so many bytes are taken. */
+void kept_trim(uint64_t bytes);
+/* For tests: whatever it costs, and from the first use on. */
+void kept_at_once(bool on);
+bool kept_is_at_once(void);
+
+typedef struct KeptCounts {
+  uint64_t made, used; /* so far; used: without being made */
+  uint64_t bytes;      /* now */
+} KeptCounts;
+KeptCounts kept_counts(void);
+
+#endif
