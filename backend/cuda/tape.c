@@ -3,11 +3,11 @@
 #include <string.h>
 
 enum {
-  LAUNCHES = 64,       /* of a tape, at most */
-  GRAPH_LEAST = 3,     /* kernels: fewer are no slower one by one */
-  BYTES = 4096,        /* of a kernel's arguments, at most */
-  LINE = 64,           /* that they are aligned to */
-  KEPT = 64,           /* graphs */
+  LAUNCHES = 64,   /* of a tape, at most */
+  GRAPH_LEAST = 3, /* kernels: fewer are no slower one by one */
+  BYTES = 4096,    /* of a kernel's arguments, at most */
+  LINE = 64,       /* that they are aligned to */
+  KEPT = 64,       /* graphs */
 };
 
 typedef struct Item {
@@ -161,8 +161,7 @@ static bool make(CudaGpu *gpu, Kept *x) {
     void *pointers[] = {t->arguments + (size_t)k * BYTES};
     CuKernelNode params = node_of(&x->items[k], pointers);
     good = api->graph_kernel(&x->nodes[k], x->graph,
-                             k ? &x->nodes[k - 1] : NULL, k != 0,
-                             &params) == 0;
+                             k ? &x->nodes[k - 1] : NULL, k != 0, &params) == 0;
   }
   good = good && api->graph_make(&x->exec, x->graph, 0) == 0;
   if (good)

@@ -23,9 +23,9 @@ bool cuda_tape_add(CudaGpu *gpu, const CudaLaunch *launch, Fault *fault,
 bool cuda_tape_flush(CudaGpu *gpu, Fault *fault);
 
 typedef struct CudaTapeCounts {
-  uint64_t alone;          /* kernels started one by one */
-  uint64_t made, started;  /* graphs */
-  uint64_t changed;        /* nodes of graphs that were started again */
+  uint64_t alone;         /* kernels started one by one */
+  uint64_t made, started; /* graphs */
+  uint64_t changed;       /* nodes of graphs that were started again */
 } CudaTapeCounts;
 CudaTapeCounts cuda_tape_counts(const CudaTape *tape);
 
