@@ -15,7 +15,12 @@
 /* A sample is the mean of so many runs that reading the clock does not count;
  * samples are taken for the time that is wanted, longer while the middle of
  * them is not sure, and shorter where one takes very long. */
-enum { WARM_RUNS = 3, SAMPLES_LEAST = 5, SAMPLES_MOST = 100 * 1000, LONGER = 4 };
+enum {
+  WARM_RUNS = 3,
+  SAMPLES_LEAST = 5,
+  SAMPLES_MOST = 100 * 1000,
+  LONGER = 4
+};
 static const double sample_least = 20e-6; /* seconds */
 static const double sure = 0.01;          /* of the median */
 
@@ -118,7 +123,7 @@ static bool take_samples(Bench *b, Repeated *repeated, Timing *t) {
   if (once < 0)
     return false;
   int64_t each = b->there ? 1 : 1 + (int64_t)(sample_least / (once + 1e-9));
-  if (once < b->wanted / 100 && !b->there) { /* what is known by now is of a cold start */
+  if (once < b->wanted / 100 && !b->there) { /* that was a cold start */
     once = timed(b, repeated, each);
     each = 1 + (int64_t)(sample_least / (fabs(once) + 1e-9));
   }

@@ -120,7 +120,8 @@ said=$(on_gpu env PATH=/usr/bin:/bin AXON="$AXON" BUILD="$build" \
   wrong "make check-gpu: $(grep -v '^ok' <<<"$said")"
 grep -q "^$(wc -l <families) ok, 0 failed" <<<"$said" ||
   wrong "make check-gpu: $(tail -n 1 <<<"$said")"
-said=$(FAKE_FAIL=launch=700 on_gpu env AXON="$AXON" BUILD="$build" \
+said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points on_gpu env AXON="$AXON" \
+  BUILD="$build" \
   GPU_KEPT="$work/kept" "$here/tests/gpu.sh" 1 0 2>&1) &&
   wrong 'make check-gpu does not see a driver that fails'
 grep -q '^      again: .*--target cuda .*tests/gpu/points.axn' <<<"$said" &&

@@ -22,7 +22,8 @@ trap 'rm -rf "$work"' EXIT
 git ls-files -z | tar c --null -T - | tar x -C "$work"
 cd "$work"
 ./bootstrap >/dev/null 2>&1
-./configure -q --enable-carried --disable-shared --enable-static CFLAGS='-O2' ${CC:+CC="$CC"}
+./configure -q --enable-carried --disable-shared --enable-static CFLAGS='-O2' \
+  ${CC:+CC="$CC"}
 make -s -j"${JOBS:-$(nproc)}"
 make -s -j"${JOBS:-$(nproc)}" tests/unit/kernels_test \
   tests/unit/cudatexts_test
