@@ -12,7 +12,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
 axon=$(realpath "${AXON:-$build/axon}")
 seed=${1:-1} count=${2:-200} batch=20
-test=$build/tests/unit/kernels_test
 [ ! -d "$here/lib" ] || export LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -65,18 +64,24 @@ done
 
 # Random graphs, some at a time; of those that fail, which one it was.
 graphs() { AXON_TARGET=cuda timeout 900 "$test" "$1" "$2" >"$work/said" 2>&1; }
-for ((from = seed; from < seed + count; from += batch)); do
-  many=$((seed + count - from < batch ? seed + count - from : batch))
-  what="random graphs $from to $((from + many - 1))"
-  if graphs "$from" "$many"; then
-    passed "$what"
-    continue
-  fi
-  for ((one = from; one < from + many; one++)); do
-    graphs "$one" 1 || failed "random graph $one" \
-      "AXON_TARGET=cuda AXON_TINY=0 $test $one 1"
+for name in kernels_test between_test; do
+  test=$build/tests/unit/$name
+  [ -x "$test" ] || continue
+  for ((from = seed; from < seed + count; from += batch)); do
+    many=$((seed + count - from < batch ? seed + count - from : batch))
+    if graphs "$from" "$many"; then
+      passed "$name $from to $((from + many - 1))"
+      continue
+    fi
+    before=$bad again="AXON_TARGET=cuda AXON_TINY=0 $test"
+    for ((one = from; one < from + many; one++)); do
+      graphs "$one" 1 || failed "$name $one" "$again $one 1"
+    done
+    [ "$bad" != "$before" ] || # only together
+      failed "$name $from to $((from + many - 1))" "$again $from $many"
   done
 done
+test=$build/tests/unit/kernels_test
 
 examples=("$here"/examples/*.axn)
 [ "$count" -gt 0 ] || examples=()

@@ -25,12 +25,15 @@ cd "$work"
 ./configure -q --enable-carried --disable-shared --enable-static CFLAGS='-O2' \
   ${CC:+CC="$CC"}
 make -s -j"${JOBS:-$(nproc)}"
-make -s -j"${JOBS:-$(nproc)}" tests/unit/kernels_test \
-  tests/unit/cudatexts_test
+programs=(axon)
+for name in kernels_test between_test cudatexts_test; do
+  [ ! -e "tests/unit/$name.c" ] || programs+=("tests/unit/$name")
+done
+make -s -j"${JOBS:-$(nproc)}" "${programs[@]}"
 
 to=$work/axon-carried
 mkdir -p "$to/tests/unit" "$to/lib" "$to/bench"
-for file in axon tests/unit/kernels_test tests/unit/cudatexts_test; do
+for file in "${programs[@]}"; do
   strip -o "$to/$file" "$file"
   needed=$(ldd "$to/$file" | awk '{print $1}' |
     grep -vE '^(linux-vdso|libc|libm|libdl|libpthread|libcmocka|/lib.*/ld-)' ||
