@@ -113,20 +113,6 @@ do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
 memory=8 same many
 
-# make check-gpu: its families, and that it tells what fails.
-ls "$here"/tests/gpu/*.axn >families
-said=$(on_gpu env PATH=/usr/bin:/bin AXON="$AXON" BUILD="$build" \
-  GPU_KEPT="$work/kept" "$here/tests/gpu.sh" 1 0 2>&1) ||
-  wrong "make check-gpu: $(grep -v '^ok' <<<"$said")"
-grep -q "^$(wc -l <families) ok, 0 failed" <<<"$said" ||
-  wrong "make check-gpu: $(tail -n 1 <<<"$said")"
-said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points on_gpu env AXON="$AXON" \
-  BUILD="$build" \
-  GPU_KEPT="$work/kept" "$here/tests/gpu.sh" 1 0 2>&1) &&
-  wrong 'make check-gpu does not see a driver that fails'
-grep -q '^      again: .*--target cuda .*tests/gpu/points.axn' <<<"$said" &&
-  grep -q CUDA_ERROR "$work"/kept/*points* || wrong "make check-gpu: $said"
-
 # What is computed again is a graph of the driver's, changed where tensors are.
 cat >again.axn <<'END'
 val w = reshape [40, 40] (f32 ((iota 1600 * 5) % 11)) - 5.0
