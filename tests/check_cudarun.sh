@@ -162,6 +162,22 @@ do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
 memory=8 same many
 
+# What is computed again is a graph of the driver's, changed where tensors are.
+cat >again.axn <<'END'
+val w = reshape [40, 40] (f32 ((iota 1600 * 5) % 11)) - 5.0
+fun net (x : f32[n, 40]) = nn.softmax (nn.relu (x @ w) @ w) @ w
+fun input k = reshape [30, 40] (f32 ((iota 1200 * 7 + k) % 13)) - 6.0
+fun turn k = print (sum (abs (net (input k))))
+do turn 1
+do turn 2
+do turn 3
+do turn 4
+END
+same again
+said=$(on_gpu env FAKE_TELL=1 "$AXON" run again.axn 2>&1)
+[ "$(grep -c "a graph of 6 kernels" <<<"$said")" = 2 ] ||
+  wrong "no graphs: $said"
+
 # axon plan says how.
 said=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
 for word in 'teams of' 'rows in registers' 'sm_90a, indices of 32 bits' \

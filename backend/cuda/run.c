@@ -159,8 +159,10 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
                           .grid = {(unsigned)blocks, 1, 1},
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
-                          .arguments = pointers};
-  return blocks == 0 || (cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
+                          .arguments = pointers,
+                          .bytes = cuda_argument_bytes(&p->kernel, pass)};
+  return blocks == 0 || (device_clock(d, true, fault) &&
+                         cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
                                        arguments, fault) &&
                          cuda_launch(&d->gpu, &how, fault));
 }
@@ -246,7 +248,8 @@ static bool locked(Graph *g, Cluster *c, bool *done, Fault *fault) {
   bool good = run_there(g, c, done, fault);
   if (good && !*done) {
     cluster_bodies(c);
-    good = bring_out(device_get(fault), c, fault);
+    Device *d = device_get(fault);
+    good = d && device_clock(d, false, fault) && bring_out(d, c, fault);
   }
   trap_end(&trap);
   device_unlock();
@@ -267,7 +270,8 @@ static bool settle(Graph *g, Fault *fault) {
   (void)g;
   device_lock();
   Device *d = device_get(fault);
-  bool good = d && resident_all_out(&d->gpu, fault);
+  bool good = d && device_clock(d, false, fault) && /* copies are not timed */
+              resident_all_out(&d->gpu, fault);
   device_unlock();
   return good;
 }
