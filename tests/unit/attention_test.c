@@ -21,8 +21,9 @@ static void test_choose(void **state) {
         double seconds;
         assert_true(gemm_gpu(cuda_archs[g], &gpu));
         if (!attention_choose(&shape, &gpu, &s, &seconds)) {
-          /* none of sm_75's; or elements that are too many for its memory */
-          assert_true(gpu.arch == 75);
+          /* none of sm_75's; or elements that are too many for its memory, or
+           * for registers, where they are loaded one by one */
+          assert_true(gpu.arch == 75 || (c.align < 4 && c.k == 256));
           continue;
         }
         assert_true(attention_fits(&shape, &gpu, &s));
