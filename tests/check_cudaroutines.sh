@@ -1,0 +1,76 @@
+#!/bin/bash
+# Operations that are no loops over indices, on the target cuda, where driver
+# and compiler are fakes, as in check_cudarun.sh.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+bad=0
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+. "$here/tests/cuda_fakes.sh"
+
+on_gpu() {
+  env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
+    AXON_TARGET=cuda AXON_TINY=0 FAKE_MEMORY="${memory:-2000}" \
+    FAKE_PROCESSORS="${processors:-4}" AXON_SOURCE="$here" "$@"
+}
+
+test=$build/tests/unit/routines_test
+if [ -x "$test" ]; then
+  on_gpu timeout 250 "$test" >"$work/said" 2>&1 || {
+    wrong "routines_test on the target cuda: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  }
+fi
+
+same() { # same NAME: the program there says the same on both
+  on_gpu timeout 200 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
+  got=$?
+  AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
+  want=$?
+  [ "$got" = "$want" ] && cmp -s "$work/gpu" "$work/host" || {
+    wrong "$1: status $got, and of the reference backend $want"
+    diff "$work/host" "$work/gpu" | head -n 20
+  }
+}
+
+# Keys that differ; and what stays on the host.
+cat >routines.axn <<'END'
+val x = reshape [70, 90] (f32 ((iota 6300 * 7) % 61)) - 30.0
+do print (sum (transpose (bf16 x) * transpose (bf16 x)))
+do print (sort (sum ~axis:1 x), argsort ~axis:0 x)
+do print (iterate 3 (fn s => cumsum s * 0.5) x)
+do print (topk 3 (cumsum ~axis:0 x))
+do print (scatter (zeros [10]) (iota 6000 % 10) (f32 (iota 6000)))
+fun draw (k : int) = permutation (fold_key (key 3) k) 10
+fun some (k : int) : f32[3] = uniform (fold_key (key 4) k) [3] + 1.0
+do print (draw 1, some 1)
+do print (draw 2, some 2)
+do print (for i < 5 => if i > 2 then sum (sort (x.[i, ...])) else 0.0)
+END
+cat >added.axn <<'END'
+do print (scatter (zeros [10]) (iota 6000 % 11) (f32 (iota 6000)))
+END
+export AXON_CC_DEBUG="$work/texts"
+mkdir "$work/texts"
+for name in routines added; do
+  same "$name"
+done
+unset AXON_CC_DEBUG
+
+texts=$build/tests/unit/cudatexts_test
+if [ -x "$texts" ]; then
+  timeout 200 "$texts" "$work/texts" >"$work/said" 2>&1 || {
+    wrong 'routines through NVRTC'
+    head -n 40 "$work/said"
+  }
+fi
+
+said=$(on_gpu "$AXON" plan routines.axn 2>&1)
+grep -q 'lines sorted in shared memory' <<<"$said" || wrong "routines: $said"
+exit "$bad"
