@@ -91,9 +91,57 @@ val i = reshape [2, 8, 12, 12] (f32 ((iota 2304 * 3) % 7)) - 3.0
 val f = reshape [16, 8, 3, 3] (f32 ((iota 1152 * 5) % 9)) - 4.0
 do print (sum ~axis:0 (conv2d ~padding:1 {w = f, b = f32 (iota 16)} i))
 END
-for name in rows outside zero products; do
+# numbers of another key in each turn: of a plan that is kept
+cat >keys.axn <<'END'
+fun turn (k : i64) = sum (uniform (key k) [3000] : f32[3000])
+do print (map turn (iota 4))
+do print (turn 5, turn 6, turn 7)
+END
+# contractions that TMA copies, of even and of awkward sizes, with what is done
+# to their sums
+cat >groups.axn <<'END'
+open nn
+fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
+val x = bf16 (reshape [130, 200] (number ~by:7 26000))
+val w = bf16 (reshape [200, 72] (number ~by:5 14400))
+val b = bf16 (number ~by:3 72)
+do print (x @ w)
+do print (sum ~axis:0 (f32 (relu (x @ w + b))))
+do print (sum ~axis:0 (f32 ((x @ w) * 0.5 + x.[:, 0:72])))
+do print (sum ~axis:1 (f32 (transpose w @ transpose x)))
+val q = bf16 (reshape [2, 3, 65, 64] (number ~by:3 24960))
+val k = bf16 (reshape [2, 3, 33, 64] (number ~by:5 12672))
+do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
+val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
+do print (long @ transpose long)
+END
+for name in rows outside zero products keys groups; do
   same "$name"
 done
+
+# Schedules of a file: used, or said to be wrong.
+printf '# %s\n\n%s\n' all '* bf16 *x*x*: way=wgmma n=64 stages=2 flight=1
+' >schedules
+export AXON_SCHEDULES=schedules
+same groups
+said=$(on_gpu "$AXON" plan groups.axn 2>&1)
+grep -q 'way=wgmma.* flight=1' <<<"$said" || wrong "a schedule of a file: $said"
+for how in 'persistent=0 m=64 warps_m=1' 'stream=1 m=64 warps_m=1' \
+  'pingpong=1 m=64 stages=4'; do
+  echo "* bf16 *x*x*: way=wgmma n=96 $how" >schedules
+  same groups
+done
+echo '* bf16 *x*x*: way=mma m=32 n=32 k=32 split=4' >schedules
+same groups
+echo '* bf16 *x*x*: way=wgmma n=100' >schedules
+said=$(on_gpu "$AXON" plan groups.axn 2>&1)
+grep -q 'schedules:1 is not used: n is a multiple of 32' <<<"$said" ||
+  wrong "a schedule that there is none of: $said"
+printf '\n* bf16: n=100\n' >schedules
+said=$(on_gpu "$AXON" run groups.axn 2>&1) && wrong 'a wrong file is right'
+grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$said" ||
+  wrong "a wrong line: $said"
+unset AXON_SCHEDULES
 
 # Memory that is full is told, with what it was for; and before that what the
 # host has, too, makes room.

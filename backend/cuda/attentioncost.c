@@ -70,8 +70,7 @@ static uint32_t registers_of(const AttentionShape *shape,
   uint32_t bytes = s->n * (k + e) * 2 / 16 / gemm_threads(s);
   if (s->way == GEMM_WGMMA)
     return e / 2 + s->n / 2 + s->n / 4 + FEW_REGISTERS;
-  if (s->copy == BY_REGISTERS || !is_copied(&shape->b) ||
-      !is_copied(&shape->v))
+  if (s->copy == BY_REGISTERS || !is_copied(&shape->b) || !is_copied(&shape->v))
     copies = 4 * bytes;
   return e / 2 + s->n / 2 + held + copies + FEW_REGISTERS;
 }

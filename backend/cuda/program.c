@@ -54,6 +54,7 @@ static void keep_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
     Call *call = &p->emitted.call;
     COPY(arena, call->ints);
     COPY(arena, call->floats);
+    COPY(arena, call->keys);
     COPY(arena, p->divisors);
     COPY(arena, p->maps);
     memset(&call->outs, 0, sizeof call->outs);
@@ -140,8 +141,7 @@ static void keep_text(const char *text, ArtifactKey key) {
   fclose(f);
 }
 
-bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out,
-                       Fault *fault) {
+bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out, Fault *fault) {
   const CudaText text = {
       .text = p->text, .name = "kernel.cu", .arch = d->gpu.about.arch};
   bool found;
