@@ -57,8 +57,9 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
              : "stream=1 and pingpong=1 have persistent=1";
 }
 
+/* Gives it what follows from the rest. */
 static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
-                         const GemmSchedule *s) {
+                         GemmSchedule *s) {
   const char *why = NULL;
   if (s->m < 1 || s->n < 1 || s->m > SIDE_MOST || s->n > SIDE_MOST)
     return "m and n are at most 256";
@@ -83,6 +84,8 @@ static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
     return "sums of this one cannot be cut";
   if (s->way != GEMM_WGMMA && (s->stream || s->pingpong || s->persistent))
     return "stream, pingpong and persistent are of way=wgmma";
+  s->width_a = s->width_b = MMA_ROWS;
+  gemm_settle(shape, gpu, s);
   return gemm_fits(shape, gpu, s)
              ? NULL
              : "shared memory or registers are not enough for it";
@@ -123,7 +126,6 @@ bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
     buffer_puts(why, bad);
     return false;
   }
-  gemm_settle(shape, gpu, &to);
   *s = to;
   return true;
 }
