@@ -119,6 +119,16 @@ for name in rows outside zero products keys groups; do
   same "$name"
 done
 
+# f32 on tensor cores where that is asked for, and not otherwise: these numbers
+# are exact in tf32.
+grep -q tf32 <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" &&
+  wrong 'tf32 that nobody asked for'
+export AXON_TF32=1
+same products
+grep -q 'rounded to tf32' <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" ||
+  wrong 'no tf32'
+unset AXON_TF32
+
 # Schedules of a file: used, or said to be wrong.
 printf '# %s\n\n%s\n' all '* bf16 *x*x*: way=wgmma n=64 stages=2 flight=1
 ' >schedules

@@ -87,6 +87,7 @@ typedef struct CudaTarget {
   int processors;
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
+  bool tf32;            /* products of f32 may round their factors to it */
   bool maps;            /* who starts passes makes their tensor maps, and
                            has counters, CUDA_WORDS */
   const char *prefix;   /* of its passes' names; NULL: "axon" */

@@ -241,6 +241,7 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   CudaTile *t = NEW(k->arena, CudaTile);
   t->arch = target->arch;
   t->counts = target->maps;
+  t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)))
     return NULL;
@@ -289,6 +290,8 @@ bool cuda_tile_apart(const Kernel *k) {
 void cuda_tile_print(Buffer *out, const CudaTile *t) {
   buffer_printf(out, "a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
+  if (t->shape.a.dtype == DT_F32 && t->s.way == GEMM_MMA)
+    buffer_puts(out, ", f32 rounded to tf32");
   if (t->unused)
     buffer_printf(out, " (%s)", t->unused);
 }
