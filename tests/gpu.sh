@@ -1,49 +1,128 @@
 #!/bin/bash
-# On a machine with a GPU: every kernel family against the reference backend, on
-# random graphs and on examples; make check-gpu.
+# On a machine with a GPU: every kernel family against the reference backend,
+# random graphs, examples; make check-gpu.  A line for each says ok, or what
+# failed, and how to see that again.
 #
-#     tests/gpu.sh [SEED [COUNT]]
+#     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
-# Where compute-sanitizer is, some graphs once more under it.
+# Where compute-sanitizer is, families and some graphs once more under it.
+# What is kept of failures lies in check-gpu/.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
-axon=${AXON:-$build/axon}
-seed=${1:-1} count=${2:-200}
-test=$build/tests/unit/kernels_test
+axon=$(realpath "${AXON:-$build/axon}")
+seed=${1:-1} count=${2:-200} batch=20
+[ ! -d "$here/lib" ] || export LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work/cache" AXON_TARGET=cuda
-bad=0
+export XDG_CACHE_HOME="$work/cache" AXON_TINY=0
+kept=${GPU_KEPT:-$PWD/check-gpu}
+good=0 bad=0
 
-"$axon" -e 1 >"$work/said" 2>&1 || {
+passed() {
+  printf 'ok    %s\n' "$1"
+  good=$((good + 1))
+}
+failed() { # failed WHAT COMMAND: with what it said in $work/said
+  printf 'FAIL  %s\n      again: %s\n' "$1" "$2"
+  mkdir -p "$kept"
+  { echo "$2"; cat "$work/said"; } >"$kept/${1//[^a-zA-Z0-9]/-}.txt"
+  head -n 8 "$work/said" | sed 's/^/      /'
+  bad=$((bad + 1))
+}
+
+AXON_TARGET=cuda "$axon" -e 1 >"$work/said" 2>&1 || {
   cat "$work/said"
   exit 1
 }
-echo "random graphs $seed to $((seed + count - 1)), and single operations"
-AXON_TINY=0 "$test" "$seed" "$count" || bad=1
-for file in "$here"/examples/*.axn; do
+AXON_TARGET=cuda "$axon" doctor 2>/dev/null | grep -E '^(gpu|driver|nvrtc) '
+
+# Each family: a program, whose first line has what a text of it is to say.
+family() { # family FILE
+  name=$(basename "$1" .axn)
+  want=$(sed -n '1s/^(\* \(.*\) \*)$/\1/p' "$1")
+  rm -rf "$work/texts"
+  mkdir "$work/texts"
+  AXON_CC_DEBUG=$work/texts AXON_TARGET=cuda timeout 300 "$axon" run "$1" \
+    >"$work/gpu" 2>&1
+  AXON_TARGET=reference timeout 300 "$axon" run "$1" >"$work/host" 2>&1
+  if ! awk -f "$here/tests/close.awk" "$work/host" "$work/gpu" >"$work/said"
+  then
+    head -n 5 "$work/gpu" >>"$work/said"
+    failed "family $name" "AXON_TINY=0 $axon run --target cuda $1"
+  elif ! grep -q "^/\* .*$want" "$work"/texts/*.cu; then
+    grep -h "^/\* .*blocks" "$work"/texts/*.cu >"$work/said"
+    failed "family $name (no kernel of it says \`$want\`)" \
+      "AXON_TINY=0 $axon plan --target cuda $1"
+  else
+    passed "family $name"
+  fi
+}
+for file in "$here"/tests/gpu/${GPU_FAMILY:-*}.axn; do # GPU_FAMILY: only it
+  family "$file"
+done
+
+# Random graphs, some at a time; of those that fail, which one it was.
+graphs() { AXON_TARGET=cuda timeout 900 "$test" "$1" "$2" >"$work/said" 2>&1; }
+for name in kernels_test between_test; do
+  test=$build/tests/unit/$name
+  [ -x "$test" ] || continue
+  for ((from = seed; from < seed + count; from += batch)); do
+    many=$((seed + count - from < batch ? seed + count - from : batch))
+    if graphs "$from" "$many"; then
+      passed "$name $from to $((from + many - 1))"
+      continue
+    fi
+    before=$bad again="AXON_TARGET=cuda AXON_TINY=0 $test"
+    for ((one = from; one < from + many; one++)); do
+      graphs "$one" 1 || failed "$name $one" "$again $one 1"
+    done
+    [ "$bad" != "$before" ] || # only together
+      failed "$name $from to $((from + many - 1))" "$again $from $many"
+  done
+done
+test=$build/tests/unit/kernels_test
+
+examples=("$here"/examples/*.axn)
+[ "$count" -gt 0 ] || examples=()
+for file in "${examples[@]}"; do
   name=$(basename "$file" .axn)
   [ -e "${file%.axn}.expected" ] && [ "$name" != lenet_broken ] || continue
-  (cd "$here/examples" && AXON_TINY=0 "$axon" run "$name.axn") \
+  (cd "$here/examples" && AXON_TARGET=cuda "$axon" run "$name.axn") \
     >"$work/gpu" 2>&1
-  (cd "$here/examples" && AXON_TARGET=cpu "$axon" run "$name.axn") \
-    >"$work/cpu" 2>&1
-  cmp -s "$work/gpu" "$work/cpu" && echo "example $name: the same" || {
-    echo "example $name: not what the target cpu says (last digits may differ)"
-    diff "$work/cpu" "$work/gpu" | head -n 10
-  }
+  if awk -f "$here/tests/close.awk" "${file%.axn}.expected" "$work/gpu" \
+    >"$work/said"; then
+    passed "example $name"
+  else
+    failed "example $name" \
+      "cd examples; AXON_TINY=0 $axon run --target cuda $name.axn"
+  fi
 done
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck; do
-    echo "compute-sanitizer --tool $tool"
-    AXON_TINY=0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      --target-processes all "$test" "$seed" 3 >"$work/said" 2>&1 || {
-      tail -n 40 "$work/said"
-      bad=1
-    }
+
+# Under compute-sanitizer.
+sanitizer=$(command -v compute-sanitizer ||
+  ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+sane() { # sane TOOL WHAT COMMAND...
+  tool=$1 what=$2
+  shift 2
+  AXON_TARGET=cuda timeout 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+    --target-processes all "$@" >"$work/said" 2>&1
+  if [ $? = 9 ]; then
+    failed "$what under $tool" \
+      "AXON_TARGET=cuda AXON_TINY=0 $sanitizer --tool $tool $*"
+  else
+    passed "$what under $tool"
+  fi
+}
+if [ "$sanitizer" ]; then
+  for tool in memcheck racecheck synccheck; do
+    for file in "$here"/tests/gpu/${GPU_FAMILY:-*}.axn; do
+      sane "$tool" "family $(basename "$file" .axn)" "$axon" run "$file"
+    done
   done
+  sane memcheck "random graphs $seed to $((seed + 2))" "$test" "$seed" 3
 else
   echo 'no compute-sanitizer: skipped'
 fi
-exit "$bad"
+echo "$good ok, $bad failed"
+[ "$bad" = 0 ]

@@ -282,9 +282,11 @@ static void find_needs(Emitter *e) {
     e->need[j] = (const char *)e;
   for (uint32_t j = 0; j < e->loop->results.len; j++) {
     const Result *r = &e->loop->results.at[j];
-    if (r->out || r->local || e->loop->results.len == 1 ||
-        e->loop == e->k->guard)
-      e->need[r->step] = "ALL"; /* others were read in this loop alone */
+    bool read = r->out || r->local || e->loop->results.len == 1 ||
+                e->loop == e->k->guard;
+    if (read && r->step < count) /* the others were read in this loop alone, or
+                                    are computed elsewhere */
+      e->need[r->step] = "ALL";
   }
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];

@@ -30,6 +30,12 @@ void cuda_look(CudaState *out);
 /* Compiles a small kernel and runs it on the first device, from end to end. */
 bool cuda_try(const CudaState *state, Fault *fault);
 
+/* The time of kernels, as the device takes it, from the first one that is
+ * started between these two to the last one; 0: there was none.  Before it
+ * begins, all else is done, and what its second cache held is gone. */
+bool cuda_time_begin(Fault *fault);
+bool cuda_time_end(double *seconds, Fault *fault);
+
 /* For the table of targets: false with all that is missing, unless kernels are
  * but planned (device.h). */
 bool cuda_usable(Fault *fault);

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/arch.h"
 #include "backend/cuda/override.h"
+#include "backend/cuda/tape.h"
 
 #include <pthread.h>
 
@@ -34,6 +35,7 @@ static bool open_device(Device *d, Fault *fault) {
   d->nvrtc = api ? nvrtc(fault) : NULL;
   if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
     return false;
+  d->gpu.tape = cuda_tape_new();
   d->memory = cuda_memory_new(&d->gpu, d->gpu.about.memory / 2);
   d->bad =
       d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;

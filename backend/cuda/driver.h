@@ -20,9 +20,20 @@ typedef struct CuModuleIs *CuModule;
 typedef struct CuFunctionIs *CuFunction;
 typedef struct CuStreamIs *CuStream;
 typedef struct CuEventIs *CuEvent;
+typedef struct CuGraphIs *CuGraph;
+typedef struct CuNodeIs *CuNode; /* of one */
+typedef struct CuGraphExecIs *CuGraphExec;
 typedef uint64_t CuAddress; /* in the GPU's memory */
 
 enum { CU_OUT_OF_MEMORY = 2 };
+
+typedef struct CuKernelNode { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+  CuFunction function;
+  unsigned grid[3], block[3], shared;
+  void **arguments, **extra;
+  void *kernel;
+  CuContext context;
+} CuKernelNode;
 
 typedef struct CudaApi {
 #define CU(name, symbol, arguments) CuResult(*name) arguments;
@@ -72,6 +83,7 @@ typedef struct CudaGpu {
   CuDevice device;
   CuContext context;
   CuStream stream;
+  struct CudaTape *tape; /* tape.h; NULL: kernels are started one by one */
 } CudaGpu;
 
 bool cuda_open(const CudaApi *api, int ordinal, CudaGpu *out, Fault *fault);
@@ -94,7 +106,9 @@ typedef struct CudaLaunch {
   const char *name; /* for messages */
   unsigned grid[3], block[3], shared;
   void **arguments; /* pointers to them */
+  size_t bytes;     /* of the only one; 0: there may be several */
 } CudaLaunch;
+/* With a tape it is started when something else is asked of the stream. */
 bool cuda_launch(CudaGpu *gpu, const CudaLaunch *launch, Fault *fault);
 
 /* In the order of the stream.  Host memory must stay until that has come to

@@ -3,7 +3,7 @@
  * The context is the device's primary one, which other libraries of the
  * process use, too.  It is made current whenever something is asked, as any
  * thread may ask. */
-#include "backend/cuda/driver.h"
+#include "backend/cuda/tape.h"
 
 enum {
   STREAM_NON_BLOCKING = 1, /* CU_STREAM_NON_BLOCKING: waits for no other one */
@@ -16,6 +16,11 @@ enum {
 bool cuda_enter(CudaGpu *gpu, Fault *fault) {
   return cuda_good(gpu->api, gpu->api->context_set(gpu->context), fault,
                    "choosing it");
+}
+
+/* The same, for what is put on the stream: behind all that was started. */
+static bool reach(CudaGpu *gpu, Fault *fault) {
+  return cuda_tape_flush(gpu, fault) && cuda_enter(gpu, fault);
 }
 
 /* ---- opening ---- */
@@ -39,6 +44,8 @@ bool cuda_open(const CudaApi *api, int ordinal, CudaGpu *out, Fault *fault) {
 /* What these calls say is of no use any more. */
 void cuda_close(CudaGpu *gpu) {
   Fault ignored;
+  cuda_tape_flush(gpu, &ignored);
+  cuda_tape_free(gpu);
   if (cuda_enter(gpu, &ignored))
     gpu->api->stream_destroy(gpu->stream);
   gpu->api->context_release(gpu->device);
@@ -46,7 +53,7 @@ void cuda_close(CudaGpu *gpu) {
 }
 
 bool cuda_wait(CudaGpu *gpu, Fault *fault) {
-  return cuda_enter(gpu, fault) &&
+  return reach(gpu, fault) &&
          cuda_good(gpu->api, gpu->api->stream_wait(gpu->stream), fault,
                    "waiting for what runs there");
 }
@@ -73,7 +80,7 @@ bool cuda_load(CudaGpu *gpu, const void *image, CuModule *out, Fault *fault) {
 
 void cuda_unload(CudaGpu *gpu, CuModule module) {
   Fault ignored;
-  if (cuda_enter(gpu, &ignored))
+  if (reach(gpu, &ignored))
     gpu->api->module_unload(module);
 }
 
@@ -93,7 +100,10 @@ bool cuda_function(CudaGpu *gpu, CuModule module, const char *name,
 }
 
 bool cuda_launch(CudaGpu *gpu, const CudaLaunch *l, Fault *fault) {
-  return cuda_enter(gpu, fault) &&
+  bool good;
+  if (cuda_tape_add(gpu, l, fault, &good))
+    return good;
+  return reach(gpu, fault) &&
          cuda_good(gpu->api,
                    gpu->api->launch(l->function, l->grid[0], l->grid[1],
                                     l->grid[2], l->block[0], l->block[1],
@@ -111,7 +121,7 @@ bool cuda_launch(CudaGpu *gpu, const CudaLaunch *l, Fault *fault) {
 bool cuda_copy_in(CudaGpu *gpu, CuAddress to, const void *from, size_t bytes,
                   Fault *fault) {
   return !bytes ||
-         (cuda_enter(gpu, fault) &&
+         (reach(gpu, fault) &&
           cuda_good(gpu->api, gpu->api->copy_in(to, from, bytes, gpu->stream),
                     fault, "copying %zu bytes to it", bytes));
 }
@@ -119,7 +129,7 @@ bool cuda_copy_in(CudaGpu *gpu, CuAddress to, const void *from, size_t bytes,
 bool cuda_copy_out(CudaGpu *gpu, void *to, CuAddress from, size_t bytes,
                    Fault *fault) {
   return !bytes ||
-         (cuda_enter(gpu, fault) &&
+         (reach(gpu, fault) &&
           cuda_good(gpu->api, gpu->api->copy_out(to, from, bytes, gpu->stream),
                     fault, "copying %zu bytes from it", bytes));
 }
@@ -127,7 +137,7 @@ bool cuda_copy_out(CudaGpu *gpu, void *to, CuAddress from, size_t bytes,
 bool cuda_copy(CudaGpu *gpu, CuAddress to, CuAddress from, size_t bytes,
                Fault *fault) {
   return !bytes ||
-         (cuda_enter(gpu, fault) &&
+         (reach(gpu, fault) &&
           cuda_good(gpu->api, gpu->api->copy(to, from, bytes, gpu->stream),
                     fault, "copying %zu bytes on it", bytes));
 }
@@ -135,7 +145,7 @@ bool cuda_copy(CudaGpu *gpu, CuAddress to, CuAddress from, size_t bytes,
 bool cuda_fill(CudaGpu *gpu, CuAddress at, uint8_t value, size_t bytes,
                Fault *fault) {
   return !bytes ||
-         (cuda_enter(gpu, fault) &&
+         (reach(gpu, fault) &&
           cuda_good(gpu->api, gpu->api->fill(at, value, bytes, gpu->stream),
                     fault, "filling %zu bytes on it", bytes));
 }
@@ -173,7 +183,7 @@ void cuda_event_end(CudaGpu *gpu, CuEvent event) {
 }
 
 bool cuda_record(CudaGpu *gpu, CuEvent event, Fault *fault) {
-  return cuda_enter(gpu, fault) &&
+  return reach(gpu, fault) &&
          cuda_good(gpu->api, gpu->api->event_record(event, gpu->stream), fault,
                    "recording an event");
 }

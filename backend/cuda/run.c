@@ -120,8 +120,10 @@ static bool launch(Device *d, const Cluster *c, const CudaProgram *p,
                           .grid = {(unsigned)blocks, 1, 1},
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
-                          .arguments = pointers};
-  return blocks == 0 || (cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
+                          .arguments = pointers,
+                          .bytes = cuda_argument_bytes(&p->kernel, pass)};
+  return blocks == 0 || (device_clock(d, true, fault) &&
+                         cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
                                        arguments, fault) &&
                          cuda_launch(&d->gpu, &how, fault));
 }
@@ -164,6 +166,11 @@ static bool run_kernel(const Graph *g, Device *d, Cluster *c, bool *wrong,
 
 /* ---- all else ---- */
 
+/* Copies to the host are not timed. */
+static bool all_out(Device *d, Fault *fault) {
+  return device_clock(d, false, fault) && resident_all_out(&d->gpu, fault);
+}
+
 static bool run_locked(Graph *g, Cluster *c, bool *host, Fault *fault) {
   Device *d = device_get(fault);
   bool wrong = false;
@@ -178,7 +185,7 @@ static bool run_locked(Graph *g, Cluster *c, bool *host, Fault *fault) {
     c->interpreted = "an index or divisor is wrong";
   }
   *host = true;
-  return resident_all_out(&d->gpu, fault);
+  return all_out(d, fault);
 }
 
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
@@ -195,7 +202,7 @@ static bool settle(Graph *g, Fault *fault) {
   (void)g;
   device_lock();
   Device *d = device_get(fault);
-  bool good = d && resident_all_out(&d->gpu, fault);
+  bool good = d && all_out(d, fault);
   device_unlock();
   return good;
 }

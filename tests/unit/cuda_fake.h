@@ -41,6 +41,8 @@ static struct {
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
   CuContext current;
+  int graphs, started; /* open; kernels that were started by such */
+  size_t bytes;        /* of arguments of kernels in graphs; 0: 4096 */
   int contexts, streams, modules, events, hosts; /* open */
   bool busy;                                     /* something may still run */
   const char *broken;                            /* a promise; NULL: none */
@@ -375,12 +377,14 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
 
 /* ---- kernels: by the simulator ---- */
 
-struct CuModuleIs {
-  Sim *sim;
-};
 struct CuFunctionIs {
   Sim *sim;
   char name[64];
+  CuFunction next;
+};
+struct CuModuleIs {
+  Sim *sim;
+  CuFunction functions;
 };
 
 CuResult fake_module_load(CuModule *out, const void *image) {
@@ -393,7 +397,7 @@ CuResult fake_module_load(CuModule *out, const void *image) {
     fprintf(stderr, "%s\n", error.text);
     return 218;
   }
-  *out = malloc(sizeof **out);
+  *out = calloc(1, sizeof **out);
   (*out)->sim = sim;
   return 0;
 }
@@ -407,8 +411,13 @@ CuResult fake_module_unload(CuModule module) {
 CuResult fake_module_function(CuFunction *out, CuModule module,
                               const char *name) {
   SAYS(module_function);
+  for (*out = module->functions; *out; *out = (*out)->next)
+    if (strcmp((*out)->name, name) == 0)
+      return 0;
   *out = calloc(1, sizeof **out);
   (*out)->sim = module->sim;
+  (*out)->next = module->functions;
+  module->functions = *out;
   snprintf((*out)->name, sizeof(*out)->name, "%s", name);
   return 0;
 }
@@ -487,7 +496,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                      void **arguments, void **extra) {
   SAYS(launch);
   const CuAddress *at = arguments[0];
-  const int *n = arguments[1];
+  const int *n = fake.bytes ? (const int *)(at + 1) : arguments[1];
   unsigned threads = grid_x * grid_y * grid_z * block_x * block_y * block_z;
   float *x = (float *)(uintptr_t)*at;
   if (function != (CuFunction)&fake.shared || extra || shared > 227 << 10 ||
@@ -501,6 +510,102 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
 #endif
 
 #endif
+
+/* ---- graphs: of kernels, each after the one before ---- */
+
+enum { FAKE_NODES = 64, FAKE_NODE_BYTES = 4096 };
+
+typedef struct FakeNode {
+  CuKernelNode is;
+  char arguments[FAKE_NODE_BYTES];
+} FakeNode;
+
+struct CuGraphIs {
+  int count;
+  FakeNode nodes[FAKE_NODES];
+};
+struct CuGraphExecIs {
+  struct CuGraphIs graph;
+};
+
+/* How many bytes the one argument has is said by whoever tests (fake.bytes). */
+static void fake_node(FakeNode *to, const CuKernelNode *is) {
+  to->is = *is;
+  memcpy(to->arguments, is->arguments[0],
+         fake.bytes ? fake.bytes : FAKE_NODE_BYTES);
+}
+
+CuResult fake_graph_create(CuGraph *out, unsigned flags) {
+  SAYS(graph_create);
+  fake.graphs++;
+  *out = calloc(1, sizeof **out);
+  return flags ? 1 : 0;
+}
+
+CuResult fake_graph_kernel(CuNode *out, CuGraph graph, const CuNode *after,
+                           size_t count, const CuKernelNode *is) {
+  SAYS(graph_kernel);
+  if (graph->count == FAKE_NODES || is->extra || is->kernel || is->context ||
+      count != (graph->count > 0) ||
+      (count && *after != (CuNode)(uintptr_t)graph->count))
+    return 1;
+  fake_node(&graph->nodes[graph->count++], is);
+  *out = (CuNode)(uintptr_t)graph->count;
+  return 0;
+}
+
+CuResult fake_graph_make(CuGraphExec *out, CuGraph graph,
+                         unsigned long long flags) {
+  SAYS(graph_make);
+  fake.graphs++;
+  *out = malloc(sizeof **out);
+  (*out)->graph = *graph;
+  return flags ? 1 : 0;
+}
+
+CuResult fake_graph_change(CuGraphExec exec, CuNode node,
+                           const CuKernelNode *is) {
+  SAYS(graph_change);
+  int at = (int)(uintptr_t)node - 1;
+  if (at < 0 || at >= exec->graph.count ||
+      exec->graph.nodes[at].is.function != is->function)
+    return 1;
+  fake_node(&exec->graph.nodes[at], is);
+  return 0;
+}
+
+CuResult fake_graph_start(CuGraphExec exec, CuStream stream) {
+  SAYS(graph_start);
+#ifdef FAKE_RUNS
+  if (getenv("FAKE_TELL"))
+    fprintf(stderr, "a graph of %d kernels\n", exec->graph.count);
+  for (int k = 0; k < exec->graph.count; k++) {
+    FakeNode *n = &exec->graph.nodes[k];
+    void *arguments[] = {n->arguments};
+    CuResult result = fake_launch(
+        n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
+        n->is.block[0], n->is.block[1], n->is.block[2], n->is.shared, stream,
+        arguments, NULL);
+    if (result)
+      return result;
+  }
+#else
+  fake.started += exec->graph.count;
+#endif
+  return fake_stream(stream);
+}
+
+CuResult fake_graph_destroy(CuGraph graph) {
+  fake.graphs--;
+  free(graph);
+  return 0;
+}
+
+CuResult fake_graph_end(CuGraphExec exec) {
+  fake.graphs--;
+  free(exec);
+  return 0;
+}
 
 /* ---- streams and events ---- */
 

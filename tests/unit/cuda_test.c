@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "backend/cuda/map.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/tape.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +42,7 @@ static int tear_down(void **state) {
   if (fake.broken)
     fprintf(stderr, "%s\n", fake.broken);
   bool left = fake.contexts || fake.streams || fake.modules || fake.events ||
-              fake.hosts || fake.block_count;
+              fake.hosts || fake.block_count || fake.graphs;
   if (left)
     fprintf(stderr, "something was left open\n");
   return left || fake.broken ? -1 : 0;
@@ -163,7 +164,7 @@ static void test_use(void **state) {
   assert_true(cuda_function(&gpu, module, "k", 100000, &function, &fault));
   assert_int_equal(fake.shared, 100000);
   const CudaLaunch launch = {function,   "k", {4, 1, 1},
-                             {32, 1, 1}, 0,   arguments};
+                             {32, 1, 1}, 0,   arguments, 0};
   assert_true(cuda_event(&gpu, &event, &fault));
   assert_true(cuda_record(&gpu, event, &fault));
   assert_true(cuda_fill(&gpu, at, 1, sizeof x, &fault));
@@ -453,13 +454,119 @@ static void test_memory_random(void **state) {
   cuda_memory_free(m);
 }
 
+/* ---- tapes ---- */
+
+typedef struct Arguments {
+  CuAddress at;
+  int n, k;
+} Arguments;
+
+/* Kernels as a plan starts them, `wide` blocks of each; what is asked of the
+ * stream then. */
+static bool start_plan(CuFunction function, CudaBlock *b, int kernels, int k,
+                       unsigned wide) {
+  for (int j = 0; j < kernels; j++) {
+    Arguments a = {b->at, 32, j == 1 ? k : 0};
+    void *arguments[] = {&a, &a.n};
+    const CudaLaunch launch = {function,    "k", {wide, 1, 1},
+                               {32, 1, 1},  0,   arguments,
+                               sizeof a};
+    if (!cuda_launch(&gpu, &launch, &fault))
+      return false;
+  }
+  return cuda_wait(&gpu, &fault);
+}
+
+static void assert_counts(uint64_t alone, uint64_t made, uint64_t started,
+                          uint64_t changed) {
+  CudaTapeCounts n = cuda_tape_counts(gpu.tape);
+  assert_int_equal(n.alone, alone);
+  assert_int_equal(n.made, made);
+  assert_int_equal(n.started, started);
+  assert_int_equal(n.changed, changed);
+}
+
+/* What is started again as before is a graph; one that has other arguments is
+ * changed; with other grids it is another one. */
+static void test_tape(void **state) {
+  (void)state;
+  CuModule module;
+  CuFunction function;
+  CudaMemory *m = cuda_memory_new(&gpu, 0);
+  CudaBlock *b = take(m, 4096);
+  memset((void *)(uintptr_t)b->at, 0, 4096);
+  gpu.tape = cuda_tape_new();
+  fake.bytes = sizeof(Arguments);
+  assert_true(gpu.tape && cuda_load(&gpu, "image", &module, &fault) &&
+              cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_true(start_plan(function, b, 4, 0, 1));
+  assert_counts(4, 0, 0, 0);
+  assert_true(start_plan(function, b, 4, 0, 1));
+  assert_counts(4, 1, 1, 0);
+  assert_true(start_plan(function, b, 4, 0, 1));
+  assert_true(start_plan(function, b, 4, 7, 1));
+  assert_counts(4, 1, 3, 1);
+  assert_int_equal(fake.started, 12);
+  assert_true(start_plan(function, b, 4, 7, 2)); /* other grids */
+  assert_counts(8, 1, 3, 1);
+  assert_true(start_plan(function, b, 2, 0, 1)); /* few */
+  assert_true(start_plan(function, b, 2, 0, 1));
+  assert_counts(12, 1, 3, 1);
+  assert_true(start_plan(function, b, 150, 0, 1)); /* more than a tape */
+  assert_true(start_plan(function, b, 150, 0, 1));
+  assert_counts(12 + 64 + 22, 3, 7, 1); /* 64 are as the first 64 */
+  cuda_unload(&gpu, module);
+  cuda_memory_give(m, b);
+  cuda_memory_free(m);
+}
+
+/* What the driver makes no graph of goes as ever; what fails is told when it is
+ * found. */
+static void test_tape_fails(void **state) {
+  (void)state;
+  static const char *const steps[] = {"graph_create", "graph_kernel",
+                                      "graph_make", "graph_change"};
+  CuModule module;
+  CuFunction function;
+  CudaMemory *m = cuda_memory_new(&gpu, 0);
+  CudaBlock *b = take(m, 4096);
+  fake.bytes = sizeof(Arguments);
+  assert_true(cuda_load(&gpu, "image", &module, &fault) &&
+              cuda_function(&gpu, module, "k", 0, &function, &fault));
+  for (size_t k = 0; k < ARRAY_LEN(steps); k++) {
+    gpu.tape = cuda_tape_new();
+    assert_true(start_plan(function, b, 3, 0, 1));
+    fake_fail(steps[k], 999, 0);
+    assert_true(start_plan(function, b, 3, 1, 1));
+    assert_true(start_plan(function, b, 3, 2, 1));
+    assert_int_equal(cuda_tape_counts(gpu.tape).alone, k < 3 ? 9 : 6);
+    assert_true(start_plan(function, b, 3, 3, 1));
+    assert_int_equal(cuda_tape_counts(gpu.tape).alone, k < 3 ? 12 : 9);
+    cuda_tape_free(&gpu);
+  }
+  gpu.tape = cuda_tape_new();
+  fake_fail("launch", 700, 1);
+  assert_false(start_plan(function, b, 3, 0, 1));
+  assert_said("starting the kernel k, 1 blocks of 32 threads");
+  fault = (Fault){0};
+  assert_true(start_plan(function, b, 3, 0, 1));
+  fake_fail("graph_start", 719, 0);
+  assert_false(start_plan(function, b, 3, 0, 1));
+  assert_said("starting 3 kernels, of which the first is k");
+  fault = (Fault){0};
+  cuda_unload(&gpu, module);
+  cuda_memory_give(m, b);
+  cuda_memory_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
       T(test_device),       T(test_opening_fails), T(test_errors),
       T(test_use),          T(test_memory_again),  T(test_memory_bounded),
       T(test_memory_full),  T(test_memory_fails),  T(test_map),
-      T(test_memory_large), T(test_memory_random),
+      T(test_memory_large), T(test_memory_random), T(test_tape),
+      T(test_tape_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

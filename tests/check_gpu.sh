@@ -1,0 +1,29 @@
+#!/bin/bash
+# make check-gpu (tests/gpu.sh) by a driver that is a fake and the simulator:
+# its families are right, and run the kernels that they are of; what fails is
+# told, with the way to see it again.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+bad=0
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+. "$here/tests/cuda_fakes.sh"
+export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"
+export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here"
+export AXON BUILD="$build" GPU_KEPT="$work/kept"
+families=("$here"/tests/gpu/*.axn)
+said=$(PATH=/usr/bin:/bin "$here/tests/gpu.sh" 1 0 2>&1) ||
+  wrong "$(grep -v '^ok' <<<"$said")"
+grep -q "^${#families[@]} ok, 0 failed" <<<"$said" ||
+  wrong "$(tail -n 1 <<<"$said")"
+said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points "$here/tests/gpu.sh" 1 0 2>&1) &&
+  wrong 'a driver that fails is not seen'
+grep -q '^      again: .*--target cuda .*tests/gpu/points.axn' <<<"$said" &&
+  grep -q CUDA_ERROR "$work"/kept/*points* || wrong "$said"
+exit "$bad"
