@@ -38,7 +38,7 @@ fi
 rows=$build/tests/unit/between_test
 if [ -x "$rows" ]; then
   mkdir -p "$work/texts" "$work/rows"
-  echo 'rows: way=wgmma copy=engine m=128 warps_m=2 n=32' >"$work/schedules"
+  echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' >"$work/schedules"
   for seeds in '100 6' '750 5'; do
     # shellcheck disable=SC2086
     AXON_CC_DEBUG="$work/rows" on_gpu timeout 300 "$rows" $seeds \
@@ -114,9 +114,69 @@ val i = reshape [2, 8, 12, 12] (f32 ((iota 2304 * 3) % 7)) - 3.0
 val f = reshape [16, 8, 3, 3] (f32 ((iota 1152 * 5) % 9)) - 4.0
 do print (sum ~axis:0 (conv2d ~padding:1 {w = f, b = f32 (iota 16)} i))
 END
-for name in rows outside zero products; do
+# numbers of another key in each turn: of a plan that is kept
+cat >keys.axn <<'END'
+fun turn (k : i64) = sum (uniform (key k) [3000] : f32[3000])
+do print (map turn (iota 4))
+do print (turn 5, turn 6, turn 7)
+END
+# contractions that TMA copies, of even and of awkward sizes, with what is done
+# to their sums
+cat >groups.axn <<'END'
+open nn
+fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
+val x = bf16 (reshape [130, 200] (number ~by:7 26000))
+val w = bf16 (reshape [200, 72] (number ~by:5 14400))
+val b = bf16 (number ~by:3 72)
+do print (x @ w)
+do print (sum ~axis:0 (f32 (relu (x @ w + b))))
+do print (sum ~axis:0 (f32 ((x @ w) * 0.5 + x.[:, 0:72])))
+do print (sum ~axis:1 (f32 (transpose w @ transpose x)))
+val q = bf16 (reshape [2, 3, 65, 64] (number ~by:3 24960))
+val k = bf16 (reshape [2, 3, 33, 64] (number ~by:5 12672))
+do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
+val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
+do print (long @ transpose long)
+END
+for name in rows outside zero products keys groups; do
   same "$name"
 done
+
+# f32 on tensor cores where that is asked for, and not otherwise: these numbers
+# are exact in tf32.
+grep -q tf32 <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" &&
+  wrong 'tf32 that nobody asked for'
+export AXON_TF32=1
+same products
+said=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'rounded to tf32' <<<"$said" || wrong "no tf32: $said"
+unset AXON_TF32
+
+# Schedules of a file: used, or said to be wrong.
+cat >one.axn <<'END'
+val x = bf16 (reshape [130, 200] (f32 ((iota 26000 * 7) % 13))) - bf16 6.0
+val w = bf16 (reshape [200, 72] (f32 ((iota 14400 * 5) % 11))) - bf16 5.0
+do print (x @ w)
+END
+export AXON_SCHEDULES=schedules
+for how in 'n=64 stages=2 flight=1 # plain' 'n=96 persistent=0 m=64 warps_m=1' \
+  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4'; do
+  printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$how" >schedules
+  same one
+done
+echo '* bf16 *x*x*: way=mma m=32 n=32 k=32 split=4' >schedules
+same one
+said=$(on_gpu "$AXON" plan one.axn 2>&1)
+grep -q 'split=4' <<<"$said" || wrong "a schedule of a file: $said"
+echo '* bf16 *x*x*: way=wgmma n=100' >schedules
+said=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'schedules:1 is not used: n is a multiple of 32' <<<"$said" ||
+  wrong "a schedule that there is none of: $said"
+printf '\n* bf16: n=100\n' >schedules
+said=$(on_gpu "$AXON" run one.axn 2>&1) && wrong 'a wrong file is right'
+grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$said" ||
+  wrong "a wrong line: $said"
+unset AXON_SCHEDULES
 
 # Memory that is full is told, with what it was for; and before that what the
 # host has, too, makes room.

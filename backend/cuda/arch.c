@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/tile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHARED_PLAIN = 48 << 10 }; /* bytes that every block may have */
@@ -43,8 +44,10 @@ const char *cuda_arch_named(const char *name, Fault *fault) {
 CudaTarget cuda_arch_target(const char *arch) {
   GemmGpu gpu = {.sms = 1, .block = SHARED_PLAIN};
   gemm_gpu(arch, &gpu);
+  const char *tf32 = getenv("AXON_TF32");
   return (CudaTarget){.arch = arch,
                       .processors = (int)gpu.sms,
+                      .tf32 = tf32 && strcmp(tf32, "1") == 0,
                       .shared = SHARED_PLAIN,
                       .shared_most = gpu.block};
 }

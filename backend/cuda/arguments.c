@@ -67,7 +67,8 @@ static void put_index(bool narrow, char *to, uint32_t j, int64_t x) {
 }
 
 void cuda_arguments(const CudaKernel *k, const CudaPass *p,
-                    const uint64_t *pointers, const double *floats, void *to) {
+                    const uint64_t *pointers, const double *floats,
+                    const Key *keys, void *to) {
   Places at = places_of(k, p);
   const Call *call = &p->emitted.call;
   char *bytes = to;
@@ -75,6 +76,11 @@ void cuda_arguments(const CudaKernel *k, const CudaPass *p,
   memcpy(bytes, pointers, at.ints);
   for (uint32_t j = 0; j < call->ints.len; j++)
     put_index(k->narrow, bytes + at.ints, j, call->ints.at[j]);
+  for (uint32_t j = 0; j < call->keys.len; j++) {
+    const KeyWord *w = &call->keys.at[j];
+    Key key = key_value(key_mark(w->key), keys);
+    put_index(k->narrow, bytes + at.ints, w->at, (int64_t)key.word[w->word]);
+  }
   for (uint32_t j = 0; j < p->divisors.len; j++) {
     Divisor d = divisor_of(p->divisors.at[j]);
     if (k->narrow)

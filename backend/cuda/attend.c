@@ -1,6 +1,8 @@
 /* Which kernels are two products with weights between, and what each of their
  * parts is to attention.h. */
 #include "backend/cuda/attend.h"
+
+#include "backend/cuda/override.h"
 #include "tensor/cost.h"
 
 #include <math.h>
@@ -335,13 +337,16 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   bool fits = describe(t, k);
   if (target->maps)
     find_maps(t, k);
-  return fits && attention_choose(&t->shape, &gpu, &t->s, &seconds) &&
-                 is_better(t, &gpu, seconds)
-             ? t
-             : NULL;
+  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &seconds) ||
+      !is_better(t, &gpu, seconds))
+    return NULL;
+  t->unused = override_rows(t->arch, &t->shape, &gpu, &t->s);
+  return t;
 }
 
 void cuda_attend_print(Buffer *out, const CudaAttend *t) {
   buffer_printf(out, "rows between two products, a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
+  if (t->unused)
+    buffer_printf(out, " (%s)", t->unused);
 }

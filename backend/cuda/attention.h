@@ -31,6 +31,9 @@ typedef struct AttentionShape {
 /* As gemm_choose. */
 bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
                       GemmSchedule *s, double *seconds);
+/* As gemm_change. */
+bool attention_change(const AttentionShape *shape, const GemmGpu *gpu,
+                      const char *text, GemmSchedule *s, Buffer *why);
 bool attention_fits(const AttentionShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s);
 uint32_t attention_shared(const AttentionShape *shape, const GemmSchedule *s);

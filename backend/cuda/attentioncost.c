@@ -217,13 +217,22 @@ bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
   if (!c.best.way)
     return false;
   *s = c.best;
-  one = *s;
-  if (gemm_override("rows", &one) && can_run(shape, gpu, &one)) {
-    *s = one;
-    c.seconds = seconds_of(shape, gpu, s);
-  }
   s->blocks = blocks_of(shape, gpu, s);
   *seconds = c.seconds;
+  return true;
+}
+
+bool attention_change(const AttentionShape *shape, const GemmGpu *gpu,
+                      const char *text, GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  if (!gemm_parse(&to, text, why))
+    return false;
+  if (!can_run(shape, gpu, &to)) {
+    buffer_puts(why, "there is no such kernel, or it does not fit");
+    return false;
+  }
+  to.blocks = blocks_of(shape, gpu, &to);
+  *s = to;
   return true;
 }
 

@@ -150,8 +150,8 @@ bool cuda_usable(Fault *fault) {
     return true;
   const char *help = *first->message ? first->help : second->help;
   fault_set(fault, "nothing runs on the target cuda: %.200s%s%.180s",
-            first->message,
-            *first->message && *second->message ? "; " : "", second->message);
+            first->message, *first->message && *second->message ? "; " : "",
+            second->message);
   fault_help(fault, "%.200s%s", help,
              *first->message && *second->message
                  ? "; axon doctor has the way to the rest"

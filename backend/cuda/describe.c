@@ -16,8 +16,7 @@ static const char *passes_text(const CudaKernel *k, Arena *arena) {
   return out.text;
 }
 
-static void put_report(Buffer *out, const CudaPass *pass,
-                       const CudaReport *r) {
+static void put_report(Buffer *out, const CudaPass *pass, const CudaReport *r) {
   buffer_printf(out, "%s%u registers of %u threads, %lld bytes shared",
                 out->len ? "; then " : "", r->registers, pass->s.threads,
                 (long long)r->shared + (long long)pass->shared);

@@ -1,6 +1,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/arch.h"
+#include "backend/cuda/override.h"
 #include "backend/cuda/tape.h"
 
 #include <pthread.h>
@@ -70,6 +71,8 @@ bool device_is_paper(void) {
 
 Device *device_get(Fault *fault) {
   Device *d = &state.device;
+  if (!override_good(fault))
+    return NULL;
   if (d->paper)
     return d;
   return d->open || open_device(d, fault) ? d : NULL;

@@ -541,6 +541,8 @@ static bool attend_is_narrow(const Kernel *k, const CudaAttend *t) {
 static bool ints_are_narrow(const CudaKernel *out) {
   for (uint32_t j = 0; j < out->passes.len; j++) {
     const CudaPass *p = out->passes.at[j];
+    if (p->emitted.call.keys.len)
+      return false;
     for (uint32_t i = 0; i < p->emitted.call.ints.len; i++) {
       int64_t x = p->emitted.call.ints.at[i];
       if (x < -INT32_MAX || x > INT32_MAX)

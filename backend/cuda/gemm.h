@@ -44,12 +44,6 @@ void gemm_print(Buffer *out, const GemmSchedule *s);
  * cannot be. */
 bool gemm_parse(GemmSchedule *s, const char *text, Buffer *why);
 
-/* ---- override.c ---- */
-
-/* Changes it as the file says that AXON_SCHEDULES names, for kernels of the
- * family.  False: it says nothing of these. */
-bool gemm_override(const char *family, GemmSchedule *s);
-
 /* ---- gemmcost.c: choosing one ---- */
 
 typedef struct GemmGpu {
@@ -104,6 +98,14 @@ void gemm_lay(const GemmShape *shape, GemmSchedule *s, bool b, const Held *h,
               bool turned);
 /* That of both sides, of a schedule whose tile was changed. */
 void gemm_lay_out(const GemmShape *shape, GemmSchedule *s);
+/* What follows from a schedule's other fields: copies, layouts, blocks. */
+void gemm_settle(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s);
+bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu);
+bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu);
+/* gemmcheck.c: changes one as the text says; if there is no such kernel, `why`
+ * says what does not hold, and it stays. */
+bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
+                 GemmSchedule *s, Buffer *why);
 /* Terms of one instruction. */
 uint32_t gemm_depth(const GemmShape *shape, const GemmSchedule *s);
 

@@ -359,11 +359,15 @@ static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
     gemm_lay(shape, s, b, &h, side->turned);
 }
 
+static void give_copies(const GemmShape *shape, GemmSchedule *s) {
+  s->copy_a = s->copy == BY_ENGINE ? 16 : copy_of(&shape->a, s);
+  s->copy_b = s->copy == BY_ENGINE ? 16 : copy_of(&shape->b, s);
+}
+
 static void try(Choice *c, GemmSchedule s) {
   if (!s.stages)
     return;
-  s.copy_a = s.copy == BY_ENGINE ? 16 : copy_of(&c->shape->a, &s);
-  s.copy_b = s.copy == BY_ENGINE ? 16 : copy_of(&c->shape->b, &s);
+  give_copies(c->shape, &s);
   s.cluster_m = s.cluster_m ? s.cluster_m : 1;
   s.cluster_n = s.cluster_n ? s.cluster_n : 1;
   s.width_a = s.width_b = 16;
@@ -452,6 +456,7 @@ static void try_group(Choice *c) {
                     .store = STORE_SHARED,
                     .k = 128 / bytes_of(c->shape),
                     .persistent = 1,
+                    .flight = 2,
                     .split = 1,
                     .raster = 8,
                     .width_a = 128,
@@ -469,7 +474,7 @@ static void try_group(Choice *c) {
       }
 }
 
-static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
+bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   switch ((int)shape->a.dtype) {
   case DT_F16:
     return shape->b.dtype == DT_F16 && shape->sum == DT_F32;
@@ -481,7 +486,7 @@ static bool may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   return false;
 }
 
-static bool may_group(const GemmShape *shape, const GemmGpu *gpu) {
+bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu) {
   bool wide = shape->a.dtype == DT_F32;
   return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
          shape->b.boxes && !shape->a.computed && !shape->b.computed;
@@ -492,20 +497,25 @@ void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {
   choose_tile(shape, s, true);
 }
 
+void gemm_settle(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s) {
+  give_copies(shape, s);
+  gemm_lay_out(shape, s);
+  s->blocks = blocks_of(shape, gpu, s);
+}
+
 bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
                  double *seconds) {
   Choice c = {.shape = shape, .gpu = gpu};
-  if (may_tensor(shape, gpu)) {
+  if (gemm_may_tensor(shape, gpu)) {
     try_mma(&c);
-    if (may_group(shape, gpu))
+    if (gemm_may_group(shape, gpu))
       try_group(&c);
   } else if (shape->a.dtype == shape->sum && shape->b.dtype == shape->sum) {
     try_fma(&c);
   }
   if (!c.best.way)
     return false;
-  gemm_lay_out(shape, &c.best);
-  c.best.blocks = blocks_of(shape, gpu, &c.best);
+  gemm_settle(shape, gpu, &c.best);
   *s = c.best;
   *seconds = c.seconds;
   return true;

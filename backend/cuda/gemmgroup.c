@@ -183,8 +183,20 @@ static const char *type_of(const GemmText *t) {
   return t->shape->a.dtype == DT_F16 ? "k16_f16" : "k16_bf16";
 }
 
-/* One stage's products are begun; those of the one before are done then, and
- * its memory is empty. */
+/* The stage that was begun so many rounds ago is empty; there is one, where so
+ * many were begun. */
+static void put_release(Buffer *out, const Ring *r, uint32_t ago,
+                        const char *begun) {
+  if (begun && ago)
+    buffer_printf(out, "if (%s >= %uu)\n", begun, ago);
+  buffer_printf(out,
+                "if (member == 0)\nax_mbarrier_arrive(empty + 8 * ((round - "
+                "%uu) %% %uu));\n",
+                ago, r->stages);
+}
+
+/* One stage's products are begun; those of some before it are under way still,
+ * and what is behind them is done, and its memory empty. */
 static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_depth(t->shape, s), tall = r->rows / GROUP_ROWS;
@@ -204,18 +216,16 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
                     s->n, type_of(t), r->a.turned, r->b.turned, x,
                     (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
                     terms_at(&r->b, k) >> 4);
-  buffer_printf(out,
-                "ax_wgmma_commit();\nax_wgmma_wait<1>();\n"
-                "if (step != from && member == 0)\n"
-                "ax_mbarrier_arrive(empty + 8 * ((round - 1) %% %uu));\n}\n"
-                "ax_wgmma_wait<0>();\n",
-                r->stages);
+  buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",
+                s->flight - 1);
+  put_release(out, r, s->flight - 1, "step - from");
+  buffer_puts(out, "}\nax_wgmma_wait<0>();\n");
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
-  buffer_printf(out,
-                "if (from < to && member == 0)\n"
-                "ax_mbarrier_arrive(empty + 8 * ((round - 1) %% %uu));\n",
-                r->stages);
+  for (uint32_t left = s->flight; --left > 0;) {
+    buffer_printf(out, "if (to - from >= %uu)\n", left);
+    put_release(out, r, left, NULL);
+  }
 }
 
 /* ---- parts of sums ---- */

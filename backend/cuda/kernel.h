@@ -94,7 +94,9 @@ typedef struct CudaTarget {
   int processors;
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
-  bool maps;            /* who starts passes makes their tensor maps */
+  bool tf32;            /* products of f32 may round their factors to it */
+  bool maps;            /* who starts passes makes their tensor maps, and
+                           has counters, CUDA_WORDS */
   const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
@@ -110,10 +112,11 @@ uint32_t cuda_check_bit(uint32_t number);
 bool cuda_whole_text(const Buffer *text, Buffer *out);
 
 /* Bytes of a pass's arguments, and these: pointers in the order above; floats:
- * the pass's own, with their values. */
+ * the pass's own, with their values; keys: what marks of them stand for. */
 size_t cuda_argument_bytes(const CudaKernel *k, const CudaPass *p);
 void cuda_arguments(const CudaKernel *k, const CudaPass *p,
-                    const uint64_t *pointers, const double *floats, void *to);
+                    const uint64_t *pointers, const double *floats,
+                    const Key *keys, void *to);
 /* The tensor maps among them, of tensors at these places. */
 bool cuda_put_maps(const CudaKernel *k, const CudaPass *p, CudaGpu *gpu,
                    const uint64_t *pointers, void *to, Fault *fault);

@@ -1,34 +1,191 @@
-/* Schedules that a person has written down: AXON_SCHEDULES names a file, whose
- * lines are a family of kernels (rows: two products with rows between them),
- * a colon, and fields of a schedule, as a plan prints them.  The fields of the
- * last line of a family replace those that were chosen, where that can be
- * run. */
-#include "backend/cuda/gemm.h"
+/* Schedules from a file: read once, when something of CUDA is first asked for.
+ */
+#include "backend/cuda/override.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool gemm_override(const char *family, GemmSchedule *s) {
-  const char *path = getenv("AXON_SCHEDULES");
-  size_t len = strlen(family);
-  char line[512];
-  bool any = false;
-  FILE *f = path && *path ? fopen(path, "re") : NULL;
-  if (!f)
-    return false;
-  GemmSchedule chosen = *s;
-  while (fgets(line, sizeof line, f)) {
-    Buffer why = {0};
-    line[strcspn(line, "\n")] = 0;
-    if (strncmp(line, family, len) == 0 && line[len] == ':') {
-      *s = chosen;
-      any = gemm_parse(s, line + len + 1, &why);
-    }
-    buffer_free(&why);
+enum { LINE_MOST = 400, LINES_MOST = 256 };
+
+static struct {
+  pthread_once_t once;
+  bool good;
+  Fault fault;
+  const char *path;
+  uint32_t count;
+  OverrideLine lines[LINES_MOST];
+  pthread_mutex_t lock; /* of what lines said */
+} file = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- reading ---- */
+
+static char *next_word(char **at) {
+  char *word = *at + strspn(*at, " \t");
+  *at = word + strcspn(word, " \t");
+  if (**at)
+    *(*at)++ = 0;
+  return word;
+}
+
+static bool read_dtype(const char *word, Dtype *to) {
+  static const Dtype types[] = {DT_F16, DT_BF16, DT_F32, DT_F64};
+  *to = DT_NONE;
+  if (strcmp(word, "*") == 0)
+    return true;
+  for (size_t j = 0; j < ARRAY_LEN(types); j++)
+    if (strcmp(word, dtype_info[types[j]].name) == 0)
+      *to = types[j];
+  return *to != DT_NONE;
+}
+
+static bool read_sizes(const char *word, OverrideLine *to) {
+  double *sizes[] = {&to->m, &to->n, &to->k};
+  for (int j = 0; j < 3; j++) {
+    char *end = (char *)(uintptr_t)word + 1;
+    if (*word == '*')
+      *sizes[j] = -1;
+    else if (*word >= '0' && *word <= '9')
+      *sizes[j] = (double)strtoll(word, &end, 10);
+    else
+      return false;
+    if (*end != (j < 2 ? 'x' : 0))
+      return false;
+    word = end + 1;
   }
-  fclose(f);
-  if (!any)
-    *s = chosen;
-  return any;
+  return true;
+}
+
+bool override_read_line(char *text, OverrideLine *to, Buffer *why) {
+  GemmSchedule ignored = {0};
+  char *colon = strchr(text, ':');
+  *to = (OverrideLine){.text = ""};
+  if (!colon) {
+    buffer_puts(why, "there is no `:` before the schedule");
+    return false;
+  }
+  *colon = 0;
+  to->text = colon + 1;
+  GemmGpu gpu;
+  char *arch = next_word(&text);
+  to->rows = strcmp(arch, "rows") == 0;
+  if (to->rows)
+    arch = next_word(&text);
+  char *type = next_word(&text), *sizes = next_word(&text);
+  snprintf(to->arch, sizeof to->arch, "%s", arch);
+  if (strcmp(arch, "*") != 0 && !gemm_gpu(arch, &gpu))
+    buffer_printf(why, "`%.40s` is no architecture", arch);
+  else if (!read_dtype(type, &to->dtype))
+    buffer_printf(why, "`%.40s` is none of f16, bf16, f32, f64 and *", type);
+  else if (!read_sizes(sizes, to) || *next_word(&text))
+    buffer_printf(why, "`%.40s` is not ROWSxCOLUMNSxTERMS", sizes);
+  else
+    return gemm_parse(&ignored, to->text, why);
+  return false;
+}
+
+static void tell(uint32_t number, const char *why) {
+  file.good = false;
+  fault_set(&file.fault, "%.200s:%u: %.200s", file.path, number, why);
+  file.fault.kind = FAULT_MACHINE;
+  fault_help(&file.fault,
+             "a line is like `sm_90a bf16 4096x4096x*: m=128 n=256 stages=4`; "
+             "axon plan prints schedules as they are");
+}
+
+static void take_line(char *text, uint32_t number) {
+  Buffer why = {0};
+  text[strcspn(text, "#\r\n")] = 0;
+  if (!text[strspn(text, " \t")])
+    return;
+  OverrideLine *to = &file.lines[file.count];
+  char *copy = strdup(text);
+  if (file.count == LINES_MOST)
+    tell(number, "there are more lines than are read");
+  else if (!copy || !override_read_line(copy, to, &why))
+    tell(number, copy ? why.text : "out of memory");
+  if (!file.good) {
+    free(copy);
+  } else {
+    to->number = number;
+    file.count++;
+  }
+  buffer_free(&why);
+}
+
+static void read_file(void) {
+  char line[LINE_MOST];
+  file.path = getenv("AXON_SCHEDULES");
+  file.good = true;
+  if (!file.path || !*file.path)
+    return;
+  FILE *f = fopen(file.path, "re");
+  if (!f)
+    tell(0, strerror(errno));
+  for (uint32_t n = 1; f && file.good && fgets(line, sizeof line, f); n++)
+    if (strlen(line) + 1 == sizeof line)
+      tell(n, "the line is too long");
+    else
+      take_line(line, n);
+  if (f)
+    fclose(f);
+}
+
+bool override_good(Fault *fault) {
+  pthread_once(&file.once, read_file);
+  if (!file.good)
+    *fault = file.fault;
+  return file.good;
+}
+
+/* ---- using it ---- */
+
+static bool is_size(double wanted, double size) {
+  return wanted < 0 || fabs(wanted - size) < 0.5;
+}
+
+static OverrideLine *find(const char *arch, bool rows, Dtype dtype, double m,
+                          double n, double k) {
+  Fault ignored;
+  if (!override_good(&ignored))
+    return NULL;
+  for (uint32_t j = 0; j < file.count; j++) {
+    OverrideLine *l = &file.lines[j];
+    if (l->rows == rows &&
+        (strcmp(l->arch, "*") == 0 || strcmp(l->arch, arch) == 0) &&
+        (l->dtype == DT_NONE || l->dtype == dtype) && is_size(l->m, m) &&
+        is_size(l->n, n) && is_size(l->k, k))
+      return l;
+  }
+  return NULL;
+}
+
+static const char *not_used(OverrideLine *l, Buffer *why) {
+  pthread_mutex_lock(&file.lock);
+  snprintf(l->said, sizeof l->said, "%.60s:%u is not used: %.60s", file.path,
+           l->number, why->text);
+  pthread_mutex_unlock(&file.lock);
+  buffer_free(why);
+  return l->said;
+}
+
+const char *override_apply(const char *arch, const GemmShape *shape,
+                           const GemmGpu *gpu, GemmSchedule *s) {
+  Buffer why = {0};
+  OverrideLine *l =
+      find(arch, false, shape->a.dtype, shape->m, shape->n, shape->k);
+  return !l || gemm_change(shape, gpu, l->text, s, &why) ? NULL
+                                                         : not_used(l, &why);
+}
+
+const char *override_rows(const char *arch, const AttentionShape *shape,
+                          const GemmGpu *gpu, GemmSchedule *s) {
+  Buffer why = {0};
+  OverrideLine *l =
+      find(arch, true, shape->a.dtype, shape->m, shape->n, shape->k);
+  return !l || attention_change(shape, gpu, l->text, s, &why)
+             ? NULL
+             : not_used(l, &why);
 }

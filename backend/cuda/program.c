@@ -155,8 +155,7 @@ static void keep_text(const char *text, ArtifactKey key) {
   fclose(f);
 }
 
-bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out,
-                       Fault *fault) {
+bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out, Fault *fault) {
   const CudaText text = {
       .text = p->text, .name = "kernel.cu", .arch = d->gpu.about.arch};
   bool found;

@@ -145,7 +145,7 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
     floats[j] = param_value((Scalar){.dtype = DT_F64, .f = call->floats.at[j]},
                             c->params)
                     .f;
-  cuda_arguments(&p->kernel, pass, run->pointers, floats, arguments);
+  cuda_arguments(&p->kernel, pass, run->pointers, floats, c->keys, arguments);
   int64_t blocks = pass->blocks;
   if (pass->grid_most && blocks > pass->grid_most)
     blocks = pass->grid_most;

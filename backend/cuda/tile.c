@@ -3,6 +3,8 @@
  * product are done with its sums. */
 #include "backend/cuda/tile.h"
 
+#include "backend/cuda/override.h"
+
 #include <string.h>
 
 #define format emit_format
@@ -223,7 +225,7 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
   /* what memory parts of sums need is told by numbers */
-  t->shape.alone = loop->graph->sizes != NULL;
+  t->shape.alone = loop->graph->sizes || !t->counts;
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
@@ -240,6 +242,8 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   uint32_t all = (1u << p.count) - 1;
   CudaTile *t = NEW(k->arena, CudaTile);
   t->arch = target->arch;
+  t->counts = target->maps;
+  t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)))
     return NULL;
@@ -257,7 +261,10 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   t->gpu = gpu;
   t->shape.a.boxes = target->maps && cuda_tile_map(t, loop, false, &t->map_a);
   t->shape.b.boxes = target->maps && cuda_tile_map(t, loop, true, &t->map_b);
-  return choose(t, k) ? t : NULL;
+  if (!choose(t, k))
+    return NULL;
+  t->unused = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
+  return t;
 }
 
 /* Sums, and values of their terms beside them, are not left by one pass. */
@@ -285,6 +292,10 @@ bool cuda_tile_apart(const Kernel *k) {
 void cuda_tile_print(Buffer *out, const CudaTile *t) {
   buffer_printf(out, "a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
+  if (t->shape.a.dtype == DT_F32 && t->s.way == GEMM_MMA)
+    buffer_puts(out, ", f32 rounded to tf32");
+  if (t->unused)
+    buffer_printf(out, " (%s)", t->unused);
 }
 
 /* ---- as text ---- */

@@ -9,6 +9,7 @@
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
   GemmGpu gpu;
+  bool counts; /* there are counters for parts of sums */
   GemmShape shape;
   GemmSchedule s;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
@@ -17,6 +18,7 @@ typedef struct CudaTile {
   const Step *copy_a,
       *copy_b;          /* the reads that they are nothing but; or NULL */
   CudaMap map_a, map_b; /* where TMA can copy them */
+  const char *unused;   /* why a schedule of a file is not used; or NULL */
 } CudaTile;
 
 /* NULL: the pass is none, or what there would be to choose does not fit. */

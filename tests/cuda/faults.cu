@@ -696,6 +696,17 @@ KERNEL(parity) {
   BEGIN(128);
   ax_mbarrier_wait(BAR, 3);
 }
+KERNEL(array_of_matrix) {
+  unsigned x[2][4];
+  ax_ldmatrix_1(x[a.n / 64], ax_shared_address(ax_shared()) + 16 * (T % 8));
+  a.out[T] = (float)x[0][0];
+}
+KERNEL(array_of_product) {
+  float d[1][4] = {};
+  unsigned x[2][4] = {};
+  ax_mma_m16n8k16_f16(d[a.n / 128], x[0], x[1]);
+  a.out[T] = d[0][0];
+}
 KERNEL(array) {
   float s[4] = {1, 2, 3, 4};
   a.out[T] = s[a.n / 32];

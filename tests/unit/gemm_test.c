@@ -1,6 +1,7 @@
 /* Contractions: schedules are read as they are printed; the ones that are
  * chosen fit the GPU; their texts compile for each architecture, and no
  * register is spilt. */
+#include "backend/cuda/override.h"
 #include "tests/unit/gemm_cases.h"
 
 #include "tests/unit/cuda_compile.h"
@@ -34,6 +35,76 @@ static void test_record(void **state) {
     assert_true(back.m == 128);
   }
   buffer_free(&text);
+  buffer_free(&why);
+}
+
+/* What a person writes is used where there is such a kernel. */
+static void test_change(void **state) {
+  (void)state;
+  GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
+  GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
+  GemmGpu gpu;
+  GemmSchedule s, was;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gemm_gpu("sm_90a", &gpu));
+  assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+  assert_true(gemm_change(&shape, &gpu, "way=mma m=64 n=128", &s, &why));
+  assert_true(s.way == GEMM_MMA && s.n == 128 && s.copy == BY_ASYNC);
+  assert_true(gemm_change(&shape, &gpu, "way=wgmma n=256 flight=1", &s, &why));
+  assert_true(s.way == GEMM_WGMMA && s.flight == 1 && s.copy_a == 16);
+  was = s;
+  static const char *const wrong[][2] = {
+      {"n=100", "n is a multiple of 32"},
+      {"m=96", "warps_m is 1 to 3 groups, each of a multiple of 64 rows"},
+      {"stages=9", "shared memory or registers are not enough for it"},
+      {"persistent=0 stream=1", "stream=1 and pingpong=1 have persistent=1"},
+      {"flight=0", "flight is 1 to stages"},
+      {"split=2", "sums are cut by stream=1, not by split"},
+      {"way=fma", "way=fma has operands of the type of the sums"},
+      {"way=mma k=128", "k is twice or four times the terms of an mma"},
+      {"way=mma m=48", "a warp has a power of two of rows and columns, at "
+                       "least 16"},
+      {"way=mma stream=1", "stream, pingpong and persistent are of way=wgmma"},
+      {"cluster_m=2",
+       "raster and split are 1 at least, cluster_m and cluster_n are 1"},
+      {"m=512", "m and n are at most 256"},
+  };
+  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
+    why.len = 0;
+    assert_false(gemm_change(&shape, &gpu, wrong[j][0], &s, &why));
+    assert_string_equal(why.text, wrong[j][1]);
+    assert_memory_equal(&s, &was, sizeof s);
+  }
+  buffer_free(&why);
+}
+
+/* Lines of a file of schedules. */
+static void test_lines(void **state) {
+  (void)state;
+  OverrideLine l;
+  Buffer why = {0};
+  char good[] = " sm_90a  bf16 64x*x4096 : m=64 stages=4";
+  assert_true(override_read_line(good, &l, &why));
+  assert_string_equal(l.arch, "sm_90a");
+  assert_true(l.dtype == DT_BF16 && l.m == 64 && l.n == -1 && l.k == 4096);
+  assert_string_equal(l.text, " m=64 stages=4");
+  static const char *const wrong[][2] = {
+      {"sm_90a bf16 *x*x*", "there is no `:` before the schedule"},
+      {"sm_90a bf16 *x*: m=1", "`*x*` is not ROWSxCOLUMNSxTERMS"},
+      {"sm_90a bf16 *x-1x*: m=1", "`*x-1x*` is not ROWSxCOLUMNSxTERMS"},
+      {"sm_90a bf16 1x2x3 4: m=1", "`1x2x3` is not ROWSxCOLUMNSxTERMS"},
+      {"sm_90a i32 *x*x*: m=1", "`i32` is none of f16, bf16, f32, f64 and *"},
+      {"sm_1 bf16 *x*x*: m=1", "`sm_1` is no architecture"},
+      {"* * *x*x*: height=1", "height is no field of a schedule"},
+  };
+  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
+    char text[80];
+    snprintf(text, sizeof text, "%s", wrong[j][0]);
+    why.len = 0;
+    assert_false(override_read_line(text, &l, &why));
+    assert_string_equal(why.text, wrong[j][1]);
+  }
   buffer_free(&why);
 }
 
@@ -148,10 +219,9 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_record),
-      cmocka_unit_test(test_choose),
-      cmocka_unit_test(test_chosen),
-      cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_record), cmocka_unit_test(test_change),
+      cmocka_unit_test(test_lines),  cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_chosen), cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,11 +114,11 @@ static const Kind kinds[] = {
      1},
     {"sm_90a",
      {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
-     GROUPS "stream=1 pingpong=0",
+     GROUPS "stream=1 pingpong=0 flight=3",
      0},
     {"sm_90a",
      {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 16},
-     GROUPS "m=64 stream=0 pingpong=1",
+     GROUPS "m=64 stream=0 pingpong=1 flight=1",
      0},
 };
 

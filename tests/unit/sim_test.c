@@ -153,6 +153,8 @@ static const FaultCase faults[] = {
     {"descriptor", "of what is no multiple of 16", 0, 1, 1},
     {"parity", "a parity of 3", 0, 1, 1},
     {"array", "not within its array", 0, 1, 1},
+    {"array_of_matrix", "not within its array", 0, 1, 1},
+    {"array_of_product", "not within its array", 0, 1, 1},
     {"shifts", "a shift by more", 0, 1, 1},
     {"divides", "a quotient by 0", 0, 1, 1},
     {"registers_odd", "24 to 256 by 8", 0, 1, 1},

@@ -785,6 +785,35 @@ AX_HOOK void __tsan_func_entry(void *) {}
 AX_HOOK void __tsan_func_exit(void) {}
 AX_HOOK void __tsan_init(void) {}
 
+// ---- registers that wrappers are given by their address ----
+
+// The last one of each is looked at where it is named, so that the compiler
+// sees that an array has it.
+template <typename T> AX_SIM void ax_sim_touch(T) {}
+#define AX_SIM_HAS(r, count) ax_sim_touch((r)[(count) - 1])
+#define AX_SIM_LOAD(name, count, r, ...) \
+  (AX_SIM_HAS(r, count), name(r, __VA_ARGS__))
+#define ax_ldmatrix_1(...) AX_SIM_LOAD(ax_ldmatrix_1, 1, __VA_ARGS__)
+#define ax_ldmatrix_2(...) AX_SIM_LOAD(ax_ldmatrix_2, 2, __VA_ARGS__)
+#define ax_ldmatrix_4(...) AX_SIM_LOAD(ax_ldmatrix_4, 4, __VA_ARGS__)
+#define ax_ldmatrix_1_trans(...) \
+  AX_SIM_LOAD(ax_ldmatrix_1_trans, 1, __VA_ARGS__)
+#define ax_ldmatrix_2_trans(...) \
+  AX_SIM_LOAD(ax_ldmatrix_2_trans, 2, __VA_ARGS__)
+#define ax_ldmatrix_4_trans(...) \
+  AX_SIM_LOAD(ax_ldmatrix_4_trans, 4, __VA_ARGS__)
+#define AX_SIM_MMA(name, of_a, of_b, d, a, b)                         \
+  (AX_SIM_HAS(d, 4), AX_SIM_HAS(a, of_a), AX_SIM_HAS(b, of_b), \
+   name(d, a, b))
+#define ax_mma_m16n8k16_f16(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k16_f16, 4, 2, d, a, b)
+#define ax_mma_m16n8k16_bf16(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k16_bf16, 4, 2, d, a, b)
+#define ax_mma_m16n8k8_f16(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k8_f16, 2, 1, d, a, b)
+#define ax_mma_m16n8k8_tf32(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k8_tf32, 4, 2, d, a, b)
+
 template <typename A>
 AX_SIM void ax_sim_kernel(void (*kernel)(A), const void *args) {
   kernel(*(const A *)args);

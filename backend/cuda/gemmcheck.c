@@ -1,0 +1,131 @@
+/* Schedules that a person wrote: what must hold of one. */
+#include "backend/cuda/gemmemit.h"
+
+enum { MMA_ROWS = 16, GROUP_ROWS = 64, GROUP_COLUMNS = 32, SIDE_MOST = 256 };
+
+static bool is_power(uint32_t x) {
+  return x && !(x & (x - 1));
+}
+
+static const char *wrong_fma(const GemmShape *shape, const GemmSchedule *s) {
+  if (shape->a.dtype != shape->sum || shape->b.dtype != shape->sum)
+    return "way=fma has operands of the type of the sums";
+  if ((s->thread_m != 2 && s->thread_m != 4 && s->thread_m != 8) ||
+      (s->thread_n != 4 && s->thread_n != 8))
+    return "thread_m is 2, 4 or 8, and thread_n 4 or 8";
+  if (!is_power(s->m) || !is_power(s->n) || s->m < MMA_ROWS ||
+      s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
+    return "m, n are powers of two, n / thread_n at least 8, k 8 or 16";
+  return s->store == STORE_DIRECT ? NULL : "way=fma has store=direct";
+}
+
+static const char *wrong_mma(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t m = s->warps_m ? s->m / s->warps_m : 0;
+  uint32_t n = s->warps_n ? s->n / s->warps_n : 0;
+  uint32_t depth = gemm_depth(shape, s);
+  if (!is_power(s->warps_m) || !is_power(s->warps_n) || !is_power(m) ||
+      !is_power(n) || m * s->warps_m != s->m || n * s->warps_n != s->n ||
+      m < MMA_ROWS || n < MMA_ROWS)
+    return "a warp has a power of two of rows and columns, at least 16";
+  if (s->k != 2 * depth && s->k != 4 * depth)
+    return "k is twice or four times the terms of an mma";
+  return s->store == STORE_SHARED ? NULL : "way=mma has store=shared";
+}
+
+static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
+                               const GemmSchedule *s) {
+  if (!gemm_may_group(shape, gpu))
+    return "operands are none that wgmma takes by TMA";
+  if (s->copy != BY_ENGINE || s->store != STORE_SHARED)
+    return "way=wgmma has copy=engine and store=shared";
+  uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
+  if (groups < 1 || groups > 3 || !rows || rows % GROUP_ROWS ||
+      (!s->pingpong && rows * groups != s->m))
+    return "warps_m is 1 to 3 groups, each of a multiple of 64 rows";
+  if (s->pingpong && groups != 2)
+    return "pingpong=1 has warps_m=2";
+  if (!s->n || s->n % GROUP_COLUMNS)
+    return "n is a multiple of 32";
+  if (s->k != 64)
+    return "k is 64";
+  if (!s->flight || s->flight > s->stages)
+    return "flight is 1 to stages";
+  if (s->split != 1)
+    return "sums are cut by stream=1, not by split";
+  return s->persistent || (!s->stream && !s->pingpong)
+             ? NULL
+             : "stream=1 and pingpong=1 have persistent=1";
+}
+
+/* Gives it what follows from the rest. */
+static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
+                         GemmSchedule *s) {
+  const char *why = NULL;
+  if (s->m < 1 || s->n < 1 || s->m > SIDE_MOST || s->n > SIDE_MOST)
+    return "m and n are at most 256";
+  if (s->way == GEMM_FMA)
+    why = wrong_fma(shape, s);
+  else if (s->way == GEMM_MMA && !gemm_may_tensor(shape, gpu))
+    why = "operands are none that mma takes";
+  else if (s->way == GEMM_MMA)
+    why = wrong_mma(shape, s);
+  else
+    why = wrong_group(shape, gpu, s);
+  if (why)
+    return why;
+  if (s->way != GEMM_WGMMA && s->copy != (gpu->async ? BY_ASYNC : BY_REGISTERS))
+    return "copy is async from sm_80 on, registers before";
+  if (s->stages < 2 || (s->copy == BY_REGISTERS && s->stages != 2))
+    return "stages are 2 at least, and 2 where copy=registers";
+  if (!s->raster || !s->split || s->split > 32 || s->cluster_m != 1 ||
+      s->cluster_n != 1)
+    return "raster and split are 1 at least, cluster_m and cluster_n are 1";
+  if ((s->split > 1 || s->stream) && shape->alone)
+    return "sums of this one cannot be cut";
+  if (s->way != GEMM_WGMMA && (s->stream || s->pingpong || s->persistent))
+    return "stream, pingpong and persistent are of way=wgmma";
+  s->width_a = s->width_b = MMA_ROWS;
+  gemm_settle(shape, gpu, s);
+  return gemm_fits(shape, gpu, s)
+             ? NULL
+             : "shared memory or registers are not enough for it";
+}
+
+bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
+                 GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  if (!gemm_parse(&to, text, why))
+    return false;
+  if (to.way != s->way) {
+    to = (GemmSchedule){.way = to.way,
+                        .copy = to.way == GEMM_WGMMA ? BY_ENGINE
+                                : gpu->async         ? BY_ASYNC
+                                                     : BY_REGISTERS,
+                        .store =
+                            to.way == GEMM_FMA ? STORE_DIRECT : STORE_SHARED,
+                        .m = 128,
+                        .n = 128,
+                        .k = to.way == GEMM_FMA ? 8 : 64,
+                        .warps_m = 2,
+                        .warps_n = to.way == GEMM_MMA ? 2 : 0,
+                        .thread_m = to.way == GEMM_FMA ? 8 : 0,
+                        .thread_n = to.way == GEMM_FMA ? 8 : 0,
+                        .stages = 3,
+                        .raster = 8,
+                        .split = 1,
+                        .cluster_m = 1,
+                        .cluster_n = 1};
+    to.flight = to.persistent = to.way == GEMM_WGMMA;
+    if (to.way == GEMM_FMA)
+      to.warps_m = 0;
+    if (!gemm_parse(&to, text, why))
+      return false;
+  }
+  const char *bad = wrong(shape, gpu, &to);
+  if (bad) {
+    buffer_puts(why, bad);
+    return false;
+  }
+  *s = to;
+  return true;
+}
