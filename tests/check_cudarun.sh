@@ -38,7 +38,8 @@ fi
 rows=$build/tests/unit/between_test
 if [ -x "$rows" ]; then
   mkdir -p "$work/texts" "$work/rows"
-  echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' >"$work/schedules"
+  echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' \
+    >"$work/schedules"
   for seeds in '100 6' '750 5'; do
     # shellcheck disable=SC2086
     AXON_CC_DEBUG="$work/rows" on_gpu timeout 300 "$rows" $seeds \
