@@ -134,11 +134,6 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
   Call *call = &pass->emitted.call;
   for (uint32_t j = 0; pass->key && j < 2; j++)
     call->ints.at[pass->key - 1 + j] = (int64_t)c->nodes.at[0]->key.word[j];
-  for (uint32_t j = 0; j < call->keys.len; j++) {
-    const KeyWord *w = &call->keys.at[j];
-    call->ints.at[w->at] =
-        (int64_t)key_value(key_mark(w->key), c->keys).word[w->word];
-  }
   double floats[call->floats.len + 1];
   _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   for (uint32_t j = 0; j < call->floats.len; j++)
