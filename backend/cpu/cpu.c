@@ -198,10 +198,14 @@ static bool is_to_take(const Tensor *t) {
          !t->mapping_size && !t->device && t->data == t->mapping;
 }
 
-/* An input that dies with this kernel, and may become its result. */
+/* An input that dies with this kernel, and may become its result.  A program
+ * is of all kernels with its text, so that inputs may have more elements than
+ * it reads. */
 static Node *input_to_take(const Cluster *c, const Program *p) {
+  int64_t count = p->over ? node_count(c->nodes.at[p->outs[0]]) : 0;
   for (uint32_t j = 0; c->dying && p->over >> j; j++)
     if (p->over >> j & 1 && c->dying[j] &&
+        c->kernel->inputs.at[j]->data->count == count &&
         is_to_take(c->kernel->inputs.at[j]->data))
       return (Node *)c->kernel->inputs.at[j];
   return NULL;
