@@ -497,8 +497,9 @@ static void test_tape(void **state) {
   memset((void *)(uintptr_t)b->at, 0, 4096);
   gpu.tape = cuda_tape_new();
   fake.bytes = sizeof(Arguments);
-  assert_true(gpu.tape && cuda_load(&gpu, "image", &module, &fault) &&
-              cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_non_null(gpu.tape);
+  assert_true(cuda_load(&gpu, "image", &module, &fault));
+  assert_true(cuda_function(&gpu, module, "k", 0, &function, &fault));
   assert_true(start_plan(function, b, 4, 0, 1));
   assert_counts(4, 0, 0, 0);
   assert_true(start_plan(function, b, 4, 0, 1));
