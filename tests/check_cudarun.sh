@@ -169,6 +169,14 @@ echo '* bf16 *x*x*: way=mma m=32 n=32 k=32 split=4' >schedules
 same one
 said=$(on_gpu "$AXON" plan one.axn 2>&1)
 grep -q 'split=4' <<<"$said" || wrong "a schedule of a file: $said"
+cat >many.axn <<'END'
+val x = bf16 (reshape [4096, 64] (f32 (iota 262144 % 13)))
+do print (x @ transpose x)
+END
+echo '* * *x*x*: way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2' >schedules
+said=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'not used: there are not counters' <<<"$said" ||
+  wrong "a schedule with more tiles than counters: $said"
 echo '* bf16 *x*x*: way=wgmma n=100' >schedules
 said=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'schedules:1 is not used: n is a multiple of 32' <<<"$said" ||

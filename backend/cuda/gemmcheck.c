@@ -1,5 +1,8 @@
 /* Schedules that a person wrote: what must hold of one. */
 #include "backend/cuda/gemmemit.h"
+#include "backend/cuda/kernel.h"
+
+#include <math.h>
 
 enum { MMA_ROWS = 16, GROUP_ROWS = 64, GROUP_COLUMNS = 32, SIDE_MOST = 256 };
 
@@ -82,6 +85,9 @@ static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
     return "raster and split are 1 at least, cluster_m and cluster_n are 1";
   if ((s->split > 1 || s->stream) && shape->alone)
     return "sums of this one cannot be cut";
+  double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
+  if (s->split > 1 && tiles > CUDA_COUNTERS)
+    return "there are not counters for so many tiles";
   if (s->way != GEMM_WGMMA && (s->stream || s->pingpong || s->persistent))
     return "stream, pingpong and persistent are of way=wgmma";
   s->width_a = s->width_b = MMA_ROWS;

@@ -27,7 +27,7 @@ bool cuda_map_fits(const CudaMap *m) {
     fits = m->box[j] >= 1 && m->box[j] <= BOX_MOST && m->extent[j] >= 0 &&
            m->extent[j] <= (int64_t)1 << AXIS_BITS;
     if (j)
-      fits &= m->stride[j] >= 0 && m->stride[j] % MAP_LINE == 0 &&
+      fits &= m->stride[j] > 0 && m->stride[j] % MAP_LINE == 0 &&
               m->stride[j] < (int64_t)1 << STRIDE_BITS;
   }
   return fits;
