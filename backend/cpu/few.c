@@ -483,7 +483,7 @@ static void emit_columns(Few *f, Buffer *out, bool several, bool whole,
 /* Is there anything left of rows that go several at a time? */
 static bool has_rest(const Few *f, const Loop *loop) {
   const Schedule *s = f->e->s;
-  return loop->extents[f->row] % f->rows ||
+  return loop->extents[f->row] % f->rows || is_limited(loop, f->row) ||
          (f->row < loop->outer && s->height % f->rows);
 }
 
@@ -549,7 +549,8 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
   int64_t block = (int64_t)f->vectors * e->s->width;
   bool number = size_is_number(e->k->graph, extent);
   bool whole = !number || (extent >= block && unit >= block);
-  bool part = !number || extent % block || unit % block;
+  bool part = !number || is_limited(loop, lane) || extent % block ||
+              unit % block;
   Fold sum = nest_fold(e, 0);
   for (uint32_t j = 0; j < 4; j++) {
     f->sums[j / 2][j % 2] = (Buffer){.arena = e->arena};
