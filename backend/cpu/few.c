@@ -480,11 +480,12 @@ static void emit_columns(Few *f, Buffer *out, bool several, bool whole,
   buffer_puts(out, whole && part ? "}\n}\n" : "}\n");
 }
 
-/* Is there anything left of rows that go several at a time? */
+/* Is there anything left of rows that go several at a time?  Tiles of products
+ * may have any number of them. */
 static bool has_rest(const Few *f, const Loop *loop) {
   const Schedule *s = f->e->s;
   return loop->extents[f->row] % f->rows || is_limited(loop, f->row) ||
-         (f->row < loop->outer && s->height % f->rows);
+         (f->row < loop->outer && (s->tiling || s->height % f->rows));
 }
 
 static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
