@@ -112,7 +112,28 @@ static Kept *find(const Tensor *t, const ArtifactKey *form) {
   return k;
 }
 
+/* Forms of one tensor that were wanted, and are not there: as many as a loop
+ * over parts of it may want in turn, but not one of each place in it. */
+enum { WANTED_MOST = 1024 };
+
+/* Where there are so many, the first of them is as if it had not been. */
+static void forget_first(Tensor *t) {
+  Kept **first = NULL;
+  uint32_t count = 0;
+  for (Kept **k = &t->kept; *k; k = &(*k)->next)
+    if (!(*k)->data && !(*k)->users) {
+      first = k;
+      count++;
+    }
+  if (count < WANTED_MOST)
+    return;
+  Kept *k = *first;
+  *first = k->next;
+  mem_free(k);
+}
+
 static Kept *add(Tensor *t, const ArtifactKey *form) {
+  forget_first(t);
   Kept *k = mem_try_alloc(sizeof *k);
   if (!k)
     return NULL;

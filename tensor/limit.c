@@ -155,7 +155,7 @@ static bool needs_of(const Loop *loop, const Step *s, Limit *limit) {
   if (!compares_floats(loop, s))
     return true;
   int64_t exact = exact_most(loop->steps.at[s->args[0]].dtype), low, high;
-  for (uint32_t j = 0; j < 2; j++) {
+  for (uint32_t j = 0; exact && j < 2; j++) {
     const Step *of = converted(loop, s->args[j]);
     if (!quasi_bounds(loop, of->index, &low, &high) ||
         !size_holds(loop->graph, SIZE_LE, 1 - exact, low) ||

@@ -480,11 +480,12 @@ static void emit_columns(Few *f, Buffer *out, bool several, bool whole,
   buffer_puts(out, whole && part ? "}\n}\n" : "}\n");
 }
 
-/* Is there anything left of rows that go several at a time? */
+/* Is there anything left of rows that go several at a time?  Tiles of products
+ * may have any number of them. */
 static bool has_rest(const Few *f, const Loop *loop) {
   const Schedule *s = f->e->s;
-  return loop->extents[f->row] % f->rows ||
-         (f->row < loop->outer && s->height % f->rows);
+  return loop->extents[f->row] % f->rows || is_limited(loop, f->row) ||
+         (f->row < loop->outer && (s->tiling || s->height % f->rows));
 }
 
 static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
@@ -549,7 +550,8 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
   int64_t block = (int64_t)f->vectors * e->s->width;
   bool number = size_is_number(e->k->graph, extent);
   bool whole = !number || (extent >= block && unit >= block);
-  bool part = !number || extent % block || unit % block;
+  bool part = !number || is_limited(loop, lane) || extent % block ||
+              unit % block;
   Fold sum = nest_fold(e, 0);
   for (uint32_t j = 0; j < 4; j++) {
     f->sums[j / 2][j % 2] = (Buffer){.arena = e->arena};

@@ -121,6 +121,18 @@ static void test_limit(void **state) {
   kept_limit(UINT64_MAX);
 }
 
+/* Of a tensor that is wanted at ever other places no list grows for ever. */
+static void test_many_forms(void **state) {
+  (void)state;
+  enum { FORMS = 5000 };
+  Tensor *t = tensor_of(10);
+  for (int k = 0; k < FORMS; k++)
+    assert_int_equal(wanted(t, k, 5), 0);
+  assert_int_equal(wanted(t, 0, 5), 0);
+  assert_int_equal(wanted(t, FORMS - 1, 5), 5);
+  tensor_release(t);
+}
+
 /* A tensor may be written over while another has what was made of it. */
 static void test_gone_in_use(void **state) {
   (void)state;
@@ -246,8 +258,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_second_time), cmocka_unit_test(test_failing),
       cmocka_unit_test(test_borrowed),    cmocka_unit_test(test_limit),
-      cmocka_unit_test(test_gone_in_use), cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_many_forms),  cmocka_unit_test(test_gone_in_use),
+      cmocka_unit_test(test_threads),     cmocka_unit_test(test_programs),
   };
   setenv("AXON_TINY", "0", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,11 @@ static const Case cases[] = {
      "  if j >= i + k then x.[i, j] else 0.0)",
      "f",
      {"n=3 m=70 k=2", "n=70 m=3 k=-40", "n=2 m=0 k=0", "n=50 m=50 k=7"}},
+    /* floats of 16 bits of indices that differ are equal: no limit */
+    {"fun f (x : f32[n, m]) = for i < n => sum (for j < m =>"
+     "  if bf16 (j + 1) <= bf16 (i + 1) then x.[i, j] else 0.0)",
+     "f",
+     {"n=258 m=260", "n=3 m=70"}},
     {"fun f (p : {w : f32[m], b : f32[m]}) (x : f32[n, m]) = nn.layernorm p x",
      "f", SQUARES},
     {"fun f (x : f32[n, m]) = nn.rope x", "f : f32[n, 2*m] -> _", SQUARES},
