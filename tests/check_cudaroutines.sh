@@ -14,12 +14,6 @@ wrong() {
 
 . "$here/tests/cuda_fakes.sh"
 
-on_gpu() {
-  env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
-    AXON_TARGET=cuda AXON_TINY=0 FAKE_MEMORY="${memory:-2000}" \
-    FAKE_PROCESSORS="${processors:-4}" AXON_SOURCE="$here" "$@"
-}
-
 test=$build/tests/unit/routines_test
 if [ -x "$test" ]; then
   on_gpu timeout 250 "$test" >"$work/said" 2>&1 || {

@@ -27,3 +27,9 @@ fake_library() { # fake_library NAME HEADER FLAGS...
 fake_library libcuda.so.1 cuda_fake.h -DFAKE_RUNS $libraries -lgmp -lm -ldl \
   -lpthread
 fake_library libnvrtc.so.13 nvrtc_fake.h
+
+on_gpu() {
+  env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
+    AXON_TARGET=cuda AXON_TINY=0 FAKE_MEMORY="${memory:-2000}" \
+    FAKE_PROCESSORS="${processors:-4}" AXON_SOURCE="$here" "$@"
+}

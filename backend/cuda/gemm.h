@@ -166,8 +166,9 @@ typedef struct GemmText {
   void *owner;
   const char *of_row; /* statements before the epilogues of some elements of row
                          i; or NULL */
-  const char *room;   /* split sums: memory of gemm_room floats; and counters,
-                         gemm_counters of them, all 0 before and after */
+  const char *room; /* split sums: memory of gemm_room floats; and counters, one
+                       of each tile (streams: of each block that is started
+                       at most), all 0 before and after */
   const char *counters;
 } GemmText;
 
@@ -182,6 +183,5 @@ void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
 uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu);
 /* What parts of sums need, of so many tiles. */
 int64_t gemm_room(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles);
-int64_t gemm_counters(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles);
 
 #endif

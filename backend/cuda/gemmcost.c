@@ -533,10 +533,3 @@ int64_t gemm_room(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles) {
     return 2 * (int64_t)gpu->sms * s->blocks * each;
   return s->split > 1 ? tiles * s->split * each : 0;
 }
-
-int64_t gemm_counters(const GemmSchedule *s, const GemmGpu *gpu,
-                      int64_t tiles) {
-  if (s->stream)
-    return (int64_t)gpu->sms * s->blocks;
-  return s->split > 1 ? tiles : 0;
-}
