@@ -76,6 +76,13 @@ bool target_check(Fault *fault) {
                       "of the memory");
     return false;
   }
+  int64_t tf32 = number_setting("AXON_TF32", 0);
+  if (tf32 < 0 || tf32 > 1) {
+    fault_set(fault, "AXON_TF32=%s is neither 0 nor 1", setting("AXON_TF32"));
+    fault_help(fault, "give 1, so that products of f32 on GPUs are rounded to "
+                      "tf32, or leave it unset");
+    return false;
+  }
   return true;
 }
 

@@ -12,8 +12,8 @@ const Backend *target_named(const char *name);
 /* Whether this machine can run programs on it; false with a fault that says
  * what is missing. */
 bool target_usable(const Backend *target, Fault *fault);
-/* A fault where AXON_TARGET, AXON_TINY, AXON_STREAM or AXON_KEEP has a value
- * that it cannot have. */
+/* A fault where AXON_TARGET, AXON_TINY, AXON_STREAM, AXON_KEEP or AXON_TF32
+ * has a value that it cannot have. */
 bool target_check(Fault *fault);
 /* What a graph runs on as AXON_TARGET says, or on the CPU; AXON_TINY,
  * and AXON_KEEP. */

@@ -16,12 +16,6 @@ wrong() {
 
 . "$here/tests/cuda_fakes.sh"
 
-on_gpu() {
-  env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
-    AXON_TARGET=cuda AXON_TINY=0 FAKE_MEMORY="${memory:-2000}" \
-    FAKE_PROCESSORS="${processors:-4}" AXON_SOURCE="$here" "$@"
-}
-
 # Random graphs (make check-gpu has more of them), and single operations.
 test=$build/tests/unit/kernels_test
 if [ -x "$test" ]; then
@@ -185,6 +179,11 @@ printf '\n* bf16: n=100\n' >schedules
 said=$(on_gpu "$AXON" run one.axn 2>&1) && wrong 'a wrong file is right'
 grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$said" ||
   wrong "a wrong line: $said"
+for path in "$work/none" "$work"; do # a folder, too
+  said=$(AXON_SCHEDULES=$path on_gpu "$AXON" run one.axn 2>&1) &&
+    wrong "a file of schedules that cannot be read: $path"
+  grep -q 'AXON_SCHEDULES=.* cannot be read' <<<"$said" || wrong "$said"
+done
 unset AXON_SCHEDULES
 
 # Memory that is full is told, with what it was for; and before that what the

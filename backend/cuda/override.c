@@ -88,7 +88,11 @@ bool override_read_line(char *text, OverrideLine *to, Buffer *why) {
 
 static void tell(uint32_t number, const char *why) {
   file.good = false;
-  fault_set(&file.fault, "%.200s:%u: %.200s", file.path, number, why);
+  if (number)
+    fault_set(&file.fault, "%.200s:%u: %.200s", file.path, number, why);
+  else
+    fault_set(&file.fault, "AXON_SCHEDULES=%.200s cannot be read: %.200s",
+              file.path, why);
   file.fault.kind = FAULT_MACHINE;
   fault_help(&file.fault,
              "a line is like `sm_90a bf16 4096x4096x*: m=128 n=256 stages=4`; "
@@ -129,6 +133,8 @@ static void read_file(void) {
       tell(n, "the line is too long");
     else
       take_line(line, n);
+  if (f && ferror(f))
+    tell(0, strerror(errno));
   if (f)
     fclose(f);
 }
