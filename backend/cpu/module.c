@@ -226,6 +226,13 @@ static void put_condition(Adding *a, const Versions *v, const Version *x,
                     name(a->caller->owner, v->vars[j]), (long long)x->from);
 }
 
+/* Is there not too much scratch memory in it? */
+static void put_fits(Adding *a, const Version *x) {
+  buffer_puts(a->out, "(");
+  put_size(a, x->emitted.call.room);
+  buffer_printf(a->out, ") <= %d", WINDOW_ROOM);
+}
+
 /* "n <= 1, or m <= 24, or others" */
 static const char *about(Adding *a, const Versions *v) {
   Buffer text = {.arena = v->at[0].kernel->arena};
@@ -233,6 +240,9 @@ static const char *about(Adding *a, const Versions *v) {
   to.out = &text;
   for (uint32_t j = 0; j + 1 < v->count; j++) {
     put_condition(&to, v, &v->at[j], a->caller->name);
+    if (v->at[j].window)
+      buffer_printf(&text, "%sa window that a cache holds",
+                    v->at[j].var ? " && " : "");
     buffer_puts(&text, "; ");
   }
   buffer_puts(&text, "others");
@@ -246,6 +256,10 @@ static void put_choice(Adding *a, const Versions *v, uint32_t run) {
     if (j + 1 < v->count) {
       buffer_puts(a->out, "if (");
       put_condition(a, v, &v->at[j], a->caller->size);
+      if (v->at[j].window) {
+        buffer_puts(a->out, v->at[j].var ? " && " : "");
+        put_fits(a, &v->at[j]);
+      }
       buffer_puts(a->out, ")\n");
     }
     buffer_printf(a->out, "return run%u_%u(z, q);\n", run, j);

@@ -68,9 +68,13 @@ bool window_reach(const Loop *b, uint32_t axis, Reach *r);
 bool window_slides(const Reach *r);
 /* row: NO_LANE, or the axis of the rows. */
 Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column);
-/* For a unit of so many rows and columns. */
-void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
+/* How far planes of a term are apart: each holds a remainder by the steps. */
+int64_t window_phases(const Window *w);
+/* For a unit of so many rows and columns, which are sizes (tensor/size.h);
+ * false: an overflow. */
+bool window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
 /* Positions of such a unit, one row after the other. */
-int64_t window_positions(const Window *w, int64_t rows, int64_t columns);
+bool window_positions(const Window *w, int64_t rows, int64_t columns,
+                      int64_t *out);
 
 #endif
