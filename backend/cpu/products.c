@@ -672,13 +672,11 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 kc, some ? depth : "to");
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
-  const char *panel =
-      plain_b
-          ? "b + k0 * ldb + y, ldb"
-          : format(e, "%s + (k0 - from) * NR%s, NR%s",
-                   keeps ? "panels + (y - n0) * high"
-                         : "b + (y - n0) * (to - from)",
-                   id, id);
+  const char *panel = plain_b ? "b + k0 * ldb + y, ldb"
+                              : format(e, "%s + (k0 - from) * NR%s, NR%s",
+                                       keeps ? "panels + (y - n0) * high"
+                                             : "b + (y - n0) * (to - from)",
+                                       id, id);
   emit_tile_calls(e, t, at, left, right, panel, more, out);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);

@@ -12,32 +12,32 @@
 #include <string.h>
 
 enum {
-  BLOCK_N = 1024,          /* columns that are copied at a time, */
-  PANEL_BYTES = 4 << 20,   /* and bytes of all of them, ahead */
-  AHEAD_BYTES = 16 << 20,  /* of all columns, where few rows go at a time */
-  COPY_BYTES = 16 << 20,   /* of the narrowest unit, however long the sum */
-  UNITS = 8,               /* that are wanted at least */
-  CUT_ROWS = 192,          /* no more rows than that, */
-  CUT_PANELS = 4,          /* fewer panels than that, */
-  CUT_UNITS = 4,           /* and fewer such results, with */
-  CUT_DEPTH = 1 << 13,     /* a longer sum than that: it is cut */
-  CHUNKS = 16,             /* into so many parts */
-  WINDOW_ROWS = 48,        /* that are wanted for one that does not slide */
-  SUMS_LEAST = 8,          /* that keep the machine busy */
-  BANDS_MOST = 4,          /* of open sizes, where their rows are few */
-  FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
-  ROWS_MOST = 24,          /* of a tile, where they are positions */
-  PORTION = 512,        /* elements of rows that go in portions */
-  WINDOW_LEAST = 64,    /* columns of a unit, where there are more */
-  WINDOW_PARTS = 16,    /* of all rows, at most */
-  KEPT_ELEMENTS = 4096, /* of an operand that is worth keeping */
+  BLOCK_N = 1024,         /* columns that are copied at a time, */
+  PANEL_BYTES = 4 << 20,  /* and bytes of all of them, ahead */
+  AHEAD_BYTES = 16 << 20, /* of all columns, where few rows go at a time */
+  COPY_BYTES = 16 << 20,  /* of the narrowest unit, however long the sum */
+  UNITS = 8,              /* that are wanted at least */
+  CUT_ROWS = 192,         /* no more rows than that, */
+  CUT_PANELS = 4,         /* fewer panels than that, */
+  CUT_UNITS = 4,          /* and fewer such results, with */
+  CUT_DEPTH = 1 << 13,    /* a longer sum than that: it is cut */
+  CHUNKS = 16,            /* into so many parts */
+  WINDOW_ROWS = 48,       /* that are wanted for one that does not slide */
+  SUMS_LEAST = 8,         /* that keep the machine busy */
+  BANDS_MOST = 4,         /* of open sizes, where their rows are few */
+  FAR_BYTES = 512 << 10,  /* of the left side of a product: that is far */
+  ROWS_MOST = 24,         /* of a tile, where they are positions */
+  PORTION = 512,          /* elements of rows that go in portions */
+  WINDOW_LEAST = 64,      /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16,      /* of all rows, at most */
+  KEPT_ELEMENTS = 4096,   /* of an operand that is worth keeping */
   OPEN_COLUMNS = 256,   /* of a unit through a window, where sizes are open, */
   OPEN_LINES = 4,       /* at most, at least; */
   OPEN_POSITIONS = 196, /* it is no smaller to have */
   OPEN_UNITS = 4,       /* so many, */
   OPEN_ELEMENTS = 192 << 10, /* and no larger than that, if it can be */
-  LIMITED = 32,         /* parts of the rows that have limits of their own */
-  PLAIN_STRIDE = 128,   /* elements between terms of b that is not copied */
+  LIMITED = 32,       /* parts of the rows that have limits of their own */
+  PLAIN_STRIDE = 128, /* elements between terms of b that is not copied */
 };
 
 static const double KEPT_SHARE = 0.02; /* of the product, to copy it */
@@ -471,9 +471,9 @@ static double local_bytes(const Choice *c) {
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
       if (r->local && loop_keeps(loop, r, loop->limited))
-        bytes -= (double)(size_guess(loop->graph, r->local_size) -
-                          c->s->portion) *
-                 dtype_info[r->dtype].bytes;
+        bytes -=
+            (double)(size_guess(loop->graph, r->local_size) - c->s->portion) *
+            dtype_info[r->dtype].bytes;
     }
   }
   return bytes;
@@ -510,7 +510,6 @@ static void size_rows(Choice *c, uint32_t tile_rows) {
 
 typedef struct Search { /* for the best unit */
   const Window *window;
-  bool open; /* of sizes that are guesses */
   const Schedule *schedule;
   WindowWork work;
   WindowUnit best;
@@ -538,11 +537,15 @@ static void try_tiles(Search *s, int64_t parts, int64_t strip, int64_t block) {
   }
   uint32_t registers = target_vector_bytes() == 64 ? 32 : 16;
   u.across = true;
-  for (uint32_t v = 1; v <= 4; v++) {
+  /* of open sizes, where tiles that come out are no reason for another shape:
+   * four vectors of weights are read from a far cache in each step */
+  uint32_t vectors = s->work.open ? 2 : 4;
+  for (uint32_t v = 1; v <= vectors; v++) {
     int64_t most = (registers - 1 - v) / v;
     most = most < ROWS_MOST ? most : ROWS_MOST;
     int64_t runs = divide_up(block, most);
-    u.tile = (TileShape){(uint32_t)(s->open ? most : divide_up(block, runs)), v};
+    u.tile = (TileShape){
+        (uint32_t)(s->work.open ? most : divide_up(block, runs)), v};
     u.height = round_up(height, (int64_t)v * width);
     try_unit(s, u);
   }
@@ -589,8 +592,8 @@ static int64_t lines_held(Graph *g, const Window *w, int64_t rows,
   if (!size_div(g, w->column.span, w->column.step, &pitch) ||
       !size_div(g, w->row.span, w->row.step, &more))
     return OPEN_LINES;
-  pitch = times(g, plus(g, pitch, columns), w->planes);
-  int64_t line = plus(g, times(g, rows, columns), pitch);
+  pitch = size_named(g, times(g, plus(g, pitch, columns), w->planes));
+  int64_t line = size_named(g, plus(g, times(g, rows, columns), pitch));
   int64_t left = plus(g, OPEN_ELEMENTS, times(g, times(g, pitch, more), -1));
   return size_div(g, left, size_max(g, line, 1), &most)
              ? size_max(g, most, OPEN_LINES)
@@ -604,23 +607,24 @@ static void open_unit(const Choice *c, const Tile *t, WindowUnit *u) {
   Graph *g = c->k->graph;
   const Loop *loop = c->k->loops.at[0];
   uint32_t outer = c->k->outer, axes = outer - (c->s->strip ? 3 : 2);
-  int64_t rows = loop->extents[t->m], columns = loop->extents[t->n];
-  int64_t lines = c->s->strip ? loop->extents[axes] : 1, units = 1;
+  int64_t rows = size_named(g, loop->extents[t->m]), units = 1;
+  int64_t columns = size_named(g, loop->extents[t->n]);
+  int64_t lines = c->s->strip ? size_named(g, loop->extents[axes]) : 1;
   for (uint32_t v = 0; v < axes; v++)
     units = times(g, units, loop->extents[v]);
-  units = size_max(g, units, 1);
-  u->block = over(g, columns, over(g, columns, OPEN_COLUMNS));
+  units = size_named(g, size_max(g, units, 1));
+  u->block = size_named(g, over(g, columns, over(g, columns, OPEN_COLUMNS)));
   int64_t strips = over(g, lines, over(g, OPEN_POSITIONS, u->block));
   strips = size_min(g, strips, over(g, OPEN_UNITS, units));
-  strips = size_max(
-      g, strips, over(g, lines, lines_held(g, t->window, rows, u->block)));
-  u->strip = over(g, lines, strips);
+  int64_t held = size_named(g, lines_held(g, t->window, rows, u->block));
+  strips = size_named(g, size_max(g, strips, over(g, lines, held)));
+  u->strip = size_named(g, over(g, lines, strips));
   units = times(g, units, strips);
   int64_t least = u->across ? (int64_t)u->tile.vectors * c->s->width
                             : (int64_t)u->tile.rows;
   int64_t parts =
       size_min(g, over(g, OPEN_UNITS, units), over(g, rows, 2 * least));
-  u->height = multiple(g, over(g, rows, parts), least);
+  u->height = size_named(g, multiple(g, over(g, rows, parts), least));
 }
 
 /* The tile and the unit of a product through a window. */
@@ -628,10 +632,7 @@ static void size_window(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
   Graph *g = loop->graph;
   uint32_t outer = c->k->outer, k = t->a.loop->kept;
-  Search s = {.window = t->window,
-              .open = kernel_is_open(c->k),
-              .schedule = c->s,
-              .least = -1};
+  Search s = {.window = t->window, .schedule = c->s, .least = -1};
   bool single = t->a.loop->axes == k + 1;
   bool turned =
       single && strides_along(t->a.loop, k) < strides_along(t->a.loop, t->m);
@@ -641,8 +642,9 @@ static void size_window(Choice *c, Tile *t) {
                         .depth = size_guess(g, t->depth),
                         .bytes = dtype_info[t->dtype].bytes,
                         .block_k = t->block_k,
-                        .turned = turned && !(keeping_may(t->a.loop, t->m) &&
-                                              !g->sizes),
+                        .open = kernel_is_open(c->k),
+                        .turned = turned &&
+                                  !(keeping_may(t->a.loop, t->m) && !g->sizes),
                         .others = other_points(c, c->s->strip ? 3 : 2),
                         .width = c->s->width};
   try_units(&s);
@@ -653,8 +655,8 @@ static void size_window(Choice *c, Tile *t) {
   t->vectors = u->tile.vectors;
   t->block_m = pieces(u->height, BLOCK_M_MOST, t->rows);
   t->block_n = (int64_t)t->vectors * c->s->width;
-  t->shorter = s.open && w->across;
-  if (s.open)
+  t->shorter = s.work.open && w->across;
+  if (s.work.open)
     open_unit(c, t, u);
   int64_t places;
   if (!window_size(w, u->strip, u->block, c->s->width) ||
@@ -669,8 +671,7 @@ static void size_window(Choice *c, Tile *t) {
     t->a.form = turned ? OPERAND_TURNED : OPERAND_PANELS;
     const Step *a = plain_read(t->a.loop, t->dtype);
     t->far = turned && a && a->kind == STEP_READ && a->address->times[k] == 1 &&
-             (double)s.work.rows * (double)s.work.depth *
-                     (double)s.work.bytes >
+             (double)s.work.rows * (double)s.work.depth * (double)s.work.bytes >
                  FAR_BYTES;
     c->s->pitch = multiple(g, u->block, t->rows);
     c->s->places = multiple(g, times(g, u->strip, c->s->pitch), c->s->width);

@@ -13,7 +13,6 @@ enum {
   SMALL = 128, /* of all */
   SMALL_GUESS = 64,
   LONG_GUESS = 1 << 16, /* of rows that go in portions */
-  SLIDE_GUESS = 3,      /* of what windows are long */
   COPY_COST = 12,       /* of an element, in terms of a sum */
 };
 
@@ -154,7 +153,7 @@ static void take_guess(const Versions *v, const Kernel *k, const Version *x,
                        bool on) {
   for (uint32_t j = 0; x->guess && j < v->var_count; j++) {
     bool own = !x->var || x->var == v->vars[j];
-    int64_t guess = x->window && v->slides >> j & 1 ? SLIDE_GUESS
+    int64_t guess = x->window && v->slides >> j & 1 ? WINDOW_GUESS
                     : own                           ? x->guess
                                                     : SMALL_GUESS;
     if (own || x->window)
@@ -178,8 +177,10 @@ static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
   x->kernel->window = x->window;
   if (x->least > 0)
     x->least = least_points(x->kernel);
+  x->named_from = sizes_named_count(k->graph->sizes);
   schedule_choose(x->kernel, bytes, &x->schedule);
   bool good = emit_kernel(x->kernel, &x->schedule, NULL, number, &x->emitted);
+  x->named_to = sizes_named_count(k->graph->sizes);
   take_guess(v, k, x, false);
   return good;
 }

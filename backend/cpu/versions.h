@@ -29,12 +29,13 @@ typedef struct Version {
   Kernel *kernel;
   Schedule schedule;
   Emitted emitted;
+  uint32_t named_from, named_to; /* sizes that its parameters are made of */
 } Version;
 
 typedef struct Versions {
   const DimVar *vars[16]; /* of the kernel */
   uint32_t var_count, count;
-  uint32_t slides; /* which of them say how long windows are */
+  uint32_t slides;           /* which of them say how long windows are */
   Version at[VERSIONS_MOST]; /* in the order in which they are tried */
 } Versions;
 

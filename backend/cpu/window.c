@@ -33,17 +33,15 @@ static bool is_in_quotient(const Loop *loop, uint32_t v) {
   return false;
 }
 
-static bool has_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
+bool window_has_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
                       int64_t of_y) {
   int64_t one, other;
   return size_mul(g, y, of_x, &one) && size_mul(g, x, of_y, &other) &&
          one == other;
 }
 
-/* In which ratio two multiples of a coordinate are, where that is of small
- * numbers; false: it is not. */
-static bool ratio_of(Graph *g, int64_t x, int64_t y, int64_t *of_x,
-                     int64_t *of_y) {
+bool window_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
+                  int64_t *of_y) {
   *of_x = *of_y = 1;
   if (size_is_number(g, x) && size_is_number(g, y)) {
     int64_t by = gcd(x, y);
@@ -52,9 +50,9 @@ static bool ratio_of(Graph *g, int64_t x, int64_t y, int64_t *of_x,
     return true;
   }
   for (int64_t n = -STEP_MOST; n <= STEP_MOST; n++) {
-    if (n && has_ratio(g, x, y, n, 1))
+    if (n && window_has_ratio(g, x, y, n, 1))
       *of_x = n;
-    else if (n && has_ratio(g, x, y, 1, n))
+    else if (n && window_has_ratio(g, x, y, 1, n))
       *of_y = n;
     else
       continue;
@@ -72,10 +70,10 @@ static bool go_together(const Loop *loop, uint32_t v, uint32_t k, int64_t *of_v,
   for (uint32_t numbers = 2; numbers-- > 0;)
     for (uint32_t j = 0; j < loop->steps.len && !*of_v; j++) {
       const Quasi *q = form_of(&loop->steps.at[j]);
-      bool number = q && size_is_number(g, q->times[v]) &&
-                    size_is_number(g, q->times[k]);
+      bool number =
+          q && size_is_number(g, q->times[v]) && size_is_number(g, q->times[k]);
       if (q && q->times[v] && q->times[k] && number == (numbers > 0) &&
-          !ratio_of(g, q->times[v], q->times[k], of_v, of_k))
+          !window_ratio(g, q->times[v], q->times[k], of_v, of_k))
         return false;
     }
   for (uint32_t j = 0; j < loop->steps.len; j++) {
@@ -83,7 +81,7 @@ static bool go_together(const Loop *loop, uint32_t v, uint32_t k, int64_t *of_v,
     if (!q || (!q->times[v] && !q->times[k]))
       continue;
     if (!q->times[v] || !q->times[k] ||
-        !has_ratio(g, q->times[v], q->times[k], *of_v, *of_k))
+        !window_has_ratio(g, q->times[v], q->times[k], *of_v, *of_k))
       return false;
   }
   if (*of_v < 0) {
@@ -93,14 +91,21 @@ static bool go_together(const Loop *loop, uint32_t v, uint32_t k, int64_t *of_v,
   return *of_v > 0;
 }
 
+static int64_t number_or(const Loop *loop, uint32_t v, int64_t other) {
+  int64_t x = loop->extents[v];
+  return size_is_number(loop->graph, x) ? x : other;
+}
+
 /* Does k move the window by as much as one step of the axis, at least, and less
- * than the axis is long?  Else it is at other places altogether. */
+ * than the axis is long?  Else it is at other places altogether.  Where sizes
+ * are open, windows are taken for short, and axes for long. */
 static bool overlaps(const Loop *loop, uint32_t v, uint32_t k, int64_t of_v,
                      int64_t of_k) {
   int64_t far, range;
   return !__builtin_mul_overflow(of_k < 0 ? -of_k : of_k,
-                                 loop_guess(loop, k) - 1, &far) &&
-         !__builtin_mul_overflow(of_v, loop_guess(loop, v), &range) &&
+                                 number_or(loop, k, WINDOW_GUESS) - 1, &far) &&
+         !__builtin_mul_overflow(of_v, number_or(loop, v, SIZE_MIDDLING),
+                                 &range) &&
          far >= of_v && far < range;
 }
 
@@ -207,7 +212,7 @@ static bool take_steps(Arena *arena, const Loop *b, Window *w,
                        const uint32_t *place, const uint32_t *axes) {
   for (uint32_t j = 0; j < b->steps.len; j++) {
     Step s = b->steps.at[j];
-    Quasi **form = s.kind == STEP_INDEX ? &s.index
+    Quasi **form = s.kind == STEP_INDEX                          ? &s.index
                    : s.kind == STEP_READ || s.kind == STEP_LOCAL ? &s.address
                                                                  : NULL;
     if (form && !(*form = moved(arena, b, w, place, *form, axes)))
@@ -355,7 +360,9 @@ static double across_cycles(const WindowWork *work, const WindowUnit *u,
                             Size s) {
   int64_t lanes = (int64_t)u->tile.vectors * work->width;
   double panels = (double)divide_up(s.height, lanes);
-  double runs = (double)s.lines * (double)divide_up(s.columns, u->tile.rows);
+  double runs = (double)s.lines *
+                (work->open ? (double)s.columns / u->tile.rows
+                            : (double)divide_up(s.columns, u->tile.rows));
   double depth = (double)work->depth;
   double vectors = (double)s.height / work->width;
   double tiles = panels * runs;

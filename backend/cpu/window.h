@@ -45,6 +45,7 @@ typedef struct TileShape {
 typedef struct WindowWork { /* all there is to do */
   int64_t rows, lines, columns, depth, block_k;
   int64_t bytes; /* of an element */
+  bool open;     /* sizes are guesses: there are shorter tiles, too */
   bool turned;   /* the other side lies along the terms */
   double others; /* points of other axes */
   uint32_t width;
@@ -56,12 +57,20 @@ typedef struct WindowUnit {
   int64_t height, strip, block; /* as in Schedule */
 } WindowUnit;
 
-enum { WINDOW_BYTES = 16 << 20 }; /* at most */
+enum {
+  WINDOW_BYTES = 16 << 20, /* at most */
+  WINDOW_GUESS = 3,        /* how long one is, where sizes are open */
+};
 
 /* In cycles, roughly; more than any other: it is too large. */
 double window_cost(const Window *w, const WindowWork *work,
                    const WindowUnit *unit);
 
+/* In which ratio two multiples of a coordinate are: numbers, or sizes of which
+ * one is the other, or a small multiple of it; false: neither. */
+bool window_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x, int64_t *of_y);
+bool window_has_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
+                      int64_t of_y);
 /* How b is read along an axis of the result; false: not in that way. */
 bool window_reach(const Loop *b, uint32_t axis, Reach *r);
 /* Does it have a part in the coordinate? */

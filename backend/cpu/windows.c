@@ -102,16 +102,17 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
                 value);
   if (deals)
-    buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                  emit_room(e,
-                            emit_plus(e, loop->extents[last],
-                                      (int64_t)e->s->width * 2 *
-                                          w->column.step),
-                            t->dtype));
+    buffer_printf(
+        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+        emit_room(e,
+                  emit_plus(e, loop->extents[last],
+                            (int64_t)e->s->width * 2 * w->column.step),
+                  t->dtype));
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
                 "const int64_t height = %s%s;\nint64_t plane = 0;\n",
-                emit_int(e, w->column.step), emit_int(e, emit_plus(e, w->column.span, 1)),
+                emit_int(e, w->column.step),
+                emit_int(e, emit_plus(e, w->column.span, 1)),
                 w->rows ? format(e, "(below - above - 1) * %s + ",
                                  emit_int(e, w->row.step))
                         : "",
@@ -307,8 +308,9 @@ static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
                 type, type, emit_room(e, elements, t->dtype), type, type,
                 emit_room(e, t->block_k * t->block_n, t->dtype));
   if (w->across)
-    buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-                  emit_room(e, emit_times(e, e->s->places, t->block_n), t->dtype));
+    buffer_printf(
+        out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+        emit_room(e, emit_times(e, e->s->places, t->block_n), t->dtype));
 }
 
 static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
