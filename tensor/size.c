@@ -40,10 +40,10 @@ typedef struct Guess {
   int64_t value;
 } Guess;
 
-typedef struct NamedSize {
+typedef struct AliasSize {
   const DimVar *var;
   int64_t is;
-} NamedSize;
+} AliasSize;
 
 struct Sizes {
   Arena *arena;
@@ -54,7 +54,7 @@ struct Sizes {
   VEC(Requirement) required;
   VEC(ArgSize) args;
   VEC(Guess) guesses; /* where they are not the middling ones */
-  VEC(NamedSize) named;
+  VEC(AliasSize) named;
   Done done[DONE_COUNT];
   Tested tested[TESTED_COUNT];
 };
@@ -691,21 +691,21 @@ int64_t size_guess(const Graph *g, int64_t x) {
   return out < 1 ? 1 : out;
 }
 
-int64_t size_named(Graph *g, int64_t x) {
+int64_t size_alias(Graph *g, int64_t x) {
   Sizes *s = g->sizes;
   if (size_is_number(g, x))
     return x;
   DimVar *var = dim_new_var(s->dims, DV_RIGID, NULL, g->span);
-  VEC_PUSH(s->arena, s->named, ((NamedSize){var, x}));
+  VEC_PUSH(s->arena, s->named, ((AliasSize){var, x}));
   sizes_guess(s, var, size_guess(g, x));
   return size_of_dim(g, dim_of_var(s->dims, var));
 }
 
-uint32_t sizes_named_count(const Sizes *s) {
+uint32_t sizes_alias_count(const Sizes *s) {
   return s->named.len;
 }
 
-const DimVar *sizes_named(const Sizes *s, uint32_t k, int64_t *is) {
+const DimVar *sizes_alias(const Sizes *s, uint32_t k, int64_t *is) {
   *is = s->named.at[k].is;
   return s->named.at[k].var;
 }

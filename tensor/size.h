@@ -78,10 +78,10 @@ void sizes_guess(Sizes *sizes, const DimVar *var, int64_t value);
 /* A variable that stands for the size, so that formulas it is part of stay
  * short; a number stays one.  Who emits them computes those from .. to - 1
  * before, in order. */
-int64_t size_named(Graph *g, int64_t x);
-uint32_t sizes_named_count(const Sizes *sizes);
+int64_t size_alias(Graph *g, int64_t x);
+uint32_t sizes_alias_count(const Sizes *sizes);
 /* What it is called in a formula, and what it stands for. */
-const DimVar *sizes_named(const Sizes *sizes, uint32_t k, int64_t *is);
+const DimVar *sizes_alias(const Sizes *sizes, uint32_t k, int64_t *is);
 /* Calls f for each variable of a size; those twice that stand there twice. */
 void size_each_var(const Graph *g, int64_t x, void (*f)(void *, DimVar *),
                    void *arg);

@@ -37,7 +37,7 @@ static const char *size_of(void *adding, const DimVar *var) {
   const Adding *a = adding;
   int64_t is;
   for (uint32_t k = a->version->named_from; k < a->version->named_to; k++)
-    if (sizes_named(a->graph->sizes, k, &is) == var)
+    if (sizes_alias(a->graph->sizes, k, &is) == var)
       return arena_printf(a->version->kernel->arena, "u%u", k);
   return a->caller->size(a->caller->owner, var);
 }
@@ -49,7 +49,7 @@ static void put_size(Adding *a, int64_t x) {
 static void put_named(Adding *a) {
   for (uint32_t k = a->version->named_from; k < a->version->named_to; k++) {
     int64_t is;
-    sizes_named(a->graph->sizes, k, &is);
+    sizes_alias(a->graph->sizes, k, &is);
     buffer_printf(a->out, "const int64_t u%u = ", k);
     put_size(a, is);
     buffer_printf(a->out, ";\n(void)u%u;\n", k);

@@ -592,8 +592,8 @@ static int64_t lines_held(Graph *g, const Window *w, int64_t rows,
   if (!size_div(g, w->column.span, w->column.step, &pitch) ||
       !size_div(g, w->row.span, w->row.step, &more))
     return OPEN_LINES;
-  pitch = size_named(g, times(g, plus(g, pitch, columns), w->planes));
-  int64_t line = size_named(g, plus(g, times(g, rows, columns), pitch));
+  pitch = size_alias(g, times(g, plus(g, pitch, columns), w->planes));
+  int64_t line = size_alias(g, plus(g, times(g, rows, columns), pitch));
   int64_t left = plus(g, OPEN_ELEMENTS, times(g, times(g, pitch, more), -1));
   return size_div(g, left, size_max(g, line, 1), &most)
              ? size_max(g, most, OPEN_LINES)
@@ -607,24 +607,24 @@ static void open_unit(const Choice *c, const Tile *t, WindowUnit *u) {
   Graph *g = c->k->graph;
   const Loop *loop = c->k->loops.at[0];
   uint32_t outer = c->k->outer, axes = outer - (c->s->strip ? 3 : 2);
-  int64_t rows = size_named(g, loop->extents[t->m]), units = 1;
-  int64_t columns = size_named(g, loop->extents[t->n]);
-  int64_t lines = c->s->strip ? size_named(g, loop->extents[axes]) : 1;
+  int64_t rows = size_alias(g, loop->extents[t->m]), units = 1;
+  int64_t columns = size_alias(g, loop->extents[t->n]);
+  int64_t lines = c->s->strip ? size_alias(g, loop->extents[axes]) : 1;
   for (uint32_t v = 0; v < axes; v++)
     units = times(g, units, loop->extents[v]);
-  units = size_named(g, size_max(g, units, 1));
-  u->block = size_named(g, over(g, columns, over(g, columns, OPEN_COLUMNS)));
+  units = size_alias(g, size_max(g, units, 1));
+  u->block = size_alias(g, over(g, columns, over(g, columns, OPEN_COLUMNS)));
   int64_t strips = over(g, lines, over(g, OPEN_POSITIONS, u->block));
   strips = size_min(g, strips, over(g, OPEN_UNITS, units));
-  int64_t held = size_named(g, lines_held(g, t->window, rows, u->block));
-  strips = size_named(g, size_max(g, strips, over(g, lines, held)));
-  u->strip = size_named(g, over(g, lines, strips));
+  int64_t held = size_alias(g, lines_held(g, t->window, rows, u->block));
+  strips = size_alias(g, size_max(g, strips, over(g, lines, held)));
+  u->strip = size_alias(g, over(g, lines, strips));
   units = times(g, units, strips);
   int64_t least = u->across ? (int64_t)u->tile.vectors * c->s->width
                             : (int64_t)u->tile.rows;
   int64_t parts =
       size_min(g, over(g, OPEN_UNITS, units), over(g, rows, 2 * least));
-  u->height = size_named(g, multiple(g, over(g, rows, parts), least));
+  u->height = size_alias(g, multiple(g, over(g, rows, parts), least));
 }
 
 /* The tile and the unit of a product through a window. */

@@ -177,10 +177,10 @@ static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
   x->kernel->window = x->window;
   if (x->least > 0)
     x->least = least_points(x->kernel);
-  x->named_from = sizes_named_count(k->graph->sizes);
+  x->named_from = sizes_alias_count(k->graph->sizes);
   schedule_choose(x->kernel, bytes, &x->schedule);
   bool good = emit_kernel(x->kernel, &x->schedule, NULL, number, &x->emitted);
-  x->named_to = sizes_named_count(k->graph->sizes);
+  x->named_to = sizes_alias_count(k->graph->sizes);
   take_guess(v, k, x, false);
   return good;
 }

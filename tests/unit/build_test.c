@@ -119,7 +119,7 @@ typedef struct Calling {
   uint32_t result_count;
 } Calling;
 
-static int64_t value_named(const Calling *c, const char *name) {
+static int64_t size_named(const Calling *c, const char *name) {
   size_t len = strlen(name);
   for (const char *p = c->sizes; *p; p += strcspn(p, " "), p += *p == ' ')
     if (strncmp(p, name, len) == 0 && p[len] == '=')
@@ -130,7 +130,7 @@ static int64_t value_named(const Calling *c, const char *name) {
 
 static int64_t value_of(void *arg, const DimVar *v) {
   Calling *c = arg;
-  return value_named(c, dim_var_name(&c->s->dims, v));
+  return size_named(c, dim_var_name(&c->s->dims, v));
 }
 
 static int64_t number(Calling *c, int64_t size) {
@@ -157,7 +157,7 @@ static bool make_arg(Calling *c, uint32_t k) {
       x.f = (double)((i * 7919 + 131 * k) % 1009 - 500) / 256;
     else
       x.i = a->is_size ? number(c, a->size)
-            : sized    ? value_named(c, a->name)
+            : sized    ? size_named(c, a->name)
                        : (i * 31 + k) % 2;
     scalar_store(x, tensor_at(t, i));
   }
@@ -198,7 +198,7 @@ static int call(Calling *c, size_t number_of_case, const char *suffix,
   char name[64];
   for (uint32_t k = 0; k < c->trace->size_count; k++) {
     if (trace_size_is_given(c->trace, k))
-      sizes[size_count++] = value_named(c, c->trace->sizes[k].name);
+      sizes[size_count++] = size_named(c, c->trace->sizes[k].name);
   }
   for (uint32_t k = 0; k < c->trace->arg_count; k++)
     if (!c->trace->args[k].is_size)
