@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { SPAN_TERMS = 64 }; /* whose lanes are found out ahead */
+
 #define format emit_format
 
 static bool is_zero(const Step *s) {
@@ -238,22 +240,35 @@ void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
       emit_each_scalar(e, c->args[j], found, context);
 }
 
-/* Do the bounds of the lanes depend on the line, or on a quotient? */
-static bool is_of_line(const Emitter *e, uint32_t condition) {
+/* The variables that the bounds of the lanes depend on. */
+static uint64_t variables_of(const Emitter *e, uint32_t condition) {
   const Step *c = &e->loop->steps.at[condition];
+  uint64_t all = 0;
   if (!e->varies[condition])
-    return false;
+    return 0;
   if (c->op == PRIM_AND)
-    return is_of_line(e, c->args[0]) || is_of_line(e, c->args[1]);
-  for (uint32_t a = 0; a < 2; a++) {
-    const Quasi *q = e->loop->steps.at[c->args[a]].index;
-    for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
-      if (q->times[v])
-        return true;
-    if (q->times[e->spans->line])
-      return true;
-  }
-  return false;
+    return variables_of(e, c->args[0]) | variables_of(e, c->args[1]);
+  for (uint32_t a = 0; a < 2; a++)
+    for (uint32_t v = 0; v < KERNEL_VARS; v++)
+      if (e->loop->steps.at[c->args[a]].index->times[v])
+        all |= (uint64_t)1 << v;
+  return all;
+}
+
+/* Are the lanes the same in all lines, and of few terms? */
+static bool is_spanned(const Emitter *e, uint32_t condition) {
+  const Loop *loop = e->loop;
+  uint64_t of = variables_of(e, condition);
+  int64_t all = 1;
+  if (of >> KERNEL_AXES || of >> e->spans->line & 1)
+    return false;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (v != e->lane && of >> v & 1 &&
+        (!size_is_number(loop->graph, loop->extents[v]) ||
+         __builtin_mul_overflow(all, loop->extents[v], &all) ||
+         all > SPAN_TERMS))
+      return false;
+  return true;
 }
 
 /* Is it a form of the line that has no part of it in a quotient? */
@@ -330,7 +345,7 @@ static const char *ranged(Emitter *e, uint32_t at, const char *place) {
   const char *other = emit_masked_else(e, at)
                           ? emit_lanes(e, s->args[2], narrows ? 'l' : class)
                           : format(e, "splat_%c(0)", narrows ? 'l' : class);
-  if (e->spans && !is_of_line(e, s->args[0])) {
+  if (e->spans && is_spanned(e, s->args[0])) {
     x = format(e, "ldm_%s(%s, %s, %s)", name, place, span(e, s->args[0]),
                other);
   } else {
@@ -350,7 +365,7 @@ static void emit_fetch(Emitter *e, uint32_t input, const Quasi *q,
                        const char *place) {
   Buffer *b = &e->blocks[e->lane_level];
   int64_t far = q->times[e->fetched];
-  if (e->spans) {
+  if (e->spans && e->spans->next != NO_LANE) {
     far = emit_times(e, q->times[e->spans->next], e->spans->by);
     for (uint32_t v = e->loop->kept; far && v < e->loop->axes; v++)
       if (v != e->spans->line && q->times[v])
