@@ -226,6 +226,27 @@ static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
   return number;
 }
 
+/* Rows that are stored past the caches are long, too. */
+static void put_streamed(Adding *a, const Version *x,
+                         const char *(*name)(void *, const DimVar *)) {
+  const Schedule *s = &x->schedule;
+  for (uint32_t j = 0; x->least > 0 && j < x->kernel->loops.len; j++) {
+    const Loop *loop = x->kernel->loops.at[j];
+    uint32_t lane = s->lanes[j];
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if (!r->out || !schedule_streams_along(s, loop, r, lane) ||
+          size_is_number(a->graph, loop->extents[lane]))
+        continue;
+      buffer_puts(a->out, " && (");
+      a->failed |= !size_emit(a->graph, a->out, loop->extents[lane], name,
+                              a->caller->owner);
+      buffer_printf(a->out, ") >= %d",
+                    SCHEDULE_STREAM_ROW / (int)dtype_info[r->dtype].bytes);
+    }
+  }
+}
+
 static void put_condition(Adding *a, const Versions *v, const Version *x,
                           const char *(*name)(void *, const DimVar *)) {
   uint32_t count = 0;
@@ -238,6 +259,7 @@ static void put_condition(Adding *a, const Versions *v, const Version *x,
   }
   if (x->least > 0)
     buffer_printf(a->out, "%s >= %.0f", count ? "" : "1", x->least);
+  put_streamed(a, x, name);
   for (uint32_t j = 0; x->most && j < v->var_count; j++)
     if (!x->var || x->var == v->vars[j])
       buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
@@ -297,7 +319,7 @@ static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
   Versions v;
   uint32_t bytes = targets[target].bytes;
   Adding a = {.caller = caller, .graph = k->graph};
-  if (!versions_write(k, bytes, MARK, &v))
+  if (!versions_write(k, bytes, m->only >= 0, MARK, &v))
     return false;
   for (uint32_t j = 0; j < v.count; j++) {
     const Version *x = &v.at[j];

@@ -694,7 +694,8 @@ static void make_pairs(Choice *c, Tile *t) {
   t->b.loop = pairs_of(c->arena, t->b.loop, t->b.form == OPERAND_TURNED);
   if (has_plain_pairs(t->a.loop, t->m))
     t->a.form = OPERAND_PLAIN;
-  t->depth = divide_up(t->depth, 2);
+  if (!size_div_up(c->k->graph, t->depth, 2, &t->depth))
+    t->depth = INT64_MAX;
 }
 
 static void make_tile(Choice *c, uint32_t at) {
@@ -719,7 +720,7 @@ static void make_tile(Choice *c, uint32_t at) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
     t->b.form = OPERAND_WINDOW;
-  } else if (!limited && !loop_is_open(loop) &&
+  } else if (!limited && (!loop_is_open(loop) || c->k->here) &&
              pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
   }

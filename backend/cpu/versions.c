@@ -175,6 +175,7 @@ static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
   x->kernel = kernel_copy(k);
   x->kernel->large = x->least > 0;
   x->kernel->window = x->window;
+  x->kernel->here = v->here;
   if (x->least > 0)
     x->least = least_points(x->kernel);
   x->named_from = sizes_alias_count(k->graph->sizes);
@@ -242,9 +243,10 @@ static bool pays(const Versions *v, const Version *x, const Version *all) {
   return now > PAYS * then;
 }
 
-bool versions_write(const Kernel *k, uint32_t bytes, const char *number,
-                    Versions *v) {
+bool versions_write(const Kernel *k, uint32_t bytes, bool here,
+                    const char *number, Versions *v) {
   find_versions(k, v);
+  v->here = here;
   Version *all = &v->at[v->count - 1];
   if (!write_version(v, k, bytes, number, all))
     return false;

@@ -35,6 +35,7 @@ typedef struct Version {
 typedef struct Versions {
   const DimVar *vars[16]; /* of the kernel */
   uint32_t var_count, count;
+  bool here;                 /* they are for this machine alone */
   uint32_t slides;           /* which of them say how long windows are */
   Version at[VERSIONS_MOST]; /* in the order in which they are tried */
 } Versions;
@@ -44,7 +45,7 @@ Kernel *kernel_copy(const Kernel *from);
 /* Each of them scheduled and written, for registers of so many bytes; those
  * that do not pay are left out.  False: there is something in the kernel that
  * cannot be emitted. */
-bool versions_write(const Kernel *k, uint32_t vector_bytes, const char *number,
-                    Versions *out);
+bool versions_write(const Kernel *k, uint32_t vector_bytes, bool here,
+                    const char *number, Versions *out);
 
 #endif

@@ -11,6 +11,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -28,6 +29,7 @@ TIMEOUT = 180
 TYPES = {
     "attention": "f32[b, h, n, d] -> f32[b, h, m, d] -> f32[b, h, m, e]",
     "attention_causal": "f32[b, h, n, d] -> f32[b, h, n, d] -> f32[b, h, n, e]",
+    "batched": "f32[b, n, k] -> f32[b, k, m]",
     "black_scholes": "f32[n] -> f32[n] -> f32[n]",
     "conv2d": "f32[n, c, h, v] -> f32[o, c, k, l] -> f32[o]",
     "depthwise": "f32[n, c, h, v] -> f32[c, k, l] -> f32[c]",
@@ -46,7 +48,6 @@ TYPES = {
     "smooth": "f32[n] -> f32[n]",
     "triad": "f32[n] -> f32[n] -> f32[n]",
 }
-BATCHED = "f32[b, n, k] -> f32[b, k, m]"
 
 
 def options():
@@ -65,12 +66,16 @@ def options():
     return text.parse_args()
 
 
+def name_of(w):
+    """Of a module: workloads of one kernel share it, if they may."""
+    batched = w.kernel == "matmul" and len(w.inputs["a"].shape) == 3
+    return "batched" if batched else w.kernel
+
+
 def types_of(w):
     ranks = {1: "f32[n]", 2: "f32[n, m]"}
-    if w.kernel == "matmul" and len(w.inputs["a"].shape) == 3:
-        return BATCHED
-    if w.kernel in TYPES:
-        return TYPES[w.kernel]
+    if name_of(w) in TYPES:
+        return TYPES[name_of(w)]
     return " -> ".join(ranks[len(x.shape)] for x in w.inputs.values())
 
 
@@ -90,15 +95,13 @@ class Module:
     """A shared object, and what its manifest says."""
 
     def __init__(self, w, program, scratch):
-        is_model = (MODELS / "resnet.axn").exists() and w.kernel == "resnet18"
-        name = "batched" if types_of_is_batched(w) else w.kernel
-        source = scratch / f"{name}.axn"
-        entry = f"built : {'' if is_model else types_of(w)} -> _"
-        if is_model:
+        if w.kernel == "resnet18":
             source, entry = MODELS / "resnet.axn", "resnet18"
         else:
+            source = scratch / f"{name_of(w)}.axn"
             source.write_text(function_of(w))
-        self.path = scratch / f"lib{name}.so"
+            entry = f"built : {types_of(w)} -> _"
+        self.path = scratch / f"lib{name_of(w)}.so"
         start = time.monotonic()
         run = subprocess.run([program, "build", "--entry", entry, "-o",
                               self.path, source], capture_output=True,
@@ -111,10 +114,6 @@ class Module:
         self.about = manifest["functions"][0]
         self.codes = manifest["codes"]
         self.library = ctypes.CDLL(str(self.path))
-
-
-def types_of_is_batched(w):
-    return w.kernel == "matmul" and len(w.inputs["a"].shape) == 3
 
 
 def shape_of(text):
@@ -168,9 +167,9 @@ class Built:
                 w.tensors = data.read_safetensors(folder / "w.safetensors")
             return w.tensors[name.replace("_", ".")]
         name = name.removeprefix("arg_")
-        if (folder / f"{name}.npy").exists():
-            return np.load(folder / f"{name}.npy")
-        return read_raw(folder / f"{name}.safetensors", name)
+        if getattr(w.inputs[name], "dtype", "") == "bf16":
+            return read_raw(folder / f"{name}.safetensors", name)
+        return np.load(folder / f"{name}.npy")
 
     def run(self):
         code = self.call(*self.arguments)
@@ -195,10 +194,9 @@ class Built:
 
 
 def compare(w, o, axon, modules, folder, scratch, quiet):
-    key = ("batched" if types_of_is_batched(w) else w.kernel)
-    if key not in modules:
-        modules[key] = Module(w, axon.program, scratch)
-    module = modules[key]
+    if name_of(w) not in modules:
+        modules[name_of(w)] = Module(w, axon.program, scratch)
+    module = modules[name_of(w)]
     built = Built(w, module, folder)
     axon.take(w, folder, TIMEOUT)
     axon.env["AXON_KEEP"] = "0"     # a built function keeps nothing, either
@@ -222,8 +220,11 @@ def main():
     o = options()
     os.environ["AXON_THREADS"] = str(o.threads)
     root = pathlib.Path(os.environ["BENCH_ROOT"])
-    scratch = root / f"built-{os.getpid()}"
-    scratch.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        return run_all(o, root, pathlib.Path(scratch))
+
+
+def run_all(o, root, scratch):
     axon = Axon(o.axon or pathlib.Path(__file__).parents[2] / "axon",
                 o.threads, scratch, "cpu")
     modules, rows, failed = {}, [], False
@@ -247,9 +248,6 @@ def main():
         rows.append(dict(row, name=w.name))
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(rows, indent=1) + "\n")
-    for path in scratch.iterdir():
-        path.unlink()
-    scratch.rmdir()
     return 1 if failed else 0
 
 
