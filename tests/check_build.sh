@@ -146,9 +146,9 @@ for kind in c so; do
   "$AXON" build -o "$work/windows.$kind" "$data/windows.axn" ||
     fail "no windows.$kind"
 done
-for flags in "-march=native" "-O1 -fsanitize=$sanitize" -DAXON_PORTABLE; do
+for flags in '-O1 -march=native' '-O1 -DAXON_PORTABLE'; do
   # shellcheck disable=SC2086
-  cc -Wall -Wextra -Werror -Wno-psabi -O2 $flags -I "$work" -o "$work/program" \
+  cc $strict $flags -I "$work" -o "$work/program" \
     "$data/windows.c" "$work/windows.c" -lm && "$work/program" ||
     fail "windows: $flags"
 done

@@ -308,7 +308,8 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
   Reach r;
   bool open = kernel_is_open(c->k);
   *on = false;
-  if ((open && !c->k->window) || !window_reach(b, n, &r))
+  if ((open && (!c->k->window || c->s->width == 1)) ||
+      !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
