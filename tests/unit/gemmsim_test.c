@@ -73,7 +73,7 @@ typedef struct GemmArguments {
   int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;
   float scale;
   _Alignas(64) char map_a[MAP_BYTES];
-  char map_b[MAP_BYTES];
+  char map_b[MAP_BYTES], map_c[MAP_BYTES];
 } GemmArguments;
 
 typedef struct Kind {
@@ -114,11 +114,22 @@ static const Kind kinds[] = {
      1},
     {"sm_90a",
      {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
-     GROUPS "stream=1 pingpong=0 flight=3",
+     GROUPS "stream=1 pingpong=0 flight=3 store=shared cluster_m=1 cluster_n=1",
      0},
     {"sm_90a",
      {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 16},
-     GROUPS "m=64 stream=0 pingpong=1 flight=1",
+     GROUPS "m=64 stream=0 pingpong=1 flight=1 store=engine waiting=1 "
+            "cluster_m=1 cluster_n=2",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .align = 16, .bias = true},
+     GROUPS "n=96 stream=1 pingpong=0 store=engine waiting=2 cluster_m=2 "
+            "cluster_n=1 flight=2",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16},
+     GROUPS "n=64 stream=0 pingpong=0 store=engine waiting=2 cluster_m=2 "
+            "cluster_n=2 flight=2",
      0},
 };
 
@@ -162,6 +173,24 @@ static void map_operand(const GemmArguments *g, const Made *m, bool b,
   map.box[1] = box[1];
   map.box[2] = 1;
   map.swizzle = number ? 256u >> number : 0;
+  if (!sim_map(to, &map, &error))
+    fail_msg("%s", error.text);
+}
+
+static void map_result(const GemmArguments *g, const Kind *kind,
+                       const Made *m, void *to) {
+  uint32_t box[2], number;
+  Buffer error = {0};
+  uint32_t bytes = dtype_info[kind->c.out].bytes;
+  gemm_store_box(&m->shape, &m->s, kind->c.out, box, &number);
+  SimMap map = {.rank = 3,
+                .element = bytes,
+                .address = g->c,
+                .size = {(uint64_t)g->n, (uint64_t)g->m, (uint64_t)g->batch},
+                .stride = {bytes, bytes * (uint64_t)g->c_m,
+                           bytes * (uint64_t)g->c_batch},
+                .box = {box[0], box[1], 1},
+                .swizzle = number ? 256u >> number : 0};
   if (!sim_map(to, &map, &error))
     fail_msg("%s", error.text);
 }
@@ -233,8 +262,11 @@ static void run_gemm(Sim *sim, const char *name, const Kind *kind,
   void *b = made(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
   g.c = made(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
   float *bias = made(z.n, DT_F32, false, "bias", &memory[3]);
-  int64_t tiles = up(z.m, s->m) / s->m * (up(z.n, s->n) / s->n) * z.batch;
+  int64_t tiles = up(z.m, s->m * s->cluster_m) / s->m *
+                  (up(z.n, s->n * s->cluster_n) / s->n) * z.batch;
   uint32_t grid = s->persistent ? 3 : (uint32_t)(tiles * s->split);
+  if (gemm_cluster(s) > 1)
+    grid = 2 * gemm_cluster(s);
   int64_t parts = tiles * s->split > 2 * grid ? tiles * s->split : 2 * grid;
   g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[4]);
   g.counters = made(tiles, DT_I32, true, "counters", &memory[5]);
@@ -249,6 +281,8 @@ static void run_gemm(Sim *sim, const char *name, const Kind *kind,
   if (s->way == GEMM_WGMMA && tiles) {
     map_operand(&g, made_, false, g.map_a);
     map_operand(&g, made_, true, g.map_b);
+    if (s->store == STORE_ENGINE)
+      map_result(&g, kind, made_, g.map_c);
   }
   SimLaunch l = {.kernel = name,
                  .grid = {grid, 1, 1},
