@@ -102,8 +102,8 @@ void cuda_finish_shape(const Kernel *k, CudaTile *t) {
       uint32_t bytes = dtype_info[r->dtype].bytes;
       s->results++;
       s->widest = bytes > s->widest ? bytes : s->widest;
-      s->boxes &= plain_number(k, r) != UINT32_MAX &&
-                  cuda_result_map(t, loop, r, &map);
+      s->boxes &=
+          plain_number(k, r) != UINT32_MAX && cuda_result_map(t, loop, r, &map);
     }
     for (uint32_t i = 0; j && i < loop->steps.len; i++) {
       const Step *step = &loop->steps.at[i];
@@ -141,8 +141,7 @@ bool cuda_is_anywhere(const CudaWriter *w) {
         return false;
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
-      if ((r->local &&
-           w->locals[w->pass->first + j][i].place == PLACE_POINT) ||
+      if ((r->local && w->locals[w->pass->first + j][i].place == PLACE_POINT) ||
           (r->out && plain_number(k, r) == UINT32_MAX))
         return false;
     }

@@ -79,7 +79,7 @@ typedef struct GemmShape {
   bool boxes;            /* TMA can store all results, */
   uint32_t results;      /* which are so many, */
   uint32_t widest;       /* of so many bytes at most */
-  double finish;         /* what is done for each element, as prim_cost counts */
+  double finish; /* what is done for each element, as prim_cost counts */
 } GemmShape;
 
 /* The one that should be fastest, and its seconds.  False: there is none; for

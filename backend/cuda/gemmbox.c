@@ -90,9 +90,8 @@ static void put_matrices(Buffer *out, const GemmText *t, uint32_t r) {
   Held h = held_mma_a(2);
   Layout row, column;
   held_addresses(&h, 2, false, &row, &column);
-  buffer_printf(
-      out, "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n",
-      gemm_store_columns(t->shape, t->schedule) / held_columns(&h));
+  buffer_printf(out, "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n",
+                gemm_store_columns(t->shape, t->schedule) / held_columns(&h));
   buffer_puts(out, "const unsigned box_row = ");
   layout_print(out, &row, "lane");
   buffer_printf(out, ", box_column = z * %uu + ", held_columns(&h));
@@ -152,9 +151,9 @@ void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
                 "const unsigned box_column = z * %uu + ",
                 columns / TILE, TILE);
   layout_print(out, &h.thread_column, "lane");
-  buffer_printf(out,
-                ";\nconst int j = (int)(n0 + y * %uu + box_column);\n(void)j;\n",
-                columns);
+  buffer_printf(
+      out, ";\nconst int j = (int)(n0 + y * %uu + box_column);\n(void)j;\n",
+      columns);
   put_pair(out, t, sums);
   buffer_puts(out, "}\n}\n");
   for (uint32_t r = 0; r < t->results; r++)

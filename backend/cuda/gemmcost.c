@@ -26,7 +26,8 @@ enum {
   FEW_REGISTERS = 40,   /* that all kernels have, */
   GROUP_REGISTERS = 60, /* and those of warpgroups */
   GROUP = 128,          /* threads that do one wgmma, or things each clock */
-  UNROLLED = 2048, /* things that are written out, at most: they are read, too */
+  UNROLLED =
+      2048, /* things that are written out, at most: they are read, too */
   PRODUCER = 128,
 };
 

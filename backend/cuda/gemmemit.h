@@ -121,8 +121,8 @@ typedef struct GemmBoxes {
   const GemmGroup *batch;
   bool b; /* whose strides it has */
   const char *at, *map, *barrier;
-  uint32_t share;          /* 0, or: of so many parts of its rows this block has
-                              the one of this number copied to some blocks */
+  uint32_t share; /* 0, or: of so many parts of its rows this block has
+                     the one of this number copied to some blocks */
   const char *part, *blocks;
   const char *dense, *other; /* where it begins, ints */
 } GemmBoxes;

@@ -329,11 +329,11 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   buffer_printf(out,
                 "__threadfence();\n%s"
                 "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, "
-                "to - from) + to - from;\n%slast = *count == steps;\n%s"
+                "to - from) + to - from;\n%slast = *count == steps;\n"
                 "if (last) {\n__threadfence();\n"
                 "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\n",
                 sync, ping ? "member" : "thread - 128u", t->counters, counter,
-                sync, sync, ping ? "member" : "thread - 128u", t->counters,
+                sync, ping ? "member" : "thread - 128u", t->counters,
                 counter);
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,

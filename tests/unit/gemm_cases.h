@@ -98,8 +98,8 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
                       .value = c->computed ? gemm_case_value : NULL};
   t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
   t.anywhere = !c->bias;
-  t.result[0] = (GemmResult){
-      .pointer = "args.c", .dtype = c->out, .map = "&args.map_c"};
+  t.result[0] =
+      (GemmResult){.pointer = "args.c", .dtype = c->out, .map = "&args.map_c"};
   t.result[0].strides[0] = "args.c_batch";
   t.result[0].strides[1] = "args.c_m";
   t.result[0].strides[2] = "1";
@@ -107,8 +107,7 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
   gemm_put(&before, &body, &t);
   char cluster[40] = "";
   if (gemm_cluster(s) > 1)
-    snprintf(cluster, sizeof cluster, " __cluster_dims__(%u)",
-             gemm_cluster(s));
+    snprintf(cluster, sizeof cluster, " __cluster_dims__(%u)", gemm_cluster(s));
   buffer_printf(out,
                 "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s\n"
                 "%s(const __grid_constant__ Arguments args) {\n%s}\n",
