@@ -207,6 +207,12 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   w->out->checks += count;
 }
 
+/* Blocks of a cluster are those of consecutive numbers. */
+static const char *cluster_of(CudaWriter *w) {
+  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
+  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
+}
+
 /* The text of a pass, around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->text;
@@ -216,10 +222,10 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   put_struct(w, out, whole);
   buffer_printf(
       out,
-      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
       "%s(const __grid_constant__ %s_args a) {\n",
       schedule.text, w->s->threads, w->s->shape == CUDA_ATTEND ? ", 1" : "",
-      w->pass->name, w->pass->name);
+      cluster_of(w), w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);
