@@ -15,8 +15,8 @@ typedef struct CudaReport {
 
 /* Of the kernel of this name.  False: the log has nothing of it. */
 bool cuda_report(const char *log, const char *kernel, CudaReport *out);
-/* Whether the log says anything else: a warning, say.  Where that begins, or
- * NULL. */
+/* Whether the log says anything else: a warning, say, or that products of
+ * warpgroups wait for each other.  Where that begins, or NULL. */
 const char *cuda_report_other(const char *log);
 
 #endif
