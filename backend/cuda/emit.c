@@ -225,8 +225,8 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
       out,
       "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
       "%s(const __grid_constant__ %s_args a) {\n",
-      schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : "", w->pass->name,
-      w->pass->name);
+      schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
+      w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);

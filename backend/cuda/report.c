@@ -71,6 +71,13 @@ bool cuda_report(const char *log, const char *kernel, CudaReport *out) {
   return seen;
 }
 
+uint32_t cuda_report_spilled(const char *log) {
+  uint32_t bytes = 0;
+  for (const char *line = log ? log : ""; *line; line = next_line(line))
+    bytes += number_before(line, "bytes spill stores");
+  return bytes;
+}
+
 const char *cuda_report_other(const char *log) {
   for (const char *line = log ? log : ""; *line; line = next_line(line)) {
     bool known = (strncmp(line, "ptxas info ", 11) == 0 &&

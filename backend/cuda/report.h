@@ -15,6 +15,8 @@ typedef struct CudaReport {
 
 /* Of the kernel of this name.  False: the log has nothing of it. */
 bool cuda_report(const char *log, const char *kernel, CudaReport *out);
+/* Bytes that all its kernels store since they have too few registers. */
+uint32_t cuda_report_spilled(const char *log);
 /* Whether the log says anything else: a warning, say, or that products of
  * warpgroups wait for each other.  Where that begins, or NULL. */
 const char *cuda_report_other(const char *log);
