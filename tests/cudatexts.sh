@@ -20,14 +20,20 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 . "$here/tests/cuda_fakes.sh"
 export FAKE_IDLE=1 AXON_CC_DEBUG="$folder"
 processors=16
+# Some programs write files.
+copy=$work/copy
+mkdir -p "$copy/tests" "$copy/bench/cpu"
+cp -r "$here"/tests/{ops,run,oracle,gpu,data} "$copy/tests"
+cp -r "$here/examples" "$copy"
+cp -r "$here/bench/cpu/kernels" "$copy/bench/cpu"
 
 idle() {
   on_gpu nice timeout 30 "$@" </dev/null >/dev/null 2>&1
 }
 for capability in "$@"; do
   export FAKE_CAPABILITY=$capability
-  for file in "$here"/tests/{ops,run,oracle,gpu}/*.axn \
-    "$here"/examples/{,models/}*.axn "$here"/bench/cpu/kernels/*.axn; do
+  for file in "$copy"/tests/{ops,run,oracle,gpu}/*.axn \
+    "$copy"/examples/{,models/}*.axn "$copy"/bench/cpu/kernels/*.axn; do
     [ -e "$file" ] && cd "$(dirname "$file")" && idle "$AXON" run "$file"
   done
   for ((seed = 1; seed <= 60; seed++)); do

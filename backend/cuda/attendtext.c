@@ -174,7 +174,8 @@ static void put_ranges(CudaWriter *w, Buffer *out, const CudaAttend *t) {
 static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
                       const Limit *limit, bool inside) {
   Emitter *e = &w->e;
-  const char *near = inside ? "last" : "first", *far = inside ? "first" : "last";
+  const char *near = inside ? "last" : "first",
+             *far = inside ? "first" : "last";
   const char *to = inside ? "whole_" : "";
   uint64_t rows = 0;
   for (uint32_t j = 0; j < t->ms; j++)
@@ -187,8 +188,7 @@ static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
       continue;
     buffer_printf(out, " + (int64_t)%s * ", emit_int(e, times));
     if (rows >> v & 1)
-      buffer_printf(out, "%s_%u",
-                    limit->least == (times > 0) ? near : far, v);
+      buffer_printf(out, "%s_%u", limit->least == (times > 0) ? near : far, v);
     else
       buffer_printf(out, "(int64_t)i%u", v);
   }

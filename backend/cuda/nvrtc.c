@@ -263,17 +263,17 @@ static bool compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
   return good;
 }
 
-/* ptxas gives a thread few registers, so that many blocks run beside each other,
- * and then lacks some: where it may give a block all, it may do without memory.
- * What says so is a macro of the text (prelude/kernel.inc). */
+/* ptxas gives a thread few registers, so that many blocks run beside each
+ * other, and then lacks some: where it may give a block all, it may do without
+ * memory. What says so is a macro of the text (prelude/kernel.inc). */
 bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
                    Fault *fault) {
   bool good = compile(n, text, out, fault);
   CudaText roomy = *text;
   CudaCode other;
   Fault ignored;
-  if (!good || !cuda_report_spilled(out->log) || roomy.option_count == NVRTC_OPTIONS ||
-      !strstr(text->text, " AX_BLOCKS)"))
+  if (!good || !cuda_report_spilled(out->log) ||
+      roomy.option_count == NVRTC_OPTIONS || !strstr(text->text, " AX_BLOCKS)"))
     return good;
   roomy.options[roomy.option_count++] = "--define-macro=AX_BLOCKS=,1";
   bool better = compile(n, &roomy, &other, &ignored) &&

@@ -343,8 +343,7 @@ static uint32_t loop_registers(const Kernel *k) {
 /* Has a block of teams that are twice as large registers enough? */
 static bool may_double(const CudaSchedule *s, uint32_t width,
                        uint32_t registers) {
-  return s->team < THREADS_MOST &&
-         2 * s->team * width * registers <= REGISTERS;
+  return s->team < THREADS_MOST && 2 * s->team * width * registers <= REGISTERS;
 }
 
 static void choose_across(const Kernel *k, const CudaTarget *target,
@@ -353,8 +352,8 @@ static void choose_across(const Kernel *k, const CudaTarget *target,
   double full = (double)target->processors * FULL;
   uint32_t registers = loop_registers(k);
   s->across = true;
-  while (s->team < WARP && may_double(s, WARP, registers) && points * s->team < full &&
-         row >= 2.0 * TERMS_LEAST * s->team)
+  while (s->team < WARP && may_double(s, WARP, registers) &&
+         points * s->team < full && row >= 2.0 * TERMS_LEAST * s->team)
     s->team *= 2;
   s->threads = s->team * WARP < THREADS ? THREADS : s->team * WARP;
 }

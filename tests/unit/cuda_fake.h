@@ -588,10 +588,10 @@ CuResult fake_graph_start(CuGraphExec exec, CuStream stream) {
   for (int k = 0; k < exec->graph.count; k++) {
     FakeNode *n = &exec->graph.nodes[k];
     void *arguments[] = {n->arguments};
-    CuResult result = fake_launch(
-        n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
-        n->is.block[0], n->is.block[1], n->is.block[2], n->is.shared, stream,
-        arguments, NULL);
+    CuResult result =
+        fake_launch(n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
+                    n->is.block[0], n->is.block[1], n->is.block[2],
+                    n->is.shared, stream, arguments, NULL);
     if (result)
       return result;
   }
