@@ -291,7 +291,7 @@ static void find_needs(Emitter *e) {
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
-    if (need == (const char *)e)
+    if (need == (const char *)e || (e->given && e->given[j]))
       continue;
     bool ranged = s->kind == STEP_SELECT && emit_is_ranged(e, j);
     if (ranged) {
@@ -1118,13 +1118,24 @@ static void place_step(Emitter *e, uint32_t at) {
   e->classes[at] = class;
 }
 
-void emit_steps(Emitter *e) {
+bool emit_is_needed(const Emitter *e, uint32_t at) {
+  return e->need[at] != (const char *)e; /* some are nobody's any more */
+}
+
+void emit_placed(Emitter *e) {
   emit_quotients(e);
   for (uint32_t j = 0; j < e->loop->steps.len; j++)
     place_step(e, j);
+}
+
+void emit_needed(Emitter *e) {
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    if (e->need[j] != (const char *)e &&
-        j != e->fused) /* some are nobody's any more */
+    if (emit_is_needed(e, j) && j != e->fused)
       emit_step(e, j);
+}
+
+void emit_steps(Emitter *e) {
+  emit_placed(e);
+  emit_needed(e);
 }
