@@ -222,10 +222,23 @@ static void make_data(Kept *k, size_t bytes, uint64_t since, KeptMake *make,
   free_blocks(freed);
 }
 
+/* Forms of a part are kept with the whole, under where it lies in there. */
+static ArtifactKey form_of_part(const Tensor *t, const ArtifactKey *form) {
+  int64_t from = (const char *)t->data - (const char *)t->whole->data;
+  return artifact_key(2, (ArtifactPart[]){{form, sizeof *form},
+                                          {&from, sizeof from}});
+}
+
 Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
                 KeptMake *make, void *context) {
   Kept *k;
   uint64_t since;
+  ArtifactKey there;
+  if (t->whole) {
+    there = form_of_part(t, form);
+    form = &there;
+    t = t->whole;
+  }
   if (t->borrowed || !all.limit)
     return NULL;
   Found found = look(t, form, bytes, &k, &since);
@@ -234,9 +247,9 @@ Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
   if (found == FOUND_NONE)
     return NULL;
   lock(); /* another thread may be about to make it */
-  bool there = k->data != NULL;
+  bool is_there = k->data != NULL;
   unlock();
-  if (there)
+  if (is_there)
     return k;
   kept_done(k);
   return NULL;

@@ -288,6 +288,7 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
 
 const Backend backend_cpu = {.name = "cpu",
                              .kernels = true,
+                             .parts = true,
                              .prepare = prepare,
                              .run = run,
                              .describe = cpu_describe};
