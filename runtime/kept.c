@@ -225,8 +225,8 @@ static void make_data(Kept *k, size_t bytes, uint64_t since, KeptMake *make,
 /* Forms of a part are kept with the whole, under where it lies in there. */
 static ArtifactKey form_of_part(const Tensor *t, const ArtifactKey *form) {
   int64_t from = (const char *)t->data - (const char *)t->whole->data;
-  return artifact_key(2, (ArtifactPart[]){{form, sizeof *form},
-                                          {&from, sizeof from}});
+  return artifact_key(
+      2, (ArtifactPart[]){{form, sizeof *form}, {&from, sizeof from}});
 }
 
 Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
@@ -246,6 +246,8 @@ Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
     make_data(k, bytes, since, make, context);
   if (found == FOUND_NONE)
     return NULL;
+  if (found == FOUND)
+    return k;
   lock(); /* another thread may be about to make it */
   bool is_there = k->data != NULL;
   unlock();

@@ -40,9 +40,11 @@ typedef struct Worker {
   pthread_t thread;
 } Worker;
 
+typedef enum Order { TOGETHER, APART, BACK } Order;
+
 typedef struct Part { /* of the units */
   _Alignas(LINE) _Atomic int64_t next;
-  int64_t end;
+  int64_t first, last, end; /* where the first and the last piece begin */
 } Part;
 
 static struct {
@@ -60,6 +62,7 @@ static struct {
   volatile bool *stop;
   int64_t grain;
   int part_count;
+  bool backward; /* the last piece of a part is taken first */
   _Atomic int result;
 } pool = {.once = PTHREAD_ONCE_INIT};
 
@@ -249,8 +252,10 @@ static void take_pieces(Part *part) {
   for (;;) {
     int64_t begin = atomic_fetch_add_explicit(&part->next, pool.grain,
                                               memory_order_relaxed);
-    if (begin >= part->end || is_stopped())
+    if (begin > part->last || is_stopped())
       return;
+    if (pool.backward)
+      begin = part->first + part->last - begin;
     int64_t rest = part->end - begin;
     int64_t end = rest < pool.grain ? part->end : begin + pool.grain;
     int result = pool.work(pool.context, begin, end), none = 0;
@@ -312,32 +317,34 @@ static void cut(int64_t units, int64_t pieces) {
     int64_t last = first + each + (k < more);
     atomic_store_explicit(&pool.parts[k].next, first * pool.grain,
                           memory_order_relaxed);
+    pool.parts[k].first = first * pool.grain;
+    pool.parts[k].last = (last - 1) * pool.grain;
     pool.parts[k].end = last == pieces ? units : last * pool.grain;
   }
 }
 
 static int run_alone(int64_t units, int64_t grain, PoolWork *work,
-                     void *context, volatile bool *stop) {
-  for (int64_t u = 0; u < units;) {
+                     void *context, volatile bool *stop, Order order) {
+  int64_t pieces = units / grain + (units % grain > 0);
+  for (int64_t k = 0; k < pieces; k++) {
     if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
       return 0;
-    int64_t end = units - u < grain ? units : u + grain;
-    int result = work(context, u, end);
+    int64_t u = (order == BACK ? pieces - 1 - k : k) * grain;
+    int result = work(context, u, units - u < grain ? units : u + grain);
     if (result)
       return result;
-    u = end;
   }
   return 0;
 }
 
 static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
-               volatile bool *stop, bool apart) {
+               volatile bool *stop, Order order) {
   if (grain < 1)
     grain = 1;
   int64_t pieces = units / grain + (units % grain > 0);
   if (pool_threads() == 1 || pieces <= 1 ||
       atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
-    return run_alone(units, grain, work, context, stop);
+    return run_alone(units, grain, work, context, stop, order);
   int sharers = pieces < pool.threads ? (int)pieces : pool.threads;
   start_threads(sharers - 1);
   if (sharers > pool.started + 1)
@@ -346,7 +353,8 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
   pool.context = context;
   pool.stop = stop;
   pool.grain = grain;
-  pool.part_count = apart ? sharers : 1;
+  pool.part_count = order == TOGETHER ? 1 : sharers;
+  pool.backward = order == BACK;
   atomic_store_explicit(&pool.result, 0, memory_order_relaxed);
   cut(units, pieces);
   cpu_set_t rest = pool.cores;
@@ -363,12 +371,17 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
 
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
              volatile bool *stop) {
-  return run(units, grain, work, context, stop, false);
+  return run(units, grain, work, context, stop, TOGETHER);
 }
 
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
                    volatile bool *stop) {
-  return run(units, grain, work, context, stop, true);
+  return run(units, grain, work, context, stop, APART);
+}
+
+int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
+                  volatile bool *stop) {
+  return run(units, grain, work, context, stop, BACK);
 }
 
 /* ---- scratch ---- */

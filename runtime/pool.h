@@ -35,6 +35,11 @@ int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
                    volatile bool *stop);
 
+/* The same, each part from its end: after a walk over the same memory, whose
+ * end is still in a cache where the beginning is not. */
+int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
+                  volatile bool *stop);
+
 /* Memory of the calling thread, 64-byte aligned, not cleared, kept until the
  * thread asks for more; a second call gives the same.  NULL: there is none. */
 void *pool_scratch(size_t bytes);

@@ -123,8 +123,8 @@ Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
 /* Ends that: from here on the tensor has a copy of its own.  Of one thread
  * only, before others see the tensor. */
 bool tensor_unborrow(Tensor *t, Fault *fault);
-/* Rows from .. from + count - 1 of it, in its memory, which lives as long.  NULL:
- * no memory for that. */
+/* Rows from .. from + count - 1 of it, in its memory, which lives as long.
+ * NULL: no memory for that. */
 Tensor *tensor_part(Tensor *t, int64_t from, int64_t count);
 /* The tensor itself, with a reference more; of a part a copy, so that it does
  * not hold the whole.  NULL: no memory. */

@@ -18,8 +18,9 @@ typedef struct Walk {
   VEC(Visit) stack;
   VEC(uint32_t) node_refs, leaf_refs; /* from nodes of the outline */
   VEC(RowsRead) rows; /* those of the leaves' that are reads of rows */
-  VEC(uint32_t) cell_words, leaf_words; /* where, in the outline, cells of the
-                                           node end, and leaves have extents */
+  VEC(uint32_t)
+  cell_words, leaf_words; /* where, in the outline, cells of the
+                             node end, and leaves have extents */
 } Walk;
 
 static void put(Outline *o, uint64_t word) {

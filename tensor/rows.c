@@ -42,7 +42,8 @@ static bool is_used_once(const Node *n, uint32_t cell) {
 }
 
 static bool may_be_cut(const Graph *g, const Node *leaf) {
-  return g->backend && g->backend->parts && leaf->data && !leaf->data->device &&
+  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  return backend->parts && leaf->data && !leaf->data->device &&
          !leaf->free_count && leaf->rank && leaf->extents[0] > 1;
 }
 

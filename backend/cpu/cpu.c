@@ -47,6 +47,7 @@ typedef struct Job {
   const int64_t *ints;
   const double *floats;
   size_t room;
+  bool backward;
   volatile bool *stop;
 } Job;
 
@@ -71,8 +72,10 @@ static int64_t grain_of(const Program *p) {
 }
 
 static int run_job(const Program *p, Job *job) {
-  return (p->shared ? pool_run : pool_run_apart)(p->units, grain_of(p), work_on,
-                                                 job, job->stop);
+  if (p->shared)
+    return pool_run(p->units, grain_of(p), work_on, job, job->stop);
+  return (job->backward ? pool_run_back : pool_run_apart)(
+      p->units, grain_of(p), work_on, job, job->stop);
 }
 
 /* The sums of chunks, then their sum. */
@@ -159,12 +162,13 @@ static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
   int64_t ints[p->key_count ? p->int_count : 1];
-  KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
+  KernelFunction *f = object_kernel(p->object);
   if (!f)
     return 1;
   fill_params(c, p, floats);
   Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
   job.stop = stop;
+  job.backward = c->backward;
   if (p->key_count) {
     fill_keys(c, p, ints);
     job.ints = ints;
