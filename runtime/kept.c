@@ -222,20 +222,19 @@ static void make_data(Kept *k, size_t bytes, uint64_t since, KeptMake *make,
   free_blocks(freed);
 }
 
-/* Forms of a part are kept with the whole, under where it lies in there. */
-static ArtifactKey form_of_part(const Tensor *t, const ArtifactKey *form) {
-  int64_t from = (const char *)t->data - (const char *)t->whole->data;
-  return artifact_key(
-      2, (ArtifactPart[]){{form, sizeof *form}, {&from, sizeof from}});
+ArtifactKey kept_form_at(ArtifactKey form, int64_t from) {
+  form.word[0] += (uint64_t)from * UINT64_C(0x9e3779b97f4a7c15);
+  return form;
 }
 
+/* Forms of a part are kept with the whole, as those of elements in there. */
 Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
                 KeptMake *make, void *context) {
   Kept *k;
   uint64_t since;
   ArtifactKey there;
   if (t->whole) {
-    there = form_of_part(t, form);
+    there = kept_form_at(*form, (char *)t->data - (char *)t->whole->data);
     form = &there;
     t = t->whole;
   }

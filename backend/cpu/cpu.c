@@ -142,10 +142,13 @@ static void take_kept(const Cluster *c, const Program *p, Job *job,
   for (uint32_t j = 0; j < p->keeping_count; j++) {
     const Keeping *k = &p->keepings[j];
     Making making = {p, job, j, p->out_count + c->kernel->inputs.len + j};
+    const Node *x = c->kernel->inputs.at[k->input];
+    ArtifactKey form =
+        kept_form_at(k->form, k->from * dtype_info[x->dtype].bytes);
     kept[j] = NULL;
     if (k->pays || kept_is_at_once())
-      kept[j] = kept_take(c->kernel->inputs.at[k->input]->data, &k->form,
-                          (size_t)k->bytes, make_kept, &making);
+      kept[j] =
+          kept_take(x->data, &form, (size_t)k->bytes, make_kept, &making);
     job->pointers[making.pointer] =
         kept[j] ? (void *)(uintptr_t)kept_data(kept[j]) : NULL;
   }
