@@ -27,6 +27,7 @@ enum {
                            less, planning included, and a virtual core that
                            went to sleep may take a millisecond to come back */
   LOOKS = 32,           /* between two looks at the clock */
+  SOON_NS = 200 * 1000, /* after one small job, the next is one of many */
 };
 
 typedef enum State { IDLE, POSTED, RUNNING } State;
@@ -37,6 +38,7 @@ typedef struct Worker {
   _Atomic uint32_t awaited;              /* its caller is asleep, for IDLE */
   _Atomic int core;                      /* where it was last seen */
   _Atomic bool moved;                    /* it may not run everywhere now */
+  _Atomic bool started;
   pthread_t thread;
 } Worker;
 
@@ -51,9 +53,10 @@ static struct {
   pthread_once_t once;
   int threads;
   int64_t spin_ns;
-  cpu_set_t cores;    /* that this process may use */
-  _Atomic bool taken; /* by a caller; guards all below */
-  int started;        /* workers[1 .. started] have threads */
+  cpu_set_t cores;       /* that this process may use */
+  _Atomic int64_t asked; /* pool_is_awake, when it was not */
+  _Atomic bool taken;    /* by a caller; guards all below */
+  int started;           /* workers[1 .. started] have threads */
   Worker workers[POOL_THREADS_MOST];
   Part parts[POOL_THREADS_MOST];
   /* the job */
@@ -117,8 +120,10 @@ bool pool_check(Fault *fault) {
 /* A child of fork has one thread: no job, and nobody to wait for. */
 static void after_fork(void) {
   pool.started = 0;
-  for (int k = 0; k < POOL_THREADS_MOST; k++)
+  for (int k = 0; k < POOL_THREADS_MOST; k++) {
     atomic_store(&pool.workers[k].state, IDLE);
+    atomic_store(&pool.workers[k].started, false);
+  }
   atomic_store(&pool.taken, false);
 }
 
@@ -304,10 +309,43 @@ static void start_threads(int wanted) {
     if (pthread_create(&w->thread, &attributes, thread_main, w))
       break; /* fewer, then */
     pthread_setname_np(w->thread, "axon-pool");
+    atomic_store(&w->started, true);
     pool.started++;
   }
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Those that sleep look for work again, while the caller goes on. */
+static void wake(void) {
+  if (atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
+    return;
+  start_threads(pool.threads - 1);
+  cpu_set_t rest = pool.cores;
+  take_core(&rest, sched_getcpu());
+  for (int k = 1; k <= pool.started; k++)
+    if (atomic_load(&pool.workers[k].asleep)) {
+      keep_apart(&pool.workers[k], &rest);
+      futex_wake(&pool.workers[k].state);
+    }
+  atomic_store_explicit(&pool.taken, false, memory_order_release);
+}
+
+static bool are_awake(int sharers) {
+  for (int k = 1; k < sharers; k++)
+    if (!pool.workers[k].started || atomic_load(&pool.workers[k].asleep))
+      return false;
+  return true;
+}
+
+bool pool_is_awake(int64_t pieces) {
+  int threads = pool_threads();
+  if (are_awake(pieces < threads ? (int)pieces : threads))
+    return true;
+  int64_t now = now_ns();
+  if (now - atomic_exchange(&pool.asked, now) < SOON_NS)
+    wake();
+  return false;
 }
 
 static void cut(int64_t units, int64_t pieces) {

@@ -16,6 +16,7 @@ enum {
   GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time, */
   GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
   GRAIN_PIECES = 8,       /* each thread still has so many pieces */
+  WAKING_WORK = 2 << 20,  /* done alone while a thread wakes */
   QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
 };
 
@@ -71,11 +72,20 @@ static int64_t grain_of(const Program *p) {
   return grain > least ? grain : least;
 }
 
+/* So little that one thread is done before others wake? */
+static bool is_for_one(const Program *p, int64_t grain) {
+  int64_t pieces = p->units / grain + (p->units % grain > 0);
+  return p->work < WAKING_WORK && !pool_is_awake(pieces);
+}
+
 static int run_job(const Program *p, Job *job) {
+  int64_t grain = grain_of(p);
+  if (is_for_one(p, grain))
+    grain = p->units;
   if (p->shared)
-    return pool_run(p->units, grain_of(p), work_on, job, job->stop);
+    return pool_run(p->units, grain, work_on, job, job->stop);
   return (job->backward ? pool_run_back : pool_run_apart)(
-      p->units, grain_of(p), work_on, job, job->stop);
+      p->units, grain, work_on, job, job->stop);
 }
 
 /* The sums of chunks, then their sum. */
