@@ -15,7 +15,8 @@
 enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
-  ROWS_MOST = 4,     /* where lines are read whole */
+  ROWS_MOST = 4,     /* where lines are read whole, else */
+  WRITTEN = 100,     /* such that no more terms of all rows are written out */
 };
 
 #define format emit_format
@@ -125,6 +126,13 @@ static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   return best;
 }
 
+static int64_t terms_of(const Loop *loop) {
+  int64_t terms = 1; /* few: sums_are_short */
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    terms *= loop->extents[v];
+  return terms;
+}
+
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
@@ -133,7 +141,8 @@ static void choose_rows(const Loop *loop, Few *f) {
       loop->axes == KERNEL_AXES)
     return;
   uint32_t most = SUMS / f->vectors;
-  most = most < ROWS_MOST || f->padded ? most : ROWS_MOST;
+  uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
+  most = most < rows ? most : rows;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
     if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
