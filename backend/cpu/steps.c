@@ -53,6 +53,12 @@ static const char *term(Emitter *e, int64_t times, const char *name) {
   return times == 1 ? name : format(e, "%s * %s", emit_int(e, times), name);
 }
 
+/* Names of a level that is written once more for its conditions alone (few.c)
+ * are not all used there. */
+static const char *constant(const Emitter *e) {
+  return e->spans ? "__attribute__((unused)) const" : "const";
+}
+
 /* The form without what differs from lane to lane, as a name or a number: built
  * up level by level, so that each part is computed where it changes. */
 const char *emit_quasi(Emitter *e, const Quasi *q) {
@@ -70,8 +76,8 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
       terms++;
     }
     if (terms) {
-      buffer_printf(block(e, level), "const %s a%u = %s;\n", index_type(e),
-                    e->names, sum);
+      buffer_printf(block(e, level), "%s %s a%u = %s;\n", constant(e),
+                    index_type(e), e->names, sum);
       sum = format(e, "a%u", e->names++);
     }
   }
@@ -213,7 +219,7 @@ static void define(Emitter *e, uint32_t at, const char *value) {
     buffer_printf(block(e, e->levels[at]), "const v%c v%u = %s;\n",
                   vector_letter(class), at + e->first, value);
   else
-    buffer_printf(block(e, e->levels[at]), "const %s s%u = %s;\n",
+    buffer_printf(block(e, e->levels[at]), "%s %s s%u = %s;\n", constant(e),
                   scalar_type(class), at + e->first, value);
 }
 
@@ -667,7 +673,7 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
   if (s->dtype == DT_U8)
     return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
   if (s->dtype == DT_I8)
-    return lanes ? format(e, "CONVERT(CONVERT(%s, v_i8), vi)", x)
+    return lanes ? format(e, "((%s) << 24) >> 24", x)
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
