@@ -22,7 +22,8 @@ enum {
   FACTOR_COST = 6,   /* of an element of a factor of a product */
   INDEX_COST = 8,    /* of what is made of indices alone: about a read */
   KEPT_WORK = 4,     /* of an element that is not worth being kept */
-  WINDOW_TERMS = 32, /* of a window that reads what is padded */
+  WINDOW_TERMS = 16, /* of a window that reads what is padded, */
+  WINDOW_ROW = 5,    /* in rows of so many at least */
 };
 
 /* Done again so seldom, work is no more than to store its value. */
@@ -435,7 +436,7 @@ static bool is_padding(const Node *n) {
 
 /* Is it read by a window of few terms, along whose rows it lies?  Then vectors
  * of it are loaded with lanes left out, which costs no more than to load them
- * from where it would be stored. */
+ * from where it would be stored, and is seldom done twice. */
 static bool is_in_window(const Plan *plan, const Instance *i) {
   const Group *group = i->group;
   const Cell *read = &group->cells.at[i->cell].cell;
@@ -443,6 +444,8 @@ static bool is_in_window(const Plan *plan, const Instance *i) {
   int64_t terms;
   if (group->reduce == PRIM_NONE || group->reduce_count == 0 ||
       group->axis_count == 0 || read->arg_count == 0 ||
+      size_guess(plan->graph, group->extents[group->axis_count - 1]) <
+          WINDOW_ROW ||
       !size_product(plan->graph, group->reduce_count, reduced, &terms) ||
       !size_is_number(plan->graph, terms) || terms > WINDOW_TERMS)
     return false;

@@ -24,7 +24,8 @@ typedef struct Emitter Emitter;
 /* Lanes that a choice loads, found out before the lines that have the same. */
 typedef struct Spans {
   Buffer text;
-  uint32_t vectors, line; /* of a block; the axis of the lines */
+  uint32_t vectors, line; /* of a row; the axis of the lines */
+  const char *vector;     /* which one it is, as C */
   const char *when;       /* what has to hold of a line, so that it has any
                              lanes; NULL: nothing.  Where `inside` is not 0, it
                              is known to hold */

@@ -6,7 +6,7 @@
  * vector is loaded once for all of them.  The sum then goes over the rows that
  * are read, *lines*, and of each line there is a term of each row whose window
  * has it.  Where lines end in padding, the lanes that are inside are found out
- * once for all lines of a block (masked.c), and rows go down strip by strip.
+ * once for all lines (masked.c).
  * What would finish such sums in a loop of its own does it here. */
 #include "backend/cpu/nests.h"
 
@@ -15,7 +15,9 @@
 enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
-  ROWS_MOST = 4,     /* where lines are read whole */
+  ROWS_MOST = 4,     /* where lines are read whole, else */
+  WRITTEN = 100,     /* such that no more terms of all rows are written out */
+  STRIPS = 64,       /* vectors of a row, the lanes of which are found ahead */
 };
 
 #define format emit_format
@@ -125,6 +127,13 @@ static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   return best;
 }
 
+static int64_t terms_of(const Loop *loop) {
+  int64_t terms = 1; /* few: sums_are_short */
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    terms *= loop->extents[v];
+  return terms;
+}
+
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
@@ -133,7 +142,8 @@ static void choose_rows(const Loop *loop, Few *f) {
       loop->axes == KERNEL_AXES)
     return;
   uint32_t most = SUMS / f->vectors;
-  most = most < ROWS_MOST || f->padded ? most : ROWS_MOST;
+  uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
+  most = most < rows ? most : rows;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
     if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
@@ -420,6 +430,17 @@ static void find_next(Few *f, const Loop *loop) {
   }
 }
 
+/* Are there so few vectors in a row that their lanes may be known ahead? */
+static bool count_strips(Few *f, const Loop *loop) {
+  const Schedule *s = f->e->s;
+  bool outer = f->lane + 1 == loop->outer;
+  int64_t row = outer ? s->block : loop->extents[f->lane];
+  int64_t vectors =
+      size_is_number(loop->graph, row) ? divide_up(row, s->width) : STRIPS + 1;
+  f->spans.vectors = (uint32_t)vectors;
+  return vectors <= STRIPS;
+}
+
 /* The loads of the first `count` loops around the lanes, of lines. */
 static void begin_ahead(Few *f, const Loop *lines, uint32_t count,
                         const uint32_t *order) {
@@ -436,11 +457,11 @@ static void begin_ahead(Few *f, const Loop *lines, uint32_t count,
     Result r = {.step = f->ahead[j], .local = quasi_new(e->arena, 0)};
     VEC_PUSH(e->arena, loop->results, r);
   }
-  f->spans.vectors = f->vectors;
   f->spans.line = f->line;
   f->spans.known = true;
+  f->spans.vector = "strip + a";
   find_next(f, loop);
-  e->spans = &f->spans;
+  e->spans = count_strips(f, loop) ? &f->spans : NULL;
   emit_needed(e);
   e->spans = NULL;
   emit_ahead_loop(f);
@@ -647,11 +668,20 @@ static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
   buffer_puts(out, "}\n");
 }
 
-static void emit_known_part(Few *f, Buffer *out, bool several, bool part,
-                            int inside) {
+/* The strips of some rows, one after the other. */
+static void emit_strips(Few *f, Buffer *out, bool several, bool part,
+                        int inside) {
   if (f->spans.when)
     buffer_printf(out, "enum { inside = %d };\n", inside);
+  buffer_printf(out,
+                "for (int64_t start = first, last = stop; start < last; "
+                "start += %u * W) {\n"
+                "const int64_t end = start + %u * W < last ? start + %u * W "
+                ": last;\nconst int64_t strip = (start - first) / W;\n"
+                "(void)end, (void)strip;\n",
+                f->vectors, f->vectors, f->vectors);
   emit_part(f, out, several, part);
+  buffer_puts(out, "}\n");
 }
 
 /* Several rows: most often, all lines are there. */
@@ -660,7 +690,7 @@ static void emit_lines(Few *f, Buffer *out, bool part) {
   const Loop *loop = e->k->loops.at[f->at];
   int64_t low = low_line(f, loop), last = lines_of(f, loop, f->rows) - 1;
   if (!f->spans.when || !f->spans.known) {
-    emit_known_part(f, out, true, part, 0);
+    emit_strips(f, out, true, part, 0);
     return;
   }
   buffer_puts(out, "int all = 1;\n");
@@ -671,26 +701,23 @@ static void emit_lines(Few *f, Buffer *out, bool part) {
     buffer_printf(out, "all &= %s;\n}\n", f->spans.when);
   }
   buffer_puts(out, "if (all) {\n");
-  emit_known_part(f, out, true, part, 1);
+  emit_strips(f, out, true, part, 1);
   buffer_puts(out, "} else {\n");
-  emit_known_part(f, out, true, part, 0);
+  emit_strips(f, out, true, part, 0);
   buffer_puts(out, "}\n");
 }
 
-/* Strip by strip: all rows of one before the next, whose spans of lanes are
- * other ones. */
-static void emit_strips(Few *f, Buffer *out, bool part) {
+/* Rows of what is padded, of which first the lanes inside are found out: memory
+ * is gone through as it lies. */
+static void emit_padded(Few *f, Buffer *out, bool part) {
   Emitter *e = f->e;
   bool outer = nest_is_outer(e);
   const char *to = nest_to(e, f->row);
-  buffer_printf(out,
-                "for (int64_t start = %s, last = %s; start < last; "
-                "start += %u * W) {\n"
-                "const int64_t end = start + %u * W < last ? start + %u * W "
-                ": last;\n(void)end;\n",
+  buffer_printf(out, "const int64_t first = %s, stop = %s;\n",
                 outer ? "lo" : nest_from(e, f->lane),
-                outer ? "hi" : nest_to(e, f->lane), f->vectors, f->vectors,
-                f->vectors);
+                outer ? "hi" : nest_to(e, f->lane));
+  if (f->spans.text.len)
+    buffer_puts(out, "const int64_t start = first, end = stop;\n");
   emit_put(out, &f->spans.text);
   buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
                 nest_from(e, f->row), f->rows, to, f->rows);
@@ -698,10 +725,9 @@ static void emit_strips(Few *f, Buffer *out, bool part) {
   buffer_puts(out, "}\n");
   if (has_rest(f, e->k->loops.at[f->at])) {
     buffer_printf(out, "for (; row < %s; row++) {\n", to);
-    emit_known_part(f, out, false, part, 0);
+    emit_strips(f, out, false, part, 0);
     buffer_puts(out, "}\n");
   }
-  buffer_puts(out, "}\n");
 }
 
 static bool is_padded(const Loop *loop) {
@@ -796,7 +822,7 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
     emit_put(out, &e->blocks[e->level_of[v]]);
   }
   if (f->given)
-    emit_strips(f, out, part);
+    emit_padded(f, out, part);
   else
     emit_rows(f, out, whole, part);
   for (uint32_t j = 0; j < f->others; j++)

@@ -310,10 +310,8 @@ static const char *span(Emitter *e, uint32_t condition) {
     if (!(r.terms >> v & 1))
       continue;
     long long extent = e->loop->extents[v];
-    buffer_printf(&body,
-                  "#pragma GCC unroll %lld\n"
-                  "for (int64_t i%u = 0; i%u < %lld; i%u++)\n",
-                  extent, v, v, extent, v);
+    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %lld; i%u++)\n", v, v,
+                  extent, v);
     place = opened++ ? format(e, "(%s) * %lld + i%u", place, extent, v)
                      : format(e, "i%u", v);
     all *= extent;
@@ -321,13 +319,13 @@ static const char *span(Emitter *e, uint32_t condition) {
   buffer_printf(out, "span there%u[%lld][%u];\n", name, all, e->spans->vectors);
   emit_put(out, &body);
   buffer_printf(out,
-                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
+                "for (int a = 0; a < %u; a++) {\n"
                 "const int64_t j = start + a * W;\n"
                 "there%u[%s][a] = span_of(%s, %s, end - j);\n}\n",
-                e->spans->vectors, e->spans->vectors, name, place,
+                e->spans->vectors, name, place,
                 r.from ? format(e, "%s - j", r.from) : "0",
                 r.to ? format(e, "%s - j", r.to) : "W");
-  const char *x = format(e, "there%u[%s][a]", name, place);
+  const char *x = format(e, "there%u[%s][%s]", name, place, e->spans->vector);
   if (!r.when)
     return x;
   const char **when = &e->spans->when;

@@ -97,6 +97,7 @@ static bool spans_begin(Emitter *e, const Window *w, Spans *spans) {
   int64_t vectors = divide_up(loop->extents[last], e->s->width);
   *spans = (Spans){.text = {.arena = e->arena},
                    .vectors = (uint32_t)vectors,
+                   .vector = "a",
                    .line = last - 1,
                    .next = NO_LANE};
   return size_is_number(loop->graph, loop->extents[last]) &&
