@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,7 +37,8 @@ struct Object {
   ArtifactKey key;
   State state;
   void *library;
-  char *text; /* until it is compiled */
+  void *_Atomic kernel; /* its function `kernel`, once it was asked for */
+  char *text;           /* until it is compiled */
   size_t len;
   Job *job;             /* while RUNNING */
   double seconds;       /* when that began; then how long it took */
@@ -375,6 +377,15 @@ double object_seconds(Object *o) {
   double seconds = is_settled(o) ? o->seconds : 0;
   unlock();
   return seconds;
+}
+
+KernelFunction *object_kernel(Object *o) {
+  void *found = atomic_load_explicit(&o->kernel, memory_order_acquire);
+  if (!found) {
+    found = object_function(o, "kernel");
+    atomic_store_explicit(&o->kernel, found, memory_order_release);
+  }
+  return (KernelFunction *)found;
 }
 
 void *object_function(Object *o, const char *name) {

@@ -20,7 +20,7 @@
 
 typedef int Run(int64_t units, int64_t grain, PoolWork *work, void *context,
                 volatile bool *stop);
-static Run *const runs[] = {pool_run, pool_run_apart};
+static Run *const runs[] = {pool_run, pool_run_apart, pool_run_back};
 
 enum { UNITS = 10007 };
 
@@ -67,7 +67,7 @@ static void test_units(void **state) {
 static void test_often(void **state) {
   (void)state;
   for (int k = 0; k < 2000; k++) { /* hot, and now and then asleep */
-    assert_true(covers(runs[k % 2], 1 + k % 100, 1));
+    assert_true(covers(runs[k % 3], 1 + k % 100, 1));
     if (k % 500 == 0)
       usleep(2000);
   }
@@ -118,7 +118,7 @@ static void test_stop(void **state) {
 static void *call_often(void *argument) {
   (void)argument;
   for (int k = 0; k < 200; k++)
-    if (!covers(runs[k % 2], 1000 + k, 3))
+    if (!covers(runs[k % 3], 1000 + k, 3))
       return "wrong";
   return NULL;
 }
