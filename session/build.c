@@ -504,8 +504,9 @@ static void put_left_out(BuildModule *m, const EntryNames *names) {
   if (!names->left.len)
     return;
   buffer_puts(&m->header,
-              "\n/* Not built, since types leave something open, or functions do"
-              " more than\n * compute tensors, and no --entry names them:\n");
+              "\n/* Not built, since types leave something open, or"
+              " functions do more than\n * compute tensors, and no --entry"
+              " names them:\n");
   for (uint32_t k = 0; k < names->left.len; k++)
     buffer_printf(&m->header, " *   %s\n", names->left.at[k]);
   buffer_puts(&m->header, " */\n");
