@@ -598,7 +598,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
   for (uint32_t j = 0; j < out->passes.len; j++)
     w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
   Buffer indented = {.arena = k->arena};
-  cuda_indent(out->text.text, &indented);
+  code_indent(out->text.text, &indented);
   out->text = indented;
   return !w->e.failed;
 }

@@ -104,8 +104,6 @@ typedef struct CudaTarget {
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
-/* A text with its lines moved in as far as they are nested, added to `out`. */
-void cuda_indent(const char *text, Buffer *out);
 /* What the check of this number sets, counted over all passes. */
 uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
