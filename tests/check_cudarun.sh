@@ -135,7 +135,27 @@ do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
 val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
 do print (long @ transpose long)
 END
-for name in rows outside zero products keys groups; do
+# convolutions, whose padding is no tensor: channels last and first, strides,
+# dilation, groups; of f32, f16, bf16
+cat >convs.axn <<'END'
+open nn
+fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
+fun bordered x = x |> pad ~axis:1 ~before:1 ~after:1 |> pad ~axis:2 ~before:2 ~after:1
+fun last x w =
+  for n, y, z, u => bf16 (sum (for i < 3, j < 3, a =>
+    f32 x.[n, y + i, z + j, a] * f32 w.[u, i, j, a]))
+val x = bf16 (reshape [2, 9, 8, 16] (number ~by:7 2304))
+val w = bf16 (reshape [24, 3, 3, 16] (number ~by:5 3456))
+do print (last (bordered x) w : bf16[2, 9, 9, 24])
+do print (last x w : bf16[2, 7, 6, 24])
+val i = reshape [2, 16, 15, 13] (number ~by:3 6240)
+val f = reshape [32, 16, 3, 3] (number ~by:5 4608)
+do print (unbiased_conv2d ~padding:1 ~stride:2 f i)
+do print (unbiased_conv2d ~padding:2 ~dilation:2 (f16 f) (f16 i))
+do print (grouped_conv2d ~groups:2 ~padding:1
+            {w = reshape [64, 8, 3, 3] f, b = f32 (iota 64)} i)
+END
+for name in rows outside zero products keys groups convs; do
   same "$name"
 done
 

@@ -80,6 +80,8 @@ bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to) {
   CudaAxes terms = {t->ks, t->k}, batch = {t->batches, t->batch};
   CudaAxes rows = {b ? t->ns : t->ms, b ? t->n : t->m};
   const CudaAxes axes[] = {turned ? rows : terms, turned ? terms : rows, batch};
+  if ((b ? &t->guards_b : &t->guards_a)->count)
+    return false;
   return cuda_map_of(loop, b ? t->copy_b : t->copy_a, axes, to);
 }
 

@@ -166,6 +166,11 @@ static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
                            bytes))
     side.turned = cuda_is_dense_group(loop, read->address, b ? t->ns : t->ms,
                                       b ? t->n : t->m, &side.align, bytes);
+  const CudaGuards *g = b ? &t->guards_b : &t->guards_a;
+  for (uint32_t j = 0; j < g->count; j++)
+    for (uint32_t v = 0; v < loop->axes; v++)
+      if (g->of[j].times[v] && read->address->times[v] == 1)
+        side.align = bytes; /* of neighbours some may not be there */
   return side;
 }
 
@@ -252,8 +257,8 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   t->a = product_side(k->arena, loop, &p, all & ~which, sum);
   t->b = product_side(k->arena, loop, &p, which, sum);
   Dtype dtype = tile_dtype(t->a, t->b, &gpu, sum);
-  t->copy_a = cuda_copied_read(t->a, dtype);
-  t->copy_b = cuda_copied_read(t->b, dtype);
+  t->copy_a = cuda_guarded_read(k->arena, t->a, dtype, &t->guards_a);
+  t->copy_b = cuda_guarded_read(k->arena, t->b, dtype, &t->guards_b);
   t->shape.a = side_of(t, loop, false, dtype);
   t->shape.b = side_of(t, loop, true, dtype);
   t->shape.sum = sum;
@@ -318,12 +323,18 @@ static GemmGroup group_of(CudaWriter *w, const CudaTile *t, uint32_t count,
                          : times ? format(e, "(int64_t)%s", emit_int(e, times))
                                  : NULL;
       *(b ? &a->stride_b : &a->stride_a) = text;
+      const CudaGuards *guards = b ? &t->guards_b : &t->guards_a;
+      for (uint32_t i = 0; read && i < guards->count; i++)
+        if (guards->of[i].times[v])
+          *(b ? &a->guard_b[i] : &a->guard_a[i]) =
+              emit_int(e, guards->of[i].times[v]);
     }
   }
   return g;
 }
 
-static GemmOperand operand_of(CudaWriter *w, const Step *read) {
+static GemmOperand operand_of(CudaWriter *w, const Step *read,
+                              const CudaGuards *guards) {
   GemmOperand o = {.pointer = "0"};
   if (!read)
     return o;
@@ -332,6 +343,9 @@ static GemmOperand operand_of(CudaWriter *w, const Step *read) {
   if (read->address->constant)
     o.pointer =
         format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
+  for (; o.guards < guards->count; o.guards++)
+    o.guard[o.guards] = (GemmGuard){emit_int(e, guards->of[o.guards].constant),
+                                    emit_int(e, guards->extent[o.guards])};
   return o;
 }
 
@@ -409,8 +423,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
                 .m = group_of(w, t, t->ms, t->m),
                 .n = group_of(w, t, t->ns, t->n),
                 .k = group_of(w, t, t->ks, t->k),
-                .a = operand_of(w, t->copy_a),
-                .b = operand_of(w, t->copy_b),
+                .a = operand_of(w, t->copy_a, &t->guards_a),
+                .b = operand_of(w, t->copy_b, &t->guards_b),
                 .epilogue = put_epilogue,
                 .owner = w};
   const CudaAxes axes[] = {
