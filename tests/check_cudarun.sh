@@ -148,6 +148,17 @@ val x = bf16 (reshape [2, 9, 8, 16] (number ~by:7 2304))
 val w = bf16 (reshape [24, 3, 3, 16] (number ~by:5 3456))
 do print (last (bordered x) w : bf16[2, 9, 9, 24])
 do print (last x w : bf16[2, 7, 6, 24])
+fun strided x w =
+  for n < 3, y < 6, z < 5, u => sum (for i < 3, j < 2, a =>
+    f32 x.[n, 2 * y + 3 * i, 3 * z + 2 * j, a] * f32 w.[i, j, a, u])
+val x = bf16 (reshape [3, 17, 15, 72] (number ~by:7 55080))
+val w = bf16 (reshape [3, 2, 72, 40] (number ~by:5 17280))
+do print (strided x w)
+fun line x w =
+  for y < 50, u => sum (for i < 5, a => f32 x.[y + i, a] * f32 w.[u, i, a])
+val x = f16 (reshape [50, 24] (number ~by:7 1200))
+val w = f16 (reshape [40, 5, 24] (number ~by:5 4800))
+do print (einsum "a b i, b a j -> i j" (reshape [7, 5, 40] (f16 (number ~by:3 1400))) (reshape [5, 7, 48] (f16 (number ~by:5 1680))))
 val i = reshape [2, 16, 15, 13] (number ~by:3 6240)
 val f = reshape [32, 16, 3, 3] (number ~by:5 4608)
 do print (unbiased_conv2d ~padding:1 ~stride:2 f i)
@@ -208,6 +219,9 @@ for path in "$work/none" "$work"; do # a folder, too
     wrong "a file of schedules that cannot be read: $path"
   grep -q 'AXON_SCHEDULES=.* cannot be read' <<<"$said" || wrong "$said"
 done
+echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 k=64 stages=3 pingpong=0 flight=2' \
+  'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
+same convs
 unset AXON_SCHEDULES
 
 # Memory that is full is told, with what it was for; and before that what the

@@ -70,6 +70,8 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
     return "flight is 1 to stages";
   if (s->split != 1)
     return "sums are cut by stream=1, not by split";
+  if (shape->pixels && s->cluster_n > 1)
+    return "blocks share no pixels: cluster_n is 1";
   uint32_t least = 8; /* rows that change places */
   if (s->n / s->cluster_m < least || s->k / s->cluster_n < least ||
       s->k / s->cluster_m < least)

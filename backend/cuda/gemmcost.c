@@ -236,6 +236,12 @@ static double ceil_of(double x, double by) {
   return ceil(x / by);
 }
 
+static double stages_of(const GemmShape *shape, const GemmSchedule *s) {
+  if (s->way == GEMM_WGMMA && shape->inner > 0)
+    return shape->k / shape->inner * ceil_of(shape->inner, s->k);
+  return ceil_of(shape->k, s->k);
+}
+
 /* With those that clusters have beyond the edges. */
 static double tiles_of(const GemmShape *shape, const GemmSchedule *s) {
   return ceil_of(shape->m, s->m * s->cluster_m) *
@@ -288,7 +294,7 @@ double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s) {
   double blocks = blocks_of(shape, gpu, s);
   double tiles = tiles_of(shape, s) * s->split;
-  double stages = ceil_of(ceil_of(shape->k, s->k), s->split);
+  double stages = ceil_of(stages_of(shape, s), s->split);
   double sms = gpu->sms / gemm_cluster(s) * gemm_cluster(s);
   double full = floor(tiles / (sms * blocks));
   if (s->stream) { /* the rest is cut into equal parts */
@@ -480,7 +486,8 @@ static void try_clusters(Choice *c, GemmSchedule s) {
   for (uint32_t j = 0; j < 3; j++) {
     s.cluster_m = j == 1 ? 2 : 1;
     s.cluster_n = j == 2 ? 2 : 1;
-    try_streams(c, s);
+    if (j < 2 || !c->shape->pixels)
+      try_streams(c, s);
   }
 }
 

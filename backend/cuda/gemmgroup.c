@@ -53,11 +53,20 @@ static void put_sizes(Buffer *out, const GemmText *t) {
   put_team(out, s);
   gemm_put_sizes(out, t);
   gemm_put_extent(out, &t->batch, "batches");
-  buffer_printf(out,
-                "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n"
-                "const unsigned tiles = tiles_m * tiles_n * "
-                "(unsigned)batches;\n",
-                s->k - 1, s->k);
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    gemm_put_extent(out, &outer, "taps");
+    buffer_printf(out,
+                  "const unsigned tap_steps = (unsigned)(%s + %u) / %uu;\n"
+                  "const unsigned steps = (unsigned)taps * tap_steps;\n",
+                  t->k.axes[outer.count].extent, s->k - 1, s->k);
+  } else {
+    buffer_printf(out, "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n",
+                  s->k - 1, s->k);
+  }
+  buffer_puts(out, "const unsigned tiles = tiles_m * tiles_n * "
+                   "(unsigned)batches;\n");
   if (s->stream)
     buffer_puts(out,
                 "const unsigned alone =\n"
@@ -160,13 +169,34 @@ void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
   }
 }
 
+static void put_pixels(Buffer *out, const GemmSource *s, const char *at,
+                       const char *term) {
+  const GemmPixels *p = &s->operand->pixels;
+  buffer_printf(out, "ax_tma_pixels_%ud(%s, %s, full + 8 * stage, %s",
+                p->count + 2, at, s->operand->map, term);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->at[j]);
+  buffer_printf(out, ", (int)(%s)", p->image);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->move[j]);
+  buffer_puts(out, ");\n");
+}
+
 /* Blocks are numbered along the rows first: those beside each other there have
  * the same columns, and so the same part of the right side. */
 static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
                     const char *at) {
   char terms[40], rows[16], part[24], blocks[40];
   uint32_t m = t->schedule->cluster_m, n = t->schedule->cluster_n, all = 0;
-  snprintf(terms, sizeof terms, "(int)(step * %uu)", t->schedule->k);
+  GemmGroup beside = t->batch;
+  snprintf(terms, sizeof terms, "(int)(step%s * %uu)",
+           t->shape->inner > 0 ? " % tap_steps" : "", t->schedule->k);
+  for (uint32_t j = 0; t->shape->inner > 0 && j + 1 < t->k.count; j++)
+    beside.axes[beside.count++] = t->k.axes[j];
+  if (s->operand->pixels.count) {
+    put_pixels(out, s, at, terms);
+    return;
+  }
   snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
   for (uint32_t j = 0; j < (s->b ? m : n); j++)
     all |= 1u << (s->b ? j : j * m);
@@ -176,7 +206,7 @@ static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
   else
     snprintf(blocks, sizeof blocks, "%uu << rank %% %uu", all, m);
   gemm_put_boxes(out, &(GemmBoxes){.tile = &s->tile,
-                                   .batch = &t->batch,
+                                   .batch = &beside,
                                    .b = s->b,
                                    .at = at,
                                    .map = s->operand->map,
@@ -198,6 +228,8 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
                 t->a.map, t->b.map);
   put_first(out, t);
   put_each(out, t);
+  if (t->a.pixels.count)
+    gemm_put_axes(out, &t->m, "m0");
   buffer_printf(
       out,
       "for (unsigned step = from; step < to; step++, round++) {\n"
@@ -208,6 +240,12 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
       r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
       r->stages,
       (uint32_t)(shared_bytes(&r->a.tile) + shared_bytes(&r->b.tile)));
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    buffer_puts(out, "const unsigned tap = step / tap_steps;\n");
+    gemm_put_axes(out, &outer, "tap");
+  }
   put_box(out, t, &r->a, "into");
   put_box(out, t, &r->b, at_b);
   buffer_puts(out, "}\n}\n}\n");
@@ -333,8 +371,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
                 "if (last) {\n__threadfence();\n"
                 "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\n",
                 sync, ping ? "member" : "thread - 128u", t->counters, counter,
-                sync, ping ? "member" : "thread - 128u", t->counters,
-                counter);
+                sync, ping ? "member" : "thread - 128u", t->counters, counter);
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"

@@ -265,8 +265,8 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   gpu.sms = (uint32_t)target->processors;
   gpu.block = target->shared_most;
   t->gpu = gpu;
-  t->shape.a.boxes = target->maps && cuda_tile_map(t, loop, false, &t->map_a);
-  t->shape.b.boxes = target->maps && cuda_tile_map(t, loop, true, &t->map_b);
+  if (target->maps)
+    cuda_tile_maps(t, loop);
   if (!choose(t, k))
     return NULL;
   t->unused = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
@@ -390,8 +390,13 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   int64_t tiles = emit_times(e, emit_times(e, high, wide),
                              count_of(w, t->batches, t->batch));
   int64_t parts = s->split;
+  const uint32_t *last = t->k + t->ks - 1;
   if (s->stream) {
-    parts = emit_over(e, count_of(w, t->ks, t->k), s->k);
+    bool taps = t->shape.inner > 0;
+    parts =
+        emit_over(e, count_of(w, taps ? 1 : t->ks, taps ? last : t->k), s->k);
+    if (taps)
+      parts = emit_times(e, parts, count_of(w, t->ks - 1, t->k));
     parts = size_max(w->k->graph, parts, 1);
   }
   tiles = emit_times(e, tiles, gemm_cluster(s));
@@ -412,6 +417,19 @@ static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
   map.pointer = w->out->outs.len + (b ? t->copy_b : t->copy_a)->input;
   cuda_tile_box(t, b, &map);
   return cuda_add_map(w, &map);
+}
+
+static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
+  Emitter *e = &w->e;
+  const CudaPixels *p = &t->pixels;
+  GemmPixels to = {.count = p->count};
+  for (uint32_t j = 0; j < p->count; j++) {
+    to.at[j] = format(e, "i%u * %s + %s", p->m[j], emit_int(e, p->step[j]),
+                      emit_int(e, p->map.lower[j]));
+    to.move[j] = format(e, "i%u * %s", p->k[j], emit_int(e, p->move[j]));
+  }
+  to.image = p->images ? format(e, "i%u", t->m[0]) : "0";
+  return to;
 }
 
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
@@ -436,6 +454,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   if (t->s.copy == BY_ENGINE) {
     g.a.map = map_of(w, t, false);
     g.b.map = map_of(w, t, true);
+    if (t->shape.pixels)
+      g.a.pixels = pixels_of(w, t);
   }
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);

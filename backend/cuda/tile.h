@@ -12,6 +12,17 @@ typedef struct CudaGuards {
   int64_t extent[GEMM_GUARDS];
 } CudaGuards;
 
+/* The left side of a convolution as pixels: its map; by axis of images (that of
+ * neighbours first) the axes of rows and of k that walk over it, and how far.
+ */
+typedef struct CudaPixels {
+  CudaMap map;
+  uint32_t count, guards;
+  uint32_t m[GEMM_PIXEL_AXES], k[GEMM_PIXEL_AXES];
+  int64_t step[GEMM_PIXEL_AXES], move[GEMM_PIXEL_AXES];
+  bool images; /* the first axis of rows: there are several */
+} CudaPixels;
+
 /* A pass that is one: what its loops are to it. */
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
@@ -26,6 +37,7 @@ typedef struct CudaTile {
       *copy_b; /* the reads that they are nothing but; or NULL */
   CudaGuards guards_a, guards_b; /* where they are, and 0 elsewhere */
   CudaMap map_a, map_b;          /* where TMA can copy them */
+  CudaPixels pixels;
   const char *unused; /* why a schedule of a file is not used; or NULL */
 } CudaTile;
 
@@ -49,8 +61,8 @@ typedef struct CudaAxes {
  * is none that it takes. */
 bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
                  CudaMap *to);
-/* Likewise an operand of a tile. */
-bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to);
+/* Likewise the operands of a tile: says of its shape how they come. */
+void cuda_tile_maps(CudaTile *t, const Loop *loop);
 /* And a result. */
 bool cuda_result_map(const CudaTile *t, const Loop *loop, const Result *r,
                      CudaMap *to);
