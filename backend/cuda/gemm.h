@@ -59,11 +59,12 @@ typedef struct GemmGpu {
 bool gemm_gpu(const char *arch, GemmGpu *out);
 
 typedef struct GemmSide {
-  Dtype dtype;    /* of elements in shared memory: f16, bf16, f32, f64 */
-  bool turned;    /* rows (of m or n) lie next to each other, and not terms */
-  bool computed;  /* it is not copied */
-  bool boxes;     /* TMA can copy it */
-  uint32_t align; /* bytes that addresses, strides and extents along which it
+  Dtype dtype;     /* of elements in shared memory: f16, bf16, f32, f64 */
+  bool turned;     /* rows (of m or n) lie next to each other, and not terms */
+  bool computed;   /* it is not copied */
+  bool boxes;      /* TMA can copy it */
+  double elements; /* of the tensor that is copied; 0: as many as are used */
+  uint32_t align;  /* bytes that addresses, strides and extents along which it
                      is dense are multiples of */
 } GemmSide;
 

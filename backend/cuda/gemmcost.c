@@ -280,11 +280,17 @@ static double wave_clocks(const GemmShape *shape, const GemmGpu *gpu,
   return stages * stage + BLOCK_CLOCKS + store;
 }
 
+/* Those of a convolution are used again and again. */
+static double side_elements(const GemmSide *side, double used) {
+  return side->elements > 0 && side->elements < used ? side->elements : used;
+}
+
 static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
                           const GemmSchedule *s) {
   double bytes = bytes_of(shape), each = shape->m * shape->n * shape->batch;
-  double all = (shape->m + shape->n) * shape->k * shape->batch * bytes +
-               each * shape->stored;
+  double a = side_elements(&shape->a, shape->m * shape->k * shape->batch);
+  double b = side_elements(&shape->b, shape->n * shape->k * shape->batch);
+  double all = (a + b) * bytes + each * shape->stored;
   if (s->stream)
     return all + 2.0 * gpu->sms * s->m * s->n * 4;
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;

@@ -162,6 +162,8 @@ static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
   side.computed = !read;
   if (!read)
     return side;
+  if (read->node && !loop->graph->sizes)
+    side.elements = (double)node_count(read->node);
   if (!cuda_is_dense_group(loop, read->address, t->ks, t->k, &side.align,
                            bytes))
     side.turned = cuda_is_dense_group(loop, read->address, b ? t->ns : t->ms,

@@ -53,34 +53,52 @@ static bool add_condition(const Loop *loop, uint32_t at, Forms *f) {
 }
 
 static bool add_guard(const Loop *loop, CudaGuards *to, const Quasi *form,
-                      int64_t extent) {
+                      int64_t most) {
   int64_t low, high;
   if (to->count == GEMM_GUARDS || !quasi_bounds(loop, form, &low, &high) ||
-      low < INT32_MIN || high >= INT32_MAX)
+      low < INT32_MIN || high >= INT32_MAX || most >= INT32_MAX)
     return false;
   to->of[to->count] = *form;
-  to->extent[to->count++] = extent;
+  to->extent[to->count++] = most < 0 ? 0 : most + 1;
   return true;
+}
+
+static bool counts_up(const Quasi *form) {
+  for (uint32_t v = 0; v < KERNEL_VARS; v++)
+    if (form->times[v] < 0)
+      return false;
+  return true;
+}
+
+/* Of a form that has no partner the other bound is the one that it has anyway:
+ * that of how far it goes, from where it counts upwards. */
+static bool add_alone(const Loop *loop, CudaGuards *to, const Quasi *form) {
+  int64_t low, high;
+  Quasi up = {0};
+  if (!quasi_bounds(loop, form, &low, &high))
+    return false;
+  if (counts_up(form))
+    return add_guard(loop, to, form, high);
+  up.constant = high;
+  return quasi_add(loop->graph, &up, -1, form) &&
+         add_guard(loop, to, &up, high);
 }
 
 /* Two that bound the same from both sides are one guard. */
 static bool give_guards(const Loop *loop, const Forms *f, CudaGuards *to) {
   bool taken[ARRAY_LEN(f->of)] = {0}, good = true;
   for (uint32_t j = 0; good && j < f->count; j++) {
-    int64_t extent = INT32_MAX, most;
-    const Quasi *form = &f->of[j];
-    for (uint32_t i = j + 1; !taken[j] && i < f->count; i++) {
-      if (taken[i] || !is_apart(form, -1, &f->of[i], &most))
-        continue;
-      taken[i] = true;
-      extent = most < 0 ? 0 : most + 1;
-      for (uint32_t v = 0; v < KERNEL_VARS; v++)
-        if (f->of[i].times[v] > 0) /* the one that counts upwards */
-          form = &f->of[i];
-      break;
-    }
-    good =
-        taken[j] || (extent <= INT32_MAX && add_guard(loop, to, form, extent));
+    int64_t most;
+    uint32_t with = 0;
+    for (uint32_t i = j + 1; !taken[j] && !with && i < f->count; i++)
+      if (!taken[i] && is_apart(&f->of[j], -1, &f->of[i], &most))
+        with = i;
+    if (taken[j])
+      continue;
+    good = with ? add_guard(loop, to, &f->of[counts_up(&f->of[j]) ? j : with],
+                            most)
+                : add_alone(loop, to, &f->of[j]);
+    taken[with] |= with != 0;
   }
   return good;
 }
