@@ -296,6 +296,13 @@ static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
 }
 
+/* The longer one, and something of the other: of two schedules that memory
+ * bounds, the one that does less besides is the better one. */
+static double together(double x, double y) {
+  double squares = x * x * x * x + y * y * y * y;
+  return fmax(fmax(x, y), sqrt(sqrt(squares)));
+}
+
 double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s) {
   double blocks = blocks_of(shape, gpu, s);
@@ -306,17 +313,18 @@ double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
   if (s->stream) { /* the rest is cut into equal parts */
     double cut = (tiles - full * sms) * stages / sms;
     double extra = cut > 0 ? STREAM_CLOCKS : 0;
-    return fmax((full * wave_clocks(shape, gpu, s, 1, stages) +
-                 wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
-                    gpu->clock,
-                bytes_moved(shape, gpu, s) / gpu->memory);
+    return together((full * wave_clocks(shape, gpu, s, 1, stages) +
+                     wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
+                        gpu->clock,
+                    bytes_moved(shape, gpu, s) / gpu->memory);
   }
   double rest = ceil((tiles - full * sms * blocks) / sms);
   double clocks = full * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
     clocks += BLOCK_CLOCKS;
-  return fmax(clocks / gpu->clock, bytes_moved(shape, gpu, s) / gpu->memory);
+  return together(clocks / gpu->clock,
+                  bytes_moved(shape, gpu, s) / gpu->memory);
 }
 
 /* ---- what there is to choose from ---- */
@@ -548,9 +556,10 @@ bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
 }
 
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu) {
-  bool wide = shape->a.dtype == DT_F32;
-  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
-         shape->b.boxes && !shape->a.computed && !shape->b.computed;
+  bool wide = shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
+  return gpu->group > 0 && gpu->engine && shape->a.boxes && shape->b.boxes &&
+         !shape->a.computed && !shape->b.computed &&
+         (!wide || (shape->tf32 && !shape->a.turned && !shape->b.turned));
 }
 
 void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {

@@ -278,8 +278,14 @@ void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
                 name, at, m.leading, m.stride, m.swizzle);
 }
 
-static const char *type_of(const GemmText *t) {
-  return t->shape->a.dtype == DT_F16 ? "k16_f16" : "k16_bf16";
+/* The product's name behind its columns; those of f32 turn nothing. */
+static const char *type_of(const GemmText *t, const Ring *r, char to[40]) {
+  if (t->shape->a.dtype == DT_F32)
+    snprintf(to, 40, "k8_tf32");
+  else
+    snprintf(to, 40, "k16_%s<%d, %d>", dtype_info[t->shape->a.dtype].name,
+             r->a.turned, r->b.turned);
+  return to;
 }
 
 /* The stage that was begun so many rounds ago is empty; there is one, where so
@@ -301,6 +307,7 @@ static void put_release(Buffer *out, const GemmText *t, const Ring *r,
 static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_depth(t->shape, s), tall = r->rows / GROUP_ROWS;
+  char type[40];
   buffer_printf(out,
                 "for (unsigned step = from; step < to; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
@@ -312,9 +319,9 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t k = 0; k < s->k; k += depth)
     for (uint32_t x = 0; x < tall; x++)
       buffer_printf(out,
-                    "ax_wgmma_m64n%u%s<%d, %d>(sums%u, a_stage + %u, b_stage + "
-                    "%u, true);\n",
-                    s->n, type_of(t), r->a.turned, r->b.turned, x,
+                    "ax_wgmma_m64n%u%s(sums%u, a_stage + %u, b_stage + %u, "
+                    "true);\n",
+                    s->n, type_of(t, r, type), x,
                     (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
                     terms_at(&r->b, k) >> 4);
   buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",

@@ -300,7 +300,7 @@ bool cuda_tile_apart(const Kernel *k) {
 void cuda_tile_print(Buffer *out, const CudaTile *t) {
   buffer_printf(out, "a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
-  if (t->shape.a.dtype == DT_F32 && t->s.way == GEMM_MMA)
+  if (t->shape.a.dtype == DT_F32 && t->s.way != GEMM_FMA)
     buffer_puts(out, ", f32 rounded to tf32");
   if (t->unused)
     buffer_printf(out, " (%s)", t->unused);
