@@ -61,8 +61,6 @@ if [ -x "$texts" ] && [ -d "$work/texts" ]; then
   grep '^skipped' "$work/said"
 fi
 
-}
-
 cat >rows.axn <<'END'
 val x = reshape [30, 200] (f32 ((iota 6000 * 7) % 61)) - 30.0
 do print (argmax ~axis:1 x)

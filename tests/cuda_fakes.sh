@@ -43,3 +43,4 @@ same() { # same NAME: the program there says the same on both
     wrong "$1: status $got, and of the reference backend $want"
     diff "$work/host" "$work/gpu" | head -n 20
   }
+}
