@@ -421,16 +421,23 @@ static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
   return cuda_add_map(w, &map);
 }
 
+/* Of one image the tiles of clusters that are beyond it are of another one,
+ * which is not there. */
 static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
   Emitter *e = &w->e;
   const CudaPixels *p = &t->pixels;
   GemmPixels to = {.count = p->count};
+  const char *first = emit_int(e, w->k->loops.at[0]->extents[t->m[0]]);
   for (uint32_t j = 0; j < p->count; j++) {
-    to.at[j] = format(e, "i%u * %s + %s", p->m[j], emit_int(e, p->step[j]),
+    const char *at = format(e, "i%u", p->m[j]);
+    if (!p->images && j + 1 == p->count)
+      at = format(e, "i%u %% %s", p->m[j], first);
+    to.at[j] = format(e, "%s * %s + %s", at, emit_int(e, p->step[j]),
                       emit_int(e, p->map.lower[j]));
     to.move[j] = format(e, "i%u * %s", p->k[j], emit_int(e, p->move[j]));
   }
-  to.image = p->images ? format(e, "i%u", t->m[0]) : "0";
+  to.image = p->images ? format(e, "i%u", t->m[0])
+                       : format(e, "i%u / %s", t->m[0], first);
   return to;
 }
 
