@@ -213,6 +213,13 @@ static const char *cluster_of(CudaWriter *w) {
   return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
 }
 
+/* Registers are as many as one block may have: so warps can give each other
+ * some of theirs, which ptxas does not do where it may choose. */
+static bool is_alone(const CudaSchedule *s) {
+  return s->shape == CUDA_ATTEND ||
+         (s->shape == CUDA_TILE && s->tile->s.way == GEMM_WGMMA);
+}
+
 /* The text of a pass, around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->text;
@@ -224,7 +231,7 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
       out,
       "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
       "%s(const __grid_constant__ %s_args a) {\n",
-      schedule.text, w->s->threads, w->s->shape == CUDA_ATTEND ? ", 1" : "",
+      schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
       cluster_of(w), w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
