@@ -133,7 +133,18 @@ do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
 val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
 do print (long @ transpose long)
 END
-for name in rows outside zero products keys groups; do
+# arguments that the driver would not take: they go through memory
+{
+  echo 'val x = cumsum ~axis:0 (reshape [20, 20, 20] (f32 (iota 8000 % 61)))'
+  printf 'do print (sum (0.0'
+  for ((k = 0; k < 240; k++)); do
+    at=$((k % 7)) by=$((k % 5)) in=$((k % 3))
+    printf ' + x.[%d:%d, %d:%d, %d:%d] * %d.0' $at $((at + 9)) $by \
+      $((by + 8)) $in $((in + 7)) "$k"
+  done
+  echo '))'
+} >far.axn
+for name in rows outside zero products keys groups far; do
   same "$name"
 done
 

@@ -214,6 +214,14 @@ static bool is_alone(const CudaSchedule *s) {
          (s->shape == CUDA_TILE && s->tile->s.way == GEMM_WGMMA);
 }
 
+static const char *parameter_of(CudaWriter *w) {
+  return emit_format(&w->e,
+                     cuda_is_far(w->out, w->pass)
+                         ? "const %s_args *__restrict__ const far"
+                         : "const __grid_constant__ %s_args a",
+                     w->pass->name);
+}
+
 /* The text of a pass, around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->text;
@@ -224,9 +232,10 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   buffer_printf(
       out,
       "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
-      "%s(const __grid_constant__ %s_args a) {\n",
+      "%s(%s) {\n%s",
       schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
-      w->pass->name, w->pass->name);
+      w->pass->name, parameter_of(w),
+      cuda_is_far(w->out, w->pass) ? "const auto &a = *far;\n" : "");
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);
@@ -590,7 +599,8 @@ static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
     plan_pass(w, p, k, notes);
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
-    w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+    w->e.failed |= cuda_is_far(out, out->passes.at[j]) &&
+                   (!target->maps || out->passes.at[j]->maps.len);
   Buffer indented = {.arena = k->arena};
   cuda_indent(out->text.text, &indented);
   out->text = indented;

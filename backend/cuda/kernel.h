@@ -95,8 +95,8 @@ typedef struct CudaTarget {
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
   bool tf32;            /* products of f32 may round their factors to it */
-  bool maps;            /* who starts passes makes their tensor maps, and
-                           has counters, CUDA_WORDS */
+  bool maps;            /* who starts passes makes their tensor maps, has
+                           counters, CUDA_WORDS, and memory for arguments */
   const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
@@ -121,6 +121,9 @@ void cuda_arguments(const CudaKernel *k, const CudaPass *p,
 bool cuda_put_maps(const CudaKernel *k, const CudaPass *p, CudaGpu *gpu,
                    const uint64_t *pointers, void *to, Fault *fault);
 enum { ARGUMENTS_MOST = 4096, ARGUMENTS_LINE = 64 /* they are aligned to */ };
+/* Are there more than the driver takes?  Then they lie in memory of the device,
+ * and the one argument is where. */
+bool cuda_is_far(const CudaKernel *k, const CudaPass *p);
 
 /* "team of 32, 4 elements, 8 times in registers" */
 void cuda_schedule_put(Buffer *out, const CudaSchedule *s);
