@@ -144,7 +144,16 @@ END
   done
   echo '))'
 } >far.axn
-for name in rows outside zero products keys groups far; do
+# where the largest of a long row is: in parts
+cat >places.axn <<'END'
+val x = cumsum ~axis:0 (for i < 70001, j < 2 => f32 ((i * 7 + j) % 61 - 30))
+do print (argmax ~axis:0 x, argmin ~axis:0 x)
+val y = cumsum (f32 (iota 70001 % 61) - 30.0)
+do print (argmax y, argmin y, argmax (y * 0.0))
+val z = cumsum (select (iota 70001 == 50000) (0.0 / 0.0) 1.0)
+do print (argmax z, argmin z)
+END
+for name in rows outside zero products keys groups far places; do
   same "$name"
 done
 

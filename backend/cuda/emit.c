@@ -417,7 +417,10 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  int64_t values = emit_times(&w->e, w->parts, w->points);
+  w->parts_at = cuda_take_scratch(w, values, t);
+  if (cuda_is_where(loop->results.at[0].reduce))
+    w->places_at = cuda_take_scratch(w, values, DT_I64);
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, w->parts);
@@ -429,7 +432,9 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   buffer_printf(&w->head, "const %s *const p%u = (const %s *)(scratch + %s);\n",
                 memory_type(t), whole->inputs.len, memory_type(t),
                 emit_int(&w->e, w->parts_at));
+  w->places = cuda_is_where(loop->results.at[0].reduce);
   put_body(w);
+  w->places = false;
   if (!w->e.failed)
     put_pass(w, whole);
 }

@@ -171,7 +171,9 @@ typedef struct CudaWriter {
   Buffer head, body;               /* of the pass */
   int64_t points;                  /* of its outer axes: a size */
   int64_t parts, parts_at; /* of chunks: how many of a sum, and where they lie
-                              in scratch memory: sizes */
+                              in scratch memory: sizes; of an argmax: values, */
+  int64_t places_at;       /* and where in the row these are, there, */
+  bool places;             /* which the pass at hand reads */
 } CudaWriter;
 
 /* A loop's steps as statements, where each of its axes v has the C name i%u,
@@ -192,6 +194,8 @@ void cuda_put_at(Buffer *out, Dtype t, const char *p, const char *at,
                  const char *x);
 /* The expression x as a value of the type would be read from memory. */
 const char *cuda_kept(Emitter *e, Dtype t, const char *x);
+/* Of a reduction: is it the place of a value that is wanted? */
+bool cuda_is_where(PrimId reduce);
 uint32_t cuda_out_number(const CudaWriter *w, const Result *r);
 /* Statements that declare i%u of some axes from their number in row-major
  * order; of the first outer ones. */
