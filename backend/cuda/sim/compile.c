@@ -122,7 +122,7 @@ static void add_file(Buffer *out, const char *path) {
  * nobody has set is no likely number. */
 static const char flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -fvisibility=hidden "
-    "-fsanitize=thread,bounds,shift,alignment,integer-divide-by-zero "
+    "-fsanitize=thread,bounds,object-size,shift,alignment,integer-divide-by-zero "
     "-ftrivial-auto-var-init=pattern -fno-strict-aliasing -ffp-contract=off -fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 
