@@ -124,7 +124,27 @@ do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
 val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
 do print (long @ transpose long)
 END
-for name in rows outside zero products keys groups; do
+# arguments that the driver would not take: they go through memory
+{
+  echo 'val x = cumsum ~axis:0 (reshape [20, 20, 20] (f32 (iota 8000 % 61)))'
+  printf 'do print ((0.0'
+  for ((k = 0; k < 240; k++)); do
+    at=$((k % 7)) by=$((k % 5)) in=$((k % 3))
+    printf ' + x.[%d:%d, %d:%d, %d:%d] * %d.0' $at $((at + 9)) $by \
+      $((by + 8)) $in $((in + 7)) "$k"
+  done
+  echo ').[:, 3, :])'
+} >far.axn
+# where the largest of a long row is: in parts
+cat >places.axn <<'END'
+val x = cumsum ~axis:0 (for i < 70001, j < 2 => f32 ((i * 7 + j) % 61 - 30))
+do print (argmax ~axis:0 x, argmin ~axis:0 x)
+val y = cumsum (f32 (iota 70001 % 61) - 30.0)
+do print (argmax y, argmin y, argmax (y * 0.0))
+val z = cumsum (select (iota 70001 == 50000) (0.0 / 0.0) 1.0)
+do print (argmax z, argmin z)
+END
+for name in rows outside zero products keys groups far places; do
   same "$name"
 done
 

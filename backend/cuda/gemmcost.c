@@ -112,14 +112,16 @@ uint32_t gemm_out_bytes(const GemmShape *shape, const GemmSchedule *s) {
                                   : 16 * gemm_slab_pitch(s) * 4;
 }
 
-/* Addresses of copies that stay, and what waits to be stored. */
+/* Addresses of copies that stay, of smaller ones with how much there is, and
+ * what waits to be stored. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t copy = b ? s->copy_b : s->copy_a, across = b ? s->n : s->m;
   uint32_t bytes = across * s->k * bytes_of(shape), each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
   uint32_t held = copy && s->copy == BY_ASYNC ? 0 : each / 4;
-  return passes * ((copy ? 3 : 0) + held);
+  uint32_t stays = !copy ? 0 : copy < 16 && s->way == GEMM_MMA ? 4 : 3;
+  return passes * (stays + held);
 }
 
 static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {

@@ -418,16 +418,19 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
 }
 
 #ifdef FAKE_RUNS
+#include "tests/unit/cuda_mutants.h"
 
 /* ---- kernels: by the simulator ---- */
 
 struct CuFunctionIs {
   Sim *sim;
+  const char *text;
   char name[64];
   CuFunction next;
 };
 struct CuModuleIs {
   Sim *sim;
+  char *text;
   CuFunction functions;
 };
 
@@ -445,12 +448,14 @@ CuResult fake_module_load(CuModule *out, const void *image) {
   }
   *out = calloc(1, sizeof **out);
   (*out)->sim = sim;
+  (*out)->text = strdup(text ? text : image);
   return 0;
 }
 
 CuResult fake_module_unload(CuModule module) {
   if (module->sim)
     sim_free(module->sim);
+  free(module->text);
   free(module);
   return 0;
 }
@@ -463,6 +468,7 @@ CuResult fake_module_function(CuFunction *out, CuModule module,
       return 0;
   *out = calloc(1, sizeof **out);
   (*out)->sim = module->sim;
+  (*out)->text = module->text;
   (*out)->next = module->functions;
   module->functions = *out;
   snprintf((*out)->name, sizeof(*out)->name, "%s", name);
@@ -502,7 +508,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
     return 1;
   if (!function->sim)
     return fake_stream(stream);
-  if (!sim_launch(function->sim, &launch, &error)) {
+  if (!mutants_launch(function->sim, function->text, &launch, &error)) {
     fprintf(stderr, "%s: %s\n", function->name, error.text);
     return 719;
   }
