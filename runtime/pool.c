@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #include "runtime/pool.h"
 
+#include "runtime/cores.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -71,26 +73,17 @@ static struct {
 
 /* ---- how many ---- */
 
-/* A group of processes may be given fewer cores than it may run on. */
-static int cores_granted(int most) {
-  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-  long long quota, period;
-  if (!f)
-    return most;
-  bool limited = fscanf(f, "%lld %lld", &quota, &period) == 2 && period > 0;
-  fclose(f);
-  long long cores = limited ? (quota + period - 1) / period : most;
-  return cores < 1 ? 1 : cores < most ? (int)cores : most;
-}
-
 static int cores_usable(cpu_set_t *set) {
   CPU_ZERO(set);
   long count = sched_getaffinity(0, sizeof *set, set) == 0
                    ? CPU_COUNT(set)
                    : sysconf(_SC_NPROCESSORS_ONLN);
+  int granted = cores_granted("/sys/fs/cgroup", "/proc/self/cgroup");
+  if (count > granted)
+    count = granted;
   if (count > POOL_THREADS_MOST)
     count = POOL_THREADS_MOST;
-  return cores_granted(count < 1 ? 1 : (int)count);
+  return count < 1 ? 1 : (int)count;
 }
 
 /* 0: it is not set; -1: it is no such number. */
