@@ -62,8 +62,8 @@ const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
     return otherwise;
   size_t mark = vm->temp_count;
   Tensors initial = {.count = 0};
-  bool good = vm_collect(vm, bp[STATE], &initial) &&
-              is_worth_it(vm, &initial, turns);
+  bool good =
+      vm_collect(vm, bp[STATE], &initial) && is_worth_it(vm, &initial, turns);
   if (good)
     begin(vm, &initial, otherwise, body);
   vm_drop_temps(vm, mark);
@@ -116,14 +116,17 @@ Value vm_order_end(Eval *vm, TurnsKind kind, Value result) {
   check_states(vm, &states, &results);
   if (!vm_collect(vm, kept, &results))
     give_up(vm);
-  FoldTurn turn = {.at = bp[TURN].index, .state_count = states.count,
-                   .initial = initial.at, .states = states.at,
-                   .results = results.at, .reduces = kind == TURNS_REDUCE};
+  FoldTurn turn = {.at = bp[TURN].index,
+                   .state_count = states.count,
+                   .initial = initial.at,
+                   .states = states.at,
+                   .results = results.at,
+                   .reduces = kind == TURNS_REDUCE};
   Value r = outputs(vm, &turn, bp[BEGUN], 0, states.count);
   if (kind == TURNS_SCAN) {
     vm_own(vm, r);
-    Value all = outputs(vm, &turn, kept, states.count,
-                        results.count - states.count);
+    Value all =
+        outputs(vm, &turn, kept, states.count, results.count - states.count);
     vm_own(vm, all);
     Value pair = vm_new_tuple(vm, 2);
     AS_FIELDS(pair)->at[0] = value_retain(r);

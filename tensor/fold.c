@@ -8,7 +8,12 @@
 
 #include <string.h>
 
-enum { CELLS_MOST = 200, DEPTH_MOST = 200, OPERANDS_MOST = 60 };
+enum {
+  CELLS_MOST = 200,
+  DEPTH_MOST = 200,
+  OPERANDS_MOST = 60,
+  BYTES_MOST = 1 << 28,
+};
 
 typedef struct Folding {
   Graph *g;
@@ -17,7 +22,7 @@ typedef struct Folding {
   const Node *shape; /* of the state: each part has it */
   Map flat;          /* of nodes: 1 + their cells */
   VEC(Cell) cells;
-  VEC(Node *) inputs; /* counted */
+  VEC(Node *) inputs;     /* counted */
   VEC(uint32_t) operands; /* of inputs: their cells */
   uint32_t *states;       /* of each state 1 + its cell, or 0 */
   uint64_t turning;       /* inputs that have an element for each turn */
@@ -69,12 +74,56 @@ static bool has_turn(const Folding *f, const Node *n) {
   return false;
 }
 
+static bool is_own_axis(const Node *n, const Cell *index, uint32_t k) {
+  return index->kind == CELL_AXIS && index->axis == n->free_count + k;
+}
+
+/* A free index, or the node that is just that. */
+static bool is_free_axis(const Node *n, const Cell *index, const IndexVar *v) {
+  const Node *x = index->kind == CELL_READ ? index->node : NULL;
+  if (x && x->kind == NODE_COMP && x->free_count == 1 && x->rank == 0 &&
+      x->cell_count == 1 && x->cells[0].kind == CELL_AXIS)
+    index = &n->cells[index->args[0]];
+  return index->kind == CELL_AXIS && index->axis < n->free_count &&
+         n->free[index->axis] == v;
+}
+
+/* Of what is just element after element of a tensor: that; else NULL. */
+static Node *whole_of(const Folding *f, const Node *n) {
+  if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard)
+    return NULL;
+  const Cell *c = &n->cells[n->cell_count - 1];
+  Node *x = c->kind == CELL_READ ? c->node : NULL;
+  if (!x || x->rank != n->rank + 1 || x->stars != n->stars << 1 ||
+      node_own(x)[0] != f->turn->at->extent)
+    return NULL;
+  const uint32_t *own = c->args + x->free_count;
+  bool whole = is_free_axis(n, &n->cells[own[0]], f->turn->at);
+  for (uint32_t k = 0; k < x->free_count; k++)
+    whole &= is_free_axis(n, &n->cells[c->args[k]], x->free[k]);
+  for (uint32_t k = 0; k < n->rank; k++)
+    whole &= is_own_axis(n, &n->cells[own[k + 1]], k) &&
+             node_own(x)[k + 1] == node_own(n)[k];
+  return whole ? x : NULL;
+}
+
+/* All turns of what has one element for each. */
+static Node *all_turns(Folding *f, Node *n) {
+  IndexVar *at = f->turn->at;
+  Fault fault = {0};
+  Node *whole = whole_of(f, n);
+  if (whole)
+    return node_retain(whole);
+  Node *all = node_close(f->g, n, 1, &at, &fault);
+  /* turn by turn each of them would be gone again */
+  f->failed |= all && node_count(all) > BYTES_MOST / dtype_info[n->dtype].bytes;
+  return all;
+}
+
 /* A value that is there before the loop begins; taken. */
 static uint32_t add_input(Folding *f, Node *n) {
   bool turns = has_turn(f, n);
-  Fault fault = {0};
-  IndexVar *at = f->turn->at;
-  Node *all = turns ? node_close(f->g, n, 1, &at, &fault) : node_retain(n);
+  Node *all = turns ? all_turns(f, n) : node_retain(n);
   uint32_t cell = add_operand(f, n);
   node_release(n);
   if (!all || f->failed || f->inputs.len >= OPERANDS_MOST) {
@@ -175,16 +224,13 @@ static uint32_t flatten(Folding *f, Node *n);
 /* Is it read at the place that is computed? */
 static bool reads_there(const Node *n, const Cell *c) {
   const Node *x = c->node;
+  bool there = true;
   for (uint32_t k = 0; k < c->arg_count; k++) {
     const Cell *index = &n->cells[c->args[k]];
-    if (index->kind != CELL_AXIS)
-      return false;
-    if (k < x->free_count ? index->axis >= n->free_count ||
-                                n->free[index->axis] != x->free[k]
-                          : index->axis != n->free_count + k - x->free_count)
-      return false;
+    there &= k < x->free_count ? is_free_axis(n, index, x->free[k])
+                               : is_own_axis(n, index, k - x->free_count);
   }
-  return true;
+  return there;
 }
 
 static uint32_t before_loop(Folding *f, const Node *n, uint32_t at) {
@@ -391,8 +437,10 @@ static Node *loop_node(Folding *f, uint32_t output, Fault *fault) {
     if (f->states[k])
       inputs[count++] = t->initial[k];
   }
-  FoldLoop loop = {.turns = t->at->extent, .states = count,
-                   .turning = f->turning << count, .output = all ? 0 : place};
+  FoldLoop loop = {.turns = t->at->extent,
+                   .states = count,
+                   .turning = f->turning << count,
+                   .output = all ? 0 : place};
   for (uint32_t k = 0; k < f->inputs.len; k++)
     inputs[count++] = f->inputs.at[k];
   loop.cell_count = f->cells.len;
@@ -424,8 +472,7 @@ static void let_go(Folding *f) {
   arena_free(f->arena);
 }
 
-Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output,
-                Fault *fault) {
+Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault) {
   Folding f = {.g = g, .arena = arena_new(), .turn = turn};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {

@@ -29,7 +29,7 @@ typedef struct InOrder {
   uint32_t *steps;       /* of cells */
   const char *(*begins); /* where states begin */
   const char *out;
-  Buffer whole, part;    /* what is done with the values of a turn */
+  Buffer whole, part; /* what is done with the values of a turn */
 } InOrder;
 
 /* ---- one turn as steps ---- */
@@ -93,8 +93,12 @@ static Quasi *address_of(const InOrder *o, const Node *x, bool turns) {
 }
 
 static Step step_like(const Cell *c) {
-  return (Step){.dtype = c->dtype, .op = c->op, .span = c->span,
-                .low = INT64_MIN, .high = INT64_MAX, .sure = true};
+  return (Step){.dtype = c->dtype,
+                .op = c->op,
+                .span = c->span,
+                .low = INT64_MIN,
+                .high = INT64_MAX,
+                .sure = true};
 }
 
 static void add_operand(InOrder *o, const Cell *c, Step *s) {
@@ -177,8 +181,9 @@ static const char *place(InOrder *o, const char *base) {
 static void store(InOrder *o, Buffer *out, Dtype t, const char *x, bool whole) {
   const char *name = dtype_info[t].name, *to = place(o, o->out);
   if (o->lanes)
-    buffer_printf(out, whole ? "st_%s(o0 + %s, %s);\n"
-                             : "stp_%s(o0 + %s, %s, rest);\n", name, to, x);
+    buffer_printf(
+        out, whole ? "st_%s(o0 + %s, %s);\n" : "stp_%s(o0 + %s, %s, rest);\n",
+        name, to, x);
   else if (t == DT_F16 || t == DT_BF16)
     buffer_printf(out, "put_%s(o0 + %s, %s);\n", name, to, x);
   else
@@ -231,7 +236,7 @@ static void open_each(InOrder *o, Buffer *out, uint32_t together) {
 static void emit_turns_of(InOrder *o, Buffer *out, uint32_t together,
                           bool whole) {
   Emitter *e = o->e;
-  uint32_t inner = o->lanes                ? e->lane_level
+  uint32_t inner = o->lanes              ? e->lane_level
                    : o->inner != NO_LANE ? e->level_of[o->inner]
                                          : e->level_of[o->turn];
   const char *most = emit_int(e, o->loop->extents[o->turn]);
@@ -257,8 +262,8 @@ static void emit_turns_of(InOrder *o, Buffer *out, uint32_t together,
   buffer_puts(out, "}\n}\n");
   if (o->node->op == PRIM_FOLD) {
     open_each(o, out, together);
-    store(o, out, o->node->dtype,
-          state_name(o, (uint32_t)o->node->params[3]), whole);
+    store(o, out, o->node->dtype, state_name(o, (uint32_t)o->node->params[3]),
+          whole);
     buffer_puts(out, "}\n");
   }
   buffer_puts(out, no_macros);
@@ -344,8 +349,7 @@ static void emit_places(InOrder *o) {
   o->out = n->op == PRIM_SCAN ? emit_quasi(e, out) : place_outside(o, out);
   o->begins = NEW_ARRAY(e->arena, const char *, o->states);
   for (uint32_t k = 0; k < o->states; k++)
-    o->begins[k] =
-        place_outside(o, address_of(o, n->inputs[k], false));
+    o->begins[k] = place_outside(o, address_of(o, n->inputs[k], false));
 }
 
 /* The text; false: there is something in a turn that cannot be emitted. */
@@ -431,8 +435,7 @@ static bool run_object(Routine *r, const Call *call, Object *object,
 bool routine_in_order(Routine *r) {
   const Node *n = r->node;
   r->arena = arena_new();
-  InOrder o = {.e = emitter_of(r), .node = n,
-               .states = (uint32_t)n->params[1]};
+  InOrder o = {.e = emitter_of(r), .node = n, .states = (uint32_t)n->params[1]};
   Emitter *e = o.e;
   o.loop = loop_of(&o, (Kernel *)(uintptr_t)e->k);
   add_steps(&o);
