@@ -533,8 +533,8 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     const char *place =
-        format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name);
-    BestPart p = {f->class, f->name, f->far, place, f->out};
+        format(e, "%s_lane(%s, at%u%s)", best_name(e, f), acc, f->name, first);
+    BestPart p = {f->class, f->name, f->far, first, place, f->out};
     if (e->s->chunk)
       emit_best_row(e, out, &p);
     else
@@ -557,7 +557,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
 static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
   uint32_t ops = 0;
   for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+    if (n->folds[j].op == PRIM_NONE)
       return 1;
   for (uint32_t j = 0; j < e->loop->steps.len; j++)
     ops += e->varies[j];
@@ -575,9 +575,14 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
   else
     buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
                   first);
-  if (f->where)
-    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
-                  f->name, f->far ? 'l' : 'i');
+  char at = f->far ? 'l' : 'i';
+  if (f->where && sums > 1)
+    buffer_printf(out,
+                  "v%c at%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "at%u[q] = splat_%c(-1);\n",
+                  at, f->name, sums, sums, f->name, at);
+  else if (f->where)
+    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", at, f->name, at);
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
   if (f->seen && sums > 1)
@@ -601,7 +606,13 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   else if (f->seen)
     buffer_printf(out, "acc%u = seen_end_f(acc%u, seen%u);\n", f->name, f->name,
                   f->name);
-  if (sums > 1)
+  if (sums > 1 && f->where)
+    buffer_printf(out,
+                  "for (int q = 1; q < %u; q++)\n"
+                  "acc%u[0] = %s_of(acc%u[0], &at%u[0], acc%u[q], at%u[q]);\n",
+                  sums, f->name, best_name(e, f), f->name, f->name, f->name,
+                  f->name);
+  else if (sums > 1)
     buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
                   f->name,
                   combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),

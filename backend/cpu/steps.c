@@ -673,7 +673,7 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
   if (s->dtype == DT_U8)
     return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
   if (s->dtype == DT_I8)
-    return lanes ? format(e, "((%s) << 24) >> 24", x)
+    return lanes ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
