@@ -165,8 +165,8 @@ cat >"$folder/around.axn" <<'END'
 val x = for i < 300, j < 1000 => sin (float (i + j))
 do print (for i < 300, j < 1000 =>
             sum (for b < 3 => x.[i, (j + b + 999) % 1000]))
-do print (max (nn.groupnorm ~groups:4 {w = ones [12], b = zeros [12]}
-                 (for a < 8, b < 12, i < 30, j < 20 => sin (float (a + i * j)))))
+val y = for a < 8, b < 12, i < 30, j < 20 => sin (float (a + b + i * j))
+do print (max (nn.groupnorm ~groups:4 {w = ones [12], b = zeros [12]} y))
 END
 AXON_TINY=0 "$AXON" plan --code --dry "$folder/around.axn" >"$folder/text"
 grep -q 'div_i(' "$folder/text" &&
