@@ -168,7 +168,7 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   count_all(k, &s, arena, about);
   Object *o = c->backend ? object_request(e.text.text, e.text.len) : NULL;
   about->object = o;
-  about->compiled = o && object_function(o, "kernel");
+  about->compiled = o && object_kernel(o);
   about->compile_seconds = about->compiled ? object_seconds(o) : 0;
   if (notes && emit_kernel(k, &s, notes, "", &e))
     about->code = e.text.text;
