@@ -12,7 +12,9 @@ uint32_t limit_forms(const Loop *loop, const Step *s, bool truth, Quasi *out);
 bool limit_of_form(const Loop *loop, const Quasi *form, Limit *limit,
                    uint32_t *axis);
 
-/* within.c: of a kernel whose loops go exactly as far as limits say. */
+/* within.c: of a loop at whose points all its limits hold. */
+void loop_settle(const Kernel *k, Loop *loop);
+/* Of a kernel whose loops go exactly as far as limits say. */
 void kernel_settle(Kernel *k);
 
 #endif

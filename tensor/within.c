@@ -131,21 +131,24 @@ static void settle_read(const Within *w, Step *s) {
   s->index_count = left;
 }
 
+void loop_settle(const Kernel *k, Loop *loop) {
+  const Within w = {k, loop};
+  for (uint32_t i = 0; i < loop->steps.len; i++) {
+    Step *s = &loop->steps.at[i];
+    if (s->kind == STEP_SELECT || (s->kind == STEP_OP && s->op == PRIM_SELECT))
+      settle_choice(&w, s);
+    else if (s->kind == STEP_READ && s->index_count)
+      settle_read(&w, s);
+  }
+}
+
 void kernel_settle(Kernel *k) {
   bool whole = k->guard != NULL;
   for (uint32_t j = 0; j < k->loops.len; j++)
     whole |= k->loops.at[j]->finite;
   for (uint32_t j = 0; !whole && j < k->loops.len; j++) {
     Within w = {k, k->loops.at[j]};
-    if (!w.loop->limits || !is_exact(&w))
-      continue;
-    for (uint32_t i = 0; i < w.loop->steps.len; i++) {
-      Step *s = &w.loop->steps.at[i];
-      if (s->kind == STEP_SELECT ||
-          (s->kind == STEP_OP && s->op == PRIM_SELECT))
-        settle_choice(&w, s);
-      else if (s->kind == STEP_READ && s->index_count)
-        settle_read(&w, s);
-    }
+    if (w.loop->limits && is_exact(&w))
+      loop_settle(k, w.loop);
   }
 }

@@ -127,6 +127,8 @@ do print (x @ w)
 do print (sum ~axis:0 (f32 (relu (x @ w + b))))
 do print (sum ~axis:0 (f32 ((x @ w) * 0.5 + x.[:, 0:72])))
 do print (sum ~axis:1 (f32 (transpose w @ transpose x)))
+do print (let val y = x @ w in (y, relu (f32 y)))
+do print (argmax ~axis:1 (f32 (x @ w)))
 val q = bf16 (reshape [2, 3, 65, 64] (number ~by:3 24960))
 val k = bf16 (reshape [2, 3, 33, 64] (number ~by:5 12672))
 do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
@@ -155,7 +157,9 @@ do print (x @ w)
 END
 export AXON_SCHEDULES=schedules
 for how in 'n=64 stages=2 flight=1 # plain' 'n=96 persistent=0 m=64 warps_m=1' \
-  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4'; do
+  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4' \
+  'n=64 store=engine waiting=1 persistent=0 cluster_n=2' \
+  'n=32 store=engine waiting=3 cluster_m=2 m=64 warps_m=1 stream=1'; do
   printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$how" >schedules
   same one
 done

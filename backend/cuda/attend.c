@@ -4,6 +4,7 @@
 
 #include "backend/cuda/override.h"
 #include "tensor/cost.h"
+#include "tensor/limit.h"
 
 #include <math.h>
 #include <string.h>
@@ -222,6 +223,15 @@ static bool is_sure(const Kernel *k) {
   return true;
 }
 
+/* The score where no limit cuts. */
+static void find_whole(CudaAttend *t, const Kernel *k) {
+  Loop *whole = loop_copy(k->arena, t->score);
+  whole->limited = k->outer;
+  whole->limits = t->limits;
+  loop_settle(t->limited, whole);
+  t->whole = taken(k, whole, 1, &whole->results.at[0].step);
+}
+
 /* Limits that hold for all loops between. */
 static void find_limits(CudaAttend *t, const Kernel *k) {
   Kernel *limited = NEW(k->arena, Kernel);
@@ -245,6 +255,7 @@ static void find_limits(CudaAttend *t, const Kernel *k) {
     limited->guard->results.at[j].local = quasi_new(k->arena, 0);
   t->sure = t->between.relative && is_sure(limited);
   t->finite = finite_of(t, k);
+  find_whole(t, k);
 }
 
 /* ---- tensors for TMA ---- */
@@ -331,7 +342,7 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   gpu.sms = (uint32_t)target->processors;
   gpu.block = target->shared_most;
   t->arch = target->arch;
-  t->score = taken(k, t->between.row, 1, &t->between.score);
+  t->score = t->whole = taken(k, t->between.row, 1, &t->between.score);
   t->factors = taken(k, t->between.row, t->between.factors, t->between.factor);
   find_limits(t, k);
   bool fits = describe(t, k);

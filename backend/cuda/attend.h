@@ -21,7 +21,8 @@ typedef struct CudaAttend {
   const Loop *side[ATTEND_SIDES]; /* whose results are its elements */
   const Step *copy[ATTEND_SIDES]; /* the read that it is nothing but; or NULL */
   CudaMap map[ATTEND_SIDES];      /* where TMA can copy it */
-  Loop *score;                    /* between's, no more steps than it needs */
+  Loop *score;                    /* between's, no more steps than it needs, */
+  Loop *whole;                    /* and of tiles that limits do not cut */
   Loop *factors;                  /* likewise; a result each */
   /* With limits on the row (limit.c), or NULL: then `finite` is a loop that
    * looks whether what is left out would have been zero whatever it is weighed

@@ -113,13 +113,14 @@ static const char **given_all(CudaWriter *w, const Loop *loop, const char *x,
   return given;
 }
 
-static void put_score(void *owner, Buffer *out, const char *x, const char *to) {
+static void put_score(void *owner, Buffer *out, const char *x, const char *to,
+                      bool whole) {
   CudaWriter *w = owner;
-  const CudaAttend *t = w->s->attend;
+  const Loop *score = whole ? w->s->attend->whole : w->s->attend->score;
   put_alias(w, out, w->k->outer);
-  cuda_put_steps(w, out, t->score, given_all(w, t->score, x, NULL, NULL));
+  cuda_put_steps(w, out, score, given_all(w, score, x, NULL, NULL));
   buffer_printf(out, "%s = %s;\n", to,
-                emit_scalar(&w->e, t->score->results.at[0].step));
+                emit_scalar(&w->e, score->results.at[0].step));
 }
 
 static const char *given_of_row(CudaWriter *w, const Step *s) {
@@ -168,10 +169,14 @@ static void put_ranges(CudaWriter *w, Buffer *out, const CudaAttend *t) {
   }
 }
 
-/* The bound that holds for all of these rows. */
+/* The bound that none of these rows goes beyond; inside: that all of them go
+ * to. */
 static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
-                      const Limit *limit) {
+                      const Limit *limit, bool inside) {
   Emitter *e = &w->e;
+  const char *near = inside ? "last" : "first",
+             *far = inside ? "first" : "last";
+  const char *to = inside ? "whole_" : "";
   uint64_t rows = 0;
   for (uint32_t j = 0; j < t->ms; j++)
     rows |= (uint64_t)1 << t->m[j];
@@ -183,8 +188,7 @@ static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
       continue;
     buffer_printf(out, " + (int64_t)%s * ", emit_int(e, times));
     if (rows >> v & 1)
-      buffer_printf(out, "%s_%u",
-                    limit->least == (times > 0) ? "first" : "last", v);
+      buffer_printf(out, "%s_%u", limit->least == (times > 0) ? near : far, v);
     else
       buffer_printf(out, "(int64_t)i%u", v);
   }
@@ -192,12 +196,29 @@ static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
   buffer_printf(
       out, ";\nconst int64_t at = of / %s - (of %% %s < 0 ? 1 : 0);\n", by, by);
   if (limit->least)
-    buffer_puts(out,
-                "low = at > low ? (int)(at < terms ? at : terms) : low;\n");
+    buffer_printf(out,
+                  "%slow = at > %slow ? (int)(at < terms ? at : terms) : "
+                  "%slow;\n}\n",
+                  to, to, to);
   else
-    buffer_puts(out,
-                "high = at < high ? (int)(at < -1 ? 0 : at + 1) : high;\n");
-  buffer_puts(out, "}\n");
+    buffer_printf(out,
+                  "%shigh = at < %shigh ? (int)(at < -1 ? 0 : at + 1) : "
+                  "%shigh;\n}\n",
+                  to, to, to);
+}
+
+static void put_bounds(CudaWriter *w, Buffer *out, bool inside) {
+  const CudaAttend *t = w->s->attend;
+  put_ranges(w, out, t);
+  for (uint32_t j = 0; j < t->limited->limits.len; j++)
+    if (t->limits >> j & 1)
+      put_bound(w, out, t, &t->limited->limits.at[j], inside);
+}
+
+static void put_inside(void *owner, Buffer *out, const char *first,
+                       const char *last) {
+  (void)first, (void)last;
+  put_bounds(owner, out, true);
 }
 
 static void put_limits(void *owner, Buffer *out, const char *first,
@@ -218,10 +239,7 @@ static void put_limits(void *owner, Buffer *out, const char *first,
       buffer_printf(out, " + i%u * (int64_t)%s", v,
                     emit_int(&w->e, at.times[v]));
   buffer_puts(out, "]) {\n");
-  put_ranges(w, out, t);
-  for (uint32_t j = 0; j < t->limited->limits.len; j++)
-    if (t->limits >> j & 1)
-      put_bound(w, out, t, &t->limited->limits.at[j]);
+  put_bounds(w, out, false);
   buffer_puts(out, "}\n");
 }
 
@@ -276,6 +294,7 @@ static void give_limits(CudaWriter *w, const CudaAttend *t, AttentionText *g) {
                 "const bool *const odd = (const bool *)(scratch + %s);\n",
                 emit_int(&w->e, w->locals[w->k->loops.len][0].at));
   g->limits = put_limits;
+  g->inside = put_inside;
   if (t->limited->guard && !t->sure)
     g->wrong = put_wrong;
 }

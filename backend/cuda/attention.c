@@ -44,9 +44,27 @@ void attention_parts(const AttentionText *t, AttentionParts *p) {
 
 /* ---- rows and scores ---- */
 
+enum { WHOLE_SCORE = 16 /* operations */ };
+
 #define LOG2_E "1.44269504f"
 #define LEAST "__int_as_float(0xff800000)"
 #define NO_NUMBER "__int_as_float(0x7fffffff)"
+
+/* Scores that are much work are written once. */
+static bool has_whole(const AttentionText *t) {
+  return t->inside || t->shape->score <= WHOLE_SCORE;
+}
+
+static void put_range(Buffer *out, const AttentionText *t,
+                      void (*range)(void *, Buffer *, const char *,
+                                    const char *)) {
+  buffer_printf(out,
+                "{\nconst int64_t first_row = row0, last_row = min(row0 + %u, "
+                "rows - 1);\n",
+                t->schedule->m - 1);
+  range(t->owner, out, "first_row", "last_row");
+  buffer_puts(out, "}\n");
+}
 
 /* Which rows the block has, and which terms they need. */
 void attention_put_rows(Buffer *out, const AttentionText *t) {
@@ -62,23 +80,26 @@ void attention_put_rows(Buffer *out, const AttentionText *t) {
   gemm_put_axes(out, &t->batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
   if (t->limits) {
+    put_range(out, t, t->limits);
     buffer_printf(out,
-                  "{\nconst int64_t first_row = row0, last_row = min(row0 + "
-                  "%u, rows - 1);\n",
-                  s->m - 1);
-    t->limits(t->owner, out, "first_row", "last_row");
-    buffer_printf(out,
-                  "}\nlow = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
+                  "low = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
                   s->n, s->n);
   }
+  if (has_whole(t))
+    buffer_printf(out,
+                  "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
+                  "0;\n",
+                  s->m);
+  if (has_whole(t) && t->inside)
+    put_range(out, t, t->inside);
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",
                 t->wrong ? "" : "const ");
 }
 
 /* Each score of a thread becomes what `score` makes of it; what there is not is
- * the least there is. */
-void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
-                          const char *term) {
+ * the least there is.  whole: all are there, and nothing hides them. */
+static void put_some_scores(Buffer *out, const AttentionText *t,
+                            const char *row, const char *term, bool whole) {
   uint32_t columns = t->schedule->n;
   Held h = held_mma_c();
   const char *least = t->shape->relative ? LEAST : "0";
@@ -94,14 +115,30 @@ void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
   layout_print(out, &h.thread_column, "lane");
   buffer_puts(out, " + (int)");
   layout_print(out, &h.value_column, "(unsigned)i");
-  buffer_printf(out,
-                ";\nfloat p = %s;\nif (r < rows && j < to) {\n"
-                "const float x = s[y * 4 + i];\n",
-                least);
+  buffer_printf(out, ";\nfloat p = %s;\n%s{\nconst float x = s[y * 4 + i];\n",
+                least, whole ? "" : "if (r < rows && j < to) ");
   gemm_put_axes(out, &t->m, "r");
   gemm_put_axes(out, &t->n, "j");
-  t->score(t->owner, out, "x", "p");
+  t->score(t->owner, out, "x", "p", whole);
   buffer_puts(out, "}\ns[y * 4 + i] = p;\n}\n}\n");
+}
+
+void attention_put_any_scores(Buffer *out, const AttentionText *t,
+                              const char *row, const char *term) {
+  put_some_scores(out, t, row, term, false);
+}
+
+void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
+                          const char *term) {
+  if (has_whole(t)) {
+    buffer_printf(out, "if (%s >= whole_low && %s + %u <= whole_high) {\n",
+                  term, term, t->schedule->n);
+    put_some_scores(out, t, row, term, true);
+    buffer_puts(out, "} else {\n");
+  }
+  put_some_scores(out, t, row, term, false);
+  if (has_whole(t))
+    buffer_puts(out, "}\n");
 }
 
 static bool has_totals(const AttentionText *t) {

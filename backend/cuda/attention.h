@@ -51,11 +51,16 @@ typedef struct AttentionText {
   uint32_t results;
   GemmResult result[GEMM_RESULTS]; /* strides: batch, m, e */
   /* Statements that give `to` the score (or, where it is not relative, the
-   * weight) of x where the variables of batch, m and n say. */
-  void (*score)(void *owner, Buffer *out, const char *x, const char *to);
+   * weight) of x where the variables of batch, m and n say.  whole: in a tile
+   * that `inside` has to itself. */
+  void (*score)(void *owner, Buffer *out, const char *x, const char *to,
+                bool whole);
   /* Statements that give the ints `low` and `high`, outside of which n need
    * not be gone through, of rows `first` to `last`; or NULL: all of it. */
   void (*limits)(void *owner, Buffer *out, const char *first, const char *last);
+  /* Likewise `whole_low` and `whole_high`, between which all of these rows need
+   * all of n; or NULL: everywhere. */
+  void (*inside)(void *owner, Buffer *out, const char *first, const char *last);
   /* Statements that add to the bool `to` whether terms outside of the limits
    * would have counted in the row that has these values: then all are gone
    * through; or NULL: they never do.  By mma only. */

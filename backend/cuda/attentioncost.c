@@ -9,8 +9,8 @@ enum {
   REGISTERS_MOST = 255,
   FEW_REGISTERS = 68,     /* beside sums, scores and operands */
   WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
-  PART_REGISTERS = 9,     /* of less, */
-  ELEMENT_REGISTERS = 24, /* and of what is loaded one by one */
+  PART_REGISTERS = 11,    /* of less, */
+  ELEMENT_REGISTERS = 27, /* and of what is loaded one by one */
   STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
   BLOCK_CLOCKS = 2500,
   LATENCY = 700,

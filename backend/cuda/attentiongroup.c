@@ -121,11 +121,8 @@ static void put_release(Buffer *out, const AttentionText *t, char c,
                 c, step, t->schedule->stages);
 }
 
-static void put_weights(Buffer *out, const AttentionText *t) {
-  attention_put_scores(out, t, "row0 + (int)row",
-                       "from + (int)step * stage_terms");
-  attention_put_weights(out, t);
-}
+static const char row_at[] = "row0 + (int)row";
+static const char term_at[] = "from + (int)step * stage_terms";
 
 /* Weights as the left side of the second product. */
 static void put_packed(Buffer *out, const AttentionText *t) {
@@ -144,34 +141,50 @@ static void put_turn(Buffer *out, const AttentionText *t, bool begin) {
                            "ax_barrier_arrive(2 - group, 256);\n");
 }
 
-static void put_steps(Buffer *out, const AttentionText *t, AttentionParts *p,
-                      const AttentionRoom *r) {
-  uint32_t e = p->second.n;
-  if (t->schedule->warps_m == 2)
-    buffer_puts(out, "if (group == 1 && steps > 0)\n"
-                     "ax_barrier_arrive(1, 256);\n");
-  buffer_puts(out, "for (unsigned step = 0; step < steps; step++) {\n");
+/* The first scores, before there are sums: the loop behind has both products
+ * under way at the same places in each turn, or ptxas would have them wait for
+ * each other. */
+static void put_first_step(Buffer *out, const AttentionText *t,
+                           AttentionParts *p, const AttentionRoom *r) {
+  buffer_puts(out, "const unsigned step = 0;\n");
+  put_first(out, t, p, r, "step");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(s);\n");
+  put_release(out, t, 'b', "step");
+  attention_put_any_scores(out, t, row_at, term_at);
+  attention_put_weights(out, t);
+  put_packed(out, t);
+}
+
+static void put_step(Buffer *out, const AttentionText *t, AttentionParts *p,
+                     const AttentionRoom *r) {
   put_turn(out, t, true);
   put_first(out, t, p, r, "step");
-  buffer_puts(out, "if (step > 0) {\n");
   put_second(out, t, p, r, "step - 1");
   put_turn(out, t, false);
-  buffer_puts(out, "ax_wgmma_wait<1>();\n} else {\n");
-  put_turn(out, t, false);
-  buffer_puts(out, "ax_wgmma_wait<0>();\n}\nax_wgmma_hold(s);\n");
+  buffer_puts(out, "ax_wgmma_wait<1>();\nax_wgmma_hold(s);\n");
   put_release(out, t, 'b', "step");
-  put_weights(out, t);
-  buffer_puts(out,
-              "if (step > 0) {\nax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n");
+  attention_put_scores(out, t, row_at, term_at);
+  attention_put_weights(out, t);
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n");
   put_release(out, t, 'v', "step - 1");
-  buffer_puts(out, "}\n");
   if (t->shape->relative)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "sums[i] *= shrink[i / 2 %% 2];\n",
-                  e / 2);
+                  p->second.n / 2);
   put_packed(out, t);
-  buffer_puts(out, "}\nif (steps > 0) {\n");
+}
+
+static void put_steps(Buffer *out, const AttentionText *t, AttentionParts *p,
+                      const AttentionRoom *r) {
+  if (t->schedule->warps_m == 2)
+    buffer_puts(out, "if (group == 1 && steps > 1)\n"
+                     "ax_barrier_arrive(1, 256);\n");
+  buffer_puts(out, "if (steps > 0) {\n{\n");
+  put_first_step(out, t, p, r);
+  buffer_puts(out, "}\nfor (unsigned step = 1; step < steps; step++) {\n");
+  put_step(out, t, p, r);
+  buffer_puts(out, "}\n");
   put_second(out, t, p, r, "steps - 1");
   buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n}\n");
 }

@@ -39,15 +39,13 @@ static bool add_axis(CudaMap *m, int64_t stride, int64_t extent) {
   return true;
 }
 
-bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
-                 CudaMap *to) {
+static bool map_at(const Loop *loop, const Quasi *at, Dtype t,
+                   const CudaAxes axes[3], CudaMap *to) {
   int64_t stride[2], extent[2];
-  if (!read || loop->graph->sizes)
-    return false;
-  const Quasi *at = read->address;
-  *to = (CudaMap){.dtype = read->dtype};
-  if (__builtin_mul_overflow(at->constant,
-                             (int64_t)dtype_info[read->dtype].bytes, &to->at) ||
+  *to = (CudaMap){.dtype = t};
+  if (loop->graph->sizes ||
+      __builtin_mul_overflow(at->constant, (int64_t)dtype_info[t].bytes,
+                             &to->at) ||
       to->at < 0)
     return false;
   for (uint32_t j = 0; j < 2; j++)
@@ -65,6 +63,18 @@ bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
   return cuda_map_fits(to);
 }
 
+bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
+                 CudaMap *to) {
+  return read && map_at(loop, read->address, read->dtype, axes, to);
+}
+
+bool cuda_result_map(const CudaTile *t, const Loop *loop, const Result *r,
+                     CudaMap *to) {
+  const CudaAxes axes[] = {
+      {t->ns, t->n}, {t->ms, t->m}, {t->batches, t->batch}};
+  return map_at(loop, r->out, r->dtype, axes, to);
+}
+
 bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to) {
   bool turned = b ? t->shape.b.turned : t->shape.a.turned;
   CudaAxes terms = {t->ks, t->k}, batch = {t->batches, t->batch};
@@ -76,6 +86,13 @@ bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to) {
 void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map) {
   uint32_t box[2];
   gemm_box(&t->shape, &t->s, b, box, &map->swizzle);
+  map->box[0] = box[0];
+  map->box[1] = box[1];
+}
+
+void cuda_result_box(const CudaTile *t, CudaMap *map) {
+  uint32_t box[2];
+  gemm_store_box(&t->shape, &t->s, map->dtype, box, &map->swizzle);
   map->box[0] = box[0];
   map->box[1] = box[1];
 }

@@ -207,6 +207,19 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   w->out->checks += count;
 }
 
+/* Blocks of a cluster are those of consecutive numbers. */
+static const char *cluster_of(CudaWriter *w) {
+  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
+  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
+}
+
+/* Registers are as many as one block may have: so warps can give each other
+ * some of theirs, which ptxas does not do where it may choose. */
+static bool is_alone(const CudaSchedule *s) {
+  return s->shape == CUDA_ATTEND ||
+         (s->shape == CUDA_TILE && s->tile->s.way == GEMM_WGMMA);
+}
+
 /* The text of a pass, around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->text;
@@ -216,10 +229,10 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   put_struct(w, out, whole);
   buffer_printf(
       out,
-      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
       "%s(const __grid_constant__ %s_args a) {\n",
-      schedule.text, w->s->threads, w->s->shape == CUDA_ATTEND ? ", 1" : "",
-      w->pass->name, w->pass->name);
+      schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
+      cluster_of(w), w->pass->name, w->pass->name);
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);

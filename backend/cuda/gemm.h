@@ -28,7 +28,7 @@ typedef enum GemmStore {
   STORE_NONE,
   STORE_DIRECT, /* as the registers have them */
   STORE_SHARED, /* through shared memory, row by row */
-  STORE_ENGINE, /* likewise, by TMA */
+  STORE_ENGINE, /* as TMA takes them, from shared memory */
 } GemmStore;
 
 /* ---- gemmrecord.c: schedules as text ---- */
@@ -76,6 +76,10 @@ typedef struct GemmShape {
                             for each element */
   uint32_t store_align;  /* bytes; of rows of results */
   bool alone;            /* no split sums: results are no sums of these */
+  bool boxes;            /* TMA can store all results, */
+  uint32_t results;      /* which are so many, */
+  uint32_t widest;       /* of so many bytes at most */
+  double finish; /* what is done for each element, as prim_cost counts */
 } GemmShape;
 
 /* The one that should be fastest, and its seconds.  False: there is none; for
@@ -102,6 +106,7 @@ void gemm_lay_out(const GemmShape *shape, GemmSchedule *s);
 void gemm_settle(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s);
 bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu);
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu);
+bool gemm_may_store(const GemmShape *shape); /* by TMA */
 /* gemmcheck.c: changes one as the text says; if there is no such kernel, `why`
  * says what does not hold, and it stays. */
 bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
@@ -147,6 +152,7 @@ typedef struct GemmResult {
   const char *pointer;
   Dtype dtype;
   const char *strides[4 * GEMM_AXES]; /* by axis: batch, m, n */
+  const char *map; /* the TMA map, by address: of columns, rows, the batch */
 } GemmResult;
 
 enum { GEMM_RESULTS = 4 };
@@ -164,6 +170,7 @@ typedef struct GemmText {
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);
   void *owner;
+  bool anywhere;      /* that is right of elements that are not there, too */
   const char *of_row; /* statements before the epilogues of some elements of row
                          i; or NULL */
   const char *room; /* split sums: memory of gemm_room floats; and counters, one
@@ -179,6 +186,12 @@ void gemm_put(Buffer *before, Buffer *body, const GemmText *t);
  * one that is turned), of the others, of the batch from its last one on. */
 void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
               uint32_t box[2], uint32_t *swizzle);
+/* Likewise results: rows of a warp, so many columns next to each other. */
+uint32_t gemm_store_columns(const GemmShape *shape, const GemmSchedule *s);
+void gemm_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
+                    uint32_t box[2], uint32_t *swizzle);
+/* Blocks that share operands, of consecutive numbers. */
+uint32_t gemm_cluster(const GemmSchedule *s);
 /* At most so many blocks are started, which go on to other tiles; 0: all. */
 uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu);
 /* What parts of sums need, of so many tiles. */

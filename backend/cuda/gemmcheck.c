@@ -4,7 +4,14 @@
 
 #include <math.h>
 
-enum { MMA_ROWS = 16, GROUP_ROWS = 64, GROUP_COLUMNS = 32, SIDE_MOST = 256 };
+enum {
+  MMA_ROWS = 16,
+  GROUP_ROWS = 64,
+  GROUP_COLUMNS = 32,
+  SIDE_MOST = 256,
+  CLUSTER_MOST = 8, /* that every GPU with clusters has */
+  WAITING_MOST = 4,
+};
 
 static bool is_power(uint32_t x) {
   return x && !(x & (x - 1));
@@ -39,8 +46,16 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
                                const GemmSchedule *s) {
   if (!gemm_may_group(shape, gpu))
     return "operands are none that wgmma takes by TMA";
-  if (s->copy != BY_ENGINE || s->store != STORE_SHARED)
-    return "way=wgmma has copy=engine and store=shared";
+  if (s->copy != BY_ENGINE ||
+      (s->store != STORE_SHARED && s->store != STORE_ENGINE))
+    return "way=wgmma has copy=engine and store=shared or store=engine";
+  if (s->store == STORE_ENGINE && !gemm_may_store(shape))
+    return "results are none that TMA stores";
+  if (s->store == STORE_ENGINE && (!s->waiting || s->waiting > WAITING_MOST))
+    return "waiting is 1 to 4";
+  if (!is_power(s->cluster_m) || !is_power(s->cluster_n) ||
+      gemm_cluster(s) > CLUSTER_MOST)
+    return "cluster_m and cluster_n are powers of two, of at most 8 blocks";
   uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
   if (groups < 1 || groups > 3 || !rows || rows % GROUP_ROWS ||
       (!s->pingpong && rows * groups != s->m))
@@ -55,6 +70,10 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
     return "flight is 1 to stages";
   if (s->split != 1)
     return "sums are cut by stream=1, not by split";
+  uint32_t least = 8; /* rows that change places */
+  if (s->n / s->cluster_m < least || s->k / s->cluster_n < least ||
+      s->k / s->cluster_m < least)
+    return "a block's part of what clusters share has 8 rows";
   return s->persistent || (!s->stream && !s->pingpong)
              ? NULL
              : "stream=1 and pingpong=1 have persistent=1";
@@ -80,9 +99,10 @@ static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
     return "copy is async from sm_80 on, registers before";
   if (s->stages < 2 || (s->copy == BY_REGISTERS && s->stages != 2))
     return "stages are 2 at least, and 2 where copy=registers";
-  if (!s->raster || !s->split || s->split > 32 || s->cluster_m != 1 ||
-      s->cluster_n != 1)
-    return "raster and split are 1 at least, cluster_m and cluster_n are 1";
+  if (!s->raster || !s->split || s->split > 32)
+    return "raster and split are 1 at least, and split 32 at most";
+  if (s->way != GEMM_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
+    return "cluster_m and cluster_n are of way=wgmma";
   if ((s->split > 1 || s->stream) && shape->alone)
     return "sums of this one cannot be cut";
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/driver.h"
 #include "backend/cuda/load.h"
+#include "backend/cuda/report.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -240,8 +241,8 @@ static void fill_options(const Nvrtc *n, const CudaText *text, Options *o) {
     o->at[o->count++] = text->options[k];
 }
 
-bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
-                   Fault *fault) {
+static bool compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
+                    Fault *fault) {
   Options options = {0};
   NvrtcProgram program = NULL;
   *out = (CudaCode){0};
@@ -260,6 +261,28 @@ bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
   if (program)
     n->api.destroy(&program);
   return good;
+}
+
+/* ptxas gives a thread few registers, so that many blocks run beside each
+ * other, and then lacks some: where it may give a block all, it may do without
+ * memory. What says so is a macro of the text (prelude/kernel.inc). */
+bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
+                   Fault *fault) {
+  bool good = compile(n, text, out, fault);
+  CudaText roomy = *text;
+  CudaCode other;
+  Fault ignored;
+  if (!good || !cuda_report_spilled(out->log) ||
+      roomy.option_count == NVRTC_OPTIONS || !strstr(text->text, " AX_BLOCKS)"))
+    return good;
+  roomy.options[roomy.option_count++] = "--define-macro=AX_BLOCKS=,1";
+  bool better = compile(n, &roomy, &other, &ignored) &&
+                cuda_report_spilled(other.log) < cuda_report_spilled(out->log);
+  CudaCode worse = better ? *out : other;
+  if (better)
+    *out = other;
+  cuda_code_free(&worse);
+  return true;
 }
 
 void cuda_code_free(CudaCode *code) {

@@ -71,9 +71,17 @@ bool cuda_report(const char *log, const char *kernel, CudaReport *out) {
   return seen;
 }
 
+uint32_t cuda_report_spilled(const char *log) {
+  uint32_t bytes = 0;
+  for (const char *line = log ? log : ""; *line; line = next_line(line))
+    bytes += number_before(line, "bytes spill stores");
+  return bytes;
+}
+
 const char *cuda_report_other(const char *log) {
   for (const char *line = log ? log : ""; *line; line = next_line(line)) {
-    bool known = strncmp(line, "ptxas info ", 11) == 0 ||
+    bool known = (strncmp(line, "ptxas info ", 11) == 0 &&
+                  !line_has(line, "Performance Loss")) ||
                  line_has(line, "bytes stack frame") || line == line_end(line);
     if (!known)
       return line;

@@ -15,8 +15,10 @@ typedef struct CudaReport {
 
 /* Of the kernel of this name.  False: the log has nothing of it. */
 bool cuda_report(const char *log, const char *kernel, CudaReport *out);
-/* Whether the log says anything else: a warning, say.  Where that begins, or
- * NULL. */
+/* Bytes that all its kernels store since they have too few registers. */
+uint32_t cuda_report_spilled(const char *log);
+/* Whether the log says anything else: a warning, say, or that products of
+ * warpgroups wait for each other.  Where that begins, or NULL. */
 const char *cuda_report_other(const char *log);
 
 #endif

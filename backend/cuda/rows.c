@@ -13,6 +13,7 @@
 #define format emit_format
 
 enum { RUN = 128, UNROLL = 4, UNROLL_ONES = 8, FOLD_BYTES = 16, WARP = 32 };
+enum { CROWD = 1024 /* threads of a block */ };
 
 typedef enum LoopKind {
   LOOP_SINGLE, /* no inner axes: all threads of a team do the same */
@@ -550,9 +551,10 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
   cuda_put_store(w, out, r, x);
 }
 
-/* Of loops over terms: more where each is one element. */
-static int unroll_of(const Nest *n) {
-  return n->vector > 1 ? UNROLL : UNROLL_ONES;
+/* Of loops over terms: more where each is one element, and threads are not so
+ * many that they have few registers. */
+static int unroll_of(const Team *t, const Nest *n) {
+  return n->vector > 1 || t->w->s->threads >= CROWD ? UNROLL : UNROLL_ONES;
 }
 
 /* What threads have written others may read from now on. */
@@ -636,10 +638,10 @@ static void put_sums(Team *t, Nest *n) {
                   "const %s stop = %s - run < %u ? %s : run + %u;\n"
                   "#pragma unroll %d\n",
                   w->dialect.index, from, to, RUN * step, w->dialect.index, to,
-                  RUN * step, to, RUN * step, unroll_of(n));
+                  RUN * step, to, RUN * step, unroll_of(t, n));
     from = "run", to = "stop";
   } else if (!n->held) {
-    buffer_printf(out, "#pragma unroll %d\n", unroll_of(n));
+    buffer_printf(out, "#pragma unroll %d\n", unroll_of(t, n));
   }
   open_row(w, n, out, from, to);
   emit_put(out, &e->checks);

@@ -22,6 +22,8 @@ enum {
   HELD_OTHERS = 32,  /* registers for all else */
   REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
                         technical specifications by compute capability */
+  LOOP_OTHERS = 24,  /* of a thread, beside what it reads and adds up, */
+  LOOP_TURNS = 5,    /* so many times */
   FAR_COST = 8,      /* of a neighbour that is in another line of memory */
   ITEMS_LEAST = 4,   /* vectors of a row for each thread of more than a warp */
   TERMS_LEAST = 16,  /* terms of a sum down columns for each thread */
@@ -325,13 +327,33 @@ static uint32_t power_up(double x) {
   return p;
 }
 
+/* A guess: of a thread, whose turns of a loop are some at a time. */
+static uint32_t loop_registers(const Kernel *k) {
+  uint32_t most = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    uint32_t words = loop->results.len;
+    for (uint32_t i = 0; i < loop->steps.len; i++)
+      words += loop->steps.at[i].kind == STEP_READ;
+    most = words > most ? words : most;
+  }
+  return LOOP_OTHERS + LOOP_TURNS * most;
+}
+
+/* Has a block of teams that are twice as large registers enough? */
+static bool may_double(const CudaSchedule *s, uint32_t width,
+                       uint32_t registers) {
+  return s->team < THREADS_MOST && 2 * s->team * width * registers <= REGISTERS;
+}
+
 static void choose_across(const Kernel *k, const CudaTarget *target,
                           CudaSchedule *s) {
   double points = points_of(k), row = longest_row(k);
   double full = (double)target->processors * FULL;
+  uint32_t registers = loop_registers(k);
   s->across = true;
-  while (s->team < WARP && points * s->team < full &&
-         row >= 2.0 * TERMS_LEAST * s->team)
+  while (s->team < WARP && may_double(s, WARP, registers) &&
+         points * s->team < full && row >= 2.0 * TERMS_LEAST * s->team)
     s->team *= 2;
   s->threads = s->team * WARP < THREADS ? THREADS : s->team * WARP;
 }
@@ -387,7 +409,7 @@ static void choose_held(const Kernel *k, double row, CudaSchedule *s) {
 
 static void choose_rows(const Kernel *k, const CudaTarget *target,
                         CudaSchedule *s) {
-  uint32_t axes[KERNEL_LOOPS];
+  uint32_t axes[KERNEL_LOOPS], registers = loop_registers(k);
   double row = longest_row(k), points = points_of(k), cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
@@ -399,12 +421,12 @@ static void choose_rows(const Kernel *k, const CudaTarget *target,
   s->team = items <= WARP ? power_up(items) : WARP;
   if (items > 2 * ITEMS_LEAST * WARP)
     s->team = THREADS;
-  while (s->team >= WARP && s->team < THREADS_MOST &&
+  while (s->team >= WARP && may_double(s, 1, registers) &&
          (items > 2.0 * ITEMS_LEAST * s->team ||
           (points * s->team < (double)target->processors * FULL / 2 &&
            items >= 2.0 * s->team)))
     s->team *= 2;
-  while (k->loops.len > 1 && s->team >= WARP && s->team < THREADS_MOST &&
+  while (k->loops.len > 1 && s->team >= WARP && may_double(s, 1, registers) &&
          items * s->vector > (double)HELD_GOOD * s->team)
     s->team *= 2;
   s->threads = s->team > THREADS ? s->team : THREADS;

@@ -224,6 +224,7 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.batch = points(loop, t->batches, t->batch);
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
+  cuda_finish_shape(k, t);
   /* what memory parts of sums need is told by numbers */
   t->shape.alone = loop->graph->sizes || !t->counts;
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
@@ -370,8 +371,8 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
 static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
   const GemmSchedule *s = &t->s;
-  int64_t high = emit_over(e, count_of(w, t->ms, t->m), s->m);
-  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), s->n);
+  int64_t high = emit_over(e, count_of(w, t->ms, t->m), s->m * s->cluster_m);
+  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), s->n * s->cluster_n);
   int64_t tiles = emit_times(e, emit_times(e, high, wide),
                              count_of(w, t->batches, t->batch));
   int64_t parts = s->split;
@@ -379,6 +380,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
     parts = emit_over(e, count_of(w, t->ks, t->k), s->k);
     parts = size_max(w->k->graph, parts, 1);
   }
+  tiles = emit_times(e, tiles, gemm_cluster(s));
   w->pass->blocks = emit_times(e, tiles, parts);
   w->pass->grid_most = gemm_grid_most(s, &t->gpu);
   w->pass->shared = gemm_shared(&t->shape, s);
@@ -422,6 +424,7 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
     g.b.map = map_of(w, t, true);
   }
   g.results = cuda_give_results(w, axes, g.result);
+  g.anywhere = cuda_is_anywhere(w);
   size_grid(w, t, &g);
   gemm_put(before, &w->body, &g);
 }

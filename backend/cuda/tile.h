@@ -43,6 +43,10 @@ bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
                  CudaMap *to);
 /* Likewise an operand of a tile. */
 bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to);
+/* And a result. */
+bool cuda_result_map(const CudaTile *t, const Loop *loop, const Result *r,
+                     CudaMap *to);
+void cuda_result_box(const CudaTile *t, CudaMap *map);
 /* Gives it the boxes of the tile's schedule. */
 void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map);
 
@@ -72,6 +76,11 @@ uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
 void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
                     const char *const to[GEMM_RESULTS],
                     const char *(*given)(CudaWriter *w, const Step *s));
+/* How gemm's results are stored: may it be by TMA; what the loops behind the
+ * product do. */
+void cuda_finish_shape(const Kernel *k, CudaTile *t);
+/* Does it read and write nothing but what gemm's results are? */
+bool cuda_is_anywhere(const CudaWriter *w);
 /* Those results that gemmstore.c stores; how many there are.  axes: of the
  * batch, rows, columns. */
 uint32_t cuda_give_results(CudaWriter *w, const CudaAxes axes[3],

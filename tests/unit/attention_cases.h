@@ -34,21 +34,21 @@ typedef struct AttentionCase {
 } AttentionCase;
 
 static void attention_case_score(void *owner, Buffer *out, const char *x,
-                                 const char *to) {
+                                 const char *to, bool whole) {
   const AttentionCase *c = owner;
   switch (c->kind) {
   case ATTENTION_PLAIN:
     buffer_printf(out, "%s = %s * args.scale;\n", to, x);
     break;
   case ATTENTION_CAUSAL:
-    buffer_printf(out, "%s = in <= im ? %s * args.scale : NEVER;\n", to, x);
+    buffer_printf(out, "%s = %s ? %s * args.scale : NEVER;\n", to,
+                  whole ? "true" : "in <= im", x);
     break;
   case ATTENTION_WINDOW:
     buffer_printf(out,
-                  "%s = in <= im && in + 100 > im ? %s * args.scale + 0.125f * "
-                  "(float)(in - im) * (float)(ih * args.groups + ig + 1) : "
-                  "NEVER;\n",
-                  to, x);
+                  "%s = %s ? %s * args.scale + 0.125f * (float)(in - im) * "
+                  "(float)(ih * args.groups + ig + 1) : NEVER;\n",
+                  to, whole ? "true" : "in <= im && in + 100 > im", x);
     break;
   case ATTENTION_CAPPED:
     buffer_printf(out, "%s = 20.0f * tanhf(%s * args.scale / 20.0f);\n", to, x);
@@ -67,6 +67,16 @@ static void attention_case_limits(void *owner, Buffer *out, const char *first,
     buffer_printf(out, "low = (int)%s - 99;\n", first);
   else
     buffer_printf(out, "(void)%s;\n", first);
+}
+
+static void attention_case_inside(void *owner, Buffer *out, const char *first,
+                                  const char *last) {
+  const AttentionCase *c = owner;
+  buffer_printf(out, "whole_high = min(whole_high, (int)%s + 1);\n", first);
+  if (c->kind == ATTENTION_WINDOW)
+    buffer_printf(out, "whole_low = (int)%s - 99;\n", last);
+  else
+    buffer_printf(out, "(void)%s;\n", last);
 }
 
 static void attention_case_value(void *owner, Buffer *out, const char *to) {
@@ -119,8 +129,10 @@ static void attention_case_text(const AttentionCase *c,
                      .epilogue = attention_case_store,
                      .owner = (void *)(uintptr_t)c,
                      .results = 1};
-  if (c->kind == ATTENTION_CAUSAL || c->kind == ATTENTION_WINDOW)
+  if (c->kind == ATTENTION_CAUSAL || c->kind == ATTENTION_WINDOW) {
     t.limits = attention_case_limits;
+    t.inside = attention_case_inside;
+  }
   t.batch.count = t.inner.count = 3;
   t.batch.axes[0] = attention_axis("iz", "args.batch", "args.a_batch", NULL);
   t.batch.axes[1] =

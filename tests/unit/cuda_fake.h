@@ -3,7 +3,8 @@
  * libcuda.so.1 of it.
  *
  * With FAKE_RUNS the simulator runs what nvrtc_fake.h gives as code: so a
- * program for the GPU runs as a whole without one (check_cudarun.sh).
+ * program for the GPU runs as a whole without one (check_cudarun.sh).  With
+ * FAKE_IDLE nothing is run: for the texts alone (cudatexts.sh).
  *
  * Any function can be made to fail (fake_fail, or FAKE_FAIL="init=100").  What
  * is promised is checked: nothing is used that was given back, nothing is given
@@ -391,9 +392,11 @@ CuResult fake_module_load(CuModule *out, const void *image) {
   /* the simulator has wrappers of its own */
   const char *text = strstr(image, "/* What kernels of a GPU are written in");
   Buffer error = {0};
+  bool idle = getenv("FAKE_IDLE") != NULL;
   SAYS(module_load);
-  Sim *sim = sim_compile(text ? text : image, "kernel.cu", &error);
-  if (!sim) {
+  Sim *sim =
+      idle ? NULL : sim_compile(text ? text : image, "kernel.cu", &error);
+  if (!sim && !idle) {
     fprintf(stderr, "%s\n", error.text);
     return 218;
   }
@@ -403,7 +406,8 @@ CuResult fake_module_load(CuModule *out, const void *image) {
 }
 
 CuResult fake_module_unload(CuModule module) {
-  sim_free(module->sim);
+  if (module->sim)
+    sim_free(module->sim);
   free(module);
   return 0;
 }
@@ -453,6 +457,8 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                             .seed = ++seed};
   if (extra)
     return 1;
+  if (!function->sim)
+    return fake_stream(stream);
   if (!sim_launch(function->sim, &launch, &error)) {
     fprintf(stderr, "%s: %s\n", function->name, error.text);
     return 719;
@@ -582,10 +588,10 @@ CuResult fake_graph_start(CuGraphExec exec, CuStream stream) {
   for (int k = 0; k < exec->graph.count; k++) {
     FakeNode *n = &exec->graph.nodes[k];
     void *arguments[] = {n->arguments};
-    CuResult result = fake_launch(
-        n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
-        n->is.block[0], n->is.block[1], n->is.block[2], n->is.shared, stream,
-        arguments, NULL);
+    CuResult result =
+        fake_launch(n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
+                    n->is.block[0], n->is.block[1], n->is.block[2],
+                    n->is.shared, stream, arguments, NULL);
     if (result)
       return result;
   }

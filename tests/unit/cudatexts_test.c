@@ -3,7 +3,9 @@
  *
  *     tests/unit/cudatexts_test FOLDER [all]
  *
- * Each text is compiled for one of the architectures in turn, or for all. */
+ * Each text is compiled for one of the architectures in turn, or for all; then
+ * those are told that take longer than a second of a processor, too.
+ * cudatexts.sh makes such a folder. */
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/report.h"
 
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const archs[] = {"sm_90a", "sm_75",   "sm_80", "sm_86",
                                     "sm_89",  "sm_100a", "sm_120"};
@@ -69,6 +72,7 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
   const CudaText t = {
       .text = text ? text : "", .name = "kernel.cu", .arch = arch};
   int wrong = 1;
+  clock_t from = clock();
   if (!nvrtc_compiles(n, arch))
     wrong = 0;
   else if (!nvrtc_compile(n, &t, &code, &fault))
@@ -76,6 +80,9 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
            code.log ? code.log : "");
   else
     wrong = look_at_report(path, arch, code.log);
+  double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
+  if (all && seconds > 1)
+    printf("%s for %s: %.1f s\n", path, arch, seconds);
   if (nvrtc_compiles(n, arch))
     cuda_code_free(&code);
   free(text);

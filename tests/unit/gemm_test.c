@@ -66,8 +66,14 @@ static void test_change(void **state) {
       {"way=mma m=48", "a warp has a power of two of rows and columns, at "
                        "least 16"},
       {"way=mma stream=1", "stream, pingpong and persistent are of way=wgmma"},
-      {"cluster_m=2",
-       "raster and split are 1 at least, cluster_m and cluster_n are 1"},
+      {"raster=0", "raster and split are 1 at least, and split 32 at most"},
+      {"way=mma cluster_m=2", "cluster_m and cluster_n are of way=wgmma"},
+      {"cluster_m=3",
+       "cluster_m and cluster_n are powers of two, of at most 8 blocks"},
+      {"n=32 cluster_m=8", "a block's part of what clusters share has 8 rows"},
+      {"store=direct",
+       "way=wgmma has copy=engine and store=shared or store=engine"},
+      {"store=engine waiting=5", "waiting is 1 to 4"},
       {"m=512", "m and n are at most 256"},
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {

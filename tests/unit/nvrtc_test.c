@@ -101,6 +101,8 @@ static void test_report(void **state) {
                                         "k.cu(3): warning #177-D: x\n");
   assert_non_null(other);
   assert_memory_equal(other, "k.cu(3)", 7);
+  assert_non_null(cuda_report_other(
+      "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async\n"));
 }
 
 /* ---- places ---- */

@@ -227,6 +227,7 @@ void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT]);
 /* ---- compile.c ---- */
 
 void (*sim_entry(const Sim *s, const char *kernel))(const void *args);
+uint32_t sim_cluster(const Sim *s, const char *kernel);
 
 /* ---- clocks.c ---- */
 

@@ -23,6 +23,7 @@ __attribute__((visibility("default"))) const AxTable *ax_sim_table;
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 // Inlined: where a call gives a struct, the compiler stores it to memory

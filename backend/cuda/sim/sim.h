@@ -29,7 +29,8 @@ typedef struct SimMemory {
 typedef struct SimLaunch {
   const char *kernel;
   uint32_t grid[3], block[3];
-  uint32_t cluster; /* blocks along x that are one cluster; 0 is 1 */
+  uint32_t cluster; /* blocks along x that are one cluster; 0: as the kernel
+                       says (__cluster_dims__), or 1 */
   uint32_t shared;  /* bytes */
   const void *args; /* its one parameter */
   size_t args_bytes;

@@ -1,0 +1,46 @@
+#!/bin/bash
+# The texts of kernels for GPUs that the test suite's programs, examples and
+# random graphs lead to, left in a folder for cudatexts_test:
+#
+#     tests/cudatexts.sh FOLDER [CAPABILITY...]      FOLDER is made
+#     tests/unit/cudatexts_test FOLDER all
+#
+# Nothing is run: a driver that is a fake does nothing when it is to start a
+# kernel, so what programs print means nothing here.  Capabilities are 75, 80,
+# 86, 89, 90, 100 and 120: texts without tiles of products are the same for all.
+set -u
+. "$(dirname "$0")/lib.sh"
+folder=${1:?a folder}
+shift
+[ $# -gt 0 ] || set -- 75 80 86 89 90 100 120
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+. "$here/tests/cuda_fakes.sh"
+export FAKE_IDLE=1 AXON_CC_DEBUG="$folder"
+processors=16
+# Some programs write files.
+copy=$work/copy
+mkdir -p "$copy/tests" "$copy/bench/cpu"
+cp -r "$here"/tests/{ops,run,oracle,gpu,data} "$copy/tests"
+cp -r "$here/examples" "$copy"
+cp -r "$here/bench/cpu/kernels" "$copy/bench/cpu"
+
+idle() {
+  on_gpu nice timeout 30 "$@" </dev/null >/dev/null 2>&1
+}
+for capability in "$@"; do
+  export FAKE_CAPABILITY=$capability
+  for file in "$copy"/tests/{ops,run,oracle,gpu}/*.axn \
+    "$copy"/examples/{,models/}*.axn "$copy"/bench/cpu/kernels/*.axn; do
+    [ -e "$file" ] && cd "$(dirname "$file")" && idle "$AXON" run "$file"
+  done
+  for ((seed = 1; seed <= 60; seed++)); do
+    idle "$build/tests/unit/kernels_test" "$seed" 1
+    idle "$build/tests/unit/between_test" "$((seed + 100))" 1
+    idle "$build/tests/unit/between_test" "$((seed + 750))" 1
+  done
+  idle "$build/tests/unit/routines_test"
+  echo "$capability: $(find "$folder" -name '*.cu' | wc -l) texts"
+done 2>/dev/null
