@@ -61,17 +61,6 @@ if [ -x "$texts" ] && [ -d "$work/texts" ]; then
   grep '^skipped' "$work/said"
 fi
 
-same() { # same NAME: the program there says the same on both
-  on_gpu timeout 100 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
-  got=$?
-  AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
-  want=$?
-  [ "$got" = "$want" ] && cmp -s "$work/gpu" "$work/host" || {
-    wrong "$1: status $got, and of the reference backend $want"
-    diff "$work/host" "$work/gpu" | head -n 20
-  }
-}
-
 cat >rows.axn <<'END'
 val x = reshape [30, 200] (f32 ((iota 6000 * 7) % 61)) - 30.0
 do print (argmax ~axis:1 x)
@@ -127,6 +116,8 @@ do print (x @ w)
 do print (sum ~axis:0 (f32 (relu (x @ w + b))))
 do print (sum ~axis:0 (f32 ((x @ w) * 0.5 + x.[:, 0:72])))
 do print (sum ~axis:1 (f32 (transpose w @ transpose x)))
+do print (let val y = x @ w in (y, relu (f32 y)))
+do print (argmax ~axis:1 (f32 (x @ w)))
 val q = bf16 (reshape [2, 3, 65, 64] (number ~by:3 24960))
 val k = bf16 (reshape [2, 3, 33, 64] (number ~by:5 12672))
 do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
@@ -163,6 +154,18 @@ grep -q tf32 <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" &&
   wrong 'tf32 that nobody asked for'
 export AXON_TF32=1
 same products
+cat >wide.axn <<'END'
+val x = reshape [70, 48] (f32 ((iota 3360 * 7) % 13)) - 6.0
+val w = reshape [40, 48] (f32 ((iota 1920 * 5) % 11)) - 5.0
+do print (x, w)
+do print (x @ transpose w)
+END
+echo '* f32 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
+export AXON_SCHEDULES=schedules
+same wide
+said=$(on_gpu "$AXON" plan wide.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'way=wgmma.*rounded to tf32' <<<"$said" || wrong "no wgmma: $said"
+unset AXON_SCHEDULES
 said=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'rounded to tf32' <<<"$said" || wrong "no tf32: $said"
 unset AXON_TF32
@@ -175,7 +178,9 @@ do print (x @ w)
 END
 export AXON_SCHEDULES=schedules
 for how in 'n=64 stages=2 flight=1 # plain' 'n=96 persistent=0 m=64 warps_m=1' \
-  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4'; do
+  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4' \
+  'n=64 store=engine waiting=1 persistent=0 cluster_n=2' \
+  'n=32 store=engine waiting=3 cluster_m=2 m=64 warps_m=1 stream=1'; do
   printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$how" >schedules
   same one
 done

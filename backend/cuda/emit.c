@@ -222,6 +222,12 @@ static const char *parameter_of(CudaWriter *w) {
                      w->pass->name);
 }
 
+/* Blocks of a cluster are those of consecutive numbers. */
+static const char *cluster_of(CudaWriter *w) {
+  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
+  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
+}
+
 /* The text of a pass, around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->text;
@@ -231,10 +237,10 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   put_struct(w, out, whole);
   buffer_printf(
       out,
-      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+      "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
       "%s(%s) {\n%s",
       schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
-      w->pass->name, parameter_of(w),
+      cluster_of(w), w->pass->name, parameter_of(w),
       cuda_is_far(w->out, w->pass) ? "const auto &a = *far;\n" : "");
   put_pointers(w, out, whole);
   put_names(w, out);

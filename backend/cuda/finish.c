@@ -2,6 +2,8 @@
  * element for itself. */
 #include "backend/cuda/tile.h"
 
+#include "tensor/cost.h"
+
 #include <string.h>
 
 #define format emit_format
@@ -85,6 +87,79 @@ void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
     put_loop(w, out, j, j == first ? x : NULL, to, given);
 }
 
+/* ---- results that TMA stores ---- */
+
+void cuda_finish_shape(const Kernel *k, CudaTile *t) {
+  GemmShape *s = &t->shape;
+  CudaMap map;
+  s->boxes = t->counts;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if (!r->out)
+        continue;
+      uint32_t bytes = dtype_info[r->dtype].bytes;
+      s->results++;
+      s->widest = bytes > s->widest ? bytes : s->widest;
+      s->boxes &=
+          plain_number(k, r) != UINT32_MAX && cuda_result_map(t, loop, r, &map);
+    }
+    for (uint32_t i = 0; j && i < loop->steps.len; i++) {
+      const Step *step = &loop->steps.at[i];
+      s->finish += step->kind == STEP_OP     ? prim_cost(step->op)
+                   : step->kind == STEP_READ ? 2
+                                             : 0.5;
+    }
+  }
+}
+
+static bool touches_nothing(const Step *s) {
+  switch (s->kind) {
+  case STEP_CONST:
+  case STEP_INDEX:
+  case STEP_LOCAL:
+  case STEP_SELECT:
+  case STEP_CONVERT:
+    return true;
+  case STEP_OP: /* whole numbers may be divided by nothing */
+    return dtype_is_float(s->dtype) || s->dtype == DT_BOOL;
+  case STEP_READ:
+  case STEP_RANDOM:
+  case STEP_PAIR:
+    break;
+  }
+  return false;
+}
+
+bool cuda_is_anywhere(const CudaWriter *w) {
+  const Kernel *k = w->k;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    for (uint32_t i = 0; j && i < loop->steps.len; i++)
+      if (!touches_nothing(&loop->steps.at[i]))
+        return false;
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if ((r->local && w->locals[w->pass->first + j][i].place == PLACE_POINT) ||
+          (r->out && plain_number(k, r) == UINT32_MAX))
+        return false;
+    }
+  }
+  return true;
+}
+
+static const char *result_map(CudaWriter *w, const Loop *loop,
+                              const Result *r) {
+  const CudaTile *t = w->s->tile;
+  CudaMap map;
+  if (!t || t->s.store != STORE_ENGINE || !cuda_result_map(t, loop, r, &map))
+    return NULL;
+  map.pointer = cuda_out_number(w, r);
+  cuda_result_box(t, &map);
+  return cuda_add_map(w, &map);
+}
+
 uint32_t cuda_give_results(CudaWriter *w, const CudaAxes axes[3],
                            GemmResult to[GEMM_RESULTS]) {
   Emitter *e = &w->e;
@@ -99,6 +174,7 @@ uint32_t cuda_give_results(CudaWriter *w, const CudaAxes axes[3],
       GemmResult *each = &to[count++];
       each->pointer = format(e, "o%u", cuda_out_number(w, r));
       each->dtype = r->dtype;
+      each->map = result_map(w, k->loops.at[j], r);
       for (uint32_t x = 0; x < 3; x++)
         for (uint32_t v = 0; v < axes[x].count; v++) {
           int64_t times = r->out->times[axes[x].axes[v]];

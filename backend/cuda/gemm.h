@@ -28,7 +28,7 @@ typedef enum GemmStore {
   STORE_NONE,
   STORE_DIRECT, /* as the registers have them */
   STORE_SHARED, /* through shared memory, row by row */
-  STORE_ENGINE, /* likewise, by TMA */
+  STORE_ENGINE, /* as TMA takes them, from shared memory */
 } GemmStore;
 
 /* ---- gemmrecord.c: schedules as text ---- */
@@ -59,11 +59,12 @@ typedef struct GemmGpu {
 bool gemm_gpu(const char *arch, GemmGpu *out);
 
 typedef struct GemmSide {
-  Dtype dtype;    /* of elements in shared memory: f16, bf16, f32, f64 */
-  bool turned;    /* rows (of m or n) lie next to each other, and not terms */
-  bool computed;  /* it is not copied */
-  bool boxes;     /* TMA can copy it */
-  uint32_t align; /* bytes that addresses, strides and extents along which it
+  Dtype dtype;     /* of elements in shared memory: f16, bf16, f32, f64 */
+  bool turned;     /* rows (of m or n) lie next to each other, and not terms */
+  bool computed;   /* it is not copied */
+  bool boxes;      /* TMA can copy it */
+  double elements; /* of the tensor that is copied; 0: as many as are used */
+  uint32_t align;  /* bytes that addresses, strides and extents along which it
                      is dense are multiples of */
 } GemmSide;
 
@@ -72,10 +73,17 @@ typedef struct GemmShape {
   Dtype sum;             /* f32 or f64 */
   bool tf32;             /* may f32 be rounded to it? */
   double m, n, k, batch; /* what they may be like */
-  double stored;         /* bytes of results and of what is read with them,
-                            for each element */
-  uint32_t store_align;  /* bytes; of rows of results */
-  bool alone;            /* no split sums: results are no sums of these */
+  double inner;         /* 0, or: TMA goes along the last axis of k alone, which
+                           may be like this, for each point of the others */
+  bool pixels;          /* the left side is one of a convolution to it */
+  double stored;        /* bytes of results and of what is read with them,
+                           for each element */
+  uint32_t store_align; /* bytes; of rows of results */
+  bool alone;           /* no split sums: results are no sums of these */
+  bool boxes;           /* TMA can store all results, */
+  uint32_t results;     /* which are so many, */
+  uint32_t widest;      /* of so many bytes at most */
+  double finish;        /* what is done for each element, as prim_cost counts */
 } GemmShape;
 
 /* The one that should be fastest, and its seconds.  False: there is none; for
@@ -102,6 +110,7 @@ void gemm_lay_out(const GemmShape *shape, GemmSchedule *s);
 void gemm_settle(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s);
 bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu);
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu);
+bool gemm_may_store(const GemmShape *shape); /* by TMA */
 /* gemmcheck.c: changes one as the text says; if there is no such kernel, `why`
  * says what does not hold, and it stays. */
 bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
@@ -132,6 +141,14 @@ typedef struct GemmGuard {
   const char *first, *extent;
 } GemmGuard;
 
+/* Where the pixel of the tile's first row is, by axis (of width, height,
+ * depth), which image it is of, and how far the axes of k move it: ints. */
+enum { GEMM_PIXEL_AXES = 3 };
+typedef struct GemmPixels {
+  uint32_t count;
+  const char *at[GEMM_PIXEL_AXES], *move[GEMM_PIXEL_AXES], *image;
+} GemmPixels;
+
 typedef struct GemmOperand {
   const char *pointer; /* to the operand's first element */
   uint32_t guards;
@@ -139,14 +156,16 @@ typedef struct GemmOperand {
   /* Of one that is computed: statements that give `to`, a float (double), its
    * value where the axes' variables say. */
   void (*value)(void *owner, Buffer *out, const char *to);
-  const char *map; /* the TMA map, by address: of terms or rows, as they are
-                      dense, then the others, then the batch */
+  const char *map;   /* the TMA map, by address: of terms or rows, as they are
+                        dense, then the others, then the batch */
+  GemmPixels pixels; /* count 0: it is none of them */
 } GemmOperand;
 
 typedef struct GemmResult {
   const char *pointer;
   Dtype dtype;
   const char *strides[4 * GEMM_AXES]; /* by axis: batch, m, n */
+  const char *map; /* the TMA map, by address: of columns, rows, the batch */
 } GemmResult;
 
 enum { GEMM_RESULTS = 4 };
@@ -164,6 +183,7 @@ typedef struct GemmText {
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);
   void *owner;
+  bool anywhere;      /* that is right of elements that are not there, too */
   const char *of_row; /* statements before the epilogues of some elements of row
                          i; or NULL */
   const char *room; /* split sums: memory of gemm_room floats; and counters, one
@@ -179,6 +199,12 @@ void gemm_put(Buffer *before, Buffer *body, const GemmText *t);
  * one that is turned), of the others, of the batch from its last one on. */
 void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
               uint32_t box[2], uint32_t *swizzle);
+/* Likewise results: rows of a warp, so many columns next to each other. */
+uint32_t gemm_store_columns(const GemmShape *shape, const GemmSchedule *s);
+void gemm_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
+                    uint32_t box[2], uint32_t *swizzle);
+/* Blocks that share operands, of consecutive numbers. */
+uint32_t gemm_cluster(const GemmSchedule *s);
 /* At most so many blocks are started, which go on to other tiles; 0: all. */
 uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu);
 /* What parts of sums need, of so many tiles. */

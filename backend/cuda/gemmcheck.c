@@ -4,7 +4,15 @@
 
 #include <math.h>
 
-enum { MMA_ROWS = 16, GROUP_ROWS = 64, GROUP_COLUMNS = 32, SIDE_MOST = 256 };
+enum {
+  MMA_ROWS = 16,
+  GROUP_ROWS = 64,
+  GROUP_COLUMNS = 32,
+  GROUP_BYTES = 128, /* of terms */
+  SIDE_MOST = 256,
+  CLUSTER_MOST = 8, /* that every GPU with clusters has */
+  WAITING_MOST = 4,
+};
 
 static bool is_power(uint32_t x) {
   return x && !(x & (x - 1));
@@ -39,8 +47,16 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
                                const GemmSchedule *s) {
   if (!gemm_may_group(shape, gpu))
     return "operands are none that wgmma takes by TMA";
-  if (s->copy != BY_ENGINE || s->store != STORE_SHARED)
-    return "way=wgmma has copy=engine and store=shared";
+  if (s->copy != BY_ENGINE ||
+      (s->store != STORE_SHARED && s->store != STORE_ENGINE))
+    return "way=wgmma has copy=engine and store=shared or store=engine";
+  if (s->store == STORE_ENGINE && !gemm_may_store(shape))
+    return "results are none that TMA stores";
+  if (s->store == STORE_ENGINE && (!s->waiting || s->waiting > WAITING_MOST))
+    return "waiting is 1 to 4";
+  if (!is_power(s->cluster_m) || !is_power(s->cluster_n) ||
+      gemm_cluster(s) > CLUSTER_MOST)
+    return "cluster_m and cluster_n are powers of two, of at most 8 blocks";
   uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
   if (groups < 1 || groups > 3 || !rows || rows % GROUP_ROWS ||
       (!s->pingpong && rows * groups != s->m))
@@ -49,12 +65,18 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
     return "pingpong=1 has warps_m=2";
   if (!s->n || s->n % GROUP_COLUMNS)
     return "n is a multiple of 32";
-  if (s->k != 64)
-    return "k is 64";
+  if (s->k * dtype_info[shape->a.dtype].bytes != GROUP_BYTES)
+    return "k is 64, of f32 32";
   if (!s->flight || s->flight > s->stages)
     return "flight is 1 to stages";
   if (s->split != 1)
     return "sums are cut by stream=1, not by split";
+  if (shape->pixels && s->cluster_n > 1)
+    return "blocks share no pixels: cluster_n is 1";
+  uint32_t least = 8; /* rows that change places */
+  if (s->n / s->cluster_m < least || s->k / s->cluster_n < least ||
+      s->k / s->cluster_m < least)
+    return "a block's part of what clusters share has 8 rows";
   return s->persistent || (!s->stream && !s->pingpong)
              ? NULL
              : "stream=1 and pingpong=1 have persistent=1";
@@ -80,9 +102,10 @@ static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
     return "copy is async from sm_80 on, registers before";
   if (s->stages < 2 || (s->copy == BY_REGISTERS && s->stages != 2))
     return "stages are 2 at least, and 2 where copy=registers";
-  if (!s->raster || !s->split || s->split > 32 || s->cluster_m != 1 ||
-      s->cluster_n != 1)
-    return "raster and split are 1 at least, cluster_m and cluster_n are 1";
+  if (!s->raster || !s->split || s->split > 32)
+    return "raster and split are 1 at least, and split 32 at most";
+  if (s->way != GEMM_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
+    return "cluster_m and cluster_n are of way=wgmma";
   if ((s->split > 1 || s->stream) && shape->alone)
     return "sums of this one cannot be cut";
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
@@ -102,6 +125,7 @@ bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
   GemmSchedule to = *s;
   if (!gemm_parse(&to, text, why))
     return false;
+  uint32_t terms = GROUP_BYTES / dtype_info[shape->a.dtype].bytes;
   if (to.way != s->way) {
     to = (GemmSchedule){.way = to.way,
                         .copy = to.way == GEMM_WGMMA ? BY_ENGINE
@@ -111,7 +135,7 @@ bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
                             to.way == GEMM_FMA ? STORE_DIRECT : STORE_SHARED,
                         .m = 128,
                         .n = 128,
-                        .k = to.way == GEMM_FMA ? 8 : 64,
+                        .k = to.way == GEMM_FMA ? 8 : terms,
                         .warps_m = 2,
                         .warps_n = to.way == GEMM_MMA ? 2 : 0,
                         .thread_m = to.way == GEMM_FMA ? 8 : 0,

@@ -19,12 +19,15 @@ enum {
   STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
   BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
   STREAM_CLOCKS = 3000, /* to put parts of sums down, and add them up */
-  ENGINE_CLOCKS = 900,  /* the same of one that goes on to other tiles */
+  ENGINE_CLOCKS = 600,  /* the same of one that goes on to other tiles */
+  CLUSTER_CLOCKS = 10,  /* for its blocks to have a stage empty together */
   SHARED_BYTES = 128,   /* per clock */
   ALIGNED = 1024,
   FEW_REGISTERS = 40,   /* that all kernels have, */
   GROUP_REGISTERS = 60, /* and those of warpgroups */
-  GROUP = 128,          /* threads that do one wgmma */
+  GROUP = 128,          /* threads that do one wgmma, or things each clock */
+  UNROLLED =
+      2048, /* things that are written out, at most: they are read, too */
   PRODUCER = 128,
 };
 
@@ -100,8 +103,13 @@ uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s) {
   if (s->way == GEMM_MMA)
     sums = s->warps_m * s->warps_n * 16 * gemm_slab_pitch(s) * 4;
   if (s->way == GEMM_WGMMA)
-    return stages + s->warps_m * 4 * 16 * gemm_slab_pitch(s) * 4 + ALIGNED;
+    return stages + s->warps_m * 4 * gemm_out_bytes(shape, s) + ALIGNED;
   return stages > sums ? stages : sums;
+}
+
+uint32_t gemm_out_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  return s->store == STORE_ENGINE ? s->waiting * gemm_set_bytes(shape, s)
+                                  : 16 * gemm_slab_pitch(s) * 4;
 }
 
 /* Addresses of copies that stay, of smaller ones with how much there is, and
@@ -205,10 +213,8 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
   double shared = (copied + loaded) / SHARED_BYTES;
-  double l2 = copied / s->cluster_m / (gpu->l2_rate / gpu->sms);
-  if (s->cluster_m > 1 || s->cluster_n > 1)
-    l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
-         (gpu->l2_rate / gpu->sms);
+  double l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
+              (gpu->l2_rate / gpu->sms);
   /* what is nearly as busy as the busiest gets in its way */
   double most =
       cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
@@ -232,8 +238,26 @@ static double ceil_of(double x, double by) {
   return ceil(x / by);
 }
 
+static double stages_of(const GemmShape *shape, const GemmSchedule *s) {
+  if (s->way == GEMM_WGMMA && shape->inner > 0)
+    return shape->k / shape->inner * ceil_of(shape->inner, s->k);
+  return ceil_of(shape->k, s->k);
+}
+
+/* With those that clusters have beyond the edges. */
 static double tiles_of(const GemmShape *shape, const GemmSchedule *s) {
-  return ceil_of(shape->m, s->m) * ceil_of(shape->n, s->n) * shape->batch;
+  return ceil_of(shape->m, s->m * s->cluster_m) *
+         ceil_of(shape->n, s->n * s->cluster_n) * gemm_cluster(s) *
+         shape->batch;
+}
+
+/* What threads of warpgroups do to store a tile: of each element, in registers
+ * or through shared memory. */
+static double finish_clocks(const GemmShape *shape, const GemmSchedule *s) {
+  bool engine = s->store == STORE_ENGINE;
+  double bytes = engine ? 2.0 * shape->widest * shape->results : 8;
+  double things = shape->finish + (!engine ? 6 : s->waiting > 1 ? 2 : 3);
+  return s->m * (double)s->n * (things / GROUP + bytes / SHARED_BYTES);
 }
 
 /* So many blocks on each multiprocessor, each with so many stages. */
@@ -243,48 +267,66 @@ static double wave_clocks(const GemmShape *shape, const GemmGpu *gpu,
     return 0;
   double each = blocks * stage_clocks(shape, gpu, s);
   double waiting = LATENCY / (double)(s->stages - 1);
-  double overhead = s->way == GEMM_WGMMA ? 0 : STAGE_CLOCKS;
+  double overhead = s->way == GEMM_WGMMA
+                        ? CLUSTER_CLOCKS * (gemm_cluster(s) - 1.0)
+                        : STAGE_CLOCKS;
   double stage = fmax(each + overhead, waiting);
   double stored = s->m * (double)s->n * shape->stored;
   double store = blocks * stored / (gpu->memory / gpu->clock / gpu->sms);
   if (s->persistent && s->way == GEMM_WGMMA) { /* beside the next tile's sum */
     double ahead = s->pingpong ? 1 : 0.5;
     return stages * stage + ENGINE_CLOCKS * (1 - 0.7 * ahead) +
+           finish_clocks(shape, s) * (s->pingpong ? 0.2 : 1) +
            store * (1 - 0.8 * ahead);
   }
   return stages * stage + BLOCK_CLOCKS + store;
 }
 
+/* Those of a convolution are used again and again. */
+static double side_elements(const GemmSide *side, double used) {
+  return side->elements > 0 && side->elements < used ? side->elements : used;
+}
+
 static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
                           const GemmSchedule *s) {
   double bytes = bytes_of(shape), each = shape->m * shape->n * shape->batch;
-  double all = (shape->m + shape->n) * shape->k * shape->batch * bytes +
-               each * shape->stored;
+  double a = side_elements(&shape->a, shape->m * shape->k * shape->batch);
+  double b = side_elements(&shape->b, shape->n * shape->k * shape->batch);
+  double all = (a + b) * bytes + each * shape->stored;
   if (s->stream)
     return all + 2.0 * gpu->sms * s->m * s->n * 4;
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
+}
+
+/* The longer one, and something of the other: of two schedules that memory
+ * bounds, the one that does less besides is the better one. */
+static double together(double x, double y) {
+  double squares = x * x * x * x + y * y * y * y;
+  return fmax(fmax(x, y), sqrt(sqrt(squares)));
 }
 
 double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s) {
   double blocks = blocks_of(shape, gpu, s);
   double tiles = tiles_of(shape, s) * s->split;
-  double stages = ceil_of(ceil_of(shape->k, s->k), s->split);
-  double full = floor(tiles / (gpu->sms * blocks));
+  double stages = ceil_of(stages_of(shape, s), s->split);
+  double sms = gpu->sms / gemm_cluster(s) * gemm_cluster(s);
+  double full = floor(tiles / (sms * blocks));
   if (s->stream) { /* the rest is cut into equal parts */
-    double cut = (tiles - full * gpu->sms) * stages / gpu->sms;
+    double cut = (tiles - full * sms) * stages / sms;
     double extra = cut > 0 ? STREAM_CLOCKS : 0;
-    return fmax((full * wave_clocks(shape, gpu, s, 1, stages) +
-                 wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
-                    gpu->clock,
-                bytes_moved(shape, gpu, s) / gpu->memory);
+    return together((full * wave_clocks(shape, gpu, s, 1, stages) +
+                     wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
+                        gpu->clock,
+                    bytes_moved(shape, gpu, s) / gpu->memory);
   }
-  double rest = ceil((tiles - full * gpu->sms * blocks) / gpu->sms);
+  double rest = ceil((tiles - full * sms * blocks) / sms);
   double clocks = full * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
     clocks += BLOCK_CLOCKS;
-  return fmax(clocks / gpu->clock, bytes_moved(shape, gpu, s) / gpu->memory);
+  return together(clocks / gpu->clock,
+                  bytes_moved(shape, gpu, s) / gpu->memory);
 }
 
 /* ---- what there is to choose from ---- */
@@ -409,7 +451,9 @@ static void try_mma(Choice *c) {
   GemmSchedule s = {.way = GEMM_MMA,
                     .copy = c->gpu->async ? BY_ASYNC : BY_REGISTERS,
                     .store = STORE_SHARED,
-                    .raster = 8};
+                    .raster = 8,
+                    .cluster_m = 1,
+                    .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
     for (size_t n = 0; n < 3; n++)
       for (size_t x = 0; x < 3; x++)
@@ -429,7 +473,9 @@ static void try_fma(Choice *c) {
   GemmSchedule s = {.way = GEMM_FMA,
                     .copy = c->gpu->async ? BY_ASYNC : BY_REGISTERS,
                     .store = STORE_DIRECT,
-                    .raster = 8};
+                    .raster = 8,
+                    .cluster_m = 1,
+                    .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
     for (size_t n = 1; n < 3; n++)
       for (uint32_t x = 4; x <= 16; x *= 2)
@@ -450,12 +496,38 @@ static void try_streams(Choice *c, GemmSchedule s) {
     try(c, s);
 }
 
-/* Rows of 128 bytes; as many stages as there is room for. */
+/* Two blocks share one of the operands; of more, some multiprocessors of a GPU
+ * would be left over. */
+static void try_clusters(Choice *c, GemmSchedule s) {
+  for (uint32_t j = 0; j < 3; j++) {
+    s.cluster_m = j == 1 ? 2 : 1;
+    s.cluster_n = j == 2 ? 2 : 1;
+    if (j < 2 || !c->shape->pixels)
+      try_streams(c, s);
+  }
+}
+
+/* As many stages as there is room for. */
+static void try_stores(Choice *c, GemmSchedule s) {
+  uint32_t rows = s.pingpong ? s.m : s.m / s.warps_m;
+  bool short_text =
+      c->shape->finish * rows * s.n / GROUP * c->shape->results <= UNROLLED;
+  for (s.waiting = 0; s.waiting <= 2; s.waiting++) {
+    s.store = s.waiting ? STORE_ENGINE : STORE_SHARED;
+    if (s.waiting && (!gemm_may_store(c->shape) || !short_text))
+      return;
+    for (s.stages = 7; s.stages > 2; s.stages--)
+      if (gemm_shared(c->shape, &s) <= c->gpu->block)
+        break;
+    try_clusters(c, s);
+  }
+}
+
+/* Rows of 128 bytes. */
 static void try_group(Choice *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
   GemmSchedule s = {.way = GEMM_WGMMA,
                     .copy = BY_ENGINE,
-                    .store = STORE_SHARED,
                     .k = 128 / bytes_of(c->shape),
                     .persistent = 1,
                     .flight = 2,
@@ -469,10 +541,7 @@ static void try_group(Choice *c) {
         s.warps_m = ping ? 2 : s.m == 64 ? 1 : 2;
         s.n = widths[n];
         s.pingpong = ping;
-        for (s.stages = 7; s.stages > 2; s.stages--)
-          if (gemm_shared(c->shape, &s) <= c->gpu->block)
-            break;
-        try_streams(c, s);
+        try_stores(c, s);
       }
 }
 
@@ -489,9 +558,10 @@ bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
 }
 
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu) {
-  bool wide = shape->a.dtype == DT_F32;
-  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
-         shape->b.boxes && !shape->a.computed && !shape->b.computed;
+  bool wide = shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
+  return gpu->group > 0 && gpu->engine && shape->a.boxes && shape->b.boxes &&
+         !shape->a.computed && !shape->b.computed &&
+         (!wide || (shape->tf32 && !shape->a.turned && !shape->b.turned));
 }
 
 void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {
@@ -524,7 +594,12 @@ bool gemm_choose(const GemmShape *shape, const GemmGpu *gpu, GemmSchedule *s,
 }
 
 uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu) {
-  return s->persistent ? gpu->sms * s->blocks : 0;
+  uint32_t blocks = gemm_cluster(s);
+  return s->persistent ? gpu->sms * s->blocks / blocks * blocks : 0;
+}
+
+bool gemm_may_store(const GemmShape *shape) {
+  return shape->boxes && shape->results && shape->widest <= 4;
 }
 
 /* Streams: a block has a part of a sum's end, and one of another's beginning.

@@ -75,6 +75,16 @@ uint32_t gemm_slab_pitch(const GemmSchedule *s); /* of floats */
 void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
                     uint32_t each);
 
+/* ---- gemmbox.c ---- */
+
+/* The same by TMA, the sums of a warp of a group: `sets` is where its memory
+ * begins, `stored` counts what it has stored. */
+void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row);
+uint32_t gemm_set_bytes(const GemmShape *shape, const GemmSchedule *s);
+/* Bytes of a warp for it, of warpgroups. */
+uint32_t gemm_out_bytes(const GemmShape *shape, const GemmSchedule *s);
+
 /* ---- gemmtext.c ---- */
 
 /* Names that all texts begin with; sizes; which tile it is. */
@@ -111,6 +121,9 @@ typedef struct GemmBoxes {
   const GemmGroup *batch;
   bool b; /* whose strides it has */
   const char *at, *map, *barrier;
+  uint32_t share; /* 0, or: of so many parts of its rows this block has
+                     the one of this number copied to some blocks */
+  const char *part, *blocks;
   const char *dense, *other; /* where it begins, ints */
 } GemmBoxes;
 void gemm_put_boxes(Buffer *out, const GemmBoxes *b);

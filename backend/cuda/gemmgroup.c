@@ -6,7 +6,11 @@
  * goes through *segments*: tiles, and where tiles are left that are too few for
  * all blocks, equal parts of their sums (stream-K, arXiv:2301.03598), which the
  * last block of a tile to come adds up.  Groups share a tile, or have one each
- * in turn, so that one multiplies while the other stores. */
+ * in turn, so that one multiplies while the other stores.
+ *
+ * Blocks of a cluster have tiles beside each other, in step: of what they share
+ * of the operands each has a part copied to all.  So a stage is empty when it
+ * is in all of them. */
 #include "backend/cuda/gemmemit.h"
 
 #include <string.h>
@@ -17,22 +21,59 @@ enum {
 
 /* ---- segments ---- */
 
+uint32_t gemm_cluster(const GemmSchedule *s) {
+  return s->cluster_m * s->cluster_n;
+}
+
+/* Clusters count as blocks do where there are none: `team` of `teams`. */
+static void put_team(Buffer *out, const GemmSchedule *s) {
+  uint32_t blocks = gemm_cluster(s);
+  if (blocks == 1)
+    buffer_puts(out, "const unsigned team = blockIdx.x, teams = gridDim.x;\n");
+  else
+    buffer_printf(out,
+                  "const unsigned rank = ax_cluster_rank();\n"
+                  "const unsigned team = blockIdx.x / %uu, "
+                  "teams = gridDim.x / %uu;\n",
+                  blocks, blocks);
+}
+
+/* The block's own number among those of tiles, or parts of sums. */
+static const char *own_of(const GemmText *t, const char *number, char to[80]) {
+  uint32_t blocks = gemm_cluster(t->schedule);
+  if (blocks == 1)
+    snprintf(to, 80, "%s", number);
+  else
+    snprintf(to, 80, "(%s * %uu + rank)", number, blocks);
+  return to;
+}
+
 static void put_sizes(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
+  put_team(out, s);
   gemm_put_sizes(out, t);
   gemm_put_extent(out, &t->batch, "batches");
-  buffer_printf(out,
-                "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n"
-                "const unsigned tiles = tiles_m * tiles_n * "
-                "(unsigned)batches;\n",
-                s->k - 1, s->k);
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    gemm_put_extent(out, &outer, "taps");
+    buffer_printf(out,
+                  "const unsigned tap_steps = (unsigned)(%s + %u) / %uu;\n"
+                  "const unsigned steps = (unsigned)taps * tap_steps;\n",
+                  t->k.axes[outer.count].extent, s->k - 1, s->k);
+  } else {
+    buffer_printf(out, "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n",
+                  s->k - 1, s->k);
+  }
+  buffer_puts(out, "const unsigned tiles = tiles_m * tiles_n * "
+                   "(unsigned)batches;\n");
   if (s->stream)
     buffer_puts(out,
                 "const unsigned alone =\n"
-                "steps ? tiles / gridDim.x * gridDim.x : tiles;\n"
+                "steps ? tiles / teams * teams : tiles;\n"
                 "const uint64_t cuts = (uint64_t)(tiles - alone) * steps;\n"
-                "const unsigned cut_to = (unsigned)(cuts * (blockIdx.x + 1) "
-                "/ gridDim.x);\n");
+                "const unsigned cut_to = (unsigned)(cuts * (team + 1) "
+                "/ teams);\n");
 }
 
 static const char *more_of(const GemmText *t) {
@@ -40,10 +81,9 @@ static const char *more_of(const GemmText *t) {
 }
 
 static void put_first(Buffer *out, const GemmText *t) {
-  buffer_puts(out, "unsigned next = blockIdx.x;\n");
+  buffer_puts(out, "unsigned next = team;\n");
   if (t->schedule->stream)
-    buffer_puts(out, "unsigned cut = (unsigned)(cuts * blockIdx.x / "
-                     "gridDim.x);\n");
+    buffer_puts(out, "unsigned cut = (unsigned)(cuts * team / teams);\n");
 }
 
 /* The loop over segments, up to its body: from and to are steps of the sum,
@@ -53,13 +93,13 @@ static void put_each(Buffer *out, const GemmText *t) {
                 "while (%s) {\nunsigned tile = next, from = 0, to = steps;\n",
                 more_of(t));
   if (t->schedule->stream)
-    buffer_puts(out, "if (next < alone) {\nnext += gridDim.x;\n} else {\n"
+    buffer_puts(out, "if (next < alone) {\nnext += teams;\n} else {\n"
                      "tile = alone + cut / steps;\nfrom = cut % steps;\n"
                      "to = min(steps, from + (cut_to - cut));\n"
                      "cut += to - from;\n}\nconst unsigned whole = tile;\n"
                      "(void)whole;\n");
   else
-    buffer_puts(out, "next += gridDim.x;\n");
+    buffer_puts(out, "next += teams;\n");
   gemm_put_tile(out, t);
 }
 
@@ -79,7 +119,7 @@ static Ring ring_of(const GemmText *t) {
   r.stages = s->stages;
   r.stage = r.a.bytes + r.b.bytes;
   r.slabs = r.stages * r.stage;
-  r.barriers = r.slabs + r.groups * 4 * 16 * gemm_slab_pitch(s) * 4;
+  r.barriers = r.slabs + r.groups * 4 * gemm_out_bytes(t->shape, s);
   r.counts = r.barriers + 2 * 8 * r.stages;
   r.rows = s->pingpong ? s->m : s->m / r.groups;
   return r;
@@ -91,21 +131,37 @@ static void put_begin(Buffer *out, const GemmText *t, const Ring *r) {
                 "if (thread == 0) {\nfor (unsigned s = 0; s < %uu; s++) {\n"
                 "ax_mbarrier_init(full + 8 * s, 1);\n"
                 "ax_mbarrier_init(empty + 8 * s, %u);\n}\n"
-                "ax_fence_mbarrier_init();\n}\nax_sync();\n",
+                "ax_fence_mbarrier_init();\n}\n%s();\n",
                 r->barriers, 8 * r->stages, r->stages,
-                t->schedule->pingpong ? 1 : r->groups);
+                gemm_cluster(t->schedule) *
+                    (t->schedule->pingpong ? 1 : r->groups),
+                gemm_cluster(t->schedule) > 1 ? "ax_cluster_sync" : "ax_sync");
+}
+
+/* Blocks that have the same part of an operand; 0: there is but one. */
+static uint32_t share_of(const GemmSchedule *s, bool b) {
+  uint32_t share = b ? s->cluster_m : s->cluster_n;
+  return share > 1 ? share : 0;
 }
 
 /* Boxes as wide as what lies together: one, or several next to each other. */
 void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
   const SharedTile *t = b->tile;
   uint32_t each = t->width / t->bytes, axes = 2;
+  uint32_t rows = b->share ? t->rows / b->share : 0;
   for (uint32_t j = 0; j < b->batch->count; j++)
     axes += gemm_stride(&b->batch->axes[j], b->b) != NULL;
   for (uint32_t from = 0; from < t->columns; from += each) {
-    buffer_printf(out, "ax_tma_load_%ud(%s + %uu, %s, %s, (int)(%s) + %u, %s",
-                  axes, b->at, from / each * t->rows * t->width, b->map,
-                  b->barrier, b->dense, from, b->other);
+    buffer_printf(out, "ax_tma_%s_%ud(%s + %uu", b->share ? "cast" : "load",
+                  axes, b->at, from / each * t->rows * t->width);
+    if (b->share)
+      buffer_printf(out, " + %s * %uu", b->part, rows * t->width);
+    buffer_printf(out, ", %s, %s, ", b->map, b->barrier);
+    if (b->share)
+      buffer_printf(out, "%s, ", b->blocks);
+    buffer_printf(out, "(int)(%s) + %u, %s", b->dense, from, b->other);
+    if (b->share)
+      buffer_printf(out, " + (int)(%s * %uu)", b->part, rows);
     for (uint32_t j = b->batch->count; j-- > 0;)
       if (gemm_stride(&b->batch->axes[j], b->b))
         buffer_printf(out, ", (int)%s", b->batch->axes[j].name);
@@ -113,19 +169,53 @@ void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
   }
 }
 
+static void put_pixels(Buffer *out, const GemmSource *s, const char *at,
+                       const char *term) {
+  const GemmPixels *p = &s->operand->pixels;
+  buffer_printf(out, "ax_tma_pixels_%ud(%s, %s, full + 8 * stage, %s",
+                p->count + 2, at, s->operand->map, term);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->at[j]);
+  buffer_printf(out, ", (int)(%s)", p->image);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->move[j]);
+  buffer_puts(out, ");\n");
+}
+
+/* Blocks are numbered along the rows first: those beside each other there have
+ * the same columns, and so the same part of the right side. */
 static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
                     const char *at) {
-  char terms[40], rows[16];
-  snprintf(terms, sizeof terms, "(int)(step * %uu)", t->schedule->k);
+  char terms[40], rows[16], part[24], blocks[40];
+  uint32_t m = t->schedule->cluster_m, n = t->schedule->cluster_n, all = 0;
+  GemmGroup beside = t->batch;
+  snprintf(terms, sizeof terms, "(int)(step%s * %uu)",
+           t->shape->inner > 0 ? " % tap_steps" : "", t->schedule->k);
+  for (uint32_t j = 0; t->shape->inner > 0 && j + 1 < t->k.count; j++)
+    beside.axes[beside.count++] = t->k.axes[j];
+  if (s->operand->pixels.count) {
+    put_pixels(out, s, at, terms);
+    return;
+  }
   snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
+  for (uint32_t j = 0; j < (s->b ? m : n); j++)
+    all |= 1u << (s->b ? j : j * m);
+  snprintf(part, sizeof part, "rank %c %uu", s->b ? '%' : '/', m);
+  if (s->b)
+    snprintf(blocks, sizeof blocks, "%uu << rank / %uu * %uu", all, m, m);
+  else
+    snprintf(blocks, sizeof blocks, "%uu << rank %% %uu", all, m);
   gemm_put_boxes(out, &(GemmBoxes){.tile = &s->tile,
-                                   .batch = &t->batch,
+                                   .batch = &beside,
                                    .b = s->b,
                                    .at = at,
                                    .map = s->operand->map,
                                    .barrier = "full + 8 * stage",
                                    .dense = s->turned ? rows : terms,
-                                   .other = s->turned ? terms : rows});
+                                   .other = s->turned ? terms : rows,
+                                   .share = share_of(t->schedule, s->b),
+                                   .part = part,
+                                   .blocks = blocks});
 }
 
 static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
@@ -138,15 +228,24 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
                 t->a.map, t->b.map);
   put_first(out, t);
   put_each(out, t);
+  if (t->a.pixels.count)
+    gemm_put_axes(out, &t->m, "m0");
   buffer_printf(
       out,
       "for (unsigned step = from; step < to; step++, round++) {\n"
       "const unsigned stage = round %% %uu;\n"
       "const unsigned into = shared + stage * %uu;\n"
-      "ax_mbarrier_wait(empty + 8 * stage, (round / %uu & 1) ^ 1);\n"
+      "ax_mbarrier_wait%s(empty + 8 * stage, (round / %uu & 1) ^ 1);\n"
       "ax_mbarrier_expect(full + 8 * stage, %u);\n",
-      r->stages, r->stage, r->stages,
+      r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
+      r->stages,
       (uint32_t)(shared_bytes(&r->a.tile) + shared_bytes(&r->b.tile)));
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    buffer_puts(out, "const unsigned tap = step / tap_steps;\n");
+    gemm_put_axes(out, &outer, "tap");
+  }
   put_box(out, t, &r->a, "into");
   put_box(out, t, &r->b, at_b);
   buffer_puts(out, "}\n}\n}\n");
@@ -179,20 +278,28 @@ void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
                 name, at, m.leading, m.stride, m.swizzle);
 }
 
-static const char *type_of(const GemmText *t) {
-  return t->shape->a.dtype == DT_F16 ? "k16_f16" : "k16_bf16";
+/* The product's name behind its columns; those of f32 turn nothing. */
+static const char *type_of(const GemmText *t, const Ring *r, char to[40]) {
+  if (t->shape->a.dtype == DT_F32)
+    snprintf(to, 40, "k8_tf32");
+  else
+    snprintf(to, 40, "k16_%s<%d, %d>", dtype_info[t->shape->a.dtype].name,
+             r->a.turned, r->b.turned);
+  return to;
 }
 
 /* The stage that was begun so many rounds ago is empty; there is one, where so
  * many were begun. */
-static void put_release(Buffer *out, const Ring *r, uint32_t ago,
-                        const char *begun) {
+static void put_release(Buffer *out, const GemmText *t, const Ring *r,
+                        uint32_t ago, const char *begun) {
+  uint32_t blocks = gemm_cluster(t->schedule);
   if (begun && ago)
     buffer_printf(out, "if (%s >= %uu)\n", begun, ago);
   buffer_printf(out,
-                "if (member == 0)\nax_mbarrier_arrive(empty + 8 * ((round - "
-                "%uu) %% %uu));\n",
-                ago, r->stages);
+                "if (member < %uu)\nax_mbarrier_arrive%s(empty + 8 * ((round - "
+                "%uu) %% %uu)%s);\n",
+                blocks, blocks > 1 ? "_at" : "", ago, r->stages,
+                blocks > 1 ? ", member" : "");
 }
 
 /* One stage's products are begun; those of some before it are under way still,
@@ -200,6 +307,7 @@ static void put_release(Buffer *out, const Ring *r, uint32_t ago,
 static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_depth(t->shape, s), tall = r->rows / GROUP_ROWS;
+  char type[40];
   buffer_printf(out,
                 "for (unsigned step = from; step < to; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
@@ -211,20 +319,20 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t k = 0; k < s->k; k += depth)
     for (uint32_t x = 0; x < tall; x++)
       buffer_printf(out,
-                    "ax_wgmma_m64n%u%s<%d, %d>(sums%u, a_stage + %u, b_stage + "
-                    "%u, true);\n",
-                    s->n, type_of(t), r->a.turned, r->b.turned, x,
+                    "ax_wgmma_m64n%u%s(sums%u, a_stage + %u, b_stage + %u, "
+                    "true);\n",
+                    s->n, type_of(t, r, type), x,
                     (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
                     terms_at(&r->b, k) >> 4);
   buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",
                 s->flight - 1);
-  put_release(out, r, s->flight - 1, "step - from");
+  put_release(out, t, r, s->flight - 1, "step - from");
   buffer_puts(out, "}\nax_wgmma_wait<0>();\n");
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
   for (uint32_t left = s->flight; --left > 0;) {
     buffer_printf(out, "if (to - from >= %uu)\n", left);
-    put_release(out, r, left, NULL);
+    put_release(out, t, r, left, NULL);
   }
 }
 
@@ -232,10 +340,11 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
 
 /* Where a thread puts a part of its block's: of a sum's end first, then of
  * one's beginning. */
-static void put_slot(Buffer *out, const char *block, const char *first,
-                     uint32_t sums, uint32_t members) {
-  buffer_printf(out, "parts + (%s * 2 + (%s ? 0 : 1)) * (int64_t)%u", block,
-                first, sums * members);
+static void put_slot(Buffer *out, const GemmText *t, const char *team,
+                     const char *first, uint32_t sums, uint32_t members) {
+  char block[80];
+  buffer_printf(out, "parts + (%s * 2 + (%s ? 0 : 1)) * (int64_t)%u",
+                own_of(t, team, block), first, sums * members);
 }
 
 /* As gemm_put_split; which blocks have parts of a tile is told by their
@@ -244,7 +353,8 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   bool ping = t->schedule->pingpong;
   uint32_t tall = r->rows / GROUP_ROWS, each = t->schedule->n / 2;
   uint32_t members = ping ? 128 : 128 * r->groups, sums = tall * each;
-  char sync[60];
+  char sync[60], counter[80];
+  own_of(t, "(whole - alone)", counter);
   snprintf(sync, sizeof sync, "ax_barrier_sync(3 + %s, %u);\n",
            ping ? "group" : "0", members);
   buffer_printf(out,
@@ -254,7 +364,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
                 "float *to_slot = ",
                 t->room, ping ? "member" : "(thread - 128u)", r->counts,
                 ping ? " + group" : "");
-  put_slot(out, "blockIdx.x", "from", sums, members);
+  put_slot(out, t, "team", "from", sums, members);
   buffer_puts(out, ";\n");
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
@@ -263,23 +373,23 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
                   each, x * each, members, x);
   buffer_printf(out,
                 "__threadfence();\n%s"
-                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + (whole - "
-                "alone), to - from) + to - from;\n%slast = *count == steps;\n%s"
+                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, "
+                "to - from) + to - from;\n%slast = *count == steps;\n"
                 "if (last) {\n__threadfence();\n"
-                "if (%s == 0)\n((unsigned *)%s)[whole - alone] = 0;\n",
-                sync, ping ? "member" : "thread - 128u", t->counters, sync,
-                sync, ping ? "member" : "thread - 128u", t->counters);
+                "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\n",
+                sync, ping ? "member" : "thread - 128u", t->counters, counter,
+                sync, ping ? "member" : "thread - 128u", t->counters, counter);
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "sums%u[i] = 0;\n",
                   each, x);
   buffer_puts(out, "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
-                   "unsigned b = (unsigned)(low * gridDim.x / cuts);\n"
-                   "while (cuts * (b + 1) / gridDim.x <= low)\nb++;\n"
-                   "for (; cuts * b / gridDim.x < low + steps; b++) {\n"
+                   "unsigned b = (unsigned)(low * teams / cuts);\n"
+                   "while (cuts * (b + 1) / teams <= low)\nb++;\n"
+                   "for (; cuts * b / teams < low + steps; b++) {\n"
                    "const float *slot = ");
-  put_slot(out, "b", "cuts * b / gridDim.x > low", sums, members);
+  put_slot(out, t, "b", "cuts * b / teams > low", sums, members);
   buffer_puts(out, ";\n");
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
@@ -306,9 +416,11 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
   buffer_printf(out,
                 "const unsigned group = thread / 128u - 1, member = thread %% "
                 "128u;\n"
-                "float *const slab = (float *)(memory + %uu) + (thread / 32u - "
-                "4) * %uu;\n",
-                r->slabs, 16 * gemm_slab_pitch(s));
+                "const unsigned out_at = %uu + (thread / 32u - 4) * %uu;\n",
+                r->slabs, gemm_out_bytes(t->shape, s));
+  buffer_puts(out, s->store == STORE_ENGINE
+                       ? "const unsigned sets = out_at;\nunsigned stored = 0;\n"
+                       : "float *const slab = (float *)(memory + out_at);\n");
   snprintf(at, sizeof at, "shared + group * %uu",
            s->pingpong ? 0 : rows_at(&r->a, r->rows));
   gemm_put_descriptor(out, &r->a.tile, r->a.turned, "a_first", at);
@@ -339,9 +451,14 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t x = 0; x < tall; x++) {
     snprintf(at, sizeof at, "sums%u", x);
     snprintf(row, sizeof row, "row + %uu", x * GROUP_ROWS);
-    gemm_put_slab(out, t, at, row, "0u");
+    if (s->store == STORE_ENGINE)
+      gemm_put_sets(out, t, at, row);
+    else
+      gemm_put_slab(out, t, at, row, "0u");
   }
   buffer_puts(out, s->stream ? "}\n}\n" : "}\n");
+  if (s->store == STORE_ENGINE)
+    buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");
 }
 
 /* ---- the whole ---- */
@@ -361,12 +478,15 @@ void gemm_group_put(Buffer *out, const GemmText *t) {
                   gemm_group_registers(r.groups));
   put_consumer(out, t, &r);
   buffer_puts(out, "}\n");
+  if (gemm_cluster(t->schedule) > 1) /* nobody goes while others write there */
+    buffer_puts(out, "ax_sync_warp();\nax_cluster_sync();\n");
 }
 
 void gemm_box(const GemmShape *shape, const GemmSchedule *s, bool b,
               uint32_t box[2], uint32_t *swizzle) {
   SharedTile tile = gemm_tile(shape, s, b);
+  uint32_t share = share_of(s, b);
   box[0] = tile.width / tile.bytes;
-  box[1] = tile.rows;
+  box[1] = share ? tile.rows / share : tile.rows;
   *swizzle = shared_matrix(&tile, false).swizzle;
 }

@@ -21,9 +21,16 @@ void gemm_put_tile(Buffer *out, const GemmText *t) {
                 "const unsigned band = tile / (%uu * tiles_n) * %uu;\n"
                 "const unsigned high = min(tiles_m - band, %uu);\n"
                 "tile %%= %uu * tiles_n;\n"
-                "const unsigned m0 = (band + tile %% high) * %uu;\n"
-                "const unsigned n0 = tile / high * %uu;\n",
-                s->raster, s->raster, s->raster, s->raster, s->m, s->n);
+                "const unsigned m0 = (band + tile %% high) * %uu",
+                s->raster, s->raster, s->raster, s->raster,
+                s->cluster_m * s->m);
+  if (s->cluster_m > 1)
+    buffer_printf(out, " + rank %% %uu * %uu", s->cluster_m, s->m);
+  buffer_printf(out, ";\nconst unsigned n0 = tile / high * %uu",
+                s->cluster_n * s->n);
+  if (s->cluster_n > 1)
+    buffer_printf(out, " + rank / %uu * %uu", s->cluster_m, s->n);
+  buffer_puts(out, ";\n");
   buffer_puts(out, "(void)batch;\n");
   gemm_put_axes(out, &t->batch, "(int64_t)batch");
 }
@@ -36,7 +43,8 @@ void gemm_put_sizes(Buffer *out, const GemmText *t) {
   buffer_printf(out,
                 "const unsigned tiles_m = (unsigned)(m_all + %u) / %uu;\n"
                 "const unsigned tiles_n = (unsigned)(n_all + %u) / %uu;\n",
-                s->m - 1, s->m, s->n - 1, s->n);
+                s->cluster_m * s->m - 1, s->cluster_m * s->m,
+                s->cluster_n * s->n - 1, s->cluster_n * s->n);
 }
 
 void gemm_put_start(Buffer *out) {

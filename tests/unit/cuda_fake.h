@@ -374,6 +374,49 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
 #endif
 }
 
+CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
+                            const uint64_t *extents, const uint64_t *strides,
+                            const int *lower, const int *upper,
+                            unsigned channels, unsigned pixels,
+                            const uint32_t *steps, int interleave, int swizzle,
+                            int promotion, int fill) {
+  SAYS(tensor_pixels);
+  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
+      fill || rank < 3 || rank > 5 || !fake_block(at, bytes) || steps[0] != 1 ||
+      steps[rank - 1] != 1 || channels > 256 || pixels > 1024)
+    return 1;
+#ifdef FAKE_RUNS
+  SimMap map = {.rank = rank,
+                .element = bytes,
+                .address = (const void *)(uintptr_t)at,
+                .swizzle = swizzle ? 16u << swizzle : 0,
+                .stride = {bytes},
+                .pixels = true};
+  Buffer error = {0};
+  for (unsigned j = 0; j < rank; j++) {
+    map.size[j] = extents[j];
+    map.box[j] = j == 0 ? channels : j == 1 ? pixels : 1;
+    if (j)
+      map.stride[j] = strides[j - 1];
+    if (j + 2 < rank) {
+      map.lower[j] = lower[j];
+      map.upper[j] = upper[j];
+      map.step[j] = steps[j + 1];
+    }
+  }
+  if (sim_map(to, &map, &error))
+    return 0;
+  fprintf(stderr, "%s\n", error.text);
+  return 1;
+#else
+  uint64_t words[16] = {at, rank, extents[0], strides[0], channels,
+                        (uint64_t)swizzle, (uint64_t)lower[0] + upper[0]};
+  memcpy(to, words, sizeof words);
+  return 0;
+#endif
+}
+
 #ifdef FAKE_RUNS
 #include "tests/unit/cuda_mutants.h"
 

@@ -14,7 +14,7 @@ static const char gemm_arguments[] =
     "const void *a, *b;\nvoid *c;\nconst float *bias;\nvoid *room, *counters;\n"
     "int64_t m, n, k, batch;\n"
     "int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;\n"
-    "float scale;\nax_tensor_map map_a, map_b;\n};\n";
+    "float scale;\nax_tensor_map map_a, map_b, map_c;\n};\n";
 
 typedef struct GemmCase {
   Dtype in, sum, out;
@@ -69,6 +69,10 @@ static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
   s.batch = batch;
   s.stored = dtype_info[c->out].bytes;
   s.store_align = c->align;
+  s.boxes = c->align >= 16;
+  s.results = 1;
+  s.widest = dtype_info[c->out].bytes;
+  s.finish = c->bias ? 4 : 1;
   return s;
 }
 
@@ -93,17 +97,22 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
                       .map = "&args.map_a",
                       .value = c->computed ? gemm_case_value : NULL};
   t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
-  t.result[0] = (GemmResult){.pointer = "args.c", .dtype = c->out};
+  t.anywhere = !c->bias;
+  t.result[0] =
+      (GemmResult){.pointer = "args.c", .dtype = c->out, .map = "&args.map_c"};
   t.result[0].strides[0] = "args.c_batch";
   t.result[0].strides[1] = "args.c_m";
   t.result[0].strides[2] = "1";
   Buffer before = {0}, body = {0};
   gemm_put(&before, &body, &t);
+  char cluster[40] = "";
+  if (gemm_cluster(s) > 1)
+    snprintf(cluster, sizeof cluster, " __cluster_dims__(%u)", gemm_cluster(s));
   buffer_printf(out,
-                "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)\n"
+                "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s\n"
                 "%s(const __grid_constant__ Arguments args) {\n%s}\n",
                 (int)before.len, before.len ? before.text : "", gemm_threads(s),
-                s->blocks, name, body.text);
+                s->blocks, cluster, name, body.text);
   buffer_free(&before);
   buffer_free(&body);
 }

@@ -3,85 +3,8 @@
  * sizes around those of its tiles, primes, one and none, in several orders of
  * events, against sums in double precision. */
 #include "backend/cuda/attentionemit.h"
-#include "backend/cuda/sim/sim.h"
 #include "tests/unit/attention_cases.h"
-#include "tests/unit/gemm_cases.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-enum { MAP_BYTES = 128, LINE = 256 };
-
-/* ---- numbers ---- */
-
-static void put_number(void *at, int64_t i, Dtype t, double x) {
-  if (t == DT_F64)
-    ((double *)at)[i] = x;
-  else if (t == DT_F32)
-    ((float *)at)[i] = (float)x;
-  else
-    ((uint16_t *)at)[i] =
-        t == DT_BF16 ? bf16_from_double(x) : f16_from_double(x);
-}
-
-static double number_at(const void *at, int64_t i, Dtype t) {
-  if (t == DT_F64)
-    return ((const double *)at)[i];
-  if (t == DT_F32)
-    return (double)((const float *)at)[i];
-  uint16_t u = ((const uint16_t *)at)[i];
-  return t == DT_BF16 ? bf16_to_double(u) : f16_to_double(u);
-}
-
-static uint32_t state = 1;
-
-/* A multiple of 1/4 that is small: exact in all types. */
-static double drawn(void) {
-  state = state * 1664525 + 1013904223;
-  return ((double)(state >> 27) - 16) / 4;
-}
-
-/* So many elements, NaN all of them; and the range, for the simulator. */
-static void *made(int64_t count, Dtype t, bool writable, const char *name,
-                  SimMemory *range) {
-  size_t bytes = (size_t)(count + 1) * dtype_info[t].bytes;
-  char *at = aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE);
-  assert_non_null(at);
-  memset(at, 0xff, bytes);
-  *range = (SimMemory){at, bytes, writable, name};
-  return at;
-}
-
-static int64_t up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
-}
-
-/* ---- contractions ---- */
-
-typedef struct GemmArguments {
-  const void *a, *b;
-  void *c;
-  const float *bias;
-  void *room, *counters;
-  int64_t m, n, k, batch;
-  int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;
-  float scale;
-  _Alignas(64) char map_a[MAP_BYTES];
-  char map_b[MAP_BYTES];
-} GemmArguments;
-
-typedef struct Kind {
-  const char *arch;
-  GemmCase c;
-  const char *schedule; /* what is changed of the chosen one */
-  bool plain;           /* TMA cannot copy it */
-} Kind;
+#include "tests/unit/gemm_run.h"
 
 #define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3 "
 #define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3 "
@@ -114,164 +37,29 @@ static const Kind kinds[] = {
      1},
     {"sm_90a",
      {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
-     GROUPS "stream=1 pingpong=0 flight=3",
+     GROUPS "stream=1 pingpong=0 flight=3 store=shared cluster_m=1 cluster_n=1",
      0},
     {"sm_90a",
      {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 16},
-     GROUPS "m=64 stream=0 pingpong=1 flight=1",
+     GROUPS "m=64 stream=0 pingpong=1 flight=1 store=engine waiting=1 "
+            "cluster_m=1 cluster_n=2",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .align = 16, .bias = true},
+     GROUPS "n=96 stream=1 pingpong=0 store=engine waiting=2 cluster_m=2 "
+            "cluster_n=1 flight=2",
+     0},
+    {"sm_90a",
+     {DT_F32, DT_F32, DT_F16, .tf32 = 1, .align = 16},
+     GROUPS "n=64 k=32 stream=0 pingpong=0 store=engine waiting=1 cluster_m=1 "
+            "cluster_n=1 flight=2",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16},
+     GROUPS "n=64 stream=0 pingpong=0 store=engine waiting=2 cluster_m=2 "
+            "cluster_n=2 flight=2",
      0},
 };
-
-typedef struct Made {
-  GemmShape shape;
-  GemmSchedule s;
-} Made;
-
-static void choose(const Kind *kind, Made *made) {
-  GemmGpu gpu;
-  double seconds;
-  Buffer why = {0};
-  assert_true(gemm_gpu(kind->arch, &gpu));
-  made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
-  made->shape.a.boxes = !kind->plain;
-  assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
-  if (!gemm_parse(&made->s, kind->schedule, &why))
-    fail_msg("%s", why.text);
-  gemm_lay_out(&made->shape, &made->s);
-  assert_true((made->s.way == GEMM_WGMMA) == !kind->plain);
-}
-
-static void map_operand(const GemmArguments *g, const Made *m, bool b,
-                        void *to) {
-  uint32_t box[2], number;
-  Buffer error = {0};
-  gemm_box(&m->shape, &m->s, b, box, &number);
-  bool turned = b ? m->shape.b.turned : m->shape.a.turned;
-  int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
-  int64_t of_term = b ? g->b_k : g->a_k;
-  SimMap map = {.rank = 3, .element = 2, .address = b ? g->b : g->a};
-  map.size[0] = (uint64_t)(turned ? rows : g->k);
-  map.size[1] = (uint64_t)(turned ? g->k : rows);
-  map.size[2] = (uint64_t)g->batch;
-  map.stride[0] = 2;
-  map.stride[1] = 2 * (uint64_t)(turned ? of_term : of_row);
-  map.stride[2] = 2 * (uint64_t)(b ? g->b_batch : g->a_batch);
-  for (int j = 0; j < 3; j++) /* what has no elements is not read */
-    map.size[j] = map.size[j] ? map.size[j] : 1;
-  map.box[0] = box[0];
-  map.box[1] = box[1];
-  map.box[2] = 1;
-  map.swizzle = number ? 256u >> number : 0;
-  if (!sim_map(to, &map, &error))
-    fail_msg("%s", error.text);
-}
-
-typedef struct Sizes {
-  int64_t m, n, k, batch;
-} Sizes;
-
-static double factor(const void *p, int64_t at, const GemmCase *c, bool a) {
-  return number_at(p, at, c->in) * (a && c->computed ? 0.5 : 1);
-}
-
-static void check_gemm(const GemmArguments *g, const GemmCase *c,
-                       const char *what) {
-  for (int64_t z = 0; z < g->batch; z++)
-    for (int64_t i = 0; i < g->m; i++)
-      for (int64_t j = 0; j < g->c_m; j++) {
-        double sum = 0, all = 0;
-        double got = number_at(g->c, z * g->c_batch + i * g->c_m + j, c->out);
-        if (j >= g->n) { /* between rows */
-          assert_true(isnan(got));
-          continue;
-        }
-        for (int64_t x = 0; x < g->k; x++) {
-          double p =
-              factor(g->a, z * g->a_batch + i * g->a_m + x * g->a_k, c, true) *
-              factor(g->b, z * g->b_batch + j * g->b_n + x * g->b_k, c, false);
-          sum += p;
-          all += fabs(p);
-        }
-        if (c->bias)
-          sum = fmax(sum + (double)g->bias[j], 0);
-        double unit = c->out == DT_BF16  ? 0x1p-7
-                      : c->out == DT_F16 ? 0x1p-10
-                                         : 0x1p-22;
-        if (!(fabs(got - sum) <= unit * (fabs(sum) + all * 1e-3)))
-          fail_msg("%s: %lld x %lld x %lld: at %lld, %lld, %lld: %g, not %g",
-                   what, (long long)g->m, (long long)g->n, (long long)g->k,
-                   (long long)z, (long long)i, (long long)j, got, sum);
-      }
-}
-
-static void fill(void *p, Dtype t, int64_t batches, int64_t of_batch,
-                 int64_t rows, int64_t of_row, int64_t terms, int64_t of_term) {
-  for (int64_t z = 0; z < batches; z++)
-    for (int64_t i = 0; i < rows; i++)
-      for (int64_t j = 0; j < terms; j++)
-        put_number(p, z * of_batch + i * of_row + j * of_term, t, drawn());
-}
-
-static void run_gemm(Sim *sim, const char *name, const Kind *kind,
-                     const Made *made_, Sizes z, uint64_t seed) {
-  const GemmCase *c = &kind->c;
-  const GemmSchedule *s = &made_->s;
-  int64_t pad = c->align / dtype_info[c->in].bytes;
-  GemmArguments g = {
-      .m = z.m, .n = z.n, .k = z.k, .batch = z.batch, .scale = 0.5f};
-  g.a_m = c->a_turned ? 1 : up(z.k, pad);
-  g.a_k = c->a_turned ? up(z.m, pad) : 1;
-  g.b_n = c->b_turned ? 1 : up(z.k, pad);
-  g.b_k = c->b_turned ? up(z.n, pad) : 1;
-  g.a_batch = (c->a_turned ? g.a_k * z.k : g.a_m * z.m) + pad;
-  g.b_batch = (c->b_turned ? g.b_k * z.k : g.b_n * z.n) + pad;
-  g.c_m = up(z.n, 16);
-  g.c_n = 1;
-  g.c_batch = g.c_m * z.m;
-  SimMemory memory[6];
-  void *a = made(g.a_batch * z.batch, c->in, false, "a", &memory[0]);
-  void *b = made(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
-  g.c = made(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
-  float *bias = made(z.n, DT_F32, false, "bias", &memory[3]);
-  int64_t tiles = up(z.m, s->m) / s->m * (up(z.n, s->n) / s->n) * z.batch;
-  uint32_t grid = s->persistent ? 3 : (uint32_t)(tiles * s->split);
-  int64_t parts = tiles * s->split > 2 * grid ? tiles * s->split : 2 * grid;
-  g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[4]);
-  g.counters = made(tiles, DT_I32, true, "counters", &memory[5]);
-  memset(g.counters, 0, memory[5].bytes);
-  fill(a, c->in, z.batch, g.a_batch, z.m, g.a_m, z.k, g.a_k);
-  fill(b, c->in, z.batch, g.b_batch, z.n, g.b_n, z.k, g.b_k);
-  for (int64_t j = 0; j < z.n; j++)
-    bias[j] = (float)drawn();
-  g.a = a;
-  g.b = b;
-  g.bias = bias;
-  if (s->way == GEMM_WGMMA && tiles) {
-    map_operand(&g, made_, false, g.map_a);
-    map_operand(&g, made_, true, g.map_b);
-  }
-  SimLaunch l = {.kernel = name,
-                 .grid = {grid, 1, 1},
-                 .block = {gemm_threads(s), 1, 1},
-                 .shared = gemm_shared(&made_->shape, s),
-                 .args = &g,
-                 .args_bytes = sizeof g,
-                 .memory = memory,
-                 .memory_count = 6,
-                 .seed = seed};
-  Buffer error = {0}, what = {0};
-  gemm_print(&what, s);
-  if (tiles && !sim_launch(sim, &l, &error))
-    fail_msg("%s: %s: %lld x %lld x %lld: %s", name, what.text, (long long)z.m,
-             (long long)z.n, (long long)z.k, error.text);
-  check_gemm(&g, c, what.text);
-  for (int64_t j = 0; j < tiles; j++)
-    assert_int_equal(((int32_t *)g.counters)[j], 0);
-  for (int j = 0; j < 6; j++)
-    free((void *)(uintptr_t)memory[j].at);
-  buffer_free(&error);
-  buffer_free(&what);
-}
 
 static const Sizes sizes[] = {
     {1, 1, 1, 1},     {17, 33, 31, 2},  {32, 32, 64, 1},
@@ -304,7 +92,10 @@ static void test_gemm(void **unused) {
     for (size_t x = 0; x < ARRAY_LEN(sizes); x++) {
       char name[16];
       snprintf(name, sizeof name, "gemm%zu", j);
-      run_gemm(sim, name, &kinds[j], &all[j], sizes[x], 10 * j + x);
+      text.len = 0;
+      if (!run_gemm(sim, name, &kinds[j], &all[j], sizes[x], 10 * j + x, &text))
+        fail_msg("%s, %lld x %lld x %lld: %s", name, (long long)sizes[x].m,
+                 (long long)sizes[x].n, (long long)sizes[x].k, text.text);
     }
   sim_free(sim);
   buffer_free(&text);

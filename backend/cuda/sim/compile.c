@@ -78,10 +78,17 @@ static const char *function_name(const char *p, size_t *len) {
     for (*len = 0; in_name(p[*len]);)
       ++*len;
     size_t after = *len + strspn(p + *len, " \n");
-    if (p[after] == '(' && strncmp(p, "__launch_bounds__", *len) != 0)
+    if (p[after] == '(' && strncmp(p, "__", 2) != 0)
       return p;
   }
   return p;
+}
+
+/* Blocks of the kernel's clusters; its name stands there, its head before. */
+static unsigned long cluster_of(const char *head, const char *name) {
+  static const char mark[] = "__cluster_dims__(";
+  const char *at = strstr(head, mark);
+  return at && at < name ? strtoul(at + strlen(mark), NULL, 10) : 1;
 }
 
 /* Kernels take their arguments by value; these take where they are. */
@@ -89,12 +96,14 @@ static void write_entries(FILE *f, const char *text) {
   static const char mark[] = "__global__";
   for (const char *at = text; (at = strstr(at, mark));) {
     size_t len;
+    const char *head = at;
     at = function_name(at + strlen(mark), &len);
     if (len)
       fprintf(f,
               "extern \"C\" __global__ void %.*s_sim(const void *a) "
-              "{ ax_sim_kernel(%.*s, a); }\n",
-              (int)len, at, (int)len, at);
+              "{ ax_sim_kernel(%.*s, a); }\n"
+              "extern \"C\" __global__ const unsigned %.*s_cluster = %lu;\n",
+              (int)len, at, (int)len, at, (int)len, at, cluster_of(head, at));
   }
 }
 
@@ -229,6 +238,13 @@ void (*sim_entry(const Sim *s, const char *kernel))(const void *args) {
   char symbol[400];
   snprintf(symbol, sizeof symbol, "%s_sim", kernel);
   return (void (*)(const void *))(uintptr_t)dlsym(s->library, symbol);
+}
+
+uint32_t sim_cluster(const Sim *s, const char *kernel) {
+  char symbol[400];
+  snprintf(symbol, sizeof symbol, "%s_cluster", kernel);
+  const unsigned *blocks = dlsym(s->library, symbol);
+  return blocks ? *blocks : 1;
 }
 
 /* ---- lines ---- */

@@ -348,7 +348,7 @@ static bool check_launch(SimRun *r, const SimLaunch *l) {
     r->threads *= l->block[j];
     blocks *= l->grid[j];
   }
-  r->per_cluster = l->cluster ? l->cluster : 1;
+  r->per_cluster = l->cluster ? l->cluster : sim_cluster(r->sim, l->kernel);
   if (!r->threads || r->threads > 1024)
     return sim_fail(r, NULL, 0, "a block of %u threads", r->threads);
   if (!blocks || blocks > UINT32_MAX || l->grid[0] % r->per_cluster ||

@@ -1,0 +1,164 @@
+/* What becomes of a contraction's sums where TMA stores it: a warp has 16 rows
+ * of a *set* of boxes, one of each result, which it fills from its registers
+ * and leaves to TMA; some sets wait for it while the next one is filled, and
+ * while the next tile is summed. */
+#include "backend/cuda/gemmemit.h"
+
+enum { ROWS = 16, ROW_BYTES = 128, ALIGNED = 1024, TILE = 8 };
+
+uint32_t gemm_store_columns(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t most = ROW_BYTES / (shape->widest ? shape->widest : 1);
+  uint32_t even = s->n & -s->n;
+  return even < most ? even : most;
+}
+
+static SharedTile tile_of(const GemmShape *shape, const GemmSchedule *s,
+                          Dtype t) {
+  uint32_t columns = gemm_store_columns(shape, s);
+  uint32_t width = columns * dtype_info[t].bytes, bits = 0;
+  while (16u << bits < width)
+    bits++;
+  return (SharedTile){.rows = ROWS,
+                      .columns = columns,
+                      .bytes = dtype_info[t].bytes,
+                      .width = width,
+                      .swizzle = {bits, bits ? 4 : 0, bits ? 3 : 0}};
+}
+
+static uint32_t box_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t bytes = ROWS * gemm_store_columns(shape, s) * shape->widest;
+  return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+uint32_t gemm_set_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  return box_bytes(shape, s) * shape->results;
+}
+
+void gemm_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
+                    uint32_t box[2], uint32_t *swizzle) {
+  SharedTile tile = tile_of(shape, s, t);
+  box[0] = tile.columns;
+  box[1] = tile.rows;
+  *swizzle = shared_matrix(&tile, false).swizzle;
+}
+
+/* ---- as text ---- */
+
+static bool is_half(const GemmResult *r) {
+  return dtype_info[r->dtype].bytes == 2;
+}
+
+/* Where an element of a result's box lies, from where the memory begins. */
+static void put_place(Buffer *out, const GemmText *t, uint32_t r,
+                      const char *row, const char *column) {
+  SharedTile tile = tile_of(t->shape, t->schedule, t->result[r].dtype);
+  buffer_printf(out, "set + %uu + ", r * box_bytes(t->shape, t->schedule));
+  shared_print(out, &tile, row, column);
+}
+
+/* What a thread has in a row are pairs of columns. */
+static void put_pair(Buffer *out, const GemmText *t, const char *sums) {
+  static const char *const names[GEMM_RESULTS] = {"y0[v]", "y1[v]", "y2[v]",
+                                                  "y3[v]"};
+  uint32_t columns = gemm_store_columns(t->shape, t->schedule);
+  for (uint32_t r = 0; r < t->results; r++)
+    buffer_printf(out, "float y%u[2] = {0, 0};\n", r);
+  buffer_printf(out,
+                "#pragma unroll\nfor (int v = 0; v < 2; v++) {\n"
+                "const int column = j + v;\n(void)column;\n%s{\n",
+                t->anywhere ? "" : "if (i < m_all && column < n_all) ");
+  gemm_put_axes(out, &t->n, "column");
+  buffer_printf(out, "const float x = %s[y * %u + z * 4 + h * 2 + v];\n", sums,
+                columns / 2);
+  t->epilogue(t->owner, out, "x", names);
+  buffer_puts(out, "}\n}\n");
+  for (uint32_t r = 0; r < t->results; r++) {
+    const GemmResult *to = &t->result[r];
+    if (is_half(to)) {
+      buffer_printf(out, "w%u[z * 2 + h] = ax_pack_%s(y%u[0], y%u[1]);\n", r,
+                    dtype_info[to->dtype].name, r, r);
+      continue;
+    }
+    buffer_puts(out, "*(float2 *)(memory + ");
+    put_place(out, t, r, "box_row", "box_column");
+    buffer_printf(out, ") = make_float2(y%u[0], y%u[1]);\n", r, r);
+  }
+}
+
+/* Registers of four cores at once, as mma's first operand has them. */
+static void put_matrices(Buffer *out, const GemmText *t, uint32_t r) {
+  Held h = held_mma_a(2);
+  Layout row, column;
+  held_addresses(&h, 2, false, &row, &column);
+  buffer_printf(out, "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n",
+                gemm_store_columns(t->shape, t->schedule) / held_columns(&h));
+  buffer_puts(out, "const unsigned box_row = ");
+  layout_print(out, &row, "lane");
+  buffer_printf(out, ", box_column = z * %uu + ", held_columns(&h));
+  layout_print(out, &column, "lane");
+  buffer_puts(out, ";\nax_stmatrix_4(shared + ");
+  put_place(out, t, r, "box_row", "box_column");
+  buffer_printf(out, ", w%u + z * 4);\n}\n", r);
+}
+
+static void put_stores(Buffer *out, const GemmText *t, const char *row) {
+  uint32_t columns = gemm_store_columns(t->shape, t->schedule), at = 0;
+  buffer_printf(out,
+                "ax_fence_async();\nax_sync_warp();\nif (lane == 0) {\n"
+                "const int i = (int)(m0 + %s), j = (int)(n0 + y * %uu);\n"
+                "if (i < m_all && j < n_all) {\n",
+                row, columns);
+  for (uint32_t r = 0; r < t->results; r++) {
+    const GemmResult *to = &t->result[r];
+    uint32_t axes = 2;
+    for (at = 0; at < t->batch.count; at++)
+      axes += to->strides[at] != NULL;
+    buffer_printf(out, "ax_tma_store_%ud(%s, shared + set + %uu, j, i", axes,
+                  to->map, r * box_bytes(t->shape, t->schedule));
+    for (at = t->batch.count; at-- > 0;)
+      if (to->strides[at])
+        buffer_printf(out, ", (int)%s", t->batch.axes[at].name);
+    buffer_puts(out, ");\n");
+  }
+  buffer_puts(out, "}\nax_tma_commit();\n}\n");
+}
+
+void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t columns = gemm_store_columns(t->shape, s);
+  Held h = held_mma_c();
+  buffer_printf(out,
+                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
+                "const unsigned set = sets + stored %% %uu * %uu;\n"
+                "stored++;\n"
+                "if (lane == 0)\nax_tma_wait_read<%u>();\nax_sync_warp();\n",
+                s->n / columns, s->waiting, gemm_set_bytes(t->shape, s),
+                s->waiting - 1);
+  for (uint32_t r = 0; r < t->results; r++)
+    if (is_half(&t->result[r]))
+      buffer_printf(out, "unsigned w%u[%u];\n", r, columns / 4);
+  buffer_printf(out,
+                "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                "const unsigned box_row = h * %uu + ",
+                (uint32_t)layout_at(&h.value_row, 2));
+  layout_print(out, &h.thread_row, "lane");
+  buffer_printf(out, ";\nconst int i = (int)(m0 + %s + box_row);\n(void)i;\n",
+                row);
+  gemm_put_axes(out, &t->m, "i");
+  buffer_printf(out,
+                "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n"
+                "const unsigned box_column = z * %uu + ",
+                columns / TILE, TILE);
+  layout_print(out, &h.thread_column, "lane");
+  buffer_printf(
+      out, ";\nconst int j = (int)(n0 + y * %uu + box_column);\n(void)j;\n",
+      columns);
+  put_pair(out, t, sums);
+  buffer_puts(out, "}\n}\n");
+  for (uint32_t r = 0; r < t->results; r++)
+    if (is_half(&t->result[r]))
+      put_matrices(out, t, r);
+  put_stores(out, t, row);
+  buffer_puts(out, "}\n");
+}

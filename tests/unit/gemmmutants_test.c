@@ -1,0 +1,95 @@
+/* Mutants of the products of warpgroups as they are generated: with clusters
+ * whose blocks share operands, stores by TMA, and sums that are cut.  The
+ * simulator finds what is wrong in each, but for those in
+ * tests/cuda/gemmgroup.survivors, which says why they are right.
+ *
+ * One in eight of those that leave out or loosen a call or a condition is run;
+ * all of these: MUTANTS=calls; or all there are: MUTANTS=all. */
+#include "backend/cuda/sim/mutate.h"
+#include "tests/unit/gemm_run.h"
+#include "tests/unit/products.h"
+
+#include <unistd.h>
+
+static const Kind kind = {
+    "sm_90a",
+    {DT_BF16, DT_F32, DT_BF16, .b_turned = 1, .align = 16, .bias = true},
+    "m=128 n=32 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
+    "cluster_m=2 cluster_n=1 stream=1 flight=2",
+    0};
+
+static Made made_one;
+
+static bool run(void *owner, Sim *s, uint64_t seed) {
+  static const Sizes sizes[] = {
+      {300, 65, 193, 1}, {129, 31, 65, 1}, {520, 70, 264, 2}, {5, 3, 0, 1}};
+  Buffer *why = owner;
+  for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
+    if (!run_gemm(s, "gemm", &kind, &made_one, sizes[j], seed + 10 * j, why))
+      return false;
+  return true;
+}
+
+/* Is it a line of the list? */
+static bool listed(const char *list, const char *name) {
+  size_t len = strlen(name);
+  for (const char *at = list; at && (at = strstr(at, name)); at++)
+    if ((at == list || at[-1] == '\n') && at[len] == '\n')
+      return true;
+  return false;
+}
+
+static bool of_call(const Mutant *m) {
+  return !*m->with || strstr(m->with, "- 1") || strstr(m->with, "^ 1") ||
+         strncmp(m->with, "(", 1) == 0;
+}
+
+static uint32_t survivors(Arena *arena, const char *text, const char *list) {
+  const char *some = getenv("MUTANTS");
+  bool all = some && strcmp(some, "all") == 0;
+  uint32_t each = some ? 1 : 8, wrong = 0, seen = 0;
+  Buffer why = {.arena = arena};
+  Mutants m;
+  mutants_find(arena, text, &m);
+  assert_true(m.all.len > 150);
+  for (uint32_t j = 0; j < m.all.len; j++) {
+    const char *name = mutant_name(arena, &m, j);
+    if ((!all && !of_call(&m.all.at[j])) || seen++ % each != each / 2)
+      continue;
+    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 60, run, &why);
+    if (fate != MUTANT_SURVIVED || listed(list, name))
+      continue;
+    fprintf(stderr, "%u survives: %s\n", m.all.at[j].line, name);
+    wrong++;
+  }
+  return wrong;
+}
+
+static void test_mutants(void **state) {
+  (void)state;
+  char folder[] = "/tmp/axon_mutantsXXXXXX", command[120];
+  char *list = read_file("gemmgroup.survivors");
+  Arena *arena = arena_new();
+  Buffer text = {.arena = arena};
+  choose(&kind, &made_one);
+  buffer_puts(&text, gemm_arguments);
+  gemm_case_text(&kind.c, &made_one.shape, &made_one.s, "gemm", &text);
+  assert_non_null(mkdtemp(folder)); /* mutants that are killed leave files */
+  setenv("TMPDIR", folder, 1);
+  uint32_t wrong = survivors(arena, text.text, list);
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  assert_int_equal(system(command), 0);
+  unsetenv("TMPDIR");
+  arena_free(arena);
+  free(list);
+  assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants)};
+  if (!sim_can()) {
+    fprintf(stderr, "skipped: no C++ compiler\n");
+    return 0;
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
