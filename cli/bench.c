@@ -1,6 +1,6 @@
 /* axon bench: how long functions and expressions of a program take. */
 #define _GNU_SOURCE
-#include "cli/cli.h"
+#include "cli/plan.h"
 
 #include "backend/cuda/cuda.h"
 
@@ -30,10 +30,17 @@ typedef struct Timing {
   int64_t runs;
 } Timing;
 
+typedef struct Work { /* of a run, if its kernels say all of it */
+  bool known;
+  double operations, bytes; /* as axon plan counts them */
+  double limit;             /* seconds that the machine's limits allow it */
+} Work;
+
 typedef struct Row {
   const char *name;
   const char *text; /* the expression */
   Timing timing;
+  Work work;
   const char *error; /* NULL: it was timed */
 } Row;
 
@@ -148,6 +155,38 @@ static bool measure(Bench *b, Repeated *repeated, Timing *t) {
   return t->first >= 0 && take_samples(b, repeated, t);
 }
 
+/* ---- what a run does ---- */
+
+static void add_kernel(Work *w, const PlanKernel *k, double times) {
+  if (k->shared)
+    return;
+  w->known = w->known && !k->interpreted && !k->routine &&
+             k->predicted.limit > 0;
+  w->operations += times * (k->cost.products + k->cost.others);
+  w->bytes += times * (k->cost.read + k->cost.written);
+  w->limit += times * k->predicted.limit;
+}
+
+/* Runs it once more, and looks at its kernels as axon plan does. */
+static Work work_of(Bench *b, Repeated *repeated) {
+  PlanLog log = {.code = false};
+  Work w = {.known = !b->there};
+  plan_listen(&log, b->session, false, false);
+  session_watch(b->session, &log.watch);
+  w.known &= session_repeat(b->session, repeated) == SESSION_OK;
+  session_watch(b->session, NULL);
+  for (uint32_t j = 0; j < log.runs.len; j++) {
+    const PlanRun *run = log.runs.at[j];
+    for (uint32_t k = 0; k < run->kernels.len; k++)
+      add_kernel(&w, &run->kernels.at[k], run->count);
+  }
+  w.known &= w.limit > 0;
+  plan_forget(&log);
+  return w;
+}
+
+/* ---- a row ---- */
+
 /* Keeps what the first error says, and tells all of them. */
 static void fail(Bench *b, Row *row) {
   const Diags *diags = session_diags(b->session);
@@ -167,6 +206,8 @@ static void run_row(Bench *b, Row *row) {
   Repeated *repeated = session_repeatable(b->session, &text, &b->status);
   if (!repeated || !measure(b, repeated, &row->timing))
     fail(b, row);
+  else
+    row->work = work_of(b, repeated);
 }
 
 /* ---- what is timed ---- */
@@ -256,14 +297,37 @@ static int name_width(const Bench *b) {
   return width > 40 ? 40 : width;
 }
 
-static void put_heading(int width) {
+static void put_heading(int width, bool there) {
   printf("%*s", width, "");
   put_cell("median", 11);
   put_cell("spread", 8);
   put_cell("fastest", 11);
   put_cell("first", 11);
   put_cell("runs", 9);
+  if (!there) {
+    put_cell("Gop/s", 8);
+    put_cell("GB/s", 8);
+    put_cell("of limit", 10);
+  }
   putchar('\n');
+}
+
+static void put_rate(double rate) {
+  char text[16];
+  snprintf(text, sizeof text, "%.*f", rate < 9.95 ? 1 : 0, rate);
+  put_cell(text, 8);
+}
+
+static void put_work(const Row *row) {
+  const Work *w = &row->work;
+  char text[16];
+  if (!w->known)
+    return;
+  put_rate(1e-9 * w->operations / row->timing.median);
+  put_rate(1e-9 * w->bytes / row->timing.median);
+  snprintf(text, sizeof text, "%.0f %%",
+           100 * w->limit / row->timing.median);
+  put_cell(text, 10);
 }
 
 static void put_row(const Row *row, int width) {
@@ -280,12 +344,14 @@ static void put_row(const Row *row, int width) {
   put_cell(text, 8);
   put_cell(duration(text, t->least), 11);
   put_cell(duration(text, t->first), 11);
-  printf("%9lld\n", (long long)t->runs);
+  printf("%9lld", (long long)t->runs);
+  put_work(row);
+  putchar('\n');
 }
 
-static void json_seconds(Buffer *out, const char *name, double seconds) {
+static void json_real(Buffer *out, const char *name, double x) {
   json_key(out, name);
-  buffer_printf(out, "%.9g", seconds);
+  buffer_printf(out, "%.9g", x);
 }
 
 static void json_row(Buffer *out, const Row *row) {
@@ -295,11 +361,16 @@ static void json_row(Buffer *out, const Row *row) {
   json_field(out, "error", row->error);
   if (!row->error) {
     json_number(out, "runs", t->runs);
-    json_seconds(out, "median", t->median);
-    json_seconds(out, "least", t->least);
-    json_seconds(out, "lower_quartile", t->lower);
-    json_seconds(out, "upper_quartile", t->upper);
-    json_seconds(out, "first", t->first);
+    json_real(out, "median", t->median);
+    json_real(out, "least", t->least);
+    json_real(out, "lower_quartile", t->lower);
+    json_real(out, "upper_quartile", t->upper);
+    json_real(out, "first", t->first);
+  }
+  if (row->work.known) {
+    json_real(out, "operations", row->work.operations);
+    json_real(out, "bytes", row->work.bytes);
+    json_real(out, "limit", row->work.limit);
   }
   buffer_putc(out, '}');
 }
@@ -308,10 +379,13 @@ static void put_json(const Bench *b) {
   Buffer out = {0};
   json_open(&out, NULL, '{');
   json_field(&out, "version", AXON_VERSION);
-  json_field(&out, "file", b->options->args[0]);
+  if (b->options->arg_count)
+    json_field(&out, "file", b->options->args[0]);
   json_number(&out, "threads", pool_threads());
   json_field(&out, "unit", "seconds");
   json_field(&out, "clock", b->there ? "gpu, second cache cold" : "host");
+  json_key(&out, "limits_measured");
+  buffer_puts(&out, machine_limits()->measured ? "true" : "false");
   json_open(&out, "results", '[');
   for (uint32_t i = 0; i < b->rows.len; i++)
     json_row(&out, &b->rows.at[i]);
@@ -327,11 +401,18 @@ static void write_nothing(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
 
+static bool any_work(const Bench *b) {
+  bool any = false;
+  for (uint32_t i = 0; i < b->rows.len; i++)
+    any |= b->rows.at[i].work.known;
+  return any;
+}
+
 static int run_rows(Bench *b) {
   bool table = !b->options->json, failed = false;
   int width = name_width(b);
   if (table)
-    put_heading(width);
+    put_heading(width, b->there);
   for (uint32_t i = 0; i < b->rows.len; i++) {
     Row *row = &b->rows.at[i];
     run_row(b, row);
@@ -346,6 +427,8 @@ static int run_rows(Bench *b) {
     put_json(b);
   else if (b->there)
     puts("by the GPU's clock, its second cache cold");
+  else if (any_work(b) && !machine_limits()->measured)
+    puts("limits are guesses here: `axon doctor` measures them");
   if (b->status == SESSION_INTERRUPTED)
     return host_flush(EXIT_INTERRUPTED);
   return host_flush(failed ? EXIT_DIAGNOSTICS : EXIT_OK);
@@ -355,8 +438,10 @@ static int run_bench(Bench *b) {
   Options *o = b->options;
   SessionText text = {0};
   Buffer program = {0};
-  if (!host_text(o->args[0], &text, &program))
+  if (o->arg_count && !host_text(o->args[0], &text, &program))
     return EXIT_DIAGNOSTICS;
+  if (!o->arg_count)
+    text = (SessionText){.name = "-e", .text = ""};
   SessionStatus status = session_check(b->session, &text);
   host_report(b->session, o->quiet);
   host_note_defines(b->session, o);
@@ -391,7 +476,7 @@ int verb_bench(int argc, char **argv) {
   int status = options_parse(&o, "bench", "eqDjmt", argc, argv);
   if (status >= 0)
     return status;
-  if (!o.arg_count)
+  if (!o.arg_count && !o.expr_count)
     return usage_error("bench", "which file?");
   if (o.seconds && (status = read_seconds(o.seconds, &b.wanted)) >= 0)
     return status;

@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -25,6 +27,7 @@ typedef struct Target {
   const char *kind;    /* "so"; "": a program */
   uint32_t arch_count; /* for GPUs of these; 0: for the CPU */
   const char *archs[BUILD_ARCHS];
+  const Session *session;
 } Target;
 
 static bool is_kind(const Target *t, const char *kind) {
@@ -127,7 +130,7 @@ static bool write_file(const char *path, const Buffer *text) {
 
 /* ---- compiling ---- */
 
-enum { WORDS_MOST = TOOLCHAIN_WORDS + 32 };
+enum { WORDS_MOST = TOOLCHAIN_WORDS + 32, LOOK_NS = 5000000 };
 
 typedef struct Command {
   const char *words[WORDS_MOST];
@@ -139,20 +142,43 @@ static void add(Command *c, const char *word) {
     c->words[c->count++] = word;
 }
 
-static bool run(Command *c) {
-  pid_t pid;
-  int status;
+/* In a group of its own: a compiler is several processes, which Ctrl-C ends
+ * together. */
+static bool start(Command *c, pid_t *pid) {
+  posix_spawnattr_t attributes;
   c->words[c->count] = NULL;
-  errno = posix_spawnp(&pid, c->words[0], NULL, NULL,
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  errno = posix_spawnp(pid, c->words[0], NULL, &attributes,
                        (char *const *)(uintptr_t)c->words, environ);
-  if (errno)
-    return failed(c->words[0], "run");
-  while (waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR)
-      return failed(c->words[0], "wait for");
+  posix_spawnattr_destroy(&attributes);
+  return !errno || failed(c->words[0], "run");
+}
+
+/* Looks again and again: Ctrl-C may come before it could wait for a signal. */
+static bool run(const Session *session, Command *c) {
+  pid_t pid, ended;
+  int status;
+  if (!start(c, &pid))
+    return false;
+  while ((ended = waitpid(pid, &status, WNOHANG)) == 0 &&
+         !session_interrupted(session))
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+  if (ended == 0) {
+    kill(-pid, SIGTERM);
+    waitpid(pid, &status, 0);
+    return false;
+  }
+  if (ended < 0)
+    return failed(c->words[0], "wait for");
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return true;
-  fprintf(stderr, "axon build: %s failed\n", c->words[0]);
+  if (WIFSIGNALED(status))
+    fprintf(stderr, "axon build: %s was ended by signal %d (%s)\n",
+            c->words[0], WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else
+    fprintf(stderr, "axon build: %s failed\n", c->words[0]);
   return false;
 }
 
@@ -176,6 +202,7 @@ static void add_compiler(Command *c) {
 
 static bool compile(const Target *t, const char *folder, const char *source,
                     const char *object, const char *output) {
+  const Session *session = t->session;
   bool shared = is_kind(t, "so"), archive = is_kind(t, "a");
   Command cc = {.count = 0}, ar = {.count = 0};
   const char *made = archive ? object : output;
@@ -190,7 +217,7 @@ static bool compile(const Target *t, const char *folder, const char *source,
     add(&cc, "-lm");
   if (shared && t->arch_count)
     add(&cc, "-ldl");
-  if (!run(&cc))
+  if (!run(session, &cc))
     return false;
   if (!archive)
     return true;
@@ -198,7 +225,7 @@ static bool compile(const Target *t, const char *folder, const char *source,
                                                    NULL};
        *w; w++)
     add(&ar, *w);
-  return run(&ar);
+  return run(session, &ar);
 }
 
 /* A folder, a device or a pipe is no place for it. */
@@ -219,34 +246,47 @@ static bool put_in_place(const char *made, const char *output) {
   return good || failed(output, "write");
 }
 
-/* The text and what is made on the way lie in a folder of their own. */
-static bool compile_text(const Target *t, const Buffer *text,
-                         const char *output) {
+typedef struct Folder { /* of the text and what is made on the way */
+  char path[PATH_MAX], source[PATH_MAX + 300], header[PATH_MAX + 300],
+      object[PATH_MAX + 300];
+} Folder;
+
+static bool make_folder(const Target *t, Folder *f) {
   const char *tmp = getenv("TMPDIR");
-  char folder[PATH_MAX], source[PATH_MAX + 300], object[PATH_MAX + 300];
-  char include[PATH_MAX], made[PATH_MAX + 40];
+  snprintf(f->path, sizeof f->path, "%s/axon-build-XXXXXX",
+           tmp && *tmp ? tmp : "/tmp");
+  if (!mkdtemp(f->path))
+    return failed(f->path, "make");
+  snprintf(f->source, sizeof f->source, "%s/%s.c", f->path, t->module);
+  snprintf(f->header, sizeof f->header, "%s/%s.h", f->path, t->module);
+  snprintf(f->object, sizeof f->object, "%s/%s.o", f->path, t->module);
+  return true;
+}
+
+static void remove_folder(const Folder *f) {
+  unlink(f->source);
+  unlink(f->header);
+  unlink(f->object);
+  rmdir(f->path);
+}
+
+static bool compile_text(const Target *t, const Buffer *text,
+                         const Buffer *header, const char *output) {
+  Folder f;
+  char made[PATH_MAX + 40];
   if (!toolchain()->found) {
     fprintf(stderr, "axon build: there is no C compiler (%s): AXON_CC names "
             "one, and `-o %s.c` needs none\n", toolchain()->name, t->module);
     return false;
   }
-  snprintf(folder, sizeof folder, "%s/axon-build-XXXXXX",
-           tmp && *tmp ? tmp : "/tmp");
-  if (!mkdtemp(folder))
-    return failed(folder, "make");
-  snprintf(source, sizeof source, "%s/%s.c", folder, t->module);
-  snprintf(object, sizeof object, "%s/%s.o", folder, t->module);
-  const char *slash = strrchr(t->stem, '/');
-  snprintf(include, sizeof include, "%.*s",
-           slash ? (int)(slash - t->stem) + 1 : 1, slash ? t->stem : ".");
+  if (!make_folder(t, &f))
+    return false;
   snprintf(made, sizeof made, "%s.%ld.tmp", output, (long)getpid());
-  bool good = write_file(source, text) &&
-              compile(t, include, source, object, made) &&
+  bool good = write_file(f.source, text) && write_file(f.header, header) &&
+              compile(t, f.path, f.source, f.object, made) &&
               put_in_place(made, output);
   unlink(made);
-  unlink(source);
-  unlink(object);
-  rmdir(folder);
+  remove_folder(&f);
   return good;
 }
 
@@ -367,28 +407,33 @@ static bool write_cuda(const Target *t, const char *output,
   else
     good = put_images(t, files, &text);
   good = good && (is_kind(t, "cu") ? write_file(output, &text)
-                                   : compile_text(t, &text, output));
+                                   : compile_text(t, &text, &files->header,
+                                                  output));
   buffer_free(&text);
   return good;
 }
 
-static bool write_all(const Target *t, const char *output,
-                      const BuildFiles *files) {
-  char path[PATH_MAX + 8];
-  if (is_kind(t, ""))
-    return compile_text(t, &files->source, output);
-  snprintf(path, sizeof path, "%s.h", t->stem);
-  if (!write_file(path, &files->header))
-    return false;
-  snprintf(path, sizeof path, "%s.json", t->stem);
-  if (!write_file(path, &files->manifest))
-    return false;
-  if ((is_kind(t, "so") || is_kind(t, "a")) && !write_package(t))
-    return false;
+static bool write_output(const Target *t, const char *output,
+                         const BuildFiles *files) {
   if (t->arch_count)
     return write_cuda(t, output, files);
-  return is_kind(t, "c") ? write_file(output, &files->source)
-                                   : compile_text(t, &files->source, output);
+  return is_kind(t, "c")
+             ? write_file(output, &files->source)
+             : compile_text(t, &files->source, &files->header, output);
+}
+
+/* What is beside the output, once there is one. */
+static bool write_all(const Target *t, const char *output,
+                      const BuildFiles *files) {
+  char header[PATH_MAX + 8], manifest[PATH_MAX + 8];
+  snprintf(header, sizeof header, "%s.h", t->stem);
+  snprintf(manifest, sizeof manifest, "%s.json", t->stem);
+  if (!write_output(t, output, files))
+    return false;
+  return is_kind(t, "") ||
+         (write_file(header, &files->header) &&
+          write_file(manifest, &files->manifest) &&
+          ((!is_kind(t, "so") && !is_kind(t, "a")) || write_package(t)));
 }
 
 int verb_build(int argc, char **argv) {
@@ -418,17 +463,21 @@ int verb_build(int argc, char **argv) {
   SessionText text = {.own_module = false};
   Buffer program = {0};
   BuildFiles files;
-  bool ok = host_text(o.args[0], &text, &program);
-  if (ok && target.arch_count)
-    ok = session_build_cuda(session, &text, target.module, o.entry_count,
-                            o.entries, target.arch_count, target.archs,
-                            &files) == SESSION_OK;
-  else if (ok)
-    ok = session_build(session, &text, target.module, o.entry_count, o.entries,
-                       kind, &files) == SESSION_OK;
+  SessionStatus done = SESSION_ERROR;
+  bool read = host_text(o.args[0], &text, &program);
+  target.session = session;
+  if (read && target.arch_count)
+    done = session_build_cuda(session, &text, target.module, o.entry_count,
+                              o.entries, target.arch_count, target.archs,
+                              &files);
+  else if (read)
+    done = session_build(session, &text, target.module, o.entry_count,
+                         o.entries, kind, &files);
   host_report(session, false);
-  ok = ok && write_all(&target, o.output, &files);
+  if (done == SESSION_OK && !write_all(&target, o.output, &files))
+    done = session_interrupted(session) ? SESSION_INTERRUPTED : SESSION_ERROR;
+  status = host_finish(session, done, false);
   session_close(session);
   buffer_free(&program);
-  return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
+  return status;
 }

@@ -44,7 +44,9 @@ static int show(void) {
   put_entries(&t);
   printf(" of at most ");
   put_bytes(artifact_limit());
-  printf("\n%llu times found, ", (unsigned long long)t.found);
+  putchar('\n');
+  put_count(t.found, "time", "times");
+  printf(" found, ");
   put_count(t.made, "time", "times");
   puts(" compiled");
   return host_flush(EXIT_OK);

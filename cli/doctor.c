@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/cpu/job.h"
 #include "backend/cuda/cuda.h"
 #include "machine/machine.h"
 #include "runtime/pool.h"
 
 extern char **environ;
 
-enum { LINE = 4096 };
+enum { LINE = 4096, TRY_SECONDS = 10 };
 
 static uint32_t lacking; /* things that are missing */
 
@@ -66,11 +70,21 @@ static void put_machine(void) {
 
 /* ---- the compiler ---- */
 
-/* The first line that a program writes; false: it cannot be run. */
-static bool first_line(const char *program, char line[LINE]) {
+/* It has nothing to do that takes long. */
+static int seconds_for(const Toolchain *tools) {
+  return tools->seconds < TRY_SECONDS ? tools->seconds : TRY_SECONDS;
+}
+
+/* The first line that it writes about itself; false: it writes none. */
+static bool first_line(const Toolchain *tools, char line[LINE]) {
   int ends[2];
   pid_t pid;
-  const char *argv[] = {program, "--version", NULL};
+  const char *argv[TOOLCHAIN_WORDS + 1];
+  uint32_t n = 0;
+  for (; n < tools->own_words; n++)
+    argv[n] = tools->words[n];
+  argv[n++] = "--version";
+  argv[n] = NULL;
   if (pipe2(ends, O_CLOEXEC) != 0)
     return false;
   posix_spawn_file_actions_t actions;
@@ -78,33 +92,65 @@ static bool first_line(const char *program, char line[LINE]) {
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
                                    O_WRONLY, 0);
-  bool started = posix_spawnp(&pid, program, &actions, NULL,
-                              (char *const *)(uintptr_t)argv, environ) == 0;
+  bool started = posix_spawn(&pid, tools->path, &actions, NULL,
+                             (char *const *)(uintptr_t)argv, environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
+  struct pollfd end = {.fd = ends[0], .events = POLLIN};
+  bool answers = poll(&end, 1, 1000 * seconds_for(tools)) > 0;
   FILE *in = fdopen(ends[0], "r");
-  bool read = in && fgets(line, LINE, in);
+  bool read = in && answers && fgets(line, LINE, in);
   if (in)
     fclose(in);
-  int status = 1;
-  if (started)
-    waitpid(pid, &status, 0);
+  if (started && kill(pid, SIGKILL) == 0) /* what it may be at still */
+    waitpid(pid, NULL, 0);
   if (read)
     line[strcspn(line, "\n")] = '\0';
   return started && read;
 }
 
+/* Can it do what kernels want?  `why` says what is wrong. */
+static bool compiles(const Toolchain *tools, char *why, size_t size) {
+  static const char text[] = "int axon_doctor(void) { return 1; }\n";
+  const char *reason = NULL;
+  Job *job = job_start(tools, text, sizeof text - 1, &reason);
+  if (!job) {
+    snprintf(why, size, "%s", reason);
+    return false;
+  }
+  struct pollfd end = {.fd = job_end(job), .events = POLLIN};
+  bool done = poll(&end, 1, 1000 * seconds_for(tools)) > 0, good = done;
+  if (done) {
+    good = job_wait(job, why, size);
+    void *made = good ? dlopen(job_object(job), RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (good && !made)
+      snprintf(why, size, "what it makes cannot be loaded: %s", dlerror());
+    good = made && dlclose(made) == 0;
+  } else {
+    job_stop(job);
+    snprintf(why, size, "it was not done with an empty kernel after %d s",
+             seconds_for(tools));
+  }
+  job_free(job);
+  return good;
+}
+
 static void put_compiler(void) {
-  const char *wanted = getenv("AXON_CC");
-  const char *program = wanted && *wanted ? wanted : "cc";
-  char line[LINE];
-  if (first_line(program, line)) {
-    put("compiler", "%s: %s", program, line);
+  static const char slow[] = "without one kernels are interpreted, which is "
+                             "slow",
+                    how[] = "on Debian and Ubuntu: apt install gcc; or name "
+                            "another one: AXON_CC=clang";
+  const Toolchain *tools = toolchain();
+  char line[LINE], why[400];
+  if (!tools->found) {
+    put("compiler", "none: there is no %s", tools->name);
+    lack(slow, how);
     return;
   }
-  put("compiler", "none: `%s` cannot be run", program);
-  lack("without one programs run on the reference backend, which is slow",
-       "on Debian and Ubuntu: apt install gcc; or name one: AXON_CC=clang");
+  put("compiler", "%s: %s", tools->name,
+      first_line(tools, line) ? line : "it does not tell its version");
+  if (!compiles(tools, why, sizeof why))
+    lack(why, how);
 }
 
 /* ---- GPUs ---- */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
+#include "backend/cpu/toolchain.h"
 #include "backend/target.h"
 #include "runtime/artifact.h"
 #include "runtime/pool.h"
@@ -168,6 +169,7 @@ static void check_setting(bool check(Fault *)) {
 
 Session *host_open(const SessionHost *host) {
   check_setting(target_check);
+  check_setting(toolchain_check);
   check_setting(pool_check);
   check_setting(artifact_check);
   Session *session = session_open(host);

@@ -222,10 +222,22 @@ static void make_data(Kept *k, size_t bytes, uint64_t since, KeptMake *make,
   free_blocks(freed);
 }
 
+ArtifactKey kept_form_at(ArtifactKey form, int64_t from) {
+  form.word[0] += (uint64_t)from * UINT64_C(0x9e3779b97f4a7c15);
+  return form;
+}
+
+/* Forms of a part are kept with the whole, as those of elements in there. */
 Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
                 KeptMake *make, void *context) {
   Kept *k;
   uint64_t since;
+  ArtifactKey there;
+  if (t->whole) {
+    there = kept_form_at(*form, (char *)t->data - (char *)t->whole->data);
+    form = &there;
+    t = t->whole;
+  }
   if (t->borrowed || !all.limit)
     return NULL;
   Found found = look(t, form, bytes, &k, &since);
@@ -233,10 +245,12 @@ Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
     make_data(k, bytes, since, make, context);
   if (found == FOUND_NONE)
     return NULL;
+  if (found == FOUND)
+    return k;
   lock(); /* another thread may be about to make it */
-  bool there = k->data != NULL;
+  bool is_there = k->data != NULL;
   unlock();
-  if (there)
+  if (is_there)
     return k;
   kept_done(k);
   return NULL;

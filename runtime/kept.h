@@ -29,6 +29,9 @@ typedef bool KeptMake(void *context, void *to);
  * none, and whoever asks has to do without. */
 Kept *kept_take(Tensor *t, const ArtifactKey *form, size_t bytes,
                 KeptMake *make, void *context);
+/* A form of the elements from so many bytes on: parts of a tensor have forms of
+ * the whole. */
+ArtifactKey kept_form_at(ArtifactKey form, int64_t from);
 const void *kept_data(const Kept *k);
 void kept_done(Kept *k);
 

@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #include "runtime/pool.h"
 
+#include "runtime/cores.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,6 +29,7 @@ enum {
                            less, planning included, and a virtual core that
                            went to sleep may take a millisecond to come back */
   LOOKS = 32,           /* between two looks at the clock */
+  SOON_NS = 200 * 1000, /* after one small job, the next is one of many */
 };
 
 typedef enum State { IDLE, POSTED, RUNNING } State;
@@ -37,21 +40,25 @@ typedef struct Worker {
   _Atomic uint32_t awaited;              /* its caller is asleep, for IDLE */
   _Atomic int core;                      /* where it was last seen */
   _Atomic bool moved;                    /* it may not run everywhere now */
+  _Atomic bool started;
   pthread_t thread;
 } Worker;
 
+typedef enum Order { TOGETHER, APART, BACK } Order;
+
 typedef struct Part { /* of the units */
   _Alignas(LINE) _Atomic int64_t next;
-  int64_t end;
+  int64_t first, last, end; /* where the first and the last piece begin */
 } Part;
 
 static struct {
   pthread_once_t once;
   int threads;
   int64_t spin_ns;
-  cpu_set_t cores;    /* that this process may use */
-  _Atomic bool taken; /* by a caller; guards all below */
-  int started;        /* workers[1 .. started] have threads */
+  cpu_set_t cores;       /* that this process may use */
+  _Atomic int64_t asked; /* pool_is_awake, when it was not */
+  _Atomic bool taken;    /* by a caller; guards all below */
+  int started;           /* workers[1 .. started] have threads */
   Worker workers[POOL_THREADS_MOST];
   Part parts[POOL_THREADS_MOST];
   /* the job */
@@ -60,31 +67,23 @@ static struct {
   volatile bool *stop;
   int64_t grain;
   int part_count;
+  bool backward; /* the last piece of a part is taken first */
   _Atomic int result;
 } pool = {.once = PTHREAD_ONCE_INIT};
 
 /* ---- how many ---- */
-
-/* A group of processes may be given fewer cores than it may run on. */
-static int cores_granted(int most) {
-  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-  long long quota, period;
-  if (!f)
-    return most;
-  bool limited = fscanf(f, "%lld %lld", &quota, &period) == 2 && period > 0;
-  fclose(f);
-  long long cores = limited ? (quota + period - 1) / period : most;
-  return cores < 1 ? 1 : cores < most ? (int)cores : most;
-}
 
 static int cores_usable(cpu_set_t *set) {
   CPU_ZERO(set);
   long count = sched_getaffinity(0, sizeof *set, set) == 0
                    ? CPU_COUNT(set)
                    : sysconf(_SC_NPROCESSORS_ONLN);
+  int granted = cores_granted("/sys/fs/cgroup", "/proc/self/cgroup");
+  if (count > granted)
+    count = granted;
   if (count > POOL_THREADS_MOST)
     count = POOL_THREADS_MOST;
-  return cores_granted(count < 1 ? 1 : (int)count);
+  return count < 1 ? 1 : (int)count;
 }
 
 /* 0: it is not set; -1: it is no such number. */
@@ -114,8 +113,10 @@ bool pool_check(Fault *fault) {
 /* A child of fork has one thread: no job, and nobody to wait for. */
 static void after_fork(void) {
   pool.started = 0;
-  for (int k = 0; k < POOL_THREADS_MOST; k++)
+  for (int k = 0; k < POOL_THREADS_MOST; k++) {
     atomic_store(&pool.workers[k].state, IDLE);
+    atomic_store(&pool.workers[k].started, false);
+  }
   atomic_store(&pool.taken, false);
 }
 
@@ -249,8 +250,10 @@ static void take_pieces(Part *part) {
   for (;;) {
     int64_t begin = atomic_fetch_add_explicit(&part->next, pool.grain,
                                               memory_order_relaxed);
-    if (begin >= part->end || is_stopped())
+    if (begin > part->last || is_stopped())
       return;
+    if (pool.backward)
+      begin = part->first + part->last - begin;
     int64_t rest = part->end - begin;
     int64_t end = rest < pool.grain ? part->end : begin + pool.grain;
     int result = pool.work(pool.context, begin, end), none = 0;
@@ -299,10 +302,43 @@ static void start_threads(int wanted) {
     if (pthread_create(&w->thread, &attributes, thread_main, w))
       break; /* fewer, then */
     pthread_setname_np(w->thread, "axon-pool");
+    atomic_store(&w->started, true);
     pool.started++;
   }
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Those that sleep look for work again, while the caller goes on. */
+static void wake(void) {
+  if (atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
+    return;
+  start_threads(pool.threads - 1);
+  cpu_set_t rest = pool.cores;
+  take_core(&rest, sched_getcpu());
+  for (int k = 1; k <= pool.started; k++)
+    if (atomic_load(&pool.workers[k].asleep)) {
+      keep_apart(&pool.workers[k], &rest);
+      futex_wake(&pool.workers[k].state);
+    }
+  atomic_store_explicit(&pool.taken, false, memory_order_release);
+}
+
+static bool are_awake(int sharers) {
+  for (int k = 1; k < sharers; k++)
+    if (!pool.workers[k].started || atomic_load(&pool.workers[k].asleep))
+      return false;
+  return true;
+}
+
+bool pool_is_awake(int64_t pieces) {
+  int threads = pool_threads();
+  if (are_awake(pieces < threads ? (int)pieces : threads))
+    return true;
+  int64_t now = now_ns();
+  if (now - atomic_exchange(&pool.asked, now) < SOON_NS)
+    wake();
+  return false;
 }
 
 static void cut(int64_t units, int64_t pieces) {
@@ -312,32 +348,34 @@ static void cut(int64_t units, int64_t pieces) {
     int64_t last = first + each + (k < more);
     atomic_store_explicit(&pool.parts[k].next, first * pool.grain,
                           memory_order_relaxed);
+    pool.parts[k].first = first * pool.grain;
+    pool.parts[k].last = (last - 1) * pool.grain;
     pool.parts[k].end = last == pieces ? units : last * pool.grain;
   }
 }
 
 static int run_alone(int64_t units, int64_t grain, PoolWork *work,
-                     void *context, volatile bool *stop) {
-  for (int64_t u = 0; u < units;) {
+                     void *context, volatile bool *stop, Order order) {
+  int64_t pieces = units / grain + (units % grain > 0);
+  for (int64_t k = 0; k < pieces; k++) {
     if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
       return 0;
-    int64_t end = units - u < grain ? units : u + grain;
-    int result = work(context, u, end);
+    int64_t u = (order == BACK ? pieces - 1 - k : k) * grain;
+    int result = work(context, u, units - u < grain ? units : u + grain);
     if (result)
       return result;
-    u = end;
   }
   return 0;
 }
 
 static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
-               volatile bool *stop, bool apart) {
+               volatile bool *stop, Order order) {
   if (grain < 1)
     grain = 1;
   int64_t pieces = units / grain + (units % grain > 0);
   if (pool_threads() == 1 || pieces <= 1 ||
       atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
-    return run_alone(units, grain, work, context, stop);
+    return run_alone(units, grain, work, context, stop, order);
   int sharers = pieces < pool.threads ? (int)pieces : pool.threads;
   start_threads(sharers - 1);
   if (sharers > pool.started + 1)
@@ -346,7 +384,8 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
   pool.context = context;
   pool.stop = stop;
   pool.grain = grain;
-  pool.part_count = apart ? sharers : 1;
+  pool.part_count = order == TOGETHER ? 1 : sharers;
+  pool.backward = order == BACK;
   atomic_store_explicit(&pool.result, 0, memory_order_relaxed);
   cut(units, pieces);
   cpu_set_t rest = pool.cores;
@@ -363,12 +402,17 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
 
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
              volatile bool *stop) {
-  return run(units, grain, work, context, stop, false);
+  return run(units, grain, work, context, stop, TOGETHER);
 }
 
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
                    volatile bool *stop) {
-  return run(units, grain, work, context, stop, true);
+  return run(units, grain, work, context, stop, APART);
+}
+
+int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
+                  volatile bool *stop) {
+  return run(units, grain, work, context, stop, BACK);
 }
 
 /* ---- scratch ---- */

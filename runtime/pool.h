@@ -35,6 +35,16 @@ int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
                    volatile bool *stop);
 
+/* The same, each part from its end: after a walk over the same memory, whose
+ * end is still in a cache where the beginning is not. */
+int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
+                  volatile bool *stop);
+
+/* Are the threads awake that would share out so many pieces?  To wake them
+ * takes longer than a small job does, so that who has one had better do it
+ * alone.  Who asks often wakes them. */
+bool pool_is_awake(int64_t pieces);
+
 /* Memory of the calling thread, 64-byte aligned, not cleared, kept until the
  * thread asks for more; a second call gives the same.  NULL: there is none. */
 void *pool_scratch(size_t bytes);

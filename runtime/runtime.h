@@ -84,6 +84,7 @@ typedef struct Tensor {
   size_t block_size; /* of memory from block.c; or 0 */
   void *device;      /* a copy in a device's memory, its backend's; or NULL */
   struct Kept *kept; /* other forms of it (kept.h); or NULL */
+  struct Tensor *whole; /* what it is a part of, in the same memory; or NULL */
 } Tensor;
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */
@@ -122,6 +123,12 @@ Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
 /* Ends that: from here on the tensor has a copy of its own.  Of one thread
  * only, before others see the tensor. */
 bool tensor_unborrow(Tensor *t, Fault *fault);
+/* Rows from .. from + count - 1 of it, in its memory, which lives as long.
+ * NULL: no memory for that. */
+Tensor *tensor_part(Tensor *t, int64_t from, int64_t count);
+/* The tensor itself, with a reference more; of a part a copy, so that it does
+ * not hold the whole.  NULL: no memory. */
+Tensor *tensor_settled(Tensor *t, Fault *fault);
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {

@@ -233,14 +233,40 @@ Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
   return t;
 }
 
+static Tensor *copy_of(const Tensor *t, Fault *fault) {
+  Tensor *own = tensor_new(t->dtype, t->rank, t->shape, false, fault);
+  if (own && t->count)
+    memcpy(own->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
+  return own;
+}
+
+Tensor *tensor_part(Tensor *t, int64_t from, int64_t count) {
+  int64_t row = t->shape[0] ? t->count / t->shape[0] : 0;
+  Tensor *part = tensor_header(t->dtype, t->rank, t->shape, row * count);
+  if (!part)
+    return NULL;
+  part->shape[0] = count;
+  part->stars = t->stars;
+  part->data = tensor_at(t, from * row);
+  part->whole = tensor_retain(t->whole ? t->whole : t);
+  return part;
+}
+
+Tensor *tensor_settled(Tensor *t, Fault *fault) {
+  if (!t->whole)
+    return tensor_retain(t);
+  Tensor *own = copy_of(t, fault);
+  if (own)
+    own->stars = t->stars;
+  return own;
+}
+
 bool tensor_unborrow(Tensor *t, Fault *fault) {
   if (!t->borrowed)
     return true;
-  Tensor *own = tensor_new(t->dtype, t->rank, t->shape, false, fault);
+  Tensor *own = copy_of(t, fault);
   if (!own)
     return false;
-  if (t->count)
-    memcpy(own->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
   t->data = own->data;
   t->mapping = own->mapping;
   t->mapping_size = own->mapping_size;
@@ -265,7 +291,9 @@ void tensor_release(Tensor *t) {
     tensor_device_end(t->device);
   if (t->kept)
     kept_drop(t);
-  if (t->mapping_size)
+  if (t->whole)
+    tensor_release(t->whole);
+  else if (t->mapping_size)
     munmap(t->mapping, t->mapping_size);
   else if (!t->borrowed)
     block_free(t->mapping, t->block_size);

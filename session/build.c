@@ -289,9 +289,25 @@ void driver_call(Buffer *out, const char *name, const CParams *params,
   buffer_puts(out, ");\n}\n");
 }
 
+/* As part of a comment, which it must not end. */
+static void put_comment(Buffer *out, const char *text) {
+  for (char last = 0; *text; last = *text++) {
+    if ((last == '*' && *text == '/') || (last == '/' && *text == '*'))
+      buffer_putc(out, ' ');
+    buffer_putc(out, *text);
+    if (*text == '\n')
+      buffer_puts(out, text[1] == '\n' || !text[1] ? " *" : " * ");
+  }
+}
+
 static void put_header(Driver *e, const CParams *params) {
   Buffer *out = &e->m->header;
   buffer_printf(out, "\n/* %s : %s\n", e->t->name, e->t->type);
+  if (e->t->doc) {
+    buffer_puts(out, " * ");
+    put_comment(out, e->t->doc);
+    buffer_puts(out, "\n *\n");
+  }
   for (uint32_t k = 0; k < params->len; k++)
     if (params->at[k].what)
       buffer_printf(out, " *   %s: %s\n", params->at[k].plain,
@@ -483,6 +499,18 @@ static void put_text(Buffer *out, const char *text) {
   buffer_putc(out, '"');
 }
 
+/* For who looks for a function in vain. */
+static void put_left_out(BuildModule *m, const EntryNames *names) {
+  if (!names->left.len)
+    return;
+  buffer_puts(&m->header,
+              "\n/* Not built, since types leave something open, or are of more"
+              " than tensors,\n * and no --entry names them:\n");
+  for (uint32_t k = 0; k < names->left.len; k++)
+    buffer_printf(&m->header, " *   %s\n", names->left.at[k]);
+  buffer_puts(&m->header, " */\n");
+}
+
 static void finish(BuildModule *m, BuildFiles *out) {
   Buffer *text = &m->source;
   buffer_printf(text,
@@ -598,6 +626,22 @@ static SessionStatus build_entry(Session *s, BuildModule *m,
   return status;
 }
 
+static void tell_none(Session *s, const EntryNames *names) {
+  enum { SHOWN = 8 };
+  Diag *diag = session_error(
+      s, 610, (Span){0},
+      "there is no function to build: one whose type leaves something open has "
+      "to be named, as in --entry 'f : f32[n] -> _'");
+  Buffer text = {.arena = s->arena};
+  for (uint32_t k = 0; k < names->left.len && k < SHOWN; k++)
+    buffer_printf(&text, "%s%s", k ? "\n" : "", names->left.at[k]);
+  if (names->left.len > SHOWN)
+    buffer_printf(&text, "\nand %u more", names->left.len - SHOWN);
+  diag->note = text.text;
+  if (names->left.len)
+    diag->help = "--entry with a name alone says what is open in it";
+}
+
 static SessionStatus build(Session *s, void *arg) {
   const Building *b = arg;
   SessionStatus status = session_check(s, b->text);
@@ -614,16 +658,14 @@ static SessionStatus build(Session *s, void *arg) {
   if (status == SESSION_OK && !b->entry_count && b->target == BUILD_PROGRAM)
     status = program_entry(s, &names);
   if (status == SESSION_OK && !names.at.len) {
-    session_error(s, 610, (Span){0},
-                  "there is no function to build: one whose "
-                  "type leaves something open has to be named, as in --entry "
-                  "'f : f32[n] -> _'");
+    tell_none(s, &names);
     status = SESSION_ERROR;
   }
   begin(&m);
   for (uint32_t i = 0; status == SESSION_OK && i < names.at.len; i++)
     status = build_entry(s, &m, names.at.at[i]);
   session_drop_waiting(s);
+  put_left_out(&m, &names);
   if (status == SESSION_OK)
     finish(&m, b->out);
   return status;

@@ -513,8 +513,9 @@ static bool fit(Session *s, const Calling *call) {
     const char *label = call->args[i].label;
     if (!taken && label && is_word(label, strlen(label))) {
       session_error(s, WRONG_COUNT, (Span){0}, "%s has no parameter ~%s",
-                    call->f->name, label)->help = "axn_function_type shows "
-                                                  "those that it has";
+                    call->f->name, label)->note =
+          arena_printf(s->arena, "%s : %s", call->f->name,
+                       binding_type(s->checker, call->f->binding));
       return false;
     }
     has += !taken || !taken->optional;

@@ -38,6 +38,12 @@ static void wrap_param(Wrapping *w, const TypeExpr *t, uint32_t i) {
   buffer_putc(&w->params, ')');
 }
 
+/* `nn.linear` is linear' there. */
+static const char *own_name(Session *s, const char *name) {
+  const char *dot = strrchr(name, '.');
+  return arena_printf(s->arena, "%s'", dot ? dot + 1 : name);
+}
+
 /* `fun f' (x : f32[n, k]) (y : f32[k, m]) = f x y`: then all that is said of
  * the parameters is a name that stands for any size. */
 static const char *wrapper(Session *s, const char *name, const char *type) {
@@ -67,7 +73,7 @@ static const char *wrapper(Session *s, const char *name, const char *type) {
   size_t end = strlen(text) - strlen(name) - strlen(" = ");
   if (behind < end)
     buffer_add(&w.params, text + behind, end - behind);
-  return arena_printf(s->arena, "fun %s'%.*s = %s%.*s", name,
+  return arena_printf(s->arena, "fun %s%.*s = %s%.*s", own_name(s, name),
                       (int)w.params.len, w.params.text, name, (int)w.args.len,
                       w.args.text);
 }
@@ -75,7 +81,7 @@ static const char *wrapper(Session *s, const char *name, const char *type) {
 static Binding *find(Session *s, const char *name) {
   Binding *b = checker_find(s->checker, s->module, name);
   if (!b)
-    session_error(s, 610, (Span){0}, "there is no function %s to compile",
+    session_error(s, 610, (Span){0}, "there is no function `%s` to compile",
                   name);
   return b;
 }
@@ -97,7 +103,7 @@ static Binding *find_entry(Session *s, const char *entry, Binding **of) {
   uint32_t file = session_add_text(s, &source, (Span){0});
   if (!session_check_source(s, file, s->module, false, false))
     return NULL;
-  return find(s, arena_printf(s->arena, "%s'", name));
+  return find(s, own_name(s, name));
 }
 
 /* ---- its arguments ---- */
@@ -404,7 +410,8 @@ static bool run(Tracing *t) {
   if (!good)
     session_error(s, 611, out->span, "%s cannot be compiled: its result is "
                   "more than tensors, and records and tuples of them",
-                  out->name);
+                  out->name)->note =
+        arena_printf(s->arena, "%s : %s", out->name, out->type);
   for (uint32_t k = 0; k < t->strides.len; k++)
     VEC_PUSH(s->arena, t->sizes, t->strides.at[k]);
   out->sizes = t->sizes.at;
@@ -444,6 +451,7 @@ static SessionStatus trace(Session *s, void *arg) {
     call_as(s, &out->entry, of);
   out->name = out->entry.name;
   out->type = out->entry.type;
+  out->doc = binding_doc(of);
   out->span = out->entry.span;
   Tracing t = {.s = s, .t = out, .g = eval_graph(s->eval), .rows = asked->rows};
   map_init(&t.seen, s->arena);
@@ -484,18 +492,23 @@ SessionStatus session_trace_rows(Session *s, const char *entry, Trace *out) {
 
 typedef struct Entries {
   Session *s;
-  void (*f)(void *, const char *name);
-  void *arg;
+  EntryNames *names;
 } Entries;
 
 static void offer(void *arg, Binding *b) {
   Entries *e = arg;
+  EntryNames *names = e->names;
   EntryPoint entry;
   Diags quiet;
   diags_init(&quiet, e->s->arena);
-  if (binding_sort(e->s->checker, b) == SORT_FUNCTION &&
-      checker_entry(e->s->checker, b, &quiet, &entry))
-    e->f(e->arg, entry.name);
+  if (binding_sort(e->s->checker, b) != SORT_FUNCTION)
+    return;
+  if (checker_entry(e->s->checker, b, &quiet, &entry))
+    VEC_PUSH(names->arena, names->at, entry.name);
+  else
+    VEC_PUSH(names->arena, names->left,
+             arena_printf(names->arena, "%s : %s", binding_name(b)->text,
+                          binding_type(e->s->checker, b)));
 }
 
 static SessionStatus each_entry(Session *s, void *arg) {
@@ -503,17 +516,12 @@ static SessionStatus each_entry(Session *s, void *arg) {
   return SESSION_OK;
 }
 
-static void add_name(void *arg, const char *name) {
-  EntryNames *names = arg;
-  VEC_PUSH(names->arena, names->at, name);
-}
-
 EntryNames session_entries(Session *s, uint32_t count,
                            const char *const *asked) {
   EntryNames names = {.arena = s->arena};
-  Entries e = {s, add_name, &names};
+  Entries e = {s, &names};
   for (uint32_t k = 0; k < count; k++)
-    add_name(&names, asked[k]);
+    VEC_PUSH(names.arena, names.at, asked[k]);
   if (!count)
     session_guard(s, each_entry, &e);
   return names;

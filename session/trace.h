@@ -44,7 +44,7 @@ typedef struct TraceResult {
 } TraceResult;
 
 typedef struct Trace {
-  const char *name, *type;
+  const char *name, *type, *doc; /* doc may be NULL */
   Span span;
   Graph graph; /* for functions that want one: knows the sizes, runs nothing */
   TraceArg *args;
@@ -79,9 +79,10 @@ SessionStatus session_trace_rows(Session *session, const char *entry,
 typedef struct EntryNames {
   Arena *arena;
   VEC(const char *) at;
+  VEC(const char *) left; /* out, with their types: "f : 'a -> 'a" */
 } EntryNames;
 /* Those asked for; where none is, each function of the text last checked whose
- * type settles all that has to be settled. */
+ * type settles all that has to be settled; others are left out. */
 EntryNames session_entries(Session *session, uint32_t count,
                            const char *const *asked);
 void trace_free(Session *session, Trace *trace);

@@ -275,10 +275,15 @@ static void merge_outer(Kernel *k) {
 
 /* ---- loops over the same axes ---- */
 
+enum {
+  RESULTS_MOST = 12, /* of loops without axes of their own that become one, */
+  STEPS_MOST = 600,  /* and steps: backends and compilers take no end of them */
+};
+
 /* Stored values beside reductions of the same axes: then nothing but the outer
  * axes may be kept by these. */
 static bool axes_agree(const Loop *x, const Loop *y) {
-  if (x->axes != y->axes || x->axes == x->outer ||
+  if (x->axes != y->axes ||
       memcmp(x->extents, y->extents, x->axes * sizeof *x->extents) != 0)
     return false;
   bool stores_x = x->kept == x->axes, stores_y = y->kept == y->axes;
@@ -457,11 +462,53 @@ static void drop_loops(Kernel *k) {
   k->loops.len = kept;
 }
 
+static bool is_read(const Kernel *k, uint32_t loop, uint32_t result,
+                    const Loop *but) {
+  for (uint32_t l = 0; l < k->loops.len; l++)
+    for (uint32_t s = 0; s < k->loops.at[l]->steps.len; s++) {
+      const Loop *by = k->loops.at[l];
+      const Step *step = &by->steps.at[s];
+      if (by->results.len && by != but && step->kind == STEP_LOCAL &&
+          step->loop == loop && step->result == result)
+        return true;
+    }
+  return false;
+}
+
+/* Where all loops are of the outer axes alone, what one leaves for the next is
+ * in registers if they are one; it is not to leave too much for others. */
+static bool is_within_reach(const Kernel *k, uint32_t x, const Loop *y) {
+  const Loop *loop = k->loops.at[x];
+  uint32_t stored = 1;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    stored += loop->results.at[j].out || is_read(k, x, j, y);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->axes > k->loops.at[j]->outer)
+      return false;
+  return stored <= RESULTS_MOST && loop->steps.len + y->steps.len <= STEPS_MOST;
+}
+
 /* A sum of products is left alone: backends have their own way with it. */
 static bool may_join(const Kernel *k, uint32_t x, const Loop *y) {
   const Loop *loop = k->loops.at[x];
   return loop->results.len && !loop_is_product(loop) && axes_agree(loop, y) &&
-         may_follow_at_once(k, x, y);
+         may_follow_at_once(k, x, y) &&
+         (loop->axes > loop->outer || is_within_reach(k, x, y));
+}
+
+/* Results that nobody reads any more, of loops that have others. */
+static void drop_results(Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    Loop *loop = k->loops.at[j];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      if (!loop->results.at[i].out && !loop->results.at[i].local)
+        continue;
+      refer(k, j, i, j, kept);
+      loop->results.at[kept++] = loop->results.at[i];
+    }
+    loop->results.len = kept ? kept : loop->results.len;
+  }
 }
 
 static void join_loops(Kernel *k) {
@@ -474,6 +521,7 @@ static void join_loops(Kernel *k) {
         break;
   }
   drop_locals(k);
+  drop_results(k);
   drop_loops(k);
 }
 

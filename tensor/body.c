@@ -71,8 +71,8 @@ static Cell *add(Body *b, CellKind kind, Dtype dtype, uint32_t count,
   *cell = (Cell){.kind = kind, .dtype = dtype, .arg_count = count};
   cell->args = b->args + b->arg_count;
   cell->span = b->span;
-  if (count)
-    memcpy(cell->args, args, count * sizeof *args);
+  for (uint32_t k = 0; k < count; k++) /* few, mostly */
+    cell->args[k] = args[k];
   b->arg_count += count;
   return cell;
 }
@@ -218,8 +218,8 @@ static bool safe_cell(const Graph *g, const Node *n, const Cell *cell) {
   if (cell->kind == CELL_READ) {
     bool safe = cell->node->safe || cell->node->data;
     for (uint32_t k = 0; k < cell->arg_count; k++)
-      safe &= safe_index(g, n, &n->cells[cell->args[k]],
-                         cell->node->extents[k]);
+      safe &=
+          safe_index(g, n, &n->cells[cell->args[k]], cell->node->extents[k]);
     return safe;
   }
   if (cell->kind != CELL_OP || dtype_is_float(cell->dtype) ||

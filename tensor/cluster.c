@@ -30,7 +30,8 @@ enum {
   FEW_TERMS = 128,      /* to write it and to read it again */
   CUT_UNITS = 16,       /* fewer pieces than that, of */
   CUT_WORK = 1 << 20,   /* more work than that: sums are cut */
-  MERGED_MOST = 4096,   /* stored nodes of a plan that is looked at */
+  MERGED_MOST = 4096,   /* stored nodes of a plan that is looked at, */
+  ITEMS_MOST = 48,      /* of a cluster: backends take kernels of 64 loops */
 };
 
 typedef struct Candidate {
@@ -493,6 +494,8 @@ static const char *why_apart(Clusterer *c, const Draft *a, Draft *b,
     return "that is no kernel";
   if (!b->items.at[0]->stage)
     return "this is no kernel";
+  if (a->items.len + b->items.len > ITEMS_MOST)
+    return "there are too many values for one kernel";
   find_pairs(c, a, b, pairs);
   if (!pairs->any || pairs->failed)
     return "it is read at an index that data decides, or in parts";

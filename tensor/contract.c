@@ -9,20 +9,29 @@ typedef struct Contraction {
   uint32_t count;
   Node *const *args;
   const uint8_t *const *labels;
+  uint64_t seen[LABELS / 64]; /* which labels there are: the others' places
+                                 hold nothing */
   struct Label {
-    const Node *by; /* the node that gave the extent; NULL: not seen yet */
+    const Node *by; /* the node that gave the extent */
     int64_t extent;
     bool star;
     uint8_t own, reduced; /* 1 + position, or 0 */
   } label[LABELS];
 } Contraction;
 
+static bool is_seen(const Contraction *c, uint8_t label) {
+  return c->seen[label / 64] >> label % 64 & 1;
+}
+
 static bool see_label(Graph *g, Contraction *c, const Node *x, uint32_t axis,
                       uint8_t label, Fault *fault) {
   struct Label *l = &c->label[label];
   int64_t extent = node_own(x)[axis];
   bool star = node_is_star(x, axis);
-  if (!l->by || (l->star && !star)) {
+  if (!is_seen(c, label)) {
+    c->seen[label / 64] |= UINT64_C(1) << label % 64;
+    *l = (struct Label){.by = x, .extent = extent, .star = star};
+  } else if (l->star && !star) {
     l->by = x;
     l->extent = extent;
     l->star = star;
@@ -59,9 +68,10 @@ static bool contraction_form(Contraction *c, Form *form, uint32_t out_rank,
                              const uint8_t *out, Fault *fault) {
   for (uint32_t k = 0; k < out_rank; k++) {
     struct Label *l = &c->label[out[k]];
-    if (!l->by || l->own) {
-      fault_set(fault, l->by ? "an axis is named twice in the result"
-                             : "an axis of the result is in no argument");
+    bool seen = is_seen(c, out[k]);
+    if (!seen || l->own) {
+      fault_set(fault, seen ? "an axis is named twice in the result"
+                            : "an axis of the result is in no argument");
       return false;
     }
     l->own = (uint8_t)(k + 1);
@@ -218,7 +228,11 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
               RANK_MAX);
     return NULL;
   }
-  Contraction c = {.count = count, .args = args, .labels = labels};
+  Contraction c; /* its table is large */
+  c.count = count;
+  c.args = args;
+  c.labels = labels;
+  memset(c.seen, 0, sizeof c.seen);
   return contract(g, &c, out_rank, out, fault);
 }
 

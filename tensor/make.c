@@ -2,6 +2,7 @@
  * end of a `for`, and tensors made from sizes. */
 #include "tensor/internal.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- broadcasting ---- */
@@ -49,18 +50,45 @@ static bool form_broadcast(Graph *g, Form *form, uint32_t count,
 
 /* ---- pointwise ---- */
 
+/* What an operation's scheme says: of which types its elements are, and
+ * whether it is a test. */
+typedef enum Wants {
+  READ = 1,
+  TEST = 2,
+  BOOLS = 4,
+  FLOATS = 8,
+  NUMBERS = 16
+} Wants;
+
+static uint8_t read_scheme(const char *scheme) {
+  return READ | (strstr(scheme, "-> bool[") ? TEST : 0) |
+         (strncmp(scheme, "bool[", 5) == 0 ? BOOLS : 0) |
+         (strstr(scheme, "'a : float") ? FLOATS : 0) |
+         (strstr(scheme, "'a : num") ? NUMBERS : 0);
+}
+
+static uint8_t wants(PrimId op) {
+  static _Atomic uint8_t known[PRIM_COUNT];
+  uint8_t w = atomic_load_explicit(&known[op], memory_order_relaxed);
+  if (!w) {
+    w = read_scheme(prim_info[op].scheme);
+    atomic_store_explicit(&known[op], w, memory_order_relaxed);
+  }
+  return w;
+}
+
 static bool is_test(PrimId op) {
-  return strstr(prim_info[op].scheme, "-> bool[") != NULL;
+  return wants(op) & TEST;
 }
 
 /* What the row's scheme wants of the element type. */
 static bool class_fits(PrimId op, Dtype t) {
-  const char *scheme = prim_info[op].scheme;
-  if (strncmp(scheme, "bool[", 5) == 0)
+  uint8_t w = wants(op);
+  if (w & BOOLS)
     return t == DT_BOOL;
-  if (strstr(scheme, "'a : float"))
+  if (w & FLOATS)
     return dtype_is_float(t);
-  return t != DT_BOOL || !strstr(scheme, "'a : num");
+  return t != DT_BOOL || !(w & NUMBERS);
 }
 
 static bool map_types(PrimId op, uint32_t count, Node *const *args,

@@ -14,8 +14,13 @@ typedef struct Visit {
 typedef struct Walk {
   Outline *o;
   Arena *arena;
+  Graph *graph;
   VEC(Visit) stack;
   VEC(uint32_t) node_refs, leaf_refs; /* from nodes of the outline */
+  VEC(RowsRead) rows; /* those of the leaves' that are reads of rows */
+  VEC(uint32_t)
+  cell_words, leaf_words; /* where, in the outline, cells of the
+                             node end, and leaves have extents */
 } Walk;
 
 static void put(Outline *o, uint64_t word) {
@@ -52,6 +57,7 @@ static void put_leaf(Walk *w, Node *n) {
   VEC_PUSH(w->arena, w->leaf_refs, 0);
   n->mark = (uint32_t)LEAF | o->leaves.len;
   put2(o, UINT64_C(0xffff0000) | n->dtype, n->mark); /* no cell begins so */
+  VEC_PUSH(w->arena, w->leaf_words, o->words.len + 2);
   put_extents(o, n);
 }
 
@@ -154,6 +160,16 @@ static void put_cell(Walk *w, const Cell *c) {
     put_key(o, c->key);
 }
 
+static void note_rows(Walk *w, Node *n, uint32_t cell) {
+  uint32_t mark = n->cells[cell].node->mark;
+  RowsRead r;
+  if (!(mark & (uint32_t)LEAF) || !rows_find(w->graph, n, cell, &r))
+    return;
+  r.leaf = (mark & ~(uint32_t)LEAF) - 1;
+  r.word = w->cell_words.at[r.number] - 1;
+  VEC_PUSH(w->arena, w->rows, r);
+}
+
 /* ---- nodes ---- */
 
 /* Which of n's free indices are x's. */
@@ -174,8 +190,13 @@ static void put_node(Walk *w, Node *n) {
   put2(o, n->span.start, n->span.end);
   put2(o, n->span.file, (uint32_t)n->reduce);
   put_extents(o, n);
-  for (uint32_t k = 0; k < n->cell_count; k++)
+  w->cell_words.len = 0;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
     put_cell(w, &n->cells[k]);
+    VEC_PUSH(w->arena, w->cell_words, o->words.len);
+    if (n->cells[k].kind == CELL_READ && n->cells[k].arg_count)
+      note_rows(w, n, k);
+  }
   put2(o, n->guard ? refer(w, n->guard) : 0, n->input_count);
   if (n->guard)
     put_indices(w, n, n->guard);
@@ -230,9 +251,9 @@ static void unmark(Outline *o) {
     o->leaves.at[k]->mark = 0;
 }
 
-static void put_graph(Walk *w, const Graph *g, uint32_t count,
-                      Node *const *roots) {
+static void put_graph(Walk *w, uint32_t count, Node *const *roots) {
   Outline *o = w->o;
+  const Graph *g = w->graph;
   put2(o, (uint64_t)g->fuse, count);
   put(o, (uint64_t)(uintptr_t)g->backend);
   put(o, (uint64_t)g->bytes_limit);
@@ -241,7 +262,32 @@ static void put_graph(Walk *w, const Graph *g, uint32_t count,
     walk(w, roots[k]);
   for (uint32_t k = 0; k < count; k++)
     put(o, roots[k]->data ? 0 : roots[k]->mark);
-  put_held(w);
+}
+
+/* Leaves that nothing reads but rows of become tensors of these. */
+static void cut_leaf(Walk *w, uint32_t leaf) {
+  Outline *o = w->o;
+  RowsRead *reads = NEW_ARRAY(w->arena, RowsRead, w->leaf_refs.at[leaf]);
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < w->rows.len; j++)
+    if (w->rows.at[j].leaf == leaf)
+      reads[count++] = w->rows.at[j];
+  Node *part = count && count == w->leaf_refs.at[leaf]
+                   ? rows_cut(w->graph, o->leaves.at[leaf], count, reads)
+                   : NULL;
+  if (!part)
+    return;
+  o->leaves.at[leaf] = part;
+  o->words.at[w->leaf_words.at[leaf]] = (uint64_t)part->extents[0];
+  for (uint32_t j = 0; j < count; j++) {
+    const Cell *number = &reads[j].node->cells[reads[j].number];
+    o->words.at[reads[j].word] = (uint64_t)number->value.i;
+  }
+}
+
+static void cut_leaves(Walk *w) {
+  for (uint32_t k = 0; w->rows.len && k < w->o->leaves.len; k++)
+    cut_leaf(w, k);
 }
 
 /* ---- what reads what ---- */
@@ -295,15 +341,16 @@ void outline_more(Outline *o, uint32_t count, Node *const *roots) {
   }
 }
 
-void outline_take(Outline *o, const Graph *g, uint32_t count,
-                  Node *const *roots) {
-  Walk w = {.o = o, .arena = o->arena};
+void outline_take(Outline *o, Graph *g, uint32_t count, Node *const *roots) {
+  Walk w = {.o = o, .arena = o->arena, .graph = g};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     unmark(o);
     trap_raise(trap.kind);
   }
-  put_graph(&w, g, count, roots);
+  put_graph(&w, count, roots);
   trap_end(&trap);
   unmark(o);
+  cut_leaves(&w);
+  put_held(&w);
 }

@@ -19,9 +19,10 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
-  FACTOR_COST = 6, /* of an element of a factor of a product */
-  INDEX_COST = 8,  /* of what is made of indices alone: about a read */
-  KEPT_WORK = 4,   /* of an element that is not worth being kept */
+  FACTOR_COST = 6,   /* of an element of a factor of a product */
+  INDEX_COST = 8,    /* of what is made of indices alone: about a read */
+  KEPT_WORK = 4,     /* of an element that is not worth being kept */
+  WINDOW_TERMS = 32, /* of a window that reads what is padded */
 };
 
 /* Done again so seldom, work is no more than to store its value. */
@@ -393,13 +394,82 @@ static bool is_finish(const Plan *plan, const PlanNode *p) {
   return false;
 }
 
+/* What the cell gains where the axis goes on by one; INT64_MIN: nobody knows.
+ * Recursion is as deep as a body, which the planner bounds. */
+static int64_t gain_of(const Group *group, uint32_t at, uint32_t axis) {
+  const Cell *c = &group->cells.at[group_resolve(group, at)].cell;
+  if (c->kind != CELL_OP)
+    return c->kind == CELL_AXIS                            ? c->axis == axis
+           : c->kind == CELL_CONST || c->kind == CELL_SIZE ? 0
+                                                           : INT64_MIN;
+  if (c->op != PRIM_ADD && c->op != PRIM_SUB && c->op != PRIM_MUL)
+    return INT64_MIN;
+  int64_t x = gain_of(group, c->args[0], axis);
+  int64_t y = gain_of(group, c->args[1], axis);
+  if (x == INT64_MIN || y == INT64_MIN)
+    return INT64_MIN;
+  if (c->op == PRIM_MUL)
+    return x || y ? INT64_MIN : 0;
+  return c->op == PRIM_ADD ? x + y : x - y;
+}
+
+/* Is it an element where indices are inside, and a number elsewhere? */
+static bool is_padding(const Node *n) {
+  if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->cell_count == 0)
+    return false;
+  const Cell *value = &n->cells[n->cell_count - 1];
+  if (value->kind != CELL_SELECT ||
+      n->cells[value->args[1]].kind != CELL_READ ||
+      n->cells[value->args[2]].kind != CELL_CONST)
+    return false;
+  for (uint32_t k = 0; k + 1 < n->cell_count; k++) {
+    const Cell *c = &n->cells[k];
+    bool made = c->kind == CELL_OP && c->dtype != DT_I64 && c->dtype != DT_BOOL;
+    if (made || (c->kind == CELL_READ && k != value->args[1]) ||
+        c->kind == CELL_SELECT || c->kind == CELL_CONVERT ||
+        c->kind == CELL_RANDOM)
+      return false;
+  }
+  return true;
+}
+
+/* Is it read by a window of few terms, along whose rows it lies?  Then vectors
+ * of it are loaded with lanes left out, which costs no more than to load them
+ * from where it would be stored. */
+static bool is_in_window(const Plan *plan, const Instance *i) {
+  const Group *group = i->group;
+  const Cell *read = &group->cells.at[i->cell].cell;
+  const int64_t *reduced = group->extents + group->axis_count;
+  int64_t terms;
+  if (group->reduce == PRIM_NONE || group->reduce_count == 0 ||
+      group->axis_count == 0 || read->arg_count == 0 ||
+      !size_product(plan->graph, group->reduce_count, reduced, &terms) ||
+      !size_is_number(plan->graph, terms) || terms > WINDOW_TERMS)
+    return false;
+  for (uint32_t j = 0; j < read->arg_count; j++)
+    if (gain_of(group, read->args[j], group->axis_count - 1) !=
+        (j + 1 == read->arg_count))
+      return false;
+  return true;
+}
+
+static bool pads_windows(const Plan *plan, const PlanNode *p) {
+  if (!plan->graph->backend || !plan->graph->backend->kernels ||
+      dtype_info[p->node->dtype].bytes != 4 || !is_padding(p->node))
+    return false;
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (!is_in_window(plan, &p->instances.at[k]))
+      return false;
+  return true;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
   double cost = body_cost(p->node), times = recomputation(plan, p, &once);
   if (once)
     return !is_finish(plan, p);
-  if (p->of_indices && p->chain <= INDEX_COST)
+  if ((p->of_indices && p->chain <= INDEX_COST) || pads_windows(plan, p))
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);

@@ -37,6 +37,7 @@ struct Recipe {
   double work, least; /* operations that are interpreted, in a run; for which
                          a compiler is worth it */
   double runs;
+  bool odd; /* how often it has run */
 };
 
 /* ---- from a plan ---- */
@@ -204,6 +205,7 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
 
 bool recipe_ran(Recipe *r) {
   r->runs++;
+  r->odd = !r->odd;
   return r->work > 0 && r->work * r->runs > r->least;
 }
 
@@ -219,6 +221,12 @@ typedef struct Bound {
 static Node *node_at(const Outline *o, uint32_t number) {
   return number < o->nodes.len ? o->nodes.at[number]
                                : o->leaves.at[number - o->nodes.len];
+}
+
+/* A kernel goes over memory from where the one before it has ended, and the
+ * next time the other way: what was used last is in the caches still. */
+static bool goes_back(const Recipe *r, uint32_t cluster) {
+  return (cluster & 1) != r->odd;
 }
 
 static void bind(Arena *arena, const RecipeCluster *r, const Outline *o,
@@ -269,6 +277,7 @@ Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,
     bounds[k].params = o->params.values.at;
     bounds[k].keys = o->params.keys.at;
     bind(arena, &r->clusters[k], o, &bounds[k], &at[k]);
+    at[k].backward = goes_back(r, k);
     clusters[k] = &at[k];
   }
   *count = r->count;

@@ -43,12 +43,28 @@ typedef struct Outline {
   bool failed; /* there is something in it that has no outline */
 } Outline;
 
-/* Sets no marks for longer than it runs. */
-void outline_take(Outline *o, const Graph *g, uint32_t count,
-                  Node *const *roots);
+/* Sets no marks for longer than it runs.  Reads of rows may be others
+ * afterwards (rows.c). */
+void outline_take(Outline *o, Graph *g, uint32_t count, Node *const *roots);
 
 /* Before there is a plan, which changes what reads what. */
 void outline_more(Outline *o, uint32_t count, Node *const *roots);
+
+/* ---- rows.c ---- */
+
+/* A read, by a cell of the node, of rows from .. from + count - 1 of a leaf,
+ * where another cell is the number `from`, and nothing else. */
+typedef struct RowsRead {
+  Node *node;
+  uint32_t read, number;
+  int64_t from, count;
+  uint32_t leaf, word; /* of the outline: which one; where the number is */
+} RowsRead;
+/* False: it is none. */
+bool rows_find(const Graph *g, Node *n, uint32_t read, RowsRead *out);
+/* Has these, which are all that reads the leaf, read what they need of it as a
+ * leaf of its own; NULL: that is all of it, or there is no memory. */
+Node *rows_cut(Graph *g, Node *leaf, uint32_t count, const RowsRead *reads);
 
 /* ---- recipe.c ---- */
 

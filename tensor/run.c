@@ -121,7 +121,9 @@ static bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
   Node *n = cluster->nodes.at[0];
   *where = n->span;
   if (cluster->same) {
-    n->data = tensor_retain(cluster->same->data);
+    n->data = tensor_settled(cluster->same->data, fault);
+    if (!n->data)
+      return false;
     if (g->watch)
       g->watch->ran(g->watch->owner, at, -1);
   } else {

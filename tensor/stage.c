@@ -179,6 +179,27 @@ bool quasi_divide(Graph *g, const Quasi *x, int64_t by, Quasi *over,
   return true;
 }
 
+/* Is it a multiple of a part of `by`, and something less than that part?  Then
+ * *x and *by are what remains of floor(x / by): (c * 784 + j) / 6272 is
+ * c / 8, where j is below 784. */
+static bool take_part(Builder *b, Quasi *x, int64_t *by) {
+  Graph *g = b->k->graph;
+  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
+    int64_t part = x->times[v], left, low, high;
+    if (part == 0 || part == 1 || !size_holds(g, SIZE_LE, 2, part) ||
+        !size_mod(g, *by, part, &left) || left != 0)
+      continue;
+    Quasi over = {0}, rest = {0};
+    if (quasi_divide(g, x, part, &over, &rest) &&
+        quasi_bounds(b->k, &rest, &low, &high) &&
+        is_within(g, low, high, part) && size_div(g, *by, part, by)) {
+      *x = over;
+      return true;
+    }
+  }
+  return false;
+}
+
 /* floor(of / by): terms that `by` divides go out; of the rest nothing remains
  * if it lies in 0 .. by - 1. */
 static Quasi *quasi_over(Builder *b, const Quasi *of, int64_t by) {
@@ -188,6 +209,10 @@ static Quasi *quasi_over(Builder *b, const Quasi *of, int64_t by) {
   b->full |= !quasi_divide(g, of, by, out, &rest);
   if (quasi_bounds(b->k, &rest, &low, &high) && is_within(g, low, high, by))
     return out;
+  if (take_part(b, &rest, &by)) {
+    quasi_add(g, out, 1, quasi_over(b, &rest, by));
+    return out;
+  }
   uint32_t var;
   if (is_quotient(&rest, &var)) {
     const Quotient *inner = &b->k->quotients[var - KERNEL_AXES];

@@ -343,6 +343,7 @@ void node_settle(Node *n);
 typedef struct Backend {
   const char *name;
   bool kernels; /* wants the clusters' kernels */
+  bool parts;   /* tensors may be parts of others, in the same memory */
   /* Has it a kernel for two products and the rows between them that leaves no
    * row in memory?  Asked before clusters are decided about; NULL: for none. */
   bool (*has_rows)(const struct Kernel *kernel);

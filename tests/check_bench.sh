@@ -31,9 +31,12 @@ END
 
 quick='--seconds 0.02'
 expect 0 'large .* [0-9]' "$AXON" bench $quick timed.axn
+expect 0 'large .* [0-9.]* *[0-9.]* *[0-9]* %$' "$AXON" bench $quick timed.axn
 expect 0 'loud' "$AXON" bench $quick timed.axn
 "$AXON" bench $quick timed.axn | grep -E 'this|other' && bad=1
 expect 0 '^sum x .* [0-9]' "$AXON" bench $quick timed.axn -e 'sum x'
+expect 0 '^1 + 1 .* [0-9]' "$AXON" bench $quick -e '1 + 1'
+expect 0 '"name":"1 + 1"' "$AXON" bench $quick -e '1 + 1' --json
 expect 0 'large' "$AXON" bench $quick timed.axn large
 "$AXON" bench $quick timed.axn large | grep -q small && bad=1
 expect 1 'E0501' "$AXON" bench $quick timed.axn -e 'fail "no"' -e 1
@@ -73,6 +76,10 @@ assert status == 0 and set(rows) == {"large", "small", "settled", "loud"}, rows
 for r in rows.values():
     assert 0 < r["least"] <= r["lower_quartile"] <= r["median"], r
     assert r["median"] <= r["upper_quartile"] and r["runs"] > 0, r
+assert 4e7 < rows["large"]["bytes"] < 9e7, rows
+assert 8e6 <= rows["large"]["operations"] < 5e8, rows
+assert 0 < rows["large"]["limit"] < 10 * rows["large"]["median"], rows
+assert "limit" not in rows["settled"], rows
 large, small = rows["large"]["median"], rows["small"]["median"]
 assert large > 20 * small, ("all of the result is to be computed", rows)
 assert rows["settled"]["median"] < large / 4, ("computed before", rows)

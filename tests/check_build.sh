@@ -253,6 +253,12 @@ refused() { # refused TEXT ARGUMENT...: with a message that has this
   grep -q -- "$want" "$work/out" || { fail "$*:"; cat "$work/out"; }
 }
 echo 'fun id x = x' >"$work/open.axn"
+echo 'fun pair (x : f32[n]) = list [x, x]' >"$work/pair.axn"
+cat >"$work/kinds.axn" <<'END'
+fun three () = 3.0
+(** Twice, */ with /* in it. *)
+fun twice (x : f32[n]) = x * 2.0
+END
 echo 'fun f (x : f32[n]) = while (fn y => sum y > 1.0) (fn y => y * 0.5) x
 fun g (x : f32[n, m]) = map f x' >"$work/while.axn"
 refused 'where to' "$data/small.axn"
@@ -269,7 +275,18 @@ echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
 "$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
   fail 'the main of a program'
 refused 'no function to build' -o "$work/open.c" "$work/open.axn"
-refused 'no function nothing' --entry nothing -o "$work/m.c" "$data/small.axn"
+refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
+refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"
+refused "x : 'a\$" --entry id -o "$work/m.c" "$work/open.axn"
+refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/pair.axn"
+refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
+"$AXON" build --entry 'nn.relu : f32[n] -> _' -o "$work/m.c" \
+  "$work/open.axn" && grep -q '^int m_relu(' "$work/m.h" ||
+  fail 'a function of a module'
+"$AXON" build -o "$work/m.c" "$work/kinds.axn" &&
+  grep -q '^ \* Twice, \* / with / \* in it\.$' "$work/m.h" &&
+  grep -q '^ \*   three : ' "$work/m.h" &&
+  cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
 refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
 AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \

@@ -85,6 +85,28 @@ AXON_CC=/no/compiler runs 'without a compiler'
 [ "$(grep -c 'W0512' <<<"$said")" = 1 ] || wrong "without a compiler: $said"
 AXON_CC=false runs 'with a compiler that fails'
 [ "$(grep -c 'W0513' <<<"$said")" = 1 ] || wrong "one that fails: $said"
+grep -q '\]: a kernel was not compiled' <<<"$said" || wrong "whose bug: $said"
+cat >"$work/hangs" <<'end'
+#!/bin/sh
+exec sleep 300
+end
+cat >"$work/strict" <<'end'
+#!/bin/sh
+for last; do case $last in *kernel.c) at=$last ;; esac; done
+echo "$at:3:1: error: unknown type name" >&2
+exit 1
+end
+chmod +x "$work/hangs" "$work/strict"
+AXON_CC="$work/hangs" AXON_CC_SECONDS=1 runs 'with a compiler that hangs'
+grep -q 'stopped after 1 s' <<<"$said" || wrong "one that hangs: $said"
+AXON_CC="$work/strict" runs 'with a compiler that does not take the text'
+grep -q 'compiler bug: a kernel' <<<"$said" || wrong "a refused text: $said"
+for one in hangs strict false; do
+  [ "$one" = false ] || one=$work/$one
+  AXON_CC=$one AXON_CC_SECONDS=1 "$AXON" doctor >"$work/out" 2>&1
+  [ $? = 1 ] && grep -A1 '^compiler' "$work/out" | grep -q '! ' ||
+    wrong "the doctor says nothing of $one"
+done
 mkdir "$work/kept"
 cat >"$work/full" <<'end'
 #!/bin/sh
@@ -102,7 +124,8 @@ ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
 # Settings that are none.
 for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
   AXON_KEEP=all AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
-  AXON_THREADS=two AXON_CACHE_LIMIT=much; do
+  AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
+  AXON_CC_SECONDS=soon; do
   env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
   [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" || wrong "$setting is taken"
 done

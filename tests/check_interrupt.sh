@@ -9,8 +9,12 @@ bad=0
 
 stops() { # stops NAME: the program on stdin, interrupted after half a second
   cat >"$work/$1.axn"
+  interrupted "$1" run "$work/$1.axn"
+}
+
+interrupted() { # interrupted NAME ARGUMENT...: of axon
   # What a shell starts behind it ignores the signal, and axon goes on so.
-  env --default-signal=INT setsid "$AXON" run "$work/$1.axn" >"$work/out" 2>&1 &
+  env --default-signal=INT setsid "$AXON" "${@:2}" >"$work/out" 2>&1 &
   pid=$!
   sleep 0.5
   before=$(date +%s%N)
@@ -42,4 +46,18 @@ fun f n = if n < 0 then n else f (n + 1)
 do print (f 0)
 END
 [ -e big.csv ] && echo "big.csv was written" && bad=1
+
+# A compiler of axon build ends with all that it has started; nothing is left.
+cat >"$work/slow" <<'END'
+#!/bin/sh
+sleep 77.123
+END
+chmod +x "$work/slow"
+echo 'fun f (x : f32[n]) = x * 2.0' >"$work/f.axn"
+mkdir "$work/tmp" "$work/made"
+AXON_CC=$work/slow TMPDIR=$work/tmp interrupted build \
+  build -o "$work/made/f.so" "$work/f.axn"
+[ -z "$(ls -A "$work/tmp" "$work/made" | grep -v :)" ] ||
+  { echo 'left by axon build:' && ls -AR "$work/tmp" "$work/made" && bad=1; }
+pgrep -f 'sleep 77.123' >/dev/null && echo 'its compiler goes on' && bad=1
 exit $bad

@@ -108,8 +108,11 @@ code=$(AXON_TINY=0 "$AXON" plan --code --dry "$folder/channels.axn")
 grep -q 'const int far = ' <<<"$code" ||
   wrong 'rows of a window that overlap do not go together'
 grep -q 'fused_f(' <<<"$code" || wrong 'terms of a short sum are rounded'
-[ "$(grep -c '\*restrict const l[0-9]* = ' <<<"$code")" = 1 ] ||
-  wrong 'sums of few terms are finished in a loop of its own'
+grep -q '\*restrict const l[0-9]* = ' <<<"$code" &&
+  wrong 'padding is stored before windows, or sums before what finishes them'
+[ "$(grep -c 'span_of(' <<<"$code")" = 1 ] ||
+  wrong 'the lanes inside an image are not found out once for all rows'
+grep -q 'if (i[0-9]* == 0)' <<<"$code" || wrong 'no plane is asked for ahead'
 [ "$(grep -c 'ldw_' <<<"$code")" = 0 ] ||
   wrong 'zeros around an image are compared for, lane by lane'
 cat >"$folder/narrow.axn" <<'END'

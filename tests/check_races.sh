@@ -15,8 +15,9 @@ $cc $flags "$work/none.c" -o "$work/none" 2>/dev/null && "$work/none" || {
 bad=0
 for test in pool block; do
   # shellcheck disable=SC2086
-  $cc $flags "tests/unit/${test}_test.c" runtime/pool.c runtime/block.c \
-    runtime/kept.c runtime/tensor.c runtime/dtype.c support/mem.c \
+  $cc $flags "tests/unit/${test}_test.c" runtime/pool.c \
+    runtime/cores.c runtime/block.c runtime/kept.c runtime/tensor.c \
+    runtime/dtype.c support/mem.c \
     support/arena.c support/buffer.c support/utf8.c -lcmocka -lm -lpthread \
     -o "$work/$test" 2>"$work/said" || {
     grep -q 'cmocka' "$work/said" && exit 0

@@ -274,7 +274,7 @@ static void report_holes(Checker *c, const Bindings *bound) {
     for (uint32_t j = 0; j < bound->len; j++)
       if (!around || bound->at[j]->span.start <= h->span.start)
         around = bound->at[j]->scheme;
-    Printer *p = around ? printer_new(c, around) : NULL;
+    Printer *p = around ? printer_new(c, around, true) : NULL;
     const char *is = h->dim ? p ? printer_dim(p, h->dim)
                                 : dim_text_of(c, h->dim)
                    : p      ? printer_type(p, h->type)

@@ -238,6 +238,11 @@ static bool hidden_settled(const Scheme *s) {
   return true;
 }
 
+/* As it would be at top level, without what is given. */
+static const char *whole_type(Checker *c, Scheme *s) {
+  return printer_type(printer_new(c, s, true), s->type);
+}
+
 bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
   c->diags = diags;
   c->work = 0;
@@ -247,7 +252,7 @@ bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
              b->name->text);
     return false;
   }
-  Reading r = {.c = c, .printer = printer_new(c, s), .path = "",
+  Reading r = {.c = c, .printer = printer_new(c, s, false), .path = "",
                .front = shape_new(c, 0)};
   *out = (EntryPoint){.name = b->name->text, .span = b->span, .var = b->var};
   out->type = scheme_text(c, s);
@@ -270,9 +275,9 @@ bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
                        "or axes open",
                        b->name->text);
     d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
-    d->help = arena_printf(c->arena, "annotate its result, too: --entry '%s : "
-                                     "f32[n] -> f32[n]'",
-                           b->name->text);
+    d->help = arena_printf(c->arena, "annotate its result, too, or say all of "
+                                     "its type: --entry '%s : %s'",
+                           b->name->text, whole_type(c, s));
     return false;
   }
   out->hidden = s->hidden.at;

@@ -982,9 +982,9 @@ const char *scheme_text(Checker *c, Scheme *s);
 const char *given_text(Checker *c, Scheme *s, Constraint *given);
 const char *shape_text(Checker *c, const Shape *s);
 /* For parts of a scheme's type: its variables have the same names in all of
- * them, and what is undetermined is what it would be at top level. */
+ * them.  choosing: what is undetermined is what it would be at top level. */
 typedef struct Printer Printer;
-Printer *printer_new(Checker *c, Scheme *s);
+Printer *printer_new(Checker *c, Scheme *s, bool choosing);
 const char *printer_type(Printer *p, Type *t);
 const char *printer_dim(Printer *p, Dim *d);
 const char *dim_text_of(Checker *c, Dim *d);

@@ -82,7 +82,7 @@ static bool leaves_of(Checker *c, Scheme *s, Leaves *out) {
   Type *t = ty_norm(c, s->type);
   while (t->tag == TY_FUN)
     t = ty_norm(c, t->arg[1]);
-  Walk w = {.c = c, .printer = printer_new(c, s), .path = "",
+  Walk w = {.c = c, .printer = printer_new(c, s, true), .path = "",
             .front = shape_new(c, 0), .total = dim_int(c->dims, 0)};
   walk(&w, t);
   *out = (Leaves){w.leaves.at, w.leaves.len, printer_dim(w.printer, w.total)};

@@ -710,11 +710,11 @@ const char *scheme_text(Checker *c, Scheme *s) {
   return finish(&p);
 }
 
-Printer *printer_new(Checker *c, Scheme *s) {
+Printer *printer_new(Checker *c, Scheme *s, bool choosing) {
   Printer *p = NEW(c->arena, Printer);
   *p = own_printer(c);
   p->scheme = s;
-  p->choosing = true;
+  p->choosing = choosing;
   claim_names(p, s->type);
   put_type(p, s->type, PREC_FUN);
   return p;

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,7 +37,8 @@ struct Object {
   ArtifactKey key;
   State state;
   void *library;
-  char *text; /* until it is compiled */
+  void *_Atomic kernel; /* its function `kernel`, once it was asked for */
+  char *text;           /* until it is compiled */
   size_t len;
   Job *job;             /* while RUNNING */
   double seconds;       /* when that began; then how long it took */
@@ -66,19 +68,24 @@ static void tell_missing(const Toolchain *tools) {
   notice_add(&n);
 }
 
-/* `job` may be NULL: there is nowhere to write. */
+/* What the compiler says of the text is our fault; all else is of the machine,
+ * which may be well again tomorrow.  `job` may be NULL: there is nowhere to
+ * write. */
 static void tell_failed(const char *why, const Job *job) {
   Notice n = {.code = 513};
   bool full = strstr(why, strerror(ENOSPC)) != NULL;
+  bool ours = !full && strstr(why, "kernel.c:") != NULL;
   snprintf(n.message, sizeof n.message,
            "%sa kernel was not compiled, and is interpreted",
-           full ? "" : "compiler bug: ");
+           ours ? "compiler bug: " : "");
   if (job && job_is_kept())
     snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", why, job_folder(job));
   else
     snprintf(n.note, sizeof n.note, "%s", why);
   snprintf(n.help, sizeof n.help, "%s",
            full ? "make room there, or let TMPDIR name another folder"
+           : !ours
+               ? "axon doctor tries the compiler; AXON_CC names another one"
            : job_is_kept()
                ? "please report it, with what was kept"
                : "AXON_CC_DEBUG=1 keeps the C text and what the compiler said");
@@ -182,15 +189,8 @@ static bool load_made(Object *o) {
   return load(o, job_object(o->job)) || (kept && load_artifact(o));
 }
 
-static void finish(Object *o) {
-  char why[300];
+static void end(Object *o, bool good, const char *why) {
   table.running--;
-  bool good = job_wait(o->job, why, sizeof why);
-  if (good && !(good = load_made(o))) {
-    const char *error = dlerror();
-    snprintf(why, sizeof why, "it cannot be loaded: %.200s",
-             error ? error : "it cannot be read");
-  }
   if (!good)
     tell_failed(why, o->job);
   job_free(o->job);
@@ -199,12 +199,36 @@ static void finish(Object *o) {
   settle(o, good ? STATE_READY : STATE_FAILED);
 }
 
-/* Ends what has ended, and starts what there is room for. */
+static void finish(Object *o) {
+  char why[300];
+  bool good = job_wait(o->job, why, sizeof why);
+  if (good && !(good = load_made(o))) {
+    const char *error = dlerror();
+    snprintf(why, sizeof why, "it cannot be loaded: %.200s",
+             error ? error : "it cannot be read");
+  }
+  end(o, good, why);
+}
+
+/* A compiler that hangs is not waited for. */
+static void give_up(Object *o) {
+  char why[100];
+  job_stop(o->job);
+  snprintf(why, sizeof why,
+           "the C compiler was stopped after %d s (AXON_CC_SECONDS)",
+           toolchain()->seconds);
+  end(o, false, why);
+}
+
+/* Ends what has ended, or takes too long, and starts what there is room for. */
 static void look_after_jobs(void) {
   for (Object *o = table.open, *other; o; o = other) {
     other = o->other;
     if (o->state == STATE_RUNNING && job_is_done(o->job))
       finish(o);
+    else if (o->state == STATE_RUNNING &&
+             now() - o->seconds > toolchain()->seconds)
+      give_up(o);
   }
   for (Object *o = table.open, *other; o; o = other) {
     other = o->other;
@@ -353,6 +377,15 @@ double object_seconds(Object *o) {
   double seconds = is_settled(o) ? o->seconds : 0;
   unlock();
   return seconds;
+}
+
+KernelFunction *object_kernel(Object *o) {
+  void *found = atomic_load_explicit(&o->kernel, memory_order_acquire);
+  if (!found) {
+    found = object_function(o, "kernel");
+    atomic_store_explicit(&o->kernel, found, memory_order_release);
+  }
+  return (KernelFunction *)found;
 }
 
 void *object_function(Object *o, const char *name) {

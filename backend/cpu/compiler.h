@@ -32,5 +32,7 @@ double object_seconds(Object *object);
 /* Waits; raises FAIL_INTERRUPT on Ctrl-C.  NULL: it could not be compiled, or
  * has no such function. */
 void *object_function(Object *object, const char *name);
+/* The one named `kernel`, which is looked up once. */
+KernelFunction *object_kernel(Object *object);
 
 #endif

@@ -16,6 +16,7 @@ enum {
   GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time, */
   GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
   GRAIN_PIECES = 8,       /* each thread still has so many pieces */
+  WAKING_WORK = 2 << 20,  /* done alone while a thread wakes */
   QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
 };
 
@@ -47,6 +48,7 @@ typedef struct Job {
   const int64_t *ints;
   const double *floats;
   size_t room;
+  bool backward;
   volatile bool *stop;
 } Job;
 
@@ -70,9 +72,20 @@ static int64_t grain_of(const Program *p) {
   return grain > least ? grain : least;
 }
 
+/* So little that one thread is done before others wake? */
+static bool is_for_one(const Program *p, int64_t grain) {
+  int64_t pieces = p->units / grain + (p->units % grain > 0);
+  return p->work < WAKING_WORK && !pool_is_awake(pieces);
+}
+
 static int run_job(const Program *p, Job *job) {
-  return (p->shared ? pool_run : pool_run_apart)(p->units, grain_of(p), work_on,
-                                                 job, job->stop);
+  int64_t grain = grain_of(p);
+  if (is_for_one(p, grain))
+    grain = p->units;
+  if (p->shared)
+    return pool_run(p->units, grain, work_on, job, job->stop);
+  return (job->backward ? pool_run_back : pool_run_apart)(
+      p->units, grain, work_on, job, job->stop);
 }
 
 /* The sums of chunks, then their sum. */
@@ -139,10 +152,13 @@ static void take_kept(const Cluster *c, const Program *p, Job *job,
   for (uint32_t j = 0; j < p->keeping_count; j++) {
     const Keeping *k = &p->keepings[j];
     Making making = {p, job, j, p->out_count + c->kernel->inputs.len + j};
+    const Node *x = c->kernel->inputs.at[k->input];
+    ArtifactKey form =
+        kept_form_at(k->form, k->from * dtype_info[x->dtype].bytes);
     kept[j] = NULL;
     if (k->pays || kept_is_at_once())
-      kept[j] = kept_take(c->kernel->inputs.at[k->input]->data, &k->form,
-                          (size_t)k->bytes, make_kept, &making);
+      kept[j] =
+          kept_take(x->data, &form, (size_t)k->bytes, make_kept, &making);
     job->pointers[making.pointer] =
         kept[j] ? (void *)(uintptr_t)kept_data(kept[j]) : NULL;
   }
@@ -159,12 +175,13 @@ static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
   int64_t ints[p->key_count ? p->int_count : 1];
-  KernelFunction *f = (KernelFunction *)object_function(p->object, "kernel");
+  KernelFunction *f = object_kernel(p->object);
   if (!f)
     return 1;
   fill_params(c, p, floats);
   Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
   job.stop = stop;
+  job.backward = c->backward;
   if (p->key_count) {
     fill_keys(c, p, ints);
     job.ints = ints;
@@ -288,6 +305,7 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
 
 const Backend backend_cpu = {.name = "cpu",
                              .kernels = true,
+                             .parts = true,
                              .prepare = prepare,
                              .run = run,
                              .describe = cpu_describe};

@@ -74,6 +74,7 @@ typedef struct KeyWord { /* an integer that is part of a key */
 typedef struct Keeping {
   uint32_t loop, input;
   ArtifactKey form; /* all that it depends on beside the tensor */
+  int64_t from; /* where in it: elements */
   int64_t bytes, panels;
   bool pays;
   const char *type, *columns, *extent, *depth; /* as C */

@@ -116,7 +116,7 @@ static bool is_apart(const Quasi *q, uint32_t lane) {
   return q && q->times[lane] != 0 && q->times[lane] != 1;
 }
 
-/* Is it loaded with what lies between its lanes? */
+/* Is it loaded with what lies between its lanes, or stored by parts? */
 static bool is_near(const Quasi *q, uint32_t lane) {
   return q->times[lane] > 1 && q->times[lane] <= NEAR_STEPS;
 }
@@ -135,7 +135,8 @@ static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
       about->apart += is_apart(s->address, lane) && !is_near(s->address, lane);
   }
   for (uint32_t j = 0; j < loop->results.len; j++)
-    about->apart += is_apart(loop->results.at[j].out, lane);
+    about->apart += is_apart(loop->results.at[j].out, lane) &&
+                    !is_near(loop->results.at[j].out, lane);
 }
 
 static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
@@ -167,7 +168,7 @@ bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
   count_all(k, &s, arena, about);
   Object *o = c->backend ? object_request(e.text.text, e.text.len) : NULL;
   about->object = o;
-  about->compiled = o && object_function(o, "kernel");
+  about->compiled = o && object_kernel(o);
   about->compile_seconds = about->compiled ? object_seconds(o) : 0;
   if (notes && emit_kernel(k, &s, notes, "", &e))
     about->code = e.text.text;

@@ -21,6 +21,19 @@ typedef struct Local {
 
 typedef struct Emitter Emitter;
 
+/* Lanes that a choice loads, found out before the lines that have the same. */
+typedef struct Spans {
+  Buffer text;
+  uint32_t vectors, line; /* of a block; the axis of the lines */
+  const char *when;       /* what has to hold of a line, so that it has any
+                             lanes; NULL: nothing.  Where `inside` is not 0, it
+                             is known to hold */
+  bool known;             /* with the line, and where it holds for two of them
+                             it does for those between */
+  uint32_t next;          /* what the next unit loads is asked for, so many */
+  int64_t by;             /* points on along an axis, or NO_LANE */
+} Spans;
+
 /* Where kernels are not C for this machine: CUDA C++, of one lane. */
 typedef struct Dialect {
   const char *index; /* the type of indices and addresses */
@@ -43,8 +56,8 @@ struct Emitter {
   uint32_t ints_from, floats_from; /* of the call: this function's own */
   Local *locals[KERNEL_LOOPS];     /* by loop and result */
   const char *ahead[KERNEL_LOOPS]; /* where copies made ahead lie */
-  Loop *finish[KERNEL_LOOPS]; /* of sums of few terms: the next loop, which
-                                 finishes each of them; NULL: none does */
+  Loop *finish[KERNEL_LOOPS];      /* of sums of few terms: the next loop, which
+                                      finishes each of them; NULL: none does */
   Buffer head;                     /* of the function */
   Buffer copies;                   /* functions of what may be kept */
   bool failed;
@@ -75,6 +88,7 @@ struct Emitter {
   const char **need;
   uint32_t fused; /* a step that is a part of its one reader, and has no name;
                      NO_STEP: there is none */
+  Spans *spans;   /* NULL: each load finds out which lanes it has */
   const char **given; /* of steps: the value, that is there already, or NULL;
                          NULL: all are computed */
 };
@@ -122,6 +136,12 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
 const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
+/* The same in two parts: after the first it is known which steps vary with the
+ * lane, and what the loop's results are may still change. */
+void emit_placed(Emitter *e);
+void emit_needed(Emitter *e);
+/* Does anything need the step's value? */
+bool emit_is_needed(const Emitter *e, uint32_t step);
 
 /* Are the read's lanes so near to each other that whole vectors are loaded, or
  * parts that may be empty? */

@@ -5,7 +5,9 @@
  * Where windows of neighbouring rows overlap, several rows go at a time: a
  * vector is loaded once for all of them.  The sum then goes over the rows that
  * are read, *lines*, and of each line there is a term of each row whose window
- * has it.  What would finish such sums in a loop of its own does it here. */
+ * has it.  Where lines end in padding, the lanes that are inside are found out
+ * once for all lines of a block (masked.c), and rows go down strip by strip.
+ * What would finish such sums in a loop of its own does it here. */
 #include "backend/cpu/nests.h"
 
 #include <string.h>
@@ -13,7 +15,7 @@
 enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
-  ROWS_MOST = 4,
+  ROWS_MOST = 4,     /* where lines are read whole */
 };
 
 #define format emit_format
@@ -27,6 +29,14 @@ typedef struct Few {
   /* line = step * row + by * term + a number */
   uint32_t term, line; /* NO_LANE: rows do not go together */
   int64_t step, by;
+  bool padded;           /* lines end in padding */
+  uint32_t *ahead;       /* loads that are the same for all rows of a line, */
+  uint32_t aheads;       /* so many, */
+  const char **given;    /* and where they are; NULL: there are none */
+  Buffer loads;          /* the loop of these, */
+  Buffer common[LEVELS]; /* and what that needs between the loops */
+  uint32_t line_level;
+  Spans spans;
   Buffer sums[2][2], ends[2][2]; /* of one row or several; of a whole block or
                                     a part */
   Buffer levels[LEVELS];         /* what is between the loops */
@@ -98,6 +108,23 @@ static bool saves_loads(const Few *f, const Loop *loop, uint32_t rows) {
   return 4 * lines_of(f, loop, rows) <= 3 * rows * loop->extents[f->term];
 }
 
+/* As many as read the fewest lines, of all rows that a unit has. */
+static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
+  const Schedule *s = f->e->s;
+  bool unit = f->row < loop->outer && s->shape == UNIT_TILE && !s->tiling;
+  int64_t all = unit ? s->height : loop->extents[f->row], least = INT64_MAX;
+  uint32_t best = most;
+  for (uint32_t rows = most; rows > 1; rows--) {
+    int64_t lines = all / rows * lines_of(f, loop, rows) +
+                    all % rows * lines_of(f, loop, 1);
+    if (lines < least && saves_loads(f, loop, rows)) {
+      least = lines;
+      best = rows;
+    }
+  }
+  return best;
+}
+
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
@@ -106,12 +133,12 @@ static void choose_rows(const Loop *loop, Few *f) {
       loop->axes == KERNEL_AXES)
     return;
   uint32_t most = SUMS / f->vectors;
-  most = most < ROWS_MOST ? most : ROWS_MOST;
+  most = most < ROWS_MOST || f->padded ? most : ROWS_MOST;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
     if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
       f->line = loop->axes;
-      f->rows = most;
+      f->rows = best_rows(f, loop, most);
       return;
     }
   f->term = NO_LANE;
@@ -231,13 +258,19 @@ static int64_t low_line(const Few *f, const Loop *loop) {
   return f->by < 0 ? f->by * (loop->extents[f->term] - 1) : 0;
 }
 
-static void open_terms(Emitter *e, Buffer *out, uint32_t v) {
-  long long extent = e->loop->extents[v];
+/* What is known at a level, for all rows of a line and for the rest. */
+static void emit_known(const Few *f, Buffer *out, uint32_t level) {
+  emit_put(out, &f->common[level]);
+  emit_put(out, &f->e->blocks[level]);
+}
+
+static void open_terms(const Few *f, Buffer *out, uint32_t v) {
+  long long extent = f->e->loop->extents[v];
   buffer_printf(out,
                 "#pragma GCC unroll %lld\n"
                 "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n",
                 extent, v, v, extent, v);
-  emit_put(out, &e->blocks[e->level_of[v]]);
+  emit_known(f, out, f->e->level_of[v]);
 }
 
 /* Lines that so many rows read, and the rows that a line has terms of. */
@@ -250,7 +283,7 @@ static void open_lines(Few *f, Buffer *out, uint32_t rows) {
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
                 lines, lines, f->line, (long long)f->step, (long long)low,
                 f->line);
-  emit_put(out, &e->blocks[e->level_of[f->line]]);
+  emit_known(f, out, e->level_of[f->line]);
 }
 
 static void open_rows(Few *f, Buffer *out, uint32_t rows) {
@@ -272,15 +305,20 @@ static void open_rows(Few *f, Buffer *out, uint32_t rows) {
 }
 
 /* Can vectors of which no lane is left be gone through like others? */
-static bool reads_by_masks(const Emitter *e) {
+static bool reads_by_masks(const Few *f) {
+  const Emitter *e = f->e;
   for (uint32_t j = 0; j < e->loop->steps.len; j++) {
     const Step *s = &e->loop->steps.at[j];
     bool reads = s->kind == STEP_READ || s->kind == STEP_LOCAL;
-    if (reads && e->varies[j] && !emit_is_near(e, s))
+    bool there = (f->given && f->given[j]) || !emit_is_needed(e, j);
+    if (reads && e->varies[j] && !there && !emit_is_near(e, s))
       return false;
   }
   return true;
 }
+
+static const char rest_text[] =
+    "const int rest = end - j < W ? end - j < 0 ? 0 : (int)(end - j) : W;\n";
 
 static void open_vectors(Buffer *out, uint32_t vectors) {
   buffer_printf(out,
@@ -292,13 +330,10 @@ static void open_vectors(Buffer *out, uint32_t vectors) {
 /* The lanes of a block.  part: it is not whole. */
 static void emit_block(Few *f, Buffer *out, const Buffer *text, bool part) {
   Emitter *e = f->e;
-  bool masks = part && reads_by_masks(e);
+  bool masks = part && reads_by_masks(f);
   open_vectors(out, f->vectors);
   if (part)
-    buffer_printf(out,
-                  "const int rest = end - j < W ? end - j < 0 ? 0 : "
-                  "(int)(end - j) : W;\n"
-                  "%s%s",
+    buffer_printf(out, "%s%s%s", rest_text,
                   masks ? "(void)rest;\n" : "if (rest > 0) {\n", part_macros);
   else
     buffer_puts(out, whole_macros);
@@ -306,6 +341,111 @@ static void emit_block(Few *f, Buffer *out, const Buffer *text, bool part) {
   emit_put(out, &e->checks);
   emit_put(out, text);
   buffer_printf(out, "%s}\n%s", no_macros, part && !masks ? "}\n" : "");
+}
+
+/* ---- what all rows of a line share ---- */
+
+/* Is it loaded, with lanes left out or whole? */
+static bool is_load(const Emitter *e, uint32_t at) {
+  const Step *s = &e->loop->steps.at[at];
+  return emit_is_masked(e, at) ||
+         ((s->kind == STEP_READ || s->kind == STEP_LOCAL) && e->varies[at] &&
+          emit_is_near(e, s));
+}
+
+/* Does something else than these read the step, or is it the result? */
+static bool is_wanted(const Loop *loop, const bool *shared, uint32_t at) {
+  for (uint32_t j = at + 1; j < loop->steps.len; j++)
+    for (uint32_t a = 0; a < loop->steps.at[j].arg_count; a++)
+      if (loop->steps.at[j].args[a] == at && !shared[j])
+        return true;
+  return loop->results.at[0].step == at;
+}
+
+/* Lanes that are loaded, and depend on the line, not on the row that it is
+ * for. */
+static void find_ahead(Few *f, const Loop *loop) {
+  Emitter *e = f->e;
+  const uint64_t *depends = loop_depends(e->arena, loop);
+  uint64_t rows = (uint64_t)1 << f->row | (uint64_t)1 << f->term;
+  bool *shared = NEW_ARRAY(e->arena, bool, loop->steps.len);
+  f->ahead = NEW_ARRAY(e->arena, uint32_t, loop->steps.len);
+  f->aheads = 0;
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    shared[j] = !(depends[j] & rows) && is_load(e, j);
+  /* the element of a choice that is one load is none itself */
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (emit_is_masked(e, j))
+      shared[loop->steps.at[j].args[1]] = false;
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (shared[j] && is_wanted(loop, shared, j))
+      f->ahead[f->aheads++] = j;
+}
+
+static void emit_ahead_loop(Few *f) {
+  Emitter *e = f->e;
+  Buffer *out = &f->loads, copies = {.arena = e->arena};
+  f->given = NEW_ARRAY(e->arena, const char *, e->loop->steps.len);
+  for (uint32_t j = 0; j < f->aheads; j++) {
+    uint32_t name = e->names++, at = f->ahead[j];
+    char class = e->classes[at];
+    buffer_printf(out, "v%c in%u[%u];\n", vector_letter(class), name,
+                  f->vectors);
+    f->given[at] = format(e, "in%u[a]", name);
+    buffer_printf(&copies, "%s = %s;\n", f->given[at],
+                  emit_lanes(e, at, class));
+  }
+  open_vectors(out, f->vectors);
+  buffer_printf(out, "%s(void)rest;\n%s", rest_text, part_macros);
+  emit_put(out, &e->blocks[e->lane_level]);
+  emit_put(out, &e->checks);
+  emit_put(out, &copies);
+  buffer_printf(out, "%s}\n", no_macros);
+}
+
+/* How far the next unit is from this one. */
+static void find_next(Few *f, const Loop *loop) {
+  const Schedule *s = f->e->s;
+  Spans *spans = &f->spans;
+  bool tile = s->shape == UNIT_TILE, rows = tile && f->row < loop->outer;
+  spans->next = NO_LANE;
+  spans->by = 1;
+  if (tile && s->block < loop_guess(loop, loop->outer - 1))
+    return;
+  if (rows && s->height < loop_guess(loop, f->row)) {
+    spans->next = f->line;
+    spans->by = f->step * s->height;
+  } else if (loop->outer > (tile ? 2 : 0)) {
+    spans->next = loop->outer - (tile ? 3 : 1);
+  }
+}
+
+/* The loads of the first `count` loops around the lanes, of lines. */
+static void begin_ahead(Few *f, const Loop *lines, uint32_t count,
+                        const uint32_t *order) {
+  Emitter *e = f->e;
+  Loop *loop = loop_copy(e->arena, lines);
+  emit_begin_loop(e, loop, f->lane, count, order);
+  e->few = true;
+  emit_placed(e);
+  find_ahead(f, loop);
+  if (!f->aheads)
+    return;
+  memset(&loop->results, 0, sizeof loop->results);
+  for (uint32_t j = 0; j < f->aheads; j++) {
+    Result r = {.step = f->ahead[j], .local = quasi_new(e->arena, 0)};
+    VEC_PUSH(e->arena, loop->results, r);
+  }
+  f->spans.vectors = f->vectors;
+  f->spans.line = f->line;
+  f->spans.known = true;
+  find_next(f, loop);
+  e->spans = &f->spans;
+  emit_needed(e);
+  e->spans = NULL;
+  emit_ahead_loop(f);
+  memcpy(f->common, e->blocks, sizeof f->common);
+  f->line_level = e->level_of[f->line];
 }
 
 /* Where the sum of a vector is. */
@@ -360,9 +500,10 @@ static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
     uint32_t v = e->order[j];
     if (v < e->loop->kept || v == f->line || v == f->term)
       continue;
-    open_terms(e, out, v);
+    open_terms(f, out, v);
     opened++;
   }
+  emit_put(out, &f->loads);
   if (f->term != NO_LANE) {
     open_rows(f, out, rows);
     opened++;
@@ -506,6 +647,72 @@ static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
   buffer_puts(out, "}\n");
 }
 
+static void emit_known_part(Few *f, Buffer *out, bool several, bool part,
+                            int inside) {
+  if (f->spans.when)
+    buffer_printf(out, "enum { inside = %d };\n", inside);
+  emit_part(f, out, several, part);
+}
+
+/* Several rows: most often, all lines are there. */
+static void emit_lines(Few *f, Buffer *out, bool part) {
+  Emitter *e = f->e;
+  const Loop *loop = e->k->loops.at[f->at];
+  int64_t low = low_line(f, loop), last = lines_of(f, loop, f->rows) - 1;
+  if (!f->spans.when || !f->spans.known) {
+    emit_known_part(f, out, true, part, 0);
+    return;
+  }
+  buffer_puts(out, "int all = 1;\n");
+  for (uint32_t j = 0; j < 2; j++) {
+    buffer_printf(out, "{\nconst int64_t i%u = row * %lld + (%lld);\n", f->line,
+                  (long long)f->step, (long long)(low + (j ? last : 0)));
+    emit_put(out, &f->common[f->line_level]);
+    buffer_printf(out, "all &= %s;\n}\n", f->spans.when);
+  }
+  buffer_puts(out, "if (all) {\n");
+  emit_known_part(f, out, true, part, 1);
+  buffer_puts(out, "} else {\n");
+  emit_known_part(f, out, true, part, 0);
+  buffer_puts(out, "}\n");
+}
+
+/* Strip by strip: all rows of one before the next, whose spans of lanes are
+ * other ones. */
+static void emit_strips(Few *f, Buffer *out, bool part) {
+  Emitter *e = f->e;
+  bool outer = nest_is_outer(e);
+  const char *to = nest_to(e, f->row);
+  buffer_printf(out,
+                "for (int64_t start = %s, last = %s; start < last; "
+                "start += %u * W) {\n"
+                "const int64_t end = start + %u * W < last ? start + %u * W "
+                ": last;\n(void)end;\n",
+                outer ? "lo" : nest_from(e, f->lane),
+                outer ? "hi" : nest_to(e, f->lane), f->vectors, f->vectors,
+                f->vectors);
+  emit_put(out, &f->spans.text);
+  buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
+                nest_from(e, f->row), f->rows, to, f->rows);
+  emit_lines(f, out, part);
+  buffer_puts(out, "}\n");
+  if (has_rest(f, e->k->loops.at[f->at])) {
+    buffer_printf(out, "for (; row < %s; row++) {\n", to);
+    emit_known_part(f, out, false, part, 0);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, "}\n");
+}
+
+static bool is_padded(const Loop *loop) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_SELECT && loop->steps.at[s->args[1]].kind == STEP_READ)
+      return true;
+  }
+  return false;
+}
+
 /* Axes around the lanes: of other kept ones, of rows, of terms. */
 static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   Emitter *e = f->e;
@@ -515,8 +722,11 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
     kept++;
   memcpy(f->order, order, loops * sizeof *order);
   f->row = kept ? order[kept - 1] : NO_LANE;
-  f->vectors = few_vectors(e, loop, f->lane);
+  f->padded = is_padded(loop);
+  f->vectors = f->padded ? 1 : few_vectors(e, loop, f->lane);
   choose_rows(loop, f);
+  if (f->padded && f->term == NO_LANE)
+    f->vectors = few_vectors(e, loop, f->lane);
   f->others = kept - (f->term != NO_LANE);
   if (f->term == NO_LANE) {
     emit_begin_loop(e, loop, f->lane, loops, order);
@@ -527,15 +737,20 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
     for (uint32_t j = kept; j < loops; j++)
       if (order[j] != f->term)
         sums[count++] = order[j];
+    Loop *lines = by_lines(e->arena, loop, f);
+    if (f->padded)
+      begin_ahead(f, lines, count, sums);
     sums[count++] = f->row;
     sums[count++] = f->term;
-    emit_begin_loop(e, by_lines(e->arena, loop, f), f->lane, count, sums);
+    emit_begin_loop(e, lines, f->lane, count, sums);
   }
   e->few = true;
   e->at = f->at;
   if (is_product(e->loop))
     e->fused = e->loop->results.at[0].step;
+  e->given = f->given;
   emit_steps(e);
+  e->given = NULL;
 }
 
 void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
@@ -544,14 +759,15 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
   Few *f = NEW(e->arena, Few);
   Fold folds[RESULTS_MOST];
   *f = (Few){.e = e, .at = at, .lane = lane, .line = NO_LANE};
+  f->loads = f->spans.text = (Buffer){.arena = e->arena};
   begin_sums(f, loops, order);
   int64_t extent = loop->extents[lane];
   int64_t unit = lane + 1 == loop->outer ? e->s->block : extent;
   int64_t block = (int64_t)f->vectors * e->s->width;
   bool number = size_is_number(e->k->graph, extent);
   bool whole = !number || (extent >= block && unit >= block);
-  bool part = !number || is_limited(loop, lane) || extent % block ||
-              unit % block;
+  bool part =
+      !number || is_limited(loop, lane) || extent % block || unit % block;
   Fold sum = nest_fold(e, 0);
   for (uint32_t j = 0; j < 4; j++) {
     f->sums[j / 2][j % 2] = (Buffer){.arena = e->arena};
@@ -565,18 +781,24 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
              &f->ends[j / 2][j % 2]);
   e->given = NULL;
   buffer_puts(out, "{\n");
+  emit_put(&e->head, &f->common[0]);
   emit_put(&e->head, &f->levels[0]);
   emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &f->common[ROW_LEVEL]);
   emit_put(out, &f->levels[ROW_LEVEL]);
   emit_put(out, &e->blocks[ROW_LEVEL]);
   for (uint32_t j = 0; j < f->others; j++) {
     uint32_t v = f->order[j];
     buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v,
                   nest_from(e, v), v, nest_to(e, v), v);
+    emit_put(out, &f->common[e->level_of[v]]);
     emit_put(out, &f->levels[e->level_of[v]]);
     emit_put(out, &e->blocks[e->level_of[v]]);
   }
-  emit_rows(f, out, whole, part);
+  if (f->given)
+    emit_strips(f, out, part);
+  else
+    emit_rows(f, out, whole, part);
   for (uint32_t j = 0; j < f->others; j++)
     buffer_puts(out, "}\n");
   buffer_puts(out, "}\n");

@@ -51,8 +51,8 @@ bool keeping_may(const Loop *loop, uint32_t n) {
       return false;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
-    if (!is_fixed(loop, s, n) || (s->kind == STEP_READ && read &&
-                                  s->input != read->input))
+    if (!is_fixed(loop, s, n) ||
+        (s->kind == STEP_READ && read && s->input != read->input))
       return false;
     read = s->kind == STEP_READ ? s : read;
   }
@@ -65,8 +65,9 @@ static void put_number(Buffer *b, int64_t x) {
   buffer_add(b, (const char *)&x, sizeof x);
 }
 
-static void put_form(Buffer *b, const Loop *loop, const Quasi *q, uint32_t n) {
-  put_number(b, q->constant);
+static void put_form(Buffer *b, const Loop *loop, const Quasi *q, uint32_t n,
+                     int64_t from) {
+  put_number(b, q->constant - from);
   put_number(b, q->times[n]);
   for (uint32_t v = loop->kept; v < loop->axes; v++)
     put_number(b, q->times[v]);
@@ -74,7 +75,8 @@ static void put_form(Buffer *b, const Loop *loop, const Quasi *q, uint32_t n) {
     put_number(b, q->times[KERNEL_AXES + j]);
 }
 
-static void put_step(Buffer *b, const Loop *loop, const Step *s, uint32_t n) {
+static void put_step(Buffer *b, const Loop *loop, const Step *s, uint32_t n,
+                     int64_t from) {
   put_number(b, (int64_t)s->kind << 32 | s->dtype);
   put_number(b, (int64_t)s->op << 32 | s->arg_count);
   for (uint32_t j = 0; j < s->arg_count; j++)
@@ -82,17 +84,26 @@ static void put_step(Buffer *b, const Loop *loop, const Step *s, uint32_t n) {
   if (s->kind == STEP_CONST)
     put_number(b, s->value.i);
   if (s->kind == STEP_INDEX)
-    put_form(b, loop, s->index, n);
+    put_form(b, loop, s->index, n, 0);
   if (s->kind != STEP_READ)
     return;
-  put_form(b, loop, s->address, n);
+  put_form(b, loop, s->address, n, from);
   put_number(b, s->pairs);
   put_number(b, s->terms);
 }
 
+static const Step *read_of(const Loop *loop) {
+  uint32_t j = 0;
+  while (loop->steps.at[j].kind != STEP_READ)
+    j++;
+  return &loop->steps.at[j];
+}
+
+/* But for where in the tensor it begins: `from` says that. */
 static ArtifactKey form_of(Emitter *e, const Tile *t, const Operand *o,
                            uint32_t n) {
   const Loop *loop = o->loop;
+  int64_t from = read_of(loop)->address->constant;
   Buffer b = {.arena = e->arena};
   put_number(&b, (int64_t)t->vectors << 32 | e->s->width);
   put_number(&b, t->element);
@@ -102,29 +113,22 @@ static ArtifactKey form_of(Emitter *e, const Tile *t, const Operand *o,
     put_number(&b, loop->extents[v]);
   put_number(&b, loop->quotient_count);
   for (uint32_t j = 0; j < loop->quotient_count; j++) {
-    put_form(&b, loop, &loop->quotients[j].of, n);
+    put_form(&b, loop, &loop->quotients[j].of, n, 0);
     put_number(&b, loop->quotients[j].by);
   }
   for (uint32_t j = 0; j < loop->steps.len; j++)
-    put_step(&b, loop, &loop->steps.at[j], n);
+    put_step(&b, loop, &loop->steps.at[j], n, from);
   put_number(&b, loop->results.at[0].step);
   return artifact_key(1, &(ArtifactPart){b.text, b.len});
 }
 
 /* ---- as C ---- */
 
-static uint32_t input_of(const Loop *loop) {
-  uint32_t j = 0;
-  while (loop->steps.at[j].kind != STEP_READ)
-    j++;
-  return loop->steps.at[j].input;
-}
-
 /* The function stands before the kernel, with a head of its own. */
 static void emit_copy(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
                       uint32_t at, uint32_t number) {
   Buffer head = e->head, unit = {.arena = e->arena}, body = unit;
-  uint32_t input = input_of(o->loop);
+  uint32_t input = read_of(o->loop)->input;
   e->head = unit;
   product_copy_b(e, t, o, n, at, &unit, &body);
   buffer_printf(&e->copies,
@@ -153,8 +157,9 @@ bool keeping_begin(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
   int64_t panels = emit_over(e, o->loop->extents[n], columns);
   int64_t elements = emit_times(e, emit_times(e, panels, columns), t->depth);
   Keeping k = {.loop = at,
-               .input = input_of(o->loop),
+               .input = read_of(o->loop)->input,
                .panels = panels,
+               .from = read_of(o->loop)->address->constant,
                .pays = o->pays,
                .type = product_type(t->element),
                .columns = emit_int(e, columns),

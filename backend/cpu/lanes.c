@@ -44,6 +44,7 @@ static bool reduces(const Loop *loop) {
 
 enum {
   APART_STORED = 2,        /* lanes apart that are stored, beside read ones */
+  MASKED_WIDTH = 16,       /* lanes of which any may be stored */
   WAIT_COST = 40,          /* of lanes put together for a place, or for what
                               waits for it, */
   SUM_COST = 12,           /* or for memory: in loads of a vector */
@@ -65,6 +66,14 @@ static double load_cost(int64_t step, double width) {
   return step > 1 && step <= NEAR_STEPS && step < width
              ? (double)step
              : access_cost(step, width);
+}
+
+/* Lanes near to each other are stored by parts of a vector, where there are
+ * masks for that. */
+static double store_cost(int64_t step, double width) {
+  return step > 1 && step <= NEAR_STEPS && width >= MASKED_WIDTH
+             ? (double)step
+             : access_cost(step, APART_STORED * width);
 }
 
 /* Quotients that differ along v: mostly they are the same in all lanes, and
@@ -168,7 +177,7 @@ static double lane_cost(const Loop *loop, const uint64_t *depends, uint32_t v,
     if (copies && v < loop->outer && loop_stores_apart(loop, r, v))
       cost += 1 + copy_cost(loop, r->out, w);
     else if (r->out && v < loop->kept && !reduces(loop))
-      cost += access_cost(r->out->times[v], APART_STORED * w);
+      cost += store_cost(r->out->times[v], w);
   }
   double vectors = (double)divide_up(loop_guess(loop, v), width);
   cost *= vectors * w / extent;

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { SPAN_TERMS = 64 }; /* whose lanes are found out ahead */
+
 #define format emit_format
 
 static bool is_zero(const Step *s) {
@@ -157,10 +159,20 @@ bool emit_is_ranged(const Emitter *e, uint32_t at) {
 typedef struct Lanes { /* as C; NULL: there is no such bound */
   const char *from, *to, *when;
   uint32_t level; /* where all of it is known */
+  uint64_t terms; /* axes that from and to depend on, and are summed */
+  bool apart;     /* from and to are written out, not built up by level */
 } Lanes;
 
 static const char *tighter(Emitter *e, const char *x, const char *y, char op) {
   return x ? format(e, "(%s %c %s ? %s : %s)", x, op, y, x, y) : y;
+}
+
+static const char *written_out(Emitter *e, const Quasi *q) {
+  const char *sum = emit_int(e, q->constant);
+  for (uint32_t v = 0; v < KERNEL_AXES; v++)
+    if (q->times[v])
+      sum = format(e, "%s + %s * i%u", sum, emit_int(e, q->times[v]), v);
+  return sum;
 }
 
 /* j times 1 or -1 is at least, or less than, a form and 0 or 1. */
@@ -172,8 +184,11 @@ static void add_bound(Emitter *e, const Step *c, Lanes *r) {
   q->times[e->lane] = 0;
   bool least = c->op == PRIM_GE || c->op == PRIM_GT;
   q->constant += c->op == PRIM_GT || c->op == PRIM_LE;
-  const char *bound = emit_quasi(e, q);
-  uint32_t level = emit_level(e, q);
+  const char *bound = r->apart ? written_out(e, q) : emit_quasi(e, q);
+  uint32_t level = r->apart ? 0 : emit_level(e, q);
+  for (uint32_t v = e->loop->kept; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      r->terms |= (uint64_t)1 << v;
   r->level = level > r->level ? level : r->level;
   if (step < 0) {
     bound = format(e, "(1 - (%s))", bound);
@@ -225,22 +240,140 @@ void emit_each_scalar(const Emitter *e, uint32_t condition, EmitStep *found,
       emit_each_scalar(e, c->args[j], found, context);
 }
 
+/* The variables that the bounds of the lanes depend on. */
+static uint64_t variables_of(const Emitter *e, uint32_t condition) {
+  const Step *c = &e->loop->steps.at[condition];
+  uint64_t all = 0;
+  if (!e->varies[condition])
+    return 0;
+  if (c->op == PRIM_AND)
+    return variables_of(e, c->args[0]) | variables_of(e, c->args[1]);
+  for (uint32_t a = 0; a < 2; a++)
+    for (uint32_t v = 0; v < KERNEL_VARS; v++)
+      if (e->loop->steps.at[c->args[a]].index->times[v])
+        all |= (uint64_t)1 << v;
+  return all;
+}
+
+/* Are the lanes the same in all lines, and of few terms? */
+static bool is_spanned(const Emitter *e, uint32_t condition) {
+  const Loop *loop = e->loop;
+  uint64_t of = variables_of(e, condition);
+  int64_t all = 1;
+  if (of >> KERNEL_AXES || of >> e->spans->line & 1)
+    return false;
+  for (uint32_t v = loop->kept; v < loop->axes; v++)
+    if (v != e->lane && of >> v & 1 &&
+        (!size_is_number(loop->graph, loop->extents[v]) ||
+         __builtin_mul_overflow(all, loop->extents[v], &all) ||
+         all > SPAN_TERMS))
+      return false;
+  return true;
+}
+
+/* Is it a form of the line that has no part of it in a quotient? */
+static bool has_line_outright(const Emitter *e, uint32_t at) {
+  const Step *s = &e->loop->steps.at[at];
+  if (s->kind != STEP_INDEX)
+    return false;
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (s->index->times[v])
+      return false;
+  return true;
+}
+
+/* Does the condition say between which bounds the line is? */
+static bool is_between(const Emitter *e, uint32_t condition) {
+  const Step *c = &e->loop->steps.at[condition];
+  if (e->varies[condition] && c->op != PRIM_AND)
+    return true;
+  if (c->kind != STEP_OP || c->arg_count != 2)
+    return false;
+  if (c->op == PRIM_AND)
+    return is_between(e, c->args[0]) && is_between(e, c->args[1]);
+  return (c->op == PRIM_GE || c->op == PRIM_GT || c->op == PRIM_LE ||
+          c->op == PRIM_LT) &&
+         e->levels[condition] <= e->level_of[e->spans->line] &&
+         has_line_outright(e, c->args[0]) && has_line_outright(e, c->args[1]);
+}
+
+/* The lanes, as they are found out before the lines: an element of an array by
+ * the terms that they depend on, and by the vector. */
+static const char *span(Emitter *e, uint32_t condition) {
+  Lanes r = {.apart = true};
+  Buffer *out = &e->spans->text, body = {.arena = e->arena};
+  uint32_t name = e->names++, opened = 0;
+  long long all = 1;
+  const char *place = "0";
+  find_lanes(e, condition, &r);
+  for (uint32_t v = e->loop->kept; v < e->loop->axes; v++) {
+    if (!(r.terms >> v & 1))
+      continue;
+    long long extent = e->loop->extents[v];
+    buffer_printf(&body,
+                  "#pragma GCC unroll %lld\n"
+                  "for (int64_t i%u = 0; i%u < %lld; i%u++)\n",
+                  extent, v, v, extent, v);
+    place = opened++ ? format(e, "(%s) * %lld + i%u", place, extent, v)
+                     : format(e, "i%u", v);
+    all *= extent;
+  }
+  buffer_printf(out, "span there%u[%lld][%u];\n", name, all, e->spans->vectors);
+  emit_put(out, &body);
+  buffer_printf(out,
+                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
+                "const int64_t j = start + a * W;\n"
+                "there%u[%s][a] = span_of(%s, %s, end - j);\n}\n",
+                e->spans->vectors, e->spans->vectors, name, place,
+                r.from ? format(e, "%s - j", r.from) : "0",
+                r.to ? format(e, "%s - j", r.to) : "W");
+  const char *x = format(e, "there%u[%s][a]", name, place);
+  if (!r.when)
+    return x;
+  const char **when = &e->spans->when;
+  *when = *when ? format(e, "%s && %s", *when, r.when) : r.when;
+  e->spans->known &= is_between(e, condition);
+  return format(e, "span_if(inside || (%s), %s)", r.when, x);
+}
+
 static const char *ranged(Emitter *e, uint32_t at, const char *place) {
   const Step *s = &e->loop->steps.at[at];
   Dtype t = e->loop->steps.at[s->args[1]].dtype;
-  Lanes r = {.level = 0};
   char class = e->classes[at];
   bool narrows = class == 'i' && t == DT_I64;
-  find_lanes(e, s->args[0], &r);
-  uint32_t name = name_lanes(e, &r);
-  const char *from = r.from ? format(e, "first%u - j", name) : "0";
-  const char *to = r.to || r.when ? format(e, "last%u - j", name) : "W";
+  const char *name = dtype_info[t].name, *x;
   const char *other = emit_masked_else(e, at)
                           ? emit_lanes(e, s->args[2], narrows ? 'l' : class)
                           : format(e, "splat_%c(0)", narrows ? 'l' : class);
-  const char *x = format(e, "ldr_%s(%s, %s, %s, REST, %s)", dtype_info[t].name,
-                         place, from, to, other);
+  if (e->spans && is_spanned(e, s->args[0])) {
+    x = format(e, "ldm_%s(%s, %s, %s)", name, place, span(e, s->args[0]),
+               other);
+  } else {
+    Lanes r = {.level = 0};
+    find_lanes(e, s->args[0], &r);
+    uint32_t bounds = name_lanes(e, &r);
+    const char *from = r.from ? format(e, "first%u - j", bounds) : "0";
+    const char *to = r.to || r.when ? format(e, "last%u - j", bounds) : "W";
+    x = format(e, "ldr_%s(%s, %s, %s, REST, %s)", name, place, from, to, other);
+  }
   return narrows ? format(e, "narrow(%s)", x) : x;
+}
+
+/* What is wanted a while later is asked for: of the terms of a line, which
+ * overlap, at the first. */
+static void emit_fetch(Emitter *e, uint32_t input, const Quasi *q,
+                       const char *place) {
+  Buffer *b = &e->blocks[e->lane_level];
+  int64_t far = q->times[e->fetched];
+  if (e->spans && e->spans->next != NO_LANE) {
+    far = emit_times(e, q->times[e->spans->next], e->spans->by);
+    for (uint32_t v = e->loop->kept; far && v < e->loop->axes; v++)
+      if (v != e->spans->line && q->times[v])
+        buffer_printf(b, "if (i%u == 0)\n", v);
+  }
+  if (far)
+    buffer_printf(b, "__builtin_prefetch(p%u + %s + j + %s);\n", input, place,
+                  emit_int(e, far));
 }
 
 const char *emit_masked(Emitter *e, uint32_t at) {
@@ -254,10 +387,7 @@ const char *emit_masked(Emitter *e, uint32_t at) {
     e->failed |= !quasi_add(e->k->graph, at_all, i->stride, index);
   }
   const char *place = emit_quasi(e, at_all);
-  if (at_all->times[e->fetched])
-    buffer_printf(&e->blocks[e->lane_level],
-                  "__builtin_prefetch(p%u + %s + j + %s);\n", read->input,
-                  place, emit_int(e, at_all->times[e->fetched]));
+  emit_fetch(e, read->input, at_all, place);
   if (emit_is_ranged(e, at))
     return ranged(e, at, format(e, "p%u + %s + j", read->input, place));
   const char *mask = emit_lanes(e, s->args[0], 'b');

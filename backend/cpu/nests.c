@@ -448,6 +448,18 @@ static bool is_streamed(const Emitter *e, const Fold *f) {
          schedule_streams_along(e->s, e->loop, f->r, e->lane);
 }
 
+/* Lanes to places that are so many elements apart. */
+static void store_apart(Emitter *e, Buffer *out, const char *name,
+                        const char *to, int64_t step, const char *x,
+                        const char *rest) {
+  if (step >= 2 && step <= NEAR_STEPS && e->s->width > 1)
+    buffer_printf(out, "sts%d_%s(%s + j * %d, %s, %s);\n", (int)step, name, to,
+                  (int)step, x, rest);
+  else
+    buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, to,
+                  emit_int(e, step), emit_int(e, step), x, rest);
+}
+
 void nest_store(Emitter *e, Buffer *out, const Fold *f, const char *x,
                 bool whole) {
   const char *name = dtype_info[f->r->dtype].name;
@@ -458,8 +470,7 @@ void nest_store(Emitter *e, Buffer *out, const Fold *f, const char *x,
     bool streamed = whole && is_streamed(e, f);
     e->streams |= streamed;
     if (step != 1)
-      buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, f->out,
-                    emit_int(e, step), emit_int(e, step), x, rest);
+      store_apart(e, out, name, f->out, step, x, rest);
     else if (whole)
       buffer_printf(out, "%s_%s(%s + j, %s);\n", streamed ? "nt" : "st", name,
                     f->out, x);
@@ -471,8 +482,7 @@ void nest_store(Emitter *e, Buffer *out, const Fold *f, const char *x,
   int64_t step = outer ? 1 : f->r->local->times[e->lane];
   const char *to = outer ? format(e, "%s + (j - lo)", f->local) : f->local;
   if (step != 1)
-    buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, to,
-                  emit_int(e, step), emit_int(e, step), x, rest);
+    store_apart(e, out, name, to, step, x, rest);
   else if (!outer)
     to = format(e, "%s + j", f->local);
   if (step == 1 && whole)

@@ -53,6 +53,12 @@ static const char *term(Emitter *e, int64_t times, const char *name) {
   return times == 1 ? name : format(e, "%s * %s", emit_int(e, times), name);
 }
 
+/* Names of a level that is written once more for its conditions alone (few.c)
+ * are not all used there. */
+static const char *constant(const Emitter *e) {
+  return e->spans ? "__attribute__((unused)) const" : "const";
+}
+
 /* The form without what differs from lane to lane, as a name or a number: built
  * up level by level, so that each part is computed where it changes. */
 const char *emit_quasi(Emitter *e, const Quasi *q) {
@@ -70,8 +76,8 @@ const char *emit_quasi(Emitter *e, const Quasi *q) {
       terms++;
     }
     if (terms) {
-      buffer_printf(block(e, level), "const %s a%u = %s;\n", index_type(e),
-                    e->names, sum);
+      buffer_printf(block(e, level), "%s %s a%u = %s;\n", constant(e),
+                    index_type(e), e->names, sum);
       sum = format(e, "a%u", e->names++);
     }
   }
@@ -213,7 +219,7 @@ static void define(Emitter *e, uint32_t at, const char *value) {
     buffer_printf(block(e, e->levels[at]), "const v%c v%u = %s;\n",
                   vector_letter(class), at + e->first, value);
   else
-    buffer_printf(block(e, e->levels[at]), "const %s s%u = %s;\n",
+    buffer_printf(block(e, e->levels[at]), "%s %s s%u = %s;\n", constant(e),
                   scalar_type(class), at + e->first, value);
 }
 
@@ -291,7 +297,7 @@ static void find_needs(Emitter *e) {
   for (uint32_t j = count; j-- > 0;) {
     const Step *s = &e->loop->steps.at[j];
     const char *need = e->need[j];
-    if (need == (const char *)e)
+    if (need == (const char *)e || (e->given && e->given[j]))
       continue;
     bool ranged = s->kind == STEP_SELECT && emit_is_ranged(e, j);
     if (ranged) {
@@ -667,7 +673,7 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
   if (s->dtype == DT_U8)
     return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
   if (s->dtype == DT_I8)
-    return lanes ? format(e, "CONVERT(CONVERT(%s, v_i8), vi)", x)
+    return lanes ? format(e, "((%s) << 24) >> 24", x)
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
@@ -1118,13 +1124,24 @@ static void place_step(Emitter *e, uint32_t at) {
   e->classes[at] = class;
 }
 
-void emit_steps(Emitter *e) {
+bool emit_is_needed(const Emitter *e, uint32_t at) {
+  return e->need[at] != (const char *)e; /* some are nobody's any more */
+}
+
+void emit_placed(Emitter *e) {
   emit_quotients(e);
   for (uint32_t j = 0; j < e->loop->steps.len; j++)
     place_step(e, j);
+}
+
+void emit_needed(Emitter *e) {
   find_needs(e);
   for (uint32_t j = 0; j < e->loop->steps.len && !e->failed; j++)
-    if (e->need[j] != (const char *)e &&
-        j != e->fused) /* some are nobody's any more */
+    if (emit_is_needed(e, j) && j != e->fused)
       emit_step(e, j);
+}
+
+void emit_steps(Emitter *e) {
+  emit_placed(e);
+  emit_needed(e);
 }

@@ -15,8 +15,9 @@ enum {
 static bool is_gathered(const Loop *loop) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_READ && s->index_count)
-      return true;
+    for (uint32_t i = 0; s->kind == STEP_READ && i < s->index_count; i++)
+      if (loop->steps.at[s->indices[i].step].kind != STEP_INDEX)
+        return true;
   }
   return false;
 }

@@ -182,8 +182,35 @@ static ArtifactKey key_of_chain(void) {
   return artifact_key(ARRAY_LEN(parts), parts);
 }
 
+/* ---- how long it may take ---- */
+
+enum { SECONDS_USUAL = 120, SECONDS_MOST = 100000 };
+
+/* 0: it is no such number. */
+static int seconds_wanted(void) {
+  const char *wanted = getenv("AXON_CC_SECONDS");
+  char *end;
+  if (!wanted || !*wanted)
+    return SECONDS_USUAL;
+  long seconds = strtol(wanted, &end, 10);
+  return *end || seconds < 1 || seconds > SECONDS_MOST ? 0 : (int)seconds;
+}
+
+bool toolchain_check(Fault *fault) {
+  if (seconds_wanted())
+    return true;
+  fault_set(fault, "AXON_CC_SECONDS=%s is no number of seconds",
+            getenv("AXON_CC_SECONDS"));
+  fault_help(fault, "give 1 or more, or leave it unset: then the C compiler "
+                    "has %d s for a kernel", SECONDS_USUAL);
+  return false;
+}
+
 static void find(void) {
   chain.found = find_compiler();
+  chain.seconds = seconds_wanted();
+  if (!chain.seconds)
+    chain.seconds = SECONDS_USUAL;
   chain.own_words = chain.word_count;
   for (size_t k = 0; k < ARRAY_LEN(flags); k++)
     add_word(flags[k]);

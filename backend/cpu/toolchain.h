@@ -15,11 +15,14 @@ typedef struct Toolchain {
   const char *words[TOOLCHAIN_WORDS]; /* its first arguments, NULL-ended */
   uint32_t word_count;
   uint32_t own_words; /* of them: the program, and what AXON_CC has after it */
+  int seconds;        /* that a text may take: one that takes longer hangs */
 } Toolchain;
 
 /* Found once.  AXON_CC names it, perhaps with arguments; else it is the first
  * of cc, gcc, clang in PATH. */
 const Toolchain *toolchain(void);
+/* AXON_CC_SECONDS is a number of seconds, or unset. */
+bool toolchain_check(Fault *fault);
 /* What follows the names of the files: libraries.  NULL-ended. */
 extern const char *const toolchain_libraries[];
 

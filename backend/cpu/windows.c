@@ -3,6 +3,8 @@
 #include "backend/cpu/keeping.h"
 #include "backend/cpu/products.h"
 
+enum { SPANS_MOST = 64 }; /* vectors of a line, whose lanes are known ahead */
+
 #define format emit_format
 
 /* ---- the tile for as many vectors as there are ---- */
@@ -88,10 +90,24 @@ static void emit_line(Emitter *e, Buffer *out, const Tile *t, const Window *w) {
                 plane, first, emit_int(e, w->pitch));
 }
 
+/* Which lanes of a line are inside is found out once for all of them. */
+static bool spans_begin(Emitter *e, const Window *w, Spans *spans) {
+  const Loop *loop = w->loop;
+  uint32_t last = loop->axes - 1;
+  int64_t vectors = divide_up(loop->extents[last], e->s->width);
+  *spans = (Spans){.text = {.arena = e->arena},
+                   .vectors = (uint32_t)vectors,
+                   .line = last - 1,
+                   .next = NO_LANE};
+  return size_is_number(loop->graph, loop->extents[last]) &&
+         vectors <= SPANS_MOST;
+}
+
 static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
   const Window *w = t->window;
   const Loop *loop = w->loop;
   uint32_t order[KERNEL_AXES], count = 0, last = loop->axes - 1;
+  Spans spans;
   const char *name = dtype_info[t->dtype].name;
   const char *type = product_type(t->dtype);
   bool deals = w->column.step > 1;
@@ -100,7 +116,9 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
     order[count++] = v;
   if (count > 1) /* the next plane, while this one is copied */
     e->fetched = order[count - 2];
+  e->spans = spans_begin(e, w, &spans) ? &spans : NULL;
   const char *value = product_begin(e, loop, last, count, order, unit);
+  e->spans = NULL;
   e->fetched = NO_LANE;
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
                 value);
@@ -118,6 +136,11 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
                                  emit_int(e, w->row.step))
                         : "",
                 w->rows ? emit_int(e, w->row.span + 1) : "1");
+  if (spans.text.len) {
+    buffer_puts(out, "enum { inside = 0 };\n"
+                     "const int64_t start = 0, end = width;\n");
+    emit_put(out, &spans.text);
+  }
   for (uint32_t v = loop->kept; v + 1 < last; v++) {
     buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
                   emit_int(e, loop->extents[v]), v);
@@ -129,8 +152,9 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
                 last - 1);
   emit_put(out, &e->blocks[e->lane_level - 1]);
   emit_line(e, out, t, w);
-  buffer_puts(out, "const int64_t end = width;\nint64_t j = 0;\n");
-  emit_lane_loop(e, out, "", &store, &store);
+  buffer_puts(out,
+              "const int64_t end = width;\nint64_t j = 0, a = 0;\n(void)a;\n");
+  emit_lane_loop(e, out, ", a++", &store, &store);
   if (deals)
     buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name,
                   emit_int(e, w->plane), emit_int(e, w->column.step));

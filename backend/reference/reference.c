@@ -70,4 +70,5 @@ static bool run(Graph *g, Cluster *cluster, Span *where, Fault *fault) {
   return true;
 }
 
-const Backend backend_reference = {.name = "reference", .run = run};
+const Backend backend_reference = {.name = "reference", .parts = true,
+                                   .run = run};

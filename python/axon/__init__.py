@@ -103,7 +103,7 @@ class Module:
     One thread calls at a time, others wait; meanwhile Python goes on."""
 
     def __init__(self, source, name, write=None, arrays=None):
-        self._names = {}
+        self._names = {}  # handles: functions would keep the module alive
         self._lock = threading.RLock()
         self._arrays = numpy is not None if arrays is None else arrays
         self._session = _lib.Session()
@@ -135,17 +135,16 @@ class Module:
 
     def __getitem__(self, name):
         with self._lock:
-            if name in self._names:
-                return self._names[name]
-            handle = self._session.function(name)
+            handle = self._names.get(name)
             if handle is None:
-                raise KeyError(name)
-            if not self._session.params(handle)[0]:
-                self._catch()
-                return self._out(self._session.value(name))
-            function = Function(self, name, handle)
-            self._names[name] = function
-            return function
+                handle = self._session.function(name)
+                if handle is None:
+                    raise KeyError(name)
+                if not self._session.params(handle)[0]:
+                    self._catch()
+                    return self._out(self._session.value(name))
+                self._names[name] = handle
+            return Function(self, name, handle)
 
     def __getattr__(self, name):
         if name.startswith("_"):

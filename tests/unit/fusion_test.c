@@ -785,6 +785,54 @@ static void test_kept_plans(void **state) {
   check_planned(0.1, 1.1, 0, true, 4);
 }
 
+/* Rows from .. from + 2 of x, minus row `row`. */
+static Node *rows_less_row(Node *x, int64_t from, int64_t row) {
+  Item rows[] = {{.kind = ITEM_RANGE, .from = from, .to = from + 3},
+                 {.kind = ITEM_RANGE, .to = 4}};
+  Item one[] = {{.kind = ITEM_AT, .index = integer(row)},
+                {.kind = ITEM_RANGE, .to = 4}};
+  return op2(PRIM_SUB, keep(node_index_items(&g, x, 2, rows, &fault)),
+             keep(node_index_items(&g, x, 2, one, &fault)));
+}
+
+static void check_rows(Node *x, int64_t from, int64_t row, bool whole,
+                       uint64_t again) {
+  g.span = (Span){0};
+  node_retain(x);
+  Node *n = rows_less_row(x, from, row);
+  if (whole)
+    n = add(n, reduce(PRIM_SUM, x, 0, 1, false));
+  release_all_but(n);
+  must_force(n);
+  assert_int_equal(g.again, again);
+  for (int64_t k = 0; k < 12; k++) {
+    double rest = 0;
+    for (int64_t i = 0; whole && i < 9; i++)
+      rest += at(x, i * 4 + k % 4);
+    double is = at(x, from * 4 + k) - at(x, row * 4 + k % 4) + rest;
+    assert_true(fabs(at(n, k) - is) < 1e-12);
+  }
+  let_go();
+}
+
+/* Where rows are in a tensor is no part of a plan: a loop over them has one. */
+static void test_kept_rows(void **state) {
+  (void)state;
+  Node *x = node_retain(data(DT_F64, SHAPE(9, 4)));
+  let_go();
+  check_rows(x, 1, 2, false, 0);
+  check_rows(x, 4, 5, false, 1);
+  check_rows(x, 6, 7, false, 2);
+  check_rows(x, 5, 5, false, 2); /* another row of them */
+  check_rows(x, 2, 2, false, 3);
+  check_rows(x, 3, 8, false, 3); /* more of them */
+  check_rows(x, 1, 6, false, 4);
+  check_rows(x, 1, 2, true, 4); /* all is read: then it is */
+  check_rows(x, 4, 5, true, 4);
+  check_rows(x, 4, 5, true, 5);
+  keep(x);
+}
+
 static Node *random_of(int64_t seed) {
   Node *n = node_random(&g, PRIM_UNIFORM, key_from_seed(seed), DT_F64, 1,
                         (int64_t[]){6}, 0, &fault);
@@ -1035,6 +1083,7 @@ int main(void) {
       TEST(test_out_of_memory),
       TEST(test_print),
       TEST(test_kept_plans),
+      TEST(test_kept_rows),
       TEST(test_kept_keys),
       TEST(test_kept_fault),
       TEST(test_random_graphs),

@@ -232,6 +232,8 @@ static const struct {
     {"x.[:, 3:142] @ transpose w.[:, 1:]", 1},
     {"x @ transpose v.[1, :, 1:]", 1},
     {"(x @ transpose v.[0, :, 1:]) + (x @ transpose v.[2, :, 1:])", 2},
+    /* wherever they lie, those of two places */
+    {"(x @ transpose v.[1, :, 1:]) * (x @ transpose v.[2, :, 1:])", 2},
     {"bf16 x @ h", 1},
     {"y @ f64 w", 1},
     /* not of one tensor */

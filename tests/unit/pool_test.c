@@ -1,14 +1,18 @@
 /* Threads that share out units: each unit once, whoever calls, and from where.
  * Built with -fsanitize=thread by tests/check_races.sh. */
+#include "runtime/cores.h"
 #include "runtime/pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +20,7 @@
 
 typedef int Run(int64_t units, int64_t grain, PoolWork *work, void *context,
                 volatile bool *stop);
-static Run *const runs[] = {pool_run, pool_run_apart};
+static Run *const runs[] = {pool_run, pool_run_apart, pool_run_back};
 
 enum { UNITS = 10007 };
 
@@ -63,7 +67,7 @@ static void test_units(void **state) {
 static void test_often(void **state) {
   (void)state;
   for (int k = 0; k < 2000; k++) { /* hot, and now and then asleep */
-    assert_true(covers(runs[k % 2], 1 + k % 100, 1));
+    assert_true(covers(runs[k % 3], 1 + k % 100, 1));
     if (k % 500 == 0)
       usleep(2000);
   }
@@ -114,7 +118,7 @@ static void test_stop(void **state) {
 static void *call_often(void *argument) {
   (void)argument;
   for (int k = 0; k < 200; k++)
-    if (!covers(runs[k % 2], 1000 + k, 3))
+    if (!covers(runs[k % 3], 1000 + k, 3))
       return "wrong";
   return NULL;
 }
@@ -211,13 +215,56 @@ static void test_settings(void **state) {
   assert_true(pool_check(&fault));
 }
 
+/* ---- cores that a group is granted ---- */
+
+static void put_file(const char *folder, const char *name, const char *text) {
+  char path[300], *slash;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  for (slash = path + strlen(folder) + 1; (slash = strchr(slash, '/'));
+       *slash++ = '/') {
+    *slash = 0;
+    mkdir(path, 0700);
+  }
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+static void test_granted(void **state) {
+  (void)state;
+  char folder[] = "/tmp/axon-pool-XXXXXX", groups[64], command[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(groups, sizeof groups, "%s/groups", folder);
+  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  put_file(folder, "groups", "0::/a/b\n");
+  put_file(folder, "a/b/cpu.max", "max 100000\n");
+  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  put_file(folder, "a/cpu.max", "250000 100000\n"); /* of the one around it */
+  assert_int_equal(cores_granted(folder, groups), 3);
+  put_file(folder, "cpu.max", "200000 100000\n"); /* of a container */
+  assert_int_equal(cores_granted(folder, groups), 2);
+  put_file(folder, "cpu.max", "max 100000\n");
+  put_file(folder, "groups", "4:cpuset:/c\n3:cpuacct,cpu:/c\n");
+  put_file(folder, "cpu/cpu.cfs_period_us", "100000\n");
+  put_file(folder, "cpu/cpu.cfs_quota_us", "-1\n");
+  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  put_file(folder, "cpu/c/cpu.cfs_period_us", "100000\n");
+  put_file(folder, "cpu/c/cpu.cfs_quota_us", "1000\n");
+  assert_int_equal(cores_granted(folder, groups), 1);
+  put_file(folder, "groups", "4:cpuset:/c\n");
+  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_units),   cmocka_unit_test(test_often),
       cmocka_unit_test(test_result),  cmocka_unit_test(test_stop),
       cmocka_unit_test(test_callers), cmocka_unit_test(test_nested),
       cmocka_unit_test(test_fork),    cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_settings)};
+      cmocka_unit_test(test_settings), cmocka_unit_test(test_granted)};
   setenv("AXON_THREADS", "4", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

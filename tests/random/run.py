@@ -1,0 +1,210 @@
+"""Runs random programs beside their NumPy twins; tests/check_random.sh does
+so with a few:
+
+    python3 tests/random/run.py [--axon PROGRAM] [--large] [--built N] SEEDS...
+
+SEEDS are numbers or ranges (7 100-199).  Each program runs on the reference,
+and compiled with one thread and with two, which must agree to the bit; each
+Nth is also a function of its files that `axon build` makes a program of, for
+sizes left open.  What is wrong is told, and the program kept in --keep.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from twin import Twin
+
+for forms in ("points", "folds", "products"):
+    importlib.import_module(forms)
+
+COMPILED = {"AXON_TARGET": "cpu", "AXON_TINY": "0"}
+MODES = {
+    "reference": {"AXON_TARGET": "reference"},
+    "cpu, one thread": COMPILED | {"AXON_THREADS": "1"},
+    "cpu, two threads": COMPILED | {"AXON_THREADS": "2"},
+}
+# Of the largest element: rounding goes through some ten forms, each of which
+# may multiply what was lost before.
+TOLERANCE = {"f32": 2e-3, "f64": 1e-7, "f16": .08, "bf16": .3}
+LIMIT = 100  # seconds for a program
+FILES = {"|b1": "bool", "|u1": "u8", "<i4": "i32", "<i8": "i64",
+         "<f4": "f32", "<f8": "f64"}
+
+
+class Wrong(Exception):
+    """A program does not what it should."""
+
+
+def run(command, folder, settings=None):
+    """Exit status and standard error of a command."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True,
+                              text=True, errors="replace", timeout=LIMIT,
+                              env=os.environ | (settings or {}))
+    except subprocess.TimeoutExpired:
+        raise Wrong(f"{command[0]} takes more than {LIMIT} s") from None
+    return done.returncode, done.stderr
+
+
+def must(command, folder, settings):
+    """Standard error of a command that succeeds."""
+    status, said = run(command, folder, settings)
+    if status:
+        raise Wrong(f"exit status {status}: {said[-1500:]}")
+    return said
+
+
+def difference(got, want, tolerance):
+    """Why they are not the same, if they are not."""
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    if want.dtype.kind != "f":
+        return "" if (got == want).all() else "other integers"
+    same = (got == want) | np.isnan(got) & np.isnan(want)
+    numbers = np.isfinite(got) & np.isfinite(want)
+    if not (same | numbers).all():
+        return "nan or infinite at other places"
+    if not numbers.any():
+        return ""
+    got, want = got[numbers].astype("f8"), want[numbers]
+    largest = max(np.abs(want).max(), .1)
+    error = np.abs(got - want)
+    if error.max() <= tolerance * largest:
+        return ""
+    at = error.argmax()
+    return f"{got[at]!r}, not {want[at]!r} (of up to {largest:.3g})"
+
+
+class Case:
+    """A program in a folder of its own."""
+
+    def __init__(self, options, seed):
+        with np.errstate(all="ignore"):
+            self.twin = Twin(seed, options.large).program()
+        self.axon = options.axon
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="axon_random_"))
+        for name, v in self.twin.files.items():
+            np.save(self.folder / f"{name}.npy", v)
+        (self.folder / "program.axn").write_text(self.twin.source())
+
+    def results(self, bits):
+        """Compares what was saved with the twin, and with what was before."""
+        tolerance = TOLERANCE.get(self.twin.element, 0)
+        for name, want in self.twin.results.items():
+            path = self.folder / f"{name}.npy"
+            if not path.exists():
+                raise Wrong(f"no {name}")
+            got = np.load(path)
+            path.unlink()
+            why = difference(got, want, tolerance)
+            if why:
+                raise Wrong(f"{name}: {why}")
+            if bits.setdefault(name, got.tobytes()) != got.tobytes():
+                raise Wrong(f"{name}: other bits than with one thread")
+
+    def interpreted(self):
+        bits = {}
+        for mode, settings in MODES.items():
+            try:
+                said = must([self.axon, "program.axn"], self.folder, settings)
+                if "error" in said:
+                    raise Wrong(said)
+                self.results({} if mode == "reference" else bits)
+            except Wrong as wrong:
+                raise Wrong(f"{mode}: {wrong}") from None
+
+    def function(self):
+        """The program as a function of its files, whose sizes are holes."""
+        twin = self.twin
+        holes = {name: ", ".join("_" * v.ndim)
+                 for name, v in twin.files.items()}
+        parameters = [f"({name} : {FILES[v.dtype.str]}[{holes[name]}])"
+                      for name, v in twin.files.items()]
+        body = [re.sub(r"^val ([vo]\d+) : \w+\[.*?\] =", r"val \1 =", line)
+                for line in twin.lines if ' = load "' not in line]
+        return "\n".join([f"fun built {' '.join(parameters)} =", "let"] + body +
+                         [f"in ({', '.join(twin.results)}) end"])
+
+    def built(self):
+        """The same by `axon build`; whether there was something to build."""
+        twin = self.twin
+        if not twin.files or twin.element in ("f16", "bf16"):
+            return False
+        text = self.function()
+        for _ in range(2):
+            (self.folder / "built.axn").write_text(text)
+            status, said = run([self.axon, "build", "--diagnostics", "json",
+                                "-o", "built", "built.axn"], self.folder)
+            said = [json.loads(line) for line in said.splitlines()]
+            errors = [one for one in said if one["severity"] == "error"]
+            if status == 0:
+                break
+            if not errors or any(one["code"] == "E0599" for one in errors):
+                raise Wrong(f"axon build, exit status {status}: {said}")
+            if any(one["code"] != "E0330" for one in errors):
+                return False  # the sizes are not for any program to know
+            for one in sorted(errors, key=lambda one: -one["place"]["start"]):
+                at = one["place"]["start"]
+                size = one["message"].rpartition("_ is ")[2]
+                text = text[:at] + size + text[at + 1:]
+        else:
+            return False
+        command, bits = ["./built"], {}
+        for name in twin.results:
+            command += ["-o", f"{name}.npy"]
+        command += [f"{name}.npy" for name in twin.files]
+        for threads in "12":
+            try:
+                must(command, self.folder, {"AXON_THREADS": threads})
+                self.results(bits)
+            except Wrong as wrong:
+                raise Wrong(f"built, {threads} threads: {wrong}") from None
+        return True
+
+
+def seeds(words):
+    for word in words:
+        first, _, last = word.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--axon", default="./axon")
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--built", type=int, default=0)
+    parser.add_argument("--keep", default="")
+    parser.add_argument("seeds", nargs="+")
+    options = parser.parse_args()
+    options.axon = os.path.abspath(options.axon)
+    wrong = built = 0
+    for i, seed in enumerate(seeds(options.seeds)):
+        case = Case(options, seed)
+        try:
+            case.interpreted()
+            if options.built and i % options.built == 0:
+                built += case.built()
+        except Wrong as why:
+            wrong += 1
+            print(f"seed {seed}: {why}", flush=True)
+            if options.keep:
+                shutil.copytree(case.folder, f"{options.keep}/{seed}",
+                                dirs_exist_ok=True)
+        finally:
+            shutil.rmtree(case.folder)
+    print(f"{i + 1} programs, {built} of them built, {wrong} wrong")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
