@@ -207,12 +207,6 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   w->out->checks += count;
 }
 
-/* Blocks of a cluster are those of consecutive numbers. */
-static const char *cluster_of(CudaWriter *w) {
-  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
-  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
-}
-
 /* Registers are as many as one block may have: so warps can give each other
  * some of theirs, which ptxas does not do where it may choose. */
 static bool is_alone(const CudaSchedule *s) {
@@ -226,6 +220,12 @@ static const char *parameter_of(CudaWriter *w) {
                          ? "const %s_args *__restrict__ const far"
                          : "const __grid_constant__ %s_args a",
                      w->pass->name);
+}
+
+/* Blocks of a cluster are those of consecutive numbers. */
+static const char *cluster_of(CudaWriter *w) {
+  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
+  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
 }
 
 /* The text of a pass, around its body. */
