@@ -358,7 +358,8 @@ static uint32_t idle_bool(const Group *group, const Cell *c,
  * Recursion is as deep as a body, which the planner bounds. */
 static bool is_harmless(const Group *group, uint32_t k) {
   const Cell *c = cell_at(group, group_resolve(group, k));
-  if (c->kind != CELL_CONST && c->kind != CELL_AXIS && c->kind != CELL_OP)
+  if (c->kind != CELL_CONST && c->kind != CELL_SIZE && c->kind != CELL_AXIS &&
+      c->kind != CELL_OP)
     return false;
   if (c->kind == CELL_OP &&
       (c->op == PRIM_DIV || c->op == PRIM_MOD || c->op == PRIM_POW))

@@ -8,17 +8,25 @@ static const GroupCell *cell_at(const Group *group, uint32_t k) {
   return &group->cells.at[k];
 }
 
+/* A number, or a size (size.h). */
 static bool is_number(const Group *group, uint32_t k) {
-  return cell_at(group, k)->cell.kind == CELL_CONST &&
-         cell_at(group, k)->cell.dtype == DT_I64;
+  const Cell *c = &cell_at(group, k)->cell;
+  return (c->kind == CELL_CONST && c->dtype == DT_I64 &&
+          size_is_number(group->graph, c->value.i)) ||
+         c->kind == CELL_SIZE;
 }
 
-typedef struct Sum { /* of a cell and a number */
+static int64_t number_of(const Group *group, uint32_t k) {
+  const Cell *c = &cell_at(group, k)->cell;
+  return c->kind == CELL_SIZE ? c->size : c->value.i;
+}
+
+typedef struct Sum { /* of a cell and a size */
   uint32_t cell;
   int64_t more;
 } Sum;
 
-/* False: the numbers do not fit. */
+/* False: it does not fit. */
 static bool split_sum(const Group *group, uint32_t k, Sum *sum) {
   *sum = (Sum){group_resolve(group, k), 0};
   for (;;) {
@@ -35,11 +43,9 @@ static bool split_sum(const Group *group, uint32_t k, Sum *sum) {
     }
     if (!is_number(group, y))
       return true;
-    int64_t by = cell_at(group, y)->cell.value.i;
-    bool over = c->op == PRIM_ADD
-                    ? __builtin_add_overflow(sum->more, by, &sum->more)
-                    : __builtin_sub_overflow(sum->more, by, &sum->more);
-    if (over)
+    int64_t by = number_of(group, y);
+    if (!(c->op == PRIM_ADD ? size_add : size_sub)(group->graph, sum->more, by,
+                                                   &sum->more))
       return false;
     sum->cell = x;
   }
@@ -66,21 +72,33 @@ static PrimId opposite(PrimId op) {
                          : PRIM_NONE;
 }
 
+static bool is_bound(int64_t x) {
+  return x != INT64_MIN && x != INT64_MAX;
+}
+
+/* What is known to be the tighter of two bounds, the other one where neither
+ * is. */
+static int64_t tighter(const Graph *g, int64_t x, int64_t y, bool high) {
+  if (!is_bound(x) || !is_bound(y))
+    return is_bound(x) ? x : y;
+  return size_holds(g, SIZE_LE, high ? x : y, high ? y : x) ? x : y;
+}
+
 /* x `op` number says something of the index if both are the same but for a
  * number. */
 static void compare(const Group *group, PrimId op, uint32_t x, int64_t number,
                     Range *r) {
+  Graph *g = group->graph;
   Sum s;
-  int64_t at;
+  int64_t at, next, before;
   if (!split_sum(group, x, &s) || s.cell != r->of.cell ||
-      __builtin_sub_overflow(number, s.more, &at) ||
-      __builtin_add_overflow(at, r->of.more, &at) || at == INT64_MIN ||
-      at == INT64_MAX)
+      !size_sub(g, number, s.more, &at) || !size_add(g, at, r->of.more, &at) ||
+      !size_add(g, at, 1, &next) || !size_sub(g, at, 1, &before))
     return;
-  int64_t low = op == PRIM_GE ? at : op == PRIM_GT ? at + 1 : INT64_MIN;
-  int64_t high = op == PRIM_LE ? at : op == PRIM_LT ? at - 1 : INT64_MAX;
-  r->low = low > r->low ? low : r->low;
-  r->high = high < r->high ? high : r->high;
+  int64_t low = op == PRIM_GE ? at : op == PRIM_GT ? next : INT64_MIN;
+  int64_t high = op == PRIM_LE ? at : op == PRIM_LT ? before : INT64_MAX;
+  r->low = tighter(g, low, r->low, false);
+  r->high = tighter(g, high, r->high, true);
 }
 
 /* What it says of an index that a condition is true, or that it is not.
@@ -102,9 +120,9 @@ static void narrow(const Group *group, uint32_t condition, bool is, Range *r) {
     narrow(group, x, is, r);
     narrow(group, y, is, r);
   } else if (is_number(group, y)) {
-    compare(group, op, x, cell_at(group, y)->cell.value.i, r);
+    compare(group, op, x, number_of(group, y), r);
   } else if (is_number(group, x)) {
-    compare(group, mirrored(op), y, cell_at(group, x)->cell.value.i, r);
+    compare(group, mirrored(op), y, number_of(group, x), r);
   }
 }
 

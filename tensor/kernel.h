@@ -186,6 +186,8 @@ typedef struct Kernel {
                   limits were wrong; NULL: they never are */
   uint32_t portion_from, portion_to; /* loops that go in portions */
   bool large;  /* of open sizes: what it reads and writes, no cache holds */
+  bool window; /* of open sizes: products may be read through windows */
+  bool here;   /* of open sizes: it is for no other machine than this */
   bool across; /* lanes lie along the last outer axis: kernel_copy_apart */
 } Kernel;
 

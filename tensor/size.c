@@ -40,6 +40,11 @@ typedef struct Guess {
   int64_t value;
 } Guess;
 
+typedef struct AliasSize {
+  const DimVar *var;
+  int64_t is;
+} AliasSize;
+
 struct Sizes {
   Arena *arena;
   DimCtx *dims;
@@ -49,6 +54,7 @@ struct Sizes {
   VEC(Requirement) required;
   VEC(ArgSize) args;
   VEC(Guess) guesses; /* where they are not the middling ones */
+  VEC(AliasSize) named;
   Done done[DONE_COUNT];
   Tested tested[TESTED_COUNT];
 };
@@ -98,8 +104,7 @@ int64_t size_of_dim(Graph *g, Dim *d) {
 
 Dim *size_dim(const Graph *g, int64_t x) {
   const Sizes *s = g->sizes;
-  return size_is_number(g, x) ? dim_int(s->dims, x)
-                               : s->at.at[x - SIZE_FIRST];
+  return size_is_number(g, x) ? dim_int(s->dims, x) : s->at.at[x - SIZE_FIRST];
 }
 
 /* ---- arithmetic ---- */
@@ -274,8 +279,8 @@ void sizes_assume(Graph *g, SizeFact f) {
   if (f.test == SIZE_NE && size_holds(g, SIZE_LE, f.x, f.y))
     dim_facts_add_ge(s->facts, dim_sub(s->dims, d, dim_int(s->dims, 1)));
   else if (f.test == SIZE_NE && size_holds(g, SIZE_LE, f.y, f.x))
-    dim_facts_add_ge(s->facts, dim_sub(s->dims, dim_neg(s->dims, d),
-                                       dim_int(s->dims, 1)));
+    dim_facts_add_ge(
+        s->facts, dim_sub(s->dims, dim_neg(s->dims, d), dim_int(s->dims, 1)));
 }
 
 void sizes_reset(Graph *g, uint32_t mark) {
@@ -345,8 +350,7 @@ Verdict size_require(Graph *g, SizeFact f, const SizeFact *when,
 }
 
 void sizes_test(Graph *g, SizeFact f, const char *message) {
-  add_requirement(
-      g, (Requirement){.fact = f, .message = message, .help = ""});
+  add_requirement(g, (Requirement){.fact = f, .message = message, .help = ""});
 }
 
 bool size_demand(Graph *g, SizeTest test, int64_t x, int64_t y, Fault *fault) {
@@ -642,8 +646,8 @@ bool dim_ops_value(const DimOp *ops, uint32_t count,
 }
 
 bool size_at_values(const Graph *g, int64_t x,
-                int64_t (*value)(void *, const DimVar *), void *arg,
-                int64_t *out) {
+                    int64_t (*value)(void *, const DimVar *), void *arg,
+                    int64_t *out) {
   *out = x;
   if (size_is_number(g, x))
     return true;
@@ -685,6 +689,25 @@ int64_t size_guess(const Graph *g, int64_t x) {
   if (!size_at_values(g, x, middling, g->sizes, &out))
     return SIZE_MIDDLING;
   return out < 1 ? 1 : out;
+}
+
+int64_t size_alias(Graph *g, int64_t x) {
+  Sizes *s = g->sizes;
+  if (size_is_number(g, x))
+    return x;
+  DimVar *var = dim_new_var(s->dims, DV_RIGID, NULL, g->span);
+  VEC_PUSH(s->arena, s->named, ((AliasSize){var, x}));
+  sizes_guess(s, var, size_guess(g, x));
+  return size_of_dim(g, dim_of_var(s->dims, var));
+}
+
+uint32_t sizes_alias_count(const Sizes *s) {
+  return s->named.len;
+}
+
+const DimVar *sizes_alias(const Sizes *s, uint32_t k, int64_t *is) {
+  *is = s->named.at[k].is;
+  return s->named.at[k].var;
 }
 
 double size_guess_product(const Graph *g, uint32_t count, const int64_t *x) {

@@ -34,7 +34,7 @@ typedef struct Requirement {
   SizeFact fact;
   const SizeFact *when; /* it has to hold only where all of these do, */
   uint32_t when_count;
-  Node *guard; /* and where this bool scalar is true; or NULL */
+  Node *guard;                /* and where this bool scalar is true; or NULL */
   const char *message, *help; /* help: "" if there is none */
   Span span;
 } Requirement;
@@ -75,6 +75,13 @@ int64_t size_guess(const Graph *g, int64_t x);
 double size_guess_product(const Graph *g, uint32_t count, const int64_t *x);
 /* What a variable is taken for from now on; 0: as others are. */
 void sizes_guess(Sizes *sizes, const DimVar *var, int64_t value);
+/* A variable that stands for the size, so that formulas it is part of stay
+ * short; a number stays one.  Who emits them computes those from .. to - 1
+ * before, in order. */
+int64_t size_alias(Graph *g, int64_t x);
+uint32_t sizes_alias_count(const Sizes *sizes);
+/* What it is called in a formula, and what it stands for. */
+const DimVar *sizes_alias(const Sizes *sizes, uint32_t k, int64_t *is);
 /* Calls f for each variable of a size; those twice that stand there twice. */
 void size_each_var(const Graph *g, int64_t x, void (*f)(void *, DimVar *),
                    void *arg);
@@ -147,8 +154,8 @@ bool size_emit(const Graph *g, Buffer *out, int64_t x,
 /* Its value where its variables have these; false: it overflows, or divides by
  * 0. */
 bool size_at_values(const Graph *g, int64_t x,
-                int64_t (*value)(void *, const DimVar *), void *arg,
-                int64_t *out);
+                    int64_t (*value)(void *, const DimVar *), void *arg,
+                    int64_t *out);
 /* The same of what dim_postfix gives. */
 bool dim_ops_value(const DimOp *ops, uint32_t count,
                    int64_t (*value)(void *, const DimVar *), void *arg,

@@ -147,6 +147,21 @@ for flags in "-O1 -fsanitize=$sanitize -fno-sanitize-recover" \
     "$data/versions.c" "$work/versions.c" -lm && "$work/program" ||
     fail "versions: $flags"
 done
+# through windows, in pairs, in one pass, at sizes that nobody expects
+for kind in c so; do
+  "$AXON" build -o "$work/windows.$kind" "$data/windows.axn" ||
+    fail "no windows.$kind"
+done
+for flags in '-O1 -march=native' '-O1 -DAXON_PORTABLE'; do
+  # shellcheck disable=SC2086
+  cc $strict $flags -I "$work" -o "$work/program" \
+    "$data/windows.c" "$work/windows.c" -lm && "$work/program" ||
+    fail "windows: $flags"
+done
+cc -O2 -I "$work" -o "$work/program" "$data/windows.c" "$work/windows.so" \
+  -Wl,-rpath,"$work" && "$work/program" || fail 'windows: so'
+grep -q 'a window that a cache holds' "$work/windows.json" ||
+  fail 'no windows in the manifest'
 grep -q '"versions":"n <= 1; ' "$work/versions.json" ||
   fail 'no versions in the manifest'
 

@@ -85,8 +85,9 @@ typedef struct Call {
   VEC(KeyWord) keys; /* of marks: what they stand for is put there */
   VEC(double) floats;
   VEC(Result *) outs;
-  VEC(Keeping) keepings; /* pointers behind those of the inputs: NULL where it
-                            is not there */
+  VEC(Keeping)
+  keepings;       /* pointers behind those of the inputs: NULL where it
+                     is not there */
   int64_t units;  /* independent pieces */
   int64_t chunks; /* of each element of the result */
   Dtype accumulator;
@@ -126,7 +127,10 @@ enum { NEAR_STEPS = 4 };
 uint32_t schedule_held(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */
 bool schedule_streams(const Schedule *s, const Graph *g, const Result *r);
-enum { SCHEDULE_LARGE = 32 << 20 }; /* bytes of the last cache, of open sizes */
+enum {
+  SCHEDULE_LARGE = 32 << 20, /* bytes of the last cache, of open sizes */
+  SCHEDULE_STREAM_ROW = 512, /* that results past the caches are long */
+};
 /* The same, of rows along an axis of a loop. */
 bool schedule_streams_along(const Schedule *s, const Loop *loop,
                             const Result *r, uint32_t lane);

@@ -9,6 +9,7 @@
  * once for all lines (masked.c).
  * What would finish such sums in a loop of its own does it here. */
 #include "backend/cpu/nests.h"
+#include "backend/cpu/window.h"
 
 #include <string.h>
 
@@ -76,19 +77,13 @@ static bool goes_with(const Loop *loop, Few *f, uint32_t term) {
     if (!q || !q->times[f->row] || !q->times[term])
       continue;
     int64_t x = q->times[f->row], y = q->times[term];
-    if (!size_is_number(loop->graph, x) || !size_is_number(loop->graph, y))
+    if (step ? !window_has_ratio(loop->graph, x, y, step, by)
+             : !window_ratio(loop->graph, x, y, &step, &by))
       return false;
-    int64_t of = x, rest = y; /* their greatest divisor */
-    while (rest) {
-      int64_t next = of % rest;
-      of = rest;
-      rest = next;
-    }
-    of = (of < 0) == (x < 0) ? of : -of; /* rows go up */
-    if (step && (x / of != step || y / of != by))
-      return false;
-    step = x / of;
-    by = y / of;
+  }
+  if (step < 0) { /* rows go up */
+    step = -step;
+    by = -by;
   }
   int64_t far = (by < 0 ? -by : by) * (loop->extents[term] - 1);
   if (!step || far < step)
@@ -114,7 +109,7 @@ static bool saves_loads(const Few *f, const Loop *loop, uint32_t rows) {
 static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   const Schedule *s = f->e->s;
   bool unit = f->row < loop->outer && s->shape == UNIT_TILE && !s->tiling;
-  int64_t all = unit ? s->height : loop->extents[f->row], least = INT64_MAX;
+  int64_t all = unit ? s->height : loop_guess(loop, f->row), least = INT64_MAX;
   uint32_t best = most;
   for (uint32_t rows = most; rows > 1; rows--) {
     int64_t lines = all / rows * lines_of(f, loop, rows) +
@@ -137,10 +132,9 @@ static int64_t terms_of(const Loop *loop) {
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
-  int64_t extent = f->row == NO_LANE ? 1 : loop->extents[f->row];
-  if (f->row == NO_LANE || !size_is_number(loop->graph, extent) ||
-      loop->axes == KERNEL_AXES)
+  if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
+  int64_t extent = loop_guess(loop, f->row);
   uint32_t most = SUMS / f->vectors;
   uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
   most = most < rows ? most : rows;
@@ -154,6 +148,16 @@ static void choose_rows(const Loop *loop, Few *f) {
   f->term = NO_LANE;
 }
 
+/* A line, in a form with a row and a term. */
+static int64_t line_of(const Loop *loop, const Few *f, const Quasi *q) {
+  int64_t x = q->times[f->row], y = q->times[f->term], line = INT64_MAX;
+  if (size_is_number(loop->graph, x) && size_is_number(loop->graph, y))
+    return x / f->step;
+  if (f->step == 1) /* else a term is one, up or down */
+    return x;
+  return size_mul(loop->graph, y, f->by, &line) ? line : INT64_MAX;
+}
+
 /* The loop with lines in place of rows and terms, where these go together. */
 static Loop *by_lines(Arena *arena, const Loop *from, const Few *f) {
   Loop *loop = loop_copy(arena, from);
@@ -162,7 +166,7 @@ static Loop *by_lines(Arena *arena, const Loop *from, const Few *f) {
     Quasi *q = form_of(&loop->steps.at[j]);
     if (!q || !q->times[f->row] || !q->times[f->term])
       continue;
-    q->times[f->line] = q->times[f->row] / f->step;
+    q->times[f->line] = line_of(loop, f, q);
     q->times[f->row] = q->times[f->term] = 0;
   }
   return loop;
@@ -646,7 +650,8 @@ static void emit_columns(Few *f, Buffer *out, bool several, bool whole,
  * may have any number of them. */
 static bool has_rest(const Few *f, const Loop *loop) {
   const Schedule *s = f->e->s;
-  return loop->extents[f->row] % f->rows || is_limited(loop, f->row) ||
+  return !size_is_number(loop->graph, loop->extents[f->row]) ||
+         loop->extents[f->row] % f->rows || is_limited(loop, f->row) ||
          (f->row < loop->outer && (s->tiling || s->height % f->rows));
 }
 

@@ -123,15 +123,30 @@ bool emit_masked_else(const Emitter *e, uint32_t at) {
 
 /* ---- lanes from one to another ---- */
 
+/* Is it of sizes, and of numbers that leave room for them in 64 bits? */
+static bool is_moderate(const Emitter *e, const Quasi *q) {
+  const Graph *g = e->k->graph;
+  bool small = g->sizes != NULL;
+  for (uint32_t v = 0; v <= KERNEL_VARS && small; v++) {
+    int64_t x = v < KERNEL_VARS ? q->times[v] : q->constant;
+    small = !size_is_number(g, x) || (x > INT32_MIN && x < INT32_MAX);
+  }
+  return small;
+}
+
 /* How the lanes of what is compared go: up or down by one; 0: otherwise. */
 static int lanes_compared(const Emitter *e, const Step *c) {
   const Step *x = &e->loop->steps.at[c->args[0]];
   const Step *y = &e->loop->steps.at[c->args[1]];
-  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX || !emit_fits_narrow(x) ||
-      !emit_fits_narrow(y) || !is_even(e, x->index) || !is_even(e, y->index))
+  if (x->kind != STEP_INDEX || y->kind != STEP_INDEX ||
+      !(emit_fits_narrow(x) || is_moderate(e, x->index)) ||
+      !(emit_fits_narrow(y) || is_moderate(e, y->index)) ||
+      !is_even(e, x->index) || !is_even(e, y->index))
     return 0;
-  int64_t step = x->index->times[e->lane] - y->index->times[e->lane];
-  return step == 1 || step == -1 ? (int)step : 0;
+  int64_t step;
+  bool known = size_sub(e->k->graph, x->index->times[e->lane],
+                        y->index->times[e->lane], &step);
+  return known && (step == 1 || step == -1) ? (int)step : 0;
 }
 
 /* Does the condition hold for lanes next to each other, and no others? */
@@ -183,7 +198,7 @@ static void add_bound(Emitter *e, const Step *c, Lanes *r) {
       !quasi_add(e->k->graph, q, -1, e->loop->steps.at[c->args[0]].index);
   q->times[e->lane] = 0;
   bool least = c->op == PRIM_GE || c->op == PRIM_GT;
-  q->constant += c->op == PRIM_GT || c->op == PRIM_LE;
+  q->constant = emit_plus(e, q->constant, c->op == PRIM_GT || c->op == PRIM_LE);
   const char *bound = r->apart ? written_out(e, q) : emit_quasi(e, q);
   uint32_t level = r->apart ? 0 : emit_level(e, q);
   for (uint32_t v = e->loop->kept; v < KERNEL_VARS; v++)

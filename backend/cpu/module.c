@@ -29,12 +29,31 @@ typedef struct Adding {
   const ModuleCaller *caller;
   Graph *graph;
   Buffer *out;
+  const Version *version; /* whose named sizes are u3 and so on */
   bool failed;
 } Adding;
 
+static const char *size_of(void *adding, const DimVar *var) {
+  const Adding *a = adding;
+  int64_t is;
+  for (uint32_t k = a->version->named_from; k < a->version->named_to; k++)
+    if (sizes_alias(a->graph->sizes, k, &is) == var)
+      return arena_printf(a->version->kernel->arena, "u%u", k);
+  return a->caller->size(a->caller->owner, var);
+}
+
 static void put_size(Adding *a, int64_t x) {
-  a->failed |=
-      !size_emit(a->graph, a->out, x, a->caller->size, a->caller->owner);
+  a->failed |= !size_emit(a->graph, a->out, x, size_of, a);
+}
+
+static void put_named(Adding *a) {
+  for (uint32_t k = a->version->named_from; k < a->version->named_to; k++) {
+    int64_t is;
+    sizes_alias(a->graph->sizes, k, &is);
+    buffer_printf(a->out, "const int64_t u%u = ", k);
+    put_size(a, is);
+    buffer_printf(a->out, ";\n(void)u%u;\n", k);
+  }
 }
 
 static void put_ints(Adding *a, const Call *call) {
@@ -148,13 +167,16 @@ static void put_chunks(Adding *a, const Kernel *k, const Schedule *s,
                 number);
 }
 
-static void put_run(Adding *a, const Kernel *k, const Schedule *s,
-                    const Call *call, const NodeList *results,
-                    const char *name, uint32_t number) {
+static void put_run(Adding *a, const NodeList *results, const char *name,
+                    uint32_t number) {
+  const Kernel *k = a->version->kernel;
+  const Schedule *s = &a->version->schedule;
+  const Call *call = &a->version->emitted.call;
   buffer_printf(a->out,
                 "static int %s(const int64_t *z, void *const *q) {\n"
                 "(void)z;\n",
                 name);
+  put_named(a);
   put_ints(a, call);
   put_floats(a, call);
   if (s->chunk) {
@@ -204,18 +226,40 @@ static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
   return number;
 }
 
+/* Rows that are stored past the caches are long, too. */
+static void put_streamed(Adding *a, const Version *x,
+                         const char *(*name)(void *, const DimVar *)) {
+  const Schedule *s = &x->schedule;
+  for (uint32_t j = 0; x->least > 0 && j < x->kernel->loops.len; j++) {
+    const Loop *loop = x->kernel->loops.at[j];
+    uint32_t lane = s->lanes[j];
+    for (uint32_t i = 0; i < loop->results.len; i++) {
+      const Result *r = &loop->results.at[i];
+      if (!r->out || !schedule_streams_along(s, loop, r, lane) ||
+          size_is_number(a->graph, loop->extents[lane]))
+        continue;
+      buffer_puts(a->out, " && (");
+      a->failed |= !size_emit(a->graph, a->out, loop->extents[lane], name,
+                              a->caller->owner);
+      buffer_printf(a->out, ") >= %d",
+                    SCHEDULE_STREAM_ROW / (int)dtype_info[r->dtype].bytes);
+    }
+  }
+}
+
 static void put_condition(Adding *a, const Versions *v, const Version *x,
                           const char *(*name)(void *, const DimVar *)) {
   uint32_t count = 0;
   const Loop *loop = x->kernel->loops.at[0];
   for (uint32_t j = 0; x->least > 0 && j < loop->axes; j++) {
     buffer_puts(a->out, count++ ? " * (" : "(");
-    a->failed |= !size_emit(a->graph, a->out, loop->extents[j], name,
-                            a->caller->owner);
+    a->failed |=
+        !size_emit(a->graph, a->out, loop->extents[j], name, a->caller->owner);
     buffer_puts(a->out, " + 0.0)");
   }
   if (x->least > 0)
     buffer_printf(a->out, "%s >= %.0f", count ? "" : "1", x->least);
+  put_streamed(a, x, name);
   for (uint32_t j = 0; x->most && j < v->var_count; j++)
     if (!x->var || x->var == v->vars[j])
       buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
@@ -226,6 +270,13 @@ static void put_condition(Adding *a, const Versions *v, const Version *x,
                     name(a->caller->owner, v->vars[j]), (long long)x->from);
 }
 
+/* Is there not too much scratch memory in it? */
+static void put_fits(Adding *a) {
+  buffer_puts(a->out, "(");
+  put_size(a, a->version->emitted.call.room);
+  buffer_printf(a->out, ") <= %d", WINDOW_ROOM);
+}
+
 /* "n <= 1, or m <= 24, or others" */
 static const char *about(Adding *a, const Versions *v) {
   Buffer text = {.arena = v->at[0].kernel->arena};
@@ -233,6 +284,9 @@ static const char *about(Adding *a, const Versions *v) {
   to.out = &text;
   for (uint32_t j = 0; j + 1 < v->count; j++) {
     put_condition(&to, v, &v->at[j], a->caller->name);
+    if (v->at[j].window)
+      buffer_printf(&text, "%sa window that a cache holds",
+                    v->at[j].var ? " && " : "");
     buffer_puts(&text, "; ");
   }
   buffer_puts(&text, "others");
@@ -243,9 +297,16 @@ static void put_choice(Adding *a, const Versions *v, uint32_t run) {
   buffer_printf(a->out,
                 "static int run%u(const int64_t *z, void *const *q) {\n", run);
   for (uint32_t j = 0; j < v->count; j++) {
+    a->version = &v->at[j];
+    if (v->at[j].window)
+      put_named(a);
     if (j + 1 < v->count) {
       buffer_puts(a->out, "if (");
       put_condition(a, v, &v->at[j], a->caller->size);
+      if (v->at[j].window) {
+        buffer_puts(a->out, v->at[j].var ? " && " : "");
+        put_fits(a);
+      }
       buffer_puts(a->out, ")\n");
     }
     buffer_printf(a->out, "return run%u_%u(z, q);\n", run, j);
@@ -258,7 +319,7 @@ static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
   Versions v;
   uint32_t bytes = targets[target].bytes;
   Adding a = {.caller = caller, .graph = k->graph};
-  if (!versions_write(k, bytes, MARK, &v))
+  if (!versions_write(k, bytes, m->only >= 0, MARK, &v))
     return false;
   for (uint32_t j = 0; j < v.count; j++) {
     const Version *x = &v.at[j];
@@ -266,8 +327,8 @@ static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
     a.out = &m->text[target][bytes > 4 && x->schedule.width * 4 < bytes];
     uint32_t number = add_text(m, a.out, &x->emitted.text);
     buffer_printf(&name, v.count > 1 ? "run%u_%u" : "run%u", m->count, j);
-    put_run(&a, x->kernel, &x->schedule, &x->emitted.call, results, name.text,
-            number);
+    a.version = x;
+    put_run(&a, results, name.text, number);
   }
   a.out = &m->choices[target];
   if (v.count > 1)

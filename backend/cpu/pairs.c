@@ -2,9 +2,9 @@
  * at a time and adds both products to a sum in f32.
  *
  * An operand's terms become pairs, numbers of 32 bits, so that copies and tiles
- * are those of numbers of 32 bits.  Where the number of terms is odd, the last
- * one has a zero beside it.  Elements that are subnormal count as zero, and so
- * do sums that become so: the instruction knows none. */
+ * are those of numbers of 32 bits.  Where the number of terms is odd, or open,
+ * the last one has a zero beside it.  Elements that are subnormal count as
+ * zero, and so do sums that become so: the instruction knows none. */
 #include "backend/cpu/emit.h"
 #include "backend/cpu/tiling.h"
 
@@ -27,6 +27,11 @@ static const Step *widened(const Loop *loop) {
   return of->dtype == DT_BF16 ? of : NULL;
 }
 
+/* Of sizes that are open nobody knows. */
+static bool is_even(const Loop *loop, int64_t terms) {
+  return size_is_number(loop->graph, terms) && terms % 2 == 0;
+}
+
 /* Can the last axis be cut into twos? */
 static bool operand_fits(const Loop *loop) {
   uint32_t k = loop->axes - 1;
@@ -35,7 +40,7 @@ static bool operand_fits(const Loop *loop) {
   for (uint32_t j = 0; j < loop->quotient_count; j++)
     if (loop->quotients[j].of.times[k])
       return false;
-  return loop->extents[k] % 2 == 0 ||
+  return is_even(loop, loop->extents[k]) ||
          (loop->axes == loop->kept + 1 && loop->quotient_count < QUOTIENTS);
 }
 
@@ -44,21 +49,24 @@ bool pairs_fit(const Schedule *s, const Tile *t) {
   bool single = a->axes == a->kept + 1 && b->axes == b->kept + 1;
   return machine_has_pairs() && s->width * 4 == target_vector_bytes() &&
          t->dtype == DT_F32 && operand_fits(a) && operand_fits(b) &&
-         (single || t->depth % 2 == 0);
+         (single || is_even(a, t->depth));
 }
 
 /* ---- the first and the second of each pair ---- */
 
 /* k becomes 2 * k + second; of an odd number of terms the second of the last
- * pair is read where the first is: the quotient is then 1. */
-static void shift_form(Quasi *q, uint32_t k, bool second, uint32_t quotient) {
+ * pair is read where the first is: the quotient is then 1.  What overflows is
+ * emitted nowhere. */
+static void shift_form(Graph *g, Quasi *q, uint32_t k, bool second,
+                       uint32_t quotient) {
   int64_t times = q->times[k];
-  q->times[k] = 2 * times;
+  if (!size_mul(g, times, 2, &q->times[k]))
+    q->times[k] = INT64_MAX;
   if (!second)
     return;
-  q->constant += times;
-  if (quotient)
-    q->times[quotient] = -times;
+  if (!size_add(g, q->constant, times, &q->constant) ||
+      (quotient && !size_mul(g, times, -1, &q->times[quotient])))
+    q->constant = INT64_MAX;
 }
 
 static uint32_t take_half(Arena *arena, const Loop *from, Loop *to, bool second,
@@ -70,9 +78,9 @@ static uint32_t take_half(Arena *arena, const Loop *from, Loop *to, bool second,
   for (uint32_t j = first; j < to->steps.len; j++) {
     Step *s = &to->steps.at[j];
     if (s->kind == STEP_INDEX)
-      shift_form(s->index, k, second, quotient);
+      shift_form(from->graph, s->index, k, second, quotient);
     else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
-      shift_form(s->address, k, second, quotient);
+      shift_form(from->graph, s->address, k, second, quotient);
   }
   return value;
 }
@@ -90,8 +98,8 @@ static uint32_t within(Arena *arena, Loop *to, uint32_t k, int64_t terms,
   Quasi *second = quasi_new(arena, 1);
   second->times[k] = 2;
   Step index = {.kind = STEP_INDEX, .dtype = DT_I64, .index = second};
-  Step end = {.kind = STEP_CONST, .dtype = DT_I64};
-  end.value = (Scalar){.dtype = DT_I64, .i = terms};
+  Step end = {.kind = STEP_INDEX, .dtype = DT_I64};
+  end.index = quasi_new(arena, terms);
   Step zero = {.kind = STEP_CONST, .dtype = DT_F32};
   zero.value = (Scalar){.dtype = DT_F32};
   Step less = {
@@ -119,7 +127,7 @@ static uint32_t whole_pairs(Arena *arena, Loop *to, const Step *of, uint32_t k,
   Step s = *of;
   s.dtype = DT_I32;
   s.pairs = true;
-  s.terms = terms % 2 ? terms : 0;
+  s.terms = is_even(to, terms) ? 0 : terms;
   s.address = quasi_copy(arena, of->address);
   s.address->times[k] = 2;
   return add_step(arena, to, s);
@@ -127,7 +135,7 @@ static uint32_t whole_pairs(Arena *arena, Loop *to, const Step *of, uint32_t k,
 
 static uint32_t made_pairs(Arena *arena, const Loop *loop, Loop *to, uint32_t k,
                            int64_t terms) {
-  uint32_t q = terms % 2 ? last_pair(to, k, terms) : 0;
+  uint32_t q = is_even(to, terms) ? 0 : last_pair(to, k, terms);
   Step s = {.kind = STEP_PAIR, .dtype = DT_I32, .arg_count = 2};
   s.args[0] = take_half(arena, loop, to, false, q);
   s.args[1] = take_half(arena, loop, to, true, q);
@@ -144,7 +152,8 @@ Loop *pairs_of(Arena *arena, const Loop *loop, bool along) {
   *to = *loop;
   memset(&to->steps, 0, sizeof to->steps);
   memset(&to->results, 0, sizeof to->results);
-  to->extents[k] = (terms + 1) / 2;
+  if (!size_div_up(to->graph, terms, 2, &to->extents[k]))
+    to->extents[k] = INT64_MAX;
   bool lies =
       (of->kind == STEP_READ && !of->index_count) || of->kind == STEP_LOCAL;
   Result r = {.dtype = DT_I32};

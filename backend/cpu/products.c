@@ -43,6 +43,10 @@ static Variant whole_tile(const Tile *t) {
   return (Variant){.rows = t->rows, .vectors = t->vectors};
 }
 
+uint32_t product_part(const Tile *t, uint32_t part) {
+  return (uint32_t)divide_up((int64_t)t->rows * part, PRODUCT_PARTS);
+}
+
 /* Of the last panel. */
 static Variant last_tile(const Tile *t) {
   bool cut = t->b.form == OPERAND_PLAIN;
@@ -57,6 +61,8 @@ static const char *tile_name(Emitter *e, const Tile *t, uint32_t at,
                             : v->rows < t->rows ? "short"
                                                 : "tile",
                             id);
+  if (t->shorter && v->rows < t->rows)
+    name = format(e, "%s_of%u", name, v->rows);
   if (v->vectors != t->vectors)
     name = format(e, "%s_%u", name, v->vectors);
   return v->cut ? format(e, "%s_cut", name) : name;
@@ -231,9 +237,13 @@ static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
   other.far = true;
   if (t->far)
     emit_tile(e, t, at, other, out);
+  other.far = false;
+  for (uint32_t part = 1; part < PRODUCT_PARTS && t->shorter; part++) {
+    other.rows = product_part(t, part);
+    emit_tile(e, t, at, other, out);
+  }
   if (t->window && t->window->across)
     return;
-  other.far = false;
   for (other.vectors = 1; other.vectors < t->vectors && t->window;
        other.vectors++)
     emit_tile(e, t, at, other, out);

@@ -8,6 +8,10 @@
 
 enum { LDA_ROWS = BLOCK_K_MOST + 16, LDA_COLUMNS = BLOCK_M_MOST };
 
+/* Where a tile's rows may be fewer, there are tiles of these parts of it. */
+enum { PRODUCT_PARTS = 4 };
+uint32_t product_part(const Tile *t, uint32_t part);
+
 const char *product_type(Dtype t);
 /* What the functions of a loop's tile are called. */
 const char *product_id(Emitter *e, uint32_t loop);

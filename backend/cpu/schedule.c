@@ -23,7 +23,6 @@ enum {
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns, */
   NEAR_BYTES = 32 << 10,    /* and where some are copies of what it reads */
   BLOCKS = 64,              /* of a map with few rows, */
-  STREAM_ROW = 512,         /* bytes that results past the caches are long */
   TURNED_STEP = 8,          /* elements between lanes that are far apart */
   TURNED_SIDE = 64,         /* of a square that is turned */
   BLOCK_LEAST = 2048,       /* each at least so long */
@@ -202,7 +201,7 @@ bool schedule_streams_along(const Schedule *s, const Loop *loop,
   return schedule_streams(s, loop->graph, r) && lane < loop->axes &&
          r->out->times[lane] == 1 &&
          (s->streamed == 0 ||
-          (double)loop_guess(loop, lane) * each >= STREAM_ROW);
+          (double)loop_guess(loop, lane) * each >= SCHEDULE_STREAM_ROW);
 }
 
 static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {

@@ -12,27 +12,32 @@
 #include <string.h>
 
 enum {
-  BLOCK_N = 1024,          /* columns that are copied at a time, */
-  PANEL_BYTES = 4 << 20,   /* and bytes of all of them, ahead */
-  AHEAD_BYTES = 16 << 20,  /* of all columns, where few rows go at a time */
-  COPY_BYTES = 16 << 20,   /* of the narrowest unit, however long the sum */
-  UNITS = 8,               /* that are wanted at least */
-  CUT_ROWS = 192,          /* no more rows than that, */
-  CUT_PANELS = 4,          /* fewer panels than that, */
-  CUT_UNITS = 4,           /* and fewer such results, with */
-  CUT_DEPTH = 1 << 13,     /* a longer sum than that: it is cut */
-  CHUNKS = 16,             /* into so many parts */
-  WINDOW_ROWS = 48,        /* that are wanted for one that does not slide */
-  SUMS_LEAST = 8,          /* that keep the machine busy */
-  BANDS_MOST = 4,          /* of open sizes, where their rows are few */
-  FAR_BYTES = 512 << 10,   /* of the left side of a product: that is far */
-  ROWS_MOST = 24,          /* of a tile, where they are positions */
-  PORTION = 512,        /* elements of rows that go in portions */
-  WINDOW_LEAST = 64,    /* columns of a unit, where there are more */
-  WINDOW_PARTS = 16,    /* of all rows, at most */
-  KEPT_ELEMENTS = 4096, /* of an operand that is worth keeping */
-  LIMITED = 32,         /* parts of the rows that have limits of their own */
-  PLAIN_STRIDE = 128,   /* elements between terms of b that is not copied */
+  BLOCK_N = 1024,         /* columns that are copied at a time, */
+  PANEL_BYTES = 4 << 20,  /* and bytes of all of them, ahead */
+  AHEAD_BYTES = 16 << 20, /* of all columns, where few rows go at a time */
+  COPY_BYTES = 16 << 20,  /* of the narrowest unit, however long the sum */
+  UNITS = 8,              /* that are wanted at least */
+  CUT_ROWS = 192,         /* no more rows than that, */
+  CUT_PANELS = 4,         /* fewer panels than that, */
+  CUT_UNITS = 4,          /* and fewer such results, with */
+  CUT_DEPTH = 1 << 13,    /* a longer sum than that: it is cut */
+  CHUNKS = 16,            /* into so many parts */
+  WINDOW_ROWS = 48,       /* that are wanted for one that does not slide */
+  SUMS_LEAST = 8,         /* that keep the machine busy */
+  BANDS_MOST = 4,         /* of open sizes, where their rows are few */
+  FAR_BYTES = 512 << 10,  /* of the left side of a product: that is far */
+  ROWS_MOST = 24,         /* of a tile, where they are positions */
+  PORTION = 512,          /* elements of rows that go in portions */
+  WINDOW_LEAST = 64,      /* columns of a unit, where there are more */
+  WINDOW_PARTS = 16,      /* of all rows, at most */
+  KEPT_ELEMENTS = 4096,   /* of an operand that is worth keeping */
+  OPEN_COLUMNS = 256,   /* of a unit through a window, where sizes are open, */
+  OPEN_LINES = 4,       /* at most, at least; */
+  OPEN_POSITIONS = 196, /* it is no smaller to have */
+  OPEN_UNITS = 4,       /* so many, */
+  OPEN_ELEMENTS = 192 << 10, /* and no larger than that, if it can be */
+  LIMITED = 32,       /* parts of the rows that have limits of their own */
+  PLAIN_STRIDE = 128, /* elements between terms of b that is not copied */
 };
 
 static const double KEPT_SHARE = 0.02; /* of the product, to copy it */
@@ -288,6 +293,18 @@ static bool wants_turning(const Choice *c, int64_t m, int64_t columns) {
          !product_of_halves(c->k->loops.at[0]);
 }
 
+/* Such that a small unit fits. */
+static bool window_fits(const Choice *c, const Loop *b, uint32_t row,
+                        uint32_t n) {
+  Window *w = window_new(c->arena, b, row, n);
+  int64_t columns = loop_guess(b, n);
+  columns = columns < WINDOW_LEAST ? columns : 2 * WINDOW_LEAST;
+  return w && window_size(w, 2, columns, c->s->width) &&
+         (double)size_guess(b->graph, w->planes) *
+                 (double)size_guess(b->graph, w->plane) * sizeof(double) <=
+             WINDOW_BYTES;
+}
+
 /* The axis of rows for a window that slides along n, or along which it would
  * slide too; NO_LANE: there is none.  on: a window is the thing. */
 static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
@@ -299,8 +316,10 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
   for (uint32_t j = 0; j < p->count; j++)
     *(with_n >> j & 1 ? &of_b : &of_a) |= p->depends[p->factors[j]];
   Reach r;
+  bool open = kernel_is_open(c->k);
   *on = false;
-  if (kernel_is_open(c->k) || !window_reach(b, n, &r))
+  if ((open && (!c->k->window || c->s->width == 1)) ||
+      !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -309,28 +328,20 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
     if (v == m || v == n || !(of_b >> v & 1) || of_a >> v & 1 ||
         !window_reach(b, v, &r))
       continue;
-    int64_t span = window_slides(&r) ? r.span : 0;
-    if (span < most || loop->extents[v] < 2)
+    int64_t span = window_slides(&r) ? size_guess(b->graph, r.span) : 0;
+    if (span < most || loop_guess(loop, v) < 2)
       continue;
     most = span;
     best = v;
   }
   bool slides = most > 0;
-  if (best != NO_LANE && !slides && !*on)
+  if (best != NO_LANE && !slides && !*on && !open)
     slides =
         wants_rows(c, loop->extents[m], loop->extents[best], loop->extents[n]);
   *on |= slides;
-  if (best == NO_LANE && !*on)
+  if (best == NO_LANE && !*on && !open)
     *on = wants_turning(c, loop->extents[m], loop->extents[n]);
-  if (*on) { /* even a small one may be too large */
-    Window *w = window_new(c->arena, b, best, n);
-    int64_t columns = loop->extents[n];
-    if (w)
-      window_size(w, 2, columns < WINDOW_LEAST ? columns : 2 * WINDOW_LEAST,
-                  c->s->width);
-    *on = w &&
-          (double)w->planes * (double)w->plane * sizeof(double) <= WINDOW_BYTES;
-  }
+  *on = *on && window_fits(c, b, best, n); /* even a small one may not */
   return best;
 }
 
@@ -471,9 +482,9 @@ static double local_bytes(const Choice *c) {
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
       if (r->local && loop_keeps(loop, r, loop->limited))
-        bytes -= (double)(size_guess(loop->graph, r->local_size) -
-                          c->s->portion) *
-                 dtype_info[r->dtype].bytes;
+        bytes -=
+            (double)(size_guess(loop->graph, r->local_size) - c->s->portion) *
+            dtype_info[r->dtype].bytes;
     }
   }
   return bytes;
@@ -537,10 +548,15 @@ static void try_tiles(Search *s, int64_t parts, int64_t strip, int64_t block) {
   }
   uint32_t registers = target_vector_bytes() == 64 ? 32 : 16;
   u.across = true;
-  for (uint32_t v = 1; v <= 4; v++) {
+  /* of open sizes, where tiles that come out are no reason for another shape:
+   * four vectors of weights are read from a far cache in each step */
+  uint32_t vectors = s->work.open ? 2 : 4;
+  for (uint32_t v = 1; v <= vectors; v++) {
     int64_t most = (registers - 1 - v) / v;
-    int64_t runs = divide_up(block, most < ROWS_MOST ? most : ROWS_MOST);
-    u.tile = (TileShape){(uint32_t)divide_up(block, runs), v};
+    most = most < ROWS_MOST ? most : ROWS_MOST;
+    int64_t runs = divide_up(block, most);
+    u.tile = (TileShape){
+        (uint32_t)(s->work.open ? most : divide_up(block, runs)), v};
     u.height = round_up(height, (int64_t)v * width);
     try_unit(s, u);
   }
@@ -559,46 +575,117 @@ static void try_units(Search *s) {
       }
 }
 
+/* Sizes; what overflows becomes INT64_MAX, which is emitted nowhere. */
+static int64_t times(Graph *g, int64_t x, int64_t y) {
+  int64_t out;
+  return size_mul(g, x, y, &out) ? out : INT64_MAX;
+}
+
+static int64_t plus(Graph *g, int64_t x, int64_t y) {
+  int64_t out;
+  return size_add(g, x, y, &out) ? out : INT64_MAX;
+}
+
+static int64_t over(Graph *g, int64_t x, int64_t y) {
+  int64_t out;
+  return size_div_up(g, x, y, &out) ? size_max(g, out, 1) : INT64_MAX;
+}
+
+static int64_t multiple(Graph *g, int64_t x, int64_t of) {
+  return times(g, over(g, x, of), of);
+}
+
+/* How many lines of so many rows and columns a cache holds, with what of the
+ * window is read for each, and what is read for all. */
+static int64_t lines_held(Graph *g, const Window *w, int64_t rows,
+                          int64_t columns) {
+  int64_t pitch, more, most;
+  if (!size_div(g, w->column.span, w->column.step, &pitch) ||
+      !size_div(g, w->row.span, w->row.step, &more))
+    return OPEN_LINES;
+  pitch = size_alias(g, times(g, plus(g, pitch, columns), w->planes));
+  int64_t line = size_alias(g, plus(g, times(g, rows, columns), pitch));
+  int64_t left = plus(g, OPEN_ELEMENTS, times(g, times(g, pitch, more), -1));
+  return size_div(g, left, size_max(g, line, 1), &most)
+             ? size_max(g, most, OPEN_LINES)
+             : OPEN_LINES;
+}
+
+/* The unit where sizes are open: of whole lines, if they are not very long, as
+ * many as fit a cache, and fewer, then fewer rows, so that there is something
+ * to do for several threads. */
+static void open_unit(const Choice *c, const Tile *t, WindowUnit *u) {
+  Graph *g = c->k->graph;
+  const Loop *loop = c->k->loops.at[0];
+  uint32_t outer = c->k->outer, axes = outer - (c->s->strip ? 3 : 2);
+  int64_t rows = size_alias(g, loop->extents[t->m]), units = 1;
+  int64_t columns = size_alias(g, loop->extents[t->n]);
+  int64_t lines = c->s->strip ? size_alias(g, loop->extents[axes]) : 1;
+  for (uint32_t v = 0; v < axes; v++)
+    units = times(g, units, loop->extents[v]);
+  units = size_alias(g, size_max(g, units, 1));
+  u->block = size_alias(g, over(g, columns, over(g, columns, OPEN_COLUMNS)));
+  int64_t strips = over(g, lines, over(g, OPEN_POSITIONS, u->block));
+  strips = size_min(g, strips, over(g, OPEN_UNITS, units));
+  int64_t held = size_alias(g, lines_held(g, t->window, rows, u->block));
+  strips = size_alias(g, size_max(g, strips, over(g, lines, held)));
+  u->strip = size_alias(g, over(g, lines, strips));
+  units = times(g, units, strips);
+  int64_t least = u->across ? (int64_t)u->tile.vectors * c->s->width
+                            : (int64_t)u->tile.rows;
+  int64_t parts =
+      size_min(g, over(g, OPEN_UNITS, units), over(g, rows, 2 * least));
+  u->height = size_alias(g, multiple(g, over(g, rows, parts), least));
+}
+
 /* The tile and the unit of a product through a window. */
 static void size_window(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
+  Graph *g = loop->graph;
   uint32_t outer = c->k->outer, k = t->a.loop->kept;
   Search s = {.window = t->window, .schedule = c->s, .least = -1};
   bool single = t->a.loop->axes == k + 1;
   bool turned =
       single && strides_along(t->a.loop, k) < strides_along(t->a.loop, t->m);
-  s.work = (WindowWork){.rows = loop->extents[t->m],
-                        .lines = c->s->strip ? loop->extents[outer - 3] : 1,
-                        .columns = loop->extents[t->n],
-                        .depth = t->depth,
+  s.work = (WindowWork){.rows = loop_guess(loop, t->m),
+                        .lines = c->s->strip ? loop_guess(loop, outer - 3) : 1,
+                        .columns = loop_guess(loop, t->n),
+                        .depth = size_guess(g, t->depth),
                         .bytes = dtype_info[t->dtype].bytes,
                         .block_k = t->block_k,
-                        .turned = turned && !(keeping_may(t->a.loop, t->m) &&
-                                              !loop->graph->sizes),
+                        .open = kernel_is_open(c->k),
+                        .turned = turned &&
+                                  !(keeping_may(t->a.loop, t->m) && !g->sizes),
                         .others = other_points(c, c->s->strip ? 3 : 2),
                         .width = c->s->width};
   try_units(&s);
-  const WindowUnit *u = &s.best;
+  WindowUnit *u = &s.best;
   Window *w = t->window;
-  window_size(w, u->strip, u->block, c->s->width);
   w->across = u->across;
   t->rows = u->tile.rows;
   t->vectors = u->tile.vectors;
   t->block_m = pieces(u->height, BLOCK_M_MOST, t->rows);
   t->block_n = (int64_t)t->vectors * c->s->width;
+  t->shorter = s.work.open && w->across;
+  if (s.work.open)
+    open_unit(c, t, u);
+  int64_t places;
+  if (!window_size(w, u->strip, u->block, c->s->width) ||
+      !window_positions(w, u->strip, u->block, &places))
+    w->plane = places = INT64_MAX;
   c->s->height = u->height;
   c->s->block = u->block;
   c->s->strip = c->s->strip ? u->strip : 0;
   c->s->pitch = w->pitch;
-  c->s->places = round_up(window_positions(w, u->strip, u->block), t->block_n);
+  c->s->places = multiple(g, places, t->block_n);
   if (w->across) {
     t->a.form = turned ? OPERAND_TURNED : OPERAND_PANELS;
     const Step *a = plain_read(t->a.loop, t->dtype);
     t->far = turned && a && a->kind == STEP_READ && a->address->times[k] == 1 &&
-             (double)s.work.rows * (double)t->depth * (double)s.work.bytes >
+             (double)s.work.rows * (double)s.work.depth * (double)s.work.bytes >
                  FAR_BYTES;
-    c->s->pitch = round_up(u->block, t->rows);
-    c->s->places = round_up(u->strip * c->s->pitch, c->s->width);
+    c->s->pitch = multiple(g, u->block, t->rows);
+    c->s->places = multiple(g, times(g, u->strip, c->s->pitch), c->s->width);
   }
 }
 
@@ -618,7 +705,8 @@ static void make_pairs(Choice *c, Tile *t) {
   t->b.loop = pairs_of(c->arena, t->b.loop, t->b.form == OPERAND_TURNED);
   if (has_plain_pairs(t->a.loop, t->m))
     t->a.form = OPERAND_PLAIN;
-  t->depth = divide_up(t->depth, 2);
+  if (!size_div_up(c->k->graph, t->depth, 2, &t->depth))
+    t->depth = INT64_MAX;
 }
 
 static void make_tile(Choice *c, uint32_t at) {
@@ -643,7 +731,7 @@ static void make_tile(Choice *c, uint32_t at) {
     uint32_t row = c->s->strip ? outer - 3 : NO_LANE;
     t->window = window_new(c->arena, t->b.loop, row, t->n); /* as before */
     t->b.form = OPERAND_WINDOW;
-  } else if (!limited && !loop_is_open(loop) &&
+  } else if (!limited && (!loop_is_open(loop) || c->k->here) &&
              pairs_fit(c->s, t)) { /* limits may go through a pair */
     make_pairs(c, t);
   }
@@ -685,6 +773,26 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
         size_div_up(loop->graph, loop->extents[t->n], width, &t->block_n) &&
         size_mul(loop->graph, t->block_n, width, &t->block_n);
   }
+}
+
+uint64_t tiling_slides(Arena *arena, const Loop *loop, uint32_t *rows) {
+  uint64_t terms = 0;
+  Product p;
+  if (!product_find(arena, loop, &p))
+    return 0;
+  for (uint32_t v = 0; v < loop->outer; v++) {
+    uint32_t m, with_n;
+    Reach r;
+    if (!product_sides(loop, &p, v, &m, &with_n) ||
+        !window_reach(product_side(arena, loop, &p, with_n, sum_type(loop)), v,
+                      &r))
+      continue;
+    for (uint32_t k = loop->kept; k < loop->axes; k++)
+      terms |= (uint64_t)(r.by[k] != 0) << k;
+    if (window_slides(&r))
+      *rows = m;
+  }
+  return terms;
 }
 
 /* A product goes to memory as it is, or is local for a loop after it. */

@@ -34,6 +34,7 @@ typedef struct Tile {
   uint32_t m, n;
   Operand a, b;
   uint32_t rows, vectors; /* of the tile */
+  bool shorter;  /* through a window: there are tiles of fewer rows, too */
   bool less;     /* the last rows are tiles of one row less, where that comes
                     out, so that there are no rows left */
   uint32_t last; /* vectors of a tile of the last panel; 0: it is as others */
@@ -63,6 +64,10 @@ static inline bool tiling_passes(const Schedule *s) {
 /* Finds the kernel's products and a schedule that suits all of them; false:
  * there are none, or they are better off as ordinary loops. */
 bool tiling_choose(Kernel *k, Schedule *s);
+/* Of a product: the set of summed axes along which one of its sides is read
+ * through a window that slides along an outer one, and which axis is that of
+ * the other side's rows; 0: there are none. */
+uint64_t tiling_slides(Arena *arena, const Loop *loop, uint32_t *rows);
 
 /* ---- grid.c ---- */
 

@@ -17,7 +17,8 @@ static int64_t row_points(const Schedule *s) {
   return s->places ? s->places : divide_up(s->block, s->width) * s->width;
 }
 
-static int64_t points_of(const Schedule *s) {
+static int64_t points_of(Emitter *e) {
+  const Schedule *s = e->s;
   int64_t block = divide_up(s->block, s->width) * s->width;
   switch (s->shape) {
   case UNIT_POINT:
@@ -29,8 +30,8 @@ static int64_t points_of(const Schedule *s) {
   case UNIT_MEMBERS:
     return 1;
   case UNIT_TILE:
-    return row_points(s) *
-           (tiling_passes(s) ? s->tiling->of[0].block_m : s->height);
+    return emit_times(e, row_points(s),
+                      tiling_passes(s) ? s->tiling->of[0].block_m : s->height);
   }
   return 1;
 }
@@ -56,7 +57,7 @@ static void emit_locals(Emitter *e, Buffer *out) {
       l->size = emit_int(e, size);
       l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
-      int64_t count = emit_times(e, size, points_of(e->s));
+      int64_t count = emit_times(e, size, points_of(e));
       /* whole vectors may end behind the last: of sums of few terms, four,
        * whose lanes may be four elements apart */
       count = emit_plus(e, count, BEHIND);

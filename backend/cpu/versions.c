@@ -62,6 +62,12 @@ static uint32_t find_vars(const Kernel *k, Versions *v) {
   return kept;
 }
 
+static void note_slide(void *versions, DimVar *var) {
+  Versions *v = versions;
+  for (uint32_t j = 0; j < v->var_count; j++)
+    v->slides |= (uint32_t)(v->vars[j] == var) << j;
+}
+
 static void add(Versions *v, const DimVar *var, int64_t most, int64_t guess) {
   v->at[v->count++] = (Version){.var = var, .most = most, .guess = guess};
 }
@@ -95,9 +101,35 @@ static int64_t portions_from(const Kernel *k, const DimVar *var) {
   return each > 0 && length < LONG_GUESS / 2 ? (int64_t)length + 1 : 0;
 }
 
+static void add_window(Versions *v, const DimVar *var, int64_t most) {
+  add(v, var, most, var ? FEW_GUESS : SMALL_GUESS);
+  v->at[v->count - 1].window = true;
+}
+
+/* Those of a product through a window; false: it is none. */
+static bool find_windows(const Kernel *k, Versions *v) {
+  const Loop *loop = k->loops.at[0];
+  uint32_t rows = 0;
+  uint64_t slides = tiling_slides(k->arena, loop, &rows);
+  if (!slides)
+    return false;
+  for (uint32_t j = loop->kept; j < loop->axes; j++)
+    if (slides >> j & 1)
+      size_each_var(k->graph, loop->extents[j], note_slide, v);
+  Versions few = {.var_count = 0};
+  size_each_var(k->graph, loop->extents[rows], note_var, &few);
+  if (few.var_count == 1)
+    add_window(v, few.vars[0], FEW);
+  add_window(v, NULL, 0);
+  add(v, NULL, 0, 0);
+  return true;
+}
+
 static void find_versions(const Kernel *k, Versions *v) {
   *v = (Versions){.var_count = 0};
   uint32_t kept = find_vars(k, v);
+  if (find_windows(k, v))
+    return;
   if (kept <= VERSION_VARS) {
     for (uint32_t j = 0; j < kept && has_product(k); j++)
       add(v, v->vars[j], 1, 1);
@@ -119,9 +151,14 @@ static void find_versions(const Kernel *k, Versions *v) {
 
 static void take_guess(const Versions *v, const Kernel *k, const Version *x,
                        bool on) {
-  for (uint32_t j = 0; x->guess && j < v->var_count; j++)
-    if (!x->var || x->var == v->vars[j])
-      sizes_guess(k->graph->sizes, v->vars[j], on ? x->guess : 0);
+  for (uint32_t j = 0; x->guess && j < v->var_count; j++) {
+    bool own = !x->var || x->var == v->vars[j];
+    int64_t guess = x->window && v->slides >> j & 1 ? WINDOW_GUESS
+                    : own                           ? x->guess
+                                                    : SMALL_GUESS;
+    if (own || x->window)
+      sizes_guess(k->graph->sizes, v->vars[j], on ? guess : 0);
+  }
 }
 
 /* From how many points on it no longer fits a cache. */
@@ -137,10 +174,14 @@ static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
   take_guess(v, k, x, true);
   x->kernel = kernel_copy(k);
   x->kernel->large = x->least > 0;
+  x->kernel->window = x->window;
+  x->kernel->here = v->here;
   if (x->least > 0)
     x->least = least_points(x->kernel);
+  x->named_from = sizes_alias_count(k->graph->sizes);
   schedule_choose(x->kernel, bytes, &x->schedule);
   bool good = emit_kernel(x->kernel, &x->schedule, NULL, number, &x->emitted);
+  x->named_to = sizes_alias_count(k->graph->sizes);
   take_guess(v, k, x, false);
   return good;
 }
@@ -173,6 +214,20 @@ static bool same_text(const Buffer *x, const Buffer *y) {
   return x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
 }
 
+/* Through a window; with lanes across, or not. */
+static bool has_window(const Version *x, bool *across) {
+  const Tiling *t = x->schedule.tiling;
+  *across = t && t->of[0].window && t->of[0].window->across;
+  return t && t->of[0].window;
+}
+
+/* Is it done in another way than what is left for the same sizes? */
+static bool window_pays(const Version *x, const Version *next) {
+  bool across, other;
+  return has_window(x, &across) &&
+         (!has_window(next, &other) || across != other);
+}
+
 /* Is it done in another way, or much less work?  Where only blocks differ, or
  * vectors lie along the same axes, it is the same way. */
 static bool pays(const Versions *v, const Version *x, const Version *all) {
@@ -188,18 +243,22 @@ static bool pays(const Versions *v, const Version *x, const Version *all) {
   return now > PAYS * then;
 }
 
-bool versions_write(const Kernel *k, uint32_t bytes, const char *number,
-                    Versions *v) {
+bool versions_write(const Kernel *k, uint32_t bytes, bool here,
+                    const char *number, Versions *v) {
   find_versions(k, v);
+  v->here = here;
   Version *all = &v->at[v->count - 1];
   if (!write_version(v, k, bytes, number, all))
     return false;
   uint32_t kept = 0;
   for (uint32_t j = 0; j + 1 < v->count; j++)
     if (write_version(v, k, bytes, number, &v->at[j]) &&
-        pays(v, &v->at[j], all))
+        (v->at[j].window || pays(v, &v->at[j], all)))
       v->at[kept++] = v->at[j];
   v->at[kept++] = *all;
-  v->count = kept;
+  v->count = 0;
+  for (uint32_t j = 0; j < kept; j++)
+    if (!v->at[j].window || window_pays(&v->at[j], &v->at[j + 1]))
+      v->at[v->count++] = v->at[j];
   return true;
 }

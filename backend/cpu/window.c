@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { STEP_MOST = 8 }; /* of a window, where strides are open */
+
 static int64_t gcd(int64_t x, int64_t y) {
   while (y) {
     int64_t rest = x % y;
@@ -31,25 +33,55 @@ static bool is_in_quotient(const Loop *loop, uint32_t v) {
   return false;
 }
 
-/* Are the multiples of v and k in the same ratio everywhere?  That of the first
- * form that has them. */
+bool window_has_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
+                      int64_t of_y) {
+  int64_t one, other;
+  return size_mul(g, y, of_x, &one) && size_mul(g, x, of_y, &other) &&
+         one == other;
+}
+
+bool window_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
+                  int64_t *of_y) {
+  *of_x = *of_y = 1;
+  if (size_is_number(g, x) && size_is_number(g, y)) {
+    int64_t by = gcd(x, y);
+    *of_x = x / by;
+    *of_y = y / by;
+    return true;
+  }
+  for (int64_t n = -STEP_MOST; n <= STEP_MOST; n++) {
+    if (n && window_has_ratio(g, x, y, n, 1))
+      *of_x = n;
+    else if (n && window_has_ratio(g, x, y, 1, n))
+      *of_y = n;
+    else
+      continue;
+    return true;
+  }
+  return false;
+}
+
+/* Are the multiples of v and k in the same ratio everywhere?  That of a form
+ * that has them, of numbers if there is one. */
 static bool go_together(const Loop *loop, uint32_t v, uint32_t k, int64_t *of_v,
                         int64_t *of_k) {
+  Graph *g = loop->graph;
   *of_v = *of_k = 0;
+  for (uint32_t numbers = 2; numbers-- > 0;)
+    for (uint32_t j = 0; j < loop->steps.len && !*of_v; j++) {
+      const Quasi *q = form_of(&loop->steps.at[j]);
+      bool number =
+          q && size_is_number(g, q->times[v]) && size_is_number(g, q->times[k]);
+      if (q && q->times[v] && q->times[k] && number == (numbers > 0) &&
+          !window_ratio(g, q->times[v], q->times[k], of_v, of_k))
+        return false;
+    }
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Quasi *q = form_of(&loop->steps.at[j]);
     if (!q || (!q->times[v] && !q->times[k]))
       continue;
-    if (!q->times[v] || !q->times[k])
-      return false;
-    if (!*of_v) {
-      int64_t by = gcd(q->times[v], q->times[k]);
-      *of_v = q->times[v] / by;
-      *of_k = q->times[k] / by;
-    }
-    int64_t x, y;
-    if (__builtin_mul_overflow(q->times[k], *of_v, &x) ||
-        __builtin_mul_overflow(q->times[v], *of_k, &y) || x != y)
+    if (!q->times[v] || !q->times[k] ||
+        !window_has_ratio(g, q->times[v], q->times[k], *of_v, *of_k))
       return false;
   }
   if (*of_v < 0) {
@@ -59,14 +91,21 @@ static bool go_together(const Loop *loop, uint32_t v, uint32_t k, int64_t *of_v,
   return *of_v > 0;
 }
 
+static int64_t number_or(const Loop *loop, uint32_t v, int64_t other) {
+  int64_t x = loop->extents[v];
+  return size_is_number(loop->graph, x) ? x : other;
+}
+
 /* Does k move the window by as much as one step of the axis, at least, and less
- * than the axis is long?  Else it is at other places altogether. */
+ * than the axis is long?  Else it is at other places altogether.  Where sizes
+ * are open, windows are taken for short, and axes for long. */
 static bool overlaps(const Loop *loop, uint32_t v, uint32_t k, int64_t of_v,
                      int64_t of_k) {
   int64_t far, range;
-  return !__builtin_mul_overflow(of_k < 0 ? -of_k : of_k, loop->extents[k] - 1,
-                                 &far) &&
-         !__builtin_mul_overflow(of_v, loop->extents[v], &range) &&
+  return !__builtin_mul_overflow(of_k < 0 ? -of_k : of_k,
+                                 number_or(loop, k, WINDOW_GUESS) - 1, &far) &&
+         !__builtin_mul_overflow(of_v, number_or(loop, v, SIZE_MIDDLING),
+                                 &range) &&
          far >= of_v && far < range;
 }
 
@@ -75,6 +114,18 @@ bool window_slides(const Reach *r) {
     if (r->by[k])
       return true;
   return false;
+}
+
+/* What the term adds to where the window lies; sign: -1, and it is taken away.
+ */
+static bool add_reach(const Loop *b, uint32_t k, Reach *r, int64_t sign) {
+  Graph *g = b->graph;
+  bool back = r->by[k] < 0;
+  int64_t end, by = back ? -r->by[k] : r->by[k];
+  return size_sub(g, b->extents[k], 1, &end) &&
+         size_mul(g, end, by * sign, &end) &&
+         size_add(g, r->span, end, &r->span) &&
+         (!back || size_sub(g, r->low, end, &r->low));
 }
 
 bool window_reach(const Loop *b, uint32_t axis, Reach *r) {
@@ -98,16 +149,15 @@ bool window_reach(const Loop *b, uint32_t axis, Reach *r) {
     if (!r->by[k])
       continue;
     r->by[k] *= r->step / steps[k];
-    int64_t end = r->by[k] * (b->extents[k] - 1);
-    r->low += end < 0 ? end : 0;
-    r->span += end < 0 ? -end : end;
+    if (!add_reach(b, k, r, 1))
+      return false;
   }
   return true;
 }
 
 /* A term that both coordinates could have: that in which it is the larger part.
  */
-static void part_terms(const Loop *b, Reach *row, Reach *column) {
+static bool part_terms(const Loop *b, Reach *row, Reach *column) {
   for (uint32_t k = b->kept; k < b->axes; k++) {
     if (!row->by[k] || !column->by[k])
       continue;
@@ -117,17 +167,26 @@ static void part_terms(const Loop *b, Reach *row, Reach *column) {
         (double)x * (double)column->step > (double)y * (double)row->step
             ? column
             : row;
-    int64_t end = less->by[k] * (b->extents[k] - 1);
-    less->low -= end < 0 ? end : 0;
-    less->span -= end < 0 ? -end : end;
+    if (!add_reach(b, k, less, -1))
+      return false;
     less->by[k] = 0;
   }
+  return true;
 }
 
 /* ---- the loop of the copy ---- */
 
+/* What a step of the coordinate is in a form; false: it is not told. */
+static bool unit_of(const Loop *b, const Reach *r, int64_t times,
+                    int64_t *unit) {
+  int64_t back;
+  return size_div(b->graph, times, r->step, unit) &&
+         size_mul(b->graph, *unit, r->step, &back) && back == times;
+}
+
 /* The form with summed axes replaced: free ones numbered anew, and the others
- * by the coordinates, which begin at the lowest place that is read. */
+ * by the coordinates, which begin at the lowest place that is read.  NULL: it
+ * cannot be told. */
 static Quasi *moved(Arena *arena, const Loop *b, const Window *w,
                     const uint32_t *place, const Quasi *from,
                     const uint32_t *axes) {
@@ -139,23 +198,28 @@ static Quasi *moved(Arena *arena, const Loop *b, const Window *w,
       q->times[place[k]] = from->times[k];
   for (uint32_t c = w->rows ? 0 : 1; c < 2; c++) {
     const Reach *r = c ? &w->column : &w->row;
-    int64_t unit = from->times[axes[c]] / r->step;
+    int64_t unit, low;
+    if (!unit_of(b, r, from->times[axes[c]], &unit) ||
+        !size_mul(b->graph, unit, r->low, &low) ||
+        !size_add(b->graph, q->constant, low, &q->constant))
+      return NULL;
     q->times[w->loop->axes - 2 + c] = unit;
-    q->constant += unit * r->low;
   }
   return q;
 }
 
-static void take_steps(Arena *arena, const Loop *b, Window *w,
+static bool take_steps(Arena *arena, const Loop *b, Window *w,
                        const uint32_t *place, const uint32_t *axes) {
   for (uint32_t j = 0; j < b->steps.len; j++) {
     Step s = b->steps.at[j];
-    if (s.kind == STEP_INDEX)
-      s.index = moved(arena, b, w, place, s.index, axes);
-    else if (s.kind == STEP_READ || s.kind == STEP_LOCAL)
-      s.address = moved(arena, b, w, place, s.address, axes);
+    Quasi **form = s.kind == STEP_INDEX                          ? &s.index
+                   : s.kind == STEP_READ || s.kind == STEP_LOCAL ? &s.address
+                                                                 : NULL;
+    if (form && !(*form = moved(arena, b, w, place, *form, axes)))
+      return false;
     VEC_PUSH(arena, w->loop->steps, s);
   }
+  return true;
 }
 
 /* Multiples by place in the sum, not by variable. */
@@ -172,8 +236,8 @@ Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column) {
   if (!window_reach(b, column, &w->column) ||
       (w->rows && !window_reach(b, row, &w->row)))
     return NULL;
-  if (w->rows)
-    part_terms(b, &w->row, &w->column);
+  if (w->rows && !part_terms(b, &w->row, &w->column))
+    return NULL;
   w->loop = NEW(arena, Loop);
   *w->loop = *b;
   memset(&w->loop->steps, 0, sizeof w->loop->steps);
@@ -185,37 +249,57 @@ Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column) {
     place[k] = w->free[w->terms] ? w->loop->axes : UINT32_MAX;
     if (w->free[w->terms++]) {
       w->loop->extents[w->loop->axes++] = b->extents[k];
-      w->planes *= b->extents[k];
+      if (!size_mul(b->graph, w->planes, b->extents[k], &w->planes))
+        return NULL;
     }
   }
   by_place(b, &w->row);
   by_place(b, &w->column);
-  w->planes *= w->column.step * (w->rows ? w->row.step : 1);
   w->loop->axes += 2;
-  if (w->loop->axes > KERNEL_AXES)
+  if (w->loop->axes > KERNEL_AXES ||
+      !size_mul(b->graph, w->planes, window_phases(w), &w->planes) ||
+      !take_steps(arena, b, w, place, axes))
     return NULL;
-  take_steps(arena, b, w, place, axes);
   return w;
 }
 
 /* ---- sizes ---- */
 
-static int64_t pitch_of(const Window *w, int64_t columns) {
-  return columns + w->column.span / w->column.step;
+int64_t window_phases(const Window *w) {
+  return w->column.step * (w->rows ? w->row.step : 1);
 }
 
-int64_t window_positions(const Window *w, int64_t rows, int64_t columns) {
-  return (rows - 1) * pitch_of(w, columns) + columns;
+/* Points of a coordinate that so many points of the axis take. */
+static bool reached(Graph *g, const Reach *r, int64_t count, int64_t *out) {
+  return size_sub(g, count, 1, out) && size_mul(g, *out, r->step, out) &&
+         size_add(g, *out, r->span, out) && size_add(g, *out, 1, out);
 }
 
-void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width) {
-  w->pitch = pitch_of(w, columns);
-  w->lines = w->rows ? rows + w->row.span / w->row.step : 1;
-  w->plane = w->lines * w->pitch + width;
+/* Points that lie r->step apart. */
+static bool stepped(Graph *g, const Reach *r, int64_t count, int64_t *out) {
+  return size_div(g, r->span, r->step, out) && size_add(g, *out, count, out);
+}
+
+bool window_positions(const Window *w, int64_t rows, int64_t columns,
+                      int64_t *out) {
+  Graph *g = w->loop->graph;
+  int64_t before, pitch;
+  return stepped(g, &w->column, columns, &pitch) &&
+         size_sub(g, rows, 1, &before) && size_mul(g, before, pitch, out) &&
+         size_add(g, *out, columns, out);
+}
+
+bool window_size(Window *w, int64_t rows, int64_t columns, uint32_t width) {
+  Graph *g = w->loop->graph;
   uint32_t last = w->loop->axes - 1;
-  w->loop->extents[last] = (columns - 1) * w->column.step + w->column.span + 1;
-  w->loop->extents[last - 1] =
-      w->rows ? (rows - 1) * w->row.step + w->row.span + 1 : 1;
+  w->lines = w->loop->extents[last - 1] = 1;
+  return stepped(g, &w->column, columns, &w->pitch) &&
+         (!w->rows ||
+          (stepped(g, &w->row, rows, &w->lines) &&
+           reached(g, &w->row, rows, &w->loop->extents[last - 1]))) &&
+         size_mul(g, w->lines, w->pitch, &w->plane) &&
+         size_add(g, w->plane, width, &w->plane) &&
+         reached(g, &w->column, columns, &w->loop->extents[last]);
 }
 
 /* ---- what a unit costs ---- */
@@ -252,10 +336,15 @@ typedef struct Size { /* of a unit */
   int64_t height, lines, columns;
 } Size;
 
+/* Of numbers, which fit: the search is among small units. */
+static int64_t positions(const Window *w, Size s) {
+  int64_t out = 0;
+  return window_positions(w, s.lines, s.columns, &out) ? out : INT64_MAX;
+}
+
 static double along_cycles(const Window *w, const WindowWork *work,
                            const WindowUnit *u, Size s) {
-  int64_t vectors =
-      divide_up(window_positions(w, s.lines, s.columns), work->width);
+  int64_t vectors = divide_up(positions(w, s), work->width);
   uint32_t each = u->tile.vectors, left = (uint32_t)(vectors % each);
   double panels = (double)(vectors / each), depth = (double)work->depth;
   double term = panels * tile_cycles(u->tile.rows, each) +
@@ -271,7 +360,9 @@ static double across_cycles(const WindowWork *work, const WindowUnit *u,
                             Size s) {
   int64_t lanes = (int64_t)u->tile.vectors * work->width;
   double panels = (double)divide_up(s.height, lanes);
-  double runs = (double)s.lines * (double)divide_up(s.columns, u->tile.rows);
+  double runs = (double)s.lines *
+                (work->open ? (double)s.columns / u->tile.rows
+                            : (double)divide_up(s.columns, u->tile.rows));
   double depth = (double)work->depth;
   double vectors = (double)s.height / work->width;
   double tiles = panels * runs;
@@ -283,7 +374,7 @@ static double across_cycles(const WindowWork *work, const WindowUnit *u,
 
 static double unit_bytes(const Window *w, const WindowWork *work,
                          const WindowUnit *u, Size s) {
-  double places = (double)window_positions(w, s.lines, s.columns);
+  double places = (double)positions(w, s);
   double panel = (double)u->tile.vectors * work->width;
   double elements = (double)w->planes * (double)w->plane +
                     (double)s.height * places + (double)work->block_k * panel;
@@ -305,12 +396,26 @@ static double waiting(double units) {
   return ceil(units / cores) * cores / units + 0.02 * cores / units;
 }
 
+/* The window where sizes are what they may be like. */
+static Window guessed(const Window *from, Loop *loop) {
+  const Graph *g = from->loop->graph;
+  Window w = *from;
+  *loop = *from->loop;
+  w.loop = loop;
+  for (uint32_t v = 0; v < loop->axes; v++)
+    loop->extents[v] = size_guess(g, loop->extents[v]);
+  w.row.span = size_guess(g, w.row.span);
+  w.column.span = size_guess(g, w.column.span);
+  w.planes = size_guess(g, w.planes);
+  return w;
+}
+
 double window_cost(const Window *from, const WindowWork *work,
                    const WindowUnit *u) {
-  Window w = *from;
-  Loop loop = *from->loop;
-  w.loop = &loop;
-  window_size(&w, u->strip, u->block, work->width);
+  Loop loop;
+  Window w = guessed(from, &loop);
+  if (!window_size(&w, u->strip, u->block, work->width))
+    return HUGE_VAL;
   if ((double)w.planes * (double)w.plane * (double)work->bytes > WINDOW_BYTES)
     return HUGE_VAL;
   const int64_t sizes[3][2] = {{work->rows, u->height},

@@ -45,6 +45,7 @@ typedef struct TileShape {
 typedef struct WindowWork { /* all there is to do */
   int64_t rows, lines, columns, depth, block_k;
   int64_t bytes; /* of an element */
+  bool open;     /* sizes are guesses: there are shorter tiles, too */
   bool turned;   /* the other side lies along the terms */
   double others; /* points of other axes */
   uint32_t width;
@@ -56,21 +57,33 @@ typedef struct WindowUnit {
   int64_t height, strip, block; /* as in Schedule */
 } WindowUnit;
 
-enum { WINDOW_BYTES = 16 << 20 }; /* at most */
+enum {
+  WINDOW_BYTES = 16 << 20, /* at most */
+  WINDOW_GUESS = 3,        /* how long one is, where sizes are open */
+};
 
 /* In cycles, roughly; more than any other: it is too large. */
 double window_cost(const Window *w, const WindowWork *work,
                    const WindowUnit *unit);
 
+/* In which ratio two multiples of a coordinate are: numbers, or sizes of which
+ * one is the other, or a small multiple of it; false: neither. */
+bool window_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x, int64_t *of_y);
+bool window_has_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
+                      int64_t of_y);
 /* How b is read along an axis of the result; false: not in that way. */
 bool window_reach(const Loop *b, uint32_t axis, Reach *r);
 /* Does it have a part in the coordinate? */
 bool window_slides(const Reach *r);
 /* row: NO_LANE, or the axis of the rows. */
 Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column);
-/* For a unit of so many rows and columns. */
-void window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
+/* How far planes of a term are apart: each holds a remainder by the steps. */
+int64_t window_phases(const Window *w);
+/* For a unit of so many rows and columns, which are sizes (tensor/size.h);
+ * false: an overflow. */
+bool window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
 /* Positions of such a unit, one row after the other. */
-int64_t window_positions(const Window *w, int64_t rows, int64_t columns);
+bool window_positions(const Window *w, int64_t rows, int64_t columns,
+                      int64_t *out);
 
 #endif

@@ -33,7 +33,8 @@ void emit_window_tile(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
 
 static void emit_place(Emitter *e, Buffer *out, const Window *w, const Reach *r,
                        const char *name, int64_t stride, int64_t rest) {
-  buffer_printf(out, "const int64_t %s = %s", name, emit_int(e, -r->low));
+  buffer_printf(out, "const int64_t %s = %s", name,
+                emit_int(e, emit_times(e, r->low, -1)));
   for (uint32_t k = 0; k < w->terms; k++)
     if (r->by[k])
       buffer_printf(out, " + %s * k%u", emit_int(e, r->by[k]), k);
@@ -47,11 +48,6 @@ static void emit_place(Emitter *e, Buffer *out, const Window *w, const Reach *r,
                   emit_int(e, rest));
 }
 
-/* How far planes of a term are apart: each holds a remainder by the steps. */
-static int64_t phases(const Window *w) {
-  return w->column.step * (w->rows ? w->row.step : 1);
-}
-
 static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
                          int64_t depth) {
   buffer_printf(out,
@@ -62,14 +58,15 @@ static void emit_offsets(Emitter *e, Buffer *out, const Window *w,
     buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
                   emit_int(e, w->extents[k]), k, k + 1 == w->terms ? " {" : "");
   buffer_puts(out, "int64_t at = 0;\n");
-  int64_t stride = w->plane * phases(w);
+  int64_t stride = emit_times(e, w->plane, window_phases(w));
   for (uint32_t k = w->terms; k-- > 0;)
     if (w->free[k]) {
       buffer_printf(out, "at += k%u * %s;\n", k, emit_int(e, stride));
-      stride *= w->extents[k];
+      stride = emit_times(e, stride, w->extents[k]);
     }
   if (w->rows)
-    emit_place(e, out, w, &w->row, "row", w->pitch, w->plane * w->column.step);
+    emit_place(e, out, w, &w->row, "row", w->pitch,
+               emit_times(e, w->plane, w->column.step));
   emit_place(e, out, w, &w->column, "column", 1, w->plane);
   buffer_puts(out, "*to++ = (int32_t)at;\n}\n}\n");
 }
@@ -124,19 +121,21 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name, deals ? "whole" : "to",
                 value);
   if (deals)
-    buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                  emit_room(e,
-                            loop->extents[last] +
-                                (int64_t)e->s->width * 2 * w->column.step,
-                            t->dtype));
+    buffer_printf(
+        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+        emit_room(e,
+                  emit_plus(e, loop->extents[last],
+                            (int64_t)e->s->width * 2 * w->column.step),
+                  t->dtype));
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
                 "const int64_t height = %s%s;\nint64_t plane = 0;\n",
-                emit_int(e, w->column.step), emit_int(e, w->column.span + 1),
+                emit_int(e, w->column.step),
+                emit_int(e, emit_plus(e, w->column.span, 1)),
                 w->rows ? format(e, "(below - above - 1) * %s + ",
                                  emit_int(e, w->row.step))
                         : "",
-                w->rows ? emit_int(e, w->row.span + 1) : "1");
+                w->rows ? emit_int(e, emit_plus(e, w->row.span, 1)) : "1");
   if (spans.text.len) {
     buffer_puts(out, "enum { inside = 0 };\n"
                      "const int64_t start = 0, end = width;\n");
@@ -160,7 +159,7 @@ static void emit_fill(Emitter *e, Buffer *out, const Tile *t, Buffer *unit) {
     buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name,
                   emit_int(e, w->plane), emit_int(e, w->column.step));
   buffer_printf(out, "(void)i%u;\n}\nplane += %s;\n", last - 1,
-                emit_int(e, phases(w)));
+                emit_int(e, window_phases(w)));
   for (uint32_t v = loop->kept; v + 1 < last; v++)
     buffer_puts(out, "}\n");
 }
@@ -191,7 +190,7 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   const char *depth = emit_int(e, t->depth), *rows = product_rows(e, t);
   buffer_printf(out,
                 "for (int64_t y = 0; y < places; y += NR%s)\n"
-                "for (int64_t k0 = 0; k0 < %s; k0 += %s) {\n"
+                "for (int64_t k0 = 0; k0 < %s || k0 == 0; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
                 id, depth, kc, kc, depth, kc, depth);
   emit_panel(t, id, out);
@@ -266,6 +265,20 @@ static void emit_weights(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
         type, emit_int(e, t->depth));
 }
 
+/* What is left of a line by the tile that is large enough. */
+static void emit_shorter(const Tile *t, const char *id, const char *each,
+                         Buffer *out) {
+  buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
+                   "const int64_t left = hi - lo - z;\n");
+  for (uint32_t part = 1; part < PRODUCT_PARTS; part++) {
+    uint32_t rows = product_part(t, part);
+    buffer_printf(out,
+                  "if (left <= %u) {\ndone = %u;\nshort%s_of%u%s);\n} else ",
+                  rows, rows, id, rows, each);
+  }
+  buffer_printf(out, "{\ndone = MR%s;\n", id);
+}
+
 /* Panel after panel of the left side, terms in blocks. */
 static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out) {
@@ -278,7 +291,7 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
       "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
       "for (int64_t first = m0; first < m1; first += NR%s) {\n"
       "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
-      "for (int64_t from = 0; from < %s; from += %s) {\n"
+      "for (int64_t from = 0; from < %s || from == 0; from += %s) {\n"
       "const int64_t to = from + %s < %s ? from + %s : %s;\n",
       w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
       kc, depth);
@@ -288,16 +301,18 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
              "(window + line * %s + z, offsets + from, weights, NR%s,\n"
              "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
              emit_int(e, w->pitch), id, pitch, id, id);
-  buffer_printf(out,
-                "for (int64_t line = 0; line < lines; line++)\n"
-                "for (int64_t z = 0; z < hi - lo; z += MR%s)\n",
-                id);
+  buffer_puts(out, "for (int64_t line = 0; line < lines; line++)\n");
+  if (t->shorter)
+    emit_shorter(t, id, each, out);
+  else
+    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s)\n", id);
   if (t->far)
     buffer_printf(out,
                   "if (ahead < NR%s) {\nfar%s%s, lda, b + ahead * lda);\n"
                   "ahead += W;\n} else {\n",
                   id, id, each);
-  buffer_printf(out, "tile%s%s);\n%s}\n", id, each, t->far ? "}\n" : "");
+  buffer_printf(out, "tile%s%s);\n%s%s}\n", id, each, t->far ? "}\n" : "",
+                t->shorter ? "}\n}\n" : "");
   emit_sums_turned(e, t, id, out);
   buffer_puts(out, "}\n");
 }
@@ -308,8 +323,9 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
   const char *type = product_type(t->dtype);
   const Window *w = t->window;
-  int64_t elements = w->planes * w->plane;
-  elements += w->across ? t->rows : t->block_n; /* the last ones go on */
+  /* the last ones go on */
+  int64_t elements = emit_plus(e, emit_times(e, w->planes, w->plane),
+                               w->across ? t->rows : t->block_n);
   buffer_printf(out,
                 "const int64_t m0 = top, m1 = bottom;\n"
                 "%s *const window = (%s *)(room + %s);\n"
@@ -317,8 +333,9 @@ static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
                 type, type, emit_room(e, elements, t->dtype), type, type,
                 emit_room(e, t->block_k * t->block_n, t->dtype));
   if (w->across)
-    buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-                  emit_room(e, e->s->places * t->block_n, t->dtype));
+    buffer_printf(
+        out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+        emit_room(e, emit_times(e, e->s->places, t->block_n), t->dtype));
 }
 
 static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,

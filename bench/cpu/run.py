@@ -2,7 +2,6 @@
 
 import argparse
 import datetime
-import fcntl
 import json
 import os
 import pathlib
@@ -20,6 +19,7 @@ import report
 import workloads
 from axon import Axon
 from peers import Failed
+from quiet import Quiet
 
 TAKE, TIME = 180, 120           # seconds that a peer may need
 
@@ -49,22 +49,6 @@ def options():
                       help="what `axon doctor --json` wrote")
     text.add_argument("--list", action="store_true")
     return text.parse_args()
-
-
-class Quiet:
-    """While it is held, nobody else who knows of the lock does anything."""
-
-    def __init__(self):
-        path = os.environ.get("AXON_BENCH_LOCK")
-        self.file = open(path, "a") if path else None
-
-    def __enter__(self):
-        if self.file:
-            fcntl.flock(self.file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_):
-        if self.file:
-            fcntl.flock(self.file, fcntl.LOCK_UN)
 
 
 def chosen(o):
