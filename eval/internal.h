@@ -40,6 +40,7 @@ struct Code {
   uint32_t join_count;
   const Value *consts; /* kept by the Eval */
   bool on_host;        /* a body of `for` or map that must see its index */
+  bool by_turns;       /* of a fold or scan: it is no formula of its state */
   bool builtin;        /* of a control primitive */
 };
 
@@ -103,6 +104,7 @@ typedef struct Attempt { /* a `for` or map being run symbolically */
   uint32_t facts; /* of sizes, while a function is traced, */
   uint32_t loops; /* and how deep in loops that is */
   bool hostable;  /* it can be run on the host, index by index */
+  bool turns;     /* of a fold or scan */
   Code *body;                 /* or NULL */
 } Attempt;
 
@@ -308,10 +310,32 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
+typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_REDUCE, TURNS_SCAN,
+                         TURNS_WHILE } TurnsKind;
+
+/* ---- inorder.c: folds and scans over formulas ---- */
+
+/* Where to go on: with one turn for all of them, or as always. */
+const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
+                            const Instr *otherwise);
+Value vm_order_end(Eval *vm, TurnsKind kind, Value result);
+/* The function's, however many of its arguments are there; or NULL. */
+Code *vm_body_code(Eval *vm, Value f);
+/* The indices inside of which code runs now; false: there are too many. */
+bool vm_open_indices(Eval *vm, IndexVar **out, uint32_t *count);
+
 /* ---- turns.c: loops of a function that is traced ---- */
 
-typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_SCAN,
-                         TURNS_WHILE } TurnsKind;
+enum { LEAVES_MOST = 256 };
+typedef struct Tensors { /* of a value, in order */
+  Node *at[LEAVES_MOST];
+  uint32_t count;
+} Tensors;
+/* False: it has others, or too many parts. */
+bool vm_collect(Eval *vm, Value v, Tensors *out);
+/* A value like v, of other tensors, which are taken. */
+Value vm_rebuild(Eval *vm, Value v, Node *const **nodes);
+
 /* Where to go on: with a turn that is traced, or as always. */
 const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
                             const Instr *otherwise);

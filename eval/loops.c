@@ -64,8 +64,8 @@ static void build_while(Emit *e) { /* p f x */
   I(TURNS_END, TURNS_WHILE, 0), I(RET, 0, 0);
 }
 
-static void build_fold(Emit *e) { /* f c x | i n */
-  build_turns(e, TURNS_FOLD);
+static void build_over(Emit *e, TurnsKind kind) { /* f c x | i n */
+  build_turns(e, kind);
   I(INT, 0, 0), I(LEAD, 0, 2);
   uint32_t loop = e->at.len, out = UNLESS_LESS(3, 4);
   LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), SET(1);
@@ -73,6 +73,13 @@ static void build_fold(Emit *e) { /* f c x | i n */
   jump_back(e, loop);
   emit_patch(e, out);
   TAKE(1), I(RET, 0, 0);
+}
+
+static void build_fold(Emit *e) {
+  build_over(e, TURNS_FOLD);
+}
+static void build_reduce(Emit *e) {
+  build_over(e, TURNS_REDUCE);
 }
 
 /* Over nothing, a map that is run on no element says what the outputs are. */
@@ -187,7 +194,7 @@ static const Control controls[PRIM_COUNT] = {
     [PRIM_MAP1] = {2, build_map1},
     [PRIM_MAP2] = {3, build_map2},
     [PRIM_MAP3] = {4, build_map3},
-    [PRIM_REDUCE] = {3, build_fold},
+    [PRIM_REDUCE] = {3, build_reduce},
     [PRIM_FOLD] = {3, build_fold},
     [PRIM_SCAN] = {3, build_scan},
     [PRIM_ITERATE] = {3, build_iterate},
@@ -329,7 +336,7 @@ Value vm_slice(Eval *vm, Value x, Value i) {
 
 /* ---- for and map: once, with indices that have no value ---- */
 
-static Code *body_code(Eval *vm, Value f) {
+Code *vm_body_code(Eval *vm, Value f) {
   while (f.tag == V_PARTIAL)
     f = AS_PARTIAL(f)->fn;
   return f.tag == V_FN        ? f.code
@@ -369,7 +376,7 @@ static void leads_differ(Eval *vm, int64_t x, int64_t y) {
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
                           const Instr *host) {
   Value *bp = locals(vm);
-  Code *body = body_code(vm, bp[0]);
+  Code *body = vm_body_code(vm, bp[0]);
   uint32_t indices = map ? 1 : k;
   bool hostable = true;
   for (uint32_t i = 1; i <= k; i++) {

@@ -68,8 +68,9 @@ void vm_abandon(Eval *vm, const Node *because) {
             "this needs the value of an index, or of an element, of a loop "
             "over a size that is known only when the compiled function runs");
   }
-  if (because && vm->attempts[to].body)
-    vm->attempts[to].body->on_host = true;
+  Attempt *a = &vm->attempts[to];
+  if (because && a->body)
+    *(a->turns ? &a->body->by_turns : &a->body->on_host) = true;
   vm->abandon_to = to;
   vm->abandoning = true;
   trap_raise(FAIL_LIMIT);

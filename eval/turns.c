@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { UNROLLED_MOST = 32, LEAVES_MOST = 256 };
+enum { UNROLLED_MOST = 32 };
 
 /* Where a loop's locals are: see the builders in loops.c. */
 typedef struct Places {
@@ -15,6 +15,7 @@ typedef struct Places {
 static const Places places[] = {
     [TURNS_ITERATE] = {.fn = 1, .state = 2, .over = -1},
     [TURNS_FOLD] = {.fn = 0, .state = 1, .over = 2},
+    [TURNS_REDUCE] = {.fn = 0, .state = 1, .over = 2},
     [TURNS_SCAN] = {.fn = 0, .state = 1, .over = 2},
     [TURNS_WHILE] = {.fn = 0, .state = 2, .over = -1},
 };
@@ -29,42 +30,43 @@ NORETURN static void refuse(Eval *vm, const char *why) {
 
 /* ---- the tensors of a value, in order ---- */
 
-typedef struct Tensors {
-  Node *at[LEAVES_MOST];
-  uint32_t count;
-} Tensors;
-
-static void collect(Eval *vm, Value v, Tensors *out) {
+bool vm_collect(Eval *vm, Value v, Tensors *out) {
   const Value *parts = NULL;
+  bool all = true;
   if (value_is_tensor(v)) {
     if (out->count == LEAVES_MOST)
-      refuse(vm, "its state has too many parts");
+      return false;
     out->at[out->count++] = vm_to_node(vm, v);
-    return;
+    return true;
   }
   if (v.tag == V_TUPLE)
     parts = AS_FIELDS(v)->at;
   else if (v.tag == V_RECORD)
     parts = AS_RECORD(v)->at;
-  else if (v.tag != V_UNIT)
-    refuse(vm, "its state is more than tensors");
-  for (uint32_t k = 0; parts && k < v.obj->len; k++)
-    collect(vm, parts[k], out);
+  else
+    return v.tag == V_UNIT;
+  for (uint32_t k = 0; all && k < v.obj->len; k++)
+    all = vm_collect(vm, parts[k], out);
+  return all;
 }
 
-/* A value like v, of other tensors, which are taken. */
-static Value rebuild(Eval *vm, Value v, Node *const **nodes) {
+static void collect(Eval *vm, Value v, Tensors *out) {
+  if (!vm_collect(vm, v, out))
+    refuse(vm, "its state is more than tensors, or has too many parts");
+}
+
+Value vm_rebuild(Eval *vm, Value v, Node *const **nodes) {
   Value r = v;
   if (value_is_tensor(v))
     return value_node(node_retain(*(*nodes)++));
   if (v.tag == V_TUPLE) {
     r = vm_new_tuple(vm, v.obj->len);
     for (uint32_t k = 0; k < v.obj->len; k++)
-      AS_FIELDS(r)->at[k] = rebuild(vm, AS_FIELDS(v)->at[k], nodes);
+      AS_FIELDS(r)->at[k] = vm_rebuild(vm, AS_FIELDS(v)->at[k], nodes);
   } else if (v.tag == V_RECORD) {
     r = vm_new_record(vm, AS_RECORD(v)->layout);
     for (uint32_t k = 0; k < v.obj->len; k++)
-      AS_RECORD(r)->at[k] = rebuild(vm, AS_RECORD(v)->at[k], nodes);
+      AS_RECORD(r)->at[k] = vm_rebuild(vm, AS_RECORD(v)->at[k], nodes);
   }
   return value_retain(r);
 }
@@ -83,17 +85,16 @@ static int64_t turns(Eval *vm, TurnsKind kind) {
                                : vm_lead(vm, bp[places[kind].over]);
 }
 
-/* The indices inside of which code runs now. */
-static uint32_t open_indices(Eval *vm, IndexVar **out) {
-  uint32_t count = 0;
+bool vm_open_indices(Eval *vm, IndexVar **out, uint32_t *count) {
+  *count = 0;
   for (size_t k = 0; k < vm->attempt_count; k++)
     for (const Value *v = vm->stack + vm->attempts[k].height;
          v < vm->sp && v->tag == V_INDEX; v++) {
-      if (count == RANK_MAX)
-        refuse(vm, "it stands inside of too many indices");
-      out[count++] = v->index;
+      if (*count == RANK_MAX)
+        return false;
+      out[(*count)++] = v->index;
     }
-  return count;
+  return true;
 }
 
 /* Pushed: a pair of the state and the turn's number, for the end; then what
@@ -101,7 +102,7 @@ static uint32_t open_indices(Eval *vm, IndexVar **out) {
 const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
                             const Instr *otherwise) {
   if (!vm_traces(vm))
-    return otherwise;
+    return vm_order_begin(vm, kind, next, otherwise);
   int64_t count = turns(vm, kind);
   if (kind != TURNS_WHILE && size_is_number(&vm->graph, count) &&
       count <= UNROLLED_MOST)
@@ -113,7 +114,9 @@ const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
   vm_place(vm);
   collect(vm, locals(vm)[at->state], &initial);
   IndexVar *open[RANK_MAX];
-  uint32_t count_open = open_indices(vm, open);
+  uint32_t count_open;
+  if (!vm_open_indices(vm, open, &count_open))
+    refuse(vm, "it stands inside of too many indices");
   g->loop_depth++;
   Node *states[LEAVES_MOST], *const *made = states;
   for (uint32_t k = 0; k < initial.count; k++)
@@ -121,7 +124,7 @@ const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
   Node *zero = vm_temp(vm, node_scalar(g, (Scalar){DT_I64, {.i = 0}}));
   Node *turn = vm_temp(vm, node_state(g, zero, 0, NULL));
   Value pair = vm_new_tuple(vm, 2), *bp = locals(vm);
-  AS_FIELDS(pair)->at[0] = rebuild(vm, bp[at->state], &made);
+  AS_FIELDS(pair)->at[0] = vm_rebuild(vm, bp[at->state], &made);
   AS_FIELDS(pair)->at[1] = value_node(node_retain(turn));
   Value part = value_unit();
   if (at->over >= 0)
@@ -161,7 +164,7 @@ static Value outputs(Eval *vm, Turns *loop, const Tensors *initial, Value like,
       vm_fault(vm, &fault);
     vm_temp(vm, nodes[k]);
   }
-  return rebuild(vm, like, &made);
+  return vm_rebuild(vm, like, &made);
 }
 
 static Value close_turns(Eval *vm, TurnsKind kind, Turns *loop,
@@ -180,6 +183,8 @@ static Value close_turns(Eval *vm, TurnsKind kind, Turns *loop,
 }
 
 Value vm_turns_end(Eval *vm, TurnsKind kind, Value result) {
+  if (!vm_traces(vm))
+    return vm_order_end(vm, kind, result);
   Value *bp = locals(vm);
   Value pair = bp[3], made = value_unit();
   Value next = result;

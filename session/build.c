@@ -504,8 +504,9 @@ static void put_left_out(BuildModule *m, const EntryNames *names) {
   if (!names->left.len)
     return;
   buffer_puts(&m->header,
-              "\n/* Not built, since types leave something open, or are of more"
-              " than tensors,\n * and no --entry names them:\n");
+              "\n/* Not built, since types leave something open, or"
+              " functions do more than\n * compute tensors, and no --entry"
+              " names them:\n");
   for (uint32_t k = 0; k < names->left.len; k++)
     buffer_printf(&m->header, " *   %s\n", names->left.at[k]);
   buffer_puts(&m->header, " */\n");
@@ -543,7 +544,11 @@ static void finish(BuildModule *m, BuildFiles *out) {
                 " -pthread long\n * kernels are computed by several threads."
                 " */\n"
                 "#if defined AXON_PTHREADS && !defined _GNU_SOURCE\n"
-                "#define _GNU_SOURCE\n#endif\n",
+                "#define _GNU_SOURCE\n#endif\n"
+                "#ifdef __FAST_MATH__ /* integers are divided by way of"
+                " doubles, too */\n"
+                "#error \"NaN, infinities and rounding count here: compile it"
+                " without -ffast-math\"\n#endif\n",
                 m->name);
   if (m->target == BUILD_PROGRAM)
     buffer_add(&all, m->header.text, m->header.len);
@@ -551,7 +556,9 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_printf(&all, "#include \"%s.h\"\n", m->name);
   buffer_printf(&all, "\n%s%s%s", driver_runtime, work_runtime,
                 m->strided ? strided_text : "");
-  module_write(&m->kernels, &all);
+  Buffer kernels = {.arena = m->s->arena};
+  module_write(&m->kernels, &kernels);
+  code_indent(kernels.text ? kernels.text : "", &all);
   Buffer plain = {.arena = m->s->arena};
   buffer_puts(&plain, opaque_runtime);
   buffer_add(&plain, text->text, text->len);

@@ -136,16 +136,26 @@ static uint32_t line_of(const Driver *e, Span span) {
   return line;
 }
 
+/* Of the program; what is the library's, all of it, is of the function. */
+static Span span_of(const Driver *e, const Node *n) {
+  return line_of(e, n->span) ? n->span : e->t->span;
+}
+
 /* about: for which sizes there are versions; or NULL */
 static void put_type(Driver *e, const Node *n, const char *about) {
   Buffer type = {.arena = e->arena}, text = {.arena = e->arena};
   node_print_type(e->g, &type, n);
-  uint32_t line = line_of(e, n->span);
+  Span span = span_of(e, n);
+  uint32_t line = line_of(e, span);
+  const char *what = source_excerpt(e->arena, &e->s->sources, span);
   if (line)
-    buffer_printf(&text, "line %u: ", line);
+    buffer_printf(&text, "line %u: %s : ", line, what ? what : "");
   buffer_puts(&text, type.text);
   if (about && strchr(about, ';'))
     buffer_printf(&text, ", with versions for %s", about);
+  for (char *at = text.text; *at; at++) /* it must not end the comment */
+    if ((at[0] == '*' && at[1] == '/') || (at[0] == '/' && at[1] == '*'))
+      at[0] = ' ';
   driver_line(e, "/* %s */", text.text);
   VEC_PUSH(e->arena, e->kernels, ((KernelNote){type.text, about, line}));
 }

@@ -172,13 +172,22 @@ void program_add(Driver *e) {
 
 /* ---- the program ---- */
 
-SessionStatus program_entry(Session *s, EntryNames *names) {
+/* One that was left out is asked for as well: then it is said why. */
+static bool has_main(const EntryNames *names) {
+  bool found = false;
   for (uint32_t k = 0; k < names->at.len; k++)
-    if (strcmp(names->at.at[k], "main") == 0) {
-      names->at.at[0] = "main";
-      names->at.len = 1;
-      return SESSION_OK;
-    }
+    found |= strcmp(names->at.at[k], "main") == 0;
+  for (uint32_t k = 0; k < names->left.len; k++)
+    found |= strncmp(names->left.at[k], "main : ", 7) == 0;
+  return found;
+}
+
+SessionStatus program_entry(Session *s, EntryNames *names) {
+  if (has_main(names)) {
+    names->at.len = 0;
+    VEC_PUSH(names->arena, names->at, "main");
+    return SESSION_OK;
+  }
   for (uint32_t k = 0; k < s->program.dec_count; k++) {
     const Dec *dec = s->program.decs[k];
     if (dec->kind != DEC_DO)

@@ -503,7 +503,7 @@ static void offer(void *arg, Binding *b) {
   diags_init(&quiet, e->s->arena);
   if (binding_sort(e->s->checker, b) != SORT_FUNCTION)
     return;
-  if (checker_entry(e->s->checker, b, &quiet, &entry))
+  if (checker_entry(e->s->checker, b, &quiet, &entry) && entry.computes)
     VEC_PUSH(names->arena, names->at, entry.name);
   else
     VEC_PUSH(names->arena, names->left,

@@ -82,7 +82,8 @@ typedef struct EntryNames {
   VEC(const char *) left; /* out, with their types: "f : 'a -> 'a" */
 } EntryNames;
 /* Those asked for; where none is, each function of the text last checked whose
- * type settles all that has to be settled; others are left out. */
+ * type settles all that has to be settled, and that computes tensors and does
+ * nothing else; others are left out. */
 EntryNames session_entries(Session *session, uint32_t count,
                            const char *const *asked);
 void trace_free(Session *session, Trace *trace);

@@ -146,6 +146,10 @@ void buffer_vprintf(Buffer *b, const char *format, va_list args);
 int buffer_column(const Buffer *b);
 void buffer_free(Buffer *b);
 
+/* ---- codeindent.c: C, for people ---- */
+/* A text with its lines moved in as far as they are nested, added to `out`. */
+void code_indent(const char *text, Buffer *out);
+
 /* ---- jsonout.c: JSON, written to a buffer ---- */
 
 /* With its quotes; what is not UTF-8 is `?`. */

@@ -135,6 +135,21 @@ double factor_extent(const Graph *g, int64_t size);
 Node *sum_apart(Graph *g, const Node *x, uint32_t first, uint32_t count,
                 bool *apart, Fault *fault);
 
+/* ---- opaque.c ---- */
+
+/* A FOLD or a SCAN, as its node has it. */
+typedef struct FoldLoop {
+  int64_t turns;
+  uint32_t states, output;
+  uint64_t turning;
+  uint32_t cell_count;
+  Cell *cells; /* taken */
+} FoldLoop;
+/* all: a SCAN, of what is kept of all turns.  shape: of a state. */
+Node *node_in_order(Graph *g, const FoldLoop *loop, bool all, const Node *shape,
+                    uint32_t count, Node *const *inputs, Dtype dtype,
+                    Fault *fault);
+
 /* ---- moments.c: variances and the like in one pass ---- */
 
 /* The sum of x over `count` own axes, of the form; NULL: as any other. */

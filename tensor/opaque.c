@@ -5,6 +5,14 @@
  *   PERMUTATION             key                 params n
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
+ *   FOLD, SCAN              inputs states, others
+ *                                               params turns, how many states,
+ *                                               the set of inputs that have an
+ *                                               element for each turn, output
+ *
+ * A fold has cells, which compute one turn for one element of its states:
+ * CELL_AXIS k is input k there (one without axes is the same for all), the
+ * last cells are what each state becomes, and of a scan what is kept.
  *
  * With free indices each slice is treated on its own (a permutation has
  * none).  Their inputs are always stored. */
@@ -108,6 +116,22 @@ static bool opaque_form(Graph *g, Form *form, PrimId op, uint32_t count,
   return false;
 }
 
+static void take_inputs(Graph *g, Node *n, uint32_t count, Node *const *inputs,
+                        const Form *form) {
+  n->inputs = mem_try_alloc(count * sizeof *n->inputs);
+  if (!n->inputs) {
+    node_release(n);
+    trap_raise(FAIL_MEMORY);
+  }
+  n->input_count = count;
+  for (uint32_t k = 0; k < count; k++) {
+    n->inputs[k] = node_retain(inputs[k]);
+    node_needs(n, inputs[k]);
+  }
+  node_set_guard(g, n, form);
+  node_count_pending(g, n);
+}
+
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], Key key, uint32_t output,
                   Fault *fault) {
@@ -124,17 +148,31 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
   n->key = key;
   n->output = output;
   memcpy(n->params, params, sizeof n->params);
-  n->inputs = mem_try_alloc(count * sizeof *n->inputs);
-  if (!n->inputs) {
-    node_release(n);
-    trap_raise(FAIL_MEMORY);
+  take_inputs(g, n, count, inputs, &form);
+  return n;
+}
+
+Node *node_in_order(Graph *g, const FoldLoop *loop, bool all, const Node *shape,
+                    uint32_t count, Node *const *inputs, Dtype dtype,
+                    Fault *fault) {
+  Form form = {.dtype = dtype, .rank = shape->rank + all,
+               .stars = shape->stars << all};
+  form.own[0] = loop->turns;
+  memcpy(form.own + all, node_own(shape), shape->rank * sizeof form.own[0]);
+  bool fits = form_free(&form, count, inputs, fault) &&
+              form.free_count + form.rank <= RANK_MAX;
+  Node *n = fits ? node_try_alloc(g, NODE_OPAQUE, &form) : NULL;
+  if (!n) {
+    mem_free(loop->cells);
+    return NULL;
   }
-  n->input_count = count;
-  for (uint32_t k = 0; k < count; k++) {
-    n->inputs[k] = node_retain(inputs[k]);
-    node_needs(n, inputs[k]);
-  }
-  node_set_guard(g, n, &form);
-  node_count_pending(g, n);
+  n->op = all ? PRIM_SCAN : PRIM_FOLD;
+  n->cells = loop->cells;
+  n->cell_count = loop->cell_count;
+  n->params[0] = loop->turns;
+  n->params[1] = loop->states;
+  n->params[2] = (int64_t)loop->turning;
+  n->params[3] = loop->output;
+  take_inputs(g, n, count, inputs, &form);
   return n;
 }

@@ -305,6 +305,22 @@ void turns_release(Turns *loop);
 Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
                 Fault *fault);
 
+/* ---- fold.c: loops in order over formulas ---- */
+
+/* One turn of a fold or a scan, as nodes. */
+typedef struct FoldTurn {
+  IndexVar *at; /* the number of the turn */
+  uint32_t state_count;
+  Node *const *initial; /* what it begins with */
+  Node *const *states;  /* NODE_STATE: what a turn begins with */
+  Node *const *results; /* what it ends with; then what is kept of each turn */
+  bool reduces;         /* its function is associative */
+} FoldTurn;
+/* Result `output`: a state after the last turn, or what is kept of all turns,
+ * along a leading axis.  NULL, perhaps without a fault: the turn is no formula
+ * of the same element of states and of what is there before. */
+Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault);
+
 /* ---- run.c ---- */
 
 /* Makes sure that nodes[0..count) have their data, running everything they

@@ -46,6 +46,12 @@ done
 # shellcheck disable=SC2086
 program sanitized cc $strict -g -fsanitize="$sanitize" \
   -fno-sanitize-recover "$data/small.c" "$work/small.c"
+grep -q '^  /\* line 5: x \* by : f32\[n\]' "$work/small.c" ||
+  fail 'no line of the program'
+grep -q '^  for (int64_t u = begin; u < end; u++) {$' "$work/small.c" ||
+  fail 'kernels are not laid out'
+cc -ffast-math -fsyntax-only "$work/small.c" 2>/dev/null &&
+  fail '-ffast-math is taken'
 for kind in o a so; do
   build "small.$kind"
   program "$kind" cc "$data/small.c" "$work/small.$kind" -Wl,-rpath,"$work"
@@ -268,8 +274,9 @@ refused() { # refused TEXT ARGUMENT...: with a message that has this
   grep -q -- "$want" "$work/out" || { fail "$*:"; cat "$work/out"; }
 }
 echo 'fun id x = x' >"$work/open.axn"
-echo 'fun pair (x : f32[n]) = list [x, x]' >"$work/pair.axn"
 cat >"$work/kinds.axn" <<'END'
+fun pair (x : f32[n]) = list [x, x]
+fun says (x : f32[n]) = (print "so"; x)
 fun three () = 3.0
 (** Twice, */ with /* in it. *)
 fun twice (x : f32[n]) = x * 2.0
@@ -286,6 +293,8 @@ refused 'no name that C could give' -o "$work/a-b.c" "$data/small.axn"
 echo 'do print 3
 fun f (x : f32[n]) = x' >"$work/does.axn"
 refused 'what a program does at top level' -o "$work/m" "$work/does.axn"
+echo 'fun main () = print 1' >"$work/prints.axn"
+refused '`print` in a function' -o "$work/m" "$work/prints.axn"
 echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
 "$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
   fail 'the main of a program'
@@ -293,14 +302,14 @@ refused 'no function to build' -o "$work/open.c" "$work/open.axn"
 refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
 refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"
 refused "x : 'a\$" --entry id -o "$work/m.c" "$work/open.axn"
-refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/pair.axn"
+refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/kinds.axn"
 refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
 "$AXON" build --entry 'nn.relu : f32[n] -> _' -o "$work/m.c" \
   "$work/open.axn" && grep -q '^int m_relu(' "$work/m.h" ||
   fail 'a function of a module'
 "$AXON" build -o "$work/m.c" "$work/kinds.axn" &&
   grep -q '^ \* Twice, \* / with / \* in it\.$' "$work/m.h" &&
-  grep -q '^ \*   three : ' "$work/m.h" &&
+  [ "$(grep -cE '^ \*   (pair|says|three) : ' "$work/m.h")" = 3 ] &&
   cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
 refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"

@@ -22,17 +22,6 @@ if [ -x "$test" ]; then
   }
 fi
 
-same() { # same NAME: the program there says the same on both
-  on_gpu timeout 200 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
-  got=$?
-  AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
-  want=$?
-  [ "$got" = "$want" ] && cmp -s "$work/gpu" "$work/host" || {
-    wrong "$1: status $got, and of the reference backend $want"
-    diff "$work/host" "$work/gpu" | head -n 20
-  }
-}
-
 # Keys that differ; and what stays on the host.
 cat >routines.axn <<'END'
 val x = reshape [70, 90] (f32 ((iota 6300 * 7) % 61)) - 30.0

@@ -61,17 +61,6 @@ if [ -x "$texts" ] && [ -d "$work/texts" ]; then
   grep '^skipped' "$work/said"
 fi
 
-same() { # same NAME: the program there says the same on both
-  on_gpu timeout 100 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
-  got=$?
-  AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
-  want=$?
-  [ "$got" = "$want" ] && cmp -s "$work/gpu" "$work/host" || {
-    wrong "$1: status $got, and of the reference backend $want"
-    diff "$work/host" "$work/gpu" | head -n 20
-  }
-}
-
 cat >rows.axn <<'END'
 val x = reshape [30, 200] (f32 ((iota 6000 * 7) % 61)) - 30.0
 do print (argmax ~axis:1 x)
@@ -135,7 +124,27 @@ do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
 val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
 do print (long @ transpose long)
 END
-for name in rows outside zero products keys groups; do
+# arguments that the driver would not take: they go through memory
+{
+  echo 'val x = cumsum ~axis:0 (reshape [20, 20, 20] (f32 (iota 8000 % 61)))'
+  printf 'do print ((0.0'
+  for ((k = 0; k < 240; k++)); do
+    at=$((k % 7)) by=$((k % 5)) in=$((k % 3))
+    printf ' + x.[%d:%d, %d:%d, %d:%d] * %d.0' $at $((at + 9)) $by \
+      $((by + 8)) $in $((in + 7)) "$k"
+  done
+  echo ').[:, 3, :])'
+} >far.axn
+# where the largest of a long row is: in parts
+cat >places.axn <<'END'
+val x = cumsum ~axis:0 (for i < 70001, j < 2 => f32 ((i * 7 + j) % 61 - 30))
+do print (argmax ~axis:0 x, argmin ~axis:0 x)
+val y = cumsum (f32 (iota 70001 % 61) - 30.0)
+do print (argmax y, argmin y, argmax (y * 0.0))
+val z = cumsum (select (iota 70001 == 50000) (0.0 / 0.0) 1.0)
+do print (argmax z, argmin z)
+END
+for name in rows outside zero products keys groups far places; do
   same "$name"
 done
 
@@ -145,6 +154,18 @@ grep -q tf32 <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" &&
   wrong 'tf32 that nobody asked for'
 export AXON_TF32=1
 same products
+cat >wide.axn <<'END'
+val x = reshape [70, 48] (f32 ((iota 3360 * 7) % 13)) - 6.0
+val w = reshape [40, 48] (f32 ((iota 1920 * 5) % 11)) - 5.0
+do print (x, w)
+do print (x @ transpose w)
+END
+echo '* f32 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
+export AXON_SCHEDULES=schedules
+same wide
+said=$(on_gpu "$AXON" plan wide.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'way=wgmma.*rounded to tf32' <<<"$said" || wrong "no wgmma: $said"
+unset AXON_SCHEDULES
 said=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'rounded to tf32' <<<"$said" || wrong "no tf32: $said"
 unset AXON_TF32

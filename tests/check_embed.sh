@@ -75,6 +75,33 @@ else
   status=1
 fi
 
+# What axon build makes of the same functions, in C and C++; Python is below.
+AXON=${AXON:-$BUILD/axon}
+mkdir "$work/made"
+built() { # built NAME COMMAND...: prints what is expected of it
+  "${@:2}" >"$work/out" 2>&1 &&
+    diff -u "$root/examples/embed/built.expected" "$work/out" || {
+    echo "built, $1: $(head -20 "$work/out")"
+    status=1
+  }
+}
+if "$AXON" build -o "$work/made/model.so" \
+  --entry "$(cat examples/embed/forward.type)" \
+  --entry 'describe : f32[b, n] -> _' examples/embed/model.axn; then
+  flags=$(PKG_CONFIG_PATH="$work/made" pkg-config --cflags --libs model)
+  strict='-Wall -Wextra -Werror -pedantic'
+  # shellcheck disable=SC2086
+  cc -std=c11 $strict examples/embed/built.c $flags -o "$work/made/c" &&
+    LD_LIBRARY_PATH="$work/made" built C "$work/made/c" || status=1
+  # shellcheck disable=SC2086
+  if command -v c++ >/dev/null; then
+    c++ -std=c++17 $strict examples/embed/built.cc $flags -o "$work/made/cc" &&
+      LD_LIBRARY_PATH="$work/made" built C++ "$work/made/cc" || status=1
+  fi
+else
+  status=1
+fi
+
 # Python: one that has NumPy, if there is one.
 python=
 for one in python3 /usr/bin/python3; do
@@ -106,6 +133,7 @@ if [ -n "$python" ]; then
   if "$python" -c 'import numpy' 2>/dev/null; then
     AXON_LIBRARY="$work/root$prefix/lib/libaxon.so.0" \
       same 'Python, installed' "$python" examples/embed/embed.py
+    built Python "$python" examples/embed/built.py "$work/made/model.so"
   else
     echo "no NumPy: its part is skipped" >&2
   fi

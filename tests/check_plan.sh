@@ -146,6 +146,34 @@ grep -q '5 × 4 by 3 terms' <<<"$plan" ||
   wrong 'small products are not whole in registers'
 grep -q '3 × 32 in registers, all as it lies' <<<"$plan" ||
   wrong 'small products are copied'
+cat >"$folder/chain.axn" <<'END'
+val a = for i < 300 => sin (float i)
+val b = for j < 400 => cos (float j)
+fun step (x, y, c) =
+  let
+    val u = x * x - y * y + a.[:, *]
+    val v = 2.0 * x * y + b.[*, :]
+    val inside = u * u + v * v < 4.0
+  in (select inside u 3.0, select inside v 0.0, c + select inside 1.0 0.0) end
+val z : f32[300, 400] = zeros [300, 400]
+val (_, _, counts) = iterate 50 step (z, z, z)
+do print counts
+END
+"$AXON" plan --code --dry "$folder/chain.axn" >"$folder/text"
+grep -q 'reference backend: there is no C' "$folder/text" &&
+  wrong 'a kernel has more loops than backends take'
+[ "$(grep -c '^ *for (; j + W <= end' "$folder/text")" -lt 20 ] ||
+  wrong 'loops over the same points do not become one'
+cat >"$folder/around.axn" <<'END'
+val x = for i < 300, j < 1000 => sin (float (i + j))
+do print (for i < 300, j < 1000 =>
+            sum (for b < 3 => x.[i, (j + b + 999) % 1000]))
+val y = for a < 8, b < 12, i < 30, j < 20 => sin (float (a + b + i * j))
+do print (max (nn.groupnorm ~groups:4 {w = ones [12], b = zeros [12]} y))
+END
+AXON_TINY=0 "$AXON" plan --code --dry "$folder/around.axn" >"$folder/text"
+grep -q 'div_i(' "$folder/text" &&
+  wrong 'a quotient of few values, or of none, is divided for in each lane'
 cat >"$folder/kept.axn" <<'END'
 val x = for i < 60, j < 300 => sin (float (i + j))
 val w = for i < 300, j < 200 => sin (float (i + 2 * j))

@@ -231,6 +231,40 @@ static bool read_params(Reading *r, const Binding *b, Type *t,
   return !r->bad;
 }
 
+/* ---- what it comes to ---- */
+
+static bool is_plain(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  switch (t->tag) {
+  case TY_TENSOR:
+    return true;
+  case TY_LIFT:
+    return is_plain(c, t->arg[0]);
+  case TY_TUPLE:
+  case TY_RECORD:
+    for (uint32_t i = 0; i < t->count; i++)
+      if (!is_plain(c, t->args[i]))
+        return false;
+    return t->tag == TY_TUPLE || !t->arg[0] || is_plain(c, t->arg[0]);
+  case TY_SHAPE:
+  case TY_FUN:
+  case TY_VAR:
+  case TY_DATA:
+  case TY_AXIS:
+  case TY_KEEP:
+    return false;
+  }
+  return false;
+}
+
+/* Given all its arguments. */
+static bool computes(Checker *c, Type *t) {
+  for (; (t = ty_norm(c, t))->tag == TY_FUN; t = t->arg[1])
+    if (effect_root(t->effect)->tag == EF_EFFECT)
+      return false;
+  return is_plain(c, t);
+}
+
 static bool hidden_settled(const Scheme *s) {
   for (uint32_t i = 0; i < s->hidden.len; i++)
     if (s->hidden.at[i].kind != HID_DIM)
@@ -280,6 +314,7 @@ bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
                            b->name->text, whole_type(c, s));
     return false;
   }
+  out->computes = computes(c, s->type);
   out->hidden = s->hidden.at;
   out->hidden_count = s->hidden.len;
   read_givens(c, s, out);

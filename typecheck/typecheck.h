@@ -125,6 +125,7 @@ typedef struct EntryPoint {
   uint32_t hidden_count;
   EntryGiven *givens;
   uint32_t given_count;
+  bool computes; /* tensors, and records and tuples of them, and does no more */
 } EntryPoint;
 /* How its definition calls the n-th parameter without a label; or NULL. */
 const char *binding_param(const Binding *binding, uint32_t n);

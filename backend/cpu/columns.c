@@ -38,7 +38,7 @@ static void emit_column_end(Emitter *e, Buffer *out, const Fold *f,
     x = format(e, "CONVERT(%s, v%c)", x, class);
   nest_store(e, &whole, &stored, x, true);
   nest_store(e, &part, &stored, x, false);
-  BestPart p = {f->class, f->name, f->far, NULL, f->out};
+  BestPart p = {f->class, f->name, f->far, "", NULL, f->out};
   if (f->where && e->s->chunk)
     emit_best_columns(e, out, &p, f->r->out->times[e->lane]);
   if (c->block) {

@@ -36,7 +36,7 @@ static const char *shape_text(const Kernel *k, const Schedule *s,
 static const char *form_text(const Operand *o) {
   switch (o->form) {
   case OPERAND_PLAIN:
-    return "as it lies";
+    return o->pays ? "as it lies, kept in panels" : "as it lies";
   case OPERAND_ROWS:
     return "copied in rows";
   case OPERAND_COLUMNS:

@@ -245,6 +245,7 @@ typedef struct BestPart {
   char class;
   uint32_t name;
   bool far;
+  const char *first; /* of rows: which of the accumulators it is, "" or "[0]" */
   const char *place, *to;
 } BestPart;
 void emit_best_row(Emitter *e, Buffer *out, const BestPart *p);

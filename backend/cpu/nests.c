@@ -528,13 +528,21 @@ static const char *upper_half(Emitter *e, uint32_t half) {
   return b.text;
 }
 
+/* Of accumulators that hold numbers, where it is noted whether others came. */
+static const char *join(Emitter *e, const Fold *f, char class, const char *x,
+                        const char *y) {
+  if (!f->seen)
+    return combine(e, f, class, true, x, y);
+  return format(e, "%s_f(%s, %s)", f->op == PRIM_MAX ? "top" : "low", x, y);
+}
+
 static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
                          const char *first) {
   const char *acc = format(e, "acc%u%s", f->name, first);
   if (f->where) {
     const char *place =
-        format(e, "%s_lane(%s, at%u)", best_name(e, f), acc, f->name);
-    BestPart p = {f->class, f->name, f->far, place, f->out};
+        format(e, "%s_lane(%s, at%u%s)", best_name(e, f), acc, f->name, first);
+    BestPart p = {f->class, f->name, f->far, first, place, f->out};
     if (e->s->chunk)
       emit_best_row(e, out, &p);
     else
@@ -546,9 +554,13 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
   buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
   for (uint32_t half = e->s->width / 2; half; half /= 2)
     buffer_printf(out, "t = %s;\n",
-                  combine(e, f, class, true, "t", upper_half(e, half)));
-  buffer_printf(out, "const %s r = first_%c(t)%s;\n", scalar_type(class),
-                vector_letter(class), class == 'b' ? " & 1" : "");
+                  join(e, f, class, "t", upper_half(e, half)));
+  if (f->seen)
+    buffer_printf(out, "const float r = seen_end(first_f(t), seen%u%s);\n",
+                  f->name, first);
+  else
+    buffer_printf(out, "const %s r = first_%c(t)%s;\n", scalar_type(class),
+                  vector_letter(class), class == 'b' ? " & 1" : "");
   store_scalar(e, out, f, "r");
   buffer_puts(out, "}\n");
 }
@@ -557,7 +569,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
 static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
   uint32_t ops = 0;
   for (uint32_t j = 0; j < n->count; j++)
-    if (n->folds[j].op == PRIM_NONE || n->folds[j].where)
+    if (n->folds[j].op == PRIM_NONE)
       return 1;
   for (uint32_t j = 0; j < e->loop->steps.len; j++)
     ops += e->varies[j];
@@ -575,9 +587,14 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
   else
     buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
                   first);
-  if (f->where)
-    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", f->far ? 'l' : 'i',
-                  f->name, f->far ? 'l' : 'i');
+  char at = f->far ? 'l' : 'i';
+  if (f->where && sums > 1)
+    buffer_printf(out,
+                  "v%c at%u[%u];\nfor (int q = 0; q < %u; q++)\n"
+                  "at%u[q] = splat_%c(-1);\n",
+                  at, f->name, sums, sums, f->name, at);
+  else if (f->where)
+    buffer_printf(out, "v%c at%u = splat_%c(-1);\n", at, f->name, at);
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
   if (f->seen && sums > 1)
@@ -593,19 +610,18 @@ static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
  * doubles. */
 static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   const char *first = sums > 1 ? "[0]" : "";
-  if (f->seen && sums > 1)
-    buffer_printf(out,
-                  "for (int q = 0; q < %u; q++)\n"
-                  "acc%u[q] = seen_end_f(acc%u[q], seen%u[q]);\n",
-                  sums, f->name, f->name, f->name);
-  else if (f->seen)
-    buffer_printf(out, "acc%u = seen_end_f(acc%u, seen%u);\n", f->name, f->name,
-                  f->name);
+  const char *one = format(e, "acc%u[0]", f->name);
+  const char *other = format(e, "acc%u[q]", f->name);
   if (sums > 1)
-    buffer_printf(out, "for (int q = 1; q < %u; q++)\nacc%u[0] = %s;\n", sums,
-                  f->name,
-                  combine(e, f, f->class, true, format(e, "acc%u[0]", f->name),
-                          format(e, "acc%u[q]", f->name)));
+    buffer_printf(out, "for (int q = 1; q < %u; q++)\n", sums);
+  if (sums > 1 && f->where)
+    buffer_printf(out, "%s = %s_of(%s, &at%u[0], %s, at%u[q]);\n", one,
+                  best_name(e, f), one, f->name, other, f->name);
+  else if (sums > 1)
+    buffer_printf(
+        out, "%s = %s%s", one, join(e, f, f->class, one, other),
+        f->seen ? format(e, ", seen%u[0] &= seen%u[q];\n", f->name, f->name)
+                : ";\n");
   if (!f->runs)
     return;
   buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,

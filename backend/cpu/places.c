@@ -16,10 +16,12 @@ void emit_best_row(Emitter *e, Buffer *out, const BestPart *p) {
   buffer_printf(out, "{ const int64_t r = %s;\n", p->place);
   put_union(out, p->class, "value");
   buffer_printf(out,
-                "for (int l = 0; l < W; l++)\nif (lane_%c(at%u, l) == r)\n"
-                "value.x = lane_%c(acc%u, l);\n"
+                "for (int l = 0; l < W; l++)\n"
+                "if (lane_%c(at%u%s, l) == r)\n"
+                "value.x = lane_%c(acc%u%s, l);\n"
                 "*(%s) = r;\n*(%s + values) = value.bits; }\n",
-                at, p->name, p->class, p->name, p->to, p->to);
+                at, p->name, p->first, p->class, p->name, p->first, p->to,
+                p->to);
 }
 
 void emit_best_columns(Emitter *e, Buffer *out, const BestPart *p,

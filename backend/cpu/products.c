@@ -8,7 +8,10 @@
 
 #define format emit_format
 
-enum { UNROLLED_STEPS = 4 };
+enum {
+  UNROLLED_STEPS = 4,
+  FETCHED_TERMS = 8, /* that rows of b which are read once are ahead */
+};
 
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
   return &e->s->tiling->of[loop];
@@ -95,6 +98,9 @@ static void emit_tile_loop(const Tile *t, const Variant *shape, Buffer *out) {
                      "__builtin_prefetch(next + line);\nline += W;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
+  for (uint32_t j = 0; j < vectors && t->once; j++)
+    buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
+                  FETCHED_TERMS, j);
   for (uint32_t j = 0; j < vectors; j++)
     emit_load(t, x, j, shape->cut, out);
   if (across)
@@ -422,7 +428,7 @@ void product_copy_b(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
                 "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
                 "%s *const panel = b + (y - n0) * (to - from);\n",
                 id, id, id, type);
-  if (o->form == OPERAND_PANELS) {
+  if (o->form != OPERAND_TURNED) {
     uint32_t count = term_order(loop, order);
     const char *value = product_begin(e, loop, n, count, order, unit);
     emit_store(e, &store, t, "row + (j - y)", value);
@@ -651,8 +657,7 @@ static void emit_tile_calls(Emitter *e, const Tile *t, uint32_t at,
 /* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
 static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                         Buffer *out, const Buffer *rest, const Terms *terms,
-                        bool keeps) {
-  const char *id = product_id(e, at);
+                        const char *panel) {
   const Loop *loop = e->k->loops.at[at];
   const char *start = terms->from, *depth = terms->to;
   bool columns = t->ahead && is_limited(loop, t->n);
@@ -660,7 +665,6 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   bool some = t->ahead && is_limited(loop, loop->kept);
   bool carried = loop->results.at[0].carried;
   const char *more = carried ? "1" : format(e, "k0 != %s", start);
-  bool plain_b = t->b.form == OPERAND_PLAIN;
   const char *kc = emit_int(e, t->block_k), *mc = emit_int(e, t->block_m);
   buffer_printf(out,
                 "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
@@ -672,11 +676,6 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                 kc, some ? depth : "to");
   if (t->a.form != OPERAND_PLAIN)
     product_copy_a(e, t, unit, out);
-  const char *panel = plain_b ? "b + k0 * ldb + y, ldb"
-                              : format(e, "%s + (k0 - from) * NR%s, NR%s",
-                                       keeps ? "panels + (y - n0) * high"
-                                             : "b + (y - n0) * (to - from)",
-                                       id, id);
   emit_tile_calls(e, t, at, left, right, panel, more, out);
   if (rest) {
     buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
@@ -684,6 +683,24 @@ static void emit_passes(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     emit_put(out, rest);
   }
   buffer_puts(out, "}\n");
+}
+
+/* The panel of columns y .. as arguments; kept: its number, or NULL. */
+static const char *panel_of(Emitter *e, const Tile *t, uint32_t at,
+                            const uint32_t *kept) {
+  const char *id = product_id(e, at), *plain = "b + k0 * ldb + y, ldb";
+  if (t->b.form != OPERAND_PLAIN)
+    return format(e, "%s + (k0 - from) * NR%s, NR%s",
+                  kept && !t->ahead ? "panels + (y - n0) * high"
+                                    : "b + (y - n0) * (to - from)",
+                  id, id);
+  if (!kept)
+    return plain;
+  return format(e,
+                "kept%u ? kept%u + y * %s + k0 * NR%s\n: b + k0 * ldb + y, "
+                "kept%u ? NR%s : ldb",
+                *kept, *kept, e->out->call.keepings.at[*kept].depth, id, *kept,
+                id);
 }
 
 /* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
@@ -739,11 +756,12 @@ void emit_product(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
                   start, depth, at_least_once(e, at, "from", start),
                   emit_int(e, t->pack_k), emit_int(e, t->pack_k), depth,
                   emit_int(e, t->pack_k), depth);
-  if (keeps && !t->ahead)
+  if (keeps && !t->ahead && !plain_b)
     emit_kept(e, at, kept, &inner);
   else if (!plain_b && !t->ahead)
     product_copy_b(e, t, &t->b, t->n, at, &unit, &inner);
-  emit_passes(e, t, at, &unit, &inner, rest, &terms, keeps && !t->ahead);
+  emit_passes(e, t, at, &unit, &inner, rest, &terms,
+              panel_of(e, t, at, keeps ? &kept : NULL));
   buffer_puts(out, "{\n");
   uint32_t others = open_others(e, t, at, out);
   emit_put(out, &unit);

@@ -73,6 +73,9 @@ static bool run(Routine *r) {
     return routine_topk(r);
   case PRIM_PERMUTATION:
     return n->free_count == 0 && routine_permutation(r);
+  case PRIM_FOLD:
+  case PRIM_SCAN:
+    return routine_in_order(r);
   case PRIM_CUMSUM:
     return routine_cumsum(r);
   case PRIM_SCATTER:
@@ -114,17 +117,25 @@ static void drop(Routine *r) {
   tensor_release(r->out);
   tensor_release(r->room);
   tensor_release(r->more);
+  if (r->arena)
+    arena_free(r->arena);
   *r = (Routine){0};
 }
 
+static bool is_in_order(const Node *n) {
+  return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
+}
+
 bool routine_has(const Node *n) {
-  return n->kind == NODE_OPAQUE && has_all_free(n);
+  return n->kind == NODE_OPAQUE && (is_in_order(n) || has_all_free(n));
 }
 
 bool routine_run(Graph *g, Node *n) {
   if (!routine_has(n))
     return false;
-  Routine r = {.graph = g, .node = n, .lines = routine_lines(n)};
+  Routine r = {.graph = g, .node = n};
+  if (!is_in_order(n))
+    r.lines = routine_lines(n);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     drop(&r);

@@ -22,8 +22,9 @@ static inline int64_t line_start(const Lines *l, int64_t line) {
 /* What a routine works on.  All that it asks for beside is in tensors, which
  * whoever calls it gives back. */
 typedef struct Routine {
-  const Graph *graph;
+  Graph *graph;
   const Node *node;
+  Arena *arena; /* or NULL: also given back */
   Tensor *out, *room, *more;
   Lines lines; /* of the first input */
 } Routine;
@@ -48,5 +49,6 @@ bool routine_topk(Routine *r);
 bool routine_permutation(Routine *r);
 bool routine_cumsum(Routine *r);
 bool routine_scatter(Routine *r);
+bool routine_in_order(Routine *r); /* folds and scans: inorder.c */
 
 #endif

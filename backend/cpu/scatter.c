@@ -17,6 +17,7 @@ enum {
   ROWS_MANY = 1 << 14,
   SUMS_FEW = 1 << 14, /* with few sums */
   WORK = 1 << 15,     /* elements that a thread takes at a time */
+  AT_ONCE = 256,      /* indices that are looked at together */
 };
 
 typedef struct Scatter {
@@ -28,16 +29,25 @@ typedef struct Scatter {
   int64_t parts, ranges;              /* of a slice's rows of y; of columns */
 } Scatter;
 
-static int64_t index_at(const Scatter *s, int64_t i) {
+#define FETCH(T)                      \
+  for (int64_t k = 0; k < count; k++) \
+  to[k] = ((const T *)s->index)[from + k]
+
+/* So many indices, at most AT_ONCE, from one on. */
+static void fetch(const Scatter *s, int64_t from, int64_t count, int64_t *to) {
   switch (s->index_type) {
   case DT_I64:
-    return ((const int64_t *)s->index)[i];
+    FETCH(int64_t);
+    break;
   case DT_I32:
-    return ((const int32_t *)s->index)[i];
+    FETCH(int32_t);
+    break;
   case DT_I8:
-    return ((const int8_t *)s->index)[i];
+    FETCH(int8_t);
+    break;
   default:
-    return ((const uint8_t *)s->index)[i];
+    FETCH(uint8_t);
+    break;
   }
 }
 
@@ -45,8 +55,12 @@ static int64_t index_at(const Scatter *s, int64_t i) {
 static int check_indices(void *context, int64_t begin, int64_t end) {
   const Scatter *s = context;
   bool bad = false;
-  for (int64_t k = begin; k < end; k++)
-    bad |= (uint64_t)index_at(s, k) >= (uint64_t)s->rows;
+  for (int64_t k = begin; k < end; k += AT_ONCE) {
+    int64_t at[AT_ONCE], count = end - k < AT_ONCE ? end - k : AT_ONCE;
+    fetch(s, k, count, at);
+    for (int64_t j = 0; j < count; j++)
+      bad |= (uint64_t)at[j] >= (uint64_t)s->rows;
+  }
   return bad;
 }
 

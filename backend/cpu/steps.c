@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NEED_MOST = 600 };
+enum { NEED_MOST = 600, MORE_VALUES = 3 /* of a quotient, than one */ };
 
 #define format emit_format
 
@@ -140,8 +140,28 @@ const char *emit_divisor(Emitter *e, int64_t by) {
   return e->dialect ? e->dialect->divisor(e, by) : emit_int(e, by);
 }
 
-/* A quotient in each lane.  Where it has but two values, as what wraps around
- * once has, a comparison tells. */
+/* A quotient that has but few values, as what wraps around once has: it is the
+ * lowest and one more for each further one that is reached; NULL: it has more.
+ */
+static const char *few_values(Emitter *e, const Quotient *q, const char *of,
+                              bool small) {
+  Graph *g = e->k->graph;
+  const char *cast = small ? "(int32_t)" : "";
+  int64_t more = size_less(g, q->high, q->low), next = q->low;
+  if (more < 1 || more > MORE_VALUES)
+    return NULL;
+  const char *sum = format(e, "%s%s", cast, emit_int(e, q->low));
+  for (int64_t k = 0; k < more; k++) {
+    if (!size_add(g, next, 1, &next))
+      return NULL;
+    sum = format(e, "%s - %s(test_%c((%s) >= %s%s))", sum, small ? "" : "wide",
+                 small ? 'i' : 'l', of, cast,
+                 emit_int(e, emit_times(e, next, q->by)));
+  }
+  return sum;
+}
+
+/* A quotient in each lane. */
 static void emit_lane_quotient(Emitter *e, uint32_t j) {
   const Quotient *q = &e->loop->quotients[j];
   bool small = is_small_quotient(q);
@@ -149,12 +169,8 @@ static void emit_lane_quotient(Emitter *e, uint32_t j) {
   const char *cast = small ? "(int32_t)" : "", *base = emit_quasi(e, &q->of);
   const char *of =
       format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
-  const char *value;
-  if (size_less(e->k->graph, q->high, q->low) == 1)
-    value = format(e, "%s%s - %s(test_%c((%s) >= %s%s))", cast,
-                   emit_int(e, q->low), small ? "" : "wide", class, of, cast,
-                   emit_int(e, emit_times(e, q->high, q->by)));
-  else
+  const char *value = few_values(e, q, of, small);
+  if (!value)
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
                    emit_divisor(e, q->by));
   buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
@@ -673,7 +689,7 @@ static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
   if (s->dtype == DT_U8)
     return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
   if (s->dtype == DT_I8)
-    return lanes ? format(e, "((%s) << 24) >> 24", x)
+    return lanes ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
                  : format(e, "(int8_t)(%s)", x);
   if (s->dtype == DT_F16 || s->dtype == DT_BF16)
     return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)

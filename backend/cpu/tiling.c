@@ -193,6 +193,16 @@ static void choose_forms(Tile *t, const Loop *loop, const Schedule *s) {
     t->b.form = OPERAND_PLAIN;
 }
 
+/* Is each element of b wanted but once?  Then it is not copied first. */
+static bool is_read_once(const Tile *t, const Loop *loop, const Schedule *s) {
+  int64_t m = loop->extents[t->m];
+  const Step *b = plain_read(t->b.loop, t->dtype);
+  return s->shape == UNIT_TILE && t->b.form == OPERAND_PANELS &&
+         t->element == t->dtype && size_is_number(loop->graph, m) &&
+         m <= t->rows && b && b->kind == STEP_READ &&
+         b->address->times[t->n] == 1;
+}
+
 /* ---- the shape of units ---- */
 
 typedef struct Choice {
@@ -737,6 +747,9 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
   choose_tile(t, c->s, m, n);
+  t->once = is_read_once(t, loop, c->s);
+  if (t->once)
+    t->b.form = OPERAND_PLAIN;
   if (t->rows > m && size_is_number(loop->graph, loop->extents[t->m]))
     t->rows = (uint32_t)m; /* none of them is an edge */
   choose_edges(t, loop, c->s->width);
@@ -810,7 +823,8 @@ static void choose_kept(const Choice *c, Tile *t) {
   bool across = t->window && t->window->across;
   uint32_t n = across ? t->m : t->n;
   Operand *o = across ? &t->a : &t->b;
-  bool copied = o->form == OPERAND_PANELS || o->form == OPERAND_TURNED;
+  bool copied =
+      o->form == OPERAND_PANELS || o->form == OPERAND_TURNED || t->once;
   o->keeps = copied && keeping_may(o->loop, n);
   if (!o->keeps)
     return;

@@ -319,7 +319,7 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   memory_type(e->k->inputs.at[j]->dtype), j,
                   call->outs.len + j);
   if (call->keepings.len) /* a result may be called c */
-    buffer_puts(out, "const double *const numbers = c;\n");
+    buffer_puts(out, "const double *const numbers = c;\n(void)numbers;\n");
   for (uint32_t j = 0; j < call->keepings.len; j++)
     buffer_printf(out, "const %s *const kept%u = p[%u];\n",
                   call->keepings.at[j].type, j,

@@ -44,6 +44,10 @@ size_t cuda_argument_bytes(const CudaKernel *k, const CudaPass *p) {
   return places_of(k, p).end;
 }
 
+bool cuda_is_far(const CudaKernel *k, const CudaPass *p) {
+  return cuda_argument_bytes(k, p) > ARGUMENTS_MOST;
+}
+
 /* floor(x / by) = (high half of x * magic, + x) >> shift for x below 2^31:
  * Granlund and Montgomery, "Division by invariant integers using
  * multiplication" (1994), figure 4.1. */

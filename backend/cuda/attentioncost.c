@@ -4,6 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+/* Registers, lanes and powers of a clock are of the "CUDA C++ Programming
+ * Guide" (technical specifications and arithmetic throughput by compute
+ * capability); how many registers a text takes is fitted to what ptxas says.
+ * All that waits, and what a score takes, are guesses that no GPU has been
+ * asked about. */
 enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,

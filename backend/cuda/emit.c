@@ -207,17 +207,25 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   w->out->checks += count;
 }
 
-/* Blocks of a cluster are those of consecutive numbers. */
-static const char *cluster_of(CudaWriter *w) {
-  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
-  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
-}
-
 /* Registers are as many as one block may have: so warps can give each other
  * some of theirs, which ptxas does not do where it may choose. */
 static bool is_alone(const CudaSchedule *s) {
   return s->shape == CUDA_ATTEND ||
          (s->shape == CUDA_TILE && s->tile->s.way == GEMM_WGMMA);
+}
+
+static const char *parameter_of(CudaWriter *w) {
+  return emit_format(&w->e,
+                     cuda_is_far(w->out, w->pass)
+                         ? "const %s_args *__restrict__ const far"
+                         : "const __grid_constant__ %s_args a",
+                     w->pass->name);
+}
+
+/* Blocks of a cluster are those of consecutive numbers. */
+static const char *cluster_of(CudaWriter *w) {
+  uint32_t blocks = w->s->tile ? gemm_cluster(&w->s->tile->s) : 1;
+  return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
 }
 
 /* The text of a pass, around its body. */
@@ -230,9 +238,10 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   buffer_printf(
       out,
       "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
-      "%s(const __grid_constant__ %s_args a) {\n",
+      "%s(%s) {\n%s",
       schedule.text, w->s->threads, is_alone(w->s) ? ", 1" : " AX_BLOCKS",
-      cluster_of(w), w->pass->name, w->pass->name);
+      cluster_of(w), w->pass->name, parameter_of(w),
+      cuda_is_far(w->out, w->pass) ? "const auto &a = *far;\n" : "");
   put_pointers(w, out, whole);
   put_names(w, out);
   emit_put(out, &head);
@@ -414,7 +423,10 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
   Dtype t = sum_dtype(loop);
-  w->parts_at = cuda_take_scratch(w, emit_times(&w->e, w->parts, w->points), t);
+  int64_t values = emit_times(&w->e, w->parts, w->points);
+  w->parts_at = cuda_take_scratch(w, values, t);
+  if (cuda_is_where(loop->results.at[0].reduce))
+    w->places_at = cuda_take_scratch(w, values, DT_I64);
   emit_pass(w, p, whole, notes);
   CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, w->parts);
@@ -426,7 +438,9 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   buffer_printf(&w->head, "const %s *const p%u = (const %s *)(scratch + %s);\n",
                 memory_type(t), whole->inputs.len, memory_type(t),
                 emit_int(&w->e, w->parts_at));
+  w->places = cuda_is_where(loop->results.at[0].reduce);
   put_body(w);
+  w->places = false;
   if (!w->e.failed)
     put_pass(w, whole);
 }
@@ -596,9 +610,10 @@ static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
     plan_pass(w, p, k, notes);
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
-    w->e.failed |= cuda_argument_bytes(out, out->passes.at[j]) > ARGUMENTS_MOST;
+    w->e.failed |= cuda_is_far(out, out->passes.at[j]) &&
+                   (!target->maps || out->passes.at[j]->maps.len);
   Buffer indented = {.arena = k->arena};
-  cuda_indent(out->text.text, &indented);
+  code_indent(out->text.text, &indented);
   out->text = indented;
   return !w->e.failed;
 }

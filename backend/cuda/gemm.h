@@ -59,11 +59,12 @@ typedef struct GemmGpu {
 bool gemm_gpu(const char *arch, GemmGpu *out);
 
 typedef struct GemmSide {
-  Dtype dtype;    /* of elements in shared memory: f16, bf16, f32, f64 */
-  bool turned;    /* rows (of m or n) lie next to each other, and not terms */
-  bool computed;  /* it is not copied */
-  bool boxes;     /* TMA can copy it */
-  uint32_t align; /* bytes that addresses, strides and extents along which it
+  Dtype dtype;     /* of elements in shared memory: f16, bf16, f32, f64 */
+  bool turned;     /* rows (of m or n) lie next to each other, and not terms */
+  bool computed;   /* it is not copied */
+  bool boxes;      /* TMA can copy it */
+  double elements; /* of the tensor that is copied; 0: as many as are used */
+  uint32_t align;  /* bytes that addresses, strides and extents along which it
                      is dense are multiples of */
 } GemmSide;
 
@@ -72,14 +73,17 @@ typedef struct GemmShape {
   Dtype sum;             /* f32 or f64 */
   bool tf32;             /* may f32 be rounded to it? */
   double m, n, k, batch; /* what they may be like */
-  double stored;         /* bytes of results and of what is read with them,
-                            for each element */
-  uint32_t store_align;  /* bytes; of rows of results */
-  bool alone;            /* no split sums: results are no sums of these */
-  bool boxes;            /* TMA can store all results, */
-  uint32_t results;      /* which are so many, */
-  uint32_t widest;       /* of so many bytes at most */
-  double finish; /* what is done for each element, as prim_cost counts */
+  double inner;         /* 0, or: TMA goes along the last axis of k alone, which
+                           may be like this, for each point of the others */
+  bool pixels;          /* the left side is one of a convolution to it */
+  double stored;        /* bytes of results and of what is read with them,
+                           for each element */
+  uint32_t store_align; /* bytes; of rows of results */
+  bool alone;           /* no split sums: results are no sums of these */
+  bool boxes;           /* TMA can store all results, */
+  uint32_t results;     /* which are so many, */
+  uint32_t widest;      /* of so many bytes at most */
+  double finish;        /* what is done for each element, as prim_cost counts */
 } GemmShape;
 
 /* The one that should be fastest, and its seconds.  False: there is none; for
@@ -137,6 +141,14 @@ typedef struct GemmGuard {
   const char *first, *extent;
 } GemmGuard;
 
+/* Where the pixel of the tile's first row is, by axis (of width, height,
+ * depth), which image it is of, and how far the axes of k move it: ints. */
+enum { GEMM_PIXEL_AXES = 3 };
+typedef struct GemmPixels {
+  uint32_t count;
+  const char *at[GEMM_PIXEL_AXES], *move[GEMM_PIXEL_AXES], *image;
+} GemmPixels;
+
 typedef struct GemmOperand {
   const char *pointer; /* to the operand's first element */
   uint32_t guards;
@@ -144,8 +156,9 @@ typedef struct GemmOperand {
   /* Of one that is computed: statements that give `to`, a float (double), its
    * value where the axes' variables say. */
   void (*value)(void *owner, Buffer *out, const char *to);
-  const char *map; /* the TMA map, by address: of terms or rows, as they are
-                      dense, then the others, then the batch */
+  const char *map;   /* the TMA map, by address: of terms or rows, as they are
+                        dense, then the others, then the batch */
+  GemmPixels pixels; /* count 0: it is none of them */
 } GemmOperand;
 
 typedef struct GemmResult {

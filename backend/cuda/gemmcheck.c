@@ -8,6 +8,7 @@ enum {
   MMA_ROWS = 16,
   GROUP_ROWS = 64,
   GROUP_COLUMNS = 32,
+  GROUP_BYTES = 128, /* of terms */
   SIDE_MOST = 256,
   CLUSTER_MOST = 8, /* that every GPU with clusters has */
   WAITING_MOST = 4,
@@ -64,12 +65,14 @@ static const char *wrong_group(const GemmShape *shape, const GemmGpu *gpu,
     return "pingpong=1 has warps_m=2";
   if (!s->n || s->n % GROUP_COLUMNS)
     return "n is a multiple of 32";
-  if (s->k != 64)
-    return "k is 64";
+  if (s->k * dtype_info[shape->a.dtype].bytes != GROUP_BYTES)
+    return "k is 64, of f32 32";
   if (!s->flight || s->flight > s->stages)
     return "flight is 1 to stages";
   if (s->split != 1)
     return "sums are cut by stream=1, not by split";
+  if (shape->pixels && s->cluster_n > 1)
+    return "blocks share no pixels: cluster_n is 1";
   uint32_t least = 8; /* rows that change places */
   if (s->n / s->cluster_m < least || s->k / s->cluster_n < least ||
       s->k / s->cluster_m < least)
@@ -122,6 +125,7 @@ bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
   GemmSchedule to = *s;
   if (!gemm_parse(&to, text, why))
     return false;
+  uint32_t terms = GROUP_BYTES / dtype_info[shape->a.dtype].bytes;
   if (to.way != s->way) {
     to = (GemmSchedule){.way = to.way,
                         .copy = to.way == GEMM_WGMMA ? BY_ENGINE
@@ -131,7 +135,7 @@ bool gemm_change(const GemmShape *shape, const GemmGpu *gpu, const char *text,
                             to.way == GEMM_FMA ? STORE_DIRECT : STORE_SHARED,
                         .m = 128,
                         .n = 128,
-                        .k = to.way == GEMM_FMA ? 8 : 64,
+                        .k = to.way == GEMM_FMA ? 8 : terms,
                         .warps_m = 2,
                         .warps_n = to.way == GEMM_MMA ? 2 : 0,
                         .thread_m = to.way == GEMM_FMA ? 8 : 0,

@@ -112,14 +112,16 @@ uint32_t gemm_out_bytes(const GemmShape *shape, const GemmSchedule *s) {
                                   : 16 * gemm_slab_pitch(s) * 4;
 }
 
-/* Addresses of copies that stay, and what waits to be stored. */
+/* Addresses of copies that stay, of smaller ones with how much there is, and
+ * what waits to be stored. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t copy = b ? s->copy_b : s->copy_a, across = b ? s->n : s->m;
   uint32_t bytes = across * s->k * bytes_of(shape), each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
   uint32_t held = copy && s->copy == BY_ASYNC ? 0 : each / 4;
-  return passes * ((copy ? 3 : 0) + held);
+  uint32_t stays = !copy ? 0 : copy < 16 && s->way == GEMM_MMA ? 4 : 3;
+  return passes * (stays + held);
 }
 
 static uint32_t registers_of(const GemmShape *shape, const GemmSchedule *s) {
@@ -236,6 +238,12 @@ static double ceil_of(double x, double by) {
   return ceil(x / by);
 }
 
+static double stages_of(const GemmShape *shape, const GemmSchedule *s) {
+  if (s->way == GEMM_WGMMA && shape->inner > 0)
+    return shape->k / shape->inner * ceil_of(shape->inner, s->k);
+  return ceil_of(shape->k, s->k);
+}
+
 /* With those that clusters have beyond the edges. */
 static double tiles_of(const GemmShape *shape, const GemmSchedule *s) {
   return ceil_of(shape->m, s->m * s->cluster_m) *
@@ -274,37 +282,51 @@ static double wave_clocks(const GemmShape *shape, const GemmGpu *gpu,
   return stages * stage + BLOCK_CLOCKS + store;
 }
 
+/* Those of a convolution are used again and again. */
+static double side_elements(const GemmSide *side, double used) {
+  return side->elements > 0 && side->elements < used ? side->elements : used;
+}
+
 static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
                           const GemmSchedule *s) {
   double bytes = bytes_of(shape), each = shape->m * shape->n * shape->batch;
-  double all = (shape->m + shape->n) * shape->k * shape->batch * bytes +
-               each * shape->stored;
+  double a = side_elements(&shape->a, shape->m * shape->k * shape->batch);
+  double b = side_elements(&shape->b, shape->n * shape->k * shape->batch);
+  double all = (a + b) * bytes + each * shape->stored;
   if (s->stream)
     return all + 2.0 * gpu->sms * s->m * s->n * 4;
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
+}
+
+/* The longer one, and something of the other: of two schedules that memory
+ * bounds, the one that does less besides is the better one. */
+static double together(double x, double y) {
+  double squares = x * x * x * x + y * y * y * y;
+  return fmax(fmax(x, y), sqrt(sqrt(squares)));
 }
 
 double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s) {
   double blocks = blocks_of(shape, gpu, s);
   double tiles = tiles_of(shape, s) * s->split;
-  double stages = ceil_of(ceil_of(shape->k, s->k), s->split);
+  double stages = ceil_of(stages_of(shape, s), s->split);
   double sms = gpu->sms / gemm_cluster(s) * gemm_cluster(s);
   double full = floor(tiles / (sms * blocks));
   if (s->stream) { /* the rest is cut into equal parts */
     double cut = (tiles - full * sms) * stages / sms;
     double extra = cut > 0 ? STREAM_CLOCKS : 0;
-    return fmax((full * wave_clocks(shape, gpu, s, 1, stages) +
-                 wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
-                    gpu->clock,
-                bytes_moved(shape, gpu, s) / gpu->memory);
+    return together((full * wave_clocks(shape, gpu, s, 1, stages) +
+                     wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
+                        gpu->clock,
+                    bytes_moved(shape, gpu, s) / gpu->memory);
   }
   double rest = ceil((tiles - full * sms * blocks) / sms);
   double clocks = full * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
     clocks += BLOCK_CLOCKS;
-  return fmax(clocks / gpu->clock, bytes_moved(shape, gpu, s) / gpu->memory);
+  return together(clocks / gpu->clock,
+                  bytes_moved(shape, gpu, s) / gpu->memory);
 }
 
 /* ---- what there is to choose from ---- */
@@ -480,7 +502,8 @@ static void try_clusters(Choice *c, GemmSchedule s) {
   for (uint32_t j = 0; j < 3; j++) {
     s.cluster_m = j == 1 ? 2 : 1;
     s.cluster_n = j == 2 ? 2 : 1;
-    try_streams(c, s);
+    if (j < 2 || !c->shape->pixels)
+      try_streams(c, s);
   }
 }
 
@@ -535,9 +558,10 @@ bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
 }
 
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu) {
-  bool wide = shape->a.dtype == DT_F32;
-  return gpu->group > 0 && gpu->engine && !wide && shape->a.boxes &&
-         shape->b.boxes && !shape->a.computed && !shape->b.computed;
+  bool wide = shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
+  return gpu->group > 0 && gpu->engine && shape->a.boxes && shape->b.boxes &&
+         !shape->a.computed && !shape->b.computed &&
+         (!wide || (shape->tf32 && !shape->a.turned && !shape->b.turned));
 }
 
 void gemm_lay_out(const GemmShape *shape, GemmSchedule *s) {

@@ -53,11 +53,20 @@ static void put_sizes(Buffer *out, const GemmText *t) {
   put_team(out, s);
   gemm_put_sizes(out, t);
   gemm_put_extent(out, &t->batch, "batches");
-  buffer_printf(out,
-                "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n"
-                "const unsigned tiles = tiles_m * tiles_n * "
-                "(unsigned)batches;\n",
-                s->k - 1, s->k);
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    gemm_put_extent(out, &outer, "taps");
+    buffer_printf(out,
+                  "const unsigned tap_steps = (unsigned)(%s + %u) / %uu;\n"
+                  "const unsigned steps = (unsigned)taps * tap_steps;\n",
+                  t->k.axes[outer.count].extent, s->k - 1, s->k);
+  } else {
+    buffer_printf(out, "const unsigned steps = (unsigned)(k_all + %u) / %uu;\n",
+                  s->k - 1, s->k);
+  }
+  buffer_puts(out, "const unsigned tiles = tiles_m * tiles_n * "
+                   "(unsigned)batches;\n");
   if (s->stream)
     buffer_puts(out,
                 "const unsigned alone =\n"
@@ -160,13 +169,34 @@ void gemm_put_boxes(Buffer *out, const GemmBoxes *b) {
   }
 }
 
+static void put_pixels(Buffer *out, const GemmSource *s, const char *at,
+                       const char *term) {
+  const GemmPixels *p = &s->operand->pixels;
+  buffer_printf(out, "ax_tma_pixels_%ud(%s, %s, full + 8 * stage, %s",
+                p->count + 2, at, s->operand->map, term);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->at[j]);
+  buffer_printf(out, ", (int)(%s)", p->image);
+  for (uint32_t j = 0; j < p->count; j++)
+    buffer_printf(out, ", (int)(%s)", p->move[j]);
+  buffer_puts(out, ");\n");
+}
+
 /* Blocks are numbered along the rows first: those beside each other there have
  * the same columns, and so the same part of the right side. */
 static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
                     const char *at) {
   char terms[40], rows[16], part[24], blocks[40];
   uint32_t m = t->schedule->cluster_m, n = t->schedule->cluster_n, all = 0;
-  snprintf(terms, sizeof terms, "(int)(step * %uu)", t->schedule->k);
+  GemmGroup beside = t->batch;
+  snprintf(terms, sizeof terms, "(int)(step%s * %uu)",
+           t->shape->inner > 0 ? " % tap_steps" : "", t->schedule->k);
+  for (uint32_t j = 0; t->shape->inner > 0 && j + 1 < t->k.count; j++)
+    beside.axes[beside.count++] = t->k.axes[j];
+  if (s->operand->pixels.count) {
+    put_pixels(out, s, at, terms);
+    return;
+  }
   snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
   for (uint32_t j = 0; j < (s->b ? m : n); j++)
     all |= 1u << (s->b ? j : j * m);
@@ -176,7 +206,7 @@ static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
   else
     snprintf(blocks, sizeof blocks, "%uu << rank %% %uu", all, m);
   gemm_put_boxes(out, &(GemmBoxes){.tile = &s->tile,
-                                   .batch = &t->batch,
+                                   .batch = &beside,
                                    .b = s->b,
                                    .at = at,
                                    .map = s->operand->map,
@@ -198,6 +228,8 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
                 t->a.map, t->b.map);
   put_first(out, t);
   put_each(out, t);
+  if (t->a.pixels.count)
+    gemm_put_axes(out, &t->m, "m0");
   buffer_printf(
       out,
       "for (unsigned step = from; step < to; step++, round++) {\n"
@@ -208,6 +240,12 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
       r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
       r->stages,
       (uint32_t)(shared_bytes(&r->a.tile) + shared_bytes(&r->b.tile)));
+  if (t->shape->inner > 0) {
+    GemmGroup outer = t->k;
+    outer.count--;
+    buffer_puts(out, "const unsigned tap = step / tap_steps;\n");
+    gemm_put_axes(out, &outer, "tap");
+  }
   put_box(out, t, &r->a, "into");
   put_box(out, t, &r->b, at_b);
   buffer_puts(out, "}\n}\n}\n");
@@ -240,8 +278,14 @@ void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
                 name, at, m.leading, m.stride, m.swizzle);
 }
 
-static const char *type_of(const GemmText *t) {
-  return t->shape->a.dtype == DT_F16 ? "k16_f16" : "k16_bf16";
+/* The product's name behind its columns; those of f32 turn nothing. */
+static const char *type_of(const GemmText *t, const Ring *r, char to[40]) {
+  if (t->shape->a.dtype == DT_F32)
+    snprintf(to, 40, "k8_tf32");
+  else
+    snprintf(to, 40, "k16_%s<%d, %d>", dtype_info[t->shape->a.dtype].name,
+             r->a.turned, r->b.turned);
+  return to;
 }
 
 /* The stage that was begun so many rounds ago is empty; there is one, where so
@@ -263,6 +307,7 @@ static void put_release(Buffer *out, const GemmText *t, const Ring *r,
 static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_depth(t->shape, s), tall = r->rows / GROUP_ROWS;
+  char type[40];
   buffer_printf(out,
                 "for (unsigned step = from; step < to; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
@@ -274,9 +319,9 @@ static void put_products(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t k = 0; k < s->k; k += depth)
     for (uint32_t x = 0; x < tall; x++)
       buffer_printf(out,
-                    "ax_wgmma_m64n%u%s<%d, %d>(sums%u, a_stage + %u, b_stage + "
-                    "%u, true);\n",
-                    s->n, type_of(t), r->a.turned, r->b.turned, x,
+                    "ax_wgmma_m64n%u%s(sums%u, a_stage + %u, b_stage + %u, "
+                    "true);\n",
+                    s->n, type_of(t, r, type), x,
                     (rows_at(&r->a, x * GROUP_ROWS) + terms_at(&r->a, k)) >> 4,
                     terms_at(&r->b, k) >> 4);
   buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",
@@ -333,8 +378,7 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
                 "if (last) {\n__threadfence();\n"
                 "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\n",
                 sync, ping ? "member" : "thread - 128u", t->counters, counter,
-                sync, ping ? "member" : "thread - 128u", t->counters,
-                counter);
+                sync, ping ? "member" : "thread - 128u", t->counters, counter);
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"

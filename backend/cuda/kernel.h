@@ -95,8 +95,8 @@ typedef struct CudaTarget {
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
   bool tf32;            /* products of f32 may round their factors to it */
-  bool maps;            /* who starts passes makes their tensor maps, and
-                           has counters, CUDA_WORDS */
+  bool maps;            /* who starts passes makes their tensor maps, has
+                           counters, CUDA_WORDS, and memory for arguments */
   const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 
@@ -104,8 +104,6 @@ typedef struct CudaTarget {
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
-/* A text with its lines moved in as far as they are nested, added to `out`. */
-void cuda_indent(const char *text, Buffer *out);
 /* What the check of this number sets, counted over all passes. */
 uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */
@@ -121,6 +119,9 @@ void cuda_arguments(const CudaKernel *k, const CudaPass *p,
 bool cuda_put_maps(const CudaKernel *k, const CudaPass *p, CudaGpu *gpu,
                    const uint64_t *pointers, void *to, Fault *fault);
 enum { ARGUMENTS_MOST = 4096, ARGUMENTS_LINE = 64 /* they are aligned to */ };
+/* Are there more than the driver takes?  Then they lie in memory of the device,
+ * and the one argument is where. */
+bool cuda_is_far(const CudaKernel *k, const CudaPass *p);
 
 /* "team of 32, 4 elements, 8 times in registers" */
 void cuda_schedule_put(Buffer *out, const CudaSchedule *s);
@@ -168,7 +169,9 @@ typedef struct CudaWriter {
   Buffer head, body;               /* of the pass */
   int64_t points;                  /* of its outer axes: a size */
   int64_t parts, parts_at; /* of chunks: how many of a sum, and where they lie
-                              in scratch memory: sizes */
+                              in scratch memory: sizes; of an argmax: values, */
+  int64_t places_at;       /* and where in the row these are, there, */
+  bool places;             /* which the pass at hand reads */
 } CudaWriter;
 
 /* A loop's steps as statements, where each of its axes v has the C name i%u,
@@ -189,6 +192,8 @@ void cuda_put_at(Buffer *out, Dtype t, const char *p, const char *at,
                  const char *x);
 /* The expression x as a value of the type would be read from memory. */
 const char *cuda_kept(Emitter *e, Dtype t, const char *x);
+/* Of a reduction: is it the place of a value that is wanted? */
+bool cuda_is_where(PrimId reduce);
 uint32_t cuda_out_number(const CudaWriter *w, const Result *r);
 /* Statements that declare i%u of some axes from their number in row-major
  * order; of the first outer ones. */

@@ -11,7 +11,8 @@
  * takes is what cuda_map_fits says of numbers: so ask that, and have another
  * way where it says no, as for sizes that are open (their maps nobody makes:
  * CudaTarget.maps).  A tensor without elements has a map that nobody loads by;
- * boxes that reach beyond the tensor are 0 there, and store nothing. */
+ * boxes that reach beyond the tensor are 0 there, and store nothing.  A
+ * convolution's operand is a tensor of pixels (im2col). */
 #ifndef AXON_CUDA_MAP_H
 #define AXON_CUDA_MAP_H
 
@@ -30,6 +31,11 @@ typedef struct CudaMap {
   int64_t extent[MAP_AXES], stride[MAP_AXES];
   uint32_t box[MAP_AXES];
   uint32_t swizzle; /* its number: 0 none, 1 of 128 bytes, 2 of 64, 3 of 32 */
+  /* Of pixels (im2col): channels, the axes of an image, images.  box[0]
+     channels of box[1] pixels are moved, as they are counted from a lower to an
+     upper corner, which are relative to the image's, by steps. */
+  bool pixels;
+  int64_t lower[MAP_AXES - 2], upper[MAP_AXES - 2], step[MAP_AXES - 2];
 } CudaMap;
 
 /* Would the driver take it, at an address that is a multiple of 16 bytes? */

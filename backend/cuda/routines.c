@@ -526,7 +526,7 @@ bool cuda_routine(const Node *n, const CudaTarget *target, Arena *arena,
   if (!put(&r, &l))
     return false;
   Buffer text = {.arena = arena};
-  cuda_indent(out->text.text, &text);
+  code_indent(out->text.text, &text);
   out->text = text;
   return true;
 }

@@ -171,7 +171,7 @@ static void put_local_pointers(Team *t) {
 
 /* ---- sums ---- */
 
-static bool is_where(PrimId op) {
+bool cuda_is_where(PrimId op) {
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
 
@@ -189,6 +189,14 @@ static const char *position(Emitter *e, const Loop *loop) {
     stride = emit_times(e, stride, loop->extents[v]);
   }
   return emit_quasi(e, q);
+}
+
+/* As the pass before has left it beside the value. */
+static const char *place_of_part(CudaWriter *w, const Loop *loop) {
+  Emitter *e = &w->e;
+  return format(e, "((const int64_t *)(scratch + %s))[%s]",
+                emit_int(e, w->places_at),
+                emit_quasi(e, loop->steps.at[0].address));
 }
 
 static double terms_of(const CudaWriter *w, const Nest *n) {
@@ -210,13 +218,13 @@ static void begin_sum(CudaWriter *w, Nest *n, uint32_t j) {
   s->identity = emit_identity(r->reduce, t);
   s->runs = r->reduce == PRIM_SUM && s->class == 'f' && !n->held &&
             terms_of(w, n) > RUN;
-  if (!is_where(r->reduce))
+  if (!cuda_is_where(r->reduce))
     return;
-  s->where = position(e, n->loop);
+  s->where = w->places ? place_of_part(w, n->loop) : position(e, n->loop);
   s->place_type = s->class == 'f' || s->class == 'i' || s->class == 'b'
                       ? "int32_t"
                       : "int64_t";
-  if (is_far(n->loop))
+  if (w->places || w->parts || is_far(n->loop))
     s->place_type = "int64_t";
 }
 
@@ -497,7 +505,15 @@ static void store_one(Team *t, const Nest *n, uint32_t j, const char *x,
     buffer_printf(&w->head, "%s *const parts = (%s *)(scratch + %s);\n",
                   memory_type(kept), memory_type(kept),
                   emit_int(e, w->parts_at));
-    cuda_put_at(out, kept, "parts", at, x);
+    if (!n->sums[j].where) {
+      cuda_put_at(out, kept, "parts", at, x);
+      return;
+    }
+    buffer_puts(out, "{\n");
+    cuda_put_at(out, kept, "parts", at,
+                format(e, "acc%u.best", n->sums[j].name));
+    buffer_printf(out, "((int64_t *)(scratch + %s))[%s] = %s;\n}\n",
+                  emit_int(e, w->places_at), at, x);
     return;
   }
   if (r->local && l->place == PLACE_VALUE)
@@ -842,8 +858,8 @@ static void count_folds(Team *t) {
       continue;
     for (uint32_t i = 0; i < loop->results.len; i++) {
       t->folds += is_sum(&loop->results.at[i]);
-      t->pairs |=
-          is_sum(&loop->results.at[i]) && is_where(loop->results.at[i].reduce);
+      t->pairs |= is_sum(&loop->results.at[i]) &&
+                  cuda_is_where(loop->results.at[i].reduce);
     }
   }
   t->waits = t->folds == 1 && t->w->s->team > WARP && !t->w->s->across;

@@ -69,7 +69,8 @@ static void prepare(Graph *g, uint32_t count, Cluster *const *clusters) {
 typedef struct Run {
   uint32_t count;
   Tensor *outs[POINTERS];
-  CudaBlock *scratch;
+  CudaBlock *scratch, *far; /* far: arguments, of which are filled in: */
+  size_t far_used;
   uint64_t pointers[POINTERS + 2];
 } Run;
 
@@ -77,6 +78,7 @@ static void end_run(Device *d, Run *run) {
   for (uint32_t j = 0; j < run->count; j++)
     tensor_release(run->outs[j]);
   cuda_memory_give(d->memory, run->scratch);
+  cuda_memory_give(d->memory, run->far);
 }
 
 static bool place_inputs(Device *d, const Cluster *c, uint32_t outs, Run *run,
@@ -110,6 +112,27 @@ static bool place_outs(const Graph *g, Device *d, const Cluster *c,
   return true;
 }
 
+/* 0: the driver takes them. */
+static size_t far_bytes(const CudaKernel *k, const CudaPass *p) {
+  size_t bytes = cuda_argument_bytes(k, p);
+  return cuda_is_far(k, p)
+             ? (bytes + ARGUMENTS_LINE - 1) / ARGUMENTS_LINE * ARGUMENTS_LINE
+             : 0;
+}
+
+static bool place_far(Device *d, const CudaProgram *p, Run *run, Fault *fault) {
+  int64_t size = 0;
+  for (uint32_t j = 0; j < p->kernel.passes.len; j++)
+    size += (int64_t)far_bytes(&p->kernel, p->kernel.passes.at[j]);
+  const CudaUse use = {.name = "the arguments of kernels",
+                       .dtype = DT_U8,
+                       .rank = 1,
+                       .shape = &size};
+  if (size)
+    run->far = resident_take(d->memory, (size_t)size, &use, fault);
+  return !size || run->far;
+}
+
 static bool place_rest(Device *d, const CudaProgram *p, Run *run,
                        Fault *fault) {
   const int64_t size = p->kernel.scratch;
@@ -125,22 +148,48 @@ static bool place_rest(Device *d, const CudaProgram *p, Run *run,
     rest[0] = run->scratch->at;
   }
   rest[1] = d->bad->at;
-  return true;
+  return place_far(d, p, run, fault);
 }
 
-static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
-                   const Run *run, Fault *fault) {
-  CudaPass *pass = p->kernel.passes.at[at];
-  Call *call = &pass->emitted.call;
-  for (uint32_t j = 0; pass->key && j < 2; j++)
-    call->ints.at[pass->key - 1 + j] = (int64_t)c->nodes.at[0]->key.word[j];
+static void fill(const Cluster *c, const CudaProgram *p, const CudaPass *pass,
+                 const Run *run, void *arguments) {
+  const Call *call = &pass->emitted.call;
   double floats[call->floats.len + 1];
-  _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   for (uint32_t j = 0; j < call->floats.len; j++)
     floats[j] = param_value((Scalar){.dtype = DT_F64, .f = call->floats.at[j]},
                             c->params)
                     .f;
   cuda_arguments(&p->kernel, pass, run->pointers, floats, c->keys, arguments);
+}
+
+/* Arguments that are too many for the driver, in memory; `arguments` is where
+ * they lie. */
+static bool fill_far(Device *d, const Cluster *c, const CudaProgram *p,
+                     const CudaPass *pass, Run *run, void *arguments,
+                     Fault *fault) {
+  size_t size = cuda_argument_bytes(&p->kernel, pass);
+  CuAddress at = run->far->at + run->far_used;
+  char *bytes = mem_try_aligned(ARGUMENTS_LINE, far_bytes(&p->kernel, pass));
+  if (!bytes) {
+    fault_set_kind(fault, FAULT_MEMORY, "out of memory");
+    return false;
+  }
+  fill(c, p, pass, run, bytes);
+  run->far_used += far_bytes(&p->kernel, pass);
+  memcpy(arguments, &at, sizeof at);
+  bool good = cuda_copy_in(&d->gpu, at, bytes, size, fault);
+  mem_free(bytes);
+  return good;
+}
+
+static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
+                   Run *run, Fault *fault) {
+  CudaPass *pass = p->kernel.passes.at[at];
+  Call *call = &pass->emitted.call;
+  for (uint32_t j = 0; pass->key && j < 2; j++)
+    call->ints.at[pass->key - 1 + j] = (int64_t)c->nodes.at[0]->key.word[j];
+  bool far = cuda_is_far(&p->kernel, pass);
+  _Alignas(ARGUMENTS_LINE) char arguments[ARGUMENTS_MOST];
   int64_t blocks = pass->blocks;
   if (pass->grid_most && blocks > pass->grid_most)
     blocks = pass->grid_most;
@@ -148,6 +197,10 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
     fault_set_kind(fault, FAULT_MEMORY, "more blocks than a GPU starts");
     return false;
   }
+  if (far && !fill_far(d, c, p, pass, run, arguments, fault))
+    return false;
+  if (!far)
+    fill(c, p, pass, run, arguments);
   void *pointers[] = {arguments};
   const CudaLaunch how = {.function = p->functions[at],
                           .name = pass->name,
@@ -155,7 +208,8 @@ static bool launch(Device *d, const Cluster *c, CudaProgram *p, uint32_t at,
                           .block = {pass->s.threads, 1, 1},
                           .shared = (unsigned)pass->shared,
                           .arguments = pointers,
-                          .bytes = cuda_argument_bytes(&p->kernel, pass)};
+                          .bytes = far ? sizeof(CuAddress)
+                                       : cuda_argument_bytes(&p->kernel, pass)};
   return blocks == 0 || (device_clock(d, true, fault) &&
                          cuda_put_maps(&p->kernel, pass, &d->gpu, run->pointers,
                                        arguments, fault) &&

@@ -302,8 +302,7 @@ static bool may_be_chunked(const Kernel *k) {
   const Result *r = &loop->results.at[0];
   return k->loops.len == 1 && loop->results.len == 1 &&
          loop->axes > loop->kept && loop->kept == loop->outer &&
-         r->reduce != PRIM_NONE && (r->out || r->local) &&
-         r->reduce != PRIM_ARGMAX && r->reduce != PRIM_ARGMIN;
+         r->reduce != PRIM_NONE && (r->out || r->local);
 }
 
 /* Teams that do not fill the device: sums are cut. */

@@ -162,10 +162,17 @@ static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
   side.computed = !read;
   if (!read)
     return side;
+  if (read->node && !loop->graph->sizes)
+    side.elements = (double)node_count(read->node);
   if (!cuda_is_dense_group(loop, read->address, t->ks, t->k, &side.align,
                            bytes))
     side.turned = cuda_is_dense_group(loop, read->address, b ? t->ns : t->ms,
                                       b ? t->n : t->m, &side.align, bytes);
+  const CudaGuards *g = b ? &t->guards_b : &t->guards_a;
+  for (uint32_t j = 0; j < g->count; j++)
+    for (uint32_t v = 0; v < loop->axes; v++)
+      if (g->of[j].times[v] && read->address->times[v] == 1)
+        side.align = bytes; /* of neighbours some may not be there */
   return side;
 }
 
@@ -252,16 +259,16 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
   t->a = product_side(k->arena, loop, &p, all & ~which, sum);
   t->b = product_side(k->arena, loop, &p, which, sum);
   Dtype dtype = tile_dtype(t->a, t->b, &gpu, sum);
-  t->copy_a = cuda_copied_read(t->a, dtype);
-  t->copy_b = cuda_copied_read(t->b, dtype);
+  t->copy_a = cuda_guarded_read(k->arena, t->a, dtype, &t->guards_a);
+  t->copy_b = cuda_guarded_read(k->arena, t->b, dtype, &t->guards_b);
   t->shape.a = side_of(t, loop, false, dtype);
   t->shape.b = side_of(t, loop, true, dtype);
   t->shape.sum = sum;
   gpu.sms = (uint32_t)target->processors;
   gpu.block = target->shared_most;
   t->gpu = gpu;
-  t->shape.a.boxes = target->maps && cuda_tile_map(t, loop, false, &t->map_a);
-  t->shape.b.boxes = target->maps && cuda_tile_map(t, loop, true, &t->map_b);
+  if (target->maps)
+    cuda_tile_maps(t, loop);
   if (!choose(t, k))
     return NULL;
   t->unused = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
@@ -293,7 +300,7 @@ bool cuda_tile_apart(const Kernel *k) {
 void cuda_tile_print(Buffer *out, const CudaTile *t) {
   buffer_printf(out, "a tile for %s: ", t->arch);
   gemm_print(out, &t->s);
-  if (t->shape.a.dtype == DT_F32 && t->s.way == GEMM_MMA)
+  if (t->shape.a.dtype == DT_F32 && t->s.way != GEMM_FMA)
     buffer_puts(out, ", f32 rounded to tf32");
   if (t->unused)
     buffer_printf(out, " (%s)", t->unused);
@@ -318,12 +325,18 @@ static GemmGroup group_of(CudaWriter *w, const CudaTile *t, uint32_t count,
                          : times ? format(e, "(int64_t)%s", emit_int(e, times))
                                  : NULL;
       *(b ? &a->stride_b : &a->stride_a) = text;
+      const CudaGuards *guards = b ? &t->guards_b : &t->guards_a;
+      for (uint32_t i = 0; read && i < guards->count; i++)
+        if (guards->of[i].times[v])
+          *(b ? &a->guard_b[i] : &a->guard_a[i]) =
+              emit_int(e, guards->of[i].times[v]);
     }
   }
   return g;
 }
 
-static GemmOperand operand_of(CudaWriter *w, const Step *read) {
+static GemmOperand operand_of(CudaWriter *w, const Step *read,
+                              const CudaGuards *guards) {
   GemmOperand o = {.pointer = "0"};
   if (!read)
     return o;
@@ -332,6 +345,9 @@ static GemmOperand operand_of(CudaWriter *w, const Step *read) {
   if (read->address->constant)
     o.pointer =
         format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
+  for (; o.guards < guards->count; o.guards++)
+    o.guard[o.guards] = (GemmGuard){emit_int(e, guards->of[o.guards].constant),
+                                    emit_int(e, guards->extent[o.guards])};
   return o;
 }
 
@@ -376,8 +392,13 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   int64_t tiles = emit_times(e, emit_times(e, high, wide),
                              count_of(w, t->batches, t->batch));
   int64_t parts = s->split;
+  const uint32_t *last = t->k + t->ks - 1;
   if (s->stream) {
-    parts = emit_over(e, count_of(w, t->ks, t->k), s->k);
+    bool taps = t->shape.inner > 0;
+    parts =
+        emit_over(e, count_of(w, taps ? 1 : t->ks, taps ? last : t->k), s->k);
+    if (taps)
+      parts = emit_times(e, parts, count_of(w, t->ks - 1, t->k));
     parts = size_max(w->k->graph, parts, 1);
   }
   tiles = emit_times(e, tiles, gemm_cluster(s));
@@ -400,6 +421,26 @@ static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
   return cuda_add_map(w, &map);
 }
 
+/* Of one image the tiles of clusters that are beyond it are of another one,
+ * which is not there. */
+static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
+  Emitter *e = &w->e;
+  const CudaPixels *p = &t->pixels;
+  GemmPixels to = {.count = p->count};
+  const char *first = emit_int(e, w->k->loops.at[0]->extents[t->m[0]]);
+  for (uint32_t j = 0; j < p->count; j++) {
+    const char *at = format(e, "i%u", p->m[j]);
+    if (!p->images && j + 1 == p->count)
+      at = format(e, "i%u %% %s", p->m[j], first);
+    to.at[j] = format(e, "%s * %s + %s", at, emit_int(e, p->step[j]),
+                      emit_int(e, p->map.lower[j]));
+    to.move[j] = format(e, "i%u * %s", p->k[j], emit_int(e, p->move[j]));
+  }
+  to.image = p->images ? format(e, "i%u", t->m[0])
+                       : format(e, "i%u / %s", t->m[0], first);
+  return to;
+}
+
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
   const CudaTile *t = w->s->tile;
   GemmText g = {.shape = &t->shape,
@@ -409,8 +450,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
                 .m = group_of(w, t, t->ms, t->m),
                 .n = group_of(w, t, t->ns, t->n),
                 .k = group_of(w, t, t->ks, t->k),
-                .a = operand_of(w, t->copy_a),
-                .b = operand_of(w, t->copy_b),
+                .a = operand_of(w, t->copy_a, &t->guards_a),
+                .b = operand_of(w, t->copy_b, &t->guards_b),
                 .epilogue = put_epilogue,
                 .owner = w};
   const CudaAxes axes[] = {
@@ -422,6 +463,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   if (t->s.copy == BY_ENGINE) {
     g.a.map = map_of(w, t, false);
     g.b.map = map_of(w, t, true);
+    if (t->shape.pixels)
+      g.a.pixels = pixels_of(w, t);
   }
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);

@@ -5,6 +5,24 @@
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernel.h"
 
+/* Forms that are to be at least 0, and less than an extent. */
+typedef struct CudaGuards {
+  uint32_t count;
+  Quasi of[GEMM_GUARDS];
+  int64_t extent[GEMM_GUARDS];
+} CudaGuards;
+
+/* The left side of a convolution as pixels: its map; by axis of images (that of
+ * neighbours first) the axes of rows and of k that walk over it, and how far.
+ */
+typedef struct CudaPixels {
+  CudaMap map;
+  uint32_t count, guards;
+  uint32_t m[GEMM_PIXEL_AXES], k[GEMM_PIXEL_AXES];
+  int64_t step[GEMM_PIXEL_AXES], move[GEMM_PIXEL_AXES];
+  bool images; /* the first axis of rows: there are several */
+} CudaPixels;
+
 /* A pass that is one: what its loops are to it. */
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
@@ -16,9 +34,11 @@ typedef struct CudaTile {
   uint32_t batches, ms, ns, ks; /* how many axes of each there are */
   const Loop *a, *b; /* loops over the same axes, whose results are elements */
   const Step *copy_a,
-      *copy_b;          /* the reads that they are nothing but; or NULL */
-  CudaMap map_a, map_b; /* where TMA can copy them */
-  const char *unused;   /* why a schedule of a file is not used; or NULL */
+      *copy_b; /* the reads that they are nothing but; or NULL */
+  CudaGuards guards_a, guards_b; /* where they are, and 0 elsewhere */
+  CudaMap map_a, map_b;          /* where TMA can copy them */
+  CudaPixels pixels;
+  const char *unused; /* why a schedule of a file is not used; or NULL */
 } CudaTile;
 
 /* NULL: the pass is none, or what there would be to choose does not fit. */
@@ -41,8 +61,8 @@ typedef struct CudaAxes {
  * is none that it takes. */
 bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
                  CudaMap *to);
-/* Likewise an operand of a tile. */
-bool cuda_tile_map(const CudaTile *t, const Loop *loop, bool b, CudaMap *to);
+/* Likewise the operands of a tile: says of its shape how they come. */
+void cuda_tile_maps(CudaTile *t, const Loop *loop);
 /* And a result. */
 bool cuda_result_map(const CudaTile *t, const Loop *loop, const Result *r,
                      CudaMap *to);
@@ -58,6 +78,9 @@ bool cuda_is_affine(const Quasi *q);
 const Step *cuda_narrow_of(const Loop *side);
 /* The read that the side is, of the type that its tile has; or NULL. */
 const Step *cuda_copied_read(const Loop *side, Dtype t);
+/* window.c: the same of a read within bounds, where it is 0 beyond these. */
+const Step *cuda_guarded_read(Arena *arena, const Loop *side, Dtype t,
+                              CudaGuards *to);
 /* Which axis of a group is the last one, if elements along it are next to each
  * other, and copies of them do not go on to another one's. */
 bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,

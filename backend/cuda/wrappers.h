@@ -101,6 +101,9 @@ bool wrappers_write(Buffer *out, const char *text);
  *   void ax_tma_prefetch(const ax_tensor_map *)
  *   void ax_tma_load_2d(unsigned to, const ax_tensor_map *, unsigned bar,
  *                       int c0, int c1)
+ *   void ax_tma_pixels_4d(unsigned to, const ax_tensor_map *, unsigned bar,
+ *                       int c, int w, int h, int n, int move_w, int move_h)
+ *                       im2col, 3d to 5d: cuTensorMapEncodeIm2col
  *   void ax_tma_cast_2d(unsigned to, const ax_tensor_map *, unsigned bar,
  *                       unsigned blocks, int c0, int c1)  to several blocks
  *   void ax_tma_store_2d(const ax_tensor_map *, unsigned from, int c0, int c1)

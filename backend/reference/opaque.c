@@ -94,7 +94,7 @@ typedef struct Job { /* one slice of an opaque node */
   const Node *node;
   Tensor *out;
   int64_t slice;
-  int64_t first[3];       /* of the slice's elements, in each input */
+  int64_t *first;         /* of the slice's elements, in each input */
   Keyed *items, *scratch; /* of one line */
 } Job;
 
@@ -238,6 +238,81 @@ static void permutation(const Job *job) {
   }
 }
 
+/* ---- folds and scans ---- */
+
+typedef struct Turn { /* of one element of the states */
+  const Job *job;
+  Scalar *inputs, *values; /* states first; of cells */
+  int64_t element;
+} Turn;
+
+static void load_inputs(const Turn *t, int64_t turn, uint32_t from) {
+  const Node *n = t->job->node;
+  for (uint32_t k = from; k < n->input_count; k++) {
+    const Node *x = n->inputs[k];
+    bool turns = (uint64_t)n->params[2] >> k & 1;
+    int64_t each = slice_count(x) / (turns ? n->params[0] : 1);
+    int64_t at = x->rank > turns ? t->element : 0;
+    t->inputs[k] = input_at(t->job, k, turns ? turn * each + at : at);
+  }
+}
+
+static Scalar cell_value(const Turn *t, const Cell *c) {
+  Scalar args[3] = {{.dtype = DT_NONE}}, value = c->value;
+  for (uint32_t k = 0; k < c->arg_count && k < 3; k++)
+    args[k] = t->values[c->args[k]];
+  switch (c->kind) {
+  case CELL_AXIS:
+    return t->inputs[c->axis];
+  case CELL_CONVERT:
+    return scalar_convert(args[0], c->dtype);
+  case CELL_SELECT:
+    return args[0].i ? args[1] : args[2];
+  case CELL_OP: /* what may fail is in none of them */
+    scalar_apply(c->op, c->arg_count, args, c->dtype, &value);
+    return value;
+  case CELL_CONST:
+  case CELL_SIZE:
+  case CELL_READ:
+  case CELL_RANDOM:
+    break;
+  }
+  return value;
+}
+
+/* What it comes to, from which cell on. */
+static uint32_t run_turn(const Turn *t) {
+  const Node *n = t->job->node;
+  uint32_t states = (uint32_t)n->params[1];
+  uint32_t results = states + (n->op == PRIM_SCAN);
+  for (uint32_t k = 0; k < n->cell_count; k++)
+    t->values[k] = cell_value(t, &n->cells[k]);
+  for (uint32_t k = 0; k < states; k++)
+    t->inputs[k] = t->values[n->cell_count - results + k];
+  return n->cell_count - 1;
+}
+
+static void fold_slice(const Job *job) {
+  const Node *n = job->node;
+  bool all = n->op == PRIM_SCAN;
+  int64_t turns = n->params[0], count = slice_count(n) / (all ? turns : 1);
+  Turn t = {.job = job};
+  t.inputs = NEW_ARRAY(job->arena, Scalar, n->input_count);
+  t.values = NEW_ARRAY(job->arena, Scalar, n->cell_count);
+  for (t.element = 0; t.element < count; t.element++) {
+    load_inputs(&t, 0, 0);
+    for (int64_t k = 0; k < turns; k++) {
+      poll_at(k);
+      load_inputs(&t, k, (uint32_t)n->params[1]);
+      uint32_t last = run_turn(&t);
+      if (all)
+        output(job, k * count + t.element, t.values[last]);
+    }
+    if (!all)
+      output(job, t.element, t.inputs[n->params[3]]);
+  }
+}
+
 static void begin_slice(Job *job, int64_t slice) {
   const Node *n = job->node;
   job->slice = slice;
@@ -263,6 +338,10 @@ static bool run_slice(const Job *job, Fault *fault) {
   case PRIM_PERMUTATION:
     permutation(job);
     return true;
+  case PRIM_FOLD:
+  case PRIM_SCAN:
+    fold_slice(job);
+    return true;
   }
   fault_set(fault, "compiler bug: no opaque operation %s",
             prim_info[job->node->op].name);
@@ -279,7 +358,8 @@ static bool guard_holds(const Node *n, int64_t slice) {
 
 static int64_t longest_line(const Node *n) {
   int64_t most = n->op == PRIM_PERMUTATION ? n->params[0] : 0;
-  for (uint32_t k = 0; n->input_count && k < n->inputs[0]->rank; k++) {
+  bool lines = n->input_count && n->op != PRIM_FOLD && n->op != PRIM_SCAN;
+  for (uint32_t k = 0; lines && k < n->inputs[0]->rank; k++) {
     int64_t extent = n->inputs[0]->extents[n->inputs[0]->free_count + k];
     most = extent > most ? extent : most;
   }
@@ -292,6 +372,7 @@ bool opaque_run(const Graph *g, Arena *arena, const Node *n, Tensor *out,
   for (uint32_t k = 0; k < n->free_count; k++)
     slices *= n->extents[k];
   Job job = {.graph = g, .arena = arena, .node = n, .out = out};
+  job.first = NEW_ARRAY(arena, int64_t, n->input_count);
   job.items = NEW_ARRAY(arena, Keyed, line);
   job.scratch = NEW_ARRAY(arena, Keyed, line);
   for (int64_t slice = 0; slice < slices; slice++) {

@@ -42,14 +42,16 @@ print(f"{name:34} {1e3 * t:9.3f} ms {2e-12 * m * n * k / t:8.1f} TFLOP/s")
 }
 
 step 'plain (mma, no roles)' 'way=mma m=128 n=128 k=32 stages=3'
-step 'warp-specialised' \
-  'way=wgmma m=128 n=128 pingpong=0 stages=2 flight=1 persistent=0 stream=0'
-step 'tile of 128 x 256 x 64' \
-  'way=wgmma m=128 n=256 pingpong=0 stages=2 flight=1 persistent=0 stream=0'
-step 'persistent' \
-  'way=wgmma m=128 n=256 pingpong=0 stages=2 flight=1 persistent=1 stream=0'
-step 'three stages, two in flight' \
-  'way=wgmma m=128 n=256 pingpong=0 stages=3 flight=2 persistent=1 stream=0'
-step 'four stages' \
-  'way=wgmma m=128 n=256 pingpong=0 stages=4 flight=2 persistent=1 stream=0'
+plain='store=shared cluster_m=1 cluster_n=1'
+wide="way=wgmma m=128 n=256 warps_m=2 pingpong=0 stream=0"
+step 'warp-specialised' "way=wgmma m=128 n=128 warps_m=2 pingpong=0 stages=2 \
+flight=1 persistent=0 stream=0 $plain"
+step 'tile of 128 x 256 x 64' "$wide stages=2 flight=1 persistent=0 $plain"
+step 'persistent' "$wide stages=2 flight=1 persistent=1 $plain"
+step 'three stages, two in flight' "$wide stages=3 flight=2 persistent=1 $plain"
+step 'four stages' "$wide stages=4 flight=2 persistent=1 $plain"
+step 'results by TMA' "$wide stages=4 flight=2 persistent=1 store=engine \
+waiting=2 cluster_m=1 cluster_n=1"
+step 'clusters of two' "$wide stages=4 flight=2 persistent=1 store=engine \
+waiting=2 cluster_m=2 cluster_n=1"
 step 'as it is chosen' ''

@@ -21,6 +21,9 @@ extern "C" __global__ void __launch_bounds__(128)
     ax_tma_load_3d(at, &a.map, bar, 1, 2, 3);
     ax_tma_load_4d(at, &a.map, bar, 1, 2, 3, 4);
     ax_tma_load_5d(at, &a.map, bar, 1, 2, 3, 4, 5);
+    ax_tma_pixels_3d(at, &a.map, bar, 1, 2, 3, 4);
+    ax_tma_pixels_4d(at, &a.map, bar, 1, 2, 3, 4, 5, 6);
+    ax_tma_pixels_5d(at, &a.map, bar, 1, 2, 3, 4, 5, 6, 7, 8);
     ax_bulk_load(at, a.in, 64, bar);
   }
   if (!ax_mbarrier_try(bar, 0))

@@ -374,17 +374,63 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
 #endif
 }
 
+CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
+                            const uint64_t *extents, const uint64_t *strides,
+                            const int *lower, const int *upper,
+                            unsigned channels, unsigned pixels,
+                            const uint32_t *steps, int interleave, int swizzle,
+                            int promotion, int fill) {
+  SAYS(tensor_pixels);
+  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
+      fill || rank < 3 || rank > 5 || !fake_block(at, bytes) || steps[0] != 1 ||
+      steps[rank - 1] != 1 || channels > 256 || pixels > 1024)
+    return 1;
 #ifdef FAKE_RUNS
+  SimMap map = {.rank = rank,
+                .element = bytes,
+                .address = (const void *)(uintptr_t)at,
+                .swizzle = swizzle ? 16u << swizzle : 0,
+                .stride = {bytes},
+                .pixels = true};
+  Buffer error = {0};
+  for (unsigned j = 0; j < rank; j++) {
+    map.size[j] = extents[j];
+    map.box[j] = j == 0 ? channels : j == 1 ? pixels : 1;
+    if (j)
+      map.stride[j] = strides[j - 1];
+    if (j + 2 < rank) {
+      map.lower[j] = lower[j];
+      map.upper[j] = upper[j];
+      map.step[j] = steps[j + 1];
+    }
+  }
+  if (sim_map(to, &map, &error))
+    return 0;
+  fprintf(stderr, "%s\n", error.text);
+  return 1;
+#else
+  uint64_t words[16] = {at, rank, extents[0], strides[0], channels,
+                        (uint64_t)swizzle, (uint64_t)lower[0] + upper[0]};
+  memcpy(to, words, sizeof words);
+  return 0;
+#endif
+}
+
+#ifdef FAKE_RUNS
+#include "tests/unit/cuda_mutants.h"
 
 /* ---- kernels: by the simulator ---- */
 
 struct CuFunctionIs {
   Sim *sim;
+  const char *text;
   char name[64];
   CuFunction next;
 };
 struct CuModuleIs {
   Sim *sim;
+  char *text;
   CuFunction functions;
 };
 
@@ -402,12 +448,14 @@ CuResult fake_module_load(CuModule *out, const void *image) {
   }
   *out = calloc(1, sizeof **out);
   (*out)->sim = sim;
+  (*out)->text = strdup(text ? text : image);
   return 0;
 }
 
 CuResult fake_module_unload(CuModule module) {
   if (module->sim)
     sim_free(module->sim);
+  free(module->text);
   free(module);
   return 0;
 }
@@ -420,6 +468,7 @@ CuResult fake_module_function(CuFunction *out, CuModule module,
       return 0;
   *out = calloc(1, sizeof **out);
   (*out)->sim = module->sim;
+  (*out)->text = module->text;
   (*out)->next = module->functions;
   module->functions = *out;
   snprintf((*out)->name, sizeof(*out)->name, "%s", name);
@@ -459,7 +508,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
     return 1;
   if (!function->sim)
     return fake_stream(stream);
-  if (!sim_launch(function->sim, &launch, &error)) {
+  if (!mutants_launch(function->sim, function->text, &launch, &error)) {
     fprintf(stderr, "%s: %s\n", function->name, error.text);
     return 719;
   }

@@ -109,13 +109,14 @@ static void map_operand(const GemmArguments *g, const Made *m, bool b,
   bool turned = b ? m->shape.b.turned : m->shape.a.turned;
   int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
   int64_t of_term = b ? g->b_k : g->a_k;
-  SimMap map = {.rank = 3, .element = 2, .address = b ? g->b : g->a};
+  uint32_t bytes = dtype_info[m->shape.a.dtype].bytes;
+  SimMap map = {.rank = 3, .element = bytes, .address = b ? g->b : g->a};
   map.size[0] = (uint64_t)(turned ? rows : g->k);
   map.size[1] = (uint64_t)(turned ? g->k : rows);
   map.size[2] = (uint64_t)g->batch;
-  map.stride[0] = 2;
-  map.stride[1] = 2 * (uint64_t)(turned ? of_term : of_row);
-  map.stride[2] = 2 * (uint64_t)(b ? g->b_batch : g->a_batch);
+  map.stride[0] = bytes;
+  map.stride[1] = bytes * (uint64_t)(turned ? of_term : of_row);
+  map.stride[2] = bytes * (uint64_t)(b ? g->b_batch : g->a_batch);
   for (int j = 0; j < 3; j++) /* what has no elements is not read */
     map.size[j] = map.size[j] ? map.size[j] : 1;
   map.box[0] = box[0];

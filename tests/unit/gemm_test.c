@@ -82,6 +82,15 @@ static void test_change(void **state) {
     assert_string_equal(why.text, wrong[j][1]);
     assert_memory_equal(&s, &was, sizeof s);
   }
+  shape.pixels = true;
+  assert_true(gemm_change(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
+  why.len = 0;
+  assert_false(gemm_change(&shape, &gpu, "cluster_n=2", &s, &why));
+  assert_string_equal(why.text, "blocks share no pixels: cluster_n is 1");
+  shape.boxes = false;
+  why.len = 0;
+  assert_false(gemm_change(&shape, &gpu, "store=engine waiting=1", &s, &why));
+  assert_string_equal(why.text, "results are none that TMA stores");
   buffer_free(&why);
 }
 
@@ -183,6 +192,37 @@ static void test_chosen(void **state) {
   assert_true(s.split == 1 && least > seconds);
 }
 
+/* Two blocks share operands and TMA stores results, but for those that much is
+ * done to, or that it does not take. */
+static void test_chosen_group(void **state) {
+  (void)state;
+  GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
+  GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
+  GemmGpu gpu;
+  GemmSchedule s;
+  double seconds, other;
+  assert_true(gemm_gpu("sm_90a", &gpu));
+  assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+  assert_true(s.way == GEMM_WGMMA && s.store == STORE_ENGINE);
+  assert_int_equal(gemm_cluster(&s), 2);
+  assert_int_equal(gemm_grid_most(&s, &gpu) % 2, 0);
+  shape.finish = 100;
+  assert_true(gemm_choose(&shape, &gpu, &s, &other));
+  assert_true(s.store == STORE_SHARED && other > seconds);
+  shape.finish = 1;
+  shape.boxes = false;
+  assert_true(gemm_choose(&shape, &gpu, &s, &other));
+  assert_true(s.store == STORE_SHARED && other > seconds);
+  shape.pixels = true;
+  assert_true(gemm_choose(&shape, &gpu, &s, &other));
+  assert_int_equal(s.cluster_n, 1);
+  shape.tf32 = true; /* terms in rows alone */
+  shape.a.dtype = shape.b.dtype = DT_F32;
+  assert_true(gemm_may_group(&shape, &gpu));
+  shape.b.turned = true;
+  assert_false(gemm_may_group(&shape, &gpu));
+}
+
 /* ---- compiled ---- */
 
 static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
@@ -225,9 +265,10 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_record), cmocka_unit_test(test_change),
-      cmocka_unit_test(test_lines),  cmocka_unit_test(test_choose),
-      cmocka_unit_test(test_chosen), cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_record),  cmocka_unit_test(test_change),
+      cmocka_unit_test(test_lines),   cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_chosen),  cmocka_unit_test(test_chosen_group),
+      cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

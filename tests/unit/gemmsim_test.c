@@ -50,6 +50,11 @@ static const Kind kinds[] = {
             "cluster_n=1 flight=2",
      0},
     {"sm_90a",
+     {DT_F32, DT_F32, DT_F16, .tf32 = 1, .align = 16},
+     GROUPS "n=64 k=32 stream=0 pingpong=0 store=engine waiting=1 cluster_m=1 "
+            "cluster_n=1 flight=2",
+     0},
+    {"sm_90a",
      {DT_BF16, DT_F32, DT_BF16, .align = 16},
      GROUPS "n=64 stream=0 pingpong=0 store=engine waiting=2 cluster_m=2 "
             "cluster_n=2 flight=2",

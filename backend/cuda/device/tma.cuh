@@ -35,6 +35,33 @@ AX_TMA_LOAD(4d, "{%3, %4, %5, %6}", (int a, int b, int c, int d),
 AX_TMA_LOAD(5d, "{%3, %4, %5, %6, %7}", (int a, int b, int c, int d, int e),
             ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
 
+//@ ax_tma_pixels_3d ax_tma_pixels_4d ax_tma_pixels_5d
+/* The same in the mode im2col: channels from `c` on of so many pixels, from
+ * the one at w, h, d of image n on as a bounding box counts them, each moved by
+ * the offsets. */
+AX_TMA_CHECK
+#define AX_TMA_PIXELS(D, AT, MOVED, COORDINATES, OPERANDS)                    \
+  AX_DEVICE void ax_tma_pixels_##D(unsigned to, const ax_tensor_map *map,     \
+                                   unsigned bar, AX_IS COORDINATES) {         \
+    asm volatile("cp.async.bulk.tensor." #D ".shared::cluster.global.im2col"  \
+                 ".mbarrier::complete_tx::bytes [%0], [%1, " AT "], [%2], "   \
+                 MOVED ";" ::"r"(to),                                         \
+                 "l"(map), "r"(bar), AX_IS OPERANDS                           \
+                 : "memory");                                                 \
+  }
+#define AX_MOVE(x) "h"((unsigned short)(x))
+AX_TMA_PIXELS(3d, "{%3, %4, %5}", "{%6}", (int c, int w, int n, int move_w),
+              ("r"(c), "r"(w), "r"(n), AX_MOVE(move_w)))
+AX_TMA_PIXELS(4d, "{%3, %4, %5, %6}", "{%7, %8}",
+              (int c, int w, int h, int n, int move_w, int move_h),
+              ("r"(c), "r"(w), "r"(h), "r"(n), AX_MOVE(move_w),
+               AX_MOVE(move_h)))
+AX_TMA_PIXELS(5d, "{%3, %4, %5, %6, %7}", "{%8, %9, %10}",
+              (int c, int w, int h, int d, int n, int move_w, int move_h,
+               int move_d),
+              ("r"(c), "r"(w), "r"(h), "r"(d), "r"(n), AX_MOVE(move_w),
+               AX_MOVE(move_h), AX_MOVE(move_d)))
+
 //@ ax_tma_cast_1d ax_tma_cast_2d ax_tma_cast_3d ax_tma_cast_4d ax_tma_cast_5d
 /* The same to the same place of each block of the cluster whose bit is in
  * `blocks`; in each of them the bytes arrive at its own `bar`. */

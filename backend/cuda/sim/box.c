@@ -13,6 +13,8 @@ typedef struct Packed { /* 128 bytes */
   uint64_t size[SIM_AXES];
   uint16_t box[SIM_AXES]; /* 256 is 256 */
   uint8_t rank, element, swizzle, tf32;
+  int16_t lower[SIM_AXES - 2], upper[SIM_AXES - 2];
+  uint8_t step[SIM_AXES - 2], pixels;
 } Packed;
 
 _Static_assert(sizeof(Packed) <= 128, "it fits");
@@ -24,6 +26,29 @@ static int swizzle_number(uint32_t bytes) {
     if (swizzle_info(j).bytes == bytes)
       return (int)j;
   return -1;
+}
+
+/* How many pixels the bounding box has along axis 1 + j. */
+static int64_t pixels_along(int64_t size, int64_t lower, int64_t upper,
+                            int64_t step) {
+  return size + upper <= lower ? 0 : (size + upper - lower - 1) / step + 1;
+}
+
+static const char *wrong_pixels(const SimMap *m) {
+  static const int most[] = {0, 0, 0, 32768, 128, 16};
+  if (m->rank < 3)
+    return "pixels have a rank of 3 to 5";
+  for (uint32_t j = 0; j + 2 < m->rank; j++) {
+    if (m->lower[j] < -most[m->rank] || m->lower[j] >= most[m->rank] ||
+        m->upper[j] < -most[m->rank] || m->upper[j] >= most[m->rank])
+      return "a corner of the bounding box is too far away";
+    if (!m->step[j] || m->step[j] > 8)
+      return "a step is 1 to 8 pixels";
+    if (pixels_along((int64_t)m->size[j + 1], m->lower[j], m->upper[j],
+                     m->step[j]) < 1)
+      return "a bounding box has no pixels";
+  }
+  return NULL;
 }
 
 /* Section "Tensor Map Object Management" of the driver's manual has what must
@@ -54,6 +79,8 @@ bool sim_map(void *out, const SimMap *m, Buffer *error) {
     else if (j && (m->stride[j] % 16 || m->stride[j] >= 1ull << 40))
       wrong = "a stride is a multiple of 16 below 2^40";
   }
+  if (!wrong && m->pixels)
+    wrong = wrong_pixels(m);
   if (wrong) {
     buffer_printf(error, "a tensor map: %s", wrong);
     return false;
@@ -67,6 +94,13 @@ bool sim_map(void *out, const SimMap *m, Buffer *error) {
     p.box[j] = (uint16_t)m->box[j];
     if (j)
       p.stride[j - 1] = m->stride[j];
+  }
+  p.pixels = m->pixels;
+  for (uint32_t j = 0; m->pixels && j + 2 < m->rank; j++) {
+    p.lower[j] = (int16_t)m->lower[j];
+    p.upper[j] = (int16_t)m->upper[j];
+    p.step[j] = (uint8_t)m->step[j];
+    p.box[j + 2] = 1;
   }
   memset(out, 0, 128);
   memcpy(out, &p, sizeof p);
@@ -87,13 +121,36 @@ static uint32_t box_rows(const Packed *m) {
   return box_bytes(m) / m->box[0] / m->element;
 }
 
+/* Where a pixel is, counted on from where the load begins: each one has its
+ * place in the bounding box of an image. */
+static void pixel_at(const Packed *m, const int *at, uint32_t row, int *to) {
+  int64_t rest = row;
+  uint32_t images = m->rank - 1u;
+  to[0] = at[0];
+  for (uint32_t j = 0; j + 2 < m->rank; j++) {
+    int64_t along = pixels_along((int64_t)m->size[j + 1], m->lower[j],
+                                 m->upper[j], m->step[j]);
+    int64_t number = (at[j + 1] - m->lower[j]) / m->step[j] + rest;
+    to[j + 1] = (int)(m->lower[j] + number % along * m->step[j] +
+                      at[m->rank + j]);
+    rest = number / along;
+  }
+  to[images] = (int)(at[images] + rest);
+}
+
 /* Where a row begins, and which of its elements, from *from up to *to, are
  * inside; false: none. */
 static bool row_in(const Packed *m, const int *at, uint32_t row, char **place,
                    int64_t *from, int64_t *to) {
   uint64_t address = m->address;
+  int pixel[SIM_AXES];
+  if (m->pixels) {
+    pixel_at(m, at, row, pixel);
+    at = pixel;
+    row = 0;
+  }
   for (uint32_t j = 1; j < m->rank; j++) {
-    int64_t index = at[j] + (int64_t)(row % m->box[j]);
+    int64_t index = at[j] + (m->pixels ? 0 : (int64_t)(row % m->box[j]));
     row /= m->box[j];
     if (index < 0 || (uint64_t)index >= m->size[j])
       return false;
@@ -164,6 +221,20 @@ static bool finish_store(SimRun *r, const Pending *p) {
 
 /* ---- begun ---- */
 
+/* Does a load begin in the bounding box, are offsets such as there are? */
+static bool good_pixel(const Packed *m, const int *at) {
+  static const int most[] = {0, 0, 0, 65535, 255, 31};
+  for (uint32_t j = 0; j + 2 < m->rank; j++) {
+    int64_t along = pixels_along((int64_t)m->size[j + 1], m->lower[j],
+                                 m->upper[j], m->step[j]);
+    int from = at[j + 1] - m->lower[j], move = at[m->rank + j];
+    if (from < 0 || from % m->step[j] || from / m->step[j] >= along ||
+        move < 0 || move > most[m->rank])
+      return false;
+  }
+  return true;
+}
+
 /* The map of a call, whose tensor is where memory is. */
 static bool read_map(SimRun *r, SimThread *t, const AxCall *c, bool write,
                      Packed *m) {
@@ -177,6 +248,10 @@ static bool read_map(SimRun *r, SimThread *t, const AxCall *c, bool write,
   if (c->n[3] && m->rank != c->n[3])
     return sim_fail(r, t, site, "a box of %llu axes of a tensor that has %u",
                     (unsigned long long)c->n[3], m->rank);
+  if (c->n[3] && m->pixels != c->n[4])
+    return sim_fail(r, t, site, "a tensor map of the other mode");
+  if (c->n[3] && m->pixels && !good_pixel(m, c->p[1]))
+    return sim_fail(r, t, site, "no pixel of the bounding box");
   uint64_t last = m->address + m->size[0] * m->element;
   for (uint32_t j = 1; j < m->rank; j++)
     last += (m->size[j] - 1) * m->stride[j - 1];
@@ -205,7 +280,8 @@ static Pending *begin(SimRun *r, SimThread *t, int op, const AxCall *c,
   void *map = arena_alloc(t->block->cluster->arena, sizeof(Packed));
   p->p[0] = memcpy(map, c->p[0], sizeof(Packed));
   p->n[0] = offset;
-  memcpy(p->at, c->p[1], c->n[3] * sizeof(int));
+  memcpy(p->at, c->p[1],
+         (c->n[3] + (c->n[4] ? c->n[3] - 2 : 0)) * sizeof(int));
   return p;
 }
 

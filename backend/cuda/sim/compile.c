@@ -127,11 +127,12 @@ static void add_file(Buffer *out, const char *path) {
 }
 
 /* Optimised a little, so that what need not lie in memory does not; and with a
- * call before each access, and where C++ leaves undefined what is done. */
+ * call before each access, and where C++ leaves undefined what is done.  What
+ * nobody has set is no likely number. */
 static const char flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -fvisibility=hidden "
-    "-fsanitize=thread,bounds,shift,alignment,integer-divide-by-zero "
-    "-fno-strict-aliasing -ffp-contract=off -fwrapv "
+    "-fsanitize=thread,bounds,object-size,shift,alignment,integer-divide-by-zero "
+    "-ftrivial-auto-var-init=pattern -fno-strict-aliasing -ffp-contract=off -fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 
 /* In two steps, as the second would bring the library of the sanitizer. */

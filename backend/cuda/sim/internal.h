@@ -139,7 +139,7 @@ typedef struct Pending {
   uint32_t who;   /* its agent */
   uint64_t n[8];
   const void *p[3];
-  int at[SIM_AXES]; /* of a box */
+  int at[2 * SIM_AXES]; /* of a box; of pixels, offsets behind it */
   Mbarrier **bars;  /* where it arrives, one for each block, or NULL */
   SimBlock *block;
   float **d; /* of a product: accumulators of each thread; and A */

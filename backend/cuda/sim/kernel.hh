@@ -639,6 +639,21 @@ AX_TMA(3d, (int a, int b, int c), (a, b, c))
 AX_TMA(4d, (int a, int b, int c, int d), (a, b, c, d))
 AX_TMA(5d, (int a, int b, int c, int d, int e), (a, b, c, d, e))
 #undef AX_TMA
+#define AX_PIXELS(D, COORDINATES, NAMES)                                     \
+  AX_SIM void ax_tma_pixels_##D##d(unsigned to, const ax_tensor_map *map,    \
+                                   unsigned bar, AX_IS COORDINATES, AX_AT) { \
+    const int at[] = {AX_IS NAMES};                                          \
+    AxCall call = ax_sim_args(line, to, bar, 0, D);                          \
+    call.n[4] = 1;                                                           \
+    call.p[0] = map;                                                         \
+    call.p[1] = at;                                                          \
+    ax_sim_call(AX_TMA_LOAD, call);                                          \
+  }
+AX_PIXELS(3, (int c, int w, int n, int x), (c, w, n, x))
+AX_PIXELS(4, (int c, int w, int h, int n, int x, int y), (c, w, h, n, x, y))
+AX_PIXELS(5, (int c, int w, int h, int d, int n, int x, int y, int z),
+          (c, w, h, d, n, x, y, z))
+#undef AX_PIXELS
 #undef AX_IS
 AX_SIM void ax_tma_commit(AX_AT) {
   ax_sim_do(AX_TMA_COMMIT, line);

@@ -56,6 +56,12 @@ typedef struct SimMap {
   uint32_t box[SIM_AXES];    /* up to 256 each */
   uint32_t swizzle;          /* bytes: 0, 32, 64, 128 */
   bool tf32;                 /* f32 is cut to tf32 on the way */
+  /* of pixels (cuTensorMapEncodeIm2col): box[0] channels of box[1] pixels, as a
+     bounding box with these corners counts them, along axes 1 .. rank - 2, by
+     these steps */
+  bool pixels;
+  int32_t lower[SIM_AXES - 2], upper[SIM_AXES - 2];
+  uint32_t step[SIM_AXES - 2];
 } SimMap;
 
 /* Into 128 bytes aligned to 64.  False: the driver would refuse it. */

@@ -1,9 +1,9 @@
-/* The lines of a kernel's text, moved in as far as they are nested, so that a
+/* The lines of generated C, moved in as far as they are nested, so that a
  * person can read it: what writes it need not know how deep it is. */
+#include "support/support.h"
+
 #include <ctype.h>
 #include <string.h>
-
-#include "backend/cuda/kernel.h"
 
 enum { DEPTH_MOST = 64, STEP = 2 };
 
@@ -62,7 +62,7 @@ static size_t indent_of(const Nesting *n, const char *line, size_t len) {
   return (depth + n->heads) * STEP + (goes_on ? 2 * STEP : 0);
 }
 
-void cuda_indent(const char *text, Buffer *out) {
+void code_indent(const char *text, Buffer *out) {
   Nesting n = {0};
   while (*text) {
     size_t len = strcspn(text, "\n");

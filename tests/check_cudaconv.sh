@@ -1,0 +1,61 @@
+#!/bin/bash
+# Convolutions on the target cuda, whose driver is a fake (tests/cuda_fakes.sh):
+# images with channels next to each other go by TMA's pixels, others under
+# guards, as tests choose it and as a file of schedules has it.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+bad=0
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+. "$here/tests/cuda_fakes.sh"
+
+# Padding that is no tensor; channels last and first, strides, dilation, groups;
+# of f32, f16, bf16; and a sum over two axes that are not one.
+cat >convs.axn <<'END'
+open nn
+fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
+fun bordered x =
+  x |> pad ~axis:1 ~before:1 ~after:1 |> pad ~axis:2 ~before:2 ~after:1
+fun last x w =
+  for n, y, z, u => bf16 (sum (for i < 3, j < 3, a =>
+    f32 x.[n, y + i, z + j, a] * f32 w.[u, i, j, a]))
+val x = bf16 (reshape [2, 9, 8, 16] (number ~by:7 2304))
+val w = bf16 (reshape [24, 3, 3, 16] (number ~by:5 3456))
+do print (last (bordered x) w : bf16[2, 9, 9, 24])
+do print (last x w : bf16[2, 7, 6, 24])
+fun strided x w =
+  for n < 3, y < 6, z < 5, u => sum (for i < 3, j < 2, a =>
+    f32 x.[n, 2 * y + 3 * i, 3 * z + 2 * j, a] * f32 w.[i, j, a, u])
+val x = bf16 (reshape [3, 17, 15, 72] (number ~by:7 55080))
+val w = bf16 (reshape [3, 2, 72, 40] (number ~by:5 17280))
+do print (strided x w)
+fun line x w =
+  for y < 50, u => sum (for i < 5, a => f32 x.[y + i, a] * f32 w.[u, i, a])
+val x = f16 (reshape [50, 24] (number ~by:7 1200))
+val w = f16 (reshape [40, 5, 24] (number ~by:5 4800))
+do print (line (pad ~axis:0 ~before:2 ~after:2 x) w)
+val x = reshape [7, 5, 40] (f16 (number ~by:3 1400))
+val w = reshape [5, 7, 48] (f16 (number ~by:5 1680))
+do print (x, w)
+do print (einsum "a b i, b a j -> i j" x w)
+val i = reshape [2, 16, 15, 13] (number ~by:3 6240)
+val f = reshape [32, 16, 3, 3] (number ~by:5 4608)
+do print (unbiased_conv2d ~padding:1 ~stride:2 f i)
+do print (unbiased_conv2d ~padding:2 ~dilation:2 (f16 f) (f16 i))
+do print (grouped_conv2d ~groups:2 ~padding:1
+            {w = reshape [64, 8, 3, 3] f, b = f32 (iota 64)} i)
+END
+same convs
+echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
+  'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
+mkdir "$work/texts"
+AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
+grep -q 'ax_tma_pixels_4d' "$work"/texts/*.cu || wrong 'no pixels'
+grep -q 'ax_tma_pixels_3d' "$work"/texts/*.cu || wrong 'no pixels of lines'
+exit "$bad"

@@ -1,0 +1,135 @@
+#!/bin/bash
+# Mutants of kernels as programs start them (tests/unit/cuda_mutants.h): each is
+# found by the simulator of a GPU, or leaves something else in memory, but for
+# those in tests/cuda/FAMILY.survivors, which says why they are right.
+#
+#     tests/check_cudamutants.sh [FAMILY...]
+#
+# A few of some families are run; all of all whose survivors were judged with
+# MUTANTS=all; and others where they are named.
+set -u
+. "$(dirname "$0")/lib.sh"
+wanted=" $* "
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+. "$here/tests/cuda_fakes.sh"
+judged=" points points_line turned rows rows_long columns scatter_begin \
+scatter_added "
+each=37 some=" points rows columns scatter_added "
+[ "${MUTANTS:-}" = all ] && each=1 some=$judged
+[ "$wanted" = "  " ] && wanted=$some
+bad=0
+export FAKE_MUTANTS FAKE_MUTANTS_FILE="$work/said" TMPDIR="$work/tmp"
+mkdir "$TMPDIR"
+
+family() { # family NAME SCHEDULE [PROCESSORS]: of the program that is given
+  name=$1 processors=${3:-4} FAKE_MUTANTS="$each $2"
+  [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || return 0
+  cat >"$name.axn"
+  rm -f "$work/said"
+  on_gpu timeout 3000 "$AXON" run "$name.axn" >"$work/printed" 2>&1 ||
+    { echo "$name: status $?"; tail -n 3 "$work/printed"; bad=1; }
+  list=$here/tests/cuda/${name%_*}.survivors
+  grep -q ' starts$' "$work/said" 2>/dev/null ||
+    { echo "$name: there is no kernel: $2"; bad=1; return; }
+  while IFS= read -r mutant; do
+    case $mutant in
+    *' found, in '*' starts') [ "$each" -gt 1 ] || echo "$name: $mutant" ;;
+    *)
+      grep -qxF -e "$mutant" "$list" 2>/dev/null ||
+        { echo "$name survives: $mutant"; bad=1; }
+      ;;
+    esac
+  done <"$work/said"
+  rm -rf "${TMPDIR:?}"/*
+}
+
+# Each of some sizes: what is alike in one is not in another.
+# What is read is in memory, and not dense.
+start='fun ones n = f32 (iota n * 7919 % 10007) / 4000.0 - 1.0
+fun some m n =
+  (sort ~axis:0 (reshape [m + 2, n + 4] (ones ((m + 2) * (n + 4))))).[2:, 4:]
+fun line n = (sort (ones (n + 4))).[4:]'
+
+family points 'points, blocks of 128, 2|fabs' 1 <<END
+$start
+do print (abs (some 37 62) * 0.5 + line 62)
+do print (abs (some 41 66) * 0.5 + line 66)
+END
+family points_line 'points, blocks of 128, 2|fabs' 1 <<END
+$start
+do print (abs (line 4095) * 0.5)
+do print (abs (line 3001) * 0.5)
+END
+family turned 'squares' 1 <<END
+$start
+do print (some 37 70 + transpose (some 70 37))
+do print (some 70 37 + transpose (some 37 70))
+END
+family rows 'teams of 32, blocks of 128, rows' <<END
+$start
+fun f x =
+  let val d = x - sum ~axis:1 ~keep:true x * 0.02
+  in d / sqrt (sum ~axis:1 ~keep:true (d * d)) end
+do print (f (some 37 61))
+do print (f (some 29 49))
+END
+family rows_long 'teams of' <<END
+$start
+fun f x = x - max ~axis:1 ~keep:true x
+do print (f (some 1030 301))
+END
+family columns 'teams of' <<END
+$start
+fun f x = sum ~axis:0 (x * x)
+do print (f (some 300 37))
+do print (f (some 257 45))
+do print (f (some 257 70))
+END
+summed='do print (let val x = line 90000 in sum (x * x) end)
+do print (let val x = line 70001 in sum (x * x) end)'
+family chunks 'teams of' 16 <<<"$start
+$summed"
+family chunks_added 'sums of parts' 16 <<<"$start
+$summed"
+attended='fun m n s by =
+  sort ~axis:2 (for b < 2, h < 2, i < n, j < 32 =>
+    bf16 (float ((b * 11 + h * 3 + i * s + j * 5) % 13 - 6) * by))
+fun f rows terms by =
+  nn.attention ~causal:true (m rows 7 by) (m terms 3 1.0) (m terms 9 1.0)
+do print (f 290 200 0.25)
+do print (f 150 270 0.25)
+do print (f 70 130 8.0)'
+export AXON_SCHEDULES="$work/schedules"
+echo 'rows * * *x*x*: way=mma copy=async m=64 warps_m=4 n=32' >"$work/schedules"
+family attention_mma 'rows between' 16 <<<"$attended"
+echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' \
+  >"$work/schedules"
+family attention_wgmma 'rows between' 16 <<<"$attended"
+unset AXON_SCHEDULES
+family scan 'running sums' <<END
+$start
+do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
+do print (cumsum ~axis:1 (reshape [2, 2901] (ones 5802)))
+END
+sorted='do print (sort (ones 9000))
+do print (sort (ones 8803))'
+family sort_counted 'digits counted' <<<"$start
+$sorted"
+family sort_moved 'moved by digits' <<<"$start
+$sorted"
+family sort_lines 'lines sorted' <<END
+$start
+do print (argsort ~axis:1 (reshape [3, 70] (ones 210)))
+do print (argsort ~axis:1 (reshape [5, 61] (ones 305)))
+END
+family top 'the largest' <<END
+$start
+do print (topk 5 (reshape [2, 9000] (ones 18000)))
+do print (topk 4 (reshape [3, 8803] (ones 26409)))
+END
+scattered='do print (scatter (zeros [300]) (iota 3000 % 299) (f32 (iota 3000)))
+do print (scatter (zeros [281]) (iota 2901 % 277) (f32 (iota 2901)))'
+family scatter_begin 'where rows begin' <<<"$scattered"
+family scatter_added 'rows added up' <<<"$scattered"
+exit "$bad"

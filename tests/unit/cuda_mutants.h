@@ -1,0 +1,182 @@
+/* For the driver that is a fake: mutants of kernels as programs start them.
+ *
+ *     FAKE_MUTANTS="EACH SCHEDULE[|WORD]"  FAKE_MUTANTS_FILE=...
+ *
+ * The first kernel that is started whose schedule, the comment that stands
+ * before it, begins so, and that has the word, is run as it is; then one in
+ * EACH of its mutants is run, in a process of its own, on what memory was
+ * before.  Those that leave the same there are run again when the kernel is
+ * started again, as it may be with other sizes.  In the end they are written to
+ * the file, a line each, and behind them how many there were. */
+#include "backend/cuda/sim/mutate.h"
+
+enum { MUTANT_SEEDS = 6, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
+
+typedef struct MutantRun {
+  const SimLaunch *launch;
+  char *before[FAKE_BLOCKS], *after[FAKE_BLOCKS];
+  bool same[FAKE_BLOCKS]; /* it is to be so afterwards */
+} MutantRun;
+
+static char *mutant_copy(const SimMemory *m) {
+  char *to = malloc(m->bytes + 1);
+  memcpy(to, m->at, m->bytes);
+  return to;
+}
+
+static bool mutant_goes(void *owner, Sim *s, uint64_t seed) {
+  const MutantRun *r = owner;
+  SimLaunch launch = *r->launch;
+  Buffer error = {0};
+  launch.seed = seed;
+  launch.steps = 3000000;
+  for (uint32_t k = 0; k < launch.memory_count; k++)
+    memcpy((void *)(uintptr_t)launch.memory[k].at, r->before[k],
+           launch.memory[k].bytes);
+  if (!sim_launch(s, &launch, &error))
+    return false;
+  for (uint32_t k = 0; k < launch.memory_count; k++)
+    if (r->same[k] &&
+        memcmp(launch.memory[k].at, r->after[k], launch.memory[k].bytes) != 0)
+      return false;
+  return true;
+}
+
+/* The part of a text that one kernel is. */
+typedef struct MutantKernel {
+  const char *text;
+  char *kernel;    /* from its schedule to its end: of the text, */
+  size_t from, to; /* from here to there */
+  uint32_t each, launches;
+  Arena *arena;
+  Mutants mutants;
+  bool *found;
+} MutantKernel;
+
+static MutantKernel mutant_of; /* one of a program's */
+
+/* Has it this name and schedule, and the word that stands behind a bar? */
+static bool mutant_is(MutantKernel *m, const char *text, const char *name,
+                      const char *words) {
+  char head[80];
+  const char *word = strchr(words, '|');
+  size_t len = word ? (size_t)(word - words) : strlen(words);
+  snprintf(head, sizeof head, "\n%s(const __grid_constant__", name);
+  const char *at = strstr(text, head);
+  const char *begin = at;
+  while (begin && begin > text && strncmp(begin, "\n/* ", 4) != 0)
+    begin--;
+  if (!at || strncmp(begin + 4, words, len) != 0)
+    return false;
+  const char *end = strstr(at, "\n}\n") + 3;
+  m->from = (size_t)(begin - text);
+  m->to = (size_t)(end - text);
+  m->kernel = strndup(begin, (size_t)(end - begin));
+  if (!word || strstr(m->kernel, word + 1))
+    return true;
+  free(m->kernel);
+  return false;
+}
+
+/* What others may look at: all of memory where another kernel goes on with it,
+ * and results otherwise. */
+static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
+  const uint64_t *pointers = r->launch->args;
+  const char *first = strstr(text, "extern \"C\"");
+  bool all = first && strstr(first + 1, "extern \"C\"");
+  for (uint32_t j = 0; j < 64; j++) {
+    char name[40];
+    snprintf(name, sizeof name, " const o%u = ", j);
+    if (!all && !strstr(kernel, name))
+      break;
+    for (uint32_t k = 0; k < r->launch->memory_count; k++) {
+      uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].at;
+      r->same[k] |= all || (pointers[j] >= at &&
+                            pointers[j] < at + r->launch->memory[k].bytes);
+    }
+  }
+}
+
+static void mutants_run(MutantRun *r) {
+  MutantKernel *m = &mutant_of;
+  for (uint32_t j = m->each / 2; j < m->mutants.all.len; j += m->each) {
+    Buffer whole = {0};
+    if (m->found[j])
+      continue;
+    buffer_add(&whole, m->text, m->from);
+    buffer_puts(&whole, mutant_text(m->arena, &m->mutants, j));
+    buffer_puts(&whole, m->text + m->to);
+    m->found[j] = mutant_run(whole.text, MUTANT_SEEDS, MUTANT_SECONDS,
+                             mutant_goes, r) != MUTANT_SURVIVED;
+    buffer_free(&whole);
+  }
+}
+
+static void mutants_tell(void) {
+  MutantKernel *m = &mutant_of;
+  FILE *f = fopen(getenv("FAKE_MUTANTS_FILE"), "w");
+  uint32_t tried = 0, found = 0;
+  for (uint32_t j = m->each / 2; f && j < m->mutants.all.len; j += m->each) {
+    tried++;
+    found += m->found[j];
+    if (!m->found[j])
+      fprintf(f, "%s\n", mutant_name(m->arena, &m->mutants, j));
+  }
+  if (f)
+    fprintf(f, "%u of %u found, in %u starts\n", found, tried, m->launches);
+  if (f)
+    fclose(f);
+}
+
+/* Is it the kernel whose mutants are run?  The first one that will do is. */
+static bool mutant_chosen(const char *text, const char *name) {
+  MutantKernel *m = &mutant_of, other = {0};
+  const char *how = getenv("FAKE_MUTANTS");
+  char *words = NULL;
+  uint32_t each = how ? (uint32_t)strtoul(how, &words, 10) : 0;
+  if (!each || !getenv("FAKE_MUTANTS_FILE"))
+    return false;
+  if (!mutant_is(&other, text, name, words + 1))
+    return false;
+  if (!m->text) {
+    *m = other;
+    m->text = text;
+    m->each = each;
+    m->arena = arena_new();
+    mutants_find(m->arena, m->kernel, &m->mutants);
+    m->found = calloc(m->mutants.all.len, sizeof *m->found);
+    atexit(mutants_tell);
+    return true;
+  }
+  bool same = m->text == text && m->from == other.from;
+  free(other.kernel);
+  return same;
+}
+
+/* In the place of sim_launch. */
+static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
+                           Buffer *error) {
+  static pid_t mine;
+  if (!mine)
+    mine = getpid();
+  if (getpid() != mine || !mutant_chosen(text, launch->kernel) ||
+      mutant_of.launches == MUTANT_LAUNCHES)
+    return sim_launch(s, launch, error);
+  MutantRun r = {.launch = launch};
+  mutant_of.launches++;
+  for (uint32_t k = 0; k < launch->memory_count; k++)
+    r.before[k] = mutant_copy(&launch->memory[k]);
+  bool good = sim_launch(s, launch, error);
+  for (uint32_t k = 0; k < launch->memory_count; k++)
+    r.after[k] = mutant_copy(&launch->memory[k]);
+  mutant_compare(&r, mutant_of.text, mutant_of.kernel);
+  if (good)
+    mutants_run(&r);
+  for (uint32_t k = 0; k < launch->memory_count; k++) {
+    memcpy((void *)(uintptr_t)launch->memory[k].at, r.after[k],
+           launch->memory[k].bytes);
+    free(r.before[k]);
+    free(r.after[k]);
+  }
+  return good;
+}
