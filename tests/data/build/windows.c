@@ -134,7 +134,18 @@ static void spreads(int64_t n, int64_t m) {
   int code = windows_spread(n, m, x, &out);
   double off = ((double)out - squares / count) / (1 + squares / count);
   same("spread", code, s, 0, off < 1e-5 && off > -1e-5 ? 0 : out, 0);
+  code = windows_squares(n, m, x, &out);
+  off = ((double)out - squares) / (1 + squares);
+  same("squares", code, s, 0, off < 1e-5 && off > -1e-5 ? 0 : out, 0);
   free(x);
+}
+
+/* No elements: there is a mean of nothing, and nothing to add up. */
+static void nothing(int64_t n, int64_t m) {
+  const int64_t s[5] = {n, m, 0, 0, 0};
+  float x = 0, out;
+  int code = windows_squares(n, m, &x, &out);
+  same("squares", code, s, 0, out, 0);
 }
 
 int main(void) {
@@ -154,5 +165,6 @@ int main(void) {
     pairs(9, depths[i], 70), pairs(1, depths[i], 5), pairs(40, depths[i], 1);
   spreads(1, 1), spreads(7, 3), spreads(100, 170), spreads(1, 40000);
   spreads(40000, 1), spreads(3, 20001), spreads(513, 1027);
+  nothing(0, 0), nothing(0, 9), nothing(9, 0), nothing(40000, 0);
   return bad > 0;
 }
