@@ -243,7 +243,8 @@ static bool is_open(const Moments *m) {
   return open;
 }
 
-/* Cuts the outermost axis; false: not all of them are summed. */
+/* Cuts the outermost axis; false: not all of them are summed.  Rows of nothing
+ * are no parts: a part's mean is of some elements. */
 static bool choose_open(Moments *m) {
   Graph *g = m->graph;
   const Node *x = m->x.node;
@@ -260,6 +261,7 @@ static bool choose_open(Moments *m) {
   m->extent = x->extents[0];
   m->part = size_max(g, size_min(g, m->part, m->extent), 1);
   return size_div_up(g, m->extent, m->part, &m->parts) &&
+         size_mul(g, m->parts, size_min(g, inner, 1), &m->parts) &&
          size_mul(g, m->part, inner, &m->whole) &&
          size_sub(g, m->parts, 1, &before) &&
          size_mul(g, before, m->part, &before) &&
