@@ -47,7 +47,8 @@ do print (f 0)
 END
 stops fold <<'END'
 fun f x = tanh (sin (tanh (sin (tanh (sin x)))))
-do print (fold (fn s x => f (f (s * 0.5 + x))) 0.0 (iota 60000000 : f32[60000000]))
+val xs : f32[60000000] = iota 60000000
+do print (fold (fn s x => f (f (s * 0.5 + x))) 0.0 xs)
 END
 [ -e big.csv ] && echo "big.csv was written" && bad=1
 
