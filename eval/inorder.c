@@ -23,16 +23,19 @@ static bool is_worth_it(Eval *vm, const Tensors *state, int64_t turns) {
 }
 
 /* Pushed: the turn's index, the state that it begins with; then what the
- * function is called with. */
+ * function is called with.  Temporaries up to `before` are there when it ends,
+ * however it does. */
 static void begin(Eval *vm, const Tensors *initial, const Instr *otherwise,
-                  Code *body) {
+                  Code *body, size_t before) {
   Value *bp = locals(vm);
   size_t height = (size_t)(vm->sp - vm->stack);
   IndexVar *turn = index_var_new(vm_lead(vm, bp[OVER])), *open[RANK_MAX];
   uint32_t count = 0;
   *vm->sp++ = (Value){.tag = V_INDEX, .index = turn};
   vm_attempt(vm, height, otherwise, body, turn, turn, true);
-  vm->attempts[vm->attempt_count - 1].turns = true;
+  Attempt *attempt = &vm->attempts[vm->attempt_count - 1];
+  attempt->turns = true;
+  attempt->temps = before;
   vm_place(vm);
   if (!vm_open_indices(vm, open, &count))
     vm_abandon(vm, NULL);
@@ -65,7 +68,7 @@ const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
   bool good =
       vm_collect(vm, bp[STATE], &initial) && is_worth_it(vm, &initial, turns);
   if (good)
-    begin(vm, &initial, otherwise, body);
+    begin(vm, &initial, otherwise, body, mark);
   vm_drop_temps(vm, mark);
   return good ? next : otherwise;
 }

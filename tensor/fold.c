@@ -107,6 +107,23 @@ static Node *whole_of(const Folding *f, const Node *n) {
   return whole ? x : NULL;
 }
 
+/* What is not needed at some turns, as 0 there: it may be that it fails. */
+static Node *where_needed(Folding *f, Node *n) {
+  if (!n->guard)
+    return node_retain(n);
+  Form form = {.dtype = n->dtype, .rank = n->rank, .stars = n->stars};
+  Fault fault = {0};
+  Body b;
+  for (uint32_t k = 0; k < n->free_count; k++)
+    form_free_add(&form, n->free[k]);
+  memcpy(form.own, node_own(n), n->rank * sizeof form.own[0]);
+  body_init(&b, f->g, &form);
+  uint32_t needed = body_read(&b, n->guard, NULL);
+  uint32_t x = body_read_axes(&b, n, 0);
+  body_select(&b, needed, x, body_const(&b, (Scalar){.dtype = n->dtype}));
+  return body_node(&b, f->g, &fault);
+}
+
 /* All turns of what has one element for each. */
 static Node *all_turns(Folding *f, Node *n) {
   IndexVar *at = f->turn->at;
@@ -114,7 +131,9 @@ static Node *all_turns(Folding *f, Node *n) {
   Node *whole = whole_of(f, n);
   if (whole)
     return node_retain(whole);
-  Node *all = node_close(f->g, n, 1, &at, &fault);
+  Node *each = where_needed(f, n);
+  Node *all = each ? node_close(f->g, each, 1, &at, &fault) : NULL;
+  node_release(each);
   /* turn by turn each of them would be gone again */
   f->failed |= all && node_count(all) > BYTES_MOST / dtype_info[n->dtype].bytes;
   return all;
@@ -194,6 +213,24 @@ static uint32_t copy_cell(Body *b, const Node *n, const Cell *c,
   return 0;
 }
 
+/* It is needed where the node is, no more: elsewhere it may not be run. */
+static Node *guarded(Folding *f, Body *b, const Node *n) {
+  Graph *g = f->g;
+  Node *outer = g->guard, *made;
+  Fault fault = {0};
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    g->guard = outer;
+    trap_raise(trap.kind);
+  }
+  if (n->guard && !n->guard->open)
+    g->guard = n->guard;
+  made = body_node(b, g, &fault);
+  trap_end(&trap);
+  g->guard = outer;
+  return made;
+}
+
 /* Cell `at` of the node as a node of the same axes. */
 static Node *part_of(Folding *f, const Node *n, uint32_t at) {
   Form form = {.dtype = n->cells[at].dtype, .rank = n->rank, .stars = n->stars};
@@ -203,7 +240,6 @@ static Node *part_of(Folding *f, const Node *n, uint32_t at) {
   bool *needed = NEW_ARRAY(f->arena, bool, at + 1);
   uint32_t *place = NEW_ARRAY(f->arena, uint32_t, at + 1);
   need_cells(n, at, needed);
-  Fault fault = {0};
   Body b;
   body_init(&b, f->g, &form);
   for (uint32_t k = 0; k <= at; k++)
@@ -214,7 +250,7 @@ static Node *part_of(Folding *f, const Node *n, uint32_t at) {
     body_drop(&b);
     return NULL;
   }
-  return body_node(&b, f->g, &fault);
+  return guarded(f, &b, n);
 }
 
 /* ---- a turn, flattened ---- */

@@ -45,6 +45,11 @@ stops loop <<'END'
 fun f n = if n < 0 then n else f (n + 1)
 do print (f 0)
 END
+stops fold <<'END'
+fun f x = tanh (sin (tanh (sin (tanh (sin x)))))
+val xs : f32[60000000] = iota 60000000
+do print (fold (fn s x => f (f (s * 0.5 + x))) 0.0 xs)
+END
 [ -e big.csv ] && echo "big.csv was written" && bad=1
 
 # A compiler of axon build ends with all that it has started; nothing is left.

@@ -14,9 +14,10 @@
 #define format emit_format
 
 enum {
-  TOGETHER = 4,           /* vectors, or numbers */
-  GRAIN_WORK = 1 << 15,   /* operations that a thread takes at a time */
-  QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
+  TOGETHER = 4,            /* vectors, or numbers */
+  TURNS_AT_ONCE = 1 << 14, /* before there is a look at whether to stop */
+  GRAIN_WORK = 1 << 15,    /* operations that a thread takes at a time */
+  QUICKER_WORK = 4 << 20,  /* interpreted in the time of one compilation */
 };
 
 typedef struct InOrder {
@@ -232,6 +233,30 @@ static void open_each(InOrder *o, Buffer *out, uint32_t together) {
                   o->inner);
 }
 
+/* A loop of many turns looks now and then whether it is to stop. */
+static void open_turns(InOrder *o, Buffer *out) {
+  uint32_t v = o->turn;
+  int64_t turns = o->loop->extents[v];
+  const char *most = emit_int(o->e, turns);
+  if (turns <= TURNS_AT_ONCE) {
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v, most,
+                  v);
+    return;
+  }
+  buffer_printf(out,
+                "for (int64_t at = 0; at < %s; at += %d) {\n"
+                "if (stop && *stop)\nreturn 0;\n"
+                "const int64_t till = %s - at < %d ? %s : at + %d;\n"
+                "for (int64_t i%u = at; i%u < till; i%u++) {\n",
+                most, TURNS_AT_ONCE, most, TURNS_AT_ONCE, most, TURNS_AT_ONCE,
+                v, v, v);
+}
+
+static void close_turns(const InOrder *o, Buffer *out) {
+  buffer_puts(out,
+              o->loop->extents[o->turn] > TURNS_AT_ONCE ? "}\n}\n" : "}\n");
+}
+
 /* All turns of so many vectors or numbers from `first` on. */
 static void emit_turns_of(InOrder *o, Buffer *out, uint32_t together,
                           bool whole) {
@@ -239,7 +264,6 @@ static void emit_turns_of(InOrder *o, Buffer *out, uint32_t together,
   uint32_t inner = o->lanes              ? e->lane_level
                    : o->inner != NO_LANE ? e->level_of[o->inner]
                                          : e->level_of[o->turn];
-  const char *most = emit_int(e, o->loop->extents[o->turn]);
   for (uint32_t k = 0; k < o->states; k++) {
     char class = class_of(o->node->inputs[k]->dtype);
     if (o->lanes)
@@ -252,14 +276,15 @@ static void emit_turns_of(InOrder *o, Buffer *out, uint32_t together,
   open_each(o, out, together);
   for (uint32_t k = 0; k < o->states; k++)
     buffer_printf(out, "%s = %s;\n", state_name(o, k), loaded(o, k));
-  buffer_printf(out, "}\nfor (int64_t i%u = 0; i%u < %s; i%u++) {\n", o->turn,
-                o->turn, most, o->turn);
+  buffer_puts(out, "}\n");
+  open_turns(o, out);
   if (inner != e->level_of[o->turn])
     emit_put(out, &e->blocks[e->level_of[o->turn]]);
   open_each(o, out, together);
   emit_put(out, &e->blocks[inner]);
   emit_put(out, whole ? &o->whole : &o->part);
-  buffer_puts(out, "}\n}\n");
+  buffer_puts(out, "}\n");
+  close_turns(o, out);
   if (o->node->op == PRIM_FOLD) {
     open_each(o, out, together);
     store(o, out, o->node->dtype, state_name(o, (uint32_t)o->node->params[3]),
@@ -324,6 +349,8 @@ static void emit_pointers_of(const InOrder *o, Buffer *out) {
   for (uint32_t k = 0; k < n->input_count; k++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(n->inputs[k]->dtype), k, k + 1);
+  buffer_printf(out, "const volatile _Bool *const stop = p[%u];\n(void)stop;\n",
+                n->input_count + 1);
 }
 
 /* A place, where no turn has begun: as an expression of its own. */
@@ -424,10 +451,11 @@ static bool run_object(Routine *r, const Call *call, Object *object,
   job.function = (KernelFunction *)object_function(object, "kernel");
   if (!job.function)
     return false;
-  job.pointers = NEW_ARRAY(r->arena, void *, n->input_count + 1);
+  job.pointers = NEW_ARRAY(r->arena, void *, n->input_count + 2);
   job.pointers[0] = r->out->data;
   for (uint32_t k = 0; k < n->input_count; k++)
     job.pointers[k + 1] = n->inputs[k]->data->data;
+  job.pointers[n->input_count + 1] = (void *)(uintptr_t)r->graph->interrupt;
   int64_t grain = 1 + (int64_t)(GRAIN_WORK / (work / (double)units));
   return routine_share(r, units, grain, work_on, &job);
 }

@@ -830,7 +830,7 @@ static void test_kept_rows(void **state) {
   check_rows(x, 1, 2, true, 4); /* all is read: then it is */
   check_rows(x, 4, 5, true, 4);
   check_rows(x, 4, 5, true, 5);
-  keep(x);
+  node_release(x);
 }
 
 static Node *random_of(int64_t seed) {

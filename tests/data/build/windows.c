@@ -2,6 +2,7 @@
  * that every order of a sum gives the same. */
 #include "windows.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,38 @@ static void spreads(int64_t n, int64_t m) {
   int code = windows_spread(n, m, x, &out);
   double off = ((double)out - squares / count) / (1 + squares / count);
   same("spread", code, s, 0, off < 1e-5 && off > -1e-5 ? 0 : out, 0);
+  code = windows_squares(n, m, x, &out);
+  off = ((double)out - squares) / (1 + squares);
+  same("squares", code, s, 0, off < 1e-5 && off > -1e-5 ? 0 : out, 0);
   free(x);
+}
+
+/* No elements: there is a mean of nothing, and nothing to add up. */
+static void nothing(int64_t n, int64_t m) {
+  const int64_t s[5] = {n, m, 0, 0, 0};
+  float x = 0, out;
+  int code = windows_squares(n, m, &x, &out);
+  same("squares", code, s, 0, out, 0);
+}
+
+/* Where the first of the largest is; what is no number is larger than all. */
+static void places(int64_t n, int64_t m, int64_t none) {
+  const int64_t s[5] = {n, m, none, 0, 0};
+  float *x = numbers(n * m, 5);
+  int64_t *out = malloc((size_t)n * sizeof *out);
+  if (!out)
+    exit(1);
+  for (int64_t i = 0; i < n && none < m; i++)
+    x[i * m + none] = (float)NAN;
+  int code = windows_most(n, m, x, out);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t best = 0;
+    for (int64_t j = 1; j < m; j++)
+      if (x[i * m + j] > x[i * m + best])
+        best = j;
+    same("most", code, s, i, (float)out[i], (double)(none < m ? none : best));
+  }
+  free(x), free(out);
 }
 
 int main(void) {
@@ -154,5 +186,8 @@ int main(void) {
     pairs(9, depths[i], 70), pairs(1, depths[i], 5), pairs(40, depths[i], 1);
   spreads(1, 1), spreads(7, 3), spreads(100, 170), spreads(1, 40000);
   spreads(40000, 1), spreads(3, 20001), spreads(513, 1027);
+  nothing(0, 0), nothing(0, 9), nothing(9, 0), nothing(40000, 0);
+  for (int64_t m = 1; m < 300; m += 13)
+    places(3, m, m), places(2, m, m / 2), places(1, m, m - 1);
   return bad > 0;
 }
