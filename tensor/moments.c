@@ -14,15 +14,10 @@
  * sums of all are from now on those of the parts.  That is as exact as two
  * passes, since differences are small; it holds whatever m and n come to.
  *
- * Of sizes that are open nobody knows whether they are long, so that sums of
- * all elements are done like that, in parts that are no longer than all there
- * is.
- *
  * The sums of x - c are 0 but for what rounding has left of them.  They are
  * left out where x is a value that nobody stores: it would be computed for them
  * once more. */
 #include "tensor/internal.h"
-#include "tensor/size.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +28,6 @@ enum {
   PART = 1 << 13,       /* elements of a part, at least, */
   PART_MOST = 1 << 16,  /* and at most, */
   PARTS_MOST = 1 << 12, /* where there are no more parts than that */
-  PART_OPEN = 1 << 14,  /* where sizes are open */
   DEEP = 4,             /* of nodes between a mean and its sum */
 };
 
@@ -156,8 +150,6 @@ typedef struct Moments {
   uint32_t before, within;
   int64_t part, parts, extent; /* extent: of the axis that is cut */
   double each;                 /* elements of a whole part */
-  bool open;                   /* these are sizes that are no numbers, */
-  int64_t whole, left;         /* and so are elements of a part, of the last */
   View x, y, mean_x, mean_y;
   Node *sum_x, *sum_y;   /* that the means are of */
   Node *part_x, *part_y; /* sums of parts */
@@ -235,40 +227,6 @@ static bool choose_cut(Moments *m) {
   return m->extent > 0;
 }
 
-static bool is_open(const Moments *m) {
-  const Node *x = m->x.node;
-  bool open = false;
-  for (uint32_t k = 0; k < x->free_count + x->rank; k++)
-    open |= !size_is_number(m->graph, x->extents[k]);
-  return open;
-}
-
-/* Cuts the outermost axis; false: not all of them are summed.  Rows of nothing
- * are no parts: a part's mean is of some elements. */
-static bool choose_open(Moments *m) {
-  Graph *g = m->graph;
-  const Node *x = m->x.node;
-  uint32_t axes = x->free_count + x->rank;
-  int64_t inner, before;
-  for (uint32_t k = 0; k < axes; k++) {
-    if (!is_summed(m, &m->x.at[k]))
-      return false;
-    m->roles[m->x.at[k].axis] = k ? WITHIN : CUT;
-  }
-  if (!axes || !size_product(g, axes - 1, x->extents + 1, &inner) ||
-      !size_div(g, PART_OPEN, size_max(g, inner, 1), &m->part))
-    return false;
-  m->extent = x->extents[0];
-  m->part = size_max(g, size_min(g, m->part, m->extent), 1);
-  return size_div_up(g, m->extent, m->part, &m->parts) &&
-         size_mul(g, m->parts, size_min(g, inner, 1), &m->parts) &&
-         size_mul(g, m->part, inner, &m->whole) &&
-         size_sub(g, m->parts, 1, &before) &&
-         size_mul(g, before, m->part, &before) &&
-         size_sub(g, m->extent, before, &m->left) &&
-         size_mul(g, m->left, inner, &m->left);
-}
-
 /* A part that leaves none over, where there is one of about that length. */
 static void choose_part(Moments *m) {
   int64_t least = m->part;
@@ -293,7 +251,7 @@ static void number_axes(Moments *m) {
 }
 
 static bool is_ragged(const Moments *m) {
-  return m->open || m->extent % m->part != 0;
+  return m->extent % m->part != 0;
 }
 
 /* ---- sums of parts ---- */
@@ -409,16 +367,13 @@ static Node *sum_of_part(const Moments *m, const View *x, Fault *fault) {
 
 /* Elements of the part that axis `axis` stands at. */
 static uint32_t length(const Moments *m, Body *b, uint32_t axis) {
-  Dtype t = m->of->dtype;
-  uint32_t whole = m->open ? body_convert(b, body_int(b, m->whole), t)
-                           : number(m, b, m->each);
+  uint32_t whole = number(m, b, m->each);
   if (!is_ragged(m))
     return whole;
-  uint32_t last = body_int(b, size_less(m->graph, m->parts, 1));
-  uint32_t is_last = body_op2(b, PRIM_EQ, DT_BOOL, axis, last);
+  uint32_t last = body_int(b, m->parts - 1);
   double left = (double)(m->extent % m->part) * (m->each / (double)m->part);
-  uint32_t rest =
-      m->open ? body_convert(b, body_int(b, m->left), t) : number(m, b, left);
+  uint32_t is_last = body_op2(b, PRIM_EQ, DT_BOOL, axis, last);
+  uint32_t rest = number(m, b, left);
   return body_select(b, is_last, rest, whole);
 }
 
@@ -640,10 +595,9 @@ static bool find_moments(Moments *m) {
     return false;
   m->x = x[0], m->mean_x = x[1];
   m->y = y[0], m->mean_y = y[1];
-  m->open = is_open(m);
   if (!has_axes(m, &m->x) || !has_axes(m, &m->y) ||
       !is_mean_like(m, &m->mean_x) || !is_mean_like(m, &m->mean_y) ||
-      !(m->open ? choose_open(m) : choose_cut(m)))
+      !choose_cut(m))
     return false;
   m->sum_x = find_sum(m, m->mean_x.node, &m->x, DEEP);
   m->sum_y = m->sum_x ? find_sum(m, m->mean_y.node, &m->y, DEEP) : NULL;
@@ -654,12 +608,11 @@ Node *moments_sum(Graph *g, Node *x, uint32_t first, uint32_t count, bool keep,
                   const Form *form, Fault *fault) {
   Moments m = {.graph = g, .of = x, .first = first, .count = count};
   m.keep = keep;
-  if (g->guard || (x->dtype != DT_F32 && x->dtype != DT_F64) || !is_plain(x) ||
-      x->free_count + x->rank > RANK_MAX - 2 ||
-      (!g->sizes && (double)node_count(x) < LONG) || !find_moments(&m))
+  if (g->guard || g->sizes || (x->dtype != DT_F32 && x->dtype != DT_F64) ||
+      !is_plain(x) || x->free_count + x->rank > RANK_MAX - 2 ||
+      (double)node_count(x) < LONG || !find_moments(&m))
     return NULL;
-  if (!m.open)
-    choose_part(&m);
+  choose_part(&m);
   number_axes(&m);
   bool one = same_view(&m.x, &m.y) && same_view(&m.mean_x, &m.mean_y);
   if (!one && m.sum_x == m.sum_y)

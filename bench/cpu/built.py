@@ -131,7 +131,8 @@ def read_raw(path, name):
 
 def placed(array):
     """A copy in memory like that of Axon's tensors, large pages asked for."""
-    room = mmap.mmap(-1, max(array.nbytes, 1))
+    room = mmap.mmap(-1, max(array.nbytes, 1),
+                     flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         room.madvise(mmap.MADV_HUGEPAGE)
     copy = np.frombuffer(room, array.dtype, array.size).reshape(array.shape)
