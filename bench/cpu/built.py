@@ -22,7 +22,6 @@ from axon import KERNELS, Axon
 from peers import Failed
 from quiet import Quiet
 
-MODELS = pathlib.Path(__file__).parents[2] / "examples" / "models"
 TIMEOUT = 180
 
 # The types of a kernel's inputs, all of whose sizes are open.
@@ -95,12 +94,9 @@ class Module:
     """A shared object, and what its manifest says."""
 
     def __init__(self, w, program, scratch):
-        if w.kernel == "resnet18":
-            source, entry = MODELS / "resnet.axn", "resnet18"
-        else:
-            source = scratch / f"{name_of(w)}.axn"
-            source.write_text(function_of(w))
-            entry = f"built : {types_of(w)} -> _"
+        source = scratch / f"{name_of(w)}.axn"
+        source.write_text(function_of(w))
+        entry = f"built : {types_of(w)} -> _"
         self.path = scratch / f"lib{name_of(w)}.so"
         start = time.monotonic()
         run = subprocess.run([program, "build", "--entry", entry, "-o",
@@ -163,10 +159,6 @@ class Built:
 
     @staticmethod
     def load(w, folder, name):
-        if w.kernel == "resnet18" and name != "x":
-            if not hasattr(w, "tensors"):
-                w.tensors = data.read_safetensors(folder / "w.safetensors")
-            return w.tensors[name.replace("_", ".")]
         name = name.removeprefix("arg_")
         if getattr(w.inputs[name], "dtype", "") == "bf16":
             return read_raw(folder / f"{name}.safetensors", name)
@@ -234,7 +226,7 @@ def run_all(o, root, scratch):
     for w in workloads.ALL if o.all else workloads.GOALS:
         if o.filter and not any(part in w.name for part in o.filter):
             continue
-        if w.kernel == "gpt2":          # its parameters are a program's
+        if w.kernel in ("gpt2", "resnet18"):    # a program's parameters
             continue
         try:
             row = compare(w, o, axon, modules, data.folder(root / "data", w),
