@@ -293,90 +293,42 @@ static void emit_weights(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     emit_ahead_of(e, t, at, keeps ? &kept : NULL, out);
 }
 
-/* Asks for what lies in memory at the form, at the positions of a tile. */
-static void emit_asked(Emitter *e, const Quasi *q, const char *pointer,
-                       bool stores, Buffer *out) {
-  uint32_t last = e->k->outer - 1;
-  for (uint32_t v = last + 1; v < KERNEL_VARS; v++)
-    if (q->times[v])
-      return;
-  if (q->times[last] != 1)
-    return;
-  buffer_printf(out, "__builtin_prefetch(%s + %s + lo + z", pointer,
-                emit_int(e, q->constant));
-  for (uint32_t v = 0; v < last; v++)
-    if (q->times[v])
-      buffer_printf(out, " + %s * %s", emit_int(e, q->times[v]),
-                    v + 1 == last                  ? "g"
-                    : v + 2 == last && e->s->strip ? "(above + line)"
-                                                   : format(e, "i%u", v));
-  buffer_printf(out, ", %d);\n", stores);
-}
-
-/* What the loops after this one read and write is asked for before a tile, so
- * that it is there when the tile is done. */
-static void emit_asked_all(Emitter *e, const Tile *t, uint32_t at,
-                           Buffer *out) {
-  Buffer asked = {.arena = e->arena};
-  const Call *call = &e->out->call;
-  for (uint32_t j = at + 1; j < e->k->loops.len; j++) {
-    const Loop *loop = e->k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++) {
-      const Step *s = &loop->steps.at[i];
-      if (s->kind == STEP_READ && s->index_count == 0)
-        emit_asked(e, s->address, format(e, "p%u", s->input), false, &asked);
-    }
-    for (uint32_t i = 0; i < loop->results.len; i++)
-      for (uint32_t o = 0; o < call->outs.len; o++)
-        if (call->outs.at[o] == &loop->results.at[i])
-          emit_asked(e, loop->results.at[i].out, format(e, "o%u", o), true,
-                     &asked);
-  }
-  if (!asked.len)
-    return;
-  buffer_printf(out, "for (int64_t g = first; g < next && to == %s; g++) {\n",
-                emit_int(e, t->depth));
-  emit_put(out, &asked);
-  buffer_puts(out, "}\n");
-}
-
 /* What is left of a line by the tile that is large enough. */
 static void emit_shorter(const Tile *t, const char *id, const char *each,
                          Buffer *out) {
-  buffer_puts(out, "const int64_t left = hi - lo - z;\n");
+  buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
+                   "const int64_t left = hi - lo - z;\n");
   for (uint32_t part = 1; part < PRODUCT_PARTS; part++) {
     uint32_t rows = product_part(t, part);
     buffer_printf(out,
                   "if (left <= %u) {\ndone = %u;\nshort%s_of%u%s);\n} else ",
                   rows, rows, id, rows, each);
   }
+  buffer_printf(out, "{\ndone = MR%s;\n", id);
 }
 
 /* Tiles of lines from .. to - 1; sums begin with those of the line `begins`. */
-static void emit_line_tiles(Emitter *e, const Tile *t, uint32_t at,
+static void emit_line_tiles(Emitter *e, const Tile *t, const char *id,
                             const char *from, const char *to,
                             const char *begins, Buffer *out) {
-  const char *id = product_id(e, at);
   const char *each =
       format(e,
              "(window + line * %s + z, offsets + from, weights, NR%s,\n"
              "to - from, sums + ((line - %s) * pitch + z) * NR%s, NR%s,\n"
              "from != 0",
              emit_int(e, t->window->pitch), id, begins, id, id);
-  buffer_printf(out,
-                "for (int64_t line = %s; line < %s; line++)\n"
-                "for (int64_t z = 0, done; z < hi - lo; z += done) {\n",
-                from, to);
-  emit_asked_all(e, t, at, out);
+  buffer_printf(out, "for (int64_t line = %s; line < %s; line++)\n", from, to);
   if (t->shorter)
     emit_shorter(t, id, each, out);
-  buffer_printf(out, "{\ndone = MR%s;\n", id);
+  else
+    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s)\n", id);
   if (t->far)
     buffer_printf(out,
                   "if (ahead-- > 0) {\nfar%s%s, each, apart, b);\n"
-                  "b += hop;\n} else\n",
+                  "b += hop;\n} else {\n",
                   id, each);
-  buffer_printf(out, "tile%s%s);\n}\n}\n", id, each);
+  buffer_printf(out, "tile%s%s);\n%s%s", id, each, t->far ? "}\n" : "",
+                t->shorter ? "}\n}\n" : "");
 }
 
 static bool is_one_pass(const Emitter *e, const Tile *t) {
@@ -404,7 +356,7 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     buffer_printf(out, "const int64_t from = 0, to = %s;\n", depth);
     emit_weights(e, t, at, unit, out);
     buffer_puts(out, lines);
-    emit_line_tiles(e, t, at, "some", "stop", "some", out);
+    emit_line_tiles(e, t, id, "some", "stop", "some", out);
     emit_finish(e, t, id, "0", rest, out);
   } else {
     buffer_printf(out,
@@ -412,7 +364,7 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
                   "{\nconst int64_t to = from + %s < %s ? from + %s : %s;\n",
                   depth, kc, kc, depth, kc, depth);
     emit_weights(e, t, at, unit, out);
-    emit_line_tiles(e, t, at, "0", "lines", "0", out);
+    emit_line_tiles(e, t, id, "0", "lines", "0", out);
     buffer_printf(out, "}\n%s", lines);
     emit_finish(e, t, id, "some * pitch", rest, out);
   }
