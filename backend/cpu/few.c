@@ -5,7 +5,8 @@
  * Where windows of neighbouring rows overlap, several rows go at a time: a
  * vector is loaded once for all of them.  The sum then goes over the rows that
  * are read, *lines*, and of each line there is a term of each row whose window
- * has it.  What terms have that is the same for all rows and lanes, as weights
+ * has it.  Where terms are many, loops go over those of other axes, around the
+ * lines.  What terms have that is the same for all rows and lanes, as weights
  * are, is read before all of these, as vectors.  Where lines end in padding,
  * the lanes that are inside are found out once for all lines (masked.c).
  * What would finish such sums in a loop of its own does it here. */
@@ -18,7 +19,8 @@ enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
   ROWS_MOST = 4,     /* where lines are read whole, else */
-  WRITTEN = 100,     /* such that no more terms of all rows are written out */
+  WRITTEN = 100,     /* such that no more terms of all rows are written out, */
+  ROLLED = 16,       /* and terms are, where there are more, but in loops */
   STRIPS = 64,       /* vectors of a row, the lanes of which are found ahead */
 };
 
@@ -33,6 +35,7 @@ typedef struct Few {
   /* line = step * row + by * term + a number */
   uint32_t term, line; /* NO_LANE: rows do not go together */
   int64_t step, by;
+  bool rolled;           /* loops over other axes of terms are around lines */
   bool padded;           /* lines end in padding */
   uint32_t *ahead;       /* loads that are the same for all rows of a line, */
   uint32_t aheads;       /* so many */
@@ -139,15 +142,22 @@ static void choose_rows(const Loop *loop, Few *f) {
     return;
   int64_t extent = loop_guess(loop, f->row);
   uint32_t most = SUMS / f->vectors;
-  uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
-  most = most < rows ? most : rows;
   most = extent < most ? (uint32_t)extent : most;
-  for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
-    if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
-      f->line = loop->axes;
-      f->rows = best_rows(f, loop, most);
-      return;
-    }
+  for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++) {
+    if (!goes_with(loop, f, v))
+      continue;
+    int64_t terms = terms_of(loop);
+    bool rolled = f->padded && terms > ROLLED && terms > loop->extents[v];
+    int64_t rows = WRITTEN / (rolled ? loop->extents[v] : terms);
+    rows = f->padded ? rows : ROWS_MOST;
+    rows = rows < most ? rows : most;
+    if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
+      continue;
+    f->line = loop->axes;
+    f->rolled = rolled;
+    f->rows = best_rows(f, loop, (uint32_t)rows);
+    return;
+  }
   f->term = NO_LANE;
 }
 
@@ -281,12 +291,13 @@ static void emit_known(const Few *f, Buffer *out, uint32_t level) {
   emit_put(out, &f->e->blocks[level]);
 }
 
+static void unroll(Buffer *out, long long times) {
+  buffer_printf(out, "#pragma GCC unroll %lld\n", times);
+}
+
 static void open_terms(const Few *f, Buffer *out, uint32_t v) {
-  long long extent = f->e->loop->extents[v];
-  buffer_printf(out,
-                "#pragma GCC unroll %lld\n"
-                "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n",
-                extent, v, v, extent, v);
+  buffer_printf(out, "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n", v, v,
+                (long long)f->e->loop->extents[v], v);
   emit_known(f, out, f->e->level_of[v]);
 }
 
@@ -485,6 +496,8 @@ static void emit_weights(Few *f, const uint32_t *which, uint32_t count) {
   for (uint32_t j = f->others; j < e->loops; j++) {
     uint32_t v = e->order[j];
     long long extent = loop->extents[v];
+    if (!f->rolled)
+      unroll(&body, extent);
     at = format(e, "(%s) * %lld + i%u", at, extent, v);
     all *= extent;
     open_terms(f, &body, v);
@@ -575,16 +588,18 @@ static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
                 vector_letter(fold->class), fold->name, sums, sums, sums,
                 fold->name, fold->class, fold->identity);
   take(f, &text, fold);
-  if (f->term != NO_LANE) {
-    open_lines(f, out, rows);
-    opened++;
-  }
   for (uint32_t j = f->others; j < e->loops; j++) {
     uint32_t v = e->order[j];
-    if (v < e->loop->kept || v == f->line || v == f->term)
+    if (v < e->loop->kept || v == f->term)
       continue;
-    open_terms(f, out, v);
     opened++;
+    if (v == f->line) {
+      open_lines(f, out, rows);
+      continue;
+    }
+    if (!f->rolled)
+      unroll(out, e->loop->extents[v]);
+    open_terms(f, out, v);
   }
   emit_put(out, &f->loads);
   if (f->term != NO_LANE) {
@@ -757,7 +772,13 @@ static void emit_lines(Few *f, Buffer *out, bool part) {
   }
   buffer_puts(out, "int all = 1;\n");
   for (uint32_t j = 0; j < 2; j++) {
-    buffer_printf(out, "{\nconst int64_t i%u = row * %lld + (%lld);\n", f->line,
+    buffer_puts(out, "{\n");
+    for (uint32_t v = loop->kept; f->rolled && v < loop->axes; v++)
+      if (v != f->term) /* of any term */
+        buffer_printf(out, "const int64_t i%u = 0;\n", v);
+    for (uint32_t k = ROW_LEVEL + f->others + 1; k < f->line_level; k++)
+      emit_put(out, &f->common[k]);
+    buffer_printf(out, "const int64_t i%u = row * %lld + (%lld);\n", f->line,
                   (long long)f->step, (long long)(low + (j ? last : 0)));
     emit_put(out, &f->common[f->line_level]);
     buffer_printf(out, "all &= %s;\n}\n", f->spans.when);
@@ -821,10 +842,13 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   } else {
     for (uint32_t j = 0; j < f->others; j++)
       sums[count++] = order[j];
-    sums[count++] = f->line;
+    if (!f->rolled)
+      sums[count++] = f->line;
     for (uint32_t j = kept; j < loops; j++)
       if (order[j] != f->term)
         sums[count++] = order[j];
+    if (f->rolled)
+      sums[count++] = f->line;
     Loop *lines = by_lines(e->arena, loop, f);
     f->given = NEW_ARRAY(e->arena, const char *, lines->steps.len);
     begin_weights(f, lines, count, sums);
