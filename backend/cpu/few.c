@@ -18,7 +18,6 @@
 enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
-  ROWS_MOST = 4,     /* where lines are read whole, else */
   WRITTEN = 100,     /* such that no more terms of all rows are written out, */
   ROLLED = 16,       /* and terms are, where there are more, but in loops */
   STRIPS = 64,       /* vectors of a row, the lanes of which are found ahead */
@@ -147,9 +146,8 @@ static void choose_rows(const Loop *loop, Few *f) {
     if (!goes_with(loop, f, v))
       continue;
     int64_t terms = terms_of(loop);
-    bool rolled = f->padded && terms > ROLLED && terms > loop->extents[v];
+    bool rolled = terms > ROLLED && terms > loop->extents[v];
     int64_t rows = WRITTEN / (rolled ? loop->extents[v] : terms);
-    rows = f->padded ? rows : ROWS_MOST;
     rows = rows < most ? rows : most;
     if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
       continue;
@@ -832,9 +830,9 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   memcpy(f->order, order, loops * sizeof *order);
   f->row = kept ? order[kept - 1] : NO_LANE;
   f->padded = is_padded(loop);
-  f->vectors = f->padded ? 1 : few_vectors(e, loop, f->lane);
+  f->vectors = 1;
   choose_rows(loop, f);
-  if (f->padded && f->term == NO_LANE)
+  if (f->term == NO_LANE)
     f->vectors = few_vectors(e, loop, f->lane);
   f->others = kept - (f->term != NO_LANE);
   if (f->term == NO_LANE) {
