@@ -42,7 +42,7 @@ typedef struct Few {
   Buffer loads;          /* the loop of the loads ahead, */
   Buffer common[LEVELS]; /* and what that needs between the loops */
   uint32_t line_level;
-  Buffer weights;         /* the loops of what is read before all rows, */
+  Buffer weights;          /* the loops of what is read before all rows, */
   Buffer weighing[LEVELS]; /* and what that needs around them */
   Spans spans;
   Buffer sums[2][2], ends[2][2]; /* of one row or several; of a whole block or

@@ -30,10 +30,10 @@ static bool slides(const Loop *loop, uint32_t axis, uint32_t term) {
   int64_t step, by;
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
-    const Quasi *q = s->kind == STEP_INDEX                             ? s->index
-                     : s->kind == STEP_READ || s->kind == STEP_LOCAL ? s->address
-                                                                     : NULL;
-    if (!q || !q->times[axis] || !q->times[term] ||
+    bool reads = s->kind == STEP_READ || s->kind == STEP_LOCAL;
+    const Quasi *q = s->kind == STEP_INDEX ? s->index : s->address;
+    if ((s->kind != STEP_INDEX && !reads) || !q->times[axis] ||
+        !q->times[term] ||
         !window_ratio(loop->graph, q->times[axis], q->times[term], &step, &by))
       continue;
     step = step < 0 ? -step : step;
@@ -65,8 +65,7 @@ bool sums_are_short(const Loop *loop) {
       return false;
   }
   return loop->axes > loop->kept && terms >= 1 &&
-         (terms <= FEW_TERMS ||
-          (terms <= WINDOW_TERMS && is_window(loop))) &&
+         (terms <= FEW_TERMS || (terms <= WINDOW_TERMS && is_window(loop))) &&
          !is_gathered(loop);
 }
 
