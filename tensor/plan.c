@@ -22,7 +22,7 @@ enum {
   FACTOR_COST = 6,   /* of an element of a factor of a product */
   INDEX_COST = 8,    /* of what is made of indices alone: about a read */
   KEPT_WORK = 4,     /* of an element that is not worth being kept */
-  WINDOW_TERMS = 16, /* of a window that reads what is padded, */
+  WINDOW_TERMS = 256, /* of a window that reads what is padded, */
   WINDOW_ROW = 5,    /* in rows of so many at least */
 };
 
