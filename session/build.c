@@ -556,7 +556,7 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_printf(&all, "#include \"%s.h\"\n", m->name);
   buffer_printf(&all,
                 "\n%s#if defined AXON_PTHREADS && defined __linux__\n"
-                "#include <limits.h>\n#include <stdbool.h>\n#include <stdio.h>\n"
+                "#include <limits.h>\n#include <stdio.h>\n"
                 "static MAY_GO int cores_granted(const char *, const char *);\n"
                 "%s#endif\n%s%s",
                 driver_runtime, cores_text, work_text,

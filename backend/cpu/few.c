@@ -122,13 +122,6 @@ static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   return best;
 }
 
-static int64_t terms_of(const Loop *loop) {
-  int64_t terms = 1; /* few: sums_are_short */
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= loop->extents[v];
-  return terms;
-}
-
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
@@ -136,11 +129,13 @@ static void choose_rows(const Loop *loop, Few *f) {
     return;
   int64_t extent = loop_guess(loop, f->row);
   uint32_t most = SUMS / f->vectors;
-  uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
+  double terms = loop_points(loop, loop->kept, loop->axes);
+  uint32_t rows = f->padded ? (uint32_t)(WRITTEN / terms) : ROWS_MOST;
   most = most < rows ? most : rows;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
-    if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
+    if (size_is_number(loop->graph, loop->extents[v]) &&
+        goes_with(loop, f, v) && saves_loads(f, loop, most)) {
       f->line = loop->axes;
       f->rows = best_rows(f, loop, most);
       return;
@@ -278,12 +273,17 @@ static void emit_known(const Few *f, Buffer *out, uint32_t level) {
   emit_put(out, &f->e->blocks[level]);
 }
 
+/* How many there are may be open. */
 static void open_terms(const Few *f, Buffer *out, uint32_t v) {
-  long long extent = f->e->loop->extents[v];
-  buffer_printf(out,
-                "#pragma GCC unroll %lld\n"
-                "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n",
-                extent, v, v, extent, v);
+  Emitter *e = f->e;
+  int64_t extent = e->loop->extents[v];
+  bool number = size_is_number(e->k->graph, extent);
+  if (number)
+    buffer_printf(out, "#pragma GCC unroll %lld\n", (long long)extent);
+  buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                number ? format(e, "%lld", (long long)extent)
+                       : emit_int(e, extent),
+                v);
   emit_known(f, out, f->e->level_of[v]);
 }
 
