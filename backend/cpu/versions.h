@@ -4,12 +4,12 @@
  * is there in several versions, and the sizes choose when it runs.  The last
  * one, for sizes of some hundreds, serves all; before it there may be such for
  * one variable that is 1, or small (a batch of one, a few classes, the 3 of an
- * image), for sums of few terms and batches of small products, for all of them below a hundred or so, for
- * rows that go in portions, and for what no cache holds: sums in parts, stores
- * past the caches.  All but the last one take indices that are values for
- * numbers of 32 bits.  A
- * convolution is there for windows that are not large, with many rows of
- * weights and with few, and without a window for others. */
+ * image), for sums of few terms, batches of small products, for all of them
+ * below a hundred or so, for rows that go in portions, and for what no cache
+ * holds: sums in parts, stores past the caches.  All but the last one take
+ * indices that are values for numbers of 32 bits.  A convolution is there for
+ * windows that are not large, with many rows of weights and with few, and
+ * without a window for others. */
 #ifndef AXON_CPU_VERSIONS_H
 #define AXON_CPU_VERSIONS_H
 
