@@ -264,14 +264,13 @@ static void put_computed(Buffer *out, const GemmText *t, const Ring *r) {
 }
 
 static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
-  const char *one =
-      r->computes ? "thread == 0" : "ax_warp() == 0 && ax_elect()";
-  buffer_printf(out, "if (%s) {\n", one);
-  if (r->a.copy)
-    buffer_printf(out, "ax_tma_prefetch(%s);\n", t->a.map);
-  if (r->b.copy)
-    buffer_printf(out, "ax_tma_prefetch(%s);\n", t->b.map);
-  buffer_puts(out, r->computes ? "}\n{\n" : "");
+  if (r->computes)
+    buffer_puts(out, "{\n");
+  else
+    buffer_printf(out,
+                  "if (ax_warp() == 0 && ax_elect()) {\n"
+                  "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n",
+                  t->a.map, t->b.map);
   buffer_puts(out, "unsigned round = 0;\n");
   put_first(out, t);
   put_each(out, t);
@@ -292,7 +291,7 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
     gemm_put_axes(out, &outer, "tap");
   }
   if (r->computes)
-    buffer_printf(out, "if (%s) {\n", one);
+    buffer_puts(out, "if (thread == 0) {\n");
   put_boxes(out, t, r);
   if (r->computes) {
     buffer_puts(out, "}\n");
