@@ -317,6 +317,7 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
   GemmShape second = first;
   GemmSchedule unused;
   double x, y, rows = s->m * s->n * s->batch;
+  double scores = rows * s->score / (gpu->single * gpu->sms * gpu->clock);
   second.b = s->v;
   second.b.turned = true;
   second.n = s->e;
@@ -328,13 +329,12 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
       !gemm_choose(&second, gpu, &unused, &y))
     return true;
   return seconds + (t->limited ? start_seconds : 0) <=
-         x + y + moved + (over ? 3 : 1) * start_seconds;
+         x + y + scores + moved + (over ? 3 : 1) * start_seconds;
 }
 
 CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   CudaAttend *t = NEW(k->arena, CudaAttend);
   GemmGpu gpu;
-  double seconds;
   if (!target->arch || !gemm_gpu(target->arch, &gpu) || k->graph->sizes ||
       k->loops.len >= KERNEL_LOOPS || !kernel_between(k, &t->between) ||
       !group_axes(t, k) || !find_sides(t, k))
@@ -348,8 +348,8 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   bool fits = describe(t, k);
   if (target->maps)
     find_maps(t, k);
-  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &seconds) ||
-      !is_better(t, &gpu, seconds))
+  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
+      !is_better(t, &gpu, t->seconds))
     return NULL;
   t->unused = override_rows(t->arch, &t->shape, &gpu, &t->s);
   return t;

@@ -14,6 +14,7 @@ typedef struct CudaAttend {
   const char *arch; /* that its text is for */
   AttentionShape shape;
   GemmSchedule s;
+  double seconds; /* that it takes, as far as is known */
   const char *unused; /* as a CudaTile's */
   Between between;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], k[KERNEL_AXES], e[KERNEL_AXES];
