@@ -23,7 +23,8 @@ typedef struct CudaAttend {
   const Step *copy[ATTEND_SIDES]; /* the read that it is nothing but; or NULL */
   CudaMap map[ATTEND_SIDES];      /* where TMA can copy it */
   Loop *score;                    /* between's, no more steps than it needs, */
-  Loop *whole;                    /* and of tiles that limits do not cut */
+  Loop *whole;    /* and of tiles that limits do not cut, */
+  Loop *divisors; /* where such numbers have reciprocals; or NULL */
   Loop *factors;                  /* likewise; a result each */
   /* With limits on the row (limit.c), or NULL: then `finite` is a loop that
    * looks whether what is left out would have been zero whatever it is weighed
