@@ -120,11 +120,19 @@ family scan_parts 'sums of parts@ax_scan_parts' <<<"$start
 $long"
 family scan_total 'sums of parts@ax_total' <<<"$start
 $long"
+family scan_later 'running sums@ax_scan_lines' <<<"$start
+$long"
 family scan_columns 'running sums across memory@ax_scan_columns' <<END
 $start
 do print (cumsum ~axis:0 (reshape [300, 37] (ones 11100)))
 do print (cumsum ~axis:0 (reshape [2, 133, 19] (ones 5054)))
 END
+across='do print (cumsum ~axis:0 (reshape [300, 37] (ones 11100)))
+do print (cumsum ~axis:0 (reshape [2, 277, 5] (ones 2770)))'
+family scan_across 'sums of parts@ax_scan_columns' 64 <<<"$start
+$across"
+family scan_across_later 'running sums across@ax_scan_columns' 64 <<<"$start
+$across"
 sorted='do print (sort (ones 9000))
 do print (sort (ones 8803))'
 family sort_counted 'digits counted' <<<"$start
