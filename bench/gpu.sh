@@ -1,7 +1,7 @@
 #!/bin/bash
 # The GPU compiler against cuBLAS, cuBLASLt, cuDNN, PyTorch (eager and
 # compiled), FlexAttention and Triton, in one table:
-#   bench/gpu.sh                    goals, for 7 minutes; on a machine with a GPU
+#   bench/gpu.sh                    on a machine with a GPU, for 7 minutes
 #   bench/gpu.sh gemm softmax       workloads with such names
 #   bench/gpu.sh --minutes 60       all there are
 #   bench/gpu.sh --dry              without one: is everything ready?
