@@ -23,7 +23,8 @@ END
 
 tensor() { # tensor NAME EXTENTS: of numbers, four axes
   read -r b h n d <<<"$2"
-  echo "val $1 = for b < $b, h < $h, i < $n, j < $d => bf16 ((b + h + i + j) % 7)"
+  echo "val $1 = for b < $b, h < $h, i < $n, j < $d =>"
+  echo "  bf16 ((b + h + i + j) % 7)"
 }
 
 # form NAME Q K V EXPRESSION: by which way it multiplies on both architectures

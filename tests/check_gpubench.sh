@@ -1,8 +1,8 @@
 #!/bin/bash
 # bench/gpu.sh where there is no GPU: its programs give what the target cpu
-# gives, at small sizes and by the simulator; workloads are planned; it ends with
-# a table and JSON, and tells what there was no time for; and peers' process
-# outlives what a question does to it.
+# gives, at small sizes and by the simulator; workloads are planned; it ends
+# with a table and JSON, and tells what there was no time for; and the peers'
+# process outlives what a question does to it.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -4,10 +4,11 @@
  *
  * The first kernel that is started whose schedule, the comment that stands
  * before it, begins so, and that has the word, is run as it is; then one in
- * EACH of its mutants, or of those of a function that it stands on, is run, in a process of its own, on what memory was
- * before.  Those that leave the same there are run again when the kernel is
- * started again, as it may be with other sizes.  In the end they are written to
- * the file, a line each, and behind them how many there were. */
+ * EACH of its mutants, or of those of a function that it stands on, is run, in
+ * a process of its own, on what memory was before.  Those that leave the same
+ * there are run again when the kernel is started again, as it may be with other
+ * sizes.  In the end they are written to the file, a line each, and behind them
+ * how many there were. */
 #include "backend/cuda/sim/mutate.h"
 
 enum { MUTANT_SEEDS = 6, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
