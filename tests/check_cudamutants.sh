@@ -131,9 +131,9 @@ across='do print (cumsum ~axis:0 (reshape [300, 37] (ones 11100)))
 do print (cumsum ~axis:0 (reshape [2, 277, 5] (ones 2770)))'
 family scan_across 'sums of parts@ax_scan_columns' 64 <<<"$start
 $across"
-family scan_across_later 'running sums across@ax_scan_columns' 64 <<<"$start
+family scan_acrosslater 'running sums across@ax_scan_columns' 64 <<<"$start
 $across"
-sorted='do print (sort (ones 9000))
+sorted='do print (sort ~axis:1 (reshape [2, 8292] (ones 16584)))
 do print (sort (ones 8803))'
 family sort_counted 'digits counted' <<<"$start
 $sorted"
@@ -144,8 +144,8 @@ $sorted"
 family sort_move 'moved by digits@ax_digit_move' <<<"$start
 $sorted"
 lines='do print (argsort ~axis:1 (reshape [3, 70] (ones 210)))
-do print (argsort ~axis:1 (reshape [5, 61] (ones 305)))
-do print (sort ~axis:1 (reshape [3, 700] (ones 2100)))'
+do print (argsort ~axis:0 (reshape [61, 5] (ones 305)))
+do print (argsort ~axis:1 (reshape [3, 130] (ones 390)))'
 family sort_lines 'lines sorted' <<<"$start
 $lines"
 family sort_short 'lines sorted@ax_sort_short' <<<"$start
@@ -153,7 +153,7 @@ $lines"
 family sort_order 'lines sorted@ax_order_items' <<<"$start
 $lines"
 largest='do print (topk 5 (reshape [2, 9000] (ones 18000)))
-do print (topk 4 (reshape [3, 8803] (ones 26409)))'
+do print (topk 260 (reshape [3, 8803] (ones 26409)))'
 family top 'the largest' <<<"$start
 $largest"
 family top_kept 'the largest@ax_top' <<<"$start
