@@ -458,7 +458,7 @@ static bool is_in_window(const Plan *plan, const Instance *i) {
 
 static bool pads_windows(const Plan *plan, const PlanNode *p) {
   if (!plan->graph->backend || !plan->graph->backend->kernels ||
-      dtype_info[p->node->dtype].bytes != 4 || !is_padding(p->node))
+      !is_padding(p->node))
     return false;
   for (uint32_t k = 0; k < p->instances.len; k++)
     if (!is_in_window(plan, &p->instances.at[k]))
