@@ -19,11 +19,11 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
-  FACTOR_COST = 6,   /* of an element of a factor of a product */
-  INDEX_COST = 8,    /* of what is made of indices alone: about a read */
-  KEPT_WORK = 4,     /* of an element that is not worth being kept */
+  FACTOR_COST = 6,    /* of an element of a factor of a product */
+  INDEX_COST = 8,     /* of what is made of indices alone: about a read */
+  KEPT_WORK = 4,      /* of an element that is not worth being kept */
   WINDOW_TERMS = 256, /* of a window that reads what is padded, */
-  WINDOW_ROW = 5,    /* in rows of so many at least */
+  WINDOW_ROW = 5,     /* in rows of so many at least */
 };
 
 /* Done again so seldom, work is no more than to store its value. */

@@ -34,7 +34,7 @@ typedef struct Few {
   /* line = step * row + by * term + a number */
   uint32_t term, line; /* NO_LANE: rows do not go together */
   int64_t step, by;
-  bool rolled;           /* loops over other axes of terms are around lines */
+  bool rolled;           /* terms are in loops, around lines if there are any */
   bool padded;           /* lines end in padding */
   uint32_t *ahead;       /* loads that are the same for all rows of a line, */
   uint32_t aheads;       /* so many */
@@ -137,6 +137,7 @@ static int64_t terms_of(const Loop *loop) {
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
+  f->rolled = terms_of(loop) * BLOCK_VECTORS > 2 * WRITTEN;
   if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
   int64_t extent = loop_guess(loop, f->row);
@@ -538,6 +539,8 @@ static void begin_weights(Few *f, const Loop *lines, uint32_t count,
     VEC_PUSH(e->arena, loop->results, r);
   }
   emit_needed(e);
+  if (e->checks.len) /* which lanes make */
+    return;
   emit_weights(f, which, found);
   memcpy(f->weighing, e->blocks, sizeof f->weighing);
 }
