@@ -19,12 +19,12 @@ enum {
   CELLS_MOST_ALL = 4096, /* the same in the mode of tests */
   EAGER_DEPTH = 16,
   EAGER_CELLS = 24,
-  FACTOR_COST = 6,   /* of an element of a factor of a product */
-  INDEX_COST = 8,    /* of what is made of indices alone: about a read */
-  FEWER = 4,         /* elements than their reader's: such are not done again */
-  KEPT_WORK = 4,     /* of an element that is not worth being kept */
+  FACTOR_COST = 6,    /* of an element of a factor of a product */
+  INDEX_COST = 8,     /* of what is made of indices alone: about a read */
+  FEWER = 4,          /* elements than their reader's: not done again */
+  KEPT_WORK = 4,      /* of an element that is not worth being kept */
   WINDOW_TERMS = 256, /* of a window that reads what is padded, */
-  WINDOW_ROW = 5,    /* in rows of so many at least */
+  WINDOW_ROW = 5,     /* in rows of so many at least */
 };
 
 /* Done again so seldom, work is no more than to store its value. */
@@ -467,7 +467,7 @@ static bool is_in_window(const Plan *plan, const Instance *i) {
 
 static bool pads_windows(const Plan *plan, const PlanNode *p) {
   if (!plan->graph->backend || !plan->graph->backend->kernels ||
-      dtype_info[p->node->dtype].bytes != 4 || !is_padding(p->node))
+      !is_padding(p->node))
     return false;
   for (uint32_t k = 0; k < p->instances.len; k++)
     if (!is_in_window(plan, &p->instances.at[k]))

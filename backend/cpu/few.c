@@ -20,7 +20,8 @@ enum {
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
   WRITTEN = 100,     /* such that no more terms of all rows are written out, */
   ROLLED = 16,       /* and terms are, where there are more, but in loops */
-  STRIPS = 64,       /* vectors of a row, the lanes of which are found ahead */
+  LINE_BYTES = 64,
+  STRIPS = 64, /* vectors of a row, the lanes of which are found ahead */
 };
 
 #define format emit_format
@@ -34,7 +35,7 @@ typedef struct Few {
   /* line = step * row + by * term + a number */
   uint32_t term, line; /* NO_LANE: rows do not go together */
   int64_t step, by;
-  bool rolled;           /* loops over other axes of terms are around lines */
+  bool rolled;           /* terms are in loops, around lines if there are any */
   bool padded;           /* lines end in padding */
   uint32_t *ahead;       /* loads that are the same for all rows of a line, */
   uint32_t aheads;       /* so many */
@@ -138,6 +139,7 @@ static bool are_numbers(const Loop *loop) {
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
+  f->rolled = terms_of(loop) * BLOCK_VECTORS > 2 * WRITTEN;
   if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
   int64_t extent = loop_guess(loop, f->row);
@@ -547,6 +549,8 @@ static void begin_weights(Few *f, const Loop *lines, uint32_t count,
     VEC_PUSH(e->arena, loop->results, r);
   }
   emit_needed(e);
+  if (e->checks.len) /* which lanes make */
+    return;
   emit_weights(f, which, found);
   memcpy(f->weighing, e->blocks, sizeof f->weighing);
 }
@@ -827,6 +831,14 @@ static bool is_padded(const Loop *loop) {
   return false;
 }
 
+/* Vectors that fill a line of the cache, where rows go together. */
+static uint32_t line_vectors(const Emitter *e, const Loop *loop) {
+  Dtype t = loop->results.at[0].dtype;
+  uint32_t bytes = e->s->width * dtype_info[t].bytes;
+  uint32_t vectors = LINE_BYTES / bytes;
+  return vectors < 1 ? 1 : vectors < BLOCK_VECTORS ? vectors : BLOCK_VECTORS;
+}
+
 /* Axes around the lanes: of other kept ones, of rows, of terms. */
 static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   Emitter *e = f->e;
@@ -837,7 +849,7 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   memcpy(f->order, order, loops * sizeof *order);
   f->row = kept ? order[kept - 1] : NO_LANE;
   f->padded = is_padded(loop);
-  f->vectors = 1;
+  f->vectors = f->padded ? 1 : line_vectors(e, loop);
   choose_rows(loop, f);
   if (f->term == NO_LANE)
     f->vectors = few_vectors(e, loop, f->lane);

@@ -215,7 +215,7 @@ static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
     s->turned = true;
   } else if (lane != NO_LANE) {
     kernel_move_last(k, lane);
-    if (sums_choose(k, s))
+    if (!lanes_copied(k, k->outer - 1, s->width) && sums_choose(k, s))
       return;
     s->shape = UNIT_COLUMNS;
     s->block = column_block(k, s);
