@@ -10,7 +10,9 @@
 #include <string.h>
 
 enum {
-  NODES_MOST = 2000,    /* of a turn */
+  NODES_MOST = 2000, /* of a turn */
+  INDEX_CELLS = 24,
+  INDEX_DEPTH = 6,
   BYTES_MOST = 1 << 28, /* of what is computed for all turns */
 };
 
@@ -95,6 +97,19 @@ static bool is_move(const Node *n) {
   return move && n->cells[n->cell_count - 1].kind != CELL_OP;
 }
 
+/* Is it of indices and numbers alone, by little?  Kernels compute that on the
+ * way, and know then what is read at it. */
+static bool is_of_indices(const Node *n, uint32_t depth) {
+  bool of = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->data &&
+            n->cell_count <= INDEX_CELLS && depth < INDEX_DEPTH;
+  for (uint32_t k = 0; of && k < n->cell_count; k++) {
+    const Cell *c = &n->cells[k];
+    of = c->kind != CELL_RANDOM &&
+         (c->kind != CELL_READ || is_of_indices(c->node, depth + 1));
+  }
+  return of;
+}
+
 static void add_children(Looping *l, const Node *n) {
   for (uint32_t k = 0; k < node_child_count(n); k++)
     if (node_child(n, k))
@@ -148,7 +163,7 @@ static void look_at(Looping *l, Node *n) {
     else
       run_inside(l, n);
   } else if (!n->data) {
-    if (is_move(n))
+    if (is_move(n) || is_of_indices(n, 0))
       add_children(l, n);
     else
       run_before(l, n);
