@@ -337,8 +337,14 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
-typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_REDUCE, TURNS_SCAN,
-                         TURNS_WHILE } TurnsKind;
+typedef enum TurnsKind {
+  TURNS_ITERATE,
+  TURNS_FOLD,
+  TURNS_REDUCE,
+  TURNS_SCAN,
+  TURNS_WHILE, /* of a function that is traced, */
+  TURNS_TESTED /* and of any other */
+} TurnsKind;
 
 /* ---- inorder.c: loops of which one turn stands for all ---- */
 

@@ -37,6 +37,7 @@ typedef struct Looping {
   Map seen;
   VEC(Node *) todo, inside; /* inside: what is run in each turn, */
   VEC(Node *) before;       /* and before the loop */
+  VEC(Node *) roots;
   VEC(Row) rows;
   int64_t bytes;
   bool tensors; /* it is more than numbers */
@@ -173,7 +174,11 @@ static void look_at(Looping *l, Node *n) {
 static void look(Looping *l) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->state_count + t->out_count; k++)
-    VEC_PUSH(l->arena, l->todo, t->results[k]);
+    VEC_PUSH(l->arena, l->roots, t->results[k]);
+  if (t->more)
+    VEC_PUSH(l->arena, l->roots, t->more);
+  for (uint32_t k = 0; k < l->roots.len; k++)
+    VEC_PUSH(l->arena, l->todo, l->roots.at[k]);
   while (l->todo.len && !l->failed) {
     Node *n = l->todo.at[--l->todo.len];
     if (map_get(&l->seen, n))
@@ -293,10 +298,8 @@ static void next_row(Row *r, int64_t turn) {
 /* ---- the plan ---- */
 
 static bool plan_turn(Looping *l, Fault *fault) {
-  const FoldTurn *t = l->turn;
-  uint32_t count = t->state_count + t->out_count;
   l->run.times = (double)l->turns;
-  if (!run_find(&l->run, count, l->turn->results, fault))
+  if (!run_find(&l->run, l->roots.len, l->roots.at, fault))
     return false;
   recipe_reach(l->arena, l->run.recipe, &l->run.outline, &l->reached);
   for (uint32_t k = 0; k < l->reached.nodes.len; k++)
@@ -349,6 +352,12 @@ static void keep_of_turn(Looping *l, int64_t turn) {
   }
 }
 
+/* Is there another one? */
+static bool goes_on(const Looping *l, int64_t turn) {
+  const Node *more = l->turn->more;
+  return more ? *(const bool *)more->data->data : turn + 1 < l->turns;
+}
+
 static void end_turn(Looping *l, int64_t turn) {
   const FoldTurn *t = l->turn;
   keep_of_turn(l, turn);
@@ -380,13 +389,15 @@ static void begin_turn(Looping *l, int64_t turn) {
 }
 
 static bool run_turns(Looping *l, Fault *fault) {
-  for (int64_t turn = 0; turn < l->turns; turn++) {
+  bool more = true;
+  for (int64_t turn = 0; more; turn++) {
     if (turn)
       begin_turn(l, turn);
     if (l->g->interrupt && *l->g->interrupt)
       trap_raise(FAIL_INTERRUPT);
     if (!run_turn(l, fault))
       return false;
+    more = goes_on(l, turn);
     end_turn(l, turn);
   }
   return true;
@@ -495,11 +506,11 @@ static bool can_run(const Graph *g) {
 bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
   Looping l = {.g = g, .turn = turn, .turns = turn->at->extent};
   Trap trap;
-  l.arena = arena_new();
   if (TRAP_SET(trap) != FAIL_NONE) {
     let_go(&l);
     trap_raise(trap.kind);
   }
+  l.arena = arena_new();
   map_init(&l.seen, l.arena);
   l.states = NEW_ARRAY(l.arena, Node *, turn->state_count + 1);
   l.now = NEW_ARRAY(l.arena, Tensor *, 2 * turn->state_count + 1);
