@@ -23,8 +23,8 @@ static Code *end(Emit *e, uint32_t arity, const char *name) {
 }
 
 enum {
-  TESTED_AFTER = 16, /* turns of a `while` is it tried to run others at once, */
-  TESTED_AGAIN = 1 << 20 /* and, where it cannot be done, so much later */
+  TESTED_AFTER = 16,     /* turns of a `while`: others are run at once, */
+  TESTED_AGAIN = 1 << 20 /* or, where they cannot be, tried so much later */
 };
 
 #define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)

@@ -22,10 +22,10 @@ typedef struct Row { /* what is another row of a tensor in each turn */
   Tensor *rows; /* counted */
 } Row;
 
-typedef struct Kept { /* of each turn */
+typedef struct Stacked { /* what is kept of each turn */
   Tensor *all;
-  size_t bytes;
-} Kept;
+  size_t bytes; /* of one */
+} Stacked;
 
 typedef VEC(Node *) Dying; /* what is read for the last time */
 
@@ -45,7 +45,7 @@ typedef struct Looping {
   bool let_go;          /* of the states */
   Node **states;        /* NULL: the turn does not need it */
   Tensor **now, **next; /* what they are; counted */
-  Kept *kept;
+  Stacked *kept;
   VEC(Node *) held; /* counted */
   Reached reached;
   Dying *dying; /* by clusters */
@@ -345,7 +345,7 @@ static void keep_of_turn(Looping *l, int64_t turn) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->out_count; k++) {
     const Tensor *one = l->turn->results[t->state_count + k]->data;
-    Kept *kept = &l->kept[k];
+    Stacked *kept = &l->kept[k];
     if (kept->bytes)
       memcpy((char *)kept->all->data + (size_t)turn * kept->bytes, one->data,
              kept->bytes);
@@ -409,7 +409,7 @@ static bool make_kept(Looping *l, Fault *fault) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->out_count; k++) {
     const Node *n = t->results[t->state_count + k];
-    Kept *kept = &l->kept[k];
+    Stacked *kept = &l->kept[k];
     int64_t shape[RANK_MAX];
     if (n->rank == RANK_MAX)
       return false;
@@ -515,7 +515,7 @@ bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
   l.states = NEW_ARRAY(l.arena, Node *, turn->state_count + 1);
   l.now = NEW_ARRAY(l.arena, Tensor *, 2 * turn->state_count + 1);
   l.next = l.now + turn->state_count;
-  l.kept = NEW_ARRAY(l.arena, Kept, turn->out_count + 1);
+  l.kept = NEW_ARRAY(l.arena, Stacked, turn->out_count + 1);
   bool good = can_run(g) && run_loop(&l, out);
   trap_end(&trap);
   let_go(&l);
