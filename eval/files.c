@@ -44,7 +44,6 @@ PRIM(prim_load) {
   return vm_data(vm, t, &fault);
 }
 
-/* What computes a value of top level may have effects: it is run. */
 /* A turn of a loop that is to stand for all of them is none where it does
  * something: then each is run. */
 static void each_turn(Eval *vm) {
@@ -53,6 +52,7 @@ static void each_turn(Eval *vm) {
       vm_abandon(vm, NULL);
 }
 
+/* What computes a value of top level may have effects: it is run. */
 static void no_effect(Eval *vm, const char *what) {
   each_turn(vm);
   if (vm_traces(vm) && !vm->init_count)

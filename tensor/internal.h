@@ -186,7 +186,8 @@ typedef struct PlanNode {
   bool root;     /* the caller wants its data */
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;
-  bool of_indices;     /* made of indices and numbers alone, by little */
+  bool of_indices;     /* made of indices and numbers alone, by little; */
+  bool of_few;         /* or of these and of what has far fewer elements */
   uint32_t position;   /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */

@@ -152,13 +152,15 @@ typedef enum FuseMode {
 
 enum { GUARD_PARTS = 4 };
 /* elements: then it is time to run.  Most of them are never stored, and the
- * more is known, the more can be fused. */
-#define PENDING_LIMIT ((int64_t)1 << 34)
+ * more is known, the more can be fused: the scores of attention, with all that
+ * is done with them, are to fit. */
+#define PENDING_LIMIT ((int64_t)1 << 37)
+#define PENDING_LARGE ((int64_t)1 << 34) /* of a node that does not count */
 
 typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_node, next_index;
   int64_t pending; /* elements of nodes made and not yet run, but for those that
-                      are larger than PENDING_LIMIT: what reads them may need
+                      are larger than PENDING_LARGE: what reads them may need
                       none of them stored */
   int64_t bytes_limit; /* refuse to store more than this; 0: physical */
   int64_t least_work;  /* operations below which no kernel is made for a plan */
