@@ -7,26 +7,33 @@
 
 enum {
   NUMBERS_LEAST = 4096, /* turns of a state of numbers, which are quick, */
-  TURNS_LEAST = 16      /* and of any other */
+  TURNS_LEAST = 16,     /* and of any other */
+  TURNS_LIKELY = 256    /* where nobody knows */
 };
 
 /* Locals: see the builders in loops.c. */
-enum { FN, STATE, OVER, TURN, BEGUN };
-enum { TIMES, FN_AGAIN, STATE_AGAIN }; /* of iterate */
+enum { FN, STATE, OVER, TURN, BEGUN, ENDED };
+enum { TIMES, FN_AGAIN, STATE_AGAIN }; /* of iterate and while */
 
 static Value *locals(Eval *vm) {
   return vm->stack + vm->fp->base;
 }
 
+static bool is_over(TurnsKind kind) {
+  return kind != TURNS_ITERATE && kind != TURNS_TESTED;
+}
+
 static Value *function_of(Eval *vm, TurnsKind kind) {
-  return locals(vm) + (kind == TURNS_ITERATE ? FN_AGAIN : FN);
+  return locals(vm) + (is_over(kind) ? FN : FN_AGAIN);
 }
 
 static Value *state_of(Eval *vm, TurnsKind kind) {
-  return locals(vm) + (kind == TURNS_ITERATE ? STATE_AGAIN : STATE);
+  return locals(vm) + (is_over(kind) ? STATE : STATE_AGAIN);
 }
 
 static int64_t turns_of(Eval *vm, TurnsKind kind) {
+  if (kind == TURNS_TESTED)
+    return TURNS_LIKELY;
   return kind == TURNS_ITERATE ? vm_index_size(vm, locals(vm)[TIMES])
                                : vm_lead(vm, locals(vm)[OVER]);
 }
@@ -69,7 +76,7 @@ static void begin(Eval *vm, TurnsKind kind, int64_t turns,
   *vm->sp++ = state;
   *vm->sp++ = value_retain(*function_of(vm, kind));
   *vm->sp++ = value_retain(state);
-  if (kind != TURNS_ITERATE) {
+  if (is_over(kind)) {
     Value at = value_node(vm_temp(vm, node_index(&vm->graph, turn)));
     Value element = vm_slice(vm, locals(vm)[OVER], at);
     *vm->sp++ = element;
@@ -83,7 +90,7 @@ const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
     return otherwise;
   Code *body = vm_body_code(vm, *function_of(vm, kind));
   int64_t turns = turns_of(vm, kind);
-  if (turns < TURNS_LEAST ||
+  if (turns < TURNS_LEAST || (kind == TURNS_TESTED && !is_outermost(vm, 0)) ||
       (body && (body->by_turns || (body->no_formula && !is_outermost(vm, 0)))))
     return otherwise;
   size_t mark = vm->temp_count;
@@ -119,7 +126,7 @@ static bool make_formula(Eval *vm, TurnsKind kind, const FoldTurn *turn,
   Code *body = vm_body_code(vm, *function_of(vm, kind));
   size_t mark = vm->temp_count;
   Fault fault = {0};
-  if (body && body->no_formula)
+  if (kind == TURNS_TESTED || (body && body->no_formula))
     return false;
   for (uint32_t k = 0; k < turn->state_count + turn->out_count; k++) {
     out[k] = node_fold(&vm->graph, turn, k, &fault);
@@ -169,6 +176,8 @@ Value vm_order_end(Eval *vm, TurnsKind kind, Value result) {
   Value *bp = locals(vm), next = result, kept = value_unit();
   size_t mark = vm->temp_count;
   vm_place(vm);
+  if (kind == TURNS_TESTED)
+    next = bp[ENDED];
   if (kind == TURNS_SCAN) {
     next = AS_FIELDS(result)->at[0];
     kept = AS_FIELDS(result)->at[1];
@@ -184,6 +193,7 @@ Value vm_order_end(Eval *vm, TurnsKind kind, Value result) {
                    .initial = initial.at,
                    .states = states.at,
                    .results = results.at,
+                   .more = kind == TURNS_TESTED ? vm_to_node(vm, result) : NULL,
                    .reduces = kind == TURNS_REDUCE};
   Node *out[2 * LEAVES_MOST];
   if (!same_types(&turn) ||

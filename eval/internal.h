@@ -215,6 +215,32 @@ void emit_end(Emit *e, Code *code); /* fills it in */
 
 void vm_loop(Eval *vm); /* from vm->pc to OP_HALT */
 
+/* ---- instructions.c: those that are functions ---- */
+
+void vm_DIMOP(Eval *vm);
+void vm_DIMPROD(Eval *vm);
+void vm_SHAPEREF(Eval *vm);
+void vm_CHECK(Eval *vm);
+void vm_LOADED(Eval *vm);
+void vm_OPENGET(Eval *vm);
+void vm_OPENSAME(Eval *vm);
+void vm_TENSOR(Eval *vm);
+void vm_SHAPE(Eval *vm);
+void vm_INDEX(Eval *vm);
+void vm_FORCE_INT(Eval *vm);
+void vm_TICK(Eval *vm);
+void vm_FOR_END(Eval *vm);
+void vm_MAP_END(Eval *vm);
+void vm_HOST_BEGIN(Eval *vm);
+void vm_HOST_DONE(Eval *vm);
+void vm_TURNS_END(Eval *vm);
+void vm_LEAD(Eval *vm);
+void vm_SLICE(Eval *vm);
+void vm_STACK(Eval *vm);
+void vm_LIST_REV(Eval *vm);
+void vm_PROGRESS(Eval *vm);
+void vm_FILTER(Eval *vm);
+
 /* ---- machine.c: what the machine does seldom ---- */
 
 /* Borrows the arguments. */
@@ -311,8 +337,14 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
-typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_REDUCE, TURNS_SCAN,
-                         TURNS_WHILE } TurnsKind;
+typedef enum TurnsKind {
+  TURNS_ITERATE,
+  TURNS_FOLD,
+  TURNS_REDUCE,
+  TURNS_SCAN,
+  TURNS_WHILE, /* of a function that is traced, */
+  TURNS_TESTED /* and of any other */
+} TurnsKind;
 
 /* ---- inorder.c: loops of which one turn stands for all ---- */
 

@@ -22,6 +22,11 @@ static Code *end(Emit *e, uint32_t arity, const char *name) {
   return code;
 }
 
+enum {
+  TESTED_AFTER = 16,     /* turns of a `while`: others are run at once, */
+  TESTED_AGAIN = 1 << 20 /* or, where they cannot be, tried so much later */
+};
+
 #define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
 #define LOC(k) I(LOCAL, 0, k)
 #define TAKE(k) I(TAKE, 0, k)
@@ -49,16 +54,35 @@ static void build_iterate(Emit *e) { /* n f x | i */
   TAKE(2), I(RET, 0, 0);
 }
 
-static void build_while(Emit *e) { /* p f x */
+/* The turns to come as one, where there were so many: p is asked of what a turn
+ * leaves. */
+static void build_tested(Emit *e) { /* p f x */
+  uint32_t start = I(TURNS_BEGIN, TURNS_TESTED, 0);
+  I(CALLV, 1, 0), LOC(0), LOC(5), I(CALLV, 1, 0);
+  I(TURNS_END, TURNS_TESTED, 0), I(RET, 0, 0);
+  emit_patch(e, start);
+}
+
+static void build_while(Emit *e) { /* p f x | turns */
+  I(INT, 0, 0);
   uint32_t loop = e->at.len;
   LOC(0), LOC(2), I(CALLV, 1, 0);
   uint32_t open = I(TURNS_OPEN, 0, 0), out = I(JF_KNOWN, 0, 0);
+  uint32_t many = emit_ptr(e, OP_JLT_LK, 0, 3, TESTED_AFTER, 0, NULL);
+  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
+  I(INC, 0, 3), I(TICK, 0, 2);
+  jump_back(e, loop);
+  emit_patch(e, many);
+  I(POP, 0, 0);
+  build_tested(e);
+  emit(e, OP_INT, 0, 0, -TESTED_AGAIN, 0);
   LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
   I(TICK, 0, 2);
   jump_back(e, loop);
   emit_patch(e, out);
   TAKE(2), I(RET, 0, 0);
   emit_patch(e, open);
+  I(POP, 0, 0);
   emit(e, OP_TURNS_BEGIN, TURNS_WHILE, 0, 1, 0);
   I(CALLV, 1, 0), LOC(1), LOC(3), I(TUPGET, 0, 0), I(CALLV, 1, 0);
   I(TURNS_END, TURNS_WHILE, 0), I(RET, 0, 0);

@@ -18,6 +18,7 @@ static const Places places[] = {
     [TURNS_REDUCE] = {.fn = 0, .state = 1, .over = 2},
     [TURNS_SCAN] = {.fn = 0, .state = 1, .over = 2},
     [TURNS_WHILE] = {.fn = 0, .state = 2, .over = -1},
+    [TURNS_TESTED] = {.fn = 1, .state = 2, .over = -1},
 };
 
 NORETURN static void refuse(Eval *vm, const char *why) {
@@ -103,6 +104,8 @@ const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
                             const Instr *otherwise) {
   if (!vm_traces(vm))
     return vm_order_begin(vm, kind, next, otherwise);
+  if (kind == TURNS_TESTED)
+    return otherwise;
   int64_t count = turns(vm, kind);
   if (kind != TURNS_WHILE && size_is_number(&vm->graph, count) &&
       count <= UNROLLED_MOST)

@@ -1,6 +1,7 @@
-/* The machine: one loop over instructions.  What is seldom needed is in
- * machine.c, symbolic.c and the builtins, which see the stack through vm->sp;
- * SAVE before whatever may unwind or move the stack, LOAD after it. */
+/* The machine: one loop over instructions.  Those that are no quick steps are
+ * functions (instructions.c), and what is seldom needed is in machine.c,
+ * symbolic.c and the builtins: these see the stack through vm->sp; SAVE before
+ * whatever may unwind or move the stack, LOAD after it. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -896,159 +897,51 @@ do_SHAPEREST : {
   NEXT;
 }
 
-  /* ---- sizes, shapes, tensors ---- */
+  /* ---- sizes, shapes, tensors, loops: instructions.c ---- */
 
-do_DIMOP : {
-  SAVE;
-  Value r = vm_dim_op(vm, (DimOpKind)pc->a, sp[-2], sp[-1]);
-  LOAD;
-  FREE(sp[-1]);
-  FREE(sp[-2]);
-  sp--;
-  sp[-1] = r;
-  NEXT;
-}
-do_DIMPROD : {
-  SAVE;
-  if (sp[-1].tag == V_UNIT)
-    NEXT; /* as unknown as the shape */
-  const Shape *s = AS_SHAPE(sp[-1]);
-  Value r = vm_product(vm, s->obj.len, s->at);
-  FREE(sp[-1]);
-  sp[-1] = r;
-  NEXT;
-}
-do_SHAPEREF : {
-  SAVE;
-  Value *at = sp;
-  Value r = vm_shape_ref(vm, pc[1].ptr, &at, pc->a);
-  while (sp > at) {
-    sp--;
-    FREE(*sp);
-  }
-  *sp++ = r;
-  NEXT2;
-}
-do_CHECK : {
-  SAVE;
-  const CoreCheck *check = pc[1].ptr;
-  Value *at = sp - 2 - 2 * (int)pc->a;
-  vm_check(vm, check, at);
-  while (sp > at) {
-    sp--;
-    FREE(*sp);
-  }
-  NEXT2;
-}
-do_LOADED : {
-  SAVE;
-  const ShapeRef *want = pc[1].ptr;
-  Value *at = sp;
-  for (uint32_t i = 0; i < want->len; i++)
-    at -= want->at[i].dim != NULL;
-  vm_check_loaded(vm, want, at[-1], at);
-  while (sp > at) {
-    sp--;
-    FREE(*sp);
-  }
-  NEXT2;
-}
-do_OPENGET : {
-  SAVE;
-  Value r = vm_open(vm, pc[1].ptr, sp[-1]);
-  *sp++ = r;
-  NEXT2;
-}
-do_OPENSAME:
-  SAVE;
-  vm_open_same(vm, pc[1].ptr, sp[-1], bp[pc->b]);
-  NEXT2;
+#define APART(NAME, next) \
+  do_##NAME:              \
+  SAVE;                   \
+  vm_##NAME(vm);          \
+  LOAD;                   \
+  next
+  APART(DIMOP, NEXT);
+  APART(DIMPROD, NEXT);
+  APART(SHAPEREF, NEXT2);
+  APART(CHECK, NEXT2);
+  APART(LOADED, NEXT2);
+  APART(OPENGET, NEXT2);
+  APART(OPENSAME, NEXT2);
+  APART(TENSOR, NEXT2);
+  APART(SHAPE, NEXT2);
+  APART(INDEX, NEXT2);
+  APART(FORCE_INT, NEXT);
+  APART(TICK, NEXT);
+  APART(FOR_END, NEXT);
+  APART(MAP_END, NEXT);
+  APART(HOST_BEGIN, NEXT);
+  APART(HOST_DONE, NEXT);
+  APART(TURNS_END, NEXT);
+  APART(LEAD, NEXT);
+  APART(SLICE, NEXT);
+  APART(STACK, NEXT);
+  APART(LIST_REV, NEXT);
+  APART(PROGRESS, NEXT);
+  APART(FILTER, NEXT);
+
 do_KNOWN:
   if (UNLIKELY(sp[-1].tag == V_UNIT)) {
     SAVE;
     vm_unknown(vm, pc[1].ptr);
   }
   NEXT2;
-do_TENSOR : {
-  SAVE;
-  const ItemSite *site = pc[1].ptr;
-  n = site->count;
-  Dtype elem = site->dynamic ? (Dtype)sp[-(int)n - 1].i : site->elem;
-  Value r = vm_make_tensor(vm, site, elem, sp - n);
-  LOAD;
-  n += site->dynamic;
-  while (n--) {
-    sp--;
-    FREE(*sp);
-  }
-  *sp++ = r;
-  NEXT2;
-}
-do_SHAPE : {
-  SAVE;
-  const ItemSite *site = pc[1].ptr;
-  Value *at = sp;
-  for (uint32_t i = 0; i < site->count; i++)
-    at -= !site->holes[i];
-  Value r = vm_make_shape(vm, site, at);
-  while (sp > at) {
-    sp--;
-    FREE(*sp);
-  }
-  *sp++ = r;
-  NEXT2;
-}
-do_INDEX : {
-  SAVE;
-  const IndexSite *site = pc[1].ptr;
-  n = site->pushed + 1;
-  Value r = vm_index(vm, site, sp - n);
-  LOAD;
-  while (n--) {
-    sp--;
-    FREE(*sp);
-  }
-  *sp++ = r;
-  NEXT2;
-}
-
-  /* ---- loops ---- */
-
-do_FORCE_INT : {
-  SAVE;
-  int64_t i = vm_index_size(vm, bp[pc->b]);
-  if (!pc->a)
-    vm_loop_count(vm, i);
-  Value known = vm_size_value(vm, i);
-  FREE(bp[pc->b]);
-  bp[pc->b] = known;
-  NEXT;
-}
 do_INC:
   bp[pc->b].i++;
-  NEXT;
-do_TICK:
-  SAVE;
-  vm_tick(vm, bp[pc->b], pc->a ? bp[pc->a] : value_unit());
   NEXT;
 do_FOR_BEGIN:
   GO(vm_for_begin(vm, pc->a, false, pc + 1, pc + pc->c));
 do_MAP_BEGIN:
   GO(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
-do_FOR_END:
-do_MAP_END : {
-  SAVE;
-  Value r = vm_for_end(vm, pc->a, pc->op == OP_MAP_END, sp[-1]);
-  LOAD;
-  FREE(sp[-1]);
-  sp[-1] = r;
-  NEXT;
-}
-do_HOST_BEGIN:
-  SAVE;
-  vm_host_begin(vm, pc->a, pc->b);
-  LOAD;
-  NEXT;
 do_HOST_STEP : {
   SAVE;
   bool more = vm_host_step(vm, pc->a, pc->b);
@@ -1056,13 +949,6 @@ do_HOST_STEP : {
   if (more)
     NEXT;
   JUMP;
-}
-do_HOST_DONE : {
-  SAVE;
-  Value r = vm_host_done(vm, pc->a, pc->b);
-  LOAD;
-  *sp++ = r;
-  NEXT;
 }
 do_TURNS_OPEN:
   if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->open))
@@ -1072,35 +958,6 @@ do_TURNS_OPEN:
   JUMP;
 do_TURNS_BEGIN:
   GO(vm_turns_begin(vm, (TurnsKind)pc->a, pc + 1, pc + pc->c));
-do_TURNS_END : {
-  SAVE;
-  Value r = vm_turns_end(vm, (TurnsKind)pc->a, sp[-1]);
-  LOAD;
-  FREE(sp[-1]);
-  sp[-1] = r;
-  NEXT;
-}
-do_LEAD : {
-  SAVE;
-  int64_t lead = vm_loop_count(vm, vm_lead(vm, bp[pc->b]));
-  *sp++ = value_int(lead);
-  NEXT;
-}
-do_SLICE : {
-  SAVE;
-  Value r = vm_slice(vm, bp[pc->b], bp[pc->a]);
-  LOAD;
-  *sp++ = r;
-  NEXT;
-}
-do_STACK : {
-  SAVE;
-  Value r = vm_stack_list(vm, sp[-1], 0, NULL);
-  LOAD;
-  FREE(sp[-1]);
-  sp[-1] = r;
-  NEXT;
-}
 do_SPLIT2 : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_FIELDS(pair)->at[0]);
@@ -1115,28 +972,6 @@ do_LIST_NEXT : {
   *sp++ = value_retain(AS_CONS(list)->head);
   bp[pc->b] = value_retain(AS_CONS(list)->tail);
   FREE(list);
-  NEXT;
-}
-do_LIST_REV : {
-  SAVE;
-  Value r = prim_list_reverse(vm, NULL, sp - 1, 1);
-  FREE(sp[-1]);
-  sp[-1] = r;
-  NEXT;
-}
-do_PROGRESS:
-  SAVE;
-  if (vm->host->progress)
-    vm->host->progress(vm->host->owner, bp[pc->a].i, bp[pc->b].i);
-  NEXT;
-do_FILTER : {
-  SAVE;
-  Value r = vm_filter(vm, sp[-2], sp[-1]);
-  LOAD;
-  FREE(sp[-1]);
-  FREE(sp[-2]);
-  sp--;
-  sp[-1] = r;
   NEXT;
 }
 }

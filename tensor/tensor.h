@@ -316,6 +316,7 @@ typedef struct FoldTurn {
   Node *const *initial; /* what it begins with */
   Node *const *states;  /* NODE_STATE: what a turn begins with */
   Node *const *results; /* what it ends with; then what is kept of each turn */
+  Node *more; /* bool: is there another turn?  NULL: as often as `at` says */
   bool reduces;         /* its function is associative */
 } FoldTurn;
 /* Result `output`: a state after the last turn, or what is kept of all turns,

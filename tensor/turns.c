@@ -10,7 +10,9 @@
 #include <string.h>
 
 enum {
-  NODES_MOST = 2000,    /* of a turn */
+  NODES_MOST = 2000, /* of a turn */
+  INDEX_CELLS = 24,
+  INDEX_DEPTH = 6,
   BYTES_MOST = 1 << 28, /* of what is computed for all turns */
 };
 
@@ -20,10 +22,10 @@ typedef struct Row { /* what is another row of a tensor in each turn */
   Tensor *rows; /* counted */
 } Row;
 
-typedef struct Kept { /* of each turn */
+typedef struct Stacked { /* what is kept of each turn */
   Tensor *all;
-  size_t bytes;
-} Kept;
+  size_t bytes; /* of one */
+} Stacked;
 
 typedef VEC(Node *) Dying; /* what is read for the last time */
 
@@ -35,6 +37,7 @@ typedef struct Looping {
   Map seen;
   VEC(Node *) todo, inside; /* inside: what is run in each turn, */
   VEC(Node *) before;       /* and before the loop */
+  VEC(Node *) roots;
   VEC(Row) rows;
   int64_t bytes;
   bool tensors; /* it is more than numbers */
@@ -42,7 +45,7 @@ typedef struct Looping {
   bool let_go;          /* of the states */
   Node **states;        /* NULL: the turn does not need it */
   Tensor **now, **next; /* what they are; counted */
-  Kept *kept;
+  Stacked *kept;
   VEC(Node *) held; /* counted */
   Reached reached;
   Dying *dying; /* by clusters */
@@ -93,6 +96,19 @@ static bool is_move(const Node *n) {
             (c->op == PRIM_ADD || c->op == PRIM_SUB || c->op == PRIM_MUL));
   }
   return move && n->cells[n->cell_count - 1].kind != CELL_OP;
+}
+
+/* Is it of indices and numbers alone, by little?  Kernels compute that on the
+ * way, and know then what is read at it. */
+static bool is_of_indices(const Node *n, uint32_t depth) {
+  bool of = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->data &&
+            n->cell_count <= INDEX_CELLS && depth < INDEX_DEPTH;
+  for (uint32_t k = 0; of && k < n->cell_count; k++) {
+    const Cell *c = &n->cells[k];
+    of = c->kind != CELL_RANDOM &&
+         (c->kind != CELL_READ || is_of_indices(c->node, depth + 1));
+  }
+  return of;
 }
 
 static void add_children(Looping *l, const Node *n) {
@@ -148,7 +164,7 @@ static void look_at(Looping *l, Node *n) {
     else
       run_inside(l, n);
   } else if (!n->data) {
-    if (is_move(n))
+    if (is_move(n) || is_of_indices(n, 0))
       add_children(l, n);
     else
       run_before(l, n);
@@ -158,7 +174,11 @@ static void look_at(Looping *l, Node *n) {
 static void look(Looping *l) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->state_count + t->out_count; k++)
-    VEC_PUSH(l->arena, l->todo, t->results[k]);
+    VEC_PUSH(l->arena, l->roots, t->results[k]);
+  if (t->more)
+    VEC_PUSH(l->arena, l->roots, t->more);
+  for (uint32_t k = 0; k < l->roots.len; k++)
+    VEC_PUSH(l->arena, l->todo, l->roots.at[k]);
   while (l->todo.len && !l->failed) {
     Node *n = l->todo.at[--l->todo.len];
     if (map_get(&l->seen, n))
@@ -278,10 +298,8 @@ static void next_row(Row *r, int64_t turn) {
 /* ---- the plan ---- */
 
 static bool plan_turn(Looping *l, Fault *fault) {
-  const FoldTurn *t = l->turn;
-  uint32_t count = t->state_count + t->out_count;
   l->run.times = (double)l->turns;
-  if (!run_find(&l->run, count, l->turn->results, fault))
+  if (!run_find(&l->run, l->roots.len, l->roots.at, fault))
     return false;
   recipe_reach(l->arena, l->run.recipe, &l->run.outline, &l->reached);
   for (uint32_t k = 0; k < l->reached.nodes.len; k++)
@@ -327,11 +345,17 @@ static void keep_of_turn(Looping *l, int64_t turn) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->out_count; k++) {
     const Tensor *one = l->turn->results[t->state_count + k]->data;
-    Kept *kept = &l->kept[k];
+    Stacked *kept = &l->kept[k];
     if (kept->bytes)
       memcpy((char *)kept->all->data + (size_t)turn * kept->bytes, one->data,
              kept->bytes);
   }
+}
+
+/* Is there another one? */
+static bool goes_on(const Looping *l, int64_t turn) {
+  const Node *more = l->turn->more;
+  return more ? *(const bool *)more->data->data : turn + 1 < l->turns;
 }
 
 static void end_turn(Looping *l, int64_t turn) {
@@ -365,13 +389,15 @@ static void begin_turn(Looping *l, int64_t turn) {
 }
 
 static bool run_turns(Looping *l, Fault *fault) {
-  for (int64_t turn = 0; turn < l->turns; turn++) {
+  bool more = true;
+  for (int64_t turn = 0; more; turn++) {
     if (turn)
       begin_turn(l, turn);
     if (l->g->interrupt && *l->g->interrupt)
       trap_raise(FAIL_INTERRUPT);
     if (!run_turn(l, fault))
       return false;
+    more = goes_on(l, turn);
     end_turn(l, turn);
   }
   return true;
@@ -383,7 +409,7 @@ static bool make_kept(Looping *l, Fault *fault) {
   const FoldTurn *t = l->turn;
   for (uint32_t k = 0; k < t->out_count; k++) {
     const Node *n = t->results[t->state_count + k];
-    Kept *kept = &l->kept[k];
+    Stacked *kept = &l->kept[k];
     int64_t shape[RANK_MAX];
     if (n->rank == RANK_MAX)
       return false;
@@ -480,16 +506,16 @@ static bool can_run(const Graph *g) {
 bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
   Looping l = {.g = g, .turn = turn, .turns = turn->at->extent};
   Trap trap;
-  l.arena = arena_new();
   if (TRAP_SET(trap) != FAIL_NONE) {
     let_go(&l);
     trap_raise(trap.kind);
   }
+  l.arena = arena_new();
   map_init(&l.seen, l.arena);
   l.states = NEW_ARRAY(l.arena, Node *, turn->state_count + 1);
   l.now = NEW_ARRAY(l.arena, Tensor *, 2 * turn->state_count + 1);
   l.next = l.now + turn->state_count;
-  l.kept = NEW_ARRAY(l.arena, Kept, turn->out_count + 1);
+  l.kept = NEW_ARRAY(l.arena, Stacked, turn->out_count + 1);
   bool good = can_run(g) && run_loop(&l, out);
   trap_end(&trap);
   let_go(&l);

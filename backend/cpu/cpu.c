@@ -179,7 +179,11 @@ static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
   if (!f)
     return 1;
   fill_params(c, p, floats);
-  Job job = {.function = f, .ints = p->ints, .floats = floats, .room = p->room};
+  Job job; /* not cleared: it has room for the most pointers */
+  job.function = f;
+  job.ints = p->ints;
+  job.floats = floats;
+  job.room = p->room;
   job.stop = stop;
   job.backward = c->backward;
   if (p->key_count) {
@@ -264,7 +268,8 @@ static bool make_outs(const Graph *g, const Cluster *c, const Program *p,
 
 static bool run_prepared(Graph *g, Cluster *c) {
   const Program *p = c->backend;
-  Run run = {0};
+  Run run;
+  run.count = 0;
   Node *x = input_to_take(c, p);
   if (x)
     return run_over(c, p, x);

@@ -5,6 +5,7 @@
  * other: lanes where these are next to each other in memory, or numbers of
  * neighbours. */
 #include "backend/cpu/emit.h"
+#include "backend/cpu/program.h"
 #include "backend/cpu/routines.h"
 
 #include "runtime/pool.h"
@@ -416,12 +417,12 @@ static bool emit_in_order(InOrder *o, int64_t *units) {
 typedef struct Job {
   KernelFunction *function;
   void **pointers;
-  const Call *call;
+  const Program *program;
 } Job;
 
 static int work_on(void *context, int64_t begin, int64_t end) {
   const Job *job = context;
-  return job->function(job->pointers, job->call->ints.at, job->call->floats.at,
+  return job->function(job->pointers, job->program->ints, job->program->floats,
                        begin, end, NULL);
 }
 
@@ -444,11 +445,10 @@ static Emitter *emitter_of(Routine *r) {
   return e;
 }
 
-static bool run_object(Routine *r, const Call *call, Object *object,
-                       int64_t units, double work) {
+static bool run_program(Routine *r, const Program *p) {
   const Node *n = r->node;
-  Job job = {.call = call};
-  job.function = (KernelFunction *)object_function(object, "kernel");
+  Job job = {.program = p};
+  job.function = (KernelFunction *)object_function(p->object, "kernel");
   if (!job.function)
     return false;
   job.pointers = NEW_ARRAY(r->arena, void *, n->input_count + 2);
@@ -456,30 +456,88 @@ static bool run_object(Routine *r, const Call *call, Object *object,
   for (uint32_t k = 0; k < n->input_count; k++)
     job.pointers[k + 1] = n->inputs[k]->data->data;
   job.pointers[n->input_count + 1] = (void *)(uintptr_t)r->graph->interrupt;
-  int64_t grain = 1 + (int64_t)(GRAIN_WORK / (work / (double)units));
-  return routine_share(r, units, grain, work_on, &job);
+  int64_t grain = 1 + (int64_t)(GRAIN_WORK / (p->work / (double)p->units));
+  return routine_share(r, p->units, grain, work_on, &job);
 }
 
-bool routine_in_order(Routine *r) {
+/* ---- what was written is kept ---- */
+
+static void put_number(Buffer *b, int64_t x) {
+  buffer_add(b, (const char *)&x, sizeof x);
+}
+
+static void put_axes(Buffer *b, const Node *n, const Node *x) {
+  put_number(b, (int64_t)x->dtype << 32 | x->free_count);
+  put_number(b, x->rank);
+  for (uint32_t k = 0; k < x->free_count; k++)
+    put_number(b, axis_of_free(n, x->free[k]));
+  for (uint32_t k = 0; k < x->free_count + x->rank; k++)
+    put_number(b, x->extents[k]);
+}
+
+static void put_cell(Buffer *b, const Cell *c) {
+  put_number(b, (int64_t)c->kind << 32 | c->dtype);
+  put_number(b, (int64_t)c->op << 32 | c->arg_count);
+  for (uint32_t k = 0; k < c->arg_count; k++)
+    put_number(b, c->args[k]);
+  put_number(b, c->kind == CELL_AXIS    ? c->axis
+                : c->kind == CELL_CONST ? c->value.i
+                                        : 0);
+}
+
+/* All that the text and its numbers depend on. */
+static ArtifactKey key_of(Arena *arena, const Node *n) {
+  Buffer b = {.arena = arena};
+  buffer_puts(&b, prim_info[n->op].name);
+  for (uint32_t k = 0; k < ARRAY_LEN(n->params); k++)
+    put_number(&b, n->params[k]);
+  put_axes(&b, n, n);
+  for (uint32_t k = 0; k < n->input_count; k++)
+    put_axes(&b, n, n->inputs[k]);
+  for (uint32_t k = 0; k < n->cell_count; k++)
+    put_cell(&b, &n->cells[k]);
+  return artifact_key(1, &(ArtifactPart){b.text, b.len});
+}
+
+/* Without an object where it cannot be emitted. */
+static Program write_program(Routine *r) {
   const Node *n = r->node;
-  r->arena = arena_new();
   InOrder o = {.e = emitter_of(r), .node = n, .states = (uint32_t)n->params[1]};
   Emitter *e = o.e;
+  Program p = {.units = 1};
   o.loop = loop_of(&o, (Kernel *)(uintptr_t)e->k);
   add_steps(&o);
   add_results(&o);
   Schedule *s = (Schedule *)(uintptr_t)e->s;
   s->width = width_of(&o);
   o.lanes = elements_of(n) >= s->width && s->width > 1;
-  int64_t units;
-  if (!emit_in_order(&o, &units))
+  if (!emit_in_order(&o, &p.units))
+    return p;
+  const Call *call = &e->out->call;
+  p.ints = call->ints.at;
+  p.int_count = call->ints.len;
+  p.floats = call->floats.at;
+  p.float_count = call->floats.len;
+  p.work = (double)n->cell_count * (double)n->params[0] *
+           (double)elements_of(n) *
+           (double)product_of(n->free_count, n->extents);
+  p.object = object_request(e->out->text.text, e->out->text.len);
+  return p;
+}
+
+bool routine_in_order(Routine *r) {
+  r->arena = arena_new();
+  ArtifactKey key = key_of(r->arena, r->node);
+  const Program *p = program_kept(key);
+  Program written;
+  if (!p) {
+    written = write_program(r);
+    p = program_keep(key, &written);
+  }
+  if (!p)
+    p = &written;
+  bool quicker = p->work < QUICKER_WORK && r->graph->least_work > 0;
+  if (!p->object || (quicker && !object_ready(p->object)))
     return false;
-  double work = (double)n->cell_count * (double)n->params[0] *
-                (double)elements_of(n) *
-                (double)product_of(n->free_count, n->extents);
-  Object *object = object_request(e->out->text.text, e->out->text.len);
-  bool quicker = work < QUICKER_WORK && r->graph->least_work > 0;
-  if (quicker && !object_ready(object))
-    return false;
-  return run_object(r, &e->out->call, object, units, work);
+  return run_program(r, p);
 }

@@ -202,7 +202,7 @@ static void make(const Cluster *c, Program *p) {
 
 /* ---- keeping it ---- */
 
-static const Program *find(ArtifactKey key) {
+const Program *program_kept(ArtifactKey key) {
   const Program *found = NULL;
   pthread_mutex_lock(&table.lock);
   for (const Entry *e = table.buckets[key.word[0] % BUCKETS]; e; e = e->next)
@@ -256,17 +256,19 @@ static bool keep(Entry *e) {
   return fits;
 }
 
+const Program *program_keep(ArtifactKey key, const Program *p) {
+  Entry *e = entry_new(key, p);
+  return e && keep(e) ? &e->program : NULL;
+}
+
 const Program *program_of(Cluster *c) {
   ArtifactKey key = kernel_key(c);
-  const Program *found = find(key);
+  const Program *found = program_kept(key);
   if (found)
     return found->object ? found : NULL;
   Program *p = NEW(c->kernel->arena, Program);
   make(c, p);
-  Entry *e = entry_new(key, p);
-  if (e && keep(e))
-    p = &e->program;
-  else
-    c->passing = true;
-  return p->object ? p : NULL;
+  const Program *kept = program_keep(key, p);
+  c->passing = !kept;
+  return p->object ? (kept ? kept : p) : NULL;
 }

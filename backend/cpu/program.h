@@ -31,6 +31,11 @@ typedef struct Program {
   double work; /* simple operations */
 } Program;
 
+/* What is kept under a hash of all that it depends on; NULL: nothing. */
+const Program *program_kept(ArtifactKey key);
+/* Keeps a copy; NULL: there are too many. */
+const Program *program_keep(ArtifactKey key, const Program *p);
+
 /* The cluster's kernel, being compiled from now on; NULL: it cannot be
  * emitted.  Where there are too many it lives in the kernel's arena, and
  * cluster->passing is set. */
