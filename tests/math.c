@@ -397,21 +397,26 @@ static void random_numbers(void) {
 #define RUN_F(name)     \
   if (is_wanted(#name)) \
     floats(#name, name##_one, name, 2);
+#define RUN_NEAR(name)  \
+  if (is_wanted(#name)) \
+    floats(#name, name##_one, name, 0.51);
 #define RUN_TWO(name)   \
   if (is_wanted(#name)) \
     pairs(#name, name##_two, name, 0.51);
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
-#define OF_F(F)                                                                \
-  F(exp)                                                                       \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh) F(cosh) \
-      F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+#define OF_F(F)                                                          \
+  F(exp)                                                                 \
+  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) \
+      F(ceil) F(nearbyint) F(trunc)
+#define NEAR_F(F) F(tan) F(sinh) F(cosh)
 #define OF_D(F)                                                          \
   F(exp)                                                                 \
   F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh)   \
       F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
 OF_F(ONE_F)
+NEAR_F(ONE_F)
 TWO_F(pow)
 TWO_F(atan2)
 OF_D(ONE_D)
@@ -432,6 +437,7 @@ int main(void) {
   random_numbers();
 #endif
   OF_F(RUN_F)
+  NEAR_F(RUN_NEAR)
   RUN_TWO(pow)
   if (is_wanted("pow_by"))
     even_powers();
