@@ -161,6 +161,35 @@ static void doubles(const char *name, vd (*f)(vd),
   report(name, worst, most, at, 0);
 }
 
+/* Powers that are the same in all lanes. */
+static void even_powers(void) {
+  double worst = -1, worst_d = -1, at = 0, at_d = 0, y = 0, y_d = 0;
+  for (int n = 0; n < 3000000 / W; n++) {
+    static const double some[] = {0.5, 1, 2, 3, -1, 2.3, 0, -7.5};
+    double by = n % 3 ? (n % 29 - 14) * 0.5 : some[n % 8];
+    vf x = {0};
+    vd d = {0};
+    for (int l = 0; l < W; l++) {
+      x[l] = pick_float((uint64_t)n * W + (uint64_t)l, 0);
+      d[l] = pick_double((uint64_t)n * W + (uint64_t)l);
+      if (d[l] != d[l]) /* libm has one that signals to 0 be one */
+        d[l] = NAN;
+    }
+    vf r = pow_by_f(x, (float)by);
+    vd s = pow_by_d(d, by);
+    for (int l = 0; l < W; l++) {
+      double e = error_f(r[l], pow(x[l], (float)by));
+      double f = error_d(s[l], powl(d[l], by));
+      if (e > worst)
+        worst = e, at = x[l], y = by;
+      if (f > worst_d)
+        worst_d = f, at_d = d[l], y_d = by;
+    }
+  }
+  report("pow_by", worst, 0.51, at, y);
+  report("pow_by_d", worst_d, 1.5, at_d, y_d);
+}
+
 /* ---- memory: the first k lanes and nothing else ---- */
 
 #define CHECK(what, c)               \
@@ -281,6 +310,34 @@ static void integers(void) {
   }
 }
 
+/* remainders, which are exact */
+static void remainders(void) {
+  for (uint64_t n = 0; n < (uint64_t)3e8 / STEP + 1000000; n += W) {
+    vf x = {0}, y = {0};
+    vd d = {0}, e = {0};
+    for (int l = 0; l < W; l++) {
+      x[l] = pick_float(n + (uint64_t)l, 0);
+      y[l] = pick_float(n + (uint64_t)l, 1);
+      if (n % 5 == 0) /* next to a multiple */
+        x[l] = nextafterf(y[l] * (float)(n % 999), n % 3 ? INFINITY : 0);
+      d[l] = pick_double(n + (uint64_t)l), e[l] = pick_double(3 * n / 2);
+      if (n % 5 == 1)
+        d[l] = nextafter(e[l] * (double)(n % 999), n % 3 ? INFINITY : 0);
+    }
+    vf r = mod_f(x, y);
+    vd s = mod_d(d, e);
+    for (int l = 0; l < W; l++) {
+      float wanted = mod_float(x[l], y[l]);
+      double wanted_d = mod_double(d[l], e[l]);
+      CHECK("mod_f", (wanted != wanted && r[l] != r[l]) ||
+                         (wanted == r[l] && signbit(wanted) == signbit(r[l])));
+      CHECK("mod_d",
+            (wanted_d != wanted_d && s[l] != s[l]) ||
+                (wanted_d == s[l] && signbit(wanted_d) == signbit(s[l])));
+    }
+  }
+}
+
 /* lanes as the scalar functions have it */
 static void saturating(void) {
   for (uint64_t n = 0; n < 1000000; n++) {
@@ -340,21 +397,26 @@ static void random_numbers(void) {
 #define RUN_F(name)     \
   if (is_wanted(#name)) \
     floats(#name, name##_one, name, 2);
+#define RUN_NEAR(name)  \
+  if (is_wanted(#name)) \
+    floats(#name, name##_one, name, 0.51);
 #define RUN_TWO(name)   \
   if (is_wanted(#name)) \
     pairs(#name, name##_two, name, 0.51);
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
-#define OF_F(F)                                                                \
-  F(exp)                                                                       \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh) F(cosh) \
-      F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
-#define OF_D(F)                                                          \
+#define OF_F(F)                                                          \
   F(exp)                                                                 \
   F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) \
       F(ceil) F(nearbyint) F(trunc)
+#define NEAR_F(F) F(tan) F(sinh) F(cosh)
+#define OF_D(F)                                                          \
+  F(exp)                                                                 \
+  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh)   \
+      F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
 OF_F(ONE_F)
+NEAR_F(ONE_F)
 TWO_F(pow)
 TWO_F(atan2)
 OF_D(ONE_D)
@@ -375,7 +437,12 @@ int main(void) {
   random_numbers();
 #endif
   OF_F(RUN_F)
+  NEAR_F(RUN_NEAR)
   RUN_TWO(pow)
+  if (is_wanted("pow_by"))
+    even_powers();
+  if (is_wanted("mod"))
+    remainders();
   RUN_TWO(atan2)
   OF_D(RUN_D)
   return failed;

@@ -130,6 +130,10 @@ bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y);
+/* x / by rounded down, of lanes that are integers of 32 bits, by a positive
+ * number: where a product of 31 bits says it, that and a shift, else compilers
+ * know how. */
+const char *emit_divided(Emitter *e, const char *x, const Step *of, int by);
 /* Where the value of a result at the form lies among the local ones, without
  * the lane's term. */
 const char *emit_local(Emitter *e, const Local *l, const Quasi *q);

@@ -67,8 +67,9 @@ static bool run(Routine *r) {
     return true;
   switch ((int)n->op) { /* the kinds of node_opaque */
   case PRIM_SORT:
-  case PRIM_ARGSORT:
     return routine_sort(r);
+  case PRIM_ARGSORT:
+    return routine_argsort(r);
   case PRIM_TOPK:
     return routine_topk(r);
   case PRIM_PERMUTATION:

@@ -44,7 +44,8 @@ bool routine_share(const Routine *r, int64_t units, int64_t grain,
 
 /* ---- each of them: false, it is left ---- */
 
-bool routine_sort(Routine *r);
+bool routine_sort(Routine *r); /* keys.c */
+bool routine_argsort(Routine *r);
 bool routine_topk(Routine *r);
 bool routine_permutation(Routine *r);
 bool routine_cumsum(Routine *r);

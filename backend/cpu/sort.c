@@ -1,6 +1,7 @@
-/* Sorting, by digits: items are a key of 32 bits above a number of 32 bits,
- * and are put in the order of one digit of the key after the other, which is
- * stable.  Keys of 64 bits are their lower halves first, then the upper ones.
+/* The order of elements, by digits: items are a key of 32 bits above a number
+ * of 32 bits, and are put in the order of one digit of the key after the
+ * other, which is stable.  Keys of 64 bits are their lower halves first, then
+ * the upper ones.
  *
  * Ascending, NaN last, -0 and 0 equal: a key has the order of its element. */
 #include "backend/cpu/routines.h"
@@ -227,43 +228,15 @@ static void order_shared(Shared *h) {
 
 /* ---- what comes out ---- */
 
-static void put_elements(const Sort *s, const void *x, void *y, int64_t begin,
-                         int64_t end, const uint64_t *items) {
-  int64_t step = s->lines.inner;
-#define PUT(T)                          \
-  for (int64_t k = begin; k < end; k++) \
-  ((T *)y)[k * step] = ((const T *)x)[(int64_t)(uint32_t)items[k] * step]
-  switch (dtype_info[s->dtype].bytes) {
-  case 1:
-    PUT(uint8_t);
-    break;
-  case 2:
-    PUT(uint16_t);
-    break;
-  case 4:
-    PUT(uint32_t);
-    break;
-  default:
-    PUT(uint64_t);
-    break;
-  }
-#undef PUT
-}
-
-static void put(const Sort *s, const void *x, void *y, int64_t begin,
-                int64_t end, const uint64_t *items) {
-  if (s->r->node->op == PRIM_SORT) {
-    put_elements(s, x, y, begin, end, items);
-    return;
-  }
+static void put(const Sort *s, void *y, int64_t begin, int64_t end,
+                const uint64_t *items) {
   for (int64_t k = begin; k < end; k++)
     ((int64_t *)y)[k * s->lines.inner] = (uint32_t)items[k];
 }
 
 static int put_part(void *context, int64_t begin, int64_t end) {
   const Shared *h = context;
-  put(h->s, h->s->from, h->s->to, part_begin(h, begin), part_begin(h, end),
-      h->items);
+  put(h->s, h->s->to, part_begin(h, begin), part_begin(h, end), h->items);
   return 0;
 }
 
@@ -311,14 +284,12 @@ static const uint64_t *ordered_line(const Sort *s, const void *x) {
 
 static int sort_lines(void *context, int64_t begin, int64_t end) {
   const Sort *s = context;
-  size_t bytes = dtype_info[s->r->node->dtype].bytes;
   for (int64_t line = begin; line < end; line++) {
-    const void *x = at_line(s, line);
-    const uint64_t *items = ordered_line(s, x);
+    const uint64_t *items = ordered_line(s, at_line(s, line));
     if (!items)
       return 1;
-    put(s, x, (char *)s->to + (size_t)line_start(&s->lines, line) * bytes, 0,
-        s->lines.length, items);
+    put(s, (int64_t *)s->to + line_start(&s->lines, line), 0, s->lines.length,
+        items);
   }
   return 0;
 }
@@ -343,7 +314,7 @@ static Sort sort_of(const Routine *r) {
                 .wide = dtype_info[x->dtype].bytes == 8};
 }
 
-bool routine_sort(Routine *r) {
+bool routine_argsort(Routine *r) {
   Sort s = sort_of(r);
   return sort(&s, r);
 }

@@ -669,6 +669,10 @@ static bool is_test(PrimId op) {
          op == PRIM_GT || op == PRIM_GE;
 }
 
+bool is_float_class(char class) {
+  return class == 'f' || class == 'd';
+}
+
 /* The class in which an operation is computed: its arguments', and as wide as
  * a number that comes out. */
 static char working_class(const Emitter *e, uint32_t at, const Step *s) {
@@ -743,8 +747,7 @@ static const char *function_name(PrimId op) {
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
 static bool has_lanes(PrimId op, char class) {
-  return class == 'f' || (op != PRIM_TAN && op != PRIM_ATAN2 &&
-                          op != PRIM_SINH && op != PRIM_COSH && op != PRIM_POW);
+  return class == 'f' || (op != PRIM_ATAN2 && op != PRIM_POW);
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
@@ -767,6 +770,19 @@ static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
   if (s->arg_count == 1)
     return format(e, "LANES1(v%c, %s, %s)", class, f, args[0]);
   return format(e, "LANES2(v%c, %s, %s, %s)", class, f, args[0], args[1]);
+}
+
+/* A power that all lanes have: the prelude knows what is quicker for some. */
+static bool is_even_power(const Emitter *e, const Step *s, char class) {
+  return s->op == PRIM_POW && is_float_class(class) &&
+         !e->varies[s->args[1]];
+}
+
+static const char *even_power(Emitter *e, char class, bool lanes,
+                              const char *x, const char *y) {
+  return lanes ? format(e, "pow_by_%c(%s, %s)", class, x, y)
+               : format(e, "first_%c(pow_by_%c(splat_%c(%s), %s))", class,
+                        class, class, x, y);
 }
 
 static const char *infix(PrimId op) {
@@ -793,10 +809,6 @@ static const char *infix(PrimId op) {
   return NULL;
 }
 
-bool is_float_class(char class) {
-  return class == 'f' || class == 'd';
-}
-
 /* select(condition, x, y) on lanes or scalars of a class */
 static const char *choose(Emitter *e, char class, bool lanes, const char *c,
                           const char *x, const char *y) {
@@ -820,6 +832,24 @@ static const char *named(Emitter *e, uint32_t at, char class, bool lanes,
     buffer_printf(block(e, e->levels[at]), "const %s t%u = %s;\n",
                   scalar_type(class), name, value);
   return format(e, "t%u", name);
+}
+
+/* By a number that is known, of 31 bits; false: it is not. */
+static bool divides_by_number(const Emitter *e, uint32_t at, const Step *s,
+                              char class) {
+  const Step *by = &e->loop->steps.at[s->args[1]];
+  return (s->op == PRIM_DIV || s->op == PRIM_MOD) && class == 'i' &&
+         e->varies[at] && e->s->width > 1 && by->kind == STEP_CONST &&
+         size_is_number(e->k->graph, by->value.i) && by->value.i >= 1 &&
+         by->value.i <= INT32_MAX;
+}
+
+static const char *number_division(Emitter *e, uint32_t at, const Step *s) {
+  const char *x = operand(e, s->args[0], 'i', true);
+  int by = (int)e->loop->steps.at[s->args[1]].value.i;
+  x = x[0] == 'v' ? x : named(e, at, 'i', true, x);
+  const char *q = emit_divided(e, x, &e->loop->steps.at[s->args[0]], by);
+  return s->op == PRIM_DIV ? q : format(e, "%s - %s * %d", x, q, by);
 }
 
 /* Integer division: the divisor is looked at unless its bounds say enough. */
@@ -853,12 +883,11 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
-static const char *float_mod(Emitter *e, uint32_t at, char class, bool lanes,
+static const char *float_mod(Emitter *e, char class, bool lanes,
                              const char *x, const char *y) {
-  (void)at;
-  const char *f = class == 'f' ? "mod_f" : "mod_d";
-  return lanes ? format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y)
-               : format(e, "%s(%s, %s)", f, x, y);
+  if (lanes)
+    return format(e, "mod_%c(%s, %s)", class, x, y);
+  return format(e, "mod_%s(%s, %s)", scalar_type(class), x, y);
 }
 
 static const char *wrapping(Emitter *e, char class, bool lanes, const char *x,
@@ -887,15 +916,12 @@ static const char *sign_text(Emitter *e, char class, bool lanes,
 
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
                          const char *x, const char *y) {
-  if (lanes && class == 'f')
-    return format(e, "%s_f(%s, %s)", most ? "most" : "least", x, y);
+  if (lanes && class != 'b')
+    return format(e, "%s_%c(%s, %s)", most ? "most" : "least", class, x, y);
   const char *c =
       test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
-  if (is_float_class(class)) {
-    const char *nan = test(e, class, lanes, format(e, "%s != %s", x, x));
-    c = lanes ? format(e, "(%s | %s)", c, nan)
-              : format(e, "(%s || %s)", c, nan);
-  }
+  if (is_float_class(class))
+    c = format(e, "(%s || %s != %s)", c, x, x);
   return choose(e, class, lanes, c, x, y);
 }
 
@@ -921,9 +947,11 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
                                  : int_division(e, at, s, lanes, a);
   case PRIM_MOD:
-    return is_float_class(class) ? float_mod(e, at, class, lanes, a[0], a[1])
+    return is_float_class(class) ? float_mod(e, class, lanes, a[0], a[1])
                                  : int_division(e, at, s, lanes, a);
   case PRIM_POW:
+    if (is_even_power(e, s, class))
+      return even_power(e, class, lanes, a[0], a[1]);
     return is_float_class(class) ? call_text(e, s, class, lanes, a)
                                  : int_division(e, at, s, lanes, a);
   case PRIM_NEG:
@@ -967,13 +995,18 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
   char class = working_class(e, at, s), result = e->classes[at];
   bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
+  if (divides_by_number(e, at, s, class)) {
+    define(e, at, fit(e, s, lanes, number_division(e, at, s)));
+    return;
+  }
   for (uint32_t j = 0; j < s->arg_count; j++) {
     char c = chooses && j == 0 ? 'b' : class;
-    args[j] = operand(e, s->args[j], c, lanes);
+    bool many = lanes && !(j == 1 && is_even_power(e, s, class));
+    args[j] = operand(e, s->args[j], c, many);
     if (args[j][0] != 's' && args[j][0] != 'v')
-      args[j] = named(e, at, c, lanes, args[j]);
+      args[j] = named(e, at, c, many, args[j]);
     else if (!strncmp(args[j], "splat", 5))
-      args[j] = named(e, at, c, lanes, args[j]);
+      args[j] = named(e, at, c, many, args[j]);
   }
   const char *value = op_text(e, at, s, class, lanes, args);
   if (!is_test(s->op) && s->op != PRIM_ISNAN && class != result && lanes)
