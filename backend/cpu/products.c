@@ -75,8 +75,7 @@ static void emit_load(const Tile *t, char x, uint32_t j, bool cut,
     buffer_printf(out, "v%c b%u = ldp_%s(b + %u * W, live%u);\n", x, j,
                   dtype_info[t->element].name, j, j);
   else
-    buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x,
-                  j);
+    buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x, j);
 }
 
 static void emit_tile_loop(Emitter *e, const Tile *t, const Variant *shape,
@@ -102,8 +101,8 @@ static void emit_tile_loop(Emitter *e, const Tile *t, const Variant *shape,
   for (uint32_t j = 0; j < vectors && t->fetched; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
                   FETCHED_TERMS, j);
-  bool held = rows > 1 && dtype_info[t->element].bytes * e->s->width ==
-                              e->s->bytes;
+  bool held =
+      rows > 1 && dtype_info[t->element].bytes * e->s->width == e->s->bytes;
   for (uint32_t j = 0; j < vectors; j++) {
     emit_load(t, x, j, shape->cut, out);
     if (held)

@@ -757,8 +757,7 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
-  choose_tile(t, c->s, m, n,
-              size_is_number(loop->graph, loop->extents[t->m]));
+  choose_tile(t, c->s, m, n, size_is_number(loop->graph, loop->extents[t->m]));
   t->in_place = is_read_there(t, loop, c->s);
   if (t->in_place)
     t->b.form = OPERAND_PLAIN;
