@@ -10,7 +10,7 @@
 
 enum {
   UNROLLED_STEPS = 4,
-  FETCHED_TERMS = 8, /* that rows of b which are read once are ahead */
+  FETCHED_TERMS = 8, /* that rows of b which come from memory are ahead */
 };
 
 static const Tile *tile_of(const Emitter *e, uint32_t loop) {
@@ -73,14 +73,14 @@ static const char *tile_name(Emitter *e, const Tile *t, uint32_t at,
 static void emit_load(const Tile *t, char x, uint32_t j, bool cut,
                       Buffer *out) {
   if (cut)
-    buffer_printf(out, "const v%c b%u = ldp_%s(b + %u * W, live%u);\n", x, j,
+    buffer_printf(out, "v%c b%u = ldp_%s(b + %u * W, live%u);\n", x, j,
                   dtype_info[t->element].name, j, j);
   else
-    buffer_printf(out, "const v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j,
-                  x, j);
+    buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x, j);
 }
 
-static void emit_tile_loop(const Tile *t, const Variant *shape, Buffer *out) {
+static void emit_tile_loop(Emitter *e, const Tile *t, const Variant *shape,
+                           Buffer *out) {
   uint32_t rows = shape->rows, vectors = shape->vectors;
   char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
   bool across = t->window && t->window->across, pairs = t->element == DT_I32;
@@ -99,11 +99,16 @@ static void emit_tile_loop(const Tile *t, const Variant *shape, Buffer *out) {
                      "__builtin_prefetch(next + line, 0, 2);\nline += each;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
-  for (uint32_t j = 0; j < vectors && t->once; j++)
+  for (uint32_t j = 0; j < vectors && t->fetched; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
                   FETCHED_TERMS, j);
-  for (uint32_t j = 0; j < vectors; j++)
+  bool held =
+      rows > 1 && dtype_info[t->element].bytes * e->s->width == e->s->bytes;
+  for (uint32_t j = 0; j < vectors; j++) {
     emit_load(t, x, j, shape->cut, out);
+    if (held)
+      buffer_printf(out, "HELD(b%u);\n", j);
+  }
   if (across)
     buffer_printf(out, "const %s *const p = a + offsets[k];\n", read_type(t));
   for (uint32_t i = 0; i < rows; i++) {
@@ -139,7 +144,7 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Variant shape,
                 tile_name(e, t, at, &shape), of,
                 across ? "const int32_t *offsets" : "int64_t lda", of, type,
                 more);
-  emit_tile_loop(t, &shape, out);
+  emit_tile_loop(e, t, &shape, out);
   for (uint32_t i = 0; i < shape.rows; i++)
     for (uint32_t j = 0; j < shape.vectors; j++)
       buffer_printf(out,

@@ -22,6 +22,7 @@ enum {
   COLUMN_VECTORS = 64,      /* accumulators of a unit of columns */
   LOCAL_BYTES = 256 << 10,  /* local values of a unit of columns, */
   NEAR_BYTES = 32 << 10,    /* and where some are copies of what it reads */
+  SHARED_BYTES = 1 << 20,   /* of a tensor whose rows points share */
   BLOCKS = 64,              /* of a map with few rows, */
   TURNED_STEP = 8,          /* elements between lanes that are far apart */
   TURNED_SIDE = 64,         /* of a square that is turned */
@@ -160,6 +161,47 @@ static uint32_t turned_axis(const Kernel *k, uint32_t lane) {
   return found;
 }
 
+/* ---- points that read the same ---- */
+
+typedef struct Reads { /* of a kernel */
+  const Step *far;     /* of the largest tensor, */
+  double most, rest;   /* bytes of that, and of all others */
+} Reads;
+
+static Reads reads_of(const Kernel *k) {
+  Reads r = {0};
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
+      const Step *s = &k->loops.at[j]->steps.at[i];
+      if (s->kind != STEP_READ || (r.far && s->node == r.far->node))
+        continue;
+      double bytes = node_guess(k->graph, s->node) * dtype_info[s->dtype].bytes;
+      bool more = bytes > r.most;
+      r.rest += more ? r.most : bytes;
+      r.most = more ? bytes : r.most;
+      r.far = more ? s : r.far;
+    }
+  return r;
+}
+
+/* Has neighbours read the same row of a tensor that caches of a core do not
+ * hold, where they hold all else: each row is there once, and not again when
+ * others have been read. */
+static void share_rows(Kernel *k) {
+  Reads r = reads_of(k);
+  if (k->outer < 2 || r.most <= SHARED_BYTES || r.rest > SHARED_BYTES / 2 ||
+      r.far->index_count)
+    return;
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (r.far->address->times[v])
+      return;
+  for (uint32_t v = k->outer; v-- > 0;)
+    if (!r.far->address->times[v]) {
+      kernel_move_last(k, v);
+      return;
+    }
+}
+
 /* ---- results past the caches ---- */
 
 /* How much a kernel may read and write, in last caches, before its results go
@@ -222,8 +264,10 @@ static void choose_plain(Kernel *k, Schedule *s, uint32_t lane) {
     s->terms = terms_are_far(k) ? FAR_TERMS : 1;
   }
   choose_chunk(k, s);
-  if (s->shape == UNIT_POINT && !s->chunk)
-    kernel_limit(k, false);
+  if (s->shape != UNIT_POINT || s->chunk)
+    return;
+  share_rows(k);
+  kernel_limit(k, false);
 }
 
 static uint32_t lane_of(const Kernel *k, const Loop *loop, const Schedule *s) {

@@ -8,6 +8,7 @@
 #include "backend/cpu/keeping.h"
 
 #include "backend/cpu/emit.h"
+#include "machine/machine.h"
 
 #include <string.h>
 
@@ -66,13 +67,22 @@ static bool come_out(int64_t m, int64_t rows) {
   return m % rows == 0 || (rows - m % rows) * (rows - 1) <= m;
 }
 
-static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
+/* At most so many, in as many tiles as that takes, which are alike. */
+static int64_t even_rows(int64_t m, int64_t most) {
+  return m > 0 ? divide_up(m, divide_up(m, most)) : most;
+}
+
+/* known: there are m rows, in all calls. */
+static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n,
+                        bool known) {
   uint32_t count;
   const TileShape *shapes = tile_shapes(s, &count);
   int64_t vectors = divide_up(n, s->width);
   double best = 0;
   for (uint32_t j = 0; j < count; j++) {
     int64_t rows = shapes[j].rows, each = shapes[j].vectors;
+    if (known)
+      rows = even_rows(m, rows);
     double tiles = come_out(m, rows) ? (double)m / (double)rows
                                      : (double)divide_up(m, rows);
     double time = (double)(vectors / each) * term_time(rows, each);
@@ -81,7 +91,7 @@ static void choose_tile(Tile *t, const Schedule *s, int64_t m, int64_t n) {
     if (j > 0 && tiles * time >= best)
       continue;
     best = tiles * time;
-    t->rows = shapes[j].rows;
+    t->rows = (uint32_t)rows;
     t->vectors = shapes[j].vectors;
   }
 }
@@ -193,13 +203,14 @@ static void choose_forms(Tile *t, const Loop *loop, const Schedule *s) {
     t->b.form = OPERAND_PLAIN;
 }
 
-/* Is each element of b wanted but once?  Then it is not copied first. */
-static bool is_read_once(const Tile *t, const Loop *loop, const Schedule *s) {
+/* Is each element of b wanted for so few rows that to copy it first would take
+ * longer than to read it as it lies? */
+static bool is_read_there(const Tile *t, const Loop *loop, const Schedule *s) {
   int64_t m = loop->extents[t->m];
   const Step *b = plain_read(t->b.loop, t->dtype);
   return s->shape == UNIT_TILE && t->b.form == OPERAND_PANELS &&
          t->element == t->dtype && size_is_number(loop->graph, m) &&
-         m <= t->rows && b && b->kind == STEP_READ &&
+         m <= BLOCK_M_MOST && b && b->kind == STEP_READ &&
          b->address->times[t->n] == 1;
 }
 
@@ -748,12 +759,12 @@ static void shape_tile(Choice *c, Tile *t, const Loop *loop) {
   int64_t m = loop_guess(loop, t->m), n = loop_guess(loop, t->n);
   int64_t depth = size_guess(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->dtype].bytes;
-  choose_tile(t, c->s, m, n);
-  t->once = is_read_once(t, loop, c->s);
-  if (t->once)
+  choose_tile(t, c->s, m, n, size_is_number(loop->graph, loop->extents[t->m]));
+  t->in_place = is_read_there(t, loop, c->s);
+  if (t->in_place)
     t->b.form = OPERAND_PLAIN;
-  if (t->rows > m && size_is_number(loop->graph, loop->extents[t->m]))
-    t->rows = (uint32_t)m; /* none of them is an edge */
+  t->fetched = t->in_place && (double)n * (double)depth * (double)bytes >
+                                  (double)machine()->cache[2];
   choose_edges(t, loop, c->s->width);
   t->block_m = pieces(m, BLOCK_M_MOST, t->rows);
   t->block_n = pieces(n, BLOCK_N, (int64_t)t->vectors * c->s->width);
@@ -826,7 +837,7 @@ static void choose_kept(const Choice *c, Tile *t) {
   uint32_t n = across ? t->m : t->n;
   Operand *o = across ? &t->a : &t->b;
   bool copied =
-      o->form == OPERAND_PANELS || o->form == OPERAND_TURNED || t->once;
+      o->form == OPERAND_PANELS || o->form == OPERAND_TURNED || t->in_place;
   o->keeps = copied && keeping_may(o->loop, n);
   if (!o->keeps)
     return;

@@ -41,10 +41,11 @@ typedef struct Tile {
   int64_t depth; /* of the sum */
   int64_t block_k, block_m, block_n; /* of a pass */
   int64_t pack_k;                    /* terms of b that are copied at a time */
-  bool passing; /* what the loops after it read is there for a pass only */
-  bool ahead;   /* b is copied before the rows of a unit are gone through */
-  bool once;    /* there is one tile of rows, which reads b as it lies, or as
-                   it was kept, though its terms are far apart */
+  bool passing;  /* what the loops after it read is there for a pass only */
+  bool ahead;    /* b is copied before the rows of a unit are gone through */
+  bool in_place; /* b is read as it lies, or as it was kept, though its terms
+                    are far apart: there are too few rows to copy it for; */
+  bool fetched;  /* and no cache holds it, so that it is fetched ahead */
   Window *window;
   bool far; /* the left side is read as it lies, though copied, and comes from
                beyond the caches of a core: it is fetched ahead */

@@ -201,6 +201,7 @@ OTHERS = [
     square(64), square(100), square(384), square(1536),
     matmul(333, 777, 555), matmul(17, 4096, 300), matmul(4000, 48, 2000),
     matmul(1, 4096, 4096), matmul(4096, 1, 4096),
+    *(matmul(m, 1024, 1024) for m in (3, 9, 20, 64)), matmul(20, 4096, 4096),
     matmul_bf16(500, 300, 700),
     linear("linear_gelu", 200, 1000, 300),
     linear("linear_silu", 512, 2048, 512),
