@@ -166,23 +166,30 @@ static void find_few(const Kernel *k, Versions *v) {
     }
   }
   uint32_t count = (uint32_t)__builtin_popcount(v->slides);
-  if (count && v->slides != all_of(v))
+  bool some = count && v->slides != all_of(v);
+  for (uint32_t j = 0; j < v->count; j++)
+    some &= v->at[j].vars != v->slides || v->at[j].most != FEW;
+  if (some)
     add(v, v->slides, few_most[count < 3 ? count - 1 : 2],
         count == 1 ? FEW_GUESS : WINDOW_GUESS);
 }
 
-/* A product of a batch, whose members are small. */
+/* A product of a batch, whose members are small: each size of these is a
+ * variable, or a number. */
 static void find_members(const Kernel *k, uint32_t bytes, Versions *v) {
   int64_t sizes[3];
   int64_t most = members_open(k, bytes / (lanes_wide(k, NULL) ? 8 : 4), sizes);
-  Versions of = {.var_count = 0};
   uint32_t set = 0;
-  for (uint32_t j = 0; most && j < 3; j++)
-    size_each_var(k->graph, sizes[j], note_var, &of);
-  for (uint32_t j = 0; j < of.var_count; j++)
-    set |= bit_of(v, of.vars[j]);
-  if (!set)
+  if (!most)
     return;
+  for (uint32_t j = 0; j < 3; j++) {
+    bool number = size_is_number(k->graph, sizes[j]);
+    uint32_t one =
+        number ? 0 : bit_of(v, dim_as_var(size_dim(k->graph, sizes[j])));
+    if (number ? sizes[j] > most : !one)
+      return;
+    set |= one;
+  }
   add(v, set, most, FEW_GUESS);
   v->at[v->count - 1].small = true;
 }

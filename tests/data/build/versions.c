@@ -69,11 +69,13 @@ static void sums(int64_t n, int64_t m) {
   free(x), free(b), free(columns), free(rows), free(out), free(down);
 }
 
-/* b products of a batch, each of which is small. */
+/* b products of a batch, each of which is small, or not quite. */
 static void batch(int64_t b, int64_t n, int64_t k, int64_t m) {
   float *x = numbers(b * n * k, 5), *y = numbers(b * k * m, 3);
   float *out = numbers(b * n * m, 1);
-  int code = versions_small(b, n, k, m, x, y, out);
+  int code = m == 100 ? versions_wide(b, n, k, x, y, out)
+             : m > 65 ? versions_doubled(b, n, k, m / 2, x, y, out)
+                      : versions_small(b, n, k, m, x, y, out);
   for (int64_t e = 0; e < b * n * m; e++) {
     int64_t at = e / m / n, i = e / m % n, j = e % m;
     double sum = 0;
@@ -133,6 +135,8 @@ static void shapes(void) {
   batch(5, 0, 3, 3);
   batch(5, 3, 0, 3);
   batch(5, 3, 3, 0);
+  batch(5, 6, 7, 100);
+  batch(5, 6, 7, 120);
   windows(3, 24, 300);
   windows(2, 25, 1000);
   lowest(3000, 10);
