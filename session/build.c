@@ -43,6 +43,23 @@ static const char *c_name(Session *s, Map *taken, const char *name) {
   return out.text;
 }
 
+static bool in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         (c >= '0' && c <= '9');
+}
+
+/* Names in the text are none for functions: a module may be called `size`. */
+static void take_names(Session *s, Map *taken, const char *text) {
+  while (*text) {
+    size_t len = 0;
+    while (in_name(text[len]))
+      len++;
+    if (len)
+      map_put(taken, intern(s->interner, text, len), s);
+    text += len ? len : 1;
+  }
+}
+
 /* ---- what a function is called with ---- */
 
 const char *driver_shape(Driver *e, Dtype dtype, uint32_t rank,
@@ -174,11 +191,6 @@ static void test_sizes(Driver *e) {
     for (uint32_t j = 0; j < t->args[k].rank; j++)
       if (!(t->args[k].stars >> j & 1))
         test_size(e, t->args[k].shape[j]);
-}
-
-static bool in_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c >= '0' && c <= '9');
 }
 
 static bool mentions(const char *text, const char *name) {
@@ -654,6 +666,9 @@ static void tell_none(Session *s, const EntryNames *names) {
     diag->help = "--entry with a name alone says what is open in it";
 }
 
+static const char *const runtime_texts[] = {
+    driver_runtime, cores_text, work_text, strided_text, opaque_runtime};
+
 static SessionStatus build(Session *s, void *arg) {
   const Building *b = arg;
   SessionStatus status = session_check(s, b->text);
@@ -663,6 +678,8 @@ static SessionStatus build(Session *s, void *arg) {
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
   m.program.arena = m.commands.arena = s->arena;
   map_init(&m.taken, s->arena);
+  for (size_t k = 0; k < ARRAY_LEN(runtime_texts); k++)
+    take_names(s, &m.taken, runtime_texts[k]);
   if (b->target == BUILD_CUDA)
     cuda_begin(&m, b->arch_count, b->archs);
   if (status == SESSION_OK)

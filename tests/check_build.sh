@@ -166,6 +166,12 @@ grep -q 'a window that a cache holds' "$work/windows.json" ||
 grep -q '"versions":"n <= 1; ' "$work/versions.json" ||
   fail 'no versions in the manifest'
 
+# a module whose name is one of the text's own
+echo 'fun div (x : f32[n]) = x / 2.0' >"$work/size.axn"
+"$AXON" build -o "$work/size.c" "$work/size.axn" || fail 'no size.c'
+# shellcheck disable=SC2086
+cc $strict -fsyntax-only -I "$work" "$work/size.c" || fail 'a name of the text'
+
 # found by pkg-config, wherever it was moved to
 if command -v pkg-config >/dev/null; then
   for made in small.so small.a libsmall.so; do

@@ -166,23 +166,30 @@ static void find_few(const Kernel *k, Versions *v) {
     }
   }
   uint32_t count = (uint32_t)__builtin_popcount(v->slides);
-  if (count && v->slides != all_of(v))
+  bool some = count && v->slides != all_of(v);
+  for (uint32_t j = 0; j < v->count; j++)
+    some &= v->at[j].vars != v->slides || v->at[j].most != FEW;
+  if (some)
     add(v, v->slides, few_most[count < 3 ? count - 1 : 2],
         count == 1 ? FEW_GUESS : WINDOW_GUESS);
 }
 
-/* A product of a batch, whose members are small. */
+/* A product of a batch, whose members are small: each size of these is a
+ * variable, or a number. */
 static void find_members(const Kernel *k, uint32_t bytes, Versions *v) {
   int64_t sizes[3];
   int64_t most = members_open(k, bytes / (lanes_wide(k, NULL) ? 8 : 4), sizes);
-  Versions of = {.var_count = 0};
   uint32_t set = 0;
-  for (uint32_t j = 0; most && j < 3; j++)
-    size_each_var(k->graph, sizes[j], note_var, &of);
-  for (uint32_t j = 0; j < of.var_count; j++)
-    set |= bit_of(v, of.vars[j]);
-  if (!set)
+  if (!most)
     return;
+  for (uint32_t j = 0; j < 3; j++) {
+    bool number = size_is_number(k->graph, sizes[j]);
+    uint32_t one =
+        number ? 0 : bit_of(v, dim_as_var(size_dim(k->graph, sizes[j])));
+    if (number ? sizes[j] > most : !one)
+      return;
+    set |= one;
+  }
   add(v, set, most, FEW_GUESS);
   v->at[v->count - 1].small = true;
 }
@@ -296,6 +303,9 @@ static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
     x->least = least_points(x->kernel);
   x->named_from = sizes_alias_count(k->graph->sizes);
   schedule_choose(x->kernel, bytes, &x->schedule);
+  x->shorts = 0;
+  for (uint32_t j = 0; j < x->kernel->loops.len; j++)
+    x->shorts += sums_are_short(x->kernel->loops.at[j]);
   bool good = emit_kernel(x->kernel, &x->schedule, NULL, number, &x->emitted);
   x->named_to = sizes_alias_count(k->graph->sizes);
   take_guess(v, k, x, false);
@@ -344,12 +354,33 @@ static bool window_pays(const Version *x, const Version *next) {
          (!has_window(next, &other) || across != other);
 }
 
-/* Is it done in another way, or much less work?  Where only blocks differ, or
- * vectors lie along the same axes, it is the same way. */
+/* Blocks whose sums stay in registers, or longer ones. */
+static bool is_held(const Schedule *s) {
+  return s->block <= (int64_t)schedule_held(s->bytes) * s->width;
+}
+
+/* Of loops without tiles: do only blocks differ, and vectors lie along the same
+ * axes? */
+static bool same_way(const Version *x, const Version *y) {
+  const Schedule *s = &x->schedule, *t = &y->schedule;
+  bool same = s->shape == t->shape && s->width == t->width &&
+              s->turned == t->turned && s->terms == t->terms &&
+              s->portion == t->portion && !s->chunk == !t->chunk &&
+              is_held(s) == is_held(t) && x->shorts == y->shorts &&
+              isinf(s->streamed) == isinf(t->streamed);
+  for (uint32_t j = 0; same && j < x->kernel->loops.len; j++)
+    same = s->lanes[j] == t->lanes[j] && j < y->kernel->loops.len;
+  return same && x->narrow == y->narrow &&
+         x->kernel->loops.len == y->kernel->loops.len;
+}
+
+/* Is it done in another way, or much less work? */
 static bool pays(const Versions *v, const Version *x, const Version *all) {
   const Schedule *s = &x->schedule, *t = &all->schedule;
   if (same_text(&x->emitted.text, &all->emitted.text))
     return false;
+  if (!s->tiling && !t->tiling)
+    return !same_way(x, all);
   if (!s->tiling || !t->tiling || s->shape != t->shape ||
       s->portion != t->portion)
     return true;

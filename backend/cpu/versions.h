@@ -30,6 +30,7 @@ typedef struct Version {
   bool small;    /* a product of a batch is so */
   double least;  /* of points of the first loop; 0: any number */
   bool narrow;   /* 31 bits hold its indices */
+  uint32_t shorts; /* loops with sums that are written out */
   Kernel *kernel;
   Schedule schedule;
   Emitted emitted;
