@@ -250,6 +250,24 @@ static void remove_axis(Loop *loop, const Uses *u, uint32_t v) {
   loop->outer -= v < loop->outer;
 }
 
+void loop_cut(Arena *arena, Loop *loop, int64_t by) {
+  Uses u = uses_of(arena, loop);
+  uint32_t v = loop->axes - 1;
+  loop->extents[v] /= by;
+  loop->extents[v + 1] = by;
+  for (uint32_t j = 0; j < u.len; j++) {
+    int64_t *times = u.at[j]->times;
+    times[v + 1] = times[v];
+    times[v] *= by;
+  }
+  loop->axes++;
+}
+
+void loop_uncut(Arena *arena, Loop *loop) {
+  Uses u = uses_of(arena, loop);
+  remove_axis(loop, &u, loop->axes - 2);
+}
+
 static void merge_inner(Arena *arena, Loop *loop) {
   Uses u = uses_of(arena, loop);
   for (uint32_t v = loop->axes; v-- > loop->outer + 1;)

@@ -207,7 +207,7 @@ struct Cluster {
                            its memory may be that of a result; or NULL */
   const double *params; /* marks among the kernel's floats stand for these, */
   const Key *keys;      /* and among its keys for these */
-  bool backward; /* it is better gone over memory from its end */
+  bool backward;        /* it is better gone over memory from its end */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */
 };
@@ -326,6 +326,10 @@ void kernel_limit(Kernel *k, bool tiled);
 
 /* Is it kept all along the axis? */
 bool loop_keeps(const Loop *loop, const Result *r, uint32_t axis);
+/* The last axis as two, the inner one of so many, which divide it, both of them
+ * numbers; there is room for one more axis.  And as it was. */
+void loop_cut(Arena *arena, Loop *loop, int64_t by);
+void loop_uncut(Arena *arena, Loop *loop);
 /* Which axis of the reader alone walks over an axis of a local value that it
  * reads at the address; UINT32_MAX: none does. */
 uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,
