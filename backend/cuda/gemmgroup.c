@@ -7,8 +7,8 @@
  * A block stays, and goes through *segments*: tiles, and where tiles are left
  * that are too few for all blocks, equal parts of their sums (stream-K,
  * arXiv:2301.03598), which the last block of a tile to come adds up.  Groups
- * share a tile, or have one each in turn, so that one multiplies while the other
- * stores.
+ * share a tile, or have one each in turn, so that one multiplies while the
+ * other stores.
  *
  * Blocks of a cluster have tiles beside each other, in step: of what they share
  * of the operands each has a part copied to all.  So a stage is empty when it
