@@ -203,21 +203,27 @@ static void note_quotients(Arena *arena, Loop *loop, Uses *u) {
       loop->quotients[j] = (Quotient){.by = 1};
 }
 
+/* Each once: several steps may have the same. */
+static void add_use(Arena *arena, Uses *u, Quasi *q) {
+  for (uint32_t j = 0; j < u->len; j++)
+    if (u->at[j] == q)
+      return;
+  if (q)
+    VEC_PUSH(arena, *u, q);
+}
+
 static Uses uses_of(Arena *arena, Loop *loop) {
   Uses u = {0};
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_INDEX)
-      VEC_PUSH(arena, u, s->index);
+      add_use(arena, &u, s->index);
     else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
-      VEC_PUSH(arena, u, s->address);
+      add_use(arena, &u, s->address);
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
-    Result *r = &loop->results.at[j];
-    if (r->out)
-      VEC_PUSH(arena, u, r->out);
-    if (r->local)
-      VEC_PUSH(arena, u, r->local);
+    add_use(arena, &u, loop->results.at[j].out);
+    add_use(arena, &u, loop->results.at[j].local);
   }
   note_quotients(arena, loop, &u);
   return u;

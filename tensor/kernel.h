@@ -207,7 +207,7 @@ struct Cluster {
                            its memory may be that of a result; or NULL */
   const double *params; /* marks among the kernel's floats stand for these, */
   const Key *keys;      /* and among its keys for these */
-  bool backward;        /* it is better gone over memory from its end */
+  bool backward; /* it is better gone over memory from its end */
   const struct Bound *bound; /* recipe.c: where the fused bodies are; NULL: the
                                 nodes have them */
 };
