@@ -203,21 +203,27 @@ static void note_quotients(Arena *arena, Loop *loop, Uses *u) {
       loop->quotients[j] = (Quotient){.by = 1};
 }
 
+/* Each once: several steps may have the same. */
+static void add_use(Arena *arena, Uses *u, Quasi *q) {
+  for (uint32_t j = 0; j < u->len; j++)
+    if (u->at[j] == q)
+      return;
+  if (q)
+    VEC_PUSH(arena, *u, q);
+}
+
 static Uses uses_of(Arena *arena, Loop *loop) {
   Uses u = {0};
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
     if (s->kind == STEP_INDEX)
-      VEC_PUSH(arena, u, s->index);
+      add_use(arena, &u, s->index);
     else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
-      VEC_PUSH(arena, u, s->address);
+      add_use(arena, &u, s->address);
   }
   for (uint32_t j = 0; j < loop->results.len; j++) {
-    Result *r = &loop->results.at[j];
-    if (r->out)
-      VEC_PUSH(arena, u, r->out);
-    if (r->local)
-      VEC_PUSH(arena, u, r->local);
+    add_use(arena, &u, loop->results.at[j].out);
+    add_use(arena, &u, loop->results.at[j].local);
   }
   note_quotients(arena, loop, &u);
   return u;
@@ -248,6 +254,24 @@ static void remove_axis(Loop *loop, const Uses *u, uint32_t v) {
   loop->axes--;
   loop->kept -= v < loop->kept;
   loop->outer -= v < loop->outer;
+}
+
+void loop_cut(Arena *arena, Loop *loop, int64_t by) {
+  Uses u = uses_of(arena, loop);
+  uint32_t v = loop->axes - 1;
+  loop->extents[v] /= by;
+  loop->extents[v + 1] = by;
+  for (uint32_t j = 0; j < u.len; j++) {
+    int64_t *times = u.at[j]->times;
+    times[v + 1] = times[v];
+    times[v] *= by;
+  }
+  loop->axes++;
+}
+
+void loop_uncut(Arena *arena, Loop *loop) {
+  Uses u = uses_of(arena, loop);
+  remove_axis(loop, &u, loop->axes - 2);
 }
 
 static void merge_inner(Arena *arena, Loop *loop) {

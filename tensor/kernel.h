@@ -328,6 +328,10 @@ void kernel_limit(Kernel *k, bool tiled);
 
 /* Is it kept all along the axis? */
 bool loop_keeps(const Loop *loop, const Result *r, uint32_t axis);
+/* The last axis as two, the inner one of so many, which divide it, both of them
+ * numbers; there is room for one more axis.  And as it was. */
+void loop_cut(Arena *arena, Loop *loop, int64_t by);
+void loop_uncut(Arena *arena, Loop *loop);
 /* Which axis of the reader alone walks over an axis of a local value that it
  * reads at the address; UINT32_MAX: none does. */
 uint32_t loop_reading_axis(const Loop *reader, const Quasi *address,

@@ -10,7 +10,8 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 . "$here/tests/cuda_fakes.sh"
 
 # Padding that is no tensor; channels last and first, strides, dilation, groups;
-# of f32, f16, bf16; and a sum over two axes that are not one.
+# of f32, f16, bf16; a sum over two axes that are not one; and rows that are
+# several axes, with taps along some of them or none.
 cat >convs.axn <<'END'
 open nn
 fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
@@ -44,12 +45,31 @@ do print (unbiased_conv2d ~padding:1 ~stride:2 f i)
 do print (unbiased_conv2d ~padding:2 ~dilation:2 (f16 f) (f16 i))
 do print (grouped_conv2d ~groups:2 ~padding:1
             {w = reshape [64, 8, 3, 3] f, b = f32 (iota 64)} i)
+fun halved x w =
+  for n < 3, y < 8, z < 7, u => bf16 (sum (for a =>
+    f32 x.[n, 2 * y, 2 * z, a] * f32 w.[u, a]))
+fun tall x w =
+  for n < 3, y < 15, z < 15, u => bf16 (sum (for i < 3, a =>
+    f32 x.[n, y + i, z, a] * f32 w.[u, i, a]))
+fun flat x w =
+  for n < 3, y < 17, z < 6, u => bf16 (sum (for i < 3, a =>
+    f32 x.[n, y, 2 * z + i, a] * f32 w.[u, i, a]))
+val x = bf16 (reshape [3, 17, 15, 40] (number ~by:7 30600))
+val w = bf16 (reshape [64, 40] (number ~by:5 2560))
+val v = bf16 (reshape [40, 3, 40] (number ~by:5 4800))
+do print (x, w, v)
+do print (halved x w)
+do print (tall x v)
+do print (flat x v)
 END
 same convs
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
   'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
 mkdir "$work/texts"
 AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
+AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >said 2>&1
+[ "$(tr -s ' \n' ' ' <said | grep -o 'a tile for sm_90a: way=wgmma' |
+  wc -l)" = 8 ] || wrong 'products by wgmma are not those that were'
 grep -q 'ax_tma_pixels_4d' "$work"/texts/*.cu || wrong 'no pixels'
 grep -q 'ax_tma_pixels_3d' "$work"/texts/*.cu || wrong 'no pixels of lines'
 exit "$bad"

@@ -106,6 +106,19 @@ family attention_mma 'rows between' 16 <<<"$attended"
 echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' \
   >"$work/schedules"
 family attention_wgmma 'rows between' 16 <<<"$attended"
+echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
+  'persistent=1 store=engine waiting=2' >"$work/schedules"
+family pixels 'a tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
+fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
+fun bordered x =
+  x |> pad ~axis:1 ~before:1 ~after:1 |> pad ~axis:2 ~before:2 ~after:1
+fun conv x w =
+  for n, y < 5, z < 4, u => sum (for i < 3, j < 3, a =>
+    f32 x.[n, 2 * y + i, 2 * z + j, a] * f32 w.[u, i, j, a])
+val w = reshape [40, 3, 3, 64] (some 23040 5)
+do print (conv (bordered (reshape [5, 9, 8, 64] (some 23040 7))) w)
+do print (conv (bordered (reshape [13, 9, 8, 64] (some 59904 7))) w)
+END
 unset AXON_SCHEDULES
 scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
 do print (cumsum ~axis:1 (reshape [2, 2901] (ones 5802)))

@@ -210,6 +210,8 @@ same computed
 said=$(on_gpu "$AXON" plan computed.axn 2>&1 | tr -s ' \n' ' ')
 [ "$(grep -o 'way=wgmma [^:]* copy_[ab]=16 width' <<<"$said" | wc -l)" = 5 ] ||
   wrong "computed, and not by wgmma: $said"
+unset AXON_SCHEDULES
+FAKE_CAPABILITY=80 same computed
 
 # Schedules of a file: used, or said to be wrong.
 cat >one.axn <<'END'

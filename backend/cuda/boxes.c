@@ -96,24 +96,39 @@ static bool tile_map(const CudaTile *t, const Loop *loop, bool b, bool taps,
 
 /* ---- convolutions ---- */
 
-/* One axis of an image: that of the rows walks over it, that of k beside it,
- * and one guard at most says how far it goes. */
+static int64_t divisor_of(int64_t x, int64_t y) {
+  while (y) {
+    int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
+static bool is_along(const Quasi *q, uint32_t m, uint32_t k) {
+  return q->times[m] || (k != NO_LANE && q->times[k]);
+}
+
+/* One axis of an image: that of the rows walks over it, that of k (NO_LANE:
+ * there is none) beside it, and one guard at most says how far it goes. */
 static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
                        uint32_t k, CudaPixels *to) {
   const Quasi *at = t->copy_a->address;
   uint32_t j = to->count;
-  int64_t step = at->times[m], move = at->times[k], by, end;
+  bool tap = k != NO_LANE;
+  int64_t step = at->times[m], move = tap ? at->times[k] : 0, by, end;
+  int64_t moves = tap ? loop->extents[k] - 1 : 0;
   CudaMap *map = &to->map;
   const Quasi *guard = NULL;
   for (uint32_t i = 0; i < t->guards_a.count; i++)
-    if (t->guards_a.of[i].times[m] || t->guards_a.of[i].times[k]) {
+    if (is_along(&t->guards_a.of[i], m, k)) {
       if (guard)
         return false;
       guard = &t->guards_a.of[i];
       map->extent[j + 1] = t->guards_a.extent[i];
       to->guards++;
     }
-  if (step < 1 || move < 1)
+  if (step < 1 || (tap && move < 1))
     return false;
   if (guard) { /* steps of memory are those of the guard, times a pixel */
     by = guard->times[m] > 0 ? step / guard->times[m] : 0;
@@ -122,47 +137,54 @@ static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
                            : guard->times[v] != 0)
         return false;
   } else {
-    by = step;
-    for (int64_t rest = move, next; rest; rest = next) { /* what divides both */
-      next = by % rest;
-      by = rest;
-    }
+    by = divisor_of(step, move);
   }
   to->step[j] = map->step[j] = step / by;
   to->move[j] = move / by;
   map->lower[j] = guard ? guard->constant : 0;
   end = map->lower[j] + (loop->extents[m] - 1) * to->step[j];
   if (!guard)
-    map->extent[j + 1] = end + (loop->extents[k] - 1) * to->move[j] + 1;
+    map->extent[j + 1] = end + moves * to->move[j] + 1;
   map->upper[j] = end - (map->extent[j + 1] - 1);
   map->stride[j + 1] = by * dtype_info[map->dtype].bytes;
   map->at -= map->lower[j] * map->stride[j + 1];
   to->m[j] = m;
   to->k[j] = k;
   to->count++;
-  return (loop->extents[k] - 1) * to->move[j] <= PIXEL_MOVE &&
-         map->extent[j + 1] < INT32_MAX;
+  return moves * to->move[j] <= PIXEL_MOVE && map->extent[j + 1] < INT32_MAX;
+}
+
+/* The same with the last of so many axes of k that fits; false: none does. */
+static bool pixel_axis_of(const CudaTile *t, const Loop *loop, uint32_t m,
+                          uint32_t *taps, CudaPixels *to) {
+  CudaPixels before = *to;
+  if (*taps && pixel_axis(t, loop, m, t->k[*taps - 1], to)) {
+    --*taps;
+    return true;
+  }
+  *to = before;
+  return pixel_axis(t, loop, m, NO_LANE, to);
 }
 
 /* The left side as a tensor of channels, images' axes and images, where rows
- * are pixels: the last axes of rows, with those of k before the last. */
+ * are pixels: the last axes of rows, some with those of k before the last. */
 static bool pixels_map(CudaTile *t, const Loop *loop) {
   CudaPixels *p = &t->pixels;
   const Step *read = t->copy_a;
   int64_t stride, extent;
-  uint32_t count = t->ks - 1;
+  uint32_t taps = t->ks - 1, count = taps == t->ms ? taps : t->ms - 1;
   *p = (CudaPixels){0};
   if (!read || loop->graph->sizes || t->shape.a.turned || t->batches ||
-      !count || count > GEMM_PIXEL_AXES || t->ms < count || t->ms > count + 1 ||
-      read->address->times[t->k[count]] != 1)
+      !count || count > GEMM_PIXEL_AXES ||
+      read->address->times[t->k[taps]] != 1)
     return false;
   CudaMap *map = &p->map;
   *map = (CudaMap){.dtype = read->dtype, .pixels = true};
   map->at = read->address->constant * dtype_info[read->dtype].bytes;
   map->stride[0] = dtype_info[read->dtype].bytes;
-  map->extent[0] = loop->extents[t->k[count]];
+  map->extent[0] = loop->extents[t->k[taps]];
   for (uint32_t j = 0; j < count; j++)
-    if (!pixel_axis(t, loop, t->m[t->ms - 1 - j], t->k[count - 1 - j], p))
+    if (!pixel_axis_of(t, loop, t->m[t->ms - 1 - j], &taps, p))
       return false;
   p->images = t->ms > count;
   stride = p->images ? read->address->times[t->m[0]] : 0;
@@ -174,7 +196,35 @@ static bool pixels_map(CudaTile *t, const Loop *loop) {
   map->box[0] = MAP_LINE / dtype_info[read->dtype].bytes;
   for (uint32_t j = 1; j < map->rank; j++)
     map->box[j] = 1;
-  return p->guards == t->guards_a.count && map->at >= 0 && cuda_map_fits(map);
+  return !taps && p->guards == t->guards_a.count && map->at >= 0 &&
+         cuda_map_fits(map);
+}
+
+/* Without a border a pixel's channels and those of the next ones that the sum
+ * goes over are one axis: how many are a pixel's; 0: it is not so. */
+static int64_t channels_of(const Loop *loop, const Step *s) {
+  uint32_t last = loop->axes - 1;
+  int64_t extent = loop->extents[last];
+  if (s->kind != STEP_READ || s->index_count || !cuda_is_affine(s->address) ||
+      s->address->times[last] != 1)
+    return 0;
+  for (uint32_t v = 0; v < loop->kept; v++) {
+    int64_t step = s->address->times[v], each = divisor_of(extent, step);
+    if (step > 1 && step < extent && each < extent &&
+        each * dtype_info[s->dtype].bytes % MAP_LINE == 0)
+      return each;
+  }
+  return 0;
+}
+
+int64_t cuda_channels(const Loop *loop) {
+  int64_t each = 0;
+  if (loop->graph->sizes || loop->limits || loop->axes == loop->kept ||
+      loop->axes == KERNEL_AXES)
+    return 0;
+  for (uint32_t j = 0; j < loop->steps.len && !each; j++)
+    each = channels_of(loop, &loop->steps.at[j]);
+  return each;
 }
 
 /* What is computed needs none. */
@@ -182,7 +232,7 @@ void cuda_tile_maps(CudaTile *t, const Loop *loop) {
   GemmShape *s = &t->shape;
   bool may = false;
   for (uint32_t taps = 0; taps < 2 && !may; taps++) {
-    if (taps && t->ks < 2)
+    if (taps && t->ks < 2 && t->ms < 2)
       return;
     bool b = !t->copy_b || tile_map(t, loop, true, taps, &t->map_b);
     bool a = b && (!t->copy_a || tile_map(t, loop, false, taps, &t->map_a));

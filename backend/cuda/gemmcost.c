@@ -22,13 +22,13 @@ enum {
   ENGINE_CLOCKS = 600,  /* the same of one that goes on to other tiles */
   CLUSTER_CLOCKS = 10,  /* for its blocks to have a stage empty together */
   SHARED_BYTES = 128,   /* per clock */
+  LINE_BYTES = 16,      /* that are stored at once */
   ALIGNED = 1024,
   FEW_REGISTERS = 40,   /* that all kernels have, */
   GROUP_REGISTERS = 60, /* and those of warpgroups */
   GROUP = 128,          /* threads that do one wgmma, or things each clock */
   GROUP_ROWS = 64,      /* of one wgmma */
-  ALONE = 2,            /* so many times as long take those that compute for
-                           others, four warps without others beside them */
+  AHEAD = 4,            /* passes that threads compute at once */
   UNROLLED =
       2048, /* things that are written out, at most: they are read, too */
   PRODUCER = 128,
@@ -222,6 +222,24 @@ static double rate_of(const GemmShape *shape, const GemmGpu *gpu,
   return shape->sum == DT_F64 ? gpu->twice : gpu->single;
 }
 
+uint32_t gemm_ahead(uint32_t passes) {
+  uint32_t each = AHEAD;
+  while (passes % each)
+    each /= 2;
+  return each;
+}
+
+/* Those that compute for others are four warps, and nothing else goes on there
+ * while they wait for what they read. */
+static double alone_clocks(const GemmShape *shape, const GemmSchedule *s,
+                           bool b) {
+  uint32_t stores = (b ? s->n : s->m) * s->k * bytes_of(shape) / LINE_BYTES;
+  uint32_t passes = (stores + PRODUCER - 1) / PRODUCER;
+  if (b ? s->copy_b : s->copy_a)
+    return 0;
+  return passes / gemm_ahead(passes) * (double)LATENCY;
+}
+
 /* Clocks of one stage of one block that has the multiprocessor to itself. */
 static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
                            const GemmSchedule *s) {
@@ -243,7 +261,9 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
       cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
-  computed *= 12.0 / (4 * WARP) * (s->way == GEMM_WGMMA ? ALONE : 1);
+  computed *= 12.0 / (4 * WARP);
+  if (s->way == GEMM_WGMMA)
+    computed += alone_clocks(shape, s, false) + alone_clocks(shape, s, true);
   if (s->copy == BY_REGISTERS)
     computed += copied / 16 * 4 / (4 * WARP);
   double small = 0;

@@ -57,7 +57,9 @@ void gemm_put_load(Buffer *out, const GemmSource *s, const char *at,
                    const char *term);
 /* Stores of what was loaded. */
 void gemm_put_held(Buffer *out, const GemmSource *s, const char *at);
-/* Elements of a stage are computed, and stored one after the other. */
+/* Elements of a stage are computed and stored, some at a time: so many of a
+ * thread's passes, so that reads do not wait for each other. */
+uint32_t gemm_ahead(uint32_t passes);
 void gemm_put_computed(Buffer *out, const GemmSource *s, const char *at,
                        const char *term);
 

@@ -7,7 +7,8 @@
  * A block stays, and goes through *segments*: tiles, and where tiles are left
  * that are too few for all blocks, equal parts of their sums (stream-K,
  * arXiv:2301.03598), which the last block of a tile to come adds up.  Groups
- * share a tile, or have one each in turn: one multiplies, the other stores.
+ * share a tile, or have one each in turn, so that one multiplies while the
+ * other stores.
  *
  * Blocks of a cluster have tiles beside each other, in step: of what they share
  * of the operands each has a part copied to all.  So a stage is empty when it
@@ -258,7 +259,7 @@ static void put_computed(Buffer *out, const GemmText *t, const Ring *r) {
     if (!s->copy)
       gemm_put_computed(out, s, at, "begin");
   }
-  buffer_puts(out, "ax_fence_async();\nax_sync_warp();\n"
+  buffer_puts(out, "ax_fence_async(), ax_sync_warp();\n"
                    "if (lane == 0)\nax_mbarrier_arrive(full + 8 * stage);\n");
 }
 

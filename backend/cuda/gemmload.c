@@ -384,11 +384,24 @@ static void put_in_tile(Buffer *out, const GemmSource *s, const char *at) {
 void gemm_put_computed(Buffer *out, const GemmSource *s, const char *at,
                        const char *term) {
   Buffer to = {0};
+  uint32_t each = gemm_ahead(s->passes);
   put_in_tile(&to, s, at);
-  buffer_printf(out, "#pragma unroll 1\nfor (int p = 0; p < %u; p++) {\n",
-                s->passes);
-  put_place(out, s);
-  put_values(out, s, term, to.text);
+  buffer_printf(out,
+                "#pragma unroll 1\nfor (int q = 0; q < %u; q += %u) {\n"
+                "uint4 ahead[%u];\n",
+                s->passes, each, each);
+  for (int stores = 0; stores < 2; stores++) {
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int u = 0; u < %u; u++) {\n"
+                  "const int p = q + u;\n",
+                  each);
+    put_place(out, s);
+    if (stores)
+      buffer_printf(out, "%s = ahead[u];\n", to.text);
+    else
+      put_values(out, s, term, "ahead[u]");
+    buffer_puts(out, "}\n");
+  }
   buffer_puts(out, "}\n");
   buffer_free(&to);
 }

@@ -258,7 +258,7 @@ static bool choose(CudaTile *t, const Kernel *k) {
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
 
-CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
+static CudaTile *find(Kernel *k, const CudaTarget *target) {
   Loop *loop = k->loops.at[0];
   Product p;
   uint32_t which = 0;
@@ -293,6 +293,19 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
     return NULL;
   t->unused = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
   return t;
+}
+
+CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target) {
+  Loop *loop = k->loops.at[0];
+  int64_t each = target->maps ? cuda_channels(loop) : 0;
+  if (each) {
+    loop_cut(k->arena, loop, each);
+    CudaTile *t = find(k, target);
+    if (t && t->shape.pixels && t->s.way == GEMM_WGMMA)
+      return t;
+    loop_uncut(k->arena, loop);
+  }
+  return find(k, target);
 }
 
 /* Sums, and values of their terms beside them, are not left by one pass. */
@@ -455,7 +468,9 @@ static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
       at = format(e, "i%u %% %s", p->m[j], first);
     to.at[j] = format(e, "%s * %s + %s", at, emit_int(e, p->step[j]),
                       emit_int(e, p->map.lower[j]));
-    to.move[j] = format(e, "i%u * %s", p->k[j], emit_int(e, p->move[j]));
+    to.move[j] = p->k[j] == NO_LANE
+                     ? "0"
+                     : format(e, "i%u * %s", p->k[j], emit_int(e, p->move[j]));
   }
   to.image = p->images ? format(e, "i%u", t->m[0])
                        : format(e, "i%u / %s", t->m[0], first);

@@ -63,6 +63,9 @@ bool cuda_map_of(const Loop *loop, const Step *read, const CudaAxes axes[3],
                  CudaMap *to);
 /* Likewise the operands of a tile: says of its shape how they come. */
 void cuda_tile_maps(CudaTile *t, const Loop *loop);
+/* Of the summed axis of a convolution, how many terms are of one pixel, where
+ * they should be an axis of their own; 0: it is none such. */
+int64_t cuda_channels(const Loop *loop);
 /* And a result. */
 bool cuda_result_map(const CudaTile *t, const Loop *loop, const Result *r,
                      CudaMap *to);
