@@ -86,8 +86,8 @@ do print (f (some 300 37))
 do print (f (some 257 45))
 do print (f (some 257 70))
 END
-summed='do print (let val x = line 90000 in sum (x * x) end)
-do print (let val x = line 70001 in sum (x * x) end)'
+summed='do print (let val x = some 3 50000 in sum ~axis:1 (x * x) end)
+do print (let val x = some 2 70004 in sum ~axis:1 (x * x) end)'
 family chunks 'teams of' 16 <<<"$start
 $summed"
 family chunks_added 'teams of|= (const float *)(scratch' 16 <<<"$start
@@ -133,7 +133,7 @@ family scan_across 'sums of parts@ax_scan_columns' 64 <<<"$start
 $across"
 family scan_acrosslater 'running sums across@ax_scan_columns' 64 <<<"$start
 $across"
-sorted='do print (sort ~axis:1 (reshape [2, 8292] (ones 16584)))
+sorted='do print (sort ~axis:1 (reshape [2, 8548] (ones 17096)))
 do print (sort (ones 8803))'
 family sort_counted 'digits counted' <<<"$start
 $sorted"
@@ -158,8 +158,10 @@ family top 'the largest' <<<"$start
 $largest"
 family top_kept 'the largest@ax_top' <<<"$start
 $largest"
-scattered='do print (scatter (zeros [300]) (iota 3000 % 299) (f32 (iota 3000)))
-do print (scatter (zeros [281]) (iota 2901 % 277) (f32 (iota 2901)))'
+scattered='do print (scatter (ones 300) (iota 3000 % 299) (f32 (iota 3000)))
+do print (scatter (ones 281) (iota 2901 % 277) (f32 (iota 2901)))
+do print (scatter (reshape [30, 7] (ones 210)) (iota 600 * 7 % 29)
+  (reshape [600, 7] (ones 4200)))'
 family scatter_begin 'where rows begin' <<<"$scattered"
 family scatter_added 'rows added up' <<<"$scattered"
 family scatter_starts 'where rows begin@ax_row_starts' <<<"$scattered"

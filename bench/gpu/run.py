@@ -294,8 +294,11 @@ def dry(chosen, axon, peers, options):
             print(f"{w.name:44} failed: {error}")
             bad += 1
         sys.stdout.flush()
-    for text in peers.ask("about", 120)["missing"]:
-        print(f"no {text}")
+    try:
+        for text in peers.ask("about", 120)["missing"]:
+            print(f"no {text}")
+    except Failed as error:
+        print(f"no peers: {error}")
     print(f"{len(chosen)} workloads, {bad} not ready")
     return 1 if bad else 0
 
