@@ -115,13 +115,13 @@ family scan 'running sums' <<<"$start
 $scanned"
 family scan_lines 'running sums@ax_scan_lines' <<<"$start
 $scanned"
-long='do print (cumsum (ones 20011))
-do print (cumsum (ones 18013))'
-family scanparts_sums 'sums of parts@ax_scan_parts' <<<"$start
+long='do print (cumsum ~axis:1 (reshape [2, 26011] (ones 52022)))
+do print (cumsum (ones 30013))'
+family scanparts_sums 'sums of parts@ax_scan_parts' 16 <<<"$start
 $long"
-family scanparts_total 'sums of parts@ax_total' <<<"$start
+family scanparts_total 'sums of parts@ax_total' 16 <<<"$start
 $long"
-family scanparts_lines 'running sums@ax_scan_lines' <<<"$start
+family scanparts_lines 'running sums@ax_scan_lines' 16 <<<"$start
 $long"
 family scan_columns 'running sums across memory@ax_scan_columns' <<END
 $start
@@ -165,10 +165,11 @@ family top 'the largest' <<<"$start
 $largest"
 family top_kept 'the largest@ax_top' <<<"$start
 $largest"
-scattered='do print (scatter (ones 300) (iota 3000 % 299) (f32 (iota 3000)))
+scattered="$start
+do print (scatter (ones 300) (iota 3000 % 299) (f32 (iota 3000)))
 do print (scatter (ones 281) (iota 2901 % 277) (f32 (iota 2901)))
 do print (scatter (reshape [30, 7] (ones 210)) (iota 600 * 7 % 29)
-  (reshape [600, 7] (ones 4200)))'
+  (reshape [600, 7] (ones 4200)))"
 family scatter_begin 'where rows begin' <<<"$scattered"
 family scatter_added 'rows added up' <<<"$scattered"
 family scatter_starts 'where rows begin@ax_row_starts' <<<"$scattered"
