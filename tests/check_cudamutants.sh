@@ -6,7 +6,7 @@
 #     tests/check_cudamutants.sh [FAMILY...]
 #
 # A few of some families are run; all of all whose survivors were judged with
-# MUTANTS=all, or one in so many with MUTANTS=9; and others where they are named.
+# MUTANTS=all, or one in nine with MUTANTS=9; and others where they are named.
 set -u
 . "$(dirname "$0")/lib.sh"
 wanted=" $* "

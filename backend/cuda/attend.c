@@ -268,8 +268,8 @@ static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
   return taken(k, to, 1, &r.step);
 }
 
-/* Is it a number times the first product's value?  Then the weights' power takes
- * the number, and scores stay what they are. */
+/* Is it a number times the first product's value?  Then the weights' power
+ * takes the number, and scores stay what they are. */
 static void find_unit(CudaAttend *t, const Kernel *k) {
   const Loop *whole = t->whole;
   const Step *s = &whole->steps.at[whole->results.at[0].step];
