@@ -16,6 +16,10 @@ said=$(PATH=/usr/bin:/bin "$here/tests/gpu.sh" 1 0 2>&1) ||
   wrong "$(grep -v '^ok' <<<"$said")"
 grep -q "^${#families[@]} ok, 0 failed" <<<"$said" ||
   wrong "$(tail -n 1 <<<"$said")"
+said=$(PATH=/usr/bin:/bin GPU_MINUTES=0 GPU_FAMILY=points "$here/tests/gpu.sh" \
+  1 12 2>&1) &&
+  grep -q '^no time was left for ex.*kernels_test 11 to 12' <<<"$said" ||
+  wrong "no end: $said"
 said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points "$here/tests/gpu.sh" 1 0 2>&1) &&
   wrong 'a driver that fails is not seen'
 grep -q '^      again: .*--target cuda .*tests/gpu/points.axn' <<<"$said" &&

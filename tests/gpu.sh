@@ -6,12 +6,13 @@
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
 # Where compute-sanitizer is, families and some graphs once more under it.
-# What is kept of failures lies in check-gpu/.
+# After GPU_MINUTES (9) nothing is begun, and what was left is told.  What is
+# kept of failures lies in check-gpu/.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
 axon=$(realpath "${AXON:-$build/axon}")
-seed=${1:-1} count=${2:-200} batch=20
+seed=${1:-1} count=${2:-200} batch=10 left=
 [ ! -d "$here/lib" ] || export LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,6 +20,10 @@ export XDG_CACHE_HOME="$work/cache" AXON_TINY=0
 kept=${GPU_KEPT:-$PWD/check-gpu}
 good=0 bad=0
 
+late() { # late WHAT: is there no time for it?
+  [ "$SECONDS" -ge "$((60 * ${GPU_MINUTES:-9}))" ] || return 1
+  left="$left, $1"
+}
 passed() {
   printf 'ok    %s\n' "$1"
   good=$((good + 1))
@@ -62,34 +67,14 @@ for file in "$here"/tests/gpu/${GPU_FAMILY:-*}.axn; do # GPU_FAMILY: only it
   family "$file"
 done
 
-# Random graphs, some at a time; of those that fail, which one it was.
-graphs() { AXON_TARGET=cuda timeout 900 "$test" "$1" "$2" >"$work/said" 2>&1; }
-for name in kernels_test between_test; do
-  test=$build/tests/unit/$name
-  [ -x "$test" ] || continue
-  for ((from = seed; from < seed + count; from += batch)); do
-    many=$((seed + count - from < batch ? seed + count - from : batch))
-    if graphs "$from" "$many"; then
-      passed "$name $from to $((from + many - 1))"
-      continue
-    fi
-    before=$bad again="AXON_TARGET=cuda AXON_TINY=0 $test"
-    for ((one = from; one < from + many; one++)); do
-      graphs "$one" 1 || failed "$name $one" "$again $one 1"
-    done
-    [ "$bad" != "$before" ] || # only together
-      failed "$name $from to $((from + many - 1))" "$again $from $many"
-  done
-done
-test=$build/tests/unit/kernels_test
-
 examples=("$here"/examples/*.axn)
 [ "$count" -gt 0 ] || examples=()
 for file in "${examples[@]}"; do
   name=$(basename "$file" .axn)
   [ -e "${file%.axn}.expected" ] && [ "$name" != lenet_broken ] || continue
-  (cd "$here/examples" && AXON_TARGET=cuda "$axon" run "$name.axn") \
-    >"$work/gpu" 2>&1
+  late "example $name" && continue
+  (cd "$here/examples" && AXON_TARGET=cuda timeout 200 "$axon" run \
+    "$name.axn") >"$work/gpu" 2>&1
   if awk -f "$here/tests/close.awk" "${file%.axn}.expected" "$work/gpu" \
     >"$work/said"; then
     passed "example $name"
@@ -99,13 +84,51 @@ for file in "${examples[@]}"; do
   fi
 done
 
+# Random graphs: some at a time, at as many times as there are processors that
+# compile them; of those that fail, which one it was.
+graphs() { # graphs NAME FROM COUNT FILE
+  AXON_TARGET=cuda timeout 240 "$build/tests/unit/$1" "$2" "$3" >"$4" 2>&1
+}
+batches() { # batches NAME: a file of each that is good, or what it said
+  for ((from = seed; from < seed + count; from += batch)); do
+    many=$((seed + count - from < batch ? seed + count - from : batch))
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
+    late "$1 $from to $((from + many - 1))" && continue
+    { graphs "$1" "$from" "$many" "$work/$1.$from.said" &&
+      mv "$work/$1.$from.said" "$work/$1.$from.good"; } &
+  done
+  wait
+}
+judge() { # judge NAME
+  again="AXON_TARGET=cuda AXON_TINY=0 $build/tests/unit/$1"
+  for ((from = seed; from < seed + count; from += batch)); do
+    many=$((seed + count - from < batch ? seed + count - from : batch))
+    [ ! -e "$work/$1.$from.good" ] ||
+      passed "$1 $from to $((from + many - 1))"
+    [ -e "$work/$1.$from.said" ] || continue
+    before=$bad
+    for ((one = from; one < from + many; one++)); do
+      graphs "$1" "$one" 1 "$work/said" || failed "$1 $one" "$again $one 1"
+    done
+    [ "$bad" != "$before" ] || # only together
+      failed "$1 $from to $((from + many - 1))" "$again $from $many"
+  done
+}
+for name in kernels_test between_test; do
+  [ -x "$build/tests/unit/$name" ] || continue
+  batches "$name"
+  judge "$name"
+done
+test=$build/tests/unit/kernels_test
+
 # Under compute-sanitizer.
 sanitizer=$(command -v compute-sanitizer ||
   ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
 sane() { # sane TOOL WHAT COMMAND...
   tool=$1 what=$2
   shift 2
-  AXON_TARGET=cuda timeout 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+  late "$what under $tool" && return
+  AXON_TARGET=cuda timeout 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
     --target-processes all "$@" >"$work/said" 2>&1
   # 1: the program tells of an error, which the family's own run compares
   if [ $? -le 1 ] && grep -q 'SUMMARY: 0 ' "$work/said"; then
@@ -125,5 +148,6 @@ if [ "$sanitizer" ]; then
 else
   echo 'no compute-sanitizer: skipped'
 fi
+[ -z "$left" ] || echo "no time was left for${left#,}"
 echo "$good ok, $bad failed"
 [ "$bad" = 0 ]

@@ -268,6 +268,29 @@ static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
   return taken(k, to, 1, &r.step);
 }
 
+/* Is it a number times the first product's value?  Then the weights' power
+ * takes the number, and scores stay what they are. */
+static void find_unit(CudaAttend *t, const Kernel *k) {
+  const Loop *whole = t->whole;
+  const Step *s = &whole->steps.at[whole->results.at[0].step];
+  if (!t->between.relative)
+    return;
+  while (s->kind == STEP_CONVERT && s->dtype == DT_F32)
+    s = &whole->steps.at[s->args[0]];
+  if (s->kind != STEP_OP || s->op != PRIM_MUL || s->dtype != DT_F32)
+    return;
+  const Step *x = &whole->steps.at[s->args[0]];
+  const Step *by = &whole->steps.at[s->args[1]];
+  while (x->kind == STEP_CONVERT && x->dtype == DT_F32)
+    x = &whole->steps.at[x->args[0]];
+  bool number = by->kind == STEP_CONST ||
+                (by->kind == STEP_OP && by->op == PRIM_DIV &&
+                 whole->steps.at[by->args[0]].kind == STEP_CONST &&
+                 whole->steps.at[by->args[1]].kind == STEP_CONST);
+  if (number && x->kind == STEP_LOCAL && x->loop == 0 && x->dtype == DT_F32)
+    t->unit = taken(k, whole, 1, &s->args[1]);
+}
+
 /* The score where no limit cuts. */
 static void find_whole(CudaAttend *t, const Kernel *k) {
   Loop *whole = loop_copy(k->arena, t->score);
@@ -279,6 +302,7 @@ static void find_whole(CudaAttend *t, const Kernel *k) {
   }
   Loop *times = by_reciprocals(t, k, whole);
   t->whole = times ? times : whole;
+  find_unit(t, k);
 }
 
 /* Limits that hold for all loops between. */

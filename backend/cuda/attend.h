@@ -24,7 +24,8 @@ typedef struct CudaAttend {
   CudaMap map[ATTEND_SIDES];      /* where TMA can copy it */
   Loop *score;                    /* between's, no more steps than it needs, */
   Loop *whole;    /* and of tiles that limits do not cut, */
-  Loop *divisors; /* where such numbers have reciprocals; or NULL */
+  Loop *divisors; /* where such numbers have reciprocals; or NULL; */
+  Loop *unit;     /* where it is this number times the sum; or NULL */
   Loop *factors;                  /* likewise; a result each */
   /* With limits on the row (limit.c), or NULL: then `finite` is a loop that
    * looks whether what is left out would have been zero whatever it is weighed

@@ -147,12 +147,24 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
 static void put_plain(void *owner, Buffer *out, const char *to) {
   CudaWriter *w = owner;
   const Loop *divisors = w->s->attend->divisors;
-  cuda_put_steps(w, out, divisors, NULL);
-  for (uint32_t j = 0; j < divisors->results.len; j++) {
+  if (divisors)
+    cuda_put_steps(w, out, divisors, NULL);
+  for (uint32_t j = 0; divisors && j < divisors->results.len; j++) {
     const char *x = emit_scalar(&w->e, divisors->results.at[j].step);
     buffer_printf(out, "%s &= fabsf(%s) > 1e-30f && fabsf(%s) < 1e30f;\n", to,
                   x, x);
   }
+  if (w->s->attend->unit)
+    buffer_printf(out, "%s &= unit_whole > 1e-30f && unit_whole < 1e30f;\n",
+                  to);
+}
+
+static void put_unit(void *owner, Buffer *out) {
+  CudaWriter *w = owner;
+  const Loop *unit = w->s->attend->unit;
+  cuda_put_steps(w, out, unit, NULL);
+  buffer_printf(out, "const float unit_whole = %s;\n",
+                emit_scalar(&w->e, unit->results.at[0].step));
 }
 
 /* ---- limits ---- */
@@ -336,7 +348,8 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
                      .epilogue = put_epilogue,
                      .owner = w};
   const CudaAxes axes[] = {batch, m, e};
-  g.plain = t->divisors ? put_plain : NULL;
+  g.plain = t->divisors || t->unit ? put_plain : NULL;
+  g.unit = t->unit ? put_unit : NULL;
   g.results = cuda_give_results(w, axes, g.result);
   give_limits(w, t, &g);
   give_maps(w, t, &g);

@@ -55,6 +55,10 @@ static bool has_whole(const AttentionText *t) {
   return t->inside || t->shape->score <= WHOLE_SCORE;
 }
 
+static bool has_unit(const AttentionText *t) {
+  return has_whole(t) && t->unit;
+}
+
 static void put_range(Buffer *out, const AttentionText *t,
                       void (*range)(void *, Buffer *, const char *,
                                     const char *)) {
@@ -92,6 +96,8 @@ void attention_put_rows(Buffer *out, const AttentionText *t) {
                   s->m);
   if (has_whole(t) && t->inside)
     put_range(out, t, t->inside);
+  if (has_unit(t))
+    t->unit(t->owner, out);
   if (has_whole(t) && t->plain) {
     buffer_puts(out, "{\nbool plain = true;\n");
     t->plain(t->owner, out, "plain");
@@ -130,15 +136,22 @@ static void put_some_scores(Buffer *out, const AttentionText *t,
 
 void attention_put_any_scores(Buffer *out, const AttentionText *t,
                               const char *row, const char *term) {
+  if (has_unit(t))
+    buffer_puts(out, "const float unit = 1;\n");
   put_some_scores(out, t, row, term, false);
 }
 
 void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
                           const char *term) {
+  if (has_unit(t))
+    buffer_puts(out, "float unit = 1;\n");
   if (has_whole(t)) {
     buffer_printf(out, "if (%s >= whole_low && %s + %u <= whole_high) {\n",
                   term, term, t->schedule->n);
-    put_some_scores(out, t, row, term, true);
+    if (has_unit(t))
+      buffer_puts(out, "unit = unit_whole;\n");
+    else
+      put_some_scores(out, t, row, term, true);
     buffer_puts(out, "} else {\n");
   }
   put_some_scores(out, t, row, term, false);
@@ -188,21 +201,23 @@ void attention_put_weights(Buffer *out, const AttentionText *t) {
     put_added(out, t);
   if (!t->shape->relative)
     return;
+  const char *times = has_unit(t) ? " * unit" : "";
   buffer_printf(
       out,
       "float shrink[2];\n#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
-      "float x = most[h];\n#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
+      "float x = " LEAST ";\n#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
       "x = fmaxf(x, fmaxf(s[y * 4 + h * 2], s[y * 4 + h * 2 + 1]));\n"
       "x = fmaxf(x, ax_shuffle_xor(x, 1));\n"
       "x = fmaxf(x, ax_shuffle_xor(x, 2));\n"
+      "x = fmaxf(most[h], x%s);\n"
       "const float base = x == " LEAST " ? 0.0f : x * " LOG2_E ";\n"
       "shrink[h] = ax_exp2(most[h] * " LOG2_E " - base);\n"
       "most[h] = x;\ntotal[h] *= shrink[h];\n"
       "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
       "#pragma unroll\nfor (int i = h * 2; i < h * 2 + 2; i++) {\n"
-      "s[y * 4 + i] = ax_exp2(fmaf(s[y * 4 + i], " LOG2_E ", -base));\n"
+      "s[y * 4 + i] = ax_exp2(fmaf(s[y * 4 + i], " LOG2_E "%s, -base));\n"
       "total[h] += s[y * 4 + i];\n}\n}\n",
-      columns / 8, columns / 8);
+      columns / 8, times, columns / 8, times);
 }
 
 /* Two neighbours of each are a register of the second product's left side: an

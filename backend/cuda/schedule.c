@@ -156,6 +156,8 @@ static uint32_t best_outer(const Kernel *k, bool inner) {
   }
   for (uint32_t v = k->outer; v-- > 0;) {
     double all = 0;
+    if (loop_guess(k->loops.at[0], v) == 1 && (v || best != NO_LANE))
+      continue; /* there are no neighbours */
     for (uint32_t j = 0; j < k->loops.len; j++) {
       const Loop *loop = k->loops.at[j];
       all += axis_cost(k->arena, loop, v) * loop_points(loop, 0, loop->axes);

@@ -294,8 +294,11 @@ def dry(chosen, axon, peers, options):
             print(f"{w.name:44} failed: {error}")
             bad += 1
         sys.stdout.flush()
-    for text in peers.ask("about", 120)["missing"]:
-        print(f"no {text}")
+    try:
+        for text in peers.ask("about", 120)["missing"]:
+            print(f"no {text}")
+    except Failed as error:
+        print(f"no peers: {error}")
     print(f"{len(chosen)} workloads, {bad} not ready")
     return 1 if bad else 0
 
@@ -428,11 +431,13 @@ def main(arguments):
     if options.small:
         chosen = [workloads.small(w) for w in chosen]
     room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     peers = Peers(options)
     with tempfile.TemporaryDirectory(dir=room) as scratch:
         axon = Axon(os.path.abspath(options.axon), scratch)
         axon.seconds = options.seconds
+        if options.dry:
+            options.out = scratch + "/dry"
+        pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
         try:
             if options.dry:
                 return dry(chosen, axon, peers, options)

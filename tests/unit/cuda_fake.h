@@ -231,6 +231,7 @@ CuResult fake_memory_take(CuAddress *out, size_t bytes) {
   if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
     return CU_OUT_OF_MEMORY;
   char *at = malloc(bytes);
+  memset(at, 0xff, bytes); /* no number, until somebody writes one */
   fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
   fake.taken += bytes;
   *out = (CuAddress)(uintptr_t)at;

@@ -172,7 +172,6 @@ static bool mutant_chosen(const char *text, const char *name) {
     m->arena = arena_new();
     mutants_find(m->arena, m->kernel, &m->mutants);
     m->found = calloc(m->mutants.all.len, sizeof *m->found);
-    atexit(mutants_tell);
     return true;
   }
   bool same = m->text == text && m->from == other.from;
@@ -199,6 +198,7 @@ static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
   mutant_compare(&r, mutant_of.text, mutant_of.kernel);
   if (good)
     mutants_run(&r);
+  mutants_tell();
   for (uint32_t k = 0; k < launch->memory_count; k++) {
     memcpy((void *)(uintptr_t)launch->memory[k].at, r.after[k],
            launch->memory[k].bytes);
