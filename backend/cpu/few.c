@@ -137,9 +137,10 @@ static bool are_numbers(const Loop *loop) {
 }
 
 static void choose_rows(const Loop *loop, Few *f) {
+  double terms = loop_points(loop, loop->kept, loop->axes);
   f->rows = 1;
   f->term = NO_LANE;
-  f->rolled = terms_of(loop) * BLOCK_VECTORS > 2 * WRITTEN;
+  f->rolled = terms * BLOCK_VECTORS > 2 * WRITTEN;
   if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
   int64_t extent = loop_guess(loop, f->row);
@@ -149,7 +150,6 @@ static void choose_rows(const Loop *loop, Few *f) {
     if (!size_is_number(loop->graph, loop->extents[v]) ||
         !goes_with(loop, f, v))
       continue;
-    double terms = loop_points(loop, loop->kept, loop->axes);
     bool rolled = !are_numbers(loop) ||
                   (terms > ROLLED && terms > (double)loop->extents[v]);
     double rows = WRITTEN / (rolled ? (double)loop->extents[v] : terms);
