@@ -95,8 +95,7 @@ static bool spans_begin(Emitter *e, const Window *w, Spans *spans) {
   *spans = (Spans){.text = {.arena = e->arena},
                    .vectors = (uint32_t)vectors,
                    .vector = "a",
-                   .line = last - 1,
-                   .next = NO_LANE};
+                   .line = last - 1};
   return size_is_number(loop->graph, loop->extents[last]) &&
          vectors <= SPANS_MOST;
 }
