@@ -128,28 +128,33 @@ static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   return best;
 }
 
-static int64_t terms_of(const Loop *loop) {
-  int64_t terms = 1; /* few: sums_are_short */
+/* Are there as many terms for all sizes? */
+static bool are_numbers(const Loop *loop) {
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= loop->extents[v];
-  return terms;
+    if (!size_is_number(loop->graph, loop->extents[v]))
+      return false;
+  return true;
 }
 
 static void choose_rows(const Loop *loop, Few *f) {
   f->rows = 1;
   f->term = NO_LANE;
-  f->rolled = terms_of(loop) * BLOCK_VECTORS > 2 * WRITTEN;
+  f->rolled =
+      !are_numbers(loop) ||
+      BLOCK_VECTORS * loop_points(loop, loop->kept, loop->axes) > 2 * WRITTEN;
   if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
   int64_t extent = loop_guess(loop, f->row);
   uint32_t most = SUMS / f->vectors;
   most = extent < most ? (uint32_t)extent : most;
   for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++) {
-    if (!goes_with(loop, f, v))
+    if (!size_is_number(loop->graph, loop->extents[v]) ||
+        !goes_with(loop, f, v))
       continue;
-    int64_t terms = terms_of(loop);
-    bool rolled = terms > ROLLED && terms > loop->extents[v];
-    int64_t rows = WRITTEN / (rolled ? loop->extents[v] : terms);
+    double terms = loop_points(loop, loop->kept, loop->axes);
+    bool rolled = !are_numbers(loop) ||
+                  (terms > ROLLED && terms > (double)loop->extents[v]);
+    double rows = WRITTEN / (rolled ? (double)loop->extents[v] : terms);
     rows = rows < most ? rows : most;
     if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
       continue;
@@ -295,9 +300,16 @@ static void unroll(Buffer *out, long long times) {
   buffer_printf(out, "#pragma GCC unroll %lld\n", times);
 }
 
+/* How many there are may be open. */
 static void open_terms(const Few *f, Buffer *out, uint32_t v) {
-  buffer_printf(out, "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n", v, v,
-                (long long)f->e->loop->extents[v], v);
+  Emitter *e = f->e;
+  int64_t extent = e->loop->extents[v];
+  bool number = size_is_number(e->k->graph, extent);
+  if (number && !f->rolled)
+    unroll(out, extent);
+  buffer_printf(
+      out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+      number ? format(e, "%lld", (long long)extent) : emit_int(e, extent), v);
   emit_known(f, out, f->e->level_of[v]);
 }
 
@@ -496,8 +508,6 @@ static void emit_weights(Few *f, const uint32_t *which, uint32_t count) {
   for (uint32_t j = f->others; j < e->loops; j++) {
     uint32_t v = e->order[j];
     long long extent = loop->extents[v];
-    if (!f->rolled)
-      unroll(&body, extent);
     at = format(e, "(%s) * %lld + i%u", at, extent, v);
     all *= extent;
     open_terms(f, &body, v);
@@ -532,7 +542,7 @@ static void begin_weights(Few *f, const Loop *lines, uint32_t count,
   for (uint32_t j = 0; j < loop->steps.len; j++)
     if (is_weight(f, loop, depends, j))
       which[found++] = j;
-  if (!found)
+  if (!found || !are_numbers(lines))
     return;
   memset(&loop->results, 0, sizeof loop->results);
   for (uint32_t j = 0; j < found; j++) {
@@ -599,8 +609,6 @@ static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
       open_lines(f, out, rows);
       continue;
     }
-    if (!f->rolled)
-      unroll(out, e->loop->extents[v]);
     open_terms(f, out, v);
   }
   emit_put(out, &f->loads);

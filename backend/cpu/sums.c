@@ -54,11 +54,7 @@ static bool is_window(const Loop *loop) {
 }
 
 bool sums_are_short(const Loop *loop) {
-  int64_t terms = 1;
-  for (uint32_t v = loop->kept; v < loop->axes; v++)
-    if (!size_is_number(loop->graph, loop->extents[v]) ||
-        __builtin_mul_overflow(terms, loop->extents[v], &terms))
-      return false;
+  double terms = loop_points(loop, loop->kept, loop->axes);
   for (uint32_t j = 0; j < loop->results.len; j++) {
     PrimId op = loop->results.at[j].reduce;
     if (op == PRIM_NONE || op == PRIM_ARGMAX || op == PRIM_ARGMIN)
