@@ -478,8 +478,8 @@ static bool pads_windows(const Plan *plan, const PlanNode *p) {
 /* Is it made of little by little, and so large that whoever reads it waits for
  * memory?  Of what a product reads caches hold parts. */
 static bool is_streamed(const Plan *plan, const PlanNode *p) {
-  double bytes = node_guess(plan->graph, p->node) *
-                 dtype_info[p->node->dtype].bytes;
+  double bytes =
+      node_guess(plan->graph, p->node) * dtype_info[p->node->dtype].bytes;
   for (uint32_t k = 0; k < p->instances.len; k++) {
     const Group *group = p->instances.at[k].group;
     if (group->reduce == PRIM_SUM &&

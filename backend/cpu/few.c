@@ -140,7 +140,7 @@ static void choose_rows(const Loop *loop, Few *f) {
   double terms = loop_points(loop, loop->kept, loop->axes);
   f->rows = 1;
   f->term = NO_LANE;
-  f->rolled = terms * BLOCK_VECTORS > 2 * WRITTEN;
+  f->rolled = !are_numbers(loop) || terms * BLOCK_VECTORS > 2 * WRITTEN;
   if (f->row == NO_LANE || loop->axes == KERNEL_AXES)
     return;
   int64_t extent = loop_guess(loop, f->row);
@@ -305,10 +305,9 @@ static void open_terms(const Few *f, Buffer *out, uint32_t v) {
   bool number = size_is_number(e->k->graph, extent);
   if (number && !f->rolled)
     unroll(out, extent);
-  buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-                number ? format(e, "%lld", (long long)extent)
-                       : emit_int(e, extent),
-                v);
+  buffer_printf(
+      out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+      number ? format(e, "%lld", (long long)extent) : emit_int(e, extent), v);
   emit_known(f, out, f->e->level_of[v]);
 }
 
