@@ -47,6 +47,7 @@ typedef struct Tile {
                     are far apart: there are too few rows to copy it for; */
   bool fetched;  /* and no cache holds it, so that it is fetched ahead */
   Window *window;
+  int64_t lines; /* through a window: that are turned at a time, a size */
   bool far; /* the left side is read as it lies, though copied, and comes from
                beyond the caches of a core: it is fetched ahead */
   Dtype dtype;   /* of the sums */
