@@ -175,13 +175,17 @@ AXON_TINY=0 "$AXON" plan --code --dry "$folder/around.axn" >"$folder/text"
 grep -q 'div_i(' "$folder/text" &&
   wrong 'a quotient of few values, or of none, is divided for in each lane'
 cat >"$folder/kept.axn" <<'END'
-val x = for i < 60, j < 300 => sin (float (i + j))
+val x = for i < 160, j < 300 => sin (float (i + j))
 val w = for i < 300, j < 200 => sin (float (i + 2 * j))
 do print (max x, max w)
 do print (max (x @ w))
+do print (max (x.[0:60, ...] @ w))
 END
-"$AXON" plan --dry "$folder/kept.axn" | tr -s ' \n' ' ' |
-  grep -q 'right in panels, kept' || wrong 'weights are copied in each call'
+"$AXON" plan --dry "$folder/kept.axn" | tr -s ' \n' ' ' >"$folder/text"
+grep -q 'right in panels, kept' "$folder/text" ||
+  wrong 'weights are copied in each call'
+grep -q 'right as it lies, kept in panels' "$folder/text" ||
+  wrong 'weights are copied for a few rows'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   wrong 'equal runs are not told once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |
