@@ -38,7 +38,7 @@ static bool slides(const Loop *loop, uint32_t axis, uint32_t term) {
       continue;
     step = step < 0 ? -step : step;
     by = by < 0 ? -by : by;
-    if (by * (loop->extents[term] - 1) >= step &&
+    if (by * (loop_guess(loop, term) - 1) >= step &&
         by < step * loop_guess(loop, axis))
       return true;
   }
