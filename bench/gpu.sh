@@ -1,8 +1,9 @@
 #!/bin/bash
 # The GPU compiler against cuBLAS, cuBLASLt, cuDNN, PyTorch (eager and
 # compiled), FlexAttention and Triton, in one table:
-#   bench/gpu.sh                    all goals; on a machine with a GPU
+#   bench/gpu.sh                    on a machine with a GPU, for 7 minutes
 #   bench/gpu.sh gemm softmax       workloads with such names
+#   bench/gpu.sh --minutes 60       all there are
 #   bench/gpu.sh --dry              without one: is everything ready?
 #   bench/gpu.sh --help             all there is to choose
 # Peers are those of the python3 that is found (PYTHON names another): a line

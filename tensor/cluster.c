@@ -390,6 +390,21 @@ static bool has_sums(const Draft *d) {
   return false;
 }
 
+/* Does b read nothing of a but what comes before its last product? */
+static bool reads_rows(const Draft *a, const Draft *b) {
+  uint32_t last = a->items.len;
+  while (last && !a->items.at[last - 1]->product)
+    last--;
+  for (uint32_t i = 0; i < b->items.len; i++) {
+    const PlanNode *p = b->items.at[i]->p;
+    for (uint32_t j = 0; j < p->inputs.len; j++)
+      for (uint32_t k = last ? last - 1 : 0; k < a->items.len; k++)
+        if (a->items.at[k]->p == p->inputs.at[j])
+          return false;
+  }
+  return true;
+}
+
 /* Is it a product, what its rows come to, a product with these, or what is done
  * with each element of that?  Backends may have a kernel for such that keeps no
  * rows, which then is worth it whatever the rows' number and size; else all is
@@ -407,7 +422,8 @@ static bool is_of_rows(const Merge *m, const char **why) {
   uint32_t shared = 0;
   for (uint32_t k = 0; k < m->a->outer; k++)
     shared += m->pairs->of[k] != UINT32_MAX;
-  if (second || shared < m->a->outer || has_sums(m->b))
+  if (second || shared < m->a->outer ||
+      (has_sums(m->b) && !reads_rows(m->a, m->b)))
     *why = "rows between two products are in no memory there";
   return true;
 }

@@ -150,6 +150,12 @@ Node *node_in_order(Graph *g, const FoldLoop *loop, bool all, const Node *shape,
                     uint32_t count, Node *const *inputs, Dtype dtype,
                     Fault *fault);
 
+/* ---- fold.c ---- */
+
+/* Of what is just element after element of a tensor, one at each index: that;
+ * else NULL. */
+Node *node_row_of(const Node *n, const IndexVar *at);
+
 /* ---- moments.c: variances and the like in one pass ---- */
 
 /* The sum of x over `count` own axes, of the form; NULL: as any other. */
@@ -180,7 +186,8 @@ typedef struct PlanNode {
   bool root;     /* the caller wants its data */
   bool required; /* something needs its data as such: guards, opaque nodes */
   bool stored, needed;
-  bool of_indices;     /* made of indices and numbers alone, by little */
+  bool of_indices;     /* made of indices and numbers alone, by little; */
+  bool of_few;         /* or of these and of what has far fewer elements */
   uint32_t position;   /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */

@@ -151,7 +151,7 @@ Node *node_alloc(Graph *g, NodeKind kind, const Form *form) {
 
 void node_count_pending(Graph *g, const Node *n) {
   int64_t count = node_count(n);
-  if (count <= PENDING_LIMIT &&
+  if (count <= PENDING_LARGE &&
       __builtin_add_overflow(g->pending, count, &g->pending))
     g->pending = INT64_MAX;
 }

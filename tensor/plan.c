@@ -21,13 +21,16 @@ enum {
   EAGER_CELLS = 24,
   FACTOR_COST = 6,   /* of an element of a factor of a product */
   INDEX_COST = 8,    /* of what is made of indices alone: about a read */
+  FEWER = 4,         /* elements than their reader's: such are not done again */
   KEPT_WORK = 4,     /* of an element that is not worth being kept */
-  WINDOW_TERMS = 16, /* of a window that reads what is padded, */
+  WINDOW_TERMS = 256, /* of a window that reads what is padded, */
   WINDOW_ROW = 5,    /* in rows of so many at least */
 };
 
 /* Done again so seldom, work is no more than to store its value. */
 static const double TIMES_LEAST = 1.05;
+/* Of what no near cache holds, so that to read it is to read memory. */
+static const double STREAM_BYTES = 4 << 20;
 
 /* ---- collecting ---- */
 
@@ -252,6 +255,10 @@ static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
          bytes < limit / 8;
 }
 
+static bool is_few(const Plan *plan, const Node *x, const Node *n) {
+  return FEWER * node_guess(plan->graph, x) <= node_guess(plan->graph, n);
+}
+
 /* Inputs are before their readers. */
 static void add_up_work(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++) {
@@ -262,15 +269,17 @@ static void add_up_work(const Plan *plan) {
     p->chain = p->work;
     p->work += n->reduce != PRIM_NONE;
     p->work *= size_guess_product(plan->graph, n->reduce_count, reduced);
-    p->of_indices = is_simple(n);
+    p->of_indices = p->of_few = is_simple(n);
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
       p->of_indices &=
           !x || (!node_is_there(x) && plan_node(plan, x)->of_indices);
+      p->of_few &= !x || is_few(plan, x, n) ||
+                   (!node_is_there(x) && plan_node(plan, x)->of_few);
       if (x && !node_is_there(x) && !is_worth_keeping(plan, plan_node(plan, x)))
         p->work += plan_node(plan, x)->work;
       if (x && !node_is_there(x) && x->kind == NODE_COMP &&
-          x->reduce == PRIM_NONE)
+          x->reduce == PRIM_NONE && !is_few(plan, x, n))
         p->chain += plan_node(plan, x)->chain;
     }
     if (p->chain > WORK_MOST)
@@ -466,13 +475,28 @@ static bool pads_windows(const Plan *plan, const PlanNode *p) {
   return true;
 }
 
+/* Is it made of little by little, and so large that whoever reads it waits for
+ * memory?  Of what a product reads caches hold parts. */
+static bool is_streamed(const Plan *plan, const PlanNode *p) {
+  double bytes = node_guess(plan->graph, p->node) *
+                 dtype_info[p->node->dtype].bytes;
+  for (uint32_t k = 0; k < p->instances.len; k++) {
+    const Group *group = p->instances.at[k].group;
+    if (group->reduce == PRIM_SUM &&
+        is_factor(group, group->value, p->instances.at[k].cell))
+      return false;
+  }
+  return p->of_few && p->chain <= INDEX_COST && bytes >= STREAM_BYTES;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
   double cost = body_cost(p->node), times = recomputation(plan, p, &once);
   if (once)
     return !is_finish(plan, p);
-  if ((p->of_indices && p->chain <= INDEX_COST) || pads_windows(plan, p))
+  if ((p->of_indices && p->chain <= INDEX_COST) || pads_windows(plan, p) ||
+      is_streamed(plan, p))
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);

@@ -7,12 +7,6 @@ set -u
 enter "$here/tests/data"
 export XDG_CACHE_HOME="$work/cache" NO_COLOR=1
 unset AXON_TARGET AXON_NVRTC LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 expect() { # expect STATUS PATTERN COMMAND...
   want=$1 pattern=$2
@@ -143,6 +137,16 @@ numbers() { # names and numbers, as the header of $1 would have them
   echo 'CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
 CU_STREAM_NON_BLOCKING 1
 CU_EVENT_DEFAULT 0
+CU_TENSOR_MAP_DATA_TYPE_UINT16 1
+CU_TENSOR_MAP_DATA_TYPE_UINT32 2
+CU_TENSOR_MAP_INTERLEAVE_NONE 0
+CU_TENSOR_MAP_SWIZZLE_NONE 0
+CU_TENSOR_MAP_SWIZZLE_32B 1
+CU_TENSOR_MAP_SWIZZLE_64B 2
+CU_TENSOR_MAP_SWIZZLE_128B 3
+CU_TENSOR_MAP_L2_PROMOTION_L2_256B 3
+CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE 0
+CUDA_ERROR_NOT_SUPPORTED 801
 NVRTC_ERROR_INVALID_OPTION 5
 NVRTC_ERROR_COMPILATION 6
 NVRTC_ERROR_BUILTIN_OPERATION_FAILURE 7'
@@ -181,7 +185,23 @@ else
       "$here/backend/cuda/driver.def" | grep -v EventElapsed
     echo '}'
   } >"$work/numbers.c"
-  cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" "$work/numbers.c" ||
-    wrong "our numbers are not those of $headers"
+  { # and the struct that we hand over
+    echo '#include <cuda.h>'
+    echo '#include <stddef.h>'
+    echo '#include "backend/cuda/map.h"'
+    for pair in function:func grid:gridDimX block:blockDimX \
+      shared:sharedMemBytes arguments:kernelParams extra:extra kernel:kern \
+      context:ctx; do
+      echo "_Static_assert(offsetof(CuKernelNode, ${pair%:*}) =="
+      echo "  offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ${pair#*:}), \"$pair\");"
+    done
+    echo '_Static_assert(sizeof(CuKernelNode) =='
+    echo '  sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "a node");'
+    echo '_Static_assert(MAP_BYTES == sizeof(CUtensorMap), "a map");'
+  } >"$work/structs.c"
+  for file in numbers structs; do
+    cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" "$work/$file.c" ||
+      wrong "our $file are not those of $headers"
+  done
 fi
 exit "$bad"

@@ -90,7 +90,7 @@ summed='do print (let val x = line 90000 in sum (x * x) end)
 do print (let val x = line 70001 in sum (x * x) end)'
 family chunks 'teams of' 16 <<<"$start
 $summed"
-family chunks_added 'sums of parts' 16 <<<"$start
+family chunks_added 'teams of|= (const float *)(scratch' 16 <<<"$start
 $summed"
 attended='fun m n s by =
   sort ~axis:2 (for b < 2, h < 2, i < n, j < 32 =>
@@ -120,29 +120,61 @@ do print (conv (bordered (reshape [5, 9, 8, 64] (some 23040 7))) w)
 do print (conv (bordered (reshape [13, 9, 8, 64] (some 59904 7))) w)
 END
 unset AXON_SCHEDULES
-family scan 'running sums' <<END
-$start
-do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
+scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
 do print (cumsum ~axis:1 (reshape [2, 2901] (ones 5802)))
+do print (cumsum (ones 20011))'
+family scan 'running sums' <<<"$start
+$scanned"
+family scan_lines 'running sums@ax_scan_lines' <<<"$start
+$scanned"
+long='do print (cumsum (ones 20011))
+do print (cumsum (ones 18013))'
+family scan_parts 'sums of parts@ax_scan_parts' <<<"$start
+$long"
+family scan_total 'sums of parts@ax_total' <<<"$start
+$long"
+family scan_later 'running sums@ax_scan_lines' <<<"$start
+$long"
+family scan_columns 'running sums across memory@ax_scan_columns' <<END
+$start
+do print (cumsum ~axis:0 (reshape [300, 37] (ones 11100)))
+do print (cumsum ~axis:0 (reshape [2, 133, 19] (ones 5054)))
 END
-sorted='do print (sort (ones 9000))
+across='do print (cumsum ~axis:0 (reshape [300, 37] (ones 11100)))
+do print (cumsum ~axis:0 (reshape [2, 277, 5] (ones 2770)))'
+family scan_across 'sums of parts@ax_scan_columns' 64 <<<"$start
+$across"
+family scan_acrosslater 'running sums across@ax_scan_columns' 64 <<<"$start
+$across"
+sorted='do print (sort ~axis:1 (reshape [2, 8292] (ones 16584)))
 do print (sort (ones 8803))'
 family sort_counted 'digits counted' <<<"$start
 $sorted"
+family sort_count 'digits counted@ax_digit_count' <<<"$start
+$sorted"
 family sort_moved 'moved by digits' <<<"$start
 $sorted"
-family sort_lines 'lines sorted' <<END
-$start
-do print (argsort ~axis:1 (reshape [3, 70] (ones 210)))
-do print (argsort ~axis:1 (reshape [5, 61] (ones 305)))
-END
-family top 'the largest' <<END
-$start
-do print (topk 5 (reshape [2, 9000] (ones 18000)))
-do print (topk 4 (reshape [3, 8803] (ones 26409)))
-END
+family sort_move 'moved by digits@ax_digit_move' <<<"$start
+$sorted"
+lines='do print (argsort ~axis:1 (reshape [3, 70] (ones 210)))
+do print (argsort ~axis:0 (reshape [61, 5] (ones 305)))
+do print (argsort ~axis:1 (reshape [3, 130] (ones 390)))'
+family sort_lines 'lines sorted' <<<"$start
+$lines"
+family sort_short 'lines sorted@ax_sort_short' <<<"$start
+$lines"
+family sort_order 'lines sorted@ax_order_items' <<<"$start
+$lines"
+largest='do print (topk 5 (reshape [2, 9000] (ones 18000)))
+do print (topk 260 (reshape [3, 8803] (ones 26409)))'
+family top 'the largest' <<<"$start
+$largest"
+family top_kept 'the largest@ax_top' <<<"$start
+$largest"
 scattered='do print (scatter (zeros [300]) (iota 3000 % 299) (f32 (iota 3000)))
 do print (scatter (zeros [281]) (iota 2901 % 277) (f32 (iota 2901)))'
 family scatter_begin 'where rows begin' <<<"$scattered"
 family scatter_added 'rows added up' <<<"$scattered"
+family scatter_starts 'where rows begin@ax_row_starts' <<<"$scattered"
+family scatter_rows 'rows added up@ax_add_rows' <<<"$scattered"
 exit "$bad"

@@ -1,17 +1,13 @@
 #!/bin/bash
 # bench/gpu.sh where there is no GPU: its programs give what the target cpu
-# gives, at small sizes and by the simulator; workloads are planned; and it ends
-# with a table and JSON.
+# gives, at small sizes and by the simulator; workloads are planned; it ends
+# with a table and JSON, and tells what there was no time for; and the peers'
+# process outlives what a question does to it.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
-bad=0
 
-wrong() {
-  echo "$1"
-  bad=1
-}
 bench() { "$here/bench/gpu.sh" --axon "$AXON" "$@"; }
 
 command -v python3 >/dev/null || {
@@ -31,6 +27,12 @@ said=$(bench --dry --small '32x6144x4096' ' 1x16x16384x128' chain softmax \
   wrong "$(grep -v ' the same$' <<<"$said")"
 [ "$(grep -c ' the same$' <<<"$said")" = 16 ] || wrong "not 16: $said"
 bench --small --seconds 0.01 --out table 'rows ' >said 2>&1 &&
-  grep -q '^rows 8192x8192  *2.5000 .*open$' table.txt &&
+  grep -q '^rows 8192x8192  *2.5000 .* open ' table.txt &&
   grep -q '"ms": 2.5' table.json || wrong "a table: $(cat said)"
+bench --small --minutes 0 --out table 'rows ' >said 2>&1 &&
+  grep -q '^no time was left for 1: rows 8192x8192' table.txt ||
+  wrong "no time: $(cat said)"
+said=$(printf '{"do": "%s"}\n' none about | python3 \
+  "$here/bench/gpu/worker.py" 2>/dev/null)
+[[ $said == *'"error": '*'"missing": '* ]] || wrong "a worker: $said"
 exit "$bad"

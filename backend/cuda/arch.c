@@ -1,7 +1,7 @@
 #include "backend/cuda/arch.h"
 
+#include "backend/cuda/attend.h"
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/tile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +61,20 @@ static void take(Prediction *p, CostBound bound, double seconds) {
   p->bound = bound;
 }
 
-/* What its tiles take by their own count. */
-static double tiles_seconds(const CudaKernel *k, const GemmGpu *gpu) {
+/* What its tiles take by their own count; *all: with all that is done between
+ * and behind the products. */
+static double tiles_seconds(const CudaKernel *k, const GemmGpu *gpu,
+                            bool *all) {
   double seconds = 0;
+  *all = false;
   for (uint32_t j = 0; j < k->passes.len; j++) {
-    const CudaTile *t = k->passes.at[j]->s.tile;
-    if (t)
-      seconds += gemm_seconds(&t->shape, gpu, &t->s);
+    const CudaSchedule *s = &k->passes.at[j]->s;
+    if (s->tile)
+      seconds += gemm_seconds(&s->tile->shape, gpu, &s->tile->s);
+    if (s->attend) {
+      seconds += s->attend->seconds;
+      *all = true;
+    }
   }
   return seconds;
 }
@@ -82,13 +89,15 @@ Prediction cuda_predict(const Cost *cost, const CudaKernel *k,
   double clocks = gpu.sms * gpu.clock;
   double rate = clocks * (cost->wide > 4 ? gpu.twice : gpu.single);
   double bytes = cost->read + cost->written;
-  double near = gpu.l2_rate * gpu.clock, tiles = tiles_seconds(k, &gpu);
+  bool all;
+  double near = gpu.l2_rate * gpu.clock, tiles = tiles_seconds(k, &gpu, &all);
   take(&p, COST_LEVEL_2, bytes / near);
   take(&p, COST_MEMORY, bytes > gpu.l2 ? bytes / gpu.memory : 0);
   double scratch = (double)k->scratch; /* of the rest nothing is in memory */
   take(&p, COST_SCRATCH, 2 * scratch / (scratch > gpu.l2 ? gpu.memory : near));
   take(&p, COST_ARITHMETIC,
-       (tiles > 0 ? tiles : cost->products / rate) + 2 * cost->others / rate);
+       (tiles > 0 ? tiles : cost->products / rate) +
+           (all ? 0 : 2 * cost->others / rate));
   p.seconds = p.limit + launch_seconds * k->passes.len;
   return p;
 }

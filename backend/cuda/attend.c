@@ -223,13 +223,62 @@ static bool is_sure(const Kernel *k) {
   return true;
 }
 
+/* ---- tiles that are whole ---- */
+
+static uint32_t add_step(const Kernel *k, Loop *to, Step s) {
+  s.low = INT64_MIN;
+  s.high = INT64_MAX;
+  VEC_PUSH(k->arena, to->steps, s);
+  return to->steps.len - 1;
+}
+
+static bool divides_by_number(const Loop *loop, const Step *s) {
+  return s->kind == STEP_OP && s->op == PRIM_DIV && s->dtype == DT_F32 &&
+         loop->steps.at[s->args[1]].kind == STEP_CONST;
+}
+
+/* x / c as x * (1 / c): to divide takes longer than all else that is done with
+ * a score.  What it is off by is less than what the sum is; c is looked at when
+ * the kernel begins (divisors). */
+static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
+  Loop *to = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  uint32_t *divisors = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < from->steps.len; j++) {
+    const Step *s = &from->steps.at[j];
+    uint32_t at = loop_take_step(k->arena, from, to, place, j);
+    if (!divides_by_number(from, s))
+      continue;
+    Step one = {.kind = STEP_CONST, .dtype = DT_F32};
+    Step times = to->steps.at[at], over = times;
+    one.value = (Scalar){.dtype = DT_F32, .f = 1};
+    over.args[0] = add_step(k, to, one);
+    times.op = PRIM_MUL;
+    times.args[1] = add_step(k, to, over);
+    place[j] = add_step(k, to, times) + 1;
+    divisors[count++] = s->args[1];
+  }
+  if (!count)
+    return NULL;
+  Result r = from->results.at[0];
+  r.step = place[r.step] - 1;
+  VEC_PUSH(k->arena, to->results, r);
+  t->divisors = taken(k, from, count, divisors);
+  return taken(k, to, 1, &r.step);
+}
+
 /* The score where no limit cuts. */
 static void find_whole(CudaAttend *t, const Kernel *k) {
   Loop *whole = loop_copy(k->arena, t->score);
-  whole->limited = k->outer;
-  whole->limits = t->limits;
-  loop_settle(t->limited, whole);
-  t->whole = taken(k, whole, 1, &whole->results.at[0].step);
+  if (t->limits) {
+    whole->limited = k->outer;
+    whole->limits = t->limits;
+    loop_settle(t->limited, whole);
+    whole = taken(k, whole, 1, &whole->results.at[0].step);
+  }
+  Loop *times = by_reciprocals(t, k, whole);
+  t->whole = times ? times : whole;
 }
 
 /* Limits that hold for all loops between. */
@@ -255,7 +304,6 @@ static void find_limits(CudaAttend *t, const Kernel *k) {
     limited->guard->results.at[j].local = quasi_new(k->arena, 0);
   t->sure = t->between.relative && is_sure(limited);
   t->finite = finite_of(t, k);
-  find_whole(t, k);
 }
 
 /* ---- tensors for TMA ---- */
@@ -317,6 +365,7 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
   GemmShape second = first;
   GemmSchedule unused;
   double x, y, rows = s->m * s->n * s->batch;
+  double scores = rows * s->score / (gpu->single * gpu->sms * gpu->clock);
   second.b = s->v;
   second.b.turned = true;
   second.n = s->e;
@@ -328,13 +377,12 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
       !gemm_choose(&second, gpu, &unused, &y))
     return true;
   return seconds + (t->limited ? start_seconds : 0) <=
-         x + y + moved + (over ? 3 : 1) * start_seconds;
+         x + y + scores + moved + (over ? 3 : 1) * start_seconds;
 }
 
 CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   CudaAttend *t = NEW(k->arena, CudaAttend);
   GemmGpu gpu;
-  double seconds;
   if (!target->arch || !gemm_gpu(target->arch, &gpu) || k->graph->sizes ||
       k->loops.len >= KERNEL_LOOPS || !kernel_between(k, &t->between) ||
       !group_axes(t, k) || !find_sides(t, k))
@@ -342,14 +390,15 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   gpu.sms = (uint32_t)target->processors;
   gpu.block = target->shared_most;
   t->arch = target->arch;
-  t->score = t->whole = taken(k, t->between.row, 1, &t->between.score);
+  t->score = taken(k, t->between.row, 1, &t->between.score);
   t->factors = taken(k, t->between.row, t->between.factors, t->between.factor);
   find_limits(t, k);
+  find_whole(t, k);
   bool fits = describe(t, k);
   if (target->maps)
     find_maps(t, k);
-  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &seconds) ||
-      !is_better(t, &gpu, seconds))
+  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
+      !is_better(t, &gpu, t->seconds))
     return NULL;
   t->unused = override_rows(t->arch, &t->shape, &gpu, &t->s);
   return t;

@@ -14,6 +14,7 @@ typedef struct CudaAttend {
   const char *arch; /* that its text is for */
   AttentionShape shape;
   GemmSchedule s;
+  double seconds; /* that it takes, as far as is known */
   const char *unused; /* as a CudaTile's */
   Between between;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], k[KERNEL_AXES], e[KERNEL_AXES];
@@ -22,7 +23,8 @@ typedef struct CudaAttend {
   const Step *copy[ATTEND_SIDES]; /* the read that it is nothing but; or NULL */
   CudaMap map[ATTEND_SIDES];      /* where TMA can copy it */
   Loop *score;                    /* between's, no more steps than it needs, */
-  Loop *whole;                    /* and of tiles that limits do not cut */
+  Loop *whole;    /* and of tiles that limits do not cut, */
+  Loop *divisors; /* where such numbers have reciprocals; or NULL */
   Loop *factors;                  /* likewise; a result each */
   /* With limits on the row (limit.c), or NULL: then `finite` is a loop that
    * looks whether what is left out would have been zero whatever it is weighed

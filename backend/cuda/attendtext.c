@@ -143,6 +143,18 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
                  given_of_row);
 }
 
+/* Numbers whose reciprocals are as exact as any. */
+static void put_plain(void *owner, Buffer *out, const char *to) {
+  CudaWriter *w = owner;
+  const Loop *divisors = w->s->attend->divisors;
+  cuda_put_steps(w, out, divisors, NULL);
+  for (uint32_t j = 0; j < divisors->results.len; j++) {
+    const char *x = emit_scalar(&w->e, divisors->results.at[j].step);
+    buffer_printf(out, "%s &= fabsf(%s) > 1e-30f && fabsf(%s) < 1e30f;\n", to,
+                  x, x);
+  }
+}
+
 /* ---- limits ---- */
 
 /* first_v and last_v: the values that an axis of the rows has in some rows
@@ -324,6 +336,7 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
                      .epilogue = put_epilogue,
                      .owner = w};
   const CudaAxes axes[] = {batch, m, e};
+  g.plain = t->divisors ? put_plain : NULL;
   g.results = cuda_give_results(w, axes, g.result);
   give_limits(w, t, &g);
   give_maps(w, t, &g);

@@ -92,6 +92,11 @@ void attention_put_rows(Buffer *out, const AttentionText *t) {
                   s->m);
   if (has_whole(t) && t->inside)
     put_range(out, t, t->inside);
+  if (has_whole(t) && t->plain) {
+    buffer_puts(out, "{\nbool plain = true;\n");
+    t->plain(t->owner, out, "plain");
+    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
+  }
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",
                 t->wrong ? "" : "const ");
 }

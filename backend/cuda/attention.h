@@ -61,6 +61,9 @@ typedef struct AttentionText {
   /* Likewise `whole_low` and `whole_high`, between which all of these rows need
    * all of n; or NULL: everywhere. */
   void (*inside)(void *owner, Buffer *out, const char *first, const char *last);
+  /* Statements that take from the bool `to` whether the numbers of the call are
+   * such that the score of a whole tile is right; or NULL: they always are. */
+  void (*plain)(void *owner, Buffer *out, const char *to);
   /* Statements that add to the bool `to` whether terms outside of the limits
    * would have counted in the row that has these values: then all are gone
    * through; or NULL: they never do.  By mma only. */

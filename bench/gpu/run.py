@@ -1,11 +1,14 @@
 """bench/gpu.sh: Axon's kernels for GPUs beside those of others, and beside what
-the machine can do at all, as this run measures it."""
+the machine can do at all, as this run measures it.  Each result is compared
+with a peer's before anything is timed."""
 
 import argparse
+import datetime
 import json
 import math
 import os
 import pathlib
+import select
 import statistics
 import subprocess
 import sys
@@ -14,7 +17,6 @@ import time
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
-import peers        # noqa: E402
 import workloads    # noqa: E402
 
 
@@ -28,7 +30,7 @@ class Axon:
     def __init__(self, program, scratch):
         self.program, self.scratch = program, pathlib.Path(scratch)
 
-    def call(self, *arguments, timeout=900, **env):
+    def call(self, *arguments, timeout=120, **env):
         try:
             run = subprocess.run([self.program, *arguments],
                                  env=dict(os.environ, **env), timeout=timeout,
@@ -40,11 +42,10 @@ class Axon:
             raise Failed(lines[0] if lines else f"status {run.returncode}")
         return run.stdout
 
-    def write(self, w, sums=False):
-        path = self.scratch / ("sums.axn" if sums else "timed.axn")
+    def write(self, w, more=""):
+        path = self.scratch / "timed.axn"
         folder = os.path.relpath(HERE / "kernels", self.scratch)
-        path.write_text(workloads.program(w, folder) +
-                        (workloads.SUMS if sums else ""))
+        path.write_text(workloads.program(w, folder) + more)
         return str(path)
 
     def time(self, w, seconds):
@@ -56,8 +57,17 @@ class Axon:
             raise Failed(row["error"])
         return 1e3 * row["median"], row["first"]
 
+    def save(self, w):
+        """What it gives, in a file."""
+        path = self.scratch / "result.safetensors"
+        path.unlink(missing_ok=True)
+        self.call("run", "-q", "--target", "cuda",
+                  self.write(w, f'do save "{path}" (run ())\n'))
+        return str(path)
+
     def sums(self, w, target):
-        text = self.call("run", "-q", "--target", target, self.write(w, True))
+        text = self.call("run", "-q", "--target", target,
+                         self.write(w, workloads.SUMS))
         return [float(x) for x in text.strip().strip("()").split(",")]
 
     def plan(self, w, arch):
@@ -74,49 +84,63 @@ class Axon:
             len(kernels)
 
 
-# ---- theirs, and the machine ----
+# ---- theirs ----
 
-class Clock:
-    """Median milliseconds by events, the second cache cold."""
+class Peers:
+    """worker.py in a process, which is begun anew when one has ended."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
-        torch = peers.torch
-        self.flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    def __init__(self, options):
+        self.options, self.process, self.begun = options, None, None
 
-    def time(self, f):
-        torch = peers.torch
-        for _ in range(3):
-            f()
-        torch.cuda.synchronize()
-        times, spent = [], 0.0
-        while len(times) < 10 or (spent < 1e3 * self.seconds and
-                                  len(times) < 1000):
-            first = torch.cuda.Event(enable_timing=True)
-            last = torch.cuda.Event(enable_timing=True)
-            self.flush.zero_()
-            first.record()
-            f()
-            last.record()
-            last.synchronize()
-            times.append(first.elapsed_time(last))
-            spent += times[-1]
-        return statistics.median(times)
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = self.begun = None
+
+    def start(self):
+        command = [sys.executable, str(HERE / "worker.py")]
+        log = open(self.options.out + ".log", "a")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=log,
+                                        text=True, bufsize=1)
+        log.close()
+
+    def ask(self, do, timeout, **more):
+        if not self.process:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps(dict(more, do=do)) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        there, _, _ = select.select([self.process.stdout], [], [], timeout)
+        line = self.process.stdout.readline() if there else ""
+        if not line:
+            self.stop()
+            raise Failed("its process ended" if there
+                         else f"it took more than {timeout} s")
+        said = json.loads(line)
+        if "error" in said:
+            self.stop()     # what went wrong in a context stays wrong
+            raise Failed(said["error"])
+        return said
+
+    def begin(self, w):
+        if self.begun != w.name:
+            said = self.ask("begin", 60, name=w.name, small=self.options.small,
+                            autotune=self.options.autotune)
+            self.begun = w.name
+            self.names = said["peers"]
+        return self.names
+
+    def time(self, w, name):
+        self.begin(w)
+        return self.ask("time", self.options.patience, peer=name,
+                        seconds=self.options.seconds)["ms"]
 
 
-def ceilings(clock):
-    """GB/s of a large copy, TFLOP/s of a large product."""
-    torch = peers.torch
-    n = min(4 << 30, torch.cuda.get_device_properties(0).total_memory // 8)
-    x = torch.empty(n, dtype=torch.uint8, device="cuda")
-    y = torch.empty_like(x)
-    copy = 2e-6 * n / clock.time(lambda: y.copy_(x))
-    del x, y
-    a = torch.randn(8192, 8192, device="cuda").bfloat16()
-    b = torch.randn(8192, 8192, device="cuda").bfloat16()
-    product = 2e-9 * 8192 ** 3 / clock.time(lambda: torch.mm(a, b))
-    return {"copy": copy, "product": product}
-
+# ---- a row ----
 
 def bound(w, limits):
     """Milliseconds that it cannot do without."""
@@ -126,49 +150,54 @@ def bound(w, limits):
                1e-6 * w.bytes / limits["copy"])
 
 
-def their_sums(w, x):
-    x = peers.result(w, x).double().abs()
-    weight = (peers.torch.arange(x.shape[-1], device="cuda") % 5).double()
-    return [x.sum().item(), (x * weight).sum().item()]
+def compare(w, axon, peers, row):
+    """Is it right?  Where no peer has anything, nobody knows."""
+    file = axon.save(w)
+    peers.begin(w)
+    said = peers.ask("compare", peers.options.patience, file=file)
+    os.unlink(file)
+    row["compared"] = {k: said[k] for k in ("of", "off") if k in said}
+    if "wrong" in said:
+        raise Failed("WRONG: " + said["wrong"])
 
 
-def time_peers(w, clock, row):
-    """Their times, and sums of what the first of them gives."""
-    tensors = {name: peers.tensor(t, e, workloads.STEPS)
-               for name, (t, e) in w.inputs.items()}
-    sums = None
-    for name, f in getattr(peers, w.group)(w, tensors).items():
+def time_all(w, axon, peers, row):
+    """Peers before us, and the best of them behind us once more: clocks
+    wander."""
+    names = []
+    try:
+        names = peers.begin(w) if peers else []
+    except Failed as error:
+        row["failed"]["peers"] = str(error)
+    for name in names:
         try:
-            if sums is None:
-                sums = their_sums(w, f())
-            row["peers"][name] = clock.time(f)
-        except Exception as error:      # one that cannot is none
-            row["failed"][name] = f"{type(error).__name__}: {error}"[:200]
-        peers.torch.cuda.empty_cache()
-    return sums
+            row["peers"][name] = peers.time(w, name)
+        except Failed as error:
+            row["failed"][name] = str(error)
+    row["ms"], row["first"] = axon.time(w, axon.seconds)
+    if row["peers"]:
+        best = row["best"] = min(row["peers"], key=row["peers"].get)
+        try:
+            row["peers"][best] = statistics.mean(
+                [row["peers"][best], peers.time(w, best)])
+        except Failed as error:
+            row["failed"][best] = str(error)
 
 
-def near(ours, theirs):
-    return all(abs(a - b) <= 1e-2 * abs(b) for a, b in zip(ours, theirs))
-
-
-# ---- a row ----
-
-def measure(w, axon, clock, limits, seconds):
+def measure(w, axon, peers, limits):
     row = {"name": w.name, "group": w.group, "peers": {}, "failed": {},
            "bound": bound(w, limits), "goal": w.goal, "share": w.share}
-    theirs = time_peers(w, clock, row) if clock else None
     try:
-        row["ms"], row["first"] = axon.time(w, seconds)
-        if theirs:
-            row["right"] = near(axon.sums(w, "cuda"), theirs)
+        if peers:
+            try:
+                compare(w, axon, peers, row)
+            except Failed as error:
+                if str(error).startswith("WRONG"):
+                    raise
+                row["failed"]["comparison"] = str(error)
+        time_all(w, axon, peers, row)
     except Failed as error:
         row["failed"]["axon"] = str(error)
-    if clock and "ms" in row and row["peers"]:    # once more: clocks wander
-        again = axon.time(w, seconds)[0]
-        row["ms"] = statistics.median([row["ms"], again])
-    if row["peers"]:
-        row["best"] = min(row["peers"], key=row["peers"].get)
     if "ms" in row and row.get("best"):
         row["ratio"] = row["peers"][row["best"]] / row["ms"]
     if "ms" in row and w.share and row["bound"]:
@@ -201,7 +230,9 @@ def line(w, row):
     goal = f"{100 * w.share:.0f} % of copy" if w.share else f"{w.goal:.2f}"
     met = {True: "met", False: "missed", None: "open"}[row.get("met")]
     text += f"  {goal} {met}"
-    return text + ("" if row.get("right", True) else "  WRONG RESULT")
+    if "off" not in row.get("compared", {}):
+        text += "  (compared with none)"
+    return text
 
 
 def summary(rows):
@@ -213,11 +244,14 @@ def summary(rows):
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             lines.append(f"{group}: geometric mean {mean:.3f} of "
                          f"{len(ratios)}, least {min(ratios):.2f}")
+    missed = sum(r.get("met") is not True for r in rows)
+    lines.append(f"{len(rows) - missed} of {len(rows)} goals met")
     return lines
 
 
 def started(axon):
-    """Seconds of processes: with nothing compiled, and with it."""
+    """Seconds of processes: with nothing compiled, with it, and of the driver
+    alone."""
     path = axon.scratch / "start.axn"
     path.write_text("do print (sum (f32 (iota 3000000) * 2.0))\n")
     cache = str(axon.scratch / "cold")
@@ -226,26 +260,27 @@ def started(axon):
         start = time.perf_counter()
         axon.call("run", "--target", "cuda", str(path), XDG_CACHE_HOME=cache)
         took[name] = time.perf_counter() - start
-    if peers.torch:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "import ctypes as c\n"
-                        "d = c.CDLL('libcuda.so.1'); x = c.c_void_p()\n"
-                        "d.cuInit(0); d.cuDevicePrimaryCtxRetain("
-                        "c.byref(x), 0)"], check=False)
-        took["driver"] = time.perf_counter() - start
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import ctypes as c\n"
+                    "d = c.CDLL('libcuda.so.1'); x = c.c_void_p()\n"
+                    "d.cuInit(0); d.cuDevicePrimaryCtxRetain("
+                    "c.byref(x), 0)"], check=False, capture_output=True)
+    took["driver"] = time.perf_counter() - start
     return took
 
 
 # ---- without a GPU ----
 
-def dry(chosen, axon, options):
+def near(ours, theirs):
+    return all(abs(a - b) <= 1e-2 * abs(b) for a, b in zip(ours, theirs))
+
+
+def dry(chosen, axon, peers, options):
     """Is everything ready?  Plans each workload, and looks at the peers; with
     --small runs each at small sizes, beside the target cpu."""
     bad = 0
     for w in chosen:
         try:
-            if not hasattr(peers, w.group):
-                raise Failed(f"peers.py has no {w.group}")
             if options.small:
                 ours, wanted = axon.sums(w, "cuda"), axon.sums(w, "cpu")
                 if not near(ours, wanted):
@@ -259,20 +294,125 @@ def dry(chosen, axon, options):
             print(f"{w.name:44} failed: {error}")
             bad += 1
         sys.stdout.flush()
-    for text in peers.missing:
+    for text in peers.ask("about", 120)["missing"]:
         print(f"no {text}")
     print(f"{len(chosen)} workloads, {bad} not ready")
     return 1 if bad else 0
 
 
+# ---- with one ----
+
+class Report:
+    """The table and its JSON, which are whole after each row."""
+
+    def __init__(self, options):
+        self.out, self.lines, self.all = options.out, [], {"rows": []}
+
+    def say(self, text):
+        self.lines.append(text)
+        print(text, flush=True)
+        self.keep()
+
+    def keep(self):
+        for end, text in ((".txt", "\n".join(self.lines) + "\n"),
+                          (".json", json.dumps(self.all, indent=1))):
+            beside = pathlib.Path(self.out + end + ".new")
+            beside.write_text(text)
+            beside.replace(self.out + end)
+
+
+def query_driver():
+    try:
+        run = subprocess.run(
+            ["nvidia-smi", "--format=csv,noheader", "--query-gpu=name,"
+             "driver_version,clocks.sm,power.limit,temperature.gpu"],
+            capture_output=True, text=True, timeout=20)
+        return run.stdout.strip().splitlines()[0]
+    except (OSError, subprocess.TimeoutExpired, IndexError):
+        return None
+
+
+def begin(axon, peers, options, report):
+    """Says where this is; the peers, or None, and the machine's limits."""
+    commit = HERE.parent.parent / "COMMIT"
+    report.all["head"] = [
+        f"{datetime.datetime.now():%Y-%m-%d %H:%M}  bench/gpu.sh " +
+        " ".join(sys.argv[1:]),
+        axon.call("--version").strip() +
+        (f", {commit.read_text().strip()}" if commit.exists() else "")]
+    said, limits = {"missing": []}, None
+    if not options.no_peers:
+        try:
+            said = peers.ask("about", 120)
+        except Failed as error:
+            said["missing"].append(f"peers: {error}")
+    there = "gpu" in said
+    if there:
+        report.all["head"].append(f"{said['gpu']}, PyTorch {said['torch']}, "
+                                  f"CUDA {said['cuda']}")
+    if query_driver():
+        report.all["head"].append(query_driver())
+    for text in report.all["head"] + [f"no {m}" for m in said["missing"]]:
+        report.say(text)
+    if there:
+        try:
+            limits = peers.ask("ceilings", 120, seconds=options.seconds)
+            report.say(f"ceilings: copy {limits['copy']:.0f} GB/s, product "
+                       f"{limits['product']:.0f} TFLOP/s (cuBLAS, 8192^3 of "
+                       "bf16)")
+        except Failed as error:
+            report.say(f"no ceilings: {error}")
+    report.all["ceilings"] = limits
+    return peers if there else None, limits
+
+
+def run_all(chosen, axon, peers, options):
+    report, end = Report(options), time.monotonic() + 60 * options.minutes
+    peers, limits = begin(axon, peers, options, report)
+    try:
+        took = report.all["processes"] = started(axon)
+        report.say("a process: " + ", ".join(f"{k} {1e3 * v:.0f} ms"
+                                             for k, v in took.items()))
+    except Failed as error:
+        report.say(f"a process: {error}")
+    report.say(HEAD)
+    rows, left = report.all["rows"], []
+    for w in chosen:
+        if time.monotonic() > end:
+            left.append(w.name)
+            continue
+        rows.append(measure(w, axon, peers, limits))
+        report.say(line(w, rows[-1]))
+        for name, why in rows[-1]["failed"].items():
+            if name != "axon":
+                report.say(f"    {name}: {why}")
+    for text in summary(rows):
+        report.say(text)
+    report.all["left"] = left
+    if left:
+        report.say(f"no time was left for {len(left)}: " + ", ".join(left))
+    report.say(f"{options.out}.txt, {options.out}.json")
+    return any("axon" in r["failed"] for r in rows)
+
+
 def options_of(arguments):
     p = argparse.ArgumentParser(prog="bench/gpu.sh", description=__doc__)
     p.add_argument("names", nargs="*", help="only those with such in them")
-    p.add_argument("--out", default="bench-gpu",
-                   help="the table goes to OUT.txt, all numbers to OUT.json")
-    p.add_argument("--seconds", type=float, default=0.2, help="for each time")
+    folder = HERE.parent / "results"
+    p.add_argument("--out", default=str(
+        folder / f"{datetime.date.today()}-gpu"),
+        help="the table goes to OUT.txt, all numbers to OUT.json, what peers "
+        "say to OUT.log; each is whole after each row")
+    p.add_argument("--minutes", type=float, default=7, help="after which "
+                   "nothing is begun; workloads come from all groups in turn")
+    p.add_argument("--seconds", type=float, default=0.1, help="for each time")
+    p.add_argument("--patience", type=float, default=60,
+                   help="seconds until a peer is given up, with what it "
+                   "compiles")
     p.add_argument("--axon", default=str(HERE.parent.parent / "axon"))
     p.add_argument("--no-peers", action="store_true")
+    p.add_argument("--autotune", action="store_true", help="torch.compile in "
+                   "its mode max-autotune, which takes minutes for a product")
     p.add_argument("--dry", action="store_true", help="run nothing on a GPU: "
                    "plan, compile, and see that all is there")
     p.add_argument("--small", action="store_true", help="small sizes, as a "
@@ -283,53 +423,22 @@ def options_of(arguments):
 
 def main(arguments):
     options = options_of(arguments)
-    chosen = [w for w in workloads.ALL if not options.names or
-              any(n in w.name for n in options.names)]
+    chosen = [w for w in workloads.spread(workloads.ALL) if not options.names
+              or any(n in w.name for n in options.names)]
     if options.small:
         chosen = [workloads.small(w) for w in chosen]
-    peers.find_missing()
-    with tempfile.TemporaryDirectory() as scratch:
+    room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+    peers = Peers(options)
+    with tempfile.TemporaryDirectory(dir=room) as scratch:
         axon = Axon(os.path.abspath(options.axon), scratch)
-        if options.dry:
-            return dry(chosen, axon, options)
-        lines, rows = [], []
-
-        def say(text):
-            lines.append(text)
-            print(text, flush=True)
-        there = peers.torch and peers.torch.cuda.is_available()
-        clock = Clock(options.seconds) if there and not options.no_peers \
-            else None
-        limits = ceilings(clock) if clock else None
-        say(axon.call("--version").strip() + ", " + " ".join(sys.argv[1:]))
-        if there:
-            say(peers.torch.cuda.get_device_name(0) +
-                f", PyTorch {peers.torch.__version__}, CUDA "
-                f"{peers.torch.version.cuda}")
-        for text in peers.missing:
-            say(f"no {text}")
-        if limits:
-            say(f"ceilings: copy {limits['copy']:.0f} GB/s, product "
-                f"{limits['product']:.0f} TFLOP/s (cuBLAS, 8192^3 of bf16)")
-        say(HEAD)
-        for w in chosen:
-            row = measure(w, axon, clock, limits, options.seconds)
-            rows.append(row)
-            say(line(w, row))
-            for name, why in row["failed"].items():
-                if name != "axon":
-                    say(f"    {name}: {why}")
-        for text in summary(rows):
-            say(text)
-        took = started(axon)
-        say("a process: " + ", ".join(f"{k} {1e3 * v:.0f} ms"
-                                      for k, v in took.items()))
-        missed = sum(r.get("met") is not True for r in rows)
-        say(f"{len(rows) - missed} of {len(rows)} goals met")
-        pathlib.Path(options.out + ".txt").write_text("\n".join(lines) + "\n")
-        pathlib.Path(options.out + ".json").write_text(json.dumps(
-            {"ceilings": limits, "processes": took, "rows": rows}, indent=1))
-    return 0
+        axon.seconds = options.seconds
+        try:
+            if options.dry:
+                return dry(chosen, axon, peers, options)
+            return 1 if run_all(chosen, axon, peers, options) else 0
+        finally:
+            peers.stop()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 of what, with how many operations and bytes at least, and the goal: so many
 times as fast as the best peer, or a share of what copying reaches."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass
@@ -108,26 +108,43 @@ def small(w):
         return n if n <= 8 else 16 + n % 2 if n < 256 else 24
     inputs = {name: (t, tuple(less(n) for n in e))
               for name, (t, e) in w.inputs.items()}
-    return Workload(w.name, w.group, w.program, w.function, inputs,
-                    flops=w.flops, bytes=w.bytes, goal=w.goal, share=w.share)
+    return replace(w, inputs=inputs)
+
+
+STEPS = (3571, 1103, 7919, 10007)   # of numbers, along each axis
+PRIME = 65521
 
 
 def program(w, folder):
-    """Its program as text: what it takes is made there, of small numbers that
-    bf16 has exactly, and `run ()` is what is timed."""
-    lines = [f'import "{folder}/{w.program}" as it']
-    for name, (t, extents) in w.inputs.items():
-        axes = ", ".join(f"i{k} < {n}" for k, n in enumerate(extents))
-        terms = " + ".join(f"i{k} * {STEPS[k]}" for k in range(len(extents)))
-        lines.append(f"val {name} : {t}{list(extents)} = for {axes} => "
-                     f"{t} (({terms}) % 13 - 6) / 8.0")
+    """Its program as text: what it takes is made there, of numbers that bf16 has
+    exactly and that look like any, and `run ()` is what is timed."""
+    lines = [f'import "{folder}/{w.program}" as it',
+             f"fun next x = (x * x + 7 * x) % {PRIME}"]
+    for name, (t, e) in w.inputs.items():
+        axes = ", ".join(f"i{k} < {n}" for k, n in enumerate(e))
+        terms = " + ".join(f"i{k} * {STEPS[k]}" for k in range(len(e)))
+        lines.append(f"val {name} : {t}{list(e)} = for {axes} => {t} "
+                     f"(next (next (({terms}) % {PRIME})) % 255 - 127) / 64.0")
     call = " ".join(["it." + w.function, *w.inputs])
     lines.append(f"fun run () = {call}")
     return "\n".join(lines) + "\n"
 
 
-STEPS = (3, 5, 7, 11)           # of those numbers, along each axis
+def spread(all_of):
+    """One of each group in turn, and within a group from everywhere: who has no
+    time for all of them has seen some of each."""
+    groups = {}
+    for w in all_of:
+        groups.setdefault(w.group, []).append(w)
+    for of in groups.values():
+        first = of[:3]          # the squares
+        of[:] = first + sorted(of[3:], key=lambda w: of.index(w) * .618 % 1)
+    turns = max(map(len, groups.values()), default=0)
+    return [of[k] for k in range(turns) for of in groups.values()
+            if k < len(of)]
+
+
 SUMS = """fun weight r = float (iota (dim -1 r) % 5)
 fun sums r = (sum (abs r), sum (abs r * weight r))
 do print (sums (f32 (run ())))
-"""                             # behind the program: what peers' sums are to be
+"""                             # behind the program: what another target gives

@@ -1,13 +1,14 @@
 /* For the driver that is a fake: mutants of kernels as programs start them.
  *
- *     FAKE_MUTANTS="EACH SCHEDULE[|WORD]"  FAKE_MUTANTS_FILE=...
+ *     FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"  FAKE_MUTANTS_FILE=...
  *
  * The first kernel that is started whose schedule, the comment that stands
  * before it, begins so, and that has the word, is run as it is; then one in
- * EACH of its mutants is run, in a process of its own, on what memory was
- * before.  Those that leave the same there are run again when the kernel is
- * started again, as it may be with other sizes.  In the end they are written to
- * the file, a line each, and behind them how many there were. */
+ * EACH of its mutants, or of those of a function that it stands on, is run, in
+ * a process of its own, on what memory was before.  Those that leave the same
+ * there are run again when the kernel is started again, as it may be with other
+ * sizes.  In the end they are written to the file, a line each, and behind them
+ * how many there were. */
 #include "backend/cuda/sim/mutate.h"
 
 enum { MUTANT_SEEDS = 6, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
@@ -55,10 +56,34 @@ typedef struct MutantKernel {
 
 static MutantKernel mutant_of; /* one of a program's */
 
+/* In the place of the kernel a function of its text: from its head on. */
+static bool mutant_function(MutantKernel *m, const char *text,
+                            const char *function) {
+  char call[80];
+  snprintf(call, sizeof call, " %s(", function);
+  for (const char *at = text; (at = strstr(at, call)); at++) {
+    const char *begin = at;
+    while (begin > text && begin[-1] != '\n')
+      begin--;
+    if (strncmp(begin, "INLINE ", 7) != 0)
+      continue;
+    const char *end = strstr(at, "\n}\n") + 3;
+    m->from = (size_t)(begin - text);
+    m->to = (size_t)(end - text);
+    m->kernel = strndup(begin, (size_t)(end - begin));
+    return true;
+  }
+  return false;
+}
+
 /* Has it this name and schedule, and the word that stands behind a bar? */
 static bool mutant_is(MutantKernel *m, const char *text, const char *name,
-                      const char *words) {
-  char head[80];
+                      const char *wanted) {
+  char head[80], words[200];
+  snprintf(words, sizeof words, "%s", wanted);
+  char *function = strchr(words, '@');
+  if (function)
+    *function++ = 0;
   const char *word = strchr(words, '|');
   size_t len = word ? (size_t)(word - words) : strlen(words);
   snprintf(head, sizeof head, "\n%s(const __grid_constant__", name);
@@ -72,10 +97,11 @@ static bool mutant_is(MutantKernel *m, const char *text, const char *name,
   m->from = (size_t)(begin - text);
   m->to = (size_t)(end - text);
   m->kernel = strndup(begin, (size_t)(end - begin));
-  if (!word || strstr(m->kernel, word + 1))
+  bool is = !word || strstr(m->kernel, word + 1);
+  if (is && !function)
     return true;
   free(m->kernel);
-  return false;
+  return is && mutant_function(m, text, function);
 }
 
 /* What others may look at: all of memory where another kernel goes on with it,
@@ -84,10 +110,11 @@ static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
   const uint64_t *pointers = r->launch->args;
   const char *first = strstr(text, "extern \"C\"");
   bool all = first && strstr(first + 1, "extern \"C\"");
+  bool named = strstr(kernel, " const o0 = ");
   for (uint32_t j = 0; j < 64; j++) {
     char name[40];
     snprintf(name, sizeof name, " const o%u = ", j);
-    if (!all && !strstr(kernel, name))
+    if (!all && (named ? !strstr(kernel, name) : j > 0))
       break;
     for (uint32_t k = 0; k < r->launch->memory_count; k++) {
       uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].at;

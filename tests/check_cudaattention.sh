@@ -1,0 +1,75 @@
+#!/bin/bash
+# Attention of all forms, at sizes of models, as it is planned for GPUs: one
+# kernel, and no scores in memory, however many of them there are.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+export AXON_NVRTC=/no/such/file
+unset AXON_TARGET
+bad=0
+
+cat >forms.axn <<'END'
+fun scores (q : bf16[b, h, n, d]) (k : bf16[b, h, m, d]) =
+  einsum "b h i d, b h j d -> b h i j" (f32 q) (f32 k) / sqrt (float (dim -1 q))
+fun weigh e (v : bf16[b, h, m, c]) =
+  einsum "b h i j, b h j d -> b h i d" (f32 (bf16 e)) (f32 v)
+(* divided by the sum behind the product *)
+fun soft s v =
+  let val e = exp (s - max ~axis:3 ~keep:true s)
+  in bf16 (weigh e v / sum ~axis:3 ~keep:true e) end
+fun row s = (iota (dim -2 s)).[:, *]
+fun column s = (iota (dim -1 s)).[*, :]
+END
+
+tensor() { # tensor NAME EXTENTS: of numbers, four axes
+  read -r b h n d <<<"$2"
+  echo "val $1 = for b < $b, h < $h, i < $n, j < $d =>"
+  echo "  bf16 ((b + h + i + j) % 7)"
+}
+
+# form NAME Q K V EXPRESSION: by which way it multiplies on both architectures
+form() {
+  {
+    echo 'import "forms" as it'
+    echo 'open it'
+    tensor q "$2"
+    tensor k "$3"
+    tensor v "$4"
+    echo "fun run () = $5"
+  } >"$1.axn"
+  for of in sm_90a:wgmma sm_80:mma; do
+    said=$("$AXON" plan -q --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 |
+      tr -s ' \n' ' ')
+    grep -q "rows between two products,.*way=${6:-${of#*:}}" <<<"$said" ||
+      wrong "$1 on ${of%:*}: no kernel between two products"
+    grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
+      <<<"$said" && wrong "$1 on ${of%:*}: scores are stored"
+  done
+}
+
+wrong() {
+  echo "$1"
+  bad=1
+}
+
+long='1 32 16384 128'
+form long "$long" "$long" "$long" 'soft (nn.causal_mask (scores q k)) v'
+form narrow '2 16 8192 64' '2 16 8192 64' '2 16 8192 64' 'soft (scores q k) v'
+form sigmoid "$long" "$long" "$long" \
+  'bf16 (weigh (nn.sigmoid (scores q k - log 16384.0)) v)'
+form capped "$long" "$long" "$long" 'soft (30.0 * tanh (scores q k / 30.0)) v'
+form window "$long" "$long" "$long" 'let val s = scores q k in
+  soft (select ((column s <= row s) && (row s - column s < 1024)) s (-inf)) v
+  end'
+form alibi '4 16 4096 128' '4 16 4096 128' '4 16 4096 128' 'let
+    val s = scores q k
+    val slope = exp (-5.545177444 * float (iota 16 + 1) / 16.0)
+    val far = float (row s - column s)
+  in soft (nn.causal_mask (s - slope.[:, *, *] * far)) v end'
+form grouped '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
+  'nn.grouped_attention ~causal:true q k v'
+form cross '2 16 1000 64' '2 16 1500 64' '2 16 1500 128' 'soft (scores q k) v'
+form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
+form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
+  'nn.grouped_attention q k v' '[a-z]*'
+exit "$bad"
