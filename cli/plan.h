@@ -113,8 +113,4 @@ PlanTotals plan_totals(const PlanLog *log);
 /* Prints what is computed while f is called: for the REPL. */
 void plan_while(Session *session, bool stable, void (*f)(void *), void *arg);
 
-/* ---- plancode.c ---- */
-/* Indents generated C. */
-void plan_code(Buffer *out, const char *code);
-
 #endif

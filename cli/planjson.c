@@ -77,7 +77,7 @@ static void put_code(Buffer *out, const char *code) {
   Buffer text = {0};
   if (!code)
     return;
-  plan_code(&text, code);
+  code_indent(code, &text);
   json_field(out, "code", text.text);
   buffer_free(&text);
 }

@@ -363,7 +363,7 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
     buffer_printf(out, "\n/* kernel %u: ", number);
     put_place(out, &k->place);
     buffer_puts(out, " */\n");
-    plan_code(out, k->about.code);
+    code_indent(k->about.code, out);
   }
 }
 

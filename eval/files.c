@@ -44,8 +44,17 @@ PRIM(prim_load) {
   return vm_data(vm, t, &fault);
 }
 
+/* A turn of a loop that is to stand for all of them is none where it does
+ * something: then each is run. */
+static void each_turn(Eval *vm) {
+  for (size_t k = 0; k < vm->attempt_count; k++)
+    if (vm->attempts[k].turns)
+      vm_abandon(vm, NULL);
+}
+
 /* What computes a value of top level may have effects: it is run. */
 static void no_effect(Eval *vm, const char *what) {
+  each_turn(vm);
   if (vm_traces(vm) && !vm->init_count)
     vm_fail(vm, 612, "`%s` in a function that is compiled: it can only compute",
             what);
@@ -144,6 +153,7 @@ PRIM(prim_trace) {
   UNUSED;
   if (args[1].tag == V_NODE && args[1].node->free_count)
     vm_abandon(vm, args[1].node);
+  each_turn(vm);
   put(vm, vm->host->trace, args[1], text_of(args[0]), true);
   return value_retain(args[1]);
 }
@@ -166,7 +176,8 @@ PRIM(prim_args) {
 
 PRIM(prim_clock) {
   UNUSED;
-  (void)vm, (void)args;
+  (void)args;
+  each_turn(vm);
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return value_scalar(

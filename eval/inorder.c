@@ -1,6 +1,8 @@
-/* Folds and scans of many turns.  Where the function is a formula of its state
- * and of elements, one turn of it, run with indices that have no value, stands
- * for all of them (tensor/fold.c); else they are run on the host. */
+/* Loops of many turns.  One turn, run with a state that has no value, stands
+ * for all of them: where it is a formula of state and elements they are a node
+ * (tensor/fold.c), and else they are run at once (tensor/turns.c).  What needs
+ * the state's value, or has an effect, is run on the host, as is a loop in
+ * which something goes wrong: so errors are those of the turn that has them. */
 #include "eval/internal.h"
 
 enum {
@@ -10,9 +12,28 @@ enum {
 
 /* Locals: see the builders in loops.c. */
 enum { FN, STATE, OVER, TURN, BEGUN };
+enum { TIMES, FN_AGAIN, STATE_AGAIN }; /* of iterate */
 
 static Value *locals(Eval *vm) {
   return vm->stack + vm->fp->base;
+}
+
+static Value *function_of(Eval *vm, TurnsKind kind) {
+  return locals(vm) + (kind == TURNS_ITERATE ? FN_AGAIN : FN);
+}
+
+static Value *state_of(Eval *vm, TurnsKind kind) {
+  return locals(vm) + (kind == TURNS_ITERATE ? STATE_AGAIN : STATE);
+}
+
+static int64_t turns_of(Eval *vm, TurnsKind kind) {
+  return kind == TURNS_ITERATE ? vm_index_size(vm, locals(vm)[TIMES])
+                               : vm_lead(vm, locals(vm)[OVER]);
+}
+
+/* Is it the only thing that is being found out? */
+static bool is_outermost(const Eval *vm, size_t attempts) {
+  return vm->attempt_count == attempts && !vm->graph.guard;
 }
 
 static bool is_worth_it(Eval *vm, const Tensors *state, int64_t turns) {
@@ -25,11 +46,11 @@ static bool is_worth_it(Eval *vm, const Tensors *state, int64_t turns) {
 /* Pushed: the turn's index, the state that it begins with; then what the
  * function is called with.  Temporaries up to `before` are there when it ends,
  * however it does. */
-static void begin(Eval *vm, const Tensors *initial, const Instr *otherwise,
-                  Code *body, size_t before) {
-  Value *bp = locals(vm);
+static void begin(Eval *vm, TurnsKind kind, int64_t turns,
+                  const Tensors *initial, const Instr *otherwise, Code *body,
+                  size_t before) {
   size_t height = (size_t)(vm->sp - vm->stack);
-  IndexVar *turn = index_var_new(vm_lead(vm, bp[OVER])), *open[RANK_MAX];
+  IndexVar *turn = index_var_new(turns), *open[RANK_MAX];
   uint32_t count = 0;
   *vm->sp++ = (Value){.tag = V_INDEX, .index = turn};
   vm_attempt(vm, height, otherwise, body, turn, turn, true);
@@ -44,63 +65,104 @@ static void begin(Eval *vm, const Tensors *initial, const Instr *otherwise,
   for (uint32_t k = 0; k < initial->count; k++)
     states[k] =
         vm_temp(vm, node_state(&vm->graph, initial->at[k], count, open));
-  Value state = vm_rebuild(vm, bp[STATE], &made);
-  Value at = value_node(vm_temp(vm, node_index(&vm->graph, turn)));
+  Value state = vm_rebuild(vm, *state_of(vm, kind), &made);
   *vm->sp++ = state;
-  *vm->sp++ = value_retain(bp[FN]);
+  *vm->sp++ = value_retain(*function_of(vm, kind));
   *vm->sp++ = value_retain(state);
-  Value element = vm_slice(vm, bp[OVER], at);
-  *vm->sp++ = element;
+  if (kind != TURNS_ITERATE) {
+    Value at = value_node(vm_temp(vm, node_index(&vm->graph, turn)));
+    Value element = vm_slice(vm, locals(vm)[OVER], at);
+    *vm->sp++ = element;
+  }
   vm_drop_temps(vm, mark);
 }
 
 const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
                             const Instr *otherwise) {
-  if (kind == TURNS_ITERATE || kind == TURNS_WHILE)
+  if (kind == TURNS_WHILE)
     return otherwise;
-  Value *bp = locals(vm);
-  Code *body = vm_body_code(vm, bp[FN]);
-  int64_t turns = vm_lead(vm, bp[OVER]);
-  if (turns < TURNS_LEAST || (body && body->by_turns))
+  Code *body = vm_body_code(vm, *function_of(vm, kind));
+  int64_t turns = turns_of(vm, kind);
+  if (turns < TURNS_LEAST ||
+      (body && (body->by_turns || (body->no_formula && !is_outermost(vm, 0)))))
     return otherwise;
   size_t mark = vm->temp_count;
   Tensors initial = {.count = 0};
-  bool good =
-      vm_collect(vm, bp[STATE], &initial) && is_worth_it(vm, &initial, turns);
+  bool good = vm_collect(vm, *state_of(vm, kind), &initial) &&
+              is_worth_it(vm, &initial, turns);
   if (good)
-    begin(vm, &initial, otherwise, body, mark);
+    begin(vm, kind, turns, &initial, otherwise, body, mark);
   vm_drop_temps(vm, mark);
   return good ? next : otherwise;
 }
 
 /* ---- the end of the turn ---- */
 
-/* It is no formula: what began is undone, and it is run on the host. */
-NORETURN static void give_up(Eval *vm) {
-  Code *body = vm_body_code(vm, locals(vm)[FN]);
-  if (body)
+/* What began is undone, and it is run on the host. */
+NORETURN static void give_up(Eval *vm, TurnsKind kind) {
+  Code *body = vm_body_code(vm, *function_of(vm, kind));
+  if (body && is_outermost(vm, 1))
     body->by_turns = true;
   vm_abandon(vm, NULL);
 }
 
-static void check_states(Eval *vm, const Tensors *states,
-                         const Tensors *results) {
-  for (uint32_t k = 0; k < states->count; k++)
-    if (states->at[k]->dtype != results->at[k]->dtype)
-      give_up(vm);
+static bool same_types(const FoldTurn *turn) {
+  for (uint32_t k = 0; k < turn->state_count; k++)
+    if (turn->states[k]->dtype != turn->results[k]->dtype)
+      return false;
+  return true;
 }
 
-static Value outputs(Eval *vm, const FoldTurn *turn, Value like, uint32_t first,
-                     uint32_t count) {
-  Node *nodes[LEAVES_MOST], *const *made = nodes;
+/* False: it is no formula. */
+static bool make_formula(Eval *vm, TurnsKind kind, const FoldTurn *turn,
+                         Node **out) {
+  Code *body = vm_body_code(vm, *function_of(vm, kind));
+  size_t mark = vm->temp_count;
   Fault fault = {0};
-  for (uint32_t k = 0; k < count; k++) {
-    nodes[k] = node_fold(&vm->graph, turn, first + k, &fault);
-    if (!nodes[k])
-      give_up(vm);
-    vm_temp(vm, nodes[k]);
+  if (body && body->no_formula)
+    return false;
+  for (uint32_t k = 0; k < turn->state_count + turn->out_count; k++) {
+    out[k] = node_fold(&vm->graph, turn, k, &fault);
+    if (!out[k]) {
+      if (body)
+        body->no_formula = true;
+      vm_drop_temps(vm, mark);
+      return false;
+    }
+    vm_temp(vm, out[k]);
   }
-  return vm_rebuild(vm, like, &made);
+  return true;
+}
+
+/* Runs all turns.  False: something went wrong, or it cannot be done so. */
+static bool run_at_once(Eval *vm, const FoldTurn *turn, Node **out) {
+  Value *bp = locals(vm);
+  if (!is_outermost(vm, 1))
+    return false;
+  for (uint32_t k = 0; k < turn->state_count; k++)
+    node_retain(turn->states[k]);
+  value_release(&vm->heap, bp[BEGUN]);
+  bp[BEGUN] = value_unit();
+  if (!graph_turns(&vm->graph, turn, out))
+    return false;
+  for (uint32_t k = 0; k < turn->state_count + turn->out_count; k++)
+    vm_temp(vm, out[k]);
+  vm->forced_node = vm->graph.next_node;
+  return true;
+}
+
+/* What the turns come to, of nodes; owned. */
+static Value result_of(Eval *vm, TurnsKind kind, Node *const *out, Value kept) {
+  Value last = vm_rebuild(vm, *state_of(vm, kind), &out);
+  if (kind != TURNS_SCAN)
+    return last;
+  vm_own(vm, last);
+  Value all = vm_rebuild(vm, kept, &out);
+  vm_own(vm, all);
+  Value pair = vm_new_tuple(vm, 2);
+  AS_FIELDS(pair)->at[0] = value_retain(last);
+  AS_FIELDS(pair)->at[1] = value_retain(all);
+  return value_retain(pair);
 }
 
 Value vm_order_end(Eval *vm, TurnsKind kind, Value result) {
@@ -112,30 +174,22 @@ Value vm_order_end(Eval *vm, TurnsKind kind, Value result) {
     kept = AS_FIELDS(result)->at[1];
   }
   Tensors initial = {.count = 0}, states = {.count = 0}, results = {.count = 0};
-  if (!vm_collect(vm, bp[STATE], &initial) ||
+  if (!vm_collect(vm, *state_of(vm, kind), &initial) ||
       !vm_collect(vm, bp[BEGUN], &states) || !vm_collect(vm, next, &results) ||
-      results.count != states.count)
-    give_up(vm);
-  check_states(vm, &states, &results);
-  if (!vm_collect(vm, kept, &results))
-    give_up(vm);
+      results.count != states.count || !vm_collect(vm, kept, &results))
+    give_up(vm, kind);
   FoldTurn turn = {.at = bp[TURN].index,
                    .state_count = states.count,
+                   .out_count = results.count - states.count,
                    .initial = initial.at,
                    .states = states.at,
                    .results = results.at,
                    .reduces = kind == TURNS_REDUCE};
-  Value r = outputs(vm, &turn, bp[BEGUN], 0, states.count);
-  if (kind == TURNS_SCAN) {
-    vm_own(vm, r);
-    Value all =
-        outputs(vm, &turn, kept, states.count, results.count - states.count);
-    vm_own(vm, all);
-    Value pair = vm_new_tuple(vm, 2);
-    AS_FIELDS(pair)->at[0] = value_retain(r);
-    AS_FIELDS(pair)->at[1] = value_retain(all);
-    r = value_retain(pair);
-  }
+  Node *out[2 * LEAVES_MOST];
+  if (!same_types(&turn) ||
+      (!make_formula(vm, kind, &turn, out) && !run_at_once(vm, &turn, out)))
+    give_up(vm, kind);
+  Value r = result_of(vm, kind, out, kept);
   vm_drop_temps(vm, mark);
   vm_attempt_end(vm);
   return r;

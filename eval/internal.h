@@ -40,7 +40,8 @@ struct Code {
   uint32_t join_count;
   const Value *consts; /* kept by the Eval */
   bool on_host;        /* a body of `for` or map that must see its index */
-  bool by_turns;       /* of a fold or scan: it is no formula of its state */
+  bool no_formula;     /* of a loop: it is none of its state, */
+  bool by_turns;       /* and turns cannot be run but by the host */
   bool builtin;        /* of a control primitive */
 };
 
@@ -313,7 +314,7 @@ bool value_is_tensor(Value v);
 typedef enum TurnsKind { TURNS_ITERATE, TURNS_FOLD, TURNS_REDUCE, TURNS_SCAN,
                          TURNS_WHILE } TurnsKind;
 
-/* ---- inorder.c: folds and scans over formulas ---- */
+/* ---- inorder.c: loops of which one turn stands for all ---- */
 
 /* Where to go on: with one turn for all of them, or as always. */
 const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,

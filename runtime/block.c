@@ -31,7 +31,7 @@
 
 enum {
   ALIGN = 64,
-  SMALLEST_BITS = 12, /* below malloc is as good */
+  SMALLEST_BITS = 6, /* aligned, malloc takes long even for these */
   CLASSES = SIZECLASS_COUNT(SMALLEST_BITS),
   NEAR = 2, /* classes above its own in which a block is looked for */
 };
@@ -183,13 +183,6 @@ static void count_live(size_t size) {
 
 /* ---- the door ---- */
 
-static void *new_small(size_t bytes, bool clear) {
-  void *at = mem_try_aligned(ALIGN, bytes);
-  if (at && clear)
-    memset(at, 0, bytes);
-  return at;
-}
-
 static void *take_kept(size_t bytes, size_t *size) {
   lock();
   Free *f = find(*size);
@@ -207,8 +200,6 @@ static void *take_kept(size_t bytes, size_t *size) {
 
 void *block_new(size_t bytes, bool clear, size_t *size) {
   *size = 0;
-  if (bytes < (size_t)1 << SMALLEST_BITS)
-    return new_small(bytes, clear);
   if (bytes > (size_t)1 << 60)
     return NULL;
   *size = class_size(class_of(bytes));

@@ -554,7 +554,12 @@ static void finish(BuildModule *m, BuildFiles *out) {
     buffer_add(&all, m->header.text, m->header.len);
   else
     buffer_printf(&all, "#include \"%s.h\"\n", m->name);
-  buffer_printf(&all, "\n%s%s%s", driver_runtime, work_runtime,
+  buffer_printf(&all,
+                "\n%s#if defined AXON_PTHREADS && defined __linux__\n"
+                "#include <limits.h>\n#include <stdio.h>\n"
+                "static MAY_GO int cores_granted(const char *, const char *);\n"
+                "%s#endif\n%s%s",
+                driver_runtime, cores_text, work_text,
                 m->strided ? strided_text : "");
   Buffer kernels = {.arena = m->s->arena};
   module_write(&m->kernels, &kernels);

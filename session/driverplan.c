@@ -59,7 +59,22 @@ static bool enter(Walk *w, Node *n) {
   return true;
 }
 
-/* Constants, indices and what moves elements: made again in each turn. */
+/* A short formula of indices alone; *cells: how many it may still have. */
+static bool is_of_indices(const Node *n, uint32_t *cells) {
+  if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || node_is_there(n) ||
+      n->cell_count > *cells)
+    return false;
+  *cells -= n->cell_count;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *c = &n->cells[k];
+    if (c->kind == CELL_RANDOM ||
+        (c->kind == CELL_READ && !is_of_indices(c->node, cells)))
+      return false;
+  }
+  return true;
+}
+
+/* Constants, indices and what moves elements. */
 static bool is_move(const Node *n) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE)
     return false;
@@ -72,10 +87,15 @@ static bool is_move(const Node *n) {
   return true;
 }
 
+static bool is_made_again(const Node *n) {
+  uint32_t cells = 64;
+  return is_move(n) || is_of_indices(n, &cells);
+}
+
 static void find_needs(Walk *w, Node *n) {
   if (!enter(w, n))
     return;
-  if (n->loops < w->depth && !is_move(n)) {
+  if (n->loops < w->depth && !is_made_again(n)) {
     VEC_PUSH(w->e->arena, w->found, n);
     return;
   }

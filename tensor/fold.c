@@ -88,19 +88,19 @@ static bool is_free_axis(const Node *n, const Cell *index, const IndexVar *v) {
          n->free[index->axis] == v;
 }
 
-/* Of what is just element after element of a tensor: that; else NULL. */
-static Node *whole_of(const Folding *f, const Node *n) {
+Node *node_row_of(const Node *n, const IndexVar *at) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard)
     return NULL;
   const Cell *c = &n->cells[n->cell_count - 1];
   Node *x = c->kind == CELL_READ ? c->node : NULL;
   if (!x || x->rank != n->rank + 1 || x->stars != n->stars << 1 ||
-      node_own(x)[0] != f->turn->at->extent)
+      node_own(x)[0] != at->extent)
     return NULL;
   const uint32_t *own = c->args + x->free_count;
-  bool whole = is_free_axis(n, &n->cells[own[0]], f->turn->at);
+  bool whole = is_free_axis(n, &n->cells[own[0]], at);
   for (uint32_t k = 0; k < x->free_count; k++)
-    whole &= is_free_axis(n, &n->cells[c->args[k]], x->free[k]);
+    whole &=
+        x->free[k] != at && is_free_axis(n, &n->cells[c->args[k]], x->free[k]);
   for (uint32_t k = 0; k < n->rank; k++)
     whole &= is_own_axis(n, &n->cells[own[k + 1]], k) &&
              node_own(x)[k + 1] == node_own(n)[k];
@@ -128,7 +128,7 @@ static Node *where_needed(Folding *f, Node *n) {
 static Node *all_turns(Folding *f, Node *n) {
   IndexVar *at = f->turn->at;
   Fault fault = {0};
-  Node *whole = whole_of(f, n);
+  Node *whole = node_row_of(n, f->turn->at);
   if (whole)
     return node_retain(whole);
   Node *each = where_needed(f, n);

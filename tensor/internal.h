@@ -150,6 +150,12 @@ Node *node_in_order(Graph *g, const FoldLoop *loop, bool all, const Node *shape,
                     uint32_t count, Node *const *inputs, Dtype dtype,
                     Fault *fault);
 
+/* ---- fold.c ---- */
+
+/* Of what is just element after element of a tensor, one at each index: that;
+ * else NULL. */
+Node *node_row_of(const Node *n, const IndexVar *at);
+
 /* ---- moments.c: variances and the like in one pass ---- */
 
 /* The sum of x over `count` own axes, of the form; NULL: as any other. */

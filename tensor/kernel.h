@@ -107,6 +107,7 @@ typedef struct Step {
   uint32_t arg_count;
   uint32_t args[3];
   int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
+  int64_t least, most; /* likewise, which may be sizes that are no numbers */
   bool sure;         /* nobody looks at it where an index or divisor is wrong */
   union {
     Scalar value;
@@ -187,6 +188,7 @@ typedef struct Kernel {
   uint32_t portion_from, portion_to; /* loops that go in portions */
   bool large;  /* of open sizes: what it reads and writes, no cache holds */
   bool window; /* of open sizes: products may be read through windows */
+  bool small;  /* of open sizes: products of a batch are */
   bool here;   /* of open sizes: it is for no other machine than this */
   bool across; /* lanes lie along the last outer axis: kernel_copy_apart */
 } Kernel;

@@ -23,7 +23,7 @@ enum {
   INDEX_COST = 8,    /* of what is made of indices alone: about a read */
   FEWER = 4,         /* elements than their reader's: such are not done again */
   KEPT_WORK = 4,     /* of an element that is not worth being kept */
-  WINDOW_TERMS = 16, /* of a window that reads what is padded, */
+  WINDOW_TERMS = 256, /* of a window that reads what is padded, */
   WINDOW_ROW = 5,    /* in rows of so many at least */
 };
 

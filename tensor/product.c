@@ -7,7 +7,14 @@
 
 #include <string.h>
 
-enum { LEAST_M = 4, LEAST_N = 8, LEAST_K = 8, LEAST_WORK = 1 << 14 };
+enum {
+  LEAST_M = 4,
+  LEAST_N = 8,
+  LEAST_K = 8,
+  LEAST_WORK = 1 << 14,
+  FAR_M = 2,         /* or so few, where the other side lies along them and */
+  FAR_SIDE = 1 << 16 /* has so many elements: it is better read but once */
+};
 
 static uint64_t quasi_axes(const Loop *loop, const Quasi *q) {
   uint64_t set = 0;
@@ -109,12 +116,25 @@ bool product_sides(const Loop *loop, const Product *p, uint32_t n, uint32_t *m,
   return *m != UINT32_MAX;
 }
 
-static bool is_big_enough(const Loop *loop, uint32_t m, uint32_t n) {
+/* Do the factors with the axis lie along it in memory? */
+static bool lies_along(const Loop *loop, const Product *p, uint32_t v) {
+  for (uint32_t j = 0; j < p->count; j++) {
+    const Step *s = &loop->steps.at[p->factors[j]];
+    if ((p->depends[p->factors[j]] >> v & 1) &&
+        (s->kind != STEP_READ || !loop_reads_line(loop, p->depends, s, v)))
+      return false;
+  }
+  return true;
+}
+
+static bool is_big_enough(const Loop *loop, const Product *p, uint32_t m,
+                          uint32_t n) {
   double depth = loop_points(loop, loop->kept, loop->axes);
   double x = loop_points(loop, m, m + 1), y = loop_points(loop, n, n + 1);
   double least = x < y ? x : y, most = x < y ? y : x;
-  return least >= LEAST_M && most >= LEAST_N && depth >= LEAST_K &&
-         x * y * depth >= LEAST_WORK;
+  bool far = most * depth >= FAR_SIDE && lies_along(loop, p, x < y ? n : m);
+  return least >= (far ? FAR_M : LEAST_M) && most >= LEAST_N &&
+         depth >= LEAST_K && x * y * depth >= LEAST_WORK;
 }
 
 static bool is_summed(Dtype t) {
@@ -136,7 +156,7 @@ static bool find(Arena *arena, const Loop *loop, Product *p, bool any) {
   for (uint32_t n = 0; n < loop->kept; n++) {
     uint32_t m, with_n;
     if (product_sides(loop, p, n, &m, &with_n) && with_n &&
-        (any || is_big_enough(loop, m, n)))
+        (any || is_big_enough(loop, p, m, n)))
       return true;
   }
   return false;

@@ -203,8 +203,12 @@ Recipe *recipe_new(Arena *arena, const Plan *plan, const Outline *o) {
   return r;
 }
 
-bool recipe_ran(Recipe *r) {
-  r->runs++;
+bool recipe_is_often(const Graph *g, double work, double times) {
+  return times > 1 && work * times > (double)g->least_work * OFTEN;
+}
+
+bool recipe_ran(Recipe *r, double times) {
+  r->runs += times;
   r->odd = !r->odd;
   return r->work > 0 && r->work * r->runs > r->least;
 }
@@ -262,6 +266,28 @@ void recipe_hold(const Recipe *r, const Outline *o) {
 void recipe_let_go(const Recipe *r, const Outline *o) {
   for (uint32_t k = 0; k < r->late.len; k++)
     node_release(node_at(o, r->late.at[k]));
+}
+
+void recipe_reach(Arena *arena, const Recipe *r, const Outline *o,
+                  Reached *out) {
+  for (uint32_t k = 0; k < r->count; k++)
+    for (uint32_t j = 0; j < r->clusters[k].count; j++)
+      VEC_PUSH(arena, out->nodes, node_at(o, r->clusters[k].made[j].number));
+  out->computed = out->nodes.len;
+  for (uint32_t k = 0; k < r->count; k++) {
+    const RecipeCluster *c = &r->clusters[k];
+    for (uint32_t j = 0; j < c->input_count; j++)
+      VEC_PUSH(arena, out->nodes, node_at(o, c->inputs[j]));
+    if (c->same)
+      VEC_PUSH(arena, out->nodes, node_at(o, c->same - 1));
+    for (uint32_t j = 0; !c->compiled && j < c->count; j++)
+      for (uint32_t i = 0; i < c->made[j].cell_count; i++) {
+        const Cell *cell = &c->made[j].cells[i];
+        if (cell->kind == CELL_READ)
+          VEC_PUSH(arena, out->nodes,
+                   node_at(o, (uint32_t)(uintptr_t)cell->node));
+      }
+  }
 }
 
 Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,

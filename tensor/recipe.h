@@ -79,9 +79,18 @@ Cluster **recipe_bind(Arena *arena, const Recipe *r, const Outline *o,
 /* What the clusters read is there as long as they run. */
 void recipe_hold(const Recipe *r, const Outline *o);
 void recipe_let_go(const Recipe *r, const Outline *o);
+/* The nodes that clusters compute, then those that they read. */
+typedef struct Reached {
+  VEC(Node *) nodes;
+  uint32_t computed;
+} Reached;
+void recipe_reach(Arena *arena, const Recipe *r, const Outline *o,
+                  Reached *out);
 /* Is it time to plan it anew: what was too little work to be compiled was run
  * so often that it is not too little any more? */
-bool recipe_ran(Recipe *r);
+bool recipe_ran(Recipe *r, double times);
+/* Would it be that at once, where what is so much work is run so often? */
+bool recipe_is_often(const Graph *g, double work, double times);
 
 /* ---- memo.c ---- */
 
@@ -96,5 +105,25 @@ Arena *memo_arena(Graph *g, const Outline *o);
 /* Keeps it; one that was kept before is forgotten. */
 void memo_keep(Graph *g, const Outline *o, Recipe *r);
 void memo_end(Graph *g);
+
+/* ---- run.c ---- */
+
+typedef struct Run {
+  Arena *arena; /* of all this; the graph keeps it for the next one */
+  Graph *graph;
+  Plan plan;
+  Outline outline;
+  double times;         /* that what is planned is to run */
+  const Recipe *recipe; /* whose nodes it holds; or NULL */
+  uint32_t count;       /* of clusters */
+  Cluster *const *clusters;
+} Run;
+void run_begin(Graph *g, Run *run); /* run->times is there; run_end must run */
+void run_end(Run *run);
+/* The clusters, of a plan that there is or a new one. */
+bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault);
+/* Its nodes have data then, and their bodies still. */
+bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
+                 Fault *fault);
 
 #endif

@@ -44,7 +44,8 @@ static bool is_used_once(const Node *n, uint32_t cell) {
 static bool may_be_cut(const Graph *g, const Node *leaf) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
   return backend->parts && leaf->data && !leaf->data->device &&
-         !leaf->free_count && leaf->rank && leaf->extents[0] > 1;
+         !leaf->there && !leaf->free_count && leaf->rank &&
+         leaf->extents[0] > 1;
 }
 
 bool rows_find(const Graph *g, Node *n, uint32_t read, RowsRead *out) {

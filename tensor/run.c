@@ -12,6 +12,9 @@ enum { ARENA_KEPT = 0 };
 enum { ARENA_KEPT = 4 << 20 };
 #endif
 
+/* Operations in the time that it takes to interpret a node at all. */
+enum { NODE_WORK = 2000 };
+
 bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
   uint64_t limit =
       g->bytes_limit > 0 ? (uint64_t)g->bytes_limit : memory_physical();
@@ -115,8 +118,8 @@ static void settle(const Cluster *cluster) {
       node_settle(cluster->nodes.at[k]);
 }
 
-static bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
-                        Fault *fault) {
+bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
+                 Fault *fault) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
   Node *n = cluster->nodes.at[0];
   *where = n->span;
@@ -133,33 +136,35 @@ static bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
       return false;
     g->stored += cluster->nodes.len;
   }
-  settle(cluster);
   return true;
 }
 
-static bool run_clusters(Graph *g, uint32_t count, Cluster *const *clusters,
-                         Span *where, Fault *fault) {
-  for (uint32_t k = 0; k < count; k++)
-    if (!run_cluster(g, clusters[k], k, where, fault))
+static bool run_clusters(const Run *run, Span *where, Fault *fault) {
+  for (uint32_t k = 0; k < run->count; k++) {
+    if (!run_cluster(run->graph, run->clusters[k], k, where, fault))
       return false;
+    settle(run->clusters[k]);
+  }
   return true;
 }
 
 /* Is it so much that compiling a kernel may pay? */
-static bool is_much(const Graph *g, const Plan *plan) {
+static bool is_much(Graph *g, const Plan *plan, double times) {
   double work = 0;
   for (uint32_t k = 0; k < plan->stored.len; k++) {
     const Node *n = plan->stored.at[k]->node;
     uint32_t axes = n->free_count + n->rank + n->reduce_count;
     work += (double)n->cell_count * (double)extents_product(axes, n->extents);
   }
+  work += times > 1 ? NODE_WORK * plan->stored.len : 0;
+  g->often |= recipe_is_often(g, work, times);
   return g->often || work >= (double)g->least_work;
 }
 
 /* What runs, in order, and what each of it wants of the backend. */
-static void find_clusters(Graph *g, Plan *plan) {
+static void find_clusters(Graph *g, Plan *plan, double times) {
   const Backend *backend = g->backend ? g->backend : &backend_reference;
-  plan_cluster(plan, backend->kernels && is_much(g, plan));
+  plan_cluster(plan, backend->kernels && is_much(g, plan, times));
   if (backend->prepare)
     backend->prepare(g, plan->clusters.len, plan->clusters.at);
   for (uint32_t k = 0; k < plan->clusters.len; k++) {
@@ -177,17 +182,7 @@ static bool all_data(uint32_t count, Node *const *nodes) {
 
 /* ---- one that runs ---- */
 
-typedef struct Run {
-  Arena *arena; /* of all this; the graph keeps it for the next one */
-  Graph *graph;
-  Plan plan;
-  Outline outline;
-  const Recipe *recipe; /* whose nodes it holds; or NULL */
-  uint32_t count;       /* of clusters */
-  Cluster *const *clusters;
-} Run;
-
-static void begin_run(Graph *g, Run *run) {
+void run_begin(Graph *g, Run *run) {
   run->graph = g;
   run->arena = g->arena ? g->arena : arena_new();
   g->arena = NULL;
@@ -195,7 +190,7 @@ static void begin_run(Graph *g, Run *run) {
   run->plan.arena = run->outline.arena = run->arena;
 }
 
-static void end_run(Run *run) {
+void run_end(Run *run) {
   plan_end(&run->plan);
   if (run->recipe)
     recipe_let_go(run->recipe, &run->outline);
@@ -209,7 +204,7 @@ static bool make_plan(Run *run, uint32_t count, Node *const *roots,
   plan_make(&run->plan, count, roots);
   if (!verified(count, roots, fault))
     return false;
-  find_clusters(run->graph, &run->plan);
+  find_clusters(run->graph, &run->plan, run->times);
   return true;
 }
 
@@ -236,12 +231,11 @@ static bool make_recipe(Run *run, uint32_t count, Node *const *roots,
   return true;
 }
 
-static bool find_plan(Run *run, uint32_t count, Node *const *roots,
-                      Fault *fault) {
+bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault) {
   Graph *g = run->graph;
   outline_take(&run->outline, g, count, roots);
   Recipe *recipe = memo_find(g, &run->outline);
-  g->often = recipe && recipe_ran(recipe);
+  g->often = recipe && recipe_ran(recipe, run->times);
   bool again = recipe && !g->often;
   if (!again && !make_recipe(run, count, roots, &recipe, fault))
     return false;
@@ -272,21 +266,21 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault) {
   if (all_data(count, nodes))
     return settled(g, fault);
-  Run run = {0};
+  Run run = {.times = 1};
   Fault unheard = {0}; /* what has failed already is told */
-  begin_run(g, &run);
+  run_begin(g, &run);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     settled(g, &unheard);
-    end_run(&run);
+    run_end(&run);
     trap_raise(trap.kind);
   }
   bool good = (g->watch ? find_watched(&run, count, nodes, fault)
-                        : find_plan(&run, count, nodes, fault)) &&
-              run_clusters(g, run.count, run.clusters, where, fault);
+                        : run_find(&run, count, nodes, fault)) &&
+              run_clusters(&run, where, fault);
   good = settled(g, good ? fault : &unheard) && good;
   trap_end(&trap);
-  end_run(&run);
+  run_end(&run);
   g->pending = 0;
   return good;
 }

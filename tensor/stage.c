@@ -504,6 +504,8 @@ static void read_step(Builder *b, const Cell *cell, Step *s) {
 static void set_bounds(const Builder *b, Step *s, const Form *f) {
   const Graph *g = b->k->graph;
   bool none = f->low == INT64_MIN; /* or one that is no number: is it >= 0? */
+  s->least = f->low;
+  s->most = f->high;
   s->high = size_is_number(g, f->high) ? f->high : INT64_MAX;
   s->low = size_is_number(g, f->low) ? f->low : INT64_MIN;
   if (!none && s->low == INT64_MIN)

@@ -135,8 +135,8 @@ struct Node {
   Turns *loop;     /* NODE_LOOP */
   uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
 
-  bool there;    /* of a function that is compiled: its elements are in memory
-                    when what is planned now runs */
+  bool there;    /* its elements are in memory when what is planned now runs: of
+                    a function that is compiled, or others in each turn */
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
   void *backend; /* the backend's own notes during a run */
@@ -312,7 +312,7 @@ Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
 /* One turn of a fold or a scan, as nodes. */
 typedef struct FoldTurn {
   IndexVar *at; /* the number of the turn */
-  uint32_t state_count;
+  uint32_t state_count, out_count;
   Node *const *initial; /* what it begins with */
   Node *const *states;  /* NODE_STATE: what a turn begins with */
   Node *const *results; /* what it ends with; then what is kept of each turn */
@@ -322,6 +322,14 @@ typedef struct FoldTurn {
  * along a leading axis.  NULL, perhaps without a fault: the turn is no formula
  * of the same element of states and of what is there before. */
 Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault);
+
+/* ---- turns.c: loops that are run at once ---- */
+
+/* Runs all turns, on a backend that can, and gives what node_fold would: one
+ * data node for each result.  False: it is not to be done so, or something was
+ * wrong in some turn; nobody knows what then.  The states, which nobody else
+ * may hold, are let go of, and what reads them is of no more use. */
+bool graph_turns(Graph *g, const FoldTurn *turn, Node **out);
 
 /* ---- run.c ---- */
 

@@ -57,7 +57,8 @@ for kind in o a so; do
   program "$kind" cc "$data/small.c" "$work/small.$kind" -Wl,-rpath,"$work"
 done
 libc='malloc|calloc|free|memcpy|memset|[a-z0-9]+f?'
-crew='pthread_[a-z]+|sched_getaffinity|clock_gettime|_?_?[a-z0-9_]*strtol'
+crew='pthread_[a-z_]+|sched_get(affinity|cpu)|clock_gettime'
+crew="$crew|_?_?[a-z0-9_]*(strtol|fscanf)"
 beyond() { # beyond NAMES NM-ARGUMENT...: what else it needs
   names=$1
   shift

@@ -7,18 +7,12 @@ enter "$here/tests/data"
 command -v cc >/dev/null || { echo 'no C compiler: skipped' >&2; exit 0; }
 export XDG_CACHE_HOME="$work/cache" AXON_TARGET=cpu AXON_TINY=0 TMPDIR="$work"
 unset AXON_CC AXON_CC_DEBUG AXON_CACHE_LIMIT AXON_THREADS
-bad=0
 cat >"$work/a.axn" <<'END'
 do print (sum (for i < 3000 => f32 i * 0.5))
 do print (max (for i < 3000 => i * 7 % 1000))
 END
 wanted='2249250.0
 999'
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 runs() { # runs WHAT: the program gives what it is to give; $said is the rest
   out=$("$AXON" run "$work/a.axn" 2>"$work/said") || wrong "$1: status $?"

@@ -7,12 +7,6 @@ set -u
 enter "$here/tests/data"
 export XDG_CACHE_HOME="$work/cache" NO_COLOR=1
 unset AXON_TARGET AXON_NVRTC LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 expect() { # expect STATUS PATTERN COMMAND...
   want=$1 pattern=$2

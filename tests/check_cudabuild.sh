@@ -7,12 +7,6 @@ set -u
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 data=$here/tests/data/build/cuda.axn
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 refused() { # refused PATTERN ARGUMENT...
   pattern=$1

@@ -5,12 +5,6 @@ set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 . "$here/tests/cuda_fakes.sh"
 

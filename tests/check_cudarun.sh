@@ -7,12 +7,6 @@ set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 . "$here/tests/cuda_fakes.sh"
 
@@ -159,6 +153,10 @@ val x = reshape [70, 48] (f32 ((iota 3360 * 7) % 13)) - 6.0
 val w = reshape [40, 48] (f32 ((iota 1920 * 5) % 11)) - 5.0
 do print (x, w)
 do print (x @ transpose w)
+val near = for i < 70, j < 48 => if j == 0 then 1.0 + 0.000732421875 else 0.0
+val few = for i < 40, j < 48 => if j == 0 then 1.0 else 0.0
+do print (near, few)
+do print (floor (1024.0 * (near @ transpose few) - 0.5))
 END
 echo '* f32 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
 export AXON_SCHEDULES=schedules
@@ -169,6 +167,49 @@ unset AXON_SCHEDULES
 said=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'rounded to tf32' <<<"$said" || wrong "no tf32: $said"
 unset AXON_TF32
+
+# What wgmma takes is computed on its way, by the threads that have TMA copy
+# the other side: read along rows or along terms, packed, beside what is summed
+# apart (a convolution's taps).
+cat >computed.axn <<'END'
+val x = bf16 (reshape [70, 200] (f32 ((iota 14000 * 7) % 13))) - bf16 6.0
+val w = i8 ((iota 14400 * 5) % 11) - i8 5
+val s = f32 (iota 72 % 3) * 0.5 + 0.5
+val packed = u8 ((iota 7200 * 37) % 256)
+val wide = f32 ((iota 14000 * 7) % 13) - 6.0
+val plain = bf16 (f32 (iota 14400 % 5))
+val image = bf16 (reshape [2, 9, 9, 16] (f32 (iota 2592 % 7)))
+val taps = i8 ((iota 4608 * 5) % 7) - i8 3
+do print (w, s, packed, wide, plain)
+do print (x, image, taps)
+val rows = reshape [72, 200] w
+val columns = reshape [200, 72] w
+val halves = reshape [72, 100] packed
+val kernels = reshape [32, 3, 3, 16] taps
+do print (f32 x @ f32 (bf16 (for i < 200, j < 72 =>
+          f32 rows.[j, i] * s.[j])))
+do print (f32 x @ f32 (bf16 (for i < 200, j < 72 =>
+          f32 columns.[i, j] * s.[j])))
+do print (f32 x @ f32 (bf16 (for i < 200, j < 72 =>
+          let val b = i32 halves.[j, i / 2] in
+            f32 ((if i % 2 == 0 then b % 16 else b / 16) - 8)
+          end)))
+do print (f32 (bf16 (reshape [70, 200] wide * 2.0)) @
+          transpose (f32 (reshape [72, 200] plain)))
+fun bordered x =
+  x |> pad ~axis:1 ~before:1 ~after:1 |> pad ~axis:2 ~before:1 ~after:1
+fun conv x w =
+  for n < 2, y < 9, z < 9, u < 32 =>
+    sum (for i < 3, j < 3, a < 16 =>
+      f32 x.[n, y + i, z + j, a] * f32 (bf16 w.[u, i, j, a]))
+do print (conv (bordered image) kernels)
+END
+echo '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
+export AXON_SCHEDULES=schedules
+same computed
+said=$(on_gpu "$AXON" plan computed.axn 2>&1 | tr -s ' \n' ' ')
+[ "$(grep -o 'way=wgmma [^:]* copy_[ab]=16 width' <<<"$said" | wc -l)" = 5 ] ||
+  wrong "computed, and not by wgmma: $said"
 
 # Schedules of a file: used, or said to be wrong.
 cat >one.axn <<'END'

@@ -6,12 +6,6 @@ set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
-bad=0
-
-wrong() {
-  echo "$1"
-  bad=1
-}
 
 . "$here/tests/cuda_fakes.sh"
 export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"

@@ -7,12 +7,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
-bad=0
 
-wrong() {
-  echo "$1"
-  bad=1
-}
 bench() { "$here/bench/gpu.sh" --axon "$AXON" "$@"; }
 
 command -v python3 >/dev/null || {

@@ -17,6 +17,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 try 16 -march=native
 try 8 -march=native
+try 4 -march=native
 if [ "$(uname -m)" = x86_64 ]; then
   try 4 -march=x86-64
   try 2 -march=x86-64

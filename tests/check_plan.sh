@@ -112,7 +112,7 @@ grep -q '\*restrict const l[0-9]* = ' <<<"$code" &&
   wrong 'padding is stored before windows, or sums before what finishes them'
 [ "$(grep -c 'span_of(' <<<"$code")" = 1 ] ||
   wrong 'the lanes inside an image are not found out once for all rows'
-grep -q 'if (i[0-9]* == 0)' <<<"$code" || wrong 'no plane is asked for ahead'
+grep -q '^ *vf w[0-9]*\[9\];' <<<"$code" || wrong 'weights are read row by row'
 [ "$(grep -c 'ldw_' <<<"$code")" = 0 ] ||
   wrong 'zeros around an image are compared for, lane by lane'
 cat >"$folder/narrow.axn" <<'END'

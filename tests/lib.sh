@@ -23,6 +23,12 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-20}
 
+bad=0
+wrong() { # a check failed: said at once, and the test goes on to its others
+  echo "$*"
+  bad=1
+}
+
 # A fresh directory, as the current one, with links to what the test $2 of the
 # directory $1 may read; to all that is in $1 where there is no $2.  As from a
 # folder of tests/, ../../examples are the examples.

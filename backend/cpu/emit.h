@@ -31,8 +31,6 @@ typedef struct Spans {
                              is known to hold */
   bool known;             /* with the line, and where it holds for two of them
                              it does for those between */
-  uint32_t next;          /* what the next unit loads is asked for, so many */
-  int64_t by;             /* points on along an axis, or NO_LANE */
 } Spans;
 
 /* Where kernels are not C for this machine: CUDA C++, of one lane. */

@@ -5,8 +5,10 @@
  * Where windows of neighbouring rows overlap, several rows go at a time: a
  * vector is loaded once for all of them.  The sum then goes over the rows that
  * are read, *lines*, and of each line there is a term of each row whose window
- * has it.  Where lines end in padding, the lanes that are inside are found out
- * once for all lines (masked.c).
+ * has it.  Where terms are many, loops go over those of other axes, around the
+ * lines.  What terms have that is the same for all rows and lanes, as weights
+ * are, is read before all of these, as vectors.  Where lines end in padding,
+ * the lanes that are inside are found out once for all lines (masked.c).
  * What would finish such sums in a loop of its own does it here. */
 #include "backend/cpu/nests.h"
 #include "backend/cpu/window.h"
@@ -16,8 +18,8 @@
 enum {
   BLOCK_VECTORS = 4, /* of a row, at most, */
   SUMS = 8,          /* of all rows: with more, gcc takes twice as long */
-  ROWS_MOST = 4,     /* where lines are read whole, else */
-  WRITTEN = 100,     /* such that no more terms of all rows are written out */
+  WRITTEN = 100,     /* such that no more terms of all rows are written out, */
+  ROLLED = 16,       /* and terms are, where there are more, but in loops */
   STRIPS = 64,       /* vectors of a row, the lanes of which are found ahead */
 };
 
@@ -32,13 +34,16 @@ typedef struct Few {
   /* line = step * row + by * term + a number */
   uint32_t term, line; /* NO_LANE: rows do not go together */
   int64_t step, by;
+  bool rolled;           /* loops over other axes of terms are around lines */
   bool padded;           /* lines end in padding */
   uint32_t *ahead;       /* loads that are the same for all rows of a line, */
-  uint32_t aheads;       /* so many, */
-  const char **given;    /* and where they are; NULL: there are none */
-  Buffer loads;          /* the loop of these, */
+  uint32_t aheads;       /* so many */
+  const char **given;    /* of steps: where they are already, or NULL */
+  Buffer loads;          /* the loop of the loads ahead, */
   Buffer common[LEVELS]; /* and what that needs between the loops */
   uint32_t line_level;
+  Buffer weights;          /* the loops of what is read before all rows, */
+  Buffer weighing[LEVELS]; /* and what that needs around them */
   Spans spans;
   Buffer sums[2][2], ends[2][2]; /* of one row or several; of a whole block or
                                     a part */
@@ -122,11 +127,12 @@ static uint32_t best_rows(const Few *f, const Loop *loop, uint32_t most) {
   return best;
 }
 
-static int64_t terms_of(const Loop *loop) {
-  int64_t terms = 1; /* few: sums_are_short */
+/* Are there as many terms for all sizes? */
+static bool are_numbers(const Loop *loop) {
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    terms *= loop->extents[v];
-  return terms;
+    if (!size_is_number(loop->graph, loop->extents[v]))
+      return false;
+  return true;
 }
 
 static void choose_rows(const Loop *loop, Few *f) {
@@ -136,15 +142,23 @@ static void choose_rows(const Loop *loop, Few *f) {
     return;
   int64_t extent = loop_guess(loop, f->row);
   uint32_t most = SUMS / f->vectors;
-  uint32_t rows = f->padded ? WRITTEN / (uint32_t)terms_of(loop) : ROWS_MOST;
-  most = most < rows ? most : rows;
   most = extent < most ? (uint32_t)extent : most;
-  for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++)
-    if (goes_with(loop, f, v) && saves_loads(f, loop, most)) {
-      f->line = loop->axes;
-      f->rows = best_rows(f, loop, most);
-      return;
-    }
+  for (uint32_t v = loop->kept; v < loop->axes && most > 1; v++) {
+    if (!size_is_number(loop->graph, loop->extents[v]) ||
+        !goes_with(loop, f, v))
+      continue;
+    double terms = loop_points(loop, loop->kept, loop->axes);
+    bool rolled = !are_numbers(loop) ||
+                  (terms > ROLLED && terms > (double)loop->extents[v]);
+    double rows = WRITTEN / (rolled ? (double)loop->extents[v] : terms);
+    rows = rows < most ? rows : most;
+    if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
+      continue;
+    f->line = loop->axes;
+    f->rolled = rolled;
+    f->rows = best_rows(f, loop, (uint32_t)rows);
+    return;
+  }
   f->term = NO_LANE;
 }
 
@@ -278,12 +292,21 @@ static void emit_known(const Few *f, Buffer *out, uint32_t level) {
   emit_put(out, &f->e->blocks[level]);
 }
 
+static void unroll(Buffer *out, long long times) {
+  buffer_printf(out, "#pragma GCC unroll %lld\n", times);
+}
+
+/* How many there are may be open. */
 static void open_terms(const Few *f, Buffer *out, uint32_t v) {
-  long long extent = f->e->loop->extents[v];
-  buffer_printf(out,
-                "#pragma GCC unroll %lld\n"
-                "for (int64_t i%u = 0; i%u < %lld; i%u++) {\n",
-                extent, v, v, extent, v);
+  Emitter *e = f->e;
+  int64_t extent = e->loop->extents[v];
+  bool number = size_is_number(e->k->graph, extent);
+  if (number && !f->rolled)
+    unroll(out, extent);
+  buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                number ? format(e, "%lld", (long long)extent)
+                       : emit_int(e, extent),
+                v);
   emit_known(f, out, f->e->level_of[v]);
 }
 
@@ -399,7 +422,6 @@ static void find_ahead(Few *f, const Loop *loop) {
 static void emit_ahead_loop(Few *f) {
   Emitter *e = f->e;
   Buffer *out = &f->loads, copies = {.arena = e->arena};
-  f->given = NEW_ARRAY(e->arena, const char *, e->loop->steps.len);
   for (uint32_t j = 0; j < f->aheads; j++) {
     uint32_t name = e->names++, at = f->ahead[j];
     char class = e->classes[at];
@@ -415,23 +437,6 @@ static void emit_ahead_loop(Few *f) {
   emit_put(out, &e->checks);
   emit_put(out, &copies);
   buffer_printf(out, "%s}\n", no_macros);
-}
-
-/* How far the next unit is from this one. */
-static void find_next(Few *f, const Loop *loop) {
-  const Schedule *s = f->e->s;
-  Spans *spans = &f->spans;
-  bool tile = s->shape == UNIT_TILE, rows = tile && f->row < loop->outer;
-  spans->next = NO_LANE;
-  spans->by = 1;
-  if (tile && s->block < loop_guess(loop, loop->outer - 1))
-    return;
-  if (rows && s->height < loop_guess(loop, f->row)) {
-    spans->next = f->line;
-    spans->by = f->step * s->height;
-  } else if (loop->outer > (tile ? 2 : 0)) {
-    spans->next = loop->outer - (tile ? 3 : 1);
-  }
 }
 
 /* Are there so few vectors in a row that their lanes may be known ahead? */
@@ -464,13 +469,86 @@ static void begin_ahead(Few *f, const Loop *lines, uint32_t count,
   f->spans.line = f->line;
   f->spans.known = true;
   f->spans.vector = "strip + a";
-  find_next(f, loop);
   e->spans = count_strips(f, loop) ? &f->spans : NULL;
   emit_needed(e);
   e->spans = NULL;
   emit_ahead_loop(f);
   memcpy(f->common, e->blocks, sizeof f->common);
   f->line_level = e->level_of[f->line];
+}
+
+/* ---- what terms have before all rows ---- */
+
+/* Is it a float that is the same in all lanes and rows, differs with the terms,
+ * and is read by lanes alone? */
+static bool is_weight(const Few *f, const Loop *loop, const uint64_t *depends,
+                      uint32_t at) {
+  const Emitter *e = f->e;
+  uint64_t terms = (uint64_t)0 - ((uint64_t)1 << loop->kept);
+  uint64_t rows = (uint64_t)1 << f->row | (uint64_t)1 << f->line;
+  if (e->varies[at] || !is_float_class(e->classes[at]) ||
+      !(depends[at] & terms & ~rows) || depends[at] & rows)
+    return false;
+  for (uint32_t j = at + 1; j < loop->steps.len; j++)
+    for (uint32_t a = 0; a < loop->steps.at[j].arg_count; a++)
+      if (loop->steps.at[j].args[a] == at && !e->varies[j])
+        return false;
+  return true;
+}
+
+static void emit_weights(Few *f, const uint32_t *which, uint32_t count) {
+  Emitter *e = f->e;
+  const Loop *loop = e->loop;
+  Buffer *out = &f->weights, body = {.arena = e->arena};
+  const char *at = "0";
+  long long all = 1;
+  for (uint32_t j = f->others; j < e->loops; j++) {
+    uint32_t v = e->order[j];
+    long long extent = loop->extents[v];
+    at = format(e, "(%s) * %lld + i%u", at, extent, v);
+    all *= extent;
+    open_terms(f, &body, v);
+  }
+  for (uint32_t j = 0; j < count; j++) {
+    char class = e->classes[which[j]];
+    const char *name = format(e, "w%u", e->names++);
+    buffer_printf(out, "v%c %s[%lld];\n", vector_letter(class), name, all);
+    f->given[which[j]] = format(e, "%s[%s]", name, at);
+    buffer_printf(&body, "%s = %s;\n", f->given[which[j]],
+                  emit_lanes(e, which[j], class));
+  }
+  emit_put(out, &body);
+  for (uint32_t j = f->others; j < e->loops; j++)
+    buffer_puts(out, "}\n");
+}
+
+/* Of the loop over lines, with the first `count` loops around the lanes but
+ * that of lines, and that over the terms of rows. */
+static void begin_weights(Few *f, const Loop *lines, uint32_t count,
+                          const uint32_t *order) {
+  Emitter *e = f->e;
+  Loop *loop = loop_copy(e->arena, lines);
+  uint32_t terms[KERNEL_AXES], loops = 0, found = 0;
+  for (uint32_t j = 0; j < count; j++)
+    terms[loops++] = order[j] == f->line ? f->term : order[j];
+  emit_begin_loop(e, loop, f->lane, loops, terms);
+  e->few = true;
+  emit_placed(e);
+  const uint64_t *depends = loop_depends(e->arena, loop);
+  uint32_t *which = NEW_ARRAY(e->arena, uint32_t, loop->steps.len);
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (is_weight(f, loop, depends, j))
+      which[found++] = j;
+  if (!found || !are_numbers(lines))
+    return;
+  memset(&loop->results, 0, sizeof loop->results);
+  for (uint32_t j = 0; j < found; j++) {
+    Result r = {.step = which[j], .local = quasi_new(e->arena, 0)};
+    VEC_PUSH(e->arena, loop->results, r);
+  }
+  emit_needed(e);
+  emit_weights(f, which, found);
+  memcpy(f->weighing, e->blocks, sizeof f->weighing);
 }
 
 /* Where the sum of a vector is. */
@@ -517,16 +595,16 @@ static void emit_sums(Few *f, const Fold *fold, uint32_t rows, bool part,
                 vector_letter(fold->class), fold->name, sums, sums, sums,
                 fold->name, fold->class, fold->identity);
   take(f, &text, fold);
-  if (f->term != NO_LANE) {
-    open_lines(f, out, rows);
-    opened++;
-  }
   for (uint32_t j = f->others; j < e->loops; j++) {
     uint32_t v = e->order[j];
-    if (v < e->loop->kept || v == f->line || v == f->term)
+    if (v < e->loop->kept || v == f->term)
       continue;
-    open_terms(f, out, v);
     opened++;
+    if (v == f->line) {
+      open_lines(f, out, rows);
+      continue;
+    }
+    open_terms(f, out, v);
   }
   emit_put(out, &f->loads);
   if (f->term != NO_LANE) {
@@ -676,8 +754,7 @@ static void emit_rows(Few *f, Buffer *out, bool whole, bool part) {
 /* The strips of some rows, one after the other. */
 static void emit_strips(Few *f, Buffer *out, bool several, bool part,
                         int inside) {
-  if (f->spans.when)
-    buffer_printf(out, "enum { inside = %d };\n", inside);
+  buffer_printf(out, "enum { inside = %d };\n", inside || !f->spans.when);
   buffer_printf(out,
                 "for (int64_t start = first, last = stop; start < last; "
                 "start += %u * W) {\n"
@@ -700,7 +777,13 @@ static void emit_lines(Few *f, Buffer *out, bool part) {
   }
   buffer_puts(out, "int all = 1;\n");
   for (uint32_t j = 0; j < 2; j++) {
-    buffer_printf(out, "{\nconst int64_t i%u = row * %lld + (%lld);\n", f->line,
+    buffer_puts(out, "{\n");
+    for (uint32_t v = loop->kept; f->rolled && v < loop->axes; v++)
+      if (v != f->term) /* of any term */
+        buffer_printf(out, "const int64_t i%u = 0;\n", v);
+    for (uint32_t k = ROW_LEVEL + f->others + 1; k < f->line_level; k++)
+      emit_put(out, &f->common[k]);
+    buffer_printf(out, "const int64_t i%u = row * %lld + (%lld);\n", f->line,
                   (long long)f->step, (long long)(low + (j ? last : 0)));
     emit_put(out, &f->common[f->line_level]);
     buffer_printf(out, "all &= %s;\n}\n", f->spans.when);
@@ -754,9 +837,9 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   memcpy(f->order, order, loops * sizeof *order);
   f->row = kept ? order[kept - 1] : NO_LANE;
   f->padded = is_padded(loop);
-  f->vectors = f->padded ? 1 : few_vectors(e, loop, f->lane);
+  f->vectors = 1;
   choose_rows(loop, f);
-  if (f->padded && f->term == NO_LANE)
+  if (f->term == NO_LANE)
     f->vectors = few_vectors(e, loop, f->lane);
   f->others = kept - (f->term != NO_LANE);
   if (f->term == NO_LANE) {
@@ -764,11 +847,16 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   } else {
     for (uint32_t j = 0; j < f->others; j++)
       sums[count++] = order[j];
-    sums[count++] = f->line;
+    if (!f->rolled)
+      sums[count++] = f->line;
     for (uint32_t j = kept; j < loops; j++)
       if (order[j] != f->term)
         sums[count++] = order[j];
+    if (f->rolled)
+      sums[count++] = f->line;
     Loop *lines = by_lines(e->arena, loop, f);
+    f->given = NEW_ARRAY(e->arena, const char *, lines->steps.len);
+    begin_weights(f, lines, count, sums);
     if (f->padded)
       begin_ahead(f, lines, count, sums);
     sums[count++] = f->row;
@@ -780,7 +868,13 @@ static void begin_sums(Few *f, uint32_t loops, const uint32_t *order) {
   if (is_product(e->loop))
     e->fused = e->loop->results.at[0].step;
   e->given = f->given;
-  emit_steps(e);
+  emit_placed(e);
+  for (uint32_t j = 0; f->given && j < e->loop->steps.len; j++)
+    if (f->given[j]) {
+      e->varies[j] = true;
+      e->levels[j] = e->lane_level;
+    }
+  emit_needed(e);
   e->given = NULL;
 }
 
@@ -790,7 +884,7 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
   Few *f = NEW(e->arena, Few);
   Fold folds[RESULTS_MOST];
   *f = (Few){.e = e, .at = at, .lane = lane, .line = NO_LANE};
-  f->loads = f->spans.text = (Buffer){.arena = e->arena};
+  f->loads = f->spans.text = f->weights = (Buffer){.arena = e->arena};
   begin_sums(f, loops, order);
   int64_t extent = loop->extents[lane];
   int64_t unit = lane + 1 == loop->outer ? e->s->block : extent;
@@ -812,9 +906,11 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
              &f->ends[j / 2][j % 2]);
   e->given = NULL;
   buffer_puts(out, "{\n");
+  emit_put(&e->head, &f->weighing[0]);
   emit_put(&e->head, &f->common[0]);
   emit_put(&e->head, &f->levels[0]);
   emit_put(&e->head, &e->blocks[0]);
+  emit_put(out, &f->weighing[ROW_LEVEL]);
   emit_put(out, &f->common[ROW_LEVEL]);
   emit_put(out, &f->levels[ROW_LEVEL]);
   emit_put(out, &e->blocks[ROW_LEVEL]);
@@ -822,11 +918,13 @@ void nest_few(Emitter *e, Buffer *out, uint32_t at, uint32_t lane,
     uint32_t v = f->order[j];
     buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v,
                   nest_from(e, v), v, nest_to(e, v), v);
+    emit_put(out, &f->weighing[e->level_of[v]]);
     emit_put(out, &f->common[e->level_of[v]]);
     emit_put(out, &f->levels[e->level_of[v]]);
     emit_put(out, &e->blocks[e->level_of[v]]);
   }
-  if (f->given)
+  emit_put(out, &f->weights);
+  if (f->loads.len)
     emit_padded(f, out, part);
   else
     emit_rows(f, out, whole, part);

@@ -359,8 +359,8 @@ static const char *ranged(Emitter *e, uint32_t at, const char *place) {
                           ? emit_lanes(e, s->args[2], narrows ? 'l' : class)
                           : format(e, "splat_%c(0)", narrows ? 'l' : class);
   if (e->spans && is_spanned(e, s->args[0])) {
-    x = format(e, "ldm_%s(%s, %s, %s)", name, place, span(e, s->args[0]),
-               other);
+    const char *lanes = span(e, s->args[0]);
+    x = format(e, "ldm_%s(%s, %s, %s, inside)", name, place, lanes, other);
   } else {
     Lanes r = {.level = 0};
     find_lanes(e, s->args[0], &r);
@@ -372,18 +372,11 @@ static const char *ranged(Emitter *e, uint32_t at, const char *place) {
   return narrows ? format(e, "narrow(%s)", x) : x;
 }
 
-/* What is wanted a while later is asked for: of the terms of a line, which
- * overlap, at the first. */
+/* What is wanted at the next point is asked for. */
 static void emit_fetch(Emitter *e, uint32_t input, const Quasi *q,
                        const char *place) {
   Buffer *b = &e->blocks[e->lane_level];
   int64_t far = q->times[e->fetched];
-  if (e->spans && e->spans->next != NO_LANE) {
-    far = emit_times(e, q->times[e->spans->next], e->spans->by);
-    for (uint32_t v = e->loop->kept; far && v < e->loop->axes; v++)
-      if (v != e->spans->line && q->times[v])
-        buffer_printf(b, "if (i%u == 0)\n", v);
-  }
   if (far)
     buffer_printf(b, "__builtin_prefetch(p%u + %s + j + %s);\n", input, place,
                   emit_int(e, far));

@@ -40,7 +40,8 @@ static Block block_of(const Step *read, const Quasi *at, uint32_t row,
                       int64_t rows, uint32_t column, int64_t columns,
                       uint32_t batch) {
   Block b = {.read = read, .rows = at->times[row], .step = at->times[column]};
-  b.span = (rows - 1) * b.rows + (columns - 1) * b.step + 1;
+  if (rows && columns)
+    b.span = (rows - 1) * b.rows + (columns - 1) * b.step + 1;
   b.stride = at->times[batch];
   return b;
 }
@@ -115,17 +116,21 @@ static bool fits(Members *p, uint32_t width) {
   return true;
 }
 
+/* Rows of a tile with so many vectors side by side. */
+static uint32_t rows_most(uint32_t vectors, uint32_t bytes) {
+  static const uint8_t many[] = {12, 12, 8, 6}, few[] = {8, 4, 3, 2};
+  return (bytes == 64 ? many : few)[vectors - 1]; /* of 32 registers */
+}
+
 /* Or a tile of its rows?  As even ones as there may be. */
 static bool tile_fits(Members *p, uint32_t width) {
-  static const uint8_t many[] = {12, 12, 8, 6}, few[] = {8, 4, 3, 2};
-  bool big = target_vector_bytes() == 64; /* 32 registers */
   int64_t vectors = divide_up(p->columns, width);
   if (vectors > TILE_VECTORS || p->rows > ROWS_MOST || p->depth > ROWS_MOST ||
       p->rows * p->columns * p->depth < ROWS_MOST || p->b.step != 1 ||
       p->b.span * dtype_info[p->dtype].bytes > TILE_BYTES ||
       4 * p->columns < width)
     return false;
-  int64_t most = (big ? many : few)[vectors - 1];
+  int64_t most = rows_most((uint32_t)vectors, target_vector_bytes());
   p->at_once = 1;
   p->vectors = (uint32_t)vectors;
   p->tile_rows = (uint32_t)divide_up(p->rows, divide_up(p->rows, most));
@@ -134,11 +139,11 @@ static bool tile_fits(Members *p, uint32_t width) {
 
 /* The axis with the most members. */
 static bool find_batch(Members *p, const Loop *loop, const Quasi *out) {
-  int64_t block = p->rows * p->columns;
+  int64_t block = p->open ? 1 : p->rows * p->columns;
   p->batch = UINT32_MAX;
   for (uint32_t v = 0; v < loop->outer; v++)
     if (v != p->m && v != p->n && out->times[v] >= block &&
-        size_is_number(loop->graph, out->times[v]) &&
+        (p->open || size_is_number(loop->graph, out->times[v])) &&
         (p->batch == UINT32_MAX ||
          loop_guess(loop, v) > loop_guess(loop, p->batch)))
       p->batch = v;
@@ -154,7 +159,7 @@ static bool is_fixed(const Members *p, const Graph *g, const Quasi *at,
          size_is_number(g, at->times[p->batch]);
 }
 
-static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
+static bool find_members(const Kernel *kernel, Members *p, uint32_t width) {
   const Loop *loop = kernel->loops.at[0];
   const Result *r = &loop->results.at[0];
   Product product;
@@ -175,10 +180,20 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
   p->columns = loop->extents[p->n];
   p->depth = loop->extents[k];
   Graph *g = loop->graph;
-  if (!a || !b || p->depth < 1 || !size_is_number(g, p->rows) ||
-      !size_is_number(g, p->columns) || !size_is_number(g, p->depth) ||
-      !find_batch(p, loop, r->out) || !is_fixed(p, g, a->address, k) ||
-      !is_fixed(p, g, b->address, k) || !is_fixed(p, g, r->out, k))
+  p->open = !size_is_number(g, p->rows) || !size_is_number(g, p->columns) ||
+            !size_is_number(g, p->depth);
+  if (!a || !b || p->depth < 1 || !find_batch(p, loop, r->out))
+    return false;
+  if (p->open) {
+    p->a = block_of(a, a->address, p->m, 0, k, 0, p->batch);
+    p->b = block_of(b, b->address, k, 0, p->n, 0, p->batch);
+    p->c = block_of(NULL, r->out, p->m, 0, p->n, 0, p->batch);
+    p->at_once = 1;
+    p->vectors = TILE_VECTORS;
+    return p->b.step == 1;
+  }
+  if (!is_fixed(p, g, a->address, k) || !is_fixed(p, g, b->address, k) ||
+      !is_fixed(p, g, r->out, k))
     return false;
   p->a = block_of(a, a->address, p->m, p->rows, k, p->depth, p->batch);
   p->b = block_of(b, b->address, k, p->depth, p->n, p->columns, p->batch);
@@ -186,11 +201,26 @@ static bool find_members(Kernel *kernel, Members *p, uint32_t width) {
   return fits(p, width) || tile_fits(p, width);
 }
 
+static bool is_one(const Kernel *k, uint32_t width) {
+  return k->loops.len == 1 && k->loops.at[0]->results.len == 1 &&
+         k->outer >= 3 && width >= 4;
+}
+
+int64_t members_open(const Kernel *k, uint32_t width, int64_t sizes[3]) {
+  Members p = {.n = 0};
+  if (!is_one(k, width) || !find_members(k, &p, width) || !p.open)
+    return 0;
+  sizes[0] = p.rows;
+  sizes[1] = p.columns;
+  sizes[2] = p.depth;
+  return TILE_VECTORS * (int64_t)width;
+}
+
 bool members_choose(Kernel *k, Schedule *s) {
-  enum { UNIT_WORK = 1 << 14 };
+  enum { UNIT_WORK = 1 << 14, OPEN_BLOCK = 64 };
   Members *p = NEW(k->arena, Members);
-  if (k->loops.len != 1 || k->loops.at[0]->results.len != 1 || k->outer < 3 ||
-      s->width < 4 || !find_members(k, p, s->width))
+  if (!is_one(k, s->width) || !find_members(k, p, s->width) ||
+      (p->open && !k->small))
     return false;
   kernel_move_last(k, p->m);
   kernel_move_last(k, p->n - (p->n > p->m));
@@ -198,7 +228,8 @@ bool members_choose(Kernel *k, Schedule *s) {
   p->batch = k->outer - 1;
   p->n = k->outer - 2;
   p->m = k->outer - 3;
-  int64_t block = UNIT_WORK / (p->rows * p->columns * p->depth);
+  int64_t block = p->open ? OPEN_BLOCK
+                          : UNIT_WORK / (p->rows * p->columns * p->depth);
   s->members = p;
   s->shape = UNIT_MEMBERS;
   s->block = divide_up(block > 0 ? block : 1, p->at_once) * p->at_once;
@@ -208,6 +239,8 @@ bool members_choose(Kernel *k, Schedule *s) {
 /* Where every vector is whole. */
 bool members_stream(const Schedule *s, const Graph *g, const Result *r) {
   const Members *p = s->members;
+  if (p->open)
+    return false;
   int64_t all = p->vectors ? p->columns : reach(&p->c, p->at_once);
   return schedule_streams(s, g, r) && all % s->width == 0;
 }
@@ -302,7 +335,7 @@ static void emit_blocks(Emitter *e, Buffer *out, const Members *p) {
 /* ---- tiles ---- */
 
 static bool is_cut(const Members *p, uint32_t width) {
-  return p->columns % width != 0;
+  return p->open || p->columns % width != 0;
 }
 
 /* Vector j of a row that begins at `to`, of which the last may be cut. */
@@ -331,34 +364,88 @@ static void emit_tile_terms(Emitter *e, Buffer *out, const Members *p) {
   buffer_puts(out, "x += ka;\ny += rb;\n}\n");
 }
 
-static void emit_cut_blocks(Emitter *e, Buffer *out, const Members *p) {
-  const char *type = memory_type(p->dtype);
-  buffer_printf(out,
-                "static __attribute__((noinline)) FUSED void\n"
-                "members%s(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
-                "%s *c, int64_t sc, int64_t count, int64_t ra, int64_t ka,\n"
-                "int64_t rb, int64_t rc, int64_t rows, int64_t depth, "
-                "int64_t rest) {\nFUSING\n(void)rest;\n"
-                "for (; count > 0; count--, a += sa, b += sb, c += sc)\n"
-                "for (int64_t i = 0; i < rows; i += %u) {\n"
-                "const int64_t m = i + %u <= rows ? i : rows - %u;\n"
-                "const %s *x = a + m * ra, *y = b;\n"
-                "%s *const z = c + m * rc;\n",
-                e->number, type, type, type, p->tile_rows, p->tile_rows,
-                p->tile_rows, type, type);
-  emit_tile_terms(e, out, p);
+static void emit_tile_stores(Emitter *e, Buffer *out, const Members *p) {
   const char *store = is_streamed(e) ? "nt" : "st";
   for (uint32_t i = 0; i < p->tile_rows; i++)
     for (uint32_t j = 0; j < p->vectors; j++)
       buffer_printf(out, "%s;\n",
                     row_part(e, p, store, format(e, "z + %u * rc", i), j,
                              format(e, "c%u_%u", i, j)));
+}
+
+static void emit_head(Emitter *e, Buffer *out, const Members *p,
+                      const char *suffix, const char *last) {
+  const char *type = memory_type(p->dtype);
+  buffer_printf(out,
+                "static __attribute__((noinline)) FUSED void\n"
+                "members%s%s(const %s *a, int64_t sa, const %s *b, int64_t sb,\n"
+                "%s *c, int64_t sc, int64_t count, int64_t ra, int64_t ka,\n"
+                "int64_t rb, int64_t rc, int64_t rows, int64_t depth, "
+                "int64_t %s) {\n",
+                e->number, suffix, type, type, type, last);
+}
+
+static void emit_cut_blocks(Emitter *e, Buffer *out, const Members *p) {
+  const char *type = memory_type(p->dtype);
+  emit_head(e, out, p, "", "rest");
+  buffer_printf(out,
+                "FUSING\n(void)rest;\n"
+                "for (; count > 0; count--, a += sa, b += sb, c += sc)\n"
+                "for (int64_t i = 0; i < rows; i += %u) {\n"
+                "const int64_t m = i + %u <= rows ? i : rows - %u;\n"
+                "const %s *x = a + m * ra, *y = b;\n"
+                "%s *const z = c + m * rc;\n",
+                p->tile_rows, p->tile_rows, p->tile_rows, type, type);
+  emit_tile_terms(e, out, p);
+  emit_tile_stores(e, out, p);
   buffer_puts(out, "}\n}\n");
 }
 
+/* Tiles of any number of rows, with so many vectors side by side: whole ones,
+ * and row by row what is left. */
+static void emit_open_blocks(Emitter *e, Buffer *out, Members *p) {
+  const char *type = memory_type(p->dtype);
+  uint32_t rows = rows_most(p->vectors, e->s->bytes);
+  emit_head(e, out, p, format(e, "_%u", p->vectors), "rest");
+  buffer_puts(out, "FUSING\nfor (; count > 0; count--, a += sa, b += sb, "
+                   "c += sc) {\nint64_t i = 0;\n");
+  for (; rows; rows = rows > 4 ? 4 : rows > 1 ? 1 : 0) {
+    p->tile_rows = rows;
+    buffer_printf(out,
+                  "for (; i + %u <= rows; i += %u) {\n"
+                  "const %s *x = a + i * ra, *y = b;\n"
+                  "%s *const z = c + i * rc;\n",
+                  rows, rows, type, type);
+    emit_tile_terms(e, out, p);
+    emit_tile_stores(e, out, p);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, "}\n}\n");
+}
+
+static void emit_open(Emitter *e, Buffer *out, const Members *from) {
+  Members p = *from;
+  Buffer calls = {.arena = e->arena};
+  for (p.vectors = 1; p.vectors <= from->vectors; p.vectors++) {
+    emit_open_blocks(e, out, &p);
+    buffer_printf(&calls,
+                  "%s%smembers%s_%u(a, sa, b, sb, c, sc, count, ra, ka, rb, "
+                  "rc, rows, depth, columns - %u * W);\n",
+                  p.vectors > 1 ? "else " : "",
+                  p.vectors < from->vectors
+                      ? format(e, "if (columns <= %u * W)\n", p.vectors)
+                      : "\n",
+                  e->number, p.vectors, p.vectors - 1);
+  }
+  emit_head(e, out, from, "", "columns");
+  buffer_printf(out, "%s}\n", calls.text);
+}
+
 void emit_member_function(Emitter *e, Buffer *out) {
-  (e->s->members->vectors ? emit_cut_blocks : emit_blocks)(e, out,
-                                                           e->s->members);
+  const Members *p = e->s->members;
+  (p->open      ? emit_open
+   : p->vectors ? emit_cut_blocks
+                : emit_blocks)(e, out, p);
 }
 
 static const char *emit_place(Emitter *e, const Members *p, const Quasi *q) {
@@ -395,8 +482,9 @@ void emit_members(Emitter *e, Buffer *out) {
                              p->c.rows,
                              p->rows,
                              p->depth,
-                             p->columns -
-                                 (int64_t)(p->vectors - 1) * e->s->width};
+                             p->open ? p->columns
+                                     : p->columns - (int64_t)(p->vectors - 1) *
+                                                        e->s->width};
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
       buffer_printf(out, "%s%s", j ? ", " : ",\n", emit_int(e, sizes[j]));
   }

@@ -9,6 +9,9 @@
 
 enum { TERMS_OF_LANE = 6 }; /* of a product's sum, in a nanosecond */
 
+/* Stands for a kernel's number while it is not known if its text is there. */
+#define MARK "\1"
+
 typedef struct Target {
   uint32_t bytes; /* of a vector register */
   const char *condition;
@@ -196,11 +199,8 @@ static void put_run(Adding *a, const NodeList *results, const char *name,
 
 /* ---- the whole ---- */
 
-/* Stands for a kernel's number while it is not known if its text is there. */
-#define MARK "\1"
-
 static void put_numbered(Buffer *out, const Buffer *text, uint32_t number) {
-  const char *p = text->text, *end = p + text->len;
+  const char *p = text->len ? text->text : "", *end = p + text->len;
   while (p < end) {
     const char *mark = memchr(p, *MARK, (size_t)(end - p));
     buffer_add(out, p, (size_t)((mark ? mark : end) - p));
@@ -247,8 +247,21 @@ static void put_streamed(Adding *a, const Version *x,
   }
 }
 
-static void put_condition(Adding *a, const Versions *v, const Version *x,
-                          const char *(*name)(void *, const DimVar *)) {
+/* Do 31 bits hold all indices? */
+static void put_narrow(Adding *a, const Versions *v) {
+  buffer_puts(a->out, "const int narrow = ");
+  for (uint32_t j = 0; j < v->lows.len + v->highs.len; j++) {
+    bool low = j < v->lows.len;
+    buffer_puts(a->out, j ? " &&\n" : "");
+    put_size(a, low ? v->lows.at[j] : v->highs.at[j - v->lows.len]);
+    buffer_puts(a->out, low ? " >= -1073741824" : " <= 1073741823");
+  }
+  buffer_puts(a->out, ";\n");
+}
+
+/* Of how many parts it is. */
+static uint32_t put_condition(Adding *a, const Versions *v, const Version *x,
+                              const char *(*name)(void *, const DimVar *)) {
   uint32_t count = 0;
   const Loop *loop = x->kernel->loops.at[0];
   for (uint32_t j = 0; x->least > 0 && j < loop->axes; j++) {
@@ -258,16 +271,19 @@ static void put_condition(Adding *a, const Versions *v, const Version *x,
     buffer_puts(a->out, " + 0.0)");
   }
   if (x->least > 0)
-    buffer_printf(a->out, "%s >= %.0f", count ? "" : "1", x->least);
+    buffer_printf(a->out, "%s >= %.0f", count++ ? "" : "1", x->least);
   put_streamed(a, x, name);
+  if (x->narrow)
+    buffer_puts(a->out, count++ ? " && narrow" : "narrow");
   for (uint32_t j = 0; x->most && j < v->var_count; j++)
-    if (!x->var || x->var == v->vars[j])
+    if (x->vars >> j & 1)
       buffer_printf(a->out, "%s%s <= %lld", count++ ? " && " : "",
                     name(a->caller->owner, v->vars[j]), (long long)x->most);
   for (uint32_t j = 0; x->from && j < v->var_count; j++)
-    if (x->var == v->vars[j])
+    if (x->vars >> j & 1)
       buffer_printf(a->out, "%s%s >= %lld", count++ ? " && " : "",
                     name(a->caller->owner, v->vars[j]), (long long)x->from);
+  return count;
 }
 
 /* Is there not too much scratch memory in it? */
@@ -282,60 +298,84 @@ static const char *about(Adding *a, const Versions *v) {
   Buffer text = {.arena = v->at[0].kernel->arena};
   Adding to = *a;
   to.out = &text;
+  buffer_puts(&text, "");
   for (uint32_t j = 0; j + 1 < v->count; j++) {
-    put_condition(&to, v, &v->at[j], a->caller->name);
+    uint32_t parts = put_condition(&to, v, &v->at[j], a->caller->name);
     if (v->at[j].window)
       buffer_printf(&text, "%sa window that a cache holds",
-                    v->at[j].var ? " && " : "");
+                    parts ? " && " : "");
     buffer_puts(&text, "; ");
   }
   buffer_puts(&text, "others");
   return text.text;
 }
 
-static void put_choice(Adding *a, const Versions *v, uint32_t run) {
-  buffer_printf(a->out,
-                "static int run%u(const int64_t *z, void *const *q) {\n", run);
+static void put_choice(Adding *a, const Versions *v, const uint32_t *parts) {
+  buffer_puts(a->out, "static int run" MARK
+                      "(const int64_t *z, void *const *q) {\n");
+  a->version = &v->at[0];
+  if (v->at[0].narrow)
+    put_narrow(a, v);
   for (uint32_t j = 0; j < v->count; j++) {
     a->version = &v->at[j];
     if (v->at[j].window)
       put_named(a);
     if (j + 1 < v->count) {
       buffer_puts(a->out, "if (");
-      put_condition(a, v, &v->at[j], a->caller->size);
+      uint32_t count = put_condition(a, v, &v->at[j], a->caller->size);
       if (v->at[j].window) {
-        buffer_puts(a->out, v->at[j].var ? " && " : "");
+        buffer_puts(a->out, count ? " && " : "");
         put_fits(a);
       }
       buffer_puts(a->out, ")\n");
     }
-    buffer_printf(a->out, "return run%u_%u(z, q);\n", run, j);
+    buffer_printf(a->out, "return part%u(z, q);\n", parts[j]);
   }
   buffer_puts(a->out, "}\n");
 }
 
 static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
-                    const NodeList *results, uint32_t target) {
+                    const NodeList *results, uint32_t target, Buffer *run) {
   Versions v;
-  uint32_t bytes = targets[target].bytes;
+  uint32_t bytes = targets[target].bytes, parts[VERSIONS_MOST];
   Adding a = {.caller = caller, .graph = k->graph};
   if (!versions_write(k, bytes, m->only >= 0, MARK, &v))
     return false;
   for (uint32_t j = 0; j < v.count; j++) {
     const Version *x = &v.at[j];
-    Buffer name = {.arena = k->arena};
-    a.out = &m->text[target][bytes > 4 && x->schedule.width * 4 < bytes];
-    uint32_t number = add_text(m, a.out, &x->emitted.text);
-    buffer_printf(&name, v.count > 1 ? "run%u_%u" : "run%u", m->count, j);
+    Buffer *out = &m->text[target][bytes > 4 && x->schedule.width * 4 < bytes];
+    uint32_t number = add_text(m, out, &x->emitted.text);
+    Buffer part = {.arena = k->arena};
+    a.out = v.count > 1 ? &part : run;
     a.version = x;
-    put_run(&a, results, name.text, number);
+    put_run(&a, results, v.count > 1 ? "part" MARK : "run" MARK, number);
+    parts[j] = v.count > 1 ? add_text(m, out, &part) : 0;
   }
-  a.out = &m->choices[target];
+  a.out = run;
   if (v.count > 1)
-    put_choice(&a, &v, m->count);
+    put_choice(&a, &v, parts);
   if (!m->about)
     m->about = about(&a, &v);
   return !a.failed;
+}
+
+static bool same_text(const Buffer *x, const Buffer *y) {
+  return x->len == y->len && (!x->len || memcmp(x->text, y->text, x->len) == 0);
+}
+
+/* Its number. */
+static uint32_t add_run(Module *m, const ModuleRun *run) {
+  for (uint32_t k = 0; k < m->runs.len; k++) {
+    bool same = true;
+    for (uint32_t t = 0; t < MODULE_TARGETS; t++)
+      same &= same_text(&m->runs.at[k].text[t], &run->text[t]);
+    if (same)
+      return k + 1;
+  }
+  VEC_PUSH(m->arena, m->runs, *run);
+  for (uint32_t t = 0; t < MODULE_TARGETS; t++)
+    put_numbered(&m->choices[t], &run->text[t], m->runs.len);
+  return m->runs.len;
 }
 
 void module_begin(Module *m, Arena *arena, bool here) {
@@ -354,21 +394,23 @@ static bool is_wanted(const Module *m, uint32_t target) {
 
 uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results) {
+  ModuleRun run;
   *results = (NodeList){0};
-  m->count++;
   m->about = NULL;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, *results, k->loops.at[j]->results.at[i].node);
-  for (uint32_t t = 0; t < MODULE_TARGETS; t++)
-    if (is_wanted(m, t) && !add_for(m, k, caller, results, t))
+  for (uint32_t t = 0; t < MODULE_TARGETS; t++) {
+    run.text[t] = (Buffer){.arena = m->arena};
+    if (is_wanted(m, t) && !add_for(m, k, caller, results, t, &run.text[t]))
       return UINT32_MAX;
-  return m->count;
+  }
+  return add_run(m, &run);
 }
 
 void module_write(const Module *m, Buffer *out) {
-  if (!m->count)
+  if (!m->runs.len)
     return;
   for (uint32_t t = 0; t < MODULE_TARGETS; t++) {
     if (!is_wanted(m, t))

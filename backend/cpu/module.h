@@ -18,15 +18,19 @@ typedef struct ModuleText { /* of a kernel, that others may be too */
   uint32_t number;
 } ModuleText;
 
+typedef struct ModuleRun { /* how one is called, likewise */
+  Buffer text[MODULE_TARGETS];
+} ModuleRun;
+
 typedef struct Module {
   Arena *arena;
-  uint32_t count;                 /* of kernels */
   int only;                       /* the one target; -1: all of them */
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
-  Buffer choices[MODULE_TARGETS]; /* of versions, by sizes */
+  Buffer choices[MODULE_TARGETS]; /* of versions, by sizes: run1 and so on */
   const char *about; /* of the last one: "n <= 1; others", for which sizes there
                         are versions; of the widest vectors */
   VEC(ModuleText) known;
+  VEC(ModuleRun) runs;
 } Module;
 
 /* What a kernel wants to know of the function that it is part of. */
@@ -41,8 +45,9 @@ typedef VEC(const Node *) NodeList;
 
 /* here: only for this machine. */
 void module_begin(Module *m, Arena *arena, bool here);
-/* Adds the kernel: `run%u(z, p)` with the number that it gives, where p points
- * to `results`, in order, and the kernel's inputs, gives 0 or a code.
+/* Adds the kernel, unless there is one that is called in just that way:
+ * `run%u(z, p)` with the number that it gives, where p points to `results`, in
+ * order, and the kernel's inputs, gives 0 or a code.
  * UINT32_MAX: there is something in it that cannot be emitted. */
 uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results);

@@ -35,7 +35,8 @@ const char *product_id(Emitter *e, uint32_t at) {
 /* A tile, or one for the edges. */
 typedef struct Variant {
   uint32_t rows, vectors;
-  bool far; /* with what is copied next, W rows of it, fetched ahead */
+  bool far; /* with what is read next fetched ahead: W rows, of each term
+               `each` elements */
   bool cut; /* only `columns` columns of b are there */
 } Variant;
 
@@ -95,7 +96,7 @@ static void emit_tile_loop(const Tile *t, const Variant *shape, Buffer *out) {
   if (shape->far)
     buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
                      "for (int64_t line = 0; k < depth * l / W; k++) {\n"
-                     "__builtin_prefetch(next + line);\nline += W;\n");
+                     "__builtin_prefetch(next + line, 0, 2);\nline += each;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
   for (uint32_t j = 0; j < vectors && t->once; j++)
@@ -126,10 +127,11 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Variant shape,
   const char *type = product_type(t->dtype), *of = read_type(t);
   char v = type[0];
   bool across = t->window && t->window->across;
-  const char *more = shape.far
-                         ? format(e, ", int64_t apart,\nconst %s *next", of)
-                     : shape.cut ? ", int64_t columns"
-                                 : "";
+  const char *more =
+      shape.far
+          ? format(e, ", int64_t each,\nint64_t apart, const %s *next", of)
+      : shape.cut ? ", int64_t columns"
+                  : "";
   buffer_printf(out,
                 "static __attribute__((noinline)) FUSED void\n"
                 "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"

@@ -584,16 +584,16 @@ const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
   const char *inner = emit_quasi(e, q);
   const Schedule *s = e->s;
   uint32_t last = e->loop->outer - 1;
+  const char *top = tiling_passes(s) ? "y0" : "top";
   if (s->shape == UNIT_POINT)
     return inner;
   if (s->shape == UNIT_ROWS)
     return format(e, "(i%u - lo) * %s + %s", last, l->size, inner);
   if (s->shape == UNIT_TILE && s->strip)
-    return format(e, "(i%u - top) * %s + (i%u - above) * %s", last - 1,
+    return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
                   l->block, last - 2, emit_int(e, s->pitch));
   if (s->shape == UNIT_TILE)
-    return format(e, "(i%u - %s) * %s", last - 1,
-                  tiling_passes(s) ? "y0" : "top", l->block);
+    return format(e, "(i%u - %s) * %s", last - 1, top, l->block);
   return format(e, "(%s) * %s", inner, l->block);
 }
 

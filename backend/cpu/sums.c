@@ -2,9 +2,11 @@
  * are written out, and what is summed up stays in registers.  To find out which
  * unit it is takes as long as to work on a row, so a unit has several. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/window.h"
 
 enum {
-  FEW_TERMS = 32,
+  FEW_TERMS = 32,         /* at most; */
+  WINDOW_TERMS = 256,     /* of windows that overlap: they go in loops */
   UNITS = 64,             /* that are wanted at least, */
   ROWS_LEAST = 4,         /* of so many rows, */
   COLUMNS_MOST = 1024,    /* and of so many columns at most */
@@ -22,18 +24,44 @@ static bool is_gathered(const Loop *loop) {
   return false;
 }
 
-bool sums_are_short(const Loop *loop) {
-  int64_t terms = 1;
+/* Does an operand slide along an axis of the result, so that neighbours read
+ * the same? */
+static bool slides(const Loop *loop, uint32_t axis, uint32_t term) {
+  int64_t step, by;
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    bool reads = s->kind == STEP_READ || s->kind == STEP_LOCAL;
+    const Quasi *q = s->kind == STEP_INDEX ? s->index : s->address;
+    if ((s->kind != STEP_INDEX && !reads) || !q->times[axis] ||
+        !q->times[term] ||
+        !window_ratio(loop->graph, q->times[axis], q->times[term], &step, &by))
+      continue;
+    step = step < 0 ? -step : step;
+    by = by < 0 ? -by : by;
+    if (by * (loop->extents[term] - 1) >= step &&
+        by < step * loop_guess(loop, axis))
+      return true;
+  }
+  return false;
+}
+
+static bool is_window(const Loop *loop) {
   for (uint32_t v = loop->kept; v < loop->axes; v++)
-    if (!size_is_number(loop->graph, loop->extents[v]) ||
-        __builtin_mul_overflow(terms, loop->extents[v], &terms))
-      return false;
+    for (uint32_t axis = 0; axis < loop->kept; axis++)
+      if (slides(loop, axis, v))
+        return true;
+  return false;
+}
+
+bool sums_are_short(const Loop *loop) {
+  double terms = loop_points(loop, loop->kept, loop->axes);
   for (uint32_t j = 0; j < loop->results.len; j++) {
     PrimId op = loop->results.at[j].reduce;
     if (op == PRIM_NONE || op == PRIM_ARGMAX || op == PRIM_ARGMIN)
       return false;
   }
-  return loop->axes > loop->kept && terms >= 1 && terms <= FEW_TERMS &&
+  return loop->axes > loop->kept && terms >= 1 &&
+         (terms <= FEW_TERMS || (terms <= WINDOW_TERMS && is_window(loop))) &&
          !is_gathered(loop);
 }
 

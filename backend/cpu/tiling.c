@@ -26,6 +26,7 @@ enum {
   SUMS_LEAST = 8,         /* that keep the machine busy */
   BANDS_MOST = 4,         /* of open sizes, where their rows are few */
   FAR_BYTES = 512 << 10,  /* of the left side of a product: that is far */
+  LINE_BYTES = 16 << 10,  /* of sums through a window that go on together */
   ROWS_MOST = 24,         /* of a tile, where they are positions */
   PORTION = 512,          /* elements of rows that go in portions */
   WINDOW_LEAST = 64,      /* columns of a unit, where there are more */
@@ -318,8 +319,7 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
   Reach r;
   bool open = kernel_is_open(c->k);
   *on = false;
-  if ((open && (!c->k->window || c->s->width == 1)) ||
-      !window_reach(b, n, &r))
+  if ((open && (!c->k->window || c->s->width == 1)) || !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -638,6 +638,17 @@ static void open_unit(const Choice *c, const Tile *t, WindowUnit *u) {
   u->height = size_alias(g, multiple(g, over(g, rows, parts), least));
 }
 
+/* How many lines of sums are turned at a time: what the first cache holds, and
+ * one at least. */
+static int64_t lines_turned(const Choice *c, const Tile *t) {
+  Graph *g = c->k->graph;
+  int64_t most = LINE_BYTES / (t->block_n * dtype_info[t->dtype].bytes);
+  int64_t lines;
+  if (!c->s->strip || !size_div(g, most, c->s->pitch, &lines))
+    return 1;
+  return size_max(g, size_min(g, lines, c->s->strip), 1);
+}
+
 /* The tile and the unit of a product through a window. */
 static void size_window(Choice *c, Tile *t) {
   const Loop *loop = c->k->loops.at[0];
@@ -685,7 +696,10 @@ static void size_window(Choice *c, Tile *t) {
              (double)s.work.rows * (double)s.work.depth * (double)s.work.bytes >
                  FAR_BYTES;
     c->s->pitch = multiple(g, u->block, t->rows);
-    c->s->places = multiple(g, times(g, u->strip, c->s->pitch), c->s->width);
+    t->passing = true;
+    t->block_m = t->block_n;
+    t->lines = lines_turned(c, t);
+    c->s->places = multiple(g, times(g, t->lines, c->s->pitch), c->s->width);
   }
 }
 

@@ -46,6 +46,7 @@ typedef struct Tile {
   bool once;    /* there is one tile of rows, which reads b as it lies, or as
                    it was kept, though its terms are far apart */
   Window *window;
+  int64_t lines; /* through a window: that are turned at a time, a size */
   bool far; /* the left side is read as it lies, though copied, and comes from
                beyond the caches of a core: it is fetched ahead */
   Dtype dtype;   /* of the sums */

@@ -1,6 +1,8 @@
 /* Several schedules of one kernel, for sizes that differ. */
 #include "backend/cpu/versions.h"
 
+#include "backend/cpu/lanes.h"
+#include "backend/cpu/members.h"
 #include "backend/cpu/tiling.h"
 #include "tensor/cost.h"
 
@@ -15,6 +17,10 @@ enum {
   LONG_GUESS = 1 << 16, /* of rows that go in portions */
   COPY_COST = 12,       /* of an element, in terms of a sum */
 };
+
+/* Of the one variable of a sum's terms, of two, of more: such that there are
+ * not much more than a hundred of them. */
+static const int64_t few_most[] = {FEW, 11, 5};
 
 static const double PAYS = 1.25; /* times as fast, by the count of cycles */
 
@@ -62,14 +68,25 @@ static uint32_t find_vars(const Kernel *k, Versions *v) {
   return kept;
 }
 
-static void note_slide(void *versions, DimVar *var) {
-  Versions *v = versions;
+/* Which one of them it is, as a set. */
+static uint32_t bit_of(const Versions *v, const DimVar *var) {
+  uint32_t set = 0;
   for (uint32_t j = 0; j < v->var_count; j++)
-    v->slides |= (uint32_t)(v->vars[j] == var) << j;
+    set |= (uint32_t)(v->vars[j] == var) << j;
+  return set;
 }
 
-static void add(Versions *v, const DimVar *var, int64_t most, int64_t guess) {
-  v->at[v->count++] = (Version){.var = var, .most = most, .guess = guess};
+static uint32_t all_of(const Versions *v) {
+  return ((uint32_t)1 << v->var_count) - 1;
+}
+
+static void note_slide(void *versions, DimVar *var) {
+  Versions *v = versions;
+  v->slides |= bit_of(v, var);
+}
+
+static void add(Versions *v, uint32_t vars, int64_t most, int64_t guess) {
+  v->at[v->count++] = (Version){.vars = vars, .most = most, .guess = guess};
 }
 
 /* Such that there are some hundreds of megabytes of two axes or one. */
@@ -101,8 +118,8 @@ static int64_t portions_from(const Kernel *k, const DimVar *var) {
   return each > 0 && length < LONG_GUESS / 2 ? (int64_t)length + 1 : 0;
 }
 
-static void add_window(Versions *v, const DimVar *var, int64_t most) {
-  add(v, var, most, var ? FEW_GUESS : SMALL_GUESS);
+static void add_window(Versions *v, uint32_t vars, int64_t most) {
+  add(v, vars, most, most ? FEW_GUESS : SMALL_GUESS);
   v->at[v->count - 1].window = true;
 }
 
@@ -119,40 +136,135 @@ static bool find_windows(const Kernel *k, Versions *v) {
   Versions few = {.var_count = 0};
   size_each_var(k->graph, loop->extents[rows], note_var, &few);
   if (few.var_count == 1)
-    add_window(v, few.vars[0], FEW);
-  add_window(v, NULL, 0);
-  add(v, NULL, 0, 0);
+    add_window(v, bit_of(v, few.vars[0]), FEW);
+  add_window(v, all_of(v), 0);
+  add(v, 0, 0, 0);
   return true;
 }
 
-static void find_versions(const Kernel *k, Versions *v) {
+static void note_other(void *versions, DimVar *var) {
+  Versions *v = versions;
+  v->slides &= ~bit_of(v, var);
+}
+
+/* Sums of few terms, where the variables of these say nothing else but how
+ * far others reach that are not few. */
+static void find_few(const Kernel *k, Versions *v) {
+  v->slides = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    for (uint32_t i = loop->kept; i < loop->axes; i++)
+      size_each_var(k->graph, loop->extents[i], note_slide, v);
+  }
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const Loop *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->kept; i++) {
+      Versions of = {.var_count = 0};
+      size_each_var(k->graph, loop->extents[i], note_var, &of);
+      if (of.var_count == 1)
+        note_other(v, (DimVar *)(uintptr_t)of.vars[0]);
+    }
+  }
+  uint32_t count = (uint32_t)__builtin_popcount(v->slides);
+  if (count && v->slides != all_of(v))
+    add(v, v->slides, few_most[count < 3 ? count - 1 : 2],
+        count == 1 ? FEW_GUESS : WINDOW_GUESS);
+}
+
+/* A product of a batch, whose members are small. */
+static void find_members(const Kernel *k, uint32_t bytes, Versions *v) {
+  int64_t sizes[3];
+  int64_t most = members_open(k, bytes / (lanes_wide(k, NULL) ? 8 : 4), sizes);
+  Versions of = {.var_count = 0};
+  uint32_t set = 0;
+  for (uint32_t j = 0; most && j < 3; j++)
+    size_each_var(k->graph, sizes[j], note_var, &of);
+  for (uint32_t j = 0; j < of.var_count; j++)
+    set |= bit_of(v, of.vars[j]);
+  if (!set)
+    return;
+  add(v, set, most, FEW_GUESS);
+  v->at[v->count - 1].small = true;
+}
+
+/* ---- indices of 32 bits ---- */
+
+static bool has_low(const Step *s) {
+  return s->low == INT64_MIN && s->least != INT64_MIN;
+}
+
+static bool has_high(const Step *s) {
+  return s->high == INT64_MAX && s->most != INT64_MAX;
+}
+
+static bool is_index(const Step *s) {
+  return s->kind == STEP_INDEX && s->dtype == DT_I64;
+}
+
+/* The sizes that 31 bits have to hold, so that they do indices. */
+static void find_narrow(const Kernel *k, Versions *v) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
+      const Step *s = &k->loops.at[j]->steps.at[i];
+      bool low = is_index(s) && has_low(s), high = is_index(s) && has_high(s);
+      for (uint32_t n = 0; n < v->lows.len; n++)
+        low &= v->lows.at[n] != s->least;
+      for (uint32_t n = 0; n < v->highs.len; n++)
+        high &= v->highs.at[n] != s->most;
+      if (low)
+        VEC_PUSH(k->arena, v->lows, s->least);
+      if (high)
+        VEC_PUSH(k->arena, v->highs, s->most);
+    }
+}
+
+static void make_narrow(Kernel *k) {
+  const int64_t most = INT64_C(1) << 30;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
+      Step *s = &k->loops.at[j]->steps.at[i];
+      if (is_index(s) && has_low(s))
+        s->low = -most;
+      if (is_index(s) && has_high(s))
+        s->high = most - 1;
+    }
+}
+
+/* ---- all of them ---- */
+
+static void find_versions(const Kernel *k, uint32_t bytes, Versions *v) {
   *v = (Versions){.var_count = 0};
   uint32_t kept = find_vars(k, v);
   if (find_windows(k, v))
     return;
+  find_members(k, bytes, v);
   if (kept <= VERSION_VARS) {
     for (uint32_t j = 0; j < kept && has_product(k); j++)
-      add(v, v->vars[j], 1, 1);
+      add(v, (uint32_t)1 << j, 1, 1);
     for (uint32_t j = 0; j < kept; j++)
-      add(v, v->vars[j], FEW, FEW_GUESS);
+      add(v, (uint32_t)1 << j, FEW, FEW_GUESS);
   }
+  find_few(k, v);
+  find_narrow(k, v);
   const DimVar *length = row_length(k);
   if (length && portions_from(k, length)) {
-    add(v, length, 0, LONG_GUESS);
+    add(v, bit_of(v, length), 0, LONG_GUESS);
     v->at[v->count - 1].from = portions_from(k, length);
   }
   if (v->var_count) {
-    add(v, NULL, SMALL, SMALL_GUESS);
-    add(v, NULL, 0, large_guess(v->var_count));
+    add(v, all_of(v), SMALL, SMALL_GUESS);
+    add(v, all_of(v), 0, large_guess(v->var_count));
     v->at[v->count - 1].least = 1; /* until it is known */
+    if (v->lows.len || v->highs.len)
+      add(v, 0, 0, 0);
   }
-  add(v, NULL, 0, 0);
+  add(v, 0, 0, 0);
 }
 
 static void take_guess(const Versions *v, const Kernel *k, const Version *x,
                        bool on) {
   for (uint32_t j = 0; x->guess && j < v->var_count; j++) {
-    bool own = !x->var || x->var == v->vars[j];
+    bool own = x->vars >> j & 1;
     int64_t guess = x->window && v->slides >> j & 1 ? WINDOW_GUESS
                     : own                           ? x->guess
                                                     : SMALL_GUESS;
@@ -171,11 +283,15 @@ static double least_points(const Kernel *k) {
 
 static bool write_version(const Versions *v, const Kernel *k, uint32_t bytes,
                           const char *number, Version *x) {
-  take_guess(v, k, x, true);
   x->kernel = kernel_copy(k);
   x->kernel->large = x->least > 0;
   x->kernel->window = x->window;
+  x->kernel->small = x->small;
   x->kernel->here = v->here;
+  x->narrow = x != &v->at[v->count - 1] && (v->lows.len || v->highs.len);
+  if (x->narrow)
+    make_narrow(x->kernel);
+  take_guess(v, k, x, true);
   if (x->least > 0)
     x->least = least_points(x->kernel);
   x->named_from = sizes_alias_count(k->graph->sizes);
@@ -245,7 +361,7 @@ static bool pays(const Versions *v, const Version *x, const Version *all) {
 
 bool versions_write(const Kernel *k, uint32_t bytes, bool here,
                     const char *number, Versions *v) {
-  find_versions(k, v);
+  find_versions(k, bytes, v);
   v->here = here;
   Version *all = &v->at[v->count - 1];
   if (!write_version(v, k, bytes, number, all))

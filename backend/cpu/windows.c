@@ -95,8 +95,7 @@ static bool spans_begin(Emitter *e, const Window *w, Spans *spans) {
   *spans = (Spans){.text = {.arena = e->arena},
                    .vectors = (uint32_t)vectors,
                    .vector = "a",
-                   .line = last - 1,
-                   .next = NO_LANE};
+                   .line = last - 1};
   return size_is_number(loop->graph, loop->extents[last]) &&
          vectors <= SPANS_MOST;
 }
@@ -214,21 +213,55 @@ static void emit_panels(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
 
 /* ---- lanes across ---- */
 
-/* What has been summed up, lanes along the rows of the left side: turned, and
- * put where the loops after this one look for it. */
-static void emit_sums_turned(const Emitter *e, const Tile *t, const char *id,
-                             Buffer *out) {
+/* Lines some .. stop - 1 of what has been summed up, lanes along the rows of
+ * the left side: turned, and put where the loops after this one look for it,
+ * which follow at once, while a cache has it. */
+static void emit_finish(Emitter *e, const Tile *t, const char *id,
+                        const char *begins, const Buffer *rest, Buffer *out) {
   char v = product_type(t->dtype)[0];
   buffer_printf(
       out,
-      "for (int64_t p = 0; p < places; p += W)\n"
+      "for (int64_t p = 0; p < (stop - some) * pitch; p += W)\n"
       "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
       "for (int l = 0; l < W; l++)\n"
-      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
+      "x[l] = *(const v%c_u *)(sums + (%s + p + l) * NR%s + (g - first));\n"
       "turn%s_%c(x);\n"
       "for (int l = 0; l < W && g + l < next; l++)\n"
-      "*(v%c_u *)(c + (g - m0 + l) * ldc + p) = x[l];\n}\n",
-      v, v, id, e->number, v, v);
+      "*(v%c_u *)(c + (g - first + l) * ldc + p) = x[l];\n}\n"
+      "{\nconst int64_t y0 = first, y1 = next;\n",
+      v, v, begins, id, e->number, v, v);
+  if (t->window->rows)
+    buffer_puts(out, "const int64_t from = above + some, to = above + stop;\n"
+                     "const int64_t above = from, below = to;\n");
+  emit_put(out, rest);
+  buffer_puts(out, "}\n");
+}
+
+/* What is read after the panel at hand, `b`, while that is multiplied: by each
+ * tile a part of it, where it lies as it was kept, else by some of them W rows
+ * each. */
+static void emit_ahead_of(Emitter *e, const Tile *t, uint32_t at,
+                          const uint32_t *kept, Buffer *out) {
+  const char *id = product_id(e, at), *type = product_type(t->dtype);
+  const char *depth = emit_int(e, t->depth);
+  if (!kept) {
+    buffer_printf(out,
+                  "int64_t ahead = NR%s / W;\n"
+                  "const int64_t each = W, apart = lda, hop = W * lda;\n"
+                  "const %s *b =\n"
+                  "to < %s ? a + first * lda + to : a + next * lda;\n",
+                  id, type, depth);
+    return;
+  }
+  buffer_printf(out,
+                "const int64_t tiles = lines * ((hi - lo + MR%s - 1) / MR%s);\n"
+                "const int64_t each = kept%u ? (NR%s + tiles - 1) / tiles : W;"
+                "\nint64_t ahead = kept%u ? tiles : NR%s / W;\n"
+                "const int64_t hop = kept%u ? (to - from) * each : W * lda;\n"
+                "const int64_t apart = hop / W;\n"
+                "const %s *b = kept%u ? weights + (to - from) * NR%s\n"
+                ": to < %s ? a + first * lda + to : a + next * lda;\n",
+                id, id, *kept, id, *kept, id, *kept, type, *kept, id, depth);
 }
 
 /* A panel of the left side: `weights`, terms from .. to - 1. */
@@ -256,13 +289,7 @@ static void emit_weights(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
     product_copy_b(e, t, &t->a, t->m, at, unit, out);
   buffer_puts(out, "}\n");
   if (t->far)
-    buffer_printf(
-        out,
-        "int64_t ahead = %s;\n"
-        "const %s *const b =\n"
-        "to < %s ? a + first * lda + to : a + next * lda;\n",
-        keeps ? format(e, "kept%u ? NR%s : 0", kept, product_id(e, at)) : "0",
-        type, emit_int(e, t->depth));
+    emit_ahead_of(e, t, at, keeps ? &kept : NULL, out);
 }
 
 /* What is left of a line by the tile that is large enough. */
@@ -279,42 +306,68 @@ static void emit_shorter(const Tile *t, const char *id, const char *each,
   buffer_printf(out, "{\ndone = MR%s;\n", id);
 }
 
-/* Panel after panel of the left side, terms in blocks. */
-static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                        Buffer *out) {
-  const char *id = product_id(e, at);
-  const Window *w = t->window;
-  const char *kc = emit_int(e, t->block_k), *depth = emit_int(e, t->depth);
-  const char *pitch = emit_int(e, e->s->pitch);
-  buffer_printf(
-      out,
-      "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
-      "for (int64_t first = m0; first < m1; first += NR%s) {\n"
-      "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
-      "for (int64_t from = 0; from < %s || from == 0; from += %s) {\n"
-      "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-      w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
-      kc, depth);
-  emit_weights(e, t, at, unit, out);
+/* Tiles of lines from .. to - 1; sums begin with those of the line `begins`. */
+static void emit_line_tiles(Emitter *e, const Tile *t, const char *id,
+                            const char *from, const char *to,
+                            const char *begins, Buffer *out) {
   const char *each =
       format(e,
              "(window + line * %s + z, offsets + from, weights, NR%s,\n"
-             "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
-             emit_int(e, w->pitch), id, pitch, id, id);
-  buffer_puts(out, "for (int64_t line = 0; line < lines; line++)\n");
+             "to - from, sums + ((line - %s) * pitch + z) * NR%s, NR%s,\n"
+             "from != 0",
+             emit_int(e, t->window->pitch), id, begins, id, id);
+  buffer_printf(out, "for (int64_t line = %s; line < %s; line++)\n", from, to);
   if (t->shorter)
     emit_shorter(t, id, each, out);
   else
     buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s)\n", id);
   if (t->far)
     buffer_printf(out,
-                  "if (ahead < NR%s) {\nfar%s%s, lda, b + ahead * lda);\n"
-                  "ahead += W;\n} else {\n",
-                  id, id, each);
-  buffer_printf(out, "tile%s%s);\n%s%s}\n", id, each, t->far ? "}\n" : "",
+                  "if (ahead-- > 0) {\nfar%s%s, each, apart, b);\n"
+                  "b += hop;\n} else {\n",
+                  id, each);
+  buffer_printf(out, "tile%s%s);\n%s%s", id, each, t->far ? "}\n" : "",
                 t->shorter ? "}\n}\n" : "");
-  emit_sums_turned(e, t, id, out);
-  buffer_puts(out, "}\n");
+}
+
+static bool is_one_pass(const Emitter *e, const Tile *t) {
+  return size_is_number(e->k->graph, t->depth) && t->depth <= t->block_k;
+}
+
+/* Panel after panel of the left side, terms in blocks; where there is but one
+ * of these, what sums are for goes on after some lines. */
+static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
+                        const Buffer *rest, Buffer *out) {
+  const char *id = product_id(e, at), *depth = emit_int(e, t->depth);
+  const char *kc = emit_int(e, t->block_k), *some = emit_int(e, t->lines);
+  const char *lines =
+      format(e,
+             "for (int64_t some = 0; some < lines; some += %s) {\n"
+             "const int64_t stop = some + %s < lines ? some + %s : lines;\n",
+             some, some, some);
+  buffer_printf(out,
+                "const int64_t lines = %s, pitch = %s;\n"
+                "for (int64_t first = m0; first < m1; first += NR%s) {\n"
+                "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n",
+                t->window->rows ? "below - above" : "1",
+                emit_int(e, e->s->pitch), id, id, id);
+  if (is_one_pass(e, t)) {
+    buffer_printf(out, "const int64_t from = 0, to = %s;\n", depth);
+    emit_weights(e, t, at, unit, out);
+    buffer_puts(out, lines);
+    emit_line_tiles(e, t, id, "some", "stop", "some", out);
+    emit_finish(e, t, id, "0", rest, out);
+  } else {
+    buffer_printf(out,
+                  "for (int64_t from = 0; from < %s || from == 0; from += %s) "
+                  "{\nconst int64_t to = from + %s < %s ? from + %s : %s;\n",
+                  depth, kc, kc, depth, kc, depth);
+    emit_weights(e, t, at, unit, out);
+    emit_line_tiles(e, t, id, "0", "lines", "0", out);
+    buffer_printf(out, "}\n%s", lines);
+    emit_finish(e, t, id, "some * pitch", rest, out);
+  }
+  buffer_puts(out, "}\n}\n");
 }
 
 /* ---- the whole ---- */
@@ -332,20 +385,23 @@ static void emit_rooms(Emitter *e, const Tile *t, Buffer *out) {
                 "%s *const panel = (%s *)(room + %s);\n",
                 type, type, emit_room(e, elements, t->dtype), type, type,
                 emit_room(e, t->block_k * t->block_n, t->dtype));
-  if (w->across)
-    buffer_printf(
-        out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-        emit_room(e, emit_times(e, e->s->places, t->block_n), t->dtype));
+  if (!w->across)
+    return;
+  int64_t lines =
+      is_one_pass(e, t) ? t->lines : size_max(e->k->graph, e->s->strip, 1);
+  int64_t places = emit_plus(e, emit_times(e, lines, e->s->pitch), e->s->width);
+  buffer_printf(out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+                emit_room(e, emit_times(e, places, t->block_n), t->dtype));
 }
 
 static void emit_sums(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
-                      Buffer *out) {
+                      const Buffer *rest, Buffer *out) {
   const Window *w = t->window;
   const Local *l = &e->locals[at][0];
   buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n", l->block,
                 product_type(t->dtype), l->name);
   if (w->across) {
-    emit_across(e, t, at, unit, out);
+    emit_across(e, t, at, unit, rest, out);
     return;
   }
   buffer_puts(out, "const int64_t places = ");
@@ -367,7 +423,7 @@ void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   else if (t->far)
     product_plain(e, t, &t->a, t->m, &unit, &inner);
   emit_fill(e, &inner, t, &unit);
-  emit_sums(e, t, at, &unit, &inner);
+  emit_sums(e, t, at, &unit, rest, &inner);
   buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
   if (w->rows)
     buffer_printf(out, "const int64_t i%u = above;\n(void)i%u;\n", last - 2,
@@ -376,6 +432,8 @@ void emit_window(Emitter *e, Buffer *out, uint32_t at, const Buffer *rest) {
   emit_put(out, &body);
   emit_put(out, &inner);
   buffer_puts(out, "}\n");
+  if (w->across)
+    return;
   buffer_puts(out, "{\nconst int64_t y0 = top, y1 = bottom;\n"
                    "(void)y0, (void)y1;\n");
   emit_put(out, rest);

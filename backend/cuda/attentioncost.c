@@ -110,9 +110,10 @@ static uint32_t blocks_of(const AttentionShape *shape, const GemmGpu *gpu,
 bool attention_fits(const AttentionShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s) {
   return attention_shared(shape, s) <= gpu->block &&
-         registers_of(shape, s) <= (s->way == GEMM_WGMMA
-                                        ? gemm_group_registers(s->warps_m)
-                                        : REGISTERS_MOST) &&
+         registers_of(shape, s) <=
+             (s->way == GEMM_WGMMA
+                  ? gemm_group_registers(s->warps_m, GEMM_PRODUCER_REGISTERS)
+                  : REGISTERS_MOST) &&
          blocks_of(shape, gpu, s) >= 1;
 }
 

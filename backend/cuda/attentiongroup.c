@@ -262,7 +262,7 @@ void attention_group_put(Buffer *out, const AttentionText *t,
   buffer_puts(out, "} else {\n");
   if (s->warps_m > 1)
     buffer_printf(out, "ax_registers_more<%u>();\n",
-                  gemm_group_registers(s->warps_m));
+                  gemm_group_registers(s->warps_m, GEMM_PRODUCER_REGISTERS));
   put_consumer(out, t, p, &r);
   buffer_puts(out, "}\n");
 }

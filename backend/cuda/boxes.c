@@ -177,18 +177,22 @@ static bool pixels_map(CudaTile *t, const Loop *loop) {
   return p->guards == t->guards_a.count && map->at >= 0 && cuda_map_fits(map);
 }
 
+/* What is computed needs none. */
 void cuda_tile_maps(CudaTile *t, const Loop *loop) {
   GemmShape *s = &t->shape;
-  for (uint32_t taps = 0; taps < 2 && !s->a.boxes; taps++) {
+  bool may = false;
+  for (uint32_t taps = 0; taps < 2 && !may; taps++) {
     if (taps && t->ks < 2)
       return;
-    bool b = tile_map(t, loop, true, taps, &t->map_b);
-    bool a = b && tile_map(t, loop, false, taps, &t->map_a);
+    bool b = !t->copy_b || tile_map(t, loop, true, taps, &t->map_b);
+    bool a = b && (!t->copy_a || tile_map(t, loop, false, taps, &t->map_a));
     s->pixels = b && !a && taps && pixels_map(t, loop);
     if (s->pixels)
       t->map_a = t->pixels.map;
-    s->a.boxes = s->b.boxes = a || s->pixels;
-    if (taps && s->a.boxes) {
+    may = a || s->pixels;
+    s->a.boxes = may && t->copy_a;
+    s->b.boxes = may && t->copy_b;
+    if (taps && may) {
       int64_t inner = loop->extents[t->k[t->ks - 1]];
       s->inner = inner > 0 ? (double)inner : 1;
     }

@@ -97,6 +97,7 @@ bool gemm_fits(const GemmShape *shape, const GemmGpu *gpu,
 double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
                     const GemmSchedule *s);
 uint32_t gemm_threads(const GemmSchedule *s);
+uint32_t gemm_loaders(const GemmSchedule *s); /* those that bring operands */
 uint32_t gemm_shared(const GemmShape *shape, const GemmSchedule *s);
 /* The tile of an operand in shared memory, of one stage. */
 SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b);

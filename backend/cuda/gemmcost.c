@@ -26,6 +26,9 @@ enum {
   FEW_REGISTERS = 40,   /* that all kernels have, */
   GROUP_REGISTERS = 60, /* and those of warpgroups */
   GROUP = 128,          /* threads that do one wgmma, or things each clock */
+  GROUP_ROWS = 64,      /* of one wgmma */
+  ALONE = 2,            /* so many times as long take those that compute for
+                           others, four warps without others beside them */
   UNROLLED =
       2048, /* things that are written out, at most: they are read, too */
   PRODUCER = 128,
@@ -75,6 +78,18 @@ uint32_t gemm_threads(const GemmSchedule *s) {
     break;
   }
   return 0;
+}
+
+uint32_t gemm_loaders(const GemmSchedule *s) {
+  return s->way == GEMM_WGMMA ? PRODUCER : gemm_threads(s);
+}
+
+/* wgmma knows one swizzle of each width, that of TMA. */
+static Swizzle group_swizzle(uint32_t width) {
+  uint8_t bits = 0;
+  while (16u << bits < width)
+    bits++;
+  return bits ? (Swizzle){bits, 4, 3} : (Swizzle){0};
 }
 
 SharedTile gemm_tile(const GemmShape *shape, const GemmSchedule *s, bool b) {
@@ -167,17 +182,23 @@ static uint32_t blocks_of(const GemmShape *shape, const GemmGpu *gpu,
   return most;
 }
 
+uint32_t gemm_producer_registers(const GemmSchedule *s) {
+  return s->copy_a && s->copy_b ? GEMM_PRODUCER_REGISTERS
+                                : GEMM_COMPUTER_REGISTERS;
+}
+
 /* Consumers have what producers leave. */
-uint32_t gemm_group_registers(uint32_t groups) {
+uint32_t gemm_group_registers(uint32_t groups, uint32_t producer) {
   uint32_t threads = GROUP * (groups + 1), each = REGISTERS / threads / 8 * 8;
-  uint32_t left = each * threads - GEMM_PRODUCER_REGISTERS * GROUP;
+  uint32_t left = each * threads - producer * GROUP;
   uint32_t most = left / (GROUP * groups) / 8 * 8;
   return most > REGISTERS_MOST ? REGISTERS_MOST : most;
 }
 
 static uint32_t most_registers(const GemmSchedule *s) {
-  return s->way == GEMM_WGMMA ? gemm_group_registers(s->warps_m)
-                              : REGISTERS_MOST;
+  return s->way == GEMM_WGMMA
+             ? gemm_group_registers(s->warps_m, gemm_producer_registers(s))
+             : REGISTERS_MOST;
 }
 
 bool gemm_fits(const GemmShape *shape, const GemmGpu *gpu,
@@ -209,6 +230,8 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
   double copied = (m + n) * k * bytes, loaded = 0;
   if (s->way == GEMM_MMA)
     loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
+  if (s->way == GEMM_WGMMA) /* each product its rows, and all columns */
+    loaded = (m + m / GROUP_ROWS * n) * k * bytes;
   if (s->way == GEMM_FMA) /* a warp's lanes share rows, and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
@@ -220,7 +243,7 @@ static double stage_clocks(const GemmShape *shape, const GemmGpu *gpu,
       cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
-  computed *= 12.0 / (4 * WARP);
+  computed *= 12.0 / (4 * WARP) * (s->way == GEMM_WGMMA ? ALONE : 1);
   if (s->copy == BY_REGISTERS)
     computed += copied / 16 * 4 / (4 * WARP);
   double small = 0;
@@ -354,7 +377,7 @@ static uint32_t digits(Swizzle s) {
 /* Bytes of one copy; 0: it goes element by element. */
 static uint32_t copy_of(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
-  uint32_t copy = side->align < 16 ? side->align : 16;
+  uint32_t copy = side->align < 16 && s->copy != BY_ENGINE ? side->align : 16;
   if (s->way == GEMM_FMA && !side->turned)
     copy = bytes;
   return side->computed || copy < 4 ? 0 : copy;
@@ -374,7 +397,10 @@ static void lay(const GemmShape *shape, GemmSchedule *s, bool b, uint32_t count,
   for (uint32_t j = 0; j < count; j++)
     of[j] = reads[j];
   of[count++] = shared_rows(&t, copy > t.bytes ? copy : 16);
-  shared_choose(&t, count, of);
+  if (s->way == GEMM_WGMMA)
+    t.swizzle = group_swizzle(t.width);
+  else
+    shared_choose(&t, count, of);
   *(b ? &s->swizzle_b : &s->swizzle_a) = digits(t.swizzle);
 }
 
@@ -404,8 +430,8 @@ static void choose_tile(const GemmShape *shape, GemmSchedule *s, bool b) {
 }
 
 static void give_copies(const GemmShape *shape, GemmSchedule *s) {
-  s->copy_a = s->copy == BY_ENGINE ? 16 : copy_of(&shape->a, s);
-  s->copy_b = s->copy == BY_ENGINE ? 16 : copy_of(&shape->b, s);
+  s->copy_a = copy_of(&shape->a, s);
+  s->copy_b = copy_of(&shape->b, s);
 }
 
 static void try(Choice *c, GemmSchedule s) {
@@ -557,10 +583,16 @@ bool gemm_may_tensor(const GemmShape *shape, const GemmGpu *gpu) {
   return false;
 }
 
+/* By TMA, or computed by the threads that would have it copy: halves, since
+ * what wgmma takes for tf32 is to be rounded. */
+static bool may_bring(const GemmSide *side) {
+  return side->computed ? dtype_info[side->dtype].bytes == 2 : side->boxes;
+}
+
 bool gemm_may_group(const GemmShape *shape, const GemmGpu *gpu) {
   bool wide = shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
-  return gpu->group > 0 && gpu->engine && shape->a.boxes && shape->b.boxes &&
-         !shape->a.computed && !shape->b.computed &&
+  return gpu->group > 0 && gpu->engine && may_bring(&shape->a) &&
+         may_bring(&shape->b) && (!shape->a.computed || !shape->b.computed) &&
          (!wide || (shape->tf32 && !shape->a.turned && !shape->b.turned));
 }
 

@@ -23,10 +23,11 @@ typedef struct GemmSource {
   uint32_t vector; /* elements of a copy, or of what is stored at once */
   uint32_t across; /* copies of a row of the tile */
   uint32_t passes;
-  bool whole;     /* each thread has a copy in each pass */
-  bool spread;    /* neighbouring threads have terms, and not columns */
-  bool held;      /* it goes through registers */
-  uint32_t bytes; /* of a stage */
+  bool whole;      /* each thread has a copy in each pass */
+  bool spread;     /* neighbouring threads have terms, and not columns */
+  bool held;       /* it goes through registers */
+  uint32_t bytes;  /* of a stage */
+  const char *end; /* where terms end, in the text */
 } GemmSource;
 
 GemmSource gemm_source(const GemmText *t, bool b);
@@ -56,6 +57,9 @@ void gemm_put_load(Buffer *out, const GemmSource *s, const char *at,
                    const char *term);
 /* Stores of what was loaded. */
 void gemm_put_held(Buffer *out, const GemmSource *s, const char *at);
+/* Elements of a stage are computed, and stored one after the other. */
+void gemm_put_computed(Buffer *out, const GemmSource *s, const char *at,
+                       const char *term);
 
 /* ---- gemmstore.c ---- */
 
@@ -112,9 +116,11 @@ void gemm_put_tile(Buffer *out, const GemmText *t);
 
 /* ---- gemmgroup.c ---- */
 
-/* Of a thread of the group that has TMA copy, and of the others. */
-enum { GEMM_PRODUCER_REGISTERS = 40 };
-uint32_t gemm_group_registers(uint32_t groups);
+/* Of a thread of the group that has TMA copy, or computes operands, too; and
+ * of the others. */
+enum { GEMM_PRODUCER_REGISTERS = 40, GEMM_COMPUTER_REGISTERS = 104 };
+uint32_t gemm_producer_registers(const GemmSchedule *s);
+uint32_t gemm_group_registers(uint32_t groups, uint32_t producer);
 
 typedef struct GemmBoxes {
   const SharedTile *tile;
@@ -131,6 +137,6 @@ uint32_t gemm_tile_at(const SharedTile *t, uint32_t row, uint32_t column);
 /* turned: its rows are terms. */
 void gemm_put_descriptor(Buffer *out, const SharedTile *tile, bool turned,
                          const char *name, const char *at);
-void gemm_group_put(Buffer *out, const GemmText *t);
+void gemm_group_put(Buffer *before, Buffer *out, const GemmText *t);
 
 #endif

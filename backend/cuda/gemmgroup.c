@@ -1,12 +1,13 @@
 /* Contractions by warpgroups (sm_90a): one of them has TMA fill a ring of
- * stages, the others take products straight from it.
+ * stages, and computes what is not copied; the others take products straight
+ * from it.
  *
- * A stage is full when its bytes have come, and empty when all that read it are
- * done; both are barriers whose phases count the rounds.  A block stays, and
- * goes through *segments*: tiles, and where tiles are left that are too few for
- * all blocks, equal parts of their sums (stream-K, arXiv:2301.03598), which the
- * last block of a tile to come adds up.  Groups share a tile, or have one each
- * in turn, so that one multiplies while the other stores.
+ * A stage is full when its bytes have come, or were computed, and empty when
+ * all that read it are done; both are barriers whose phases count the rounds.
+ * A block stays, and goes through *segments*: tiles, and where tiles are left
+ * that are too few for all blocks, equal parts of their sums (stream-K,
+ * arXiv:2301.03598), which the last block of a tile to come adds up.  Groups
+ * share a tile, or have one each in turn: one multiplies, the other stores.
  *
  * Blocks of a cluster have tiles beside each other, in step: of what they share
  * of the operands each has a part copied to all.  So a stage is empty when it
@@ -17,6 +18,7 @@
 
 enum {
   GROUP_ROWS = 64, /* of one wgmma */
+  PRODUCER_WARPS = 4,
 };
 
 /* ---- segments ---- */
@@ -110,11 +112,14 @@ typedef struct Ring {
   uint32_t groups, stages, stage;   /* of shared memory: bytes of one, */
   uint32_t slabs, barriers, counts; /* and where other things begin */
   uint32_t rows;                    /* of a group's tile */
+  bool computes; /* an operand, by all of the producer's threads */
 } Ring;
 
 static Ring ring_of(const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   Ring r = {.a = gemm_source(t, false), .b = gemm_source(t, true)};
+  r.a.end = r.b.end = "end";
+  r.computes = !r.a.copy || !r.b.copy;
   r.groups = s->warps_m;
   r.stages = s->stages;
   r.stage = r.a.bytes + r.b.bytes;
@@ -129,10 +134,11 @@ static void put_begin(Buffer *out, const GemmText *t, const Ring *r) {
   buffer_printf(out,
                 "const unsigned full = shared + %uu, empty = full + %uu;\n"
                 "if (thread == 0) {\nfor (unsigned s = 0; s < %uu; s++) {\n"
-                "ax_mbarrier_init(full + 8 * s, 1);\n"
+                "ax_mbarrier_init(full + 8 * s, %u);\n"
                 "ax_mbarrier_init(empty + 8 * s, %u);\n}\n"
                 "ax_fence_mbarrier_init();\n}\n%s();\n",
                 r->barriers, 8 * r->stages, r->stages,
+                r->computes ? 1 + PRODUCER_WARPS : 1,
                 gemm_cluster(t->schedule) *
                     (t->schedule->pingpong ? 1 : r->groups),
                 gemm_cluster(t->schedule) > 1 ? "ax_cluster_sync" : "ax_sync");
@@ -218,14 +224,53 @@ static void put_box(Buffer *out, const GemmText *t, const GemmSource *s,
                                    .blocks = blocks});
 }
 
-static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
+/* What TMA brings of a stage. */
+static void put_boxes(Buffer *out, const GemmText *t, const Ring *r) {
   char at_b[40];
+  uint32_t bytes = 0;
   snprintf(at_b, sizeof at_b, "into + %uu", r->a.bytes);
-  buffer_printf(out,
-                "if (ax_warp() == 0 && ax_elect()) {\n"
-                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n"
-                "unsigned round = 0;\n",
-                t->a.map, t->b.map);
+  bytes += r->a.copy ? (uint32_t)shared_bytes(&r->a.tile) : 0;
+  bytes += r->b.copy ? (uint32_t)shared_bytes(&r->b.tile) : 0;
+  buffer_printf(out, "ax_mbarrier_expect(full + 8 * stage, %u);\n", bytes);
+  if (r->a.copy)
+    put_box(out, t, &r->a, "into");
+  if (r->b.copy)
+    put_box(out, t, &r->b, at_b);
+}
+
+/* What threads compute of it: they write, and wgmma reads by the asynchronous
+ * proxy. */
+static void put_computed(Buffer *out, const GemmText *t, const Ring *r) {
+  const char *terms = "k_all", *first = "";
+  char at[60];
+  if (t->shape->inner > 0) {
+    terms = t->k.axes[t->k.count - 1].extent;
+    first = "(int)tap * inner + ";
+    buffer_printf(out, "const int inner = (int)(%s);\n", terms);
+  }
+  buffer_printf(out, "const int begin = %s(int)(step%s * %uu);\n", first,
+                *first ? " % tap_steps" : "", t->schedule->k);
+  buffer_printf(out, "const int end = %s;\n",
+                *first ? "((int)tap + 1) * inner" : terms);
+  for (uint32_t b = 0; b < 2; b++) {
+    const GemmSource *s = b ? &r->b : &r->a;
+    snprintf(at, sizeof at, "stage * %uu + %uu", r->stage, b ? r->a.bytes : 0);
+    if (!s->copy)
+      gemm_put_computed(out, s, at, "begin");
+  }
+  buffer_puts(out, "ax_fence_async();\nax_sync_warp();\n"
+                   "if (lane == 0)\nax_mbarrier_arrive(full + 8 * stage);\n");
+}
+
+static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
+  if (r->computes)
+    buffer_puts(out, "{\n");
+  else
+    buffer_printf(out,
+                  "if (ax_warp() == 0 && ax_elect()) {\n"
+                  "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n",
+                  t->a.map, t->b.map);
+  buffer_puts(out, "unsigned round = 0;\n");
   put_first(out, t);
   put_each(out, t);
   if (t->a.pixels.count)
@@ -235,19 +280,22 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
       "for (unsigned step = from; step < to; step++, round++) {\n"
       "const unsigned stage = round %% %uu;\n"
       "const unsigned into = shared + stage * %uu;\n"
-      "ax_mbarrier_wait%s(empty + 8 * stage, (round / %uu & 1) ^ 1);\n"
-      "ax_mbarrier_expect(full + 8 * stage, %u);\n",
+      "ax_mbarrier_wait%s(empty + 8 * stage, (round / %uu & 1) ^ 1);\n",
       r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
-      r->stages,
-      (uint32_t)(shared_bytes(&r->a.tile) + shared_bytes(&r->b.tile)));
+      r->stages);
   if (t->shape->inner > 0) {
     GemmGroup outer = t->k;
     outer.count--;
     buffer_puts(out, "const unsigned tap = step / tap_steps;\n");
     gemm_put_axes(out, &outer, "tap");
   }
-  put_box(out, t, &r->a, "into");
-  put_box(out, t, &r->b, at_b);
+  if (r->computes)
+    buffer_puts(out, "if (thread == 0) {\n");
+  put_boxes(out, t, r);
+  if (r->computes) {
+    buffer_puts(out, "}\n");
+    put_computed(out, t, r);
+  }
   buffer_puts(out, "}\n}\n}\n");
 }
 
@@ -463,19 +511,24 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
 
 /* ---- the whole ---- */
 
-void gemm_group_put(Buffer *out, const GemmText *t) {
+void gemm_group_put(Buffer *before, Buffer *out, const GemmText *t) {
   Ring r = ring_of(t);
+  uint32_t registers = gemm_producer_registers(t->schedule);
+  if (!r.a.copy)
+    gemm_put_places(before, &r.a);
+  if (!r.b.copy)
+    gemm_put_places(before, &r.b);
   gemm_put_start(out);
   put_sizes(out, t);
   put_begin(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
   if (r.groups > 1)
-    buffer_printf(out, "ax_registers_less<%u>();\n", GEMM_PRODUCER_REGISTERS);
+    buffer_printf(out, "ax_registers_less<%u>();\n", registers);
   put_producer(out, t, &r);
   buffer_puts(out, "} else {\n");
   if (r.groups > 1)
     buffer_printf(out, "ax_registers_more<%u>();\n",
-                  gemm_group_registers(r.groups));
+                  gemm_group_registers(r.groups, registers));
   put_consumer(out, t, &r);
   buffer_puts(out, "}\n");
   if (gemm_cluster(t->schedule) > 1) /* nobody goes while others write there */

@@ -120,12 +120,13 @@ GemmSource gemm_source(const GemmText *t, bool b) {
                    .along = b ? &t->n : &t->m,
                    .tile = gemm_tile(t->shape, s, b),
                    .turned = side->turned || s->way == GEMM_FMA,
-                   .copy = b ? s->copy_b : s->copy_a};
+                   .copy = b ? s->copy_b : s->copy_a,
+                   .end = "to"};
   to.vector = (to.copy ? to.copy : LINE) / to.tile.bytes;
   to.spread = to.copy && s->way == GEMM_FMA && !side->turned;
   to.held = !to.copy || s->copy == BY_REGISTERS;
   to.across = to.tile.columns / to.vector;
-  uint32_t threads = gemm_threads(s), all = to.tile.rows * to.across;
+  uint32_t threads = gemm_loaders(s), all = to.tile.rows * to.across;
   to.passes = (all + threads - 1) / threads;
   to.whole = all % threads == 0;
   to.bytes = (uint32_t)((shared_bytes(&to.tile) + 1023) / 1024 * 1024);
@@ -143,7 +144,7 @@ void gemm_put_places(Buffer *out, const GemmSource *s) {
 
 /* The row and column of the tile that a thread has in pass p. */
 static void put_place(Buffer *out, const GemmSource *s) {
-  uint32_t threads = gemm_threads(s->t->schedule);
+  uint32_t threads = gemm_loaders(s->t->schedule);
   buffer_printf(out, "const unsigned e = thread + p * %uu;\n", threads);
   if (!s->whole)
     buffer_printf(out, "if (e >= %uu)\ncontinue;\n", s->tile.rows * s->across);
@@ -327,18 +328,18 @@ static void put_read(Buffer *out, const GemmSource *s, const char *to) {
 }
 
 /* v[i] of the elements of one store, and these as a register of four. */
-static void put_values(Buffer *out, const GemmSource *s, const char *term) {
-  char c = s->letter, group = s->b ? 'n' : 'm';
+static void put_values(Buffer *out, const GemmSource *s, const char *term,
+                       const char *to) {
+  char group = s->b ? 'n' : 'm';
   Dtype t = s->side->dtype;
   const char *type = gemm_scalar(t);
-  put_passes(out, s);
   buffer_printf(out,
                 "%s v[%u];\n#pragma unroll\nfor (int i = 0; i < %u; i++) {\n"
                 "const int t = %s + (int)(%s), r = (int)(%c0 + %s);\n"
-                "v[i] = 0;\nif (t < to && r < %c_all) {\n",
+                "v[i] = 0;\nif (t < %s && r < %c_all) {\n",
                 type, s->vector, s->vector, term,
                 s->turned ? "row" : "column + i", group,
-                s->turned ? "column + i" : "row", group);
+                s->turned ? "column + i" : "row", s->end, group);
   gemm_put_axes(out, s->along, "r");
   gemm_put_axes(out, &s->t->k, "t");
   if (s->operand->value)
@@ -346,7 +347,7 @@ static void put_values(Buffer *out, const GemmSource *s, const char *term) {
   else
     put_read(out, s, "v[i]");
   buffer_puts(out, "}\n}\n");
-  buffer_printf(out, "%c_held[p] = make_uint4(", c);
+  buffer_printf(out, "%s = make_uint4(", to);
   for (int j = 0; j < 4; j++) {
     buffer_puts(out, j ? ", " : "");
     if (t == DT_F16 || t == DT_BF16)
@@ -359,7 +360,37 @@ static void put_values(Buffer *out, const GemmSource *s, const char *term) {
                     "(unsigned)((uint64_t)__double_as_longlong(v[%d]) >> %d)",
                     j / 2, j % 2 * 32);
   }
-  buffer_puts(out, ");\n}\n");
+  buffer_puts(out, ");\n");
+}
+
+static void put_values_held(Buffer *out, const GemmSource *s,
+                            const char *term) {
+  char to[16];
+  snprintf(to, sizeof to, "%c_held[p]", s->letter);
+  put_passes(out, s);
+  put_values(out, s, term, to);
+  buffer_puts(out, "}\n");
+}
+
+/* Where some of it lies in shared memory, which begins at `at`. */
+static void put_in_tile(Buffer *out, const GemmSource *s, const char *at) {
+  buffer_printf(out, "*(%s *)(memory + %s + %s_%c(row, column))",
+                s->copy == 4   ? "unsigned"
+                : s->copy == 8 ? "uint2"
+                               : "uint4",
+                at, s->t->name, s->letter);
+}
+
+void gemm_put_computed(Buffer *out, const GemmSource *s, const char *at,
+                       const char *term) {
+  Buffer to = {0};
+  put_in_tile(&to, s, at);
+  buffer_printf(out, "#pragma unroll 1\nfor (int p = 0; p < %u; p++) {\n",
+                s->passes);
+  put_place(out, s);
+  put_values(out, s, term, to.text);
+  buffer_puts(out, "}\n");
+  buffer_free(&to);
 }
 
 void gemm_put_load(Buffer *out, const GemmSource *s, const char *at,
@@ -368,16 +399,12 @@ void gemm_put_load(Buffer *out, const GemmSource *s, const char *at,
   if (s->copy)
     put_copies(out, s, at, term);
   else
-    put_values(out, s, term);
+    put_values_held(out, s, term);
   buffer_puts(out, "}\n");
 }
 
 void gemm_put_held(Buffer *out, const GemmSource *s, const char *at) {
   put_passes(out, s);
-  buffer_printf(out, "*(%s *)(memory + %s + %s_%c(row, column)) = ",
-                s->copy == 4   ? "unsigned"
-                : s->copy == 8 ? "uint2"
-                               : "uint4",
-                at, s->t->name, s->letter);
-  buffer_printf(out, "%c_held[p];\n}\n", s->letter);
+  put_in_tile(out, s, at);
+  buffer_printf(out, " = %c_held[p];\n}\n", s->letter);
 }

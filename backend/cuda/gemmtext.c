@@ -410,7 +410,7 @@ void gemm_put(Buffer *before, Buffer *body, const GemmText *t) {
     put_mma_kernel(before, body, t);
     break;
   case GEMM_WGMMA:
-    gemm_group_put(body, t);
+    gemm_group_put(before, body, t);
     break;
   case GEMM_NONE:
     break;

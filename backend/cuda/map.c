@@ -8,8 +8,9 @@ enum {
   AXIS_BITS = 32,
   STRIDE_BITS = 40,
   /* CU_TENSOR_MAP_DATA_TYPE_: bits are moved, whatever they stand for */
-  TYPE_16 = 1, /* UINT16 */
-  TYPE_32 = 2, /* UINT32 */
+  TYPE_16 = 1,    /* UINT16 */
+  TYPE_32 = 2,    /* UINT32 */
+  TYPE_TF32 = 11, /* TFLOAT32: but for these, which are rounded */
   INTERLEAVE_NONE = 0,
   PROMOTION_256 = 3, /* of L2: what is near is fetched with it */
   FILL_ZERO = 0,
@@ -17,6 +18,12 @@ enum {
 
 static uint32_t swizzle_bytes(uint32_t number) {
   return number ? 256u >> number : 0;
+}
+
+static int type_of(const CudaMap *m) {
+  return m->tf32                           ? TYPE_TF32
+         : dtype_info[m->dtype].bytes == 2 ? TYPE_16
+                                           : TYPE_32;
 }
 
 /* What the instruction has bits for: corners of as many axes, and steps. */
@@ -62,9 +69,9 @@ static CuResult put_pixels(CudaGpu *gpu, const CudaMap *m, CuAddress at,
     }
   }
   return gpu->api->tensor_pixels(
-      to, dtype_info[m->dtype].bytes == 2 ? TYPE_16 : TYPE_32, m->rank, at,
-      extent, stride, lower, upper, m->box[0], m->box[1], step, INTERLEAVE_NONE,
-      (int)(m->swizzle ? 4 - m->swizzle : 0), PROMOTION_256, FILL_ZERO);
+      to, type_of(m), m->rank, at, extent, stride, lower, upper, m->box[0],
+      m->box[1], step, INTERLEAVE_NONE, (int)(m->swizzle ? 4 - m->swizzle : 0),
+      PROMOTION_256, FILL_ZERO);
 }
 
 /* What has no elements is given one, which is not read. */
@@ -79,11 +86,11 @@ bool cuda_map_put(CudaGpu *gpu, const CudaMap *m, CuAddress tensor, void *to,
   }
   CuAddress at = tensor + (uint64_t)m->at;
   CuResult result =
-      m->pixels ? put_pixels(gpu, m, at, extent, stride + 1, to)
-                : gpu->api->tensor_map(
-                      to, dtype_info[m->dtype].bytes == 2 ? TYPE_16 : TYPE_32,
-                      m->rank, at, extent, stride + 1, m->box, step,
-                      INTERLEAVE_NONE, (int)(m->swizzle ? 4 - m->swizzle : 0),
-                      PROMOTION_256, FILL_ZERO);
+      m->pixels
+          ? put_pixels(gpu, m, at, extent, stride + 1, to)
+          : gpu->api->tensor_map(to, type_of(m), m->rank, at, extent,
+                                 stride + 1, m->box, step, INTERLEAVE_NONE,
+                                 (int)(m->swizzle ? 4 - m->swizzle : 0),
+                                 PROMOTION_256, FILL_ZERO);
   return cuda_good(gpu->api, result, fault, "describing a tensor to it");
 }

@@ -25,6 +25,7 @@ typedef struct CudaMap {
   uint32_t pointer; /* that tensor's, by its number among the arguments' */
   int64_t at;       /* bytes to its first element */
   Dtype dtype;      /* of 16 or 32 bits */
+  bool tf32;        /* f32 that is rounded to it on the way */
   uint32_t rank;
   /* by axis, that of neighbours in memory first: elements, and bytes from one
    * to the next; stride[0] is that of the type */

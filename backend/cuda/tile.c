@@ -154,12 +154,32 @@ bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
   return true;
 }
 
+/* Of what is computed: do neighbours in memory differ in their row, and not in
+ * their term?  What all rows or all terms share does not count. */
+static bool is_read_turned(const CudaTile *t, const Loop *side, bool b) {
+  const uint32_t *rows = b ? t->n : t->m, count = b ? t->ns : t->ms;
+  bool turned = false;
+  for (uint32_t j = 0; j < side->steps.len; j++) {
+    const Step *s = &side->steps.at[j];
+    if (s->kind != STEP_READ)
+      continue;
+    if (s->address->times[t->k[t->ks - 1]] == 1)
+      return false;
+    bool terms = false;
+    for (uint32_t v = 0; v < t->ks; v++)
+      terms |= s->address->times[t->k[v]] != 0;
+    turned |= terms && s->address->times[rows[count - 1]] == 1;
+  }
+  return turned;
+}
+
 static GemmSide side_of(CudaTile *t, const Loop *loop, bool b, Dtype dtype) {
   const Step *read = b ? t->copy_b : t->copy_a;
   GemmSide side = {.dtype = dtype};
   uint32_t bytes = dtype_info[dtype].bytes;
   side.align = bytes;
   side.computed = !read;
+  side.turned = !read && bytes == 2 && is_read_turned(t, b ? t->b : t->a, b);
   if (!read)
     return side;
   if (read->node && !loop->graph->sizes)
@@ -417,6 +437,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
 static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
   CudaMap map = b ? t->map_b : t->map_a;
   map.pointer = w->out->outs.len + (b ? t->copy_b : t->copy_a)->input;
+  map.tf32 = t->shape.a.dtype == DT_F32; /* wgmma would cut it */
   cuda_tile_box(t, b, &map);
   return cuda_add_map(w, &map);
 }
@@ -461,8 +482,10 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   if (!t->copy_b)
     g.b.value = put_value_b;
   if (t->s.copy == BY_ENGINE) {
-    g.a.map = map_of(w, t, false);
-    g.b.map = map_of(w, t, true);
+    if (t->copy_a)
+      g.a.map = map_of(w, t, false);
+    if (t->copy_b)
+      g.b.map = map_of(w, t, true);
     if (t->shape.pixels)
       g.a.pixels = pixels_of(w, t);
   }

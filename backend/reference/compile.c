@@ -236,12 +236,27 @@ static uint32_t common_region(const Compiler *c, uint32_t x, uint32_t y) {
   return x;
 }
 
+/* The two sides of a select are made one after the other. */
+static uint32_t other_side(uint32_t region) {
+  return region == ROOT ? ROOT : ((region - 1) ^ 1) + 1;
+}
+
+/* What both sides of a select need is needed wherever that is. */
+static uint32_t needed_from(const Compiler *c, const Numbers *uses,
+                            uint32_t region) {
+  for (uint32_t k = 0; k < uses->len && region != ROOT; k++)
+    if (uses->at[k] == other_side(region))
+      return needed_from(c, uses, c->regions.at[region].parent);
+  return region;
+}
+
 static void use(Compiler *c, uint32_t cell, uint32_t region) {
   Numbers *uses = &c->info[cell].uses;
   for (uint32_t k = 0; k < uses->len; k++)
     if (common_region(c, uses->at[k], region) == uses->at[k])
       return; /* it is there already, or around it */
   uint32_t kept = 0;
+  region = needed_from(c, uses, region);
   for (uint32_t k = 0; k < uses->len; k++)
     if (common_region(c, uses->at[k], region) != region)
       uses->at[kept++] = uses->at[k];

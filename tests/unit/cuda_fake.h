@@ -337,12 +337,14 @@ CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
 
 /* ---- tensor maps ---- */
 
+enum { FAKE_TF32 = 11 /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */ };
+
 CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
                          const uint64_t *extents, const uint64_t *strides,
                          const uint32_t *box, const uint32_t *steps,
                          int interleave, int swizzle, int promotion, int fill) {
   SAYS(tensor_map);
-  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || !rank || rank > 5 || !fake_block(at, bytes))
     return 1;
@@ -352,6 +354,7 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
 #ifdef FAKE_RUNS
   SimMap map = {.rank = rank,
                 .element = bytes,
+                .tf32 = type == FAKE_TF32,
                 .address = (const void *)(uintptr_t)at,
                 .swizzle = swizzle ? 16u << swizzle : 0,
                 .stride = {bytes}};
@@ -382,7 +385,7 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
                             const uint32_t *steps, int interleave, int swizzle,
                             int promotion, int fill) {
   SAYS(tensor_pixels);
-  uint32_t bytes = type == 1 ? 2 : type == 2 ? 4 : 0;
+  uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || rank < 3 || rank > 5 || !fake_block(at, bytes) || steps[0] != 1 ||
       steps[rank - 1] != 1 || channels > 256 || pixels > 1024)
@@ -390,6 +393,7 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
 #ifdef FAKE_RUNS
   SimMap map = {.rank = rank,
                 .element = bytes,
+                .tf32 = type == FAKE_TF32,
                 .address = (const void *)(uintptr_t)at,
                 .swizzle = swizzle ? 16u << swizzle : 0,
                 .stride = {bytes},
@@ -411,8 +415,13 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
   fprintf(stderr, "%s\n", error.text);
   return 1;
 #else
-  uint64_t words[16] = {at, rank, extents[0], strides[0], channels,
-                        (uint64_t)swizzle, (uint64_t)lower[0] + upper[0]};
+  uint64_t words[16] = {at,
+                        rank,
+                        extents[0],
+                        strides[0],
+                        channels,
+                        (uint64_t)swizzle,
+                        (uint64_t)lower[0] + upper[0]};
   memcpy(to, words, sizeof words);
   return 0;
 #endif

@@ -95,6 +95,9 @@ static void choose(const Kind *kind, Made *made) {
   made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
   made->shape.a.boxes = !kind->plain;
   assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
+  if (!kind->plain && made->s.way != GEMM_WGMMA &&
+      !gemm_change(&made->shape, &gpu, "way=wgmma", &made->s, &why))
+    fail_msg("%s", why.text);
   if (!gemm_parse(&made->s, kind->schedule, &why))
     fail_msg("%s", why.text);
   gemm_lay_out(&made->shape, &made->s);
@@ -110,7 +113,10 @@ static void map_operand(const GemmArguments *g, const Made *m, bool b,
   int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
   int64_t of_term = b ? g->b_k : g->a_k;
   uint32_t bytes = dtype_info[m->shape.a.dtype].bytes;
-  SimMap map = {.rank = 3, .element = bytes, .address = b ? g->b : g->a};
+  SimMap map = {.rank = 3,
+                .element = bytes,
+                .address = b ? g->b : g->a,
+                .tf32 = bytes == 4};
   map.size[0] = (uint64_t)(turned ? rows : g->k);
   map.size[1] = (uint64_t)(turned ? g->k : rows);
   map.size[2] = (uint64_t)g->batch;

@@ -59,6 +59,15 @@ static const Kind kinds[] = {
      GROUPS "n=64 stream=0 pingpong=0 store=engine waiting=2 cluster_m=2 "
             "cluster_n=2 flight=2",
      0},
+    {"sm_90a",
+     {DT_BF16, DT_F32, DT_BF16, .computed = 1, .align = 16, .bias = true},
+     GROUPS "stream=1 pingpong=0 store=shared cluster_m=1 cluster_n=1 flight=2",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F32, DT_F16, .a_turned = 1, .computed = 1, .align = 16},
+     GROUPS "m=64 stream=0 pingpong=1 store=engine waiting=1 cluster_m=2 "
+            "cluster_n=1 flight=2",
+     0},
 };
 
 static const Sizes sizes[] = {

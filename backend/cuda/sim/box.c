@@ -131,8 +131,8 @@ static void pixel_at(const Packed *m, const int *at, uint32_t row, int *to) {
     int64_t along = pixels_along((int64_t)m->size[j + 1], m->lower[j],
                                  m->upper[j], m->step[j]);
     int64_t number = (at[j + 1] - m->lower[j]) / m->step[j] + rest;
-    to[j + 1] = (int)(m->lower[j] + number % along * m->step[j] +
-                      at[m->rank + j]);
+    to[j + 1] =
+        (int)(m->lower[j] + number % along * m->step[j] + at[m->rank + j]);
     rest = number / along;
   }
   to[images] = (int)(at[images] + rest);
@@ -173,6 +173,17 @@ static unsigned char *element_in(const Packed *m, SimBlock *b, uint64_t offset,
   return b->shared + swizzle_address(s, address) - SIM_BASE;
 }
 
+/* To the nearest one, of two as near the even one; what is not finite stays.
+ * The manuals do not say which: Triton's tests on GPUs do (pull request 11751).
+ */
+static void round_tf32(unsigned char *element) {
+  uint32_t bits;
+  memcpy(&bits, element, sizeof bits);
+  if ((bits & 0x7f800000) != 0x7f800000)
+    bits = (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
+  memcpy(element, &bits, sizeof bits);
+}
+
 static bool finish_load(SimRun *r, const Pending *p) {
   Packed m;
   memcpy(&m, p->p[0], sizeof m);
@@ -192,8 +203,8 @@ static bool finish_load(SimRun *r, const Pending *p) {
           continue;
         }
         memcpy(e, place + j * m.element, m.element);
-        if (m.tf32) /* the low bits of a number that lies low end first */
-          e[0] = 0, e[1] &= 0xe0;
+        if (m.tf32)
+          round_tf32(e);
       }
     }
     bar->loads--;
@@ -280,8 +291,7 @@ static Pending *begin(SimRun *r, SimThread *t, int op, const AxCall *c,
   void *map = arena_alloc(t->block->cluster->arena, sizeof(Packed));
   p->p[0] = memcpy(map, c->p[0], sizeof(Packed));
   p->n[0] = offset;
-  memcpy(p->at, c->p[1],
-         (c->n[3] + (c->n[4] ? c->n[3] - 2 : 0)) * sizeof(int));
+  memcpy(p->at, c->p[1], (c->n[3] + (c->n[4] ? c->n[3] - 2 : 0)) * sizeof(int));
   return p;
 }
 

@@ -55,7 +55,7 @@ typedef struct SimMap {
   uint64_t stride[SIM_AXES]; /* bytes; that of axis 0 is `element` */
   uint32_t box[SIM_AXES];    /* up to 256 each */
   uint32_t swizzle;          /* bytes: 0, 32, 64, 128 */
-  bool tf32;                 /* f32 is cut to tf32 on the way */
+  bool tf32;                 /* f32 is rounded to tf32 on the way */
   /* of pixels (cuTensorMapEncodeIm2col): box[0] channels of box[1] pixels, as a
      bounding box with these corners counts them, along axes 1 .. rank - 2, by
      these steps */
