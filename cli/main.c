@@ -1,6 +1,8 @@
 /* axon: finds the verb and hands over. */
 #include "cli/cli.h"
 
+#include "backend/cpu/compiler.h"
+
 #ifdef __linux__
 #include <malloc.h>
 #endif
@@ -169,5 +171,7 @@ int main(int argc, char **argv) {
     pthread_join(thread, NULL);
   else /* the address space is limited */
     run_program(&program);
+  if (program.status != EXIT_INTERRUPTED)
+    compilers_leave();
   return program.status;
 }

@@ -111,9 +111,15 @@ static void count(_Atomic uint64_t *counter) {
   atomic_fetch_add(counter, 1);
 }
 
-/* At the end of the process.  A child of fork has the counts of its parent,
- * and lets them be. */
-__attribute__((destructor)) static void add_counts(void) {
+void artifact_counts_begin(void) {
+  atomic_store(&found_count, 0);
+  atomic_store(&made_count, 0);
+  atomic_store(&counting, getpid());
+}
+
+/* A child of fork has the counts of its parent, and lets them be, unless it
+ * began its own. */
+__attribute__((destructor)) void artifact_counts_add(void) {
   uint64_t found = atomic_load(&found_count), made = atomic_load(&made_count);
   char root[ARTIFACT_PATH];
   if ((found || made) && atomic_load(&counting) == getpid() &&

@@ -43,6 +43,11 @@ bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
 /* Removes one that is whole and yet cannot be used. */
 void artifact_drop(const Artifact *artifact);
 
+/* Of a child of fork that keeps artifacts: it counts them, and adds the counts
+ * to the totals, which else the end of a process does. */
+void artifact_counts_begin(void);
+void artifact_counts_add(void);
+
 /* Bytes that are kept at most: AXON_CACHE_LIMIT, as `512M`. */
 uint64_t artifact_limit(void);
 /* A fault where AXON_CACHE_LIMIT is no size. */

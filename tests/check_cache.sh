@@ -140,4 +140,21 @@ status=$? took=$((($(date +%s%N) - before) / 1000000))
   wrong "interrupted: status $status after $took ms"
 left=$(find "$work" -maxdepth 1 -name 'axon-*')
 [ -z "$left" ] || wrong "left behind: $left"
+
+# What is being compiled at the end of a small program is finished without it,
+# and nobody waits for that: the next one finds it.
+printf '#!/bin/sh\nsleep 1\nexec cc "$@"\n' >"$work/slow"
+"$AXON" cache clear >"$work/out"
+said=$(unset AXON_TINY && AXON_CC="$work/slow" "$AXON" -e \
+  'max (for i < 100000 => i * 7 % 1000)')
+[ "$said" = 999 ] || wrong "a small program: $said"
+shows 'not waited for' '^0 kernels'
+for _ in $(seq 100); do
+  find "$XDG_CACHE_HOME/axon" -name '*.so' | grep -q . && break
+  sleep 0.1
+done
+shows 'finished alone' '^1 kernel,'
+left=$(find "$work" -maxdepth 1 -name 'axon-*')
+[ -z "$left" ] || wrong "left behind by what finishes: $left"
+shows 'counted' '^0 times found, 1 time compiled'
 exit "$bad"

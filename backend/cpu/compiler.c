@@ -13,11 +13,16 @@
 #include "runtime/notice.h"
 #include "runtime/pool.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -54,6 +59,7 @@ static struct {
   Object *buckets[BUCKETS];
   Object *open; /* WAITING and RUNNING; the next to be started first */
   int running;
+  bool left; /* to a child of fork: compilers_leave */
 } table = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- what is told ---- */
@@ -239,7 +245,8 @@ static void look_after_jobs(void) {
   }
 }
 
-/* A child of fork has no part in the compilers of its parent. */
+/* A child of fork has no part in the compilers of its parent, unless it is
+ * made to have. */
 static void before_fork(void) {
   pthread_mutex_lock(&table.lock);
 }
@@ -248,7 +255,7 @@ static void after_fork(void) {
   pthread_mutex_unlock(&table.lock);
 }
 
-static void after_fork_child(void) {
+static void disown_jobs(void) {
   for (Object *o = table.open; o; o = o->other)
     if (o->state == STATE_RUNNING) {
       job_disown(o->job);
@@ -256,6 +263,11 @@ static void after_fork_child(void) {
       o->state = STATE_WAITING;
     }
   table.running = 0;
+}
+
+static void after_fork_child(void) {
+  if (!table.left)
+    disown_jobs();
   pthread_mutex_unlock(&table.lock);
 }
 
@@ -272,7 +284,94 @@ static void unlock(void) {
   pthread_mutex_unlock(&table.lock);
 }
 
-/* At the end of the process nobody wants what is still being compiled. */
+/* Until a compiler ends; for a little while. */
+static void poll_jobs(void) {
+  struct pollfd ends[POOL_THREADS_MOST];
+  nfds_t count = 0;
+  lock();
+  for (Object *r = table.open; r; r = r->other)
+    if (r->state == STATE_RUNNING && count < POOL_THREADS_MOST)
+      ends[count++] = (struct pollfd){.fd = job_end(r->job), .events = POLLIN};
+  unlock();
+  poll(ends, count, LOOK_MS);
+}
+
+/* ---- what is being compiled at the end of the process ---- */
+
+/* Pages are not copied by fork, but their tables are, and nobody else gets
+ * them before the child ends. */
+static bool is_small(void) {
+  enum { SMALL = 256 << 20 };
+  long all = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "re");
+  bool read = file && fscanf(file, "%ld %ld", &all, &resident) == 2;
+  if (file)
+    fclose(file);
+  return read && resident < SMALL / sysconf(_SC_PAGESIZE);
+}
+
+/* What others wait to see closed, they need not wait for. */
+static void close_files(void) {
+  DIR *files = opendir("/proc/self/fd");
+  for (struct dirent *entry; files && (entry = readdir(files));) {
+    int fd = atoi(entry->d_name);
+    bool ours = fd == dirfd(files) || entry->d_name[0] == '.';
+    for (Object *o = table.open; o && !ours; o = o->other)
+      ours = o->state == STATE_RUNNING && job_end(o->job) == fd;
+    if (!ours)
+      close(fd);
+  }
+  if (files)
+    closedir(files);
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    open("/dev/null", O_RDWR);
+}
+
+static void drop_waiting(void) {
+  for (Object *o = table.open, *other; o; o = other) {
+    other = o->other;
+    if (o->state == STATE_WAITING)
+      settle(o, STATE_FAILED);
+  }
+}
+
+/* The child: nobody waits for it, and it is of no terminal. */
+_Noreturn static void finish_alone(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  setsid();
+  close_files();
+  for (int signal_number = 1; signal_number < 32; signal_number++)
+    signal(signal_number, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &none, NULL);
+  artifact_counts_begin();
+  drop_waiting();
+  while (table.running > 0) {
+    poll_jobs();
+    lock();
+    look_after_jobs();
+    unlock();
+  }
+  artifact_counts_add();
+  _exit(0);
+}
+
+void compilers_leave(void) {
+  lock();
+  table.left = table.running > 0 && is_small();
+  bool left = table.left;
+  unlock();
+  pid_t child = left ? fork() : -1;
+  if (child == 0)
+    finish_alone();
+  if (child < 0)
+    return;
+  lock();
+  disown_jobs();
+  unlock();
+}
+
+/* Whoever has not left them to others wants them no more. */
 __attribute__((destructor)) static void end_jobs(void) {
   if (pthread_mutex_trylock(&table.lock) != 0)
     return;
@@ -361,13 +460,8 @@ static void wait_a_little(Object *o) {
   look_after_jobs();
   if (is_settled(o))
     return;
-  struct pollfd ends[POOL_THREADS_MOST];
-  nfds_t count = 0;
-  for (Object *r = table.open; r; r = r->other)
-    if (r->state == STATE_RUNNING && count < POOL_THREADS_MOST)
-      ends[count++] = (struct pollfd){.fd = job_end(r->job), .events = POLLIN};
   unlock();
-  poll(ends, count, LOOK_MS); /* Ctrl-C may come to another thread */
+  poll_jobs(); /* Ctrl-C may come to another thread */
   interrupt_poll();
   lock();
 }

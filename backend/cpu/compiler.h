@@ -35,4 +35,9 @@ void *object_function(Object *object, const char *name);
 /* The one named `kernel`, which is looked up once. */
 KernelFunction *object_kernel(Object *object);
 
+/* Just before the process ends: what is being compiled is finished and kept
+ * by a process that outlives this one, so that the next one finds it.  Not for
+ * a library: it forks.  Without, compilers are ended with the process. */
+void compilers_leave(void);
+
 #endif
