@@ -5,13 +5,21 @@ set -u
 AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/plan" || exit 1
 XDG_CACHE_HOME=$(mktemp -d)
-export XDG_CACHE_HOME LC_ALL=C.UTF-8
+export XDG_CACHE_HOME LC_ALL=C.UTF-8 TMPDIR=$XDG_CACHE_HOME/tmp
 folder=$XDG_CACHE_HOME
+mkdir "$TMPDIR"
 trap 'rm -rf "$folder"' EXIT
 bad=0
 wrong() { echo "$*" && bad=1; }
 
-made() { find "$XDG_CACHE_HOME" -name '*.so' | wc -l; }
+# Once nothing is compiled any more: what a program leaves is finished alone.
+made() {
+  for _ in $(seq 400); do
+    find "$TMPDIR" -mindepth 1 | grep -q . || break
+    sleep 0.05
+  done
+  find "$XDG_CACHE_HOME" -name '*.so' | wc -l
+}
 
 for f in *.axn; do
   before=$(made)

@@ -13,7 +13,7 @@ export AXON BUILD=${BUILD:-$here}
 export filter=${1-}
 results=$(mktemp -d)
 export results
-trap 'rm -rf "$results"' EXIT
+trap 'rm -rf "$results" 2>/dev/null || { sleep 1 && rm -rf "$results"; }' EXIT
 export TEST_CACHE="$results/cache"
 mkdir "$TEST_CACHE"
 

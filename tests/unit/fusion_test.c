@@ -798,7 +798,6 @@ static Node *rows_less_row(Node *x, int64_t from, int64_t row) {
 static void check_rows(Node *x, int64_t from, int64_t row, bool whole,
                        uint64_t again) {
   g.span = (Span){0};
-  node_retain(x);
   Node *n = rows_less_row(x, from, row);
   if (whole)
     n = add(n, reduce(PRIM_SUM, x, 0, 1, false));
