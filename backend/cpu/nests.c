@@ -12,7 +12,8 @@
 enum {
   UNROLLED = 4,
   UNROLLED_OPS = 8,
-  FEW_ROWS = 4, /* of a square that is worth being turned */
+  FEW_ROWS = 4,       /* of a square that is worth being turned */
+  SEARCHED = 1 << 14, /* terms of a row that a search goes through */
 };
 
 #define format emit_format
@@ -637,6 +638,15 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
     buffer_printf(out, "acc%u = (vf){0};\n", f->name);
 }
 
+/* So many terms in a row that for most of them it is long known that lanes have
+ * had better ones; in a shorter one that is a surprise too often. */
+static bool is_search(const Emitter *e, const Fold *f) {
+  const Loop *loop = e->loop;
+  bool parts = e->s->chunk && e->lane == loop->kept;
+  int64_t terms = parts ? e->s->chunk : loop->extents[e->lane];
+  return f->where && size_guess(loop->graph, terms) >= SEARCHED;
+}
+
 /* The lanes of several vectors at a time, each with its own sum. */
 static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
   buffer_printf(out,
@@ -648,8 +658,14 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
                 UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
-  for (uint32_t j = 0; j < n->count; j++)
-    nest_take(e, out, &n->folds[j], "[q]", false);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (is_search(e, f)) /* all lanes have a place after the first */
+      buffer_printf(out, "if (first == start || may_%c_%s(acc%u[q], %s))\n",
+                    f->class, f->op == PRIM_ARGMAX ? "more" : "less", f->name,
+                    emit_lanes(e, f->r->step, f->class));
+    nest_take(e, out, f, "[q]", false);
+  }
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
