@@ -132,7 +132,9 @@ static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
       about->by_index++;
     else if (s->kind == STEP_READ &&
              !(turned && loop_reads_apart(loop, s, lane, &numbers)))
-      about->apart += is_apart(s->address, lane) && !is_near(s->address, lane);
+      about->apart += is_apart(s->address, lane) &&
+                      s->address->times[lane] != -1 && /* turned round */
+                      !is_near(s->address, lane);
   }
   for (uint32_t j = 0; j < loop->results.len; j++)
     about->apart += is_apart(loop->results.at[j].out, lane) &&

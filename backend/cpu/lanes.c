@@ -54,6 +54,7 @@ enum {
   COPIED_BYTES = 32 << 10, /* so many bytes of the nearest cache, */
   COPIED_UNITS = 16,       /* of at least so many units */
   EVEN_LANES = 4, /* vectors of a quotient's value, of which one is not even */
+  TURNED_COST = 2,   /* of a vector whose lanes are turned round, */
   QUOTIENT_COST = 3, /* in loads of a vector */
 };
 
@@ -61,8 +62,11 @@ static double access_cost(int64_t step, double width) {
   return step == 0 ? 0.5 : step == 1 ? 1 : width;
 }
 
-/* Lanes near to each other are loaded with what lies between them. */
+/* Lanes near to each other are loaded with what lies between them, and turned
+ * round where they go down. */
 static double load_cost(int64_t step, double width) {
+  if (step == -1)
+    return fmin(TURNED_COST, width);
   return step > 1 && step <= NEAR_STEPS && step < width
              ? (double)step
              : access_cost(step, width);

@@ -12,7 +12,8 @@
 enum {
   UNROLLED = 4,
   UNROLLED_OPS = 8,
-  FEW_ROWS = 4, /* of a square that is worth being turned */
+  FEW_ROWS = 4,       /* of a square that is worth being turned */
+  SEARCHED = 1 << 14, /* terms of a row that a search goes through */
 };
 
 #define format emit_format
@@ -576,32 +577,36 @@ static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
   return ops <= UNROLLED_OPS ? UNROLLED : 1;
 }
 
-static void declare_row(Buffer *out, const Fold *f, uint32_t sums) {
+/* A loop over accumulators: written out, so that these stay in registers. */
+static const char *each_sum(Emitter *e, uint32_t from, uint32_t sums) {
+  return format(e, "#pragma GCC unroll %u\nfor (int q = %u; q < %u; q++)\n",
+                sums, from, sums);
+}
+
+static void declare_row(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   char v = vector_letter(f->class);
+  const char *each = each_sum(e, 0, sums);
   const char *first = f->where ? "0" : f->identity;
   if (sums > 1)
     buffer_printf(out,
-                  "v%c acc%u[%u];\nfor (int q = 0; q < %u; q++)\n"
-                  "acc%u[q] = splat_%c(%s);\n",
-                  v, f->name, sums, sums, f->name, f->class, first);
+                  "v%c acc%u[%u];\n%sacc%u[q] = splat_%c(%s);\n", v, f->name,
+                  sums, each, f->name, f->class, first);
   else
     buffer_printf(out, "v%c acc%u = splat_%c(%s);\n", v, f->name, f->class,
                   first);
   char at = f->far ? 'l' : 'i';
   if (f->where && sums > 1)
     buffer_printf(out,
-                  "v%c at%u[%u];\nfor (int q = 0; q < %u; q++)\n"
-                  "at%u[q] = splat_%c(-1);\n",
-                  at, f->name, sums, sums, f->name, at);
+                  "v%c at%u[%u];\n%sat%u[q] = splat_%c(-1);\n", at, f->name,
+                  sums, each, f->name, at);
   else if (f->where)
     buffer_printf(out, "v%c at%u = splat_%c(-1);\n", at, f->name, at);
   if (f->runs)
     buffer_printf(out, "vd sum%u = {0};\n", f->name);
   if (f->seen && sums > 1)
     buffer_printf(out,
-                  "seen_f seen%u[%u];\nfor (int q = 0; q < %u; q++)\n"
-                  "seen%u[q] = (seen_f)-1;\n",
-                  f->name, sums, sums, f->name);
+                  "seen_f seen%u[%u];\n%sseen%u[q] = (seen_f)-1;\n", f->name,
+                  sums, each, f->name);
   else if (f->seen)
     buffer_printf(out, "seen_f seen%u = (seen_f)-1;\n", f->name);
 }
@@ -613,7 +618,7 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   const char *one = format(e, "acc%u[0]", f->name);
   const char *other = format(e, "acc%u[q]", f->name);
   if (sums > 1)
-    buffer_printf(out, "for (int q = 1; q < %u; q++)\n", sums);
+    buffer_puts(out, each_sum(e, 1, sums));
   if (sums > 1 && f->where)
     buffer_printf(out, "%s = %s_of(%s, &at%u[0], %s, at%u[q]);\n", one,
                   best_name(e, f), one, f->name, other, f->name);
@@ -627,10 +632,19 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
   buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
                 first);
   if (sums > 1)
-    buffer_printf(out, "for (int q = 0; q < %u; q++)\nacc%u[q] = (vf){0};\n",
-                  sums, f->name);
+    buffer_printf(out, "%sacc%u[q] = (vf){0};\n", each_sum(e, 0, sums),
+                  f->name);
   else
     buffer_printf(out, "acc%u = (vf){0};\n", f->name);
+}
+
+/* So many terms in a row that for most of them it is long known that lanes have
+ * had better ones; in a shorter one that is a surprise too often. */
+static bool is_search(const Emitter *e, const Fold *f) {
+  const Loop *loop = e->loop;
+  bool parts = e->s->chunk && e->lane == loop->kept;
+  int64_t terms = parts ? e->s->chunk : loop->extents[e->lane];
+  return f->where && size_guess(loop->graph, terms) >= SEARCHED;
 }
 
 /* The lanes of several vectors at a time, each with its own sum. */
@@ -644,8 +658,14 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
                 UNROLLED, UNROLLED, whole_macros, UNROLLED, UNROLLED);
   emit_put(out, &e->blocks[e->lane_level]);
   emit_put(out, &e->checks);
-  for (uint32_t j = 0; j < n->count; j++)
-    nest_take(e, out, &n->folds[j], "[q]", false);
+  for (uint32_t j = 0; j < n->count; j++) {
+    const Fold *f = &n->folds[j];
+    if (is_search(e, f)) /* all lanes have a place after the first */
+      buffer_printf(out, "if (first == start || may_%c_%s(acc%u[q], %s))\n",
+                    f->class, f->op == PRIM_ARGMAX ? "more" : "less", f->name,
+                    emit_lanes(e, f->r->step, f->class));
+    nest_take(e, out, f, "[q]", false);
+  }
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
@@ -674,7 +694,7 @@ static void emit_row(Emitter *e, Nest *n) {
       nest_store(e, &part, f, emit_lanes(e, f->r->step, class), false);
       continue;
     }
-    declare_row(out, f, sums);
+    declare_row(e, out, f, sums);
     runs |= f->runs;
     nest_take(e, &whole, f, first, false);
     nest_take(e, &part, f, first, true);

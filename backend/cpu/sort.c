@@ -17,7 +17,9 @@ enum {
   SHARED = 1 << 16, /* items of one line that threads share */
   PARTS = 8,        /* in so many parts */
   WORK = 1 << 14,   /* items that a thread takes at a time */
-  TOP_FEW = 64,     /* of the largest */
+  BLOCK = 256,      /* keys at a time */
+  TOP_RARE = 16,    /* the largest are so few, one of so many, that most
+                       elements are seen to be none of them at once */
 };
 
 typedef struct Sort {
@@ -31,56 +33,71 @@ typedef struct Sort {
 
 /* ---- keys ---- */
 
+/* Without a branch: of signs that are random each second one is a surprise. */
 static uint32_t key_of_float(float x) {
-  uint32_t bits;
-  if (x != x)
-    return UINT32_MAX;
+  uint32_t bits, nan = x != x ? UINT32_MAX : 0;
   x += 0; /* -0 is 0 */
   memcpy(&bits, &x, sizeof bits);
-  return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+  return (bits ^ (-(bits >> 31) | UINT32_C(1) << 31)) | nan;
 }
 
 static uint64_t key_of_double(double x) {
-  uint64_t bits;
-  if (x != x)
-    return UINT64_MAX;
+  uint64_t bits, nan = x != x ? UINT64_MAX : 0;
   x += 0;
   memcpy(&bits, &x, sizeof bits);
-  return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+  return (bits ^ (-(bits >> 63) | UINT64_C(1) << 63)) | nan;
 }
 
-/* The key of an element; of a wide one a half. */
-static uint32_t key_at(const Sort *s, const void *x, int64_t i, int half) {
+/* The keys of elements from `begin` on, of wide ones the lower halves. */
+static void keys_of(const Sort *s, const void *x, int64_t begin, int count,
+                    uint32_t *keys) {
+  int64_t step = s->lines.inner;
+#define EACH(T, key)                                \
+  for (int k = 0; k < count; k++) {                 \
+    T e = ((const T *)x)[(begin + k) * step];       \
+    keys[k] = (uint32_t)(key);                      \
+  }                                                 \
+  break
   switch (s->dtype) {
   case DT_F32:
-    return key_of_float(((const float *)x)[i]);
+    EACH(float, key_of_float(e));
   case DT_F16:
-    return key_of_float((float)f16_to_double(((const uint16_t *)x)[i]));
+    EACH(uint16_t, key_of_float((float)f16_to_double(e)));
   case DT_BF16:
-    return key_of_float((float)bf16_to_double(((const uint16_t *)x)[i]));
+    EACH(uint16_t, key_of_float((float)bf16_to_double(e)));
   case DT_I32:
-    return (uint32_t)((const int32_t *)x)[i] ^ UINT32_C(1) << 31;
+    EACH(int32_t, (uint32_t)e ^ UINT32_C(1) << 31);
   case DT_I8:
-    return (uint8_t)((const int8_t *)x)[i] ^ 0x80u;
+    EACH(int8_t, (uint8_t)e ^ 0x80u);
   case DT_BOOL:
   case DT_U8:
-    return ((const uint8_t *)x)[i];
+    EACH(uint8_t, e);
   case DT_I64:
-    return (uint32_t)(((uint64_t)((const int64_t *)x)[i] ^ UINT64_C(1) << 63) >>
-                      32 * half);
+    EACH(int64_t, e);
   case DT_F64:
-    return (uint32_t)(key_of_double(((const double *)x)[i]) >> 32 * half);
+    EACH(double, key_of_double(e));
   default:
-    return 0;
+    break;
   }
+#undef EACH
+}
+
+/* The upper half of a wide key. */
+static uint32_t upper_at(const Sort *s, const void *x, int64_t i) {
+  uint64_t key = s->dtype == DT_F64
+                     ? key_of_double(((const double *)x)[i])
+                     : (uint64_t)((const int64_t *)x)[i] ^ UINT64_C(1) << 63;
+  return (uint32_t)(key >> 32);
 }
 
 static void load(const Sort *s, const void *x, int64_t begin, int64_t end,
                  uint64_t *items) {
-  uint32_t turn = s->turned ? UINT32_MAX : 0;
-  for (int64_t k = begin; k < end; k++) {
-    uint32_t key = key_at(s, x, k * s->lines.inner, 0) ^ turn;
-    items[k] = (uint64_t)key << 32 | (uint32_t)k;
+  uint32_t turn = s->turned ? UINT32_MAX : 0, keys[BLOCK];
+  for (int64_t at = begin; at < end; at += BLOCK) {
+    int count = end - at < BLOCK ? (int)(end - at) : BLOCK;
+    keys_of(s, x, at, count, keys);
+    for (int k = 0; k < count; k++)
+      items[at + k] = (uint64_t)(keys[k] ^ turn) << 32 | (uint32_t)(at + k);
   }
 }
 
@@ -90,7 +107,7 @@ static void load_upper(const Sort *s, const void *x, int64_t begin, int64_t end,
   uint32_t turn = s->turned ? UINT32_MAX : 0;
   for (int64_t k = begin; k < end; k++) {
     uint32_t at = (uint32_t)items[k];
-    uint32_t key = key_at(s, x, (int64_t)at * s->lines.inner, 1) ^ turn;
+    uint32_t key = upper_at(s, x, (int64_t)at * s->lines.inner) ^ turn;
     items[k] = (uint64_t)key << 32 | at;
   }
 }
@@ -321,21 +338,75 @@ bool routine_argsort(Routine *r) {
 
 /* ---- the largest ---- */
 
-/* The least `count` items of a line, in their order: few, so that most items
- * are seen to be none of them at once. */
-static void put_least(const Sort *s, const void *x, int64_t count,
-                      uint64_t *least) {
-  int64_t have = 0;
-  for (int64_t k = 0; k < s->lines.length; k++) {
-    uint32_t key = ~key_at(s, x, k, 0);
-    uint64_t item = (uint64_t)key << 32 | (uint32_t)k;
-    if (have == count && item >= least[count - 1])
-      continue;
-    int64_t j = have < count ? have++ : count - 1;
-    for (; j > 0 && least[j - 1] > item; j--)
-      least[j] = least[j - 1];
-    least[j] = item;
+/* The least `count` items so far, as a heap, the largest of them on top. */
+typedef struct Heap {
+  uint64_t *items;
+  int64_t count, have;
+} Heap;
+
+static void sift(uint64_t *items, int64_t count, int64_t at) {
+  uint64_t item = items[at];
+  for (int64_t k; (k = 2 * at + 1) < count; at = k) {
+    k += k + 1 < count && items[k + 1] > items[k];
+    if (items[k] < item)
+      break;
+    items[at] = items[k];
   }
+  items[at] = item;
+}
+
+static void heap_take(Heap *h, uint64_t item) {
+  if (h->have == h->count) {
+    if (item < h->items[0]) {
+      h->items[0] = item;
+      sift(h->items, h->count, 0);
+    }
+    return;
+  }
+  h->items[h->have++] = item;
+  for (int64_t k = h->have == h->count ? h->count / 2 : 0; k-- > 0;)
+    sift(h->items, h->count, k);
+}
+
+/* In their order. */
+static void heap_end(Heap *h) {
+  for (int64_t k = h->count; k-- > 1;) {
+    uint64_t item = h->items[k];
+    h->items[k] = h->items[0];
+    h->items[0] = item;
+    sift(h->items, k, 0);
+  }
+}
+
+typedef struct Top { /* of lines, each in so many parts */
+  const Sort *s;
+  int64_t count, parts;
+  uint64_t *items; /* `count` of each part */
+} Top;
+
+static int64_t top_begin(const Top *t, int64_t part) {
+  int64_t n = t->s->lines.length, rest = n % t->parts;
+  return n / t->parts * part + (part < rest ? part : rest);
+}
+
+static void top_part(const Top *t, int64_t unit) {
+  const void *x = at_line(t->s, unit / t->parts);
+  int64_t part = unit % t->parts, end = top_begin(t, part + 1);
+  Heap h = {.items = t->items + unit * t->count, .count = t->count};
+  uint32_t keys[BLOCK];
+  for (int64_t at = top_begin(t, part); at < end; at += BLOCK) {
+    int count = end - at < BLOCK ? (int)(end - at) : BLOCK;
+    keys_of(t->s, x, at, count, keys);
+    for (int k = 0; k < count; k++)
+      if (h.have < h.count || ~keys[k] <= h.items[0] >> 32)
+        heap_take(&h, (uint64_t)~keys[k] << 32 | (uint32_t)(at + k));
+  }
+}
+
+static int top_parts(void *context, int64_t begin, int64_t end) {
+  for (int64_t unit = begin; unit < end; unit++)
+    top_part(context, unit);
+  return 0;
 }
 
 static void put_top(const Sort *s, int64_t line, const void *x,
@@ -353,16 +424,42 @@ static void put_top(const Sort *s, int64_t line, const void *x,
   }
 }
 
+/* The least of those of all parts. */
+static int join_parts(void *context, int64_t begin, int64_t end) {
+  const Top *t = context;
+  for (int64_t line = begin; line < end; line++) {
+    uint64_t *items = t->items + line * t->parts * t->count;
+    Heap h = {.items = items, .count = t->count};
+    for (int64_t k = 0; k < t->parts * t->count; k++)
+      heap_take(&h, items[k]);
+    heap_end(&h);
+    put_top(t->s, line, at_line(t->s, line), items);
+  }
+  return 0;
+}
+
+/* Few of many: what is among them is rare, and each part of a line has its own.
+ */
+static bool top_rare(const Sort *s, int64_t count, Routine *r) {
+  int64_t lines = s->lines.outer, n = s->lines.length;
+  Top t = {.s = s, .count = count, .parts = 1};
+  while (t.parts < PARTS && n / (2 * t.parts) >= TOP_RARE * count &&
+         n / t.parts >= SHARED / PARTS)
+    t.parts *= 2;
+  t.items = routine_room(&r->room, lines * t.parts * count *
+                                       (int64_t)sizeof *t.items);
+  return t.items &&
+         routine_share(r, lines * t.parts, 1 + WORK * t.parts / n, top_parts,
+                       &t) &&
+         routine_share(r, lines, 1 + WORK / (t.parts * count), join_parts, &t);
+}
+
 static int top_lines(void *context, int64_t begin, int64_t end) {
   const Sort *s = context;
-  int64_t count = s->r->node->params[0];
-  uint64_t least[TOP_FEW];
   for (int64_t line = begin; line < end; line++) {
     const void *x = at_line(s, line);
-    const uint64_t *items = least;
-    if (count <= TOP_FEW && !s->wide)
-      put_least(s, x, count, least);
-    else if (!(items = ordered_line(s, x)))
+    const uint64_t *items = ordered_line(s, x);
+    if (!items)
       return 1;
     put_top(s, line, x, items);
   }
@@ -371,10 +468,13 @@ static int top_lines(void *context, int64_t begin, int64_t end) {
 
 bool routine_topk(Routine *r) {
   Sort s = sort_of(r);
+  int64_t count = r->node->params[0], n = s.lines.length;
   s.turned = true;
-  return s.lines.length <= UINT32_MAX &&
-         routine_share(r, s.lines.outer, 1 + WORK / s.lines.length, top_lines,
-                       &s);
+  if (n > UINT32_MAX)
+    return false;
+  if (count > 0 && !s.wide && count <= n / TOP_RARE)
+    return top_rare(&s, count, r);
+  return routine_share(r, s.lines.outer, 1 + WORK / n, top_lines, &s);
 }
 
 /* ---- permutations: the order of random keys ---- */

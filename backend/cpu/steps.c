@@ -498,6 +498,8 @@ static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
 static const char *strided(Emitter *e, const Step *s, const char *from,
                            int64_t step) {
   const char *name = dtype_info[s->dtype].name;
+  if (step == -1 && e->s->width > 1)
+    return format(e, "ldb_%s(%s, REST)", name, from);
   bool near = step >= 2 && step <= NEAR_STEPS && e->s->width > 1;
   const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
   if (near)

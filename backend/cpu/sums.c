@@ -1,6 +1,7 @@
 /* Sums, or maxima, of few terms: windows of poolings and stencils.  The terms
  * are written out, and what is summed up stays in registers.  To find out which
- * unit it is takes as long as to work on a row, so a unit has several. */
+ * unit it is takes as long as to work on a row, so a unit has several; so it
+ * does where nothing is summed up, but rows are short. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/window.h"
 
@@ -10,6 +11,7 @@ enum {
   UNITS = 64,             /* that are wanted at least, */
   ROWS_LEAST = 4,         /* of so many rows, */
   COLUMNS_MOST = 1024,    /* and of so many columns at most */
+  COLUMNS_SHORT = 512,    /* of a row without sums */
   LOCAL_BYTES = 16 << 10, /* what they leave for each other */
 };
 
@@ -74,10 +76,12 @@ bool sums_choose(const Kernel *k, Schedule *s) {
       return false;
     any |= sums;
   }
-  if (!any || k->outer < 2)
+  if (k->outer < 2)
     return false;
   const Loop *loop = k->loops.at[0];
   int64_t columns = loop_guess(loop, k->outer - 1);
+  if (!any && columns > COLUMNS_SHORT)
+    return false;
   int64_t rows = loop_guess(loop, k->outer - 2);
   double others = loop_points(loop, 0, k->outer - 2);
   int64_t block = columns < COLUMNS_MOST ? columns : COLUMNS_MOST;

@@ -115,6 +115,8 @@ static const Case cases[] = {
     {PRIM_TOPK, 1, SHAPE(1), false, 0},
     {PRIM_TOPK, 500, SHAPE(3, 500), false, 0},
     {PRIM_TOPK, 64, SHAPE(3, 64), false, 0},
+    {PRIM_TOPK, 31, SHAPE(5, 500), false, 0},
+    {PRIM_TOPK, 1000, SHAPE(2, 70001), false, 0},
     {PRIM_CUMSUM, 0, SHAPE(1), false, 0},
     {PRIM_CUMSUM, 0, SHAPE(100003), false, 0},
     {PRIM_CUMSUM, 0, SHAPE(32768), false, 0},
