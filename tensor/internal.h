@@ -188,6 +188,7 @@ typedef struct PlanNode {
   bool stored, needed;
   bool of_indices;     /* made of indices and numbers alone, by little; */
   bool of_few;         /* or of these and of what has far fewer elements */
+  bool of_data;        /* made of what is there, element by element */
   uint32_t position;   /* among the stored ones */
   uint32_t inner_refs; /* references from nodes of the plan */
   double work;      /* of one element, with all that it needs and is pending */

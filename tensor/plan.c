@@ -23,6 +23,7 @@ enum {
   INDEX_COST = 8,     /* of what is made of indices alone: about a read */
   FEWER = 4,          /* elements than their reader's: not done again */
   KEPT_WORK = 4,      /* of an element that is not worth being kept */
+  ROW_WORK = 4,       /* elements of a row, for each operation before it */
   WINDOW_TERMS = 256, /* of a window that reads what is padded, */
   WINDOW_ROW = 5,     /* in rows of so many at least */
 };
@@ -270,10 +271,12 @@ static void add_up_work(const Plan *plan) {
     p->work += n->reduce != PRIM_NONE;
     p->work *= size_guess_product(plan->graph, n->reduce_count, reduced);
     p->of_indices = p->of_few = is_simple(n);
+    p->of_data = n->kind == NODE_COMP && n->reduce == PRIM_NONE;
     for (uint32_t j = 0; j < child_count(n); j++) {
       const Node *x = child(n, j);
       p->of_indices &=
           !x || (!node_is_there(x) && plan_node(plan, x)->of_indices);
+      p->of_data &= !x || node_is_there(x) || plan_node(plan, x)->of_data;
       p->of_few &= !x || is_few(plan, x, n) ||
                    (!node_is_there(x) && plan_node(plan, x)->of_few);
       if (x && !node_is_there(x) && !is_worth_keeping(plan, plan_node(plan, x)))
@@ -489,6 +492,31 @@ static bool is_streamed(const Plan *plan, const PlanNode *p) {
   return p->of_few && p->chain <= INDEX_COST && bytes >= STREAM_BYTES;
 }
 
+/* Elements of a row of the group for which the cell is the same. */
+static double row_of(const Plan *plan, const Group *group, uint32_t at) {
+  uint64_t *known = NEW_ARRAY(plan->arena, uint64_t, group->cells.len);
+  bool *seen = NEW_ARRAY(plan->arena, bool, group->cells.len);
+  uint64_t has = axes_of(group, at, known, seen);
+  double row = 1;
+  for (uint32_t k = group->axis_count; k-- > 0 && !(has >> k & 1);)
+    row *= (double)size_guess(plan->graph, group->extents[k]);
+  return row;
+}
+
+/* Is it made of what is there, and is to make it little beside the rows of its
+ * readers, which do it once for each?  Then that is less than to begin a kernel
+ * for it, as for what batchnorm multiplies a channel by. */
+static bool is_of_rows(const Plan *plan, const PlanNode *p) {
+  bool rows = plan->graph->backend && plan->graph->backend->kernels;
+  rows = rows && p->of_data;
+  for (uint32_t k = 0; k < p->instances.len && rows; k++) {
+    const Instance *i = &p->instances.at[k];
+    rows = i->group->reduce == PRIM_NONE &&
+           ROW_WORK * p->work <= row_of(plan, i->group, i->cell);
+  }
+  return rows;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
@@ -496,7 +524,7 @@ static bool is_cheap(const Plan *plan, const PlanNode *p) {
   if (once)
     return !is_finish(plan, p);
   if ((p->of_indices && p->chain <= INDEX_COST) || pads_windows(plan, p) ||
-      is_streamed(plan, p))
+      is_streamed(plan, p) || is_of_rows(plan, p))
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);
