@@ -82,10 +82,12 @@ static void drop_data(const Cluster *cluster) {
   }
 }
 
-/* Zeros in the place of what a cluster computes. */
+/* Zeros in the place of what a cluster leaves in memory. */
 static bool run_dry(const Graph *g, const Cluster *cluster, Fault *fault) {
   for (uint32_t k = 0; k < cluster->nodes.len; k++) {
     Node *n = cluster->nodes.at[k];
+    if (!cluster_stores(cluster, n))
+      continue;
     uint32_t rank = n->free_count + n->rank;
     if (!node_fits_memory(g, n, fault) ||
         !(n->data = tensor_new(n->dtype, rank, n->extents, true, fault)))

@@ -65,6 +65,21 @@ expect 2 '`sm_1` is no arch.*: these are sm_75' \
   "$AXON" plan --target cuda:sm_1 b.axn
 expect 2 'of the architecture that it is' "$AXON" run --target cuda:sm_80 b.axn
 
+# A long loop is written out once: more of it would want more registers.
+{
+  printf 'val x = cumsum (f32 (iota 3000))\ndo print (sum (0.0'
+  for ((k = 1; k < 40; k++)); do
+    printf ' + abs (x.[%d:%d] - %d.5)' "$k" $((k + 2000)) "$k"
+  done
+  echo '))'
+} >long.axn
+for wanted in 'b.axn 4' 'long.axn 1'; do
+  said=$(AXON_NVRTC=/no/such/file AXON_TINY=0 "$AXON" plan --code \
+    --target cuda "${wanted% *}")
+  grep -q "#pragma unroll ${wanted#* }$" <<<"$said" ||
+    wrong "not $wanted at once: $said"
+done
+
 # Without NVRTC, and with what is none.
 missing='AXON_NVRTC=/no/such/file: there is no such file'
 expect 1 "$missing" env AXON_NVRTC=/no/such/file "$AXON" -e 1 --target cuda

@@ -38,8 +38,9 @@ form() {
     echo "fun run () = $5"
   } >"$1.axn"
   for of in sm_90a:wgmma sm_80:mma; do
-    said=$("$AXON" plan -q --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 |
-      tr -s ' \n' ' ')
+    mkdir -p "$work/${of%:*}"
+    said=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
+      --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
     grep -q "rows between two products,.*way=${6:-${of#*:}}" <<<"$said" ||
       wrong "$1 on ${of%:*}: no kernel between two products"
     grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
@@ -53,6 +54,10 @@ wrong() {
 }
 
 long='1 32 16384 128'
+# of which no memory has the scores, 4 TiB: nor are they taken for a plan
+vast='1 1 1048576 64'
+form vast "$vast" "$vast" "$vast" 'soft (nn.causal_mask (scores q k)) v'
+grep -q 'error' <<<"$said" && wrong "vast: $said"
 form long "$long" "$long" "$long" 'soft (nn.causal_mask (scores q k)) v'
 form narrow '2 16 8192 64' '2 16 8192 64' '2 16 8192 64' 'soft (scores q k) v'
 form sigmoid "$long" "$long" "$long" \
@@ -72,4 +77,16 @@ form cross '2 16 1000 64' '2 16 1500 64' '2 16 1500 128' 'soft (scores q k) v'
 form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
 form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
   'nn.grouped_attention q k v' '[a-z]*'
+
+# Those of warpgroups through NVRTC where it is: no spills, and no products that
+# wait for each other.
+unset AXON_NVRTC
+texts=${BUILD:-$here}/tests/unit/cudatexts_test
+if [ -x "$texts" ]; then
+  timeout 300 "$texts" "$work/sm_90a" >"$work/said" 2>&1 || {
+    wrong 'kernels through NVRTC'
+    head -n 40 "$work/said"
+  }
+  grep '^skipped' "$work/said"
+fi
 exit "$bad"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The texts of kernels for GPUs that the test suite's programs, examples and
-# random graphs lead to, left in a folder for cudatexts_test:
+# The texts of kernels for GPUs that the test suite's programs, examples, random
+# graphs and bench/gpu.sh lead to, left in a folder for cudatexts_test:
 #
 #     tests/cudatexts.sh FOLDER [CAPABILITY...]      FOLDER is made
 #     tests/unit/cudatexts_test FOLDER all
@@ -44,3 +44,6 @@ for capability in "$@"; do
   idle "$build/tests/unit/routines_test"
   echo "$capability: $(find "$folder" -name '*.cu' | wc -l) texts"
 done 2>/dev/null
+# What is timed on GPUs, as it is planned at its sizes: most is for warpgroups.
+AXON_NVRTC=/no/such/file "$here/bench/gpu.sh" --dry --axon "$AXON" >/dev/null
+echo "bench/gpu.sh: $(find "$folder" -name '*.cu' | wc -l) texts"

@@ -43,22 +43,36 @@ AXON_TARGET=cuda "$axon" -e 1 >"$work/said" 2>&1 || {
 AXON_TARGET=cuda "$axon" doctor 2>/dev/null | grep -E '^(gpu|driver|nvrtc) '
 
 # Each family: a program, whose first line has what a text of it is to say.
+# Others like it that begin so are schedules, or say what it is run with.
+settings() { # settings FILE: in `with`
+  with=(AXON_TARGET=cuda)
+  grep -q '^(\* AXON_TF32=1 \*)$' "$1" && with+=(AXON_TF32=1)
+  sed -n '2s/^(\* \(.*: way=.*\) \*)$/\1/p' "$1" >"$work/schedules"
+  [ ! -s "$work/schedules" ] || with+=("AXON_SCHEDULES=$work/schedules")
+}
+again() { # again FILE: what it is run with, to be typed
+  sed -n '2s/^(\* \(.*: way=.*\) \*)$/AXON_SCHEDULES=<(echo "\1")/p' "$1" |
+    tr '\n' ' '
+  grep -o '^(\* AXON_TF32=1' "$1" | tr -d '(*\n'
+  printf ' AXON_TINY=0'
+}
 family() { # family FILE
   name=$(basename "$1" .axn)
+  settings "$1"
   want=$(sed -n '1s/^(\* \(.*\) \*)$/\1/p' "$1")
   rm -rf "$work/texts"
   mkdir "$work/texts"
-  AXON_CC_DEBUG=$work/texts AXON_TARGET=cuda timeout 300 "$axon" run "$1" \
+  AXON_CC_DEBUG=$work/texts env "${with[@]}" timeout 300 "$axon" run "$1" \
     >"$work/gpu" 2>&1
   AXON_TARGET=reference timeout 300 "$axon" run "$1" >"$work/host" 2>&1
   if ! awk -f "$here/tests/close.awk" "$work/host" "$work/gpu" >"$work/said"
   then
     head -n 5 "$work/gpu" >>"$work/said"
-    failed "family $name" "AXON_TINY=0 $axon run --target cuda $1"
+    failed "family $name" "$(again "$1") $axon run --target cuda $1"
   elif ! grep -q "^/\* .*$want" "$work"/texts/*.cu; then
     grep -h "^/\* .*blocks" "$work"/texts/*.cu >"$work/said"
     failed "family $name (no kernel of it says \`$want\`)" \
-      "AXON_TINY=0 $axon plan --target cuda $1"
+      "$(again "$1") $axon plan --target cuda $1"
   else
     passed "family $name"
   fi
@@ -141,7 +155,9 @@ sane() { # sane TOOL WHAT COMMAND...
 if [ "$sanitizer" ]; then
   for tool in memcheck racecheck synccheck; do
     for file in "$here"/tests/gpu/${GPU_FAMILY:-*}.axn; do
-      sane "$tool" "family $(basename "$file" .axn)" "$axon" run "$file"
+      settings "$file"
+      sane "$tool" "family $(basename "$file" .axn)" env "${with[@]}" "$axon" \
+        run "$file"
     done
   done
   sane memcheck "random graphs $seed to $((seed + 2))" "$test" "$seed" 3

@@ -123,6 +123,13 @@ static void put_score(void *owner, Buffer *out, const char *x, const char *to,
                 emit_scalar(&w->e, score->results.at[0].step));
 }
 
+static bool is_anywhere(const CudaAttend *t) {
+  bool is = true;
+  for (uint32_t j = 0; j < t->score->steps.len; j++)
+    is &= cuda_touches_nothing(&t->score->steps.at[j]);
+  return is;
+}
+
 static const char *given_of_row(CudaWriter *w, const Step *s) {
   return given_of(w, s, NULL, "most", "total");
 }
@@ -345,6 +352,7 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
                      .b = operand_of(w, b, put_value_b),
                      .v = operand_of(w, v, put_value_v),
                      .score = put_score,
+                     .anywhere = is_anywhere(t),
                      .epilogue = put_epilogue,
                      .owner = w};
   const CudaAxes axes[] = {batch, m, e};

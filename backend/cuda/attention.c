@@ -107,31 +107,47 @@ void attention_put_rows(Buffer *out, const AttentionText *t) {
                 t->wrong ? "" : "const ");
 }
 
-/* Each score of a thread becomes what `score` makes of it; what there is not is
- * the least there is.  whole: all are there, and nothing hides them. */
-static void put_some_scores(Buffer *out, const AttentionText *t,
-                            const char *row, const char *term, bool whole) {
-  uint32_t columns = t->schedule->n;
+/* Where a score is: `r` and `j`, of one that is not there those of the last one
+ * that is, unless the score is right of any. */
+static void put_place(Buffer *out, const AttentionText *t, const char *row,
+                      const char *term, bool whole) {
   Held h = held_mma_c();
-  const char *least = t->shape->relative ? LEAST : "0";
-  buffer_printf(out,
-                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
-                "#pragma unroll\nfor (int i = 0; i < 4; i++) {\n"
-                "const int r = %s + (int)",
-                columns / 8, row);
+  bool near = !whole && !t->anywhere;
+  buffer_printf(out, "const int own_r = %s + (int)", row);
   layout_print(out, &h.thread_row, "lane");
   buffer_puts(out, " + (int)");
   layout_print(out, &h.value_row, "(unsigned)i");
-  buffer_printf(out, ";\nconst int j = %s + y * 8 + (int)", term);
+  buffer_printf(out, ";\nconst int own_j = %s + y * 8 + (int)", term);
   layout_print(out, &h.thread_column, "lane");
   buffer_puts(out, " + (int)");
   layout_print(out, &h.value_column, "(unsigned)i");
-  buffer_printf(out, ";\nfloat p = %s;\n%s{\nconst float x = s[y * 4 + i];\n",
-                least, whole ? "" : "if (r < rows && j < to) ");
+  buffer_printf(out, ";\nconst int r = %s, j = %s;\n",
+                near ? "min(own_r, rows - 1)" : "own_r",
+                near ? "min(own_j, to - 1)" : "own_j");
+}
+
+/* Each score of a thread becomes what `score` makes of it; what there is not is
+ * the least there is.  whole: all are there, and nothing hides them.  There are
+ * no branches: ptxas would have products wait for each other, or spill. */
+static void put_some_scores(Buffer *out, const AttentionText *t,
+                            const char *row, const char *term, bool whole) {
+  const char *least = t->shape->relative ? LEAST : "0.0f";
+  buffer_printf(out,
+                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
+                "#pragma unroll\nfor (int i = 0; i < 4; i++) {\n",
+                t->schedule->n / 8);
+  put_place(out, t, row, term, whole);
+  buffer_puts(out, "float p;\n{\nconst float x = s[y * 4 + i];\n");
   gemm_put_axes(out, &t->m, "r");
   gemm_put_axes(out, &t->n, "j");
   t->score(t->owner, out, "x", "p", whole);
-  buffer_puts(out, "}\ns[y * 4 + i] = p;\n}\n}\n");
+  buffer_puts(out, "}\n");
+  if (whole)
+    buffer_puts(out, "s[y * 4 + i] = p;\n}\n}\n");
+  else
+    buffer_printf(out,
+                  "s[y * 4 + i] = own_r < rows && own_j < to ? p : %s;\n}\n}\n",
+                  least);
 }
 
 void attention_put_any_scores(Buffer *out, const AttentionText *t,

@@ -55,6 +55,7 @@ typedef struct AttentionText {
    * that `inside` has to itself. */
   void (*score)(void *owner, Buffer *out, const char *x, const char *to,
                 bool whole);
+  bool anywhere; /* that is right of scores that are not there, too */
   /* Statements that give the ints `low` and `high`, outside of which n need
    * not be gone through, of rows `first` to `last`; or NULL: all of it. */
   void (*limits)(void *owner, Buffer *out, const char *first, const char *last);

@@ -33,6 +33,7 @@ static const char *report_text(CudaProgram *p, Device *d, const CudaKernel *k,
   CudaCode code;
   CudaReport r;
   Fault fault = {0};
+  cuda_program_keep(p);
   if (!d->nvrtc)
     return "not known: there is no NVRTC here that compiles for it";
   bool good = cuda_program_code(p, d, &code, &fault);

@@ -114,7 +114,7 @@ void cuda_finish_shape(const Kernel *k, CudaTile *t) {
   }
 }
 
-static bool touches_nothing(const Step *s) {
+bool cuda_touches_nothing(const Step *s) {
   switch (s->kind) {
   case STEP_CONST:
   case STEP_INDEX:
@@ -137,7 +137,7 @@ bool cuda_is_anywhere(const CudaWriter *w) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     for (uint32_t i = 0; j && i < loop->steps.len; i++)
-      if (!touches_nothing(&loop->steps.at[i]))
+      if (!cuda_touches_nothing(&loop->steps.at[i]))
         return false;
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];

@@ -84,6 +84,8 @@ bool cuda_map_put(CudaGpu *gpu, const CudaMap *m, CuAddress tensor, void *to,
     stride[j] = (uint64_t)m->stride[j];
     step[j] = 1;
   }
+  if (!cuda_enter(gpu, fault))
+    return false;
   CuAddress at = tensor + (uint64_t)m->at;
   CuResult result =
       m->pixels

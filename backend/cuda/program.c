@@ -141,17 +141,18 @@ static Loaded *find_loaded(ArtifactKey key) {
 }
 
 /* AXON_CC_DEBUG: a folder where texts are kept. */
-static void keep_text(const char *text, ArtifactKey key) {
+void cuda_program_keep(const CudaProgram *p) {
   const char *folder = getenv("AXON_CC_DEBUG");
   char path[ARTIFACT_PATH];
   if (!folder || *folder != '/')
     return;
+  ArtifactKey key = artifact_key(1, &(ArtifactPart){p->text, strlen(p->text)});
   snprintf(path, sizeof path, "%s/%016llx.cu", folder,
            (unsigned long long)key.word[0]);
   FILE *f = fopen(path, "we");
   if (!f)
     return;
-  fputs(text, f);
+  fputs(p->text, f);
   fclose(f);
 }
 
@@ -182,7 +183,7 @@ static bool load_once(CudaProgram *p, Device *d, Fault *fault) {
   Loaded *l = find_loaded(key);
   if (!l) {
     CuModule module;
-    keep_text(p->text, key);
+    cuda_program_keep(p);
     if (!load(p, d, &module, fault))
       return false;
     l = mem_try_alloc(sizeof *l);

@@ -23,6 +23,8 @@ typedef struct CudaProgram {
 CudaProgram *cuda_program_of(Cluster *cluster, const Device *d);
 /* Compiles and loads it where it is not there yet. */
 bool cuda_program_ready(CudaProgram *p, Device *d, Fault *fault);
+/* AXON_CC_DEBUG=/folder: leaves its text there. */
+void cuda_program_keep(const CudaProgram *p);
 /* Its code, compiled or found: the caller's to free. */
 bool cuda_program_code(CudaProgram *p, Device *d, CudaCode *out, Fault *fault);
 

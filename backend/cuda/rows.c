@@ -13,6 +13,7 @@
 #define format emit_format
 
 enum { RUN = 128, UNROLL = 4, UNROLL_ONES = 8, FOLD_BYTES = 16, WARP = 32 };
+enum { LONG = 64 /* steps of a loop, of which one turn is work enough */ };
 enum { CROWD = 1024 /* threads of a block */ };
 
 typedef enum LoopKind {
@@ -568,8 +569,10 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
 }
 
 /* Of loops over terms: more where each is one element, and threads are not so
- * many that they have few registers. */
+ * many that they have few registers; one of those that are long. */
 static int unroll_of(const Team *t, const Nest *n) {
+  if (n->loop->steps.len > LONG)
+    return 1;
   return n->vector > 1 || t->w->s->threads >= CROWD ? UNROLL : UNROLL_ONES;
 }
 

@@ -105,6 +105,8 @@ void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
 /* How gemm's results are stored: may it be by TMA; what the loops behind the
  * product do. */
 void cuda_finish_shape(const Kernel *k, CudaTile *t);
+/* Does it neither read memory nor fault, wherever it is asked for? */
+bool cuda_touches_nothing(const Step *s);
 /* Does it read and write nothing but what gemm's results are? */
 bool cuda_is_anywhere(const CudaWriter *w);
 /* Those results that gemmstore.c stores; how many there are.  axes: of the

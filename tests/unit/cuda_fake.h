@@ -344,6 +344,8 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
                          const uint32_t *box, const uint32_t *steps,
                          int interleave, int swizzle, int promotion, int fill) {
   SAYS(tensor_map);
+  if (!fake.current)
+    return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || !rank || rank > 5 || !fake_block(at, bytes))
@@ -385,6 +387,8 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
                             const uint32_t *steps, int interleave, int swizzle,
                             int promotion, int fill) {
   SAYS(tensor_pixels);
+  if (!fake.current)
+    return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || rank < 3 || rank > 5 || !fake_block(at, bytes) || steps[0] != 1 ||
