@@ -42,7 +42,6 @@ typedef struct Looping {
   int64_t bytes;
   bool tensors; /* it is more than numbers */
   bool failed;
-  bool let_go;          /* of the states */
   Node **states;        /* NULL: the turn does not need it */
   Tensor **now, **next; /* what they are; counted */
   Stacked *kept;
@@ -117,7 +116,14 @@ static void add_children(Looping *l, const Node *n) {
       VEC_PUSH(l->arena, l->todo, node_child(n, k));
 }
 
+/* Each turn finds it as it is: no kernel takes its memory. */
+static void hold(Looping *l, Node *n) {
+  VEC_PUSH(l->arena, l->held, n);
+  node_retain(n);
+}
+
 static void run_before(Looping *l, Node *n) {
+  hold(l, n);
   VEC_PUSH(l->arena, l->before, n);
 }
 
@@ -163,11 +169,12 @@ static void look_at(Looping *l, Node *n) {
       add_row(l, n, all);
     else
       run_inside(l, n);
-  } else if (!n->data) {
-    if (is_move(n) || is_of_indices(n, 0))
-      add_children(l, n);
-    else
-      run_before(l, n);
+  } else if (n->data) {
+    hold(l, n);
+  } else if (is_move(n) || is_of_indices(n, 0)) {
+    add_children(l, n);
+  } else {
+    run_before(l, n);
   }
 }
 
@@ -244,7 +251,8 @@ static Tensor *got(Tensor *t) {
   return t;
 }
 
-/* Its data are others in each turn. */
+/* Its data are others in each turn.  The loop holds it, once: planning may find
+ * that nothing reads it. */
 static void make_leaf(Looping *l, Node *n) {
   node_settle(n);
   tensor_release(n->data);
@@ -265,6 +273,8 @@ static void make_turn(Looping *l) {
   for (uint32_t k = 0; k < l->rows.len; k++) {
     Row *r = &l->rows.at[k];
     r->rows = tensor_retain(r->all ? r->all->data : r->leaf->data);
+    if (r->all)
+      hold(l, r->leaf);
   }
   for (uint32_t k = 0; k < l->inside.len; k++)
     drop_arguments(l, l->inside.at[k]);
@@ -303,7 +313,7 @@ static bool plan_turn(Looping *l, Fault *fault) {
     return false;
   recipe_reach(l->arena, l->run.recipe, &l->run.outline, &l->reached);
   for (uint32_t k = 0; k < l->reached.nodes.len; k++)
-    VEC_PUSH(l->arena, l->held, node_retain(l->reached.nodes.at[k]));
+    hold(l, l->reached.nodes.at[k]);
   return true;
 }
 
@@ -449,14 +459,6 @@ static bool make_results(Looping *l, Node **out, Fault *fault) {
   return true;
 }
 
-/* What reads them holds them, and nobody else: so their memory can be that of
- * the next ones. */
-static void let_states_go(Looping *l) {
-  for (uint32_t k = 0; !l->let_go && k < l->turn->state_count; k++)
-    node_release(l->turn->states[k]);
-  l->let_go = true;
-}
-
 static bool run_loop(Looping *l, Node **out) {
   const FoldTurn *t = l->turn;
   Fault unheard = {0};
@@ -471,7 +473,6 @@ static bool run_loop(Looping *l, Node **out) {
       !make_kept(l, &unheard))
     return false;
   make_turn(l);
-  let_states_go(l);
   run_begin(l->g, &l->run);
   if (!plan_turn(l, &unheard))
     return false;
@@ -482,7 +483,8 @@ static bool run_loop(Looping *l, Node **out) {
 
 static void let_go(Looping *l) {
   const FoldTurn *t = l->turn;
-  let_states_go(l);
+  for (uint32_t k = 0; k < t->state_count; k++)
+    node_release(t->states[k]);
   if (l->run.graph)
     run_end(&l->run);
   for (uint32_t k = 0; k < l->held.len; k++)
