@@ -116,15 +116,22 @@ static void add_children(Looping *l, const Node *n) {
       VEC_PUSH(l->arena, l->todo, node_child(n, k));
 }
 
-/* Each turn finds it as it is: no kernel takes its memory. */
+/* It is there as long as the loop, and no kernel takes its memory. */
 static void hold(Looping *l, Node *n) {
   VEC_PUSH(l->arena, l->held, n);
   node_retain(n);
 }
 
+static void let_held_go(Looping *l) {
+  for (uint32_t k = 0; k < l->held.len; k++)
+    node_release(l->held.at[k]);
+  l->held.len = 0;
+}
+
 static void run_before(Looping *l, Node *n) {
   hold(l, n);
-  VEC_PUSH(l->arena, l->before, n);
+  if (!n->data)
+    VEC_PUSH(l->arena, l->before, n);
 }
 
 static void run_inside(Looping *l, Node *n) {
@@ -147,10 +154,14 @@ static void add_state(Looping *l, const Node *n) {
 /* All turns of it are there before the loop. */
 static void add_row(Looping *l, Node *n, Node *all) {
   int64_t count = node_count(n), bytes = dtype_info[n->dtype].bytes;
+  bool made = !all && !n->data;
   VEC_PUSH(l->arena, l->rows, ((Row){.leaf = n, .all = all}));
-  run_before(l, all ? all : n);
-  l->failed |= !all && count > (BYTES_MOST - l->bytes) / bytes;
-  if (!all && !l->failed)
+  if (all)
+    run_before(l, all);
+  else if (made)
+    VEC_PUSH(l->arena, l->before, n);
+  l->failed |= made && count > (BYTES_MOST - l->bytes) / bytes;
+  if (made && !l->failed)
     l->bytes += count * bytes;
 }
 
@@ -163,15 +174,13 @@ static void look_at(Looping *l, Node *n) {
         n->kind == NODE_COMP ? !is_of_one_turn(l, n) : n->kind != NODE_OPAQUE;
     run_inside(l, n);
   } else if (turning) {
-    Node *all = node_row_of(n, l->turn->at);
-    if (all || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
+    Node *all = n->data ? NULL : node_row_of(n, l->turn->at);
+    if (all || n->data || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
         !is_of_one_turn(l, n))
       add_row(l, n, all);
     else
       run_inside(l, n);
-  } else if (n->data) {
-    hold(l, n);
-  } else if (is_move(n) || is_of_indices(n, 0)) {
+  } else if (!n->data && (is_move(n) || is_of_indices(n, 0))) {
     add_children(l, n);
   } else {
     run_before(l, n);
@@ -180,6 +189,8 @@ static void look_at(Looping *l, Node *n) {
 
 static void look(Looping *l) {
   const FoldTurn *t = l->turn;
+  map_init(&l->seen, l->arena);
+  l->roots.len = l->rows.len = l->inside.len = l->before.len = 0;
   for (uint32_t k = 0; k < t->state_count + t->out_count; k++)
     VEC_PUSH(l->arena, l->roots, t->results[k]);
   if (t->more)
@@ -273,8 +284,7 @@ static void make_turn(Looping *l) {
   for (uint32_t k = 0; k < l->rows.len; k++) {
     Row *r = &l->rows.at[k];
     r->rows = tensor_retain(r->all ? r->all->data : r->leaf->data);
-    if (r->all)
-      hold(l, r->leaf);
+    hold(l, r->leaf);
   }
   for (uint32_t k = 0; k < l->inside.len; k++)
     drop_arguments(l, l->inside.at[k]);
@@ -459,17 +469,27 @@ static bool make_results(Looping *l, Node **out, Fault *fault) {
   return true;
 }
 
-static bool run_loop(Looping *l, Node **out) {
+/* That may have stored what turns would compute, too, or have let go of what
+ * they would read: so they are looked at again. */
+static bool begin_loop(Looping *l, Fault *fault) {
   const FoldTurn *t = l->turn;
-  Fault unheard = {0};
   Span where = {0};
-  if (!keeps_shapes(t))
-    return false;
   look(l);
   for (uint32_t k = 0; k < t->state_count; k++)
     run_before(l, t->initial[k]);
+  for (uint32_t k = 0; k < l->before.len; k++)
+    hold(l, l->before.at[k]);
   if (l->failed ||
-      !graph_force(l->g, l->before.len, l->before.at, &where, &unheard) ||
+      !graph_force(l->g, l->before.len, l->before.at, &where, fault))
+    return false;
+  let_held_go(l);
+  look(l);
+  return !l->failed && !l->before.len;
+}
+
+static bool run_loop(Looping *l, Node **out) {
+  Fault unheard = {0};
+  if (!keeps_shapes(l->turn) || !begin_loop(l, &unheard) ||
       !make_kept(l, &unheard))
     return false;
   make_turn(l);
@@ -487,8 +507,7 @@ static void let_go(Looping *l) {
     node_release(t->states[k]);
   if (l->run.graph)
     run_end(&l->run);
-  for (uint32_t k = 0; k < l->held.len; k++)
-    node_release(l->held.at[k]);
+  let_held_go(l);
   for (uint32_t k = 0; k < l->rows.len; k++)
     tensor_release(l->rows.at[k].rows);
   for (uint32_t k = 0; l->now && k < t->state_count; k++) {
@@ -513,7 +532,6 @@ bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
     trap_raise(trap.kind);
   }
   l.arena = arena_new();
-  map_init(&l.seen, l.arena);
   l.states = NEW_ARRAY(l.arena, Node *, turn->state_count + 1);
   l.now = NEW_ARRAY(l.arena, Tensor *, 2 * turn->state_count + 1);
   l.next = l.now + turn->state_count;
