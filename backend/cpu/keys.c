@@ -29,7 +29,7 @@ typedef struct Shared {
   const void *from;
   void *to, *keys, *scratch;
   Part *parts;
-  int64_t n, step;
+  int64_t n;
   uint64_t low;
   uint32_t shift;
 } Shared;
