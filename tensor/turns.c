@@ -175,8 +175,8 @@ static void look_at(Looping *l, Node *n) {
     run_inside(l, n);
   } else if (turning) {
     Node *all = n->data ? NULL : node_row_of(n, l->turn->at);
-    if (all || n->data || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
-        !is_of_one_turn(l, n))
+    bool formula = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->guard;
+    if (all || n->data || !formula || !is_of_one_turn(l, n))
       add_row(l, n, all);
     else
       run_inside(l, n);
