@@ -158,7 +158,9 @@ bool routine_sort(Routine *r) {
     return f16_sort(r);
   case DT_BF16:
     return bf16_sort(r);
-  default:
-    return false;
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return false;
 }
