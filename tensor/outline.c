@@ -235,13 +235,19 @@ static void walk(Walk *w, Node *root) {
   }
 }
 
+/* Does something else hold it?  Who has other data in it in each turn does, and
+ * has no use for those of turns before. */
+static bool is_held(const Node *n, uint32_t refs) {
+  return n->refs > refs + n->there;
+}
+
 /* What else holds them decides whether they are worth storing. */
 static void put_held(Walk *w) {
   Outline *o = w->o;
   for (uint32_t k = 0; k < o->nodes.len; k++)
-    put(o, o->nodes.at[k]->refs > w->node_refs.at[k]);
+    put(o, is_held(o->nodes.at[k], w->node_refs.at[k]));
   for (uint32_t k = 0; k < o->leaves.len; k++)
-    put(o, o->leaves.at[k]->refs > w->leaf_refs.at[k]);
+    put(o, is_held(o->leaves.at[k], w->leaf_refs.at[k]));
 }
 
 static void unmark(Outline *o) {
@@ -337,7 +343,7 @@ void outline_more(Outline *o, uint32_t count, Node *const *roots) {
   for (uint32_t k = 0; k < all; k++) {
     const Node *n =
         k < o->nodes.len ? o->nodes.at[k] : o->leaves.at[k - o->nodes.len];
-    o->held[k] |= n->refs > refs[k];
+    o->held[k] |= is_held(n, refs[k]);
   }
 }
 

@@ -328,8 +328,8 @@ Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault);
 
 /* Runs all turns, on a backend that can, and gives what node_fold would: one
  * data node for each result.  False: it is not to be done so, or something was
- * wrong in some turn; nobody knows what then.  The states, which nobody else
- * may hold, are let go of, and what reads them is of no more use. */
+ * wrong in some turn; nobody knows what then.  The states are let go of, and
+ * what reads them is of no more use. */
 bool graph_turns(Graph *g, const FoldTurn *turn, Node **out);
 
 /* ---- run.c ---- */

@@ -42,7 +42,6 @@ typedef struct Looping {
   int64_t bytes;
   bool tensors; /* it is more than numbers */
   bool failed;
-  bool let_go;          /* of the states */
   Node **states;        /* NULL: the turn does not need it */
   Tensor **now, **next; /* what they are; counted */
   Stacked *kept;
@@ -117,8 +116,22 @@ static void add_children(Looping *l, const Node *n) {
       VEC_PUSH(l->arena, l->todo, node_child(n, k));
 }
 
+/* It is there as long as the loop, and no kernel takes its memory. */
+static void hold(Looping *l, Node *n) {
+  VEC_PUSH(l->arena, l->held, n);
+  node_retain(n);
+}
+
+static void let_held_go(Looping *l) {
+  for (uint32_t k = 0; k < l->held.len; k++)
+    node_release(l->held.at[k]);
+  l->held.len = 0;
+}
+
 static void run_before(Looping *l, Node *n) {
-  VEC_PUSH(l->arena, l->before, n);
+  hold(l, n);
+  if (!n->data)
+    VEC_PUSH(l->arena, l->before, n);
 }
 
 static void run_inside(Looping *l, Node *n) {
@@ -141,10 +154,14 @@ static void add_state(Looping *l, const Node *n) {
 /* All turns of it are there before the loop. */
 static void add_row(Looping *l, Node *n, Node *all) {
   int64_t count = node_count(n), bytes = dtype_info[n->dtype].bytes;
+  bool made = !all && !n->data;
   VEC_PUSH(l->arena, l->rows, ((Row){.leaf = n, .all = all}));
-  run_before(l, all ? all : n);
-  l->failed |= !all && count > (BYTES_MOST - l->bytes) / bytes;
-  if (!all && !l->failed)
+  if (all)
+    run_before(l, all);
+  else if (made)
+    VEC_PUSH(l->arena, l->before, n);
+  l->failed |= made && count > (BYTES_MOST - l->bytes) / bytes;
+  if (made && !l->failed)
     l->bytes += count * bytes;
 }
 
@@ -157,22 +174,23 @@ static void look_at(Looping *l, Node *n) {
         n->kind == NODE_COMP ? !is_of_one_turn(l, n) : n->kind != NODE_OPAQUE;
     run_inside(l, n);
   } else if (turning) {
-    Node *all = node_row_of(n, l->turn->at);
-    if (all || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
-        !is_of_one_turn(l, n))
+    Node *all = n->data ? NULL : node_row_of(n, l->turn->at);
+    bool formula = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->guard;
+    if (all || n->data || !formula || !is_of_one_turn(l, n))
       add_row(l, n, all);
     else
       run_inside(l, n);
-  } else if (!n->data) {
-    if (is_move(n) || is_of_indices(n, 0))
-      add_children(l, n);
-    else
-      run_before(l, n);
+  } else if (!n->data && (is_move(n) || is_of_indices(n, 0))) {
+    add_children(l, n);
+  } else {
+    run_before(l, n);
   }
 }
 
 static void look(Looping *l) {
   const FoldTurn *t = l->turn;
+  map_init(&l->seen, l->arena);
+  l->roots.len = l->rows.len = l->inside.len = l->before.len = 0;
   for (uint32_t k = 0; k < t->state_count + t->out_count; k++)
     VEC_PUSH(l->arena, l->roots, t->results[k]);
   if (t->more)
@@ -244,7 +262,8 @@ static Tensor *got(Tensor *t) {
   return t;
 }
 
-/* Its data are others in each turn. */
+/* Its data are others in each turn.  The loop holds it, once: planning may find
+ * that nothing reads it. */
 static void make_leaf(Looping *l, Node *n) {
   node_settle(n);
   tensor_release(n->data);
@@ -265,6 +284,7 @@ static void make_turn(Looping *l) {
   for (uint32_t k = 0; k < l->rows.len; k++) {
     Row *r = &l->rows.at[k];
     r->rows = tensor_retain(r->all ? r->all->data : r->leaf->data);
+    hold(l, r->leaf);
   }
   for (uint32_t k = 0; k < l->inside.len; k++)
     drop_arguments(l, l->inside.at[k]);
@@ -303,7 +323,7 @@ static bool plan_turn(Looping *l, Fault *fault) {
     return false;
   recipe_reach(l->arena, l->run.recipe, &l->run.outline, &l->reached);
   for (uint32_t k = 0; k < l->reached.nodes.len; k++)
-    VEC_PUSH(l->arena, l->held, node_retain(l->reached.nodes.at[k]));
+    hold(l, l->reached.nodes.at[k]);
   return true;
 }
 
@@ -449,29 +469,30 @@ static bool make_results(Looping *l, Node **out, Fault *fault) {
   return true;
 }
 
-/* What reads them holds them, and nobody else: so their memory can be that of
- * the next ones. */
-static void let_states_go(Looping *l) {
-  for (uint32_t k = 0; !l->let_go && k < l->turn->state_count; k++)
-    node_release(l->turn->states[k]);
-  l->let_go = true;
-}
-
-static bool run_loop(Looping *l, Node **out) {
+/* That may have stored what turns would compute, too, or have let go of what
+ * they would read: so they are looked at again. */
+static bool begin_loop(Looping *l, Fault *fault) {
   const FoldTurn *t = l->turn;
-  Fault unheard = {0};
   Span where = {0};
-  if (!keeps_shapes(t))
-    return false;
   look(l);
   for (uint32_t k = 0; k < t->state_count; k++)
     run_before(l, t->initial[k]);
+  for (uint32_t k = 0; k < l->before.len; k++)
+    hold(l, l->before.at[k]);
   if (l->failed ||
-      !graph_force(l->g, l->before.len, l->before.at, &where, &unheard) ||
+      !graph_force(l->g, l->before.len, l->before.at, &where, fault))
+    return false;
+  let_held_go(l);
+  look(l);
+  return !l->failed && !l->before.len;
+}
+
+static bool run_loop(Looping *l, Node **out) {
+  Fault unheard = {0};
+  if (!keeps_shapes(l->turn) || !begin_loop(l, &unheard) ||
       !make_kept(l, &unheard))
     return false;
   make_turn(l);
-  let_states_go(l);
   run_begin(l->g, &l->run);
   if (!plan_turn(l, &unheard))
     return false;
@@ -482,11 +503,11 @@ static bool run_loop(Looping *l, Node **out) {
 
 static void let_go(Looping *l) {
   const FoldTurn *t = l->turn;
-  let_states_go(l);
+  for (uint32_t k = 0; k < t->state_count; k++)
+    node_release(t->states[k]);
   if (l->run.graph)
     run_end(&l->run);
-  for (uint32_t k = 0; k < l->held.len; k++)
-    node_release(l->held.at[k]);
+  let_held_go(l);
   for (uint32_t k = 0; k < l->rows.len; k++)
     tensor_release(l->rows.at[k].rows);
   for (uint32_t k = 0; l->now && k < t->state_count; k++) {
@@ -511,7 +532,6 @@ bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
     trap_raise(trap.kind);
   }
   l.arena = arena_new();
-  map_init(&l.seen, l.arena);
   l.states = NEW_ARRAY(l.arena, Node *, turn->state_count + 1);
   l.now = NEW_ARRAY(l.arena, Tensor *, 2 * turn->state_count + 1);
   l.next = l.now + turn->state_count;

@@ -36,6 +36,14 @@ fi
 said=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
   'argmax (for i < 2200000000 => if i == 2199999990 then 1.0 else 0.0)' 2>&1)
 [ "$said" = 2199999990 ] || wrong+="argmax of many: $said"
+# a compiler that is told of smaller registers than there are
+if [ "$(uname -m)" = x86_64 ]; then
+  said=$(AXON_CC="${AXON_CC:-cc} -mno-avx512f -mno-avx2" \
+    XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
+    'let val x = for i < 50, j < 60 => float (i % 3 + j % 7)
+     in max (transpose x @ x) end' 2>&1)
+  [ "$said" = 2469.0 ] || wrong+="smaller registers: $said"
+fi
 made=$(find "$TEST_CACHE" -name '*.so' | wc -l)
 [ -z "$wrong" ] && [ "$made" -gt 100 ] && exit 0
 echo "${wrong:-only $made kernels were compiled}"

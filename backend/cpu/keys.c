@@ -29,7 +29,7 @@ typedef struct Shared {
   const void *from;
   void *to, *keys, *scratch;
   Part *parts;
-  int64_t n, step;
+  int64_t n;
   uint64_t low;
   uint32_t shift;
 } Shared;
@@ -158,7 +158,9 @@ bool routine_sort(Routine *r) {
     return f16_sort(r);
   case DT_BF16:
     return bf16_sort(r);
-  default:
-    return false;
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return false;
 }

@@ -128,6 +128,25 @@ def iterated(twin, shape, depth):
     return f"(iterate {turns} (fn {p} => {body}) {a})", v
 
 
+@form()
+def turned(twin, shape, depth):
+    """Turns that are no formula: of a state and what it was before, with what
+    all turns read, in as many that they are run at once."""
+    if not shape or not twin.is_float or 0 in shape:
+        return None
+    (a, v), (b, w) = twin.term(shape, depth), twin.term(shape, depth)
+    axis, written = twin.axis(shape)
+    p, q, turns = twin.fresh("p"), twin.fresh("q"), twin.pick(33, 40)
+    mean = f"mean ~axis:{written} ~keep:true"
+    body = f"tanh (reverse ~axis:{written} {p} - {mean} {q} + {mean} {b})"
+    old, mean_w = v, w.mean(axis, keepdims=True)
+    for _ in range(turns):
+        v, old = np.tanh(
+            np.flip(v, axis) - old.mean(axis, keepdims=True) + mean_w), v
+    turn = f"(fn ({p}, {q}) => ({body}, {p}))"
+    return f"(fst (iterate {turns} {turn} ({a}, {a})))", v
+
+
 def step(twin, p, q):
     """What a fold does with its state and an element."""
     if twin.is_float:

@@ -144,7 +144,7 @@ class Twin:
             return text, v
         if self.chance(.3):
             return f"(tanh {text})", np.tanh(v)
-        divisor = 2. ** np.ceil(np.log2(largest / 4))
+        divisor = float(2**np.ceil(np.log2(largest / 4)))
         return f"({text} / {divisor!r})", v / divisor
 
     def term(self, shape, depth):
