@@ -12,7 +12,8 @@ status=0
 fail() { echo "$1" && status=1; }
 
 build() { # build OUTPUT
-  "$AXON" build --entry forward --entry scale --entry pick --entry over \
+  "$AXON" build --entry forward --entry scale --entry pick \
+    --entry over --entry steps \
     --entry 'tail : f32[n] -> dim(k) -> _' -o "$work/$1" "$data/small.axn" ||
     fail "no $1"
 }
