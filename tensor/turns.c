@@ -14,6 +14,7 @@ enum {
   NODES_MOST = 2000, /* of a turn */
   INDEX_CELLS = 24,
   INDEX_DEPTH = 6,
+  INDEX_WORK = 4, /* a sine is better kept than computed in each turn */
   BYTES_MOST = 1 << 28, /* of what is computed for all turns */
 };
 
@@ -107,6 +108,7 @@ static bool is_of_indices(const Node *n, uint32_t depth) {
   for (uint32_t k = 0; of && k < n->cell_count; k++) {
     const Cell *c = &n->cells[k];
     of = c->kind != CELL_RANDOM &&
+         (c->kind != CELL_OP || prim_cost(c->op) <= INDEX_WORK) &&
          (c->kind != CELL_READ || is_of_indices(c->node, depth + 1));
   }
   return of;
