@@ -321,6 +321,13 @@ refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
   cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
 refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
+cat >"$work/seed.axn" <<'END'
+fun noise (s : int) (x : f32[n]) =
+  x + uniform (key s) [n]
+fun turn (s : int) (x : f32[n]) = x + uniform (fold_key (key 1) s) [n]
+END
+refused 'seed.axn:2:16' --entry noise -o "$work/m.c" "$work/seed.axn"
+refused 'seeds that are numbers in' --entry turn -o "$work/m.c" "$work/seed.axn"
 AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
   "$data/small.axn"
 exit "$status"
