@@ -627,8 +627,8 @@ PRIM(prim_split_key) {
 
 PRIM(prim_fold_key) {
   UNUSED;
-  return value_key(
-      &vm->heap, key_split(key_of(vm, args[0]), (uint64_t)seed_of(vm, args[1])));
+  uint64_t index = (uint64_t)seed_of(vm, args[1]);
+  return value_key(&vm->heap, key_split(key_of(vm, args[0]), index));
 }
 
 PRIM(prim_random) {
