@@ -521,7 +521,8 @@ static void let_go(Looping *l) {
 }
 
 static bool can_run(const Graph *g) {
-  return g->backend && g->backend->kernels && g->backend->parts && !g->guard && !g->sizes;
+  return g->backend && g->backend->kernels && g->backend->parts &&
+         !g->guard && !g->sizes;
 }
 
 bool graph_turns(Graph *g, const FoldTurn *turn, Node **out) {
