@@ -326,7 +326,7 @@ fun noise (s : int) (x : f32[n]) =
   x + uniform (key s) [n]
 fun turn (s : int) (x : f32[n]) = x + uniform (fold_key (key 1) s) [n]
 END
-refused 'seed.axn:2:16' --entry noise -o "$work/m.c" "$work/seed.axn"
+refused 'seed.axn:2:15' --entry noise -o "$work/m.c" "$work/seed.axn"
 refused 'seeds that are numbers in' --entry turn -o "$work/m.c" "$work/seed.axn"
 AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
   "$data/small.axn"
