@@ -69,6 +69,10 @@ static SessionStatus run_file(Planner *p, int *code) {
 static void hear_nothing(void *owner, const Planned *planned) {
   (void)owner, (void)planned;
 }
+static void hear_no_turn(void *owner) {
+  (void)owner;
+}
+
 static bool hear_no_time(void *owner, uint32_t at, double seconds) {
   (void)owner, (void)at, (void)seconds;
   return false;
@@ -77,7 +81,8 @@ static bool hear_no_time(void *owner, uint32_t at, double seconds) {
 /* With expressions, these alone are looked at; but nothing runs on a GPU that
  * is elsewhere. */
 static SessionStatus run_all(Planner *p, int *code) {
-  static const PlanWatch deaf = {NULL, hear_nothing, hear_no_time, true};
+  static const PlanWatch deaf = {NULL, hear_nothing, hear_no_time,
+                                hear_no_turn, true};
   const Options *o = p->options;
   if (!o->expr_count)
     session_watch(p->session, &p->log.watch);

@@ -305,6 +305,11 @@ static void planned(void *owner, const Planned *p) {
   log->tried = 0;
 }
 
+static void again(void *owner) {
+  PlanLog *log = owner;
+  log->current->count++;
+}
+
 static bool ran(void *owner, uint32_t at, double seconds) {
   PlanLog *log = owner;
   PlanKernel *k = &log->current->kernels.at[at];
@@ -317,17 +322,22 @@ static bool ran(void *owner, uint32_t at, double seconds) {
     k->interpreted = log->clusters[at]->interpreted; /* a literal */
   if (first)
     k->total += seconds;
-  if (!log->fresh)
+  if (!log->fresh) {
+    log->tried = 0;
     return false;
+  }
   k->spent += seconds;
   k->tries++;
   if (k->tries == 1 || seconds < k->best)
     k->best = seconds;
-  return k->tries < TRIES && k->spent < tries_seconds;
+  if (k->tries < TRIES && k->spent < tries_seconds)
+    return true;
+  log->tried = 0; /* the next turn of a loop may be of the same kernel */
+  return false;
 }
 
 void plan_listen(PlanLog *log, Session *session, bool code, bool dry) {
-  log->watch = (PlanWatch){log, planned, ran, dry};
+  log->watch = (PlanWatch){log, planned, ran, again, dry};
   log->sources = session_sources(session);
   log->arena = arena_new();
   log->code = code;

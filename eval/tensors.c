@@ -599,9 +599,21 @@ static Key key_of(Eval *vm, Value v) {
   return AS_KEY(v)->key;
 }
 
+/* Keys are numbers in the text of a kernel. */
+static int64_t seed_of(Eval *vm, Value v) {
+  if (vm_traces(vm) && v.tag == V_NODE && v.node->open)
+    vm_fail_at(vm, (Span){0}, 612,
+               "take the random numbers themselves as an argument, or give the "
+               "seed as a number",
+               "a function that is compiled can only make random numbers of "
+               "seeds that are numbers in the program; this one is known only "
+               "when the function runs");
+  return vm_int(vm, v);
+}
+
 PRIM(prim_key) {
   UNUSED;
-  return value_key(&vm->heap, key_from_seed(vm_int(vm, args[0])));
+  return value_key(&vm->heap, key_from_seed(seed_of(vm, args[0])));
 }
 
 PRIM(prim_split_key) {
@@ -615,8 +627,8 @@ PRIM(prim_split_key) {
 
 PRIM(prim_fold_key) {
   UNUSED;
-  return value_key(
-      &vm->heap, key_split(key_of(vm, args[0]), (uint64_t)vm_int(vm, args[1])));
+  uint64_t index = (uint64_t)seed_of(vm, args[1]);
+  return value_key(&vm->heap, key_split(key_of(vm, args[0]), index));
 }
 
 PRIM(prim_random) {

@@ -191,6 +191,22 @@ static void test_sizes(Driver *e) {
     for (uint32_t j = 0; j < t->args[k].rank; j++)
       if (!(t->args[k].stars >> j & 1))
         test_size(e, t->args[k].shape[j]);
+  for (uint32_t k = 0; k < t->arg_count; k++) {
+    const TraceArg *a = &t->args[k];
+    driver_bound_array(e, a->dtype, a->rank, a->shape, t->span,
+                       driver_shape(e, a->dtype, a->rank, a->shape, a->stars));
+  }
+}
+
+/* After what the function requires: till then they may be negative. */
+void driver_bound_results(Driver *e) {
+  const Trace *t = e->t;
+  for (uint32_t k = 0; k < t->result_count; k++) {
+    const Node *n = t->results[k].node;
+    driver_bound_array(
+        e, n->dtype, n->rank, n->extents, t->span,
+        driver_shape(e, n->dtype, n->rank, n->extents, n->stars));
+  }
 }
 
 static bool mentions(const char *text, const char *name) {

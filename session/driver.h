@@ -49,6 +49,12 @@ typedef struct Function { /* as it was written */
                      the last one stands for all that follow */
 } Function;
 
+typedef struct Bounded { /* a product of sizes that cannot be too large */
+  double factor;
+  int64_t *extents;
+  uint32_t axes;
+} Bounded;
+
 typedef struct Constant { /* data in the text */
   const char *type, *text, *name;
   size_t len;
@@ -84,6 +90,7 @@ typedef struct Driver {
   VEC(SizeLine) size_lines;
   Map memory, size_names; /* of Node; the name of each size */
   VEC(Memory *) owned;
+  VEC(Bounded *) bounded;
   VEC(Node *) kept;           /* references */
   VEC(const char *) declared; /* with their types, at the top */
   const char **arg_names, **size_vars, **out_names; /* of the trace's */
@@ -112,6 +119,12 @@ const char *driver_count(Driver *e, uint32_t axes, const int64_t *extents);
 uint32_t driver_code(Driver *e, Span span, const char *message);
 /* "{ code = 3; goto done; }" */
 const char *driver_fail(Driver *e, Span span, const char *message);
+/* Tests that a product is not too large for arithmetic on addresses. */
+void driver_bound(Driver *e, uint32_t axes, const int64_t *extents,
+                  size_t bytes, Span span, const char *message);
+/* what: "f32[n, m]" */
+void driver_bound_array(Driver *e, Dtype dtype, uint32_t axes,
+                        const int64_t *extents, Span span, const char *what);
 void driver_refuse(Driver *e, Span span, const char *what);
 /* A variable of z, which has the sizes. */
 const char *driver_size_var(void *driver, const DimVar *v);
@@ -177,6 +190,9 @@ void driver_call(Buffer *out, const char *name, const CParams *params,
                  bool strided);
 /* An expression of the parameters that are sizes. */
 const char *driver_formula(Driver *e, int64_t size);
+
+/* Tests that results are not too large. */
+void driver_bound_results(Driver *e);
 
 /* ---- cudabuild.c ---- */
 

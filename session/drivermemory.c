@@ -118,6 +118,8 @@ const char *driver_allocate(Driver *e, Node *n, bool clear) {
              driver_format(e, "%s %s[1] = {0};", driver_type(n->dtype), name));
     return driver_name(e, n, name, false)->name;
   }
+  driver_bound_array(e, n->dtype, axes, n->extents, n->span,
+                     driver_shape(e, n->dtype, axes, n->extents, 0));
   const char *count = driver_count(e, axes, n->extents);
   const char *name = driver_room(e, n->dtype, count, clear);
   return driver_name(e, n, name, true)->name;

@@ -278,8 +278,20 @@ static const char *size_known_as(void *driver, const DimVar *v) {
   return "?";
 }
 
+/* What a kernel goes through: also where no array is as large. */
+static void bound_steps(Driver *e, const Cluster *c) {
+  for (uint32_t k = 0; k < c->nodes.len; k++) {
+    const Node *n = c->nodes.at[k];
+    driver_bound(e, n->free_count + n->rank + n->reduce_count, n->extents, 1,
+                 span_of(e, n),
+                 driver_format(e, "%s: sizes are too large: more than 2^59 "
+                                  "steps", e->t->name));
+  }
+}
+
 static void put_kernel(Driver *e, const Cluster *c) {
   const ModuleCaller caller = {e, driver_size_var, size_known_as, check_code};
+  bound_steps(e, c);
   NodeList results;
   uint32_t number = UINT32_MAX;
   bool checks = false;
@@ -594,5 +606,6 @@ void driver_function(Driver *e) {
     for (uint32_t k = 0; k < t->required_count; k++)
       if ((t->required[k].guard != NULL) == guarded)
         put_test(e, &t->required[k]);
+  driver_bound_results(e);
   put_results(e);
 }

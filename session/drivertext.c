@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Sizes divide as in the language; by 0, which a requirement refuses, it is 0.
- * times: -1 is more than there can be. */
+ * times: -1 is more than there can be; grown: also where another axis has
+ * nothing, since what is computed of the others would wrap around. */
 const char driver_runtime[] =
     "#include <math.h>\n"
     "#include <stdlib.h>\n"
@@ -50,6 +51,9 @@ const char driver_runtime[] =
     "  if (x < 0 || y <= 0 || x == 0)\n"
     "    return x < 0 ? -1 : 0;\n"
     "  return x > INT64_MAX / 16 / y ? -1 : x * y;\n"
+    "}\n"
+    "static MAY_GO int64_t grown(int64_t x, int64_t y) {\n"
+    "  return x < 0 || y <= 1 ? x : times(x, y);\n"
     "}\n"
     "static MAY_GO void *room(int64_t count, size_t bytes, int clear) {\n"
     "  if (count < 0 || (uint64_t)count > (SIZE_MAX - 64) / bytes)\n"
@@ -225,4 +229,57 @@ void driver_refuse(Driver *e, Span span, const char *what) {
   session_error(e->s, 613, span.file ? span : e->t->span,
                 "%s cannot be built: %s", e->t->name, what);
   trap_raise(FAIL_ERROR);
+}
+
+/* ---- sizes that are too large ---- */
+
+/* Was a product tested of which this one is a part?  Where it is, the text has
+ * one test for all arrays of a shape, and what is made of them. */
+static bool is_bounded(const Driver *e, const Bounded *b) {
+  for (uint32_t k = 0; k < e->bounded.len; k++) {
+    const Bounded *known = e->bounded.at[k];
+    uint64_t used = 0;
+    bool all = b->factor <= known->factor;
+    for (uint32_t i = 0; all && i < b->axes; i++) {
+      uint32_t j = 0;
+      while (j < known->axes &&
+             (used >> j & 1 || known->extents[j] != b->extents[i]))
+        j++;
+      all = j < known->axes;
+      used |= UINT64_C(1) << (j & 63);
+    }
+    if (all)
+      return true;
+  }
+  return false;
+}
+
+void driver_bound(Driver *e, uint32_t axes, const int64_t *extents,
+                  size_t bytes, Span span, const char *message) {
+  Bounded *b = NEW(e->arena, Bounded);
+  const char *text = NULL;
+  b->factor = (double)bytes;
+  b->extents = NEW_ARRAY(e->arena, int64_t, axes + 1);
+  for (uint32_t k = 0; k < axes; k++)
+    if (!size_is_number(e->g, extents[k]))
+      b->extents[b->axes++] = extents[k];
+    else if (extents[k] > 1)
+      b->factor *= (double)extents[k];
+  if (b->axes == 0 || b->axes > 64 || is_bounded(e, b))
+    return;
+  text = driver_format(e, "%zu", bytes);
+  for (uint32_t k = 0; k < axes; k++)
+    if (extents[k] != 1)
+      text = driver_format(e, "grown(%s, %s)", text,
+                           driver_size(e, extents[k]));
+  driver_line(e, "if (%s < 0) %s", text, driver_fail(e, span, message));
+  if (!e->depth)
+    VEC_PUSH(e->arena, e->bounded, b);
+}
+
+void driver_bound_array(Driver *e, Dtype dtype, uint32_t axes,
+                        const int64_t *extents, Span span, const char *what) {
+  driver_bound(e, axes, extents, dtype_info[dtype].bytes, span,
+               driver_format(e, "%s: %s is larger than any memory",
+                             e->t->name, what));
 }

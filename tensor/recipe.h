@@ -122,6 +122,9 @@ void run_begin(Graph *g, Run *run); /* run->times is there; run_end must run */
 void run_end(Run *run);
 /* The clusters, of a plan that there is or a new one. */
 bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault);
+/* The same for who watches, who is told of the plan: it is not kept. */
+bool run_find_watched(Run *run, uint32_t count, Node *const *roots,
+                      Fault *fault);
 /* Its nodes have data then, and their bodies still. */
 bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
                  Fault *fault);

@@ -249,8 +249,8 @@ bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault) {
 }
 
 /* Who watches wants to be told, and so it is planned anew. */
-static bool find_watched(Run *run, uint32_t count, Node *const *roots,
-                         Fault *fault) {
+bool run_find_watched(Run *run, uint32_t count, Node *const *roots,
+                      Fault *fault) {
   if (!make_plan(run, count, roots, fault))
     return false;
   watch_planned(run->graph, &run->plan);
@@ -277,7 +277,7 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
     run_end(&run);
     trap_raise(trap.kind);
   }
-  bool good = (g->watch ? find_watched(&run, count, nodes, fault)
+  bool good = (g->watch ? run_find_watched(&run, count, nodes, fault)
                         : run_find(&run, count, nodes, fault)) &&
               run_clusters(&run, where, fault);
   good = settled(g, good ? fault : &unheard) && good;

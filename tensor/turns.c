@@ -6,6 +6,7 @@
  * turns together: then each has a row of it.  Only moves and formulas stay in
  * the turn, where kernels do them on the way. */
 #include "tensor/recipe.h"
+#include "tensor/watch.h"
 
 #include <string.h>
 
@@ -13,6 +14,7 @@ enum {
   NODES_MOST = 2000, /* of a turn */
   INDEX_CELLS = 24,
   INDEX_DEPTH = 6,
+  INDEX_WORK = 4, /* a sine is better kept than computed in each turn */
   BYTES_MOST = 1 << 28, /* of what is computed for all turns */
 };
 
@@ -105,6 +107,7 @@ static bool is_of_indices(const Node *n, uint32_t depth) {
   for (uint32_t k = 0; of && k < n->cell_count; k++) {
     const Cell *c = &n->cells[k];
     of = c->kind != CELL_RANDOM &&
+         (c->kind != CELL_OP || prim_cost(c->op) <= INDEX_WORK) &&
          (c->kind != CELL_READ || is_of_indices(c->node, depth + 1));
   }
   return of;
@@ -317,8 +320,25 @@ static void next_row(Row *r, int64_t turn) {
 
 /* ---- the plan ---- */
 
+/* Who watches is told of a plan that nobody keeps. */
+static bool plan_watched(Looping *l, Fault *fault) {
+  if (!run_find_watched(&l->run, l->roots.len, l->roots.at, fault))
+    return false;
+  for (uint32_t k = 0; k < l->run.count; k++) {
+    const Cluster *c = l->run.clusters[k];
+    for (uint32_t j = 0; j < c->nodes.len; j++) {
+      VEC_PUSH(l->arena, l->reached.nodes, c->nodes.at[j]);
+      VEC_PUSH(l->arena, l->held, node_retain(c->nodes.at[j]));
+    }
+  }
+  l->reached.computed = l->reached.nodes.len;
+  return true;
+}
+
 static bool plan_turn(Looping *l, Fault *fault) {
   l->run.times = (double)l->turns;
+  if (l->g->watch)
+    return plan_watched(l, fault);
   if (!run_find(&l->run, l->roots.len, l->roots.at, fault))
     return false;
   recipe_reach(l->arena, l->run.recipe, &l->run.outline, &l->reached);
@@ -415,6 +435,8 @@ static bool run_turns(Looping *l, Fault *fault) {
       begin_turn(l, turn);
     if (l->g->interrupt && *l->g->interrupt)
       trap_raise(FAIL_INTERRUPT);
+    if (turn && l->g->watch)
+      l->g->watch->again(l->g->watch->owner);
     if (!run_turn(l, fault))
       return false;
     more = goes_on(l, turn);
@@ -520,7 +542,7 @@ static void let_go(Looping *l) {
 }
 
 static bool can_run(const Graph *g) {
-  return g->backend && g->backend->kernels && g->backend->parts && !g->watch &&
+  return g->backend && g->backend->kernels && g->backend->parts &&
          !g->guard && !g->sizes;
 }
 

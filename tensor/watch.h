@@ -48,6 +48,8 @@ typedef struct PlanWatch {
   /* Cluster `at` was run, in so many seconds; less than 0: it is memory of
    * another value.  True: it is to be run again, for its time. */
   bool (*ran)(void *owner, uint32_t at, double seconds);
+  /* What was planned last is run once more: another turn of a loop. */
+  void (*again)(void *owner);
   bool dry; /* nothing is run: values are zeros */
 } PlanWatch;
 

@@ -12,7 +12,8 @@ status=0
 fail() { echo "$1" && status=1; }
 
 build() { # build OUTPUT
-  "$AXON" build --entry forward --entry scale --entry pick --entry over \
+  "$AXON" build --entry forward --entry scale --entry pick \
+    --entry over --entry steps \
     --entry 'tail : f32[n] -> dim(k) -> _' -o "$work/$1" "$data/small.axn" ||
     fail "no $1"
 }
@@ -320,6 +321,13 @@ refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
   cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
 refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
+cat >"$work/seed.axn" <<'END'
+fun noise (s : int) (x : f32[n]) =
+  x + uniform (key s) [n]
+fun turn (s : int) (x : f32[n]) = x + uniform (fold_key (key 1) s) [n]
+END
+refused 'seed.axn:2:15' --entry noise -o "$work/m.c" "$work/seed.axn"
+refused 'seeds that are numbers in' --entry turn -o "$work/m.c" "$work/seed.axn"
 AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
   "$data/small.axn"
 exit "$status"

@@ -44,6 +44,15 @@ int main(void) {
   show("pick", small_pick(6, 1, x, beyond, out, &sum), 1, out);
   show("sum", small_pick(6, 0, x, at, out, &sum), 1, &sum);
   show("less than none", small_scale(-1, x, 0.5f, out), 0, out);
+  const int64_t large = INT64_C(1) << 62;
+  show("large", small_forward(large, large, 1, w, b, x, out), 0, out);
+  show("large", small_forward(2, large, 0, w, b, x, out), 0, out);
+  show("large", small_forward(0, 1, large, w, b, x, out), 0, out);
+  show("large", small_forward_strided(large, large, 1, w, columns, b, NULL, x,
+                                      NULL, out, NULL), 0, out);
+  show("steps", small_steps(1 << 30, 1 << 30, &sum), 0, out);
+  show("steps", small_steps(large, 0, &sum), 0, out);
+  show("steps", small_steps(30, 0, &sum), 1, &sum);
   const int64_t seven[] = {7, -7}, by_two[] = {2, 2}, by_none[] = {1, 0};
   int64_t whole[2];
   int code = small_over(2, seven, by_two, whole);
