@@ -161,7 +161,7 @@ bool eval_datum(Eval *eval, Held *held, Diags *diags, Datum **result);
 /* ---- again and again, for timing ---- */
 
 /* What globals hold is computed, where it still waits for that; `unseen`: but
- * for what a kernel of a watched run has computed on its way. */
+ * for what was computed inside of what reads it. */
 bool eval_settle(Eval *eval, bool unseen, Diags *diags);
 /* A declaration `val name = e` that can be run many times, as long as the Eval
  * lives; NULL after an error. */
