@@ -797,7 +797,8 @@ static void emit_together(Emitter *e, const Nest *n) {
   together_place(e, n->out, true);
   for (uint32_t j = 0; j < n->count; j++)
     emit_row_sum(e, n, &n->folds[j], sums, "[y][0]");
-  buffer_puts(n->out, "}\n}\n");
+  buffer_puts(n->out, "}\n");
+  together_end(n->out);
 }
 
 /* ---- no lanes: one element ---- */

@@ -60,9 +60,10 @@ void nest_place(Emitter *e, uint32_t loop, uint32_t result, Fold *f);
 
 /* ---- together.c: sums of several points at once ---- */
 
-/* Opens what is done once for some points, */
+/* Around what is done once for some points. */
 void together_begin(Emitter *e, Buffer *out);
-/* and a loop over these, with what is known of each, or without. */
+void together_end(Buffer *out);
+/* Opens a loop over these, with what is known of each, or without. */
 void together_each(Emitter *e, Buffer *out, bool known);
 /* Where the local values of the point at hand are: of one of these, or, behind
  * all that, of the unit's. */

@@ -65,7 +65,8 @@ uint32_t together_points(const Kernel *k, const Schedule *s, uint32_t at) {
 /* ---- as C ---- */
 
 /* Points top .. bottom - 1, unless their sums are there: from%u is the unit of
- * the first, ready%u that behind the last. */
+ * the first, ready%u that behind the last.  What is known of a point stands in
+ * each loop over them, whether that needs it or not. */
 void together_begin(Emitter *e, Buffer *out) {
   uint32_t v = e->loop->outer - 1;
   const char *n = emit_int(e, e->loop->extents[v]);
@@ -73,6 +74,8 @@ void together_begin(Emitter *e, Buffer *out) {
                 "int64_t from%u = begin, ready%u = begin;\n(void)from%u;\n",
                 e->at, e->at, e->at);
   buffer_printf(out,
+                "#pragma GCC diagnostic push\n"
+                "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
                 "if (u >= ready%u) {\n"
                 "const int64_t top = i%u, most = top + end - u;\n"
                 "const int64_t rest = %s < most ? %s : most;\n"
@@ -81,10 +84,13 @@ void together_begin(Emitter *e, Buffer *out) {
                 e->at, v, n, n, e->together, e->together, e->at, e->at);
 }
 
+void together_end(Buffer *out) {
+  buffer_puts(out, "}\n#pragma GCC diagnostic pop\n");
+}
+
 void together_each(Emitter *e, Buffer *out, bool known) {
   uint32_t v = e->loop->outer - 1;
-  buffer_printf(out,
-                "#pragma GCC unroll %u\nfor (int y = 0; y < %u; y++) {\n",
+  buffer_printf(out, "#pragma GCC unroll %u\nfor (int y = 0; y < %u; y++) {\n",
                 e->together, e->together);
   if (!known)
     return;
