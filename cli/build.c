@@ -200,6 +200,18 @@ static void add_compiler(Command *c) {
     add(c, flags[k]);
 }
 
+/* Not each command that succeeds is a compiler. */
+static bool did_make(const Command *c, const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0)
+    return true;
+  fprintf(stderr,
+          "axon build: %s ended well, but made no file: is it a C compiler? "
+          "AXON_CC names one\n",
+          c->words[0]);
+  return false;
+}
+
 static bool compile(const Target *t, const char *folder, const char *source,
                     const char *object, const char *output) {
   const Session *session = t->session;
@@ -217,7 +229,7 @@ static bool compile(const Target *t, const char *folder, const char *source,
     add(&cc, "-lm");
   if (shared && t->arch_count)
     add(&cc, "-ldl");
-  if (!run(session, &cc))
+  if (!run(session, &cc) || !did_make(&cc, made))
     return false;
   if (!archive)
     return true;
