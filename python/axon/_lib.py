@@ -142,6 +142,8 @@ class Error(Exception):
     """What Axon said, as a person reads it; diagnostics: the same as a list of
     dicts, as doc/diagnostics.md describes them."""
 
+    __module__ = "axon"
+
     def __init__(self, text, diagnostics=()):
         super().__init__(text)
         self.diagnostics = list(diagnostics)

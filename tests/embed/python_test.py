@@ -283,6 +283,18 @@ class Arrays(unittest.TestCase):
             with self.assertRaises(TypeError):
                 self.m.same(np.zeros(2).astype(dtype))
 
+    def test_what_can_be_done_is_done_to_what_is_passed(self):
+        p = {"w": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}
+        for x, help in (np.ones((4, 2)), "pass an array of other elements"), \
+                ([[1, 2]], "pass an array: a list is no tensor"):
+            with self.assertRaisesRegex(axon.Error, help) as caught:
+                self.m.forward(p, x)
+            for d in caught.exception.diagnostics:
+                self.assertEqual(d["fixes"], [])
+        self.assertEqual(axon.Error.__module__, "axon")
+        with self.assertRaisesRegex(TypeError, "the type float32"):
+            self.m.same(np.float32)
+
     def test_layouts(self):
         x = np.arange(24, dtype="f4").reshape(2, 3, 4)
         for y in (x, x.T, x[::-1], x[:, ::2], x[..., 1], np.asfortranarray(x),
