@@ -417,6 +417,8 @@ class Session:
         """NumPy's __array_interface__, version 3."""
         typestr, data = about["typestr"], about.get("data")
         dtype = _DTYPE_OF.get(typestr)
+        if typestr == "<V2" and str(getattr(x, "dtype", "")) == "bfloat16":
+            dtype = _DTYPES.index("bf16")  # as ml_dtypes adds it to NumPy
         if dtype is None or about.get("mask") is not None:
             raise TypeError("Axon has no tensors of %s: convert it"
                             % getattr(x, "dtype", typestr))

@@ -295,6 +295,17 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "the type float32"):
             self.m.same(np.float32)
 
+    def test_bf16_as_ml_dtypes_has_it(self):
+        bits = np.array([0x3f80, 0xc000], "<u2")
+        about = dict(bits.__array_interface__, typestr="<V2")
+        x = types.SimpleNamespace(dtype="bfloat16", kept=bits)
+        x.__array_interface__ = about
+        y = axon.compile(SOURCE, arrays=False).same(x)
+        self.assertEqual((y.dtype, y.tolist()), ("bf16", [1.0, -2.0]))
+        x.dtype = "void16"
+        with self.assertRaises(TypeError):
+            self.m.same(x)
+
     def test_layouts(self):
         x = np.arange(24, dtype="f4").reshape(2, 3, 4)
         for y in (x, x.T, x[::-1], x[:, ::2], x[..., 1], np.asfortranarray(x),
