@@ -295,6 +295,12 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "the type float32"):
             self.m.same(np.float32)
 
+    def test_lists_of_what_is_empty(self):
+        m = axon.compile(SOURCE, arrays=False)
+        for shape in (0,), (0, 3), (3, 0), (2, 0, 4), (2, 3, 0), (2, 1, 3):
+            x = np.ones(shape, "f4")
+            self.assertEqual(m.same(x).tolist(), x.tolist())
+
     def test_bf16_as_ml_dtypes_has_it(self):
         bits = np.array([0x3f80, 0xc000], "<u2")
         about = dict(bits.__array_interface__, typestr="<V2")
