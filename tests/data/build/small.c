@@ -50,6 +50,8 @@ int main(void) {
   show("large", small_forward(0, 1, large, w, b, x, out), 0, out);
   show("large", small_forward_strided(large, large, 1, w, columns, b, NULL, x,
                                       NULL, out, NULL), 0, out);
+  show("large", small_forward_strided(3, large, 1, w, columns, b, NULL, x,
+                                      columns, out, NULL), 0, out);
   show("steps", small_steps(1 << 30, 1 << 30, &sum), 0, out);
   show("steps", small_steps(large, 0, &sum), 0, out);
   show("steps", small_steps(30, 0, &sum), 1, &sum);
