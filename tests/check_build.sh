@@ -337,7 +337,14 @@ refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
   grep -q '^ \* Twice, \* / with / \* in it\.$' "$work/m.h" &&
   [ "$(grep -cE '^ \*   (pair|says|three) : ' "$work/m.h")" = 3 ] &&
   cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
-refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
+for kind in c so; do
+  refused "cannot write $work/none/m.$kind: No such" -o "$work/none/m.$kind" \
+    "$data/small.axn"
+done
+refused "entry 'scale' is there twice" --entry scale --entry scale \
+  -o "$work/m.c" "$data/small.axn"
+refused 'leaves no size `q` open' -D q=3 -o "$work/m.c" "$data/small.axn"
+refused 'one file at a time' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
