@@ -540,6 +540,25 @@ static void test_threads(void **state) {
   }
 }
 
+/* As of a host whose environment says what cannot be. */
+static void test_settings(void **state) {
+  static const char text[] = "val one = 1";
+  (void)state;
+  AxnSession *s = axn_session_new();
+  const char *before = getenv("AXON_THREADS");
+  char *kept = before ? strdup(before) : NULL;
+  setenv("AXON_THREADS", "none", 1);
+  assert_int_equal(axn_session_run(s, "m", text, strlen(text)), AXN_ERROR);
+  assert_non_null(strstr(axn_diag_text(s, 0), "AXON_THREADS=none"));
+  if (kept)
+    setenv("AXON_THREADS", kept, 1);
+  else
+    unsetenv("AXON_THREADS");
+  free(kept);
+  assert_int_equal(axn_session_run(s, "m", text, strlen(text)), AXN_OK);
+  axn_session_free(s);
+}
+
 /* ---- DLPack ---- */
 
 static int deleted;
@@ -631,7 +650,7 @@ int main(void) {
       TEST(test_other_values), TEST(test_kept),      TEST(test_wrong_names),
       TEST(test_redefined),    TEST(test_run_error), TEST(test_interrupt),
       TEST(test_signal),       TEST(test_busy),      TEST(test_threads),
-      TEST(test_no_tensors),
+      TEST(test_no_tensors),   TEST(test_settings),
       TEST(test_dlpack_in),    TEST(test_dlpack_out),
       TEST(test_weak_inside),  TEST(test_exit),
   };
