@@ -435,6 +435,10 @@ class Session:
         if dtype is None or about.get("mask") is not None:
             raise TypeError("Axon has no tensors of %s: convert it"
                             % getattr(x, "dtype", typestr))
+        hidden = getattr(x, "mask", None)
+        if hasattr(hidden, "any") and hidden.any():
+            raise TypeError("an array has masked elements, which Axon would "
+                            "take for others: fill them, as by x.filled(0)")
         if not isinstance(data, tuple):
             return self.buffer(memoryview(x if data is None else data), kept)
         strides = about.get("strides")

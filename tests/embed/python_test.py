@@ -301,6 +301,14 @@ class Arrays(unittest.TestCase):
             x = np.ones(shape, "f4")
             self.assertEqual(m.same(x).tolist(), x.tolist())
 
+    def test_masked_elements_stay_out(self):
+        x = np.ma.array([1.0, 2.0], mask=[False, True])
+        with self.assertRaisesRegex(TypeError, "masked"):
+            self.m.same(x)
+        np.testing.assert_array_equal(self.m.same(x.filled(0)), [1, 0])
+        whole = np.ma.array([1.0, 2.0])
+        np.testing.assert_array_equal(self.m.same(whole), [1, 2])
+
     def test_bf16_as_ml_dtypes_has_it(self):
         bits = np.array([0x3f80, 0xc000], "<u2")
         about = dict(bits.__array_interface__, typestr="<V2")
