@@ -6,19 +6,25 @@
 
 /* ---- names ---- */
 
+/* Words of C and C++, and macros of their headers. */
 static const char *const reserved[] = {
-    "alignas",  "alignof",   "and",      "asm",      "auto",      "bool",
-    "break",    "case",      "catch",    "char",     "class",     "code",
-    "const",    "constexpr", "continue", "default",  "delete",    "do",
-    "double",   "else",      "enum",     "explicit", "export",    "extern",
-    "false",    "float",     "for",      "friend",   "goto",      "if",
-    "inline",   "int",       "long",     "mutable",  "namespace", "new",
-    "not",      "operator",  "or",       "private",  "protected", "public",
-    "register", "restrict",  "return",   "short",    "signed",    "sizeof",
-    "static",   "struct",    "switch",   "template", "this",      "throw",
-    "true",     "try",       "typedef",  "typeid",   "typename",  "union",
-    "unsigned", "using",     "virtual",  "void",     "volatile",  "while",
-    "xor"};
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor",
+    "bool", "break", "case", "catch", "char", "char16_t", "char32_t",
+    "char8_t", "class", "co_await", "co_return", "co_yield", "code",
+    "compl", "complex", "concept", "const", "const_cast", "consteval",
+    "constexpr", "constinit", "continue", "decltype", "default", "delete",
+    "do", "double", "dynamic_cast", "else", "enum", "errno", "explicit",
+    "export", "extern", "false", "float", "for", "friend", "goto", "i386",
+    "if", "imaginary", "inline", "int", "int32_t", "int64_t", "int8_t",
+    "linux", "long", "mutable", "namespace", "new", "noexcept", "noreturn",
+    "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+    "protected", "public", "register", "reinterpret_cast", "requires",
+    "restrict", "return", "short", "signed", "sizeof", "static",
+    "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
+    "typeof", "typeof_unqual", "uint16_t", "uint8_t", "union", "unix",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
+    "xor", "xor_eq"};
 
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
  * its own. */

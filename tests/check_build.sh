@@ -182,6 +182,19 @@ for name in n o p s; do
     fail "a module $name, whose parameters have its functions' names"
 done
 
+# parameters that have words of other languages for names
+for word in int64_t typeof linux errno complex compl requires nullptr \
+  static_cast char8_t and_eq; do
+  echo "fun of_$word ($word : f32[n]) = $word * 2.0"
+done >"$work/words.axn"
+"$AXON" build -o "$work/words.c" "$work/words.axn" || fail 'no words.c'
+for language in '-x c -std=gnu11' '-x c++ -std=gnu++20'; do
+  head='#include <errno.h>\n#include <complex.h>\n#include "words.h"\n'
+  # shellcheck disable=SC2086,SC2059
+  printf "$head" | cc $language -I "$work" -fsyntax-only - ||
+    fail "words as names: $language"
+done
+
 # found by pkg-config, wherever it was moved to
 if command -v pkg-config >/dev/null; then
   for made in small.so small.a libsmall.so; do
