@@ -81,6 +81,7 @@ struct Emitter {
                        ahead: an axis, or NO_LANE */
   uint32_t *levels; /* of steps */
   bool *varies;     /* with the lane */
+  bool *rounds;     /* there before they are rounded, too */
   bool few; /* terms: they are written out, and lanes behind the last are gone
                through like others */
   char *classes; /* f d i l b: of steps, as lanes */
@@ -125,6 +126,7 @@ const char *emit_quasi(Emitter *e, const Quasi *q);
 uint32_t emit_level(const Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
+const char *emit_stored(Emitter *e, uint32_t step, Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t step);
 bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
