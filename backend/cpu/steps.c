@@ -739,7 +739,7 @@ static const char *const functions[PRIM_COUNT] = {
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
 static bool has_lanes(PrimId op, char class) {
-  return class == 'f' || (op != PRIM_ATAN2 && op != PRIM_POW);
+  return class == 'f' || op != PRIM_ATAN2;
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
