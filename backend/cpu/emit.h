@@ -83,6 +83,7 @@ struct Emitter {
   uint32_t *levels; /* of steps */
   bool *varies;     /* with the lane */
   uint32_t together; /* points whose sums are made at once; 0: of one */
+  bool *rounds;     /* there before they are rounded, too */
   bool few; /* terms: they are written out, and lanes behind the last are gone
                through like others */
   char *classes; /* f d i l b: of steps, as lanes */
@@ -127,6 +128,7 @@ const char *emit_quasi(Emitter *e, const Quasi *q);
 uint32_t emit_level(const Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
+const char *emit_stored(Emitter *e, uint32_t step, Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t step);
 bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */

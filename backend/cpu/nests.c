@@ -63,6 +63,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   e->fused = NO_STEP;
   e->levels = NEW_ARRAY(e->arena, uint32_t, count);
   e->varies = NEW_ARRAY(e->arena, bool, count);
+  e->rounds = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
   e->need = NEW_ARRAY(e->arena, const char *, count);
 }
@@ -752,9 +753,9 @@ static void emit_row(Emitter *e, Nest *n) {
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
-      char class = class_of(f->r->dtype);
-      nest_store(e, &whole, f, emit_lanes(e, f->r->step, class), true);
-      nest_store(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      const char *x = emit_stored(e, f->r->step, f->r->dtype);
+      nest_store(e, &whole, f, x, true);
+      nest_store(e, &part, f, x, false);
       continue;
     }
     declare_row(e, out, f, sums);
