@@ -78,6 +78,8 @@ typedef struct Keeping {
   int64_t bytes, panels;
   bool pays;
   const char *type, *columns, *extent, *depth; /* as C */
+  const char *marks; /* where panels' marks begin; NULL: they have none */
+  const char *passes, *pass; /* of each panel, and how many terms one has */
 } Keeping;
 
 typedef struct Call {

@@ -99,6 +99,11 @@ static const Step *read_of(const Loop *loop) {
   return &loop->steps.at[j];
 }
 
+/* Is it told of each panel's terms, pass by pass, whether all are finite? */
+static bool marks_panels(const Tile *t) {
+  return t->window && t->window->rims.group && dtype_is_float(t->dtype);
+}
+
 /* But for where in the tensor it begins: `from` says that. */
 static ArtifactKey form_of(Emitter *e, const Tile *t, const Operand *o,
                            uint32_t n) {
@@ -119,6 +124,7 @@ static ArtifactKey form_of(Emitter *e, const Tile *t, const Operand *o,
   for (uint32_t j = 0; j < loop->steps.len; j++)
     put_step(&b, loop, &loop->steps.at[j], n, from);
   put_number(&b, loop->results.at[0].step);
+  put_number(&b, marks_panels(t) ? t->block_k : 0);
   return artifact_key(1, &(ArtifactPart){b.text, b.len});
 }
 
@@ -165,8 +171,15 @@ bool keeping_begin(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
                .columns = emit_int(e, columns),
                .extent = emit_int(e, o->loop->extents[n]),
                .depth = emit_int(e, t->depth)};
-  k.bytes = emit_times(e, emit_plus(e, elements, e->s->width),
-                       dtype_info[t->element].bytes);
+  elements = emit_plus(e, elements, e->s->width); /* the last ones go on */
+  if (marks_panels(t)) {
+    int64_t passes = emit_over(e, t->depth, t->block_k);
+    k.marks = emit_int(e, elements);
+    k.passes = emit_int(e, passes);
+    k.pass = emit_int(e, t->block_k);
+    elements = emit_plus(e, elements, emit_times(e, panels, passes));
+  }
+  k.bytes = emit_times(e, elements, dtype_info[t->element].bytes);
   k.form = form_of(e, t, o, n);
   VEC_PUSH(e->arena, call->keepings, k);
   emit_copy(e, t, o, n, at, *number);
@@ -176,6 +189,25 @@ bool keeping_begin(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
 void keeping_copy(Emitter *e, uint32_t number, Buffer *out) {
   buffer_printf(out, "copy%u(p%u, n, numbers, b, n0, n1, from, to);\n", number,
                 e->out->call.keepings.at[number].input);
+}
+
+const char *keeping_mark(Emitter *e, uint32_t number) {
+  const Keeping *k = &e->out->call.keepings.at[number];
+  return format(e, "kept%u[%s + first / %s * %s + from / %s]", number, k->marks,
+                k->columns, k->passes, k->pass);
+}
+
+/* The marks of a panel. */
+static void emit_marks(const Keeping *k, Buffer *out) {
+  buffer_printf(
+      out,
+      "for (int64_t pass = 0; pass < %s; pass++) {\n"
+      "const int64_t from = pass * %s;\n"
+      "const int64_t terms = %s - from < %s ? %s - from : %s;\n"
+      "to[%s + u * %s + pass] = !sound_%c(to + n0 * %s + from * %s, terms,\n"
+      "n1 - n0, %s);\n}\n",
+      k->passes, k->pass, k->depth, k->pass, k->depth, k->pass, k->marks,
+      k->passes, k->type[0], k->depth, k->columns, k->columns);
 }
 
 void emit_keepings(Emitter *e, Buffer *out) {
@@ -189,10 +221,12 @@ void emit_keepings(Emitter *e, Buffer *out) {
         "(void)room;\n%s *const to = p[%u];\n"
         "for (int64_t u = begin; u < end; u++) {\n"
         "const int64_t n0 = u * %s, n1 = n0 + %s < %s ? n0 + %s : %s;\n"
-        "copy%u(p[%u], n, c, to + n0 * %s, n0, n1, 0, %s);\n}\n"
-        "return 0;\n}\n",
+        "copy%u(p[%u], n, c, to + n0 * %s, n0, n1, 0, %s);\n",
         j, k->type, call->outs.len + e->k->inputs.len + j, k->columns,
         k->columns, k->extent, k->columns, k->extent, j,
         call->outs.len + k->input, k->depth, k->depth);
+    if (k->marks)
+      emit_marks(k, out);
+    buffer_puts(out, "}\nreturn 0;\n}\n");
   }
 }

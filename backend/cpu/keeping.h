@@ -20,6 +20,9 @@ bool keeping_begin(Emitter *e, const Tile *t, const Operand *o, uint32_t n,
 /* The call of copy%u that puts terms from .. to - 1 of columns n0 .. n1 - 1 at
  * b. */
 void keeping_copy(Emitter *e, uint32_t number, Buffer *out);
+/* Of one that is marked: whether the terms from .. to - 1 of the panel `first`
+ * have what is not finite, as a number that is 0 where not. */
+const char *keeping_mark(Emitter *e, uint32_t number);
 /* The functions keep%u, when it is known which pointers there are. */
 void emit_keepings(Emitter *e, Buffer *out);
 

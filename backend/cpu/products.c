@@ -35,9 +35,10 @@ const char *product_id(Emitter *e, uint32_t at) {
 /* A tile, or one for the edges. */
 typedef struct Variant {
   uint32_t rows, vectors;
-  bool far; /* with what is read next fetched ahead: W rows, of each term
-               `each` elements */
-  bool cut; /* only `columns` columns of b are there */
+  bool far;     /* with what is read next fetched ahead: W rows, of each term
+                   `each` elements; where terms are in groups, one piece */
+  bool cut;     /* only `columns` columns of b are there */
+  uint32_t end; /* 1 + which tile of a line it is that leaves out rows */
 } Variant;
 
 static Variant whole_tile(const Tile *t) {
@@ -66,6 +67,8 @@ static const char *tile_name(Emitter *e, const Tile *t, uint32_t at,
     name = format(e, "%s_of%u", name, v->rows);
   if (v->vectors != t->vectors)
     name = format(e, "%s_%u", name, v->vectors);
+  if (v->end)
+    name = format(e, "%s_end%u", name, v->end - 1);
   return v->cut ? format(e, "%s_cut", name) : name;
 }
 
@@ -79,51 +82,101 @@ static void emit_load(const Tile *t, char x, uint32_t j, bool cut,
     buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x, j);
 }
 
+/* One term: vectors of b, and rows from .. to - 1 of a, which are at `place`
+ * where that is not NULL. */
+static void emit_term(Emitter *e, const Tile *t, const Variant *shape,
+                      const char *place, uint32_t from, uint32_t to,
+                      Buffer *out) {
+  bool pairs = t->element == DT_I32;
+  bool along = !place && t->a.form != OPERAND_COLUMNS;
+  char x = product_type(t->element)[0];
+  for (uint32_t j = 0; j < shape->vectors && t->fetched; j++)
+    buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
+                  FETCHED_TERMS, j);
+  bool held = shape->rows > 1 &&
+              dtype_info[t->element].bytes * e->s->width == e->s->bytes;
+  for (uint32_t j = 0; j < shape->vectors; j++) {
+    emit_load(t, x, j, shape->cut, out);
+    if (held)
+      buffer_printf(out, "HELD(b%u);\n", j);
+  }
+  if (place)
+    buffer_printf(out, "const %s *const p = a + %s;\n", read_type(t), place);
+  for (uint32_t i = from; i < to; i++) {
+    buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
+                  place ? "p" : "a", i, along ? " * lda" : "", x);
+    for (uint32_t j = 0; j < shape->vectors; j++)
+      buffer_printf(out,
+                    pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
+                          : "c%u_%u += a%u * b%u;\n",
+                    i, j, i, j);
+  }
+  buffer_printf(out, "%sb += ldb;\n",
+                place   ? ""
+                : along ? "a++;\n"
+                        : "a += lda;\n");
+}
+
+/* Groups of terms, of which `taken` are gone through from the first one on: all
+ * of all groups in one loop, or a step of the row's term of each group, then
+ * the next step.  At the end of a line a column's terms have rows of their own.
+ */
+static void emit_groups(Emitter *e, const Tile *t, const Variant *shape,
+                        Buffer *out) {
+  const Rims *r = &t->window->rims;
+  const LineEnd *end = shape->end ? &r->ends[shape->end - 1] : NULL;
+  uint32_t written = r->written ? r->written : 1;
+  if (shape->far)
+    buffer_puts(out, "const int64_t hop =\n"
+                     "taken ? (each * group + taken - 1) / taken : 0;\n");
+  buffer_printf(out,
+                "const %s *const first = b;\n"
+                "const int whole = taken == group;\n"
+                "const int64_t runs = whole ? 1 : groups;\n"
+                "const int64_t length = whole ? groups * group : row;\n"
+                "for (int64_t part = 0; part < taken;\n"
+                "part += whole ? group : row)\n"
+                "for (int64_t g = 0; g < runs; g++) {\n"
+                "const int32_t *const at = offsets + g * group + part;\n"
+                "b = first + (g * group + part) * ldb;\n"
+                "for (int64_t k = 0; k < length; k += %u) {\n",
+                read_type(t), written);
+  for (uint32_t k = 0; k < written; k++) {
+    buffer_puts(out, shape->far
+                         ? "{\n__builtin_prefetch(next, 0, 2);\nnext += hop;\n"
+                         : "{\n");
+    emit_term(e, t, shape, format(e, "at[k + %u]", k), end ? end->from[k] : 0,
+              end ? end->to[k] : shape->rows, out);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, "}\n}\n");
+}
+
 static void emit_tile_loop(Emitter *e, const Tile *t, const Variant *shape,
                            Buffer *out) {
   uint32_t rows = shape->rows, vectors = shape->vectors;
-  char v = product_type(t->dtype)[0], x = product_type(t->element)[0];
-  bool across = t->window && t->window->across, pairs = t->element == DT_I32;
-  bool along = !across && t->a.form != OPERAND_COLUMNS;
+  bool across = t->window && t->window->across;
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
-      buffer_printf(out, "v%c c%u_%u = {0};\n", v, i, j);
+      buffer_printf(out, "v%c c%u_%u = {0};\n", product_type(t->dtype)[0], i,
+                    j);
   for (uint32_t j = 0; j < vectors && shape->cut; j++)
     buffer_printf(out,
                   "const int live%u = columns <= %u * W ? 0\n"
                   ": columns < %u * W ? (int)columns - %u * W : W;\n",
                   j, j, j + 1, j);
+  if (across && t->window->rims.group) {
+    emit_groups(e, t, shape, out);
+    return;
+  }
   if (shape->far)
     buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
                      "for (int64_t line = 0; k < depth * l / W; k++) {\n"
                      "__builtin_prefetch(next + line, 0, 2);\nline += each;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
-  for (uint32_t j = 0; j < vectors && t->fetched; j++)
-    buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
-                  FETCHED_TERMS, j);
-  bool held =
-      rows > 1 && dtype_info[t->element].bytes * e->s->width == e->s->bytes;
-  for (uint32_t j = 0; j < vectors; j++) {
-    emit_load(t, x, j, shape->cut, out);
-    if (held)
-      buffer_printf(out, "HELD(b%u);\n", j);
-  }
-  if (across)
-    buffer_printf(out, "const %s *const p = a + offsets[k];\n", read_type(t));
-  for (uint32_t i = 0; i < rows; i++) {
-    buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
-                  across ? "p" : "a", i, along ? " * lda" : "", x);
-    for (uint32_t j = 0; j < vectors; j++)
-      buffer_printf(out,
-                    pairs ? "dot_bf16(c%u_%u, a%u, b%u);\n"
-                          : "c%u_%u += a%u * b%u;\n",
-                    i, j, i, j);
-  }
-  buffer_printf(out, "%sb += ldb;\n}\n",
-                across  ? ""
-                : along ? "a++;\n"
-                        : "a += lda;\n");
+  emit_term(e, t, shape, across ? "offsets[k]" : NULL, 0, rows, out);
+  buffer_puts(out, "}\n");
 }
 
 /* c += or = a * b, `depth` products fused into each sum. */
@@ -133,17 +186,20 @@ static void emit_tile(Emitter *e, const Tile *t, uint32_t at, Variant shape,
   char v = type[0];
   bool across = t->window && t->window->across;
   const char *more =
-      shape.far
-          ? format(e, ", int64_t each,\nint64_t apart, const %s *next", of)
+      shape.far   ? format(e, ", int64_t each%s,\nconst %s *next",
+                         t->window->rims.group ? "" : ", int64_t apart", of)
       : shape.cut ? ", int64_t columns"
                   : "";
   buffer_printf(out,
                 "static __attribute__((noinline)) FUSED void\n"
                 "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
-                "int64_t depth, %s *c, int64_t ldc, int more%s) {\nFUSING\n",
+                "int64_t %s, %s *c, int64_t ldc, int more%s) {\nFUSING\n",
                 tile_name(e, t, at, &shape), of,
-                across ? "const int32_t *offsets" : "int64_t lda", of, type,
-                more);
+                across ? "const int32_t *offsets" : "int64_t lda", of,
+                across && t->window->rims.group
+                    ? "groups, int64_t group, int64_t row, int64_t taken"
+                    : "depth",
+                type, more);
   emit_tile_loop(e, t, &shape, out);
   for (uint32_t i = 0; i < shape.rows; i++)
     for (uint32_t j = 0; j < shape.vectors; j++)
@@ -233,6 +289,16 @@ static void emit_less(const Tile *t, const char *id, Buffer *out) {
                   id, id, id, id, id, id);
 }
 
+/* Tiles of the ends of lines. */
+static void emit_ends(Emitter *e, const Tile *t, uint32_t at, Buffer *out) {
+  Variant v = whole_tile(t);
+  for (v.end = 1; v.end <= t->window->rims.end_count; v.end++)
+    for (uint32_t far = 0; far <= t->far; far++) {
+      v.far = far;
+      emit_tile(e, t, at, v, out);
+    }
+}
+
 static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
                                Buffer *out) {
   const char *id = product_id(e, at);
@@ -249,8 +315,10 @@ static void emit_product_tiles(Emitter *e, const Tile *t, uint32_t at,
     other.rows = product_part(t, part);
     emit_tile(e, t, at, other, out);
   }
-  if (t->window && t->window->across)
+  if (t->window && t->window->across) {
+    emit_ends(e, t, at, out);
     return;
+  }
   for (other.vectors = 1; other.vectors < t->vectors && t->window;
        other.vectors++)
     emit_tile(e, t, at, other, out);

@@ -329,8 +329,7 @@ static uint32_t window_rows(const Choice *c, uint32_t m, uint32_t n,
   Reach r;
   bool open = kernel_is_open(c->k);
   *on = false;
-  if ((open && (!c->k->window || c->s->width == 1)) ||
-      !window_reach(b, n, &r))
+  if ((open && (!c->k->window || c->s->width == 1)) || !window_reach(b, n, &r))
     return NO_LANE;
   *on = window_slides(&r);
   uint32_t best = NO_LANE;
@@ -669,9 +668,10 @@ static void size_window(Choice *c, Tile *t) {
                                   !(keeping_may(t->a.loop, t->m) && !g->sizes),
                         .others = other_points(c, c->s->strip ? 3 : 2),
                         .width = c->s->width};
+  Window *w = t->window;
+  rims_find(w, s.work.lines, s.work.columns);
   try_units(&s);
   WindowUnit *u = &s.best;
-  Window *w = t->window;
   w->across = u->across;
   t->rows = u->tile.rows;
   t->vectors = u->tile.vectors;
@@ -699,7 +699,13 @@ static void size_window(Choice *c, Tile *t) {
     c->s->places = multiple(g, times(g, u->strip, c->s->pitch), c->s->width);
     t->passing = true; /* a panel's sums */
     t->block_m = t->block_n;
+    rims_choose_ends(w, s.work.columns, u->block, t->rows);
+  } else {
+    w->rims = (Rims){.group = 0};
   }
+  if (w->rims.group) /* whole groups */
+    t->block_k = pieces(t->depth, BLOCK_K_MOST / w->rims.group * w->rims.group,
+                        w->rims.group);
 }
 
 /* ---- the whole ---- */
@@ -839,6 +845,8 @@ static void choose_kept(const Choice *c, Tile *t) {
   bool copied =
       o->form == OPERAND_PANELS || o->form == OPERAND_TURNED || t->in_place;
   o->keeps = copied && keeping_may(o->loop, n);
+  if (across && t->window->rims.group) /* what is kept lies in one piece */
+    t->far &= o->keeps;
   if (!o->keeps)
     return;
   double rows = (double)(across                     ? c->s->places

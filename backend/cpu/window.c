@@ -260,6 +260,7 @@ Window *window_new(Arena *arena, const Loop *b, uint32_t row, uint32_t column) {
       !size_mul(b->graph, w->planes, window_phases(w), &w->planes) ||
       !take_steps(arena, b, w, place, axes))
     return NULL;
+  rims_bound(w, row, column);
   return w;
 }
 
@@ -309,7 +310,10 @@ enum {
   FILL_CYCLES = 8,         /* of a vector of the window, */
   LINE_CYCLES = 12,        /* and of each line */
   TURN_CYCLES = 6,         /* of a vector that is turned, with others */
+  NEAR_BYTES = 32 << 10,   /* of the first cache; and from beyond it */
 };
+
+static const double FAR_CYCLES = 0.5; /* a vector more in each term */
 
 /* Of a term of a tile: two products or two loads at a time, and sums that wait
  * for themselves. */
@@ -342,13 +346,23 @@ static int64_t positions(const Window *w, Size s) {
   return window_positions(w, s.lines, s.columns, &out) ? out : INT64_MAX;
 }
 
+/* Of a term, whose vectors are those of a panel that this cache may not hold.
+ */
+static double term_cycles(const WindowWork *work, uint32_t rows,
+                          uint32_t vectors) {
+  double panel = (double)work->block_k * (double)work->bytes * vectors *
+                 (double)work->width;
+  return tile_cycles(rows, vectors) +
+         (panel > NEAR_BYTES ? FAR_CYCLES * vectors : 0);
+}
+
 static double along_cycles(const Window *w, const WindowWork *work,
                            const WindowUnit *u, Size s) {
   int64_t vectors = divide_up(positions(w, s), work->width);
   uint32_t each = u->tile.vectors, left = (uint32_t)(vectors % each);
   double panels = (double)(vectors / each), depth = (double)work->depth;
-  double term = panels * tile_cycles(u->tile.rows, each) +
-                (left ? tile_cycles(u->tile.rows, left) : 0);
+  double term = panels * term_cycles(work, u->tile.rows, each) +
+                (left ? term_cycles(work, u->tile.rows, left) : 0);
   double copies = depth * (panels + (left > 0)) * (2 * each + 2);
   double results = (double)s.height * (double)vectors *
                    (2 * depth / (double)work->block_k + 2);
@@ -356,8 +370,22 @@ static double along_cycles(const Window *w, const WindowWork *work,
   return rows * depth * term + copies + results;
 }
 
-static double across_cycles(const WindowWork *work, const WindowUnit *u,
-                            Size s) {
+/* Of a term in all tiles of a line.  Where the last one's rows are written out,
+ * it has those alone that there are. */
+static double line_cycles(const Window *w, const WindowWork *work,
+                          const WindowUnit *u, int64_t columns) {
+  uint32_t rows = u->tile.rows, vectors = u->tile.vectors;
+  double whole = term_cycles(work, rows, vectors);
+  uint32_t left = (uint32_t)(columns % rows);
+  if (work->open)
+    return (double)columns / rows * whole;
+  if (left && w->rims.written)
+    return (double)(columns / rows) * whole + term_cycles(work, left, vectors);
+  return (double)divide_up(columns, rows) * whole;
+}
+
+static double across_cycles(const Window *w, const WindowWork *work,
+                            const WindowUnit *u, Size s) {
   int64_t lanes = (int64_t)u->tile.vectors * work->width;
   double panels = (double)divide_up(s.height, lanes);
   double runs = (double)s.lines *
@@ -365,10 +393,10 @@ static double across_cycles(const WindowWork *work, const WindowUnit *u,
                             : (double)divide_up(s.columns, u->tile.rows));
   double depth = (double)work->depth;
   double vectors = (double)s.height / work->width;
-  double tiles = panels * runs;
-  double results = tiles * u->tile.rows * u->tile.vectors *
+  double results = panels * runs * u->tile.rows * u->tile.vectors *
                    (2 * depth / (double)work->block_k + TURN_CYCLES);
-  return tiles * depth * tile_cycles(u->tile.rows, u->tile.vectors) + results +
+  double tiles = panels * (double)s.lines * line_cycles(w, work, u, s.columns);
+  return tiles * depth * w->rims.share + results +
          depth * vectors * (work->turned ? TURN_CYCLES : 2);
 }
 
@@ -385,7 +413,7 @@ static double unit_cycles(const Window *w, const WindowWork *work,
                           const WindowUnit *u, Size s) {
   double slow = unit_bytes(w, work, u, s) > CACHE_BYTES ? 1.2 : 1;
   double cycles =
-      u->across ? across_cycles(work, u, s) : along_cycles(w, work, u, s);
+      u->across ? across_cycles(w, work, u, s) : along_cycles(w, work, u, s);
   return (cycles + fill_cycles(w, work, s.lines, s.columns)) * slow;
 }
 

@@ -13,7 +13,33 @@ typedef struct Reach {
   int64_t step;
   int64_t by[KERNEL_AXES]; /* of summed axes; 0: it has no part */
   int64_t low, span;       /* of the sum: it lies in low .. low + span */
+  bool rimmed; /* one term alone has a part in it, and what is read is known
+                  to be zero elsewhere than */
+  int64_t from, to; /* from .. to - 1 */
+  uint32_t term;
 } Reach;
+
+enum { RIM_TERMS = 8 }; /* of a column, at most, that are written out */
+
+/* The tile of a line that begins at a column. */
+typedef struct LineEnd {
+  int64_t at;
+  /* by term of the column: its rows that may read other than zeros */
+  uint8_t from[RIM_TERMS], to[RIM_TERMS];
+} LineEnd;
+
+/* Terms that are left out, since they multiply zeros around what is read. */
+typedef struct Rims {
+  int64_t group;    /* terms next to each other, of which each has some that
+                       are left out; 0: none are */
+  int64_t row;      /* of them, those of one step of the row's term: lines leave
+                       out such; 0: they do not */
+  uint32_t written; /* terms of the column, the last ones, of which the tiles at
+                       the ends of a line leave out rows; 0: they do not */
+  double share;     /* of all terms, that is left */
+  LineEnd ends[2];
+  uint32_t end_count;
+} Rims;
 
 /* What rows and columns of the result need of the side is put into scratch
  * memory: each element once, whatever it takes to compute it (zeros around an
@@ -34,6 +60,7 @@ typedef struct Window {
   bool free[KERNEL_AXES];       /* and whether they are free */
   int64_t lines, pitch;         /* of a plane: rows, and what they take up */
   int64_t plane, planes;        /* elements, with what is behind the last */
+  Rims rims;                    /* where lanes lie across */
 } Window;
 
 /* ---- which unit is best ---- */
@@ -85,5 +112,15 @@ bool window_size(Window *w, int64_t rows, int64_t columns, uint32_t width);
 /* Positions of such a unit, one row after the other. */
 bool window_positions(const Window *w, int64_t rows, int64_t columns,
                       int64_t *out);
+
+/* ---- rims.c ---- */
+
+/* Where the coordinates are known to read zeros; the axes that they go along,
+ * in a window that is new. */
+void rims_bound(Window *w, uint32_t row, uint32_t column);
+/* Which terms are left out, of so many lines and columns, which are numbers. */
+void rims_find(Window *w, int64_t lines, int64_t columns);
+/* Those of the tiles of so many rows, in blocks of columns. */
+void rims_choose_ends(Window *w, int64_t columns, int64_t block, int64_t rows);
 
 #endif

@@ -237,13 +237,14 @@ static void emit_finish(Emitter *e, const Tile *t, const char *id,
  * tile a part of it, where it lies as it was kept, else by some of them W rows
  * each. */
 static void emit_next_panel(Emitter *e, const Tile *t, uint32_t at,
-                          const uint32_t *kept, Buffer *out) {
+                            const uint32_t *kept, Buffer *out) {
   const char *id = product_id(e, at), *type = product_type(t->dtype);
   const char *depth = emit_int(e, t->depth);
   if (!kept) {
     buffer_printf(out,
                   "int64_t ahead = NR%s / W;\n"
                   "const int64_t each = W, apart = lda, hop = W * lda;\n"
+                  "(void)apart;\n"
                   "const %s *b =\n"
                   "to < %s ? a + first * lda + to : a + next * lda;\n",
                   id, type, depth);
@@ -252,12 +253,33 @@ static void emit_next_panel(Emitter *e, const Tile *t, uint32_t at,
   buffer_printf(out,
                 "const int64_t tiles = lines * ((hi - lo + MR%s - 1) / MR%s);\n"
                 "const int64_t each = kept%u ? (NR%s + tiles - 1) / tiles : W;"
-                "\nint64_t ahead = kept%u ? tiles : NR%s / W;\n"
+                "\nint64_t ahead = kept%u ? tiles : %s;\n"
                 "const int64_t hop = kept%u ? (to - from) * each : W * lda;\n"
-                "const int64_t apart = hop / W;\n"
+                "const int64_t apart = hop / W;\n(void)apart;\n"
                 "const %s *b = kept%u ? weights + (to - from) * NR%s\n"
                 ": to < %s ? a + first * lda + to : a + next * lda;\n",
-                id, id, *kept, id, *kept, id, *kept, type, *kept, id, depth);
+                id, id, *kept, id, *kept,
+                t->window->rims.group ? "0" : format(e, "NR%s / W", id), *kept,
+                type, *kept, id, depth);
+}
+
+/* Zeros by what is not finite are not zeros: is all of the panel, so that terms
+ * may be left out? */
+static void emit_sound(Emitter *e, const Tile *t, uint32_t at,
+                       const uint32_t *kept, Buffer *out) {
+  const char *id = product_id(e, at);
+  char v = product_type(t->dtype)[0];
+  if (!t->window->rims.group)
+    return;
+  if (!dtype_is_float(t->dtype)) {
+    buffer_puts(out, "const int sound = 1;\n");
+    return;
+  }
+  buffer_puts(out, "const int sound = ");
+  if (kept)
+    buffer_printf(out, "kept%u ? %s == 0 : ", *kept, keeping_mark(e, *kept));
+  buffer_printf(out, "sound_%c(panel, to - from, next - first, NR%s);\n", v,
+                id);
 }
 
 /* A panel of the left side: `weights`, terms from .. to - 1. */
@@ -284,20 +306,72 @@ static void emit_weights(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
   else
     product_copy_b(e, t, &t->a, t->m, at, unit, out);
   buffer_puts(out, "}\n");
+  emit_sound(e, t, at, keeps ? &kept : NULL, out);
   if (t->far)
     emit_next_panel(e, t, at, keeps ? &kept : NULL, out);
 }
 
+/* Which terms a line takes: those of the row's from `before` on, so many of
+ * each group. */
+static void emit_taken(Emitter *e, const Window *w, Buffer *out) {
+  const Rims *r = &w->rims;
+  const Reach *row = &w->row;
+  if (!r->row) {
+    buffer_printf(out, "const int64_t before = 0, taken = %s;\n",
+                  emit_int(e, r->group));
+    return;
+  }
+  const char *each = emit_int(e, r->row), *all = emit_int(e, r->group / r->row);
+  const char *by = emit_int(e, row->by[row->term]);
+  buffer_printf(out,
+                "const int64_t top_line = (above + line) * %s;\n"
+                "const int64_t least = rim_of(%s - top_line, %s, %s);\n"
+                "const int64_t most = rim_of(%s - top_line, %s, %s);\n"
+                "const int64_t before = sound ? least * %s : 0;\n"
+                "const int64_t taken = sound ? most * %s - before : %s;\n",
+                emit_int(e, row->step), emit_int(e, row->from + row->low), by,
+                all, emit_int(e, row->to + row->low), by, all, each, each,
+                emit_int(e, r->group));
+}
+
+/* The function for a tile: of those that leave out rows, or whole. */
+static const char *tile_function(Emitter *e, const Rims *r, const char *name) {
+  const char *all = name;
+  for (uint32_t j = 0; j < r->end_count; j++)
+    all = format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
+                 emit_int(e, r->ends[j].at), name, j, all);
+  return r->end_count ? format(e, "(%s)", all) : all;
+}
+
+/* The call of one, but for what follows its last argument. */
+static const char *tile_call(Emitter *e, const Tile *t, const char *id,
+                             const char *name, const char *pitch) {
+  const Rims *r = &t->window->rims;
+  const char *terms = r->group
+                          ? format(e, "(to - from) / %s, %s, %s, taken",
+                                   emit_int(e, r->group), emit_int(e, r->group),
+                                   emit_int(e, r->row ? r->row : r->group))
+                          : "to - from";
+  const char *before = r->group ? " + before" : "";
+  return format(e,
+                "%s(window + line * %s + z, offsets + from%s,\n"
+                "weights%s%s, NR%s,\n"
+                "%s, sums + (line * %s + z) * NR%s, NR%s, from != 0",
+                tile_function(e, r, name), emit_int(e, t->window->pitch),
+                before, before, r->group ? format(e, " * NR%s", id) : "", id,
+                terms, pitch, id, id);
+}
+
 /* What is left of a line by the tile that is large enough. */
-static void emit_shorter(const Tile *t, const char *id, const char *each,
-                         Buffer *out) {
+static void emit_shorter(Emitter *e, const Tile *t, const char *id,
+                         const char *pitch, Buffer *out) {
   buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
                    "const int64_t left = hi - lo - z;\n");
   for (uint32_t part = 1; part < PRODUCT_PARTS; part++) {
     uint32_t rows = product_part(t, part);
-    buffer_printf(out,
-                  "if (left <= %u) {\ndone = %u;\nshort%s_of%u%s);\n} else ",
-                  rows, rows, id, rows, each);
+    const char *name = format(e, "short%s_of%u", id, rows);
+    buffer_printf(out, "if (left <= %u) {\ndone = %u;\n%s);\n} else ", rows,
+                  rows, tile_call(e, t, id, name, pitch));
   }
   buffer_printf(out, "{\ndone = MR%s;\n", id);
 }
@@ -319,23 +393,22 @@ static void emit_across(Emitter *e, const Tile *t, uint32_t at, Buffer *unit,
       w->rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc, depth,
       kc, depth);
   emit_weights(e, t, at, unit, out);
-  const char *each =
-      format(e,
-             "(window + line * %s + z, offsets + from, weights, NR%s,\n"
-             "to - from, sums + (line * %s + z) * NR%s, NR%s, from != 0",
-             emit_int(e, w->pitch), id, pitch, id, id);
-  buffer_puts(out, "for (int64_t line = 0; line < lines; line++)\n");
+  buffer_puts(out, "for (int64_t line = 0; line < lines; line++) {\n");
+  if (w->rims.group)
+    emit_taken(e, w, out);
   if (t->shorter)
-    emit_shorter(t, id, each, out);
+    emit_shorter(e, t, id, pitch, out);
   else
-    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s)\n", id);
+    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s) {\n", id);
   if (t->far)
     buffer_printf(out,
-                  "if (ahead-- > 0) {\nfar%s%s, each, apart, b);\n"
-                  "b += hop;\n} else {\n",
-                  id, each);
-  buffer_printf(out, "tile%s%s);\n%s%s}\n", id, each, t->far ? "}\n" : "",
-                t->shorter ? "}\n}\n" : "");
+                  "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
+                  "} else {\n",
+                  tile_call(e, t, id, format(e, "far%s", id), pitch),
+                  w->rims.group ? "" : ", apart");
+  buffer_printf(out, "%s);\n%s}\n%s}\n}\n",
+                tile_call(e, t, id, format(e, "tile%s", id), pitch),
+                t->far ? "}\n" : "", t->shorter ? "}\n" : "");
   emit_finish(e, t, id, rest, out);
   buffer_puts(out, "}\n");
 }
