@@ -53,7 +53,7 @@ static void check(const char *kernel,
   assert_true(m.all.len > 150);
   for (uint32_t j = each / 2; j < m.all.len; j += each) {
     const char *name = mutant_name(arena, &m, j);
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 60, run, &why);
+    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%s.cu:%u survives: %s\n", kernel, m.all.at[j].line, name);
