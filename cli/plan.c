@@ -48,7 +48,8 @@ static SessionStatus run_text(Planner *p, const SessionText *text, bool last,
 }
 
 /* What the program has made and never needed is computed at the end: whoever
- * writes `val y = softmax x` wants to see its plan. */
+ * writes `val y = softmax x` wants to see its plan.  Before expressions, all
+ * is: they find it in memory. */
 static SessionStatus run_file(Planner *p, int *code) {
   const Options *o = p->options;
   SessionText text = {0};
@@ -60,7 +61,7 @@ static SessionStatus run_file(Planner *p, int *code) {
     status = run_text(p, &text, !o->expr_count, code);
   p->log.extra = true;
   if (status == SESSION_OK)
-    status = session_settle(p->session);
+    status = session_settle(p->session, !o->expr_count);
   p->log.extra = false;
   buffer_free(&program);
   return status;

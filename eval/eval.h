@@ -160,8 +160,9 @@ bool eval_call(Eval *eval, const Entry *entry, const Datum *const *args,
 bool eval_datum(Eval *eval, Held *held, Diags *diags, Datum **result);
 /* ---- again and again, for timing ---- */
 
-/* What globals hold is computed, where it still waits for that. */
-bool eval_settle(Eval *eval, Diags *diags);
+/* What globals hold is computed, where it still waits for that; `unseen`: but
+ * for what was computed inside of what reads it. */
+bool eval_settle(Eval *eval, bool unseen, Diags *diags);
 /* A declaration `val name = e` that can be run many times, as long as the Eval
  * lives; NULL after an error. */
 typedef struct Rerun Rerun;

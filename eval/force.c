@@ -164,6 +164,7 @@ const Tensor *vm_tensor(Eval *vm, Value v) {
 
 typedef struct ForceJob {
   Eval *vm;
+  bool unseen; /* only what no kernel has computed for its readers */
   Node **nodes;
   size_t count, cap;
   Value *todo; /* borrowed: a value can be deeper than the C stack */
@@ -199,7 +200,8 @@ static void collect(ForceJob *job) {
       continue;
     switch ((Tag)v.tag) {
     case V_NODE:
-      if (!v.node->data && !v.node->free_count)
+      if (!v.node->data && !v.node->free_count &&
+          !(job->unseen && v.node->inlined))
         add_node(job, v.node);
       break;
     case V_TUPLE:
@@ -222,8 +224,8 @@ static void collect(ForceJob *job) {
   }
 }
 
-static void force_all(Eval *vm, Value a, Value b) {
-  ForceJob job = {.vm = vm};
+static void force_all(Eval *vm, Value a, Value b, bool unseen) {
+  ForceJob job = {.vm = vm, .unseen = unseen};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
     add_values(&job, &a, 1);
@@ -243,12 +245,17 @@ static void force_all(Eval *vm, Value a, Value b) {
 
 void vm_force_value(Eval *vm, Value v) {
   if (v.tag >= V_HEAP)
-    force_all(vm, v, value_unit());
+    force_all(vm, v, value_unit(), false);
+}
+
+void vm_force_unseen(Eval *vm, Value v) {
+  if (v.tag >= V_HEAP)
+    force_all(vm, v, value_unit(), true);
 }
 
 void vm_tick(Eval *vm, Value state, Value more) {
   if (!much_pending(vm, TURN_NODES) || vm_in_attempt(vm))
     return;
-  force_all(vm, state, more);
+  force_all(vm, state, more, false);
   vm->forced_node = vm->graph.next_node;
 }

@@ -318,6 +318,7 @@ Value vm_node(Eval *vm, Node *node, const Fault *fault);
 Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
 void vm_force_value(Eval *vm, Value v); /* all leaves */
+void vm_force_unseen(Eval *vm, Value v); /* but those that were inlined */
 /* Is it being found out what a body does, so that nothing may be run? */
 bool vm_in_attempt(const Eval *vm);
 void vm_tick(Eval *vm, Value state, Value more);

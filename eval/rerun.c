@@ -6,9 +6,9 @@ struct Rerun {
   Global *result;
 };
 
-static void settle(Eval *vm) {
+static void settle(Eval *vm, bool unseen) {
   for (Global *g = vm->globals; g; g = g->next)
-    vm_force_value(vm, g->value);
+    (unseen ? vm_force_unseen : vm_force_value)(vm, g->value);
 }
 
 static void run_again(Eval *vm, const Rerun *rerun) {
@@ -19,11 +19,11 @@ static void run_again(Eval *vm, const Rerun *rerun) {
   g->value = value_unit();
 }
 
-bool eval_settle(Eval *vm, Diags *diags) {
+bool eval_settle(Eval *vm, bool unseen, Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    settle(vm);
+    settle(vm, unseen);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return true;

@@ -32,7 +32,7 @@ static SessionStatus make(Session *s, void *arg) {
     return status;
   Repeated *made = NEW(s->arena, Repeated);
   made->rerun = eval_rerun_new(s->eval, dec, &s->diags);
-  if (!made->rerun || !eval_settle(s->eval, &s->diags))
+  if (!made->rerun || !eval_settle(s->eval, false, &s->diags))
     return SESSION_ERROR;
   wish->made = made;
   return SESSION_OK;
@@ -47,12 +47,12 @@ Repeated *session_repeatable(Session *s, const SessionText *text,
 }
 
 static SessionStatus settle(Session *s, void *arg) {
-  (void)arg;
-  return eval_settle(s->eval, &s->diags) ? SESSION_OK : SESSION_ERROR;
+  const bool *unseen = arg;
+  return eval_settle(s->eval, *unseen, &s->diags) ? SESSION_OK : SESSION_ERROR;
 }
 
-SessionStatus session_settle(Session *s) {
-  return session_guard(s, settle, NULL);
+SessionStatus session_settle(Session *s, bool unseen) {
+  return session_guard(s, settle, &unseen);
 }
 
 static SessionStatus again(Session *s, void *arg) {

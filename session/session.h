@@ -119,8 +119,9 @@ void session_watch(Session *session, const struct PlanWatch *watch);
  * something for it, and `fault` says what; or there is none of this name. */
 bool session_run_on(Session *session, const char *target, Fault *fault);
 const char *session_runs_on(Session *session);
-/* Computes what the program's names stand for, where it still waits. */
-SessionStatus session_settle(Session *session);
+/* Computes what the program's names stand for, where it still waits; `unseen`:
+ * but for what was computed inside of what reads it. */
+SessionStatus session_settle(Session *session, bool unseen);
 
 /* ---- function.c: calls from a host ---- */
 

@@ -713,9 +713,13 @@ static void install(Plan *plan) {
   for (uint32_t k = 0; k < plan->stored.len; k++)
     if (plan->stored.at[k]->group)
       group_install(plan->stored.at[k]->group, plan->stored.at[k]->node);
-  for (uint32_t k = 0; k < plan->nodes.len; k++)
-    if (!plan->nodes.at[k]->stored || !plan->nodes.at[k]->needed)
-      let_go(plan->nodes.at[k]);
+  for (uint32_t k = 0; k < plan->nodes.len; k++) {
+    PlanNode *p = plan->nodes.at[k];
+    if (!p->stored)
+      p->node->inlined = true;
+    if (!p->stored || !p->needed)
+      let_go(p);
+  }
 }
 
 void plan_make(Plan *plan, uint32_t count, Node *const *roots) {

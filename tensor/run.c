@@ -116,8 +116,10 @@ static bool run_watched(Graph *g, const Backend *backend, Cluster *cluster,
 /* What has run lets go of what it has read. */
 static void settle(const Cluster *cluster) {
   for (uint32_t k = 0; k < cluster->nodes.len; k++)
-    if (cluster->nodes.at[k]->data) /* else only its cluster has seen it */
+    if (cluster->nodes.at[k]->data)
       node_settle(cluster->nodes.at[k]);
+    else /* only its cluster has seen it */
+      cluster->nodes.at[k]->inlined = true;
 }
 
 bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,

@@ -139,6 +139,7 @@ struct Node {
                     a function that is compiled, or others in each turn */
   bool open;     /* it needs arguments, or sizes that are no numbers yet */
   bool safe;     /* running it cannot fail, wherever its free indices stand */
+  bool inlined;  /* a kernel has computed it for its readers alone */
   void *backend; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
 };

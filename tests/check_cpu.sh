@@ -27,11 +27,13 @@ wrong=$({
 } | xargs -P "$(nproc)" -L 1 bash -c \
   'text=$(tests/case.sh "$1" "$2" 2>&1) || head -n 30 <<<"$1 $2: $text"' _)
 # guards, and code that must not run: conditions of indices and of data
-fusion=${BUILD:-.}/tests/unit/fusion_test
-if [ -x "$fusion" ]; then
-  said=$(XDG_CACHE_HOME=$TEST_CACHE "$fusion" 2>&1) ||
-    wrong+=$(grep -v 'RUN\|OK' <<<"$said")
-fi
+for name in fusion random; do
+  unit=${BUILD:-.}/tests/unit/${name}_test
+  if [ -x "$unit" ]; then
+    said=$(XDG_CACHE_HOME=$TEST_CACHE "$unit" 2>&1) ||
+      wrong+=$(grep -v 'RUN\|OK' <<<"$said")
+  fi
+done
 # a place that an int32_t does not hold
 said=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
   'argmax (for i < 2200000000 => if i == 2199999990 then 1.0 else 0.0)' 2>&1)

@@ -52,7 +52,11 @@ enum {
   EDGE_COST = 12,          /* and of a row of a tile that is not whole */
   COPIED_LEAST = 4,        /* vectors of a unit whose reads are copied, in */
   COPIED_BYTES = 32 << 10, /* so many bytes of the nearest cache, */
-  COPIED_UNITS = 16,       /* of at least so many units */
+  COPIED_UNITS = 16,       /* of at least so many units; */
+  ROWS_BYTES = 512 << 10,  /* so many bytes of rows that lanes leave for each
+                              other, of another cache, */
+  ROWS_MOST = 8 << 20,     /* or so many of memory, at a time */
+  FAR_COST = 6,            /* of a vector of these */
   EVEN_LANES = 4, /* vectors of a quotient's value, of which one is not even */
   TURNED_COST = 2,   /* of a vector whose lanes are turned round, */
   QUOTIENT_COST = 3, /* in loads of a vector */
@@ -222,6 +226,21 @@ static void add_stored(Apart *a, const Loop *loop, const Result *r,
         loop_points(loop, loop->outer, loop->kept) * dtype_info[r->dtype].bytes;
 }
 
+static bool has_products(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->kept > k->outer && loop_is_product(k->loops.at[j]))
+      return true;
+  return false;
+}
+
+double lanes_least(const Kernel *k, uint32_t v, uint32_t width) {
+  double least = COPIED_LEAST * (double)width;
+  return kernel_local_bytes(k, true) * least <= ROWS_BYTES &&
+                 loop_points(k->loops.at[0], v, v + 1) >= COPIED_UNITS * least
+             ? least
+             : width;
+}
+
 bool lanes_copied(const Kernel *k, uint32_t v, uint32_t width) {
   Apart a = {0};
   double numbers;
@@ -233,10 +252,14 @@ bool lanes_copied(const Kernel *k, uint32_t v, uint32_t width) {
     for (uint32_t i = 0; i < loop->results.len; i++)
       add_stored(&a, loop, &loop->results.at[i], v);
   }
-  double least = COPIED_LEAST * (double)width;
-  return width > 1 && (a.count > 0 || a.stores) &&
-         loop_points(k->loops.at[0], v, v + 1) >= COPIED_UNITS * least &&
-         (a.bytes + kernel_local_bytes(k, true)) * least <= COPIED_BYTES;
+  double points = loop_points(k->loops.at[0], v, v + 1);
+  double least = lanes_least(k, v, width), rows = kernel_local_bytes(k, true);
+  if (width == 1 || (a.count == 0 && !a.stores) ||
+      points < COPIED_UNITS * least)
+    return false;
+  return has_products(k)
+             ? least > width && (a.bytes + rows) * least <= COPIED_BYTES
+             : a.bytes * least <= COPIED_BYTES && rows * least <= ROWS_MOST;
 }
 
 /* ---- the best ---- */
@@ -273,11 +296,15 @@ static double inner_cost(const Kernel *k, uint32_t width) {
 
 static double outer_cost(const Kernel *k, uint32_t v, uint32_t width) {
   bool copies = lanes_copied(k, v, width);
+  bool far = copies && kernel_local_bytes(k, true) * width > ROWS_BYTES;
   double all = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     all += work_of(loop) *
            lane_cost(loop, loop_depends(k->arena, loop), v, width, copies);
+    for (uint32_t i = 0; i < loop->results.len && far; i++)
+      if (loop->results.at[i].local)
+        all += FAR_COST * loop_points(loop, 0, loop->kept);
   }
   return all;
 }
@@ -346,12 +373,7 @@ static double columns_cost(const Kernel *k, uint32_t v, uint32_t width) {
 }
 
 uint32_t lanes_across(const Kernel *k, uint32_t width) {
-  bool products = false;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    products |= loop->kept > k->outer && loop_is_product(loop);
-  }
-  if (k->across || !products)
+  if (k->across || !has_products(k))
     return k->across ? k->outer - 1 : NO_LANE;
   double best = tiles_cost(k, width);
   uint32_t lane = NO_LANE;

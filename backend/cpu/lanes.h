@@ -18,6 +18,9 @@ uint32_t lanes_best(const Kernel *k, uint32_t width);
  * they are not (kernel_copy_apart)?  Where the axis is long and what is copied
  * of a few vectors stays in the nearest cache. */
 bool lanes_copied(const Kernel *k, uint32_t v, uint32_t width);
+/* So many lanes a unit has at least then: the rows that they leave for each
+ * other are to stay in a cache. */
+double lanes_least(const Kernel *k, uint32_t v, uint32_t width);
 /* An outer axis along which lanes are better than tiles of the kernel's
  * products, which have few columns at each point; NO_LANE: there is none. */
 uint32_t lanes_across(const Kernel *k, uint32_t width);

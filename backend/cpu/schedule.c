@@ -113,7 +113,10 @@ static int64_t column_block(const Kernel *k, const Schedule *s) {
     block = most;
   if (local * (double)block > bytes)
     block = (int64_t)(bytes / local) / width * width;
-  block = block < 4 * width ? 4 * width : block;
+  int64_t least = 4 * width;
+  if (k->across)
+    least = (int64_t)lanes_least(k, k->outer - 1, width);
+  block = block < least ? least : block;
   return divide_up(block < extent ? block : extent, width) * width;
 }
 

@@ -44,6 +44,12 @@ static inline void let_go(void) {
     node_release(kept[--kept_count]);
 }
 
+static inline void release_all_but(Node *n) {
+  node_retain(n);
+  let_go();
+  keep(n);
+}
+
 static Trap trap;
 
 static inline int setup(void **state) {

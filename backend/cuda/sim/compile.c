@@ -194,8 +194,19 @@ static bool load(Sim *s, Buffer *error) {
   return true;
 }
 
-Sim *sim_compile(const char *text, const char *name, Buffer *error) {
+char *sim_folder(void) {
   const char *temporary = getenv("TMPDIR");
+  char *folder = NULL;
+  if (asprintf(&folder, "%s/axon_simXXXXXX",
+               temporary && *temporary ? temporary : "/tmp") < 0)
+    return NULL;
+  if (mkdtemp(folder))
+    return folder;
+  free(folder);
+  return NULL;
+}
+
+Sim *sim_compile(const char *text, const char *name, Buffer *error) {
   Sim *s = calloc(1, sizeof *s);
   if (!s || !sim_can()) {
     buffer_puts(error, "there is no C++ compiler");
@@ -203,9 +214,7 @@ Sim *sim_compile(const char *text, const char *name, Buffer *error) {
     return NULL;
   }
   s->name = strdup(name);
-  if (asprintf(&s->folder, "%s/axon_simXXXXXX",
-               temporary && *temporary ? temporary : "/tmp") < 0 ||
-      !mkdtemp(s->folder) ||
+  if (!(s->folder = sim_folder()) ||
       asprintf(&s->path, "%s/kernel.so", s->folder) < 0 ||
       !compile(s, text, error) || !load(s, error)) {
     sim_free(s);

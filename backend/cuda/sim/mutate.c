@@ -4,6 +4,7 @@
 #include "backend/cuda/sim/mutate.h"
 
 #include <ctype.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,13 +211,24 @@ static int child(const char *text, uint32_t seeds,
   return good ? MUTANT_SURVIVED : MUTANT_FOUND;
 }
 
+static int remove_one(const char *path, const struct stat *about, int kind,
+                      struct FTW *level) {
+  (void)about, (void)kind, (void)level;
+  return remove(path);
+}
+
+/* What a child that dies leaves goes with the folder that it was given. */
 MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
                       bool (*run)(void *owner, Sim *s, uint64_t seed),
                       void *owner) {
+  char *folder = sim_folder();
+  if (!folder)
+    return MUTANT_STILL;
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
     int fate;
+    setenv("TMPDIR", folder, 1);
     /* of a processor: on a busy machine right ones take long, too */
     struct rlimit most = {seconds, seconds};
     signal(SIGXCPU, SIG_DFL);
@@ -226,7 +238,10 @@ MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
     _exit(fate);
   }
   int status = 0;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid)
+  bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
+  nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+  free(folder);
+  if (!ended)
     return MUTANT_STILL;
   return WIFEXITED(status) ? (MutantFate)WEXITSTATUS(status) : MUTANT_ENDLESS;
 }

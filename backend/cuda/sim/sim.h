@@ -13,6 +13,8 @@ typedef struct Sim Sim;
  * name: for messages, "kernel.cu". */
 Sim *sim_compile(const char *text, const char *name, Buffer *error);
 void sim_free(Sim *s);
+/* A new folder for temporary files; the caller frees the name.  NULL: errno. */
+char *sim_folder(void);
 /* Is there such a compiler? */
 bool sim_can(void);
 /* Does it tell of accesses to arrays of the thread's own?  g++ does. */

@@ -1,0 +1,150 @@
+/* Tests of plans that are kept (tensor/memo.c): the same graph again is not
+ * planned again, and nothing that is computed depends on that. */
+#include "tests/unit/tensors.h"
+
+/* (x.[k] + c) * d, and its sum */
+static Node *planned_sum(double c, double d, int64_t k, bool hold) {
+  Node *x = data(DT_F64, SHAPE(6));
+  IndexVar *i = var(5);
+  Node *at_ = get1(x, add(index_of(i), integer(k)));
+  Node *y = close1(mul(add(at_, constant(DT_F64, c)), constant(DT_F64, d)), i);
+  Node *sum = reduce(PRIM_SUM, y, 0, 1, false);
+  node_retain(sum), node_retain(y);
+  let_go();
+  if (hold)
+    keep(y);
+  else
+    node_release(y);
+  return keep(sum);
+}
+
+static double expected_sum(double c, double d, int64_t k) {
+  double sum = 0;
+  for (int64_t i = k; i < 5 + k; i++)
+    sum += (mixed(i) + c) * d;
+  return sum;
+}
+
+static void check_planned(double c, double d, int64_t k, bool hold,
+                          uint64_t again) {
+  g.span = (Span){0};
+  Node *n = planned_sum(c, d, k, hold);
+  must_force(n);
+  assert_true(fabs(at(n, 0) - expected_sum(c, d, k)) < 1e-12);
+  assert_int_equal(g.again, again);
+}
+
+static void test_kept_plans(void **state) {
+  (void)state;
+  check_planned(0.3, 1.7, 0, false, 0);
+  check_planned(0.3, 1.7, 0, false, 1);
+  check_planned(-0.9, 123.4, 0, false, 2); /* other numbers: the same plan */
+  check_planned(0.7, 0.7, 0, false, 2);    /* equal ones: another */
+  check_planned(0.9, 0.9, 0, false, 3);
+  check_planned(0, 1.7, 0, false, 3); /* 0, 2 and an index are looked at */
+  check_planned(0.3, 2, 0, false, 3);
+  check_planned(0.3, 1.7, 1, false, 3);
+  check_planned(0.3, 1.7, 0, true, 3); /* as is what is held elsewhere */
+  check_planned(0.1, 1.1, 0, true, 4);
+}
+
+/* Rows from .. from + 2 of x, minus row `row`. */
+static Node *rows_less_row(Node *x, int64_t from, int64_t row) {
+  Item rows[] = {{.kind = ITEM_RANGE, .from = from, .to = from + 3},
+                 {.kind = ITEM_RANGE, .to = 4}};
+  Item one[] = {{.kind = ITEM_AT, .index = integer(row)},
+                {.kind = ITEM_RANGE, .to = 4}};
+  return op2(PRIM_SUB, keep(node_index_items(&g, x, 2, rows, &fault)),
+             keep(node_index_items(&g, x, 2, one, &fault)));
+}
+
+static void check_rows(Node *x, int64_t from, int64_t row, bool whole,
+                       uint64_t again) {
+  g.span = (Span){0};
+  Node *n = rows_less_row(x, from, row);
+  if (whole)
+    n = add(n, reduce(PRIM_SUM, x, 0, 1, false));
+  release_all_but(n);
+  must_force(n);
+  assert_int_equal(g.again, again);
+  for (int64_t k = 0; k < 12; k++) {
+    double rest = 0;
+    for (int64_t i = 0; whole && i < 9; i++)
+      rest += at(x, i * 4 + k % 4);
+    double is = at(x, from * 4 + k) - at(x, row * 4 + k % 4) + rest;
+    assert_true(fabs(at(n, k) - is) < 1e-12);
+  }
+  let_go();
+}
+
+/* Where rows are in a tensor is no part of a plan: a loop over them has one. */
+static void test_kept_rows(void **state) {
+  (void)state;
+  Node *x = node_retain(data(DT_F64, SHAPE(9, 4)));
+  let_go();
+  check_rows(x, 1, 2, false, 0);
+  check_rows(x, 4, 5, false, 1);
+  check_rows(x, 6, 7, false, 2);
+  check_rows(x, 5, 5, false, 2); /* another row of them */
+  check_rows(x, 2, 2, false, 3);
+  check_rows(x, 3, 8, false, 3); /* more of them */
+  check_rows(x, 1, 6, false, 4);
+  check_rows(x, 1, 2, true, 4); /* all is read: then it is */
+  check_rows(x, 4, 5, true, 4);
+  check_rows(x, 4, 5, true, 5);
+  node_release(x);
+}
+
+static Node *random_of(int64_t seed) {
+  Node *n = node_random(&g, PRIM_UNIFORM, key_from_seed(seed), DT_F64, 1,
+                        (int64_t[]){6}, 0, &fault);
+  assert_non_null(n);
+  return keep(n);
+}
+
+static void check_random(int64_t a, int64_t b, bool again) {
+  uint64_t before = g.again;
+  g.span = (Span){0};
+  Node *n = add(random_of(a), mul(random_of(b), constant(DT_F64, -1)));
+  node_retain(n);
+  let_go();
+  keep(n);
+  must_force(n);
+  assert_int_equal(g.again - before, again);
+  for (int64_t i = 0; i < 6; i++) {
+    double x = key_uniform(key_from_seed(a), (uint64_t)i, DT_F64);
+    double y = key_uniform(key_from_seed(b), (uint64_t)i, DT_F64);
+    assert_true(at(n, i) == x - y);
+  }
+  let_go();
+}
+
+static void test_kept_keys(void **state) {
+  (void)state;
+  check_random(1, 2, false);
+  check_random(3, 4, true); /* other keys: the same plan */
+  check_random(2, 1, true);
+  check_random(5, 5, false); /* equal ones: another */
+  check_random(6, 6, true);
+}
+
+static void test_kept_fault(void **state) {
+  (void)state;
+  for (int k = 0; k < 3; k++) {
+    Node *n = planned_sum(0.3 + k, 1.7, 2, false);
+    uint64_t before = g.again;
+    must_fault(n, "index 6 is out of bounds for axis 0 of size 6");
+    assert_int_equal(g.again - before, k > 0);
+    must_fault(n, "index 6 is out of bounds for axis 0 of size 6");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_kept_plans),
+      TEST(test_kept_rows),
+      TEST(test_kept_keys),
+      TEST(test_kept_fault),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
