@@ -28,14 +28,14 @@ static const Kind *kind;
 static Made made_one;
 
 /* One tile, where most are found; a sum without terms; sums that are cut where
- * tiles are left; batches; and more tiles of one step than there are stages, in
- * several bands. */
+ * tiles are left; batches; and tiles of one step, in several bands, so many that
+ * each stage is filled again. */
 static bool run(void *owner, Sim *s, uint64_t seed) {
   static const Sizes sizes[] = {{129, 31, 65, 1},
                                 {5, 3, 0, 1},
                                 {300, 225, 193, 1},
                                 {140, 70, 136, 3},
-                                {513, 289, 40, 1}};
+                                {513, 481, 40, 1}};
   Buffer *why = owner;
   for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
     if (!run_gemm(s, "gemm", kind, &made_one, sizes[j], seed + 10 * j, why))
