@@ -187,9 +187,9 @@ char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
   for (int j = 0; j < len; j++)
     if (old[j] == '\n')
       len = j;
-  /* and what it is a condition of */
+  /* and what it is a condition of, or what a call is not before any more */
   const char *end = m->text + x->to + rest, *then = end;
-  if (end[-1] == ')')
+  if (end[-1] == ')' || !*x->with)
     then += strspn(end, " \n");
   return arena_printf(arena, "%.*s{%.*s=>%s}%.*s%s%.*s", before, line, len, old,
                       x->with, rest, m->text + x->to, then > end ? " " : "",
