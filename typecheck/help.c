@@ -219,12 +219,17 @@ typedef struct Order { /* axis i is to be axis at[i] of what there is */
   uint32_t at[RANK_MAX], len;
 } Order;
 
+/* All axes may be the same then, and one that is elsewhere surely is. */
 static bool order_fits(const Order *order, const Shape *have,
                        const Shape *want) {
-  for (uint32_t i = 0; i < order->len; i++)
-    if (!fits_axis(&have->at[order->at[i]], &want->at[i]))
+  bool some = false;
+  for (uint32_t i = 0; i < order->len; i++) {
+    const ShapeIt *a = &have->at[order->at[i]], *b = &want->at[i];
+    if (!fits_axis(a, b))
       return false;
-  return true;
+    some |= order->at[i] != i && same_axis(a, b);
+  }
+  return some;
 }
 
 /* One axis is moved elsewhere. */
