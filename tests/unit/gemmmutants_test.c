@@ -28,8 +28,8 @@ static const Kind *kind;
 static Made made_one;
 
 /* One tile, where most are found; a sum without terms; sums that are cut where
- * tiles are left; batches; and tiles of one step, in several bands, so many that
- * each stage is filled again. */
+ * tiles are left; batches; and tiles of one step, in several bands, so many
+ * that each stage is filled again. */
 static bool run(void *owner, Sim *s, uint64_t seed) {
   static const Sizes sizes[] = {{129, 31, 65, 1},
                                 {5, 3, 0, 1},
