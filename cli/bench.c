@@ -339,8 +339,8 @@ static void put_row(const Row *row, int width) {
     return;
   }
   put_cell(duration(text, t->median), 11);
-  snprintf(text, sizeof text, "±%.1f %%",
-           50 * (t->upper - t->lower) / t->median);
+  double spread = 50 * (t->upper - t->lower) / t->median;
+  snprintf(text, sizeof text, "±%.*f %%", spread < 99.95 ? 1 : 0, spread);
   put_cell(text, 8);
   put_cell(duration(text, t->least), 11);
   put_cell(duration(text, t->first), 11);

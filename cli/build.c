@@ -200,6 +200,18 @@ static void add_compiler(Command *c) {
     add(c, flags[k]);
 }
 
+/* Not each command that succeeds is a compiler. */
+static bool did_make(const Command *c, const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0)
+    return true;
+  fprintf(stderr,
+          "axon build: %s ended well, but made no file: is it a C compiler? "
+          "AXON_CC names one\n",
+          c->words[0]);
+  return false;
+}
+
 static bool compile(const Target *t, const char *folder, const char *source,
                     const char *object, const char *output) {
   const Session *session = t->session;
@@ -217,7 +229,7 @@ static bool compile(const Target *t, const char *folder, const char *source,
     add(&cc, "-lm");
   if (shared && t->arch_count)
     add(&cc, "-ldl");
-  if (!run(session, &cc))
+  if (!run(session, &cc) || !did_make(&cc, made))
     return false;
   if (!archive)
     return true;
@@ -228,14 +240,30 @@ static bool compile(const Target *t, const char *folder, const char *source,
   return run(session, &ar);
 }
 
-/* A folder, a device or a pipe is no place for it. */
-static bool is_place(const char *output) {
+/* A folder, a device or a pipe is no place for it, nor one that nothing can be
+ * put into: that is told before all the work.  -1: good. */
+static int check_place(const char *output) {
   struct stat info;
-  if (stat(output, &info) != 0 || S_ISREG(info.st_mode))
-    return true;
-  fprintf(stderr, "axon build: %s is no file: -o would put one in its place\n",
-          output);
-  return false;
+  char folder[PATH_MAX];
+  const char *slash = strrchr(output, '/');
+  if (stat(output, &info) == 0 && !S_ISREG(info.st_mode))
+    return usage_error("build", "%s is no file: -o would put one in its place",
+                       output);
+  snprintf(folder, sizeof folder, "%.*s",
+           slash ? (int)(slash - output) + 1 : 1, slash ? output : ".");
+  if (access(folder, W_OK | X_OK) == 0)
+    return -1;
+  failed(output, "write");
+  return EXIT_DIAGNOSTICS;
+}
+
+static int check_entries(const Options *o) {
+  for (uint32_t i = 0; i < o->entry_count; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(o->entries[i], o->entries[k]) == 0)
+        return usage_error("build", "--entry '%s' is there twice",
+                           o->entries[i]);
+  return -1;
 }
 
 /* A link stays a link. */
@@ -442,17 +470,20 @@ int verb_build(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
-    return usage_error("build", "which file?");
+    return usage_error("build", o.arg_count ? "one file at a time"
+                                            : "which file?");
   Target target = {.kind = NULL};
   if (!o.output)
     return usage_error("build", "where to?  As in `-o model.c`");
   status = o.target ? find_archs(o.target, &target) : -1;
   if (status < 0)
     status = find_target(o.output, &target);
+  if (status < 0)
+    status = check_place(o.output);
+  if (status < 0)
+    status = check_entries(&o);
   if (status >= 0)
     return status;
-  if (!is_place(o.output))
-    return EXIT_USAGE;
   SessionHost host = host_terminal(0, NULL);
   Session *session = host_open(&host);
   host_catch_interrupt(session, false);
@@ -474,6 +505,9 @@ int verb_build(int argc, char **argv) {
     done = session_build(session, &text, target.module, o.entry_count,
                          o.entries, kind, &files);
   host_report(session, false);
+  host_note_defines(session, &o);
+  if (done == SESSION_OK && !host_defines_met(&o))
+    done = SESSION_ERROR;
   if (done == SESSION_OK && !write_all(&target, o.output, &files))
     done = session_interrupted(session) ? SESSION_INTERRUPTED : SESSION_ERROR;
   status = host_finish(session, done, false);

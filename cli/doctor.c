@@ -286,6 +286,18 @@ static bool cache_folder(char path[LINE]) {
   return len > 0 && len < LINE;
 }
 
+/* May it be written to, or made in what there is of its path? */
+static bool is_usable(const char *path, bool *there) {
+  char part[LINE];
+  struct stat is;
+  snprintf(part, sizeof part, "%s", path);
+  *there = stat(part, &is) == 0;
+  for (char *slash; stat(part, &is) != 0 && (slash = strrchr(part, '/'));)
+    snprintf(slash, 2, "%s", slash == part ? "/" : "");
+  return stat(part, &is) == 0 && S_ISDIR(is.st_mode) &&
+         access(part, W_OK | X_OK) == 0;
+}
+
 static void put_cache(void) {
   char path[LINE];
   if (!cache_folder(path)) {
@@ -294,11 +306,11 @@ static void put_cache(void) {
          "set HOME or XDG_CACHE_HOME to a folder that you may write to");
     return;
   }
-  struct stat is;
-  bool there = stat(path, &is) == 0;
-  put("cache", "%s%s", path, there ? "" : " (not made yet)");
-  if (there && access(path, W_OK | X_OK) != 0)
-    lack("this folder cannot be written to",
+  bool there, usable = is_usable(path, &there);
+  put("cache", "%s%s", path, there || !usable ? "" : " (not made yet)");
+  if (!usable)
+    lack(there ? "this is no folder that can be written to"
+               : "this folder cannot be made",
          "make it yours, or set XDG_CACHE_HOME to another one");
 }
 

@@ -2,11 +2,6 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
-#include "backend/cpu/toolchain.h"
-#include "backend/target.h"
-#include "runtime/artifact.h"
-#include "runtime/pool.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -159,19 +154,12 @@ SessionHost host_terminal(int arg_count, char **args) {
                        }};
 }
 
-static void check_setting(bool check(Fault *)) {
-  Fault fault = {0};
-  if (check(&fault))
-    return;
-  fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
-  exit(EXIT_USAGE);
-}
-
 Session *host_open(const SessionHost *host) {
-  check_setting(target_check);
-  check_setting(toolchain_check);
-  check_setting(pool_check);
-  check_setting(artifact_check);
+  Fault fault = {0};
+  if (!session_settings(&fault)) {
+    fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
+    exit(EXIT_USAGE);
+  }
   Session *session = session_open(host);
   if (session)
     return session;

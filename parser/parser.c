@@ -51,11 +51,13 @@ Program parse_range(Sources *sources, uint32_t file, uint32_t start,
   return program_of(&ps);
 }
 
-TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
-                     Interner *interner, Arena *arena, Diags *diags) {
+TypeExpr *parse_type(Sources *sources, uint32_t file, uint32_t start,
+                     Facts *given, Interner *interner, Arena *arena,
+                     Diags *diags) {
   ParseState ps;
   parse_begin(&ps, sources, file, interner, arena, diags);
-  parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len, TOK_START_TYPE);
+  parse_run(&ps, start, (uint32_t)sources_get(sources, file)->len,
+            TOK_START_TYPE);
   if (given)
     *given = ps.given;
   return parse_failed(&ps) ? NULL : ps.type;

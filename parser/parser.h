@@ -381,10 +381,11 @@ Program parse_program(Sources *sources, uint32_t file, bool bare,
 Program parse_range(Sources *sources, uint32_t file, uint32_t start,
                     uint32_t end, Interner *interner, Arena *arena,
                     Diags *diags);
-/* Parses a type with optional `given` facts: the form in which
- * primitives.def writes schemes and the checker prints them. */
-TypeExpr *parse_type(Sources *sources, uint32_t file, Facts *given,
-                     Interner *interner, Arena *arena, Diags *diags);
+/* Parses a type, from byte `start` on, with optional `given` facts: the form in
+ * which primitives.def writes schemes and the checker prints them. */
+TypeExpr *parse_type(Sources *sources, uint32_t file, uint32_t start,
+                     Facts *given, Interner *interner, Arena *arena,
+                     Diags *diags);
 
 /* ---- closing.c ---- */
 

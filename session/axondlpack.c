@@ -53,7 +53,7 @@ static AxnValue *take(AxnSession *a, const DLTensor *t,
                   .rank = t->ndim,
                   .shape = t->shape,
                   .strides = t->strides,
-                  .data = (char *)t->data + t->byte_offset};
+                  .data = t->data ? (char *)t->data + t->byte_offset : NULL};
   return axn_value_tensor(a, &is, release, owner);
 }
 

@@ -172,17 +172,26 @@ static void copy_strided(Tensor *out, const AxnTensor *t) {
 }
 
 static bool is_tensor(AxnSession *a, const AxnTensor *t) {
-  bool sizes = true;
-  for (int32_t i = 0; t->rank > 0 && i < t->rank && i < RANK_MAX; i++)
+  bool sizes = true, some = true;
+  int32_t rank = t->shape && t->rank <= RANK_MAX ? t->rank : 0;
+  for (int32_t i = 0; i < rank; i++) {
     sizes = sizes && t->shape[i] >= 0;
+    some = some && t->shape[i] > 0;
+  }
   if ((int)t->dtype <= 0 || (int)t->dtype >= DT_COUNT)
     axon_error(a, BAD_VALUE, NULL, "there is no element type %d",
                (int)t->dtype);
   else if (t->rank < 0 || t->rank > RANK_MAX)
-    axon_error(a, BAD_VALUE, NULL, "a tensor of rank %d: the most is %d",
+    axon_error(a, BAD_VALUE, NULL, "a tensor of rank %d: it is 0 to %d",
                (int)t->rank, RANK_MAX);
+  else if (t->rank && !t->shape)
+    axon_error(a, BAD_VALUE, NULL, "a tensor of rank %d whose shape is NULL",
+               (int)t->rank);
   else if (!sizes)
     axon_error(a, BAD_VALUE, NULL, "a tensor has a size below 0");
+  else if (some && !t->data)
+    axon_error(a, BAD_VALUE, NULL, "a tensor has elements, and its data are "
+                                   "NULL");
   else
     return true;
   return false;

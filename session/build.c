@@ -6,19 +6,25 @@
 
 /* ---- names ---- */
 
+/* Words of C and C++, and macros of their headers. */
 static const char *const reserved[] = {
-    "alignas",  "alignof",   "and",      "asm",      "auto",      "bool",
-    "break",    "case",      "catch",    "char",     "class",     "code",
-    "const",    "constexpr", "continue", "default",  "delete",    "do",
-    "double",   "else",      "enum",     "explicit", "export",    "extern",
-    "false",    "float",     "for",      "friend",   "goto",      "if",
-    "inline",   "int",       "long",     "mutable",  "namespace", "new",
-    "not",      "operator",  "or",       "private",  "protected", "public",
-    "register", "restrict",  "return",   "short",    "signed",    "sizeof",
-    "static",   "struct",    "switch",   "template", "this",      "throw",
-    "true",     "try",       "typedef",  "typeid",   "typename",  "union",
-    "unsigned", "using",     "virtual",  "void",     "volatile",  "while",
-    "xor"};
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor",
+    "bool", "break", "case", "catch", "char", "char16_t", "char32_t",
+    "char8_t", "class", "co_await", "co_return", "co_yield", "code",
+    "compl", "complex", "concept", "const", "const_cast", "consteval",
+    "constexpr", "constinit", "continue", "decltype", "default", "delete",
+    "do", "double", "dynamic_cast", "else", "enum", "errno", "explicit",
+    "export", "extern", "false", "float", "for", "friend", "goto", "i386",
+    "if", "imaginary", "inline", "int", "int32_t", "int64_t", "int8_t",
+    "linux", "long", "mutable", "namespace", "new", "noexcept", "noreturn",
+    "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+    "protected", "public", "register", "reinterpret_cast", "requires",
+    "restrict", "return", "short", "signed", "sizeof", "static",
+    "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
+    "typeof", "typeof_unqual", "uint16_t", "uint8_t", "union", "unix",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
+    "xor", "xor_eq"};
 
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
  * its own. */
@@ -58,6 +64,13 @@ static void take_names(Session *s, Map *taken, const char *text) {
       map_put(taken, intern(s->interner, text, len), s);
     text += len ? len : 1;
   }
+}
+
+/* Parameters are p_x, s_x and so on inside: not those whose name would be the
+ * function's own, where a module is called `s`. */
+static void take_own(Session *s, Map *taken, const char *function) {
+  if (function[0] && function[1] == '_')
+    map_put(taken, intern(s->interner, function + 2, strlen(function + 2)), s);
 }
 
 /* ---- what a function is called with ---- */
@@ -217,17 +230,27 @@ static bool mentions(const char *text, const char *name) {
   return false;
 }
 
-/* Those that came to be used. */
-static void put_sizes(Driver *e, Buffer *out, const Buffer *body) {
-  const char *used = body->len ? body->text : "", *text = "";
+/* Those that came to be used.  Gives the test that they fit, which goes before
+ * them. */
+static const char *put_sizes(Driver *e, Buffer *out, const Buffer *body) {
+  const char *used = body->len ? body->text : "", *text = "", *fits = "";
   for (uint32_t k = e->size_lines.len; k-- > 0;) {
     const SizeLine *s = &e->size_lines.at[k];
     if (!mentions(used, s->name) && !mentions(text, s->name))
       continue;
     text = driver_format(e, "  const int64_t %s = %s;\n%s", s->name, s->text,
                          text);
+    fits = driver_format(e, "%s%s%s", driver_fits(e, s->size),
+                         *fits ? " &&\n        " : "", fits);
   }
-  buffer_puts(out, text);
+  if (*fits)
+    fits = driver_format(
+        e, "  if (!(%s))\n    return %u;\n", fits,
+        driver_code(e, e->t->span,
+                    driver_format(e, "%s: sizes are too large for 64 bits",
+                                  e->t->name)));
+  buffer_printf(out, "%s%s", fits, text);
+  return fits;
 }
 
 /* Sizes that arguments are. */
@@ -242,8 +265,8 @@ static const char *values_of(Driver *e) {
   return out.text;
 }
 
-static void put_top(Driver *e, Buffer *out, const CParams *params,
-                    const Buffer *body) {
+static const char *put_top(Driver *e, Buffer *out, const CParams *params,
+                           const Buffer *body) {
   const Trace *t = e->t;
   buffer_puts(out, "  int code = 0;\n");
   if (e->cuda)
@@ -256,14 +279,15 @@ static void put_top(Driver *e, Buffer *out, const CParams *params,
   for (uint32_t k = 0; k < params->len; k++)
     buffer_printf(out, "  (void)%s;\n", params->at[k].name);
   buffer_puts(out, values_of(e));
-  put_sizes(e, out, body);
+  const char *fits = put_sizes(e, out, body);
   if (!e->cuda && !mentions(body->len ? body->text : "", "z"))
-    return;
+    return fits;
   buffer_printf(out, "  const int64_t z[%u] = {",
                 t->size_count ? t->size_count : 1);
   for (uint32_t k = 0; k < t->size_count; k++)
     buffer_printf(out, "%s%s", k ? ", " : "", e->size_vars[k]);
   buffer_puts(out, t->size_count ? "};\n" : "0};\n");
+  return fits;
 }
 
 static void put_end(Driver *e, Buffer *out, const Buffer *body) {
@@ -397,15 +421,15 @@ static void put_manifest(Driver *e, const CParams *params) {
   buffer_puts(out, "]}");
 }
 
-static void put_function(Driver *e, const CParams *params) {
+static void put_function(Driver *e, Function *f) {
   Buffer *out = &e->m->source;
   buffer_printf(out, "\n/* %s : %s%s */\n%sint %s", e->t->name, e->t->type,
                 e->rows ? ", of arguments with rows apart" : "",
                 e->rows ? "static " : "", e->name);
-  driver_params(out, params, true);
+  driver_params(out, &f->params, true);
   buffer_puts(out, " {\n");
   Buffer body = driver_body(e);
-  put_top(e, out, params, &body);
+  f->fits = put_top(e, out, &f->params, &body);
   buffer_add(out, body.text ? body.text : "", body.len);
   put_end(e, out, &body);
 }
@@ -420,6 +444,8 @@ static void write_function(Driver *e) {
       c_name(e->s, &m->taken,
              driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
                            e->t->name));
+  take_own(e->s, &taken, e->name);
+  take_own(e->s, &taken, driver_format(e, "%s_rows", e->name));
   if (e->cuda)
     VEC_PUSH(e->arena, *params,
              ((CParam){.type = "struct CUstream_st *",
@@ -438,7 +464,7 @@ static void write_function(Driver *e) {
   test_sizes(e);
   driver_function(e);
   f.dense = e->dense;
-  put_function(e, params);
+  put_function(e, &f);
   *(e->rows ? &m->rows : &m->plain) = f;
   if (e->rows)
     return;

@@ -21,6 +21,7 @@ typedef struct Memory { /* where the elements of a node are */
 
 typedef struct SizeLine { /* a size that is computed at the top */
   const char *name, *text;
+  int64_t size;
 } SizeLine;
 
 typedef struct CParam { /* of a C function */
@@ -44,6 +45,7 @@ typedef struct KernelNote { /* what is stored, for the manifest */
 
 typedef struct Function { /* as it was written */
   const char *name, *values; /* of C; sizes that arguments are, as C */
+  const char *fits;          /* a test that sizes do not wrap around */
   CParams params;
   uint64_t dense; /* arguments that are taken row-major only: a set, of which
                      the last one stands for all that follow */
@@ -113,6 +115,8 @@ void driver_close(Driver *e);
 const char *driver_type(Dtype t);
 const char *driver_const(Driver *e, Scalar x);
 const char *driver_size(Driver *e, int64_t size);
+/* A condition under which it does not wrap around. */
+const char *driver_fits(Driver *e, int64_t size);
 /* How many elements, as C. */
 const char *driver_count(Driver *e, uint32_t axes, const int64_t *extents);
 /* The code of a message. */

@@ -41,6 +41,9 @@ const char driver_runtime[] =
     "static MAY_GO int64_t size_div(int64_t x, int64_t y) {\n"
     "  return y ? x / y - (x % y != 0 && (x < 0) != (y < 0)) : 0;\n"
     "}\n"
+    "static MAY_GO double size_abs(int64_t x) {\n"
+    "  return x < 0 ? -(double)x : (double)x;\n"
+    "}\n"
     "static MAY_GO int64_t size_min(int64_t x, int64_t y) {\n"
     "  return x < y ? x : y;\n"
     "}\n"
@@ -165,6 +168,12 @@ const char *driver_formula(Driver *e, int64_t x) {
   return text.text;
 }
 
+const char *driver_fits(Driver *e, int64_t x) {
+  Buffer reach = {.arena = e->arena};
+  size_emit_reach(e->g, &reach, x, size_name, e);
+  return driver_format(e, "%s <= 4e18", reach.text);
+}
+
 const char *driver_size(Driver *e, int64_t x) {
   if (size_is_number(e->g, x))
     return int_text(e, x);
@@ -178,7 +187,7 @@ const char *driver_size(Driver *e, int64_t x) {
   name = text;
   if (!plain) {
     name = driver_fresh(e, "e");
-    VEC_PUSH(e->arena, e->size_lines, ((SizeLine){name, text}));
+    VEC_PUSH(e->arena, e->size_lines, ((SizeLine){name, text, x}));
   }
   map_put(&e->size_names, (void *)(uintptr_t)x, (void *)(uintptr_t)name);
   return name;

@@ -289,6 +289,29 @@ static void put_text(const Calling *call, Buffer *out) {
 
 /* ---- checking ---- */
 
+static bool has_list(const Calling *call) {
+  for (uint32_t i = 0; i < call->count; i++)
+    if (call->args[i].value->kind == DATUM_LIST)
+      return true;
+  return false;
+}
+
+/* The text of a call is nobody's to edit: what can be done is done to what is
+ * passed. */
+static void help_caller(const Calling *call, Diags *diags, uint32_t first,
+                        uint32_t file) {
+  for (uint32_t i = first; i < diags->all.len; i++) {
+    Diag *d = diags->all.at[i];
+    if (d->span.file != file)
+      continue;
+    d->fix_count = 0;
+    if (d->code == 308 && d->help)
+      d->help = "nothing converts by itself: pass an array of other elements";
+    else if (d->code == 305 && has_list(call))
+      d->help = "pass an array: a list is no tensor";
+  }
+}
+
 static CoreDec *check_call(Session *s, const Calling *call, Diags *diags) {
   Buffer text = {.arena = s->arena};
   put_text(call, &text);
@@ -299,11 +322,13 @@ static CoreDec *check_call(Session *s, const Calling *call, Diags *diags) {
   Program program = parse_program(&s->sources, file, false, s->interner,
                                   s->arena, diags);
   Checked checked = {0};
-  uint32_t errors = diags->errors;
-  if (errors || program.dec_count != 1 ||
-      !checker_dec_apart(s->checker, s->module, program.decs[0], diags,
-                         &checked) ||
-      diags->errors != errors || checked.dec_count != 1)
+  uint32_t errors = diags->errors, first = diags->all.len;
+  if (errors || program.dec_count != 1)
+    return NULL;
+  bool good = checker_dec_apart(s->checker, s->module, program.decs[0], diags,
+                                &checked);
+  help_caller(call, diags, first, file);
+  if (!good || diags->errors != errors || checked.dec_count != 1)
     return NULL;
   return checked.decs[0];
 }

@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "session/internal.h"
 
+#include "backend/cpu/toolchain.h"
 #include "backend/target.h"
+#include "runtime/artifact.h"
 #include "runtime/notice.h"
+#include "runtime/pool.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -272,10 +275,16 @@ SessionStatus session_check(Session *s, const SessionText *text) {
 
 /* ---- running ---- */
 
+bool session_settings(Fault *fault) {
+  return target_check(fault) && toolchain_check(fault) && pool_check(fault) &&
+         artifact_check(fault);
+}
+
 /* What programs run on may be missing on this machine. */
 static bool can_run(Session *s) {
   Fault fault = {0};
-  if (target_usable(eval_graph(s->eval)->backend, &fault))
+  if (session_settings(&fault) &&
+      target_usable(eval_graph(s->eval)->backend, &fault))
     return true;
   Diag *diag = session_error(s, 514, (Span){0}, "%s", fault.message);
   diag->help = arena_text(s->arena, fault.help, strlen(fault.help));

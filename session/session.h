@@ -112,6 +112,10 @@ void session_refuse_open(Session *session);
 const OpenConstraint *session_open_constraints(Session *session,
                                                uint32_t *count);
 
+/* False, with a fault, where a variable of the environment, as AXON_THREADS,
+ * has a value that it cannot have: nothing is run then. */
+bool session_settings(Fault *fault);
+
 /* From now on `watch` (tensor/watch.h), which is borrowed, is told of what is
  * run; NULL: nobody is. */
 void session_watch(Session *session, const struct PlanWatch *watch);

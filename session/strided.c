@@ -83,7 +83,7 @@ void strided_add(BuildModule *m, bool has_rows) {
   Buffer *out = &m->source;
   buffer_printf(out, "\nint %s_strided", f->name);
   put_params(out, &f->params, true);
-  buffer_printf(out, " {\n%s  View v[] = {\n", f->values);
+  buffer_printf(out, " {\n%s%s  View v[] = {\n", f->values, f->fits);
   for (uint32_t k = 0; k < f->params.len; k++)
     if (is_view(&f->params.at[k]))
       put_view(out, rows, &f->params.at[k]);

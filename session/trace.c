@@ -4,106 +4,12 @@
 
 #include <string.h>
 
-/* ---- the function: `f`, or `f : type` ---- */
-
 /* Nothing at top level is run but what is needed. */
 static void define_waiting(Session *s) {
   for (uint32_t i = 0; i < s->waiting.len; i++)
     if (s->waiting.at[i].core)
       eval_define_lazy(s->eval, s->waiting.at[i].core);
   s->waiting.len = 0;
-}
-
-typedef struct Wrapping {
-  Session *s;
-  const char *name, *text; /* of the declaration that was parsed */
-  Buffer params, args;
-} Wrapping;
-
-static void add_span(Buffer *out, const char *text, Span span) {
-  buffer_add(out, text + span.start, span.end - span.start);
-}
-
-static void wrap_param(Wrapping *w, const TypeExpr *t, uint32_t i) {
-  const char *name = arena_printf(w->s->arena, "arg%u", i + 1);
-  if (t->label) {
-    buffer_printf(&w->params, " ~%s:", t->label->text);
-    buffer_printf(&w->args, " ~%s:%s", t->label->text, name);
-  } else {
-    buffer_putc(&w->params, ' ');
-    buffer_printf(&w->args, " %s", name);
-  }
-  buffer_printf(&w->params, "(%s : ", name);
-  add_span(&w->params, w->text, t->arg[0]->span);
-  buffer_putc(&w->params, ')');
-}
-
-/* `nn.linear` is linear' there. */
-static const char *own_name(Session *s, const char *name) {
-  const char *dot = strrchr(name, '.');
-  return arena_printf(s->arena, "%s'", dot ? dot + 1 : name);
-}
-
-/* `fun f' (x : f32[n, k]) (y : f32[k, m]) = f x y`: then all that is said of
- * the parameters is a name that stands for any size. */
-static const char *wrapper(Session *s, const char *name, const char *type) {
-  const char *text = arena_printf(s->arena, "val it : %s = %s", type, name);
-  SessionText source = {.name = "--entry", .text = text, .len = strlen(text)};
-  uint32_t file = session_add_text(s, &source, (Span){0});
-  Program program = parse_program(&s->sources, file, false, s->interner,
-                                  s->arena, &s->diags);
-  if (s->diags.errors)
-    return NULL;
-  const Dec *dec = program.dec_count == 1 ? program.decs[0] : NULL;
-  const TypeExpr *t = dec && dec->kind == DEC_VAL ? dec->type : NULL;
-  if (!t || t->kind != TX_FUN) {
-    session_error(s, 610, (Span){file, 0, source.len},
-                  "--entry wants a function's type, as in 'f : f32[n] -> _'");
-    return NULL;
-  }
-  Wrapping w = {.s = s, .name = name, .text = text,
-                .params = {.arena = s->arena}, .args = {.arena = s->arena}};
-  uint32_t i = 0, behind = t->span.end;
-  for (; t->kind == TX_FUN; t = t->arg[1], i++)
-    wrap_param(&w, t, i);
-  if (t->kind != TX_HOLE) {
-    buffer_puts(&w.params, " : ");
-    add_span(&w.params, text, t->span);
-  }
-  size_t end = strlen(text) - strlen(name) - strlen(" = ");
-  if (behind < end)
-    buffer_add(&w.params, text + behind, end - behind);
-  return arena_printf(s->arena, "fun %s%.*s = %s%.*s", own_name(s, name),
-                      (int)w.params.len, w.params.text, name, (int)w.args.len,
-                      w.args.text);
-}
-
-static Binding *find(Session *s, const char *name) {
-  Binding *b = checker_find(s->checker, s->module, name);
-  if (!b)
-    session_error(s, 610, (Span){0}, "there is no function `%s` to compile",
-                  name);
-  return b;
-}
-
-/* *of: what the program has of that name. */
-static Binding *find_entry(Session *s, const char *entry, Binding **of) {
-  const char *colon = strchr(entry, ':');
-  size_t len = colon ? (size_t)(colon - entry) : strlen(entry);
-  while (len && entry[len - 1] == ' ')
-    len--;
-  const char *name = arena_text(s->arena, entry, len);
-  Binding *b = *of = find(s, name);
-  if (!b || !colon)
-    return b;
-  const char *text = wrapper(s, name, colon + 1);
-  if (!text)
-    return NULL;
-  SessionText source = {.name = "--entry", .text = text, .len = strlen(text)};
-  uint32_t file = session_add_text(s, &source, (Span){0});
-  if (!session_check_source(s, file, s->module, false, false))
-    return NULL;
-  return find(s, own_name(s, name));
 }
 
 /* ---- its arguments ---- */
@@ -423,17 +329,6 @@ static bool run(Tracing *t) {
   return good;
 }
 
-/* By the names of what it was made of. */
-static void call_as(Session *s, EntryPoint *e, const Binding *of) {
-  e->name = binding_name(of)->text;
-  e->span = binding_span(of);
-  for (uint32_t k = 0, bare = 0; k < e->param_count; k++)
-    if (!e->labelled[k]) {
-      const char *name = binding_param(of, bare++);
-      e->names[k] = name ? name : arena_printf(s->arena, "arg%u", bare);
-    }
-}
-
 typedef struct Asked {
   const char *entry;
   Trace *out;
@@ -443,15 +338,13 @@ typedef struct Asked {
 static SessionStatus trace(Session *s, void *arg) {
   const Asked *asked = arg;
   Trace *out = asked->out;
-  Binding *of, *b = find_entry(s, asked->entry, &of);
+  bool found = session_asked(s, asked->entry, &out->entry);
   define_waiting(s);
-  if (!b || !checker_entry(s->checker, b, &s->diags, &out->entry))
+  if (!found)
     return SESSION_ERROR;
-  if (b != of)
-    call_as(s, &out->entry, of);
   out->name = out->entry.name;
   out->type = out->entry.type;
-  out->doc = binding_doc(of);
+  out->doc = out->entry.doc;
   out->span = out->entry.span;
   Tracing t = {.s = s, .t = out, .g = eval_graph(s->eval), .rows = asked->rows};
   map_init(&t.seen, s->arena);
@@ -503,11 +396,13 @@ static void offer(void *arg, Binding *b) {
   diags_init(&quiet, e->s->arena);
   if (binding_sort(e->s->checker, b) != SORT_FUNCTION)
     return;
-  if (checker_entry(e->s->checker, b, &quiet, &entry) && entry.computes)
-    VEC_PUSH(names->arena, names->at, entry.name);
+  const char *name = binding_name(b)->text;
+  if (checker_entry(e->s->checker, b, b, name, &quiet, &entry) &&
+      entry.computes)
+    VEC_PUSH(names->arena, names->at, name);
   else
     VEC_PUSH(names->arena, names->left,
-             arena_printf(names->arena, "%s : %s", binding_name(b)->text,
+             arena_printf(names->arena, "%s : %s", name,
                           binding_type(e->s->checker, b)));
 }
 

@@ -98,4 +98,10 @@ Held *trace_apply(Session *session, const EntryPoint *entry,
 /* As text: arguments, sizes, requirements, nodes. */
 void trace_print(const Trace *trace, Buffer *out);
 
+/* ---- asked.c ---- */
+
+/* What is asked for, as above.  False after an error, which is told of what was
+ * asked. */
+bool session_asked(Session *session, const char *entry, EntryPoint *out);
+
 #endif

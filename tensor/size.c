@@ -2,6 +2,7 @@
 #include "tensor/size.h"
 #include "tensor/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef enum SizeOp {
@@ -567,12 +568,29 @@ static const char *emit_op(Arena *arena, DimOpKind kind, const char *x,
   return NULL;
 }
 
-bool size_emit(const Graph *g, Buffer *out, int64_t x,
-               const char *(*name)(void *, const DimVar *), void *arg) {
-  if (size_is_number(g, x)) {
-    buffer_printf(out, "%lld", (long long)x);
-    return true;
-  }
+/* No value on the way is larger: what is subtracted adds, and to divide makes
+ * nothing smaller. */
+static const char *reach_op(Arena *arena, DimOpKind kind, const char *x,
+                            const char *y) {
+  if (kind == DOP_DIV)
+    return x;
+  return arena_printf(arena, kind == DOP_MUL ? "%s * %s" : "(%s + %s)", x, y);
+}
+
+static const char *emit_leaf(Arena *arena, const DimOp *op, bool reach,
+                             const char *(*name)(void *, const DimVar *),
+                             void *arg) {
+  if (op->kind == DOP_VAR)
+    return reach ? arena_printf(arena, "size_abs(%s)", name(arg, op->var))
+                 : name(arg, op->var);
+  if (reach)
+    return arena_printf(arena, "%.1f", fabs((double)op->num));
+  return arena_printf(arena, op->num < 0 ? "(%lld)" : "%lld",
+                      (long long)op->num);
+}
+
+static bool emit(const Graph *g, Buffer *out, int64_t x, bool reach,
+                 const char *(*name)(void *, const DimVar *), void *arg) {
   Arena *arena = g->sizes->arena;
   uint32_t count, height = 0;
   const DimOp *ops = dim_postfix(g->sizes->dims, size_dim(g, x), &count);
@@ -580,20 +598,31 @@ bool size_emit(const Graph *g, Buffer *out, int64_t x,
   for (uint32_t k = 0; ops && k < count; k++) {
     if (height == STACK_MOST || ops[k].kind == DOP_PROD)
       return false;
-    if (ops[k].kind == DOP_INT) {
-      stack[height++] = arena_printf(arena, ops[k].num < 0 ? "(%lld)" : "%lld",
-                                     (long long)ops[k].num);
-    } else if (ops[k].kind == DOP_VAR) {
-      stack[height++] = name(arg, ops[k].var);
+    if (ops[k].kind == DOP_INT || ops[k].kind == DOP_VAR) {
+      stack[height++] = emit_leaf(arena, &ops[k], reach, name, arg);
     } else {
       height--;
       stack[height - 1] =
-          emit_op(arena, ops[k].kind, stack[height - 1], stack[height]);
+          (reach ? reach_op : emit_op)(arena, ops[k].kind, stack[height - 1],
+                                       stack[height]);
     }
   }
   if (height == 1)
     buffer_puts(out, stack[0]);
   return height == 1;
+}
+
+bool size_emit(const Graph *g, Buffer *out, int64_t x,
+               const char *(*name)(void *, const DimVar *), void *arg) {
+  if (!size_is_number(g, x))
+    return emit(g, out, x, false, name, arg);
+  buffer_printf(out, "%lld", (long long)x);
+  return true;
+}
+
+bool size_emit_reach(const Graph *g, Buffer *out, int64_t x,
+                     const char *(*name)(void *, const DimVar *), void *arg) {
+  return emit(g, out, x, true, name, arg);
 }
 
 static bool value_op(DimOpKind kind, int64_t x, int64_t y, int64_t *out) {

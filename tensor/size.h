@@ -151,6 +151,10 @@ SizeText size_text(const Graph *g, int64_t x);
  * does not fit. */
 bool size_emit(const Graph *g, Buffer *out, int64_t x,
                const char *(*name)(void *, const DimVar *), void *arg);
+/* As one of double, that which no value on the way to it exceeds: where this
+ * is less than 2^63, nothing wraps around.  size_abs takes a variable. */
+bool size_emit_reach(const Graph *g, Buffer *out, int64_t x,
+                     const char *(*name)(void *, const DimVar *), void *arg);
 /* Its value where its variables have these; false: it overflows, or divides by
  * 0. */
 bool size_at_values(const Graph *g, int64_t x,

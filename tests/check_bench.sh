@@ -107,7 +107,11 @@ for line in processor memory threads compiler cache '  multiply-add'; do
   grep -q "^$line" doctor.out || { echo "doctor: no $line" && bad=1; }
 done
 expect 1 'apt install gcc' env AXON_CC=/nowhere/cc "$AXON" doctor
+expect 1 'made no file: it said nothing' env AXON_CC=true "$AXON" doctor
 expect 1 'set HOME' env -u HOME -u XDG_CACHE_HOME "$AXON" doctor
+expect 1 'cannot be made' env XDG_CACHE_HOME=/dev/null/sub "$AXON" doctor
+mkdir in; : >in/axon
+expect 1 'is no folder' env XDG_CACHE_HOME="$PWD/in" "$AXON" doctor
 expect 2 'no arguments' "$AXON" doctor me
 if command -v python3 >/dev/null; then
   "$AXON" doctor --json | python3 -c '

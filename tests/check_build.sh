@@ -13,7 +13,7 @@ fail() { echo "$1" && status=1; }
 
 build() { # build OUTPUT
   "$AXON" build --entry forward --entry scale --entry pick \
-    --entry over --entry steps \
+    --entry over --entry steps --entry four --entry area \
     --entry 'tail : f32[n] -> dim(k) -> _' -o "$work/$1" "$data/small.axn" ||
     fail "no $1"
 }
@@ -172,6 +172,28 @@ echo 'fun div (x : f32[n]) = x / 2.0' >"$work/size.axn"
 "$AXON" build -o "$work/size.c" "$work/size.axn" || fail 'no size.c'
 # shellcheck disable=SC2086
 cc $strict -fsyntax-only -I "$work" "$work/size.c" || fail 'a name of the text'
+echo 'fun x (x : f32[n]) (k : f32[n]) = x + k
+fun out (x : f32[n]) = {rows = x + 1.0, most = x * 2.0}
+fun n (k : dim(k)) (x : f32[k, m]) = sum ~axis:0 x' >"$work/own.axn"
+for name in n o p s; do
+  "$AXON" build -o "$work/$name.c" "$work/own.axn" || fail "no $name.c"
+  # shellcheck disable=SC2086
+  cc $strict -fsyntax-only -I "$work" "$work/$name.c" ||
+    fail "a module $name, whose parameters have its functions' names"
+done
+
+# parameters that have words of other languages for names
+for word in int64_t typeof linux errno complex compl requires nullptr \
+  static_cast char8_t and_eq; do
+  echo "fun of_$word ($word : f32[n]) = $word * 2.0"
+done >"$work/words.axn"
+"$AXON" build -o "$work/words.c" "$work/words.axn" || fail 'no words.c'
+for language in '-x c -std=gnu11' '-x c++ -std=gnu++20'; do
+  head='#include <errno.h>\n#include <complex.h>\n#include "words.h"\n'
+  # shellcheck disable=SC2086,SC2059
+  printf "$head" | cc $language -I "$work" -fsyntax-only - ||
+    fail "words as names: $language"
+done
 
 # found by pkg-config, wherever it was moved to
 if command -v pkg-config >/dev/null; then
@@ -310,6 +332,15 @@ refused 'no function to build' -o "$work/open.c" "$work/open.axn"
 refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
 refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"
 refused "x : 'a\$" --entry id -o "$work/m.c" "$work/open.axn"
+refused '^1 │ id : f32\[n$' --entry 'id : f32[n' -o "$work/m.c" "$work/open.axn"
+refused '`\[` is never closed' --entry 'id : f32[n' -o "$work/m.c" \
+  "$work/open.axn"
+refused '^1 │ id : f64\[n\] -> foo$' --entry 'id : f64[n] -> foo' \
+  -o "$work/m.c" "$work/open.axn"
+refused "entry 'id : f32" --entry "id : 'a[n] -> _" -o "$work/m.c" \
+  "$work/open.axn"
+refused 'wants a function, as in' --entry ': f32[n]' -o "$work/m.c" \
+  "$work/open.axn"
 refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/kinds.axn"
 refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
 "$AXON" build --entry 'nn.relu : f32[n] -> _' -o "$work/m.c" \
@@ -319,7 +350,14 @@ refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
   grep -q '^ \* Twice, \* / with / \* in it\.$' "$work/m.h" &&
   [ "$(grep -cE '^ \*   (pair|says|three) : ' "$work/m.h")" = 3 ] &&
   cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
-refused 'cannot write' -o "$work/none/m.c" "$data/small.axn"
+for kind in c so; do
+  refused "cannot write $work/none/m.$kind: No such" -o "$work/none/m.$kind" \
+    "$data/small.axn"
+done
+refused "entry 'scale' is there twice" --entry scale --entry scale \
+  -o "$work/m.c" "$data/small.axn"
+refused 'leaves no size `q` open' -D q=3 -o "$work/m.c" "$data/small.axn"
+refused 'one file at a time' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
@@ -330,4 +368,7 @@ refused 'seed.axn:2:15' --entry noise -o "$work/m.c" "$work/seed.axn"
 refused 'seeds that are numbers in' --entry turn -o "$work/m.c" "$work/seed.axn"
 AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
   "$data/small.axn"
+AXON_CC=true refused 'true ended well, but made no file' -o "$work/no.so" \
+  "$data/small.axn"
+ls "$work"/no.* >"$work/out" 2>&1 && fail 'files of what was not made'
 exit "$status"

@@ -921,7 +921,8 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
                        const char *name) {
   uint32_t file = sources_add(c->sources, name, text, strlen(text), true);
   Facts given = {0};
-  TypeExpr *x = parse_type(c->sources, file, &given, c->in, c->arena, c->diags);
+  TypeExpr *x =
+      parse_type(c->sources, file, 0, &given, c->in, c->arena, c->diags);
   Scope *saved = c->scope;
   Module *module = c->module;
   Constraints all = {0}, *outer = c->collect;

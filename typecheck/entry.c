@@ -133,7 +133,7 @@ static const char *pat_name(const Pat *pat) {
              : NULL;
 }
 
-const char *binding_param(const Binding *b, uint32_t n) {
+static const char *binding_param(const Binding *b, uint32_t n) {
   for (uint32_t i = 0; b->clause && i < b->clause->param_count; i++)
     if (!b->clause->params[i].label && n-- == 0)
       return pat_name(b->clause->params[i].pat);
@@ -277,41 +277,42 @@ static const char *whole_type(Checker *c, Scheme *s) {
   return printer_type(printer_new(c, s, true), s->type);
 }
 
-bool checker_entry(Checker *c, Binding *b, Diags *diags, EntryPoint *out) {
+bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
+                   Diags *diags, EntryPoint *out) {
   c->diags = diags;
   c->work = 0;
   Scheme *s = binding_scheme(c, b);
   if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
-    error_at(c, 610, b->span, "%s is no function of the program",
-             b->name->text);
+    error_at(c, 610, b->span, "%s is no function of the program", name);
     return false;
   }
   Reading r = {.c = c, .printer = printer_new(c, s, false), .path = "",
                .front = shape_new(c, 0)};
-  *out = (EntryPoint){.name = b->name->text, .span = b->span, .var = b->var};
+  *out = (EntryPoint){.name = of->name->text, .span = of->span, .var = b->var};
+  out->doc = binding_doc(of);
   out->type = scheme_text(c, s);
-  if (!read_params(&r, b, s->type, out)) {
+  if (!read_params(&r, of, s->type, out)) {
     Diag *d = error_at(c, 611, b->span,
-                       "%s cannot be compiled: %s", b->name->text, r.bad);
+                       "%s cannot be compiled: %s", name, r.bad);
     d->label = r.why;
-    d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
+    d->note = arena_printf(c->arena, "%s : %s", name, out->type);
     d->help = arena_printf(
         c->arena, r.open ? "say its element types and axes: --entry '%s : "
                            "f32[n, k] -> _', or annotate it"
                          : "write a function that applies %s to such an "
                            "argument, and compile that",
-        b->name->text);
+        name);
     return false;
   }
   if (!hidden_settled(s)) {
     Diag *d = error_at(c, 611, b->span,
                        "%s cannot be compiled: its type leaves element types "
                        "or axes open",
-                       b->name->text);
-    d->note = arena_printf(c->arena, "%s : %s", b->name->text, out->type);
+                       name);
+    d->note = arena_printf(c->arena, "%s : %s", name, out->type);
     d->help = arena_printf(c->arena, "annotate its result, too, or say all of "
                                      "its type: --entry '%s : %s'",
-                           b->name->text, whole_type(c, s));
+                           name, whole_type(c, s));
     return false;
   }
   out->computes = computes(c, s->type);

@@ -114,7 +114,7 @@ typedef struct EntryGiven { /* what its callers have to make sure of */
   const char *text;
 } EntryGiven;
 typedef struct EntryPoint {
-  const char *name, *type;
+  const char *name, *type, *doc;
   Span span;
   const Var *var;
   const char **names; /* of the parameters, */
@@ -127,13 +127,12 @@ typedef struct EntryPoint {
   uint32_t given_count;
   bool computes; /* tensors, and records and tuples of them, and does no more */
 } EntryPoint;
-/* How its definition calls the n-th parameter without a label; or NULL. */
-const char *binding_param(const Binding *binding, uint32_t n);
 /* All sizes are in the terms of the function's own type: their variables are
  * those that a caller is free to choose.  False after an error: it is no
- * function, or its type leaves more open than sizes. */
-bool checker_entry(Checker *checker, Binding *binding, Diags *diags,
-                   EntryPoint *out);
+ * function, or its type leaves more open than sizes.  of: whose name it has,
+ * and parameters: it calls nothing else; name: as the user writes that one. */
+bool checker_entry(Checker *checker, Binding *binding, const Binding *of,
+                   const char *name, Diags *diags, EntryPoint *out);
 
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */

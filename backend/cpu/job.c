@@ -266,8 +266,10 @@ bool job_wait(Job *job, char *why, size_t size) {
   }
   if (WEXITSTATUS(status) == 0 && access(job->object, R_OK) == 0)
     return true;
-  int len =
-      snprintf(why, size, "the C compiler failed (%d): ", WEXITSTATUS(status));
+  int len = WEXITSTATUS(status)
+                ? snprintf(why, size, "the C compiler failed (%d): ",
+                           WEXITSTATUS(status))
+                : snprintf(why, size, "the C compiler made no file: ");
   first_error(job, why + len, size - (size_t)len);
   return false;
 }

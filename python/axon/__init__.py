@@ -213,6 +213,8 @@ class Module:
             return s.int(x)
         if isinstance(x, Value):
             return _lib.lib.axn_value_retain(x._handle)
+        if isinstance(x, type):  # it has its instances' attributes
+            raise TypeError("the type %s is no value of Axon's" % x.__name__)
         if hasattr(x, "__array_interface__"):
             return s.array(x.__array_interface__, x, kept)
         if isinstance(x, str):

@@ -7,6 +7,7 @@ import ctypes
 import ctypes.util
 import json
 import os
+import struct
 import subprocess
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p,
                     c_double, c_int, c_int32, c_int64, c_size_t, c_void_p,
@@ -142,6 +143,8 @@ class Error(Exception):
     """What Axon said, as a person reads it; diagnostics: the same as a list of
     dicts, as doc/diagnostics.md describes them."""
 
+    __module__ = "axon"
+
     def __init__(self, text, diagnostics=()):
         super().__init__(text)
         self.diagnostics = list(diagnostics)
@@ -192,17 +195,14 @@ class Tensor(Value):
 
     def tolist(self):
         """Its elements, as lists of lists."""
-        code = {1: "?", 2: "B", 3: "b", 4: "i", 5: "q", 6: "e", 8: "f",
-                9: "d"}[self._tensor.dtype]
-        count = 1
-        for size in self.shape:
-            count *= size
-        data = string_at(self._tensor.data, count * _size(code))
+        code = {1: "?", 2: "B", 3: "b", 4: "i", 5: "q", 6: "e", 7: "H",
+                8: "f", 9: "d"}[self._tensor.dtype]
+        data = string_at(self._tensor.data, _count(self.shape) * _size(code))
         flat = memoryview(data).cast(code).tolist()
-        for size in reversed(self.shape[1:]):
-            count = len(flat) // size if size else 0
-            flat = [flat[i * size:(i + 1) * size] for i in range(count)]
-        return flat
+        if self.dtype == "bf16":  # the upper half of an f32
+            flat = [struct.unpack("=f", struct.pack("=I", bits << 16))[0]
+                    for bits in flat]
+        return _nested(flat, self.shape)
 
     def __dlpack_device__(self):
         return (1, 0)
@@ -220,6 +220,21 @@ class Tensor(Value):
             raise MemoryError
         return _new_capsule(struct, b"dltensor_versioned" if new
                             else b"dltensor", _capsule_end)
+
+
+def _count(shape):
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _nested(flat, shape):
+    if len(shape) < 2:
+        return flat
+    size = _count(shape[1:])
+    return [_nested(flat[i * size:(i + 1) * size], shape[1:])
+            for i in range(shape[0])]
 
 
 def _size(code):
@@ -415,9 +430,15 @@ class Session:
         """NumPy's __array_interface__, version 3."""
         typestr, data = about["typestr"], about.get("data")
         dtype = _DTYPE_OF.get(typestr)
+        if typestr == "<V2" and str(getattr(x, "dtype", "")) == "bfloat16":
+            dtype = _DTYPES.index("bf16")  # as ml_dtypes adds it to NumPy
         if dtype is None or about.get("mask") is not None:
             raise TypeError("Axon has no tensors of %s: convert it"
                             % getattr(x, "dtype", typestr))
+        hidden = getattr(x, "mask", None)
+        if hasattr(hidden, "any") and hidden.any():
+            raise TypeError("an array has masked elements, which Axon would "
+                            "take for others: fill them, as by x.filled(0)")
         if not isinstance(data, tuple):
             return self.buffer(memoryview(x if data is None else data), kept)
         strides = about.get("strides")

@@ -283,6 +283,43 @@ class Arrays(unittest.TestCase):
             with self.assertRaises(TypeError):
                 self.m.same(np.zeros(2).astype(dtype))
 
+    def test_what_can_be_done_is_done_to_what_is_passed(self):
+        p = {"w": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}
+        for x, help in (np.ones((4, 2)), "pass an array of other elements"), \
+                ([[1, 2]], "pass an array: a list is no tensor"):
+            with self.assertRaisesRegex(axon.Error, help) as caught:
+                self.m.forward(p, x)
+            for d in caught.exception.diagnostics:
+                self.assertEqual(d["fixes"], [])
+        self.assertEqual(axon.Error.__module__, "axon")
+        with self.assertRaisesRegex(TypeError, "the type float32"):
+            self.m.same(np.float32)
+
+    def test_lists_of_what_is_empty(self):
+        m = axon.compile(SOURCE, arrays=False)
+        for shape in (0,), (0, 3), (3, 0), (2, 0, 4), (2, 3, 0), (2, 1, 3):
+            x = np.ones(shape, "f4")
+            self.assertEqual(m.same(x).tolist(), x.tolist())
+
+    def test_masked_elements_stay_out(self):
+        x = np.ma.array([1.0, 2.0], mask=[False, True])
+        with self.assertRaisesRegex(TypeError, "masked"):
+            self.m.same(x)
+        np.testing.assert_array_equal(self.m.same(x.filled(0)), [1, 0])
+        whole = np.ma.array([1.0, 2.0])
+        np.testing.assert_array_equal(self.m.same(whole), [1, 2])
+
+    def test_bf16_as_ml_dtypes_has_it(self):
+        bits = np.array([0x3f80, 0xc000], "<u2")
+        about = dict(bits.__array_interface__, typestr="<V2")
+        x = types.SimpleNamespace(dtype="bfloat16", kept=bits)
+        x.__array_interface__ = about
+        y = axon.compile(SOURCE, arrays=False).same(x)
+        self.assertEqual((y.dtype, y.tolist()), ("bf16", [1.0, -2.0]))
+        x.dtype = "void16"
+        with self.assertRaises(TypeError):
+            self.m.same(x)
+
     def test_layouts(self):
         x = np.arange(24, dtype="f4").reshape(2, 3, 4)
         for y in (x, x.T, x[::-1], x[:, ::2], x[..., 1], np.asfortranarray(x),

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ast_dump(&out, &program);
   buffer_free(&out);
   render_all(&s);
-  parse_type(&s.sources, file, NULL, s.interner, s.arena, &s.diags);
+  parse_type(&s.sources, file, 0, NULL, s.interner, s.arena, &s.diags);
   Diags fresh;
   diags_init(&fresh, s.arena);
   s.diags = fresh;

@@ -232,6 +232,32 @@ static void test_strides(void **state) {
   axn_value_free(y);
 }
 
+static void no_tensor(AxnSession *s, AxnTensor t, const char *message) {
+  assert_null(axn_value_tensor(s, &t, NULL, NULL));
+  assert_non_null(strstr(axn_diag_text(s, 0), message));
+}
+
+static void test_no_tensors(void **state) {
+  float x[2] = {0};
+  const int64_t two = 2, below = -1, none[] = {3, 0};
+  AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = &two};
+  no_tensor(*state, t, "its data are NULL");
+  no_tensor(*state, (AxnTensor){.dtype = AXN_F32}, "its data are NULL");
+  t.data = x;
+  t.shape = NULL;
+  no_tensor(*state, t, "whose shape is NULL");
+  t.shape = &below;
+  no_tensor(*state, t, "a size below 0");
+  t.shape = &two;
+  t.rank = AXN_RANK_MAX + 1; /* its sizes are not looked at */
+  no_tensor(*state, t, "it is 0 to 32");
+  t = (AxnTensor){.dtype = AXN_F32, .rank = 2, .shape = none};
+  AxnValue *y = good(*state, "same",
+                     VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
+  assert_int_equal(look(y).shape[1], 0);
+  axn_value_free(y);
+}
+
 static void test_numbers(void **state) {
   double d[2] = {1, 2}, f;
   int64_t n, two = 2, shape[] = {1, 2, 4};
@@ -514,6 +540,25 @@ static void test_threads(void **state) {
   }
 }
 
+/* As of a host whose environment says what cannot be. */
+static void test_settings(void **state) {
+  static const char text[] = "val one = 1";
+  (void)state;
+  AxnSession *s = axn_session_new();
+  const char *before = getenv("AXON_THREADS");
+  char *kept = before ? strdup(before) : NULL;
+  setenv("AXON_THREADS", "none", 1);
+  assert_int_equal(axn_session_run(s, "m", text, strlen(text)), AXN_ERROR);
+  assert_non_null(strstr(axn_diag_text(s, 0), "AXON_THREADS=none"));
+  if (kept)
+    setenv("AXON_THREADS", kept, 1);
+  else
+    unsetenv("AXON_THREADS");
+  free(kept);
+  assert_int_equal(axn_session_run(s, "m", text, strlen(text)), AXN_OK);
+  axn_session_free(s);
+}
+
 /* ---- DLPack ---- */
 
 static int deleted;
@@ -558,6 +603,10 @@ static void test_dlpack_in(void **state) {
   m->dl_tensor.device.device_type = kDLCPU;
   m->dl_tensor.dtype = (DLDataType){kDLComplex, 64, 1};
   assert_null(axn_value_from_dlpack(*state, m));
+  m->dl_tensor.dtype = (DLDataType){kDLFloat, 32, 1};
+  m->dl_tensor.data = NULL;
+  assert_null(axn_value_from_dlpack(*state, m));
+  assert_non_null(strstr(axn_diag_text(*state, 0), "its data are NULL"));
   m->version.major = 2;
   assert_null(axn_value_from_dlpack(*state, m));
   assert_int_equal(deleted, 1);
@@ -601,6 +650,7 @@ int main(void) {
       TEST(test_other_values), TEST(test_kept),      TEST(test_wrong_names),
       TEST(test_redefined),    TEST(test_run_error), TEST(test_interrupt),
       TEST(test_signal),       TEST(test_busy),      TEST(test_threads),
+      TEST(test_no_tensors),   TEST(test_settings),
       TEST(test_dlpack_in),    TEST(test_dlpack_out),
       TEST(test_weak_inside),  TEST(test_exit),
   };

@@ -148,7 +148,7 @@ static void type(const char *source, const char *expected) {
   uint32_t file = add(&f, source, strlen(source));
   Facts given = {0};
   TypeExpr *t =
-      parse_type(&f.sources, file, &given, f.interner, f.arena, &f.diags);
+      parse_type(&f.sources, file, 0, &given, f.interner, f.arena, &f.diags);
   Buffer out = {0};
   if (t)
     ast_dump_type(&out, t, &given);

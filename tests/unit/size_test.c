@@ -136,6 +136,12 @@ static void test_emitted(void **state) {
   check_emitted(plus(over(size_less(&g, x[N], x[K]), x[S]), 1),
                 "(size_div((n - k), s) + 1)", 2);
   check_emitted(size_max(&g, times(2, x[N]), x[M]), "size_max(2 * n, m)", 14);
+  Buffer reach = {0};
+  int64_t both = size_less(&g, times(2, x[N]), over(x[M], x[S]));
+  assert_true(size_emit_reach(&g, &reach, both, c_name, NULL));
+  buffer_putc(&reach, 0);
+  assert_string_equal(reach.text, "(2.0 * size_abs(n) + size_abs(m))");
+  buffer_free(&reach);
 }
 
 int main(void) {

@@ -50,9 +50,21 @@ int main(void) {
   show("large", small_forward(0, 1, large, w, b, x, out), 0, out);
   show("large", small_forward_strided(large, large, 1, w, columns, b, NULL, x,
                                       NULL, out, NULL), 0, out);
+  show("large", small_forward_strided(3, large, 1, w, columns, b, NULL, x,
+                                      columns, out, NULL), 0, out);
   show("steps", small_steps(1 << 30, 1 << 30, &sum), 0, out);
   show("steps", small_steps(large, 0, &sum), 0, out);
   show("steps", small_steps(30, 0, &sum), 1, &sum);
+  /* formulas that would wrap around, to 0 and to 4 */
+  const int64_t two[] = {2}, four = INT64_C(1) << 32;
+  show("four", small_four(large, x, w, out), 0, out);
+  show("four", small_four(large + 1, x, w, out), 0, out);
+  show("four", small_four_strided(large + 1, x, two, w, two, out, NULL), 0,
+       out);
+  show("four", small_four(1, b, w, out), 4, out);
+  show("area", small_area(four, out), 0, out);
+  show("area", small_area(-four, out), 0, out);
+  show("area", small_area(2, out), 2, out);
   const int64_t seven[] = {7, -7}, by_two[] = {2, 2}, by_none[] = {1, 0};
   int64_t whole[2];
   int code = small_over(2, seven, by_two, whole);
