@@ -197,6 +197,9 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2],
                 uint32_t out[4]);
 uint32_t key_bits32(Key key, uint64_t index); /* element `index` of a stream */
 uint64_t key_bits64(Key key, uint64_t index);
+enum { KEY_WORDS = 16 };
+/* Elements from KEY_WORDS `number` on, of 64 bits. */
+void key_words64(Key key, uint64_t number, uint64_t to[KEY_WORDS]);
 double key_uniform(Key key, uint64_t index, Dtype dtype); /* in [0, 1) */
 double key_normal(Key key, uint64_t index, Dtype dtype);
 

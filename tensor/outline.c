@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAF = (int)0x80000000u };
+enum { LEAF = (int)0x80000000u, WORDS_FIRST = 512 /* of a small graph */ };
 
 typedef struct Visit {
   Node *node;
@@ -349,6 +349,8 @@ void outline_more(Outline *o, uint32_t count, Node *const *roots) {
 
 void outline_take(Outline *o, Graph *g, uint32_t count, Node *const *roots) {
   Walk w = {.o = o, .arena = o->arena, .graph = g};
+  o->words.at = NEW_ARRAY(o->arena, uint64_t, WORDS_FIRST);
+  o->words.cap = WORDS_FIRST;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     unmark(o);

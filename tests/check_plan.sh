@@ -98,6 +98,15 @@ END
 code=$("$AXON" plan --code --dry "$folder/far.axn")
 [ "$(grep -c '__builtin_prefetch(' <<<"$code")" = 2 ] ||
   wrong 'rows are not asked for ahead, or such that a cache has'
+cat >"$folder/shared.axn" <<'END'
+fun rows n m = cumsum ~axis:1 (for i < n, j < m => sin (float (i + j)))
+val v = cumsum (for j < 500 => cos (float j))
+do print (max (dot (rows 300 500) v))
+do print (max (dot (rows 90000 500) v))
+END
+code=$(AXON_TINY=0 "$AXON" plan --code --dry "$folder/shared.axn")
+[ "$(grep -c 'if (u >= ready' <<<"$code")" = 1 ] ||
+  wrong 'a shared row is loaded for each, or rows that are far go together'
 cat >"$folder/bags.axn" <<'END'
 val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
 val bags = argsort (for b < 500, i < 20 => sin (float (b + 3 * i)))

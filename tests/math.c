@@ -161,6 +161,36 @@ static void doubles(const char *name, vd (*f)(vd),
   report(name, worst, most, at, 0);
 }
 
+/* Powers of doubles: of special values, of any bits, of what is near 1, and
+ * such whose result is finite. */
+static void double_powers(void) {
+  double worst = -1, at_x = 0, at_y = 0;
+  uint64_t count = (uint64_t)3e8 / STEP + 300000;
+  for (uint64_t i = 0; i < count; i += W) {
+    vd x = {0}, y = {0};
+    for (int l = 0; l < W; l++) {
+      uint64_t n = i + (uint64_t)l;
+      x[l] = n % 4 == 2 ? double_of(next_bits() >> 1) : pick_double(n);
+      y[l] = n < SPECIALS * SPECIALS ? special[n / SPECIALS] : pick_double(n);
+      if (n < SPECIALS * SPECIALS)
+        x[l] = special[n % SPECIALS];
+      else if (n % 4 == 3)
+        x[l] = 1 + y[l] * 0x1p-12;
+      if (n % 4 > 1 && n >= SPECIALS * SPECIALS)
+        y[l] = (double)(int64_t)next_bits() * 0x1p-63 * 745 / log(fabs(x[l]));
+      if (x[l] != x[l]) /* libm has one that signals to 0 be one */
+        x[l] = NAN;
+    }
+    vd r = pow_d(x, y);
+    for (int l = 0; l < W; l++) {
+      double e = error_d(r[l], powl(x[l], y[l]));
+      if (e > worst)
+        worst = e, at_x = x[l], at_y = y[l];
+    }
+  }
+  report("pow_d", worst, 0.9, at_x, at_y);
+}
+
 /* Powers that are the same in all lanes. */
 static void even_powers(void) {
   double worst = -1, worst_d = -1, at = 0, at_d = 0, y = 0, y_d = 0;
@@ -439,6 +469,8 @@ int main(void) {
   OF_F(RUN_F)
   NEAR_F(RUN_NEAR)
   RUN_TWO(pow)
+  if (is_wanted("pow_d"))
+    double_powers();
   if (is_wanted("pow_by"))
     even_powers();
   if (is_wanted("mod"))

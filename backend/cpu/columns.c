@@ -215,9 +215,9 @@ void nest_columns(Emitter *e, Nest *n) {
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
-      char class = class_of(f->r->dtype);
-      nest_store(e, &c.whole, f, emit_lanes(e, f->r->step, class), true);
-      nest_store(e, &c.part, f, emit_lanes(e, f->r->step, class), false);
+      const char *x = emit_stored(e, f->r->step, f->r->dtype);
+      nest_store(e, &c.whole, f, x, true);
+      nest_store(e, &c.part, f, x, false);
       continue;
     }
     c.runs |= f->runs;

@@ -61,7 +61,8 @@ static int work_on(void *context, int64_t begin, int64_t end) {
 }
 
 /* To take a piece costs as much as thousands of operations do where these are
- * of whole vectors. */
+ * of whole vectors.  Each thread begins with as many pieces as any other, and
+ * so, where there are few, they are of a size that allows that. */
 static int64_t grain_of(const Program *p) {
   double each = p->work / (double)p->units;
   each = each >= 1 ? each : 1;
@@ -69,7 +70,10 @@ static int64_t grain_of(const Program *p) {
   int64_t most = (int64_t)(GRAIN_MOST / each);
   int64_t fair = p->units / ((int64_t)pool_threads() * GRAIN_PIECES);
   int64_t grain = fair < most ? fair : most;
-  return grain > least ? grain : least;
+  grain = grain > least ? grain : least;
+  int64_t pieces = divide_up(p->units, grain);
+  return pieces > 1 ? divide_up(p->units, round_up(pieces, pool_threads()))
+                    : grain;
 }
 
 /* So little that one thread is done before others wake? */

@@ -16,7 +16,8 @@ typedef struct Local {
   uint32_t name;     /* l%u */
   const char *size;  /* elements of one point */
   const char *block; /* points along the last outer axis; NULL: one */
-  bool portioned;    /* lies at r%u, and l%u is that of the portion at hand */
+  bool portioned;    /* lies at r%u, and l%u is that of the portion at hand, */
+  bool together;     /* or of the point */
 } Local;
 
 typedef struct Emitter Emitter;
@@ -81,6 +82,8 @@ struct Emitter {
                        ahead: an axis, or NO_LANE */
   uint32_t *levels; /* of steps */
   bool *varies;     /* with the lane */
+  uint32_t together; /* points whose sums are made at once; 0: of one */
+  bool *rounds;     /* there before they are rounded, too */
   bool few; /* terms: they are written out, and lanes behind the last are gone
                through like others */
   char *classes; /* f d i l b: of steps, as lanes */
@@ -125,6 +128,7 @@ const char *emit_quasi(Emitter *e, const Quasi *q);
 uint32_t emit_level(const Emitter *e, const Quasi *q);
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
+const char *emit_stored(Emitter *e, uint32_t step, Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t step);
 bool is_float_class(char class);
 /* The larger or smaller of two; NaN wins. */
@@ -200,6 +204,11 @@ void emit_lane_loop(Emitter *e, Buffer *out, const char *step,
 void emit_put(Buffer *out, const Buffer *text);
 /* What blocks are written between: of whole vectors, of parts of one. */
 extern const char whole_macros[], part_macros[], no_macros[];
+
+/* ---- together.c ---- */
+
+/* Of how many points the sums of a loop are made at once; 0: of one. */
+uint32_t together_points(const Kernel *k, const Schedule *s, uint32_t loop);
 
 /* ---- few.c ---- */
 

@@ -63,6 +63,7 @@ void emit_begin_loop(Emitter *e, const Loop *loop, uint32_t lane,
   e->fused = NO_STEP;
   e->levels = NEW_ARRAY(e->arena, uint32_t, count);
   e->varies = NEW_ARRAY(e->arena, bool, count);
+  e->rounds = NEW_ARRAY(e->arena, bool, count);
   e->classes = NEW_ARRAY(e->arena, char, count);
   e->need = NEW_ARRAY(e->arena, const char *, count);
 }
@@ -258,6 +259,7 @@ Fold nest_fold(Emitter *e, uint32_t at) {
   Dtype t = e->loop->steps.at[r->step].dtype;
   Fold f = {.r = r, .op = r->reduce, .class = class_of(t)};
   f.name = e->names++;
+  f.point = e->together ? "[y]" : "";
   f.runs = goes_in_runs(e, &f);
   f.seen = is_noted(e, &f);
   f.where = is_where(r->reduce) ? position(e) : NULL;
@@ -551,7 +553,7 @@ static void emit_row_end(Emitter *e, Buffer *out, const Fold *f,
     return;
   }
   char class = nest_end_class(f);
-  const char *from = f->runs ? format(e, "sum%u", f->name) : acc;
+  const char *from = f->runs ? format(e, "sum%u%s", f->name, f->point) : acc;
   buffer_printf(out, "{ v%c t = %s;\n", vector_letter(class), from);
   for (uint32_t half = e->s->width / 2; half; half /= 2)
     buffer_printf(out, "t = %s;\n",
@@ -581,6 +583,21 @@ static uint32_t sums_at_once(const Emitter *e, const Nest *n) {
 static const char *each_sum(Emitter *e, uint32_t from, uint32_t sums) {
   return format(e, "#pragma GCC unroll %u\nfor (int q = %u; q < %u; q++)\n",
                 sums, from, sums);
+}
+
+/* Of several points: arrays of sums. */
+static void declare_points(Emitter *e, Buffer *out, const Fold *f,
+                           uint32_t sums) {
+  char v = vector_letter(f->class);
+  buffer_printf(out, "v%c acc%u[%u][%u];\n", v, f->name, e->together, sums);
+  if (f->runs)
+    buffer_printf(out, "vd sum%u[%u];\n", f->name, e->together);
+  together_each(e, out, false);
+  buffer_printf(out, "%sacc%u[y][q] = splat_%c(%s);\n", each_sum(e, 0, sums),
+                f->name, f->class, f->identity);
+  if (f->runs)
+    buffer_printf(out, "sum%u[y] = (vd){0};\n", f->name);
+  buffer_puts(out, "}\n");
 }
 
 static void declare_row(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
@@ -614,9 +631,10 @@ static void declare_row(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
 /* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
  * doubles. */
 static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
-  const char *first = sums > 1 ? "[0]" : "";
-  const char *one = format(e, "acc%u[0]", f->name);
-  const char *other = format(e, "acc%u[q]", f->name);
+  bool array = sums > 1 || e->together;
+  const char *first = array ? "[0]" : "";
+  const char *one = format(e, "acc%u%s[0]", f->name, f->point);
+  const char *other = format(e, "acc%u%s[q]", f->name, f->point);
   if (sums > 1)
     buffer_puts(out, each_sum(e, 1, sums));
   if (sums > 1 && f->where)
@@ -629,11 +647,11 @@ static void gather_sums(Emitter *e, Buffer *out, const Fold *f, uint32_t sums) {
                 : ";\n");
   if (!f->runs)
     return;
-  buffer_printf(out, "sum%u += CONVERT(acc%u%s, vd);\n", f->name, f->name,
-                first);
-  if (sums > 1)
-    buffer_printf(out, "%sacc%u[q] = (vf){0};\n", each_sum(e, 0, sums),
-                  f->name);
+  buffer_printf(out, "sum%u%s += CONVERT(acc%u%s%s, vd);\n", f->name, f->point,
+                f->name, f->point, first);
+  if (array)
+    buffer_printf(out, "%sacc%u%s[q] = (vf){0};\n", each_sum(e, 0, sums),
+                  f->name, f->point);
   else
     buffer_printf(out, "acc%u = (vf){0};\n", f->name);
 }
@@ -664,8 +682,10 @@ static void emit_unrolled(Emitter *e, Buffer *out, const Nest *n) {
       buffer_printf(out, "if (first == start || may_%c_%s(acc%u[q], %s))\n",
                     f->class, f->op == PRIM_ARGMAX ? "more" : "less", f->name,
                     emit_lanes(e, f->r->step, f->class));
-    nest_take(e, out, f, "[q]", false);
+    nest_take(e, out, f, format(e, "%s[q]", f->point), false);
   }
+  if (e->together)
+    buffer_puts(out, "}\n");
   buffer_printf(out, "}\n%s}\n", no_macros);
 }
 
@@ -680,22 +700,65 @@ static const char *stream_at(Emitter *e, const Nest *n) {
   return NULL;
 }
 
+static void gather_runs(Emitter *e, const Nest *n, uint32_t sums) {
+  buffer_puts(n->out, "j = end;\n");
+  if (e->together)
+    together_each(e, n->out, false);
+  for (uint32_t j = 0; j < n->count; j++)
+    if (n->folds[j].runs)
+      gather_sums(e, n->out, &n->folds[j], sums);
+  buffer_puts(n->out, e->together ? "}\n}\n" : "}\n");
+}
+
+/* The loop over lanes of a row, which has sums of so many vectors. */
+static void emit_terms(Emitter *e, const Nest *n, uint32_t sums,
+                       const Buffer *whole, const Buffer *part) {
+  bool runs = false;
+  for (uint32_t j = 0; j < n->count; j++)
+    runs |= n->folds[j].runs;
+  nest_range(e, n->out, true);
+  if (runs)
+    buffer_printf(
+        n->out,
+        "for (int64_t j = start, last = end; j < last;) {\n"
+        "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
+        RUN, RUN);
+  else
+    buffer_puts(n->out, "int64_t j = start;\n");
+  if (sums > 1)
+    emit_unrolled(e, n->out, n);
+  const char *stream = stream_at(e, n);
+  if (stream)
+    emit_stream_loop(e, n->out, stream, whole, part);
+  else
+    emit_lane_loop(e, n->out, "", whole, part);
+  if (runs)
+    gather_runs(e, n, sums);
+}
+
+static void emit_row_sum(Emitter *e, const Nest *n, const Fold *f,
+                         uint32_t sums, const char *first) {
+  if (f->op == PRIM_NONE)
+    return;
+  if (!f->runs)
+    gather_sums(e, n->out, f, sums);
+  emit_row_end(e, n->out, f, first);
+}
+
 static void emit_row(Emitter *e, Nest *n) {
   Buffer whole = {.arena = e->arena}, part = whole, *out = n->out;
-  bool runs = false;
   uint32_t sums = sums_at_once(e, n);
   const char *first = sums > 1 ? "[0]" : "";
   nest_open(e, n, e->turned.len ? n->kept - 1 : n->kept);
   for (uint32_t j = 0; j < n->count; j++) {
     const Fold *f = &n->folds[j];
     if (f->op == PRIM_NONE) {
-      char class = class_of(f->r->dtype);
-      nest_store(e, &whole, f, emit_lanes(e, f->r->step, class), true);
-      nest_store(e, &part, f, emit_lanes(e, f->r->step, class), false);
+      const char *x = emit_stored(e, f->r->step, f->r->dtype);
+      nest_store(e, &whole, f, x, true);
+      nest_store(e, &part, f, x, false);
       continue;
     }
     declare_row(e, out, f, sums);
-    runs |= f->runs;
     nest_take(e, &whole, f, first, false);
     nest_take(e, &part, f, first, true);
   }
@@ -707,39 +770,36 @@ static void emit_row(Emitter *e, Nest *n) {
     return;
   }
   nest_open(e, n, e->loops);
-  nest_range(e, out, true);
-  if (runs)
-    buffer_printf(
-        out,
-        "for (int64_t j = start, last = end; j < last;) {\n"
-        "const int64_t end = j + %d * W < last ? j + %d * W : last;\n",
-        RUN, RUN);
-  else
-    buffer_puts(out, "int64_t j = start;\n");
-  if (sums > 1)
-    emit_unrolled(e, out, n);
-  const char *stream = stream_at(e, n);
-  if (stream)
-    emit_stream_loop(e, out, stream, &whole, &part);
-  else
-    emit_lane_loop(e, out, "", &whole, &part);
-  if (runs) {
-    buffer_puts(out, "j = end;\n");
-    for (uint32_t j = 0; j < n->count; j++)
-      if (n->folds[j].runs)
-        gather_sums(e, out, &n->folds[j], sums);
-    buffer_puts(out, "}\n");
-  }
+  emit_terms(e, n, sums, &whole, &part);
   nest_close(n, n->kept);
-  for (uint32_t j = 0; j < n->count; j++) {
-    const Fold *f = &n->folds[j];
-    if (f->op == PRIM_NONE)
-      continue;
-    if (!f->runs)
-      gather_sums(e, out, f, sums);
-    emit_row_end(e, out, f, first);
-  }
+  for (uint32_t j = 0; j < n->count; j++)
+    emit_row_sum(e, n, &n->folds[j], sums, first);
   nest_close(n, 0);
+}
+
+/* The same for several points at once. */
+static void emit_together(Emitter *e, const Nest *n) {
+  Buffer lanes = {.arena = e->arena}, whole = lanes, part = lanes;
+  Buffer *block = &e->blocks[e->lane_level];
+  uint32_t sums = sums_at_once(e, n);
+  together_begin(e, n->out);
+  for (uint32_t j = 0; j < n->count; j++) {
+    declare_points(e, n->out, &n->folds[j], sums);
+    nest_take(e, &whole, &n->folds[j], "[y][0]", false);
+    nest_take(e, &part, &n->folds[j], "[y][0]", true);
+  }
+  together_each(e, &lanes, true);
+  emit_put(&lanes, block);
+  *block = lanes;
+  buffer_puts(&whole, "}\n");
+  buffer_puts(&part, "}\n");
+  emit_terms(e, n, sums, &whole, &part);
+  together_each(e, n->out, true);
+  together_place(e, n->out, true);
+  for (uint32_t j = 0; j < n->count; j++)
+    emit_row_sum(e, n, &n->folds[j], sums, "[y][0]");
+  buffer_puts(n->out, "}\n");
+  together_end(n->out);
 }
 
 /* ---- no lanes: one element ---- */
@@ -800,6 +860,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
   e->few = false;
   e->rows = turned_rows(e, loop, order);
   e->fetched = fetched_axis(e, loop);
+  e->together = together_points(e->k, e->s, at);
   emit_steps(e);
   e->fetched = NO_LANE;
   Nest n = {.out = out};
@@ -823,8 +884,11 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     n.kept += e->order[j] < (reduces ? loop->kept : loop->axes);
   buffer_puts(out, "{\n");
   emit_put(&e->head, &e->blocks[0]);
-  emit_put(out, &e->blocks[ROW_LEVEL]);
-  if (lane == NO_LANE)
+  if (!e->together)
+    emit_put(out, &e->blocks[ROW_LEVEL]);
+  if (e->together)
+    emit_together(e, &n);
+  else if (lane == NO_LANE)
     emit_single(e, &n);
   else if (reduces && lane < loop->kept)
     nest_columns(e, &n);
@@ -832,4 +896,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, uint32_t lane) {
     emit_row(e, &n);
   emit_rescaled(e, out, at);
   buffer_puts(out, "}\n");
+  if (e->together)
+    together_place(e, out, false);
+  e->together = 0;
 }

@@ -9,6 +9,7 @@ enum { RUN = 128 }; /* vectors of floats that are summed up in floats */
 typedef struct Fold { /* what is done with a result */
   const Result *r;
   uint32_t name; /* of the accumulator: acc%u */
+  const char *point; /* which of those of several points: "[y]"; or "" */
   PrimId op;
   char class;           /* of the accumulator */
   const char *where;    /* of argmax and argmin: how many come before, as
@@ -56,6 +57,17 @@ Dtype nest_stored(const Emitter *e, const Fold *f);
  * written, since that adds to them. */
 Fold nest_fold(Emitter *e, uint32_t result);
 void nest_place(Emitter *e, uint32_t loop, uint32_t result, Fold *f);
+
+/* ---- together.c: sums of several points at once ---- */
+
+/* Around what is done once for some points. */
+void together_begin(Emitter *e, Buffer *out);
+void together_end(Buffer *out);
+/* Opens a loop over these, with what is known of each, or without. */
+void together_each(Emitter *e, Buffer *out, bool known);
+/* Where the local values of the point at hand are: of one of these, or, behind
+ * all that, of the unit's. */
+void together_place(Emitter *e, Buffer *out, bool inside);
 
 /* ---- few.c ---- */
 

@@ -1,7 +1,8 @@
 /* The order of elements, by digits: items are a key of 32 bits above a number
  * of 32 bits, and are put in the order of one digit of the key after the
  * other, which is stable.  Keys of 64 bits are their lower halves first, then
- * the upper ones.
+ * the upper ones; of a long line, their leading bits, and what is equal in
+ * these is put in its place afterwards, unless that is much.
  *
  * Ascending, NaN last, -0 and 0 equal: a key has the order of its element. */
 #include "backend/cpu/routines.h"
@@ -82,12 +83,10 @@ static void keys_of(const Sort *s, const void *x, int64_t begin, int count,
 #undef EACH
 }
 
-/* The upper half of a wide key. */
-static uint32_t upper_at(const Sort *s, const void *x, int64_t i) {
-  uint64_t key = s->dtype == DT_F64
-                     ? key_of_double(((const double *)x)[i])
-                     : (uint64_t)((const int64_t *)x)[i] ^ UINT64_C(1) << 63;
-  return (uint32_t)(key >> 32);
+static uint64_t wide_key(const Sort *s, const void *x, int64_t i) {
+  return s->dtype == DT_F64
+             ? key_of_double(((const double *)x)[i])
+             : (uint64_t)((const int64_t *)x)[i] ^ UINT64_C(1) << 63;
 }
 
 static void load(const Sort *s, const void *x, int64_t begin, int64_t end,
@@ -107,8 +106,8 @@ static void load_upper(const Sort *s, const void *x, int64_t begin, int64_t end,
   uint32_t turn = s->turned ? UINT32_MAX : 0;
   for (int64_t k = begin; k < end; k++) {
     uint32_t at = (uint32_t)items[k];
-    uint32_t key = upper_at(s, x, (int64_t)at * s->lines.inner) ^ turn;
-    items[k] = (uint64_t)key << 32 | at;
+    uint64_t key = wide_key(s, x, (int64_t)at * s->lines.inner) >> 32;
+    items[k] = (key ^ turn) << 32 | at;
   }
 }
 
@@ -173,6 +172,12 @@ typedef struct Shared {
   uint32_t (*counts)[BUCKETS]; /* of each part */
   int64_t n;
   uint32_t shift;
+  /* of wide keys: what is taken off them, of each part if need be; how many
+   * bits of them are not among the leading ones */
+  uint64_t low, lows[PARTS], highs[PARTS];
+  uint32_t dropped;
+  int64_t begin[PARTS + 1]; /* of parts that share no run of equal ones */
+  bool crowded[PARTS];      /* a run is long */
 } Shared;
 
 static int64_t part_begin(const Shared *h, int64_t part) {
@@ -243,6 +248,106 @@ static void order_shared(Shared *h) {
   }
 }
 
+/* ---- wide keys: by their 32 leading bits ---- */
+
+static int range_part(void *context, int64_t begin, int64_t end) {
+  Shared *h = context;
+  for (int64_t part = begin; part < end; part++) {
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int64_t k = part_begin(h, part); k < part_begin(h, part + 1); k++) {
+      uint64_t key = wide_key(h->s, h->s->from, k);
+      low = key < low ? key : low;
+      high = key > high ? key : high;
+    }
+    h->lows[part] = low, h->highs[part] = high;
+  }
+  return 0;
+}
+
+/* Those that any two keys differ in. */
+static void find_leading(Shared *h) {
+  uint64_t high = 0;
+  h->low = UINT64_MAX;
+  for (uint32_t part = 0; part < PARTS; part++) {
+    h->low = h->lows[part] < h->low ? h->lows[part] : h->low;
+    high = h->highs[part] > high ? h->highs[part] : high;
+  }
+  while ((high - h->low) >> h->dropped > UINT32_MAX)
+    h->dropped++;
+}
+
+static int load_leading_part(void *context, int64_t begin, int64_t end) {
+  const Shared *h = context;
+  for (int64_t k = part_begin(h, begin); k < part_begin(h, end); k++) {
+    uint64_t key = wide_key(h->s, h->s->from, k) - h->low;
+    h->items[k] = key >> h->dropped << 32 | (uint32_t)k;
+  }
+  return 0;
+}
+
+static bool is_same(const Shared *h, int64_t k) { /* as the one before it */
+  return k > 0 && k < h->n && (h->items[k] ^ h->items[k - 1]) >> 32 == 0;
+}
+
+/* false: one is long. */
+static bool part_at_runs(Shared *h) {
+  for (int64_t part = 0; part <= PARTS; part++) {
+    int64_t at = part_begin(h, part), most = at + SHORT;
+    while (is_same(h, at) && at < most)
+      at++;
+    if (at == most)
+      return false;
+    h->begin[part] = at;
+  }
+  return true;
+}
+
+static void mend_run(const Shared *h, int64_t begin, int64_t end) {
+  uint64_t *items = h->items;
+  for (int64_t k = begin + 1; k < end; k++) {
+    uint64_t item = items[k];
+    uint64_t key = wide_key(h->s, h->s->from, (uint32_t)item);
+    int64_t j = k;
+    for (; j > begin; j--) {
+      if (wide_key(h->s, h->s->from, (uint32_t)items[j - 1]) <= key)
+        break;
+      items[j] = items[j - 1];
+    }
+    items[j] = item;
+  }
+}
+
+static int mend_part(void *context, int64_t begin, int64_t end) {
+  Shared *h = context;
+  for (int64_t part = begin; part < end; part++)
+    for (int64_t k = h->begin[part], first; k < h->begin[part + 1];) {
+      for (first = k++; is_same(h, k) && k < h->begin[part + 1];)
+        k++;
+      if (k - first > SHORT)
+        h->crowded[part] = true;
+      else if (k - first > 1)
+        mend_run(h, first, k);
+    }
+  return 0;
+}
+
+/* false: too many are equal in these. */
+static bool order_leading(Shared *h) {
+  const Routine *r = h->s->r;
+  routine_share(r, PARTS, 1, range_part, h);
+  find_leading(h);
+  routine_share(r, PARTS, 1, load_leading_part, h);
+  order_shared(h);
+  if (h->dropped == 0)
+    return true;
+  bool mends = part_at_runs(h);
+  if (mends)
+    routine_share(r, PARTS, 1, mend_part, h);
+  for (uint32_t part = 0; part < PARTS; part++)
+    mends &= !h->crowded[part];
+  return mends;
+}
+
 /* ---- what comes out ---- */
 
 static void put(const Sort *s, void *y, int64_t begin, int64_t end,
@@ -266,11 +371,13 @@ static bool sort_shared(const Sort *s, Routine *r) {
     return false;
   h.scratch = h.items + n;
   h.counts = (uint32_t(*)[BUCKETS])(h.scratch + n);
-  routine_share(r, PARTS, 1, load_part, &h);
-  order_shared(&h);
-  if (s->wide) {
-    routine_share(r, PARTS, 1, load_upper_part, &h);
+  if (!s->wide || !order_leading(&h)) {
+    routine_share(r, PARTS, 1, load_part, &h);
     order_shared(&h);
+    if (s->wide) {
+      routine_share(r, PARTS, 1, load_upper_part, &h);
+      order_shared(&h);
+    }
   }
   routine_share(r, PARTS, 1, put_part, &h);
   return true;
@@ -484,19 +591,26 @@ typedef struct Keys {
   uint64_t *to;
 } Keys;
 
-/* As integers of that order. */
+/* As integers of that order, some at a time; the last ones may be beyond. */
 static int draw_keys(void *context, int64_t begin, int64_t end) {
   const Keys *k = context;
-  for (int64_t i = begin; i < end; i++)
-    k->to[i] = key_bits64(k->key, (uint64_t)i) ^ UINT64_C(1) << 63;
+  for (int64_t i = begin; i < end; i++) {
+    uint64_t *to = k->to + KEY_WORDS * i;
+    key_words64(k->key, (uint64_t)i, to);
+    for (int j = 0; j < KEY_WORDS; j++)
+      to[j] ^= UINT64_C(1) << 63;
+  }
   return 0;
 }
 
 bool routine_permutation(Routine *r) {
   int64_t n = r->node->params[0];
   Keys keys = {.key = r->node->key};
-  keys.to = routine_room(&r->more, n * (int64_t)sizeof *keys.to);
-  if (!keys.to || !routine_share(r, n, WORK, draw_keys, &keys))
+  int64_t draws = (n + KEY_WORDS - 1) / KEY_WORDS;
+  keys.to = routine_room(&r->more,
+                         draws * KEY_WORDS * (int64_t)sizeof *keys.to);
+  if (!keys.to ||
+      !routine_share(r, draws, WORK / KEY_WORDS, draw_keys, &keys))
     return false;
   Sort s = {.r = r,
             .lines = {1, n, 1},

@@ -239,6 +239,24 @@ static void define(Emitter *e, uint32_t at, const char *value) {
                   scalar_type(class), at + e->first, value);
 }
 
+/* What is computed with more bits than it has is there before it is rounded,
+ * too, for stores, which round. */
+static void define_rounded(Emitter *e, uint32_t at, const char *value) {
+  const char *type = dtype_info[e->loop->steps.at[at].dtype].name;
+  const char *wide = format(e, "wide%u", at + e->first);
+  Buffer *to = block(e, e->levels[at]);
+  buffer_printf(to, "const vf %s = %s;\n", wide, value);
+  buffer_puts(to, "__attribute__((unused)) ");
+  define(e, at, format(e, "round_%s(%s)", type, wide));
+  e->rounds[at] = true;
+}
+
+const char *emit_stored(Emitter *e, uint32_t at, Dtype t) {
+  return e->rounds[at] && e->loop->steps.at[at].dtype == t
+             ? format(e, "wide%u", at + e->first)
+             : emit_lanes(e, at, class_of(t));
+}
+
 /* Lanes that come from memory. */
 static void define_loaded(Emitter *e, uint32_t at, const char *value) {
   bool narrow = e->classes[at] == 'i' && e->loop->steps.at[at].dtype == DT_I64;
@@ -690,71 +708,43 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
   return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
 }
 
-/* Integers of eight bits live in 32. */
-static const char *fit(Emitter *e, const Step *s, bool lanes, const char *x) {
+/* Integers of eight bits live in 32, floats of 16 too. */
+static void define_fitting(Emitter *e, uint32_t at, const char *x) {
+  const Step *s = &e->loop->steps.at[at];
+  bool lanes = e->varies[at], half = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  if (half && lanes) {
+    define_rounded(e, at, x);
+    return;
+  }
   if (s->dtype == DT_U8)
-    return lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
-  if (s->dtype == DT_I8)
-    return lanes ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
-                 : format(e, "(int8_t)(%s)", x);
-  if (s->dtype == DT_F16 || s->dtype == DT_BF16)
-    return lanes ? format(e, "round_%s(%s)", dtype_info[s->dtype].name, x)
-                 : format(e, "first_f(round_%s(splat_f(%s)))",
-                          dtype_info[s->dtype].name, x);
-  return x;
+    x = lanes ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
+  else if (s->dtype == DT_I8)
+    x = lanes ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
+              : format(e, "(int8_t)(%s)", x);
+  else if (half)
+    x = format(e, "first_f(round_%s(splat_f(%s)))", dtype_info[s->dtype].name,
+               x);
+  define(e, at, x);
 }
 
-static const char *function_name(PrimId op) {
-  switch ((int)op) {
-  case PRIM_FLOOR:
-    return "floor";
-  case PRIM_CEIL:
-    return "ceil";
-  case PRIM_ROUND:
-    return "nearbyint";
-  case PRIM_TRUNC:
-    return "trunc";
-  case PRIM_SQRT:
-    return "sqrt";
-  case PRIM_EXP:
-    return "exp";
-  case PRIM_EXPM1:
-    return "expm1";
-  case PRIM_LOG:
-    return "log";
-  case PRIM_LOG1P:
-    return "log1p";
-  case PRIM_SIN:
-    return "sin";
-  case PRIM_COS:
-    return "cos";
-  case PRIM_TAN:
-    return "tan";
-  case PRIM_ATAN2:
-    return "atan2";
-  case PRIM_SINH:
-    return "sinh";
-  case PRIM_COSH:
-    return "cosh";
-  case PRIM_TANH:
-    return "tanh";
-  case PRIM_ERF:
-    return "erf";
-  case PRIM_POW:
-    return "pow";
-  }
-  return NULL;
-}
+static const char *const functions[PRIM_COUNT] = {
+    [PRIM_FLOOR] = "floor", [PRIM_CEIL] = "ceil", [PRIM_ROUND] = "nearbyint",
+    [PRIM_TRUNC] = "trunc", [PRIM_SQRT] = "sqrt", [PRIM_EXP] = "exp",
+    [PRIM_EXPM1] = "expm1", [PRIM_LOG] = "log", [PRIM_LOG1P] = "log1p",
+    [PRIM_SIN] = "sin", [PRIM_COS] = "cos", [PRIM_TAN] = "tan",
+    [PRIM_ATAN2] = "atan2", [PRIM_SINH] = "sinh", [PRIM_COSH] = "cosh",
+    [PRIM_TANH] = "tanh", [PRIM_ERF] = "erf", [PRIM_POW] = "pow",
+};
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
  * too, so that an element is the same wherever it stands. */
 static bool has_lanes(PrimId op, char class) {
-  return class == 'f' || (op != PRIM_ATAN2 && op != PRIM_POW);
+  return class == 'f' || op != PRIM_ATAN2;
 }
 
 static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
                              const char *const *args) {
-  const char *name = function_name(s->op);
+  const char *name = functions[s->op];
   if (has_lanes(s->op, class)) {
     const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
     if (!lanes) {
@@ -787,29 +777,11 @@ static const char *even_power(Emitter *e, char class, bool lanes,
                         class, class, x, y);
 }
 
-static const char *infix(PrimId op) {
-  switch ((int)op) {
-  case PRIM_ADD:
-    return "+";
-  case PRIM_SUB:
-    return "-";
-  case PRIM_MUL:
-    return "*";
-  case PRIM_EQ:
-    return "==";
-  case PRIM_NE:
-    return "!=";
-  case PRIM_LT:
-    return "<";
-  case PRIM_LE:
-    return "<=";
-  case PRIM_GT:
-    return ">";
-  case PRIM_GE:
-    return ">=";
-  }
-  return NULL;
-}
+static const char *const infixes[PRIM_COUNT] = {
+    [PRIM_ADD] = "+", [PRIM_SUB] = "-", [PRIM_MUL] = "*", [PRIM_EQ] = "==",
+    [PRIM_NE] = "!=", [PRIM_LT] = "<", [PRIM_LE] = "<=", [PRIM_GT] = ">",
+    [PRIM_GE] = ">=",
+};
 
 /* select(condition, x, y) on lanes or scalars of a class */
 static const char *choose(Emitter *e, char class, bool lanes, const char *c,
@@ -944,7 +916,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
   case PRIM_ADD:
   case PRIM_SUB:
   case PRIM_MUL:
-    return wrapping(e, class, lanes, a[0], infix(s->op), a[1]);
+    return wrapping(e, class, lanes, a[0], infixes[s->op], a[1]);
   case PRIM_DIV:
     return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
                                  : int_division(e, at, s, lanes, a);
@@ -986,8 +958,8 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
   }
   if (is_test(s->op))
     return test(e, class, lanes,
-                format(e, "%s %s %s", a[0], infix(s->op), a[1]));
-  if (function_name(s->op) && is_float_class(class))
+                format(e, "%s %s %s", a[0], infixes[s->op], a[1]));
+  if (functions[s->op] && is_float_class(class))
     return call_text(e, s, class, lanes, a);
   e->failed = true;
   return "0";
@@ -998,7 +970,7 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
   bool lanes = e->varies[at], chooses = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
   if (divides_by_number(e, at, s, class)) {
-    define(e, at, fit(e, s, lanes, number_division(e, at, s)));
+    define_fitting(e, at, number_division(e, at, s));
     return;
   }
   for (uint32_t j = 0; j < s->arg_count; j++) {
@@ -1013,7 +985,10 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
   const char *value = op_text(e, at, s, class, lanes, args);
   if (!is_test(s->op) && s->op != PRIM_ISNAN && class != result && lanes)
     value = class == 'l' ? format(e, "narrow(%s)", value) : value;
-  define(e, at, s->op == PRIM_SELECT ? value : fit(e, s, lanes, value));
+  if (chooses)
+    define(e, at, value);
+  else
+    define_fitting(e, at, value);
 }
 
 static void emit_select(Emitter *e, uint32_t at, const Step *s) {
@@ -1047,8 +1022,7 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
                  : format(e, "to_%s(%s)", name, v));
     return;
   }
-  const char *r = operand(e, s->args[0], to, lanes);
-  define(e, at, fit(e, s, lanes, r));
+  define_fitting(e, at, operand(e, s->args[0], to, lanes));
 }
 
 static const char *const_text(Emitter *e, const Step *s) {

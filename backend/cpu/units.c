@@ -47,6 +47,8 @@ static void emit_locals(Emitter *e, Buffer *out) {
         continue;
       l->name = e->names++;
       l->portioned = loop->portioned && loop_keeps(loop, r, loop->limited);
+      uint32_t points = together_points(e->k, e->s, j);
+      l->together = points > 0;
       int64_t size = l->portioned ? e->s->portion : r->local_size;
       if (r->carried && r->reduce != PRIM_SUM)
         size = 2; /* portions.c */
@@ -57,12 +59,12 @@ static void emit_locals(Emitter *e, Buffer *out) {
       l->size = emit_int(e, size);
       l->block = emit_int(e, row_points(e->s));
       const char *type = memory_type(r->dtype);
-      int64_t count = emit_times(e, size, points_of(e));
+      int64_t count = emit_times(e, size, points ? points : points_of(e));
       /* whole vectors may end behind the last: of sums of few terms, four,
        * whose lanes may be four elements apart */
       count = emit_plus(e, count, BEHIND);
       buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
-                    l->portioned ? 'r' : 'l', l->name, type,
+                    l->portioned || l->together ? 'r' : 'l', l->name, type,
                     emit_room(e, count, r->dtype));
     }
   }

@@ -386,16 +386,35 @@ bool opaque_run(const Graph *g, Arena *arena, const Node *n, Tensor *out,
 
 /* ---- sizes that data decides ---- */
 
+enum { RUN = 64 }; /* elements between two looks at what there is to do */
+
+static int64_t count_true(const uint8_t *is, int64_t n) {
+  int64_t count = 0, i = 0;
+  for (; i + RUN <= n; i += RUN) {
+    uint8_t sum = 0;
+    for (int64_t j = 0; j < RUN; j++)
+      sum += is[i + j] != 0;
+    count += sum;
+  }
+  for (; i < n; i++)
+    count += is[i] != 0;
+  return count;
+}
+
 Tensor *run_nonzero(const Tensor *x, Fault *fault) {
   const uint8_t *is = x->data; /* of bool */
-  int64_t count = 0;
-  for (int64_t i = 0; i < x->count; i++)
-    count += is[i] != 0;
+  int64_t count = count_true(is, x->count), i = 0, k = 0;
   Tensor *t = tensor_new(DT_I64, 1, &count, false, fault);
   if (!t)
     return NULL;
   int64_t *to = t->data;
-  for (int64_t i = 0, k = 0; k < count; i++) { /* nobody can foresee which */
+  /* nobody can foresee which: the next place is written in any case */
+  for (; k + RUN <= count; i += RUN)
+    for (int64_t j = 0; j < RUN; j++) {
+      to[k] = i + j;
+      k += is[i + j] != 0;
+    }
+  for (; k < count; i++) {
     to[k] = i;
     k += is[i] != 0;
   }

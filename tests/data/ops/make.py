@@ -229,6 +229,41 @@ def reductions():
          + np.exp(v) / np.exp(v).sum(0, keepdims=True))
 
 
+def shared_rows():
+    """Rows of their own and one that all share, which running sums have put
+    into memory; whole numbers, whose sums are exact in any order."""
+    def ours(name, t, n, m, seed):
+        i, j = np.arange(n)[:, None], np.arange(m)
+        x = np.cumsum((i * 7 + j * 3 + seed) % 5 - 2, 1).astype(t)
+        text = (f"val {name} = cumsum ~axis:1 (for i < {n}, j < {m} => "
+                f"{TYPES[t]} ((i * 7 + j * 3 + {seed}) % 5 - 2))\n")
+        return x, text
+    program, results = "", []
+
+    def case(text, x):
+        nonlocal program
+        program += f"do print ({text})\n"
+        results.append(x)
+    sizes = ((1, 64), (3, 37), (4, 128), (9, 100), (7, 2500), (6, 16))
+    for t in ("float32", "float64"):
+        for n, m in sizes:
+            a, name = f"a{n}{TYPES[t]}", f"v{n}{TYPES[t]}"
+            x, text = ours(a, t, n, m, 1)
+            y, more = ours(name, t, 1, m, 3)
+            program += text + more
+            v = f"{name}.[0, :]"
+            case(f"dot {a} {v}", (x * y[0]).sum(1))
+            case(f"maximum 1.0 (dot {a} {v} + 3.0)",
+                 np.maximum((x * y[0]).sum(1) + 3, 1))
+            case(f"sum ~axis:1 ({a} - {v}) + sum ~axis:1 ({a} * {v})",
+                 (x - y[0]).sum(1) + (x * y[0]).sum(1))
+            case(f"sum ~axis:2 (for b < 2 => f64 (b + 1) * {a} * {v})"
+                 if t == "float64" else f"{a} @ transpose {name}",
+                 np.stack([(x * y[0]).sum(1), 2 * (x * y[0]).sum(1)])
+                 if t == "float64" else x @ y.T)
+    write("shared_rows", "sums that share a row", program, *results)
+
+
 def products():
     a = np.arange(6).reshape(2, 3) - 2
     b = np.arange(12).reshape(3, 4) % 5
@@ -245,6 +280,7 @@ def products():
     v, w = np.array([1, 2, 3]), np.array([4, 5, 6])
     exact("dot_outer", "dot, also of rows, and outer", {"v": v, "w": w, "a": a},
           ("dot v w", v @ w), ("dot a v", a @ v), ("outer v w", np.outer(v, w)))
+    shared_rows()
     x = np.arange(8).reshape(2, 2, 2)
     m = np.arange(9).reshape(3, 3)
     exact("einsum", "einsum: products, traces, transposes, batches",
