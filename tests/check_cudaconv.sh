@@ -62,11 +62,29 @@ do print (halved x w)
 do print (tall x v)
 do print (flat x v)
 END
+# Images without rows: all that is read of them is their border.
+cat >none.axn <<'END'
+fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
+fun bordered x =
+  x |> pad ~axis:1 ~before:3 ~after:2 |> pad ~axis:2 ~before:2 ~after:3
+fun conv x w =
+  for n, y, z, u => bf16 (sum (for i < 3, j < 3, a =>
+    f32 x.[n, y + i, z + j, a] * f32 w.[u, i, j, a]))
+val w = reshape [40, 3, 3, 64] (some 23040 5)
+do print w
+do print (conv (bordered (reshape [1, 0, 200, 64] (some 0 7))) w)
+do print (conv (bordered (reshape [3, 4, 0, 64] (some 0 7))) w)
+do print (conv (bordered (reshape [0, 4, 5, 64] (some 0 7))) w)
+do print (conv (bordered (reshape [2, 4, 5, 0] (some 0 7)))
+            (reshape [40, 3, 3, 0] (some 0 7)))
+END
 same convs
+same none
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
   'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
 mkdir "$work/texts"
 AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
+AXON_SCHEDULES=schedules same none
 AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >said 2>&1
 [ "$(tr -s ' \n' ' ' <said | grep -o 'a tile for sm_90a: way=wgmma' |
   wc -l)" = 8 ] || wrong 'products by wgmma are not those that were'

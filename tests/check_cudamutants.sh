@@ -114,8 +114,10 @@ fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
 fun bordered x =
   x |> pad ~axis:1 ~before:1 ~after:1 |> pad ~axis:2 ~before:2 ~after:1
 fun conv x w =
-  for n, y < 5, z < 4, u => sum (for i < 3, j < 3, a =>
-    f32 x.[n, 2 * y + i, 2 * z + j, a] * f32 w.[u, i, j, a])
+  for n, y < 5, z < 4, u =>
+    float (n * 31 + y * 7 + z * 3 + u) +
+    sum (for i < 3, j < 3, a =>
+      f32 x.[n, 2 * y + i, 2 * z + j, a] * f32 w.[u, i, j, a])
 val w = reshape [40, 3, 3, 64] (some 23040 5)
 do print (conv (bordered (reshape [5, 9, 8, 64] (some 23040 7))) w)
 do print (conv (bordered (reshape [13, 9, 8, 64] (some 59904 7))) w)

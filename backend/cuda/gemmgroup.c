@@ -259,7 +259,7 @@ static void put_computed(Buffer *out, const GemmText *t, const Ring *r) {
     if (!s->copy)
       gemm_put_computed(out, s, at, "begin");
   }
-  buffer_puts(out, "ax_fence_async(), ax_sync_warp();\n"
+  buffer_puts(out, "ax_fence_async();\nax_sync_warp();\n"
                    "if (lane == 0)\nax_mbarrier_arrive(full + 8 * stage);\n");
 }
 

@@ -26,7 +26,8 @@ static int type_of(const CudaMap *m) {
                                            : TYPE_32;
 }
 
-/* What the instruction has bits for: corners of as many axes, and steps. */
+/* What the instruction has bits for: corners of as many axes, and steps.  An
+ * image without pixels is none: around it there is something to be read. */
 static bool pixels_fit(const CudaMap *m) {
   static const int64_t most[] = {0, 0, 0, 32768, 128, 16};
   bool fits = m->rank >= 3;
@@ -34,6 +35,7 @@ static bool pixels_fit(const CudaMap *m) {
     int64_t by = most[m->rank];
     fits = m->lower[j] >= -by && m->lower[j] < by && m->upper[j] >= -by &&
            m->upper[j] < by && m->step[j] >= 1 && m->step[j] <= STEP_MOST &&
+           m->extent[j + 1] >= 1 &&
            m->extent[j + 1] + m->upper[j] > m->lower[j];
   }
   return fits;

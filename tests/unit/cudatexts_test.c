@@ -1,5 +1,6 @@
 /* Kernels' texts, as programs left them (AXON_CC_DEBUG), through NVRTC: each
- * one compiles without a warning, and has registers enough.
+ * one compiles without a warning, and has registers enough; so have those of a
+ * block together, where warps give each other some.
  *
  *     tests/unit/cudatexts_test FOLDER [all]
  *
@@ -30,8 +31,30 @@ static char *read_text(const char *path) {
   return b.text;
 }
 
+/* Of a kernel whose warps give each other registers: are they as many as a
+ * block begins with?  Who waits for more waits for ever. */
+static bool has_enough(const char *text, const char *name, uint32_t each) {
+  char head[32];
+  uint32_t threads = 0, less = 0, more = 0;
+  snprintf(head, sizeof head, "\n%s(", name);
+  const char *at = strstr(text, head), *bounds = at;
+  while (bounds && bounds > text &&
+         strncmp(bounds, "__launch_bounds__(", 18) != 0)
+    bounds--;
+  const char *end = at ? strstr(at, "\n}\n") : NULL;
+  const char *gives = at ? strstr(at, "ax_registers_less<") : NULL;
+  const char *takes = at ? strstr(at, "ax_registers_more<") : NULL;
+  if (!end || !gives || !takes || gives > end || takes > end)
+    return true;
+  sscanf(bounds, "__launch_bounds__(%u", &threads);
+  sscanf(gives, "ax_registers_less<%u", &less);
+  sscanf(takes, "ax_registers_more<%u", &more);
+  return threads > 128 && 128 * less + (threads - 128) * more <= threads * each;
+}
+
 /* Of all its kernels: is there one that has too few registers? */
-static int look_at_report(const char *path, const char *arch, const char *log) {
+static int look_at_report(const char *path, const char *arch, const char *text,
+                          const char *log) {
   int wrong = 0;
   CudaReport r;
   char name[16] = "axon_0";
@@ -39,6 +62,11 @@ static int look_at_report(const char *path, const char *arch, const char *log) {
     if (r.spill_stores || r.spill_loads) {
       printf("%s for %s: %s: %u registers, %u bytes spilled\n", path, arch,
              name, r.registers, r.spill_stores);
+      wrong++;
+    }
+    if (!has_enough(text, name, r.registers)) {
+      printf("%s for %s: %s waits for more than its %u registers\n", path, arch,
+             name, r.registers);
       wrong++;
     }
     snprintf(name, sizeof name, "axon_%d", k + 1);
@@ -79,7 +107,7 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
     printf("%s for %s: %s\n%s\n", path, arch, fault.message,
            code.log ? code.log : "");
   else
-    wrong = look_at_report(path, arch, code.log);
+    wrong = look_at_report(path, arch, t.text, code.log);
   double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
   if (all && seconds > 1)
     printf("%s for %s: %.1f s\n", path, arch, seconds);

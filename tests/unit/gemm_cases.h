@@ -7,11 +7,12 @@
 
 #include <string.h>
 
-/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n]); strides are in
- * elements. */
+/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n] + shift[m]), where
+ * there is a bias, and a shift beside it; strides are in elements. */
 static const char gemm_arguments[] =
     "struct Arguments {\n"
-    "const void *a, *b;\nvoid *c;\nconst float *bias;\nvoid *room, *counters;\n"
+    "const void *a, *b;\nvoid *c;\nconst float *bias, *shift;\n"
+    "void *room, *counters;\n"
     "int64_t m, n, k, batch;\n"
     "int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;\n"
     "float scale;\nax_tensor_map map_a, map_b, map_c;\n};\n";
@@ -20,7 +21,7 @@ typedef struct GemmCase {
   Dtype in, sum, out;
   bool a_turned, b_turned; /* rows lie next to each other */
   bool computed;           /* the left side is scaled on its way */
-  bool bias;
+  bool bias, shift;
   bool tf32;
   uint32_t align;
 } GemmCase;
@@ -43,7 +44,8 @@ static void gemm_case_store(void *owner, Buffer *out, const char *x,
                             const char *const to[GEMM_RESULTS]) {
   const GemmCase *c = owner;
   if (c->bias)
-    buffer_printf(out, "%s = fmaxf(%s + args.bias[in], 0.0f);\n", to[0], x);
+    buffer_printf(out, "%s = fmaxf(%s + args.bias[in]%s, 0.0f);\n", to[0], x,
+                  c->shift ? " + args.shift[im]" : "");
   else
     buffer_printf(out, "%s = %s;\n", to[0], x);
 }

@@ -12,10 +12,11 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
-enum { MAP_BYTES = 128, LINE = 256 };
+enum { MAP_BYTES = 128, LINE = 256, PAGE = 65536 /* or a part of it */ };
 
 /* ---- numbers ---- */
 
@@ -61,12 +62,33 @@ static int64_t up(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 
+/* What an epilogue reads, which the simulator does not look at: who reads one
+ * element more falls over the page behind it. */
+static float *made_last(int64_t count, const char *name, SimMemory *range) {
+  size_t bytes = (size_t)count * sizeof(float);
+  size_t room = (size_t)up((int64_t)bytes, PAGE);
+  char *at = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(at != MAP_FAILED);
+  assert_int_equal(mprotect(at + room, PAGE, PROT_NONE), 0);
+  *range = (SimMemory){at + room - bytes, bytes, false, name};
+  float *numbers = (float *)(at + room - bytes);
+  for (int64_t j = 0; j < count; j++)
+    numbers[j] = (float)drawn();
+  return numbers;
+}
+
+static void end_last(const SimMemory *range) {
+  size_t room = (size_t)up((int64_t)range->bytes, PAGE);
+  munmap((char *)(uintptr_t)range->at + range->bytes - room, room + PAGE);
+}
+
 /* ---- contractions ---- */
 
 typedef struct GemmArguments {
   const void *a, *b;
   void *c;
-  const float *bias;
+  const float *bias, *shift;
   void *room, *counters;
   int64_t m, n, k, batch;
   int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;
@@ -180,7 +202,9 @@ static bool check_gemm(const GemmArguments *g, const GemmCase *c, Buffer *why) {
           all += fabs(p);
         }
         if (c->bias)
-          sum = fmax(sum + (double)g->bias[j], 0);
+          sum = fmax(sum + (double)g->bias[j] +
+                         (c->shift ? (double)g->shift[i] : 0),
+                     0);
         double unit = c->out == DT_BF16  ? 0x1p-7
                       : c->out == DT_F16 ? 0x1p-10
                                          : 0x1p-22;
@@ -218,27 +242,25 @@ static bool run_gemm(Sim *sim, const char *name, const Kind *kind,
   g.c_m = up(z.n, 16);
   g.c_n = 1;
   g.c_batch = g.c_m * z.m;
-  SimMemory memory[6];
+  SimMemory memory[7];
   void *a = made(g.a_batch * z.batch, c->in, false, "a", &memory[0]);
   void *b = made(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
   g.c = made(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
-  float *bias = made(z.n, DT_F32, false, "bias", &memory[3]);
   int64_t tiles = up(z.m, s->m * s->cluster_m) / s->m *
                   (up(z.n, s->n * s->cluster_n) / s->n) * z.batch;
   uint32_t grid = s->persistent ? 3 : (uint32_t)(tiles * s->split);
   if (gemm_cluster(s) > 1)
-    grid = 2 * gemm_cluster(s);
+    grid = 3 * gemm_cluster(s);
   int64_t parts = tiles * s->split > 2 * grid ? tiles * s->split : 2 * grid;
-  g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[4]);
-  g.counters = made(tiles, DT_I32, true, "counters", &memory[5]);
-  memset(g.counters, 0, memory[5].bytes);
+  g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[3]);
+  g.counters = made(tiles, DT_I32, true, "counters", &memory[4]);
+  memset(g.counters, 0, memory[4].bytes);
   fill(a, c->in, z.batch, g.a_batch, z.m, g.a_m, z.k, g.a_k);
   fill(b, c->in, z.batch, g.b_batch, z.n, g.b_n, z.k, g.b_k);
-  for (int64_t j = 0; j < z.n; j++)
-    bias[j] = (float)drawn();
   g.a = a;
   g.b = b;
-  g.bias = bias;
+  g.bias = made_last(z.n, "bias", &memory[5]);
+  g.shift = made_last(z.m, "shift", &memory[6]);
   if (s->way == GEMM_WGMMA && tiles) {
     map_operand(&g, made_, false, g.map_a);
     map_operand(&g, made_, true, g.map_b);
@@ -252,7 +274,7 @@ static bool run_gemm(Sim *sim, const char *name, const Kind *kind,
                  .args = &g,
                  .args_bytes = sizeof g,
                  .memory = memory,
-                 .memory_count = 6,
+                 .memory_count = 7,
                  .seed = seed};
   bool good = (!tiles || sim_launch(sim, &l, why)) && check_gemm(&g, c, why);
   for (int64_t j = 0; good && j < tiles; j++)
@@ -260,8 +282,10 @@ static bool run_gemm(Sim *sim, const char *name, const Kind *kind,
       buffer_puts(why, "a counter is left");
       good = false;
     }
-  for (int j = 0; j < 6; j++)
+  for (int j = 0; j < 5; j++)
     free((void *)(uintptr_t)memory[j].at);
+  end_last(&memory[5]);
+  end_last(&memory[6]);
   return good;
 }
 

@@ -9,27 +9,33 @@
 #include "tests/unit/gemm_run.h"
 #include "tests/unit/products.h"
 
-#include <unistd.h>
-
 static const Kind kinds[] = {
     {"sm_90a",
-     {DT_BF16, DT_F32, DT_BF16, .b_turned = 1, .align = 16, .bias = true},
-     "m=128 n=32 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
-     "cluster_m=2 cluster_n=1 stream=1 flight=2",
+     {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .bias = true, .shift = true,
+      .align = 16},
+     "m=128 n=64 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
+     "cluster_m=2 cluster_n=1 stream=1 flight=2 raster=2",
      0},
     {"sm_90a",
-     {DT_BF16, DT_F32, DT_BF16, .computed = 1, .align = 16, .bias = true},
-     "m=128 n=32 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
-     "cluster_m=2 cluster_n=1 stream=0 flight=2",
+     {DT_BF16, DT_F32, DT_BF16, .computed = 1, .bias = true, .shift = true,
+      .align = 16},
+     "m=128 n=96 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
+     "cluster_m=2 cluster_n=1 stream=0 flight=2 raster=2",
      0},
 };
 
 static const Kind *kind;
 static Made made_one;
 
+/* One tile, where most are found; a sum without terms; sums that are cut where
+ * tiles are left; batches; and tiles of one step, in several bands, so many
+ * that each stage is filled again. */
 static bool run(void *owner, Sim *s, uint64_t seed) {
-  static const Sizes sizes[] = {
-      {300, 65, 193, 1}, {129, 31, 65, 1}, {520, 70, 264, 2}, {5, 3, 0, 1}};
+  static const Sizes sizes[] = {{129, 31, 65, 1},
+                                {5, 3, 0, 1},
+                                {300, 225, 193, 1},
+                                {140, 70, 136, 3},
+                                {513, 481, 40, 1}};
   Buffer *why = owner;
   for (size_t j = 0; j < ARRAY_LEN(sizes); j++)
     if (!run_gemm(s, "gemm", kind, &made_one, sizes[j], seed + 10 * j, why))
@@ -63,7 +69,7 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
     const char *name = mutant_name(arena, &m, j);
     if ((!all && !of_call(&m.all.at[j])) || seen++ % each != each / 2)
       continue;
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 60, run, &why);
+    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%u survives: %s\n", m.all.at[j].line, name);
@@ -73,7 +79,6 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
 }
 
 static uint32_t survivors_of(const Kind *of) {
-  char folder[] = "/tmp/axon_mutantsXXXXXX", command[120];
   char *list = read_file("gemmgroup.survivors");
   Arena *arena = arena_new();
   Buffer text = {.arena = arena};
@@ -81,12 +86,7 @@ static uint32_t survivors_of(const Kind *of) {
   choose(kind, &made_one);
   buffer_puts(&text, gemm_arguments);
   gemm_case_text(&kind->c, &made_one.shape, &made_one.s, "gemm", &text);
-  assert_non_null(mkdtemp(folder)); /* mutants that are killed leave files */
-  setenv("TMPDIR", folder, 1);
   uint32_t wrong = survivors(arena, text.text, list);
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  assert_int_equal(system(command), 0);
-  unsetenv("TMPDIR");
   arena_free(arena);
   free(list);
   return wrong;

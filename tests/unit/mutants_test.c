@@ -8,7 +8,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -40,28 +39,23 @@ static void check(const char *kernel,
                   bool (*run)(void *owner, Sim *s, uint64_t seed)) {
   const char *some = getenv("MUTANTS");
   uint32_t each = some && strcmp(some, "all") == 0 ? 1 : 20, wrong = 0;
-  char file[80], folder[] = "/tmp/axon_mutantsXXXXXX", command[120];
+  char file[80];
   char *text = read_kernel(kernel);
   snprintf(file, sizeof file, "%s.survivors", kernel);
   char *list = read_file(file);
   Arena *arena = arena_new();
   Buffer why = {0};
   Mutants m;
-  assert_non_null(mkdtemp(folder)); /* mutants that are killed leave files */
-  setenv("TMPDIR", folder, 1);
   mutants_find(arena, text, &m);
   assert_true(m.all.len > 150);
   for (uint32_t j = each / 2; j < m.all.len; j += each) {
     const char *name = mutant_name(arena, &m, j);
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 60, run, &why);
+    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%s.cu:%u survives: %s\n", kernel, m.all.at[j].line, name);
     wrong++;
   }
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  assert_int_equal(system(command), 0);
-  unsetenv("TMPDIR");
   arena_free(arena);
   free(text);
   free(list);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,6 +82,11 @@ static void find_if(Finder *f, const char *p) {
   add(f, p, past(p), "(false)");
 }
 
+/* Is it 0 that is added? */
+static bool adds_nothing(const char *p) {
+  return strncmp(p, " + 0", 4) == 0 && !strchr(".x", p[4 + (p[4] == 'u')]);
+}
+
 static void find_operator(Finder *f, const char *p) {
   static const char *const pairs[][2] = {
       {" < ", " <= "},  {" <= ", " < "},  {" > ", " >= "},  {" >= ", " > "},
@@ -89,7 +95,7 @@ static void find_operator(Finder *f, const char *p) {
       {" / ", " % "}};
   for (size_t j = 0; j < ARRAY_LEN(pairs); j++) {
     size_t len = strlen(pairs[j][0]);
-    if (strncmp(p, pairs[j][0], len) == 0)
+    if (strncmp(p, pairs[j][0], len) == 0 && !adds_nothing(p))
       add(f, p, p + len, pairs[j][1]);
   }
 }
@@ -181,8 +187,13 @@ char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
   for (int j = 0; j < len; j++)
     if (old[j] == '\n')
       len = j;
-  return arena_printf(arena, "%.*s{%.*s=>%s}%.*s", before, line, len, old,
-                      x->with, rest, m->text + x->to);
+  /* and what it is a condition of, or what a call is not before any more */
+  const char *end = m->text + x->to + rest, *then = end;
+  if (end[-1] == ')' || !*x->with)
+    then += strspn(end, " \n");
+  return arena_printf(arena, "%.*s{%.*s=>%s}%.*s%s%.*s", before, line, len, old,
+                      x->with, rest, m->text + x->to, then > end ? " " : "",
+                      then > end ? (int)strcspn(then, "\n") : 0, then);
 }
 
 /* ---- run ---- */
@@ -218,8 +229,10 @@ MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
   if (pid == 0) {
     int fate;
     setenv("TMPDIR", folder, 1);
-    signal(SIGALRM, SIG_DFL);
-    alarm(seconds);
+    /* of a processor: on a busy machine right ones take long, too */
+    struct rlimit most = {seconds, seconds};
+    signal(SIGXCPU, SIG_DFL);
+    setrlimit(RLIMIT_CPU, &most);
     fate = child(text, seeds, run, owner);
     fflush(NULL);
     _exit(fate);

@@ -1,7 +1,8 @@
 /* backend/cuda/sim: does the simulator see what is wrong in a kernel?  Mutants
  * of its text are made by rules: each statement that calls a wrapper is left
  * out, waits let one more pend, parities are turned, conditions are true,
- * false, or off by one, other operators, and each number is more. */
+ * false, or off by one, other operators (but where 0 is added), and each number
+ * is more. */
 #ifndef AXON_CUDA_MUTATE_H
 #define AXON_CUDA_MUTATE_H
 
@@ -31,8 +32,8 @@ typedef enum MutantFate {
   MUTANT_ENDLESS, /* or fell over the host */
 } MutantFate;
 
-/* Runs it in a process of its own.  run: does the kernel do what it should,
- * with this seed? */
+/* Runs it in a process of its own, for so many seconds of a processor.  run:
+ * does the kernel do what it should, with this seed? */
 MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
                       bool (*run)(void *owner, Sim *s, uint64_t seed),
                       void *owner);
