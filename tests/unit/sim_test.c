@@ -182,7 +182,8 @@ static bool says_one(const char *text, const char *wanted) {
 }
 
 static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
-  static float in[N], out[4 * N];
+  static float room[8 * N]; /* around both nothing is */
+  float *in = room + N, *out = room + 3 * N;
   for (uint32_t i = 0; i < 4 * N; i++) {
     in[i % N] = (float)(i % N);
     out[i] = f->wanted ? NAN : 0;
