@@ -208,9 +208,10 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
 }
 
 /* Registers are as many as one block may have: so warps can give each other
- * some of theirs, which ptxas does not do where it may choose. */
+ * some of theirs, which ptxas does not do where it may choose.  Others are
+ * better left to it: it spills some that it gives as many as there are. */
 static bool is_alone(const CudaSchedule *s) {
-  return s->shape == CUDA_ATTEND ||
+  return (s->shape == CUDA_ATTEND && s->attend->s.way == GEMM_WGMMA) ||
          (s->shape == CUDA_TILE && s->tile->s.way == GEMM_WGMMA);
 }
 
