@@ -362,6 +362,7 @@ static bool describe(CudaAttend *t, const Kernel *k) {
   s->batch = points(first, t->batches, t->batch);
   s->relative = t->between.relative;
   s->total = t->between.total;
+  s->again = t->limited && t->limited->guard && !t->sure;
   s->stored = stored_bytes(t, k);
   for (uint32_t j = 0; j < t->score->steps.len; j++) {
     const Step *step = &t->score->steps.at[j];

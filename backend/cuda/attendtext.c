@@ -326,7 +326,7 @@ static void give_limits(CudaWriter *w, const CudaAttend *t, AttentionText *g) {
                 emit_int(&w->e, w->locals[w->k->loops.len][0].at));
   g->limits = put_limits;
   g->inside = put_inside;
-  if (t->limited->guard && !t->sure)
+  if (t->shape.again)
     g->wrong = put_wrong;
 }
 

@@ -22,6 +22,7 @@ typedef struct AttentionShape {
   double part;        /* of n that is gone through, on average */
   bool relative;      /* weights are exp(score - the largest of the row) */
   bool total;         /* their total is wanted, too */
+  bool again;         /* limits may be wrong: then n is gone through again */
   double score;       /* operations that make a score of a sum, */
   uint32_t reads;     /* and what is read for one */
   double stored;      /* bytes, of each result and what is read with it */

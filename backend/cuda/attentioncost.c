@@ -13,6 +13,7 @@ enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,
   FEW_REGISTERS = 68,     /* beside sums, scores and operands */
+  AGAIN_REGISTERS = 24,   /* of what stays for another round */
   WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
   PART_REGISTERS = 11,    /* of less, */
   ELEMENT_REGISTERS = 27, /* and of what is loaded one by one */
@@ -89,6 +90,7 @@ static uint32_t registers_of(const AttentionShape *shape,
   if (s->way == GEMM_WGMMA)
     return all + s->n / 4;
   attention_schedules(shape, s, &p);
+  all += shape->again ? AGAIN_REGISTERS : 0;
   return all + held + loading_registers(s, p.second.copy_a, s->n * k * 2) +
          loading_registers(s, p.second.copy_b, s->n * e * 2);
 }

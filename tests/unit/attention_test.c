@@ -48,6 +48,35 @@ static void test_choose(void **state) {
   assert_false(attention_choose(&shape, &gpu, &s, &seconds));
 }
 
+/* One warp that loads elements one by one has no registers left for what
+ * another round needs (ptxas spilled); two load half as many each. */
+static void test_again(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_F16, .k = 43, .e = 64, .align = 2};
+  AttentionShape shape = attention_case_shape(&c, 60, 60, 4);
+  shape.v.align = 16;
+  GemmGpu gpu;
+  GemmSchedule s = {.way = GEMM_MMA,
+                    .copy = BY_ASYNC,
+                    .store = STORE_SHARED,
+                    .m = 16,
+                    .n = 16,
+                    .k = 48,
+                    .warps_m = 1,
+                    .warps_n = 1,
+                    .stages = 2,
+                    .split = 1,
+                    .cluster_m = 1,
+                    .cluster_n = 1};
+  assert_true(gemm_gpu("sm_120", &gpu));
+  assert_true(attention_fits(&shape, &gpu, &s));
+  shape.again = true;
+  assert_false(attention_fits(&shape, &gpu, &s));
+  s.m = 32;
+  s.warps_m = 2;
+  assert_true(attention_fits(&shape, &gpu, &s));
+}
+
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
                     double size) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
@@ -89,6 +118,7 @@ static void test_compile(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_again),
       cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
