@@ -115,7 +115,7 @@ char vector_letter(char class);
 const char *scalar_type(char class);
 const char *memory_type(Dtype t);
 
-/* ---- steps.c ---- */
+/* ---- forms.c ---- */
 
 /* Is it an i64 of which it is known that an i32 holds it, in lanes too? */
 bool emit_fits_narrow(const Step *s);
@@ -126,6 +126,18 @@ const char *emit_divisor(Emitter *e, int64_t by);
 const char *emit_quasi(Emitter *e, const Quasi *q);
 /* The level of the block where it is known. */
 uint32_t emit_level(const Emitter *e, const Quasi *q);
+
+/* ---- reads.c ---- */
+
+/* Where the value of a result at the form lies among the local ones, without
+ * the lane's term. */
+const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
+/* Are the read's lanes so near to each other that whole vectors are loaded, or
+ * parts that may be empty? */
+bool emit_is_near(const Emitter *e, const Step *s);
+
+/* ---- steps.c ---- */
+
 /* A step's value as lanes of a class; as a scalar, where it is one. */
 const char *emit_lanes(Emitter *e, uint32_t step, char class);
 const char *emit_stored(Emitter *e, uint32_t step, Dtype t); /* for a store */
@@ -138,9 +150,6 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
  * number: where a product of 31 bits says it, that and a shift, else compilers
  * know how. */
 const char *emit_divided(Emitter *e, const char *x, const Step *of, int by);
-/* Where the value of a result at the form lies among the local ones, without
- * the lane's term. */
-const char *emit_local(Emitter *e, const Local *l, const Quasi *q);
 /* Everything but loops: the steps, in their blocks. */
 void emit_steps(Emitter *e);
 /* The same in two parts: after the first it is known which steps vary with the
@@ -149,10 +158,6 @@ void emit_placed(Emitter *e);
 void emit_needed(Emitter *e);
 /* Does anything need the step's value? */
 bool emit_is_needed(const Emitter *e, uint32_t step);
-
-/* Are the read's lanes so near to each other that whole vectors are loaded, or
- * parts that may be empty? */
-bool emit_is_near(const Emitter *e, const Step *s);
 
 /* ---- fetch.c ---- */
 

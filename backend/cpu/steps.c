@@ -1,200 +1,14 @@
 /* The steps of a kernel as C: straight-line code in blocks, one for each loop:
  * what does not change with a loop stands outside of it. */
-#include "backend/cpu/emit.h"
+#include "backend/cpu/steps.h"
 #include "backend/cpu/tiling.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { NEED_MOST = 600, MORE_VALUES = 3 /* of a quotient, than one */ };
+enum { NEED_MOST = 600 };
 
 #define format emit_format
-
-static Buffer *block(Emitter *e, uint32_t level) {
-  return &e->blocks[level];
-}
-
-static const char *index_type(const Emitter *e) {
-  return e->dialect ? e->dialect->index : "int64_t";
-}
-
-static bool fits_i32(int64_t low, int64_t high) {
-  return low >= -0x40000000 && high <= 0x3fffffff;
-}
-
-bool emit_fits_narrow(const Step *s) {
-  return s->dtype == DT_I64 && fits_i32(s->low, s->high);
-}
-
-/* ---- quasi-affine forms as expressions ---- */
-
-uint32_t emit_level(const Emitter *e, const Quasi *q) {
-  uint32_t level = 0;
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v] && e->level_of[v] > level)
-      level = e->level_of[v];
-  return level;
-}
-
-/* A variable that differs from lane to lane. */
-static bool is_lane_var(const Emitter *e, uint32_t v) {
-  return v == e->lane ||
-         (v >= KERNEL_AXES && e->lane_quotients[v - KERNEL_AXES]);
-}
-
-static bool quasi_varies(const Emitter *e, const Quasi *q) {
-  for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (q->times[v] && is_lane_var(e, v))
-      return true;
-  return false;
-}
-
-static const char *term(Emitter *e, int64_t times, const char *name) {
-  return times == 1 ? name : format(e, "%s * %s", emit_int(e, times), name);
-}
-
-/* Names of a level that is written once more for its conditions alone (few.c)
- * are not all used there. */
-static const char *constant(const Emitter *e) {
-  return e->spans ? "__attribute__((unused)) const" : "const";
-}
-
-/* The form without what differs from lane to lane, as a name or a number: built
- * up level by level, so that each part is computed where it changes. */
-const char *emit_quasi(Emitter *e, const Quasi *q) {
-  const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
-  for (uint32_t level = 0; level <= e->lane_level; level++) {
-    uint32_t terms = 0;
-    for (uint32_t v = 0; v < KERNEL_VARS; v++) {
-      if (!q->times[v] || is_lane_var(e, v) || e->level_of[v] != level)
-        continue;
-      const char *name = v < KERNEL_AXES
-                             ? format(e, "i%u", v)
-                             : format(e, "q%u", e->quotients + v - KERNEL_AXES);
-      const char *t = term(e, q->times[v], name);
-      sum = sum ? format(e, "%s + %s", sum, t) : t;
-      terms++;
-    }
-    if (terms) {
-      buffer_printf(block(e, level), "%s %s a%u = %s;\n", constant(e),
-                    index_type(e), e->names, sum);
-      sum = format(e, "a%u", e->names++);
-    }
-  }
-  return sum ? sum : "0";
-}
-
-/* ---- quotients ---- */
-
-static void mark_quotients(const Quasi *q, bool *used) {
-  for (uint32_t j = 0; j < QUOTIENTS; j++)
-    used[j] |= q->times[KERNEL_AXES + j] != 0;
-}
-
-static void find_quotients(const Loop *loop, bool *used) {
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_INDEX)
-      mark_quotients(s->index, used);
-    else if (s->kind == STEP_READ || s->kind == STEP_LOCAL)
-      mark_quotients(s->address, used);
-  }
-  for (uint32_t j = loop->quotient_count; j-- > 0;)
-    if (used[j])
-      mark_quotients(&loop->quotients[j].of, used);
-}
-
-/* Values that fit are computed in 32 bits. */
-static bool is_small_quotient(const Quotient *q) {
-  int64_t low, high;
-  return !__builtin_mul_overflow(q->low, q->by, &low) &&
-         !__builtin_mul_overflow(q->high + 1, q->by, &high) &&
-         fits_i32(low, high);
-}
-
-/* What of a form differs from lane to lane, as a vector of class i or l. */
-static const char *lane_terms(Emitter *e, const Quasi *q, char class) {
-  const char *cast = class == 'i' ? "(int32_t)" : "", *sum = NULL;
-  for (uint32_t v = 0; v < KERNEL_VARS; v++) {
-    if (!q->times[v] || !is_lane_var(e, v))
-      continue;
-    const char *x =
-        class == 'i' ? "((int32_t)j + lanes())" : "(j + wide(lanes()))";
-    if (v != e->lane) {
-      bool small = is_small_quotient(&e->loop->quotients[v - KERNEL_AXES]);
-      x = format(e, "q%u", e->quotients + v - KERNEL_AXES);
-      if (small != (class == 'i'))
-        x = format(e, "%s(%s)", small ? "wide" : "narrow", x);
-    }
-    if (q->times[v] != 1)
-      x = format(e, "%s%s * %s", cast, emit_int(e, q->times[v]), x);
-    sum = sum ? format(e, "%s + %s", sum, x) : x;
-  }
-  return sum;
-}
-
-/* One that is 0 divides what has no elements. */
-const char *emit_divisor(Emitter *e, int64_t by) {
-  Graph *g = e->k->graph;
-  by = size_holds(g, SIZE_LE, 1, by) ? by : size_max(g, by, 1);
-  return e->dialect ? e->dialect->divisor(e, by) : emit_int(e, by);
-}
-
-/* A quotient that has but few values, as what wraps around once has: it is the
- * lowest and one more for each further one that is reached; NULL: it has more.
- */
-static const char *few_values(Emitter *e, const Quotient *q, const char *of,
-                              bool small) {
-  Graph *g = e->k->graph;
-  const char *cast = small ? "(int32_t)" : "";
-  int64_t more = size_less(g, q->high, q->low), next = q->low;
-  if (more < 1 || more > MORE_VALUES)
-    return NULL;
-  const char *sum = format(e, "%s%s", cast, emit_int(e, q->low));
-  for (int64_t k = 0; k < more; k++) {
-    if (!size_add(g, next, 1, &next))
-      return NULL;
-    sum = format(e, "%s - %s(test_%c((%s) >= %s%s))", sum, small ? "" : "wide",
-                 small ? 'i' : 'l', of, cast,
-                 emit_int(e, emit_times(e, next, q->by)));
-  }
-  return sum;
-}
-
-/* A quotient in each lane. */
-static void emit_lane_quotient(Emitter *e, uint32_t j) {
-  const Quotient *q = &e->loop->quotients[j];
-  bool small = is_small_quotient(q);
-  char class = small ? 'i' : 'l';
-  const char *cast = small ? "(int32_t)" : "", *base = emit_quasi(e, &q->of);
-  const char *of =
-      format(e, "%s%s + %s", cast, base, lane_terms(e, &q->of, class));
-  const char *value = few_values(e, q, of, small);
-  if (!value)
-    value = format(e, "div_%c(%s, splat_%c(%s%s))", class, of, class, cast,
-                   emit_divisor(e, q->by));
-  buffer_printf(block(e, e->lane_level), "const v%c q%u = %s;\n", class,
-                e->quotients + j, value);
-}
-
-static void emit_quotients(Emitter *e) {
-  bool used[QUOTIENTS] = {false};
-  find_quotients(e->loop, used);
-  for (uint32_t j = 0; j < e->loop->quotient_count; j++) {
-    const Quotient *q = &e->loop->quotients[j];
-    if (!used[j])
-      continue;
-    uint32_t level = e->level_of[KERNEL_AXES + j] = emit_level(e, &q->of);
-    e->lane_quotients[j] = quasi_varies(e, &q->of);
-    if (e->lane_quotients[j]) {
-      emit_lane_quotient(e, j);
-      continue;
-    }
-    const char *of = emit_quasi(e, &q->of);
-    buffer_printf(block(e, level), "const %s q%u = floor_div(%s, %s);\n",
-                  index_type(e), e->quotients + j, of, emit_divisor(e, q->by));
-  }
-}
 
 /* ---- operands ---- */
 
@@ -217,7 +31,7 @@ const char *emit_lanes(Emitter *e, uint32_t at, char class) {
 }
 
 /* An operand beside another one that is lanes: a scalar may stay one. */
-static const char *operand(Emitter *e, uint32_t at, char class, bool lanes) {
+const char *step_operand(Emitter *e, uint32_t at, char class, bool lanes) {
   if (lanes)
     return emit_lanes(e, at, class);
   return e->classes[at] == class ? format(e, "s%u", at + e->first)
@@ -229,14 +43,14 @@ const char *emit_scalar(Emitter *e, uint32_t at) {
   return format(e, "s%u", at + e->first);
 }
 
-static void define(Emitter *e, uint32_t at, const char *value) {
+void step_define(Emitter *e, uint32_t at, const char *value) {
   char class = e->classes[at];
   if (e->varies[at])
-    buffer_printf(block(e, e->levels[at]), "const v%c v%u = %s;\n",
+    buffer_printf(step_block(e, e->levels[at]), "const v%c v%u = %s;\n",
                   vector_letter(class), at + e->first, value);
   else
-    buffer_printf(block(e, e->levels[at]), "%s %s s%u = %s;\n", constant(e),
-                  scalar_type(class), at + e->first, value);
+    buffer_printf(step_block(e, e->levels[at]), "%s %s s%u = %s;\n",
+                  step_constant(e), scalar_type(class), at + e->first, value);
 }
 
 /* What is computed with more bits than it has is there before it is rounded,
@@ -244,10 +58,10 @@ static void define(Emitter *e, uint32_t at, const char *value) {
 static void define_rounded(Emitter *e, uint32_t at, const char *value) {
   const char *type = dtype_info[e->loop->steps.at[at].dtype].name;
   const char *wide = format(e, "wide%u", at + e->first);
-  Buffer *to = block(e, e->levels[at]);
+  Buffer *to = step_block(e, e->levels[at]);
   buffer_printf(to, "const vf %s = %s;\n", wide, value);
   buffer_puts(to, "__attribute__((unused)) ");
-  define(e, at, format(e, "round_%s(%s)", type, wide));
+  step_define(e, at, format(e, "round_%s(%s)", type, wide));
   e->rounds[at] = true;
 }
 
@@ -258,28 +72,28 @@ const char *emit_stored(Emitter *e, uint32_t at, Dtype t) {
 }
 
 /* Lanes that come from memory. */
-static void define_loaded(Emitter *e, uint32_t at, const char *value) {
+void step_define_loaded(Emitter *e, uint32_t at, const char *value) {
   bool narrow = e->classes[at] == 'i' && e->loop->steps.at[at].dtype == DT_I64;
-  define(e, at, narrow ? format(e, "narrow(%s)", value) : value);
+  step_define(e, at, narrow ? format(e, "narrow(%s)", value) : value);
 }
 
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
-static uint32_t check_number(Emitter *e, uint32_t at) {
+uint32_t step_check_number(Emitter *e, uint32_t at) {
   Call *call = &e->out->call;
   if (call->checks.len < CHECK_BITS)
     VEC_PUSH(e->arena, call->checks, &e->loop->steps.at[at]);
   return call->checks.len - 1;
 }
 
-static void check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
+void step_check(Emitter *e, uint32_t at, bool lanes, const char *wrong) {
   const char *need = e->need[at];
   if (e->loop->steps.at[at].sure)
     return;
   if (!need)
     e->failed = true;
   buffer_printf(&e->checks, "bad%u |= %s(%s) & %s & LIVE;\n",
-                check_number(e, at), lanes ? "" : "splat_b", wrong, need);
+                step_check_number(e, at), lanes ? "" : "splat_b", wrong, need);
 }
 
 static const char *mask_of(Emitter *e, uint32_t at) {
@@ -354,329 +168,6 @@ static void find_needs(Emitter *e) {
   }
 }
 
-/* ---- reads ---- */
-
-static bool read_varies(const Emitter *e, const Step *s) {
-  for (uint32_t j = 0; j < s->index_count; j++)
-    if (e->varies[s->indices[j].step])
-      return true;
-  return quasi_varies(e, s->address);
-}
-
-/* One element. */
-static const char *get(Emitter *e, Dtype t, const char *pointer,
-                       const char *at) {
-  if (t == DT_F16 || t == DT_BF16)
-    return format(e, "get_%s(%s + %s)", dtype_info[t].name, pointer, at);
-  return format(e, "%s[%s]%s", pointer, at, t == DT_BOOL ? " != 0" : "");
-}
-
-/* Adds the checked indices that are the same in all lanes: what is read each
- * time is tested where the index is known. */
-static const char *add_scalar_index(Emitter *e, uint32_t at, const ReadIndex *r,
-                                    const char *address) {
-  const char *index = operand(e, r->step, 'l', false);
-  const char *extent = emit_int(e, r->extent), *need = e->need[at];
-  uint32_t name = e->names++;
-  Buffer *b = block(e, e->levels[r->step]);
-  buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
-                index, extent);
-  buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", index_type(e), name, name,
-                index);
-  if (need && !strcmp(need, "ALL") && !e->loop->steps.at[at].sure)
-    buffer_printf(b, "bad%u |= splat_b(w%u);\n", check_number(e, at), name);
-  else
-    check(e, at, false, format(e, "w%u", name));
-  const char *t = term(e, r->stride, format(e, "x%u", name));
-  return strcmp(address, "0") ? format(e, "%s + %s", address, t) : t;
-}
-
-static const char *add_lane_index(Emitter *e, uint32_t at, const ReadIndex *r,
-                                  const char *address) {
-  const char *index = emit_lanes(e, r->step, 'l');
-  const char *extent = emit_int(e, r->extent);
-  uint32_t name = e->names++;
-  Buffer *b = block(e, e->levels[at]);
-  buffer_printf(b, "const vl y%u = %s;\n", name, index);
-  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n", name,
-                name, extent);
-  buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
-  check(e, at, true, format(e, "w%u", name));
-  const char *t = term(e, r->stride, format(e, "x%u", name));
-  return address ? format(e, "%s + %s", address, t) : t;
-}
-
-/* Does it step with the lanes, and nothing else? */
-static bool is_even(const Emitter *e, const Quasi *q) {
-  for (uint32_t j = 0; j < QUOTIENTS; j++)
-    if (q->times[KERNEL_AXES + j] && e->lane_quotients[j])
-      return false;
-  return true;
-}
-
-/* The one index that differs from lane to lane, where it goes up with them and
- * the lanes read lie next to each other; NULL: that is not so. */
-static const ReadIndex *walking_index(const Emitter *e, const Step *s) {
-  const ReadIndex *found = NULL;
-  Graph *g = e->k->graph;
-  int64_t step;
-  if (!is_even(e, s->address))
-    return NULL;
-  for (uint32_t j = 0; j < s->index_count; j++) {
-    const ReadIndex *r = &s->indices[j];
-    const Step *index = &e->loop->steps.at[r->step];
-    if (!e->varies[r->step])
-      continue;
-    if (found || index->kind != STEP_INDEX || !is_even(e, index->index) ||
-        !size_mul(g, index->index->times[e->lane], r->stride, &step) ||
-        !size_add(g, step, s->address->times[e->lane], &step) || step != 1)
-      return NULL;
-    found = r;
-  }
-  return found;
-}
-
-/* Lanes next to each other, of which some may lie outside: these are not read.
- */
-static void emit_walking_read(Emitter *e, uint32_t at, const Step *s,
-                              const ReadIndex *r, const char *base) {
-  const Quasi *q = e->loop->steps.at[r->step].index;
-  const char *name = dtype_info[s->dtype].name;
-  const char *index = emit_lanes(e, r->step, e->classes[r->step]);
-  const char *extent = emit_int(e, r->extent);
-  const char *from =
-      format(e, "p%u + %s + %s + j", s->input, base,
-             term(e, r->stride, format(e, "(%s)", emit_quasi(e, q))));
-  uint32_t w = e->names++;
-  Buffer *b = block(e, e->levels[at]);
-  if (e->classes[r->step] == 'i')
-    buffer_printf(b, "const vi w%u = test_i((vu)%s >= (uint32_t)%s);\n", w,
-                  index, extent);
-  else
-    buffer_printf(b, "const vi w%u = test_l((vw)%s >= (uint64_t)%s);\n", w,
-                  index, extent);
-  check(e, at, true, format(e, "w%u", w));
-  define_loaded(e, at, format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
-}
-
-static const char *lane_step(Emitter *e, int64_t times) {
-  return times == 1 ? "j" : format(e, "%s * j", emit_int(e, times));
-}
-
-/* Two elements a lane; of an odd number of them all is read but what lies
- * behind the last. */
-static const char *load_pairs(Emitter *e, const Step *s, const char *from) {
-  if (!s->terms)
-    return format(e, "LOAD(pairs, %s + 2 * j)", from);
-  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j, REST)", from,
-                emit_int(e, s->terms));
-}
-
-/* Are the quotients of the form the same in all lanes?  They are where they are
- * in the first one and the last, since they go up or down with the lanes; NULL:
- * not all do, or what is read is not next to each other then.  *rest: what they
- * come to. */
-static const char *even_lanes(Emitter *e, const Quasi *q, const char **rest) {
-  const char *same = NULL, *sum = NULL;
-  for (uint32_t j = 0; j < QUOTIENTS; j++) {
-    int64_t times = q->times[KERNEL_AXES + j];
-    if (!times || !e->lane_quotients[j])
-      continue;
-    if (!is_even(e, &e->loop->quotients[j].of))
-      return NULL;
-    char c = is_small_quotient(&e->loop->quotients[j]) ? 'i' : 'l';
-    uint32_t name = e->quotients + j;
-    const char *first = format(e, "first_%c(q%u)", c, name);
-    const char *test = format(e, "%s == lane_%c(q%u, W - 1)", first, c, name);
-    same = same ? format(e, "%s && %s", same, test) : test;
-    first = term(e, times, first);
-    sum = sum ? format(e, "%s + %s", sum, first) : first;
-  }
-  *rest = sum;
-  return q->times[e->lane] == 1 ? same : NULL;
-}
-
-/* Where a row that indices choose begins. */
-static const char *indexed_row(Emitter *e, const Step *s, const char *base) {
-  Quasi *q = quasi_copy(e->arena, s->address);
-  q->times[e->lane] = 0;
-  uint32_t level = emit_level(e, q), name = e->names++;
-  for (uint32_t j = 0; j < s->index_count; j++)
-    if (e->levels[s->indices[j].step] > level)
-      level = e->levels[s->indices[j].step];
-  bool outer = e->lane + 1 == e->loop->outer && !e->s->tiling &&
-               level >= ROW_LEVEL; /* where lo is known */
-  buffer_printf(block(e, level), "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
-                memory_type(s->dtype), name, s->input, base,
-                outer ? " + lo" : "", name);
-  return format(e, outer ? "r%u + (j - lo)" : "r%u + j", name);
-}
-
-/* Lanes that are so many elements apart, from a place on. */
-static const char *strided(Emitter *e, const Step *s, const char *from,
-                           int64_t step) {
-  const char *name = dtype_info[s->dtype].name;
-  if (step == -1 && e->s->width > 1)
-    return format(e, "ldb_%s(%s, REST)", name, from);
-  bool near = step >= 2 && step <= NEAR_STEPS && e->s->width > 1;
-  const char *rest = near && e->few && s->kind == STEP_LOCAL ? "W" : "REST";
-  if (near)
-    return format(e, "lds%d_%s(%s, %s)", (int)step, name, from, rest);
-  return format(e, "lds_%s(%s, %s, %s)", name, from, emit_int(e, step), rest);
-}
-
-bool emit_is_near(const Emitter *e, const Step *s) {
-  int64_t step = s->address->times[e->lane];
-  if (s->kind == STEP_LOCAL && e->lane == e->loop->outer - 1)
-    return e->s->shape != UNIT_ROWS && !quasi_varies(e, s->address);
-  for (uint32_t j = 0; s->kind == STEP_READ && j < s->index_count; j++)
-    if (e->varies[s->indices[j].step])
-      return false;
-  return is_even(e, s->address) && !is_turned(e, s) && step >= 1 &&
-         step <= (e->s->width > 1 ? NEAR_STEPS : 1);
-}
-
-static void emit_read(Emitter *e, uint32_t at, const Step *s) {
-  const char *base = emit_quasi(e, s->address);
-  const char *name = dtype_info[s->dtype].name;
-  int64_t step = s->address->times[e->lane];
-  bool lanes = false;
-  for (uint32_t j = 0; j < s->index_count; j++) {
-    const ReadIndex *r = &s->indices[j];
-    if (e->varies[r->step])
-      lanes = true;
-    else
-      base = add_scalar_index(e, at, r, base);
-  }
-  if (s->pairs) {
-    define(e, at, load_pairs(e, s, format(e, "p%u + %s", s->input, base)));
-    return;
-  }
-  if (!e->varies[at]) {
-    define(e, at, get(e, s->dtype, format(e, "p%u", s->input), base));
-    return;
-  }
-  if (!lanes && is_even(e, s->address) && step != 1 && is_turned(e, s)) {
-    define_loaded(e, at,
-                  emit_turned_read(e, s->dtype, e->classes[at],
-                                   format(e, "p%u + %s", s->input, base),
-                                   emit_int(e, step)));
-    return;
-  }
-  if (!lanes && is_even(e, s->address)) {
-    bool row = step == 1 && s->index_count;
-    const char *from =
-        row ? indexed_row(e, s, base)
-            : format(e, "p%u + %s + %s", s->input, base, lane_step(e, step));
-    const char *ahead = row ? emit_foreseen(e, s) : NULL;
-    if (ahead)
-      buffer_printf(block(e, e->levels[at]), "__builtin_prefetch(%s);\n",
-                    indexed_row(e, s, ahead));
-    const char *next = row ? NULL : emit_next_row(e, s);
-    if (next)
-      buffer_puts(block(e, e->levels[at]), next);
-    define_loaded(e, at,
-                  step == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                            : strided(e, s, from, step));
-    return;
-  }
-  const ReadIndex *walking = walking_index(e, s);
-  if (walking) {
-    emit_walking_read(e, at, s, walking, base);
-    return;
-  }
-  const char *index = lane_terms(e, s->address, 'l'), *rest;
-  for (uint32_t j = 0; j < s->index_count; j++)
-    if (e->varies[s->indices[j].step])
-      index = add_lane_index(e, at, &s->indices[j], index);
-  const char *apart =
-      format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
-  const char *even = lanes ? NULL : even_lanes(e, s->address, &rest);
-  if (even)
-    apart = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", even, name,
-                   s->input, base, rest, apart);
-  define_loaded(e, at, apart);
-}
-
-/* ---- values of this point that an earlier loop has left ---- */
-
-const char *emit_local(Emitter *e, const Local *l, const Quasi *q) {
-  const char *inner = emit_quasi(e, q);
-  const Schedule *s = e->s;
-  uint32_t last = e->loop->outer - 1;
-  const char *top = tiling_passes(s) ? "y0" : "top";
-  if (s->shape == UNIT_POINT)
-    return inner;
-  if (s->shape == UNIT_ROWS)
-    return format(e, "(i%u - lo) * %s + %s", last, l->size, inner);
-  if (s->shape == UNIT_TILE && s->strip)
-    return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
-                  l->block, last - 2, emit_int(e, s->pitch));
-  if (s->shape == UNIT_TILE)
-    return format(e, "(i%u - %s) * %s", last - 1, top, l->block);
-  return format(e, "(%s) * %s", inner, l->block);
-}
-
-/* Lanes along the rows of a unit, as copies of an operand have them. */
-static void emit_local_rows(Emitter *e, uint32_t at, const Step *s) {
-  const Local *l = &e->locals[s->loop][s->result];
-  const char *inner = emit_quasi(e, s->address);
-  define_loaded(e, at,
-                format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
-                       dtype_info[s->dtype].name, l->name, inner, l->size,
-                       l->size));
-}
-
-/* What lies along the last outer axis, on its way to memory. */
-static void emit_copied(Emitter *e, uint32_t at, const Step *s,
-                        const Local *l) {
-  const char *from = format(e, "l%u + %s + (i%u - lo)", l->name,
-                            emit_local(e, l, s->address), e->loop->outer - 1);
-  const char *step =
-      format(e, "%s * %s", emit_int(e, s->address->times[e->lane]), l->block);
-  define(e, at, emit_turned_read(e, s->dtype, e->classes[at], from, step));
-}
-
-static void emit_local_read(Emitter *e, uint32_t at, const Step *s) {
-  const Local *l = &e->locals[s->loop][s->result];
-  if (e->loop->copy == COPY_OUT) {
-    emit_copied(e, at, s, l);
-    return;
-  }
-  if (e->s->shape == UNIT_ROWS && e->lane == e->loop->outer - 1) {
-    emit_local_rows(e, at, s);
-    return;
-  }
-  const char *to = emit_local(e, l, s->address);
-  const char *name = dtype_info[s->dtype].name;
-  if (s->pairs) {
-    define(e, at, load_pairs(e, s, format(e, "l%u + %s", l->name, to)));
-    return;
-  }
-  if (!e->varies[at]) {
-    define(e, at, get(e, s->dtype, format(e, "l%u", l->name), to));
-    return;
-  }
-  bool outer = e->lane == e->loop->outer - 1;
-  if (outer ? quasi_varies(e, s->address) : !is_even(e, s->address)) {
-    const char *index = lane_terms(e, s->address, 'l');
-    if (outer)
-      index = format(e, "wide(lanes()) + %s * (%s)", l->block, index);
-    const char *from =
-        format(e, "l%u + %s%s", l->name, to, outer ? " + (j - lo)" : "");
-    define_loaded(e, at, format(e, "ldx_%s(%s, %s, REST)", name, from, index));
-    return;
-  }
-  const char *from = outer ? format(e, "l%u + %s + (j - lo)", l->name, to)
-                           : format(e, "l%u + %s + %s", l->name, to,
-                                    lane_step(e, s->address->times[e->lane]));
-  const char *load = e->few ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
-  if (outer || s->address->times[e->lane] == 1)
-    define_loaded(e, at, format(e, load, name, from));
-  else
-    define_loaded(e, at, strided(e, s, from, s->address->times[e->lane]));
-}
-
 /* ---- operations ---- */
 
 static char wider(char x, char y) {
@@ -702,7 +193,7 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
     const Step *x = &e->loop->steps.at[s->args[j]];
     char of = e->classes[s->args[j]];
     bool small = of == 'l' && narrows && e->varies[at] &&
-                 !e->varies[s->args[j]] && fits_i32(x->low, x->high);
+                 !e->varies[s->args[j]] && step_fits_i32(x->low, x->high);
     class = wider(class, small ? 'i' : of);
   }
   return s->dtype == DT_BOOL ? class : wider(class, e->classes[at]);
@@ -724,16 +215,16 @@ static void define_fitting(Emitter *e, uint32_t at, const char *x) {
   else if (half)
     x = format(e, "first_f(round_%s(splat_f(%s)))", dtype_info[s->dtype].name,
                x);
-  define(e, at, x);
+  step_define(e, at, x);
 }
 
 static const char *const functions[PRIM_COUNT] = {
     [PRIM_FLOOR] = "floor", [PRIM_CEIL] = "ceil", [PRIM_ROUND] = "nearbyint",
     [PRIM_TRUNC] = "trunc", [PRIM_SQRT] = "sqrt", [PRIM_EXP] = "exp",
-    [PRIM_EXPM1] = "expm1", [PRIM_LOG] = "log", [PRIM_LOG1P] = "log1p",
-    [PRIM_SIN] = "sin", [PRIM_COS] = "cos", [PRIM_TAN] = "tan",
+    [PRIM_EXPM1] = "expm1", [PRIM_LOG] = "log",   [PRIM_LOG1P] = "log1p",
+    [PRIM_SIN] = "sin",     [PRIM_COS] = "cos",   [PRIM_TAN] = "tan",
     [PRIM_ATAN2] = "atan2", [PRIM_SINH] = "sinh", [PRIM_COSH] = "cosh",
-    [PRIM_TANH] = "tanh", [PRIM_ERF] = "erf", [PRIM_POW] = "pow",
+    [PRIM_TANH] = "tanh",   [PRIM_ERF] = "erf",   [PRIM_POW] = "pow",
 };
 
 /* Has the prelude a function of whole vectors for it?  Then scalars take it
@@ -766,32 +257,31 @@ static const char *call_text(Emitter *e, const Step *s, char class, bool lanes,
 
 /* A power that all lanes have: the prelude knows what is quicker for some. */
 static bool is_even_power(const Emitter *e, const Step *s, char class) {
-  return s->op == PRIM_POW && is_float_class(class) &&
-         !e->varies[s->args[1]];
+  return s->op == PRIM_POW && is_float_class(class) && !e->varies[s->args[1]];
 }
 
-static const char *even_power(Emitter *e, char class, bool lanes,
-                              const char *x, const char *y) {
+static const char *even_power(Emitter *e, char class, bool lanes, const char *x,
+                              const char *y) {
   return lanes ? format(e, "pow_by_%c(%s, %s)", class, x, y)
                : format(e, "first_%c(pow_by_%c(splat_%c(%s), %s))", class,
                         class, class, x, y);
 }
 
 static const char *const infixes[PRIM_COUNT] = {
-    [PRIM_ADD] = "+", [PRIM_SUB] = "-", [PRIM_MUL] = "*", [PRIM_EQ] = "==",
-    [PRIM_NE] = "!=", [PRIM_LT] = "<", [PRIM_LE] = "<=", [PRIM_GT] = ">",
-    [PRIM_GE] = ">=",
+    [PRIM_ADD] = "+", [PRIM_SUB] = "-", [PRIM_MUL] = "*",
+    [PRIM_EQ] = "==", [PRIM_NE] = "!=", [PRIM_LT] = "<",
+    [PRIM_LE] = "<=", [PRIM_GT] = ">",  [PRIM_GE] = ">=",
 };
 
 /* select(condition, x, y) on lanes or scalars of a class */
-static const char *choose(Emitter *e, char class, bool lanes, const char *c,
-                          const char *x, const char *y) {
+const char *step_choose(Emitter *e, char class, bool lanes, const char *c,
+                        const char *x, const char *y) {
   return lanes ? format(e, "sel_%c(%s, %s, %s)", class, c, x, y)
                : format(e, "(%s ? %s : %s)", c, x, y);
 }
 
 /* A test on lanes of a class, as a mask. */
-static const char *test(Emitter *e, char class, bool lanes, const char *text) {
+const char *step_test(Emitter *e, char class, bool lanes, const char *text) {
   return lanes ? format(e, "test_%c(%s)", class, text) : text;
 }
 
@@ -800,10 +290,10 @@ static const char *named(Emitter *e, uint32_t at, char class, bool lanes,
                          const char *value) {
   uint32_t name = e->names++;
   if (lanes)
-    buffer_printf(block(e, e->levels[at]), "const v%c t%u = %s;\n",
+    buffer_printf(step_block(e, e->levels[at]), "const v%c t%u = %s;\n",
                   vector_letter(class), name, value);
   else
-    buffer_printf(block(e, e->levels[at]), "const %s t%u = %s;\n",
+    buffer_printf(step_block(e, e->levels[at]), "const %s t%u = %s;\n",
                   scalar_type(class), name, value);
   return format(e, "t%u", name);
 }
@@ -819,7 +309,7 @@ static bool divides_by_number(const Emitter *e, uint32_t at, const Step *s,
 }
 
 static const char *number_division(Emitter *e, uint32_t at, const Step *s) {
-  const char *x = operand(e, s->args[0], 'i', true);
+  const char *x = step_operand(e, s->args[0], 'i', true);
   int by = (int)e->loop->steps.at[s->args[1]].value.i;
   x = x[0] == 'v' ? x : named(e, at, 'i', true, x);
   const char *q = emit_divided(e, x, &e->loop->steps.at[s->args[0]], by);
@@ -841,13 +331,14 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
     const char *wrong =
         s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
     uint32_t name = e->names++;
-    buffer_printf(block(e, e->levels[at]), "const %s w%u = %s;\n",
-                  lanes ? "vi" : "int", name, test(e, class, lanes, wrong));
+    buffer_printf(step_block(e, e->levels[at]), "const %s w%u = %s;\n",
+                  lanes ? "vi" : "int", name,
+                  step_test(e, class, lanes, wrong));
     if (!safe) /* else: in lanes behind the last one alone */
-      check(e, at, lanes, format(e, "w%u", name));
+      step_check(e, at, lanes, format(e, "w%u", name));
     const char *one = lanes ? format(e, "splat_%c(1)", class) : "1";
     y = named(e, at, class, lanes,
-              choose(e, class, lanes, format(e, "w%u", name), one, y));
+              step_choose(e, class, lanes, format(e, "w%u", name), one, y));
   }
   if (lanes && s->op == PRIM_POW)
     return format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y);
@@ -857,8 +348,8 @@ static const char *int_division(Emitter *e, uint32_t at, const Step *s,
   return format(e, "%s(%s, %s)", f, x, y);
 }
 
-static const char *float_mod(Emitter *e, char class, bool lanes,
-                             const char *x, const char *y) {
+static const char *float_mod(Emitter *e, char class, bool lanes, const char *x,
+                             const char *y) {
   if (lanes)
     return format(e, "mod_%c(%s, %s)", class, x, y);
   return format(e, "mod_%s(%s, %s)", scalar_type(class), x, y);
@@ -879,13 +370,13 @@ static const char *sign_text(Emitter *e, char class, bool lanes,
     return format(e, "(%s > 0 ? 1 : %s < 0 ? -1 : %s == 0 ? 0 : %s)", x, x, x,
                   x);
   const char *one = format(e, "splat_%c(1)", class);
-  const char *more = test(e, class, true, format(e, "%s > 0", x));
-  const char *less = test(e, class, true, format(e, "%s < 0", x));
-  const char *zero = test(e, class, true, format(e, "%s == 0", x));
+  const char *more = step_test(e, class, true, format(e, "%s > 0", x));
+  const char *less = step_test(e, class, true, format(e, "%s < 0", x));
+  const char *zero = step_test(e, class, true, format(e, "%s == 0", x));
   const char *rest =
       format(e, "sel_%c(%s, splat_%c(0), %s)", class, zero, class, x);
-  rest = choose(e, class, true, less, format(e, "-%s", one), rest);
-  return choose(e, class, true, more, one, rest);
+  rest = step_choose(e, class, true, less, format(e, "-%s", one), rest);
+  return step_choose(e, class, true, more, one, rest);
 }
 
 const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
@@ -893,10 +384,10 @@ const char *emit_extreme(Emitter *e, bool most, char class, bool lanes,
   if (lanes && class != 'b')
     return format(e, "%s_%c(%s, %s)", most ? "most" : "least", class, x, y);
   const char *c =
-      test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
+      step_test(e, class, lanes, format(e, "%s %s %s", x, most ? ">" : "<", y));
   if (is_float_class(class))
     c = format(e, "(%s || %s != %s)", c, x, x);
-  return choose(e, class, lanes, c, x, y);
+  return step_choose(e, class, lanes, c, x, y);
 }
 
 static const char *abs_text(Emitter *e, char class, bool lanes, const char *x) {
@@ -906,8 +397,9 @@ static const char *abs_text(Emitter *e, char class, bool lanes, const char *x) {
     return format(e, "abs_%c(%s)", class, x);
   const char *minus =
       lanes ? format(e, "-%s", x) : wrapping(e, class, false, "0", "-", x);
-  return choose(e, class, lanes, test(e, class, lanes, format(e, "%s < 0", x)),
-                minus, x);
+  return step_choose(e, class, lanes,
+                     step_test(e, class, lanes, format(e, "%s < 0", x)), minus,
+                     x);
 }
 
 static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
@@ -944,7 +436,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
                  : format(e, "1 / __builtin_sqrt%s(%s)",
                           class == 'f' ? "f" : "", a[0]);
   case PRIM_ISNAN:
-    return test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
+    return step_test(e, class, lanes, format(e, "%s != %s", a[0], a[0]));
   case PRIM_AND:
     return lanes ? format(e, "%s & %s", a[0], a[1])
                  : format(e, "%s && %s", a[0], a[1]);
@@ -954,11 +446,11 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
   case PRIM_NOT:
     return format(e, "%s%s", lanes ? "~" : "!", a[0]);
   case PRIM_SELECT:
-    return choose(e, class, lanes, a[0], a[1], a[2]);
+    return step_choose(e, class, lanes, a[0], a[1], a[2]);
   }
   if (is_test(s->op))
-    return test(e, class, lanes,
-                format(e, "%s %s %s", a[0], infixes[s->op], a[1]));
+    return step_test(e, class, lanes,
+                     format(e, "%s %s %s", a[0], infixes[s->op], a[1]));
   if (functions[s->op] && is_float_class(class))
     return call_text(e, s, class, lanes, a);
   e->failed = true;
@@ -976,7 +468,7 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
   for (uint32_t j = 0; j < s->arg_count; j++) {
     char c = chooses && j == 0 ? 'b' : class;
     bool many = lanes && !(j == 1 && is_even_power(e, s, class));
-    args[j] = operand(e, s->args[j], c, many);
+    args[j] = step_operand(e, s->args[j], c, many);
     if (args[j][0] != 's' && args[j][0] != 'v')
       args[j] = named(e, at, c, many, args[j]);
     else if (!strncmp(args[j], "splat", 5))
@@ -986,7 +478,7 @@ static void emit_op(Emitter *e, uint32_t at, const Step *s) {
   if (!is_test(s->op) && s->op != PRIM_ISNAN && class != result && lanes)
     value = class == 'l' ? format(e, "narrow(%s)", value) : value;
   if (chooses)
-    define(e, at, value);
+    step_define(e, at, value);
   else
     define_fitting(e, at, value);
 }
@@ -995,13 +487,14 @@ static void emit_select(Emitter *e, uint32_t at, const Step *s) {
   char class = e->classes[at];
   bool lanes = e->varies[at];
   if (emit_is_masked(e, at)) {
-    define(e, at, emit_masked(e, at));
+    step_define(e, at, emit_masked(e, at));
     return;
   }
-  define(e, at,
-         choose(e, class, lanes, operand(e, s->args[0], 'b', lanes),
-                operand(e, s->args[1], class, lanes),
-                operand(e, s->args[2], class, lanes)));
+  step_define(e, at,
+              step_choose(e, class, lanes,
+                          step_operand(e, s->args[0], 'b', lanes),
+                          step_operand(e, s->args[1], class, lanes),
+                          step_operand(e, s->args[2], class, lanes)));
 }
 
 /* ---- conversions: as scalar_convert ---- */
@@ -1016,27 +509,28 @@ static bool rounds_twice(const Emitter *e, uint32_t at, const Step *s) {
 static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
   char from = e->classes[s->args[0]], to = e->classes[at];
   bool lanes = e->varies[at];
-  const char *v = operand(e, s->args[0], from, lanes);
+  const char *v = step_operand(e, s->args[0], from, lanes);
   if (s->dtype == DT_BOOL) {
-    define(e, at,
-           from == 'b' ? v : test(e, from, lanes, format(e, "%s != 0", v)));
+    step_define(
+        e, at,
+        from == 'b' ? v : step_test(e, from, lanes, format(e, "%s != 0", v)));
     return;
   }
   if (is_float_class(from) && !is_float_class(to)) {
     const char *name = dtype_info[s->dtype].name; /* saturating */
-    define(e, at,
-           lanes ? format(e, "to_%s_%c(%s)", name, from, v)
-                 : format(e, "to_%s(%s)", name, v));
+    step_define(e, at,
+                lanes ? format(e, "to_%s_%c(%s)", name, from, v)
+                      : format(e, "to_%s(%s)", name, v));
     return;
   }
   if (rounds_twice(e, at, s)) {
-    v = operand(e, s->args[0], 'd', lanes);
+    v = step_operand(e, s->args[0], 'd', lanes);
     v = lanes ? format(e, "odd_d(%s)", v)
               : format(e, "first_f(odd_d(splat_d(%s)))", v);
     define_fitting(e, at, v);
     return;
   }
-  define_fitting(e, at, operand(e, s->args[0], to, lanes));
+  define_fitting(e, at, step_operand(e, s->args[0], to, lanes));
 }
 
 static const char *const_text(Emitter *e, const Step *s) {
@@ -1051,14 +545,14 @@ static const char *const_text(Emitter *e, const Step *s) {
 static void emit_index(Emitter *e, uint32_t at, const Step *s) {
   const char *base = emit_quasi(e, s->index);
   if (!e->varies[at]) {
-    define(e, at, base);
+    step_define(e, at, base);
     return;
   }
   char class = e->classes[at];
-  define(e, at,
-         format(e, "%s%s + %s", class == 'i' ? "(int32_t)" : "",
-                strcmp(base, "0") ? format(e, "(%s)", base) : "0",
-                lane_terms(e, s->index, class)));
+  step_define(e, at,
+              format(e, "%s%s + %s", class == 'i' ? "(int32_t)" : "",
+                     strcmp(base, "0") ? format(e, "(%s)", base) : "0",
+                     step_lane_terms(e, s->index, class)));
 }
 
 /* Element args[0] of the numbers that a key stands for. */
@@ -1079,13 +573,13 @@ static void emit_random(Emitter *e, uint32_t at, const Step *s) {
                          key[0], key[1], number);
   if (narrow && normal)
     x = format(e, "round_%s(%s)", type, x);
-  define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
+  step_define(e, at, lanes ? x : format(e, "first_%c(%s)", class, x));
 }
 
 static void emit_pair(Emitter *e, uint32_t at, const Step *s) {
   const char *x = format(e, "pair_bf16(%s, %s)", emit_lanes(e, s->args[0], 'f'),
                          emit_lanes(e, s->args[1], 'f'));
-  define(e, at, e->varies[at] ? x : format(e, "first_i(%s)", x));
+  step_define(e, at, e->varies[at] ? x : format(e, "first_i(%s)", x));
 }
 
 /* ---- steps ---- */
@@ -1093,21 +587,21 @@ static void emit_pair(Emitter *e, uint32_t at, const Step *s) {
 static void emit_step(Emitter *e, uint32_t at) {
   const Step *s = &e->loop->steps.at[at];
   if (e->given && e->given[at]) {
-    define(e, at, e->given[at]);
+    step_define(e, at, e->given[at]);
     return;
   }
   switch (s->kind) {
   case STEP_CONST:
-    define(e, at, const_text(e, s));
+    step_define(e, at, const_text(e, s));
     break;
   case STEP_INDEX:
     emit_index(e, at, s);
     break;
   case STEP_READ:
-    emit_read(e, at, s);
+    step_read(e, at, s);
     break;
   case STEP_LOCAL:
-    emit_local_read(e, at, s);
+    step_read_local(e, at, s);
     break;
   case STEP_OP:
     emit_op(e, at, s);
@@ -1133,10 +627,10 @@ static void place_step(Emitter *e, uint32_t at) {
   bool varies = false;
   if (s->kind == STEP_INDEX) {
     level = emit_level(e, s->index);
-    varies = quasi_varies(e, s->index);
+    varies = step_form_varies(e, s->index);
   } else if (s->kind == STEP_READ) {
     level = emit_level(e, s->address);
-    varies = read_varies(e, s);
+    varies = step_read_varies(e, s);
     for (uint32_t j = 0; j < s->index_count; j++)
       if (e->levels[s->indices[j].step] > level)
         level = e->levels[s->indices[j].step];
@@ -1147,7 +641,7 @@ static void place_step(Emitter *e, uint32_t at) {
     for (uint32_t v = e->loop->outer; v-- > 0;)
       if (e->level_of[v] > level)
         level = e->level_of[v];
-    varies = quasi_varies(e, s->address) || e->lane == last;
+    varies = step_form_varies(e, s->address) || e->lane == last;
   }
   for (uint32_t j = 0; j < s->arg_count; j++) {
     varies |= e->varies[s->args[j]];
@@ -1168,7 +662,7 @@ bool emit_is_needed(const Emitter *e, uint32_t at) {
 }
 
 void emit_placed(Emitter *e) {
-  emit_quotients(e);
+  step_quotients(e);
   for (uint32_t j = 0; j < e->loop->steps.len; j++)
     place_step(e, j);
 }

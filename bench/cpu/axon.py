@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import numpy as np
 
@@ -73,12 +74,22 @@ class Axon:
     def end(self):
         pass
 
-    def cold(self, program, folder, cached):
-        """A process that runs a small program, with what it compiled before,
-        or with nothing."""
-        cache = pathlib.Path(self.scratch) / "cold-cache"
+    def cold_cache(self):
+        return pathlib.Path(self.scratch) / "cold-cache"
+
+    def cold(self, program, folder):
+        """A process that runs a small program."""
+        env = dict(self.env, XDG_CACHE_HOME=str(self.cold_cache()))
+        self.call(60, "run", str(program), cwd=folder, env=env)
+
+    def cold_before(self, cached):
+        """Before such a process: what the one before it has left to be compiled
+        is waited for, and forgotten unless it is to be found."""
+        cache = self.cold_cache()
+        until = time.monotonic() + 10
+        while (cache.exists() and not list(cache.rglob("*.so"))
+               and time.monotonic() < until):
+            time.sleep(0.01)
         if not cached:
             shutil.rmtree(cache, ignore_errors=True)
-            cache.mkdir()
-        env = dict(self.env, XDG_CACHE_HOME=str(cache))
-        self.call(60, "run", str(program), cwd=folder, env=env)
+            cache.mkdir(exist_ok=True)

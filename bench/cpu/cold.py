@@ -38,8 +38,11 @@ def timed(act):
     return time.perf_counter() - start
 
 
-def measure(act, rounds):
-    times = [timed(act) for _ in range(rounds)]
+def measure(act, rounds, before=lambda: None):
+    times = []
+    for _ in range(rounds):
+        before()
+        times.append(timed(act))
     return {"seconds": statistics.median(times), "least": min(times),
             "rounds": times}
 
@@ -68,8 +71,8 @@ def run(axon, peers, root, o, quiet):
             try:
                 with quiet:
                     found["rows"]["axon"] = measure(
-                        lambda: axon.cold("cold.axn", folder, cached),
-                        o.rounds + 2)
+                        lambda: axon.cold("cold.axn", folder),
+                        o.rounds + 2, lambda: axon.cold_before(cached))
             except Failed as why:
                 found["errors"]["axon"] = str(why)
         report.judge(found, None, None)
