@@ -499,6 +499,13 @@ static void emit_select(Emitter *e, uint32_t at, const Step *s) {
 
 /* ---- conversions: as scalar_convert ---- */
 
+/* To a float of 16 bits, from what has more bits than a float of 32? */
+static bool rounds_twice(const Emitter *e, uint32_t at, const Step *s) {
+  Dtype from = e->loop->steps.at[s->args[0]].dtype;
+  return e->classes[at] == 'f' && s->dtype != DT_F32 &&
+         (from == DT_F64 || from == DT_I64 || from == DT_I32);
+}
+
 static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
   char from = e->classes[s->args[0]], to = e->classes[at];
   bool lanes = e->varies[at];
@@ -514,6 +521,13 @@ static void emit_convert(Emitter *e, uint32_t at, const Step *s) {
     step_define(e, at,
                 lanes ? format(e, "to_%s_%c(%s)", name, from, v)
                       : format(e, "to_%s(%s)", name, v));
+    return;
+  }
+  if (rounds_twice(e, at, s)) {
+    v = step_operand(e, s->args[0], 'd', lanes);
+    v = lanes ? format(e, "odd_d(%s)", v)
+              : format(e, "first_f(odd_d(splat_d(%s)))", v);
+    define_fitting(e, at, v);
     return;
   }
   define_fitting(e, at, step_operand(e, s->args[0], to, lanes));
