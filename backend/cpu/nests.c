@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-  UNROLLED = 4,
   UNROLLED_OPS = 8,
   FEW_ROWS = 4,       /* of a square that is worth being turned */
   SEARCHED = 1 << 14, /* terms of a row that a search goes through */

@@ -1,10 +1,14 @@
-/* backend/cpu, the loops of a kernel as C: shared by nests.c and columns.c. */
+/* backend/cpu, the loops of a kernel as C: shared by nests.c, columns.c, few.c
+ * and together.c. */
 #ifndef AXON_CPU_NESTS_H
 #define AXON_CPU_NESTS_H
 
 #include "backend/cpu/emit.h"
 
-enum { RUN = 128 }; /* vectors of floats that are summed up in floats */
+enum {
+  RUN = 128,    /* vectors of floats that are summed up in floats */
+  UNROLLED = 4, /* vectors at a time, each with a sum of its own */
+};
 
 typedef struct Fold { /* what is done with a result */
   const Result *r;

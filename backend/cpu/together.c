@@ -10,8 +10,6 @@
 #include "backend/cpu/nests.h"
 #include "machine/machine.h"
 
-enum { SUMS = 4 }; /* vectors of a sum, as nests.c has them */
-
 /* Does a row lie along the lanes, of all points, or of each one? */
 static bool is_row(const Loop *loop, const Step *s, bool shared) {
   const int64_t *times = s->address->times;
@@ -58,7 +56,7 @@ uint32_t together_points(const Kernel *k, const Schedule *s, uint32_t at) {
   if (!plain || !row || nest_is_short(s, loop, s->lanes[at]) ||
       !has_sums_alone(loop) || !shares_row(loop))
     return 0;
-  uint32_t points = schedule_held(s->bytes) / SUMS / loop->results.len;
+  uint32_t points = schedule_held(s->bytes) / UNROLLED / loop->results.len;
   return points > 1 ? points : 0;
 }
 
