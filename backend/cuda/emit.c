@@ -1,5 +1,6 @@
 /* A kernel as CUDA C++: its passes, and what all kinds of them share. */
 #include "backend/cuda/attend.h"
+#include "backend/cuda/reduce.h"
 #include "backend/cuda/wrappers.h"
 
 #include <math.h>
@@ -132,6 +133,11 @@ int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
 /* Number of the pass's j-th loop in the whole kernel. */
 static uint32_t loop_number(const CudaPass *p, uint32_t j) {
   return p->first + j;
+}
+
+static const char *note_of(const CudaWriter *w, const CudaPass *p, uint32_t j,
+                           const char *const *notes) {
+  return notes[w->reduce ? w->reduce->number[j] : loop_number(p, j)];
 }
 
 /* A value that other passes read lies at its point's place, as `local` says. */
@@ -289,16 +295,7 @@ static void add_apart(CudaWriter *w, Kernel *k, uint32_t at, CudaPass *p) {
 
 /* ---- sums of chunks ---- */
 
-static Dtype sum_dtype(const Loop *loop) {
-  char class = class_of(loop->steps.at[loop->results.at[0].step].dtype);
-  return class == 'f'   ? DT_F32
-         : class == 'd' ? DT_F64
-         : class == 'l' ? DT_I64
-         : class == 'b' ? DT_BOOL
-                        : DT_I32;
-}
-
-/* What adds them up, as a kernel: it reads an input behind the others. */
+/* What adds them up, as a kernel. */
 static Kernel *fold_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   const Loop *loop = k->loops.at[0];
   Kernel *fold = NEW(k->arena, Kernel);
@@ -311,13 +308,8 @@ static Kernel *fold_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
                  .axes = loop->kept + 1};
   memcpy(over->extents, loop->extents, loop->kept * sizeof *loop->extents);
   over->extents[loop->kept] = parts;
-  Step read = {.kind = STEP_READ,
-               .dtype = sum_dtype(loop),
-               .low = INT64_MIN,
-               .high = INT64_MAX,
-               .span = loop->steps.at[loop->results.at[0].step].span,
-               .input = k->inputs.len};
-  read.address = quasi_new(k->arena, 0);
+  Step read = cuda_part_step(w, w->given, quasi_new(k->arena, 0));
+  read.span = loop->steps.at[loop->results.at[0].step].span;
   spread(w, loop, loop->kept, read.address, 1);
   read.address->times[loop->kept] = w->points;
   Result r = loop->results.at[0];
@@ -359,7 +351,7 @@ static void begin_pass(CudaWriter *w, CudaPass *p) {
 static void put_notes(CudaWriter *w, const CudaPass *p,
                       const char *const *notes) {
   for (uint32_t j = 0; notes && j < p->k->loops.len; j++)
-    buffer_printf(&w->out->text, "/* %s */\n", notes[loop_number(p, j)]);
+    buffer_printf(&w->out->text, "/* %s */\n", note_of(w, p, j, notes));
 }
 
 static void put_body(CudaWriter *w) {
@@ -409,6 +401,7 @@ static void emit_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
   begin_pass(w, p);
   put_notes(w, p, notes);
   put_point_locals(w, whole, p);
+  cuda_put_parts(w);
   put_body(w);
   if (!w->e.failed)
     put_pass(w, whole);
@@ -423,27 +416,19 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
     row = emit_times(&w->e, row, loop->extents[v]);
   begin_pass(w, p);
   w->parts = size_max(p->k->graph, emit_over(&w->e, row, p->s.chunk), 1);
-  Dtype t = sum_dtype(loop);
-  int64_t values = emit_times(&w->e, w->parts, w->points);
-  w->parts_at = cuda_take_scratch(w, values, t);
-  if (cuda_is_where(loop->results.at[0].reduce))
-    w->places_at = cuda_take_scratch(w, values, DT_I64);
+  int64_t values = emit_times(&w->e, w->parts, w->points), parts = w->parts;
+  w->left = cuda_take_part(w, loop, &loop->results.at[0], values);
   emit_pass(w, p, whole, notes);
-  CudaPass *fold = new_pass(w->out, whole->arena, w->target);
-  fold->k = fold_kernel(w, p->k, w->parts);
   w->parts = 0;
+  w->given = &w->left;
+  w->givens = 1;
+  CudaPass *fold = new_pass(w->out, whole->arena, w->target);
+  fold->k = fold_kernel(w, p->k, parts);
   fold->first = p->first;
   cuda_schedule(fold->k, w->target, true, &fold->s);
-  begin_pass(w, fold);
-  put_point_locals(w, whole, fold);
-  buffer_printf(&w->head, "const %s *const p%u = (const %s *)(scratch + %s);\n",
-                memory_type(t), whole->inputs.len, memory_type(t),
-                emit_int(&w->e, w->parts_at));
-  w->places = cuda_is_where(loop->results.at[0].reduce);
-  put_body(w);
-  w->places = false;
-  if (!w->e.failed)
-    put_pass(w, whole);
+  emit_pass(w, fold, whole, NULL);
+  w->given = NULL;
+  w->givens = 0;
 }
 
 static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
@@ -502,6 +487,30 @@ static void plan_attend(CudaWriter *w, Kernel *k, CudaAttend *t,
   p->s = (CudaSchedule){
       .shape = CUDA_ATTEND, .threads = gemm_threads(&t->s), .attend = t};
   emit_pass(w, p, k, notes);
+}
+
+/* A product, and what its rows come to. */
+static void plan_reduce(CudaWriter *w, Kernel *k, CudaReduce *t,
+                        const char *const *notes) {
+  CudaPass *p = new_pass(w->out, k->arena, w->target);
+  p->k = t->front;
+  p->s = (CudaSchedule){.shape = CUDA_TILE,
+                        .threads = gemm_threads(&t->tile->s),
+                        .tile = t->tile};
+  begin_pass(w, p);
+  w->reduce = t;
+  cuda_reduce_begin(w);
+  emit_pass(w, p, k, notes);
+  w->reduce = NULL;
+  w->given = t->parts;
+  w->givens = t->count;
+  CudaPass *rest = new_pass(w->out, k->arena, w->target);
+  rest->k = cuda_reduce_rest(w, t, k);
+  rest->first = t->first;
+  cuda_schedule(rest->k, w->target, true, &rest->s);
+  emit_pass(w, rest, k, notes);
+  w->given = NULL;
+  w->givens = 0;
 }
 
 /* Sizes that are held in 32 bits, and all sums of them on the way. */
@@ -580,7 +589,13 @@ static bool ints_are_narrow(const CudaKernel *out) {
   return true;
 }
 
-static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
+/* What a kernel is, as one; all NULL: passes of its loops. */
+typedef struct Found {
+  CudaAttend *attend;
+  CudaReduce *reduce;
+} Found;
+
+static bool emit_with(Kernel *k, const CudaTarget *target, const Found *found,
                       bool narrow, const char *const *notes, CudaKernel *out) {
   static const Schedule one_lane = {.width = 1, .shape = UNIT_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
@@ -597,13 +612,16 @@ static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
       if (k->loops.at[j]->results.at[i].out)
         VEC_PUSH(k->arena, out->outs, &k->loops.at[j]->results.at[i]);
   out->pointers = out->outs.len + k->inputs.len + 2;
-  bool apart = !attend && (cuda_is_apart(k, target) ||
-                           (!cuda_tile_find(k, target) && cuda_tile_apart(k)));
+  bool whole = found->attend || found->reduce;
+  bool apart = !whole && (cuda_is_apart(k, target) ||
+                          (!cuda_tile_find(k, target) && cuda_tile_apart(k)));
   for (uint32_t j = 0; j < k->loops.len; j++)
     find_locals(w, k, j, apart);
-  if (attend)
-    plan_attend(w, k, attend, notes);
-  for (uint32_t j = 0; j < (attend ? 0 : apart ? k->loops.len : 1); j++) {
+  if (found->attend)
+    plan_attend(w, k, found->attend, notes);
+  else if (found->reduce)
+    plan_reduce(w, k, found->reduce, notes);
+  for (uint32_t j = 0; j < (whole ? 0 : apart ? k->loops.len : 1); j++) {
     CudaPass *p = new_pass(out, k->arena, target);
     p->k = k;
     if (apart)
@@ -630,12 +648,15 @@ bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out) {
   if (!is_emittable(k))
     return false;
-  CudaAttend *t = cuda_attend_find(k, target);
-  bool narrow = t ? attend_is_narrow(k, t) : kernel_is_narrow(k);
-  if (!emit_with(k, target, t, narrow, notes, out))
+  Found found = {.attend = cuda_attend_find(k, target)};
+  if (!found.attend)
+    found.reduce = cuda_reduce_find(k, target);
+  bool narrow =
+      found.attend ? attend_is_narrow(k, found.attend) : kernel_is_narrow(k);
+  if (!emit_with(k, target, &found, narrow, notes, out))
     return false;
   return !narrow || ints_are_narrow(out) ||
-         emit_with(k, target, t, false, notes, out);
+         emit_with(k, target, &found, false, notes, out);
 }
 
 bool cuda_whole_text(const Buffer *text, Buffer *out) {

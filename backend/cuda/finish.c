@@ -1,7 +1,6 @@
 /* What is done with the sums of a product by the loops that follow it, each
  * element for itself. */
-#include "backend/cuda/tile.h"
-
+#include "backend/cuda/reduce.h"
 #include "tensor/cost.h"
 
 #include <string.h>
@@ -38,18 +37,26 @@ static void put_result(CudaWriter *w, Buffer *out, const Result *r,
     cuda_put_at(out, r->dtype, format(e, "l%u", l->name),
                 emit_quasi(e, r->local), x);
   else if (r->local)
-    buffer_printf(out, "const %s l%u = %s;\n", scalar_type(class_of(r->dtype)),
-                  l->name, cuda_kept(e, r->dtype, x));
+    buffer_printf(out, "const %s l%u = %s;\n%s",
+                  scalar_type(class_of(r->dtype)), l->name,
+                  cuda_kept(e, r->dtype, x),
+                  w->reduce ? format(e, "(void)l%u;\n", l->name) : "");
+  if (!to)
+    return;
   if (number != UINT32_MAX)
     buffer_printf(out, "%s = %s;\n", to[number], x);
   else if (r->out)
     cuda_put_store(w, out, r, x);
 }
 
-/* One loop's statements; of the product, whose value is x, no steps. */
-static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
-                     const char *const to[GEMM_RESULTS],
-                     const char *(*given_of)(CudaWriter *w, const Step *s)) {
+/* Of a product whose rows come to numbers. */
+static bool is_reduced(const CudaWriter *w, const Result *r) {
+  return w->reduce && r->reduce != PRIM_NONE;
+}
+
+void cuda_put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
+                   const char *const to[GEMM_RESULTS],
+                   const char *(*given_of)(CudaWriter *w, const Step *s)) {
   Emitter *e = &w->e;
   Loop *loop = NEW(e->arena, Loop); /* the emitter counts its steps later */
   *loop = *w->k->loops.at[at];
@@ -71,6 +78,12 @@ static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
   e->given = NULL;
   for (uint32_t i = 0; i < loop->results.len && !e->failed; i++) {
     const Result *r = &w->k->loops.at[at]->results.at[i];
+    if (at && is_reduced(w, r)) {
+      buffer_puts(&results, "if (there) {\n");
+      cuda_sum_take(w, &w->reduce->sums[at][i], &results);
+      buffer_puts(&results, "}\n");
+      continue;
+    }
     put_result(w, &results, r, &w->locals[w->pass->first + at][i],
                x ? x : emit_scalar(e, r->step), to);
   }
@@ -83,8 +96,9 @@ static void put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
 void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
                     const char *const to[GEMM_RESULTS],
                     const char *(*given)(CudaWriter *w, const Step *s)) {
-  for (uint32_t j = first; j < w->k->loops.len; j++)
-    put_loop(w, out, j, j == first ? x : NULL, to, given);
+  uint32_t last = w->reduce ? w->reduce->first : w->k->loops.len;
+  for (uint32_t j = first; j < last; j++)
+    cuda_put_loop(w, out, j, j == first ? x : NULL, to, given);
 }
 
 /* ---- results that TMA stores ---- */
@@ -112,6 +126,7 @@ void cuda_finish_shape(const Kernel *k, CudaTile *t) {
                                              : 0.5;
     }
   }
+  s->boxes &= s->results > 0;
 }
 
 bool cuda_touches_nothing(const Step *s) {

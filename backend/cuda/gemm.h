@@ -171,6 +171,21 @@ typedef struct GemmResult {
 
 enum { GEMM_RESULTS = 4 };
 
+/* What rows come to: their elements are gone through, level by level, a warp's
+ * part of a tile at a time, and what is found is left as a part of the row.
+ * All of them are statements. */
+typedef struct GemmRows {
+  uint32_t levels; /* 0: rows come to nothing */
+  bool anywhere;   /* elements that are not there may be looked at, too */
+  /* before a row's elements; of each, whose sum is x, where the axes' variables
+   * say, if the bool `there` is true; behind them, where so many neighbouring lanes have found something */
+  void (*begin)(void *owner, Buffer *out, uint32_t level);
+  void (*take)(void *owner, Buffer *out, uint32_t level, const char *x);
+  void (*join)(void *owner, Buffer *out, uint32_t level, uint32_t lanes);
+  /* one of the lanes leaves it: int64_t `part` of the row `point` */
+  void (*leave)(void *owner, Buffer *out, uint32_t level);
+} GemmRows;
+
 typedef struct GemmText {
   const GemmShape *shape;
   const GemmSchedule *schedule;
@@ -184,7 +199,8 @@ typedef struct GemmText {
   void (*epilogue)(void *owner, Buffer *out, const char *x,
                    const char *const to[GEMM_RESULTS]);
   void *owner;
-  bool anywhere;      /* that is right of elements that are not there, too */
+  GemmRows rows;
+  bool anywhere; /* epilogue: is right of elements that are not there, too */
   const char *of_row; /* statements before the epilogues of some elements of row
                          i; or NULL */
   const char *room; /* split sums: memory of gemm_room floats; and counters, one
@@ -208,6 +224,9 @@ void gemm_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
 uint32_t gemm_cluster(const GemmSchedule *s);
 /* At most so many blocks are started, which go on to other tiles; 0: all. */
 uint32_t gemm_grid_most(const GemmSchedule *s, const GemmGpu *gpu);
+/* Parts of a row that a tile leaves; can it? */
+uint32_t gemm_row_parts(const GemmSchedule *s);
+bool gemm_may_reduce(const GemmSchedule *s);
 /* What parts of sums need, of so many tiles. */
 int64_t gemm_room(const GemmSchedule *s, const GemmGpu *gpu, int64_t tiles);
 

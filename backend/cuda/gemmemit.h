@@ -81,6 +81,16 @@ uint32_t gemm_slab_pitch(const GemmSchedule *s); /* of floats */
 void gemm_put_split(Buffer *out, const GemmText *t, uint32_t count,
                     uint32_t each);
 
+/* ---- gemmreduce.c ---- */
+
+/* What rows come to, if anything: of the sums that gemm_put_slab has, part so
+ * much of the tile's row; or of multiply-adds, a thread's rows and columns in
+ * groups of these. */
+void gemm_put_rows(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row, const char *column, const char *part);
+void gemm_put_rows_fma(Buffer *out, const GemmText *t, uint32_t gm,
+                       uint32_t gn);
+
 /* ---- gemmbox.c ---- */
 
 /* The same by TMA, the sums of a warp of a group: `sets` is where its memory

@@ -500,9 +500,10 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
   for (uint32_t x = 0; x < tall; x++) {
     snprintf(at, sizeof at, "sums%u", x);
     snprintf(row, sizeof row, "row + %uu", x * GROUP_ROWS);
+    gemm_put_rows(out, t, at, row, "0u", "0u");
     if (s->store == STORE_ENGINE)
       gemm_put_sets(out, t, at, row);
-    else
+    else if (t->results || !t->rows.levels)
       gemm_put_slab(out, t, at, row, "0u");
   }
   buffer_puts(out, s->stream ? "}\n}\n" : "}\n");

@@ -287,6 +287,7 @@ static void put_mma_kernel(Buffer *before, Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   GemmSource a = gemm_source(t, false), b = gemm_source(t, true);
   uint32_t wm = s->m / s->warps_m, wn = s->n / s->warps_n;
+  char part[40];
   gemm_put_places(before, &a);
   gemm_put_places(before, &b);
   put_head(out, t);
@@ -309,7 +310,10 @@ static void put_mma_kernel(Buffer *before, Buffer *out, const GemmText *t) {
                 16 * gemm_slab_pitch(s));
   buffer_printf(out, "#pragma unroll\nfor (int x = 0; x < %u; x++) {\n",
                 wm / 16);
-  gemm_put_slab(out, t, "sums[x]", "a_first + x * 16u", "b_first");
+  snprintf(part, sizeof part, "warp / %uu", s->warps_m);
+  gemm_put_rows(out, t, "sums[x]", "a_first + x * 16u", "b_first", part);
+  if (t->results || !t->rows.levels)
+    gemm_put_slab(out, t, "sums[x]", "a_first + x * 16u", "b_first");
   buffer_puts(out, s->split > 1 ? "}\n}\n" : "}\n");
 }
 
@@ -361,6 +365,9 @@ static void put_fma(Buffer *out, const void *owner, const GemmSource *a,
 static void put_direct(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   uint32_t gm = group_of(t, s->thread_m), gn = group_of(t, s->thread_n);
+  gemm_put_rows_fma(out, t, gm, gn);
+  if (t->rows.levels && !t->results)
+    return;
   buffer_printf(out,
                 "#pragma unroll\nfor (int u = 0; u < %u; u++) {\n"
                 "#pragma unroll\nfor (int w = 0; w < %u; w++) {\n"

@@ -156,6 +156,14 @@ typedef struct CudaLocal {
   int64_t at; /* PLACE_POINT: bytes into the scratch memory, a size */
 } CudaLocal;
 
+/* Where in scratch memory parts of a reduction lie, and of an argmax, behind
+ * their values, their places in the row: sizes. */
+typedef struct CudaPart {
+  Dtype dtype;
+  int64_t at, places;
+  bool where;
+} CudaPart;
+
 /* What a pass is written with. */
 typedef struct CudaWriter {
   Emitter e;
@@ -168,10 +176,12 @@ typedef struct CudaWriter {
   CudaLocal *locals[KERNEL_LOOPS]; /* by the whole kernel's loop and result */
   Buffer head, body;               /* of the pass */
   int64_t points;                  /* of its outer axes: a size */
-  int64_t parts, parts_at; /* of chunks: how many of a sum, and where they lie
-                              in scratch memory: sizes; of an argmax: values, */
-  int64_t places_at;       /* and where in the row these are, there, */
-  bool places;             /* which the pass at hand reads */
+  int64_t parts;                   /* of chunks: how many of a sum, a size, */
+  CudaPart left;                   /* which are left there */
+  const CudaPart *given; /* those that the pass at hand reads, as inputs behind
+                            the kernel's; their number */
+  uint32_t givens;
+  struct CudaReduce *reduce; /* of the pass at hand; or NULL */
 } CudaWriter;
 
 /* A loop's steps as statements, where each of its axes v has the C name i%u,
@@ -192,8 +202,6 @@ void cuda_put_at(Buffer *out, Dtype t, const char *p, const char *at,
                  const char *x);
 /* The expression x as a value of the type would be read from memory. */
 const char *cuda_kept(Emitter *e, Dtype t, const char *x);
-/* Of a reduction: is it the place of a value that is wanted? */
-bool cuda_is_where(PrimId reduce);
 uint32_t cuda_out_number(const CudaWriter *w, const Result *r);
 /* Statements that declare i%u of some axes from their number in row-major
  * order; of the first outer ones. */
@@ -208,6 +216,41 @@ int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t);
 const char *cuda_add_map(CudaWriter *w, const CudaMap *map);
 /* The address without an axis's term. */
 const char *cuda_address(Emitter *e, const Quasi *q, uint32_t without);
+
+/* ---- sums.c: reductions ---- */
+
+/* What a result is accumulated in. */
+typedef struct CudaSum {
+  const Result *r;
+  uint32_t name; /* acc%u; of runs, which rows.c has: sum%u, too */
+  char class;
+  const char *type, *identity,
+      *where; /* where: of argmax and argmin, or NULL */
+  const char *place_type;
+  bool runs;
+} CudaSum;
+
+/* Is it the place of a value that is wanted? */
+bool cuda_is_where(PrimId reduce);
+/* Of the loop at hand: statements that declare it, take in the element at hand,
+ * put together what some threads have by `fold` of the prelude. */
+CudaSum cuda_sum_new(CudaWriter *w, const Loop *loop, const Result *r);
+void cuda_sum_declare(const CudaSum *s, Buffer *out);
+void cuda_sum_take(CudaWriter *w, const CudaSum *s, Buffer *out);
+void cuda_sum_join(CudaWriter *w, const CudaSum *s, Buffer *out,
+                   const char *fold, const char *room);
+const char *cuda_sum_value(Emitter *e, const CudaSum *s);
+
+/* The type of parts; scratch memory for so many; */
+Dtype cuda_part_dtype(const Loop *loop, const Result *r);
+CudaPart cuda_take_part(CudaWriter *w, const Loop *loop, const Result *r,
+                        int64_t count);
+/* a statement that leaves the sum as the part `at`; */
+void cuda_sum_leave(CudaWriter *w, const CudaSum *s, const CudaPart *p,
+                    const char *at, Buffer *out);
+/* one of w->given as a step of another pass, and where all of these are. */
+Step cuda_part_step(const CudaWriter *w, const CudaPart *p, Quasi *address);
+void cuda_put_parts(CudaWriter *w);
 
 /* ---- vectors.c: accesses of several elements ---- */
 

@@ -57,17 +57,6 @@ static bool is_sum(const Result *r) {
   return is_wanted(r) && r->reduce != PRIM_NONE;
 }
 
-/* What a result is accumulated in. */
-typedef struct Sum {
-  const Result *r;
-  uint32_t name; /* acc%u, and sum%u or at%u */
-  char class;
-  const char *type, *identity,
-      *where; /* where: of argmax and argmin, or NULL */
-  const char *place_type;
-  bool runs;
-} Sum;
-
 /* A loop as it is written. */
 typedef struct Nest {
   const Loop *loop;
@@ -76,7 +65,7 @@ typedef struct Nest {
   uint32_t axes[KERNEL_AXES], count; /* shared out; the last is of neighbours */
   uint32_t vector, held;
   int64_t row; /* elements that are shared out: a size */
-  Sum sums[RESULTS_MOST];
+  CudaSum sums[RESULTS_MOST];
   Buffer loads, stores;
 } Nest;
 
@@ -172,34 +161,6 @@ static void put_local_pointers(Team *t) {
 
 /* ---- sums ---- */
 
-bool cuda_is_where(PrimId op) {
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
-}
-
-static bool is_far(const Loop *loop) {
-  return loop->graph->sizes ||
-         loop_points(loop, loop->kept, loop->axes) > INT32_MAX;
-}
-
-/* How many elements come before this one. */
-static const char *position(Emitter *e, const Loop *loop) {
-  Quasi *q = quasi_new(e->arena, 0);
-  int64_t stride = 1;
-  for (uint32_t v = loop->axes; v-- > loop->kept;) {
-    q->times[v] = stride;
-    stride = emit_times(e, stride, loop->extents[v]);
-  }
-  return emit_quasi(e, q);
-}
-
-/* As the pass before has left it beside the value. */
-static const char *place_of_part(CudaWriter *w, const Loop *loop) {
-  Emitter *e = &w->e;
-  return format(e, "((const int64_t *)(scratch + %s))[%s]",
-                emit_int(e, w->places_at),
-                emit_quasi(e, loop->steps.at[0].address));
-}
-
 static double terms_of(const CudaWriter *w, const Nest *n) {
   const Loop *loop = n->loop;
   double terms = loop_points(loop, loop->kept, loop->axes);
@@ -210,55 +171,25 @@ static double terms_of(const CudaWriter *w, const Nest *n) {
 }
 
 static void begin_sum(CudaWriter *w, Nest *n, uint32_t j) {
-  Emitter *e = &w->e;
-  const Result *r = &n->loop->results.at[j];
-  Dtype t = n->loop->steps.at[r->step].dtype;
-  Sum *s = &n->sums[j];
-  *s = (Sum){.r = r, .name = e->names++, .class = class_of(t)};
-  s->type = scalar_type(s->class);
-  s->identity = emit_identity(r->reduce, t);
-  s->runs = r->reduce == PRIM_SUM && s->class == 'f' && !n->held &&
+  CudaSum *s = &n->sums[j];
+  *s = cuda_sum_new(w, n->loop, &n->loop->results.at[j]);
+  s->runs = s->r->reduce == PRIM_SUM && s->class == 'f' && !n->held &&
             terms_of(w, n) > RUN;
-  if (!cuda_is_where(r->reduce))
-    return;
-  s->where = w->places ? place_of_part(w, n->loop) : position(e, n->loop);
-  s->place_type = s->class == 'f' || s->class == 'i' || s->class == 'b'
-                      ? "int32_t"
-                      : "int64_t";
-  if (w->places || w->parts || is_far(n->loop))
-    s->place_type = "int64_t";
 }
 
-static void declare_sum(const Sum *s, Buffer *out) {
-  if (s->where)
-    buffer_printf(out, "ax_place<%s, %s> acc%u = {0, -1};\n", s->type,
-                  s->place_type, s->name);
-  else
-    buffer_printf(out, "%s acc%u = %s;\n", s->type, s->name, s->identity);
+static void declare_sum(const CudaSum *s, Buffer *out) {
+  cuda_sum_declare(s, out);
   if (s->runs)
     buffer_printf(out, "%s sum%u = 0;\n", s->type, s->name);
 }
 
-static void take_term(CudaWriter *w, const Sum *s, Buffer *out) {
-  Emitter *e = &w->e;
-  const char *x = emit_scalar(e, s->r->step),
-             *acc = format(e, "acc%u", s->name);
-  if (s->where)
-    buffer_printf(out, "%s(&%s, {%s, (%s)(%s)});\n",
-                  s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least", acc, x,
-                  s->place_type, s->where);
-  else
-    buffer_printf(out, "%s = %s;\n", acc,
-                  emit_combined(e, s->r->reduce, s->class, acc, x));
-}
-
-static void end_run(const Sum *s, Buffer *out) {
+static void end_run(const CudaSum *s, Buffer *out) {
   if (s->runs)
     buffer_printf(out, "sum%u += acc%u;\nacc%u = 0;\n", s->name, s->name,
                   s->name);
 }
 
-static void end_sum(const Sum *s, Buffer *out) {
+static void end_sum(const CudaSum *s, Buffer *out) {
   if (s->runs)
     buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
@@ -278,30 +209,16 @@ static uint32_t room_at(const Team *t, uint32_t fold) {
 }
 
 /* All of a team's in one, for all of it. */
-static void fold_sum(Team *t, const Sum *s, Buffer *out) {
+static void fold_sum(Team *t, const CudaSum *s, Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  const char *type = s->where
-                         ? format(e, "ax_place<%s, %s>", s->type, s->place_type)
-                         : s->type;
   if (w->s->team == 1)
     return;
-  const char *name = w->s->across
-                         ? format(e, "ax_fold_across<%u, %u>", w->s->team,
-                                  w->s->threads / w->s->team)
-                         : format(e, "ax_fold<%u>", w->s->team);
-  buffer_printf(out, "acc%u = %s(acc%u, ax_shared() + %u, [](%s x, %s y) {\n",
-                s->name, name, s->name, room_at(t, t->folded++), type, type);
-  if (s->where)
-    buffer_printf(out, "%s(&x, y);\nreturn x;\n});\n",
-                  s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least");
-  else
-    buffer_printf(out, "return (%s)(%s);\n});\n", type,
-                  emit_combined(e, s->r->reduce, s->class, "x", "y"));
-}
-
-static const char *sum_value(Emitter *e, const Sum *s) {
-  return format(e, s->where ? "acc%u.at" : "acc%u", s->name);
+  cuda_sum_join(w, s, out,
+                w->s->across ? format(e, "ax_fold_across<%u, %u>", w->s->team,
+                                      w->s->threads / w->s->team)
+                             : format(e, "ax_fold<%u>", w->s->team),
+                format(e, "ax_shared() + %u", room_at(t, t->folded++)));
 }
 
 /* ---- what steps are given ---- */
@@ -495,26 +412,10 @@ static void store_one(Team *t, const Nest *n, uint32_t j, const char *x,
   const Result *r = &n->loop->results.at[j];
   const CudaLocal *l = local_of(w, w->pass->first + n->at, j);
   if (w->parts) {
-    buffer_printf(out, "if (live && lane == 0)\n");
-    char class = n->sums[j].class;
-    Dtype kept = class == 'f'   ? DT_F32
-                 : class == 'd' ? DT_F64
-                 : class == 'l' ? DT_I64
-                 : class == 'b' ? DT_BOOL
-                                : DT_I32;
-    const char *at = format(e, "part * %s + point", emit_int(e, w->points));
-    buffer_printf(&w->head, "%s *const parts = (%s *)(scratch + %s);\n",
-                  memory_type(kept), memory_type(kept),
-                  emit_int(e, w->parts_at));
-    if (!n->sums[j].where) {
-      cuda_put_at(out, kept, "parts", at, x);
-      return;
-    }
-    buffer_puts(out, "{\n");
-    cuda_put_at(out, kept, "parts", at,
-                format(e, "acc%u.best", n->sums[j].name));
-    buffer_printf(out, "((int64_t *)(scratch + %s))[%s] = %s;\n}\n",
-                  emit_int(e, w->places_at), at, x);
+    buffer_puts(out, "if (live && lane == 0) {\n");
+    cuda_sum_leave(w, &n->sums[j], &w->left,
+                   format(e, "part * %s + point", emit_int(e, w->points)), out);
+    buffer_puts(out, "}\n");
     return;
   }
   if (r->local && l->place == PLACE_VALUE)
@@ -643,9 +544,9 @@ static void put_sums(Team *t, Nest *n) {
     put_each(t, n, j, &takes);
     if (!is_sum(&n->loop->results.at[j]))
       continue;
-    take_term(w, &n->sums[j], &takes);
+    cuda_sum_take(w, &n->sums[j], &takes);
     fold_sum(t, &n->sums[j], &ends);
-    store_one(t, n, j, sum_value(e, &n->sums[j]), &ends);
+    store_one(t, n, j, cuda_sum_value(e, &n->sums[j]), &ends);
   }
   emit_put(out, &e->blocks[ROW_LEVEL]);
   for (uint32_t j = 0; j < n->loop->results.len; j++)
@@ -716,9 +617,9 @@ static void put_both(Team *t, Nest *n) {
     put_each(t, n, j, &takes);
     if (!is_sum(&n->loop->results.at[j]))
       continue;
-    take_term(w, &n->sums[j], &takes);
+    cuda_sum_take(w, &n->sums[j], &takes);
     end_sum(&n->sums[j], &ends);
-    store_each(t, n, j, sum_value(e, &n->sums[j]), &ends);
+    store_each(t, n, j, cuda_sum_value(e, &n->sums[j]), &ends);
   }
   emit_put(out, &e->blocks[ROW_LEVEL]);
   open_row(w, n, out, "lane", emit_int(e, n->row));

@@ -5,6 +5,7 @@
  * kernel found that something is. */
 #include "backend/cpu/routines.h"
 #include "backend/cuda/attend.h"
+#include "backend/cuda/reduce.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/resident.h"
@@ -23,7 +24,8 @@ static bool has_rows(const Kernel *k) {
     trap_raise(trap.kind);
   }
   const Device *d = device_get(&ignored);
-  bool has = d && cuda_attend_find(k, &d->target);
+  bool has =
+      d && (cuda_attend_find(k, &d->target) || cuda_reduce_find(k, &d->target));
   trap_end(&trap);
   device_unlock();
   return has;

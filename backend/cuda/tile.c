@@ -1,9 +1,8 @@
 /* Which passes are contractions, and these as text: operands that are read as
  * they lie are copied, others computed on their way; the loops that follow the
  * product are done with its sums. */
-#include "backend/cuda/tile.h"
-
 #include "backend/cuda/override.h"
+#include "backend/cuda/reduce.h"
 
 #include <string.h>
 
@@ -41,13 +40,29 @@ static bool is_dense(const Kernel *k, uint32_t axis) {
   return false;
 }
 
+/* Are its rows reduced, along all axes but the outer ones? */
+static bool has_reduced(const Kernel *k) {
+  for (uint32_t j = 1; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
+      if (k->loops.at[j]->results.at[i].reduce != PRIM_NONE)
+        return true;
+  return false;
+}
+
+static bool are_columns_inner(const CudaTile *t, const Kernel *k) {
+  for (uint32_t j = 0; j < t->ns; j++)
+    if (t->n[j] < k->outer)
+      return false;
+  return t->ns == k->loops.at[0]->kept - k->outer;
+}
+
 /* The axis that splits the factors best; NO_LANE: none does. */
 static uint32_t choose_columns(const Kernel *k, const Product *p,
                                uint32_t *which) {
   const Loop *loop = k->loops.at[0];
   uint32_t best = NO_LANE, m, with;
   double most = 0;
-  for (uint32_t v = 0; v < loop->kept; v++) {
+  for (uint32_t v = has_reduced(k) ? k->outer : 0; v < loop->kept; v++) {
     if (!product_sides(loop, p, v, &m, &with) || !with)
       continue;
     double extent = (double)loop_guess(loop, v) * (is_dense(k, v) ? 1e6 : 1);
@@ -273,7 +288,8 @@ static CudaTile *find(Kernel *k, const CudaTarget *target) {
   t->counts = target->maps;
   t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
-                  side_depends(&p, which)))
+                  side_depends(&p, which)) ||
+      (has_reduced(k) && !are_columns_inner(t, k)))
     return NULL;
   Dtype sum = loop->steps.at[loop->results.at[0].step].dtype;
   t->a = product_side(k->arena, loop, &p, all & ~which, sum);
@@ -506,6 +522,7 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   }
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);
+  cuda_reduce_rows(w, &g.rows);
   size_grid(w, t, &g);
   gemm_put(before, &w->body, &g);
 }

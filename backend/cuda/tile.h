@@ -102,6 +102,11 @@ uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
 void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
                     const char *const to[GEMM_RESULTS],
                     const char *(*given)(CudaWriter *w, const Step *s));
+/* One loop's; of the product, whose value is x, no steps.  to: or NULL, nothing
+ * is stored. */
+void cuda_put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
+                   const char *const to[GEMM_RESULTS],
+                   const char *(*given)(CudaWriter *w, const Step *s));
 /* How gemm's results are stored: may it be by TMA; what the loops behind the
  * product do. */
 void cuda_finish_shape(const Kernel *k, CudaTile *t);

@@ -1,0 +1,429 @@
+/* Rows of a product that come to numbers: its tiles leave parts of them, and a
+ * pass behind it puts these together and does what follows.  So nothing as
+ * large as the product is in memory.
+ *
+ * What is relative to the largest of a row is relative to that of the part
+ * first (arXiv:1805.02867). */
+#include "backend/cuda/reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+#define format emit_format
+
+/* ---- steps of loops over the same axes ---- */
+
+/* Have both the same value? */
+static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
+  const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
+  if (x->kind != y->kind || x->dtype != y->dtype ||
+      x->arg_count != y->arg_count)
+    return false;
+  for (uint32_t j = 0; j < x->arg_count; j++)
+    if (!same_value(a, x->args[j], b, y->args[j]))
+      return false;
+  switch (x->kind) {
+  case STEP_CONST:
+    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
+  case STEP_INDEX:
+    return quasi_equal(x->index, y->index) && cuda_is_affine(x->index);
+  case STEP_READ:
+    return x->input == y->input && quasi_equal(x->address, y->address) &&
+           cuda_is_affine(x->address) && !x->index_count && !y->index_count;
+  case STEP_LOCAL:
+    return x->loop == y->loop && x->result == y->result;
+  case STEP_OP:
+    return x->op == y->op;
+  case STEP_SELECT:
+  case STEP_CONVERT:
+    return true;
+  case STEP_RANDOM:
+  case STEP_PAIR:
+    break;
+  }
+  return false;
+}
+
+static bool reads_local(const Loop *loop, uint32_t from, uint32_t to) {
+  for (uint32_t j = 0; j < loop->steps.len; j++) {
+    const Step *s = &loop->steps.at[j];
+    if (s->kind == STEP_LOCAL && s->loop >= from && s->loop < to)
+      return true;
+  }
+  return false;
+}
+
+/* Does a step need something that loops from this one on have left? */
+static bool needs_local(const Loop *loop, uint32_t at, uint32_t from) {
+  const Step *s = &loop->steps.at[at];
+  bool needs = s->kind == STEP_LOCAL && s->loop >= from;
+  for (uint32_t j = 0; j < s->arg_count; j++)
+    needs |= needs_local(loop, s->args[j], from);
+  return needs;
+}
+
+/* ---- which kernels are such ---- */
+
+static bool is_wanted(const Result *r) {
+  return r->out || r->local;
+}
+
+static bool has_axes_of(const Loop *loop, const Loop *product) {
+  return loop->axes == product->kept &&
+         memcmp(loop->extents, product->extents,
+                loop->axes * sizeof *loop->extents) == 0;
+}
+
+/* Along all inner axes of the product; one number of each point. */
+static bool reduces(const Kernel *k, const Loop *loop) {
+  if (loop->kept != k->outer || !has_axes_of(loop, k->loops.at[0]))
+    return false;
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    const Result *r = &loop->results.at[j];
+    if (is_wanted(r) &&
+        (r->reduce == PRIM_NONE || (r->out && !cuda_is_affine(r->out))))
+      return false;
+  }
+  return true;
+}
+
+static bool is_f32(const Step *s, PrimId op) {
+  return s->kind == STEP_OP && s->op == op && s->dtype == DT_F32;
+}
+
+/* Among those before it: the largest of this one's x. */
+static bool find_largest(CudaReduce *t, const Kernel *k, const Loop *loop,
+                         CudaNear *near) {
+  for (uint32_t j = t->first; j < t->front->loops.len; j++) {
+    const Loop *other = k->loops.at[t->number[j]];
+    for (uint32_t i = 0; !t->near[j].is && i < other->results.len; i++) {
+      const Result *r = &other->results.at[i];
+      if (r->reduce != PRIM_MAX || r->dtype != DT_F32 || !is_wanted(r) ||
+          !same_value(other, r->step, loop, near->x))
+        continue;
+      near->loop = j;
+      near->result = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool find_near(CudaReduce *t, const Kernel *k, uint32_t at,
+                      CudaNear *near) {
+  const Loop *loop = k->loops.at[at];
+  const Result *r = &loop->results.at[0];
+  const Step *less = &loop->steps.at[r->step];
+  if (loop->results.len != 1 || r->reduce != PRIM_SUM ||
+      !is_f32(less, PRIM_EXP))
+    return false;
+  less = &loop->steps.at[less->args[0]];
+  if (!is_f32(less, PRIM_SUB))
+    return false;
+  *near = (CudaNear){.is = true, .x = less->args[0], .v = less->args[1]};
+  uint64_t depends = loop_depends(k->arena, loop)[near->v];
+  uint64_t points = ((uint64_t)1 << k->outer) - 1;
+  return !needs_local(loop, near->x, t->first) && !(depends & ~points) &&
+         find_largest(t, k, loop, near);
+}
+
+/* ---- the product's pass ---- */
+
+/* A reduction's terms, as a loop that keeps them. */
+static Loop *terms_of(const Kernel *k, uint32_t at, const CudaNear *near) {
+  const Loop *from = k->loops.at[at];
+  Loop *loop = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  loop->kept = loop->axes;
+  if (near->is) {
+    Step local = {.kind = STEP_LOCAL,
+                  .dtype = DT_F32,
+                  .low = INT64_MIN,
+                  .high = INT64_MAX,
+                  .loop = near->loop,
+                  .result = near->result,
+                  .address = quasi_new(k->arena, 0)};
+    VEC_PUSH(k->arena, loop->steps, local);
+    place[near->v] = loop->steps.len;
+  }
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    if (is_wanted(&r)) {
+      r.step = loop_take_step(k->arena, from, loop, place, r.step);
+      r.local = quasi_new(k->arena, 0);
+    } else {
+      r.reduce = PRIM_NONE;
+    }
+    r.out = NULL;
+    VEC_PUSH(k->arena, loop->results, r);
+  }
+  return loop;
+}
+
+static bool add_reduction(CudaReduce *t, const Kernel *k, uint32_t at) {
+  const Loop *loop = k->loops.at[at];
+  CudaNear near = {.is = false};
+  uint32_t to = t->front->loops.len;
+  if (!reduces(k, loop) || t->count + loop->results.len > KERNEL_LOOPS ||
+      (reads_local(loop, t->first, KERNEL_LOOPS) &&
+       !find_near(t, k, at, &near)))
+    return false;
+  t->number[to] = at;
+  t->near[to] = near;
+  for (uint32_t i = 0; i < loop->results.len; i++)
+    t->part[to][i] = t->count++;
+  VEC_PUSH(k->arena, t->front->loops, terms_of(k, at, &near));
+  return true;
+}
+
+static bool find_loops(CudaReduce *t, const Kernel *k) {
+  const Loop *product = k->loops.at[0];
+  uint32_t j = 0;
+  while (j < k->loops.len && k->loops.at[j]->kept == product->kept &&
+         (j == 0 || has_axes_of(k->loops.at[j], product))) {
+    t->number[j] = j;
+    VEC_PUSH(k->arena, t->front->loops, loop_copy(k->arena, k->loops.at[j++]));
+  }
+  t->first = j;
+  for (; j < k->loops.len; j++)
+    if (reads_local(k->loops.at[j], 0, t->first) && !add_reduction(t, k, j))
+      return false;
+  return t->front->loops.len > t->first;
+}
+
+CudaReduce *cuda_reduce_find(const Kernel *k, const CudaTarget *target) {
+  const Loop *product = k->loops.at[0];
+  if (k->loops.len < 2 || k->loops.len > KERNEL_LOOPS || k->outer == 0 ||
+      product->kept == k->outer || product->kept == product->axes || k->guard)
+    return NULL;
+  CudaReduce *t = NEW(k->arena, CudaReduce);
+  *t = (CudaReduce){.front = NEW(k->arena, Kernel)};
+  *t->front = *k;
+  t->front->loops = (typeof(t->front->loops)){0};
+  if (!find_loops(t, k))
+    return NULL;
+  t->tile = cuda_tile_find(t->front, target);
+  return t->tile && gemm_may_reduce(&t->tile->s) ? t : NULL;
+}
+
+/* ---- its epilogue ---- */
+
+typedef void Each(CudaWriter *w, Buffer *out, uint32_t loop, uint32_t result);
+
+/* First those of all elements, then those near to one of these. */
+static void for_each(CudaWriter *w, Buffer *out, uint32_t level, Each *each) {
+  const CudaReduce *t = w->reduce;
+  for (uint32_t j = t->first; j < t->front->loops.len; j++)
+    for (uint32_t i = 0; i < t->front->loops.at[j]->results.len; i++)
+      if (t->near[j].is == (level == 1) &&
+          t->front->loops.at[j]->results.at[i].reduce != PRIM_NONE)
+        each(w, out, j, i);
+}
+
+static void put_begin_one(CudaWriter *w, Buffer *out, uint32_t j, uint32_t i) {
+  const Loop *loop = w->reduce->front->loops.at[j];
+  CudaSum *sum = &w->reduce->sums[j][i];
+  *sum = cuda_sum_new(w, loop, &loop->results.at[i]);
+  cuda_sum_declare(sum, out);
+}
+
+static void put_begin(void *owner, Buffer *out, uint32_t level) {
+  for_each(owner, out, level, put_begin_one);
+}
+
+/* What exponents are relative to: the largest of the part, if it is finite. */
+static const char *given_largest(CudaWriter *w, const Step *s) {
+  if (s->loop < w->reduce->first)
+    return NULL;
+  uint32_t most = w->reduce->sums[s->loop][s->result].name;
+  return format(&w->e, "(acc%u - acc%u == 0 ? acc%u : 0)", most, most, most);
+}
+
+static void put_take(void *owner, Buffer *out, uint32_t level, const char *x) {
+  CudaWriter *w = owner;
+  const CudaReduce *t = w->reduce;
+  for (uint32_t j = 0; j < t->front->loops.len; j++)
+    if (j < t->first || t->near[j].is == (level == 1))
+      cuda_put_loop(w, out, j, j ? NULL : x, NULL, given_largest);
+}
+
+static void put_join_one(CudaWriter *w, Buffer *out, uint32_t j, uint32_t i) {
+  cuda_sum_join(w, &w->reduce->sums[j][i], out, w->reduce->fold,
+                "(unsigned char *)0");
+}
+
+static void put_join(void *owner, Buffer *out, uint32_t level, uint32_t lanes) {
+  CudaWriter *w = owner;
+  w->reduce->fold = format(&w->e, "ax_fold<%u>", lanes);
+  for_each(w, out, level, put_join_one);
+}
+
+static void put_leave_one(CudaWriter *w, Buffer *out, uint32_t j, uint32_t i) {
+  const CudaReduce *t = w->reduce;
+  const char *at =
+      format(&w->e, "part * %s + point", emit_int(&w->e, w->points));
+  cuda_sum_leave(w, &t->sums[j][i], &t->parts[t->part[j][i]], at, out);
+}
+
+static void put_leave(void *owner, Buffer *out, uint32_t level) {
+  for_each(owner, out, level, put_leave_one);
+}
+
+/* Does it read nothing, and is no fault, wherever it is looked at? */
+static bool is_anywhere(const Kernel *front) {
+  for (uint32_t j = 1; j < front->loops.len; j++)
+    for (uint32_t i = 0; i < front->loops.at[j]->steps.len; i++)
+      if (!cuda_touches_nothing(&front->loops.at[j]->steps.at[i]))
+        return false;
+  return true;
+}
+
+void cuda_reduce_rows(CudaWriter *w, GemmRows *to) {
+  const CudaReduce *t = w->reduce;
+  if (!t)
+    return;
+  *to = (GemmRows){.levels = 1,
+                   .anywhere = is_anywhere(t->front),
+                   .begin = put_begin,
+                   .take = put_take,
+                   .join = put_join,
+                   .leave = put_leave};
+  for (uint32_t j = t->first; j < t->front->loops.len; j++)
+    to->levels = t->near[j].is ? 2 : to->levels;
+}
+
+/* ---- parts ---- */
+
+void cuda_reduce_begin(CudaWriter *w) {
+  CudaReduce *t = w->reduce;
+  Emitter *e = &w->e;
+  const Loop *product = t->front->loops.at[0];
+  const GemmSchedule *s = &t->tile->s;
+  int64_t columns = 1, count;
+  for (uint32_t j = 0; j < t->tile->ns; j++)
+    columns = emit_times(e, columns, product->extents[t->tile->n[j]]);
+  t->each = emit_times(e, emit_over(e, columns, s->n), gemm_row_parts(s));
+  count = emit_times(e, t->each, w->points);
+  for (uint32_t j = t->first; j < t->front->loops.len; j++) {
+    const Loop *loop = t->front->loops.at[j];
+    for (uint32_t i = 0; i < loop->results.len; i++)
+      if (loop->results.at[i].reduce != PRIM_NONE)
+        t->parts[t->part[j][i]] =
+            cuda_take_part(w, loop, &loop->results.at[i], count);
+  }
+}
+
+/* A part's address by the axes of the pass that puts parts together: tiles have
+ * rows in an order of their own. */
+static Quasi *part_at(CudaWriter *w, const CudaReduce *t, const Loop *over) {
+  Emitter *e = &w->e;
+  const CudaTile *tile = t->tile;
+  Quasi *at = quasi_new(e->arena, 0);
+  int64_t stride = 1;
+  for (uint32_t j = tile->ms; j-- > 0;) {
+    at->times[tile->m[j]] = stride;
+    stride = emit_times(e, stride, over->extents[tile->m[j]]);
+  }
+  for (uint32_t j = tile->batches; j-- > 0;) {
+    at->times[tile->batch[j]] = stride;
+    stride = emit_times(e, stride, over->extents[tile->batch[j]]);
+  }
+  at->times[over->kept] = stride;
+  return at;
+}
+
+static uint32_t put_step(Arena *arena, Loop *loop, Step s) {
+  s.low = INT64_MIN;
+  s.high = INT64_MAX;
+  VEC_PUSH(arena, loop->steps, s);
+  return loop->steps.len - 1;
+}
+
+static uint32_t put_op(Arena *arena, Loop *loop, PrimId op, uint32_t x,
+                       uint32_t y) {
+  return put_step(arena, loop,
+                  (Step){.kind = STEP_OP,
+                         .dtype = op == PRIM_EQ ? DT_BOOL : DT_F32,
+                         .op = op,
+                         .arg_count = op == PRIM_EXP ? 1 : 2,
+                         .args = {x, y}});
+}
+
+static uint32_t put_select(Arena *arena, Loop *loop, uint32_t test, uint32_t x,
+                           uint32_t y) {
+  return put_step(arena, loop,
+                  (Step){.kind = STEP_SELECT,
+                         .dtype = DT_F32,
+                         .arg_count = 3,
+                         .args = {test, x, y}});
+}
+
+static uint32_t put_number(Arena *arena, Loop *loop, double x) {
+  return put_step(arena, loop,
+                  (Step){.kind = STEP_CONST,
+                         .dtype = DT_F32,
+                         .value = {.dtype = DT_F32, .f = x}});
+}
+
+/* A part relative to the largest of it becomes one relative to v.  Where that
+ * largest is infinite, the part is relative to 0; where it is -inf, the part is
+ * 0, whatever v is. */
+static uint32_t put_scaled(CudaWriter *w, const CudaReduce *t, const Loop *from,
+                           Loop *over, uint32_t part, const CudaNear *near) {
+  Arena *arena = w->e.arena;
+  uint32_t *place = NEW_ARRAY(arena, uint32_t, from->steps.len);
+  uint32_t number = t->part[near->loop][near->result];
+  uint32_t most = put_step(
+      arena, over, cuda_part_step(w, &t->parts[number], part_at(w, t, over)));
+  uint32_t v = loop_take_step(arena, from, over, place, near->v);
+  uint32_t none = put_number(arena, over, 0);
+  uint32_t finite = put_op(arena, over, PRIM_EQ,
+                           put_op(arena, over, PRIM_SUB, most, most), none);
+  uint32_t least = put_op(arena, over, PRIM_EQ, most,
+                          put_number(arena, over, -(double)INFINITY));
+  uint32_t of = put_select(arena, over, least, v,
+                           put_select(arena, over, finite, most, none));
+  uint32_t by =
+      put_op(arena, over, PRIM_EXP, put_op(arena, over, PRIM_SUB, of, v), 0);
+  return put_op(arena, over, PRIM_MUL, part, by);
+}
+
+/* at: of the product's pass. */
+static Loop *over_parts(CudaWriter *w, const CudaReduce *t, const Kernel *k,
+                        uint32_t at) {
+  const Loop *from = k->loops.at[t->number[at]];
+  Loop *over = NEW(k->arena, Loop);
+  *over = (Loop){.graph = from->graph,
+                 .outer = k->outer,
+                 .kept = k->outer,
+                 .axes = k->outer + 1};
+  memcpy(over->extents, from->extents, k->outer * sizeof *from->extents);
+  over->extents[k->outer] = t->each;
+  for (uint32_t i = 0; i < from->results.len; i++) {
+    Result r = from->results.at[i];
+    if (is_wanted(&r)) {
+      Step part =
+          cuda_part_step(w, &t->parts[t->part[at][i]], part_at(w, t, over));
+      part.span = from->steps.at[r.step].span;
+      r.step = put_step(k->arena, over, part);
+      if (t->near[at].is)
+        r.step = put_scaled(w, t, from, over, r.step, &t->near[at]);
+    }
+    VEC_PUSH(k->arena, over->results, r);
+  }
+  return over;
+}
+
+Kernel *cuda_reduce_rest(CudaWriter *w, const CudaReduce *t, const Kernel *k) {
+  Kernel *rest = NEW(k->arena, Kernel);
+  uint32_t next = t->first;
+  *rest = *k;
+  rest->loops = (typeof(rest->loops)){0};
+  for (uint32_t j = t->first; j < k->loops.len; j++) {
+    bool parts = next < t->front->loops.len && t->number[next] == j;
+    VEC_PUSH(k->arena, rest->loops,
+             parts ? over_parts(w, t, k, next++)
+                   : loop_copy(k->arena, k->loops.at[j]));
+  }
+  return rest;
+}

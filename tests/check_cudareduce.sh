@@ -1,0 +1,92 @@
+#!/bin/bash
+# Rows of products that come to numbers, on the target cuda, whose driver is a
+# fake (tests/cuda_fakes.sh): sums, the largest and where it is, logsumexp, of
+# tiles in all ways, as they are chosen and as a file of schedules has it; and
+# nothing as large as the product is stored.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
+
+. "$here/tests/cuda_fakes.sh"
+
+cat >start.axn <<'END'
+fun ones s m (n : dim(n)) =
+  sort (for i < m, j < n => f32 ((i * 7 + j * s) % 11 - 5))
+fun look (a, b) =
+  let
+    val x = a @ b
+    val y = f32 x * 0.0625
+  in
+    print (sum ~axis:1 (f32 x), max ~axis:1 (x * x), argmax ~axis:1 (nn.relu x),
+      any ~axis:1 (y > 2.0),
+      floor (logsumexp ~axis:1 y * 1000.0 + 0.5))
+  end
+(* what is relative to the largest of a part, where that is none *)
+val inf = 1.0 / 0.0
+fun odd a b =
+  let
+    fun at i (j : i64) =
+      if i == 0 then -inf
+      else if i == 1 then select (j < 40) (-inf) (-2000.0)
+      else if i == 2 then select (j == 3) inf 1.0
+      else if i == 3 then select (j == 70) (0.0 / 0.0) 0.0
+      else if i == 4 then select (j < 40) (-3.0e38) 88.0
+      else 0.0
+    val x = for i, j => f32 (a @ b).[i, j] * 0.01 + at i j
+    val m = max ~axis:1 ~keep:true x
+  in
+    (floor (logsumexp ~axis:1 x * 1000.0 + 0.5),
+     floor (sum ~axis:1 (exp (x - m)) * 1000.0 + 0.5))
+  end
+END
+{
+  cat start.axn
+  cat <<'END'
+do look (ones 3 37 19, ones 5 19 150)
+do look (ones 3 1 19, ones 5 19 1)
+do look (ones 3 131 64, ones 5 64 257)
+do look (f64 (ones 3 64 40), f64 (ones 5 40 129))
+do look (f16 (ones 3 64 40), f16 (ones 5 40 129))
+val q = bf16 (reshape [6, 20, 32] (f32 ((iota 3840 * 3) % 7)) - 3.0)
+val k = bf16 (reshape [6, 25, 32] (f32 ((iota 4800 * 5) % 9)) - 4.0)
+do print (sum ~axis:2 (einsum "b i k, b j k -> b i j" q k))
+do print (max ~axis:0 (einsum "b i k, b j k -> b j i" q k))
+val x = ones 3 40 24 @ ones 5 24 50
+do print (sum ~axis:1 x, x.[3, ...])
+do print (odd (ones 3 37 19) (ones 5 19 150))
+END
+} >any.axn
+{
+  cat start.axn
+  cat <<'END'
+do look (bf16 (ones 3 136 200), bf16 (ones 5 200 264))
+do look (f16 (ones 3 70 64), f16 (ones 5 64 72))
+do print (odd (bf16 (ones 3 72 64)) (bf16 (ones 5 64 152)))
+END
+} >group.axn
+
+# In each the product's pass leaves parts of rows, by this way.
+by() { # by NAME CAPABILITY WAY [SCHEDULE]
+  export FAKE_CAPABILITY=$2
+  mkdir "$work/texts"
+  unset AXON_SCHEDULES
+  if [ -n "${4:-}" ]; then
+    printf '%s\n' "$4" >"$work/schedules"
+    export AXON_SCHEDULES="$work/schedules"
+  fi
+  AXON_CC_DEBUG="$work/texts" same "$1"
+  tiles=$(grep -l "a tile for.* way=$3 " "$work"/texts/*.cu)
+  # shellcheck disable=SC2086
+  [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
+    wrong "$1, sm_$2: no rows of tiles by $3 ${4:-}"
+  rm -rf "$work/texts"
+}
+by any 80 mma
+by any 80 fma
+by any 75 fma
+by group 90 wgmma '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32 pingpong=0'
+by group 90 wgmma '* * *x*x*: way=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1'
+by group 90 wgmma '* * *x*x*: way=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2'
+by group 80 mma '* * *x*x*: way=mma split=3'
+exit "$bad"
