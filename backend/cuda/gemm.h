@@ -178,7 +178,8 @@ typedef struct GemmRows {
   uint32_t levels; /* 0: rows come to nothing */
   bool anywhere;   /* elements that are not there may be looked at, too */
   /* before a row's elements; of each, whose sum is x, where the axes' variables
-   * say, if the bool `there` is true; behind them, where so many neighbouring lanes have found something */
+   * say, if the bool `there` is true; behind them, where so many neighbouring
+   * lanes have found something */
   void (*begin)(void *owner, Buffer *out, uint32_t level);
   void (*take)(void *owner, Buffer *out, uint32_t level, const char *x);
   void (*join)(void *owner, Buffer *out, uint32_t level, uint32_t lanes);
