@@ -254,6 +254,8 @@ void cuda_put_parts(CudaWriter *w);
 
 /* ---- vectors.c: accesses of several elements ---- */
 
+/* Is it a sum over the axes? */
+bool cuda_is_affine(const Quasi *q);
 /* Is the element at the form, along the axis, one of `vector` that lie next to
  * each other in memory and begin at a multiple of that? */
 bool cuda_is_vector(const Loop *loop, const Quasi *at, uint32_t axis,

@@ -13,37 +13,6 @@
 
 /* ---- steps of loops over the same axes ---- */
 
-/* Have both the same value? */
-static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
-  const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
-  if (x->kind != y->kind || x->dtype != y->dtype ||
-      x->arg_count != y->arg_count)
-    return false;
-  for (uint32_t j = 0; j < x->arg_count; j++)
-    if (!same_value(a, x->args[j], b, y->args[j]))
-      return false;
-  switch (x->kind) {
-  case STEP_CONST:
-    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
-  case STEP_INDEX:
-    return quasi_equal(x->index, y->index) && cuda_is_affine(x->index);
-  case STEP_READ:
-    return x->input == y->input && quasi_equal(x->address, y->address) &&
-           cuda_is_affine(x->address) && !x->index_count && !y->index_count;
-  case STEP_LOCAL:
-    return x->loop == y->loop && x->result == y->result;
-  case STEP_OP:
-    return x->op == y->op;
-  case STEP_SELECT:
-  case STEP_CONVERT:
-    return true;
-  case STEP_RANDOM:
-  case STEP_PAIR:
-    break;
-  }
-  return false;
-}
-
 static bool reads_local(const Loop *loop, uint32_t from, uint32_t to) {
   for (uint32_t j = 0; j < loop->steps.len; j++) {
     const Step *s = &loop->steps.at[j];
@@ -87,75 +56,43 @@ static bool reduces(const Kernel *k, const Loop *loop) {
   return true;
 }
 
-static bool is_f32(const Step *s, PrimId op) {
-  return s->kind == STEP_OP && s->op == op && s->dtype == DT_F32;
-}
-
 /* Among those before it: the largest of this one's x. */
-static bool find_largest(CudaReduce *t, const Kernel *k, const Loop *loop,
+static bool find_largest(CudaReduce *t, const Kernel *k, uint32_t at,
                          CudaNear *near) {
   for (uint32_t j = t->first; j < t->front->loops.len; j++) {
-    const Loop *other = k->loops.at[t->number[j]];
-    for (uint32_t i = 0; !t->near[j].is && i < other->results.len; i++) {
-      const Result *r = &other->results.at[i];
-      if (r->reduce != PRIM_MAX || r->dtype != DT_F32 || !is_wanted(r) ||
-          !same_value(other, r->step, loop, near->x))
-        continue;
-      near->loop = j;
-      near->result = i;
-      return true;
-    }
+    uint32_t other = t->number[j];
+    for (uint32_t i = 0; !t->near[j].is && i < k->loops.at[other]->results.len;
+         i++)
+      if (cuda_is_largest(k, at, near, other, i)) {
+        near->loop = j;
+        near->result = i;
+        return true;
+      }
   }
   return false;
 }
 
 static bool find_near(CudaReduce *t, const Kernel *k, uint32_t at,
                       CudaNear *near) {
-  const Loop *loop = k->loops.at[at];
-  const Result *r = &loop->results.at[0];
-  const Step *less = &loop->steps.at[r->step];
-  if (loop->results.len != 1 || r->reduce != PRIM_SUM ||
-      !is_f32(less, PRIM_EXP))
-    return false;
-  less = &loop->steps.at[less->args[0]];
-  if (!is_f32(less, PRIM_SUB))
-    return false;
-  *near = (CudaNear){.is = true, .x = less->args[0], .v = less->args[1]};
-  uint64_t depends = loop_depends(k->arena, loop)[near->v];
-  uint64_t points = ((uint64_t)1 << k->outer) - 1;
-  return !needs_local(loop, near->x, t->first) && !(depends & ~points) &&
-         find_largest(t, k, loop, near);
+  return cuda_near(k, at, near) &&
+         !needs_local(k->loops.at[at], near->x, t->first) &&
+         find_largest(t, k, at, near);
 }
 
 /* ---- the product's pass ---- */
 
 /* A reduction's terms, as a loop that keeps them. */
 static Loop *terms_of(const Kernel *k, uint32_t at, const CudaNear *near) {
-  const Loop *from = k->loops.at[at];
-  Loop *loop = loop_like(k->arena, from);
-  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  Loop *loop = near->is ? cuda_near_terms(k, at, near)
+                        : loop_copy(k->arena, k->loops.at[at]);
   loop->kept = loop->axes;
-  if (near->is) {
-    Step local = {.kind = STEP_LOCAL,
-                  .dtype = DT_F32,
-                  .low = INT64_MIN,
-                  .high = INT64_MAX,
-                  .loop = near->loop,
-                  .result = near->result,
-                  .address = quasi_new(k->arena, 0)};
-    VEC_PUSH(k->arena, loop->steps, local);
-    place[near->v] = loop->steps.len;
-  }
-  for (uint32_t j = 0; j < from->results.len; j++) {
-    Result r = from->results.at[j];
-    if (is_wanted(&r)) {
-      r.step = loop_take_step(k->arena, from, loop, place, r.step);
-      r.local = quasi_new(k->arena, 0);
-    } else {
-      r.reduce = PRIM_NONE;
-    }
-    r.out = NULL;
-    VEC_PUSH(k->arena, loop->results, r);
+  for (uint32_t j = 0; j < loop->results.len; j++) {
+    Result *r = &loop->results.at[j];
+    if (is_wanted(r))
+      r->local = quasi_new(k->arena, 0);
+    else
+      r->reduce = PRIM_NONE;
+    r->out = NULL;
   }
   return loop;
 }
@@ -235,8 +172,7 @@ static void put_begin(void *owner, Buffer *out, uint32_t level) {
 static const char *given_largest(CudaWriter *w, const Step *s) {
   if (s->loop < w->reduce->first)
     return NULL;
-  uint32_t most = w->reduce->sums[s->loop][s->result].name;
-  return format(&w->e, "(acc%u - acc%u == 0 ? acc%u : 0)", most, most, most);
+  return cuda_near_largest(&w->e, &w->reduce->sums[s->loop][s->result]);
 }
 
 static void put_take(void *owner, Buffer *out, uint32_t level, const char *x) {
@@ -365,9 +301,7 @@ static uint32_t put_number(Arena *arena, Loop *loop, double x) {
                          .value = {.dtype = DT_F32, .f = x}});
 }
 
-/* A part relative to the largest of it becomes one relative to v.  Where that
- * largest is infinite, the part is relative to 0; where it is -inf, the part is
- * 0, whatever v is. */
+/* A part relative to the largest of it becomes one relative to v (near.h). */
 static uint32_t put_scaled(CudaWriter *w, const CudaReduce *t, const Loop *from,
                            Loop *over, uint32_t part, const CudaNear *near) {
   Arena *arena = w->e.arena;

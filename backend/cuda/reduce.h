@@ -6,15 +6,8 @@
 #ifndef AXON_CUDA_REDUCE_H
 #define AXON_CUDA_REDUCE_H
 
+#include "backend/cuda/near.h"
 #include "backend/cuda/tile.h"
-
-/* One of the product's rows: sum over n of exp(x - v), where v is of the row;
- * some other one is the largest x. */
-typedef struct CudaNear {
-  bool is;
-  uint32_t loop, result; /* that one, in the product's pass */
-  uint32_t x, v;         /* steps */
-} CudaNear;
 
 typedef struct CudaReduce {
   Kernel *front; /* the product's pass; behind what is done with each element
@@ -23,9 +16,9 @@ typedef struct CudaReduce {
   uint32_t first; /* these, in the pass, and the first one in the kernel; */
   uint32_t number[KERNEL_LOOPS]; /* their numbers in the kernel, by that in the
                                     pass */
-  CudaNear near[KERNEL_LOOPS];
-  int64_t each;                              /* parts of a row: a size */
-  uint32_t count;                            /* kinds of parts, by loop and */
+  CudaNear near[KERNEL_LOOPS];   /* by numbers in the pass */
+  int64_t each;                  /* parts of a row: a size */
+  uint32_t count;                /* kinds of parts, by loop and */
   uint32_t part[KERNEL_LOOPS][RESULTS_MOST]; /* result in the pass: */
   CudaPart parts[KERNEL_LOOPS];
   CudaSum sums[KERNEL_LOOPS][RESULTS_MOST]; /* while text is written */

@@ -12,13 +12,6 @@ enum { LINE = 16, APART_BYTES = 512 << 20 };
 
 /* ---- finding one ---- */
 
-bool cuda_is_affine(const Quasi *q) {
-  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
-    if (q->times[v])
-      return false;
-  return true;
-}
-
 static uint64_t side_depends(const Product *p, uint32_t which) {
   uint64_t set = 0;
   for (uint32_t j = 0; j < p->count; j++)

@@ -75,8 +75,6 @@ void cuda_tile_box(const CudaTile *t, bool b, CudaMap *map);
 
 /* ---- of operands ---- */
 
-/* Is it a sum over the axes? */
-bool cuda_is_affine(const Quasi *q);
 /* What a value of 16 bits is that is but widened; or NULL. */
 const Step *cuda_narrow_of(const Loop *side);
 /* The read that the side is, of the type that its tile has; or NULL. */

@@ -20,6 +20,13 @@ bool cuda_is_even(const Loop *loop, const Quasi *at, uint32_t axis) {
   return !cuda_depends(loop, at, axis);
 }
 
+bool cuda_is_affine(const Quasi *q) {
+  for (uint32_t v = KERNEL_AXES; v < KERNEL_VARS; v++)
+    if (q->times[v])
+      return false;
+  return true;
+}
+
 bool cuda_is_vector(const Loop *loop, const Quasi *at, uint32_t axis,
                     uint32_t vector) {
   if (at->times[axis] != 1 || !divides(loop, at->constant, vector))

@@ -1,0 +1,86 @@
+/* Sums of exponents relative to a number of the row, where the largest exponent
+ * of the row is there, too: a part of the row can be summed relative to its own
+ * largest one, and scaled afterwards (arXiv:1805.02867). */
+#include "backend/cuda/near.h"
+
+/* Have both the same value? */
+static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
+  const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
+  if (x->kind != y->kind || x->dtype != y->dtype ||
+      x->arg_count != y->arg_count)
+    return false;
+  for (uint32_t j = 0; j < x->arg_count; j++)
+    if (!same_value(a, x->args[j], b, y->args[j]))
+      return false;
+  switch (x->kind) {
+  case STEP_CONST:
+    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
+  case STEP_INDEX:
+    return quasi_equal(x->index, y->index) && cuda_is_affine(x->index);
+  case STEP_READ:
+    return x->input == y->input && quasi_equal(x->address, y->address) &&
+           cuda_is_affine(x->address) && !x->index_count && !y->index_count;
+  case STEP_LOCAL:
+    return x->loop == y->loop && x->result == y->result &&
+           quasi_equal(x->address, y->address) && cuda_is_affine(x->address);
+  case STEP_OP:
+    return x->op == y->op;
+  case STEP_SELECT:
+  case STEP_CONVERT:
+    return true;
+  case STEP_RANDOM:
+  case STEP_PAIR:
+    break;
+  }
+  return false;
+}
+
+static bool is_f32(const Step *s, PrimId op) {
+  return s->kind == STEP_OP && s->op == op && s->dtype == DT_F32;
+}
+
+bool cuda_near(const Kernel *k, uint32_t at, CudaNear *to) {
+  const Loop *loop = k->loops.at[at];
+  if (loop->results.len != 1 || loop->results.at[0].reduce != PRIM_SUM)
+    return false;
+  const Step *exp = &loop->steps.at[loop->results.at[0].step];
+  const Step *less =
+      is_f32(exp, PRIM_EXP) ? &loop->steps.at[exp->args[0]] : exp;
+  if (less == exp || !is_f32(less, PRIM_SUB))
+    return false;
+  *to = (CudaNear){.is = true, .x = less->args[0], .v = less->args[1]};
+  uint64_t points = ((uint64_t)1 << k->outer) - 1;
+  return !(loop_depends(k->arena, loop)[to->v] & ~points);
+}
+
+bool cuda_is_largest(const Kernel *k, uint32_t at, const CudaNear *near,
+                     uint32_t other, uint32_t result) {
+  const Loop *x = k->loops.at[other];
+  const Result *r = &x->results.at[result];
+  return r->reduce == PRIM_MAX && r->dtype == DT_F32 && (r->out || r->local) &&
+         same_value(x, r->step, k->loops.at[at], near->x);
+}
+
+Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near) {
+  const Loop *from = k->loops.at[at];
+  Loop *loop = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  Result r = from->results.at[0];
+  Step largest = {.kind = STEP_LOCAL,
+                  .dtype = DT_F32,
+                  .low = INT64_MIN,
+                  .high = INT64_MAX,
+                  .loop = near->loop,
+                  .result = near->result,
+                  .address = quasi_new(k->arena, 0)};
+  VEC_PUSH(k->arena, loop->steps, largest);
+  place[near->v] = loop->steps.len;
+  r.step = loop_take_step(k->arena, from, loop, place, r.step);
+  VEC_PUSH(k->arena, loop->results, r);
+  return loop;
+}
+
+const char *cuda_near_largest(Emitter *e, const CudaSum *most) {
+  return emit_format(e, "(acc%u - acc%u == 0 ? acc%u : 0)", most->name,
+                     most->name, most->name);
+}
