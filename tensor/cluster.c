@@ -19,7 +19,7 @@
 
 enum {
   LANES = 16,             /* points that go together, where they are vectors */
-  LOCAL_MOST = 128 << 10, /* bytes of one row, */
+  LOCAL_MOST = 128 << 10, /* bytes of one row, if the backend does not say, */
   STRIP_MOST = 8 << 10,   /* of one of several columns, */
   TILE_MOST = 1 << 20,    /* of the rows that a product takes at a time */
   UNITS_LEAST = 4,        /* independent pieces for each core */
@@ -369,7 +369,9 @@ static const char *why_not_worth(const Merge *m) {
   if (m->columns && !m->all)
     return m->local_bytes <= STRIP_MOST ? too_few_points(m, LANES * UNITS_LEAST)
                                         : large;
-  return m->local_bytes <= LOCAL_MOST ? too_few_points(m, UNITS_LEAST) : large;
+  const Backend *b = m->graph->backend;
+  double most = b && b->row_most ? b->row_most : LOCAL_MOST;
+  return m->local_bytes <= most ? too_few_points(m, UNITS_LEAST) : large;
 }
 
 /* ---- rows between products ---- */

@@ -375,6 +375,8 @@ typedef struct Backend {
   /* Has it a kernel for two products and the rows between them that leaves no
    * row in memory?  Asked before clusters are decided about; NULL: for none. */
   bool (*has_rows)(const struct Kernel *kernel);
+  uint32_t row_most; /* bytes that loops of a kernel may leave for each other at
+                        a point; 0: as is good for CPUs */
   /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
    * may be kept and run again with other nodes: then this is not called, and
    * of the kernel a cluster has nothing but the inputs; all else that `run`

@@ -425,7 +425,7 @@ static void emit_chunks(CudaWriter *w, CudaPass *p, const Kernel *whole,
   CudaPass *fold = new_pass(w->out, whole->arena, w->target);
   fold->k = fold_kernel(w, p->k, parts);
   fold->first = p->first;
-  cuda_schedule(fold->k, w->target, true, &fold->s);
+  cuda_schedule(fold, w->target, true);
   emit_pass(w, fold, whole, NULL);
   w->given = NULL;
   w->givens = 0;
@@ -438,7 +438,7 @@ static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
     p->s = (CudaSchedule){
         .shape = CUDA_TILE, .threads = gemm_threads(&tile->s), .tile = tile};
   else
-    cuda_schedule(p->k, w->target, false, &p->s);
+    cuda_schedule(p, w->target, false);
   if (p->s.chunk)
     emit_chunks(w, p, whole, notes);
   else
@@ -507,7 +507,7 @@ static void plan_reduce(CudaWriter *w, Kernel *k, CudaReduce *t,
   CudaPass *rest = new_pass(w->out, k->arena, w->target);
   rest->k = cuda_reduce_rest(w, t, k);
   rest->first = t->first;
-  cuda_schedule(rest->k, w->target, true, &rest->s);
+  cuda_schedule(rest, w->target, true);
   emit_pass(w, rest, k, notes);
   w->given = NULL;
   w->givens = 0;

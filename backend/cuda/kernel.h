@@ -130,13 +130,18 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s);
 
 /* Is it run loop by loop, since a team for each of its points is too little? */
 bool cuda_is_apart(const Kernel *k, const CudaTarget *target);
-/* Of a pass; may put its axes into another order.  whole: it is not to leave
- * sums of chunks. */
-void cuda_schedule(Kernel *k, const CudaTarget *target, bool whole,
-                   CudaSchedule *s);
+/* Gives a pass its schedule; may put its axes into another order.  whole: it is
+ * not to leave sums of chunks. */
+void cuda_schedule(CudaPass *p, const CudaTarget *target, bool whole);
 /* The axes that a team shares out, that of neighbours last; their number. */
 uint32_t cuda_shared_axes(const Loop *loop, const CudaSchedule *s,
                           uint32_t axes[KERNEL_AXES]);
+
+/* ---- recompute.c ---- */
+
+/* The kernel of a pass that is the first one, with little left along rows for
+ * later loops. */
+Kernel *cuda_recompute(const Kernel *k);
 
 /* ---- emit.c: what the kinds of passes share ---- */
 

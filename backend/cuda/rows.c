@@ -631,12 +631,21 @@ static void put_both(Team *t, Nest *n) {
   close_row(n, out);
 }
 
+static bool is_any_wanted(const Loop *loop) {
+  bool any = false;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    any |= is_wanted(&loop->results.at[j]);
+  return any;
+}
+
 static void put_loop(Team *t, uint32_t at) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer none = {.arena = e->arena};
   Nest n = {.loop = w->k->loops.at[at], .at = at, .vector = 1};
   n.kind = kind_of_loop(n.loop);
+  if (!is_any_wanted(n.loop))
+    return;
   n.loads = n.stores = none;
   n.row = 1;
   if (n.kind != LOOP_SINGLE)
@@ -769,8 +778,24 @@ static void count_folds(Team *t) {
   t->waits = t->folds == 1 && t->w->s->team > WARP && !t->w->s->across;
 }
 
+/* Do rows fit that loops leave for later ones? */
+static bool rows_fit(const CudaWriter *w) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < w->k->loops.len; j++)
+    for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++) {
+      const Result *r = &w->k->loops.at[j]->results.at[i];
+      if (r->local && kind_of_loop(w->k->loops.at[j]) != LOOP_SINGLE)
+        bytes += (double)size_guess(w->k->graph, r->local_size) *
+                 dtype_info[r->dtype].bytes;
+    }
+  double points = w->s->threads / w->s->team;
+  return bytes * points + w->s->threads * FOLD_BYTES <= w->target->shared;
+}
+
 void cuda_put_team(CudaWriter *w) {
   Emitter *e = &w->e;
+  if (!w->s->held && !w->s->across && !w->pass->first && !rows_fit(w))
+    w->k = e->k = cuda_recompute(w->k);
   Team t = {.w = w, .body = {.arena = e->arena}};
   Buffer *out = &w->body;
   count_folds(&t);

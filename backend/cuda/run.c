@@ -13,6 +13,9 @@
 
 #include <string.h>
 
+/* What is not computed again of a row lies in scratch memory. */
+enum { ROW_MOST = 512 << 10 };
+
 /* ---- before it runs ---- */
 
 static bool has_rows(const Kernel *k) {
@@ -330,6 +333,7 @@ static bool settle(Graph *g, Fault *fault) {
 const Backend backend_cuda = {.name = "cuda",
                               .kernels = true,
                               .has_rows = has_rows,
+                              .row_most = ROW_MOST,
                               .prepare = prepare,
                               .run = run,
                               .settle = settle,

@@ -19,7 +19,7 @@ enum {
   VECTOR_MOST = 8,
   HELD_MOST = 64, /* elements of a row in registers; rather no more than */
   HELD_GOOD = 32,
-  HELD_OTHERS = 32,  /* registers for all else */
+  HELD_OTHERS = 40,  /* registers for all else */
   REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
                         technical specifications by compute capability */
   LOOP_OTHERS = 24,  /* of a thread, beside what it reads and adds up, */
@@ -359,9 +359,13 @@ static void choose_across(const Kernel *k, const CudaTarget *target,
   s->threads = s->team * WARP < THREADS ? THREADS : s->team * WARP;
 }
 
-/* Is it a read that an earlier loop has, too? */
-static bool is_read_before(const Kernel *k, uint32_t at, const Step *s) {
-  for (uint32_t j = 0; j < at; j++)
+static uint32_t words_of(Dtype t) {
+  return dtype_info[t].bytes == 8 ? 2 : 1;
+}
+
+static bool has_read(const Kernel *k, uint32_t from, uint32_t to,
+                     const Step *s) {
+  for (uint32_t j = from; j < to; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
       const Step *x = &k->loops.at[j]->steps.at[i];
       if (x->kind == STEP_READ && x->input == s->input &&
@@ -371,24 +375,46 @@ static bool is_read_before(const Kernel *k, uint32_t at, const Step *s) {
   return false;
 }
 
-/* Registers for each element of a row that a thread keeps: inputs, and results
- * that later loops read. */
-static uint32_t kept_registers(const Kernel *k) {
+static bool has_local(const Kernel *k, uint32_t from, uint32_t loop,
+                      uint32_t result) {
+  for (uint32_t j = from; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
+      const Step *s = &k->loops.at[j]->steps.at[i];
+      if (s->kind == STEP_LOCAL && s->loop == loop && s->result == result)
+        return true;
+    }
+  return false;
+}
+
+/* Registers for each element of a row that a thread keeps behind a loop, which
+ * is the pass's `first` and that many: inputs that were read and will be again,
+ * and results that later loops read. */
+static uint32_t words_behind(const Kernel *k, uint32_t first, uint32_t at) {
   uint32_t words = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
+  for (uint32_t j = 0; j <= at; j++) {
     const Loop *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->steps.len; i++) {
       const Step *s = &loop->steps.at[i];
-      if (s->kind == STEP_READ && !s->index_count && !is_read_before(k, j, s))
-        words += dtype_info[s->dtype].bytes == 8 ? 2 : 1;
+      if (s->kind == STEP_READ && !s->index_count && !has_read(k, 0, j, s) &&
+          has_read(k, at + 1, k->loops.len, s))
+        words += words_of(s->dtype);
     }
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
-      if (r->local && r->local_size != 1)
-        words += dtype_info[r->dtype].bytes == 8 ? 2 : 1;
+      if (r->local && r->local_size != 1 && has_local(k, at + 1, first + j, i))
+        words += words_of(r->dtype);
     }
   }
   return words;
+}
+
+static uint32_t kept_registers(const Kernel *k, uint32_t first) {
+  uint32_t most = 1;
+  for (uint32_t j = 0; j + 1 < k->loops.len; j++) {
+    uint32_t words = words_behind(k, first, j);
+    most = words > most ? words : most;
+  }
+  return most;
 }
 
 static bool is_simple_row(const Loop *loop) {
@@ -396,20 +422,40 @@ static bool is_simple_row(const Loop *loop) {
          loop->kept == loop->axes;
 }
 
-static void choose_held(const Kernel *k, double row, CudaSchedule *s) {
-  double times = ceil(row / ((double)s->team * s->vector));
-  double room = fmin(HELD_MOST * 2.0, REGISTERS / s->threads - HELD_OTHERS);
+/* So many times a vector of a row, for sizes that are like each other alike. */
+static uint32_t times_of(double row, const CudaSchedule *s) {
+  uint32_t times = (uint32_t)ceil(row / ((double)s->team * s->vector));
+  return times <= 4 ? power_up(times) : (times + 1) / 2 * 2;
+}
+
+static bool may_hold(const CudaPass *p, double row, const CudaSchedule *s) {
+  double room = REGISTERS / s->threads - HELD_OTHERS;
+  if (ceil(row / ((double)s->team * s->vector)) * s->vector > HELD_MOST)
+    return false;
+  return times_of(row, s) * s->vector * kept_registers(p->k, p->first) <=
+         fmin(HELD_MOST * 2.0, room);
+}
+
+/* Rows that many threads have too few registers for may do for fewer. */
+static void choose_held(const CudaPass *p, double row, CudaSchedule *s) {
+  const Kernel *k = p->k;
+  CudaSchedule half = *s;
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!is_simple_row(k->loops.at[j]))
       return;
-  if (k->loops.len > 1 &&
-      power_up(times) * s->vector * kept_registers(k) <= room &&
-      times * s->vector <= HELD_MOST && !k->graph->sizes)
-    s->held = power_up(times);
+  if (k->loops.len < 2 || k->graph->sizes)
+    return;
+  half.team = half.threads = s->threads / 2;
+  if (!may_hold(p, row, s) && s->team == THREADS_MOST &&
+      may_hold(p, row, &half))
+    *s = half;
+  if (may_hold(p, row, s))
+    s->held = times_of(row, s);
 }
 
-static void choose_rows(const Kernel *k, const CudaTarget *target,
+static void choose_rows(const CudaPass *p, const CudaTarget *target,
                         CudaSchedule *s) {
+  const Kernel *k = p->k;
   uint32_t axes[KERNEL_LOOPS], registers = loop_registers(k);
   double row = longest_row(k), points = points_of(k), cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -431,11 +477,12 @@ static void choose_rows(const Kernel *k, const CudaTarget *target,
          items * s->vector > (double)HELD_GOOD * s->team)
     s->team *= 2;
   s->threads = s->team > THREADS ? s->team : THREADS;
-  choose_held(k, row, s);
+  choose_held(p, row, s);
 }
 
-void cuda_schedule(Kernel *k, const CudaTarget *target, bool whole,
-                   CudaSchedule *s) {
+void cuda_schedule(CudaPass *p, const CudaTarget *target, bool whole) {
+  Kernel *k = p->k;
+  CudaSchedule *s = &p->s;
   *s = (CudaSchedule){.team = 1, .vector = 1, .turned = NO_LANE};
   if (!has_inner(k)) {
     choose_points(k, target, s);
@@ -447,7 +494,7 @@ void cuda_schedule(Kernel *k, const CudaTarget *target, bool whole,
     kernel_move_last(k, lane);
     choose_across(k, target, s);
   } else {
-    choose_rows(k, target, s);
+    choose_rows(p, target, s);
   }
   if (!whole && may_be_chunked(k))
     choose_chunk(k, target, s);
