@@ -370,8 +370,9 @@ static const char *why_not_worth(const Merge *m) {
     return m->local_bytes <= STRIP_MOST ? too_few_points(m, LANES * UNITS_LEAST)
                                         : large;
   const Backend *b = m->graph->backend;
-  double most = b && b->row_most ? b->row_most : LOCAL_MOST;
-  return m->local_bytes <= most ? too_few_points(m, UNITS_LEAST) : large;
+  if (b && b->row_most) /* which runs loops apart where points are few */
+    return m->local_bytes <= b->row_most ? NULL : large;
+  return m->local_bytes <= LOCAL_MOST ? too_few_points(m, UNITS_LEAST) : large;
 }
 
 /* ---- rows between products ---- */

@@ -42,6 +42,7 @@ typedef struct CudaSchedule {
   uint32_t held;   /* TEAM: so many times a vector of a row lie in the registers
                       of a thread; 0: rows are gone through as often as there
                       are loops */
+  bool online;     /* TEAM: sums go on with the largest of a row (online.c) */
   uint32_t turned; /* TURNED: the axis that such operands are read along, */
   uint32_t side;   /* and elements of a square's side */
   int64_t chunk;   /* 0, or: terms of its one sum that a block takes; another

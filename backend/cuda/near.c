@@ -39,16 +39,28 @@ static bool is_f32(const Step *s, PrimId op) {
   return s->kind == STEP_OP && s->op == op && s->dtype == DT_F32;
 }
 
+static bool is_wanted(const Result *r) {
+  return r->out || r->local;
+}
+
 bool cuda_near(const Kernel *k, uint32_t at, CudaNear *to) {
   const Loop *loop = k->loops.at[at];
-  if (loop->results.len != 1 || loop->results.at[0].reduce != PRIM_SUM)
+  uint32_t count = 0, sum = 0;
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    if (is_wanted(&loop->results.at[j])) {
+      sum = j;
+      count++;
+    }
+  const Result *r = &loop->results.at[sum];
+  if (count != 1 || r->reduce != PRIM_SUM)
     return false;
-  const Step *exp = &loop->steps.at[loop->results.at[0].step];
+  const Step *exp = &loop->steps.at[r->step];
   const Step *less =
       is_f32(exp, PRIM_EXP) ? &loop->steps.at[exp->args[0]] : exp;
   if (less == exp || !is_f32(less, PRIM_SUB))
     return false;
-  *to = (CudaNear){.is = true, .x = less->args[0], .v = less->args[1]};
+  *to = (CudaNear){
+      .is = true, .sum = sum, .x = less->args[0], .v = less->args[1]};
   uint64_t points = ((uint64_t)1 << k->outer) - 1;
   return !(loop_depends(k->arena, loop)[to->v] & ~points);
 }
@@ -57,7 +69,7 @@ bool cuda_is_largest(const Kernel *k, uint32_t at, const CudaNear *near,
                      uint32_t other, uint32_t result) {
   const Loop *x = k->loops.at[other];
   const Result *r = &x->results.at[result];
-  return r->reduce == PRIM_MAX && r->dtype == DT_F32 && (r->out || r->local) &&
+  return r->reduce == PRIM_MAX && r->dtype == DT_F32 && is_wanted(r) &&
          same_value(x, r->step, k->loops.at[at], near->x);
 }
 
@@ -65,7 +77,6 @@ Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near) {
   const Loop *from = k->loops.at[at];
   Loop *loop = loop_like(k->arena, from);
   uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
-  Result r = from->results.at[0];
   Step largest = {.kind = STEP_LOCAL,
                   .dtype = DT_F32,
                   .low = INT64_MIN,
@@ -75,12 +86,16 @@ Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near) {
                   .address = quasi_new(k->arena, 0)};
   VEC_PUSH(k->arena, loop->steps, largest);
   place[near->v] = loop->steps.len;
-  r.step = loop_take_step(k->arena, from, loop, place, r.step);
-  VEC_PUSH(k->arena, loop->results, r);
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    r.step = j == near->sum
+                 ? loop_take_step(k->arena, from, loop, place, r.step)
+                 : 0;
+    VEC_PUSH(k->arena, loop->results, r);
+  }
   return loop;
 }
 
-const char *cuda_near_largest(Emitter *e, const CudaSum *most) {
-  return emit_format(e, "(acc%u - acc%u == 0 ? acc%u : 0)", most->name,
-                     most->name, most->name);
+const char *cuda_near_largest(Emitter *e, uint32_t most) {
+  return emit_format(e, "(acc%u - acc%u == 0 ? acc%u : 0)", most, most, most);
 }

@@ -12,6 +12,7 @@
 
 typedef struct CudaNear {
   bool is;
+  uint32_t sum;          /* of the loop's results: all that is wanted of it */
   uint32_t loop, result; /* that has the largest */
   uint32_t x, v;         /* steps */
 } CudaNear;
@@ -23,7 +24,8 @@ bool cuda_is_largest(const Kernel *k, uint32_t at, const CudaNear *near,
                      uint32_t other, uint32_t result);
 /* Its terms: the first step, a STEP_LOCAL, is there in place of v. */
 Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near);
-/* What that is while the part is gone through: an expression. */
-const char *cuda_near_largest(Emitter *e, const CudaSum *most);
+/* What that is while the part is gone through, of which acc%u is the largest x:
+ * an expression. */
+const char *cuda_near_largest(Emitter *e, uint32_t most);
 
 #endif

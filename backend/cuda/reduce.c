@@ -172,7 +172,7 @@ static void put_begin(void *owner, Buffer *out, uint32_t level) {
 static const char *given_largest(CudaWriter *w, const Step *s) {
   if (s->loop < w->reduce->first)
     return NULL;
-  return cuda_near_largest(&w->e, &w->reduce->sums[s->loop][s->result]);
+  return cuda_near_largest(&w->e, w->reduce->sums[s->loop][s->result].name);
 }
 
 static void put_take(void *owner, Buffer *out, uint32_t level, const char *x) {

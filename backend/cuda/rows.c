@@ -6,7 +6,7 @@
  * is kept is shared out and each thread has sums of its own.  Long sums of
  * floats go on in a second number after RUN terms, so that they are as good as
  * sums of short ones. */
-#include "backend/cuda/kernel.h"
+#include "backend/cuda/team.h"
 
 #include <string.h>
 
@@ -15,59 +15,11 @@
 enum { RUN = 128, UNROLL = 4, UNROLL_ONES = 8, FOLD_BYTES = 16, WARP = 32 };
 enum { LONG = 64 /* steps of a loop, of which one turn is work enough */ };
 enum { CROWD = 1024 /* threads of a block */ };
+enum { PORTION = 4 /* vectors of a thread, which are read again soon */ };
 
-typedef enum LoopKind {
-  LOOP_SINGLE, /* no inner axes: all threads of a team do the same */
-  LOOP_KEPT,   /* results all along the row */
-  LOOP_SUMS,   /* one number comes of a row, */
-  LOOP_BOTH,   /* or of each part of one; and perhaps there are results of
-                  each element beside it */
-  LOOP_KINDS,
-} LoopKind;
-
-static LoopKind kind_of_loop(const Loop *loop) {
-  if (loop->axes == loop->outer)
-    return LOOP_SINGLE;
-  if (loop->kept == loop->axes)
-    return LOOP_KEPT;
-  return loop->kept == loop->outer ? LOOP_SUMS : LOOP_BOTH;
-}
-
-/* An input's elements that a thread keeps for all loops. */
-typedef struct Row {
-  const Loop *loop;
-  const Step *read;
-  const char *name;
-} Row;
-
-typedef struct Team {
-  CudaWriter *w;
-  Buffer body;
-  VEC(Row) rows;
-  uint32_t folds, folded; /* sums of a team in shared memory: all, so far */
-  bool pairs, waits;      /* what else shared memory is used for */
-  int64_t shared;         /* bytes of local values of one point, a size */
-  int64_t slots;          /* bytes of scratch memory of one team, a size */
-} Team;
-
-static bool is_wanted(const Result *r) {
-  return r->out || r->local;
-}
 static bool is_sum(const Result *r) {
-  return is_wanted(r) && r->reduce != PRIM_NONE;
+  return team_wants(r) && r->reduce != PRIM_NONE;
 }
-
-/* A loop as it is written. */
-typedef struct Nest {
-  const Loop *loop;
-  uint32_t at; /* its number in the pass */
-  LoopKind kind;
-  uint32_t axes[KERNEL_AXES], count; /* shared out; the last is of neighbours */
-  uint32_t vector, held;
-  int64_t row; /* elements that are shared out: a size */
-  CudaSum sums[RESULTS_MOST];
-  Buffer loads, stores;
-} Nest;
 
 static const CudaLocal *local_of(const CudaWriter *w, uint32_t loop,
                                  uint32_t result) {
@@ -76,10 +28,9 @@ static const CudaLocal *local_of(const CudaWriter *w, uint32_t loop,
 
 /* ---- where local values lie ---- */
 
-/* Do two loops share out the same row in the same way? */
-static bool rows_match(const CudaWriter *w, const Loop *x, const Loop *y) {
+bool team_rows_match(const CudaWriter *w, const Loop *x, const Loop *y) {
   uint32_t a[KERNEL_AXES], b[KERNEL_AXES];
-  LoopKind kx = kind_of_loop(x), ky = kind_of_loop(y);
+  LoopKind kx = team_kind(x), ky = team_kind(y);
   if ((kx != LOOP_KEPT && kx != LOOP_SUMS) ||
       (ky != LOOP_KEPT && ky != LOOP_SUMS) || x->axes != y->axes ||
       memcmp(x->extents, y->extents, x->axes * sizeof *x->extents) != 0)
@@ -93,7 +44,7 @@ static bool rows_match(const CudaWriter *w, const Loop *x, const Loop *y) {
 static bool may_be_held(const CudaWriter *w, uint32_t at, uint32_t result) {
   const Loop *from = w->k->loops.at[at];
   const Result *r = &from->results.at[result];
-  if (!w->s->held || kind_of_loop(from) == LOOP_BOTH)
+  if (!w->s->held || team_kind(from) == LOOP_BOTH)
     return false;
   for (uint32_t j = 0; j < w->k->loops.len; j++) {
     const Loop *loop = w->k->loops.at[j];
@@ -101,7 +52,8 @@ static bool may_be_held(const CudaWriter *w, uint32_t at, uint32_t result) {
       const Step *s = &loop->steps.at[i];
       if (s->kind == STEP_LOCAL && s->loop == w->pass->first + at &&
           s->result == result &&
-          (!rows_match(w, from, loop) || !quasi_equal(s->address, r->local)))
+          (!team_rows_match(w, from, loop) ||
+           !quasi_equal(s->address, r->local)))
         return false;
     }
   }
@@ -116,7 +68,7 @@ static void place_local(Team *t, uint32_t at, uint32_t result) {
   const Loop *loop = w->k->loops.at[at];
   const Result *r = &loop->results.at[result];
   CudaLocal *l = &w->locals[w->pass->first + at][result];
-  LoopKind kind = kind_of_loop(loop);
+  LoopKind kind = team_kind(loop);
   if (!r->local || l->place == PLACE_POINT)
     return;
   if (kind == LOOP_SINGLE || (kind == LOOP_SUMS && r->reduce != PRIM_NONE)) {
@@ -170,9 +122,14 @@ static double terms_of(const CudaWriter *w, const Nest *n) {
   return loop->graph->sizes ? 1e9 : terms / share;
 }
 
-static void begin_sum(CudaWriter *w, Nest *n, uint32_t j) {
+static void begin_sum(Team *t, Nest *n, uint32_t j) {
+  CudaWriter *w = t->w;
   CudaSum *s = &n->sums[j];
   *s = cuda_sum_new(w, n->loop, &n->loop->results.at[j]);
+  for (uint32_t i = n->at + 1; i < w->k->loops.len; i++)
+    if (t->online[i].near.is && t->online[i].near.loop == n->at &&
+        t->online[i].near.result == j)
+      s->name = t->online[i].largest;
   s->runs = s->r->reduce == PRIM_SUM && s->class == 'f' && !n->held &&
             terms_of(w, n) > RUN;
 }
@@ -208,8 +165,7 @@ static uint32_t room_at(const Team *t, uint32_t fold) {
   return room_count(t) == 1 ? 0 : (third ? 2 : fold % 2) * room_size(t);
 }
 
-/* All of a team's in one, for all of it. */
-static void fold_sum(Team *t, const CudaSum *s, Buffer *out) {
+void team_put_fold(Team *t, const CudaSum *s, Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   if (w->s->team == 1)
@@ -233,7 +189,7 @@ static const char *held_row(Team *t, const Nest *n, const Step *s) {
     const Row *row = &t->rows.at[j];
     if (row->read->input == s->input &&
         quasi_equal(row->read->address, s->address) &&
-        rows_match(t->w, row->loop, n->loop))
+        team_rows_match(t->w, row->loop, n->loop))
       return row->name;
   }
   return NULL;
@@ -254,7 +210,7 @@ static bool is_read_again(const Team *t, const Nest *n, const Step *s) {
       const Step *x = &loop->steps.at[i];
       if (x->kind == STEP_READ && !x->index_count && x->input == s->input &&
           quasi_equal(x->address, s->address) &&
-          rows_match(t->w, n->loop, loop))
+          team_rows_match(t->w, n->loop, loop))
         return true;
     }
   }
@@ -405,8 +361,8 @@ static bool has_runs(const Nest *n) {
 /* ---- results ---- */
 
 /* One number of a team. */
-static void store_one(Team *t, const Nest *n, uint32_t j, const char *x,
-                      Buffer *out) {
+void team_put_one(Team *t, const Nest *n, uint32_t j, const char *x,
+                  Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   const Result *r = &n->loop->results.at[j];
@@ -496,14 +452,25 @@ static bool writes_memory(const Team *t, const Nest *n) {
   return false;
 }
 
+void team_put_walk(Team *t, const Nest *n, Buffer *out, const Buffer *takes,
+                   const char *from, const char *to) {
+  if (!n->held)
+    buffer_printf(out, "#pragma unroll %d\n", unroll_of(t, n));
+  open_row(t->w, n, out, from, to);
+  emit_put(out, &t->w->e.checks);
+  emit_put(out, takes);
+  close_row(n, out);
+}
+
 /* ---- the four kinds ---- */
 
 static void put_single(Team *t, Nest *n) {
   Emitter *e = &t->w->e;
   Buffer results = {.arena = e->arena};
   for (uint32_t j = 0; j < n->loop->results.len; j++)
-    if (is_wanted(&n->loop->results.at[j]))
-      store_one(t, n, j, emit_scalar(e, n->loop->results.at[j].step), &results);
+    if (team_wants(&n->loop->results.at[j]))
+      team_put_one(t, n, j, emit_scalar(e, n->loop->results.at[j].step),
+                   &results);
   emit_put(&t->body, &e->blocks[ROW_LEVEL]);
   emit_put(&t->body, &e->checks);
   emit_put(&t->body, &results);
@@ -512,7 +479,7 @@ static void put_single(Team *t, Nest *n) {
 /* A result of each element. */
 static void put_each(Team *t, Nest *n, uint32_t j, Buffer *out) {
   const Result *r = &n->loop->results.at[j];
-  if (is_wanted(r) && !is_sum(r))
+  if (team_wants(r) && !is_sum(r))
     store_each(t, n, j, emit_scalar(&t->w->e, r->step), out);
 }
 
@@ -531,47 +498,49 @@ static void put_kept(Team *t, Nest *n) {
   close_row(n, out);
 }
 
-static void put_sums(Team *t, Nest *n) {
+/* more: what is done behind each portion. */
+static void put_sums(Team *t, Nest *n, const Buffer *more) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer *out = &t->body, takes = {.arena = e->arena}, ends = takes;
   const char *from =
       format(e, "%slane * %u", w->parts ? "from + " : "", n->vector);
   const char *to = w->parts ? "to" : emit_int(e, n->row);
-  bool runs = has_runs(n);
-  uint32_t step = w->s->team * n->vector;
+  bool portions = more->len > 0, runs = has_runs(n) || portions;
+  uint32_t step = w->s->team * n->vector * (portions ? PORTION : RUN);
   for (uint32_t j = 0; j < n->loop->results.len; j++) {
     put_each(t, n, j, &takes);
     if (!is_sum(&n->loop->results.at[j]))
       continue;
     cuda_sum_take(w, &n->sums[j], &takes);
-    fold_sum(t, &n->sums[j], &ends);
-    store_one(t, n, j, cuda_sum_value(e, &n->sums[j]), &ends);
+    team_put_fold(t, &n->sums[j], &ends);
+    team_put_one(t, n, j, cuda_sum_value(e, &n->sums[j]), &ends);
   }
   emit_put(out, &e->blocks[ROW_LEVEL]);
   for (uint32_t j = 0; j < n->loop->results.len; j++)
     if (is_sum(&n->loop->results.at[j]))
       declare_sum(&n->sums[j], out);
+  if (portions)
+    online_declare(t, n->at, out);
   if (runs) {
     buffer_printf(out,
                   "for (%s run = %s; run < %s; run += %u) {\n"
-                  "const %s stop = %s - run < %u ? %s : run + %u;\n"
-                  "#pragma unroll %d\n",
-                  w->dialect.index, from, to, RUN * step, w->dialect.index, to,
-                  RUN * step, to, RUN * step, unroll_of(t, n));
+                  "const %s stop = %s - run < %u ? %s : run + %u;\n",
+                  w->dialect.index, from, to, step, w->dialect.index, to, step,
+                  to, step);
     from = "run", to = "stop";
-  } else if (!n->held) {
-    buffer_printf(out, "#pragma unroll %d\n", unroll_of(t, n));
   }
-  open_row(w, n, out, from, to);
-  emit_put(out, &e->checks);
-  emit_put(out, &takes);
-  close_row(n, out);
+  if (portions)
+    online_begin(t, n->at, out);
+  team_put_walk(t, n, out, &takes, from, to);
   for (uint32_t j = 0; runs && j < n->loop->results.len; j++)
     end_run(&n->sums[j], out);
+  emit_put(out, more);
   buffer_puts(out, runs ? "}\n" : "");
   for (uint32_t j = 0; j < n->loop->results.len; j++)
     end_sum(&n->sums[j], out);
+  if (portions)
+    online_end(t, n->at, out);
   emit_put(out, &ends);
 }
 
@@ -634,39 +603,53 @@ static void put_both(Team *t, Nest *n) {
 static bool is_any_wanted(const Loop *loop) {
   bool any = false;
   for (uint32_t j = 0; j < loop->results.len; j++)
-    any |= is_wanted(&loop->results.at[j]);
+    any |= team_wants(&loop->results.at[j]);
   return any;
+}
+
+void team_begin_loop(Team *t, Nest *n, const Loop *loop, uint32_t at,
+                     const char *first) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer none = {.arena = e->arena};
+  *n = (Nest){.loop = loop, .at = at, .vector = 1, .row = 1};
+  n->kind = team_kind(loop);
+  n->loads = n->stores = none;
+  if (n->kind != LOOP_SINGLE)
+    n->count = cuda_shared_axes(loop, w->s, n->axes);
+  for (uint32_t k = 0; k < n->count; k++)
+    n->row = emit_times(e, n->row, loop->extents[n->axes[k]]);
+  if (n->kind == LOOP_KEPT || n->kind == LOOP_SUMS) {
+    n->vector = w->s->vector;
+    n->held = w->s->held;
+  }
+  begin_nest(w, n);
+  e->given = give_all(t, n);
+  if (first)
+    e->given[0] = first;
+  emit_steps(e);
+  e->given = NULL;
+  for (uint32_t j = 0; j < loop->results.len && !e->failed; j++)
+    if (is_sum(&loop->results.at[j]))
+      begin_sum(t, n, j);
+  emit_put(&e->head, &e->blocks[0]);
+  e->blocks[0].len = 0;
 }
 
 static void put_loop(Team *t, uint32_t at) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  Buffer none = {.arena = e->arena};
-  Nest n = {.loop = w->k->loops.at[at], .at = at, .vector = 1};
-  n.kind = kind_of_loop(n.loop);
-  if (!is_any_wanted(n.loop))
+  Nest n;
+  if (!is_any_wanted(w->k->loops.at[at]))
     return;
-  n.loads = n.stores = none;
-  n.row = 1;
-  if (n.kind != LOOP_SINGLE)
-    n.count = cuda_shared_axes(n.loop, w->s, n.axes);
-  for (uint32_t k = 0; k < n.count; k++)
-    n.row = emit_times(e, n.row, n.loop->extents[n.axes[k]]);
-  if (n.kind == LOOP_KEPT || n.kind == LOOP_SUMS) {
-    n.vector = w->s->vector;
-    n.held = w->s->held;
+  if (t->online[at].near.is) {
+    online_put_scaled(t, at);
+    return;
   }
-  begin_nest(w, &n);
-  e->given = give_all(t, &n);
-  emit_steps(e);
-  e->given = NULL;
-  for (uint32_t j = 0; j < n.loop->results.len && !e->failed; j++)
-    if (is_sum(&n.loop->results.at[j]))
-      begin_sum(w, &n, j);
+  Buffer more = online_parts(t, at);
+  team_begin_loop(t, &n, w->k->loops.at[at], at, NULL);
   if (e->failed)
     return;
-  emit_put(&e->head, &e->blocks[0]);
-  e->blocks[0].len = 0;
   switch (n.kind) {
   case LOOP_SINGLE:
     put_single(t, &n);
@@ -675,7 +658,7 @@ static void put_loop(Team *t, uint32_t at) {
     put_kept(t, &n);
     break;
   case LOOP_SUMS:
-    put_sums(t, &n);
+    put_sums(t, &n, &more);
     break;
   case LOOP_BOTH:
     put_both(t, &n);
@@ -767,7 +750,7 @@ static void count_folds(Team *t) {
   const Kernel *k = t->w->k;
   for (uint32_t j = 0; t->w->s->team > 1 && j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
-    if (kind_of_loop(loop) != LOOP_SUMS)
+    if (team_kind(loop) != LOOP_SUMS)
       continue;
     for (uint32_t i = 0; i < loop->results.len; i++) {
       t->folds += is_sum(&loop->results.at[i]);
@@ -784,7 +767,7 @@ static bool rows_fit(const CudaWriter *w) {
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++) {
       const Result *r = &w->k->loops.at[j]->results.at[i];
-      if (r->local && kind_of_loop(w->k->loops.at[j]) != LOOP_SINGLE)
+      if (r->local && team_kind(w->k->loops.at[j]) != LOOP_SINGLE)
         bytes += (double)size_guess(w->k->graph, r->local_size) *
                  dtype_info[r->dtype].bytes;
     }
@@ -798,6 +781,7 @@ void cuda_put_team(CudaWriter *w) {
     w->k = e->k = cuda_recompute(w->k);
   Team t = {.w = w, .body = {.arena = e->arena}};
   Buffer *out = &w->body;
+  online_find(&t);
   count_folds(&t);
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++)

@@ -531,6 +531,8 @@ void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, ", %u elements at once", s->vector);
   if (s->held)
     buffer_printf(out, ", rows in registers, %u each", s->held * s->vector);
+  if (s->online)
+    buffer_puts(out, ", sums online");
   if (s->chunk)
     buffer_printf(out, ", sums of %lld terms", (long long)s->chunk);
 }
