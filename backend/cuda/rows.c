@@ -777,7 +777,8 @@ static bool rows_fit(const CudaWriter *w) {
 
 void cuda_put_team(CudaWriter *w) {
   Emitter *e = &w->e;
-  if (!w->s->held && !w->s->across && !w->pass->first && !rows_fit(w))
+  if (w->k->loops.len > 1 && !w->s->held && !w->s->across && !w->pass->first &&
+      !rows_fit(w))
     w->k = e->k = cuda_recompute(w->k);
   Team t = {.w = w, .body = {.arena = e->arena}};
   Buffer *out = &w->body;
