@@ -31,14 +31,14 @@ uint32_t gemm_row_parts(const GemmSchedule *s) {
 }
 
 bool gemm_may_reduce(const GemmSchedule *s) {
-  return gemm_threads(s) % WARP_MOST ==
-         0; /* all lanes of a warp put together */
+  /* all lanes of a warp put together */
+  return gemm_threads(s) % WARP_MOST == 0;
 }
 
-/* A row's elements, each as `term`; `each` opens the loops over them,
- * and declares `column` and `term`. */
+/* A row's elements; `each` opens the loop over them, and declares `column` and
+ * `term`. */
 static void put_level(Buffer *out, const GemmText *t, uint32_t level,
-                      const char *each, const char *closing) {
+                      const char *each) {
   const GemmRows *r = &t->rows;
   r->begin(t->owner, out, level);
   buffer_puts(out, each);
@@ -47,17 +47,17 @@ static void put_level(Buffer *out, const GemmText *t, uint32_t level,
                                  "if (i < m_all && column < n_all) {\n");
   gemm_put_axes(out, &t->n, "column");
   r->take(t->owner, out, level, "term");
-  buffer_printf(out, "}\n%s", closing);
+  buffer_puts(out, "}\n}\n");
   r->join(t->owner, out, level, lanes_of(t->schedule));
 }
 
 /* part: which of the tile's; first: is it the thread that leaves it? */
 static void put_row(Buffer *out, const GemmText *t, const char *each,
-                    const char *closing, const char *part, const char *first) {
+                    const char *part, const char *first) {
   const GemmRows *r = &t->rows;
   gemm_put_axes(out, &t->m, "i");
   for (uint32_t level = 0; level < r->levels; level++)
-    put_level(out, t, level, each, closing);
+    put_level(out, t, level, each);
   buffer_printf(out,
                 "if (%s && i < m_all && n0 < (unsigned)n_all) {\n"
                 "const int64_t part = (int64_t)(n0 / %uu * %uu + %s);\n"
@@ -73,7 +73,7 @@ void gemm_put_rows(Buffer *out, const GemmText *t, const char *sums,
   const GemmSchedule *s = t->schedule;
   uint32_t columns = s->way == GEMM_WGMMA ? s->n : s->n / s->warps_n;
   Held h = held_mma_c();
-  Buffer each = {0}, first = {0};
+  Buffer each = {.arena = out->arena}, first = each;
   if (!t->rows.levels)
     return;
   buffer_printf(&each,
@@ -91,7 +91,7 @@ void gemm_put_rows(Buffer *out, const GemmText *t, const char *sums,
                 row, (uint32_t)layout_at(&h.value_row, 2));
   layout_print(out, &h.thread_row, "lane");
   buffer_puts(out, ");\n");
-  put_row(out, t, each.text, "}\n", part, first.text);
+  put_row(out, t, each.text, part, first.text);
   buffer_puts(out, "}\n");
   buffer_free(&each);
   buffer_free(&first);
@@ -101,7 +101,7 @@ void gemm_put_rows_fma(Buffer *out, const GemmText *t, uint32_t gm,
                        uint32_t gn) {
   const GemmSchedule *s = t->schedule;
   uint32_t lanes = lanes_of(s);
-  Buffer each = {0}, part = {0}, first = {0};
+  Buffer each = {.arena = out->arena}, part = each, first = each;
   if (!t->rows.levels)
     return;
   buffer_printf(&each,
@@ -118,7 +118,7 @@ void gemm_put_rows_fma(Buffer *out, const GemmText *t, uint32_t gm,
                 "const int i = (int)(m0 + a_place * %uu + u / %u * %uu + u %% "
                 "%u);\n",
                 s->thread_m, gm, gm, s->m / s->thread_m * gm, gm);
-  put_row(out, t, each.text, "}\n", part.text, first.text);
+  put_row(out, t, each.text, part.text, first.text);
   buffer_puts(out, "}\n");
   buffer_free(&each);
   buffer_free(&part);
