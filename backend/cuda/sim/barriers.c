@@ -234,7 +234,10 @@ static void arrive(SimRun *r, SimThread *t, AxCall *c) {
     return;
   }
   m->bytes += (int64_t)c->n[1];
-  clock_release(t, m->arrived);
+  if (b == t->block)
+    clock_release(t, m->arrived);
+  else
+    clock_release_far(t, m->arrived);
   end_phase(r, m, b);
 }
 

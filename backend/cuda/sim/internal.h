@@ -42,7 +42,7 @@ typedef struct Cell { /* of a byte of shared memory */
 typedef enum AgentKind {
   AGENT_THREAD,
   AGENT_COPY,    /* cp.async of a thread */
-  AGENT_BULK,    /* bulk groups of a thread */
+  AGENT_BULK,    /* by the asynchronous proxy: bulk groups of a thread */
   AGENT_LOAD,    /* loads that arrive at an mbarrier */
   AGENT_PRODUCT, /* wgmma of a warpgroup */
 } AgentKind;
@@ -240,6 +240,8 @@ void clock_meet(const SimCluster *c, Clock *into, const Clock *from);
 void clock_clear(const SimCluster *c, Clock *clock);
 /* What the thread did is given on, and what it does next is not. */
 void clock_release(SimThread *t, Clock *into);
+/* The same to another block, of what the asynchronous proxy did. */
+void clock_release_far(const SimThread *t, Clock *into);
 Stamp clock_stamp(const SimThread *t);
 static inline bool clock_sees(const Clock *clock, Stamp s) {
   return (uint32_t)s <= clock[s >> 32 & 0xffff];
