@@ -701,6 +701,18 @@ KERNEL(registers) {
   ax_registers_less<40>();
   ax_registers_more<232>();
 }
+KERNEL(three_registers) { /* 3 * 168 = 24 + 240 + 240 */
+  if (ax_warp() < 4)
+    ax_registers_less<24>();
+  else
+    ax_registers_more<240>();
+}
+KERNEL(three_registers_more) {
+  if (ax_warp() < 4)
+    ax_registers_less<32>();
+  else
+    ax_registers_more<240>();
+}
 KERNEL(registers_fewer) {
   ax_registers_less<256>();
 }
