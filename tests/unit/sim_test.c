@@ -136,6 +136,8 @@ static const FaultCase faults[] = {
     {"neighbours_left", "which is not there|nothing", 0, 2, 2},
     {"neighbours_arrive", NULL, neighbours, 2, 2},
     {"neighbours_handed", "nothing orders|nobody wrote", 0, 2, 2},
+    {"neighbours_told", NULL, 0, 2, 2},
+    {"neighbours_gone", "that may have ended|of a block that has", 0, 2, 2},
     {"cluster_alone", NULL, 0, 2, 2},
     {"product", NULL, product, 1, 1},
     {"product_no_hold", "ax_wgmma_hold is missing|registers", 0, 1, 1},
