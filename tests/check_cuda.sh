@@ -1,7 +1,6 @@
 #!/bin/bash
 # The target cuda as a user meets it: without a driver, with one that is a fake
-# (tests/unit/cuda_fake.h), without NVRTC; and our numbers beside those of
-# NVIDIA's headers, where these are.
+# (tests/unit/cuda_fake.h), and without NVRTC.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -141,82 +140,5 @@ else
   driver -DFAKE_LACKS=1
   with 1 'libcuda.so.1, cannot be used: it has no function cuLaunchKernel' \
     "$AXON" -e 1 --target cuda
-fi
-
-# Our numbers are NVIDIA's.
-numbers() { # names and numbers, as the header of $1 would have them
-  sed -n 's/^E(\([0-9]*\), \([A-Z_]*\),.*/CUDA_ERROR_\2 \1/p' \
-    "$here/backend/cuda/errors.def"
-  sed -n 's/^ *A(\([0-9]*\), \([A-Z0-9_]*\),.*/CU_DEVICE_ATTRIBUTE_\2 \1/p' \
-    "$here/backend/cuda/driver.c"
-  echo 'CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
-CU_STREAM_NON_BLOCKING 1
-CU_EVENT_DEFAULT 0
-CU_TENSOR_MAP_DATA_TYPE_UINT16 1
-CU_TENSOR_MAP_DATA_TYPE_UINT32 2
-CU_TENSOR_MAP_INTERLEAVE_NONE 0
-CU_TENSOR_MAP_SWIZZLE_NONE 0
-CU_TENSOR_MAP_SWIZZLE_32B 1
-CU_TENSOR_MAP_SWIZZLE_64B 2
-CU_TENSOR_MAP_SWIZZLE_128B 3
-CU_TENSOR_MAP_L2_PROMOTION_L2_256B 3
-CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE 0
-CUDA_ERROR_NOT_SUPPORTED 801
-NVRTC_ERROR_INVALID_OPTION 5
-NVRTC_ERROR_COMPILATION 6
-NVRTC_ERROR_BUILTIN_OPERATION_FAILURE 7'
-}
-headers=
-for folder in "${CUDA_HOME-}/include" /usr/local/cuda/include /usr/include; do
-  [ -z "$headers" ] && [ -e "$folder/cuda.h" ] && [ -e "$folder/nvrtc.h" ] &&
-    headers=$folder
-done
-if [ -z "$headers" ] || ! command -v cc >/dev/null; then
-  echo 'no cuda.h and nvrtc.h: our numbers beside theirs are skipped'
-else
-  [ "$(numbers | wc -l)" -gt 45 ] || wrong "only $(numbers | wc -l) numbers"
-  {
-    echo '#include <cuda.h>'
-    echo '#include <nvrtc.h>'
-    numbers | while read -r name number; do
-      echo "_Static_assert($name == $number, \"$name\");"
-    done
-    # the functions, with arguments of these sizes
-    echo 'typedef CUresult CuResult; typedef CUdevice CuDevice;'
-    echo 'typedef CUcontext CuContext; typedef CUmodule CuModule;'
-    echo 'typedef CUfunction CuFunction; typedef CUstream CuStream;'
-    echo 'typedef CUevent CuEvent; typedef CUdeviceptr CuAddress;'
-    echo 'typedef CUgraph CuGraph; typedef CUgraphNode CuNode;'
-    echo 'typedef CUgraphExec CuGraphExec;'
-    echo 'typedef CUDA_KERNEL_NODE_PARAMS_v2 CuKernelNode;'
-    echo 'typedef nvrtcProgram NvrtcProgram;'
-    echo '#define CU(name, symbol, arguments) CUresult (*t_##name) arguments;'
-    echo '#include "backend/cuda/driver.def"'
-    echo '#define NV(result, name, symbol, arguments) \'
-    echo '  result (*t_nvrtc_##name) arguments;'
-    echo '#include "backend/cuda/nvrtc.def"'
-    echo 'void all(void) {'
-    sed -n 's/^CU(\([a-z_]*\), "\([A-Za-z0-9_]*\)".*/t_\1 = (void *)\2;/p' \
-      "$here/backend/cuda/driver.def" | grep -v EventElapsed
-    echo '}'
-  } >"$work/numbers.c"
-  { # and the struct that we hand over
-    echo '#include <cuda.h>'
-    echo '#include <stddef.h>'
-    echo '#include "backend/cuda/map.h"'
-    for pair in function:func grid:gridDimX block:blockDimX \
-      shared:sharedMemBytes arguments:kernelParams extra:extra kernel:kern \
-      context:ctx; do
-      echo "_Static_assert(offsetof(CuKernelNode, ${pair%:*}) =="
-      echo "  offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ${pair#*:}), \"$pair\");"
-    done
-    echo '_Static_assert(sizeof(CuKernelNode) =='
-    echo '  sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "a node");'
-    echo '_Static_assert(MAP_BYTES == sizeof(CUtensorMap), "a map");'
-  } >"$work/structs.c"
-  for file in numbers structs; do
-    cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" "$work/$file.c" ||
-      wrong "our $file are not those of $headers"
-  done
 fi
 exit "$bad"

@@ -55,7 +55,8 @@ typedef struct GemmGpu {
   double l2, l2_rate;                      /* bytes; bytes per clock of all */
 } GemmGpu;
 
-/* False: it is none that there are kernels for. */
+/* One that is not known is like the last before it of its generation: what that
+ * has, it has, but for wgmma, which sm_90a alone has.  False: there is none. */
 bool gemm_gpu(const char *arch, GemmGpu *out);
 
 typedef struct GemmSide {

@@ -48,12 +48,13 @@ bool gemm_gpu(const char *arch, GemmGpu *out) {
   if (strncmp(arch, "sm_", 3) != 0)
     return false;
   uint32_t number = (uint32_t)strtoul(arch + 3, NULL, 10);
+  bool found = false;
   for (size_t j = 0; j < ARRAY_LEN(gpus); j++)
-    if (gpus[j].arch == number) {
-      *out = gpus[j];
-      return true;
+    if (gpus[j].arch / 10 == number / 10 && gpus[j].arch <= number) {
+      *out = gpus[j]; /* the last that fits: they are in order */
+      found = true;
     }
-  return false;
+  return found;
 }
 
 /* ---- what a schedule needs ---- */

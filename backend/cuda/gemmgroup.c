@@ -276,14 +276,12 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
   put_each(out, t);
   if (t->a.pixels.count)
     gemm_put_axes(out, &t->m, "m0");
-  buffer_printf(
-      out,
-      "for (unsigned step = from; step < to; step++, round++) {\n"
-      "const unsigned stage = round %% %uu;\n"
-      "const unsigned into = shared + stage * %uu;\n"
-      "ax_mbarrier_wait%s(empty + 8 * stage, (round / %uu & 1) ^ 1);\n",
-      r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
-      r->stages);
+  buffer_printf(out,
+                "for (unsigned step = from; step < to; step++, round++) {\n"
+                "const unsigned stage = round %% %uu;\n"
+                "const unsigned into = shared + stage * %uu;\n"
+                "ax_mbarrier_wait(empty + 8 * stage, (round / %uu & 1) ^ 1);\n",
+                r->stages, r->stage, r->stages);
   if (t->shape->inner > 0) {
     GemmGroup outer = t->k;
     outer.count--;

@@ -190,19 +190,18 @@ static bool change(CudaGpu *gpu, Kept *x) {
   return true;
 }
 
-/* As a graph; what the driver will not have goes one by one. */
+/* As a graph; what the driver will not have, or not start, goes one by one: an
+ * error of what ran before comes up there again. */
 static bool start_known(CudaGpu *gpu, Kept *x, Fault *fault) {
   x->used = gpu->tape->clock;
   bool good = x->exec ? change(gpu, x) : !x->never && make(gpu, x);
-  if (!good) {
-    end_graph(gpu->api, x);
-    x->never = true;
-    return start_each(gpu, fault);
+  if (good && gpu->api->graph_start(x->exec, gpu->stream) == 0) {
+    gpu->tape->counts.started++;
+    return true;
   }
-  gpu->tape->counts.started++;
-  return cuda_good(gpu->api, gpu->api->graph_start(x->exec, gpu->stream), fault,
-                   "starting %u kernels, of which the first is %s", x->count,
-                   gpu->tape->names[0]);
+  end_graph(gpu->api, x);
+  x->never = true;
+  return start_each(gpu, fault);
 }
 
 bool cuda_tape_flush(CudaGpu *gpu, Fault *fault) {

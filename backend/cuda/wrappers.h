@@ -39,13 +39,14 @@
  *
  * The simulator orders shared memory by happens-before: ax_sync,
  * ax_barrier_..., ax_sync_warp, mbarriers (arrive, then wait), ax_cluster_...;
- * shuffles and votes order nothing.  Between a plain write and TMA or wgmma
- * that read it (or TMA that writes it) stands ax_fence_async by the writer,
- * before the barrier.  Before the memory of cp.async is read by other threads
- * ax_copy_wait of the thread that copied, then a barrier.  Global memory that a
- * block wrote is read by another, or written again, after __threadfence there
- * and an atomic function here (the counter of who comes last, say), and within
- * a block after a barrier. */
+ * shuffles and votes order nothing, and ax_mbarrier_arrive_at in another block
+ * what TMA and wgmma did, but no plain accesses.  Between a plain write and TMA
+ * or wgmma that read it (or TMA that writes it) stands ax_fence_async by the
+ * writer, before the barrier.  Before the memory of cp.async is read by other
+ * threads ax_copy_wait of the thread that copied, then a barrier.  Global
+ * memory that a block wrote is read by another, or written again, after
+ * __threadfence there and an atomic function here (the counter of who comes
+ * last, say), and within a block after a barrier. */
 #ifndef AXON_CUDA_WRAPPERS_H
 #define AXON_CUDA_WRAPPERS_H
 
@@ -91,7 +92,7 @@ bool wrappers_write(Buffer *out, const char *text);
  *   void ax_mbarrier_expect(unsigned bar, unsigned bytes) arrives, too
  *   void ax_mbarrier_arrive_at(unsigned bar, unsigned rank)
  *   bool ax_mbarrier_try(unsigned bar, unsigned parity)
- *   void ax_mbarrier_wait(unsigned bar, unsigned parity), ..._wait_cluster
+ *   void ax_mbarrier_wait(unsigned bar, unsigned parity)
  *   void ax_fence_async()
  *   unsigned ax_cluster_rank(), ax_cluster_blocks()
  *   void ax_cluster_sync(), ax_cluster_arrive(), ax_cluster_wait()

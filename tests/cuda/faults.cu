@@ -538,20 +538,42 @@ KERNEL(neighbours_left) {
     __nanosleep(1);
   a.out[T] = __uint_as_float(ax_cluster_load_4(ax_shared_address(s), 1));
 }
+#define BEGIN_CLUSTER(count)      \
+  if (T == 0) {                   \
+    ax_mbarrier_init(BAR, count); \
+    ax_fence_mbarrier_init();     \
+  }                               \
+  ax_cluster_sync()
 KERNEL(neighbours_arrive) {
   unsigned rank = ax_cluster_rank();
   float *s = (float *)ax_shared();
-  if (T == 0) {
-    ax_mbarrier_init(BAR, 128);
-    ax_fence_mbarrier_init();
-  }
   s[T] = a.in[T] + (float)rank;
-  ax_cluster_sync();
+  BEGIN_CLUSTER(128);
   ax_mbarrier_arrive_at(BAR, rank ^ 1);
-  ax_mbarrier_wait_cluster(BAR, 0);
+  ax_mbarrier_wait(BAR, 0);
   a.out[blockIdx.x * 128 + T] = __uint_as_float(
       ax_cluster_load_4(ax_shared_address(s) + T * 4, rank ^ 1));
   ax_cluster_sync();
+}
+KERNEL(neighbours_handed) {
+  unsigned rank = ax_cluster_rank();
+  float *s = (float *)ax_shared();
+  BEGIN_CLUSTER(128);
+  s[T] = a.in[T] + (float)rank;
+  ax_mbarrier_arrive_at(BAR, rank ^ 1);
+  ax_mbarrier_wait(BAR, 0);
+  a.out[blockIdx.x * 128 + T] = __uint_as_float(
+      ax_cluster_load_4(ax_shared_address(s) + T * 4, rank ^ 1));
+  ax_cluster_sync();
+}
+KERNEL(neighbours_told) { /* who waits is still there */
+  BEGIN_CLUSTER(128);
+  ax_mbarrier_arrive_at(BAR, ax_cluster_rank() ^ 1);
+  ax_mbarrier_wait(BAR, 0);
+}
+KERNEL(neighbours_gone) {
+  BEGIN_CLUSTER(128);
+  ax_mbarrier_arrive_at(BAR, ax_cluster_rank() ^ 1);
 }
 KERNEL(cluster_alone) {
   if (ax_cluster_rank())
@@ -685,6 +707,18 @@ KERNEL(product_half) {
 KERNEL(registers) {
   ax_registers_less<40>();
   ax_registers_more<232>();
+}
+KERNEL(three_registers) { /* 3 * 168 = 24 + 240 + 240 */
+  if (ax_warp() < 4)
+    ax_registers_less<24>();
+  else
+    ax_registers_more<240>();
+}
+KERNEL(three_registers_more) {
+  if (ax_warp() < 4)
+    ax_registers_less<32>();
+  else
+    ax_registers_more<240>();
 }
 KERNEL(registers_fewer) {
   ax_registers_less<256>();

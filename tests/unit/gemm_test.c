@@ -167,6 +167,10 @@ static void test_choose(void **state) {
       }
   GemmGpu gpu;
   assert_false(gemm_gpu("sm_70", &gpu));
+  assert_false(gemm_gpu("sm_110a", &gpu));
+  assert_true(gemm_gpu("sm_87", &gpu) && gpu.arch == 86);
+  assert_true(gemm_gpu("sm_103a", &gpu) && gpu.arch == 100);
+  assert_true(gemm_gpu("sm_121", &gpu) && gpu.arch == 120);
   assert_false(gemm_gpu("x", &gpu));
 }
 

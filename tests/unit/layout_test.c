@@ -313,6 +313,29 @@ static void test_matrix(void **state) {
     }
 }
 
+/* The same numbers as kernels have that run on GPUs (ThunderKittens, types/
+ * shared/descriptor.cuh; DeepGEMM, mma/sm90.cuh), of 64 rows of k and 256
+ * columns where it is turned, and of 128 rows otherwise. */
+static void test_told(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t width, number, stride, leading, step, step_turned;
+  } told[] = {{128, 1, 1024, 64 * 128, 32, 16 * 128},
+              {64, 2, 512, 64 * 64, 32, 16 * 64},
+              {32, 3, 256, 64 * 32, 128 * 32, 16 * 32}};
+  for (size_t j = 0; j < ARRAY_LEN(told); j++)
+    for (int turned = 0; turned < 2; turned++) {
+      SharedTile t = {turned ? 64 : 128, turned ? 256 : 64, 2, told[j].width,
+                      {0}};
+      SharedMatrix m = shared_matrix(&t, turned);
+      assert_int_equal(m.swizzle, told[j].number);
+      assert_int_equal(m.stride, told[j].stride);
+      assert_int_equal(m.step, turned ? told[j].step_turned : told[j].step);
+      if (turned)
+        assert_int_equal(m.leading, told[j].leading);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_compose),   cmocka_unit_test(test_complement),
@@ -321,7 +344,7 @@ int main(void) {
       cmocka_unit_test(test_print),     cmocka_unit_test(test_held),
       cmocka_unit_test(test_addresses), cmocka_unit_test(test_wavefronts),
       cmocka_unit_test(test_choose),    cmocka_unit_test(test_tiles),
-      cmocka_unit_test(test_matrix),
+      cmocka_unit_test(test_matrix),    cmocka_unit_test(test_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

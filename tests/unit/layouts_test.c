@@ -42,6 +42,68 @@ static void test_fewer_columns(void **state) {
       }
 }
 
+/* The same as CUTLASS tells them, whose kernels run on GPUs (cute/atom/
+ * mma_traits_sm75, _sm80, _sm90_gmma): an extent and a stride each of a
+ * thread's number, then of an element's, which add up to column * rows + row.
+ */
+typedef struct Told {
+  Fragment fragment;
+  bool turned; /* its rows are our columns */
+  int thread[3][2], element[3][2];
+} Told;
+
+static const Told told[] = {
+    {FRAGMENT_MMA_M16N8K16_A,
+     0,
+     {{4, 32}, {8, 1}},
+     {{2, 16}, {2, 8}, {2, 128}}},
+    {FRAGMENT_MMA_M16N8K16_B, 1, {{4, 16}, {8, 1}}, {{2, 8}, {2, 64}}},
+    {FRAGMENT_MMA_M16N8K16_C, 0, {{4, 32}, {8, 1}}, {{2, 16}, {2, 8}}},
+    {FRAGMENT_MMA_M16N8K8_A, 0, {{4, 32}, {8, 1}}, {{2, 16}, {2, 8}}},
+    {FRAGMENT_MMA_M16N8K8_B, 1, {{4, 16}, {8, 1}}, {{2, 8}}},
+    {FRAGMENT_MMA_M16N8K8_C, 0, {{4, 32}, {8, 1}}, {{2, 16}, {2, 8}}},
+    {FRAGMENT_MMA_M16N8K8_TF32_A, 0, {{4, 16}, {8, 1}}, {{2, 8}, {2, 64}}},
+    {FRAGMENT_MMA_M16N8K8_TF32_B, 1, {{4, 8}, {8, 1}}, {{2, 32}}},
+    {FRAGMENT_WGMMA_M64K16_A,
+     0,
+     {{4, 128}, {8, 1}, {4, 16}},
+     {{2, 64}, {2, 8}, {2, 512}}},
+    {FRAGMENT_WGMMA_M64K8_TF32_A,
+     0,
+     {{4, 64}, {8, 1}, {4, 16}},
+     {{2, 8}, {2, 256}}},
+    {FRAGMENT_WGMMA_M64_D,
+     0,
+     {{4, 128}, {8, 1}, {4, 16}},
+     {{2, 64}, {2, 8}, {32, 512}}},
+};
+
+static int told_at(const int modes[3][2], int number) {
+  int at = 0;
+  for (int j = 0; j < 3 && modes[j][0]; j++) {
+    at += number % modes[j][0] * modes[j][1];
+    number /= modes[j][0];
+  }
+  return at;
+}
+
+static void test_told(void **state) {
+  (void)state;
+  for (size_t j = 0; j < sizeof told / sizeof *told; j++) {
+    const Told *t = &told[j];
+    FragmentInfo info = fragment_info(t->fragment);
+    int rows = t->turned ? info.columns : info.rows;
+    for (int thread = 0; thread < info.threads; thread++)
+      for (int i = 0; i < info.count; i++) {
+        FragmentPlace p = fragment_place(t->fragment, thread, i);
+        int row = t->turned ? p.column : p.row;
+        int column = t->turned ? p.row : p.column;
+        assert_int_equal(told_at(t->thread, thread) + told_at(t->element, i),
+                         column * rows + row);
+      }
+  }
+}
+
 static bool same(FragmentPlace a, int row, int column) {
   return a.row == row && a.column == column;
 }
@@ -259,6 +321,7 @@ int main(void) {
       cmocka_unit_test(test_fewer_columns), cmocka_unit_test(test_ldmatrix),
       cmocka_unit_test(test_related),       cmocka_unit_test(test_swizzles),
       cmocka_unit_test(test_examples),      cmocka_unit_test(test_operands),
+      cmocka_unit_test(test_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

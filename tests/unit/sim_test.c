@@ -135,6 +135,9 @@ static const FaultCase faults[] = {
     {"neighbours_race", "nothing orders|nobody wrote", 0, 2, 2},
     {"neighbours_left", "which is not there|nothing", 0, 2, 2},
     {"neighbours_arrive", NULL, neighbours, 2, 2},
+    {"neighbours_handed", "nothing orders|nobody wrote", 0, 2, 2},
+    {"neighbours_told", NULL, 0, 2, 2},
+    {"neighbours_gone", "that may have ended|of a block that has", 0, 2, 2},
     {"cluster_alone", NULL, 0, 2, 2},
     {"product", NULL, product, 1, 1},
     {"product_no_hold", "ax_wgmma_hold is missing|registers", 0, 1, 1},
@@ -149,6 +152,8 @@ static const FaultCase faults[] = {
     {"product_registers_reused", "writes registers that the product", 0, 1, 1},
     {"product_half", "deadlock|has ended", 0, 1, 1},
     {"registers", NULL, 0, 1, 1},
+    {"three_registers", NULL, 0, 1, 1},
+    {"three_registers_more", "deadlock", 0, 1, 1},
     {"registers_fewer", "256 registers are more than", 0, 1, 1},
     {"descriptor", "of what is no multiple of 16", 0, 1, 1},
     {"parity", "a parity of 3", 0, 1, 1},
@@ -189,11 +194,12 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
     out[i] = f->wanted ? NAN : 0;
   }
   FaultArgs args = {in, out, N};
+  bool three = strncmp(f->kernel, "three", 5) == 0; /* warpgroups */
   const SimMemory memory[] = {{out, f->blocks * N * 4, true, "out"},
                               {in, N * 4, false, "in"}};
   const SimLaunch l = {.kernel = f->kernel,
                        .grid = {f->blocks, 1, 1},
-                       .block = {N, 1, 1},
+                       .block = {three ? 3 * N : N, 1, 1},
                        .cluster = f->cluster,
                        .shared = 8192,
                        .args = &args,

@@ -201,6 +201,17 @@ bool mbarrier_bytes(SimRun *r, Mbarrier *m, SimBlock *block, int64_t bytes) {
   return end_phase(r, m, block);
 }
 
+static void arrive_far(SimThread *t, Mbarrier *m, int line) {
+  FarArrival now = {clock_stamp(t), m->phase + 1, line};
+  uint32_t j = 0;
+  while (j < m->far.len && m->far.at[j].stamp >> 32 != t->id)
+    j++;
+  if (j == m->far.len)
+    VEC_PUSH(t->block->cluster->arena, m->far, now);
+  m->far.at[j] = now;
+  clock_release_far(t, m->arrived);
+}
+
 static void arrive(SimRun *r, SimThread *t, AxCall *c) {
   SimCluster *k = t->block->cluster;
   SimBlock *b = t->block;
@@ -234,7 +245,10 @@ static void arrive(SimRun *r, SimThread *t, AxCall *c) {
     return;
   }
   m->bytes += (int64_t)c->n[1];
-  clock_release(t, m->arrived);
+  if (b == t->block)
+    clock_release(t, m->arrived);
+  else
+    arrive_far(t, m, c->line);
   end_phase(r, m, b);
 }
 

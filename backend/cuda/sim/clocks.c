@@ -42,6 +42,19 @@ void clock_release(SimThread *t, Clock *into) {
   t->clock[t->id]++;
 }
 
+/* Scopes of blocks order no plain accesses between them; what TMA and wgmma did
+ * has been waited for. */
+void clock_release_far(SimThread *t, Clock *into) {
+  const SimCluster *c = t->block->cluster;
+  for (uint32_t half = 0; half <= c->fenced; half++)
+    for (uint32_t j = 1; j < c->clocks; j++) {
+      uint32_t at = half * c->capacity + j;
+      if (c->agents[j].kind >= AGENT_BULK && into[at] < t->clock[at])
+        into[at] = t->clock[at];
+    }
+  t->clock[t->id]++;
+}
+
 Stamp clock_stamp(const SimThread *t) {
   return (Stamp)t->id << 32 | t->clock[t->id];
 }

@@ -42,7 +42,7 @@ typedef struct Cell { /* of a byte of shared memory */
 typedef enum AgentKind {
   AGENT_THREAD,
   AGENT_COPY,    /* cp.async of a thread */
-  AGENT_BULK,    /* bulk groups of a thread */
+  AGENT_BULK,    /* by the asynchronous proxy: bulk groups of a thread */
   AGENT_LOAD,    /* loads that arrive at an mbarrier */
   AGENT_PRODUCT, /* wgmma of a warpgroup */
 } AgentKind;
@@ -98,6 +98,12 @@ typedef struct SimBarrier {
   Clock *clock; /* of those who arrived */
 } SimBarrier;
 
+typedef struct FarArrival { /* of a thread of another block, the last one */
+  Stamp stamp;
+  uint32_t phase; /* that it belongs to: so many have ended when it has */
+  int line;
+} FarArrival;
+
 typedef struct Mbarrier {
   uint32_t offset, count, pending, phase; /* phases that have ended */
   int64_t bytes;                          /* expected, less those that came */
@@ -109,6 +115,7 @@ typedef struct Mbarrier {
   Stamp init;
   uint32_t by; /* the thread that did it, in its block */
   bool seen;   /* by the asynchronous proxy and the cluster */
+  VEC(FarArrival) far;
   int line;
 } Mbarrier;
 
@@ -140,7 +147,7 @@ typedef struct Pending {
   uint64_t n[8];
   const void *p[3];
   int at[2 * SIM_AXES]; /* of a box; of pixels, offsets behind it */
-  Mbarrier **bars;  /* where it arrives, one for each block, or NULL */
+  Mbarrier **bars;      /* where it arrives, one for each block, or NULL */
   SimBlock *block;
   float **d; /* of a product: accumulators of each thread; and A */
   const unsigned **a;
@@ -240,6 +247,8 @@ void clock_meet(const SimCluster *c, Clock *into, const Clock *from);
 void clock_clear(const SimCluster *c, Clock *clock);
 /* What the thread did is given on, and what it does next is not. */
 void clock_release(SimThread *t, Clock *into);
+/* The same to another block, of what the asynchronous proxy did. */
+void clock_release_far(SimThread *t, Clock *into);
 Stamp clock_stamp(const SimThread *t);
 static inline bool clock_sees(const Clock *clock, Stamp s) {
   return (uint32_t)s <= clock[s >> 32 & 0xffff];

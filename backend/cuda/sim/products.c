@@ -296,15 +296,21 @@ static void fence(SimThread *first) {
 
 enum { REGISTERS = 65536 }; /* of a multiprocessor */
 
+/* Of a thread as a block begins.  What that leaves of the multiprocessor's the
+ * block never has: of 384 threads each has 168, which is 1024 less. */
+static uint32_t registers_first(const SimRun *r) {
+  uint32_t all = REGISTERS / r->threads / 8 * 8;
+  return all < 248 ? all : 248;
+}
+
 static uint32_t registers_of(const SimRun *r, const Warp *g) {
-  uint32_t all = REGISTERS / r->threads / 8 * 8; /* as a block begins */
-  return g->registers ? g->registers : all < 248 ? all : 248;
+  return g->registers ? g->registers : registers_first(r);
 }
 
 /* Of the others; there may be room for more. */
 static uint32_t registers_left(const SimRun *r, const SimBlock *b,
                                const Warp *but) {
-  uint32_t left = REGISTERS;
+  uint32_t left = registers_first(r) * r->threads;
   for (uint32_t j = 0; j < (r->threads + SIM_GROUP - 1) / SIM_GROUP; j++)
     if (&b->groups[j] != but)
       left -= registers_of(r, &b->groups[j]) * SIM_GROUP;

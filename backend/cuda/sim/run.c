@@ -285,9 +285,34 @@ static void check_loads(SimRun *r, const SimBlock *b) {
   }
 }
 
+static bool saw(const SimRun *r, const SimBlock *b, const Mbarrier *m,
+                const FarArrival *f) {
+  for (uint32_t i = 0; i < r->threads; i++)
+    if (b->threads[i].clock[m->agent] >= f->phase ||
+        clock_sees(b->threads[i].clock, f->stamp))
+      return true;
+  return false;
+}
+
+/* A block stays until others have come to its mbarriers: one of its threads
+ * knows of them. */
+static void check_far(SimRun *r, const SimBlock *b) {
+  for (uint32_t j = 0; j < b->barriers.len; j++) {
+    const Mbarrier *m = b->barriers.at[j];
+    for (uint32_t i = 0; i < m->far.len; i++)
+      if (!saw(r, b, m, &m->far.at[i]))
+        sim_fail(r, b->threads, (uint32_t)m->far.at[i].line,
+                 "arrives at the mbarrier of line %d of a block that may have "
+                 "ended: nothing orders its end after that",
+                 m->line);
+  }
+}
+
 static void leave_cluster(SimRun *r, SimCluster *c) {
-  for (uint32_t b = 0; b < r->per_cluster; b++)
+  for (uint32_t b = 0; b < r->per_cluster; b++) {
     check_loads(r, &c->blocks[b]);
+    check_far(r, &c->blocks[b]);
+  }
   r->late -= c->pending.len;
   free_cluster(r, c);
 }

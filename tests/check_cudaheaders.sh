@@ -1,0 +1,111 @@
+#!/bin/bash
+# What we say of NVIDIA's driver and of NVRTC beside what their headers do,
+# where these are: numbers, as they stand in our sources; structs; and of each
+# function how many arguments it has, and of which kind (cuda_headers.cc).
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+
+headers=
+for folder in "${CUDA_HOME-}/include" /usr/local/cuda/include /usr/include; do
+  [ -z "$headers" ] && [ -e "$folder/cuda.h" ] && [ -e "$folder/nvrtc.h" ] &&
+    headers=$folder
+done
+if [ -z "$headers" ] || ! command -v cc >/dev/null; then
+  echo 'no cuda.h and nvrtc.h: our numbers beside theirs are skipped'
+  exit 0
+fi
+cuda=$here/backend/cuda host=$here/session/cudahost.inc
+
+# Of our names in this file, each beside theirs: theirs, and our number.
+of() {
+  while read -r ours theirs; do
+    number=$(sed -n "s/.*\\<$ours = \([0-9]*\)[, ].*/\1/p" "$here/$1")
+    echo "$theirs ${number:-is_not_in_$1}"
+  done
+}
+rows() {
+  sed -n 's/^E(\([0-9]*\), \([A-Z_]*\),.*/CUDA_ERROR_\2 \1/p' "$cuda/errors.def"
+  sed -n 's/^ *A(\([0-9]*\), \([A-Z0-9_]*\),.*/CU_DEVICE_ATTRIBUTE_\2 \1/p' \
+    "$cuda/driver.c"
+  of backend/cuda/driver.h <<<'CU_OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY'
+  of backend/cuda/gpu.c <<'END'
+STREAM_NON_BLOCKING CU_STREAM_NON_BLOCKING
+EVENT_DEFAULT CU_EVENT_DEFAULT
+FUNCTION_DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+END
+  of backend/cuda/map.c <<'END'
+TYPE_16 CU_TENSOR_MAP_DATA_TYPE_UINT16
+TYPE_32 CU_TENSOR_MAP_DATA_TYPE_UINT32
+TYPE_TF32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+INTERLEAVE_NONE CU_TENSOR_MAP_INTERLEAVE_NONE
+PROMOTION_256 CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+END
+  of backend/cuda/nvrtc.c <<'END'
+NVRTC_INVALID_OPTION NVRTC_ERROR_INVALID_OPTION
+NVRTC_COMPILATION NVRTC_ERROR_COMPILATION
+NVRTC_BUILTINS NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
+END
+  of session/cudahost.inc <<'END'
+OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY
+NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED
+CAPABILITY_MAJOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+CAPABILITY_MINOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+END
+  # 4 less the number that a descriptor has (map.c)
+  echo 'CU_TENSOR_MAP_SWIZZLE_NONE 0
+CU_TENSOR_MAP_SWIZZLE_32B 4-3
+CU_TENSOR_MAP_SWIZZLE_64B 4-2
+CU_TENSOR_MAP_SWIZZLE_128B 4-1'
+}
+[ "$(rows | wc -l)" -gt 60 ] || wrong "only $(rows | wc -l) numbers"
+{
+  echo '#include <cuda.h>
+#include <nvrtc.h>
+#include <stddef.h>
+#include "backend/cuda/map.h"'
+  rows | while read -r name number; do
+    echo "_Static_assert($name == $number, \"$name\");"
+  done
+  for pair in function:func grid:gridDimX block:blockDimX \
+    shared:sharedMemBytes arguments:kernelParams extra:extra kernel:kern \
+    context:ctx; do
+    echo "_Static_assert(offsetof(CuKernelNode, ${pair%:*}) =="
+    echo "  offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ${pair#*:}), \"$pair\");"
+  done
+  echo '_Static_assert(sizeof(CuKernelNode) =='
+  echo '  sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "a node");'
+  echo '_Static_assert(MAP_BYTES == sizeof(CUtensorMap), "a map");'
+} >numbers.c
+cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" numbers.c ||
+  wrong "our numbers are not those of $headers"
+
+# Functions: those of the tables, and of modules that are built.
+if ! command -v c++ >/dev/null; then
+  echo 'no C++ compiler: functions beside those of the headers are skipped'
+  exit "$bad"
+fi
+table() { # table HEAD END: these lines of what modules have
+  sed -n "/^$1/,/^$2/p" "$host"
+}
+{
+  sed -n 's/^CU(\([a-z_]*\), "\([A-Za-z0-9_]*\)".*/SAME(Driver::\1, \2)/p' \
+    "$cuda/driver.def"
+  sed -n 's/^NV(.*, \([a-z_]*\), "\([A-Za-z0-9_]*\)".*/SAME(Nvrtc::\1, \2)/p' \
+    "$cuda/nvrtc.def"
+  paste -d' ' <(table 'static struct {' '} driver;' |
+    sed -n 's/^ *int (\*\([a-z_]*\))(.*/\1/p') \
+    <(table 'static const char \*const symbols' '.*;$' |
+      grep -o '"[A-Za-z0-9_]*"' | tr -d '"') |
+    sed 's/\(.*\) \(.*\)/SAME(Module::\1, \2)/'
+} >functions.inc
+table 'static struct {' '} driver;' |
+  sed 's/static struct/struct Module/; s/} driver;/};/' >module.inc
+[ "$(grep -c 'Module::.*, cu' functions.inc)" -gt 20 ] &&
+  [ "$(wc -l <functions.inc)" -gt 75 ] || wrong "$(cat functions.inc)"
+c++ -std=c++17 -fsyntax-only -I"$headers" -I"$here" -I. \
+  "$here/tests/cuda_headers.cc" ||
+  wrong "our functions are not those of $headers"
+exit "$bad"
