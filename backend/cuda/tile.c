@@ -241,6 +241,14 @@ static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
   return good ? x->dtype : sum;
 }
 
+/* What memory parts of sums need is told by numbers. */
+static bool has_known_tiles(const Loop *loop) {
+  bool known = true;
+  for (uint32_t v = 0; v < loop->kept; v++)
+    known &= size_is_number(loop->graph, loop->extents[v]);
+  return known;
+}
+
 static bool choose(CudaTile *t, const Kernel *k) {
   const Loop *loop = k->loops.at[0];
   const GemmGpu *gpu = &t->gpu;
@@ -252,8 +260,8 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
   cuda_finish_shape(k, t);
-  /* what memory parts of sums need is told by numbers */
-  t->shape.alone = loop->graph->sizes || !t->counts;
+  t->shape.alone = !t->counts;
+  t->shape.open = !has_known_tiles(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
@@ -270,7 +278,8 @@ static CudaTile *find(Kernel *k, const CudaTarget *target) {
   uint32_t all = (1u << p.count) - 1;
   CudaTile *t = NEW(k->arena, CudaTile);
   t->arch = target->arch;
-  t->counts = target->maps;
+  t->maps = target->maps;
+  t->counts = target->maps || loop->graph->sizes;
   t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)))
@@ -416,6 +425,18 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
+/* Counters of a module are of each call, as several may run at a time. */
+static const char *counters_of(CudaWriter *w, int64_t tiles) {
+  Emitter *e = &w->e;
+  CudaPass *p = w->pass;
+  if (!w->k->graph->sizes)
+    return format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
+                  CUDA_COUNTERS_AT / 4);
+  p->counters = p->grid_most ? p->grid_most : tiles;
+  p->counters_at = cuda_take_scratch(w, p->counters, DT_I32);
+  return format(e, "((unsigned *)(scratch + %s))", emit_int(e, p->counters_at));
+}
+
 /* Blocks and memory, as sizes. */
 static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
@@ -443,8 +464,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   int64_t room = gemm_room(s, &t->gpu, tiles);
   g->room = format(e, "(scratch + (int64_t)%s)",
                    emit_int(e, cuda_take_scratch(w, room, DT_F32)));
-  g->counters = format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
-                       CUDA_COUNTERS_AT / 4);
+  g->counters = counters_of(w, tiles);
 }
 
 static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
