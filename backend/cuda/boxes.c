@@ -207,11 +207,15 @@ static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
   int64_t moves = tap ? loop->extents[k] - 1 : 0;
   to->step[j] = map->step[j] = quotient_of(loop, step, by);
   to->move[j] = quotient_of(loop, move, by);
+  if (to->move[j] > PIXEL_MOVE)
+    return false;
   map->lower[j] = guard ? guard->constant : 0;
   end = size_less(loop->graph, loop->extents[m], 1);
   end = sum_of(loop, map->lower[j], product_of(loop, end, to->step[j]));
-  if (!guard)
-    *extent = sum_of(loop, end, product_of(loop, moves, to->move[j]) + 1);
+  if (!guard) {
+    *extent = sum_of(loop, end, product_of(loop, moves, to->move[j]));
+    *extent = sum_of(loop, *extent, 1);
+  }
   map->upper[j] = size_less(loop->graph, end,
                             size_less(loop->graph, *extent, 1));
   map->stride[j + 1] = bytes_of(loop, map->dtype, by);
@@ -221,7 +225,7 @@ static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
   to->k[j] = k;
   to->guards += guard != NULL;
   to->count++;
-  return to->move[j] <= PIXEL_MOVE && moves * to->move[j] <= PIXEL_MOVE &&
+  return product_of(loop, moves, to->move[j]) <= PIXEL_MOVE &&
          (!size_is_number(loop->graph, *extent) || *extent < INT32_MAX);
 }
 
