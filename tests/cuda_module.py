@@ -29,7 +29,8 @@ def extents(text, sizes):
         return 1
     count = 1
     for part in inner.group(1).split(","):
-        count *= max(0, eval(part.replace("^", "**"), {}, dict(sizes)))
+        count *= max(0, eval(part.replace("^", "**").replace("/", "//"),
+                             {"min": min, "max": max}, dict(sizes)))
     return count
 
 
