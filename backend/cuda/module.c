@@ -146,6 +146,11 @@ static void put_pass(Adding *a, const CudaKernel *k, const CudaPass *p,
     put_size(a, p->counters);
     buffer_puts(out, ");\n");
   }
+  for (uint32_t j = 0; j < p->narrow.len; j++) {
+    buffer_puts(out, "narrow(x, ");
+    put_size(a, p->narrow.at[j]);
+    buffer_puts(out, ");\n");
+  }
   put_arguments(a, k, p);
   buffer_printf(out, "launch(x, %u, ", number);
   put_size(a, p->blocks);

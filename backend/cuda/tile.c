@@ -497,6 +497,29 @@ static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
   return to;
 }
 
+static void note_narrow(CudaWriter *w, int64_t size) {
+  if (!size_is_number(w->k->graph, size))
+    VEC_PUSH(w->e.arena, w->pass->narrow, size);
+}
+
+/* Rows, columns, terms, tiles, and where guards begin and end. */
+static void note_sizes(CudaWriter *w, const CudaTile *t) {
+  const CudaGuards *guards[] = {&t->guards_a, &t->guards_b};
+  Graph *g = w->k->graph;
+  int64_t low, high;
+  note_narrow(w, count_of(w, t->batches, t->batch));
+  note_narrow(w, count_of(w, t->ms, t->m));
+  note_narrow(w, count_of(w, t->ns, t->n));
+  note_narrow(w, count_of(w, t->ks, t->k));
+  note_narrow(w, w->pass->blocks);
+  for (uint32_t b = 0; b < 2; b++)
+    for (uint32_t j = 0; j < guards[b]->count; j++)
+      if (quasi_bounds(w->k->loops.at[0], &guards[b]->of[j], &low, &high)) {
+        note_narrow(w, size_less(g, 0, low));
+        note_narrow(w, high);
+      }
+}
+
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
   const CudaTile *t = w->s->tile;
   GemmText g = {.shape = &t->shape,
@@ -527,5 +550,6 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);
   size_grid(w, t, &g);
+  note_sizes(w, t);
   gemm_put(before, &w->body, &g);
 }
