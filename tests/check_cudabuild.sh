@@ -64,9 +64,9 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
   wrong 'a driver that fails'
 
-# Products by warpgroups, where tensors are as TMA takes them: those of the call.
-# Counters of parts of sums are 0 in each call; images are pixels; sizes that are no multiples of 8, and arrays that are not aligned, go
-# the other way.
+# Products by warpgroups, where TMA takes the tensors of the call.  Counters of
+# parts of sums are 0 in each call; images are pixels; sizes that are no
+# multiples of 8, and arrays that are not aligned, go the other way.
 products=$here/tests/data/build/products.axn
 "$AXON" build --target cuda:sm_80,sm_90a -o tma.so "$products" ||
   wrong 'no tma.so'

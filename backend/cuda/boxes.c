@@ -200,8 +200,8 @@ static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
   if (step < 1 || (tap && move < 1) || !guard_of(t, m, k, &guard, extent) ||
       (tap && !size_is_number(loop->graph, loop->extents[k])))
     return false;
-  by = guard ? guarded_pixel(t, loop, guard, m, k)
-             : common_of(loop, step, move);
+  by =
+      guard ? guarded_pixel(t, loop, guard, m, k) : common_of(loop, step, move);
   if (!by)
     return false;
   int64_t moves = tap ? loop->extents[k] - 1 : 0;
@@ -216,8 +216,8 @@ static bool pixel_axis(const CudaTile *t, const Loop *loop, uint32_t m,
     *extent = sum_of(loop, end, product_of(loop, moves, to->move[j]));
     *extent = sum_of(loop, *extent, 1);
   }
-  map->upper[j] = size_less(loop->graph, end,
-                            size_less(loop->graph, *extent, 1));
+  map->upper[j] =
+      size_less(loop->graph, end, size_less(loop->graph, *extent, 1));
   map->stride[j + 1] = bytes_of(loop, map->dtype, by);
   map->at = size_less(loop->graph, map->at,
                       product_of(loop, map->lower[j], map->stride[j + 1]));
@@ -249,9 +249,8 @@ static bool pixels_map(CudaTile *t, const Loop *loop) {
   int64_t stride, extent;
   uint32_t taps = t->ks - 1, count = taps == t->ms ? taps : t->ms - 1;
   *p = (CudaPixels){0};
-  if (!read || t->shape.a.turned || t->batches ||
-      !count || count > GEMM_PIXEL_AXES ||
-      read->address->times[t->k[taps]] != 1)
+  if (!read || t->shape.a.turned || t->batches || !count ||
+      count > GEMM_PIXEL_AXES || read->address->times[t->k[taps]] != 1)
     return false;
   CudaMap *map = &p->map;
   *map = (CudaMap){.dtype = read->dtype, .pixels = true};
@@ -294,8 +293,7 @@ static int64_t channels_of(const Loop *loop, const Step *s) {
 
 int64_t cuda_channels(const Loop *loop) {
   int64_t each = 0;
-  if (loop->limits || loop->axes == loop->kept ||
-      loop->axes == KERNEL_AXES)
+  if (loop->limits || loop->axes == loop->kept || loop->axes == KERNEL_AXES)
     return 0;
   for (uint32_t j = 0; j < loop->steps.len && !each; j++)
     each = channels_of(loop, &loop->steps.at[j]);

@@ -71,7 +71,7 @@ typedef struct CudaPass {
   Emitted emitted;       /* its call's numbers */
   VEC(int64_t) divisors; /* sizes */
   VEC(CudaMap) maps;
-  VEC(int64_t) narrow; /* open sizes that its text has in 32 bits */
+  VEC(int64_t) narrow;           /* open sizes that its text has in 32 bits */
   int64_t counters, counters_at; /* of a module's: so many lie there in scratch
                                     memory, and are 0 before; sizes */
   int64_t blocks;    /* of a grid that has all there is to do: a size; */

@@ -74,10 +74,10 @@ static CuResult put_pixels(CudaGpu *gpu, const CudaMap *m, CuAddress at,
       upper[j - 1] = (int)m->upper[j - 1];
     }
   }
-  return gpu->api->tensor_pixels(
-      to, cuda_map_type(m), m->rank, at, extent, stride, lower, upper, m->box[0],
-      m->box[1], step, INTERLEAVE_NONE, cuda_map_swizzle(m),
-      PROMOTION_256, FILL_ZERO);
+  return gpu->api->tensor_pixels(to, cuda_map_type(m), m->rank, at, extent,
+                                 stride, lower, upper, m->box[0], m->box[1],
+                                 step, INTERLEAVE_NONE, cuda_map_swizzle(m),
+                                 PROMOTION_256, FILL_ZERO);
 }
 
 /* What has no elements is given one, which is not read. */
@@ -98,7 +98,6 @@ bool cuda_map_put(CudaGpu *gpu, const CudaMap *m, CuAddress tensor, void *to,
           ? put_pixels(gpu, m, at, extent, stride + 1, to)
           : gpu->api->tensor_map(to, cuda_map_type(m), m->rank, at, extent,
                                  stride + 1, m->box, step, INTERLEAVE_NONE,
-                                 cuda_map_swizzle(m),
-                                 PROMOTION_256, FILL_ZERO);
+                                 cuda_map_swizzle(m), PROMOTION_256, FILL_ZERO);
   return cuda_good(gpu->api, result, fault, "describing a tensor to it");
 }

@@ -10,9 +10,10 @@
  * the pass is started (cuda_put_maps; module.c where sizes are open), as it
  * holds an address.  What the driver takes is what cuda_map_fits says of
  * numbers: so ask that, and have another way where it says no.  A module has
- * both ways, and looks at the numbers of each call.  A tensor without elements has a map that nobody loads by;
- * boxes that reach beyond the tensor are 0 there, and store nothing.  A
- * convolution's operand is a tensor of pixels (im2col). */
+ * both ways, and looks at the numbers of each call.  A tensor without elements
+ * has a map that nobody loads by; boxes that reach beyond the tensor are 0
+ * there, and store nothing.  A convolution's operand is a tensor of pixels
+ * (im2col). */
 #ifndef AXON_CUDA_MAP_H
 #define AXON_CUDA_MAP_H
 

@@ -104,8 +104,7 @@ static bool give_guards(const Loop *loop, const Forms *f, CudaGuards *to) {
     int64_t most;
     uint32_t with = 0;
     for (uint32_t i = j + 1; !taken[j] && !with && i < f->count; i++)
-      if (!taken[i] &&
-          is_apart(loop->graph, &f->of[j], -1, &f->of[i], &most))
+      if (!taken[i] && is_apart(loop->graph, &f->of[j], -1, &f->of[i], &most))
         with = i;
     if (taken[j])
       continue;
