@@ -414,8 +414,8 @@ static bool is_of_rows(const Merge *m, const char **why) {
   const Backend *b = m->graph->backend;
   uint32_t first = count_products(m->a), second = count_products(m->b);
   *why = NULL;
-  if (!b || !b->has_rows || m->graph->sizes || first == 0 || m->all ||
-      was_tried(m->a) || was_tried(m->b))
+  if (!b || !b->has_rows || first == 0 || m->all || was_tried(m->a) ||
+      was_tried(m->b))
     return false;
   if (first == 1 && second <= 1)
     return true;

@@ -555,7 +555,8 @@ static bool kernel_is_narrow(const Kernel *k) {
 /* Of what goes on between two products a block has some rows and terms, and no
  * number of all of them. */
 static bool attend_is_narrow(const Kernel *k, const CudaAttend *t) {
-  bool narrow = loop_is_narrow(t->score) && loop_is_narrow(t->factors);
+  bool narrow = !k->graph->sizes && loop_is_narrow(t->score) &&
+                loop_is_narrow(t->factors);
   for (uint32_t j = 0; j < ATTEND_SIDES; j++)
     narrow &= loop_is_narrow(t->side[j]);
   for (uint32_t j = t->between.last; j < k->loops.len; j++)

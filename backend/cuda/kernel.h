@@ -89,6 +89,7 @@ typedef struct CudaKernel {
   int64_t scratch;   /* bytes of scratch memory: a size */
   bool narrow;       /* indices are of 32 bits */
   uint32_t checks;   /* how many there are in all passes */
+  bool lines;        /* tensors are to begin at multiples of 16 bytes */
 } CudaKernel;
 
 /* What is known of the device. */

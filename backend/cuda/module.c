@@ -2,7 +2,7 @@
 
 #include "backend/cpu/versions.h"
 #include "backend/cuda/arch.h"
-#include "backend/cuda/tile.h"
+#include "backend/cuda/attend.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -301,9 +301,29 @@ static void put_choice(const CudaModule *m, Buffer *out, bool checks) {
 
 /* ---- the whole ---- */
 
+static CudaTarget target_of(const CudaModule *m, uint32_t arch) {
+  CudaTarget target = cuda_arch_target(m->archs[arch]);
+  target.prefix = MARK;
+  return target;
+}
+
+/* On one of the architectures.  Where others have no such kernel, what is
+ * between the products is in memory there (cuda_tile_apart). */
+static bool has_rows(const Kernel *k) {
+  const CudaModule *m = (const CudaModule *)k->graph->backend;
+  bool has = false;
+  for (uint32_t a = 0; a < m->arch_count && !has; a++) {
+    const CudaTarget target = target_of(m, a);
+    has = cuda_attend_find(k, &target);
+  }
+  return has;
+}
+
 void cuda_module_begin(CudaModule *m, Arena *arena, uint32_t count,
                        const char *const *archs) {
   *m = (CudaModule){.arena = arena, .arch_count = count};
+  m->backend = backend_cuda;
+  m->backend.has_rows = has_rows;
   m->host.arena = arena;
   for (uint32_t a = 0; a < count; a++) {
     m->archs[a] = archs[a];
@@ -323,8 +343,7 @@ static bool can_start(const Graph *g, const CudaKernel *k) {
 
 static bool emit(const CudaModule *m, const Kernel *k, uint32_t arch, bool maps,
                  CudaKernel *out) {
-  CudaTarget target = cuda_arch_target(m->archs[arch]);
-  target.prefix = MARK;
+  CudaTarget target = target_of(m, arch);
   target.maps = maps;
   return cuda_emit(kernel_copy(k), &target, NULL, out) &&
          can_start(k->graph, out);
@@ -332,7 +351,7 @@ static bool emit(const CudaModule *m, const Kernel *k, uint32_t arch, bool maps,
 
 /* One text; or, where what TMA takes is not known before a call, two. */
 static bool add_for(CudaModule *m, const Kernel *k, const ModuleCaller *caller,
-                    uint32_t arch, bool *checks) {
+                    uint32_t arch, CudaAdded *added) {
   Adding a = {m, caller, k->graph, &m->host, arch, false};
   CudaKernel best = {0}, plain = {0};
   const char *name = arena_printf(k->arena, "run%u_%u", m->count, arch);
@@ -345,27 +364,27 @@ static bool add_for(CudaModule *m, const Kernel *k, const ModuleCaller *caller,
   if (maps && same_codes(&found, &same)) {
     boxed = arena_printf(k->arena, "%s_boxed", name);
     put_boxed(&a, &best, boxed, add_text(&a, &best));
+    added->lines |= best.lines;
   }
   put_run(&a, &plain, name, add_text(&a, &plain), boxed);
-  *checks |= found.len > 0;
+  added->checks |= found.len > 0;
+  added->lines |= plain.lines;
   put_codes(&a, &found, m->count);
   return !a.failed;
 }
 
 uint32_t cuda_module_add(CudaModule *m, const Kernel *k,
-                         const ModuleCaller *caller, NodeList *results,
-                         bool *checks) {
-  *results = (NodeList){0};
-  *checks = false;
+                         const ModuleCaller *caller, CudaAdded *added) {
+  *added = (CudaAdded){.checks = false};
   m->count++;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++)
       if (k->loops.at[j]->results.at[i].out)
-        VEC_PUSH(k->arena, *results, k->loops.at[j]->results.at[i].node);
+        VEC_PUSH(k->arena, added->results, k->loops.at[j]->results.at[i].node);
   for (uint32_t a = 0; a < m->arch_count; a++)
-    if (!add_for(m, k, caller, a, checks))
+    if (!add_for(m, k, caller, a, added))
       return UINT32_MAX;
-  put_choice(m, &m->host, *checks);
+  put_choice(m, &m->host, added->checks);
   return m->count;
 }
 

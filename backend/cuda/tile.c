@@ -126,17 +126,24 @@ const Step *cuda_copied_read(const Loop *side, Dtype t) {
              : NULL;
 }
 
+/* The largest part of `align` that so many elements are a multiple of, whatever
+ * open sizes are; no less than one. */
+static uint32_t align_of(const Loop *loop, int64_t count, uint32_t bytes,
+                         uint32_t align) {
+  int64_t size, left;
+  while (align > bytes && (!size_mul(loop->graph, count, bytes, &size) ||
+                           !size_mod(loop->graph, size, align, &left) || left))
+    align /= 2;
+  return align;
+}
+
 /* Bytes that all parts of an address but one are multiples of. */
 uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
                        uint32_t dense) {
-  uint32_t align = LINE;
-  if (loop->graph->sizes)
-    return bytes;
-  while (align > bytes && at->constant * bytes % align)
-    align /= 2;
+  uint32_t align = align_of(loop, at->constant, bytes, LINE);
   for (uint32_t v = 0; v < loop->axes; v++)
-    while (v != dense && align > bytes && at->times[v] * bytes % align)
-      align /= 2;
+    if (v != dense)
+      align = align_of(loop, at->times[v], bytes, align);
   return align;
 }
 
@@ -149,8 +156,8 @@ bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
     return false;
   uint32_t dense = axes[count - 1];
   *align = cuda_align_of(loop, at, bytes, dense);
-  while (count > 1 && *align > bytes && loop->extents[dense] * bytes % *align)
-    *align /= 2;
+  if (count > 1)
+    *align = align_of(loop, loop->extents[dense], bytes, *align);
   return true;
 }
 
@@ -229,6 +236,15 @@ uint32_t cuda_store_align(const Kernel *k, uint32_t dense) {
       align = each < align ? each : align;
     }
   return align;
+}
+
+bool cuda_wants_lines(const GemmSide *sides, uint32_t count,
+                      uint32_t store_align) {
+  bool wants = store_align == LINE;
+  for (uint32_t j = 0; j < count; j++)
+    wants |=
+        !sides[j].computed && sides[j].align > dtype_info[sides[j].dtype].bytes;
+  return wants;
 }
 
 /* Operands of 16 bits for the tensor cores; else both are of the type of the
@@ -547,6 +563,8 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
     if (t->shape.pixels)
       g.a.pixels = pixels_of(w, t);
   }
+  const GemmSide sides[] = {t->shape.a, t->shape.b};
+  w->out->lines |= cuda_wants_lines(sides, 2, t->shape.store_align);
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);
   size_grid(w, t, &g);

@@ -94,6 +94,9 @@ uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
                        uint32_t dense);
 /* The same of all results. */
 uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
+/* Are copies or stores of more than an element at once? */
+bool cuda_wants_lines(const GemmSide *sides, uint32_t count,
+                      uint32_t store_align);
 
 /* ---- finish.c: what is done with sums ---- */
 
