@@ -612,8 +612,8 @@ static bool emit_with(Kernel *k, const CudaTarget *target, CudaAttend *attend,
     plan_pass(w, p, k, notes);
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
-    w->e.failed |= cuda_is_far(out, out->passes.at[j]) &&
-                   (!target->maps || out->passes.at[j]->maps.len);
+    w->e.failed |=
+        cuda_is_far(out, out->passes.at[j]) && out->passes.at[j]->maps.len;
   Buffer indented = {.arena = k->arena};
   code_indent(out->text.text, &indented);
   out->text = indented;

@@ -257,6 +257,14 @@ static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
   return good ? x->dtype : sum;
 }
 
+/* What memory parts of sums need is told by numbers. */
+static bool has_known_tiles(const Loop *loop) {
+  bool known = true;
+  for (uint32_t v = 0; v < loop->kept; v++)
+    known &= size_is_number(loop->graph, loop->extents[v]);
+  return known;
+}
+
 static bool choose(CudaTile *t, const Kernel *k) {
   const Loop *loop = k->loops.at[0];
   const GemmGpu *gpu = &t->gpu;
@@ -268,8 +276,8 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
   cuda_finish_shape(k, t);
-  /* what memory parts of sums need is told by numbers */
-  t->shape.alone = loop->graph->sizes || !t->counts;
+  t->shape.alone = !t->counts;
+  t->shape.open = !has_known_tiles(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
@@ -286,7 +294,8 @@ static CudaTile *find(Kernel *k, const CudaTarget *target) {
   uint32_t all = (1u << p.count) - 1;
   CudaTile *t = NEW(k->arena, CudaTile);
   t->arch = target->arch;
-  t->counts = target->maps;
+  t->maps = target->maps;
+  t->counts = target->maps || loop->graph->sizes;
   t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)))
@@ -432,6 +441,18 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
+/* Counters of a module are of each call, as several may run at a time. */
+static const char *counters_of(CudaWriter *w, int64_t tiles) {
+  Emitter *e = &w->e;
+  CudaPass *p = w->pass;
+  if (!w->k->graph->sizes)
+    return format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
+                  CUDA_COUNTERS_AT / 4);
+  p->counters = p->grid_most ? p->grid_most : tiles;
+  p->counters_at = cuda_take_scratch(w, p->counters, DT_I32);
+  return format(e, "((unsigned *)(scratch + %s))", emit_int(e, p->counters_at));
+}
+
 /* Blocks and memory, as sizes. */
 static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
@@ -459,8 +480,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   int64_t room = gemm_room(s, &t->gpu, tiles);
   g->room = format(e, "(scratch + (int64_t)%s)",
                    emit_int(e, cuda_take_scratch(w, room, DT_F32)));
-  g->counters = format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
-                       CUDA_COUNTERS_AT / 4);
+  g->counters = counters_of(w, tiles);
 }
 
 static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
@@ -491,6 +511,29 @@ static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
   to.image = p->images ? format(e, "i%u", t->m[0])
                        : format(e, "i%u / %s", t->m[0], first);
   return to;
+}
+
+static void note_narrow(CudaWriter *w, int64_t size) {
+  if (!size_is_number(w->k->graph, size))
+    VEC_PUSH(w->e.arena, w->pass->narrow, size);
+}
+
+/* Rows, columns, terms, tiles, and where guards begin and end. */
+static void note_sizes(CudaWriter *w, const CudaTile *t) {
+  const CudaGuards *guards[] = {&t->guards_a, &t->guards_b};
+  Graph *g = w->k->graph;
+  int64_t low, high;
+  note_narrow(w, count_of(w, t->batches, t->batch));
+  note_narrow(w, count_of(w, t->ms, t->m));
+  note_narrow(w, count_of(w, t->ns, t->n));
+  note_narrow(w, count_of(w, t->ks, t->k));
+  note_narrow(w, w->pass->blocks);
+  for (uint32_t b = 0; b < 2; b++)
+    for (uint32_t j = 0; j < guards[b]->count; j++)
+      if (quasi_bounds(w->k->loops.at[0], &guards[b]->of[j], &low, &high)) {
+        note_narrow(w, size_less(g, 0, low));
+        note_narrow(w, high);
+      }
 }
 
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
@@ -525,5 +568,6 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);
   size_grid(w, t, &g);
+  note_sizes(w, t);
   gemm_put(before, &w->body, &g);
 }

@@ -27,7 +27,8 @@ typedef struct CudaPixels {
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
   GemmGpu gpu;
-  bool counts; /* there are counters for parts of sums */
+  bool maps;   /* those who start it make its tensor maps, */
+  bool counts; /* and have counters for parts of sums */
   GemmShape shape;
   GemmSchedule s;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
