@@ -95,7 +95,8 @@ multiplied 44 4 "8 threads"
 multiplied 0 0 8 FAKE_CAPABILITY=86
 env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
   FAKE_FAIL=memory_take_on=2 python3 "$here/tests/cuda_module.py" tma.so \
-  tma.json host.so host.json 9999999 8 >said 2>&1 && wrong 'no memory, and no error'
+  tma.json host.so host.json 9999999 8 >said 2>&1 &&
+  wrong 'no memory, and no error'
 grep -q 'long at .*out of memory.*(driver: 2)' said &&
   grep -q '10 calls, 1 wrong' said || wrong "no memory: $(tail -n 5 said)"
 
