@@ -11,6 +11,9 @@
 /* Stands for a kernel's number while it is not known if its text is there. */
 #define MARK "\1"
 
+/* What tiles of large products are chosen for. */
+enum { LARGE_GUESS = 4096 };
+
 typedef struct Adding {
   CudaModule *m;
   const ModuleCaller *caller;
@@ -177,8 +180,7 @@ static void put_passes(Adding *a, const CudaKernel *k, uint32_t first) {
   buffer_puts(out, k->scratch ? "give(x, s);\n" : "");
 }
 
-/* boxed: the name of what does it where tensors are as TMA takes them; or
- * NULL. */
+/* boxed: calls of what does it where tensors are as TMA takes them; or NULL. */
 static void put_run(Adding *a, const CudaKernel *k, const char *name,
                     uint32_t first, const char *boxed) {
   buffer_printf(a->out,
@@ -186,7 +188,7 @@ static void put_run(Adding *a, const CudaKernel *k, const char *name,
                 "uint64_t flag) {\n(void)z, (void)q, (void)flag;\n",
                 name);
   if (boxed)
-    buffer_printf(a->out, "if (%s(x, z, q, flag))\nreturn;\n", boxed);
+    buffer_printf(a->out, "if (%s)\nreturn;\n", boxed);
   put_passes(a, k, first);
   buffer_puts(a->out, "}\n");
 }
@@ -228,14 +230,20 @@ static uint32_t map_count(const CudaKernel *k) {
   return count;
 }
 
+/* wide: a pass that has to have tiles for most of the GPU; or NULL. */
 static void put_boxed(Adding *a, const CudaKernel *k, const char *name,
-                      uint32_t first) {
+                      uint32_t first, const CudaPass *wide) {
   uint32_t count = map_count(k);
   buffer_printf(a->out,
                 "static int %s(Run *x, const int64_t *z, void *const *q,\n"
-                "uint64_t flag) {\n(void)z, (void)flag;\n"
-                "const Map maps[] = {\n",
+                "uint64_t flag) {\n(void)z, (void)flag;\n",
                 name);
+  if (wide) {
+    buffer_puts(a->out, "if (!occupies(x, ");
+    put_size(a, wide->tiles);
+    buffer_puts(a->out, "))\nreturn 0;\n");
+  }
+  buffer_puts(a->out, "const Map maps[] = {\n");
   for (uint32_t j = 0, at = 0; j < k->passes.len; j++)
     for (uint32_t i = 0; i < k->passes.at[j]->maps.len; i++, at++) {
       buffer_puts(a->out, at ? ",\n" : "");
@@ -349,7 +357,67 @@ static bool emit(const CudaModule *m, const Kernel *k, uint32_t arch, bool maps,
          can_start(k->graph, out);
 }
 
-/* One text; or, where what TMA takes is not known before a call, two. */
+static void guess_large(void *sizes, DimVar *var) {
+  if (!var->value)
+    sizes_guess(sizes, var, LARGE_GUESS);
+}
+
+static void guess_middling(void *sizes, DimVar *var) {
+  sizes_guess(sizes, var, 0);
+}
+
+static void guess_all(const Kernel *k, void (*guess)(void *, DimVar *)) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t v = 0; v < k->loops.at[j]->axes; v++)
+      size_each_var(k->graph, k->loops.at[j]->extents[v], guess,
+                    k->graph->sizes);
+}
+
+/* Its product by warpgroups; NULL: there is none. */
+static const CudaPass *group_pass(const CudaKernel *k) {
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    const CudaPass *p = k->passes.at[j];
+    if (p->s.tile && p->s.tile->s.way == GEMM_WGMMA)
+      return p;
+  }
+  return NULL;
+}
+
+/* By TMA, as one for large sizes is. */
+static bool emit_large(const CudaModule *m, const Kernel *k, uint32_t arch,
+                       const CudaKernel *middling, CudaKernel *out) {
+  if (!group_pass(middling))
+    return false;
+  guess_all(k, guess_large);
+  bool good = emit(m, k, arch, true, out) && group_pass(out);
+  guess_all(k, guess_middling);
+  return good && (out->text.len != middling->text.len ||
+                  memcmp(out->text.text, middling->text.text, out->text.len));
+}
+
+/* Where it may be done by TMA: "run1_0_large(..) || run1_0_boxed(..)", which
+ * say whether they did it; or NULL. */
+static const char *add_boxed(Adding *a, const Kernel *k, const char *name,
+                             const CudaKernel *boxed, const Codes *codes,
+                             CudaAdded *added) {
+  CudaKernel large = {0};
+  Buffer calls = {.arena = k->arena};
+  bool both = emit_large(a->m, k, a->arch, boxed, &large);
+  for (uint32_t j = both ? 0 : 1; j < 2; j++) {
+    const CudaKernel *of = j ? boxed : &large;
+    const char *way =
+        arena_printf(k->arena, "%s_%s", name, j ? "boxed" : "large");
+    Codes same = codes_of(a, of);
+    if (!map_count(of) || !same_codes(codes, &same))
+      continue;
+    put_boxed(a, of, way, add_text(a, of), j ? NULL : group_pass(of));
+    added->lines |= of->lines;
+    buffer_printf(&calls, "%s%s(x, z, q, flag)", calls.len ? " || " : "", way);
+  }
+  return calls.len ? calls.text : NULL;
+}
+
+/* One text; or, where what TMA takes is not known before a call, several. */
 static bool add_for(CudaModule *m, const Kernel *k, const ModuleCaller *caller,
                     uint32_t arch, CudaAdded *added) {
   Adding a = {m, caller, k->graph, &m->host, arch, false};
@@ -360,16 +428,13 @@ static bool add_for(CudaModule *m, const Kernel *k, const ModuleCaller *caller,
   plain = best;
   if ((!has || maps) && !emit(m, k, arch, false, &plain))
     return false;
-  Codes found = codes_of(&a, &plain), same = codes_of(&a, &best);
-  if (maps && same_codes(&found, &same)) {
-    boxed = arena_printf(k->arena, "%s_boxed", name);
-    put_boxed(&a, &best, boxed, add_text(&a, &best));
-    added->lines |= best.lines;
-  }
+  Codes codes = codes_of(&a, &plain);
+  if (maps)
+    boxed = add_boxed(&a, k, name, &best, &codes, added);
   put_run(&a, &plain, name, add_text(&a, &plain), boxed);
-  added->checks |= found.len > 0;
+  added->checks |= codes.len > 0;
   added->lines |= plain.lines;
-  put_codes(&a, &found, m->count);
+  put_codes(&a, &codes, m->count);
   return !a.failed;
 }
 

@@ -472,6 +472,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
     parts = size_max(w->k->graph, parts, 1);
   }
   tiles = emit_times(e, tiles, gemm_cluster(s));
+  w->pass->tiles = tiles;
   w->pass->blocks = emit_times(e, tiles, parts);
   w->pass->grid_most = gemm_grid_most(s, &t->gpu);
   w->pass->shared = gemm_shared(&t->shape, s);
