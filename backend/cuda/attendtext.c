@@ -385,8 +385,13 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
   g.results = cuda_give_results(w, axes, g.result);
   give_limits(w, t, &g);
   give_maps(w, t, &g);
-  int64_t bands = emit_over(&w->e, count_of(w, t->ms, t->m), t->s.m);
-  w->pass->blocks = emit_times(&w->e, bands, count_of(w, t->batches, t->batch));
+  int64_t rows = count_of(w, t->ms, t->m);
+  int64_t heads = count_of(w, t->batches, t->batch);
+  w->pass->blocks = emit_times(&w->e, emit_over(&w->e, rows, t->s.m), heads);
+  cuda_note_narrow(w, rows);
+  cuda_note_narrow(w, heads);
+  cuda_note_narrow(w, first->extents[k->outer]);
+  cuda_note_narrow(w, w->pass->blocks);
   w->pass->shared = attention_shared(&t->shape, &t->s);
   attention_put(before, &w->body, &g);
 }

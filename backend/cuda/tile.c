@@ -514,7 +514,7 @@ static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
   return to;
 }
 
-static void note_narrow(CudaWriter *w, int64_t size) {
+void cuda_note_narrow(CudaWriter *w, int64_t size) {
   if (!size_is_number(w->k->graph, size))
     VEC_PUSH(w->e.arena, w->pass->narrow, size);
 }
@@ -524,16 +524,16 @@ static void note_sizes(CudaWriter *w, const CudaTile *t) {
   const CudaGuards *guards[] = {&t->guards_a, &t->guards_b};
   Graph *g = w->k->graph;
   int64_t low, high;
-  note_narrow(w, count_of(w, t->batches, t->batch));
-  note_narrow(w, count_of(w, t->ms, t->m));
-  note_narrow(w, count_of(w, t->ns, t->n));
-  note_narrow(w, count_of(w, t->ks, t->k));
-  note_narrow(w, w->pass->blocks);
+  cuda_note_narrow(w, count_of(w, t->batches, t->batch));
+  cuda_note_narrow(w, count_of(w, t->ms, t->m));
+  cuda_note_narrow(w, count_of(w, t->ns, t->n));
+  cuda_note_narrow(w, count_of(w, t->ks, t->k));
+  cuda_note_narrow(w, w->pass->blocks);
   for (uint32_t b = 0; b < 2; b++)
     for (uint32_t j = 0; j < guards[b]->count; j++)
       if (quasi_bounds(w->k->loops.at[0], &guards[b]->of[j], &low, &high)) {
-        note_narrow(w, size_less(g, 0, low));
-        note_narrow(w, high);
+        cuda_note_narrow(w, size_less(g, 0, low));
+        cuda_note_narrow(w, high);
       }
 }
 

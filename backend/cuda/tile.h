@@ -50,6 +50,9 @@ bool cuda_tile_apart(const Kernel *k);
 /* The body of the pass, and what is to stand before it. */
 void cuda_put_tile(CudaWriter *w, Buffer *before);
 
+/* A size that is open, which texts have in 32 bits. */
+void cuda_note_narrow(CudaWriter *w, int64_t size);
+
 typedef struct CudaAxes {
   uint32_t count;
   const uint32_t *axes;
