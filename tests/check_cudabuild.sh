@@ -90,9 +90,7 @@ multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
 }
 multiplied 44 4 "8 24" FAKE_PROCESSORS=1
 multiplied 9 4 "0 1 33"
-multiplied 13 2 "8 apart"
-multiplied 44 4 "8 threads"
-multiplied 0 0 8 FAKE_CAPABILITY=86
+multiplied 26 4 "8 threads apart"
 env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
   FAKE_FAIL=memory_take_on=2 python3 "$here/tests/cuda_module.py" tma.so \
   tma.json host.so host.json 9999999 8 >said 2>&1 &&
