@@ -111,6 +111,9 @@ void cuda_header(BuildModule *m) {
                         "the GPU's driver failed: %s_driver_error says "
                         "how",
                         name));
+  VEC_PUSH(arena, m->messages,
+           "sizes are too large for a GPU: more than 2^31 blocks, or rows, "
+           "columns or terms of a product");
 }
 
 void cuda_manifest(BuildModule *m) {

@@ -248,17 +248,41 @@ static void put_call(Driver *e, const Kernel *k, const NodeList *results,
   driver_line(e, "if (code) goto done;");
 }
 
+/* Bytes of results and inputs. */
+static const char *bytes_of(Driver *e, const Kernel *k,
+                            const NodeList *results) {
+  Buffer out = {.arena = e->arena};
+  for (uint32_t j = 0; j < results->len + k->inputs.len; j++) {
+    const Node *n =
+        j < results->len ? results->at[j] : k->inputs.at[j - results->len];
+    buffer_printf(&out, "%s%s * %u", j ? ", " : "",
+                  driver_count(e, n->free_count + n->rank, n->extents),
+                  dtype_info[n->dtype].bytes);
+  }
+  return out.text;
+}
+
 /* What goes wrong on the way is kept, and told at the end. */
-static void put_launch(Driver *e, const Kernel *k, const NodeList *results,
-                       uint32_t number, bool checks) {
+static void put_launch(Driver *e, const Kernel *k, const CudaAdded *added,
+                       uint32_t number) {
+  const NodeList *results = &added->results;
   const char *places = places_of(e, k, results);
+  const char *lines = driver_format(e, "(x, %u, %u, p, b, q);", results->len,
+                                    results->len + k->inputs.len);
   driver_open(e, "");
-  driver_line(e, "void *const q[] = {%s};", places);
+  driver_line(e, "void *const %s[] = {%s};", added->lines ? "p" : "q", places);
+  if (added->lines) {
+    driver_line(e, "const int64_t b[] = {%s};", bytes_of(e, k, results));
+    driver_line(e, "void *q[%u];", results->len + k->inputs.len);
+    driver_line(e, "begin_lines%s", lines);
+  }
   driver_line(e, "run%u(x, z, q, flag(x, %u));", number,
-              checks ? e->flags.len : 0);
+              added->checks ? e->flags.len : 0);
+  if (added->lines)
+    driver_line(e, "end_lines%s", lines);
   driver_close(e);
   driver_line(e, "if (x->failed) goto done;");
-  if (checks)
+  if (added->checks)
     VEC_PUSH(e->arena, e->flags, number);
 }
 
@@ -292,14 +316,15 @@ static void bound_steps(Driver *e, const Cluster *c) {
 static void put_kernel(Driver *e, const Cluster *c) {
   const ModuleCaller caller = {e, driver_size_var, size_known_as, check_code};
   bound_steps(e, c);
+  CudaAdded added;
   NodeList results;
   uint32_t number = UINT32_MAX;
-  bool checks = false;
-  if (c->kernel && e->cuda)
-    number =
-        cuda_module_add(&e->m->cuda, c->kernel, &caller, &results, &checks);
-  else if (c->kernel)
+  if (c->kernel && e->cuda) {
+    number = cuda_module_add(&e->m->cuda, c->kernel, &caller, &added);
+    results = added.results;
+  } else if (c->kernel) {
     number = module_add(&e->m->kernels, c->kernel, &caller, &results);
+  }
   if (number == UINT32_MAX) {
     e->refused = true;
     trap_raise(FAIL_ERROR);
@@ -309,7 +334,7 @@ static void put_kernel(Driver *e, const Cluster *c) {
     driver_allocate(e, (Node *)(uintptr_t)results.at[j], false);
   }
   if (e->cuda)
-    put_launch(e, c->kernel, &results, number, checks);
+    put_launch(e, c->kernel, &added, number);
   else
     put_call(e, c->kernel, &results, number);
 }
@@ -597,7 +622,7 @@ static void put_results(Driver *e) {
 
 void driver_function(Driver *e) {
   const Trace *t = e->t;
-  e->g->backend = e->cuda ? &backend_cuda : &backend_cpu;
+  e->g->backend = e->cuda ? &e->m->cuda.backend : &backend_cpu;
   if (e->cuda)
     driver_begin_cuda(e);
   /* Those of sizes alone first: what the others need to know may run into what

@@ -264,7 +264,7 @@ void loop_cut(Arena *arena, Loop *loop, int64_t by) {
   for (uint32_t j = 0; j < u.len; j++) {
     int64_t *times = u.at[j]->times;
     times[v + 1] = times[v];
-    times[v] *= by;
+    times[v] = multiplied(loop, times[v], by);
   }
   loop->axes++;
 }

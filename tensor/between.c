@@ -48,7 +48,8 @@ static bool take_form(Walk *w, uint32_t from, const Quasi *q, Quasi *to) {
       into = take_quotient(w, from, v - KERNEL_AXES);
     if (into == NO_STEP)
       return false;
-    to->times[into] += q->times[v];
+    if (!size_add(loop->graph, to->times[into], q->times[v], &to->times[into]))
+      return false;
   }
   return true;
 }
@@ -426,7 +427,7 @@ static Loop *new_row(const Kernel *k) {
 
 bool kernel_between(const Kernel *k, Between *b) {
   *b = (Between){0};
-  if (kernel_is_open(k) || !find_loops(k, b))
+  if (!find_loops(k, b))
     return false;
   Walk w = {.arena = k->arena, .k = k, .b = b, .row = new_row(k)};
   b->row = w.row;

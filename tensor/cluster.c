@@ -32,7 +32,10 @@ enum {
   CUT_WORK = 1 << 20,   /* more work than that: sums are cut */
   MERGED_MOST = 4096,   /* stored nodes of a plan that is looked at, */
   ITEMS_MOST = 48,      /* of a cluster: backends take kernels of 64 loops */
+  TILED_WORK = 1 << 24, /* terms of a product that is a kernel by itself where
+                           rows between two may be one */
 };
+static const double stored_most = 4e9; /* bytes of rows that it leaves then */
 
 typedef struct Candidate {
   PlanNode *p;
@@ -337,6 +340,34 @@ static bool may_be_shallow(const Merge *m) {
   return reduces;
 }
 
+static bool has_open_size(const Graph *g, const Node *n) {
+  bool open = false;
+  for (uint32_t k = 0; k < n->free_count + n->rank; k++)
+    open |= !size_is_number(g, n->extents[k]);
+  return open;
+}
+
+/* Backends that have kernels for rows between products multiply by tiles, in
+ * which no row is whole: as part of another kernel, a product that is some work
+ * would be done point by point.  Its rows have to have room; what sizes may be
+ * like says nothing of that. */
+static bool is_better_tiled(const Merge *m) {
+  const Backend *b = m->graph->backend;
+  double work = 0, bytes = 0;
+  if (!b || !b->has_rows || !m->product_a || m->all)
+    return false;
+  for (uint32_t k = 0; k < m->a->items.len; k++) {
+    const Candidate *x = m->a->items.at[k];
+    const Node *n = x->p->node;
+    if (!x->product)
+      continue;
+    work += node_guess(m->graph, n) * x->depth;
+    if (!has_open_size(m->graph, n))
+      bytes += node_guess(m->graph, n) * dtype_info[n->dtype].bytes;
+  }
+  return work >= TILED_WORK && bytes <= stored_most;
+}
+
 /* Why it is not worth it; NULL: it is.
  * The sum of the second product goes over what the first one computes, and
  * its other axes are as many as the depth of that: then it is compute that is
@@ -349,6 +380,8 @@ static const char *why_not_worth(const Merge *m) {
     return "a long sum is cut into parts for all cores";
   if (m->product_a && !m->product_b && m->all)
     return NULL;
+  if (is_better_tiled(m))
+    return "its product is better off as tiles, which have no whole rows";
   if (m->product_a && m->product_b && m->all)
     return "two products at each point would be in each other's way";
   if (m->product_a && m->product_b) {
@@ -417,8 +450,8 @@ static bool is_of_rows(const Merge *m, const char **why) {
   const Backend *b = m->graph->backend;
   uint32_t first = count_products(m->a), second = count_products(m->b);
   *why = NULL;
-  if (!b || !b->has_rows || m->graph->sizes || first == 0 || m->all ||
-      was_tried(m->a) || was_tried(m->b))
+  if (!b || !b->has_rows || first == 0 || m->all || was_tried(m->a) ||
+      was_tried(m->b))
     return false;
   if (first == 1 && second <= 1)
     return true;

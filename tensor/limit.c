@@ -570,6 +570,7 @@ static double part_left(const Kernel *k, const Loop *loop) {
 
 static Loop *guard_new(const Limiter *l) {
   Loop *guard = NEW(l->arena, Loop);
+  guard->graph = l->k->graph;
   guard->outer = guard->kept = guard->axes = l->k->outer;
   memcpy(guard->extents, l->k->loops.at[0]->extents, sizeof guard->extents);
   return guard;

@@ -64,6 +64,51 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
   wrong 'a driver that fails'
 
+# Products by warpgroups, where TMA takes the tensors of the call.  Counters of
+# parts of sums are 0 in each call; images are pixels; sizes that are no
+# multiples of 8 go the other way, and so do arrays that are not aligned, unless
+# they are copied.  With one multiprocessor all are large.
+products=$here/tests/data/build/products.axn
+"$AXON" build --target cuda:sm_80,sm_90a -o tma.so "$products" ||
+  wrong 'no tma.so'
+"$AXON" build -o host.so "$products" || wrong 'no host.so of products'
+for word in 'way=wgmma.*stream=1' 'way=wgmma' 'way=mma'; do
+  grep -q "\"arch\":\"sm_90a\",\"schedule\":\"a tile for sm_90a: $word" \
+    tma.json || wrong "no $word in the manifest"
+done
+multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
+  boxes=$1 pixels=$2 sizes=$3
+  shift 3
+  # shellcheck disable=SC2086
+  env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 FAKE_TELL=1 \
+    FAKE_CAPABILITY=90 "$@" timeout 300 python3 "$here/tests/cuda_module.py" \
+    tma.so tma.json host.so host.json 9999999 $sizes >said 2>&1 ||
+    wrong "products at $sizes $*: $(grep -v '^a tensor' said | tail -n 9)"
+  made="$(grep -c 'map of boxes' said) $(grep -c 'map of pixels' said)"
+  [ "$made" = "$boxes $pixels" ] ||
+    wrong "at $sizes there are maps of boxes and of pixels: $made"
+}
+multiplied 44 4 "8 24" FAKE_PROCESSORS=1
+multiplied 9 4 "0 1 33"
+multiplied 26 4 "8 threads apart"
+env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
+  FAKE_FAIL=memory_take_on=2 python3 "$here/tests/cuda_module.py" tma.so \
+  tma.json host.so host.json 9999999 8 >said 2>&1 &&
+  wrong 'no memory, and no error'
+grep -q 'long at .*out of memory.*(driver: 2)' said &&
+  grep -q '10 calls, 1 wrong' said || wrong "no memory: $(tail -n 5 said)"
+
+LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=90 python3 >said <<'END'
+import ctypes
+tma = ctypes.CDLL("./tma.so")
+tma.tma_message.restype = ctypes.c_char_p
+code = tma.tma_prod_call(None, (ctypes.c_int64 * 2)(1 << 31, 8),
+                     (ctypes.c_void_p * 2)(0, 0), (ctypes.c_void_p * 1)(0))
+print(tma.tma_message(code).decode())
+END
+grep -q 'too large for a GPU: more than 2^31' said ||
+  wrong "many rows: $(cat said)"
+
 for kind in ptx cubin o a; do
   "$AXON" build --target cuda:sm_80 -o "made.$kind" "$data" &&
     [ -s "made.$kind" ] || wrong "no made.$kind"

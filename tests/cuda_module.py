@@ -1,22 +1,31 @@
 """A module that `axon build` made for GPUs beside the same made for the CPU:
 
-    python3 tests/cuda_module.py GPU.so GPU.json CPU.so CPU.json
+    python3 tests/cuda_module.py GPU.so GPU.json CPU.so CPU.json [MOST SIZE...]
+        [apart | threads]
 
-Each function is called at some sizes with random arguments, the ones in the
+Each function is called at some sizes, whose product is MOST at most where it
+has several, with random arguments, the ones in the
 memory of the driver that is found (tests/unit/cuda_fake.h), and gives the same,
-or fails with the same message.
+or fails with the same message.  apart: arrays begin an element behind where the
+driver puts them.  threads: two call at a time.
 """
 import array
 import ctypes
 import json
+import math
 import os
 import random
 import re
+import struct
 import sys
+import threading
 
 CODES = {"f32": "f", "f64": "d", "i64": "q", "i32": "i", "i8": "b", "u8": "B",
          "bool": "B", "f16": "H", "bf16": "H"}
-SIZES = (0, 1, 2, 7, 33, 70)
+HOW = {"apart", "threads"} & set(sys.argv[5:])
+NUMBERS = [int(x) for x in sys.argv[5:] if x not in HOW]
+SIZES = NUMBERS[1:] or [0, 1, 2, 7, 33, 70]
+MOST = (NUMBERS or [70 ** 3])[0]
 
 
 def extents(text, sizes):
@@ -26,11 +35,25 @@ def extents(text, sizes):
         return 1
     count = 1
     for part in inner.group(1).split(","):
-        count *= max(0, eval(part.replace("^", "**"), {}, dict(sizes)))
+        count *= max(0, eval(part.replace("^", "**").replace("/", "//"),
+                             {"min": min, "max": max}, dict(sizes)))
     return count
 
 
-def values(dtype, count, most):
+def half(dtype, x):
+    """The bits of a number of 16 bits; those of bf16 are cut off."""
+    if dtype == "f16":
+        return struct.unpack("<H", struct.pack("<e", x))[0]
+    return struct.unpack("<HH", struct.pack("<f", x))[1]
+
+
+def number(dtype, bits):
+    if dtype == "f16":
+        return struct.unpack("<e", struct.pack("<H", bits))[0]
+    return struct.unpack("<f", struct.pack("<HH", 0, bits))[0]
+
+
+def values(random, dtype, count, most):
     code = CODES[dtype]
     if dtype == "i64":
         least = -1 if random.random() < 0.3 else 0
@@ -40,14 +63,16 @@ def values(dtype, count, most):
         return array.array(code, [random.uniform(-2, 2) for _ in range(count)])
     if dtype == "bool":
         return array.array(code, [random.randrange(2) for _ in range(count)])
-    if code == "H":  # halves, and as many twos, in both types
-        return array.array(code, [random.choice([0, 0x3c00, 0xbc00])
+    if code == "H":
+        return array.array(code, [half(dtype, random.uniform(-2, 2))
                                   for _ in range(count)])
     return array.array(code, [random.randrange(100) for _ in range(count)])
 
 
 class Gpu:
-    def __init__(self):
+    def __init__(self, seed=1, apart=False):
+        self.random = random.Random(seed)
+        self.apart = apart
         self.api = ctypes.CDLL("libcuda.so.1")
         self.api.cuInit(0)
         context = ctypes.c_void_p()
@@ -59,13 +84,14 @@ class Gpu:
 
     def room(self, data):
         at = ctypes.c_uint64()
-        size = max(1, len(data) * data.itemsize)
+        before = data.itemsize * self.apart
+        size = max(1, before + len(data) * data.itemsize)
         assert self.api.cuMemAlloc_v2(ctypes.byref(at),
                                       ctypes.c_size_t(size)) == 0
         self.taken.append(at.value)
-        ctypes.memmove(at.value, data.buffer_info()[0],
+        ctypes.memmove(at.value + before, data.buffer_info()[0],
                        len(data) * data.itemsize)
-        return at.value
+        return at.value + before
 
     def end(self):
         self.api.cuStreamSynchronize(self.stream)
@@ -85,11 +111,14 @@ def message(library, module, code):
 
 
 def near(dtype, x, y):
-    if CODES[dtype] not in "fd":
+    error = {"f32": 1e-4, "f64": 1e-4, "f16": 2 ** -9, "bf16": 2 ** -6}
+    if dtype not in error or x == y:
         return x == y
+    if CODES[dtype] == "H":
+        x, y = number(dtype, x), number(dtype, y)
     if x != x or y != y:
         return x != x and y != y
-    return x == y or abs(x - y) <= 1e-4 * (1 + abs(x) + abs(y))
+    return x == y or abs(x - y) <= error[dtype] * (1 + abs(x) + abs(y))
 
 
 def compare(gpu, device, host, f, g, sizes):
@@ -99,7 +128,7 @@ def compare(gpu, device, host, f, g, sizes):
         if a["type"] == "i64":
             named[a["name"]] = most
     args = [array.array("q", [most]) if a["type"] == "i64" else
-            values(a["dtype"], extents(a["type"], named), most - 1)
+            values(gpu.random, a["dtype"], extents(a["type"], named), most - 1)
             for a in f["arguments"]]
     outs = [array.array(CODES[r["dtype"]],
                         [0] * max(1, extents(r["type"], named)))
@@ -137,24 +166,43 @@ def compare(gpu, device, host, f, g, sizes):
     return None
 
 
-def main():
-    random.seed(1)
-    device = (ctypes.CDLL(os.path.abspath(sys.argv[1])), json.load(open(sys.argv[2])))
-    host = (ctypes.CDLL(os.path.abspath(sys.argv[3])), json.load(open(sys.argv[4])))
-    gpu = Gpu()
+def sizes_of(turn, count):
+    """So many as the simulator has done soon: of many the first are few."""
+    sizes = [SIZES[(turn * (k + 1) + k) % len(SIZES)] for k in range(count)]
+    for k in range(count):
+        if math.prod(max(1, s) for s in sizes) > MOST:
+            sizes[k] %= 3
+    return sizes
+
+
+def compare_all(gpu, device, host):
     others = {f["name"]: f for f in host[1]["functions"]}
     bad, calls = 0, 0
     for f in device[1]["functions"]:
         for turn in range(len(SIZES)):
-            sizes = [SIZES[(turn * (k + 1) + k) % len(SIZES)]
-                     for k in range(len(f["sizes"]))]
+            sizes = sizes_of(turn, len(f["sizes"]))
             wrong = compare(gpu, device, host, f, others[f["name"]], sizes)
             calls += 1
             if wrong:
                 print(wrong)
                 bad += 1
     print("%d calls, %d wrong" % (calls, bad))
-    return bad != 0
+    return bad
+
+
+def main():
+    device = (ctypes.CDLL(os.path.abspath(sys.argv[1])), json.load(open(sys.argv[2])))
+    host = (ctypes.CDLL(os.path.abspath(sys.argv[3])), json.load(open(sys.argv[4])))
+    gpus = [Gpu(seed, "apart" in HOW)
+            for seed in range(1, 3 if "threads" in HOW else 2)]
+    bad = []
+    threads = [threading.Thread(target=lambda gpu: bad.append(
+        compare_all(gpu, device, host)), args=(gpu,)) for gpu in gpus]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return len(bad) < len(threads) or any(bad)
 
 
 if __name__ == "__main__":

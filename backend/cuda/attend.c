@@ -33,11 +33,12 @@ static bool group_axes(CudaAttend *t, const Kernel *k) {
   uint32_t longest = NO_LANE;
   for (uint32_t v = 0; v < k->outer; v++)
     if (!(shared >> v & 1) &&
-        (longest == NO_LANE || first->extents[v] >= first->extents[longest]))
+        (longest == NO_LANE ||
+         loop_guess(first, v) >= loop_guess(first, longest)))
       longest = v;
   if (longest == NO_LANE)
     return false;
-  bool alone = first->extents[longest] >= ROWS_LEAST;
+  bool alone = loop_guess(first, longest) >= ROWS_LEAST;
   for (uint32_t v = 0; v < k->outer; v++)
     if (shared >> v & 1 || (alone && v != longest))
       t->batch[t->batches++] = v;
@@ -89,8 +90,16 @@ static GemmSide side_of(const CudaAttend *t, uint32_t which) {
 static double points(const Loop *loop, uint32_t count, const uint32_t *axes) {
   double all = 1;
   for (uint32_t j = 0; j < count; j++)
-    all *= (double)loop->extents[axes[j]];
+    all *= (double)loop_guess(loop, axes[j]);
   return all;
+}
+
+static bool are_numbers(const Loop *loop, uint32_t count,
+                        const uint32_t *axes) {
+  bool are = true;
+  for (uint32_t j = 0; j < count; j++)
+    are &= size_is_number(loop->graph, loop->extents[axes[j]]);
+  return are;
 }
 
 static double stored_bytes(const CudaAttend *t, const Kernel *k) {
@@ -358,7 +367,7 @@ static bool describe(CudaAttend *t, const Kernel *k) {
   s->b = side_of(t, ATTEND_B);
   s->v = side_of(t, ATTEND_V);
   s->m = points(first, t->ms, t->m);
-  s->n = (double)first->extents[k->outer];
+  s->n = (double)loop_guess(first, k->outer);
   s->batch = points(first, t->batches, t->batch);
   s->relative = t->between.relative;
   s->total = t->between.total;
@@ -372,7 +381,8 @@ static bool describe(CudaAttend *t, const Kernel *k) {
   s->store_align = cuda_store_align(k, t->e[t->es - 1]);
   s->k = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);
   s->e = (uint32_t)(columns < UINT16_MAX ? columns : UINT16_MAX);
-  return s->m < INT32_MAX && s->n < INT32_MAX && s->batch < INT32_MAX;
+  return are_numbers(first, t->ks, t->k) && are_numbers(second, t->es, t->e) &&
+         s->m < INT32_MAX && s->n < INT32_MAX && s->batch < INT32_MAX;
 }
 
 /* Are two products and what is done with rows in memory slower? */
@@ -408,7 +418,7 @@ static bool is_better(const CudaAttend *t, const GemmGpu *gpu, double seconds) {
 CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   CudaAttend *t = NEW(k->arena, CudaAttend);
   GemmGpu gpu;
-  if (!target->arch || !gemm_gpu(target->arch, &gpu) || k->graph->sizes ||
+  if (!target->arch || !gemm_gpu(target->arch, &gpu) ||
       k->loops.len >= KERNEL_LOOPS || !kernel_between(k, &t->between) ||
       !group_axes(t, k) || !find_sides(t, k))
     return NULL;

@@ -134,6 +134,11 @@ static const char *given_of_row(CudaWriter *w, const Step *s) {
   return given_of(w, s, NULL, "most", "total");
 }
 
+/* A sum of no terms is 0, whatever they would have been divided by. */
+static bool is_open_row(const CudaWriter *w) {
+  return !size_is_number(w->k->graph, w->k->loops.at[0]->extents[w->k->outer]);
+}
+
 static void put_epilogue(void *owner, Buffer *out, const char *x,
                          const char *const to[GEMM_RESULTS]) {
   CudaWriter *w = owner;
@@ -141,7 +146,8 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   const Loop *f = t->factors;
   uint32_t name = w->e.names++;
   cuda_put_steps(w, out, f, given_all(w, f, NULL, "most", "total"));
-  buffer_printf(out, "const float l%u = %s", name, x);
+  buffer_printf(out, "const float l%u = %s%s", name,
+                is_open_row(w) ? "terms == 0 ? 0.0f : " : "", x);
   for (uint32_t j = 0; j < f->results.len; j++)
     buffer_printf(out, " %c (float)%s", t->between.over[j] ? '/' : '*',
                   emit_scalar(&w->e, f->results.at[j].step));
@@ -200,6 +206,21 @@ static void put_ranges(CudaWriter *w, Buffer *out, const CudaAttend *t) {
   }
 }
 
+/* Where floats compare as indices do for small enough sizes alone, of which
+ * numbers have been looked at (limit.c), what follows is for these; for others
+ * no tile is whole. */
+static void put_holds(CudaWriter *w, Buffer *out, const Limit *limit,
+                      bool inside) {
+  if (!limit->exact || size_is_number(w->k->graph, limit->most))
+    return;
+  const char *most = emit_int(&w->e, limit->most);
+  const char *exact = emit_int(&w->e, limit->exact);
+  if (inside)
+    buffer_printf(out, "if (%s >= %s)\nwhole_high = 0;\nelse\n", most, exact);
+  else
+    buffer_printf(out, "if (%s < %s)\n", most, exact);
+}
+
 /* The bound that none of these rows goes beyond; inside: that all of them go
  * to. */
 static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
@@ -226,6 +247,7 @@ static void put_bound(CudaWriter *w, Buffer *out, const CudaAttend *t,
   const char *by = emit_int(e, limit->by);
   buffer_printf(
       out, ";\nconst int64_t at = of / %s - (of %% %s < 0 ? 1 : 0);\n", by, by);
+  put_holds(w, out, limit, inside);
   if (limit->least)
     buffer_printf(out,
                   "%slow = at > %slow ? (int)(at < terms ? at : terms) : "
@@ -358,11 +380,18 @@ void cuda_put_attend(CudaWriter *w, Buffer *before) {
   const CudaAxes axes[] = {batch, m, e};
   g.plain = t->divisors || t->unit ? put_plain : NULL;
   g.unit = t->unit ? put_unit : NULL;
+  const GemmSide sides[] = {t->shape.a, t->shape.b, t->shape.v};
+  w->out->lines |= cuda_wants_lines(sides, 3, t->shape.store_align);
   g.results = cuda_give_results(w, axes, g.result);
   give_limits(w, t, &g);
   give_maps(w, t, &g);
-  int64_t bands = emit_over(&w->e, count_of(w, t->ms, t->m), t->s.m);
-  w->pass->blocks = emit_times(&w->e, bands, count_of(w, t->batches, t->batch));
+  int64_t rows = count_of(w, t->ms, t->m);
+  int64_t heads = count_of(w, t->batches, t->batch);
+  w->pass->blocks = emit_times(&w->e, emit_over(&w->e, rows, t->s.m), heads);
+  cuda_note_narrow(w, rows);
+  cuda_note_narrow(w, heads);
+  cuda_note_narrow(w, first->extents[k->outer]);
+  cuda_note_narrow(w, w->pass->blocks);
   w->pass->shared = attention_shared(&t->shape, &t->s);
   attention_put(before, &w->body, &g);
 }

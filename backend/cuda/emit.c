@@ -564,7 +564,8 @@ static bool kernel_is_narrow(const Kernel *k) {
 /* Of what goes on between two products a block has some rows and terms, and no
  * number of all of them. */
 static bool attend_is_narrow(const Kernel *k, const CudaAttend *t) {
-  bool narrow = loop_is_narrow(t->score) && loop_is_narrow(t->factors);
+  bool narrow = !k->graph->sizes && loop_is_narrow(t->score) &&
+                loop_is_narrow(t->factors);
   for (uint32_t j = 0; j < ATTEND_SIDES; j++)
     narrow &= loop_is_narrow(t->side[j]);
   for (uint32_t j = t->between.last; j < k->loops.len; j++)
@@ -629,8 +630,8 @@ static bool emit_with(Kernel *k, const CudaTarget *target, const Found *found,
     plan_pass(w, p, k, notes);
   }
   for (uint32_t j = 0; j < out->passes.len; j++)
-    w->e.failed |= cuda_is_far(out, out->passes.at[j]) &&
-                   (!target->maps || out->passes.at[j]->maps.len);
+    w->e.failed |=
+        cuda_is_far(out, out->passes.at[j]) && out->passes.at[j]->maps.len;
   Buffer indented = {.arena = k->arena};
   code_indent(out->text.text, &indented);
   out->text = indented;

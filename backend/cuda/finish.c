@@ -106,7 +106,7 @@ void cuda_put_loops(CudaWriter *w, Buffer *out, uint32_t first, const char *x,
 void cuda_finish_shape(const Kernel *k, CudaTile *t) {
   GemmShape *s = &t->shape;
   CudaMap map;
-  s->boxes = t->counts;
+  s->boxes = t->maps;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const Loop *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->results.len; i++) {

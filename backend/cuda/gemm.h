@@ -81,6 +81,8 @@ typedef struct GemmShape {
                            for each element */
   uint32_t store_align; /* bytes; of rows of results */
   bool alone;           /* no split sums: results are no sums of these */
+  bool open;            /* how many tiles there are is not known: no sums in so
+                           many parts */
   bool boxes;           /* TMA can store all results, */
   uint32_t results;     /* which are so many, */
   uint32_t widest;      /* of so many bytes at most */

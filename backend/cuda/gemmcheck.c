@@ -106,7 +106,8 @@ static const char *wrong(const GemmShape *shape, const GemmGpu *gpu,
     return "raster and split are 1 at least, and split 32 at most";
   if (s->way != GEMM_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
     return "cluster_m and cluster_n are of way=wgmma";
-  if ((s->split > 1 || s->stream) && shape->alone)
+  if ((s->split > 1 && (shape->alone || shape->open)) ||
+      (s->stream && shape->alone))
     return "sums of this one cannot be cut";
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
   if (s->split > 1 && tiles > CUDA_COUNTERS)

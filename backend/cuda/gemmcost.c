@@ -476,8 +476,9 @@ static void try_splits(Choice *c, GemmSchedule s) {
   double tiles = tiles_of(c->shape, &s), stages = ceil_of(c->shape->k, s.k);
   for (s.split = 1; s.split <= 32; s.split *= 2) {
     try(c, s);
-    if (c->shape->alone || tiles * s.split >= 2 * c->gpu->sms ||
-        stages < 4.0 * s.split || c->shape->sum == DT_F64)
+    if (c->shape->alone || c->shape->open ||
+        tiles * s.split >= 2 * c->gpu->sms || stages < 4.0 * s.split ||
+        c->shape->sum == DT_F64)
       return;
   }
 }

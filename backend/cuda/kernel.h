@@ -54,7 +54,7 @@ enum { CUDA_GRID_SLOTS = 1024 };
 
 /* What the last of the pointers points to: a word for what checks find, and
  * counters of blocks that are done, from COUNTERS_AT on.  All of it is 0 before
- * a pass, and the counters are after it. */
+ * a pass, and the counters are after it.  (Of a module, the word alone.) */
 enum {
   CUDA_COUNTERS = 4096,
   CUDA_COUNTERS_AT = 256,
@@ -72,6 +72,10 @@ typedef struct CudaPass {
   Emitted emitted;       /* its call's numbers */
   VEC(int64_t) divisors; /* sizes */
   VEC(CudaMap) maps;
+  VEC(int64_t) narrow;           /* open sizes that its text has in 32 bits */
+  int64_t counters, counters_at; /* of a module's: so many lie there in scratch
+                                    memory, and are 0 before; sizes */
+  int64_t tiles;                 /* of a product, a size */
   int64_t blocks;    /* of a grid that has all there is to do: a size; */
   int64_t grid_most; /* at most so many are started; 0: all */
   int64_t shared;    /* bytes of a block's shared memory: a size */
@@ -87,6 +91,7 @@ typedef struct CudaKernel {
   int64_t scratch;   /* bytes of scratch memory: a size */
   bool narrow;       /* indices are of 32 bits */
   uint32_t checks;   /* how many there are in all passes */
+  bool lines;        /* tensors are to begin at multiples of 16 bytes */
 } CudaKernel;
 
 /* What is known of the device. */
@@ -96,8 +101,7 @@ typedef struct CudaTarget {
   uint32_t shared;      /* bytes that a block may have; */
   uint32_t shared_most; /* that has to ask for them */
   bool tf32;            /* products of f32 may round their factors to it */
-  bool maps;            /* who starts passes makes their tensor maps, has
-                           counters, CUDA_WORDS, and memory for arguments */
+  bool maps;            /* who starts passes makes their tensor maps */
   const char *prefix;   /* of its passes' names; NULL: "axon" */
 } CudaTarget;
 

@@ -20,10 +20,14 @@ static uint32_t swizzle_bytes(uint32_t number) {
   return number ? 256u >> number : 0;
 }
 
-static int type_of(const CudaMap *m) {
+int cuda_map_type(const CudaMap *m) {
   return m->tf32                           ? TYPE_TF32
          : dtype_info[m->dtype].bytes == 2 ? TYPE_16
                                            : TYPE_32;
+}
+
+int cuda_map_swizzle(const CudaMap *m) {
+  return (int)(m->swizzle ? 4 - m->swizzle : 0);
 }
 
 /* What the instruction has bits for: corners of as many axes, and steps.  An
@@ -70,10 +74,10 @@ static CuResult put_pixels(CudaGpu *gpu, const CudaMap *m, CuAddress at,
       upper[j - 1] = (int)m->upper[j - 1];
     }
   }
-  return gpu->api->tensor_pixels(
-      to, type_of(m), m->rank, at, extent, stride, lower, upper, m->box[0],
-      m->box[1], step, INTERLEAVE_NONE, (int)(m->swizzle ? 4 - m->swizzle : 0),
-      PROMOTION_256, FILL_ZERO);
+  return gpu->api->tensor_pixels(to, cuda_map_type(m), m->rank, at, extent,
+                                 stride, lower, upper, m->box[0], m->box[1],
+                                 step, INTERLEAVE_NONE, cuda_map_swizzle(m),
+                                 PROMOTION_256, FILL_ZERO);
 }
 
 /* What has no elements is given one, which is not read. */
@@ -92,9 +96,8 @@ bool cuda_map_put(CudaGpu *gpu, const CudaMap *m, CuAddress tensor, void *to,
   CuResult result =
       m->pixels
           ? put_pixels(gpu, m, at, extent, stride + 1, to)
-          : gpu->api->tensor_map(to, type_of(m), m->rank, at, extent,
+          : gpu->api->tensor_map(to, cuda_map_type(m), m->rank, at, extent,
                                  stride + 1, m->box, step, INTERLEAVE_NONE,
-                                 (int)(m->swizzle ? 4 - m->swizzle : 0),
-                                 PROMOTION_256, FILL_ZERO);
+                                 cuda_map_swizzle(m), PROMOTION_256, FILL_ZERO);
   return cuda_good(gpu->api, result, fault, "describing a tensor to it");
 }

@@ -7,12 +7,13 @@
  *     const char *map = cuda_add_map(w, &(CudaMap){...});    "&a.m[0]"
  *
  * What the tensor is like is a size each; the driver makes the map of it when
- * the pass is started (cuda_put_maps), as it holds an address.  What the driver
- * takes is what cuda_map_fits says of numbers: so ask that, and have another
- * way where it says no, as for sizes that are open (their maps nobody makes:
- * CudaTarget.maps).  A tensor without elements has a map that nobody loads by;
- * boxes that reach beyond the tensor are 0 there, and store nothing.  A
- * convolution's operand is a tensor of pixels (im2col). */
+ * the pass is started (cuda_put_maps; module.c where sizes are open), as it
+ * holds an address.  What the driver takes is what cuda_map_fits says of
+ * numbers: so ask that, and have another way where it says no.  A module has
+ * both ways, and looks at the numbers of each call.  A tensor without elements
+ * has a map that nobody loads by; boxes that reach beyond the tensor are 0
+ * there, and store nothing.  A convolution's operand is a tensor of pixels
+ * (im2col). */
 #ifndef AXON_CUDA_MAP_H
 #define AXON_CUDA_MAP_H
 
@@ -41,6 +42,9 @@ typedef struct CudaMap {
 
 /* Would the driver take it, at an address that is a multiple of 16 bytes? */
 bool cuda_map_fits(const CudaMap *map);
+/* The driver's numbers of its type and its swizzle. */
+int cuda_map_type(const CudaMap *map);
+int cuda_map_swizzle(const CudaMap *map);
 /* Into 128 bytes, aligned to 64, of a tensor that begins there. */
 bool cuda_map_put(CudaGpu *gpu, const CudaMap *map, CuAddress tensor, void *to,
                   Fault *fault);

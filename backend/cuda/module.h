@@ -22,6 +22,7 @@ typedef struct CudaBuilt { /* a pass, as the host starts it */
 } CudaBuilt;
 
 typedef struct CudaModule {
+  Backend backend; /* of graphs whose kernels it gets; first: has_rows */
   Arena *arena;
   uint32_t arch_count;
   const char *archs[CUDA_MODULE_ARCHS];
@@ -34,15 +35,20 @@ typedef struct CudaModule {
   VEC(uint32_t) first; /* of each known one: its first pass */
 } CudaModule;
 
+typedef struct CudaAdded { /* a kernel, on all architectures */
+  NodeList results;
+  bool checks; /* are there any? */
+  bool lines;  /* what q points to begins at multiples of 16 bytes */
+} CudaAdded;
+
 void cuda_module_begin(CudaModule *m, Arena *arena, uint32_t count,
                        const char *const *archs);
 /* Adds the kernel: `run%u(x, z, q, flag)` with the number that it gives, where
  * q points to `results`, in order, and the kernel's inputs, and, where there
  * are checks, `code%u(x, bad)` of what these found.  UINT32_MAX: there is
- * something in it that is not emitted.  checks: are there any? */
+ * something in it that is not emitted. */
 uint32_t cuda_module_add(CudaModule *m, const Kernel *k,
-                         const ModuleCaller *caller, NodeList *results,
-                         bool *checks);
+                         const ModuleCaller *caller, CudaAdded *added);
 /* The kernels for one of the architectures, with all that they stand on. */
 bool cuda_module_text(const CudaModule *m, uint32_t arch, Buffer *out);
 /* What the host knows of them: architectures, names, bytes. */

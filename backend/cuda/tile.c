@@ -134,17 +134,24 @@ const Step *cuda_copied_read(const Loop *side, Dtype t) {
              : NULL;
 }
 
+/* The largest part of `align` that so many elements are a multiple of, whatever
+ * open sizes are; no less than one. */
+static uint32_t align_of(const Loop *loop, int64_t count, uint32_t bytes,
+                         uint32_t align) {
+  int64_t size, left;
+  while (align > bytes && (!size_mul(loop->graph, count, bytes, &size) ||
+                           !size_mod(loop->graph, size, align, &left) || left))
+    align /= 2;
+  return align;
+}
+
 /* Bytes that all parts of an address but one are multiples of. */
 uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
                        uint32_t dense) {
-  uint32_t align = LINE;
-  if (loop->graph->sizes)
-    return bytes;
-  while (align > bytes && at->constant * bytes % align)
-    align /= 2;
+  uint32_t align = align_of(loop, at->constant, bytes, LINE);
   for (uint32_t v = 0; v < loop->axes; v++)
-    while (v != dense && align > bytes && at->times[v] * bytes % align)
-      align /= 2;
+    if (v != dense)
+      align = align_of(loop, at->times[v], bytes, align);
   return align;
 }
 
@@ -157,8 +164,8 @@ bool cuda_is_dense_group(const Loop *loop, const Quasi *at, uint32_t count,
     return false;
   uint32_t dense = axes[count - 1];
   *align = cuda_align_of(loop, at, bytes, dense);
-  while (count > 1 && *align > bytes && loop->extents[dense] * bytes % *align)
-    *align /= 2;
+  if (count > 1)
+    *align = align_of(loop, loop->extents[dense], bytes, *align);
   return true;
 }
 
@@ -239,6 +246,15 @@ uint32_t cuda_store_align(const Kernel *k, uint32_t dense) {
   return align;
 }
 
+bool cuda_wants_lines(const GemmSide *sides, uint32_t count,
+                      uint32_t store_align) {
+  bool wants = store_align == LINE;
+  for (uint32_t j = 0; j < count; j++)
+    wants |=
+        !sides[j].computed && sides[j].align > dtype_info[sides[j].dtype].bytes;
+  return wants;
+}
+
 /* Operands of 16 bits for the tensor cores; else both are of the type of the
  * sum. */
 static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
@@ -247,6 +263,14 @@ static Dtype tile_dtype(const Loop *a, const Loop *b, const GemmGpu *gpu,
   bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
               (x->dtype == DT_F16 || gpu->arch >= 80);
   return good ? x->dtype : sum;
+}
+
+/* What memory parts of sums need is told by numbers. */
+static bool has_known_tiles(const Loop *loop) {
+  bool known = true;
+  for (uint32_t v = 0; v < loop->kept; v++)
+    known &= size_is_number(loop->graph, loop->extents[v]);
+  return known;
 }
 
 static bool choose(CudaTile *t, const Kernel *k) {
@@ -260,8 +284,8 @@ static bool choose(CudaTile *t, const Kernel *k) {
   t->shape.stored = stored_bytes(k);
   t->shape.store_align = cuda_store_align(k, t->n[t->ns - 1]);
   cuda_finish_shape(k, t);
-  /* what memory parts of sums need is told by numbers */
-  t->shape.alone = loop->graph->sizes || !t->counts;
+  t->shape.alone = !t->counts;
+  t->shape.open = !has_known_tiles(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
@@ -278,7 +302,8 @@ static CudaTile *find(Kernel *k, const CudaTarget *target) {
   uint32_t all = (1u << p.count) - 1;
   CudaTile *t = NEW(k->arena, CudaTile);
   t->arch = target->arch;
-  t->counts = target->maps;
+  t->maps = target->maps;
+  t->counts = target->maps || loop->graph->sizes;
   t->shape.tf32 = target->tf32;
   if (!group_axes(t, loop, side_depends(&p, all & ~which),
                   side_depends(&p, which)) ||
@@ -425,6 +450,18 @@ static int64_t count_of(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
+/* Counters of a module are of each call, as several may run at a time. */
+static const char *counters_of(CudaWriter *w, int64_t tiles) {
+  Emitter *e = &w->e;
+  CudaPass *p = w->pass;
+  if (!w->k->graph->sizes)
+    return format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
+                  CUDA_COUNTERS_AT / 4);
+  p->counters = p->grid_most ? p->grid_most : tiles;
+  p->counters_at = cuda_take_scratch(w, p->counters, DT_I32);
+  return format(e, "((unsigned *)(scratch + %s))", emit_int(e, p->counters_at));
+}
+
 /* Blocks and memory, as sizes. */
 static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
@@ -444,6 +481,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
     parts = size_max(w->k->graph, parts, 1);
   }
   tiles = emit_times(e, tiles, gemm_cluster(s));
+  w->pass->tiles = tiles;
   w->pass->blocks = emit_times(e, tiles, parts);
   w->pass->grid_most = gemm_grid_most(s, &t->gpu);
   w->pass->shared = gemm_shared(&t->shape, s);
@@ -452,8 +490,7 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   int64_t room = gemm_room(s, &t->gpu, tiles);
   g->room = format(e, "(scratch + (int64_t)%s)",
                    emit_int(e, cuda_take_scratch(w, room, DT_F32)));
-  g->counters = format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointers - 1,
-                       CUDA_COUNTERS_AT / 4);
+  g->counters = counters_of(w, tiles);
 }
 
 static const char *map_of(CudaWriter *w, const CudaTile *t, bool b) {
@@ -486,6 +523,29 @@ static GemmPixels pixels_of(CudaWriter *w, const CudaTile *t) {
   return to;
 }
 
+void cuda_note_narrow(CudaWriter *w, int64_t size) {
+  if (!size_is_number(w->k->graph, size))
+    VEC_PUSH(w->e.arena, w->pass->narrow, size);
+}
+
+/* Rows, columns, terms, tiles, and where guards begin and end. */
+static void note_sizes(CudaWriter *w, const CudaTile *t) {
+  const CudaGuards *guards[] = {&t->guards_a, &t->guards_b};
+  Graph *g = w->k->graph;
+  int64_t low, high;
+  cuda_note_narrow(w, count_of(w, t->batches, t->batch));
+  cuda_note_narrow(w, count_of(w, t->ms, t->m));
+  cuda_note_narrow(w, count_of(w, t->ns, t->n));
+  cuda_note_narrow(w, count_of(w, t->ks, t->k));
+  cuda_note_narrow(w, w->pass->blocks);
+  for (uint32_t b = 0; b < 2; b++)
+    for (uint32_t j = 0; j < guards[b]->count; j++)
+      if (quasi_bounds(w->k->loops.at[0], &guards[b]->of[j], &low, &high)) {
+        cuda_note_narrow(w, size_less(g, 0, low));
+        cuda_note_narrow(w, high);
+      }
+}
+
 void cuda_put_tile(CudaWriter *w, Buffer *before) {
   const CudaTile *t = w->s->tile;
   GemmText g = {.shape = &t->shape,
@@ -513,9 +573,12 @@ void cuda_put_tile(CudaWriter *w, Buffer *before) {
     if (t->shape.pixels)
       g.a.pixels = pixels_of(w, t);
   }
+  const GemmSide sides[] = {t->shape.a, t->shape.b};
+  w->out->lines |= cuda_wants_lines(sides, 2, t->shape.store_align);
   g.results = cuda_give_results(w, axes, g.result);
   g.anywhere = cuda_is_anywhere(w);
   cuda_reduce_rows(w, &g.rows);
   size_grid(w, t, &g);
+  note_sizes(w, t);
   gemm_put(before, &w->body, &g);
 }

@@ -27,7 +27,8 @@ typedef struct CudaPixels {
 typedef struct CudaTile {
   const char *arch; /* that its text is for */
   GemmGpu gpu;
-  bool counts; /* there are counters for parts of sums */
+  bool maps;   /* those who start it make its tensor maps, */
+  bool counts; /* and have counters for parts of sums */
   GemmShape shape;
   GemmSchedule s;
   uint32_t batch[KERNEL_AXES], m[KERNEL_AXES], n[KERNEL_AXES], k[KERNEL_AXES];
@@ -48,6 +49,9 @@ CudaTile *cuda_tile_find(Kernel *k, const CudaTarget *target);
 bool cuda_tile_apart(const Kernel *k);
 /* The body of the pass, and what is to stand before it. */
 void cuda_put_tile(CudaWriter *w, Buffer *before);
+
+/* A size that is open, which texts have in 32 bits. */
+void cuda_note_narrow(CudaWriter *w, int64_t size);
 
 typedef struct CudaAxes {
   uint32_t count;
@@ -91,6 +95,9 @@ uint32_t cuda_align_of(const Loop *loop, const Quasi *at, uint32_t bytes,
                        uint32_t dense);
 /* The same of all results. */
 uint32_t cuda_store_align(const Kernel *k, uint32_t dense);
+/* Are copies or stores of more than an element at once? */
+bool cuda_wants_lines(const GemmSide *sides, uint32_t count,
+                      uint32_t store_align);
 
 /* ---- finish.c: what is done with sums ---- */
 

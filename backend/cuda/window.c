@@ -11,25 +11,30 @@ typedef struct Forms { /* all of them not negative */
 } Forms;
 
 /* Is x = factor * y but for a constant, which is this one? */
-static bool is_apart(const Quasi *x, int64_t factor, const Quasi *y,
+static bool is_apart(Graph *g, const Quasi *x, int64_t factor, const Quasi *y,
                      int64_t *by) {
+  int64_t times;
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (x->times[v] != factor * y->times[v])
+    if (!size_mul(g, factor, y->times[v], &times) || x->times[v] != times)
       return false;
-  return !__builtin_sub_overflow(x->constant, factor * y->constant, by);
+  return size_mul(g, factor, y->constant, &times) &&
+         size_sub(g, x->constant, times, by);
 }
 
 /* Of several that differ by a constant the least says it all. */
 static bool add_form(const Loop *loop, Forms *f, const Quasi *form) {
+  Graph *g = loop->graph;
   int64_t low, high, by;
   if (!cuda_is_affine(form) || !quasi_bounds(loop, form, &low, &high))
     return false;
-  if (low >= 0)
+  if (size_holds(g, SIZE_LE, 0, low))
     return true;
   for (uint32_t j = 0; j < f->count; j++)
-    if (is_apart(form, 1, &f->of[j], &by)) {
-      f->of[j].constant += by < 0 ? by : 0;
-      return true;
+    if (is_apart(g, form, 1, &f->of[j], &by)) {
+      if (size_holds(g, SIZE_LE, 0, by))
+        return true;
+      if (size_holds(g, SIZE_LE, by, 0))
+        return size_add(g, f->of[j].constant, by, &f->of[j].constant);
     }
   if (f->count == ARRAY_LEN(f->of))
     return false;
@@ -52,20 +57,28 @@ static bool add_condition(const Loop *loop, uint32_t at, Forms *f) {
   return good;
 }
 
+/* Is it held in 32 bits?  Sizes that are open are looked at later. */
+static bool is_narrow(const Graph *g, int64_t x) {
+  return !size_is_number(g, x) || (x >= INT32_MIN && x < INT32_MAX);
+}
+
 static bool add_guard(const Loop *loop, CudaGuards *to, const Quasi *form,
                       int64_t most) {
+  Graph *g = loop->graph;
   int64_t low, high;
   if (to->count == GEMM_GUARDS || !quasi_bounds(loop, form, &low, &high) ||
-      low < INT32_MIN || high >= INT32_MAX || most >= INT32_MAX)
+      !is_narrow(g, low) || !is_narrow(g, high) || !is_narrow(g, most) ||
+      !size_add(g, most, 1, &most))
     return false;
   to->of[to->count] = *form;
-  to->extent[to->count++] = most < 0 ? 0 : most + 1;
+  to->extent[to->count++] =
+      size_holds(g, SIZE_LE, 0, most) ? most : size_max(g, most, 0);
   return true;
 }
 
-static bool counts_up(const Quasi *form) {
+static bool counts_up(const Graph *g, const Quasi *form) {
   for (uint32_t v = 0; v < KERNEL_VARS; v++)
-    if (form->times[v] < 0)
+    if (!size_holds(g, SIZE_LE, 0, form->times[v]))
       return false;
   return true;
 }
@@ -77,7 +90,7 @@ static bool add_alone(const Loop *loop, CudaGuards *to, const Quasi *form) {
   Quasi up = {0};
   if (!quasi_bounds(loop, form, &low, &high))
     return false;
-  if (counts_up(form))
+  if (counts_up(loop->graph, form))
     return add_guard(loop, to, form, high);
   up.constant = high;
   return quasi_add(loop->graph, &up, -1, form) &&
@@ -91,12 +104,12 @@ static bool give_guards(const Loop *loop, const Forms *f, CudaGuards *to) {
     int64_t most;
     uint32_t with = 0;
     for (uint32_t i = j + 1; !taken[j] && !with && i < f->count; i++)
-      if (!taken[i] && is_apart(&f->of[j], -1, &f->of[i], &most))
+      if (!taken[i] && is_apart(loop->graph, &f->of[j], -1, &f->of[i], &most))
         with = i;
     if (taken[j])
       continue;
-    good = with ? add_guard(loop, to, &f->of[counts_up(&f->of[j]) ? j : with],
-                            most)
+    bool up = counts_up(loop->graph, &f->of[j]);
+    good = with ? add_guard(loop, to, &f->of[up ? j : with], most)
                 : add_alone(loop, to, &f->of[j]);
     taken[with] |= with != 0;
   }
@@ -106,12 +119,16 @@ static bool give_guards(const Loop *loop, const Forms *f, CudaGuards *to) {
 /* Is the index inside wherever the guards hold? */
 static bool is_inside(const Loop *loop, const CudaGuards *g, const Quasi *index,
                       int64_t extent) {
+  Graph *graph = loop->graph;
   int64_t low, high, by;
-  if (quasi_bounds(loop, index, &low, &high) && low >= 0 && high < extent)
+  if (quasi_bounds(loop, index, &low, &high) &&
+      size_holds(graph, SIZE_LE, 0, low) && size_below(graph, high, extent))
     return true;
   for (uint32_t j = 0; j < g->count; j++)
-    if (is_apart(index, 1, &g->of[j], &by) && by >= 0 &&
-        by <= extent - g->extent[j])
+    if (is_apart(graph, index, 1, &g->of[j], &by) &&
+        size_holds(graph, SIZE_LE, 0, by) &&
+        size_add(graph, by, g->extent[j], &by) &&
+        size_holds(graph, SIZE_LE, by, extent))
       return true;
   return false;
 }
@@ -149,8 +166,6 @@ const Step *cuda_guarded_read(Arena *arena, const Loop *side, Dtype t,
     s = &side->steps.at[side->results.at[0].step];
   bool choice =
       s->kind == STEP_SELECT || (s->kind == STEP_OP && s->op == PRIM_SELECT);
-  if (side->graph->sizes)
-    return choice ? NULL : cuda_copied_read(side, t);
   if (choice && (!is_zero(&side->steps.at[s->args[2]]) ||
                  !add_condition(side, s->args[0], &forms) ||
                  !give_guards(side, &forms, to)))

@@ -15,6 +15,7 @@
 #include "backend/cuda/sim/sim.h"
 #endif
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,22 @@ static struct {
   unsigned shared; /* bytes that a function was given */
   bool nameless;   /* it has no names for errors */
 } fake = {.capability = 90, .devices = 1, .memory = 1 << 20};
+
+/* Of several threads that call it, one at a time does. */
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread int fake_depth;
+
+static int fake_enter(void) {
+  return fake_depth++ ? 0 : pthread_mutex_lock(&fake_lock);
+}
+
+static void fake_leave(int *unused) {
+  (void)unused;
+  if (--fake_depth == 0)
+    pthread_mutex_unlock(&fake_lock);
+}
+
+#define ALONE int alone __attribute__((cleanup(fake_leave))) = fake_enter()
 
 static void fake_fail(const char *name, CuResult result, int after) {
   snprintf(fake.fails, sizeof fake.fails, "%s", name);
@@ -225,6 +242,7 @@ static CuResult fake_stream(CuStream stream) {
 }
 
 CuResult fake_memory_take(CuAddress *out, size_t bytes) {
+  ALONE;
   SAYS(memory_take);
   if (!bytes)
     return 1;
@@ -239,6 +257,7 @@ CuResult fake_memory_take(CuAddress *out, size_t bytes) {
 }
 
 CuResult fake_memory_give(CuAddress at) {
+  ALONE;
   FakeBlock *b = fake_block(at, 0);
   if (fake.busy)
     fake.broken = "memory is given back that something may still use";
@@ -252,6 +271,8 @@ CuResult fake_memory_give(CuAddress at) {
 
 CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream);
 CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream) {
+  ALONE;
+  SAYS(memory_take_on);
   if (getenv("FAKE_PLAIN"))
     return 801;
   CuResult result = fake_memory_take(out, bytes);
@@ -261,6 +282,7 @@ CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream) {
 /* What runs, runs at once here. */
 CuResult cuMemFreeAsync(CuAddress at, CuStream stream);
 CuResult cuMemFreeAsync(CuAddress at, CuStream stream) {
+  ALONE;
   CuResult result = fake_stream(stream);
   fake.busy = false;
   return result ? result : fake_memory_give(at);
@@ -278,6 +300,7 @@ CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
                           CuStream stream);
 CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
                           CuStream stream) {
+  ALONE;
   if (at % 4 || !fake_block(at, 4 * count))
     return 1;
   for (size_t k = 0; k < count; k++)
@@ -310,6 +333,7 @@ CuResult fake_copy_in(CuAddress to, const void *from, size_t bytes,
 
 CuResult fake_copy_out(void *to, CuAddress from, size_t bytes,
                        CuStream stream) {
+  ALONE;
   SAYS(copy_out);
   if (!fake_block(from, bytes))
     return 1;
@@ -319,6 +343,7 @@ CuResult fake_copy_out(void *to, CuAddress from, size_t bytes,
 
 CuResult fake_copy(CuAddress to, CuAddress from, size_t bytes,
                    CuStream stream) {
+  ALONE;
   SAYS(copy);
   if (!fake_block(to, bytes) || !fake_block(from, bytes))
     return 1;
@@ -328,6 +353,7 @@ CuResult fake_copy(CuAddress to, CuAddress from, size_t bytes,
 
 CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
                    CuStream stream) {
+  ALONE;
   SAYS(fill);
   if (!fake_block(at, bytes))
     return 1;
@@ -337,13 +363,20 @@ CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
 
 /* ---- tensor maps ---- */
 
+static void fake_tell(const char *what) {
+  if (getenv("FAKE_TELL"))
+    fprintf(stderr, "%s\n", what);
+}
+
 enum { FAKE_TF32 = 11 /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */ };
 
 CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
                          const uint64_t *extents, const uint64_t *strides,
                          const uint32_t *box, const uint32_t *steps,
                          int interleave, int swizzle, int promotion, int fill) {
+  ALONE;
   SAYS(tensor_map);
+  fake_tell("a tensor map of boxes");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
@@ -386,7 +419,9 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
                             unsigned channels, unsigned pixels,
                             const uint32_t *steps, int interleave, int swizzle,
                             int promotion, int fill) {
+  ALONE;
   SAYS(tensor_pixels);
+  fake_tell("a tensor map of pixels");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
@@ -505,6 +540,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
   static uint64_t seed;
   SimMemory memory[FAKE_BLOCKS];
   Buffer error = {0};
+  ALONE;
   SAYS(launch);
   for (int k = 0; k < fake.block_count; k++)
     memory[k] = (SimMemory){fake.blocks[k].at, fake.blocks[k].size, true,
@@ -691,6 +727,7 @@ CuResult fake_stream_destroy(CuStream stream) {
 }
 
 CuResult fake_stream_wait(CuStream stream) {
+  ALONE;
   SAYS(stream_wait);
   CuResult result = fake_stream(stream);
   fake.busy = false;

@@ -191,9 +191,27 @@ static void test_chosen(void **state) {
   shape = gemm_case_shape(&c, 64, 64, 65536, 1);
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
   assert_true(s.split > 1);
+  shape.open = true;
+  assert_true(gemm_choose(&shape, &gpu, &s, &least));
+  assert_true(s.split == 1 && least > seconds);
+  shape.open = false;
   shape.alone = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &least));
   assert_true(s.split == 1 && least > seconds);
+}
+
+/* Of an open number of tiles warpgroups share out what is left over. */
+static void test_chosen_open(void **state) {
+  (void)state;
+  GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
+  GemmShape shape = gemm_case_shape(&c, 64, 64, 65536, 1);
+  GemmGpu gpu;
+  GemmSchedule s;
+  double seconds;
+  assert_true(gemm_gpu("sm_90a", &gpu));
+  shape.open = true;
+  assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+  assert_true(s.way == GEMM_WGMMA && s.stream && s.split == 1);
 }
 
 /* Two blocks share operands and TMA stores results, but for those that much is
@@ -269,10 +287,10 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_record),  cmocka_unit_test(test_change),
-      cmocka_unit_test(test_lines),   cmocka_unit_test(test_choose),
-      cmocka_unit_test(test_chosen),  cmocka_unit_test(test_chosen_group),
-      cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_record),       cmocka_unit_test(test_change),
+      cmocka_unit_test(test_lines),        cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_chosen),       cmocka_unit_test(test_chosen_open),
+      cmocka_unit_test(test_chosen_group), cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
