@@ -17,7 +17,7 @@ module() { # module OUTPUT ARCHITECTURE NAME...
 
 # The kernels that there are, as the manifest has them.
 module all.cu sm_90a plain causal narrow window floats grouped later biased \
-  alibi weights several likely
+  alibi weights several likely rows
 counted() { # counted LEAST SCHEDULE
   count=$(grep -o "\"schedule\":\"$2" all.json | wc -l)
   [ "$count" -ge "$1" ] || wrong "$count kernels, and not $1, of $2"
@@ -25,8 +25,8 @@ counted() { # counted LEAST SCHEDULE
 counted 8 'rows between two products, a tile for sm_90a: way=wgmma'
 counted 10 'rows between two products, a tile for sm_90a: way=mma'
 counted 2 'a tile for sm_90a: way=fma'   # several
-counted 1 'a tile for sm_90a: way=wgmma' # likely
-counted 1 'a tile for sm_90a: way=mma'
+counted 2 'a tile for sm_90a: way=wgmma' # likely, rows
+counted 2 'a tile for sm_90a: way=mma'
 
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
@@ -47,9 +47,9 @@ both() { # both ARCHITECTURE NAME...: the module, and the same for the CPU
     "${CC:-cc}" -w -O0 -shared -fPIC host.c -o host.so -lm 2>said ||
     wrong "no host.so: $(head -n 5 said)"
 }
-both sm_90a plain causal grouped later weights
+both sm_90a plain causal grouped later weights rows
 called 90 20000 0 1 18 70 200
 called 90 20000 9 70 apart
-both sm_80,sm_75 narrow window floats biased alibi several likely
+both sm_80,sm_75 narrow window floats biased alibi several likely rows
 called 86 20000 0 3 33 150
 exit "$bad"

@@ -645,6 +645,10 @@ static bool is_emittable(const Kernel *k) {
   return fits;
 }
 
+bool cuda_keeps_no_rows(const Kernel *k, const CudaTarget *target) {
+  return cuda_attend_find(k, target) || cuda_reduce_find(k, target);
+}
+
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out) {
   if (!is_emittable(k))

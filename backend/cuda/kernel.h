@@ -109,6 +109,8 @@ typedef struct CudaTarget {
  * emit_kernel.  May put the kernel's axes into another order. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
+/* Is it one that has rows of a product, and leaves none in memory? */
+bool cuda_keeps_no_rows(const Kernel *k, const CudaTarget *target);
 /* What the check of this number sets, counted over all passes. */
 uint32_t cuda_check_bit(uint32_t number);
 /* With all that it stands on: what NVRTC takes.  False: there is no memory. */

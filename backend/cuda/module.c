@@ -322,7 +322,7 @@ static bool has_rows(const Kernel *k) {
   bool has = false;
   for (uint32_t a = 0; a < m->arch_count && !has; a++) {
     const CudaTarget target = target_of(m, a);
-    has = cuda_attend_find(k, &target);
+    has = cuda_keeps_no_rows(k, &target);
   }
   return has;
 }

@@ -4,8 +4,6 @@
  * the CPU, or by the reference backend, which also tells what is amiss where a
  * kernel found that something is. */
 #include "backend/cpu/routines.h"
-#include "backend/cuda/attend.h"
-#include "backend/cuda/reduce.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/resident.h"
@@ -27,8 +25,7 @@ static bool has_rows(const Kernel *k) {
     trap_raise(trap.kind);
   }
   const Device *d = device_get(&ignored);
-  bool has =
-      d && (cuda_attend_find(k, &d->target) || cuda_reduce_find(k, &d->target));
+  bool has = d && cuda_keeps_no_rows(k, &d->target);
   trap_end(&trap);
   device_unlock();
   return has;
