@@ -66,9 +66,9 @@ static void define_rounded(Emitter *e, uint32_t at, const char *value) {
 }
 
 const char *emit_stored(Emitter *e, uint32_t at, Dtype t) {
-  return e->rounds[at] && e->loop->steps.at[at].dtype == t
-             ? format(e, "wide%u", at + e->first)
-             : emit_lanes(e, at, class_of(t));
+  if (e->rounds[at] && e->loop->steps.at[at].dtype == t)
+    return format(e, "wide%u", at + e->first);
+  return e->dialect ? emit_scalar(e, at) : emit_lanes(e, at, class_of(t));
 }
 
 /* Lanes that come from memory. */
@@ -203,7 +203,7 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
 static void define_fitting(Emitter *e, uint32_t at, const char *x) {
   const Step *s = &e->loop->steps.at[at];
   bool lanes = e->varies[at], half = s->dtype == DT_F16 || s->dtype == DT_BF16;
-  if (half && lanes) {
+  if (half && (lanes || e->dialect)) {
     define_rounded(e, at, x);
     return;
   }

@@ -281,9 +281,8 @@ static void put_producer(Buffer *out, const GemmText *t, const Ring *r) {
       "for (unsigned step = from; step < to; step++, round++) {\n"
       "const unsigned stage = round %% %uu;\n"
       "const unsigned into = shared + stage * %uu;\n"
-      "ax_mbarrier_wait%s(empty + 8 * stage, (round / %uu & 1) ^ 1);\n",
-      r->stages, r->stage, gemm_cluster(t->schedule) > 1 ? "_cluster" : "",
-      r->stages);
+      "ax_mbarrier_wait(empty + 8 * stage, (round / %uu & 1) ^ 1);\n",
+      r->stages, r->stage, r->stages);
   if (t->shape->inner > 0) {
     GemmGroup outer = t->k;
     outer.count--;

@@ -548,7 +548,7 @@ KERNEL(neighbours_arrive) {
   s[T] = a.in[T] + (float)rank;
   ax_cluster_sync();
   ax_mbarrier_arrive_at(BAR, rank ^ 1);
-  ax_mbarrier_wait_cluster(BAR, 0);
+  ax_mbarrier_wait(BAR, 0);
   a.out[blockIdx.x * 128 + T] = __uint_as_float(
       ax_cluster_load_4(ax_shared_address(s) + T * 4, rank ^ 1));
   ax_cluster_sync();

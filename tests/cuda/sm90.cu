@@ -28,7 +28,6 @@ extern "C" __global__ void __launch_bounds__(128)
   }
   if (!ax_mbarrier_try(bar, 0))
     ax_mbarrier_wait(bar, 0);
-  ax_mbarrier_wait_cluster(bar, 1);
   ax_mbarrier_arrive(bar);
   ax_mbarrier_arrive_at(bar, ax_cluster_rank() ^ 1);
   ax_ldmatrix_4(r, at + ax_lane() * 16);

@@ -45,7 +45,9 @@ AX_DEVICE void ax_mbarrier_expect(unsigned bar, unsigned bytes) {
 }
 
 //@ ax_mbarrier_arrive_at
-/* The same of the barrier at this address in another block of the cluster. */
+/* The same of the barrier at this address in another block of the cluster.  What
+ * threads wrote is not released so far: it is for products that are done, and to
+ * say .cluster would have ptxas wait for all of memory. */
 #if __CUDA_ARCH__ < 900
 #error "ax_mbarrier_arrive_at: clusters are of sm_90 on"
 #endif
@@ -53,8 +55,7 @@ AX_DEVICE void ax_mbarrier_arrive_at(unsigned bar, unsigned rank) {
   asm volatile("{\n"
                ".reg .b32 remote;\n"
                "mapa.shared::cluster.u32 remote, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, "
-               "[remote];\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
                "}" ::"r"(bar),
                "r"(rank)
                : "memory");
@@ -81,26 +82,6 @@ AX_DEVICE bool ax_mbarrier_try(unsigned bar, unsigned parity) {
 AX_DEVICE void ax_mbarrier_wait(unsigned bar, unsigned parity) {
   while (!ax_mbarrier_try(bar, parity))
     ;
-}
-
-//@ ax_mbarrier_wait_cluster
-/* The same where threads of other blocks arrive. */
-#if __CUDA_ARCH__ < 900
-#error "ax_mbarrier_wait_cluster: mbarrier.try_wait is of sm_90 on"
-#endif
-AX_DEVICE void ax_mbarrier_wait_cluster(unsigned bar, unsigned parity) {
-  unsigned is;
-  do
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 "
-                 "p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n"
-                 "}"
-                 : "=r"(is)
-                 : "r"(bar), "r"(parity)
-                 : "memory");
-  while (!is);
 }
 
 //@ ax_cluster_rank ax_cluster_blocks

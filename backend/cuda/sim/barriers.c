@@ -201,6 +201,15 @@ bool mbarrier_bytes(SimRun *r, Mbarrier *m, SimBlock *block, int64_t bytes) {
   return end_phase(r, m, block);
 }
 
+/* Of what the thread saw, which loads and products are done: all that arriving
+ * at another block says, and nothing of what threads wrote. */
+static void release_asynchronous(SimThread *t, Clock *into) {
+  const SimCluster *k = t->block->cluster;
+  for (uint32_t j = 0; j < k->clocks; j++)
+    if (k->agents[j].kind != AGENT_THREAD && into[j] < t->clock[j])
+      into[j] = t->clock[j];
+}
+
 static void arrive(SimRun *r, SimThread *t, AxCall *c) {
   SimCluster *k = t->block->cluster;
   SimBlock *b = t->block;
@@ -234,7 +243,10 @@ static void arrive(SimRun *r, SimThread *t, AxCall *c) {
     return;
   }
   m->bytes += (int64_t)c->n[1];
-  clock_release(t, m->arrived);
+  if (c->n[3])
+    release_asynchronous(t, m->arrived);
+  else
+    clock_release(t, m->arrived);
   end_phase(r, m, b);
 }
 

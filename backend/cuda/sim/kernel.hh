@@ -574,9 +574,6 @@ AX_SIM bool ax_mbarrier_try(unsigned bar, unsigned parity, AX_AT) {
 AX_SIM void ax_mbarrier_wait(unsigned bar, unsigned parity, AX_AT) {
   ax_sim_do(AX_MBARRIER_WAIT, line, bar, parity);
 }
-AX_SIM void ax_mbarrier_wait_cluster(unsigned bar, unsigned parity, AX_AT) {
-  ax_sim_do(AX_MBARRIER_WAIT, line, bar, parity, 1);
-}
 AX_SIM unsigned ax_cluster_rank(AX_AT) {
   return (unsigned)ax_sim_do(AX_CLUSTER_RANK, line);
 }
