@@ -410,6 +410,9 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
   case PRIM_MUL:
     return wrapping(e, class, lanes, a[0], infixes[s->op], a[1]);
   case PRIM_DIV:
+    if (class == 'f' && e->dialect && e->dialect->over &&
+        e->loop->steps.at[s->args[1]].kind == STEP_LOCAL)
+      return format(e, "%s(%s, %s)", e->dialect->over, a[0], a[1]);
     return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
                                  : int_division(e, at, s, lanes, a);
   case PRIM_MOD:

@@ -150,7 +150,7 @@ static void put_first_step(Buffer *out, const AttentionText *t,
   put_first(out, t, p, r, "step");
   buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(s);\n");
   put_release(out, t, 'b', "step");
-  attention_put_any_scores(out, t, row_at, term_at);
+  attention_put_scores(out, t, row_at, term_at);
   attention_put_weights(out, t);
   put_packed(out, t);
 }
