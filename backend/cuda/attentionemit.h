@@ -8,6 +8,7 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemmemit.h"
 
+enum { ATTENTION_PRODUCER = 32 /* registers of who fetches */ };
 enum { ATTENTION_HELD = 128 /* terms of a that stay in registers */ };
 
 typedef struct AttentionParts {

@@ -257,12 +257,12 @@ void attention_group_put(Buffer *out, const AttentionText *t,
   put_barriers(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
   if (s->warps_m > 1)
-    buffer_printf(out, "ax_registers_less<%u>();\n", GEMM_PRODUCER_REGISTERS);
+    buffer_printf(out, "ax_registers_less<%u>();\n", ATTENTION_PRODUCER);
   put_producer(out, t, p, &r);
   buffer_puts(out, "} else {\n");
   if (s->warps_m > 1)
     buffer_printf(out, "ax_registers_more<%u>();\n",
-                  gemm_group_registers(s->warps_m, GEMM_PRODUCER_REGISTERS));
+                  gemm_group_registers(s->warps_m, ATTENTION_PRODUCER));
   put_consumer(out, t, p, &r);
   buffer_puts(out, "}\n");
 }
