@@ -40,7 +40,7 @@ typedef struct Dialect {
   bool narrow;       /* integers that fit are of 32 bits */
   /* what divides an index */
   const char *(*divisor)(Emitter *e, int64_t by);
-  /* the function of quotients of f32 by what an earlier loop left; or NULL */
+  /* the function of quotients of f32 by a sum of an earlier loop; or NULL */
   const char *over;
 } Dialect;
 

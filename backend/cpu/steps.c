@@ -355,6 +355,12 @@ static const char *float_mod(Emitter *e, char class, bool lanes, const char *x,
   return format(e, "mod_%s(%s, %s)", scalar_type(class), x, y);
 }
 
+/* One that an earlier loop left? */
+static bool is_sum(const Emitter *e, const Step *s) {
+  return s->kind == STEP_LOCAL &&
+         e->k->loops.at[s->loop]->results.at[s->result].reduce == PRIM_SUM;
+}
+
 static const char *wrapping(Emitter *e, char class, bool lanes, const char *x,
                             const char *op, const char *y) {
   if (lanes || is_float_class(class))
@@ -411,7 +417,7 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
     return wrapping(e, class, lanes, a[0], infixes[s->op], a[1]);
   case PRIM_DIV:
     if (class == 'f' && e->dialect && e->dialect->over &&
-        e->loop->steps.at[s->args[1]].kind == STEP_LOCAL)
+        is_sum(e, &e->loop->steps.at[s->args[1]]))
       return format(e, "%s(%s, %s)", e->dialect->over, a[0], a[1]);
     return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
                                  : int_division(e, at, s, lanes, a);

@@ -140,7 +140,7 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   const CudaAttend *t = w->s->attend;
   const Loop *f = t->factors;
   uint32_t name = w->e.names++;
-  w->dialect.over = "ax_over"; /* many elements by a sum that the row has */
+  w->dialect.over = "ax_over";
   cuda_put_steps(w, out, f, given_all(w, f, NULL, "most", "total"));
   buffer_printf(out, "float l%u = %s;\n", name, x);
   for (uint32_t j = 0; j < f->results.len; j++) {
