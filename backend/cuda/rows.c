@@ -554,7 +554,8 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
   }
   if (!r->out)
     return;
-  x = emit_stored(e, r->step, r->dtype);
+  if (!is_sum(r))
+    x = emit_stored(e, r->step, r->dtype);
   if (n->vector > 1 && cuda_is_vector(n->loop, r->out, axis, n->vector)) {
     const char *name = format(e, "w%u", e->names++);
     buffer_printf(&n->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
