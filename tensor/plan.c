@@ -517,6 +517,22 @@ static bool is_of_rows(const Plan *plan, const PlanNode *p) {
   return rows;
 }
 
+/* Is it a tensor with fewer bits in its readers' type, where these are no sums?
+ * They read less, and what widens an element is next to nothing. */
+static bool is_widened(const PlanNode *p) {
+  const Node *n = p->node;
+  const Cell *value = &n->cells[n->cell_count - 1];
+  if (value->kind != CELL_CONVERT || n->dtype != DT_F32)
+    return false;
+  const Cell *of = &n->cells[value->args[0]];
+  if (of->kind != CELL_READ || (of->dtype != DT_F16 && of->dtype != DT_BF16))
+    return false;
+  for (uint32_t k = 0; k < p->instances.len; k++)
+    if (p->instances.at[k].group->reduce != PRIM_NONE)
+      return false;
+  return true;
+}
+
 /* Is it no more work where its readers do it? */
 static bool is_cheap(const Plan *plan, const PlanNode *p) {
   bool once;
@@ -524,7 +540,7 @@ static bool is_cheap(const Plan *plan, const PlanNode *p) {
   if (once)
     return !is_finish(plan, p);
   if ((p->of_indices && p->chain <= INDEX_COST) || pads_windows(plan, p) ||
-      is_streamed(plan, p) || is_of_rows(plan, p))
+      is_streamed(plan, p) || is_of_rows(plan, p) || is_widened(p))
     return true;
   return cost == 0 || times < TIMES_LEAST || (times <= 2 && p->chain <= 8) ||
          (times <= 4 && p->chain <= 2);

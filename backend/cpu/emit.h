@@ -40,6 +40,8 @@ typedef struct Dialect {
   bool narrow;       /* integers that fit are of 32 bits */
   /* what divides an index */
   const char *(*divisor)(Emitter *e, int64_t by);
+  /* the function of quotients of f32 by a sum of an earlier loop; or NULL */
+  const char *over;
 } Dialect;
 
 /* What a function is written with: one for the kernel's loops, one for each

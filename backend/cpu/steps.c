@@ -66,9 +66,9 @@ static void define_rounded(Emitter *e, uint32_t at, const char *value) {
 }
 
 const char *emit_stored(Emitter *e, uint32_t at, Dtype t) {
-  return e->rounds[at] && e->loop->steps.at[at].dtype == t
-             ? format(e, "wide%u", at + e->first)
-             : emit_lanes(e, at, class_of(t));
+  if (e->rounds[at] && e->loop->steps.at[at].dtype == t)
+    return format(e, "wide%u", at + e->first);
+  return e->dialect ? emit_scalar(e, at) : emit_lanes(e, at, class_of(t));
 }
 
 /* Lanes that come from memory. */
@@ -203,7 +203,7 @@ static char working_class(const Emitter *e, uint32_t at, const Step *s) {
 static void define_fitting(Emitter *e, uint32_t at, const char *x) {
   const Step *s = &e->loop->steps.at[at];
   bool lanes = e->varies[at], half = s->dtype == DT_F16 || s->dtype == DT_BF16;
-  if (half && lanes) {
+  if (half && (lanes || e->dialect)) {
     define_rounded(e, at, x);
     return;
   }
@@ -355,6 +355,12 @@ static const char *float_mod(Emitter *e, char class, bool lanes, const char *x,
   return format(e, "mod_%s(%s, %s)", scalar_type(class), x, y);
 }
 
+/* One that an earlier loop left? */
+static bool is_sum(const Emitter *e, const Step *s) {
+  return s->kind == STEP_LOCAL &&
+         e->k->loops.at[s->loop]->results.at[s->result].reduce == PRIM_SUM;
+}
+
 static const char *wrapping(Emitter *e, char class, bool lanes, const char *x,
                             const char *op, const char *y) {
   if (lanes || is_float_class(class))
@@ -410,6 +416,9 @@ static const char *op_text(Emitter *e, uint32_t at, const Step *s, char class,
   case PRIM_MUL:
     return wrapping(e, class, lanes, a[0], infixes[s->op], a[1]);
   case PRIM_DIV:
+    if (class == 'f' && e->dialect && e->dialect->over &&
+        is_sum(e, &e->loop->steps.at[s->args[1]]))
+      return format(e, "%s(%s, %s)", e->dialect->over, a[0], a[1]);
     return is_float_class(class) ? format(e, "%s / %s", a[0], a[1])
                                  : int_division(e, at, s, lanes, a);
   case PRIM_MOD:

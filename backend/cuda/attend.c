@@ -246,10 +246,41 @@ static bool divides_by_number(const Loop *loop, const Step *s) {
          loop->steps.at[s->args[1]].kind == STEP_CONST;
 }
 
+static uint32_t add_number(const Kernel *k, Loop *to, double x) {
+  return add_step(k, to,
+                  (Step){.kind = STEP_CONST,
+                         .dtype = DT_F32,
+                         .value = {.dtype = DT_F32, .f = x}});
+}
+
+static uint32_t add_op(const Kernel *k, Loop *to, PrimId op, uint32_t x,
+                       uint32_t y, uint32_t z) {
+  bool test = op == PRIM_LT || op == PRIM_GT;
+  return add_step(k, to,
+                  (Step){.kind = STEP_OP,
+                         .dtype = test ? DT_BOOL : DT_F32,
+                         .op = op,
+                         .arg_count = op == PRIM_ABS      ? 1
+                                      : op == PRIM_SELECT ? 3
+                                                          : 2,
+                         .args = {x, y, z}});
+}
+
+/* The power of 2 that makes c a number whose reciprocal is as exact as any. */
+static uint32_t add_power(const Kernel *k, Loop *to, uint32_t c) {
+  uint32_t size = add_op(k, to, PRIM_ABS, c, 0, 0);
+  uint32_t small = add_op(k, to, PRIM_LT, size, add_number(k, to, 1e-30), 0);
+  uint32_t large = add_op(k, to, PRIM_GT, size, add_number(k, to, 1e30), 0);
+  uint32_t less = add_op(k, to, PRIM_SELECT, large, add_number(k, to, 0x1p-90),
+                         add_number(k, to, 1));
+  return add_op(k, to, PRIM_SELECT, small, add_number(k, to, 0x1p90), less);
+}
+
 /* x / c as x * (1 / c): to divide takes longer than all else that is done with
- * a score.  What it is off by is less than what the sum is; c is looked at when
- * the kernel begins (divisors). */
-static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
+ * a score.  What it is off by is less than what the sum is.  any: of any c, by
+ * a product more; else c is looked at when the kernel begins (divisors). */
+static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from,
+                            bool any) {
   Loop *to = loop_like(k->arena, from);
   uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
   uint32_t *divisors = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
@@ -259,13 +290,14 @@ static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
     uint32_t at = loop_take_step(k->arena, from, to, place, j);
     if (!divides_by_number(from, s))
       continue;
-    Step one = {.kind = STEP_CONST, .dtype = DT_F32};
-    Step times = to->steps.at[at], over = times;
-    one.value = (Scalar){.dtype = DT_F32, .f = 1};
-    over.args[0] = add_step(k, to, one);
-    times.op = PRIM_MUL;
-    times.args[1] = add_step(k, to, over);
-    place[j] = add_step(k, to, times) + 1;
+    uint32_t x = to->steps.at[at].args[0], c = to->steps.at[at].args[1];
+    if (any) {
+      uint32_t power = add_power(k, to, c);
+      x = add_op(k, to, PRIM_MUL, x, power, 0);
+      c = add_op(k, to, PRIM_MUL, c, power, 0);
+    }
+    uint32_t over = add_op(k, to, PRIM_DIV, add_number(k, to, 1), c, 0);
+    place[j] = add_op(k, to, PRIM_MUL, x, over, 0) + 1;
     divisors[count++] = s->args[1];
   }
   if (!count)
@@ -273,7 +305,8 @@ static Loop *by_reciprocals(CudaAttend *t, const Kernel *k, const Loop *from) {
   Result r = from->results.at[0];
   r.step = place[r.step] - 1;
   VEC_PUSH(k->arena, to->results, r);
-  t->divisors = taken(k, from, count, divisors);
+  if (!any)
+    t->divisors = taken(k, from, count, divisors);
   return taken(k, to, 1, &r.step);
 }
 
@@ -309,7 +342,7 @@ static void find_whole(CudaAttend *t, const Kernel *k) {
     loop_settle(t->limited, whole);
     whole = taken(k, whole, 1, &whole->results.at[0].step);
   }
-  Loop *times = by_reciprocals(t, k, whole);
+  Loop *times = by_reciprocals(t, k, whole, false);
   t->whole = times ? times : whole;
   find_unit(t, k);
 }
@@ -430,6 +463,8 @@ CudaAttend *cuda_attend_find(const Kernel *k, const CudaTarget *target) {
   find_limits(t, k);
   find_whole(t, k);
   bool fits = describe(t, k);
+  Loop *times = by_reciprocals(t, k, t->score, true);
+  t->score = times ? times : t->score;
   if (target->maps)
     find_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||

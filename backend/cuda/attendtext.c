@@ -145,15 +145,22 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   const CudaAttend *t = w->s->attend;
   const Loop *f = t->factors;
   uint32_t name = w->e.names++;
+  w->dialect.over = "ax_over";
   cuda_put_steps(w, out, f, given_all(w, f, NULL, "most", "total"));
-  buffer_printf(out, "const float l%u = %s%s", name,
-                is_open_row(w) ? "terms == 0 ? 0.0f : " : "", x);
-  for (uint32_t j = 0; j < f->results.len; j++)
-    buffer_printf(out, " %c (float)%s", t->between.over[j] ? '/' : '*',
-                  emit_scalar(&w->e, f->results.at[j].step));
-  buffer_puts(out, ";\n");
+  buffer_printf(out, "float l%u = %s;\n", name, x);
+  for (uint32_t j = 0; j < f->results.len; j++) {
+    const char *factor = emit_scalar(&w->e, f->results.at[j].step);
+    if (t->between.over[j])
+      buffer_printf(out, "l%u = ax_over(l%u, (float)%s);\n", name, name,
+                    factor);
+    else
+      buffer_printf(out, "l%u *= (float)%s;\n", name, factor);
+  }
+  if (is_open_row(w))
+    buffer_printf(out, "l%u = terms == 0 ? 0.0f : l%u;\n", name, name);
   cuda_put_loops(w, out, t->between.last, format(&w->e, "l%u", name), to,
                  given_of_row);
+  w->dialect.over = NULL;
 }
 
 /* Numbers whose reciprocals are as exact as any. */

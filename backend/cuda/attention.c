@@ -150,13 +150,6 @@ static void put_some_scores(Buffer *out, const AttentionText *t,
                   least);
 }
 
-void attention_put_any_scores(Buffer *out, const AttentionText *t,
-                              const char *row, const char *term) {
-  if (has_unit(t))
-    buffer_puts(out, "const float unit = 1;\n");
-  put_some_scores(out, t, row, term, false);
-}
-
 void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
                           const char *term) {
   if (has_unit(t))

@@ -13,6 +13,9 @@ enum {
   REGISTERS = 65536,
   REGISTERS_MOST = 255,
   FEW_REGISTERS = 68,     /* beside sums, scores and operands */
+  GROUP_REGISTERS = 32,   /* the same of warpgroups whose scores are little, */
+  LITTLE_SCORE = 16,      /* of so many operations, */
+  READ_REGISTERS = 20,    /* and what reads for these take, beside values */
   AGAIN_REGISTERS = 24,   /* of what stays for another round */
   WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
   PART_REGISTERS = 11,    /* of less, */
@@ -21,6 +24,7 @@ enum {
   BLOCK_CLOCKS = 2500,
   LATENCY = 700,
   SCORE_CLOCKS = 8, /* instructions for each score, and what it takes */
+  STEP_WORK = 100,  /* instructions of a warp for each stage, and its sums' */
   LANES = 128,      /* that a multiprocessor has of them, */
   EXPONENTS = 16,   /* and of powers */
 };
@@ -85,12 +89,15 @@ static uint32_t registers_of(const AttentionShape *shape,
                              const GemmSchedule *s) {
   uint32_t k = round_up(shape->k, 16), e = round_up(shape->e, 16);
   uint32_t held = k <= ATTENTION_HELD ? k / 4 : 4;
-  uint32_t all = e / 2 + s->n / 2 + FEW_REGISTERS + shape->reads * s->n / 4;
+  uint32_t all = e / 2 + s->n / 2 + shape->reads * s->n / 4;
   AttentionParts p;
   if (s->way == GEMM_WGMMA)
-    return all + s->n / 4;
+    return all + s->n / 4 +
+           (shape->score <= LITTLE_SCORE
+                ? GROUP_REGISTERS + shape->reads * READ_REGISTERS
+                : FEW_REGISTERS);
   attention_schedules(shape, s, &p);
-  all += shape->again ? AGAIN_REGISTERS : 0;
+  all += FEW_REGISTERS + (shape->again ? AGAIN_REGISTERS : 0);
   return all + held + loading_registers(s, p.second.copy_a, s->n * k * 2) +
          loading_registers(s, p.second.copy_b, s->n * e * 2);
 }
@@ -114,7 +121,7 @@ bool attention_fits(const AttentionShape *shape, const GemmGpu *gpu,
   return attention_shared(shape, s) <= gpu->block &&
          registers_of(shape, s) <=
              (s->way == GEMM_WGMMA
-                  ? gemm_group_registers(s->warps_m, GEMM_PRODUCER_REGISTERS)
+                  ? gemm_group_registers(s->warps_m, ATTENTION_PRODUCER)
                   : REGISTERS_MOST) &&
          blocks_of(shape, gpu, s) >= 1;
 }
@@ -127,6 +134,8 @@ static double seconds_of(const AttentionShape *shape, const GemmGpu *gpu,
   double math = 2 * m * n * (k + e) / (group ? gpu->group : gpu->half);
   double scores =
       m * n * (SCORE_CLOCKS + shape->score) / LANES + m * n / EXPONENTS;
+  if (group) /* each has a warp on each of the four schedulers */
+    scores += m / 64 * (STEP_WORK + e / 2);
   double loaded = n * (k + e) * 2 * (group ? 1 : m / 16 + 1) / 128;
   double l2 = n * (k + e) * 2 / (gpu->l2_rate / gpu->sms);
   double most =
@@ -138,7 +147,9 @@ static double seconds_of(const AttentionShape *shape, const GemmGpu *gpu,
   double waves = fmax(1, all / (gpu->sms * blocks));
   if (all < gpu->sms * blocks)
     stage = fmax(ceil(all / gpu->sms) * most + STEP_CLOCKS, LATENCY);
-  double steps = ceil(shape->n * shape->part / n);
+  /* tiles that limits cut through are gone through whole */
+  double cut = shape->part < 1 ? (m + n) / 2 : 0;
+  double steps = ceil(fmin(shape->n * shape->part + cut, shape->n) / n);
   double clocks = waves * (steps * stage + BLOCK_CLOCKS);
   double bytes = (shape->m * k + shape->n * (k + e)) * 2 * shape->batch +
                  shape->m * e * shape->batch * shape->stored;

@@ -8,6 +8,7 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemmemit.h"
 
+enum { ATTENTION_PRODUCER = 32 /* registers of who fetches */ };
 enum { ATTENTION_HELD = 128 /* terms of a that stay in registers */ };
 
 typedef struct AttentionParts {
@@ -23,9 +24,7 @@ void attention_schedules(const AttentionShape *shape, const GemmSchedule *s,
                          AttentionParts *p);
 void attention_parts(const AttentionText *t, AttentionParts *p);
 void attention_put_rows(Buffer *out, const AttentionText *t);
-/* In few words, of all tiles; and with others for those that are inside. */
-void attention_put_any_scores(Buffer *out, const AttentionText *t,
-                              const char *row, const char *term);
+/* With words of their own for tiles that are inside. */
 void attention_put_scores(Buffer *out, const AttentionText *t, const char *row,
                           const char *term);
 void attention_put_weights(Buffer *out, const AttentionText *t);

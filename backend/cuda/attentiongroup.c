@@ -150,7 +150,7 @@ static void put_first_step(Buffer *out, const AttentionText *t,
   put_first(out, t, p, r, "step");
   buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(s);\n");
   put_release(out, t, 'b', "step");
-  attention_put_any_scores(out, t, row_at, term_at);
+  attention_put_scores(out, t, row_at, term_at);
   attention_put_weights(out, t);
   put_packed(out, t);
 }
@@ -257,12 +257,12 @@ void attention_group_put(Buffer *out, const AttentionText *t,
   put_barriers(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
   if (s->warps_m > 1)
-    buffer_printf(out, "ax_registers_less<%u>();\n", GEMM_PRODUCER_REGISTERS);
+    buffer_printf(out, "ax_registers_less<%u>();\n", ATTENTION_PRODUCER);
   put_producer(out, t, p, &r);
   buffer_puts(out, "} else {\n");
   if (s->warps_m > 1)
     buffer_printf(out, "ax_registers_more<%u>();\n",
-                  gemm_group_registers(s->warps_m, GEMM_PRODUCER_REGISTERS));
+                  gemm_group_registers(s->warps_m, ATTENTION_PRODUCER));
   put_consumer(out, t, p, &r);
   buffer_puts(out, "}\n");
 }

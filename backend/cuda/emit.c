@@ -601,7 +601,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target, const Found *found,
   static const Schedule one_lane = {.width = 1, .shape = UNIT_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out = (CudaKernel){.text = {.arena = k->arena}, .narrow = narrow};
-  w->dialect = (Dialect){narrow ? "int32_t" : "int64_t", narrow, cuda_divisor};
+  w->dialect = (Dialect){.index = narrow ? "int32_t" : "int64_t",
+                         .narrow = narrow,
+                         .divisor = cuda_divisor};
   w->out = out;
   w->target = target;
   w->e = (Emitter){.arena = k->arena, .k = k, .s = &one_lane, .number = ""};

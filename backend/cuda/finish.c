@@ -29,7 +29,7 @@ static uint32_t plain_number(const Kernel *k, const Result *which) {
 }
 
 static void put_result(CudaWriter *w, Buffer *out, const Result *r,
-                       const CudaLocal *l, const char *x,
+                       const CudaLocal *l, const char *x, const char *stored,
                        const char *const to[GEMM_RESULTS]) {
   Emitter *e = &w->e;
   uint32_t number = plain_number(w->k, r);
@@ -44,9 +44,9 @@ static void put_result(CudaWriter *w, Buffer *out, const Result *r,
   if (!to)
     return;
   if (number != UINT32_MAX)
-    buffer_printf(out, "%s = %s;\n", to[number], x);
+    buffer_printf(out, "%s = %s;\n", to[number], stored);
   else if (r->out)
-    cuda_put_store(w, out, r, x);
+    cuda_put_store(w, out, r, stored);
 }
 
 /* Of a product whose rows come to numbers. */
@@ -85,7 +85,8 @@ void cuda_put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
       continue;
     }
     put_result(w, &results, r, &w->locals[w->pass->first + at][i],
-               x ? x : emit_scalar(e, r->step), to);
+               x ? x : emit_scalar(e, r->step),
+               x ? x : emit_stored(e, r->step, r->dtype), to);
   }
   emit_put(&e->head, &e->blocks[0]);
   emit_put(out, &e->blocks[ROW_LEVEL]);

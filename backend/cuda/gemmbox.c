@@ -56,8 +56,10 @@ static void put_place(Buffer *out, const GemmText *t, uint32_t r,
   shared_print(out, &tile, row, column);
 }
 
-/* What a thread has in a row are pairs of columns. */
-static void put_pair(Buffer *out, const GemmText *t, const char *sums) {
+/* What a thread has in a row are pairs of columns.  whole: all of the tile is
+ * there. */
+static void put_pair(Buffer *out, const GemmText *t, const char *sums,
+                     bool whole) {
   static const char *const names[GEMM_RESULTS] = {"y0[v]", "y1[v]", "y2[v]",
                                                   "y3[v]"};
   uint32_t columns = gemm_store_columns(t->shape, t->schedule);
@@ -66,7 +68,7 @@ static void put_pair(Buffer *out, const GemmText *t, const char *sums) {
   buffer_printf(out,
                 "#pragma unroll\nfor (int v = 0; v < 2; v++) {\n"
                 "const int column = j + v;\n(void)column;\n%s{\n",
-                t->anywhere ? "" : "if (i < m_all && column < n_all) ");
+                whole ? "" : "if (i < m_all && column < n_all) ");
   gemm_put_axes(out, &t->n, "column");
   buffer_printf(out, "const float x = %s[y * %u + z * 4 + h * 2 + v];\n", sums,
                 columns / 2);
@@ -123,8 +125,8 @@ static void put_stores(Buffer *out, const GemmText *t, const char *row) {
   buffer_puts(out, "}\nax_tma_commit();\n}\n");
 }
 
-void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
-                   const char *row) {
+static void put_some_sets(Buffer *out, const GemmText *t, const char *sums,
+                          const char *row, bool whole) {
   const GemmSchedule *s = t->schedule;
   uint32_t columns = gemm_store_columns(t->shape, s);
   Held h = held_mma_c();
@@ -154,11 +156,27 @@ void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
   buffer_printf(
       out, ";\nconst int j = (int)(n0 + y * %uu + box_column);\n(void)j;\n",
       columns);
-  put_pair(out, t, sums);
+  put_pair(out, t, sums, whole);
   buffer_puts(out, "}\n}\n");
   for (uint32_t r = 0; r < t->results; r++)
     if (is_half(&t->result[r]))
       put_matrices(out, t, r);
   put_stores(out, t, row);
+  buffer_puts(out, "}\n");
+}
+
+/* What is read with each element is looked for in tiles at the edges alone. */
+void gemm_put_sets(Buffer *out, const GemmText *t, const char *sums,
+                   const char *row) {
+  const GemmSchedule *s = t->schedule;
+  if (t->anywhere) {
+    put_some_sets(out, t, sums, row, true);
+    return;
+  }
+  buffer_printf(out, "if (m0 + %u <= m_all && n0 + %u <= n_all) {\n", s->m,
+                s->n);
+  put_some_sets(out, t, sums, row, true);
+  buffer_puts(out, "} else {\n");
+  put_some_sets(out, t, sums, row, false);
   buffer_puts(out, "}\n");
 }

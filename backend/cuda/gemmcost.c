@@ -18,7 +18,7 @@ enum {
   LATENCY = 700,        /* clocks until L2 answers, with memory behind it */
   STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
   BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
-  STREAM_CLOCKS = 3000, /* to put parts of sums down, and add them up */
+  STREAM_CLOCKS = 3000, /* to find parts of sums, beside their bytes */
   ENGINE_CLOCKS = 600,  /* the same of one that goes on to other tiles */
   CLUSTER_CLOCKS = 10,  /* for its blocks to have a stage empty together */
   SHARED_BYTES = 128,   /* per clock */
@@ -342,6 +342,14 @@ static double bytes_moved(const GemmShape *shape, const GemmGpu *gpu,
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
 }
 
+/* A block puts one part of a sum down, and has others added to one of its own;
+ * all of that goes through L2. */
+static double stream_clocks(const GemmGpu *gpu, const GemmSchedule *s,
+                            double tiles) {
+  double part = s->m * (double)s->n * 4 / (gpu->l2_rate / gpu->sms);
+  return STREAM_CLOCKS + part * (1 + fmax(1, gpu->sms / tiles));
+}
+
 /* The longer one, and something of the other: of two schedules that memory
  * bounds, the one that does less besides is the better one. */
 static double together(double x, double y) {
@@ -357,8 +365,8 @@ double gemm_seconds(const GemmShape *shape, const GemmGpu *gpu,
   double sms = gpu->sms / gemm_cluster(s) * gemm_cluster(s);
   double full = floor(tiles / (sms * blocks));
   if (s->stream) { /* the rest is cut into equal parts */
-    double cut = (tiles - full * sms) * stages / sms;
-    double extra = cut > 0 ? STREAM_CLOCKS : 0;
+    double rest = tiles - full * sms, cut = rest * stages / sms;
+    double extra = rest > 0 ? stream_clocks(gpu, s, rest) : 0;
     return together((full * wave_clocks(shape, gpu, s, 1, stages) +
                      wave_clocks(shape, gpu, s, cut > 0, ceil(cut)) + extra) /
                         gpu->clock,

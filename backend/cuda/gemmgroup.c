@@ -395,22 +395,27 @@ static void put_slot(Buffer *out, const GemmText *t, const char *team,
 }
 
 /* As gemm_put_split; which blocks have parts of a tile is told by their
- * numbers. */
+ * numbers.  Who has a sum's beginning comes to it last: mostly all else of it
+ * is there, and what this block has need not go through memory. */
 static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   bool ping = t->schedule->pingpong;
   uint32_t tall = r->rows / GROUP_ROWS, each = t->schedule->n / 2;
   uint32_t members = ping ? 128 : 128 * r->groups, sums = tall * each;
+  const char *first = ping ? "member" : "thread - 128u";
   char sync[60], counter[80];
   own_of(t, "(whole - alone)", counter);
   snprintf(sync, sizeof sync, "ax_barrier_sync(3 + %s, %u);\n",
            ping ? "group" : "0", members);
   buffer_printf(out,
                 "bool last = true;\nif (to - from < steps) {\n"
-                "float *const parts = (float *)%s + %s;\n"
+                "float *const parts = (float *)%s + (%s);\n"
                 "unsigned *const count = (unsigned *)(memory + %uu)%s;\n"
-                "float *to_slot = ",
-                t->room, ping ? "member" : "(thread - 128u)", r->counts,
-                ping ? " + group" : "");
+                "bool there = false;\nif (from == 0) {\n%s"
+                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, 0u) + "
+                "to;\n%sthere = *count == steps;\n}\n"
+                "if (!there) {\nfloat *to_slot = ",
+                t->room, first, r->counts, ping ? " + group" : "", sync, first,
+                t->counters, counter, sync);
   put_slot(out, t, "team", "from", sums, members);
   buffer_puts(out, ";\n");
   for (uint32_t x = 0; x < tall; x++)
@@ -421,19 +426,21 @@ static void put_cut(Buffer *out, const GemmText *t, const Ring *r) {
   buffer_printf(out,
                 "__threadfence();\n%s"
                 "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, "
-                "to - from) + to - from;\n%slast = *count == steps;\n"
+                "to - from) + to - from;\n%s}\nlast = *count == steps;\n"
                 "if (last) {\n__threadfence();\n"
-                "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\n",
-                sync, ping ? "member" : "thread - 128u", t->counters, counter,
-                sync, ping ? "member" : "thread - 128u", t->counters, counter);
+                "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\nif (!there) {\n",
+                sync, first, t->counters, counter, sync, first, t->counters,
+                counter);
   for (uint32_t x = 0; x < tall; x++)
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "sums%u[i] = 0;\n",
                   each, x);
-  buffer_puts(out, "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
+  buffer_puts(out, "}\n"
+                   "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
                    "unsigned b = (unsigned)(low * teams / cuts);\n"
                    "while (cuts * (b + 1) / teams <= low)\nb++;\n"
+                   "b += there;\n"
                    "for (; cuts * b / teams < low + steps; b++) {\n"
                    "const float *slot = ");
   put_slot(out, t, "b", "cuts * b / teams > low", sums, members);

@@ -59,6 +59,7 @@ static void put_result(CudaWriter *w, Points *p, const Loop *loop,
                        const Result *r, const CudaLocal *l) {
   Emitter *e = &w->e;
   const char *x = emit_scalar(e, r->step);
+  const char *stored = emit_stored(e, r->step, r->dtype);
   if (r->local && l->place == PLACE_POINT)
     cuda_put_at(&p->each, r->dtype, format(e, "l%u", l->name),
                 emit_quasi(e, r->local), x);
@@ -71,13 +72,13 @@ static void put_result(CudaWriter *w, Points *p, const Loop *loop,
   if (!is_vector(w, r->out, p, loop)) {
     if (w->s->vector > 1)
       buffer_printf(&p->each, "if (v < %s)\n", p->left);
-    cuda_put_store(w, &p->each, r, x);
+    cuda_put_store(w, &p->each, r, stored);
     return;
   }
   const char *name = format(e, "w%u", e->names++);
   buffer_printf(&p->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
                 w->s->vector);
-  cuda_put_at(&p->each, r->dtype, name, "v", x);
+  cuda_put_at(&p->each, r->dtype, name, "v", stored);
   cuda_put_vector(w, &p->stores, r, p->axis, name, p->first, p->full, p->left);
 }
 

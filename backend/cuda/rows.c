@@ -411,6 +411,8 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
   }
   if (!r->out)
     return;
+  if (!is_sum(r))
+    x = emit_stored(e, r->step, r->dtype);
   if (n->vector > 1 && cuda_is_vector(n->loop, r->out, axis, n->vector)) {
     const char *name = format(e, "w%u", e->names++);
     buffer_printf(&n->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
@@ -426,11 +428,13 @@ static void store_each(Team *t, Nest *n, uint32_t j, const char *x,
 }
 
 /* Of loops over terms: more where each is one element, and threads are not so
- * many that they have few registers; one of those that are long. */
+ * many that they have few registers, or need none but for what they read; one
+ * of those that are long. */
 static int unroll_of(const Team *t, const Nest *n) {
   if (n->loop->steps.len > LONG)
     return 1;
-  return n->vector > 1 || t->w->s->threads >= CROWD ? UNROLL : UNROLL_ONES;
+  bool crowd = t->w->s->threads >= CROWD && n->loop->steps.len > 2;
+  return n->vector > 1 || crowd ? UNROLL : UNROLL_ONES;
 }
 
 /* What threads have written others may read from now on. */
@@ -787,8 +791,10 @@ void cuda_put_team(CudaWriter *w) {
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++)
       place_local(&t, j, i);
+  w->dialect.over = "ax_quotient";
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
     put_loop(&t, j);
+  w->dialect.over = NULL;
   put_team(&t);
   put_local_pointers(&t);
   put_point(w, out);

@@ -90,7 +90,7 @@ bool wrappers_write(Buffer *out, const char *text);
  *   void ax_fence_mbarrier_init()                         this, and a barrier
  *   void ax_mbarrier_arrive(unsigned bar)
  *   void ax_mbarrier_expect(unsigned bar, unsigned bytes) arrives, too
- *   void ax_mbarrier_arrive_at(unsigned bar, unsigned rank)
+ *   void ax_mbarrier_arrive_at(unsigned bar, unsigned rank)  behind wgmma
  *   bool ax_mbarrier_try(unsigned bar, unsigned parity)
  *   void ax_mbarrier_wait(unsigned bar, unsigned parity)
  *   void ax_fence_async()
