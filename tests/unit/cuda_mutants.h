@@ -65,7 +65,8 @@ static bool mutant_function(MutantKernel *m, const char *text,
     const char *begin = at;
     while (begin > text && begin[-1] != '\n')
       begin--;
-    if (strncmp(begin, "INLINE ", 7) != 0)
+    const char *head = strstr(begin, "INLINE ");
+    if (!head || head > at)
       continue;
     const char *end = strstr(at, "\n}\n") + 3;
     m->from = (size_t)(begin - text);
