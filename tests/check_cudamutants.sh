@@ -6,7 +6,8 @@
 #     tests/check_cudamutants.sh [FAMILY...]
 #
 # A few of some families are run; all of all whose survivors were judged with
-# MUTANTS=all, or one in nine with MUTANTS=9; and others where they are named.
+# MUTANTS=all, or one in nine with MUTANTS=9, or those of calls and conditions
+# with MUTANTS=calls; and others where they are named.
 set -u
 . "$(dirname "$0")/lib.sh"
 wanted=" $* "
@@ -17,6 +18,7 @@ judged=" points points_line turned rows rows_long columns scatter_begin \
 scatter_added "
 each=37 some=" points rows columns scatter_added "
 [ "${MUTANTS:-}" = all ] && each=1 some=$judged
+[ "${MUTANTS:-}" = calls ] && each=0 some=$judged
 [[ "${MUTANTS:-}" =~ ^[0-9]+$ ]] && each=$MUTANTS some=$judged
 [ "$wanted" = "  " ] && wanted=$some
 bad=0
@@ -93,14 +95,34 @@ family chunks 'teams of|parts[part' 64 <<<"$start
 $summed"
 family chunks_added 'teams of|= (const float *)(scratch' 64 <<<"$start
 $summed"
-attended='fun m n s by =
-  sort ~axis:2 (for b < 2, h < 2, i < n, j < 32 =>
-    bf16 (float ((b * 11 + h * 3 + i * s + j * 5) % 13 - 6) * by))
-fun f rows terms by =
-  nn.attention ~causal:true (m rows 7 by) (m terms 3 1.0) (m terms 9 1.0)
-do print (f 290 200 0.25)
-do print (f 150 270 0.25)
-do print (f 70 130 8.0)'
+# Rows see some terms up to their own.  First few, where most are found; a batch
+# of these has what is not finite behind all limits, so that it does its rows
+# without any.  Beyond what is read of rows nothing is a number.  The last rows
+# see none of the terms that there are.
+attended='fun m n s by far =
+  sort ~axis:0 (for b < 2, h < 2, i < n, j < 40 =>
+    bf16 (by * float ((b * 911 + h * 313 + i * s + j * 5) * 7919 % 1009 % 13) -
+      by * 6.0 +
+      (if b == 1 && h == 0 && i == far then inf else 0.0) +
+      (if j >= 37 then nan else 0.0)))
+fun near some x =
+  let
+    val row = iota (dim -2 x)
+    val column = iota (dim -1 x)
+  in
+    select (column.[*, :] > row.[:, *] - some && column.[*, :] <= row.[:, *]) x
+      (-inf)
+  end
+fun f rows terms by far some d e =
+  let
+    val q = (m rows 7 by rows).[:, :, :, :d]
+    val k = (m terms 3 1.0 far).[:, :, :, :d]
+    val v = (m terms 9 1.0 far).[:, :, :, :e]
+  in softmax (near some (q @ transpose k / 6.0)) @ v end
+do print (f 116 130 1.0 129 98 37 29)
+do print (f 200 132 0.25 132 95 33 25)
+do print (f 330 160 0.25 160 96 37 29)
+do print (f 256 260 0.25 260 95 33 25)'
 export AXON_SCHEDULES="$work/schedules"
 echo 'rows * * *x*x*: way=mma copy=async m=64 warps_m=4 n=32' >"$work/schedules"
 family attention_mma 'rows between' 16 <<<"$attended"

@@ -113,17 +113,20 @@ static void put_place(Buffer *out, const AttentionText *t, const char *row,
                       const char *term, bool whole) {
   Held h = held_mma_c();
   bool near = !whole && !t->anywhere;
-  buffer_printf(out, "const int own_r = %s + (int)", row);
+  const char *own = whole ? "" : "own_";
+  buffer_printf(out, "const int %sr = %s + (int)", own, row);
   layout_print(out, &h.thread_row, "lane");
   buffer_puts(out, " + (int)");
   layout_print(out, &h.value_row, "(unsigned)i");
-  buffer_printf(out, ";\nconst int own_j = %s + y * 8 + (int)", term);
+  buffer_printf(out, ";\nconst int %sj = %s + y * 8 + (int)", own, term);
   layout_print(out, &h.thread_column, "lane");
   buffer_puts(out, " + (int)");
   layout_print(out, &h.value_column, "(unsigned)i");
-  buffer_printf(out, ";\nconst int r = %s, j = %s;\n",
-                near ? "min(own_r, rows - 1)" : "own_r",
-                near ? "min(own_j, to - 1)" : "own_j");
+  buffer_puts(out, ";\n");
+  if (!whole)
+    buffer_printf(out, "const int r = %s, j = %s;\n",
+                  near ? "min(own_r, rows - 1)" : "own_r",
+                  near ? "min(own_j, to - 1)" : "own_j");
 }
 
 /* Each score of a thread becomes what `score` makes of it; what there is not is

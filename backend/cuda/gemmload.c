@@ -178,11 +178,8 @@ void gemm_put_begin(Buffer *out, const GemmSource *s) {
                   c, s->passes);
   if (!s->copy)
     return;
-  buffer_printf(out,
-                "int64_t %c_at[%u];\nint %c_left[%u]%s;\n"
-                "#pragma unroll\nfor (int p = 0; p < %u; p++) {\n",
-                c, s->passes, c, s->passes, "", s->passes);
-  buffer_printf(out, "%c_at[p] = 0;\n%c_left[p] = 0;\n}\n", c, c);
+  buffer_printf(out, "int64_t %c_at[%u];\nint %c_left[%u];\n", c, s->passes, c,
+                s->passes);
   for (uint32_t g = 0; g < s->operand->guards; g++)
     buffer_printf(out, "int %c_guard%u[%u];\n", c, g, s->passes);
   put_passes(out, s);

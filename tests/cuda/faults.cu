@@ -77,6 +77,22 @@ KERNEL(uninitialised) {
   ax_sync();
   a.out[T] = s[T + 1];
 }
+/* Arrays in registers are not memory that anybody wrote: what was not set is
+ * no number, which stays so times 0. */
+KERNEL(unset) {
+  float two[2], many[16];
+  for (int i = 1; i < 16; i++)
+    two[i / 8] = many[i] = 0;
+  for (int i = 0; i < 16; i++)
+    two[i / 8] += many[i] *= 0;
+  a.out[T] = isnan(two[0]) && isnan(many[0]) && two[1] == 0;
+}
+KERNEL(unset_one) {
+  float two[2];
+  two[T % 2] = 0;
+  float x = two[0] * 0, y = two[1] * 0;
+  a.out[T] = isnan(x) + isnan(y);
+}
 AX_DEVICE float4 four(float x) {
   return make_float4(x, x, x, x);
 }

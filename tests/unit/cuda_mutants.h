@@ -5,13 +5,13 @@
  * The first kernel that is started whose schedule, the comment that stands
  * before it, begins so, and that has the word, is run as it is; then one in
  * EACH of its mutants, or of those of a function that it stands on, is run, in
- * a process of its own, on what memory was before.  Those that leave the same
- * there are run again when the kernel is started again, as it may be with other
- * sizes.  In the end they are written to the file, a line each, and behind them
- * how many there were. */
+ * a process of its own, on what memory was before; of calls and conditions all
+ * where EACH is 0.  Those that leave the same there are run again when the
+ * kernel is started again, as it may be with other sizes.  In the end they are
+ * written to the file, a line each, and behind them how many there were. */
 #include "backend/cuda/sim/mutate.h"
 
-enum { MUTANT_SEEDS = 6, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
+enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
 
 typedef struct MutantRun {
   const SimLaunch *launch;
@@ -65,7 +65,8 @@ static bool mutant_function(MutantKernel *m, const char *text,
     const char *begin = at;
     while (begin > text && begin[-1] != '\n')
       begin--;
-    if (strncmp(begin, "INLINE ", 7) != 0)
+    const char *head = strstr(begin, "INLINE ");
+    if (!head || head > at)
       continue;
     const char *end = strstr(at, "\n}\n") + 3;
     m->from = (size_t)(begin - text);
@@ -124,11 +125,16 @@ static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
   }
 }
 
+/* Is it one of those that are run? */
+static bool mutant_wanted(const MutantKernel *m, uint32_t j) {
+  return m->each ? j % m->each == m->each / 2 : mutant_of_call(&m->mutants, j);
+}
+
 static void mutants_run(MutantRun *r) {
   MutantKernel *m = &mutant_of;
-  for (uint32_t j = m->each / 2; j < m->mutants.all.len; j += m->each) {
+  for (uint32_t j = 0; j < m->mutants.all.len; j++) {
     Buffer whole = {0};
-    if (m->found[j])
+    if (!mutant_wanted(m, j) || m->found[j])
       continue;
     buffer_add(&whole, m->text, m->from);
     buffer_puts(&whole, mutant_text(m->arena, &m->mutants, j));
@@ -143,7 +149,9 @@ static void mutants_tell(void) {
   MutantKernel *m = &mutant_of;
   FILE *f = fopen(getenv("FAKE_MUTANTS_FILE"), "w");
   uint32_t tried = 0, found = 0;
-  for (uint32_t j = m->each / 2; f && j < m->mutants.all.len; j += m->each) {
+  for (uint32_t j = 0; f && j < m->mutants.all.len; j++) {
+    if (!mutant_wanted(m, j))
+      continue;
     tried++;
     found += m->found[j];
     if (!m->found[j])
@@ -161,7 +169,7 @@ static bool mutant_chosen(const char *text, const char *name) {
   const char *how = getenv("FAKE_MUTANTS");
   char *words = NULL;
   uint32_t each = how ? (uint32_t)strtoul(how, &words, 10) : 0;
-  if (!each || !getenv("FAKE_MUTANTS_FILE"))
+  if (!how || !getenv("FAKE_MUTANTS_FILE"))
     return false;
   if (!mutant_is(&other, text, name, words + 1))
     return false;
@@ -174,7 +182,12 @@ static bool mutant_chosen(const char *text, const char *name) {
     m->found = calloc(m->mutants.all.len, sizeof *m->found);
     return true;
   }
-  bool same = m->text == text && m->from == other.from;
+  bool same = strcmp(m->kernel, other.kernel) == 0;
+  if (same) { /* what stands beside it in the text may be other */
+    m->text = text;
+    m->from = other.from;
+    m->to = other.to;
+  }
   free(other.kernel);
   return same;
 }

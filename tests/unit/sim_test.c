@@ -77,6 +77,8 @@ static const FaultCase faults[] = {
     {"rotates_early", "nothing orders", 0, 1, 1},
     {"writes_twice", "wrote: nothing orders", 0, 1, 1},
     {"uninitialised", "at 0x600 that nobody wrote", 0, 1, 1},
+    {"unset", NULL, one, 1, 1},
+    {"unset_one", NULL, one, 1, 1},
     {"structs_race", "nothing orders|nobody wrote", 0, 1, 1},
     {"structs_beyond", "where shared memory ends|where nothing", 0, 1, 1},
     {"shared_beyond",

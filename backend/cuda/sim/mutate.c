@@ -100,22 +100,29 @@ static void find_operator(Finder *f, const char *p) {
   }
 }
 
+/* Does the line declare arrays, of which the size of one stands at p? */
+static bool declares(const Finder *f, const char *p) {
+  static const char *const types[] = {"float ", "unsigned ", "int ", "int64_t ",
+                                      "uint4 "};
+  const char *line = p;
+  while (line > f->text && line[-1] != '\n')
+    line--;
+  const char *first = line + strspn(line, " ");
+  for (size_t j = 0; j < ARRAY_LEN(types); j++)
+    if (strncmp(first, types[j], strlen(types[j])) == 0)
+      return !memchr(line, '=', (size_t)(p - line));
+  return false;
+}
+
 /* A number becomes one more (16 more from 16 on, which keeps what is aligned
  * so), but for the sizes of arrays that are declared. */
 static const char *find_number(Finder *f, const char *p) {
   const char *end = p;
   while (in_name(*end) || *end == '.')
     end++;
-  const char *line = p;
-  while (line > f->text && line[-1] != '\n')
-    line--;
-  size_t blanks = strspn(line, " ");
-  bool declares = strncmp(line + blanks, "float ", 6) == 0 ||
-                  strncmp(line + blanks, "unsigned ", 9) == 0;
   bool whole = strspn(p, "0123456789") == (size_t)(end - p);
   long value = strtol(p, NULL, 10);
-  if (whole &&
-      !(declares && p[-1] == '[' && !memchr(line, '=', (size_t)(p - line))))
+  if (whole && !(p[-1] == '[' && declares(f, p)))
     add(f, p, end,
         arena_printf(f->arena, "%ld", value + (value < 16 ? 1 : 16)));
   return end;
@@ -173,6 +180,14 @@ char *mutant_text(Arena *arena, const Mutants *m, uint32_t which) {
   const Mutant *x = &m->all.at[which];
   return arena_printf(arena, "%.*s%s%s", (int)x->from, m->text, x->with,
                       m->text + x->to);
+}
+
+bool mutant_of_call(const Mutants *m, uint32_t which) {
+  const Mutant *x = &m->all.at[which];
+  const char *at = m->text + x->from;
+  size_t near = x->from < 12 ? x->from : 12;
+  bool waits = near && at[-1] == '<' && memmem(at - near, near, "_wait", 5);
+  return waits || !*x->with || strstr(x->with, "^ 1") || *x->with == '(';
 }
 
 char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {

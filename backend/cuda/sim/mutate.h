@@ -22,6 +22,8 @@ typedef struct Mutants {
 void mutants_find(Arena *arena, const char *text, Mutants *out);
 /* The text of one, in the arena. */
 char *mutant_text(Arena *arena, const Mutants *m, uint32_t which);
+/* Does it leave out a call, or loosen one or a condition? */
+bool mutant_of_call(const Mutants *m, uint32_t which);
 /* For lists: its line as it was, and what is otherwise. */
 char *mutant_name(Arena *arena, const Mutants *m, uint32_t which);
 
