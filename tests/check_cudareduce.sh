@@ -90,4 +90,22 @@ any='* * *x*x*: way'
 by group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
 by group 90 wgmma "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
 by group 80 mma "$any=mma split=3"
+
+# Random ones.
+test=$build/tests/unit/reduced_test
+random() { # random CAPABILITY SEED COUNT
+  FAKE_CAPABILITY=$1 on_gpu timeout 200 "$test" "$2" "$3" >"$work/said" 2>&1 || {
+    wrong "reduced_test on sm_$1, $2 $3: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  }
+}
+unset AXON_SCHEDULES
+if [ -x "$test" ]; then
+  random 80 100 4
+  random 75 300 2
+  random 120 800 2
+  echo "$any=wgmma m=64 warps_m=1 n=32 pingpong=0" >"$work/schedules"
+  export AXON_SCHEDULES="$work/schedules"
+  random 90 400 3
+fi
 exit "$bad"
