@@ -13,14 +13,17 @@
 
 /* ---- steps of loops over the same axes ---- */
 
-/* Have both the same value? */
-static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
+/* Have both the same value?  b comes behind a, and may read what that left. */
+static bool same_value(const Kernel *k, const Loop *a, uint32_t at,
+                       const Loop *b, uint32_t bt) {
   const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
+  if (y->kind == STEP_LOCAL && k->loops.at[y->loop] == a && b != a)
+    return same_value(k, a, at, a, a->results.at[y->result].step);
   if (x->kind != y->kind || x->dtype != y->dtype ||
       x->arg_count != y->arg_count)
     return false;
   for (uint32_t j = 0; j < x->arg_count; j++)
-    if (!same_value(a, x->args[j], b, y->args[j]))
+    if (!same_value(k, a, x->args[j], b, y->args[j]))
       return false;
   switch (x->kind) {
   case STEP_CONST:
@@ -44,29 +47,46 @@ static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
   return false;
 }
 
-static bool reads_local(const Loop *loop, uint32_t from, uint32_t to) {
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_LOCAL && s->loop >= from && s->loop < to)
+static bool is_wanted(const Result *r) {
+  return r->out || r->local;
+}
+
+static bool is_number(const Result *r) {
+  return is_wanted(r) && r->reduce != PRIM_NONE;
+}
+
+static bool is_element(const Result *r) {
+  return is_wanted(r) && r->reduce == PRIM_NONE;
+}
+
+/* Reads it an element, of the product or of what is done with it; else it reads
+ * what is of a row. */
+static bool reads_element(const CudaReduce *t, const Kernel *k, const Step *s) {
+  return s->loop < t->behind ||
+         (s->loop < t->first &&
+          is_element(&k->loops.at[s->loop]->results.at[s->result]));
+}
+
+static bool reads(const CudaReduce *t, const Kernel *k, const Loop *loop,
+                  bool elements) {
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (loop->steps.at[j].kind == STEP_LOCAL &&
+        reads_element(t, k, &loop->steps.at[j]) == elements)
       return true;
-  }
   return false;
 }
 
-/* Does a step need something that loops from this one on have left? */
-static bool needs_local(const Loop *loop, uint32_t at, uint32_t from) {
+/* Does a step need something that is of a row? */
+static bool needs_row(const CudaReduce *t, const Kernel *k, const Loop *loop,
+                      uint32_t at) {
   const Step *s = &loop->steps.at[at];
-  bool needs = s->kind == STEP_LOCAL && s->loop >= from;
+  bool needs = s->kind == STEP_LOCAL && !reads_element(t, k, s);
   for (uint32_t j = 0; j < s->arg_count; j++)
-    needs |= needs_local(loop, s->args[j], from);
+    needs |= needs_row(t, k, loop, s->args[j]);
   return needs;
 }
 
 /* ---- which kernels are such ---- */
-
-static bool is_wanted(const Result *r) {
-  return r->out || r->local;
-}
 
 static bool has_axes_of(const Loop *loop, const Loop *product) {
   return loop->axes == product->kept &&
@@ -74,17 +94,25 @@ static bool has_axes_of(const Loop *loop, const Loop *product) {
                 loop->axes * sizeof *loop->extents) == 0;
 }
 
-/* Along all inner axes of the product; one number of each point. */
-static bool reduces(const Kernel *k, const Loop *loop) {
+/* Along all inner axes of the product; one number of each point.  elements:
+ * those that are left beside these do not count. */
+static bool reduces(const Kernel *k, const Loop *loop, bool elements) {
   if (loop->kept != k->outer || !has_axes_of(loop, k->loops.at[0]))
     return false;
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
-    if (is_wanted(r) &&
-        (r->reduce == PRIM_NONE || (r->out && !cuda_is_affine(r->out))))
+    if ((is_element(r) && !elements) ||
+        (is_number(r) && r->out && !cuda_is_affine(r->out)))
       return false;
   }
   return true;
+}
+
+static bool has_elements(const Loop *loop) {
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    if (is_element(&loop->results.at[j]))
+      return true;
+  return false;
 }
 
 static bool is_f32(const Step *s, PrimId op) {
@@ -99,7 +127,7 @@ static bool find_largest(CudaReduce *t, const Kernel *k, const Loop *loop,
     for (uint32_t i = 0; !t->near[j].is && i < other->results.len; i++) {
       const Result *r = &other->results.at[i];
       if (r->reduce != PRIM_MAX || r->dtype != DT_F32 || !is_wanted(r) ||
-          !same_value(other, r->step, loop, near->x))
+          !same_value(k, other, r->step, loop, near->x))
         continue;
       near->loop = j;
       near->result = i;
@@ -123,38 +151,71 @@ static bool find_near(CudaReduce *t, const Kernel *k, uint32_t at,
   *near = (CudaNear){.is = true, .x = less->args[0], .v = less->args[1]};
   uint64_t depends = loop_depends(k->arena, loop)[near->v];
   uint64_t points = ((uint64_t)1 << k->outer) - 1;
-  return !needs_local(loop, near->x, t->first) && !(depends & ~points) &&
+  return !needs_row(t, k, loop, near->x) && !(depends & ~points) &&
          find_largest(t, k, loop, near);
 }
 
 /* ---- the product's pass ---- */
 
-/* A reduction's terms, as a loop that keeps them. */
-static Loop *terms_of(const Kernel *k, uint32_t at, const CudaNear *near) {
+static uint32_t put_local(const Kernel *k, Loop *loop, Dtype t, uint32_t of,
+                          uint32_t result) {
+  Step local = {.kind = STEP_LOCAL,
+                .dtype = t,
+                .low = INT64_MIN,
+                .high = INT64_MAX,
+                .loop = of,
+                .result = result,
+                .address = quasi_new(k->arena, 0)};
+  VEC_PUSH(k->arena, loop->steps, local);
+  return loop->steps.len;
+}
+
+/* The part of a loop that is of elements, as a loop. */
+static Loop *elements_of(const Kernel *k, const Loop *from) {
+  Loop *loop = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  loop->kept = loop->axes;
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    if (is_element(&r)) {
+      r.step = loop_take_step(k->arena, from, loop, place, r.step);
+      r.local = r.local ? r.local : quasi_new(k->arena, 0);
+    } else {
+      r = (Result){.dtype = r.dtype};
+    }
+    VEC_PUSH(k->arena, loop->results, r);
+  }
+  return loop;
+}
+
+/* A reduction's terms, as a loop that keeps them; elements beside it are in the
+ * loop before. */
+static Loop *terms_of(const CudaReduce *t, const Kernel *k, uint32_t at,
+                      const CudaNear *near) {
   const Loop *from = k->loops.at[at];
   Loop *loop = loop_like(k->arena, from);
   uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
   loop->kept = loop->axes;
-  if (near->is) {
-    Step local = {.kind = STEP_LOCAL,
-                  .dtype = DT_F32,
-                  .low = INT64_MIN,
-                  .high = INT64_MAX,
-                  .loop = near->loop,
-                  .result = near->result,
-                  .address = quasi_new(k->arena, 0)};
-    VEC_PUSH(k->arena, loop->steps, local);
-    place[near->v] = loop->steps.len;
+  if (near->is)
+    place[near->v] = put_local(k, loop, DT_F32, near->loop, near->result);
+  for (uint32_t j = 0; at < t->first && j < from->results.len; j++) {
+    const Result *r = &t->front->loops.at[at]->results.at[j];
+    const Step *s = &from->steps.at[from->results.at[j].step];
+    if (!is_element(r))
+      continue;
+    uint32_t *to = &place[from->results.at[j].step];
+    *to = put_local(k, loop, s->dtype, at, j);
+    loop->steps.at[*to - 1].address = quasi_copy(k->arena, r->local);
   }
   for (uint32_t j = 0; j < from->results.len; j++) {
     Result r = from->results.at[j];
-    if (is_wanted(&r)) {
+    if (is_number(&r)) {
       r.step = loop_take_step(k->arena, from, loop, place, r.step);
       r.local = quasi_new(k->arena, 0);
+      r.out = NULL;
     } else {
-      r.reduce = PRIM_NONE;
+      r = (Result){.dtype = r.dtype};
     }
-    r.out = NULL;
     VEC_PUSH(k->arena, loop->results, r);
   }
   return loop;
@@ -164,15 +225,16 @@ static bool add_reduction(CudaReduce *t, const Kernel *k, uint32_t at) {
   const Loop *loop = k->loops.at[at];
   CudaNear near = {.is = false};
   uint32_t to = t->front->loops.len;
-  if (!reduces(k, loop) || t->count + loop->results.len > KERNEL_LOOPS ||
-      (reads_local(loop, t->first, KERNEL_LOOPS) &&
-       !find_near(t, k, at, &near)))
+  if (!reduces(k, loop, at < t->first) ||
+      t->count + loop->results.len > KERNEL_LOOPS ||
+      (reads(t, k, loop, false) && !find_near(t, k, at, &near)))
     return false;
   t->number[to] = at;
   t->near[to] = near;
   for (uint32_t i = 0; i < loop->results.len; i++)
-    t->part[to][i] = t->count++;
-  VEC_PUSH(k->arena, t->front->loops, terms_of(k, at, &near));
+    if (is_number(&loop->results.at[i]))
+      t->part[to][i] = t->count++;
+  VEC_PUSH(k->arena, t->front->loops, terms_of(t, k, at, &near));
   return true;
 }
 
@@ -184,16 +246,21 @@ static bool find_loops(CudaReduce *t, const Kernel *k) {
     t->number[j] = j;
     VEC_PUSH(k->arena, t->front->loops, loop_copy(k->arena, k->loops.at[j++]));
   }
-  t->first = j;
+  t->first = t->behind = j;
+  if (j < k->loops.len && has_elements(k->loops.at[j]) &&
+      reduces(k, k->loops.at[j], true)) {
+    t->number[t->first++] = j;
+    VEC_PUSH(k->arena, t->front->loops, elements_of(k, k->loops.at[j]));
+  }
   for (; j < k->loops.len; j++)
-    if (reads_local(k->loops.at[j], 0, t->first) && !add_reduction(t, k, j))
+    if (reads(t, k, k->loops.at[j], true) && !add_reduction(t, k, j))
       return false;
   return t->front->loops.len > t->first;
 }
 
 CudaReduce *cuda_reduce_find(const Kernel *k, const CudaTarget *target) {
   const Loop *product = k->loops.at[0];
-  if (k->loops.len < 2 || k->loops.len > KERNEL_LOOPS || k->outer == 0 ||
+  if (k->loops.len < 2 || k->loops.len >= KERNEL_LOOPS || k->outer == 0 ||
       product->kept == k->outer || product->kept == product->axes || k->guard)
     return NULL;
   CudaReduce *t = NEW(k->arena, CudaReduce);
@@ -401,13 +468,15 @@ static Loop *over_parts(CudaWriter *w, const CudaReduce *t, const Kernel *k,
   over->extents[k->outer] = t->each;
   for (uint32_t i = 0; i < from->results.len; i++) {
     Result r = from->results.at[i];
-    if (is_wanted(&r)) {
+    if (is_number(&r)) {
       Step part =
           cuda_part_step(w, &t->parts[t->part[at][i]], part_at(w, t, over));
       part.span = from->steps.at[r.step].span;
       r.step = put_step(k->arena, over, part);
       if (t->near[at].is)
         r.step = put_scaled(w, t, from, over, r.step, &t->near[at]);
+    } else {
+      r = (Result){.dtype = r.dtype};
     }
     VEC_PUSH(k->arena, over->results, r);
   }
@@ -419,7 +488,7 @@ Kernel *cuda_reduce_rest(CudaWriter *w, const CudaReduce *t, const Kernel *k) {
   uint32_t next = t->first;
   *rest = *k;
   rest->loops = (typeof(rest->loops)){0};
-  for (uint32_t j = t->first; j < k->loops.len; j++) {
+  for (uint32_t j = t->behind; j < k->loops.len; j++) {
     bool parts = next < t->front->loops.len && t->number[next] == j;
     VEC_PUSH(k->arena, rest->loops,
              parts ? over_parts(w, t, k, next++)
