@@ -22,6 +22,11 @@ fun look (a, b) =
       any ~axis:1 (y > 2.0),
       floor (logsumexp ~axis:1 y * 1000.0 + 0.5))
   end
+(* elements that are wanted, too, and that several read *)
+fun both x = print (sum ~axis:1 x, max ~axis:1 (x * x), i32 x, x > 2.0)
+fun capped x =
+  let val y = tanh (x * 0.03125) * 3.0
+  in floor (logsumexp ~axis:1 y * 1000.0 + 0.5) end
 (* what is relative to the largest of a part, where that is none *)
 val inf = 1.0 / 0.0
 fun odd a b =
@@ -55,6 +60,8 @@ do print (max ~axis:0 (einsum "b i k, b j k -> b j i" q k))
 val x = ones 3 40 24 @ ones 5 24 50
 do print (sum ~axis:1 x, x.[3, ...])
 do print (odd (ones 3 37 19) (ones 5 19 150))
+do both (ones 3 37 19 @ ones 5 19 50)
+do print (capped (ones 3 37 19 @ ones 5 19 50))
 END
 } >any.axn
 {
@@ -63,6 +70,7 @@ END
 do look (bf16 (ones 3 136 200), bf16 (ones 5 200 264))
 do look (f16 (ones 3 70 64), f16 (ones 5 64 72))
 do print (odd (bf16 (ones 3 72 64)) (bf16 (ones 5 64 152)))
+do both (f32 (bf16 (ones 3 72 64) @ bf16 (ones 5 64 72)))
 END
 } >group.axn
 
@@ -90,4 +98,23 @@ any='* * *x*x*: way'
 by group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
 by group 90 wgmma "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
 by group 80 mma "$any=mma split=3"
+
+# Random ones.
+test=$build/tests/unit/reduced_test
+random() { # random CAPABILITY SEED COUNT
+  export FAKE_CAPABILITY=$1
+  on_gpu timeout 200 "$test" "$2" "$3" >"$work/said" 2>&1 || {
+    wrong "reduced_test on sm_$1, $2 $3: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  }
+}
+unset AXON_SCHEDULES
+if [ -x "$test" ]; then
+  random 80 100 4
+  random 75 300 2
+  random 120 800 2
+  echo "$any=wgmma m=64 warps_m=1 n=32 pingpong=0" >"$work/schedules"
+  export AXON_SCHEDULES="$work/schedules"
+  random 90 400 3
+fi
 exit "$bad"

@@ -128,7 +128,7 @@ judge() { # judge NAME
       failed "$1 $from to $((from + many - 1))" "$again $from $many"
   done
 }
-for name in kernels_test between_test; do
+for name in kernels_test between_test reduced_test; do
   [ -x "$build/tests/unit/$name" ] || continue
   batches "$name"
   judge "$name"

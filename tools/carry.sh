@@ -26,7 +26,7 @@ cd "$work"
   ${CC:+CC="$CC"}
 make -s -j"${JOBS:-$(nproc)}"
 programs=(axon)
-for name in kernels_test between_test cudatexts_test; do
+for name in kernels_test between_test reduced_test cudatexts_test; do
   [ ! -e "tests/unit/$name.c" ] || programs+=("tests/unit/$name")
 done
 make -s -j"${JOBS:-$(nproc)}" "${programs[@]}"

@@ -506,7 +506,7 @@ static void plan_reduce(CudaWriter *w, Kernel *k, CudaReduce *t,
   w->givens = t->count;
   CudaPass *rest = new_pass(w->out, k->arena, w->target);
   rest->k = cuda_reduce_rest(w, t, k);
-  rest->first = t->first;
+  rest->first = t->behind;
   cuda_schedule(rest, w->target, true);
   emit_pass(w, rest, k, notes);
   w->given = NULL;

@@ -84,6 +84,8 @@ void cuda_put_loop(CudaWriter *w, Buffer *out, uint32_t at, const char *x,
       buffer_puts(&results, "}\n");
       continue;
     }
+    if (!r->out && !r->local)
+      continue;
     put_result(w, &results, r, &w->locals[w->pass->first + at][i],
                x ? x : emit_scalar(e, r->step),
                x ? x : emit_stored(e, r->step, r->dtype), to);
@@ -157,6 +159,8 @@ bool cuda_is_anywhere(const CudaWriter *w) {
         return false;
     for (uint32_t i = 0; i < loop->results.len; i++) {
       const Result *r = &loop->results.at[i];
+      if (j && is_reduced(w, r))
+        continue;
       if ((r->local && w->locals[w->pass->first + j][i].place == PLACE_POINT) ||
           (r->out && plain_number(k, r) == UINT32_MAX))
         return false;

@@ -508,7 +508,7 @@ static void put_consumer(Buffer *out, const GemmText *t, const Ring *r) {
     gemm_put_rows(out, t, at, row, "0u", "0u");
     if (s->store == STORE_ENGINE)
       gemm_put_sets(out, t, at, row);
-    else if (t->results || !t->rows.levels)
+    else if (t->shape->results || !t->rows.levels)
       gemm_put_slab(out, t, at, row, "0u");
   }
   buffer_puts(out, s->stream ? "}\n}\n" : "}\n");

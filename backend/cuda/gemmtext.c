@@ -312,7 +312,7 @@ static void put_mma_kernel(Buffer *before, Buffer *out, const GemmText *t) {
                 wm / 16);
   snprintf(part, sizeof part, "warp / %uu", s->warps_m);
   gemm_put_rows(out, t, "sums[x]", "a_first + x * 16u", "b_first", part);
-  if (t->results || !t->rows.levels)
+  if (t->shape->results || !t->rows.levels)
     gemm_put_slab(out, t, "sums[x]", "a_first + x * 16u", "b_first");
   buffer_puts(out, s->split > 1 ? "}\n}\n" : "}\n");
 }
@@ -366,7 +366,7 @@ static void put_direct(Buffer *out, const GemmText *t) {
   const GemmSchedule *s = t->schedule;
   uint32_t gm = group_of(t, s->thread_m), gn = group_of(t, s->thread_n);
   gemm_put_rows_fma(out, t, gm, gn);
-  if (t->rows.levels && !t->results)
+  if (t->rows.levels && !t->shape->results)
     return;
   buffer_printf(out,
                 "#pragma unroll\nfor (int u = 0; u < %u; u++) {\n"

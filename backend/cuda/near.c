@@ -3,14 +3,20 @@
  * largest one, and scaled afterwards (arXiv:1805.02867). */
 #include "backend/cuda/near.h"
 
-/* Have both the same value? */
-static bool same_value(const Loop *a, uint32_t at, const Loop *b, uint32_t bt) {
+/* Have both the same value?  b comes behind a, and may read what that left. */
+static bool same_value(const Kernel *k, const Loop *a, uint32_t at,
+                       const Loop *b, uint32_t bt) {
   const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
+  if (y->kind == STEP_LOCAL && b != a && k->loops.at[y->loop] == a) {
+    const Result *r = &a->results.at[y->result];
+    return r->reduce == PRIM_NONE && quasi_equal(y->address, r->local) &&
+           same_value(k, a, at, a, r->step);
+  }
   if (x->kind != y->kind || x->dtype != y->dtype ||
       x->arg_count != y->arg_count)
     return false;
   for (uint32_t j = 0; j < x->arg_count; j++)
-    if (!same_value(a, x->args[j], b, y->args[j]))
+    if (!same_value(k, a, x->args[j], b, y->args[j]))
       return false;
   switch (x->kind) {
   case STEP_CONST:
@@ -70,7 +76,7 @@ bool cuda_is_largest(const Kernel *k, uint32_t at, const CudaNear *near,
   const Loop *x = k->loops.at[other];
   const Result *r = &x->results.at[result];
   return r->reduce == PRIM_MAX && r->dtype == DT_F32 && is_wanted(r) &&
-         same_value(x, r->step, k->loops.at[at], near->x);
+         same_value(k, x, r->step, k->loops.at[at], near->x);
 }
 
 Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near) {

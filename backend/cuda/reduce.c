@@ -13,29 +13,46 @@
 
 /* ---- steps of loops over the same axes ---- */
 
-static bool reads_local(const Loop *loop, uint32_t from, uint32_t to) {
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_LOCAL && s->loop >= from && s->loop < to)
+static bool is_wanted(const Result *r) {
+  return r->out || r->local;
+}
+
+static bool is_number(const Result *r) {
+  return is_wanted(r) && r->reduce != PRIM_NONE;
+}
+
+static bool is_element(const Result *r) {
+  return is_wanted(r) && r->reduce == PRIM_NONE;
+}
+
+/* Reads it an element, of the product or of what is done with it; else it reads
+ * what is of a row. */
+static bool reads_element(const CudaReduce *t, const Kernel *k, const Step *s) {
+  return s->loop < t->behind ||
+         (s->loop < t->first &&
+          is_element(&k->loops.at[s->loop]->results.at[s->result]));
+}
+
+static bool reads(const CudaReduce *t, const Kernel *k, const Loop *loop,
+                  bool elements) {
+  for (uint32_t j = 0; j < loop->steps.len; j++)
+    if (loop->steps.at[j].kind == STEP_LOCAL &&
+        reads_element(t, k, &loop->steps.at[j]) == elements)
       return true;
-  }
   return false;
 }
 
-/* Does a step need something that loops from this one on have left? */
-static bool needs_local(const Loop *loop, uint32_t at, uint32_t from) {
+/* Does a step need something that is of a row? */
+static bool needs_row(const CudaReduce *t, const Kernel *k, const Loop *loop,
+                      uint32_t at) {
   const Step *s = &loop->steps.at[at];
-  bool needs = s->kind == STEP_LOCAL && s->loop >= from;
+  bool needs = s->kind == STEP_LOCAL && !reads_element(t, k, s);
   for (uint32_t j = 0; j < s->arg_count; j++)
-    needs |= needs_local(loop, s->args[j], from);
+    needs |= needs_row(t, k, loop, s->args[j]);
   return needs;
 }
 
 /* ---- which kernels are such ---- */
-
-static bool is_wanted(const Result *r) {
-  return r->out || r->local;
-}
 
 static bool has_axes_of(const Loop *loop, const Loop *product) {
   return loop->axes == product->kept &&
@@ -43,17 +60,25 @@ static bool has_axes_of(const Loop *loop, const Loop *product) {
                 loop->axes * sizeof *loop->extents) == 0;
 }
 
-/* Along all inner axes of the product; one number of each point. */
-static bool reduces(const Kernel *k, const Loop *loop) {
+/* Along all inner axes of the product; one number of each point.  elements:
+ * those that are left beside these do not count. */
+static bool reduces(const Kernel *k, const Loop *loop, bool elements) {
   if (loop->kept != k->outer || !has_axes_of(loop, k->loops.at[0]))
     return false;
   for (uint32_t j = 0; j < loop->results.len; j++) {
     const Result *r = &loop->results.at[j];
-    if (is_wanted(r) &&
-        (r->reduce == PRIM_NONE || (r->out && !cuda_is_affine(r->out))))
+    if ((is_element(r) && !elements) ||
+        (is_number(r) && r->out && !cuda_is_affine(r->out)))
       return false;
   }
   return true;
+}
+
+static bool has_elements(const Loop *loop) {
+  for (uint32_t j = 0; j < loop->results.len; j++)
+    if (is_element(&loop->results.at[j]))
+      return true;
+  return false;
 }
 
 /* Among those before it: the largest of this one's x. */
@@ -74,25 +99,72 @@ static bool find_largest(CudaReduce *t, const Kernel *k, uint32_t at,
 
 static bool find_near(CudaReduce *t, const Kernel *k, uint32_t at,
                       CudaNear *near) {
-  return cuda_near(k, at, near) &&
-         !needs_local(k->loops.at[at], near->x, t->first) &&
+  return cuda_near(k, at, near) && !needs_row(t, k, k->loops.at[at], near->x) &&
          find_largest(t, k, at, near);
 }
 
 /* ---- the product's pass ---- */
 
-/* A reduction's terms, as a loop that keeps them. */
-static Loop *terms_of(const Kernel *k, uint32_t at, const CudaNear *near) {
-  Loop *loop = near->is ? cuda_near_terms(k, at, near)
-                        : loop_copy(k->arena, k->loops.at[at]);
+static uint32_t put_local(const Kernel *k, Loop *loop, Dtype t, uint32_t of,
+                          uint32_t result) {
+  Step local = {.kind = STEP_LOCAL,
+                .dtype = t,
+                .low = INT64_MIN,
+                .high = INT64_MAX,
+                .loop = of,
+                .result = result,
+                .address = quasi_new(k->arena, 0)};
+  VEC_PUSH(k->arena, loop->steps, local);
+  return loop->steps.len;
+}
+
+/* The part of a loop that is of elements, as a loop. */
+static Loop *elements_of(const Kernel *k, const Loop *from) {
+  Loop *loop = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
   loop->kept = loop->axes;
-  for (uint32_t j = 0; j < loop->results.len; j++) {
-    Result *r = &loop->results.at[j];
-    if (is_wanted(r))
-      r->local = quasi_new(k->arena, 0);
-    else
-      r->reduce = PRIM_NONE;
-    r->out = NULL;
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    if (is_element(&r)) {
+      r.step = loop_take_step(k->arena, from, loop, place, r.step);
+      r.local = r.local ? r.local : quasi_new(k->arena, 0);
+    } else {
+      r = (Result){.dtype = r.dtype};
+    }
+    VEC_PUSH(k->arena, loop->results, r);
+  }
+  return loop;
+}
+
+/* A reduction's terms, as a loop that keeps them; elements beside it are in the
+ * loop before. */
+static Loop *terms_of(const CudaReduce *t, const Kernel *k, uint32_t at,
+                      const CudaNear *near) {
+  const Loop *from = k->loops.at[at];
+  Loop *loop = loop_like(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->steps.len);
+  loop->kept = loop->axes;
+  if (near->is)
+    place[near->v] = put_local(k, loop, DT_F32, near->loop, near->result);
+  for (uint32_t j = 0; at < t->first && j < from->results.len; j++) {
+    const Result *r = &t->front->loops.at[at]->results.at[j];
+    const Step *s = &from->steps.at[from->results.at[j].step];
+    if (!is_element(r))
+      continue;
+    uint32_t *to = &place[from->results.at[j].step];
+    *to = put_local(k, loop, s->dtype, at, j);
+    loop->steps.at[*to - 1].address = quasi_copy(k->arena, r->local);
+  }
+  for (uint32_t j = 0; j < from->results.len; j++) {
+    Result r = from->results.at[j];
+    if (is_number(&r)) {
+      r.step = loop_take_step(k->arena, from, loop, place, r.step);
+      r.local = quasi_new(k->arena, 0);
+      r.out = NULL;
+    } else {
+      r = (Result){.dtype = r.dtype};
+    }
+    VEC_PUSH(k->arena, loop->results, r);
   }
   return loop;
 }
@@ -101,15 +173,16 @@ static bool add_reduction(CudaReduce *t, const Kernel *k, uint32_t at) {
   const Loop *loop = k->loops.at[at];
   CudaNear near = {.is = false};
   uint32_t to = t->front->loops.len;
-  if (!reduces(k, loop) || t->count + loop->results.len > KERNEL_LOOPS ||
-      (reads_local(loop, t->first, KERNEL_LOOPS) &&
-       !find_near(t, k, at, &near)))
+  if (!reduces(k, loop, at < t->first) ||
+      t->count + loop->results.len > KERNEL_LOOPS ||
+      (reads(t, k, loop, false) && !find_near(t, k, at, &near)))
     return false;
   t->number[to] = at;
   t->near[to] = near;
   for (uint32_t i = 0; i < loop->results.len; i++)
-    t->part[to][i] = t->count++;
-  VEC_PUSH(k->arena, t->front->loops, terms_of(k, at, &near));
+    if (is_number(&loop->results.at[i]))
+      t->part[to][i] = t->count++;
+  VEC_PUSH(k->arena, t->front->loops, terms_of(t, k, at, &near));
   return true;
 }
 
@@ -121,16 +194,21 @@ static bool find_loops(CudaReduce *t, const Kernel *k) {
     t->number[j] = j;
     VEC_PUSH(k->arena, t->front->loops, loop_copy(k->arena, k->loops.at[j++]));
   }
-  t->first = j;
+  t->first = t->behind = j;
+  if (j < k->loops.len && has_elements(k->loops.at[j]) &&
+      reduces(k, k->loops.at[j], true)) {
+    t->number[t->first++] = j;
+    VEC_PUSH(k->arena, t->front->loops, elements_of(k, k->loops.at[j]));
+  }
   for (; j < k->loops.len; j++)
-    if (reads_local(k->loops.at[j], 0, t->first) && !add_reduction(t, k, j))
+    if (reads(t, k, k->loops.at[j], true) && !add_reduction(t, k, j))
       return false;
   return t->front->loops.len > t->first;
 }
 
 CudaReduce *cuda_reduce_find(const Kernel *k, const CudaTarget *target) {
   const Loop *product = k->loops.at[0];
-  if (k->loops.len < 2 || k->loops.len > KERNEL_LOOPS || k->outer == 0 ||
+  if (k->loops.len < 2 || k->loops.len >= KERNEL_LOOPS || k->outer == 0 ||
       product->kept == k->outer || product->kept == product->axes || k->guard)
     return NULL;
   CudaReduce *t = NEW(k->arena, CudaReduce);
@@ -335,13 +413,15 @@ static Loop *over_parts(CudaWriter *w, const CudaReduce *t, const Kernel *k,
   over->extents[k->outer] = t->each;
   for (uint32_t i = 0; i < from->results.len; i++) {
     Result r = from->results.at[i];
-    if (is_wanted(&r)) {
+    if (is_number(&r)) {
       Step part =
           cuda_part_step(w, &t->parts[t->part[at][i]], part_at(w, t, over));
       part.span = from->steps.at[r.step].span;
       r.step = put_step(k->arena, over, part);
       if (t->near[at].is)
         r.step = put_scaled(w, t, from, over, r.step, &t->near[at]);
+    } else {
+      r = (Result){.dtype = r.dtype};
     }
     VEC_PUSH(k->arena, over->results, r);
   }
@@ -353,7 +433,7 @@ Kernel *cuda_reduce_rest(CudaWriter *w, const CudaReduce *t, const Kernel *k) {
   uint32_t next = t->first;
   *rest = *k;
   rest->loops = (typeof(rest->loops)){0};
-  for (uint32_t j = t->first; j < k->loops.len; j++) {
+  for (uint32_t j = t->behind; j < k->loops.len; j++) {
     bool parts = next < t->front->loops.len && t->number[next] == j;
     VEC_PUSH(k->arena, rest->loops,
              parts ? over_parts(w, t, k, next++)

@@ -13,7 +13,8 @@ typedef struct CudaReduce {
   Kernel *front; /* the product's pass; behind what is done with each element
                     are the reductions, as of each element */
   CudaTile *tile;
-  uint32_t first; /* these, in the pass, and the first one in the kernel; */
+  uint32_t first;  /* of these, in the pass, */
+  uint32_t behind; /* and in the kernel, where elements may be left, too */
   uint32_t number[KERNEL_LOOPS]; /* their numbers in the kernel, by that in the
                                     pass */
   CudaNear near[KERNEL_LOOPS];   /* by numbers in the pass */
@@ -31,7 +32,7 @@ CudaReduce *cuda_reduce_find(const Kernel *k, const CudaTarget *target);
 void cuda_reduce_begin(CudaWriter *w);
 /* How its tiles leave them. */
 void cuda_reduce_rows(CudaWriter *w, GemmRows *to);
-/* The pass behind it, with the kernel's loops from t->first on; it reads
+/* The pass behind it, with the kernel's loops from t->behind on; it reads
  * t->parts. */
 Kernel *cuda_reduce_rest(CudaWriter *w, const CudaReduce *t, const Kernel *k);
 

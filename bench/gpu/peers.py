@@ -136,6 +136,12 @@ def residual(w, t):
             "torch.compile": compiled(plain, x, y, r)}
 
 
+def losses(w, t):
+    def plain(x, y):
+        return torch.logsumexp((x @ y).float(), dim=1)
+    return both(plain, t["x"], t["w"])
+
+
 # ---- attention ----
 
 def attention(w, t):

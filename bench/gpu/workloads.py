@@ -44,6 +44,13 @@ def product(m, n, k, kind="gemm", goal=1.03):
                     2.0 * m * n * k, moved(inputs, 2 * m * n), goal)
 
 
+def losses(m, n, k):
+    """What a language model's loss has of its logits: n words."""
+    inputs = {"x": ("bf16", (m, k)), "w": ("bf16", (k, n))}
+    return Workload(f"logsumexp {m}x{n}x{k}", "losses", "products", "losses",
+                    inputs, 2.0 * m * n * k, moved(inputs, 4 * m))
+
+
 SQUARES = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 16384)]
 LAYERS = [(6144, 4096), (4096, 14336), (14336, 4096), (4096, 4096),
           (10240, 8192), (8192, 28672), (28672, 8192), (8192, 8192)]
@@ -86,6 +93,7 @@ ALL = (
     [product(*s, goal=1.05 if s == (4096,) * 3 else 1.03) for s in SHAPES] +
     [product(*s, kind=kind, goal=1.1) for kind in ("gelu", "residual")
      for s in SHAPES] +
+    [losses(4096, 32000, 4096)] +
     [attention(n, heads, d, kind)
      for d in (64, 128) for heads in (16, 32)
      for n in (2048, 4096, 8192, 16384) for kind in ("plain", "causal")] +
