@@ -69,8 +69,10 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
 # multiples of 8 go the other way, and so do arrays that are not aligned, unless
 # they are copied.  With one multiprocessor all are large.
 products=$here/tests/data/build/products.axn
-"$AXON" build --target cuda:sm_80,sm_90a -o tma.so "$products" ||
-  wrong 'no tma.so'
+echo '* f16 64x64x*: way=wgmma m=64 n=32 warps_m=2 pingpong=1 stream=1' \
+  >schedules
+AXON_SCHEDULES=schedules "$AXON" build --target cuda:sm_80,sm_90a -o tma.so \
+  "$products" || wrong 'no tma.so'
 "$AXON" build -o host.so "$products" || wrong 'no host.so of products'
 for word in 'way=wgmma.*stream=1' 'way=wgmma' 'way=mma'; do
   grep -q "\"arch\":\"sm_90a\",\"schedule\":\"a tile for sm_90a: $word" \
@@ -88,9 +90,9 @@ multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   [ "$made" = "$boxes $pixels" ] ||
     wrong "at $sizes there are maps of boxes and of pixels: $made"
 }
-multiplied 44 4 "8 24" FAKE_PROCESSORS=1
-multiplied 9 4 "0 1 33"
-multiplied 26 4 "8 threads apart"
+multiplied 42 4 "8 24" FAKE_PROCESSORS=1
+multiplied 8 3 "0 1 33"
+multiplied 24 4 "8 threads apart"
 env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
   FAKE_FAIL=memory_take_on=2 python3 "$here/tests/cuda_module.py" tma.so \
   tma.json host.so host.json 9999999 8 >said 2>&1 &&

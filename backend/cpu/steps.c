@@ -79,10 +79,15 @@ void step_define_loaded(Emitter *e, uint32_t at, const char *value) {
 
 /* ---- checks: an index or a divisor that is wrong where it is needed ---- */
 
+/* A step that is written more than once has one. */
 uint32_t step_check_number(Emitter *e, uint32_t at) {
   Call *call = &e->out->call;
+  const Step *s = &e->loop->steps.at[at];
+  for (uint32_t j = 0; j < call->checks.len; j++)
+    if (call->checks.at[j] == s)
+      return j;
   if (call->checks.len < CHECK_BITS)
-    VEC_PUSH(e->arena, call->checks, &e->loop->steps.at[at]);
+    VEC_PUSH(e->arena, call->checks, s);
   return call->checks.len - 1;
 }
 

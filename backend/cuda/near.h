@@ -2,9 +2,11 @@
  * other loop has the largest x.  A part of a row is summed relative to its own
  * largest x: to 0 where that is not finite.  It becomes one relative to v by
  *
- *     exp((largest == -inf ? v : finite(largest) ? largest : 0) - v),
+ *     exp((largest == inf ? 0 : largest) - v):
  *
- * so that a part in which there is nothing is none, whatever v is. */
+ * one in which there is nothing, whose largest is -inf, is 0 and stays so, but
+ * where v is -inf, too.  (Where v is that and not the largest, exponents are
+ * infinite; that some of them may be no number is lost then.) */
 #ifndef AXON_CUDA_NEAR_H
 #define AXON_CUDA_NEAR_H
 

@@ -92,14 +92,10 @@ static void put_part(Team *t, uint32_t at, Buffer *out) {
   emit_put(out, &e->blocks[ROW_LEVEL]);
   cuda_sum_declare(&o->part, out);
   team_put_walk(t, &n, out, &takes, "run", "stop");
-  const char *by =
-      exp_text(e, format(e, "(before%u - before%u == 0 ? before%u : 0) - %s",
-                         at, at, at, now));
-  buffer_printf(out,
-                "acc%u = (before%u == acc%u ? acc%u\n: before%u == "
-                "-__builtin_inff() ? 0\n: acc%u * %s) + acc%u;\n",
-                o->all.name, at, o->largest, o->all.name, at, o->all.name, by,
-                o->part.name);
+  const char *by = exp_text(e, format(e, "before%u - %s", at, now));
+  buffer_printf(
+      out, "acc%u = (before%u == acc%u ? acc%u : acc%u * %s) + acc%u;\n",
+      o->all.name, at, o->largest, o->all.name, o->all.name, by, o->part.name);
 }
 
 Buffer online_parts(Team *t, uint32_t at) {
@@ -129,10 +125,8 @@ void online_put_scaled(Team *t, uint32_t at) {
       ((Result){.step = v, .dtype = DT_F32, .local = quasi_new(e->arena, 0)}));
   team_begin_loop(t, &n, of_row, at, NULL);
   const char *x = emit_scalar(e, v);
-  const char *of = format(e,
-                          "(own%u == -__builtin_inff() ? %s\n: own%u - own%u "
-                          "== 0 ? own%u : 0) - %s",
-                          at, x, at, at, at, x);
+  const char *of =
+      format(e, "(own%u == __builtin_inff() ? 0 : own%u) - %s", at, at, x);
   buffer_printf(&results, "acc%u *= %s;\n", o->all.name, exp_text(e, of));
   n.loop = loop;
   n.sums[o->near.sum] = o->all;

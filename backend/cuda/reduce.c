@@ -388,13 +388,9 @@ static uint32_t put_scaled(CudaWriter *w, const CudaReduce *t, const Loop *from,
   uint32_t most = put_step(
       arena, over, cuda_part_step(w, &t->parts[number], part_at(w, t, over)));
   uint32_t v = loop_take_step(arena, from, over, place, near->v);
-  uint32_t none = put_number(arena, over, 0);
-  uint32_t finite = put_op(arena, over, PRIM_EQ,
-                           put_op(arena, over, PRIM_SUB, most, most), none);
-  uint32_t least = put_op(arena, over, PRIM_EQ, most,
-                          put_number(arena, over, -(double)INFINITY));
-  uint32_t of = put_select(arena, over, least, v,
-                           put_select(arena, over, finite, most, none));
+  uint32_t far = put_op(arena, over, PRIM_EQ, most,
+                        put_number(arena, over, (double)INFINITY));
+  uint32_t of = put_select(arena, over, far, put_number(arena, over, 0), most);
   uint32_t by =
       put_op(arena, over, PRIM_EXP, put_op(arena, over, PRIM_SUB, of, v), 0);
   return put_op(arena, over, PRIM_MUL, part, by);
