@@ -351,7 +351,7 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
       put_loop(out, s, k, &k->loops.at[j], width);
     put_fate(out, s, k, VALUE_FUSED, "fused", "that never reach memory");
     put_fate(out, s, k, VALUE_LOCAL, "kept",
-             "that live in scratch memory, part by part");
+             "that live part by part near to their readers");
     put_fate(out, s, k, VALUE_MOVED, "moved", "at no cost");
     put_stored(out, s, k);
     put_apart(out, s, k, first);
