@@ -48,8 +48,8 @@ both() { # both ARCHITECTURE NAME...: the module, and the same for the CPU
     wrong "no host.so: $(head -n 5 said)"
 }
 both sm_90a plain causal grouped later weights rows
-called 90 20000 0 1 18 70 200
+called 90 20000 0 1 18 200
 called 90 20000 9 70 apart
 both sm_80,sm_75 narrow window floats biased alibi several likely rows
-called 86 20000 0 3 33 150
+called 86 20000 0 3 150
 exit "$bad"

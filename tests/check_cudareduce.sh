@@ -74,8 +74,8 @@ do both (f32 (bf16 (ones 3 72 64) @ bf16 (ones 5 64 72)))
 END
 } >group.axn
 
-# In each the product's pass leaves parts of rows, by this way.
-by() { # by NAME CAPABILITY WAY [SCHEDULE]
+# In each the product's pass leaves parts of rows, by these ways.
+by() { # by NAME CAPABILITY WAYS [SCHEDULE]
   export FAKE_CAPABILITY=$2
   mkdir "$work/texts"
   unset AXON_SCHEDULES
@@ -84,14 +84,15 @@ by() { # by NAME CAPABILITY WAY [SCHEDULE]
     export AXON_SCHEDULES="$work/schedules"
   fi
   AXON_CC_DEBUG="$work/texts" same "$1"
-  tiles=$(grep -l "a tile for.* way=$3 " "$work"/texts/*.cu)
-  # shellcheck disable=SC2086
-  [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
-    wrong "$1, sm_$2: no rows of tiles by $3 ${4:-}"
+  for way in $3; do
+    tiles=$(grep -l "a tile for.* way=$way " "$work"/texts/*.cu)
+    # shellcheck disable=SC2086
+    [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
+      wrong "$1, sm_$2: no rows of tiles by $way ${4:-}"
+  done
   rm -rf "$work/texts"
 }
-by any 80 mma
-by any 80 fma
+by any 80 'mma fma'
 by any 75 fma
 by group 90 wgmma '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32 pingpong=0'
 any='* * *x*x*: way'
@@ -110,11 +111,11 @@ random() { # random CAPABILITY SEED COUNT
 }
 unset AXON_SCHEDULES
 if [ -x "$test" ]; then
-  random 80 100 4
-  random 75 300 2
-  random 120 800 2
+  random 80 100 3
+  random 75 300 1
+  random 120 800 1
   echo "$any=wgmma m=64 warps_m=1 n=32 pingpong=0" >"$work/schedules"
   export AXON_SCHEDULES="$work/schedules"
-  random 90 400 3
+  random 90 400 2
 fi
 exit "$bad"
