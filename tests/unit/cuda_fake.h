@@ -66,7 +66,8 @@ static void fake_leave(int *unused) {
     pthread_mutex_unlock(&fake_lock);
 }
 
-#define ALONE int alone __attribute__((cleanup(fake_leave))) = fake_enter()
+#define ALONE                                                                  \
+  int alone __attribute__((cleanup(fake_leave), unused)) = fake_enter()
 
 static void fake_fail(const char *name, CuResult result, int after) {
   snprintf(fake.fails, sizeof fake.fails, "%s", name);
