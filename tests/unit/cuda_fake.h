@@ -66,7 +66,7 @@ static void fake_leave(int *unused) {
     pthread_mutex_unlock(&fake_lock);
 }
 
-#define ALONE                                                                  \
+#define ALONE \
   int alone __attribute__((cleanup(fake_leave), unused)) = fake_enter()
 
 static void fake_fail(const char *name, CuResult result, int after) {
