@@ -313,7 +313,9 @@ static const char *too_few_points(const Merge *m, double least) {
 /* Has one of them a sum so long, for so few points, that it is better cut?  As
  * part of a cluster it cannot be. */
 static bool is_cut(const Merge *m) {
-  double units = m->points / (m->columns ? LANES : 1);
+  const Backend *b = m->graph->backend; /* those with teams want no lanes */
+  bool lanes = m->columns && !(b && b->row_most);
+  double units = m->points / (lanes ? LANES : 1);
   double depth = 1;
   for (uint32_t k = 0; k < m->a->items.len; k++)
     if (m->a->items.at[k]->depth > depth)

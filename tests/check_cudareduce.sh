@@ -61,6 +61,21 @@ val x = ones 3 40 24 @ ones 5 24 50
 do print (sum ~axis:1 x, x.[3, ...])
 do print (odd (ones 3 37 19) (ones 5 19 150))
 do both (ones 3 37 19 @ ones 5 19 50)
+(* v is not the largest, which is infinite *)
+val y = for i < 7, j < 100 =>
+  if j == 5 then inf else (ones 3 7 19 @ ones 5 19 100).[i, j]
+val v = minimum (max ~axis:1 ~keep:true y) 200.0
+do print (sum ~axis:1 (exp (y - v)))
+(* a chain of steps that are read twice each *)
+fun sq z = z * z - 0.5 * z
+fun deep z = sq (sq (sq (sq (sq (sq (sq (sq z)))))))
+val z = logsumexp ~axis:1 (deep (deep (ones 3 37 19 @ ones 5 19 50 * 0.01)))
+do print (floor (z * 1000.0 + 0.5))
+(* a row of which loops run apart, divided by a sum *)
+fun parts x =
+  let val c = x - mean ~axis:1 ~keep:true x
+  in max ~axis:1 (c * c / sum ~axis:1 ~keep:true (c * c)) end
+do print (floor (parts (ones 3 1 20000) * 1.0e7))
 do print (capped (ones 3 37 19 @ ones 5 19 50))
 END
 } >any.axn

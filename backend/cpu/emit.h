@@ -18,6 +18,7 @@ typedef struct Local {
   const char *block; /* points along the last outer axis; NULL: one */
   bool portioned;    /* lies at r%u, and l%u is that of the portion at hand, */
   bool together;     /* or of the point */
+  bool sum; /* of a row, for a dialect that divides by such in its own way */
 } Local;
 
 typedef struct Emitter Emitter;

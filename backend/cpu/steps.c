@@ -362,8 +362,7 @@ static const char *float_mod(Emitter *e, char class, bool lanes, const char *x,
 
 /* One that an earlier loop left? */
 static bool is_sum(const Emitter *e, const Step *s) {
-  return s->kind == STEP_LOCAL &&
-         e->k->loops.at[s->loop]->results.at[s->result].reduce == PRIM_SUM;
+  return s->kind == STEP_LOCAL && e->locals[s->loop][s->result].sum;
 }
 
 static const char *wrapping(Emitter *e, char class, bool lanes, const char *x,

@@ -458,6 +458,7 @@ static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
     const Result *r = &loop->results.at[i];
     CudaLocal *l = &w->locals[j][i];
     l->name = w->e.locals[j][i].name = w->e.names++;
+    w->e.locals[j][i].sum = r->reduce == PRIM_SUM;
     if (!r->local || !apart)
       continue;
     l->place = PLACE_POINT;

@@ -3,20 +3,29 @@
  * largest one, and scaled afterwards (arXiv:1805.02867). */
 #include "backend/cuda/near.h"
 
-/* Have both the same value?  b comes behind a, and may read what that left. */
-static bool same_value(const Kernel *k, const Loop *a, uint32_t at,
-                       const Loop *b, uint32_t bt) {
-  const Step *x = &a->steps.at[at], *y = &b->steps.at[bt];
-  if (y->kind == STEP_LOCAL && b != a && k->loops.at[y->loop] == a) {
-    const Result *r = &a->results.at[y->result];
+/* Two loops, a before b, whose steps are compared; 1 + the step of a that has
+ * the value of one of b, and of one of a. */
+typedef struct Pair {
+  const Kernel *k;
+  const Loop *a, *b;
+  uint32_t *same_b, *same_a;
+} Pair;
+
+static bool same_value(Pair *p, uint32_t at, bool of_b, uint32_t bt);
+
+static bool same_step(Pair *p, uint32_t at, bool of_b, uint32_t bt) {
+  const Step *x = &p->a->steps.at[at];
+  const Step *y = &(of_b ? p->b : p->a)->steps.at[bt];
+  if (of_b && y->kind == STEP_LOCAL && p->k->loops.at[y->loop] == p->a) {
+    const Result *r = &p->a->results.at[y->result];
     return r->reduce == PRIM_NONE && quasi_equal(y->address, r->local) &&
-           same_value(k, a, at, a, r->step);
+           same_value(p, at, false, r->step);
   }
   if (x->kind != y->kind || x->dtype != y->dtype ||
       x->arg_count != y->arg_count)
     return false;
   for (uint32_t j = 0; j < x->arg_count; j++)
-    if (!same_value(k, a, x->args[j], b, y->args[j]))
+    if (!same_value(p, x->args[j], of_b, y->args[j]))
       return false;
   switch (x->kind) {
   case STEP_CONST:
@@ -39,6 +48,18 @@ static bool same_value(const Kernel *k, const Loop *a, uint32_t at,
     break;
   }
   return false;
+}
+
+/* Has step `at` of a the value of this one, of b or of a?  b may read what a
+ * left.  One that has not is the end of all questions. */
+static bool same_value(Pair *p, uint32_t at, bool of_b, uint32_t bt) {
+  uint32_t *known = of_b ? &p->same_b[bt] : &p->same_a[bt];
+  if (*known == at + 1 || (!of_b && at == bt))
+    return true;
+  if (!same_step(p, at, of_b, bt))
+    return false;
+  *known = at + 1;
+  return true;
 }
 
 static bool is_f32(const Step *s, PrimId op) {
@@ -73,10 +94,15 @@ bool cuda_near(const Kernel *k, uint32_t at, CudaNear *to) {
 
 bool cuda_is_largest(const Kernel *k, uint32_t at, const CudaNear *near,
                      uint32_t other, uint32_t result) {
-  const Loop *x = k->loops.at[other];
+  const Loop *x = k->loops.at[other], *loop = k->loops.at[at];
   const Result *r = &x->results.at[result];
+  Pair p = {.k = k,
+            .a = x,
+            .b = loop,
+            .same_b = NEW_ARRAY(k->arena, uint32_t, loop->steps.len),
+            .same_a = NEW_ARRAY(k->arena, uint32_t, x->steps.len)};
   return r->reduce == PRIM_MAX && r->dtype == DT_F32 && is_wanted(r) &&
-         same_value(k, x, r->step, k->loops.at[at], near->x);
+         same_value(&p, r->step, true, near->x);
 }
 
 Loop *cuda_near_terms(const Kernel *k, uint32_t at, const CudaNear *near) {

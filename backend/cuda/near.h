@@ -2,11 +2,12 @@
  * other loop has the largest x.  A part of a row is summed relative to its own
  * largest x: to 0 where that is not finite.  It becomes one relative to v by
  *
- *     exp((largest == inf ? 0 : largest) - v):
+ *     exp(largest - v):
  *
  * one in which there is nothing, whose largest is -inf, is 0 and stays so, but
- * where v is -inf, too.  (Where v is that and not the largest, exponents are
- * infinite; that some of them may be no number is lost then.) */
+ * where v is -inf, too; and what is infinite stays infinite.  (Where v is -inf
+ * and not the largest, exponents are infinite; that some of them may be no
+ * number is lost then.) */
 #ifndef AXON_CUDA_NEAR_H
 #define AXON_CUDA_NEAR_H
 

@@ -125,8 +125,7 @@ void online_put_scaled(Team *t, uint32_t at) {
       ((Result){.step = v, .dtype = DT_F32, .local = quasi_new(e->arena, 0)}));
   team_begin_loop(t, &n, of_row, at, NULL);
   const char *x = emit_scalar(e, v);
-  const char *of =
-      format(e, "(own%u == __builtin_inff() ? 0 : own%u) - %s", at, at, x);
+  const char *of = format(e, "own%u - %s", at, x);
   buffer_printf(&results, "acc%u *= %s;\n", o->all.name, exp_text(e, of));
   n.loop = loop;
   n.sums[o->near.sum] = o->all;

@@ -6,7 +6,6 @@
  * first (arXiv:1805.02867). */
 #include "backend/cuda/reduce.h"
 
-#include <math.h>
 #include <string.h>
 
 #define format emit_format
@@ -42,14 +41,18 @@ static bool reads(const CudaReduce *t, const Kernel *k, const Loop *loop,
   return false;
 }
 
-/* Does a step need something that is of a row? */
+/* Does a step need something that is of a row?  Steps come behind those that
+ * they need. */
 static bool needs_row(const CudaReduce *t, const Kernel *k, const Loop *loop,
                       uint32_t at) {
-  const Step *s = &loop->steps.at[at];
-  bool needs = s->kind == STEP_LOCAL && !reads_element(t, k, s);
-  for (uint32_t j = 0; j < s->arg_count; j++)
-    needs |= needs_row(t, k, loop, s->args[j]);
-  return needs;
+  bool *needs = NEW_ARRAY(k->arena, bool, loop->steps.len);
+  for (uint32_t i = 0; i <= at; i++) {
+    const Step *s = &loop->steps.at[i];
+    needs[i] = s->kind == STEP_LOCAL && !reads_element(t, k, s);
+    for (uint32_t j = 0; j < s->arg_count; j++)
+      needs[i] |= needs[s->args[j]];
+  }
+  return needs[at];
 }
 
 /* ---- which kernels are such ---- */
@@ -357,26 +360,10 @@ static uint32_t put_op(Arena *arena, Loop *loop, PrimId op, uint32_t x,
                        uint32_t y) {
   return put_step(arena, loop,
                   (Step){.kind = STEP_OP,
-                         .dtype = op == PRIM_EQ ? DT_BOOL : DT_F32,
+                         .dtype = DT_F32,
                          .op = op,
                          .arg_count = op == PRIM_EXP ? 1 : 2,
                          .args = {x, y}});
-}
-
-static uint32_t put_select(Arena *arena, Loop *loop, uint32_t test, uint32_t x,
-                           uint32_t y) {
-  return put_step(arena, loop,
-                  (Step){.kind = STEP_SELECT,
-                         .dtype = DT_F32,
-                         .arg_count = 3,
-                         .args = {test, x, y}});
-}
-
-static uint32_t put_number(Arena *arena, Loop *loop, double x) {
-  return put_step(arena, loop,
-                  (Step){.kind = STEP_CONST,
-                         .dtype = DT_F32,
-                         .value = {.dtype = DT_F32, .f = x}});
 }
 
 /* A part relative to the largest of it becomes one relative to v (near.h). */
@@ -388,11 +375,8 @@ static uint32_t put_scaled(CudaWriter *w, const CudaReduce *t, const Loop *from,
   uint32_t most = put_step(
       arena, over, cuda_part_step(w, &t->parts[number], part_at(w, t, over)));
   uint32_t v = loop_take_step(arena, from, over, place, near->v);
-  uint32_t far = put_op(arena, over, PRIM_EQ, most,
-                        put_number(arena, over, (double)INFINITY));
-  uint32_t of = put_select(arena, over, far, put_number(arena, over, 0), most);
   uint32_t by =
-      put_op(arena, over, PRIM_EXP, put_op(arena, over, PRIM_SUB, of, v), 0);
+      put_op(arena, over, PRIM_EXP, put_op(arena, over, PRIM_SUB, most, v), 0);
   return put_op(arena, over, PRIM_MUL, part, by);
 }
 

@@ -771,9 +771,12 @@ static bool rows_fit(const CudaWriter *w) {
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->results.len; i++) {
       const Result *r = &w->k->loops.at[j]->results.at[i];
-      if (r->local && team_kind(w->k->loops.at[j]) != LOOP_SINGLE)
-        bytes += (double)size_guess(w->k->graph, r->local_size) *
-                 dtype_info[r->dtype].bytes;
+      if (!r->local || team_kind(w->k->loops.at[j]) == LOOP_SINGLE)
+        continue;
+      if (!size_is_number(w->k->graph, r->local_size))
+        return false;
+      bytes += (double)size_guess(w->k->graph, r->local_size) *
+               dtype_info[r->dtype].bytes;
     }
   double points = w->s->threads / w->s->team;
   return bytes * points + w->s->threads * FOLD_BYTES <= w->target->shared;

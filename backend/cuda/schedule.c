@@ -436,6 +436,14 @@ static bool may_hold(const CudaPass *p, double row, const CudaSchedule *s) {
          fmin(HELD_MOST * 2.0, room);
 }
 
+static bool has_open_rows(const Kernel *k) {
+  bool open = false;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t v = k->outer; v < k->loops.at[j]->axes; v++)
+      open |= !size_is_number(k->graph, k->loops.at[j]->extents[v]);
+  return open;
+}
+
 /* Rows that many threads have too few registers for may do for fewer. */
 static void choose_held(const CudaPass *p, double row, CudaSchedule *s) {
   const Kernel *k = p->k;
@@ -443,7 +451,7 @@ static void choose_held(const CudaPass *p, double row, CudaSchedule *s) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!is_simple_row(k->loops.at[j]))
       return;
-  if (k->loops.len < 2 || k->graph->sizes)
+  if (k->loops.len < 2 || has_open_rows(k))
     return;
   half.team = half.threads = s->threads / 2;
   if (!may_hold(p, row, s) && s->team == THREADS_MOST &&
