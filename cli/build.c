@@ -390,11 +390,17 @@ static bool put_images(const Target *t, const BuildFiles *files, Buffer *out) {
   return good;
 }
 
-/* One text that nvcc takes: kernels in a namespace, apart from the host's. */
+/* One text that nvcc takes: kernels in a namespace, apart from the host's.
+ * Where the host's part is compiled nothing says what they are for, as they
+ * ask; and PTX for what has an "a" has to be asked for as such. */
 static void put_source(const Target *t, const BuildFiles *files, Buffer *out) {
+  const char *arch = t->archs[0] + strlen("sm_");
+  long number = strtol(arch, NULL, 10);
+  bool exact = arch[strlen(arch) - 1] == 'a';
   buffer_printf(out,
-                "/* nvcc -arch=%s -std=c++17 --fmad=false -c %s.cu */\n",
-                t->archs[0], t->module);
+                "/* nvcc -gencode arch=compute_%s,code=sm_%s -std=c++17"
+                " --fmad=false -c %s.cu */\n",
+                arch, arch, t->module);
   buffer_add(out, files->source.text, files->source.len);
   buffer_puts(out, "static const void *const images[] = {NULL};\n"
                    "static int symbol_function(void **out, unsigned k);\n");
@@ -402,11 +408,16 @@ static void put_source(const Target *t, const BuildFiles *files, Buffer *out) {
   buffer_printf(out,
                 "\n/* ---- kernels; where the host's part is compiled they are"
                 " only looked at ---- */\n\n#ifndef __CUDA_ARCH__\n"
-                "#define HOST_PASS\n#define __CUDA_ARCH__ %ld\n#endif\n"
-                "namespace device {\n",
-                10 * strtol(t->archs[0] + strlen("sm_"), NULL, 10));
+                "#define HOST_PASS\n#define __CUDA_ARCH__ %ld\n",
+                10 * number);
+  if (exact)
+    buffer_printf(out, "#define __CUDA_ARCH_FEAT_SM%ld_ALL\n", number);
+  buffer_puts(out, "#endif\nnamespace device {\n");
   buffer_add(out, files->device[0].text, files->device[0].len);
-  buffer_puts(out, "}\n#ifdef HOST_PASS\n#undef __CUDA_ARCH__\n#endif\n\n");
+  buffer_puts(out, "}\n#ifdef HOST_PASS\n#undef __CUDA_ARCH__\n");
+  if (exact)
+    buffer_printf(out, "#undef __CUDA_ARCH_FEAT_SM%ld_ALL\n", number);
+  buffer_puts(out, "#endif\n\n");
   buffer_add(out, files->symbols.text, files->symbols.len);
 }
 

@@ -28,9 +28,16 @@ refused 'E0613.*no kernel of GPUs' --target cuda -o m.cu sort.axn
 cp m.cu first.cu
 "$AXON" build --target cuda:sm_90a -o m.cu "$data"
 cmp -s m.cu first.cu || wrong 'another text'
+echo 'fun f (x : bf16[n, 64]) (y : bf16[64, m]) = x @ y' >groups.axn
+"$AXON" build --target cuda:sm_90a -o groups.cu groups.axn || wrong 'no groups'
+grep -q 'wgmma' groups.cu || wrong 'no product by warpgroups'
+PATH=$PATH:/usr/local/cuda/bin
 if command -v nvcc >/dev/null; then
-  nvcc -arch=sm_90a -std=c++17 --fmad=false -c m.cu -o m.o >said 2>&1 &&
-    [ ! -s said ] || wrong "nvcc: $(head -5 said)"
+  for name in m groups; do
+    said=$(eval "$(sed -n '1s|^/. \(nvcc .*\) ./$|\1|p' "$name.cu")" 2>&1) &&
+      [ -z "$said" ] && [ -s "$name.o" ] ||
+      wrong "nvcc: $name: $(head -5 <<<"$said")"
+  done
 else
   echo 'no nvcc: the text is not compiled'
 fi

@@ -17,7 +17,7 @@ module() { # module OUTPUT ARCHITECTURE NAME...
 
 # The kernels that there are, as the manifest has them.
 module all.cu sm_90a plain causal narrow window floats grouped later biased \
-  alibi weights several likely rows
+  alibi capped weights several likely rows
 counted() { # counted LEAST SCHEDULE
   count=$(grep -o "\"schedule\":\"$2" all.json | wc -l)
   [ "$count" -ge "$1" ] || wrong "$count kernels, and not $1, of $2"
@@ -47,7 +47,7 @@ both() { # both ARCHITECTURE NAME...: the module, and the same for the CPU
     "${CC:-cc}" -w -O0 -shared -fPIC host.c -o host.so -lm 2>said ||
     wrong "no host.so: $(head -n 5 said)"
 }
-both sm_90a plain causal grouped later weights rows
+both sm_90a plain causal grouped later capped weights rows
 called 90 20000 0 1 18 200
 called 90 20000 9 70 apart
 both sm_80,sm_75 narrow window floats biased alibi several likely rows

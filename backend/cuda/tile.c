@@ -402,6 +402,11 @@ static GemmGroup group_of(CudaWriter *w, const CudaTile *t, uint32_t count,
   return g;
 }
 
+/* Guards are of 32 bits: what is beyond these, an open size, cuts nothing. */
+static const char *guard_extent(CudaWriter *w, int64_t extent) {
+  return emit_int(&w->e, size_min(w->k->graph, extent, INT32_MAX));
+}
+
 static GemmOperand operand_of(CudaWriter *w, const Step *read,
                               const CudaGuards *guards) {
   GemmOperand o = {.pointer = "0"};
@@ -414,7 +419,7 @@ static GemmOperand operand_of(CudaWriter *w, const Step *read,
         format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
   for (; o.guards < guards->count; o.guards++)
     o.guard[o.guards] = (GemmGuard){emit_int(e, guards->of[o.guards].constant),
-                                    emit_int(e, guards->extent[o.guards])};
+                                    guard_extent(w, guards->extent[o.guards])};
   return o;
 }
 
