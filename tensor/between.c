@@ -72,41 +72,10 @@ static uint32_t take_quotient(Walk *w, uint32_t from, uint32_t number) {
   return KERNEL_AXES + j;
 }
 
-static bool equal_indices(const Step *x, const Step *y) {
-  bool equal = x->index_count == y->index_count;
-  for (uint32_t j = 0; equal && j < x->index_count; j++)
-    equal = x->indices[j].step == y->indices[j].step &&
-            x->indices[j].stride == y->indices[j].stride &&
-            x->indices[j].extent == y->indices[j].extent;
-  return equal;
-}
-
 static bool equal_steps(const Step *x, const Step *y) {
-  if (x->kind != y->kind || x->dtype != y->dtype ||
-      x->arg_count != y->arg_count ||
-      memcmp(x->args, y->args, x->arg_count * sizeof *x->args) != 0)
-    return false;
-  switch (x->kind) {
-  case STEP_CONST:
-    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
-  case STEP_INDEX:
-    return quasi_equal(x->index, y->index);
-  case STEP_READ:
-    return x->input == y->input && quasi_equal(x->address, y->address) &&
-           equal_indices(x, y);
-  case STEP_LOCAL:
-    return x->loop == y->loop && x->result == y->result;
-  case STEP_OP:
-    return x->op == y->op;
-  case STEP_SELECT:
-  case STEP_CONVERT:
-    return true;
-  case STEP_RANDOM:
-    return x->op == y->op && memcmp(&x->key, &y->key, sizeof x->key) == 0;
-  case STEP_PAIR:
-    break;
-  }
-  return false;
+  return x->arg_count == y->arg_count &&
+         memcmp(x->args, y->args, x->arg_count * sizeof *x->args) == 0 &&
+         step_does_same(x, y);
 }
 
 static uint32_t put(Walk *w, const Step *s) {

@@ -247,6 +247,9 @@ bool quasi_split(Arena *arena, const Quasi *x, int64_t by, const Loop *loop,
                  Quasi **upper, Quasi **lower);
 bool quasi_equal(const Quasi *x, const Quasi *y);
 Quasi *quasi_copy(Arena *arena, const Quasi *from); /* of NULL: NULL */
+/* Do two steps of loops with the same axes and quotients do the same with their
+ * arguments?  Of what other loops left: with the same result. */
+bool step_does_same(const Step *x, const Step *y);
 /* A loop over the same axes, without steps and results; and one with copies of
  * them, whose forms can be changed. */
 Loop *loop_like(Arena *arena, const Loop *loop);

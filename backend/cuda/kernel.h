@@ -253,8 +253,7 @@ void cuda_sum_join(CudaWriter *w, const CudaSum *s, Buffer *out,
                    const char *fold, const char *room);
 const char *cuda_sum_value(Emitter *e, const CudaSum *s);
 
-/* The type of parts; scratch memory for so many; */
-Dtype cuda_part_dtype(const Loop *loop, const Result *r);
+/* Scratch memory for so many parts; */
 CudaPart cuda_take_part(CudaWriter *w, const Loop *loop, const Result *r,
                         int64_t count);
 /* a statement that leaves the sum as the part `at`; */

@@ -11,6 +11,27 @@ typedef struct Pair {
   uint32_t *same_b, *same_a;
 } Pair;
 
+/* Is it a value, the same whatever quotients its loop has? */
+static bool is_plain(const Step *s) {
+  switch (s->kind) {
+  case STEP_INDEX:
+    return cuda_is_affine(s->index);
+  case STEP_READ:
+    return cuda_is_affine(s->address) && !s->index_count;
+  case STEP_LOCAL:
+    return cuda_is_affine(s->address);
+  case STEP_CONST:
+  case STEP_OP:
+  case STEP_SELECT:
+  case STEP_CONVERT:
+    return true;
+  case STEP_RANDOM:
+  case STEP_PAIR:
+    break;
+  }
+  return false;
+}
+
 static bool same_value(Pair *p, uint32_t at, bool of_b, uint32_t bt);
 
 static bool same_step(Pair *p, uint32_t at, bool of_b, uint32_t bt) {
@@ -21,33 +42,13 @@ static bool same_step(Pair *p, uint32_t at, bool of_b, uint32_t bt) {
     return r->reduce == PRIM_NONE && quasi_equal(y->address, r->local) &&
            same_value(p, at, false, r->step);
   }
-  if (x->kind != y->kind || x->dtype != y->dtype ||
-      x->arg_count != y->arg_count)
+  if (!step_does_same(x, y) || !is_plain(x) ||
+      (x->kind == STEP_LOCAL && !quasi_equal(x->address, y->address)))
     return false;
   for (uint32_t j = 0; j < x->arg_count; j++)
     if (!same_value(p, x->args[j], of_b, y->args[j]))
       return false;
-  switch (x->kind) {
-  case STEP_CONST:
-    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
-  case STEP_INDEX:
-    return quasi_equal(x->index, y->index) && cuda_is_affine(x->index);
-  case STEP_READ:
-    return x->input == y->input && quasi_equal(x->address, y->address) &&
-           cuda_is_affine(x->address) && !x->index_count && !y->index_count;
-  case STEP_LOCAL:
-    return x->loop == y->loop && x->result == y->result &&
-           quasi_equal(x->address, y->address) && cuda_is_affine(x->address);
-  case STEP_OP:
-    return x->op == y->op;
-  case STEP_SELECT:
-  case STEP_CONVERT:
-    return true;
-  case STEP_RANDOM:
-  case STEP_PAIR:
-    break;
-  }
-  return false;
+  return true;
 }
 
 /* Has step `at` of a the value of this one, of b or of a?  b may read what a

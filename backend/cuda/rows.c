@@ -15,6 +15,7 @@
 enum { RUN = 128, UNROLL = 4, UNROLL_ONES = 8, FOLD_BYTES = 16, WARP = 32 };
 enum { LONG = 64 /* steps of a loop, of which one turn is work enough */ };
 enum { CROWD = 1024 /* threads of a block */ };
+enum { MANY = 4 /* vectors that are read in a turn: two turns of a crowd */ };
 enum { PORTION = 4 /* vectors of a thread, which are read again soon */ };
 
 static bool is_sum(const Result *r) {
@@ -434,6 +435,11 @@ static int unroll_of(const Team *t, const Nest *n) {
   if (n->loop->steps.len > LONG)
     return 1;
   bool crowd = t->w->s->threads >= CROWD && n->loop->steps.len > 2;
+  uint32_t reads = 0;
+  for (uint32_t j = 0; j < n->loop->steps.len; j++)
+    reads += n->loop->steps.at[j].kind == STEP_READ;
+  if (crowd && n->vector > 1 && reads >= MANY)
+    return UNROLL / 2;
   return n->vector > 1 || crowd ? UNROLL : UNROLL_ONES;
 }
 

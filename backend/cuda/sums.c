@@ -26,7 +26,7 @@ static const char *position(Emitter *e, const Loop *loop) {
 
 /* ---- parts ---- */
 
-Dtype cuda_part_dtype(const Loop *loop, const Result *r) {
+static Dtype part_dtype(const Loop *loop, const Result *r) {
   char class = class_of(loop->steps.at[r->step].dtype);
   return class == 'f'   ? DT_F32
          : class == 'd' ? DT_F64
@@ -37,7 +37,7 @@ Dtype cuda_part_dtype(const Loop *loop, const Result *r) {
 
 CudaPart cuda_take_part(CudaWriter *w, const Loop *loop, const Result *r,
                         int64_t count) {
-  CudaPart p = {.dtype = cuda_part_dtype(loop, r)};
+  CudaPart p = {.dtype = part_dtype(loop, r)};
   p.at = cuda_take_scratch(w, count, p.dtype);
   p.where = cuda_is_where(r->reduce);
   if (p.where)

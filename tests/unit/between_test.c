@@ -5,39 +5,9 @@
  *     tests/unit/between_test [SEED [COUNT]]
  *
  * Says how many of them were one kernel, where the backend has such. */
-#include "tests/unit/tensors.h"
-
-#include "backend/target.h"
+#include "tests/unit/tested.h"
 
 #include <stdio.h>
-
-static uint64_t first_seed = 1, seed_count = 12;
-
-/* ---- a backend that counts ---- */
-
-static uint32_t asked, bound;
-
-static const Backend *tested(void) {
-  const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
-  return target ? target : &backend_cpu;
-}
-
-static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
-  tested()->prepare(graph, count, clusters);
-}
-static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
-  return tested()->run(graph, c, at_, f);
-}
-static bool settle(Graph *graph, Fault *f) {
-  return !tested()->settle || tested()->settle(graph, f);
-}
-static bool has_rows(const struct Kernel *k) {
-  bool has = tested()->has_rows(k);
-  asked++;
-  bound += has;
-  return has;
-}
 
 /* ---- what is drawn ---- */
 
@@ -285,12 +255,7 @@ static void show(const Case *c, uint64_t seed) {
 
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
-  const Backend counting = {.name = "cpu",
-                            .kernels = true,
-                            .has_rows = tested()->has_rows ? has_rows : NULL,
-                            .prepare = prepare,
-                            .run = run,
-                            .settle = settle};
+  const Backend counting = watched();
   uint32_t before = bound;
   g.backend = &counting;
   Node *got = made(c, false, false);
@@ -320,22 +285,11 @@ static bool check(uint64_t seed) {
 
 static void test_rows(void **state) {
   (void)state;
-  uint32_t wrong = 0;
-  for (uint64_t s = first_seed; s < first_seed + seed_count; s++)
-    wrong += !check(s);
-  if (tested()->has_rows)
-    print_message("%u of %u are one kernel\n", bound, (unsigned)seed_count);
-  assert_int_equal(wrong, 0);
-  /* that is what it is for */
-  assert_true(!tested()->has_rows || seed_count < 20 ||
-              bound >= seed_count / 4);
+  check_seeds(check, "are one kernel");
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1)
-    first_seed = strtoull(argv[1], NULL, 10);
-  if (argc > 2)
-    seed_count = strtoull(argv[2], NULL, 10);
+  take_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

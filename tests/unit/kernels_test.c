@@ -9,8 +9,8 @@
  * sizes. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
+#include "tests/unit/tested.h"
 
-#include "backend/target.h"
 #include "runtime/kept.h"
 #include "runtime/notice.h"
 #include "tensor/kernel.h"
@@ -22,8 +22,6 @@
 #include <unistd.h>
 
 enum { SIZES = 3, ROOTS = 3, RESULTS = 512 << 20 };
-
-static uint64_t first_seed = 1, seed_count = 60;
 
 /* What a child tells. */
 typedef struct Report {
@@ -52,13 +50,6 @@ static bool is_without(const Cluster *c) {
   return !c->kernel && n->kind == NODE_COMP && node_count(n) > 0;
 }
 
-/* AXON_TARGET, or cpu. */
-static const Backend *tested(void) {
-  const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
-  return target ? target : &backend_cpu;
-}
-
 static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
   tested()->prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
@@ -70,24 +61,7 @@ static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
   }
 }
 
-static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
-  return tested()->run(graph, c, at_, f);
-}
-
-static bool settle(Graph *graph, Fault *f) {
-  return !tested()->settle || tested()->settle(graph, f);
-}
-
-static bool has_rows(const Kernel *k) {
-  return tested()->has_rows && tested()->has_rows(k);
-}
-
-static const Backend counting = {.name = "cpu",
-                                 .kernels = true,
-                                 .has_rows = has_rows,
-                                 .prepare = prepare,
-                                 .run = run,
-                                 .settle = settle};
+static Backend counting;
 
 /* A kernel that the compiler does not take is noticed. */
 static void must_have_compiled(void) {
@@ -744,9 +718,8 @@ int main(int argc, char **argv) {
       TEST(test_single_things), TEST(test_large_things),   TEST(test_texts),
       TEST(test_in_place),      TEST(test_random_kernels),
   };
-  if (argc > 1)
-    first_seed = strtoull(argv[1], NULL, 10);
-  if (argc > 2)
-    seed_count = strtoull(argv[2], NULL, 10);
+  take_seeds(argc, argv, 60);
+  counting = watched();
+  counting.prepare = prepare;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,38 +6,9 @@
  *
  * Says in how many of them some were one kernel, where the backend has such.
  * Sums of products are exact, so that all of it is compared closely. */
-#include "tests/unit/tensors.h"
-
-#include "backend/target.h"
+#include "tests/unit/tested.h"
 
 #include <stdio.h>
-
-static uint64_t first_seed = 1, seed_count = 12;
-
-/* ---- a backend that counts ---- */
-
-static uint32_t bound;
-
-static const Backend *tested(void) {
-  const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
-  return target ? target : &backend_cpu;
-}
-
-static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
-  tested()->prepare(graph, count, clusters);
-}
-static bool run(Graph *graph, Cluster *c, Span *at_, Fault *f) {
-  return tested()->run(graph, c, at_, f);
-}
-static bool settle(Graph *graph, Fault *f) {
-  return !tested()->settle || tested()->settle(graph, f);
-}
-static bool has_rows(const struct Kernel *k) {
-  bool has = tested()->has_rows(k);
-  bound += has;
-  return has;
-}
 
 /* ---- what is drawn ---- */
 
@@ -577,12 +548,7 @@ static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
   Layout l = layout(&c);
-  const Backend counting = {.name = "cpu",
-                            .kernels = true,
-                            .has_rows = tested()->has_rows ? has_rows : NULL,
-                            .prepare = prepare,
-                            .run = run,
-                            .settle = settle};
+  const Backend counting = watched();
   uint32_t before = bound;
   Node *got[MOST + 2], *want[MOST + 2];
   g.backend = &counting;
@@ -628,22 +594,11 @@ static bool check(uint64_t seed) {
 
 static void test_rows(void **state) {
   (void)state;
-  uint32_t wrong = 0;
-  for (uint64_t s = first_seed; s < first_seed + seed_count; s++)
-    wrong += !check(s);
-  if (tested()->has_rows)
-    print_message("%u of %u have such a kernel\n", bound, (unsigned)seed_count);
-  assert_int_equal(wrong, 0);
-  /* that is what it is for */
-  assert_true(!tested()->has_rows || seed_count < 20 ||
-              bound >= seed_count / 4);
+  check_seeds(check, "have such a kernel");
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1)
-    first_seed = strtoull(argv[1], NULL, 10);
-  if (argc > 2)
-    seed_count = strtoull(argv[2], NULL, 10);
+  take_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

@@ -1,0 +1,56 @@
+/* For tests of random graphs: the backend that AXON_TARGET names, or cpu, and
+ * one that is it, but for what a test watches; which graphs are drawn. */
+#ifndef AXON_TESTS_UNIT_TESTED_H
+#define AXON_TESTS_UNIT_TESTED_H
+
+#include "tests/unit/tensors.h"
+
+#include "backend/target.h"
+
+static uint64_t first_seed = 1, seed_count;
+
+static const Backend *tested(void) {
+  const char *name = getenv("AXON_TARGET");
+  const Backend *target = name ? target_named(name) : NULL;
+  return target ? target : &backend_cpu;
+}
+
+/* Kernels with rows of products that the backend has. */
+static uint32_t bound;
+
+static bool watched_rows(const struct Kernel *k) {
+  bool has = tested()->has_rows(k);
+  bound += has;
+  return has;
+}
+
+static Backend watched(void) {
+  Backend b = *tested();
+  b.name = "cpu";
+  b.has_rows = b.has_rows ? watched_rows : NULL;
+  return b;
+}
+
+/* [SEED [COUNT]] */
+static void take_seeds(int argc, char **argv, uint64_t count) {
+  seed_count = count;
+  if (argc > 1)
+    first_seed = strtoull(argv[1], NULL, 10);
+  if (argc > 2)
+    seed_count = strtoull(argv[2], NULL, 10);
+}
+
+/* Of all seeds: does `check` find them right, and do enough of them have what
+ * it is for, where the backend has such? */
+static inline void check_seeds(bool (*check)(uint64_t seed), const char *what) {
+  uint32_t wrong = 0;
+  for (uint64_t s = first_seed; s < first_seed + seed_count; s++)
+    wrong += !check(s);
+  if (tested()->has_rows)
+    print_message("%u of %u %s\n", bound, (unsigned)seed_count, what);
+  assert_int_equal(wrong, 0);
+  assert_true(!tested()->has_rows || seed_count < 20 ||
+              bound >= seed_count / 4);
+}
+
+#endif
