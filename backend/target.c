@@ -76,6 +76,14 @@ bool target_check(Fault *fault) {
                       "of the memory");
     return false;
   }
+  if (number_setting("AXON_POOL", 0) < 0) {
+    fault_set(fault, "AXON_POOL=%s is no number of bytes",
+              setting("AXON_POOL"));
+    fault_help(fault, "give 0, so that a GPU's memory goes back to the driver "
+                      "at once, or how many bytes of it are kept for values to "
+                      "come: else it is half of it");
+    return false;
+  }
   int64_t tf32 = number_setting("AXON_TF32", 0);
   if (tf32 < 0 || tf32 > 1) {
     fault_set(fault, "AXON_TF32=%s is neither 0 nor 1", setting("AXON_TF32"));

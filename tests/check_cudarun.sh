@@ -263,7 +263,7 @@ do print (sum (x + 1.0))
 val y = outer (x + 1.0) (x.[0:200])
 do print (sum y)
 END
-said=$(memory=40 on_gpu "$AXON" run large.axn 2>&1)
+said=$(memory=40 pool= on_gpu "$AXON" run large.axn 2>&1)
 grep -q "of the GPU's memory" <<<"$said" || wrong "memory that is full: $said"
 cat >many.axn <<'END'
 fun f (k : f32) = f32 (iota 300000) * k
@@ -271,7 +271,7 @@ val (a, b, c, d) = (f 1.0, f 2.0, f 4.0, f 8.0)
 do print (a, b, c, d)
 do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
-memory=8 same many
+memory=8 pool= same many
 
 # What is computed again is a graph of the driver's, changed where tensors are.
 cat >again.axn <<'END'
@@ -284,8 +284,8 @@ do turn 2
 do turn 3
 do turn 4
 END
-same again
-said=$(on_gpu env FAKE_TELL=1 "$AXON" run again.axn 2>&1)
+pool= same again
+said=$(pool= on_gpu env FAKE_TELL=1 "$AXON" run again.axn 2>&1)
 [ "$(grep -c "a graph of [5-9] kernels" <<<"$said")" = 2 ] ||
   wrong "no graphs: $said"
 

@@ -28,10 +28,13 @@ fake_library libcuda.so.1 cuda_fake.h -DFAKE_RUNS $libraries -lgmp -lm -ldl \
   -lpthread
 fake_library libnvrtc.so.13 nvrtc_fake.h
 
+# Memory is as large as tensors are, so that what is read beyond them is seen,
+# but for those who say what $pool is kept.
 on_gpu() {
   env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
-    AXON_TARGET=cuda AXON_TINY=0 FAKE_MEMORY="${memory:-2000}" \
-    FAKE_PROCESSORS="${processors:-4}" AXON_SOURCE="$here" "$@"
+    AXON_TARGET=cuda AXON_TINY=0 AXON_POOL="${pool-0}" \
+    FAKE_MEMORY="${memory:-2000}" FAKE_PROCESSORS="${processors:-4}" \
+    AXON_SOURCE="$here" "$@"
 }
 
 same() { # same NAME [STATUS]: the program there says the same on both

@@ -142,14 +142,14 @@ sane() { # sane TOOL WHAT COMMAND...
   tool=$1 what=$2
   shift 2
   late "$what under $tool" && return
-  AXON_TARGET=cuda timeout 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-    --target-processes all "$@" >"$work/said" 2>&1
+  AXON_TARGET=cuda AXON_POOL=0 timeout 240 "$sanitizer" --tool "$tool" \
+    --error-exitcode 9 --target-processes all "$@" >"$work/said" 2>&1
   # 1: the program tells of an error, which the family's own run compares
   if [ $? -le 1 ] && grep -q 'SUMMARY: 0 ' "$work/said"; then
     passed "$what under $tool"
   else
     failed "$what under $tool" \
-      "AXON_TARGET=cuda AXON_TINY=0 $sanitizer --tool $tool $*"
+      "AXON_TARGET=cuda AXON_TINY=0 AXON_POOL=0 $sanitizer --tool $tool $*"
   fi
 }
 if [ "$sanitizer" ]; then

@@ -5,6 +5,7 @@
 #include "backend/cuda/tape.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 static struct {
   pthread_once_t once;
@@ -36,7 +37,10 @@ static bool open_device(Device *d, Fault *fault) {
   if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
     return false;
   d->gpu.tape = cuda_tape_new();
-  d->memory = cuda_memory_new(&d->gpu, d->gpu.about.memory / 2);
+  const char *pool = getenv("AXON_POOL");
+  d->memory =
+      cuda_memory_new(&d->gpu, pool && *pool ? strtoull(pool, NULL, 10)
+                                             : d->gpu.about.memory / 2);
   d->bad =
       d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;
   if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, CUDA_WORDS, fault)) {

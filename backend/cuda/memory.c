@@ -27,7 +27,11 @@ struct CudaMemory {
 
 /* ---- sizes ---- */
 
-static size_t rounded(size_t bytes) {
+/* Where nothing is kept a block is as large as what it is for, so that whoever
+ * watches the driver's memory sees what is read beyond that. */
+static size_t rounded(const CudaMemory *m, size_t bytes) {
+  if (m->kept_most == 0)
+    return bytes ? bytes : 1;
   if (bytes > ROUNDED_MOST)
     return (bytes + PAGE - 1) / PAGE * PAGE;
   return sizeclass_size(sizeclass_of(bytes, SMALLEST_BITS), SMALLEST_BITS);
@@ -212,7 +216,7 @@ CudaBlock *cuda_memory_take(CudaMemory *m, size_t bytes, const CudaUse *use,
     tell_full(m, bytes, use, fault);
     return NULL;
   }
-  CudaBlock *b = take_kept(m, rounded(bytes));
+  CudaBlock *b = take_kept(m, rounded(m, bytes));
   if (b)
     return b;
   b = mem_try_alloc(sizeof *b);
@@ -220,7 +224,7 @@ CudaBlock *cuda_memory_take(CudaMemory *m, size_t bytes, const CudaUse *use,
     fault_set_kind(fault, FAULT_MEMORY, "out of memory");
     return NULL;
   }
-  b->size = rounded(bytes);
+  b->size = rounded(m, bytes);
   if (fill_block(m, bytes, b, use, fault))
     return b;
   mem_free(b);
