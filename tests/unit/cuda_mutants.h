@@ -1,17 +1,19 @@
 /* For the driver that is a fake: mutants of kernels as programs start them.
  *
  *     FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"  FAKE_MUTANTS_FILE=...
+ *     FAKE_MUTANTS_LIST=...
  *
  * The first kernel that is started whose schedule, the comment that stands
  * before it, begins so, and that has the word, is run as it is; then one in
  * EACH of its mutants, or of those of a function that it stands on, is run, in
  * a process of its own, on what memory was before; of calls and conditions all
- * where EACH is 0.  Those that leave the same there are run again when the
+ * where EACH is 0; and only those whose names are lines of a list where one is
+ * given.  Those that leave the same there are run again when the
  * kernel is started again, as it may be with other sizes.  In the end they are
  * written to the file, a line each, and behind them how many there were. */
 #include "backend/cuda/sim/mutate.h"
 
-enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 4 };
+enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
 
 typedef struct MutantRun {
   const SimLaunch *launch;
@@ -49,6 +51,7 @@ typedef struct MutantKernel {
   char *kernel;    /* from its schedule to its end: of the text, */
   size_t from, to; /* from here to there */
   uint32_t each, launches;
+  char *list; /* NULL: there is none */
   Arena *arena;
   Mutants mutants;
   bool *found;
@@ -125,8 +128,30 @@ static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
   }
 }
 
+static char *mutant_list(void) {
+  Buffer text = {0};
+  const char *path = getenv("FAKE_MUTANTS_LIST");
+  FILE *f = path ? fopen(path, "r") : NULL;
+  buffer_putc(&text, '\n');
+  for (int c; f && (c = getc(f)) != EOF;)
+    buffer_putc(&text, (char)c);
+  if (f)
+    fclose(f);
+  return path ? text.text : NULL;
+}
+
+static bool mutant_listed(const MutantKernel *m, uint32_t j) {
+  Buffer line = {0};
+  buffer_printf(&line, "\n%s\n", mutant_name(m->arena, &m->mutants, j));
+  bool is = strstr(m->list, line.text);
+  buffer_free(&line);
+  return is;
+}
+
 /* Is it one of those that are run? */
 static bool mutant_wanted(const MutantKernel *m, uint32_t j) {
+  if (m->list)
+    return mutant_listed(m, j);
   return m->each ? j % m->each == m->each / 2 : mutant_of_call(&m->mutants, j);
 }
 
@@ -154,8 +179,9 @@ static void mutants_tell(void) {
       continue;
     tried++;
     found += m->found[j];
-    if (!m->found[j])
-      fprintf(f, "%s\n", mutant_name(m->arena, &m->mutants, j));
+    if (!m->found[j] || m->list)
+      fprintf(f, "%s%s\n", m->found[j] ? "found: " : "",
+              mutant_name(m->arena, &m->mutants, j));
   }
   if (f)
     fprintf(f, "%u of %u found, in %u starts\n", found, tried, m->launches);
@@ -177,6 +203,7 @@ static bool mutant_chosen(const char *text, const char *name) {
     *m = other;
     m->text = text;
     m->each = each;
+    m->list = mutant_list();
     m->arena = arena_new();
     mutants_find(m->arena, m->kernel, &m->mutants);
     m->found = calloc(m->mutants.all.len, sizeof *m->found);
