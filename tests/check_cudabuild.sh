@@ -74,7 +74,7 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
 # Products by warpgroups, where TMA takes the tensors of the call.  Counters of
 # parts of sums are 0 in each call; images are pixels; sizes that are no
 # multiples of 8 go the other way, and so do arrays that are not aligned, unless
-# they are copied.  With one multiprocessor all are large.
+# they are copied.
 products=$here/tests/data/build/products.axn
 echo '* f16 64x64x*: way=wgmma m=64 n=32 warps_m=2 pingpong=1 stream=1' \
   >schedules
@@ -85,6 +85,9 @@ for word in 'way=wgmma.*stream=1' 'way=wgmma' 'way=mma'; do
   grep -q "\"arch\":\"sm_90a\",\"schedule\":\"a tile for sm_90a: $word" \
     tma.json || wrong "no $word in the manifest"
 done
+told() { # what went wrong
+  grep -v -e '^a tensor' -e '^k[0-9]*_[0-9]*$' said | tail -n 9
+}
 multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   boxes=$1 pixels=$2 sizes=$3
   shift 3
@@ -92,7 +95,7 @@ multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 FAKE_TELL=1 \
     FAKE_CAPABILITY=90 "$@" timeout 300 python3 "$here/tests/cuda_module.py" \
     tma.so tma.json host.so host.json 9999999 $sizes >said 2>&1 ||
-    wrong "products at $sizes $*: $(grep -v '^a tensor' said | tail -n 9)"
+    wrong "products at $sizes $*: $(told)"
   made="$(grep -c 'map of boxes' said) $(grep -c 'map of pixels' said)"
   [ "$made" = "$boxes $pixels" ] ||
     wrong "at $sizes there are maps of boxes and of pixels: $made"
@@ -106,6 +109,31 @@ env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
   wrong 'no memory, and no error'
 grep -q 'long at .*out of memory.*(driver: 2)' said &&
   grep -q '10 calls, 1 wrong' said || wrong "no memory: $(tail -n 5 said)"
+
+# The first text of each is that for large sizes: it is taken where most
+# multiprocessors have a tile of it, and no tile is padding mostly.  Three
+# clusters have parts of sums of tiles here.
+started() { # started KERNEL SIZES: of $entry all that is, and what it gives
+  # shellcheck disable=SC2086
+  env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=6 FAKE_TELL=1 \
+    FAKE_CAPABILITY=90 timeout 300 python3 "$here/tests/cuda_module.py" \
+    one.so one.json host.so host.json 99999999 $2 >said 2>&1 ||
+    wrong "$entry at $2: $(told)"
+  kernels=$(grep '^k[0-9]*_[0-9]*$' said | sort -u | tr '\n' ' ')
+  [ "$kernels" = "$1 " ] || wrong "$entry at $2 is by $kernels, and not by $1"
+}
+for entry in dense batched line prod; do
+  "$AXON" build --target cuda:sm_90a --entry "$entry" -o one.so "$products" ||
+    wrong "no $entry"
+  case $entry in
+  dense | batched) grep -q '"k1_0"[^}]*stream=1' one.json ||
+    wrong "no parts of sums in $entry" ;;
+  esac
+  started k1_0 272
+  started k2_0 24
+done
+started k2_0 '16 4096'
+started k2_0 '4096 16'
 
 LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=90 python3 >said <<'END'
 import ctypes

@@ -75,7 +75,7 @@ typedef struct CudaPass {
   VEC(int64_t) narrow;           /* open sizes that its text has in 32 bits */
   int64_t counters, counters_at; /* of a module's: so many lie there in scratch
                                     memory, and are 0 before; sizes */
-  int64_t tiles;                 /* of a product, a size */
+  int64_t rows, columns, tiles;  /* of a product, sizes */
   int64_t blocks;    /* of a grid that has all there is to do: a size; */
   int64_t grid_most; /* at most so many are started; 0: all */
   int64_t shared;    /* bytes of a block's shared memory: a size */

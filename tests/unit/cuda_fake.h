@@ -557,6 +557,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                             .seed = ++seed};
   if (extra)
     return 1;
+  fake_tell(function->name);
   if (!function->sim)
     return fake_stream(stream);
   if (!mutants_launch(function->sim, function->text, &launch, &error)) {
