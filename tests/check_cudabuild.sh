@@ -113,14 +113,14 @@ grep -q 'long at .*out of memory.*(driver: 2)' said &&
 # The first text of each is that for large sizes: it is taken where most
 # multiprocessors have a tile of it, and no tile is padding mostly.  Three
 # clusters have parts of sums of tiles here.
-started() { # started KERNEL SIZES: of $entry all that is, and what it gives
+started() { # started KERNEL MOST SIZES: of $entry all that is
   # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=6 FAKE_TELL=1 \
     FAKE_CAPABILITY=90 timeout 300 python3 "$here/tests/cuda_module.py" \
-    one.so one.json host.so host.json 99999999 $2 >said 2>&1 ||
-    wrong "$entry at $2: $(told)"
+    one.so one.json host.so host.json $2 $3 >said 2>&1 ||
+    wrong "$entry at $3: $(told)"
   kernels=$(grep '^k[0-9]*_[0-9]*$' said | sort -u | tr '\n' ' ')
-  [ "$kernels" = "$1 " ] || wrong "$entry at $2 is by $kernels, and not by $1"
+  [ "$kernels" = "$1 " ] || wrong "$entry at $3 is by $kernels, and not by $1"
 }
 for entry in dense batched line prod; do
   "$AXON" build --target cuda:sm_90a --entry "$entry" -o one.so "$products" ||
@@ -129,11 +129,13 @@ for entry in dense batched line prod; do
   dense | batched) grep -q '"k1_0"[^}]*stream=1' one.json ||
     wrong "no parts of sums in $entry" ;;
   esac
-  started k1_0 272
-  started k2_0 24
+  started k1_0 99999999 272
+  started k2_0 99999999 24
 done
-started k2_0 '16 4096'
-started k2_0 '4096 16'
+started k2_0 99999 '16 4096'
+started k2_0 99999 '4096 16'
+started k2_0 999 '24 short'
+started k3_0 999 '9 short'
 
 LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=90 python3 >said <<'END'
 import ctypes

@@ -88,7 +88,9 @@ typedef struct CudaKernel {
   VEC(CudaPass *) passes;
   VEC(Result *) outs;
   uint32_t pointers; /* of each pass's arguments */
-  int64_t scratch;   /* bytes of scratch memory: a size */
+  int64_t scratch;   /* bytes of scratch memory: a size; it ends where its last
+                        part does, so that what is read beyond that is seen */
+  int64_t scratch_next; /* where another part would begin */
   bool narrow;       /* indices are of 32 bits */
   uint32_t checks;   /* how many there are in all passes */
   bool lines;        /* tensors are to begin at multiples of 16 bytes */
@@ -222,7 +224,8 @@ void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
 void cuda_put_outer(CudaWriter *w, Buffer *out, uint32_t count,
                     const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
-/* Scratch memory for so many values; where it begins, a size. */
+/* Scratch memory, for so many values; where it begins, a size. */
+int64_t cuda_take_bytes(CudaWriter *w, int64_t bytes);
 int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t);
 /* The address of a tensor map that the pass has from now on. */
 const char *cuda_add_map(CudaWriter *w, const CudaMap *map);

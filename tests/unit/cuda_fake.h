@@ -24,7 +24,8 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-enum { FAKE_BLOCKS = 4096 };
+/* Blocks are apart, so that what is read far beyond one is in no other. */
+enum { FAKE_BLOCKS = 4096, FAKE_APART = 1 << 20 };
 
 typedef struct FakeBlock {
   char *at;
@@ -249,7 +250,7 @@ CuResult fake_memory_take(CuAddress *out, size_t bytes) {
     return 1;
   if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
     return CU_OUT_OF_MEMORY;
-  char *at = malloc(bytes);
+  char *at = malloc(bytes + FAKE_APART);
   memset(at, 0xff, bytes); /* no number, until somebody writes one */
   fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
   fake.taken += bytes;
