@@ -152,6 +152,11 @@ for kind in ptx cubin o a; do
   "$AXON" build --target cuda:sm_80 -o "made.$kind" "$data" &&
     [ -s "made.$kind" ] || wrong "no made.$kind"
 done
+echo 'fun message (x : f32[n]) = x + 1.0
+fun driver_error (x : f32[n]) = x + 2.0
+fun map (x : f32[n]) = x + 3.0' >names.axn
+"$AXON" build --target cuda:sm_80 -o make.so names.axn ||
+  wrong 'names that the text has, too'
 if command -v pkg-config >/dev/null; then
   PKG_CONFIG_PATH=. pkg-config --libs gpu | grep -q -e -ldl || wrong 'gpu.pc'
 fi
