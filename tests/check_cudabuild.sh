@@ -45,6 +45,7 @@ fi
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
 export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+export FAKE_DEFAULT=1
 "$AXON" build --target cuda:sm_90a,sm_80 -o gpu.so "$data" || wrong 'no gpu.so'
 "$AXON" build -o host.so "$data" || wrong 'no host.so'
 nm -D --undefined-only gpu.so | grep -E ' (cu[A-Z]|nvrtc)' &&
@@ -55,13 +56,17 @@ for word in '"target":"cuda"' '"arch":"sm_80"' '"pass":"device pointer"' \
 done
 grep -q 'x: f32\[k, n\]' gpu.h || wrong 'no shapes in the header'
 
-called() { # called NAME=VALUE...
+called() { # called HOW NAME=VALUE...
+  how=$1
+  shift
+  # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 "$@" \
     timeout 300 python3 "$here/tests/cuda_module.py" gpu.so gpu.json host.so \
-    host.json >said 2>&1 || wrong "$*: $(tail -n 20 said)"
+    host.json $how >said 2>&1 ||
+    wrong "$how $*: $(tail -n 20 said)"
 }
-called FAKE_CAPABILITY=90
-called FAKE_CAPABILITY=86 FAKE_PLAIN=1
+called '' FAKE_CAPABILITY=90
+called default FAKE_CAPABILITY=86 FAKE_PLAIN=1
 env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
   grep -q 'the GPU is none that this is for: sm_90a, sm_80' ||
@@ -70,6 +75,16 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
   grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
   wrong 'a driver that fails'
+
+# What could not be loaded as a whole goes, and the next call loads it.
+for step in module_function stream_wait; do
+  env LD_LIBRARY_PATH="$work" FAKE_FAIL=$step=2 FAKE_TELL=1 python3 \
+    "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 70 1 \
+    >said 2>&1 && wrong "no $step, and no error"
+  grep -q '[0-9] calls, 1 wrong' said &&
+    [ "$(grep -c 'a module goes' said)" = 1 ] ||
+    wrong "no $step: $(tail -n 5 said)"
+done
 
 # Products by warpgroups, where TMA takes the tensors of the call.  Counters of
 # parts of sums are 0 in each call; images are pixels; sizes that are no

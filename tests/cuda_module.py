@@ -1,14 +1,15 @@
 """A module that `axon build` made for GPUs beside the same made for the CPU:
 
     python3 tests/cuda_module.py GPU.so GPU.json CPU.so CPU.json [MOST SIZE...]
-        [apart | threads | short]
+        [apart | threads | short | default]
 
 Each function is called at some sizes, whose product is MOST at most where it
 has several, with random arguments, the ones in the
 memory of the driver that is found (tests/unit/cuda_fake.h), and gives the same,
 or fails with the same message.  apart: arrays begin an element behind where the
 driver puts them.  threads: two call at a time.  short: each array in turn is an element
-shorter than it should be, which is to be seen.
+shorter than it should be, which is to be seen.  default: on the default stream,
+in a context that the module makes.
 """
 import array
 import ctypes
@@ -23,7 +24,7 @@ import threading
 
 CODES = {"f32": "f", "f64": "d", "i64": "q", "i32": "i", "i8": "b", "u8": "B",
          "bool": "B", "f16": "H", "bf16": "H"}
-HOW = {"apart", "threads", "short"} & set(sys.argv[5:])
+HOW = {"apart", "threads", "short", "default"} & set(sys.argv[5:])
 NUMBERS = [int(x) for x in sys.argv[5:] if x not in HOW]
 SIZES = NUMBERS[1:] or [0, 1, 2, 7, 33, 70]
 MOST = (NUMBERS or [70 ** 3])[0]
@@ -77,10 +78,11 @@ class Gpu:
         self.api = ctypes.CDLL("libcuda.so.1")
         self.api.cuInit(0)
         context = ctypes.c_void_p()
-        self.api.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-        self.api.cuCtxSetCurrent(context)
         self.stream = ctypes.c_void_p()
-        self.api.cuStreamCreate(ctypes.byref(self.stream), 1)
+        if "default" not in HOW:
+            self.api.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+            self.api.cuCtxSetCurrent(context)
+            self.api.cuStreamCreate(ctypes.byref(self.stream), 1)
         self.taken = []
         self.short = None  # the number of the array that is
 
