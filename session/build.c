@@ -26,7 +26,7 @@ static const char *const reserved[] = {
     "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
     "xor", "xor_eq"};
 
-/* What is declared beside a function. */
+/* What may be declared of a function: itself first. */
 static const char *const beside[] = {"", "_call", "_strided", "_strided_call"};
 
 static const char *joined(Session *s, const char *name, const char *end) {
@@ -45,9 +45,9 @@ static bool is_taken(Session *s, Map *taken, const char *name) {
 }
 
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
- * its own, also with each of the ends. */
+ * its own, also with so many of these ends. */
 static const char *c_names(Session *s, Map *taken, const char *name,
-                           size_t ends, const char *const *end) {
+                           size_t ends) {
   Buffer out = {.arena = s->arena};
   for (const char *p = name; *p; p++) {
     char c = *p;
@@ -58,19 +58,19 @@ static const char *c_names(Session *s, Map *taken, const char *name,
   if (!out.len)
     buffer_putc(&out, '_');
   for (size_t k = 0; k < ends;)
-    if (is_taken(s, taken, joined(s, out.text, end[k]))) {
+    if (is_taken(s, taken, joined(s, out.text, beside[k]))) {
       buffer_putc(&out, '_');
       k = 0;
     } else {
       k++;
     }
   for (size_t k = 0; k < ends; k++)
-    take_name(s, taken, joined(s, out.text, end[k]));
+    take_name(s, taken, joined(s, out.text, beside[k]));
   return out.text;
 }
 
 static const char *c_name(Session *s, Map *taken, const char *name) {
-  return c_names(s, taken, name, 1, beside);
+  return c_names(s, taken, name, 1);
 }
 
 static bool in_name(char c) {
@@ -468,7 +468,7 @@ static void write_function(Driver *e) {
       c_names(e->s, &m->taken,
               driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
                             e->t->name),
-              e->rows ? 1 : ARRAY_LEN(beside), beside);
+              e->rows ? 1 : ARRAY_LEN(beside));
   take_own(e->s, &taken, e->name);
   take_own(e->s, &taken, driver_format(e, "%s_rows", e->name));
   if (e->cuda)

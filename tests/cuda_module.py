@@ -4,12 +4,12 @@
         [apart | threads | short | default]
 
 Each function is called at some sizes, whose product is MOST at most where it
-has several, with random arguments, the ones in the
-memory of the driver that is found (tests/unit/cuda_fake.h), and gives the same,
-or fails with the same message.  apart: arrays begin an element behind where the
-driver puts them.  threads: two call at a time.  short: each array in turn is an element
-shorter than it should be, which is to be seen.  default: on the default stream,
-in a context that the module makes.
+has several, with random arguments, the ones in the memory of the driver that is
+found (tests/unit/cuda_fake.h), and gives the same, or fails with the same
+message.  apart: arrays begin an element behind where the driver puts them.
+threads: two call at a time.  short: each array in turn is an element shorter
+than it should be, which is to be seen.  default: on the default stream, in a
+context that the module makes.
 """
 import array
 import ctypes
