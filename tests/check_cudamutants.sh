@@ -199,10 +199,10 @@ fun f m n k =
   let
     val x = product m n k
     val y = for b < 2, i < m, j < n =>
-      if j < i then x.[b, i, j] * 0.0625 else -inf
+      if j < i then 0.0 - abs x.[b, i, j] * 0.0625 else -inf
   in (argmin ~axis:2 x, near y) end
 do print (f 70 67 72)
-do print (f 150 90 40)
+do print (f 150 96 40)
 END
 unset AXON_SCHEDULES
 scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
