@@ -62,6 +62,10 @@ do print (sum (f32 (x 4096 @ transpose (x 2048))))' >d.axn
 said=$("$AXON" plan --target cuda:sm_90a d.axn 2>&1 | tr -s ' \n' ' ')
 grep -qE 'in 256 pieces of a tile .* m=128 n=256 .* stream=1' <<<"$said" ||
   wrong "axon plan: pieces of a stream: $said"
+echo 'sm_90a f16 *x*x*: stages=four' >sch
+echo 'fun f (x : f16[n, k]) (w : f16[k, m]) = x @ w' >f.axn
+expect 1 'sch:1: stages=four: that is no value of stages' \
+  env AXON_SCHEDULES=sch "$AXON" build --target cuda:sm_90a -o f.cu f.axn
 expect 0 'uses +not known: there is no NVRTC' env AXON_NVRTC=/no/such/file \
   "$AXON" plan --target cuda b.axn
 expect 2 '`sm_90` is no arch.*: `sm_90a` is the one' \
