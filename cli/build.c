@@ -3,6 +3,7 @@
 #include "backend/cpu/toolchain.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/image.h"
+#include "backend/cuda/override.h"
 #include "cli/cli.h"
 #include "session/build.h"
 
@@ -75,6 +76,15 @@ static int find_archs(const char *name, Target *t) {
                                           "`--target cuda:sm_90a`");
 }
 
+/* Schedules of a file are built in: one that cannot be read is told. */
+static int check_schedules(void) {
+  Fault fault = {0};
+  if (override_good(&fault))
+    return -1;
+  fprintf(stderr, "axon build: %s\nhelp: %s\n", fault.message, fault.help);
+  return 1;
+}
+
 /* -1: good; else the status to exit with. */
 static int check_kind(const Target *t) {
   bool own = is_kind(t, "cu") || is_kind(t, "ptx") || is_kind(t, "cubin");
@@ -87,7 +97,7 @@ static int check_kind(const Target *t) {
   if (own && t->arch_count > 1)
     return usage_error("build", "what ends in .%s is for one architecture: "
                        "several go into .so, .a and .o", t->kind);
-  return -1;
+  return t->arch_count ? check_schedules() : -1;
 }
 
 static int find_target(const char *output, Target *t) {

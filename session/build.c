@@ -26,9 +26,28 @@ static const char *const reserved[] = {
     "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
     "xor", "xor_eq"};
 
+/* What may be declared of a function: itself first. */
+static const char *const beside[] = {"", "_call", "_strided", "_strided_call"};
+
+static const char *joined(Session *s, const char *name, const char *end) {
+  return arena_printf(s->arena, "%s%s", name, end);
+}
+
+static void take_name(Session *s, Map *taken, const char *name) {
+  map_put(taken, intern(s->interner, name, strlen(name)), s);
+}
+
+static bool is_taken(Session *s, Map *taken, const char *name) {
+  bool is = map_get(taken, intern(s->interner, name, strlen(name))) != NULL;
+  for (size_t k = 0; k < ARRAY_LEN(reserved); k++)
+    is |= strcmp(reserved[k], name) == 0;
+  return is;
+}
+
 /* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
- * its own. */
-static const char *c_name(Session *s, Map *taken, const char *name) {
+ * its own, also with so many of these ends. */
+static const char *c_names(Session *s, Map *taken, const char *name,
+                           size_t ends) {
   Buffer out = {.arena = s->arena};
   for (const char *p = name; *p; p++) {
     char c = *p;
@@ -38,15 +57,20 @@ static const char *c_name(Session *s, Map *taken, const char *name) {
   }
   if (!out.len)
     buffer_putc(&out, '_');
-  bool is_taken = false;
-  for (size_t k = 0; k < ARRAY_LEN(reserved); k++)
-    is_taken |= strcmp(reserved[k], out.text) == 0;
-  while (is_taken || map_get(taken, intern(s->interner, out.text, out.len))) {
-    buffer_putc(&out, '_');
-    is_taken = false;
-  }
-  map_put(taken, intern(s->interner, out.text, out.len), s);
+  for (size_t k = 0; k < ends;)
+    if (is_taken(s, taken, joined(s, out.text, beside[k]))) {
+      buffer_putc(&out, '_');
+      k = 0;
+    } else {
+      k++;
+    }
+  for (size_t k = 0; k < ends; k++)
+    take_name(s, taken, joined(s, out.text, beside[k]));
   return out.text;
+}
+
+static const char *c_name(Session *s, Map *taken, const char *name) {
+  return c_names(s, taken, name, 1);
 }
 
 static bool in_name(char c) {
@@ -70,7 +94,7 @@ static void take_names(Session *s, Map *taken, const char *text) {
  * function's own, where a module is called `s`. */
 static void take_own(Session *s, Map *taken, const char *function) {
   if (function[0] && function[1] == '_')
-    map_put(taken, intern(s->interner, function + 2, strlen(function + 2)), s);
+    take_name(s, taken, function + 2);
 }
 
 /* ---- what a function is called with ---- */
@@ -441,9 +465,10 @@ static void write_function(Driver *e) {
   Map taken;
   map_init(&taken, e->arena);
   f.name = e->name =
-      c_name(e->s, &m->taken,
-             driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
-                           e->t->name));
+      c_names(e->s, &m->taken,
+              driver_format(e, e->rows ? "%s_%s_rows" : "%s_%s", m->name,
+                            e->t->name),
+              e->rows ? 1 : ARRAY_LEN(beside));
   take_own(e->s, &taken, e->name);
   take_own(e->s, &taken, driver_format(e, "%s_rows", e->name));
   if (e->cuda)
@@ -722,8 +747,12 @@ static SessionStatus build(Session *s, void *arg) {
   map_init(&m.taken, s->arena);
   for (size_t k = 0; k < ARRAY_LEN(runtime_texts); k++)
     take_names(s, &m.taken, runtime_texts[k]);
-  if (b->target == BUILD_CUDA)
+  take_name(s, &m.taken, joined(s, b->module, "_message"));
+  if (b->target == BUILD_CUDA) {
+    take_name(s, &m.taken, joined(s, b->module, "_driver_error"));
+    take_names(s, &m.taken, cuda_text);
     cuda_begin(&m, b->arch_count, b->archs);
+  }
   if (status == SESSION_OK)
     names = session_entries(s, b->entry_count, b->entries);
   if (status == SESSION_OK && !b->entry_count && b->target == BUILD_PROGRAM)

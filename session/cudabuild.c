@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-extern const char cuda_text[];
-
 /* Between its two parts stands what they know of the module. */
 static const char middle[] = "\n@\n";
 

@@ -206,6 +206,7 @@ void cuda_header(BuildModule *m);
 void cuda_manifest(BuildModule *m);
 void cuda_finish(BuildModule *m, BuildFiles *out);
 
-extern const char driver_runtime[], cores_text[], work_text[], opaque_runtime[];
+extern const char driver_runtime[], cores_text[], work_text[], opaque_runtime[],
+    cuda_text[];
 
 #endif

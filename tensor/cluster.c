@@ -31,6 +31,8 @@ enum {
   CUT_UNITS = 16,       /* fewer pieces than that, of */
   CUT_WORK = 1 << 20,   /* more work than that: sums are cut */
   MERGED_MOST = 4096,   /* stored nodes of a plan that is looked at, */
+  BESIDE_LEAST = 1 << 20, /* points of a kernel that keeps its rows, and as */
+  BESIDE = 64,            /* many times those of what comes before */
   ITEMS_MOST = 48,      /* of a cluster: backends take kernels of 64 loops */
   TILED_WORK = 1 << 24, /* terms of a product that is a kernel by itself where
                            rows between two may be one */
@@ -370,6 +372,28 @@ static bool is_better_tiled(const Merge *m) {
   return work >= TILED_WORK && bytes <= stored_most;
 }
 
+static double most_points(const Draft *d) {
+  double most = 0;
+  for (uint32_t k = 0; k < d->items.len; k++) {
+    const Loop *loop = d->items.at[k]->stage->loop;
+    double points = loop_points(loop, 0, loop->axes);
+    most = points > most ? points : most;
+  }
+  return most;
+}
+
+/* Is a next to nothing beside b, which would share fewer axes for its sake?
+ * As lengths of texts, or a factor of each head, beside a softmax: with them it
+ * would not have its rows. */
+static bool is_beside(const Merge *m) {
+  uint32_t shared = 0;
+  for (uint32_t k = 0; k < m->a->outer; k++)
+    shared += m->pairs->of[k] != UINT32_MAX;
+  double points = most_points(m->b);
+  return shared < m->b->outer && points >= BESIDE_LEAST &&
+         points >= BESIDE * most_points(m->a);
+}
+
 /* Why it is not worth it; NULL: it is.
  * The sum of the second product goes over what the first one computes, and
  * its other axes are as many as the depth of that: then it is compute that is
@@ -378,6 +402,8 @@ static const char *why_not_worth(const Merge *m) {
   static const char large[] = "what one point leaves for it fills the cache";
   if (m->product_b && !m->product_a)
     return "a product reads it, in an order of its own";
+  if (is_beside(m))
+    return "it is little, and would leave no whole rows";
   if (is_cut(m))
     return "a long sum is cut into parts for all cores";
   if (m->product_a && !m->product_b && m->all)

@@ -181,6 +181,14 @@ for name in n o p s; do
   cc $strict -fsyntax-only -I "$work" "$work/$name.c" ||
     fail "a module $name, whose parameters have its functions' names"
 done
+# functions whose names are those of what is declared beside others
+for name in f_call f f_strided f_strided_call f_rows message; do
+  echo "fun $name (x : f32[n, m]) = x + 1.0"
+done >"$work/beside.axn"
+"$AXON" build -o "$work/beside.c" "$work/beside.axn" || fail 'no beside.c'
+# shellcheck disable=SC2086
+cc $strict -fsyntax-only -I "$work" "$work/beside.c" ||
+  fail 'names that are beside others'
 
 # parameters that have words of other languages for names
 for word in int64_t typeof linux errno complex compl requires nullptr \

@@ -17,6 +17,11 @@ fun weigh e (v : bf16[b, h, m, c]) =
 fun soft s v =
   let val e = exp (s - max ~axis:3 ~keep:true s)
   in bf16 (weigh e v / sum ~axis:3 ~keep:true e) end
+(* 16 bits all along *)
+val seen = for i < 100, j < 100 => i * j % 3 != 0
+fun far s =
+  let val by = for i < dim -2 s, j < dim -1 s => bf16 (abs (i - j)) * 0.0625
+  in f32 (select seen (bf16 (30.0 * tanh (s / 30.0)) + by) (-inf)) end
 fun row s = (iota (dim -2 s)).[:, *]
 fun column s = (iota (dim -1 s)).[*, :]
 END
@@ -71,6 +76,8 @@ form alibi '4 16 4096 128' '4 16 4096 128' '4 16 4096 128' 'let
     val slope = exp (-5.545177444 * float (iota 16 + 1) / 16.0)
     val far = float (row s - column s)
   in soft (nn.causal_mask (s - slope.[:, *, *] * far)) v end'
+# tiles that are as large as registers allow, of scores that take many
+form far '2 2 100 16' '2 2 100 16' '2 2 100 32' 'soft (far (scores q k)) v' mma
 form grouped '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
   'nn.grouped_attention ~causal:true q k v'
 form cross '2 16 1000 64' '2 16 1500 64' '2 16 1500 128' 'soft (scores q k) v'
@@ -78,7 +85,7 @@ form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
 form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
   'nn.grouped_attention q k v' '[a-z]*'
 
-# Those of warpgroups through NVRTC where it is: no spills, and no products that
+# Those for sm_90a through NVRTC where it is: no spills, and no products that
 # wait for each other.
 unset AXON_NVRTC
 texts=${BUILD:-$here}/tests/unit/cudatexts_test

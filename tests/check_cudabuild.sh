@@ -45,6 +45,7 @@ fi
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
 export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+export FAKE_DEFAULT=1
 "$AXON" build --target cuda:sm_90a,sm_80 -o gpu.so "$data" || wrong 'no gpu.so'
 "$AXON" build -o host.so "$data" || wrong 'no host.so'
 nm -D --undefined-only gpu.so | grep -E ' (cu[A-Z]|nvrtc)' &&
@@ -55,13 +56,17 @@ for word in '"target":"cuda"' '"arch":"sm_80"' '"pass":"device pointer"' \
 done
 grep -q 'x: f32\[k, n\]' gpu.h || wrong 'no shapes in the header'
 
-called() { # called NAME=VALUE...
+called() { # called HOW NAME=VALUE...
+  how=$1
+  shift
+  # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 "$@" \
     timeout 300 python3 "$here/tests/cuda_module.py" gpu.so gpu.json host.so \
-    host.json >said 2>&1 || wrong "$*: $(tail -n 20 said)"
+    host.json $how >said 2>&1 ||
+    wrong "$how $*: $(tail -n 20 said)"
 }
-called FAKE_CAPABILITY=90
-called FAKE_CAPABILITY=86 FAKE_PLAIN=1
+called '' FAKE_CAPABILITY=90
+called default FAKE_CAPABILITY=86 FAKE_PLAIN=1
 env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
   grep -q 'the GPU is none that this is for: sm_90a, sm_80' ||
@@ -71,10 +76,20 @@ env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
   wrong 'a driver that fails'
 
+# What could not be loaded as a whole goes, and the next call loads it.
+for step in module_function stream_wait; do
+  env LD_LIBRARY_PATH="$work" FAKE_FAIL=$step=2 FAKE_TELL=1 python3 \
+    "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 70 1 \
+    >said 2>&1 && wrong "no $step, and no error"
+  grep -q '[0-9] calls, 1 wrong' said &&
+    [ "$(grep -c 'a module goes' said)" = 1 ] ||
+    wrong "no $step: $(tail -n 5 said)"
+done
+
 # Products by warpgroups, where TMA takes the tensors of the call.  Counters of
 # parts of sums are 0 in each call; images are pixels; sizes that are no
 # multiples of 8 go the other way, and so do arrays that are not aligned, unless
-# they are copied.  With one multiprocessor all are large.
+# they are copied.
 products=$here/tests/data/build/products.axn
 echo '* f16 64x64x*: way=wgmma m=64 n=32 warps_m=2 pingpong=1 stream=1' \
   >schedules
@@ -85,6 +100,9 @@ for word in 'way=wgmma.*stream=1' 'way=wgmma' 'way=mma'; do
   grep -q "\"arch\":\"sm_90a\",\"schedule\":\"a tile for sm_90a: $word" \
     tma.json || wrong "no $word in the manifest"
 done
+told() { # what went wrong
+  grep -v -e '^a tensor' -e '^k[0-9]*_[0-9]*$' said | tail -n 9
+}
 multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   boxes=$1 pixels=$2 sizes=$3
   shift 3
@@ -92,7 +110,7 @@ multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 FAKE_TELL=1 \
     FAKE_CAPABILITY=90 "$@" timeout 300 python3 "$here/tests/cuda_module.py" \
     tma.so tma.json host.so host.json 9999999 $sizes >said 2>&1 ||
-    wrong "products at $sizes $*: $(grep -v '^a tensor' said | tail -n 9)"
+    wrong "products at $sizes $*: $(told)"
   made="$(grep -c 'map of boxes' said) $(grep -c 'map of pixels' said)"
   [ "$made" = "$boxes $pixels" ] ||
     wrong "at $sizes there are maps of boxes and of pixels: $made"
@@ -106,6 +124,33 @@ env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
   wrong 'no memory, and no error'
 grep -q 'long at .*out of memory.*(driver: 2)' said &&
   grep -q '10 calls, 1 wrong' said || wrong "no memory: $(tail -n 5 said)"
+
+# The first text of each is that for large sizes: it is taken where most
+# multiprocessors have a tile of it, and no tile is padding mostly.  Three
+# clusters have parts of sums of tiles here.
+started() { # started KERNEL MOST SIZES: of $entry all that is
+  # shellcheck disable=SC2086
+  env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=6 FAKE_TELL=1 \
+    FAKE_CAPABILITY=90 timeout 300 python3 "$here/tests/cuda_module.py" \
+    one.so one.json host.so host.json $2 $3 >said 2>&1 ||
+    wrong "$entry at $3: $(told)"
+  kernels=$(grep '^k[0-9]*_[0-9]*$' said | sort -u | tr '\n' ' ')
+  [ "$kernels" = "$1 " ] || wrong "$entry at $3 is by $kernels, and not by $1"
+}
+for entry in dense batched line prod; do
+  "$AXON" build --target cuda:sm_90a --entry "$entry" -o one.so "$products" ||
+    wrong "no $entry"
+  case $entry in
+  dense | batched) grep -q '"k1_0"[^}]*stream=1' one.json ||
+    wrong "no parts of sums in $entry" ;;
+  esac
+  started k1_0 99999999 272
+  started k2_0 99999999 24
+done
+started k2_0 99999 '16 4096'
+started k2_0 99999 '4096 16'
+started k2_0 999 '24 short'
+started k3_0 999 '9 short'
 
 LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=90 python3 >said <<'END'
 import ctypes
@@ -122,6 +167,11 @@ for kind in ptx cubin o a; do
   "$AXON" build --target cuda:sm_80 -o "made.$kind" "$data" &&
     [ -s "made.$kind" ] || wrong "no made.$kind"
 done
+echo 'fun message (x : f32[n]) = x + 1.0
+fun driver_error (x : f32[n]) = x + 2.0
+fun map (x : f32[n]) = x + 3.0' >names.axn
+"$AXON" build --target cuda:sm_80 -o make.so names.axn ||
+  wrong 'names that the text has, too'
 if command -v pkg-config >/dev/null; then
   PKG_CONFIG_PATH=. pkg-config --libs gpu | grep -q -e -ldl || wrong 'gpu.pc'
 fi

@@ -16,7 +16,7 @@ enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 . "$here/tests/cuda_fakes.sh"
 judged=" points points_line turned rows rows_long columns scatter_begin \
-scatter_added "
+scatter_added reduced_parts "
 each=37 some=" points rows columns scatter_added "
 [ "${MUTANTS:-}" = all ] && each=1 some=$judged
 [ "${MUTANTS:-}" = calls ] && each=0 some=$judged
@@ -156,6 +156,66 @@ do print (conv (bordered (reshape [13, 9, 8, 64] (some 59904 7))) w)
 do print (conv (bordered (reshape [3, 9, 8, 128] (few 27648 7)))
   (reshape [100, 3, 3, 128] (some 115200 5)))
 do print (conv (bordered (reshape [27, 9, 8, 64] (some 124416 7))) w)
+END
+# Rows of products that come to numbers.  Each row and column is another; what
+# is beyond the last row or column, or masked, would be told from what is there;
+# some rows begin with what is infinite, or are so altogether, both ways.
+reduced='val inf = 1.0 / 0.0
+fun made m k s =
+  sort ~axis:0 (for b < 2, i < m, j < k =>
+    bf16 (if j > 0
+      then float ((b * 911 + i * s + j * 5) * 7919 % 1009 % 13) - 6.0
+      else if s == 9 then (if i < 40 then 4.0 else 1.0)
+      else if i == 2 then -inf
+      else if i == 3 then -3.0e38
+      else if i == 4 then inf
+      else if i == 5 then 3.0e38
+      else -1.0))
+fun near y =
+  let
+    val most = max ~axis:2 ~keep:true y
+    val top = select (abs most == inf) 0.0 most
+  in sum ~axis:2 (exp (y - top)) end
+fun product m n k = f32 (made m k 7 @ transpose (made n k 9))'
+exponents="$reduced
+fun f m n k =
+  let val x = product m n k
+  in (argmax ~axis:2 x, near (x * 0.0625), x - 1.0) end
+do print (f 130 51 136)
+do print (f 37 150 24)"
+echo '* * *x*x*: way=mma copy=async m=64 warps_m=2 warps_n=2 n=32 k=32' \
+  'raster=2' \
+  >"$work/schedules"
+family reduced_mma 'a tile for|parts' <<<"$exponents"
+family reduced_parts 'teams of|(scratch' <<<"$exponents"
+echo '* * *x*x*: way=fma m=16 n=256 k=8 thread_m=8 thread_n=4 stages=3' \
+  'raster=2' \
+  >"$work/schedules"
+family reduced_fma 'a tile for|parts' <<END
+fun made m k s =
+  sort ~axis:0 (for b < 2, i < m, j < k =>
+    float ((b * 911 + i * s + j * 5) * 7919 % 1009 % 13) - 6.0)
+fun f m n k =
+  let
+    val bias = (made 1 n 3).[1, 0, :]
+    val x = made m k 7 @ transpose (made n k 9) + bias
+  in (sum ~axis:2 x, max ~axis:2 x, sqrt (sum ~axis:2 (x * x))) end
+do print (f 19 290 37)
+do print (f 37 150 13)
+END
+echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=2 pingpong=0' \
+  'cluster_n=2 raster=2' \
+  >"$work/schedules"
+family reduced_wgmma 'a tile for|parts' 2 <<END
+$reduced
+fun f m n k =
+  let
+    val x = product m n k
+    val y = for b < 2, i < m, j < n =>
+      if j < i then 0.0 - abs x.[b, i, j] * 0.0625 else -inf
+  in (argmin ~axis:2 x, near y) end
+do print (f 70 67 72)
+do print (f 150 96 40)
 END
 unset AXON_SCHEDULES
 scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))

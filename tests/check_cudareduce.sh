@@ -109,8 +109,8 @@ by() { # by NAME CAPABILITY WAYS [SCHEDULE]
 }
 by any 80 'mma fma'
 by any 75 fma
-by group 90 wgmma '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32 pingpong=0'
 any='* * *x*x*: way'
+by group 90 wgmma "$any=wgmma m=64 warps_m=1 n=32 pingpong=0 cluster_n=2"
 by group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
 by group 90 wgmma "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
 by group 80 mma "$any=mma split=3"

@@ -97,6 +97,7 @@ cat >keys.axn <<'END'
 fun turn (k : i64) = sum (uniform (key k) [3000] : f32[3000])
 do print (map turn (iota 4))
 do print (turn 5, turn 6, turn 7)
+do print (normal (key 8) [90], (normal (key 9) [30] : f64[30]))
 END
 # contractions that TMA copies, of even and of awkward sizes, with what is done
 # to their sums

@@ -12,6 +12,9 @@ set -u
 . "$(dirname "$0")/lib.sh"
 folder=${1:?a folder}
 shift
+case "$*" in
+*[!0-9\ ]*) echo "capabilities are numbers, as 86: $*" >&2; exit 2 ;;
+esac
 [ $# -gt 0 ] || set -- 75 80 86 89 90 100 120
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

@@ -14,9 +14,7 @@ static const double launch_seconds = 2.5e-6;
 const char *const cuda_archs[CUDA_ARCHS] = {
     "sm_90a", "sm_75", "sm_80", "sm_86", "sm_89", "sm_100a", "sm_120"};
 
-/* One that others of its number are called, too: sm_90 has not what sm_90a
- * has, and its code is not for GPUs that come after. */
-static const char *nearest(const char *name) {
+const char *cuda_arch_near(const char *name) {
   size_t len = strspn(name, "sm_0123456789");
   for (int k = 0; k < CUDA_ARCHS; k++)
     if (strspn(cuda_archs[k], "sm_0123456789") == len &&
@@ -29,7 +27,7 @@ const char *cuda_arch_named(const char *name, Fault *fault) {
   for (int k = 0; k < CUDA_ARCHS; k++)
     if (strcmp(cuda_archs[k], name) == 0)
       return cuda_archs[k];
-  const char *near = nearest(name);
+  const char *near = cuda_arch_near(name);
   fault_set(fault, "`%.40s` is no architecture that kernels are made for",
             name);
   if (near)

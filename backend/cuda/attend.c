@@ -391,6 +391,19 @@ static void find_maps(CudaAttend *t, const Kernel *k) {
 
 /* ---- the whole ---- */
 
+/* Is it a float that is made through 64 bits (emit_convert)?  An index has 32,
+ * in which it becomes one, unless that has 16 (rounds_twice). */
+static bool is_made_wide(const Loop *loop, const Step *s) {
+  if (s->kind != STEP_CONVERT || !dtype_is_float(s->dtype))
+    return false;
+  const Step *from = &loop->steps.at[s->args[0]];
+  uint32_t bytes = dtype_info[s->dtype].bytes;
+  if (bytes == 2 && (from->dtype == DT_I32 || from->dtype == DT_I64))
+    return true;
+  return bytes == 8 ||
+         (dtype_info[from->dtype].bytes == 8 && from->kind != STEP_INDEX);
+}
+
 static bool describe(CudaAttend *t, const Kernel *k) {
   const Loop *first = k->loops.at[0], *second = k->loops.at[t->between.last];
   AttentionShape *s = &t->shape;
@@ -409,6 +422,7 @@ static bool describe(CudaAttend *t, const Kernel *k) {
   for (uint32_t j = 0; j < t->score->steps.len; j++) {
     const Step *step = &t->score->steps.at[j];
     s->reads += step->kind == STEP_READ;
+    s->wide |= is_made_wide(t->score, step);
     s->score += step->kind == STEP_OP ? prim_cost(step->op) : 1;
   }
   s->store_align = cuda_store_align(k, t->e[t->es - 1]);

@@ -25,6 +25,7 @@ typedef struct AttentionShape {
   bool again;         /* limits may be wrong: then n is gone through again */
   double score;       /* operations that make a score of a sum, */
   uint32_t reads;     /* and what is read for one */
+  bool wide;          /* a float that one takes is made of 64 bits */
   double stored;      /* bytes, of each result and what is read with it */
   uint32_t store_align;
 } AttentionShape;

@@ -17,6 +17,7 @@ enum {
   LITTLE_SCORE = 16,      /* of so many operations, */
   READ_REGISTERS = 20,    /* and what reads for these take, beside values */
   AGAIN_REGISTERS = 24,   /* of what stays for another round */
+  WIDE_REGISTERS = 32,    /* of what scores are made of, of 64 bits */
   WHOLE_REGISTERS = 5,    /* of a copy of 16 bytes of a stage, */
   PART_REGISTERS = 11,    /* of less, */
   ELEMENT_REGISTERS = 27, /* and of what is loaded one by one */
@@ -91,13 +92,16 @@ static uint32_t registers_of(const AttentionShape *shape,
   uint32_t held = k <= ATTENTION_HELD ? k / 4 : 4;
   uint32_t all = e / 2 + s->n / 2 + shape->reads * s->n / 4;
   AttentionParts p;
+  /* ptxas has what is wide before the product is there; while warpgroups wait
+   * for it, that of all scores */
   if (s->way == GEMM_WGMMA)
-    return all + s->n / 4 +
+    return all + s->n / 4 + (shape->wide ? s->n : 0) +
            (shape->score <= LITTLE_SCORE
                 ? GROUP_REGISTERS + shape->reads * READ_REGISTERS
                 : FEW_REGISTERS);
   attention_schedules(shape, s, &p);
-  all += FEW_REGISTERS + (shape->again ? AGAIN_REGISTERS : 0);
+  all += FEW_REGISTERS + (shape->again ? AGAIN_REGISTERS : 0) +
+         (shape->wide ? WIDE_REGISTERS : 0);
   return all + held + loading_registers(s, p.second.copy_a, s->n * k * 2) +
          loading_registers(s, p.second.copy_b, s->n * e * 2);
 }

@@ -11,6 +11,9 @@ enum { CUDA_DEVICES = 8, CUDA_ARCH_LEAST = 75, CUDA_ARCHS = 7 };
 extern const char *const cuda_archs[CUDA_ARCHS];
 /* What NAME of `cuda:NAME` is, as one of these; NULL with a fault. */
 const char *cuda_arch_named(const char *name, Fault *fault);
+/* The one of this number; or NULL.  sm_90 has not what sm_90a has, and its code
+ * is not for GPUs that come after. */
+const char *cuda_arch_near(const char *name);
 /* From now on kernels are planned for a usual GPU of it, and nothing is run. */
 void cuda_plan_for(const char *arch);
 

@@ -3,6 +3,7 @@
 #include "backend/cuda/program.h"
 #include "backend/cuda/report.h"
 #include "backend/cuda/routines.h"
+#include "backend/cuda/tile.h"
 #include "tensor/watch.h"
 
 #include <string.h>
@@ -44,6 +45,12 @@ static const char *report_text(CudaProgram *p, Device *d, const CudaKernel *k,
   return good ? out.text : arena_printf(arena, "%s", fault.message);
 }
 
+/* Tiles, or parts of sums; a stream of parts is shared out as it comes. */
+static int64_t pieces_of(const CudaPass *pass) {
+  const CudaTile *tile = pass->s.tile;
+  return tile && tile->s.stream ? pass->tiles : pass->blocks;
+}
+
 static void fill(const Cluster *c, Device *d, Arena *arena,
                  const char *const *notes, const CudaKernel *k,
                  KernelAbout *about) {
@@ -52,7 +59,7 @@ static void fill(const Cluster *c, Device *d, Arena *arena,
   about->predicts = true;
   about->predicted = cuda_predict(&cost, k, &d->target);
   about->report = p ? report_text(p, d, k, arena) : NULL;
-  about->units = k->passes.at[0]->blocks;
+  about->units = pieces_of(k->passes.at[0]);
   about->lanes = k->passes.at[0]->s.threads;
   about->shape = passes_text(k, arena);
   about->fixed = arena_printf(arena, "%s, indices of %d bits",

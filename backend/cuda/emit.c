@@ -123,11 +123,15 @@ static int64_t lines(CudaWriter *w, int64_t bytes, int64_t line) {
   return emit_times(&w->e, emit_over(&w->e, bytes, line), line);
 }
 
-int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
-  int64_t at = w->out->scratch;
-  int64_t bytes = emit_times(&w->e, count, dtype_info[t].bytes);
-  w->out->scratch = emit_plus(&w->e, at, lines(w, bytes, SCRATCH_LINE));
+int64_t cuda_take_bytes(CudaWriter *w, int64_t bytes) {
+  int64_t at = w->out->scratch_next;
+  w->out->scratch = emit_plus(&w->e, at, bytes);
+  w->out->scratch_next = emit_plus(&w->e, at, lines(w, bytes, SCRATCH_LINE));
   return at;
+}
+
+int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t) {
+  return cuda_take_bytes(w, emit_times(&w->e, count, dtype_info[t].bytes));
 }
 
 /* Number of the pass's j-th loop in the whole kernel. */

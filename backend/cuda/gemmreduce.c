@@ -55,14 +55,17 @@ static void put_level(Buffer *out, const GemmText *t, uint32_t level,
 static void put_row(Buffer *out, const GemmText *t, const char *each,
                     const char *part, const char *first) {
   const GemmRows *r = &t->rows;
+  const GemmSchedule *s = t->schedule;
   gemm_put_axes(out, &t->m, "i");
   for (uint32_t level = 0; level < r->levels; level++)
     put_level(out, t, level, each);
+  /* blocks of a cluster may have tiles beyond the last column */
   buffer_printf(out,
-                "if (%s && i < m_all && n0 < (unsigned)n_all) {\n"
+                "if (%s && i < m_all%s) {\n"
                 "const int64_t part = (int64_t)(n0 / %uu * %uu + %s);\n"
                 "const int64_t point = (int64_t)batch * m_all + i;\n",
-                first, t->schedule->n, gemm_row_parts(t->schedule), part);
+                first, s->cluster_n > 1 ? " && n0 < (unsigned)n_all" : "", s->n,
+                gemm_row_parts(s), part);
   for (uint32_t level = 0; level < r->levels; level++)
     r->leave(t->owner, out, level);
   buffer_puts(out, "}\n");

@@ -75,7 +75,7 @@ typedef struct CudaPass {
   VEC(int64_t) narrow;           /* open sizes that its text has in 32 bits */
   int64_t counters, counters_at; /* of a module's: so many lie there in scratch
                                     memory, and are 0 before; sizes */
-  int64_t tiles;                 /* of a product, a size */
+  int64_t rows, columns, tiles;  /* of a product, sizes */
   int64_t blocks;    /* of a grid that has all there is to do: a size; */
   int64_t grid_most; /* at most so many are started; 0: all */
   int64_t shared;    /* bytes of a block's shared memory: a size */
@@ -88,7 +88,9 @@ typedef struct CudaKernel {
   VEC(CudaPass *) passes;
   VEC(Result *) outs;
   uint32_t pointers; /* of each pass's arguments */
-  int64_t scratch;   /* bytes of scratch memory: a size */
+  int64_t scratch;   /* bytes of scratch memory: a size; it ends where its last
+                        part does, so that what is read beyond that is seen */
+  int64_t scratch_next; /* where another part would begin */
   bool narrow;       /* indices are of 32 bits */
   uint32_t checks;   /* how many there are in all passes */
   bool lines;        /* tensors are to begin at multiples of 16 bytes */
@@ -222,7 +224,8 @@ void cuda_put_axes(CudaWriter *w, Buffer *out, const Loop *loop, uint32_t count,
 void cuda_put_outer(CudaWriter *w, Buffer *out, uint32_t count,
                     const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
-/* Scratch memory for so many values; where it begins, a size. */
+/* Scratch memory, for so many values; where it begins, a size. */
+int64_t cuda_take_bytes(CudaWriter *w, int64_t bytes);
 int64_t cuda_take_scratch(CudaWriter *w, int64_t count, Dtype t);
 /* The address of a tensor map that the pass has from now on. */
 const char *cuda_add_map(CudaWriter *w, const CudaMap *map);

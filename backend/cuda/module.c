@@ -230,7 +230,19 @@ static uint32_t map_count(const CudaKernel *k) {
   return count;
 }
 
-/* wide: a pass that has to have tiles for most of the GPU; or NULL. */
+/* Only where most of the GPU has a tile, and tiles are no padding mostly. */
+static void put_occupies(Adding *a, const CudaPass *p) {
+  const GemmSchedule *s = &p->s.tile->s;
+  buffer_puts(a->out, "if (!occupies(x, ");
+  put_size(a, p->tiles);
+  buffer_puts(a->out, ") || ");
+  put_size(a, p->rows);
+  buffer_printf(a->out, " <= %u || ", s->m * s->cluster_m / 2);
+  put_size(a, p->columns);
+  buffer_printf(a->out, " <= %u)\nreturn 0;\n", s->n * s->cluster_n / 2);
+}
+
+/* wide: a pass whose tiles have to be for so much (put_occupies); or NULL. */
 static void put_boxed(Adding *a, const CudaKernel *k, const char *name,
                       uint32_t first, const CudaPass *wide) {
   uint32_t count = map_count(k);
@@ -238,11 +250,8 @@ static void put_boxed(Adding *a, const CudaKernel *k, const char *name,
                 "static int %s(Run *x, const int64_t *z, void *const *q,\n"
                 "uint64_t flag) {\n(void)z, (void)flag;\n",
                 name);
-  if (wide) {
-    buffer_puts(a->out, "if (!occupies(x, ");
-    put_size(a, wide->tiles);
-    buffer_puts(a->out, "))\nreturn 0;\n");
-  }
+  if (wide)
+    put_occupies(a, wide);
   buffer_puts(a->out, "const Map maps[] = {\n");
   for (uint32_t j = 0, at = 0; j < k->passes.len; j++)
     for (uint32_t i = 0; i < k->passes.at[j]->maps.len; i++, at++) {

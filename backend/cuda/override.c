@@ -2,6 +2,8 @@
  */
 #include "backend/cuda/override.h"
 
+#include "backend/cuda/cuda.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -75,7 +77,10 @@ bool override_read_line(char *text, OverrideLine *to, Buffer *why) {
     arch = next_word(&text);
   char *type = next_word(&text), *sizes = next_word(&text);
   snprintf(to->arch, sizeof to->arch, "%s", arch);
-  if (strcmp(arch, "*") != 0 && !gemm_gpu(arch, &gpu))
+  const char *near = cuda_arch_near(arch);
+  if (near && strcmp(near, arch) != 0)
+    buffer_printf(why, "`%.40s` is no architecture, but `%s`", arch, near);
+  else if (strcmp(arch, "*") != 0 && !gemm_gpu(arch, &gpu))
     buffer_printf(why, "`%.40s` is no architecture", arch);
   else if (!read_dtype(type, &to->dtype))
     buffer_printf(why, "`%.40s` is none of f16, bf16, f32, f64 and *", type);

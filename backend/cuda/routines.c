@@ -95,8 +95,8 @@ static const char *bad_word(Passes *r) {
 
 /* Scratch memory; where it begins. */
 static int64_t take(Passes *r, int64_t bytes) {
-  int64_t at = r->out->scratch;
-  r->out->scratch += over(bytes, SHARED_LINE) * SHARED_LINE;
+  int64_t at = over(r->out->scratch, SHARED_LINE) * SHARED_LINE;
+  r->out->scratch = at + bytes;
   return at;
 }
 static const char *scratch(Passes *r, const char *type, int64_t at) {

@@ -704,15 +704,13 @@ static void put_team(Team *t) {
     room += t->shared * width;
   }
   if (t->slots) {
-    int64_t at = w->out->scratch;
+    int64_t all = emit_times(e, t->slots, (int64_t)CUDA_GRID_SLOTS * width);
+    int64_t at = cuda_take_bytes(w, all);
     buffer_printf(
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
         emit_int(e, at), width, emit_int(e, t->slots));
-    int64_t all = emit_times(e, t->slots, (int64_t)CUDA_GRID_SLOTS * width);
-    w->out->scratch =
-        emit_plus(e, at, emit_times(e, emit_over(e, all, 256), 256));
     w->pass->grid_most = CUDA_GRID_SLOTS;
   }
   w->pass->shared = room;

@@ -471,8 +471,9 @@ static const char *counters_of(CudaWriter *w, int64_t tiles) {
 static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
   Emitter *e = &w->e;
   const GemmSchedule *s = &t->s;
-  int64_t high = emit_over(e, count_of(w, t->ms, t->m), s->m * s->cluster_m);
-  int64_t wide = emit_over(e, count_of(w, t->ns, t->n), s->n * s->cluster_n);
+  int64_t rows = count_of(w, t->ms, t->m), columns = count_of(w, t->ns, t->n);
+  int64_t high = emit_over(e, rows, s->m * s->cluster_m);
+  int64_t wide = emit_over(e, columns, s->n * s->cluster_n);
   int64_t tiles = emit_times(e, emit_times(e, high, wide),
                              count_of(w, t->batches, t->batch));
   int64_t parts = s->split;
@@ -486,6 +487,8 @@ static void size_grid(CudaWriter *w, const CudaTile *t, GemmText *g) {
     parts = size_max(w->k->graph, parts, 1);
   }
   tiles = emit_times(e, tiles, gemm_cluster(s));
+  w->pass->rows = rows;
+  w->pass->columns = columns;
   w->pass->tiles = tiles;
   w->pass->blocks = emit_times(e, tiles, parts);
   w->pass->grid_most = gemm_grid_most(s, &t->gpu);

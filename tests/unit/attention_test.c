@@ -77,6 +77,36 @@ static void test_again(void **state) {
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
+/* Scores that take floats made of 64 bits, and what is read for them, leave no
+ * registers for tiles of 128 terms that two warps load (ptxas spilled); more
+ * warps load less each. */
+static void test_wide(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_BF16, .k = 16, .e = 32, .align = 16};
+  AttentionShape shape = attention_case_shape(&c, 100, 100, 4);
+  shape.reads = 1;
+  GemmGpu gpu;
+  GemmSchedule s = {.way = GEMM_MMA,
+                    .copy = BY_ASYNC,
+                    .store = STORE_SHARED,
+                    .m = 32,
+                    .n = 128,
+                    .k = 16,
+                    .warps_m = 2,
+                    .warps_n = 1,
+                    .stages = 2,
+                    .split = 1,
+                    .cluster_m = 1,
+                    .cluster_n = 1};
+  assert_true(gemm_gpu("sm_80", &gpu));
+  assert_true(attention_fits(&shape, &gpu, &s));
+  shape.wide = true;
+  assert_false(attention_fits(&shape, &gpu, &s));
+  s.m = 64;
+  s.warps_m = 4;
+  assert_true(attention_fits(&shape, &gpu, &s));
+}
+
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
                     double size) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
@@ -119,6 +149,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_choose),
       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),
       cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

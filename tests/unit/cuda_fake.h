@@ -24,7 +24,8 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-enum { FAKE_BLOCKS = 4096 };
+/* Blocks are apart, so that what is read far beyond one is in no other. */
+enum { FAKE_BLOCKS = 4096, FAKE_APART = 1 << 20 };
 
 typedef struct FakeBlock {
   char *at;
@@ -237,9 +238,13 @@ CuResult fake_memory_info(size_t *unused, size_t *total) {
   return 0;
 }
 
+/* The default one is for those who say so: programs have one of their own. */
 static CuResult fake_stream(CuStream stream) {
   fake.busy = true;
-  return stream == (CuStream)&fake.streams ? 0 : 400;
+  return stream == (CuStream)&fake.streams ||
+                 (!stream && getenv("FAKE_DEFAULT"))
+             ? 0
+             : 400;
 }
 
 CuResult fake_memory_take(CuAddress *out, size_t bytes) {
@@ -249,7 +254,7 @@ CuResult fake_memory_take(CuAddress *out, size_t bytes) {
     return 1;
   if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
     return CU_OUT_OF_MEMORY;
-  char *at = malloc(bytes);
+  char *at = malloc(bytes + FAKE_APART);
   memset(at, 0xff, bytes); /* no number, until somebody writes one */
   fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
   fake.taken += bytes;
@@ -503,6 +508,7 @@ CuResult fake_module_load(CuModule *out, const void *image) {
 }
 
 CuResult fake_module_unload(CuModule module) {
+  fake_tell("a module goes");
   if (module->sim)
     sim_free(module->sim);
   free(module->text);
@@ -557,6 +563,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                             .seed = ++seed};
   if (extra)
     return 1;
+  fake_tell(function->name);
   if (!function->sim)
     return fake_stream(stream);
   if (!mutants_launch(function->sim, function->text, &launch, &error)) {

@@ -2,10 +2,11 @@
  * one compiles without a warning, and has registers enough; so have those of a
  * block together, where warps give each other some.
  *
- *     tests/unit/cudatexts_test FOLDER [all]
+ *     tests/unit/cudatexts_test FOLDER [all | ARCHITECTURE]
  *
- * Each text is compiled for one of the architectures in turn, or for all; then
- * those are told that take longer than a second of a processor, too.
+ * Each text is compiled for one of the architectures in turn, for all, or for
+ * the one that is named, as sm_86; then those are told that take longer than a
+ * second of a processor, too.  One with tiles is for its own alone.
  * cudatexts.sh makes such a folder. */
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/report.h"
@@ -85,13 +86,14 @@ static bool is_for_other(const char *text, const char *arch, char own[16]) {
          strcmp(own, arch) != 0;
 }
 
+/* chosen: by who asks, and not in turn. */
 static int compile(const Nvrtc *n, const char *path, const char *arch,
-                   bool all) {
+                   bool chosen) {
   Fault fault = {0};
   CudaCode code;
   char own[16], *text = read_text(path);
   if (text && is_for_other(text, arch, own)) {
-    if (all) {
+    if (chosen) {
       free(text);
       return 0;
     }
@@ -109,7 +111,7 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
   else
     wrong = look_at_report(path, arch, t.text, code.log);
   double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
-  if (all && seconds > 1)
+  if (chosen && seconds > 1)
     printf("%s for %s: %.1f s\n", path, arch, seconds);
   if (nvrtc_compiles(n, arch))
     cuda_code_free(&code);
@@ -127,7 +129,8 @@ int main(int argc, char **argv) {
   char pattern[4096];
   glob_t found;
   int wrong = 0;
-  bool all = argc > 2 && strcmp(argv[2], "all") == 0;
+  const char *only = argc > 2 ? argv[2] : NULL;
+  bool all = only && strcmp(only, "all") == 0;
   snprintf(pattern, sizeof pattern, "%s/*.cu", argv[1]);
   if (glob(pattern, 0, NULL, &found) != 0) {
     printf("there are no texts in %s\n", argv[1]);
@@ -135,8 +138,9 @@ int main(int argc, char **argv) {
   }
   for (size_t k = 0; k < found.gl_pathc; k++)
     for (size_t a = 0; a < ARRAY_LEN(archs); a++)
-      if (all || a == k % ARRAY_LEN(archs))
-        wrong += compile(n, found.gl_pathv[k], archs[a], all);
+      if (all || (only ? strcmp(only, archs[a]) == 0
+                       : a == k % ARRAY_LEN(archs)))
+        wrong += compile(n, found.gl_pathv[k], archs[a], only != NULL);
   printf("%zu texts, %d wrong\n", found.gl_pathc, wrong);
   globfree(&found);
   return wrong != 0;

@@ -111,6 +111,7 @@ static void test_lines(void **state) {
       {"sm_90a bf16 1x2x3 4: m=1", "`1x2x3` is not ROWSxCOLUMNSxTERMS"},
       {"sm_90a i32 *x*x*: m=1", "`i32` is none of f16, bf16, f32, f64 and *"},
       {"sm_1 bf16 *x*x*: m=1", "`sm_1` is no architecture"},
+      {"sm_90 bf16 *x*x*: m=1", "`sm_90` is no architecture, but `sm_90a`"},
       {"* * *x*x*: height=1", "height is no field of a schedule"},
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {

@@ -155,6 +155,7 @@ float fmaf(float, float, float);
 double fma(double, double, double);
 float ldexpf(float, int);
 double ldexp(double, int);
+double frexp(double, int *);
 long long llrintf(float);
 long long llrint(double);
 }
