@@ -209,3 +209,55 @@ Node *sum_apart(Graph *g, const Node *x, uint32_t first, uint32_t count,
   return sum_over(g, &t, bits(0, t.own) & ~f.summed, f.summed & ~s.summed,
                   product, fault);
 }
+
+/* ---- of 16 bits ---- */
+
+/* Does n read c's node as node_map does it: each axis by its own? */
+static bool is_read_alike(const Node *n, const Cell *c) {
+  const Node *x = c->node;
+  for (uint32_t k = 0; c->kind == CELL_READ && k < c->arg_count; k++) {
+    const Cell *index = &n->cells[c->args[k]];
+    uint32_t own = n->rank - x->rank + k - x->free_count;
+    bool stretch = k >= x->free_count && node_is_star(x, k - x->free_count);
+    if (index->kind != CELL_AXIS ? !stretch
+        : k < x->free_count
+            ? index->axis >= n->free_count || n->free[index->axis] != x->free[k]
+            : index->axis != n->free_count + own)
+      return false;
+  }
+  return c->kind == CELL_READ;
+}
+
+/* The product of the same factors, in f32. */
+static Node *widened(Graph *g, const Node *n, Fault *fault) {
+  Node *args[2] = {NULL, NULL};
+  for (uint32_t k = 0; k < 2; k++) {
+    Node *factor = n->cells[value_of(n)->args[k]].node;
+    args[k] = node_map(g, PRIM_CONVERT, 1, &factor, DT_F32, fault);
+  }
+  Node *product = args[0] && args[1]
+                      ? node_map(g, PRIM_MUL, 2, args, DT_NONE, fault)
+                      : NULL;
+  node_release(args[0]);
+  node_release(args[1]);
+  return product;
+}
+
+Node *sum_wide(Graph *g, Node *x, Fault *fault) {
+  Terms t = {0};
+  bool narrow = x->dtype == DT_F16 || x->dtype == DT_BF16;
+  if (!narrow || g->guard)
+    return node_retain(x);
+  const Node *y = closed(x), *n = y ? y : x;
+  const Cell *c = is_plain(n) ? value_of(n) : NULL;
+  if (!c || c->kind != CELL_OP || c->op != PRIM_MUL ||
+      !is_read_alike(n, &n->cells[c->args[0]]) ||
+      !is_read_alike(n, &n->cells[c->args[1]]) || (y && !find_vars(&t, x, y)))
+    return node_retain(x);
+  Node *product = widened(g, n, fault);
+  if (!product || !y)
+    return product;
+  Node *whole = node_close(g, product, x->rank, t.vars, fault);
+  node_release(product);
+  return whole;
+}

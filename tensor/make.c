@@ -291,6 +291,9 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                        : NULL;
   if (sum)
     return sum;
+  Node *added = op == PRIM_SUM ? sum_wide(g, x, fault) : node_retain(x);
+  if (!added)
+    return NULL;
   Body b;
   body_init(&b, g, &form);
   uint32_t own[RANK_MAX], kept = keep ? count : 0;
@@ -299,7 +302,9 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
       own[k] = body_reduced(&b, k - first);
     else
       own[k] = body_own(&b, k < first ? k : k - count + kept);
-  return body_move(&b, g, x, own, fault);
+  sum = body_move(&b, g, added, own, fault);
+  node_release(added);
+  return sum;
 }
 
 /* ---- the end of a `for` ---- */
