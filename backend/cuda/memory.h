@@ -30,8 +30,8 @@ typedef struct CudaUse {
 } CudaUse;
 
 /* The GPU must stay open, and keep its stream, as long as this lives.  NULL: no
- * memory (of the host).  kept_most: bytes; with
- * 0 no block is larger than what was asked for. */
+ * memory (of the host).  kept_most: bytes; with 0 no block is larger than what
+ * was asked for. */
 CudaMemory *cuda_memory_new(CudaGpu *gpu, uint64_t kept_most);
 /* With all that was kept; blocks in use are not to be used any more. */
 void cuda_memory_free(CudaMemory *m);
