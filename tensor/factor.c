@@ -228,36 +228,51 @@ static bool is_read_alike(const Node *n, const Cell *c) {
   return c->kind == CELL_READ;
 }
 
-/* The product of the same factors, in f32. */
-static Node *widened(Graph *g, const Node *n, Fault *fault) {
-  Node *args[2] = {NULL, NULL};
+/* Is n a product of two nodes that it reads alike? */
+static bool is_product(const Node *n) {
+  const Cell *c = is_plain(n) ? value_of(n) : NULL;
+  return c && c->kind == CELL_OP && c->op == PRIM_MUL &&
+         is_read_alike(n, &n->cells[c->args[0]]) &&
+         is_read_alike(n, &n->cells[c->args[1]]);
+}
+
+typedef Node *volatile Held[3]; /* what a trap has to let go of */
+
+static void let_go(Held held) {
+  for (uint32_t k = 0; k < 3; k++)
+    node_release(held[k]);
+}
+
+/* The product that n is, in f32; closed over vars where there are some. */
+static Node *widened(Graph *g, const Node *n, uint32_t count,
+                     IndexVar *const *vars, Fault *fault) {
+  Held held = {NULL};
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    let_go(held);
+    trap_raise(trap.kind);
+  }
   for (uint32_t k = 0; k < 2; k++) {
     Node *factor = n->cells[value_of(n)->args[k]].node;
-    args[k] = node_map(g, PRIM_CONVERT, 1, &factor, DT_F32, fault);
+    held[k] = node_map(g, PRIM_CONVERT, 1, &factor, DT_F32, fault);
   }
-  Node *product = args[0] && args[1]
-                      ? node_map(g, PRIM_MUL, 2, args, DT_NONE, fault)
-                      : NULL;
-  node_release(args[0]);
-  node_release(args[1]);
-  return product;
+  if (held[0] && held[1])
+    held[2] =
+        node_map(g, PRIM_MUL, 2, (Node *[]){held[0], held[1]}, DT_NONE, fault);
+  Node *wide = held[2];
+  if (wide)
+    wide = vars ? node_close(g, wide, count, vars, fault) : node_retain(wide);
+  trap_end(&trap);
+  let_go(held);
+  return wide;
 }
 
 Node *sum_wide(Graph *g, Node *x, Fault *fault) {
   Terms t = {0};
-  bool narrow = x->dtype == DT_F16 || x->dtype == DT_BF16;
-  if (!narrow || g->guard)
-    return node_retain(x);
-  const Node *y = closed(x), *n = y ? y : x;
-  const Cell *c = is_plain(n) ? value_of(n) : NULL;
-  if (!c || c->kind != CELL_OP || c->op != PRIM_MUL ||
-      !is_read_alike(n, &n->cells[c->args[0]]) ||
-      !is_read_alike(n, &n->cells[c->args[1]]) || (y && !find_vars(&t, x, y)))
-    return node_retain(x);
-  Node *product = widened(g, n, fault);
-  if (!product || !y)
-    return product;
-  Node *whole = node_close(g, product, x->rank, t.vars, fault);
-  node_release(product);
-  return whole;
+  if ((x->dtype != DT_F16 && x->dtype != DT_BF16) || g->guard)
+    return x;
+  const Node *y = closed(x);
+  if (!is_product(y ? y : x) || (y && !find_vars(&t, x, y)))
+    return x;
+  return widened(g, y ? y : x, x->rank, y ? t.vars : NULL, fault);
 }

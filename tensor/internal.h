@@ -135,7 +135,8 @@ double factor_extent(const Graph *g, int64_t size);
 Node *sum_apart(Graph *g, const Node *x, uint32_t first, uint32_t count,
                 bool *apart, Fault *fault);
 /* What a sum of x adds up: where x is a product of 16-bit floats that is not
- * computed yet, the product in f32, as that of matrices is; or x. */
+ * computed yet, the product in f32, as that of matrices is, which the caller
+ * lets go of; or x. */
 Node *sum_wide(Graph *g, Node *x, Fault *fault);
 
 /* ---- opaque.c ---- */

@@ -271,6 +271,19 @@ static void reduce_form(Form *form, const Node *x, uint32_t first,
   }
 }
 
+static Node *reduce_node(Graph *g, const Form *form, Node *x, uint32_t first,
+                         uint32_t count, bool keep, Fault *fault) {
+  Body b;
+  body_init(&b, g, form);
+  uint32_t own[RANK_MAX], kept = keep ? count : 0;
+  for (uint32_t k = 0; k < x->rank; k++)
+    if (k >= first && k < first + count)
+      own[k] = body_reduced(&b, k - first);
+    else
+      own[k] = body_own(&b, k < first ? k : k - count + kept);
+  return body_move(&b, g, x, own, fault);
+}
+
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                   bool keep, Fault *fault) {
   if (!reduce_fits(g, op, x, first, count, fault))
@@ -291,19 +304,17 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                        : NULL;
   if (sum)
     return sum;
-  Node *added = op == PRIM_SUM ? sum_wide(g, x, fault) : node_retain(x);
-  if (!added)
-    return NULL;
-  Body b;
-  body_init(&b, g, &form);
-  uint32_t own[RANK_MAX], kept = keep ? count : 0;
-  for (uint32_t k = 0; k < x->rank; k++)
-    if (k >= first && k < first + count)
-      own[k] = body_reduced(&b, k - first);
-    else
-      own[k] = body_own(&b, k < first ? k : k - count + kept);
-  sum = body_move(&b, g, added, own, fault);
-  node_release(added);
+  Node *wide = op == PRIM_SUM ? sum_wide(g, x, fault) : x;
+  if (!wide || wide == x)
+    return wide ? reduce_node(g, &form, x, first, count, keep, fault) : NULL;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(wide);
+    trap_raise(trap.kind);
+  }
+  sum = reduce_node(g, &form, wide, first, count, keep, fault);
+  trap_end(&trap);
+  node_release(wide);
   return sum;
 }
 

@@ -135,6 +135,8 @@ TEST(types, "fun f (x : f32[...s, n, k]) (y : f32[k, 2 * m]) =\n"
 TEST(tensors, "val a : f32[3, 3] = for i < 3, j < 3 => if i < j then 1.0\n"
               "  else 0.5\n"
               "val b = a @ a + sum a\n"
+              "val narrow = sum (bf16 a * bf16 b)\n"
+              "val closed = sum (for i j => bf16 a.[i, j] * bf16 b.[j, i])\n"
               "do print b\n"
               "do print (for i < 3 => b.[i, 0] * 2.0)\n"
               "do print (sort b, nn.softmax b, reshape [_] b)\n")
