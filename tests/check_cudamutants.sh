@@ -101,9 +101,9 @@ family chunks_added 'teams of|= (const float *)(scratch' 64 <<<"$start
 $summed"
 # Rows see some terms up to their own.  First few, where most are found; a batch
 # of these has what is not finite behind all limits, so that it does its rows
-# without any.  Then limits that are next to where a tile begins, of the last row
-# and of the first; terms that end within a tile, and tiles of which each row
-# sees all; and rows, and blocks, that see none of the terms that there are.
+# without any.  Then limits that are next to where a tile begins, of the last
+# row and of the first; terms that end within a tile, and tiles of which each
+# row sees all; and rows, and blocks, that see none of the terms that there are.
 attended='fun m n s by far =
   sort ~axis:0 (for b < 2, h < 2, i < n, j < 40 =>
     bf16 (by * float ((b * 911 + h * 313 + i * s + j * 5) * 7919 % 1009 % 13) -
