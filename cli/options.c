@@ -156,6 +156,10 @@ static int set_target(Options *o, const char *name) {
   }
   if (target_named(name))
     return setenv("AXON_TARGET", name, 1) == 0 ? -1 : EXIT_INTERNAL;
+  const char *near = plans ? cuda_arch_near(name) : NULL;
+  if (near)
+    return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`: a GPU "
+                       "of that kind is `cuda:%s`", name, near);
   return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`", name);
 }
 

@@ -72,6 +72,7 @@ expect 2 '`sm_90` is no arch.*: `sm_90a` is the one' \
   "$AXON" plan --target cuda:sm_90 b.axn
 expect 2 '`sm_1` is no arch.*: these are sm_75' \
   "$AXON" plan --target cuda:sm_1 b.axn
+expect 2 "of that kind is \`cuda:sm_90a\`" "$AXON" plan --target sm_90 b.axn
 expect 2 'of the architecture that it is' "$AXON" run --target cuda:sm_80 b.axn
 
 # A long loop is written out once: more of it would want more registers.
