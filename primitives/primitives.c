@@ -9,6 +9,7 @@ enum {
   T = PRIM_SPECIAL,
   E = PRIM_EFFECT_OF_ARG,
   I = PRIM_EFFECT,
+  X = PRIM_APPROXIMATE,
 };
 
 const PrimInfo prim_info[PRIM_COUNT] = {

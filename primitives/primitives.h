@@ -22,6 +22,7 @@ enum PrimFlag { /* the letters of primitives.def */
   PRIM_SPECIAL = 4,  /* T */
   PRIM_EFFECT_OF_ARG = 8, /* E */
   PRIM_EFFECT = 16,  /* I */
+  PRIM_APPROXIMATE = 32, /* X */
 };
 
 typedef struct PrimInfo {

@@ -68,7 +68,10 @@ static void tell_missing(const Toolchain *tools) {
   Notice n = {.code = 512};
   snprintf(n.message, sizeof n.message,
            "there is no C compiler: kernels are interpreted, which is slow");
-  snprintf(n.note, sizeof n.note, "not found: %.200s", tools->name);
+  snprintf(n.note, sizeof n.note,
+           "not found: %.200s; the last digits of floats may differ from those "
+           "of compiled kernels",
+           tools->name);
   snprintf(n.help, sizeof n.help,
            "install gcc or clang, or let AXON_CC name a compiler");
   notice_add(&n);

@@ -17,7 +17,8 @@ enum {
   GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
   GRAIN_PIECES = 8,       /* each thread still has so many pieces */
   WAKING_WORK = 2 << 20,  /* done alone while a thread wakes */
-  QUICKER_WORK = 4 << 20, /* interpreted in the time of one compilation */
+  /* Operations that the reference backend executes while the compiler runs. */
+  QUICKER_WORK = 4 << 20,
 };
 
 /* ---- before it runs ---- */
@@ -293,9 +294,8 @@ static bool run_prepared(Graph *g, Cluster *c) {
   return good;
 }
 
-/* Would the reference backend be done before the compiler? */
-static bool is_quicker_interpreted(const Graph *g, const Program *p) {
-  return p->work < QUICKER_WORK && g->least_work > 0 &&
+bool program_is_interpreted(const Graph *g, const Program *p) {
+  return p->exact && p->work < QUICKER_WORK && g->least_work > 0 &&
          !object_ready(p->object);
 }
 
@@ -305,7 +305,7 @@ static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
     return true;
   if (c->routine)
     c->interpreted = "an index is wrong, or there is no memory";
-  if (p && !is_quicker_interpreted(g, p) && run_prepared(g, c))
+  if (p && !program_is_interpreted(g, p) && run_prepared(g, c))
     return true;
   if (p)
     c->interpreted = "it was not compiled, or an index or divisor is wrong";

@@ -18,7 +18,6 @@ enum {
   TOGETHER = 4,            /* vectors, or numbers */
   TURNS_AT_ONCE = 1 << 14, /* before there is a look at whether to stop */
   GRAIN_WORK = 1 << 15,    /* operations that a thread takes at a time */
-  QUICKER_WORK = 4 << 20,  /* interpreted in the time of one compilation */
 };
 
 typedef struct InOrder {
@@ -521,6 +520,7 @@ static Program write_program(Routine *r) {
   p.work = (double)n->cell_count * (double)n->params[0] *
            (double)elements_of(n) *
            (double)product_of(n->free_count, n->extents);
+  p.exact = loop_is_exact(o.loop);
   p.object = object_request(e->out->text.text, e->out->text.len);
   return p;
 }
@@ -536,8 +536,7 @@ bool routine_in_order(Routine *r) {
   }
   if (!p)
     p = &written;
-  bool quicker = p->work < QUICKER_WORK && r->graph->least_work > 0;
-  if (!p->object || (quicker && !object_ready(p->object)))
+  if (!p->object || program_is_interpreted(r->graph, p))
     return false;
   return run_program(r, p);
 }

@@ -29,12 +29,19 @@ typedef struct Program {
   Dtype accumulator;
   size_t room;
   double work; /* simple operations */
+  bool exact;  /* the reference backend computes the same bits */
 } Program;
 
 /* What is kept under a hash of all that it depends on; NULL: nothing. */
 const Program *program_kept(ArtifactKey key);
 /* Keeps a copy; NULL: there are too many. */
 const Program *program_keep(ArtifactKey key, const Program *p);
+
+/* True if the reference backend runs the kernel this time: the compiler is not
+ * done, little is to be computed, and the results have the same bits.  Any
+ * other kernel waits for the compiler, so that results do not depend on what
+ * the cache holds. */
+bool program_is_interpreted(const Graph *g, const Program *p);
 
 /* The cluster's kernel, being compiled from now on; NULL: it cannot be
  * emitted.  Where there are too many it lives in the kernel's arena, and

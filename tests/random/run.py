@@ -2,11 +2,15 @@
 so with a few:
 
     python3 tests/random/run.py [--axon PROGRAM] [--large] [--built N] SEEDS...
+    python3 tests/random/run.py --cold [--large] SEEDS...
 
 SEEDS are numbers or ranges (7 100-199).  Each program runs on the reference,
 and compiled with one thread and with two, which must agree to the bit; each
 Nth is also a function of its files that `axon build` makes a program of, for
-sizes left open.  What is wrong is told, and the program kept in --keep.
+sizes left open.  With --cold, each program runs with the default settings
+instead: with an empty kernel cache on one thread and on two, then with the
+kernels that these runs left in the cache.  All results must have the same
+bits.  Wrong programs are reported, and kept in --keep.
 """
 
 import argparse
@@ -32,6 +36,14 @@ MODES = {
     "reference": {"AXON_TARGET": "reference"},
     "cpu, one thread": COMPILED | {"AXON_THREADS": "1"},
     "cpu, two threads": COMPILED | {"AXON_THREADS": "2"},
+}
+# As by default, where small kernels may be interpreted while the compiler runs,
+# but with a threshold that small programs reach.
+COLD_MODES = {
+    "cold, two threads": ("first", "2"),
+    "cold, one thread": ("second", "1"),
+    "warm, one thread": ("first", "1"),
+    "warm, two threads": ("second", "2"),
 }
 # Of the largest element: rounding goes through some ten forms, each of which
 # may multiply what was lost before.
@@ -110,7 +122,7 @@ class Case:
             if why:
                 raise Wrong(f"{name}: {why}")
             if bits.setdefault(name, got.tobytes()) != got.tobytes():
-                raise Wrong(f"{name}: other bits than with one thread")
+                raise Wrong(f"{name}: other bits than in the first run")
 
     def interpreted(self):
         bits = {}
@@ -120,6 +132,21 @@ class Case:
                 if "error" in said:
                     raise Wrong(said)
                 self.results({} if mode == "reference" else bits)
+            except Wrong as wrong:
+                raise Wrong(f"{mode}: {wrong}") from None
+
+    def cold(self):
+        """Runs with empty caches and with full ones: the bits must agree."""
+        bits = {}
+        for mode, (cache, threads) in COLD_MODES.items():
+            settings = {"AXON_TARGET": "cpu", "AXON_TINY": "200",
+                        "AXON_THREADS": threads,
+                        "XDG_CACHE_HOME": str(self.folder / cache)}
+            try:
+                said = must([self.axon, "program.axn"], self.folder, settings)
+                if "error" in said:
+                    raise Wrong(said)
+                self.results(bits)
             except Wrong as wrong:
                 raise Wrong(f"{mode}: {wrong}") from None
 
@@ -182,6 +209,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--axon", default="./axon")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--built", type=int, default=0)
     parser.add_argument("--keep", default="")
     parser.add_argument("seeds", nargs="+")
@@ -191,7 +219,7 @@ def main():
     for i, seed in enumerate(seeds(options.seeds)):
         case = Case(options, seed)
         try:
-            case.interpreted()
+            case.cold() if options.cold else case.interpreted()
             if options.built and i % options.built == 0:
                 built += case.built()
         except Wrong as why:
