@@ -13,12 +13,16 @@
 
 static Machine found;
 
+static int processors(void) {
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? (int)count : 1;
+}
+
 static int cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return CPU_COUNT(&set);
-  long count = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a set holds */
-  return count > 0 ? (int)count : 1;
+  return processors(); /* more cores than a set holds */
 }
 
 static size_t size_of(int name) {
@@ -87,6 +91,7 @@ static void caches(size_t cache[3]) {
 
 static void look(void) {
   found.cores = cores();
+  found.processors = processors();
   found.memory = memory_physical();
   caches(found.cache);
   found.line = size_of(_SC_LEVEL1_DCACHE_LINESIZE);

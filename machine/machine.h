@@ -10,6 +10,8 @@
 
 typedef struct Machine {
   int cores;       /* that this process may run on */
+  int processors;  /* that are online, for decisions that change last digits:
+                      results must not depend on the affinity of a process */
   uint64_t memory; /* bytes that it may use */
   size_t cache[3]; /* bytes of data cache, levels 1 to 3, as one core sees
                       them; 0 where unknown */

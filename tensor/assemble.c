@@ -714,28 +714,9 @@ double kernel_work(const Kernel *k) {
   return work;
 }
 
-static bool is_approximate(PrimId op, Dtype dtype) {
-  return dtype_is_float(dtype) && (prim_info[op].flags & PRIM_APPROXIMATE);
-}
-
-bool loop_is_exact(const Loop *loop) {
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    bool computes = s->kind == STEP_OP || s->kind == STEP_RANDOM;
-    if (computes && is_approximate(s->op, s->dtype))
-      return false;
-  }
-  for (uint32_t j = 0; j < loop->results.len; j++) {
-    const Result *r = &loop->results.at[j];
-    if (is_approximate(r->reduce, r->dtype))
-      return false;
-  }
-  return true;
-}
-
-bool kernel_is_exact(const Kernel *k) {
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    if (!loop_is_exact(k->loops.at[j]))
+bool cluster_is_exact(const Cluster *c) {
+  for (uint32_t k = 0; k < c->nodes.len; k++)
+    if (!node_is_exact(c->nodes.at[k]))
       return false;
   return true;
 }

@@ -307,7 +307,7 @@ static bool may_be_big(const Merge *m) {
 }
 
 static const char *too_few_points(const Merge *m, double least) {
-  return m->points >= least * machine()->cores
+  return m->points >= least * machine()->processors
              ? NULL
              : "too few points are shared for all cores";
 }

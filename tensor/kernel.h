@@ -398,10 +398,8 @@ int64_t loop_guess(const Loop *loop, uint32_t v);
 double kernel_local_bytes(const Kernel *k, bool one_each);
 /* Operations, each step of a loop at each of its points being one. */
 double kernel_work(const Kernel *k);
-/* True if every backend computes the same bits: no step and no reduction of
- * floats is marked PRIM_APPROXIMATE. */
-bool kernel_is_exact(const Kernel *k);
-bool loop_is_exact(const Loop *loop);
+/* True if every backend computes the same bits for the nodes. */
+bool cluster_is_exact(const Cluster *c);
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

@@ -73,6 +73,22 @@ int64_t node_count(const Node *n) {
   return extents_product(n->free_count + n->rank, n->extents);
 }
 
+static bool is_approximate(PrimId op, Dtype dtype) {
+  return dtype_is_float(dtype) && (prim_info[op].flags & PRIM_APPROXIMATE);
+}
+
+bool node_is_exact(const Node *n) {
+  if (is_approximate(n->reduce, n->dtype))
+    return false;
+  for (uint32_t k = 0; k < n->cell_count; k++) {
+    const Cell *c = &n->cells[k];
+    if ((c->kind == CELL_OP || c->kind == CELL_RANDOM) &&
+        is_approximate(c->op, c->dtype))
+      return false;
+  }
+  return true;
+}
+
 int64_t *node_own(const Node *n) {
   return n->extents + n->free_count;
 }

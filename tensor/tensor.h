@@ -196,6 +196,9 @@ static inline bool node_is_there(const Node *n) {
 
 /* Elements that a stored node has, free axes included; saturates. */
 int64_t node_count(const Node *n);
+/* True if every backend computes the same bits for a comprehension: none of
+ * its operations on floats is marked PRIM_APPROXIMATE. */
+bool node_is_exact(const Node *n);
 /* "f32[3, *, 4]": the own axes. */
 void node_print_type(const Graph *g, Buffer *out, const Node *n);
 

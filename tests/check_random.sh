@@ -1,7 +1,8 @@
 #!/bin/bash
 # Some random programs, always the same, beside NumPy (tests/random/run.py makes
 # others, and as many as one likes): on the reference, compiled with one thread
-# and with two, and some as what `axon build` makes of them.
+# and with two, and some as what `axon build` makes of them.  Others run with an
+# empty kernel cache and with a full one, and must give the same bits.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -20,3 +21,5 @@ case $said in
 '16 programs, '[3-8]' of them built, 0 wrong') ;;
 *) printf '%s\n' "$said" && exit 1 ;;
 esac
+said=$("$python" tests/random/run.py --axon "$AXON" --cold 201-224 2>&1) ||
+  { printf '%s\n' "$said" && exit 1; }

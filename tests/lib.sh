@@ -105,7 +105,7 @@ produce() {
     ;;
   plan)
     # plans are the CPU backend's, whatever tests run on
-    env -u AXON_TINY AXON_TARGET=cpu \
+    env AXON_TINY=100 AXON_TARGET=cpu \
       timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
       >"$work/out" 2>&1 || status=$?
     ;;

@@ -17,11 +17,22 @@ enum {
   GRAIN_MOST = 1 << 20,   /* and up to that, where there are so many that */
   GRAIN_PIECES = 8,       /* each thread still has so many pieces */
   WAKING_WORK = 2 << 20,  /* done alone while a thread wakes */
-  /* Operations that the reference backend executes while the compiler runs. */
+  /* Operations that the reference backend executes in the time of one
+   * compilation. */
   QUICKER_WORK = 4 << 20,
+  /* Factor on the compilation threshold of a kernel that delays the program
+   * until it is compiled: about QUICKER_WORK for the default threshold. */
+  DELAY_FACTOR = 200,
 };
 
 /* ---- before it runs ---- */
+
+/* The compilation threshold, in operations.  It is low for a kernel that the
+ * reference backend may execute while the compiler runs, and high for one that
+ * delays the program until it is compiled. */
+static double compiled_work(const Graph *g, const Cluster *c) {
+  return (double)g->least_work * (cluster_is_exact(c) ? 1 : DELAY_FACTOR);
+}
 
 static void prepare_one(const Graph *g, Cluster *c) {
   bool dry = g->watch && g->watch->dry;
@@ -30,7 +41,7 @@ static void prepare_one(const Graph *g, Cluster *c) {
     c->interpreted = NULL;
   if (!c->kernel)
     return;
-  if (!g->often && kernel_work(c->kernel) < (double)g->least_work)
+  if (!g->often && kernel_work(c->kernel) < compiled_work(g, c))
     c->interpreted = "too little work to compile";
   else if (!dry && !(c->backend = (void *)(uintptr_t)program_of(c)))
     c->interpreted = "there is no C for something in it yet";

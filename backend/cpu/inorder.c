@@ -520,7 +520,7 @@ static Program write_program(Routine *r) {
   p.work = (double)n->cell_count * (double)n->params[0] *
            (double)elements_of(n) *
            (double)product_of(n->free_count, n->extents);
-  p.exact = loop_is_exact(o.loop);
+  p.exact = node_is_exact(n);
   p.object = object_request(e->out->text.text, e->out->text.len);
   return p;
 }

@@ -174,7 +174,7 @@ static void make(const Cluster *c, Program *p) {
   Schedule s;
   Emitted e;
   p->work = kernel_work(k);
-  p->exact = kernel_is_exact(k);
+  p->exact = cluster_is_exact(c);
   schedule_choose(k, target_vector_bytes(), &s);
   if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.call.outs.len + e.call.keepings.len > POINTERS)
