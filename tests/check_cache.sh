@@ -236,4 +236,48 @@ end
   mode=$(stat -c %a "$work/ours")
   [ "$mode" = 755 ] || wrong "a folder behind a link has mode $mode now"
 fi
+
+# Folders for temporary files: not where others could exchange them.
+export XDG_CACHE_HOME="$work/none"
+mkdir "$work/tmp"
+chmod 0777 "$work/tmp"
+TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs 'with temporary files of all'
+grep -qF "$work/tmp: others may write there" <<<"$said" ||
+  wrong "temporary files of all: $said"
+chmod 0700 "$work/tmp"
+
+# One that was left by a process that was killed goes with the next one there;
+# what is in use, new, kept, no folder or named otherwise stays.
+printf '#!/bin/sh\nexec sleep 60\n' >"$work/slow"
+TMPDIR="$work/tmp" AXON_CC="$work/slow" "$AXON" run "$work/a.axn" \
+  >/dev/null 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  ls "$work"/tmp/axon-job-*/log >/dev/null 2>&1 && break
+  sleep 0.1
+done
+used=$(cd "$work/tmp" && echo axon-job-*)
+there() { (cd "$work/tmp" && echo *); }
+compile() { TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs "$1"; }
+mkdir "$work/far" "$work/tmp/axon-job-abcde" "$work/tmp/axon-job-123456" \
+  "$work/tmp/axon-kept-123456" "$work/tmp/axon-other-123456" \
+  "$work/tmp/axon-build-a1b2c3"
+touch "$work/far/file" "$work/tmp/axon-build-a1b2c3/m.c"
+touch -d '10 minutes ago' "$work"/tmp/* "$work/far"
+ln -s "$work/far" "$work/tmp/axon-job-linked"
+mkdir "$work/tmp/axon-job-ABCDEF"
+stay='axon-job-ABCDEF axon-job-abcde axon-job-linked axon-kept-123456'
+stay+=' axon-other-123456'
+compile 'beside another'
+for folder in $used $stay; do
+  [ -e "$work/tmp/$folder" ] || wrong "a sweep removed $folder of $used"
+done
+[ ! -e "$work/tmp/axon-build-a1b2c3" ] && [ ! -e "$work/tmp/axon-job-123456" ] ||
+  wrong "not swept: $(there)"
+disown "$pid"
+kill -KILL "$pid"
+while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+compile 'after a process was killed'
+[ "$(there)" = "$stay" ] || wrong "after a sweep: $(there)"
+[ -e "$work/far/file" ] || wrong 'a sweep followed a link'
 exit "$bad"

@@ -332,7 +332,7 @@ static void close_files(void) {
     int fd = atoi(entry->d_name);
     bool ours = fd == dirfd(files) || entry->d_name[0] == '.';
     for (Object *o = table.open; o && !ours; o = o->other)
-      ours = o->state == STATE_RUNNING && job_end(o->job) == fd;
+      ours = o->state == STATE_RUNNING && job_has(o->job, fd);
     if (!ours)
       close(fd);
   }
