@@ -8,13 +8,14 @@
 #define _GNU_SOURCE
 #include "runtime/artifactdir.h"
 
+#include "runtime/internal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,26 +71,6 @@ static int open_kind(const ArtifactKind *kind) {
 
 /* ---- the limit ---- */
 
-/* "512M", "2 GiB", "1000000" */
-static bool parse_size(const char *text, uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(text, &end, 10);
-  if (end == text || errno || *text == '-')
-    return false;
-  end += strspn(end, " ");
-  static const char units[] = "KMGT";
-  const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-  uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
-  end += unit != NULL;
-  if (unit && strncasecmp(end, "ib", 2) == 0)
-    end += 2;
-  else if (strcasecmp(end, "b") == 0)
-    end++;
-  *out = (uint64_t)n << shift;
-  return !*end && *out >> shift == n;
-}
-
 static const char *limit_wanted(void) {
   const char *wanted = getenv("AXON_CACHE_LIMIT");
   return wanted && *wanted ? wanted : NULL;
@@ -98,13 +79,13 @@ static const char *limit_wanted(void) {
 uint64_t artifact_limit(void) {
   const char *wanted = limit_wanted();
   uint64_t limit;
-  return wanted && parse_size(wanted, &limit) ? limit : LIMIT_DEFAULT;
+  return wanted && size_parse(wanted, &limit) ? limit : LIMIT_DEFAULT;
 }
 
 bool artifact_check(Fault *fault) {
   const char *wanted = limit_wanted();
   uint64_t limit;
-  if (!wanted || parse_size(wanted, &limit))
+  if (!wanted || size_parse(wanted, &limit))
     return true;
   fault_set(fault, "AXON_CACHE_LIMIT=%s is no size", wanted);
   fault_help(fault, "write bytes, or a number with K, M, G or T, as 512M; 0 "

@@ -119,7 +119,7 @@ ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
 for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
   AXON_KEEP=all AXON_POOL=none AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
   AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
-  AXON_CC_SECONDS=soon; do
+  AXON_CC_SECONDS=soon AXON_FILE_LIMIT=little; do
   env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
   [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" || wrong "$setting is taken"
 done
@@ -272,8 +272,9 @@ compile 'beside another'
 for folder in $used $stay; do
   [ -e "$work/tmp/$folder" ] || wrong "a sweep removed $folder of $used"
 done
-[ ! -e "$work/tmp/axon-build-a1b2c3" ] && [ ! -e "$work/tmp/axon-job-123456" ] ||
-  wrong "not swept: $(there)"
+for folder in axon-build-a1b2c3 axon-job-123456; do
+  [ ! -e "$work/tmp/$folder" ] || wrong "not swept: $folder"
+done
 disown "$pid"
 kill -KILL "$pid"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
