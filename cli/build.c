@@ -5,6 +5,7 @@
 #include "backend/cuda/image.h"
 #include "backend/cuda/override.h"
 #include "cli/cli.h"
+#include "runtime/tempdir.h"
 #include "session/build.h"
 
 #include <errno.h>
@@ -285,27 +286,26 @@ static bool put_in_place(const char *made, const char *output) {
 }
 
 typedef struct Folder { /* of the text and what is made on the way */
-  char path[PATH_MAX], source[PATH_MAX + 300], header[PATH_MAX + 300],
-      object[PATH_MAX + 300];
+  TempDir dir;
+  char source[PATH_MAX + 300], header[PATH_MAX + 300], object[PATH_MAX + 300];
 } Folder;
 
 static bool make_folder(const Target *t, Folder *f) {
   const char *tmp = getenv("TMPDIR");
-  snprintf(f->path, sizeof f->path, "%s/axon-build-XXXXXX",
-           tmp && *tmp ? tmp : "/tmp");
-  if (!mkdtemp(f->path))
-    return failed(f->path, "make");
-  snprintf(f->source, sizeof f->source, "%s/%s.c", f->path, t->module);
-  snprintf(f->header, sizeof f->header, "%s/%s.h", f->path, t->module);
-  snprintf(f->object, sizeof f->object, "%s/%s.o", f->path, t->module);
+  tmp = tmp && *tmp == '/' ? tmp : "/tmp";
+  Distrust why;
+  if (!tempdir_make(&f->dir, tmp, "build", false, &why)) {
+    fprintf(stderr,
+            "axon build: no folder can be made in %s: %s%s%s; TMPDIR names "
+            "another one\n",
+            tmp, why.distrusted ? why.path : "", why.distrusted ? ": " : "",
+            why.why);
+    return false;
+  }
+  snprintf(f->source, sizeof f->source, "%s/%s.c", f->dir.path, t->module);
+  snprintf(f->header, sizeof f->header, "%s/%s.h", f->dir.path, t->module);
+  snprintf(f->object, sizeof f->object, "%s/%s.o", f->dir.path, t->module);
   return true;
-}
-
-static void remove_folder(const Folder *f) {
-  unlink(f->source);
-  unlink(f->header);
-  unlink(f->object);
-  rmdir(f->path);
 }
 
 static bool compile_text(const Target *t, const Buffer *text,
@@ -321,10 +321,10 @@ static bool compile_text(const Target *t, const Buffer *text,
     return false;
   snprintf(made, sizeof made, "%s.%ld.tmp", output, (long)getpid());
   bool good = write_file(f.source, text) && write_file(f.header, header) &&
-              compile(t, f.path, f.source, f.object, made) &&
+              compile(t, f.dir.path, f.source, f.object, made) &&
               put_in_place(made, output);
   unlink(made);
-  remove_folder(&f);
+  tempdir_remove(&f.dir);
   return good;
 }
 

@@ -16,6 +16,7 @@
 #include "backend/cpu/job.h"
 #include "backend/cuda/cuda.h"
 #include "machine/machine.h"
+#include "runtime/artifact.h"
 #include "runtime/pool.h"
 
 extern char **environ;
@@ -276,16 +277,6 @@ static void json_gpu(Buffer *out) {
 
 /* ---- the cache ---- */
 
-static bool cache_folder(char path[LINE]) {
-  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int len = -1;
-  if (base && *base == '/')
-    len = snprintf(path, LINE, "%s/axon", base);
-  else if (home && *home == '/')
-    len = snprintf(path, LINE, "%s/.cache/axon", home);
-  return len > 0 && len < LINE;
-}
-
 /* May it be written to, or made in what there is of its path? */
 static bool is_usable(const char *path, bool *there) {
   char part[LINE];
@@ -299,18 +290,20 @@ static bool is_usable(const char *path, bool *there) {
 }
 
 static void put_cache(void) {
-  char path[LINE];
-  if (!cache_folder(path)) {
+  ArtifactTotals t;
+  artifact_totals(&t);
+  if (!t.path[0]) {
     put("cache", "none");
     lack("what is compiled is not kept from one run to the next",
          "set HOME or XDG_CACHE_HOME to a folder that you may write to");
     return;
   }
-  bool there, usable = is_usable(path, &there);
-  put("cache", "%s%s", path, there || !usable ? "" : " (not made yet)");
+  bool there, usable = is_usable(t.path, &there) && !t.unused[0];
+  put("cache", "%s%s", t.path, there || !usable ? "" : " (not made yet)");
   if (!usable)
-    lack(there ? "this is no folder that can be written to"
-               : "this folder cannot be made",
+    lack(t.unused[0] ? t.unused
+         : there     ? "this is no folder that can be written to"
+                     : "this folder cannot be made",
          "make it yours, or set XDG_CACHE_HOME to another one");
 }
 

@@ -4,17 +4,17 @@
 #define _GNU_SOURCE
 #include "cli/edit.h"
 
-#include "support/support.h"
+#include "runtime/trust.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HISTORY_KEPT = 2000, ESC = 27, KILL_LINE = 'U' & 31 };
@@ -40,7 +40,7 @@ static EditHost host;
 static Buffer typed, pasted; /* bytes that were read and not yet used */
 static size_t typed_used, pasted_used;
 static bool cancelled;
-static char *history_path;
+static int history_folder = -1;
 
 /* ---- characters ---- */
 
@@ -77,7 +77,9 @@ static int typed_byte(int wait) {
   }
 }
 
-static void untype(size_t count) { typed_used -= count; }
+static void untype(size_t count) {
+  typed_used -= count;
+}
 
 /* After an escape character: does `rest` follow?  If not, nothing is taken.
  * Bytes of one sequence arrive together, so they are in one buffer. */
@@ -154,7 +156,9 @@ static int next_char(FILE *in) {
   return byte < 0 || lib.readline ? byte : whole_character(byte);
 }
 
-bool edit_pasting(void) { return pasted_used < pasted.len; }
+bool edit_pasting(void) {
+  return pasted_used < pasted.len;
+}
 
 /* ---- completion ---- */
 
@@ -203,40 +207,48 @@ static char **complete(const char *text, int start, int end) {
 
 /* ---- history: an input a line, the newest last ---- */
 
-static void make_parents(char *path) {
-  for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-    *p = 0;
-    mkdir(path, 0700);
-    *p = '/';
-  }
+/* Nobody else is to see it, or to put another one in its place. */
+static int open_state(void) {
+  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+  char path[TRUST_PATH];
+  Distrust why;
+  int len = -1;
+  if (state && *state == '/')
+    len = snprintf(path, sizeof path, "%s/axon", state);
+  else if (home && *home == '/')
+    len = snprintf(path, sizeof path, "%s/.local/state/axon", home);
+  if (len < 0 || len >= TRUST_PATH)
+    return -1;
+  int folder = trust_open_own(path, true, &why);
+  if (folder < 0)
+    trust_tell(&why, "no history is kept, as others could change it",
+               "let XDG_STATE_HOME name a folder of your own, in folders that "
+               "only you and root can write to");
+  return folder;
 }
 
-static char *find_history(void) {
-  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  Buffer path = {0};
-  if (state && *state == '/')
-    buffer_printf(&path, "%s/axon/history", state);
-  else if (home && *home)
-    buffer_printf(&path, "%s/.local/state/axon/history", home);
-  else
-    return NULL;
-  make_parents(path.text);
-  return path.text;
+static FILE *open_history(const char *name, int flags, const char *how) {
+  int file = history_folder < 0 ? -1
+                                : openat(history_folder, name,
+                                         flags | O_NONBLOCK | O_CLOEXEC, 0600);
+  FILE *out = file < 0 ? NULL : fdopen(file, how);
+  if (!out && file >= 0)
+    close(file);
+  return out;
 }
 
 static void rewrite_history(char **lines, size_t count) {
-  Buffer temp = {0};
-  buffer_printf(&temp, "%s.%ld", history_path, (long)getpid());
-  FILE *out = fopen(temp.text, "w");
+  char made[64];
+  snprintf(made, sizeof made, "history.%ld", (long)getpid());
+  FILE *out = open_history(made, O_CREAT | O_TRUNC | O_WRONLY, "w");
   for (size_t i = 0; out && i < count; i++)
     fputs(lines[i], out);
   if (out && fclose(out) == 0)
-    rename(temp.text, history_path);
-  buffer_free(&temp);
+    renameat(history_folder, made, history_folder, "history");
 }
 
 static void load_history(void) {
-  FILE *in = history_path ? fopen(history_path, "r") : NULL;
+  FILE *in = open_history("history", O_RDONLY, "r");
   if (!in)
     return;
   char *ring[HISTORY_KEPT] = {0}, *line = NULL;
@@ -280,7 +292,7 @@ void edit_remember(const char *input) {
     return;
   }
   lib.add_history(line.text);
-  FILE *out = history_path ? fopen(history_path, "a") : NULL;
+  FILE *out = open_history("history", O_CREAT | O_APPEND | O_WRONLY, "a");
   if (out) {
     fprintf(out, "%s\n", line.text);
     fclose(out);
@@ -336,13 +348,14 @@ void edit_open(const EditHost *with) {
   *lib.getc = next_char;
   *lib.completer = complete;
   *lib.breaks = " \t\n\"\\@><=;|&{}()+-*/%,[]:~!^";
-  history_path = find_history();
+  history_folder = open_state();
   load_history();
 }
 
 void edit_close(void) {
-  mem_free(history_path);
-  history_path = NULL;
+  if (history_folder >= 0)
+    close(history_folder);
+  history_folder = -1;
   buffer_free(&typed);
   buffer_free(&pasted);
   free(words.at);

@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "cli/lsp.h"
 
+#include "runtime/artifact.h"
+#include "runtime/trust.h"
+
 #include <dirent.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,30 +19,23 @@ static const Place *name_at(Ask *ask) {
 
 /* ---- files of the library, to be looked at ---- */
 
-static bool make_folder(const Buffer *path) {
-  return mkdir(path->text, 0777) == 0 || errno == EEXIST;
+static const char folder_name[] = "library-" AXON_VERSION;
+
+static int library_folder(Buffer *path) {
+  char all[ARTIFACT_PATH];
+  const char *why;
+  int root = artifact_folder(all, true);
+  int folder = root < 0 ? -1 : trust_open_in(root, folder_name, true, &why);
+  if (root >= 0)
+    close(root);
+  if (folder >= 0)
+    buffer_printf(path, "%s/%s", all, folder_name);
+  return folder;
 }
 
-static bool cache_folder(Buffer *path) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (cache && *cache == '/')
-    buffer_puts(path, cache);
-  else if (home && *home == '/')
-    buffer_printf(path, "%s/.cache", home);
-  else
-    return false;
-  make_folder(path);
-  buffer_puts(path, "/axon");
-  make_folder(path);
-  buffer_puts(path, "/library-" AXON_VERSION);
-  return make_folder(path);
-}
-
-static bool is_there(const char *path, const Source *source) {
-  struct stat info;
-  if (stat(path, &info) != 0 || (size_t)info.st_size != source->len)
-    return false;
-  FILE *in = fopen(path, "rb");
+static bool is_there(int folder, const char *name, const Source *source) {
+  int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  FILE *in = file < 0 ? NULL : fdopen(file, "rb");
   Buffer text = {0};
   bool same = in && host_read(in, &text) && text.len == source->len &&
               memcmp(text.text, source->text, text.len) == 0;
@@ -50,17 +46,18 @@ static bool is_there(const char *path, const Source *source) {
 }
 
 /* Written beside it and put in its place, so that nobody reads a part. */
-static bool write_file(const char *path, const Source *source) {
+static bool write_file(int folder, const char *name, const Source *source) {
   Buffer temp = {0};
-  buffer_printf(&temp, "%s.XXXXXX", path);
-  int fd = mkstemp(temp.text);
-  bool ok = fd >= 0 && lsp_write(fd, source->text, source->len) &&
-            fchmod(fd, 0444) == 0;
+  buffer_printf(&temp, ".%s.%ld", name, (long)getpid());
+  unlinkat(folder, temp.text, 0); /* of one with this number that was killed */
+  int fd =
+      openat(folder, temp.text, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
+  bool ok = fd >= 0 && lsp_write(fd, source->text, source->len);
   if (fd >= 0 && close(fd) != 0)
     ok = false;
-  ok = ok && rename(temp.text, path) == 0;
+  ok = ok && renameat(folder, temp.text, folder, name) == 0;
   if (!ok && fd >= 0)
-    unlink(temp.text);
+    unlinkat(folder, temp.text, 0);
   buffer_free(&temp);
   return ok;
 }
@@ -68,9 +65,11 @@ static bool write_file(const char *path, const Source *source) {
 /* The library is part of the program: a copy that cannot be written to. */
 static void out_library(Ask *ask, const Source *source, Span span) {
   Buffer path = {0};
-  if (cache_folder(&path)) {
-    buffer_printf(&path, "/%s", source->name);
-    if (is_there(path.text, source) || write_file(path.text, source)) {
+  int folder = library_folder(&path);
+  if (folder >= 0) {
+    const char *name = source->name;
+    buffer_printf(&path, "/%s", name);
+    if (is_there(folder, name, source) || write_file(folder, name, source)) {
       char *uri = lsp_uri(path.text);
       buffer_putc(ask->out, '{');
       json_field(ask->out, "uri", uri);
@@ -79,6 +78,7 @@ static void out_library(Ask *ask, const Source *source, Span span) {
       buffer_putc(ask->out, '}');
       mem_free(uri);
     }
+    close(folder);
   }
   buffer_free(&path);
 }
@@ -183,8 +183,7 @@ static void look_around(Ask *ask, const Place *place) {
 
 void ask_references(Ask *ask) {
   const Place *place = name_at(ask);
-  Uses uses = {ask, lsp_bool(ask->params, "context.includeDeclaration"),
-               false};
+  Uses uses = {ask, lsp_bool(ask->params, "context.includeDeclaration"), false};
   buffer_putc(ask->out, '[');
   if (place) {
     Place copy = *place;

@@ -1,20 +1,20 @@
 /* Limits that were measured before, kept as text; or guesses. */
 #define _GNU_SOURCE
-#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "machine/internal.h"
+#include "runtime/artifact.h"
 #include "runtime/pool.h"
 
-enum { PATH = 4096, NUMBERS = 2 * (3 + 2 * LEVEL_COUNT) + 1 };
+enum { NAME = 64, NUMBERS = 2 * (3 + 2 * LEVEL_COUNT) + 1 };
 
 static MachineLimits known;
 
@@ -60,7 +60,9 @@ static void numbers(MachineLimits *l, double *at[NUMBERS]) {
 }
 
 /* Whole numbers are the same in every locale; the last one is in seconds. */
-static double scale(int i) { return i + 1 < NUMBERS ? 1 : 1e12; }
+static double scale(int i) {
+  return i + 1 < NUMBERS ? 1 : 1e12;
+}
 
 static uint64_t key(void) {
   const Machine *m = machine();
@@ -71,33 +73,33 @@ static uint64_t key(void) {
   return XXH3_64bits(text, (size_t)len);
 }
 
-/* The folder, private, and the one that holds it. */
-static bool make_folder(char *path, size_t parent) {
-  path[parent] = '\0';
-  mkdir(path, 0700);
-  path[parent] = '/';
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
+/* In the folder of artifacts: a descriptor of it, or -1. */
+static int find_file(char name[NAME], bool make) {
+  char path[ARTIFACT_PATH];
+  snprintf(name, NAME, "machine-%016llx.txt", (unsigned long long)key());
+  return artifact_folder(path, make);
 }
 
-static bool file_path(char path[PATH], bool make) {
-  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  bool own = base && *base == '/';
-  if (!own && !(home && *home == '/'))
-    return false;
-  int len = snprintf(path, PATH, "%s%s/axon", own ? base : home,
-                     own ? "" : "/.cache");
-  if (len < 0 || len > PATH - 64)
-    return false;
-  if (make && !make_folder(path, (size_t)len - strlen("/axon")))
-    return false;
-  snprintf(path + len, PATH - (size_t)len, "/machine-%016llx.txt",
-           (unsigned long long)key());
-  return true;
+static FILE *open_in(int folder, const char *name, int flags, const char *how) {
+  int file = openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+  FILE *out = file < 0 ? NULL : fdopen(file, how);
+  if (!out && file >= 0)
+    close(file);
+  return out;
+}
+
+static FILE *open_limits(void) {
+  char name[NAME];
+  int folder = find_file(name, false);
+  FILE *in =
+      folder < 0 ? NULL : open_in(folder, name, O_RDONLY | O_NONBLOCK, "r");
+  if (folder >= 0)
+    close(folder);
+  return in;
 }
 
 static bool read_limits(MachineLimits *l) {
-  char path[PATH];
-  FILE *in = file_path(path, false) ? fopen(path, "re") : NULL;
+  FILE *in = open_limits();
   if (!in)
     return false;
   double *at[NUMBERS];
@@ -128,22 +130,30 @@ static void improve(MachineLimits *now) {
     now->fork = kept.fork;
 }
 
-bool machine_keep(MachineLimits *limits) {
-  improve(limits);
-  char path[PATH], made[PATH + 32];
-  if (!file_path(path, true))
-    return false;
-  snprintf(made, sizeof made, "%s.%d", path, (int)getpid());
-  FILE *out = fopen(made, "we");
+static bool write_limits(MachineLimits *limits, int folder, const char *name) {
+  FILE *out = open_in(folder, name, O_CREAT | O_EXCL | O_WRONLY, "w");
   if (!out)
     return false;
   double *at[NUMBERS];
   numbers(limits, at);
   for (int i = 0; i < NUMBERS; i++)
     fprintf(out, "%lld\n", (long long)(*at[i] * scale(i)));
-  bool good = fclose(out) == 0 && rename(made, path) == 0;
+  return fclose(out) == 0;
+}
+
+bool machine_keep(MachineLimits *limits) {
+  improve(limits);
+  char name[NAME], made[NAME + 32];
+  int folder = find_file(name, true);
+  if (folder < 0)
+    return false;
+  snprintf(made, sizeof made, "%s.%d", name, (int)getpid());
+  unlinkat(folder, made, 0); /* of one with this number that was killed */
+  bool good = write_limits(limits, folder, made) &&
+              renameat(folder, made, folder, name) == 0;
   if (!good)
-    unlink(made);
+    unlinkat(folder, made, 0);
+  close(folder);
   return good;
 }
 

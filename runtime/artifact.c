@@ -8,13 +8,14 @@
 #define _GNU_SOURCE
 #include "runtime/artifactdir.h"
 
+#include "runtime/internal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,35 +52,24 @@ ArtifactKey artifact_key(uint32_t count, const ArtifactPart *parts) {
   return (ArtifactKey){{hash.high64, hash.low64}};
 }
 
-static bool path_of(const ArtifactKind *kind, ArtifactKey key, const char *root,
-                    char path[ARTIFACT_PATH]) {
-  int len = snprintf(path, ARTIFACT_PATH, "%s/%s/%016llx%016llx%s", root,
-                     kind->folder, (unsigned long long)key.word[0],
-                     (unsigned long long)key.word[1], kind->suffix);
-  return len < ARTIFACT_PATH;
+static bool name_of(const ArtifactKind *kind, ArtifactKey key,
+                    char name[ARTIFACT_NAME]) {
+  return snprintf(name, ARTIFACT_NAME, "%016llx%016llx%s",
+                  (unsigned long long)key.word[0],
+                  (unsigned long long)key.word[1],
+                  kind->suffix) < ARTIFACT_NAME;
+}
+
+static int open_kind(const ArtifactKind *kind) {
+  char path[ARTIFACT_PATH];
+  int root = artifact_folder(path, false);
+  int folder = root < 0 ? -1 : artifactdir_kind(root, kind->folder, false);
+  if (root >= 0)
+    close(root);
+  return folder;
 }
 
 /* ---- the limit ---- */
-
-/* "512M", "2 GiB", "1000000" */
-static bool parse_size(const char *text, uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(text, &end, 10);
-  if (end == text || errno || *text == '-')
-    return false;
-  end += strspn(end, " ");
-  static const char units[] = "KMGT";
-  const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-  uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
-  end += unit != NULL;
-  if (unit && strncasecmp(end, "ib", 2) == 0)
-    end += 2;
-  else if (strcasecmp(end, "b") == 0)
-    end++;
-  *out = (uint64_t)n << shift;
-  return !*end && *out >> shift == n;
-}
 
 static const char *limit_wanted(void) {
   const char *wanted = getenv("AXON_CACHE_LIMIT");
@@ -89,13 +79,13 @@ static const char *limit_wanted(void) {
 uint64_t artifact_limit(void) {
   const char *wanted = limit_wanted();
   uint64_t limit;
-  return wanted && parse_size(wanted, &limit) ? limit : LIMIT_DEFAULT;
+  return wanted && size_parse(wanted, &limit) ? limit : LIMIT_DEFAULT;
 }
 
 bool artifact_check(Fault *fault) {
   const char *wanted = limit_wanted();
   uint64_t limit;
-  if (!wanted || parse_size(wanted, &limit))
+  if (!wanted || size_parse(wanted, &limit))
     return true;
   fault_set(fault, "AXON_CACHE_LIMIT=%s is no size", wanted);
   fault_help(fault, "write bytes, or a number with K, M, G or T, as 512M; 0 "
@@ -121,10 +111,14 @@ void artifact_counts_begin(void) {
  * began its own. */
 __attribute__((destructor)) void artifact_counts_add(void) {
   uint64_t found = atomic_load(&found_count), made = atomic_load(&made_count);
-  char root[ARTIFACT_PATH];
-  if ((found || made) && atomic_load(&counting) == getpid() &&
-      artifactdir_root(root, false))
-    artifactdir_count(root, found, made);
+  char path[ARTIFACT_PATH];
+  if ((!found && !made) || atomic_load(&counting) != getpid())
+    return;
+  int root = artifact_folder(path, false);
+  if (root < 0)
+    return;
+  artifactdir_count(root, found, made);
+  close(root);
 }
 
 /* ---- one file ---- */
@@ -166,9 +160,13 @@ static bool is_whole(int file, const ArtifactKey *key, size_t *size) {
          memcmp(hash, seal.hash, sizeof hash) == 0;
 }
 
-bool artifact_path_whole(const char *path) {
+static int open_one(int folder, const char *name) {
+  return openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+bool artifact_is_whole(int folder, const char *name) {
   size_t size;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  int file = open_one(folder, name);
   bool whole = file >= 0 && is_whole(file, NULL, &size);
   if (file >= 0)
     close(file);
@@ -176,21 +174,30 @@ bool artifact_path_whole(const char *path) {
 }
 
 bool artifact_find(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
-  char root[ARTIFACT_PATH];
-  if (!artifactdir_root(root, false) || !path_of(kind, key, root, out->path))
+  *out = (Artifact){.file = -1, .kind = kind};
+  int folder = name_of(kind, key, out->name) ? open_kind(kind) : -1;
+  if (folder < 0)
     return false;
-  int file = open(out->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0)
-    return false;
-  bool whole = is_whole(file, &key, &out->size);
-  if (whole)
-    futimens(file, NULL); /* used now: it goes last */
-  close(file);
-  if (whole)
+  out->file = open_one(folder, out->name);
+  bool there = out->file >= 0;
+  bool whole = there && is_whole(out->file, &key, &out->size) &&
+               lseek(out->file, 0, SEEK_SET) == 0;
+  if (whole) {
+    futimens(out->file, NULL); /* used now: it goes last */
     count(&found_count);
-  else
-    unlink(out->path);
+  } else if (there) {
+    unlinkat(folder, out->name, 0);
+  }
+  if (!whole)
+    artifact_close(out);
+  close(folder);
   return whole;
+}
+
+void artifact_close(Artifact *artifact) {
+  if (artifact->file >= 0)
+    close(artifact->file);
+  artifact->file = -1;
 }
 
 static bool write_all(int file, const void *at, size_t len) {
@@ -206,14 +213,15 @@ static bool write_all(int file, const void *at, size_t len) {
   return true;
 }
 
-static bool write_sealed(const char *path, ArtifactKey key, const void *at,
-                         size_t len) {
+static bool write_sealed(int folder, const char *name, ArtifactKey key,
+                         const void *at, size_t len) {
   Seal seal = {.size = len, .key = key};
   memcpy(seal.magic, magic, sizeof magic);
   XXH128_hash_t hash = XXH3_128bits(at, len);
   seal.hash[0] = hash.high64;
   seal.hash[1] = hash.low64;
-  int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  int file =
+      openat(folder, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
   bool good = write_all(file, at, len) && write_all(file, &seal, sizeof seal);
@@ -221,34 +229,49 @@ static bool write_sealed(const char *path, ArtifactKey key, const void *at,
 }
 
 /* The first look tells what others have kept; from then on it is counted. */
-static void make_room(const char *root, uint64_t more, uint64_t limit) {
+static void make_room(int root, uint64_t more, uint64_t limit) {
   uint64_t before = atomic_fetch_add(&kept_bytes, more);
   if (before && before + more <= limit)
     return;
   atomic_store(&kept_bytes, artifactdir_shrink(root, limit));
 }
 
+static bool write_one(int folder, const char *name, ArtifactKey key,
+                      const void *at, size_t len) {
+  static _Atomic uint32_t number;
+  char made[ARTIFACT_NAME];
+  snprintf(made, sizeof made, ".%d-%u" ARTIFACT_PART, (int)getpid(),
+           atomic_fetch_add(&number, 1));
+  if (write_sealed(folder, made, key, at, len) &&
+      renameat(folder, made, folder, name) == 0)
+    return true;
+  unlinkat(folder, made, 0);
+  return false;
+}
+
 bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
                    size_t len) {
-  static _Atomic uint32_t number;
-  char root[ARTIFACT_PATH], path[ARTIFACT_PATH], made[ARTIFACT_PATH];
+  char path[ARTIFACT_PATH], name[ARTIFACT_NAME];
   uint64_t limit = artifact_limit();
   count(&made_count);
-  if (len + sizeof(Seal) > limit || !artifactdir_root(root, true) ||
-      !artifactdir_kind(root, kind->folder) || !path_of(kind, key, root, path))
+  if (len + sizeof(Seal) > limit || !name_of(kind, key, name))
     return false;
-  if (snprintf(made, sizeof made, "%s/%s/.%d-%u" ARTIFACT_PART, root,
-               kind->folder, (int)getpid(),
-               atomic_fetch_add(&number, 1)) >= ARTIFACT_PATH)
-    return false;
-  if (!write_sealed(made, key, at, len) || rename(made, path) != 0) {
-    unlink(made);
-    return false;
-  }
-  make_room(root, len + sizeof(Seal), limit);
-  return true;
+  int root = artifact_folder(path, true);
+  int folder = root < 0 ? -1 : artifactdir_kind(root, kind->folder, true);
+  bool kept = folder >= 0 && write_one(folder, name, key, at, len);
+  if (folder >= 0)
+    close(folder);
+  if (kept)
+    make_room(root, len + sizeof(Seal), limit);
+  if (root >= 0)
+    close(root);
+  return kept;
 }
 
 void artifact_drop(const Artifact *artifact) {
-  unlink(artifact->path);
+  int folder = open_kind(artifact->kind);
+  if (folder < 0)
+    return;
+  unlinkat(folder, artifact->name, 0);
+  close(folder);
 }

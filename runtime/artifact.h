@@ -5,8 +5,12 @@
  * file that was cut off or changed is found out.  The key is a hash of all
  * that the bytes depend on, so that a file is never out of date.  Any number
  * of processes and threads may use it: a file has its name only when it is
- * whole.  What goes wrong (no home, no space, another's folder) makes
- * artifacts not be found or not be kept, and never is an error. */
+ * whole.  What goes wrong (no home, no space) makes artifacts not be found or
+ * not be kept, and never is an error.
+ *
+ * Code that is found is run.  So the folder is used only where nobody else can
+ * change it or what leads to it (runtime/trust.h); where somebody can, that is
+ * told once.  A file is checked and used through one descriptor. */
 #ifndef AXON_ARTIFACT_H
 #define AXON_ARTIFACT_H
 
@@ -29,19 +33,28 @@ typedef struct ArtifactPart {
 } ArtifactPart;
 ArtifactKey artifact_key(uint32_t count, const ArtifactPart *parts);
 
+enum { ARTIFACT_NAME = 64 };
+
 typedef struct Artifact {
-  char path[ARTIFACT_PATH];
+  int file;    /* what was checked, at its beginning: for artifact_close */
   size_t size; /* of what was kept, from the beginning of the file */
+  const ArtifactKind *kind;
+  char name[ARTIFACT_NAME]; /* in the kind's folder */
 } Artifact;
 
 /* False: it is not there, or was not whole, and then it is removed. */
 bool artifact_find(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
+void artifact_close(Artifact *artifact);
 /* False: it could not be kept.  Others go, those not used for longest, where
  * there is more than artifact_limit(). */
 bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
                    size_t len);
 /* Removes one that is whole and yet cannot be used. */
 void artifact_drop(const Artifact *artifact);
+
+/* The folder of all, for other files that are kept there: a descriptor, or -1.
+ * `make`: made where it is missing. */
+int artifact_folder(char path[ARTIFACT_PATH], bool make);
 
 /* Of a child of fork that keeps artifacts: it counts them, and adds the counts
  * to the totals, which else the end of a process does. */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "runtime/artifactdir.h"
 
+#include "runtime/trust.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,32 +19,18 @@ enum { KEY_DIGITS = 32, STALE_SECONDS = 3600 };
 
 /* ---- where it is ---- */
 
-/* mkdir -p, private. */
-static bool make_folders(char *path) {
-  for (char *p = path + 1;; p++) {
-    if (*p && *p != '/')
-      continue;
-    char kept = *p;
-    *p = '\0';
-    bool good = mkdir(path, 0700) == 0 || errno == EEXIST || errno == EROFS;
-    *p = kept;
-    if (!good || !kept)
-      return good;
-  }
-}
-
 static bool is_folder(const char *path) {
   struct stat is;
   return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
 }
 
-/* The folder that holds ours; a home that is not there is not made. */
-static bool base_folder(char path[ARTIFACT_PATH], bool make, const char **why) {
+/* Its path; a home that is not there is not made. */
+static bool find_path(char path[ARTIFACT_PATH], const char **why) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int len;
-  *why = "";
+  path[0] = 0;
   if (cache && *cache == '/') {
-    len = snprintf(path, ARTIFACT_PATH, "%s", cache);
+    len = snprintf(path, ARTIFACT_PATH, "%s/axon", cache);
   } else if (!home || *home != '/') {
     *why = "neither HOME nor XDG_CACHE_HOME is set";
     return false;
@@ -50,75 +38,44 @@ static bool base_folder(char path[ARTIFACT_PATH], bool make, const char **why) {
     *why = "the folder that HOME names is not there";
     return false;
   } else {
-    len = snprintf(path, ARTIFACT_PATH, "%s/.cache", home);
+    len = snprintf(path, ARTIFACT_PATH, "%s/.cache/axon", home);
   }
-  if (len >= ARTIFACT_PATH - 128) {
-    *why = "its path is too long";
-    return false;
-  }
-  if (make)
-    make_folders(path);
-  return true;
-}
-
-/* Ours alone: what others could have put there might be run. */
-static bool is_private(const char *path, const char **why) {
-  struct stat is;
-  if (lstat(path, &is) != 0) {
-    *why = strerror(errno);
-    return false;
-  }
-  if (S_ISLNK(is.st_mode) && stat(path, &is) != 0) {
-    *why = strerror(errno);
-    return false;
-  }
-  if (!S_ISDIR(is.st_mode))
-    *why = "it is no folder";
-  else if (is.st_uid != geteuid())
-    *why = "it belongs to another user";
-  else if ((is.st_mode & 077) && chmod(path, 0700) != 0)
-    *why = "others may write there";
-  else
+  if (len < ARTIFACT_PATH - 128)
     return true;
+  *why = "its path is too long";
+  path[0] = 0;
   return false;
 }
 
-/* What is made with the rights of root in another's home would be in the way
- * of its owner. */
-static bool may_make_in(const char *base) {
-  struct stat is;
-  return geteuid() != 0 || stat(base, &is) != 0 || is.st_uid == 0;
+/* What cannot be trusted is told; what is not there is no news. */
+static void tell(const Distrust *out) {
+  trust_tell(out, "what is compiled is not kept, as others could change it",
+             "let XDG_CACHE_HOME name a folder of your own, in folders that "
+             "only you and root can write to");
 }
 
-static bool find_root(char path[ARTIFACT_PATH], bool make, const char **why) {
-  path[0] = 0;
-  if (!base_folder(path, make, why))
-    return false;
-  size_t len = strlen(path);
-  bool allowed = may_make_in(path);
-  memcpy(path + len, "/axon", sizeof "/axon");
-  if (make && allowed)
-    mkdir(path, 0700);
-  return is_private(path, why);
-}
-
-bool artifactdir_root(char path[ARTIFACT_PATH], bool make) {
+int artifact_folder(char path[ARTIFACT_PATH], bool make) {
   const char *why;
-  return find_root(path, make, &why);
+  Distrust out;
+  if (!find_path(path, &why))
+    return -1;
+  int root = trust_open_own(path, make, &out);
+  if (root < 0)
+    tell(&out);
+  return root;
 }
 
-static bool folder_path(char path[ARTIFACT_PATH], const char *root,
-                        const char *name) {
-  return snprintf(path, ARTIFACT_PATH, "%s/%s", root, name) < ARTIFACT_PATH;
-}
-
-bool artifactdir_kind(const char *root, const char *folder) {
-  char path[ARTIFACT_PATH];
+int artifactdir_kind(int root, const char *folder, bool make) {
   const char *why;
-  if (!folder_path(path, root, folder))
-    return false;
-  mkdir(path, 0700);
-  return is_private(path, &why);
+  Distrust out = {.distrusted = true};
+  int kind = trust_open_in(root, folder, make, &why);
+  if (kind >= 0 || !why || !find_path(out.path, &out.why))
+    return kind;
+  size_t len = strlen(out.path);
+  snprintf(out.path + len, sizeof out.path - len, "/%s", folder);
+  out.why = why;
+  tell(&out);
+  return -1;
 }
 
 /* ---- what is in it ---- */
@@ -136,32 +93,37 @@ static bool is_part(const char *name) {
          strcmp(name + len - end, ARTIFACT_PART) == 0;
 }
 
-typedef void Visit(void *arg, const char *path, const char *name,
-                   const struct stat *is);
+typedef struct File {
+  int folder; /* of its kind */
+  const char *kind, *name;
+  struct stat is;
+} File;
 
-static void visit_kind(const char *root, const char *folder, Visit *visit,
-                       void *arg) {
-  char path[ARTIFACT_PATH];
-  if (!folder_path(path, root, folder))
-    return;
-  size_t len = strlen(path);
-  DIR *kind = opendir(path);
-  for (struct dirent *file; kind && (file = readdir(kind));) {
-    struct stat is;
-    if (len + strlen(file->d_name) + 2 > ARTIFACT_PATH)
-      continue;
-    path[len] = '/';
-    memcpy(path + len + 1, file->d_name, strlen(file->d_name) + 1);
-    if (lstat(path, &is) == 0 && S_ISREG(is.st_mode))
-      visit(arg, path, file->d_name, &is);
+typedef void Visit(void *arg, const File *file);
+
+static DIR *open_list(int folder) {
+  DIR *list = folder < 0 ? NULL : fdopendir(folder);
+  if (!list && folder >= 0)
+    close(folder);
+  return list;
+}
+
+static void visit_kind(int root, const char *kind, Visit *visit, void *arg) {
+  const char *why;
+  DIR *list = open_list(trust_open_in(root, kind, false, &why));
+  for (struct dirent *file; list && (file = readdir(list));) {
+    File f = {.folder = dirfd(list), .kind = kind, .name = file->d_name};
+    if (fstatat(f.folder, f.name, &f.is, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(f.is.st_mode))
+      visit(arg, &f);
   }
-  if (kind)
-    closedir(kind);
+  if (list)
+    closedir(list);
 }
 
 /* All files of all kinds. */
-static void visit_all(const char *root, Visit *visit, void *arg) {
-  DIR *kinds = opendir(root);
+static void visit_all(int root, Visit *visit, void *arg) {
+  DIR *kinds = open_list(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (struct dirent *kind; kinds && (kind = readdir(kinds));)
     if (kind->d_name[0] != '.' && kind->d_type != DT_REG)
       visit_kind(root, kind->d_name, visit, arg);
@@ -174,7 +136,7 @@ static void visit_all(const char *root, Visit *visit, void *arg) {
 typedef struct Entry {
   struct timespec used;
   uint64_t size;
-  char *path;
+  char *path; /* in the folder of all kinds */
 } Entry;
 
 typedef struct Entries {
@@ -197,28 +159,28 @@ static bool grow(Entries *all) {
   return true;
 }
 
-static void remove_stale(const char *path, const struct stat *is) {
-  if (is->st_mtim.tv_sec + STALE_SECONDS < time(NULL))
-    unlink(path);
+static void remove_stale(const File *file) {
+  if (file->is.st_mtim.tv_sec + STALE_SECONDS < time(NULL))
+    unlinkat(file->folder, file->name, 0);
 }
 
-static void collect(void *arg, const char *path, const char *name,
-                    const struct stat *is) {
+static void collect(void *arg, const File *file) {
   Entries *all = arg;
-  if (is_part(name))
-    remove_stale(path, is);
-  if (!is_artifact(name))
+  uint64_t size = (uint64_t)file->is.st_size;
+  if (is_part(file->name))
+    remove_stale(file);
+  if (!is_artifact(file->name))
     return;
-  all->bytes += (uint64_t)is->st_size;
-  size_t len = strlen(path) + 1;
-  char *copy = mem_try_alloc(len);
-  if (!copy || (all->count == all->cap && !grow(all))) {
-    mem_free(copy);
+  all->bytes += size;
+  size_t len = strlen(file->kind) + strlen(file->name) + 2;
+  char *path = mem_try_alloc(len);
+  if (!path || (all->count == all->cap && !grow(all))) {
+    mem_free(path);
     all->failed = true;
     return;
   }
-  memcpy(copy, path, len);
-  all->at[all->count++] = (Entry){is->st_mtim, (uint64_t)is->st_size, copy};
+  snprintf(path, len, "%s/%s", file->kind, file->name);
+  all->at[all->count++] = (Entry){file->is.st_mtim, size, path};
 }
 
 static int by_use(const void *a, const void *b) {
@@ -230,19 +192,17 @@ static int by_use(const void *a, const void *b) {
 }
 
 /* To a good part below the limit, so that it is not reached again at once. */
-static void remove_oldest(Entries *all, uint64_t limit) {
+static void remove_oldest(int root, Entries *all, uint64_t limit) {
   qsort(all->at, all->count, sizeof *all->at, by_use);
   for (size_t k = 0; k < all->count && all->bytes > limit - limit / 8; k++)
-    if (unlink(all->at[k].path) == 0 || errno == ENOENT)
+    if (unlinkat(root, all->at[k].path, 0) == 0 || errno == ENOENT)
       all->bytes -= all->at[k].size;
 }
 
 /* Held while one process removes: the others need not. */
-static int lock_folder(const char *root) {
-  char path[ARTIFACT_PATH];
-  if (!folder_path(path, root, "lock"))
-    return -1;
-  int file = open(path, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+static int lock_folder(int root) {
+  int file =
+      openat(root, "lock", O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0) {
     close(file);
     return -1;
@@ -250,12 +210,12 @@ static int lock_folder(const char *root) {
   return file;
 }
 
-uint64_t artifactdir_shrink(const char *root, uint64_t limit) {
+uint64_t artifactdir_shrink(int root, uint64_t limit) {
   Entries all = {0};
   visit_all(root, collect, &all);
   int lock = all.bytes > limit ? lock_folder(root) : -1;
   if (lock >= 0) {
-    remove_oldest(&all, limit);
+    remove_oldest(root, &all, limit);
     close(lock);
   }
   for (size_t k = 0; k < all.count; k++)
@@ -266,11 +226,8 @@ uint64_t artifactdir_shrink(const char *root, uint64_t limit) {
 
 /* ---- counts ---- */
 
-static int open_counts(const char *root, int flags) {
-  char path[ARTIFACT_PATH];
-  if (!folder_path(path, root, "counts"))
-    return -1;
-  return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+static int open_counts(int root, int flags) {
+  return openat(root, "counts", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 static void read_counts(int file, uint64_t *found, uint64_t *made) {
@@ -281,7 +238,7 @@ static void read_counts(int file, uint64_t *found, uint64_t *made) {
     *found = f, *made = m;
 }
 
-void artifactdir_count(const char *root, uint64_t found, uint64_t made) {
+void artifactdir_count(int root, uint64_t found, uint64_t made) {
   int file = open_counts(root, O_CREAT | O_RDWR);
   if (file < 0)
     return;
@@ -308,33 +265,48 @@ typedef struct Survey {
   bool verify, clear, left;
 } Survey;
 
-static void survey_one(void *arg, const char *path, const char *name,
-                       const struct stat *is) {
+static void survey_one(void *arg, const File *file) {
   Survey *s = arg;
-  bool artifact = is_artifact(name);
+  bool artifact = is_artifact(file->name);
   if (artifact) {
     s->totals->entries++;
-    s->totals->bytes += (uint64_t)is->st_size;
+    s->totals->bytes += (uint64_t)file->is.st_size;
   }
-  if (artifact && s->verify && !artifact_path_whole(path)) {
+  if (artifact && s->verify && !artifact_is_whole(file->folder, file->name)) {
     s->totals->broken++;
-    s->left |= unlink(path) != 0;
+    s->left |= unlinkat(file->folder, file->name, 0) != 0;
   }
-  if (s->clear && (artifact || is_part(name)))
-    s->left |= unlink(path) != 0 && errno != ENOENT;
+  if (s->clear && (artifact || is_part(file->name)))
+    s->left |= unlinkat(file->folder, file->name, 0) != 0 && errno != ENOENT;
+}
+
+/* A folder that is not there yet is no reason. */
+static int open_survey(ArtifactTotals *out) {
+  const char *why = "";
+  Distrust distrust;
+  struct stat is;
+  if (!find_path(out->path, &why)) {
+    snprintf(out->unused, sizeof out->unused, "%s", why);
+    return -1;
+  }
+  int root = trust_open_own(out->path, false, &distrust);
+  if (root >= 0 || (!distrust.distrusted && lstat(out->path, &is) != 0))
+    return root;
+  bool own = strcmp(distrust.path, out->path) == 0;
+  snprintf(out->unused, sizeof out->unused, "%.160s%s%s",
+           own ? "" : distrust.path, own ? "" : ": ", distrust.why);
+  return -1;
 }
 
 static bool survey(ArtifactTotals *out, bool verify, bool clear) {
   *out = (ArtifactTotals){0};
-  const char *why = "";
   Survey s = {out, verify, clear, false};
-  if (!find_root(out->path, false, &why)) {
-    if (access(out->path, F_OK) == 0 || !out->path[0])
-      snprintf(out->unused, sizeof out->unused, "%s", why);
+  int root = open_survey(out);
+  if (root < 0)
     return true;
-  }
-  visit_all(out->path, survey_one, &s);
-  int file = open_counts(out->path, O_RDWR);
+  visit_all(root, survey_one, &s);
+  int file = open_counts(root, O_RDWR);
+  close(root);
   if (file < 0)
     return !s.left;
   read_counts(file, &out->found, &out->made);

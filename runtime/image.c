@@ -114,6 +114,9 @@ static bool read_png_data(Png *p) {
   size_t stride = (size_t)(p->is.shape[1] * p->is.shape[2]);
   if (lib.png_get_rowbytes(p->png, p->info) != stride)
     return input_fault(p->in, p->fault, "its rows are of an unknown kind");
+  if (!input_may_unpack(p->in, p->in->size, (uint64_t)stride * height,
+                        p->fault))
+    return false;
   p->tensor = tensor_new(DT_U8, 3, p->is.shape, true, p->fault);
   if (!p->tensor)
     return false;

@@ -16,6 +16,8 @@ int float_digits(Dtype dtype, double x, char digits[20], int *exponent);
 /* "f32[2, 3]", cut where it does not fit. */
 void type_text(char *out, size_t size, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t stars);
+/* "37.3 GiB", "12 bytes" */
+void bytes_text(char *out, size_t size, uint64_t bytes);
 /* Elements of a shape and their bytes; false when they overflow or an extent
  * is negative. */
 bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
@@ -94,6 +96,19 @@ typedef struct Format {
 } Format;
 extern const Format npy_format, npz_format, safetensors_format, csv_format,
     tsv_format, png_format, pgm_format, ppm_format;
+
+/* ---- limit.c: bombs ---- */
+
+/* "512M", "2 GiB", "1000000" */
+bool size_parse(const char *text, uint64_t *out);
+
+/* Whether so many packed bytes of a file may become so many; a fault where
+ * that is more than AXON_FILE_LIMIT and they are packed as none usually are. */
+bool input_may_unpack(const Input *in, uint64_t packed, uint64_t size,
+                      Fault *fault);
+/* Whether a header of so many bytes may be read: in memory it takes a multiple
+ * of them. */
+bool input_may_parse(const Input *in, uint64_t size, Fault *fault);
 
 /* ---- npy.c, for npz.c too ---- */
 

@@ -87,9 +87,9 @@ static bool find_entry(const Input *in, zip_t *zip, const LoadOptions *options,
   return ok;
 }
 
-/* `size` is what the entry says that it holds unpacked. */
+/* What the entry says that it holds, unpacked and as it is. */
 static bool check_entry(const Input *in, zip_t *zip, uint32_t number,
-                        size_t *size, Fault *fault) {
+                        size_t *size, size_t *packed, Fault *fault) {
   zip_stat_t info;
   lib.zip_stat_init(&info);
   zip_uint64_t wanted = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
@@ -109,6 +109,7 @@ static bool check_entry(const Input *in, zip_t *zip, uint32_t number,
         in, fault, "%llu bytes cannot hold the %llu that it claims",
         (unsigned long long)info.comp_size, (unsigned long long)info.size);
   *size = (size_t)info.size;
+  *packed = (size_t)info.comp_size;
   return true;
 }
 
@@ -129,7 +130,7 @@ typedef struct Entry {
   zip_file_t *file;
   Input prefix; /* the first bytes: the header, and perhaps data */
   NpyHeader npy;
-  size_t size; /* of the .npy file */
+  size_t size, packed; /* of the .npy file */
 } Entry;
 
 static void entry_close(Entry *e) {
@@ -147,7 +148,7 @@ static bool entry_open(Entry *e, Input *in, const LoadOptions *options,
   if (!e->zip || !find_entry(in, e->zip, options, &number, fault))
     return false;
   in->entry = lib.zip_get_name(e->zip, number, 0);
-  if (!check_entry(in, e->zip, number, &e->size, fault))
+  if (!check_entry(in, e->zip, number, &e->size, &e->packed, fault))
     return false;
   e->prefix = *in;
   e->prefix.mapping = NULL;
@@ -179,6 +180,8 @@ static bool read_data(Entry *e, const Input *in, char *to, Fault *fault) {
 
 static Tensor *entry_load(Entry *e, const Input *in, Fault *fault) {
   const Header *is = &e->npy.is;
+  if (!input_may_unpack(in, e->packed, e->size, fault))
+    return NULL;
   Tensor *t = tensor_new(is->dtype, is->rank, is->shape, false, fault);
   if (!t)
     return NULL;

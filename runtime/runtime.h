@@ -172,6 +172,8 @@ typedef struct LoadOptions {
   Dtype want;       /* csv: element type; DT_NONE is F32 */
 } LoadOptions;
 
+/* A fault where AXON_FILE_LIMIT is no size. */
+bool file_check(Fault *fault);
 /* By the extension: .npy .npz .safetensors .csv .tsv .png .pgm .ppm */
 bool file_known(const char *path, Fault *fault); /* there or not */
 bool file_header(const char *path, const LoadOptions *options, Header *out,

@@ -159,6 +159,8 @@ static bool file_open(Input *in, File *file, Fault *fault) {
   if (length > in->size - LENGTH || length > HEADER_MOST)
     return input_fault(in, fault, "its header would be %llu bytes long",
                        (unsigned long long)length);
+  if (!input_may_parse(in, length, fault))
+    return false;
   json_error_t error;
   file->json = jansson.json_loadb((const char *)in->bytes + LENGTH, length,
                               JSON_REJECT_DUPLICATES, &error);

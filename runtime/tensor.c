@@ -122,8 +122,7 @@ uint64_t memory_physical(void) {
   return known;
 }
 
-/* "37.3 GiB", "12 bytes" */
-static void size_text(char *out, size_t size, uint64_t bytes) {
+void bytes_text(char *out, size_t size, uint64_t bytes) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) {
     snprintf(out, size, "%llu bytes", (unsigned long long)bytes);
@@ -140,8 +139,8 @@ static void memory_fault(Fault *fault, Dtype dtype, uint32_t rank,
                          const int64_t *shape, size_t bytes) {
   char type[200], need[32], have[32];
   type_text(type, sizeof type, dtype, rank, shape, 0);
-  size_text(need, sizeof need, bytes);
-  size_text(have, sizeof have, memory_physical());
+  bytes_text(need, sizeof need, bytes);
+  bytes_text(have, sizeof have, memory_physical());
   fault_set(fault, "%s needs %s of memory", type, need);
   fault->kind = FAULT_MEMORY;
   fault_help(fault,

@@ -277,7 +277,7 @@ SessionStatus session_check(Session *s, const SessionText *text) {
 
 bool session_settings(Fault *fault) {
   return target_check(fault) && toolchain_check(fault) && pool_check(fault) &&
-         artifact_check(fault);
+         artifact_check(fault) && file_check(fault);
 }
 
 /* What programs run on may be missing on this machine. */

@@ -119,7 +119,7 @@ ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
 for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
   AXON_KEEP=all AXON_POOL=none AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
   AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
-  AXON_CC_SECONDS=soon; do
+  AXON_CC_SECONDS=soon AXON_FILE_LIMIT=little; do
   env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
   [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" || wrong "$setting is taken"
 done
@@ -157,4 +157,128 @@ shows 'finished alone' '^1 kernel,'
 left=$(find "$work" -maxdepth 1 -name 'axon-*')
 [ -z "$left" ] || wrong "left behind by what finishes: $left"
 shows 'counted' '^0 times found, 1 time compiled'
+
+# A cache that others can change is not used, which is said once, and is not
+# changed; the results are the same.
+refused() { # refused WHAT FOLDER WHY
+  runs "$1"
+  [ "$(grep -c W0515 <<<"$said")" = 1 ] && grep -qF "$2: $3" <<<"$said" &&
+    grep -q XDG_CACHE_HOME <<<"$said" || wrong "$1: $said"
+}
+export XDG_CACHE_HOME="$work/shared"
+mkdir "$XDG_CACHE_HOME"
+chmod 1777 "$XDG_CACHE_HOME"
+runs 'in a folder as /tmp is'
+quiet 'in a folder as /tmp is'
+shows 'in a folder as /tmp is' '^[1-9][0-9]* kernels?, '
+chmod 0777 "$XDG_CACHE_HOME"
+refused 'below a folder of all' "$XDG_CACHE_HOME" 'others may write there'
+shows 'below a folder of all' "^nothing is kept: $XDG_CACHE_HOME: others may"
+"$AXON" doctor >"$work/out" 2>&1
+grep -q "$XDG_CACHE_HOME: others may" "$work/out" || wrong 'the doctor: a cache'
+chmod 1777 "$XDG_CACHE_HOME"
+chmod 0777 "$XDG_CACHE_HOME/axon"
+refused 'open to all' "$XDG_CACHE_HOME/axon" 'others may write there'
+chmod 0700 "$XDG_CACHE_HOME/axon"
+mkdir "$work/own"
+chmod 0755 "$work/own"
+ln -s "$work/own" "$XDG_CACHE_HOME/link"
+XDG_CACHE_HOME="$XDG_CACHE_HOME/link" runs 'by a link of its own'
+quiet 'by a link of its own'
+[ -d "$work/own/axon/cpu" ] || wrong 'nothing was kept behind a link'
+
+# What another user (65534) put there.  Its library would say that it was run:
+# each is under the name of one of ours.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  chmod 711 "$work"
+  cat >"$work/evil.c" <<end
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void run(void) {
+  close(open("$work/stolen", O_CREAT | O_WRONLY, 0600));
+}
+end
+  cc -shared -fPIC -o "$work/evil.so" "$work/evil.c"
+  mkdir "$work/theirs" "$work/theirs/cpu"
+  for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do
+    cp "$work/evil.so" "$work/theirs/cpu/${file##*/}"
+  done
+  chown -R 65534:65534 "$work/theirs"
+  mv "$XDG_CACHE_HOME/axon" "$work/ours"
+  chmod 0755 "$work/ours"
+  ln -s "$work/ours" "$XDG_CACHE_HOME/axon"
+  chown -h 65534:65534 "$XDG_CACHE_HOME/axon"
+  refused "by another's link" "$XDG_CACHE_HOME/axon" 'it belongs to another'
+  rm "$XDG_CACHE_HOME/axon"
+  cp -R "$work/theirs" "$XDG_CACHE_HOME/axon"
+  chown 65534:65534 "$XDG_CACHE_HOME/axon"
+  refused "another's folder" "$XDG_CACHE_HOME/axon" 'it belongs to another'
+  chown 0:0 "$XDG_CACHE_HOME/axon"
+  chown -R 65534:65534 "$XDG_CACHE_HOME/axon/cpu"
+  refused "another's kernels" "$XDG_CACHE_HOME/axon/cpu" \
+    'it belongs to another'
+  rm -r "$XDG_CACHE_HOME/axon"
+  # The link turns from our folder to theirs and back while programs start.
+  chmod 0777 "$XDG_CACHE_HOME"
+  setpriv --reuid 65534 --regid 65534 --clear-groups bash -c '
+    while :; do
+      ln -sfn "$1" "$3/next" && mv -T "$3/next" "$3/axon"
+      ln -sfn "$2" "$3/next" && mv -T "$3/next" "$3/axon"
+    done' turn "$work/ours" "$work/theirs" "$XDG_CACHE_HOME" 2>/dev/null &
+  pid=$!
+  for _ in $(seq 40); do
+    [ "$("$AXON" run "$work/a.axn" 2>/dev/null)" = "$wanted" ] ||
+      wrong 'while a link turns'
+  done
+  kill "$pid"
+  wait "$pid" 2>/dev/null
+  [ ! -e "$work/stolen" ] || wrong "another user's library was run"
+  mode=$(stat -c %a "$work/ours")
+  [ "$mode" = 755 ] || wrong "a folder behind a link has mode $mode now"
+fi
+
+# Folders for temporary files: not where others could exchange them.
+export XDG_CACHE_HOME="$work/none"
+mkdir "$work/tmp"
+chmod 0777 "$work/tmp"
+TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs 'with temporary files of all'
+grep -qF "$work/tmp: others may write there" <<<"$said" ||
+  wrong "temporary files of all: $said"
+chmod 0700 "$work/tmp"
+
+# One that was left by a process that was killed goes with the next one there;
+# what is in use, new, kept, no folder or named otherwise stays.
+printf '#!/bin/sh\nexec sleep 60\n' >"$work/slow"
+TMPDIR="$work/tmp" AXON_CC="$work/slow" "$AXON" run "$work/a.axn" \
+  >/dev/null 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  ls "$work"/tmp/axon-job-*/log >/dev/null 2>&1 && break
+  sleep 0.1
+done
+used=$(cd "$work/tmp" && echo axon-job-*)
+there() { (cd "$work/tmp" && echo *); }
+compile() { TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs "$1"; }
+mkdir "$work/far" "$work/tmp/axon-job-abcde" "$work/tmp/axon-job-123456" \
+  "$work/tmp/axon-kept-123456" "$work/tmp/axon-other-123456" \
+  "$work/tmp/axon-build-a1b2c3"
+touch "$work/far/file" "$work/tmp/axon-build-a1b2c3/m.c"
+touch -d '10 minutes ago' "$work"/tmp/* "$work/far"
+ln -s "$work/far" "$work/tmp/axon-job-linked"
+mkdir "$work/tmp/axon-job-ABCDEF"
+stay='axon-job-ABCDEF axon-job-abcde axon-job-linked axon-kept-123456'
+stay+=' axon-other-123456'
+compile 'beside another'
+for folder in $used $stay; do
+  [ -e "$work/tmp/$folder" ] || wrong "a sweep removed $folder of $used"
+done
+for folder in axon-build-a1b2c3 axon-job-123456; do
+  [ ! -e "$work/tmp/$folder" ] || wrong "not swept: $folder"
+done
+disown "$pid"
+kill -KILL "$pid"
+while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+compile 'after a process was killed'
+[ "$(there)" = "$stay" ] || wrong "after a sweep: $(there)"
+[ -e "$work/far/file" ] || wrong 'a sweep followed a link'
 exit "$bad"

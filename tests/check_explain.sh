@@ -11,7 +11,7 @@ without+=' 505 510 511 599'   # memory and faults
 without+=' 520 521'           # calls from a host
 without+=' 602 603 605'       # several files, the prompt
 without+=' 610 611 612 613 614'   # options
-without+=' 512 513 514'       # the machine, and faults
+without+=' 512 513 514 515'   # the machine, and faults
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -249,6 +249,88 @@ name='types that double'
 ends error check
 grep -q E0324 err || { echo "no limit named: $name" && bad=1; }
 
+# Bombs: little on the disk, much in memory.  What is refused says how it can
+# be loaded all the same, and that is so; what is packed as usual is loaded.
+python3 - <<'end' || { echo 'no bombs were made' && bad=1; }
+import json, os, struct, zlib
+
+def deflate(data, flush=zlib.Z_FULL_FLUSH):
+    z = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return z.compress(data) + z.flush(flush)
+
+def npz(path, megabytes, body=None, crc=None):
+    """So many bytes of u8: zeros, or the body again and again."""
+    mega = bytes(1 << 20) if body is None else body
+    size = megabytes << 20
+    head = "{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % size
+    head = head.ljust(117) + "\n"
+    head = b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode()
+    packed = deflate(head) + deflate(mega) * megabytes
+    packed += deflate(b"", zlib.Z_FINISH)
+    crc = zlib.crc32(head)
+    for _ in range(megabytes if megabytes < 100 else 0):
+        crc = zlib.crc32(mega, crc)
+    about = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, crc, len(packed),
+                        size + len(head), 5, 0)
+    local = b"PK\3\4" + about + b"x.npy"
+    central = b"PK\1\2\x14\0" + about + bytes(14) + b"x.npy"
+    end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, len(central),
+                      len(local) + len(packed), 0)
+    open(path, "wb").write(local + packed + central + end)
+
+def chunk(kind, data):
+    return (struct.pack(">I", len(data)) + kind + data +
+            struct.pack(">I", zlib.crc32(kind + data)))
+
+def png(path, side):
+    rows = zlib.compressobj(9)
+    packed = b"".join(rows.compress(bytes(side + 1)) for _ in range(side))
+    packed += rows.flush()
+    if len(packed) * 1032 < side * side:
+        packed += bytes(side * side // 1000)
+    open(path, "wb").write(b"\x89PNG\r\n\x1a\n" +
+        chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+        chunk(b"IDAT", packed) + chunk(b"IEND", b""))
+
+npz("bomb.npz", 1024)
+npz("small.npz", 8)
+npz("usual.npz", 8, os.urandom(1 << 19) * 2)
+png("small.png", 3000)
+claim = struct.pack(">IIBBBBB", 30000, 30000, 8, 0, 0, 0, 0)
+open("bomb.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", claim) +
+    chunk(b"IDAT", zlib.compress(bytes(1 << 20)) + bytes(1000000)) +
+    chunk(b"IEND", b""))
+names = {"__metadata__": {str(i): "" for i in range(300000)}}
+text = json.dumps(dict(names, x={"dtype": "U8", "shape": [1],
+                                 "data_offsets": [0, 1]})).encode()
+open("bomb.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + b"1")
+end
+bomb() { # bomb WANTED FILE RANK [LIMIT]
+  name="$2, limit ${4:-as it is}"
+  echo "do print (sum (load \"$2\" : u8[${3}]))" >p.axn
+  AXON_FILE_LIMIT=${4-} ends "$1" run
+  [ "$1" = fine ] || grep -q "\"$2\": .* limit of " err ||
+    { echo "no limit named: $name" && bad=1; }
+  [ "$1" = fine ] || grep -q 'AXON_FILE_LIMIT=[0-9]*[MG] ' err ||
+    { echo "no way out: $name" && bad=1; }
+}
+for file in bomb.npz bomb.png small.npz small.png bomb.safetensors; do
+  [ "$(stat -c %s $file)" -lt 6000000 ] || { echo "$file is large" && bad=1; }
+done
+bomb error bomb.npz n
+bomb error bomb.png 'h, w, c'
+bomb fine small.npz n
+bomb error small.npz n 4M
+bomb fine small.npz n 9M
+bomb fine usual.npz n 4M
+bomb fine small.png 'h, w, c'
+bomb error small.png 'h, w, c' 4M
+bomb fine small.png 'h, w, c' 16M
+bomb fine bomb.safetensors n
+bomb error bomb.safetensors n 4M
+bomb fine bomb.safetensors n 128M
+rm -f ./*.npz ./*.png ./*.safetensors
+
 name='hostile data'
 rm -f -- *.csv
 for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors} \

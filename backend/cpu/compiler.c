@@ -92,9 +92,8 @@ static void tell_failed(const char *why, const Job *job) {
   else
     snprintf(n.note, sizeof n.note, "%s", why);
   snprintf(n.help, sizeof n.help, "%s",
-           full ? "make room there, or let TMPDIR name another folder"
-           : !ours
-               ? "axon doctor tries the compiler; AXON_CC names another one"
+           full    ? "make room there, or let TMPDIR name another folder"
+           : !ours ? "axon doctor tries the compiler; AXON_CC names another one"
            : job_is_kept()
                ? "please report it, with what was kept"
                : "AXON_CC_DEBUG=1 keeps the C text and what the compiler said");
@@ -148,14 +147,30 @@ static bool load(Object *o, const char *path) {
   return o->library != NULL;
 }
 
+/* What was checked, whatever its path leads to by now.  The system takes a
+ * name that it knows for the library that it knows, and numbers of descriptors
+ * come again: so each name is another one, by how often it says "." and "/".
+ */
+static bool load_file(Object *o, int file) {
+  static uint32_t loads;
+  char name[160];
+  int len = snprintf(name, sizeof name, "/proc/self/fd/");
+  for (uint32_t n = ++loads; n; n >>= 1)
+    len +=
+        snprintf(name + len, sizeof name - (size_t)len, n & 1 ? ".//" : "./");
+  snprintf(name + len, sizeof name - (size_t)len, "%d", file);
+  return load(o, name);
+}
+
 static bool load_artifact(Object *o) {
   Artifact found;
   if (!artifact_find(&kind, o->key, &found))
     return false;
-  if (load(o, found.path))
-    return true;
-  artifact_drop(&found); /* perhaps it is gone meanwhile */
-  return false;
+  bool good = load_file(o, found.file);
+  artifact_close(&found);
+  if (!good && access("/proc/self/fd", X_OK) == 0)
+    artifact_drop(&found);
+  return good;
 }
 
 /* ---- jobs ---- */
@@ -320,7 +335,7 @@ static void close_files(void) {
     int fd = atoi(entry->d_name);
     bool ours = fd == dirfd(files) || entry->d_name[0] == '.';
     for (Object *o = table.open; o && !ours; o = o->other)
-      ours = o->state == STATE_RUNNING && job_end(o->job) == fd;
+      ours = o->state == STATE_RUNNING && job_has(o->job, fd);
     if (!ours)
       close(fd);
   }

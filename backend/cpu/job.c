@@ -3,8 +3,8 @@
 #include "backend/cpu/job.h"
 
 #include "backend/cpu/cpu.h"
+#include "runtime/tempdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,8 +19,7 @@
 extern char **environ;
 
 enum {
-  FOLDER = 256,
-  PATH = FOLDER + 16,
+  PATH = TEMPDIR_PATH + 16,
   OBJECT_MOST = 64 << 20,
   STOP_MS = 200, /* for a compiler to remove what it was writing */
 };
@@ -28,7 +27,8 @@ enum {
 struct Job {
   pid_t pid;
   int end; /* readable once the compiler and what it started have ended */
-  char folder[FOLDER], source[PATH], object[PATH], log[PATH];
+  TempDir dir;
+  char source[PATH], object[PATH], log[PATH];
 };
 
 /* ---- its folder ---- */
@@ -77,27 +77,30 @@ static bool write_source(const Job *job, const char *text, size_t len) {
   return close(file) == 0 && good;
 }
 
-static void remove_folder(const char *path) {
-  DIR *folder = opendir(path);
-  for (struct dirent *file; folder && (file = readdir(folder));)
-    unlinkat(dirfd(folder), file->d_name, 0);
-  if (folder)
-    closedir(folder);
-  rmdir(path);
+static void tell(const Distrust *why) {
+  trust_tell(why,
+             "temporary files are put elsewhere, as others could change "
+             "them",
+             "let TMPDIR name a folder of your own, or one with the sticky "
+             "bit, in folders that only you and root can write to");
 }
 
 static bool make_folder_in(Job *job, const char *base, const char *text,
                            size_t len) {
-  if (!base || *base != '/' ||
-      snprintf(job->folder, FOLDER, "%s/axon-XXXXXX", base) >= FOLDER ||
-      !mkdtemp(job->folder))
+  Distrust why;
+  if (!base || *base != '/')
     return false;
-  snprintf(job->source, PATH, "%s/kernel.c", job->folder);
-  snprintf(job->object, PATH, "%s/kernel.so", job->folder);
-  snprintf(job->log, PATH, "%s/log", job->folder);
+  if (!tempdir_make(&job->dir, base, "job", job_is_kept(), &why)) {
+    tell(&why);
+    return false;
+  }
+  snprintf(job->source, PATH, "%s/kernel.c", job->dir.path);
+  snprintf(job->object, PATH, "%s/kernel.so", job->dir.path);
+  snprintf(job->log, PATH, "%s/log", job->dir.path);
   if (write_source(job, text, len))
     return true;
-  remove_folder(job->folder);
+  job->dir.kept = false;
+  tempdir_remove(&job->dir);
   return false;
 }
 
@@ -126,7 +129,7 @@ static const char **environment(const Job *job, char folder[PATH]) {
     if (strncmp(environ[k], "TMPDIR=", 7) != 0 &&
         strncmp(environ[k], "LC_ALL=", 7) != 0)
       out[kept++] = environ[k];
-  snprintf(folder, PATH, "TMPDIR=%s", job->folder);
+  snprintf(folder, PATH, "TMPDIR=%s", job->dir.path);
   out[kept++] = folder;
   out[kept] = "LC_ALL=C";
   return out;
@@ -200,7 +203,7 @@ Job *job_start(const Toolchain *tools, const char *text, size_t len,
   }
   *why = "no process can be started";
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    remove_folder(job->folder);
+    tempdir_remove(&job->dir);
     mem_free(job);
     return NULL;
   }
@@ -224,6 +227,10 @@ bool job_is_done(const Job *job) {
 
 int job_end(const Job *job) {
   return job->end;
+}
+
+bool job_has(const Job *job, int file) {
+  return file == job->end || file == job->dir.folder;
 }
 
 /* The first line in which the compiler says what is wrong, printable.  What
@@ -267,8 +274,8 @@ bool job_wait(Job *job, char *why, size_t size) {
   if (WEXITSTATUS(status) == 0 && access(job->object, R_OK) == 0)
     return true;
   int len = WEXITSTATUS(status)
-                ? snprintf(why, size, "the C compiler failed (%d): ",
-                           WEXITSTATUS(status))
+                ? snprintf(why, size,
+                           "the C compiler failed (%d): ", WEXITSTATUS(status))
                 : snprintf(why, size, "the C compiler made no file: ");
   first_error(job, why + len, size - (size_t)len);
   return false;
@@ -281,7 +288,7 @@ const char *job_object(const Job *job) {
 }
 
 const char *job_folder(const Job *job) {
-  return job->folder;
+  return job->dir.path;
 }
 
 void *job_read_object(const Job *job, size_t *len) {
@@ -324,12 +331,12 @@ void job_stop(Job *job) {
 
 void job_free(Job *job) {
   close(job->end);
-  if (!job_is_kept())
-    remove_folder(job->folder);
+  tempdir_remove(&job->dir);
   mem_free(job);
 }
 
 void job_disown(Job *job) {
   close(job->end);
+  tempdir_disown(&job->dir);
   mem_free(job);
 }

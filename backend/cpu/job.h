@@ -13,6 +13,7 @@ Job *job_start(const Toolchain *tools, const char *text, size_t len,
 /* Has it ended?  And what can be polled for that. */
 bool job_is_done(const Job *job);
 int job_end(const Job *job);
+bool job_has(const Job *job, int file); /* a descriptor of its own */
 /* Waits for its end.  False: it made no object; `why` says so in a line. */
 bool job_wait(Job *job, char *why, size_t size);
 /* The path of the object; its bytes, for mem_free, NULL when they cannot be

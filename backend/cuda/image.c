@@ -3,7 +3,6 @@
 #include "backend/cuda/image.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,16 +53,13 @@ static bool read_bytes(int file, char *at, size_t len) {
   return true;
 }
 
-static char *read_artifact(const Artifact *a) {
-  int file = open(a->path, O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return NULL;
+static char *read_artifact(Artifact *a) {
   char *bytes = mem_try_alloc(a->size + 1);
-  if (bytes && !read_bytes(file, bytes, a->size)) {
+  if (bytes && !read_bytes(a->file, bytes, a->size)) {
     mem_free(bytes);
     bytes = NULL;
   }
-  close(file);
+  artifact_close(a);
   return bytes;
 }
 

@@ -1,12 +1,14 @@
 /* Artifacts: found as they were kept or not at all, whatever became of the
  * files, of the folder, of other processes. */
 #include "runtime/artifact.h"
+#include "runtime/notice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,14 +52,19 @@ static bool keep(int n, size_t len) {
   return artifact_keep(&kind, key_of(n), content, fill(n, len));
 }
 
+static const char *path_of(const Artifact *a) {
+  static char path[512];
+  snprintf(path, sizeof path, "%s/axon/test/%s", base, a->name);
+  return path;
+}
+
 /* 1: found, as it was kept; 0: not found; -1: found, and something else. */
 static int find(int n, size_t len, Artifact *a) {
   if (!artifact_find(&kind, key_of(n), a))
     return 0;
   static char is[sizeof content];
-  int file = open(a->path, O_RDONLY);
-  ssize_t got = file < 0 ? -1 : read(file, is, sizeof is);
-  close(file);
+  ssize_t got = read(a->file, is, sizeof is);
+  artifact_close(a);
   fill(n, len);
   bool same =
       a->size == len && got >= (ssize_t)len && memcmp(is, content, len) == 0;
@@ -84,7 +91,7 @@ static void test_kept(void **state) {
   assert_true(keep(1, 100)); /* once more: as another process might */
   assert_int_equal(find(1, 100, &a), 1);
   struct stat is;
-  assert_int_equal(stat(a.path, &is), 0);
+  assert_int_equal(stat(path_of(&a), &is), 0);
   assert_int_equal(is.st_mode & 0777, 0600);
   ArtifactTotals t;
   artifact_totals(&t);
@@ -115,14 +122,14 @@ static void test_damage(void **state) {
     size_t len = 200 + (size_t)(rand() % 3000);
     assert_true(keep(n, len));
     assert_int_equal(find(n, len, &a), 1);
-    assert_int_equal(stat(a.path, &is), 0);
+    assert_int_equal(stat(path_of(&a), &is), 0);
     off_t at = rand() % is.st_size;
     if (n % 2)
-      change_byte(a.path, at);
+      change_byte(path_of(&a), at);
     else
-      assert_int_equal(truncate(a.path, at), 0);
+      assert_int_equal(truncate(path_of(&a), at), 0);
     assert_int_equal(find(n, len, &a), 0);
-    assert_int_equal(access(a.path, F_OK), -1); /* gone, for a new one */
+    assert_int_equal(access(path_of(&a), F_OK), -1); /* gone, for a new one */
     assert_true(keep(n, len));
     assert_int_equal(find(n, len, &a), 1);
   }
@@ -134,9 +141,9 @@ static void test_verify(void **state) {
   for (int n = 0; n < 10; n++)
     assert_true(keep(n, 1000));
   assert_int_equal(find(4, 1000, &a), 1);
-  change_byte(a.path, 500);
+  change_byte(path_of(&a), 500);
   assert_int_equal(find(7, 1000, &a), 1);
-  assert_int_equal(truncate(a.path, 10), 0);
+  assert_int_equal(truncate(path_of(&a), 10), 0);
   ArtifactTotals t;
   artifact_verify(&t);
   assert_int_equal(t.entries, 10);
@@ -153,7 +160,9 @@ static void test_exchanged(void **state) {
   assert_true(keep(1, 50) && keep(2, 50));
   assert_int_equal(find(1, 50, &a), 1);
   assert_int_equal(find(2, 50, &b), 1);
-  assert_int_equal(rename(a.path, b.path), 0);
+  char from[512];
+  strcpy(from, path_of(&a));
+  assert_int_equal(rename(from, path_of(&b)), 0);
   assert_int_equal(find(2, 50, &b), 0);
 }
 
@@ -162,14 +171,15 @@ static void test_foreign(void **state) {
   Artifact a;
   assert_true(keep(1, 50));
   assert_int_equal(find(1, 50, &a), 1);
-  assert_int_equal(chmod(a.path, 0666), 0); /* others may have written it */
+  assert_int_equal(chmod(path_of(&a), 0666),
+                   0); /* others may have written it */
   assert_int_equal(find(1, 50, &a), 0);
-  char other[ARTIFACT_PATH + 8];
+  char other[600];
   assert_true(keep(1, 50));
   assert_int_equal(find(1, 50, &a), 1);
-  snprintf(other, sizeof other, "%s.x", a.path);
-  assert_int_equal(rename(a.path, other), 0);
-  assert_int_equal(symlink(other, a.path), 0);
+  snprintf(other, sizeof other, "%s.x", path_of(&a));
+  assert_int_equal(rename(path_of(&a), other), 0);
+  assert_int_equal(symlink(other, path_of(&a)), 0);
   assert_int_equal(find(1, 50, &a), 0);
 }
 
@@ -246,11 +256,13 @@ static void test_modes(void **state) {
   assert_int_equal(is.st_mode & 0777, 0700);
 }
 
+enum { OTHER = 65534 };
+
 /* Runs f as a user who is not root, who may write anywhere. */
 static int as_user(int f(void)) {
   pid_t child = fork();
   if (child == 0) {
-    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+    if (geteuid() == 0 && (setgid(OTHER) != 0 || setuid(OTHER) != 0))
       _exit(99);
     _exit(f());
   }
@@ -276,22 +288,199 @@ static int only_found(void) {
   return keep(2, 10) ? 1 : find(2, 10, &a) ? 2 : 0;
 }
 
+/* How often it was told that the folder cannot be trusted. */
+static int told(void) {
+  Notice n;
+  int count = 0;
+  while (notice_take(&n))
+    count += n.code == 515 && n.note[0] && n.help[0];
+  return count;
+}
+
+static int nothing_and_told(void) {
+  int status = nothing_works();
+  return status ? status : told() == 1 ? 0 : 4;
+}
+
+static int nothing_and_quiet(void) {
+  int status = nothing_kept();
+  return status ? status : told() == 0 ? 0 : 4;
+}
+
+/* In a process of its own, which is told once. */
+static int as_self(int f(void)) {
+  pid_t child = fork();
+  if (child == 0)
+    _exit(f());
+  int status;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
 static void test_refused(void **state) {
   (void)state;
   char path[512];
   snprintf(path, sizeof path, "%s/axon", base);
-  assert_int_equal(chmod(base, 0777), 0);
+  assert_int_equal(chmod(base, 01777), 0);
   assert_int_equal(mkdir(path, 0777), 0);
   assert_int_equal(chmod(path, 0777), 0);
-  if (geteuid() == 0) /* another's, and open to all */
-    assert_int_equal(as_user(nothing_works), 0);
+  assert_int_equal(as_self(nothing_and_told), 0); /* ours, but open to all */
+  if (geteuid() == 0)                             /* another's */
+    assert_int_equal(as_user(nothing_and_told), 0);
   assert_int_equal(rmdir(path), 0);
   assert_int_equal(chmod(base, 0555), 0); /* may not be made */
-  assert_int_equal(as_user(nothing_kept), 0);
+  assert_int_equal(as_user(nothing_and_quiet), 0);
   assert_int_equal(chmod(base, 0755), 0);
   close(open(path, O_CREAT | O_WRONLY, 0600)); /* is a file */
   assert_int_equal(as_user(nothing_works), 0);
   assert_int_equal(nothing_works(), 0);
+}
+
+static int is_kept(void) {
+  Artifact a;
+  return !keep(1, 10) ? 1 : find(1, 10, &a) != 1 ? 2 : told() ? 3 : 0;
+}
+
+/* Folders on the way: who may write to them. */
+static void test_parents(void **state) {
+  (void)state;
+  static const struct {
+    mode_t mode;
+    bool good;
+  } cases[] = {{0700, true},  {0755, true},  {0777, false}, {01777, true},
+               {0757, false}, {03777, true}, {01757, true}};
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    assert_int_equal(chmod(base, cases[k].mode), 0);
+    assert_int_equal(as_self(cases[k].good ? is_kept : nothing_and_told), 0);
+    char command[600]; /* and nothing was made where it cannot be trusted */
+    snprintf(command, sizeof command, "! [ -e '%s/axon' ] || rm -r '%s/axon'",
+             base, base);
+    assert_int_equal(system(command), 0);
+  }
+  assert_int_equal(chmod(base, 0775), 0);
+  if (geteuid() != 0)
+    return;
+  assert_int_equal(chown(base, 0, OTHER), 0); /* a group that is not root's */
+  assert_int_equal(as_self(nothing_and_told), 0);
+  assert_int_equal(chown(base, OTHER, OTHER), 0); /* who could exchange it */
+  assert_int_equal(chmod(base, 0755), 0);
+  assert_int_equal(as_self(nothing_and_told), 0);
+  assert_int_equal(chmod(base, 01777), 0);
+  assert_int_equal(as_self(nothing_and_told), 0);
+  assert_int_equal(chown(base, 0, 0), 0);
+  assert_int_equal(as_user(is_kept), 0); /* root's, as /tmp is */
+}
+
+/* ---- links ---- */
+
+static char way[300], target[300];
+
+static mode_t mode_of(const char *path) {
+  struct stat is;
+  return stat(path, &is) == 0 ? is.st_mode & 07777 : 0;
+}
+
+static void test_links(void **state) {
+  (void)state;
+  snprintf(way, sizeof way, "%s/axon", base);
+  snprintf(target, sizeof target, "%s/elsewhere", base);
+  assert_int_equal(mkdir(target, 0755), 0);
+  assert_int_equal(symlink("elsewhere", way), 0);
+  assert_int_equal(as_self(is_kept), 0); /* one's own link */
+  assert_int_equal(mode_of(target), 0700);
+  if (geteuid() != 0)
+    return;
+  /* another's link to a folder of ours: neither used nor changed */
+  assert_int_equal(chmod(base, 01777), 0);
+  assert_int_equal(chmod(target, 0755), 0);
+  assert_int_equal(lchown(way, OTHER, OTHER), 0);
+  assert_int_equal(as_self(nothing_and_told), 0);
+  assert_int_equal(mode_of(target), 0755);
+  /* root's link that leads to another's folder */
+  assert_int_equal(lchown(way, 0, 0), 0);
+  assert_int_equal(chown(target, OTHER, OTHER), 0);
+  assert_int_equal(as_self(nothing_and_told), 0);
+  /* root's link on a user's way, as /home may be one */
+  char command[700];
+  snprintf(command, sizeof command, "rm -r '%s/test'", target);
+  assert_int_equal(system(command), 0);
+  assert_int_equal(as_user(is_kept), 0);
+}
+
+static void test_ring(void **state) {
+  (void)state;
+  snprintf(way, sizeof way, "%s/axon", base);
+  assert_int_equal(symlink("axon", way), 0);
+  assert_int_equal(as_self(nothing_works), 0);
+  assert_int_equal(unlink(way), 0);
+  assert_int_equal(symlink("nowhere/at/all", way), 0);
+  assert_int_equal(as_self(is_kept), 0); /* as any that is missing */
+}
+
+/* A folder of a kind that another put there. */
+static void test_foreign_kind(void **state) {
+  (void)state;
+  char path[512];
+  assert_int_equal(as_self(is_kept), 0);
+  snprintf(path, sizeof path, "%s/axon/test", base);
+  snprintf(target, sizeof target, "%s/axon/aside", base);
+  assert_int_equal(rename(path, target), 0);
+  assert_int_equal(symlink("aside", path), 0);
+  assert_int_equal(as_self(nothing_kept), 0); /* a link, whoever's */
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(rename(target, path), 0);
+  if (geteuid() != 0)
+    return;
+  assert_int_equal(chown(path, OTHER, OTHER), 0);
+  int status = as_self(nothing_kept);
+  ArtifactTotals t;
+  assert_true(artifact_clear(&t));
+  assert_int_equal(t.entries, 0);
+  assert_int_equal(status, 0);
+}
+
+/* Another user's link in a folder that all may write to turns from a folder of
+ * ours to one of theirs and back, while we look. */
+static void turn(const char *theirs) {
+  char next[400];
+  snprintf(next, sizeof next, "%s.next", way);
+  for (int k = 0;; k++) {
+    unlink(next);
+    if (symlink(k % 2 ? target : theirs, next) == 0)
+      rename(next, way);
+  }
+}
+
+static void test_turning(void **state) {
+  (void)state;
+  Artifact a;
+  char theirs[300], path[1000];
+  if (geteuid() != 0)
+    return;
+  snprintf(way, sizeof way, "%s/axon", base);
+  snprintf(target, sizeof target, "%s/ours", base);
+  snprintf(theirs, sizeof theirs, "%s/theirs", base);
+  assert_true(keep(1, 10));
+  assert_int_equal(rename(way, target), 0);
+  assert_int_equal(chmod(target, 0755), 0);
+  snprintf(path, sizeof path, "cp -a '%s' '%s' && chown -R %d '%s'", target,
+           theirs, OTHER, theirs);
+  assert_int_equal(system(path), 0);
+  assert_int_equal(chmod(base, 0777), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    if (setgid(OTHER) == 0 && setuid(OTHER) == 0)
+      turn(theirs);
+    _exit(1);
+  }
+  int found = 0;
+  for (int k = 0; k < 3000; k++)
+    found += find(1, 10, &a) != 0;
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  assert_int_equal(found, 0);
+  assert_int_equal(mode_of(target), 0755);
+  told();
 }
 
 static int read_only(void) {
@@ -308,10 +497,9 @@ static int read_only(void) {
 
 static void test_read_only(void **state) {
   (void)state;
-  assert_int_equal(chmod(base, 0777), 0);
+  assert_int_equal(chmod(base, 01777), 0);
   int status = as_user(read_only);
-  /* is_private mends the mode, being the owner: then it is kept */
-  assert_true(status == 0 || status == 1);
+  assert_true(status == 0 || (status == 1 && geteuid() == 0));
 }
 
 static void test_no_home(void **state) {
@@ -352,7 +540,7 @@ static int many(void) {
     if (k % 3 == 0)
       keep(n, 5000);
     if (k % 50 == 7 && find(n, 5000, &a) == 1)
-      truncate(a.path, rand() % 5000);
+      truncate(path_of(&a), rand() % 5000);
   }
   return 0;
 }
@@ -375,10 +563,13 @@ static void test_processes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-      T(test_keys),      T(test_kept),      T(test_damage),   T(test_verify),
-      T(test_exchanged), T(test_foreign),   T(test_eviction), T(test_limits),
-      T(test_stale),     T(test_modes),     T(test_refused),  T(test_read_only),
-      T(test_no_home),   T(test_processes),
+      T(test_keys),      T(test_kept),         T(test_damage),
+      T(test_verify),    T(test_exchanged),    T(test_foreign),
+      T(test_eviction),  T(test_limits),       T(test_stale),
+      T(test_modes),     T(test_refused),      T(test_read_only),
+      T(test_parents),   T(test_links),        T(test_ring),
+      T(test_turning),   T(test_foreign_kind), T(test_no_home),
+      T(test_processes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
