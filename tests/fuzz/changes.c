@@ -111,7 +111,8 @@ static void keep(const char *folder, const Input *in, int status) {
 int main(int argc, char **argv) {
   if (argc != 4)
     return 2;
-  uint64_t count = strtoull(argv[1], NULL, 0), seed = strtoull(argv[2], NULL, 0);
+  uint64_t count = strtoull(argv[1], NULL, 0);
+  uint64_t seed = strtoull(argv[2], NULL, 0);
   Programs programs = {0};
   char path[4096];
   while (fgets(path, sizeof path, stdin)) {

@@ -1,8 +1,8 @@
 /* How the fuzzers of programs change their inputs: by tokens and by phrases,
  * since few changes of bytes leave anything to check.  A phrase is a token, a
  * bracketed group, a few tokens or a declaration; it is deleted, moved, put in
- * another's place, wrapped, given a name, brought by a pipe, or made anew by the
- * small grammar below.  Nothing here has to be right: the fuzzer keeps what
+ * another's place, wrapped, given a name, brought by a pipe, or made anew by
+ * the small grammar below.  Nothing here has to be right: the fuzzer keeps what
  * reaches new code. */
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,8 @@
 # stays in the folder FUZZ_FOUND (unless given, the current one) and its path
 # is shown.  With FUZZ_COUNT each runs, in place of so long, its seeds and so
 # many changes of them, always the same ones; of the checker's seeds it takes
-# one in five, and of files, which take less time, twenty times as many changes.  FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
+# one in five, and of files, which take less time, twenty times as many changes.
+# FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
 # made, for the generated sources.  Status 77: there is no libFuzzer here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
