@@ -6,7 +6,7 @@
 # tests/fuzz/run.sh 600 is the real thing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-CHANGES=30000 # of programs: what a help takes for granted shows within 5,000
+CHANGES=60000 # of programs: a crash was once seen in one of 15,000
 COUNT=300     # see tests/fuzz/run.sh
 root=$PWD made=${BUILD:-$PWD}
 found=$(mktemp -d)
