@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,18 @@
 
 /* ---- small things ---- */
 
-static void log_message(Server *v, const char *text) {
+/* An error, by this method. */
+static void message(Server *v, const char *method, const char *text) {
   Buffer out = {0};
   buffer_puts(&out, "{\"type\":1,\"message\":");
   json_text(&out, text);
   buffer_putc(&out, '}');
-  server_notify(v, "window/logMessage", out.text, out.len);
+  server_notify(v, method, out.text, out.len);
   buffer_free(&out);
+}
+
+static void log_message(Server *v, const char *text) {
+  message(v, "window/logMessage", text);
 }
 
 static char *copy(const char *text) {
@@ -62,7 +68,7 @@ Doc *doc_of(Server *v, const char *uri) {
 
 /* ---- workers ---- */
 
-/* What it was asked and has not answered. */
+/* What it was asked and has not answered: that is told. */
 static void drop_pending(Server *v, Worker *w, int code, const char *why) {
   while (w->pending) {
     Pending *p = w->pending;
@@ -74,17 +80,37 @@ static void drop_pending(Server *v, Worker *w, int code, const char *why) {
   }
 }
 
-static void worker_end(Server *v, Worker *w, int code, const char *why) {
-  if (!w->pid)
-    return;
+/* How it ended.  One that has closed its channel gets some time to do so
+ * before it is killed, so that its own end is seen. */
+static int worker_reap(const Worker *w, bool closed) {
+  enum { TRIES = 200, TRY_MS = 10 };
+  int status = 0;
+  for (int i = 0; closed && i < TRIES; i++) {
+    pid_t ended = waitpid(w->pid, &status, WNOHANG);
+    if (ended == w->pid)
+      return status;
+    if (ended == 0)
+      poll(NULL, 0, TRY_MS);
+  }
   kill(w->pid, SIGKILL);
-  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+  while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
     ;
+  return status;
+}
+
+static void worker_drop(Server *v, Worker *w, int code, const char *why) {
   close(w->channel);
   buffer_free(&w->in);
   buffer_free(&w->out);
   drop_pending(v, w, code, why);
   *w = (Worker){0};
+}
+
+static void worker_end(Server *v, Worker *w, int code, const char *why) {
+  if (!w->pid)
+    return;
+  worker_reap(w, false);
+  worker_drop(v, w, code, why);
 }
 
 static NORETURN void work(Server *v, Doc *doc, int channel) {
@@ -199,6 +225,7 @@ static void take_done(Server *v, Doc *doc) {
   doc->told = doc->telling;
   doc->telling = NULL;
   doc->worker.done = true;
+  doc->warned = false;
 }
 
 static void take_answer(Server *v, Worker *w, int64_t number,
@@ -258,15 +285,32 @@ static void take_frames(Server *v, Doc *doc) {
   }
 }
 
-/* It ended by itself: a fault of ours, or the text takes too long. */
+static void put_end(Buffer *out, int status) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+    buffer_puts(out, "takes too long");
+  else if (WIFSIGNALED(status))
+    buffer_printf(out, "was ended by a signal (%s)",
+                  strsignal(WTERMSIG(status)));
+  else
+    buffer_printf(out, "ended with status %d", WEXITSTATUS(status));
+}
+
+/* It ended by itself: a fault of ours, or the text takes too long.  The log has
+ * each time, and the user is shown the first one until a check succeeds. */
 static void worker_failed(Server *v, Doc *doc) {
-  bool done = doc->worker.done;
-  worker_end(v, &doc->worker, INTERNAL_ERROR,
-             "checking this text ended unexpectedly");
+  int status = worker_reap(&doc->worker, true);
+  Buffer text = {0};
+  buffer_printf(&text, "axon lsp: checking %s ", doc->path);
+  put_end(&text, status);
+  buffer_puts(&text, "; it is tried again when the text changes");
+  log_message(v, text.text);
+  if (!doc->warned)
+    message(v, "window/showMessage", text.text);
+  doc->warned = true;
+  buffer_free(&text);
+  worker_drop(v, &doc->worker, INTERNAL_ERROR,
+              "checking this text ended unexpectedly");
   doc->worker.failed = true;
-  if (!done)
-    log_message(v, "axon lsp: checking a text ended unexpectedly; it is "
-                   "tried again when the text changes");
 }
 
 void worker_read(Server *v, Doc *doc) {

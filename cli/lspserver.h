@@ -41,6 +41,8 @@ typedef struct Doc {
   Buffer text;
   int64_t version;
   bool dirty; /* newer than what its worker knows */
+  bool warned; /* the user was shown that a worker ended, and none has checked
+                  it since */
   Worker worker;
   Word *told, *telling; /* URIs of others that diagnostics were published for:
                            by the worker before, and by this one */

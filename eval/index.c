@@ -278,7 +278,8 @@ Value vm_index(Eval *vm, const IndexSite *site, Value *at) {
         vm_fail_at(vm, item->span, 507, NULL,
                    "the slice %lld:%lld does not lie in an axis of %lld",
                    (long long)from, (long long)to, (long long)size);
-      items[count++] = (Item){.kind = ITEM_RANGE, .from = from, .to = to};
+      items[count++] = (Item){.kind = ITEM_RANGE, .from = from, .to = to,
+                              .sized = item->from || item->to};
       axis++;
       break;
     }

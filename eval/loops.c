@@ -277,6 +277,9 @@ int64_t vm_lead(Eval *vm, Value x) {
   Value leaf;
   if (!first_leaf(x, &leaf) || !leaf.node->rank)
     vm_fail(vm, 599, "compiler bug in eval: no leading axis");
+  Fault fault = {0};
+  if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
+    vm_fault(vm, &fault);
   return node_size(leaf.node, 0);
 }
 
@@ -715,6 +718,8 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
       vm_abandon(vm, nodes[i]);
   vm_force(vm, 2, nodes);
   Fault fault = {0};
+  if (!node_axis_sized(&vm->graph, nodes[0], 0, "filter", &fault))
+    vm_fault(vm, &fault);
   Tensor *chosen = run_nonzero(nodes[1]->data, &fault);
   if (!chosen)
     vm_fault(vm, &fault);

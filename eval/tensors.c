@@ -315,6 +315,8 @@ PRIM(prim_flatten) {
   Node *x = vm_to_node(vm, args[0]);
   if (!x->rank)
     vm_fail(vm, 507, "flatten of a scalar");
+  if (!node_axis_sized(&vm->graph, x, 0, "flatten", &fault))
+    vm_fault(vm, &fault);
   Value rest = vm_product(vm, x->rank - 1, &x->extents[x->free_count + 1]);
   vm_own(vm, rest);
   int64_t shape[2] = {node_size(x, 0), vm_size(vm, rest)};
@@ -398,6 +400,8 @@ PRIM(prim_split) {
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
   const Shape *s = AS_SHAPE(args[1]);
   Graph *g = &vm->graph;
+  if (!node_axis_sized(g, x, axis, "split", &fault))
+    vm_fault(vm, &fault);
   int64_t all = node_size(x, axis), known = 0;
   uint32_t holes = 0, count = s->obj.len;
   bool good = true;

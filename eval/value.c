@@ -170,7 +170,7 @@ Value value_cons(Heap *heap, Value head, Value tail) {
 Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
                   uint64_t stars) {
   Shape *s = obj_new(heap, V_SHAPE, sizeof *s + rank * sizeof *at, rank);
-  s->stars = stars;
+  s->stars = stars & ((1ull << rank) - 1);
   if (rank)
     memcpy(s->at, at, rank * sizeof *at);
   return value_obj(V_SHAPE, s);

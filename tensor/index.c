@@ -81,7 +81,7 @@ static bool item_form(Graph *g, Form *form, const Node *x, const Item *item,
     if (!range_fits(g, x, *axis, item, fault) || !room_for(form, 1, fault))
       return false;
     int64_t size = size_less(g, item->to, item->from);
-    push_axis(form, size, node_is_star(x, *axis) && size == 1);
+    push_axis(form, size, node_is_star(x, *axis) && !item->sized);
     return true;
   }
   case ITEM_NEW:
@@ -143,6 +143,8 @@ Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault) {
               node_text(g, x).text);
     return NULL;
   }
+  if (!node_axis_sized(g, x, 0, "gather", fault))
+    return NULL;
   Item items[RANK_MAX];
   items[0] = (Item){.kind = ITEM_AT, .index = index};
   for (uint32_t k = 1; k < x->rank; k++)

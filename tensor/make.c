@@ -247,6 +247,8 @@ static bool reduce_fits(Graph *g, PrimId op, const Node *x, uint32_t first,
   }
   bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
   for (uint32_t k = first; arg && k < first + count; k++) {
+    if (!node_axis_sized(g, x, k, name, fault))
+      return false;
     if (size_is_number(g, node_own(x)[k]) && node_own(x)[k] > 0)
       continue;
     fault_set(fault, "%s of nothing: %s has no elements there", name,

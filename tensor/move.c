@@ -7,7 +7,7 @@
 static bool axis_fits(const Graph *g, const Node *x, uint32_t axis,
                       const char *what, Fault *fault) {
   if (axis < x->rank)
-    return true;
+    return node_axis_sized(g, x, axis, what, fault);
   fault_set(fault, "%s along axis %u, but %s has %u", what, axis,
             node_text(g, x).text, x->rank);
   return false;

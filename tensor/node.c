@@ -327,6 +327,15 @@ TypeText node_text(const Graph *g, const Node *n) {
   return form_text(g, n->dtype, n->rank, node_own(n), n->stars);
 }
 
+bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
+                     const char *what, Fault *fault) {
+  if (!node_is_star(x, axis))
+    return true;
+  fault_set(fault, "%s wants an axis of a size, but axis %u of %s stretches",
+            what, axis, node_text(g, x).text);
+  return false;
+}
+
 void node_print_type(const Graph *g, Buffer *out, const Node *n) {
   buffer_puts(out, node_text(g, n).text);
 }

@@ -34,6 +34,8 @@ static bool along_axis(const Graph *g, Form *form, PrimId op, const Node *x,
               (long long)axis, node_text(g, x).text, x->rank);
     return false;
   }
+  if (!node_axis_sized(g, x, (uint32_t)axis, prim_info[op].name, fault))
+    return false;
   like(form, x);
   if (op == PRIM_ARGSORT)
     form->dtype = DT_I64;

@@ -267,7 +267,11 @@ typedef struct Item {
   ItemKind kind;
   Node *index;
   int64_t from, to;
+  bool sized; /* ITEM_RANGE: a bound is written, so that a * becomes a size */
 } Item;
+/* False, and a fault: that axis is a *, where `what` wants a size. */
+bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
+                     const char *what, Fault *fault);
 Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
                        Fault *fault);
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault);

@@ -91,8 +91,12 @@ static bool is_state(Call *k, Type *want) {
 /* A pipe's value is the argument of a call under this name. */
 static const char pipe_name[] = "|>";
 
+bool is_pipe_name(const Sym *id) {
+  return strcmp(id->text, pipe_name) == 0;
+}
+
 Span arg_place(const Expr *e, const Expr *arg) {
-  bool piped = arg->kind == EX_ID && strcmp(arg->id->text, pipe_name) == 0;
+  bool piped = arg->kind == EX_ID && is_pipe_name(arg->id);
   return piped ? e->span : arg->span;
 }
 

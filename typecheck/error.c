@@ -94,7 +94,15 @@ const char *error_place(Checker *c, const Origin *o) {
   return "this";
 }
 
+const Expr *error_brought(const Expr *e) {
+  while (e && e->kind == EX_ID && is_pipe_name(e->id) && e->means &&
+         e->means->value)
+    e = e->means->value;
+  return e;
+}
+
 const char *error_path_text(Checker *c, const Expr *e) {
+  e = error_brought(e);
   if (e->kind == EX_ID)
     return e->id->text;
   const char *base = e->kind == EX_FIELD ? error_path_text(c, e->arg[0]) : NULL;

@@ -11,6 +11,8 @@
 /* ---- error.c ---- */
 /* "argument 1 of f" */
 const char *error_place(Checker *c, const Origin *o);
+/* What a pipe brings is what stands on its left; others as they are. */
+const Expr *error_brought(const Expr *e);
 /* x, x.w, x.w.v as it is written; or NULL: it is something else. */
 const char *error_path_text(Checker *c, const Expr *e);
 /* What stands there; or NULL, where that is no text of the user's, or long. */

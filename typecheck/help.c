@@ -26,7 +26,7 @@ static bool fits_axis(const ShapeIt *a, const ShapeIt *b) {
 /* How an operand or argument is called: by its name, if it has one. */
 static const char *name_of(Checker *c, const Expr *e) {
   const char *path = e ? error_path_text(c, e) : NULL;
-  return path && path[0] != '|' ? path : "x";
+  return path ? path : "x";
 }
 
 /* ":, new, ..." of `item` at an axis; before is the number of axes there. */

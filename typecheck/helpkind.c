@@ -8,7 +8,7 @@ static bool is_list(Checker *c, Type *t) {
 
 /* A function of several arguments is given them as a tuple. */
 static bool help_tuple(Checker *c, Diag *d, Type *got, const Origin *o) {
-  const Expr *e = o->expr;
+  const Expr *e = error_brought(o->expr);
   if (got->tag != TY_TUPLE || o->kind != OR_ARG || !o->fun || !e ||
       e->kind != EX_TUPLE || o->number != 1)
     return false;
@@ -28,35 +28,60 @@ static bool help_tuple(Checker *c, Diag *d, Type *got, const Origin *o) {
   d->help = arena_printf(c->arena, "arguments stand one after the other: "
                                    "%s %s",
                          o->what ? o->what : "f", text.text);
-  edit_replace(c, d, e->span,
-               apart ? text.text : arena_printf(c->arena, " %s", text.text));
+  if (e == o->expr)
+    edit_replace(c, d, e->span,
+                 apart ? text.text : arena_printf(c->arena, " %s", text.text));
   return true;
+}
+
+/* A number that is, or may become, an integer. */
+static bool is_size(Checker *c, Type *t) {
+  Shape *s = error_shape(c, t);
+  const ElemVar *e = s ? elem_root(ty_norm(c, t)->elem) : NULL;
+  return s && s->len == 0 && !e->rigid && (e->classes & CLASS_INT);
+}
+
+static bool is_sizes(Checker *c, Type *t) {
+  bool all = t->tag == TY_TUPLE && t->count;
+  for (uint32_t i = 0; all && i < t->count; i++)
+    all = is_size(c, t->args[i]);
+  return all;
+}
+
+/* "2, 3" of (2, 3), and of 2 itself; NULL: they are not written here. */
+static const char *sizes_written(Checker *c, Type *got, const Expr *e) {
+  if (!e || got->tag != TY_TUPLE)
+    return e ? error_written(c, e->span) : NULL;
+  if (e->kind != EX_TUPLE)
+    return NULL;
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    const char *item = error_written(c, e->items[i]->span);
+    if (!item)
+      return NULL;
+    buffer_printf(&text, "%s%s", i ? ", " : "", item);
+  }
+  return text.text;
 }
 
 /* zeros (2, 3), and zeros 3 */
 static bool help_shape(Checker *c, Diag *d, Type *got, const Origin *o) {
-  const Expr *e = o->expr;
-  if (!e || (got->tag != TY_TUPLE && got->tag != TY_TENSOR))
+  const Expr *e = error_brought(o->expr);
+  if (!is_size(c, got) && !is_sizes(c, got))
     return false;
-  Buffer text = {.arena = c->arena};
-  if (e->kind == EX_TUPLE)
-    for (uint32_t i = 0; i < e->item_count; i++) {
-      const char *item = error_written(c, e->items[i]->span);
-      if (!item)
-        return false;
-      buffer_printf(&text, "%s%s", i ? ", " : "[", item);
-    }
-  else if (error_written(c, e->span) && !shape_least_rank(got->shape))
-    buffer_printf(&text, "[%s", error_written(c, e->span));
-  else
-    return false;
-  buffer_puts(&text, "]");
-  d->help = arena_printf(c->arena, "a shape is written %s", text.text);
-  edit_replace(c, d, e->span, text.text);
+  const char *sizes = sizes_written(c, got, e);
+  if (!sizes) {
+    d->help = "a shape is written in brackets, as in [n, m]";
+    return true;
+  }
+  const char *text = arena_printf(c->arena, "[%s]", sizes);
+  d->help = arena_printf(c->arena, "a shape is written %s", text);
+  edit_replace(c, d, e->span, text);
   return true;
 }
 
 void help_kind(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
+  const Expr *e = error_brought(o->expr);
   if (got->tag == TY_FUN && want->tag != TY_FUN)
     d->help = "an argument may be missing";
   else if (o->prim == PRIM_ADD && got->tag == TY_DATA &&
@@ -68,9 +93,9 @@ void help_kind(Checker *c, Diag *d, Type *got, Type *want, const Origin *o) {
       edit_apply(c, d, o, o->expr, "string");
   } else if (o->prim == PRIM_APPEND && error_is_tensor(got))
     d->help = "`^` joins strings; a power is `pow x y`";
-  else if (is_list(c, want) && o->expr && o->expr->kind == EX_BRACKET)
+  else if (is_list(c, want) && e && e->kind == EX_BRACKET)
     d->help = "a list is written `list [x, y]`: brackets alone make a tensor";
-  else if (is_list(c, got) && o->expr && o->expr->kind == EX_LIST)
+  else if (is_list(c, got) && e && e->kind == EX_LIST)
     d->help = "a tensor is written without `list`: `[x, y]`";
   else if (want->tag == TY_SHAPE && help_shape(c, d, got, o))
     return;

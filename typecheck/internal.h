@@ -383,6 +383,8 @@ Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o);
 
 /* ---- app.c ---- */
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* Is it the name of what a pipe brings? */
+bool is_pipe_name(const Sym *id);
 /* What is at fault where an argument of the call e does not fit: the argument,
  * or where a pipe brings it the stage. */
 Span arg_place(const Expr *e, const Expr *arg);

@@ -165,6 +165,22 @@ static bool join_is_scalar(Checker *c, Constraint *k) {
   return true;
 }
 
+/* An argument has no more axes than the result: where it has as many without
+ * its splices, these are empty. */
+static void join_ranks(Checker *c, const Constraint *k) {
+  const Shape *whole = shape_norm(c, k->a);
+  for (uint32_t i = 0; shape_known_rank(whole) && i < k->join_count; i++) {
+    const Shape *s = shape_norm(c, k->joined[i]);
+    bool full = shape_least_rank(s) == whole->len;
+    for (uint32_t at = 0; full && at < s->len; at++) {
+      const ShapeIt *it = &s->at[at];
+      if (it->tag == IT_SPLICE && it->var->fixed < 0 && !it->var->rigid &&
+          !it->var->bound)
+        shape_bind(c, it->var, shape_new(c, 0));
+    }
+  }
+}
+
 static bool joins_like(Checker *c, const Constraint *k, const Constraint *o) {
   if (o->kind != CN_JOIN || o->done || o->join_count != k->join_count)
     return false;
@@ -195,6 +211,7 @@ static bool same_join(Checker *c, Constraint *k) {
 Verdict settle_join(Checker *c, Constraint *k) {
   if (join_is_scalar(c, k))
     return PROVED;
+  join_ranks(c, k);
   join_pairs(c, k);
   Joining j = {.count = k->join_count, .suffix = shape_new(c, 0)};
   j.args = NEW_ARRAY(c->arena, Shape *, j.count);

@@ -192,7 +192,8 @@ static const char *layers_of(Checker *c, const Origin *o, const Party *party,
 
 /* Has something else as many numbers as a matrix has rows, as its bias? */
 static bool outputs_fit(Checker *c, const Origin *o, const Party *party) {
-  Uses u = {.of = dim_as_var(ty_root(party->type)->shape->at[0].dim)};
+  const ShapeIt *rows = &ty_root(party->type)->shape->at[0];
+  Uses u = {.of = rows->tag == IT_DIM ? dim_as_var(rows->dim) : NULL};
   uint32_t next = 0;
   const char *name = "";
   for (Type *t = ty_root(o->fun); u.of && t->tag == TY_FUN;

@@ -451,6 +451,8 @@ Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault) {
   for (uint32_t k = 1; k < x->rank; k++)
     row *= (size_t)shape[k];
   Tensor *t = tensor_new(x->dtype, x->rank, shape, false, fault);
+  if (t)
+    t->stars = x->stars & ~(uint32_t)1;
   for (int64_t i = 0; t && i < rows->count; i++) {
     int64_t at = scalar_load(rows->dtype, tensor_at(rows, i)).i;
     if (at < 0 || at >= x->shape[0]) {

@@ -1,8 +1,9 @@
 /* How the fuzzers of programs change their inputs: by tokens and by phrases,
  * since few changes of bytes leave anything to check.  A phrase is a token, a
  * bracketed group, a few tokens or a declaration; it is deleted, moved, put in
- * another's place, wrapped, or made anew by the small grammar below.  Nothing
- * here has to be right: the fuzzer keeps what reaches new code. */
+ * another's place, wrapped, given a name, brought by a pipe, or made anew by
+ * the small grammar below.  Nothing here has to be right: the fuzzer keeps what
+ * reaches new code. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,6 +356,39 @@ static void wrap(Buffer *out, const Tokens *p) {
   put_rest(out, p, old.to);
 }
 
+static Phrase pick_group(const Tokens *p) {
+  Phrase r = pick(p);
+  for (uint32_t i = 0; i < 4 && p->tokens[r.from].kind != OPEN; i++)
+    r = pick(p);
+  return (Phrase){r.from, group_end(p, r.from)};
+}
+
+/* A group is a value of its own, in front of its declaration. */
+static void name(Buffer *out, const Tokens *p) {
+  Phrase old = pick_group(p);
+  uint32_t at = declaration(p, old.from).from;
+  put(out, p, 0, at);
+  buffer_puts(out, "\nval zz =");
+  put(out, p, old.from, old.to);
+  put(out, p, at, old.from);
+  buffer_puts(out, " zz");
+  put_rest(out, p, old.to);
+}
+
+/* f (x) becomes (x) |> f, or x is a name, or f a longer phrase. */
+static void pipe_it(Buffer *out, const Tokens *p) {
+  Phrase old = pick_group(p);
+  uint32_t words = 1 + roll(3);
+  uint32_t from = old.from > words ? old.from - words : 0;
+  put(out, p, 0, from);
+  buffer_puts(out, " (");
+  put(out, p, old.from, old.to);
+  buffer_puts(out, " |>");
+  put(out, p, from, old.from);
+  buffer_puts(out, ")");
+  put_rest(out, p, old.to);
+}
+
 /* A word becomes another, wherever it is; or one that is new here. */
 static void rename_word(Buffer *out, const Tokens *p) {
   uint32_t old = roll(p->count), new = roll(p->count);
@@ -386,7 +420,7 @@ static void add_line(Buffer *out, const Tokens *p) {
 }
 
 static void change(Buffer *out, const Tokens *p, const Tokens *other) {
-  switch (p->count && other->count ? roll(12) : 0) {
+  switch (p->count && other->count ? roll(14) : 0) {
   case 0:
     add_line(out, p);
     return;
@@ -403,6 +437,12 @@ static void change(Buffer *out, const Tokens *p, const Tokens *other) {
     return;
   case 6:
     wrap(out, p);
+    return;
+  case 12:
+    name(out, p);
+    return;
+  case 13:
+    pipe_it(out, p);
     return;
   case 7:
   case 8:

@@ -5,7 +5,10 @@
 # (a folder that lasts saves the second build; unless given, one that does not),
 # and runs each from its seeds for SECONDS, unless given 5.  What they find
 # stays in the folder FUZZ_FOUND (unless given, the current one) and its path
-# is shown.  FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
+# is shown.  With FUZZ_COUNT each runs, in place of so long, its seeds and so
+# many changes of them, always the same ones; of the checker's seeds it takes
+# one in five, and of files, which take less time, twenty times as many changes.
+# FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
 # made, for the generated sources.  Status 77: there is no libFuzzer here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -71,8 +74,11 @@ mapfile -t linked < <(sources | sed "s/\\.c\$/.o/; y|/|_|; s|^|$objects/|")
 
 seeds() { # the folder with the seeds of a fuzzer
   if [ "$1" = check ]; then
+    rm -rf "$build/seeds"
     mkdir -p "$build/seeds"
+    # counted: some of them; tests/fuzz/changes has all
     (cd "$root" && find tests examples -name '*.axn' -size -3k) |
+      LC_ALL=C sort | awk -v n="${FUZZ_COUNT:+5}" 'NR % (n + !n) == 0' |
       while read -r file; do
         cp "$root/$file" "$build/seeds/$(tr '/' '_' <<<"$file")"
       done
@@ -80,6 +86,17 @@ seeds() { # the folder with the seeds of a fuzzer
   else
     echo "$root/tests/fuzz/seeds/$1"
   fi
+}
+
+limit() { # NAME: how long it runs, or how much
+  if [ -z "${FUZZ_COUNT-}" ]; then
+    echo "-max_total_time=$seconds"
+    return
+  fi
+  local count=$FUZZ_COUNT there
+  there=$(find "$(seeds "$1")" -type f | wc -l)
+  [ "$1" = check ] || [ "$1" = parse ] || count=$((20 * count))
+  echo "-runs=$((there + count)) -seed=1"
 }
 
 bad=0
@@ -94,17 +111,21 @@ for name in $names; do
     bad=1
     continue
   fi
-  mkdir -p "$build/corpus_$name"
+  corpus=$build/corpus_$name
+  [ -z "${FUZZ_COUNT-}" ] || corpus=$build/counted_$name
+  [ -z "${FUZZ_COUNT-}" ] || rm -rf "$corpus"
+  mkdir -p "$corpus"
+  read -ra limits <<<"$(limit "$name")"
   # The limit of time is for a busy machine; the check itself has none.
   length=()
   [ -d "$root/tests/fuzz/seeds/$name" ] || length=(-max_len=1200)
   # In a folder that programs may load from.  Entropic scheduling would take
   # most of the time: what is fuzzed is fast.
   (cd "$root/tests/fuzz/seeds/npy" &&
-    exec "$build/fuzz_$name" -max_total_time="$seconds" "${length[@]}" \
+    exec "$build/fuzz_$name" "${limits[@]}" "${length[@]}" \
       -timeout=25 -rss_limit_mb=2000 -detect_leaks=1 -print_final_stats=1 \
       -entropic=0 -artifact_prefix="$found/fuzz_$name-" \
-      "$build/corpus_$name" "$(seeds "$name")") >"$build/$name.log" 2>&1 || {
+      "$corpus" "$(seeds "$name")") >"$build/$name.log" 2>&1 || {
     bad=1
     echo "fuzz_$name found something:"
     tail -n 60 "$build/$name.log"

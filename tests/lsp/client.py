@@ -148,6 +148,19 @@ class Client:
             else:
                 self.answers[message["id"]] = message
 
+    def note(self, method):
+        """The parameters of the first notification of this kind."""
+        while True:
+            for i, note in enumerate(self.notes):
+                if note["method"] == method:
+                    del self.notes[i]
+                    return note["params"]
+            message = self.receive()
+            if "method" in message:
+                self.notes.append(message)
+            else:
+                self.answers[message["id"]] = message
+
     def at(self, method, uri, position, **more):
         line, character = position
         return self.ask("textDocument/" + method, {

@@ -258,6 +258,10 @@ def test_checker_dies():
     while children(c.process.pid):
         time.sleep(0.01)
     refused(-32603, c.at, "hover", u, (0, 4))
+    for method in ("window/logMessage", "window/showMessage"):
+        said = c.note(method)
+        assert said["type"] == 1, said
+        assert "a.axn was ended by a signal (Killed)" in said["message"], said
     c.change(u, BAD)
     assert codes(c.diagnostics(u)) == ["E0308"]
     assert c.at("hover", u, (0, 8))
@@ -265,6 +269,30 @@ def test_checker_dies():
     assert c.end() == 0
     assert not children(os.getpid()) or all(
         p != c.process.pid for p in children(os.getpid()))
+
+
+def test_checker_dies_early():
+    """Before it has published anything, and twice: the user is shown it once,
+    and it is logged each time."""
+    c = Client()
+    u = uri_of("b.axn")
+    slow = "val x = 1\n" + "fun f x = (x @ x) @ (x @ x)\n" * 3000
+    c.open(u, slow)
+    for turn in range(2):
+        while not children(c.process.pid):
+            time.sleep(0.001)
+        for worker in children(c.process.pid):
+            os.kill(worker, signal.SIGSEGV)
+        said = c.note("window/logMessage")["message"]
+        assert "b.axn was ended by a signal (Segm" in said, said
+        if not turn:
+            c.change(u, slow + "val y = 2\n")
+    refused(-32603, c.at, "hover", u, (0, 4))
+    shown = [n for n in c.notes if n["method"] == "window/showMessage"]
+    assert len(shown) == 1, shown
+    c.change(u, GOOD)
+    assert c.diagnostics(u) == []
+    assert c.end() == 0
 
 
 # ---- texts ----
