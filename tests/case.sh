@@ -78,7 +78,7 @@ run | type | strict | plan | bug | fmt | repl)
 unit)
   enter "$here/tests"
   cd "$here" || exit 1
-  timeout 120 "$path" >"$work/out" 2>&1 || {
+  timeout 600 "$path" >"$work/out" 2>&1 || {
     echo "exit status $?"
     tail -n 40 "$work/out"
     exit 1
@@ -88,7 +88,7 @@ example) # from a directory like the root, where it may write files
   enter "$here/tests/data"
   ln -s "$here/examples" examples
   wanted=$here/${path%.axn}.expected
-  limit=120
+  limit=600
   timeout "$limit" "$AXON" run "$path" >"$work/out" 2>&1
   echo $? >"$work/status"
   sed -i 's|examples/||' "$work/out"
@@ -109,13 +109,13 @@ model)
   exit "$bad"
   ;;
 library)
-  timeout 120 "$AXON" test --quiet "$path" 2>&1
+  timeout 600 "$AXON" test --quiet "$path" 2>&1
   ;;
 doc)
-  timeout 120 tests/doc_snippets.sh "$path" 2>&1
+  timeout 600 tests/doc_snippets.sh "$path" 2>&1
   ;;
 script)
-  timeout 300 "$path" 2>&1
+  timeout 1500 "$path" 2>&1
   ;;
 *)
   echo "no such kind of test: $kind"

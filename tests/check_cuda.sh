@@ -10,7 +10,7 @@ unset AXON_TARGET AXON_NVRTC LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
 expect() { # expect STATUS PATTERN COMMAND...
   want=$1 pattern=$2
   shift 2
-  said=$(timeout 100 "$@" 2>&1 </dev/null)
+  said=$(timeout 500 "$@" 2>&1 </dev/null)
   got=$?
   [ "$got" = "$want" ] || wrong "status $got: $*: $said"
   grep -qE -e "$pattern" <<<"$said" || wrong "no $pattern: $*: $said"

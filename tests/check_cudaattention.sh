@@ -90,7 +90,7 @@ form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
 unset AXON_NVRTC
 texts=${BUILD:-$here}/tests/unit/cudatexts_test
 if [ -x "$texts" ]; then
-  timeout 300 "$texts" "$work/sm_90a" >"$work/said" 2>&1 || {
+  timeout 1500 "$texts" "$work/sm_90a" >"$work/said" 2>&1 || {
     wrong 'kernels through NVRTC'
     head -n 40 "$work/said"
   }

@@ -61,7 +61,7 @@ called() { # called HOW NAME=VALUE...
   shift
   # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 "$@" \
-    timeout 300 python3 "$here/tests/cuda_module.py" gpu.so gpu.json host.so \
+    timeout 1500 python3 "$here/tests/cuda_module.py" gpu.so gpu.json host.so \
     host.json $how >said 2>&1 ||
     wrong "$how $*: $(tail -n 20 said)"
 }
@@ -108,7 +108,7 @@ multiplied() { # multiplied BOXES PIXELS SIZES [NAME=VALUE...]
   shift 3
   # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 FAKE_TELL=1 \
-    FAKE_CAPABILITY=90 "$@" timeout 300 python3 "$here/tests/cuda_module.py" \
+    FAKE_CAPABILITY=90 "$@" timeout 1500 python3 "$here/tests/cuda_module.py" \
     tma.so tma.json host.so host.json 9999999 $sizes >said 2>&1 ||
     wrong "products at $sizes $*: $(told)"
   made="$(grep -c 'map of boxes' said) $(grep -c 'map of pixels' said)"
@@ -131,7 +131,7 @@ grep -q 'long at .*out of memory.*(driver: 2)' said &&
 started() { # started KERNEL MOST SIZES: of $entry all that is
   # shellcheck disable=SC2086
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=6 FAKE_TELL=1 \
-    FAKE_CAPABILITY=90 timeout 300 python3 "$here/tests/cuda_module.py" \
+    FAKE_CAPABILITY=90 timeout 1500 python3 "$here/tests/cuda_module.py" \
     one.so one.json host.so host.json $2 $3 >said 2>&1 ||
     wrong "$entry at $3: $(told)"
   kernels=$(grep '^k[0-9]*_[0-9]*$' said | sort -u | tr '\n' ' ')

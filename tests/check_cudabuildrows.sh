@@ -36,7 +36,7 @@ called() { # called CAPABILITY MOST SIZE...
   capability=$1
   shift
   env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
-    FAKE_CAPABILITY="$capability" timeout 300 python3 \
+    FAKE_CAPABILITY="$capability" timeout 1500 python3 \
     "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json "$@" \
     >said 2>&1 || wrong "$*: $(tail -n 20 said)"
 }

@@ -119,7 +119,7 @@ by group 80 mma "$any=mma split=3"
 test=$build/tests/unit/reduced_test
 random() { # random CAPABILITY SEED COUNT
   export FAKE_CAPABILITY=$1
-  on_gpu timeout 200 "$test" "$2" "$3" >"$work/said" 2>&1 || {
+  on_gpu timeout 1000 "$test" "$2" "$3" >"$work/said" 2>&1 || {
     wrong "reduced_test on sm_$1, $2 $3: status $?"
     grep -v 'RUN\|OK' "$work/said" | head -n 40
   }

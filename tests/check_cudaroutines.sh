@@ -10,7 +10,7 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 
 test=$build/tests/unit/routines_test
 if [ -x "$test" ]; then
-  on_gpu timeout 250 "$test" >"$work/said" 2>&1 || {
+  on_gpu timeout 1000 "$test" >"$work/said" 2>&1 || {
     wrong "routines_test on the target cuda: status $?"
     grep -v 'RUN\|OK' "$work/said" | head -n 40
   }
@@ -41,7 +41,7 @@ unset AXON_CC_DEBUG
 
 texts=$build/tests/unit/cudatexts_test
 if [ -x "$texts" ]; then
-  timeout 200 "$texts" "$work/texts" >"$work/said" 2>&1 || {
+  timeout 1000 "$texts" "$work/texts" >"$work/said" 2>&1 || {
     wrong 'routines through NVRTC'
     head -n 40 "$work/said"
   }

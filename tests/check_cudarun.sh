@@ -14,7 +14,7 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 test=$build/tests/unit/kernels_test
 if [ -x "$test" ]; then
   mkdir "$work/texts"
-  AXON_CC_DEBUG="$work/texts" on_gpu timeout 300 "$test" 1 1 >"$work/said" \
+  AXON_CC_DEBUG="$work/texts" on_gpu timeout 1500 "$test" 1 1 >"$work/said" \
     2>&1 || {
     wrong "kernels_test on the target cuda: status $?"
     grep -v 'RUN\|OK' "$work/said" | head -n 40
@@ -30,7 +30,7 @@ if [ -x "$rows" ]; then
     >"$work/schedules"
   for seeds in '100 6' '750 5'; do
     # shellcheck disable=SC2086
-    AXON_CC_DEBUG="$work/rows" on_gpu timeout 300 "$rows" $seeds \
+    AXON_CC_DEBUG="$work/rows" on_gpu timeout 1500 "$rows" $seeds \
       >"$work/said" 2>&1 || {
       wrong "between_test on the target cuda, $seeds: status $?"
       grep -v 'RUN\|OK' "$work/said" | head -n 40
@@ -48,7 +48,7 @@ fi
 # Their texts, through NVRTC where it is: no warnings, no spills.
 texts=$build/tests/unit/cudatexts_test
 if [ -x "$texts" ] && [ -d "$work/texts" ]; then
-  timeout 300 "$texts" "$work/texts" >"$work/said" 2>&1 || {
+  timeout 1500 "$texts" "$work/texts" >"$work/said" 2>&1 || {
     wrong 'kernels through NVRTC'
     head -n 40 "$work/said"
   }

@@ -29,7 +29,7 @@ val wrong = y @ y
 val z = y
 END
 cd "$work" || exit 1
-timeout 60 nvim --headless -u NONE -i NONE -n \
+timeout 300 nvim --headless -u NONE -i NONE -n \
   -S "$here/tests/editors/nvim.lua" >"$work/log" 2>&1 || {
   cat "$work/log"
   exit 1

@@ -42,12 +42,12 @@ while read -r title; do
   verb=run
   [ "$code" = E0362 ] && verb='check --strict'
   # shellcheck disable=SC2086
-  said=$(timeout 20 "$AXON" $verb 1.axn 2>&1 >/dev/null)
+  said=$(timeout 100 "$AXON" $verb 1.axn 2>&1 >/dev/null)
   grep -q "\[$code\]" <<<"$said" ||
     fail "$code: its first example does not get it: $said"
   [ -e 2.axn ] || continue
   # shellcheck disable=SC2086
-  said=$(timeout 20 "$AXON" $verb 2.axn 2>&1 >/dev/null)
+  said=$(timeout 100 "$AXON" $verb 2.axn 2>&1 >/dev/null)
   grep -q "^error\|\[$code\]" <<<"$said" &&
     fail "$code: its second example is not right: $said"
 done < <("$AXON" explain)

@@ -34,7 +34,7 @@ fi
 
 ulimit -S -v unlimited # a sanitizer reserves terabytes; run.sh limits use
 FUZZ_FOUND=$found FUZZ_BUILD=$build FUZZ_OPT=-O0 FUZZ_COUNT=$COUNT \
-  timeout 400 tests/fuzz/run.sh >"$log" 2>&1 || status=$?
+  timeout 2000 tests/fuzz/run.sh >"$log" 2>&1 || status=$?
 case $status in
 77 | 124) echo "skipped: $(tail -n 1 "$log")" ;;
 0) ;;

@@ -17,7 +17,7 @@ rep() { # rep N TEXT: the text N times
 # `any`, which is either.
 ends() {
   got=0
-  timeout 60 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
+  timeout 300 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
   case $got in
   0) [ "$1" != error ] && return ;;
   1) [ "$1" != fine ] && grep -q '^error' err && return ;;
@@ -213,11 +213,11 @@ ends fine run
 for verb in check run fmt test; do
   for file in /dev/zero /dev/null . nothing.axn /proc/self/mem; do
     got=0
-    timeout 60 "$AXON" "$verb" "$file" >out 2>err </dev/null || got=$?
+    timeout 300 "$AXON" "$verb" "$file" >out 2>err </dev/null || got=$?
     [ "$got" -le 1 ] || { echo "status $got: axon $verb $file" && bad=1; }
   done
   got=0
-  timeout 60 "$AXON" "$verb" - >out 2>err </dev/zero || got=$?
+  timeout 300 "$AXON" "$verb" - >out 2>err </dev/zero || got=$?
   [ "$got" = 1 ] || { echo "status $got: axon $verb - </dev/zero" && bad=1; }
 done
 mkfifo pipe.npy

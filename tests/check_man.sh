@@ -16,7 +16,7 @@ help'
 
 taken() { # taken VERB: options that it does not refuse
   for option in $table; do
-    timeout 10 "$AXON" "$1" "--$option" 2>&1 </dev/null |
+    timeout 60 "$AXON" "$1" "--$option" 2>&1 </dev/null |
       grep -q 'there is no option' || echo "$option"
   done | sort
 }

@@ -21,7 +21,7 @@
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1 COLORTERM=truecolor
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
-limit=${LIMIT:-20}
+limit=${LIMIT:-100} # seconds: only a program that hangs reaches it
 
 bad=0
 wrong() { # a check failed: said at once, and the test goes on to its others

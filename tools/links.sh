@@ -19,7 +19,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 objects=$(find . -name '*.o' ! -path './tests/*' ! -path './tools/*' | sort)
 if [ -z "$objects" ]; then
-  echo 'links.sh: no object files here: build first, or name the build folder' >&2
+  echo 'links.sh: no object files: build first, or name the build folder' >&2
   exit 2
 fi
 # shellcheck disable=SC2086
