@@ -131,7 +131,7 @@ struct Eval {
    * side by side: a compiler would load them as a vector. */
   Value *stack, *sp, *stack_end;
   Frame *frames, *fp, *frames_end;
-  volatile bool *interrupt;
+  Flag *interrupt;
   const Instr *pc;
   Graph graph;
   Arena *arena;

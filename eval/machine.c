@@ -284,7 +284,7 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
 }
 
 void vm_poll(Eval *vm) {
-  if (*vm->interrupt)
+  if (flag_is_set(vm->interrupt))
     trap_raise(FAIL_INTERRUPT);
 }
 

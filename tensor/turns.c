@@ -433,7 +433,7 @@ static bool run_turns(Looping *l, Fault *fault) {
   for (int64_t turn = 0; more; turn++) {
     if (turn)
       begin_turn(l, turn);
-    if (l->g->interrupt && *l->g->interrupt)
+    if (l->g->interrupt && flag_is_set(l->g->interrupt))
       trap_raise(FAIL_INTERRUPT);
     if (turn && l->g->watch)
       l->g->watch->again(l->g->watch->owner);

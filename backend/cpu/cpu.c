@@ -49,7 +49,7 @@ typedef struct Job {
   const double *floats;
   size_t room;
   bool backward;
-  volatile bool *stop;
+  Flag *stop;
 } Job;
 
 static int work_on(void *context, int64_t begin, int64_t end) {
@@ -175,7 +175,7 @@ static void end_kept(const Program *p, Kept *const *kept) {
 }
 
 static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
-                      volatile bool *stop) {
+                      Flag *stop) {
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
   int64_t ints[p->key_count ? p->int_count : 1];
@@ -284,7 +284,7 @@ static bool run_prepared(Graph *g, Cluster *c) {
   }
   bool good =
       make_outs(g, c, p, &run) && run_kernel(c, p, run.outs, g->interrupt) == 0;
-  if (g->interrupt && *g->interrupt)
+  if (g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
   trap_end(&trap);
   for (uint32_t j = 0; good && j < p->out_count; j++)
