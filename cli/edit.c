@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "cli/edit.h"
 
-#include "support/support.h"
+#include "runtime/replace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -225,14 +225,11 @@ static char *find_history(void) {
 }
 
 static void rewrite_history(char **lines, size_t count) {
-  Buffer temp = {0};
-  buffer_printf(&temp, "%s.%ld", history_path, (long)getpid());
-  FILE *out = fopen(temp.text, "w");
-  for (size_t i = 0; out && i < count; i++)
-    fputs(lines[i], out);
-  if (out && fclose(out) == 0)
-    rename(temp.text, history_path);
-  buffer_free(&temp);
+  Buffer text = {0};
+  for (size_t i = 0; i < count; i++)
+    buffer_puts(&text, lines[i]);
+  replace_file(history_path, 0600, text.text ? text.text : "", text.len);
+  buffer_free(&text);
 }
 
 static void load_history(void) {

@@ -1,6 +1,7 @@
 /* Names: where they are defined and used, and how they can be changed. */
 #define _GNU_SOURCE
 #include "cli/lsp.h"
+#include "runtime/replace.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,20 +50,9 @@ static bool is_there(const char *path, const Source *source) {
   return same;
 }
 
-/* Written beside it and put in its place, so that nobody reads a part. */
+/* Nobody reads a part. */
 static bool write_file(const char *path, const Source *source) {
-  Buffer temp = {0};
-  buffer_printf(&temp, "%s.XXXXXX", path);
-  int fd = mkstemp(temp.text);
-  bool ok = fd >= 0 && lsp_write(fd, source->text, source->len) &&
-            fchmod(fd, 0444) == 0;
-  if (fd >= 0 && close(fd) != 0)
-    ok = false;
-  ok = ok && rename(temp.text, path) == 0;
-  if (!ok && fd >= 0)
-    unlink(temp.text);
-  buffer_free(&temp);
-  return ok;
+  return replace_file(path, 0444, source->text, source->len);
 }
 
 /* The library is part of the program: a copy that cannot be written to. */

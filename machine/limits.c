@@ -13,6 +13,7 @@
 
 #include "machine/internal.h"
 #include "runtime/pool.h"
+#include "runtime/replace.h"
 
 enum { PATH = 4096, NUMBERS = 2 * (3 + 2 * LEVEL_COUNT) + 1 };
 
@@ -130,21 +131,16 @@ static void improve(MachineLimits *now) {
 
 bool machine_keep(MachineLimits *limits) {
   improve(limits);
-  char path[PATH], made[PATH + 32];
+  char path[PATH], text[NUMBERS * 24];
   if (!file_path(path, true))
-    return false;
-  snprintf(made, sizeof made, "%s.%d", path, (int)getpid());
-  FILE *out = fopen(made, "we");
-  if (!out)
     return false;
   double *at[NUMBERS];
   numbers(limits, at);
+  size_t len = 0;
   for (int i = 0; i < NUMBERS; i++)
-    fprintf(out, "%lld\n", (long long)(*at[i] * scale(i)));
-  bool good = fclose(out) == 0 && rename(made, path) == 0;
-  if (!good)
-    unlink(made);
-  return good;
+    len += (size_t)snprintf(text + len, sizeof text - len, "%lld\n",
+                            (long long)(*at[i] * scale(i)));
+  return replace_file(path, 0666, text, len);
 }
 
 static void find(void) {
