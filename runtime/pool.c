@@ -281,14 +281,18 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* Signals are for the threads of the program. */
+/* Signals are for the threads of the program, but for those that a thread
+ * brings upon itself: blocked, they would end the process. */
 static void start_threads(int wanted) {
+  static const int own_signals[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
   if (pool.started >= wanted)
     return;
   cpu_set_t rest = pool.cores;
   sigset_t all, before;
   pthread_attr_t attributes;
   sigfillset(&all);
+  for (size_t k = 0; k < ARRAY_LEN(own_signals); k++)
+    sigdelset(&all, own_signals[k]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

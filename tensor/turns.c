@@ -445,6 +445,14 @@ static bool run_turns(Looping *l, Fault *fault) {
   return true;
 }
 
+/* Files that were read may have changed: then the host finds it out, too. */
+static bool is_whole(const Looping *l, Fault *fault) {
+  for (uint32_t k = 0; k < l->rows.len; k++)
+    if (!tensor_check(l->rows.at[k].rows, fault))
+      return false;
+  return run_is_whole(&l->run, fault);
+}
+
 /* ---- all of it ---- */
 
 static bool make_kept(Looping *l, Fault *fault) {
@@ -520,7 +528,8 @@ static bool run_loop(Looping *l, Node **out) {
     return false;
   l->dying = NEW_ARRAY(l->arena, Dying, l->run.count);
   find_dying(l);
-  return run_turns(l, &unheard) && make_results(l, out, &unheard);
+  return run_turns(l, &unheard) && is_whole(l, &unheard) &&
+         make_results(l, out, &unheard);
 }
 
 static void let_go(Looping *l) {

@@ -220,7 +220,7 @@ static void drop(Run *run) {
 /* Its memory may be another tensor's from now on. */
 static bool is_to_take(const Tensor *t) {
   return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->borrowed &&
-         !t->mapping_size && !t->device && t->data == t->mapping;
+         !t->mapped && !t->device && t->data == t->block;
 }
 
 /* An input that dies with this kernel, and may become its result.  A program
@@ -274,7 +274,7 @@ static bool run_prepared(Graph *g, Cluster *c) {
   const Program *p = c->backend;
   Run run;
   run.count = 0;
-  Node *x = input_to_take(c, p);
+  Node *x = g->keeps_inputs ? NULL : input_to_take(c, p);
   if (x)
     return run_over(c, p, x);
   Trap trap;
