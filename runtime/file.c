@@ -409,7 +409,6 @@ static bool save(Output *out, Replacement *r, const Format *format,
   if (kind == FAIL_NONE) {
     errno = 0;
     ok = format->save(out, count, names, tensors, fault);
-    ok = ok && fflush(out->file) == 0;
     ok = are_whole(count, tensors, fault) && ok;
     trap_end(&trap);
   } else if (kind == FAIL_MEMORY) {

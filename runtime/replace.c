@@ -15,6 +15,11 @@ enum { LINKS_MOST = 40, RIGHTS = 07777 };
 
 static const char acl[] = "system.posix_acl_access";
 
+static void *room(size_t size) {
+  errno = ENOMEM;
+  return mem_try_alloc(size);
+}
+
 static int folder_len(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (int)(slash - path) + 1 : 0;
@@ -48,8 +53,10 @@ static char *find_target(const char *path) {
   }
   for (int links = 0; links < LINKS_MOST; links++) {
     struct stat info;
-    if (lstat(at, &info) != 0 || !S_ISLNK(info.st_mode))
-      return strdup(at);
+    if (lstat(at, &info) != 0 || !S_ISLNK(info.st_mode)) {
+      char *copy = room(strlen(at) + 1);
+      return copy ? strcpy(copy, at) : NULL;
+    }
     if (!follow(at, to))
       return NULL;
     strcpy(at, to);
@@ -76,7 +83,7 @@ static int look(const char *target, mode_t mode, struct stat *old) {
 static bool open_beside(Replacement *r, mode_t mode) {
   static _Atomic uint32_t serial;
   size_t size = strlen(r->target) + 64;
-  r->temp = malloc(size);
+  r->temp = room(size);
   do {
     if (!r->temp)
       return false;
@@ -119,12 +126,12 @@ bool replace_write(Replacement *r, const void *at, size_t len) {
  */
 static void *attribute(const char *path, const char *name, ssize_t *len) {
   *len = getxattr(path, name, NULL, 0);
-  void *value = *len < 0 ? NULL : malloc((size_t)*len + 1);
+  void *value = *len < 0 ? NULL : room((size_t)*len + 1);
   if (value)
     *len = getxattr(path, name, value, (size_t)*len);
   if (value && *len >= 0)
     return value;
-  free(value);
+  mem_free(value);
   return NULL;
 }
 
@@ -133,19 +140,19 @@ static bool copy_attribute(const Replacement *r, const char *name) {
   void *value = attribute(r->target, name, &len);
   bool good =
       len < 0 || (value && fsetxattr(r->fd, name, value, (size_t)len, 0) == 0);
-  free(value);
+  mem_free(value);
   return good;
 }
 
 /* Those of users; others are the system's, and speak of what the file held. */
 static void copy_attributes(const Replacement *r) {
   ssize_t size = listxattr(r->target, NULL, 0);
-  char *names = size > 0 ? malloc((size_t)size) : NULL;
+  char *names = size > 0 ? room((size_t)size) : NULL;
   size = names ? listxattr(r->target, names, (size_t)size) : 0;
   for (ssize_t at = 0; at < size; at += (ssize_t)strlen(names + at) + 1)
     if (strncmp(names + at, "user.", 5) == 0)
       copy_attribute(r, names + at);
-  free(names);
+  mem_free(names);
 }
 
 /* What another group would get, and others than before, they do not. */
@@ -211,7 +218,7 @@ bool replace_finish(Replacement *r) {
   }
   good = good && rename(r->temp, r->target) == 0;
   if (good) {
-    free(r->temp);
+    mem_free(r->temp);
     r->temp = NULL;
   }
   replace_drop(r);
@@ -225,8 +232,8 @@ void replace_drop(Replacement *r) {
     close(r->fd);
   if (r->temp)
     unlink(r->temp);
-  free(r->temp);
-  free(r->target);
+  mem_free(r->temp);
+  mem_free(r->target);
   *r = (Replacement){.fd = -1};
   errno = error;
 }
