@@ -6,8 +6,8 @@
 #     tests/check_races.sh            # a minute: part of a run of the tests
 #     tests/check_races.sh all        # more tests, more graphs; all is compiled
 #
-# The rooms whose code runs in threads are compiled for it; objects of others
-# (lexer, parser, checker) are those of this build, unless it has a sanitizer.
+# Files that share something with other threads are compiled for it; all else is
+# as this build has it, unless that has a sanitizer.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -29,15 +29,18 @@ $cc -include setjmp.h -include stdarg.h -include stddef.h \
 setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
 
 rooms='support runtime machine tensor eval session'
-rooms="$rooms backend/reference backend/cpu"
+rooms="$rooms backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
+# Who shares something says so, or asks those who do.
+shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_|memo_|interrupt'
 if [ "${1:-}" = all ]; then
   tests="$tests api routines mapped replace"
-  rooms="$rooms lexer parser primitives typecheck backend backend/cuda"
-  kernels='1 40'
+  rooms="$rooms lexer parser primitives typecheck backend/cuda"
+  kernels='1 40' shares=.
 fi
-sources=$(for room in $rooms; do ls "$room"/*.c; done | sort -u)
+sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
+  xargs grep -lE "$shares")
 # What other rooms have may be of another sanitizer: then only these.
 rest=$BUILD/.libs/libcore.a
 if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
