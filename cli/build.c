@@ -277,17 +277,10 @@ static int check_entries(const Options *o) {
   return -1;
 }
 
-/* A link stays a link. */
-static bool put_in_place(const char *made, const char *output) {
-  char *real = realpath(output, NULL);
-  bool good = rename(made, real ? real : output) == 0;
-  free(real);
-  return good || failed(output, "write");
-}
-
 typedef struct Folder { /* of the text and what is made on the way */
   TempDir dir;
   char source[PATH_MAX + 300], header[PATH_MAX + 300], object[PATH_MAX + 300];
+  char made[PATH_MAX + 300];
 } Folder;
 
 static bool make_folder(const Target *t, Folder *f) {
@@ -305,13 +298,13 @@ static bool make_folder(const Target *t, Folder *f) {
   snprintf(f->source, sizeof f->source, "%s/%s.c", f->dir.path, t->module);
   snprintf(f->header, sizeof f->header, "%s/%s.h", f->dir.path, t->module);
   snprintf(f->object, sizeof f->object, "%s/%s.o", f->dir.path, t->module);
+  snprintf(f->made, sizeof f->made, "%s/%s.made", f->dir.path, t->module);
   return true;
 }
 
 static bool compile_text(const Target *t, const Buffer *text,
                          const Buffer *header, const char *output) {
   Folder f;
-  char made[PATH_MAX + 40];
   if (!toolchain()->found) {
     fprintf(stderr, "axon build: there is no C compiler (%s): AXON_CC names "
             "one, and `-o %s.c` needs none\n", toolchain()->name, t->module);
@@ -319,11 +312,9 @@ static bool compile_text(const Target *t, const Buffer *text,
   }
   if (!make_folder(t, &f))
     return false;
-  snprintf(made, sizeof made, "%s.%ld.tmp", output, (long)getpid());
   bool good = write_file(f.source, text) && write_file(f.header, header) &&
-              compile(t, f.dir.path, f.source, f.object, made) &&
-              put_in_place(made, output);
-  unlink(made);
+              compile(t, f.dir.path, f.source, f.object, f.made) &&
+              (host_move(f.made, output) || failed(output, "write"));
   tempdir_remove(&f.dir);
   return good;
 }

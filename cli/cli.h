@@ -96,6 +96,8 @@ bool host_read_stdin(Buffer *text);
 /* The whole file at once: one that is there keeps its rights, and is as it was
  * where this fails (errno); a link stays a link. */
 bool host_write(const char *path, const Buffer *text);
+/* The same, of what another file holds, which stays. */
+bool host_move(const char *from, const char *path);
 /* The program of an argument, `-` being stdin, which `program` will hold. */
 bool host_text(const char *path, SessionText *text, Buffer *program);
 

@@ -238,13 +238,11 @@ static FILE *open_history(const char *name, int flags, const char *how) {
 }
 
 static void rewrite_history(char **lines, size_t count) {
-  char made[64];
-  snprintf(made, sizeof made, "history.%ld", (long)getpid());
-  FILE *out = open_history(made, O_CREAT | O_TRUNC | O_WRONLY, "w");
-  for (size_t i = 0; out && i < count; i++)
-    fputs(lines[i], out);
-  if (out && fclose(out) == 0)
-    renameat(history_folder, made, history_folder, "history");
+  Buffer text = {0};
+  for (size_t i = 0; i < count; i++)
+    buffer_puts(&text, lines[i]);
+  trust_replace(history_folder, "history", 0600, text.text, text.len);
+  buffer_free(&text);
 }
 
 static void load_history(void) {

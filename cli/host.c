@@ -169,7 +169,7 @@ Session *host_open(const SessionHost *host) {
 
 /* ---- Ctrl-C ---- */
 
-static Session *volatile running;
+static Session *_Atomic running;
 static bool ends; /* a second one ends the program */
 
 /* Two at once are one: `timeout` sends it to the program and to its group. */
@@ -183,8 +183,9 @@ static void on_interrupt(int number) {
   if (first == 0)
     first = t;
   (void)number;
-  if (running)
-    session_interrupt(running);
+  Session *session = running;
+  if (session)
+    session_interrupt(session);
 }
 
 void host_catch_interrupt(Session *session, bool always) {

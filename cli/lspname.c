@@ -45,21 +45,9 @@ static bool is_there(int folder, const char *name, const Source *source) {
   return same;
 }
 
-/* Written beside it and put in its place, so that nobody reads a part. */
+/* Nobody reads a part. */
 static bool write_file(int folder, const char *name, const Source *source) {
-  Buffer temp = {0};
-  buffer_printf(&temp, ".%s.%ld", name, (long)getpid());
-  unlinkat(folder, temp.text, 0); /* of one with this number that was killed */
-  int fd =
-      openat(folder, temp.text, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
-  bool ok = fd >= 0 && lsp_write(fd, source->text, source->len);
-  if (fd >= 0 && close(fd) != 0)
-    ok = false;
-  ok = ok && renameat(folder, temp.text, folder, name) == 0;
-  if (!ok && fd >= 0)
-    unlinkat(folder, temp.text, 0);
-  buffer_free(&temp);
-  return ok;
+  return trust_replace(folder, name, 0444, source->text, source->len);
 }
 
 /* The library is part of the program: a copy that cannot be written to. */

@@ -1,41 +1,19 @@
 /* Files that are whole, or as they were. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "runtime/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool write_all(int fd, const char *text, size_t len) {
-  while (len > 0) {
-    ssize_t n = write(fd, text, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return false;
-    text += n, len -= (size_t)n;
-  }
-  return true;
-}
-
-/* Those of the file that is there, or what a new one gets. */
-static mode_t rights_of(const char *path) {
-  struct stat info;
-  if (stat(path, &info) == 0)
-    return info.st_mode & 07777;
-  mode_t mask = umask(0);
-  umask(mask);
-  return 0666 & ~mask;
-}
-
 /* A device or a pipe is nothing that another file could be put in place of. */
-static bool write_through(const char *path, const Buffer *text) {
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
-  bool ok = fd >= 0 && write_all(fd, text->text ? text->text : "", text->len);
+static bool write_through(const char *path, const void *at, size_t len) {
+  Replacement to = {.fd = open(path, O_WRONLY | O_CLOEXEC)};
+  bool ok = to.fd >= 0 && replace_write(&to, at, len);
   int why = errno;
-  if (fd >= 0 && close(fd) != 0 && ok)
+  if (to.fd >= 0 && close(to.fd) != 0 && ok)
     return false;
   errno = why;
   return ok;
@@ -43,25 +21,30 @@ static bool write_through(const char *path, const Buffer *text) {
 
 bool host_write(const char *path, const Buffer *text) {
   struct stat info;
+  const char *at = text->text ? text->text : "";
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-    return write_through(path, text);
-  char *real = realpath(path, NULL);
-  if (!real && errno != ENOENT)
-    return false;
-  const char *target = real ? real : path;
-  Buffer temp = {0};
-  buffer_printf(&temp, "%s.XXXXXX", target);
-  int fd = mkstemp(temp.text);
-  bool ok = fd >= 0 && write_all(fd, text->text ? text->text : "", text->len) &&
-            fchmod(fd, rights_of(target)) == 0 && fsync(fd) == 0;
-  if (fd >= 0 && close(fd) != 0)
-    ok = false;
-  ok = ok && rename(temp.text, target) == 0;
+    return write_through(path, at, text->len);
+  return replace_file(path, 0666, at, text->len);
+}
+
+bool host_move(const char *from, const char *path) {
+  char some[1 << 16];
+  struct stat info;
+  Replacement r;
+  int fd = open(from, O_RDONLY | O_CLOEXEC);
+  ssize_t n = 0;
+  bool ok = fd >= 0 && fstat(fd, &info) == 0 &&
+            replace_begin(&r, path, 0666 | (info.st_mode & 0111));
+  if (ok) {
+    while ((n = read(fd, some, sizeof some)) > 0 &&
+           replace_write(&r, some, (size_t)n))
+      ;
+    ok = n == 0 && replace_finish(&r);
+    replace_drop(&r);
+  }
   int why = errno;
-  if (!ok && fd >= 0)
-    unlink(temp.text);
-  buffer_free(&temp);
-  free(real);
+  if (fd >= 0)
+    close(fd);
   errno = why;
   return ok;
 }

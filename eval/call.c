@@ -170,7 +170,9 @@ static void put_tensor(Visit *visit, Datum **at, Node *node) {
   if (!tensor_unborrow(t, &fault))
     vm_fault_at(visit->vm, (Span){0}, &fault);
   Datum *d = make(at, DATUM_TENSOR, 0, NULL, 0, NULL);
-  d->tensor = tensor_retain(t); /* not before: making it may unwind */
+  d->tensor = tensor_in_memory(t, &fault); /* not before: making may unwind */
+  if (!d->tensor)
+    vm_fault_at(visit->vm, (Span){0}, &fault);
 }
 
 static void put_list(Visit *visit, Datum **at, Value v, uint32_t depth) {

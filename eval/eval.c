@@ -7,7 +7,7 @@
 
 enum { STACK_FIRST = 4096, FRAMES_FIRST = 256 };
 
-static volatile bool never;
+static Flag never;
 
 Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
                const EvalHost *host) {

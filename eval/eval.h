@@ -27,7 +27,7 @@ typedef struct EvalHost {
   const char *const *args;
   int print_width;     /* columns */
   int64_t print_limit; /* elements before `...` */
-  volatile bool *interrupt;
+  Flag *interrupt;
 } EvalHost;
 
 /* A value held across runs; NULL on failure. */

@@ -107,6 +107,7 @@ PRIM(prim_show) {
     return value_unit();
   if (!vm->host->show(vm->host->owner, t, kind, file, size, &fault))
     file_fault(vm, &fault);
+  vm_check_file(vm, t);
   return value_unit();
 }
 

@@ -160,6 +160,12 @@ const Tensor *vm_tensor(Eval *vm, Value v) {
   return node->data;
 }
 
+void vm_check_file(Eval *vm, const Tensor *t) {
+  Fault fault = {0};
+  if (tensor_mapped(t) && !tensor_check(t, &fault))
+    vm_fault_at(vm, (Span){0}, &fault);
+}
+
 /* ---- all leaves of a value ---- */
 
 typedef struct ForceJob {

@@ -245,7 +245,9 @@ Value vm_index(Eval *vm, const IndexSite *site, Value *at) {
   int64_t place;
   if (at[0].tag == V_NODE && element(site, at[0].node, v, &place)) {
     const Tensor *t = at[0].node->data;
-    return value_scalar(scalar_load(t->dtype, tensor_at(t, place)));
+    Value x = value_scalar(scalar_load(t->dtype, tensor_at(t, place)));
+    vm_check_file(vm, t);
+    return x;
   }
   vm_place(vm);
   Node *x = vm_to_node(vm, at[0]);

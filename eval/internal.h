@@ -131,7 +131,7 @@ struct Eval {
    * side by side: a compiler would load them as a vector. */
   Value *stack, *sp, *stack_end;
   Frame *frames, *fp, *frames_end;
-  volatile bool *interrupt;
+  Flag *interrupt;
   const Instr *pc;
   Graph graph;
   Arena *arena;
@@ -332,6 +332,8 @@ int64_t vm_index_size(Eval *vm, Value v); /* the same, but it may have */
 Value vm_size_value(Eval *vm, int64_t size);
 Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes);
 bool vm_bool(Eval *vm, Value v);
+/* After its elements were read: an error where its file has changed. */
+void vm_check_file(Eval *vm, const Tensor *t);
 const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or temporary */
 static inline int64_t node_size(const Node *n, uint32_t axis) {
   return n->extents[n->free_count + axis];

@@ -322,8 +322,11 @@ static void run_vector(Eval *vm, Node *x, Value i) {
 static Value slice_node(Eval *vm, Node *x, Value i) {
   run_vector(vm, x, i);
   if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 &&
-      i.i >= 0 && i.i < node_size(x, 0))
-    return value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
+      i.i >= 0 && i.i < node_size(x, 0)) {
+    Value v = value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
+    vm_check_file(vm, x->data);
+    return v;
+  }
   Item items[RANK_MAX];
   items[0] = (Item){.kind = ITEM_AT, .index = vm_to_node(vm, i)};
   for (uint32_t k = 1; k < x->rank; k++)
@@ -609,6 +612,8 @@ static Node *copy_rows(Eval *vm, const Stacking *s, Node *const *nodes) {
   for (uint32_t i = 0; i < s->n && bytes; i++)
     memcpy((char *)t->data + i * bytes, nodes[i]->data->data, bytes);
   Value data = vm_data(vm, t, &fault);
+  for (uint32_t i = 0; i < s->n && bytes; i++)
+    vm_check_file(vm, nodes[i]->data);
   return data.tag == V_NODE ? data.node : NULL;
 }
 
@@ -726,6 +731,7 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
   Tensor *t = run_take_rows(nodes[0]->data, chosen, &fault);
   tensor_release(chosen);
   Value r = vm_data(vm, t, &fault);
+  vm_check_file(vm, nodes[0]->data);
   vm_drop_temps(vm, mark);
   return r;
 }

@@ -145,12 +145,9 @@ void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
 
 void vm_fault_at(Eval *vm, Span span, const Fault *fault) {
   static const uint16_t codes[FAULT_COUNT] = {
-      [FAULT_SIZES] = 507,
-      [FAULT_BROADCAST] = 303,
-      [FAULT_INNER] = 301,
-      [FAULT_ARITHMETIC] = 506,
-      [FAULT_MEMORY] = 505,
-      [FAULT_MACHINE] = 514};
+      [FAULT_SIZES] = 507,      [FAULT_BROADCAST] = 303, [FAULT_INNER] = 301,
+      [FAULT_ARITHMETIC] = 506, [FAULT_MEMORY] = 505,    [FAULT_MACHINE] = 514,
+      [FAULT_FILE] = 508};
   vm_fail_at(vm, span, codes[fault->kind], fault->help, "%s", fault->message);
 }
 
@@ -284,7 +281,7 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
 }
 
 void vm_poll(Eval *vm) {
-  if (*vm->interrupt)
+  if (flag_is_set(vm->interrupt))
     trap_raise(FAIL_INTERRUPT);
 }
 

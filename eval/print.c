@@ -120,6 +120,7 @@ static void print_node(Eval *vm, Buffer *out, Value v) {
                  vm->host->print_width ? vm->host->print_width : 80);
   else
     scalar_print(out, scalar_load(t->dtype, t->data));
+  vm_check_file(vm, t);
 }
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,

@@ -552,7 +552,10 @@ PRIM(prim_topk) {
 PRIM(prim_nonzero) {
   UNUSED;
   FAULT;
-  return vm_data(vm, run_nonzero(vm_tensor(vm, args[0]), &fault), &fault);
+  const Tensor *x = vm_tensor(vm, args[0]);
+  Value r = vm_data(vm, run_nonzero(x, &fault), &fault);
+  vm_check_file(vm, x);
+  return r;
 }
 
 PRIM(prim_unique) {

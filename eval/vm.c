@@ -56,7 +56,7 @@ void vm_loop(Eval *vm) {
   Frame *fp = vm->fp;
   Value *bp = vm->stack + fp->base;
   Heap *const heap = &vm->heap;
-  volatile bool *const interrupt = vm->interrupt;
+  Flag *const interrupt = vm->interrupt;
   Code *code; /* what is being called, with n arguments and env */
   uint32_t n;
   Obj *env;
@@ -92,11 +92,11 @@ void vm_loop(Eval *vm) {
     LOAD;         \
     DISPATCH;     \
   } while (0)
-#define POLL                \
-  if (UNLIKELY(*interrupt)) \
+#define POLL                            \
+  if (UNLIKELY(flag_is_set(interrupt))) \
   (SAVE, vm_poll(vm))
 #define POLL_CALL /* env is on its way */ \
-  if (UNLIKELY(*interrupt)) {             \
+  if (UNLIKELY(flag_is_set(interrupt))) { \
     SAVE;                                 \
     if (env)                              \
       vm_own(vm, value_obj(V_ENV, env));  \

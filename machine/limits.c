@@ -13,6 +13,7 @@
 #include "machine/internal.h"
 #include "runtime/artifact.h"
 #include "runtime/pool.h"
+#include "runtime/trust.h"
 
 enum { NAME = 64, NUMBERS = 2 * (3 + 2 * LEVEL_COUNT) + 1 };
 
@@ -130,29 +131,19 @@ static void improve(MachineLimits *now) {
     now->fork = kept.fork;
 }
 
-static bool write_limits(MachineLimits *limits, int folder, const char *name) {
-  FILE *out = open_in(folder, name, O_CREAT | O_EXCL | O_WRONLY, "w");
-  if (!out)
-    return false;
-  double *at[NUMBERS];
-  numbers(limits, at);
-  for (int i = 0; i < NUMBERS; i++)
-    fprintf(out, "%lld\n", (long long)(*at[i] * scale(i)));
-  return fclose(out) == 0;
-}
-
 bool machine_keep(MachineLimits *limits) {
   improve(limits);
-  char name[NAME], made[NAME + 32];
+  char name[NAME], text[NUMBERS * 24];
   int folder = find_file(name, true);
   if (folder < 0)
     return false;
-  snprintf(made, sizeof made, "%s.%d", name, (int)getpid());
-  unlinkat(folder, made, 0); /* of one with this number that was killed */
-  bool good = write_limits(limits, folder, made) &&
-              renameat(folder, made, folder, name) == 0;
-  if (!good)
-    unlinkat(folder, made, 0);
+  double *at[NUMBERS];
+  numbers(limits, at);
+  size_t len = 0;
+  for (int i = 0; i < NUMBERS; i++)
+    len += (size_t)snprintf(text + len, sizeof text - len, "%lld\n",
+                            (long long)(*at[i] * scale(i)));
+  bool good = trust_replace(folder, name, 0600, text, len);
   close(folder);
   return good;
 }

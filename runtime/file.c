@@ -2,6 +2,7 @@
  * safely, choosing among the tensors of a file, and the table of formats. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
+#include "runtime/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Smaller files are copied: a mapped one changes under the program when
- * someone writes to it.  Larger ones are worth it. */
+ * someone writes to it, which is an error.  Larger ones are worth it. */
 enum { MAP_LEAST = 64 * 1024 * 1024 };
 
 static const Format *const formats[] = {
@@ -72,13 +72,12 @@ static bool read_all(Input *in, int fd, Fault *fault) {
   return true;
 }
 
-/* Private and writable: a tensor may be written to, the file never is. */
 static bool map_all(Input *in, int fd, Fault *fault) {
-  void *at = mmap(NULL, in->size, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-  if (at == MAP_FAILED)
+  void *at;
+  in->mapped = mapped_open(fd, in->path, in->size, &at);
+  if (!in->mapped)
     return input_fault(in, fault, "%s", strerror(errno));
-  in->bytes = in->mapping = at;
+  in->bytes = at;
   return true;
 }
 
@@ -109,10 +108,11 @@ bool input_open(Input *in, const char *path, Fault *fault) {
 }
 
 void input_close(Input *in) {
-  if (in->mapping)
-    munmap(in->mapping, in->size);
+  if (in->mapped)
+    mapped_close(in->mapped);
   mem_free(in->heap);
-  in->mapping = in->heap = NULL;
+  in->mapped = NULL;
+  in->heap = NULL;
   in->bytes = NULL;
 }
 
@@ -151,15 +151,24 @@ void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
   }
 }
 
-enum { ALIGN = 64 };
+/* What is small is not worth a file that stays in memory. */
+enum { ALIGN = 64, STAYS_LEAST = 64 * 1024 };
+
+static bool may_stay(const Input *in, size_t offset, const Header *is) {
+  int64_t count;
+  size_t bytes;
+  return in->mapped && is->dtype != DT_BOOL &&
+         (uintptr_t)(in->bytes + offset) % ALIGN == 0 &&
+         shape_size(is->dtype, is->rank, is->shape, &count, &bytes) &&
+         bytes >= STAYS_LEAST;
+}
 
 Tensor *input_tensor(Input *in, size_t offset, const Header *is, Fault *fault) {
-  bool aligned = (uintptr_t)(in->bytes + offset) % ALIGN == 0;
-  if (in->mapping && aligned && is->dtype != DT_BOOL) {
+  if (may_stay(in, offset, is)) {
     Tensor *t =
-        tensor_over(is, (char *)in->mapping + offset, in->mapping, in->size);
+        tensor_over(is, (uint8_t *)(uintptr_t)in->bytes + offset, in->mapped);
     if (t)
-      in->mapping = NULL;
+      in->mapped = NULL;
     else
       input_no_memory(in, fault);
     return t;
@@ -256,6 +265,12 @@ static bool no_name(const Format *format, const Input *in,
   return false;
 }
 
+/* What was read of a file that changed meanwhile is not used, nor is what was
+ * said of it. */
+static bool is_whole(const Input *in, Fault *fault) {
+  return !in->mapped || mapped_check(in->mapped, fault);
+}
+
 /* ---- entry points ---- */
 
 bool file_known(const char *path, Fault *fault) {
@@ -272,6 +287,7 @@ bool file_header(const char *path, const LoadOptions *options, Header *out,
     return false;
   bool ok = no_name(format, &in, options, fault) &&
             format->header(&in, options, out, fault);
+  ok = is_whole(&in, fault) && ok;
   input_close(&in);
   return ok;
 }
@@ -286,6 +302,10 @@ Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault) {
   Tensor *t = NULL;
   if (no_name(format, &in, options, fault))
     t = format->load(&in, options, fault);
+  if (!is_whole(&in, fault) || (t && !tensor_check(t, fault))) {
+    tensor_release(t);
+    t = NULL;
+  }
   input_close(&in);
   return t;
 }
@@ -310,6 +330,7 @@ const char **file_names(const char *path, Arena *arena, uint32_t *count,
   if (!format || !input_open(&in, path, fault))
     return NULL;
   bool ok = !format->names || format->names(&in, &names, fault);
+  ok = is_whole(&in, fault) && ok;
   input_close(&in);
   const char **out = NULL;
   Trap trap;
@@ -339,62 +360,32 @@ bool output_fault(const Output *out, Fault *fault, const char *format, ...) {
   return false;
 }
 
-/* Where the file really is, so that a link to it stays one; what cannot be
- * replaced is found before anything is written. */
-static bool find_target(const Output *out, char target[PATH_MAX],
-                        Fault *fault) {
-  if (!realpath(out->path, target)) {
-    if (errno != ENOENT)
-      return output_fault(out, fault, "%s", strerror(errno));
-    if (strlen(out->path) >= PATH_MAX)
-      return output_fault(out, fault, "%s", strerror(ENAMETOOLONG));
-    strcpy(target, out->path);
+static bool output_open(Output *out, Replacement *r, Fault *fault) {
+  if (!replace_begin(r, out->path, 0666))
+    return output_fault(out, fault, "%s",
+                        errno == EINVAL ? "it is not a regular file"
+                                        : strerror(errno));
+  int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+  out->file = fd < 0 ? NULL : fdopen(fd, "wb");
+  out->temp = r->temp;
+  if (out->file)
     return true;
-  }
-  struct stat info;
-  if (stat(target, &info) == 0 && !S_ISREG(info.st_mode))
-    return output_fault(out, fault, "it is not a regular file");
-  if (access(target, W_OK) != 0)
-    return output_fault(out, fault, "%s", strerror(errno));
+  output_fault(out, fault, "%s", strerror(errno));
+  if (fd >= 0)
+    close(fd);
+  replace_drop(r);
+  return false;
+}
+
+/* Elements that were read of a file which has changed are not to be kept. */
+static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!tensor_check(tensors[i], fault))
+      return false;
   return true;
 }
 
-static bool temp_open(Output *out, const char *target, char temp[PATH_MAX],
-                      Fault *fault) {
-  static uint32_t serial;
-  const char *slash = strrchr(target, '/');
-  int dir = slash ? (int)(slash - target) + 1 : 0;
-  int fd = -1;
-  do {
-    uint32_t n = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-    if (snprintf(temp, PATH_MAX, "%.*s.axon-%ld-%u.tmp", dir, target,
-                 (long)getpid(), n) >= PATH_MAX)
-      return output_fault(out, fault, "%s", strerror(ENAMETOOLONG));
-    fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EEXIST);
-  if (fd < 0)
-    return output_fault(out, fault, "%s", strerror(errno));
-  out->file = fdopen(fd, "wb");
-  if (out->file)
-    return true;
-  close(fd);
-  unlink(temp);
-  return output_fault(out, fault, "out of memory");
-}
-
-static bool sync_file(const char *path) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return false;
-  bool ok = fsync(fd) == 0;
-  int error = errno;
-  close(fd);
-  errno = error;
-  return ok;
-}
-
-/* Everything is on the disk before the new name is. */
-static bool finish(Output *out, const char *target, Fault *fault) {
+static bool finish(Output *out, Replacement *r, Fault *fault) {
   bool ok = !ferror(out->file);
   int error = ok ? 0 : errno ? errno : EIO; /* of the write that failed */
   if (fclose(out->file) != 0) {
@@ -402,14 +393,14 @@ static bool finish(Output *out, const char *target, Fault *fault) {
     error = errno;
   }
   out->file = NULL;
-  if (ok && !(sync_file(out->temp) && rename(out->temp, target) == 0)) {
+  if (ok && !replace_finish(r)) {
     ok = false;
     error = errno;
   }
   return ok || output_fault(out, fault, "%s", strerror(error));
 }
 
-static bool save(Output *out, const Format *format, const char *target,
+static bool save(Output *out, Replacement *r, const Format *format,
                  uint32_t count, const char *const *names,
                  Tensor *const *tensors, Fault *fault) {
   Trap trap;
@@ -418,15 +409,15 @@ static bool save(Output *out, const Format *format, const char *target,
   if (kind == FAIL_NONE) {
     errno = 0;
     ok = format->save(out, count, names, tensors, fault);
+    ok = are_whole(count, tensors, fault) && ok;
     trap_end(&trap);
   } else if (kind == FAIL_MEMORY) {
     output_fault(out, fault, "out of memory");
   }
-  ok = ok && finish(out, target, fault);
+  ok = ok && finish(out, r, fault);
   if (out->file)
     fclose(out->file);
-  if (!ok)
-    unlink(out->temp);
+  replace_drop(r);
   buffer_free(&out->text);
   if (kind != FAIL_NONE && kind != FAIL_MEMORY)
     trap_raise(kind);
@@ -435,8 +426,8 @@ static bool save(Output *out, const Format *format, const char *target,
 
 bool file_save(const char *path, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault) {
-  char target[PATH_MAX], temp[PATH_MAX];
-  Output out = {.path = path, .temp = temp};
+  Output out = {.path = path};
+  Replacement r;
   const Format *format = format_of(path, fault);
   if (!format)
     return false;
@@ -449,7 +440,6 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
   static const char *const unnamed[] = {"arr_0"}; /* as numpy.savez does */
   if (!names && format->names && count == 1)
     names = unnamed;
-  return find_target(&out, target, fault) &&
-         temp_open(&out, target, temp, fault) &&
-         save(&out, format, target, count, names, tensors, fault);
+  return output_open(&out, &r, fault) &&
+         save(&out, &r, format, count, names, tensors, fault);
 }

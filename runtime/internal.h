@@ -24,8 +24,7 @@ bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
                 int64_t *count, size_t *bytes);
 /* A tensor whose data lie in a mapped file, which it owns from here on.  NULL
  * when out of memory, and the mapping is still the caller's. */
-Tensor *tensor_over(const Header *is, void *data, void *mapping,
-                    size_t mapping_size);
+Tensor *tensor_over(const Header *is, void *data, Mapped *mapped);
 
 /* ---- block.c ---- */
 
@@ -33,6 +32,15 @@ Tensor *tensor_over(const Header *is, void *data, void *mapping,
  * block_free. */
 void *block_new(size_t bytes, bool clear, size_t *size);
 void block_free(void *at, size_t size);
+
+/* ---- mapped.c ---- */
+
+/* Maps the whole file; NULL with errno.  `path` is for messages, and to ask
+ * whether it has changed. */
+Mapped *mapped_open(int fd, const char *path, size_t size, void **at);
+void mapped_close(Mapped *m);
+/* Is all of it what it was?  A fault that names it where not. */
+bool mapped_check(Mapped *m, Fault *fault);
 
 /* ---- file.c: what the formats share ---- */
 
@@ -42,7 +50,7 @@ typedef struct Input {
   const char *entry; /* of an archive; or NULL */
   const uint8_t *bytes;
   size_t size;
-  void *mapping;
+  Mapped *mapped;
   void *heap;
 } Input;
 

@@ -151,7 +151,7 @@ static bool entry_open(Entry *e, Input *in, const LoadOptions *options,
   if (!check_entry(in, e->zip, number, &e->size, &e->packed, fault))
     return false;
   e->prefix = *in;
-  e->prefix.mapping = NULL;
+  e->prefix.mapped = NULL;
   e->prefix.size = e->size < PREFIX_MOST ? e->size : PREFIX_MOST;
   e->prefix.bytes = e->prefix.heap = mem_try_alloc(e->prefix.size);
   if (!e->prefix.heap)

@@ -64,7 +64,7 @@ static struct {
   /* the job */
   PoolWork *work;
   void *context;
-  volatile bool *stop;
+  Flag *stop;
   int64_t grain;
   int part_count;
   bool backward; /* the last piece of a part is taken first */
@@ -242,7 +242,7 @@ static void post(Worker *w, cpu_set_t *rest) {
 /* ---- working ---- */
 
 static bool is_stopped(void) {
-  return (pool.stop && __atomic_load_n(pool.stop, __ATOMIC_RELAXED)) ||
+  return (pool.stop && flag_is_set(pool.stop)) ||
          atomic_load_explicit(&pool.result, memory_order_relaxed);
 }
 
@@ -281,14 +281,18 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* Signals are for the threads of the program. */
+/* Signals are for the threads of the program, but for those that a thread
+ * brings upon itself: blocked, they would end the process. */
 static void start_threads(int wanted) {
+  static const int own_signals[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
   if (pool.started >= wanted)
     return;
   cpu_set_t rest = pool.cores;
   sigset_t all, before;
   pthread_attr_t attributes;
   sigfillset(&all);
+  for (size_t k = 0; k < ARRAY_LEN(own_signals); k++)
+    sigdelset(&all, own_signals[k]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -355,10 +359,10 @@ static void cut(int64_t units, int64_t pieces) {
 }
 
 static int run_alone(int64_t units, int64_t grain, PoolWork *work,
-                     void *context, volatile bool *stop, Order order) {
+                     void *context, Flag *stop, Order order) {
   int64_t pieces = units / grain + (units % grain > 0);
   for (int64_t k = 0; k < pieces; k++) {
-    if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+    if (stop && flag_is_set(stop))
       return 0;
     int64_t u = (order == BACK ? pieces - 1 - k : k) * grain;
     int result = work(context, u, units - u < grain ? units : u + grain);
@@ -369,7 +373,7 @@ static int run_alone(int64_t units, int64_t grain, PoolWork *work,
 }
 
 static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
-               volatile bool *stop, Order order) {
+               Flag *stop, Order order) {
   if (grain < 1)
     grain = 1;
   int64_t pieces = units / grain + (units % grain > 0);
@@ -401,17 +405,17 @@ static int run(int64_t units, int64_t grain, PoolWork *work, void *context,
 }
 
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
-             volatile bool *stop) {
+             Flag *stop) {
   return run(units, grain, work, context, stop, TOGETHER);
 }
 
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
-                   volatile bool *stop) {
+                   Flag *stop) {
   return run(units, grain, work, context, stop, APART);
 }
 
 int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
-                  volatile bool *stop) {
+                  Flag *stop) {
   return run(units, grain, work, context, stop, BACK);
 }
 

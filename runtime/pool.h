@@ -28,17 +28,17 @@ bool pool_check(Fault *fault);
  * read the same.  Returns the first result that is not 0.  `stop`, if there is
  * one, ends it between pieces. */
 int pool_run(int64_t units, int64_t grain, PoolWork *work, void *context,
-             volatile bool *stop);
+             Flag *stop);
 /* The same, but each thread begins with a part of its own, one after the other
  * and the same in each call; who is done helps the others.  For long walks
  * over memory, and for data that the last call left in a core's cache. */
 int pool_run_apart(int64_t units, int64_t grain, PoolWork *work, void *context,
-                   volatile bool *stop);
+                   Flag *stop);
 
 /* The same, each part from its end: after a walk over the same memory, whose
  * end is still in a cache where the beginning is not. */
 int pool_run_back(int64_t units, int64_t grain, PoolWork *work, void *context,
-                  volatile bool *stop);
+                  Flag *stop);
 
 /* Are the threads awake that would share out so many pieces?  To wake them
  * takes longer than a small job does, so that who has one had better do it

@@ -68,6 +68,8 @@ double dtype_parse(Dtype dtype, const char *text, char **end);
 
 enum { RANK_MAX = 32 };
 
+typedef struct Mapped Mapped; /* a file in memory: mapped.c */
+
 /* Row-major and contiguous.  An axis whose bit is set in `stars` was made to
  * stretch (its extent is 1): see "Broadcasting is safe" in doc/language.md. */
 typedef struct Tensor {
@@ -78,14 +80,21 @@ typedef struct Tensor {
   int64_t shape[RANK_MAX];
   int64_t count; /* product of the shape */
   void *data;    /* count * bytes of the dtype, 64-byte aligned */
-  void *mapping; /* of a file, when data lies in one; private to tensor.c */
-  size_t mapping_size;
+  void *block;   /* that they lie in, of block.c; or NULL */
+  Mapped *mapped; /* the file that they lie in; or NULL */
   bool borrowed; /* data are somebody else's: see tensor_borrow */
   size_t block_size; /* of memory from block.c; or 0 */
   void *device;      /* a copy in a device's memory, its backend's; or NULL */
   struct Kept *kept; /* other forms of it (kept.h); or NULL */
   struct Tensor *whole; /* what it is a part of, in the same memory; or NULL */
 } Tensor;
+
+/* The file that its elements lie in, as those of a large one do; or NULL.
+ * Somebody may write to it meanwhile: what was computed or copied from it is
+ * good only if tensor_check says so afterwards. */
+static inline Mapped *tensor_mapped(const Tensor *t) {
+  return t->whole ? t->whole->mapped : t->mapped;
+}
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */
 extern void (*tensor_device_end)(void *device);
@@ -97,6 +106,7 @@ typedef enum FaultKind {
   FAULT_ARITHMETIC,
   FAULT_MEMORY,
   FAULT_MACHINE, /* what is to run it cannot */
+  FAULT_FILE,
   FAULT_COUNT,
 } FaultKind;
 
@@ -108,6 +118,17 @@ typedef struct Fault { /* what went wrong, for a diagnostic to quote */
 void fault_set(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 void fault_set_kind(Fault *fault, FaultKind kind, const char *message);
 void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A fault that names the file where it is not what it was. */
+bool tensor_check(const Tensor *t, Fault *fault);
+/* The tensor, or a copy where its elements lie in a file: for who reads them
+ * where nobody asks afterwards. */
+Tensor *tensor_in_memory(Tensor *t, Fault *fault);
+bool mapped_any(void); /* is there any such file? */
+/* Are both the same file, loaded as the same? */
+bool mapped_same(const Mapped *a, const Mapped *b);
+bool mapped_is_lost(const Mapped *m); /* is that known already? */
+bool files_check(Fault *fault);       /* of all that there are */
 
 /* Not initialised to zero when `clear` is false.  Fails on overflow of the
  * size and when there is no memory ("f32[100000, 100000] needs 37.3 GiB of

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ALIGN = 64 };
@@ -186,7 +185,7 @@ Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape, bool clear,
   }
   Tensor *t = tensor_header(dtype, rank, shape, count);
   if (t)
-    t->data = t->mapping = block_new(bytes, clear, &t->block_size);
+    t->data = t->block = block_new(bytes, clear, &t->block_size);
   if (t && t->data)
     return t;
   mem_free(t);
@@ -203,8 +202,7 @@ Tensor *tensor_scalar(Scalar x) {
   return t;
 }
 
-Tensor *tensor_over(const Header *is, void *data, void *mapping,
-                    size_t mapping_size) {
+Tensor *tensor_over(const Header *is, void *data, Mapped *mapped) {
   int64_t count;
   size_t bytes;
   if (!shape_size(is->dtype, is->rank, is->shape, &count, &bytes))
@@ -213,8 +211,7 @@ Tensor *tensor_over(const Header *is, void *data, void *mapping,
   if (!t)
     return NULL;
   t->data = data;
-  t->mapping = mapping;
-  t->mapping_size = mapping_size;
+  t->mapped = mapped;
   return t;
 }
 
@@ -260,6 +257,19 @@ Tensor *tensor_settled(Tensor *t, Fault *fault) {
   return own;
 }
 
+Tensor *tensor_in_memory(Tensor *t, Fault *fault) {
+  if (!tensor_mapped(t))
+    return tensor_retain(t);
+  Tensor *own = copy_of(t, fault);
+  if (own && !tensor_check(t, fault)) {
+    tensor_release(own);
+    return NULL;
+  }
+  if (own)
+    own->stars = t->stars;
+  return own;
+}
+
 bool tensor_unborrow(Tensor *t, Fault *fault) {
   if (!t->borrowed)
     return true;
@@ -267,8 +277,7 @@ bool tensor_unborrow(Tensor *t, Fault *fault) {
   if (!own)
     return false;
   t->data = own->data;
-  t->mapping = own->mapping;
-  t->mapping_size = own->mapping_size;
+  t->block = own->block;
   t->block_size = own->block_size;
   t->borrowed = false;
   mem_free(own);
@@ -282,7 +291,6 @@ Tensor *tensor_retain(Tensor *t) {
 
 void (*tensor_device_end)(void *device);
 
-/* `mapping` is what to give back: to the heap where it has neither size. */
 void tensor_release(Tensor *t) {
   if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
     return;
@@ -292,9 +300,9 @@ void tensor_release(Tensor *t) {
     kept_drop(t);
   if (t->whole)
     tensor_release(t->whole);
-  else if (t->mapping_size)
-    munmap(t->mapping, t->mapping_size);
+  else if (t->mapped)
+    mapped_close(t->mapped);
   else if (!t->borrowed)
-    block_free(t->mapping, t->block_size);
+    block_free(t->block, t->block_size);
   mem_free(t);
 }

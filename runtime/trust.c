@@ -238,3 +238,36 @@ void trust_tell(const Distrust *why, const char *what, const char *help) {
   snprintf(n.help, sizeof n.help, "%s", help);
   notice_add(&n);
 }
+
+/* ---- files ---- */
+
+static bool write_all(int file, const void *at, size_t len) {
+  for (const char *p = at; len > 0;) {
+    ssize_t n = write(file, p, len);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    p += n;
+    len -= (size_t)n;
+  }
+  return true;
+}
+
+bool trust_replace(int folder, const char *name, mode_t mode, const void *at,
+                   size_t len) {
+  char made[TRUST_PATH];
+  int size = snprintf(made, sizeof made, ".%s.%ld", name, (long)getpid());
+  if (folder < 0 || size >= TRUST_PATH)
+    return false;
+  unlinkat(folder, made, 0); /* left by a process of this number */
+  int file =
+      openat(folder, made, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+  if (file < 0)
+    return false;
+  bool good = write_all(file, at, len);
+  good = close(file) == 0 && good && renameat(folder, made, folder, name) == 0;
+  if (!good)
+    unlinkat(folder, made, 0);
+  return good;
+}

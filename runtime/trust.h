@@ -11,6 +11,8 @@
 
 #include "support/support.h"
 
+#include <sys/stat.h>
+
 enum { TRUST_PATH = 4096 };
 
 typedef struct Distrust { /* why there is no folder */
@@ -28,6 +30,10 @@ int trust_open(const char *path, bool make, Distrust *out);
 int trust_open_own(const char *path, bool make, Distrust *out);
 /* The same for a folder in one that is such: `name` is no link. */
 int trust_open_in(int folder, const char *name, bool make, const char **why);
+
+/* Replaces the file `name` of a trusted folder, at once or not at all. */
+bool trust_replace(int folder, const char *name, mode_t mode, const void *at,
+                   size_t len);
 
 /* Tells once (W0515) that something is not used: "kernels are not kept". */
 void trust_tell(const Distrust *why, const char *what, const char *help);

@@ -41,6 +41,9 @@ static const char *name_data(Driver *e, const Node *n) {
                   "it needs data of more than 4 million elements, "
                   "which a text is no place for: make them an argument");
   Buffer all = {.arena = e->arena}, elements = data_text(e, t);
+  Fault fault;
+  if (!tensor_check(t, &fault))
+    driver_refuse(e, n->span, arena_printf(e->arena, "%s", fault.message));
   const char *type = driver_type(t->dtype);
   for (uint32_t k = 0; k < m->constants.len; k++) {
     const Constant *c = &m->constants.at[k];

@@ -54,7 +54,7 @@ struct Session {
   Buffer call_key;      /* room for that of the call at hand */
   uint32_t texts;       /* that were read */
   uint32_t explained;   /* errors of calls from a host */
-  volatile bool interrupt;
+  Flag interrupt;
   int exit_status;
 };
 

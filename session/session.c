@@ -151,7 +151,7 @@ SessionStatus session_guard(Session *s,
     no_memory(s);
     break;
   case FAIL_INTERRUPT:
-    s->interrupt = false;
+    flag_set(&s->interrupt, false);
     stop(s);
     return SESSION_INTERRUPTED;
   case FAIL_ERROR:
@@ -426,11 +426,17 @@ bool session_met_size(const Session *s, const char *name) {
 
 void session_forget_imports(Session *s) { s->imports.len = 0; }
 
-void session_interrupt(Session *s) { s->interrupt = true; }
+void session_interrupt(Session *s) {
+  flag_set(&s->interrupt, true);
+}
 
-void session_clear_interrupt(Session *s) { s->interrupt = false; }
+void session_clear_interrupt(Session *s) {
+  flag_set(&s->interrupt, false);
+}
 
-bool session_interrupted(const Session *s) { return s->interrupt; }
+bool session_interrupted(const Session *s) {
+  return flag_is_set(&s->interrupt);
+}
 
 /* ---- diagnostics ---- */
 

@@ -39,12 +39,14 @@ void mem_fail_from(uint64_t n) {
 
 bool mem_has_failed(void) { return has_failed; }
 
-static _Thread_local volatile bool *watched;
+static _Thread_local Flag *watched;
 
-void interrupt_watch(volatile bool *flag) { watched = flag; }
+void interrupt_watch(Flag *flag) {
+  watched = flag;
+}
 
 bool interrupt_seen(void) {
-  return watched && __atomic_load_n(watched, __ATOMIC_RELAXED);
+  return watched && flag_is_set(watched);
 }
 
 void interrupt_poll(void) {

@@ -10,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,8 +48,20 @@ void trap_end(Trap *trap);
   (trap_begin(&(trap)), (FailKind)setjmp((trap).at))
 NORETURN void trap_raise(FailKind kind); /* unwinds to the innermost trap */
 
+/* What another thread or the handler of a signal sets, and others look at now
+ * and then; it says nothing of what else was written. */
+typedef _Atomic bool Flag;
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a handler must be able to set it");
+
+static inline bool flag_is_set(const Flag *flag) {
+  return atomic_load_explicit(flag, memory_order_relaxed);
+}
+static inline void flag_set(Flag *flag, bool to) {
+  atomic_store_explicit(flag, to, memory_order_relaxed);
+}
+
 /* Ctrl-C, for what takes long: the flag that this thread watches, NULL none. */
-void interrupt_watch(volatile bool *flag);
+void interrupt_watch(Flag *flag);
 bool interrupt_seen(void);
 void interrupt_poll(void); /* raises FAIL_INTERRUPT if it is set */
 

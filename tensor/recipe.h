@@ -117,6 +117,7 @@ typedef struct Run {
   const Recipe *recipe; /* whose nodes it holds; or NULL */
   uint32_t count;       /* of clusters */
   Cluster *const *clusters;
+  VEC(Tensor *) mapped; /* of what it reads, those that lie in files */
 } Run;
 void run_begin(Graph *g, Run *run); /* run->times is there; run_end must run */
 void run_end(Run *run);
@@ -125,6 +126,9 @@ bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault);
 /* The same for who watches, who is told of the plan: it is not kept. */
 bool run_find_watched(Run *run, uint32_t count, Node *const *roots,
                       Fault *fault);
+/* Are the files that it reads what they were?  If not, all that was computed
+ * since the last time is not to be used. */
+bool run_is_whole(const Run *run, Fault *fault);
 /* Its nodes have data then, and their bodies still. */
 bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
                  Fault *fault);

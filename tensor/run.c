@@ -143,10 +143,49 @@ bool run_cluster(Graph *g, Cluster *cluster, uint32_t at, Span *where,
   return true;
 }
 
+/* One of each file: to ask costs a call of the system. */
+static void find_mapped(Run *run) {
+  const Outline *o = &run->outline;
+  for (uint32_t k = 0; k < o->leaves.len && mapped_any(); k++) {
+    Tensor *t = o->leaves.at[k]->data;
+    Mapped *m = t ? tensor_mapped(t) : NULL;
+    bool there = !m;
+    for (uint32_t j = 0; !there && j < run->mapped.len; j++)
+      there = mapped_same(tensor_mapped(run->mapped.at[j]), m);
+    if (!there)
+      VEC_PUSH(run->arena, run->mapped, t);
+  }
+}
+
+/* A part that is gone is known of the one through which it was read. */
+static bool none_lost(const Run *run, Fault *fault) {
+  const Outline *o = &run->outline;
+  for (uint32_t k = 0; k < o->leaves.len; k++) {
+    const Tensor *t = o->leaves.at[k]->data;
+    Mapped *m = t ? tensor_mapped(t) : NULL;
+    if (m && mapped_is_lost(m))
+      return tensor_check(t, fault);
+  }
+  return true;
+}
+
+bool run_is_whole(const Run *run, Fault *fault) {
+  if (run->graph->watch) /* then there is no outline */
+    return run->graph->watch->dry || files_check(fault);
+  for (uint32_t k = 0; k < run->mapped.len; k++)
+    if (!tensor_check(run->mapped.at[k], fault))
+      return false;
+  return !run->mapped.len || none_lost(run, fault);
+}
+
 static bool run_clusters(const Run *run, Span *where, Fault *fault) {
   for (uint32_t k = 0; k < run->count; k++) {
     if (!run_cluster(run->graph, run->clusters[k], k, where, fault))
       return false;
+    if (!run_is_whole(run, fault)) {
+      drop_data(run->clusters[k]);
+      return false;
+    }
     settle(run->clusters[k]);
   }
   return true;
@@ -200,7 +239,7 @@ void run_end(Run *run) {
     recipe_let_go(run->recipe, &run->outline);
   arena_reset(run->arena, ARENA_KEPT);
   run->graph->arena = run->arena;
-  run->graph->often = false;
+  run->graph->often = run->graph->keeps_inputs = false;
 }
 
 static bool make_plan(Run *run, uint32_t count, Node *const *roots,
@@ -247,6 +286,8 @@ bool run_find(Run *run, uint32_t count, Node *const *roots, Fault *fault) {
   run->clusters = recipe_bind(run->arena, recipe, &run->outline, &run->count);
   recipe_hold(recipe, &run->outline);
   run->recipe = recipe;
+  find_mapped(run);
+  g->keeps_inputs = run->mapped.len > 0;
   return true;
 }
 

@@ -165,7 +165,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
                       none of them stored */
   int64_t bytes_limit; /* refuse to store more than this; 0: physical */
   int64_t least_work;  /* operations below which no kernel is made for a plan */
-  volatile bool *interrupt;      /* set by Ctrl-C; polled between rows */
+  Flag *interrupt;     /* set by Ctrl-C; polled between rows */
   Span span;                     /* given to nodes made from now on */
   Node *guard;                   /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
@@ -174,6 +174,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Arena *arena;                  /* of the plan that runs; private to run.c */
   struct Memo *memo;             /* plans that are kept; private to memo.c */
   bool often;          /* what is planned is run often: a little work is much */
+  bool keeps_inputs; /* what runs may yet be undone: nothing is written over */
   uint32_t loop_depth; /* of the loops of which a turn is being traced */
   Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
                       numbers */

@@ -433,7 +433,7 @@ static bool run_turns(Looping *l, Fault *fault) {
   for (int64_t turn = 0; more; turn++) {
     if (turn)
       begin_turn(l, turn);
-    if (l->g->interrupt && *l->g->interrupt)
+    if (l->g->interrupt && flag_is_set(l->g->interrupt))
       trap_raise(FAIL_INTERRUPT);
     if (turn && l->g->watch)
       l->g->watch->again(l->g->watch->owner);
@@ -443,6 +443,14 @@ static bool run_turns(Looping *l, Fault *fault) {
     end_turn(l, turn);
   }
   return true;
+}
+
+/* Files that were read may have changed: then the host finds it out, too. */
+static bool is_whole(const Looping *l, Fault *fault) {
+  for (uint32_t k = 0; k < l->rows.len; k++)
+    if (!tensor_check(l->rows.at[k].rows, fault))
+      return false;
+  return run_is_whole(&l->run, fault);
 }
 
 /* ---- all of it ---- */
@@ -520,7 +528,8 @@ static bool run_loop(Looping *l, Node **out) {
     return false;
   l->dying = NEW_ARRAY(l->arena, Dying, l->run.count);
   find_dying(l);
-  return run_turns(l, &unheard) && make_results(l, out, &unheard);
+  return run_turns(l, &unheard) && is_whole(l, &unheard) &&
+         make_results(l, out, &unheard);
 }
 
 static void let_go(Looping *l) {

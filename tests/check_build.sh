@@ -247,7 +247,7 @@ entries=(--entry forward --entry scale --entry pick --entry over --entry
 [ -e "$work/double.h" ] && fail 'a program has no header'
 stdio='f(open|read|write|close|error|flush|printf|put[cs])|put[cs]|remove|exit'
 stdio="$stdio|_?_?(v?f?|sn?)printf(_chk)?|std(out|err)|str[a-z]+|__errno_.*"
-stdio="$stdio|stat|realpath|rename|fileno|fchmod|getpid|free"
+stdio="$stdio|l?stat|realpath|rename|fdopen|access|f?ch(mod|own)|getpid|free"
 stdio="$stdio|__libc_start_main|__isoc23_.*|mem.*|__(f|v|s).*_chk|__stack_.*"
 beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
   "$work/small" && fail 'the program needs more than libc and libm'

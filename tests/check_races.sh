@@ -1,35 +1,98 @@
 #!/bin/bash
-# The thread pool, and the memory of tensors, under the thread sanitizer.
+# Threads under the thread sanitizer: the pool, the memory of tensors, what is
+# kept, compilers, sessions in threads of their own that are interrupted, and
+# generated kernels.
+#
+#     tests/check_races.sh            # a minute: part of a run of the tests
+#     tests/check_races.sh all        # more tests, more graphs; all is compiled
+#
+# Files that share something with other threads are compiled for it; all else is
+# as this build has it, unless that has a sanitizer.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+BUILD=$(realpath "${BUILD:-$root}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-gcc}
-flags='-std=gnu11 -g -O1 -I. -fsanitize=thread'
+flags='-std=gnu11 -g1 -O1 -fsanitize=thread -ffp-contract=off'
 echo 'int main(void) { return 0; }' >"$work/none.c"
 # shellcheck disable=SC2086
 $cc $flags "$work/none.c" -o "$work/none" 2>/dev/null && "$work/none" || {
   echo 'no thread sanitizer here: skipped' >&2
   exit 0
 }
-bad=0
-for test in pool block; do
+echo '#include <cmocka.h>' >"$work/has.c"
+$cc -include setjmp.h -include stdarg.h -include stddef.h \
+  -include stdint.h -fsyntax-only \
+  "$work/has.c" 2>/dev/null || exit 0
+setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
+
+rooms='support runtime machine tensor eval session'
+rooms="$rooms backend backend/reference backend/cpu"
+tests='pool block kept artifact compiler memo races call'
+kernels='1 1'
+# Who shares something says so, or asks those who do.
+shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
+shares="$shares|memo_|interrupt"
+if [ "${1:-}" = all ]; then
+  tests="$tests api routines mapped replace"
+  rooms="$rooms lexer parser primitives typecheck backend/cuda"
+  kernels='1 40' shares=.
+fi
+sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
+  xargs grep -lE "$shares")
+# What other rooms have may be of another sanitizer: then only these.
+rest=$BUILD/.libs/libcore.a
+if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
+  rest='' tests='pool block'
+  sources='runtime/pool.c runtime/cores.c runtime/block.c runtime/kept.c
+    runtime/tensor.c runtime/mapped.c runtime/dtype.c support/mem.c
+    support/arena.c support/buffer.c support/utf8.c'
+fi
+
+compile() { # compile SOURCE
   # shellcheck disable=SC2086
-  $cc $flags "tests/unit/${test}_test.c" runtime/pool.c \
-    runtime/cores.c runtime/block.c runtime/kept.c runtime/tensor.c \
-    runtime/dtype.c support/mem.c \
-    support/arena.c support/buffer.c support/utf8.c -lcmocka -lm -lpthread \
-    -o "$work/$test" 2>"$work/said" || {
-    grep -q 'cmocka' "$work/said" && exit 0
-    cat "$work/said"
-    exit 1
-  }
-  # A child of fork makes threads, of which this sanitizer wants to be told.
-  TSAN_OPTIONS=die_after_fork=0:halt_on_error=1 timeout 100 "$work/$test" \
-    >"$work/said" 2>&1 || {
-    echo "${test}_test: status $?"
-    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  $cc $flags -I. -I"$BUILD" -DAXON_VERSION='"0"' -DSIM_SOURCE="\"$root\"" \
+    -c "$1" -o "$work/${1//\//_}.o"
+}
+export -f compile
+export cc flags BUILD root work
+# shellcheck disable=SC2086
+printf '%s\n' $sources | xargs -P "${JOBS:-2}" -I{} bash -c 'compile {}' \
+  >"$work/said" 2>&1 || {
+  head -n 40 "$work/said"
+  exit 1
+}
+objects=("$work"/*.o)
+
+# Kernels carry it, too; their compiler is no part of the test.
+cat >"$work/cc" <<END
+#!/bin/bash
+TSAN_OPTIONS= exec $cc "\$@" -O1 -g -fsanitize=thread
+END
+chmod +x "$work/cc"
+export AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache AXON_THREADS=3
+# A child of fork makes threads, of which this sanitizer wants to be told.
+export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:exitcode=66"
+bad=0
+
+check() { # check NAME ARGUMENT...: of tests/unit/NAME_test.c
+  compile "tests/unit/$1_test.c" &&
+    # shellcheck disable=SC2046,SC2086
+    $cc $flags "$work/tests_unit_$1_test.c.o" "${objects[@]}" $rest \
+      $(setting CMOCKA_LIBS) -lcmocka $(setting LIBS) -lpthread -ldl -lm \
+      -o "$work/$1" || exit 1
+  timeout 600 "$work/$1" "${@:2}" >"$work/said" 2>&1 || {
+    echo "$1_test: status $?"
+    grep -v 'RUN\|OK' "$work/said" | head -n 60
     bad=1
   }
+}
+
+for test in $tests; do
+  check "$test"
 done
+# shellcheck disable=SC2086
+[ -z "$rest" ] || check kernels $kernels
 exit "$bad"

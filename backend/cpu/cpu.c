@@ -61,7 +61,7 @@ typedef struct Job {
   const double *floats;
   size_t room;
   bool backward;
-  volatile bool *stop;
+  Flag *stop;
 } Job;
 
 static int work_on(void *context, int64_t begin, int64_t end) {
@@ -187,7 +187,7 @@ static void end_kept(const Program *p, Kept *const *kept) {
 }
 
 static int run_kernel(const Cluster *c, const Program *p, Tensor *const *outs,
-                      volatile bool *stop) {
+                      Flag *stop) {
   const Kernel *k = c->kernel;
   double floats[p->float_count + 1];
   int64_t ints[p->key_count ? p->int_count : 1];
@@ -232,7 +232,7 @@ static void drop(Run *run) {
 /* Its memory may be another tensor's from now on. */
 static bool is_to_take(const Tensor *t) {
   return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->borrowed &&
-         !t->mapping_size && !t->device && t->data == t->mapping;
+         !t->mapped && !t->device && t->data == t->block;
 }
 
 /* An input that dies with this kernel, and may become its result.  A program
@@ -286,7 +286,7 @@ static bool run_prepared(Graph *g, Cluster *c) {
   const Program *p = c->backend;
   Run run;
   run.count = 0;
-  Node *x = input_to_take(c, p);
+  Node *x = g->keeps_inputs ? NULL : input_to_take(c, p);
   if (x)
     return run_over(c, p, x);
   Trap trap;
@@ -296,7 +296,7 @@ static bool run_prepared(Graph *g, Cluster *c) {
   }
   bool good =
       make_outs(g, c, p, &run) && run_kernel(c, p, run.outs, g->interrupt) == 0;
-  if (g->interrupt && *g->interrupt)
+  if (g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
   trap_end(&trap);
   for (uint32_t j = 0; good && j < p->out_count; j++)

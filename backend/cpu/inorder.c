@@ -349,7 +349,7 @@ static void emit_pointers_of(const InOrder *o, Buffer *out) {
   for (uint32_t k = 0; k < n->input_count; k++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(n->inputs[k]->dtype), k, k + 1);
-  buffer_printf(out, "const volatile _Bool *const stop = p[%u];\n(void)stop;\n",
+  buffer_printf(out, "const _Atomic _Bool *const stop = p[%u];\n(void)stop;\n",
                 n->input_count + 1);
 }
 

@@ -14,7 +14,7 @@ void *routine_room(Tensor **at, int64_t bytes) {
 bool routine_share(const Routine *r, int64_t units, int64_t grain,
                    int (*work)(void *, int64_t, int64_t), void *context) {
   int bad = pool_run_apart(units, grain, work, context, r->graph->interrupt);
-  if (r->graph->interrupt && *r->graph->interrupt)
+  if (r->graph->interrupt && flag_is_set(r->graph->interrupt))
     trap_raise(FAIL_INTERRUPT);
   return bad == 0;
 }

@@ -309,7 +309,7 @@ static bool locked(Graph *g, Cluster *c, bool *done, Fault *fault) {
 
 static bool run(Graph *g, Cluster *c, Span *where, Fault *fault) {
   bool done;
-  if (g->interrupt && *g->interrupt)
+  if (g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
   if (!locked(g, c, &done, fault))
     return false;

@@ -6,7 +6,7 @@
 enum { POLL_EVERY = 4096 };
 
 void poll_interrupt(const Graph *g) {
-  if (g->interrupt && *g->interrupt)
+  if (g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
 }
 

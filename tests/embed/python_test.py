@@ -1,9 +1,11 @@
 """The Python module: what goes in, what comes out, and what is told."""
 import array
+import ctypes
 import gc
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -250,6 +252,30 @@ class Plain(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             self.m.loop(0)
         self.assertLess(time.time() - start, 10)
+        self.assertEqual(self.m.double(1), 2)
+
+    def test_cut_short(self):
+        """A large file that is cut short is an error, and the host lives."""
+        count = 17 << 20
+        shape = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "large.npy")
+            with open(path, "wb") as f:
+                f.write(b"\x93NUMPY\1\0v\0")
+                f.write((shape % count).ljust(117).encode() + b"\n")
+                f.truncate(128 + 4 * count)
+            m = axon.compile('val x = (load "%s" : f32[%d])\n'
+                             "fun itself () = x\n"
+                             "fun total () = sum (x * 2.0)" % (path, count))
+            self.assertEqual(m.total(), 0)
+            before = m.itself()
+            os.truncate(path, 4096)
+            for call in m.total, m.itself, lambda: m.x:
+                with self.assertRaises(axon.Error) as caught:
+                    call()
+                self.assertIn("large.npy", str(caught.exception))
+            at = before.__array_interface__["data"][0] + 4 * (count - 1)
+            self.assertEqual(ctypes.c_float.from_address(at).value, 0)
         self.assertEqual(self.m.double(1), 2)
 
     @unittest.skipUnless(resource, "no module resource")

@@ -226,11 +226,11 @@ static int side_by_side(void) {
   return answer(c) == 3 && answer(a) == 1 && answer(b) == 2 ? 0 : 2;
 }
 
-static volatile bool interrupted;
+static Flag interrupted;
 
 static void *interrupt_soon(void *argument) {
   usleep(50000);
-  __atomic_store_n(&interrupted, true, __ATOMIC_RELAXED);
+  flag_set(&interrupted, true);
   return argument;
 }
 

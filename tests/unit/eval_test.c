@@ -18,7 +18,7 @@ static DimCtx dims;
 static Diags diags;
 static Eval *eval;
 static Buffer written;
-static volatile bool interrupted;
+static Flag interrupted;
 
 /* ---- running ---- */
 

@@ -492,7 +492,7 @@ static void test_memory_limit(void **state) {
 
 static void test_interrupt(void **state) {
   (void)state;
-  volatile bool stop = true;
+  Flag stop = true;
   g.interrupt = &stop;
   Node *x = keep(
       node_full(&g, num(DT_F32, 1), 2, (int64_t[]){3000, 1000}, 0, &fault));

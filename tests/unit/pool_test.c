@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 typedef int Run(int64_t units, int64_t grain, PoolWork *work, void *context,
-                volatile bool *stop);
+                Flag *stop);
 static Run *const runs[] = {pool_run, pool_run_apart, pool_run_back};
 
 enum { UNITS = 10007 };
@@ -78,14 +78,14 @@ static void test_often(void **state) {
 typedef struct Count {
   _Atomic int64_t done;
   int64_t fail_at, stop_at;
-  volatile bool stop;
+  Flag stop;
 } Count;
 
 static int count(void *context, int64_t begin, int64_t end) {
   Count *c = context;
   c->done += end - begin;
   if (c->stop_at && c->done >= c->stop_at)
-    __atomic_store_n(&c->stop, true, __ATOMIC_RELAXED);
+    flag_set(&c->stop, true);
   return begin <= c->fail_at && c->fail_at < end ? 7 : 0;
 }
 

@@ -300,7 +300,7 @@ static void test_negative_zero(void **state_) {
 
 static void test_interrupt(void **state_) {
   (void)state_;
-  volatile bool stop = true;
+  Flag stop = true;
   g.backend = tested();
   g.interrupt = &stop;
   Node *x = data(DT_F32, SHAPE(100003));

@@ -1,0 +1,221 @@
+/* Files whose pages are a tensor's elements.  When one is cut short, or its
+ * disk fails, the system answers a read of what is gone with SIGBUS, in
+ * whatever thread.  The handler puts zeros there, so that the reader goes on,
+ * and notes it: who has read asks mapped_check before it uses what it read.
+ *
+ * What the handler looks at is a list that only grows, whose entries are used
+ * again.  A signal at any other address goes on to the handler of before. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct Mapped {
+  /* what the handler reads: none where `end` is 0 */
+  _Atomic uintptr_t begin, end;
+  _Atomic bool lost; /* there are zeros in it, or other bytes than at first */
+  Mapped *next;
+  struct stat was;
+  char *path; /* as the user wrote it */
+  char *real; /* from the root: a program may change its directory */
+};
+
+static Mapped *_Atomic all;
+static _Atomic uint32_t live;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changing `all` */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct sigaction before;
+static uintptr_t page;
+
+/* ---- the signal ---- */
+
+static Mapped *find(uintptr_t at) {
+  for (Mapped *m = atomic_load(&all); m; m = m->next)
+    if (at < atomic_load(&m->end) && at >= atomic_load(&m->begin))
+      return m;
+  return NULL;
+}
+
+/* From there to the end: of a file that was cut short all of it is gone. */
+static bool put_zeros(Mapped *m, uintptr_t at) {
+  at = at / page * page;
+  atomic_store(&m->lost, true); /* before anybody can read one */
+  return mmap((void *)at, atomic_load(&m->end) - at, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+              0) != MAP_FAILED;
+}
+
+/* As if this were not here. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+  bool sent = info->si_code <= 0; /* by a process: no read has failed */
+  if (before.sa_flags & SA_SIGINFO) {
+    before.sa_sigaction(number, info, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(number);
+  } else if (!sent || before.sa_handler == SIG_DFL) {
+    signal(number, SIG_DFL);
+    if (sent)
+      raise(number); /* else the read fails once more */
+  }
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+  int error = errno;
+  Mapped *m = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
+  if (!m || !put_zeros(m, (uintptr_t)info->si_addr))
+    pass_on(number, info, context);
+  errno = error;
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&lock);
+}
+static void after_fork(void) {
+  pthread_mutex_unlock(&lock);
+}
+
+static void set_up(void) {
+  struct sigaction now = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+  page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  pthread_atfork(before_fork, after_fork, after_fork);
+  sigaction(SIGBUS, NULL, &before);
+  now.sa_sigaction = handle;
+  sigemptyset(&now.sa_mask);
+  sigaction(SIGBUS, &now, NULL);
+}
+
+/* ---- the list ---- */
+
+static Mapped *take_entry(void) {
+  Mapped *m = atomic_load(&all);
+  while (m && m->path)
+    m = m->next;
+  if (m)
+    return m;
+  m = mem_try_alloc(sizeof *m);
+  if (m) {
+    m->next = atomic_load(&all);
+    atomic_store(&all, m);
+  }
+  return m;
+}
+
+static void let_go(Mapped *m) {
+  mem_free(m->path);
+  free(m->real);
+  m->path = m->real = NULL;
+}
+
+static bool fill(Mapped *m, int fd, const char *path) {
+  size_t len = strlen(path) + 1;
+  m->path = mem_try_alloc(len);
+  if (m->path)
+    memcpy(m->path, path, len);
+  m->real = realpath(path, NULL);
+  return m->path && fstat(fd, &m->was) == 0;
+}
+
+Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
+  pthread_once(&once, set_up);
+  errno = ENOMEM;
+  pthread_mutex_lock(&lock);
+  Mapped *m = take_entry();
+  /* private and writable: a tensor may be written to, the file never is */
+  *at = m && fill(m, fd, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_NORESERVE, fd, 0)
+                               : MAP_FAILED;
+  if (*at == MAP_FAILED) {
+    int error = errno;
+    if (m)
+      let_go(m);
+    errno = error;
+    m = NULL;
+  } else {
+    atomic_store(&m->lost, false);
+    atomic_store(&m->begin, (uintptr_t)*at);
+    atomic_store(&m->end, (uintptr_t)*at + (size + page - 1) / page * page);
+    atomic_fetch_add(&live, 1);
+  }
+  pthread_mutex_unlock(&lock);
+  return m;
+}
+
+void mapped_close(Mapped *m) {
+  pthread_mutex_lock(&lock);
+  uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
+  atomic_store(&m->end, 0); /* others may be mapped there from now on */
+  munmap((void *)begin, end - begin);
+  let_go(m);
+  atomic_fetch_sub(&live, 1);
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- asking ---- */
+
+bool mapped_any(void) {
+  return atomic_load_explicit(&live, memory_order_relaxed) != 0;
+}
+
+static bool same_times(const struct stat *a, const struct stat *b) {
+  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+bool mapped_same(const Mapped *a, const Mapped *b) {
+  return a->was.st_dev == b->was.st_dev && a->was.st_ino == b->was.st_ino &&
+         same_times(&a->was, &b->was);
+}
+
+/* Where another file has its name now, it is still there itself. */
+static bool has_changed(const Mapped *m, bool *shorter) {
+  struct stat is;
+  if (!m->real || stat(m->real, &is) != 0 || is.st_dev != m->was.st_dev ||
+      is.st_ino != m->was.st_ino)
+    return false;
+  *shorter = is.st_size < m->was.st_size;
+  return !same_times(&is, &m->was);
+}
+
+bool mapped_is_lost(const Mapped *m) {
+  return atomic_load(&m->lost);
+}
+
+bool mapped_check(Mapped *m, Fault *fault) {
+  bool shorter = false, changed = has_changed(m, &shorter);
+  if (changed)
+    atomic_store(&m->lost, true);
+  if (!atomic_load(&m->lost))
+    return true;
+  fault_set(fault, "cannot read \"%.200s\": %s", m->path,
+            shorter   ? "it was cut short after it was loaded"
+            : changed ? "it was changed after it was loaded"
+                      : "a part of it is gone");
+  fault->kind = FAULT_FILE;
+  fault_help(fault, "load it again, and let nobody write to a file that is "
+                    "in use: put a new one in its place");
+  return false;
+}
+
+bool tensor_check(const Tensor *t, Fault *fault) {
+  Mapped *m = tensor_mapped(t);
+  return !m || mapped_check(m, fault);
+}
+
+bool files_check(Fault *fault) {
+  bool good = true;
+  if (!mapped_any())
+    return true;
+  pthread_mutex_lock(&lock);
+  for (Mapped *m = atomic_load(&all); m && good; m = m->next)
+    good = !m->path || mapped_check(m, fault);
+  pthread_mutex_unlock(&lock);
+  return good;
+}

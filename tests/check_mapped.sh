@@ -1,0 +1,65 @@
+#!/bin/bash
+# A data file of 64 MiB or more that is cut short while it is read is an error
+# that names it: in a program and a session, in kernels on two threads, and
+# whatever a host's handler of the signal is (tests/unit/mapped_test.c).  The
+# REPL goes on.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+export AXON_THREADS=2
+said='cannot read "big\.[a-z]*": \(it was cut short\|it was changed\|a part\)'
+
+make() { # make: big.npy, f32[17825792], all zero and no blocks on the disk
+  printf "\x93NUMPY\x01\x00v\x00%-117s\n" \
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (17825792,), }" \
+    >big.npy
+  truncate -s $((128 + 4 * 17825792)) big.npy
+}
+
+# One that reads again and again, cut when it has said that it begins.
+during() { # during NAME EXPRESSION TARGET
+  make
+  printf 'val x = (load "big.npy" : f32[17825792])\ndo print (sum x)\n%s\n' \
+    "do while (fn i => i >= 0) (fn i => (print ($2); i + 1)) 0 |> print" >p.axn
+  AXON_TARGET=$3 timeout 60 "$AXON" run p.axn >out 2>err &
+  pid=$!
+  for _ in $(seq 300); do
+    [ -s out ] && break
+    sleep 0.1
+  done
+  sleep 0.3
+  truncate -s 100000 big.npy
+  wait "$pid"
+  status=$?
+  [ "$status" = 1 ] && grep -q "$said" err ||
+    wrong "$1: status $status, $(cat err)"
+  # The numbers before that are right.
+  grep -v '^0\.0$' out | grep -q . && wrong "$1: $(grep -v '^0\.0$' out)"
+}
+
+during sum 'sum (x * 2.0 + tanh x)' cpu
+during products 'sum (reshape [1024, _] x @ reshape [_, 1024] x)' cpu
+during sort 'sum (sort x)' cpu
+during reference 'sum (x.[:100000])' reference
+
+# The REPL says it and goes on; nothing of it is kept in a file.
+make
+session() {
+  echo 'val x = (load "big.npy" : f32[17825792])'
+  echo 'do print "loaded"'
+  for _ in $(seq 300); do
+    grep -q loaded out && break
+    sleep 0.1
+  done
+  truncate -s 100000 big.npy
+  echo 'sum x'
+  echo 'save "y.npy" x'
+  echo 'save_all "y.npz" (list [("a", x)])'
+  echo '6 * 7'
+}
+: >out
+session | timeout 60 "$AXON" repl --plain >out 2>&1 || wrong "repl: $(cat out)"
+[ "$(grep -c "$said" out)" = 3 ] && grep -q '= 42$' out ||
+  wrong "repl: $(cat out)"
+ls y.* .axon* 2>/dev/null && wrong 'it was saved'
+exit "$bad"
