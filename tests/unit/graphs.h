@@ -366,7 +366,8 @@ static inline Value reduced(Maker *m, Value x) {
   }
   if (what < 9) {
     PrimId op = what == 7 ? PRIM_ARGMAX : PRIM_ARGMIN;
-    if (!x.exact || own(x.node, first) == 0)
+    bool stretches = x.node->stars >> first & 1;
+    if (!x.exact || stretches || own(x.node, first) == 0)
       return (Value){0};
     return exact(reduce(op, x.node, first, 1, stays));
   }
@@ -839,7 +840,8 @@ static inline Value opaque(Maker *m, Value v) {
     return (Value){0};
   int64_t params[4] = {axis % rank};
   PrimId op = what ? PRIM_CUMSUM : PRIM_SORT;
-  if (!v.exact && !what)
+  bool stretches = rank && v.node->stars >> axis % rank & 1;
+  if (stretches || (!v.exact && !what))
     return (Value){0};
   Node *n =
       keep(node_opaque(&g, op, 1, &v.node, params, (Key){{0}}, 0, &fault));
