@@ -334,7 +334,7 @@ static void clear_args(Eval *vm, const Entry *entry) {
 
 /* Of the two, one is given: what is to be called, or a value. */
 static bool visit(Eval *vm, const Entry *entry, const Datum *const *args,
-                  const Dtype *weak, Held *held, Diags *diags,
+                  const Dtype *weak, ValueHandle *held, Diags *diags,
                   Datum **result) {
   Visit visit = {.vm = vm};
   Trap trap;
@@ -367,6 +367,6 @@ bool eval_call(Eval *vm, const Entry *entry, const Datum *const *args,
   return visit(vm, entry, args, weak, NULL, diags, result);
 }
 
-bool eval_datum(Eval *vm, Held *held, Diags *diags, Datum **result) {
+bool eval_datum(Eval *vm, ValueHandle *held, Diags *diags, Datum **result) {
   return visit(vm, NULL, NULL, NULL, held, diags, result);
 }

@@ -128,8 +128,8 @@ void eval_enter(Eval *vm, Diags *diags) {
 
 /* ---- held values ---- */
 
-Held *eval_hold(Eval *vm, Value v) {
-  Held *held = mem_try_alloc(sizeof *held);
+ValueHandle *eval_hold(Eval *vm, Value v) {
+  ValueHandle *held = mem_try_alloc(sizeof *held);
   if (!held) {
     value_release(&vm->heap, v);
     trap_raise(FAIL_MEMORY);
@@ -142,11 +142,11 @@ Held *eval_hold(Eval *vm, Value v) {
   return held;
 }
 
-Value eval_held(const Held *held) {
+Value eval_held(const ValueHandle *held) {
   return held->value;
 }
 
-void held_free(Eval *vm, Held *held) {
+void held_free(Eval *vm, ValueHandle *held) {
   if (!held)
     return;
   if (held->next)
@@ -161,7 +161,7 @@ void held_free(Eval *vm, Held *held) {
 
 /* ---- running ---- */
 
-static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
+static void run_dec(Eval *vm, const CoreDec *dec, ValueHandle **result) {
   Value v;
   switch (dec->kind) {
   case CD_FUNS:
@@ -180,7 +180,7 @@ static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
   }
 }
 
-bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
+bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, ValueHandle **result) {
   Trap trap;
   if (result)
     *result = NULL;
@@ -234,14 +234,14 @@ bool eval_define_lazy(Eval *vm, const CoreDec *dec) {
   return false;
 }
 
-Held *eval_global(Eval *vm, const Var *var) {
+ValueHandle *eval_global(Eval *vm, const Var *var) {
   const Global *g = var->home;
   if (!g || g->value.tag == V_NONE)
     return NULL;
   return eval_hold(vm, value_retain(g->value));
 }
 
-bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
+bool eval_print(Eval *vm, ValueHandle *held, Buffer *out, Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
@@ -254,7 +254,7 @@ bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
   return false;
 }
 
-Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
+Tensor *eval_tensor(Eval *vm, ValueHandle *held, Diags *diags) {
   Trap trap;
   if (!value_is_tensor(held->value))
     return NULL;

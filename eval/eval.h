@@ -31,7 +31,7 @@ typedef struct EvalHost {
 } EvalHost;
 
 /* A value held across runs; NULL on failure. */
-typedef struct Held Held;
+typedef struct ValueHandle ValueHandle;
 
 Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
                const EvalHost *host); /* host is borrowed */
@@ -45,18 +45,18 @@ uint64_t eval_live(const Eval *eval);
  * chain of calls as steps) and false.  For CD_EXPR *result (if wanted) gets
  * the value.  A failed declaration leaves earlier globals as they were.
  * exit() in the program sets eval_exited. */
-bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags, Held **result);
+bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags, ValueHandle **result);
 /* Library definitions are handed over when the checker first meets them, and
  * run when first used. */
 bool eval_define_lazy(Eval *eval, const CoreDec *dec);
 
-void held_free(Eval *eval, Held *held);
+void held_free(Eval *eval, ValueHandle *held);
 /* The current value of a global variable; NULL if it has none. */
-Held *eval_global(Eval *eval, const Var *var);
+ValueHandle *eval_global(Eval *eval, const Var *var);
 /* The value as `print` shows it; forces what it needs. */
-bool eval_print(Eval *eval, Held *held, Buffer *out, Diags *diags);
+bool eval_print(Eval *eval, ValueHandle *held, Buffer *out, Diags *diags);
 /* A tensor value, forced; NULL if it is not a tensor (no diagnostic then). */
-Tensor *eval_tensor(Eval *eval, Held *held, Diags *diags);
+Tensor *eval_tensor(Eval *eval, ValueHandle *held, Diags *diags);
 
 /* ---- trace.c: calls from outside ---- */
 
@@ -81,7 +81,7 @@ typedef struct EvalArg { /* an argument; borrowed */
 } EvalArg;
 /* Applies the function of that name to its hidden arguments and the others.
  * NULL after an error. */
-Held *eval_apply(Eval *eval, const Var *fn, uint32_t count, const EvalArg *args,
+ValueHandle *eval_apply(Eval *eval, const Var *fn, uint32_t count, const EvalArg *args,
                 Diags *diags);
 /* From now on sizes may be such as are no numbers yet (tensor/size.h), and
  * NODE_ARG stands for arguments: nothing that needs them is run, and where the
@@ -91,7 +91,7 @@ Graph *eval_graph(Eval *eval);
 /* Calls f for each tensor in records and tuples, "p.w", "0"; "": all of it.
  * False where there is something else. */
 typedef void LeafFn(void *arg, const char *path, Node *node);
-bool eval_leaves(Eval *eval, Held *held, LeafFn *f, void *arg);
+bool eval_leaves(Eval *eval, ValueHandle *held, LeafFn *f, void *arg);
 
 bool eval_exited(const Eval *eval, int *status);
 
@@ -157,7 +157,7 @@ Entry *eval_entry(Eval *eval, const CoreDec *dec, uint32_t count);
 bool eval_call(Eval *eval, const Entry *entry, const Datum *const *args,
                const Dtype *weak, Diags *diags, Datum **result);
 /* A held value, with all that it needs run. */
-bool eval_datum(Eval *eval, Held *held, Diags *diags, Datum **result);
+bool eval_datum(Eval *eval, ValueHandle *held, Diags *diags, Datum **result);
 /* ---- again and again, for timing ---- */
 
 /* What globals hold is computed, where it still waits for that; `unseen`: but

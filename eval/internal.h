@@ -165,14 +165,14 @@ struct Eval {
   bool forcing; /* an error is one of a deferred tensor, found now */
   uint32_t forced_node; /* next_node when something was last forced */
   int64_t force_at;     /* pending elements that call for a run */
-  Held *held;
+  ValueHandle *held;
   bool exited;
   int status;
 };
 
-struct Held {
+struct ValueHandle {
   Value value;
-  Held *next, *prev;
+  ValueHandle *next, *prev;
 };
 
 /* ---- eval.c ---- */
@@ -180,8 +180,8 @@ struct Held {
 void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
 /* What a failed run leaves is released; its error becomes a diagnostic. */
 void eval_failed(Eval *vm, FailKind kind);
-Held *eval_hold(Eval *vm, Value v); /* takes it */
-Value eval_held(const Held *held);  /* borrowed */
+ValueHandle *eval_hold(Eval *vm, Value v); /* takes it */
+Value eval_held(const ValueHandle *held);  /* borrowed */
 
 /* ---- compile.c ---- */
 

@@ -74,7 +74,7 @@ static const Code *call_code(Eval *vm, const Var *fn, uint32_t count) {
   return code;
 }
 
-static Held *call(Eval *vm, const Var *fn, uint32_t count,
+static ValueHandle *call(Eval *vm, const Var *fn, uint32_t count,
                   const EvalArg *args) {
   Value *values = vm_scratch(vm, (count + 1) * sizeof *values);
   for (uint32_t k = 0; k < count; k++)
@@ -84,12 +84,12 @@ static Held *call(Eval *vm, const Var *fn, uint32_t count,
   return eval_hold(vm, v);
 }
 
-Held *eval_apply(Eval *vm, const Var *fn, uint32_t count, const EvalArg *args,
+ValueHandle *eval_apply(Eval *vm, const Var *fn, uint32_t count, const EvalArg *args,
                 Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    Held *held = call(vm, fn, count, args);
+    ValueHandle *held = call(vm, fn, count, args);
     trap_end(&trap);
     vm->diags = NULL;
     return held;
@@ -138,7 +138,7 @@ static bool each_leaf(Leafing *l, const char *path, Value v) {
   }
 }
 
-bool eval_leaves(Eval *vm, Held *held, LeafFn *f, void *arg) {
+bool eval_leaves(Eval *vm, ValueHandle *held, LeafFn *f, void *arg) {
   Leafing l = {vm, f, arg};
   bool good = each_leaf(&l, "", eval_held(held));
   vm_drop_temps(vm, 0);

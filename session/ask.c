@@ -102,7 +102,7 @@ const char *session_binding_type(Session *s, Binding *binding) {
 static SessionStatus ask_text(Session *s, void *arg) {
   Ask *ask = arg;
   const Var *var = binding_var(ask->binding);
-  Held *held = var ? eval_global(s->eval, var) : NULL;
+  ValueHandle *held = var ? eval_global(s->eval, var) : NULL;
   if (!held)
     return SESSION_ERROR;
   bool ok = eval_print(s->eval, held, ask->out, &s->diags);

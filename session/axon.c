@@ -186,13 +186,13 @@ size_t axn_session_leaves(AxnSession *a, const char *expression, AxnLeaf *out,
   return leaves.count;
 }
 
-typedef struct Kept {
+typedef struct PrintedCopy {
   const Buffer *text;
   const char *copy;
-} Kept;
+} PrintedCopy;
 
 static SessionStatus keep(Session *s, void *arg) {
-  Kept *kept = arg;
+  PrintedCopy *kept = arg;
   kept->copy = arena_text(s->arena, kept->text->text, kept->text->len);
   return SESSION_OK;
 }
@@ -200,7 +200,7 @@ static SessionStatus keep(Session *s, void *arg) {
 const char *axn_session_print(AxnSession *a, const char *name) {
   Binding *binding = session_find(a->session, name);
   Buffer out = {0};
-  Kept kept = {&out, NULL};
+  PrintedCopy kept = {&out, NULL};
   if (binding && session_binding_text(a->session, binding, &out) && out.text)
     session_guard(a->session, keep, &kept);
   buffer_free(&out);

@@ -445,7 +445,7 @@ static void put_manifest(Driver *e, const CParams *params) {
   buffer_puts(out, "]}");
 }
 
-static void put_function(Driver *e, Function *f) {
+static void put_function(Driver *e, CFunction *f) {
   Buffer *out = &e->m->source;
   buffer_printf(out, "\n/* %s : %s%s */\n%sint %s", e->t->name, e->t->type,
                 e->rows ? ", of arguments with rows apart" : "",
@@ -460,7 +460,7 @@ static void put_function(Driver *e, Function *f) {
 
 static void write_function(Driver *e) {
   BuildModule *m = e->m;
-  Function f = {.dense = 0};
+  CFunction f = {.dense = 0};
   CParams *params = &f.params;
   Map taken;
   map_init(&taken, e->arena);
@@ -696,7 +696,7 @@ static SessionStatus build_form(Session *s, BuildModule *m, const char *entry,
 }
 
 /* Does it take arrays of more than one axis?  Others have no rows. */
-static bool may_have_rows(const Function *f) {
+static bool may_have_rows(const CFunction *f) {
   bool some = false;
   for (uint32_t k = 0; k < f->params.len; k++)
     some |= f->params.at[k].rank > 1 && !f->params.at[k].result;

@@ -43,13 +43,13 @@ typedef struct KernelNote { /* what is stored, for the manifest */
   uint32_t line;               /* 0: of the library */
 } KernelNote;
 
-typedef struct Function { /* as it was written */
+typedef struct CFunction { /* as it was written */
   const char *name, *values; /* of C; sizes that arguments are, as C */
   const char *fits;          /* a test that sizes do not wrap around */
   CParams params;
   uint64_t dense; /* arguments that are taken row-major only: a set, of which
                      the last one stands for all that follow */
-} Function;
+} CFunction;
 
 typedef struct Bounded { /* a product of sizes that cannot be too large */
   double factor;
@@ -65,7 +65,7 @@ typedef struct Constant { /* data in the text */
 typedef struct BuildModule {
   Session *s;
   const char *name;
-  Module kernels;
+  AotModule kernels;
   BuildTarget target;
   CudaModule cuda; /* BUILD_CUDA */
   Buffer source, header, manifest;
@@ -76,7 +76,7 @@ typedef struct BuildModule {
   VEC(Constant) constants;
   VEC(const char *) messages; /* of codes, from 1 */
   Map taken;                  /* names of C: Sym */
-  Function plain, rows; /* the last one, and its other form */
+  CFunction plain, rows; /* the last one, and its other form */
 } BuildModule;
 
 typedef struct Driver {
@@ -96,7 +96,7 @@ typedef struct Driver {
   VEC(Node *) kept;           /* references */
   VEC(const char *) declared; /* with their types, at the top */
   const char **arg_names, **size_vars, **out_names; /* of the trace's */
-  uint64_t dense; /* see Function */
+  uint64_t dense; /* see CFunction */
   uint32_t next, depth;
   VEC(uint32_t) flags; /* BUILD_CUDA: kernels that check something */
   bool cuda;

@@ -627,7 +627,7 @@ static SessionStatus value_of(Session *s, void *arg) {
   Binding *b =
       is_name(v->name) ? checker_find(s->checker, s->module, v->name) : NULL;
   const Var *var = b ? binding_var(b) : NULL;
-  Held *held = var ? eval_global(s->eval, var) : NULL;
+  ValueHandle *held = var ? eval_global(s->eval, var) : NULL;
   if (!held) {
     session_error(s, 312, (Span){0}, "%s has no value", v->name);
     return SESSION_ERROR;

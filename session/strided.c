@@ -24,7 +24,7 @@ static void put_params(Buffer *out, const CParams *params, bool definition) {
   buffer_putc(out, ')');
 }
 
-static void put_view(Buffer *out, const Function *rows, const CParam *p) {
+static void put_view(Buffer *out, const CFunction *rows, const CParam *p) {
   uint32_t bit = p->arg < 63 ? p->arg : 63;
   bool dense = p->result || !rows || rows->dense >> bit & 1;
   buffer_printf(out, "    {%s%s, ", p->result ? ".to = " : "", p->name);
@@ -50,7 +50,7 @@ static uint32_t view_of(const CParams *params, uint32_t arg) {
   return at;
 }
 
-static void put_call(Buffer *out, const Function *plain, const Function *f) {
+static void put_call(Buffer *out, const CFunction *plain, const CFunction *f) {
   uint32_t view = 0;
   buffer_printf(out, "%s(", f->name);
   for (uint32_t k = 0; k < f->params.len; k++) {
@@ -71,7 +71,7 @@ static void put_call(Buffer *out, const Function *plain, const Function *f) {
 }
 
 void strided_add(BuildModule *m, bool has_rows) {
-  const Function *f = &m->plain, *rows = has_rows ? &m->rows : NULL;
+  const CFunction *f = &m->plain, *rows = has_rows ? &m->rows : NULL;
   uint32_t views = 0, args = 0;
   for (uint32_t k = 0; k < f->params.len; k++) {
     views += is_view(&f->params.at[k]);

@@ -137,7 +137,7 @@ static EvalArg *given_all(Tracing *t, const EntryPoint *e) {
   return given;
 }
 
-static Held *call(Tracing *t, const EntryPoint *e, const EvalArg *given) {
+static ValueHandle *call(Tracing *t, const EntryPoint *e, const EvalArg *given) {
   return eval_apply(t->s->eval, e->var, e->hidden_count + e->param_count, given,
                    &t->s->diags);
 }
@@ -430,7 +430,7 @@ void trace_free(Session *s, Trace *t) {
   *t = (Trace){0};
 }
 
-Held *trace_apply(Session *s, const EntryPoint *entry, Node *const *leaves,
+ValueHandle *trace_apply(Session *s, const EntryPoint *entry, Node *const *leaves,
                    int64_t (*size)(void *, const DimVar *), void *arg) {
   Tracing t = {.s = s, .g = eval_graph(s->eval), .leaves = leaves,
                .size = size, .arg = arg};

@@ -58,7 +58,7 @@ typedef struct Trace {
   Node **roots; /* guards of requirements, then results: all of the graph */
   uint32_t root_count;
   EntryPoint entry;
-  Held *held;
+  ValueHandle *held;
 } Trace;
 
 /* Is a size one that the caller gives beside the arguments?  Others are the
@@ -91,7 +91,7 @@ void trace_free(Session *session, Trace *trace);
 /* The same function applied to tensors: for each leaf of its arguments one
  * (integers that are sizes too), and the sizes that nothing shows.  NULL after
  * an error. */
-Held *trace_apply(Session *session, const EntryPoint *entry,
+ValueHandle *trace_apply(Session *session, const EntryPoint *entry,
                    Node *const *leaves, int64_t (*size)(void *, const DimVar *),
                    void *arg);
 

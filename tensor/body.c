@@ -165,7 +165,7 @@ uint32_t body_random(Body *b, PrimId op, Key key, Dtype dtype, uint32_t n) {
 /* ---- reads ---- */
 
 uint32_t body_read_bound(Body *b, Node *x, const uint32_t *own,
-                         uint32_t bound_count, const Binding *bound) {
+                         uint32_t bound_count, const IndexBinding *bound) {
   Scalar known;
   int64_t size;
   if (node_known(x, &known))

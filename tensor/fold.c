@@ -177,10 +177,10 @@ static void need_cells(const Node *n, uint32_t at, bool *needed) {
 
 static uint32_t copy_read(Body *b, const Cell *c, const uint32_t *place) {
   Node *x = c->node;
-  Binding bound[RANK_MAX];
+  IndexBinding bound[RANK_MAX];
   uint32_t own[RANK_MAX];
   for (uint32_t k = 0; k < x->free_count; k++)
-    bound[k] = (Binding){x->free[k], place[c->args[k]]};
+    bound[k] = (IndexBinding){x->free[k], place[c->args[k]]};
   for (uint32_t k = 0; k < x->rank; k++)
     own[k] = place[c->args[x->free_count + k]];
   return body_read_bound(b, x, own, x->free_count, bound);

@@ -95,12 +95,12 @@ uint32_t body_convert(Body *b, uint32_t x, Dtype to);
  * becomes a constant. */
 uint32_t body_read(Body *b, Node *x, const uint32_t *own);
 /* The same where free index v is to stand for another cell. */
-typedef struct Binding {
+typedef struct IndexBinding {
   const IndexVar *var;
   uint32_t cell;
-} Binding;
+} IndexBinding;
 uint32_t body_read_bound(Body *b, Node *x, const uint32_t *own,
-                         uint32_t bound_count, const Binding *bound);
+                         uint32_t bound_count, const IndexBinding *bound);
 /* x at the own axes first .. first + x->rank - 1 of the form, where stars of x
  * stretch */
 uint32_t body_read_axes(Body *b, Node *x, uint32_t first);

@@ -343,10 +343,10 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
   memcpy(form.own + count, node_own(x), x->rank * sizeof form.own[0]);
   Body b;
   body_init(&b, g, &form);
-  Binding bound[RANK_MAX];
+  IndexBinding bound[RANK_MAX];
   uint32_t own[RANK_MAX];
   for (uint32_t k = 0; k < count; k++)
-    bound[k] = (Binding){vars[k], body_own(&b, k)};
+    bound[k] = (IndexBinding){vars[k], body_own(&b, k)};
   for (uint32_t k = 0; k < x->rank; k++)
     own[k] = body_own(&b, count + k);
   body_read_bound(&b, x, own, count, bound);

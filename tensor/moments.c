@@ -303,14 +303,14 @@ static uint32_t part_axis(const Moments *m, Body *b, uint32_t t) {
 static uint32_t read_view(Body *b, const View *x, const uint32_t *cells) {
   Node *n = x->node;
   uint32_t own[RANK_MAX], bound_count = 0;
-  Binding bound[RANK_MAX];
+  IndexBinding bound[RANK_MAX];
   for (uint32_t k = 0; k < n->free_count + n->rank; k++) {
     const Place *p = &x->at[k];
     if (p->kind == FREE)
       continue;
     uint32_t cell = p->kind == ZERO ? body_int(b, 0) : cells[p->axis];
     if (k < n->free_count)
-      bound[bound_count++] = (Binding){n->free[k], cell};
+      bound[bound_count++] = (IndexBinding){n->free[k], cell};
     else
       own[k - n->free_count] = cell;
   }

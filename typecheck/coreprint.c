@@ -14,67 +14,67 @@ typedef struct Sexp { /* an atom, or a list of items */
   VEC(struct Sexp *) items;
 } Sexp;
 
-typedef struct Printer {
+typedef struct CorePrinter {
   DimCtx *cx;
   Arena *arena;
   Buffer text; /* an atom under construction */
   Map names;   /* Var, ElemVar -> its name here */
   Map counts;  /* Sym -> how many variables have that name */
   uint32_t unnamed, unnamed_elems;
-} Printer;
+} CorePrinter;
 
-static Sexp *core_sexp(Printer *p, const Core *core);
-static Sexp *pat_sexp(Printer *p, const CorePat *pat);
+static Sexp *core_sexp(CorePrinter *p, const Core *core);
+static Sexp *pat_sexp(CorePrinter *p, const CorePat *pat);
 
 /* ---- building ---- */
 
-static Sexp *atom(Printer *p, const char *text) {
+static Sexp *atom(CorePrinter *p, const char *text) {
   Sexp *s = NEW(p->arena, Sexp);
   s->atom = text;
   s->width = utf8_width(text, strlen(text));
   return s;
 }
 
-static Sexp *list(Printer *p) {
+static Sexp *list(CorePrinter *p) {
   Sexp *s = NEW(p->arena, Sexp);
   s->width = 2;
   return s;
 }
 
-static void add(Printer *p, Sexp *to, Sexp *item) {
+static void add(CorePrinter *p, Sexp *to, Sexp *item) {
   to->width += item->width + (to->items.len ? 1 : 0);
   VEC_PUSH(p->arena, to->items, item);
 }
 
-static Sexp *form(Printer *p, const char *name) {
+static Sexp *form(CorePrinter *p, const char *name) {
   Sexp *s = list(p);
   add(p, s, atom(p, name));
   return s;
 }
 
-static Sexp *pair(Printer *p, const char *name, Sexp *item) {
+static Sexp *pair(CorePrinter *p, const char *name, Sexp *item) {
   Sexp *s = form(p, name);
   add(p, s, item);
   return s;
 }
 
-static Buffer *text_begin(Printer *p) {
+static Buffer *text_begin(CorePrinter *p) {
   p->text.len = 0;
   return &p->text;
 }
 
-static Sexp *text_end(Printer *p) {
+static Sexp *text_end(CorePrinter *p) {
   return atom(p, arena_text(p->arena, p->text.text, p->text.len));
 }
 
-static void add_items(Printer *p, Sexp *to, const Core *core, uint32_t from) {
+static void add_items(CorePrinter *p, Sexp *to, const Core *core, uint32_t from) {
   for (uint32_t i = from; i < core->item_count; i++)
     add(p, to, core_sexp(p, core->items[i]));
 }
 
 /* ---- names and other atoms ---- */
 
-static const char *var_name(Printer *p, const Var *var) {
+static const char *var_name(CorePrinter *p, const Var *var) {
   const char *name = map_get(&p->names, var);
   if (name)
     return name;
@@ -93,7 +93,7 @@ static const char *var_name(Printer *p, const Var *var) {
   return name;
 }
 
-static const char *elem_name(Printer *p, ElemRef ref) {
+static const char *elem_name(CorePrinter *p, ElemRef ref) {
   if (ref.dtype != DT_NONE || !ref.var)
     return ref.dtype == DT_NONE ? NULL : dtype_info[ref.dtype].name;
   const ElemVar *e = ref.var;
@@ -111,18 +111,18 @@ static const char *elem_name(Printer *p, ElemRef ref) {
   return name;
 }
 
-static void add_elem(Printer *p, Sexp *to, ElemRef elem) {
+static void add_elem(CorePrinter *p, Sexp *to, ElemRef elem) {
   const char *name = elem_name(p, elem);
   if (name)
     add(p, to, atom(p, name));
 }
 
-static Sexp *number(Printer *p, const char *num, ElemRef elem) {
+static Sexp *number(CorePrinter *p, const char *num, ElemRef elem) {
   const char *name = elem_name(p, elem);
   return atom(p, name ? arena_printf(p->arena, "%s:%s", num, name) : num);
 }
 
-static Sexp *quoted(Printer *p, const char *text, size_t len) {
+static Sexp *quoted(CorePrinter *p, const char *text, size_t len) {
   Buffer *b = text_begin(p);
   buffer_putc(b, '"');
   for (size_t i = 0; i < len; i++) {
@@ -141,7 +141,7 @@ static Sexp *quoted(Printer *p, const char *text, size_t len) {
 }
 
 /* A size: in braces where it is more than a name or a number. */
-static Sexp *dim_sexp(Printer *p, const Dim *dim) {
+static Sexp *dim_sexp(CorePrinter *p, const Dim *dim) {
   Buffer *b = text_begin(p);
   buffer_putc(b, '{');
   dim_print(p->cx, b, dim);
@@ -152,13 +152,13 @@ static Sexp *dim_sexp(Printer *p, const Dim *dim) {
   return atom(p, arena_text(p->arena, b->text + 1, b->len - 1));
 }
 
-static const char *shape_name(Printer *p, ShapeVar *var) {
+static const char *shape_name(CorePrinter *p, ShapeVar *var) {
   const char *name =
       p->cx->shape_name ? p->cx->shape_name(p->cx->owner, var) : NULL;
   return name ? name : arena_printf(p->arena, "s%u", var->id);
 }
 
-static void shape_text_into(Printer *p, Buffer *b, const ShapeRef *shape) {
+static void shape_text_into(CorePrinter *p, Buffer *b, const ShapeRef *shape) {
   buffer_putc(b, '[');
   for (uint32_t i = 0; i < shape->len; i++) {
     const ShapeItem *item = &shape->at[i];
@@ -188,21 +188,21 @@ static void shape_text_into(Printer *p, Buffer *b, const ShapeRef *shape) {
   buffer_putc(b, ']');
 }
 
-static Sexp *shape_sexp(Printer *p, const ShapeRef *shape) {
+static Sexp *shape_sexp(CorePrinter *p, const ShapeRef *shape) {
   shape_text_into(p, text_begin(p), shape);
   return text_end(p);
 }
 
 /* ---- patterns ---- */
 
-static Sexp *record_pat(Printer *p, const CorePat *pat) {
+static Sexp *record_pat(CorePrinter *p, const CorePat *pat) {
   Sexp *s = form(p, "record");
   for (uint32_t i = 0; i < pat->arg_count; i++)
     add(p, s, pair(p, pat->labels[i]->text, pat_sexp(p, pat->args[i])));
   return s;
 }
 
-static Sexp *pat_form(Printer *p, const CorePat *pat, const char *name) {
+static Sexp *pat_form(CorePrinter *p, const CorePat *pat, const char *name) {
   Sexp *s = form(p, name);
   for (uint32_t i = 0; i < pat->arg_count; i++) {
     Sexp *arg = pat_sexp(p, pat->args[i]);
@@ -212,7 +212,7 @@ static Sexp *pat_form(Printer *p, const CorePat *pat, const char *name) {
   return s;
 }
 
-static Sexp *pat_sexp(Printer *p, const CorePat *pat) {
+static Sexp *pat_sexp(CorePrinter *p, const CorePat *pat) {
   Sexp *s;
   switch (pat->kind) {
   case CP_WILD:
@@ -250,7 +250,7 @@ static Sexp *pat_sexp(Printer *p, const CorePat *pat) {
 
 /* ---- parts of expressions ---- */
 
-static Sexp *prim_sexp(Printer *p, const Core *core) {
+static Sexp *prim_sexp(CorePrinter *p, const Core *core) {
   const char *name = prim_info[core->prim].name;
   if (strncmp(name, "op ", 3) == 0)
     name = arena_printf(p->arena, "op%s", name + 3);
@@ -261,13 +261,13 @@ static Sexp *prim_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *param_sexp(Printer *p, const CoreParam *param) {
+static Sexp *param_sexp(CorePrinter *p, const CoreParam *param) {
   const char *name = var_name(p, param->var);
   return param->preset ? pair(p, name, core_sexp(p, param->preset))
                        : atom(p, name);
 }
 
-static Sexp *lam_sexp(Printer *p, const Core *core) {
+static Sexp *lam_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "lam"), *params = list(p);
   for (uint32_t i = 0; i < core->param_count; i++)
     add(p, params, param_sexp(p, &core->params[i]));
@@ -276,7 +276,7 @@ static Sexp *lam_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *for_sexp(Printer *p, const Core *core) {
+static Sexp *for_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "for"), *ranges = list(p);
   for (uint32_t i = 0; i < core->param_count; i++) {
     const CoreRange *range = core->ranges ? &core->ranges[i] : NULL;
@@ -291,7 +291,7 @@ static Sexp *for_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *letrec_sexp(Printer *p, const Core *core) {
+static Sexp *letrec_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "letrec"), *bound = list(p);
   for (uint32_t i = 0; i < core->var_count; i++)
     add(p, bound,
@@ -301,7 +301,7 @@ static Sexp *letrec_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *case_sexp(Printer *p, const Core *core) {
+static Sexp *case_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "case");
   add_items(p, s, core, 0);
   for (uint32_t i = 0; i < core->rule_count; i++) {
@@ -314,13 +314,13 @@ static Sexp *case_sexp(Printer *p, const Core *core) {
 }
 
 /* The items from `from` on, each with its label. */
-static void add_fields(Printer *p, Sexp *s, const Core *core, uint32_t from) {
+static void add_fields(CorePrinter *p, Sexp *s, const Core *core, uint32_t from) {
   for (uint32_t i = from; i < core->item_count; i++)
     add(p, s,
         pair(p, core->labels[i - from]->text, core_sexp(p, core->items[i])));
 }
 
-static Sexp *bracket_sexp(Printer *p, const Core *core, const char *name) {
+static Sexp *bracket_sexp(CorePrinter *p, const Core *core, const char *name) {
   Sexp *s = form(p, name);
   if (core->kind == CORE_TENSOR)
     add_elem(p, s, core->elem);
@@ -333,14 +333,14 @@ static Sexp *bracket_sexp(Printer *p, const Core *core, const char *name) {
   return s;
 }
 
-static Sexp *bound_sexp(Printer *p, const Core *bound, bool from_end) {
+static Sexp *bound_sexp(CorePrinter *p, const Core *bound, bool from_end) {
   if (!bound)
     return atom(p, "_");
   Sexp *s = core_sexp(p, bound);
   return from_end ? pair(p, "end", s) : s;
 }
 
-static Sexp *slice_sexp(Printer *p, const CoreSlice *slice) {
+static Sexp *slice_sexp(CorePrinter *p, const CoreSlice *slice) {
   Sexp *s;
   switch (slice->kind) {
   case CS_AT:
@@ -359,7 +359,7 @@ static Sexp *slice_sexp(Printer *p, const CoreSlice *slice) {
   return atom(p, "?");
 }
 
-static Sexp *index_sexp(Printer *p, const Core *core) {
+static Sexp *index_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "index");
   add_items(p, s, core, 0);
   for (uint32_t i = 0; i < core->slice_count; i++)
@@ -367,14 +367,14 @@ static Sexp *index_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *relation(Printer *p, const char *op, const Dim *left,
+static Sexp *relation(CorePrinter *p, const char *op, const Dim *left,
                       const Dim *right) {
   Sexp *s = pair(p, op, dim_sexp(p, left));
   add(p, s, dim_sexp(p, right));
   return s;
 }
 
-static Sexp *check_sexp(Printer *p, const Core *core) {
+static Sexp *check_sexp(CorePrinter *p, const Core *core) {
   static const char *const ops[] = {
       [CHECK_EQ] = "==", [CHECK_LE] = "<=", [CHECK_NE] = "!="};
   Sexp *s = form(p, "check"), *checks = list(p);
@@ -396,7 +396,7 @@ static Sexp *check_sexp(Printer *p, const Core *core) {
 }
 
 /* (n .w .0 (axis 1)): the name, then the way to the size. */
-static Sexp *bind_sexp(Printer *p, const CoreBind *bind) {
+static Sexp *bind_sexp(CorePrinter *p, const CoreBind *bind) {
   Sexp *s = form(p, dim_var_name(p->cx, bind->var));
   for (uint32_t i = 0; i < bind->step_count; i++) {
     const struct CoreStep *step = &bind->steps[i];
@@ -411,7 +411,7 @@ static Sexp *bind_sexp(Printer *p, const CoreBind *bind) {
   return s;
 }
 
-static Sexp *open_sexp(Printer *p, const Core *core) {
+static Sexp *open_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "open"), *binds = list(p);
   for (uint32_t i = 0; i < core->bind_count; i++)
     add(p, binds, bind_sexp(p, &core->binds[i]));
@@ -422,7 +422,7 @@ static Sexp *open_sexp(Printer *p, const Core *core) {
 
 /* ---- hidden parameters and arguments ---- */
 
-static Sexp *hidden_param(Printer *p, const Hidden *hidden) {
+static Sexp *hidden_param(CorePrinter *p, const Hidden *hidden) {
   switch (hidden->kind) {
   case HID_ELEM: {
     const char *name = elem_name(p, hidden->elem);
@@ -437,7 +437,7 @@ static Sexp *hidden_param(Printer *p, const Hidden *hidden) {
   return atom(p, "?");
 }
 
-static Sexp *hidden_arg(Printer *p, const Hidden *hidden) {
+static Sexp *hidden_arg(CorePrinter *p, const Hidden *hidden) {
   switch (hidden->kind) {
   case HID_ELEM: {
     const char *name = elem_name(p, hidden->elem);
@@ -451,7 +451,7 @@ static Sexp *hidden_arg(Printer *p, const Hidden *hidden) {
   return atom(p, "?");
 }
 
-static Sexp *tlam_sexp(Printer *p, const Core *core) {
+static Sexp *tlam_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "tlam"), *params = list(p);
   for (uint32_t i = 0; i < core->hidden_count; i++)
     add(p, params, hidden_param(p, &core->hidden[i]));
@@ -460,7 +460,7 @@ static Sexp *tlam_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *tapp_sexp(Printer *p, const Core *core) {
+static Sexp *tapp_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = form(p, "tapp");
   add_items(p, s, core, 0);
   for (uint32_t i = 0; i < core->hidden_count; i++)
@@ -470,31 +470,31 @@ static Sexp *tapp_sexp(Printer *p, const Core *core) {
 
 /* ---- expressions ---- */
 
-static Sexp *items_sexp(Printer *p, const Core *core, const char *name) {
+static Sexp *items_sexp(CorePrinter *p, const Core *core, const char *name) {
   Sexp *s = form(p, name);
   add_items(p, s, core, 0);
   return s;
 }
 
-static Sexp *con_sexp(Printer *p, const Core *core) {
+static Sexp *con_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = pair(p, "con", atom(p, core->con->name->text));
   add_items(p, s, core, 0);
   return s;
 }
 
-static Sexp *let_sexp(Printer *p, const Core *core) {
+static Sexp *let_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = pair(p, "let", atom(p, var_name(p, core->var)));
   add_items(p, s, core, 0);
   return s;
 }
 
-static Sexp *field_sexp(Printer *p, const Core *core) {
+static Sexp *field_sexp(CorePrinter *p, const Core *core) {
   Sexp *s = pair(p, "field", atom(p, core->label->text));
   add_items(p, s, core, 0);
   return s;
 }
 
-static Sexp *record_sexp(Printer *p, const Core *core) {
+static Sexp *record_sexp(CorePrinter *p, const Core *core) {
   bool with = core->kind == CORE_WITH;
   Sexp *s = form(p, with ? "with" : "record");
   if (with)
@@ -503,7 +503,7 @@ static Sexp *record_sexp(Printer *p, const Core *core) {
   return s;
 }
 
-static Sexp *core_sexp(Printer *p, const Core *core) {
+static Sexp *core_sexp(CorePrinter *p, const Core *core) {
   switch (core->kind) {
   case CORE_NUM: return number(p, core->num, core->elem);
   case CORE_BOOL: return atom(p, core->flag ? "true" : "false");
@@ -593,7 +593,7 @@ static void put(Buffer *out, const Sexp *s, size_t column, size_t closing) {
   buffer_putc(out, ')');
 }
 
-static Sexp *dec_sexp(Printer *p, const CoreDec *dec) {
+static Sexp *dec_sexp(CorePrinter *p, const CoreDec *dec) {
   Sexp *s;
   switch (dec->kind) {
   case CD_BIND:
@@ -612,14 +612,14 @@ static Sexp *dec_sexp(Printer *p, const CoreDec *dec) {
   return atom(p, "?");
 }
 
-static void printer_free(Printer *p) {
+static void printer_free(CorePrinter *p) {
   buffer_free(&p->text);
   arena_free(p->arena);
   mem_free(p);
 }
 
 void core_print(DimCtx *cx, Buffer *out, const CoreDec *dec) {
-  Printer *p = mem_alloc(sizeof *p);
+  CorePrinter *p = mem_alloc(sizeof *p);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     printer_free(p);

@@ -247,13 +247,13 @@ const char *place_type(Checker *c, const Place *p) {
 
 /* ---- what can be written ---- */
 
-typedef struct Names {
+typedef struct VisibleNames {
   Checker *c;
   Map *map;
-} Names;
+} VisibleNames;
 
 /* An integer may stand for its size: then its name is that of the size. */
-static void note_name(Names *n, Sym *name, Type *type) {
+static void note_name(VisibleNames *n, Sym *name, Type *type) {
   Type *t = type ? ty_norm(n->c, type) : NULL;
   Dim *term = t && t->tag == TY_TENSOR ? term_of(n->c, t) : NULL;
   DimVar *v = term ? dim_as_var(term) : NULL;
@@ -261,7 +261,7 @@ static void note_name(Names *n, Sym *name, Type *type) {
 }
 
 Map *places_names(Checker *c, Module *m, const Place *from, uint32_t count) {
-  Names n = {c, NEW(c->arena, Map)};
+  VisibleNames n = {c, NEW(c->arena, Map)};
   map_init(n.map, c->arena);
   for (uint32_t i = 0; i < m->names.cap; i++) {
     const Binding *b = m->names.slots[i].key ? m->names.slots[i].value : NULL;

@@ -212,7 +212,7 @@ static void put_numbered(Buffer *out, const Buffer *text, uint32_t number) {
 
 /* The number of the kernel with this text, which is there from now on: sizes
  * are parameters, so that many kernels are one. */
-static uint32_t add_text(Module *m, Buffer *part, const Buffer *text) {
+static uint32_t add_text(AotModule *m, Buffer *part, const Buffer *text) {
   for (uint32_t k = 0; k < m->known.len; k++) {
     const ModuleText *t = &m->known.at[k];
     if (t->part == part && t->len == text->len &&
@@ -334,7 +334,7 @@ static void put_choice(Adding *a, const Versions *v, const uint32_t *parts) {
   buffer_puts(a->out, "}\n");
 }
 
-static bool add_for(Module *m, const Kernel *k, const ModuleCaller *caller,
+static bool add_for(AotModule *m, const Kernel *k, const ModuleCaller *caller,
                     const NodeList *results, uint32_t target, Buffer *run) {
   Versions v;
   uint32_t bytes = targets[target].bytes, parts[VERSIONS_MOST];
@@ -364,7 +364,7 @@ static bool same_text(const Buffer *x, const Buffer *y) {
 }
 
 /* Its number. */
-static uint32_t add_run(Module *m, const ModuleRun *run) {
+static uint32_t add_run(AotModule *m, const ModuleRun *run) {
   for (uint32_t k = 0; k < m->runs.len; k++) {
     bool same = true;
     for (uint32_t t = 0; t < MODULE_TARGETS; t++)
@@ -378,8 +378,8 @@ static uint32_t add_run(Module *m, const ModuleRun *run) {
   return m->runs.len;
 }
 
-void module_begin(Module *m, Arena *arena, bool here) {
-  *m = (Module){.arena = arena, .only = -1};
+void module_begin(AotModule *m, Arena *arena, bool here) {
+  *m = (AotModule){.arena = arena, .only = -1};
   for (int t = 0; t < MODULE_TARGETS; t++) {
     m->text[t][0].arena = m->text[t][1].arena = arena;
     m->choices[t].arena = arena;
@@ -388,11 +388,11 @@ void module_begin(Module *m, Arena *arena, bool here) {
   }
 }
 
-static bool is_wanted(const Module *m, uint32_t target) {
+static bool is_wanted(const AotModule *m, uint32_t target) {
   return m->only < 0 || (uint32_t)m->only == target;
 }
 
-uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
+uint32_t module_add(AotModule *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results) {
   ModuleRun run;
   *results = (NodeList){0};
@@ -409,7 +409,7 @@ uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
   return add_run(m, &run);
 }
 
-void module_write(const Module *m, Buffer *out) {
+void module_write(const AotModule *m, Buffer *out) {
   if (!m->runs.len)
     return;
   for (uint32_t t = 0; t < MODULE_TARGETS; t++) {

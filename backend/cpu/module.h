@@ -22,7 +22,7 @@ typedef struct ModuleRun { /* how one is called, likewise */
   Buffer text[MODULE_TARGETS];
 } ModuleRun;
 
-typedef struct Module {
+typedef struct AotModule {
   Arena *arena;
   int only;                       /* the one target; -1: all of them */
   Buffer text[MODULE_TARGETS][2]; /* of these: lanes of 4 and of 8 bytes */
@@ -31,7 +31,7 @@ typedef struct Module {
                         are versions; of the widest vectors */
   VEC(ModuleText) known;
   VEC(ModuleRun) runs;
-} Module;
+} AotModule;
 
 /* What a kernel wants to know of the function that it is part of. */
 typedef struct ModuleCaller {
@@ -44,15 +44,15 @@ typedef struct ModuleCaller {
 typedef VEC(const Node *) NodeList;
 
 /* here: only for this machine. */
-void module_begin(Module *m, Arena *arena, bool here);
+void module_begin(AotModule *m, Arena *arena, bool here);
 /* Adds the kernel, unless there is one that is called in just that way:
  * `run%u(z, p)` with the number that it gives, where p points to `results`, in
  * order, and the kernel's inputs, gives 0 or a code.
  * UINT32_MAX: there is something in it that cannot be emitted. */
-uint32_t module_add(Module *m, const Kernel *k, const ModuleCaller *caller,
+uint32_t module_add(AotModule *m, const Kernel *k, const ModuleCaller *caller,
                     NodeList *results);
 /* All that there is of kernels. */
-void module_write(const Module *m, Buffer *out);
+void module_write(const AotModule *m, Buffer *out);
 /* Plain C with the functions that it uses of the prelude. */
 void module_write_plain(Arena *arena, const Buffer *text, Buffer *out);
 

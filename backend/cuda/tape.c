@@ -17,7 +17,7 @@ typedef struct Item {
 } Item;
 
 /* A list of kernels that was started before. */
-typedef struct Kept {
+typedef struct CachedGraph {
   uint64_t hash, used; /* used: when */
   uint32_t count;
   bool never;       /* the driver makes no graph of it */
@@ -26,7 +26,7 @@ typedef struct Kept {
   Item *items;
   char *arguments; /* as they are in the graph */
   CuNode nodes[LAUNCHES];
-} Kept;
+} CachedGraph;
 
 struct CudaTape {
   uint32_t count;
@@ -34,7 +34,7 @@ struct CudaTape {
   Item items[LAUNCHES];
   char names[LAUNCHES][24]; /* for messages */
   char *arguments;          /* BYTES for each */
-  Kept *kept[KEPT];
+  CachedGraph *kept[KEPT];
   CudaTapeCounts counts;
 };
 
@@ -50,7 +50,7 @@ CudaTapeCounts cuda_tape_counts(const CudaTape *t) {
   return t->counts;
 }
 
-static void end_graph(const CudaApi *api, Kept *k) {
+static void end_graph(const CudaApi *api, CachedGraph *k) {
   if (k->exec)
     api->graph_end(k->exec);
   if (k->graph)
@@ -59,7 +59,7 @@ static void end_graph(const CudaApi *api, Kept *k) {
   k->graph = NULL;
 }
 
-static void end_kept(const CudaApi *api, Kept *k) {
+static void end_kept(const CudaApi *api, CachedGraph *k) {
   end_graph(api, k);
   mem_free(k->items);
   mem_free(k->arguments);
@@ -87,9 +87,9 @@ static uint64_t hash_of(const CudaTape *t) {
   return hash;
 }
 
-static Kept *find(CudaTape *t, uint64_t hash) {
+static CachedGraph *find(CudaTape *t, uint64_t hash) {
   for (uint32_t k = 0; k < KEPT; k++) {
-    Kept *x = t->kept[k];
+    CachedGraph *x = t->kept[k];
     if (x && x->hash == hash && x->count == t->count &&
         memcmp(x->items, t->items, t->count * sizeof *t->items) == 0)
       return x;
@@ -102,10 +102,10 @@ static void keep(CudaTape *t, const CudaApi *api, uint64_t hash) {
   for (uint32_t k = 1; k < KEPT && t->kept[at]; k++)
     if (!t->kept[k] || t->kept[k]->used < t->kept[at]->used)
       at = k;
-  Kept *x = mem_try_alloc(sizeof *x);
+  CachedGraph *x = mem_try_alloc(sizeof *x);
   size_t bytes = t->count * sizeof *t->items;
   if (x)
-    *x = (Kept){.hash = hash,
+    *x = (CachedGraph){.hash = hash,
                 .used = t->clock,
                 .count = t->count,
                 .items = mem_try_alloc(bytes),
@@ -153,7 +153,7 @@ static CuKernelNode node_of(const Item *i, void **arguments) {
 }
 
 /* One after the other, as on a stream. */
-static bool make(CudaGpu *gpu, Kept *x) {
+static bool make(CudaGpu *gpu, CachedGraph *x) {
   const CudaApi *api = gpu->api;
   CudaTape *t = gpu->tape;
   bool good = api->graph_create(&x->graph, 0) == 0;
@@ -173,7 +173,7 @@ static bool make(CudaGpu *gpu, Kept *x) {
   return good;
 }
 
-static bool change(CudaGpu *gpu, Kept *x) {
+static bool change(CudaGpu *gpu, CachedGraph *x) {
   CudaTape *t = gpu->tape;
   for (uint32_t k = 0; k < x->count; k++) {
     char *now = t->arguments + (size_t)k * BYTES;
@@ -192,7 +192,7 @@ static bool change(CudaGpu *gpu, Kept *x) {
 
 /* As a graph; what the driver will not have, or not start, goes one by one: an
  * error of what ran before comes up there again. */
-static bool start_known(CudaGpu *gpu, Kept *x, Fault *fault) {
+static bool start_known(CudaGpu *gpu, CachedGraph *x, Fault *fault) {
   x->used = gpu->tape->clock;
   bool good = x->exec ? change(gpu, x) : !x->never && make(gpu, x);
   if (good && gpu->api->graph_start(x->exec, gpu->stream) == 0) {
@@ -210,7 +210,7 @@ bool cuda_tape_flush(CudaGpu *gpu, Fault *fault) {
     return true;
   t->clock++;
   uint64_t hash = hash_of(t);
-  Kept *x = t->count >= GRAPH_LEAST ? find(t, hash) : NULL;
+  CachedGraph *x = t->count >= GRAPH_LEAST ? find(t, hash) : NULL;
   bool good = cuda_good(gpu->api, gpu->api->context_set(gpu->context), fault,
                         "choosing it") &&
               (x ? start_known(gpu, x, fault) : start_each(gpu, fault));

@@ -178,7 +178,7 @@ static bool evaluate(Calling *c) {
   Span where;
   Fault fault = {0};
   session_clear_diags(c->s);
-  Held *held = trace_apply(c->s, &c->trace->entry, c->leaves, value_of, c);
+  ValueHandle *held = trace_apply(c->s, &c->trace->entry, c->leaves, value_of, c);
   bool good = held && eval_leaves(c->s->eval, held, add_result, c) &&
               graph_force(eval_graph(c->s->eval), c->result_count, c->results,
                           &where, &fault);

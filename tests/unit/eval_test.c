@@ -130,7 +130,7 @@ static void val(const char *pat, const char *text) {
   }
 }
 
-static bool run(const char *text, Held **held) {
+static bool run(const char *text, ValueHandle **held) {
   CoreDec *dec = NEW(arena, CoreDec);
   dec->kind = CD_EXPR;
   begin(text);
@@ -140,7 +140,7 @@ static bool run(const char *text, Held **held) {
 }
 
 static void is(const char *text, const char *expected) {
-  Held *held;
+  ValueHandle *held;
   Buffer out = {0};
   if (!run(text, &held) || !eval_print(eval, held, &out, &diags)) {
     show_diags();
@@ -154,7 +154,7 @@ static void is(const char *text, const char *expected) {
 
 static const Diag *fails(const char *text, int code, const char *message) {
   uint32_t before = diags.all.len;
-  Held *held;
+  ValueHandle *held;
   if (run(text, &held))
     fail_msg("%s should fail", text);
   assert_int_equal(diags.all.len, before + 1);
@@ -285,7 +285,7 @@ static void test_globals(void **state) {
   is("(+ later (twice 2))", "18");
   assert_string_equal(written.text, "once");
   Var *var = lookup(globals, "later");
-  Held *held = eval_global(eval, var);
+  ValueHandle *held = eval_global(eval, var);
   Tensor *t = eval_tensor(eval, held, &diags);
   assert_int_equal(*(int64_t *)t->data, 6);
   tensor_release(t);
@@ -332,7 +332,7 @@ static void test_errors(void **state) {
   funs("(inner (x) (/ 1 x)) (outer (x) (+ 1 (inner x)))");
   const Diag *d = fails("(+ 1 (outer 0))", 506, "division by zero");
   assert_int_equal(d->mark_count, 1); /* one a line */
-  Held *held;
+  ValueHandle *held;
   assert_false(run("(seq (exit 3) 1)", &held));
   int status = 0;
   assert_true(eval_exited(eval, &status));
@@ -563,7 +563,7 @@ static Core *core_app(Core *f, Core *x) {
 
 static void run_core(Core *c, const char *expected) {
   CoreDec dec = {.kind = CD_EXPR, .expr = c};
-  Held *held;
+  ValueHandle *held;
   Buffer out = {0};
   if (!eval_run(eval, &dec, &diags, &held)) {
     show_diags();
@@ -694,7 +694,7 @@ static const char *const programs[] = {
 static void test_no_leaks(void **state) {
   (void)state;
   for (uint32_t i = 0; i < ARRAY_LEN(programs); i++) {
-    Held *held;
+    ValueHandle *held;
     assert_true(run(programs[i], &held));
     held_free(eval, held);
   }
@@ -707,12 +707,12 @@ static void test_no_leaks(void **state) {
 
 static void run_failing(const char *text, uint64_t n) {
   CoreDec dec = {.kind = CD_EXPR};
-  Held *volatile result = NULL;
+  ValueHandle *volatile result = NULL;
   Trap inner;
   begin(text);
   dec.expr = read_expr(NULL);
   if (TRAP_SET(inner) == FAIL_NONE) {
-    Held *held;
+    ValueHandle *held;
     mem_fail_after(n);
     if (eval_run(eval, &dec, &diags, &held))
       result = held;

@@ -300,7 +300,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   /* what the type asks may be more than the body needs */
   bool given = broken && strstr(broken->message, " wants ");
   session_clear_diags(s);
-  Held *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
+  ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
   Other other = {.count = 0};
   if (held) {
     assert_true(eval_leaves(s->eval, held, add_other, &other));
