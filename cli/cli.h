@@ -12,31 +12,32 @@ enum { /* exit statuses */
   EXIT_INTERRUPTED = 130,
 };
 
-enum { OWN_FAULT = 599 }; /* E0599: a fault of Axon itself */
+enum { INTERNAL_ERROR_CODE = 599 }; /* E0599: a fault of Axon itself */
 
 /* ---- options.c ---- */
 
-enum { DEFINES_MOST = 64, EXPRS_MOST = 64, ENTRIES_MOST = 64 };
+enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64 };
 
 typedef struct Options {
   const char *verb;
-  bool quiet, check, stats, open, strict, plain, json, code, dry, stable;
-  const char *exprs[EXPRS_MOST];
+  bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
+      dry_run, stable;
+  const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
   const char *stage; /* or NULL */
-  const char *why;   /* a name; or NULL */
-  const char *kernel; /* its number; or NULL */
-  const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
+  const char *explain_name;         /* a name; or NULL */
+  const char *kernel_number;        /* its number; or NULL */
+  const char *entries[MAX_ENTRIES]; /* functions, as --entry has them */
   uint32_t entry_count;
   const char *output; /* of build; or NULL */
   const char *target; /* as it was given; or NULL */
-  const char *arch;   /* of plan: of `cuda:sm_90a`; or NULL */
-  const char *seconds; /* to time each for; or NULL */
+  const char *gpu_arch;    /* of plan: of `cuda:sm_90a`; or NULL */
+  const char *min_seconds; /* to time each for; or NULL */
   struct Define {
     char name[64];
     int64_t value;
-    bool met; /* it is the name of a size that data leaves open */
-  } defines[DEFINES_MOST];
+    bool matched; /* it is the name of a size that data leaves open */
+  } defines[MAX_DEFINES];
   uint32_t define_count;
   char **args; /* what is left: files and arguments of the program */
   int arg_count;
@@ -58,65 +59,66 @@ int usage_error(const char *verb, const char *format, ...);
 void help_print(const char *verb); /* NULL: of all */
 bool help_has(const char *verb);
 
-/* ---- host.c: the terminal as a session sees it ---- */
+/* ---- terminal.c: the terminal as a session sees it ---- */
 
-void host_colour(const char *when); /* auto, always, never */
-bool host_colour_out(void);
-bool host_colour_err(void);
-int host_width(void);
+void terminal_set_colour(const char *when); /* auto, always, never */
+bool terminal_colours_stdout(void);
+bool terminal_colours_stderr(void);
+int terminal_width(void);
 /* Prints a type after `used` columns: in colour, and in several lines where the
  * terminal is too narrow for it. */
-void host_put_type(const char *type, size_t used);
+void terminal_put_type(const char *type, size_t used);
 /* Before anything is written to the terminal: a progress bar is removed. */
-void host_hide_bar(void);
+void terminal_hide_progress(void);
 /* A host whose output goes to stdout; the program's arguments are borrowed. */
-SessionHost host_terminal(int arg_count, char **args);
+SessionHost terminal_host(int arg_count, char **args);
 /* A session on the terminal: never NULL, says so and exits when it cannot, or
  * when a setting in the environment is none. */
-Session *host_open(const SessionHost *host);
+Session *terminal_open_session(const SessionHost *host);
 /* Ctrl-C stops what runs in this session; a second one ends the program unless
  * `always`. */
-void host_catch_interrupt(Session *session, bool always);
+void terminal_catch_interrupt(Session *session, bool never_exits);
 /* Prints the diagnostics so far to stderr and forgets them. */
-void host_report(Session *session, bool errors_only);
+void terminal_report(Session *session, bool errors_only);
 /* Exit status for a session's status, after its diagnostics were printed. */
-int host_finish(Session *session, SessionStatus status, bool quiet);
-void host_apply_defines(Session *session, const Options *options);
+int terminal_finish(Session *session, SessionStatus status, bool quiet);
+void terminal_apply_defines(Session *session, const Options *options);
 /* Notes each -D whose name is a size of what was checked. */
-void host_note_defines(const Session *session, Options *options);
+void terminal_match_defines(const Session *session, Options *options);
 /* False, with a message, for those that were never noted. */
-bool host_defines_met(const Options *options);
+bool terminal_defines_matched(const Options *options);
 /* Flushes stdout; a status other than 0 when that fails. */
-int host_flush(int status);
+int terminal_flush(int status);
 /* All of a file.  False when it cannot be read, or is no text of
  * a program for its length: errno says which. */
-bool host_read(FILE *in, Buffer *text);
+bool read_program(FILE *in, Buffer *text);
 /* The same of stdin.  False, with a message, when it cannot be read. */
-bool host_read_stdin(Buffer *text);
+bool read_program_stdin(Buffer *text);
 /* The whole file at once: one that is there keeps its rights, and is as it was
  * where this fails (errno); a link stays a link. */
-bool host_write(const char *path, const Buffer *text);
+bool atomic_write(const char *path, const Buffer *text);
 /* The same, of what another file holds, which stays. */
 bool host_move(const char *from, const char *path);
 /* The program of an argument, `-` being stdin, which `program` will hold. */
-bool host_text(const char *path, SessionText *text, Buffer *program);
+bool read_program_argument(const char *path, SourceInput *text,
+                           Buffer *program);
 
-/* ---- report.c: diagnostics as text, JSON lines or SARIF ---- */
+/* ---- diagnostic_output.c: diagnostics as text, JSON lines or SARIF ---- */
 
-bool report_as(const char *format); /* false: there is no such */
+bool report_set_format(const char *format); /* false: there is no such */
 /* To stdout: how the type of a name came about. */
-void report_why(Session *session, Binding *binding);
+void report_type_provenance(Session *session, Binding *binding);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);
-void report_end(void); /* what is to follow the last one */
+void report_flush(void); /* what is to follow the last one */
 
 /* ---- explain.c: the pages about codes ---- */
 
-typedef struct Page {
+typedef struct ExplainPage {
   uint16_t code;
   Severity severity;
   const char *title, *text;
-} Page;
-const Page *explain_page(uint16_t code); /* or NULL */
+} ExplainPage;
+const ExplainPage *explain_page(uint16_t code); /* or NULL */
 
 /* ---- show.c, plot.c, paint.c ---- */
 

@@ -320,16 +320,18 @@ static const Help helps[] = {
      "axon help [VERB]: what Axon, or a verb, can do.\n"},
 };
 
-static const Help *find(const char *verb) {
+static const Help *find_help(const char *verb) {
   for (size_t i = 0; i < ARRAY_LEN(helps); i++)
     if (strcmp(helps[i].verb, verb ? verb : "") == 0)
       return &helps[i];
   return NULL;
 }
 
-bool help_has(const char *verb) { return find(verb) != NULL; }
+bool help_has(const char *verb) {
+  return find_help(verb) != NULL;
+}
 
 void help_print(const char *verb) {
-  const Help *help = find(verb);
+  const Help *help = find_help(verb);
   fputs(help ? help->text : helps[0].text, stdout);
 }

@@ -37,137 +37,143 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
                const EvalHost *host); /* host is borrowed */
 void eval_free(Eval *eval);
 /* With these, errors inside library sources point at the user's call. */
-void eval_use_sources(Eval *eval, const Sources *sources);
+void eval_set_sources(Eval *eval, const Sources *sources);
 /* Objects now alive, for tests: runs leave no more than their results. */
-uint64_t eval_live(const Eval *eval);
+uint64_t eval_live_objects(const Eval *eval);
 
 /* Runs one declaration.  Errors become diagnostics (place, message, the
  * chain of calls as steps) and false.  For CD_EXPR *result (if wanted) gets
  * the value.  A failed declaration leaves earlier globals as they were.
  * exit() in the program sets eval_exited. */
-bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags, ValueHandle **result);
+bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags,
+              ValueHandle **result);
 /* Library definitions are handed over when the checker first meets them, and
  * run when first used. */
 bool eval_define_lazy(Eval *eval, const CoreDec *dec);
 
-void held_free(Eval *eval, ValueHandle *held);
+void value_handle_free(Eval *eval, ValueHandle *handle);
 /* The current value of a global variable; NULL if it has none. */
-ValueHandle *eval_global(Eval *eval, const Var *var);
+ValueHandle *eval_global_handle(Eval *eval, const Var *var);
 /* The value as `print` shows it; forces what it needs. */
-bool eval_print(Eval *eval, ValueHandle *held, Buffer *out, Diags *diags);
+bool eval_print(Eval *eval, ValueHandle *handle, Buffer *out, Diags *diags);
 /* A tensor value, forced; NULL if it is not a tensor (no diagnostic then). */
-Tensor *eval_tensor(Eval *eval, ValueHandle *held, Diags *diags);
+Tensor *eval_tensor(Eval *eval, ValueHandle *handle, Diags *diags);
 
-/* ---- trace.c: calls from outside ---- */
+/* ---- aot_trace.c: calls from outside ---- */
 
 typedef enum EvalArgKind {
-  GIVEN_UNIT,
-  GIVEN_ABSENT, /* an optional argument that is left out */
-  GIVEN_TENSOR, /* node */
-  GIVEN_SIZE,   /* size */
-  GIVEN_SHAPE,  /* shape, count, stars */
-  GIVEN_TUPLE,  /* parts, count */
-  GIVEN_RECORD, /* parts, labels, count */
+  EVAL_ARG_UNIT,
+  EVAL_ARG_ABSENT, /* an optional argument that is left out */
+  EVAL_ARG_TENSOR, /* node */
+  EVAL_ARG_SIZE,   /* size */
+  EVAL_ARG_SHAPE,  /* shape, count, stars */
+  EVAL_ARG_TUPLE,  /* parts, count */
+  EVAL_ARG_RECORD, /* parts, labels, count */
 } EvalArgKind;
 typedef struct EvalArg { /* an argument; borrowed */
   EvalArgKind kind;
   Node *node;
   int64_t size;
   const int64_t *shape;
-  uint64_t stars;
+  uint64_t broadcast_mask;
   const struct EvalArg *parts;
   Sym *const *labels;
   uint32_t count;
 } EvalArg;
 /* Applies the function of that name to its hidden arguments and the others.
  * NULL after an error. */
-ValueHandle *eval_apply(Eval *eval, const Var *fn, uint32_t count, const EvalArg *args,
-                Diags *diags);
-/* From now on sizes may be such as are no numbers yet (tensor/size.h), and
+ValueHandle *eval_apply(Eval *eval, const Var *fn, uint32_t count,
+                        const EvalArg *args, Diags *diags);
+/* From now on sizes may be such as are no numbers yet (tensor/extent.h), and
  * NODE_ARG stands for arguments: nothing that needs them is run, and where the
  * program needs to know one of them there is an error.  NULL: no more. */
-void eval_trace(Eval *eval, Sizes *sizes);
+void eval_set_aot_tracing(Eval *eval, ExtentTable *sizes);
 Graph *eval_graph(Eval *eval);
 /* Calls f for each tensor in records and tuples, "p.w", "0"; "": all of it.
  * False where there is something else. */
 typedef void LeafFn(void *arg, const char *path, Node *node);
-bool eval_leaves(Eval *eval, ValueHandle *held, LeafFn *f, void *arg);
+bool eval_each_leaf(Eval *eval, ValueHandle *handle, LeafFn *f, void *arg);
 
 bool eval_exited(const Eval *eval, int *status);
 
-/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what the
+/* From now on `watch` (plan/observer.h), which is borrowed, is told of what the
  * graph runs; NULL: nobody is. */
-void eval_watch(Eval *eval, const struct PlanWatch *watch);
+void eval_set_observer(Eval *eval, const struct PlanObserver *observer);
 
-/* ---- values outside: datum.c, call.c ---- */
+/* ---- values outside: host_value.c, host_call.c ---- */
 
-/* A value that does not need its Eval: a tree of at most DATUM_DEEP levels,
- * counted (atomically), not changed once others have it. */
-typedef enum DatumKind {
-  DATUM_NONE,
-  DATUM_UNIT,
-  DATUM_NUMBER, /* number */
-  DATUM_TENSOR, /* tensor, whose data may be lent: see tensor_borrow */
-  DATUM_STRING, /* text */
-  DATUM_TUPLE,  /* items; also a shape */
-  DATUM_RECORD, /* items, names */
-  DATUM_LIST,   /* items */
-  DATUM_CON,    /* text is its name; one item, or none */
-  DATUM_KEY,    /* key */
-  DATUM_OTHER,  /* text: as it is printed; a function */
-  DATUM_COUNT
-} DatumKind;
-enum { DATUM_DEEP = 200 };
+/* A value that does not need its Eval: a tree of at most MAX_HOST_VALUE_DEPTH
+ * levels, counted (atomically), not changed once others have it. */
+typedef enum HostValueKind {
+  HOST_VALUE_NONE,
+  HOST_VALUE_UNIT,
+  HOST_VALUE_NUMBER, /* number */
+  HOST_VALUE_TENSOR, /* tensor, whose data may be lent: see tensor_borrow */
+  HOST_VALUE_STRING, /* text */
+  HOST_VALUE_TUPLE,  /* items; also a shape */
+  HOST_VALUE_RECORD, /* items, names */
+  HOST_VALUE_LIST,   /* items */
+  HOST_VALUE_CONSTRUCTOR, /* text is its name; one item, or none */
+  HOST_VALUE_KEY,         /* key */
+  HOST_VALUE_OTHER,       /* text: as it is printed; a function */
+  HOST_VALUE_COUNT
+} HostValueKind;
+enum { MAX_HOST_VALUE_DEPTH = 200 };
 
-typedef struct Datum {
-  DatumKind kind;
-  uint32_t refs, len, deep;
-  bool shared; /* others have its tensor, too: its data are not to be changed */
-  bool weak;   /* a number of no type yet: it takes the one that is asked for */
+typedef struct HostValue {
+  HostValueKind kind;
+  uint32_t ref_count, len, depth;
+  bool is_shared; /* others have its tensor, too: its data are not to be changed
+                   */
+  bool is_weakly_typed; /* a number of no type yet: it takes the one that is
+                           asked for */
   union {
     Scalar number;
-    Key key;
+    PrngKey key;
   };
   Tensor *tensor;
-  void (*give_back)(void *owner); /* what the tensor lies over; or NULL */
+  void (*release)(void *owner); /* what the tensor lies over; or NULL */
   void *owner;
   uint64_t bits; /* the number as it lies in memory */
   char *text;    /* NUL-ended */
   size_t text_len;
-  struct Datum **items; /* owned; NULL until they are put in */
+  struct HostValue **items; /* owned; NULL until they are put in */
   char **names;
-} Datum;
+} HostValue;
 
 /* One block of memory; NULL: there is none. */
-Datum *datum_new(DatumKind kind, uint32_t len, const char *text,
-                 size_t text_len, const char *const *names);
+HostValue *host_value_new(HostValueKind kind, uint32_t len, const char *text,
+                          size_t text_len, const char *const *names);
 /* weak: a float is as exact as f64, though its type is f32. */
-Datum *datum_number(Scalar x, bool weak);
-Scalar datum_weak(const Datum *d, Dtype as); /* DT_NONE: by itself */
-Datum *datum_retain(Datum *d);
-void datum_release(Datum *d); /* may be NULL */
+HostValue *host_value_number(Scalar x, bool weak);
+Scalar host_value_promote(const HostValue *d,
+                          Dtype dtype); /* DT_NONE: by itself */
+HostValue *host_value_retain(HostValue *d);
+void host_value_release(HostValue *d); /* may be NULL */
 
 /* A function that is called from outside, made of a declaration of one that
  * takes `count` arguments (CD_FUNS): lives as long as the Eval. */
-typedef struct Entry Entry;
-Entry *eval_entry(Eval *eval, const CoreDec *dec, uint32_t count);
+typedef struct HostEntry HostEntry;
+HostEntry *eval_host_entry_new(Eval *eval, const CoreDec *dec, uint32_t count);
 /* Runs it; *result is the caller's.  weak[i]: type of the numbers in argument
  * i that have none; DT_NONE: as they are.  Whatever keeps hold of lent data has
  * a copy of them afterwards.  Errors as for eval_run. */
-bool eval_call(Eval *eval, const Entry *entry, const Datum *const *args,
-               const Dtype *weak, Diags *diags, Datum **result);
+bool eval_call_host_entry(Eval *eval, const HostEntry *entry,
+                          const HostValue *const *args, const Dtype *weak,
+                          Diags *diags, HostValue **result);
 /* A held value, with all that it needs run. */
-bool eval_datum(Eval *eval, ValueHandle *held, Diags *diags, Datum **result);
+bool eval_to_host_value(Eval *eval, ValueHandle *handle, Diags *diags,
+                        HostValue **result);
 /* ---- again and again, for timing ---- */
 
 /* What globals hold is computed, where it still waits for that; `unseen`: but
  * for what was computed inside of what reads it. */
-bool eval_settle(Eval *eval, bool unseen, Diags *diags);
+bool eval_force_globals(Eval *eval, bool skip_inlined, Diags *diags);
 /* A declaration `val name = e` that can be run many times, as long as the Eval
  * lives; NULL after an error. */
-typedef struct Rerun Rerun;
-Rerun *eval_rerun_new(Eval *eval, const CoreDec *dec, Diags *diags);
+typedef struct PreparedDec PreparedDec;
+PreparedDec *eval_prepare_dec(Eval *eval, const CoreDec *dec, Diags *diags);
 /* Runs it, computes all of its value, and forgets that. */
-bool eval_rerun(Eval *eval, const Rerun *rerun, Diags *diags);
+bool eval_run_prepared(Eval *eval, const PreparedDec *prepared, Diags *diags);
 
 #endif

@@ -13,11 +13,11 @@
  * reported. */
 enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 100 };
 
-typedef struct LexText { /* of a string literal: may contain NUL */
+typedef struct StringLiteral { /* of a string literal: may contain NUL */
   const char *text;
   uint32_t len;
   const char *raw; /* as written, with its quotes */
-} LexText;
+} StringLiteral;
 
 typedef struct Comment {
   Span span; /* with its delimiters */
@@ -32,13 +32,15 @@ typedef struct Lexer {
   Diags *diags;
   const char *text; /* of the whole file */
   uint32_t file;
-  uint32_t first, pos, end; /* begins at first; next to read; past the last */
+  uint32_t begin, pos, end; /* begins at first; next to read; past the last */
   CommentVec comments;      /* in the order of the text */
   uint32_t error_count;
-  uint32_t open_errors; /* those that more text would mend */
-  uint32_t error_at;    /* just behind the start of the last error; or 0 */
-  uint32_t quiet_until; /* errors before this offset are not reported */
-  bool said_space;      /* a blank that is none was reported */
+  uint32_t incomplete_errors; /* those that more text would mend */
+  uint32_t
+      after_error_start; /* just behind the start of the last error; or 0 */
+  uint32_t
+      suppress_errors_until; /* errors before this offset are not reported */
+  bool reported_blank;       /* a blank that is none was reported */
   uint32_t comment_start, comment_depth;
   void *scanner; /* flex's own state */
 } Lexer;
@@ -70,28 +72,30 @@ extern const uint32_t lexer_keyword_count;
 
 /* ---- words of other languages ---- */
 
-typedef struct Foreign {
+typedef struct ForeignWord {
   const char *text;
-  int blame; /* the token at which an error is its fault; or one of these: */
+  int error_token; /* the token at which an error is its fault; or one of these:
+                    */
   const char *help;
-  const char *own; /* what to write in its place, where that is all; or NULL */
-} Foreign;
-enum { FOREIGN_NONE = -1, FOREIGN_MARGIN = -2, FOREIGN_HEAD = -3 };
+  const char
+      *replacement; /* what to write in its place, where that is all; or NULL */
+} ForeignWord;
+enum { FOREIGN_NONE = -1, FOREIGN_LINE_START = -2, FOREIGN_AFTER_BINDER = -3 };
 
-const Foreign *lexer_foreign(const char *word); /* or NULL */
+const ForeignWord *lexer_find_foreign(const char *word); /* or NULL */
 
 /* ---- literals, shared by the lexer and the formatter ---- */
 
-typedef enum EscapeProblem {
+typedef enum EscapeError {
   ESCAPE_OK,
   ESCAPE_UNKNOWN, /* \q */
   ESCAPE_HEX,     /* \x without two hex digits */
   ESCAPE_UNICODE, /* \u{...} that is no code point */
-} EscapeProblem;
+} EscapeError;
 
 /* Decodes the escape at text[0] == '\\', of at most len bytes.  Writes up to 4
  * bytes to out, their number to *out_len, and returns the bytes read. */
 uint32_t lexer_unescape(const char *text, uint32_t len, char out[4],
-                        uint32_t *out_len, EscapeProblem *problem);
+                        uint32_t *out_len, EscapeError *error_kind);
 
 #endif

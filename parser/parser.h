@@ -10,7 +10,7 @@
 typedef struct Expr Expr;
 struct Type; /* typecheck/'s */
 struct Binding;
-struct Inst;
+struct SchemeInstance;
 typedef struct Pat Pat;
 typedef struct TypeExpr TypeExpr;
 typedef struct DimExpr DimExpr;
@@ -29,13 +29,13 @@ enum { PARSE_MAX_DEPTH = 2000 };
 /* ---- sizes and axes, inside types and facts ---- */
 
 typedef enum DimExprKind {
-  DX_NUM,  /* num */
-  DX_ID,   /* id */
-  DX_SOME, /* ? or ?id: id may be NULL */
-  DX_HOLE, /* _ */
-  DX_NEG,  /* arg[0] */
-  DX_BIN,  /* op, arg[0], arg[1] */
-  DX_CALL, /* id, axes: min(a, b), max(a, b), prod(s), join(s, t) */
+  DX_NUM,         /* num */
+  DX_ID,          /* id */
+  DX_EXISTENTIAL, /* ? or ?id: id may be NULL */
+  DX_HOLE,        /* _ */
+  DX_NEG,         /* arg[0] */
+  DX_BIN,         /* op, arg[0], arg[1] */
+  DX_CALL,  /* id, axes: min(a, b), max(a, b), prod(s), put_combine(s, t) */
   DX_SHAPE, /* axes: [n, ...s], where a fact or a join is about shapes */
 } DimExprKind;
 
@@ -49,7 +49,7 @@ struct DimExpr {
   DimExprKind kind;
   Span span;
   char op;          /* DX_BIN: + - * / % */
-  Sym *id;          /* DX_ID, DX_SOME, DX_CALL */
+  Sym *id;          /* DX_ID, DX_EXISTENTIAL, DX_CALL */
   const char *num;  /* DX_NUM: decimal or hex digits, any length */
   DimExpr *arg[2];  /* DX_NEG, DX_BIN */
   Axes axes;        /* DX_CALL, DX_SHAPE */
@@ -67,31 +67,31 @@ struct AxisExpr {
   Span span;
   DimExpr *dim;
   Sym *id;
-  bool call; /* ...id(args), as in ...join(s, t) */
+  bool is_call; /* ...id(args), as in ...put_combine(s, t) */
   Axes args;
 };
 
 typedef enum RelOp { REL_EQ, REL_NE, REL_LT, REL_LE, REL_GT, REL_GE } RelOp;
 
-typedef enum FactKind {
-  FACT_REL,   /* left relop right */
-  FACT_CLASS, /* tyvar : id */
-  FACT_DIM,   /* left alone: given join(s, t) */
-} FactKind;
+typedef enum GivenKind {
+  GIVEN_REL,   /* left relop right */
+  GIVEN_CLASS, /* tyvar : id */
+  GIVEN_DIM,   /* left alone: given put_combine(s, t) */
+} GivenKind;
 
-typedef struct FactExpr {
-  FactKind kind;
+typedef struct GivenExpr {
+  GivenKind kind;
   Span span;
   RelOp op;
   DimExpr *left, *right;
   Sym *tyvar, *id;
-  struct FactExpr *cond; /* ... if cond && its own cond; or NULL */
-} FactExpr;
+  struct GivenExpr *condition; /* ... if cond && its own cond; or NULL */
+} GivenExpr;
 
-typedef struct Facts {
-  FactExpr *at;
+typedef struct Givens {
+  GivenExpr *at;
   uint32_t len;
-} Facts;
+} Givens;
 
 /* ---- types ---- */
 
@@ -122,13 +122,13 @@ struct TypeExpr {
   TypeExpr **args;    /* TX_NAME, TX_TUPLE */
   uint32_t arg_count;
   Sym *label;         /* TX_FUN: ~label: or ?label: in front; or NULL */
-  bool optional;      /* TX_FUN: the label was ?label: */
-  bool effect;        /* TX_FUN: ->! */
+  bool is_optional;   /* TX_FUN: the label was ?label: */
+  bool has_effect;    /* TX_FUN: ->! */
   TypeExpr *arg[2];   /* TX_FUN: parameter, result; TX_LIFT: arg[0] */
   DimExpr *dim;       /* TX_LIFT */
   TypeField *fields;  /* TX_RECORD */
   uint32_t field_count;
-  bool open;          /* TX_RECORD: ends in ... */
+  bool is_open; /* TX_RECORD: ends in ... */
   uint32_t depth;
 };
 
@@ -171,7 +171,7 @@ struct Pat {
   uint32_t arg_count;
   PatField *fields;
   uint32_t field_count;
-  bool open;
+  bool is_open;
   TypeExpr *type;
   Expr *value; /* PAT_VAR: what the checker found it to be bound to; or NULL */
   uint32_t depth;
@@ -183,36 +183,36 @@ typedef struct Param {
   Sym *label;     /* or NULL */
   Pat *pat;       /* for a pun, a PAT_VAR of the label's name */
   TypeExpr *type; /* of a parameter with a default; or NULL */
-  Expr *preset;   /* the default; or NULL */
+  Expr *default_value; /* the default; or NULL */
 } Param;
 
 /* ---- expressions ---- */
 
 typedef enum ExprKind {
-  EX_ID,      /* id */
-  EX_CON,     /* id: a constructor, true, false */
-  EX_NUM,     /* num, is_float */
-  EX_STRING,  /* text, text_len */
-  EX_HOLE,    /* _ */
-  EX_TUPLE,   /* items; () has none */
-  EX_SEQ,     /* (a; b; c): items */
-  EX_ASCRIBE, /* arg[0] : type */
-  EX_OP,      /* (op +): op */
-  EX_BRACKET, /* [a, ...s, b]: items, splices[i] true for ...item */
-  EX_LIST,    /* list [a, b]: items */
-  EX_RECORD,  /* fields */
-  EX_WITH,    /* {arg[0] with fields} */
-  EX_LET,     /* decs, items (a sequence) */
-  EX_FN,      /* clauses: the checker compares their numbers of params */
-  EX_CASE,    /* arg[0], clauses (one param each) */
-  EX_IF,      /* arg[0], arg[1], arg[2] */
-  EX_FOR,     /* binders, arg[0] */
-  EX_BIN,     /* op, arg[0], arg[1] */
-  EX_NEG,     /* arg[0] */
-  EX_APP,     /* arg[0] applied to args */
-  EX_FIELD,   /* arg[0].id: field of a record, or name in a module */
-  EX_INDEX,   /* arg[0].[slices] */
-  EX_ERROR,   /* stands where a syntax error was recovered from */
+  EX_ID,            /* id */
+  EX_CON,           /* id: a constructor, true, false */
+  EX_NUM,           /* num, is_float */
+  EX_STRING,        /* text, text_len */
+  EX_HOLE,          /* _ */
+  EX_TUPLE,         /* items; () has none */
+  EX_SEQ,           /* (a; b; c): items */
+  EX_ASCRIBE,       /* arg[0] : type */
+  EX_OP,            /* (op +): op */
+  EX_BRACKET,       /* [a, ...s, b]: items, splices[i] true for ...item */
+  EX_LIST,          /* list [a, b]: items */
+  EX_RECORD,        /* fields */
+  EX_RECORD_UPDATE, /* {arg[0] with fields} */
+  EX_LET,           /* decs, items (a sequence) */
+  EX_FN,            /* clauses: the checker compares their numbers of params */
+  EX_CASE,          /* arg[0], clauses (one param each) */
+  EX_IF,            /* arg[0], arg[1], arg[2] */
+  EX_FOR,           /* binders, arg[0] */
+  EX_BIN,           /* op, arg[0], arg[1] */
+  EX_NEG,           /* arg[0] */
+  EX_APP,           /* arg[0] applied to args */
+  EX_FIELD,         /* arg[0].id: field of a record, or name in a module */
+  EX_INDEX,         /* arg[0].[slices] */
+  EX_ERROR,         /* stands where a syntax error was recovered from */
 } ExprKind;
 
 typedef enum BinOp {
@@ -245,17 +245,17 @@ typedef struct Binder {
 } Binder;
 
 typedef enum SliceKind {
-  SLICE_AT,    /* expr */
-  SLICE_RANGE, /* [from] : [to]; each may be NULL */
-  SLICE_REST,  /* ... */
-  SLICE_NEW,   /* new: an axis of 1 */
-  SLICE_STAR,  /* *: a stretching axis */
+  SLICE_INDEX,    /* expr */
+  SLICE_RANGE,    /* [from] : [to]; each may be NULL */
+  SLICE_ELLIPSIS, /* ... */
+  SLICE_NEWAXIS,  /* new: an axis of 1 */
+  SLICE_STAR,     /* *: a stretching axis */
 } SliceKind;
 
 typedef struct Slice {
   SliceKind kind;
   Span span;
-  Expr *from, *to; /* SLICE_AT: from */
+  Expr *from, *to; /* SLICE_INDEX: from */
 } Slice;
 
 typedef struct Clause {
@@ -265,7 +265,7 @@ typedef struct Clause {
   Param *params;
   uint32_t param_count;
   TypeExpr *result;   /* fun only: the result's annotation; or NULL */
-  Facts given;        /* fun only */
+  Givens given;       /* fun only */
   Expr *body;
 } Clause;
 
@@ -299,11 +299,11 @@ struct Expr {
   uint32_t dec_count;
   TypeExpr *type;   /* EX_ASCRIBE */
   /* What the checker found, for messages and editors; or NULL: */
-  struct Type *inferred;
-  struct Binding *means; /* EX_ID, EX_FIELD: the value of this name, */
-  struct Inst *inst;     /* and how it is used; or NULL */
-  Expr *call;            /* EX_BIN of a pipe: the application that it is */
-  bool parens;      /* was written in parentheses, which the span covers */
+  struct Type *inferred_type;
+  struct Binding *binding; /* EX_ID, EX_FIELD: the value of this name, */
+  struct SchemeInstance *instance; /* and how it is used; or NULL */
+  Expr *desugared;    /* EX_BIN of a pipe: the application that it is */
+  bool parenthesized; /* was written in parentheses, which the span covers */
   uint32_t depth;
 };
 
@@ -320,12 +320,12 @@ typedef enum DecKind {
   DEC_EXPR,     /* expr: a bare expression, in the REPL and -e only */
 } DecKind;
 
-typedef struct Fun { /* clauses of one function */
+typedef struct FunDef { /* clauses of one function */
   Sym *name;
   Span name_span;
   Clause *clauses;
   uint32_t clause_count;
-} Fun;
+} FunDef;
 
 typedef struct ConDef {
   Sym *name;
@@ -340,9 +340,9 @@ struct Dec {
   Span doc_span;
   Pat *pat;
   TypeExpr *type;
-  Facts given;
+  Givens given;
   Expr *expr;
-  Fun *funs;
+  FunDef *funs;
   uint32_t fun_count;
   Sym *name;
   Span name_span;
@@ -375,7 +375,7 @@ typedef struct Program {
 
 /* Parses the text of source `file`.  Errors go to diags; the tree that comes
  * back holds what could be recovered.  `bare` allows DEC_EXPR. */
-Program parse_program(Sources *sources, uint32_t file, bool bare,
+Program parse_program(Sources *sources, uint32_t file, bool allow_bare_expr,
                       Interner *interner, Arena *arena, Diags *diags);
 /* Parses the bytes [start, end) of a file as declarations. */
 Program parse_range(Sources *sources, uint32_t file, uint32_t start,
@@ -384,26 +384,26 @@ Program parse_range(Sources *sources, uint32_t file, uint32_t start,
 /* Parses a type, from byte `start` on, with optional `given` facts: the form in
  * which primitives.def writes schemes and the checker prints them. */
 TypeExpr *parse_type(Sources *sources, uint32_t file, uint32_t start,
-                     Facts *given, Interner *interner, Arena *arena,
+                     Givens *given, Interner *interner, Arena *arena,
                      Diags *diags);
 
-/* ---- closing.c ---- */
+/* ---- close_partial_text.c ---- */
 
 /* Appends what closes all that a text leaves open: " in 0 end", ")". */
-void parse_closing(Sources *sources, uint32_t file, Interner *interner,
-                   Arena *arena, Buffer *out);
+void parse_close_partial(Sources *sources, uint32_t file, Interner *interner,
+                         Arena *arena, Buffer *out);
 
-/* ---- dump.c ---- */
+/* ---- ast_dump.c ---- */
 
 /* Appends the tree as an s-expression, without spans: for tests. */
 void ast_dump(Buffer *out, const Program *program);
-void ast_dump_type(Buffer *out, const TypeExpr *type, const Facts *given);
+void ast_dump_type(Buffer *out, const TypeExpr *type, const Givens *given);
 
-/* ---- parts.c ---- */
+/* ---- ast_visit.c ---- */
 
 /* Each expression right inside of another, or of a declaration. */
-void expr_each_part(const Expr *e, void (*f)(void *, Expr *), void *arg);
-void dec_each_expr(const Dec *dec, void (*f)(void *, Expr *), void *arg);
+void expr_visit_children(const Expr *e, void (*f)(void *, Expr *), void *arg);
+void dec_visit_exprs(const Dec *dec, void (*f)(void *, Expr *), void *arg);
 
 /* ---- format.c ---- */
 

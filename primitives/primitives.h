@@ -33,6 +33,6 @@ typedef struct PrimInfo {
 } PrimInfo;
 extern const PrimInfo prim_info[PRIM_COUNT];
 
-PrimId prim_named(const char *name); /* PRIM_NONE when there is none */
+PrimId prim_by_name(const char *name); /* PRIM_NONE when there is none */
 
 #endif

@@ -199,8 +199,8 @@ bool mapped_check(Mapped *m, Fault *fault) {
             : changed ? "it was changed after it was loaded"
                       : "a part of it is gone");
   fault->kind = FAULT_FILE;
-  fault_help(fault, "load it again, and let nobody write to a file that is "
-                    "in use: put a new one in its place");
+  fault_set_help(fault, "load it again, and let nobody write to a file that is "
+                        "in use: put a new one in its place");
   return false;
 }
 

@@ -32,7 +32,7 @@ static inline bool dtype_is_float(Dtype t) {
 static inline bool dtype_is_int(Dtype t) {
   return dtype_info[t].class == 'i' || dtype_info[t].class == 'u';
 }
-Dtype dtype_named(const char *name); /* DT_NONE when there is none */
+Dtype dtype_by_name(const char *name); /* DT_NONE when there is none */
 
 /* A scalar of any element type.  Floats of 16 bits are held as float in f,
  * f32 as a double that is exactly a float. */
@@ -66,7 +66,7 @@ double dtype_parse(Dtype dtype, const char *text, char **end);
 
 /* ---- tensor.c ---- */
 
-enum { RANK_MAX = 32 };
+enum { MAX_RANK = 32 };
 
 typedef struct Mapped Mapped; /* a file in memory: mapped.c */
 
@@ -76,36 +76,37 @@ typedef struct Tensor {
   uint32_t refs; /* atomic */
   Dtype dtype;
   uint32_t rank;
-  uint32_t stars;
-  int64_t shape[RANK_MAX];
+  uint32_t broadcast_mask;
+  int64_t shape[MAX_RANK];
   int64_t count; /* product of the shape */
   void *data;    /* count * bytes of the dtype, 64-byte aligned */
-  void *block;   /* that they lie in, of block.c; or NULL */
+  void *block;   /* that they lie in, of caching_allocator.c; or NULL */
   Mapped *mapped; /* the file that they lie in; or NULL */
-  bool borrowed; /* data are somebody else's: see tensor_borrow */
-  size_t block_size; /* of memory from block.c; or 0 */
-  void *device;      /* a copy in a device's memory, its backend's; or NULL */
-  struct Kept *kept; /* other forms of it (kept.h); or NULL */
-  struct Tensor *whole; /* what it is a part of, in the same memory; or NULL */
+  bool is_borrowed;   /* data are somebody else's: see tensor_borrow */
+  size_t alloc_bytes; /* of memory from caching_allocator.c; or 0 */
+  void *device_copy;  /* a copy in a device's memory, its backend's; or NULL */
+  struct DerivedData
+      *derived;        /* other forms of it (derived_cache.h); or NULL */
+  struct Tensor *base; /* what it is a part of, in the same memory; or NULL */
 } Tensor;
 
 /* The file that its elements lie in, as those of a large one do; or NULL.
  * Somebody may write to it meanwhile: what was computed or copied from it is
  * good only if tensor_check says so afterwards. */
 static inline Mapped *tensor_mapped(const Tensor *t) {
-  return t->whole ? t->whole->mapped : t->mapped;
+  return t->base ? t->base->mapped : t->mapped;
 }
 
 /* Lets go of such a copy when the tensor goes; set by who makes them. */
-extern void (*tensor_device_end)(void *device);
+extern void (*tensor_device_release)(void *device);
 
 typedef enum FaultKind {
-  FAULT_SIZES, /* or none: sizes or indices do not fit */
+  FAULT_SHAPE, /* or none: sizes or indices do not fit */
   FAULT_BROADCAST,
-  FAULT_INNER, /* inner sizes of a product */
+  FAULT_INNER_SIZE, /* inner sizes of a product */
   FAULT_ARITHMETIC,
   FAULT_MEMORY,
-  FAULT_MACHINE, /* what is to run it cannot */
+  FAULT_TARGET_UNAVAILABLE, /* what is to run it cannot */
   FAULT_FILE,
   FAULT_COUNT,
 } FaultKind;
@@ -117,7 +118,7 @@ typedef struct Fault { /* what went wrong, for a diagnostic to quote */
 } Fault;
 void fault_set(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 void fault_set_kind(Fault *fault, FaultKind kind, const char *message);
-void fault_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
+void fault_set_help(Fault *fault, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A fault that names the file where it is not what it was. */
 bool tensor_check(const Tensor *t, Fault *fault);
@@ -134,7 +135,7 @@ bool files_check(Fault *fault);       /* of all that there are */
  * size and when there is no memory ("f32[100000, 100000] needs 37.3 GiB of
  * memory"). */
 Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
-                   bool clear, Fault *fault);
+                   bool zeroed, Fault *fault);
 Tensor *tensor_scalar(Scalar x); /* rank 0; raises when out of memory */
 /* Over memory of somebody else, contiguous and aligned to its elements, which
  * stays as it is while the tensor borrows it.  NULL: no memory, or a size that
@@ -146,10 +147,10 @@ Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
 bool tensor_unborrow(Tensor *t, Fault *fault);
 /* Rows from .. from + count - 1 of it, in its memory, which lives as long.
  * NULL: no memory for that. */
-Tensor *tensor_part(Tensor *t, int64_t from, int64_t count);
+Tensor *tensor_row_view(Tensor *t, int64_t first_row, int64_t count);
 /* The tensor itself, with a reference more; of a part a copy, so that it does
  * not hold the whole.  NULL: no memory. */
-Tensor *tensor_settled(Tensor *t, Fault *fault);
+Tensor *tensor_detach(Tensor *t, Fault *fault);
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {
@@ -157,48 +158,50 @@ static inline void *tensor_at(const Tensor *t, int64_t i) {
 }
 /* Bytes of memory that this process may use: the machine's, or less where a
  * container says so. */
-uint64_t memory_physical(void);
+uint64_t memory_limit(void);
 
 /* "f32[2, 3]" */
 void tensor_print_type(Buffer *out, const Tensor *t);
 /* As NumPy prints, aligned, abbreviated with "..." beyond `limit` elements;
  * `width` columns. */
-void tensor_print(Buffer *out, const Tensor *t, int64_t limit, int width);
+void tensor_print(Buffer *out, const Tensor *t, int64_t threshold, int width);
 
-/* ---- block.c: the memory of tensors ---- */
+/* ---- caching_allocator.c: the memory of tensors ---- */
 
 /* Of blocks of 4 KiB or more. */
-typedef struct MemoryCounts {
-  uint64_t fresh, reused; /* handed out so far: from the system, or again */
-  uint64_t live, kept;    /* bytes in use, bytes for use again */
-  bool keeps;             /* false under the address sanitizer */
-} MemoryCounts;
-MemoryCounts memory_counts(void);
+typedef struct AllocatorStats {
+  uint64_t system_allocs,
+      cache_hits; /* handed out so far: from the system, or again */
+  uint64_t live_bytes, cached_bytes; /* bytes in use, bytes for use again */
+  bool is_caching;                   /* false under the address sanitizer */
+} AllocatorStats;
+AllocatorStats allocator_stats(void);
 /* Gives memory back to the system until at most so many bytes are kept. */
-void memory_trim(uint64_t keep);
+void allocator_trim(uint64_t max_cached_bytes);
 
 /* ---- files: npy.c, npz.c, safetensors.c, csv.c, image.c ---- */
 
 /* What a file's header says, read without its data: the type checker uses it.
  * csv: rank 2, dtype DT_NONE (elements take the type that use asks for). */
-typedef struct Header {
+typedef struct TensorHeader {
   Dtype dtype;
   uint32_t rank;
-  int64_t shape[RANK_MAX];
-} Header;
+  int64_t shape[MAX_RANK];
+} TensorHeader;
 
 typedef struct LoadOptions {
   const char *name; /* which tensor of a file that holds several; or NULL */
-  bool header;      /* csv: skip a first line of names */
-  Dtype want;       /* csv: element type; DT_NONE is F32 */
+  bool skip_header; /* csv: skip a first line of names */
+  Dtype dtype;      /* csv: element type; DT_NONE is F32 */
 } LoadOptions;
 
 /* A fault where AXON_FILE_LIMIT is no size. */
-bool file_check(Fault *fault);
+bool file_check_env(Fault *fault);
 /* By the extension: .npy .npz .safetensors .csv .tsv .png .pgm .ppm */
-bool file_known(const char *path, Fault *fault); /* there or not */
-bool file_header(const char *path, const LoadOptions *options, Header *out,
-                 Fault *fault);
+bool file_has_known_extension(const char *path,
+                              Fault *fault); /* there or not */
+bool file_read_header(const char *path, const LoadOptions *options,
+                      TensorHeader *out, Fault *fault);
 Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault);
 /* Writes to a temporary file beside `path` and renames it: an interrupted
  * write leaves the old file.  .npz and .safetensors take several names; the
@@ -211,48 +214,51 @@ const char **file_names(const char *path, Arena *arena, uint32_t *count,
 
 /* ---- random.c: Philox4x32-10 (Salmon et al., SC 2011, section 3.3) ---- */
 
-typedef struct Key {
+typedef struct PrngKey {
   uint64_t word[2];
-} Key;
-Key key_from_seed(int64_t seed);
-Key key_split(Key key, uint64_t index);       /* independent child keys */
+} PrngKey;
+PrngKey prng_key_from_seed(int64_t seed);
+PrngKey prng_key_split(PrngKey key,
+                       uint64_t index); /* independent child keys */
 void philox4x32(const uint32_t counter[4], const uint32_t key[2],
                 uint32_t out[4]);
-uint32_t key_bits32(Key key, uint64_t index); /* element `index` of a stream */
-uint64_t key_bits64(Key key, uint64_t index);
-enum { KEY_WORDS = 16 };
-/* Elements from KEY_WORDS `number` on, of 64 bits. */
-void key_words64(Key key, uint64_t number, uint64_t to[KEY_WORDS]);
-double key_uniform(Key key, uint64_t index, Dtype dtype); /* in [0, 1) */
-double key_normal(Key key, uint64_t index, Dtype dtype);
+uint32_t prng_bits32(PrngKey key,
+                     uint64_t index); /* element `index` of a stream */
+uint64_t prng_bits64(PrngKey key, uint64_t index);
+enum { PRNG_BATCH_WORDS = 16 };
+/* Elements from PRNG_BATCH_WORDS `number` on, of 64 bits. */
+void prng_batch64(PrngKey key, uint64_t block_index,
+                  uint64_t to[PRNG_BATCH_WORDS]);
+double prng_uniform(PrngKey key, uint64_t index, Dtype dtype); /* in [0, 1) */
+double prng_normal(PrngKey key, uint64_t index, Dtype dtype);
 
-/* ---- library.c: libraries that only some programs need ----
+/* ---- dynlib.c: libraries that only some programs need ----
  *
  *   #define FUNCTIONS(F) F(zip_close) F(zip_fread)
- *   static LIBRARY_TABLE(FUNCTIONS) zip;
- *   static const Library zip_library = LIBRARY("libzip.so.4", "libzip4",
+ *   static DYNLIB_TABLE(FUNCTIONS) zip;
+ *   static const Library zip_library = DYNLIB("libzip.so.4", "libzip4",
  *                                              FUNCTIONS, zip);
- *   if (!library_load(&zip_library, fault)) return NULL;
+ *   if (!dynlib_load(&zip_library, fault)) return NULL;
  *   zip.zip_close(...); */
-typedef struct Library {
+typedef struct DynLib {
   const char *soname, *package; /* of Debian */
   const char *const *symbols;   /* NULL at the end */
   void *table;                  /* of function pointers, in their order */
-} Library;
+} DynLib;
 
-#define LIBRARY_POINTER(name) __typeof__(&name) name;
-#define LIBRARY_SYMBOL(name) #name,
-#define LIBRARY_TABLE(functions) \
-  struct {                       \
-    functions(LIBRARY_POINTER)   \
+#define DYNLIB_POINTER(name) __typeof__(&name) name;
+#define DYNLIB_SYMBOL(name) #name,
+#define DYNLIB_TABLE(functions) \
+  struct {                      \
+    functions(DYNLIB_POINTER)   \
   }
-#define LIBRARY(soname, package, functions, table)                      \
-  {                                                                     \
-    (soname), (package),                                                \
-        (const char *const[]){functions(LIBRARY_SYMBOL) NULL}, &(table) \
+#define DYNLIB(soname, package, functions, table)                              \
+  {                                                                            \
+    (soname), (package), (const char *const[]){functions(DYNLIB_SYMBOL) NULL}, \
+        &(table)                                                               \
   }
 
 /* Loads it on first use; false with a fault that names the package. */
-bool library_load(const Library *library, Fault *fault);
+bool dynlib_load(const DynLib *library, Fault *fault);
 
 #endif

@@ -37,7 +37,7 @@ typedef enum FailKind {
  *   else { ... what trap.kind says ... }    (the trap is already ended here)
  */
 typedef struct Trap {
-  jmp_buf at;
+  jmp_buf jump_buffer;
   FailKind kind;
   struct Trap *outer;
 } Trap;
@@ -45,7 +45,7 @@ typedef struct Trap {
 void trap_begin(Trap *trap);
 void trap_end(Trap *trap);
 #define TRAP_SET(trap) \
-  (trap_begin(&(trap)), (FailKind)setjmp((trap).at))
+  (trap_begin(&(trap)), (FailKind)setjmp((trap).jump_buffer))
 NORETURN void trap_raise(FailKind kind); /* unwinds to the innermost trap */
 
 /* What another thread or the handler of a signal sets, and others look at now
@@ -61,23 +61,23 @@ static inline void flag_set(Flag *flag, bool to) {
 }
 
 /* Ctrl-C, for what takes long: the flag that this thread watches, NULL none. */
-void interrupt_watch(Flag *flag);
-bool interrupt_seen(void);
+void interrupt_set_flag(Flag *flag);
+bool interrupt_pending(void);
 void interrupt_poll(void); /* raises FAIL_INTERRUPT if it is set */
 
 void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL when it cannot */
 /* At a multiple of `align`, not zeroed; NULL when it cannot. */
-void *mem_try_aligned(size_t align, size_t size);
+void *mem_try_alloc_aligned(size_t align, size_t size);
 void *mem_realloc(void *old, size_t old_size, size_t size); /* raises */
 void mem_free(void *p);
 /* For tests: the n-th allocation from now fails, or it and all after it; 0
  * turns this off.  Whether one has failed since. */
-void mem_fail_after(uint64_t n);
-void mem_fail_from(uint64_t n);
-bool mem_has_failed(void);
+void mem_inject_failure_at(uint64_t n);
+void mem_inject_failures_from(uint64_t n);
+bool mem_failure_injected(void);
 /* For what takes memory from elsewhere: whether this allocation is to fail. */
-bool mem_denied(void);
+bool mem_should_fail(void);
 
 /* ---- arena.c ---- */
 
@@ -86,9 +86,9 @@ Arena *arena_new(void);
 void arena_free(Arena *arena);
 /* All pieces are gone; of the memory the newest chunk stays for the next ones,
  * unless it is larger than `keep`. */
-void arena_reset(Arena *arena, size_t keep);
+void arena_reset(Arena *arena, size_t max_retained_bytes);
 void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
-char *arena_text(Arena *arena, const char *text, size_t len); /* NUL-ended */
+char *arena_strndup(Arena *arena, const char *text, size_t len); /* NUL-ended */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *arena, const char *format, va_list args);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
@@ -122,7 +122,7 @@ typedef struct Sym {
 typedef struct Interner Interner;
 Interner *interner_new(Arena *arena); /* lives in the arena */
 Sym *intern(Interner *in, const char *text, size_t len);
-Sym *intern_text(Interner *in, const char *text);
+Sym *intern_string(Interner *in, const char *text);
 
 /* ---- map.c: pointer (or non-zero integer) to pointer, in an arena ---- */
 
@@ -159,20 +159,21 @@ void buffer_vprintf(Buffer *b, const char *format, va_list args);
 int buffer_column(const Buffer *b);
 void buffer_free(Buffer *b);
 
-/* ---- codeindent.c: C, for people ---- */
+/* ---- code_indent.c: C, for people ---- */
 /* A text with its lines moved in as far as they are nested, added to `out`. */
 void code_indent(const char *text, Buffer *out);
 
-/* ---- jsonout.c: JSON, written to a buffer ---- */
+/* ---- json_writer.c: JSON, written to a buffer ---- */
 
 /* With its quotes; what is not UTF-8 is `?`. */
-void json_text(Buffer *out, const char *text);
-void json_text_len(Buffer *out, const char *text, size_t len);
+void json_quote(Buffer *out, const char *text);
+void json_quote_len(Buffer *out, const char *text, size_t len);
 /* `"name":`.  Here and below there is a comma in front where the object or
  * array that is being written has something already. */
 void json_key(Buffer *out, const char *name);
-void json_field(Buffer *out, const char *name, const char *text); /* or NULL */
-void json_number(Buffer *out, const char *name, int64_t n);
+void json_string_field(Buffer *out, const char *name,
+                       const char *text); /* or NULL */
+void json_int_field(Buffer *out, const char *name, int64_t n);
 /* `{` or `[`, with its name in an object, NULL in an array. */
 void json_open(Buffer *out, const char *name, char bracket);
 void json_comma(Buffer *out);
@@ -196,9 +197,9 @@ typedef struct Source {
   const char *name; /* as the user wrote it */
   const char *text; /* NUL-ended */
   size_t len;
-  uint32_t *lines; /* offsets of line starts */
+  uint32_t *line_starts; /* offsets of line starts */
   uint32_t line_count;
-  bool library; /* of the standard library: errors never point here */
+  bool is_library; /* of the standard library: errors never point here */
 } Source;
 
 typedef struct Sources {
@@ -209,13 +210,13 @@ typedef struct Sources {
 void sources_init(Sources *sources, Arena *arena);
 /* Copies name and text into the arena.  Returns the file's number. */
 uint32_t sources_add(Sources *sources, const char *name, const char *text,
-                     size_t len, bool library);
+                     size_t len, bool is_library);
 const Source *sources_get(const Sources *sources, uint32_t file);
 /* Both from 1; the column counts bytes. */
-void source_place(const Source *source, uint32_t offset, uint32_t *line,
-                  uint32_t *column);
+void source_line_and_column(const Source *source, uint32_t offset,
+                            uint32_t *line, uint32_t *column);
 /* The column in characters, from 1, as people and most tools count. */
-uint32_t source_column(const Source *source, uint32_t offset);
+uint32_t source_char_column(const Source *source, uint32_t offset);
 /* What stands at a place, on one line, and cut where that is long.  NULL where
  * there is nothing. */
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span);
@@ -232,10 +233,10 @@ typedef struct DiagStep {
 } DiagStep;
 
 /* A secondary place, and what is to be said of it. */
-typedef struct DiagMark {
+typedef struct DiagLabel {
   Span span;
-  const char *label; /* "the annotation"; or NULL */
-} DiagMark;
+  const char *text; /* "the annotation"; or NULL */
+} DiagLabel;
 
 typedef struct DiagEdit { /* `text` in the place of what stands at the span */
   Span span;              /* where it is empty `text` is inserted */
@@ -244,11 +245,11 @@ typedef struct DiagEdit { /* `text` in the place of what stands at the span */
 
 /* A change to the program that a tool can make by itself: what the help line
  * says.  The edits are in order and do not overlap. */
-typedef struct DiagFix {
+typedef struct DiagFixIt {
   const char *title; /* "write `softmax`" */
   const DiagEdit *edits;
   uint32_t edit_count;
-} DiagFix;
+} DiagFixIt;
 
 /* What a person and every tool is told; all that show one (text, JSON, SARIF,
  * axon.h, the editor) read this. */
@@ -257,25 +258,26 @@ typedef struct Diag {
   uint16_t code;       /* 301 prints as E0301, or W0301 for a warning */
   const char *message; /* one line, no full stop */
   Span span;           /* the primary place */
-  const char *label;   /* beside the underline; or NULL */
+  const char *primary_label; /* beside the underline; or NULL */
   const DiagStep *steps; /* the chain, in order of the program */
-  const DiagMark *marks; /* secondary places */
-  const DiagFix *fixes;  /* the best first */
-  uint32_t step_count, mark_count, fix_count;
+  const DiagLabel *labels; /* secondary places */
+  const DiagFixIt *fixits; /* the best first */
+  uint32_t step_count, label_count, fixit_count;
   const char *found, *expected; /* types or sizes that met; or NULL */
   int32_t axis;        /* of `found` along which they differ, from 0; -1: none
                         * or several */
   const char *note;    /* may have several lines; or NULL */
   const char *help;    /* or NULL */
-  const char *witness; /* "fails at h = 350: 20 meets 21"; or NULL */
-  const struct Diag *before; /* an earlier one, perhaps at the same place */
+  const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */
+  const struct Diag
+      *previous_in_bucket;   /* an earlier one, perhaps at the same place */
   uint32_t index;            /* among all */
 } Diag;
 
 typedef struct Diags {
   Arena *arena;
   VEC(Diag *) all;
-  Map places; /* the last of each, see `before` */
+  Map by_span; /* the last of each, see `before` */
   uint32_t errors, warnings;
 } Diags;
 
@@ -293,16 +295,16 @@ Diag *diag_note(Diags *diags, Span span, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 /* What is added to a diagnostic; the texts are not copied. */
-void diag_step(Arena *arena, Diag *diag, Span span, const char *shape,
-               const char *text);
-void diag_mark(Arena *arena, Diag *diag, Span span, const char *label);
+void diag_add_step(Arena *arena, Diag *diag, Span span, const char *shape,
+                   const char *text);
+void diag_add_label(Arena *arena, Diag *diag, Span span, const char *label);
 /* A fix of one edit: `text` in the place of the span.  The title is
  * formatted into the arena. */
-void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
-              const char *format, ...) PRINTF_LIKE(5, 6);
+void diag_add_fixit(Arena *arena, Diag *diag, Span span, const char *text,
+                    const char *format, ...) PRINTF_LIKE(5, 6);
 /* One of several edits, which are copied. */
-void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
-                    uint32_t count, const char *format, ...)
+void diag_add_fixit_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
+                          uint32_t count, const char *format, ...)
     PRINTF_LIKE(5, 6);
 
 /* Appends the text of a diagnostic as a person reads it.  Terminal colours
@@ -311,11 +313,11 @@ void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
 void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
                  bool colour);
 
-/* ---- diagjson.c ---- */
+/* ---- diag_json.c ---- */
 
 /* Appends a diagnostic as an object on one line. */
 void diag_json(Buffer *out, const Sources *sources, const Diag *diag);
-const char *severity_text(Severity severity); /* "error" */
+const char *severity_name(Severity severity); /* "error" */
 typedef struct DiagCode {
   char text[8]; /* "E0301" */
 } DiagCode;
@@ -331,8 +333,8 @@ bool sources_region(const Sources *sources, Span span, SourceRegion *out);
 
 /* Length in bytes of the valid UTF-8 prefix of text[0..len); == len if all is
  * valid.  NUL bytes are invalid here. */
-size_t utf8_valid(const char *text, size_t len);
+size_t utf8_valid_prefix(const char *text, size_t len);
 /* Columns that the text takes on a terminal. */
-size_t utf8_width(const char *text, size_t len);
+size_t utf8_columns(const char *text, size_t len);
 
 #endif

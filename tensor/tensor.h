@@ -26,10 +26,10 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Sizes Sizes;             /* size.h */
-typedef struct Cluster Cluster;         /* kernel.h */
+typedef struct ExtentTable ExtentTable; /* extent.h */
+typedef struct FusionGroup FusionGroup; /* kernel/kernel.h */
 struct Kernel;                          /* likewise */
-typedef struct KernelAbout KernelAbout; /* watch.h */
+typedef struct KernelInfo KernelInfo;   /* plan/observer.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -43,58 +43,60 @@ void index_var_release(IndexVar *v);
 
 /* ---- bodies: scalar expressions in a node's own arena-free array ---- */
 
-typedef enum CellKind {
-  CELL_CONST,   /* value */
-  CELL_SIZE,    /* size: one that is no number yet (size.h), as an i64 */
-  CELL_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
-  CELL_READ,    /* node[args...]: one i64 index per free and own axis */
-  CELL_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
-  CELL_SELECT,  /* args[0] ? args[1] : args[2]; only the chosen one is run */
-  CELL_CONVERT, /* args[0] to dtype */
-  CELL_RANDOM,  /* op UNIFORM or NORMAL, key, args[0] the element's number */
-} CellKind;
+typedef enum BodyOpKind {
+  BODY_CONST,   /* value */
+  BODY_EXTENT,  /* size: one that is no number yet (extent.h), as an i64 */
+  BODY_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
+  BODY_READ,    /* node[args...]: one i64 index per free and own axis */
+  BODY_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
+  BODY_SELECT,  /* args[0] ? args[1] : args[2]; only the chosen one is run */
+  BODY_CONVERT, /* args[0] to dtype */
+  BODY_RANDOM,  /* op UNIFORM or NORMAL, key, args[0] the element's number */
+} BodyOpKind;
 
-typedef struct Cell { /* one operation of a body; args point to earlier cells */
-  CellKind kind;
+typedef struct BodyOp { /* one operation of a body; args point to earlier cells
+                         */
+  BodyOpKind kind;
   Dtype dtype;
   PrimId op;
   uint32_t arg_count;
   uint32_t *args; /* indices of cells; owned by the node */
   Span span;      /* what in the program made it: faults point here */
-  bool sure;      /* where its value is looked at, index or divisor is right */
+  bool
+      proved_safe; /* where its value is looked at, index or divisor is right */
   union {
-    Scalar value;  /* CELL_CONST */
-    int64_t size;  /* CELL_SIZE */
-    uint32_t axis; /* CELL_AXIS */
-    Node *node;    /* CELL_READ; a counted reference */
-    Key key;       /* CELL_RANDOM */
+    Scalar value;   /* BODY_CONST */
+    int64_t extent; /* BODY_EXTENT */
+    uint32_t axis;  /* BODY_AXIS */
+    Node *node;     /* BODY_READ; a counted reference */
+    PrngKey key;    /* BODY_RANDOM */
   };
-} Cell;
+} BodyOp;
 
 typedef enum NodeKind {
-  NODE_DATA,   /* data: already there */
-  NODE_ARG,    /* an argument of a function that is being compiled: arg */
-  NODE_COMP,   /* a comprehension */
-  NODE_STATE,  /* what a turn of a loop begins with, or its number */
-  NODE_LOOP,   /* what a loop comes to: loop over inputs; see output */
+  NODE_DATA,         /* data: already there */
+  NODE_ARG,          /* an argument of a function that is being compiled: arg */
+  NODE_COMP,         /* a comprehension */
+  NODE_LOOP_CARRIED, /* what a turn of a loop begins with, or its number */
+  NODE_LOOP,         /* what a loop comes to: loop over inputs; see output */
   NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
 } NodeKind;
 
 /* A loop that turns as often as only the compiled function knows: one turn, as
  * nodes that read turn and states.  Counted references. */
-typedef struct Turns {
+typedef struct LoopBody {
   uint32_t refs;
-  int64_t count; /* of turns; where there is no `more` */
-  Node *more;    /* bool: another turn, from these states?  or NULL */
-  Node *turn;    /* NODE_STATE: the number of the turn, from 0; i64 */
-  uint32_t state_count, out_count;
-  Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
-                     of the NODE_LOOPs */
-  Node **results; /* state_count: what it ends with; out_count: of those each
-                     turn's stays */
-  uint32_t need_count; /* of a plan: what is outside and the turns read; */
-  Node **needs;        /* borrowed */
-} Turns;
+  int64_t trip_count; /* of turns; where there is no `more` */
+  Node *condition;    /* bool: another turn, from these states?  or NULL */
+  Node *iteration; /* NODE_LOOP_CARRIED: the number of the turn, from 0; i64 */
+  uint32_t carry_count, stacked_count;
+  Node **carry_in; /* NODE_LOOP_CARRIED: what the turn begins with; at first the
+                      inputs of the NODE_LOOPs */
+  Node **results;  /* carry_count: what it ends with; stacked_count: of those
+                      each  turn's stays */
+  uint32_t capture_count; /* of a plan: what is outside and the turns read; */
+  Node **captures;        /* borrowed */
+} LoopBody;
 
 struct Node {
   NodeKind kind;
@@ -102,13 +104,13 @@ struct Node {
   uint32_t id; /* in order of making */
   Dtype dtype;
   uint32_t free_count, rank; /* rank: own axes, without the free ones */
-  uint32_t stars;            /* bit k: own axis k is a stretching one */
+  uint32_t broadcast_mask;   /* bit k: own axis k is a stretching one */
   int64_t *extents;          /* free_count + rank + reduce_count of them */
-  IndexVar **free;           /* ascending ids */
+  IndexVar **free_vars;      /* ascending ids */
   Span span;                 /* what in the program made it */
   Tensor *data; /* shape: free extents, then own; set once it was run */
 
-  uint32_t arg;           /* NODE_ARG: its number, */
+  uint32_t arg_index;     /* NODE_ARG: its number, */
   const int64_t *strides; /* and how far apart elements lie along each axis;
                              borrowed; NULL: they lie side by side */
 
@@ -116,8 +118,8 @@ struct Node {
   PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
                     PRIM_NONE */
   uint32_t reduce_count;
-  Cell *cells; /* the last one is the body's value */
-  uint32_t cell_count;
+  BodyOp *body_ops; /* the last one is the body's value */
+  uint32_t body_op_count;
   Node *guard; /* a bool scalar over a subset of the free indices: the node is
                   only ever read where it is true, and not run elsewhere
                   (there it holds zeros); or NULL.  A node that can fail has
@@ -128,19 +130,22 @@ struct Node {
   uint32_t input_count;
   Node **inputs;
   int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
-  Key key;
-  uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
-                      after the last turn, then of what the turns have made,
-                      along a leading axis */
-  Turns *loop;     /* NODE_LOOP */
-  uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
+  PrngKey key;
+  uint32_t output_index; /* which of several outputs (topk); NODE_LOOP: of the
+                            states after the last turn, then of what the turns
+                            have made, along a leading axis */
+  LoopBody *loop_body;   /* NODE_LOOP */
+  uint32_t
+      loop_depth; /* how deep in loops is the state that it needs; 0: none */
 
-  bool there;    /* its elements are in memory when what is planned now runs: of
-                    a function that is compiled, or others in each turn */
-  bool open;     /* it needs arguments, or sizes that are no numbers yet */
-  bool safe;     /* running it cannot fail, wherever its free indices stand */
+  bool
+      materialized; /* its elements are in memory when what is planned now runs:
+                       of a function that is compiled, or others in each turn */
+  bool symbolic;    /* it needs arguments, or sizes that are no numbers yet */
+  bool speculatable; /* running it cannot fail, wherever its free indices stand
+                      */
   bool inlined;  /* a kernel has computed it for its readers alone */
-  void *backend; /* the backend's own notes during a run */
+  void *backend_data; /* the backend's own notes during a run */
   uint32_t mark; /* graph_force's own: number in its plan, or 0 */
 };
 
@@ -151,52 +156,56 @@ typedef enum FuseMode {
   FUSE_ALL,  /* inline whatever may be inlined: for tests */
 } FuseMode;
 
-enum { GUARD_PARTS = 4 };
+enum { MAX_CACHED_GUARDS = 4 };
 /* elements: then it is time to run.  Most of them are never stored, and the
  * more is known, the more can be fused: the scores of attention, with all that
  * is done with them, are to fit. */
-#define PENDING_LIMIT ((int64_t)1 << 37)
-#define PENDING_LARGE ((int64_t)1 << 34) /* of a node that does not count */
+#define MAX_PENDING_ELEMENTS ((int64_t)1 << 37)
+#define MAX_COUNTED_ELEMENTS \
+  ((int64_t)1 << 34) /* of a node that does not count */
 
 typedef struct Graph { /* what a session's deferred work hangs on */
-  uint32_t next_node, next_index;
-  int64_t pending; /* elements of nodes made and not yet run, but for those that
-                      are larger than PENDING_LARGE: what reads them may need
-                      none of them stored */
-  int64_t bytes_limit; /* refuse to store more than this; 0: physical */
-  int64_t least_work;  /* operations below which no kernel is made for a plan */
+  uint32_t next_node_id, next_index;
+  int64_t pending_elements; /* elements of nodes made and not yet run, but for
+                               those that are larger than MAX_COUNTED_ELEMENTS:
+                               what reads them may need none of them stored */
+  int64_t max_tensor_bytes; /* refuse to store more than this; 0: physical */
+  int64_t
+      jit_threshold;   /* operations below which no kernel is made for a plan */
   Flag *interrupt;     /* set by Ctrl-C; polled between rows */
   Span span;                     /* given to nodes made from now on */
   Node *guard;                   /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
-  FuseMode fuse;
-  const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
-  Arena *arena;                  /* of the plan that runs; private to run.c */
-  struct Memo *memo;             /* plans that are kept; private to memo.c */
-  bool often;          /* what is planned is run often: a little work is much */
+  FuseMode fuse_mode;
+  const struct PlanObserver *observer; /* plan/observer.h; NULL: nobody asks */
+  Arena *plan_arena; /* of the plan that runs; private to plan/execute.c */
+  struct PlanCache
+      *plan_cache;   /* plans that are kept; private to plan/plan_cache.c */
+  bool hot;          /* what is planned is run often: a little work is much */
   bool keeps_inputs; /* what runs may yet be undone: nothing is written over */
   uint32_t loop_depth; /* of the loops of which a turn is being traced */
-  Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
-                      numbers */
-  uint64_t stored; /* nodes run so far: for tests and `axon plan` */
-  uint64_t again;  /* plans that were there already: for tests */
+  ExtentTable *extent_table; /* of a function that is being traced; NULL: all
+                                extents are numbers */
+  uint64_t executed_nodes;   /* nodes run so far: for tests and `axon plan` */
+  uint64_t plan_cache_hits;  /* plans that were there already: for tests */
   /* private to guard.c: parts of guards, lately made */
-  struct GuardPart {
-    Node *guard, *part;
-    uint32_t shared;
-  } parts[GUARD_PARTS];
-  uint32_t part_next;
+  struct GuardProjection {
+    Node *guard, *projection;
+    uint32_t shared_mask;
+  } guard_projections[MAX_CACHED_GUARDS];
+  uint32_t next_projection;
 } Graph;
 /* Lets go of what the graph keeps for itself: at the end of a session. */
-void graph_end(Graph *g);
+void graph_clear_caches(Graph *g);
 
 /* Has its elements without a plan that computes them. */
-static inline bool node_is_there(const Node *n) {
-  return n->data || n->there || n->kind == NODE_ARG || n->kind == NODE_STATE;
+static inline bool node_is_materialized(const Node *n) {
+  return n->data || n->materialized || n->kind == NODE_ARG ||
+         n->kind == NODE_LOOP_CARRIED;
 }
 
 /* Elements that a stored node has, free axes included; saturates. */
-int64_t node_count(const Node *n);
+int64_t node_element_count(const Node *n);
 /* True if every backend computes the same bits for a comprehension: none of
  * its operations on floats is marked PRIM_APPROXIMATE. */
 bool node_is_exact(const Node *n);
@@ -206,12 +215,12 @@ void node_print_type(const Graph *g, Buffer *out, const Node *n);
 Node *node_retain(Node *n);
 void node_release(Node *n); /* iterative: long chains do not recurse */
 
-/* ---- make.c: building nodes ---- */
+/* ---- build_compute.c: building nodes ---- */
 
 Node *node_data(Graph *g, Tensor *t);
 /* An argument of a function that is being compiled. */
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
-               const int64_t *shape, uint32_t stars);
+               const int64_t *shape, uint32_t broadcast_mask);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
@@ -224,7 +233,7 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
 /* A REDUCE primitive over own axes first .. first + count - 1; keep puts a *
  * in the place of each. */
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
-                  bool keep, Fault *fault);
+                  bool keepdims, Fault *fault);
 /* op @, with f16/bf16 accumulated in f32 and rounded once. */
 Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault);
@@ -237,10 +246,10 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
 
 /* `shape` may hold one -1, to be solved for. */
 Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
-                   uint32_t stars, Fault *fault);
+                   uint32_t broadcast_mask, Fault *fault);
 Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault);
 Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
-                     uint32_t stars, Fault *fault);
+                     uint32_t broadcast_mask, Fault *fault);
 Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
                   Fault *fault);
 Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault);
@@ -248,42 +257,44 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
                Scalar value, Fault *fault);
 Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault);
 Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault);
-Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
-                Fault *fault); /* each: repeat */
+Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t repeats,
+                bool repeat_elements, Fault *fault); /* each: repeat */
 Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
                    Fault *fault);
 Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault);
 
 /* x.[items]: as many items as axes (the evaluator has expanded `...`). */
-typedef enum ItemKind {
-  ITEM_AT,    /* index: a node of integer dtype.  A constant or an affine
-                 function of for-indices is an exact index (negative constants
-                 were resolved by the evaluator); other data is a gather:
-                 an index tensor of rank k puts its own axes there */
-  ITEM_RANGE, /* from .. to (exclusive) */
-  ITEM_NEW,   /* a new axis of 1 */
-  ITEM_STAR,  /* a new stretching axis */
-} ItemKind;
-typedef struct Item {
-  ItemKind kind;
+typedef enum SubscriptKind {
+  SUBSCRIPT_INDEX, /* index: a node of integer dtype.  A constant or an affine
+                      function of for-indices is an exact index (negative
+                      constants were resolved by the evaluator); other data is a
+                      gather: an index tensor of rank k puts its own axes there
+                    */
+  SUBSCRIPT_SLICE, /* from .. to (exclusive) */
+  SUBSCRIPT_NEW_AXIS,           /* a new axis of 1 */
+  SUBSCRIPT_NEW_BROADCAST_AXIS, /* a new stretching axis */
+} SubscriptKind;
+typedef struct Subscript {
+  SubscriptKind kind;
   Node *index;
-  int64_t from, to;
-  bool sized; /* ITEM_RANGE: a bound is written, so that a * becomes a size */
-} Item;
+  int64_t start, stop;
+  bool sized; /* SUBSCRIPT_SLICE: a bound is written, so that a * becomes a size
+               */
+} Subscript;
 /* False, and a fault: that axis is a *, where `what` wants a size. */
 bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
                      const char *what, Fault *fault);
-Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
-                       Fault *fault);
+Node *node_subscript(Graph *g, Node *x, uint32_t count,
+                     const Subscript *subscripts, Fault *fault);
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault);
 Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype, Fault *fault);
 
 Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
-                uint32_t stars, Fault *fault);
+                uint32_t broadcast_mask, Fault *fault);
 Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault);
 Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault);
-Node *node_random(Graph *g, PrimId op, Key key, Dtype dtype, uint32_t rank,
-                  const int64_t *shape, uint32_t stars, Fault *fault);
+Node *node_random(Graph *g, PrimId op, PrngKey key, Dtype dtype, uint32_t rank,
+                  const int64_t *shape, uint32_t broadcast_mask, Fault *fault);
 
 /* Turns the free axes of `vars` (some may not occur in x: then x is repeated)
  * into leading own axes, in the order given: the end of a `for`. */
@@ -291,57 +302,60 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                  Fault *fault);
 /* Picks one value of free index v: x with v := value (host loops). */
 /* if c then a else b on scalars that are not known yet: only the chosen side
- * is run (CELL_SELECT). */
+ * is run (BODY_SELECT). */
 Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
 
 /* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n),
  * TOPK (k; output 0 values, 1 indices): nodes of static extents.  With free
  * indices they act on each slice. */
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
-                  const int64_t params[4], Key key, uint32_t output,
+                  const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault);
 
-/* ---- loop.c: loops that are compiled as such ---- */
+/* ---- loop_node.c: loops that are compiled as such ---- */
 
 /* For a turn of a loop at g->loop_depth, which stands inside of these indices;
  * what it begins with may have fewer. */
-Node *node_state(Graph *g, const Node *like, uint32_t free_count,
-                 IndexVar *const *free);
-/* results: state_count of them, then out_count; of the states' shapes.  more:
- * or NULL. */
-Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
-                 Node *const *states, uint32_t out_count, Node *const *results);
-void turns_release(Turns *loop);
+Node *node_loop_carried(Graph *g, const Node *like, uint32_t free_count,
+                        IndexVar *const *free_vars);
+/* results: carry_count of them, then stacked_count; of the states' shapes.
+ * more: or NULL. */
+LoopBody *loop_body_new(int64_t count, Node *condition, Node *iteration,
+                        uint32_t carry_count, Node *const *carry_in,
+                        uint32_t stacked_count, Node *const *results);
+void loop_body_release(LoopBody *loop);
 /* The loop is borrowed, as are the states that it begins with. */
-Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
-                Fault *fault);
+Node *node_loop(Graph *g, LoopBody *loop, Node *const *initial,
+                uint32_t output_index, Fault *fault);
 
-/* ---- fold.c: loops in order over formulas ---- */
+/* ---- recurrence.c: loops in order over formulas ---- */
 
 /* One turn of a fold or a scan, as nodes. */
-typedef struct FoldTurn {
-  IndexVar *at; /* the number of the turn */
-  uint32_t state_count, out_count;
+typedef struct FoldIteration {
+  IndexVar *index; /* the number of the turn */
+  uint32_t carry_count, stacked_count;
   Node *const *initial; /* what it begins with */
-  Node *const *states;  /* NODE_STATE: what a turn begins with */
+  Node *const *carry_in; /* NODE_LOOP_CARRIED: what a turn begins with */
   Node *const *results; /* what it ends with; then what is kept of each turn */
-  Node *more; /* bool: is there another turn?  NULL: as often as `at` says */
-  bool reduces;         /* its function is associative */
-} FoldTurn;
+  Node *
+      condition; /* bool: is there another turn?  NULL: as often as `at` says */
+  bool associative; /* its function is associative */
+} FoldIteration;
 /* Result `output`: a state after the last turn, or what is kept of all turns,
  * along a leading axis.  NULL, perhaps without a fault: the turn is no formula
  * of the same element of states and of what is there before. */
-Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault);
+Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
+                Fault *fault);
 
-/* ---- turns.c: loops that are run at once ---- */
+/* ---- plan/loop_execute.c: loops that are run at once ---- */
 
 /* Runs all turns, on a backend that can, and gives what node_fold would: one
  * data node for each result.  False: it is not to be done so, or something was
  * wrong in some turn; nobody knows what then.  The states are let go of, and
  * what reads them is of no more use. */
-bool graph_turns(Graph *g, const FoldTurn *turn, Node **out);
+bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out);
 
-/* ---- run.c ---- */
+/* ---- plan/execute.c ---- */
 
 /* Makes sure that nodes[0..count) have their data, running everything they
  * need together.  False with a fault (index out of range, division by zero,
@@ -351,15 +365,15 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
 /* Is the value known without running anything?  Constants and what folds. */
 bool node_known(const Node *n, Scalar *out);
 /* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *run_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
-Tensor *run_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
-Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
+Tensor *tensor_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
+Tensor *tensor_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
+Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
                  Node *const *roots);
 /* Numbers its nodes in the order in which they are printed. */
-void graph_number(uint32_t count, Node *const *roots);
+void graph_renumber(uint32_t count, Node *const *roots);
 /* Checks every invariant stated above; false with a message: run after every
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
@@ -368,38 +382,39 @@ bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
 bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
 /* Gives a node that has its data leave of its inputs and its body: what a
  * backend need not do, graph_force does it. */
-void node_settle(Node *n);
+void node_drop_references(Node *n);
 
-/* A backend runs clusters of stored nodes (kernel.h) whose inputs (guards too)
- * all have data, and sets node->data of those that others read.  The body of
- * such a node is fused: it reads only nodes with data, and earlier ones of its
- * cluster.  A reduction is done in the type of the body's value (sums of f16,
- * bf16 in f32) and converted to the node's at the end.  Where the guard is
- * false the data holds zeros and the body is not run. */
+/* A backend runs clusters of stored nodes (kernel/kernel.h) whose inputs
+ * (guards too) all have data, and sets node->data of those that others read.
+ * The body of such a node is fused: it reads only nodes with data, and earlier
+ * ones of its cluster.  A reduction is done in the type of the body's value
+ * (sums of f16, bf16 in f32) and converted to the node's at the end.  Where the
+ * guard is false the data holds zeros and the body is not run. */
 typedef struct Backend {
   const char *name;
-  bool kernels; /* wants the clusters' kernels */
-  bool parts;   /* tensors may be parts of others, in the same memory */
+  bool compiles_kernels; /* wants the clusters' kernels */
+  bool supports_views; /* tensors may be parts of others, in the same memory */
   /* Has it a kernel for two products and the rows between them that leaves no
    * row in memory?  Asked before clusters are decided about; NULL: for none. */
-  bool (*has_rows)(const struct Kernel *kernel);
-  uint32_t row_most; /* bytes that loops of a kernel may leave for each other at
-                        a point; 0: as is good for CPUs */
+  bool (*has_fused_attention)(const struct Kernel *kernel);
+  uint32_t max_row_bytes; /* bytes that loops of a kernel may leave for each
+                             other at a point; 0: as is good for CPUs */
   /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
    * may be kept and run again with other nodes: then this is not called, and
    * of the kernel a cluster has nothing but the inputs; all else that `run`
-   * needs is in cluster->backend, and lives on unless cluster->passing. */
-  void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
-  bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
+   * needs is in cluster->backend_data, and lives on unless cluster->transient.
+   */
+  void (*prepare)(Graph *g, uint32_t count, FusionGroup *const *clusters);
+  bool (*run)(Graph *g, FusionGroup *cluster, Span *where, Fault *fault);
   /* What it has left to do of all that ran, so that tensors have their data,
    * also where something failed.  NULL: nothing. */
-  bool (*settle)(Graph *g, Fault *fault);
-  /* What it has made of a cluster that was prepared (watch.h): waits for that.
-   * notes: what the code is to say of each loop, NULL: no code is wanted.
-   * False: nothing, it is left to the reference backend.  NULL: it makes
-   * nothing of clusters. */
-  bool (*describe)(const Cluster *cluster, Arena *arena,
-                   const char *const *notes, KernelAbout *out);
+  bool (*synchronize)(Graph *g, Fault *fault);
+  /* What it has made of a cluster that was prepared (plan/observer.h): waits
+   * for that. notes: what the code is to say of each loop, NULL: no code is
+   * wanted. False: nothing, it is left to the reference backend.  NULL: it
+   * makes nothing of clusters. */
+  bool (*describe)(const FusionGroup *cluster, Arena *arena,
+                   const char *const *notes, KernelInfo *out);
 } Backend;
 extern const Backend backend_reference; /* backend/reference/ */
 extern const Backend backend_cpu;       /* backend/cpu/ */

@@ -43,7 +43,7 @@ called() { # called CAPABILITY MOST SIZE...
 both() { # both ARCHITECTURE NAME...: the module, and the same for the CPU
   module gpu.so "$@"
   shift
-  "$AXON" build "${@/#/--entry=}" -o host.c "$data" &&
+  "$AXON" build "${@/#/--entry=}" -o terminal.c "$data" &&
     "${CC:-cc}" -w -O0 -shared -fPIC host.c -o host.so -lm 2>said ||
     wrong "no host.so: $(head -n 5 said)"
 }

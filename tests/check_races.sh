@@ -46,8 +46,9 @@ sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
 rest=$BUILD/.libs/libcore.a
 if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
   rest='' tests='pool block'
-  sources='runtime/pool.c runtime/cores.c runtime/block.c runtime/kept.c
-    runtime/tensor.c runtime/mapped.c runtime/dtype.c support/mem.c
+  sources='runtime/thread_pool.c runtime/cpu_quota.c runtime/caching_allocator.c
+    runtime/derived_cache.c runtime/tensor.c runtime/mapped.c runtime/dtype.c \
+      support/mem.c
     support/arena.c support/buffer.c support/utf8.c'
 fi
 

@@ -5,10 +5,10 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 tab=$(printf '\t')
-files=$(find support primitives runtime machine lexer parser typecheck tensor \
-  backend eval session cli tools tests bench -type f \
-  \( -name '*.[chyl]' -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c \
-  ! -name parse.h ! -name scan.c ! -name stdlib_data.c \
+files=$(find support primitives runtime machine lexer parser size typecheck \
+  tensor kernel plan backend eval session aot editor cli tools tests bench \
+  -type f \( -name '*.[chyl]' -o -name '*.cc' -o -name '*.sh' \) ! -name \
+  parse.c ! -name parse.h ! -name scan.c ! -name stdlib_data.c \
   ! -name prelude_text.c ! -name wrappers_text.c ! -name program_text.c)
 for file in $files; do
   grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |

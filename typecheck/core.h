@@ -5,7 +5,7 @@
  * hidden arguments are explicit: element types, sizes and shapes that types
  * decide and running code needs are passed as values (CORE_TLAM, CORE_TAPP).
  * No search through values for a size ever happens when a program runs: where
- * only a value has it, the tree says which axis of which part (CoreBind).
+ * only a value has it, the tree says which axis of which part (SizePath).
  *
  * Ownership: arena of the unit (a session's for definitions). */
 #ifndef AXON_TYPECHECK_CORE_H
@@ -13,8 +13,8 @@
 
 #include "primitives/primitives.h"
 #include "runtime/runtime.h"
+#include "size/dim.h"
 #include "support/support.h"
-#include "typecheck/dim.h"
 
 typedef struct Core Core;
 typedef struct CorePat CorePat;
@@ -25,7 +25,7 @@ typedef struct Var {
   Sym *name;
   Span span;
   bool global;
-  void *home;
+  void *eval_global;
 } Var;
 
 /* An element type: a fixed one, or that of a hidden parameter. */
@@ -37,37 +37,44 @@ typedef struct ElemRef {
 
 /* What an element type that stays undetermined becomes: f32, or int where
  * integers were written. */
-Dtype elem_choice(const ElemVar *elem);
+Dtype elem_default_dtype(const ElemVar *elem);
 
 /* A shape as running code computes it.  Dims are resolved (dim_postfix). */
-typedef enum ShapeItemKind {
-  SI_DIM, SI_STAR, SI_SPLICE, SI_JOIN,
-} ShapeItemKind;
-typedef struct ShapeItem ShapeItem;
-typedef struct ShapeRef {
-  ShapeItem *at;
+typedef enum CoreAxisKind {
+  CORE_AXIS_DIM,
+  CORE_AXIS_STAR,
+  CORE_AXIS_SPLICE,
+  CORE_AXIS_BROADCAST,
+} CoreAxisKind;
+typedef struct CoreAxis CoreAxis;
+typedef struct CoreShape {
+  CoreAxis *axes;
   uint32_t len;
-} ShapeRef;
-struct ShapeItem {
-  ShapeItemKind kind;
-  Dim *dim;         /* SI_DIM */
-  ShapeVar *var;    /* SI_SPLICE: a hidden parameter */
-  ShapeRef *joined; /* SI_JOIN: of these */
-  uint32_t join_count;
+} CoreShape;
+struct CoreAxis {
+  CoreAxisKind kind;
+  Dim *dim;                  /* CORE_AXIS_DIM */
+  ShapeVar *var;             /* CORE_AXIS_SPLICE: a hidden parameter */
+  CoreShape *broadcast_args; /* CORE_AXIS_BROADCAST: of these */
+  uint32_t broadcast_arg_count;
 };
 
 /* A hidden parameter or argument.  As a parameter exactly one of the vars is
  * set (elem.var, dim_var, shape_var); DimVars are compared by address. */
-typedef enum HiddenKind { HID_ELEM, HID_DIM, HID_SHAPE } HiddenKind;
-typedef struct Hidden {
-  HiddenKind kind;
-  ElemRef elem;       /* HID_ELEM; the parameter is elem.var */
-  DimVar *dim_var;    /* HID_DIM, parameter */
-  Dim *dim;           /* HID_DIM, argument */
-  ShapeVar *shape_var; /* HID_SHAPE, parameter */
-  ShapeRef shape;     /* HID_SHAPE, argument */
-  bool unknown;       /* HID_SHAPE, argument: nothing says what it is */
-} Hidden;
+typedef enum ImplicitArgKind {
+  IMPLICIT_ELEM,
+  IMPLICIT_DIM,
+  IMPLICIT_SHAPE
+} ImplicitArgKind;
+typedef struct ImplicitArg {
+  ImplicitArgKind kind;
+  ElemRef elem;        /* IMPLICIT_ELEM; the parameter is elem.var */
+  DimVar *dim_var;     /* IMPLICIT_DIM, parameter */
+  Dim *dim;            /* IMPLICIT_DIM, argument */
+  ShapeVar *shape_var; /* IMPLICIT_SHAPE, parameter */
+  CoreShape shape;     /* IMPLICIT_SHAPE, argument */
+  bool unknown;        /* IMPLICIT_SHAPE, argument: nothing says what it is */
+} ImplicitArg;
 
 typedef enum CoreKind {
   CORE_NUM,    /* num (text, with sign) as an element of elem; is_float */
@@ -106,20 +113,20 @@ typedef enum CoreKind {
   CORE_SEQ,    /* items, the last is the value */
   CORE_DIM,    /* dim as an int; flag: the _ of a shape, which running code
                   solves for where it is not known */
-  CORE_SHAPEVAL, /* shape as a shape value; flag: of what has no elements */
-  CORE_AXIS_ALL, /* the axis argument `all` */
-  CORE_CHECK,  /* checks, then items[0] */
-  CORE_OPEN,   /* items[0], whose sizes get names: binds */
-  CORE_TLAM,   /* hidden parameters; items[0]; binds: where the parameters of
-                  items[0] (a CORE_LAM) show what a caller may not know */
-  CORE_TAPP,   /* items[0] at hidden arguments */
-  CORE_ERROR,  /* stands where checking failed: never run */
+  CORE_SHAPE_VALUE, /* shape as a shape value; flag: of what has no elements */
+  CORE_ALL_AXES,    /* the axis argument `all` */
+  CORE_CHECK,       /* checks, then items[0] */
+  CORE_UNPACK,      /* items[0], whose sizes get names: binds */
+  CORE_TLAM,  /* hidden parameters; items[0]; binds: where the parameters of
+                 items[0] (a CORE_LAM) show what a caller may not know */
+  CORE_TAPP,  /* items[0] at hidden arguments */
+  CORE_ERROR, /* stands where checking failed: never run */
 } CoreKind;
 
 typedef struct CoreParam {
   Var *var;
-  Core *preset; /* value when the argument is CORE_ABSENT; may use the earlier
-                   parameters; or NULL */
+  Core *default_value; /* value when the argument is CORE_ABSENT; may use the
+                          earlier parameters; or NULL */
 } CoreParam;
 
 typedef struct CoreRange { /* of a for: exactly one is set */
@@ -130,7 +137,9 @@ typedef struct CoreRange { /* of a for: exactly one is set */
 typedef enum CoreSliceKind {
   CS_AT,    /* from: an int, or a tensor of ints (a gather) */
   CS_RANGE, /* from, to: ints or NULL */
-  CS_REST, CS_NEW, CS_STAR,
+  CS_ELLIPSIS,
+  CS_NEWAXIS,
+  CS_STAR,
 } CoreSliceKind;
 typedef struct CoreSlice {
   CoreSliceKind kind;
@@ -152,34 +161,34 @@ typedef struct CoreRule {
 
 /* A condition that the checker left open: an error when it does not hold. */
 typedef enum CheckKind { CHECK_EQ, CHECK_LE, CHECK_NE } CheckKind;
-typedef struct CoreCond {
+typedef struct CoreCondition {
   CheckKind kind;
   Dim *left, *right;
-} CoreCond;
+} CoreCondition;
 typedef struct CoreCheck {
   CheckKind kind;
   Dim *left, *right;
-  CoreCond *conds; /* it has to hold only where all of these do */
-  uint32_t cond_count;
+  CoreCondition *conditions; /* it has to hold only where all of these do */
+  uint32_t condition_count;
   const Diag *diag; /* the message it would have had when checked */
 } CoreCheck;
 
 /* From a value to a size in it: through tuples and records, then an axis. */
-typedef struct CoreBind {
+typedef struct SizePath {
   DimVar *var;
-  struct CoreStep {
+  struct SizePathStep {
     Sym *label;     /* a field, or NULL: */
     uint32_t index; /* a component of a tuple */
-  } *steps;
+  } * steps;
   uint32_t step_count;
-  bool value;  /* the size is the (integer) value itself, not an axis; or the
-                  item `axis` of a shape value */
+  bool is_value; /* the size is the (integer) value itself, not an axis; or the
+                    item `axis` of a shape value */
   int axis;    /* negative: from the end */
-  ShapeVar *shape; /* or, instead of var: the axes from `axis` on, but for the
-                      last `after` */
-  uint32_t after;
-  uint32_t param;  /* CORE_TLAM: of which parameter */
-} CoreBind;
+  ShapeVar *shape_var; /* or, instead of var: the axes from `axis` on, but for
+                          the last `after` */
+  uint32_t axes_after;
+  uint32_t param_index; /* CORE_TLAM: of which parameter */
+} SizePath;
 
 struct Core {
   CoreKind kind;
@@ -210,17 +219,18 @@ struct Core {
   CoreSlice *slices;
   uint32_t slice_count;
   Dim *dim;
-  ShapeRef shape;
+  CoreShape shape;
   CoreCheck *checks;
   uint32_t check_count;
-  CoreBind *binds;
-  uint32_t bind_count;
-  Hidden *hidden;
-  uint32_t hidden_count;
-  Core *nothing; /* CORE_FOR, CORE_APP of map and scan: what it makes (scan: of
-                    its steps) when it runs over nothing; or NULL.  Its sizes
-                    may be some that nobody knows: they are 0 */
-  void *inst; /* private to the checker */
+  SizePath *size_paths;
+  uint32_t size_path_count;
+  ImplicitArg *implicits;
+  uint32_t implicit_count;
+  Core
+      *empty_result; /* CORE_FOR, CORE_APP of map and scan: what it makes (scan:
+                        of its steps) when it runs over nothing; or NULL.  Its
+                        sizes may be some that nobody knows: they are 0 */
+  void *checker_data; /* private to the checker */
 };
 
 typedef enum CorePatKind {

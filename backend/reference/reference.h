@@ -7,7 +7,7 @@
 #ifndef AXON_REFERENCE_H
 #define AXON_REFERENCE_H
 
-#include "tensor/scalar.h"
+#include "tensor/scalar_ops.h"
 #include "tensor/tensor.h"
 
 typedef enum OpCode {
@@ -28,7 +28,7 @@ typedef enum OpCode {
   OP_COUNT
 } OpCode;
 
-typedef struct Ins {
+typedef struct Instruction {
   uint16_t op;
   uint8_t from, to; /* dtypes */
   int32_t jump;     /* to this many instructions from here */
@@ -38,25 +38,25 @@ typedef struct Ins {
     const void *base; /* loads: elements; random: a Key */
     int64_t extent;   /* OP_INDEX */
   };
-} Ins;
+} Instruction;
 
-typedef struct Program {
-  Ins *code;
-  uint32_t *cell; /* per instruction: the node's cell that it is for */
+typedef struct Bytecode {
+  Instruction *code;
+  uint32_t *body_op_of; /* per instruction: the node's cell that it is for */
   uint32_t count, reg_count;
   Reg *regs; /* constants are in place */
-} Program;
+} Bytecode;
 
 /* ---- compile.c ---- */
 
 /* In the arena.  All that the node reads has data. */
-Program *program_new(Arena *arena, const Node *n);
+Bytecode *bytecode_compile(Arena *arena, const Node *n);
 
 /* ---- execute.c ---- */
 
 /* Fills out, which is zero where a guard may be false. */
-bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
-                 Span *where, Fault *fault);
+bool bytecode_run(const Graph *g, const Node *n, const Bytecode *p, void *out,
+                  Span *where, Fault *fault);
 /* Raises FAIL_INTERRUPT when the user wants to stop. */
 void poll_interrupt(const Graph *g);
 

@@ -1,7 +1,7 @@
 /* Artifacts: found as they were kept or not at all, whatever became of the
  * files, of the folder, of other processes. */
 #include "runtime/artifact.h"
-#include "runtime/notice.h"
+#include "runtime/warn_once.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static size_t fill(int n, size_t len) {
 }
 
 static bool keep(int n, size_t len) {
-  return artifact_keep(&kind, key_of(n), content, fill(n, len));
+  return artifact_store(&kind, key_of(n), content, fill(n, len));
 }
 
 static const char *path_of(const Artifact *a) {
@@ -60,10 +60,10 @@ static const char *path_of(const Artifact *a) {
 
 /* 1: found, as it was kept; 0: not found; -1: found, and something else. */
 static int find(int n, size_t len, Artifact *a) {
-  if (!artifact_find(&kind, key_of(n), a))
+  if (!artifact_lookup(&kind, key_of(n), a))
     return 0;
   static char is[sizeof content];
-  ssize_t got = read(a->file, is, sizeof is);
+  ssize_t got = read(a->fd, is, sizeof is);
   artifact_close(a);
   fill(n, len);
   bool same =
@@ -93,10 +93,10 @@ static void test_kept(void **state) {
   struct stat is;
   assert_int_equal(stat(path_of(&a), &is), 0);
   assert_int_equal(is.st_mode & 0777, 0600);
-  ArtifactTotals t;
-  artifact_totals(&t);
+  ArtifactStats t;
+  artifact_stats(&t);
   assert_int_equal(t.entries, 3);
-  assert_string_equal(t.unused, "");
+  assert_string_equal(t.unusable_reason, "");
   assert_true(artifact_clear(&t));
   assert_int_equal(t.entries, 3);
   assert_int_equal(find(1, 100, &a), 0);
@@ -144,13 +144,13 @@ static void test_verify(void **state) {
   change_byte(path_of(&a), 500);
   assert_int_equal(find(7, 1000, &a), 1);
   assert_int_equal(truncate(path_of(&a), 10), 0);
-  ArtifactTotals t;
+  ArtifactStats t;
   artifact_verify(&t);
   assert_int_equal(t.entries, 10);
-  assert_int_equal(t.broken, 2);
+  assert_int_equal(t.corrupt, 2);
   artifact_verify(&t);
   assert_int_equal(t.entries, 8);
-  assert_int_equal(t.broken, 0);
+  assert_int_equal(t.corrupt, 0);
 }
 
 /* One artifact under the name of another. */
@@ -194,8 +194,8 @@ static void test_eviction(void **state) {
     if (n >= 4) /* in use: it stays */
       assert_int_equal(find(4, 10000, &a), 1);
     usleep(2000); /* times of files are not finer than a tick */
-    ArtifactTotals t;
-    artifact_totals(&t);
+    ArtifactStats t;
+    artifact_stats(&t);
     assert_true(t.bytes <= 100 << 10);
   }
   assert_int_equal(find(49, 10000, &a), 1);
@@ -218,7 +218,7 @@ static void test_limits(void **state) {
   Fault fault;
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     setenv("AXON_CACHE_LIMIT", cases[k].text, 1);
-    assert_int_equal(artifact_check(&fault), cases[k].bytes != 1);
+    assert_int_equal(artifact_check_env(&fault), cases[k].bytes != 1);
     uint64_t wanted = cases[k].bytes == 1 ? 512 << 20 : cases[k].bytes;
     assert_int_equal(artifact_limit(), wanted);
   }
@@ -273,9 +273,9 @@ static int as_user(int f(void)) {
 
 static int nothing_works(void) {
   Artifact a;
-  ArtifactTotals t;
-  artifact_totals(&t);
-  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : !t.unused[0] ? 3 : 0;
+  ArtifactStats t;
+  artifact_stats(&t);
+  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : !t.unusable_reason[0] ? 3 : 0;
 }
 
 static int nothing_kept(void) {
@@ -290,9 +290,9 @@ static int only_found(void) {
 
 /* How often it was told that the folder cannot be trusted. */
 static int told(void) {
-  Notice n;
+  OnceWarning n;
   int count = 0;
-  while (notice_take(&n))
+  while (warn_once_take(&n))
     count += n.code == 515 && n.note[0] && n.help[0];
   return count;
 }
@@ -433,7 +433,7 @@ static void test_foreign_kind(void **state) {
     return;
   assert_int_equal(chown(path, OTHER, OTHER), 0);
   int status = as_self(nothing_kept);
-  ArtifactTotals t;
+  ArtifactStats t;
   assert_true(artifact_clear(&t));
   assert_int_equal(t.entries, 0);
   assert_int_equal(status, 0);

@@ -255,12 +255,12 @@ static void show(const Case *c, uint64_t seed) {
 
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
-  const Backend counting = watched();
-  uint32_t before = bound;
+  const Backend counting = counting_backend();
+  uint32_t before = fused_attention_count;
   g.backend = &counting;
   Node *got = made(c, false, false);
   must_force(got);
-  if (getenv("AXON_SHOW") && bound == before)
+  if (getenv("AXON_SHOW") && fused_attention_count == before)
     show(&c, seed);
   g.backend = &backend_reference;
   Node *want = made(c, true, false), *terms = made(c, true, true);
@@ -268,16 +268,17 @@ static bool check(uint64_t seed) {
   must_force(terms);
   bool good = true;
   for (int64_t i = 0; good && i < got->data->count; i++) {
-    double x = at(got, i), y = at(want, i), z = at(terms, i);
-    if (same(x, y) || fabs(x - y) <= part_of(&c) * z + 1e-6)
+    double x = element_at(got, i), y = element_at(want, i),
+           z = element_at(terms, i);
+    if (same_value(x, y) || fabs(x - y) <= part_of(&c) * z + 1e-6)
       continue;
     show(&c, seed);
     print_error("element %d of %d: %g, not %g +- %g\n", (int)i,
                 (int)got->data->count, x, y, part_of(&c) * z);
     good = false;
   }
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   return good;
@@ -289,7 +290,7 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  take_seeds(argc, argv, 12);
+  parse_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

@@ -23,24 +23,24 @@ typedef struct MutantRun {
 
 static char *mutant_copy(const SimMemory *m) {
   char *to = malloc(m->bytes + 1);
-  memcpy(to, m->at, m->bytes);
+  memcpy(to, m->address, m->bytes);
   return to;
 }
 
-static bool mutant_goes(void *owner, Sim *s, uint64_t seed) {
+static bool mutant_survives(void *owner, Sim *s, uint64_t seed) {
   const MutantRun *r = owner;
   SimLaunch launch = *r->launch;
   Buffer error = {0};
   launch.seed = seed;
-  launch.steps = 3000000;
+  launch.max_steps = 3000000;
   for (uint32_t k = 0; k < launch.memory_count; k++)
-    memcpy((void *)(uintptr_t)launch.memory[k].at, r->before[k],
+    memcpy((void *)(uintptr_t)launch.memory[k].address, r->before[k],
            launch.memory[k].bytes);
   if (!sim_launch(s, &launch, &error))
     return false;
   for (uint32_t k = 0; k < launch.memory_count; k++)
-    if (r->same[k] &&
-        memcmp(launch.memory[k].at, r->after[k], launch.memory[k].bytes) != 0)
+    if (r->same[k] && memcmp(launch.memory[k].address, r->after[k],
+                             launch.memory[k].bytes) != 0)
       return false;
   return true;
 }
@@ -81,8 +81,8 @@ static bool mutant_function(MutantKernel *m, const char *text,
 }
 
 /* Has it this name and schedule, and the word that stands behind a bar? */
-static bool mutant_is(MutantKernel *m, const char *text, const char *name,
-                      const char *wanted) {
+static bool mutant_matches(MutantKernel *m, const char *text, const char *name,
+                           const char *wanted) {
   char head[80], words[200];
   snprintf(words, sizeof words, "%s", wanted);
   char *function = strchr(words, '@');
@@ -121,7 +121,7 @@ static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
     if (!all && (named ? !strstr(kernel, name) : j > 0))
       break;
     for (uint32_t k = 0; k < r->launch->memory_count; k++) {
-      uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].at;
+      uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].address;
       r->same[k] |= all || (pointers[j] >= at &&
                             pointers[j] < at + r->launch->memory[k].bytes);
     }
@@ -152,7 +152,8 @@ static bool mutant_listed(const MutantKernel *m, uint32_t j) {
 static bool mutant_wanted(const MutantKernel *m, uint32_t j) {
   if (m->list)
     return mutant_listed(m, j);
-  return m->each ? j % m->each == m->each / 2 : mutant_of_call(&m->mutants, j);
+  return m->each ? j % m->each == m->each / 2
+                 : mutant_loosens_sync(&m->mutants, j);
 }
 
 static void mutants_run(MutantRun *r) {
@@ -165,12 +166,12 @@ static void mutants_run(MutantRun *r) {
     buffer_puts(&whole, mutant_text(m->arena, &m->mutants, j));
     buffer_puts(&whole, m->text + m->to);
     m->found[j] = mutant_run(whole.text, MUTANT_SEEDS, MUTANT_SECONDS,
-                             mutant_goes, r) != MUTANT_SURVIVED;
+                             mutant_survives, r) != MUTANT_SURVIVED;
     buffer_free(&whole);
   }
 }
 
-static void mutants_tell(void) {
+static void mutants_report(void) {
   MutantKernel *m = &mutant_of;
   FILE *f = fopen(getenv("FAKE_MUTANTS_FILE"), "w");
   uint32_t tried = 0, found = 0;
@@ -197,7 +198,7 @@ static bool mutant_chosen(const char *text, const char *name) {
   uint32_t each = how ? (uint32_t)strtoul(how, &words, 10) : 0;
   if (!how || !getenv("FAKE_MUTANTS_FILE"))
     return false;
-  if (!mutant_is(&other, text, name, words + 1))
+  if (!mutant_matches(&other, text, name, words + 1))
     return false;
   if (!m->text) {
     *m = other;
@@ -238,9 +239,9 @@ static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
   mutant_compare(&r, mutant_of.text, mutant_of.kernel);
   if (good)
     mutants_run(&r);
-  mutants_tell();
+  mutants_report();
   for (uint32_t k = 0; k < launch->memory_count; k++) {
-    memcpy((void *)(uintptr_t)launch->memory[k].at, r.after[k],
+    memcpy((void *)(uintptr_t)launch->memory[k].address, r.after[k],
            launch->memory[k].bytes);
     free(r.before[k]);
     free(r.after[k]);

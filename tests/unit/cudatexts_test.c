@@ -9,7 +9,7 @@
  * second of a processor, too.  One with tiles is for its own alone.
  * cudatexts.sh makes such a folder. */
 #include "backend/cuda/nvrtc.h"
-#include "backend/cuda/report.h"
+#include "backend/cuda/ptxas_report.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -57,9 +57,9 @@ static bool has_enough(const char *text, const char *name, uint32_t each) {
 static int look_at_report(const char *path, const char *arch, const char *text,
                           const char *log) {
   int wrong = 0;
-  CudaReport r;
+  PtxasReport r;
   char name[16] = "axon_0";
-  for (int k = 0; cuda_report(log, name, &r); k++) {
+  for (int k = 0; ptxas_report(log, name, &r); k++) {
     if (r.spill_stores || r.spill_loads) {
       printf("%s for %s: %s: %u registers, %u bytes spilled\n", path, arch,
              name, r.registers, r.spill_stores);
@@ -72,7 +72,7 @@ static int look_at_report(const char *path, const char *arch, const char *text,
     }
     snprintf(name, sizeof name, "axon_%d", k + 1);
   }
-  const char *other = cuda_report_other(log);
+  const char *other = ptxas_report_warning(log);
   if (other)
     printf("%s for %s: %.300s\n", path, arch, other);
   return wrong + (other != NULL);
@@ -90,7 +90,7 @@ static bool is_for_other(const char *text, const char *arch, char own[16]) {
 static int compile(const Nvrtc *n, const char *path, const char *arch,
                    bool chosen) {
   Fault fault = {0};
-  CudaCode code;
+  CompiledCode code;
   char own[16], *text = read_text(path);
   if (text && is_for_other(text, arch, own)) {
     if (chosen) {
@@ -99,8 +99,8 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
     }
     arch = own;
   }
-  const CudaText t = {
-      .text = text ? text : "", .name = "kernel.cu", .arch = arch};
+  const KernelSource t = {
+      .source = text ? text : "", .name = "kernel.cu", .arch = arch};
   int wrong = 1;
   clock_t from = clock();
   if (!nvrtc_compiles(n, arch))
@@ -109,12 +109,12 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
     printf("%s for %s: %s\n%s\n", path, arch, fault.message,
            code.log ? code.log : "");
   else
-    wrong = look_at_report(path, arch, t.text, code.log);
+    wrong = look_at_report(path, arch, t.source, code.log);
   double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
   if (chosen && seconds > 1)
     printf("%s for %s: %.1f s\n", path, arch, seconds);
   if (nvrtc_compiles(n, arch))
-    cuda_code_free(&code);
+    compiled_code_free(&code);
   free(text);
   return wrong;
 }

@@ -35,7 +35,8 @@ static const char *solutions(const DimSystem *s) {
         buffer_printf(&out, "%s%s = %s", out.len ? ", " : "", names[i],
                       show_dim(found.value));
   }
-  const char *text = arena_text(w->cx.arena, out.len ? out.text : "", out.len);
+  const char *text =
+      arena_strndup(w->cx.arena, out.len ? out.text : "", out.len);
   buffer_free(&out);
   return text;
 }
@@ -86,7 +87,7 @@ static void test_cause(void **state) {
   open_all();
   DimSystem *s = dim_system_new(&w->cx);
   assert_false(add_all(s, "n + m == 10; k == 7; n - m == 2*h + 1"));
-  assert_int_equal(dim_system_cause(s), 5);
+  assert_int_equal(dim_system_unsat_core(s), 5);
 }
 
 /* ---- random systems ---- */
@@ -159,7 +160,7 @@ static void test_random(void **state) {
     for (uint32_t i = 0; i < SIDE; i++) {
       Dim *d = dim_int(&w->cx, 0);
       for (uint32_t j = 0; j <= SIDE; j++) {
-        m[i][j] = (int64_t)pick(7) - 3;
+        m[i][j] = (int64_t)random_below(7) - 3;
         Dim *by = dim_int(&w->cx, m[i][j]);
         d = dim_add(&w->cx, d, j < SIDE ? dim_mul(&w->cx, by, w->v[j]) : by);
       }

@@ -1,7 +1,7 @@
 /* Contractions: schedules are read as they are printed; the ones that are
  * chosen fit the GPU; their texts compile for each architecture, and no
  * register is spilt. */
-#include "backend/cuda/override.h"
+#include "backend/cuda/schedule_override.h"
 #include "tests/unit/gemm_cases.h"
 
 #include "tests/unit/cuda_compile.h"
@@ -10,14 +10,15 @@
 
 static void test_record(void **state) {
   (void)state;
-  GemmSchedule s = {.way = GEMM_MMA, .copy = BY_ASYNC, .m = 128, .stages = 3};
+  GemmSchedule s = {
+      .way = MMA_KIND_MMA_SYNC, .copy = COPY_CP_ASYNC, .m = 128, .stages = 3};
   GemmSchedule back = {0};
   Buffer text = {0}, why = {0};
-  gemm_print(&text, &s);
+  gemm_schedule_print(&text, &s);
   assert_string_equal(text.text, "way=mma copy=async m=128 stages=3");
-  assert_true(gemm_parse(&back, text.text, &why));
+  assert_true(gemm_schedule_parse(&back, text.text, &why));
   assert_memory_equal(&s, &back, sizeof s);
-  assert_true(gemm_parse(&back, " stages=4\n n=64 ", &why));
+  assert_true(gemm_schedule_parse(&back, " stages=4\n n=64 ", &why));
   assert_true(back.stages == 4 && back.n == 64 && back.m == 128);
   static const char *const wrong[][2] = {
       {"m=64 height=3", "height is no field of a schedule"},
@@ -30,7 +31,7 @@ static void test_record(void **state) {
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
     why.len = 0;
-    assert_false(gemm_parse(&back, wrong[j][0], &why));
+    assert_false(gemm_schedule_parse(&back, wrong[j][0], &why));
     assert_string_equal(why.text, wrong[j][1]);
     assert_true(back.m == 128);
   }
@@ -43,16 +44,18 @@ static void test_change(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s, was;
   double seconds;
   Buffer why = {0};
-  assert_true(gemm_gpu("sm_90a", &gpu));
+  assert_true(gpu_spec("sm_90a", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
-  assert_true(gemm_change(&shape, &gpu, "way=mma m=64 n=128", &s, &why));
-  assert_true(s.way == GEMM_MMA && s.n == 128 && s.copy == BY_ASYNC);
-  assert_true(gemm_change(&shape, &gpu, "way=wgmma n=256 flight=1", &s, &why));
-  assert_true(s.way == GEMM_WGMMA && s.flight == 1 && s.copy_a == 16);
+  assert_true(gemm_override(&shape, &gpu, "way=mma m=64 n=128", &s, &why));
+  assert_true(s.way == MMA_KIND_MMA_SYNC && s.n == 128 &&
+              s.copy == COPY_CP_ASYNC);
+  assert_true(
+      gemm_override(&shape, &gpu, "way=wgmma n=256 flight=1", &s, &why));
+  assert_true(s.way == MMA_KIND_WGMMA && s.flight == 1 && s.copy_a == 16);
   was = s;
   static const char *const wrong[][2] = {
       {"n=100", "n is a multiple of 32"},
@@ -78,18 +81,18 @@ static void test_change(void **state) {
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
     why.len = 0;
-    assert_false(gemm_change(&shape, &gpu, wrong[j][0], &s, &why));
+    assert_false(gemm_override(&shape, &gpu, wrong[j][0], &s, &why));
     assert_string_equal(why.text, wrong[j][1]);
     assert_memory_equal(&s, &was, sizeof s);
   }
-  shape.pixels = true;
-  assert_true(gemm_change(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
+  shape.im2col = true;
+  assert_true(gemm_override(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
   why.len = 0;
-  assert_false(gemm_change(&shape, &gpu, "cluster_n=2", &s, &why));
+  assert_false(gemm_override(&shape, &gpu, "cluster_n=2", &s, &why));
   assert_string_equal(why.text, "blocks share no pixels: cluster_n is 1");
-  shape.boxes = false;
+  shape.tma_storable = false;
   why.len = 0;
-  assert_false(gemm_change(&shape, &gpu, "store=engine waiting=1", &s, &why));
+  assert_false(gemm_override(&shape, &gpu, "store=engine waiting=1", &s, &why));
   assert_string_equal(why.text, "results are none that TMA stores");
   buffer_free(&why);
 }
@@ -103,7 +106,7 @@ static void test_lines(void **state) {
   assert_true(override_read_line(good, &l, &why));
   assert_string_equal(l.arch, "sm_90a");
   assert_true(l.dtype == DT_BF16 && l.m == 64 && l.n == -1 && l.k == 4096);
-  assert_string_equal(l.text, " m=64 stages=4");
+  assert_string_equal(l.schedule, " m=64 stages=4");
   static const char *const wrong[][2] = {
       {"sm_90a bf16 *x*x*", "there is no `:` before the schedule"},
       {"sm_90a bf16 *x*: m=1", "`*x*` is not ROWSxCOLUMNSxTERMS"},
@@ -145,34 +148,34 @@ static void test_choose(void **state) {
                       .b_turned = x % 4 == 0};
         double m = sizes[x % 5], n = sizes[x / 5 % 5], k = sizes[x / 25];
         GemmShape shape = gemm_case_shape(&c, m, n, k, 1);
-        GemmGpu gpu;
+        GpuSpec gpu;
         GemmSchedule s;
         double seconds;
-        assert_true(gemm_gpu(cuda_archs[g], &gpu));
+        assert_true(gpu_spec(cuda_archs[g], &gpu));
         if (!gemm_choose(&shape, &gpu, &s, &seconds)) {
           /* bf16 is none of sm_75's: it becomes f32 on its way */
           assert_true(c.in == DT_BF16 && gpu.arch == 75);
           continue;
         }
         assert_true(gemm_fits(&shape, &gpu, &s));
-        assert_true(gemm_shared(&shape, &s) <= gpu.block);
+        assert_true(gemm_shared_bytes(&shape, &s) <= gpu.block_shared_bytes);
         assert_true(seconds == gemm_seconds(&shape, &gpu, &s));
         /* no faster than the machine */
-        double most = c.in == DT_F64        ? gpu.twice
-                      : c.in == DT_F32      ? gpu.single
-                      : s.way == GEMM_WGMMA ? gpu.group
-                                            : gpu.half;
-        assert_true(seconds * gpu.clock * gpu.sms * most >= 2 * m * n * k);
-        assert_true(seconds * gpu.memory >=
+        double most = c.in == DT_F64            ? gpu.f64_fma_rate
+                      : c.in == DT_F32          ? gpu.f32_fma_rate
+                      : s.way == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
+                                                : gpu.f16_mma_rate;
+        assert_true(seconds * gpu.clock_hz * gpu.sms * most >= 2 * m * n * k);
+        assert_true(seconds * gpu.dram_bandwidth >=
                     (m + n) * k * dtype_info[c.in].bytes);
       }
-  GemmGpu gpu;
-  assert_false(gemm_gpu("sm_70", &gpu));
-  assert_false(gemm_gpu("sm_110a", &gpu));
-  assert_true(gemm_gpu("sm_87", &gpu) && gpu.arch == 86);
-  assert_true(gemm_gpu("sm_103a", &gpu) && gpu.arch == 100);
-  assert_true(gemm_gpu("sm_121", &gpu) && gpu.arch == 120);
-  assert_false(gemm_gpu("x", &gpu));
+  GpuSpec gpu;
+  assert_false(gpu_spec("sm_70", &gpu));
+  assert_false(gpu_spec("sm_110a", &gpu));
+  assert_true(gpu_spec("sm_87", &gpu) && gpu.arch == 86);
+  assert_true(gpu_spec("sm_103a", &gpu) && gpu.arch == 100);
+  assert_true(gpu_spec("sm_121", &gpu) && gpu.arch == 120);
+  assert_false(gpu_spec("x", &gpu));
 }
 
 /* Large tiles where there are many, and sums that are cut where there are too
@@ -181,22 +184,23 @@ static void test_chosen(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds, least;
-  assert_true(gemm_gpu("sm_80", &gpu));
+  assert_true(gpu_spec("sm_80", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
   assert_true(s.m * s.n >= 128 * 128 && s.split == 1);
-  least = 2.0 * 4096 * 4096 * 4096 / (gpu.sms * gpu.half * gpu.clock);
+  least =
+      2.0 * 4096 * 4096 * 4096 / (gpu.sms * gpu.f16_mma_rate * gpu.clock_hz);
   assert_true(seconds < 1.4 * least);
   shape = gemm_case_shape(&c, 64, 64, 65536, 1);
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
   assert_true(s.split > 1);
-  shape.open = true;
+  shape.symbolic_tile_count = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &least));
   assert_true(s.split == 1 && least > seconds);
-  shape.open = false;
-  shape.alone = true;
+  shape.symbolic_tile_count = false;
+  shape.no_split_k = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &least));
   assert_true(s.split == 1 && least > seconds);
 }
@@ -206,13 +210,13 @@ static void test_chosen_open(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 64, 64, 65536, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds;
-  assert_true(gemm_gpu("sm_90a", &gpu));
-  shape.open = true;
+  assert_true(gpu_spec("sm_90a", &gpu));
+  shape.symbolic_tile_count = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
-  assert_true(s.way == GEMM_WGMMA && s.stream && s.split == 1);
+  assert_true(s.way == MMA_KIND_WGMMA && s.stream && s.split == 1);
 }
 
 /* Two blocks share operands and TMA stores results, but for those that much is
@@ -221,29 +225,29 @@ static void test_chosen_group(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds, other;
-  assert_true(gemm_gpu("sm_90a", &gpu));
+  assert_true(gpu_spec("sm_90a", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
-  assert_true(s.way == GEMM_WGMMA && s.store == STORE_ENGINE);
-  assert_int_equal(gemm_cluster(&s), 2);
-  assert_int_equal(gemm_grid_most(&s, &gpu) % 2, 0);
-  shape.finish = 100;
+  assert_true(s.way == MMA_KIND_WGMMA && s.store == STORE_TMA);
+  assert_int_equal(gemm_cluster_size(&s), 2);
+  assert_int_equal(gemm_max_grid_blocks(&s, &gpu) % 2, 0);
+  shape.epilogue_ops = 100;
   assert_true(gemm_choose(&shape, &gpu, &s, &other));
   assert_true(s.store == STORE_SHARED && other > seconds);
-  shape.finish = 1;
-  shape.boxes = false;
+  shape.epilogue_ops = 1;
+  shape.tma_storable = false;
   assert_true(gemm_choose(&shape, &gpu, &s, &other));
   assert_true(s.store == STORE_SHARED && other > seconds);
-  shape.pixels = true;
+  shape.im2col = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &other));
   assert_int_equal(s.cluster_n, 1);
-  shape.tf32 = true; /* terms in rows alone */
+  shape.allow_tf32 = true; /* terms in rows alone */
   shape.a.dtype = shape.b.dtype = DT_F32;
-  assert_true(gemm_may_group(&shape, &gpu));
-  shape.b.turned = true;
-  assert_false(gemm_may_group(&shape, &gpu));
+  assert_true(gemm_can_use_wgmma(&shape, &gpu));
+  shape.b.mn_major = true;
+  assert_false(gemm_can_use_wgmma(&shape, &gpu));
 }
 
 /* ---- compiled ---- */
@@ -251,14 +255,14 @@ static void test_chosen_group(void **state) {
 static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
                     double size) {
   GemmShape shape = gemm_case_shape(c, size, size, size, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds;
   Buffer text = {0}, what = {0};
-  assert_true(gemm_gpu(arch, &gpu));
+  assert_true(gpu_spec(arch, &gpu));
   if (!gemm_choose(&shape, &gpu, &s, &seconds))
     return;
-  gemm_print(&what, &s);
+  gemm_schedule_print(&what, &s);
   buffer_puts(&text, gemm_arguments);
   gemm_case_text(c, &shape, &s, "gemm", &text);
   cuda_compiles(n, "gemm", text.text, arch, what.text);

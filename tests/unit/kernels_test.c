@@ -11,9 +11,9 @@
 #include "tests/unit/graphs.h"
 #include "tests/unit/tested.h"
 
-#include "runtime/kept.h"
-#include "runtime/notice.h"
-#include "tensor/kernel.h"
+#include "kernel/kernel.h"
+#include "runtime/derived_cache.h"
+#include "runtime/warn_once.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -45,18 +45,20 @@ static void show_kernel(const Kernel *k) {
 }
 
 /* Has it no kernel, and could have? */
-static bool is_without(const Cluster *c) {
+static bool is_without(const FusionGroup *c) {
   const Node *n = c->nodes.at[0];
-  return !c->kernel && n->kind == NODE_COMP && node_count(n) > 0;
+  return !c->kernel && n->kind == NODE_COMP && node_element_count(n) > 0;
 }
 
-static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
-  tested()->prepare(graph, count, clusters);
+static void prepare(Graph *graph, uint32_t count,
+                    FusionGroup *const *clusters) {
+  tested_backend()->prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
     report->kernels += clusters[k]->kernel != NULL;
-    report->left += clusters[k]->kernel && !clusters[k]->backend;
+    report->left += clusters[k]->kernel && !clusters[k]->backend_data;
     report->left += is_without(clusters[k]);
-    if (clusters[k]->kernel && !clusters[k]->backend && getenv("AXON_LEFT"))
+    if (clusters[k]->kernel && !clusters[k]->backend_data &&
+        getenv("AXON_LEFT"))
       show_kernel(clusters[k]->kernel);
   }
 }
@@ -65,17 +67,17 @@ static Backend counting;
 
 /* A kernel that the compiler does not take is noticed. */
 static void must_have_compiled(void) {
-  Notice n;
-  if (notice_take(&n))
+  OnceWarning n;
+  if (warn_once_take(&n))
     fail_msg("%s: %s", n.message, n.note);
 }
 
 /* ---- a graph, made and run ---- */
 
 static uint32_t made(uint64_t seed, uint64_t sizes, bool errors,
-                     Value roots[ROOTS]) {
-  Maker m = {.structure = seed * 7919, .errors = errors};
-  m.sizes = seed * 31 + sizes * 1000003;
+                     BoundedValue roots[ROOTS]) {
+  GraphGen m = {.structure_state = seed * 7919, .with_errors = errors};
+  m.size_state = seed * 31 + sizes * 1000003;
   return make_graph(&m, ROOTS, roots);
 }
 
@@ -87,12 +89,12 @@ static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
 /* Nothing but the roots is held, or everything. */
 static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
                              Node *nodes[ROOTS]) {
-  Value roots[ROOTS];
+  BoundedValue roots[ROOTS];
   uint32_t count = made(seed, sizes, false, roots);
   for (uint32_t k = 0; k < count; k++)
     nodes[k] = node_retain(roots[k].node);
   if (seed % 4)
-    let_go();
+    release_kept();
   for (uint32_t k = 0; k < count; k++)
     keep(nodes[k]);
   force_all(count, nodes, seed);
@@ -102,15 +104,15 @@ static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
 /* The same with other numbers, so that there is a plan already. */
 static void run_other_numbers(uint64_t seed, uint64_t sizes) {
   Node *nodes[ROOTS];
-  other_numbers = 1.37;
+  number_scale = 1.37;
   run_compiled(seed, sizes, nodes);
-  other_numbers = 1;
-  let_go();
+  number_scale = 1;
+  release_kept();
 }
 
 static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
   Node *nodes[ROOTS];
-  g.fuse = fuse;
+  g.fuse_mode = fuse;
   g.backend = &counting;
   if (seed % 3 == 0) /* however small, past the caches */
     setenv("AXON_STREAM", "0", 1);
@@ -118,9 +120,9 @@ static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
     unsetenv("AXON_STREAM");
   if (sizes == 1)
     run_other_numbers(seed, sizes);
-  uint64_t before = g.again;
+  uint64_t before = g.plan_cache_hits;
   uint32_t count = run_compiled(seed, sizes, nodes);
-  if (sizes == 1 && count && before == g.again)
+  if (sizes == 1 && count && before == g.plan_cache_hits)
     report->planned++;
   for (uint32_t k = 0; k < count; k++) {
     const Tensor *t = nodes[k]->data;
@@ -137,8 +139,8 @@ static FuseMode mode_of(uint64_t seed) {
 }
 
 static void end_graph(void) {
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
 }
@@ -154,7 +156,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
   if (child == 0) {
     report = r;
     setenv("AXON_THREADS", threads, 1);
-    kept_at_once(*threads == '2'); /* which changes nothing */
+    derived_cache_set_eager(*threads == '2'); /* which changes nothing */
     for (r->seed = from; r->seed < to; r->seed++)
       for (r->sizes = 0; r->sizes < SIZES; r->sizes++) {
         compiled_graph(r->seed, r->sizes, mode_of(r->seed));
@@ -174,7 +176,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
 /* ---- comparing ---- */
 
 static bool agrees(double want, double got, bool exact_, double error) {
-  if (same(want, got))
+  if (same_value(want, got))
     return true;
   if (exact_)
     return false;
@@ -182,8 +184,8 @@ static bool agrees(double want, double got, bool exact_, double error) {
   return !isfinite(error) || fabs(want - got) <= error;
 }
 
-static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
-                             uint64_t sizes, uint32_t root) {
+static uint32_t compare_root(const BoundedValue *v, const char *results,
+                             uint64_t seed, uint64_t sizes, uint32_t root) {
   const Tensor *t = v->node->data;
   int64_t bytes = dtype_info[t->dtype].bytes;
   uint32_t wrong = 0;
@@ -204,7 +206,7 @@ static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
   return wrong != 0;
 }
 
-static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
+static void show_graph(uint32_t count, const BoundedValue *roots, uint64_t seed,
                        uint64_t sizes) {
   Buffer text = {0};
   Node *nodes[ROOTS];
@@ -218,10 +220,10 @@ static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
 /* By the definition, every node stored. */
 static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
                               const char **results) {
-  Value roots[ROOTS];
+  BoundedValue roots[ROOTS];
   Node *nodes[2 * ROOTS];
   uint32_t wrong = 0, all = 0;
-  g.fuse = FUSE_NONE;
+  g.fuse_mode = FUSE_NONE;
   g.backend = &backend_reference;
   uint32_t count = made(seed, sizes, true, roots);
   if (getenv("AXON_SHOW"))
@@ -250,7 +252,7 @@ static void test_random_kernels(void **state) {
   for (uint64_t from = first_seed; from < end; from += BATCH) {
     uint64_t to = from + BATCH < end ? from + BATCH : end;
     Report *one = in_child(from, to, "1");
-    const char *threads = tested() == &backend_cpu ? "23" : "";
+    const char *threads = tested_backend() == &backend_cpu ? "23" : "";
     for (; *threads; threads++) {
       Report *more = in_child(from, to, (char[]){*threads, 0});
       if (one->used != more->used ||
@@ -298,11 +300,11 @@ static void must_agree(Made *make, int64_t n) {
   assert_true(r->left == 0);
   assert_int_equal(x->count, y->count);
   for (int64_t k = 0; k < x->count; k++)
-    if (!same(at(nodes[0], k), at(nodes[1], k)))
-      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k, at(nodes[0], k),
-               at(nodes[1], k));
+    if (!same_value(element_at(nodes[0], k), element_at(nodes[1], k)))
+      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k,
+               element_at(nodes[0], k), element_at(nodes[1], k));
   munmap(r, sizeof *r);
-  let_go();
+  release_kept();
 }
 
 static Node *moved_to(Node *x, uint32_t rank, const int64_t *shape) {
@@ -482,10 +484,10 @@ static Node *under_conditions(int64_t n) {
   IndexVar *i = var(n);
   Node *c = op2(PRIM_GT, index_of(i), integer(1));
   Node *all = op2(PRIM_AND, c, op2(PRIM_LT, index_of(i), integer(n - 1)));
-  Item row[2] = {item_at(op2(PRIM_SUB, index_of(i), integer(2))),
-                 item_range(0, 9)};
+  Subscript row[2] = {item_at(op2(PRIM_SUB, index_of(i), integer(2))),
+                      item_range(0, 9)};
   g.guard = all;
-  Node *y = keep(node_index_items(&g, x, 2, row, &fault));
+  Node *y = keep(node_subscript(&g, x, 2, row, &fault));
   Node *by = op2(PRIM_SUB, index_of(i), integer(1));
   Node *most = op2(PRIM_DIV, reduce(PRIM_MAX, y, 0, 1, false), by);
   Node *many = reduce(PRIM_PROD, op2(PRIM_MOD, y, by), 0, 1, false);
@@ -621,7 +623,7 @@ static void make_sized(int64_t n) {
  * needs for the same graphs, and for other sizes. */
 static void test_texts(void **state) {
   (void)state;
-  if (tested() != &backend_cpu)
+  if (tested_backend() != &backend_cpu)
     skip();
   char folder[] = "/tmp/kernels_test-XXXXXX";
   assert_non_null(mkdtemp(folder));
@@ -666,37 +668,38 @@ static Node *with_neighbour(Node *x, Node *y) {
  * the last ones took.  held: the first state is looked at again. */
 static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
   enum { N = 20000, TURNS = 12, FIRST = 4 };
-  MemoryCounts before = {0}, after;
+  AllocatorStats before = {0}, after;
   g.backend = &backend_cpu;
   Node *y = node_retain(data(DT_F32, SHAPE(N)));
   Node *x = node_retain(data(DT_F32, SHAPE(N))), *first = node_retain(x);
-  let_go();
+  release_kept();
   if (!held) {
     node_release(first);
     first = NULL;
   }
   for (uint32_t k = 0; k < TURNS; k++) {
     Node *next = node_retain(turn(x, y));
-    let_go();
+    release_kept();
     node_release(x);
     x = next;
     if (k == FIRST)
-      before = memory_counts();
+      before = allocator_stats();
     must_force(x);
   }
-  after = memory_counts();
+  after = allocator_stats();
   for (int64_t i = 0; first && i < N; i++)
-    assert_true(at(first, i) == mixed(i));
+    assert_true(element_at(first, i) == mixed_values(i));
   if (turn == towards)
     for (int64_t i = 0; i < N; i++) {
-      double want = mixed(i);
+      double want = mixed_values(i);
       for (uint32_t k = 0; k < TURNS; k++)
-        want = (float)((float)(want * 0.75) + mixed(i));
-      assert_true(at(x, i) == want);
+        want = (float)((float)(want * 0.75) + mixed_values(i));
+      assert_true(element_at(x, i) == want);
     }
   node_release(x), node_release(y), node_release(first);
-  *fresh = after.fresh - before.fresh;
-  return (after.fresh + after.reused - before.fresh - before.reused) /
+  *fresh = after.system_allocs - before.system_allocs;
+  return (after.system_allocs + after.cache_hits - before.system_allocs -
+          before.cache_hits) /
          (TURNS - FIRST);
 }
 
@@ -705,7 +708,7 @@ static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
 static void test_in_place(void **state) {
   (void)state;
   uint64_t fresh;
-  if (!memory_counts().keeps)
+  if (!allocator_stats().is_caching)
     skip(); /* the address sanitizer looks at it */
   assert_int_equal(blocks_of_turns(towards, false, &fresh), 0);
   assert_int_equal(blocks_of_turns(towards, true, &fresh), 0);
@@ -718,8 +721,8 @@ int main(int argc, char **argv) {
       TEST(test_single_things), TEST(test_large_things),   TEST(test_texts),
       TEST(test_in_place),      TEST(test_random_kernels),
   };
-  take_seeds(argc, argv, 60);
-  counting = watched();
+  parse_seeds(argc, argv, 60);
+  counting = counting_backend();
   counting.prepare = prepare;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

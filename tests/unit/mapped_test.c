@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/internal.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "session/axon.h"
 
 #include <fcntl.h>
@@ -161,7 +161,8 @@ static void test_threads(void **state) {
   for (int turn = 0; turn < 4; turn++) {
     Tensor *t = load(path), *one = load(path);
     cut(path, turn * PAGE);
-    assert_int_equal(pool_run(COUNT / 1024, 64, read_some, t, NULL), 0);
+    assert_int_equal(
+        thread_pool_parallel_for(COUNT / 1024, 64, read_some, t, NULL), 0);
     says(t, "it was cut short");
     says(one, "it was cut short");
     tensor_release(t);

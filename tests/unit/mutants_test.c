@@ -50,7 +50,8 @@ static void check(const char *kernel,
   assert_true(m.all.len > 150);
   for (uint32_t j = each / 2; j < m.all.len; j += each) {
     const char *name = mutant_name(arena, &m, j);
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
+    MutantOutcome fate =
+        mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%s.cu:%u survives: %s\n", kernel, m.all.at[j].line, name);
@@ -77,7 +78,7 @@ int main(void) {
       cmocka_unit_test(test_gemm80),
       cmocka_unit_test(test_gemm90),
   };
-  if (!sim_can()) {
+  if (!sim_is_available()) {
     fprintf(stderr, "skipped: no C++ compiler\n");
     return 0;
   }

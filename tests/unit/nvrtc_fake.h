@@ -31,7 +31,7 @@ int fake_nvrtc_archs(int *archs) {
   memcpy(archs, fake_archs, sizeof fake_archs);
   return 0;
 }
-const char *fake_nvrtc_error_text(int result) {
+const char *fake_nvrtc_error_string(int result) {
   return result ? "it is a fake" : "no error";
 }
 int fake_nvrtc_create(NvrtcProgram *out, const char *text, const char *name,

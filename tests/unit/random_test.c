@@ -17,11 +17,11 @@ static Node *random_rows(Node *x) {
   if (rows == 0)
     return NULL;
   if (pick(2)) {
-    Item items[RANK_MAX];
+    Subscript items[MAX_RANK];
     for (uint32_t k = 0; k < x->rank; k++)
       items[k] = item_range(0, x->extents[x->free_count + k]);
     items[0] = item_range(pick(2) % rows, rows);
-    return node_index_items(&g, x, x->rank, items, &fault);
+    return node_subscript(&g, x, x->rank, items, &fault);
   }
   Node *k = node_iota(&g, DT_I64, rows + 1, &fault);
   Node *two = node_map(&g, PRIM_ADD, 2, (Node *[]){k, k}, DT_NONE, &fault);
@@ -92,7 +92,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     break;
   case 16:
     n = node_opaque(&g, pick(2) ? PRIM_CUMSUM : PRIM_SORT, 1, &x,
-                    (int64_t[4]){axis}, (Key){{0}}, 0, &fault);
+                    (int64_t[4]){axis}, (PrngKey){{0}}, 0, &fault);
     break;
   case 17:
     n = random_rows(x);
@@ -112,7 +112,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     break;
   }
   }
-  if (n && node_count(n) > 4000) {
+  if (n && node_element_count(n) > 4000) {
     node_release(n);
     n = NULL;
   }
@@ -150,19 +150,19 @@ static void test_random_graphs(void **state) {
     IndexVar *i = index_var_new(3);
     Node *n[3];
     for (uint32_t mode = 0; mode < 3; mode++) {
-      g.fuse = (FuseMode)mode;
-      g.stored = 0;
+      g.fuse_mode = (FuseMode)mode;
+      g.executed_nodes = 0;
       n[mode] = random_graph(start, i, mode == 0 && start % 2);
       if (!n[mode])
         break;
       must_force(n[mode]);
-      stored[mode] += g.stored;
+      stored[mode] += g.executed_nodes;
       const Tensor *t = n[mode]->data;
       if (mode && memcmp(t->data, n[0]->data->data, (size_t)t->count * 4))
         fail_msg("graph %d differs in mode %u", (int)start, mode);
       compared += mode;
     }
-    let_go();
+    release_kept();
     index_var_release(i);
   }
   assert_true(compared > 600);
@@ -324,7 +324,7 @@ static void test_random_conditions(void **state) {
   uint64_t count = g.backend ? 12 : 600; /* compiling takes its time */
   for (uint64_t start = 1; start <= count; start++)
     for (uint32_t mode = FUSE_COST; mode <= FUSE_ALL; mode++) {
-      g.fuse = (FuseMode)mode;
+      g.fuse_mode = (FuseMode)mode;
       seed = start;
       Scope s = {.i = var(3), .j = var(4), .k = var(2)};
       s.table = data_with(DT_I64, SHAPE(7), table_double);
@@ -339,7 +339,7 @@ static void test_random_conditions(void **state) {
         if (((int64_t *)n->data->data)[p] != e.at[p])
           fail_msg("expression %d, mode %u, point %d", (int)start, mode,
                    (int)p);
-      let_go();
+      release_kept();
       while (var_count)
         index_var_release(vars[--var_count]);
     }

@@ -123,7 +123,7 @@ static Node *fresh(Case *c, bool wide, Shape s, bool odd) {
   static const double none[] = {NAN, INFINITY, -INFINITY};
   Tensor *x = tensor_new(c->t, s.rank, s.at, false, &fault);
   assert_non_null(x);
-  x->stars = s.stars;
+  x->broadcast_mask = s.broadcast_mask;
   for (int64_t i = 0; i < x->count; i++)
     scalar_store(num(c->t, ((double)draw(c, 25) - 12) / 8), tensor_at(x, i));
   uint32_t which = draw(c, 1 << 20), what = draw(c, 3);
@@ -180,7 +180,7 @@ static Shape shape_along(const Layout *l, bool rows, bool columns) {
   for (uint32_t j = 0; j < l->rank; j++) {
     bool has = l->is[j] == COLUMN ? columns : rows;
     s.at[j] = has ? l->at[j] : 1;
-    s.stars |= has ? 0 : 1u << j;
+    s.broadcast_mask |= has ? 0 : 1u << j;
   }
   return s;
 }
@@ -423,12 +423,13 @@ static double find_rows(const Case *c, const Layout *l, const Node *x0,
   double most = 8, off;
   int64_t place;
   for (int64_t i = 0; i < x->data->count; i++)
-    most = fmax(most, size_of(at(x0, i)) +
-                          (at(x, i) < -5000 ? 0 : size_of(at(x, i))));
+    most = fmax(most,
+                size_of(element_at(x0, i)) +
+                    (element_at(x, i) < -5000 ? 0 : size_of(element_at(x, i))));
   off = c->links ? 8 * unit_of(c->e) * most : 0;
   for (int64_t i = 0; i < x->data->count; i++) {
     Row *r = &rows[row_of(l, i, &place)];
-    double e = at(x, i);
+    double e = element_at(x, i);
     r->most = fmax(r->most, size_of(e));
     r->greatest = fmax(r->greatest, e);
     r->least = fmin(r->least, e);
@@ -442,7 +443,7 @@ static double value_at(const Layout *l, const Node *x, int64_t row,
   int64_t place;
   for (int64_t i = 0; i < x->data->count; i++)
     if (row_of(l, i, &place) == row && place == where_)
-      return at(x, i);
+      return element_at(x, i);
   return NAN;
 }
 
@@ -533,7 +534,7 @@ static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
                      double want) {
   double off = off_of(k, j, i, want);
   bool place = k->c->kinds[j] == ARGMAX || k->c->kinds[j] == ARGMIN;
-  if (same(got, want) || fabs(got - want) <= off)
+  if (same_value(got, want) || fabs(got - want) <= off)
     return true;
   if (k->c->e == DT_F16 &&
       (fabs(want) > 30000 || k->c->kinds[j] == EXPONENTS_DATA))
@@ -548,8 +549,8 @@ static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
   Layout l = layout(&c);
-  const Backend counting = watched();
-  uint32_t before = bound;
+  const Backend counting = counting_backend();
+  uint32_t before = fused_attention_count;
   Node *got[MOST + 2], *want[MOST + 2];
   g.backend = &counting;
   made(c, false, got);
@@ -557,9 +558,9 @@ static bool check(uint64_t seed) {
     show(&c, seed);
     fail_msg("fault: %s", fault.message);
   }
-  if (getenv("AXON_SHOW") && bound == before)
+  if (getenv("AXON_SHOW") && fused_attention_count == before)
     show(&c, seed);
-  bound = before + (bound > before);
+  fused_attention_count = before + (fused_attention_count > before);
   g.backend = &backend_reference;
   made(c, true, want);
   for (uint32_t j = 0; j < c.count + 2; j++)
@@ -575,7 +576,7 @@ static bool check(uint64_t seed) {
   bool good = true;
   for (uint32_t j = 0; good && j < c.count; j++)
     for (int64_t i = 0; good && i < got[j]->data->count; i++) {
-      double x = at(got[j], i), y = at(want[j], i);
+      double x = element_at(got[j], i), y = element_at(want[j], i);
       if (is_right(&k, j, i, x, y))
         continue;
       show(&c, seed);
@@ -585,8 +586,8 @@ static bool check(uint64_t seed) {
       good = false;
     }
   free(rows);
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   return good;
@@ -598,7 +599,7 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  take_seeds(argc, argv, 12);
+  parse_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "tests/unit/tensors.h"
 
-#include "backend/cpu/routines.h"
+#include "backend/cpu/library_ops.h"
 #include "backend/target.h"
 
 #include <stdio.h>
@@ -70,15 +70,15 @@ static Node *drawn_indices(int64_t count, int64_t below) {
 static Node *opaque_of(const Case *c, uint32_t count, Node *const *inputs,
                        uint32_t output) {
   int64_t params[4] = {c->axis};
-  return keep(node_opaque(&g, c->op, count, inputs, params, key_from_seed(3),
-                          output, &fault));
+  return keep(node_opaque(&g, c->op, count, inputs, params,
+                          prng_key_from_seed(3), output, &fault));
 }
 
 static Node *row_of(Node *x, IndexVar *i) {
-  Item items[6] = {item_at(index_of(i))};
+  Subscript items[6] = {item_at(index_of(i))};
   for (uint32_t k = 1; k < x->rank; k++)
     items[k] = item_range(0, x->extents[k]);
-  return keep(node_index_items(&g, x, x->rank, items, &fault));
+  return keep(node_subscript(&g, x, x->rank, items, &fault));
 }
 
 static Node *made(const Case *c, Dtype t) {
@@ -177,7 +177,7 @@ static const Case few[] = {
 /* AXON_TARGET, or cpu. */
 static const Backend *tested(void) {
   const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
+  const Backend *target = name ? target_by_name(name) : NULL;
   return target ? target : &backend_cpu;
 }
 
@@ -195,13 +195,13 @@ static bool has_routine(const Case *c, Dtype t) {
 static void run_case(const Case *c, Dtype t, Results *r) {
   Node *n = made(c, t);
   if (g.backend == &backend_cpu && has_routine(c, t))
-    assert_true(routine_run(&g, n));
+    assert_true(library_op_run(&g, n));
   must_force(n);
   size_t bytes = (size_t)n->data->count * dtype_info[n->dtype].bytes;
   assert_true(r->used + bytes <= RESULTS);
   memcpy(r->bytes + r->used, n->data->data, bytes);
   r->used += bytes;
-  let_go();
+  release_kept();
   while (var_count)
     index_var_release(vars[--var_count]);
 }
@@ -264,12 +264,13 @@ static void test_rounded_sums(void **state_) {
   Node *x = data_with(DT_F32, SHAPE(100003), thirds), *n[2];
   for (uint32_t k = 0; k < 2; k++) {
     g.backend = k ? &backend_reference : tested();
-    n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0}, (Key){{0}},
-                            0, &fault));
+    n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0},
+                            (PrngKey){{0}}, 0, &fault));
     must_force(n[k]);
   }
   for (int64_t i = 0; i < 100003; i++)
-    assert_true(fabs(at(n[0], i) - at(n[1], i)) <= 2e-7 * fabs(at(n[1], i)));
+    assert_true(fabs(element_at(n[0], i) - element_at(n[1], i)) <=
+                2e-7 * fabs(element_at(n[1], i)));
 }
 
 /* What is wrong is told as the reference backend does. */
@@ -279,7 +280,7 @@ static void test_bad_index(void **state_) {
   Node *x = data(DT_F32, SHAPE(5, 2)), *y = data(DT_F32, SHAPE(9, 2));
   Node *index = numbers(SHAPE(9));
   Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
-                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+                             (int64_t[4]){0}, (PrngKey){{0}}, 0, &fault));
   must_fault(n, "index 5 is out of bounds for axis 0 of size 5");
 }
 
@@ -293,9 +294,9 @@ static void test_negative_zero(void **state_) {
   Node *index = keep(node_data(&g, zeros)), *y = data(DT_F32, SHAPE(40000));
   tensor_release(zeros);
   Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
-                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+                             (int64_t[4]){0}, (PrngKey){{0}}, 0, &fault));
   must_force(n);
-  assert_true(signbit(at(n, 1)));
+  assert_true(signbit(element_at(n, 1)));
 }
 
 static void test_interrupt(void **state_) {
@@ -304,8 +305,8 @@ static void test_interrupt(void **state_) {
   g.backend = tested();
   g.interrupt = &stop;
   Node *x = data(DT_F32, SHAPE(100003));
-  Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0}, (Key){{0}},
-                             0, &fault));
+  Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0},
+                             (PrngKey){{0}}, 0, &fault));
   Trap t;
   FailKind kind = TRAP_SET(t);
   if (kind == FAIL_NONE) {
@@ -315,7 +316,7 @@ static void test_interrupt(void **state_) {
   assert_int_equal(kind, FAIL_INTERRUPT);
   stop = false;
   must_force(n);
-  assert_true(at(n, 0) == -4);
+  assert_true(element_at(n, 0) == -4);
 }
 
 int main(int argc, char **argv) {

@@ -89,8 +89,8 @@ static void check_reference(const Tensor *t, Dtype dtype, uint32_t rank) {
 static void check_file(const char *path, const char *name, Dtype dtype) {
   Fault fault = {0};
   LoadOptions options = {.name = name};
-  Header is;
-  if (!file_header(path, &options, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, &options, &is, &fault))
     fail_msg("%s", fault.message);
   assert_int_equal(is.dtype, dtype);
   assert_int_equal(is.rank, 3);
@@ -116,8 +116,8 @@ static void check_fault(const char *path, const LoadOptions *options,
 static void check_fault_twice(const char *path, const LoadOptions *options,
                               const char *message) {
   Fault fault = {0};
-  Header is;
-  if (file_header(path, options, &is, &fault) ||
+  TensorHeader is;
+  if (file_read_header(path, options, &is, &fault) ||
       !strstr(fault.message, message))
     fail_msg("%s: \"%s\", not \"%s\"", path, fault.message, message);
   check_fault(path, options, message);
@@ -148,7 +148,7 @@ static void test_numpy_files(void **state) {
     check_file(data_path("all.safetensors"), dtype_info[t].name, t);
   Fault fault;
   Tensor *t = file_load(data_path("savetxt.csv"),
-                        &(LoadOptions){.want = DT_F64}, &fault);
+                        &(LoadOptions){.dtype = DT_F64}, &fault);
   assert_non_null(t);
   check_reference(t, DT_F64, 2);
   tensor_release(t);
@@ -246,8 +246,8 @@ static void test_mapped(void **state) {
 static void check_picture(const char *path, int64_t h, int64_t w, int64_t c,
                           const void *want) {
   Fault fault = {0};
-  Header is;
-  if (!file_header(path, NULL, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, NULL, &is, &fault))
     fail_msg("%s", fault.message);
   assert_int_equal(is.shape[2], c);
   Tensor *t = file_load(path, NULL, &fault);
@@ -520,8 +520,8 @@ static void test_bad_safetensors(void **state) {
 static void check_csv(const char *path, const LoadOptions *options,
                       const char *want) {
   Fault fault = {0};
-  Header is;
-  if (!file_header(path, options, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, options, &is, &fault))
     fail_msg("%s", fault.message);
   Tensor *t = file_load(path, options, &fault);
   if (!t)
@@ -544,9 +544,9 @@ static void check_csv(const char *path, const LoadOptions *options,
 
 static void test_csv(void **state) {
   (void)state;
-  const LoadOptions header = {.header = true}, i64 = {.want = DT_I64},
-                    f64 = {.want = DT_F64}, u8 = {.want = DT_U8},
-                    boolean = {.want = DT_BOOL}, i8 = {.want = DT_I8};
+  const LoadOptions header = {.skip_header = true}, i64 = {.dtype = DT_I64},
+                    f64 = {.dtype = DT_F64}, u8 = {.dtype = DT_U8},
+                    boolean = {.dtype = DT_BOOL}, i8 = {.dtype = DT_I8};
   check_csv(CSV("1,2\n3,4\n"), NULL, "f32[2, 2] 1.0 2.0 3.0 4.0");
   check_csv(CSV("1,2\n3,4"), &i64, "i64[2, 2] 1 2 3 4");
   check_csv(CSV("\xef\xbb\xbf"
@@ -576,8 +576,9 @@ static void test_csv(void **state) {
 
 static void test_bad_csv(void **state) {
   (void)state;
-  const LoadOptions i64 = {.want = DT_I64}, u8 = {.want = DT_U8},
-                    header = {.header = true}, boolean = {.want = DT_BOOL};
+  const LoadOptions i64 = {.dtype = DT_I64}, u8 = {.dtype = DT_U8},
+                    header = {.skip_header = true},
+                    boolean = {.dtype = DT_BOOL};
   check_fault(CSV("1,2\n3\n"), NULL,
               "line 2 has 1 field, the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
@@ -677,7 +678,7 @@ static void test_save_csv(void **state) {
   t->shape[0] = 6, t->shape[1] = 4;
   save_ok(temp_path("f64.csv"), t);
   Tensor *u =
-      file_load(temp_path("f64.csv"), &(LoadOptions){.want = DT_F64}, &fault);
+      file_load(temp_path("f64.csv"), &(LoadOptions){.dtype = DT_F64}, &fault);
   check_reference(u, DT_F64, 2);
   tensor_release(u);
   tensor_release(t);
@@ -791,9 +792,9 @@ static void test_missing_library(void **state) {
   static const char *const sonames[] = {"libnowhere.so.9", "libm.so.6"};
   void *table[1] = {NULL};
   for (size_t i = 0; i < ARRAY_LEN(sonames); i++) {
-    Library library = {sonames[i], "libnowhere9", symbols, table};
+    DynLib library = {sonames[i], "libnowhere9", symbols, table};
     Fault fault = {0};
-    assert_false(library_load(&library, &fault));
+    assert_false(dynlib_load(&library, &fault));
     assert_null(table[0]);
     assert_non_null(strstr(fault.message, sonames[i]));
     assert_non_null(strstr(fault.help, "apt install libnowhere9"));
@@ -816,9 +817,9 @@ static void test_memory(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(files); i++)
     for (uint64_t n = 1, ok = 0; !ok; n++) {
       Fault fault = {0};
-      mem_fail_after(n);
+      mem_inject_failure_at(n);
       Tensor *u = file_load(data_path(files[i]), NULL, &fault);
-      mem_fail_after(0);
+      mem_inject_failure_at(0);
       ok = u != NULL;
       assert_true(ok || strstr(fault.message, "memory"));
       tensor_release(u);
@@ -826,9 +827,9 @@ static void test_memory(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(saves); i++)
     for (uint64_t n = 1, ok = 0; !ok; n++) {
       Fault fault = {0};
-      mem_fail_after(n);
+      mem_inject_failure_at(n);
       ok = file_save(temp_path(saves[i]), 1, names, &t, &fault);
-      mem_fail_after(0);
+      mem_inject_failure_at(0);
       assert_true(ok || strstr(fault.message, "memory"));
     }
   tensor_release(t);

@@ -202,13 +202,13 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   const SimLaunch l = {.kernel = f->kernel,
                        .grid = {f->blocks, 1, 1},
                        .block = {three ? 3 * N : N, 1, 1},
-                       .cluster = f->cluster,
-                       .shared = 8192,
+                       .cluster_blocks = f->cluster,
+                       .shared_bytes = 8192,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .memory = memory,
                        .memory_count = 2,
-                       .steps = strcmp(f->kernel, "endless") ? 0 : 20000,
+                       .max_steps = strcmp(f->kernel, "endless") ? 0 : 20000,
                        .seed = seed};
   Buffer error = {0};
   bool good = sim_launch(s, &l, &error);
@@ -240,7 +240,7 @@ static bool wants_gcc(const FaultCase *f) {
 static void test_faults(void **state) {
   (void)state;
   bool sees = sim_sees_registers();
-  char *text = with_heads("fault_args", read_kernel("faults"));
+  char *text = with_kernel_signatures("fault_args", read_kernel("faults"));
   Sim *s = compile_text(text, "faults.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(faults); j++)
@@ -342,11 +342,11 @@ static bool rows_64(void) { return sums(out, 64, 24, 64, false, 0); }
 static bool columns(void) { return sums(out, 64, 128, 16, false, 0); }
 
 /* Element i of a box at these coordinates of `in`; -1: it is outside. */
-static int64_t box_element(const SimMap *m, const int *at, uint32_t i) {
+static int64_t box_element(const SimTensorMap *m, const int *at, uint32_t i) {
   int64_t index = 0;
   for (uint32_t j = 0; j < m->rank; j++) {
     int64_t c = at[j] + (int64_t)(i % m->box[j]);
-    if (c < 0 || c >= (int64_t)m->size[j])
+    if (c < 0 || c >= (int64_t)m->extent[j])
       return -1;
     i /= m->box[j];
     index += c * (int64_t)m->stride[j] / 4;
@@ -354,23 +354,23 @@ static int64_t box_element(const SimMap *m, const int *at, uint32_t i) {
   return index;
 }
 
-static const SimMap map1 = {
-    .rank = 1, .size = {100}, .stride = {4}, .box = {32}};
-static const SimMap map2 = {.rank = 2,
-                            .size = {20, 10},
-                            .stride = {4, 80},
-                            .box = {32, 8},
-                            .swizzle = 128};
-static const SimMap map3 = {
-    .rank = 3, .size = {12, 5, 4}, .stride = {4, 48, 240}, .box = {8, 4, 3}};
-static const SimMap map5 = {.rank = 5,
-                            .size = {8, 3, 2, 3, 2},
-                            .stride = {4, 32, 96, 192, 576},
-                            .box = {8, 2, 2, 2, 4}};
-static const SimMap cast_map = {
-    .rank = 2, .size = {32, 8}, .stride = {4, 128}, .box = {32, 4}};
+static const SimTensorMap map1 = {
+    .rank = 1, .extent = {100}, .stride = {4}, .box = {32}};
+static const SimTensorMap map2 = {.rank = 2,
+                                  .extent = {20, 10},
+                                  .stride = {4, 80},
+                                  .box = {32, 8},
+                                  .swizzle = 128};
+static const SimTensorMap map3 = {
+    .rank = 3, .extent = {12, 5, 4}, .stride = {4, 48, 240}, .box = {8, 4, 3}};
+static const SimTensorMap map5 = {.rank = 5,
+                                  .extent = {8, 3, 2, 3, 2},
+                                  .stride = {4, 32, 96, 192, 576},
+                                  .box = {8, 2, 2, 2, 4}};
+static const SimTensorMap cast_map = {
+    .rank = 2, .extent = {32, 8}, .stride = {4, 128}, .box = {32, 4}};
 
-static bool box_is(const SimMap *m, const int *at, uint32_t count) {
+static bool box_is(const SimTensorMap *m, const int *at, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     int64_t e = box_element(m, at, i);
     uint32_t place = m->swizzle ? i ^ (i / 32 % 8 * 4) : i; /* of 16 bytes */
@@ -405,7 +405,7 @@ static bool box_cast(void) {
 typedef struct WrappedCase {
   const char *kernel;
   bool (*good)(void);
-  const SimMap *map; /* of in, or of out */
+  const SimTensorMap *map; /* of in, or of out */
   bool stores;
   uint32_t blocks;
 } WrappedCase;
@@ -443,10 +443,10 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
     out[i] = NAN;
   WrappedArgs args = {in, out, N, {0}};
   if (w->map) {
-    SimMap map = *w->map;
-    map.element = 4;
+    SimTensorMap map = *w->map;
+    map.element_bytes = 4;
     map.address = w->stores ? out : in;
-    if (!sim_map(args.map, &map, &error))
+    if (!sim_tensor_map_encode(args.map, &map, &error))
       fail_msg("%s", error.text);
   }
   const SimMemory memory[] = {{in, sizeof in, false, "in"},
@@ -454,8 +454,8 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
   const SimLaunch l = {.kernel = w->kernel,
                        .grid = {w->blocks, 1, 1},
                        .block = {N, 1, 1},
-                       .cluster = w->blocks,
-                       .shared = 16384,
+                       .cluster_blocks = w->blocks,
+                       .shared_bytes = 16384,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .memory = memory,
@@ -470,7 +470,7 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
 
 static void test_wrapped(void **state) {
   (void)state;
-  char *text = with_heads("wrapped_args", read_kernel("wrapped"));
+  char *text = with_kernel_signatures("wrapped_args", read_kernel("wrapped"));
   Sim *s = compile_text(text, "wrapped.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(wrapped); j++)
@@ -485,14 +485,14 @@ static void test_wrapped(void **state) {
 static void test_maps(void **state) {
   (void)state;
   static _Alignas(64) unsigned char map[128];
-  static const SimMap good = {.rank = 2,
-                              .element = 4,
-                              .address = in,
-                              .size = {20, 10},
-                              .stride = {4, 80},
-                              .box = {32, 8},
-                              .swizzle = 128};
-  SimMap m[8] = {good, good, good, good, good, good, good, good};
+  static const SimTensorMap good = {.rank = 2,
+                                    .element_bytes = 4,
+                                    .address = in,
+                                    .extent = {20, 10},
+                                    .stride = {4, 80},
+                                    .box = {32, 8},
+                                    .swizzle = 128};
+  SimTensorMap m[8] = {good, good, good, good, good, good, good, good};
   m[0].rank = 6;
   m[1].address = in + 1;
   m[2].stride[1] = 40;
@@ -500,12 +500,12 @@ static void test_maps(void **state) {
   m[4].box[0] = 64;
   m[5].swizzle = 16;
   m[6].box[1] = 257;
-  m[7].size[1] = 0;
+  m[7].extent[1] = 0;
   Buffer error = {0};
-  assert_true(sim_map(map, &good, &error));
+  assert_true(sim_tensor_map_encode(map, &good, &error));
   for (size_t j = 0; j < ARRAY_LEN(m); j++) {
     error.len = 0;
-    assert_false(sim_map(map, &m[j], &error));
+    assert_false(sim_tensor_map_encode(map, &m[j], &error));
     assert_non_null(strstr(error.text, "a tensor map: "));
   }
   buffer_free(&error);
@@ -546,7 +546,7 @@ static void test_gemm90(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  if (sim_can())
+  if (sim_is_available())
     return 0;
   fprintf(stderr, "skipped: no C++ compiler\n");
   exit(0);

@@ -9,30 +9,30 @@
 
 static uint64_t first_seed = 1, seed_count;
 
-static const Backend *tested(void) {
+static const Backend *tested_backend(void) {
   const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
+  const Backend *target = name ? target_by_name(name) : NULL;
   return target ? target : &backend_cpu;
 }
 
 /* Kernels with rows of products that the backend has. */
-static uint32_t bound;
+static uint32_t fused_attention_count;
 
-static bool watched_rows(const struct Kernel *k) {
-  bool has = tested()->has_rows(k);
-  bound += has;
+static bool count_fused_attention(const struct Kernel *k) {
+  bool has = tested_backend()->has_fused_attention(k);
+  fused_attention_count += has;
   return has;
 }
 
-static Backend watched(void) {
-  Backend b = *tested();
+static Backend counting_backend(void) {
+  Backend b = *tested_backend();
   b.name = "cpu";
-  b.has_rows = b.has_rows ? watched_rows : NULL;
+  b.has_fused_attention = b.has_fused_attention ? count_fused_attention : NULL;
   return b;
 }
 
 /* [SEED [COUNT]] */
-static void take_seeds(int argc, char **argv, uint64_t count) {
+static void parse_seeds(int argc, char **argv, uint64_t count) {
   seed_count = count;
   if (argc > 1)
     first_seed = strtoull(argv[1], NULL, 10);
@@ -46,11 +46,12 @@ static inline void check_seeds(bool (*check)(uint64_t seed), const char *what) {
   uint32_t wrong = 0;
   for (uint64_t s = first_seed; s < first_seed + seed_count; s++)
     wrong += !check(s);
-  if (tested()->has_rows)
-    print_message("%u of %u %s\n", bound, (unsigned)seed_count, what);
+  if (tested_backend()->has_fused_attention)
+    print_message("%u of %u %s\n", fused_attention_count, (unsigned)seed_count,
+                  what);
   assert_int_equal(wrong, 0);
-  assert_true(!tested()->has_rows || seed_count < 20 ||
-              bound >= seed_count / 4);
+  assert_true(!tested_backend()->has_fused_attention || seed_count < 20 ||
+              fused_attention_count >= seed_count / 4);
 }
 
 #endif

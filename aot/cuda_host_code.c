@@ -1,0 +1,187 @@
+/* What a module for GPUs has in place of what other modules have.
+ *
+ * Its host's part is plain C, and C++ too, as nvcc takes it: so declarations
+ * are before the first goto, and pointers are cast. */
+#include "aot/host_code.h"
+
+#include <string.h>
+
+/* Between its two parts stands what they know of the module. */
+static const char template_split[] = "\n@\n";
+
+/* ---- a function ---- */
+
+/* Numbers among its arguments become memory of the GPU. */
+void host_emit_cuda_prologue(HostEmitter *e) {
+  const Trace *t = e->trace;
+  host_emit_line(e, "code = begin(x, stream, found, "
+                    "sizeof found / sizeof *found - 1);");
+  host_emit_line(e, "if (code) goto done;");
+  for (uint32_t k = 0; k < t->arg_count; k++) {
+    const TraceArg *a = &t->args[k];
+    if (a->is_size || a->rank)
+      continue;
+    const char *type = host_emit_c_type(a->dtype), *name = e->arg_names[k];
+    VEC_PUSH(e->arena, e->declarations,
+             host_emit_format(e, "%s *g_%s = NULL;", type, name));
+    host_emit_line(e, "if (!(g_%s = (%s *)room(x, 1, sizeof *g_%s, 0))) %s",
+                   name, type, name,
+                   host_emit_fail(e, (Span){0}, "out of memory"));
+    host_emit_line(e, "set(x, g_%s, &%s, sizeof %s);", name, name, name);
+  }
+  host_emit_end_statement(e);
+}
+
+void host_emit_cuda_epilogue(HostEmitter *e, Buffer *out) {
+  if (!e->checking_kernels.len)
+    return;
+  buffer_puts(out, "  if (look(x) && !code)\n    code = ");
+  for (uint32_t k = 0; k < e->checking_kernels.len; k++)
+    buffer_printf(out, "found[%u] ? code%u(x, found[%u]) : ", k,
+                  e->checking_kernels.at[k], k);
+  buffer_puts(out, "0;\n");
+}
+
+/* ---- the module ---- */
+
+void cuda_host_begin(CModule *m, uint32_t count, const char *const *archs) {
+  cuda_aot_module_begin(&m->cuda, m->session->arena, count, archs);
+}
+
+static const char *archs_text(const CModule *m) {
+  Buffer out = {.arena = m->session->arena};
+  for (uint32_t a = 0; a < m->cuda.arch_count; a++)
+    buffer_printf(&out, "%s%s", a ? ", " : "", m->cuda.archs[a]);
+  return out.text;
+}
+
+void cuda_host_header(CModule *m) {
+  const char *name = m->name;
+  buffer_printf(
+      &m->header,
+      "/* Written by axon build, for GPUs: %s.\n"
+      " *\n"
+      " * Pointers are into the memory of the GPU that is the calling thread's,"
+      " or of\n"
+      " * the first one where it has none yet.  Tensors are row-major and"
+      " contiguous, f16\n"
+      " * and bf16 as their bits, bool as 0 and 1; results must not overlap "
+      "with"
+      " anything.\n"
+      " * Sizes come first, and each array has the shape that its comment says."
+      "  All is\n"
+      " * put on the stream (NULL: the default one), with the memory that it"
+      " takes on the\n"
+      " * way, and the function returns before it is done; but where indices or"
+      " divisors\n"
+      " * are data, whose checks it waits for, or a loop goes on until data "
+      "says"
+      " so.  It\n"
+      " * gives 0, or a code of which %s_message says what it means; then the"
+      " results\n"
+      " * are not to be used.  %s_driver_error is the last CUresult of this"
+      " thread that\n"
+      " * was no success.  NAME_call is the same function on arrays of its"
+      " sizes, of\n"
+      " * pointers to its arguments (to numbers, which are the host's) and to"
+      " its results.\n"
+      " *\n"
+      " * The driver alone is needed, libcuda.so.1, which is loaded at the "
+      "first"
+      " call.\n"
+      " * CUstream and cudaStream_t are struct CUstream_st *.  Any thread may"
+      " call. */\n"
+      "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
+      "#include <stdint.h>\n\nstruct CUstream_st;\n\n#ifdef __cplusplus\n"
+      "extern \"C\" {\n#endif\n\nconst char *%s_message(int code);\n"
+      "int %s_driver_error(void);\n",
+      archs_text(m), name, name, name, name, name, name);
+  buffer_printf(&m->manifest,
+                "{\"module\":\"%s\",\"target\":\"cuda\",\"functions\":[", name);
+  Arena *arena = m->session->arena;
+  VEC_PUSH(arena, m->messages, "out of memory");
+  VEC_PUSH(arena, m->messages,
+           "there is no driver for GPUs that would do (libcuda.so.1)");
+  VEC_PUSH(arena, m->messages,
+           arena_printf(arena, "the GPU is none that this is for: %s",
+                        archs_text(m)));
+  VEC_PUSH(arena, m->messages,
+           arena_printf(arena,
+                        "the GPU's driver failed: %s_driver_error says "
+                        "how",
+                        name));
+  VEC_PUSH(arena, m->messages,
+           "sizes are too large for a GPU: more than 2^31 blocks, or rows, "
+           "columns or terms of a product");
+}
+
+void cuda_host_manifest(CModule *m) {
+  Buffer *out = &m->manifest;
+  const CudaAotModule *c = &m->cuda;
+  json_open(out, "kernels", '[');
+  for (uint32_t j = 0; j < c->aot_passes.len; j++) {
+    const AotPass *b = &c->aot_passes.at[j];
+    json_open(out, NULL, '{');
+    json_string_field(out, "name", b->name);
+    json_string_field(out, "arch", c->archs[b->arch]);
+    json_string_field(out, "schedule", b->schedule);
+    json_int_field(out, "threads", b->block_threads);
+    json_int_field(out, "shared", b->shared_bytes);
+    json_string_field(out, "blocks", b->grid_blocks);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
+static void write_constants(const CModule *m, Buffer *out) {
+  for (uint32_t k = 0; k < m->constants.len; k++) {
+    const ConstantArray *c = &m->constants.at[k];
+    buffer_printf(out, "static const %s data%u[] = {", c->type, k);
+    buffer_add(out, c->text, c->len);
+  }
+  buffer_puts(out, "static const Data data[] = {\n");
+  for (uint32_t k = 0; k < m->constants.len; k++)
+    buffer_printf(out, "{data%u, sizeof data%u},\n", k, k);
+  buffer_printf(out, "{NULL, 0}};\nenum { DATA_COUNT = %u };\n",
+                m->constants.len + 1);
+}
+
+static void write_symbol_table(const CModule *m, Buffer *out) {
+  const CudaAotModule *c = &m->cuda;
+  buffer_puts(out, "static int symbol_function(void **out, unsigned k) {\n"
+                   "  static const void *const symbols[] = {\n");
+  for (uint32_t j = 0; j < c->aot_passes.len; j++)
+    if (!c->aot_passes.at[j].arch)
+      buffer_printf(out, "      (const void *)device::%s,\n",
+                    c->aot_passes.at[j].name);
+  buffer_puts(out, "      NULL};\n"
+                   "  return (int)cudaGetFuncBySymbol((cudaFunction_t *)out, "
+                   "symbols[k]);\n}\n");
+}
+
+void cuda_host_finish(CModule *m, BuildFiles *out) {
+  Arena *arena = m->session->arena;
+  const char *at = strstr(cuda_text, template_split);
+  *out = (BuildFiles){.header = m->header, .manifest = m->manifest};
+  out->source.arena = out->source_tail.arena = out->symbol_table.arena = arena;
+  buffer_printf(&out->source,
+                "/* Written by axon build: see %s.h. */\n#include \"%s.h\"\n\n",
+                m->name, m->name);
+  buffer_add(&out->source, cuda_text, (size_t)(at - cuda_text) + 1);
+  cuda_aot_module_tables(&m->cuda, &out->source);
+  write_constants(m, &out->source);
+  buffer_puts(&out->source_tail, at + strlen(template_split));
+  buffer_printf(&out->source_tail,
+                "\nint %s_driver_error(void) {\n  return last_error;\n}\n\n",
+                m->name);
+  if (m->cuda.host_code.len)
+    buffer_add(&out->source_tail, m->cuda.host_code.text,
+               m->cuda.host_code.len);
+  buffer_add(&out->source_tail, m->source.text, m->source.len);
+  write_symbol_table(m, &out->symbol_table);
+  for (uint32_t a = 0; a < m->cuda.arch_count; a++) {
+    out->device_sources[a].arena = arena;
+    if (!cuda_aot_module_source(&m->cuda, a, &out->device_sources[a]))
+      trap_raise(FAIL_MEMORY);
+  }
+}

@@ -1,0 +1,94 @@
+/* What the files of the server's own process share (lsp.c, documents.c). */
+#ifndef AXON_CLI_LSP_SERVER_H
+#define AXON_CLI_LSP_SERVER_H
+
+#include "cli/lsp/lsp.h"
+
+enum { /* error codes */
+       PARSE_ERROR = -32700,
+       INVALID_REQUEST = -32600,
+       METHOD_NOT_FOUND = -32601,
+       INVALID_PARAMS = -32602,
+       INTERNAL_ERROR = -32603,
+       SERVER_NOT_INITIALIZED = -32002,
+       REQUEST_CANCELLED = -32800,
+       CONTENT_MODIFIED = -32801,
+};
+
+typedef struct PendingRequest { /* a request that a worker is to answer */
+  struct PendingRequest *next;
+  int64_t number;
+  char *id; /* as JSON; NULL: it was cancelled, and answered */
+} PendingRequest;
+
+typedef struct StringNode { /* of a list of texts */
+  struct StringNode *next;
+  char *text;
+} StringNode;
+
+typedef struct Worker {
+  pid_t pid;
+  int channel;
+  Buffer in, out; /* what came and is no whole frame; what is still to go */
+  PendingRequest *pending;
+  bool has_published; /* it has published all */
+  bool failed; /* it ended by itself: not tried again with this text */
+} Worker;
+
+typedef struct Document {
+  struct Document *next;
+  char *uri, *path;
+  Buffer text;
+  int64_t version;
+  bool dirty; /* newer than what its worker knows */
+  bool warned; /* the user was shown that a worker ended, and none has checked
+                  it since */
+  Worker worker;
+  StringNode *published_uris,
+      *publishing_uris;   /* URIs of others that diagnostics were published for:
+                             by the worker before, and by this one */
+  StringNode *read_files; /* that took part */
+} Document;
+
+typedef struct Server {
+  const Options *options;
+  Session *session; /* knows the library, never a text */
+  Document *documents;
+  Buffer in;
+  int64_t last_request_number; /* of the last request handed on */
+  bool initialized, shut_down, should_exit;
+  int status;
+  char *root;
+  bool markdown, related_information;
+} Server;
+
+/* ---- lsp.c: to the editor ---- */
+
+void server_respond(Server *server, const char *id, const char *rest,
+                    size_t len);
+void server_error(Server *server, const char *id, int code,
+                  const char *message);
+void server_notify(Server *server, const char *method, const char *params,
+                   size_t len);
+
+/* ---- documents.c: texts, and the processes that check them ---- */
+
+Document *document_find(Server *server,
+                        const char *uri); /* NULL: it is not open */
+void document_open(Server *server, const json_t *params);
+void document_change(Server *server, const json_t *params);
+void document_close(Server *server, const char *uri);
+/* All that read this file are to be checked again; NULL: all. */
+void documents_mark_dirty(Server *server, const char *path);
+void documents_close(Server *server);
+/* Hands a request on to who knows the text. */
+void document_request(Server *server, Document *document, const char *id,
+                      const char *body, size_t len);
+void document_cancel(Server *server, const char *id);
+void documents_check_dirty(Server *server); /* those that changed are checked */
+bool documents_any_dirty(const Server *server);
+void worker_read(Server *server, Document *document);
+void worker_flush(Worker *w);
+char *real_path(const char *uri);
+
+#endif

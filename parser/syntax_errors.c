@@ -1,0 +1,541 @@
+/* The words of a syntax error: what was expected, where, what was found, and
+ * a guess at what was meant. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "parser/internal.h"
+#include "parser/parse.h"
+
+/* ---- counting and placing ---- */
+
+Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
+                  ...) {
+  ps->error_at = span.start;
+  if (++ps->error_count > PARSE_MAX_ERRORS) {
+    if (ps->error_count == PARSE_MAX_ERRORS + 1)
+      diag_error(ps->diags, 119, span,
+                 "too many syntax errors; the others are not shown");
+    return NULL;
+  }
+  va_list args;
+  va_start(args, format);
+  const char *message = arena_vprintf(ps->arena, format, args);
+  va_end(args);
+  return diag_error(ps->diags, code, span, "%s", message);
+}
+
+void parse_error_depth(ParseState *ps, Span span) {
+  if (ps->reported_depth)
+    return;
+  ps->reported_depth = true;
+  if (span.end > span.start + 1)
+    span.end = span.start + 1;
+  Diag *diag = parse_error(ps, 111, span, "this is nested too deeply");
+  if (diag) {
+    diag->note =
+        arena_printf(ps->arena, "the limit is %d levels", PARSE_MAX_DEPTH);
+    diag->help = "name parts of it with `val`";
+  }
+}
+
+uint32_t parse_line_end(const ParseState *ps, uint32_t offset) {
+  const char *from = ps->lexer.text + offset;
+  const char *end = memchr(from, '\n', ps->lexer.end - offset);
+  return end ? (uint32_t)(end - ps->lexer.text) : ps->lexer.end;
+}
+
+void parse_error_foreign(ParseState *ps, const ForeignWord *word, Span span) {
+  Diag *diag =
+      parse_error(ps, 102, span, "there is no `%s` in Axon", word->text);
+  if (!diag)
+    return;
+  diag->help = word->help;
+  if (word->replacement)
+    diag_add_fixit(ps->arena, diag, span, word->replacement, "write `%s`",
+                   word->replacement);
+}
+
+/* ---- what was expected ---- */
+
+static bool expects(const SyntaxError *e, int token) {
+  for (int i = 0; i < e->expected_count; i++)
+    if (e->expected[i] == token)
+      return true;
+  return false;
+}
+
+static bool is_symbol(int symbol, const char *name) {
+  return strcmp(parse_symbol_name(symbol), name) == 0;
+}
+
+static bool is_one_of(int symbol, const char *const *names, size_t count) {
+  if (symbol < PARSE_NONTERMINAL)
+    return false;
+  for (size_t i = 0; i < count; i++)
+    if (is_symbol(symbol, names[i]))
+      return true;
+  return false;
+}
+
+static int stack_at(const SyntaxError *e, int i) {
+  return i < e->stack_len ? e->stack[i] : -1;
+}
+
+static bool stack_has(const SyntaxError *e, int i, const char *name) {
+  int symbol = stack_at(e, i);
+  return symbol >= PARSE_NONTERMINAL && is_symbol(symbol, name);
+}
+
+/* True if a whole expression was read last. */
+static bool follows_expr(const SyntaxError *e) {
+  static const char *const names[] = {"expr",  "app",    "args",        "arg",
+                                      "post",  "atom",   "rule",        "rules",
+                                      "frule", "frules", "decs_or_expr"};
+  int top = stack_at(e, 0);
+  return top >= 0 && is_one_of(top, names, ARRAY_LEN(names));
+}
+
+/* "`then`", "a name". */
+static const char *token_text(ParseState *ps, int token) {
+  const char *name = parse_symbol_name(token);
+  bool phrase = strncmp(name, "a ", 2) == 0 || strncmp(name, "an ", 3) == 0 ||
+                strncmp(name, "the ", 4) == 0;
+  return phrase ? name : arena_printf(ps->arena, "`%s`", name);
+}
+
+typedef struct SyntaxContext { /* the construct that an error stands in */
+  int token;           /* its last word that was read; 0 at top level */
+  const char *expected_next; /* what follows an expression there */
+  const char *description;
+} SyntaxContext;
+
+static const SyntaxContext contexts[] = {
+    {TOK_IF, "`then`", "in this `if`"},
+    {TOK_THEN, "`else`", "in this `if`"},
+    {TOK_CASE, "`of`", "in this `case`"},
+    {TOK_LPAREN, "`)`", "in parentheses"},
+    {TOK_LBRACKET, "`,` or `]`", "in brackets"},
+    {TOK_DOTBRACKET, "`,` or `]`", "in an index"},
+    {TOK_LBRACE, "`,` or `}`", "in a record"},
+    {TOK_FOR, "`,` or `=>`", "in this `for`"},
+};
+
+/* The innermost construct that waits for more. */
+static SyntaxContext innermost_context(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++) {
+    int symbol = e->stack[i];
+    for (size_t f = 0; f < ARRAY_LEN(contexts); f++)
+      if (contexts[f].token == symbol)
+        return contexts[f];
+    if (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "in"))
+      return (SyntaxContext){TOK_IN, "`;` or `end`", "in this `let`"};
+    if (symbol == TOK_LET ||
+        (symbol >= PARSE_NONTERMINAL && is_symbol(symbol, "decs")))
+      return (SyntaxContext){TOK_LET, "a declaration or `in`", "in this `let`"};
+  }
+  return (SyntaxContext){0, "an operator or the next declaration", NULL};
+}
+
+static const char *expected_list(ParseState *ps, const SyntaxError *e) {
+  enum { MAX_LISTED_TOKENS = 6 };
+  const char *all = "";
+  int shown = e->expected_count < MAX_LISTED_TOKENS ? e->expected_count
+                                                    : MAX_LISTED_TOKENS;
+  for (int i = 0; i < shown; i++)
+    all = arena_printf(ps->arena, "%s%s%s", all,
+                       i == 0           ? ""
+                       : i == shown - 1 ? " or "
+                                        : ", ",
+                       token_text(ps, e->expected[i]));
+  return shown ? all : "something else";
+}
+
+/* True if a whole type was read last. */
+static bool follows_type(const SyntaxError *e) {
+  static const char *const names[] = {"type",    "product", "products",
+                                      "postfix", "atype",   "named",
+                                      "qid",     "type_opt"};
+  int top = stack_at(e, 0);
+  return top >= 0 && is_one_of(top, names, ARRAY_LEN(names));
+}
+
+/* After a pattern or a type: what the innermost construct goes on with. */
+static const char *next_after_pattern(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++) {
+    int symbol = e->stack[i];
+    if (symbol == TOK_EQUAL)
+      return "the next declaration";
+    if (symbol == TOK_GIVEN)
+      return "`,` or `=`";
+    if (symbol == TOK_LPAREN || symbol == TOK_LABEL)
+      return "`)`";
+    if (symbol == TOK_LBRACE)
+      return "`,` or `}`";
+    if (symbol == TOK_LBRACKET)
+      return "`,` or `]`";
+    if (symbol == TOK_FN || symbol == TOK_OF || symbol == TOK_FOR)
+      return "`=>`";
+    if (symbol < PARSE_NONTERMINAL)
+      continue;
+    if (is_symbol(symbol, "fun_word"))
+      return follows_type(e) ? "`=`" : "an argument or `=`";
+    if (is_symbol(symbol, "val") || is_symbol(symbol, "type_word") ||
+        is_symbol(symbol, "datatype"))
+      return "`=`";
+  }
+  return "`=`";
+}
+
+/* What may come next, in a word where there is one. */
+static const char *expected_text(ParseState *ps, const SyntaxError *e,
+                                 SyntaxContext context) {
+  if (follows_expr(e))
+    return context.expected_next;
+  if (expects(e, TOK_FN))
+    return "an expression";
+  const char *next = next_after_pattern(e);
+  if (follows_type(e) && strcmp(next, "the next declaration") == 0)
+    return "`->` or the next declaration";
+  if (expects(e, TOK_DARROW) ||
+      (expects(e, TOK_EQUAL) && e->expected_count > 1))
+    return next;
+  if (expects(e, TOK_ARROW))
+    return expects(e, TOK_RPAREN) ? "`->` or `)`" : "`->`";
+  if (expects(e, TOK_TYVAR) && expects(e, TOK_LBRACE))
+    return "a type";
+  if (expects(e, TOK_SOME))
+    return expects(e, TOK_ELLIPSIS) ? "a size, `*` or `...`" : "a size";
+  if (expects(e, TOK_HOLE) && expects(e, TOK_CON))
+    return expects(e, TOK_PUN) ? "an argument" : "a pattern";
+  if (expects(e, TOK_VAL))
+    return context.token == TOK_LET              ? "a declaration or `in`"
+           : stack_at(e, 0) == TOK_START_PROGRAM ? "a declaration"
+                                                 : "the next declaration";
+  return expected_list(ps, e);
+}
+
+/* "after `=`": the token in front, or else the construct. */
+static const char *context_text(ParseState *ps, const SyntaxError *e,
+                                SyntaxContext context) {
+  int top = stack_at(e, 0);
+  if (top < 0 || top == TOK_START_PROGRAM || top == TOK_START_TYPE)
+    return "";
+  if (follows_expr(e))
+    return context.description
+               ? arena_printf(ps->arena, " %s", context.description)
+               : "";
+  Span before = tokens_previous_span(ps);
+  uint32_t len = before.end - before.start;
+  if (len == 0 || len > 40)
+    return "";
+  return arena_printf(ps->arena, " after `%.*s`", (int)len,
+                      ps->lexer.text + before.start);
+}
+
+static const char *found_text(ParseState *ps, const SyntaxError *e) {
+  uint32_t len = e->span.end - e->span.start;
+  if (e->found == 0)
+    return "the text ends";
+  if (len == 0 || len > 40)
+    return arena_printf(ps->arena, "found %s", token_text(ps, e->found));
+  return arena_printf(ps->arena, "found `%.*s`", (int)len,
+                      ps->lexer.text + e->span.start);
+}
+
+/* ---- what was meant ---- */
+
+static bool is_keyword(int token) {
+  for (uint32_t i = 0; i < lexer_keyword_count; i++)
+    if (lexer_keywords[i].token == token)
+      return true;
+  return false;
+}
+
+static bool is_comparison(int token) {
+  return token == TOK_EQ || token == TOK_NE || token == TOK_LT ||
+         token == TOK_LE || token == TOK_GT || token == TOK_GE;
+}
+
+/* True inside a declaration. */
+static bool in_dec(const SyntaxError *e) {
+  for (int i = 0; i < e->stack_len; i++)
+    if (e->stack[i] == TOK_EQUAL || stack_has(e, i, "do") ||
+        stack_has(e, i, "val"))
+      return true;
+  return false;
+}
+
+/* In braces nothing but fields is understood. */
+static const char *const BRACES =
+    "braces are for records, `{x = e}`; a block is `let val x = e in e end`";
+
+/* A guess from the token, by the construct that it stands in. */
+static const char *help_in_context(int seen, int context) {
+  switch (context) {
+  case TOK_LBRACE:
+    if (seen == TOK_EQUAL || seen == TOK_COLON)
+      return "a field is `name = value`, its name with a small letter";
+    if (seen == TOK_SEMI)
+      return "fields are separated by commas";
+    if (seen == TOK_BAR || seen == TOK_WITH)
+      return "with another value for a field it is `{r with x = e}`";
+    return seen == TOK_RBRACE ? NULL : BRACES;
+  case TOK_DOTBRACKET:
+    return seen == TOK_COLON ? "a slice is `from:to`; it has no step" : NULL;
+  case TOK_LBRACKET:
+    return seen == TOK_COLON  ? "a slice has a dot: `x.[from:to]`"
+           : seen == TOK_SEMI ? "elements are separated by commas"
+           : seen == TOK_FOR  ? "it is `for i => e`, or `map (fn x => e) xs`"
+                              : NULL;
+  case TOK_IF:
+  case TOK_THEN:
+    if (seen == TOK_COLON || (context == TOK_IF && seen == TOK_ELSE))
+      return "it is `if c then a else b`";
+    return NULL;
+  case TOK_CASE:
+    return seen == TOK_DARROW || seen == TOK_WITH || seen == TOK_COLON
+               ? "it is `case e of p => e | q => e`"
+               : NULL;
+  default:
+    return NULL;
+  }
+}
+
+/* Guesses from the token alone, and from what stands before it. */
+static const char *help_after_expr(const SyntaxError *e,
+                                   SyntaxContext context) {
+  if (stack_at(e, 0) == TOK_PUN && e->found == TOK_EQUAL)
+    return "a labelled argument is `~axis:0`";
+  const char *help = help_in_context(e->found, context.token);
+  if (help)
+    return help;
+  bool bare = !context.token && !in_dec(e);
+  switch (e->found) {
+  case TOK_EQUAL:
+    if (bare)
+      return "a value is named by `val x = e`, a function by `fun f x = e`";
+    return stack_has(e, 1, "post") || stack_has(e, 1, "args")
+               ? "a labelled argument is `~axis:0`; `==` compares"
+               : "`==` compares; `=` belongs to `val`, `fun` and record "
+                 "fields";
+  case TOK_ARROW:
+    return "in expressions it is `=>`; `->` is for types";
+  case TOK_DARROW:
+    return "a function is `fn x => e`";
+  case TOK_COLON:
+    return bare ? "a value with a type is named by `val x : type = e`"
+                : "a type is ascribed in parentheses: `(e : type)`";
+  case TOK_SEMI:
+    return "a sequence stands in parentheses, or between `in` and `end`";
+  case TOK_BAR:
+    return "logical or is `||`";
+  case TOK_QUESTION:
+    return "it is `if c then a else b`";
+  case TOK_WITH:
+    return "with another value for a field it is `{r with x = e}`";
+  case TOK_IN:
+    return "`in` belongs to `let val x = e in e end`";
+  case TOK_OPTLABEL:
+  case TOK_SOME:
+    return "the label of an argument is `~x:`, also where it is optional";
+  default:
+    break;
+  }
+  if (context.token == TOK_THEN)
+    return "every `if` has an `else`: it gives a value either way";
+  return NULL;
+}
+
+/* Where a word or a bracket follows another that wants something else. */
+static const char *help_after_word(const SyntaxError *e) {
+  switch (stack_at(e, 0)) {
+  case TOK_LIST:
+    return "a list is `list [x, y]`";
+  case TOK_FOR:
+    return "a range is `for i < n => e`";
+  case TOK_DOT:
+    return e->found == TOK_LPAREN ? "an element is `x.[i]`" : NULL;
+  case TOK_OPEN:
+    return e->found == TOK_STRING ? "`open` takes the name of a module" : NULL;
+  case TOK_CON:
+    return expects(e, TOK_OF) ? "an argument follows `of`: `A of int`" : NULL;
+  case TOK_COMMA:
+    return e->found == TOK_RPAREN || e->found == TOK_RBRACKET ||
+                   e->found == TOK_RBRACE
+               ? "no comma follows the last one"
+               : NULL;
+  case TOK_LPAREN:
+    return e->found == TOK_PUN || e->found == TOK_LABEL
+               ? "labelled arguments stand without parentheses and commas: "
+                 "`f ~x:1 y`"
+               : NULL;
+  default:
+    break;
+  }
+  if (e->found == TOK_CON && stack_has(e, 4, "type_word"))
+    return "constructors are declared by `datatype`";
+  if (e->found == TOK_OPTLABEL && stack_has(e, 1, "fun_word"))
+    return "an optional parameter is `~x:(x = e)`";
+  if (e->found == TOK_FUN && expects(e, TOK_FN))
+    return "a function without a name is `fn x => e`";
+  return NULL;
+}
+
+static bool begins_pattern(int token) {
+  return token == TOK_ID || token == TOK_HOLE || token == TOK_LPAREN ||
+         token == TOK_LBRACE || token == TOK_LBRACKET || token == TOK_NUM ||
+         token == TOK_LABEL || token == TOK_PUN;
+}
+
+/* True if the token before stands on the same line. */
+static bool same_line(ParseState *ps, const SyntaxError *e) {
+  uint32_t from = tokens_previous_span(ps).end;
+  return from <= e->span.start &&
+         !memchr(ps->lexer.text + from, '\n', e->span.start - from);
+}
+
+/* For arrows and equal signs that stand for one another. */
+static const char *help_arrow(const SyntaxError *e) {
+  bool arrow = e->found == TOK_ARROW || e->found == TOK_DARROW;
+  const char *next = next_after_pattern(e);
+  if (e->found == TOK_DARROW && (follows_type(e) || expects(e, TOK_ARROW)))
+    return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
+  if (e->found == TOK_ARROW && strcmp(next, "`=>`") == 0)
+    return "in expressions it is `=>`; `->` is for types";
+  if (e->found == TOK_EQUAL && strcmp(next, "`=>`") == 0)
+    return "a function's body follows `=>`: `fn x => e`";
+  if (arrow && strcmp(next, "an argument or `=`") == 0)
+    return "the body of `fun` follows `=`";
+  if (e->found == TOK_EQ && expects(e, TOK_EQUAL))
+    return "`=` defines; `==` compares";
+  return NULL;
+}
+
+/* For words that cannot be names, and names with the wrong first letter. */
+static const char *help_name(ParseState *ps, const SyntaxError *e) {
+  if (e->found == TOK_LIST && expects(e, TOK_TYVAR) && !expects(e, TOK_FN))
+    return "the type of the elements stands in front: `int list`";
+  if (e->found == TOK_AS && expects(e, TOK_HOLE))
+    return "here `as` stands in parentheses: `(x as p)`";
+  if (is_keyword(e->found) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
+      !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL) && same_line(ps, e))
+    return arena_printf(ps->arena, "`%s` is a keyword, and cannot be a name",
+                        parse_symbol_name(e->found));
+  if (e->found == TOK_CON && expects(e, TOK_ID) && !expects(e, TOK_CON))
+    return "names of values, types and modules begin with a small letter";
+  if (e->found == TOK_ID && expects(e, TOK_CON) && !expects(e, TOK_ID))
+    return "constructors begin with a capital letter";
+  return NULL;
+}
+
+static const char *help_text(ParseState *ps, const SyntaxError *e,
+                             SyntaxContext context) {
+  if (follows_expr(e))
+    return help_after_expr(e, context);
+  const char *arrow = help_arrow(e);
+  if (arrow)
+    return arrow;
+  const char *word = help_after_word(e);
+  if (word)
+    return word;
+  if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&
+      expects(e, TOK_MINUS))
+    return "a minus sign between spaces subtracts: `n - 1`";
+  if (e->found == TOK_IN && context.token == TOK_FOR)
+    return "a range is `for i < n => e`";
+  if (e->found == TOK_TYVAR && expects(e, TOK_FN))
+    return "strings take double quotes; `'a` is a type";
+  if (e->found == TOK_BAR && context.token != TOK_LBRACE)
+    return "`|` stands between two, and not before the first";
+  if (e->found == TOK_EQUAL && context.token == TOK_FOR)
+    return "a range is `for i < n => e`";
+  if (e->found == TOK_EQUAL && expects(e, TOK_RPAREN))
+    return "a default belongs to a label: `~x:(x = e)`";
+  if (stack_has(e, 0, "decs") && e->found == TOK_ID)
+    return "it is `val x = e` or `fun f x = e`, in a `let` too: `let val x = "
+           "e in e end`";
+  if (e->found == TOK_LBRACE && stack_has(e, 0, "params"))
+    return "the body of `fun` follows `=`, without braces";
+  if (stack_at(e, 0) == TOK_ID && stack_has(e, 1, "val") &&
+      begins_pattern(e->found))
+    return "a function is declared with `fun`: `fun f x = e`";
+  if (e->found == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
+      stack_has(e, 1, "fun_word"))
+    return "without arguments it is `val x = e`";
+  if (e->found == TOK_LPAREN && stack_has(e, 0, "fun_word"))
+    return "a function without a name is `fn x => e`";
+  const char *name = help_name(ps, e);
+  return name ? name : help_in_context(e->found, context.token);
+}
+
+/* An error that is likely to come from one already reported: at a bracket
+ * that was made up, behind a group that was skipped, on a line where the lexer
+ * found something wrong. */
+static bool is_cascading_error(ParseState *ps, const SyntaxError *e) {
+  if (ps->panic || tokens_last_is_inserted(ps))
+    return true;
+  if (ps->recovered_end && tokens_previous_span(ps).end == ps->recovered_end)
+    return true;
+  uint32_t from = ps->lexer.after_error_start;
+  Span before = tokens_previous_span(ps);
+  if (before.start < from && from <= before.end)
+    return true;
+  return from && from <= e->span.start + 1 &&
+         !memchr(ps->lexer.text + from, '\n',
+                 e->span.start < from ? 0 : e->span.start - from);
+}
+
+/* What stands in quotes of the other kind up to the end of the line is not
+ * looked at. */
+static void skip_quoted(ParseState *ps, const SyntaxError *e) {
+  const char *from = ps->lexer.text + e->span.end;
+  size_t rest = ps->lexer.end - e->span.end;
+  const char *line = memchr(from, '\n', rest);
+  const char *quote = memchr(from, '\'', line ? (size_t)(line - from) : rest);
+  if (quote)
+    ps->lexer.suppress_errors_until = (uint32_t)(quote - ps->lexer.text) + 1;
+}
+
+/* A word that is a keyword elsewhere. */
+static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
+  Span span;
+  const ForeignWord *word = tokens_blamed_foreign(ps, e->found, &span);
+  if (!word)
+    return false;
+  parse_error_foreign(ps, word, span);
+  return true;
+}
+
+/* Called by the grammar where no rule goes on. */
+void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
+  bool cascading = is_cascading_error(ps, e);
+  tokens_enter_panic_mode(ps);
+  if (cascading)
+    return;
+  if (e->found == 0)
+    ps->incomplete_errors++;
+  if (e->found == TOK_TYVAR && expects(e, TOK_FN))
+    skip_quoted(ps, e);
+  if (stack_has(e, 0, "decs") && e->found == TOK_ID)
+    tokens_let_failed(ps);
+  if (e->found == TOK_FUN && expects(e, TOK_FN))
+    ps->after_non_dec_start = e->span.start + 1;
+  if (ps->lexer.suppress_errors_until < e->span.end && e->found)
+    ps->lexer.suppress_errors_until = parse_line_end(ps, e->span.start);
+  if (blame_foreign(ps, e))
+    return;
+  if (follows_expr(e) && is_comparison(e->found) &&
+      is_comparison(stack_at(e, 1))) {
+    Diag *diag = parse_error(ps, 115, e->span, "comparisons do not chain");
+    if (diag)
+      diag->help = "write `a < b && b < c`";
+    return;
+  }
+  SyntaxContext context = innermost_context(e);
+  Span at = e->found == 0 ? tokens_previous_span(ps) : e->span;
+  Diag *diag = parse_error(ps, 110, at, "expected %s%s, but %s",
+                           expected_text(ps, e, context),
+                           context_text(ps, e, context), found_text(ps, e));
+  if (diag)
+    diag->help = help_text(ps, e, context);
+}

@@ -1,0 +1,88 @@
+/* What is told of a plan before it runs: the memory that it will take. */
+#include "plan/observer.h"
+#include "tensor/internal.h"
+
+typedef struct MemoryUsage {
+  const Plan *plan;
+  uint32_t *readers;  /* of each node of the plan: those that yet read it */
+  bool *materialized; /* of each: it was put into memory */
+  Map input_tensors;  /* tensors that were there before */
+  double current_bytes, peak_bytes, input_bytes;
+} MemoryUsage;
+
+static double node_bytes(const Node *n) {
+  return (double)node_element_count(n) * dtype_info[n->dtype].bytes;
+}
+
+static PlanNode *plan_node_of(const Plan *plan, const Node *n) {
+  return n->mark ? plan->nodes.at[n->mark - 1] : NULL;
+}
+
+bool fusion_group_stores(const FusionGroup *c, const Node *n) {
+  if (!c->kernel)
+    return true;
+  for (uint32_t j = 0; j < c->kernel->loops.len; j++) {
+    const LoopNest *loop = c->kernel->loops.at[j];
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      if (loop->outputs.at[i].node == n && loop->outputs.at[i].global_index)
+        return true;
+  }
+  return false;
+}
+
+static void add_input_tensor(MemoryUsage *m, const Node *x) {
+  if (!x || !x->data || map_get(&m->input_tensors, x->data))
+    return;
+  map_put(&m->input_tensors, x->data, x->data);
+  m->input_bytes += node_bytes(x);
+}
+
+static void add_inputs(MemoryUsage *m, const Node *n) {
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    if (n->body_ops[k].kind == BODY_READ)
+      add_input_tensor(m, n->body_ops[k].node);
+  for (uint32_t k = 0; k < n->input_count; k++)
+    add_input_tensor(m, n->inputs[k]);
+  add_input_tensor(m, n->guard);
+}
+
+/* Its results are there beside its inputs; then these may go. */
+static void account_group(MemoryUsage *m, const FusionGroup *c) {
+  for (uint32_t k = 0; k < c->nodes.len; k++)
+    if (fusion_group_stores(c, c->nodes.at[k])) {
+      m->materialized[c->nodes.at[k]->mark - 1] = true;
+      m->current_bytes += node_bytes(c->nodes.at[k]);
+    }
+  m->peak_bytes =
+      m->current_bytes > m->peak_bytes ? m->current_bytes : m->peak_bytes;
+  for (uint32_t k = 0; k < c->nodes.len; k++) {
+    const PlanNode *p = plan_node_of(m->plan, c->nodes.at[k]);
+    for (uint32_t j = 0; j < p->inputs.len; j++) {
+      const Node *x = p->inputs.at[j]->node;
+      bool last = --m->readers[x->mark - 1] == 0 && !p->inputs.at[j]->root;
+      if (last && m->materialized[x->mark - 1])
+        m->current_bytes -= node_bytes(x);
+    }
+  }
+}
+
+void observer_notify_plan(Graph *g, const Plan *plan) {
+  MemoryUsage m = {.plan = plan};
+  m.readers = NEW_ARRAY(plan->arena, uint32_t, plan->nodes.len);
+  m.materialized = NEW_ARRAY(plan->arena, bool, plan->nodes.len);
+  map_init(&m.input_tensors, plan->arena);
+  for (uint32_t k = 0; k < plan->nodes.len; k++)
+    m.readers[k] = plan->nodes.at[k]->pending_readers;
+  for (uint32_t k = 0; k < plan->materialized.len; k++)
+    add_inputs(&m, plan->materialized.at[k]->node);
+  m.current_bytes = m.peak_bytes = m.input_bytes;
+  for (uint32_t k = 0; k < plan->groups.len; k++)
+    account_group(&m, plan->groups.at[k]);
+  PlanSummary p = {.arena = plan->arena,
+                   .graph = g,
+                   .input_bytes = m.input_bytes,
+                   .peak_bytes = m.peak_bytes,
+                   .group_count = plan->groups.len,
+                   .groups = plan->groups.at};
+  g->observer->planned(g->observer->owner, &p);
+}

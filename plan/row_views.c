@@ -1,0 +1,111 @@
+/* Rows of tensors, of a graph whose outline is taken.
+ *
+ * What reads of a tensor a few rows alone, at places that are numbers, as a
+ * turn of a loop over rows or over batches of them does, reads a tensor of
+ * these instead, which lies in the same memory, at places that are counted
+ * from its first row.  So graphs have the same outline wherever the rows are,
+ * and one plan does for all turns. */
+#include "plan/cached_plan.h"
+
+#include <string.h>
+
+static bool is_int_constant(const BodyOp *c) {
+  return c->kind == BODY_CONST && c->dtype == DT_I64;
+}
+
+/* The cell with the number that the index begins at, from where it goes on for
+ * *count rows; UINT32_MAX: it is none of that. */
+static uint32_t find_start_op(const Node *n, uint32_t index, int64_t *count) {
+  const BodyOp *c = &n->body_ops[index];
+  *count = 1;
+  if (is_int_constant(c))
+    return index;
+  if (c->kind != BODY_OP || c->op != PRIM_ADD || c->arg_count != 2)
+    return UINT32_MAX;
+  for (uint32_t k = 0; k < 2; k++) {
+    const BodyOp *x = &n->body_ops[c->args[k]],
+                 *y = &n->body_ops[c->args[1 - k]];
+    if (x->kind != BODY_AXIS || !is_int_constant(y))
+      continue;
+    *count = n->extents[x->axis];
+    return c->args[1 - k];
+  }
+  return UINT32_MAX;
+}
+
+/* By one cell, and once? */
+static bool is_used_once(const Node *n, uint32_t op_index) {
+  uint32_t uses = op_index == n->body_op_count - 1;
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    for (uint32_t j = 0; j < n->body_ops[k].arg_count; j++)
+      uses += n->body_ops[k].args[j] == op_index;
+  return uses == 1;
+}
+
+static bool can_view_rows(const Graph *g, const Node *leaf) {
+  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  return backend->supports_views && leaf->data && !leaf->data->device_copy &&
+         !leaf->materialized && !leaf->free_count && leaf->rank &&
+         leaf->extents[0] > 1;
+}
+
+bool row_view_match(const Graph *g, Node *n, uint32_t read_op,
+                    RowSliceRead *out) {
+  const BodyOp *c = &n->body_ops[read_op];
+  const Node *leaf = c->node;
+  if (!can_view_rows(g, leaf) || n->body_ops[c->args[0]].kind == BODY_AXIS)
+    return false;
+  uint32_t index = c->args[0];
+  *out = (RowSliceRead){.node = n, .read_op = read_op};
+  out->start_op = find_start_op(n, index, &out->row_count);
+  if (out->start_op == UINT32_MAX)
+    return false;
+  out->first_row = n->body_ops[out->start_op].value.i;
+  return out->first_row >= 0 && out->row_count > 0 &&
+         out->first_row < leaf->extents[0] &&
+         out->row_count <= leaf->extents[0] - out->first_row &&
+         is_used_once(n, out->start_op) && is_used_once(n, index);
+}
+
+/* NULL: no memory. */
+static Node *row_view_node(Graph *g, const Node *leaf, int64_t from,
+                           int64_t count) {
+  Tensor *t = tensor_row_view(leaf->data, from, count);
+  NodeSpec spec = {.dtype = leaf->dtype,
+                   .rank = leaf->rank,
+                   .broadcast_mask = leaf->broadcast_mask};
+  if (!t)
+    return NULL;
+  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
+  Node *part = node_try_alloc(g, NODE_DATA, &spec);
+  if (!part) {
+    tensor_release(t);
+    return NULL;
+  }
+  part->data = t;
+  part->span = leaf->span;
+  part->speculatable = true;
+  return part;
+}
+
+Node *row_view_substitute(Graph *g, Node *leaf, uint32_t count,
+                          const RowSliceRead *reads) {
+  int64_t low = INT64_MAX, high = 0;
+  for (uint32_t k = 0; k < count; k++) {
+    int64_t end = reads[k].first_row + reads[k].row_count;
+    low = reads[k].first_row < low ? reads[k].first_row : low;
+    high = end > high ? end : high;
+  }
+  bool whole = low == 0 && high == leaf->extents[0];
+  Node *part = whole ? NULL : row_view_node(g, leaf, low, high - low);
+  if (!part)
+    return NULL;
+  for (uint32_t k = 0; k < count; k++) {
+    BodyOp *ops = reads[k].node->body_ops;
+    ops[reads[k].start_op].value.i -= low;
+    ops[reads[k].read_op].node = node_retain(part);
+    node_release(leaf);
+  }
+  node_release(part); /* who reads it holds it */
+  return part;
+}

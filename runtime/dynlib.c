@@ -1,0 +1,45 @@
+/* Libraries that only some files need are loaded when the first such file is
+ * met, so that starting up does not pay for them. */
+#include "runtime/internal.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { POINTER_BYTES = sizeof(void *) };
+
+static bool load(const DynLib *library) {
+  void *handle = dlopen(library->soname, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return false;
+  size_t count = 0;
+  while (library->symbols[count])
+    count++;
+  /* From the last to the first: the first being there says that all are. */
+  for (size_t i = count; i-- > 0;) {
+    void *function = dlsym(handle, library->symbols[i]);
+    if (!function) {
+      dlclose(handle);
+      return false;
+    }
+    memcpy((char *)library->table + i * POINTER_BYTES, &function,
+           POINTER_BYTES);
+  }
+  return true;
+}
+
+bool dynlib_load(const DynLib *library, Fault *fault) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  void *first;
+  pthread_mutex_lock(&lock);
+  memcpy(&first, library->table, POINTER_BYTES);
+  bool there = first || load(library);
+  pthread_mutex_unlock(&lock);
+  if (there)
+    return true;
+  fault_set(fault, "the library %s, which such files need, is not installed",
+            library->soname);
+  fault_set_help(fault, "on Debian and Ubuntu: apt install %s",
+                 library->package);
+  return false;
+}

@@ -1,0 +1,784 @@
+/* Sizes that are not numbers: handles, what is known of them, requirements. */
+#include "tensor/extent.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum ExtentOp {
+  EXTENT_OP_ADD,
+  EXTENT_OP_SUB,
+  EXTENT_OP_MUL,
+  EXTENT_OP_DIV,
+  EXTENT_OP_MOD,
+  EXTENT_OP_MIN,
+  EXTENT_OP_MAX,
+} ExtentOp;
+
+typedef struct MemoizedOp { /* an operation that was done before */
+  int64_t x, y, result;
+  ExtentOp op;
+  bool used;
+} MemoizedOp;
+
+typedef struct MemoizedDecision { /* a test that was answered, */
+  ExtentConstraint constraint;
+  uint64_t epoch; /* when this was sizes->epoch */
+  Verdict verdict;
+  bool used;
+} MemoizedDecision;
+
+enum {
+  OP_CACHE_ENTRIES = 1024,
+  DECISION_CACHE_ENTRIES = 1024
+}; /* powers of two */
+
+typedef struct ScalarArg { /* a scalar argument that sizes are made of */
+  uint32_t arg;
+  const char *name;
+  DimVar *var; /* NULL: none is */
+} ScalarArg;
+
+typedef struct ExtentHint {
+  const DimVar *var;
+  int64_t value;
+} ExtentHint;
+
+typedef struct ExtentAlias {
+  const DimVar *var;
+  int64_t extent;
+} ExtentAlias;
+
+struct ExtentTable {
+  Arena *arena;
+  DimCtx *dims;
+  Assumptions *assumptions;
+  uint64_t epoch;       /* another one wherever other facts hold */
+  VEC(Dim *) by_handle; /* by handle */
+  VEC(Requirement) requirements;
+  VEC(ScalarArg) scalar_args;
+  VEC(ExtentHint) hints; /* where they are not the middling ones */
+  VEC(ExtentAlias) aliases;
+  MemoizedOp op_cache[OP_CACHE_ENTRIES];
+  MemoizedDecision decision_cache[DECISION_CACHE_ENTRIES];
+};
+
+ExtentTable *extent_table_new(DimCtx *dims, Assumptions *assumptions) {
+  Arena *arena = arena_new();
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    arena_free(arena);
+    trap_raise(trap.kind);
+  }
+  ExtentTable *s = NEW(arena, ExtentTable);
+  s->arena = arena;
+  s->dims = dims;
+  s->assumptions = assumptions;
+  trap_end(&trap);
+  return s;
+}
+
+void extent_table_free(ExtentTable *s) {
+  if (!s)
+    return;
+  for (uint32_t k = 0; k < s->requirements.len; k++)
+    node_release(s->requirements.at[k].guard);
+  arena_free(s->arena);
+}
+
+const Requirement *extent_table_requirements(const ExtentTable *s,
+                                             uint32_t *count) {
+  *count = s->requirements.len;
+  return s->requirements.at;
+}
+
+/* ---- handles ---- */
+
+int64_t extent_of_dim(Graph *g, Dim *d) {
+  ExtentTable *s = g->extent_table;
+  int64_t x;
+  d = dim_resolve(s->dims, d);
+  if (dim_is_int(d, &x) && x < FIRST_EXTENT_HANDLE)
+    return x;
+  for (uint32_t k = 0; k < s->by_handle.len; k++)
+    if (dim_equal(s->by_handle.at[k], d))
+      return FIRST_EXTENT_HANDLE + k;
+  VEC_PUSH(s->arena, s->by_handle, d);
+  return FIRST_EXTENT_HANDLE + s->by_handle.len - 1;
+}
+
+Dim *extent_dim(const Graph *g, int64_t x) {
+  const ExtentTable *s = g->extent_table;
+  return extent_is_static(g, x) ? dim_int(s->dims, x)
+                                : s->by_handle.at[x - FIRST_EXTENT_HANDLE];
+}
+
+/* ---- arithmetic ---- */
+
+static Dim *apply_dim_op(DimCtx *cx, ExtentOp op, Dim *x, Dim *y) {
+  switch (op) {
+  case EXTENT_OP_ADD:
+    return dim_add(cx, x, y);
+  case EXTENT_OP_SUB:
+    return dim_sub(cx, x, y);
+  case EXTENT_OP_MUL:
+    return dim_mul(cx, x, y);
+  case EXTENT_OP_DIV:
+    return dim_div(cx, x, y);
+  case EXTENT_OP_MOD:
+    return dim_mod(cx, x, y);
+  case EXTENT_OP_MIN:
+    return dim_min(cx, x, y);
+  case EXTENT_OP_MAX:
+    return dim_max(cx, x, y);
+  }
+  return x;
+}
+
+static uint32_t cache_slot(int64_t x, int64_t y, uint32_t op, uint32_t count) {
+  uint64_t h = ((uint64_t)x * 31 + (uint64_t)y) * 8 + op;
+  h *= 0x9e3779b97f4a7c15u;
+  return (uint32_t)(h >> 40) & (count - 1);
+}
+
+static int64_t memoized_op(Graph *g, ExtentOp op, int64_t x, int64_t y) {
+  ExtentTable *s = g->extent_table;
+  MemoizedOp *slot = &s->op_cache[cache_slot(x, y, op, OP_CACHE_ENTRIES)];
+  if (slot->used && slot->op == op && slot->x == x && slot->y == y)
+    return slot->result;
+  Dim *d = apply_dim_op(s->dims, op, extent_dim(g, x), extent_dim(g, y));
+  *slot = (MemoizedOp){x, y, extent_of_dim(g, d), op, true};
+  return slot->result;
+}
+
+static bool both_static(const Graph *g, int64_t x, int64_t y) {
+  return extent_is_static(g, x) && extent_is_static(g, y);
+}
+
+/* What is no handle by chance. */
+static bool is_not_handle(const Graph *g, int64_t x) {
+  return !g->extent_table || x < FIRST_EXTENT_HANDLE;
+}
+
+bool extent_add(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  if (both_static(g, x, y))
+    return !__builtin_add_overflow(x, y, out) && is_not_handle(g, *out);
+  *out = memoized_op(g, EXTENT_OP_ADD, x, y);
+  return true;
+}
+
+bool extent_sub(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  if (both_static(g, x, y))
+    return !__builtin_sub_overflow(x, y, out) && is_not_handle(g, *out);
+  *out = memoized_op(g, EXTENT_OP_SUB, x, y);
+  return true;
+}
+
+bool extent_mul(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  if (both_static(g, x, y))
+    return !__builtin_mul_overflow(x, y, out) && is_not_handle(g, *out);
+  *out = memoized_op(g, EXTENT_OP_MUL, x, y);
+  return true;
+}
+
+bool extent_floor_div(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  if (extent_is_static(g, y) && (y == 0 || (y < 0 && !extent_is_static(g, x))))
+    return false;
+  *out = both_static(g, x, y) ? int_floor_div(x, y)
+                              : memoized_op(g, EXTENT_OP_DIV, x, y);
+  return true;
+}
+
+bool extent_floor_mod(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  if (extent_is_static(g, y) && (y == 0 || (y < 0 && !extent_is_static(g, x))))
+    return false;
+  *out = both_static(g, x, y) ? int_floor_mod(x, y)
+                              : memoized_op(g, EXTENT_OP_MOD, x, y);
+  return true;
+}
+
+int64_t extent_min(Graph *g, int64_t x, int64_t y) {
+  return both_static(g, x, y) ? (x < y ? x : y)
+                              : memoized_op(g, EXTENT_OP_MIN, x, y);
+}
+
+int64_t extent_max(Graph *g, int64_t x, int64_t y) {
+  return both_static(g, x, y) ? (x > y ? x : y)
+                              : memoized_op(g, EXTENT_OP_MAX, x, y);
+}
+
+bool extent_product(Graph *g, uint32_t count, const int64_t *x, int64_t *out) {
+  *out = 1;
+  bool fits_i64 = true;
+  for (uint32_t k = 0; k < count; k++) {
+    if (x[k] == 0) {
+      *out = 0;
+      return true;
+    }
+    fits_i64 = fits_i64 && extent_mul(g, *out, x[k], out);
+  }
+  return fits_i64;
+}
+
+bool extent_ceil_div(Graph *g, int64_t x, int64_t y, int64_t *out) {
+  int64_t less;
+  return extent_sub(g, y, 1, &less) && extent_add(g, x, less, out) &&
+         extent_floor_div(g, *out, y, out);
+}
+
+int64_t extent_sub_saturating(Graph *g, int64_t x, int64_t y) {
+  int64_t out;
+  return extent_sub(g, x, y, &out) ? out : INT64_MAX;
+}
+
+/* ---- what is known ---- */
+
+static Verdict negate_verdict(Verdict v) {
+  return v == ENTAILED       ? CONTRADICTED
+         : v == CONTRADICTED ? ENTAILED
+                             : UNDECIDED;
+}
+
+static Verdict prove(const ExtentTable *s, ExtentRelation relation, Dim *x,
+                     Dim *y) {
+  Dim *d = dim_sub(s->dims, y, x);
+  int64_t n;
+  if (dim_is_int(d, &n))
+    return (relation == EXTENT_LE ? n >= 0
+                                  : (n == 0) == (relation == EXTENT_EQ))
+               ? ENTAILED
+               : CONTRADICTED;
+  assumptions_renew_effort(s->assumptions);
+  if (relation == EXTENT_LE)
+    return dim_check_ge0(s->assumptions, d, false);
+  Verdict same = dim_check_eq0(s->assumptions, d, false);
+  return relation == EXTENT_EQ ? same : negate_verdict(same);
+}
+
+Verdict extent_decide(const Graph *g, ExtentRelation relation, int64_t x,
+                      int64_t y) {
+  bool holds =
+      relation == EXTENT_LE ? x <= y : (x == y) == (relation == EXTENT_EQ);
+  if (both_static(g, x, y))
+    return holds ? ENTAILED : CONTRADICTED;
+  if (x == y)
+    return relation == EXTENT_NE ? CONTRADICTED : ENTAILED;
+  ExtentTable *s = g->extent_table;
+  MemoizedDecision *slot =
+      &s->decision_cache[cache_slot(x, y, relation, DECISION_CACHE_ENTRIES)];
+  if (!slot->used || slot->epoch != s->epoch ||
+      slot->constraint.relation != relation || slot->constraint.x != x ||
+      slot->constraint.y != y) {
+    Verdict v = prove(s, relation, extent_dim(g, x), extent_dim(g, y));
+    *slot = (MemoizedDecision){{relation, x, y}, s->epoch, v, true};
+  }
+  return slot->verdict;
+}
+
+bool extent_proved_less(const Graph *g, int64_t x, int64_t y) {
+  int64_t next;
+  if (both_static(g, x, y))
+    return x < y;
+  return extent_add((Graph *)(uintptr_t)g, x, 1, &next) &&
+         extent_proved(g, EXTENT_LE, next, y);
+}
+
+uint32_t extent_table_mark(Graph *g) {
+  return assumptions_mark(g->extent_table->assumptions);
+}
+
+void extent_table_assume(Graph *g, ExtentConstraint f) {
+  ExtentTable *s = g->extent_table;
+  Dim *d = dim_sub(s->dims, extent_dim(g, f.y), extent_dim(g, f.x));
+  s->epoch++;
+  if (f.relation == EXTENT_EQ)
+    assumptions_add_eq(s->assumptions, d);
+  if (f.relation == EXTENT_LE)
+    assumptions_add_ge(s->assumptions, d);
+  if (f.relation == EXTENT_NE && extent_proved(g, EXTENT_LE, f.x, f.y))
+    assumptions_add_ge(s->assumptions,
+                       dim_sub(s->dims, d, dim_int(s->dims, 1)));
+  else if (f.relation == EXTENT_NE && extent_proved(g, EXTENT_LE, f.y, f.x))
+    assumptions_add_ge(s->assumptions, dim_sub(s->dims, dim_neg(s->dims, d),
+                                               dim_int(s->dims, 1)));
+}
+
+void extent_table_rollback(Graph *g, uint32_t mark) {
+  g->extent_table->epoch++;
+  assumptions_backtrack(g->extent_table->assumptions, mark);
+}
+
+/* ---- requirements ---- */
+
+static bool has_requirement(const ExtentTable *s, ExtentConstraint f,
+                            const Node *guard) {
+  for (uint32_t k = 0; k < s->requirements.len; k++) {
+    const Requirement *r = &s->requirements.at[k];
+    if (r->guard == guard && !r->premise_count &&
+        r->constraint.relation == f.relation && r->constraint.x == f.x &&
+        r->constraint.y == f.y)
+      return true;
+  }
+  return false;
+}
+
+/* The condition under which code now runs, without indices. */
+static Node *current_guard(Graph *g) {
+  NodeSpec spec = {0};
+  Node *guard = g->guard ? guard_for(g, &spec, false) : NULL;
+  if (!guard || !guard->loop_depth)
+    return guard;
+  node_release(guard); /* nobody can tell before the loop turns */
+  return NULL;
+}
+
+static void append_requirement(Graph *g, Requirement r) {
+  ExtentTable *s = g->extent_table;
+  r.guard = current_guard(g);
+  if (!r.premise_count && has_requirement(s, r.constraint, r.guard)) {
+    node_release(r.guard);
+    return;
+  }
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(r.guard);
+    trap_raise(trap.kind);
+  }
+  r.message = arena_strndup(s->arena, r.message, strlen(r.message));
+  r.help = arena_strndup(s->arena, r.help, strlen(r.help));
+  if (r.premise_count) {
+    ExtentConstraint *premises =
+        NEW_ARRAY(s->arena, ExtentConstraint, r.premise_count);
+    memcpy(premises, r.premises, r.premise_count * sizeof *premises);
+    r.premises = premises;
+  }
+  r.span = g->span;
+  VEC_PUSH(s->arena, s->requirements, r);
+  trap_end(&trap);
+  if (!r.guard && !r.premise_count)
+    extent_table_assume(g, r.constraint);
+}
+
+Verdict extent_add_requirement(Graph *g, ExtentConstraint f,
+                               const ExtentConstraint *premises,
+                               uint32_t premise_count, const char *message,
+                               const char *help) {
+  Verdict v = extent_decide(g, f.relation, f.x, f.y);
+  if (v == UNDECIDED || (v == CONTRADICTED && premise_count && g->extent_table))
+    append_requirement(g, (Requirement){.constraint = f,
+                                        .premises = premises,
+                                        .premise_count = premise_count,
+                                        .message = message,
+                                        .help = help});
+  return v == CONTRADICTED && premise_count ? UNDECIDED : v;
+}
+
+void extent_table_add_check(Graph *g, ExtentConstraint f, const char *message) {
+  append_requirement(
+      g, (Requirement){.constraint = f, .message = message, .help = ""});
+}
+
+bool extent_require(Graph *g, ExtentRelation relation, int64_t x, int64_t y,
+                    Fault *fault) {
+  ExtentConstraint f = {relation, x, y};
+  if (extent_add_requirement(g, f, NULL, 0, fault->message, fault->help) ==
+      CONTRADICTED)
+    return false;
+  *fault = (Fault){0};
+  return true;
+}
+
+/* ---- sizes in the graph ---- */
+
+void extent_table_add_arg(ExtentTable *s, uint32_t arg, const char *name) {
+  VEC_PUSH(s->arena, s->scalar_args, ((ScalarArg){arg, name, NULL}));
+}
+
+static ScalarArg *find_scalar_arg(const ExtentTable *s, uint32_t arg) {
+  for (uint32_t k = 0; k < s->scalar_args.len; k++)
+    if (s->scalar_args.at[k].arg == arg)
+      return &s->scalar_args.at[k];
+  return NULL;
+}
+
+DimVar *extent_table_arg_var(const ExtentTable *s, uint32_t arg) {
+  const ScalarArg *a = find_scalar_arg(s, arg);
+  return a ? a->var : NULL;
+}
+
+/* The value of an integer that the caller gives. */
+static bool arg_extent(Graph *g, const Node *n, int64_t *out) {
+  ExtentTable *s = g->extent_table;
+  ScalarArg *a = find_scalar_arg(s, n->arg_index);
+  if (!a || n->rank || !dtype_is_int(n->dtype))
+    return false;
+  if (!a->var) {
+    a->var = dim_new_var(s->dims, DV_SKOLEM, NULL, n->span);
+    a->var->is_integer = true;
+    a->var->printed_name = a->name;
+  }
+  *out = extent_of_dim(g, dim_of_var(s->dims, a->var));
+  return true;
+}
+
+static bool op_extent(Graph *g, PrimId op, const int64_t *x, int64_t *out) {
+  int64_t zero = 0;
+  switch ((int)op) {
+  case PRIM_ADD:
+    return extent_add(g, x[0], x[1], out);
+  case PRIM_SUB:
+    return extent_sub(g, x[0], x[1], out);
+  case PRIM_MUL:
+    return extent_mul(g, x[0], x[1], out);
+  case PRIM_NEG:
+    return extent_sub(g, zero, x[0], out);
+  case PRIM_MINIMUM:
+    *out = extent_min(g, x[0], x[1]);
+    return true;
+  case PRIM_MAXIMUM:
+    *out = extent_max(g, x[0], x[1]);
+    return true;
+  case PRIM_DIV:
+    return extent_proved(g, EXTENT_LE, 1, x[1]) &&
+           extent_floor_div(g, x[0], x[1], out);
+  case PRIM_MOD:
+    return extent_proved(g, EXTENT_LE, 1, x[1]) &&
+           extent_floor_mod(g, x[0], x[1], out);
+  }
+  return false;
+}
+
+enum { MAX_DEPTH = 32, MAX_OPERANDS = 3 };
+
+static bool is_closed_scalar(const Node *n) {
+  return n->rank == 0 && n->free_count == 0;
+}
+
+static bool to_extent(Graph *g, const Node *n, uint32_t depth, int64_t *out);
+
+static bool body_op_extent(Graph *g, const Node *n, uint32_t k, uint32_t depth,
+                           int64_t *out) {
+  const BodyOp *c = &n->body_ops[k];
+  int64_t x[MAX_OPERANDS];
+  if (depth > MAX_DEPTH)
+    return false;
+  switch (c->kind) {
+  case BODY_CONST:
+    *out = c->value.i;
+    return dtype_is_int(c->dtype) && *out < FIRST_EXTENT_HANDLE;
+  case BODY_EXTENT:
+    *out = c->extent;
+    return true;
+  case BODY_READ:
+    return is_closed_scalar(c->node) && to_extent(g, c->node, depth + 1, out);
+  case BODY_CONVERT:
+    return c->dtype == DT_I64 && dtype_is_int(n->body_ops[c->args[0]].dtype) &&
+           body_op_extent(g, n, c->args[0], depth + 1, out);
+  case BODY_OP:
+    if (c->dtype != DT_I64 || c->arg_count > MAX_OPERANDS)
+      return false;
+    for (uint32_t j = 0; j < c->arg_count; j++)
+      if (!body_op_extent(g, n, c->args[j], depth + 1, &x[j]))
+        return false;
+    return op_extent(g, c->op, x, out);
+  case BODY_AXIS:
+  case BODY_SELECT:
+  case BODY_RANDOM:
+    break;
+  }
+  return false;
+}
+
+static bool to_extent(Graph *g, const Node *n, uint32_t depth, int64_t *out) {
+  Scalar known;
+  if (node_known(n, &known)) {
+    *out = known.i;
+    return dtype_is_int(known.dtype) && *out < FIRST_EXTENT_HANDLE;
+  }
+  if (n->kind == NODE_ARG)
+    return arg_extent(g, n, out);
+  return n->kind == NODE_COMP && n->reduce == PRIM_NONE &&
+         body_op_extent(g, n, n->body_op_count - 1, depth, out);
+}
+
+bool node_to_extent(Graph *g, const Node *n, int64_t *out) {
+  return g->extent_table && is_closed_scalar(n) && to_extent(g, n, 0, out);
+}
+
+bool node_to_constraint(Graph *g, const Node *n, ExtentConstraint *out) {
+  if (!g->extent_table || !is_closed_scalar(n) || n->kind != NODE_COMP ||
+      n->reduce != PRIM_NONE)
+    return false;
+  const BodyOp *c = &n->body_ops[n->body_op_count - 1];
+  if (c->kind == BODY_READ && is_closed_scalar(c->node))
+    return node_to_constraint(g, c->node, out);
+  int64_t x, y, more;
+  if (c->kind != BODY_OP || c->arg_count != 2 ||
+      !body_op_extent(g, n, c->args[0], 0, &x) ||
+      !body_op_extent(g, n, c->args[1], 0, &y))
+    return false;
+  switch ((int)c->op) {
+  case PRIM_EQ:
+    *out = (ExtentConstraint){EXTENT_EQ, x, y};
+    return true;
+  case PRIM_NE:
+    *out = (ExtentConstraint){EXTENT_NE, x, y};
+    return true;
+  case PRIM_LE:
+    *out = (ExtentConstraint){EXTENT_LE, x, y};
+    return true;
+  case PRIM_GE:
+    *out = (ExtentConstraint){EXTENT_LE, y, x};
+    return true;
+  case PRIM_LT:
+    *out =
+        (ExtentConstraint){EXTENT_LE, extent_add(g, x, 1, &more) ? more : x, y};
+    return true;
+  case PRIM_GT:
+    *out =
+        (ExtentConstraint){EXTENT_LE, extent_add(g, y, 1, &more) ? more : y, x};
+    return true;
+  }
+  return false;
+}
+
+Node *node_extent_scalar(Graph *g, int64_t x) {
+  NodeSpec spec = {.dtype = DT_I64};
+  BodyBuilder b;
+  body_init(&b, g, &spec);
+  body_int(&b, x);
+  return body_finish(&b, g, NULL);
+}
+
+/* ---- texts ---- */
+
+void extent_print(const Graph *g, Buffer *out, int64_t x) {
+  if (extent_is_static(g, x))
+    buffer_printf(out, "%lld", (long long)x);
+  else
+    dim_print(g->extent_table->dims, out, extent_dim(g, x));
+}
+
+ExtentText extent_text(const Graph *g, int64_t x) {
+  ExtentText t;
+  if (extent_is_static(g, x)) {
+    snprintf(t.text, sizeof t.text, "%lld", (long long)x);
+    return t;
+  }
+  Buffer out = {.arena = g->extent_table->arena};
+  extent_print(g, &out, x);
+  snprintf(t.text, sizeof t.text, "%.*s", (int)out.len, out.text);
+  return t;
+}
+
+/* ---- as C, and as numbers ---- */
+
+enum { MAX_STACK = 256 };
+
+static const char *emit_op(Arena *arena, DimOpKind kind, const char *x,
+                           const char *y) {
+  switch (kind) {
+  case DOP_ADD:
+    return arena_printf(arena, "(%s + %s)", x, y);
+  case DOP_SUB:
+    return arena_printf(arena, "(%s - %s)", x, y);
+  case DOP_MUL:
+    return arena_printf(arena, "%s * %s", x, y);
+  case DOP_DIV:
+    return arena_printf(arena, "size_div(%s, %s)", x, y);
+  case DOP_MIN:
+    return arena_printf(arena, "size_min(%s, %s)", x, y);
+  case DOP_MAX:
+    return arena_printf(arena, "size_max(%s, %s)", x, y);
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
+    break;
+  }
+  return NULL;
+}
+
+/* No value on the way is larger: what is subtracted adds, and to divide makes
+ * nothing smaller. */
+static const char *magnitude_op(Arena *arena, DimOpKind kind, const char *x,
+                                const char *y) {
+  if (kind == DOP_DIV)
+    return x;
+  return arena_printf(arena, kind == DOP_MUL ? "%s * %s" : "(%s + %s)", x, y);
+}
+
+static const char *emit_leaf(Arena *arena, const DimOp *op, bool magnitude,
+                             const char *(*name)(void *, const DimVar *),
+                             void *arg) {
+  if (op->kind == DOP_VAR)
+    return magnitude ? arena_printf(arena, "size_abs(%s)", name(arg, op->var))
+                     : name(arg, op->var);
+  if (magnitude)
+    return arena_printf(arena, "%.1f", fabs((double)op->num));
+  return arena_printf(arena, op->num < 0 ? "(%lld)" : "%lld",
+                      (long long)op->num);
+}
+
+static bool emit(const Graph *g, Buffer *out, int64_t x, bool magnitude,
+                 const char *(*name)(void *, const DimVar *), void *arg) {
+  Arena *arena = g->extent_table->arena;
+  uint32_t count, height = 0;
+  const DimOp *ops =
+      dim_postfix(g->extent_table->dims, extent_dim(g, x), &count);
+  const char *stack[MAX_STACK];
+  for (uint32_t k = 0; ops && k < count; k++) {
+    if (height == MAX_STACK || ops[k].kind == DOP_PROD)
+      return false;
+    if (ops[k].kind == DOP_INT || ops[k].kind == DOP_VAR) {
+      stack[height++] = emit_leaf(arena, &ops[k], magnitude, name, arg);
+    } else {
+      height--;
+      stack[height - 1] = (magnitude ? magnitude_op : emit_op)(
+          arena, ops[k].kind, stack[height - 1], stack[height]);
+    }
+  }
+  if (height == 1)
+    buffer_puts(out, stack[0]);
+  return height == 1;
+}
+
+bool extent_emit_c(const Graph *g, Buffer *out, int64_t x,
+                   const char *(*name)(void *, const DimVar *), void *arg) {
+  if (!extent_is_static(g, x))
+    return emit(g, out, x, false, name, arg);
+  buffer_printf(out, "%lld", (long long)x);
+  return true;
+}
+
+bool extent_emit_magnitude(const Graph *g, Buffer *out, int64_t x,
+                           const char *(*name)(void *, const DimVar *),
+                           void *arg) {
+  return emit(g, out, x, true, name, arg);
+}
+
+static bool evaluate_op(DimOpKind kind, int64_t x, int64_t y, int64_t *out) {
+  switch (kind) {
+  case DOP_ADD:
+    return !__builtin_add_overflow(x, y, out);
+  case DOP_SUB:
+    return !__builtin_sub_overflow(x, y, out);
+  case DOP_MUL:
+    return !__builtin_mul_overflow(x, y, out);
+  case DOP_DIV:
+    *out = y ? int_floor_div(x, y) : 0;
+    return y != 0;
+  case DOP_MIN:
+    *out = x < y ? x : y;
+    return true;
+  case DOP_MAX:
+    *out = x > y ? x : y;
+    return true;
+  case DOP_INT:
+  case DOP_VAR:
+  case DOP_PROD:
+    break;
+  }
+  return false;
+}
+
+bool dim_postfix_evaluate(const DimOp *ops, uint32_t count,
+                          int64_t (*value)(void *, const DimVar *), void *arg,
+                          int64_t *out) {
+  uint32_t height = 0;
+  int64_t stack[MAX_STACK];
+  for (uint32_t k = 0; ops && k < count; k++) {
+    if (height == MAX_STACK || ops[k].kind == DOP_PROD)
+      return false;
+    if (ops[k].kind == DOP_INT) {
+      stack[height++] = ops[k].num;
+    } else if (ops[k].kind == DOP_VAR) {
+      stack[height++] = value(arg, ops[k].var);
+    } else {
+      height--;
+      if (!evaluate_op(ops[k].kind, stack[height - 1], stack[height],
+                       &stack[height - 1]))
+        return false;
+    }
+  }
+  if (height == 1)
+    *out = stack[0];
+  return height == 1;
+}
+
+bool extent_evaluate(const Graph *g, int64_t x,
+                     int64_t (*value)(void *, const DimVar *), void *arg,
+                     int64_t *out) {
+  *out = x;
+  if (extent_is_static(g, x))
+    return true;
+  uint32_t count;
+  const DimOp *ops =
+      dim_postfix(g->extent_table->dims, extent_dim(g, x), &count);
+  return dim_postfix_evaluate(ops, count, value, arg, out);
+}
+
+/* ---- what sizes may be like ---- */
+
+static int64_t hinted_value(void *arg, const DimVar *v) {
+  const ExtentTable *s = arg;
+  for (uint32_t k = 0; k < s->hints.len; k++)
+    if (s->hints.at[k].var == v)
+      return s->hints.at[k].value;
+  return v->is_integer ? 2 : EXTENT_HINT_DEFAULT;
+}
+
+void extent_table_set_hint(ExtentTable *s, const DimVar *var, int64_t value) {
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < s->hints.len; k++)
+    if (s->hints.at[k].var != var)
+      s->hints.at[kept++] = s->hints.at[k];
+  s->hints.len = kept;
+  if (value)
+    VEC_PUSH(s->arena, s->hints, ((ExtentHint){var, value}));
+}
+
+void extent_each_var(const Graph *g, int64_t x, void (*f)(void *, DimVar *),
+                     void *arg) {
+  if (!extent_is_static(g, x))
+    dim_each_var(extent_dim(g, x), f, NULL, arg);
+}
+
+int64_t extent_hint(const Graph *g, int64_t x) {
+  int64_t out;
+  if (extent_is_static(g, x))
+    return x;
+  if (!extent_evaluate(g, x, hinted_value, g->extent_table, &out))
+    return EXTENT_HINT_DEFAULT;
+  return out < 1 ? 1 : out;
+}
+
+int64_t extent_new_alias(Graph *g, int64_t x) {
+  ExtentTable *s = g->extent_table;
+  if (extent_is_static(g, x))
+    return x;
+  DimVar *var = dim_new_var(s->dims, DV_SKOLEM, NULL, g->span);
+  VEC_PUSH(s->arena, s->aliases, ((ExtentAlias){var, x}));
+  extent_table_set_hint(s, var, extent_hint(g, x));
+  return extent_of_dim(g, dim_of_var(s->dims, var));
+}
+
+uint32_t extent_table_alias_count(const ExtentTable *s) {
+  return s->aliases.len;
+}
+
+const DimVar *extent_table_alias_at(const ExtentTable *s, uint32_t k,
+                                    int64_t *extent) {
+  *extent = s->aliases.at[k].extent;
+  return s->aliases.at[k].var;
+}
+
+double extent_hint_product(const Graph *g, uint32_t count, const int64_t *x) {
+  double product = 1;
+  for (uint32_t k = 0; k < count; k++)
+    product *= (double)extent_hint(g, x[k]);
+  return product;
+}
+
+double node_element_hint(const Graph *g, const Node *n) {
+  return extent_hint_product(g, n->free_count + n->rank, n->extents);
+}
