@@ -68,8 +68,8 @@ static Value arg_value(Eval *vm, const EvalArg *g) {
 static const Code *apply_code(Eval *vm, const Var *fn, uint32_t count) {
   BytecodeEmitter e = {
       .vm = vm, .stack_depth = count, .max_stack_depth = count + 8};
-  emit_ptr(&e, OP_GLOBAL, 0, 0, 0, 1, global_of(vm, (Var *)(uintptr_t)fn));
-  emit(&e, OP_REAPPLY, 0, 0, 0, -1);
+  emit_ptr(&e, OP_LOAD_GLOBAL, 0, 0, 0, 1, global_of(vm, (Var *)(uintptr_t)fn));
+  emit(&e, OP_APPLY_REST, 0, 0, 0, -1);
   Code *code = code_new(vm, count, NULL);
   code->is_builtin = true;
   emit_finish(&e, code);

@@ -47,7 +47,7 @@ uint32_t emit_add_constant(BytecodeEmitter *e, Value v) {
 }
 
 void emit_push_constant(BytecodeEmitter *e, Value v) {
-  emit(e, OP_CONST, 0, 0, (int32_t)emit_add_constant(e, v), 1);
+  emit(e, OP_LOAD_CONST, 0, 0, (int32_t)emit_add_constant(e, v), 1);
 }
 
 Code *code_new(Eval *vm, uint32_t arity, const char *name) {

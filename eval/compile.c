@@ -63,12 +63,12 @@ bool fn_knows(const FunctionState *fn, const void *key) {
 bool fn_emit_load(FunctionState *fn, const void *key) {
   uint32_t slot;
   if (fn_slot(fn, key, &slot)) {
-    emit(&fn->emitter, OP_LOCAL, 0, slot, 0, 1);
+    emit(&fn->emitter, OP_LOAD_LOCAL, 0, slot, 0, 1);
     return true;
   }
   Code *sibling = group_code(fn->group, key);
   if (sibling) {
-    emit_ptr(&fn->emitter, OP_SELF, 0, 0, 0, 1, sibling);
+    emit_ptr(&fn->emitter, OP_LOAD_SELF, 0, 0, 0, 1, sibling);
     return true;
   }
   if (!fn_knows(fn->outer, key))
@@ -78,7 +78,7 @@ bool fn_emit_load(FunctionState *fn, const void *key) {
     at++;
   if (at == fn->captures->len)
     VEC_PUSH(fn->emitter.vm->arena, *fn->captures, key);
-  emit(&fn->emitter, OP_ENV, 0, 0, (int32_t)at, 1);
+  emit(&fn->emitter, OP_LOAD_CAPTURE, 0, 0, (int32_t)at, 1);
   return true;
 }
 
@@ -89,7 +89,7 @@ void compile_bug(FunctionState *fn, const char *what) {
 
 static void load_var(FunctionState *fn, Var *var) {
   if (var->global)
-    emit_ptr(&fn->emitter, OP_GLOBAL, 0, 0, 0, 1,
+    emit_ptr(&fn->emitter, OP_LOAD_GLOBAL, 0, 0, 0, 1,
              global_of(fn->emitter.vm, var));
   else if (!fn_emit_load(fn, var))
     compile_bug(fn, "a variable has no value here");
@@ -163,16 +163,16 @@ static void emit_implicits_from_args(FunctionState *fn, const Core *tlam,
     if (map_get(&done, key) || !fn_slot(fn, key, &slot))
       continue;
     map_put(&done, key, (void *)key);
-    uint32_t known = emit(e, OP_JKNOWN, 0, slot, 0, 0);
+    uint32_t known = emit(e, OP_JUMP_IF_KNOWN, 0, slot, 0, 0);
     for (uint32_t k = i; k < tlam->size_path_count; k++) {
       SizePath *b = &tlam->size_paths[k];
       if (size_path_key(b) != key)
         continue;
-      emit(e, OP_LOCAL, 0, first + b->param_index, 0, 1);
-      emit_ptr(e, k == i ? OP_OPENGET : OP_OPENSAME, 0, k == i ? 0 : slot, 0,
+      emit(e, OP_LOAD_LOCAL, 0, first + b->param_index, 0, 1);
+      emit_ptr(e, k == i ? OP_UNPACK_SIZE : OP_CHECK_UNPACKED, 0, k == i ? 0 : slot, 0,
                k == i, b);
       if (k == i)
-        emit(e, OP_SETLOCAL, 0, slot, 0, -1);
+        emit(e, OP_STORE_LOCAL, 0, slot, 0, -1);
       emit(e, OP_POP, 0, 0, 0, -1);
     }
     emit_patch_jump(e, known);
@@ -213,9 +213,9 @@ static void compile_fn(Eval *vm, FunctionState *outer, LetrecGroup *group,
   for (uint32_t i = 0; i < count; i++) {
     if (!params[i].default_value)
       continue;
-    uint32_t skip = emit(&fn.emitter, OP_JPRESENT, 0, first + i, 0, 0);
+    uint32_t skip = emit(&fn.emitter, OP_JUMP_IF_PRESENT, 0, first + i, 0, 0);
     compile(&fn, params[i].default_value, false);
-    emit(&fn.emitter, OP_SETLOCAL, 0, first + i, 0, -1);
+    emit(&fn.emitter, OP_STORE_LOCAL, 0, first + i, 0, -1);
     emit_patch_jump(&fn.emitter, skip);
   }
   compile(&fn, c->items[0], true);
@@ -243,7 +243,7 @@ void compile_closure(FunctionState *fn, const Core *c, uint32_t arity) {
     return;
   }
   load_captures(fn, &captures);
-  emit_ptr(&fn->emitter, OP_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len,
+  emit_ptr(&fn->emitter, OP_MAKE_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len,
            code);
 }
 
@@ -260,11 +260,11 @@ static void compile_letrec(FunctionState *fn, const Core *c, bool tail) {
   uint32_t base = fn->emitter.stack_depth;
   if (captures.len) {
     load_captures(fn, &captures);
-    emit(&fn->emitter, OP_MAKEENV, 0, captures.len, 0, 1 - (int)captures.len);
+    emit(&fn->emitter, OP_MAKE_ENV, 0, captures.len, 0, 1 - (int)captures.len);
   }
   for (uint32_t i = 0; i < c->var_count; i++) {
     if (captures.len)
-      emit_ptr(&fn->emitter, OP_FNENV, 0, base, 0, 1, group.codes[i]);
+      emit_ptr(&fn->emitter, OP_MAKE_SIBLING, 0, base, 0, 1, group.codes[i]);
     else
       emit_push_constant(&fn->emitter,
                          (Value){.tag = V_FN, .code = group.codes[i]});
@@ -319,13 +319,13 @@ static void compile_num(FunctionState *fn, const Core *c) {
   if (dtype == DT_NONE && !fn_emit_load(fn, c->elem.var))
     dtype = c->is_float ? DT_F32 : DT_I64;
   if (dtype == DT_NONE) {
-    emit_ptr(&fn->emitter, OP_NUMDYN, 0, 0, 0, 0,
+    emit_ptr(&fn->emitter, OP_LOAD_NUM_DYNAMIC, 0, 0, 0, 0,
              num_literal(fn->emitter.vm, c->num));
     return;
   }
   Scalar x = parse_number_as(dtype, c->num);
   if (dtype == DT_I64 && x.i == (int32_t)x.i)
-    emit(&fn->emitter, OP_INT, 0, 0, (int32_t)x.i, 1);
+    emit(&fn->emitter, OP_LOAD_INT, 0, 0, (int32_t)x.i, 1);
   else
     emit_push_constant(&fn->emitter, value_scalar(x));
 }
@@ -353,7 +353,7 @@ static void compile_prim(FunctionState *fn, const Core *c) {
   PrimSite *site = prim_site(fn, c, &dynamic);
   if (dynamic) {
     fn_emit_load(fn, c->elem.var);
-    emit_ptr(&fn->emitter, OP_PRIMVAL, 0, 0, 0, 0, site);
+    emit_ptr(&fn->emitter, OP_MAKE_PRIM, 0, 0, 0, 0, site);
     return;
   }
   PrimObj *obj = obj_new(&vm->heap, V_PRIM, sizeof *obj, 0);
@@ -454,7 +454,7 @@ static void compile_short_circuit(FunctionState *fn, PrimId prim,
   compile(fn, args[0], false);
   if (shape->len) {
     compile_shape_ref(fn, shape);
-    tensor = emit(e, OP_JAXES, 0, 0, 0, -1);
+    tensor = emit(e, OP_JUMP_IF_AXES, 0, 0, 0, -1);
   }
   e->span = span;
   bool and = prim == PRIM_AND;
@@ -467,14 +467,14 @@ static void compile_short_circuit(FunctionState *fn, PrimId prim,
   VEC_PUSH(e->vm->arena, e->joins, ((JoinPoint){test, join}));
   if (!shape->len)
     return;
-  end = emit(e, OP_JMP, 0, 0, 0, 0);
+  end = emit(e, OP_JUMP, 0, 0, 0, 0);
   emit_patch_jump(e, tensor);
   e->stack_depth = depth + 1;
   compile(fn, args[1], false);
   e->span = span;
   PrimSite *site = NEW(e->vm->arena, PrimSite);
   *site = (PrimSite){.prim = prim, .arity = 2, .elem = DT_BOOL};
-  emit_ptr(e, OP_PRIM, 2, 0, 0, -1, site);
+  emit_ptr(e, OP_CALL_PRIM, 2, 0, 0, -1, site);
   emit_patch_jump(e, end);
 }
 
@@ -498,7 +498,7 @@ static void compile_prim_call(FunctionState *fn, const Core *prim,
   for (uint32_t i = 0; i < n; i++)
     compile(fn, args[i], false);
   e->span = span;
-  emit_ptr(e, OP_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
+  emit_ptr(e, OP_CALL_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
   if (prim->prim == PRIM_LOAD && prim->flag)
     compile_load_check(fn, &prim->shape);
 }
@@ -580,11 +580,11 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
       uint32_t end = compile_empty_loop(fn, c, scan ? 1 : n - 1,
                                         scan ? LOOP_SCAN : LOOP_MAP);
       fn->emitter.span = c->span;
-      emit_call(fn, tail && !end, OP_CALLC, OP_TAILC, n, 1 - (int)n, control);
+      emit_call(fn, tail && !end, OP_CALL_CODE, OP_TAIL_CALL_CODE, n, 1 - (int)n, control);
       if (end)
         emit_patch_jump(&fn->emitter, end);
       if (end && tail)
-        emit(&fn->emitter, OP_RET, 0, 0, 0, 0);
+        emit(&fn->emitter, OP_RETURN, 0, 0, 0, 0);
       return;
     }
     if (!control && n >= arity) {
@@ -592,10 +592,10 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
       if (n > arity) {
         push_args(fn, &call, arity, n);
         fn->emitter.span = c->span;
-        emit_call(fn, tail, OP_CALLV, OP_TAILV, n - arity, -(int)(n - arity),
+        emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, n - arity, -(int)(n - arity),
                   NULL);
       } else if (tail) {
-        emit(&fn->emitter, OP_RET, 0, 0, 0, 0);
+        emit(&fn->emitter, OP_RETURN, 0, 0, 0, 0);
       }
       return;
     }
@@ -603,7 +603,7 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
   if (f->kind == CORE_VAR && f->var->global) {
     push_args(fn, &call, 0, n);
     fn->emitter.span = c->span;
-    emit_call(fn, tail, OP_CALLG, OP_TAILG, total_args, 1 - (int)total_args,
+    emit_call(fn, tail, OP_CALL_GLOBAL, OP_TAIL_CALL_GLOBAL, total_args, 1 - (int)total_args,
               global_of(vm, f->var));
     fn->emitter.max_stack_depth =
         fn->emitter.stack_depth + 1 > fn->emitter.max_stack_depth
@@ -615,14 +615,14 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
   if (sibling && sibling->arity == total_args) {
     push_args(fn, &call, 0, n);
     fn->emitter.span = c->span;
-    emit_call(fn, tail, OP_CALLS, OP_TAILS, total_args, 1 - (int)total_args,
+    emit_call(fn, tail, OP_CALL_SIBLING, OP_TAIL_CALL_SIBLING, total_args, 1 - (int)total_args,
               sibling);
     return;
   }
   compile(fn, f, false);
   push_args(fn, &call, 0, n);
   fn->emitter.span = c->span;
-  emit_call(fn, tail, OP_CALLV, OP_TAILV, total_args, -(int)total_args, NULL);
+  emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, total_args, -(int)total_args, NULL);
 }
 
 /* ---- conditionals ---- */
@@ -636,7 +636,7 @@ static void compile_cond(FunctionState *fn, const Core *cond, JumpPatch *out) {
   }
   compile(fn, cond, false);
   fn->emitter.span = cond->span;
-  out->at = emit(&fn->emitter, OP_JF, 0, 0, 0, -1);
+  out->at = emit(&fn->emitter, OP_JUMP_IF_FALSE, 0, 0, 0, -1);
 }
 
 static void compile_if(FunctionState *fn, const Core *c, bool tail) {
@@ -646,7 +646,7 @@ static void compile_if(FunctionState *fn, const Core *c, bool tail) {
   uint32_t depth = e->stack_depth, end = 0;
   compile(fn, c->items[1], tail);
   if (!tail)
-    end = emit(e, OP_JMP, 0, 0, 0, 0);
+    end = emit(e, OP_JUMP, 0, 0, 0, 0);
   emit_patch_jump(e, jump.at);
   e->stack_depth = depth;
   compile(fn, c->items[2], tail);
@@ -704,11 +704,11 @@ static void compile_value(FunctionState *fn, const Core *c) {
       return;
     }
     push_items(fn, c, 0);
-    emit(e, OP_TUPLE, 0, c->item_count, 0, 1 - (int)c->item_count);
+    emit(e, OP_MAKE_TUPLE, 0, c->item_count, 0, 1 - (int)c->item_count);
     return;
   case CORE_RECORD:
     push_items(fn, c, 0);
-    emit_ptr(e, OP_RECORD, 0, 0, 0, 1 - (int)c->item_count,
+    emit_ptr(e, OP_MAKE_RECORD, 0, 0, 0, 1 - (int)c->item_count,
              record_layout_intern(vm, c->labels, c->item_count));
     return;
   case CORE_FIELD: {
@@ -716,13 +716,13 @@ static void compile_value(FunctionState *fn, const Core *c) {
     FieldInlineCache *site = NEW(vm->arena, FieldInlineCache);
     site->label = c->label;
     e->span = c->span;
-    emit_ptr(e, OP_FIELD, 0, 0, 0, 0, site);
+    emit_ptr(e, OP_RECORD_GET, 0, 0, 0, 0, site);
     return;
   }
   case CORE_WITH:
     push_items(fn, c, 0);
     e->span = c->span;
-    emit_ptr(e, OP_WITH, 0, 0, 0, 1 - (int)c->item_count,
+    emit_ptr(e, OP_RECORD_UPDATE, 0, 0, 0, 1 - (int)c->item_count,
              record_layout_intern(vm, c->labels, c->item_count - 1));
     return;
   case CORE_CON:
@@ -731,15 +731,15 @@ static void compile_value(FunctionState *fn, const Core *c) {
       return;
     }
     compile(fn, c->items[0], false);
-    emit_ptr(e, OP_CON, 0, 0, 0, 0, c->con);
+    emit_ptr(e, OP_MAKE_CON, 0, 0, 0, 0, c->con);
     return;
   case CORE_LIST:
     push_items(fn, c, 0);
-    emit(e, OP_LIST, 0, 0, (int32_t)c->item_count, 1 - (int)c->item_count);
+    emit(e, OP_MAKE_LIST, 0, 0, (int32_t)c->item_count, 1 - (int)c->item_count);
     return;
   case CORE_CONS:
     push_items(fn, c, 0);
-    emit(e, OP_CONS, 0, 0, 0, -1);
+    emit(e, OP_MAKE_CONS, 0, 0, 0, -1);
     return;
   case CORE_TENSOR:
     compile_tensor(fn, c);
@@ -768,7 +768,7 @@ static void compile_value(FunctionState *fn, const Core *c) {
       compile_implicit_arg(fn, &c->implicits[i]);
     e->span = c->span;
     if (c->implicit_count)
-      emit(e, OP_CALLV, c->implicit_count, 0, 0, -(int)c->implicit_count);
+      emit(e, OP_CALL_VALUE, c->implicit_count, 0, 0, -(int)c->implicit_count);
     return;
   case CORE_ERROR:
     compile_bug(fn, "code that did not pass the checker is run");
@@ -846,7 +846,7 @@ void compile(FunctionState *fn, const Core *c, bool tail) {
   case CORE_ERROR:
     compile_value(fn, c);
     if (tail)
-      emit(e, OP_RET, 0, 0, 0, 0);
+      emit(e, OP_RETURN, 0, 0, 0, 0);
     break;
   }
   e->span = outer;
@@ -867,7 +867,7 @@ Code *compile_expr(Eval *vm, const Core *core) {
   KeyVec captures = {0};
   begin_declaration(&fn, vm, &captures, core->span);
   compile(&fn, core, false);
-  emit(&fn.emitter, OP_RET, 0, 0, 0, 0);
+  emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   Code *code = code_new(vm, 0, NULL);
   emit_finish(&fn.emitter, code);
   return code;
@@ -882,10 +882,10 @@ Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy) {
   compile(&fn, dec->expr, false);
   compile_global_pat(&fn, dec->pat, fn.emitter.stack_depth - 1);
   if (lazy) {
-    emit(&fn.emitter, OP_RET_INIT, 0, 0, 0, 0);
+    emit(&fn.emitter, OP_RETURN_LAZY_INIT, 0, 0, 0, 0);
   } else {
     emit_push_constant(&fn.emitter, value_unit());
-    emit(&fn.emitter, OP_RET, 0, 0, 0, 0);
+    emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   }
   Code *code = code_new(vm, lazy ? 1 : 0, NULL);
   emit_finish(&fn.emitter, code);

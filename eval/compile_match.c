@@ -21,7 +21,7 @@ typedef struct RuleCompiler {
 
 static void push_path(FunctionState *fn, const AccessPath *path) {
   if (!path->outer) {
-    emit(&fn->emitter, OP_LOCAL, 0, path->slot, 0, 1);
+    emit(&fn->emitter, OP_LOAD_LOCAL, 0, path->slot, 0, 1);
     return;
   }
   push_path(fn, path->outer);
@@ -39,24 +39,24 @@ static void add_test(RuleCompiler *m, uint32_t at, bool number) {
 }
 
 static AccessPath tuple_path(const AccessPath *path, uint32_t k) {
-  return (AccessPath){.outer = path, .op = OP_TUPGET, .b = k};
+  return (AccessPath){.outer = path, .op = OP_TUPLE_GET, .b = k};
 }
 
 static AccessPath field_path(FunctionState *fn, const AccessPath *path,
                              Sym *label) {
   FieldInlineCache *site = NEW(fn->emitter.vm->arena, FieldInlineCache);
   site->label = label;
-  return (AccessPath){.outer = path, .op = OP_FIELD, .ptr = site};
+  return (AccessPath){.outer = path, .op = OP_RECORD_GET, .ptr = site};
 }
 
 static AccessPath shape_path(const AccessPath *path, const CorePat *pat,
                              uint32_t k) {
-  AccessPath p = {.outer = path, .op = OP_SHAPEGET, .a = k};
+  AccessPath p = {.outer = path, .op = OP_SHAPE_GET, .a = k};
   if (pat->rest >= 0 && (int)k > pat->rest) { /* counted from the end */
     p.a = pat->arg_count - 1 - k;
     p.b = 1;
   } else if (pat->rest >= 0 && (int)k == pat->rest) {
-    p.op = OP_SHAPEREST;
+    p.op = OP_SHAPE_SLICE;
     p.b = pat->arg_count - 1 - k;
   }
   return p;
@@ -74,7 +74,7 @@ static void each_sub_pattern(RuleCompiler *m, const CorePat *pat,
     return;
   case CP_CON:
     if (pat->arg_count) {
-      part = (AccessPath){.outer = path, .op = OP_CONARG};
+      part = (AccessPath){.outer = path, .op = OP_CON_ARG};
       f(m, pat->args[0], &part);
     }
     return;
@@ -91,9 +91,9 @@ static void each_sub_pattern(RuleCompiler *m, const CorePat *pat,
     }
     return;
   case CP_CONS:
-    part = (AccessPath){.outer = path, .op = OP_HEAD};
+    part = (AccessPath){.outer = path, .op = OP_LIST_HEAD};
     f(m, pat->args[0], &part);
-    part.op = OP_TAIL;
+    part.op = OP_LIST_TAIL;
     f(m, pat->args[1], &part);
     return;
   case CP_LIST: {
@@ -101,9 +101,9 @@ static void each_sub_pattern(RuleCompiler *m, const CorePat *pat,
         NEW_ARRAY(m->fn->emitter.vm->arena, AccessPath, pat->arg_count + 1);
     cells[0] = tail;
     for (uint32_t i = 0; i < pat->arg_count; i++) {
-      cell = (AccessPath){.outer = i ? &cells[i] : path, .op = OP_HEAD};
+      cell = (AccessPath){.outer = i ? &cells[i] : path, .op = OP_LIST_HEAD};
       f(m, pat->args[i], &cell);
-      cells[i + 1] = (AccessPath){.outer = cell.outer, .op = OP_TAIL};
+      cells[i + 1] = (AccessPath){.outer = cell.outer, .op = OP_LIST_TAIL};
     }
     return;
   }
@@ -140,7 +140,7 @@ static void emit_list_test(RuleCompiler *m, const CorePat *pat,
   for (uint32_t i = 0; i <= pat->arg_count; i++) {
     push_path(m->fn, path);
     for (uint32_t k = 0; k < i; k++)
-      emit(e, OP_TAIL, 0, 0, 0, 0);
+      emit(e, OP_LIST_TAIL, 0, 0, 0, 0);
     add_test(
         m,
         emit(e, i < pat->arg_count ? OP_TEST_CONS : OP_TEST_NIL, 0, 0, 0, -1),
@@ -200,7 +200,7 @@ static void emit_bindings(RuleCompiler *m, const CorePat *pat,
   if (pat->kind == CP_VAR || pat->kind == CP_AS) {
     if (pat->var->global) {
       push_path(m->fn, path);
-      emit_ptr(&m->fn->emitter, OP_SETGLOBAL, 0, 0, 0, -1,
+      emit_ptr(&m->fn->emitter, OP_STORE_GLOBAL, 0, 0, 0, -1,
                global_of(m->fn->emitter.vm, pat->var));
     } else if (!path->outer) {
       fn_bind(m->fn, pat->var, path->slot);
@@ -272,7 +272,7 @@ void compile_case(FunctionState *fn, const Core *c, bool tail) {
       uint32_t vars = e->stack_depth - depth - 1;
       if (vars)
         emit(e, OP_SLIDE, 0, 0, (int32_t)vars, -(int)vars);
-      VEC_PUSH(e->vm->arena, ends, emit(e, OP_JMP, 0, 0, 0, 0));
+      VEC_PUSH(e->vm->arena, ends, emit(e, OP_JUMP, 0, 0, 0, 0));
     }
     for (uint32_t k = 0; k < m.failure_jumps.len; k++)
       emit_patch_jump(e, m.failure_jumps.at[k]);
@@ -283,13 +283,13 @@ void compile_case(FunctionState *fn, const Core *c, bool tail) {
   if (!is_irrefutable) {
     if (is_unboxed_tuple) {
       for (uint32_t i = 0; i < scrutinee->item_count; i++)
-        emit(e, OP_LOCAL, 0, slot + i, 0, 1);
-      emit(e, OP_TUPLE, 0, scrutinee->item_count, 0,
+        emit(e, OP_LOAD_LOCAL, 0, slot + i, 0, 1);
+      emit(e, OP_MAKE_TUPLE, 0, scrutinee->item_count, 0,
            1 - (int)scrutinee->item_count);
-      emit(e, OP_NOMATCH, 0, depth, 0, 0);
+      emit(e, OP_FAIL_NO_MATCH, 0, depth, 0, 0);
       e->stack_depth = depth;
     } else {
-      emit(e, OP_NOMATCH, 0, slot, 0, 0);
+      emit(e, OP_FAIL_NO_MATCH, 0, slot, 0, 0);
     }
   }
   e->stack_depth = depth + 1;
@@ -315,10 +315,10 @@ void compile_global_pat(FunctionState *fn, const CorePat *pat, uint32_t slot) {
   fn->emitter.stack_depth = depth;
   if (!m.failure_jumps.len)
     return;
-  uint32_t skip = emit(&fn->emitter, OP_JMP, 0, 0, 0, 0);
+  uint32_t skip = emit(&fn->emitter, OP_JUMP, 0, 0, 0, 0);
   for (uint32_t k = 0; k < m.failure_jumps.len; k++)
     emit_patch_jump(&fn->emitter, m.failure_jumps.at[k]);
   fn->emitter.span = pat->span;
-  emit(&fn->emitter, OP_NOMATCH, 0, slot, 0, 0);
+  emit(&fn->emitter, OP_FAIL_NO_MATCH, 0, slot, 0, 0);
   emit_patch_jump(&fn->emitter, skip);
 }

@@ -25,7 +25,7 @@ static void load_size(FunctionState *fn, const DimVar *var) {
   if (key && fn_emit_load(fn, key))
     return;
   if (global)
-    emit_ptr(&fn->emitter, OP_GLOBAL, 0, 0, 0, 1, global);
+    emit_ptr(&fn->emitter, OP_LOAD_GLOBAL, 0, 0, 0, 1, global);
   else
     compile_bug(fn, "a size has no value here");
 }
@@ -44,7 +44,7 @@ void compile_dim(FunctionState *fn, Dim *dim) {
     switch (ops[i].kind) {
     case DOP_INT:
       if (ops[i].num == (int32_t)ops[i].num)
-        emit(e, OP_INT, 0, 0, (int32_t)ops[i].num, 1);
+        emit(e, OP_LOAD_INT, 0, 0, (int32_t)ops[i].num, 1);
       else
         emit_push_constant(e, value_int(ops[i].num));
       break;
@@ -54,7 +54,7 @@ void compile_dim(FunctionState *fn, Dim *dim) {
     case DOP_PROD:
       if (!fn_emit_load(fn, ops[i].shape))
         compile_bug(fn, "a shape has no value here");
-      emit(e, OP_DIMPROD, 0, 0, 0, 0);
+      emit(e, OP_SIZE_PRODUCT, 0, 0, 0, 0);
       break;
     case DOP_ADD:
     case DOP_SUB:
@@ -62,7 +62,7 @@ void compile_dim(FunctionState *fn, Dim *dim) {
     case DOP_DIV:
     case DOP_MIN:
     case DOP_MAX:
-      emit(e, OP_DIMOP, ops[i].kind, 0, 0, -1);
+      emit(e, OP_SIZE_OP, ops[i].kind, 0, 0, -1);
       break;
     }
 }
@@ -76,7 +76,7 @@ static void emit_known_check(FunctionState *fn, Dim *dim) {
   bool has_implicit = false;
   dim_each_var(dim, note_implicit_var, NULL, &has_implicit);
   if (has_implicit)
-    emit_ptr(&fn->emitter, OP_KNOWN, 0, 0, 0, 0, name ? name->text : NULL);
+    emit_ptr(&fn->emitter, OP_CHECK_KNOWN, 0, 0, 0, 0, name ? name->text : NULL);
 }
 
 /* As a value: a size that nothing decides is none. */
@@ -124,7 +124,7 @@ static void emit_shape(FunctionState *fn, const CoreShape *ref,
       break;
     }
   }
-  emit_ptr(&fn->emitter, OP_SHAPEREF, unknown_policy, 0, 0, 1 - pushed,
+  emit_ptr(&fn->emitter, OP_BUILD_SHAPE, unknown_policy, 0, 0, 1 - pushed,
            copy_core_shape(fn, ref));
 }
 
@@ -145,7 +145,7 @@ void compile_load_check(FunctionState *fn, const CoreShape *expected) {
       compile_dim(fn, expected->axes[i].dim);
       pushed++;
     }
-  emit_ptr(&fn->emitter, OP_LOADED, 0, 0, 0, -pushed,
+  emit_ptr(&fn->emitter, OP_CHECK_LOADED, 0, 0, 0, -pushed,
            copy_core_shape(fn, expected));
 }
 
@@ -237,9 +237,9 @@ void compile_unpack(FunctionState *fn, const Core *c) {
   for (uint32_t i = 0; i < c->size_path_count; i++) {
     SizePath *bind = NEW(e->vm->arena, SizePath);
     *bind = c->size_paths[i];
-    emit_ptr(e, OP_OPENGET, 0, 0, 0, 1, bind);
+    emit_ptr(e, OP_UNPACK_SIZE, 0, 0, 0, 1, bind);
     if (fn->is_top_level) {
-      emit_ptr(e, OP_SETGLOBAL, 0, 0, 0, -1, size_global(e->vm, bind->var));
+      emit_ptr(e, OP_STORE_GLOBAL, 0, 0, 0, -1, size_global(e->vm, bind->var));
       continue;
     }
     uint32_t slot;
@@ -247,7 +247,7 @@ void compile_unpack(FunctionState *fn, const Core *c) {
       slot = fn->next_unpack_slot++;
       fn_bind(fn, bind->var, slot);
     }
-    emit(e, OP_SETLOCAL, 0, slot, 0, -1);
+    emit(e, OP_STORE_LOCAL, 0, slot, 0, -1);
   }
 }
 
@@ -275,7 +275,7 @@ void compile_tensor(FunctionState *fn, const Core *c) {
   for (uint32_t i = 0; i < c->item_count; i++)
     compile(fn, c->items[i], false);
   fn->emitter.span = c->span;
-  emit_ptr(&fn->emitter, OP_TENSOR, 0, 0, 0,
+  emit_ptr(&fn->emitter, OP_TENSOR_LITERAL, 0, 0, 0,
            1 - (int)c->item_count - site->is_dtype_dynamic, site);
 }
 
@@ -293,7 +293,7 @@ void compile_shape(FunctionState *fn, const Core *c) {
     pushed++;
   }
   fn->emitter.span = c->span;
-  emit_ptr(&fn->emitter, OP_SHAPE, 0, 0, 0, 1 - pushed, site);
+  emit_ptr(&fn->emitter, OP_SHAPE_LITERAL, 0, 0, 0, 1 - pushed, site);
 }
 
 void compile_index(FunctionState *fn, const Core *c) {
@@ -314,7 +314,7 @@ void compile_index(FunctionState *fn, const Core *c) {
     site->bound_count += (slice->from != NULL) + (slice->to != NULL);
   }
   fn->emitter.span = c->span;
-  emit_ptr(&fn->emitter, OP_INDEX, 0, 0, 0, -(int)site->bound_count, site);
+  emit_ptr(&fn->emitter, OP_SUBSCRIPT, 0, 0, 0, -(int)site->bound_count, site);
 }
 
 /* ---- loops over nothing: what they make is in their type ---- */
@@ -357,15 +357,15 @@ uint32_t compile_empty_loop(FunctionState *fn, const Core *c, uint32_t n,
     return 0;
   uint32_t depth = e->stack_depth, drop_count = kind == LOOP_SCAN ? 1 : n + 1;
   e->span = c->span;
-  uint32_t some = emit(e, OP_JSOME, n, kind, 0, 0);
+  uint32_t some = emit(e, OP_JUMP_IF_LOOP_RUNS, n, kind, 0, 0);
   for (uint32_t i = 0; i < drop_count; i++)
     emit(e, OP_POP, 0, 0, 0, -1);
   if (kind == LOOP_SCAN) /* f and the state: the state stays */
     emit(e, OP_SLIDE, 0, 0, 1, -1);
   compile(fn, empty_result, false);
   if (kind == LOOP_SCAN)
-    emit(e, OP_TUPLE, 0, 2, 0, -1);
-  uint32_t end = emit(e, OP_JMP, 0, 0, 0, 0);
+    emit(e, OP_MAKE_TUPLE, 0, 2, 0, -1);
+  uint32_t end = emit(e, OP_JUMP, 0, 0, 0, 0);
   emit_patch_jump(e, some);
   e->stack_depth = depth;
   return end;
@@ -380,7 +380,7 @@ void compile_for(FunctionState *fn, const Core *c) {
       compile_size(fn, c->ranges[i].dim);
   uint32_t end = compile_empty_loop(fn, c, c->param_count, LOOP_FOR);
   fn->emitter.span = c->span;
-  emit_ptr(&fn->emitter, OP_CALLC, c->param_count + 1, 0, 0,
+  emit_ptr(&fn->emitter, OP_CALL_CODE, c->param_count + 1, 0, 0,
            -(int)c->param_count, for_code(fn->emitter.vm, c->param_count));
   if (end)
     emit_patch_jump(&fn->emitter, end);

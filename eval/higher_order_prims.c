@@ -13,7 +13,7 @@ static void begin_builtin(BytecodeEmitter *e, Eval *vm, uint32_t arity) {
 }
 
 static void jump_back(BytecodeEmitter *e, uint32_t to) {
-  emit(e, OP_BACK, 0, 0, (int32_t)to - (int32_t)e->instrs.len, 0);
+  emit(e, OP_JUMP_BACK, 0, 0, (int32_t)to - (int32_t)e->instrs.len, 0);
 }
 
 static Code *finish_builtin(BytecodeEmitter *e, uint32_t arity,
@@ -32,77 +32,77 @@ enum {
 };
 
 #define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
-#define LOC(k) I(LOCAL, 0, k)
-#define TAKE(k) I(TAKE, 0, k)
-#define SET(k) I(SETLOCAL, 0, k)
+#define LOC(k) I(LOAD_LOCAL, 0, k)
+#define TAKE(k) I(MOVE_LOCAL, 0, k)
+#define SET(k) I(STORE_LOCAL, 0, k)
 /* Leaves the loop unless local i < local n. */
 #define EXIT_UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
 
 /* In a function that is traced a turn of the loop may become a graph. */
 static void build_traced_loop(BytecodeEmitter *e, TracedLoopKind kind) {
-  uint32_t start = I(TURNS_BEGIN, kind, 0);
-  I(CALLV, kind == TRACED_LOOP_ITERATE ? 1 : 2, 0);
-  I(TURNS_END, kind, 0), I(RET, 0, 0);
+  uint32_t start = I(TRACED_LOOP_BEGIN, kind, 0);
+  I(CALL_VALUE, kind == TRACED_LOOP_ITERATE ? 1 : 2, 0);
+  I(TRACED_LOOP_END, kind, 0), I(RETURN, 0, 0);
   emit_patch_jump(e, start);
 }
 
 static void build_iterate(BytecodeEmitter *e) { /* n f x | i */
   build_traced_loop(e, TRACED_LOOP_ITERATE);
   I(FORCE_INT, 0, 0);
-  I(INT, 0, 0);
+  I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 0);
-  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
-  I(INC, 0, 3), I(TICK, 0, 2);
+  LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
+  I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  TAKE(2), I(RET, 0, 0);
+  TAKE(2), I(RETURN, 0, 0);
 }
 
 /* The turns to come as one, where there were so many: p is asked of what a turn
  * leaves. */
 static void build_bottom_tested_loop(BytecodeEmitter *e) { /* p f x */
-  uint32_t start = I(TURNS_BEGIN, TRACED_LOOP_BOTTOM_TESTED, 0);
-  I(CALLV, 1, 0), LOC(0), LOC(5), I(CALLV, 1, 0);
-  I(TURNS_END, TRACED_LOOP_BOTTOM_TESTED, 0), I(RET, 0, 0);
+  uint32_t start = I(TRACED_LOOP_BEGIN, TRACED_LOOP_BOTTOM_TESTED, 0);
+  I(CALL_VALUE, 1, 0), LOC(0), LOC(5), I(CALL_VALUE, 1, 0);
+  I(TRACED_LOOP_END, TRACED_LOOP_BOTTOM_TESTED, 0), I(RETURN, 0, 0);
   emit_patch_jump(e, start);
 }
 
 static void build_while(BytecodeEmitter *e) { /* p f x | turns */
-  I(INT, 0, 0);
+  I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len;
-  LOC(0), LOC(2), I(CALLV, 1, 0);
-  uint32_t symbolic = I(TURNS_OPEN, 0, 0), out = I(JF_KNOWN, 0, 0);
+  LOC(0), LOC(2), I(CALL_VALUE, 1, 0);
+  uint32_t symbolic = I(JUMP_IF_SYMBOLIC, 0, 0), out = I(JUMP_IF_CONCRETE_FALSE, 0, 0);
   uint32_t many =
       emit_ptr(e, OP_JLT_LK, 0, 3, WHILE_TRACE_AFTER_ITERATIONS, 0, NULL);
-  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
-  I(INC, 0, 3), I(TICK, 0, 2);
+  LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
+  I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2);
   jump_back(e, loop);
   emit_patch_jump(e, many);
   I(POP, 0, 0);
   build_bottom_tested_loop(e);
-  emit(e, OP_INT, 0, 0, -WHILE_RETRACE_AFTER_ITERATIONS, 0);
-  LOC(1), TAKE(2), I(CALLV, 1, 0), SET(2);
-  I(TICK, 0, 2);
+  emit(e, OP_LOAD_INT, 0, 0, -WHILE_RETRACE_AFTER_ITERATIONS, 0);
+  LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
+  I(FORCE_IF_PENDING, 0, 2);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  TAKE(2), I(RET, 0, 0);
+  TAKE(2), I(RETURN, 0, 0);
   emit_patch_jump(e, symbolic);
   I(POP, 0, 0);
-  emit(e, OP_TURNS_BEGIN, TRACED_LOOP_WHILE, 0, 1, 0);
-  I(CALLV, 1, 0), LOC(1), LOC(3), I(TUPGET, 0, 0), I(CALLV, 1, 0);
-  I(TURNS_END, TRACED_LOOP_WHILE, 0), I(RET, 0, 0);
+  emit(e, OP_TRACED_LOOP_BEGIN, TRACED_LOOP_WHILE, 0, 1, 0);
+  I(CALL_VALUE, 1, 0), LOC(1), LOC(3), I(TUPLE_GET, 0, 0), I(CALL_VALUE, 1, 0);
+  I(TRACED_LOOP_END, TRACED_LOOP_WHILE, 0), I(RETURN, 0, 0);
 }
 
 static void build_fold_loop(BytecodeEmitter *e,
                             TracedLoopKind kind) { /* f c x | i n */
   build_traced_loop(e, kind);
-  I(INT, 0, 0), I(LEAD, 0, 2);
+  I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);
-  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), SET(1);
-  I(INC, 0, 3), I(TICK, 0, 1);
+  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALL_VALUE, 2, 0), SET(1);
+  I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 1);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  TAKE(1), I(RET, 0, 0);
+  TAKE(1), I(RETURN, 0, 0);
 }
 
 static void build_fold(BytecodeEmitter *e) {
@@ -116,31 +116,31 @@ static void build_reduce(BytecodeEmitter *e) {
 static void build_scan(BytecodeEmitter *e) { /* f c x | i n outputs */
   Code *map = higher_order_code(e->vm, PRIM_MAP1);
   build_traced_loop(e, TRACED_LOOP_SCAN);
-  I(INT, 0, 0), I(LEAD, 0, 2);
+  I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   emit_push_constant(e, (Value){.tag = V_NIL});
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);
-  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALLV, 2, 0), I(SPLIT2, 0, 0);
-  TAKE(5), I(CONS, 0, 0), SET(5), SET(1);
-  I(INC, 0, 3), I(TICK, 5, 1);
+  LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALL_VALUE, 2, 0), I(UNPAIR, 0, 0);
+  TAKE(5), I(MAKE_CONS, 0, 0), SET(5), SET(1);
+  I(INC, 0, 3), I(FORCE_IF_PENDING, 5, 1);
   jump_back(e, loop);
   emit_patch_jump(e, out);
   uint32_t some = emit_ptr(e, OP_JLT_LK, 0, 4, 1, 0, NULL);
-  LOC(1), LOC(0), LOC(1), I(CALLV, 1, 0), LOC(2);
-  emit_ptr(e, OP_CALLC, 2, 0, 0, 0, map);
-  I(TUPGET, 0, 1), I(TUPLE, 0, 2), I(RET, 0, 0);
+  LOC(1), LOC(0), LOC(1), I(CALL_VALUE, 1, 0), LOC(2);
+  emit_ptr(e, OP_CALL_CODE, 2, 0, 0, 0, map);
+  I(TUPLE_GET, 0, 1), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
   emit_patch_jump(e, some);
-  TAKE(1), TAKE(5), I(STACK, 0, 0), I(TUPLE, 0, 2), I(RET, 0, 0);
+  TAKE(1), TAKE(5), I(STACK_LIST, 0, 0), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
 static void build_progress(BytecodeEmitter *e) { /* n f x | i */
   I(FORCE_INT, 0, 0);
-  I(INT, 0, 0), I(PROGRESS, 3, 0);
+  I(LOAD_INT, 0, 0), I(PROGRESS, 3, 0);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 0);
-  LOC(1), LOC(3), TAKE(2), I(CALLV, 2, 0), SET(2);
-  I(INC, 0, 3), I(TICK, 0, 2), I(PROGRESS, 3, 0);
+  LOC(1), LOC(3), TAKE(2), I(CALL_VALUE, 2, 0), SET(2);
+  I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2), I(PROGRESS, 3, 0);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  TAKE(2), I(RET, 0, 0);
+  TAKE(2), I(RETURN, 0, 0);
 }
 
 static void build_list_map(BytecodeEmitter *e) { /* f xs | ys */
@@ -148,32 +148,32 @@ static void build_list_map(BytecodeEmitter *e) { /* f xs | ys */
   uint32_t loop = e->instrs.len;
   LOC(0);
   uint32_t out = I(LIST_NEXT, 0, 1);
-  I(CALLV, 1, 0), TAKE(2), I(CONS, 0, 0), SET(2);
+  I(CALL_VALUE, 1, 0), TAKE(2), I(MAKE_CONS, 0, 0), SET(2);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  I(POP, 0, 0), TAKE(2), I(LIST_REV, 0, 0), I(RET, 0, 0);
+  I(POP, 0, 0), TAKE(2), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
 
 static void build_list_fold(BytecodeEmitter *e) { /* f c xs */
   uint32_t loop = e->instrs.len;
   LOC(0), TAKE(1);
   uint32_t out = I(LIST_NEXT, 0, 2);
-  I(CALLV, 2, 0), SET(1), I(TICK, 0, 1);
+  I(CALL_VALUE, 2, 0), SET(1), I(FORCE_IF_PENDING, 0, 1);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  I(RET, 0, 0);
+  I(RETURN, 0, 0);
 }
 
 static void build_tabulate(BytecodeEmitter *e) { /* n f | i ys */
   I(FORCE_INT, 0, 0);
-  I(INT, 0, 0);
+  I(LOAD_INT, 0, 0);
   emit_push_constant(e, (Value){.tag = V_NIL});
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(2, 0);
-  LOC(1), LOC(2), I(CALLV, 1, 0), TAKE(3), I(CONS, 0, 0), SET(3);
+  LOC(1), LOC(2), I(CALL_VALUE, 1, 0), TAKE(3), I(MAKE_CONS, 0, 0), SET(3);
   I(INC, 0, 2);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  TAKE(3), I(LIST_REV, 0, 0), I(RET, 0, 0);
+  TAKE(3), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
 
 /* f, then k ranges (for) or k tensors (map) | indices, or on the host: the
@@ -184,18 +184,18 @@ static void build_for(BytecodeEmitter *e, uint32_t k, bool map) {
   uint32_t start = I(FOR_BEGIN, k, 0);
   if (map)
     e->instrs.at[start].op = OP_MAP_BEGIN;
-  I(CALLV, k, 0);
+  I(CALL_VALUE, k, 0);
   emit(e, map ? OP_MAP_END : OP_FOR_END, k, 0, 0, 0);
-  I(RET, 0, 0);
+  I(RETURN, 0, 0);
   emit_patch_jump(e, start);
-  I(HOST_BEGIN, k, map);
+  I(HOST_LOOP_BEGIN, k, map);
   uint32_t loop = e->instrs.len;
-  uint32_t out = I(HOST_STEP, k, map);
-  I(CALLV, k, 0), TAKE(k + 3), I(CONS, 0, 0), SET(k + 3);
+  uint32_t out = I(HOST_LOOP_STEP, k, map);
+  I(CALL_VALUE, k, 0), TAKE(k + 3), I(MAKE_CONS, 0, 0), SET(k + 3);
   I(INC, 0, k + 1);
   jump_back(e, loop);
   emit_patch_jump(e, out);
-  I(HOST_DONE, k, map), I(RET, 0, 0);
+  I(HOST_LOOP_END, k, map), I(RETURN, 0, 0);
 }
 
 static void build_map1(BytecodeEmitter *e) {
@@ -211,8 +211,8 @@ static void build_map3(BytecodeEmitter *e) {
 static void build_filter(BytecodeEmitter *e) { /* p x */
   Code *map = higher_order_code(e->vm, PRIM_MAP1);
   LOC(1), LOC(0), LOC(1);
-  emit_ptr(e, OP_CALLC, 2, 0, 0, 0, map);
-  I(FILTER, 0, 0), I(RET, 0, 0);
+  emit_ptr(e, OP_CALL_CODE, 2, 0, 0, 0, map);
+  I(FILTER, 0, 0), I(RETURN, 0, 0);
 }
 
 typedef struct HigherOrderPrim {

@@ -29,11 +29,11 @@ HostEntry *eval_host_entry_new(Eval *vm, const CoreDec *dec, uint32_t count) {
   for (uint32_t i = 0; i < hidden; i++)
     emit_push_constant(&e, implicit_arg_value(&f->implicits[i]));
   for (uint32_t i = 0; i < count; i++)
-    emit_ptr(&e, OP_GLOBAL, 0, 0, 0, 1, &entry->arg_globals[i]);
+    emit_ptr(&e, OP_LOAD_GLOBAL, 0, 0, 0, 1, &entry->arg_globals[i]);
   uint32_t total_args = hidden + count;
-  emit_ptr(&e, OP_CALLC, total_args, 0, 0, 1 - (int)total_args,
+  emit_ptr(&e, OP_CALL_CODE, total_args, 0, 0, 1 - (int)total_args,
            global_of(vm, dec->vars[0])->code);
-  emit(&e, OP_RET, 0, 0, 0, 0);
+  emit(&e, OP_RETURN, 0, 0, 0, 0);
   Code *code = code_new(vm, 0, NULL);
   emit_finish(&e, code);
   entry->code = code;

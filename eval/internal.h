@@ -229,27 +229,27 @@ void vm_interpret(Eval *vm); /* from vm->pc to OP_HALT */
 
 /* ---- vm_tensor_ops.c: those that are functions ---- */
 
-void vm_DIMOP(Eval *vm);
-void vm_DIMPROD(Eval *vm);
-void vm_SHAPEREF(Eval *vm);
+void vm_SIZE_OP(Eval *vm);
+void vm_SIZE_PRODUCT(Eval *vm);
+void vm_BUILD_SHAPE(Eval *vm);
 void vm_CHECK(Eval *vm);
-void vm_LOADED(Eval *vm);
-void vm_OPENGET(Eval *vm);
-void vm_OPENSAME(Eval *vm);
-void vm_TENSOR(Eval *vm);
-void vm_SHAPE(Eval *vm);
-void vm_INDEX(Eval *vm);
+void vm_CHECK_LOADED(Eval *vm);
+void vm_UNPACK_SIZE(Eval *vm);
+void vm_CHECK_UNPACKED(Eval *vm);
+void vm_TENSOR_LITERAL(Eval *vm);
+void vm_SHAPE_LITERAL(Eval *vm);
+void vm_SUBSCRIPT(Eval *vm);
 void vm_FORCE_INT(Eval *vm);
-void vm_TICK(Eval *vm);
+void vm_FORCE_IF_PENDING(Eval *vm);
 void vm_FOR_END(Eval *vm);
 void vm_MAP_END(Eval *vm);
-void vm_HOST_BEGIN(Eval *vm);
-void vm_HOST_DONE(Eval *vm);
-void vm_TURNS_END(Eval *vm);
-void vm_LEAD(Eval *vm);
+void vm_HOST_LOOP_BEGIN(Eval *vm);
+void vm_HOST_LOOP_END(Eval *vm);
+void vm_TRACED_LOOP_END(Eval *vm);
+void vm_LEADING_SIZE(Eval *vm);
 void vm_SLICE(Eval *vm);
-void vm_STACK(Eval *vm);
-void vm_LIST_REV(Eval *vm);
+void vm_STACK_LIST(Eval *vm);
+void vm_LIST_REVERSE(Eval *vm);
 void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
 

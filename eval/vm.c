@@ -114,36 +114,36 @@ dispatch:
 #endif
   DISPATCH;
 
-do_LOCAL:
+do_LOAD_LOCAL:
   *sp++ = value_retain(bp[pc->b]);
   NEXT;
-do_TAKE:
+do_MOVE_LOCAL:
   *sp++ = bp[pc->b];
   bp[pc->b] = value_unit();
   NEXT;
-do_SETLOCAL : {
+do_STORE_LOCAL : {
   Value old = bp[pc->b];
   bp[pc->b] = *--sp;
   RELEASE(old);
   NEXT;
 }
-do_ENV:
+do_LOAD_CAPTURE:
   *sp++ = value_retain(((ValueArray *)(void *)fp->env)->at[pc->c]);
   NEXT;
-do_CONST:
+do_LOAD_CONST:
   *sp++ = value_retain(fp->code->constants[pc->c]);
   NEXT;
-do_INT:
+do_LOAD_INT:
   *sp++ = value_int(pc->c);
   NEXT;
-do_GLOBAL : {
+do_LOAD_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   if (UNLIKELY(g->value.tag == V_NONE))
     CONTINUE_AT(vm_run_lazy_init(vm, g, pc));
   *sp++ = value_retain(g->value);
   NEXT2;
 }
-do_SETGLOBAL : {
+do_STORE_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   Value old = g->value;
   g->value = *--sp;
@@ -151,7 +151,7 @@ do_SETGLOBAL : {
   RELEASE(old);
   NEXT2;
 }
-do_SELF : {
+do_LOAD_SELF : {
   Code *self = (Code *)pc[1].ptr;
   if (fp->env) {
     fp->env->ref_count++;
@@ -161,13 +161,13 @@ do_SELF : {
   }
   NEXT2;
 }
-do_FNENV : {
+do_MAKE_SIBLING : {
   Value e = value_retain(bp[pc->b]);
   *sp++ = (Value){
       .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->id, .obj = e.obj};
   NEXT2;
 }
-do_CLOSURE:
+do_MAKE_CLOSURE:
   SAVE;
   n = pc->b;
   {
@@ -178,7 +178,7 @@ do_CLOSURE:
         .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->id, .obj = &f->obj};
   }
   NEXT2;
-do_MAKEENV:
+do_MAKE_ENV:
   SAVE;
   n = pc->b;
   {
@@ -206,12 +206,12 @@ do_RESERVE:
     *sp++ = value_unit();
   NEXT;
 
-do_JMP:
+do_JUMP:
   JUMP;
-do_BACK:
+do_JUMP_BACK:
   POLL;
   JUMP;
-do_JF : {
+do_JUMP_IF_FALSE : {
   Value c = sp[-1];
   if (LIKELY(c.tag == DT_BOOL)) {
     sp--;
@@ -222,7 +222,7 @@ do_JF : {
   sp--;
   CONTINUE_AT(vm_symbolic_branch(vm, c, pc, pc + 1, pc + pc->c));
 }
-do_JF_KNOWN : {
+do_JUMP_IF_CONCRETE_FALSE : {
   SAVE;
   bool holds = vm_bool(vm, sp[-1]);
   sp--;
@@ -231,7 +231,7 @@ do_JF_KNOWN : {
     NEXT;
   JUMP;
 }
-do_JAXES : {
+do_JUMP_IF_AXES : {
   bool axes = sp[-1].obj->len != 0;
   sp--;
   RELEASE(*sp);
@@ -239,27 +239,27 @@ do_JAXES : {
     JUMP;
   NEXT;
 }
-do_JSOME : {
+do_JUMP_IF_LOOP_RUNS : {
   SAVE;
   bool runs = vm_loop_runs(vm, pc->a, (LoopKind)pc->b);
   if (runs)
     JUMP;
   NEXT;
 }
-do_JPRESENT:
+do_JUMP_IF_PRESENT:
   if (bp[pc->b].tag != V_ABSENT)
     JUMP;
   NEXT;
-do_JKNOWN:
+do_JUMP_IF_KNOWN:
   if (LIKELY(bp[pc->b].tag != V_UNIT))
     JUMP;
   NEXT;
 do_JOIN:
   if (UNLIKELY(fp->join == pc))
-    goto do_RET;
+    goto do_RETURN;
   NEXT;
 
-do_CALLV : {
+do_CALL_VALUE : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
@@ -279,13 +279,13 @@ do_CALLV : {
     at[0] = at[1];
   goto enter;
 }
-do_CALLC:
+do_CALL_CODE:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = NULL;
   ret = pc + 2;
   goto enter;
-do_CALLS:
+do_CALL_SIBLING:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = fp->env;
@@ -293,7 +293,7 @@ do_CALLS:
     env->ref_count++;
   ret = pc + 2;
   goto enter;
-do_CALLG : {
+do_CALL_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -328,7 +328,7 @@ call_global : {
   Global *g = (Global *)pc[1].ptr;
   if (g->value.tag == V_NONE)
     CONTINUE_AT(vm_run_lazy_init(vm, g, pc));
-  bool tail = pc->op == OP_TAILG;
+  bool tail = pc->op == OP_TAIL_CALL_GLOBAL;
   for (Value *at = sp; at > sp - n; at--)
     at[0] = at[-1];
   sp++;
@@ -336,7 +336,7 @@ call_global : {
   CONTINUE_AT(vm_apply(vm, n, pc + 2, tail));
 }
 
-do_TAILV : {
+do_TAIL_CALL_VALUE : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
@@ -353,19 +353,19 @@ do_TAILV : {
   sp[-(int)n - 1] = value_unit();
   goto enter_tail;
 }
-do_TAILC:
+do_TAIL_CALL_CODE:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = NULL;
   goto enter_tail;
-do_TAILS:
+do_TAIL_CALL_SIBLING:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = fp->env;
   if (env)
     env->ref_count++;
   goto enter_tail;
-do_TAILG : {
+do_TAIL_CALL_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -396,7 +396,7 @@ enter_tail:
     DISPATCH;
   }
 
-do_RET : {
+do_RETURN : {
   Value result = *--sp;
   while (sp > bp) {
     sp--;
@@ -410,7 +410,7 @@ do_RET : {
   bp = vm->stack + fp->base;
   DISPATCH;
 }
-do_RET_INIT : {
+do_RETURN_LAZY_INIT : {
   LazyInit *init = &vm->lazy_inits[--vm->lazy_init_count];
   init->lazy->state = GLOBAL_DONE;
   vm->graph.guard = bp->tag == V_NODE ? bp->node : NULL;
@@ -426,7 +426,7 @@ do_RET_INIT : {
 do_HALT:
   SAVE;
   return;
-do_REAPPLY : {
+do_APPLY_REST : {
   Value f = sp[-1];
   n = (uint32_t)(sp - bp) - 1;
   memmove(bp + 1, bp, n * sizeof(Value));
@@ -437,7 +437,7 @@ do_THEN_DONE:
   CONTINUE_AT(vm_then_done(vm));
 do_ELSE_DONE:
   CONTINUE_AT(vm_else_done(vm));
-do_NOMATCH : {
+do_FAIL_NO_MATCH : {
   SAVE;
   Buffer text = {0};
   vm_print(vm, &text, bp[pc->b], true);
@@ -650,10 +650,10 @@ do_OR_DONE:
     NEXT;
   }
   SLOW_SS(PRIM_OR);
-do_NUMDYN:
+do_LOAD_NUM_DYNAMIC:
   sp[-1] = value_scalar(((const NumLiteral *)pc[1].ptr)->by_dtype[sp[-1].i]);
   NEXT2;
-do_PRIM : {
+do_CALL_PRIM : {
   SAVE;
   n = pc->a;
   const PrimSite *site = pc[1].ptr;
@@ -674,7 +674,7 @@ do_PRIM : {
   *sp++ = r;
   NEXT2;
 }
-do_PRIMVAL : {
+do_MAKE_PRIM : {
   SAVE;
   PrimObj *p = obj_new(heap, V_PRIM, sizeof *p, 0);
   p->site = *(const PrimSite *)pc[1].ptr;
@@ -685,7 +685,7 @@ do_PRIMVAL : {
 
   /* ---- structures ---- */
 
-do_TUPLE:
+do_MAKE_TUPLE:
   SAVE;
   n = pc->b;
   {
@@ -696,7 +696,7 @@ do_TUPLE:
     *sp++ = value_obj(V_TUPLE, t);
   }
   NEXT;
-do_RECORD:
+do_MAKE_RECORD:
   SAVE;
   {
     const RecordLayout *layout = pc[1].ptr;
@@ -708,7 +708,7 @@ do_RECORD:
     *sp++ = value_obj(V_RECORD, r);
   }
   NEXT2;
-do_FIELD : {
+do_RECORD_GET : {
   FieldInlineCache *site = (FieldInlineCache *)pc[1].ptr;
   Record *r = AS_RECORD(sp[-1]);
   if (UNLIKELY(r->layout != site->layout)) {
@@ -727,7 +727,7 @@ do_FIELD : {
   sp[-1] = field;
   NEXT2;
 }
-do_WITH:
+do_RECORD_UPDATE:
   SAVE;
   {
     const RecordLayout *changes = pc[1].ptr;
@@ -749,7 +749,7 @@ do_WITH:
     *sp++ = value_obj(V_RECORD, r);
   }
   NEXT2;
-do_CON:
+do_MAKE_CON:
   SAVE;
   {
     ConApp *c = obj_new(heap, V_CON, sizeof *c, 1);
@@ -758,7 +758,7 @@ do_CON:
     sp[-1] = value_obj(V_CON, c);
   }
   NEXT2;
-do_CONS : {
+do_MAKE_CONS : {
   SAVE;
   Cons *cell = obj_new(heap, V_CONS, sizeof *cell, 2);
   sp--;
@@ -767,7 +767,7 @@ do_CONS : {
   sp[-1] = value_obj(V_CONS, cell);
   NEXT;
 }
-do_LIST:
+do_MAKE_LIST:
   *sp++ = (Value){.tag = V_NIL};
   for (int32_t i = 0; i < pc->c; i++) {
     SAVE;
@@ -778,25 +778,25 @@ do_LIST:
     sp[-1] = value_obj(V_CONS, cell);
   }
   NEXT;
-do_TUPGET : {
+do_TUPLE_GET : {
   Value part = value_retain(AS_ARRAY(sp[-1])->at[pc->b]);
   RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_HEAD : {
+do_LIST_HEAD : {
   Value part = value_retain(AS_CONS(sp[-1])->head);
   RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_TAIL : {
+do_LIST_TAIL : {
   Value part = value_retain(AS_CONS(sp[-1])->tail);
   RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_CONARG : {
+do_CON_ARG : {
   Value part = value_retain(AS_CON(sp[-1])->arg);
   RELEASE(sp[-1]);
   sp[-1] = part;
@@ -878,7 +878,7 @@ do_TEST_SHAPE : {
     NEXT;
   JUMP;
 }
-do_SHAPEGET : {
+do_SHAPE_GET : {
   const ShapeObj *s = AS_SHAPE(sp[-1]);
   int64_t size = s->extents[pc->b ? s->obj.len - 1 - pc->a : pc->a];
   SAVE;
@@ -887,7 +887,7 @@ do_SHAPEGET : {
   sp[-1] = got;
   NEXT;
 }
-do_SHAPEREST : {
+do_SHAPE_SLICE : {
   SAVE;
   const ShapeObj *s = AS_SHAPE(sp[-1]);
   uint32_t len = s->obj.len - pc->a - pc->b;
@@ -905,31 +905,31 @@ do_SHAPEREST : {
   vm_##NAME(vm);                \
   LOAD;                         \
   next
-  OUT_OF_LINE(DIMOP, NEXT);
-  OUT_OF_LINE(DIMPROD, NEXT);
-  OUT_OF_LINE(SHAPEREF, NEXT2);
+  OUT_OF_LINE(SIZE_OP, NEXT);
+  OUT_OF_LINE(SIZE_PRODUCT, NEXT);
+  OUT_OF_LINE(BUILD_SHAPE, NEXT2);
   OUT_OF_LINE(CHECK, NEXT2);
-  OUT_OF_LINE(LOADED, NEXT2);
-  OUT_OF_LINE(OPENGET, NEXT2);
-  OUT_OF_LINE(OPENSAME, NEXT2);
-  OUT_OF_LINE(TENSOR, NEXT2);
-  OUT_OF_LINE(SHAPE, NEXT2);
-  OUT_OF_LINE(INDEX, NEXT2);
+  OUT_OF_LINE(CHECK_LOADED, NEXT2);
+  OUT_OF_LINE(UNPACK_SIZE, NEXT2);
+  OUT_OF_LINE(CHECK_UNPACKED, NEXT2);
+  OUT_OF_LINE(TENSOR_LITERAL, NEXT2);
+  OUT_OF_LINE(SHAPE_LITERAL, NEXT2);
+  OUT_OF_LINE(SUBSCRIPT, NEXT2);
   OUT_OF_LINE(FORCE_INT, NEXT);
-  OUT_OF_LINE(TICK, NEXT);
+  OUT_OF_LINE(FORCE_IF_PENDING, NEXT);
   OUT_OF_LINE(FOR_END, NEXT);
   OUT_OF_LINE(MAP_END, NEXT);
-  OUT_OF_LINE(HOST_BEGIN, NEXT);
-  OUT_OF_LINE(HOST_DONE, NEXT);
-  OUT_OF_LINE(TURNS_END, NEXT);
-  OUT_OF_LINE(LEAD, NEXT);
+  OUT_OF_LINE(HOST_LOOP_BEGIN, NEXT);
+  OUT_OF_LINE(HOST_LOOP_END, NEXT);
+  OUT_OF_LINE(TRACED_LOOP_END, NEXT);
+  OUT_OF_LINE(LEADING_SIZE, NEXT);
   OUT_OF_LINE(SLICE, NEXT);
-  OUT_OF_LINE(STACK, NEXT);
-  OUT_OF_LINE(LIST_REV, NEXT);
+  OUT_OF_LINE(STACK_LIST, NEXT);
+  OUT_OF_LINE(LIST_REVERSE, NEXT);
   OUT_OF_LINE(PROGRESS, NEXT);
   OUT_OF_LINE(FILTER, NEXT);
 
-do_KNOWN:
+do_CHECK_KNOWN:
   if (UNLIKELY(sp[-1].tag == V_UNIT)) {
     SAVE;
     vm_fail_unknown_size(vm, pc[1].ptr);
@@ -942,7 +942,7 @@ do_FOR_BEGIN:
   CONTINUE_AT(vm_for_begin(vm, pc->a, false, pc + 1, pc + pc->c));
 do_MAP_BEGIN:
   CONTINUE_AT(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
-do_HOST_STEP : {
+do_HOST_LOOP_STEP : {
   SAVE;
   bool more = vm_host_loop_step(vm, pc->a, pc->b);
   LOAD;
@@ -950,16 +950,16 @@ do_HOST_STEP : {
     NEXT;
   JUMP;
 }
-do_TURNS_OPEN:
+do_JUMP_IF_SYMBOLIC:
   if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->symbolic))
     NEXT;
   sp--;
   RELEASE(*sp);
   JUMP;
-do_TURNS_BEGIN:
+do_TRACED_LOOP_BEGIN:
   CONTINUE_AT(
       vm_traced_loop_begin(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
-do_SPLIT2 : {
+do_UNPAIR : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_ARRAY(pair)->at[0]);
   *sp++ = value_retain(AS_ARRAY(pair)->at[1]);

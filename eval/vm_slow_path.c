@@ -6,7 +6,7 @@
 enum { MAX_BACKTRACE_CALLS = 4 };
 
 static const Instr halt_instr[1] = {{{.op = OP_HALT, .a = 0}}};
-const Instr ret_instr[1] = {{{.op = OP_RET, .a = 0}}};
+const Instr ret_instr[1] = {{{.op = OP_RETURN, .a = 0}}};
 const Instr then_instr[1] = {{{.op = OP_THEN_DONE, .a = 0}}};
 const Instr else_instr[1] = {{{.op = OP_ELSE_DONE, .a = 0}}};
 
@@ -483,7 +483,7 @@ static void replace_frame(Eval *vm, const Code *code, uint32_t n, Obj *env) {
 static const Code *apply_rest_code(Eval *vm) {
   if (!vm->apply_rest_code) {
     BytecodeEmitter e = {.vm = vm};
-    emit(&e, OP_REAPPLY, 0, 0, 0, 0);
+    emit(&e, OP_APPLY_REST, 0, 0, 0, 0);
     Code *code = code_new(vm, 0, NULL);
     code->is_builtin = true;
     emit_finish(&e, code);

@@ -25,19 +25,19 @@ static Value *local_at(Eval *vm, uint32_t at) {
 
 /* ---- sizes, shapes, tensors ---- */
 
-void vm_DIMOP(Eval *vm) {
+void vm_SIZE_OP(Eval *vm) {
   DimOpKind op = (DimOpKind)vm->pc->a;
   replace_top(vm, 2, vm_dim_op(vm, op, vm->sp[-2], vm->sp[-1]));
 }
 
-void vm_DIMPROD(Eval *vm) {
+void vm_SIZE_PRODUCT(Eval *vm) {
   if (vm->sp[-1].tag == V_UNIT)
     return; /* as unknown as the shape */
   const ShapeObj *s = AS_SHAPE(vm->sp[-1]);
   replace_top(vm, 1, vm_product(vm, s->obj.len, s->extents));
 }
 
-void vm_SHAPEREF(Eval *vm) {
+void vm_BUILD_SHAPE(Eval *vm) {
   Value *at = vm->sp;
   Value r =
       vm_build_shape(vm, vm->pc[1].ptr, &at, (UnknownSizePolicy)vm->pc->a);
@@ -51,7 +51,7 @@ void vm_CHECK(Eval *vm) {
   pop_to(vm, at);
 }
 
-void vm_LOADED(Eval *vm) {
+void vm_CHECK_LOADED(Eval *vm) {
   const CoreShape *expected = vm->pc[1].ptr;
   Value *at = vm->sp;
   for (uint32_t i = 0; i < expected->len; i++)
@@ -60,17 +60,17 @@ void vm_LOADED(Eval *vm) {
   pop_to(vm, at);
 }
 
-void vm_OPENGET(Eval *vm) {
+void vm_UNPACK_SIZE(Eval *vm) {
   Value r = vm_unpack_size(vm, vm->pc[1].ptr, vm->sp[-1]);
   *vm->sp++ = r;
 }
 
-void vm_OPENSAME(Eval *vm) {
+void vm_CHECK_UNPACKED(Eval *vm) {
   vm_check_unpacked_size(vm, vm->pc[1].ptr, vm->sp[-1],
                          *local_at(vm, vm->pc->b));
 }
 
-void vm_TENSOR(Eval *vm) {
+void vm_TENSOR_LITERAL(Eval *vm) {
   const LiteralSite *site = vm->pc[1].ptr;
   uint32_t n = site->count;
   Value *items = vm->sp - n;
@@ -79,7 +79,7 @@ void vm_TENSOR(Eval *vm) {
   replace_top(vm, n + site->is_dtype_dynamic, r);
 }
 
-void vm_SHAPE(Eval *vm) {
+void vm_SHAPE_LITERAL(Eval *vm) {
   const LiteralSite *site = vm->pc[1].ptr;
   Value *at = vm->sp;
   for (uint32_t i = 0; i < site->count; i++)
@@ -89,7 +89,7 @@ void vm_SHAPE(Eval *vm) {
   *vm->sp++ = r;
 }
 
-void vm_INDEX(Eval *vm) {
+void vm_SUBSCRIPT(Eval *vm) {
   const SubscriptSite *site = vm->pc[1].ptr;
   uint32_t n = site->bound_count + 1;
   replace_top(vm, n, vm_subscript(vm, site, vm->sp - n));
@@ -107,7 +107,7 @@ void vm_FORCE_INT(Eval *vm) {
   *at = concrete;
 }
 
-void vm_TICK(Eval *vm) {
+void vm_FORCE_IF_PENDING(Eval *vm) {
   uint32_t more = vm->pc->a;
   vm_force_if_pending(vm, *local_at(vm, vm->pc->b),
                       more ? *local_at(vm, more) : value_unit());
@@ -121,21 +121,21 @@ void vm_MAP_END(Eval *vm) {
   replace_top(vm, 1, vm_for_end(vm, vm->pc->a, true, vm->sp[-1]));
 }
 
-void vm_HOST_BEGIN(Eval *vm) {
+void vm_HOST_LOOP_BEGIN(Eval *vm) {
   vm_host_loop_begin(vm, vm->pc->a, vm->pc->b);
 }
 
-void vm_HOST_DONE(Eval *vm) {
+void vm_HOST_LOOP_END(Eval *vm) {
   Value r = vm_host_loop_end(vm, vm->pc->a, vm->pc->b);
   *vm->sp++ = r;
 }
 
-void vm_TURNS_END(Eval *vm) {
+void vm_TRACED_LOOP_END(Eval *vm) {
   replace_top(vm, 1,
               vm_traced_loop_end(vm, (TracedLoopKind)vm->pc->a, vm->sp[-1]));
 }
 
-void vm_LEAD(Eval *vm) {
+void vm_LEADING_SIZE(Eval *vm) {
   int64_t lead = vm_leading_size(vm, *local_at(vm, vm->pc->b));
   lead = vm_static_trip_count(vm, lead);
   *vm->sp++ = value_int(lead);
@@ -146,11 +146,11 @@ void vm_SLICE(Eval *vm) {
   *vm->sp++ = r;
 }
 
-void vm_STACK(Eval *vm) {
+void vm_STACK_LIST(Eval *vm) {
   replace_top(vm, 1, vm_stack_list(vm, vm->sp[-1], 0, NULL));
 }
 
-void vm_LIST_REV(Eval *vm) {
+void vm_LIST_REVERSE(Eval *vm) {
   replace_top(vm, 1, prim_list_reverse(vm, NULL, vm->sp - 1, 1));
 }
 
