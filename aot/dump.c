@@ -67,10 +67,13 @@ static SessionStatus dump(Session *s, void *arg) {
   switch (d->stage) {
   case DUMP_AST:
     return dump_tree(s, d);
-  case DUMP_CORE: return dump_core(s, d);
-  case DUMP_GRAPH: return dump_graph(s, d);
+  case DUMP_CORE:
+    return dump_core(s, d);
+  case DUMP_GRAPH:
+    return dump_graph(s, d);
   case DUMP_NONE:
-  case DUMP_COUNT: break;
+  case DUMP_COUNT:
+    break;
   }
   return SESSION_ERROR;
 }

@@ -65,8 +65,9 @@ static bool write_wrapper(EntryWrapper *w, uint32_t start) {
                                     s->interner, s->arena, &s->diags);
   if (!type || type->kind != TX_FUN) {
     if (type)
-      session_error(s, 610, type->span, "--entry wants a function's type, as "
-                                        "in 'f : f32[n] -> _'");
+      session_error(s, 610, type->span,
+                    "--entry wants a function's type, as "
+                    "in 'f : f32[n] -> _'");
     return false;
   }
   buffer_printf(&w->text, "fun %s", wrapper_name(w));

@@ -199,8 +199,7 @@ SessionStatus executable_select_entry(Session *s, EntryNames *names) {
     if (dec->kind != DEC_DO)
       continue;
     Diag *diag = session_error(
-        s, 614, dec->span,
-        "what a program does at top level is not compiled");
+        s, 614, dec->span, "what a program does at top level is not compiled");
     diag->help = "name a function to make a command of, as in --entry f, or "
                  "define `fun main () = ...`, whose result is printed; `axon "
                  "run` does all of it";

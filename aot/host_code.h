@@ -14,9 +14,9 @@
 #include "session/state.h"
 
 typedef struct Allocation { /* where the elements of a node are */
-  const char *name;     /* a pointer */
-  bool is_owned;        /* it was allocated, and is freed after its last use */
-  uint32_t last_use;    /* the piece of that */
+  const char *name;         /* a pointer */
+  bool is_owned;     /* it was allocated, and is freed after its last use */
+  uint32_t last_use; /* the piece of that */
 } Allocation;
 
 typedef struct ExtentDecl { /* a size that is computed at the top */
@@ -24,7 +24,7 @@ typedef struct ExtentDecl { /* a size that is computed at the top */
   int64_t extent;
 } ExtentDecl;
 
-typedef struct CParam { /* of a C function */
+typedef struct CParam {                  /* of a C function */
   const char *type, *name, *header_name; /* plain: as in the header */
   const char *tensor_type;               /* "f32[n, m]"; NULL: a size */
   const char *strides_name; /* what these are called in the header */
@@ -32,15 +32,15 @@ typedef struct CParam { /* of a C function */
   bool is_stream; /* the first one of a function for GPUs, and no size */
   Dtype dtype;
   uint32_t arg_index, rank; /* its number among those of the trace, and axes */
-  const char **extents; /* of an array, as C */
-  const TraceSize *stride; /* a size that is one; NULL: it is none */
+  const char **extents;     /* of an array, as C */
+  const TraceSize *stride;  /* a size that is one; NULL: it is none */
 } CParam;
 
 typedef VEC(CParam) CParams;
 
 typedef struct ManifestKernel { /* what is stored, for the manifest */
-  const char *type, *versions; /* versions: NULL where it is no kernel */
-  uint32_t line;               /* 0: of the library */
+  const char *type, *versions;  /* versions: NULL where it is no kernel */
+  uint32_t line;                /* 0: of the library */
 } ManifestKernel;
 
 typedef struct CFunction { /* as it was written */
@@ -89,7 +89,7 @@ typedef struct HostEmitter {
   Arena *arena;
   Trace *trace;
   Graph *graph;
-  const char *name; /* of the C function */
+  const char *name;  /* of the C function */
   Buffer *statement; /* the piece at hand */
   VEC(Buffer *) statements;
   VEC(ManifestKernel) manifest_kernels;

@@ -94,8 +94,8 @@ void trace_free(Session *session, Trace *trace);
  * (integers that are sizes too), and the sizes that nothing shows.  NULL after
  * an error. */
 ValueHandle *trace_apply(Session *session, const EntryPoint *entry,
-                   Node *const *leaves, int64_t (*size)(void *, const DimVar *),
-                   void *arg);
+                         Node *const *leaves,
+                         int64_t (*size)(void *, const DimVar *), void *arg);
 
 /* As text: arguments, sizes, requirements, nodes. */
 void trace_print(const Trace *trace, Buffer *out);

@@ -248,11 +248,10 @@ static int add_named(BenchRun *b, const char *name) {
     return usage_error("bench", "the program has no `%s`", name);
   const char *type = session_binding_type(b->session, binding);
   if (!takes_unit(type))
-    return usage_error(
-        "bench",
-        "`%s` is no function of (): its type is %s.\n"
-        "Time an expression with it: -e '%s ...'",
-        name, type ? type : "not known", name);
+    return usage_error("bench",
+                       "`%s` is no function of (): its type is %s.\n"
+                       "Time an expression with it: -e '%s ...'",
+                       name, type ? type : "not known", name);
   add_function(b, name);
   return -1;
 }

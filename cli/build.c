@@ -24,10 +24,10 @@ extern char **environ;
 /* ---- where to ---- */
 
 typedef struct BuildOutput {
-  char stem[PATH_MAX]; /* "out/m" */
-  char module[256];    /* "m" */
+  char stem[PATH_MAX];   /* "out/m" */
+  char module[256];      /* "m" */
   const char *extension; /* "so"; "": a program */
-  uint32_t arch_count; /* for GPUs of these; 0: for the CPU */
+  uint32_t arch_count;   /* for GPUs of these; 0: for the CPU */
   const char *archs[MAX_BUILD_ARCHS];
   const Session *session;
 } BuildOutput;
@@ -62,8 +62,10 @@ static int parse_archs(const char *name, BuildOutput *t) {
   else
     return strcmp(name, "cpu") == 0
                ? -1
-               : usage_error("build", "--target is cpu, or cuda:sm_90a and the"
-                             " like, not `%s`", name);
+               : usage_error("build",
+                             "--target is cpu, or cuda:sm_90a and the"
+                             " like, not `%s`",
+                             name);
   snprintf(list, sizeof list, "%s", name);
   for (char *at = strtok(list, ","); at; at = strtok(NULL, ",")) {
     const char *arch = cuda_arch_named(at, &fault);
@@ -74,8 +76,9 @@ static int parse_archs(const char *name, BuildOutput *t) {
         return usage_error("build", "%s is named twice", arch);
     t->archs[t->arch_count++] = arch;
   }
-  return t->arch_count ? -1 : usage_error("build", "which architecture?  As in "
-                                          "`--target cuda:sm_90a`");
+  return t->arch_count ? -1
+                       : usage_error("build", "which architecture?  As in "
+                                              "`--target cuda:sm_90a`");
 }
 
 /* Schedules of a file are built in: one that cannot be read is told. */
@@ -98,7 +101,7 @@ static int check_extension(const BuildOutput *t) {
                        t->extension);
   if (t->arch_count && (has_extension(t, "") || has_extension(t, "c")))
     return usage_error("build", "for GPUs -o wants a name that ends in .cu, "
-                       ".ptx, .cubin, .o, .a or .so");
+                                ".ptx, .cubin, .o, .a or .so");
   if (is_gpu_extension && t->arch_count > 1)
     return usage_error("build",
                        "what ends in .%s is for one architecture: "
@@ -118,7 +121,8 @@ static int parse_output(const char *output, BuildOutput *t) {
     t->extension = "";
   }
   if (!t->extension || !*name)
-    return usage_error("build", "-o wants a name that ends in .c, .o, .a or "
+    return usage_error("build",
+                       "-o wants a name that ends in .c, .o, .a or "
                        ".so, or for a program in none of these, not `%s`",
                        output);
   int status = check_extension(t);
@@ -193,8 +197,8 @@ static bool run_command(const Session *session, Command *c) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return true;
   if (WIFSIGNALED(status))
-    fprintf(stderr, "axon build: %s was ended by signal %d (%s)\n",
-            c->words[0], WTERMSIG(status), strsignal(WTERMSIG(status)));
+    fprintf(stderr, "axon build: %s was ended by signal %d (%s)\n", c->words[0],
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
   else
     fprintf(stderr, "axon build: %s failed\n", c->words[0]);
   return false;
@@ -204,13 +208,22 @@ static bool run_command(const Session *session, Command *c) {
 static void add_compiler(Command *c) {
   static const char *const flags[] = {
 #if defined(__x86_64__) || defined(__i386__)
-      "-march=native",
+    "-march=native",
 #elif defined(__aarch64__)
-      "-mcpu=native",
+    "-mcpu=native",
 #endif
-      "-O2", "-ftree-vectorize", "-std=c11", "-fPIC", "-fwrapv",
-      "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-      "-Wno-psabi", "-pthread", "-DAXON_PTHREADS"};
+    "-O2",
+    "-ftree-vectorize",
+    "-std=c11",
+    "-fPIC",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-Wno-psabi",
+    "-pthread",
+    "-DAXON_PTHREADS"
+  };
   const Toolchain *chain = toolchain();
   for (uint32_t k = 0; k < chain->user_arg_count; k++)
     add_word(c, chain->args[k]);
@@ -253,8 +266,8 @@ static bool compile(const BuildOutput *t, const char *folder,
     return false;
   if (!archive)
     return true;
-  for (const char *const *w = (const char *const[]){"ar", "rcs", output, object,
-                                                   NULL};
+  for (const char *const *w =
+           (const char *const[]){"ar", "rcs", output, object, NULL};
        *w; w++)
     add_word(&ar, *w);
   return run_command(session, &ar);
@@ -269,8 +282,8 @@ static int check_output_path(const char *output) {
   if (stat(output, &info) == 0 && !S_ISREG(info.st_mode))
     return usage_error("build", "%s is no file: -o would put one in its place",
                        output);
-  snprintf(folder, sizeof folder, "%.*s",
-           slash ? (int)(slash - output) + 1 : 1, slash ? output : ".");
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - output) + 1 : 1,
+           slash ? output : ".");
   if (access(folder, W_OK | X_OK) == 0)
     return -1;
   report_failed(output, "write");
@@ -315,8 +328,10 @@ static bool compile_source(const BuildOutput *t, const Buffer *text,
                            const Buffer *header, const char *output) {
   BuildDir f;
   if (!toolchain()->found) {
-    fprintf(stderr, "axon build: there is no C compiler (%s): AXON_CC names "
-            "one, and `-o %s.c` needs none\n", toolchain()->name, t->module);
+    fprintf(stderr,
+            "axon build: there is no C compiler (%s): AXON_CC names "
+            "one, and `-o %s.c` needs none\n",
+            toolchain()->name, t->module);
     return false;
   }
   if (!make_build_dir(t, &f))
@@ -496,8 +511,8 @@ int verb_build(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
-    return usage_error("build", o.arg_count ? "one file at a time"
-                                            : "which file?");
+    return usage_error("build",
+                       o.arg_count ? "one file at a time" : "which file?");
   BuildOutput target = {.extension = NULL};
   if (!o.output)
     return usage_error("build", "where to?  As in `-o model.c`");

@@ -37,8 +37,7 @@ static void print_types(void *owner, Session *session, const DeclResult *ran) {
 }
 
 static void print_unproved(Session *session, const UnprovedConstraint *open) {
-  const Source *source =
-      sources_get(session_sources(session), open->span.file);
+  const Source *source = sources_get(session_sources(session), open->span.file);
   if (source) {
     uint32_t line, column;
     source_line_and_column(source, open->span.start, &line, &column);

@@ -5,11 +5,11 @@
 #include "session/session.h"
 
 enum { /* exit statuses */
-  EXIT_OK = 0,
-  EXIT_DIAGNOSTICS = 1,
-  EXIT_USAGE = 2,
-  EXIT_INTERNAL = 70,
-  EXIT_INTERRUPTED = 130,
+       EXIT_OK = 0,
+       EXIT_DIAGNOSTICS = 1,
+       EXIT_USAGE = 2,
+       EXIT_INTERNAL = 70,
+       EXIT_INTERRUPTED = 130,
 };
 
 enum { INTERNAL_ERROR_CODE = 599 }; /* E0599: a fault of Axon itself */
@@ -24,13 +24,13 @@ typedef struct Options {
       dry_run, stable;
   const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
-  const char *stage; /* or NULL */
+  const char *stage;                /* or NULL */
   const char *explain_name;         /* a name; or NULL */
   const char *kernel_number;        /* its number; or NULL */
   const char *entries[MAX_ENTRIES]; /* functions, as --entry has them */
   uint32_t entry_count;
-  const char *output; /* of build; or NULL */
-  const char *target; /* as it was given; or NULL */
+  const char *output;      /* of build; or NULL */
+  const char *target;      /* as it was given; or NULL */
   const char *gpu_arch;    /* of plan: of `cuda:sm_90a`; or NULL */
   const char *min_seconds; /* to time each for; or NULL */
   struct Define {

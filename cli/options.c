@@ -9,10 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
-       LONG_SECONDS, LONG_TARGET, LONG_ENTRY, LONG_CODE, LONG_KERNEL, LONG_DRY,
-       LONG_STABLE };
+enum {
+  LONG_COLOR = 256,
+  LONG_CHECK,
+  LONG_STATS,
+  LONG_OPEN,
+  LONG_STRICT,
+  LONG_PLAIN,
+  LONG_DIAGNOSTICS,
+  LONG_STAGE,
+  LONG_WHY,
+  LONG_JSON,
+  LONG_SECONDS,
+  LONG_TARGET,
+  LONG_ENTRY,
+  LONG_CODE,
+  LONG_KERNEL,
+  LONG_DRY,
+  LONG_STABLE
+};
 
 typedef struct OptionSpec {
   char verb_letter; /* in the verb's string; 0: every verb takes it */
@@ -146,8 +161,10 @@ static int set_target(Options *o, const char *name) {
     return -1;
   if (strncmp(name, "cuda:", 5) == 0) {
     if (!plans && !builds)
-      return usage_error(o->verb, "a GPU is of the architecture that it is: "
-                         "`%s` is for `axon plan` and `axon build`", name);
+      return usage_error(o->verb,
+                         "a GPU is of the architecture that it is: "
+                         "`%s` is for `axon plan` and `axon build`",
+                         name);
     if (builds) /* which reads it */
       return -1;
     o->gpu_arch = cuda_arch_named(name + 5, &fault);

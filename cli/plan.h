@@ -56,15 +56,15 @@ typedef struct PlanKernel {
   Cost cost;
   Prediction predicted;
   KernelInfo info;
-  bool reuses_code;   /* its code is that of an earlier kernel */
-  uint32_t tries;     /* of the first of equal runs: */
+  bool reuses_code; /* its code is that of an earlier kernel */
+  uint32_t tries;   /* of the first of equal runs: */
   double best_seconds, spent_seconds; /* seconds of the best, of all of them */
   double total_seconds;               /* of one try of each of the equal runs */
 } PlanKernel;
 
 typedef struct PlanRun {
   Arena *arena;
-  uint32_t count; /* equal runs */
+  uint32_t count;         /* equal runs */
   bool unused_by_program; /* the program did not need it */
   double bytes_before, peak_bytes;
   VEC(PlanKernel) kernels;
@@ -97,7 +97,7 @@ typedef struct PlanStyle {
   bool stable; /* nothing that differs from machine to machine */
   bool with_code;
   bool dry_run;
-  const char *arch; /* of a GPU that is not here; or NULL */
+  const char *arch;    /* of a GPU that is not here; or NULL */
   int64_t only_kernel; /* 0, or the only one that is wanted */
 } PlanStyle;
 void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,

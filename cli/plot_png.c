@@ -60,7 +60,9 @@ static void put_glyph(Canvas *s, int x, int y, char c) {
                y + (row + 1) * DOT, axis_colour);
 }
 
-static int text_width(const char *text) { return (int)strlen(text) * ADVANCE; }
+static int text_width(const char *text) {
+  return (int)strlen(text) * ADVANCE;
+}
 
 static void put_text(Canvas *s, int x, int y, const char *text) {
   for (; *text; text++, x += ADVANCE)
@@ -146,8 +148,7 @@ static void downsample(const Canvas *s, Tensor *out) {
     }
 }
 
-bool plot_save(const Plot *plot, const char *path, int64_t size,
-               Fault *fault) {
+bool plot_save(const Plot *plot, const char *path, int64_t size, Fault *fault) {
   int width = size >= 200 && size <= 8000 ? (int)size : DEFAULT_WIDTH;
   int height = width * 5 / 8;
   int64_t shape[] = {height, width, 3};

@@ -35,8 +35,8 @@ bool terminal_colours_stderr(void) {
 
 int terminal_width(void) {
   struct winsize size;
-  if (isatty(STDOUT_FILENO) &&
-      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col >= 20)
     return size.ws_col;
   return 80;
 }

@@ -9,10 +9,10 @@
 static const char cursor_name[] = "here'of'cursor";
 
 typedef struct CursorProbe {
-  SourceInput text;  /* as it is */
-  uint32_t offset;   /* where something is to be written: from */
-  uint32_t start;    /* here, */
-  uint32_t end;      /* instead of what goes on to here; */
+  SourceInput text;     /* as it is */
+  uint32_t offset;      /* where something is to be written: from */
+  uint32_t start;       /* here, */
+  uint32_t end;         /* instead of what goes on to here; */
   uint32_t checked_end; /* what begins here is not looked at */
   void (*f)(void *, const Completion *);
   void *arg;
@@ -77,10 +77,10 @@ static void check_with_cursor(Session *s, const CursorProbe *p,
 /* ---- what is around our name ---- */
 
 typedef struct CursorContext {
-  Span span;         /* of our name */
-  const Dec *dec;    /* of top level, at hand */
-  const Expr *app;   /* the innermost application, or NULL, */
-  uint32_t arg;      /* and in which argument */
+  Span span;          /* of our name */
+  const Dec *dec;     /* of top level, at hand */
+  const Expr *app;    /* the innermost application, or NULL, */
+  uint32_t arg;       /* and in which argument */
   const Expr *record; /* the record of which it may name a field, or NULL: */
   const Dec *record_dec;
 } CursorContext;

@@ -10,10 +10,10 @@ enum { MAX_CHECKED_EDITS = 8 };
 
 typedef struct HintCollector {
   Session *s;
-  const Dec *dec;   /* of top level, at hand */
+  const Dec *dec;               /* of top level, at hand */
   const Map *visible_names;     /* names of values there */
   uint32_t dec_index, next_ref; /* of it, and of the first place behind it */
-  VEC(Dec *) users;      /* those that use it, once that is asked for */
+  VEC(Dec *) users;             /* those that use it, once that is asked for */
   bool users_known;
   bool with_edits;        /* what writes them is asked for, */
   uint32_t checked_edits; /* and was looked for so often */
@@ -102,7 +102,7 @@ static bool edit_type_checks(HintCollector *h, const InlayHint *hint) {
   Diags ignored;
   diags_init(&ignored, s->arena);
   uint32_t file = sources_add(&s->sources, "input", new.text, new.len, false);
-  Program program = parse_range(&s->sources, file, 0, (uint32_t)new.len,
+  Program program = parse_range(&s->sources, file, 0, (uint32_t) new.len,
                                 s->interner, s->arena, &ignored);
   if (program.dec_count != 1 || ignored.errors)
     return false;

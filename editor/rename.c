@@ -164,8 +164,8 @@ static void apply_edits(Session *s, const RenameRequest *r, uint32_t file,
 typedef struct Resolution { /* a name, and where it is bound, in the new texts
                              */
   SymbolRefKind kind;
-  uint32_t file;     /* of RenameRequest.files */
-  uint32_t end;      /* ends: what a pun puts in front does not move them */
+  uint32_t file; /* of RenameRequest.files */
+  uint32_t end;  /* ends: what a pun puts in front does not move them */
   uint32_t definition_file; /* of RenameRequest.files; 0: bound elsewhere */
   uint32_t definition;
 } Resolution;

@@ -36,7 +36,9 @@ static bool is_named(const SymbolRef *p) {
   return p->name;
 }
 
-static uint32_t width(Span span) { return span.end - span.start; }
+static uint32_t width(Span span) {
+  return span.end - span.start;
+}
 
 static bool covers(Span span, uint32_t file, uint32_t offset) {
   return span.file == file && span.start <= offset && offset <= span.end;

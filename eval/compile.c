@@ -169,8 +169,8 @@ static void emit_implicits_from_args(FunctionState *fn, const Core *tlam,
       if (size_path_key(b) != key)
         continue;
       emit(e, OP_LOAD_LOCAL, 0, first + b->param_index, 0, 1);
-      emit_ptr(e, k == i ? OP_UNPACK_SIZE : OP_CHECK_UNPACKED, 0, k == i ? 0 : slot, 0,
-               k == i, b);
+      emit_ptr(e, k == i ? OP_UNPACK_SIZE : OP_CHECK_UNPACKED, 0,
+               k == i ? 0 : slot, 0, k == i, b);
       if (k == i)
         emit(e, OP_STORE_LOCAL, 0, slot, 0, -1);
       emit(e, OP_POP, 0, 0, 0, -1);
@@ -243,8 +243,8 @@ void compile_closure(FunctionState *fn, const Core *c, uint32_t arity) {
     return;
   }
   load_captures(fn, &captures);
-  emit_ptr(&fn->emitter, OP_MAKE_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len,
-           code);
+  emit_ptr(&fn->emitter, OP_MAKE_CLOSURE, 0, captures.len, 0,
+           1 - (int)captures.len, code);
 }
 
 static void compile_letrec(FunctionState *fn, const Core *c, bool tail) {
@@ -580,7 +580,8 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
       uint32_t end = compile_empty_loop(fn, c, scan ? 1 : n - 1,
                                         scan ? LOOP_SCAN : LOOP_MAP);
       fn->emitter.span = c->span;
-      emit_call(fn, tail && !end, OP_CALL_CODE, OP_TAIL_CALL_CODE, n, 1 - (int)n, control);
+      emit_call(fn, tail && !end, OP_CALL_CODE, OP_TAIL_CALL_CODE, n,
+                1 - (int)n, control);
       if (end)
         emit_patch_jump(&fn->emitter, end);
       if (end && tail)
@@ -592,8 +593,8 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
       if (n > arity) {
         push_args(fn, &call, arity, n);
         fn->emitter.span = c->span;
-        emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, n - arity, -(int)(n - arity),
-                  NULL);
+        emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, n - arity,
+                  -(int)(n - arity), NULL);
       } else if (tail) {
         emit(&fn->emitter, OP_RETURN, 0, 0, 0, 0);
       }
@@ -603,8 +604,8 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
   if (f->kind == CORE_VAR && f->var->global) {
     push_args(fn, &call, 0, n);
     fn->emitter.span = c->span;
-    emit_call(fn, tail, OP_CALL_GLOBAL, OP_TAIL_CALL_GLOBAL, total_args, 1 - (int)total_args,
-              global_of(vm, f->var));
+    emit_call(fn, tail, OP_CALL_GLOBAL, OP_TAIL_CALL_GLOBAL, total_args,
+              1 - (int)total_args, global_of(vm, f->var));
     fn->emitter.max_stack_depth =
         fn->emitter.stack_depth + 1 > fn->emitter.max_stack_depth
             ? fn->emitter.stack_depth + 1
@@ -615,14 +616,15 @@ static void compile_app(FunctionState *fn, const Core *c, bool tail) {
   if (sibling && sibling->arity == total_args) {
     push_args(fn, &call, 0, n);
     fn->emitter.span = c->span;
-    emit_call(fn, tail, OP_CALL_SIBLING, OP_TAIL_CALL_SIBLING, total_args, 1 - (int)total_args,
-              sibling);
+    emit_call(fn, tail, OP_CALL_SIBLING, OP_TAIL_CALL_SIBLING, total_args,
+              1 - (int)total_args, sibling);
     return;
   }
   compile(fn, f, false);
   push_args(fn, &call, 0, n);
   fn->emitter.span = c->span;
-  emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, total_args, -(int)total_args, NULL);
+  emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, total_args,
+            -(int)total_args, NULL);
 }
 
 /* ---- conditionals ---- */

@@ -18,10 +18,10 @@ typedef struct LetrecGroup { /* functions that share an environment */
 typedef struct FunctionState {
   struct FunctionState *outer;
   BytecodeEmitter emitter;
-  Map slots;          /* key to its place on the stack, plus 1 */
-  KeyVec *captures;   /* what the environment holds, in order */
-  LetrecGroup *group; /* it is one of these; or NULL */
-  const Core *lambda; /* whose parameters it has; or NULL */
+  Map slots;                 /* key to its place on the stack, plus 1 */
+  KeyVec *captures;          /* what the environment holds, in order */
+  LetrecGroup *group;        /* it is one of these; or NULL */
+  const Core *lambda;        /* whose parameters it has; or NULL */
   uint32_t next_unpack_slot; /* the next place for CORE_UNPACK */
   bool is_top_level;         /* the code of a declaration itself */
 } FunctionState;

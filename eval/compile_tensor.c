@@ -76,7 +76,8 @@ static void emit_known_check(FunctionState *fn, Dim *dim) {
   bool has_implicit = false;
   dim_each_var(dim, note_implicit_var, NULL, &has_implicit);
   if (has_implicit)
-    emit_ptr(&fn->emitter, OP_CHECK_KNOWN, 0, 0, 0, 0, name ? name->text : NULL);
+    emit_ptr(&fn->emitter, OP_CHECK_KNOWN, 0, 0, 0, 0,
+             name ? name->text : NULL);
 }
 
 /* As a value: a size that nothing decides is none. */
@@ -154,8 +155,7 @@ void compile_load_check(FunctionState *fn, const CoreShape *expected) {
 bool dim_is_computable(FunctionState *fn, Dim *dim) {
   Eval *vm = fn->emitter.vm;
   uint32_t count;
-  const DimOp *ops =
-      dim_postfix(vm->dims, dim_resolve(vm->dims, dim), &count);
+  const DimOp *ops = dim_postfix(vm->dims, dim_resolve(vm->dims, dim), &count);
   for (uint32_t i = 0; ops && i < count; i++) {
     const DimVar *var = ops[i].var;
     if (ops[i].kind == DOP_VAR && !map_get(&vm->size_globals, var) &&

@@ -71,7 +71,8 @@ static void build_while(BytecodeEmitter *e) { /* p f x | turns */
   I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len;
   LOC(0), LOC(2), I(CALL_VALUE, 1, 0);
-  uint32_t symbolic = I(JUMP_IF_SYMBOLIC, 0, 0), out = I(JUMP_IF_CONCRETE_FALSE, 0, 0);
+  uint32_t symbolic = I(JUMP_IF_SYMBOLIC, 0, 0),
+           out = I(JUMP_IF_CONCRETE_FALSE, 0, 0);
   uint32_t many =
       emit_ptr(e, OP_JLT_LK, 0, 3, WHILE_TRACE_AFTER_ITERATIONS, 0, NULL);
   LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);

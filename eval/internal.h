@@ -107,11 +107,11 @@ typedef struct SymbolicRun { /* a `for` or map being run symbolically */
   Node *guard;
   uint32_t branch_depth, branch_count, first_node;
   uint32_t first_index_id, last_index_id; /* its indices */
-  uint32_t assumption_mark;   /* of sizes, while a function is traced, */
-  uint32_t loop_depth;        /* and how deep in loops that is */
-  bool can_bail_out;          /* it can be run on the host, index by index */
-  bool is_traced_loop;        /* of a fold or scan */
-  Code *body;                 /* or NULL */
+  uint32_t assumption_mark; /* of sizes, while a function is traced, */
+  uint32_t loop_depth;      /* and how deep in loops that is */
+  bool can_bail_out;        /* it can be run on the host, index by index */
+  bool is_traced_loop;      /* of a fold or scan */
+  Code *body;               /* or NULL */
 } SymbolicRun;
 
 typedef struct LazyInit { /* a lazy definition being run */
@@ -209,7 +209,7 @@ typedef struct BytecodeEmitter {
   VEC(JoinPoint) joins;
   VEC(Value) constants;
   uint32_t stack_depth, max_stack_depth; /* values on the stack; their most */
-  Span span;            /* given to instructions */
+  Span span;                             /* given to instructions */
 } BytecodeEmitter;
 uint32_t emit(BytecodeEmitter *e, Op op, uint32_t a, uint32_t b, int32_t c,
               int push);
@@ -333,7 +333,7 @@ Value vm_value_of_tensor(Eval *vm, Tensor *t, const Fault *fault);
 Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault);
 Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
-void vm_force_value(Eval *vm, Value v); /* all leaves */
+void vm_force_value(Eval *vm, Value v);       /* all leaves */
 void vm_force_not_inlined(Eval *vm, Value v); /* but those that were inlined */
 /* Is it being found out what a body does, so that nothing may be run? */
 bool vm_must_defer(const Eval *vm);

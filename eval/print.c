@@ -62,7 +62,7 @@ static bool is_multiline(Value v, int levels) {
 /* Parts of a value: each on a line of its own, once one takes several. */
 typedef struct PartLayout {
   Buffer *out;
-  int column;  /* where they begin */
+  int column;   /* where they begin */
   size_t start; /* where the first one begins */
 } PartLayout;
 

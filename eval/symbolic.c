@@ -306,8 +306,9 @@ static void add_runtime_failure(Eval *vm, Node *cond, const char *message) {
 void vm_aot_assert(Eval *vm, Node *cond, const char *message) {
   ExtentConstraint constraint;
   if (cond->loop_depth)
-    vm_fail(vm, 612, "an assertion about the state of a loop of which only the "
-                     "compiled function knows how often it turns");
+    vm_fail(vm, 612,
+            "an assertion about the state of a loop of which only the "
+            "compiled function knows how often it turns");
   if (!node_to_constraint(&vm->graph, cond, &constraint))
     add_runtime_failure(vm, cond, message);
   else if (extent_add_requirement(&vm->graph, constraint, NULL, 0, message,

@@ -116,15 +116,15 @@ typedef struct KernelOp {
     AffineExpr *affine;
     PrngKey key;
     struct {
-      const Node *node;     /* READ */
+      const Node *node; /* READ */
       AffineExpr *
-          *index_exprs;     /* READ: by axis of the node; NULL: in indices */
-      uint32_t input;       /* READ */
-      uint32_t source_loop; /* LOCAL */
-      uint32_t source_output;       /* LOCAL */
-      AffineExpr *address;          /* in elements */
-      bool packed_pairs;            /* two elements of 16 bits as one of 32, */
-      int64_t packed_elements;      /* of so many; 0: of an even number */
+          *index_exprs;        /* READ: by axis of the node; NULL: in indices */
+      uint32_t input;          /* READ */
+      uint32_t source_loop;    /* LOCAL */
+      uint32_t source_output;  /* LOCAL */
+      AffineExpr *address;     /* in elements */
+      bool packed_pairs;       /* two elements of 16 bits as one of 32, */
+      int64_t packed_elements; /* of so many; 0: of an even number */
       uint32_t checked_index_count; /* READ */
       CheckedIndex *checked_indices;
     };
@@ -162,7 +162,7 @@ enum { MAX_TRIM_BOUNDS = 32 };
 typedef enum StageKind { STAGE_NONE, STAGE_IN, STAGE_OUT } StageKind;
 
 typedef struct LoopNest {
-  Graph *graph;               /* whose sizes it has */
+  Graph *graph; /* whose sizes it has */
   uint32_t parallel_axes, spatial_axes,
       axis_count; /* the shared axes; with those of the results;
                      with the reduced ones */
@@ -205,8 +205,8 @@ typedef struct Kernel {
 /* What is run at once: nodes in order, and their kernel. */
 struct FusionGroup {
   VEC(Node *) nodes;
-  Kernel *kernel; /* NULL: of nodes that have no loop form (opaque ones, too
-                     many axes) */
+  Kernel *kernel;     /* NULL: of nodes that have no loop form (opaque ones, too
+                         many axes) */
   void *backend_data; /* what a backend noted when it prepared it */
   bool transient;     /* that is gone with the plan */
   bool library_op; /* of a node that is no loop: a backend has one of its own */
@@ -332,7 +332,7 @@ typedef struct AttentionPattern {
      are the first product's values, and what is left of whole rows. */
   LoopNest *row_loop;
   uint32_t unnormalized_weight; /* the weight, but for its factors; */
-  uint32_t score; /* exp (score - the largest of the row), or the same */
+  uint32_t score;     /* exp (score - the largest of the row), or the same */
   bool subtract_max;  /* it is that */
   bool needs_row_sum; /* the sum of these is wanted */
   uint32_t row_factors[MAX_FACTORS],

@@ -29,7 +29,7 @@ typedef struct Benchmark {
   } kind;
   char *buffer;
   size_t bytes_per_thread; /* of it, for each thread */
-  int64_t rounds; /* over all of that; or of multiply */
+  int64_t rounds;          /* over all of that; or of multiply */
   volatile float sink;
 } Benchmark;
 

@@ -41,10 +41,11 @@
 #include "machine/microbenchmarks.def"
 
 /* Pairs of bf16: 24 sums, 64 operations each a round. */
-#define FOR_EACH_ACCUMULATOR(M)                                              \
-  M(0)                                                                       \
-  M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13) M(14) \
-      M(15) M(16) M(17) M(18) M(19) M(20) M(21) M(22) M(23)
+// clang-format off
+#define FOR_EACH_ACCUMULATOR(M) \
+  M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) \
+  M(12) M(13) M(14) M(15) M(16) M(17) M(18) M(19) M(20) M(21) M(22) M(23)
+// clang-format on
 #define DECLARE_ACCUMULATOR(k) __m512 sum##k = _mm512_set1_ps(seed);
 #define ACCUMULATE(k) sum##k = _mm512_dpbf16_ps(sum##k, x, y);
 #define COMBINE_ACCUMULATOR(k) all = _mm512_add_ps(all, sum##k);

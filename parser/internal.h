@@ -57,14 +57,14 @@ typedef struct ParseState {
   uint32_t file;
   Lexer lexer;
   TokenStream *tokens;
-  int start_token; /* which start symbol; handed out before all others */
+  int start_token;      /* which start symbol; handed out before all others */
   bool allow_bare_expr; /* DEC_EXPR may stand at top level */
 
   /* Errors. */
-  bool panic;                        /* skipping to where parsing can go on */
-  bool reported_depth;               /* said so already */
+  bool panic;          /* skipping to where parsing can go on */
+  bool reported_depth; /* said so already */
   uint32_t error_count, incomplete_errors; /* as in the lexer */
-  uint32_t error_at; /* where the last one is */
+  uint32_t error_at;                       /* where the last one is */
   uint32_t after_non_dec_start; /* a word here begins no declaration; behind its
                                    start */
   uint32_t

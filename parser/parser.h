@@ -48,12 +48,12 @@ typedef struct Axes {
 struct DimExpr {
   DimExprKind kind;
   Span span;
-  char op;          /* DX_BIN: + - * / % */
-  Sym *id;          /* DX_ID, DX_EXISTENTIAL, DX_CALL */
-  const char *num;  /* DX_NUM: decimal or hex digits, any length */
-  DimExpr *arg[2];  /* DX_NEG, DX_BIN */
-  Axes axes;        /* DX_CALL, DX_SHAPE */
-  uint32_t depth;   /* of the tree: for the parser's limit, as in all nodes */
+  char op;         /* DX_BIN: + - * / % */
+  Sym *id;         /* DX_ID, DX_EXISTENTIAL, DX_CALL */
+  const char *num; /* DX_NUM: decimal or hex digits, any length */
+  DimExpr *arg[2]; /* DX_NEG, DX_BIN */
+  Axes axes;       /* DX_CALL, DX_SHAPE */
+  uint32_t depth;  /* of the tree: for the parser's limit, as in all nodes */
 };
 
 typedef enum AxisKind {
@@ -115,18 +115,18 @@ typedef struct TypeField {
 struct TypeExpr {
   TypeExprKind kind;
   Span span;
-  Sym *id;            /* TX_VAR */
-  Name name;          /* TX_NAME (also list, unit, string), TX_CALL */
-  bool has_axes;      /* TX_VAR, TX_NAME: brackets were written */
-  Axes axes;          /* TX_VAR, TX_NAME, TX_CALL */
-  TypeExpr **args;    /* TX_NAME, TX_TUPLE */
+  Sym *id;         /* TX_VAR */
+  Name name;       /* TX_NAME (also list, unit, string), TX_CALL */
+  bool has_axes;   /* TX_VAR, TX_NAME: brackets were written */
+  Axes axes;       /* TX_VAR, TX_NAME, TX_CALL */
+  TypeExpr **args; /* TX_NAME, TX_TUPLE */
   uint32_t arg_count;
-  Sym *label;         /* TX_FUN: ~label: or ?label: in front; or NULL */
-  bool is_optional;   /* TX_FUN: the label was ?label: */
-  bool has_effect;    /* TX_FUN: ->! */
-  TypeExpr *arg[2];   /* TX_FUN: parameter, result; TX_LIFT: arg[0] */
-  DimExpr *dim;       /* TX_LIFT */
-  TypeField *fields;  /* TX_RECORD */
+  Sym *label;        /* TX_FUN: ~label: or ?label: in front; or NULL */
+  bool is_optional;  /* TX_FUN: the label was ?label: */
+  bool has_effect;   /* TX_FUN: ->! */
+  TypeExpr *arg[2];  /* TX_FUN: parameter, result; TX_LIFT: arg[0] */
+  DimExpr *dim;      /* TX_LIFT */
+  TypeField *fields; /* TX_RECORD */
   uint32_t field_count;
   bool is_open; /* TX_RECORD: ends in ... */
   uint32_t depth;
@@ -136,17 +136,17 @@ struct TypeExpr {
 
 typedef enum PatKind {
   PAT_WILD,
-  PAT_VAR,    /* id */
-  PAT_NUM,    /* num, is_float; a minus sign belongs to num */
-  PAT_STRING, /* text, text_len */
-  PAT_CON,    /* name, args[0] unless arg_count == 0 (true, false too) */
-  PAT_TUPLE,  /* args; () has none */
-  PAT_RECORD, /* fields, open */
-  PAT_SHAPE,  /* [b, h, ...s]: args; a PAT_SPLICE among them */
-  PAT_SPLICE, /* ...id; id may be NULL; only inside PAT_SHAPE */
-  PAT_LIST,   /* list [a, b]: args */
-  PAT_CONS,   /* args[0] :: args[1] */
-  PAT_AS,     /* id as args[0] */
+  PAT_VAR,     /* id */
+  PAT_NUM,     /* num, is_float; a minus sign belongs to num */
+  PAT_STRING,  /* text, text_len */
+  PAT_CON,     /* name, args[0] unless arg_count == 0 (true, false too) */
+  PAT_TUPLE,   /* args; () has none */
+  PAT_RECORD,  /* fields, open */
+  PAT_SHAPE,   /* [b, h, ...s]: args; a PAT_SPLICE among them */
+  PAT_SPLICE,  /* ...id; id may be NULL; only inside PAT_SHAPE */
+  PAT_LIST,    /* list [a, b]: args */
+  PAT_CONS,    /* args[0] :: args[1] */
+  PAT_AS,      /* id as args[0] */
   PAT_ASCRIBE, /* args[0] : type */
 } PatKind;
 
@@ -163,7 +163,7 @@ struct Pat {
   Sym *id;
   Span id_span;
   Name name;
-  const char *num;  /* PAT_NUM; PAT_STRING: the literal as it was written */
+  const char *num; /* PAT_NUM; PAT_STRING: the literal as it was written */
   bool is_float;
   const char *text; /* unescaped; may contain NUL */
   uint32_t text_len;
@@ -180,9 +180,9 @@ struct Pat {
 /* A parameter of fun or fn: pat, ~label:pat, ~label, ~label:(pat : t = e). */
 typedef struct Param {
   Span span;
-  Sym *label;     /* or NULL */
-  Pat *pat;       /* for a pun, a PAT_VAR of the label's name */
-  TypeExpr *type; /* of a parameter with a default; or NULL */
+  Sym *label;          /* or NULL */
+  Pat *pat;            /* for a pun, a PAT_VAR of the label's name */
+  TypeExpr *type;      /* of a parameter with a default; or NULL */
   Expr *default_value; /* the default; or NULL */
 } Param;
 
@@ -217,10 +217,24 @@ typedef enum ExprKind {
 
 typedef enum BinOp {
   BIN_NONE,
-  BIN_PIPE, BIN_COMPOSE, BIN_OR, BIN_AND,
-  BIN_EQ, BIN_NE, BIN_LT, BIN_LE, BIN_GT, BIN_GE,
-  BIN_CONS, BIN_APPEND, /* :: ^ */
-  BIN_ADD, BIN_SUB, BIN_MUL, BIN_DIV, BIN_MOD, BIN_MATMUL,
+  BIN_PIPE,
+  BIN_COMPOSE,
+  BIN_OR,
+  BIN_AND,
+  BIN_EQ,
+  BIN_NE,
+  BIN_LT,
+  BIN_LE,
+  BIN_GT,
+  BIN_GE,
+  BIN_CONS,
+  BIN_APPEND, /* :: ^ */
+  BIN_ADD,
+  BIN_SUB,
+  BIN_MUL,
+  BIN_DIV,
+  BIN_MOD,
+  BIN_MATMUL,
   BIN_COUNT
 } BinOp;
 extern const char *const binop_text[BIN_COUNT];
@@ -260,23 +274,23 @@ typedef struct Slice {
 
 typedef struct Clause {
   Span span;
-  Sym *name;          /* fun only */
+  Sym *name; /* fun only */
   Span name_span;
   Param *params;
   uint32_t param_count;
-  TypeExpr *result;   /* fun only: the result's annotation; or NULL */
-  Givens given;       /* fun only */
+  TypeExpr *result; /* fun only: the result's annotation; or NULL */
+  Givens given;     /* fun only */
   Expr *body;
 } Clause;
 
 struct Expr {
   ExprKind kind;
   Span span;
-  Span op_span;     /* of the operator of EX_BIN, EX_NEG, EX_OP; of the id of
-                       EX_FIELD */
-  Sym *id;          /* EX_ID, EX_CON, EX_FIELD */
-  const char *num;  /* EX_NUM: with its minus sign if it has one; NUL-ended;
-                       EX_STRING: the literal as it was written */
+  Span op_span;    /* of the operator of EX_BIN, EX_NEG, EX_OP; of the id of
+                      EX_FIELD */
+  Sym *id;         /* EX_ID, EX_CON, EX_FIELD */
+  const char *num; /* EX_NUM: with its minus sign if it has one; NUL-ended;
+                      EX_STRING: the literal as it was written */
   bool is_float;
   const char *text; /* EX_STRING: unescaped, may contain NUL */
   uint32_t text_len;
@@ -284,8 +298,8 @@ struct Expr {
   Expr *arg[3];
   Expr **items;
   uint32_t item_count;
-  bool *splices;    /* EX_BRACKET */
-  Arg *args;        /* EX_APP */
+  bool *splices; /* EX_BRACKET */
+  Arg *args;     /* EX_APP */
   uint32_t arg_count;
   FieldExpr *fields;
   uint32_t field_count;
@@ -295,9 +309,9 @@ struct Expr {
   uint32_t binder_count;
   Slice *slices;
   uint32_t slice_count;
-  Dec **decs;       /* EX_LET */
+  Dec **decs; /* EX_LET */
   uint32_t dec_count;
-  TypeExpr *type;   /* EX_ASCRIBE */
+  TypeExpr *type; /* EX_ASCRIBE */
   /* What the checker found, for messages and editors; or NULL: */
   struct Type *inferred_type;
   struct Binding *binding; /* EX_ID, EX_FIELD: the value of this name, */

@@ -104,8 +104,8 @@ static const char *token_text(ParseState *ps, int token) {
 }
 
 typedef struct SyntaxContext { /* the construct that an error stands in */
-  int token;           /* its last word that was read; 0 at top level */
-  const char *expected_next; /* what follows an expression there */
+  int token;                   /* its last word that was read; 0 at top level */
+  const char *expected_next;   /* what follows an expression there */
   const char *description;
 } SyntaxContext;
 

@@ -52,7 +52,7 @@ typedef struct Candidate {
   bool must_fit_cache;     /* has to, into a cache: cannot go in portions */
   bool attention_rejected; /* the backend has no kernel of the rows that it
                               would share */
-  double depth; /* of a product: terms of a sum */
+  double depth;            /* of a product: terms of a sum */
   struct GroupBuilder *group;
   uint32_t parallel_vars[MAX_KERNEL_AXES];
   uint32_t position;

@@ -13,16 +13,23 @@ typedef enum PrimId {
 } PrimId;
 
 typedef enum PrimClass {
-  PC_NONE, PC_MAP, PC_REDUCE, PC_MOVE, PC_MAKE, PC_OPAQUE, PC_CONTROL, PC_HOST,
+  PC_NONE,
+  PC_MAP,
+  PC_REDUCE,
+  PC_MOVE,
+  PC_MAKE,
+  PC_OPAQUE,
+  PC_CONTROL,
+  PC_HOST,
 } PrimClass;
 
 enum PrimFlag { /* the letters of primitives.def */
-  PRIM_COMMUTATIVE = 1,
-  PRIM_ASSOCIATIVE = 2,
-  PRIM_SPECIAL = 4,  /* T */
-  PRIM_EFFECT_OF_ARG = 8, /* E */
-  PRIM_EFFECT = 16,  /* I */
-  PRIM_APPROXIMATE = 32, /* X */
+                PRIM_COMMUTATIVE = 1,
+                PRIM_ASSOCIATIVE = 2,
+                PRIM_SPECIAL = 4,       /* T */
+                PRIM_EFFECT_OF_ARG = 8, /* E */
+                PRIM_EFFECT = 16,       /* I */
+                PRIM_APPROXIMATE = 32,  /* X */
 };
 
 typedef struct PrimInfo {

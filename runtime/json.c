@@ -14,7 +14,6 @@ bool json_load_library(Fault *fault) {
 
 /* json_decref would call json_delete directly. */
 void json_decref_library(json_t *json) {
-  if (json && json->refcount != (size_t)-1 &&
-      JSON_INTERNAL_DECREF(json) == 0)
+  if (json && json->refcount != (size_t)-1 && JSON_INTERNAL_DECREF(json) == 0)
     jansson.json_delete(json);
 }

@@ -78,10 +78,10 @@ typedef struct Tensor {
   uint32_t rank;
   uint32_t broadcast_mask;
   int64_t shape[MAX_RANK];
-  int64_t count; /* product of the shape */
-  void *data;    /* count * bytes of the dtype, 64-byte aligned */
-  void *block;   /* that they lie in, of caching_allocator.c; or NULL */
-  Mapped *mapped; /* the file that they lie in; or NULL */
+  int64_t count;      /* product of the shape */
+  void *data;         /* count * bytes of the dtype, 64-byte aligned */
+  void *block;        /* that they lie in, of caching_allocator.c; or NULL */
+  Mapped *mapped;     /* the file that they lie in; or NULL */
   bool is_borrowed;   /* data are somebody else's: see tensor_borrow */
   size_t alloc_bytes; /* of memory from caching_allocator.c; or 0 */
   void *device_copy;  /* a copy in a device's memory, its backend's; or NULL */

@@ -30,7 +30,7 @@ static const struct {
 typedef struct Entry {
   TensorHeader header;
   const char *dtype_name; /* as the file spells it */
-  size_t start, end; /* in the file */
+  size_t start, end;      /* in the file */
 } Entry;
 
 typedef struct SafetensorsFile {

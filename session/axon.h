@@ -46,7 +46,7 @@ typedef enum AxnSeverity {
 typedef struct AxnPlace { /* lines and columns count from 1 */
   const char *file;       /* NULL: no place */
   uint32_t line, column, end_line, end_column; /* columns count bytes */
-  uint32_t start, end;    /* in bytes of the whole text, from 0 */
+  uint32_t start, end; /* in bytes of the whole text, from 0 */
 } AxnPlace;
 
 /* A link of the chain by which two sizes came to differ. */
@@ -241,9 +241,9 @@ typedef enum AxnKind {
   AXN_TUPLE = 5,
   AXN_RECORD = 6,
   AXN_LIST = 7,
-  AXN_CON = 8, /* what a constructor made: its name is the text, and what it
-                * was applied to, if anything, the one item */
-  AXN_KEY = 9, /* of random numbers */
+  AXN_CON = 8,    /* what a constructor made: its name is the text, and what it
+                   * was applied to, if anything, the one item */
+  AXN_KEY = 9,    /* of random numbers */
   AXN_OTHER = 10, /* a function: only its text, as it is printed */
 } AxnKind;
 
@@ -256,8 +256,7 @@ typedef enum AxnKind {
  * nor 1.  release, unless NULL, is called with `owner` when the data are no
  * longer needed, in whatever thread frees the value last; after an error it is
  * not called. */
-AXN_API AxnValue *axn_value_tensor(AxnSession *session,
-                                   const AxnTensor *tensor,
+AXN_API AxnValue *axn_value_tensor(AxnSession *session, const AxnTensor *tensor,
                                    void (*release)(void *owner), void *owner);
 /* Numbers that take the type that is asked for, as literals in a program do;
  * where none is, they are i64 and f32.  One of a certain type is a tensor of
@@ -353,8 +352,7 @@ typedef struct AxnArg {
  * `f ()`.  Data of arguments are read while it runs: a result never lies over
  * them. */
 AXN_API AxnStatus axn_call(AxnSession *session, AxnFunction *function,
-                           const AxnArg *args, size_t count,
-                           AxnValue **result);
+                           const AxnArg *args, size_t count, AxnValue **result);
 /* The value of a name at top level. */
 AXN_API AxnStatus axn_session_value(AxnSession *session, const char *name,
                                     AxnValue **result);

@@ -25,9 +25,9 @@ typedef struct {
 } DLPackVersion;
 
 typedef enum DLDeviceType { /* those that Axon knows by name */
-  kDLCPU = 1,
-  kDLCUDA = 2,
-  kDLCUDAHost = 3,
+                            kDLCPU = 1,
+                            kDLCUDA = 2,
+                            kDLCUDAHost = 3,
 } DLDeviceType;
 
 typedef struct {
@@ -36,13 +36,13 @@ typedef struct {
 } DLDevice;
 
 typedef enum { /* of DLDataType.code */
-  kDLInt = 0,
-  kDLUInt = 1,
-  kDLFloat = 2,
-  kDLOpaqueHandle = 3,
-  kDLBfloat = 4,
-  kDLComplex = 5,
-  kDLBool = 6,
+               kDLInt = 0,
+               kDLUInt = 1,
+               kDLFloat = 2,
+               kDLOpaqueHandle = 3,
+               kDLBfloat = 4,
+               kDLComplex = 5,
+               kDLBool = 6,
 } DLDataTypeCode;
 
 typedef struct {
@@ -56,14 +56,14 @@ typedef struct {
   int32_t ndim;
   DLDataType dtype;
   int64_t *shape;
-  int64_t *strides; /* in elements; NULL: row-major, without gaps */
+  int64_t *strides;     /* in elements; NULL: row-major, without gaps */
   uint64_t byte_offset; /* from data to the first element */
 } DLTensor;
 
 /* The struct of before version 1; "dltensor" is its capsule in Python. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
-  void *manager_ctx; /* the deleter's */
+  void *manager_ctx;                             /* the deleter's */
   void (*deleter)(struct DLManagedTensor *self); /* or NULL */
 } DLManagedTensor;
 
@@ -73,7 +73,7 @@ typedef struct DLManagedTensor {
 /* "dltensor_versioned" is its capsule in Python. */
 typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
-  void *manager_ctx; /* the deleter's */
+  void *manager_ctx;                                      /* the deleter's */
   void (*deleter)(struct DLManagedTensorVersioned *self); /* or NULL */
   uint64_t flags;
   DLTensor dl_tensor;

@@ -5,9 +5,13 @@
 
 #include <string.h>
 
-const char *axn_version(void) { return AXON_VERSION; }
+const char *axn_version(void) {
+  return AXON_VERSION;
+}
 
-int axn_abi(void) { return AXN_ABI; }
+int axn_abi(void) {
+  return AXN_ABI;
+}
 
 static void host_write(void *owner, const char *text, size_t len) {
   AxnSession *a = owner;
@@ -364,7 +368,9 @@ AxnCounts axn_session_counts(const AxnSession *a) {
   return (AxnCounts){stats.proved, stats.deferred, stats.runtime};
 }
 
-void axn_interrupt(AxnSession *a) { session_interrupt(a->session); }
+void axn_interrupt(AxnSession *a) {
+  session_interrupt(a->session);
+}
 
 /* ---- what stands where ---- */
 
@@ -412,8 +418,7 @@ static void call_with_reference(void *arg, const SymbolRef *p) {
 }
 
 size_t axn_uses_at(AxnSession *a, size_t offset,
-                   void (*f)(void *owner, const AxnPlace *place),
-                   void *owner) {
+                   void (*f)(void *owner, const AxnPlace *place), void *owner) {
   const SymbolRef *p = ref_at(a, offset);
   ReferenceCallback uses = {a, f, owner, 0};
   if (p)

@@ -11,8 +11,8 @@ static DLDataType dtype_to_dlpack(Dtype dtype) {
       ['b'] = kDLBool, ['u'] = kDLUInt, ['i'] = kDLInt, ['f'] = kDLFloat};
   DLDataType type = {.bits = (uint8_t)(dtype_info[dtype].bytes * 8),
                      .lanes = 1};
-  type.code = dtype == DT_BF16 ? kDLBfloat
-                               : codes[(uint8_t)dtype_info[dtype].class];
+  type.code =
+      dtype == DT_BF16 ? kDLBfloat : codes[(uint8_t)dtype_info[dtype].class];
   return type;
 }
 
@@ -160,8 +160,7 @@ static DlpackExport *export_new(AxnSession *a, AxnValue *value, bool writable) {
   return NULL;
 }
 
-DLManagedTensorVersioned *axn_value_to_dlpack(AxnSession *a,
-                                              AxnValue *value) {
+DLManagedTensorVersioned *axn_value_to_dlpack(AxnSession *a, AxnValue *value) {
   DlpackExport *exported = export_new(a, value, false);
   if (!exported)
     return NULL;

@@ -88,8 +88,7 @@ static AxnValue *make_compound(AxnSession *a, HostValueKind kind, size_t count,
   return checked_value(a, d);
 }
 
-AxnValue *axn_value_tuple(AxnSession *a, size_t count,
-                          AxnValue *const *items) {
+AxnValue *axn_value_tuple(AxnSession *a, size_t count, AxnValue *const *items) {
   if (count == 1) {
     capi_error(a, ERROR_BAD_VALUE, "pass the item itself",
                "there are no tuples of one item");
@@ -100,14 +99,12 @@ AxnValue *axn_value_tuple(AxnSession *a, size_t count,
   return make_compound(a, HOST_VALUE_TUPLE, count, NULL, items);
 }
 
-AxnValue *axn_value_list(AxnSession *a, size_t count,
-                         AxnValue *const *items) {
+AxnValue *axn_value_list(AxnSession *a, size_t count, AxnValue *const *items) {
   return make_compound(a, HOST_VALUE_LIST, count, NULL, items);
 }
 
 AxnValue *axn_value_record(AxnSession *a, size_t count,
-                           const char *const *names,
-                           AxnValue *const *items) {
+                           const char *const *names, AxnValue *const *items) {
   for (size_t i = 0; i < count; i++)
     for (size_t k = 0; k < i; k++)
       if (strcmp(names[i], names[k]) == 0) {
@@ -209,8 +206,9 @@ static Tensor *borrow_or_copy(const AxnTensor *t, bool *copied, Fault *fault) {
   Tensor *borrowed =
       tensor_borrow((Dtype)t->dtype, (uint32_t)t->rank, t->shape, t->data);
   if (!borrowed) {
-    fault_set_kind(fault, FAULT_MEMORY, "a tensor has a size that no memory "
-                                        "can hold");
+    fault_set_kind(fault, FAULT_MEMORY,
+                   "a tensor has a size that no memory "
+                   "can hold");
     return NULL;
   }
   size_t bytes = dtype_info[borrowed->dtype].bytes;
@@ -312,9 +310,8 @@ const char *axn_value_text(const AxnValue *value, size_t *len) {
 bool axn_value_get(const AxnValue *value, AxnTensor *out) {
   HostValue *d = host_value_of(value);
   if (d->kind == HOST_VALUE_NUMBER)
-    *out = (AxnTensor){.dtype = (AxnDtype)d->number.dtype,
-                       .data = &d->bits,
-                       .readonly = true};
+    *out = (AxnTensor){
+        .dtype = (AxnDtype)d->number.dtype, .data = &d->bits, .readonly = true};
   else if (d->kind == HOST_VALUE_TENSOR)
     *out = (AxnTensor){.dtype = (AxnDtype)d->tensor->dtype,
                        .rank = (int32_t)d->tensor->rank,

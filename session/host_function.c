@@ -35,7 +35,7 @@ typedef struct Specialization {
 
 struct HostFunction {
   const char *name;
-  Binding *binding; /* as it was found; NULL: there is none */
+  Binding *binding;      /* as it was found; NULL: there is none */
   uint32_t source_count; /* that the session had read then */
   Signature signature;
   Specialization *specializations;
@@ -133,9 +133,8 @@ static const ParamInfo *param_of_arg(const HostCall *call, uint32_t i) {
     unnamed += !call->args[k].label;
   for (uint32_t k = 0; k < sig->count; k++) {
     const char *label = sig->params[k].label;
-    if (call->args[i].label
-            ? label && strcmp(label, call->args[i].label) == 0
-            : !label && unnamed-- == 0)
+    if (call->args[i].label ? label && strcmp(label, call->args[i].label) == 0
+                            : !label && unnamed-- == 0)
       return &sig->params[k];
   }
   return NULL;
@@ -328,8 +327,8 @@ static CoreDec *check_wrapper(Session *s, const HostCall *call, Diags *diags) {
   uint32_t file = sources_add(
       &s->sources, arena_printf(s->arena, "a call of %s", call->function->name),
       text.text, text.len, false);
-  Program program = parse_program(&s->sources, file, false, s->interner,
-                                  s->arena, diags);
+  Program program =
+      parse_program(&s->sources, file, false, s->interner, s->arena, diags);
   Checked checked = {0};
   uint32_t errors = diags->errors, first = diags->all.len;
   if (errors || program.dec_count != 1)

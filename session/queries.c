@@ -21,8 +21,8 @@ typedef struct Query {
 static Expr *query_parse_expr(Session *s, const Query *query) {
   SourceInput text = {.name = "input", .text = query->text, .len = query->len};
   uint32_t file = session_add_source(s, &text, (Span){0});
-  Program program = parse_program(&s->sources, file, true, s->interner,
-                                  s->arena, &s->diags);
+  Program program =
+      parse_program(&s->sources, file, true, s->interner, s->arena, &s->diags);
   if (s->diags.errors)
     return NULL;
   if (program.dec_count == 1 && program.decs[0]->kind == DEC_EXPR)
@@ -156,7 +156,9 @@ void session_each_field(Session *s, Binding *binding,
   binding_fields(s->checker, binding, f, arg);
 }
 
-CheckStats session_stats(const Session *s) { return checker_stats(s->checker); }
+CheckStats session_stats(const Session *s) {
+  return checker_stats(s->checker);
+}
 
 static SessionStatus query_unproved(Session *s, void *arg) {
   Query *query = arg;
@@ -177,9 +179,9 @@ void session_reject_unproved(Session *s) {
   const UnprovedConstraint *open = session_unproved_constraints(s, &count);
   for (uint32_t i = 0; i < count; i++)
     if (!open[i].name) {
-      Diag *diag = session_error(s, 362, open[i].span,
-                                 "only the running program can check: %s",
-                                 open[i].text);
+      Diag *diag =
+          session_error(s, 362, open[i].span,
+                        "only the running program can check: %s", open[i].text);
       diag->primary_label = open[i].reason;
     }
 }
@@ -240,9 +242,9 @@ static void add_doc_tests(Session *s, const Dec *dec, DocTests *all) {
       continue;
     }
     Buffer text = {.arena = s->arena}, expected = {.arena = s->arena};
-    uint32_t at = start ? (uint32_t)(start - source->text +
-                                     (lines.text - dec->doc))
-                        : dec->doc_span.start;
+    uint32_t at =
+        start ? (uint32_t)(start - source->text + (lines.text - dec->doc))
+              : dec->doc_span.start;
     do
       add_line(&text, lines.text + 4, lines.len - 4);
     while ((more = next_line(&lines)) && starts_with(&lines, "... "));

@@ -53,8 +53,8 @@ static void session_init(Session *s, const SessionHost *host) {
       .import = import_module,
       .read_header = read_file_header,
   };
-  s->checker = checker_new(s->arena, &s->sources, s->interner, &s->dims,
-                           &s->check_host);
+  s->checker =
+      checker_new(s->arena, &s->sources, s->interner, &s->dims, &s->check_host);
   s->eval = eval_new(s->arena, &s->dims, s->interner, &s->host.eval);
   eval_set_sources(s->eval, &s->sources);
   s->main_module = module_new(s->checker, NULL);
@@ -239,8 +239,8 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   uint32_t errors = s->diags.errors, pending_before = s->pending.len;
   bool outer_missing = s->has_missing_import;
   s->has_missing_import = false;
-  Program program = parse_program(&s->sources, file, bare, s->interner,
-                                  s->arena, &s->diags);
+  Program program =
+      parse_program(&s->sources, file, bare, s->interner, s->arena, &s->diags);
   if (main) {
     s->current_program = program;
     s->current_file = file;
@@ -427,9 +427,13 @@ const char *session_target_name(Session *s) {
   return eval_graph(s->eval)->backend->name;
 }
 
-EvalHost *session_eval_host(Session *s) { return &s->host.eval; }
+EvalHost *session_eval_host(Session *s) {
+  return &s->host.eval;
+}
 
-int session_exit_status(const Session *s) { return s->exit_status; }
+int session_exit_status(const Session *s) {
+  return s->exit_status;
+}
 
 void session_define_size(Session *s, const char *name, int64_t value) {
   checker_define_size(s->checker, intern_string(s->interner, name), value);
@@ -439,7 +443,9 @@ bool session_used_size(const Session *s, const char *name) {
   return checker_used_size(s->checker, intern_string(s->interner, name));
 }
 
-void session_forget_imports(Session *s) { s->imports.len = 0; }
+void session_forget_imports(Session *s) {
+  s->imports.len = 0;
+}
 
 void session_interrupt(Session *s) {
   flag_set(&s->interrupt, true);
@@ -455,11 +461,17 @@ bool session_interrupted(const Session *s) {
 
 /* ---- diagnostics ---- */
 
-const Diags *session_diags(const Session *s) { return &s->diags; }
+const Diags *session_diags(const Session *s) {
+  return &s->diags;
+}
 
-void session_clear_diags(Session *s) { diags_init(&s->diags, s->arena); }
+void session_clear_diags(Session *s) {
+  diags_init(&s->diags, s->arena);
+}
 
-const Sources *session_sources(const Session *s) { return &s->sources; }
+const Sources *session_sources(const Session *s) {
+  return &s->sources;
+}
 
 Diag *session_error(Session *s, uint16_t code, Span span, const char *format,
                     ...) {

@@ -52,10 +52,10 @@ struct Session {
                               may */
   bool
       has_missing_import; /* a file that the one at hand imports is not there */
-  uint32_t *stdlib_sources; /* by number of the library file; 0: not yet */
-  Map stdlib_decs;          /* StdlibName -> Dec */
-  Map functions;        /* Sym -> Function: that a host has asked for */
-  Buffer call_key;      /* room for that of the call at hand */
+  uint32_t *stdlib_sources;  /* by number of the library file; 0: not yet */
+  Map stdlib_decs;           /* StdlibName -> Dec */
+  Map functions;             /* Sym -> Function: that a host has asked for */
+  Buffer call_key;           /* room for that of the call at hand */
   uint32_t source_count;     /* that were read */
   uint32_t explained_errors; /* errors of calls from a host */
   Flag interrupt;

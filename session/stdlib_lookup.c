@@ -31,9 +31,9 @@ static uint32_t stdlib_source(Session *s, uint32_t number) {
     s->stdlib_sources = NEW_ARRAY(s->arena, uint32_t, stdlib_file_count);
   uint32_t *file = &s->stdlib_sources[number];
   if (!*file)
-    *file = sources_add(&s->sources, stdlib_files[number].name,
-                        stdlib_files[number].text, stdlib_files[number].len,
-                        true);
+    *file =
+        sources_add(&s->sources, stdlib_files[number].name,
+                    stdlib_files[number].text, stdlib_files[number].len, true);
   return *file;
 }
 

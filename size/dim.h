@@ -25,12 +25,12 @@ typedef enum DimVarKind {
 
 struct DimVar {
   DimVarKind kind;
-  uint32_t id;    /* unique in a session; the order of printing */
-  uint32_t level; /* generalisation level; typecheck's */
-  Sym *name;      /* as the user wrote it, or NULL */
-  Span origin;    /* where it came from */
-  Dim *solution;  /* DV_META: its solution; or NULL */
-  bool unknown;   /* forgotten: no known term (see typecheck/unify.c) */
+  uint32_t id;       /* unique in a session; the order of printing */
+  uint32_t level;    /* generalisation level; typecheck's */
+  Sym *name;         /* as the user wrote it, or NULL */
+  Span origin;       /* where it came from */
+  Dim *solution;     /* DV_META: its solution; or NULL */
+  bool unknown;      /* forgotten: no known term (see typecheck/unify.c) */
   bool from_unknown; /* DV_EXISTENTIAL: it names a `?` of a type */
   bool maybe_star;   /* of the axis that a literal ~axis names, or an index */
   bool is_star;      /* literal, and bound to 1: the axis is a * */
@@ -115,7 +115,7 @@ bool dim_is_linear(const Dim *d); /* in atoms: it has constant factors alone */
  * are none, or it does not fit. */
 int64_t dim_content(DimCtx *cx, const Dim *d);
 bool dim_has_metas(const Dim *d); /* has metas, or products of shapes */
-int dim_sign(const Dim *d); /* of a constant; 1 for what is none */
+int dim_sign(const Dim *d);       /* of a constant; 1 for what is none */
 DimVar *dim_as_var(const Dim *d); /* exactly one variable, or NULL */
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth (g for every product). */
@@ -130,7 +130,14 @@ void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `top` of a meta */
  * DOP_INT pushes num, DOP_VAR var, DOP_PROD the product of shape; the others
  * pop two and push one. */
 typedef enum DimOpKind {
-  DOP_INT, DOP_VAR, DOP_PROD, DOP_ADD, DOP_SUB, DOP_MUL, DOP_DIV, DOP_MIN,
+  DOP_INT,
+  DOP_VAR,
+  DOP_PROD,
+  DOP_ADD,
+  DOP_SUB,
+  DOP_MUL,
+  DOP_DIV,
+  DOP_MIN,
   DOP_MAX,
 } DimOpKind;
 typedef struct DimOp {
@@ -222,8 +229,8 @@ bool dim_is_cancellable_factor(DimCtx *cx, const Dim *d);
  * unknown of its own. */
 typedef struct DimSystem DimSystem;
 typedef struct DimSolution {
-  DimVar *var;   /* an unsolved meta */
-  Dim *value;    /* which does not mention it */
+  DimVar *var;        /* an unsolved meta */
+  Dim *value;         /* which does not mention it */
   uint64_t equations; /* the n-th equation that was added is bit n % 64 */
 } DimSolution;
 DimSystem *dim_system_new(DimCtx *cx);

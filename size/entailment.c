@@ -206,8 +206,8 @@ static void collect_relevant(Assumptions *assumptions, Query *query,
   RelevantLeaves relevant = {.epoch = dim_next_visit_epoch(assumptions->cx)};
   uint32_t picked[MAX_RELEVANT_ASSUMPTIONS], count = 0;
   dim_each_leaf(query->goal, relevant.epoch, mark_relevant_leaf, &relevant);
-  for (uint32_t round = 0, from = UINT32_MAX;
-       count != from && round < rounds; round++) {
+  for (uint32_t round = 0, from = UINT32_MAX; count != from && round < rounds;
+       round++) {
     from = count;
     count = select_relevant(assumptions, &relevant, picked, count);
     for (uint32_t i = from; i < count; i++)
@@ -301,8 +301,8 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
   for (uint32_t i = 0; i < query->poly_count; i++) {
     PolyConstraint poly = query->polys[i];
     if (dim_is_const(poly.d))
-      query->contradiction |= poly.eq ? dim_sign(poly.d) != 0
-                                      : dim_sign(poly.d) < 0;
+      query->contradiction |=
+          poly.eq ? dim_sign(poly.d) != 0 : dim_sign(poly.d) < 0;
     else if (!contains_poly(query->polys, kept, poly))
       query->polys[kept++] = poly;
   }
@@ -380,7 +380,7 @@ typedef struct Claim {
   Dim *d;
   bool eq, at_least_one;
   bool satisfiable; /* yes, at a point that was found */
-  bool refuted;  /* no */
+  bool refuted;     /* no */
 } Claim;
 
 static void claim_find_model(Assumptions *assumptions, const Query *query,

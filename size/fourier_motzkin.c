@@ -147,7 +147,8 @@ static void row_add(FourierMotzkin *fm) {
   int64_t sum;
   if (opposite != UINT32_MAX &&
       !__builtin_add_overflow(fm->rows[opposite][columns], row[columns],
-                              &sum) && sum < 0) {
+                              &sum) &&
+      sum < 0) {
     fm->infeasible = true;
     return;
   }

@@ -89,7 +89,7 @@ typedef struct Term {
 struct Dim {
   uint32_t term_count, hash, weight;
   uint16_t depth;
-  bool has_meta; /* an unsolved meta or a product, when it was made */
+  bool has_meta;      /* an unsolved meta or a product, when it was made */
   bool has_unguarded; /* a division whose divisor may be anything */
   Dim *resolved; /* substitute.c's: as it was last resolved, if that is another,
                   */

@@ -94,7 +94,9 @@ static bool row_substitute(int64_t *row, const SolvedUnknown *one) {
   return !times || row_add_multiple(row, times, one->coefs);
 }
 
-static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
+static int64_t magnitude(int64_t n) {
+  return n < 0 ? -n : n;
+}
 
 static int64_t floor_div(int64_t a, int64_t b) { /* b > 0 */
   return a / b - (a % b < 0);
@@ -140,8 +142,8 @@ static uint32_t unit_pivot(const DimSystem *s, const int64_t *row) {
 static uint32_t smallest_coef_pivot(const DimSystem *s, const int64_t *row) {
   uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < s->column_count; i++)
-    if (row[i] && (best == UINT32_MAX ||
-                   magnitude(row[i]) < magnitude(row[best])))
+    if (row[i] &&
+        (best == UINT32_MAX || magnitude(row[i]) < magnitude(row[best])))
       best = i;
   return best;
 }

@@ -455,8 +455,7 @@ static bool refute_by_cases(Linearization *lin, uint32_t split,
   if (!*budget)
     return false;
   --*budget;
-  if (fm_infeasible(lin->scratch, lin->column_count, lin->rows,
-                    lin->row_count))
+  if (fm_infeasible(lin->scratch, lin->column_count, lin->rows, lin->row_count))
     return true;
   if (split == lin->split_count)
     return false;

@@ -27,9 +27,9 @@ typedef struct LocalSearch {
   uint64_t pushed_up_mask;  /* of those that some condition wants to be large */
   uint64_t *variable_masks; /* of each condition, the leaves in it; */
   uint32_t *violations;     /* how much it is violated; */
-  uint32_t *weights; /* grows while it stays so */
-  uint32_t cost;     /* of all, by weight */
-  uint64_t epoch;    /* of the values that compound atoms remember */
+  uint32_t *weights;        /* grows while it stays so */
+  uint32_t cost;            /* of all, by weight */
+  uint64_t epoch;           /* of the values that compound atoms remember */
 } LocalSearch;
 
 /* ---- evaluation ---- */

@@ -765,7 +765,9 @@ static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool unguarded) {
   return dim_add(cx, q, div_reduced(cx, r, b, unguarded));
 }
 
-Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) { return divide(cx, a, b, false); }
+Dim *dim_div(DimCtx *cx, Dim *a, Dim *b) {
+  return divide(cx, a, b, false);
+}
 
 Dim *dim_div_unguarded(DimCtx *cx, Dim *a, Dim *b) {
   if (dim_is_const(b) && dim_sign(b) < 0)

@@ -20,7 +20,7 @@ typedef enum PrintContext {              /* what stands around an expression */
 typedef struct PrintTerm {
   BigInt coef;
   const Monomial *mono; /* also the place in the order */
-  const Atom *atom; /* printed with args, or NULL */
+  const Atom *atom;     /* printed with args, or NULL */
   bool mod;
   Dim **args;
 } PrintTerm;

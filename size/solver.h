@@ -122,7 +122,7 @@ typedef struct Query {
   DimCtx *cx;
   Dim *goal;
   PolyConstraint *polys; /* the related facts, definitions applied */
-  Definition *defs; /* a value may mention variables defined later */
+  Definition *defs;      /* a value may mention variables defined later */
   uint32_t poly_count, def_count;
   uint32_t substituted_weight; /* weight of what came of definitions that were
                                   put in */

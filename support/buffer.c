@@ -31,7 +31,9 @@ void buffer_puts(Buffer *b, const char *text) {
   buffer_add(b, text, strlen(text));
 }
 
-void buffer_putc(Buffer *b, char c) { buffer_add(b, &c, 1); }
+void buffer_putc(Buffer *b, char c) {
+  buffer_add(b, &c, 1);
+}
 
 void buffer_vprintf(Buffer *b, const char *format, va_list args) {
   va_list args_copy;

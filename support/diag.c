@@ -46,9 +46,9 @@ static bool is_duplicate(const Diags *diags, const Diag *diag) {
   return false;
 }
 
-static PRINTF_LIKE(5, 0) Diag *
-diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
-         const char *format, va_list args) {
+static PRINTF_LIKE(5, 0) Diag *diag_add(Diags *diags, Severity severity,
+                                        uint16_t code, Span span,
+                                        const char *format, va_list args) {
   Diag *diag = NEW(diags->arena, Diag);
   diag->severity = severity;
   diag->code = code;
@@ -172,10 +172,10 @@ typedef struct SnippetRow { /* a line of source, or one more remark on the same
                                line */
   const Source *source;
   uint32_t line;
-  Span span;            /* of the step or mark; or none */
-  const char *shape;    /* of a step: columns to the right of the code */
-  const char *text;     /* what is beside the shape, or below the line */
-  bool has_primary;     /* the underline follows */
+  Span span;         /* of the step or mark; or none */
+  const char *shape; /* of a step: columns to the right of the code */
+  const char *text;  /* what is beside the shape, or below the line */
+  bool has_primary;  /* the underline follows */
 } SnippetRow;
 
 typedef struct Renderer {
@@ -465,8 +465,8 @@ static void put_underline(Renderer *r, const SnippetRow *row, Span span,
   LineText line = text_of_line(row->source, row->line);
   uint32_t start = row->source->line_starts[row->line - 1];
   size_t from = column_of_offset(line, span.start - start);
-  size_t last = span.end > span.start ? span.end - start
-                                      : span.start - start + 1;
+  size_t last =
+      span.end > span.start ? span.end - start : span.start - start + 1;
   size_t to = column_of_offset(line, last);
   size_t left = first_column(r, row), right = left + max_code_columns(r, row);
   if (from < left)

@@ -15,7 +15,9 @@ void trap_begin(Trap *trap) {
   innermost = trap;
 }
 
-void trap_end(Trap *trap) { innermost = trap->outer; }
+void trap_end(Trap *trap) {
+  innermost = trap->outer;
+}
 
 void trap_raise(FailKind kind) {
   Trap *trap = innermost;
@@ -107,4 +109,6 @@ void *mem_realloc(void *old, size_t old_size, size_t size) {
   return p;
 }
 
-void mem_free(void *p) { free(p); }
+void mem_free(void *p) {
+  free(p);
+}

@@ -96,17 +96,16 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args);
   ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))
 
 /* Growable arrays in an arena:  VEC(Dim *) v = {0};  VEC_PUSH(a, v, d); */
-#define VEC(type)    \
-  struct {           \
-    type *at;        \
+#define VEC(type)      \
+  struct {             \
+    type *at;          \
     uint32_t len, cap; \
   }
-#define VEC_PUSH(arena, v, x)                                        \
-  do {                                                               \
-    if ((v).len == (v).cap)                                          \
-      (v).at = vec_grow((arena), (v).at, sizeof *(v).at, (v).len,    \
-                        &(v).cap);                                   \
-    (v).at[(v).len++] = (x);                                         \
+#define VEC_PUSH(arena, v, x)                                                \
+  do {                                                                       \
+    if ((v).len == (v).cap)                                                  \
+      (v).at = vec_grow((arena), (v).at, sizeof *(v).at, (v).len, &(v).cap); \
+    (v).at[(v).len++] = (x);                                                 \
   } while (0)
 void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
                uint32_t *cap);
@@ -131,7 +130,7 @@ typedef struct Map {
   struct MapSlot {
     const void *key;
     void *value;
-  } *slots;
+  } * slots;
   uint32_t len, cap;
 } Map;
 
@@ -255,23 +254,23 @@ typedef struct DiagFixIt {
  * axon.h, the editor) read this. */
 typedef struct Diag {
   Severity severity;
-  uint16_t code;       /* 301 prints as E0301, or W0301 for a warning */
-  const char *message; /* one line, no full stop */
-  Span span;           /* the primary place */
+  uint16_t code;             /* 301 prints as E0301, or W0301 for a warning */
+  const char *message;       /* one line, no full stop */
+  Span span;                 /* the primary place */
   const char *primary_label; /* beside the underline; or NULL */
-  const DiagStep *steps; /* the chain, in order of the program */
-  const DiagLabel *labels; /* secondary places */
-  const DiagFixIt *fixits; /* the best first */
+  const DiagStep *steps;     /* the chain, in order of the program */
+  const DiagLabel *labels;   /* secondary places */
+  const DiagFixIt *fixits;   /* the best first */
   uint32_t step_count, label_count, fixit_count;
   const char *found, *expected; /* types or sizes that met; or NULL */
-  int32_t axis;        /* of `found` along which they differ, from 0; -1: none
-                        * or several */
-  const char *note;    /* may have several lines; or NULL */
-  const char *help;    /* or NULL */
+  int32_t axis;     /* of `found` along which they differ, from 0; -1: none
+                     * or several */
+  const char *note; /* may have several lines; or NULL */
+  const char *help; /* or NULL */
   const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */
   const struct Diag
-      *previous_in_bucket;   /* an earlier one, perhaps at the same place */
-  uint32_t index;            /* among all */
+      *previous_in_bucket; /* an earlier one, perhaps at the same place */
+  uint32_t index;          /* among all */
 } Diag;
 
 typedef struct Diags {

@@ -125,7 +125,7 @@ enum { MAX_CONTRACTION_OPERANDS = 16 };
 /* A sum over axes of a product of factors. */
 typedef struct ContractionOperands {
   uint32_t count, axis_count;
-  const double *extents;   /* of the axes */
+  const double *extents;        /* of the axes */
   const uint64_t *operand_axes; /* of each factor: bit k: on axis k */
   uint64_t summed_axes;
 } ContractionOperands;
@@ -188,7 +188,7 @@ typedef struct NodeUse {
 typedef struct Plan {
   Arena *arena;
   Graph *graph;
-  VEC(struct PlanNode *) nodes;  /* inputs before readers */
+  VEC(struct PlanNode *) nodes;        /* inputs before readers */
   VEC(struct PlanNode *) materialized; /* those that run, in order */
   VEC(FusionGroup *) groups; /* of these, in order: what runs at once */
   const struct PlanParams

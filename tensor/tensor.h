@@ -142,11 +142,11 @@ struct Node {
       materialized; /* its elements are in memory when what is planned now runs:
                        of a function that is compiled, or others in each turn */
   bool symbolic;    /* it needs arguments, or sizes that are no numbers yet */
-  bool speculatable; /* running it cannot fail, wherever its free indices stand
-                      */
-  bool inlined;  /* a kernel has computed it for its readers alone */
+  bool speculatable;  /* running it cannot fail, wherever its free indices stand
+                       */
+  bool inlined;       /* a kernel has computed it for its readers alone */
   void *backend_data; /* the backend's own notes during a run */
-  uint32_t mark; /* graph_force's own: number in its plan, or 0 */
+  uint32_t mark;      /* graph_force's own: number in its plan, or 0 */
 };
 
 /* How graph_force decides between storing a node and inlining it. */
@@ -171,10 +171,10 @@ typedef struct Graph { /* what a session's deferred work hangs on */
                                what reads them may need none of them stored */
   int64_t max_tensor_bytes; /* refuse to store more than this; 0: physical */
   int64_t
-      jit_threshold;   /* operations below which no kernel is made for a plan */
-  Flag *interrupt;     /* set by Ctrl-C; polled between rows */
-  Span span;                     /* given to nodes made from now on */
-  Node *guard;                   /* the condition under which code now runs */
+      jit_threshold; /* operations below which no kernel is made for a plan */
+  Flag *interrupt;   /* set by Ctrl-C; polled between rows */
+  Span span;         /* given to nodes made from now on */
+  Node *guard;       /* the condition under which code now runs */
   const struct Backend *backend; /* NULL: the reference backend */
   FuseMode fuse_mode;
   const struct PlanObserver *observer; /* plan/observer.h; NULL: nobody asks */
@@ -183,7 +183,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
       *plan_cache;   /* plans that are kept; private to plan/plan_cache.c */
   bool hot;          /* what is planned is run often: a little work is much */
   bool keeps_inputs; /* what runs may yet be undone: nothing is written over */
-  uint32_t loop_depth; /* of the loops of which a turn is being traced */
+  uint32_t loop_depth;       /* of the loops of which a turn is being traced */
   ExtentTable *extent_table; /* of a function that is being traced; NULL: all
                                 extents are numbers */
   uint64_t executed_nodes;   /* nodes run so far: for tests and `axon plan` */
@@ -334,9 +334,9 @@ Node *node_loop(Graph *g, LoopBody *loop, Node *const *initial,
 typedef struct FoldIteration {
   IndexVar *index; /* the number of the turn */
   uint32_t carry_count, stacked_count;
-  Node *const *initial; /* what it begins with */
+  Node *const *initial;  /* what it begins with */
   Node *const *carry_in; /* NODE_LOOP_CARRIED: what a turn begins with */
-  Node *const *results; /* what it ends with; then what is kept of each turn */
+  Node *const *results;  /* what it ends with; then what is kept of each turn */
   Node *
       condition; /* bool: is there another turn?  NULL: as often as `at` says */
   bool associative; /* its function is associative */

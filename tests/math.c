@@ -436,15 +436,15 @@ static void random_numbers(void) {
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
-#define OF_F(F)                                                          \
-  F(exp)                                                                 \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) \
-      F(ceil) F(nearbyint) F(trunc)
+// clang-format off
+#define OF_F(F) \
+  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) \
+  F(floor) F(ceil) F(nearbyint) F(trunc)
 #define NEAR_F(F) F(tan) F(sinh) F(cosh)
-#define OF_D(F)                                                          \
-  F(exp)                                                                 \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh)   \
-      F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+#define OF_D(F) \
+  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) \
+  F(sinh) F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+// clang-format on
 OF_F(ONE_F)
 NEAR_F(ONE_F)
 TWO_F(pow)

@@ -65,8 +65,8 @@ static void add_name(Embed *e, const Sym *name) {
 }
 
 static void add_pattern(Embed *e, const Pat *pat) {
-  if (pat->id && (pat->kind == PAT_VAR || pat->kind == PAT_AS ||
-                  pat->kind == PAT_SPLICE))
+  if (pat->id &&
+      (pat->kind == PAT_VAR || pat->kind == PAT_AS || pat->kind == PAT_SPLICE))
     add_name(e, pat->id);
   for (uint32_t i = 0; i < pat->arg_count; i++)
     add_pattern(e, pat->args[i]);
@@ -159,8 +159,7 @@ static void write_data(Embed *e, FILE *out) {
     fprintf(out, "  {\"%s\", \"%s\", %u, %u, %u},\n", x->module, x->name,
             x->file, x->start, x->end);
   }
-  fprintf(out,
-          "  {0, 0, 0, 0, 0}};\nconst uint32_t stdlib_name_count = %u;\n",
+  fprintf(out, "  {0, 0, 0, 0, 0}};\nconst uint32_t stdlib_name_count = %u;\n",
           e->entries.len);
 }
 
@@ -173,8 +172,8 @@ static void read_library(Embed *e, const char *directory, char **paths,
     size_t len;
     char *text = read_file(
         e->arena, arena_printf(e->arena, "%s/%s", directory, paths[i]), &len);
-    uint32_t file = sources_add(&e->sources, base ? base + 1 : paths[i], text,
-                                len, false);
+    uint32_t file =
+        sources_add(&e->sources, base ? base + 1 : paths[i], text, len, false);
     e->module = module_of(e->arena, paths[i]);
     e->file = (uint32_t)i;
     VEC_PUSH(e->arena, e->modules, e->module);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 static Scope *find_annotated_name(Checker *c, Sym *name, bool shape) {
-  for (Scope *s = scope_find(c->scope, name); s;
-       s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
     if (shape ? s->shape != NULL : s->dim || s->binding)
       return s;
   return NULL;
@@ -108,14 +107,13 @@ static Dim *annot_size_function(Checker *c, DimExpr *d, AnnotMode mode) {
   } else if (strcmp(d->id->text, "prod") == 0 && d->axes.len == 1) {
     AxisExpr *a = &d->axes.at[0];
     if (a->kind == AXIS_DIM && a->dim->kind == DX_ID) {
-      AxisExpr splice = {.kind = AXIS_SPLICE, .span = a->span,
-                         .id = a->dim->id};
+      AxisExpr splice = {
+          .kind = AXIS_SPLICE, .span = a->span, .id = a->dim->id};
       return shape_product(c, annot_axes(c, (Axes){&splice, 1}, mode));
     }
     return shape_product(c, annot_axes(c, d->axes, mode));
   }
-  error_at(c, 340, d->span, "no function of sizes is named `%s`",
-           d->id->text)
+  error_at(c, 340, d->span, "no function of sizes is named `%s`", d->id->text)
       ->help = "there are min(n, m), max(n, m) and prod(s)";
   return meta_dim(c, NULL, d->span);
 }
@@ -200,11 +198,16 @@ static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     }
   }
   switch (d->op) {
-  case '+': return dim_add(c->dims, a, b);
-  case '-': return dim_sub(c->dims, a, b);
-  case '*': return dim_mul(c->dims, a, b);
-  case '/': return dim_div(c->dims, a, b);
-  default: return dim_mod(c->dims, a, b);
+  case '+':
+    return dim_add(c->dims, a, b);
+  case '-':
+    return dim_sub(c->dims, a, b);
+  case '*':
+    return dim_mul(c->dims, a, b);
+  case '/':
+    return dim_div(c->dims, a, b);
+  default:
+    return dim_mod(c->dims, a, b);
   }
 }
 
@@ -328,8 +331,7 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
 /* ---- element types ---- */
 
 static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = scope_find(c->scope, name); s;
-       s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
     if (s->elem)
       return s->elem;
   ElemVar *e = elem_meta(c, CLASS_ANY);
@@ -343,8 +345,7 @@ static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
 }
 
 static Type *ty_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = scope_find(c->scope, name); s;
-       s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
     if (s->tyvar) {
       Type *t = ty_new(c, TY_VAR);
       t->var = s->tyvar;
@@ -418,7 +419,10 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
 static const char *declared_form(Checker *c, const Dec *dec) {
   Buffer b = {0};
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
-    buffer_printf(&b, "%s%s", i ? ", " : dec->tyvar_count > 1 ? "(" : "",
+    buffer_printf(&b, "%s%s",
+                  i                      ? ", "
+                  : dec->tyvar_count > 1 ? "("
+                                         : "",
                   dec->tyvars[i]->text);
   buffer_puts(&b, dec->tyvar_count > 1 ? ") " : dec->tyvar_count ? " " : "");
   buffer_puts(&b, dec->name->text);
@@ -480,8 +484,7 @@ static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
   for (uint32_t i = 0; i < t->arg_count; i++)
     annot_bind_param(c, dec, i, args[i], t->args[i]->span);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
-    if (dec->axes.at[i].kind == AXIS_DIM &&
-        dec->axes.at[i].dim->kind == DX_ID)
+    if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
       push_name(c, dec->axes.at[i].dim->id)->dim = sizes[i];
   SymbolRefs *refs = c->active_refs;
   c->active_refs = NULL; /* it was noted where it is declared */
@@ -531,10 +534,10 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
                             AnnotMode mode) {
   if (d->arity != t->arg_count ||
       d->dim_arity != (t->has_axes ? t->axes.len : 0)) {
-    Diag *diag = error_at(
-        c, 342, t->span, "datatype `%s` takes %u type%s and %u size%s",
-        d->name->text, d->arity, d->arity == 1 ? "" : "s", d->dim_arity,
-        d->dim_arity == 1 ? "" : "s");
+    Diag *diag =
+        error_at(c, 342, t->span, "datatype `%s` takes %u type%s and %u size%s",
+                 d->name->text, d->arity, d->arity == 1 ? "" : "s",
+                 d->dim_arity, d->dim_arity == 1 ? "" : "s");
     diag->help = d->dec ? declared_form(c, d->dec) : "as in `int list`";
     return ty_meta(c);
   }
@@ -667,13 +670,19 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
       refs_add_size(c, t->span, t->id, false);
       return r;
     }
-    r = ty_tensor(c, elem_param(c, t->id, mode),
-                    annot_axes(c, t->axes, mode), NULL);
+    r = ty_tensor(c, elem_param(c, t->id, mode), annot_axes(c, t->axes, mode),
+                  NULL);
     refs_add_size(c, t->span, t->id, false);
     break;
-  case TX_NAME: r = annot_name(c, t, mode); break;
-  case TX_CALL: r = annot_call(c, t, mode); break;
-  case TX_FUN: r = annot_fun(c, t, mode); break;
+  case TX_NAME:
+    r = annot_name(c, t, mode);
+    break;
+  case TX_CALL:
+    r = annot_call(c, t, mode);
+    break;
+  case TX_FUN:
+    r = annot_fun(c, t, mode);
+    break;
   case TX_TUPLE: {
     Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
     for (uint32_t i = 0; i < t->arg_count; i++)
@@ -681,7 +690,9 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
     r = ty_tuple(c, t->arg_count, args);
     break;
   }
-  case TX_RECORD: r = annot_record(c, t, mode); break;
+  case TX_RECORD:
+    r = annot_record(c, t, mode);
+    break;
   case TX_LIFT: {
     Dim *n = annot_dim(c, t->dim, mode);
     r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
@@ -701,8 +712,10 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
 /* ---- given ---- */
 
 static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
-  static const struct { const char *name; uint32_t classes; } named[] = {
-      {"num", CLASS_NUM}, {"int", CLASS_INT}, {"float", CLASS_FLOAT}};
+  static const struct {
+    const char *name;
+    uint32_t classes;
+  } named[] = {{"num", CLASS_NUM}, {"int", CLASS_INT}, {"float", CLASS_FLOAT}};
   for (size_t i = 0; i < ARRAY_LEN(named); i++)
     if (strcmp(f->id->text, named[i].name) == 0) {
       elem_param(c, f->tyvar, mode)->classes &= named[i].classes;
@@ -791,9 +804,15 @@ static Assumption *given_conditions(Checker *c, const GivenExpr *f,
   switch (f->op) {
   case REL_EQ:
   case REL_NE:
-  case REL_LE: cond->dim = d; break;
-  case REL_LT: cond->dim = dim_sub(c->dims, d, one); break;
-  case REL_GE: cond->dim = dim_neg(c->dims, d); break;
+  case REL_LE:
+    cond->dim = d;
+    break;
+  case REL_LT:
+    cond->dim = dim_sub(c->dims, d, one);
+    break;
+  case REL_GE:
+    cond->dim = dim_neg(c->dims, d);
+    break;
   case REL_GT:
     cond->dim = dim_sub(c->dims, dim_neg(c->dims, d), one);
     break;
@@ -824,12 +843,24 @@ static void annot_given(Checker *c, GivenExpr *f, AnnotMode mode, bool assume) {
   Constraint k = {.kind = CN_DIM_LE, .origin = o};
   Dim *one = dim_int(c->dims, 1);
   switch (f->op) {
-  case REL_EQ: k.kind = CN_DIM_EQ, k.left = a, k.right = b; break;
-  case REL_NE: k.kind = CN_DIM_NE, k.left = a, k.right = b; break;
-  case REL_LE: k.left = a, k.right = b; break;
-  case REL_GE: k.left = b, k.right = a; break;
-  case REL_LT: k.left = dim_add(c->dims, a, one), k.right = b; break;
-  case REL_GT: k.left = dim_add(c->dims, b, one), k.right = a; break;
+  case REL_EQ:
+    k.kind = CN_DIM_EQ, k.left = a, k.right = b;
+    break;
+  case REL_NE:
+    k.kind = CN_DIM_NE, k.left = a, k.right = b;
+    break;
+  case REL_LE:
+    k.left = a, k.right = b;
+    break;
+  case REL_GE:
+    k.left = b, k.right = a;
+    break;
+  case REL_LT:
+    k.left = dim_add(c->dims, a, one), k.right = b;
+    break;
+  case REL_GT:
+    k.left = dim_add(c->dims, b, one), k.right = a;
+    break;
   }
   k.assumptions = given_conditions(c, f->condition, mode);
   add_given(c, k, mode, assume);
@@ -843,8 +874,7 @@ static void check_sizes_known(Checker *c, const DimExpr *d) {
     return; /* its names may be found by it */
   if (d->kind == DX_CALL) {
     for (uint32_t i = 0; i < d->axes.len; i++)
-      if (strcmp(d->id->text, "prod") != 0 &&
-          strcmp(d->id->text, "join") != 0)
+      if (strcmp(d->id->text, "prod") != 0 && strcmp(d->id->text, "join") != 0)
         check_sizes_known(c, d->axes.at[i].dim);
     return;
   }

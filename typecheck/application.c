@@ -20,7 +20,7 @@ typedef struct Application {
   Type *fun_type, *remaining_type; /* of fn; and what is left of it */
   Arg *args;
   uint32_t count;
-  VEC(Core *) items;   /* fn, then arguments in order */
+  VEC(Core *) items; /* fn, then arguments in order */
   VEC(QueuedArg) queue;
   VEC(CoreParam)
   unapplied_params; /* label parameters still open (partial call) */
@@ -255,8 +255,9 @@ static bool error_expects_tuple(Application *k) {
     if (k->args[i].label)
       return false;
   Span span = span_join(k->args[0].span, k->args[k->count - 1].span);
-  Diag *d = error_at(c, 322, span, "%s takes one tuple, and is given %u "
-                                   "arguments",
+  Diag *d = error_at(c, 322, span,
+                     "%s takes one tuple, and is given %u "
+                     "arguments",
                      k->name ? k->name : "this function", k->count);
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, fun_type));
@@ -276,8 +277,9 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
   if (known != k->count - first)
     return false;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
-  Diag *d = error_at(c, 322, span, "~%s stands behind an argument without a "
-                                   "label",
+  Diag *d = error_at(c, 322, span,
+                     "~%s stands behind an argument without a "
+                     "label",
                      k->args[first].label->text);
   d->help = "labelled arguments stand before the others";
   fixit_labels(c, d, k->args, k->count, first);
@@ -609,8 +611,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   refs_add_labels(c, s.args.at, s.args.len, b);
   if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
     refs_add_binding(c, s.head->span, b, NULL);
-  if (b && b->kind == BK_PRIM &&
-      (prim_info[b->prim].flags & PRIM_SPECIAL)) {
+  if (b && b->kind == BK_PRIM && (prim_info[b->prim].flags & PRIM_SPECIAL)) {
     uint32_t reported = c->reported.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
     if (core && arg_error_reported(c, reported, e, &s))

@@ -78,8 +78,7 @@ static const char *unproved_reason(Checker *c, Constraint *k) {
 void stats_count_unproved(Checker *c, Constraint *k) {
   c->stats.by_class[constraint_class(k)].runtime++;
   const char *text = "shapes that join";
-  if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE)
-  {
+  if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE) {
     const char *x, *y;
     dims_text(c, k->left, k->right, &x, &y);
     text = arena_printf(c->arena, "%s %s %s", x,

@@ -31,7 +31,7 @@ typedef struct Var {
 /* An element type: a fixed one, or that of a hidden parameter. */
 typedef struct ElemVar ElemVar;
 typedef struct ElemRef {
-  Dtype dtype;  /* DT_NONE: see var */
+  Dtype dtype; /* DT_NONE: see var */
   ElemVar *var;
 } ElemRef;
 
@@ -183,7 +183,7 @@ typedef struct SizePath {
   uint32_t step_count;
   bool is_value; /* the size is the (integer) value itself, not an axis; or the
                     item `axis` of a shape value */
-  int axis;    /* negative: from the end */
+  int axis;      /* negative: from the end */
   ShapeVar *shape_var; /* or, instead of var: the axes from `axis` on, but for
                           the last `after` */
   uint32_t axes_after;

@@ -55,8 +55,7 @@ static void define_type(Checker *c, Dec *dec) {
     annot_bind_param(c, dec, i, ty_meta(c), dec->span);
   Dim **sizes = NEW_ARRAY(c->arena, Dim *, dec->axes.len);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
-    if (dec->axes.at[i].kind == AXIS_DIM &&
-        dec->axes.at[i].dim->kind == DX_ID)
+    if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
       sizes[i] = define_size(c, dec->axes.at[i].dim);
   c->alias_name = dec->name;
   Type *is = annot_type(c, dec->type, ANNOT_VAL);
@@ -87,7 +86,8 @@ static void define_datatype(Checker *c, Dec *dec) {
   d->cons = NEW_ARRAY(c->arena, struct DataCon, dec->con_count);
   for (uint32_t i = 0; i < dec->con_count; i++) {
     struct DataCon *k = &d->cons[i];
-    k->con = (Con){.name = dec->cons[i].name, .tag = i,
+    k->con = (Con){.name = dec->cons[i].name,
+                   .tag = i,
                    .has_arg = dec->cons[i].type != NULL};
     k->span = dec->cons[i].span;
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
@@ -156,14 +156,28 @@ void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   Type *type;
   *out = NULL;
   switch (dec->kind) {
-  case DEC_VAL: *out = infer_val(c, dec, top); break;
-  case DEC_FUN: *out = infer_fun(c, dec, top); break;
-  case DEC_TYPE: define_type(c, dec); break;
-  case DEC_DATATYPE: define_datatype(c, dec); break;
-  case DEC_IMPORT: import_module(c, dec); break;
-  case DEC_OPEN: open_module(c, dec); break;
+  case DEC_VAL:
+    *out = infer_val(c, dec, top);
+    break;
+  case DEC_FUN:
+    *out = infer_fun(c, dec, top);
+    break;
+  case DEC_TYPE:
+    define_type(c, dec);
+    break;
+  case DEC_DATATYPE:
+    define_datatype(c, dec);
+    break;
+  case DEC_IMPORT:
+    import_module(c, dec);
+    break;
+  case DEC_OPEN:
+    open_module(c, dec);
+    break;
   case DEC_DO:
-  case DEC_EXPR: infer_do(c, dec, out, &type); break;
+  case DEC_EXPR:
+    infer_do(c, dec, out, &type);
+    break;
   }
 }
 
@@ -280,9 +294,9 @@ static void report_typed_holes(Checker *c, const Bindings *bound) {
                          ? p ? printer_dim(p, h->dim) : dim_to_text(c, h->dim)
                      : p ? printer_type(p, h->type)
                          : ty_text(c, h->type);
-    error_at(c, 330, h->span, "a hole is to be filled in: _ is %s", is)
-        ->help = h->dim ? "write this size, or a name, in place of _"
-                        : "write this type in place of _";
+    error_at(c, 330, h->span, "a hole is to be filled in: _ is %s", is)->help =
+        h->dim ? "write this size, or a name, in place of _"
+               : "write this type in place of _";
   }
 }
 

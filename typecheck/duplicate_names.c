@@ -171,12 +171,14 @@ static void error_undeclared(TypeBody *in, const char *what, Sym *name,
     d->help = arena_printf(in->c->arena, "write `%s %s %s`", kind, name->text,
                            dec->name->text);
   else if (strcmp(what, "the size") == 0 && dec->has_axes)
-    d->help = arena_printf(in->c->arena, "declare it in the brackets of `%s`, "
-                                         "or write `?` for some size",
+    d->help = arena_printf(in->c->arena,
+                           "declare it in the brackets of `%s`, "
+                           "or write `?` for some size",
                            dec->name->text);
   else if (strcmp(what, "the size") == 0)
-    d->help = arena_printf(in->c->arena, "write `%s %s[%s]`, or `?` for some "
-                                         "size",
+    d->help = arena_printf(in->c->arena,
+                           "write `%s %s[%s]`, or `?` for some "
+                           "size",
                            kind, dec->name->text, name->text);
 }
 

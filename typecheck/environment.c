@@ -128,14 +128,15 @@ static void track_singletons(Checker *c, PrimId id, Type *t) {
   case PRIM_MINIMUM:
     r->singleton = dim_min(c->dims, x[0], x[1]);
     break;
-  default: break; /* DIV, MOD: parameters only */
+  default:
+    break; /* DIV, MOD: parameters only */
   }
 }
 
 static bool prim_tracks_singletons(PrimId id) {
-  return id == PRIM_ADD || id == PRIM_SUB || id == PRIM_MUL ||
-         id == PRIM_NEG || id == PRIM_MAXIMUM || id == PRIM_MINIMUM ||
-         id == PRIM_DIV || id == PRIM_MOD;
+  return id == PRIM_ADD || id == PRIM_SUB || id == PRIM_MUL || id == PRIM_NEG ||
+         id == PRIM_MAXIMUM || id == PRIM_MINIMUM || id == PRIM_DIV ||
+         id == PRIM_MOD;
 }
 
 static Scheme *prim_scheme(Checker *c, PrimId id) {
@@ -148,8 +149,7 @@ static Scheme *prim_scheme(Checker *c, PrimId id) {
 
 static Scheme *dtype_scheme(Checker *c, Dtype t) {
   return scheme_of_text(
-      c,
-      arena_printf(c->arena, "'a[...s] -> %s[...s]", dtype_info[t].name), 0,
+      c, arena_printf(c->arena, "'a[...s] -> %s[...s]", dtype_info[t].name), 0,
       dtype_info[t].name);
 }
 
@@ -333,8 +333,7 @@ Binding *lookup(Checker *c, Sym *module, Sym *name) {
     Module *m = module_named(c, module);
     return m ? lookup_in(c, m, name) : NULL;
   }
-  for (Scope *s = scope_find(c->scope, name); s;
-       s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
     if (s->binding)
       return s->binding;
   Binding *b = lookup_in(c, c->module, name);
@@ -445,7 +444,9 @@ bool checker_used_size(const Checker *c, Sym *name) {
   return map_get(&c->used_sizes, name) != NULL;
 }
 
-CheckStats checker_stats(const Checker *c) { return c->stats; }
+CheckStats checker_stats(const Checker *c) {
+  return c->stats;
+}
 
 const UnprovedConstraint *checker_unproved(Checker *c, uint32_t *count) {
   uint32_t n = c->unproved.len;
@@ -465,9 +466,15 @@ const UnprovedConstraint *checker_unproved(Checker *c, uint32_t *count) {
 
 /* ---- what is known about names ---- */
 
-Sym *binding_name(const Binding *b) { return b->name; }
-const char *binding_doc(const Binding *b) { return b->doc; }
-const Var *binding_var(const Binding *b) { return b->var; }
+Sym *binding_name(const Binding *b) {
+  return b->name;
+}
+const char *binding_doc(const Binding *b) {
+  return b->doc;
+}
+const Var *binding_var(const Binding *b) {
+  return b->var;
+}
 
 const char *binding_type(Checker *c, Binding *b) {
   if (!b->type_text) {

@@ -54,8 +54,8 @@ typedef struct ExhaustivenessCheck {
   bool gave_up;
   bool *reached;
   WitnessPattern *root;
-  bool curried;  /* the root is the parameters of a function */
-  bool missing;  /* a value that is not matched was found */
+  bool curried; /* the root is the parameters of a function */
+  bool missing; /* a value that is not matched was found */
   Buffer example, scratch;
   Map con_types; /* Type -> Type *[con_count] */
 } ExhaustivenessCheck;
@@ -507,10 +507,10 @@ static void head_shape(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
     const CorePat *pat = entries[i].cell.pat;
     uint32_t before = pat->rest < 0 ? pat->arg_count : (uint32_t)pat->rest;
     uint32_t after = pat->rest < 0 ? 0 : pat->arg_count - 1 - before;
-    bool fits = known ? pat->rest < 0 ? before == head->front
-                                      : before + after <= head->front
-                      : pat->rest >= 0 && before <= head->front &&
-                            after <= head->back;
+    bool fits =
+        known ? pat->rest < 0 ? before == head->front
+                              : before + after <= head->front
+              : pat->rest >= 0 && before <= head->front && after <= head->back;
     m->gave_up |= !fits;
   }
   head->count = head->front + head->back;
@@ -923,11 +923,10 @@ static void report_warnings(const ExhaustivenessCheck *m, uint32_t rules,
   const Source *source = span.file ? sources_get(c->sources, span.file) : NULL;
   if (m->missing) {
     bool show = m->example.len && m->example.len <= MAX_EXAMPLE_BYTES;
-    Diag *d = warning_at(c, 401, heading(source, span, pats[0]),
-                         "this match is not exhaustive%s%s%s",
-                         show ? ": for example `" : "",
-                         show ? m->example.text : "",
-                         show ? "` is not matched" : "");
+    Diag *d = warning_at(
+        c, 401, heading(source, span, pats[0]),
+        "this match is not exhaustive%s%s%s", show ? ": for example `" : "",
+        show ? m->example.text : "", show ? "` is not matched" : "");
     if (source && follows_val(source, span.start))
       d->help = "take the value apart with `case`, which has a rule for each";
     else if (source && !begins_with(source, span.start, "case"))

@@ -77,11 +77,11 @@ typedef struct Indexing {
   Checker *c;
   Expr *expr;
   Type *base;
-  Shape *known;   /* the base's shape, if it is known so far */
-  Shape *before;  /* axes that the items consume, left of `...` */
-  Shape *after;   /* and right of it */
+  Shape *known;  /* the base's shape, if it is known so far */
+  Shape *before; /* axes that the items consume, left of `...` */
+  Shape *after;  /* and right of it */
   Shape *result[2];
-  bool rest;      /* ... was seen */
+  bool rest; /* ... was seen */
   uint32_t axes_taken;
   uint32_t items, axes_to_take; /* how many items take an axis, in all */
 } Indexing;
@@ -183,8 +183,7 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   }
   Origin *o = index_origin(c, s->span, x->axes_taken, x->base);
   o->expr = s->from;
-  if (n->tag != TY_TENSOR ||
-      !(elem_root(n->elem)->classes & CLASS_INT)) {
+  if (n->tag != TY_TENSOR || !(elem_root(n->elem)->classes & CLASS_INT)) {
     report_type_mismatch(c, n, ty_int(c, NULL), o);
     take_base_axis(x, axis);
     return;
@@ -234,8 +233,8 @@ static void infer_slice_range(Indexing *x, Slice *s, CoreSlice *out) {
     oi->expr = e;
     core = subsume(c, core, t, expected, oi);
     Type *known = ty_singleton(c, expected) ? expected : ty_int(c, NULL);
-    Dim *d = position(c, e, known, size, &core,
-                      end ? &out->to_end : &out->from_end);
+    Dim *d =
+        position(c, e, known, size, &core, end ? &out->to_end : &out->from_end);
     if (end)
       to = d, out->to = core;
     else
@@ -312,8 +311,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   for (uint32_t i = 0; i < e->slice_count; i++)
     infer_index_item(&x, &e->slices[i], &core->slices[i]);
   Shape *rest = x.rest ? shape_meta(c) : shape_new(c, 0);
-  Shape *whole =
-      shape_concat(c, shape_concat(c, x.before, rest), x.after);
+  Shape *whole = shape_concat(c, shape_concat(c, x.before, rest), x.after);
   ElemVar *elem = t->tag == TY_TENSOR ? t->elem : elem_meta(c, CLASS_ANY);
   Type *expected = ty_tensor(c, elem, whole, NULL);
   Origin *o = origin_new(c, ORIGIN_INDEX, e->span);
@@ -325,8 +323,8 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   if (!ok)
     error_index_count(&x, e, expected, o);
   *type = ty_tensor(
-      c, elem,
-      shape_concat(c, shape_concat(c, x.result[0], rest), x.result[1]), NULL);
+      c, elem, shape_concat(c, shape_concat(c, x.result[0], rest), x.result[1]),
+      NULL);
   return core;
 }
 

@@ -15,10 +15,10 @@ typedef struct Function {
   uint32_t count, arity;
   Span span;
   FunParam *params;
-  CoreRule *rules;  /* one for each clause, */
-  CorePat **pats;   /* and its parameters as a tuple; NULL where it is wrong */
+  CoreRule *rules; /* one for each clause, */
+  CorePat **pats;  /* and its parameters as a tuple; NULL where it is wrong */
   Type *result;
-  bool result_open; /* nothing is known of it but what the bodies say */
+  bool result_open;    /* nothing is known of it but what the bodies say */
   Type *joined_result; /* what they have said so far, or NULL */
 } Function;
 
@@ -325,8 +325,8 @@ static Core *function_core(Checker *c, Function *f) {
   fn->param_count = f->arity;
   for (uint32_t i = 0; i < f->arity; i++) {
     CorePat *only = f->count == 1 ? f->pats[0]->args[i] : NULL;
-    fn->params[i].var = only && only->kind == CP_VAR ? only->var
-                                                     : f->params[i].var;
+    fn->params[i].var =
+        only && only->kind == CP_VAR ? only->var : f->params[i].var;
     fn->params[i].default_value = f->params[i].default_core;
     plain = plain && is_simple_pattern(f->clauses[0].params[i].pat);
   }
@@ -338,7 +338,9 @@ static Core *function_core(Checker *c, Function *f) {
 
 Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
                     Type *expected, Type *expected_result, Type **type) {
-  Function f = {.clauses = clauses, .count = count, .span = span,
+  Function f = {.clauses = clauses,
+                .count = count,
+                .span = span,
                 .arity = clauses[0].param_count};
   f.rules = NEW_ARRAY(c->arena, CoreRule, count);
   f.pats = NEW_ARRAY(c->arena, CorePat *, count);

@@ -211,10 +211,10 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
       return core;
     }
   Binding *b = lookup(c, NULL, e->id);
-  if (!b && (strcmp(e->id->text, "inf") == 0 ||
-             strcmp(e->id->text, "nan") == 0)) {
-    Expr num = {.kind = EX_NUM, .span = e->span, .num = e->id->text,
-                .is_float = true};
+  if (!b &&
+      (strcmp(e->id->text, "inf") == 0 || strcmp(e->id->text, "nan") == 0)) {
+    Expr num = {
+        .kind = EX_NUM, .span = e->span, .num = e->id->text, .is_float = true};
     return infer_num(c, &num, type);
   }
   if (!b)
@@ -229,8 +229,8 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
 /* Constructors are known by their case: a name may be meant. */
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
   if (module) {
-    error_at(c, 313, span, "module `%s` has no constructor `%s`",
-             module->text, name->text);
+    error_at(c, 313, span, "module `%s` has no constructor `%s`", module->text,
+             name->text);
     return;
   }
   Diag *d = error_at(c, 313, span, "no constructor is named `%s`", name->text);

@@ -241,8 +241,8 @@ static void error_inaccessible_size(Checker *c, const char *param,
   error_at(c, 302, use->span,
            "%s needs to know `%s`, the same for all items, whose sizes may "
            "differ",
-           use->var && use->var->name ? use->var->name->text
-                                      : "this function", param)
+           use->var && use->var->name ? use->var->name->text : "this function",
+           param)
       ->help = "make one tensor of them first, with stack";
 }
 

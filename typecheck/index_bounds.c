@@ -31,8 +31,8 @@ enum { MAX_INDICES = 32 };
 typedef struct IndexBound {
   Checker *c;
   bool maximize; /* the largest value, else the least */
-  bool exact; /* it is attained, if the loops run at all */
-  Origin *o;  /* in whose name what is needed is demanded; or NULL */
+  bool exact;    /* it is attained, if the loops run at all */
+  Origin *o;     /* in whose name what is needed is demanded; or NULL */
   const Assumption *assumed;       /* conditions that bound indices; or NULL */
   DimVar *eliminated[MAX_INDICES]; /* put at an end of their ranges */
   uint32_t eliminated_count;
@@ -68,8 +68,8 @@ static Dim *tightest_bound(IndexBound *x, DimVar *v, bool upper) {
     Dim *bound;
     if (!bound_from_assumption(c, f, v, upper, &bound))
       continue;
-    Dim *less = upper ? dim_sub(c->dims, bound, end)
-                      : dim_sub(c->dims, end, bound);
+    Dim *less =
+        upper ? dim_sub(c->dims, bound, end) : dim_sub(c->dims, end, bound);
     if (is_nonneg(c, less))
       continue; /* it says no more */
     end = is_nonneg(c, dim_neg(c->dims, less)) ? bound
@@ -143,9 +143,9 @@ static bool eliminate_remainder(IndexBound *x, DimVar *v, FloorDivision *q,
   note_eliminated(x, v);
   *out = rest;
   if (up == x->maximize)
-    *out = dim_add(c->dims, rest,
-                   dim_mul(c->dims, k,
-                           dim_sub(c->dims, q->den, dim_int(c->dims, 1))));
+    *out = dim_add(
+        c->dims, rest,
+        dim_mul(c->dims, k, dim_sub(c->dims, q->den, dim_int(c->dims, 1))));
   return true;
 }
 

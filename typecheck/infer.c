@@ -164,8 +164,8 @@ static Expr *synth_fn(Checker *c, const Expr *e, uint32_t param_count,
   *clause = (Clause){.span = e->span, .param_count = param_count, .body = body};
   clause->params = NEW_ARRAY(c->arena, Param, param_count);
   Expr *fn = NEW(c->arena, Expr);
-  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
-               .clause_count = 1};
+  *fn = (Expr){
+      .kind = EX_FN, .span = e->span, .clauses = clause, .clause_count = 1};
   return fn;
 }
 
@@ -216,35 +216,54 @@ static Core *infer_op(Checker *c, Expr *e, Type **type) {
 
 static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
   switch (e->kind) {
-  case EX_ID: return infer_id(c, e, type);
-  case EX_CON: return infer_con(c, e, type);
-  case EX_NUM: return infer_num(c, e, type);
-  case EX_STRING: return infer_string(c, e, type);
+  case EX_ID:
+    return infer_id(c, e, type);
+  case EX_CON:
+    return infer_con(c, e, type);
+  case EX_NUM:
+    return infer_num(c, e, type);
+  case EX_STRING:
+    return infer_string(c, e, type);
   case EX_HOLE:
     return infer_typed_hole(c, e, NULL, type);
-  case EX_TUPLE: return infer_tuple(c, e, NULL, type);
+  case EX_TUPLE:
+    return infer_tuple(c, e, NULL, type);
   case EX_SEQ:
     return infer_seq(c, e->items, e->item_count, e->span, NULL, type, NULL);
-  case EX_ASCRIBE: return infer_ascribe(c, e, type);
-  case EX_OP: return infer_op(c, e, type);
-  case EX_BRACKET: return infer_bracket(c, e, type);
-  case EX_LIST: return infer_list(c, e, NULL, type);
-  case EX_RECORD: return infer_record(c, e, NULL, type);
+  case EX_ASCRIBE:
+    return infer_ascribe(c, e, type);
+  case EX_OP:
+    return infer_op(c, e, type);
+  case EX_BRACKET:
+    return infer_bracket(c, e, type);
+  case EX_LIST:
+    return infer_list(c, e, NULL, type);
+  case EX_RECORD:
+    return infer_record(c, e, NULL, type);
   case EX_RECORD_UPDATE:
     return infer_with(c, e, type);
-  case EX_LET: return infer_let(c, e, NULL, type, NULL);
-  case EX_FN: return infer_fn(c, e, NULL, type);
-  case EX_CASE: return infer_case(c, e, NULL, type, NULL);
-  case EX_IF: return infer_if(c, e, NULL, type, NULL);
-  case EX_FOR: return infer_for(c, e, type);
+  case EX_LET:
+    return infer_let(c, e, NULL, type, NULL);
+  case EX_FN:
+    return infer_fn(c, e, NULL, type);
+  case EX_CASE:
+    return infer_case(c, e, NULL, type, NULL);
+  case EX_IF:
+    return infer_if(c, e, NULL, type, NULL);
+  case EX_FOR:
+    return infer_for(c, e, type);
   case EX_BIN:
     if (e->op == BIN_PIPE)
       return infer_app(c, e, type);
     return infer_operator(c, e, type);
-  case EX_NEG: return infer_operator(c, e, type);
-  case EX_APP: return infer_app(c, e, type);
-  case EX_FIELD: return infer_field(c, e, type);
-  case EX_INDEX: return infer_index(c, e, type);
+  case EX_NEG:
+    return infer_operator(c, e, type);
+  case EX_APP:
+    return infer_app(c, e, type);
+  case EX_FIELD:
+    return infer_field(c, e, type);
+  case EX_INDEX:
+    return infer_index(c, e, type);
   case EX_ERROR:
     return core_error(c, e->span, type);
   }
@@ -286,22 +305,31 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   uint32_t mark = c->serial, errors = c->diags->errors;
   Type *branch_type = type_has_unsolved_shape(c, w) ? NULL : w;
   switch (e->kind) {
-  case EX_FN: core = infer_fn(c, e, w, &t); break;
+  case EX_FN:
+    core = infer_fn(c, e, w, &t);
+    break;
   case EX_IF:
     core = infer_if(c, e, branch_type, &t, o);
     break;
   case EX_CASE:
     core = infer_case(c, e, branch_type, &t, o);
     break;
-  case EX_LET: core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
+  case EX_LET:
+    core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
     break;
   case EX_SEQ:
     core = infer_seq(c, e->items, e->item_count, e->span,
                      w->tag == TY_VAR ? NULL : w, &t, o);
     break;
-  case EX_TUPLE: core = infer_tuple(c, e, w, &t); break;
-  case EX_LIST: core = infer_list(c, e, w, &t); break;
-  case EX_RECORD: core = infer_record(c, e, w, &t); break;
+  case EX_TUPLE:
+    core = infer_tuple(c, e, w, &t);
+    break;
+  case EX_LIST:
+    core = infer_list(c, e, w, &t);
+    break;
+  case EX_RECORD:
+    core = infer_record(c, e, w, &t);
+    break;
   case EX_HOLE:
     core = infer_typed_hole(c, e, w, &t);
     break;

@@ -31,8 +31,8 @@ static Dim *arithmetic_to_size(Checker *c, Expr *e) {
     return name_to_size(c, e);
   if (e->kind == EX_NUM && !e->is_float)
     return dim_parse(c->dims, e->num);
-  if (e->kind != EX_BIN || (e->op != BIN_ADD && e->op != BIN_SUB &&
-                            e->op != BIN_MUL))
+  if (e->kind != EX_BIN ||
+      (e->op != BIN_ADD && e->op != BIN_SUB && e->op != BIN_MUL))
     return NULL;
   Dim *a = arithmetic_to_size(c, e->arg[0]);
   Dim *b = a ? arithmetic_to_size(c, e->arg[1]) : NULL;

@@ -48,8 +48,8 @@ Type *ty_unit(Checker *c);
 Type *ty_shape(Checker *c, Shape *s);
 Type *ty_axis(Checker *c, Shape *s, Shape *r, Shape *t);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalised where known */
-Type *ty_root(Type *t);             /* follows links only */
-Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
+Type *ty_root(Type *t);                     /* follows links only */
+Type *ty_norm(Checker *c, Type *t);         /* root, and lifts pushed inwards */
 Effect *effect_var(Checker *c);
 Effect *effect_pure(Checker *c);
 Effect *effect_impure(Checker *c);
@@ -404,8 +404,8 @@ bool is_pipe_name(const Sym *id);
 Span arg_span(const Expr *e, const Expr *arg);
 
 /* ---- special_prims.c, for_loop.c, function.c, pattern.c ---- */
-Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
-                    uint32_t count, Type **type);
+Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args, uint32_t count,
+                    Type **type);
 Core *infer_for(Checker *c, Expr *e, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type);
@@ -570,10 +570,10 @@ void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word);
 /* ---- typecheck/diagnose/type_diff.c: where two types part ---- */
 
 typedef struct TypeDiff {
-  const char *path; /* "attn.q" of records and tuples; "" at their top */
+  const char *path;        /* "attn.q" of records and tuples; "" at their top */
   Type *actual, *expected; /* what stands there */
-  Sym *field;       /* one that `got` lacks, or NULL */
-  bool extra;       /* it is `want` that lacks it */
+  Sym *field;              /* one that `got` lacks, or NULL */
+  bool extra;              /* it is `want` that lacks it */
 } TypeDiff;
 
 /* Finds the first difference of kind, of rank, of elements; false: none. */

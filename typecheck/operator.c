@@ -87,10 +87,10 @@ static Core *infer_compose(Checker *c, Expr *e, Type **type) {
   Var *vf = var_new(c, NULL, e->arg[0]->span, false);
   Var *vg = var_new(c, NULL, e->arg[1]->span, false);
   Var *x = var_new(c, NULL, e->span, false);
-  Core *inner = core_items(c, CORE_APP, e->span, 2,
-                           core_var(c, vf, e->span), core_var(c, x, e->span));
-  Core *outer = core_items(c, CORE_APP, e->span, 2,
-                           core_var(c, vg, e->span), inner);
+  Core *inner = core_items(c, CORE_APP, e->span, 2, core_var(c, vf, e->span),
+                           core_var(c, x, e->span));
+  Core *outer =
+      core_items(c, CORE_APP, e->span, 2, core_var(c, vg, e->span), inner);
   Core *fn = core_items(c, CORE_LAM, e->span, 1, outer);
   fn->params = NEW(c->arena, CoreParam);
   fn->params[0].var = x;
@@ -147,8 +147,7 @@ static PrimId prim_of_op(BinOp op) {
       [BIN_NE] = PRIM_NE,   [BIN_LT] = PRIM_LT,   [BIN_LE] = PRIM_LE,
       [BIN_GT] = PRIM_GT,   [BIN_GE] = PRIM_GE,   [BIN_APPEND] = PRIM_APPEND,
       [BIN_ADD] = PRIM_ADD, [BIN_SUB] = PRIM_SUB, [BIN_MUL] = PRIM_MUL,
-      [BIN_DIV] = PRIM_DIV, [BIN_MOD] = PRIM_MOD,
-      [BIN_MATMUL] = PRIM_MATMUL};
+      [BIN_DIV] = PRIM_DIV, [BIN_MOD] = PRIM_MOD, [BIN_MATMUL] = PRIM_MATMUL};
   return prims[op];
 }
 
@@ -225,8 +224,8 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
     return equal;
   Origin *o[3];
   binary_origins(c, e, id, types, o);
-  Type *ft = scheme_instantiate(
-      c, binding_scheme(c, binding_of_prim(c, id)), o[0], NULL);
+  Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),
+                                o[0], NULL);
   Type *rest = ty_norm(c, ft->arg[1]), *r = rest->arg[1];
   uint32_t reported = c->reported.len;
   if (id == PRIM_MATMUL)
@@ -242,8 +241,8 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
     solve_pending(c);
   *type = error_reported_at(c, reported, o[0]->span, NULL) ? ty_meta(c) : r;
   Type *rn = ty_norm(c, r);
-  Core *app = prim_core(c, id, 2, args,
-                        rn->tag == TY_TENSOR ? rn->elem : NULL, e->span);
+  Core *app = prim_core(c, id, 2, args, rn->tag == TY_TENSOR ? rn->elem : NULL,
+                        e->span);
   if (id == PRIM_AND || id == PRIM_OR)
     app->checker_data =
         types[1]; /* whether its right side is run is known later */
@@ -259,8 +258,7 @@ static Core *infer_negate(Checker *c, Expr *e, Type **type) {
   arg =
       subsume(c, arg, t, ft->arg[0], operand_origin(c, e->arg[0], PRIM_NEG, 1));
   *type = ft->arg[1];
-  return prim_core(c, PRIM_NEG, 1, &arg, ty_root(ft->arg[1])->elem,
-                   e->span);
+  return prim_core(c, PRIM_NEG, 1, &arg, ty_root(ft->arg[1])->elem, e->span);
 }
 
 Core *infer_operator(Checker *c, Expr *e, Type **type) {

@@ -45,7 +45,8 @@ void assumption_add_comparison(Checker *c, BinOp op, Dim *a, Dim *b,
   case BIN_GT:
     assumption_add(c, dim_sub(c->dims, dim_neg(c->dims, d), one), false);
     break;
-  default: break;
+  default:
+    break;
   }
 }
 

@@ -12,8 +12,7 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span) {
   return p;
 }
 
-static Var *bind_name(Checker *c, Sym *name, Span span, Type *type,
-                      bool top) {
+static Var *bind_name(Checker *c, Sym *name, Span span, Type *type, bool top) {
   Binding *b = binding_new(c, BK_VALUE, name, span);
   b->scheme = scheme_mono(c, type);
   b->var = var_new(c, name, span, top);
@@ -208,8 +207,8 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
           infer_pattern(c, item, ty_int(c, parts[i]->axes[0].dim), top);
     } else if (item->id) {
       cp->args[i] = corepat_new(c, CP_VAR, item->span);
-      cp->args[i]->var = bind_name(c, item->id, item->span,
-                                   ty_shape(c, parts[i]), top);
+      cp->args[i]->var =
+          bind_name(c, item->id, item->span, ty_shape(c, parts[i]), top);
     } else {
       cp->args[i] = corepat_new(c, CP_WILD, item->span);
     }
@@ -255,16 +254,21 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
     cp->text = p->text;
     cp->text_len = p->text_len;
     return cp;
-  case PAT_CON: return pat_con(c, p, type, top);
-  case PAT_TUPLE: return pat_tuple(c, p, type, top);
-  case PAT_RECORD: return pat_record(c, p, type, top);
-  case PAT_SHAPE: return pat_shape(c, p, type, top);
+  case PAT_CON:
+    return pat_con(c, p, type, top);
+  case PAT_TUPLE:
+    return pat_tuple(c, p, type, top);
+  case PAT_RECORD:
+    return pat_record(c, p, type, top);
+  case PAT_SHAPE:
+    return pat_shape(c, p, type, top);
   case PAT_LIST:
-  case PAT_CONS: return pat_list(c, p, type, top);
+  case PAT_CONS:
+    return pat_list(c, p, type, top);
   case PAT_AS:
     cp = corepat_new(c, CP_AS, p->span);
-    cp->var = bind_name(c, p->id, p->id_span.file ? p->id_span : p->span,
-                        type, top);
+    cp->var =
+        bind_name(c, p->id, p->id_span.file ? p->id_span : p->span, type, top);
     cp->args = NEW(c->arena, CorePat *);
     cp->arg_count = 1;
     cp->args[0] = infer_pattern(c, p->args[0], type, top);

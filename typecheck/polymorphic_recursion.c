@@ -76,7 +76,7 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   Scope *named = c->scope;
   Type *t = annot_type(c, k->result, ANNOT_RESULT);
   c->typed_holes.len = holes_before; /* they are met again, and solved */
-  bool closed = c->scope == named; /* the result names no size of its own */
+  bool closed = c->scope == named;   /* the result names no size of its own */
   c->collected_givens = outer;
   c->scope = mark;
   if (c->diags->errors > errors || !closed || named == mark)

@@ -90,9 +90,7 @@ static const Diag *diagnostic_for(Checker *c, Constraint *k) {
 }
 
 static CheckKind check_kind_of(ConstraintKind kind) {
-  return kind == CN_DIM_EQ   ? CHECK_EQ
-         : kind == CN_DIM_LE ? CHECK_LE
-                             : CHECK_NE;
+  return kind == CN_DIM_EQ ? CHECK_EQ : kind == CN_DIM_LE ? CHECK_LE : CHECK_NE;
 }
 
 /* An implication holds wherever its conditions do not. */

@@ -71,9 +71,9 @@ static bool bounds_packed_size(const Constraint *k) {
 static Origin *origin_of_given(TypeMapper *copy, const Origin *at,
                                Origin *inner, Map *substitution) {
   Checker *c = copy->c;
-  const Source *source =
-      inner && inner->span.file ? sources_get(c->sources, inner->span.file)
-                                : NULL;
+  const Source *source = inner && inner->span.file
+                             ? sources_get(c->sources, inner->span.file)
+                             : NULL;
   Origin *o = NEW(c->arena, Origin);
   *o = *at;
   if (!source || source->is_library)
@@ -173,7 +173,7 @@ typedef struct Generalizer {
   bool quantified;  /* something was quantified */
   bool existential; /* a data size of this level */
   bool index;
-  bool local;   /* mentions a variable above the level */
+  bool local; /* mentions a variable above the level */
 } Generalizer;
 
 static void quantify_ty(void *arg, TyVar *v) {

@@ -91,7 +91,9 @@ static bool as_divisibility_fact(Checker *c, const Constraint *k,
   return out->by > 0 && out->over > 0;
 }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+static int64_t gcd(int64_t a, int64_t b) {
+  return b ? gcd(b, a % b) : a;
+}
 
 /* q % p == 0 and (q/r) % s == 0 are one where r divides p, as q/r is exact
  * then, and where p divides s and is at least r: what q leaves by r*s is then

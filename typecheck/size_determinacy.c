@@ -103,8 +103,7 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
     if (!v || v->kind != DV_SKOLEM || map_get(&f.known, v))
       continue;
     error_at(c, 363, v->origin,
-             "the size `%s` cannot be found from the arguments",
-             v->name->text)
+             "the size `%s` cannot be found from the arguments", v->name->text)
         ->help = "write it where it stands alone, as in f32[n]: a term is "
                  "solved for one name at most, and not below / and %";
   }

@@ -149,8 +149,8 @@ static void broadcast_check_known_axes(Checker *c, Constraint *whole) {
       any |= reached;
       if (!reached || it->tag != SHAPE_DIM)
         continue;
-      if (first && dim_is_const(dim_resolve(
-                       c->dims, dim_sub(c->dims, first, it->dim))))
+      if (first &&
+          dim_is_const(dim_resolve(c->dims, dim_sub(c->dims, first, it->dim))))
         add_size_eq(c, first, it->dim, k->origin);
       first = first ? first : it->dim;
     }
@@ -235,8 +235,7 @@ Verdict solve_broadcast(Checker *c, Constraint *k) {
     broadcast_dedupe(c, &j);
   }
   if (j.count <= 1) {
-    Shape *whole =
-        j.count ? shape_concat(c, j.args[0], j.suffix) : j.suffix;
+    Shape *whole = j.count ? shape_concat(c, j.args[0], j.suffix) : j.suffix;
     if (!unify_shape(c, k->a, whole, k->origin))
       report_shapes(c, k->a, whole, k->origin);
     return ENTAILED;

@@ -14,7 +14,9 @@ static void note_dim_kind(void *arg, DimVar *v) {
   case DV_SKOLEM:
     n->skolem = true;
     break;
-  case DV_INDEX: n->index = true; break;
+  case DV_INDEX:
+    n->index = true;
+    break;
   }
 }
 

@@ -25,11 +25,11 @@ typedef struct ComparedSizes { /* the sides of a comparison of sizes */
 /* ---- element types ---- */
 
 enum { /* classes as sets of dtypes, a bit each */
-  CLASS_ANY = (1 << DT_COUNT) - 2,
-  CLASS_BOOL = 1 << DT_BOOL,
-  CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64,
-  CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
-  CLASS_NUM = CLASS_INT | CLASS_FLOAT,
+       CLASS_ANY = (1 << DT_COUNT) - 2,
+       CLASS_BOOL = 1 << DT_BOOL,
+       CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64,
+       CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
+       CLASS_NUM = CLASS_INT | CLASS_FLOAT,
 };
 
 struct ElemVar { /* an element type: fixed (dtype), or a variable */
@@ -117,7 +117,7 @@ typedef struct Datatype { /* a datatype; list, string and key are such, too */
     Con con;
     Scheme *scheme; /* arg -> data, or data */
     Span span;
-  } *cons;
+  } * cons;
   uint32_t con_count;
   Dec *dec; /* or NULL: built in */
 } Datatype;
@@ -142,7 +142,7 @@ struct Type {
   Dim **dims;
   Shape *axis[3];
   Dim *dim;
-  Sym *alias; /* the abbreviation that the user wrote, for printing, */
+  Sym *alias;       /* the abbreviation that the user wrote, for printing, */
   Dim **alias_dims; /* and its sizes */
   uint32_t alias_count;
 };
@@ -151,8 +151,8 @@ struct Type {
 
 typedef struct Assumption {
   struct Assumption *outer;
-  bool eq;  /* dim == 0, else dim >= 0 */
-  bool ne;  /* dim != 0 */
+  bool eq; /* dim == 0, else dim >= 0 */
+  bool ne; /* dim != 0 */
   Dim *dim;
   bool
       is_index_range; /* the range of a for index: not part of an implication */
@@ -181,20 +181,20 @@ typedef enum OriginKind {
 
 typedef struct Origin { /* where a demand came from, for the message */
   OriginKind kind;
-  Span span;        /* primary place */
-  Span other_span;  /* the other party, or none */
+  Span span;           /* primary place */
+  Span other_span;     /* the other party, or none */
   Expr *left, *right;  /* ORIGIN_OPERATOR: the operands; of concat what met */
   const char *subject; /* "softmax", "op @" */
-  uint32_t number;  /* argument number, axis */
+  uint32_t number;     /* argument number, axis */
   PrimId prim;
   Expr *expr;
   Type *actual, *expected; /* the whole types that met */
   Sym *label;              /* ORIGIN_ARG: of a labelled argument */
-  Scheme *scheme;    /* whose given it was */
-  Expr *head;        /* ORIGIN_FIELD: the record; of concat the axis;
-                        ORIGIN_ARG: what is called, */
-  Type *fun_type;    /* its type, */
-  Arg *args;         /* and all arguments of the call */
+  Scheme *scheme;          /* whose given it was */
+  Expr *head;              /* ORIGIN_FIELD: the record; of concat the axis;
+                              ORIGIN_ARG: what is called, */
+  Type *fun_type;          /* its type, */
+  Arg *args;               /* and all arguments of the call */
   uint32_t arg_count;
   Dim *from, *to, *axis; /* ORIGIN_INDEX: the position or range, and the size */
   struct Origin *body_origin; /* of a given: where it arose in the body, */
@@ -220,14 +220,14 @@ struct Constraint {
   ConstraintKind kind;
   Origin *origin;
   Dim *left, *right;
-  Dim *divisor;    /* where left is to be a multiple of it, for the message */
-  Shape *a, *b;    /* SHAPE_EQ; KEEP: a == keep of b */
+  Dim *divisor; /* where left is to be a multiple of it, for the message */
+  Shape *a, *b; /* SHAPE_EQ; KEEP: a == keep of b */
   Shape **broadcast_args; /* JOIN: a == join of these */
   uint32_t broadcast_arg_count;
   Assumption *assumptions; /* in whose scope it stands */
   uint32_t level;
   bool solved;
-  bool at_run_time; /* only the running program can tell */
+  bool at_run_time;     /* only the running program can tell */
   bool divisibility;    /* that a division is exact, to be seen to by callers */
   bool from_broadcast;  /* demanded by a join */
   bool sufficient_only; /* what is wanted follows from it, not the reverse */
@@ -236,7 +236,7 @@ struct Constraint {
       suspended; /* in the list; nothing in it has changed (solver_wakeup.c) */
   bool being_compared; /* with another that is being demanded (solve.c) */
   uint32_t queue_order, watch_generation;
-  uint32_t serial; /* in order of demand */
+  uint32_t serial;         /* in order of demand */
   uint32_t control_region; /* of the program in which it arose
                               (control_region_begin) */
   Core *site; /* the expression that claimed it (runtime_checks.c); or NULL */
@@ -262,7 +262,10 @@ struct Scheme { /* variables of level LEVEL_GENERIC are quantified */
 };
 
 typedef enum BindingKind {
-  BK_VALUE, BK_PRIM, BK_CON, BK_MODULE,
+  BK_VALUE,
+  BK_PRIM,
+  BK_CON,
+  BK_MODULE,
   BK_DTYPE, /* f32 as a function */
   BK_SIZE,  /* a size that an annotation of a val has bound */
 } BindingKind;
@@ -279,31 +282,31 @@ struct Binding {
   Dtype dtype;
   struct DataCon *con;
   Datatype *data;
-  Module *imported; /* BK_MODULE */
-  Dim *dim;         /* BK_SIZE */
-  uint32_t level;   /* where it was bound */
+  Module *imported;      /* BK_MODULE */
+  Dim *dim;              /* BK_SIZE */
+  uint32_t level;        /* where it was bound */
   Type *unpacked_type;   /* its type with names for sizes that were `?` */
   Core *unpack_core;     /* how they are read off its value */
   bool needs_no_unpack;  /* its type has nothing to open and no variables */
   DimVar *size_var;      /* name given to an integer without a known term */
   bool used_recursively; /* inside its own definition, as it stands there */
-  bool recursive;   /* inside its own definition: used monomorphically, or */
+  bool recursive; /* inside its own definition: used monomorphically, or */
   Scheme *annotation_scheme; /* as its annotation says, where that says all; or
                                 NULL */
   struct BindingGroup *group;
   bool has_error;        /* its definition had an error: stay silent */
   const char *type_text; /* type as text, cached */
-  Expr *value;        /* what it is bound to, for messages; or NULL */
-  Clause *clause;     /* of a function of one clause; or NULL */
-  Span annotation_span; /* of its annotation, where it is a parameter */
+  Expr *value;           /* what it is bound to, for messages; or NULL */
+  Clause *clause;        /* of a function of one clause; or NULL */
+  Span annotation_span;  /* of its annotation, where it is a parameter */
 };
 
 /* A type name: abbreviation or datatype. */
 typedef struct TypeName {
   Sym *name;
-  Datatype *data; /* or: */
-  Dec *dec;       /* abbreviation, expanded where used */
-  Module *module; /* in whose scope it expands */
+  Datatype *data;  /* or: */
+  Dec *dec;        /* abbreviation, expanded where used */
+  Module *module;  /* in whose scope it expands */
   Type *expansion; /* what it stands for, with sizes as its parameters, where it
                       is the same wherever it stands; or NULL */
   Dim **expansion_params; /* those parameters */
@@ -321,8 +324,8 @@ struct Module {
   Sym *name; /* NULL: the prelude or the program */
   Checker *checker;
   bool library;
-  Map names;  /* Sym -> Binding */
-  Map types;  /* Sym -> TypeName */
+  Map names; /* Sym -> Binding */
+  Map types; /* Sym -> TypeName */
   VEC(Binding *) bindings;
   VEC(NameChange) journal; /* what the last declaration did to names */
   VEC(Module *) opened;
@@ -333,11 +336,11 @@ struct Scope {
   struct Scope *outer;
   Sym *name;
   Binding *binding;
-  Dim *dim;         /* a size name of an annotation */
-  Shape *shape;     /* ...s */
-  ElemVar *elem;    /* 'a[] */
-  TyVar *tyvar;     /* 'a */
-  Span span;        /* of a size or variable: where it was first written */
+  Dim *dim;      /* a size name of an annotation */
+  Shape *shape;  /* ...s */
+  ElemVar *elem; /* 'a[] */
+  TyVar *tyvar;  /* 'a */
+  Span span;     /* of a size or variable: where it was first written */
   uint32_t
       block_length; /* of those since a block of names ended, and this one */
   Map *block_names; /* where it ends a block: whose names are in it, and */
@@ -366,11 +369,11 @@ typedef struct SchemeInstance {
 typedef struct IndexAccess {
   Dim *axis_size, *index_expr;
   Span span;
-  bool conditional; /* under an `if` on indices, or settled */
-  bool guarded;     /* the former */
+  bool conditional;        /* under an `if` on indices, or settled */
+  bool guarded;            /* the former */
   Assumption *assumptions; /* of its branch */
-  int side;    /* of a slice: 1 its last, -1 its first element; else 0 */
-  Expr *expr;  /* x.[i, j], */
+  int side;   /* of a slice: 1 its last, -1 its first element; else 0 */
+  Expr *expr; /* x.[i, j], */
   int32_t axis_number; /* and which axis of x: from the end if negative */
 } IndexAccess;
 typedef struct ForScope {
@@ -447,12 +450,12 @@ struct Checker {
   bool progress;
   bool has_awake;            /* some pending constraint is to be tried */
   uint32_t solution_changes; /* solutions found, or forgotten */
-  uint32_t next_order; /* of pending constraints */
+  uint32_t next_order;       /* of pending constraints */
   Assumption *assumptions;
   uint32_t control_region,
       control_region_count; /* of the program, and how many there are */
-  Expr *head;     /* of the application being looked at, */
-  Arg *head_args; /* and what it is applied to */
+  Expr *head;               /* of the application being looked at, */
+  Arg *head_args;           /* and what it is applied to */
   uint32_t head_arg_count;
   VarNames *message_names;        /* of the message being written; or NULL */
   VEC(Origin *) reported;         /* whose demands were refuted, in order */
@@ -464,7 +467,7 @@ struct Checker {
   BindingGroup *binding_group;
   Map compared_sizes; /* comparison Expr -> Terms: what its sides are known to
                          be */
-  VEC(ParamType) params; /* of the functions being checked */
+  VEC(ParamType) params;        /* of the functions being checked */
   uint32_t last_existential_id; /* the number of the newest size of data */
   VEC(Assumption *)
   existential_assumptions;      /* about sizes that calls brought into being */
@@ -477,13 +480,13 @@ struct Checker {
   bool needs_recheck; /* some were added: check the declaration once more */
   VEC(SchemeInstance *) instances;
   uint32_t depth;
-  uint32_t work; /* steps over types in this declaration: see spend */
-  Span dec_span; /* of this declaration */
-  Sym *val_name; /* the val whose value is being inferred, or NULL */
-  Sym *alias_name;            /* the abbreviation being read, or NULL */
+  uint32_t work;   /* steps over types in this declaration: see spend */
+  Span dec_span;   /* of this declaration */
+  Sym *val_name;   /* the val whose value is being inferred, or NULL */
+  Sym *alias_name; /* the abbreviation being read, or NULL */
   VEC(Constraint *) residual; /* open at the end of a declaration */
-  uint32_t serial;         /* of the last constraint */
-  uint32_t max_unclaimed;  /* at least as many constraints have no site */
+  uint32_t serial;            /* of the last constraint */
+  uint32_t max_unclaimed;     /* at least as many constraints have no site */
   Constraint
       *current_constraint; /* what it brings about belongs where it does */
   bool range_shortened;    /* the range last inferred is less than its axis; */

@@ -296,8 +296,8 @@ void ref_fields(Checker *c, const SymbolRef *p,
                 void (*f)(void *, Sym *name, const char *type), void *arg) {
   QuietDiags q;
   quiet_begin(c, &q);
-  for (Type *t = p->type ? ty_norm(c, p->type) : NULL;
-       t && t->tag == TY_RECORD; t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+  for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_RECORD;
+       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
       f(arg, t->labels[i], ty_text_within(c, enclosing_scheme(p), t->args[i]));
   c->diags = q.diags;
@@ -351,18 +351,23 @@ BindingSymbolKind binding_symbol_kind(Checker *c, Binding *b) {
     return SYMBOL_KIND_SIZE;
   case BK_VALUE:
   case BK_PRIM:
-  case BK_DTYPE: break;
+  case BK_DTYPE:
+    break;
   }
   Scheme *s = binding_scheme(c, b);
   return s && ty_norm(c, s->type)->tag == TY_FUN ? SYMBOL_KIND_FUNCTION
                                                  : SYMBOL_KIND_VALUE;
 }
 
-Span binding_span(const Binding *b) { return b->span; }
+Span binding_span(const Binding *b) {
+  return b->span;
+}
 Module *binding_module(const Binding *b) {
   return b->kind == BK_MODULE ? b->imported : NULL;
 }
-bool module_is_library(const Module *m) { return m->library; }
+bool module_is_library(const Module *m) {
+  return m->library;
+}
 Sym *module_sym(const Module *m) {
   return m->name;
 }

@@ -209,8 +209,7 @@ Core *infer_field(Checker *c, Expr *e, Type **type) {
         refs_add_name(c, REF_FIELD, e->op_span, e->id, (Span){0}, *type);
         return core;
       }
-  if (!may_have_field(c, t, e->id,
-                      e->op_span.file ? e->op_span : e->span))
+  if (!may_have_field(c, t, e->id, e->op_span.file ? e->op_span : e->span))
     return core_error(c, e->span, type);
   Sym **label = NEW(c->arena, Sym *);
   *label = e->id;

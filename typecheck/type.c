@@ -284,7 +284,9 @@ Type *ty_string(Checker *c) {
   return ty_datatype(c, c->string_datatype, 0, NULL);
 }
 
-Type *ty_unit(Checker *c) { return ty_tuple(c, 0, NULL); }
+Type *ty_unit(Checker *c) {
+  return ty_tuple(c, 0, NULL);
+}
 
 bool ty_is_unit(Type *t) {
   t = ty_root(t);
@@ -410,9 +412,9 @@ void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
     from->link = into;
     return;
   }
-  Diag *d = error_at(c, 320, span,
-                     "%s has effects where a pure function is wanted",
-                     what ? what : "this function");
+  Diag *d =
+      error_at(c, 320, span, "%s has effects where a pure function is wanted",
+               what ? what : "this function");
   d->help = "map, for, reduce, fold and scan run their function in any order: "
             "use iterate, lists.map or a recursive function";
 }
@@ -649,8 +651,8 @@ static Type *copy_type(TypeMapper *copy, Type *t) {
     r = copy->ty ? copy->ty(copy, t->var) : NULL;
     return r ? r : t;
   case TY_TENSOR:
-    r = ty_tensor(copy->c, elem_copy(copy, t->elem),
-                    shape_copy(copy, t->shape), NULL);
+    r = ty_tensor(copy->c, elem_copy(copy, t->elem), shape_copy(copy, t->shape),
+                  NULL);
     if (t->singleton && !copy->drop_singletons)
       r->singleton = dim_copy(copy, t->singleton);
     r->span = t->span;
@@ -659,8 +661,7 @@ static Type *copy_type(TypeMapper *copy, Type *t) {
   case TY_SHAPE:
     return ty_shape(copy->c, shape_copy(copy, t->shape));
   case TY_LIFT:
-    return ty_lift(copy->c, dim_copy(copy, t->dim),
-                     ty_copy(copy, t->arg[0]));
+    return ty_lift(copy->c, dim_copy(copy, t->dim), ty_copy(copy, t->arg[0]));
   case TY_FUN:
   case TY_TUPLE:
   case TY_RECORD:

@@ -10,7 +10,7 @@ typedef struct BroadcastFrame { /* a join that is being printed */
 } BroadcastFrame;
 
 struct VarNames {
-  Map named;          /* variables that have got their text */
+  Map named; /* variables that have got their text */
   VEC(const char *) used;
   uint32_t next_dim, next_shape, next_elem;
 };
@@ -309,8 +309,7 @@ static void put_record(TypePrinter *p, Type *t) {
   bool first = true;
   while (t && t->tag == TY_RECORD) {
     for (uint32_t i = 0; i < t->count; i++) {
-      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ",
-                    t->labels[i]->text);
+      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ", t->labels[i]->text);
       put_type(p, t->args[i], PREC_FUN);
       first = false;
     }
@@ -569,8 +568,7 @@ static void put_constraint(TypePrinter *p, Constraint *k) {
     Dim *zero = dim_int(p->c->dims, 0);
     if (f->eq || f->ne) {
       Dim *pos, *neg;
-      dim_split_signs(p->c->dims, dim_resolve(p->c->dims, f->dim), &pos,
-                      &neg);
+      dim_split_signs(p->c->dims, dim_resolve(p->c->dims, f->dim), &pos, &neg);
       put_relation(p, pos, f->eq ? "==" : "!=", neg);
     } else {
       put_le(p, zero, f->dim);
@@ -821,8 +819,7 @@ static Dim *shape_as_numbers(void *arg, ShapeVar *v) {
     DimVar *number = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
     number->printed_name =
         s->axes[i].tag == SHAPE_DIM ? factor_text(c, s->axes[i].dim) : "1";
-    product =
-        dim_mul(c->dims, product, dim_of_var(c->dims, number));
+    product = dim_mul(c->dims, product, dim_of_var(c->dims, number));
   }
   return product;
 }

@@ -17,7 +17,7 @@ typedef struct Checker Checker;
 typedef struct Module Module;   /* a namespace: a file, the REPL, ... */
 typedef struct Binding Binding; /* a name with its type scheme */
 typedef struct Type Type;
-typedef struct Scope Scope;   /* local names */
+typedef struct Scope Scope; /* local names */
 typedef struct SymbolRefs SymbolRefs;
 
 typedef struct CheckHost {
@@ -69,8 +69,8 @@ const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
 
 /* A part of a type that is no record and no tuple. */
 typedef struct TypeLeaf {
-  const char *path;  /* "stage1.conv.w", of a tuple "0"; "": all of the type */
-  const char *type;  /* "f32[64, 3, 7, 7]" */
+  const char *path; /* "stage1.conv.w", of a tuple "0"; "": all of the type */
+  const char *type; /* "f32[64, 3, 7, 7]" */
   const char
       *element_count; /* of elements, "9408" or "64*n"; NULL: no tensor */
 } TypeLeaf;
@@ -101,8 +101,8 @@ typedef struct EntryType { /* of what a function takes */
   EntryTypeKind kind;
   Dtype dtype;
   uint32_t rank, broadcast_mask; /* bit k: axis k is a * */
-  Dim **dims;           /* of each axis that is none */
-  Dim *singleton;       /* the size that an integer is; or NULL */
+  Dim **dims;                    /* of each axis that is none */
+  Dim *singleton;                /* the size that an integer is; or NULL */
   struct EntryType *parts;
   Sym **labels;
   uint32_t count;
@@ -145,7 +145,7 @@ const Diag *checker_explain_type(Checker *checker, Binding *binding,
                                  Diags *diags);
 /* The parameters of a function's type, in order, and what it comes to. */
 typedef struct ParamInfo {
-  const char *name; /* in its definition, where it has one there; or NULL */
+  const char *name;  /* in its definition, where it has one there; or NULL */
   const char *label; /* as a call writes it, without ~; or NULL */
   bool optional;
   const char *type;
@@ -205,16 +205,16 @@ typedef enum SymbolRefKind {
 } SymbolRefKind;
 typedef struct SymbolRef {
   SymbolRefKind kind;
-  Span span;        /* of a name: without ~, ... and the like */
+  Span span;          /* of a name: without ~, ... and the like */
   bool is_definition; /* here the name is bound */
   Span definition;    /* of a name: where it is bound; or none */
   Sym *name;
   Binding *binding; /* or NULL */
   const Dec *dec;
-  Binding *callee;  /* REF_LABEL: what the argument is for; or NULL */
-  Type *type;       /* as it is here; or NULL */
+  Binding *callee;    /* REF_LABEL: what the argument is for; or NULL */
+  Type *type;         /* as it is here; or NULL */
   Binding *enclosing; /* of top level: types are told in its names; or NULL */
-  Scope *scope;     /* what it sees */
+  Scope *scope;       /* what it sees */
 } SymbolRef;
 /* From now on; those of texts of the library are not kept. */
 void checker_record_refs(Checker *checker, bool keep);

@@ -820,8 +820,7 @@ static Type *apply_optional_defaults(Checker *c, Type *actual, Type *expected,
   app->items = NEW_ARRAY(c->arena, Core *, n + 1);
   app->items[app->item_count++] = *core;
   for (uint32_t i = 0; i < n; i++)
-    app->items[app->item_count++] =
-        core_new(c, CORE_ABSENT, (*core)->span);
+    app->items[app->item_count++] = core_new(c, CORE_ABSENT, (*core)->span);
   *core = app;
   return t;
 }

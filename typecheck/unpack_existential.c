@@ -223,7 +223,7 @@ typedef struct DerivedSizes {
   Map *inaccessible; /* those variables, */
   VEC(Dim *) exprs;  /* sizes that mention them */
   VEC(Dim *) names;  /* and what these are called */
-  bool mentioned; /* one was found */
+  bool mentioned;    /* one was found */
 } DerivedSizes;
 
 static void note_inaccessible(void *arg, DimVar *v) {

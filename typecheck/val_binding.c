@@ -7,12 +7,18 @@
 static bool is_syntactic_value(const Expr *e) {
   bool is = true;
   switch (e->kind) {
-  case EX_ID: case EX_CON: case EX_OP: case EX_FN: case EX_NUM:
+  case EX_ID:
+  case EX_CON:
+  case EX_OP:
+  case EX_FN:
+  case EX_NUM:
   case EX_STRING:
     return true;
-  case EX_ASCRIBE: case EX_FIELD:
+  case EX_ASCRIBE:
+  case EX_FIELD:
     return is_syntactic_value(e->arg[0]);
-  case EX_TUPLE: case EX_LIST:
+  case EX_TUPLE:
+  case EX_LIST:
     for (uint32_t i = 0; i < e->item_count; i++)
       is &= is_syntactic_value(e->items[i]);
     return is;
@@ -30,8 +36,13 @@ static bool is_syntactic_value(const Expr *e) {
   case EX_BRACKET:
   case EX_RECORD_UPDATE:
   case EX_LET:
-  case EX_CASE: case EX_IF: case EX_FOR: case EX_BIN: case EX_NEG:
-  case EX_INDEX: case EX_ERROR:
+  case EX_CASE:
+  case EX_IF:
+  case EX_FOR:
+  case EX_BIN:
+  case EX_NEG:
+  case EX_INDEX:
+  case EX_ERROR:
     return false;
   }
   return false;
@@ -39,7 +50,7 @@ static bool is_syntactic_value(const Expr *e) {
 
 typedef struct FunctionSearch {
   Checker *c;
-  Map seen;  /* datatypes */
+  Map seen;          /* datatypes */
   bool in_datatypes; /* those in lists and constructors count as well */
 } FunctionSearch;
 
@@ -235,8 +246,7 @@ static Type *infer_parts(Checker *c, Dec *dec, bool top, Core **out,
   Pat *p = dec->pat;
   Expr *e = dec->expr;
   if (dec->type || dec->given.len || p->kind != PAT_TUPLE ||
-      e->kind != EX_TUPLE || !e->item_count ||
-      p->arg_count != e->item_count)
+      e->kind != EX_TUPLE || !e->item_count || p->arg_count != e->item_count)
     return infer_part(c, dec, top, out, parts);
   Type **types = NEW_ARRAY(c->arena, Type *, e->item_count);
   *out = core_new(c, CORE_TUPLE, e->span);

@@ -108,7 +108,7 @@ enum { MAX_CHECKS = 30 };
 
 typedef struct EmittedKernel {
   Buffer source; /* of the kernel, in the arena */
-  Call call;   /* what this one wants */
+  Call call;     /* what this one wants */
 } EmittedKernel;
 
 /* Bytes of a vector register of this machine that generated code is for. */

@@ -16,13 +16,13 @@ typedef struct Accumulator { /* what is done with a result */
   const char
       *row_subscript; /* which of those of several points: "[y]"; or "" */
   PrimId op;
-  char class;           /* of the accumulator */
-  const char *position; /* of argmax and argmin: how many come before, as
-                           lanes; else NULL */
-  bool widens_to_f64;   /* it goes on in doubles: sum_widens_to_f64 */
-  bool tracks_nan;      /* what is no number is noted beside: tracks_nan */
-  bool wide_index;      /* that may be more than an int32_t holds */
-  const char *identity; /* as a scalar of the class */
+  char class;                /* of the accumulator */
+  const char *position;      /* of argmax and argmin: how many come before, as
+                                lanes; else NULL */
+  bool widens_to_f64;        /* it goes on in doubles: sum_widens_to_f64 */
+  bool tracks_nan;           /* what is no number is noted beside: tracks_nan */
+  bool wide_index;           /* that may be more than an int32_t holds */
+  const char *identity;      /* as a scalar of the class */
   const char *out_address;   /* where the result begins in memory, or NULL */
   const char *local_address; /* and among local values, or NULL */
 } Accumulator;

@@ -27,10 +27,10 @@ typedef struct KernelVersion {
   int64_t max_value;     /* is at most that; 0: anything, */
   int64_t min_value;     /* and at least that, */
   int64_t assumed_value; /* and is taken for that */
-  bool window;   /* where the scratch memory is of this size, at most */
-  bool batched_gemm;       /* a product of a batch is so */
-  double min_points;       /* of points of the first loop; 0: any number */
-  bool index_32bit;        /* 31 bits hold its indices */
+  bool window;           /* where the scratch memory is of this size, at most */
+  bool batched_gemm;     /* a product of a batch is so */
+  double min_points;     /* of points of the first loop; 0: any number */
+  bool index_32bit;      /* 31 bits hold its indices */
   uint32_t unrolled_loops; /* loops with sums that are written out */
   Kernel *kernel;
   Schedule schedule;

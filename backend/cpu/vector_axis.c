@@ -208,8 +208,8 @@ static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
 /* ---- copies ---- */
 
 typedef struct StridedAccesses { /* reads of a kernel whose lanes are apart */
-  uint32_t count;      /* of different ones */
-  bool has_stores;     /* results that are stored, too */
+  uint32_t count;                /* of different ones */
+  bool has_stores;               /* results that are stored, too */
   uint32_t inputs[MAX_KERNEL_VARS];
   double bytes_per_point,
       elements_per_point[MAX_KERNEL_VARS]; /* of one outer point */

@@ -14,7 +14,7 @@ typedef struct AttentionPass {
   const char *arch; /* that its text is for */
   AttentionShape shape;
   GemmSchedule s;
-  double seconds; /* that it takes, as far as is known */
+  double seconds;             /* that it takes, as far as is known */
   const char *override_error; /* as a GemmPass's */
   AttentionPattern pattern;
   uint32_t batch[MAX_KERNEL_AXES], m[MAX_KERNEL_AXES], k[MAX_KERNEL_AXES],

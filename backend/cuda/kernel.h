@@ -78,9 +78,9 @@ typedef struct CudaPass {
   VEC(TensorMap) tensor_maps;
   VEC(int64_t) int32_sizes; /* open sizes that its text has in 32 bits */
   int64_t counter_count,
-      counters_offset;           /* of a module's: so many lie there in scratch
-                                    memory, and are 0 before; sizes */
-  int64_t rows, columns, tiles;  /* of a product, sizes */
+      counters_offset;          /* of a module's: so many lie there in scratch
+                                   memory, and are 0 before; sizes */
+  int64_t rows, columns, tiles; /* of a product, sizes */
   int64_t grid_blocks;     /* of a grid that has all there is to do: a size; */
   int64_t max_grid_blocks; /* at most so many are started; 0: all */
   int64_t shared_bytes;    /* bytes of a block's shared memory: a size */
@@ -96,9 +96,9 @@ typedef struct CudaKernel {
   int64_t
       scratch_bytes; /* bytes of scratch memory: a size; it ends where its last
                         part does, so that what is read beyond that is seen */
-  int64_t scratch_next; /* where another part would begin */
-  bool int32_indices;   /* indices are of 32 bits */
-  uint32_t check_count; /* how many there are in all passes */
+  int64_t scratch_next;  /* where another part would begin */
+  bool int32_indices;    /* indices are of 32 bits */
+  uint32_t check_count;  /* how many there are in all passes */
   bool requires_align16; /* tensors are to begin at multiples of 16 bytes */
 } CudaKernel;
 
@@ -202,11 +202,11 @@ typedef struct CudaWriter {
   const CudaTarget *target;
   const Kernel *k;
   CudaLocal
-      *locals[MAX_KERNEL_LOOPS];   /* by the whole kernel's loop and result */
-  Buffer head, body;               /* of the pass */
-  int64_t point_count;             /* of its outer axes: a size */
-  int64_t part_count;              /* of chunks: how many of a sum, a size, */
-  PartialReduction partial_out;    /* which are left there */
+      *locals[MAX_KERNEL_LOOPS]; /* by the whole kernel's loop and result */
+  Buffer head, body;             /* of the pass */
+  int64_t point_count;           /* of its outer axes: a size */
+  int64_t part_count;            /* of chunks: how many of a sum, a size, */
+  PartialReduction partial_out;  /* which are left there */
   const PartialReduction
       *partials_in; /* those that the pass at hand reads, as inputs behind
                        the kernel's; their number */

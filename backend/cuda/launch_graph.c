@@ -21,8 +21,8 @@ typedef struct CachedGraph {
   uint64_t hash, last_use; /* used: when */
   uint32_t count;
   bool not_capturable; /* the driver makes no graph of it */
-  CuGraph graph;    /* which nodes are of; NULL: not yet */
-  CuGraphExec exec; /* and what is started */
+  CuGraph graph;       /* which nodes are of; NULL: not yet */
+  CuGraphExec exec;    /* and what is started */
   LaunchParams *launches;
   char *args; /* as they are in the graph */
   CuGraphNode nodes[MAX_LAUNCHES];

@@ -55,7 +55,7 @@ struct Emitter {
   const Schedule *schedule;
   const char *const *comments; /* of loops, as comments; or NULL */
   const char *suffix;          /* of the kernel; "": there are no others */
-  const Dialect *dialect;   /* NULL: C */
+  const Dialect *dialect;      /* NULL: C */
   EmittedKernel *emitted;
   uint32_t next_id;
   uint32_t first_int, first_float;       /* of the call: this function's own */
@@ -90,12 +90,12 @@ struct Emitter {
   uint32_t prefetch_axis; /* what masked loads read at its next point is fetched
                              ahead: an axis, or NO_AXIS */
   uint32_t *op_levels;    /* of steps */
-  bool *varies;     /* with the lane */
-  uint32_t jammed_rows; /* points whose sums are made at once; 0: of one */
-  bool *has_unrounded;  /* there before they are rounded, too */
-  bool reads_past_tail; /* terms: they are written out, and lanes behind the
-                           last are gone through like others */
-  char *classes; /* f d i l b: of steps, as lanes */
+  bool *varies;           /* with the lane */
+  uint32_t jammed_rows;   /* points whose sums are made at once; 0: of one */
+  bool *has_unrounded;    /* there before they are rounded, too */
+  bool reads_past_tail;   /* terms: they are written out, and lanes behind the
+                             last are gone through like others */
+  char *classes;          /* f d i l b: of steps, as lanes */
   const char **demanded_lanes;
   uint32_t contracted_op; /* a step that is a part of its one reader, and has no
                              name; NO_KERNEL_OP: there is none */

@@ -20,10 +20,9 @@ static void add_steps(Buffer *out, const Diag *diag, const Sources *sources) {
     uint32_t line = 0, column;
     if (source)
       source_line_and_column(source, step->span.start, &line, &column);
-    buffer_printf(out, "\nline %u: %s%s%s", line,
-                  step->shape ? step->shape : "",
-                  step->shape && step->text ? "  " : "",
-                  step->text ? step->text : "");
+    buffer_printf(
+        out, "\nline %u: %s%s%s", line, step->shape ? step->shape : "",
+        step->shape && step->text ? "  " : "", step->text ? step->text : "");
   }
 }
 
@@ -71,8 +70,7 @@ static void put_diag(LspRequest *request, const Diag *diag) {
   json_comma(out);
   buffer_puts(out, "{\"range\":");
   lsp_put_span(request, diag->span);
-  buffer_printf(out,
-                ",\"severity\":%d,\"code\":\"%c%04u\",\"source\":\"axon\"",
+  buffer_printf(out, ",\"severity\":%d,\"code\":\"%c%04u\",\"source\":\"axon\"",
                 severities[diag->severity], error ? 'E' : 'W', diag->code);
   char *message = message_of(request->worker, diag);
   json_string_field(out, "message", message);

@@ -95,7 +95,7 @@ static void put_name(LspRequest *request, const SymbolRef *p, Buffer *code) {
   case REF_SIZE:
     type = editor_ref_type(request->session, p);
     buffer_printf(code, "%s%s%s", p->name->text, type ? " : " : "",
-                  type             ? type
+                  type                     ? type
                   : *p->name->text == '\'' ? "  (a type)"
                                            : "  (a size)");
     return;
@@ -142,11 +142,11 @@ void lsp_hover(LspRequest *request) {
 /* ---- the outline ---- */
 
 enum { /* SymbolKind */
-  SYMBOL_MODULE = 2,
-  SYMBOL_CLASS = 5,
-  SYMBOL_FUNCTION = 12,
-  SYMBOL_VARIABLE = 13,
-  SYMBOL_CONSTRUCTOR = 22, /* of an enumeration: EnumMember */
+       SYMBOL_MODULE = 2,
+       SYMBOL_CLASS = 5,
+       SYMBOL_FUNCTION = 12,
+       SYMBOL_VARIABLE = 13,
+       SYMBOL_CONSTRUCTOR = 22, /* of an enumeration: EnumMember */
 };
 
 static const SymbolRef *declared_at(LspRequest *request, Span name) {
@@ -210,8 +210,8 @@ static void put_dec_symbols(LspRequest *request, const Dec *dec) {
   case DEC_FUN:
     for (uint32_t i = 0; i < dec->fun_count; i++) {
       const FunDef *f = &dec->funs[i];
-      Span whole = span_join(f->name_span,
-                             f->clauses[f->clause_count - 1].span);
+      Span whole =
+          span_join(f->name_span, f->clauses[f->clause_count - 1].span);
       put_symbol(request, f->name->text, SYMBOL_FUNCTION,
                  dec->fun_count == 1 ? dec->span : whole, f->name_span);
       buffer_putc(request->out, '}');

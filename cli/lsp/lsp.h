@@ -59,7 +59,7 @@ typedef struct WorkerState { /* what it knows */
   const char *uri, *path;
   SourceInput text;
   int64_t version;
-  const char *root;  /* folder of the workspace; or NULL */
+  const char *root; /* folder of the workspace; or NULL */
   const struct UnsavedText {
     const char *path;
     const Buffer *text;
@@ -78,7 +78,7 @@ typedef enum FrameKind {
   FRAME_DONE,     /* all diagnostics are published */
 } FrameKind;
 typedef struct Frame {
-  uint32_t kind, len; /* of the body that follows */
+  uint32_t kind, len;     /* of the body that follows */
   int64_t request_number; /* of a request */
 } Frame;
 

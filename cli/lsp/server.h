@@ -32,7 +32,7 @@ typedef struct Worker {
   Buffer in, out; /* what came and is no whole frame; what is still to go */
   PendingRequest *pending;
   bool has_published; /* it has published all */
-  bool failed; /* it ended by itself: not tried again with this text */
+  bool failed;        /* it ended by itself: not tried again with this text */
 } Worker;
 
 typedef struct Document {
@@ -40,7 +40,7 @@ typedef struct Document {
   char *uri, *path;
   Buffer text;
   int64_t version;
-  bool dirty; /* newer than what its worker knows */
+  bool dirty;  /* newer than what its worker knows */
   bool warned; /* the user was shown that a worker ended, and none has checked
                   it since */
   Worker worker;

@@ -105,10 +105,10 @@ static Truth dense_shape(const Env *env, const GenStep *s, Extents *out) {
 
 /* Wrong: a field that is missing; one that is not taken; one misspelt. */
 static void dense_print(Buffer *out, const GenStep *s) {
-  static const char *const call[] = {"nn.linear {", "h_dense {",
-                                     "h_dense {extra = 1.0, ", "h_layer {",
-                                     "h_dense {", "nn.linear {more = 1.0, ",
-                                     "h_layer {"};
+  static const char *const call[] = {
+      "nn.linear {", "h_dense {", "h_dense {extra = 1.0, ",
+      "h_layer {",   "h_dense {", "nn.linear {more = 1.0, ",
+      "h_layer {"};
   PUT(out, "%sw = zeros [", call[s->variant]);
   size_print(out, s->size[0]);
   PUT(out, ", ");
@@ -225,10 +225,8 @@ static Truth carry_shape(const Env *env, const GenStep *s, Extents *out) {
 
 static void carry_print(Buffer *out, const GenStep *s) {
   static const char *const form[] = {
-      "iterate 3 (fn c => c + $1) $0",
-      "fold (fn c r => c + r) $0 $1",
-      "fst (scan (fn c r => (c * r, c)) $0 $1)",
-      "h_thrice (fn c => $1 + c) $0",
+      "iterate 3 (fn c => c + $1) $0",           "fold (fn c r => c + r) $0 $1",
+      "fst (scan (fn c r => (c * r, c)) $0 $1)", "h_thrice (fn c => $1 + c) $0",
       "($1 |> fn d => fn c => c + d) $0",
   };
   put_template(out, form[s->variant % 5], s);
@@ -247,11 +245,10 @@ static Truth class_shape(const Env *env, const GenStep *s, Extents *out) {
 
 static void class_print(Buffer *out, const GenStep *s) {
   static const char *const form[] = {
-      "f32 (i64 $0)",       "h_square $0",
-      "f32 (h_square (i32 $0))", "exp (f32 ($0 > 0.0))",
-      "f32 (i64 $0 % 3)",   "exp (i64 $0)",
-      "h_square ($0 > 0.0)", "sqrt ($0 > 0.0)",
-      "f32 (not $0)",       "f32 (mean (i64 $0))",
+      "f32 (i64 $0)",         "h_square $0",      "f32 (h_square (i32 $0))",
+      "exp (f32 ($0 > 0.0))", "f32 (i64 $0 % 3)", "exp (i64 $0)",
+      "h_square ($0 > 0.0)",  "sqrt ($0 > 0.0)",  "f32 (not $0)",
+      "f32 (mean (i64 $0))",
   };
   put_template(out, form[s->variant], s);
 }
@@ -271,11 +268,16 @@ static bool cond_make(Gen *g, const Env *env, GenStep *s) {
 
 static bool holds(int form, int64_t a, int64_t b) {
   switch (form % 6) {
-  case 0: return a < b;
-  case 1: return a <= b;
-  case 2: return a == b;
-  case 3: return a != b;
-  case 4: return a > b;
+  case 0:
+    return a < b;
+  case 1:
+    return a <= b;
+  case 2:
+    return a == b;
+  case 3:
+    return a != b;
+  case 4:
+    return a > b;
   }
   return a >= b;
 }
@@ -386,34 +388,27 @@ static const struct {
   const char *name, *text;
 } helpers[] = {
     {"h_red", "fun h_red ~axis:a ~keep:k x = sum ~axis:a ~keep:k x\n"},
-    {"h_center",
-     "fun h_center ~axis:a x = x - mean ~axis:a ~keep:true x\n"},
+    {"h_center", "fun h_center ~axis:a x = x - mean ~axis:a ~keep:true x\n"},
     {"h_dense", "fun h_dense p x = x @ transpose p.w + p.b\n"},
-    {"h_layer",
-     "type h_lin[o, c] = {w : f32[o, c], b : f32[o]}\n"
-     "fun h_layer (p : h_lin[o, c]) x = x @ transpose p.w + p.b\n"},
+    {"h_layer", "type h_lin[o, c] = {w : f32[o, c], b : f32[o]}\n"
+                "fun h_layer (p : h_lin[o, c]) x = x @ transpose p.w + p.b\n"},
     {"h_both", "fun h_both r = r.a + r.b\n"},
     {"h_swap", "fun h_swap r = {r with a = r.b, b = r.a}\n"},
     {"h_pair ", "fun h_pair r = {a = sum r, b = r}\n"},
     {"h_row ", "fun h_row x = let val [_, ...s] = shape x in s end\n"},
     {"h_thrice", "fun h_thrice f x = f (f (f x))\n"},
     {"h_square", "fun h_square x = x * x\n"},
-    {"h_halves",
-     "fun h_halves (x : 'a[n, m]) given n % 2 == 0, 'a : num =\n"
-     "  x.[:n / 2, :] + x.[n / 2:, :]\n"},
-    {"h_total",
-     "fun h_total (x : f32[n]) : f32 =\n"
-     "  if n == 0 then 0.0 else x.[0] + h_total x.[1:]\n"},
-    {"h_rows",
-     "fun h_rows x = let val [b, ...s] = shape x\n"
-     "  in reshape [b, prod_of s] x end\n"},
-    {"h_last",
-     "fun h_last x = let val [...s, n] = shape x\n"
-     "  in reshape [...s, n, 1] x end\n"},
+    {"h_halves", "fun h_halves (x : 'a[n, m]) given n % 2 == 0, 'a : num =\n"
+                 "  x.[:n / 2, :] + x.[n / 2:, :]\n"},
+    {"h_total", "fun h_total (x : f32[n]) : f32 =\n"
+                "  if n == 0 then 0.0 else x.[0] + h_total x.[1:]\n"},
+    {"h_rows", "fun h_rows x = let val [b, ...s] = shape x\n"
+               "  in reshape [b, prod_of s] x end\n"},
+    {"h_last", "fun h_last x = let val [...s, n] = shape x\n"
+               "  in reshape [...s, n, 1] x end\n"},
     {"h_twin", "fun h_twin x = concat ~axis:-1 (x, x)\n"},
-    {"h_merge",
-     "fun h_merge x = let val [n, m, ...s] = shape x\n"
-     "  in reshape [n * m, ...s] x end\n"},
+    {"h_merge", "fun h_merge x = let val [n, m, ...s] = shape x\n"
+                "  in reshape [n * m, ...s] x end\n"},
     {"h_like", "fun h_like x = zeros (shape x) + x\n"},
     {"h_pairs", "fun h_pairs x = reshape [dim 0 x / 2, 2] x\n"},
     {"h_heads",

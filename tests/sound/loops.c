@@ -5,7 +5,16 @@
 
 /* Expressions over indices and sizes: n and m are the sizes of x and z. */
 typedef enum TermKind {
-  T_INT, T_N, T_M, T_I, T_J, T_ADD, T_SUB, T_MUL, T_DIV, T_MOD,
+  T_INT,
+  T_N,
+  T_M,
+  T_I,
+  T_J,
+  T_ADD,
+  T_SUB,
+  T_MUL,
+  T_DIV,
+  T_MOD,
 } TermKind;
 
 typedef struct Term {
@@ -60,24 +69,35 @@ static int64_t term_value(const Term *t, const Point *at) {
   int64_t b = t->b ? term_value(t->b, at) : 0;
   int64_t q = b > 0 ? (a - (((a % b) + b) % b)) / b : 0;
   switch (t->kind) {
-  case T_INT: return t->n;
-  case T_N: return at->n;
-  case T_M: return at->m;
-  case T_I: return at->i;
-  case T_J: return at->j;
-  case T_ADD: return a + b;
-  case T_SUB: return a - b;
-  case T_MUL: return a * b;
-  case T_DIV: return q;
-  case T_MOD: return a - b * q;
+  case T_INT:
+    return t->n;
+  case T_N:
+    return at->n;
+  case T_M:
+    return at->m;
+  case T_I:
+    return at->i;
+  case T_J:
+    return at->j;
+  case T_ADD:
+    return a + b;
+  case T_SUB:
+    return a - b;
+  case T_MUL:
+    return a * b;
+  case T_DIV:
+    return q;
+  case T_MOD:
+    return a - b * q;
   }
   return 0;
 }
 
 static void term_print(Buffer *out, const Term *t) {
   static const char *const name[] = {
-      [T_N] = "n", [T_M] = "m", [T_I] = "i", [T_J] = "j", [T_ADD] = " + ",
-      [T_SUB] = " - ", [T_MUL] = " * ", [T_DIV] = " / ", [T_MOD] = " % ",
+      [T_N] = "n",     [T_M] = "m",     [T_I] = "i",
+      [T_J] = "j",     [T_ADD] = " + ", [T_SUB] = " - ",
+      [T_MUL] = " * ", [T_DIV] = " / ", [T_MOD] = " % ",
   };
   if (t->kind == T_INT) {
     PUT(out, "%d", (int)t->n);
@@ -119,18 +139,23 @@ static bool cond_holds(const Cond *c, const Point *at) {
     return !cond_holds(c->a, at);
   int64_t x = term_value(c->x, at), y = term_value(c->y, at);
   switch (c->rel) {
-  case 0: return x < y;
-  case 1: return x <= y;
-  case 2: return x == y;
-  case 3: return x != y;
-  case 4: return x > y;
+  case 0:
+    return x < y;
+  case 1:
+    return x <= y;
+  case 2:
+    return x == y;
+  case 3:
+    return x != y;
+  case 4:
+    return x > y;
   }
   return x >= y;
 }
 
 static void cond_print(Buffer *out, const Cond *c) {
-  static const char *const rel[] = {" < ", " <= ", " == ",
-                                    " != ", " > ", " >= "};
+  static const char *const rel[] = {
+      " < ", " <= ", " == ", " != ", " > ", " >= "};
   PUT(out, c->kind == C_NOT ? "not (" : "(");
   if (c->kind == C_REL)
     term_print(out, c->x);
@@ -165,10 +190,14 @@ static Term *make_range(Gen *g, bool inner) {
   switch (random_below(g, inner ? 8 : 6)) {
   case 0:
     return term_new(g, T_INT, random_below(g, 6), NULL, NULL);
-  case 1: return n;
-  case 2: return term_new(g, T_ADD, 0, n, by);
-  case 3: return term_new(g, T_MUL, 0, by, n);
-  case 4: return term_new(g, T_DIV, 0, n, by);
+  case 1:
+    return n;
+  case 2:
+    return term_new(g, T_ADD, 0, n, by);
+  case 3:
+    return term_new(g, T_MUL, 0, by, n);
+  case 4:
+    return term_new(g, T_DIV, 0, n, by);
   case 5:
     return random_percent(g, 50) ? n : term_new(g, T_MOD, 0, n, by);
   }
@@ -194,16 +223,16 @@ static void make_loops(Gen *g, Loops *l) {
 static bool loops_at(const Loops *l, const Point *at, int64_t *out) {
   *out = -1;
   const Term *e = !l->guard || cond_holds(l->guard, at) ? l->access[0]
-                  : l->other                             ? l->access[1]
-                                                         : NULL;
+                  : l->other                            ? l->access[1]
+                                                        : NULL;
   if (!e)
     return true;
   *out = term_value(e, at);
   return *out >= 0 && *out < at->n;
 }
 
-static Truth loops_sum(const Loops *l, int64_t n, int64_t *range,
-                       int64_t *sum, bool *vacuous) {
+static Truth loops_sum(const Loops *l, int64_t n, int64_t *range, int64_t *sum,
+                       bool *vacuous) {
   Point at = {.n = n};
   int first = 0, second = 0;
   *sum = 0;
@@ -278,8 +307,9 @@ static void written_script(Gen *g, Script *out) {
     Call *call = &out->call[out->calls++];
     call->truth = loops_sum(&l, n, &range, &sum, &call->vacuous);
     if (l.top) {
-      PUT(&call->text, "val x = (iota %d : i64[%d])\nval n = %d\nval r%d = ",
-          (int)n, (int)n, (int)n, i);
+      PUT(&call->text,
+          "val x = (iota %d : i64[%d])\nval n = %d\nval r%d = ", (int)n, (int)n,
+          (int)n, i);
       put_loops(&call->text, &l);
       PUT(&call->text, "\n");
     } else {

@@ -18,7 +18,7 @@ typedef enum FamilyKind { FAMILY_ALL, FAMILY_ROWS, FAMILY_LOOPS } FamilyKind;
 typedef struct Options {
   uint64_t programs, seed, only;
   int jobs, stop; /* after so many findings */
-  int family; /* FAMILY_ALL, or the only one */
+  int family;     /* FAMILY_ALL, or the only one */
   bool one, quiet;
 } Options;
 

@@ -159,9 +159,9 @@ static void dot_print(Buffer *out, const GenStep *s) {
 static const struct {
   const char *in[2], *out;
 } sums[] = {
-    {{"ij", "jk"}, "ik"},    {{"bik", "bkj"}, "bij"}, {{"ij", "j"}, "i"},
-    {{"i", "j"}, "ij"},      {{".i", ".i"}, "."},     {{".ik", "kj"}, ".ij"},
-    {{"ii", NULL}, "i"},     {{"ijk", NULL}, "kj"},   {{"ij", "ij"}, ""},
+    {{"ij", "jk"}, "ik"},  {{"bik", "bkj"}, "bij"}, {{"ij", "j"}, "i"},
+    {{"i", "j"}, "ij"},    {{".i", ".i"}, "."},     {{".ik", "kj"}, ".ij"},
+    {{"ii", NULL}, "i"},   {{"ijk", NULL}, "kj"},   {{"ij", "ij"}, ""},
     {{".ij", ".j"}, ".i"},
 };
 enum { SUMS = ARRAY_LEN(sums) };

@@ -123,11 +123,24 @@ static Truth slice_shape(const Env *env, const GenStep *s, Extents *out) {
 
 static void item_print(Buffer *out, const IndexItem *it) {
   switch (it->kind) {
-  case IT_NEW: PUT(out, "new"); return;
-  case IT_STRETCH: PUT(out, "*"); return;
-  case IT_REST: PUT(out, "..."); return;
-  case IT_BACK: PUT(out, "-%d", (int)it->back); return;
-  case IT_ALL: case IT_FROM: case IT_TO: case IT_FROM_TO: case IT_AT: break;
+  case IT_NEW:
+    PUT(out, "new");
+    return;
+  case IT_STRETCH:
+    PUT(out, "*");
+    return;
+  case IT_REST:
+    PUT(out, "...");
+    return;
+  case IT_BACK:
+    PUT(out, "-%d", (int)it->back);
+    return;
+  case IT_ALL:
+  case IT_FROM:
+  case IT_TO:
+  case IT_FROM_TO:
+  case IT_AT:
+    break;
   }
   if (it->from)
     size_print(out, it->from);

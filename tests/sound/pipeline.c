@@ -14,8 +14,8 @@ typedef struct Pipeline {
   Mode mode;
   GenStep step[MAX_STEPS];
   int steps, inputs;
-  Env base;             /* of the inputs alone */
-  Env call[MAX_CALLS];  /* likewise, other sizes */
+  Env base;            /* of the inputs alone */
+  Env call[MAX_CALLS]; /* likewise, other sizes */
   int calls;
   int name[MAX_INPUTS][MAX_AXES];  /* ANNOTATED: n0, n1, ... or LITERAL */
   int times[MAX_INPUTS][MAX_AXES]; /* as 2 in 2*n0 */

@@ -170,8 +170,7 @@ static Finding compare_right(Running *r, int at, Said *said) {
   const Call *call = &r->script->call[at];
   if (said->failed)
     return found(r, FOUND_RUN_FAILS, said->diag, NULL);
-  if (call->output.len &&
-      !same_output(r->output.text, call->output.text))
+  if (call->output.len && !same_output(r->output.text, call->output.text))
     return found(r, FOUND_VALUE, NULL, r->output.text);
   if (said->open || r->script->sizes_depend_on_data || !call->type.len)
     return FOUND_NOTHING;
@@ -183,9 +182,8 @@ static Finding compare_right(Running *r, int at, Said *said) {
   }
   Binding *b = session_find_binding(r->session, name);
   const char *type = b ? session_binding_type(r->session, b) : "none";
-  return strcmp(type, call->type.text) == 0
-             ? FOUND_NOTHING
-             : found(r, FOUND_TYPE, NULL, type);
+  return strcmp(type, call->type.text) == 0 ? FOUND_NOTHING
+                                            : found(r, FOUND_TYPE, NULL, type);
 }
 
 /* The reference lets it be refuted all the same. */

@@ -129,8 +129,7 @@ static Size *adapt(Gen *g, Size *d, int64_t have, int64_t n) {
     if (have / k == n)
       return size_new(g, SZ_DIV, d, size_int(g, k));
     if ((have + k - 1) / k == n)
-      return size_new(g, SZ_DIV,
-                      size_new(g, SZ_ADD, d, size_int(g, k - 1)),
+      return size_new(g, SZ_DIV, size_new(g, SZ_ADD, d, size_int(g, k - 1)),
                       size_int(g, k));
     if (k * have == n)
       return size_new(g, SZ_MUL, size_int(g, k), d);
@@ -188,8 +187,7 @@ bool size_has_axes(const Size *s, const Env *env) {
   int axis;
   if (!s)
     return true;
-  return (s->kind != SZ_DIM ||
-          axis_of(&env->var[s->var], (int)s->n, &axis)) &&
+  return (s->kind != SZ_DIM || axis_of(&env->var[s->var], (int)s->n, &axis)) &&
          size_has_axes(s->a, env) && size_has_axes(s->b, env);
 }
 
@@ -215,14 +213,29 @@ Truth size_value(const Size *s, const Env *env, int64_t *out) {
   if (s->b && size_value(s->b, env, &b) != TRUTH_RIGHT)
     return TRUTH_WRONG;
   switch (s->kind) {
-  case SZ_INT: *out = s->n; break;
-  case SZ_DIM: return dim_value(s, env, out);
-  case SZ_PROD: *out = axes_prod(&env->var[s->var]); break;
-  case SZ_ADD: *out = a + b; break;
-  case SZ_SUB: *out = a - b; break;
-  case SZ_MUL: *out = a * b; break;
-  case SZ_MIN: *out = a < b ? a : b; break;
-  case SZ_MAX: *out = a > b ? a : b; break;
+  case SZ_INT:
+    *out = s->n;
+    break;
+  case SZ_DIM:
+    return dim_value(s, env, out);
+  case SZ_PROD:
+    *out = axes_prod(&env->var[s->var]);
+    break;
+  case SZ_ADD:
+    *out = a + b;
+    break;
+  case SZ_SUB:
+    *out = a - b;
+    break;
+  case SZ_MUL:
+    *out = a * b;
+    break;
+  case SZ_MIN:
+    *out = a < b ? a : b;
+    break;
+  case SZ_MAX:
+    *out = a > b ? a : b;
+    break;
   case SZ_DIV:
   case SZ_MOD:
     if (b < 1)
@@ -256,7 +269,11 @@ void size_print(Buffer *out, const Size *s) {
     size_print(out, s->a);
     buffer_putc(out, ' ');
     break;
-  case SZ_ADD: case SZ_SUB: case SZ_MUL: case SZ_DIV: case SZ_MOD:
+  case SZ_ADD:
+  case SZ_SUB:
+  case SZ_MUL:
+  case SZ_DIV:
+  case SZ_MOD:
     buffer_putc(out, '(');
     size_print(out, s->a);
     buffer_puts(out, sign[s->kind]);

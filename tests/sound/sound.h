@@ -45,20 +45,28 @@ typedef struct Env { /* the shapes of the variables v0, v1, ... */
   int count;
   bool ranks_known; /* all ranks are known where operations are checked */
   bool *unknown;    /* set where the reference does not say */
-  bool *skipped; /* set where a condition keeps a part from being run */
+  bool *skipped;    /* set where a condition keeps a part from being run */
 } Env;
 
 int64_t axes_prod(const Extents *s);
 bool axes_equal(const Extents *a, const Extents *b);
 bool axes_has_star(const Extents *s);
 Truth axes_join(const Extents *a, const Extents *b, Extents *out);
-void axes_type(Buffer *out, const Extents *s);  /* f32[2, *] */
+void axes_type(Buffer *out, const Extents *s);     /* f32[2, *] */
 void axes_brackets(Buffer *out, const Extents *s); /* [2, *] */
 
 /* ---- sizes as expressions of the program ---- */
 
 typedef enum SizeKind {
-  SZ_INT, SZ_DIM, SZ_ADD, SZ_SUB, SZ_MUL, SZ_DIV, SZ_MOD, SZ_MIN, SZ_MAX,
+  SZ_INT,
+  SZ_DIM,
+  SZ_ADD,
+  SZ_SUB,
+  SZ_MUL,
+  SZ_DIV,
+  SZ_MOD,
+  SZ_MIN,
+  SZ_MAX,
   SZ_PROD,
 } SizeKind;
 
@@ -105,7 +113,7 @@ typedef struct GenStep { /* val vN = ... */
   int operands[MAX_OPERANDS], operand_count;
   Size *size[MAX_SIZES];
   int sizes;
-  int axis; /* as it is written: a negative one counts from the end */
+  int axis;    /* as it is written: a negative one counts from the end */
   int variant; /* which variant; each operation has its own */
   bool keep_axes;
   IndexItem item[MAX_ITEMS];

@@ -43,11 +43,16 @@ static bool window_make(Gen *g, const Env *env, GenStep *s) {
 /* Of length d, seen through k and o. */
 static int64_t window_range(int form, int64_t d, int64_t k, int64_t o) {
   switch (form % W_FORMS) {
-  case W_SLIDE: return d - k + 1;
-  case W_STRIDE: return floor_half(d - 1 - o, k) + 1;
-  case W_UP: return k * d;
-  case W_BACK: return d;
-  case W_ROUND: return k;
+  case W_SLIDE:
+    return d - k + 1;
+  case W_STRIDE:
+    return floor_half(d - 1 - o, k) + 1;
+  case W_UP:
+    return k * d;
+  case W_BACK:
+    return d;
+  case W_ROUND:
+    return k;
   }
   return d - 2;
 }
@@ -202,8 +207,8 @@ static Truth conv_shape(const Env *env, const GenStep *s, Extents *out) {
   *out = *x;
   out->at[1] = z[SZ_OUT];
   for (int i = 2; i < x->rank; i++) {
-    int64_t room = x->at[i] + 2 * z[SZ_PADDING] -
-                   z[SZ_DILATION] * (z[SZ_KERNEL] - 1) - 1;
+    int64_t room =
+        x->at[i] + 2 * z[SZ_PADDING] - z[SZ_DILATION] * (z[SZ_KERNEL] - 1) - 1;
     if (room < 0)
       return TRUTH_WRONG;
     out->at[i] = room / z[SZ_STRIDE] + 1;

@@ -163,8 +163,8 @@ static void test_use(void **state) {
   assert_int_equal(fake.shared, 0);
   assert_true(cuda_get_function(&gpu, module, "k", 100000, &function, &fault));
   assert_int_equal(fake.shared, 100000);
-  const CudaLaunch launch = {function,   "k", {4, 1, 1},
-                             {32, 1, 1}, 0,   arguments, 0};
+  const CudaLaunch launch = {function, "k",       {4, 1, 1}, {32, 1, 1},
+                             0,        arguments, 0};
   assert_true(cuda_event_create(&gpu, &event, &fault));
   assert_true(cuda_event_record(&gpu, event, &fault));
   assert_true(cuda_memset(&gpu, at, 1, sizeof x, &fault));
@@ -471,9 +471,8 @@ static bool start_plan(CuFunction function, DeviceBuffer *b, int kernels, int k,
   for (int j = 0; j < kernels; j++) {
     Arguments a = {b->address, 32, j == 1 ? k : 0};
     void *arguments[] = {&a, &a.n};
-    const CudaLaunch launch = {function,    "k", {wide, 1, 1},
-                               {32, 1, 1},  0,   arguments,
-                               sizeof a};
+    const CudaLaunch launch = {function, "k",       {wide, 1, 1}, {32, 1, 1},
+                               0,        arguments, sizeof a};
     if (!cuda_launch(&gpu, &launch, &fault))
       return false;
   }

@@ -138,8 +138,8 @@ int main(int argc, char **argv) {
   }
   for (size_t k = 0; k < found.gl_pathc; k++)
     for (size_t a = 0; a < ARRAY_LEN(archs); a++)
-      if (all || (only ? strcmp(only, archs[a]) == 0
-                       : a == k % ARRAY_LEN(archs)))
+      if (all ||
+          (only ? strcmp(only, archs[a]) == 0 : a == k % ARRAY_LEN(archs)))
         wrong += compile(n, found.gl_pathv[k], archs[a], only != NULL);
   printf("%zu texts, %d wrong\n", found.gl_pathc, wrong);
   globfree(&found);

@@ -125,10 +125,10 @@ static void test_equal(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(same); i++)
     expect_equal(same[i][0], same[i][1], true);
   static const char *const other[][2] = {
-      {"n", "m"},           {"n/2", "n/3"},       {"n*n", "n"},
-      {"max(n, m)", "n"},   {"max(v, 0)", "v"},   {"v*n/v", "n + 1"},
-      {"8*(n/8)", "n"},     {"n/m", "m/n"},       {"min(n, m)", "max(n, m)"},
-      {"n/2 + n/2", "n"},   {"n % 2", "n % 3"},   {"(n + 1)/2", "n/2"},
+      {"n", "m"},         {"n/2", "n/3"},     {"n*n", "n"},
+      {"max(n, m)", "n"}, {"max(v, 0)", "v"}, {"v*n/v", "n + 1"},
+      {"8*(n/8)", "n"},   {"n/m", "m/n"},     {"min(n, m)", "max(n, m)"},
+      {"n/2 + n/2", "n"}, {"n % 2", "n % 3"}, {"(n + 1)/2", "n/2"},
       {"prod(s)", "n"},
   };
   for (size_t i = 0; i < ARRAY_LEN(other); i++)
@@ -286,10 +286,9 @@ static void test_big_numbers(void **state) {
     Big product = a * b;
     if (b > 0) {
       assert_true(dim_equal(dim_div(cx, x, y), big_dim(big_div(a, b))));
-      assert_true(dim_equal(dim_mod(cx, big_dim(product), y),
-                            dim_int(cx, 0)));
-      assert_true(dim_equal(dim_div(cx, big_dim(product + b - 1), y),
-                            big_dim(a)));
+      assert_true(dim_equal(dim_mod(cx, big_dim(product), y), dim_int(cx, 0)));
+      assert_true(
+          dim_equal(dim_div(cx, big_dim(product + b - 1), y), big_dim(a)));
     }
     int64_t value;
     bool fits = a >= INT64_MIN && a <= INT64_MAX;
@@ -324,8 +323,8 @@ static void test_postfix_overflow(void **state) {
   (void)state;
   uint32_t count;
   assert_null(dim_postfix(&w->cx, read_dim("9223372036854775808*n"), &count));
-  assert_null(dim_postfix(&w->cx, read_dim("(n + 99999999999999999999)/m"),
-                          &count));
+  assert_null(
+      dim_postfix(&w->cx, read_dim("(n + 99999999999999999999)/m"), &count));
   Dim *least = dim_mul(&w->cx, dim_int(&w->cx, INT64_MIN), w->v[0]);
   DimOp *ops = dim_postfix(&w->cx, dim_add(&w->cx, least, w->v[1]), &count);
   int64_t env[VARS] = {3, 4};
@@ -494,7 +493,9 @@ static void test_each_var(void **state) {
   assert_int_equal(count, 103);
 }
 
-static bool never(void *arg, DimVar *var) { return var != arg; }
+static bool never(void *arg, DimVar *var) {
+  return var != arg;
+}
 
 static void test_solve(void **state) {
   (void)state;
@@ -522,11 +523,16 @@ static void test_solve(void **state) {
 static void test_cancel(void **state) {
   (void)state;
   static const char *const table[][2] = {
-      {"b*784 - b*m", "784 - m"}, {"2*n - 2*m", "n - m"},
-      {"n*m", "n*m"},             {"2*n*m", "n*m"},
-      {"0", "0"},                 {"6", "6"},
-      {"n*m - n*k", "m - k"},     {"n*(h/2)*3 - n*6*k", "h/2 - 2*k"},
-      {"v*n - v*m", "v*n - v*m"}, {"n - 1", "n - 1"},
+      {"b*784 - b*m", "784 - m"},
+      {"2*n - 2*m", "n - m"},
+      {"n*m", "n*m"},
+      {"2*n*m", "n*m"},
+      {"0", "0"},
+      {"6", "6"},
+      {"n*m - n*k", "m - k"},
+      {"n*(h/2)*3 - n*6*k", "h/2 - 2*k"},
+      {"v*n - v*m", "v*n - v*m"},
+      {"n - 1", "n - 1"},
       {"n*n*m - n*n", "m - 1"},
   };
   for (size_t i = 0; i < ARRAY_LEN(table); i++)

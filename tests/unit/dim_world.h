@@ -262,7 +262,9 @@ static inline Dim *expr_dim(const Expr *e) {
   }
 }
 
-static inline Big big_div(Big a, Big b) { return a / b - (a % b < 0); }
+static inline Big big_div(Big a, Big b) {
+  return a / b - (a % b < 0);
+}
 
 /* False where a divisor is less than 1. */
 static inline bool expr_value(const Expr *e, const int64_t *env, Big *out) {
@@ -369,7 +371,6 @@ static inline void fresh_world(void) {
     teardown((void **)&state);
   setup(&state);
 }
-
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 

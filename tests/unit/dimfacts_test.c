@@ -213,10 +213,10 @@ static void test_contradictions_with_new_facts(void **state) {
       {"k+1 <= n, m+1 <= k", false},
       {"h <= m, k+1 <= n, m+1 <= k", false}, /* a new one at the start */
       {"n <= m, k+1 <= n, m+1 <= k", true},
-      {"k+1 <= n, m+1 <= k, n <= m", true},  /* at the end */
-      {"k+1 <= n, n <= m, m+1 <= k", true},  /* between */
-      {"k+1 <= n, m+1 <= k", false},         /* gone again */
-      {"n <= m, m+1 <= k", false},           /* another in its place */
+      {"k+1 <= n, m+1 <= k, n <= m", true}, /* at the end */
+      {"k+1 <= n, n <= m, m+1 <= k", true}, /* between */
+      {"k+1 <= n, m+1 <= k", false},        /* gone again */
+      {"n <= m, m+1 <= k", false},          /* another in its place */
       {"k+1 <= n, m+1 <= k, 1 <= m", false},
       {"k+1 <= n, m+1 <= k, n <= 1", true},
   };
@@ -293,7 +293,6 @@ static void check_box(const Claim *c, Verdict verdict, bool contradictory,
     }
   }
 }
-
 
 static Dim *to_few(void *arg, DimVar *var) {
   int vars = *(int *)arg, i = var_index(var) % vars;

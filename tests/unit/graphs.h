@@ -377,7 +377,8 @@ static inline BoundedValue random_reduction(GraphGen *gen, BoundedValue x) {
   }
   if (what < 9) {
     PrimId op = what == 7 ? PRIM_ARGMAX : PRIM_ARGMIN;
-    if (!x.exact || axis_extent(x.node, first) == 0)
+    bool broadcasts = x.node->broadcast_mask >> first & 1;
+    if (!x.exact || broadcasts || axis_extent(x.node, first) == 0)
       return (BoundedValue){0};
     return exact(reduce(op, x.node, first, 1, keep_axes));
   }
@@ -879,7 +880,8 @@ static inline BoundedValue random_opaque(GraphGen *gen, BoundedValue v) {
     return (BoundedValue){0};
   int64_t params[4] = {axis % rank};
   PrimId op = what ? PRIM_CUMSUM : PRIM_SORT;
-  if (!v.exact && !what)
+  bool broadcasts = rank && v.node->broadcast_mask >> axis % rank & 1;
+  if (broadcasts || (!v.exact && !what))
     return (BoundedValue){0};
   Node *n =
       keep(node_opaque(&g, op, 1, &v.node, params, (PrngKey){{0}}, 0, &fault));

@@ -184,27 +184,28 @@ static void test_threads(void **state) {
 /* ---- of programs ---- */
 
 /* Three times the same, each by itself. */
-static const char program[] = "val x : f32[37, 150] = for i < 37, j < 150 => "
-                              "sin (float (3 * i + j))\n"
-                              "val w : f32[150, 140] = for i < 150, j < 140 => "
-                              "cos (float (i + 5 * j))\n"
-                              "val v : f32[3, 140, 151] = for i < 3, j < 140, k < 151 => "
-                              "cos (float (i + j + 7 * k))\n"
-                              "val h = bf16 w\n"
-                              "val y : f64[20, 150] = for i < 20, j < 150 => "
-                              "sin (f64 (i + j))\n"
-                              "val f : f32[64, 60, 3, 3] = for o < 64, c < 60, "
-                              "i < 3, j < 3 => sin (float (o + c * i + j))\n"
-                              "val z : f32[1, 60, 7, 7] = for n < 1, c < 60, "
-                              "i < 7, j < 7 => cos (float (c + i + j))\n"
-                              "fun once () = %s\n"
-                              "val a = once ()\n"
-                              "do print (sum a)\n"
-                              "val b = once ()\n"
-                              "do print (sum b)\n"
-                              "val c = once ()\n"
-                              "do print (sum c)\n"
-                              "val same = all (a == b) && all (a == c)\n";
+static const char program[] =
+    "val x : f32[37, 150] = for i < 37, j < 150 => "
+    "sin (float (3 * i + j))\n"
+    "val w : f32[150, 140] = for i < 150, j < 140 => "
+    "cos (float (i + 5 * j))\n"
+    "val v : f32[3, 140, 151] = for i < 3, j < 140, k < 151 => "
+    "cos (float (i + j + 7 * k))\n"
+    "val h = bf16 w\n"
+    "val y : f64[20, 150] = for i < 20, j < 150 => "
+    "sin (f64 (i + j))\n"
+    "val f : f32[64, 60, 3, 3] = for o < 64, c < 60, "
+    "i < 3, j < 3 => sin (float (o + c * i + j))\n"
+    "val z : f32[1, 60, 7, 7] = for n < 1, c < 60, "
+    "i < 7, j < 7 => cos (float (c + i + j))\n"
+    "fun once () = %s\n"
+    "val a = once ()\n"
+    "do print (sum a)\n"
+    "val b = once ()\n"
+    "do print (sum b)\n"
+    "val c = once ()\n"
+    "do print (sum c)\n"
+    "val same = all (a == b) && all (a == c)\n";
 
 /* How many forms it made. */
 static uint64_t made_by(const char *once) {

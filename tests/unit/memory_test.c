@@ -164,8 +164,8 @@ TEST(files, "val t : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]\n"
 
 static AxnStatus call_once(AxnSession *s, AxnFunction *f) {
   float x[] = {1, 2, 3};
-  AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = (int64_t[]){3},
-                 .data = x};
+  AxnTensor t = {
+      .dtype = AXN_F32, .rank = 1, .shape = (int64_t[]){3}, .data = x};
   AxnValue *items[] = {axn_value_tensor(s, &t, NULL, NULL),
                        axn_value_string(s, "a", 1)};
   AxnValue *p = axn_value_record(s, 2, (const char *[]){"x", "s"}, items);

@@ -266,10 +266,10 @@ static void test_granted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_units),   cmocka_unit_test(test_often),
-      cmocka_unit_test(test_result),  cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_callers), cmocka_unit_test(test_nested),
-      cmocka_unit_test(test_fork),    cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_units),    cmocka_unit_test(test_often),
+      cmocka_unit_test(test_result),   cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_callers),  cmocka_unit_test(test_nested),
+      cmocka_unit_test(test_fork),     cmocka_unit_test(test_scratch),
       cmocka_unit_test(test_settings), cmocka_unit_test(test_granted)};
   setenv("AXON_THREADS", "4", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -579,8 +579,7 @@ static void test_bad_csv(void **state) {
   const LoadOptions i64 = {.dtype = DT_I64}, u8 = {.dtype = DT_U8},
                     header = {.skip_header = true},
                     boolean = {.dtype = DT_BOOL};
-  check_fault(CSV("1,2\n3\n"), NULL,
-              "line 2 has 1 field, the first row has 2");
+  check_fault(CSV("1,2\n3\n"), NULL, "line 2 has 1 field, the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
               "line 3 has 3 fields, the first row has 2");
   check_fault(CSV("1,2\n3,x\n"), NULL, "line 2, column 2: \"x\" is not a num");

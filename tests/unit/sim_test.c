@@ -37,21 +37,45 @@ typedef struct FaultCase {
   uint32_t blocks, cluster;
 } FaultCase;
 
-static float one_more(uint32_t i) { return (float)i + 1; }
-static float rotated(uint32_t i) { return (float)((i + 1) % N); }
-static float paired(uint32_t i) { return (float)(i ^ 1); }
-static float backwards(uint32_t i) { return (float)(N - 1 - i); }
-static float summed(uint32_t i) { return (void)i, N * (N - 1) / 2; }
-static float half(uint32_t i) { return i < 64 ? 0 : (float)(i - 64); }
-static float three(uint32_t i) { return i < 64 ? 3 : NAN; }
-static float one(uint32_t i) { return (void)i, 1; }
-static float doubled(uint32_t i) { return 2 * (float)i; }
-static float tabled(uint32_t i) { return (float)(i % 4) + 1; }
+static float one_more(uint32_t i) {
+  return (float)i + 1;
+}
+static float rotated(uint32_t i) {
+  return (float)((i + 1) % N);
+}
+static float paired(uint32_t i) {
+  return (float)(i ^ 1);
+}
+static float backwards(uint32_t i) {
+  return (float)(N - 1 - i);
+}
+static float summed(uint32_t i) {
+  return (void)i, N * (N - 1) / 2;
+}
+static float half(uint32_t i) {
+  return i < 64 ? 0 : (float)(i - 64);
+}
+static float three(uint32_t i) {
+  return i < 64 ? 3 : NAN;
+}
+static float one(uint32_t i) {
+  return (void)i, 1;
+}
+static float doubled(uint32_t i) {
+  return 2 * (float)i;
+}
+static float tabled(uint32_t i) {
+  return (float)(i % 4) + 1;
+}
 static float masked(uint32_t i) {
   return (N - 1 - i) % 4 == 3 ? 0 : (float)(N - 1 - i);
 }
-static float phases(uint32_t i) { return i < 64 ? 0 : 10 * (float)(N - 1 - i); }
-static float neighbours(uint32_t i) { return (float)(i % N + (i < N)); }
+static float phases(uint32_t i) {
+  return i < 64 ? 0 : 10 * (float)(N - 1 - i);
+}
+static float neighbours(uint32_t i) {
+  return (float)(i % N + (i < N));
+}
 /* Row g of the first matrix, of sums of 16 of its elements, twice. */
 static float product(uint32_t i) {
   uint32_t row = i / 32 * 16 + i % 32 / 4, sum = 0;
@@ -265,7 +289,9 @@ typedef struct WrappedArgs {
 
 static _Alignas(64) float in[IN], out[OUT];
 
-static bool same(float a, float b) { return a == b || (a != a && b != b); }
+static bool same(float a, float b) {
+  return a == b || (a != a && b != b);
+}
 
 static bool accesses(void) {
   bool good = true;
@@ -336,10 +362,18 @@ static bool multiplied(void) {
          sums(out + 256, 16, 8, 8, true, 1) &&
          sums(out + 384, 16, 8, 8, true, 1);
 }
-static bool rows_16(void) { return sums(out, 64, 24, 16, false, 0); }
-static bool rows_32(void) { return sums(out, 64, 24, 32, false, 0); }
-static bool rows_64(void) { return sums(out, 64, 24, 64, false, 0); }
-static bool columns(void) { return sums(out, 64, 128, 16, false, 0); }
+static bool rows_16(void) {
+  return sums(out, 64, 24, 16, false, 0);
+}
+static bool rows_32(void) {
+  return sums(out, 64, 24, 32, false, 0);
+}
+static bool rows_64(void) {
+  return sums(out, 64, 24, 64, false, 0);
+}
+static bool columns(void) {
+  return sums(out, 64, 128, 16, false, 0);
+}
 
 /* Element i of a box at these coordinates of `in`; -1: it is outside. */
 static int64_t box_element(const SimTensorMap *m, const int *at, uint32_t i) {
@@ -380,10 +414,18 @@ static bool box_is(const SimTensorMap *m, const int *at, uint32_t count) {
   return true;
 }
 
-static bool box_1d(void) { return box_is(&map1, (int[]){-5}, 32); }
-static bool box_2d(void) { return box_is(&map2, (int[]){8, 6}, 256); }
-static bool box_3d(void) { return box_is(&map3, (int[]){4, -1, 2}, 96); }
-static bool box_5d(void) { return box_is(&map5, (int[]){0, 1, 0, -1, 1}, 256); }
+static bool box_1d(void) {
+  return box_is(&map1, (int[]){-5}, 32);
+}
+static bool box_2d(void) {
+  return box_is(&map2, (int[]){8, 6}, 256);
+}
+static bool box_3d(void) {
+  return box_is(&map3, (int[]){4, -1, 2}, 96);
+}
+static bool box_5d(void) {
+  return box_is(&map5, (int[]){0, 1, 0, -1, 1}, 256);
+}
 
 static bool box_stored(void) {
   uint32_t stored = 0;

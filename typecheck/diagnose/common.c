@@ -11,8 +11,7 @@ static Diag *add_diag(Checker *c, bool error, uint16_t code, Span span,
                : diag_warning(c->diags, code, span, "%s", text);
 }
 
-Diag *error_at(Checker *c, uint16_t code, Span span, const char *format,
-               ...) {
+Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...) {
   va_list args;
   va_start(args, format);
   Diag *d = add_diag(c, true, code, span, format, args);
@@ -75,11 +74,11 @@ const char *error_subject(Checker *c, const Origin *o) {
                      : arena_printf(c->arena, "%s",
                                     o->subject ? o->subject : "this function");
   case ORIGIN_OPERATOR:
-    return o->number ? arena_printf(c->arena, "the %s side of %s",
-                                    o->number == 1 ? "left" : "right",
-                                    op_symbol(o))
-                     : arena_printf(c->arena, "the operands of %s",
-                                    op_symbol(o) ? op_symbol(o) : "this");
+    return o->number
+               ? arena_printf(c->arena, "the %s side of %s",
+                              o->number == 1 ? "left" : "right", op_symbol(o))
+               : arena_printf(c->arena, "the operands of %s",
+                              op_symbol(o) ? op_symbol(o) : "this");
   case ORIGIN_ANNOTATION:
     return "the annotated value";
   case ORIGIN_BRANCH:
@@ -123,8 +122,7 @@ const char *error_expr_path(Checker *c, const Expr *e) {
 
 const char *error_source_text(Checker *c, Span span) {
   enum { MAX_QUOTED_BYTES = 40 };
-  const Source *source =
-      span.file ? sources_get(c->sources, span.file) : NULL;
+  const Source *source = span.file ? sources_get(c->sources, span.file) : NULL;
   if (!source || source->is_library || span.end - span.start > MAX_QUOTED_BYTES)
     return NULL;
   const char *text = source->text + span.start;
@@ -139,13 +137,14 @@ bool error_prints_alike(Checker *c, Type *a, Type *b) {
   return strcmp(x, y) == 0;
 }
 
-const char *error_two_types(Checker *c, const char *format, Type *a,
-                            Type *b) {
+const char *error_two_types(Checker *c, const char *format, Type *a, Type *b) {
   const char *x = ty_text(c, a), *y = ty_text(c, b);
   return arena_printf(c->arena, format, x, y);
 }
 
-bool error_is_tensor(Type *t) { return ty_root(t)->tag == TY_TENSOR; }
+bool error_is_tensor(Type *t) {
+  return ty_root(t)->tag == TY_TENSOR;
+}
 
 Shape *error_shape(Checker *c, Type *t) {
   t = t ? ty_norm(c, t) : NULL;
@@ -267,7 +266,7 @@ void error_add_details(Checker *c, Diag *d, Constraint *k) {
   if (k->kind == CN_DIM_EQ && !d->note && forced_zero_size(c, x, y)) {
     const char *left, *right;
     dims_text(c, x, y, &left, &right);
-    d->note = arena_printf(c->arena, "only sizes of 0 satisfy %s == %s", left,
-                           right);
+    d->note =
+        arena_printf(c->arena, "only sizes of 0 satisfy %s == %s", left, right);
   }
 }

@@ -134,8 +134,8 @@ void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name) {
   }
   attach_suggestion(&s, d, span);
   if (s.best)
-    d->help = arena_printf(c->arena, "did you mean `%s.%s`?", module->text,
-                           s.best);
+    d->help =
+        arena_printf(c->arena, "did you mean `%s.%s`?", module->text, s.best);
 }
 
 void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {

@@ -40,7 +40,7 @@ typedef struct TracedValue {
 typedef struct InexactDivision { /* the first division that is not exact */
   bool found, named;
   int64_t num, den;
-  Expr *from;      /* whose size it is, or NULL */
+  Expr *from;            /* whose size it is, or NULL */
   uint32_t lookup_count; /* into so many sizes */
 } InexactDivision;
 
@@ -101,7 +101,8 @@ static bool apply_op(DimOpKind kind, TracedValue x, TracedValue y,
   case DOP_VAR:
   case DOP_PROD:
   case DOP_MIN:
-  case DOP_MAX: return false;
+  case DOP_MAX:
+    return false;
   }
   const int64_t limit = (int64_t)1 << 31; /* of what is multiplied */
   return out->floor < limit && out->floor > -limit;
@@ -238,8 +239,9 @@ static const char *nearest_multiples(Checker *c, const Origin *o,
   int64_t low = m.den - 1, high = m.den + 1;
   if (!is_argument(o, m.den)) {
     low = m.num / m.den * m.den, high = low + m.den;
-    return low > 0 ? arena_printf(c->arena, "the nearest multiples are %lld "
-                                            "and %lld",
+    return low > 0 ? arena_printf(c->arena,
+                                  "the nearest multiples are %lld "
+                                  "and %lld",
                                   (long long)low, (long long)high)
                    : arena_printf(c->arena, "the least multiple is %lld",
                                   (long long)high);
@@ -275,8 +277,8 @@ void hint_divisibility(Checker *c, const Constraint *k) {
   if (!d || d->help || k->kind != CN_DIM_EQ || !find_non_multiple(c, k, &m))
     return;
   const char *hint = nearest_multiples(c, k->origin, m);
-  bool said = strstr(d->message, m.text) ||
-              (d->note && strstr(d->note, m.text));
+  bool said =
+      strstr(d->message, m.text) || (d->note && strstr(d->note, m.text));
   if (hint)
     d->help = said ? hint : arena_printf(c->arena, "%s: %s", m.text, hint);
 }

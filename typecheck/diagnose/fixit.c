@@ -47,8 +47,10 @@ static bool is_atomic_expr(const Expr *e, const char *text) {
   case EX_RECORD_UPDATE:
   case EX_LET:
   case EX_FIELD:
-  case EX_INDEX: return true;
-  case EX_NUM: return text[0] != '-';
+  case EX_INDEX:
+    return true;
+  case EX_NUM:
+    return text[0] != '-';
   case EX_HOLE:
   case EX_LIST:
   case EX_FN:
@@ -58,7 +60,8 @@ static bool is_atomic_expr(const Expr *e, const char *text) {
   case EX_BIN:
   case EX_NEG:
   case EX_APP:
-  case EX_ERROR: break;
+  case EX_ERROR:
+    break;
   }
   return is_bracketed(text);
 }
@@ -89,8 +92,8 @@ void fixit_apply(Checker *c, Diag *d, const Origin *o, const Expr *e,
     return;
   }
   bool operand = o->kind == ORIGIN_OPERATOR;
-  const char *all = arena_printf(c->arena, operand ? "%s %s" : "(%s %s)", fun,
-                                 text);
+  const char *all =
+      arena_printf(c->arena, operand ? "%s %s" : "(%s %s)", fun, text);
   diag_add_fixit(c->arena, d, at, all, "write `%s %s`", fun, text);
 }
 

@@ -14,7 +14,7 @@ typedef enum RangeFailure {
 typedef struct IndexRangeFailure { /* of one index */
   RangeFailure reason;
   const IndexAccess *access; /* that could have told, or NULL */
-  const char *range;    /* that is right; or NULL */
+  const char *range;         /* that is right; or NULL */
 } IndexRangeFailure;
 
 typedef struct RangeDiagnostic { /* a `for`, for its message */

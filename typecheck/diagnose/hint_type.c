@@ -155,8 +155,9 @@ void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
       hint_convert_operand(c, d, actual, expected, o))
     return;
   if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
-    d->help = arena_printf(c->arena, "nothing converts by itself: write %s x "
-                                     "to convert",
+    d->help = arena_printf(c->arena,
+                           "nothing converts by itself: write %s x "
+                           "to convert",
                            dtype_info[w->dtype].name);
   else if (w->classes == CLASS_FLOAT)
     d->help = "nothing converts by itself: write float x to convert";

@@ -29,10 +29,10 @@ typedef struct InlinedBody {
 typedef struct ProvenanceTrace {
   Checker *c;
   CallSubstitution
-      *substitution;  /* the sizes of the call of this body; or NULL */
-  InlinedBody *body;  /* or NULL: the one with the fault */
-  uint32_t depth;     /* of those that were looked into */
-  Dim *sizes[2];      /* the sizes that met, */
+      *substitution;   /* the sizes of the call of this body; or NULL */
+  InlinedBody *body;   /* or NULL: the one with the fault */
+  uint32_t depth;      /* of those that were looked into */
+  Dim *sizes[2];       /* the sizes that met, */
   uint32_t axis, rank; /* and where; rank 0: not known */
   VEC(ProvenanceStep) steps;
   uint32_t budget;
@@ -40,7 +40,7 @@ typedef struct ProvenanceTrace {
       complete; /* all of it is wanted: no bodies but this one, all operands, */
   bool library; /* also where that is the library's */
   int64_t sought_size; /* not 0: a size of this number is, and its term, */
-  Dim *computed;      /* not a mere number; or NULL */
+  Dim *computed;       /* not a mere number; or NULL */
 } ProvenanceTrace;
 
 /* ---- shapes as a call has them ---- */
@@ -221,8 +221,7 @@ static Expr *arg_for(const Expr *call, const Param *param, uint32_t *next) {
     found = arg_for(call->arg[0], param, next);
   for (uint32_t i = 0; i < call->arg_count && !found; i++) {
     const Arg *a = &call->args[i];
-    if (param->label ? a->label == param->label
-                     : !a->label && (*next)-- == 0)
+    if (param->label ? a->label == param->label : !a->label && (*next)-- == 0)
       found = a->expr;
   }
   return found;

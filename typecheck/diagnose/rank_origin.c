@@ -5,10 +5,10 @@
 
 typedef struct RankSearch {
   Checker *c;
-  Span span;            /* where the parameter stands */
-  const char *path;     /* of a field of it, or "" */
-  uint32_t rank;        /* that is wanted */
-  const Expr *found;    /* found */
+  Span span;         /* where the parameter stands */
+  const char *path;  /* of a field of it, or "" */
+  uint32_t rank;     /* that is wanted */
+  const Expr *found; /* found */
   const char *label;
 } RankSearch;
 

@@ -38,7 +38,7 @@ typedef struct RelatedArgument {
   const char *name;   /* "p.fc1.w" */
   const char *holder; /* "p.fc1" */
   Expr *expr;
-  Type *type;         /* of p.fc1.w */
+  Type *type; /* of p.fc1.w */
 } RelatedArgument;
 
 /* A part of t in whose shape v stands, and its path from name. */
@@ -108,8 +108,8 @@ static bool find_related_argument(Checker *c, const Origin *o, const DimVar *v,
     const char *dot = strrchr(out->name, '.');
     out->holder = out->name;
     if (dot && strlen(out->name) > strlen(base))
-      out->holder = arena_printf(c->arena, "%.*s", (int)(dot - out->name),
-                                 out->name);
+      out->holder =
+          arena_printf(c->arena, "%.*s", (int)(dot - out->name), out->name);
     return true;
   }
   return false;

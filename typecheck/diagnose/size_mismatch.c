@@ -77,8 +77,9 @@ static void batch_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
   dims_text(c, k->left, k->right, &x, &y);
-  Diag *d = error_at(c, 303, o->span, "the axes in front of a matrix product "
-                                      "do not broadcast: %s meets %s",
+  Diag *d = error_at(c, 303, o->span,
+                     "the axes in front of a matrix product "
+                     "do not broadcast: %s meets %s",
                      x, y);
   d->primary_label = error_two_types(c, "%s @ %s", o->actual, o->expected);
   error_add_details(c, d, k);
@@ -201,8 +202,9 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
 static Diag *reshape_error(Checker *c, Constraint *k, const char *x,
                            const char *y) {
   Origin *o = k->origin;
-  Diag *d = error_at(c, 302, o->span, "reshape keeps the number of elements: "
-                                      "%s and %s differ",
+  Diag *d = error_at(c, 302, o->span,
+                     "reshape keeps the number of elements: "
+                     "%s and %s differ",
                      x, y);
   Type *data = o->arg_count == 2 ? o->args[1].expr->inferred_type : NULL;
   const char *shape = data ? error_source_text(c, o->args[0].expr->span) : NULL;
@@ -302,10 +304,10 @@ static void index_error(Checker *c, Constraint *k) {
                   dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
   d->help = reversed ? "a slice ends behind its first element: reverse turns "
                        "an axis round"
-            : o->to ? "slices are not cut to fit: the rest of an axis has no "
-                    "end, as in x.[2:]"
-                  : "indices run from 0 to one less than the size; a literal "
-                    "-k counts from the end";
+            : o->to  ? "slices are not cut to fit: the rest of an axis has no "
+                       "end, as in x.[2:]"
+                    : "indices run from 0 to one less than the size; a literal "
+                      "-k counts from the end";
   error_add_details(c, d, k);
 }
 

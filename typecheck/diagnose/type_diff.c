@@ -153,7 +153,8 @@ static bool find_diff(DiffSearch *s, const char *path, Type *actual,
   case TY_LIFT:
   case TY_SHAPE:
   case TY_AXIS:
-  case TY_KEEP: break;
+  case TY_KEEP:
+    break;
   }
   return false;
 }

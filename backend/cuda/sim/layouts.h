@@ -12,7 +12,7 @@
 
 typedef enum Fragment {
   FRAGMENT_NONE,
-#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
   FRAGMENT_##name,
 #include "backend/cuda/sim/layouts.def"
   FRAGMENT_COUNT,
@@ -25,10 +25,10 @@ typedef struct FragmentInfo {
 
 static inline FragmentInfo fragment_info(Fragment f) {
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
-  case FRAGMENT_##name: {                                                      \
-    FragmentInfo info = {rows, columns, threads, count};                       \
-    return info;                                                               \
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
+  case FRAGMENT_##name: {                                          \
+    FragmentInfo info = {rows, columns, threads, count};           \
+    return info;                                                   \
   }
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -48,10 +48,10 @@ static inline FragmentCoord fragment_coord(Fragment f, int thread, int i) {
   FragmentCoord place = {-1, -1};
   int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of)       \
-  case FRAGMENT_##name:                                                        \
-    place.row = (row_of);                                                      \
-    place.column = (column_of);                                                \
+#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of) \
+  case FRAGMENT_##name:                                                  \
+    place.row = (row_of);                                                \
+    place.column = (column_of);                                          \
     break;
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -65,8 +65,8 @@ static inline FragmentCoord fragment_coord(Fragment f, int thread, int i) {
 /* ---- in shared memory ---- */
 
 typedef struct SwizzleInfo {
-  uint32_t span_bytes; /* 0, 32, 64 or 128; of no such swizzle it is 1 */
-  uint32_t bits;    /* of the address that change */
+  uint32_t span_bytes;   /* 0, 32, 64 or 128; of no such swizzle it is 1 */
+  uint32_t bits;         /* of the address that change */
   uint32_t period_bytes; /* bytes until it repeats, a multiple of which is 0 */
 } SwizzleInfo;
 
@@ -104,8 +104,8 @@ static inline uint32_t smem_operand_offset(const SmemOperand *o, uint32_t mn,
                                            uint32_t k) {
   const uint32_t T = 16 / o->element_bytes, W = o->swizzle.span_bytes / 16;
   const uint32_t LBO = o->leading_bytes, SBO = o->stride_bytes;
-#define CANONICAL(swizzled, major, mn_step, k_step)                            \
-  if ((swizzled) == (W > 0) && (major) == o->mn_major)                         \
+#define CANONICAL(swizzled, major, mn_step, k_step)    \
+  if ((swizzled) == (W > 0) && (major) == o->mn_major) \
     return (mn_step) + (k_step);
 #include "backend/cuda/sim/layouts.def"
   return 0;

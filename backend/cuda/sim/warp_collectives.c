@@ -250,9 +250,13 @@ static bool stmatrix(SimRun *r, SimThread *first, const AxCall *c) {
   return true;
 }
 
-float sim_from_f16(uint16_t bits) { return (float)f16_to_double(bits); }
+float sim_from_f16(uint16_t bits) {
+  return (float)f16_to_double(bits);
+}
 
-uint16_t sim_to_f16(float x) { return f16_from_double(x); }
+uint16_t sim_to_f16(float x) {
+  return f16_from_double(x);
+}
 
 float ax_bits_to_float(AxType type, uint32_t bits) {
   float v;
