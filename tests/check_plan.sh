@@ -6,6 +6,7 @@ AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/plan" || exit 1
 XDG_CACHE_HOME=$(mktemp -d)
 export XDG_CACHE_HOME LC_ALL=C.UTF-8 TMPDIR=$XDG_CACHE_HOME/tmp
+export AXON_TINY=100 # so that the kernels of small programs are compiled
 folder=$XDG_CACHE_HOME
 mkdir "$TMPDIR"
 trap 'rm -rf "$folder"' EXIT
