@@ -268,23 +268,7 @@ PRINTF_LIKE(4, 5)
 Diag *session_error(Session *session, uint16_t code, Span span,
                     const char *format, ...);
 
-/* ---- for those who work on Axon ---- */
-
-typedef enum DumpStage {
-  DUMP_NONE,
-  DUMP_AST,   /* what was parsed, as s-expressions */
-  DUMP_CORE,  /* what the checker made of it */
-  DUMP_GRAPH, /* of functions, for all sizes (aot/trace.h) */
-  DUMP_COUNT,
-} DumpStage;
-
-DumpStage
-dump_stage_by_name(const char *name); /* DUMP_NONE: there is no such one */
-/* Appends what the stage makes of a text; nothing is run.  entries: functions
- * for DUMP_GRAPH; none: those whose types are settled. */
-SessionStatus session_dump(Session *session, const SourceInput *text,
-                           DumpStage stage, uint32_t entry_count,
-                           const char *const *entries, Buffer *out);
+/* ---- formatting ---- */
 
 /* Formats a source text; false after an error. */
 bool session_format(Session *session, const SourceInput *text, Buffer *out);
