@@ -681,13 +681,13 @@ static void finish_module(CModule *m, BuildFiles *out) {
                 "#include <limits.h>\n#include <stdio.h>\n"
                 "static MAY_GO int cores_granted(const char *, const char *);\n"
                 "%s#endif\n%s%s",
-                driver_runtime, cores_text, work_text,
-                m->has_strided_entries ? strided_text : "");
+                host_runtime_source, cpu_quota_source, parallel_for_source,
+                m->has_strided_entries ? strided_entry_source : "");
   Buffer kernels = {.arena = m->session->arena};
   aot_module_write(&m->kernels, &kernels);
   code_indent(kernels.text ? kernels.text : "", &all);
   Buffer plain = {.arena = m->session->arena};
-  buffer_puts(&plain, opaque_runtime);
+  buffer_puts(&plain, library_ops_source);
   buffer_add(&plain, text->text, text->len);
   if (m->has_library_ops)
     aot_module_write_scalar(m->session->arena, &plain, &all);
@@ -778,7 +778,8 @@ static void report_no_entries(Session *s, const EntryNames *names) {
 }
 
 static const char *const runtime_sources[] = {
-    driver_runtime, cores_text, work_text, strided_text, opaque_runtime};
+    host_runtime_source, cpu_quota_source, parallel_for_source,
+    strided_entry_source, library_ops_source};
 
 static SessionStatus build_module(Session *s, void *arg) {
   const BuildRequest *b = arg;
@@ -794,7 +795,7 @@ static SessionStatus build_module(Session *s, void *arg) {
   reserve_name(s, &m.reserved_names, concat(s, b->module, "_message"));
   if (b->target == BUILD_CUDA) {
     reserve_name(s, &m.reserved_names, concat(s, b->module, "_driver_error"));
-    reserve_names_of(s, &m.reserved_names, cuda_text);
+    reserve_names_of(s, &m.reserved_names, cuda_runtime_source);
     cuda_host_begin(&m, b->arch_count, b->archs);
   }
   if (status == SESSION_OK)

@@ -195,7 +195,6 @@ void host_emit_function(HostEmitter *e);
 /* The function that takes strides: the last one of the module, with its other
  * form if it has one. */
 void strided_entry_add(CModule *m, bool has_rows);
-extern const char strided_text[];
 
 /* ---- executable.c ---- */
 
@@ -215,7 +214,12 @@ void cuda_host_header(CModule *m);
 void cuda_host_manifest(CModule *m);
 void cuda_host_finish(CModule *m, BuildFiles *out);
 
-extern const char driver_runtime[], cores_text[], work_text[], opaque_runtime[],
-    cuda_text[];
+/* ---- the C that every module contains, or those that need it ---- */
+
+/* host_text.c, library_ops.c */
+extern const char host_runtime_source[], library_ops_source[];
+/* runtime_sources.c, generated from the .inc files */
+extern const char executable_source[], strided_entry_source[],
+    parallel_for_source[], cpu_quota_source[], cuda_runtime_source[];
 
 #endif

@@ -7,7 +7,7 @@
 /* Sizes divide as in the language; by 0, which a requirement refuses, it is 0.
  * times: -1 is more than there can be; grown: also where another axis has
  * nothing, since what is computed of the others would wrap around. */
-const char driver_runtime[] =
+const char host_runtime_source[] =
     "#include <math.h>\n"
     "#include <stdlib.h>\n"
     "#include <string.h>\n\n"
