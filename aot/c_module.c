@@ -192,23 +192,6 @@ static void reserve_own_name(Session *s, Map *reserved, const char *function) {
 
 /* ---- what a function is called with ---- */
 
-const char *host_emit_tensor_type(HostEmitter *e, Dtype dtype, uint32_t rank,
-                                  const int64_t *shape,
-                                  uint32_t broadcast_mask) {
-  Buffer out = {.arena = e->arena};
-  buffer_puts(&out, dtype_info[dtype].name);
-  for (uint32_t k = 0; k < rank; k++) {
-    buffer_puts(&out, k ? ", " : "[");
-    if (broadcast_mask >> k & 1)
-      buffer_putc(&out, '1');
-    else
-      extent_print(e->graph, &out, shape[k]);
-  }
-  if (rank)
-    buffer_putc(&out, ']');
-  return out.text;
-}
-
 static const char **extent_exprs(HostEmitter *e, uint32_t rank,
                                  const int64_t *shape,
                                  uint32_t broadcast_mask) {
@@ -288,19 +271,6 @@ static void add_out_params(HostEmitter *e, Map *reserved, CParams *params) {
   }
 }
 
-void host_emit_params(Buffer *out, const CParams *params, bool is_definition) {
-  bool cuda = params->len && params->at[0].is_stream; /* C++ has no restrict */
-  buffer_putc(out, '(');
-  for (uint32_t k = 0; k < params->len; k++) {
-    const CParam *p = &params->at[k];
-    bool pointer = p->tensor_type && !p->by_value;
-    buffer_printf(out, "%s%s%s%s", k ? ", " : "", p->type,
-                  is_definition && pointer && !cuda ? "restrict " : "",
-                  is_definition ? p->name : p->header_name);
-  }
-  buffer_puts(out, params->len ? ")" : "void)");
-}
-
 /* ---- the function ---- */
 
 static void emit_nonneg_check(HostEmitter *e, int64_t size) {
@@ -334,17 +304,6 @@ static void emit_size_checks(HostEmitter *e) {
     host_emit_array_limit(e, a->dtype, a->rank, a->shape, t->span,
                           host_emit_tensor_type(e, a->dtype, a->rank, a->shape,
                                                 a->broadcast_mask));
-  }
-}
-
-/* After what the function requires: till then they may be negative. */
-void host_emit_result_limits(HostEmitter *e) {
-  const Trace *t = e->trace;
-  for (uint32_t k = 0; k < t->result_count; k++) {
-    const Node *n = t->results[k].node;
-    host_emit_array_limit(e, n->dtype, n->rank, n->extents, t->span,
-                          host_emit_tensor_type(e, n->dtype, n->rank,
-                                                n->extents, n->broadcast_mask));
   }
 }
 
@@ -436,40 +395,6 @@ static void emit_epilogue(HostEmitter *e, Buffer *out, const Buffer *body) {
   }
   buffer_puts(out, e->is_cuda ? "  return end(x, code);\n}\n"
                               : "  return code;\n}\n");
-}
-
-/* The same, called with arrays: what a program that reads the manifest uses. */
-void host_emit_array_wrapper(Buffer *out, const char *name,
-                             const CParams *params, bool is_strided) {
-  uint32_t n[4] = {0};
-  bool cuda = params->len && params->at[0].is_stream;
-  buffer_printf(out,
-                "\nint %s_call(%sconst int64_t *sizes, "
-                "const void *const *args,\n    void *const *outs%s) {\n"
-                "  (void)sizes, (void)args, (void)outs;\n  return %s(",
-                name, cuda ? "struct CUstream_st *stream, " : "",
-                is_strided ? ", const int64_t *const *strides" : "", name);
-  for (uint32_t k = 0; k < params->len; k++) {
-    const CParam *p = &params->at[k];
-    buffer_puts(out, k ? ",\n      " : "\n      ");
-    if (cuda && p->tensor_type && !p->by_value)
-      buffer_printf(out, "(%s)", p->type);
-    if (p->is_stream)
-      buffer_puts(out, "stream");
-    else if (!p->tensor_type)
-      buffer_printf(out, "sizes[%u]", n[0]++);
-    else if (p->is_result)
-      buffer_printf(out, "outs[%u]", n[2]++);
-    else if (p->by_value)
-      buffer_printf(out, "*(const %s *)args[%u]", host_emit_c_type(p->dtype),
-                    n[1]++);
-    else
-      buffer_printf(out, "args[%u]", n[1]++);
-    if (is_strided && p->tensor_type && p->rank)
-      buffer_printf(out, ", strides[%u]", n[3]);
-    n[3] += p->tensor_type != NULL;
-  }
-  buffer_puts(out, ");\n}\n");
 }
 
 /* As part of a comment, which it must not end. */
@@ -756,13 +681,13 @@ static void finish_module(CModule *m, BuildFiles *out) {
                 "#include <limits.h>\n#include <stdio.h>\n"
                 "static MAY_GO int cores_granted(const char *, const char *);\n"
                 "%s#endif\n%s%s",
-                driver_runtime, cores_text, work_text,
-                m->has_strided_entries ? strided_text : "");
+                host_runtime_source, cpu_quota_source, parallel_for_source,
+                m->has_strided_entries ? strided_entry_source : "");
   Buffer kernels = {.arena = m->session->arena};
   aot_module_write(&m->kernels, &kernels);
   code_indent(kernels.text ? kernels.text : "", &all);
   Buffer plain = {.arena = m->session->arena};
-  buffer_puts(&plain, opaque_runtime);
+  buffer_puts(&plain, library_ops_source);
   buffer_add(&plain, text->text, text->len);
   if (m->has_library_ops)
     aot_module_write_scalar(m->session->arena, &plain, &all);
@@ -853,7 +778,8 @@ static void report_no_entries(Session *s, const EntryNames *names) {
 }
 
 static const char *const runtime_sources[] = {
-    driver_runtime, cores_text, work_text, strided_text, opaque_runtime};
+    host_runtime_source, cpu_quota_source, parallel_for_source,
+    strided_entry_source, library_ops_source};
 
 static SessionStatus build_module(Session *s, void *arg) {
   const BuildRequest *b = arg;
@@ -869,7 +795,7 @@ static SessionStatus build_module(Session *s, void *arg) {
   reserve_name(s, &m.reserved_names, concat(s, b->module, "_message"));
   if (b->target == BUILD_CUDA) {
     reserve_name(s, &m.reserved_names, concat(s, b->module, "_driver_error"));
-    reserve_names_of(s, &m.reserved_names, cuda_text);
+    reserve_names_of(s, &m.reserved_names, cuda_runtime_source);
     cuda_host_begin(&m, b->arch_count, b->archs);
   }
   if (status == SESSION_OK)

@@ -161,13 +161,14 @@ static void write_symbol_table(const CModule *m, Buffer *out) {
 
 void cuda_host_finish(CModule *m, BuildFiles *out) {
   Arena *arena = m->session->arena;
-  const char *at = strstr(cuda_text, template_split);
+  const char *at = strstr(cuda_runtime_source, template_split);
   *out = (BuildFiles){.header = m->header, .manifest = m->manifest};
   out->source.arena = out->source_tail.arena = out->symbol_table.arena = arena;
   buffer_printf(&out->source,
                 "/* Written by axon build: see %s.h. */\n#include \"%s.h\"\n\n",
                 m->name, m->name);
-  buffer_add(&out->source, cuda_text, (size_t)(at - cuda_text) + 1);
+  buffer_add(&out->source, cuda_runtime_source,
+             (size_t)(at - cuda_runtime_source) + 1);
   cuda_aot_module_tables(&m->cuda, &out->source);
   write_constants(m, &out->source);
   buffer_puts(&out->source_tail, at + strlen(template_split));

@@ -1,4 +1,5 @@
-/* What a stage of the pipeline makes of a text, for those who work on Axon. */
+/* The stages of the pipeline as text, for those who work on Axon. */
+#include "aot/dump.h"
 #include "aot/trace.h"
 #include "session/state.h"
 

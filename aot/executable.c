@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-extern const char program_text[];
-
 static const char *kind_name(Dtype t) {
   static const char *const names[DT_COUNT] = {
       [DT_BOOL] = "BOOL", [DT_U8] = "U8",   [DT_I8] = "I8",
@@ -209,7 +207,7 @@ SessionStatus executable_select_entry(Session *s, EntryNames *names) {
 }
 
 void executable_write(const CModule *m, Buffer *out) {
-  buffer_puts(out, program_text);
+  buffer_puts(out, executable_source);
   buffer_add(out, m->command_code.text, m->command_code.len);
   buffer_printf(out,
                 "\nint main(int count, char **words) {\n"

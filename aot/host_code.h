@@ -137,6 +137,20 @@ void host_emit_size_limit(HostEmitter *e, uint32_t axes, const int64_t *extents,
 void host_emit_array_limit(HostEmitter *e, Dtype dtype, uint32_t axes,
                            const int64_t *extents, Span span, const char *what);
 void host_emit_unsupported(HostEmitter *e, Span span, const char *what);
+/* Tests that results are not too large. */
+void host_emit_result_limits(HostEmitter *e);
+/* "f32[n, m]", of sizes */
+const char *host_emit_tensor_type(HostEmitter *e, Dtype dtype, uint32_t rank,
+                                  const int64_t *shape,
+                                  uint32_t broadcast_mask);
+/* "(int64_t n, const float *x)"; definition: with the names that it uses */
+void host_emit_params(Buffer *out, const CParams *params, bool is_definition);
+/* NAME_call, or NAME_strided_call: the same function with arrays of its
+ * arguments as parameters. */
+void host_emit_array_wrapper(Buffer *out, const char *name,
+                             const CParams *params, bool is_strided);
+/* An expression of the parameters that are sizes. */
+const char *host_emit_extent_expr(HostEmitter *e, int64_t size);
 /* A variable of z, which has the sizes. */
 const char *host_emit_extent_var(void *driver, const DimVar *v);
 
@@ -181,7 +195,6 @@ void host_emit_function(HostEmitter *e);
 /* The function that takes strides: the last one of the module, with its other
  * form if it has one. */
 void strided_entry_add(CModule *m, bool has_rows);
-extern const char strided_text[];
 
 /* ---- executable.c ---- */
 
@@ -193,22 +206,6 @@ SessionStatus executable_select_entry(Session *s, EntryNames *names);
 /* All of them, and main. */
 void executable_write(const CModule *m, Buffer *out);
 
-/* "f32[n, m]", of sizes */
-const char *host_emit_tensor_type(HostEmitter *e, Dtype dtype, uint32_t rank,
-                                  const int64_t *shape,
-                                  uint32_t broadcast_mask);
-
-/* "(int64_t n, const float *x)"; definition: with the names that it uses */
-void host_emit_params(Buffer *out, const CParams *params, bool is_definition);
-/* The same function on arrays of its parameters. */
-void host_emit_array_wrapper(Buffer *out, const char *name,
-                             const CParams *params, bool is_strided);
-/* An expression of the parameters that are sizes. */
-const char *host_emit_extent_expr(HostEmitter *e, int64_t size);
-
-/* Tests that results are not too large. */
-void host_emit_result_limits(HostEmitter *e);
-
 /* ---- cuda_host_code.c ---- */
 
 /* The module's files. */
@@ -217,7 +214,12 @@ void cuda_host_header(CModule *m);
 void cuda_host_manifest(CModule *m);
 void cuda_host_finish(CModule *m, BuildFiles *out);
 
-extern const char driver_runtime[], cores_text[], work_text[], opaque_runtime[],
-    cuda_text[];
+/* ---- the C that every module contains, or those that need it ---- */
+
+/* host_text.c, library_ops.c */
+extern const char host_runtime_source[], library_ops_source[];
+/* runtime_sources.c, generated from the .inc files */
+extern const char executable_source[], strided_entry_source[],
+    parallel_for_source[], cpu_quota_source[], cuda_runtime_source[];
 
 #endif

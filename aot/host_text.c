@@ -7,7 +7,7 @@
 /* Sizes divide as in the language; by 0, which a requirement refuses, it is 0.
  * times: -1 is more than there can be; grown: also where another axis has
  * nothing, since what is computed of the others would wrap around. */
-const char driver_runtime[] =
+const char host_runtime_source[] =
     "#include <math.h>\n"
     "#include <stdlib.h>\n"
     "#include <string.h>\n\n"
@@ -294,4 +294,81 @@ void host_emit_array_limit(HostEmitter *e, Dtype dtype, uint32_t axes,
   host_emit_size_limit(e, axes, extents, dtype_info[dtype].bytes, span,
                        host_emit_format(e, "%s: %s is larger than any memory",
                                         e->trace->name, what));
+}
+
+/* Emitted after the requirements: before them sizes may be negative. */
+void host_emit_result_limits(HostEmitter *e) {
+  const Trace *t = e->trace;
+  for (uint32_t k = 0; k < t->result_count; k++) {
+    const Node *n = t->results[k].node;
+    host_emit_array_limit(e, n->dtype, n->rank, n->extents, t->span,
+                          host_emit_tensor_type(e, n->dtype, n->rank,
+                                                n->extents, n->broadcast_mask));
+  }
+}
+
+/* ---- parameters ---- */
+
+const char *host_emit_tensor_type(HostEmitter *e, Dtype dtype, uint32_t rank,
+                                  const int64_t *shape,
+                                  uint32_t broadcast_mask) {
+  Buffer out = {.arena = e->arena};
+  buffer_puts(&out, dtype_info[dtype].name);
+  for (uint32_t k = 0; k < rank; k++) {
+    buffer_puts(&out, k ? ", " : "[");
+    if (broadcast_mask >> k & 1)
+      buffer_putc(&out, '1');
+    else
+      extent_print(e->graph, &out, shape[k]);
+  }
+  if (rank)
+    buffer_putc(&out, ']');
+  return out.text;
+}
+
+void host_emit_params(Buffer *out, const CParams *params, bool is_definition) {
+  bool cuda = params->len && params->at[0].is_stream; /* C++ has no restrict */
+  buffer_putc(out, '(');
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    bool pointer = p->tensor_type && !p->by_value;
+    buffer_printf(out, "%s%s%s%s", k ? ", " : "", p->type,
+                  is_definition && pointer && !cuda ? "restrict " : "",
+                  is_definition ? p->name : p->header_name);
+  }
+  buffer_puts(out, params->len ? ")" : "void)");
+}
+
+/* Programs that read the manifest call this wrapper. */
+void host_emit_array_wrapper(Buffer *out, const char *name,
+                             const CParams *params, bool is_strided) {
+  uint32_t n[4] = {0};
+  bool cuda = params->len && params->at[0].is_stream;
+  buffer_printf(out,
+                "\nint %s_call(%sconst int64_t *sizes, "
+                "const void *const *args,\n    void *const *outs%s) {\n"
+                "  (void)sizes, (void)args, (void)outs;\n  return %s(",
+                name, cuda ? "struct CUstream_st *stream, " : "",
+                is_strided ? ", const int64_t *const *strides" : "", name);
+  for (uint32_t k = 0; k < params->len; k++) {
+    const CParam *p = &params->at[k];
+    buffer_puts(out, k ? ",\n      " : "\n      ");
+    if (cuda && p->tensor_type && !p->by_value)
+      buffer_printf(out, "(%s)", p->type);
+    if (p->is_stream)
+      buffer_puts(out, "stream");
+    else if (!p->tensor_type)
+      buffer_printf(out, "sizes[%u]", n[0]++);
+    else if (p->is_result)
+      buffer_printf(out, "outs[%u]", n[2]++);
+    else if (p->by_value)
+      buffer_printf(out, "*(const %s *)args[%u]", host_emit_c_type(p->dtype),
+                    n[1]++);
+    else
+      buffer_printf(out, "args[%u]", n[1]++);
+    if (is_strided && p->tensor_type && p->rank)
+      buffer_printf(out, ", strides[%u]", n[3]);
+    n[3] += p->tensor_type != NULL;
+  }
+  buffer_puts(out, ");\n}\n");
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Beside what is taken from backend/cpu/prelude/scalar.inc. */
-const char opaque_runtime[] =
+const char library_ops_source[] =
     "typedef struct Keyed { /* an element as an integer of the same order */\n"
     "  uint64_t order;\n"
     "  int64_t index;\n"

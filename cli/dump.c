@@ -1,4 +1,5 @@
 /* axon dump: a program as a stage of the pipeline sees it. */
+#include "aot/dump.h"
 #include "cli/cli.h"
 
 int verb_dump(int argc, char **argv) {

@@ -1,7 +1,7 @@
 /* What can be written at a place, and what is called there: the text is
  * checked with a name of ours put there, which then knows what it sees. */
+#include "editor/internal.h"
 #include "lexer/lexer.h"
-#include "session/state.h"
 #include "session/stdlib.h"
 
 #include <string.h>

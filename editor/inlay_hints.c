@@ -1,6 +1,6 @@
 /* What was inferred and is not written: types of names and parameters, shapes
  * along pipelines.  Each comes with what would write it. */
-#include "session/state.h"
+#include "editor/internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* A name is changed, at all its places, and only if the text then still means
  * the same: it is checked again, and every name must be bound where it was. */
+#include "editor/internal.h"
 #include "lexer/lexer.h"
-#include "session/state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,36 +1,18 @@
 /* What stands where in the text last checked: names, their definitions and
  * uses, also in what it imports, and types of expressions. */
-#include "session/state.h"
+#include "editor/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static SessionStatus record_refs(Session *s, void *arg) {
-  (void)arg;
-  checker_record_refs(s->checker, true);
-  return SESSION_OK;
-}
-
-void session_record_refs(Session *s) {
-  session_protected_call(s, record_refs, NULL);
-}
-
-void session_set_unsaved_files(Session *s, UnsavedFileFn *f, void *owner) {
-  s->unsaved_files = f;
-  s->unsaved_files_owner = owner;
-}
-
-uint32_t session_current_file(const Session *s) {
-  return s->current_file;
-}
-
-const Program *session_current_program(const Session *s) {
-  return &s->current_program;
-}
-
-const SymbolRef *session_refs(const Session *s, uint32_t *count) {
-  return checker_refs(s->checker, count);
-}
+struct RefIndex { /* of the references recorded when it was made */
+  const SymbolRef *refs;
+  uint32_t count;
+  Map last_at_start; /* file and start -> number of the last one, from 1 */
+  /* Of each reference, the number of the one before it that starts there, or
+   * 0. */
+  uint32_t *previous_at_start;
+};
 
 static bool is_named(const SymbolRef *p) {
   return p->name;
@@ -128,7 +110,7 @@ static const void *start_key(Span span) {
 
 /* A place leads to the one before it that begins there too. */
 static SessionStatus build_ref_index(Session *s, void *arg) {
-  RefIndex *x = &s->ref_index;
+  struct RefIndex *x = NEW(s->arena, struct RefIndex);
   (void)arg;
   x->refs = session_refs(s, &x->count);
   x->previous_at_start = NEW_ARRAY(s->arena, uint32_t, x->count + 1);
@@ -139,16 +121,18 @@ static SessionStatus build_ref_index(Session *s, void *arg) {
         (uint32_t)(uintptr_t)map_get(&x->last_at_start, key);
     map_put(&x->last_at_start, key, (void *)(uintptr_t)(i + 1));
   }
+  s->ref_index = x;
   return SESSION_OK;
 }
 
 const SymbolRef *editor_find_ref(Session *s, SymbolRefKind kind, Span span) {
   uint32_t count;
   const SymbolRef *all = session_refs(s, &count), *found = NULL;
-  RefIndex *x = &s->ref_index;
-  if ((x->refs != all || x->count != count) &&
+  const struct RefIndex *x = s->ref_index;
+  if ((!x || x->refs != all || x->count != count) &&
       session_protected_call(s, build_ref_index, NULL) != SESSION_OK)
     return NULL;
+  x = s->ref_index;
   for (uint32_t i =
            (uint32_t)(uintptr_t)map_get(&x->last_at_start, start_key(span));
        i; i = x->previous_at_start[i - 1])

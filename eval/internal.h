@@ -253,31 +253,49 @@ void vm_LIST_REVERSE(Eval *vm);
 void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
 
-/* ---- vm_slow_path.c: what the machine does seldom ---- */
+/* ---- vm_error.c: errors of the program being run ---- */
 
-/* Borrows the arguments. */
-Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args);
+/* Where an instruction of `code` comes from; file 0: pc is not one of it. */
+Span vm_span_of_instr(const Code *code, const Instr *pc);
+/* The innermost place outside of the library; *library_function: the function
+ * of the library that it calls, or NULL. */
+Span vm_user_span(Eval *vm, const char **library_function);
+/* Nodes made from now on have the user's place. */
+void vm_set_node_span(Eval *vm);
+/* An error at `span`, or at the user's place where `span` is in the library,
+ * with the calls that led there. */
+Diag *vm_report_error(Eval *vm, Span span, uint16_t code, const char *message);
 NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
     PRINTF_LIKE(3, 4);
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
                          const char *format, ...) PRINTF_LIKE(5, 6);
 NORETURN void vm_fault(Eval *vm, const Fault *fault);
 NORETURN void vm_fault_at(Eval *vm, Span span, const Fault *fault);
+/* A size that nothing decides is needed; name: or NULL. */
+NORETURN void vm_fail_unknown_size(Eval *vm, const char *name);
+/* Gives a symbolic run up.  reason: the node that has no value; NULL: an error
+ * in the innermost run. */
+NORETURN void vm_bail_out(Eval *vm, const Node *reason);
+/* Before an error is reported: gives the innermost symbolic run up, if its loop
+ * can be run on the host.  The error may not occur there. */
+void vm_bail_out_if_possible(Eval *vm);
+void vm_poll_interrupt(Eval *vm);
+
+/* ---- vm_check.c ---- */
+
 /* at: left and right, then those of each condition. */
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
-Span vm_user_span(Eval *vm,
-                  const char **library_function); /* the user's place */
+
+/* ---- vm_stack.c: values, frames, temporaries ---- */
+
+/* Instructions that frames return to. */
+extern const Instr ret_instr[1], then_instr[1], else_instr[1];
 void vm_unwind(Eval *vm, size_t frame, size_t height, size_t temps);
 void vm_grow_frames(Eval *vm, Obj *env);   /* env is lost if it unwinds */
 void vm_grow_stack(Eval *vm, size_t need); /* vm->sp counts */
-/* Applies sp[-n-1] to n arguments; returns where to go on. */
-const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
-/* Runs a lazy definition: returns where to go on to come back to `again`. */
-const Instr *vm_run_lazy_init(Eval *vm, Global *g, const Instr *resume_at);
-Value vm_call_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
-void vm_push_temp(Eval *vm, Value v); /* takes it, as a temporary */
-void vm_add_constant(Eval *vm,
-                     Value v); /* takes it, for as long as the Eval lives */
+void vm_push_temp(Eval *vm, Value v);      /* takes it, as a temporary */
+/* Takes it, for as long as the Eval lives. */
+void vm_add_constant(Eval *vm, Value v);
 static inline Node *vm_temp_node(Eval *vm, Node *n) {
   vm_push_temp(vm, value_node(n));
   return n;
@@ -287,14 +305,20 @@ void vm_drop_temps(Eval *vm, size_t mark);
 Value vm_new_tuple(Eval *vm, uint32_t len);
 Value vm_new_record(Eval *vm, const RecordLayout *layout);
 void *vm_scratch(Eval *vm, size_t size); /* a temporary */
-void vm_set_node_span(
-    Eval *vm); /* gives the user's place to nodes made from now on */
-void vm_poll_interrupt(Eval *vm);
+
+/* ---- vm_slow_path.c: runs, and calls that are not inlined ---- */
+
+/* Borrows the arguments. */
+Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args);
+/* Applies sp[-n-1] to n arguments; returns where to go on. */
+const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
+/* Runs a lazy definition: returns where to go on to come back to
+ * `resume_at`. */
+const Instr *vm_run_lazy_init(Eval *vm, Global *g, const Instr *resume_at);
+Value vm_call_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
 
 /* ---- symbolic.c: running with indices that have no value ---- */
 
-/* `because`: what has no value; NULL: an error in the innermost attempt. */
-NORETURN void vm_bail_out(Eval *vm, const Node *reason);
 /* Where to go on after a condition (taken): one side, or both. */
 const Instr *vm_symbolic_branch(Eval *vm, Value cond, const Instr *site,
                                 const Instr *yes, const Instr *no);
@@ -311,7 +335,6 @@ void vm_aot_assert(Eval *vm, Node *cond, const char *message);
 bool vm_aot_fail(Eval *vm, const char *message);
 void vm_branch_failed(Eval *vm);
 Value value_select(Eval *vm, Node *cond, Value a, Value b);
-extern const Instr ret_instr[1], then_instr[1], else_instr[1];
 
 /* ---- pointwise_prims.c: scalars and pointwise primitives ---- */
 
@@ -430,8 +453,6 @@ typedef enum UnknownSizePolicy { /* sizes that nothing decides, in a shape: */
 } UnknownSizePolicy;
 Value vm_build_shape(Eval *vm, const CoreShape *ref, Value **at,
                      UnknownSizePolicy unknown_policy);
-/* A size that nothing decides is needed; name: or NULL. */
-NORETURN void vm_fail_unknown_size(Eval *vm, const char *name);
 Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at);
 Value vm_unpack_size(Eval *vm, const SizePath *bind, Value v);
 /* An error unless this is what it finds, too. */

@@ -127,14 +127,6 @@ static int64_t size_or_zero(Value v) {
   return v.tag == DT_I64 && v.i > 0 ? v.i : 0;
 }
 
-void vm_fail_unknown_size(Eval *vm, const char *name) {
-  Buffer text = {.arena = vm->diags->arena};
-  buffer_puts(&text, name ? "the size" : "a size");
-  if (name)
-    buffer_printf(&text, " `%s`", name);
-  vm_fail(vm, 363, "%s cannot be found: nothing says what it is", text.text);
-}
-
 Value vm_build_shape(Eval *vm, const CoreShape *ref, Value **at,
                      UnknownSizePolicy unknown_policy) {
   uint32_t pushed = 0;

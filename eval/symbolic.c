@@ -41,45 +41,6 @@ void vm_symbolic_run_end(Eval *vm) {
   vm->branch_count += a->branch_count;
 }
 
-NORETURN static void fail_dynamic_branch(Eval *vm) {
-  vm_fail_at(vm, vm->graph.span, 612,
-             "give the sizes that decide it as numbers: --entry 'f : f32[8, n] "
-             "-> _'; or choose between elements, by select",
-             "which way this goes is known only when the compiled function "
-             "runs, and the ways cannot both be compiled: they come to more "
-             "than tensors of one shape, or to no end");
-}
-
-void vm_bail_out(Eval *vm, const Node *reason) {
-  if (vm_is_aot_tracing(vm) && !vm->symbolic_run_count)
-    fail_dynamic_branch(vm);
-  if (!vm->symbolic_run_count) {
-    diag_error(vm->diags, 599, vm->graph.span,
-               "compiler bug in eval: an index without a loop");
-    trap_raise(FAIL_ERROR);
-  }
-  size_t to = vm->symbolic_run_count - 1;
-  if (reason && reason->free_count) {
-    uint32_t id = reason->free_vars[reason->free_count - 1]->id;
-    while (to && !(vm->symbolic_runs[to].first_index_id <= id &&
-                   id <= vm->symbolic_runs[to].last_index_id))
-      to--;
-  }
-  if (!vm->symbolic_runs[to].can_bail_out) {
-    vm->symbolic_run_count = 0;
-    vm_fail(vm, 612,
-            "this needs the value of an index, or of an element, of a loop "
-            "over a size that is known only when the compiled function runs");
-  }
-  SymbolicRun *a = &vm->symbolic_runs[to];
-  if (reason && a->body)
-    *(a->is_traced_loop ? &a->body->needs_carry_value
-                        : &a->body->needs_index_value) = true;
-  vm->bailout_run = to;
-  vm->is_bailing_out = true;
-  trap_raise(FAIL_LIMIT);
-}
-
 void vm_resume_after_bailout(Eval *vm) {
   SymbolicRun a = vm->symbolic_runs[vm->bailout_run];
   vm->symbolic_run_count = vm->bailout_run;

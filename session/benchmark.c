@@ -1,5 +1,5 @@
 /* Expressions that are computed many times, so that somebody can time them. */
-#include "session/state.h"
+#include "session/internal.h"
 
 struct Benchmark {
   const PreparedDec *prepared;

@@ -29,6 +29,9 @@ void capi_error(AxnSession *a, uint16_t code, const char *help,
 bool capi_begin(AxnSession *a);
 AxnStatus capi_end(AxnSession *a, SessionStatus status);
 
+/* The file, bytes, lines and columns of a span. */
+AxnPlace capi_place(const Sources *sources, Span span);
+
 /* ---- capi_value.c ---- */
 
 enum { ERROR_BAD_VALUE = 520 };

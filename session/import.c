@@ -1,6 +1,6 @@
 /* Reading source files, and importing one from another. */
 #define _GNU_SOURCE
-#include "session/state.h"
+#include "session/internal.h"
 
 #include <errno.h>
 #include <limits.h>

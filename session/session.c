@@ -1,6 +1,6 @@
 /* A session: the pipeline, and what its parts ask of one another. */
 #define _GNU_SOURCE
-#include "session/state.h"
+#include "session/internal.h"
 
 #include "backend/cpu/toolchain.h"
 #include "backend/target.h"
@@ -457,6 +457,35 @@ void session_clear_interrupt(Session *s) {
 
 bool session_interrupted(const Session *s) {
   return flag_is_set(&s->interrupt);
+}
+
+/* ---- texts and symbol references for editor/ ---- */
+
+static SessionStatus record_refs(Session *s, void *arg) {
+  (void)arg;
+  checker_record_refs(s->checker, true);
+  return SESSION_OK;
+}
+
+void session_record_refs(Session *s) {
+  session_protected_call(s, record_refs, NULL);
+}
+
+void session_set_unsaved_files(Session *s, UnsavedFileFn *f, void *owner) {
+  s->unsaved_files = f;
+  s->unsaved_files_owner = owner;
+}
+
+uint32_t session_current_file(const Session *s) {
+  return s->current_file;
+}
+
+const Program *session_current_program(const Session *s) {
+  return &s->current_program;
+}
+
+const SymbolRef *session_refs(const Session *s, uint32_t *count) {
+  return checker_refs(s->checker, count);
 }
 
 /* ---- diagnostics ---- */

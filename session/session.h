@@ -158,7 +158,7 @@ Benchmark *session_benchmark_new(Session *session, const SourceInput *text,
 /* Computes it, whole, and forgets what it comes to. */
 SessionStatus session_benchmark_run(Session *session, Benchmark *benchmark);
 
-/* ---- places: what an editor asks of the text last checked ---- */
+/* ---- texts and symbol references for editor/ ---- */
 
 /* Who knows the text of a file that is other than on disk, as in an editor;
  * it says false where it is not. */
@@ -173,80 +173,6 @@ const Program *session_current_program(const Session *session); /* its tree */
 /* Checks another file, which may import that text, for its places: to know all
  * uses of a name. */
 void session_check_importer(Session *session, const char *path);
-/* The name at an offset, or ending there; NULL: there is none. */
-const SymbolRef *editor_ref_at(Session *session, uint32_t file,
-                               uint32_t offset);
-/* The innermost expression of that text, or NULL. */
-const SymbolRef *editor_expr_at(Session *session, uint32_t offset);
-const char *editor_ref_type(Session *session, const SymbolRef *ref);
-/* Each place of the same name, once, in order of the text. */
-void editor_each_reference(Session *session, const SymbolRef *ref,
-                           void (*f)(void *, const SymbolRef *), void *arg);
-/* Parameters with labels of the function that a REF_LABEL is for. */
-void editor_each_label(Session *session, const SymbolRef *ref,
-                       void (*f)(void *, Sym *name, bool optional,
-                                 const char *type),
-                       void *arg);
-/* Where a name is bound, or a module begins; file 0: nowhere. */
-Span editor_definition(Session *session, const SymbolRef *ref);
-const char *editor_doc(Session *session, const SymbolRef *ref); /* or NULL */
-/* A place of that kind exactly there; or NULL. */
-const SymbolRef *editor_find_ref(Session *session, SymbolRefKind kind,
-                                 Span span);
-
-/* Why a name cannot be renamed at all; NULL: it can. */
-const char *editor_rename_refusal(Session *session, const SymbolRef *ref);
-/* The edits, in order of file and place, that call `of` by another name in
- * `text`, the one last checked, and in what it imports; or why not. */
-const char *editor_rename(Session *session, const SourceInput *text,
-                          const SymbolRef *ref, const char *name,
-                          void (*f)(void *, const DiagEdit *), void *arg);
-
-/* What was inferred and is not written: behind `at` of the text it is shown,
- * and there it can be written by what is put before and behind. */
-typedef struct InlayHint {
-  enum { INLAY_HINT_TYPE, INLAY_HINT_PIPELINE_STAGE } kind;
-  uint32_t offset;
-  const char *type;
-  uint32_t edit_start, edit_end;
-  const char *edit_prefix,
-      *edit_suffix; /* "(", " : f32[n])"; NULL: it cannot be */
-} InlayHint;
-/* Those that touch a part of the text; with what writes them if that is asked
- * for, of the first few, where there is such a thing. */
-void editor_each_inlay_hint(Session *session, uint32_t start, uint32_t end,
-                            bool with_edits,
-                            void (*f)(void *, const InlayHint *), void *arg);
-
-/* What can be written at a place of the text last checked, or is called there.
- * It is checked with a name put there, to the end of that declaration; what was
- * asked before stays as it was. */
-typedef struct Completion {
-  enum {
-    COMPLETION_VALUE,
-    COMPLETION_FUNCTION,
-    COMPLETION_CONSTRUCTOR,
-    COMPLETION_SIZE,
-    COMPLETION_MODULE,
-    COMPLETION_FIELD,
-    COMPLETION_LABEL,
-    COMPLETION_TYPE,
-    COMPLETION_KEYWORD,
-  } kind;
-  const char *name;
-  const char *type, *doc; /* or NULL */
-} Completion;
-/* Those names that begin like what stands before the offset. */
-void editor_complete(Session *session, const SourceInput *text, uint32_t offset,
-                     void (*f)(void *, const Completion *), void *arg);
-typedef struct SignatureHelp {
-  const char *name, *type, *doc;
-  const char *active_label;  /* of the argument at hand; or NULL: */
-  uint32_t active_parameter; /* of it among those without one, from 0 */
-} SignatureHelp;
-/* False: nothing is called there. */
-bool editor_signature_help(Session *session, const SourceInput *text,
-                           uint32_t offset, SignatureHelp *out);
 
 /* ---- examples in doc comments: `>>> expression`, then what it prints ---- */
 
@@ -268,23 +194,7 @@ PRINTF_LIKE(4, 5)
 Diag *session_error(Session *session, uint16_t code, Span span,
                     const char *format, ...);
 
-/* ---- for those who work on Axon ---- */
-
-typedef enum DumpStage {
-  DUMP_NONE,
-  DUMP_AST,   /* what was parsed, as s-expressions */
-  DUMP_CORE,  /* what the checker made of it */
-  DUMP_GRAPH, /* of functions, for all sizes (aot/trace.h) */
-  DUMP_COUNT,
-} DumpStage;
-
-DumpStage
-dump_stage_by_name(const char *name); /* DUMP_NONE: there is no such one */
-/* Appends what the stage makes of a text; nothing is run.  entries: functions
- * for DUMP_GRAPH; none: those whose types are settled. */
-SessionStatus session_dump(Session *session, const SourceInput *text,
-                           DumpStage stage, uint32_t entry_count,
-                           const char *const *entries, Buffer *out);
+/* ---- formatting ---- */
 
 /* Formats a source text; false after an error. */
 bool session_format(Session *session, const SourceInput *text, Buffer *out);

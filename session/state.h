@@ -1,4 +1,5 @@
-/* What the files of session/ share. */
+/* The fields of a session, for the rooms that extend it: session/, aot/ and
+ * editor/. */
 #ifndef AXON_SESSION_STATE_H
 #define AXON_SESSION_STATE_H
 
@@ -17,14 +18,6 @@ typedef struct PendingDecl { /* a declaration to be run */
       result; /* told after it was run; bindings NULL for a part of one */
 } PendingDecl;
 
-typedef struct RefIndex { /* of the places that were kept when it was made */
-  const SymbolRef *refs;
-  uint32_t count;
-  Map last_at_start; /* file and start -> number of the last one, from 1 */
-  uint32_t *previous_at_start; /* of each, the number of the one before it
-                                  there; or 0 */
-} RefIndex;
-
 struct Session {
   Arena *arena;
   Sources sources;
@@ -42,7 +35,7 @@ struct Session {
   Module *current_module;       /* and module */
   UnsavedFileFn *unsaved_files; /* or NULL */
   void *unsaved_files_owner;
-  RefIndex ref_index;
+  struct RefIndex *ref_index; /* of editor/; NULL: none was made */
   VEC(PendingDecl) pending;
   VEC(Import) imports;
   uint32_t import_depth;
@@ -63,47 +56,25 @@ struct Session {
 };
 
 /* ---- session.c ---- */
-/* Adds a text; 0 after an error. */
+
+/* Adds a source text; 0 after an error. */
 uint32_t session_add_source(Session *s, const SourceInput *text, Span importer);
-/* Runs the declarations that wait. */
-SessionStatus session_run_pending(Session *s);
-/* Parses and checks a source; what it comes to waits.  False after an error. */
+/* Parses and checks a source text, and adds its declarations to `pending`.
+ * False after an error. */
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main);
-/* Calls f where running out of memory and Ctrl-C end up as statuses. */
+/* Calls f.  Errors that f raises, a lack of memory and Ctrl-C become
+ * statuses. */
 SessionStatus session_protected_call(Session *s,
                                      SessionStatus (*f)(Session *, void *),
                                      void *arg);
+/* The symbol references recorded since session_record_refs. */
+const SymbolRef *session_refs(const Session *s, uint32_t *count);
 
 /* ---- stdlib_lookup.c ---- */
-Dec *stdlib_find_dec(void *owner, Sym *module, Sym *name);
-bool stdlib_has_module(void *owner, Sym *module);
+
 /* The source of a module of the library. */
 uint32_t stdlib_module_source(Session *s, const Sym *module);
 void stdlib_each_name(void (*f)(void *, const char *name), void *arg);
-
-/* ---- editor/symbol_queries.c ---- */
-const SymbolRef *session_refs(const Session *s, uint32_t *count);
-/* What a session knows of the text last checked. */
-typedef struct CheckedState {
-  Program program;
-  uint32_t file, pending_count;
-  Module *module;
-  Diags diags;
-  SymbolRefs *refs;
-} CheckedState;
-/* Another text is checked, and then what was known is put back. */
-CheckedState checked_state_save(Session *s);
-void checked_state_restore(Session *s, const CheckedState *saved);
-
-/* ---- import.c ---- */
-/* Reads a whole file into the arena; false with an error at `span`. */
-bool session_read_file(Session *s, const char *path, Span span,
-                       const char **text, size_t *len);
-/* Checks a file before the checker meets the declaration that imports it, as
- * it checks one declaration at a time. */
-void import_eagerly(Session *s, const Dec *dec);
-Module *import_module(void *owner, uint32_t from, Span span, const char *path,
-                      Sym *id);
 
 #endif

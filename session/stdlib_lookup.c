@@ -1,6 +1,6 @@
 /* The embedded library: finding the definition of a name, parsed when first
  * asked for. */
-#include "session/state.h"
+#include "session/internal.h"
 #include "session/stdlib.h"
 
 #include <string.h>

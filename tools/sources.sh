@@ -21,7 +21,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
     ! -path session/stdlib_data.c ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
-    ! -path session/program_text.c ! -path "$not" \
+    ! -path aot/runtime_sources.c ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
     sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'

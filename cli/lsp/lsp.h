@@ -12,6 +12,7 @@
 #define AXON_LSP_H
 
 #include "cli/cli.h"
+#include "editor/editor.h"
 #include "runtime/json.h"
 
 #include <sys/types.h>

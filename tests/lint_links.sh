@@ -1,0 +1,14 @@
+#!/bin/bash
+# The object files of the build under test: no files of two rooms depend on one
+# another, and no more than 15 files of one room do (tools/links.sh).
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+build=${BUILD:-$here}
+if [ -z "$(find "$build/support" -name '*.o' 2>/dev/null)" ]; then
+  echo 'skipped: nothing was built here'
+  exit 0
+fi
+links=$("$here/tools/links.sh" "$build") && exit 0
+grep -E '\((spans rooms|too many)\)' <<<"$links"
+echo "tools/links.sh --edges names the symbols that make these groups"
+exit 1
