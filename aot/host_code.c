@@ -185,10 +185,9 @@ static void emit_kernel_comment(HostEmitter *e, const Node *n,
 }
 
 static uint32_t check_code(void *driver, const KernelOp *s) {
-  const char *message = s->kind == KOP_LOAD ? "an index is out of bounds"
-                        : s->op == PRIM_POW
-                            ? arith_message(ARITH_NEGATIVE_POWER)
-                            : arith_message(ARITH_DIVIDE_BY_ZERO);
+  const char *message = s->kind == KOP_LOAD
+                            ? "an index is out of bounds"
+                            : arith_message(map_info[s->op].fault);
   return host_emit_error_code(driver, s->span, message);
 }
 

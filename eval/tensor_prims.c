@@ -99,8 +99,7 @@ static Dtype dtype_or_f32(const PrimSite *site) {
 PRIM(prim_reduce) {
   UNUSED;
   DECLARE_FAULT;
-  bool is_arg_reduction =
-      site->prim == PRIM_ARGMAX || site->prim == PRIM_ARGMIN;
+  bool is_arg_reduction = prim_is_arg_reduction(site->prim);
   if (value_is_num(args[2]) && !is_arg_reduction)
     return args[2];
   Node *x = vm_to_node(vm, args[2]);

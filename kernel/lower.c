@@ -412,17 +412,13 @@ static void refine_bounds(Graph *g, PrimId op, const IndexValue *x,
     out->high = high;
 }
 
-static bool is_arg_reduction(PrimId op) {
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
-}
-
 /* A place that the plan looks for is one of so many. */
 static IndexValue read_value(const Lowerer *b, const Node *x) {
   const int64_t *reduced = x->extents + x->free_count + x->rank;
   IndexValue f = unknown_value();
   int64_t count;
   if (node_is_materialized(x) || x->kind != NODE_COMP ||
-      !is_arg_reduction(x->reduce) ||
+      !prim_is_arg_reduction(x->reduce) ||
       !extent_product(b->loop->graph, x->reduce_count, reduced, &count) ||
       !extent_is_static(b->loop->graph, count) || count < 1)
     return f;
@@ -649,7 +645,7 @@ static void set_output(Lowerer *b, Node *n) {
     r.global_index->coef[v] = stride;
     b->failed |= !extent_mul(k->graph, stride, k->extents[v], &stride);
   }
-  if (k->spatial_axes == k->axis_count && is_arg_reduction(r.reduce)) {
+  if (k->spatial_axes == k->axis_count && prim_is_arg_reduction(r.reduce)) {
     b->failed |=
         !n->speculatable; /* the body is to be run for its faults alone */
     KernelOp zero = {.kind = KOP_CONST, .dtype = DT_I64};

@@ -65,8 +65,7 @@ static ExtremeDependence dependence_of_load(StripMiner *p, const KernelOp *s) {
     return inner;
   if (loop_output_has_axis(loop, r, strip_axis(p, s->source_loop)))
     return inner.kind == INDEPENDENT ? inner : other_dependence;
-  if ((r->reduce != PRIM_MAX && r->reduce != PRIM_MIN) ||
-      inner.kind != INDEPENDENT ||
+  if (!prim_is_extreme(r->reduce) || inner.kind != INDEPENDENT ||
       (p->has_extreme && (p->extreme_loop != s->source_loop ||
                           p->extreme_output != s->source_output)))
     return other_dependence;
@@ -239,8 +238,7 @@ static bool is_rescalable(StripMiner *p, uint32_t at, const LoopOutput *r) {
   if (r->reduce == PRIM_SUM)
     return single &&
            (dependence.kind == INDEPENDENT || dependence.kind == SCALED);
-  return single && (r->reduce == PRIM_MAX || r->reduce == PRIM_MIN) &&
-         dependence.kind == INDEPENDENT;
+  return single && prim_is_extreme(r->reduce) && dependence.kind == INDEPENDENT;
 }
 
 static bool add_loop(StripMiner *p, uint32_t at, uint32_t axis) {
@@ -295,9 +293,10 @@ static bool find_strip_loops(StripMiner *p) {
 static bool rescaling_is_stable(const StripMiner *p) {
   if (!p->has_extreme)
     return true;
-  bool is_max = p->kernel->loops.at[p->extreme_loop]
-                    ->outputs.at[p->extreme_output]
-                    .reduce == PRIM_MAX;
+  PrimId extreme = p->kernel->loops.at[p->extreme_loop]
+                       ->outputs.at[p->extreme_output]
+                       .reduce;
+  bool is_max = reduce_info[extreme].order == ORDER_MAX;
   for (uint32_t j = p->first_loop; j < p->end_loop; j++)
     for (uint32_t i = 0; i < p->kernel->loops.at[j]->ops.len; i++) {
       ExtremeDependence s = p->dependences[j - p->first_loop][i];

@@ -3,19 +3,6 @@
 
 static const double launch_seconds = 1e-6; /* of a kernel on one thread */
 
-/* Those not listed are one. */
-static const uint8_t op_costs[PRIM_COUNT] = {
-    [PRIM_DIV] = 2,    [PRIM_MOD] = 2,   [PRIM_POW] = 15,   [PRIM_RSQRT] = 3,
-    [PRIM_SQRT] = 2,   [PRIM_EXP] = 10,  [PRIM_EXPM1] = 10, [PRIM_LOG] = 10,
-    [PRIM_LOG1P] = 10, [PRIM_SIN] = 10,  [PRIM_COS] = 10,   [PRIM_TAN] = 15,
-    [PRIM_ATAN2] = 15, [PRIM_SINH] = 10, [PRIM_COSH] = 10,  [PRIM_TANH] = 10,
-    [PRIM_ERF] = 10,
-};
-
-double prim_cost(PrimId op) {
-  return op_costs[op] ? op_costs[op] : 1;
-}
-
 /* ---- counting ---- */
 
 static double iterations_along(const LoopNest *loop, uint64_t axes) {
@@ -32,7 +19,7 @@ static double iterations_along(const LoopNest *loop, uint64_t axes) {
 static double op_cost(const KernelOp *s) {
   switch (s->kind) {
   case KOP_OP:
-    return prim_cost(s->op);
+    return map_info[s->op].cost;
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
@@ -70,7 +57,8 @@ static void count_outputs(Cost *cost, const LoopNest *loop) {
     const LoopOutput *r = &loop->outputs.at[j];
     double bytes = dtype_info[r->dtype].bytes;
     if (r->reduce != PRIM_NONE)
-      cost->other_ops += iterations_along(loop, all);
+      cost->other_ops +=
+          reduce_info[r->reduce].cost * iterations_along(loop, all);
     if (r->global_index)
       cost->bytes_written += bytes * iterations_along(loop, spatial);
     if (r->local_index)

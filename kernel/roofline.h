@@ -11,8 +11,8 @@
 #include "kernel/kernel.h"
 #include "machine/machine.h"
 
-/* In simple operations on one element: an addition is one. */
-double prim_cost(PrimId op);
+/* In simple operations on one element, as the column `cost` of
+ * primitives/map.def: an addition is one. */
 enum { RANDOM_COST = 25 };
 
 typedef struct Cost {

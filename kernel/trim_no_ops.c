@@ -55,24 +55,6 @@ static bool op_as_affine(const LoopNest *loop, uint32_t at, AffineExpr *out) {
   return true;
 }
 
-static PrimId inverse_comparison(PrimId op) {
-  switch ((int)op) {
-  case PRIM_LT:
-    return PRIM_GE;
-  case PRIM_LE:
-    return PRIM_GT;
-  case PRIM_GT:
-    return PRIM_LE;
-  case PRIM_GE:
-    return PRIM_LT;
-  case PRIM_EQ:
-    return PRIM_NE;
-  case PRIM_NE:
-    return PRIM_EQ;
-  }
-  return PRIM_NONE;
-}
-
 static uint32_t append_inequality(Graph *g, AffineExpr *out, uint32_t count,
                                   const AffineExpr *d, int64_t factor,
                                   int64_t constant) {
@@ -101,9 +83,9 @@ static uint32_t abs_inequalities(const LoopNest *loop, const KernelOp *s,
 uint32_t comparison_inequalities(const LoopNest *loop, const KernelOp *s,
                                  bool truth, AffineExpr *out) {
   AffineExpr x, y;
-  if (s->kind != KOP_OP || s->arg_count != 2 || !inverse_comparison(s->op))
+  if (s->kind != KOP_OP || s->arg_count != 2 || !prim_is_comparison(s->op))
     return 0;
-  PrimId op = truth ? s->op : inverse_comparison(s->op);
+  PrimId op = truth ? s->op : map_info[s->op].inverse;
   if (!op_as_affine(loop, s->args[0], &x) ||
       !op_as_affine(loop, s->args[1], &y))
     return abs_inequalities(loop, s, op, out);
@@ -136,7 +118,7 @@ static const KernelOp *converted_index(const LoopNest *loop, uint32_t at) {
 
 static bool compares_converted_indices(const LoopNest *loop,
                                        const KernelOp *s) {
-  return s->kind == KOP_OP && s->arg_count == 2 && inverse_comparison(s->op) &&
+  return s->kind == KOP_OP && s->arg_count == 2 && prim_is_comparison(s->op) &&
          converted_index(loop, s->args[0]) && converted_index(loop, s->args[1]);
 }
 
@@ -406,7 +388,7 @@ static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
                                 uint32_t rest) {
   const LoopNest *loop = l->k->loops.at[loop_index];
   const LoopOutput *r = &loop->outputs.at[at];
-  bool max = r->reduce == PRIM_MAX;
+  bool max = reduce_info[r->reduce].order == ORDER_MAX;
   if (rest == NO_OUTSIDE_VALUE)
     return false;
   const KernelOp *s = &l->check->ops.at[rest];
@@ -472,7 +454,7 @@ static bool can_trim(Trimmer *l, uint32_t at, uint32_t axis) {
     if (loop_output_has_axis(loop, r, axis) ? r->global_index != NULL
         : r->reduce == PRIM_SUM
             ? !require_zero(l, outside_value(l, at, r->value_op))
-        : r->reduce == PRIM_MAX || r->reduce == PRIM_MIN
+        : prim_is_extreme(r->reduce)
             ? !require_not_extreme(l, at, j, outside_value(l, at, r->value_op))
             : true)
       return false;

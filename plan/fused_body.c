@@ -226,11 +226,6 @@ static bool fold_constants(const FusedBody *body, const BodyOp *c,
   return scalar_apply(op, count, x, c->dtype, out) == ARITH_OK;
 }
 
-static bool is_comparison(PrimId op) {
-  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
-         op == PRIM_GT || op == PRIM_GE;
-}
-
 /* Is a comparison of bounded integers already decided? */
 static bool fold_comparison(const FusedBody *body, const BodyOp *c,
                             const uint32_t *args, Scalar *out) {
@@ -247,7 +242,7 @@ static bool fold_comparison(const FusedBody *body, const BodyOp *c,
   bool above = extent_proved(g, EXTENT_LE, y.high, x.low);
   bool same = args[0] == args[1];
   *out = (Scalar){.dtype = DT_BOOL};
-  if (same && is_comparison(c->op))
+  if (same && prim_is_comparison(c->op))
     out->i = c->op == PRIM_EQ || c->op == PRIM_LE || c->op == PRIM_GE;
   else if (c->op == PRIM_LT && (less || above))
     out->i = less;
@@ -293,7 +288,8 @@ static uint32_t exact_int_operand(FusedBody *body, uint32_t k) {
  * on them are seen to be that. */
 static uint32_t compare_as_ints(FusedBody *body, const BodyOp *c,
                                 const uint32_t *args) {
-  if (!is_comparison(c->op) || !dtype_is_float(op_at(body, args[0])->dtype))
+  if (!prim_is_comparison(c->op) ||
+      !dtype_is_float(op_at(body, args[0])->dtype))
     return UINT32_MAX;
   uint32_t ints[2] = {exact_int_operand(body, args[0]),
                       exact_int_operand(body, args[1])};

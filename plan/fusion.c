@@ -193,7 +193,7 @@ static double op_cost(const BodyOp *expr) {
   if (expr->dtype == DT_I64 &&
       (expr->op == PRIM_ADD || expr->op == PRIM_SUB || expr->op == PRIM_MUL))
     return 0;
-  return prim_cost(expr->op);
+  return map_info[expr->op].cost;
 }
 
 static double body_cost(const Node *n) {

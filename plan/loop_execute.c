@@ -108,7 +108,7 @@ static bool is_index_expression(const Node *n, uint32_t depth) {
     const BodyOp *c = &n->body_ops[k];
     is_index =
         c->kind != BODY_RANDOM &&
-        (c->kind != BODY_OP || prim_cost(c->op) <= MAX_INDEX_COST) &&
+        (c->kind != BODY_OP || map_info[c->op].cost <= MAX_INDEX_COST) &&
         (c->kind != BODY_READ || is_index_expression(c->node, depth + 1));
   }
   return is_index;

@@ -228,7 +228,7 @@ static bool op_cannot_fail(const Graph *g, const Node *n, const BodyOp *expr) {
     return cannot_fail;
   }
   if (expr->kind != BODY_OP || dtype_is_float(expr->dtype) ||
-      (expr->op != PRIM_DIV && expr->op != PRIM_MOD && expr->op != PRIM_POW))
+      map_info[expr->op].fault == ARITH_OK)
     return true;
   const BodyOp *y = &n->body_ops[expr->args[1]];
   return (y->kind == BODY_CONST && y->value.i > 0) ||

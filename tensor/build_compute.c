@@ -256,7 +256,7 @@ static bool check_reduce(Graph *g, PrimId op, const Node *x, uint32_t first,
               first + count - 1, node_type_text(g, x).text, x->rank);
     return false;
   }
-  bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+  bool arg = prim_is_arg_reduction(op);
   for (uint32_t k = first; arg && k < first + count; k++) {
     if (!node_axis_sized(g, x, k, name, fault))
       return false;
@@ -304,7 +304,7 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                   bool keepdims, Fault *fault) {
   if (!check_reduce(g, op, x, first, count, fault))
     return NULL;
-  bool arg = op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+  bool arg = prim_is_arg_reduction(op);
   if (count == 0 && !arg)
     return node_retain(x);
   bool factorized = false;

@@ -323,7 +323,7 @@ static const char *body_op_error(const Node *n, uint32_t k) {
 
 static const char *value_error(const Node *n) {
   Dtype t = n->body_ops[n->body_op_count - 1].dtype;
-  bool arg = n->reduce == PRIM_ARGMAX || n->reduce == PRIM_ARGMIN;
+  bool arg = prim_is_arg_reduction(n->reduce);
   if (n->reduce == PRIM_NONE)
     return n->reduce_count ? "axes are reduced by nothing"
            : t != n->dtype ? "the body has another type than the node"

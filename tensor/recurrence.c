@@ -296,7 +296,7 @@ static uint32_t hoist_operand(RecurrenceBuilder *f, const Node *n,
 
 static bool can_fail(const Node *n, const BodyOp *c) {
   if (c->kind != BODY_OP || dtype_is_float(c->dtype) ||
-      (c->op != PRIM_DIV && c->op != PRIM_MOD && c->op != PRIM_POW))
+      map_info[c->op].fault == ARITH_OK)
     return false;
   const BodyOp *y = &n->body_ops[c->args[1]];
   return y->kind != BODY_CONST || y->value.i <= 0;
@@ -412,21 +412,7 @@ static PrimId match_reduction(const RecurrenceBuilder *f,
       f->inputs.at[0]->rank != f->carry_shape->rank + 1 || c->kind != BODY_OP ||
       c->arg_count != 2 || c->args[0] == c->args[1])
     return PRIM_NONE;
-  switch ((int)c->op) {
-  case PRIM_ADD:
-    return PRIM_SUM;
-  case PRIM_MUL:
-    return PRIM_PROD;
-  case PRIM_MAXIMUM:
-    return PRIM_MAX;
-  case PRIM_MINIMUM:
-    return PRIM_MIN;
-  case PRIM_OR:
-    return PRIM_ANY;
-  case PRIM_AND:
-    return PRIM_ALL;
-  }
-  return PRIM_NONE;
+  return prim_reduction_by(c->op);
 }
 
 /* reduce by an operation that there is a reduction of: e, and all elements. */

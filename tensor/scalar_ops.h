@@ -26,14 +26,6 @@ static inline ComputeKind compute_kind(Dtype t) {
   return !dtype_is_float(t) ? KIND_I : t == DT_F64 ? KIND_D : KIND_F;
 }
 
-typedef enum ArithStatus { /* how an operation on one element can fail */
-                           ARITH_OK,
-                           ARITH_DIVIDE_BY_ZERO, /* an integer divided by zero
-                                                  */
-                           ARITH_NEGATIVE_POWER, /* an integer to a negative
-                                                    power */
-} ArithStatus;
-
 static inline const char *arith_message(ArithStatus a) {
   return a == ARITH_DIVIDE_BY_ZERO ? "integer division by zero"
                                    : "an integer to a negative power";

@@ -478,7 +478,7 @@ static Core *infer_call(Application *k, Type **type) {
   if (c->progress && c->pending.len)
     solve_pending(c);
   note_lifted_results_agree(c, k->fun_type, k->e->span);
-  if (k->prim == PRIM_ARGMAX || k->prim == PRIM_ARGMIN)
+  if (prim_is_arg_reduction(k->prim))
     warn_axis_of_one(c, k, before);
   Core *app = call_core(k);
   *type =

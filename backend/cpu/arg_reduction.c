@@ -40,7 +40,7 @@ void emit_arg_combine(Emitter *e, Buffer *out) {
   const LoopNest *loop = e->kernel->loops.at[0];
   const LoopOutput *r = &loop->outputs.at[0];
   char class = value_class(loop->ops.at[r->value_op].dtype);
-  const char *op = r->reduce == PRIM_ARGMAX ? ">" : "<";
+  const char *op = order_info[reduce_info[r->reduce].order].comparison;
   buffer_printf(out,
                 "%sint fold%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"

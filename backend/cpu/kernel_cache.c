@@ -126,7 +126,7 @@ ArtifactKey kernel_key(const FusionGroup *c) {
 static bool can_fail(const KernelOp *s) {
   return (s->kind == KOP_LOAD && s->checked_index_count > 0) ||
          (s->kind == KOP_OP && !dtype_is_float(s->dtype) &&
-          (s->op == PRIM_DIV || s->op == PRIM_MOD || s->op == PRIM_POW));
+          map_info[s->op].fault != ARITH_OK);
 }
 
 static bool is_infallible_map(const Kernel *k) {

@@ -59,7 +59,7 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       l->jammed = points > 0;
       int64_t size =
           l->strip_mined ? e->schedule->strip_length : r->local_elements;
-      if (r->loop_carried && r->reduce != PRIM_SUM)
+      if (r->loop_carried && prim_is_extreme(r->reduce))
         size = 2; /* online_reduction.c */
       /* rows that do not fall upon each other in a cache */
       if (e->schedule->shape == TASK_ROWS &&
@@ -115,7 +115,7 @@ static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
 
 static bool is_arg_reduction(const LoopNest *loop) {
   PrimId op = loop->outputs.at[0].reduce;
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+  return prim_is_arg_reduction(op);
 }
 
 /* Numbers of units: parts of the first reduced axis, tiles, then points. */
@@ -273,28 +273,6 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
 
 enum { COMBINE_BATCH = 64 }; /* elements at a time */
 
-static const char *combine_expr(Emitter *e, PrimId op, char class) {
-  const char *x = "s[k * n[1] + u + i]";
-  switch ((int)op) {
-  case PRIM_SUM:
-  case PRIM_PROD: {
-    char sign = op == PRIM_SUM ? '+' : '*';
-    if (is_float_class(class))
-      return format(e, "r[i] %c %s", sign, x);
-    const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-    return format(e, "(%s)((%s)r[i] %c (%s)%s)", scalar_type(class), u, sign, u,
-                  x);
-  }
-  case PRIM_MAX:
-  case PRIM_MIN:
-    return emit_min_max(e, op == PRIM_MAX, class, false, "r[i]", x);
-  case PRIM_ANY:
-    return format(e, "r[i] | %s", x);
-  default:
-    return format(e, "r[i] & %s", x);
-  }
-}
-
 static void emit_combine_partials(Emitter *e, Buffer *out) {
   const LoopOutput *r = e->emitted->call.outputs.at[0];
   if (e->emitted->call.is_arg_reduction) {
@@ -307,22 +285,24 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
       t == DT_F16 || t == DT_BF16
           ? format(e, "put_%s(o + u + i, (float)r[i])", dtype_info[t].name)
           : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
-  buffer_printf(out,
-                "%sint fold%s(void *const *p, const int64_t *n,\n"
-                "const double *c, int64_t begin, int64_t end, char *room) {\n"
-                "(void)c, (void)room;\n"
-                "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
-                "for (int64_t u = begin; u < end; u += %d) {\n"
-                "const int count = end - u < %d ? (int)(end - u) : %d;\n"
-                "%s r[%d];\n"
-                "for (int i = 0; i < count; i++)\nr[i] = s[u + i];\n"
-                "for (int64_t k = 1; k < n[0]; k++)\n"
-                "for (int i = 0; i < count; i++)\nr[i] = %s;\n"
-                "for (int i = 0; i < count; i++)\n%s;\n}\nreturn 0;\n}\n",
-                *e->suffix ? "static " : "", e->suffix, memory_type(t),
-                memory_type(from), COMBINE_BATCH, COMBINE_BATCH, COMBINE_BATCH,
-                class == 'f' ? "double" : scalar_type(class), COMBINE_BATCH,
-                combine_expr(e, r->reduce, class), store);
+  buffer_printf(
+      out,
+      "%sint fold%s(void *const *p, const int64_t *n,\n"
+      "const double *c, int64_t begin, int64_t end, char *room) {\n"
+      "(void)c, (void)room;\n"
+      "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
+      "for (int64_t u = begin; u < end; u += %d) {\n"
+      "const int count = end - u < %d ? (int)(end - u) : %d;\n"
+      "%s r[%d];\n"
+      "for (int i = 0; i < count; i++)\nr[i] = s[u + i];\n"
+      "for (int64_t k = 1; k < n[0]; k++)\n"
+      "for (int i = 0; i < count; i++)\nr[i] = %s;\n"
+      "for (int i = 0; i < count; i++)\n%s;\n}\nreturn 0;\n}\n",
+      *e->suffix ? "static " : "", e->suffix, memory_type(t), memory_type(from),
+      COMBINE_BATCH, COMBINE_BATCH, COMBINE_BATCH,
+      class == 'f' ? "double" : scalar_type(class), COMBINE_BATCH,
+      emit_combine(e, r->reduce, class, false, "r[i]", "s[k * n[1] + u + i]"),
+      store);
 }
 
 /* ---- the whole ---- */

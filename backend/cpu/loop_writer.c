@@ -184,13 +184,25 @@ static const char *extreme_literal(Dtype t, bool is_max) {
 }
 
 const char *emit_identity(PrimId op, Dtype t) {
-  if (op == PRIM_MAX || op == PRIM_MIN)
-    return extreme_literal(t, op == PRIM_MAX);
-  return op == PRIM_PROD || op == PRIM_ALL ? "1" : "0";
+  const ReduceInfo *row = &reduce_info[op];
+  switch (t == DT_BOOL        ? row->of_bool
+          : dtype_is_float(t) ? row->of_float
+                              : row->of_int) {
+  case IDENTITY_LOWEST:
+    return extreme_literal(t, true);
+  case IDENTITY_HIGHEST:
+    return extreme_literal(t, false);
+  case IDENTITY_ONE:
+    return "1";
+  case IDENTITY_ZERO:
+  case IDENTITY_NONE:
+    break;
+  }
+  return "0";
 }
 
-static bool is_arg_reduction(PrimId op) {
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
+static const OrderInfo *order_of(const Accumulator *f) {
+  return &order_info[reduce_info[f->op].order];
 }
 
 static double reduced_points(const LoopNest *loop) {
@@ -204,7 +216,8 @@ static bool sum_widens_to_f64(const Emitter *e, const Accumulator *f) {
       e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
   double run =
       row ? (double)F32_RUN_VECTORS * e->schedule->width : F32_RUN_VECTORS;
-  return f->op == PRIM_SUM && f->class == 'f' &&
+  return reduce_info[f->op].accumulator == ACCUMULATOR_RUNS &&
+         f->class == 'f' &&
          (e->schedule->reduction_chunk || reduced_points(e->loop) > run);
 }
 
@@ -214,7 +227,7 @@ char accumulator_final_class(const Accumulator *f) {
 
 /* Is it an extreme that the machine takes, numbers at least, of all lanes? */
 static bool tracks_nan(const Emitter *e, const Accumulator *f) {
-  return (f->op == PRIM_MAX || f->op == PRIM_MIN) && f->class == 'f' &&
+  return prim_is_extreme(f->op) && f->class == 'f' &&
          e->schedule->width == 16 && e->vector_axis != NO_AXIS &&
          e->vector_axis >= e->loop->spatial_axes;
 }
@@ -267,7 +280,8 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   f.row_subscript = e->jammed_rows ? "[y]" : "";
   f.widens_to_f64 = sum_widens_to_f64(e, &f);
   f.tracks_nan = tracks_nan(e, &f);
-  f.position = is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
+  f.position =
+      prim_is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
   f.wide_index = f.position && has_wide_index(e->loop);
   f.identity = emit_identity(r->reduce, t);
   return f;
@@ -290,39 +304,8 @@ void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
                             e->schedule->reduction_chunk ? " + share" : "");
 }
 
-static const char *combine(Emitter *e, const Accumulator *f, char class,
-                           bool is_vector, const char *acc, const char *x) {
-  switch ((int)f->op) {
-  case PRIM_SUM:
-  case PRIM_PROD: {
-    const char *op = f->op == PRIM_SUM ? "+" : "*";
-    if (is_vector || is_float_class(class))
-      return format(e, "%s %s %s", acc, op, x);
-    const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-    return format(e, "(%s)((%s)%s %s (%s)%s)", scalar_type(class), u, acc, op,
-                  u, x);
-  }
-  case PRIM_MAX:
-  case PRIM_MIN:
-    return emit_min_max(e, f->op == PRIM_MAX, class, is_vector, acc, x);
-  case PRIM_ANY:
-    return format(e, "%s | %s", acc, x);
-  case PRIM_ALL:
-    return format(e, "%s & %s", acc, x);
-  }
-  e->failed = true;
-  return acc;
-}
-
-const char *emit_combine(Emitter *e, PrimId op, char class, const char *acc,
-                         const char *x) {
-  Accumulator f = {.op = op};
-  return combine(e, &f, class, false, acc, x);
-}
-
 static const char *arg_reduction_function(Emitter *e, const Accumulator *f) {
-  return format(e, "best_%c_%s%s", f->class,
-                f->op == PRIM_ARGMAX ? "more" : "less",
+  return format(e, "best_%c_%s%s", f->class, order_of(f)->accumulate,
                 f->wide_index ? "_far" : "");
 }
 
@@ -340,10 +323,9 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
     x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
                f->identity);
   const char *accumulated =
-      f->tracks_nan
-          ? format(e, "%s_f(%s, x, &seen%u%s)",
-                   f->op == PRIM_MAX ? "more" : "less", acc, f->id, at)
-          : combine(e, f, f->class, true, acc, "x");
+      f->tracks_nan ? format(e, "%s_f(%s, x, &seen%u%s)",
+                             order_of(f)->accumulate, acc, f->id, at)
+                    : emit_combine(e, f->op, f->class, true, acc, "x");
   buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
                 vector_type_letter(f->class), x, acc, accumulated);
 }
@@ -551,8 +533,8 @@ static const char *combine_accumulators(Emitter *e, const Accumulator *f,
                                         char class, const char *x,
                                         const char *y) {
   if (!f->tracks_nan)
-    return combine(e, f, class, true, x, y);
-  return format(e, "%s_f(%s, %s)", f->op == PRIM_MAX ? "top" : "low", x, y);
+    return emit_combine(e, f->op, class, true, x, y);
+  return format(e, "%s_f(%s, %s)", order_of(f)->join, x, y);
 }
 
 static void emit_horizontal_reduction(Emitter *e, Buffer *out,
@@ -707,7 +689,7 @@ static void emit_interleaved_loop(Emitter *e, Buffer *out,
     const Accumulator *f = &n->accumulators[j];
     if (skips_worse_vectors(e, f)) /* all lanes have a place after the first */
       buffer_printf(out, "if (first == start || may_%c_%s(acc%u[q], %s))\n",
-                    f->class, f->op == PRIM_ARGMAX ? "more" : "less", f->id,
+                    f->class, order_of(f)->accumulate, f->id,
                     emit_vector(e, f->output->value_op, f->class));
     emit_accumulate(e, out, f, format(e, "%s[q]", f->row_subscript), false);
   }

@@ -28,12 +28,12 @@ static const LoopOutput *output_of(const Emitter *e, uint32_t loop,
 void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
                         const char *to, const char *x) {
   const char *type = c_type_of(r);
-  if (r->reduce == PRIM_SUM) {
+  if (!prim_is_extreme(r->reduce)) {
     buffer_printf(out, "*(%s) = (%s)(*(%s) + %s);\n", to, type, to, x);
     return;
   }
-  const char *extreme = emit_min_max(e, r->reduce == PRIM_MAX,
-                                     value_class(r->dtype), false, "m[1]", "x");
+  const char *extreme =
+      emit_combine(e, r->reduce, value_class(r->dtype), false, "m[1]", "x");
   buffer_printf(out, "{ %s *const m = %s;\nconst %s x = %s;\nm[1] = %s; }\n",
                 type, to, type, x, extreme);
 }
@@ -73,8 +73,8 @@ static void emit_rescale_dependents(Emitter *e, Buffer *out, uint32_t loop,
   const Kernel *k = e->kernel;
   const LoopOutput *r = output_of(e, loop, output_index);
   const LocalBuffer *l = &e->locals[loop][output_index];
-  const char *new_extreme = emit_min_max(
-      e, r->reduce == PRIM_MAX, value_class(r->dtype), false, "m[0]", "m[1]");
+  const char *new_extreme =
+      emit_combine(e, r->reduce, value_class(r->dtype), false, "m[0]", "m[1]");
   buffer_printf(out,
                 "{ %s *const m = l%u + (i%u - lo) * %s;\nconst %s now = %s;\n"
                 "if (!(now == m[0])) {\n",
@@ -91,7 +91,7 @@ static void emit_rescale_dependents(Emitter *e, Buffer *out, uint32_t loop,
 }
 
 static bool is_running_extreme(const LoopOutput *r) {
-  return r->loop_carried && r->reduce != PRIM_SUM;
+  return r->loop_carried && prim_is_extreme(r->reduce);
 }
 
 void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop) {
@@ -104,8 +104,8 @@ void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop) {
 
 static void emit_init(Buffer *out, const LoopOutput *r, const LocalBuffer *l) {
   const char *initial = r->dtype == DT_F64 ? "__DBL_MAX__" : "__FLT_MAX__";
-  char sign = r->reduce == PRIM_MAX ? '-' : '+';
-  if (r->reduce == PRIM_SUM)
+  char sign = reduce_info[r->reduce].order == ORDER_MAX ? '-' : '+';
+  if (!prim_is_extreme(r->reduce))
     buffer_printf(out,
                   "for (int64_t x = 0; x < (hi - lo) * %s; x++)\n"
                   "l%u[x] = 0;\n",

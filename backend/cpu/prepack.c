@@ -17,8 +17,7 @@ static bool uses_only_axis(const LoopNest *loop, const AffineExpr *q,
 }
 
 static bool is_int_division(const KernelOp *s) {
-  return !dtype_is_float(s->dtype) &&
-         (s->op == PRIM_DIV || s->op == PRIM_MOD || s->op == PRIM_POW);
+  return !dtype_is_float(s->dtype) && map_info[s->op].fault != ARITH_OK;
 }
 
 /* Nothing of it differs from call to call, but what the tensor holds. */

@@ -61,7 +61,7 @@ bool short_reduction_applies(const LoopNest *loop) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     PrimId op = loop->outputs.at[j].reduce;
-    if (op == PRIM_NONE || op == PRIM_ARGMAX || op == PRIM_ARGMIN)
+    if (op == PRIM_NONE || prim_is_arg_reduction(op))
       return false;
   }
   return loop->axis_count > loop->spatial_axes && terms >= 1 &&

@@ -135,8 +135,7 @@ static double read_cost(const LoopNest *loop, const uint64_t *depends,
 
 bool loop_is_arg_reduction(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->outputs.len; j++)
-    if (loop->outputs.at[j].reduce == PRIM_ARGMAX ||
-        loop->outputs.at[j].reduce == PRIM_ARGMIN)
+    if (prim_is_arg_reduction(loop->outputs.at[j].reduce))
       return true;
   return false;
 }

@@ -452,7 +452,7 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
     const KernelOp *step = &t->score->ops.at[j];
     s->score_loads += step->kind == KOP_LOAD;
     s->score_converts_64_bits |= converts_through_64_bits(t->score, step);
-    s->score_ops += step->kind == KOP_OP ? prim_cost(step->op) : 1;
+    s->score_ops += step->kind == KOP_OP ? map_info[step->op].cost : 1;
   }
   s->store_align_bytes = cuda_store_alignment(k, t->e[t->e_count - 1]);
   s->head_dim = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);

@@ -136,7 +136,7 @@ void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
     }
     for (uint32_t i = 0; j && i < loop->ops.len; i++) {
       const KernelOp *step = &loop->ops.at[i];
-      s->epilogue_ops += step->kind == KOP_OP     ? prim_cost(step->op)
+      s->epilogue_ops += step->kind == KOP_OP     ? map_info[step->op].cost
                          : step->kind == KOP_LOAD ? 2
                                                   : 0.5;
     }

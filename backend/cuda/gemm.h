@@ -93,7 +93,8 @@ typedef struct GemmShape {
   bool tma_storable;        /* TMA can store all results, */
   uint32_t output_count;    /* which are so many, */
   uint32_t max_output_bytes; /* of so many bytes at most */
-  double epilogue_ops; /* what is done for each element, as prim_cost counts */
+  double epilogue_ops;       /* what is done for each element, as `cost` in
+                                primitives/map.def */
 } GemmShape;
 
 /* The one that should be fastest, and its seconds.  False: there is none; for

@@ -264,7 +264,6 @@ typedef struct CudaAccumulator {
 } CudaAccumulator;
 
 /* Is it the place of a value that is wanted? */
-bool cuda_is_arg_reduction(PrimId reduce);
 /* Of the loop at hand: statements that declare it, take in the element at hand,
  * put together what some threads have by `fold` of the prelude. */
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,

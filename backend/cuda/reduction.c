@@ -4,10 +4,6 @@
 
 #define format emit_format
 
-bool cuda_is_arg_reduction(PrimId op) {
-  return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
-}
-
 static bool needs_int64_index(const LoopNest *loop) {
   return loop->graph->extent_table ||
          loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count) >
@@ -40,7 +36,7 @@ PartialReduction cuda_alloc_partials(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r, int64_t count) {
   PartialReduction p = {.dtype = partial_dtype(loop, r)};
   p.offset = cuda_alloc_scratch(w, count, p.dtype);
-  p.is_arg_reduction = cuda_is_arg_reduction(r->reduce);
+  p.is_arg_reduction = prim_is_arg_reduction(r->reduce);
   if (p.is_arg_reduction)
     p.index_offset = cuda_alloc_scratch(w, count, DT_I64);
   return p;
@@ -90,7 +86,7 @@ CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
   CudaAccumulator s = {.r = r, .name = e->next_id++, .class = value_class(t)};
   s.type = scalar_type(s.class);
   s.identity = emit_identity(r->reduce, t);
-  if (!cuda_is_arg_reduction(r->reduce))
+  if (!prim_is_arg_reduction(r->reduce))
     return s;
   const KernelOp *of = &loop->ops.at[r->value_op];
   const PartialReduction *part = partial_of(w, of);
@@ -119,11 +115,11 @@ void cuda_accumulator_update(CudaWriter *w, const CudaAccumulator *s,
              *acc = format(e, "acc%u", s->name);
   if (s->index_expr)
     buffer_printf(out, "%s(&%s, {%s, (%s)(%s)});\n",
-                  s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least", acc, x,
-                  s->index_type, s->index_expr);
+                  order_info[reduce_info[s->r->reduce].order].cuda_place, acc,
+                  x, s->index_type, s->index_expr);
   else
     buffer_printf(out, "%s = %s;\n", acc,
-                  emit_combine(e, s->r->reduce, s->class, acc, x));
+                  emit_combine(e, s->r->reduce, s->class, false, acc, x));
 }
 
 void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
@@ -137,10 +133,10 @@ void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
                 s->name, scratch, type, type);
   if (s->index_expr)
     buffer_printf(out, "%s(&x, y);\nreturn x;\n});\n",
-                  s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least");
+                  order_info[reduce_info[s->r->reduce].order].cuda_place);
   else
     buffer_printf(out, "return (%s)(%s);\n});\n", type,
-                  emit_combine(e, s->r->reduce, s->class, "x", "y"));
+                  emit_combine(e, s->r->reduce, s->class, false, "x", "y"));
 }
 
 const char *cuda_accumulator_value(Emitter *e, const CudaAccumulator *s) {

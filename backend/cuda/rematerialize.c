@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { MAX_REMATERIALIZE_COST = 64 /* of an element, as prim_cost counts */ };
+enum {
+  MAX_REMATERIALIZE_COST =
+      64 /* of an element, as `cost` in primitives/map.def */
+};
 
 static bool is_row_output(const LoopNest *loop, const LoopOutput *r) {
   return r->local_index && r->reduce == PRIM_NONE &&
@@ -24,7 +27,7 @@ static bool has_same_axes(const LoopNest *x, const LoopNest *y) {
  * axes and sizes of its loop say. */
 static double op_cost(const LoopNest *loop, uint32_t at) {
   const KernelOp *s = &loop->ops.at[at];
-  double cost = s->kind == KOP_OP ? prim_cost(s->op) : 0.5;
+  double cost = s->kind == KOP_OP ? map_info[s->op].cost : 0.5;
   bool is_not_pure =
       (s->kind == KOP_LOAD &&
        (s->checked_index_count > 0 || !cuda_is_affine(s->address))) ||

@@ -154,8 +154,8 @@ static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
         t->online_sums[i].pattern.max_loop == n->loop_index &&
         t->online_sums[i].pattern.max_output == j)
       s->name = t->online_sums[i].max_name;
-  s->blocked_sum = s->r->reduce == PRIM_SUM && s->class == 'f' &&
-                   !n->vectors_in_registers &&
+  s->blocked_sum = reduce_info[s->r->reduce].accumulator == ACCUMULATOR_RUNS &&
+                   s->class == 'f' && !n->vectors_in_registers &&
                    terms_per_thread(w, n) > SUM_BLOCK_TERMS;
 }
 
@@ -831,7 +831,7 @@ static void count_reductions(ThreadGroup *t) {
     for (uint32_t i = 0; i < loop->outputs.len; i++) {
       t->reduction_count += is_reduction(&loop->outputs.at[i]);
       t->has_arg_reduction |= is_reduction(&loop->outputs.at[i]) &&
-                              cuda_is_arg_reduction(loop->outputs.at[i].reduce);
+                              prim_is_arg_reduction(loop->outputs.at[i].reduce);
     }
   }
   t->needs_barrier = t->reduction_count == 1 && t->w->s->group_threads > WARP &&

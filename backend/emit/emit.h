@@ -155,9 +155,10 @@ const char *emit_store_value(Emitter *e, uint32_t stride,
                              Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t stride);
 bool is_float_class(char class);
-/* The larger or smaller of two; NaN wins. */
-const char *emit_min_max(Emitter *e, bool is_max, char class, bool lanes,
-                         const char *x, const char *y);
+/* An accumulator and an element combined by a reduction, or two accumulators:
+ * numbers or vectors of a class. */
+const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
+                         const char *acc, const char *x);
 /* x / by rounded down, of lanes that are integers of 32 bits, by a positive
  * number: where a product of 31 bits says it, that and a shift, else compilers
  * know how. */
@@ -205,9 +206,7 @@ void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
 /* One loop of the kernel, complete. */
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop,
                     uint32_t vector_axis);
-/* One number taken into another by a reduction, and what it begins with. */
-const char *emit_combine(Emitter *e, PrimId op, char class, const char *acc,
-                         const char *x);
+/* What an accumulator of elements of a type begins with. */
 const char *emit_identity(PrimId op, Dtype t);
 /* For the axes that limits cut: from%u and to%u, by loop, at a point or at
  * some rows; all of them where `whole` says so. */

@@ -193,11 +193,6 @@ static char wider_class(char x, char y) {
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
-static bool is_comparison(PrimId op) {
-  return op == PRIM_EQ || op == PRIM_NE || op == PRIM_LT || op == PRIM_LE ||
-         op == PRIM_GT || op == PRIM_GE;
-}
-
 bool is_float_class(char class) {
   return class == 'f' || class == 'd';
 }
@@ -206,7 +201,7 @@ bool is_float_class(char class) {
  * a number that comes out. */
 static char working_class(const Emitter *e, uint32_t op_index,
                           const KernelOp *s) {
-  bool narrows_to_i32 = is_comparison(s->op) || e->classes[op_index] == 'i';
+  bool narrows_to_i32 = s->dtype == DT_BOOL || e->classes[op_index] == 'i';
   char class = 'b';
   for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
     const KernelOp *x = &e->loop->ops.at[s->args[j]];
@@ -238,61 +233,81 @@ static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   emit_define(e, op_index, x);
 }
 
-static const char *const math_functions[PRIM_COUNT] = {
-    [PRIM_FLOOR] = "floor", [PRIM_CEIL] = "ceil", [PRIM_ROUND] = "nearbyint",
-    [PRIM_TRUNC] = "trunc", [PRIM_SQRT] = "sqrt", [PRIM_EXP] = "exp",
-    [PRIM_EXPM1] = "expm1", [PRIM_LOG] = "log",   [PRIM_LOG1P] = "log1p",
-    [PRIM_SIN] = "sin",     [PRIM_COS] = "cos",   [PRIM_TAN] = "tan",
-    [PRIM_ATAN2] = "atan2", [PRIM_SINH] = "sinh", [PRIM_COSH] = "cosh",
-    [PRIM_TANH] = "tanh",   [PRIM_ERF] = "erf",   [PRIM_POW] = "pow",
-};
+/* ---- texts of primitives/map.def and reduce.def ---- */
 
-/* Has the prelude a function of whole vectors for it?  Then scalars take it
- * too, so that an element is the same wherever it stands. */
-static bool has_vector_function(PrimId op, char class) {
-  return class == 'f' || op != PRIM_ATAN2;
-}
-
-static const char *emit_math_call(Emitter *e, const KernelOp *s, char class,
-                                  bool is_vector, const char *const *args) {
-  const char *name = math_functions[s->op];
-  if (has_vector_function(s->op, class)) {
-    const char *x = args[0], *y = s->arg_count == 2 ? args[1] : NULL;
-    if (!is_vector) {
-      x = format(e, "splat_%c(%s)", class, x);
-      y = y ? format(e, "splat_%c(%s)", class, y) : NULL;
-    }
-    const char *call = y ? format(e, "%s_%c(%s, %s)", name, class, x, y)
-                         : format(e, "%s_%c(%s)", name, class, x);
-    return is_vector ? call : format(e, "first_%c(%s)", class, call);
+static void put_template_name(Buffer *out, char name, char class,
+                              const char *const *args) {
+  switch (name) {
+  case 'x':
+  case 'y':
+  case 'z':
+    buffer_puts(out, args[name - 'x']);
+    break;
+  case 'c':
+    buffer_printf(out, "%c", class);
+    break;
+  case 't':
+    buffer_puts(out, scalar_type(class));
+    break;
+  case 'u':
+    buffer_puts(out, class == 'l' ? "uint64_t" : "uint32_t");
+    break;
+  case 'f':
+    buffer_puts(out, class == 'f' ? "f" : "");
+    break;
   }
-  const char *f = format(e, "__builtin_%s", name);
-  if (!is_vector)
-    return s->arg_count == 1 ? format(e, "%s(%s)", f, args[0])
-                             : format(e, "%s(%s, %s)", f, args[0], args[1]);
-  if (s->arg_count == 1)
-    return format(e, "LANES1(v%c, %s, %s)", class, f, args[0]);
-  return format(e, "LANES2(v%c, %s, %s, %s)", class, f, args[0], args[1]);
 }
 
-/* A power that all lanes have: the prelude knows what is quicker for some. */
-static bool has_uniform_exponent(const Emitter *e, const KernelOp *s,
+/* A row's text with these arguments; without a text there is no kernel. */
+static const char *emit_template(Emitter *e, const char *template, char class,
+                                 const char *const *args) {
+  Buffer out = {.arena = e->arena};
+  if (!template) {
+    e->failed = true;
+    return "0";
+  }
+  for (const char *at = template; *at; at++)
+    if (*at == '$')
+      put_template_name(&out, *++at, class, args);
+    else
+      buffer_printf(&out, "%c", *at);
+  return out.text;
+}
+
+static const PrimText *map_text(PrimId op, char class) {
+  const MapInfo *row = &map_info[op];
+  return !is_float_class(class)            ? &row->integer
+         : class == 'd' && row->f64.scalar ? &row->f64
+                                           : &row->f32;
+}
+
+static const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
+                            const char *const *args) {
+  const PrimText *text = map_text(op, class);
+  const char *cuda = e->dialect ? map_info[op].cuda.scalar : NULL;
+  return emit_template(e,
+                       cuda        ? cuda
+                       : is_vector ? text->vector
+                                   : text->scalar,
+                       class, args);
+}
+
+const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
+                         const char *acc, const char *x) {
+  const ReduceInfo *row = &reduce_info[op];
+  const PrimText *text = is_float_class(class) ? &row->floats : &row->integer;
+  const char *args[] = {acc, x, NULL};
+  if (!text->scalar)
+    return emit_map(e, row->combine, class, is_vector, args);
+  return emit_template(e, is_vector ? text->vector : text->scalar, class, args);
+}
+
+/* A second argument that all lanes have, where the row has a text for such. */
+static bool has_uniform_argument(const Emitter *e, const KernelOp *s,
                                  char class) {
-  return s->op == PRIM_POW && is_float_class(class) && !e->varies[s->args[1]];
+  return map_info[s->op].uniform.scalar && is_float_class(class) &&
+         !e->varies[s->args[1]];
 }
-
-static const char *emit_uniform_power(Emitter *e, char class, bool is_vector,
-                                      const char *x, const char *y) {
-  return is_vector ? format(e, "pow_by_%c(%s, %s)", class, x, y)
-                   : format(e, "first_%c(pow_by_%c(splat_%c(%s), %s))", class,
-                            class, class, x, y);
-}
-
-static const char *const infix_operators[PRIM_COUNT] = {
-    [PRIM_ADD] = "+", [PRIM_SUB] = "-", [PRIM_MUL] = "*",
-    [PRIM_EQ] = "==", [PRIM_NE] = "!=", [PRIM_LT] = "<",
-    [PRIM_LE] = "<=", [PRIM_GT] = ">",  [PRIM_GE] = ">=",
-};
 
 /* select(condition, x, y) on lanes or scalars of a class */
 const char *emit_select(Emitter *e, char class, bool is_vector, const char *c,
@@ -342,46 +357,31 @@ static const char *emit_constant_division(Emitter *e, uint32_t op_index,
   return s->op == PRIM_DIV ? q : format(e, "%s - %s * %d", x, q, divisor);
 }
 
-/* Integer division: the divisor is looked at unless its bounds say enough. */
-static const char *emit_int_division(Emitter *e, uint32_t op_index,
-                                     const KernelOp *s, bool is_vector,
-                                     const char *const *args) {
+/* What fails for some second arguments: that is looked at unless its bounds
+ * say enough. */
+static const char *emit_fallible(Emitter *e, uint32_t op_index,
+                                 const KernelOp *s, bool is_vector,
+                                 const char *const *args) {
   const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
-  const char *x = args[0], *y = args[1];
-  const char *f = s->op == PRIM_DIV   ? "div_int"
-                  : s->op == PRIM_MOD ? "mod_int"
-                                      : "pow_int";
-  bool is_nonzero = divisor->low > 0 ||
-                    (s->op != PRIM_POW && divisor->high < 0) ||
-                    (s->op == PRIM_POW && divisor->low >= 0);
+  bool is_power = map_info[s->op].fault == ARITH_NEGATIVE_POWER;
+  bool is_valid = divisor->low > 0 || (!is_power && divisor->high < 0) ||
+                  (is_power && divisor->low >= 0);
   char class = working_class(e, op_index, s);
-  if (!is_nonzero || (e->varies[s->args[1]] && s->op != PRIM_POW)) {
-    const char *is_invalid =
-        s->op == PRIM_POW ? format(e, "%s < 0", y) : format(e, "%s == 0", y);
+  const char *x[] = {args[0], args[1], NULL};
+  if (!is_valid || (e->varies[s->args[1]] && !is_power)) {
+    const char *is_invalid = format(e, is_power ? "%s < 0" : "%s == 0", x[1]);
     uint32_t name = e->next_id++;
     buffer_printf(emit_block_at(e, e->op_levels[op_index]),
                   "const %s w%u = %s;\n", is_vector ? "vi" : "int", name,
                   emit_compare(e, class, is_vector, is_invalid));
-    if (!is_nonzero) /* else: in lanes behind the last one alone */
+    if (!is_valid) /* else: in lanes behind the last one alone */
       emit_check(e, op_index, is_vector, format(e, "w%u", name));
     const char *one = is_vector ? format(e, "splat_%c(1)", class) : "1";
-    y = emit_named(
+    x[1] = emit_named(
         e, op_index, class, is_vector,
-        emit_select(e, class, is_vector, format(e, "w%u", name), one, y));
+        emit_select(e, class, is_vector, format(e, "w%u", name), one, x[1]));
   }
-  if (is_vector && s->op == PRIM_POW)
-    return format(e, "LANES2(v%c, %s, %s, %s)", class, f, x, y);
-  if (is_vector)
-    return format(e, "%s_%c(%s, %s)", s->op == PRIM_DIV ? "div" : "mod", class,
-                  x, y);
-  return format(e, "%s(%s, %s)", f, x, y);
-}
-
-static const char *emit_float_mod(Emitter *e, char class, bool is_vector,
-                                  const char *x, const char *y) {
-  if (is_vector)
-    return format(e, "mod_%c(%s, %s)", class, x, y);
-  return format(e, "mod_%s(%s, %s)", scalar_type(class), x, y);
+  return emit_map(e, s->op, class, is_vector, x);
 }
 
 /* One that an earlier loop left? */
@@ -390,116 +390,20 @@ static bool is_row_sum(const Emitter *e, const KernelOp *s) {
          e->locals[s->source_loop][s->source_output].is_row_sum;
 }
 
-static const char *emit_wrapping(Emitter *e, char class, bool is_vector,
-                                 const char *x, const char *op, const char *y) {
-  if (is_vector || is_float_class(class))
-    return format(e, "%s %s %s", x, op, y);
-  const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-  return format(e, "(%s)((%s)%s %s (%s)%s)", scalar_type(class), u, x, op, u,
-                y);
-}
-
-static const char *emit_sign(Emitter *e, char class, bool is_vector,
-                             const char *x) {
-  if (!is_vector)
-    return format(e, "(%s > 0 ? 1 : %s < 0 ? -1 : %s == 0 ? 0 : %s)", x, x, x,
-                  x);
-  const char *one = format(e, "splat_%c(1)", class);
-  const char *extra = emit_compare(e, class, true, format(e, "%s > 0", x));
-  const char *less = emit_compare(e, class, true, format(e, "%s < 0", x));
-  const char *zero = emit_compare(e, class, true, format(e, "%s == 0", x));
-  const char *rest =
-      format(e, "sel_%c(%s, splat_%c(0), %s)", class, zero, class, x);
-  rest = emit_select(e, class, true, less, format(e, "-%s", one), rest);
-  return emit_select(e, class, true, extra, one, rest);
-}
-
-const char *emit_min_max(Emitter *e, bool is_max, char class, bool is_vector,
-                         const char *x, const char *y) {
-  if (is_vector && class != 'b')
-    return format(e, "%s_%c(%s, %s)", is_max ? "most" : "least", class, x, y);
-  const char *c = emit_compare(e, class, is_vector,
-                               format(e, "%s %s %s", x, is_max ? ">" : "<", y));
-  if (is_float_class(class))
-    c = format(e, "(%s || %s != %s)", c, x, x);
-  return emit_select(e, class, is_vector, c, x, y);
-}
-
-static const char *emit_abs(Emitter *e, char class, bool is_vector,
-                            const char *x) {
-  if (is_float_class(class) && !is_vector)
-    return format(e, "__builtin_fabs%s(%s)", class == 'f' ? "f" : "", x);
-  if (is_float_class(class))
-    return format(e, "abs_%c(%s)", class, x);
-  const char *minus = is_vector ? format(e, "-%s", x)
-                                : emit_wrapping(e, class, false, "0", "-", x);
-  return emit_select(e, class, is_vector,
-                     emit_compare(e, class, is_vector, format(e, "%s < 0", x)),
-                     minus, x);
-}
-
 static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
                                        const KernelOp *s, char class,
                                        bool is_vector, const char *const *a) {
-  switch ((int)s->op) {
-  case PRIM_ADD:
-  case PRIM_SUB:
-  case PRIM_MUL:
-    return emit_wrapping(e, class, is_vector, a[0], infix_operators[s->op],
-                         a[1]);
-  case PRIM_DIV:
-    if (class == 'f' && e->dialect && e->dialect->divide_by_row_sum &&
-        is_row_sum(e, &e->loop->ops.at[s->args[1]]))
-      return format(e, "%s(%s, %s)", e->dialect->divide_by_row_sum, a[0], a[1]);
-    return is_float_class(class)
-               ? format(e, "%s / %s", a[0], a[1])
-               : emit_int_division(e, op_index, s, is_vector, a);
-  case PRIM_MOD:
-    return is_float_class(class)
-               ? emit_float_mod(e, class, is_vector, a[0], a[1])
-               : emit_int_division(e, op_index, s, is_vector, a);
-  case PRIM_POW:
-    if (has_uniform_exponent(e, s, class))
-      return emit_uniform_power(e, class, is_vector, a[0], a[1]);
-    return is_float_class(class)
-               ? emit_math_call(e, s, class, is_vector, a)
-               : emit_int_division(e, op_index, s, is_vector, a);
-  case PRIM_NEG:
-    return is_float_class(class) || is_vector
-               ? format(e, "-%s", a[0])
-               : emit_wrapping(e, class, false, "0", "-", a[0]);
-  case PRIM_MAXIMUM:
-  case PRIM_MINIMUM:
-    return emit_min_max(e, s->op == PRIM_MAXIMUM, class, is_vector, a[0], a[1]);
-  case PRIM_ABS:
-    return emit_abs(e, class, is_vector, a[0]);
-  case PRIM_SIGN:
-    return emit_sign(e, class, is_vector, a[0]);
-  case PRIM_RSQRT:
-    return is_vector ? format(e, "rsqrt_%c(%s)", class, a[0])
-                     : format(e, "1 / __builtin_sqrt%s(%s)",
-                              class == 'f' ? "f" : "", a[0]);
-  case PRIM_ISNAN:
-    return emit_compare(e, class, is_vector, format(e, "%s != %s", a[0], a[0]));
-  case PRIM_AND:
-    return is_vector ? format(e, "%s & %s", a[0], a[1])
-                     : format(e, "%s && %s", a[0], a[1]);
-  case PRIM_OR:
-    return is_vector ? format(e, "%s | %s", a[0], a[1])
-                     : format(e, "%s || %s", a[0], a[1]);
-  case PRIM_NOT:
-    return format(e, "%s%s", is_vector ? "~" : "!", a[0]);
-  case PRIM_SELECT:
-    return emit_select(e, class, is_vector, a[0], a[1], a[2]);
-  }
-  if (is_comparison(s->op))
-    return emit_compare(
-        e, class, is_vector,
-        format(e, "%s %s %s", a[0], infix_operators[s->op], a[1]));
-  if (math_functions[s->op] && is_float_class(class))
-    return emit_math_call(e, s, class, is_vector, a);
-  e->failed = true;
-  return "0";
+  const PrimText *uniform = &map_info[s->op].uniform;
+  if (s->op == PRIM_DIV && class == 'f' && e->dialect &&
+      e->dialect->divide_by_row_sum &&
+      is_row_sum(e, &e->loop->ops.at[s->args[1]]))
+    return format(e, "%s(%s, %s)", e->dialect->divide_by_row_sum, a[0], a[1]);
+  if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
+    return emit_fallible(e, op_index, s, is_vector, a);
+  if (has_uniform_argument(e, s, class))
+    return emit_template(e, is_vector ? uniform->vector : uniform->scalar,
+                         class, a);
+  return emit_map(e, s->op, class, is_vector, a);
 }
 
 static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
@@ -513,7 +417,7 @@ static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
   for (uint32_t j = 0; j < s->arg_count; j++) {
     char c = is_select && j == 0 ? 'b' : class;
     bool is_vector_operand =
-        is_vector && !(j == 1 && has_uniform_exponent(e, s, class));
+        is_vector && !(j == 1 && has_uniform_argument(e, s, class));
     args[j] = emit_operand(e, s->args[j], c, is_vector_operand);
     if (args[j][0] != 's' && args[j][0] != 'v')
       args[j] = emit_named(e, op_index, c, is_vector_operand, args[j]);
@@ -522,8 +426,7 @@ static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
   }
   const char *value =
       emit_primitive_expr(e, op_index, s, class, is_vector, args);
-  if (!is_comparison(s->op) && s->op != PRIM_ISNAN && class != result &&
-      is_vector)
+  if (s->dtype != DT_BOOL && class != result && is_vector)
     value = class == 'l' ? format(e, "narrow(%s)", value) : value;
   if (is_select)
     emit_define(e, op_index, value);

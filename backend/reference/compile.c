@@ -201,9 +201,10 @@ static bool can_fail(const BytecodeCompiler *c, const BodyOp *expr) {
       if (!in_range(&c->op_info[expr->args[k]].affine, expr->node->extents[k]))
         return true;
   if (expr->kind == BODY_OP && compute_kind(expr->dtype) == KIND_I &&
-      (expr->op == PRIM_DIV || expr->op == PRIM_MOD || expr->op == PRIM_POW)) {
+      map_info[expr->op].fault != ARITH_OK) {
     const AffineIndex *y = &c->op_info[expr->args[1]].affine;
-    return !(y->low > 0 || (y->high < 0 && expr->op != PRIM_POW));
+    return !(y->low > 0 ||
+             (y->high < 0 && map_info[expr->op].fault == ARITH_DIVIDE_BY_ZERO));
   }
   return false;
 }
@@ -605,20 +606,26 @@ static uint32_t emit_guard(BytecodeCompiler *c) {
   return at;
 }
 
-typedef enum AccumulatorKind { ACC_I, ACC_F, ACC_W, ACC_D } AccumulatorKind;
+/* In the order of a REDUCE primitive's instructions. */
+typedef enum AccumulatorKind { ACC_I, ACC_F, ACC_D, ACC_W } AccumulatorKind;
 
 static AccumulatorKind accumulator_kind(const BytecodeCompiler *c, Dtype body) {
   ComputeKind kind = compute_kind(body);
   if (kind != KIND_F)
     return kind == KIND_I ? ACC_I : ACC_D;
-  return c->node->dtype == DT_F32 ? ACC_W : ACC_F;
+  bool is_wide = reduce_info[c->node->reduce].accumulator != ACCUMULATOR_OWN;
+  return is_wide && c->node->dtype == DT_F32 ? ACC_W : ACC_F;
 }
 
-static OpCode opcode_for_kind(OpCode first, ComputeKind kind) {
-  return (OpCode)(first + kind);
-}
+/* The first instruction of each REDUCE primitive. */
+static const OpCode first_accumulate[PRIM_COUNT] = {
+#define R(id, ...) [PRIM_##id] = OP_##id##_I,
+#include "primitives/reduce.def"
+#undef R
+};
 
 typedef struct Reduction { /* how a reduction accumulates */
+  bool is_arg_reduction;
   OpCode op;
   Reg identity;
   Dtype accumulator_dtype; /* type of the accumulator */
@@ -644,27 +651,41 @@ static Reg highest_value(Dtype t) {
   return (Reg){.i = x};
 }
 
+/* What a reduction of no elements of a type is, in an accumulator's type. */
+static Reg identity_of(PrimId op, Dtype of, Dtype accumulator_dtype) {
+  const ReduceInfo *row = &reduce_info[op];
+  ReduceIdentity identity = of == DT_BOOL        ? row->of_bool
+                            : dtype_is_float(of) ? row->of_float
+                                                 : row->of_int;
+  switch (identity) {
+  case IDENTITY_NONE:
+  case IDENTITY_ZERO:
+    break;
+  case IDENTITY_ONE:
+    return reg_from_scalar(
+        scalar_convert((Scalar){.dtype = DT_I64, .i = 1}, accumulator_dtype));
+  case IDENTITY_LOWEST:
+    return lowest_value(of);
+  case IDENTITY_HIGHEST:
+    return highest_value(of);
+  }
+  return reg_from_scalar((Scalar){.dtype = accumulator_dtype});
+}
+
 static Reduction reduction_of(const BytecodeCompiler *c) {
   Dtype body = c->node->body_ops[c->node->body_op_count - 1].dtype;
-  ComputeKind kind = compute_kind(body);
   PrimId op = c->node->reduce;
-  Reduction f = {.accumulator_dtype = body};
-  if (op == PRIM_SUM || op == PRIM_PROD) {
-    AccumulatorKind v = accumulator_kind(c, body);
-    f.op = (OpCode)((op == PRIM_SUM ? OP_SUM_I : OP_PROD_I) + v);
-    f.accumulator_dtype = v == ACC_I ? DT_I64 : v == ACC_F ? DT_F32 : DT_F64;
-    f.identity = reg_from_scalar(scalar_convert(
-        (Scalar){.dtype = DT_I64, .i = op == PRIM_PROD}, f.accumulator_dtype));
-  } else if (op == PRIM_MAX || op == PRIM_MIN) {
-    f.op = opcode_for_kind(op == PRIM_MAX ? OP_MAX_I : OP_MIN_I, kind);
-    f.identity = op == PRIM_MAX ? lowest_value(body) : highest_value(body);
-  } else if (op == PRIM_ANY || op == PRIM_ALL) {
-    f.op = op == PRIM_ANY ? OP_ANY : OP_ALL;
-    f.identity = (Reg){.i = op == PRIM_ALL};
-  } else {
-    f.op = opcode_for_kind(op == PRIM_ARGMAX ? OP_ARGMAX_I : OP_ARGMIN_I, kind);
+  AccumulatorKind kind = accumulator_kind(c, body);
+  Reduction f = {.is_arg_reduction = prim_is_arg_reduction(op),
+                 .op = (OpCode)(first_accumulate[op] + kind),
+                 .accumulator_dtype = body};
+  if (f.is_arg_reduction)
     f.accumulator_dtype = DT_I64;
-  }
+  else if (reduce_info[op].accumulator != ACCUMULATOR_OWN)
+    f.accumulator_dtype = kind == ACC_I   ? DT_I64
+                          : kind == ACC_F ? DT_F32
+                                          : DT_F64;
+  f.identity = identity_of(op, body, f.accumulator_dtype);
   return f;
 }
 
@@ -674,7 +695,7 @@ static uint32_t emit_reduction_start(BytecodeCompiler *c, const Reduction *f) {
   uint32_t acc = int_reg(c, 0);
   int_reg(c, 0), int_reg(c, 0);
   emit(c, (Instruction){.op = OP_MOVE, .d = acc, .a = start});
-  if (f->op >= OP_ARGMAX_I && f->op <= OP_ARGMIN_D)
+  if (f->is_arg_reduction)
     emit(c, (Instruction){.op = OP_MOVE, .d = acc + 2, .a = zero});
   return acc;
 }
@@ -683,13 +704,12 @@ static uint32_t emit_reduction_start(BytecodeCompiler *c, const Reduction *f) {
 static uint32_t emit_reduction_end(BytecodeCompiler *c, const Reduction *f,
                                    uint32_t acc) {
   uint32_t d = int_reg(c, 0);
-  bool is_arg_reduction = f->op >= OP_ARGMAX_I && f->op <= OP_ARGMIN_D;
   OpCode op = f->accumulator_dtype == c->node->dtype
                   ? OP_MOVE
                   : convert_opcode(f->accumulator_dtype, c->node->dtype);
   emit(c, (Instruction){.op = op,
                         .d = d,
-                        .a = is_arg_reduction ? acc + 1 : acc,
+                        .a = f->is_arg_reduction ? acc + 1 : acc,
                         .from = f->accumulator_dtype,
                         .to = c->node->dtype});
   return d;

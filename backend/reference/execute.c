@@ -49,7 +49,9 @@ static double dot(double sum, int64_t count, StridedVector x, StridedVector y) {
 #define LABEL_MAP(id)                                           \
   [OP_##id##_I] = &&on_##id##_I, [OP_##id##_F] = &&on_##id##_F, \
   [OP_##id##_D] = &&on_##id##_D,
-#define LABEL_REDUCE LABEL_NONE
+#define LABEL_REDUCE(id)                                        \
+  [OP_##id##_I] = &&on_##id##_I, [OP_##id##_F] = &&on_##id##_F, \
+  [OP_##id##_D] = &&on_##id##_D, [OP_##id##_W] = &&on_##id##_W,
 #define LABEL_MOVE LABEL_NONE
 #define LABEL_MAKE LABEL_NONE
 #define LABEL_OPAQUE LABEL_NONE
@@ -84,16 +86,27 @@ static double dot(double sum, int64_t count, StridedVector x, StridedVector y) {
 #define CODE_HOST CODE_NONE
 
 #define ADDRESS(type) (((const type *)ins->base)[A.i + ins->k * B.i])
-#define ARG_REDUCE(member, op)                                        \
-  do {                                                                \
-    Reg *best = &D;                                                   \
-    if (best[2].i == 0 || A.member op best[0].member ||               \
-        (A.member != A.member && best[0].member == best[0].member)) { \
-      best[0] = A;                                                    \
-      best[1].i = best[2].i;                                          \
-    }                                                                 \
-    best[2].i++;                                                      \
+/* The combination of D and x in a kind of number, or x and where it stands in
+ * the place of D. */
+#define ACCUMULATE_VALUE(combine, kind, member, x) \
+  ref_##combine(KIND_##kind, &D, D, x, x)
+#define ACCUMULATE_PLACE(combine, kind, member, x)                       \
+  do {                                                                   \
+    Reg *best = &D                                                       \
+    , new = x, is_better;                                                \
+    ref_##combine(KIND_##kind, &is_better, new, best[0], new);           \
+    if (best[2].i == 0 || is_better.i ||                                 \
+        (new.member != new.member &&best[0].member == best[0].member)) { \
+      best[0] = new;                                                     \
+      best[1].i = best[2].i;                                             \
+    }                                                                    \
+    best[2].i++;                                                         \
   } while (0)
+#define REDUCE_HANDLER(id, state, combine)              \
+  HANDLER(id##_I, ACCUMULATE_##state(combine, I, i, A)) \
+  HANDLER(id##_F, ACCUMULATE_##state(combine, F, f, A)) \
+  HANDLER(id##_D, ACCUMULATE_##state(combine, D, d, A)) \
+  HANDLER(id##_W, ACCUMULATE_##state(combine, D, d, ((Reg){.d = A.f})))
 
 bool bytecode_run(const Graph *g, const Node *n, const Bytecode *p, void *out,
                   Span *where, Fault *fault) {
@@ -164,34 +177,15 @@ on_INDEX:
                       .dtype = (Dtype)ins->to,
                       .f = prng_normal(*(const PrngKey *)ins->base,
                                        (uint64_t)A.i, (Dtype)ins->to)}))
-  HANDLER(SUM_I, D.i = (int64_t)((uint64_t)D.i + (uint64_t)A.i))
-  HANDLER(SUM_F, D.f += A.f)
-  HANDLER(SUM_W, D.d += A.f)
-  HANDLER(SUM_D, D.d += A.d)
-  HANDLER(PROD_I, D.i = (int64_t)((uint64_t)D.i * (uint64_t)A.i))
-  HANDLER(PROD_F, D.f *= A.f)
-  HANDLER(PROD_W, D.d *= A.f)
-  HANDLER(PROD_D, D.d *= A.d)
-  HANDLER(MAX_I, ref_MAXIMUM(KIND_I, &D, D, A, A))
-  HANDLER(MAX_F, ref_MAXIMUM(KIND_F, &D, D, A, A))
-  HANDLER(MAX_D, ref_MAXIMUM(KIND_D, &D, D, A, A))
-  HANDLER(MIN_I, ref_MINIMUM(KIND_I, &D, D, A, A))
-  HANDLER(MIN_F, ref_MINIMUM(KIND_F, &D, D, A, A))
-  HANDLER(MIN_D, ref_MINIMUM(KIND_D, &D, D, A, A))
-  HANDLER(ANY, D.i |= A.i)
-  HANDLER(ALL, D.i &= A.i)
 on_DOT:
   D
   .d = dot(D.d, ins->k, strided_vector_of(ins + 1, r, ins->a),
            strided_vector_of(ins + 2, r, ins->a));
   polls_left = polls_left > ins->k ? polls_left - (uint32_t)ins->k : 1;
   DISPATCH(ins->jump);
-  HANDLER(ARGMAX_I, ARG_REDUCE(i, >))
-  HANDLER(ARGMAX_F, ARG_REDUCE(f, >))
-  HANDLER(ARGMAX_D, ARG_REDUCE(d, >))
-  HANDLER(ARGMIN_I, ARG_REDUCE(i, <))
-  HANDLER(ARGMIN_F, ARG_REDUCE(f, <))
-  HANDLER(ARGMIN_D, ARG_REDUCE(d, <))
+#define R(id, state, combine, ...) REDUCE_HANDLER(id, state, combine)
+#include "primitives/reduce.def"
+#undef R
 #define P(id, name, class, flags, scheme, doc, example) CODE_##class(id)
 #include "primitives/primitives.def"
 #undef P

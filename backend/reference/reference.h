@@ -15,8 +15,8 @@ typedef enum OpCode {
 #include "backend/reference/ops.def"
 #undef O
 #define OPS_MAP(id) OP_##id##_I, OP_##id##_F, OP_##id##_D,
+#define OPS_REDUCE(id) OP_##id##_I, OP_##id##_F, OP_##id##_D, OP_##id##_W,
 #define OPS_NONE(id)
-#define OPS_REDUCE OPS_NONE
 #define OPS_MOVE OPS_NONE
 #define OPS_MAKE OPS_NONE
 #define OPS_OPAQUE OPS_NONE
