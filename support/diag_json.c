@@ -16,19 +16,6 @@ DiagCode diag_code(const Diag *diag) {
   return code;
 }
 
-bool sources_region(const Sources *sources, Span span, SourceRegion *out) {
-  const Source *source = span.file ? sources_get(sources, span.file) : NULL;
-  if (!source)
-    return false;
-  uint32_t bytes;
-  *out = (SourceRegion){.source = source,
-                        .column = source_char_column(source, span.start),
-                        .end_column = source_char_column(source, span.end)};
-  source_line_and_column(source, span.start, &out->line, &bytes);
-  source_line_and_column(source, span.end, &out->end_line, &bytes);
-  return true;
-}
-
 /* ---- JSON ---- */
 
 static void put_location(Buffer *out, const Sources *sources, Span span) {

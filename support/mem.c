@@ -1,32 +1,12 @@
-/* Allocation that unwinds instead of returning NULL, and the unwinding. */
+/* Allocation that unwinds instead of returning NULL. */
 #include "support.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local Trap *innermost;
 /* Set by tests before any thread starts. */
 static uint64_t allocations_until_failure;
 static bool keep_failing, failure_injected;
-
-void trap_begin(Trap *trap) {
-  trap->kind = FAIL_NONE;
-  trap->outer = innermost;
-  innermost = trap;
-}
-
-void trap_end(Trap *trap) {
-  innermost = trap->outer;
-}
-
-void trap_raise(FailKind kind) {
-  Trap *trap = innermost;
-  if (!trap) /* a bug: every entry point of the library sets one */
-    __builtin_trap();
-  innermost = trap->outer;
-  trap->kind = kind;
-  longjmp(trap->jump_buffer, (int)kind);
-}
 
 void mem_inject_failure_at(uint64_t n) {
   allocations_until_failure = n;
@@ -41,21 +21,6 @@ void mem_inject_failures_from(uint64_t n) {
 
 bool mem_failure_injected(void) {
   return failure_injected;
-}
-
-static _Thread_local Flag *interrupt_flag;
-
-void interrupt_set_flag(Flag *flag) {
-  interrupt_flag = flag;
-}
-
-bool interrupt_pending(void) {
-  return interrupt_flag && flag_is_set(interrupt_flag);
-}
-
-void interrupt_poll(void) {
-  if (interrupt_pending())
-    trap_raise(FAIL_INTERRUPT);
 }
 
 bool mem_should_fail(void) {

@@ -69,6 +69,19 @@ uint32_t source_char_column(const Source *s, uint32_t offset) {
   return count;
 }
 
+bool sources_region(const Sources *sources, Span span, SourceRegion *out) {
+  const Source *source = span.file ? sources_get(sources, span.file) : NULL;
+  if (!source)
+    return false;
+  uint32_t bytes;
+  *out = (SourceRegion){.source = source,
+                        .column = source_char_column(source, span.start),
+                        .end_column = source_char_column(source, span.end)};
+  source_line_and_column(source, span.start, &out->line, &bytes);
+  source_line_and_column(source, span.end, &out->end_line, &bytes);
+  return true;
+}
+
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span) {
   enum { MAX_EXCERPT_BYTES = 80 };
   const Source *s = span.file ? sources_get(sources, span.file) : NULL;

@@ -20,7 +20,7 @@
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define NORETURN __attribute__((noreturn))
 
-/* ---- mem.c: allocation and unwinding ---- */
+/* ---- trap.c, interrupt.c, mem.c: allocation and unwinding ---- */
 
 typedef enum FailKind {
   FAIL_NONE,
@@ -85,7 +85,7 @@ typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
 /* All pieces are gone; of the memory the newest chunk stays for the next ones,
- * unless it is larger than `keep`. */
+ * unless it is larger than `max_retained_bytes`. */
 void arena_reset(Arena *arena, size_t max_retained_bytes);
 void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
 char *arena_strndup(Arena *arena, const char *text, size_t len); /* NUL-ended */
@@ -216,6 +216,12 @@ void source_line_and_column(const Source *source, uint32_t offset,
                             uint32_t *line, uint32_t *column);
 /* The column in characters, from 1, as people and most tools count. */
 uint32_t source_char_column(const Source *source, uint32_t offset);
+/* Lines and columns from 1, columns in characters. */
+typedef struct SourceRegion {
+  const Source *source;
+  uint32_t line, column, end_line, end_column;
+} SourceRegion;
+bool sources_region(const Sources *sources, Span span, SourceRegion *out);
 /* What stands at a place, on one line, and cut where that is long.  NULL where
  * there is nothing. */
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span);
@@ -321,12 +327,6 @@ typedef struct DiagCode {
   char text[8]; /* "E0301" */
 } DiagCode;
 DiagCode diag_code(const Diag *diag); /* of one that has a code */
-/* Lines and columns from 1, columns in characters. */
-typedef struct SourceRegion {
-  const Source *source;
-  uint32_t line, column, end_line, end_column;
-} SourceRegion;
-bool sources_region(const Sources *sources, Span span, SourceRegion *out);
 
 /* ---- utf8.c ---- */
 

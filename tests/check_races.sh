@@ -48,7 +48,7 @@ if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
   rest='' tests='pool block'
   sources='runtime/thread_pool.c runtime/cpu_quota.c runtime/caching_allocator.c
     runtime/derived_cache.c runtime/tensor.c runtime/mapped.c runtime/dtype.c \
-      support/mem.c
+      support/mem.c support/trap.c support/interrupt.c
     support/arena.c support/buffer.c support/utf8.c'
 fi
 

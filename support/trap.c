@@ -1,0 +1,23 @@
+/* Unwinding to the innermost trap of a thread. */
+#include "support.h"
+
+static _Thread_local Trap *innermost;
+
+void trap_begin(Trap *trap) {
+  trap->kind = FAIL_NONE;
+  trap->outer = innermost;
+  innermost = trap;
+}
+
+void trap_end(Trap *trap) {
+  innermost = trap->outer;
+}
+
+void trap_raise(FailKind kind) {
+  Trap *trap = innermost;
+  if (!trap) /* a bug: every entry point of the library sets one */
+    __builtin_trap();
+  innermost = trap->outer;
+  trap->kind = kind;
+  longjmp(trap->jump_buffer, (int)kind);
+}
