@@ -364,10 +364,6 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
                  Fault *fault);
 /* Is the value known without running anything?  Constants and what folds. */
 bool node_known(const Node *n, Scalar *out);
-/* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *tensor_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
-Tensor *tensor_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
-Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
