@@ -209,8 +209,7 @@ CachedPlan *cached_plan_new(Arena *arena, const Plan *plan, const PlanKey *o) {
   }
   find_donated_inputs(&m, plan, r);
   const Graph *g = plan->graph;
-  if (g->hot || !g->jit_threshold || !g->backend ||
-      !g->backend->compiles_kernels)
+  if (g->hot || !g->jit_threshold || !g->backend->compiles_kernels)
     r->interpreted_work = 0; /* it stays as it is */
   return r;
 }

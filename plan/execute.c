@@ -131,7 +131,7 @@ static void drop_references(const FusionGroup *group) {
 
 bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
                               Span *where, Fault *fault) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  const Backend *backend = g->backend;
   Node *n = group->nodes.at[0];
   *where = n->span;
   if (group->alias_of) {
@@ -218,7 +218,7 @@ static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
 
 /* What runs, in order, and what each of it wants of the backend. */
 static void build_groups(Graph *g, Plan *plan, double expected_runs) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  const Backend *backend = g->backend;
   plan_build_groups(plan, backend->compiles_kernels &&
                               exceeds_jit_threshold(g, plan, expected_runs));
   if (backend->prepare)
@@ -322,8 +322,7 @@ bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
 }
 
 static bool synchronize(Graph *g, Fault *fault) {
-  return !g->backend || !g->backend->synchronize ||
-         g->backend->synchronize(g, fault);
+  return !g->backend->synchronize || g->backend->synchronize(g, fault);
 }
 
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,

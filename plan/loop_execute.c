@@ -565,8 +565,8 @@ static void release(LoopExecution *l) {
 }
 
 static bool can_run(const Graph *g) {
-  return g->backend && g->backend->compiles_kernels &&
-         g->backend->supports_views && !g->guard && !g->extent_table;
+  return g->backend->compiles_kernels && g->backend->supports_views &&
+         !g->guard && !g->extent_table;
 }
 
 bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out) {

@@ -43,8 +43,7 @@ static bool is_used_once(const Node *n, uint32_t op_index) {
 }
 
 static bool can_view_rows(const Graph *g, const Node *leaf) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
-  return backend->supports_views && leaf->data && !leaf->data->device_copy &&
+  return g->backend->supports_views && leaf->data && !leaf->data->device_copy &&
          !leaf->materialized && !leaf->free_count && leaf->rank &&
          leaf->extents[0] > 1;
 }

@@ -175,7 +175,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Flag *interrupt;   /* set by Ctrl-C; polled between rows */
   Span span;         /* given to nodes made from now on */
   Node *guard;       /* the condition under which code now runs */
-  const struct Backend *backend; /* NULL: the reference backend */
+  const struct Backend *backend; /* runs it; set before anything runs */
   FuseMode fuse_mode;
   const struct PlanObserver *observer; /* plan/observer.h; NULL: nobody asks */
   Arena *plan_arena; /* of the plan that runs; private to plan/execute.c */

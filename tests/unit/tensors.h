@@ -55,7 +55,7 @@ static Trap trap;
 static inline int setup(void **state) {
   (void)state;
   setenv("AXON_VERIFY", "1", 1);
-  g = (Graph){0};
+  g = (Graph){.backend = &backend_reference};
   if (getenv("AXON_TARGET") && strcmp(getenv("AXON_TARGET"), "cpu") == 0)
     g.backend = &backend_cpu;
   fault = (Fault){0};
