@@ -745,13 +745,6 @@ double kernel_operation_count(const Kernel *k) {
   return work;
 }
 
-bool cluster_is_exact(const FusionGroup *c) {
-  for (uint32_t k = 0; k < c->nodes.len; k++)
-    if (!node_is_exact(c->nodes.at[k]))
-      return false;
-  return true;
-}
-
 /* ---- as text ---- */
 
 static void print_affine(Buffer *out, const AffineExpr *q) {

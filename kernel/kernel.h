@@ -202,29 +202,6 @@ typedef struct Kernel {
                            kernel_stage_strided */
 } Kernel;
 
-/* What is run at once: nodes in order, and their kernel. */
-struct FusionGroup {
-  VEC(Node *) nodes;
-  Kernel *kernel;     /* NULL: of nodes that have no loop form (opaque ones, too
-                         many axes) */
-  void *backend_data; /* what a backend noted when it prepared it */
-  bool transient;     /* that is gone with the plan */
-  bool library_op; /* of a node that is no loop: a backend has one of its own */
-  const char *fallback_reason; /* why it is left to the reference backend; NULL:
-                                  it is not */
-  struct FusionRemarks *remarks; /* plan/observer.h; NULL: nobody asks */
-  const Node *alias_of; /* whose data is that of the one node; NULL: none */
-  const bool *donated;  /* of the kernel's inputs: nothing reads it later, and
-                           its memory may be that of a result; or NULL */
-  const double *params; /* marks among the kernel's floats stand for these, */
-  const PrngKey *random_keys; /* and among its keys for these */
-  bool reverse_order;         /* it is better gone over memory from its end */
-  const struct PlanBinding *binding; /* plan/cached_plan.c: where the fused
-                                        bodies are; NULL: the nodes have them */
-};
-/* Gives the nodes their fused bodies: before they are interpreted. */
-void fusion_group_restore_bodies(const FusionGroup *c);
-
 /* ---- lower.c: a node as a loop ---- */
 
 typedef struct AxisSplits { /* of the axes of a node: extents of inner parts */
@@ -424,8 +401,6 @@ int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
 double kernel_local_bytes(const Kernel *k, bool include_scalars);
 /* Operations, each step of a loop at each of its points being one. */
 double kernel_operation_count(const Kernel *k);
-/* True if every backend computes the same bits for the nodes. */
-bool cluster_is_exact(const FusionGroup *c);
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

@@ -1,6 +1,9 @@
 /* Recipes: what a plan came to, in the numbers of an outline; and clusters of
  * other nodes made by them. */
 #include "plan/cached_plan.h"
+
+#include "plan/backend.h"
+#include "tensor/node.h"
 #include "plan/observer.h"
 
 #include <string.h>

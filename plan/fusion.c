@@ -11,6 +11,7 @@
  * work cannot multiply along a chain.  Reductions are stored, except that a
  * reader which merely moves the elements of one takes over the whole of it. */
 #include "kernel/roofline.h"
+#include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
 

@@ -10,10 +10,9 @@
  * They are put together where that saves traffic with memory, leaves enough
  * independent points for all cores, and what is local to a point fits into a
  * cache. */
-#include "kernel/kernel.h"
-#include "plan/fused_body.h"
-
 #include "machine/machine.h"
+#include "plan/backend.h"
+#include "plan/fused_body.h"
 
 #include <string.h>
 

@@ -255,6 +255,19 @@ Node *node_data(Graph *g, Tensor *t) {
   return n;
 }
 
+Node *node_try_data(Graph *g, Tensor *t, const Node *like) {
+  NodeSpec spec = {.dtype = like->dtype,
+                   .rank = like->rank,
+                   .broadcast_mask = like->broadcast_mask};
+  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
+  Node *n = node_try_alloc(g, NODE_DATA, &spec);
+  if (n) {
+    n->data = t;
+    n->speculatable = true;
+  }
+  return n;
+}
+
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t broadcast_mask) {
   NodeSpec spec = {
@@ -342,4 +355,26 @@ bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
 
 void node_print_type(const Graph *g, Buffer *out, const Node *n) {
   buffer_puts(out, node_type_text(g, n).text);
+}
+
+/* ---- memory ---- */
+
+bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
+  uint64_t limit =
+      g->max_tensor_bytes > 0 ? (uint64_t)g->max_tensor_bytes : memory_limit();
+  double bytes = dtype_info[n->dtype].bytes;
+  for (uint32_t k = 0; k < n->free_count + n->rank; k++)
+    bytes *= (double)n->extents[k];
+  if (bytes <= (double)limit)
+    return true;
+  TypeText t =
+      tensor_type_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
+  fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
+  fault->kind = FAULT_MEMORY;
+  fault_set_help(
+      fault,
+      "at most %.1f GiB may be used: work on it in parts, or reduce it "
+      "before it is stored",
+      (double)limit / 0x1p30);
+  return false;
 }

@@ -3,8 +3,9 @@
 #ifndef AXON_TESTS_TENSORS_H
 #define AXON_TESTS_TENSORS_H
 
+#include "backend/target.h"
+#include "plan/execute.h"
 #include "tensor/scalar_ops.h"
-#include "tensor/tensor.h"
 
 #include <malloc.h>
 #include <math.h>
