@@ -92,3 +92,15 @@ Node *guard_for(Graph *g, const NodeSpec *spec, bool speculatable) {
   Node *projection = cached_projection(g, g->guard, shared_mask);
   return projection ? node_retain(projection) : NULL;
 }
+
+void node_set_guard(Graph *g, Node *n, const NodeSpec *spec) {
+  if (!g->guard && !g->next_projection)
+    return;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(n);
+    trap_raise(trap.kind);
+  }
+  n->guard = guard_for(g, spec, n->speculatable);
+  trap_end(&trap);
+}

@@ -27,13 +27,20 @@ uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v);
 
 Node *node_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
-/* The last steps of making a node that is to be run. */
-void node_set_guard(Graph *g, Node *n, const NodeSpec *spec);
 void node_add_pending(Graph *g, const Node *n);
 bool node_is_broadcast_axis(const Node *n, uint32_t axis);
 /* guard.c: what a node with these free indices has to record, or NULL; one
  * that is safe does without where the guard speaks of other indices too. */
 Node *guard_for(Graph *g, const NodeSpec *spec, bool safe);
+/* Records it in a new node, which it releases if that raises. */
+void node_set_guard(Graph *g, Node *n, const NodeSpec *spec);
+
+/* ---- extent.c ---- */
+
+/* Adds r, which takes over its guard; false: the same one was there. */
+bool extent_table_require(ExtentTable *table, Requirement r);
+/* The size that an integer argument is; false: it is not one of them. */
+bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out);
 
 /* n reads x. */
 static inline void node_propagate_flags(Node *n, const Node *x) {
