@@ -8,6 +8,7 @@
 
 #include "backend/target.h"
 #include "plan/region.h"
+#include "tensor/node.h"
 #include "tensor/scalar_ops.h"
 
 #include <string.h>

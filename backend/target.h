@@ -2,7 +2,11 @@
 #ifndef AXON_TARGET_H
 #define AXON_TARGET_H
 
-#include "tensor/tensor.h"
+#include "plan/backend.h"
+
+extern const Backend backend_reference; /* backend/reference/ */
+extern const Backend backend_cpu;       /* backend/cpu/ */
+extern const Backend backend_cuda;      /* backend/cuda/ */
 
 /* Its names, for people. */
 #define TARGET_NAMES "cpu, cuda or reference"

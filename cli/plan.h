@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "kernel/roofline.h"
+#include "plan/backend.h"
 #include "plan/observer.h"
 
 typedef struct PlanLocation {

@@ -198,8 +198,7 @@ static const char *const reference_requested =
 
 static bool describe(const Graph *g, const FusionGroup *c, Arena *arena,
                      const char *const *comments, KernelInfo *out) {
-  return g->backend && g->backend->describe &&
-         g->backend->describe(c, arena, comments, out);
+  return g->backend->describe && g->backend->describe(c, arena, comments, out);
 }
 
 static bool has_object(const PlanRun *run, const void *object) {
@@ -234,7 +233,7 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
       to->info.code_id && is_known_object(recorder, to->info.code_id);
   to->is_library_op = c->library_op;
   to->fallback_reason = c->fallback_reason;
-  if (!compiled && (!p->graph->backend || !p->graph->backend->compiles_kernels))
+  if (!compiled && !p->graph->backend->compiles_kernels)
     to->fallback_reason = reference_requested;
   else if (!compiled && !to->fallback_reason && !to->is_library_op)
     to->fallback_reason = "there is no C for something in it yet";

@@ -9,6 +9,7 @@
 
 #include "eval/eval.h"
 #include "eval/value.h"
+#include "plan/execute.h"
 #include "tensor/extent.h"
 
 typedef enum Op {

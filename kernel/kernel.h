@@ -202,28 +202,47 @@ typedef struct Kernel {
                            kernel_stage_strided */
 } Kernel;
 
-/* What is run at once: nodes in order, and their kernel. */
-struct FusionGroup {
-  VEC(Node *) nodes;
-  Kernel *kernel;     /* NULL: of nodes that have no loop form (opaque ones, too
-                         many axes) */
-  void *backend_data; /* what a backend noted when it prepared it */
-  bool transient;     /* that is gone with the plan */
-  bool library_op; /* of a node that is no loop: a backend has one of its own */
-  const char *fallback_reason; /* why it is left to the reference backend; NULL:
-                                  it is not */
-  struct FusionRemarks *remarks; /* plan/observer.h; NULL: nobody asks */
-  const Node *alias_of; /* whose data is that of the one node; NULL: none */
-  const bool *donated;  /* of the kernel's inputs: nothing reads it later, and
-                           its memory may be that of a result; or NULL */
-  const double *params; /* marks among the kernel's floats stand for these, */
-  const PrngKey *random_keys; /* and among its keys for these */
-  bool reverse_order;         /* it is better gone over memory from its end */
-  const struct PlanBinding *binding; /* plan/cached_plan.c: where the fused
-                                        bodies are; NULL: the nodes have them */
-};
-/* Gives the nodes their fused bodies: before they are interpreted. */
-void fusion_group_restore_bodies(const FusionGroup *c);
+/* ---- affine.c ---- */
+
+AffineExpr *affine_new(Arena *arena, int64_t constant);
+/* x + factor * y; false: an overflow */
+bool affine_add(Graph *g, AffineExpr *x, int64_t factor, const AffineExpr *y);
+/* x = by * over + rest, which are 0; rest: the terms that by does not divide.
+ * False: an overflow. */
+bool affine_divide(Graph *g, const AffineExpr *x, int64_t divisor,
+                   AffineExpr *quotient, AffineExpr *remainder);
+/* x = by * upper + lower: the terms that `by` divides, over it, and the rest,
+ * which is to lie in 0 .. by - 1; false: it does not. */
+bool affine_div_rem(Arena *arena, const AffineExpr *x, int64_t divisor,
+                    const LoopNest *loop, AffineExpr **quotient,
+                    AffineExpr **remainder);
+bool affine_equal(const AffineExpr *x, const AffineExpr *y);
+AffineExpr *affine_copy(Arena *arena,
+                        const AffineExpr *from); /* of NULL: NULL */
+/* False: they do not fit. */
+bool affine_bounds(const LoopNest *loop, const AffineExpr *q, int64_t *low,
+                   int64_t *high);
+
+/* ---- loop_nest.c ---- */
+
+/* Do two steps of loops with the same axes and quotients do the same with their
+ * arguments?  Of what other loops left: with the same result. */
+bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y);
+/* A loop over the same axes, without steps and results; and one with copies of
+ * them, whose forms can be changed. */
+LoopNest *loop_clone_empty(Arena *arena, const LoopNest *loop);
+LoopNest *loop_clone(Arena *arena, const LoopNest *from);
+/* Are there sizes in it that are no numbers? */
+bool loop_is_symbolic(const LoopNest *loop);
+bool kernel_is_symbolic(const Kernel *k);
+/* What an extent may be like, and the product of some. */
+double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
+int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
+/* Bytes of local values at one point; include_scalars: of those too that are
+ * just one number. */
+double kernel_local_bytes(const Kernel *k, bool include_scalars);
+/* Operations, each step of a loop at each of its points being one. */
+double kernel_operation_count(const Kernel *k);
 
 /* ---- lower.c: a node as a loop ---- */
 
@@ -243,32 +262,6 @@ typedef struct LoweredNode {
 /* NULL: the body is one that is left to the reference backend (too many axes
  * or quotients).  cuts: those that others want; grows by the body's own. */
 LoweredNode *lower_node(Arena *arena, Graph *g, Node *n, AxisSplits *splits);
-
-AffineExpr *affine_new(Arena *arena, int64_t constant);
-/* x + factor * y; false: an overflow */
-bool affine_add(Graph *g, AffineExpr *x, int64_t factor, const AffineExpr *y);
-/* x = by * over + rest, which are 0; rest: the terms that by does not divide.
- * False: an overflow. */
-bool affine_divide(Graph *g, const AffineExpr *x, int64_t divisor,
-                   AffineExpr *quotient, AffineExpr *remainder);
-/* x = by * upper + lower: the terms that `by` divides, over it, and the rest,
- * which is to lie in 0 .. by - 1; false: it does not. */
-bool affine_div_rem(Arena *arena, const AffineExpr *x, int64_t divisor,
-                    const LoopNest *loop, AffineExpr **quotient,
-                    AffineExpr **remainder);
-bool affine_equal(const AffineExpr *x, const AffineExpr *y);
-AffineExpr *affine_copy(Arena *arena,
-                        const AffineExpr *from); /* of NULL: NULL */
-/* Do two steps of loops with the same axes and quotients do the same with their
- * arguments?  Of what other loops left: with the same result. */
-bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y);
-/* A loop over the same axes, without steps and results; and one with copies of
- * them, whose forms can be changed. */
-LoopNest *loop_clone_empty(Arena *arena, const LoopNest *loop);
-LoopNest *loop_clone(Arena *arena, const LoopNest *from);
-/* False: they do not fit. */
-bool affine_bounds(const LoopNest *loop, const AffineExpr *q, int64_t *low,
-                   int64_t *high);
 
 /* ---- match_contraction.c: sums of products ---- */
 
@@ -413,19 +406,8 @@ bool lowered_node_delinearize(Arena *arena, const LoweredNode *x, uint32_t axis,
                               const AffineExpr *at, const LoopNest *reader,
                               AffineExpr **parts);
 
-/* Bytes of local values at one point; include_scalars: of those too that are
- * just one number. */
-/* Are there sizes in it that are no numbers? */
-bool loop_is_symbolic(const LoopNest *loop);
-bool kernel_is_symbolic(const Kernel *k);
-/* What an extent may be like, and the product of some. */
-double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
-int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
-double kernel_local_bytes(const Kernel *k, bool include_scalars);
-/* Operations, each step of a loop at each of its points being one. */
-double kernel_operation_count(const Kernel *k);
-/* True if every backend computes the same bits for the nodes. */
-bool cluster_is_exact(const FusionGroup *c);
+/* ---- print.c ---- */
+
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

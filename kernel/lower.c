@@ -1,10 +1,6 @@
 /* From a stored node to its loop. */
 #include "kernel/kernel.h"
 
-#include "tensor/scalar_ops.h"
-
-#include <string.h>
-
 enum { NO_OP = UINT32_MAX };
 
 typedef struct IndexValue { /* what is known of a cell that is an i64 */
@@ -26,134 +22,10 @@ typedef struct Lowerer {
   bool failed; /* too many variables */
 } Lowerer;
 
-/* ---- quasi-affine forms ---- */
-
-AffineExpr *affine_new(Arena *arena, int64_t constant) {
-  AffineExpr *q = NEW(arena, AffineExpr);
-  q->constant = constant;
-  return q;
-}
-
-static bool add_scaled(Graph *g, int64_t *x, int64_t factor, int64_t y) {
-  int64_t part;
-  return y == 0 ||
-         (extent_mul(g, y, factor, &part) && extent_add(g, *x, part, x));
-}
-
-bool affine_add(Graph *g, AffineExpr *x, int64_t factor, const AffineExpr *y) {
-  bool fits_i64 = add_scaled(g, &x->constant, factor, y->constant);
-  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
-    fits_i64 &= add_scaled(g, &x->coef[v], factor, y->coef[v]);
-  return fits_i64;
-}
-
-AffineExpr *affine_copy(Arena *arena, const AffineExpr *from) {
-  if (!from)
-    return NULL;
-  AffineExpr *to = NEW(arena, AffineExpr);
-  *to = *from;
-  return to;
-}
-
-static bool checked_indices_equal(const KernelOp *x, const KernelOp *y) {
-  bool equal = x->checked_index_count == y->checked_index_count;
-  for (uint32_t j = 0; equal && j < x->checked_index_count; j++)
-    equal = x->checked_indices[j].index_op == y->checked_indices[j].index_op &&
-            x->checked_indices[j].stride == y->checked_indices[j].stride &&
-            x->checked_indices[j].extent == y->checked_indices[j].extent;
-  return equal;
-}
-
-bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y) {
-  if (x->kind != y->kind || x->dtype != y->dtype ||
-      x->arg_count != y->arg_count)
-    return false;
-  switch (x->kind) {
-  case KOP_CONST:
-    return x->value.dtype == y->value.dtype && x->value.i == y->value.i;
-  case KOP_AFFINE:
-    return affine_equal(x->affine, y->affine);
-  case KOP_LOAD:
-    return x->input == y->input && affine_equal(x->address, y->address) &&
-           checked_indices_equal(x, y);
-  case KOP_LOAD_LOCAL:
-    return x->source_loop == y->source_loop &&
-           x->source_output == y->source_output;
-  case KOP_OP:
-    return x->op == y->op;
-  case KOP_SELECT:
-  case KOP_CONVERT:
-    return true;
-  case KOP_RANDOM:
-    return x->op == y->op && memcmp(&x->key, &y->key, sizeof x->key) == 0;
-  case KOP_PACK_BF16X2:
-    break;
-  }
-  return false;
-}
-
-LoopNest *loop_clone_empty(Arena *arena, const LoopNest *loop) {
-  LoopNest *to = NEW(arena, LoopNest);
-  *to = *loop;
-  memset(&to->ops, 0, sizeof to->ops);
-  memset(&to->outputs, 0, sizeof to->outputs);
-  return to;
-}
-
-LoopNest *loop_clone(Arena *arena, const LoopNest *from) {
-  LoopNest *to = loop_clone_empty(arena, from);
-  for (uint32_t j = 0; j < from->ops.len; j++) {
-    KernelOp s = from->ops.at[j];
-    if (s.kind == KOP_AFFINE)
-      s.affine = affine_copy(arena, s.affine);
-    if (s.kind == KOP_LOAD || s.kind == KOP_LOAD_LOCAL)
-      s.address = affine_copy(arena, s.address);
-    VEC_PUSH(arena, to->ops, s);
-  }
-  for (uint32_t j = 0; j < from->outputs.len; j++) {
-    LoopOutput r = from->outputs.at[j];
-    r.global_index = affine_copy(arena, r.global_index);
-    r.local_index = affine_copy(arena, r.local_index);
-    VEC_PUSH(arena, to->outputs, r);
-  }
-  return to;
-}
-
-bool affine_equal(const AffineExpr *x, const AffineExpr *y) {
-  return memcmp(x, y, sizeof *x) == 0;
-}
-
 static bool affine_is_constant(const AffineExpr *q) {
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
     if (q->coef[v])
       return false;
-  return true;
-}
-
-static void var_range(const LoopNest *k, uint32_t v, int64_t *low,
-                      int64_t *high) {
-  *low = v < MAX_KERNEL_AXES ? 0 : k->floor_divs[v - MAX_KERNEL_AXES].low;
-  *high = v < MAX_KERNEL_AXES
-              ? extent_sub_saturating(k->graph, k->extents[v], 1)
-              : k->floor_divs[v - MAX_KERNEL_AXES].high;
-}
-
-bool affine_bounds(const LoopNest *k, const AffineExpr *q, int64_t *low,
-                   int64_t *high) {
-  Graph *g = k->graph;
-  *low = *high = q->constant;
-  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
-    int64_t t = q->coef[v], a, b;
-    if (t == 0)
-      continue;
-    var_range(k, v, &a, &b);
-    bool nonnegative = extent_proved(g, EXTENT_LE, 0, t);
-    if (!nonnegative && !extent_proved(g, EXTENT_LE, t, 0))
-      return false;
-    if (!add_scaled(g, low, t, nonnegative ? a : b) ||
-        !add_scaled(g, high, t, nonnegative ? b : a))
-      return false;
-  }
   return true;
 }
 
@@ -197,36 +69,6 @@ static bool is_single_floor_div(const AffineExpr *q, uint32_t *var) {
     found++;
   }
   return found == 1;
-}
-
-/* x = by * *over + *rest: of numbers *rest is in 0 .. by - 1, else it is 0 or
- * all of x. */
-static void divide_term(Graph *g, int64_t x, int64_t divisor, int64_t *quotient,
-                        int64_t *remainder) {
-  bool numbers = extent_is_static(g, x) && extent_is_static(g, divisor);
-  if (!extent_floor_mod(g, x, divisor, remainder) ||
-      (*remainder != 0 && !numbers) ||
-      !extent_floor_div(g, x, divisor, quotient)) {
-    *quotient = 0;
-    *remainder = x;
-  }
-}
-
-bool affine_divide(Graph *g, const AffineExpr *x, int64_t divisor,
-                   AffineExpr *quotient, AffineExpr *remainder) {
-  divide_term(g, x->constant, divisor, &quotient->constant,
-              &remainder->constant);
-  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
-    int64_t left;
-    bool whole = x->coef[v] == 0 ||
-                 (extent_floor_mod(g, x->coef[v], divisor, &left) && left == 0);
-    if (!whole)
-      remainder->coef[v] = x->coef[v];
-    else if (x->coef[v] &&
-             !extent_floor_div(g, x->coef[v], divisor, &quotient->coef[v]))
-      return false;
-  }
-  return true;
 }
 
 /* Is it a multiple of a part of `by`, and something less than that part?  Then

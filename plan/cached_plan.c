@@ -1,6 +1,9 @@
 /* Recipes: what a plan came to, in the numbers of an outline; and clusters of
  * other nodes made by them. */
 #include "plan/cached_plan.h"
+
+#include "plan/backend.h"
+#include "tensor/node.h"
 #include "plan/observer.h"
 
 #include <string.h>
@@ -209,8 +212,7 @@ CachedPlan *cached_plan_new(Arena *arena, const Plan *plan, const PlanKey *o) {
   }
   find_donated_inputs(&m, plan, r);
   const Graph *g = plan->graph;
-  if (g->hot || !g->jit_threshold || !g->backend ||
-      !g->backend->compiles_kernels)
+  if (g->hot || !g->jit_threshold || !g->backend->compiles_kernels)
     r->interpreted_work = 0; /* it stays as it is */
   return r;
 }

@@ -1,4 +1,4 @@
-/* tensor, for execute.c: plans that are kept.
+/* Plans that are kept.
  *
  * To plan takes longer than to run what is small, and a program runs the same
  * again and again: a turn of a loop, a call of a function.  So what a plan came
@@ -16,8 +16,7 @@
 #ifndef AXON_PLAN_CACHED_PLAN_H
 #define AXON_PLAN_CACHED_PLAN_H
 
-#include "kernel/kernel.h"
-#include "tensor/internal.h"
+#include "plan/plan.h"
 
 /* ---- plan_key.c ---- */
 
@@ -109,35 +108,5 @@ Arena *plan_cache_arena(Graph *g, const PlanKey *o);
 /* Keeps it; one that was kept before is forgotten. */
 void plan_cache_insert(Graph *g, const PlanKey *o, CachedPlan *r);
 void plan_cache_free(Graph *g);
-
-/* ---- execute.c ---- */
-
-typedef struct PlanExecution {
-  Arena *arena; /* of all this; the graph keeps it for the next one */
-  Graph *graph;
-  Plan plan;
-  PlanKey key;
-  double expected_runs;          /* that what is planned is to run */
-  const CachedPlan *cached_plan; /* whose nodes it holds; or NULL */
-  uint32_t group_count;          /* of clusters */
-  FusionGroup *const *groups;
-  VEC(Tensor *) mapped; /* of what it reads, those that lie in files */
-} PlanExecution;
-void plan_execution_begin(Graph *g,
-                          PlanExecution *run); /* run->expected_runs is there;
-                                                  plan_execution_end must run */
-void plan_execution_end(PlanExecution *run);
-/* The clusters, of a plan that there is or a new one. */
-bool plan_execution_prepare(PlanExecution *run, uint32_t count,
-                            Node *const *roots, Fault *fault);
-/* The same for who watches, who is told of the plan: it is not kept. */
-bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
-                                     Node *const *roots, Fault *fault);
-/* Are the files that it reads what they were?  If not, all that was computed
- * since the last time is not to be used. */
-bool run_is_whole(const PlanExecution *run, Fault *fault);
-/* Its nodes have data then, and their bodies still. */
-bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
-                              Span *where, Fault *fault);
 
 #endif

@@ -1,7 +1,10 @@
 /* Running: a plan, its nodes one after the other, data freed as soon as its
  * last reader is done. */
-#include "plan/cached_plan.h"
+#include "plan/backend.h"
+#include "plan/execute.h"
 #include "plan/observer.h"
+#include "plan/plan_execution.h"
+#include "tensor/node.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -14,26 +17,6 @@ enum { MAX_KEPT_ARENA_BYTES = 4 << 20 };
 
 /* Operations in the time that it takes to interpret a node at all. */
 enum { INTERPRETER_NODE_OVERHEAD = 2000 };
-
-bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
-  uint64_t limit =
-      g->max_tensor_bytes > 0 ? (uint64_t)g->max_tensor_bytes : memory_limit();
-  double bytes = dtype_info[n->dtype].bytes;
-  for (uint32_t k = 0; k < n->free_count + n->rank; k++)
-    bytes *= (double)n->extents[k];
-  if (bytes <= (double)limit)
-    return true;
-  TypeText t =
-      tensor_type_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
-  fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
-  fault->kind = FAULT_MEMORY;
-  fault_set_help(
-      fault,
-      "at most %.1f GiB may be used: work on it in parts, or reduce it "
-      "before it is stored",
-      (double)limit / 0x1p30);
-  return false;
-}
 
 static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   const char *setting = getenv("AXON_VERIFY");
@@ -131,7 +114,7 @@ static void drop_references(const FusionGroup *group) {
 
 bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
                               Span *where, Fault *fault) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  const Backend *backend = g->backend;
   Node *n = group->nodes.at[0];
   *where = n->span;
   if (group->alias_of) {
@@ -218,7 +201,7 @@ static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
 
 /* What runs, in order, and what each of it wants of the backend. */
 static void build_groups(Graph *g, Plan *plan, double expected_runs) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
+  const Backend *backend = g->backend;
   plan_build_groups(plan, backend->compiles_kernels &&
                               exceeds_jit_threshold(g, plan, expected_runs));
   if (backend->prepare)
@@ -322,8 +305,7 @@ bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
 }
 
 static bool synchronize(Graph *g, Fault *fault) {
-  return !g->backend || !g->backend->synchronize ||
-         g->backend->synchronize(g, fault);
+  return !g->backend->synchronize || g->backend->synchronize(g, fault);
 }
 
 bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
@@ -348,4 +330,11 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
   plan_execution_end(&run);
   g->pending_elements = 0;
   return ok;
+}
+
+void graph_clear_caches(Graph *g) {
+  guard_cache_clear(g);
+  plan_cache_free(g);
+  arena_free(g->plan_arena);
+  g->plan_arena = NULL;
 }

@@ -2,6 +2,7 @@
 #include "plan/fused_body.h"
 
 #include "tensor/extent.h"
+#include "tensor/scalar_ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #define AXON_PLAN_FUSED_BODY_H
 
 #include "plan/observer.h"
-#include "tensor/internal.h"
+#include "plan/plan.h"
 
 typedef struct FusedOp {
   BodyOp body_op;    /* args lie in the group's arena */

@@ -11,6 +11,7 @@
  * work cannot multiply along a chain.  Reductions are stored, except that a
  * reader which merely moves the elements of one takes over the whole of it. */
 #include "kernel/roofline.h"
+#include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
 
@@ -360,9 +361,9 @@ static bool is_computed_once(const Plan *plan, const PlanNode *p,
   const FusedBody *body = i->body;
   const BodyOp *value =
       &body->ops.at[fused_body_resolve(body, body->value_op)].body_op;
-  return plan->graph->backend && plan->graph->backend->compiles_kernels &&
-         body->reduce == PRIM_SUM && value->kind == BODY_OP &&
-         value->op == PRIM_MUL && dtype_is_float(p->node->dtype) &&
+  return plan->graph->backend->compiles_kernels && body->reduce == PRIM_SUM &&
+         value->kind == BODY_OP && value->op == PRIM_MUL &&
+         dtype_is_float(p->node->dtype) &&
          is_contraction_factor(body, body->value_op, i->read_op) &&
          lacks_output_axis(plan, body, i->read_op);
 }
@@ -487,8 +488,7 @@ static bool is_window_read(const Plan *plan, const NodeUse *i) {
 }
 
 static bool is_window_padding(const Plan *plan, const PlanNode *p) {
-  if (!plan->graph->backend || !plan->graph->backend->compiles_kernels ||
-      !is_padding(p->node))
+  if (!plan->graph->backend->compiles_kernels || !is_padding(p->node))
     return false;
   for (uint32_t k = 0; k < p->uses.len; k++)
     if (!is_window_read(plan, &p->uses.at[k]))
@@ -527,7 +527,7 @@ static double invariant_row_length(const Plan *plan, const FusedBody *body,
  * readers, which do it once for each?  Then that is less than to begin a kernel
  * for it, as for what batchnorm multiplies a channel by. */
 static bool is_cheap_per_row(const Plan *plan, const PlanNode *p) {
-  bool rows = plan->graph->backend && plan->graph->backend->compiles_kernels;
+  bool rows = plan->graph->backend->compiles_kernels;
   rows = rows && p->only_materialized_inputs;
   for (uint32_t k = 0; k < p->uses.len && rows; k++) {
     const NodeUse *i = &p->uses.at[k];

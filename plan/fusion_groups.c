@@ -10,10 +10,9 @@
  * They are put together where that saves traffic with memory, leaves enough
  * independent points for all cores, and what is local to a point fits into a
  * cache. */
-#include "kernel/kernel.h"
-#include "plan/fused_body.h"
-
 #include "machine/machine.h"
+#include "plan/backend.h"
+#include "plan/fused_body.h"
 
 #include <string.h>
 
@@ -338,7 +337,7 @@ static const char *check_parallelism(const MergeCandidate *m,
  * part of a cluster it cannot be. */
 static bool prefers_split_reduction(const MergeCandidate *m) {
   const Backend *b = m->graph->backend; /* those with teams want no lanes */
-  bool vectorized = m->shares_contiguous_axis && !(b && b->max_row_bytes);
+  bool vectorized = m->shares_contiguous_axis && !b->max_row_bytes;
   double tasks = m->parallel_iterations / (vectorized ? VECTOR_ITERATIONS : 1);
   double depth = 1;
   for (uint32_t k = 0; k < m->producer->candidates.len; k++)
@@ -381,7 +380,7 @@ static bool has_symbolic_extent(const Graph *g, const Node *n) {
 static bool prefers_own_tiles(const MergeCandidate *m) {
   const Backend *b = m->graph->backend;
   double work = 0, bytes = 0;
-  if (!b || !b->has_fused_attention || !m->producer_is_contraction ||
+  if (!b->has_fused_attention || !m->producer_is_contraction ||
       m->shares_all_axes)
     return false;
   for (uint32_t k = 0; k < m->producer->candidates.len; k++) {
@@ -469,7 +468,7 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;
   const Backend *b = m->graph->backend;
-  if (b && b->max_row_bytes) /* which runs loops apart where points are few */
+  if (b->max_row_bytes) /* which runs loops apart where points are few */
     return m->local_bytes <= b->max_row_bytes ? NULL : exceeds_cache;
   return m->local_bytes <= MAX_ROW_BYTES
              ? check_parallelism(m, MIN_TASKS_PER_CORE)
@@ -520,7 +519,7 @@ static bool may_be_fused_attention(const MergeCandidate *m,
   uint32_t first = count_contractions(m->producer),
            second = count_contractions(m->consumer);
   *reason = NULL;
-  if (!b || !b->has_fused_attention || first == 0 || m->shares_all_axes ||
+  if (!b->has_fused_attention || first == 0 || m->shares_all_axes ||
       attention_was_rejected(m->producer) ||
       attention_was_rejected(m->consumer))
     return false;

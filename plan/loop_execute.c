@@ -5,8 +5,11 @@
  * What of a turn does not depend on the state is run before the loop, for all
  * turns together: then each has a row of it.  Only moves and formulas stay in
  * the turn, where kernels do them on the way. */
-#include "plan/cached_plan.h"
+#include "plan/backend.h"
+#include "plan/execute.h"
 #include "plan/observer.h"
+#include "plan/plan_execution.h"
+#include "tensor/node.h"
 
 #include <string.h>
 
@@ -565,8 +568,8 @@ static void release(LoopExecution *l) {
 }
 
 static bool can_run(const Graph *g) {
-  return g->backend && g->backend->compiles_kernels &&
-         g->backend->supports_views && !g->guard && !g->extent_table;
+  return g->backend->compiles_kernels && g->backend->supports_views &&
+         !g->guard && !g->extent_table;
 }
 
 bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out) {

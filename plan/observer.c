@@ -1,6 +1,6 @@
 /* What is told of a plan before it runs: the memory that it will take. */
 #include "plan/observer.h"
-#include "tensor/internal.h"
+#include "plan/plan.h"
 
 typedef struct MemoryUsage {
   const Plan *plan;
@@ -16,18 +16,6 @@ static double node_bytes(const Node *n) {
 
 static PlanNode *plan_node_of(const Plan *plan, const Node *n) {
   return n->mark ? plan->nodes.at[n->mark - 1] : NULL;
-}
-
-bool fusion_group_stores(const FusionGroup *c, const Node *n) {
-  if (!c->kernel)
-    return true;
-  for (uint32_t j = 0; j < c->kernel->loops.len; j++) {
-    const LoopNest *loop = c->kernel->loops.at[j];
-    for (uint32_t i = 0; i < loop->outputs.len; i++)
-      if (loop->outputs.at[i].node == n && loop->outputs.at[i].global_index)
-        return true;
-  }
-  return false;
 }
 
 static void add_input_tensor(MemoryUsage *m, const Node *x) {

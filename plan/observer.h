@@ -6,8 +6,8 @@
 #ifndef AXON_PLAN_OBSERVER_H
 #define AXON_PLAN_OBSERVER_H
 
-#include "kernel/kernel.h"
 #include "kernel/roofline.h"
+#include "plan/fusion_group.h"
 
 /* A value that became part of what reads it, and is never in memory. */
 typedef struct FusedValue {
@@ -40,9 +40,6 @@ typedef struct PlanSummary {
   double peak_bytes;          /* and with all that is alive at once */
 } PlanSummary;
 
-/* Is the node's value put into memory? */
-bool fusion_group_stores(const FusionGroup *c, const Node *n);
-
 typedef struct PlanObserver {
   void *owner;
   void (*planned)(void *owner, const PlanSummary *planned);
@@ -55,7 +52,7 @@ typedef struct PlanObserver {
 } PlanObserver;
 
 /* What a backend makes of a cluster. */
-struct KernelInfo {
+typedef struct KernelInfo {
   uint32_t vector_lanes;
   int64_t tasks;          /* independent pieces */
   size_t scratch_bytes;   /* bytes for each thread */
@@ -74,6 +71,6 @@ struct KernelInfo {
       *compiler_report; /* what its compiler says that it uses; or NULL */
   bool has_prediction;  /* the backend has limits of its own: */
   Prediction prediction;
-};
+} KernelInfo;
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef AXON_PLAN_REGION_H
 #define AXON_PLAN_REGION_H
 
-#include "kernel/kernel.h"
+#include "plan/fusion_group.h"
 
 typedef struct Region {
   uint32_t group_count, materialized_count;
@@ -21,17 +21,5 @@ typedef struct Region {
 void region_plan(Region *r, Arena *arena, Graph *g, uint32_t count,
                  Node *const *roots);
 void region_release(Region *r);
-
-/* What elements are like that a node is to have. */
-typedef struct NodeShape {
-  uint32_t free_count, rank, broadcast_mask;
-  IndexVar *const *free_vars;
-  const int64_t *own_extents;
-} NodeShape;
-bool node_has_shape(const Node *n, const NodeShape *s);
-/* A node that is x, repeated along the indices and stars that it does not
- * have. */
-Node *node_broadcast_to_shape(Graph *g, Node *x, const NodeShape *s,
-                              Fault *fault);
 
 #endif

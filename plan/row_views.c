@@ -5,9 +5,9 @@
  * these instead, which lies in the same memory, at places that are counted
  * from its first row.  So graphs have the same outline wherever the rows are,
  * and one plan does for all turns. */
+#include "plan/backend.h"
 #include "plan/cached_plan.h"
-
-#include <string.h>
+#include "tensor/node.h"
 
 static bool is_int_constant(const BodyOp *c) {
   return c->kind == BODY_CONST && c->dtype == DT_I64;
@@ -43,8 +43,7 @@ static bool is_used_once(const Node *n, uint32_t op_index) {
 }
 
 static bool can_view_rows(const Graph *g, const Node *leaf) {
-  const Backend *backend = g->backend ? g->backend : &backend_reference;
-  return backend->supports_views && leaf->data && !leaf->data->device_copy &&
+  return g->backend->supports_views && leaf->data && !leaf->data->device_copy &&
          !leaf->materialized && !leaf->free_count && leaf->rank &&
          leaf->extents[0] > 1;
 }
@@ -71,20 +70,13 @@ bool row_view_match(const Graph *g, Node *n, uint32_t read_op,
 static Node *row_view_node(Graph *g, const Node *leaf, int64_t from,
                            int64_t count) {
   Tensor *t = tensor_row_view(leaf->data, from, count);
-  NodeSpec spec = {.dtype = leaf->dtype,
-                   .rank = leaf->rank,
-                   .broadcast_mask = leaf->broadcast_mask};
   if (!t)
     return NULL;
-  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
-  Node *part = node_try_alloc(g, NODE_DATA, &spec);
-  if (!part) {
+  Node *part = node_try_data(g, t, leaf);
+  if (part)
+    part->span = leaf->span;
+  else
     tensor_release(t);
-    return NULL;
-  }
-  part->data = t;
-  part->span = leaf->span;
-  part->speculatable = true;
   return part;
 }
 

@@ -166,6 +166,16 @@ void tensor_print_type(Buffer *out, const Tensor *t);
  * `width` columns. */
 void tensor_print(Buffer *out, const Tensor *t, int64_t threshold, int width);
 
+/* ---- data_dependent_shape.c: the data decides the result's shape ---- */
+
+/* The indices, i64[m], of true elements of a bool[n]. */
+Tensor *tensor_nonzero(const Tensor *x, Fault *fault);
+/* The distinct elements of a sorted tensor. */
+Tensor *tensor_unique(const Tensor *x, Fault *fault);
+/* The rows of x that the integers in `rows` name; NULL with a fault where one
+ * is out of bounds. */
+Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
+
 /* ---- caching_allocator.c: the memory of tensors ---- */
 
 /* Of blocks of 4 KiB or more. */

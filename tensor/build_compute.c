@@ -5,6 +5,24 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* ---- scalars ---- */
+
+Node *node_scalar(Graph *g, Scalar x) {
+  NodeSpec spec = {.dtype = x.dtype};
+  BodyBuilder b;
+  body_init(&b, g, &spec);
+  body_const(&b, x);
+  return body_finish(&b, g, NULL);
+}
+
+Node *node_index(Graph *g, IndexVar *v) {
+  NodeSpec spec = {.dtype = DT_I64, .free_count = 1, .free_vars = {v}};
+  BodyBuilder b;
+  body_init(&b, g, &spec);
+  body_free_axis(&b, 0);
+  return body_finish(&b, g, NULL);
+}
+
 /* ---- broadcasting ---- */
 
 /* Extends the form by the axes of x, aligned right; by[k] is the node that

@@ -600,3 +600,32 @@ Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault) {
   mem_free(p.ends);
   return n;
 }
+
+/* ---- another shape ---- */
+
+bool node_has_shape(const Node *x, const NodeShape *s) {
+  bool same = x->free_count == s->free_count && x->rank == s->rank;
+  for (uint32_t k = 0; same && k < s->free_count; k++)
+    same = x->free_vars[k] == s->free_vars[k];
+  return same && (!s->rank || memcmp(x->extents + x->free_count, s->own_extents,
+                                     s->rank * sizeof *s->own_extents) == 0);
+}
+
+Node *node_broadcast_to_shape(Graph *g, Node *x, const NodeShape *s,
+                              Fault *fault) {
+  NodeSpec spec = {.dtype = x->dtype, .broadcast_mask = s->broadcast_mask};
+  spec.free_count = s->free_count;
+  spec.rank = s->rank;
+  uint32_t own[MAX_RANK];
+  if (s->free_count)
+    memcpy(spec.free_vars, s->free_vars, s->free_count * sizeof *s->free_vars);
+  if (s->rank)
+    memcpy(spec.own_extents, s->own_extents, s->rank * sizeof *s->own_extents);
+  BodyBuilder b;
+  body_init(&b, g, &spec);
+  for (uint32_t k = 0; k < x->rank; k++)
+    own[k] =
+        x->broadcast_mask >> k & 1 ? body_int(&b, 0) : body_own_axis(&b, k);
+  body_read(&b, x, own);
+  return body_finish(&b, g, fault);
+}

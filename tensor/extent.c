@@ -310,40 +310,21 @@ void extent_table_rollback(Graph *g, uint32_t mark) {
 
 /* ---- requirements ---- */
 
-static bool has_requirement(const ExtentTable *s, ExtentConstraint f,
-                            const Node *guard) {
+static bool has_requirement(const ExtentTable *s, const Requirement *r) {
   for (uint32_t k = 0; k < s->requirements.len; k++) {
-    const Requirement *r = &s->requirements.at[k];
-    if (r->guard == guard && !r->premise_count &&
-        r->constraint.relation == f.relation && r->constraint.x == f.x &&
-        r->constraint.y == f.y)
+    const Requirement *x = &s->requirements.at[k];
+    if (x->guard == r->guard && !x->premise_count &&
+        x->constraint.relation == r->constraint.relation &&
+        x->constraint.x == r->constraint.x &&
+        x->constraint.y == r->constraint.y)
       return true;
   }
   return false;
 }
 
-/* The condition under which code now runs, without indices. */
-static Node *current_guard(Graph *g) {
-  NodeSpec spec = {0};
-  Node *guard = g->guard ? guard_for(g, &spec, false) : NULL;
-  if (!guard || !guard->loop_depth)
-    return guard;
-  node_release(guard); /* nobody can tell before the loop turns */
-  return NULL;
-}
-
-static void append_requirement(Graph *g, Requirement r) {
-  ExtentTable *s = g->extent_table;
-  r.guard = current_guard(g);
-  if (!r.premise_count && has_requirement(s, r.constraint, r.guard)) {
-    node_release(r.guard);
-    return;
-  }
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    node_release(r.guard);
-    trap_raise(trap.kind);
-  }
+bool extent_table_require(ExtentTable *s, Requirement r) {
+  if (!r.premise_count && has_requirement(s, &r))
+    return false;
   r.message = arena_strndup(s->arena, r.message, strlen(r.message));
   r.help = arena_strndup(s->arena, r.help, strlen(r.help));
   if (r.premise_count) {
@@ -352,43 +333,11 @@ static void append_requirement(Graph *g, Requirement r) {
     memcpy(premises, r.premises, r.premise_count * sizeof *premises);
     r.premises = premises;
   }
-  r.span = g->span;
   VEC_PUSH(s->arena, s->requirements, r);
-  trap_end(&trap);
-  if (!r.guard && !r.premise_count)
-    extent_table_assume(g, r.constraint);
-}
-
-Verdict extent_add_requirement(Graph *g, ExtentConstraint f,
-                               const ExtentConstraint *premises,
-                               uint32_t premise_count, const char *message,
-                               const char *help) {
-  Verdict v = extent_decide(g, f.relation, f.x, f.y);
-  if (v == UNDECIDED || (v == CONTRADICTED && premise_count && g->extent_table))
-    append_requirement(g, (Requirement){.constraint = f,
-                                        .premises = premises,
-                                        .premise_count = premise_count,
-                                        .message = message,
-                                        .help = help});
-  return v == CONTRADICTED && premise_count ? UNDECIDED : v;
-}
-
-void extent_table_add_check(Graph *g, ExtentConstraint f, const char *message) {
-  append_requirement(
-      g, (Requirement){.constraint = f, .message = message, .help = ""});
-}
-
-bool extent_require(Graph *g, ExtentRelation relation, int64_t x, int64_t y,
-                    Fault *fault) {
-  ExtentConstraint f = {relation, x, y};
-  if (extent_add_requirement(g, f, NULL, 0, fault->message, fault->help) ==
-      CONTRADICTED)
-    return false;
-  *fault = (Fault){0};
   return true;
 }
 
-/* ---- sizes in the graph ---- */
+/* ---- scalar arguments ---- */
 
 void extent_table_add_arg(ExtentTable *s, uint32_t arg, const char *name) {
   VEC_PUSH(s->arena, s->scalar_args, ((ScalarArg){arg, name, NULL}));
@@ -406,148 +355,18 @@ DimVar *extent_table_arg_var(const ExtentTable *s, uint32_t arg) {
   return a ? a->var : NULL;
 }
 
-/* The value of an integer that the caller gives. */
-static bool arg_extent(Graph *g, const Node *n, int64_t *out) {
+bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out) {
   ExtentTable *s = g->extent_table;
-  ScalarArg *a = find_scalar_arg(s, n->arg_index);
-  if (!a || n->rank || !dtype_is_int(n->dtype))
+  ScalarArg *a = find_scalar_arg(s, arg);
+  if (!a)
     return false;
   if (!a->var) {
-    a->var = dim_new_var(s->dims, DV_SKOLEM, NULL, n->span);
+    a->var = dim_new_var(s->dims, DV_SKOLEM, NULL, span);
     a->var->is_integer = true;
     a->var->printed_name = a->name;
   }
   *out = extent_of_dim(g, dim_of_var(s->dims, a->var));
   return true;
-}
-
-static bool op_extent(Graph *g, PrimId op, const int64_t *x, int64_t *out) {
-  int64_t zero = 0;
-  switch ((int)op) {
-  case PRIM_ADD:
-    return extent_add(g, x[0], x[1], out);
-  case PRIM_SUB:
-    return extent_sub(g, x[0], x[1], out);
-  case PRIM_MUL:
-    return extent_mul(g, x[0], x[1], out);
-  case PRIM_NEG:
-    return extent_sub(g, zero, x[0], out);
-  case PRIM_MINIMUM:
-    *out = extent_min(g, x[0], x[1]);
-    return true;
-  case PRIM_MAXIMUM:
-    *out = extent_max(g, x[0], x[1]);
-    return true;
-  case PRIM_DIV:
-    return extent_proved(g, EXTENT_LE, 1, x[1]) &&
-           extent_floor_div(g, x[0], x[1], out);
-  case PRIM_MOD:
-    return extent_proved(g, EXTENT_LE, 1, x[1]) &&
-           extent_floor_mod(g, x[0], x[1], out);
-  }
-  return false;
-}
-
-enum { MAX_DEPTH = 32, MAX_OPERANDS = 3 };
-
-static bool is_closed_scalar(const Node *n) {
-  return n->rank == 0 && n->free_count == 0;
-}
-
-static bool to_extent(Graph *g, const Node *n, uint32_t depth, int64_t *out);
-
-static bool body_op_extent(Graph *g, const Node *n, uint32_t k, uint32_t depth,
-                           int64_t *out) {
-  const BodyOp *c = &n->body_ops[k];
-  int64_t x[MAX_OPERANDS];
-  if (depth > MAX_DEPTH)
-    return false;
-  switch (c->kind) {
-  case BODY_CONST:
-    *out = c->value.i;
-    return dtype_is_int(c->dtype) && *out < FIRST_EXTENT_HANDLE;
-  case BODY_EXTENT:
-    *out = c->extent;
-    return true;
-  case BODY_READ:
-    return is_closed_scalar(c->node) && to_extent(g, c->node, depth + 1, out);
-  case BODY_CONVERT:
-    return c->dtype == DT_I64 && dtype_is_int(n->body_ops[c->args[0]].dtype) &&
-           body_op_extent(g, n, c->args[0], depth + 1, out);
-  case BODY_OP:
-    if (c->dtype != DT_I64 || c->arg_count > MAX_OPERANDS)
-      return false;
-    for (uint32_t j = 0; j < c->arg_count; j++)
-      if (!body_op_extent(g, n, c->args[j], depth + 1, &x[j]))
-        return false;
-    return op_extent(g, c->op, x, out);
-  case BODY_AXIS:
-  case BODY_SELECT:
-  case BODY_RANDOM:
-    break;
-  }
-  return false;
-}
-
-static bool to_extent(Graph *g, const Node *n, uint32_t depth, int64_t *out) {
-  Scalar known;
-  if (node_known(n, &known)) {
-    *out = known.i;
-    return dtype_is_int(known.dtype) && *out < FIRST_EXTENT_HANDLE;
-  }
-  if (n->kind == NODE_ARG)
-    return arg_extent(g, n, out);
-  return n->kind == NODE_COMP && n->reduce == PRIM_NONE &&
-         body_op_extent(g, n, n->body_op_count - 1, depth, out);
-}
-
-bool node_to_extent(Graph *g, const Node *n, int64_t *out) {
-  return g->extent_table && is_closed_scalar(n) && to_extent(g, n, 0, out);
-}
-
-bool node_to_constraint(Graph *g, const Node *n, ExtentConstraint *out) {
-  if (!g->extent_table || !is_closed_scalar(n) || n->kind != NODE_COMP ||
-      n->reduce != PRIM_NONE)
-    return false;
-  const BodyOp *c = &n->body_ops[n->body_op_count - 1];
-  if (c->kind == BODY_READ && is_closed_scalar(c->node))
-    return node_to_constraint(g, c->node, out);
-  int64_t x, y, more;
-  if (c->kind != BODY_OP || c->arg_count != 2 ||
-      !body_op_extent(g, n, c->args[0], 0, &x) ||
-      !body_op_extent(g, n, c->args[1], 0, &y))
-    return false;
-  switch ((int)c->op) {
-  case PRIM_EQ:
-    *out = (ExtentConstraint){EXTENT_EQ, x, y};
-    return true;
-  case PRIM_NE:
-    *out = (ExtentConstraint){EXTENT_NE, x, y};
-    return true;
-  case PRIM_LE:
-    *out = (ExtentConstraint){EXTENT_LE, x, y};
-    return true;
-  case PRIM_GE:
-    *out = (ExtentConstraint){EXTENT_LE, y, x};
-    return true;
-  case PRIM_LT:
-    *out =
-        (ExtentConstraint){EXTENT_LE, extent_add(g, x, 1, &more) ? more : x, y};
-    return true;
-  case PRIM_GT:
-    *out =
-        (ExtentConstraint){EXTENT_LE, extent_add(g, y, 1, &more) ? more : y, x};
-    return true;
-  }
-  return false;
-}
-
-Node *node_extent_scalar(Graph *g, int64_t x) {
-  NodeSpec spec = {.dtype = DT_I64};
-  BodyBuilder b;
-  body_init(&b, g, &spec);
-  body_int(&b, x);
-  return body_finish(&b, g, NULL);
 }
 
 /* ---- texts ---- */

@@ -5,7 +5,7 @@
  * of the guard over them.  Nothing weaker would do, for where it holds the
  * node may be run and stored: `if i > 0 && i + j > 2 then x.[j - 2] else 0`
  * must not read x at -1 because some i, not above 0, satisfies the rest. */
-#include "plan/cached_plan.h"
+#include "tensor/internal.h"
 
 /* Bit k: index k of the guard is the node's too. */
 static uint32_t shared_index_mask(const Node *guard, const NodeSpec *spec) {
@@ -68,7 +68,7 @@ static Node *cached_projection(Graph *g, Node *guard, uint32_t shared_mask) {
   return projection;
 }
 
-static void clear_guard_cache(Graph *g) {
+void guard_cache_clear(Graph *g) {
   for (uint32_t k = 0; k < MAX_CACHED_GUARDS; k++) {
     node_release(g->guard_projections[k].guard);
     node_release(g->guard_projections[k].projection);
@@ -77,17 +77,10 @@ static void clear_guard_cache(Graph *g) {
   g->next_projection = 0;
 }
 
-void graph_clear_caches(Graph *g) {
-  clear_guard_cache(g);
-  plan_cache_free(g);
-  arena_free(g->plan_arena);
-  g->plan_arena = NULL;
-}
-
 Node *guard_for(Graph *g, const NodeSpec *spec, bool speculatable) {
   if (!g->guard) {
     if (g->next_projection)
-      clear_guard_cache(g);
+      guard_cache_clear(g);
     return NULL;
   }
   uint32_t shared_mask = shared_index_mask(g->guard, spec);
@@ -98,4 +91,16 @@ Node *guard_for(Graph *g, const NodeSpec *spec, bool speculatable) {
     return NULL;
   Node *projection = cached_projection(g, g->guard, shared_mask);
   return projection ? node_retain(projection) : NULL;
+}
+
+void node_set_guard(Graph *g, Node *n, const NodeSpec *spec) {
+  if (!g->guard && !g->next_projection)
+    return;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(n);
+    trap_raise(trap.kind);
+  }
+  n->guard = guard_for(g, spec, n->speculatable);
+  trap_end(&trap);
 }

@@ -1,10 +1,10 @@
-/* tensor, for its own files: building bodies, and the planner. */
+/* What the files of tensor/ share: node specs and bodies under construction. */
 #ifndef AXON_TENSOR_INTERNAL_H
 #define AXON_TENSOR_INTERNAL_H
 
 #include "tensor/extent.h"
+#include "tensor/node.h"
 #include "tensor/scalar_ops.h"
-#include "tensor/tensor.h"
 
 /* ---- node.c ---- */
 
@@ -27,25 +27,26 @@ uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v);
 
 Node *node_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
-/* The last steps of making a node that is to be run. */
-void node_set_guard(Graph *g, Node *n, const NodeSpec *spec);
 void node_add_pending(Graph *g, const Node *n);
-int64_t *node_own_extents(const Node *n); /* extents of the own axes */
-int64_t shape_element_count(uint32_t count,
-                            const int64_t *extents); /* saturates */
 bool node_is_broadcast_axis(const Node *n, uint32_t axis);
 /* guard.c: what a node with these free indices has to record, or NULL; one
  * that is safe does without where the guard speaks of other indices too. */
 Node *guard_for(Graph *g, const NodeSpec *spec, bool safe);
+/* Records it in a new node, which it releases if that raises. */
+void node_set_guard(Graph *g, Node *n, const NodeSpec *spec);
+
+/* ---- extent.c ---- */
+
+/* Adds r, which takes over its guard; false: the same one was there. */
+bool extent_table_require(ExtentTable *table, Requirement r);
+/* The size that an integer argument is; false: it is not one of them. */
+bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out);
 
 /* n reads x. */
 static inline void node_propagate_flags(Node *n, const Node *x) {
   n->symbolic |= x->symbolic;
   n->loop_depth = x->loop_depth > n->loop_depth ? x->loop_depth : n->loop_depth;
 }
-/* Everything that a node reads; some are NULL. */
-uint32_t node_operand_count(const Node *n);
-Node *node_operand(const Node *n, uint32_t k);
 
 /* "f32[3, 4]" in a buffer of the caller's */
 typedef struct TypeText {
@@ -164,69 +165,10 @@ Node *node_recurrence(Graph *g, const FoldLoop *fold_loop, bool is_scan,
                       const Node *carry_shape, uint32_t count,
                       Node *const *inputs, Dtype dtype, Fault *fault);
 
-/* ---- recurrence.c ---- */
-
-/* Of what is just element after element of a tensor, one at each index: that;
- * else NULL. */
-Node *node_row_source(const Node *n, const IndexVar *at);
-
 /* ---- moments.c: variances and the like in one pass ---- */
 
 /* The sum of x over `count` own axes, of the form; NULL: as any other. */
 Node *moments_sum(Graph *g, Node *x, uint32_t first_axis, uint32_t count,
                   bool keepdims, const NodeSpec *spec, Fault *fault);
-
-/* ---- plan/fusion.c ---- */
-
-/* A read, in a group, of a node that is to be decided about. */
-typedef struct NodeUse {
-  struct FusedBody *body;
-  uint32_t read_op;
-} NodeUse;
-
-/* A set of nodes that are to run, in order, with fused bodies. */
-typedef struct Plan {
-  Arena *arena;
-  Graph *graph;
-  VEC(struct PlanNode *) nodes;        /* inputs before readers */
-  VEC(struct PlanNode *) materialized; /* those that run, in order */
-  VEC(FusionGroup *) groups; /* of these, in order: what runs at once */
-  const struct PlanParams
-      *params; /* floats that it is not to depend on: while it
-                  is made they are marks in bodies; or NULL */
-} Plan;
-
-typedef struct PlanNode {
-  Node *node;    /* a counted reference until it was let go */
-  bool root;     /* the caller wants its data */
-  bool required; /* something needs its data as such: guards, opaque nodes */
-  bool materialized, live;
-  bool only_indices;        /* made of indices and numbers alone, by little; */
-  bool only_smaller_inputs; /* or of these and of what has far fewer elements */
-  bool only_materialized_inputs; /* made of what is there, element by element */
-  uint32_t order;                /* among the stored ones */
-  uint32_t plan_refs;            /* references from nodes of the plan */
-  double recompute_cost; /* of one element, with all that it needs and is
-                            pending */
-  double
-      pointwise_cost; /* likewise, without reductions and what is behind them */
-  uint32_t pending_readers; /* stored nodes not yet run that read it */
-  const struct PlanNode *last_reader; /* so that each is counted once */
-  const char *reason;     /* of a stored node: why it was not fused */
-  struct FusedBody *body; /* of a stored node: its body under construction */
-  VEC(NodeUse) uses;
-  VEC(struct PlanNode *) inputs; /* of a stored node, after fusion */
-} PlanNode;
-
-/* Collects what the roots need, decides, and gives every stored node its
- * fused body.  May raise: plan_release must run in any case. */
-void plan_fuse(Plan *plan, uint32_t count, Node *const *roots);
-/* plan/fusion_groups.c: puts stored nodes together; kernels: and finds their
- * kernels. */
-void plan_build_groups(Plan *plan, bool kernels);
-/* plan/observer.c: tells the one who watches of a plan that is about to run. */
-void observer_notify_plan(Graph *g, const Plan *plan);
-/* Lets go of its nodes.  What a stored node reads it holds itself. */
-void plan_release(Plan *plan);
 
 #endif

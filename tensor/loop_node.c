@@ -76,18 +76,6 @@ LoopBody *loop_body_new(int64_t count, Node *condition, Node *iteration,
   return l;
 }
 
-void loop_body_release(LoopBody *l) {
-  if (!l || --l->refs)
-    return;
-  node_release(l->iteration);
-  node_release(l->condition);
-  for (uint32_t k = 0; k < l->carry_count; k++)
-    node_release(l->carry_in[k]);
-  for (uint32_t k = 0; k < l->carry_count + l->stacked_count; k++)
-    node_release(l->results[k]);
-  mem_free(l);
-}
-
 Node *node_loop(Graph *g, LoopBody *l, Node *const *initial,
                 uint32_t output_index, Fault *fault) {
   const Node *like = l->results[output_index];

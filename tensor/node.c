@@ -173,18 +173,6 @@ void node_add_pending(Graph *g, const Node *n) {
     g->pending_elements = INT64_MAX;
 }
 
-void node_set_guard(Graph *g, Node *n, const NodeSpec *spec) {
-  if (!g->guard && !g->next_projection)
-    return;
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    node_release(n);
-    trap_raise(trap.kind);
-  }
-  n->guard = guard_for(g, spec, n->speculatable);
-  trap_end(&trap);
-}
-
 Node *node_retain(Node *n) {
   n->refs++;
   return n;
@@ -234,6 +222,18 @@ void node_release(Node *n) {
   free_dead_nodes(dead);
 }
 
+void loop_body_release(LoopBody *l) {
+  if (!l || --l->refs)
+    return;
+  node_release(l->iteration);
+  node_release(l->condition);
+  for (uint32_t k = 0; k < l->carry_count; k++)
+    node_release(l->carry_in[k]);
+  for (uint32_t k = 0; k < l->carry_count + l->stacked_count; k++)
+    node_release(l->results[k]);
+  mem_free(l);
+}
+
 void node_drop_references(Node *n) {
   Node *dead = NULL;
   n->kind = NODE_DATA;
@@ -255,6 +255,19 @@ Node *node_data(Graph *g, Tensor *t) {
   return n;
 }
 
+Node *node_try_data(Graph *g, Tensor *t, const Node *like) {
+  NodeSpec spec = {.dtype = like->dtype,
+                   .rank = like->rank,
+                   .broadcast_mask = like->broadcast_mask};
+  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
+  Node *n = node_try_alloc(g, NODE_DATA, &spec);
+  if (n) {
+    n->data = t;
+    n->speculatable = true;
+  }
+  return n;
+}
+
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t broadcast_mask) {
   NodeSpec spec = {
@@ -265,22 +278,6 @@ Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
   n->symbolic = true;
   n->speculatable = true;
   return n;
-}
-
-Node *node_scalar(Graph *g, Scalar x) {
-  NodeSpec spec = {.dtype = x.dtype};
-  BodyBuilder b;
-  body_init(&b, g, &spec);
-  body_const(&b, x);
-  return body_finish(&b, g, NULL);
-}
-
-Node *node_index(Graph *g, IndexVar *v) {
-  NodeSpec spec = {.dtype = DT_I64, .free_count = 1, .free_vars = {v}};
-  BodyBuilder b;
-  body_init(&b, g, &spec);
-  body_free_axis(&b, 0);
-  return body_finish(&b, g, NULL);
 }
 
 bool node_known(const Node *n, Scalar *out) {
@@ -303,43 +300,4 @@ bool node_is_extent(const Node *n, int64_t *out) {
   if (is)
     *out = n->body_ops[0].extent;
   return is;
-}
-
-/* ---- texts ---- */
-
-TypeText tensor_type_text(const Graph *g, Dtype dtype, uint32_t rank,
-                          const int64_t *extents, uint32_t broadcast_mask) {
-  TypeText t;
-  size_t size = sizeof t.text, len;
-  len = (size_t)snprintf(t.text, size, "%s", dtype_info[dtype].name);
-  uint32_t k = 0;
-  for (; k < rank && len + sizeof(ExtentText) + 8 < size; k++) {
-    const char *separator = k ? ", " : "[";
-    if (broadcast_mask >> k & 1)
-      len += (size_t)snprintf(t.text + len, size - len, "%s*", separator);
-    else
-      len += (size_t)snprintf(t.text + len, size - len, "%s%s", separator,
-                              extent_text(g, extents[k]).text);
-  }
-  if (rank)
-    snprintf(t.text + len, size - len, k == rank ? "]" : ", ...]");
-  return t;
-}
-
-TypeText node_type_text(const Graph *g, const Node *n) {
-  return tensor_type_text(g, n->dtype, n->rank, node_own_extents(n),
-                          n->broadcast_mask);
-}
-
-bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
-                     const char *what, Fault *fault) {
-  if (!node_is_broadcast_axis(x, axis))
-    return true;
-  fault_set(fault, "%s wants an axis of a size, but axis %u of %s stretches",
-            what, axis, node_type_text(g, x).text);
-  return false;
-}
-
-void node_print_type(const Graph *g, Buffer *out, const Node *n) {
-  buffer_puts(out, node_type_text(g, n).text);
 }

@@ -1,4 +1,4 @@
-/* tensor: the graph of deferred tensors, and how it is run.
+/* tensor: the graph of deferred tensors.
  *
  * One kind of node carries nearly everything, an indexed comprehension
  *
@@ -27,9 +27,6 @@
 
 typedef struct Node Node;
 typedef struct ExtentTable ExtentTable; /* extent.h */
-typedef struct FusionGroup FusionGroup; /* kernel/kernel.h */
-struct Kernel;                          /* likewise */
-typedef struct KernelInfo KernelInfo;   /* plan/observer.h */
 
 /* An index of a `for` or `map` that is being run symbolically. */
 typedef struct IndexVar {
@@ -175,7 +172,7 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   Flag *interrupt;   /* set by Ctrl-C; polled between rows */
   Span span;         /* given to nodes made from now on */
   Node *guard;       /* the condition under which code now runs */
-  const struct Backend *backend; /* NULL: the reference backend */
+  const struct Backend *backend; /* runs it; set before anything runs */
   FuseMode fuse_mode;
   const struct PlanObserver *observer; /* plan/observer.h; NULL: nobody asks */
   Arena *plan_arena; /* of the plan that runs; private to plan/execute.c */
@@ -195,8 +192,6 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   } guard_projections[MAX_CACHED_GUARDS];
   uint32_t next_projection;
 } Graph;
-/* Lets go of what the graph keeps for itself: at the end of a session. */
-void graph_clear_caches(Graph *g);
 
 /* Has its elements without a plan that computes them. */
 static inline bool node_is_materialized(const Node *n) {
@@ -347,27 +342,10 @@ typedef struct FoldIteration {
 Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
 
-/* ---- plan/loop_execute.c: loops that are run at once ---- */
+/* ---- what is known of nodes ---- */
 
-/* Runs all turns, on a backend that can, and gives what node_fold would: one
- * data node for each result.  False: it is not to be done so, or something was
- * wrong in some turn; nobody knows what then.  The states are let go of, and
- * what reads them is of no more use. */
-bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out);
-
-/* ---- plan/execute.c ---- */
-
-/* Makes sure that nodes[0..count) have their data, running everything they
- * need together.  False with a fault (index out of range, division by zero,
- * no memory) whose place is *where.  Raises FAIL_INTERRUPT on Ctrl-C. */
-bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-                 Fault *fault);
 /* Is the value known without running anything?  Constants and what folds. */
 bool node_known(const Node *n, Scalar *out);
-/* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *tensor_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
-Tensor *tensor_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
-Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
 /* The graph in readable form: one line a node (axon dump, tests). */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
@@ -377,47 +355,5 @@ void graph_renumber(uint32_t count, Node *const *roots);
 /* Checks every invariant stated above; false with a message: run after every
  * pass in tests (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
-
-/* Whether the data of a node may be stored at all; false with a fault. */
-bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
-/* Gives a node that has its data leave of its inputs and its body: what a
- * backend need not do, graph_force does it. */
-void node_drop_references(Node *n);
-
-/* A backend runs clusters of stored nodes (kernel/kernel.h) whose inputs
- * (guards too) all have data, and sets node->data of those that others read.
- * The body of such a node is fused: it reads only nodes with data, and earlier
- * ones of its cluster.  A reduction is done in the type of the body's value
- * (sums of f16, bf16 in f32) and converted to the node's at the end.  Where the
- * guard is false the data holds zeros and the body is not run. */
-typedef struct Backend {
-  const char *name;
-  bool compiles_kernels; /* wants the clusters' kernels */
-  bool supports_views; /* tensors may be parts of others, in the same memory */
-  /* Has it a kernel for two products and the rows between them that leaves no
-   * row in memory?  Asked before clusters are decided about; NULL: for none. */
-  bool (*has_fused_attention)(const struct Kernel *kernel);
-  uint32_t max_row_bytes; /* bytes that loops of a kernel may leave for each
-                             other at a point; 0: as is good for CPUs */
-  /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
-   * may be kept and run again with other nodes: then this is not called, and
-   * of the kernel a cluster has nothing but the inputs; all else that `run`
-   * needs is in cluster->backend_data, and lives on unless cluster->transient.
-   */
-  void (*prepare)(Graph *g, uint32_t count, FusionGroup *const *clusters);
-  bool (*run)(Graph *g, FusionGroup *cluster, Span *where, Fault *fault);
-  /* What it has left to do of all that ran, so that tensors have their data,
-   * also where something failed.  NULL: nothing. */
-  bool (*synchronize)(Graph *g, Fault *fault);
-  /* What it has made of a cluster that was prepared (plan/observer.h): waits
-   * for that. notes: what the code is to say of each loop, NULL: no code is
-   * wanted. False: nothing, it is left to the reference backend.  NULL: it
-   * makes nothing of clusters. */
-  bool (*describe)(const FusionGroup *cluster, Arena *arena,
-                   const char *const *notes, KernelInfo *out);
-} Backend;
-extern const Backend backend_reference; /* backend/reference/ */
-extern const Backend backend_cpu;       /* backend/cpu/ */
-extern const Backend backend_cuda;      /* backend/cuda/ */
 
 #endif

@@ -4,10 +4,12 @@
  * something did. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
+#include "backend/target.h"
 
 #include "plan/observer.h"
 #include "runtime/derived_cache.h"
 #include "runtime/thread_pool.h"
+#include "tensor/node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,8 @@ enum {
  * reference backend may execute while the compiler runs, and high for one that
  * delays the program until it is compiled. */
 static double compiled_work(const Graph *g, const FusionGroup *c) {
-  return (double)g->jit_threshold * (cluster_is_exact(c) ? 1 : DELAY_FACTOR);
+  return (double)g->jit_threshold *
+         (fusion_group_is_exact(c) ? 1 : DELAY_FACTOR);
 }
 
 static void prepare_group(const Graph *g, FusionGroup *c) {

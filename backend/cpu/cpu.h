@@ -3,7 +3,7 @@
 #define AXON_CPU_H
 
 #include "backend/cpu/jit.h"
-#include "kernel/kernel.h"
+#include "plan/backend.h"
 #include "runtime/artifact.h"
 
 enum {

@@ -178,7 +178,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   Schedule s;
   EmittedKernel e;
   p->operations = kernel_operation_count(k);
-  p->exact = cluster_is_exact(c);
+  p->exact = fusion_group_is_exact(c);
   schedule_choose(k, cpu_vector_bytes(), &s);
   if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.call.outputs.len + e.call.prepacked.len >

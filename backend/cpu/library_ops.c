@@ -2,6 +2,7 @@
 #include "backend/cpu/library_ops.h"
 
 #include "runtime/thread_pool.h"
+#include "tensor/node.h"
 
 #include <string.h>
 

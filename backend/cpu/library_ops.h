@@ -8,7 +8,7 @@
 #ifndef AXON_CPU_LIBRARY_OPS_H
 #define AXON_CPU_LIBRARY_OPS_H
 
-#include "kernel/kernel.h"
+#include "plan/fusion_group.h"
 
 /* Elements along an axis: outer * inner lines of `length`. */
 typedef struct AxisLines {

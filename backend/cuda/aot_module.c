@@ -3,6 +3,7 @@
 #include "backend/cpu/multiversion.h"
 #include "backend/cuda/arch.h"
 #include "backend/cuda/attention_analysis.h"
+#include "backend/target.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #define AXON_CUDA_AOT_MODULE_H
 
 #include "backend/cpu/aot_module.h"
+#include "plan/backend.h"
 
 enum { CUDA_AOT_MAX_ARCHS = 7 };
 

@@ -7,7 +7,9 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device_tensor.h"
 #include "backend/cuda/kernel_cache.h"
+#include "backend/target.h"
 #include "plan/observer.h"
+#include "tensor/node.h"
 
 #include <string.h>
 

@@ -4,7 +4,8 @@
  * (16-bit floats: in float, rounded after every operation). */
 #include "backend/reference/reference.h"
 
-#include "kernel/kernel.h"
+#include "backend/target.h"
+#include "tensor/node.h"
 
 typedef struct NodeRun { /* what an interrupt must give back */
   Arena *arena;

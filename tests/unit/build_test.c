@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "aot/c_module.h"
 #include "aot/trace.h"
+#include "plan/execute.h"
 #include "session/state.h"
 
 #include <dlfcn.h>

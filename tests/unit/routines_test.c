@@ -7,7 +7,6 @@
 #include "tests/unit/tensors.h"
 
 #include "backend/cpu/library_ops.h"
-#include "backend/target.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -3,8 +3,9 @@
 #ifndef AXON_TESTS_TENSORS_H
 #define AXON_TESTS_TENSORS_H
 
+#include "backend/target.h"
+#include "plan/execute.h"
 #include "tensor/scalar_ops.h"
-#include "tensor/tensor.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -55,7 +56,7 @@ static Trap trap;
 static inline int setup(void **state) {
   (void)state;
   setenv("AXON_VERIFY", "1", 1);
-  g = (Graph){0};
+  g = (Graph){.backend = &backend_reference};
   if (getenv("AXON_TARGET") && strcmp(getenv("AXON_TARGET"), "cpu") == 0)
     g.backend = &backend_cpu;
   fault = (Fault){0};

@@ -5,8 +5,6 @@
 
 #include "tests/unit/tensors.h"
 
-#include "backend/target.h"
-
 static uint64_t first_seed = 1, seed_count;
 
 static const Backend *tested_backend(void) {

@@ -3,6 +3,7 @@
  * to come to what ordinary evaluation does; and its requirements hold just
  * where that has no error. */
 #include "aot/trace.h"
+#include "plan/execute.h"
 #include "session/state.h"
 #include "tensor/internal.h"
 
