@@ -20,8 +20,9 @@ readers() { # of files: they themselves, and what includes them
       echo "$names"
       for name in $names; do
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
-          parser primitives runtime machine typecheck tensor backend eval \
-          session cli tools tests --exclude=parse.c --exclude=scan.c
+          parser primitives runtime machine typecheck diagnose tensor \
+          backend eval session cli tools tests --exclude=parse.c \
+          --exclude=scan.c
       done
     } | sort -u)
     [ "$more" = "$names" ] && break
