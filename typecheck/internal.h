@@ -132,13 +132,21 @@ Type *fun_with_fresh_result(Checker *c, Type *fun, uint32_t arity);
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-/* A value of type `got` is used where `want` is asked for; reports. */
-Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
-Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
+/* The variable that d is, if it is an integer or a size that is not solved, or
+ * one whose solution can be retracted; or NULL. */
+DimVar *unsolved_singleton(Dim *d);
+/* v is no known integer; what was proved with its solution is void. */
+void retract_singleton(Checker *c, DimVar *v);
+bool unify_singleton(Checker *c, Dim *a, Dim *b, Origin *o);
 /* What is in it is no more general than what is made at this level. */
 void ty_adjust_levels(Checker *c, Type *t);
 void dim_bind(Checker *c, DimVar *v, Dim *d);
 void shape_bind(Checker *c, ShapeVar *v, Shape *s);
+
+/* ---- subsume.c ---- */
+/* A value of type `actual` is used where `expected` is asked for; reports. */
+Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
+Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
 
 /* ---- assumptions.c ---- */
 /* For the goal d >= 0. */
@@ -358,18 +366,19 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
 /* ---- core_build.c ---- */
 Core *core_new(Checker *c, CoreKind kind, Span span);
+Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
 Core *core_let(Checker *c, Var *v, Core *value, Core *body);
 /* After an error, of any type. */
 Core *core_error(Checker *c, Span span, Type **type);
 
-/* ---- environment.c: what is bound ---- */
-Var *var_new(Checker *c, Sym *name, Span span, bool global);
+/* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
 /* The innermost of this name, from s outwards; NULL: there is none. */
 Scope *scope_find(Scope *s, const Sym *name);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
+void module_define(Checker *c, Sym *name, Binding *b);
 
 /* ---- index_bounds.c ---- */
 bool mentions_index(Checker *c, Dim *d);
@@ -399,9 +408,8 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
 void check_exhaustiveness(Checker *c, uint32_t rules, CorePat **pats,
                           Type *type, Span span);
 
-/* ---- environment.c: scopes, modules, the library ---- */
+/* ---- environment.c: looking up; prim_scheme.c ---- */
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
-void module_define(Checker *c, Sym *name, Binding *b);
 Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
