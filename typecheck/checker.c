@@ -46,6 +46,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   c->interner = interner;
   c->dims = dims;
   c->host = host;
+  c->check_library = check_library_dec;
   dims->shape_product = shape_var_product;
   dims->shape_name = shape_var_name;
   dims->shape_id = shape_var_id;

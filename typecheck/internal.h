@@ -410,9 +410,14 @@ void check_exhaustiveness(Checker *c, uint32_t rules, CorePat **pats,
 
 /* ---- environment.c: looking up; prim_scheme.c ---- */
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
-Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
+
+/* ---- nested_check.c ---- */
+/* Checks a library definition in its own module, whatever is being checked
+ * now; it is handed to the evaluator, to be run when first used. */
+void check_library_dec(Checker *c, Module *m, Dec *dec);
+Module *checker_import(Checker *c, Dec *dec);
 
 /* ---- polymorphic_recursion.c: recursion that is polymorphic by annotation
  * ---- */
