@@ -1,4 +1,5 @@
 /* What a session can be asked: types, values, names, examples, formatting. */
+#include "diagnose/diagnose.h"
 #include "session/state.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/toolchain.h"
 #include "backend/target.h"
+#include "diagnose/diagnose.h"
 #include "runtime/artifact.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
@@ -52,6 +53,8 @@ static void session_init(Session *s, const SessionHost *host) {
       .define = define_library,
       .import = import_module,
       .read_header = read_file_header,
+      .refuted = diagnose_refuted,
+      .suggest = diagnose_suggest,
   };
   s->checker =
       checker_new(s->arena, &s->sources, s->interner, &s->dims, &s->check_host);

@@ -6,7 +6,7 @@ status=0
 pages=$(grep -oE '^E\([0-9]+' support/catalog.def | tr -dc '0-9\n' | sort -n)
 twice=$(uniq -d <<<"$pages")
 [ -z "$twice" ] || { echo "explained twice: $twice" && status=1; }
-used=$(cat lexer/*.[chl] parser/*.[chy] typecheck/*.c typecheck/*/*.c \
+used=$(cat lexer/*.[chl] parser/*.[chy] typecheck/*.c diagnose/*.c \
   tensor/*.c kernel/*.c plan/*.c eval/*.c session/*.c aot/*.c editor/*.c \
   cli/*.c 2>/dev/null | tr '\n' ' ' |
   grep -oE '(error|warning)(_at)?\((\*?[a-zA-Z>.&-]+, *)[0-9]{3},' |

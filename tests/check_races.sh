@@ -37,7 +37,7 @@ shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
 shares="$shares|memo_|interrupt"
 if [ "${1:-}" = all ]; then
   tests="$tests api routines mapped replace"
-  rooms="$rooms lexer parser primitives typecheck backend/cuda"
+  rooms="$rooms lexer parser primitives typecheck diagnose backend/cuda"
   kernels='1 40' shares=.
 fi
 sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |

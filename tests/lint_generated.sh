@@ -20,8 +20,8 @@ readers() { # of files: they themselves, and what includes them
       echo "$names"
       for name in $names; do
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
-          parser primitives runtime machine size typecheck tensor kernel plan \
-          backend eval session aot editor cli tools tests \
+          parser primitives runtime machine size typecheck diagnose tensor \
+          kernel plan backend eval session aot editor cli tools tests \
           --exclude=parse.c --exclude=scan.c
       done
     } | sort -u)

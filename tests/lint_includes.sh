@@ -3,8 +3,8 @@
 # of primitives/; the lexer reads the grammar's token numbers.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-rooms='support primitives runtime machine lexer parser size typecheck tensor
-  kernel plan backend eval session aot editor cli'
+rooms='support primitives runtime machine lexer parser size typecheck
+  diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 
 rank() { # its place in the order

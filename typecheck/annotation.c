@@ -411,7 +411,10 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
   if (!d->help && c->alias_name == t->name.id)
     d->help = "an abbreviation cannot contain itself: a `datatype` can";
   if (!d->help && !t->name.module)
-    suggest_type(c, d, t->name.span, t->name.id);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_TYPE,
+                         .span = t->name.span,
+                         .name = t->name.id});
   return ty_meta(c);
 }
 

@@ -1,5 +1,5 @@
 /* Application: labelled arguments and their defaults, pipelines. */
-#include "typecheck/diagnose/diagnose.h"
+#include "typecheck/internal.h"
 
 #include <string.h>
 
@@ -165,7 +165,9 @@ static void error_unknown_label(Application *k, Arg *a) {
                      k->name ? k->name : "this function", a->label->text);
   d->note =
       arena_printf(c->arena, "its type is %s", ty_text(c, k->remaining_type));
-  suggest_label(c, d, a, k->remaining_type);
+  suggest(c, d,
+          (Suggestion){
+              .kind = SUGGEST_LABEL, .args = a, .type = k->remaining_type});
 }
 
 /* True, and an error, if one of these labels is none of the function's. */
@@ -261,7 +263,9 @@ static bool error_expects_tuple(Application *k) {
                      k->name ? k->name : "this function", k->count);
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, fun_type));
-  fixit_tuple(c, d, k->args, k->count);
+  suggest(c, d,
+          (Suggestion){
+              .kind = SUGGEST_TUPLE, .args = k->args, .arg_count = k->count});
   k->queue.len = 0;
   return true;
 }
@@ -282,7 +286,11 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
                      "label",
                      k->args[first].label->text);
   d->help = "labelled arguments stand before the others";
-  fixit_labels(c, d, k->args, k->count, first);
+  suggest(c, d,
+          (Suggestion){.kind = SUGGEST_LABELS_FIRST,
+                       .args = k->args,
+                       .arg_count = k->count,
+                       .first = first});
   return true;
 }
 

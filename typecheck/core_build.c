@@ -10,6 +10,14 @@ Core *core_new(Checker *c, CoreKind kind, Span span) {
   return core;
 }
 
+Var *var_new(Checker *c, Sym *name, Span span, bool global) {
+  Var *v = NEW(c->arena, Var);
+  v->name = name;
+  v->span = span;
+  v->global = global;
+  return v;
+}
+
 Core *core_var(Checker *c, Var *v, Span span) {
   Core *core = core_new(c, CORE_VAR, span);
   core->var = v;

@@ -503,7 +503,7 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
         else if (dim_is_const(r))
           add_size_le(c, dim_int(c->dims, 0), r, o);
       }
-  error_for_range(c, l, e, from);
+  report_for_range(c, l, e, from);
   for (uint32_t i = 0; i < l->count; i++) {
     if (l->ranges[i])
       continue;

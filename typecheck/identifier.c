@@ -162,13 +162,19 @@ Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
                    : error_at(c, 312, span, "`%s` is not defined", name->text);
   const ForeignWord *word = lexer_find_foreign(name->text);
   if (module)
-    suggest_member(c, d, at, module, name);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_MEMBER,
+                         .span = at,
+                         .module = module,
+                         .name = name});
   else if (word)
-    suggest_foreign(c, d, span, word);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_FOREIGN, .span = span, .word = word});
   else if (lookup_type(c, NULL, name))
     d->help = "this is the name of a type, not of a value";
   else
-    suggest_name(c, d, span, name);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_NAME, .span = span, .name = name});
   return core_error(c, span, type);
 }
 
@@ -238,11 +244,13 @@ void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
   char *small = arena_strndup(c->arena, name->text, name->len);
   small[0] = (char)(small[0] - 'A' + 'a');
   if (word)
-    suggest_foreign(c, d, span, word);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_FOREIGN, .span = span, .word = word});
   else if (lookup(c, NULL, intern_string(c->interner, small)))
     d->help = arena_printf(c->arena, "there is a value named `%s`", small);
   else
-    suggest_con(c, d, span, name);
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_CON, .span = span, .name = name});
 }
 
 Core *infer_con(Checker *c, Expr *e, Type **type) {

@@ -26,14 +26,6 @@ static void each_child(Core *core, void (*f)(void *, Core *), void *arg) {
 
 /* ---- what a definition needs ---- */
 
-Dtype elem_default_dtype(const ElemVar *e) {
-  if ((e->classes & CLASS_FLOAT) && e->default_preference != 1)
-    return DT_F32;
-  if (e->classes & 1u << DT_I64)
-    return DT_I64;
-  return e->classes & CLASS_FLOAT ? DT_F32 : DT_BOOL;
-}
-
 static void apply_elem_default(Checker *c, ElemVar *e) {
   unify_elem(c, e, elem_fixed(c, elem_default_dtype(e)));
 }

@@ -2,7 +2,7 @@
 #ifndef AXON_TYPECHECK_INTERNAL_H
 #define AXON_TYPECHECK_INTERNAL_H
 
-#include "typecheck/state.h"
+#include "typecheck/view.h"
 
 /* ---- runtime_checks.c ---- */
 /* Constraints demanded since `mark` (c->serial then) that have no site belong
@@ -14,27 +14,16 @@ void runtime_checks_insert(
 /* ---- type.c ---- */
 ElemVar *elem_meta(Checker *c, uint32_t classes);
 ElemVar *elem_fixed(Checker *c, Dtype t);
-ElemVar *elem_root(ElemVar *e);
 ShapeVar *shape_var_new(Checker *c, int fixed);
-Shape *shape_new(Checker *c, uint32_t len);
 Shape *shape_of_var(Checker *c, ShapeVar *v);
 Shape *shape_meta(Checker *c); /* a new variable, of any rank */
 Shape *shape_of_dims(Checker *c, uint32_t n, Dim *const *dims);
 Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
 Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
-/* A *, or the axis of a literal to which one was given. */
-bool axis_is_star(const ShapeAxis *it);
-/* Solutions put in, recursively; dims too.  May be s itself: not to be written
- * to. */
-Shape *shape_norm(Checker *c, const Shape *s);
-bool shape_has_known_rank(const Shape *s); /* of a normalised one */
-uint32_t shape_min_rank(const Shape *s);
 Dim *shape_product(Checker *c, const Shape *s);
-bool shape_equal(Checker *c, const Shape *a, const Shape *b);
 Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
 Dim *meta_integer(Checker *c, Span origin);        /* any integer */
 Dim *existential_dim(Checker *c, Sym *name, Span origin);
-Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_meta(Checker *c);
 Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *singleton);
 Type *ty_scalar(Checker *c, Dtype t, Dim *singleton);
@@ -47,32 +36,16 @@ Type *ty_string(Checker *c);
 Type *ty_unit(Checker *c);
 Type *ty_shape(Checker *c, Shape *s);
 Type *ty_axis(Checker *c, Shape *s, Shape *r, Shape *t);
-Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalised where known */
-Type *ty_root(Type *t);                     /* follows links only */
-Type *ty_norm(Checker *c, Type *t);         /* root, and lifts pushed inwards */
 Effect *effect_var(Checker *c);
 Effect *effect_pure(Checker *c);
 Effect *effect_impure(Checker *c);
 Effect *effect_close(Checker *c, Effect *context);
-Effect *effect_root(Effect *e);
 void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
                     const char *what); /* into runs from */
 Dim *ty_singleton(Checker *c,
                   Type *t); /* resolved; NULL: none, or not an int */
 bool ty_is_unit(Type *t);
 bool ty_is_ground(Checker *c, Type *t); /* nothing in it can still change */
-/* Applies f to every variable, after following links. */
-typedef struct TypeVisitor {
-  void (*ty)(void *, TyVar *);
-  void (*elem)(void *, ElemVar *);
-  void (*dim)(void *, DimVar *);
-  void (*shape)(void *, ShapeVar *);
-  void (*effect)(void *, Effect *);
-  void *arg;
-  Checker *c;
-  bool shapes_only; /* of tensors: the terms of integers are left out */
-} TypeVisitor;
-void ty_visit(TypeVisitor *v, Type *t);
 /* What walks over a type pays for its steps: shared parts are walked again and
  * again, so that a type can be exponentially larger than the text.  Past a
  * limit the declaration is in error, and FAIL_LIMIT raised. */
@@ -84,23 +57,6 @@ void charge_work(Checker *c, uint32_t steps);
 void shape_visit(TypeVisitor *v, const Shape *s);
 void dim_visit(TypeVisitor *v, Dim *d);
 void constraint_visit(TypeVisitor *v, Constraint *k);
-/* A copy in which f replaces variables (NULL keeps them). */
-typedef struct TypeMapper {
-  Checker *c;
-  Type *(*ty)(struct TypeMapper *, TyVar *);
-  ElemVar *(*elem)(struct TypeMapper *, ElemVar *);
-  Dim *(*dim)(struct TypeMapper *, DimVar *);
-  Shape *(*shape)(struct TypeMapper *, ShapeVar *);
-  Effect *(*effect)(struct TypeMapper *, Effect *);
-  Dim *(*size)(struct TypeMapper *,
-               Dim *); /* of whole sizes, after the others */
-  void *arg;
-  bool drop_singletons;
-  bool share_aliases; /* what has a name is copied once, in map */
-  Map map;
-} TypeMapper;
-Type *ty_copy(TypeMapper *copy, Type *t);
-Dim *dim_copy(TypeMapper *copy, Dim *d);
 Constraint *constraint_copy(TypeMapper *copy, Constraint *k);
 
 /* ---- scheme.c ---- */
@@ -172,24 +128,27 @@ Type *result_fresh_copy(Checker *c, Type *result);
 Type *fun_with_fresh_result(Checker *c, Type *fun, uint32_t arity);
 
 /* ---- unify.c ---- */
-/* A field of a record, or NULL; the record with its rest put in. */
-Type *row_field(Type *t, Sym *label);
-Type *row_flat(Checker *c, Type *t);
 /* False after a mismatch; the caller reports (see mismatch). */
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-/* A value of type `got` is used where `want` is asked for; reports. */
-Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
-Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
-Type *ty_forget_singletons(Checker *c, Type *t);
+/* The variable that d is, if it is an integer or a size that is not solved, or
+ * one whose solution can be retracted; or NULL. */
+DimVar *unsolved_singleton(Dim *d);
+/* v is no known integer; what was proved with its solution is void. */
+void retract_singleton(Checker *c, DimVar *v);
+bool unify_singleton(Checker *c, Dim *a, Dim *b, Origin *o);
 /* What is in it is no more general than what is made at this level. */
 void ty_adjust_levels(Checker *c, Type *t);
 void dim_bind(Checker *c, DimVar *v, Dim *d);
 void shape_bind(Checker *c, ShapeVar *v, Shape *s);
 
+/* ---- subsume.c ---- */
+/* A value of type `actual` is used where `expected` is asked for; reports. */
+Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
+Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
+
 /* ---- assumptions.c ---- */
-void assumption_load(Checker *c, const Assumption *assumptions);
 /* For the goal d >= 0. */
 void assumption_load_for(Checker *c, const Assumption *assumptions, Dim *d);
 void assumption_add(Checker *c, Dim *d, bool eq);
@@ -230,9 +189,6 @@ void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
 /* The same for v := t: the type to bind, and what to ask then. */
 Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
 void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
-/* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
- * becomes known otherwise, the message speaks of that number and its double. */
-DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b);
 /* v is that size: what k says. */
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value);
 Verdict solve_size_eq(Checker *c, Constraint *k);
@@ -286,10 +242,6 @@ void note_deferred(Checker *c, Scheme *s, Sym *name);
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
-/* Whether an error was told of this place, or of an argument of the call with
- * these, after so many were told. */
-bool error_reported_at(const Checker *c, uint32_t mark, Span place,
-                       const Arg *args);
 void add_constraint(Checker *c, Constraint k); /* adds, and tries at once */
 void add_size_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void add_size_le(Checker *c, Dim *a, Dim *b, Origin *o);
@@ -397,8 +349,6 @@ Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o);
 
 /* ---- application.c ---- */
 Core *infer_app(Checker *c, Expr *e, Type **type);
-/* Is it the name of what a pipe brings? */
-bool is_pipe_name(const Sym *id);
 /* What is at fault where an argument of the call e does not fit: the argument,
  * or where a pipe brings it the stage. */
 Span arg_span(const Expr *e, const Expr *arg);
@@ -416,22 +366,22 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
 /* ---- core_build.c ---- */
 Core *core_new(Checker *c, CoreKind kind, Span span);
+Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
 Core *core_let(Checker *c, Var *v, Core *value, Core *body);
 /* After an error, of any type. */
 Core *core_error(Checker *c, Span span, Type **type);
 
-/* ---- environment.c: what is bound ---- */
-Var *var_new(Checker *c, Sym *name, Span span, bool global);
+/* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
 /* The innermost of this name, from s outwards; NULL: there is none. */
 Scope *scope_find(Scope *s, const Sym *name);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
+void module_define(Checker *c, Sym *name, Binding *b);
 
 /* ---- index_bounds.c ---- */
 bool mentions_index(Checker *c, Dim *d);
-Dim *index_range_of(const DimVar *v); /* NULL while it is not known */
 /* The largest (or least) value of d over the ranges of its indices, each of
  * which is then demanded to be at least 1.  False: it is not known exactly. */
 bool index_bound(Checker *c, Dim *d, bool maximize, Dim **out, Origin *o);
@@ -447,12 +397,6 @@ bool index_assume_loops_run(Checker *c, Constraint *k);
 /* At the end of the outermost `for`, what its indices break is an error. */
 void index_report_out_of_bounds(Checker *c);
 
-/* ---- typecheck/diagnose/for_range.c ---- */
-/* That ranges of these indices are not known, why, and what to write; of the
- * accesses those since `from` are in the body. */
-void error_for_range(Checker *c, const ForScope *l, const Expr *e,
-                     uint32_t from);
-
 /* ---- size_determinacy.c ---- */
 /* Reports the rigid names in scope, from `from` to `until`, that no argument
  * for parameters of these types decides. */
@@ -464,20 +408,20 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
 void check_exhaustiveness(Checker *c, uint32_t rules, CorePat **pats,
                           Type *type, Span span);
 
-/* ---- environment.c: scopes, modules, the library ---- */
-Binding *lookup(Checker *c, Sym *module, Sym *name);
+/* ---- environment.c: looking up; prim_scheme.c ---- */
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
-void module_define(Checker *c, Sym *name, Binding *b);
-Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
-Scheme *binding_scheme(Checker *c, Binding *b);
+
+/* ---- nested_check.c ---- */
+/* Checks a library definition in its own module, whatever is being checked
+ * now; it is handed to the evaluator, to be run when first used. */
+void check_library_dec(Checker *c, Module *m, Dec *dec);
+Module *checker_import(Checker *c, Dec *dec);
 
 /* ---- polymorphic_recursion.c: recursion that is polymorphic by annotation
  * ---- */
 /* What the annotations of parameters and result say; NULL if not all of it. */
-/* Do annotations say all of its type? */
-bool clause_is_annotated(const Clause *k);
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton);
 /* A use inside of the definition. */
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o);
@@ -524,100 +468,23 @@ void refs_add_size(Checker *c, Span span, Sym *name, bool shape);
 void refs_add_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
 
 /* ---- type_print.c ---- */
-/* From here on one variable has one name in all texts, until c->names is what
- * it was before, which is returned.  The user's names in what is claimed are
- * taken before others are given. */
-VarNames *var_names_share(Checker *c);
-void var_names_reserve(Checker *c, Type *t);
-void var_names_reserve_dim(Checker *c, Dim *d);
-const char *ty_text(Checker *c, Type *t);
-/* With the names that the scheme around it has when printed; or NULL. */
-const char *ty_text_within(Checker *c, Scheme *enclosing, Type *t);
-/* And with none of these names (Sym) for a variable, but that which such a
- * name stands for: its value. */
-const char *ty_text_avoiding(Checker *c, Scheme *enclosing, Type *t,
-                             const Map *avoided);
-const char *scheme_text(Checker *c, Scheme *s);
-/* One of its givens, with the names that the whole of it has when printed. */
-const char *given_text(Checker *c, Scheme *s, Constraint *given);
-const char *shape_text(Checker *c, const Shape *s);
 /* For parts of a scheme's type: its variables have the same names in all of
  * them.  choosing: what is undetermined is what it would be at top level. */
 typedef struct TypePrinter TypePrinter;
 TypePrinter *printer_new(Checker *c, Scheme *s, bool apply_defaults);
 const char *printer_type(TypePrinter *p, Type *t);
 const char *printer_dim(TypePrinter *p, Dim *d);
-const char *dim_to_text(Checker *c, Dim *d);
-/* Both with the same names. */
-void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
-/* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
-const char *dim_arithmetic(Checker *c, Dim *d);
-void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
-                     const char **y);
 
-/* ---- typecheck/diagnose/did_you_mean.c: what may have been meant, as a help
- * with its fix ---- */
-/* The span is that of the name alone. */
-void suggest_name(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name);
-void suggest_con(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
-                   Sym *name);
-void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
-void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word);
-
-/* ---- typecheck/diagnose/type_diff.c: where two types part ---- */
-
-typedef struct TypeDiff {
-  const char *path;        /* "attn.q" of records and tuples; "" at their top */
-  Type *actual, *expected; /* what stands there */
-  Sym *field;              /* one that `got` lacks, or NULL */
-  bool extra;              /* it is `want` that lacks it */
-} TypeDiff;
-
-/* Finds the first difference of kind, of rank, of elements; false: none. */
-bool type_diff(Checker *c, Type *actual, Type *expected, TypeDiff *out);
-/* Finds the first tensors whose sizes differ, axis by axis: where there are
- * such, because of these two. */
-bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
-                     Dim *right, TypeDiff *out);
-bool elems_differ(ElemVar *a, ElemVar *b);
-
-/* ---- typecheck/diagnose/provenance.c ---- */
-/* The steps by which what met there has got its shape. */
-void provenance_add(Checker *c, Diag *d, const Origin *o);
-/* The items of a shape as they came to be, without what was solved since; of
- * them at most MAX_RANK. */
-void provenance_axes(const Shape *s, ShapeAxis **items, uint32_t *count);
-/* On the way to e, the term by which an axis came to have size n; or NULL. */
-Dim *provenance_computed_dim(Checker *c, Expr *e, int64_t n);
-/* And what the calls hand on by which a condition of a body is not met. */
-void provenance_add_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
-/* All steps to the value of an expression, none left out. */
-void provenance_add_all(Checker *c, Diag *d, Expr *e, bool library);
-/* What the variables of a body stand for in a call, and those of the body with
- * that call in one further out; or NULL. */
-typedef struct CallSubstitution {
-  const Map *map;
-  struct CallSubstitution *outer;
-} CallSubstitution;
-/* The one for the body that is furthest in. */
-CallSubstitution *call_substitution_of(Checker *c, const Origin *call);
-Type *call_substitute_type(Checker *c, const CallSubstitution *substitution,
-                           Type *t);
-Dim *call_substitute_dim(Checker *c, const CallSubstitution *substitution,
-                         Dim *d);
-
-/* ---- typecheck/diagnose/common.c, typecheck/diagnose/type_mismatch.c,
- * typecheck/diagnose/refuted.c (what else they share:
- * typecheck/diagnose/diagnose.h) ---- */
-void report_type_mismatch(Checker *c, Type *actual, Type *expected, Origin *o);
-void report_constraint(Checker *c, Constraint *k);
+/* ---- report.c ---- */
+void report_constraint(Checker *c,
+                       Constraint *k); /* refuted, with its origin */
 void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);
-Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...)
-    PRINTF_LIKE(4, 5);
-Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format, ...)
-    PRINTF_LIKE(4, 5);
+void report_type_mismatch(Checker *c, Type *actual, Type *expected, Origin *o);
+/* The ranges of these indices are not known; the accesses since this one are in
+ * the body of the `for`. */
+void report_for_range(Checker *c, const ForScope *scope, const Expr *e,
+                      uint32_t first_access);
+/* Adds a way out to the message. */
+void suggest(Checker *c, Diag *d, Suggestion s);
 
 #endif

@@ -1,5 +1,5 @@
 /* Primitives whose types depend on literal strings, tuples or files. */
-#include "typecheck/diagnose/diagnose.h"
+#include "typecheck/internal.h"
 
 #include <string.h>
 
@@ -218,7 +218,9 @@ static void error_letter_notation(Checker *c, const Expr *e,
   buffer_puts(&text, "\"");
   Diag *d = error_at(c, 355, e->span, "a name of an axis is a whole word here");
   d->help = arena_printf(c->arena, "put blanks between names: %s", text.text);
-  fixit_replace(c, d, e->span, text.text);
+  suggest(
+      c, d,
+      (Suggestion){.kind = SUGGEST_TEXT, .span = e->span, .text = text.text});
 }
 
 /* False, and an error, if the string is none, or is not for so many. */

@@ -433,6 +433,9 @@ struct Checker {
   Interner *interner;
   DimCtx *dims;
   const CheckHost *host;
+  /* Checks the definition of a library name: nested_check.c's, since what looks
+   * names up stands below what checks declarations. */
+  void (*check_library)(Checker *c, Module *m, Dec *dec);
   Assumptions *solver;
   uint32_t next_id;
   Module *prelude;

@@ -112,7 +112,9 @@ static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
   if (t->tag == TY_RECORD) {
     d = error_at(c, 305, span, "there is no field `%s` in %s", name->text,
                  shown);
-    suggest_field(c, d, span, t, name);
+    suggest(c, d,
+            (Suggestion){
+                .kind = SUGGEST_FIELD, .span = span, .name = name, .type = t});
     return false;
   }
   d = error_at(c, 305, span, "%s has no field `%s`",

@@ -31,6 +31,14 @@ ElemVar *elem_root(ElemVar *e) {
   return e;
 }
 
+Dtype elem_default_dtype(const ElemVar *e) {
+  if ((e->classes & CLASS_FLOAT) && e->default_preference != 1)
+    return DT_F32;
+  if (e->classes & 1u << DT_I64)
+    return DT_I64;
+  return e->classes & CLASS_FLOAT ? DT_F32 : DT_BOOL;
+}
+
 /* ---- shapes ---- */
 
 ShapeVar *shape_var_new(Checker *c, int fixed) {
@@ -737,5 +745,19 @@ Constraint *constraint_copy(TypeMapper *copy, Constraint *k) {
   r->is_given = r->divisibility = false;
   if (k->divisor)
     r->divisor = dim_copy(copy, k->divisor);
+  return r;
+}
+
+Type *ty_forget_singletons(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR)
+    return t->singleton ? ty_tensor(c, t->elem, t->shape, NULL) : t;
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
+    return t;
+  Type *r = ty_new(c, t->tag);
+  *r = *t;
+  r->args = NEW_ARRAY(c->arena, Type *, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    r->args[i] = ty_forget_singletons(c, t->args[i]);
   return r;
 }

@@ -19,6 +19,8 @@ typedef struct Binding Binding; /* a name with its type scheme */
 typedef struct Type Type;
 typedef struct Scope Scope; /* local names */
 typedef struct SymbolRefs SymbolRefs;
+typedef struct Refutation Refutation; /* typecheck/refutation.h */
+typedef struct Suggestion Suggestion;
 
 typedef struct CheckHost {
   void *owner;
@@ -40,6 +42,9 @@ typedef struct CheckHost {
    * is there cannot be loaded. */
   bool (*read_header)(void *owner, const char *path, const LoadOptions *options,
                       TensorHeader *out, Fault *fault);
+  /* Tell an error, and add a way out to a message: those of diagnose/. */
+  void (*refuted)(Checker *checker, const Refutation *refutation);
+  void (*suggest)(Checker *checker, Diag *message, const Suggestion *way_out);
 } CheckHost;
 
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
@@ -138,11 +143,6 @@ bool checker_entry(Checker *checker, Binding *binding, const Binding *of,
 
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
-/* How it came about: a note with the shapes on the way and their arithmetic,
- * and marks where sizes were made equal and conditions arose.  NULL: it has no
- * type. */
-const Diag *checker_explain_type(Checker *checker, Binding *binding,
-                                 Diags *diags);
 /* The parameters of a function's type, in order, and what it comes to. */
 typedef struct ParamInfo {
   const char *name;  /* in its definition, where it has one there; or NULL */

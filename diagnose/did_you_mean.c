@@ -1,6 +1,6 @@
 /* What may have been meant by a name that is not there: the nearest one in
  * scope, as a help and as a fix. */
-#include "typecheck/internal.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

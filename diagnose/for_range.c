@@ -1,6 +1,6 @@
 /* Why the range of an index cannot be inferred (the rules are in
  * typecheck/for_loop.c), and which one to write. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 
@@ -209,8 +209,8 @@ static void suggest_ranges(const RangeDiagnostic *u, Diag *d) {
                          text.text);
 }
 
-void error_for_range(Checker *c, const ForScope *l, const Expr *e,
-                     uint32_t from) {
+void diagnose_range(Checker *c, const ForScope *l, const Expr *e,
+                    uint32_t from) {
   RangeDiagnostic u = {.c = c, .scope = l, .expr = e, .first_access = from};
   uint32_t count = 0, first = 0;
   u.failures = NEW_ARRAY(c->arena, IndexRangeFailure, l->count);

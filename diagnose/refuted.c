@@ -1,6 +1,6 @@
 /* A constraint that is refuted: told where it stands, or of the call that does
  * not meet a condition of what it calls. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 static bool is_within_arg(const Origin *call, Span span) {
   for (uint32_t i = 0; i < call->arg_count; i++) {
@@ -152,7 +152,7 @@ static void reserve_names(Checker *c, const Constraint *k) {
     var_names_reserve_dim(c, k->right);
 }
 
-void report_constraint(Checker *c, Constraint *k) {
+void diagnose_constraint(Checker *c, Constraint *k) {
   if (is_consequence_of_reported(c, k))
     return;
   VEC_PUSH(c->arena, c->reported, k->origin);
@@ -164,9 +164,4 @@ void report_constraint(Checker *c, Constraint *k) {
     report_by_kind(c, k);
   hint_divisibility(c, k);
   c->message_names = names;
-}
-
-void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o) {
-  Constraint k = {.kind = CN_SHAPE_EQ, .origin = o, .a = a, .b = b};
-  report_constraint(c, &k);
 }

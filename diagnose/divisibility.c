@@ -1,5 +1,5 @@
 /* "60 is not a multiple of 8": where only that makes two sizes differ. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Ways out of types of different kinds: mostly what one writes who comes from
  * another language. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 static bool is_list(Checker *c, Type *t) {
   return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;

@@ -1,7 +1,7 @@
 /* How the type of a name came about, as a note: the shapes on the way to its
  * value with their arithmetic, what made two sizes equal, where each condition
  * comes from, and what its unknown sizes are. */
-#include "typecheck/internal.h"
+#include "diagnose/internal.h"
 
 typedef struct Explanation {
   Checker *c;

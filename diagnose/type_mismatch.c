@@ -1,5 +1,5 @@
 /* Types that do not fit: of another kind, rank or element type. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 
@@ -217,7 +217,7 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
   return false;
 }
 
-void report_type_mismatch(Checker *c, Type *actual, Type *expected, Origin *o) {
+void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
   VEC_PUSH(c->arena, c->reported, o);

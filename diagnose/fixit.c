@@ -1,6 +1,6 @@
 /* Changes of the text that do what a help says: written for expressions of the
  * user's, wherever these stand. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Who else has to do with a size that does not fit: another argument of the
  * same call, or the `_` of a reshape. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * It is found backwards, from the expression at fault through the names that
  * hold its parts.  In a function whose condition a call does not meet (see
  * Origin.body_origin), the shapes are those of that call. */
-#include "typecheck/internal.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

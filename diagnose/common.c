@@ -1,32 +1,8 @@
 /* What all errors share: how places and types are called in them, and what they
  * show besides. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
-
-static Diag *add_diag(Checker *c, bool error, uint16_t code, Span span,
-                      const char *format, va_list args) {
-  const char *text = arena_vprintf(c->arena, format, args);
-  return error ? diag_error(c->diags, code, span, "%s", text)
-               : diag_warning(c->diags, code, span, "%s", text);
-}
-
-Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  Diag *d = add_diag(c, true, code, span, format, args);
-  va_end(args);
-  return d;
-}
-
-Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format,
-                 ...) {
-  va_list args;
-  va_start(args, format);
-  Diag *d = add_diag(c, false, code, span, format, args);
-  va_end(args);
-  return d;
-}
 
 Diag *error_find_at(Checker *c, Span span) {
   for (uint32_t i = c->diags->all.len; i-- > 0;) {

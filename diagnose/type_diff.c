@@ -1,6 +1,6 @@
 /* Where two types part: so that a message speaks of the field that differs and
  * not of a record that fills the screen. */
-#include "typecheck/internal.h"
+#include "diagnose/internal.h"
 
 bool elems_differ(ElemVar *a, ElemVar *b) {
   a = elem_root(a), b = elem_root(b);

@@ -1,5 +1,5 @@
 /* Why a function wants that many axes: the place in its body that says so. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Sizes and shapes that do not fit: each kind of constraint that is refuted. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

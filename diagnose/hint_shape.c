@@ -1,6 +1,6 @@
 /* Ways out of shapes that do not fit: given only where they are right, so that
  * the program with the help applied checks at that place. */
-#include "diagnose.h"
+#include "diagnose/internal.h"
 
 #include <string.h>
 

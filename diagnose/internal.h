@@ -4,10 +4,11 @@
  * (who wants that many axes), hint_shape.c and hint_type.c (ways out), fixit.c
  * (as fixes), refuted.c (where a refuted constraint is told).  Texts live in
  * the checker's arena. */
-#ifndef AXON_TYPECHECK_DIAGNOSE_H
-#define AXON_TYPECHECK_DIAGNOSE_H
+#ifndef AXON_DIAGNOSE_INTERNAL_H
+#define AXON_DIAGNOSE_INTERNAL_H
 
-#include "typecheck/internal.h"
+#include "diagnose/diagnose.h"
+#include "typecheck/view.h"
 
 /* ---- common.c ---- */
 /* "argument 1 of f" */
@@ -41,6 +42,60 @@ void error_note_scheme(Checker *c, Diag *d, const Origin *o);
 
 /* The error that was told of this place; or NULL. */
 Diag *error_find_at(Checker *c, Span span);
+
+/* ---- did_you_mean.c: what may have been meant, as a help
+ * with its fix ---- */
+/* The span is that of the name alone. */
+void suggest_name(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name);
+void suggest_con(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
+                   Sym *name);
+void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
+void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
+void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word);
+
+/* ---- type_diff.c: where two types part ---- */
+
+typedef struct TypeDiff {
+  const char *path;        /* "attn.q" of records and tuples; "" at their top */
+  Type *actual, *expected; /* what stands there */
+  Sym *field;              /* one that `got` lacks, or NULL */
+  bool extra;              /* it is `want` that lacks it */
+} TypeDiff;
+
+/* Finds the first difference of kind, of rank, of elements; false: none. */
+bool type_diff(Checker *c, Type *actual, Type *expected, TypeDiff *out);
+/* Finds the first tensors whose sizes differ, axis by axis: where there are
+ * such, because of these two. */
+bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
+                     Dim *right, TypeDiff *out);
+bool elems_differ(ElemVar *a, ElemVar *b);
+
+/* ---- provenance.c ---- */
+/* The steps by which what met there has got its shape. */
+void provenance_add(Checker *c, Diag *d, const Origin *o);
+/* The items of a shape as they came to be, without what was solved since; of
+ * them at most MAX_RANK. */
+void provenance_axes(const Shape *s, ShapeAxis **items, uint32_t *count);
+/* On the way to e, the term by which an axis came to have size n; or NULL. */
+Dim *provenance_computed_dim(Checker *c, Expr *e, int64_t n);
+/* And what the calls hand on by which a condition of a body is not met. */
+void provenance_add_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
+/* All steps to the value of an expression, none left out. */
+void provenance_add_all(Checker *c, Diag *d, Expr *e, bool library);
+/* What the variables of a body stand for in a call, and those of the body with
+ * that call in one further out; or NULL. */
+typedef struct CallSubstitution {
+  const Map *map;
+  struct CallSubstitution *outer;
+} CallSubstitution;
+/* The one for the body that is furthest in. */
+CallSubstitution *call_substitution_of(Checker *c, const Origin *call);
+Type *call_substitute_type(Checker *c, const CallSubstitution *substitution,
+                           Type *t);
+Dim *call_substitute_dim(Checker *c, const CallSubstitution *substitution,
+                         Dim *d);
 
 /* ---- size_mismatch.c ---- */
 void size_error_eq(Checker *c, Constraint *k);
@@ -127,5 +182,13 @@ void fixit_labels(Checker *c, Diag *d, const Arg *args, uint32_t count,
 void fixit_wrap_callee(Checker *c, Diag *d, const Origin *o, const char *fun);
 /* Of two arguments, the first of which stands first. */
 void fixit_swap(Checker *c, Diag *d, const Expr *a, const Expr *b);
+
+/* ---- what diagnose.c chooses from ---- */
+void diagnose_constraint(Checker *c, Constraint *k); /* refuted.c */
+void diagnose_types(Checker *c, Type *actual, Type *expected,
+                    Origin *o); /* type_mismatch.c */
+/* for_range.c: why ranges of these indices are not known, and what to write. */
+void diagnose_range(Checker *c, const ForScope *scope, const Expr *e,
+                    uint32_t first_access);
 
 #endif
