@@ -1,4 +1,5 @@
-/* Keywords, words of other languages, escapes: what needs no automaton. */
+/* Keywords, foreign words and escapes: the parts of the lexer that need no
+ * automaton. */
 #include <string.h>
 
 #include "lexer/lexer.h"
@@ -104,7 +105,8 @@ uint32_t lexer_unescape(const char *text, uint32_t len, char out[4],
     return unescape_hex(text, len, out, out_len, error_kind);
   if (c == 'u')
     return unescape_unicode(text, len, out, out_len, error_kind);
-  if (c == '\n' || c == '\r') { /* a line goes on: skip its indentation */
+  if (c == '\n' || c == '\r') { /* line continuation: skips the indentation of
+                                   the next line */
     uint32_t i = 2;
     while (i < len && strchr(" \t\r\n", text[i]) && text[i])
       i++;

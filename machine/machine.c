@@ -1,4 +1,4 @@
-/* What the operating system says about this machine. */
+/* Reads properties of the machine from the operating system. */
 #define _GNU_SOURCE
 #include "machine/machine.h"
 
@@ -22,7 +22,7 @@ static int count_cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return CPU_COUNT(&set);
-  return processors(); /* more cores than a set holds */
+  return processors(); /* more cores than a cpu_set_t holds */
 }
 
 static size_t sysconf_size(int name) {
@@ -42,7 +42,8 @@ static uint32_t vector_bytes(void) {
   return 16;
 }
 
-/* The first "model name" of Linux, which some processors do not have. */
+/* Reads the first "model name" that Linux reports.  Some processors have
+ * none. */
 static void read_cpu_name(char *name, size_t size) {
   FILE *in = fopen("/proc/cpuinfo", "re");
   char line[256];
@@ -58,7 +59,7 @@ static void read_cpu_name(char *name, size_t size) {
     fclose(in);
 }
 
-/* A line of /sys/devices/system/cpu/cpu0/cache/index<k>/<what>. */
+/* Reads one line of /sys/devices/system/cpu/cpu0/cache/index<k>/<attribute>. */
 static bool read_sysfs_cache(int k, const char *attribute, char line[64]) {
   char path[96];
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s",
@@ -70,7 +71,8 @@ static bool read_sysfs_cache(int k, const char *attribute, char line[64]) {
   return good;
 }
 
-/* Linux says what one core sees; sysconf adds up all that a socket has. */
+/* Reads the cache sizes that one core sees from Linux.  The sysconf values
+ * instead add up the caches of a whole socket. */
 static void detect_caches(size_t cache[3]) {
   char line[64], unit = 0;
   for (int k = 0; read_sysfs_cache(k, "type", line); k++) {

@@ -1,4 +1,4 @@
-/* Limits of the machine, measured. */
+/* Measures the peak rates of the machine. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -9,12 +9,12 @@
 #include "support/support.h"
 
 enum {
-  TRIALS = 4, /* of which the best counts: others may be at work too */
+  TRIALS = 4, /* measurements; the best counts, since other programs may run */
   FORK_TRIALS = 2000,
-  KERNEL_STEP_BYTES = 256,   /* bytes that kernels go by */
-  HUGE_PAGE_BYTES = 2 << 20, /* of the large ones */
+  KERNEL_STEP_BYTES = 256,   /* bytes per step of a kernel */
+  HUGE_PAGE_BYTES = 2 << 20, /* bytes of a huge page */
 };
-static const double trial_seconds = 2e-3; /* seconds */
+static const double trial_seconds = 2e-3; /* seconds of one measurement */
 
 typedef struct Benchmark {
   Microbenchmarks kernels;
@@ -28,8 +28,8 @@ typedef struct Benchmark {
     BENCH_FIRST_TOUCH
   } kind;
   char *buffer;
-  size_t bytes_per_thread; /* of it, for each thread */
-  int64_t rounds;          /* over all of that; or of multiply */
+  size_t bytes_per_thread; /* bytes of the buffer of each thread */
+  int64_t rounds;          /* passes over the buffer, or rounds of multiply */
   volatile float sink;
 } Benchmark;
 
@@ -39,7 +39,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The part of one thread. */
+/* Runs the part of one thread. */
 static void run_one_thread(Benchmark *j, int64_t thread) {
   const Microbenchmarks *k = &j->kernels;
   char *at = j->buffer + (size_t)thread * j->bytes_per_thread;
@@ -83,16 +83,16 @@ static double time_run(Benchmark *j, int threads) {
   return now() - start;
 }
 
-/* As many rounds as one thread does in a trial. */
+/* Finds the number of rounds that one thread completes in one measurement. */
 static void calibrate_rounds(Benchmark *j) {
   double elapsed = 0;
   for (j->rounds = 1; elapsed < trial_seconds / 8;
-       j->rounds *= 8) /* warms up, too */
+       j->rounds *= 8) /* also warms up */
     elapsed = time_run(j, 1);
   j->rounds = (int64_t)((double)(j->rounds / 8) * trial_seconds / elapsed) + 1;
 }
 
-/* Rounds a second, of each of the threads. */
+/* Rounds per second of each thread; the best of all measurements. */
 static double best_rounds_per_second(Benchmark *j, int threads) {
   double min = time_run(j, threads);
   for (int i = 1; i < TRIALS; i++) {
@@ -102,7 +102,8 @@ static double best_rounds_per_second(Benchmark *j, int threads) {
   return (double)j->rounds / min;
 }
 
-/* `each`: what a round of one thread comes to. */
+/* Measures one thread and all threads. per_round: the amount of one thread's
+ * round. */
 static void measure_one_and_all(Benchmark *j, double per_round, double out[2]) {
   int threads = thread_pool_size();
   calibrate_rounds(j);
@@ -112,7 +113,7 @@ static void measure_one_and_all(Benchmark *j, double per_round, double out[2]) {
                : out[0];
 }
 
-/* The same, of memory moved; one thread alone has all of what is shared. */
+/* Measures memory traffic.  A single thread has all of a shared cache. */
 static void measure_traffic(Benchmark *j, size_t bytes, bool shared,
                             double out[2]) {
   int threads = thread_pool_size();
@@ -142,7 +143,7 @@ static void measure_flops(Benchmark *j, PeakRates *out) {
 static void measure_bandwidth(Benchmark *j, size_t max_bytes, PeakRates *out) {
   for (int level = 0; level < LEVEL_COUNT; level++) {
     bool memory = level == LEVEL_DRAM, shared = level >= LEVEL_L3;
-    /* half of a cache: other data are there too */
+    /* half of the cache: it also holds other data */
     size_t bytes = memory ? max_bytes : machine()->cache_bytes[level] / 2;
     bytes = bytes / (2 * KERNEL_STEP_BYTES) * (2 * KERNEL_STEP_BYTES);
     if (!bytes)
@@ -158,7 +159,7 @@ static void measure_bandwidth(Benchmark *j, size_t max_bytes, PeakRates *out) {
   }
 }
 
-/* Much more than caches hold: two cores may have one each. */
+/* Bytes that exceed the caches by far: two cores may have one cache each. */
 static size_t choose_buffer_bytes(void) {
   const Machine *m = machine();
   size_t min = (size_t)64 << 20, max_bytes = (size_t)512 << 20;
@@ -190,7 +191,8 @@ bool machine_measure_peak_rates(PeakRates *out) {
   Benchmark j = {.kernels = machine_microbenchmarks(machine()->vector_bytes),
                  .kind = BENCH_FIRST_TOUCH};
   j.buffer = memory + (-(uintptr_t)memory & (HUGE_PAGE_BYTES - 1));
-  madvise(j.buffer, bytes, MADV_HUGEPAGE); /* where there is such a thing */
+  madvise(j.buffer, bytes,
+          MADV_HUGEPAGE); /* a hint; the system may ignore it */
   j.bytes_per_thread = bytes / (size_t)out->threads;
   time_run(&j, out->threads);
   measure_flops(&j, out);

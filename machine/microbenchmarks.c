@@ -1,4 +1,4 @@
-/* What is measured, for each width of vectors that this program may meet. */
+/* The microbenchmarks for each vector width that this program may meet. */
 #include "machine/internal.h"
 
 #if defined(__x86_64__)
@@ -40,7 +40,7 @@
 #define NONTEMPORAL_STORE(p, x) _mm512_stream_ps((void *)(p), x)
 #include "machine/microbenchmarks.def"
 
-/* Pairs of bf16: 24 sums, 64 operations each a round. */
+/* Products of bf16 pairs: 24 accumulators, 64 operations each per round. */
 // clang-format off
 #define FOR_EACH_ACCUMULATOR(M) \
   M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) \
@@ -82,7 +82,7 @@ Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
 
 #else
 
-/* Vectors of the language, as generated code has them. */
+/* Vector types of GNU C, as in generated code. */
 typedef float Lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 #define VECTOR_BYTES 16

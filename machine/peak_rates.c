@@ -1,4 +1,4 @@
-/* Limits that were measured before, kept as text; or guesses. */
+/* Peak rates: saved as text, or estimated. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@ static PeakRates cached_rates;
 
 /* ---- guesses ---- */
 
-/* Of a core at 3 GHz, two multiply-adds a cycle, and of memory as a core has
- * it mostly, and all cores together: they reach twice that soon. */
+/* Estimates for a core at 3 GHz with two multiply-adds per cycle, and for
+ * typical memory.  All cores together reach twice the bandwidth of one core. */
 static void estimate_rates(PeakRates *l) {
   static const double bytes_a_cycle[LEVEL_COUNT] = {1.5, 0.75, 0.35, 0};
   static const double core_dram_bandwidth = 20e9, clock_hz = 3e9;
@@ -46,7 +46,7 @@ static void estimate_rates(PeakRates *l) {
 
 /* ---- the file ---- */
 
-/* The numbers in their order, of which none may be missing. */
+/* Lists the rates in the order of the file.  The file must contain all. */
 static void list_rates(PeakRates *l, double *rate_refs[RATE_COUNT]) {
   uint32_t n = 0;
   for (int all = 0; all < 2; all++) {
@@ -61,7 +61,8 @@ static void list_rates(PeakRates *l, double *rate_refs[RATE_COUNT]) {
   rate_refs[n++] = &l->fork_join_seconds;
 }
 
-/* Whole numbers are the same in every locale; the last one is in seconds. */
+/* The factor that makes rate i a whole number, since these are the same in
+ * every locale.  The last rate is in seconds. */
 static double fixed_point_scale(int i) {
   return i + 1 < RATE_COUNT ? 1 : 1e12;
 }
@@ -76,7 +77,7 @@ static uint64_t machine_hash(void) {
   return XXH3_64bits(text, (size_t)len);
 }
 
-/* In the folder of artifacts: a descriptor of it, or -1. */
+/* Opens the folder of artifacts; -1 if there is none. */
 static int find_file(char name[NAME], bool make) {
   char path[ARTIFACT_PATH_BYTES];
   snprintf(name, NAME, "machine-%016llx.txt",
