@@ -676,13 +676,14 @@ static void finish_module(CModule *m, BuildFiles *out) {
     buffer_add(&all, m->header.text, m->header.len);
   else
     buffer_printf(&all, "#include \"%s.h\"\n", m->name);
-  buffer_printf(&all,
-                "\n%s#if defined AXON_PTHREADS && defined __linux__\n"
-                "#include <limits.h>\n#include <stdio.h>\n"
-                "static MAY_GO int cores_granted(const char *, const char *);\n"
-                "%s#endif\n%s%s",
-                host_runtime_source, cpu_quota_source, parallel_for_source,
-                m->has_strided_entries ? strided_entry_source : "");
+  buffer_printf(
+      &all,
+      "\n%s#if defined AXON_PTHREADS && defined __linux__\n"
+      "#include <limits.h>\n#include <stdio.h>\n"
+      "static MAY_GO int cpu_quota_cores(const char *, const char *);\n"
+      "%s#endif\n%s%s",
+      host_runtime_source, cpu_quota_source, parallel_for_source,
+      m->has_strided_entries ? strided_entry_source : "");
   Buffer kernels = {.arena = m->session->arena};
   aot_module_write(&m->kernels, &kernels);
   code_indent(kernels.text ? kernels.text : "", &all);
