@@ -1,6 +1,6 @@
 /* The loops of a cluster as a kernel: variables numbered alike, reads of each
  * other made local, axes put together, loops over the same axes made one. */
-#include "kernel/kernel.h"
+#include "kernel/verify.h"
 
 #include <string.h>
 
@@ -617,6 +617,7 @@ void kernel_split_store_loop(Kernel *k, uint32_t at) {
   for (uint32_t j = k->loops.len - 1; j > at + 1; j--)
     k->loops.at[j] = k->loops.at[j - 1];
   k->loops.at[at + 1] = rest;
+  kernel_verify_after(k, "splitting of a loop that stores");
 }
 
 /* ---- the order of the outer axes ---- */
@@ -636,6 +637,7 @@ void kernel_move_axis_last(Kernel *k, uint32_t v) {
     for (uint32_t i = 0; i < u.len; i++)
       rotate(u.at[i]->coef, v, last);
   }
+  kernel_verify_after(k, "reordering of axes");
 }
 
 /* ---- the whole ---- */
@@ -656,5 +658,6 @@ Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
     collapse_inner_axes(arena, a.kernel->loops.at[j]);
   hoist_invariant_factors(a.kernel);
   fuse_loops(a.kernel);
+  kernel_verify_after(a.kernel, "fusion of loops");
   return a.kernel;
 }

@@ -1,5 +1,5 @@
 /* From a stored node to its loop. */
-#include "kernel/kernel.h"
+#include "kernel/verify.h"
 
 enum { NO_OP = UINT32_MAX };
 
@@ -525,5 +525,8 @@ LoweredNode *lower_node(Arena *arena, Graph *g, Node *n, AxisSplits *splits) {
     b->lowered->first_var[k] = b->first_var[k];
     b->lowered->var_count[k] = b->var_count[k];
   }
-  return b->failed ? NULL : b->lowered;
+  if (b->failed)
+    return NULL;
+  loop_verify_after(b->loop, "lowering");
+  return b->lowered;
 }

@@ -9,7 +9,7 @@
  *
  * What is asked of the loops is algebra: all that depends on m does so by a
  * factor exp (slope * m), to which multiples and sums of such values keep. */
-#include "kernel/kernel.h"
+#include "kernel/verify.h"
 
 #include "tensor/scalar_ops.h"
 
@@ -355,5 +355,6 @@ bool kernel_strip_mine(Kernel *k) {
       r->rescale_output = p.extreme_output;
     }
   }
+  kernel_verify_after(k, "strip mining");
   return true;
 }

@@ -2,7 +2,7 @@
  * one after the other, each with some numbers that are next to each other.
  * These are read once, along those numbers, by a loop of their own, which
  * leaves them as local values; and are stored so from there. */
-#include "kernel/kernel.h"
+#include "kernel/verify.h"
 
 #include <string.h>
 
@@ -235,4 +235,5 @@ void kernel_stage_strided(Kernel *k, uint32_t vector_axis) {
   }
   stage_outputs(k, vector_axis);
   k->vectorize_outer = true;
+  kernel_verify_after(k, "staging of strided loads");
 }

@@ -14,6 +14,7 @@
  * limits.  And zero by what is not finite is not zero: before a product leaves
  * out terms, its other factors are looked at. */
 #include "kernel/trim_no_ops.h"
+#include "kernel/verify.h"
 
 #include <math.h>
 #include <string.h>
@@ -545,4 +546,5 @@ void kernel_trim(Kernel *k, bool tiled) {
       k->loops.at[j]->trip_fraction = estimate_trip_fraction(k, k->loops.at[j]);
   if (!tiled) /* else they are those of several rows */
     kernel_drop_predicates(k);
+  kernel_verify_after(k, "trimming");
 }

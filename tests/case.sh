@@ -56,6 +56,9 @@ golden_fmt() {
   compare "$name.fmt" "$work/again"
 }
 
+# Each pass is followed by a check of the graph or of the kernel.
+case $path in tests/ops/* | tests/plan/*) export AXON_VERIFY=1 ;; esac
+
 case $kind in
 run | type | strict | plan | bug | fmt | repl)
   name=${path##*/}
