@@ -1,6 +1,6 @@
 /* What became of constraints, counted and told: by the rows of the table in
  * doc/inference.md, with the reason where one stays open. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 #include <string.h>
 

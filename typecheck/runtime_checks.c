@@ -6,7 +6,7 @@
  * collected what a function needs to be told.  Those of an operation come
  * after its operands and before it is run; others (an annotation, a branch)
  * come after the value is there. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 /* What a value is made by, without the names for its sizes. */
 static Core *strip_unpacks(Core *core) {

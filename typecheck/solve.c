@@ -1,6 +1,6 @@
 /* Constraints: solved as soon as they can be, else kept until more is known.
  * Three outcomes: proved, refuted (a diagnostic), open. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);

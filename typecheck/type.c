@@ -1,6 +1,6 @@
 /* Types, shapes and element types: making them, following solutions, walking
  * and copying them. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 /* ---- element types ---- */
 
