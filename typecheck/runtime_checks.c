@@ -114,7 +114,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->check_inserted = true;
   if (k->sufficient_only)
     return false; /* each access is seen to where it is run */
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+  if (!constraint_is_size(k))
     return false; /* the operation itself will see */
   if (has_unknown(c, k->left) || has_unknown(c, k->right))
     return false;
