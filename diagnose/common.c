@@ -216,7 +216,7 @@ static void set_found_expected(Checker *c, Diag *d, const Constraint *k) {
   Origin *o = k->origin;
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
   uint32_t i, j;
-  if (k->left) {
+  if (constraint_is_size(k)) {
     o->sizes[0] = dim_resolve(c->dims, k->left);
     o->sizes[1] = dim_resolve(c->dims, k->right);
   }

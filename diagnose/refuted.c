@@ -146,10 +146,10 @@ static void reserve_names(Checker *c, const Constraint *k) {
     var_names_reserve(c, o->actual);
   if (o->expected)
     var_names_reserve(c, o->expected);
-  if (k->left)
+  if (constraint_is_size(k)) {
     var_names_reserve_dim(c, k->left);
-  if (k->right)
     var_names_reserve_dim(c, k->right);
+  }
 }
 
 void diagnose_constraint(Checker *c, Constraint *k) {

@@ -200,7 +200,7 @@ static void read_preconditions(Checker *c, Scheme *s, EntryPoint *out) {
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = s->given[i];
     EntryPrecondition g = {0};
-    if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+    if (!constraint_is_size(k))
       continue;
     g.kind = k->kind == CN_DIM_EQ   ? CHECK_EQ
              : k->kind == CN_DIM_LE ? CHECK_LE

@@ -1,6 +1,6 @@
 /* What is known at a place: the conditions of the branches around it, the
  * ranges of loops, what data and calls are known to be. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 static void load_chain(Checker *c, const Assumption *f, const Dim *divisor) {
   assumptions_backtrack(c->solver, 0);

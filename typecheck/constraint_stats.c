@@ -1,6 +1,6 @@
 /* What became of constraints, counted and told: by the rows of the table in
  * doc/inference.md, with the reason where one stays open. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 #include <string.h>
 
@@ -59,7 +59,7 @@ void stats_count_proved(Checker *c, const Constraint *k) {
 }
 
 static const char *unproved_reason(Checker *c, Constraint *k) {
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+  if (!constraint_is_size(k))
     return "a rank is not known before the program runs";
   if (k->sufficient_only)
     return "enough for every index of a loop, perhaps more than is needed";
@@ -78,7 +78,7 @@ static const char *unproved_reason(Checker *c, Constraint *k) {
 void stats_count_unproved(Checker *c, Constraint *k) {
   c->stats.by_class[constraint_class(k)].runtime++;
   const char *text = "shapes that join";
-  if (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE) {
+  if (constraint_is_size(k)) {
     const char *x, *y;
     dims_text(c, k->left, k->right, &x, &y);
     text = arena_printf(c->arena, "%s %s %s", x,

@@ -1,5 +1,5 @@
 /* Core trees made. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 #include <stdarg.h>
 

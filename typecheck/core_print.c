@@ -2,7 +2,7 @@
  * shows and what tests compare.
  *
  * A tree of text is built first; then what fits on a line stays on it. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 #include <string.h>
 

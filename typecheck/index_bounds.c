@@ -378,7 +378,7 @@ static Assumption *add_reached_conditions(IndexBound *x, Assumption *kept) {
 }
 
 bool index_assume_loops_run(Checker *c, Constraint *k) {
-  if (!k->left && !has_index_condition(c, k))
+  if (!constraint_is_size(k) && !has_index_condition(c, k))
     return true;
   bool all;
   Assumption *kept = drop_index_conditions(c, k, &all), *saved = c->assumptions;
@@ -388,9 +388,10 @@ bool index_assume_loops_run(Checker *c, Constraint *k) {
   else
     kept = add_reached_conditions(&x, kept);
   c->assumptions = saved;
-  k->sufficient_only |= k->left && (!all || !x.exact);
+  k->sufficient_only |= constraint_is_size(k) && (!all || !x.exact);
   k->assumptions = kept;
-  return !x.empty || !k->left; /* shapes may follow from it all the same */
+  return !x.empty ||
+         !constraint_is_size(k); /* shapes may follow from it all the same */
 }
 
 bool eliminate_indices(Checker *c, const Constraint *k, Constraint *eliminated,

@@ -1,63 +1,8 @@
-/* What the files of typecheck/ call of each other. */
+/* Inference: what its files call of each other. */
 #ifndef AXON_TYPECHECK_INTERNAL_H
 #define AXON_TYPECHECK_INTERNAL_H
 
-#include "typecheck/view.h"
-
-/* ---- runtime_checks.c ---- */
-/* Constraints demanded since `mark` (c->serial then) that have no site belong
- * to this expression. */
-void runtime_checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
-void runtime_checks_insert(
-    Checker *c); /* puts in the tests of those that are stuck */
-
-/* ---- type.c ---- */
-ElemVar *elem_meta(Checker *c, uint32_t classes);
-ElemVar *elem_fixed(Checker *c, Dtype t);
-ShapeVar *shape_var_new(Checker *c, int fixed);
-Shape *shape_of_var(Checker *c, ShapeVar *v);
-Shape *shape_meta(Checker *c); /* a new variable, of any rank */
-Shape *shape_of_dims(Checker *c, uint32_t n, Dim *const *dims);
-Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
-Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
-Dim *shape_product(Checker *c, const Shape *s);
-Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
-Dim *meta_integer(Checker *c, Span origin);        /* any integer */
-Dim *existential_dim(Checker *c, Sym *name, Span origin);
-Type *ty_meta(Checker *c);
-Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *singleton);
-Type *ty_scalar(Checker *c, Dtype t, Dim *singleton);
-Type *ty_int(Checker *c, Dim *singleton);
-Type *ty_fun(Checker *c, Type *param, Type *result, Effect *e);
-Type *ty_tuple(Checker *c, uint32_t n, Type *const *args);
-Type *ty_datatype(Checker *c, Datatype *d, uint32_t n, Type *const *args);
-Type *ty_list(Checker *c, Type *item);
-Type *ty_string(Checker *c);
-Type *ty_unit(Checker *c);
-Type *ty_shape(Checker *c, Shape *s);
-Type *ty_axis(Checker *c, Shape *s, Shape *r, Shape *t);
-Effect *effect_var(Checker *c);
-Effect *effect_pure(Checker *c);
-Effect *effect_impure(Checker *c);
-Effect *effect_close(Checker *c, Effect *context);
-void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
-                    const char *what); /* into runs from */
-Dim *ty_singleton(Checker *c,
-                  Type *t); /* resolved; NULL: none, or not an int */
-bool ty_is_unit(Type *t);
-bool ty_is_ground(Checker *c, Type *t); /* nothing in it can still change */
-/* What walks over a type pays for its steps: shared parts are walked again and
- * again, so that a type can be exponentially larger than the text.  Past a
- * limit the declaration is in error, and FAIL_LIMIT raised. */
-/* Takes steps from those that a declaration may take over types.  What is
- * copied stays in memory: a copy costs so much that there may be some 200 MB of
- * them. */
-enum { COPY_WORK = 64 };
-void charge_work(Checker *c, uint32_t steps);
-void shape_visit(TypeVisitor *v, const Shape *s);
-void dim_visit(TypeVisitor *v, Dim *d);
-void constraint_visit(TypeVisitor *v, Constraint *k);
-Constraint *constraint_copy(TypeMapper *copy, Constraint *k);
+#include "typecheck/solver.h"
 
 /* ---- scheme.c ---- */
 Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin,
@@ -127,138 +72,10 @@ Type *result_fresh_copy(Checker *c, Type *result);
 /* The function with the first arity parameters of `fun`, and any result. */
 Type *fun_with_fresh_result(Checker *c, Type *fun, uint32_t arity);
 
-/* ---- unify.c ---- */
-/* False after a mismatch; the caller reports (see mismatch). */
-bool unify(Checker *c, Type *a, Type *b, Origin *o);
-bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
-bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-/* The variable that d is, if it is an integer or a size that is not solved, or
- * one whose solution can be retracted; or NULL. */
-DimVar *unsolved_singleton(Dim *d);
-/* v is no known integer; what was proved with its solution is void. */
-void retract_singleton(Checker *c, DimVar *v);
-bool unify_singleton(Checker *c, Dim *a, Dim *b, Origin *o);
-/* What is in it is no more general than what is made at this level. */
-void ty_adjust_levels(Checker *c, Type *t);
-void dim_bind(Checker *c, DimVar *v, Dim *d);
-void shape_bind(Checker *c, ShapeVar *v, Shape *s);
-
 /* ---- subsume.c ---- */
 /* A value of type `actual` is used where `expected` is asked for; reports. */
 Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
-
-/* ---- assumptions.c ---- */
-/* For the goal d >= 0. */
-void assumption_load_for(Checker *c, const Assumption *assumptions, Dim *d);
-void assumption_add(Checker *c, Dim *d, bool eq);
-void assumption_add_unconditional(Checker *c, Dim *d, bool eq);
-/* A part of the program, as the body of a function or a branch, may not run
- * although what is around it does: what is tested there is not known behind.
- * Returns the part around it, for control_region_end. */
-uint32_t control_region_begin(Checker *c);
-void control_region_end(Checker *c, uint32_t outer);
-bool assumption_is_condition(
-    const Assumption *f); /* one that may fail to hold */
-bool assumption_has_condition(const Assumption *f);
-bool assumption_in_scope(const Assumption *chain, const Assumption *outer);
-Verdict assumption_loaded_check_ge0(Checker *c, Dim *d, bool at_least_one);
-bool assumption_loaded_entails(Checker *c, Dim *d, bool eq);
-Verdict assumption_check_le(Checker *c, Dim *a, Dim *b);
-bool assumption_inconsistent(Checker *c,
-                             const Assumption *assumptions); /* each other */
-bool constraint_is_vacuous(Checker *c,
-                           Constraint *k); /* nothing can break it */
-bool constraint_may_be_vacuous(Checker *c, const Constraint *k);
-
-/* ---- solve_size.c: sizes; solve_broadcast.c: shapes ---- */
-typedef struct VarKinds { /* the kinds of variables that there are */
-  bool meta, existential, skolem, index, unknown;
-} VarKinds;
-VarKinds dim_var_kinds(Checker *c, Dim *d);
-/* Of the conditions under which a constraint has to hold. */
-VarKinds condition_var_kinds(Checker *c, const Constraint *k);
-/* ---- skolem_escape.c ---- */
-/* Does a parameter of a function being checked have this size? */
-bool dim_var_in_parameter(Checker *c, DimVar *v);
-/* Would v := d give a parameter's type a size that only the body knows? */
-bool skolem_escapes(Checker *c, DimVar *v, Dim *d);
-/* Solves v; sizes of data that only the body of v's function knows become sizes
- * of its own, of which the running program tests that they are those. */
-void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
-/* The same for v := t: the type to bind, and what to ask then. */
-Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
-void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
-/* v is that size: what k says. */
-Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value);
-Verdict solve_size_eq(Checker *c, Constraint *k);
-Verdict solve_size_le(Checker *c, Constraint *k);
-Verdict solve_size_ne(Checker *c, Constraint *k);
-Verdict solve_broadcast(Checker *c, Constraint *k);
-Verdict solve_keep(Checker *c, Constraint *k);
-Verdict solve_shape_eq(Checker *c, Constraint *k);
-
-/* ---- solve_divisibility.c ---- */
-/* Whether it says, at bottom, that a division is exact: then it says only
- * that. */
-bool constraint_as_divisibility(Checker *c, Constraint *k);
-/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
- * divided; 0: it is nothing of the kind. */
-uint32_t divisibility_parts(Checker *c, const Constraint *k,
-                            FloorDivision out[DIM_MAX_FACTORS]);
-
-/* ---- simplify_givens.c ---- */
-/* Constraints that a type is to carry; those that others say too become
- * NULL. */
-void givens_simplify(Checker *c, Constraints *all);
-/* As callers will read it: k <= n rather than 0 <= n - k. */
-void given_normalize(Checker *c, Constraint *k);
-
-/* ---- solve_reshape.c ---- */
-bool dim_has_reshape_hole(const Dim *d);
-bool solves_hole_by_division(Checker *c, const Assumption *assumptions, Dim *d);
-void solve_reshape_holes(Checker *c, uint32_t mark);
-
-/* ---- solve_system.c ---- */
-/* Those that wait since mark; the last time: with all that can be done. */
-void solve_equation_systems(Checker *c, uint32_t mark, bool last);
-
-/* ---- constraint_stats.c ---- */
-/* What a constraint is about. */
-ConstraintClass constraint_class(const Constraint *k);
-void stats_count_proved(Checker *c, const Constraint *k);
-void stats_count_unproved(Checker *c, Constraint *k);
-/* What never waits is proved, or an error, at once; and is counted so. */
-static inline bool stats_count_decided(Checker *c, ConstraintClass row,
-                                       bool holds) {
-  c->stats.by_class[row].proved += holds;
-  return holds;
-}
-/* What only the running program can check, besides constraints. */
-void note_runtime_check(Checker *c, Span span, const char *text,
-                        const char *reason);
-/* Counts what the type of a name at top level asks of its callers. */
-void note_deferred(Checker *c, Scheme *s, Sym *name);
-
-/* ---- solve.c ---- */
-Origin *origin_new(Checker *c, OriginKind kind, Span span);
-void add_constraint(Checker *c, Constraint k); /* adds, and tries at once */
-void add_size_eq(Checker *c, Dim *a, Dim *b, Origin *o);
-void add_size_le(Checker *c, Dim *a, Dim *b, Origin *o);
-void add_broadcast(Checker *c, Shape *result, uint32_t n, Shape **args,
-                   Origin *o);
-void solve_pending(Checker *c);
-void solve_residual(Checker *c); /* end of a declaration */
-
-/* ---- solver_wakeup.c ---- */
-void pending_add(Checker *c, Constraint *k);
-void pending_clear(Checker *c);
-/* k is open: it is not tried again until something in it changes. */
-void wakeup_suspend(Checker *c, Constraint *k);
-void wakeup_dim_solved(Checker *c, DimVar *v);
-void wakeup_shape_solved(Checker *c, ShapeVar *v, const Shape *s);
-void wakeup_all(Checker *c);
-Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind);
 
 /* ---- annotation.c ---- */
 typedef enum AnnotMode {
@@ -364,15 +181,6 @@ Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
-/* ---- core_build.c ---- */
-Core *core_new(Checker *c, CoreKind kind, Span span);
-Var *var_new(Checker *c, Sym *name, Span span, bool global);
-Core *core_var(Checker *c, Var *v, Span span);
-Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
-Core *core_let(Checker *c, Var *v, Core *value, Core *body);
-/* After an error, of any type. */
-Core *core_error(Checker *c, Span span, Type **type);
-
 /* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
 /* The innermost of this name, from s outwards; NULL: there is none. */
@@ -466,25 +274,5 @@ void refs_add_type(Checker *c, Span span, const TypeName *t);
 void refs_add_size(Checker *c, Span span, Sym *name, bool shape);
 /* Labels of arguments of what is bound so; or NULL. */
 void refs_add_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
-
-/* ---- type_print.c ---- */
-/* For parts of a scheme's type: its variables have the same names in all of
- * them.  choosing: what is undetermined is what it would be at top level. */
-typedef struct TypePrinter TypePrinter;
-TypePrinter *printer_new(Checker *c, Scheme *s, bool apply_defaults);
-const char *printer_type(TypePrinter *p, Type *t);
-const char *printer_dim(TypePrinter *p, Dim *d);
-
-/* ---- report.c ---- */
-void report_constraint(Checker *c,
-                       Constraint *k); /* refuted, with its origin */
-void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);
-void report_type_mismatch(Checker *c, Type *actual, Type *expected, Origin *o);
-/* The ranges of these indices are not known; the accesses since this one are in
- * the body of the `for`. */
-void report_for_range(Checker *c, const ForScope *scope, const Expr *e,
-                      uint32_t first_access);
-/* Adds a way out to the message. */
-void suggest(Checker *c, Diag *d, Suggestion s);
 
 #endif

@@ -1,6 +1,6 @@
 /* Errors and warnings of the checker.  Those that need more than their text are
  * written by diagnose/, which the host names. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 static Diag *add_diag(Checker *c, bool error, uint16_t code, Span span,
                       const char *format, va_list args) {

@@ -6,7 +6,7 @@
  * collected what a function needs to be told.  Those of an operation come
  * after its operands and before it is run; others (an annotation, a branch)
  * come after the value is there. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 /* What a value is made by, without the names for its sizes. */
 static Core *strip_unpacks(Core *core) {
@@ -114,7 +114,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->check_inserted = true;
   if (k->sufficient_only)
     return false; /* each access is seen to where it is run */
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+  if (!constraint_is_size(k))
     return false; /* the operation itself will see */
   if (has_unknown(c, k->left) || has_unknown(c, k->right))
     return false;

@@ -63,7 +63,7 @@ static Effect *fresh_effect(TypeMapper *copy, Effect *e) {
 }
 
 static bool bounds_packed_size(const Constraint *k) {
-  DimVar *v = k->left ? dim_as_var(k->left) : NULL;
+  DimVar *v = constraint_is_size(k) ? dim_as_var(k->left) : NULL;
   return v && dim_var_is_packed(v);
 }
 
@@ -260,7 +260,7 @@ static bool eliminate_for_indices(Checker *c, Constraint *k) {
 /* right - left where they are sizes, else NULL; an equivalent that is simple
  * and divides as little as can be. */
 static Dim *constraint_slack(Checker *c, const Constraint *k) {
-  if (!k->left)
+  if (!constraint_is_size(k))
     return NULL;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   return k->kind == CN_DIM_LE ? dim_simplify_ge(c->dims, d)
@@ -595,9 +595,11 @@ static bool is_unknown(Checker *c, Dim *d) {
 
 /* Of a size that was forgotten no caller can see to anything. */
 static bool mentions_unknown(Checker *c, const Constraint *k) {
-  if (k->left && (is_unknown(c, k->left) || is_unknown(c, k->right)))
+  if (!constraint_is_size(k))
+    return false;
+  if (is_unknown(c, k->left) || is_unknown(c, k->right))
     return true;
-  for (const Assumption *f = k->assumptions; k->left && f; f = f->outer)
+  for (const Assumption *f = k->assumptions; f; f = f->outer)
     if (is_unknown(c, f->dim))
       return true;
   return false;
@@ -724,7 +726,7 @@ static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
     types[i] = ty_copy(&copy, types[i]);
   for (uint32_t i = 0; i < given->count; i++) {
     Constraint *k = given->at[i];
-    Dim *d = !k->divisibility && k->left
+    Dim *d = !k->divisibility && constraint_is_size(k)
                  ? dim_copy(&copy, constraint_slack(c, k))
                  : NULL;
     if (d && k->kind == CN_DIM_EQ)

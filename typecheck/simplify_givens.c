@@ -1,7 +1,7 @@
 /* What a function asks of its callers, in few words: of the constraints that
  * become part of its type some say together what one can, some are several,
  * and where one says that a division is exact, the others need not divide. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 static Dim *slack(Checker *c, const Constraint *k) {
   return dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));

@@ -2,7 +2,7 @@
  * not get into the types of its parameters: callers could not see to it.  The
  * parameter keeps a size of its own, and that the two are equal is left to the
  * running program. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 typedef struct VarSearch {
   const TyVar *ty;

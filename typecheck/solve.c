@@ -1,6 +1,6 @@
 /* Constraints: solved as soon as they can be, else kept until more is known.
  * Three outcomes: proved, refuted (a diagnostic), open. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
@@ -41,7 +41,7 @@ static Verdict solve_constraint(Checker *c, Constraint *k) {
 
 /* An equality of sizes none of which can still change. */
 static bool has_no_metas(Checker *c, Constraint *k) {
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+  if (!constraint_is_size(k))
     return false;
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   return !l.meta && !r.meta;
@@ -52,7 +52,7 @@ static bool has_no_metas(Checker *c, Constraint *k) {
 static void defer_to_run_time(Checker *c, Constraint *k) {
   k->solved = true;
   VEC_PUSH(c->arena, c->residual, k);
-  if (!k->left)
+  if (!constraint_is_size(k))
     return; /* of shapes: the operation itself will see */
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||

@@ -1,6 +1,6 @@
 /* Constraints on whole shapes: joins of axes that broadcast, axes that keep,
  * equal shapes. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 typedef struct BroadcastState {
   Shape **args; /* normalised; what is left of each */

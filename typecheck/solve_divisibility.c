@@ -1,5 +1,5 @@
 /* Equations that say, at bottom, that a division comes out even. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 /* The others are sizes: what else may well be 0 itself. */
 static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,

@@ -1,5 +1,5 @@
 /* The _ of a reshape: what is left for it by all other equations. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 static void find_hole(void *arg, DimVar *v) {
   DimVar **out = arg;

@@ -1,5 +1,5 @@
 /* Equations and inequalities between two sizes: proved, refuted or open. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
   VarKinds *n = arg;

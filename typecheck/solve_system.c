@@ -1,7 +1,7 @@
 /* Equations that wait, taken together: 2*n + 3*m == 16 and 3*n + 2*m == 14 say
  * that n is 2 and m is 4.  They are looked at when a function is generalised
  * and at the end of a declaration, where no more is to come. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 enum {
   MAX_BISECTED_SIZE = 1 << 30,

@@ -5,7 +5,7 @@
  * A join also depends on the joins and keeps that define its arguments (see
  * broadcast_expand in solve_broadcast.c): it is woken when one of those is
  * added or changes. A shape variable lists what defines it. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 /* Constraints that mention a variable.  One that has registered anew since
  * (its turn is another) is not meant any more. */

@@ -219,11 +219,17 @@ typedef enum ConstraintKind {
 struct Constraint {
   ConstraintKind kind;
   Origin *origin;
-  Dim *left, *right;
-  Dim *divisor; /* where left is to be a multiple of it, for the message */
-  Shape *a, *b; /* SHAPE_EQ; KEEP: a == keep of b */
-  Shape **broadcast_args; /* JOIN: a == join of these */
-  uint32_t broadcast_arg_count;
+  union {
+    struct {             /* constraint_is_size */
+      Dim *left, *right; /* what is equal, at most, or different */
+      Dim *divisor; /* left is a multiple of it (for the message); or NULL */
+    };
+    struct {        /* the others */
+      Shape *a, *b; /* CN_SHAPE_EQ: a == b; CN_KEEP: a is what b keeps */
+      Shape **broadcast_args; /* CN_BROADCAST: a is what these broadcast to; */
+      uint32_t broadcast_arg_count; /* else there are none */
+    };
+  };
   Assumption *assumptions; /* in whose scope it stands */
   uint32_t level;
   bool solved;
@@ -246,6 +252,10 @@ struct Constraint {
       is_implication; /* of a call: it holds where facts that may not hold do */
   Assumption *site_assumptions; /* those of the facts that hold at the site */
 };
+
+static inline bool constraint_is_size(const Constraint *k) {
+  return k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE;
+}
 
 typedef VEC(Constraint *) Constraints;
 typedef VEC(Binding *) Bindings;

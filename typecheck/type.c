@@ -1,6 +1,6 @@
 /* Types, shapes and element types: making them, following solutions, walking
  * and copying them. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 /* ---- element types ---- */
 
@@ -546,12 +546,12 @@ void ty_visit(TypeVisitor *v, Type *t) {
 }
 
 void constraint_visit(TypeVisitor *v, Constraint *k) {
-  if (k->left)
+  if (constraint_is_size(k)) {
     dim_visit(v, k->left);
-  if (k->right)
     dim_visit(v, k->right);
-  if (k->a)
-    shape_visit(v, k->a);
+    return;
+  }
+  shape_visit(v, k->a);
   if (k->b)
     shape_visit(v, k->b);
   for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
@@ -724,26 +724,30 @@ static Assumption *assumption_copy(TypeMapper *copy, Assumption *f) {
   return r;
 }
 
+static void copy_shapes(TypeMapper *copy, Constraint *r, const Constraint *k) {
+  r->a = shape_copy(copy, k->a);
+  if (k->b)
+    r->b = shape_copy(copy, k->b);
+  if (!k->broadcast_arg_count)
+    return;
+  r->broadcast_args =
+      NEW_ARRAY(copy->c->arena, Shape *, k->broadcast_arg_count);
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
+    r->broadcast_args[i] = shape_copy(copy, k->broadcast_args[i]);
+}
+
 Constraint *constraint_copy(TypeMapper *copy, Constraint *k) {
   Constraint *r = NEW(copy->c->arena, Constraint);
   *r = *k;
-  if (k->left)
+  if (constraint_is_size(k)) {
     r->left = dim_copy(copy, k->left);
-  if (k->right)
     r->right = dim_copy(copy, k->right);
-  if (k->a)
-    r->a = shape_copy(copy, k->a);
-  if (k->b)
-    r->b = shape_copy(copy, k->b);
-  if (k->broadcast_arg_count) {
-    r->broadcast_args =
-        NEW_ARRAY(copy->c->arena, Shape *, k->broadcast_arg_count);
-    for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
-      r->broadcast_args[i] = shape_copy(copy, k->broadcast_args[i]);
+  } else {
+    copy_shapes(copy, r, k);
   }
   r->assumptions = assumption_copy(copy, k->assumptions);
   r->is_given = r->divisibility = false;
-  if (k->divisor)
+  if (constraint_is_size(k) && k->divisor)
     r->divisor = dim_copy(copy, k->divisor);
   return r;
 }

@@ -1,6 +1,6 @@
 /* Types as people read them.  Variables without a name of the user's get
  * short fresh ones, in the order in which they appear. */
-#include "typecheck/internal.h"
+#include "typecheck/types.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Unification of types, shapes and sizes. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 /* --- levels: a variable lives as long as the outermost it is bound to --- */
 
