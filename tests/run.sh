@@ -1,8 +1,10 @@
 #!/bin/bash
 # Runs the tests, in parallel:  tests/run.sh [FILTER]
 #
-# FILTER chooses those whose `kind path` contains it.  AXON is the program to
-# test, BUILD the folder of the unit tests (both: this one, unless given).
+# FILTER chooses those whose `kind path` contains it; it may have several lines,
+# of which one is enough.  AXON is the program to test, BUILD the folder of the
+# unit tests (both: this one, unless given).  TIMES=FILE keeps the seconds of
+# CPU that each test took, the slowest first.
 # What fails is shown, then what is known of the constraints of library and
 # examples (check_open.sh), and at the end one line: N passed, N failed.  A
 # sanitized program wants MEMORY=unlimited.
@@ -37,12 +39,21 @@ one() { # one KIND PATH: leaves its verdict in a file of its own
     printf 'FAIL %s %s\n%s\n' "$1" "${2#"$BUILD"/}" \
       "$(head -n 60 <<<"$text" | sed 's/^/    /')"
   fi
+  { echo "$1 ${2#"$BUILD"/}" && times; } >"$results/$key.time"
+}
+slowest() { # tests with their seconds of CPU: of children, as `times` says
+  awk 'FNR == 1 { test = $0 }
+    FNR == 3 {
+      split($1 "m" $2, part, /[ms]+/)
+      printf "%7.1f %s\n", 60 * (part[1] + part[3]) + part[2] + part[4], test
+    }' "$results"/*.time | sort -rn
 }
 export -f one
 
 list | grep -F -e "$filter" >"$results/list"
 xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ <"$results/list"
 
+[ -z "${TIMES-}" ] || slowest >"$TIMES"
 [ ! -e "$results/constraints" ] || cat "$results/constraints"
 passed=$(find "$results" -name '*.pass' | wc -l)
 failed=$(($(wc -l <"$results/list") - passed))
