@@ -43,11 +43,11 @@ void vm_symbolic_run_end(Eval *vm) {
 
 NORETURN static void fail_dynamic_branch(Eval *vm) {
   vm_fail_at(vm, vm->graph.span, 612,
-             "give the sizes that decide it as numbers: --entry 'f : f32[8, n] "
-             "-> _'; or choose between elements, by select",
-             "which way this goes is known only when the compiled function "
-             "runs, and the ways cannot both be compiled: they come to more "
-             "than tensors of one shape, or to no end");
+             "fix the sizes: --entry 'f : f32[8, n] -> _'; or choose per "
+             "element with select",
+             "this condition is known only at run time, and both branches "
+             "cannot be compiled: they do not return tensors of equal shape, "
+             "or they do not terminate");
 }
 
 void vm_bail_out(Eval *vm, const Node *reason) {
@@ -68,8 +68,8 @@ void vm_bail_out(Eval *vm, const Node *reason) {
   if (!vm->symbolic_runs[to].can_bail_out) {
     vm->symbolic_run_count = 0;
     vm_fail(vm, 612,
-            "this needs the value of an index, or of an element, of a loop "
-            "over a size that is known only when the compiled function runs");
+            "this needs the value of an index or element in a loop whose trip "
+            "count is known only at run time");
   }
   SymbolicRun *a = &vm->symbolic_runs[to];
   if (reason && a->body)
@@ -307,8 +307,8 @@ void vm_aot_assert(Eval *vm, Node *cond, const char *message) {
   ExtentConstraint constraint;
   if (cond->loop_depth)
     vm_fail(vm, 612,
-            "an assertion about the state of a loop of which only the "
-            "compiled function knows how often it turns");
+            "an assertion about the state of a loop whose trip count is known "
+            "only at run time");
   if (!node_to_constraint(&vm->graph, cond, &constraint))
     add_runtime_failure(vm, cond, message);
   else if (extent_add_requirement(&vm->graph, constraint, NULL, 0, message,
@@ -347,7 +347,7 @@ void vm_branch_failed(Eval *vm) {
 /* Neither side comes to a value. */
 static void both_branches_failed(Eval *vm) {
   if (!innermost_branch_frame(vm))
-    vm_fail(vm, 501, "it fails whatever it is called with");
+    vm_fail(vm, 501, "it fails for all arguments");
   vm->failed_branch_temps = vm->temp_count;
   vm->is_branch_failing = true;
   trap_raise(FAIL_LIMIT);

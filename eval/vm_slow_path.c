@@ -104,8 +104,7 @@ static Diag *report_error(Eval *vm, Span span, uint16_t code,
   }
   Diag *diag = diag_error(vm->diags, code, span, "%s", message);
   if (library_function)
-    diag->note = arena_printf(vm->diags->arena,
-                              "it happened in the library function `%s`",
+    diag->note = arena_printf(vm->diags->arena, "in the library function `%s`",
                               library_function);
   if (vm->is_running)
     add_backtrace(vm, diag);
@@ -171,7 +170,7 @@ static const char *check_message(Eval *vm, const CoreCheck *check, int64_t a,
   const char *format = formats[check->kind];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  buffer_printf(&text, format, of ? of->message : "sizes do not fit",
+  buffer_printf(&text, format, of ? of->message : "sizes do not match",
                 extent_text(&vm->graph, a).text,
                 extent_text(&vm->graph, b).text);
 #pragma GCC diagnostic pop
@@ -385,9 +384,9 @@ void vm_grow_frames(Eval *vm, Obj *env) {
     vm_push_temp(vm, value_obj(V_ENV, env));
   if (new_cap == cap)
     vm_fail_at(vm, span_of_instr(vm->fp->code, vm->pc), 502,
-               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
-               "tail position, needs none that wait",
-               "recursion too deep: %zu calls wait for a result", used + 1);
+               "this is the limit: use a loop (`iterate`, `while`, `fold`) or "
+               "a call in tail position",
+               "recursion too deep: %zu active calls", used + 1);
   vm->frames =
       mem_realloc(vm->frames, cap * sizeof(Frame), new_cap * sizeof(Frame));
   vm->frames_end = vm->frames + new_cap;
@@ -407,9 +406,9 @@ void vm_grow_stack(Eval *vm, size_t need) {
     new_cap = MAX_STACK_VALUES;
   if (new_cap < used + need)
     vm_fail_at(vm, span_of_instr(vm->fp->code, vm->pc), 502,
-               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
-               "tail position, needs none that wait",
-               "recursion too deep: the values of calls that wait take %zu MiB",
+               "this is the limit: use a loop (`iterate`, `while`, `fold`) or "
+               "a call in tail position",
+               "recursion too deep: active calls use %zu MiB",
                used * sizeof(Value) >> 20);
   vm->stack =
       mem_realloc(vm->stack, cap * sizeof(Value), new_cap * sizeof(Value));

@@ -27,11 +27,10 @@ bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
       tensor_type_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
   fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
   fault->kind = FAULT_MEMORY;
-  fault_set_help(
-      fault,
-      "at most %.1f GiB may be used: work on it in parts, or reduce it "
-      "before it is stored",
-      (double)limit / 0x1p30);
+  fault_set_help(fault,
+                 "the limit is %.1f GiB: process it in parts, or reduce it "
+                 "before it is stored",
+                 (double)limit / 0x1p30);
   return false;
 }
 

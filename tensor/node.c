@@ -335,8 +335,10 @@ bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
                      const char *what, Fault *fault) {
   if (!node_is_broadcast_axis(x, axis))
     return true;
-  fault_set(fault, "%s wants an axis of a size, but axis %u of %s stretches",
-            what, axis, node_type_text(g, x).text);
+  fault_set(
+      fault,
+      "%s needs an axis with a size, but axis %u of %s is a broadcast axis",
+      what, axis, node_type_text(g, x).text);
   return false;
 }
 
